@@ -1,0 +1,3 @@
+module velocityd
+
+go 1.26

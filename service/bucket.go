@@ -1,0 +1,38 @@
+package service
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxKeyLength is the longest bucket key, in Unicode characters.
+const MaxKeyLength = 255
+
+// Bucket is one key inside a zone: a user, an address. Keys are compared byte
+// by byte: case, accents and trailing spaces all tell buckets apart.
+type Bucket struct {
+	ZoneID int64
+	Key    string
+}
+
+// Validate returns an ErrInvalid that names the field, or nil. It never repeats
+// the key, which may be a person's name, and does NOT ask whether the zone
+// exists.
+func (b Bucket) Validate() error {
+	if err := validateZoneID(b.ZoneID); err != nil {
+		return err
+	}
+	switch {
+	case b.Key == "":
+		return fmt.Errorf("%w: bucket_key must not be empty", ErrInvalid)
+	case !utf8.ValidString(b.Key):
+		return fmt.Errorf("%w: bucket_key must be valid UTF-8", ErrInvalid)
+	case utf8.RuneCountInString(b.Key) > MaxKeyLength:
+		return fmt.Errorf("%w: bucket_key must be at most %d characters", ErrInvalid, MaxKeyLength)
+	case strings.ContainsFunc(b.Key, unicode.IsControl):
+		return fmt.Errorf("%w: bucket_key must not contain control characters", ErrInvalid)
+	}
+	return nil
+}

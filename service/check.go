@@ -1,0 +1,105 @@
+// Package service owns what a zone, a bucket, a txn, a check and a decision
+// are, and the rules that hold without any machine. It must not know SQL, HTTP
+// or any package outside the standard library.
+package service
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Limits of one question.
+const (
+	MaxBuckets = 8    // in one check
+	MaxChecks  = 1000 // in one call
+)
+
+// Check is one question: may this attempt pass, in all these buckets? It is all
+// or nothing: blocked if any bucket blocks, and then none of them is charged.
+type Check struct {
+	Buckets []Bucket
+}
+
+// Validate returns an ErrInvalid that names the bucket and the field, or nil.
+func (c Check) Validate() error {
+	if len(c.Buckets) < 1 || len(c.Buckets) > MaxBuckets {
+		return fmt.Errorf("%w: a check must name 1 to %d buckets, has %d",
+			ErrInvalid, MaxBuckets, len(c.Buckets))
+	}
+	for i, b := range c.Buckets {
+		if err := b.Validate(); err != nil {
+			return fmt.Errorf("bucket %d: %w", i, err)
+		}
+		if slices.Contains(c.Buckets[:i], b) {
+			return fmt.Errorf("%w: bucket %d names the same zone and key as an earlier one", ErrInvalid, i)
+		}
+	}
+	return nil
+}
+
+// Verdict is the answer for one bucket of a check.
+type Verdict struct {
+	Bucket Bucket
+	// Blocked says that this bucket has no room. The others of the same check
+	// may have: Decision.Blocked speaks for the whole.
+	Blocked bool
+	// TxnID is the id of the recorded attempt in this bucket.
+	TxnID uint64
+	// Rate and Window are the zone's limit at the moment of the decision.
+	Rate   int
+	Window time.Duration
+	// Velocity is how many txns count in the bucket's window now, this attempt
+	// included if it was charged. Counting stops at Rate.
+	Velocity int
+	// RetryAfter is 0 unless Blocked: the smallest whole number of seconds after
+	// which the bucket has room again if nothing else is charged to it. In a
+	// zone of rate 0, which has no such instant, it is the window.
+	RetryAfter time.Duration
+}
+
+// Remaining is how many further attempts the bucket admits now.
+func (v Verdict) Remaining() int { return v.Rate - v.Velocity }
+
+// Decision is the answer for a whole check. If Err is not nil, nothing was
+// decided or recorded for this check and the other fields are zero.
+type Decision struct {
+	Blocked bool
+	// CheckedAt is the engine's clock, UTC in microseconds, read under the
+	// buckets' locks: the created_at of the check's txns.
+	CheckedAt time.Time
+	// Verdicts holds one answer for each bucket, in the check's order.
+	Verdicts []Verdict
+	// Err wraps ErrInvalid or ErrNotFound if this one check was refused.
+	Err error
+}
+
+// TxnID is the id of the first bucket's txn, or 0 for a refused check.
+func (d Decision) TxnID() uint64 {
+	if len(d.Verdicts) == 0 {
+		return 0
+	}
+	return d.Verdicts[0].TxnID
+}
+
+// RetryAfter is the strictest bucket's.
+func (d Decision) RetryAfter() time.Duration {
+	var longest time.Duration
+	for _, v := range d.Verdicts {
+		longest = max(longest, v.RetryAfter)
+	}
+	return longest
+}
+
+// CheckStore is the one seam of the service, drawn at the decision.
+//
+// CheckAll decides and records checks, in slice order: the tenth attempt of a
+// bucket sees the nine before it. Element i of the result answers checks[i].
+// Each check is all-or-nothing over its buckets; the slice is not: a check that
+// is refused says so in its own Decision.Err and harms no neighbour. The error
+// result wraps ErrBusy (nothing was decided) or ErrUndecided (unknown), or is
+// an internal fault; then there are no decisions. A denial is never an error.
+type CheckStore interface {
+	CheckAll(ctx context.Context, checks []Check) ([]Decision, error)
+}

@@ -1,0 +1,29 @@
+package service
+
+import (
+	"errors"
+	"time"
+)
+
+// The kinds of error that a check or a look-up can end in. A denied check is an
+// answer and never one of these. Every error that leaves this package or a
+// store wraps one of them, or is an internal fault.
+var (
+	// ErrInvalid says that the question itself is wrong: asking again unchanged
+	// will never help.
+	ErrInvalid = errors.New("invalid")
+	// ErrNotFound says that the named zone or txn does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict says that the request contradicts what is already recorded.
+	ErrConflict = errors.New("conflict")
+	// ErrBusy says that the check was NOT decided and nothing was recorded: the
+	// engine is away, the queue is full, or lock wait and deadlock retries are
+	// spent. Asking again after BusyRetryAfter is right.
+	ErrBusy = errors.New("busy")
+	// ErrUndecided says that the answer was lost while the engine was at work
+	// (deadline passed, connection cut): the attempt MAY have been counted.
+	ErrUndecided = errors.New("undecided")
+)
+
+// BusyRetryAfter is how long a caller that met ErrBusy should wait.
+const BusyRetryAfter = time.Second
