@@ -1,0 +1,143 @@
+package dbtest
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+// Database is a database of one test, dropped at its end.
+type Database struct {
+	// DSN reaches it, in the form that velocityd takes.
+	DSN string
+	// SQL is a plain connection pool to it, for the test's own statements. Its
+	// sessions are NOT those of package db.
+	SQL *sql.DB
+}
+
+// Database makes a fresh database with the newest schema.
+func (e *Engine) Database(tb testing.TB) *Database {
+	tb.Helper()
+	d := e.Empty(tb)
+	if err := migrations.Up(context.Background(), d.DSN); err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
+
+// Empty makes a fresh database without any table.
+func (e *Engine) Empty(tb testing.TB) *Database {
+	tb.Helper()
+	base, err := e.admin()
+	if err != nil {
+		missing(tb, err)
+	}
+	return Empty(tb, base.FormatDSN())
+}
+
+// Empty makes a fresh database without any table on the server of an admin's
+// DSN.
+func Empty(tb testing.TB, adminDSN string) *Database {
+	tb.Helper()
+	cfg, err := mysql.ParseDSN(adminDSN)
+	if err != nil {
+		tb.Fatal("parse admin dsn: unreadable")
+	}
+	cfg.DBName = ""
+	cfg.ParseTime = true
+	admin := open(tb, cfg)
+	name := "velocityd_test_" + strings.ToLower(rand.Text()[:12])
+	// A hostile default, so that what the schema does not say is found out.
+	Exec(tb, admin, "CREATE DATABASE "+name+" CHARACTER SET latin1")
+	cfg.DBName = name
+	d := &Database{DSN: cfg.FormatDSN(), SQL: open(tb, cfg)}
+	tb.Cleanup(func() {
+		// The server may be gone by the test's own hand; then so is the database.
+		_, _ = admin.Exec("DROP DATABASE IF EXISTS " + name)
+	})
+	return d
+}
+
+func open(tb testing.TB, cfg *mysql.Config) *sql.DB {
+	tb.Helper()
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	pool := sql.OpenDB(connector)
+	tb.Cleanup(func() { _ = pool.Close() })
+	return pool
+}
+
+// Exec runs one statement and fails the test if the engine refuses it.
+func Exec(tb testing.TB, on interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}, query string, args ...any,
+) {
+	tb.Helper()
+	if _, err := on.ExecContext(context.Background(), query, args...); err != nil {
+		tb.Fatalf("%s: %v", query, err)
+	}
+}
+
+// SetZone creates or changes a zone with plain SQL, as a DBA does.
+func (d *Database) SetZone(tb testing.TB, zone service.Zone) {
+	tb.Helper()
+	Exec(tb, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (?, ?, ?, ?) "+
+		"ON DUPLICATE KEY UPDATE description = VALUES(description), rate = VALUES(rate), `window` = VALUES(`window`)",
+		zone.ID, zone.Description, zone.Rate, int(zone.Window/time.Second))
+}
+
+// DeleteZone removes a zone with plain SQL; its txns stay.
+func (d *Database) DeleteZone(tb testing.TB, id int64) {
+	tb.Helper()
+	Exec(tb, d.SQL, "DELETE FROM zone_master WHERE id = ?", id)
+}
+
+// Age moves every txn of a bucket into the past, in place of waiting.
+func (d *Database) Age(tb testing.TB, bucket service.Bucket, by time.Duration) {
+	tb.Helper()
+	Exec(tb, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND "+
+		"WHERE zone_id = ? AND bucket_key = ?", by.Microseconds(), bucket.ZoneID, bucket.Key)
+}
+
+// Txns returns every txn of a bucket by id.
+func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
+	tb.Helper()
+	rows, err := d.SQL.Query("SELECT id, bucket_key, created_at, blocked, exceeded, counted FROM zone_txn "+
+		"WHERE zone_id = ? AND bucket_key = ? ORDER BY id", bucket.ZoneID, bucket.Key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer rows.Close()
+	var txns []service.Txn
+	for rows.Next() {
+		txn := service.Txn{Bucket: service.Bucket{ZoneID: bucket.ZoneID}}
+		if err := rows.Scan(&txn.ID, &txn.Bucket.Key, &txn.CreatedAt, &txn.Blocked, &txn.Exceeded, &txn.Counted); err != nil {
+			tb.Fatal(err)
+		}
+		txns = append(txns, txn)
+	}
+	if err := rows.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return txns
+}
+
+// Count returns the one number that a query answers with.
+func (d *Database) Count(tb testing.TB, query string, args ...any) int {
+	tb.Helper()
+	var n int
+	if err := d.SQL.QueryRow(query, args...).Scan(&n); err != nil {
+		tb.Fatalf("%s: %v", query, err)
+	}
+	return n
+}

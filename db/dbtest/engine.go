@@ -1,0 +1,163 @@
+// Package dbtest gives tests real engines: a server of each kind for the test
+// binary, a fresh migrated database for each test, and the hands of a DBA on
+// it. It is for tests only and must not know how checks are decided.
+package dbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/localdb"
+)
+
+// Engine is one kind of server that tests run on.
+type Engine struct {
+	Name  string // "mariadb", "mysql", or "dsn" for a server of the user's
+	admin func() (*mysql.Config, error)
+}
+
+// farm is the servers of one test binary, each started at its first use.
+type farm struct {
+	mu      sync.Mutex
+	folder  string
+	servers []*localdb.Server
+}
+
+// shared outlives every test and is emptied by Main: a server for each test
+// would cost seconds.
+var shared farm //nolint:gochecknoglobals // see above
+
+// Main runs the tests of a package and then stops the servers they used. A
+// package that uses Each calls it from TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// engines returns the kinds to test on: the user's server if VELOCITY_TEST_DSN
+// names one, else private servers of both kinds.
+func engines() []*Engine {
+	if dsn := os.Getenv("VELOCITY_TEST_DSN"); dsn != "" {
+		return []*Engine{{Name: "dsn", admin: func() (*mysql.Config, error) { return mysql.ParseDSN(dsn) }}}
+	}
+	var list []*Engine
+	for _, kind := range []localdb.Engine{localdb.MariaDB, localdb.MySQL} {
+		list = append(list, &Engine{
+			Name:  string(kind),
+			admin: sync.OnceValues(func() (*mysql.Config, error) { return shared.start(kind) }),
+		})
+	}
+	return list
+}
+
+// all is made once, so that each kind is started once.
+var all = sync.OnceValue(engines) //nolint:gochecknoglobals // see shared
+
+// Each runs test on every engine as a parallel subtest. An engine that is not
+// on this machine skips its subtest with a message, and fails it if CI=true.
+func Each(t *testing.T, test func(t *testing.T, engine *Engine)) {
+	t.Helper()
+	for _, engine := range all() {
+		t.Run(engine.Name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := engine.admin(); err != nil {
+				missing(t, err)
+			}
+			test(t, engine)
+		})
+	}
+}
+
+func missing(tb testing.TB, err error) {
+	tb.Helper()
+	if errors.Is(err, localdb.ErrNotFound) && os.Getenv("CI") != "true" {
+		tb.Skip(err)
+	}
+	tb.Fatal(err)
+}
+
+// Private starts a server that belongs to the test alone, which may stop, kill
+// and start it again; it is stopped at the test's end. With VELOCITY_TEST_DSN
+// set there is no binary to start, and the test is skipped.
+func (e *Engine) Private(tb testing.TB, dir string, args ...string) *localdb.Server {
+	tb.Helper()
+	if e.Name == "dsn" {
+		tb.Skip("needs a server of its own; VELOCITY_TEST_DSN names a shared one")
+	}
+	server, err := launch(localdb.Engine(e.Name), dir, args...)
+	if err != nil {
+		missing(tb, err)
+	}
+	tb.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	return server
+}
+
+// AdminDSN is a private server's, for one of its databases or "".
+func AdminDSN(server *localdb.Server, database string) string {
+	cfg := adminConfig(server)
+	cfg.DBName = database
+	return cfg.FormatDSN()
+}
+
+func adminConfig(server *localdb.Server) *mysql.Config {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net, cfg.Addr = "root", "unix", server.Socket()
+	return cfg
+}
+
+func (f *farm) start(kind localdb.Engine) (*mysql.Config, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.folder == "" {
+		folder, err := os.MkdirTemp("", "velocityd-test-")
+		if err != nil {
+			return nil, fmt.Errorf("make a folder for test servers: %w", err)
+		}
+		f.folder = folder
+	}
+	server, err := launch(kind, filepath.Join(f.folder, string(kind)),
+		// These servers die with the tests: nothing has to survive them.
+		"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--max-connections=2000")
+	if err != nil {
+		return nil, err
+	}
+	f.servers = append(f.servers, server)
+	return adminConfig(server), nil
+}
+
+func launch(kind localdb.Engine, dir string, args ...string) (*localdb.Server, error) {
+	ctx := context.Background() // localdb's own deadlines hold
+	binary, err := localdb.Find(ctx, kind)
+	if err != nil {
+		return nil, fmt.Errorf("find an engine to test on: %w", err)
+	}
+	return localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: args})
+}
+
+func (f *farm) stop() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var errs []error
+	for _, server := range f.servers {
+		errs = append(errs, server.Stop(context.Background()))
+	}
+	if f.folder != "" {
+		errs = append(errs, os.RemoveAll(f.folder))
+	}
+	return errors.Join(errs...)
+}

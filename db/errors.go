@@ -1,0 +1,111 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/service"
+)
+
+// Error numbers that the code names. 45400 and 45404 are raised by the
+// procedures of migrations 4 and 5.
+const (
+	errNoSuchTable     = 1146
+	errNoSuchProcedure = 1305
+	errBadArgument     = 45400
+	errUnknownZone     = 45404
+)
+
+// fault is what an engine error number means for a check.
+type fault struct {
+	numbers []uint16
+	kind    error // nil: an internal fault
+	tries   int   // how often the check may be asked in all
+	clean   bool  // the procedure rolled back: the connection can be used again
+}
+
+// faults is the one table of engine error numbers. The procedures roll back
+// before they pass an error on, so in every row of it nothing was recorded.
+func faults() []fault {
+	return []fault{
+		// Refused by a procedure, or by a CHECK constraint of MySQL or MariaDB.
+		{numbers: []uint16{errBadArgument, 3819, 4025}, kind: service.ErrInvalid, tries: 1, clean: true},
+		{numbers: []uint16{errUnknownZone}, kind: service.ErrNotFound, tries: 1, clean: true},
+		// Deadlock, lock wait timeout, snapshot conflict (MariaDB 11.6.2), table
+		// definition changed.
+		{numbers: []uint16{1213, 1205, 1020, 1412}, kind: service.ErrBusy, tries: 3, clean: true},
+		// A migration that replaces a procedure leaves a short gap.
+		{numbers: []uint16{errNoSuchProcedure}, kind: nil, tries: 2, clean: true},
+		// Out of connections or of the account's quota, server shutting down.
+		{numbers: []uint16{1040, 1203, 1226, 1053, 1152}, kind: service.ErrBusy, tries: 1},
+		// Statement killed or out of time: handlers do not run then, so the
+		// transaction may be open and the connection is given up.
+		{numbers: []uint16{1317, 1927, 1969, 3024}, kind: service.ErrBusy, tries: 1},
+		// Server gone read-only (the driver turns these into ErrBadConn when it
+		// sees them in time).
+		{numbers: []uint16{1290, 1792, 1836}, kind: service.ErrBusy, tries: 1},
+	}
+}
+
+// faultOf classifies an error that came back from a CALL that was sent.
+func faultOf(err error) fault {
+	var engine *mysql.MySQLError
+	if errors.As(err, &engine) {
+		for _, f := range faults() {
+			if slices.Contains(f.numbers, engine.Number) {
+				return f
+			}
+		}
+		return fault{tries: 1}
+	}
+	if errors.Is(err, driver.ErrBadConn) {
+		// The driver promises that nothing was sent, or that the server is
+		// read-only and refused.
+		return fault{kind: service.ErrBusy, tries: 3}
+	}
+	if isLost(err) {
+		return fault{kind: service.ErrUndecided, tries: 1}
+	}
+	return fault{tries: 1}
+}
+
+// isLost says that the connection or the deadline went before the answer came.
+func isLost(err error) bool {
+	var network net.Error
+	return errors.Is(err, mysql.ErrInvalidConn) ||
+		errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, context.Canceled) ||
+		errors.As(err, &network)
+}
+
+// lookupError classifies an error of connecting or of a statement that changes
+// nothing: whatever was lost on the way, it can be asked again.
+func lookupError(err error) error {
+	if err == nil {
+		return nil
+	}
+	f := faultOf(err)
+	if f.kind == service.ErrUndecided || isLost(err) {
+		f.kind = service.ErrBusy
+	}
+	return asKind(f.kind, err)
+}
+
+// asKind wraps err with a service error kind, if it has one.
+func asKind(kind, err error) error {
+	if kind == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", kind, err)
+}
+
+func isNumber(err error, number uint16) bool {
+	var engine *mysql.MySQLError
+	return errors.As(err, &engine) && engine.Number == number
+}
