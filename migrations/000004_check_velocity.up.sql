@@ -21,7 +21,7 @@ BEGIN
   DECLARE v_rate     INT DEFAULT NULL;
   DECLARE v_window   INT DEFAULT NULL;
   DECLARE v_now      DATETIME(6);
-  DECLARE v_velocity INT DEFAULT 0;
+  DECLARE v_velocity INT;
   DECLARE v_oldest   DATETIME(6) DEFAULT NULL;
   DECLARE v_blocked  BOOLEAN;
   DECLARE v_retry    INT DEFAULT 0;
@@ -78,9 +78,10 @@ BEGIN
   -- is read in one of its own, once, for counting and for created_at.
   SET v_now = UTC_TIMESTAMP(6);
 
-  -- Never more than `rate` index entries, whatever the history. When they are
-  -- `rate`, the oldest of them is the one that has to leave the window. Txns
-  -- later than v_now, left by a clock that stepped back, count too.
+  -- Never more than `rate` index entries, whatever the history: a plain COUNT
+  -- would read millions after a DBA made a busy zone's window longer. When they
+  -- are `rate`, the bucket is full until the oldest of them leaves the window.
+  -- Txns later than v_now, left by a clock that stepped back, count too.
   SELECT COUNT(*), MIN(newest.created_at)
     INTO v_velocity, v_oldest
     FROM (
@@ -95,6 +96,7 @@ BEGIN
     ) AS newest;
   SET v_blocked = v_velocity >= v_rate;
   IF v_blocked THEN
+    -- Rounded up to whole seconds. A rate of 0 has no oldest txn: its window.
     SET v_retry = COALESCE(
       CEILING(TIMESTAMPDIFF(MICROSECOND, v_now, v_oldest + INTERVAL v_window SECOND) / 1000000),
       v_window);

@@ -27,10 +27,16 @@ type Database struct {
 func (e *Engine) Database(tb testing.TB) *Database {
 	tb.Helper()
 	d := e.Empty(tb)
-	if err := migrations.Up(context.Background(), d.DSN); err != nil {
+	Migrate(tb, d.DSN)
+	return d
+}
+
+// Migrate brings a database to the newest schema.
+func Migrate(tb testing.TB, dsn string) {
+	tb.Helper()
+	if err := migrations.Up(context.Background(), dsn); err != nil {
 		tb.Fatal(err)
 	}
-	return d
 }
 
 // Empty makes a fresh database without any table.

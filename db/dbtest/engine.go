@@ -95,7 +95,14 @@ func (e *Engine) Private(tb testing.TB, dir string, args ...string) *localdb.Ser
 	if e.Name == "dsn" {
 		tb.Skip("needs a server of its own; VELOCITY_TEST_DSN names a shared one")
 	}
-	server, err := launch(localdb.Engine(e.Name), dir, args...)
+	return Private(tb, localdb.Engine(e.Name), dir, args...)
+}
+
+// Private starts a server of a kind for one test or benchmark, with the durable
+// settings of localdb unless args change them.
+func Private(tb testing.TB, kind localdb.Engine, dir string, args ...string) *localdb.Server {
+	tb.Helper()
+	server, err := launch(kind, dir, args...)
 	if err != nil {
 		missing(tb, err)
 	}

@@ -1,0 +1,239 @@
+package localdb_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/localdb"
+)
+
+// helperDir, in the environment, turns the test binary into a process that starts a server and waits: see holdServer.
+const (
+	helperDir    = "LOCALDB_TEST_HELPER_DIR"
+	helperEngine = "LOCALDB_TEST_HELPER_ENGINE"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(helperDir); dir != "" {
+		if err := holdServer(dir, localdb.Engine(os.Getenv(helperEngine))); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	code := m.Run()
+	for _, t := range templates {
+		_ = os.RemoveAll(t.dir)
+	}
+	os.Exit(code)
+}
+
+// template is a folder that an engine has initialised and left in good order. Copying it is quicker than making another.
+type template struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+var templates = map[localdb.Engine]*template{localdb.MariaDB: {}, localdb.MySQL: {}}
+
+func (tmpl *template) make(b localdb.Binary) {
+	if tmpl.dir, tmpl.err = os.MkdirTemp("", "localdb-test-"); tmpl.err != nil {
+		return
+	}
+	s, err := localdb.Start(context.Background(), localdb.Options{Dir: tmpl.dir, Binary: b})
+	if err != nil {
+		tmpl.err = err
+		return
+	}
+	tmpl.err = s.Stop(context.Background())
+}
+
+// usedFolder names a folder of the test's own on which the engine has run before.
+func usedFolder(t *testing.T, b localdb.Binary) string {
+	t.Helper()
+	tmpl := templates[b.Engine]
+	tmpl.once.Do(func() { tmpl.make(b) })
+	if tmpl.err != nil {
+		t.Fatalf("make template: %v", tmpl.err)
+	}
+	dir := newFolder(t)
+	if err := os.CopyFS(dir, os.DirFS(tmpl.dir)); err != nil {
+		t.Fatalf("copy template: %v", err)
+	}
+	return dir
+}
+
+// holdServer starts a server on dir, prints its process id and waits for the end of its standard input, or to be killed.
+func holdServer(dir string, e localdb.Engine) error {
+	b, err := localdb.Find(context.Background(), e)
+	if err != nil {
+		return err
+	}
+	s, err := localdb.Start(context.Background(), localdb.Options{Dir: dir, Binary: b})
+	if err != nil {
+		return err
+	}
+	fmt.Println(s.PID())
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	return s.Stop(context.Background())
+}
+
+// onEachEngine runs a test on MariaDB and on MySQL at once. An engine that is missing skips its half, and fails it where CI=true
+// says that it has to be there.
+func onEachEngine(t *testing.T, test func(t *testing.T, b localdb.Binary)) {
+	t.Helper()
+	t.Parallel()
+	for _, e := range []localdb.Engine{localdb.MariaDB, localdb.MySQL} {
+		t.Run(string(e), func(t *testing.T) {
+			t.Parallel()
+			test(t, findEngine(t, e))
+		})
+	}
+}
+
+func findEngine(t *testing.T, e localdb.Engine) localdb.Binary {
+	t.Helper()
+	b, err := localdb.Find(t.Context(), e)
+	switch {
+	case err == nil:
+		return b
+	case errors.Is(err, localdb.ErrNotFound) && os.Getenv("CI") != "true":
+		t.Skip(err)
+	}
+	t.Fatal(err)
+	return localdb.Binary{}
+}
+
+// start starts a server and stops it at the test's end.
+func start(t *testing.T, o localdb.Options) *localdb.Server {
+	t.Helper()
+	s, err := localdb.Start(t.Context(), o)
+	if err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	t.Cleanup(func() { stopNow(s) })
+	return s
+}
+
+// stopNow ends a server without its shutdown work, which on MySQL takes a second and more.
+func stopNow(s *localdb.Server) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.Stop(ctx)
+}
+
+// connect opens a connection pool on the server's socket.
+func connect(t *testing.T, s *localdb.Server) *sql.DB {
+	t.Helper()
+	cfg := mysql.NewConfig()
+	cfg.Net, cfg.Addr, cfg.User = "unix", s.Socket(), "root"
+	cfg.Logger = &mysql.NopLogger{} // a pool that is closed after its server complains
+	return open(t, cfg)
+}
+
+func open(t *testing.T, cfg *mysql.Config) *sql.DB {
+	t.Helper()
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatalf("NewConnector: %v", err)
+	}
+	db := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func exec(t *testing.T, s *localdb.Server, statements ...string) {
+	t.Helper()
+	db := connect(t, s)
+	for _, statement := range statements {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+}
+
+// query is the text of a query's only value.
+func query(t *testing.T, s *localdb.Server, statement string) string {
+	t.Helper()
+	var value string
+	if err := connect(t, s).QueryRowContext(t.Context(), statement).Scan(&value); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	return value
+}
+
+// eventually polls until the claim holds; ten seconds are for a machine that is busy with the other tests.
+func eventually(t *testing.T, claim string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(10 * time.Second)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("never: %s", claim)
+		}
+	}
+}
+
+// freePort is a TCP port of the loopback that nobody used a moment ago.
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("Listen: %v", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// newFolder names a folder that does not exist yet.
+func newFolder(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "data-folder")
+}
+
+// script writes an executable that stands in for a server.
+func script(t *testing.T, name, body string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil { //nolint:gosec // a program needs its x bit
+		t.Fatalf("WriteFile: %v", err)
+	}
+	return path
+}
+
+func wantErr(t *testing.T, err, kind error, parts ...string) {
+	t.Helper()
+	if err == nil || (kind != nil && !errors.Is(err, kind)) {
+		t.Fatalf("error is %v, want %v", err, kind)
+	}
+	for _, part := range parts {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not name %q", err, part)
+		}
+	}
+}
+
+// atOnce runs the functions at once and waits for all of them.
+func atOnce(fs ...func()) {
+	var wg sync.WaitGroup
+	for _, f := range fs {
+		wg.Go(f)
+	}
+	wg.Wait()
+}

@@ -1,0 +1,161 @@
+package localdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// ErrNotFound reports that the machine has no server program of the wanted engine. The error that wraps it says what to install.
+var ErrNotFound = errors.New("no database engine found")
+
+// Engine is one of the two families of servers that this package can run.
+type Engine string
+
+// The engines, told apart by what the program says of itself, not by its name: /usr/sbin/mysqld is often a link to mariadbd.
+const (
+	MariaDB Engine = "mariadb"
+	MySQL   Engine = "mysql"
+)
+
+// Binary is a server program that was found and has answered --version.
+type Binary struct {
+	Engine  Engine
+	Path    string // absolute, or as it stands on PATH
+	Version string // numbers alone, such as "10.11.19"
+}
+
+// versionTimeout bounds one run of a program with --version.
+const versionTimeout = 10 * time.Second
+
+// installHint says what to do where an engine is missing.
+func (e Engine) installHint() string {
+	if e == MySQL {
+		return "run scripts/engines.sh mysql, or put a MySQL mysqld on PATH"
+	}
+	return "run scripts/engines.sh mariadb, or install the packages mariadb-server-core and mariadb-client-core"
+}
+
+// Find looks for a server program of the engine e: on PATH, in the folders where packages and vendors put it, and in the cache
+// that scripts/engines.sh fills (VELOCITY_CACHE, else velocityd in the user's cache folder). The first that identifies itself as
+// e by --version is taken; a MariaDB without mariadb-install-db beside it is passed over, because it could not be initialised.
+// Find installs NOTHING and starts no server. It returns ErrNotFound, wrapped, or the context's error.
+func Find(ctx context.Context, e Engine) (Binary, error) {
+	seen := make(map[string]bool)
+	for _, path := range candidates(e) {
+		real, err := filepath.EvalSymlinks(path)
+		if err != nil || seen[real] {
+			continue
+		}
+		seen[real] = true
+		b, err := identify(ctx, path)
+		if ctx.Err() != nil {
+			return Binary{}, fmt.Errorf("find %s: %w", e, ctx.Err())
+		}
+		if err != nil || b.Engine != e || (e == MariaDB && b.installer() == "") {
+			continue
+		}
+		return b, nil
+	}
+	return Binary{}, fmt.Errorf("find %s: %w: %s", e, ErrNotFound, e.installHint())
+}
+
+// FindAny is Find for whichever engine is there, MariaDB before MySQL. ErrNotFound means that neither is.
+func FindAny(ctx context.Context) (Binary, error) {
+	b, err := Find(ctx, MariaDB)
+	if !errors.Is(err, ErrNotFound) {
+		return b, err
+	}
+	b, err = Find(ctx, MySQL)
+	if errors.Is(err, ErrNotFound) {
+		return Binary{}, fmt.Errorf("find mariadb or mysql: %w: %s; or run scripts/engines.sh any", ErrNotFound, MariaDB.installHint())
+	}
+	return b, err
+}
+
+// candidates lists the existing files that may be a server of the engine e, best first.
+func candidates(e Engine) []string {
+	names := []string{"mysqld"}
+	if e == MariaDB {
+		names = []string{"mariadbd", "mysqld"}
+	}
+	dirs := append(filepath.SplitList(os.Getenv("PATH")),
+		"/usr/sbin", "/usr/bin", "/usr/libexec", "/usr/local/sbin", "/usr/local/bin", "/usr/local/libexec",
+		"/usr/local/mysql/bin", "/usr/local/mariadb/bin", "/opt/mysql/bin", "/opt/mariadb/bin",
+		"/opt/homebrew/bin", "/opt/homebrew/opt/"+string(e)+"/bin")
+	if cache := cacheDir(); cache != "" {
+		dirs = append(dirs, filepath.Join(cache, "engines", string(e)))
+	}
+	var found []string
+	for _, dir := range dirs {
+		for _, name := range names {
+			if path := filepath.Join(dir, name); filepath.IsAbs(path) && isExecutable(path) {
+				found = append(found, path)
+			}
+		}
+	}
+	return found
+}
+
+// cacheDir is the folder into which scripts/engines.sh unpacks, or "" where the user has none.
+func cacheDir() string {
+	if dir := os.Getenv("VELOCITY_CACHE"); dir != "" {
+		return dir
+	}
+	dir := os.Getenv("XDG_CACHE_HOME")
+	if dir == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		dir = filepath.Join(home, ".cache")
+	}
+	return filepath.Join(dir, "velocityd")
+}
+
+func isExecutable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
+}
+
+// identify asks a program what it is.
+func identify(ctx context.Context, path string) (Binary, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--no-defaults", "--version")
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return Binary{}, fmt.Errorf("ask %s for its version: %w", path, err)
+	}
+	_, rest, ok := strings.Cut(string(out), " Ver ")
+	end := strings.IndexFunc(rest, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
+	if !ok || end < 1 {
+		return Binary{}, fmt.Errorf("ask %s for its version: unknown answer %q", path, out)
+	}
+	b := Binary{Engine: MySQL, Path: path, Version: rest[:end]}
+	if strings.Contains(string(out), "MariaDB") {
+		b.Engine = MariaDB
+	}
+	return b, nil
+}
+
+// installer is the path of the mariadb-install-db that belongs to a MariaDB server, or "".
+func (b Binary) installer() string {
+	dir := filepath.Dir(b.Path)
+	dirs := append([]string{dir, filepath.Join(dir, "../bin"), filepath.Join(dir, "../scripts")},
+		filepath.SplitList(os.Getenv("PATH"))...)
+	for _, d := range dirs {
+		for _, name := range []string{"mariadb-install-db", "mysql_install_db"} {
+			if path := filepath.Join(d, name); isExecutable(path) {
+				return path
+			}
+		}
+	}
+	return ""
+}

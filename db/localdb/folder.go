@@ -1,0 +1,188 @@
+package localdb
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// ErrInUse reports that another Start, of this process or of another one, holds the folder.
+var ErrInUse = errors.New("data folder is in use")
+
+// ErrWrongEngine reports a folder that was written by the other engine or by a newer version of the same one.
+var ErrWrongEngine = errors.New("data folder belongs to another engine")
+
+// maxSocketPath keeps clear of the longest socket address: 107 bytes on Linux, 103 on macOS.
+const maxSocketPath = 100
+
+// folder is a data folder that this process has locked. Its path is absolute and free of symbolic links, so that the same folder
+// has the same name in every run.
+type folder struct {
+	path string
+	lock *os.File
+}
+
+func (f *folder) data() string       { return filepath.Join(f.path, "data") }
+func (f *folder) tmp() string        { return filepath.Join(f.path, "tmp") }
+func (f *folder) engineFile() string { return filepath.Join(f.path, "engine") }
+func (f *folder) logFile() string    { return filepath.Join(f.path, "server.log") }
+
+// claim creates the folder if need be and takes its lock, which the kernel frees when the process ends, however it ends.
+func claim(dir string) (*folder, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create data folder: %w", err)
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("resolve data folder: %w", err)
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return nil, fmt.Errorf("resolve data folder: %w", err)
+	}
+	f := &folder{path: path}
+	if err := f.refuseForeign(); err != nil {
+		return nil, err
+	}
+	if err := f.takeLock(); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a folder needs its x bit
+		f.release()
+		return nil, fmt.Errorf("close data folder to others: %w", err)
+	}
+	return f, nil
+}
+
+// refuseForeign protects a folder of the user's that was named by mistake: it must be empty or one of ours.
+func (f *folder) refuseForeign() error {
+	if _, err := os.Stat(filepath.Join(f.path, "lock")); err == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(f.path)
+	if err != nil {
+		return fmt.Errorf("read data folder: %w", err)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("data folder %s holds other files (such as %s): name an empty or new one", f.path, entries[0].Name())
+	}
+	return nil
+}
+
+func (f *folder) takeLock() error {
+	lock, err := os.OpenFile(filepath.Join(f.path, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("open lock of data folder: %w", err)
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		holder, _ := os.ReadFile(lock.Name())
+		_ = lock.Close()
+		return fmt.Errorf("%w: %s is held by process %s", ErrInUse, f.path, strings.TrimSpace(string(holder)))
+	}
+	if err == nil {
+		err = lock.Truncate(0)
+	}
+	if err == nil {
+		_, err = lock.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	if err != nil {
+		_ = lock.Close()
+		return fmt.Errorf("lock data folder %s: %w", f.path, err)
+	}
+	f.lock = lock
+	return nil
+}
+
+// renewTmp gives the server an empty folder for temporary files. It must be its own: a MariaDB that starts deletes every temporary
+// table that it finds in its folder, and with a shared one such as /tmp those of other servers that run.
+func (f *folder) renewTmp() error {
+	if err := os.RemoveAll(f.tmp()); err != nil {
+		return fmt.Errorf("clear temporary files: %w", err)
+	}
+	if err := os.Mkdir(f.tmp(), 0o700); err != nil {
+		return fmt.Errorf("create folder for temporary files: %w", err)
+	}
+	return nil
+}
+
+// release gives the folder free. The lock file stays: removing it would let two processes lock two files of one name.
+func (f *folder) release() { _ = f.lock.Close() }
+
+// checkEngine refuses a folder that the binary must not touch. A folder without data suits every binary.
+func (f *folder) checkEngine(b Binary) (isNew bool, err error) {
+	if _, err := os.Stat(f.data()); errors.Is(err, os.ErrNotExist) {
+		return true, nil
+	}
+	text, err := os.ReadFile(f.engineFile())
+	if err != nil {
+		return false, fmt.Errorf("read which engine wrote data folder: %w", err)
+	}
+	engine, version, ok := strings.Cut(strings.TrimSpace(string(text)), " ")
+	switch {
+	case !ok:
+		return false, fmt.Errorf("read which engine wrote data folder: %s says %q", f.engineFile(), text)
+	case Engine(engine) != b.Engine:
+		return false, fmt.Errorf("%w: %s was written by %s %s, not by %s: name another folder, or use that engine",
+			ErrWrongEngine, f.path, engine, version, b.Engine)
+	case older(b.Version, version):
+		return false, fmt.Errorf("%w: %s was written by %s %s, which is newer than %s (%s)",
+			ErrWrongEngine, f.path, engine, version, b.Version, b.Path)
+	}
+	return false, nil
+}
+
+// recordEngine notes which engine owns the folder from now on.
+func (f *folder) recordEngine(b Binary) error {
+	tmp := f.engineFile() + ".new"
+	if err := os.WriteFile(tmp, []byte(string(b.Engine)+" "+b.Version+"\n"), 0o600); err != nil {
+		return fmt.Errorf("record engine of data folder: %w", err)
+	}
+	if err := os.Rename(tmp, f.engineFile()); err != nil {
+		return fmt.Errorf("record engine of data folder: %w", err)
+	}
+	return nil
+}
+
+// older reports whether version a comes before version b, number by number.
+func older(a, b string) bool {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(as), len(bs)) {
+		x, _ := strconv.Atoi(as[i])
+		y, _ := strconv.Atoi(bs[i])
+		if x != y {
+			return x < y
+		}
+	}
+	return len(as) < len(bs)
+}
+
+// socket is the path of the server's socket: in the folder, or, where that would be too long for a socket address, in a private
+// folder under os.TempDir whose name follows from this one's.
+func (f *folder) socket() (string, error) {
+	if path := filepath.Join(f.path, "mysql.sock"); len(path) <= maxSocketPath {
+		return path, nil
+	}
+	sum := sha256.Sum256([]byte(f.path))
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("velocityd-%d-%x", os.Getuid(), sum[:8]))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return "", fmt.Errorf("create folder for socket: %w", err)
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", fmt.Errorf("check folder for socket: %w", err)
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || info.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Getuid() {
+		return "", fmt.Errorf("check folder for socket: %s is not a folder of this user's alone: remove it", dir)
+	}
+	path := filepath.Join(dir, "mysql.sock")
+	if len(path) > maxSocketPath {
+		return "", fmt.Errorf("place socket: both %s and %s are too long for a socket address", f.path, dir)
+	}
+	return path, nil
+}

@@ -1,0 +1,95 @@
+package localdb_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"velocityd/db/localdb"
+)
+
+func TestFolderOfAnotherEngineIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, folder, binary, version string
+		refused                       bool
+	}{
+		{"the other engine", "mariadb 10.11.19", "mysql", "10.11.19", true},
+		{"an older version", "mysql 9.7.4", "mysql", "8.0.40", true},
+		{"an older patch", "mysql 9.7.4", "mysql", "9.7.3", true},
+		{"older as a number, not as text", "mariadb 10.11.4", "mariadb", "10.6.30", true},
+		{"the same", "mysql 9.7.4", "mysql", "9.7.4", false},
+		{"a newer one", "mariadb 10.6.30", "mariadb", "10.11.4", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := newFolder(t)
+			madeFolder(t, dir, c.folder)
+			b := localdb.Binary{Engine: localdb.Engine(c.binary), Version: c.version, Path: script(t, "server", "echo was run; exit 1")}
+			_, err := localdb.Start(t.Context(), localdb.Options{Dir: dir, Binary: b})
+			if c.refused {
+				wantErr(t, err, localdb.ErrWrongEngine, dir, c.folder)
+			} else {
+				wantErr(t, err, nil, "was run")
+			}
+		})
+	}
+}
+
+func TestFolderOfTheOtherRealEngineIsRefusedUntouched(t *testing.T) {
+	t.Parallel()
+	maria, mysql := findEngine(t, localdb.MariaDB), findEngine(t, localdb.MySQL)
+	dir := newFolder(t)
+	stopNow(start(t, localdb.Options{Dir: dir, Binary: maria}))
+	_, err := localdb.Start(t.Context(), localdb.Options{Dir: dir, Binary: mysql})
+	wantErr(t, err, localdb.ErrWrongEngine, "mariadb "+maria.Version)
+	start(t, localdb.Options{Dir: dir, Binary: maria})
+}
+
+func TestFolderWithForeignFilesIsRefusedUntouched(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // that it stays so is the claim
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "letter.txt"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := localdb.Start(t.Context(), localdb.Options{Dir: dir, Binary: localdb.Binary{Engine: localdb.MySQL, Path: "/bin/false"}})
+	wantErr(t, err, nil, dir, "letter.txt")
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("mode is %v (%v), want it as it was", info.Mode(), err)
+	}
+	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
+		t.Errorf("folder holds %v, want the letter alone", entries)
+	}
+}
+
+func TestFailedInitialisationLeavesNoDataAndShowsTheLog(t *testing.T) {
+	t.Parallel()
+	dir := newFolder(t)
+	broken := localdb.Binary{Engine: localdb.MySQL, Version: "1.0.0",
+		Path: script(t, "mysqld", `for a; do case $a in --datadir=*) mkdir "${a#*=}"; esac; done; echo disk is full; exit 3`)}
+	_, err := localdb.Start(t.Context(), localdb.Options{Dir: dir, Binary: broken})
+	wantErr(t, err, nil, "disk is full", "exit status 3")
+	for _, name := range []string{"data", "engine", "init.*"} {
+		if found, _ := filepath.Glob(filepath.Join(dir, name)); len(found) > 0 {
+			t.Errorf("left behind: %v", found)
+		}
+	}
+}
+
+func TestInitialisationKilledHalfWayIsBegunAgain(t *testing.T) {
+	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
+		dir := newFolder(t)
+		madeFolder(t, dir, string(b.Engine)+" "+b.Version)
+		if err := os.Rename(filepath.Join(dir, "data"), filepath.Join(dir, "init.1234")); err != nil {
+			t.Fatal(err)
+		}
+		start(t, localdb.Options{Dir: dir, Binary: b})
+		if found, _ := filepath.Glob(filepath.Join(dir, "init.*")); len(found) > 0 {
+			t.Errorf("left behind: %v", found)
+		}
+	})
+}

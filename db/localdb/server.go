@@ -1,0 +1,217 @@
+// Package localdb runs a private mysqld or mariadbd as a child process: it finds the program, initialises a data folder, starts the
+// server on a unix socket and stops it. It knows nothing of SQL, schemas or drivers, and installs no software.
+package localdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// What a wait may take where the caller's context has no deadline. The clock is the monotonic one.
+const (
+	DefaultStartTimeout = 60 * time.Second
+	DefaultStopTimeout  = 30 * time.Second
+)
+
+// Options say where and what to start. Dir and Binary are required.
+type Options struct {
+	// Dir is the folder that holds everything of this server: data, log, lock and, if its name is short enough, the socket. It is
+	// created if missing and closed to other users (0700). One that holds files of somebody else's is refused.
+	Dir string
+	// Binary is the program, as Find gave it.
+	Binary Binary
+	// Port is a TCP port on 127.0.0.1; 0 means no network at all. root cannot log in by TCP: make an account for it on the socket.
+	Port int
+	// Args are further settings of the server, such as "--max-connections=900"; they win over the package's own.
+	Args []string
+}
+
+// Server is a running server process. Its methods may be called from several goroutines.
+type Server struct {
+	folder   *folder
+	binary   Binary
+	socket   string
+	cmd      *exec.Cmd
+	stopping atomic.Bool
+	done     chan struct{}
+	err      error // written before done is closed
+}
+
+// Start starts a server on o.Dir and returns once it answers on its socket. A new folder is initialised first; a server and
+// files that a killed earlier run has left there are cleared away, and what it had committed is there. The settings are durable
+// (binary log on, sync_binlog=1, innodb_flush_log_at_trx_commit=1); root@localhost has no password and is reachable by the
+// socket alone, which only this user can open.
+//
+// ctx bounds the start (DefaultStartTimeout where it has no deadline) and NOT the server's life: that lasts until Stop. On Linux
+// the kernel also stops the server when this process dies.
+//
+// It returns ErrInUse if another Start holds the folder, ErrWrongEngine if the folder is another engine's or a newer version's,
+// and, when the server or its initialisation fails, an error that ends with the last lines of its log (Dir/server.log). It does
+// NOT convert the system tables of an older MariaDB (mariadb-upgrade); MySQL converts its own.
+func Start(ctx context.Context, o Options) (*Server, error) {
+	ctx, cancel := withDefault(ctx, DefaultStartTimeout)
+	defer cancel()
+	f, err := claim(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", o.Binary.Engine, err)
+	}
+	s, err := startOn(ctx, f, o)
+	if err != nil {
+		f.release()
+		return nil, fmt.Errorf("start %s: %w", o.Binary.Engine, err)
+	}
+	return s, nil
+}
+
+func startOn(ctx context.Context, f *folder, o Options) (*Server, error) {
+	isNew, err := f.checkEngine(o.Binary)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.stopStale(ctx); err != nil {
+		return nil, err
+	}
+	log, err := f.openLog()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.file.Close() }() // the server has its own handle of it
+	if isNew {
+		err = f.initialise(ctx, o.Binary, log.file)
+	} else {
+		err = f.recordEngine(o.Binary) // from here on a newer version may convert the data
+	}
+	if err != nil {
+		return nil, log.explain(err)
+	}
+	s, err := f.launch(o, log.file)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.waitReady(ctx); err != nil {
+		s.abort()
+		return nil, log.explain(err)
+	}
+	return s, nil
+}
+
+// launch starts the process and the goroutine that waits for its end.
+func (f *folder) launch(o Options, log *os.File) (*Server, error) {
+	socket, err := f.socket()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.renewTmp(); err != nil {
+		return nil, err
+	}
+	removeSocket(socket)
+	cmd := exec.Command(o.Binary.Path, serverArgs(f, socket, o)...)
+	cmd.Dir = f.path
+	cmd.Env = serverEnviron()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = serverAttributes()
+	s := &Server{folder: f, binary: o.Binary, socket: socket, cmd: cmd, done: make(chan struct{})}
+	started := make(chan error)
+	go s.run(started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start %s: %w", o.Binary.Path, err)
+	}
+	return s, nil
+}
+
+// run starts the process, waits for its end, and gives the folder free.
+func (s *Server) run(started chan<- error) {
+	lockThread()
+	err := s.cmd.Start()
+	started <- err
+	if err != nil {
+		return
+	}
+	err = s.cmd.Wait()
+	if err == nil {
+		err = errors.New("exit status 0")
+	}
+	if !s.stopping.Load() {
+		s.err = fmt.Errorf("%s ended by itself: %w (see %s)", filepath.Base(s.binary.Path), err, s.folder.logFile())
+	}
+	removeSocket(s.socket)
+	if dir := filepath.Dir(s.socket); dir != s.folder.path {
+		_ = os.Remove(dir)
+	}
+	s.folder.release()
+	close(s.done)
+}
+
+// removeSocket removes a socket and MySQL's lock beside it, which may name a process that is long gone.
+func removeSocket(path string) {
+	_ = os.Remove(path)
+	_ = os.Remove(path + ".lock")
+}
+
+// Socket is the path of the unix socket on which the server listens.
+func (s *Server) Socket() string { return s.socket }
+
+// PID is the server's process id. It may be another process's once Done is closed.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// LogFile is the path of the server's error log.
+func (s *Server) LogFile() string { return s.folder.logFile() }
+
+// Done is closed when the server process has ended, for whatever reason; its folder is free then.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+// Err says why the server ended without being asked to. It is nil while the server runs and after a Stop.
+func (s *Server) Err() error {
+	select {
+	case <-s.done:
+		return s.err
+	default:
+		return nil
+	}
+}
+
+// Stop asks the server to shut down and waits until it has. At ctx's deadline or cancellation (DefaultStopTimeout where it has no
+// deadline) the server is killed, which loses nothing that was committed, and the context's error is returned. Stop may be called
+// again, at any time and at once from several goroutines; it returns nil for a server that has ended already.
+func (s *Server) Stop(ctx context.Context) error {
+	ctx, cancel := withDefault(ctx, DefaultStopTimeout)
+	defer cancel()
+	select {
+	case <-s.done:
+		return nil
+	default:
+	}
+	if !s.stopping.Swap(true) {
+		_ = s.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended, which done will tell
+	}
+	select {
+	case <-s.done:
+		return nil
+	case <-ctx.Done():
+	}
+	_ = s.cmd.Process.Kill()
+	<-s.done // a killed process ends
+	return fmt.Errorf("stop %s: killed, because it had not stopped in time: %w", s.binary.Engine, ctx.Err())
+}
+
+// abort ends a server that did not come up. A server that has not finished starting may be deaf to SIGTERM.
+func (s *Server) abort() {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	_ = s.Stop(ctx)
+}
+
+// withDefault gives a context without a deadline one.
+func withDefault(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, d)
+}

@@ -1,0 +1,213 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/localdb"
+	"velocityd/service"
+)
+
+// The smoke benchmark holds this package against the textbook way of limiting
+// in SQL, in one run on one private server with durable settings. Contenders
+// take turns, round by round, so that a noisy machine slows them alike; what it
+// reports are ratios of medians.
+const (
+	smokeBuckets = 100_000
+	smokeCallers = 64
+	smokeRounds  = 7
+	smokeRound   = 1500 * time.Millisecond
+	smokeBatch   = 100
+)
+
+// textbook is how a limiter in SQL is usually written: seed, lock, count,
+// insert, in a schema of its own with the usual index.
+var textbook = []string{ //nolint:gochecknoglobals // constant text
+	`CREATE TABLE zone_master (
+  id INT NOT NULL PRIMARY KEY, description VARCHAR(255), rate INT NOT NULL, ` + "`window`" + ` INT NOT NULL)`,
+	`CREATE TABLE zone_bucket_lock (
+  zone_id INT NOT NULL, bucket_key VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL, PRIMARY KEY (zone_id, bucket_key))`,
+	`CREATE TABLE zone_txn (
+  id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, zone_id INT NOT NULL,
+  bucket_key VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL, blocked BOOLEAN NOT NULL, created_at DATETIME(6) NOT NULL,
+  KEY (zone_id, bucket_key, created_at))`,
+	`CREATE PROCEDURE check_velocity(IN p_zone_id INT, IN p_bucket_key VARCHAR(255) CHARACTER SET utf8mb4)
+BEGIN
+  DECLARE v_rate INT;
+  DECLARE v_window INT;
+  DECLARE v_count INT;
+  DECLARE v_locked INT;
+  SELECT rate, ` + "`window`" + ` INTO v_rate, v_window FROM zone_master WHERE id = p_zone_id;
+  INSERT IGNORE INTO zone_bucket_lock (zone_id, bucket_key) VALUES (p_zone_id, p_bucket_key);
+  START TRANSACTION;
+  SELECT zone_id INTO v_locked FROM zone_bucket_lock
+   WHERE zone_id = p_zone_id AND bucket_key = p_bucket_key FOR UPDATE;
+  SELECT COUNT(*) INTO v_count FROM zone_txn
+   WHERE zone_id = p_zone_id AND bucket_key = p_bucket_key AND blocked = FALSE
+     AND created_at > NOW(6) - INTERVAL v_window SECOND;
+  INSERT INTO zone_txn (zone_id, bucket_key, blocked, created_at)
+  VALUES (p_zone_id, p_bucket_key, v_count >= v_rate, NOW(6));
+  COMMIT;
+  SELECT v_count >= v_rate AS blocked, LAST_INSERT_ID() AS txn_id, p_zone_id AS zone_id,
+         p_bucket_key AS bucket_key, v_rate AS rate, v_window AS ` + "`window`" + `;
+END`,
+}
+
+// smoke is one server with both schemas, filled alike.
+type smoke struct {
+	textbook *sql.DB
+	store    service.CheckStore
+	batch    service.CheckStore
+}
+
+func openSmoke(b *testing.B, engine localdb.Engine) smoke {
+	b.Helper()
+	server := dbtest.Private(b, engine, b.TempDir())
+	ours := dbtest.Empty(b, dbtest.AdminDSN(server, ""))
+	theirs := dbtest.Empty(b, dbtest.AdminDSN(server, ""))
+	dbtest.Migrate(b, ours.DSN)
+	for _, statement := range textbook {
+		dbtest.Exec(b, theirs.SQL, statement)
+	}
+	for _, d := range []*dbtest.Database{ours, theirs} {
+		d.SetZone(b, service.Zone{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute})
+		dbtest.Exec(b, d.SQL, `
+INSERT INTO zone_bucket_lock (zone_id, bucket_key)
+WITH digit AS (SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4
+               UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)
+SELECT 1, CONCAT('user-', a.n, b.n, c.n, d.n, e.n)
+  FROM digit a, digit b, digit c, digit d, digit e`)
+	}
+	pool := connect(b, ours, Options{MaxConns: smokeCallers})
+	cfg, err := mysql.ParseDSN(theirs.DSN)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cfg.InterpolateParams = true // one round trip for the textbook too
+	inner, err := mysql.NewConnector(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
+	direct := sql.OpenDB(inner)
+	b.Cleanup(func() { _ = direct.Close() })
+	direct.SetMaxOpenConns(smokeCallers)
+	direct.SetMaxIdleConns(smokeCallers)
+	return smoke{textbook: direct, store: NewProcStore(pool), batch: &ProcStore{pool: pool, batchOnly: true}}
+}
+
+func smokeKey() string { return fmt.Sprintf("user-%05d", rand.IntN(smokeBuckets)) }
+
+func (s smoke) askTextbook(ctx context.Context) error {
+	var blocked bool
+	var id, zone, rate, window int64
+	var key string
+	return s.textbook.QueryRowContext(ctx, "CALL check_velocity(?, ?)", 1, smokeKey()).
+		Scan(&blocked, &id, &zone, &key, &rate, &window)
+}
+
+func ask(ctx context.Context, store service.CheckStore, buckets, checks int) error {
+	list := make([]service.Check, checks)
+	for i := range list {
+		for range buckets {
+			list[i].Buckets = append(list[i].Buckets, service.Bucket{ZoneID: 1, Key: smokeKey()})
+		}
+	}
+	decisions, err := store.CheckAll(ctx, list)
+	for _, d := range decisions {
+		if d.Err != nil {
+			return d.Err
+		}
+	}
+	return err
+}
+
+// round asks in a closed loop and returns the median latency and the rate per
+// second of calls.
+func round(b *testing.B, callers int, call func(context.Context) error) (p50 time.Duration, perSecond float64) {
+	b.Helper()
+	ctx := context.Background()
+	latencies := make([][]time.Duration, callers)
+	began := time.Now()
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() {
+			for time.Since(began) < smokeRound {
+				asked := time.Now()
+				if err := call(ctx); err != nil {
+					b.Error(err)
+					return
+				}
+				latencies[i] = append(latencies[i], time.Since(asked))
+			}
+		})
+	}
+	group.Wait()
+	took := time.Since(began)
+	merged := slices.Concat(latencies...)
+	slices.Sort(merged)
+	if b.Failed() || len(merged) == 0 {
+		b.FailNow()
+	}
+	return merged[len(merged)/2], float64(len(merged)) / took.Seconds()
+}
+
+func median[T ~int64 | ~float64](values []T) T {
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// BenchmarkSmoke prints and reports, for each engine, what a lone check and 64
+// callers cost against the textbook procedure, and what a batch of 100 saves.
+// Run it with -benchtime=1x (make bench-smoke).
+func BenchmarkSmoke(b *testing.B) {
+	for _, engine := range []localdb.Engine{localdb.MariaDB, localdb.MySQL} {
+		b.Run(string(engine), func(b *testing.B) {
+			s := openSmoke(b, engine)
+			contenders := []struct {
+				name    string
+				callers int
+				call    func(context.Context) error
+			}{
+				{"textbook, 1 caller", 1, s.askTextbook},
+				{"ProcStore, 1 caller", 1, func(ctx context.Context) error { return ask(ctx, s.store, 1, 1) }},
+				{"ProcStore, 1 caller, batch form", 1, func(ctx context.Context) error { return ask(ctx, s.batch, 1, 1) }},
+				{"ProcStore, 1 caller, two buckets", 1, func(ctx context.Context) error { return ask(ctx, s.store, 2, 1) }},
+				{"ProcStore, 1 caller, batch of 100", 1, func(ctx context.Context) error { return ask(ctx, s.store, 1, smokeBatch) }},
+				{"textbook, 64 callers", smokeCallers, s.askTextbook},
+				{"ProcStore, 64 callers", smokeCallers, func(ctx context.Context) error { return ask(ctx, s.store, 1, 1) }},
+			}
+			p50s := make([][]time.Duration, len(contenders))
+			rates := make([][]float64, len(contenders))
+			b.ResetTimer()
+			for b.Loop() {
+				for range smokeRounds {
+					for i, c := range contenders {
+						p50, perSecond := round(b, c.callers, c.call)
+						p50s[i] = append(p50s[i], p50)
+						rates[i] = append(rates[i], perSecond)
+					}
+				}
+			}
+			for i, c := range contenders {
+				b.Logf("%-34s p50 %8s  %8.0f calls/s", c.name,
+					median(p50s[i]).Round(time.Microsecond), median(rates[i]))
+			}
+			lone := float64(median(p50s[1])) / float64(median(p50s[0]))
+			many := median(rates[6]) / median(rates[5])
+			hundred := smokeBatch * float64(median(p50s[1])) / float64(median(p50s[4]))
+			b.ReportMetric(lone, "lone-time/textbook")
+			b.ReportMetric(many, "64-throughput/textbook")
+			b.ReportMetric(hundred, "100-calls/batch-of-100")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
