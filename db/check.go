@@ -1,10 +1,12 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -53,28 +55,25 @@ func (s *ProcStore) CheckAll(ctx context.Context, checks []service.Check) ([]ser
 
 // single asks about one bucket, by the cheaper procedure.
 func (s *ProcStore) single(ctx context.Context, bucket service.Bucket) (service.Decision, error) {
-	var d service.Decision
+	var a answer
 	err := s.call(ctx, func(rows *sql.Rows) error {
-		var verdict service.Verdict
-		var answer answer
-		for rows.Next() {
-			var zoneID int64 // repeated for callers by SQL
-			var key sql.RawBytes
-			if err := rows.Scan(&answer.blocked, &answer.txnID, &zoneID, &key, &answer.rate,
-				&answer.window, &answer.remaining, &answer.retryAfter, &answer.checkedAt); err != nil {
-				return err
-			}
-			verdict = answer.verdict(bucket)
+		if !rows.Next() {
+			return cmp.Or(rows.Err(), errors.New("engine answered without a row"))
 		}
-		d = service.Decision{
-			Blocked: verdict.Blocked, CheckedAt: answer.checkedAt, Verdicts: []service.Verdict{verdict},
-		}
-		return rows.Err()
+		var zoneID int64 // repeated for callers by SQL, like the key
+		var key sql.RawBytes
+		return rows.Scan(&a.blocked, &a.txnID, &zoneID, &key, &a.rate,
+			&a.window, &a.remaining, &a.retryAfter, &a.checkedAt)
 	}, "CALL check_velocity(?, ?)", bucket.ZoneID, bucket.Key)
 	if kind := faultOf(err).kind; err != nil && (kind == service.ErrNotFound || kind == service.ErrInvalid) {
 		return service.Decision{Err: fmt.Errorf("zone %d: %w", bucket.ZoneID, kind)}, nil
 	}
-	return d, err
+	if err != nil {
+		return service.Decision{}, err
+	}
+	return service.Decision{
+		Blocked: a.blocked.Bool, CheckedAt: a.checkedAt, Verdicts: []service.Verdict{a.verdict(bucket)},
+	}, nil
 }
 
 // batch asks about many checks and fills decisions, which has their length.

@@ -59,6 +59,10 @@ func Empty(tb testing.TB, adminDSN string) *Database {
 	}
 	cfg.DBName = ""
 	cfg.ParseTime = true
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	cfg.Params["lock_wait_timeout"] = "20" // DROP DATABASE behind a forgotten transaction
 	admin := open(tb, cfg)
 	name := "velocityd_test_" + strings.ToLower(rand.Text()[:12])
 	// A hostile default, so that what the schema does not say is found out.

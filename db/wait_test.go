@@ -1,0 +1,192 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
+	t.Parallel()
+	const callers = 10
+	for name, step := range map[string]struct {
+		change  func(*testing.T, *dbtest.Database)
+		allowed int
+		err     error
+	}{
+		"grown":       {func(t *testing.T, d *dbtest.Database) { d.SetZone(t, zone(1, 8, time.Hour)) }, 8, nil},
+		"shrunk":      {func(t *testing.T, d *dbtest.Database) { d.SetZone(t, zone(1, 2, time.Hour)) }, 2, nil},
+		"set to zero": {func(t *testing.T, d *dbtest.Database) { d.SetZone(t, zone(1, 0, time.Hour)) }, 0, nil},
+		"deleted":     {func(t *testing.T, d *dbtest.Database) { d.DeleteZone(t, 1) }, 0, service.ErrNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+				d := engine.Database(t)
+				d.SetZone(t, zone(1, 5, time.Hour))
+				store := NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second}))
+				release := hold(t, d, user("alice"))
+				type result struct {
+					d   service.Decision
+					err error
+				}
+				results := make(chan result, callers)
+				for i := range callers {
+					checks := check(user("alice"))
+					if i%2 == 0 { // half of them by the batch form
+						checks = check(user("alice"), user("other"))
+						checks[0].Buckets[1].Key = string(rune('a' + i))
+					}
+					go func() {
+						decisions, err := store.CheckAll(context.Background(), checks)
+						if err != nil {
+							results <- result{err: err}
+							return
+						}
+						results <- result{d: decisions[0], err: decisions[0].Err}
+					}()
+				}
+				eventually(t, "all callers wait for the lock", func() bool {
+					_, waiting := transactions(t, d)
+					return waiting == callers
+				})
+				step.change(t, d)
+				release()
+				allowed := 0
+				for range callers {
+					r := <-results
+					if !errors.Is(r.err, step.err) {
+						t.Errorf("err = %v, want %v", r.err, step.err)
+					}
+					if r.err == nil && !r.d.Blocked {
+						allowed++
+					}
+				}
+				if allowed != step.allowed {
+					t.Errorf("allowed %d, want %d", allowed, step.allowed)
+				}
+			})
+		})
+	}
+}
+
+func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		store := NewProcStore(connect(t, d, Options{LockWait: time.Second, MaxConns: 1}))
+		for _, checks := range [][]service.Check{
+			check(user("alice")),
+			// The batch has locked aaron and seeded a new key before it waits.
+			check(user("aaron"), user("aaron's first"), user("alice")),
+		} {
+			release := hold(t, d, user("alice"))
+			if _, err := store.CheckAll(context.Background(), checks); !errors.Is(err, service.ErrBusy) {
+				t.Errorf("err = %v, want ErrBusy", err)
+			}
+			if open, _ := transactions(t, d); open != 1 {
+				t.Errorf("%d transactions open, want the holder's alone", open)
+			}
+			release()
+			if decisions, err := store.CheckAll(context.Background(), checks); err != nil || decisions[0].Blocked {
+				t.Errorf("after release: %+v, %v", decisions, err)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 4 {
+			t.Errorf("recorded %d txns, want 4: those that timed out left some", n)
+		}
+	})
+}
+
+func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		pool := connect(t, d, Options{LockWait: 20 * time.Second, MaxConns: 1})
+		limiter := service.NewLimiter(NewProcStore(pool), 300*time.Millisecond)
+		before := connectionID(t, pool)
+		release := hold(t, d, user("alice"))
+		if _, err := limiter.Check(context.Background(), check(user("alice"))[0]); !errors.Is(err, service.ErrUndecided) {
+			t.Errorf("err = %v, want ErrUndecided", err)
+		}
+		if after := connectionID(t, pool); after == before {
+			t.Error("the connection of the lost check was used again")
+		}
+		release()
+		eventually(t, "the engine ends the lost check", func() bool {
+			open, _ := transactions(t, d)
+			return open == 0
+		})
+		if n := len(d.Txns(t, user("alice"))); n > 1 {
+			t.Errorf("the lost check was recorded %d times", n)
+		}
+		if d, err := limiter.Check(context.Background(), check(user("alice"))[0]); err != nil || d.Blocked {
+			t.Errorf("next check: %+v, %v", d, err)
+		}
+	})
+}
+
+func connectionID(t *testing.T, pool *Pool) (id int64) {
+	t.Helper()
+	if err := pool.db.Get(&id, "SELECT CONNECTION_ID()"); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		pool := connect(t, d, Options{LockWait: 20 * time.Second, MaxConns: 1})
+		limiter := service.NewLimiter(NewProcStore(pool), 20*time.Second)
+		before := connectionID(t, pool)
+		release := hold(t, d, user("alice"))
+		ctx, leave := context.WithCancel(context.Background())
+		answered := make(chan error, 1)
+		go func() {
+			_, err := limiter.Check(ctx, check(user("alice"))[0])
+			answered <- err
+		}()
+		eventually(t, "the check waits for the lock", func() bool {
+			_, waiting := transactions(t, d)
+			return waiting == 1
+		})
+		leave()
+		release()
+		if err := <-answered; err != nil {
+			t.Errorf("check of a client that left: %v", err)
+		}
+		if txns := d.Txns(t, user("alice")); len(txns) != 1 || !txns[0].Counted {
+			t.Errorf("recorded %+v, want one counted txn", txns)
+		}
+		if after := connectionID(t, pool); after != before {
+			t.Error("a good connection was thrown away")
+		}
+	})
+}
+
+func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		pool := connect(t, d, Options{MaxConns: 1})
+		conn, err := pool.db.Conn(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		limiter := service.NewLimiter(NewProcStore(pool), 100*time.Millisecond)
+		if _, err := limiter.Check(context.Background(), check(user("alice"))[0]); !errors.Is(err, service.ErrBusy) {
+			t.Errorf("err = %v, want ErrBusy: nothing was sent", err)
+		}
+	})
+}

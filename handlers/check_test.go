@@ -1,0 +1,314 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// zones sets zone 1 with room for two an hour and zone 2 with room for one.
+func (r *running) zones(t *testing.T) {
+	t.Helper()
+	r.SetZone(t, service.Zone{ID: 1, Description: "login per user", Rate: 2, Window: time.Hour})
+	r.SetZone(t, service.Zone{ID: 2, Description: "login per address", Rate: 1, Window: time.Minute})
+}
+
+func bucketJSON(zone int64, key string) string {
+	return fmt.Sprintf(`{"zone_id":%d,"bucket_key":%s}`, zone, quoted(key))
+}
+
+// fixed decides every check alike.
+func fixed(d service.Decision) storeFunc {
+	return func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+		decisions := make([]service.Decision, len(checks))
+		for i := range checks {
+			decisions[i] = d
+		}
+		return decisions, nil
+	}
+}
+
+func bucketOf(zone int64, key string) service.Bucket { return service.Bucket{ZoneID: zone, Key: key} }
+
+func TestCheckAnswersInTheDocumentedOrder(t *testing.T) {
+	t.Parallel()
+	r := startWith(t, fixed(service.Decision{
+		CheckedAt: time.Date(2026, 8, 24, 11, 15, 2, 120_000_000, time.FixedZone("", 7200)),
+		Verdicts: []service.Verdict{{
+			Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 1,
+		}},
+	}))
+	got := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"1_42"}`)
+	want := `{"blocked":false,"txn_id":981,"retry_after":0,"checked_at":"2026-08-24T09:15:02.120000Z",` +
+		`"buckets":[{"zone_id":1,"bucket_key":"1_42","blocked":false,"txn_id":981,"rate":5,"window":60,` +
+		`"remaining":4,"retry_after":0}]}`
+	if got.status != http.StatusOK || got.body != want {
+		t.Errorf("got %d\n%s\nwant\n%s", got.status, got.body, want)
+	}
+	if server := got.header.Get("Server"); server != "" {
+		t.Errorf("the server names itself %q", server)
+	}
+}
+
+func TestCheckBlocksWithStatus200(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	both := `{"buckets":[` + bucketJSON(1, "alice") + `,` + bucketJSON(2, "203.0.113.9") + `]}`
+	if d := r.post(t, "/v1/check", both).decision(t); d.Blocked || len(d.Buckets) != 2 || d.TxnID != d.Buckets[0].TxnID {
+		t.Errorf("first: %+v", d)
+	}
+	got := r.post(t, "/v1/check", both)
+	d := got.decision(t)
+	if !d.Blocked || d.Buckets[0].Blocked || !d.Buckets[1].Blocked || d.RetryAfter != d.Buckets[1].RetryAfter {
+		t.Errorf("second: %+v", d)
+	}
+	if d.Buckets[0].Remaining != 1 {
+		t.Errorf("the user's bucket was charged: %+v", d.Buckets[0])
+	}
+	if want := fmt.Sprint(d.RetryAfter); d.RetryAfter < 1 || got.header.Get("Retry-After") != want {
+		t.Errorf("Retry-After = %q, want %q", got.header.Get("Retry-After"), want)
+	}
+}
+
+func TestCheckTakesTheListFormForOneBucket(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
+	d := r.post(t, "/v1/check", `{"buckets":[`+bucketJSON(1, "alice")+`]}`).decision(t)
+	if d.Buckets[0].Remaining != 0 {
+		t.Errorf("both forms must mean the same bucket: %+v", d)
+	}
+}
+
+func TestCheckRefusesWhatItCannotMean(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	many := strings.Repeat(bucketJSON(1, "x")+",", 8) + bucketJSON(1, "y")
+	for name, test := range map[string]struct{ body, detail string }{
+		"both forms":        {`{"zone_id":1,"bucket_key":"x","buckets":[]}`, "not both"},
+		"half of each form": {`{"zone_id":1,"buckets":[]}`, "not both"},
+		"neither form":      {`{}`, "Give zone_id and bucket_key, or buckets"},
+		"no zone":           {`{"bucket_key":"x"}`, "zone_id is missing"},
+		"no key":            {`{"zone_id":1}`, "bucket_key is missing"},
+		"no buckets":        {`{"buckets":[]}`, "1 to 8 buckets"},
+		"nine buckets":      {`{"buckets":[` + many + `]}`, "1 to 8 buckets"},
+		"bucket without key": {
+			`{"buckets":[` + bucketJSON(1, "x") + `,{"zone_id":2}]}`, "bucket 1: bucket_key is missing"},
+		"the same bucket twice": {
+			`{"buckets":[` + bucketJSON(1, "x") + `,` + bucketJSON(1, "x") + `]}`, "same zone and key"},
+		"zone 0":        {bucketJSON(0, "x"), "zone_id must be 1 to 2147483647"},
+		"zone -1":       {bucketJSON(-1, "x"), "zone_id must be 1 to 2147483647"},
+		"zone too high": {bucketJSON(1<<31, "x"), "zone_id must be 1 to 2147483647"},
+	} {
+		p := r.post(t, "/v1/check", test.body).refused(t, http.StatusBadRequest, "invalid_request")
+		if !strings.Contains(p.Detail, test.detail) || strings.Contains(p.Detail, "invalid:") {
+			t.Errorf("%s: detail is %q, want %q in it", name, p.Detail, test.detail)
+		}
+	}
+}
+
+func TestCheckOfUnknownZoneIsNotFound(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	p := r.post(t, "/v1/check", bucketJSON(7, "alice")).refused(t, http.StatusNotFound, "not_found")
+	if p.Detail != "zone 7: not found" {
+		t.Errorf("detail = %q", p.Detail)
+	}
+}
+
+// badKeys are keys as they stand between the quotes of a JSON string.
+func badKeys() map[string]string {
+	return map[string]string{
+		"empty":                "",
+		"256 characters":       strings.Repeat("x", 256),
+		"256 emoji":            strings.Repeat("🔑", 256),
+		"NUL":                  `secret\u0000key`,
+		"tab":                  `secret\tkey`,
+		"DEL":                  "secret\x7fkey",
+		"C1 control":           `secret\u0085key`,
+		"raw control":          "secret\x01key",
+		"raw newline":          "secret\nkey",
+		"invalid UTF-8":        "secret\xff\xfekey",
+		"cut UTF-8":            "secretkey\xc3",
+		"surrogate as UTF-8":   "secret\xed\xa0\x80key",
+		"overlong UTF-8":       "secret\xc0\xafkey",
+		"lone high surrogate":  `secret\ud800key`,
+		"lone low surrogate":   `secret\udc00key`,
+		"surrogates reversed":  `secret\udc00\ud800key`,
+		"unknown escape":       `secret\xkey`,
+		"surrogate at the end": `secretkey\ud83d`,
+	}
+}
+
+func TestServerRefusesEveryBadKey(t *testing.T) {
+	t.Parallel()
+	asked := startWith(t, func(context.Context, []service.Check) ([]service.Decision, error) {
+		t.Error("the store was asked")
+		return nil, service.ErrBusy
+	})
+	for name, key := range badKeys() {
+		bucket := `{"zone_id":1,"bucket_key":"` + key + `"}`
+		for _, body := range []string{bucket, `{"buckets":[` + bucket + `]}`} {
+			p := asked.post(t, "/v1/check", body).refused(t, http.StatusBadRequest, "invalid_request")
+			if strings.Contains(p.Detail, "secret") || strings.Contains(p.Detail, "xxx") {
+				t.Errorf("%s: detail repeats the key: %s", name, p.Detail)
+			}
+		}
+	}
+	if log := asked.log.String(); strings.Contains(log, "secret") {
+		t.Errorf("the log repeats a key: %s", log)
+	}
+}
+
+func TestCheckTakesEveryGoodKey(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	for _, key := range []string{
+		"Bob", "bob", "é", "e\u0301", " bob ", `a"b\c'd`, "<script>&", "null", "\u00a0", "\u2028", "\ufffd",
+		strings.Repeat("🔑", 255), "%00", "../etc",
+	} {
+		d := r.post(t, "/v1/check", bucketJSON(1, key)).decision(t)
+		if d.Buckets[0].BucketKey != key || d.Buckets[0].Remaining != 1 {
+			t.Errorf("key %q came back as %+v", key, d.Buckets[0])
+		}
+	}
+	if d := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"\ud83d\udd11"}`).decision(t); d.Buckets[0].BucketKey != "🔑" {
+		t.Errorf("an escaped pair came back as %q", d.Buckets[0].BucketKey)
+	}
+}
+
+func TestChecksAnswersEachByItself(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	got := r.post(t, "/v1/checks", `{"checks":[`+strings.Join([]string{
+		bucketJSON(2, "alice"),
+		bucketJSON(2, "alice"),
+		bucketJSON(2, ""),
+		bucketJSON(7, "bob"),
+		`{}`,
+		`{"zone_id":1,"bucket_key":"x","buckets":[]}`,
+		`{"buckets":[{"zone_id":1}]}`,
+		`{"buckets":[` + bucketJSON(1, "d") + `,` + bucketJSON(1, "d") + `]}`,
+		`{"buckets":[` + bucketJSON(1, "d") + `,` + bucketJSON(2, "bob") + `]}`,
+	}, ",")+`]}`)
+	if got.status != http.StatusOK {
+		t.Fatalf("got %d %s", got.status, got.body)
+	}
+	results := got.results(t)
+	if len(results) != 9 {
+		t.Fatalf("got %d results for 9 checks", len(results))
+	}
+	for i, want := range []string{
+		"allowed", "blocked", "invalid_request", "not_found", "invalid_request", "invalid_request",
+		"invalid_request", "invalid_request", "allowed",
+	} {
+		if got := results[i].word(); got != want {
+			t.Errorf("check %d: %s, want %s: %+v", i, got, want, results[i].Problem)
+		}
+	}
+}
+
+func TestChecksRefusesAWrongShapeWhole(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	good := bucketJSON(1, "alice")
+	for _, test := range []struct{ body, pointer string }{
+		{`{"checks":[` + good + `,{"zone_id":"1","bucket_key":"x"}]}`, "/checks/1/zone_id"},
+		{`{"checks":[` + good + `,{"zone_id":1.5,"bucket_key":"x"}]}`, "/checks/1/zone_id"},
+		{`{"checks":[` + good + `,{"zone_id":1,"bucket_key":7}]}`, "/checks/1/bucket_key"},
+		{`{"checks":[` + good + `,{"zone_id":1,"bucket_key":"x","note":1}]}`, "/checks/1/note"},
+		{`{"checks":[` + good + `,{"ZONE_ID":1,"bucket_key":"x"}]}`, "/checks/1/ZONE_ID"},
+		{`{"checks":[` + good + `,{"zone_id":1,"zone_id":2}]}`, "/checks/1/zone_id"},
+		{`{"checks":[` + good + `,{"buckets":[` + good + `,{"zone_id":1,"bucket_key":null}]}]}`, "/checks/1/buckets/1/bucket_key"},
+		{`{"checks":[` + good + `,null]}`, "/checks/1"},
+		{`{"checks":[` + good + `,[]]}`, "/checks/1"},
+		{`{"checks":[` + good + `,{"buckets":{}}]}`, "/checks/1/buckets"},
+		{`{"checks":` + good + `}`, "/checks"},
+		{`{"checks":null}`, "/checks"},
+		{`{"checks":[]}`, "/checks"},
+		{`{}`, "/checks"},
+		{`{"checks":[` + good + `],"more":1}`, "/more"},
+		{`[` + good + `]`, ""},
+		{`{"checks":[` + good + `]} {}`, ""},
+		{`{"checks":[` + good + `]}]`, ""},
+		{`{"checks":[` + good + `,]}`, "/checks"},
+		{`{"checks":[` + good, "/checks"},
+		{`{"checks":[` + strings.Repeat("{},", 1000) + `{}]}`, "/checks"},
+		{`{"checks":[` + strings.Repeat("{},", 300_000) + `{}]}`, "/checks"},
+	} {
+		p := r.post(t, "/v1/checks", test.body).refused(t, http.StatusBadRequest, "invalid_request")
+		if p.Pointer != test.pointer {
+			t.Errorf("%.120s: pointer is %q, want %q: %s", test.body, p.Pointer, test.pointer, p.Detail)
+		}
+	}
+	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 0 {
+		t.Errorf("refused calls recorded %+v", txns)
+	}
+}
+
+func TestChecksTakesAThousand(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	checks := make([]string, service.MaxChecks)
+	for i := range checks {
+		checks[i] = bucketJSON(1, fmt.Sprint("key-", i))
+	}
+	results := r.post(t, "/v1/checks", `{"checks":[`+strings.Join(checks, ",")+`]}`).results(t)
+	for i, got := range results {
+		if got.word() != "allowed" || got.Decision.Buckets[0].BucketKey != fmt.Sprint("key-", i) {
+			t.Fatalf("result %d: %+v", i, got)
+		}
+	}
+	if len(results) != service.MaxChecks {
+		t.Errorf("got %d results", len(results))
+	}
+}
+
+func TestChecksAnswersWithoutTheStoreIfNoneMakesSense(t *testing.T) {
+	t.Parallel()
+	r := startWith(t, func(context.Context, []service.Check) ([]service.Decision, error) {
+		t.Error("the store was asked")
+		return nil, service.ErrBusy
+	})
+	for i, got := range r.post(t, "/v1/checks", `{"checks":[{},`+bucketJSON(1, "")+`]}`).results(t) {
+		if got.word() != "invalid_request" {
+			t.Errorf("result %d: %+v", i, got)
+		}
+	}
+}
+
+// results returns the answer of a batch.
+func (r reply) results(t *testing.T) []result {
+	t.Helper()
+	var answer checksResponse
+	if r.status != http.StatusOK {
+		t.Fatalf("got %d %.200s, want results", r.status, r.body)
+	}
+	if err := newDecoder().decode([]byte(r.body), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer.Results
+}
+
+func (r result) word() string {
+	switch {
+	case r.Problem != nil:
+		return r.Problem.Code
+	case r.Decision.Blocked:
+		return "blocked"
+	default:
+		return "allowed"
+	}
+}

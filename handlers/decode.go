@@ -1,0 +1,183 @@
+package handlers
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"velocityd/service"
+)
+
+const (
+	maxBody       = 1 << 20
+	maxNameEchoed = 32
+)
+
+var errNull = errors.New("null")
+
+// decoder reads request bodies strictly: no unknown, duplicate or differently
+// spelt members, no null, nothing after the value, UTF-8 without lone
+// surrogates.
+type decoder struct {
+	options json.Options
+}
+
+func newDecoder() decoder {
+	noNull := json.UnmarshalFromFunc(func(in *jsontext.Decoder, _ any) error {
+		if in.PeekKind() == 'n' {
+			return errNull
+		}
+		return errors.ErrUnsupported // decode as usual
+	})
+	return decoder{options: json.JoinOptions(
+		json.RejectUnknownMembers(true), json.WithUnmarshalers(noNull))}
+}
+
+// read decodes the body of a request into value, or returns a requestError.
+func (d decoder) read(x *exchange, value any) error {
+	r := x.Request()
+	if err := requireJSON(r.Header); err != nil {
+		return err
+	}
+	if r.ContentLength > maxBody {
+		return tooLarge()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(x.Response().Writer, r.Body, maxBody))
+	var limit *http.MaxBytesError
+	switch {
+	case errors.As(err, &limit):
+		return tooLarge()
+	case err != nil:
+		return invalid("The body ended before it was complete.")
+	}
+	return d.decode(body, value)
+}
+
+func tooLarge() error {
+	return &requestError{kind: errTooLarge, detail: fmt.Sprintf("The body must be at most %d bytes.", maxBody)}
+}
+
+// requireJSON refuses what does not say that it is plain JSON in UTF-8.
+func requireJSON(header http.Header) error {
+	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return &requestError{kind: errMediaType, detail: "The body must be sent without Content-Encoding."}
+	}
+	given := header.Get("Content-Type")
+	if given == "application/json" {
+		return nil
+	}
+	media, params, err := mime.ParseMediaType(given)
+	charset, named := params["charset"]
+	if err != nil || media != "application/json" || named && !strings.EqualFold(charset, "utf-8") ||
+		len(params) > 1 || len(params) == 1 && !named {
+		return &requestError{kind: errMediaType, detail: "Send the header Content-Type: application/json."}
+	}
+	return nil
+}
+
+func (d decoder) decode(body []byte, value any) error {
+	if len(body) == 0 {
+		return invalid("The body is empty. Send a JSON object.")
+	}
+	err := json.Unmarshal(body, value, d.options)
+	if err == nil {
+		return nil
+	}
+	return explain(err)
+}
+
+// explain says in words of our own what is wrong with a body, and where: the
+// decoder's words may quote a bucket key.
+func explain(err error) error {
+	var own *requestError
+	var syntactic *jsontext.SyntacticError
+	var semantic *json.SemanticError
+	switch {
+	case errors.As(err, &own):
+		return own
+	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
+		return at(place(syntactic.JSONPointer), "is given twice")
+	case errors.As(err, &syntactic):
+		return &requestError{
+			kind: service.ErrInvalid, pointer: place(syntactic.JSONPointer),
+			detail: fmt.Sprintf("The body must be one JSON value in UTF-8, without lone surrogates, "+
+				"and nothing after it. It is wrong near byte %d.", syntactic.ByteOffset),
+		}
+	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
+		return unknown(semantic.JSONPointer)
+	case errors.As(err, &semantic) && errors.Is(err, errNull):
+		return at(place(semantic.JSONPointer), "must not be null")
+	case errors.As(err, &semantic):
+		return at(place(semantic.JSONPointer), "must be "+inJSON(semantic.GoType))
+	}
+	return invalid("The body could not be read as JSON.")
+}
+
+func at(where, wrong string) error {
+	subject := "The body"
+	if where != "" {
+		subject = "The value at " + where
+	}
+	return &requestError{kind: service.ErrInvalid, detail: subject + " " + wrong + ".", pointer: where}
+}
+
+// place returns as much of pointer as consists of indexes and of members that
+// exist, and so is fit to be shown: the rest is of the caller's making.
+func place(pointer jsontext.Pointer) string {
+	where, index := "", false
+	for token := range pointer.Tokens() {
+		switch {
+		case index:
+			index = false
+		case token == "checks" || token == "buckets":
+			index = true
+		case token == "zone_id" || token == "bucket_key":
+			return where + "/" + token
+		default:
+			return where
+		}
+		where += "/" + token
+	}
+	return where
+}
+
+// unknown refuses a member that does not exist. Its name is shown if it looks
+// like one.
+func unknown(pointer jsontext.Pointer) error {
+	name, where := pointer.LastToken(), place(pointer.Parent())
+	odd := func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}
+	detail := "A member of the object is not known; names are case-sensitive."
+	if len(name) <= maxNameEchoed && !strings.ContainsFunc(name, odd) {
+		where += "/" + name
+		detail = "The member at " + where + " is not known; names are case-sensitive."
+	}
+	return &requestError{kind: service.ErrInvalid, detail: detail, pointer: where}
+}
+
+// inJSON names what a member of type t is in JSON.
+func inJSON(t reflect.Type) string {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == nil:
+		return "of another type"
+	case t.Kind() == reflect.String:
+		return "a string"
+	case t.Kind() == reflect.Int64:
+		return "a whole number, written without fraction or exponent"
+	case t.Kind() == reflect.Slice:
+		return "an array"
+	default:
+		return "an object"
+	}
+}

@@ -1,0 +1,152 @@
+package handlers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"velocityd/service"
+)
+
+func FuzzDecodeCheck(f *testing.F) {
+	for _, seed := range []string{
+		`{"zone_id":1,"bucket_key":"1_42"}`,
+		`{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":2,"bucket_key":"203.0.113.9"}]}`,
+		`{"zone_id":1,"bucket_key":"\ud83d\udd11"}`, `{"zone_id":1,"bucket_key":"\ud800"}`,
+		"{\"zone_id\":1,\"bucket_key\":\"\xff\"}", `{"zone_id":1,"zone_id":1}`, `{"Zone_ID":1}`,
+		`{"zone_id":1e400}`, `{"buckets":null}`, `null`, ` {} `, `{}{}`, ``,
+	} {
+		f.Add([]byte(seed))
+	}
+	decoder := newDecoder()
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var request checkRequest
+		if err := decoder.decode(body, &request); err != nil {
+			mustBeFitForCallers(t, err)
+			return
+		}
+		var lenient checkRequest
+		mustBeStrict(t, body, &lenient)
+		if !reflect.DeepEqual(request, lenient) {
+			t.Fatalf("decoded as %+v, by the standard library as %+v", request, lenient)
+		}
+		mustSurviveEncoding(t, decoder, request)
+	})
+}
+
+func FuzzDecodeChecks(f *testing.F) {
+	for _, seed := range []string{
+		`{"checks":[{"zone_id":1,"bucket_key":"1_42"},{"buckets":[{"zone_id":1,"bucket_key":"a"}]},{}]}`,
+		`{"checks":[` + strings.Repeat("{},", 1000) + `{}]}`,
+		`{"checks":null}`, `{"checks":[null]}`, `{"checks":[{}],"checks":[]}`, `{"checks":[{},]}`, `{"checks":{}}`, `{"checks":[`,
+	} {
+		f.Add([]byte(seed))
+	}
+	decoder := newDecoder()
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var request checksRequest
+		if err := decoder.decode(body, &request); err != nil {
+			mustBeFitForCallers(t, err)
+			return
+		}
+		var lenient struct {
+			Checks []checkRequest `json:"checks"`
+		}
+		mustBeStrict(t, body, &lenient)
+		if len(request.Checks) != len(lenient.Checks) || len(request.Checks) > service.MaxChecks {
+			t.Fatalf("decoded %d checks, the standard library %d", len(request.Checks), len(lenient.Checks))
+		}
+		for i, check := range request.Checks {
+			if !reflect.DeepEqual(check, lenient.Checks[i]) {
+				t.Fatalf("check %d decoded as %+v, by the standard library as %+v", i, check, lenient.Checks[i])
+			}
+			mustSurviveEncoding(t, decoder, check)
+		}
+	})
+}
+
+// mustBeFitForCallers holds a refusal to the rules of error answers.
+func mustBeFitForCallers(t *testing.T, err error) {
+	t.Helper()
+	p := problemOf(err)
+	if !errors.Is(err, service.ErrInvalid) || p.Code != "invalid_request" || p.Detail == "" || !utf8.ValidString(p.Detail) {
+		t.Fatalf("refused with %v, %+v", err, p)
+	}
+}
+
+// mustBeStrict fails if the standard library cannot decode body, or only by
+// being lenient: it overlooks null, duplicate names and other cases, and mends
+// what is not UTF-8.
+func mustBeStrict(t *testing.T, body []byte, into any) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil || !utf8.Valid(body) || !json.Valid(body) {
+		t.Fatalf("accepted %q, which is %v to the standard library", body, err)
+	}
+	names := []map[string]bool{}
+	isName := []bool{}
+	tokens := json.NewDecoder(bytes.NewReader(body))
+	for tokens.More() || len(isName) > 0 {
+		token, err := tokens.Token()
+		if err != nil {
+			t.Fatalf("accepted %q: %v", body, err)
+		}
+		top := len(isName) - 1
+		switch token := token.(type) {
+		case json.Delim:
+			if token == '{' || token == '[' {
+				names, isName = append(names, map[string]bool{}), append(isName, token == '{')
+				continue
+			}
+			names, isName = names[:top], isName[:top]
+			top--
+		case nil:
+			t.Fatalf("accepted null in %q", body)
+		case string:
+			if top >= 0 && isName[top] {
+				if names[top][token] || token != strings.ToLower(token) {
+					t.Fatalf("accepted name %q in %q", token, body)
+				}
+				names[top][token], isName[top] = true, false
+				continue
+			}
+		}
+		if top >= 0 && len(names[top]) > 0 {
+			isName[top] = true // after a member's value
+		}
+	}
+}
+
+// mustSurviveEncoding fails unless an accepted check means the same after it was
+// encoded and decoded again.
+func mustSurviveEncoding(t *testing.T, decoder decoder, request checkRequest) {
+	t.Helper()
+	check, err := request.check()
+	if err != nil {
+		mustBeFitForCallers(t, err)
+		return
+	}
+	if err := check.Validate(); err != nil {
+		return // refused by the Limiter
+	}
+	list := checkRequest{}
+	for _, b := range check.Buckets {
+		list.Buckets = append(list.Buckets, bucketRequest{ZoneID: &b.ZoneID, BucketKey: &b.Key})
+	}
+	encoded, err := json.Marshal(map[string]any{"buckets": list.Buckets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again checkRequest
+	if err := decoder.decode(encoded, &again); err != nil {
+		t.Fatalf("%s: %v", encoded, err)
+	}
+	if same, err := again.check(); err != nil || !reflect.DeepEqual(same, check) {
+		t.Fatalf("%+v came back as %+v, %v", check, same, err)
+	}
+}

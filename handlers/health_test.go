@@ -1,0 +1,44 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+)
+
+func TestLiveAsksNobody(t *testing.T) {
+	t.Parallel()
+	r := start(t, func(o *Options) {
+		o.Ready = func(context.Context) error { t.Error("asked"); return errors.New("away") }
+	})
+	if got := r.get(t, "/livez"); got.status != http.StatusOK || got.body != `{"status":"ok"}` {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+}
+
+func TestReadySaysWhyNot(t *testing.T) {
+	t.Parallel()
+	var reason error
+	r := start(t, func(o *Options) {
+		o.Ready = func(ctx context.Context) error {
+			if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > readyTimeout {
+				t.Error("no deadline of its own")
+			}
+			return reason
+		}
+	})
+	if got := r.get(t, "/readyz"); got.status != http.StatusOK || got.body != `{"status":"ok"}` {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	reason = errors.New("schema is at version 3, need 5")
+	got := r.get(t, "/readyz")
+	p := got.refused(t, http.StatusServiceUnavailable, "not_ready")
+	if p.Detail != "Not ready: schema is at version 3, need 5." || got.header.Get("Retry-After") != "1" {
+		t.Errorf("detail %q, Retry-After %q", p.Detail, got.header.Get("Retry-After"))
+	}
+	if line := r.log.last(t); line["level"] != "DEBUG" || line["code"] != "not_ready" {
+		t.Errorf("logged %v", line)
+	}
+}

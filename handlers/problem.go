@@ -1,0 +1,122 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"velocityd/service"
+)
+
+// Kinds of error that only HTTP knows.
+var (
+	errFault     = errors.New("internal fault")
+	errMediaType = errors.New("unsupported media type")
+	errTooLarge  = errors.New("payload too large")
+	errNotReady  = errors.New("not ready")
+)
+
+// problem is the body of every error answer, by RFC 9457. Programs should read
+// Code, which never changes its meaning.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+	// Pointer is the JSON Pointer of the place in the request body that is
+	// wrong, if there is one.
+	Pointer string `json:"pointer,omitzero"`
+}
+
+// requestError says what is wrong with a request in words that are fit for its
+// sender: it never repeats a bucket key.
+type requestError struct {
+	kind    error
+	detail  string
+	pointer string
+}
+
+func (e *requestError) Error() string { return e.detail }
+func (e *requestError) Unwrap() error { return e.kind }
+
+func invalid(detail string) error {
+	return &requestError{kind: service.ErrInvalid, detail: detail}
+}
+
+// kind is what an error means to a caller.
+type kind struct {
+	of     error
+	status int
+	code   string
+	detail string // empty: the error's own text is fit for the caller
+}
+
+const internalDetail = "The service met an unexpected fault. If this was a check, the attempt may have been counted."
+
+// kinds is the one table of errors to HTTP; the first row that fits counts.
+func kinds() []kind {
+	return []kind{
+		{errFault, http.StatusInternalServerError, "internal", internalDetail},
+		{service.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
+		{service.ErrNotFound, http.StatusNotFound, "not_found", ""},
+		{service.ErrConflict, http.StatusConflict, "conflict", ""},
+		{service.ErrUndecided, http.StatusGatewayTimeout, "undecided",
+			"The answer did not come in time. The attempt may have been counted."},
+		{service.ErrBusy, http.StatusServiceUnavailable, "busy",
+			"The service is busy or its database is away. Nothing was decided or recorded: ask again after Retry-After seconds."},
+		// A look-up's own deadline; it changes nothing and can be repeated.
+		{context.DeadlineExceeded, http.StatusServiceUnavailable, "busy",
+			"The look-up took too long. Ask again after Retry-After seconds."},
+		{errNotReady, http.StatusServiceUnavailable, "not_ready", ""},
+		{errMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
+		{errTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", ""},
+		{echo.ErrMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed",
+			"This path does not answer that method. The Allow header lists those it does."},
+		// Not "not_found": a caller must not take a mistyped path for a zone that
+		// does not exist.
+		{echo.ErrNotFound, http.StatusNotFound, "route_not_found",
+			"There is nothing at this path. GET /openapi.yaml describes what there is."},
+	}
+}
+
+// problemOf turns any error into what its caller may know about it.
+func problemOf(err error) problem {
+	fits := kind{status: http.StatusInternalServerError, code: "internal", detail: internalDetail}
+	for _, k := range kinds() {
+		if errors.Is(err, k.of) {
+			fits = k
+			break
+		}
+	}
+	p := problem{
+		Type: "about:blank", Title: http.StatusText(fits.status), Status: fits.status,
+		Detail: fits.detail, Code: fits.code,
+	}
+	var request *requestError
+	switch {
+	case p.Detail != "":
+	case errors.As(err, &request):
+		p.Detail, p.Pointer = request.detail, request.pointer
+	default:
+		p.Detail = strings.Replace(err.Error(), service.ErrInvalid.Error()+": ", "", 1)
+	}
+	return p
+}
+
+// refuse is the one place that writes an error answer. It returns what it said.
+func refuse(x *exchange, err error) problem {
+	p := problemOf(err)
+	if x.Response().Committed {
+		return p // an answer has begun: nothing can be said any more
+	}
+	if p.Status == http.StatusServiceUnavailable {
+		x.Response().Header().Set("Retry-After", decimal(seconds(service.BusyRetryAfter)))
+	}
+	// A problem is made of strings that can always be encoded.
+	_ = x.respondJSON(p.Status, "application/problem+json", p)
+	return p
+}

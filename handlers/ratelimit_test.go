@@ -1,0 +1,86 @@
+package handlers
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dunglas/httpsfv"
+
+	"velocityd/service"
+)
+
+func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
+	t.Parallel()
+	free := func(zone int64, key string, velocity int) service.Verdict {
+		return service.Verdict{Bucket: bucketOf(zone, key), TxnID: 1, Rate: 5, Window: time.Minute, Velocity: velocity}
+	}
+	blocked := func(zone int64, key string, wait time.Duration) service.Verdict {
+		v := free(zone, key, 5)
+		v.Blocked, v.RetryAfter = true, wait
+		return v
+	}
+	for name, test := range map[string]struct {
+		verdicts                  []service.Verdict
+		policy, limit, retryAfter string
+	}{
+		"one bucket": {
+			[]service.Verdict{free(1, "secret", 1)}, `"1";q=5;w=60`, `"1";r=4`, ""},
+		"nothing left but not blocked": {
+			[]service.Verdict{free(1, "secret", 5)}, `"1";q=5;w=60`, `"1";r=0`, ""},
+		"blocked": {
+			[]service.Verdict{blocked(1, "secret", 42*time.Second)}, `"1";q=5;w=60`, `"1";r=0;t=42`, "42"},
+		"two zones, one blocked": {
+			[]service.Verdict{free(7, "secret", 1), blocked(3, "secret", 9*time.Second)},
+			`"7";q=5;w=60, "3";q=5;w=60`, `"7";r=4, "3";r=0;t=9`, "9"},
+		"two buckets of a zone, the fuller one speaks": {
+			[]service.Verdict{free(1, "a", 1), free(1, "secret", 3)}, `"1";q=5;w=60`, `"1";r=2`, ""},
+		"two blocked buckets of a zone, the longer wait speaks": {
+			[]service.Verdict{blocked(1, "a", 9*time.Second), free(1, "b", 0), blocked(1, "secret", 8*time.Second)},
+			`"1";q=5;w=60`, `"1";r=0;t=9`, "9"},
+		"rate 0": {
+			[]service.Verdict{{Bucket: bucketOf(1, "x"), TxnID: 1, Window: time.Hour, Blocked: true, RetryAfter: time.Hour}},
+			`"1";q=0;w=3600`, `"1";r=0;t=3600`, "3600"},
+	} {
+		d := service.Decision{CheckedAt: time.Now(), Verdicts: test.verdicts}
+		for _, v := range test.verdicts {
+			d.Blocked = d.Blocked || v.Blocked
+		}
+		got := startWith(t, fixed(d)).post(t, "/v1/check", bucketJSON(1, "secret")).header
+		if got.Get("RateLimit-Policy") != test.policy || got.Get("RateLimit") != test.limit || got.Get("Retry-After") != test.retryAfter {
+			t.Errorf("%s: got %q, %q, %q", name, got.Get("RateLimit-Policy"), got.Get("RateLimit"), got.Get("Retry-After"))
+		}
+		for _, field := range []string{"RateLimit-Policy", "RateLimit"} {
+			if _, err := httpsfv.UnmarshalList(got.Values(field)); err != nil {
+				t.Errorf("%s: %s is no structured field: %v", name, field, err)
+			}
+		}
+		for field, values := range got {
+			if strings.Contains(strings.Join(values, " "), "secret") {
+				t.Errorf("%s: header %s holds the key: %q", name, field, values)
+			}
+		}
+	}
+}
+
+func TestRateLimitHeadersAreOnDecidedChecksOnly(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	for _, got := range []reply{
+		r.post(t, "/v1/check", bucketJSON(1, "")),
+		r.post(t, "/v1/check", bucketJSON(7, "x")),
+		r.post(t, "/v1/checks", `{"checks":[`+bucketJSON(1, "x")+`]}`),
+		r.get(t, "/v1/zones"),
+	} {
+		for _, field := range []string{"RateLimit", "RateLimit-Policy", "Retry-After"} {
+			if value := got.header.Get(field); value != "" {
+				t.Errorf("status %d has %s: %s", got.status, field, value)
+			}
+		}
+	}
+	if got := r.post(t, "/v1/check", bucketJSON(1, "x")); got.status != http.StatusOK || got.header.Get("RateLimit") != `"1";r=0` {
+		t.Errorf("got %d, RateLimit %q", got.status, got.header.Get("RateLimit"))
+	}
+}

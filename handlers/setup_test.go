@@ -1,0 +1,175 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// running is a service on a real socket, over the reference store.
+type running struct {
+	*servicetest.Memory
+	url string
+	log *logLines
+}
+
+// start serves with options that are complete but for what change sets. The log
+// is kept from debug level on.
+func start(t *testing.T, change func(*Options)) *running {
+	t.Helper()
+	r := &running{Memory: servicetest.NewMemory(), log: &logLines{}}
+	o := Options{
+		Limiter: service.NewLimiter(r.Memory, 10*time.Second), Reader: r.Memory,
+		Logger: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	if change != nil {
+		change(&o)
+	}
+	server := httptest.NewServer(New(o))
+	t.Cleanup(server.Close)
+	r.url = server.URL
+	return r
+}
+
+// startWith serves checks from store.
+func startWith(t *testing.T, store storeFunc) *running {
+	t.Helper()
+	return start(t, func(o *Options) { o.Limiter = service.NewLimiter(store, 10*time.Second) })
+}
+
+// storeFunc is a store that ends as a test wants.
+type storeFunc func(ctx context.Context, checks []service.Check) ([]service.Decision, error)
+
+func (f storeFunc) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	return f(ctx, checks)
+}
+
+// reply is an answer, read in full.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// ask sends a request and holds the answer against openapi.yaml.
+func (r *running) ask(t *testing.T, method, path, body string, headers ...string) reply {
+	t.Helper()
+	var reader io.Reader
+	if body != "" {
+		reader = strings.NewReader(body)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, r.url+path, reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := reply{status: response.StatusCode, header: response.Header, body: string(answer)}
+	described(t).holds(t, method, path, got)
+	return got
+}
+
+func (r *running) get(t *testing.T, path string) reply {
+	t.Helper()
+	return r.ask(t, http.MethodGet, path, "")
+}
+
+func (r *running) post(t *testing.T, path, body string) reply {
+	t.Helper()
+	return r.ask(t, http.MethodPost, path, body, "Content-Type", "application/json")
+}
+
+// problem returns the answer as a problem, and fails if it is none.
+func (r reply) problem(t *testing.T) problem {
+	t.Helper()
+	var p problem
+	if got := r.header.Get("Content-Type"); got != "application/problem+json" {
+		t.Fatalf("status %d with content type %q and body %s, want a problem", r.status, got, r.body)
+	}
+	if err := json.Unmarshal([]byte(r.body), &p); err != nil {
+		t.Fatalf("problem %s: %v", r.body, err)
+	}
+	if p.Status != r.status || p.Title != http.StatusText(r.status) {
+		t.Errorf("status is %d, but the problem says %d %q", r.status, p.Status, p.Title)
+	}
+	return p
+}
+
+// refused fails unless the answer is the problem of this status and code.
+func (r reply) refused(t *testing.T, status int, code string) problem {
+	t.Helper()
+	p := r.problem(t)
+	if r.status != status || p.Code != code {
+		t.Errorf("got %d %s, want %d and code %s", r.status, r.body, status, code)
+	}
+	return p
+}
+
+// decision returns the answer of a check that was decided.
+func (r reply) decision(t *testing.T) decision {
+	t.Helper()
+	var d decision
+	if r.status != http.StatusOK {
+		t.Fatalf("got %d %s, want a decision", r.status, r.body)
+	}
+	if err := json.Unmarshal([]byte(r.body), &d); err != nil {
+		t.Fatalf("decision %s: %v", r.body, err)
+	}
+	return d
+}
+
+// logLines is a log that can be read while it is written.
+type logLines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// last returns the newest line. A line is written before its answer ends.
+func (l *logLines) last(t *testing.T) map[string]any {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(l.String()), "\n")
+	var line map[string]any
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &line); err != nil {
+		t.Fatalf("log line %q: %v", lines[len(lines)-1], err)
+	}
+	return line
+}
+
+// quoted returns s as JSON.
+func quoted(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}

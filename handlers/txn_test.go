@@ -1,0 +1,32 @@
+package handlers
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+)
+
+func TestTxnOfEachKindIsShown(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	body := `{"buckets":[` + bucketJSON(1, "é\"") + `,` + bucketJSON(2, "203.0.113.9") + `]}`
+	allowed := r.post(t, "/v1/check", body).decision(t)
+	blocked := r.post(t, "/v1/check", body).decision(t)
+	for _, want := range []txn{
+		{ID: allowed.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: allowed.CheckedAt, Counted: true},
+		{ID: blocked.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: blocked.CheckedAt, Blocked: true},
+		{ID: blocked.Buckets[1].TxnID, ZoneID: 2, BucketKey: "203.0.113.9", CreatedAt: blocked.CheckedAt, Blocked: true, Exceeded: true},
+	} {
+		reply := r.get(t, fmt.Sprint("/v1/txns/", want.ID))
+		var got txn
+		if err := json.Unmarshal([]byte(reply.body), &got); err != nil || got != want || reply.status != http.StatusOK {
+			t.Errorf("got %d %s, want %+v", reply.status, reply.body, want)
+		}
+		if caching := reply.header.Get("Cache-Control"); caching != "no-store" {
+			t.Errorf("an answer with a key may be cached: %q", caching)
+		}
+	}
+	r.get(t, "/v1/txns/99").refused(t, http.StatusNotFound, "not_found")
+}
