@@ -69,6 +69,8 @@ func pin(cfg *mysql.Config, session map[string]string) {
 	// Never on a serving pool: it widens any injection.
 	cfg.MultiStatements = false
 	cfg.AllowAllFiles = false
+	// What the driver would log it also returns, and here nothing is told twice.
+	cfg.Logger = &mysql.NopLogger{}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
 	}

@@ -96,9 +96,10 @@ BEGIN
     ) AS newest;
   SET v_blocked = v_velocity >= v_rate;
   IF v_blocked THEN
-    -- Rounded up to whole seconds. A rate of 0 has no oldest txn: its window.
+    -- Whole seconds, rounded up; in integers, because / would first round to four
+    -- decimals. A rate of 0 has no oldest txn: its window.
     SET v_retry = COALESCE(
-      CEILING(TIMESTAMPDIFF(MICROSECOND, v_now, v_oldest + INTERVAL v_window SECOND) / 1000000),
+      (TIMESTAMPDIFF(MICROSECOND, v_now, v_oldest + INTERVAL v_window SECOND) + 999999) DIV 1000000,
       v_window);
   END IF;
 

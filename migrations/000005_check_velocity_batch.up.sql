@@ -23,7 +23,7 @@ BEGIN
   DECLARE v_done      BOOLEAN DEFAULT FALSE;
   DECLARE v_locked    INT;
   DECLARE v_zones     TEXT DEFAULT '';
-  DECLARE v_last_zone INT DEFAULT 0;
+  DECLARE v_last_zone BIGINT DEFAULT 0;
   DECLARE v_now       DATETIME(6);
   DECLARE v_check_no  INT;
   DECLARE v_bucket_no INT;
@@ -32,7 +32,7 @@ BEGIN
   DECLARE v_times     INT;
   DECLARE v_known     BOOLEAN;
   DECLARE v_decidable BOOLEAN;
-  DECLARE v_zone_id   INT;
+  DECLARE v_zone_id   BIGINT;
   DECLARE v_key       VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   DECLARE v_rate      INT;
   DECLARE v_window    INT;
@@ -197,7 +197,7 @@ BEGIN
     SET v_retry = 0;
     IF v_exceeded THEN
       SET v_retry = COALESCE(
-        CEILING(TIMESTAMPDIFF(MICROSECOND, v_now, v_oldest + INTERVAL v_window SECOND) / 1000000),
+        (TIMESTAMPDIFF(MICROSECOND, v_now, v_oldest + INTERVAL v_window SECOND) + 999999) DIV 1000000,
         v_window);
     END IF;
     SET v_answers = CONCAT(v_answers, ',[', v_check_no - 1, ',', v_bucket_no - 1, ',"decided",',

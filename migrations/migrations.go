@@ -48,40 +48,66 @@ func Latest() uint {
 	return version
 }
 
-// Up brings the schema to Latest; nothing to do is no error. The error wraps
-// ErrDirty if an earlier migration stopped half-way. dsn is in go-sql-driver's
-// form; the account needs DDL rights.
+// Up brings the schema to Latest; nothing to do is no error, and a schema that a
+// newer program has brought further stays as it is. The error wraps ErrDirty if
+// a migration stopped half-way, now or earlier, and says what to do. dsn is in
+// go-sql-driver's form; the account needs DDL rights. Two at once wait for each
+// other, up to 10 seconds. When ctx ends the migration stops after the statement
+// it is at, and says so.
 func Up(ctx context.Context, dsn string) error {
-	return run(ctx, dsn, (*migrate.Migrate).Up)
+	return run(ctx, dsn, func(m *migrate.Migrate, t *target) error {
+		version, dirty, err := t.Version()
+		if err != nil {
+			return err
+		}
+		if version > int(Latest()) && !dirty {
+			return nil
+		}
+		return m.Up()
+	})
 }
 
 // Down takes back the newest steps migrations, or all of them if steps is 0.
-// What the tables held is lost. Errors are those of Up.
+// What the tables held is lost. If there are fewer than steps, nothing is taken
+// back. Errors and waiting are those of Up.
 func Down(ctx context.Context, dsn string, steps int) error {
-	if steps == 0 {
-		return run(ctx, dsn, (*migrate.Migrate).Down)
+	if steps < 0 {
+		return fmt.Errorf("take back %d migrations: the number must not be negative", steps)
 	}
-	return run(ctx, dsn, func(m *migrate.Migrate) error { return m.Steps(-steps) })
+	return run(ctx, dsn, func(m *migrate.Migrate, t *target) error {
+		version, dirty, err := t.Version()
+		switch {
+		case err != nil:
+			return err
+		case dirty:
+			return migrate.ErrDirty{Version: version}
+		case version > int(Latest()):
+			return fmt.Errorf("schema is at version %d and this program knows only %d: use the newer program",
+				version, Latest())
+		case steps > max(version, 0): // numbers have no gaps
+			return fmt.Errorf("take back %d migrations: there are only %d", steps, max(version, 0))
+		case steps == 0:
+			return m.Down()
+		}
+		return m.Steps(-steps)
+	})
 }
 
 // Status reads the schema's state and changes nothing but, on a database that
-// was never migrated, the empty table that will hold it.
+// was never migrated, the empty table that will hold it. It waits for a
+// migration under way, as Up does.
 func Status(ctx context.Context, dsn string) (State, error) {
 	state := State{Latest: Latest()}
-	err := run(ctx, dsn, func(m *migrate.Migrate) error {
-		version, dirty, err := m.Version()
-		if errors.Is(err, migrate.ErrNilVersion) {
-			return nil
-		}
-		state.Version, state.Dirty = version, dirty
+	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
+		version, dirty, err := t.Version()
+		state.Version, state.Dirty = uint(max(version, 0)), dirty
 		return err
 	})
 	return state, err
 }
 
-// run connects, does one thing and lets go. When ctx ends the migration stops
-// after the statement it is at.
-func run(ctx context.Context, dsn string, do func(*migrate.Migrate) error) error {
+// run connects, does one thing and lets go.
+func run(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) error) error {
 	db, name, err := open(dsn)
 	if err != nil {
 		return err
@@ -91,7 +117,7 @@ func run(ctx context.Context, dsn string, do func(*migrate.Migrate) error) error
 	if err != nil {
 		return fmt.Errorf("connect for migration: %w", err)
 	}
-	target, err := mysql.WithConnection(ctx, conn, &mysql.Config{DatabaseName: name})
+	driver, err := mysql.WithConnection(ctx, conn, &mysql.Config{DatabaseName: name})
 	if err != nil {
 		return errors.Join(fmt.Errorf("prepare migration: %w", err), conn.Close())
 	}
@@ -99,30 +125,14 @@ func run(ctx context.Context, dsn string, do func(*migrate.Migrate) error) error
 	if err != nil {
 		return errors.Join(fmt.Errorf("read migrations: %w", err), conn.Close())
 	}
-	m, err := migrate.NewWithInstance("embedded", source, name, target)
+	t := &target{Driver: driver, stopped: ctx.Err}
+	m, err := migrate.NewWithInstance("embedded", source, name, t)
 	if err != nil {
 		return errors.Join(fmt.Errorf("prepare migration: %w", err), conn.Close())
 	}
-	stop := context.AfterFunc(ctx, func() { m.GracefulStop <- true })
-	err = explain(do(m))
-	stop()
+	err = explain(do(m, t))
 	sourceErr, targetErr := m.Close()
 	return errors.Join(err, sourceErr, targetErr)
-}
-
-// explain turns golang-migrate's errors into ours.
-func explain(err error) error {
-	var dirty migrate.ErrDirty
-	switch {
-	case err == nil, errors.Is(err, migrate.ErrNoChange):
-		return nil
-	case errors.As(err, &dirty):
-		return fmt.Errorf("%w: migration %d stopped half-way. Each migration is one statement: look at what "+
-			"migrations/%06d_*.sql should have done, finish or undo it by hand, then run "+
-			"UPDATE schema_migrations SET version = %d, dirty = 0 if it is finished, or version = %d if it is undone",
-			ErrDirty, dirty.Version, dirty.Version, dirty.Version, dirty.Version-1)
-	}
-	return fmt.Errorf("migrate: %w", err)
 }
 
 // open returns a connection pool of its own for migrations: procedures keep the
@@ -141,6 +151,7 @@ func open(dsn string) (db *sql.DB, name string, err error) {
 	cfg.Params["sql_mode"] = "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
 	cfg.Params["lock_wait_timeout"] = metadataWait
 	cfg.ParseTime = true
+	cfg.MultiStatements = false // one statement a file, whatever the dsn says
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 5 * time.Second
 	}

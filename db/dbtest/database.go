@@ -78,6 +78,7 @@ func Empty(tb testing.TB, adminDSN string) *Database {
 
 func open(tb testing.TB, cfg *mysql.Config) *sql.DB {
 	tb.Helper()
+	cfg.Logger = &mysql.NopLogger{} // tests stop servers on purpose
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		tb.Fatal(err)

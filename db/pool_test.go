@@ -1,0 +1,227 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+func TestEveryConnectionHasTheSessionItNeeds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		// What a DSN asks for does not win over what the SQL relies on.
+		d.DSN += "&time_zone=%27%2B05%3A00%27&sql_mode=%27%27&multiStatements=true&innodb_lock_wait_timeout=50"
+		pool := connect(t, d, Options{LockWait: 3 * time.Second})
+		ctx := context.Background()
+		for range 3 {
+			conn, err := pool.db.Connx(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close() // only now, so that the three are distinct
+			var got struct {
+				Zone  string `db:"zone"`
+				Wait  int    `db:"wait"`
+				Modes string `db:"modes"`
+			}
+			if err := conn.GetContext(ctx, &got, `
+SELECT @@session.time_zone AS zone, @@session.innodb_lock_wait_timeout AS wait, @@session.sql_mode AS modes`); err != nil {
+				t.Fatal(err)
+			}
+			if got.Zone != "+00:00" || got.Wait != 3 || !strings.Contains(got.Modes, "STRICT_ALL_TABLES") {
+				t.Errorf("session is %+v", got)
+			}
+			if _, err := conn.ExecContext(ctx, "SELECT 1; SELECT 2"); err == nil {
+				t.Error("the serving pool takes several statements at once")
+			}
+		}
+	})
+}
+
+func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		c, err := newConnector(Options{DSN: engine.Empty(t).DSN})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.wanted["time_zone"] = "+01:00" // as if a proxy had bent it
+		_, err = c.Connect(context.Background())
+		if err == nil || !strings.Contains(err.Error(), "time_zone") {
+			t.Errorf("err = %v, want one that names time_zone", err)
+		}
+	})
+}
+
+func TestOpenSaysWhatIsWrongAndNeverThePassword(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2hunter2"
+	for name, step := range map[string]struct {
+		options Options
+		want    error
+	}{
+		"unreadable":        {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1/x"}, service.ErrInvalid},
+		"no database":       {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/"}, service.ErrInvalid},
+		"no whole seconds":  {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: 1500 * time.Millisecond}, service.ErrInvalid},
+		"negative wait":     {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: -time.Second}, service.ErrInvalid},
+		"engine away":       {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x"}, service.ErrBusy},
+		"no such socket":    {Options{DSN: "root:" + secret + "@unix(/nowhere/my.sock)/x"}, service.ErrBusy},
+		"unknown parameter": {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x?tls=none-such"}, service.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Open(context.Background(), step.options)
+			if !errors.Is(err, step.want) || strings.Contains(err.Error(), secret) {
+				t.Errorf("err = %v, want %v without the password", err, step.want)
+			}
+			if printed := RedactDSN(step.options.DSN); strings.Contains(printed, secret) {
+				t.Errorf("redacted as %s", printed)
+			}
+		})
+	}
+}
+
+func TestEngineThatAcceptsAndIsSilentIsGivenUpInTime(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() // it never answers
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := Open(ctx, Options{DSN: fmt.Sprintf("root@tcp(%s)/x", listener.Addr())}); !errors.Is(err, service.ErrBusy) {
+		t.Errorf("err = %v, want ErrBusy", err)
+	}
+}
+
+func TestSchemaVersionTellsNoneAndCurrent(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		pool := connect(t, d, Options{})
+		if version, dirty, err := pool.SchemaVersion(context.Background()); version != 0 || dirty || err != nil {
+			t.Errorf("empty database: %d, %v, %v", version, dirty, err)
+		}
+		dbtest.Migrate(t, d.DSN)
+		if version, dirty, err := pool.SchemaVersion(context.Background()); version != migrations.Latest() || dirty || err != nil {
+			t.Errorf("migrated database: %d, %v, %v, want %d", version, dirty, err, migrations.Latest())
+		}
+	})
+}
+
+func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		dir := t.TempDir()
+		server := engine.Private(t, dir)
+		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		dbtest.Migrate(t, d.DSN)
+		d.SetZone(t, zone(1, 1_000_000, time.Hour))
+		store := NewProcStore(connect(t, d, Options{}))
+		limiter := service.NewLimiter(store, 5*time.Second)
+		ask := func() error {
+			_, err := limiter.Check(context.Background(), check(user("alice"))[0])
+			return err
+		}
+		stop := make(chan struct{})
+		var decided int
+		var mu sync.Mutex
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					switch err := ask(); {
+					case err == nil:
+						mu.Lock()
+						decided++
+						mu.Unlock()
+					case !errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrUndecided):
+						t.Errorf("in mid-run: %v", err)
+						return
+					}
+				}
+			})
+		}
+		eventually(t, "the run is under way", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return decided > 50
+		})
+		if err := server.Stop(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		close(stop)
+		group.Wait()
+		asked := time.Now()
+		if err := ask(); !errors.Is(err, service.ErrBusy) || time.Since(asked) > 4*time.Second {
+			t.Errorf("server away: %v after %v, want ErrBusy quickly", err, time.Since(asked))
+		}
+		engine.Private(t, dir)
+		eventually(t, "checks are answered again", func() bool { return ask() == nil })
+		// Every check that was answered is a durable row.
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n < decided {
+			t.Errorf("%d txns recorded, but %d checks were answered", n, decided)
+		}
+	})
+}
+
+func TestReadOnlyServerIsBusyUntilItIsWritableAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		server := engine.Private(t, t.TempDir())
+		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		dbtest.Migrate(t, d.DSN)
+		d.SetZone(t, zone(1, 10, time.Hour))
+		cfg, err := mysql.ParseDSN(d.DSN)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// root may write to a read-only server.
+		dbtest.Exec(t, d.SQL, "CREATE USER 'app'@'localhost' IDENTIFIED BY 'pass'")
+		dbtest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO 'app'@'localhost'")
+		dbtest.Exec(t, d.SQL, "ALTER DATABASE "+cfg.DBName+" CHARACTER SET utf8mb4")
+		// The procedures run with their definer's rights: make it app.
+		if err := migrations.Down(context.Background(), d.DSN, 2); err != nil {
+			t.Fatal(err)
+		}
+		cfg.User, cfg.Passwd = "app", "pass"
+		dbtest.Migrate(t, cfg.FormatDSN())
+		store := NewProcStore(connect(t, &dbtest.Database{DSN: cfg.FormatDSN()}, Options{}))
+		ask := func() error {
+			_, err := store.CheckAll(context.Background(), check(user("alice")))
+			return err
+		}
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = ON")
+		if err := ask(); !errors.Is(err, service.ErrBusy) {
+			t.Errorf("read-only server: %v, want ErrBusy", err)
+		}
+		dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = OFF")
+		if err := ask(); err != nil {
+			t.Errorf("writable again: %v", err)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 2 {
+			t.Errorf("recorded %d txns, want 2", n)
+		}
+	})
+}
