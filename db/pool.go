@@ -71,8 +71,8 @@ func (p *Pool) Close() error { return p.db.Close() }
 // The error wraps service.ErrBusy if the engine is away.
 func (p *Pool) SchemaVersion(ctx context.Context) (version uint, dirty bool, err error) {
 	rows := []struct {
-		Version uint `db:"version"`
-		Dirty   bool `db:"dirty"`
+		Version int64 `db:"version"` // -1 when taking back the first stopped half-way
+		Dirty   bool  `db:"dirty"`
 	}{}
 	err = p.db.SelectContext(ctx, &rows, `
 SELECT version, dirty
@@ -83,7 +83,7 @@ SELECT version, dirty
 	case err != nil:
 		return 0, false, fmt.Errorf("read schema version: %w", lookupError(err))
 	}
-	return rows[0].Version, rows[0].Dirty, nil
+	return uint(max(rows[0].Version, 0)), rows[0].Dirty, nil
 }
 
 // RedactDSN returns dsn for printing, without its password and parameters. A

@@ -119,6 +119,10 @@ func TestSchemaVersionTellsNoneAndCurrent(t *testing.T) {
 		if version, dirty, err := pool.SchemaVersion(context.Background()); version != migrations.Latest() || dirty || err != nil {
 			t.Errorf("migrated database: %d, %v, %v, want %d", version, dirty, err, migrations.Latest())
 		}
+		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = -1, dirty = TRUE")
+		if version, dirty, err := pool.SchemaVersion(context.Background()); version != 0 || !dirty || err != nil {
+			t.Errorf("database that a migration down left half-way: %d, %v, %v", version, dirty, err)
+		}
 	})
 }
 
@@ -160,7 +164,7 @@ func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, "the run is under way", func() bool {
+		dbtest.Eventually(t, "the run is under way", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return decided > 50
@@ -175,7 +179,7 @@ func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
 			t.Errorf("server away: %v after %v, want ErrBusy quickly", err, time.Since(asked))
 		}
 		engine.Private(t, dir)
-		eventually(t, "checks are answered again", func() bool { return ask() == nil })
+		dbtest.Eventually(t, "checks are answered again", func() bool { return ask() == nil })
 		// Every check that was answered is a durable row.
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n < decided {
 			t.Errorf("%d txns recorded, but %d checks were answered", n, decided)

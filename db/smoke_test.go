@@ -218,8 +218,10 @@ func BenchmarkSmoke(b *testing.B) {
 					}
 				}
 			}
+			// Not by b.Log, which cuts after ten lines.
+			fmt.Printf("\n%s\n", engine)
 			for i, c := range contenders {
-				b.Logf("%-46s p50 %8s %8.0f calls/s", c.name, median(p50s[i]).Round(time.Microsecond), median(rates[i]))
+				fmt.Printf("  %-46s p50 %8s %8.0f calls/s\n", c.name, median(p50s[i]).Round(time.Microsecond), median(rates[i]))
 			}
 			b.ReportMetric(float64(median(p50s[1]))/float64(median(p50s[0])), "lone-new-time/textbook")
 			b.ReportMetric(float64(median(p50s[3]))/float64(median(p50s[2])), "lone-known-time/textbook")

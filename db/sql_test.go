@@ -144,7 +144,7 @@ func TestProcedureIsExactAtEveryIsolationLevelOfTheCaller(t *testing.T) {
 		d.SetZone(t, zone(1, 2, time.Hour))
 		for _, level := range []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"} {
 			key := user(level)
-			release := hold(t, d, key)
+			release := d.Hold(t, key)
 			answers := make(chan bool, 6)
 			for range cap(answers) {
 				conn := session(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
@@ -156,10 +156,7 @@ func TestProcedureIsExactAtEveryIsolationLevelOfTheCaller(t *testing.T) {
 					answers <- r.blocked
 				}()
 			}
-			eventually(t, "all sessions wait", func() bool {
-				_, waiting := transactions(t, d)
-				return waiting == cap(answers)
-			})
+			d.AwaitWaiting(t, cap(answers))
 			release()
 			allowed := 0
 			for range cap(answers) {
@@ -225,7 +222,7 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 			}
 		}
 		locks, txns := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"), d.Count(t, "SELECT COUNT(*) FROM zone_txn")
-		if open, _ := transactions(t, d); locks+txns+open != 0 {
+		if open, _ := d.Transactions(t); locks+txns+open != 0 {
 			t.Errorf("left %d lock rows, %d txns, %d open transactions", locks, txns, open)
 		}
 	})

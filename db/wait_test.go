@@ -29,7 +29,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 				d := engine.Database(t)
 				d.SetZone(t, zone(1, 5, time.Hour))
 				store := NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second}))
-				release := hold(t, d, user("alice"))
+				release := d.Hold(t, user("alice"))
 				type result struct {
 					d   service.Decision
 					err error
@@ -50,10 +50,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 						results <- result{d: decisions[0], err: decisions[0].Err}
 					}()
 				}
-				eventually(t, "all callers wait for the lock", func() bool {
-					_, waiting := transactions(t, d)
-					return waiting == callers
-				})
+				d.AwaitWaiting(t, callers)
 				step.change(t, d)
 				release()
 				allowed := 0
@@ -85,11 +82,11 @@ func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 			// The batch has locked aaron and seeded a new key before it waits.
 			check(user("aaron"), user("aaron's first"), user("alice")),
 		} {
-			release := hold(t, d, user("alice"))
+			release := d.Hold(t, user("alice"))
 			if _, err := store.CheckAll(context.Background(), checks); !errors.Is(err, service.ErrBusy) {
 				t.Errorf("err = %v, want ErrBusy", err)
 			}
-			if open, _ := transactions(t, d); open != 1 {
+			if open, _ := d.Transactions(t); open != 1 {
 				t.Errorf("%d transactions open, want the holder's alone", open)
 			}
 			release()
@@ -111,7 +108,7 @@ func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 		pool := connect(t, d, Options{LockWait: 20 * time.Second, MaxConns: 1})
 		limiter := service.NewLimiter(NewProcStore(pool), 300*time.Millisecond)
 		before := connectionID(t, pool)
-		release := hold(t, d, user("alice"))
+		release := d.Hold(t, user("alice"))
 		if _, err := limiter.Check(context.Background(), check(user("alice"))[0]); !errors.Is(err, service.ErrUndecided) {
 			t.Errorf("err = %v, want ErrUndecided", err)
 		}
@@ -119,8 +116,8 @@ func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 			t.Error("the connection of the lost check was used again")
 		}
 		release()
-		eventually(t, "the engine ends the lost check", func() bool {
-			open, _ := transactions(t, d)
+		dbtest.Eventually(t, "the engine ends the lost check", func() bool {
+			open, _ := d.Transactions(t)
 			return open == 0
 		})
 		if n := len(d.Txns(t, user("alice"))); n > 1 {
@@ -148,17 +145,14 @@ func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 		pool := connect(t, d, Options{LockWait: 20 * time.Second, MaxConns: 1})
 		limiter := service.NewLimiter(NewProcStore(pool), 20*time.Second)
 		before := connectionID(t, pool)
-		release := hold(t, d, user("alice"))
+		release := d.Hold(t, user("alice"))
 		ctx, leave := context.WithCancel(context.Background())
 		answered := make(chan error, 1)
 		go func() {
 			_, err := limiter.Check(ctx, check(user("alice"))[0])
 			answered <- err
 		}()
-		eventually(t, "the check waits for the lock", func() bool {
-			_, waiting := transactions(t, d)
-			return waiting == 1
-		})
+		d.AwaitWaiting(t, 1)
 		leave()
 		release()
 		if err := <-answered; err != nil {

@@ -367,8 +367,10 @@ func batchMixesAllowedDeniedAndBad(t *testing.T, b bench) {
 	decisions := b.all(t,
 		one(1, "alice"), one(1, "alice"), one(1, ""), one(7, "bob"), one(-1, "x"),
 		service.Check{}, service.Check{Buckets: []service.Bucket{at(1, "d"), at(1, "d")}}, one(1, "bob"))
-	for i, want := range []error{nil, nil, service.ErrInvalid, service.ErrNotFound,
-		service.ErrInvalid, service.ErrInvalid, service.ErrInvalid, nil} {
+	for i, want := range []error{
+		nil, nil, service.ErrInvalid, service.ErrNotFound,
+		service.ErrInvalid, service.ErrInvalid, service.ErrInvalid, nil,
+	} {
 		if !errors.Is(decisions[i].Err, want) {
 			t.Errorf("check %d: err = %v, want %v", i, decisions[i].Err, want)
 		}

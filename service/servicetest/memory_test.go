@@ -1,12 +1,46 @@
 package servicetest_test
 
 import (
+	"errors"
 	"testing"
+	"time"
 
+	"velocityd/service"
 	"velocityd/service/servicetest"
 )
 
 func TestMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	servicetest.Exercise(t, func(*testing.T) servicetest.Bench { return servicetest.NewMemory() })
+}
+
+func TestMemoryFindsWhatItHoldsAndNothingElse(t *testing.T) {
+	t.Parallel()
+	m := servicetest.NewMemory()
+	for _, id := range []int64{3, 1, 2} {
+		m.SetZone(t, service.Zone{ID: id, Rate: int(id), Window: time.Minute})
+	}
+	zones, err := m.Zones(t.Context())
+	if err != nil || len(zones) != 3 || zones[0].ID != 1 || zones[1].ID != 2 || zones[2].ID != 3 {
+		t.Errorf("got zones %+v, %v, want 1, 2, 3", zones, err)
+	}
+	if zone, err := m.Zone(t.Context(), 2); err != nil || zone.Rate != 2 {
+		t.Errorf("got zone %+v, %v", zone, err)
+	}
+	if _, err := m.Zone(t.Context(), 404); !errors.Is(err, service.ErrNotFound) {
+		t.Errorf("zone 404: got %v, want ErrNotFound", err)
+	}
+	alice := service.Bucket{ZoneID: 1, Key: "alice"}
+	decisions, err := m.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{alice}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if txn, err := m.Txn(t.Context(), decisions[0].TxnID()); err != nil || txn.Bucket != alice || !txn.Counted {
+		t.Errorf("got txn %+v, %v", txn, err)
+	}
+	for _, id := range []uint64{0, 2, 1 << 63} {
+		if _, err := m.Txn(t.Context(), id); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("txn %d: got %v, want ErrNotFound", id, err)
+		}
+	}
 }

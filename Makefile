@@ -1,0 +1,91 @@
+# The project's commands. `make` alone lists them: the list is made from the comments behind `##`.
+# The two that a newcomer needs: `make run` and `make test`.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+# What scripts/engines.sh and tools/golangci-lint.sh keep between runs, for all checkouts of a user.
+CACHE = $(or $(VELOCITY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/velocityd)
+
+ARGS ?=
+PKG ?= ./...
+RACE ?= -race
+TESTFLAGS ?=
+export NAME ?=
+
+.PHONY: help
+help: ## list the commands
+	@awk -F '##' '/^##/ { print "\n" substr($$2, 2) } \
+		/^[a-z][a-z-]*:.*##/ { name = $$1; sub(/:.*/, "", name); printf "  make %-12s%s\n", name, $$2 }' $(MAKEFILE_LIST)
+
+## Run
+
+.PHONY: run
+run: engine build ## serve, with a private database that is installed if need be (ARGS='--listen 127.0.0.1:9090')
+	@exec bin/velocityd dev $(ARGS)
+
+.PHONY: engine
+engine: toolchain
+	@scripts/engines.sh any
+
+# Go stamps the version, from git: where git is missing or refuses this folder, the binary does without one.
+.PHONY: build
+build: toolchain ## build bin/velocityd, one static binary
+	@stamp=false; if git describe --always >/dev/null 2>&1; then stamp=true; fi; \
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$$stamp -o bin/velocityd ./cmd/velocityd
+
+## Prove
+
+# -parallel: tests wait for engines more than they compute, and the private servers must not grow with the machine's cores.
+# Engines that cannot be had skip their tests, without a word from go test; with CI=true the tests fail.
+.PHONY: test
+test: toolchain ## run all tests on MariaDB and MySQL, or on VELOCITY_TEST_DSN (PKG=./db TESTFLAGS='-run Zone -v' RACE=)
+	@if [[ '$(RACE)' ]]; then export CGO_ENABLED=1; tools/compiler.sh; fi; \
+	note=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
+		scripts/engines.sh mariadb mysql || note='test: an engine is missing, see above: its tests were NOT run'; fi; \
+	status=0; go test $(RACE) -timeout 10m -parallel 4 $(TESTFLAGS) $(PKG) || status=$$?; \
+	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
+
+.PHONY: lint
+lint: toolchain ## hold the code against .golangci.yml (the first time builds the linter, for minutes)
+	@tools/golangci-lint.sh run ./...
+
+.PHONY: bench-smoke
+bench-smoke: toolchain ## compare the store with the textbook way of limiting in SQL, on private durable servers
+	@scripts/engines.sh mysql mariadb
+	@go test ./db -run '^$$' -bench BenchmarkSmoke -benchtime=1x -timeout 15m
+
+## Change
+
+.PHONY: fmt
+fmt: toolchain ## format all Go code
+	@tools/golangci-lint.sh fmt ./...
+
+.PHONY: migrate-new
+migrate-new: ## begin a migration: NAME=what_it_does makes its two files, with the next number
+	@if [[ ! $$NAME =~ ^[a-z][a-z0-9]*(_[a-z0-9]+)*$$ ]]; then \
+		echo "migrate-new: give a name of small letters, digits and single underscores: make migrate-new NAME=zone_master_shadow" >&2; exit 2; fi; \
+	last=$$(ls migrations | sed -nE 's/^([0-9]{6})_.*\.sql$$/\1/p' | sort | tail -n 1); \
+	file=migrations/$$(printf '%06d' $$((10#$${last:-0} + 1)))_$$NAME; \
+	printf -- '-- One statement, which brings the schema one step on. Why it is wanted belongs here.\n' >"$$file.up.sql"; \
+	printf -- '-- One statement, which takes %s back.\n' "$${file##*/}" >"$$file.down.sql"; \
+	echo "$$file.up.sql"; echo "$$file.down.sql"
+
+.PHONY: clean
+clean: ## remove what was built here, and the linter; says what it leaves
+	@rm -rf bin '$(CACHE)/tools' '$(CACHE)/lint'
+	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -print -delete
+	@echo 'removed: bin, $(CACHE)/tools, $(CACHE)/lint'
+	@echo 'left:    database engines in $(CACHE) (rm -r removes them; `make test` fetches them again),'
+	@echo '         packages that were installed, the data of `velocityd dev`, Go'"'"'s own caches (go clean -cache)'
+
+.PHONY: toolchain
+toolchain:
+	@need=$$(awk '$$1 == "go" { print $$2; exit }' go.mod); \
+	if ! type -P go >/dev/null; then \
+		echo "make: Go $$need or newer is needed, and there is no go on PATH" >&2; exit 1; fi; \
+	have=$$(go env GOVERSION | sed -nE 's/.*go([0-9.]+).*/\1/p') || true; \
+	if ! printf '%s\n' "$$need" "$${have:-0}" | sort -V -C; then \
+		echo "make: Go $$need or newer is needed, and $$(type -P go) is $${have:-older, or could not fetch it}" >&2; exit 1; fi

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"velocityd/db"
+	"velocityd/service"
+)
+
+// errBlocked is how check says "blocked" to run; it is an answer.
+var errBlocked = errors.New("blocked")
+
+const (
+	localTimeout  = 10 * time.Second // of one call at the database
+	remoteTimeout = 30 * time.Second // of one call at a service, which has its own
+)
+
+// targetFlags is whom to ask: a running service, or the database itself.
+type targetFlags struct {
+	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service that runs there, such as http://127.0.0.1:8080, in place of the database."`
+	databaseFlags `embed:""`
+}
+
+// open returns a store that finishes calls it has begun even if their context
+// ends, and what lets it go.
+func (f targetFlags) open(ctx context.Context) (service.CheckStore, func(), error) {
+	if f.URL != "" {
+		remote, err := newRemote(f.URL)
+		if err != nil {
+			return nil, nil, err
+		}
+		return service.NewLimiter(remote, remoteTimeout), remote.close, nil
+	}
+	pool, err := f.databaseFlags.open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return service.NewLimiter(db.NewProcStore(pool), localTimeout), func() { _ = pool.Close() }, nil
+}
+
+type checkCmd struct {
+	Zone        int64    `arg:"" help:"Zone to ask in."`
+	Key         string   `arg:"" help:"Bucket key, such as a user or an address."`
+	More        []string `arg:"" optional:"" name:"zone-key" help:"Further pairs of zone and key: the check is all or nothing over up to 8 buckets."`
+	JSON        bool     `name:"json" env:"VELOCITY_JSON" help:"Print the answer as the HTTP interface gives it."`
+	targetFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (checkCmd) Help() string {
+	return `Exit code 0 means allowed, 3 blocked. A key that begins with - goes behind --.
+
+Example:
+
+  velocityd check 1 alice 2 203.0.113.9 --url http://127.0.0.1:8080`
+}
+
+// Run asks and prints the answer.
+func (c *checkCmd) Run(ctx context.Context, p *process) error {
+	check, err := c.question()
+	if err != nil {
+		return err
+	}
+	store, release, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	decisions, err := store.CheckAll(ctx, []service.Check{check})
+	if err == nil {
+		err = decisions[0].Err
+	}
+	if err != nil {
+		return explainCheck(err)
+	}
+	if err := c.print(p.stdout, decisions[0]); err != nil {
+		return err
+	}
+	if decisions[0].Blocked {
+		return errBlocked
+	}
+	return nil
+}
+
+// question returns the check, or a usageError.
+func (c *checkCmd) question() (service.Check, error) {
+	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.Zone, Key: c.Key}}}
+	if len(c.More)%2 != 0 {
+		return check, usagef("zones and keys must come in pairs; the last zone has no key")
+	}
+	for i := 0; i < len(c.More); i += 2 {
+		zone, err := strconv.ParseInt(c.More[i], 10, 64)
+		if err != nil {
+			return check, usagef("%q is no zone: zones and keys must come in pairs", c.More[i])
+		}
+		check.Buckets = append(check.Buckets, service.Bucket{ZoneID: zone, Key: c.More[i+1]})
+	}
+	if err := check.Validate(); err != nil {
+		return check, usageError{err: err}
+	}
+	return check, nil
+}
+
+func (c *checkCmd) print(w io.Writer, d service.Decision) error {
+	if c.JSON {
+		return json.NewEncoder(w).Encode(newWireDecision(d))
+	}
+	word := "allowed"
+	if d.Blocked {
+		word = fmt.Sprintf("blocked for %d s", int64(d.RetryAfter()/time.Second))
+	}
+	fmt.Fprintf(w, "%s\n", word)
+	for _, v := range d.Verdicts {
+		fmt.Fprintf(w, "  zone %d, %s: %d of %d left in %d s (txn %d)\n", v.Bucket.ZoneID, printable(v.Bucket.Key),
+			v.Remaining(), v.Rate, int64(v.Window/time.Second), v.TxnID)
+	}
+	return nil
+}
+
+// explainCheck adds to a check's error what to do about it.
+func explainCheck(err error) error {
+	switch {
+	case errors.Is(err, service.ErrNotFound):
+		return fmt.Errorf("%w ('velocityd zone list' shows what there is)", err)
+	case errors.Is(err, service.ErrUndecided):
+		return fmt.Errorf("%w: the answer was lost, and the attempt may have been counted", err)
+	}
+	return err
+}
+
+// printable returns text as it stands, or quoted if it could play with the
+// terminal: keys are chosen by attackers.
+func printable(text string) string {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) }
+	if text == "" || strings.ContainsFunc(text, odd) || strings.TrimSpace(text) != text {
+		return strconv.Quote(text)
+	}
+	return text
+}

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"velocityd/service"
+)
+
+// maxAnswer is above the longest answer to service.MaxChecks checks.
+const maxAnswer = 64 << 20
+
+// remote is a running service, asked by POST /v1/checks. Calls last as long as
+// their context lets them: give it a deadline.
+type remote struct {
+	endpoint string
+	client   *http.Client
+}
+
+var _ service.CheckStore = (*remote)(nil)
+
+// newRemote returns the service at base, which may have a path in front of its
+// own ones. The error is a usageError. Nobody is asked yet.
+func newRemote(base string) (*remote, error) {
+	parsed, err := url.Parse(base)
+	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" {
+		return nil, usagef("--url must be like http://127.0.0.1:8080")
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:errcheck // documented to be one
+	transport.DialContext = (&net.Dialer{Timeout: connectTimeout}).DialContext
+	return &remote{
+		endpoint: parsed.JoinPath("/v1/checks").String(),
+		client: &http.Client{
+			Transport:     transport,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+func (r *remote) close() { r.client.CloseIdleConnections() }
+
+// CheckAll implements service.CheckStore. It asks once and repeats nothing.
+func (r *remote) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	body, err := json.Marshal(newWireChecks(checks))
+	if err != nil {
+		return nil, fmt.Errorf("encode %d checks: %w", len(checks), err)
+	}
+	answer, err := r.post(ctx, body)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", r.endpoint, err)
+	}
+	decisions, err := answer.decisions(checks)
+	if err != nil {
+		return nil, fmt.Errorf("%w: ask %s: %w", service.ErrUndecided, r.endpoint, err)
+	}
+	return decisions, nil
+}
+
+func (r *remote) post(ctx context.Context, body []byte) (*wireResults, error) {
+	var connected atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
+	})
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, r.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := r.client.Do(request)
+	switch {
+	case err != nil && !connected.Load():
+		return nil, fmt.Errorf("%w: %w", service.ErrBusy, reason(err))
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", service.ErrUndecided, reason(err))
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("%w: read answer: %w", service.ErrUndecided, err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, problemOf(response, text)
+	}
+	answer := &wireResults{}
+	if err := json.Unmarshal(text, answer); err != nil {
+		return nil, fmt.Errorf("%w: read answer: %w", service.ErrUndecided, err)
+	}
+	return answer, nil
+}
+
+// reason is what is wrong, without the address that the caller names anyway.
+func reason(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		return wrapped.Err
+	}
+	return err
+}
+
+// problemOf returns what an answer other than 200 says.
+func problemOf(response *http.Response, text []byte) error {
+	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	problem := &wireProblem{}
+	if media == "application/problem+json" && json.Unmarshal(text, problem) == nil && problem.Title != "" {
+		return problem
+	}
+	err := fmt.Errorf("unexpected answer %s: is this a velocityd?", response.Status)
+	if response.StatusCode >= http.StatusInternalServerError {
+		// Something between here and there answered, whatever the service did.
+		return fmt.Errorf("%w: %w", service.ErrUndecided, err)
+	}
+	return err
+}
+
+// The bodies of POST /v1/checks, as the service's own description has them.
+type (
+	wireChecks struct {
+		Checks []wireCheck `json:"checks"`
+	}
+	wireCheck struct {
+		Buckets []wireBucket `json:"buckets"`
+	}
+	wireBucket struct {
+		ZoneID int64  `json:"zone_id"`
+		Key    string `json:"bucket_key"`
+	}
+	wireResults struct {
+		Results []struct {
+			Decision *wireDecision `json:"decision"`
+			Problem  *wireProblem  `json:"problem"`
+		} `json:"results"`
+	}
+	wireDecision struct {
+		Blocked    bool          `json:"blocked"`
+		TxnID      uint64        `json:"txn_id"`
+		RetryAfter int64         `json:"retry_after"`
+		CheckedAt  time.Time     `json:"checked_at"`
+		Buckets    []wireVerdict `json:"buckets"`
+	}
+	wireVerdict struct {
+		wireBucket
+		Blocked    bool   `json:"blocked"`
+		TxnID      uint64 `json:"txn_id"`
+		Rate       int    `json:"rate"`
+		Window     int64  `json:"window"`
+		Remaining  int    `json:"remaining"`
+		RetryAfter int64  `json:"retry_after"`
+	}
+)
+
+// wireProblem is an error of the service's, in its own words.
+type wireProblem struct {
+	Title  string `json:"title"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+}
+
+func (p *wireProblem) Error() string {
+	if p.Detail == "" {
+		return p.Title
+	}
+	return p.Title + ": " + p.Detail
+}
+
+// Unwrap returns the kind of error, by the stable code.
+func (p *wireProblem) Unwrap() error {
+	switch p.Code {
+	case "invalid_request":
+		return service.ErrInvalid
+	case "not_found":
+		return service.ErrNotFound
+	case "conflict":
+		return service.ErrConflict
+	case "busy":
+		return service.ErrBusy
+	case "undecided":
+		return service.ErrUndecided
+	}
+	return nil
+}
+
+func newWireChecks(checks []service.Check) wireChecks {
+	list := wireChecks{Checks: make([]wireCheck, len(checks))}
+	for i, check := range checks {
+		for _, b := range check.Buckets {
+			list.Checks[i].Buckets = append(list.Checks[i].Buckets, wireBucket{ZoneID: b.ZoneID, Key: b.Key})
+		}
+	}
+	return list
+}
+
+// decisions returns the answers, which must fit the questions.
+func (w *wireResults) decisions(checks []service.Check) ([]service.Decision, error) {
+	if len(w.Results) != len(checks) {
+		return nil, fmt.Errorf("%d answers to %d checks", len(w.Results), len(checks))
+	}
+	decisions := make([]service.Decision, len(checks))
+	for i, result := range w.Results {
+		switch {
+		case result.Problem != nil:
+			decisions[i].Err = result.Problem
+		case result.Decision == nil || len(result.Decision.Buckets) != len(checks[i].Buckets):
+			return nil, fmt.Errorf("answer %d does not fit its check", i)
+		default:
+			decisions[i] = result.Decision.decision()
+		}
+	}
+	return decisions, nil
+}
+
+func (w *wireDecision) decision() service.Decision {
+	d := service.Decision{Blocked: w.Blocked, CheckedAt: w.CheckedAt}
+	for _, v := range w.Buckets {
+		d.Verdicts = append(d.Verdicts, service.Verdict{
+			Bucket: service.Bucket{ZoneID: v.ZoneID, Key: v.Key}, Blocked: v.Blocked, TxnID: v.TxnID,
+			Rate: v.Rate, Window: time.Duration(v.Window) * time.Second, Velocity: v.Rate - v.Remaining,
+			RetryAfter: time.Duration(v.RetryAfter) * time.Second,
+		})
+	}
+	return d
+}
+
+func newWireDecision(d service.Decision) wireDecision {
+	w := wireDecision{
+		Blocked: d.Blocked, TxnID: d.TxnID(), RetryAfter: int64(d.RetryAfter() / time.Second), CheckedAt: d.CheckedAt,
+	}
+	for _, v := range d.Verdicts {
+		w.Buckets = append(w.Buckets, wireVerdict{
+			wireBucket: wireBucket{ZoneID: v.Bucket.ZoneID, Key: v.Bucket.Key}, Blocked: v.Blocked, TxnID: v.TxnID,
+			Rate: v.Rate, Window: int64(v.Window / time.Second), Remaining: v.Remaining(),
+			RetryAfter: int64(v.RetryAfter / time.Second),
+		})
+	}
+	return w
+}

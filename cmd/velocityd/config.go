@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"velocityd/db"
+	"velocityd/service"
+)
+
+// newParser returns the reader of command lines. Kong would ask the process's
+// own environment; here p is asked, so that tests can run side by side.
+func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
+	dataFolder, _ := defaultDataFolder(p.lookupEnv) // none is told when it is needed
+	parser, err := kong.New(grammar,
+		kong.Name("velocityd"), kong.Description(description),
+		kong.Writers(p.stdout, p.stderr), kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.ValueFormatter(describe),
+		kong.Vars{"data_folder": dataFolder},
+		kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+			for _, name := range flag.Envs {
+				if value, _ := p.lookupEnv(name); value != "" {
+					return value, nil
+				}
+			}
+			return nil, nil //nolint:nilnil // kong's way of saying "not set here"
+		})))
+	if err != nil {
+		return nil, err
+	}
+	return parser, disownEnvironment(parser)
+}
+
+// disownEnvironment leaves the names of variables with the flags, for help and
+// for the resolver, but takes them from where kong would look them up itself.
+func disownEnvironment(k *kong.Kong) error {
+	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			flag.Tag.Envs = nil
+			if len(flag.Envs) == 1 && flag.Envs[0] == noEnv {
+				flag.Envs = nil
+			}
+		}
+		return next(nil)
+	})
+}
+
+// noEnv marks flags that have to be said each time: what they do must not
+// follow from a variable that was set for something else.
+const noEnv = "-"
+
+// describe returns the help of a flag with its default and its variable.
+func describe(value *kong.Value) string {
+	if value.Flag == nil {
+		return value.Help
+	}
+	var notes []string
+	if value.HasDefault && value.Default != "" {
+		notes = append(notes, "default "+value.Default)
+	}
+	for _, name := range value.Flag.Envs {
+		notes = append(notes, "$"+name)
+	}
+	if len(notes) == 0 {
+		return value.Help
+	}
+	return fmt.Sprintf("%s [%s]", value.Help, strings.Join(notes, ", "))
+}
+
+// defaultDataFolder is where dev keeps its database unless told otherwise.
+func defaultDataFolder(lookupEnv func(string) (string, bool)) (string, error) {
+	if base, _ := lookupEnv("XDG_DATA_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "velocityd"), nil
+	}
+	if home, _ := lookupEnv("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "share", "velocityd"), nil
+	}
+	return "", errors.New("neither XDG_DATA_HOME nor HOME is set")
+}
+
+// serviceFlags is how an instance serves. It holds no secret.
+type serviceFlags struct {
+	Listen          string        `env:"VELOCITY_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address to answer on; port 0 takes a free one."`
+	CheckTimeout    time.Duration `env:"VELOCITY_CHECK_TIMEOUT" placeholder:"DURATION" default:"5s" help:"Deadline of one call for checks, whether or not the caller stays."`
+	LockWait        time.Duration `env:"VELOCITY_LOCK_WAIT" placeholder:"DURATION" default:"1s" help:"How long the engine waits for a bucket's lock, in whole seconds, below the check timeout."`
+	MaxConns        int           `env:"VELOCITY_MAX_CONNS" default:"32" placeholder:"N" help:"Most connections to the database."`
+	DrainDelay      time.Duration `env:"VELOCITY_DRAIN_DELAY" placeholder:"DURATION" default:"0s" help:"Time between saying 'not ready' and no longer accepting, for load balancers to notice."`
+	ShutdownTimeout time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end at a stop."`
+	LogFormat       string        `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
+	LogLevel        slog.Level    `env:"VELOCITY_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
+}
+
+// validate returns a usageError for settings that cannot work together.
+func (f serviceFlags) validate() error {
+	switch {
+	case f.LockWait < time.Second || f.LockWait%time.Second != 0:
+		return usagef("--lock-wait must be whole seconds, at least 1s; it is %s", f.LockWait)
+	case f.CheckTimeout <= f.LockWait:
+		return usagef("--check-timeout (%s) must be above --lock-wait (%s), so that the engine gives up first and "+
+			"the outcome stays known", f.CheckTimeout, f.LockWait)
+	case f.ShutdownTimeout <= f.CheckTimeout:
+		return usagef("--shutdown-timeout (%s) must be above --check-timeout (%s), so that every caller is answered",
+			f.ShutdownTimeout, f.CheckTimeout)
+	case f.DrainDelay < 0:
+		return usagef("--drain-delay must not be negative; it is %s", f.DrainDelay)
+	case f.MaxConns < 1:
+		return usagef("--max-conns must be at least 1; it is %d", f.MaxConns)
+	}
+	return nil
+}
+
+// attrs is the whole configuration for the log, dsn without its password.
+func (f serviceFlags) attrs(dsn string) []slog.Attr {
+	return []slog.Attr{
+		slog.String("dsn", db.RedactDSN(dsn)), slog.String("listen", f.Listen),
+		slog.Duration("check_timeout", f.CheckTimeout), slog.Duration("lock_wait", f.LockWait),
+		slog.Int("max_conns", f.MaxConns), slog.Duration("drain_delay", f.DrainDelay),
+		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
+		slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
+		slog.String("version", version()),
+	}
+}
+
+// databaseFlags is how the operator's commands find the database.
+type databaseFlags struct {
+	DSN  string `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database. The environment keeps the password from other users' eyes."`
+	Data string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Where no database is configured: data folder of a running 'velocityd dev'."`
+}
+
+// resolve returns the configured DSN, or that of a running dev.
+func (f databaseFlags) resolve() (string, error) {
+	if f.DSN != "" {
+		return f.DSN, nil
+	}
+	dsn, err := readDSN(f.Data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", usagef("no database: set VELOCITY_DSN (or --dsn) to one, or run 'velocityd dev' in another terminal "+
+			"(none runs on %q; --data names another folder)", f.Data)
+	}
+	return dsn, err
+}
+
+// open connects for a command that ends soon, and makes sure of the schema.
+func (f databaseFlags) open(ctx context.Context) (*db.Pool, error) {
+	dsn, err := f.resolve()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	pool, err := openDatabase(ctx, db.Options{DSN: dsn, MaxConns: 2})
+	if errors.Is(err, service.ErrBusy) && f.DSN == "" {
+		return nil, fmt.Errorf("%w (is 'velocityd dev' still running on %s?)", err, f.Data)
+	}
+	return pool, err
+}
+
+// dsnFile is where a running dev leaves its DSN for the other commands.
+func dsnFile(folder string) string { return filepath.Join(folder, "dsn") }
+
+func readDSN(folder string) (string, error) {
+	text, err := os.ReadFile(dsnFile(folder))
+	if err != nil {
+		return "", fmt.Errorf("look for a running dev: %w", err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// versionFlag prints the version and ends the program.
+type versionFlag bool
+
+// BeforeReset implements kong's hook for flags that act at once.
+func (versionFlag) BeforeReset(app *kong.Kong) error {
+	fmt.Fprintln(app.Stdout, "velocityd", version())
+	app.Exit(exitFine)
+	return nil
+}
+
+// version is what the Go toolchain has stamped into the binary.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok || info.Main.Version == "" {
+		return "(unknown)"
+	}
+	return info.Main.Version
+}

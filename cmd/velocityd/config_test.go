@@ -1,0 +1,184 @@
+package main
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
+	t.Parallel()
+	said := []string{"help", "version", "steps", "all", "rate", "window", "description"} // each time, by design
+	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := 0
+	err = kong.Visit(parser.Model, func(node kong.Visitable, next kong.Next) error {
+		if flag, ok := node.(*kong.Flag); ok {
+			flags++
+			if len(flag.Help) < 10 {
+				t.Errorf("--%s says nothing of itself", flag.Name)
+			}
+			want := "VELOCITY_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+			if !slices.Contains(said, flag.Name) && !slices.Equal(flag.Envs, []string{want}) {
+				t.Errorf("--%s has the variables %q, want %s", flag.Name, flag.Envs, want)
+			}
+			if slices.Contains(said, flag.Name) && len(flag.Envs) != 0 {
+				t.Errorf("--%s must not be set by %q", flag.Name, flag.Envs)
+			}
+		}
+		return next(nil)
+	})
+	if err != nil || flags < 20 {
+		t.Errorf("visited %d flags: %v", flags, err)
+	}
+}
+
+func TestHelpExplainsEveryCommand(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "check", "zone", "zone list", "zone set", "replay",
+	} {
+		r := command(nil, nil, append(strings.Fields(args), "--help")...)
+		if r.code != exitFine || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {
+			t.Errorf("%s --help: %+v", args, r)
+		}
+		if group := args == "migrate status" || args == "migrate up" || strings.HasPrefix(args, "zone "); !group && !strings.Contains(r.stdout, "  velocityd ") && !strings.Contains(r.stdout, "' velocityd ") {
+			t.Errorf("%s --help shows no example:\n%s", args, r.stdout)
+		}
+	}
+	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") {
+		t.Errorf("--help does not tell the exit codes:\n%s", r.stdout)
+	}
+	if r := command(nil, nil, "serve", "--help"); !strings.Contains(r.stdout, "$VELOCITY_LOCK_WAIT") || !strings.Contains(r.stdout, "default 1s") {
+		t.Errorf("serve --help does not tell variables and defaults:\n%s", r.stdout)
+	}
+	if r := command(nil, nil, "--version"); r.code != exitFine || !strings.HasPrefix(r.stdout, "velocityd ") {
+		t.Errorf("--version: %+v", r)
+	}
+}
+
+func TestWrongUsageIsToldWithCode2(t *testing.T) {
+	t.Parallel()
+	const dsn = "u:p@tcp(127.0.0.1:1)/d"
+	for _, c := range []struct {
+		args string
+		env  environment
+		want string
+	}{
+		{"", nil, "expected one of"},
+		{"frobnicate", nil, "frobnicate"},
+		{"serve --nope", nil, "--nope"},
+		{"serve", nil, "VELOCITY_DSN"},
+		{"serve --lock-wait 5s", environment{"VELOCITY_DSN": dsn}, "--check-timeout"},
+		{"serve --lock-wait 1500ms", environment{"VELOCITY_DSN": dsn}, "whole seconds"},
+		{"serve --lock-wait 0s", environment{"VELOCITY_DSN": dsn}, "whole seconds"},
+		{"serve --shutdown-timeout 5s", environment{"VELOCITY_DSN": dsn}, "--shutdown-timeout"},
+		{"serve --drain-delay=-1s", environment{"VELOCITY_DSN": dsn}, "--drain-delay"},
+		{"serve --max-conns 0", environment{"VELOCITY_DSN": dsn}, "--max-conns"},
+		{"serve", environment{"VELOCITY_DSN": dsn, "VELOCITY_MAX_CONNS": "many"}, "--max-conns"},
+		{"serve --log-format xml", environment{"VELOCITY_DSN": dsn}, "--log-format"},
+		{"serve --log-level loud", environment{"VELOCITY_DSN": dsn}, "--log-level"},
+		{"dev", environment{"VELOCITY_DSN": dsn, "HOME": "/h"}, "velocityd serve"},
+		{"dev --dsn " + dsn, environment{"HOME": "/h"}, "velocityd serve"},
+		{"dev", nil, "--data"},
+		{"dev --engine oracle", environment{"HOME": "/h"}, "--engine"},
+		{"dev --db-port 70000", environment{"HOME": "/h"}, "--db-port"},
+		{"migrate", nil, "expected one of"},
+		{"migrate up", environment{"HOME": "/nowhere"}, "velocityd dev"},
+		{"migrate down", nil, "--all"},
+		{"migrate down --all --steps 1", nil, "--all"},
+		{"migrate down --steps=-1", nil, "--steps"},
+		{"check 1", nil, "key"},
+		{"check one alice", nil, "zone"},
+		{"check 0 alice", nil, "zone_id"},
+		{"check 1 alice 2", nil, "pairs"},
+		{"check 1 alice bob 2", nil, "pairs"},
+		{"check 1 alice 1 alice", nil, "same zone and key"},
+		{"check 1 " + strings.Repeat("x", 256), nil, "255"},
+		{"check 1 alice", environment{"XDG_DATA_HOME": "/nowhere"}, `"/nowhere/velocityd"`},
+		{"check 1 alice", environment{"VELOCITY_URL": "localhost:8080"}, "--url"},
+		{"zone set 1", nil, "--rate"},
+		{"zone set", nil, "id"},
+		{"zone set 1 --rate few", nil, "--rate"},
+		{"replay", nil, "file"},
+		{"replay x", nil, "--user-zone"},
+		{"replay x --user-zone 1 --ip-zone 1", nil, "differ"},
+		{"replay x --user-zone=-1", nil, "zone_id"},
+		{"replay x --user-zone 1 --batch 1001", nil, "--batch"},
+		{"replay x --user-zone 1 --batch 0", nil, "--batch"},
+	} {
+		r := command(c.env, nil, strings.Fields(c.args)...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, "--help") || r.stdout != "" {
+			t.Errorf("%q with %v: got %+v, want code 2 and %q", c.args, c.env, r, c.want)
+		}
+	}
+}
+
+func TestPasswordIsNeverShown(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-pa55"
+	log := filepath.Join(t.TempDir(), "log")
+	write(t, log, stamp+"Failed password for root from 203.0.113.9 port 22 ssh2\n")
+	for _, dsn := range []string{
+		"velocity:" + secret + "@tcp(127.0.0.1:1)/velocityd",                   // nobody listens
+		"velocity:" + secret + "@unix(/nonexistent/sock)/velocityd",            // nor there
+		"velocity:" + secret + "@tcp(127.0.0.1:1)/",                            // no database
+		"velocity:" + secret + "@tcp(127.0.0.1:1)/velocityd?tls=nope",          // unknown parameter
+		"velocity:" + secret + "@tcp(127.0.0.1:1/velocityd",                    // unreadable
+		"velocity:" + secret + "@carrier(pigeon)/velocityd",                    // unknown network
+		"velocity:" + secret + "@tcp(127.0.0.1:1)/velocityd?timeout=" + secret, // in the wrong place
+		secret,
+	} {
+		for _, args := range []string{
+			"serve --listen 256.0.0.1:0 --log-format text", "serve --listen 256.0.0.1:0 --log-format json", "dev", "migrate up",
+			"migrate down --all", "migrate status", "check 1 alice", "zone list", "zone set 1 --rate 1", "replay " + log + " --user-zone 1",
+		} {
+			r := command(environment{"VELOCITY_DSN": dsn}, nil, strings.Fields(args)...)
+			if r.code == exitFine || strings.Contains(r.stdout+r.stderr, secret) {
+				t.Errorf("%s: %+v", args, r)
+			}
+			if strings.HasPrefix(args, "serve") && !strings.Contains(r.stderr, "configuration") {
+				t.Errorf("%s does not print its configuration: %+v", args, r)
+			}
+		}
+	}
+}
+
+func TestCommandLineWinsOverEnvironmentOverDefault(t *testing.T) {
+	t.Parallel()
+	env := environment{"VELOCITY_LISTEN": "192.0.2.1:1", "VELOCITY_MAX_CONNS": "7", "VELOCITY_LOCK_WAIT": "", "VELOCITY_LOG_LEVEL": "debug"}
+	var grammar cli
+	parser, err := newParser(&grammar, &process{lookupEnv: env.lookup}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"serve", "--listen", "192.0.2.2:2"}); err != nil {
+		t.Fatal(err)
+	}
+	got := grammar.Serve.serviceFlags
+	if got.Listen != "192.0.2.2:2" || got.MaxConns != 7 || got.LockWait.String() != "1s" || got.LogLevel.String() != "DEBUG" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestDefaultDataFolderFollowsTheEnvironment(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		env  environment
+		want string
+	}{
+		{environment{"XDG_DATA_HOME": "/x", "HOME": "/h"}, "/x/velocityd"},
+		{environment{"XDG_DATA_HOME": "relative", "HOME": "/h"}, "/h/.local/share/velocityd"},
+		{environment{"HOME": "/h"}, "/h/.local/share/velocityd"},
+		{environment{}, ""},
+	} {
+		if got, err := defaultDataFolder(c.env.lookup); got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%v: got %q, %v", c.env, got, err)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"velocityd/db/localdb"
+)
+
+const engineStopTimeout = 30 * time.Second
+
+type devCmd struct {
+	Data   string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Folder that holds the private database; made if missing."`
+	DBPort int    `name:"db-port" env:"VELOCITY_DB_PORT" placeholder:"PORT" help:"Let the database listen on 127.0.0.1:PORT too, for an account with a password. Otherwise it has no network."`
+	Engine string `env:"VELOCITY_ENGINE" default:"auto" enum:"auto,mariadb,mysql" placeholder:"ENGINE" help:"Engine to run: mariadb, mysql, or auto for whichever the folder or the machine has."`
+	// DSN is here to be refused.
+	DSN          string `name:"dsn" env:"VELOCITY_DSN" hidden:"" help:"Not for dev: see serve."`
+	serviceFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (devCmd) Help() string {
+	return `Finds mariadbd or mysqld on this machine, runs a private one with durable settings on a data folder of its own, without network, brings the schema up, adds two demo zones if there are no zones (1: login per user, 5 in 60 s; 2: login per address, 20 in 60 s), and serves.
+
+Ctrl-C stops the service and its database; the data stays for the next time. One dev can run on one folder. While it runs, 'velocityd check', 'zone', 'migrate' and 'replay' find its database by themselves.
+
+Example:
+
+  velocityd dev --data /tmp/try --listen 127.0.0.1:9090`
+}
+
+// Run serves from the private database until ctx ends or the engine does.
+func (c *devCmd) Run(ctx context.Context, p *process) (err error) {
+	if err := c.check(); err != nil {
+		return err
+	}
+	server, err := c.startEngine(ctx, p)
+	if err != nil || server == nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stopEngine(server)) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		<-server.Done()
+		cancel(server.Err())
+	}()
+	err = c.serveFrom(ctx, p, server)
+	if died := server.Err(); died != nil {
+		// Whatever else went wrong followed from it.
+		return fmt.Errorf("the private database went away: %w", died)
+	}
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		return ignoreCanceled(err)
+	}
+	return err
+}
+
+// check refuses what cannot be carried out.
+func (c *devCmd) check() error {
+	switch {
+	case c.DSN != "":
+		return usagef("a database is configured (VELOCITY_DSN or --dsn), and dev makes one of its own: " +
+			"use 'velocityd serve' for the configured one, or unset VELOCITY_DSN")
+	case c.Data == "":
+		return usagef("no data folder: neither XDG_DATA_HOME nor HOME is set; name one with --data")
+	case c.DBPort < 0 || c.DBPort > 65535:
+		return usagef("--db-port must be 1 to 65535; it is %d", c.DBPort)
+	}
+	return c.validate()
+}
+
+// startEngine returns the running engine, or nil if ctx ended meanwhile.
+func (c *devCmd) startEngine(ctx context.Context, p *process) (*localdb.Server, error) {
+	server, err := c.tryEngines(ctx, p)
+	switch {
+	case err == nil:
+		return server, nil
+	case ctx.Err() != nil:
+		return nil, ignoreCanceled(err)
+	case errors.Is(err, localdb.ErrInUse):
+		return nil, fmt.Errorf("another velocityd dev is running: %w; stop it, or name another folder with --data", err)
+	}
+	return nil, err
+}
+
+// tryEngines starts the wanted engine. With auto the data folder has the last
+// word: it may have been written by the engine that is not the first choice.
+func (c *devCmd) tryEngines(ctx context.Context, p *process) (*localdb.Server, error) {
+	if c.Engine != "auto" {
+		binary, err := localdb.Find(ctx, localdb.Engine(c.Engine))
+		if err != nil {
+			return nil, err
+		}
+		return c.start(ctx, p, binary)
+	}
+	binary, err := localdb.FindAny(ctx)
+	if err != nil {
+		return nil, err
+	}
+	server, err := c.start(ctx, p, binary)
+	if !errors.Is(err, localdb.ErrWrongEngine) {
+		return server, err
+	}
+	other := localdb.MySQL
+	if binary.Engine == localdb.MySQL {
+		other = localdb.MariaDB
+	}
+	binary, findErr := localdb.Find(ctx, other)
+	if findErr != nil {
+		return nil, errors.Join(err, findErr)
+	}
+	return c.start(ctx, p, binary)
+}
+
+func (c *devCmd) start(ctx context.Context, p *process, binary localdb.Binary) (*localdb.Server, error) {
+	fmt.Fprintf(p.stdout, "Starting a private %s %s on %s ...\n", binary.Engine, binary.Version, c.Data)
+	return localdb.Start(ctx, localdb.Options{Dir: c.Data, Binary: binary, Port: c.DBPort})
+}
+
+// serveFrom prepares the database of a running engine and serves from it.
+func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Server) error {
+	base := privateDatabase{folder: c.Data, socket: server.Socket(), port: c.DBPort}
+	if err := base.prepare(ctx); err != nil {
+		return err
+	}
+	listener, err := listen(ctx, c.Listen)
+	if err != nil {
+		return err
+	}
+	if err := base.announce(); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer base.withdraw()
+	if err := c.greet(ctx, p, base, listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	logger := p.newLogger(c.serviceFlags)
+	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(base.dsn())...)
+	return newInstance(c.serviceFlags, base.dsn(), logger).serve(ctx, listener)
+}
+
+// greet prints what a newcomer needs.
+func (c *devCmd) greet(ctx context.Context, p *process, base privateDatabase, address net.Addr) error {
+	zones, err := base.zones(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.stdout, "\nDatabase\n  socket  %s\n  DSN     %s\n", base.socket, base.dsn())
+	if c.DBPort != 0 {
+		dsn, err := base.networkDSN()
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "  by TCP  %s\n", dsn)
+	}
+	fmt.Fprintf(p.stdout, "\nZones\n")
+	printZones(p.stdout, zones)
+	if len(zones) > 0 {
+		fmt.Fprintf(p.stdout, "\nTry it, in another terminal:\n\n"+
+			"  curl -s %s/v1/check -H 'Content-Type: application/json' -d '{\"zone_id\":%d,\"bucket_key\":\"alice\"}'\n",
+			baseURL(address), zones[0].ID)
+	}
+	fmt.Fprintf(p.stdout, "\nCtrl-C stops the service and its database; the data stays.\n\n")
+	return nil
+}
+
+// baseURL is where a caller on this machine finds the service.
+func baseURL(address net.Addr) string {
+	tcp, ok := address.(*net.TCPAddr)
+	if ok && tcp.IP.IsUnspecified() {
+		return fmt.Sprintf("http://127.0.0.1:%d", tcp.Port)
+	}
+	return "http://" + address.String()
+}
+
+func stopEngine(server *localdb.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), engineStopTimeout)
+	defer cancel()
+	return server.Stop(ctx)
+}
+
+// ignoreCanceled returns nil for what came of being told to stop.
+func ignoreCanceled(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// announce leaves the DSN where the other commands look for it.
+func (d privateDatabase) announce() error {
+	if err := os.WriteFile(dsnFile(d.folder), []byte(d.dsn()+"\n"), 0o600); err != nil {
+		return fmt.Errorf("leave the DSN for other commands: %w", err)
+	}
+	return nil
+}
+
+// withdraw takes the DSN away again. One that stays, because this fails or the
+// process is killed, leads to a connection that is refused, which says the same.
+func (d privateDatabase) withdraw() { _ = os.Remove(dsnFile(d.folder)) }

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/localdb"
+)
+
+// onEachEngine runs a test with every kind of engine that dev could find here.
+func onEachEngine(t *testing.T, test func(t *testing.T, engine string)) {
+	t.Helper()
+	if os.Getenv("VELOCITY_TEST_DSN") != "" {
+		t.Skip("dev runs engines of its own; VELOCITY_TEST_DSN names a shared one")
+	}
+	for _, engine := range []localdb.Engine{localdb.MariaDB, localdb.MySQL} {
+		t.Run(string(engine), func(t *testing.T) {
+			t.Parallel()
+			_, err := localdb.Find(t.Context(), engine)
+			if errors.Is(err, localdb.ErrNotFound) && os.Getenv("CI") != "true" {
+				t.Skip(err)
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			test(t, string(engine))
+		})
+	}
+}
+
+const alice = `{"zone_id":1,"bucket_key":"alice"}`
+
+func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, engine string) {
+		dir := filepath.Join(t.TempDir(), "data")
+		env := environment{"VELOCITY_DATA": dir}
+		first := start(t, env, "dev", "--engine", engine)
+		eventuallyStatus(t, first.url+"/readyz", http.StatusOK)
+		txn := mustAsk(t, first.url+"/v1/check", alice, http.StatusOK)
+		if !strings.Contains(txn.body, `"rate":5,"window":60,"remaining":4`) {
+			t.Errorf("first check: %s", txn.body)
+		}
+		greeting := first.stdout.String()
+		for _, want := range []string{"curl -s " + first.url + "/v1/check", alice, "login per user", "login per address", "20    60 s"} {
+			if !strings.Contains(greeting, want) {
+				t.Errorf("greeting lacks %q:\n%s", want, greeting)
+			}
+		}
+		if r := command(env, nil, "dev", "--engine", engine, "--listen", "127.0.0.1:0"); r.code != exitError ||
+			!strings.Contains(r.stderr, "another velocityd dev is running") || !strings.Contains(r.stderr, "--data") {
+			t.Errorf("a second dev on the folder: %+v", r)
+		}
+		// The other commands find the database by the folder.
+		must(t, env, "zone", "set", "1", "--window", "3600")
+		must(t, env, "zone", "set", "2", "--description", "mine")
+		must(t, env, "check", "1", "alice")
+		if code := first.stop(t); code != exitFine {
+			t.Errorf("exit code %d\n%s", code, first.stderr)
+		}
+		if r := command(env, nil, "zone", "list"); r.code != exitUsage || !strings.Contains(r.stderr, "velocityd dev") {
+			t.Errorf("without dev: %+v", r)
+		}
+		second := start(t, env, "dev", "--engine", "auto") // finds out whose folder it is
+		if got := must(t, env, "zone", "list"); !strings.Contains(got, "3600 s") || !strings.Contains(got, "mine") {
+			t.Errorf("zones were not kept:\n%s", got)
+		}
+		mustAsk(t, second.url+"/v1/txns/1", "", http.StatusOK)
+		if r := mustAsk(t, second.url+"/v1/check", alice, http.StatusOK); !strings.Contains(r.body, `"remaining":2`) {
+			t.Errorf("txns before the restart do not count: %s", r.body)
+		}
+	})
+}
+
+func TestDevKeepsAZoneListThatIsNotEmpty(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, engine string) {
+		env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": engine}
+		first := start(t, env, "dev")
+		dsn, err := readDSN(env["VELOCITY_DATA"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool := openSQL(t, dsn)
+		if _, err := pool.ExecContext(t.Context(), "DELETE FROM zone_master WHERE id = 1"); err != nil {
+			t.Fatal(err)
+		}
+		first.stop(t)
+		second := start(t, env, "dev")
+		mustAsk(t, second.url+"/v1/zones/1", "", http.StatusNotFound)
+		mustAsk(t, second.url+"/v1/zones/2", "", http.StatusOK)
+	})
+}
+
+func openSQL(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = pool.Close() })
+	return pool
+}
+
+func TestDevOpensItsDatabaseToTheNetworkByPasswordAlone(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, engine string) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := listener.Addr().(*net.TCPAddr).Port
+		_ = listener.Close()
+		dir := t.TempDir()
+		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine, "VELOCITY_DB_PORT": strconv.Itoa(port)}
+		i := start(t, env, "dev")
+		_, rest, _ := strings.Cut(i.stdout.String(), "by TCP  ")
+		dsn, _, _ := strings.Cut(rest, "\n")
+		if got := must(t, environment{"VELOCITY_DSN": dsn}, "check", "1", "alice"); !strings.Contains(got, "allowed") {
+			t.Errorf("by the printed DSN: %s", got)
+		}
+		cfg, err := mysql.ParseDSN(dsn)
+		if err != nil || cfg.Passwd == "" || cfg.User == "root" {
+			t.Fatalf("the printed DSN is %q (%v)", dsn, err)
+		}
+		info, err := os.Stat(filepath.Join(dir, "password"))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the password's file is %v (%v)", info, err)
+		}
+		if strings.Contains(i.stderr.String(), cfg.Passwd) {
+			t.Error("the password is in the log")
+		}
+		for _, account := range []struct{ user, password string }{
+			{"root", ""}, {"root", cfg.Passwd}, {cfg.User, ""}, {cfg.User, "guess"}, {"", ""},
+		} {
+			wrong := *cfg
+			wrong.User, wrong.Passwd = account.user, account.password
+			if err := openSQL(t, wrong.FormatDSN()).PingContext(t.Context()); err == nil {
+				t.Errorf("%+v can log in by TCP", account)
+			}
+		}
+		i.stop(t)
+		again := start(t, env, "dev")
+		if !strings.Contains(again.stdout.String(), dsn) {
+			t.Error("the password changed over a restart")
+		}
+	})
+}
+
+func TestDevEndsWithItsEngine(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, engine string) {
+		dir := t.TempDir()
+		i := start(t, environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}, "dev")
+		eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
+		text, err := os.ReadFile(filepath.Join(dir, "data", "server.pid"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		if code := i.await(t); code != exitError || !strings.Contains(i.stderr.String(), "private database went away") {
+			t.Errorf("exit code %d\n%s", code, i.stderr)
+		}
+	})
+}
+
+func TestDevGivesBackItsEngineWhenItCannotServe(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, engine string) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close()
+		dir := t.TempDir()
+		r := command(environment{"VELOCITY_DATA": dir}, nil, "dev", "--engine", engine, "--listen", listener.Addr().String())
+		if r.code != exitError || !strings.Contains(r.stderr, "address already in use") {
+			t.Errorf("got %+v", r)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "mysql.sock")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the engine's socket is still there: %v", err)
+		}
+	})
+}
+
+func TestDevToldToStopWhileItStartsEndsInGoodOrder(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, engine string) {
+		env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": engine}
+		i := launch(t, env, "dev")
+		eventually(t, "the engine starts", func() bool { return strings.Contains(i.stdout.String(), "Starting") })
+		if code := i.stop(t); code != exitFine {
+			t.Errorf("exit code %d\n%s", code, i.stderr)
+		}
+		again := start(t, env, "dev")
+		mustAsk(t, again.url+"/v1/check", alice, http.StatusOK)
+	})
+}
+
+// program starts this test binary as velocityd, in a process of its own.
+func program(t *testing.T, env []string, args ...string) (*exec.Cmd, *instanceUnderTest) {
+	t.Helper()
+	i := &instanceUnderTest{stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{})}
+	cmd := exec.CommandContext(context.Background(), os.Args[0], append(args, "--listen", "127.0.0.1:0", "--log-format", "json")...)
+	cmd.Env = append(os.Environ(), append(env, asProgram+"=1")...)
+	cmd.Stdout, cmd.Stderr = i.stdout, i.stderr
+	i.cancel = func() { _ = cmd.Process.Signal(syscall.SIGTERM) }
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(i.ended)
+		_ = cmd.Wait()
+		i.code = cmd.ProcessState.ExitCode()
+	}()
+	t.Cleanup(func() {
+		i.cancel()
+		i.await(t)
+	})
+	i.url = "http://" + i.awaitAddress(t)
+	return cmd, i
+}
+
+func TestDevRecoversFromAKilledOne(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, engine string) {
+		dir := t.TempDir()
+		env := []string{"VELOCITY_DATA=" + dir, "VELOCITY_ENGINE=" + engine}
+		first, i := program(t, env, "dev")
+		mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
+		must(t, environment{"VELOCITY_DATA": dir}, "zone", "set", "1", "--window", "3600")
+		if err := first.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		i.await(t)
+		if _, err := readDSN(dir); err != nil {
+			t.Errorf("a killed dev leaves its DSN behind: %v", err)
+		}
+		second, i := program(t, env, "dev")
+		if r := mustAsk(t, i.url+"/v1/check", alice, http.StatusOK); !strings.Contains(r.body, `"remaining":3`) {
+			t.Errorf("the check before the kill does not count: %s", r.body)
+		}
+		if err := second.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if code := i.await(t); code != exitFine {
+			t.Errorf("exit code %d after Ctrl-C\n%s", code, i.stderr)
+		}
+		if _, err := readDSN(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a stopped dev leaves its DSN behind: %v", err)
+		}
+	})
+}
+
+func TestDevRefusesAFolderWhoseSocketNoDSNCanName(t *testing.T) {
+	t.Parallel()
+	base := privateDatabase{socket: "/home/me@work/mysql.sock"}
+	if err := base.prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "--data") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestPasswordFileOfSomebodyElsesIsRefused(t *testing.T) {
+	t.Parallel()
+	base := privateDatabase{folder: t.TempDir()}
+	made, err := base.password()
+	if err != nil || len(made) < 20 {
+		t.Fatalf("made %q, %v", made, err)
+	}
+	if again, err := base.password(); err != nil || again != made {
+		t.Errorf("read %q, %v", again, err)
+	}
+	for _, text := range []string{"", "\n", "x' OR 1=1 --", "pass word"} {
+		write(t, filepath.Join(base.folder, "password"), text)
+		if got, err := base.password(); err == nil || (len(text) > 3 && strings.Contains(err.Error(), text)) {
+			t.Errorf("%q was taken as %q (%v)", text, got, err)
+		}
+	}
+}

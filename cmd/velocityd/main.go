@@ -1,0 +1,137 @@
+// Command velocityd is the service, its operator's tools and a private database
+// to try it with, in one binary. It owns wiring and process life: flags,
+// environment, signals, exit codes. It must not know SQL beyond making the
+// private database, nor how a check is decided.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// Exit codes. They are promised in the description below.
+const (
+	exitFine    = 0
+	exitError   = 1
+	exitUsage   = 2
+	exitBlocked = 3
+)
+
+const description = `May this login attempt go ahead? velocityd answers exactly, under any concurrency, from any number of instances on one MySQL or MariaDB database.
+
+Try it, with a private database that needs no setting up:
+
+  velocityd dev
+
+Serve from a database of your own:
+
+  export VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd'
+  velocityd migrate up
+  velocityd serve
+
+A flag wins over its environment variable. Exit codes: 0 fine (for check: allowed), 1 error, 2 wrong usage, 3 blocked (check alone).`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// The first signal asks for an orderly end. From then on signals act as if
+	// nobody listened: the second one ends the process at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], &process{
+		lookupEnv: os.LookupEnv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+	}))
+}
+
+// process is what a command may touch of the world outside.
+type process struct {
+	lookupEnv func(string) (string, bool)
+	stdin     io.Reader
+	stdout    io.Writer
+	stderr    io.Writer
+	// logger is set by a command that writes its log as JSON: its last error is
+	// a line of that log then.
+	logger *slog.Logger
+}
+
+// cli is the grammar of the command line.
+type cli struct {
+	Serve   serveCmd    `cmd:"" help:"Answer checks over HTTP from a database of yours."`
+	Dev     devCmd      `cmd:"" help:"Answer checks over HTTP from a private database, made and run for you."`
+	Migrate migrateCmd  `cmd:"" help:"Bring the database's schema up, down, or say where it is."`
+	Check   checkCmd    `cmd:"" help:"Ask one check, which is recorded like any other."`
+	Zone    zoneCmd     `cmd:"" help:"List and change zones."`
+	Replay  replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
+	Version versionFlag `name:"version" env:"-" help:"Print the version and exit."`
+}
+
+// run is the whole program: it carries out args and returns the exit code. When
+// ctx ends, the command at work ends in good order. It touches nothing of the
+// process but what p gives, and engines that dev starts.
+func run(ctx context.Context, args []string, p *process) int {
+	var grammar cli
+	ended := false // --help and --version have said all there is to say
+	parser, err := newParser(&grammar, p, func(int) { ended = true })
+	if err != nil {
+		return p.fail(fmt.Errorf("read own command line grammar: %w", err))
+	}
+	command, err := parser.Parse(args)
+	if ended {
+		return exitFine
+	}
+	if err != nil {
+		return p.fail(usageError{err: err})
+	}
+	command.BindTo(ctx, (*context.Context)(nil))
+	err = command.Run(p)
+	if usage := (usageError{}); errors.As(err, &usage) {
+		err = usageError{err: err, command: command.Selected().FullPath()}
+	}
+	return p.fail(err)
+}
+
+// fail tells the user about err, if it is one, and returns its exit code.
+func (p *process) fail(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitFine
+	case errors.Is(err, errBlocked):
+		return exitBlocked // the answer has been printed
+	case errors.As(err, &usage):
+		fmt.Fprintf(p.stderr, "velocityd: %v\n%s\n", err, usage.hint())
+		return exitUsage
+	case p.logger != nil:
+		p.logger.LogAttrs(context.Background(), slog.LevelError, "ended by an error", slog.String("error", err.Error()))
+	default:
+		fmt.Fprintf(p.stderr, "velocityd: %v\n", err)
+	}
+	return exitError
+}
+
+// usageError says that the command line or the environment is wrong.
+type usageError struct {
+	err     error
+	command string // whose help says more, if known
+}
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func (e usageError) hint() string {
+	path := cmp.Or(e.command, "velocityd")
+	var parse *kong.ParseError
+	if errors.As(e.err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
+		path = parse.Context.Selected().FullPath()
+	}
+	return fmt.Sprintf("Run '%s --help' for what can be said.", path)
+}
+
+func usagef(format string, args ...any) error { return usageError{err: fmt.Errorf(format, args...)} }

@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+)
+
+// asProgram makes the test binary be velocityd itself, for tests that need a
+// process of its own to kill.
+const asProgram = "VELOCITYD_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	dbtest.Main(m)
+}
+
+// patience is how long tests wait for what comes by itself, on slow machines too.
+const patience = 60 * time.Second
+
+// output is a stream that can be read while it is written.
+type output struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	wrote chan struct{} // has room for one
+}
+
+func newOutput() *output { return &output{wrote: make(chan struct{}, 1)} }
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case o.wrote <- struct{}{}:
+	default:
+	}
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// environment is what a command is given in place of the process's own.
+type environment map[string]string
+
+func (e environment) lookup(name string) (string, bool) {
+	value, ok := e[name]
+	return value, ok
+}
+
+// result is what a command came to.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+// command carries out one command to its end.
+func command(env environment, stdin io.Reader, args ...string) result {
+	var stdout, stderr bytes.Buffer
+	code := run(context.Background(), args, &process{
+		lookupEnv: env.lookup, stdin: stdin, stdout: &stdout, stderr: &stderr,
+	})
+	return result{code, stdout.String(), stderr.String()}
+}
+
+// must carries out a command that has to succeed, and returns what it printed.
+func must(t *testing.T, env environment, args ...string) string {
+	t.Helper()
+	r := command(env, nil, args...)
+	if r.code != exitFine {
+		t.Fatalf("%q: exit code %d\n%s%s", args, r.code, r.stdout, r.stderr)
+	}
+	return r.stdout
+}
+
+// instanceUnderTest is a command that serves until it is stopped.
+type instanceUnderTest struct {
+	url            string
+	stdout, stderr *output
+	cancel         context.CancelFunc
+	ended          chan struct{}
+	code           int // valid once ended is closed
+}
+
+// launch starts a serving command and returns at once.
+func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	i := &instanceUnderTest{stdout: newOutput(), stderr: newOutput(), cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(i.ended)
+		i.code = run(ctx, append(args, "--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "debug"),
+			&process{lookupEnv: env.lookup, stdout: i.stdout, stderr: i.stderr})
+	}()
+	t.Cleanup(func() {
+		i.cancel()
+		<-i.ended
+		if t.Failed() {
+			t.Logf("%q printed\n%s%s", args, i.stdout, i.stderr)
+		}
+	})
+	return i
+}
+
+// start starts a serving command and waits until it listens.
+func start(t *testing.T, env environment, args ...string) *instanceUnderTest {
+	t.Helper()
+	i := launch(t, env, args...)
+	i.url = "http://" + i.awaitAddress(t)
+	return i
+}
+
+// awaitAddress returns the address that the log names.
+func (i *instanceUnderTest) awaitAddress(t *testing.T) string {
+	t.Helper()
+	deadline := time.After(patience)
+	for {
+		if address := addressIn(i.stderr.String()); address != "" {
+			return address
+		}
+		select {
+		case <-i.stderr.wrote:
+		case <-i.ended:
+			t.Fatalf("ended with %d before it listened\n%s%s", i.code, i.stdout, i.stderr)
+		case <-deadline:
+			t.Fatalf("did not listen in %s\n%s%s", patience, i.stdout, i.stderr)
+		}
+	}
+}
+
+func addressIn(log string) string {
+	for line := range strings.Lines(log) {
+		var entry struct{ Msg, Address string }
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Msg == "listening" {
+			return entry.Address
+		}
+	}
+	return ""
+}
+
+// stop ends the command as a signal does and returns its exit code.
+func (i *instanceUnderTest) stop(t *testing.T) int {
+	t.Helper()
+	i.cancel()
+	return i.await(t)
+}
+
+// await waits for the command's own end.
+func (i *instanceUnderTest) await(t *testing.T) int {
+	t.Helper()
+	select {
+	case <-i.ended:
+	case <-time.After(patience):
+		t.Fatalf("did not end in %s\n%s%s", patience, i.stdout, i.stderr)
+	}
+	return i.code
+}
+
+// reply is one HTTP answer.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+	closed bool // the service wants no more requests on this connection
+}
+
+// ask makes one request on a connection of its own: POST if there is a body.
+func ask(url, body string) (reply, error) {
+	method := http.MethodGet
+	if body != "" {
+		method = http.MethodPost
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return reply{}, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client := http.Client{Transport: transport}
+	response, err := client.Do(request)
+	if err != nil {
+		return reply{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	return reply{response.StatusCode, response.Header, string(text), response.Close}, err
+}
+
+// mustAsk fails the test unless the answer has the status.
+func mustAsk(t *testing.T, url, body string, status int) reply {
+	t.Helper()
+	r, err := ask(url, body)
+	if err != nil || r.status != status {
+		t.Fatalf("%s %s: got %d %s (%v), want %d", url, body, r.status, r.body, err, status)
+	}
+	return r
+}
+
+// eventually waits for a state that comes about by itself.
+func eventually(t *testing.T, what string, reached func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !reached() {
+		select {
+		case <-deadline:
+			t.Fatalf("not reached in %s: %s", patience, what)
+		case <-tick.C:
+		}
+	}
+}
+
+func eventuallyStatus(t *testing.T, url string, status int) {
+	t.Helper()
+	eventually(t, url, func() bool {
+		r, err := ask(url, "")
+		return err == nil && r.status == status
+	})
+}

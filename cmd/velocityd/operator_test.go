@@ -1,0 +1,314 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
+	t.Parallel()
+	latest := migrations.Latest()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		env := environment{"VELOCITY_DSN": d.DSN}
+		for _, step := range []struct{ args, want string }{
+			{"migrate status", "to do     velocityd migrate up"},
+			{"migrate up", fmt.Sprintf("version 0 -> %d", latest)},
+			{"migrate up", "nothing to do"},
+			{"migrate status", "to do     nothing"},
+			{"migrate down --steps 1", fmt.Sprintf("version %d -> %d", latest, latest-1)},
+			{"migrate status", "to do     velocityd migrate up"},
+			{"migrate down --all", fmt.Sprintf("version %d -> 0", latest-1)},
+			{"migrate down --all", "nothing to do"},
+			{"migrate up", fmt.Sprintf("version 0 -> %d", latest)},
+			{"zone set 1 --rate 1 --window 60", "60 s"},
+			{"check 1 alice", "allowed"},
+		} {
+			if got := must(t, env, strings.Fields(step.args)...); !strings.Contains(got, step.want) {
+				t.Errorf("%s: got %q, want %q", step.args, got, step.want)
+			}
+		}
+	})
+}
+
+func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET dirty = 1")
+		for args, want := range map[string]string{
+			"migrate status": "velocityd migrate up", "migrate up": "UPDATE schema_migrations",
+			"migrate down --all": "UPDATE schema_migrations", "check 1 alice": "velocityd migrate status",
+		} {
+			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
+			if r.code != exitError || !strings.Contains(r.stderr, want) {
+				t.Errorf("%s: got %+v, want %q", args, r, want)
+			}
+		}
+	})
+}
+
+func TestZoneSetChangesWhatIsNamedAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		env := environment{"VELOCITY_DSN": engine.Database(t).DSN}
+		if got := must(t, env, "zone", "list"); !strings.Contains(got, "no zones") {
+			t.Errorf("without zones: %q", got)
+		}
+		for _, step := range []struct {
+			args []string
+			code int
+			want string
+		}{
+			{[]string{"--rate", "5"}, exitUsage, "--window"},
+			{[]string{"--description", "x"}, exitUsage, "--rate"},
+			{[]string{"--rate", "5", "--window", "60", "--description", "login per Üser"}, exitFine, "7   5     60 s    login per Üser"},
+			{[]string{"--rate", "0"}, exitFine, "7   0     60 s    login per Üser"},
+			{[]string{"--window", "3600"}, exitFine, "7   0     3600 s  login per Üser"},
+			{[]string{"--description", ""}, exitFine, "7   0     3600 s"},
+			{[]string{"--rate", "1000001"}, exitUsage, "rate"},
+			{[]string{"--rate=-1"}, exitUsage, "rate"},
+			{[]string{"--window", "0"}, exitUsage, "window"},
+			{[]string{"--window", "31622401"}, exitUsage, "window"},
+			{[]string{"--window", "18446744074"}, exitUsage, "window"}, // overflows a Duration
+			{[]string{"--description", strings.Repeat("x", 256)}, exitUsage, "description"},
+		} {
+			r := command(env, nil, append([]string{"zone", "set", "7"}, step.args...)...)
+			if r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {
+				t.Errorf("%q: got %+v, want %d and %q", step.args, r, step.code, step.want)
+			}
+		}
+		if got := must(t, env, "zone", "list"); !strings.Contains(got, "7   0     3600 s") {
+			t.Errorf("in the end: %q", got)
+		}
+	})
+}
+
+func TestCheckAnswersByTextJSONAndExitCode(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour})
+		d.SetZone(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+		direct := environment{"VELOCITY_DSN": d.DSN}
+		i := start(t, direct, "serve")
+		over := environment{"VELOCITY_URL": i.url}
+		for _, step := range []struct {
+			env  environment
+			args string
+			code int
+			want string
+		}{
+			{direct, "1 alice", exitFine, "allowed\n  zone 1, alice: 1 of 2 left in 3600 s"},
+			{over, "1 alice 2 203.0.113.9", exitFine, "  zone 2, 203.0.113.9: 8 of 9 left in 3600 s"},
+			{over, "1 alice 2 203.0.113.9", exitBlocked, "blocked for 3"},
+			{direct, "1 alice", exitBlocked, "  zone 1, alice: 0 of 2 left in 3600 s"},
+			{direct, "3 alice", exitError, "zone 3: not found ('velocityd zone list'"},
+			{over, "3 alice", exitError, "zone 3: not found"},
+			{direct, "1 -- -dash", exitFine, "zone 1, -dash"},
+			{environment{"VELOCITY_URL": "http://127.0.0.1:1"}, "1 alice", exitError, "refused"},
+		} {
+			r := command(step.env, nil, append([]string{"check"}, strings.Fields(step.args)...)...)
+			if r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {
+				t.Errorf("%s: got %+v, want %d and %q", step.args, r, step.code, step.want)
+			}
+		}
+		for _, env := range []environment{direct, over} {
+			r := command(env, nil, "check", "1", "alice", "2", "192.0.2.1", "--json")
+			served := mustAsk(t, i.url+"/v1/check", `{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":2,"bucket_key":"192.0.2.1"}]}`, http.StatusOK)
+			if got, want := members(t, r.stdout), members(t, served.body); r.code != exitBlocked || !reflect.DeepEqual(got, want) {
+				t.Errorf("--json has other members than the HTTP interface:\n got %v\nwant %v", got, want)
+			}
+		}
+	})
+}
+
+// members returns a JSON answer without what differs from check to check.
+func members(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var object map[string]any
+	if err := json.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	for _, part := range append(object["buckets"].([]any), object) {
+		for _, name := range []string{"txn_id", "retry_after", "checked_at"} {
+			if _, ok := part.(map[string]any)[name]; ok {
+				part.(map[string]any)[name] = "some"
+			}
+		}
+	}
+	return object
+}
+
+// greedy is an independent reading of an sshd log: who would be admitted by a
+// limit per user and one per address, all attempts within one window.
+func greedy(log string, userRate, ipRate int) (users, ips map[string]int, attempts int) {
+	users, ips = map[string]int{}, map[string]int{}
+	line := regexp.MustCompile(`(?:repeated (\d+) times.*)?(?:Failed password for (?:invalid user )?|Accepted \w+ for )(.*) from (\S+) port`)
+	for _, found := range line.FindAllStringSubmatch(log, -1) {
+		times, err := strconv.Atoi(found[1])
+		if err != nil {
+			times = 1
+		}
+		attempts += times
+		user, ip := found[2], found[3]
+		for range times {
+			if users[user] < userRate && ips[ip] < ipRate {
+				users[user]++
+				ips[ip]++
+			}
+		}
+	}
+	return users, ips, attempts
+}
+
+// admitted is what the database says of the same.
+func admitted(t *testing.T, d *dbtest.Database, zone int64) map[string]int {
+	t.Helper()
+	rows, err := d.SQL.Query("SELECT bucket_key, SUM(counted) FROM zone_txn WHERE zone_id = ? GROUP BY bucket_key", zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	counts := map[string]int{}
+	for rows.Next() {
+		var key string
+		var n int
+		if err := rows.Scan(&key, &n); err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			counts[key] = n
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return counts
+}
+
+// sshLogs returns logs to replay: one of this test's own making and, where it
+// is at hand, one of a real host under attack.
+func sshLogs(t *testing.T) map[string]string {
+	t.Helper()
+	var own strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&own, "Dec 10 07:%02d:%02d gate sshd[%d]: ", i/60, i%60, i)
+		user, ip := fmt.Sprintf("user%d", i*i%23), fmt.Sprintf("203.0.113.%d", i*7%31)
+		switch i % 5 {
+		case 0:
+			fmt.Fprintf(&own, "Connection closed by %s [preauth]\r\n", ip)
+		case 1:
+			fmt.Fprintf(&own, "Accepted password for %s from %s port %d ssh2\r\n", user, ip, i)
+		case 2:
+			fmt.Fprintf(&own, "message repeated %d times: [ Failed password for %s from %s port %d ssh2]\r\n", i%4+1, user, ip, i)
+		default:
+			fmt.Fprintf(&own, "Failed password for invalid user %s from %s port %d ssh2\r\n", user, ip, i)
+		}
+	}
+	logs := map[string]string{"own": own.String()}
+	real, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", "OpenSSH_2k.log"))
+	if err != nil {
+		t.Logf("without the real log: %v", err)
+		return logs
+	}
+	logs["real"] = string(real)
+	return logs
+}
+
+func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
+	t.Parallel()
+	const userRate, ipRate = 5, 20
+	for name, log := range sshLogs(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "auth.log")
+			write(t, file, log)
+			users, ips, attempts := greedy(log, userRate, ipRate)
+			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+				for way, args := range map[string][]string{
+					"at the database": {file}, "one by one": {file, "--batch", "1"}, "from a pipe": {"-", "--batch", "1000"}, "over HTTP": {file, "--url"},
+				} {
+					d := engine.Database(t)
+					d.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour})
+					d.SetZone(t, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour})
+					env := environment{"VELOCITY_DSN": d.DSN}
+					if way == "over HTTP" {
+						args = append(args, start(t, env, "serve").url)
+					}
+					args = append([]string{"replay", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)
+					r := command(env, strings.NewReader(log), args...)
+					var s summary
+					if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitFine {
+						t.Fatalf("%s: %+v (%v)", way, r, err)
+					}
+					allowed := 0
+					for _, n := range users {
+						allowed += n
+					}
+					if s.Attempts != attempts || s.Allowed != allowed || s.Blocked != attempts-allowed || !s.Complete || r.stderr != "" {
+						t.Errorf("%s: got %+v, want %d attempts, %d allowed\n%s", way, s, attempts, allowed, r.stderr)
+					}
+					if got := admitted(t, d, 1); !reflect.DeepEqual(got, users) {
+						t.Errorf("%s: allowed per user:\n got %v\nwant %v", way, got, users)
+					}
+					if got := admitted(t, d, 2); !reflect.DeepEqual(got, ips) {
+						t.Errorf("%s: allowed per address:\n got %v\nwant %v", way, got, ips)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var stdout, stderr bytes.Buffer
+		input := &endless{line: []byte(failed("ann", "192.0.2.1")), after: 500, then: cancel}
+		code := run(ctx, []string{"replay", "-", "--user-zone", "1", "--json", "--dsn", d.DSN}, &process{
+			lookupEnv: environment{}.lookup, stdin: input, stdout: &stdout, stderr: &stderr,
+		})
+		var s summary
+		if err := json.Unmarshal(stdout.Bytes(), &s); err != nil || code != exitError || !strings.Contains(stderr.String(), "interrupted") {
+			t.Fatalf("exit code %d (%v)\n%s%s", code, err, &stdout, &stderr)
+		}
+		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); s.Complete || s.Attempts != got {
+			t.Errorf("told %+v, but %d txns are recorded", s, got)
+		}
+	})
+}
+
+// endless is a log that goes on, and does something after some lines.
+type endless struct {
+	line  []byte
+	lines int
+	after int
+	then  func()
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.lines++; e.lines == e.after {
+		e.then()
+	}
+	return copy(p, e.line), nil
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+// Names inside dev's private engine.
+const (
+	privateName    = "velocityd"
+	privateAccount = "velocity"
+)
+
+// privateDatabase is the database inside dev's engine.
+type privateDatabase struct {
+	folder string // the data folder
+	socket string
+	port   int // 0: no network
+}
+
+// dsn reaches it through the socket, which only the folder's owner can open.
+func (d privateDatabase) dsn() string { return d.admin(privateName).FormatDSN() }
+
+func (d privateDatabase) admin(database string) *mysql.Config {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = "root", "unix", d.socket, database
+	return cfg
+}
+
+// networkDSN reaches it on 127.0.0.1, as an account with a password.
+func (d privateDatabase) networkDSN() (string, error) {
+	password, err := d.password()
+	if err != nil {
+		return "", err
+	}
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Passwd, cfg.DBName = privateAccount, password, privateName
+	cfg.Net, cfg.Addr = "tcp", fmt.Sprintf("127.0.0.1:%d", d.port)
+	return cfg.FormatDSN(), nil
+}
+
+// prepare makes the database, its schema, the account for the network if one is
+// wanted, and the demo zones if there are no zones.
+func (d privateDatabase) prepare(ctx context.Context) error {
+	if cfg, err := mysql.ParseDSN(d.dsn()); err != nil || cfg.Addr != d.socket {
+		return fmt.Errorf("the socket's path cannot be written in a DSN: %s; name a folder without @ and brackets with --data", d.socket)
+	}
+	if err := d.create(ctx); err != nil {
+		return err
+	}
+	if err := migrations.Up(ctx, d.dsn()); err != nil {
+		return err
+	}
+	return d.addDemoZones(ctx)
+}
+
+// create works in no database, which package db does not do.
+func (d privateDatabase) create(ctx context.Context) error {
+	connector, err := mysql.NewConnector(d.admin(""))
+	if err != nil {
+		return fmt.Errorf("reach private engine: %w", err)
+	}
+	admin := sql.OpenDB(connector)
+	defer admin.Close()
+	statements := []string{"CREATE DATABASE IF NOT EXISTS " + privateName + " CHARACTER SET utf8mb4"}
+	if d.port != 0 {
+		password, err := d.password()
+		if err != nil {
+			return err
+		}
+		// The password is of our making and needs no quoting. No other account
+		// can log in by TCP.
+		account := "'" + privateAccount + "'@'127.0.0.1'"
+		statements = append(statements,
+			"CREATE USER IF NOT EXISTS "+account+" IDENTIFIED BY '"+password+"'",
+			"ALTER USER "+account+" IDENTIFIED BY '"+password+"'",
+			"GRANT ALL ON "+privateName+".* TO "+account)
+	}
+	for _, statement := range statements {
+		if _, err := admin.ExecContext(ctx, statement); err != nil {
+			return fmt.Errorf("make database %s in private engine: %w", privateName, err)
+		}
+	}
+	return nil
+}
+
+// password returns the one in the data folder, made at its first use.
+func (d privateDatabase) password() (string, error) {
+	path := filepath.Join(d.folder, "password")
+	text, err := os.ReadFile(path)
+	if err == nil {
+		if password := strings.TrimSpace(string(text)); isPlain(password) {
+			return password, nil
+		}
+		return "", fmt.Errorf("read password of private database: %s holds something else; remove it", path)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read password of private database: %w", err)
+	}
+	password := rand.Text()
+	if err := os.WriteFile(path, []byte(password+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("keep password of private database: %w", err)
+	}
+	return password, nil
+}
+
+// isPlain says that text is made as rand.Text makes it.
+func isPlain(text string) bool {
+	return text != "" && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
+func (d privateDatabase) addDemoZones(ctx context.Context) error {
+	pool, err := db.Open(ctx, db.Options{DSN: d.dsn(), MaxConns: 1})
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	zones, err := pool.Zones(ctx)
+	if err != nil || len(zones) > 0 {
+		return err
+	}
+	for _, zone := range []service.Zone{
+		{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute},
+		{ID: 2, Description: "login per address", Rate: 20, Window: time.Minute},
+	} {
+		if err := pool.SetZone(ctx, zone); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// zones returns all zones.
+func (d privateDatabase) zones(ctx context.Context) ([]service.Zone, error) {
+	pool, err := db.Open(ctx, db.Options{DSN: d.dsn(), MaxConns: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	return pool.Zones(ctx)
+}

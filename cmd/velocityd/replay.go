@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"velocityd/service"
+)
+
+type replayCmd struct {
+	File        string `arg:"" help:"The sshd log; - reads it from standard input."`
+	UserZone    int64  `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone in which the user is the key."`
+	IPZone      int64  `name:"ip-zone" env:"VELOCITY_IP_ZONE" placeholder:"M" help:"Zone in which the address is the key."`
+	Batch       int    `env:"VELOCITY_BATCH" default:"100" placeholder:"N" help:"Checks in one call, up to 1000. They are decided in the log's order all the same."`
+	JSON        bool   `name:"json" env:"VELOCITY_JSON" help:"Print the summary as one JSON object."`
+	targetFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (replayCmd) Help() string {
+	return `Reads the log of sshd and asks one check for every login attempt, in the file's order, now: the times in the log are not used. Either zone may be left out.
+
+An attempt is a line 'Failed password for [invalid user ]U from IP port P' or 'Accepted METHOD for U from IP port P' of sshd or sshd-session; 'message repeated N times: [ ... ]' is N attempts. All other lines, and those with a user that cannot be a key, such as an empty one, are counted as skipped.
+
+A busy service or database is asked again a few times. A lost answer ends the replay, because asking again might count attempts twice.
+
+Example:
+
+  velocityd replay /var/log/auth.log --user-zone 1 --ip-zone 2`
+}
+
+// Run replays the log and prints the summary, also of a replay that ends early.
+func (c *replayCmd) Run(ctx context.Context, p *process) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	input, size, err := c.input(p)
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	store, release, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	bar := newBar(p.stderr, size)
+	r := replayer{
+		store: store, userZone: c.UserZone, ipZone: c.IPZone, batch: c.Batch,
+		progress: func(bytes int) { _ = bar.Add(bytes) }, tally: newTally(),
+	}
+	began := time.Now()
+	err = explainCheck(r.run(ctx, input))
+	_ = bar.Finish()
+	s := r.tally.summary(time.Since(began), err == nil)
+	if err != nil {
+		err = fmt.Errorf("replay ended after %d attempts: %w", s.Attempts, err)
+	}
+	return errors.Join(err, c.print(p.stdout, s))
+}
+
+func (c *replayCmd) check() error {
+	if c.UserZone == 0 && c.IPZone == 0 {
+		return usagef("name --user-zone, --ip-zone or both")
+	}
+	for _, zone := range []int64{c.UserZone, c.IPZone} {
+		if err := (service.Bucket{ZoneID: zone, Key: "-"}).Validate(); zone != 0 && err != nil {
+			return usageError{err: err}
+		}
+	}
+	if c.UserZone == c.IPZone {
+		return usagef("--user-zone and --ip-zone must differ, or a user named like an address would share its bucket")
+	}
+	if c.Batch < 1 || c.Batch > service.MaxChecks {
+		return usagef("--batch must be 1 to %d; it is %d", service.MaxChecks, c.Batch)
+	}
+	return nil
+}
+
+// input returns the log and its size, which is -1 where it is not known.
+func (c *replayCmd) input(p *process) (io.ReadCloser, int64, error) {
+	if c.File == "-" {
+		return io.NopCloser(p.stdin), -1, nil
+	}
+	file, err := os.Open(c.File)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	if !info.Mode().IsRegular() {
+		return file, -1, nil
+	}
+	return file, info.Size(), nil
+}
+
+// newBar returns a progress bar that shows itself on a terminal alone.
+func newBar(stderr io.Writer, size int64) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(size, progressbar.OptionSetWriter(stderr),
+		progressbar.OptionSetVisibility(isTerminal(stderr)), progressbar.OptionSetDescription("replay"),
+		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
+}
+
+func (c *replayCmd) print(w io.Writer, s summary) error {
+	if c.JSON {
+		return json.NewEncoder(w).Encode(s)
+	}
+	fmt.Fprintf(w, "attempts       %d\nallowed        %d\nblocked        %d\nskipped lines  %d\nchecks/s       %.0f (%.2f s)\n",
+		s.Attempts, s.Allowed, s.Blocked, s.SkippedLines, s.ChecksPerSecond, s.ElapsedSeconds)
+	var zone int64
+	for _, key := range s.MostBlocked {
+		if key.ZoneID != zone {
+			zone = key.ZoneID
+			fmt.Fprintf(w, "\nmost blocked in zone %d\n", zone)
+		}
+		fmt.Fprintf(w, "  %7d  %s\n", key.Blocked, printable(key.Key))
+	}
+	return nil
+}

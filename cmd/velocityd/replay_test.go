@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// storeFunc is a store of a test's own.
+type storeFunc func(context.Context, []service.Check) ([]service.Decision, error)
+
+func (f storeFunc) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	return f(ctx, checks)
+}
+
+// memory is a reference store with a zone for users (1) and for addresses (2).
+func memory(t *testing.T, userRate, ipRate int) *servicetest.Memory {
+	t.Helper()
+	m := servicetest.NewMemory()
+	m.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: time.Hour})
+	m.SetZone(t, service.Zone{ID: 2, Rate: ipRate, Window: time.Hour})
+	return m
+}
+
+func newReplayer(store service.CheckStore, userZone, ipZone int64, batch int) replayer {
+	return replayer{store: store, userZone: userZone, ipZone: ipZone, batch: batch, progress: func(int) {}, tally: newTally()}
+}
+
+// failed is the line of a failed attempt.
+func failed(user, ip string) string {
+	return stamp + "Failed password for invalid user " + user + " from " + ip + " port 22 ssh2\r\n"
+}
+
+func TestReplayAsksInOrderAndCounts(t *testing.T) {
+	t.Parallel()
+	log := failed("ann", "192.0.2.1") + // allowed
+		"noise\n" +
+		stamp + "message repeated 3 times: [ Failed password for ann from 192.0.2.1 port 22 ssh2]\n" + // 1 allowed, 2 blocked by the user
+		failed("", "192.0.2.1") + // no key
+		failed(strings.Repeat("x", 256), "192.0.2.1") + // nor this
+		failed("bob", "192.0.2.1") + // allowed: the blocked ones charged no address
+		failed("eve", "192.0.2.1") + // blocked by the address
+		strings.Repeat("y", 2*maxLine) + "\n" +
+		strings.TrimRight(failed("ann", "192.0.2.2"), "\r\n") // blocked by the user
+	for _, batch := range []int{1, 2, 3, 100} {
+		var asked []service.Check
+		m := memory(t, 2, 3)
+		r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+			if len(checks) > batch {
+				t.Errorf("asked %d checks at once, want at most %d", len(checks), batch)
+			}
+			asked = append(asked, checks...)
+			return m.CheckAll(ctx, checks)
+		}), 1, 2, batch)
+		progress := 0
+		r.progress = func(n int) { progress += n }
+		if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
+			t.Fatal(err)
+		}
+		got := r.tally.summary(time.Second, true)
+		want := summary{
+			Attempts: 7, Allowed: 3, Blocked: 4, SkippedLines: 4, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 7,
+			MostBlocked: []blockedKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
+		}
+		if !reflect.DeepEqual(got, want) || progress != len(log) {
+			t.Errorf("batch %d, %d of %d bytes:\n got %+v\nwant %+v", batch, progress, len(log), got, want)
+		}
+		var users []string
+		for _, check := range asked {
+			users = append(users, check.Buckets[0].Key)
+		}
+		if got := strings.Join(users, " "); got != "ann ann ann ann bob eve ann" {
+			t.Errorf("batch %d: asked about %s", batch, got)
+		}
+	}
+}
+
+func TestReplayAsksInTheNamedZonesAlone(t *testing.T) {
+	t.Parallel()
+	log := failed("ann", "192.0.2.1") + failed("", "192.0.2.1") + failed("ann", "2001:DB8::0:1")
+	for _, c := range []struct {
+		user, ip int64
+		keys     string
+		skipped  int
+	}{
+		{1, 0, "ann ann", 1},
+		{0, 2, "192.0.2.1 192.0.2.1 2001:db8::1", 0}, // an empty user harms nobody here
+		{1, 2, "ann 192.0.2.1 ann 2001:db8::1", 1},
+	} {
+		m := memory(t, 9, 9)
+		var keys []string
+		r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+			for _, check := range checks {
+				for _, b := range check.Buckets {
+					keys = append(keys, b.Key)
+				}
+			}
+			return m.CheckAll(ctx, checks)
+		}), c.user, c.ip, 10)
+		if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(keys, " "); got != c.keys || r.tally.skipped != c.skipped {
+			t.Errorf("zones %d and %d: asked %s, skipped %d", c.user, c.ip, got, r.tally.skipped)
+		}
+	}
+}
+
+func TestReplayAsksABusyStoreAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m, calls, began := memory(t, 9, 9), 0, time.Now()
+		r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+			if calls++; calls%busyTries != 0 {
+				return nil, fmt.Errorf("%w: away", service.ErrBusy)
+			}
+			return m.CheckAll(ctx, checks)
+		}), 1, 2, 1)
+		err := r.run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+failed("bob", "192.0.2.1")))
+		if err != nil || calls != 2*busyTries || r.tally.allowed != 2 {
+			t.Errorf("%v after %d calls, allowed %d", err, calls, r.tally.allowed)
+		}
+		if got, want := time.Since(began), 2*(busyTries-1)*service.BusyRetryAfter; got != want {
+			t.Errorf("waited %s, want %s", got, want)
+		}
+	})
+}
+
+func TestReplayEndsAtAnErrorThatAskingAgainWouldNotMend(t *testing.T) {
+	t.Parallel()
+	for kind, tries := range map[error]int{
+		service.ErrBusy: busyTries, service.ErrUndecided: 1, io.ErrUnexpectedEOF: 1,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m, calls := memory(t, 9, 9), 0
+			r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+				if calls++; calls > 1 {
+					return nil, fmt.Errorf("%w: on purpose", kind)
+				}
+				return m.CheckAll(ctx, checks)
+			}), 1, 0, 2)
+			err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 9)))
+			if !errors.Is(err, kind) || calls != 1+tries || r.tally.allowed != 2 {
+				t.Errorf("%v: got %v after %d calls, allowed %d", kind, err, calls, r.tally.allowed)
+			}
+		})
+	}
+}
+
+func TestReplayEndsAtAnUnknownZone(t *testing.T) {
+	t.Parallel()
+	m := memory(t, 9, 9)
+	r := newReplayer(m, 1, 7, 2)
+	err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 9)))
+	if !errors.Is(err, service.ErrNotFound) || r.tally.allowed+r.tally.blocked != 0 {
+		t.Errorf("got %v, %+v", err, r.tally)
+	}
+}
+
+func TestReplayEndsWhenToldTo(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	m := memory(t, 9, 9)
+	r := newReplayer(service.NewLimiter(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		cancel()
+		return m.CheckAll(ctx, checks) // the call at work is finished
+	}), time.Minute), 1, 2, 2)
+	reader, writer := io.Pipe() // never ends, like a pipe from a command that goes on
+	defer writer.Close()
+	go func() { _, _ = io.WriteString(writer, strings.Repeat(failed("ann", "192.0.2.1"), 4)) }()
+	if err := r.run(ctx, reader); !errors.Is(err, errInterrupted) || r.tally.allowed != 2 {
+		t.Errorf("got %v, %+v", err, r.tally)
+	}
+	_ = reader.Close()
+}
+
+func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	env := environment{"VELOCITY_URL": "http://127.0.0.1:1", "VELOCITY_USER_ZONE": "1"}
+	for _, file := range []string{filepath.Join(t.TempDir(), "absent"), t.TempDir()} {
+		if r := command(env, nil, "replay", file); r.code != exitError || !strings.Contains(r.stderr, file) {
+			t.Errorf("%s: %+v", file, r)
+		}
+	}
+}
+
+func TestSummaryNamesTheMostBlockedKeys(t *testing.T) {
+	t.Parallel()
+	tally := newTally()
+	for i := range 15 {
+		tally.keys[service.Bucket{ZoneID: 1, Key: fmt.Sprintf("k%02d", i)}] = i / 2
+		tally.keys[service.Bucket{ZoneID: 2, Key: "x"}] = 99
+	}
+	s := tally.summary(0, false)
+	var got []string
+	for _, key := range s.MostBlocked {
+		got = append(got, fmt.Sprintf("%d/%s=%d", key.ZoneID, key.Key, key.Blocked))
+	}
+	want := "1/k14=7 1/k12=6 1/k13=6 1/k10=5 1/k11=5 1/k08=4 1/k09=4 1/k06=3 1/k07=3 1/k04=2 2/x=99"
+	if strings.Join(got, " ") != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	var asJSON, asText bytes.Buffer
+	for cmd, to := range map[*replayCmd]*bytes.Buffer{{JSON: true}: &asJSON, {}: &asText} {
+		if err := cmd.print(to, summary{Attempts: 3, Allowed: 1, Blocked: 2, SkippedLines: 4, MostBlocked: []blockedKey{{1, "a\u202eb", 2}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var object map[string]any
+	if err := json.Unmarshal(asJSON.Bytes(), &object); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{"attempts": 3, "allowed": 1, "blocked": 2, "skipped_lines": 4} {
+		if object[name] != want {
+			t.Errorf("%s is %v in %s", name, object[name], &asJSON)
+		}
+	}
+	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text, "skipped lines  4") {
+		t.Errorf("text:\n%s", text)
+	}
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"velocityd/db"
+	"velocityd/handlers"
+	"velocityd/service"
+)
+
+// Limits of one HTTP connection. They keep slow or idle callers from holding
+// memory for long.
+const (
+	headerTimeout  = 5 * time.Second
+	bodyTimeout    = 10 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 16 << 10
+)
+
+type serveCmd struct {
+	DSN          string `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database. The environment keeps the password from other users' eyes."`
+	serviceFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (serveCmd) Help() string {
+	return `Any number of instances may serve from one database; they share its limits exactly.
+
+The database must have the schema (velocityd migrate up): without it, or with a DSN, account or database that is wrong, serve ends at once with exit code 1. A database that is away is waited for: checks are answered with 503 meanwhile.
+
+GET /readyz answers 200 while checks can be decided: the database answers, its schema is at this program's version or a newer one, no migration has stopped half-way, and the instance is not stopping.
+
+SIGTERM or Ctrl-C: not ready, then the drain delay, then no new connections, then every request in flight is answered, then the database is let go. A second signal ends the process at once.
+
+Example:
+
+  VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd' velocityd serve --listen 0.0.0.0:8080 --drain-delay 5s`
+}
+
+// Run serves until ctx ends.
+func (c *serveCmd) Run(ctx context.Context, p *process) error {
+	if c.DSN == "" {
+		return usagef("no database: set VELOCITY_DSN (or --dsn); to try velocityd without one, run 'velocityd dev'")
+	}
+	if err := c.validate(); err != nil {
+		return err
+	}
+	logger := p.newLogger(c.serviceFlags)
+	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(c.DSN)...)
+	listener, err := listen(ctx, c.Listen)
+	if err != nil {
+		return err
+	}
+	return newInstance(c.serviceFlags, c.DSN, logger).serve(ctx, listener)
+}
+
+// listen binds, so that a fault of the address is known before all else.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%w (--listen names another address)", err)
+	}
+	return listener, nil
+}
+
+// instance is one serving life, from bound to closed.
+type instance struct {
+	flags    serviceFlags
+	options  db.Options
+	backend  *backend
+	logger   *slog.Logger
+	draining atomic.Bool
+	mu       sync.Mutex
+	reason   string // why it was not ready when it was last asked
+}
+
+func newInstance(f serviceFlags, dsn string, logger *slog.Logger) *instance {
+	return &instance{
+		flags: f, backend: &backend{}, logger: logger,
+		options: db.Options{DSN: dsn, MaxConns: f.MaxConns, LockWait: f.LockWait},
+	}
+}
+
+// serve answers on listener, which it closes, until ctx ends or a fault. Once it
+// returns, every request has been answered and the database let go. It returns
+// nil if it was told to stop and everything ended in time.
+func (s *instance) serve(ctx context.Context, listener net.Listener) error {
+	err := s.backend.connect(ctx, s.options)
+	switch {
+	case ctx.Err() != nil:
+		s.backend.close()
+		return listener.Close()
+	case err != nil && !errors.Is(err, service.ErrBusy):
+		return errors.Join(err, listener.Close())
+	}
+	server := s.newServer()
+	faults := make(chan error, 2)
+	running, stop := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { faults <- server.Serve(listener) })
+	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", listener.Addr().String()))
+	if err != nil {
+		background.Go(func() { faults <- s.awaitDatabase(running, err) })
+	}
+	fault := s.untilStop(ctx, faults)
+	stop()
+	if fault == nil {
+		s.drain(ctx)
+	}
+	fault = errors.Join(fault, s.shutdown(server))
+	background.Wait()
+	s.backend.close()
+	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
+	return fault
+}
+
+// untilStop returns nil when ctx ends, or the first fault before.
+func (s *instance) untilStop(ctx context.Context, faults <-chan error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-faults:
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// awaitDatabase tries until the database is there. It returns nil then and at
+// the end of ctx, and an error for a fault that waiting does not mend.
+func (s *instance) awaitDatabase(ctx context.Context, err error) error {
+	s.logger.LogAttrs(ctx, slog.LevelWarn, "database is away: waiting for it", slog.String("error", err.Error()))
+	tick := time.NewTicker(reconnectPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		switch err := s.backend.connect(ctx, s.options); {
+		case err == nil:
+			s.logger.LogAttrs(ctx, slog.LevelInfo, "database reached")
+			return nil
+		case !errors.Is(err, service.ErrBusy) && ctx.Err() == nil:
+			return err
+		}
+	}
+}
+
+func (s *instance) newServer() *http.Server {
+	api := handlers.New(handlers.Options{
+		Limiter: service.NewLimiter(s.backend, s.flags.CheckTimeout), Reader: s.backend,
+		Ready: s.ready, Logger: s.logger,
+	})
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if s.draining.Load() {
+				// The caller's next request must go elsewhere.
+				w.Header().Set("Connection", "close")
+			}
+			api.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       bodyTimeout,
+		WriteTimeout:      bodyTimeout + s.flags.CheckTimeout + headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
+	}
+}
+
+// ready answers for GET /readyz, and logs when the answer changes.
+func (s *instance) ready(ctx context.Context) error {
+	err := error(unready{text: "the service is stopping"})
+	if !s.draining.Load() {
+		err = s.backend.ready(ctx)
+	}
+	reason := ""
+	attrs := []slog.Attr{}
+	if err != nil {
+		reason = err.Error()
+		attrs = append(attrs, slog.String("reason", reason))
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		attrs = append(attrs, slog.String("error", cause.Error()))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case reason == s.reason:
+	case reason == "":
+		s.logger.LogAttrs(ctx, slog.LevelInfo, "ready again")
+	default:
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "not ready", attrs...)
+	}
+	s.reason = reason
+	return err
+}
+
+// drain says "not ready" for as long as load balancers need to notice.
+func (s *instance) drain(ctx context.Context) {
+	s.draining.Store(true)
+	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopping", slog.Duration("drain_delay", s.flags.DrainDelay))
+	<-time.After(s.flags.DrainDelay)
+}
+
+// shutdown accepts no more connections and waits for what is in flight.
+func (s *instance) shutdown(server *http.Server) error {
+	s.draining.Store(true)
+	// Not the context that ran the service: that one has ended.
+	ctx, cancel := context.WithTimeout(context.Background(), s.flags.ShutdownTimeout)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	if err != nil {
+		err = fmt.Errorf("cut off requests that had not ended after %s: %w", s.flags.ShutdownTimeout, err)
+		_ = server.Close() // so that Serve and the handlers end
+	}
+	return err
+}

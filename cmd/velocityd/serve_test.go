@@ -1,0 +1,386 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/handlers/handlerstest"
+	"velocityd/migrations"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// slow makes an instance patient enough for a slow machine.
+var slow = []string{"--check-timeout", "50s", "--lock-wait", "40s", "--shutdown-timeout", "55s"} //nolint:gochecknoglobals // constant
+
+// takeTurns asks a list of services one after the other.
+type takeTurns struct {
+	*dbtest.Database
+	services []*handlerstest.Client
+	turn     *atomic.Uint64
+}
+
+func (s takeTurns) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	return s.services[s.turn.Add(1)%uint64(len(s.services))].CheckAll(ctx, checks)
+}
+
+func TestOneInstanceAndTwoKeepTheContractOfAStore(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		for name, n := range map[string]int{"One": 1, "Two": 2} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+					bench := takeTurns{Database: engine.Database(t), turn: &atomic.Uint64{}}
+					for range n {
+						i := start(t, environment{"VELOCITY_DSN": bench.DSN}, append([]string{"serve", "--max-conns", "8"}, slow...)...)
+						client := handlerstest.New(i.url)
+						t.Cleanup(client.Close)
+						bench.services = append(bench.services, client)
+					}
+					return bench
+				})
+			})
+		}
+	})
+}
+
+// hold takes the lock of a bucket, as a check in progress does, until release.
+func hold(t *testing.T, d *dbtest.Database, zone int64, key string) (release func()) {
+	t.Helper()
+	dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?)", zone, key)
+	tx, err := d.SQL.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dbtest.Exec(t, tx, "SELECT 1 FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = ? FOR UPDATE", zone, key)
+	return sync.OnceFunc(func() { _ = tx.Rollback() })
+}
+
+// awaitWaiting waits until n checks are at work in the engine. It does not ask
+// innodb_trx, whose answer stays the same while it is asked often.
+func awaitWaiting(t *testing.T, d *dbtest.Database, n int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d checks wait", n), func() bool {
+		return d.Count(t, `
+SELECT COUNT(*)
+  FROM information_schema.processlist
+ WHERE db = DATABASE()
+   AND command = 'Query'
+   AND id <> CONNECTION_ID()`) == n
+	})
+}
+
+func TestEveryCallerInFlightIsAnsweredAtAStop(t *testing.T) {
+	t.Parallel()
+	const callers, rate = 12, 5
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour})
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
+		release := hold(t, d, 1, "alice")
+		defer release()
+		replies, errs := make([]reply, callers), make([]error, callers)
+		var group sync.WaitGroup
+		for n := range callers {
+			group.Go(func() { replies[n], errs[n] = ask(i.url+"/v1/check", alice) })
+		}
+		awaitWaiting(t, d, callers)
+		i.cancel()
+		address := strings.TrimPrefix(i.url, "http://")
+		eventually(t, "no new connections", func() bool {
+			conn, err := net.Dial("tcp", address)
+			if err == nil {
+				_ = conn.Close()
+			}
+			return err != nil
+		})
+		release()
+		group.Wait()
+		allowed := 0
+		for n, r := range replies {
+			if errs[n] != nil || r.status != http.StatusOK {
+				t.Errorf("caller %d: %d %s (%v)", n, r.status, r.body, errs[n])
+			}
+			if strings.HasPrefix(r.body, `{"blocked":false`) {
+				allowed++
+			}
+		}
+		if code := i.await(t); code != exitFine || allowed != rate {
+			t.Errorf("exit code %d, allowed %d", code, allowed)
+		}
+		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})); got != callers {
+			t.Errorf("recorded %d txns, want %d", got, callers)
+		}
+	})
+}
+
+func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
+		release := hold(t, d, 1, "alice")
+		defer release()
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		left := make(chan error)
+		go func() {
+			_, err := handlerstest.New(i.url).CheckAll(ctx, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}}})
+			left <- err
+		}()
+		awaitWaiting(t, d, 1)
+		leave()
+		if err := <-left; err == nil {
+			t.Error("the caller did not leave")
+		}
+		release()
+		eventually(t, "the attempt is recorded", func() bool {
+			return len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})) == 1
+		})
+		if r := mustAsk(t, i.url+"/v1/check", alice, http.StatusOK); !strings.Contains(r.body, `"remaining":3`) {
+			t.Errorf("the next check: %s", r.body)
+		}
+	})
+}
+
+func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve", "--drain-delay", "1h")
+		i.cancel()
+		eventually(t, "stopping", func() bool { return strings.Contains(i.stderr.String(), `"stopping"`) })
+		eventually(t, "the end", func() bool {
+			i.cancel() // the first of these may come before the process has turned to them
+			select {
+			case <-i.ended:
+				return true
+			default:
+				return false
+			}
+		})
+		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
+			t.Errorf("ended with %v, want a signal", status)
+		}
+	})
+}
+
+func TestRequestsThatOutlastAStopAreCutOffAndTold(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--check-timeout", "2s", "--shutdown-timeout", "2001ms")
+		// A caller that never ends its request is not in the service's hands.
+		conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
+		mustAsk(t, i.url+"/livez", "", http.StatusOK) // later than what was written before
+		if code := i.stop(t); code != exitError || !strings.Contains(i.stderr.String(), "cut off requests") {
+			t.Errorf("exit code %d\n%s", code, i.stderr)
+		}
+	})
+}
+
+func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--drain-delay", "4s")
+		if mustAsk(t, i.url+"/readyz", "", http.StatusOK).closed {
+			t.Error("a ready instance sends its callers away")
+		}
+		i.cancel()
+		eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
+		mustAsk(t, i.url+"/livez", "", http.StatusOK)
+		if !mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
+			t.Error("a draining instance keeps its callers")
+		}
+		if code := i.await(t); code != exitFine {
+			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+func TestReadinessFollowsTheSchema(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		env := environment{"VELOCITY_DSN": d.DSN}
+		i := start(t, env, "serve")
+		state := func(version uint, dirty bool) {
+			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?, dirty = ?", version, dirty)
+		}
+		latest := migrations.Latest()
+		for _, step := range []struct {
+			what   string
+			do     func()
+			status int
+		}{
+			{"as it should be", func() {}, http.StatusOK},
+			{"dirty", func() { state(latest, true) }, http.StatusServiceUnavailable},
+			{"older", func() { state(latest-1, false) }, http.StatusServiceUnavailable},
+			{"older and dirty", func() { state(latest-1, true) }, http.StatusServiceUnavailable},
+			{"newer", func() { state(latest+1, false) }, http.StatusOK},
+			{"newer, on its way", func() { state(latest+2, true) }, http.StatusOK},
+			{"mended", func() { state(latest, false) }, http.StatusOK},
+			{"taken down", func() { must(t, env, "migrate", "down", "--all") }, http.StatusServiceUnavailable},
+			{"gone without trace", func() { dbtest.Exec(t, d.SQL, "DROP TABLE schema_migrations") }, http.StatusServiceUnavailable},
+			{"brought up", func() { must(t, env, "migrate", "up") }, http.StatusOK},
+		} {
+			step.do()
+			if r, err := ask(i.url+"/readyz", ""); err != nil || r.status != step.status {
+				t.Errorf("%s: got %d %s (%v), want %d", step.what, r.status, r.body, err, step.status)
+			}
+		}
+		if code := i.stop(t); code != exitFine {
+			t.Errorf("exit code %d", code)
+		}
+		if log := i.stderr.String(); strings.Count(log, `"not ready"`) != 2 || strings.Count(log, `"ready again"`) != 2 {
+			t.Errorf("the log does not tell each change once:\n%s", log)
+		}
+	})
+}
+
+func TestConfigurationFaultsEndServeAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		fits, empty := engine.Database(t), engine.Empty(t)
+		dirty := engine.Database(t)
+		dbtest.Exec(t, dirty.SQL, "UPDATE schema_migrations SET dirty = 1")
+		host := fits.DSN[strings.LastIndex(fits.DSN, "@")+1:]
+		for name, c := range map[string]struct{ dsn, want string }{
+			"no schema":        {empty.DSN, "velocityd migrate up"},
+			"dirty schema":     {dirty.DSN, "velocityd migrate status"},
+			"unknown database": {strings.Replace(fits.DSN, "velocityd_test_", "velocityd_none_", 1), "velocityd_none_"},
+			"wrong account":    {"nobody:s3cr3t@" + host, "denied"},
+			"unreadable":       {"s3cr3t", "dsn"},
+		} {
+			r := command(environment{"VELOCITY_DSN": c.dsn}, nil, "serve", "--listen", "127.0.0.1:0")
+			if r.code != exitError || !strings.Contains(r.stderr, c.want) || strings.Contains(r.stderr, "s3cr3t") {
+				t.Errorf("%s: %+v, want code 1 and %q", name, r, c.want)
+			}
+		}
+	})
+}
+
+func TestAddressInUseEndsServeAtOnce(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	r := command(environment{"VELOCITY_DSN": "u@tcp(127.0.0.1:1)/d"}, nil, "serve", "--listen", listener.Addr().String())
+	if r.code != exitError || !strings.Contains(r.stderr, "--listen") {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestServeSurvivesItsEngine(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		dir := t.TempDir()
+		server := engine.Private(t, dir)
+		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		dbtest.Migrate(t, d.DSN)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 50, Window: time.Hour})
+		stop := func() {
+			t.Helper()
+			if err := server.Stop(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		away := func(i *instanceUnderTest) {
+			t.Helper()
+			began := time.Now()
+			r := mustAsk(t, i.url+"/v1/check", alice, http.StatusServiceUnavailable)
+			if took := time.Since(began); took > 10*time.Second || r.header.Get("Retry-After") == "" {
+				t.Errorf("answered after %s with %v", took, r.header)
+			}
+			mustAsk(t, i.url+"/readyz", "", http.StatusServiceUnavailable)
+			mustAsk(t, i.url+"/livez", "", http.StatusOK)
+			mustAsk(t, i.url+"/v1/zones", "", http.StatusServiceUnavailable)
+		}
+		stop()
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+		wrong := launch(t, environment{"VELOCITY_DSN": dbtest.AdminDSN(server, "none")}, "serve")
+		away(i)
+		server = engine.Private(t, dir)
+		eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
+		mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
+		if code := wrong.await(t); code != exitError || !strings.Contains(wrong.stderr.String(), "none") {
+			t.Errorf("an unknown database was not told once the engine was there: %d\n%s", code, wrong.stderr)
+		}
+		stop()
+		away(i)
+		server = engine.Private(t, dir)
+		eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
+		if r := mustAsk(t, i.url+"/v1/check", alice, http.StatusOK); !strings.Contains(r.body, `"remaining":48`) {
+			t.Errorf("the check before the stop does not count: %s", r.body)
+		}
+		stop()
+		if code := i.stop(t); code != exitFine {
+			t.Errorf("exit code %d with the engine away", code)
+		}
+	})
+}
+
+func TestKeysNeverReachTheLog(t *testing.T) {
+	t.Parallel()
+	const secret = "jane.doe@example.org"
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+		check := func(zone int, key string) string {
+			return fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, zone, key)
+		}
+		mustAsk(t, i.url+"/v1/check", check(1, secret), http.StatusOK)
+		mustAsk(t, i.url+"/v1/check", check(1, secret), http.StatusOK) // blocked
+		mustAsk(t, i.url+"/v1/check", check(9, secret), http.StatusNotFound)
+		mustAsk(t, i.url+"/v1/check", check(1, secret+"\n"), http.StatusBadRequest)
+		mustAsk(t, i.url+"/v1/check", `{"`+secret+`":1}`, http.StatusBadRequest)
+		mustAsk(t, i.url+"/v1/check?key="+secret, check(1, secret), http.StatusOK)
+		mustAsk(t, i.url+"/"+secret, "", http.StatusNotFound)
+		mustAsk(t, i.url+"/v1/checks", `{"checks":[`+check(1, secret)+`,`+check(9, secret)+`]}`, http.StatusOK)
+		mustAsk(t, i.url+"/v1/txns/1", "", http.StatusOK)
+		release := hold(t, d, 1, secret+"-locked")
+		mustAsk(t, i.url+"/v1/check", check(1, secret+"-locked"), http.StatusServiceUnavailable)
+		release()
+		dbtest.Exec(t, d.SQL, "DROP TABLE zone_txn")
+		mustAsk(t, i.url+"/v1/check", check(1, secret), http.StatusInternalServerError)
+		log := i.stderr.String()
+		if strings.Contains(log, "jane") || strings.Contains(log, "example.org") {
+			t.Errorf("a key is in the log:\n%s", log)
+		}
+		requests := 0
+		for line := range strings.Lines(log) {
+			var entry struct{ Msg string }
+			if err := json.Unmarshal([]byte(line), &entry); err != nil {
+				t.Errorf("not JSON: %s", line)
+			}
+			if entry.Msg == "request" {
+				requests++
+			}
+		}
+		if requests != 11 {
+			t.Errorf("%d lines for 11 requests:\n%s", requests, log)
+		}
+	})
+}

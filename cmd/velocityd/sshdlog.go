@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// maxLine is the longest line of a log that is looked at, in bytes.
+	maxLine = 64 << 10
+	// maxRepeats bounds what one "message repeated" line can ask for.
+	maxRepeats = 100_000
+)
+
+// attempt is what one line of an sshd log says: a login by user from addr, made
+// times times. user is as the log has it, and may be empty or of an attacker's
+// making; addr is never an IPv4 address in IPv6 clothes.
+type attempt struct {
+	user  string
+	addr  netip.Addr
+	times int
+}
+
+// parseLine reads one syslog line of sshd or sshd-session, with or without its
+// line end. It reports false for a line that is no login attempt.
+func parseLine(line string) (attempt, bool) {
+	message, ok := sshdMessage(strings.TrimRight(line, "\r\n"))
+	if !ok {
+		return attempt{}, false
+	}
+	message, times, ok := unrepeat(message)
+	if !ok {
+		return attempt{}, false
+	}
+	user, addr, ok := parseMessage(message)
+	return attempt{user: user, addr: addr, times: times}, ok
+}
+
+// sshdMessage cuts off "TIME HOST sshd[PID]: ". The program's name counts only
+// in its own place: elsewhere in the line anybody may have put it.
+func sshdMessage(line string) (string, bool) {
+	rest, ok := cutTime(line)
+	if !ok {
+		return "", false
+	}
+	host, rest, _ := strings.Cut(rest, " ")
+	tag, message, ok := strings.Cut(rest, ": ")
+	if !ok || host == "" {
+		return "", false
+	}
+	program, pid, hasPID := strings.Cut(tag, "[")
+	if hasPID {
+		digits, closed := strings.CutSuffix(pid, "]")
+		if _, err := strconv.ParseUint(digits, 10, 64); err != nil || !closed {
+			return "", false
+		}
+	}
+	return message, program == "sshd" || program == "sshd-session"
+}
+
+// cutTime cuts off "Dec  1 06:55:46 " (RFC 3164) or an ISO 8601 time.
+func cutTime(line string) (string, bool) {
+	const seconds = "2006-01-02T15:04:05"
+	if n := len(time.Stamp); len(line) > n && line[n] == ' ' {
+		if _, err := time.Parse(time.Stamp, line[:n]); err == nil {
+			return line[n+1:], true
+		}
+	}
+	stamp, rest, ok := strings.Cut(line, " ")
+	if !ok || len(stamp) < len(seconds) {
+		return "", false
+	}
+	_, err := time.Parse(seconds, stamp[:len(seconds)])
+	return rest, err == nil
+}
+
+// unrepeat opens "message repeated N times: [ MESSAGE]", in which syslog daemons
+// fold equal lines that follow each other.
+func unrepeat(message string) (inner string, times int, ok bool) {
+	rest, folded := strings.CutPrefix(message, "message repeated ")
+	if !folded {
+		return message, 1, true
+	}
+	number, rest, ok := strings.Cut(rest, " times: [ ")
+	if !ok {
+		return "", 0, false
+	}
+	times, err := strconv.Atoi(number)
+	if err != nil || times < 1 || times > maxRepeats {
+		return "", 0, false
+	}
+	inner, ok = strings.CutSuffix(rest, "]")
+	return inner, times, ok
+}
+
+// parseMessage reads "Failed password for [invalid user ]U from IP port P ssh2"
+// and "Accepted METHOD for U from IP port P ssh2[: KEY]".
+func parseMessage(message string) (user string, addr netip.Addr, ok bool) {
+	if rest, failed := strings.CutPrefix(message, "Failed password for "); failed {
+		// The attacker chooses the user, " from 192.0.2.1 port 22 ssh2" and all:
+		// only what comes last is sshd's own.
+		i := strings.LastIndex(rest, " from ")
+		if i < 0 {
+			return "", netip.Addr{}, false
+		}
+		addr, ok = parseSource(rest[i+len(" from "):], false)
+		return strings.TrimPrefix(rest[:i], "invalid user "), addr, ok
+	}
+	rest, accepted := strings.CutPrefix(message, "Accepted ")
+	method, rest, found := strings.Cut(rest, " for ")
+	if !accepted || !found || method == "" || strings.Contains(method, " ") {
+		return "", netip.Addr{}, false
+	}
+	// This user exists on the host, but a certificate's text may follow, which
+	// somebody else wrote: only what comes first is sshd's own.
+	user, rest, ok = strings.Cut(rest, " from ")
+	if !ok {
+		return "", netip.Addr{}, false
+	}
+	addr, ok = parseSource(rest, true)
+	return user, addr, ok
+}
+
+// parseSource reads "IP port P", then " ssh2" or nothing, and after that ": KEY"
+// if withKey.
+func parseSource(text string, withKey bool) (netip.Addr, bool) {
+	if source, _, ok := strings.Cut(text, ": "); ok && withKey {
+		text = source
+	}
+	ip, rest, ok := strings.Cut(text, " port ")
+	if !ok {
+		return netip.Addr{}, false
+	}
+	port, protocol, _ := strings.Cut(rest, " ")
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return netip.Addr{}, false
+	}
+	if protocol != "" && protocol != "ssh2" && protocol != "ssh1" {
+		return netip.Addr{}, false
+	}
+	addr, err := netip.ParseAddr(ip)
+	return addr.Unmap(), err == nil
+}
+
+// lineReader cuts a log into lines, in constant memory.
+type lineReader struct {
+	in *bufio.Reader
+}
+
+func newLineReader(in io.Reader) lineReader {
+	return lineReader{in: bufio.NewReaderSize(in, maxLine)}
+}
+
+// next returns the next line and how many bytes it took, or io.EOF. Of a line
+// that is longer than maxLine it returns "", which is no attempt.
+func (r lineReader) next() (line string, size int, err error) {
+	piece, err := r.in.ReadSlice('\n')
+	size, line = len(piece), string(piece)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line = ""
+		piece, err = r.in.ReadSlice('\n')
+		size += len(piece)
+	}
+	if errors.Is(err, io.EOF) && size > 0 {
+		err = nil // the last line needs no line end
+	}
+	return line, size, err
+}

@@ -1,0 +1,124 @@
+package migrations_test
+
+import (
+	"database/sql"
+	"slices"
+	"strings"
+	"testing"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }
+
+func up(t *testing.T, d *dbtest.Database) {
+	t.Helper()
+	if err := migrations.Up(t.Context(), d.DSN); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func down(t *testing.T, d *dbtest.Database, steps int) {
+	t.Helper()
+	if err := migrations.Down(t.Context(), d.DSN, steps); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantStatus(t *testing.T, d *dbtest.Database, version uint, dirty bool) {
+	t.Helper()
+	got, err := migrations.Status(t.Context(), d.DSN)
+	want := migrations.State{Version: version, Latest: migrations.Latest(), Dirty: dirty}
+	if err != nil || got != want {
+		t.Errorf("status is %+v, %v, want %+v", got, err, want)
+	}
+}
+
+// rows returns what a query answers, one line a row, in order.
+func rows(t *testing.T, d *dbtest.Database, query string, args ...any) []string {
+	t.Helper()
+	result, err := d.SQL.Query(query, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer result.Close()
+	columns, err := result.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for result.Next() {
+		values := make([]sql.NullString, len(columns))
+		into := make([]any, len(columns))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := result.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		line := make([]string, len(columns))
+		for i, v := range values {
+			line[i] = columns[i] + "=" + v.String
+			if !v.Valid {
+				line[i] = columns[i] + " is NULL"
+			}
+		}
+		lines = append(lines, strings.Join(line, " | "))
+	}
+	if err := result.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// objects names the tables and procedures of a database.
+func objects(t *testing.T, d *dbtest.Database) []string {
+	t.Helper()
+	var names []string
+	for _, line := range rows(t, d, "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = DATABASE() "+
+		"UNION SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE()") {
+		names = append(names, strings.TrimPrefix(line, "name="))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// schema describes all that a database holds but its rows.
+func schema(t *testing.T, d *dbtest.Database) []string {
+	t.Helper()
+	lines := slices.Concat(
+		rows(t, d, "SELECT table_name, column_name, ordinal_position, column_default, is_nullable, column_type, "+
+			"character_set_name, collation_name, extra, column_comment "+
+			"FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position"),
+		rows(t, d, "SELECT table_name, index_name, non_unique, seq_in_index, column_name, collation, sub_part, index_type "+
+			"FROM information_schema.statistics WHERE table_schema = DATABASE() ORDER BY table_name, index_name, seq_in_index"),
+		rows(t, d, "SELECT constraint_name, check_clause FROM information_schema.check_constraints "+
+			"WHERE constraint_schema = DATABASE() ORDER BY constraint_name"),
+		rows(t, d, "SELECT table_name, constraint_name, constraint_type FROM information_schema.table_constraints "+
+			"WHERE table_schema = DATABASE() ORDER BY table_name, constraint_name"),
+		rows(t, d, "SELECT table_name, engine, table_collation, create_options FROM information_schema.tables "+
+			"WHERE table_schema = DATABASE() ORDER BY table_name"),
+	)
+	for _, line := range rows(t, d, "SELECT routine_name AS name FROM information_schema.routines "+
+		"WHERE routine_schema = DATABASE() ORDER BY routine_name") {
+		lines = append(lines, rows(t, d, "SHOW CREATE PROCEDURE `"+strings.TrimPrefix(line, "name=")+"`")...)
+	}
+	return lines
+}
+
+// wantSchema holds the schema of a database against one that was taken before.
+func wantSchema(t *testing.T, d *dbtest.Database, want []string) {
+	t.Helper()
+	got := schema(t, d)
+	for _, line := range got {
+		if !slices.Contains(want, line) {
+			t.Errorf("the schema has come to hold\n\t%s", line)
+		}
+	}
+	for _, line := range want {
+		if !slices.Contains(got, line) {
+			t.Errorf("the schema has lost\n\t%s", line)
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package migrations_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+)
+
+func TestUpThenDownThenUpLeavesTheSameSchema(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		up(t, d)
+		want := schema(t, d)
+		if got := strings.Join(objects(t, d), " "); got !=
+			"check_velocity check_velocity_batch schema_migrations zone_bucket_lock zone_master zone_txn" {
+			t.Errorf("the newest schema holds %s", got)
+		}
+		down(t, d, 0)
+		if got := objects(t, d); !slices.Equal(got, []string{"schema_migrations"}) {
+			t.Errorf("down left %q behind", got)
+		}
+		wantStatus(t, d, 0, false)
+		up(t, d)
+		wantStatus(t, d, migrations.Latest(), false)
+		wantSchema(t, d, want)
+	})
+}
+
+func TestUpAgainChangesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		up(t, d)
+		want := schema(t, d)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
+		up(t, d)
+		wantSchema(t, d, want)
+		wantStatus(t, d, migrations.Latest(), false)
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master"); n != 1 {
+			t.Errorf("%d zones are left of 1", n)
+		}
+	})
+}
+
+func TestDownGoesByStepsAndUpComesBackFromEach(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		up(t, d)
+		want := schema(t, d)
+		all := len(objects(t, d))
+		for steps := 1; steps <= int(migrations.Latest()); steps++ {
+			down(t, d, steps)
+			wantStatus(t, d, migrations.Latest()-uint(steps), false)
+			if got := objects(t, d); len(got) != all-steps { // each migration makes one
+				t.Errorf("%d steps down: %q are left", steps, got)
+			}
+			up(t, d)
+			wantSchema(t, d, want)
+		}
+		down(t, d, 1)
+		down(t, d, 2)
+		wantStatus(t, d, migrations.Latest()-3, false)
+	})
+}
+
+func TestDownRefusesMoreStepsThanThereAre(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		if err := migrations.Down(t.Context(), d.DSN, 1); err == nil || !strings.Contains(err.Error(), "only 0") {
+			t.Errorf("a step down from nothing: %v, want an error that says so", err)
+		}
+		down(t, d, 0) // all of nothing is nothing to do
+		up(t, d)
+		for _, steps := range []int{-1, int(migrations.Latest()) + 1} {
+			if err := migrations.Down(t.Context(), d.DSN, steps); err == nil {
+				t.Errorf("%d steps down: no error", steps)
+			}
+			wantStatus(t, d, migrations.Latest(), false)
+		}
+	})
+}
+
+func TestStatusOfADatabaseThatWasNeverMigrated(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		wantStatus(t, d, 0, false)
+		if got := objects(t, d); !slices.Equal(got, []string{"schema_migrations"}) {
+			t.Errorf("asking for the status has made %q", got)
+		}
+		wantStatus(t, d, 0, false)
+	})
+}
+
+func TestASchemaNewerThanTheProgramIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		want := schema(t, d)
+		newer := migrations.Latest() + 1
+		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", newer)
+		up(t, d)
+		err := migrations.Down(t.Context(), d.DSN, 0)
+		if err == nil || !strings.Contains(err.Error(), "use the newer program") {
+			t.Errorf("down from a newer schema: %v, want an error that says so", err)
+		}
+		wantStatus(t, d, newer, false)
+		wantSchema(t, d, want)
+	})
+}
+
+func TestUpsAtOnceDoNotFight(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		const callers = 4
+		start := make(chan struct{})
+		errs := make(chan error, callers)
+		for range callers {
+			go func() {
+				<-start
+				errs <- migrations.Up(t.Context(), d.DSN)
+			}()
+		}
+		close(start)
+		for range callers {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		wantStatus(t, d, migrations.Latest(), false)
+	})
+}
+
+func TestACancelledCallerMigratesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := migrations.Up(ctx, d.DSN); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want context.Canceled", err)
+		}
+		if got := objects(t, d); len(got) != 0 {
+			t.Errorf("made %q all the same", got)
+		}
+	})
+}
+
+// TestCancellationStopsBetweenTwoMigrations cancels a way down while it waits
+// for a table that a transaction still reads.
+func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		tx, err := d.SQL.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = tx.Rollback() })
+		var n int
+		if err := tx.QueryRow("SELECT COUNT(*) FROM zone_txn").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		ended := make(chan error, 1)
+		go func() { ended <- migrations.Down(ctx, d.DSN, 0) }()
+		dbtest.Eventually(t, "DROP TABLE zone_txn waits for the reader", func() bool {
+			return d.Count(t, "SELECT COUNT(*) FROM information_schema.processlist "+
+				"WHERE db = DATABASE() AND info LIKE 'DROP TABLE zone_txn%' AND state LIKE 'Waiting for%'") == 1
+		})
+		cancel()
+		if err := tx.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; !errors.Is(err, context.Canceled) || errors.Is(err, migrations.ErrDirty) {
+			t.Errorf("got %v, want context.Canceled alone", err)
+		}
+		wantStatus(t, d, 2, false) // zone_txn, version 3, is gone; zone_bucket_lock is not
+		up(t, d)
+	})
+}
+
+// TestAMigrationsWaitForTablesIsBounded proves the bound on a wait behind
+// which every new check would queue, without waiting for it.
+func TestAMigrationsWaitForTablesIsBounded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		pool, _, err := migrations.Open(engine.Empty(t).DSN)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		var wait int
+		if err := pool.QueryRow("SELECT @@SESSION.lock_wait_timeout").Scan(&wait); err != nil || wait != 10 {
+			t.Errorf("lock_wait_timeout is %d s, %v, want 10", wait, err)
+		}
+	})
+}

@@ -1,0 +1,44 @@
+package service_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"velocityd/service"
+)
+
+func TestCheckValidateKnowsEveryLimit(t *testing.T) {
+	t.Parallel()
+	many := func(n int) (c service.Check) {
+		for i := range n {
+			c.Buckets = append(c.Buckets, at(1, fmt.Sprint("key-", i)))
+		}
+		return c
+	}
+	for _, test := range []struct {
+		name  string
+		check service.Check
+		names string // what the error must name
+	}{
+		{"one bucket", many(1), ""},
+		{"eight buckets", many(8), ""},
+		{"one key in two zones", check(at(1, "secret"), at(2, "secret")), ""},
+		{"keys that differ in case", check(at(1, "secret"), at(1, "Secret")), ""},
+		{"keys that differ in a trailing space", check(at(1, "secret"), at(1, "secret ")), ""},
+		{"no buckets", service.Check{}, "1 to 8 buckets, has 0"},
+		{"nine buckets", many(9), "1 to 8 buckets, has 9"},
+		{"a bad zone", check(at(1, "secret"), at(0, "secret")), "bucket 1: invalid: zone_id"},
+		{"a bad key", check(at(1, "secret\n"), at(2, "secret")), "bucket 0: invalid: bucket_key"},
+		{"the same bucket twice", check(at(1, "secret"), at(1, "b"), at(1, "secret")), "bucket 2 "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			err := test.check.Validate()
+			wantInvalid(t, err, test.names)
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("error %q repeats a key", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,275 @@
+package service_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// noon is the instant at which tables decide.
+func noon() time.Time { return time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC) }
+
+func at(zone int64, key string) service.Bucket { return service.Bucket{ZoneID: zone, Key: key} }
+
+func check(buckets ...service.Bucket) service.Check { return service.Check{Buckets: buckets} }
+
+// ledger knows zone 1 with a window of an hour and a history of alice in it,
+// given as ages at noon.
+func ledger(rate int, ages ...time.Duration) service.Ledger {
+	l := service.Ledger{
+		Zones:   map[int64]service.Zone{1: {ID: 1, Rate: rate, Window: time.Hour}},
+		Counted: map[service.Bucket][]time.Time{},
+	}
+	for _, age := range ages {
+		l.Counted[at(1, "alice")] = append(l.Counted[at(1, "alice")], noon().Add(-age))
+	}
+	return l
+}
+
+func TestDecideCountsWhatIsYoungerThanTheWindow(t *testing.T) {
+	t.Parallel()
+	const us = time.Microsecond
+	for _, test := range []struct {
+		name     string
+		rate     int
+		ages     []time.Duration // of alice's counted txns
+		blocked  bool
+		velocity int
+		retry    time.Duration
+	}{
+		{"no history", 1, nil, false, 1, 0},
+		{"exactly as old as the window", 1, []time.Duration{time.Hour}, false, 1, 0},
+		{"one microsecond older", 1, []time.Duration{time.Hour + us}, false, 1, 0},
+		{"one microsecond younger", 1, []time.Duration{time.Hour - us}, true, 1, time.Second},
+		{"this very instant", 1, []time.Duration{0}, true, 1, time.Hour},
+		{"later than now: the clock stepped back", 1, []time.Duration{-10 * time.Minute}, true, 1, 70 * time.Minute},
+		{"later than now by more than the window", 1, []time.Duration{-2 * time.Hour}, true, 1, 3 * time.Hour},
+		{"room for one", 3, []time.Duration{time.Minute, 2 * time.Hour, time.Hour - us}, false, 3, 0},
+		{"full, and older ones out", 2, []time.Duration{9 * time.Hour, 40 * time.Minute, time.Hour, 10 * time.Minute}, true, 2, 20 * time.Minute},
+		{"history in any order", 2, []time.Duration{10 * time.Minute, 9 * time.Hour, 40 * time.Minute, time.Hour}, true, 2, 20 * time.Minute},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			d := service.Decide(noon(), ledger(test.rate, test.ages...), []service.Check{check(at(1, "alice"))})[0]
+			v := d.Verdicts[0]
+			if d.Err != nil || d.Blocked != test.blocked || v.Blocked != test.blocked {
+				t.Errorf("blocked = %v, verdict %v, err %v, want %v", d.Blocked, v.Blocked, d.Err, test.blocked)
+			}
+			if v.Velocity != test.velocity || v.Remaining() != test.rate-test.velocity {
+				t.Errorf("velocity = %d, remaining %d, want %d", v.Velocity, v.Remaining(), test.velocity)
+			}
+			if v.RetryAfter != test.retry || d.RetryAfter() != test.retry {
+				t.Errorf("retry after %v, of the check %v, want %v", v.RetryAfter, d.RetryAfter(), test.retry)
+			}
+			if v.Rate != test.rate || v.Window != time.Hour || v.Bucket != at(1, "alice") || !d.CheckedAt.Equal(noon()) {
+				t.Errorf("the answer speaks of something else: %+v", d)
+			}
+		})
+	}
+}
+
+func TestDecideRoundsRetryAfterUpToWholeSeconds(t *testing.T) {
+	t.Parallel()
+	const us = time.Microsecond
+	for _, test := range []struct{ left, retry time.Duration }{
+		{us, time.Second},
+		{time.Second - us, time.Second},
+		{time.Second, time.Second},
+		{time.Second + us, 2 * time.Second},
+		{59*time.Second + 500*time.Millisecond, time.Minute},
+		{time.Minute, time.Minute},
+		{time.Hour, time.Hour},
+	} {
+		d := service.Decide(noon(), ledger(1, time.Hour-test.left), []service.Check{check(at(1, "alice"))})[0]
+		if !d.Blocked || d.RetryAfter() != test.retry {
+			t.Errorf("%v until there is room: blocked = %v, retry after %v, want %v",
+				test.left, d.Blocked, d.RetryAfter(), test.retry)
+		}
+	}
+}
+
+func TestDecideAdmitsNothingAtRateZero(t *testing.T) {
+	t.Parallel()
+	for _, ages := range [][]time.Duration{nil, {time.Minute}, {-time.Minute, time.Minute}} {
+		d := service.Decide(noon(), ledger(0, ages...), []service.Check{check(at(1, "alice"))})[0]
+		v := d.Verdicts[0]
+		if !d.Blocked || v.Velocity != 0 || v.Remaining() != 0 || v.RetryAfter != time.Hour {
+			t.Errorf("history %v: got %+v, want blocked for the window", ages, v)
+		}
+	}
+}
+
+func TestDecideInAZoneShrunkBelowWhatCounts(t *testing.T) {
+	t.Parallel()
+	ages := []time.Duration{50 * time.Minute, 40 * time.Minute, 30 * time.Minute, 20 * time.Minute, 10 * time.Minute}
+	for _, test := range []struct {
+		rate  int
+		retry time.Duration // until the rate-th newest leaves
+	}{
+		{5, 10 * time.Minute}, {4, 20 * time.Minute}, {3, 30 * time.Minute}, {2, 40 * time.Minute}, {1, 50 * time.Minute},
+	} {
+		d := service.Decide(noon(), ledger(test.rate, ages...), []service.Check{check(at(1, "alice"))})[0]
+		v := d.Verdicts[0]
+		if !d.Blocked || v.Velocity != test.rate || v.Remaining() != 0 || v.RetryAfter != test.retry {
+			t.Errorf("rate %d with 5 txns: got %+v, want velocity at the rate and retry after %v", test.rate, v, test.retry)
+		}
+	}
+}
+
+// verdict is what a table expects of one bucket.
+type verdict struct {
+	blocked  bool
+	velocity int
+	retry    time.Duration
+}
+
+func compare(t *testing.T, got service.Decision, want []verdict) {
+	t.Helper()
+	if len(got.Verdicts) != len(want) {
+		t.Fatalf("got %d verdicts, want %d", len(got.Verdicts), len(want))
+	}
+	blocked := slices.ContainsFunc(want, func(v verdict) bool { return v.blocked })
+	if got.Err != nil || got.Blocked != blocked {
+		t.Errorf("blocked = %v, err %v, want blocked %v", got.Blocked, got.Err, blocked)
+	}
+	for i, v := range got.Verdicts {
+		if have := (verdict{v.Blocked, v.Velocity, v.RetryAfter}); have != want[i] {
+			t.Errorf("bucket %d: got %+v, want %+v", i, have, want[i])
+		}
+	}
+}
+
+func TestDecideChargesAllBucketsOrNone(t *testing.T) {
+	t.Parallel()
+	l := ledger(2, 10*time.Minute) // zone 1: one place left for alice
+	l.Zones[2] = service.Zone{ID: 2, Rate: 1, Window: time.Minute}
+	l.Counted[at(2, "full")] = []time.Time{noon().Add(-50 * time.Second)}
+	l.Counted[at(1, "also full")] = []time.Time{noon(), noon()}
+	alice, free, full := at(1, "alice"), at(2, "free"), at(2, "full")
+	for _, test := range []struct {
+		name  string
+		check service.Check
+		want  []verdict
+	}{
+		{"all have room", check(alice, free), []verdict{{velocity: 2}, {velocity: 1}}},
+		{"one has none", check(alice, full, free), []verdict{{velocity: 1}, {true, 1, 10 * time.Second}, {velocity: 0}}},
+		{"in the check's order", check(full, alice), []verdict{{true, 1, 10 * time.Second}, {velocity: 1}}},
+		{"two have none", check(full, at(1, "also full")), []verdict{{true, 1, 10 * time.Second}, {true, 2, time.Hour}}},
+		{"one key in two zones", check(at(1, "full"), full), []verdict{{velocity: 0}, {true, 1, 10 * time.Second}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got := service.Decide(noon(), l, []service.Check{test.check})[0]
+			compare(t, got, test.want)
+			longest := time.Duration(0)
+			for _, v := range test.want {
+				longest = max(longest, v.retry)
+			}
+			if got.RetryAfter() != longest {
+				t.Errorf("retry after %v, want the strictest bucket's %v", got.RetryAfter(), longest)
+			}
+		})
+	}
+}
+
+func TestDecideChargesEarlierChecksOfTheSlice(t *testing.T) {
+	t.Parallel()
+	l := ledger(3, 20*time.Minute) // zone 1: two places left for alice
+	l.Zones[2] = service.Zone{ID: 2, Rate: 1, Window: time.Minute}
+	alice, addr := at(1, "alice"), at(2, "203.0.113.9")
+	steps := []struct {
+		check service.Check
+		want  []verdict
+	}{
+		{check(alice, addr), []verdict{{velocity: 2}, {velocity: 1}}},
+		{check(alice, addr), []verdict{{velocity: 2}, {true, 1, time.Minute}}}, // charges nobody
+		{check(at(3, "nobody"), alice), nil},                                   // refused: charges nobody either
+		{check(alice), []verdict{{velocity: 3}}},
+		{check(alice), []verdict{{true, 3, 40 * time.Minute}}}, // the oldest of the three leaves first
+		{check(addr, alice), []verdict{{true, 1, time.Minute}, {true, 3, 40 * time.Minute}}},
+		{check(at(1, "bob")), []verdict{{velocity: 1}}},
+	}
+	var checks []service.Check
+	for _, step := range steps {
+		checks = append(checks, step.check)
+	}
+	decisions := service.Decide(noon(), l, checks)
+	for i, step := range steps {
+		if step.want == nil {
+			if !errors.Is(decisions[i].Err, service.ErrNotFound) {
+				t.Errorf("check %d: err = %v, want ErrNotFound", i, decisions[i].Err)
+			}
+			continue
+		}
+		compare(t, decisions[i], step.want)
+		if t.Failed() {
+			t.Fatalf("at check %d", i)
+		}
+	}
+}
+
+func TestDecideRefusesUnknownZonesAlone(t *testing.T) {
+	t.Parallel()
+	decisions := service.Decide(noon(), ledger(1), []service.Check{
+		check(at(404, "alice")), check(at(1, "alice"), at(404, "x")), check(at(1, "alice")),
+	})
+	for i, d := range decisions[:2] {
+		if !errors.Is(d.Err, service.ErrNotFound) || d.Blocked || d.Verdicts != nil || !d.CheckedAt.IsZero() {
+			t.Errorf("check %d: got %+v, want nothing but ErrNotFound", i, d)
+		}
+	}
+	if got := decisions[0].Err.Error(); got != "zone 404: not found" {
+		t.Errorf("error %q does not name the zone, or names more", got)
+	}
+	compare(t, decisions[2], []verdict{{velocity: 1}}) // the refused check charged nothing
+	if got := service.Decide(noon(), ledger(1), nil); len(got) != 0 {
+		t.Errorf("no checks answered with %+v", got)
+	}
+}
+
+func TestDecideLeavesTheLedgerAlone(t *testing.T) {
+	t.Parallel()
+	l := ledger(3, time.Minute, 2*time.Hour, 30*time.Minute)
+	// Spare capacity, into which a careless append would write.
+	l.Counted[at(1, "alice")] = append(make([]time.Time, 0, 16), l.Counted[at(1, "alice")]...)
+	zones := maps.Clone(l.Zones)
+	history := slices.Clone(l.Counted[at(1, "alice")])
+	service.Decide(noon(), l, []service.Check{
+		check(at(1, "alice")), check(at(1, "alice"), at(1, "bob")), check(at(1, "alice")), check(at(9, "x")),
+	})
+	if !maps.Equal(l.Zones, zones) || len(l.Counted) != 1 || !slices.Equal(l.Counted[at(1, "alice")], history) {
+		t.Errorf("ledger became %+v", l)
+	}
+	for i, instant := range l.Counted[at(1, "alice")][:16][len(history):] {
+		if !instant.IsZero() {
+			t.Errorf("wrote %v behind the end of the history, at %d", instant, i)
+		}
+	}
+}
+
+func TestDecisionOfARefusedCheckIsZero(t *testing.T) {
+	t.Parallel()
+	d := service.Decision{Err: service.ErrNotFound}
+	if d.TxnID() != 0 || d.RetryAfter() != 0 {
+		t.Errorf("txn id %d, retry after %v, want zeroes", d.TxnID(), d.RetryAfter())
+	}
+}
+
+func TestDecisionSpeaksForItsVerdicts(t *testing.T) {
+	t.Parallel()
+	d := service.Decision{Blocked: true, Verdicts: []service.Verdict{
+		{TxnID: 981, Blocked: true, RetryAfter: 3 * time.Second},
+		{TxnID: 982, Blocked: true, RetryAfter: 7 * time.Second},
+		{TxnID: 983},
+	}}
+	if d.TxnID() != 981 {
+		t.Errorf("txn id %d, want the first bucket's 981", d.TxnID())
+	}
+	if d.RetryAfter() != 7*time.Second {
+		t.Errorf("retry after %v, want the strictest bucket's 7s", d.RetryAfter())
+	}
+}

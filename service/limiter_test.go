@@ -1,0 +1,198 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// stub is a store that answers as the test says and notes how it was asked.
+type stub struct {
+	calls int
+	asked []service.Check
+	ctx   context.Context //nolint:containedctx // it is what some tests look at
+	// answer is asked in CheckAll, while ctx lives.
+	answer func(ctx context.Context, checks []service.Check) ([]service.Decision, error)
+}
+
+func (s *stub) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	s.calls++
+	s.ctx, s.asked = ctx, checks
+	return s.answer(ctx, checks)
+}
+
+// admitting answers every check with a decision that names its key.
+func admitting() *stub {
+	return &stub{answer: func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+		decisions := make([]service.Decision, len(checks))
+		for i, c := range checks {
+			decisions[i].Verdicts = []service.Verdict{{Bucket: c.Buckets[0], TxnID: uint64(i + 1)}}
+		}
+		return decisions, nil
+	}}
+}
+
+func TestLimiterKeepsInvalidChecksFromTheStoreAndInTheirPlaces(t *testing.T) {
+	t.Parallel()
+	store := admitting()
+	checks := []service.Check{
+		{}, check(at(1, "a")), check(at(0, "b")), check(at(1, "c"), at(1, "c")), check(at(1, "d")), check(at(1, "")),
+	}
+	decisions, err := service.NewLimiter(store, time.Minute).CheckAll(t.Context(), checks)
+	if err != nil || len(decisions) != len(checks) {
+		t.Fatalf("got %d decisions, err %v", len(decisions), err)
+	}
+	for i, d := range decisions {
+		valid := i == 1 || i == 4
+		if errors.Is(d.Err, service.ErrInvalid) == valid || (d.TxnID() != 0) != valid {
+			t.Errorf("check %d: got %+v, want valid %v", i, d, valid)
+		}
+		if valid && d.Verdicts[0].Bucket != checks[i].Buckets[0] {
+			t.Errorf("check %d was answered for %+v", i, d.Verdicts[0].Bucket)
+		}
+	}
+	asked := slices.EqualFunc(store.asked, []service.Check{checks[1], checks[4]}, func(a, b service.Check) bool {
+		return slices.Equal(a.Buckets, b.Buckets)
+	})
+	if store.calls != 1 || !asked {
+		t.Errorf("the store was asked %d times, at last %+v", store.calls, store.asked)
+	}
+}
+
+func TestLimiterDoesNotCallTheStoreForNothing(t *testing.T) {
+	t.Parallel()
+	for name, checks := range map[string][]service.Check{
+		"all invalid": {{}, check(at(0, "a"))},
+		"no checks":   {},
+	} {
+		store := admitting()
+		decisions, err := service.NewLimiter(store, time.Minute).CheckAll(t.Context(), checks)
+		if err != nil || len(decisions) != len(checks) || store.calls != 0 {
+			t.Errorf("%s: got %+v, %v after %d calls of the store", name, decisions, err, store.calls)
+		}
+		for i, d := range decisions {
+			if !errors.Is(d.Err, service.ErrInvalid) {
+				t.Errorf("%s, check %d: %v, want ErrInvalid", name, i, d.Err)
+			}
+		}
+	}
+}
+
+func TestLimiterKeepsTheCallersCancellationFromTheStore(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	store := admitting()
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
+	answer := store.answer
+	store.answer = func(inner context.Context, checks []service.Check) ([]service.Decision, error) {
+		cancel() // the caller goes away while the engine is at work
+		if ctx.Err() == nil || inner.Err() != nil {
+			t.Errorf("caller's context %v, store's %v, want only the caller's ended", ctx.Err(), inner.Err())
+		}
+		if inner.Value(key{}) != "trace" {
+			t.Error("the store does not see the values of the caller's context")
+		}
+		return answer(inner, checks)
+	}
+	if d, err := service.NewLimiter(store, time.Minute).Check(ctx, check(at(1, "a"))); err != nil || d.TxnID() != 1 {
+		t.Errorf("got %+v, %v, want the answer in spite of the cancellation", d, err)
+	}
+	if store.ctx.Err() == nil {
+		t.Error("the store's context outlives the check")
+	}
+}
+
+func TestLimiterGivesTheStoreItsOwnDeadline(t *testing.T) {
+	t.Parallel()
+	store := &stub{answer: func(ctx context.Context, _ []service.Check) ([]service.Decision, error) {
+		<-ctx.Done()
+		return nil, errors.Join(service.ErrUndecided, ctx.Err())
+	}}
+	_, err := service.NewLimiter(store, time.Millisecond).Check(t.Context(), check(at(1, "a")))
+	if !errors.Is(err, service.ErrUndecided) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want the store's ErrUndecided at the deadline", err)
+	}
+	// Not the caller's deadline, neither a nearer nor a farther one.
+	for _, theirs := range []time.Duration{time.Minute, 24 * time.Hour} {
+		store := admitting()
+		ctx, cancel := context.WithTimeout(t.Context(), theirs)
+		defer cancel()
+		before := time.Now()
+		if _, err := service.NewLimiter(store, time.Hour).Check(ctx, check(at(1, "a"))); err != nil {
+			t.Fatal(err)
+		}
+		got, ok := store.ctx.Deadline()
+		if !ok || got.Before(before.Add(time.Hour)) || got.After(time.Now().Add(time.Hour)) {
+			t.Errorf("caller's deadline in %v: the store's is %v, want an hour from the call", theirs, got)
+		}
+	}
+}
+
+func TestLimiterAsksNothingForACallerThatHasLeft(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	store := admitting()
+	limiter := service.NewLimiter(store, time.Minute)
+	for name, ask := range map[string]func() error{
+		"Check":    func() error { _, err := limiter.Check(ctx, check(at(1, "a"))); return err },
+		"CheckAll": func() error { _, err := limiter.CheckAll(ctx, []service.Check{check(at(1, "a"))}); return err },
+	} {
+		err := ask()
+		if !errors.Is(err, service.ErrBusy) || !errors.Is(err, context.Canceled) || errors.Is(err, service.ErrUndecided) {
+			t.Errorf("%s: got %v, want ErrBusy: nothing was decided", name, err)
+		}
+	}
+	if store.calls != 0 {
+		t.Errorf("the store was called %d times", store.calls)
+	}
+}
+
+func TestLimiterCheckReturnsARefusalAsItsError(t *testing.T) {
+	t.Parallel()
+	refusing := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) {
+		return []service.Decision{{Err: service.ErrNotFound}}, nil
+	}}
+	limiter := service.NewLimiter(refusing, time.Minute)
+	for _, test := range []struct {
+		name  string
+		check service.Check
+		want  error
+	}{
+		{"by the limiter", service.Check{}, service.ErrInvalid},
+		{"by the store", check(at(404, "a")), service.ErrNotFound},
+	} {
+		if d, err := limiter.Check(t.Context(), test.check); !errors.Is(err, test.want) || d.Verdicts != nil {
+			t.Errorf("%s: got %+v, %v, want %v", test.name, d, err, test.want)
+		}
+	}
+}
+
+func TestLimiterPassesTheStoresErrorOnForAllChecks(t *testing.T) {
+	t.Parallel()
+	for _, want := range []error{service.ErrBusy, service.ErrUndecided, errors.New("internal")} {
+		failing := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) { return nil, want }}
+		limiter := service.NewLimiter(failing, time.Minute)
+		if d, err := limiter.CheckAll(t.Context(), []service.Check{{}, check(at(1, "a"))}); !errors.Is(err, want) || d != nil {
+			t.Errorf("CheckAll: got %+v, %v, want no decisions and %v", d, err, want)
+		}
+		if _, err := limiter.Check(t.Context(), check(at(1, "a"))); !errors.Is(err, want) {
+			t.Errorf("Check: got %v, want %v", err, want)
+		}
+	}
+}
+
+func TestLimiterDeniesWithoutAnError(t *testing.T) {
+	t.Parallel()
+	denying := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) {
+		return []service.Decision{{Blocked: true, Verdicts: []service.Verdict{{Blocked: true, TxnID: 7}}}}, nil
+	}}
+	d, err := service.NewLimiter(denying, time.Minute).Check(t.Context(), check(at(1, "a")))
+	if err != nil || !d.Blocked || d.TxnID() != 7 {
+		t.Errorf("got %+v, %v, want a denial as an answer", d, err)
+	}
+}
