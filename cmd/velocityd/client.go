@@ -111,7 +111,7 @@ func reason(err error) error {
 // problemOf returns what an answer other than 200 says.
 func problemOf(response *http.Response, text []byte) error {
 	media, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	problem := &wireProblem{}
+	problem := &problemError{}
 	if media == "application/problem+json" && json.Unmarshal(text, problem) == nil && problem.Title != "" {
 		return problem
 	}
@@ -138,7 +138,7 @@ type (
 	wireResults struct {
 		Results []struct {
 			Decision *wireDecision `json:"decision"`
-			Problem  *wireProblem  `json:"problem"`
+			Problem  *problemError `json:"problem"`
 		} `json:"results"`
 	}
 	wireDecision struct {
@@ -159,14 +159,14 @@ type (
 	}
 )
 
-// wireProblem is an error of the service's, in its own words.
-type wireProblem struct {
+// problemError is an error of the service's, in its own words (RFC 9457).
+type problemError struct {
 	Title  string `json:"title"`
 	Detail string `json:"detail"`
 	Code   string `json:"code"`
 }
 
-func (p *wireProblem) Error() string {
+func (p *problemError) Error() string {
 	if p.Detail == "" {
 		return p.Title
 	}
@@ -174,7 +174,7 @@ func (p *wireProblem) Error() string {
 }
 
 // Unwrap returns the kind of error, by the stable code.
-func (p *wireProblem) Unwrap() error {
+func (p *problemError) Unwrap() error {
 	switch p.Code {
 	case "invalid_request":
 		return service.ErrInvalid

@@ -108,7 +108,7 @@ func newBar(stderr io.Writer, size int64) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(size, progressbar.OptionSetWriter(stderr),
 		progressbar.OptionSetVisibility(isTerminal(stderr)), progressbar.OptionSetDescription("replay"),
 		progressbar.OptionShowBytes(true), progressbar.OptionThrottle(100*time.Millisecond),
-		progressbar.OptionFullWidth(), progressbar.OptionClearOnFinish())
+		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())
 }
 
 func (c *replayCmd) print(w io.Writer, s summary) error {

@@ -55,15 +55,16 @@ func TestOneInstanceAndTwoKeepTheContractOfAStore(t *testing.T) {
 	})
 }
 
-// hold takes the lock of a bucket, as a check in progress does, until release.
-func hold(t *testing.T, d *dbtest.Database, zone int64, key string) (release func()) {
+// hold takes the lock of a bucket of zone 1, as a check in progress does, until
+// release.
+func hold(t *testing.T, d *dbtest.Database, key string) (release func()) {
 	t.Helper()
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?)", zone, key)
+	dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, ?)", key)
 	tx, err := d.SQL.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dbtest.Exec(t, tx, "SELECT 1 FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = ? FOR UPDATE", zone, key)
+	dbtest.Exec(t, tx, "SELECT 1 FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = ? FOR UPDATE", key)
 	return sync.OnceFunc(func() { _ = tx.Rollback() })
 }
 
@@ -88,7 +89,7 @@ func TestEveryCallerInFlightIsAnsweredAtAStop(t *testing.T) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
-		release := hold(t, d, 1, "alice")
+		release := hold(t, d, "alice")
 		defer release()
 		replies, errs := make([]reply, callers), make([]error, callers)
 		var group sync.WaitGroup
@@ -131,7 +132,7 @@ func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
-		release := hold(t, d, 1, "alice")
+		release := hold(t, d, "alice")
 		defer release()
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
@@ -213,6 +214,28 @@ func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
 		}
 		if code := i.await(t); code != exitFine {
 			t.Errorf("exit code %d", code)
+		}
+	})
+}
+
+func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "1"}, slow...)...)
+		release := hold(t, d, "alice")
+		defer release()
+		answered := make(chan error)
+		go func() {
+			_, err := ask(i.url+"/v1/check", alice)
+			answered <- err
+		}()
+		awaitWaiting(t, d, 1)
+		mustAsk(t, i.url+"/readyz", "", http.StatusOK)
+		release()
+		if err := <-answered; err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -360,7 +383,7 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 		mustAsk(t, i.url+"/"+secret, "", http.StatusNotFound)
 		mustAsk(t, i.url+"/v1/checks", `{"checks":[`+check(1, secret)+`,`+check(9, secret)+`]}`, http.StatusOK)
 		mustAsk(t, i.url+"/v1/txns/1", "", http.StatusOK)
-		release := hold(t, d, 1, secret+"-locked")
+		release := hold(t, d, secret+"-locked")
 		mustAsk(t, i.url+"/v1/check", check(1, secret+"-locked"), http.StatusServiceUnavailable)
 		release()
 		dbtest.Exec(t, d.SQL, "DROP TABLE zone_txn")
