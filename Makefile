@@ -76,8 +76,8 @@ migrate-new: ## begin a migration: NAME=what_it_does makes its two files, with t
 .PHONY: clean
 clean: ## remove what was built here, and the linter; says what it leaves
 	@rm -rf bin '$(CACHE)/tools' '$(CACHE)/lint'
-	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -print -delete
-	@echo 'removed: bin, $(CACHE)/tools, $(CACHE)/lint'
+	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -exec rm {} +
+	@echo 'removed: bin, *.test, *.prof, $(CACHE)/tools, $(CACHE)/lint'
 	@echo 'left:    database engines in $(CACHE) (rm -r removes them; `make test` fetches them again),'
 	@echo '         packages that were installed, the data of `velocityd dev`, Go'"'"'s own caches (go clean -cache)'
 

@@ -65,7 +65,7 @@ func (s *ProcStore) single(ctx context.Context, bucket service.Bucket) (service.
 		return rows.Scan(&a.blocked, &a.txnID, &zoneID, &key, &a.rate,
 			&a.window, &a.remaining, &a.retryAfter, &a.checkedAt)
 	}, "CALL check_velocity(?, ?)", bucket.ZoneID, bucket.Key)
-	if kind := faultOf(err).kind; err != nil && (kind == service.ErrNotFound || kind == service.ErrInvalid) {
+	if kind := faultOf(err).kind; err != nil && (errors.Is(kind, service.ErrNotFound) || errors.Is(kind, service.ErrInvalid)) {
 		return service.Decision{Err: fmt.Errorf("zone %d: %w", bucket.ZoneID, kind)}, nil
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *ProcStore) callOnce(
 		return true, err
 	}
 	defer rows.Close()
-	return true, read(rows)
+	return true, cmp.Or(read(rows), rows.Err())
 }
 
 // pause waits and says whether ctx still lives.

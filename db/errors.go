@@ -94,7 +94,7 @@ func lookupError(err error) error {
 		return nil
 	}
 	f := faultOf(err)
-	if f.kind == service.ErrUndecided || isLost(err) {
+	if errors.Is(f.kind, service.ErrUndecided) || isLost(err) {
 		f.kind = service.ErrBusy
 	}
 	return asKind(f.kind, err)

@@ -92,7 +92,7 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 			if err == nil {
 				err = decisions[0].Err
 			}
-			if step.want == internal {
+			if errors.Is(step.want, internal) {
 				for _, kind := range []error{nil, service.ErrBusy, service.ErrUndecided, service.ErrInvalid, service.ErrNotFound} {
 					if errors.Is(err, kind) {
 						t.Errorf("err = %v, want an internal fault", err)

@@ -22,14 +22,14 @@ type bench struct {
 var _ servicetest.Bench = bench{}
 
 // connect returns a pool to a database with the newest schema.
-func connect(t testing.TB, d *dbtest.Database, o Options) *Pool {
-	t.Helper()
+func connect(tb testing.TB, d *dbtest.Database, o Options) *Pool {
+	tb.Helper()
 	o.DSN = d.DSN
 	pool, err := Open(context.Background(), o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { _ = pool.Close() })
+	tb.Cleanup(func() { _ = pool.Close() })
 	return pool
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -86,17 +87,27 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.prepare(ctx, conn); err != nil {
+	session, ok := conn.(statements)
+	if !ok {
+		return nil, errors.Join(errors.New("the driver's connection takes no statements"), conn.Close())
+	}
+	if err := c.prepare(ctx, session); err != nil {
 		_ = conn.Close() // the first error says more
 		return nil, err
 	}
 	return conn, nil
 }
 
-func (c *connector) prepare(ctx context.Context, conn driver.Conn) error {
+// statements is what a driver's connection does without a pool.
+type statements interface {
+	driver.ExecerContext
+	driver.QueryerContext
+}
+
+func (c *connector) prepare(ctx context.Context, conn statements) error {
 	// As a statement, because the variable is transaction_isolation on MySQL
 	// and tx_isolation on MariaDB before 11.1.
-	_, err := conn.(driver.ExecerContext).ExecContext(ctx,
+	_, err := conn.ExecContext(ctx,
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
 	if err != nil {
 		return fmt.Errorf("set isolation level: %w", err)
@@ -116,8 +127,8 @@ func (c *connector) prepare(ctx context.Context, conn driver.Conn) error {
 
 // sessionVariables returns the pinned variables, the isolation level under the
 // one name "isolation".
-func sessionVariables(ctx context.Context, conn driver.Conn) (map[string]string, error) {
-	rows, err := conn.(driver.QueryerContext).QueryContext(ctx, `
+func sessionVariables(ctx context.Context, conn statements) (map[string]string, error) {
+	rows, err := conn.QueryContext(ctx, `
 SHOW SESSION VARIABLES
 WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'autocommit',
                         'transaction_isolation', 'tx_isolation')`, nil)
@@ -128,14 +139,15 @@ WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'au
 	found := map[string]string{}
 	row := make([]driver.Value, 2)
 	for {
-		switch err := rows.Next(row); err {
-		case nil:
+		err := rows.Next(row)
+		switch {
+		case err == nil:
 			name := strings.ToLower(text(row[0]))
 			if name == "transaction_isolation" || name == "tx_isolation" {
 				name = "isolation"
 			}
 			found[name] = text(row[1])
-		case io.EOF:
+		case errors.Is(err, io.EOF):
 			return found, nil
 		default:
 			return nil, err

@@ -101,9 +101,11 @@ func TestCheckRefusesWhatItCannotMean(t *testing.T) {
 		"no buckets":        {`{"buckets":[]}`, "1 to 8 buckets"},
 		"nine buckets":      {`{"buckets":[` + many + `]}`, "1 to 8 buckets"},
 		"bucket without key": {
-			`{"buckets":[` + bucketJSON(1, "x") + `,{"zone_id":2}]}`, "bucket 1: bucket_key is missing"},
+			`{"buckets":[` + bucketJSON(1, "x") + `,{"zone_id":2}]}`, "bucket 1: bucket_key is missing",
+		},
 		"the same bucket twice": {
-			`{"buckets":[` + bucketJSON(1, "x") + `,` + bucketJSON(1, "x") + `]}`, "same zone and key"},
+			`{"buckets":[` + bucketJSON(1, "x") + `,` + bucketJSON(1, "x") + `]}`, "same zone and key",
+		},
 		"zone 0":        {bucketJSON(0, "x"), "zone_id must be 1 to 2147483647"},
 		"zone -1":       {bucketJSON(-1, "x"), "zone_id must be 1 to 2147483647"},
 		"zone too high": {bucketJSON(1<<31, "x"), "zone_id must be 1 to 2147483647"},

@@ -22,6 +22,7 @@ type description struct {
 	compiler *jsonschema.Compiler
 }
 
+//nolint:gochecknoglobals // loaded once for all tests of the package
 var described = func() func(*testing.T) *description {
 	load := sync.OnceValues(loadDescription)
 	return func(t *testing.T) *description {

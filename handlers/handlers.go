@@ -85,12 +85,12 @@ func newEcho(o Options) *echo.Echo {
 }
 
 func post(e *echo.Echo, path string, handle func(*exchange) error) {
-	e.POST(path, func(c echo.Context) error { return handle(c.(*exchange)) })
+	e.POST(path, func(c echo.Context) error { return handle(c.(*exchange)) }) //nolint:errcheck // the first middleware makes every context one
 }
 
 // get answers HEAD as well: exchange.respond leaves the body out.
 func get(e *echo.Echo, path string, handle func(*exchange) error) {
-	adapted := func(c echo.Context) error { return handle(c.(*exchange)) }
+	adapted := func(c echo.Context) error { return handle(c.(*exchange)) } //nolint:errcheck // as in post
 	e.GET(path, adapted)
 	e.HEAD(path, adapted)
 }

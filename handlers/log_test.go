@@ -26,15 +26,20 @@ func TestEachRequestIsOneLine(t *testing.T) {
 	}{
 		{"POST", "/v1/check?x=secret3", bucketJSON(1, "secret1"), map[string]any{
 			"level": "INFO", "msg": "request", "method": "POST", "route": "/v1/check", "status": 200.0,
-			"zone_ids": "[1]", "txn_id": 1.0, "blocked": false}},
+			"zone_ids": "[1]", "txn_id": 1.0, "blocked": false,
+		}},
 		{"POST", "/v1/check", both, map[string]any{"zone_ids": "[2 1]", "txn_id": 2.0, "blocked": false}},
 		{"POST", "/v1/check", both, map[string]any{"zone_ids": "[2 1]", "txn_id": 4.0, "blocked": true, "level": "INFO"}},
 		{"POST", "/v1/check", bucketJSON(7, "secret1"), map[string]any{
-			"status": 404.0, "code": "not_found", "zone_ids": "[7]", "level": "INFO", "txn_id": nil, "error": nil}},
+			"status": 404.0, "code": "not_found", "zone_ids": "[7]", "level": "INFO", "txn_id": nil, "error": nil,
+		}},
 		{"POST", "/v1/check", `{"bucket_key":"secret1"}`, map[string]any{
-			"status": 400.0, "code": "invalid_request", "level": "INFO", "error": nil, "zone_ids": nil}},
-		{"POST", "/v1/checks", `{"checks":[` + bucketJSON(2, "secret1") + `,` + both + `,{},` + bucketJSON(9, "secret1") + `]}`,
-			map[string]any{"route": "/v1/checks", "checks": 4.0, "blocked_checks": 2.0, "refused_checks": 2.0, "zone_ids": "[2 1 9]"}},
+			"status": 400.0, "code": "invalid_request", "level": "INFO", "error": nil, "zone_ids": nil,
+		}},
+		{
+			"POST", "/v1/checks", `{"checks":[` + bucketJSON(2, "secret1") + `,` + both + `,{},` + bucketJSON(9, "secret1") + `]}`,
+			map[string]any{"route": "/v1/checks", "checks": 4.0, "blocked_checks": 2.0, "refused_checks": 2.0, "zone_ids": "[2 1 9]"},
+		},
 		{"GET", "/v1/zones", "", map[string]any{"method": "GET", "route": "/v1/zones"}},
 		{"GET", "/v1/zones/1?q=secret3", "", map[string]any{"route": "/v1/zones/:id", "zone_ids": "[1]"}},
 		{"GET", "/v1/txns/2", "", map[string]any{"route": "/v1/txns/:id", "txn_id": 2.0, "zone_ids": "[2]", "blocked": false}},

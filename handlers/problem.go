@@ -64,22 +64,32 @@ func kinds() []kind {
 		{service.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
 		{service.ErrNotFound, http.StatusNotFound, "not_found", ""},
 		{service.ErrConflict, http.StatusConflict, "conflict", ""},
-		{service.ErrUndecided, http.StatusGatewayTimeout, "undecided",
-			"The answer did not come in time. The attempt may have been counted."},
-		{service.ErrBusy, http.StatusServiceUnavailable, "busy",
-			"The service is busy or its database is away. Nothing was decided or recorded: ask again after Retry-After seconds."},
+		{
+			service.ErrUndecided, http.StatusGatewayTimeout, "undecided",
+			"The answer did not come in time. The attempt may have been counted.",
+		},
+		{
+			service.ErrBusy, http.StatusServiceUnavailable, "busy",
+			"The service is busy or its database is away. Nothing was decided or recorded: ask again after Retry-After seconds.",
+		},
 		// A look-up's own deadline; it changes nothing and can be repeated.
-		{context.DeadlineExceeded, http.StatusServiceUnavailable, "busy",
-			"The look-up took too long. Ask again after Retry-After seconds."},
+		{
+			context.DeadlineExceeded, http.StatusServiceUnavailable, "busy",
+			"The look-up took too long. Ask again after Retry-After seconds.",
+		},
 		{errNotReady, http.StatusServiceUnavailable, "not_ready", ""},
 		{errMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 		{errTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", ""},
-		{echo.ErrMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed",
-			"This path does not answer that method. The Allow header lists those it does."},
+		{
+			echo.ErrMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed",
+			"This path does not answer that method. The Allow header lists those it does.",
+		},
 		// Not "not_found": a caller must not take a mistyped path for a zone that
 		// does not exist.
-		{echo.ErrNotFound, http.StatusNotFound, "route_not_found",
-			"There is nothing at this path. GET /openapi.yaml describes what there is."},
+		{
+			echo.ErrNotFound, http.StatusNotFound, "route_not_found",
+			"There is nothing at this path. GET /openapi.yaml describes what there is.",
+		},
 	}
 }
 

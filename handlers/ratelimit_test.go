@@ -26,22 +26,29 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 		policy, limit, retryAfter string
 	}{
 		"one bucket": {
-			[]service.Verdict{free(1, "secret", 1)}, `"1";q=5;w=60`, `"1";r=4`, ""},
+			[]service.Verdict{free(1, "secret", 1)}, `"1";q=5;w=60`, `"1";r=4`, "",
+		},
 		"nothing left but not blocked": {
-			[]service.Verdict{free(1, "secret", 5)}, `"1";q=5;w=60`, `"1";r=0`, ""},
+			[]service.Verdict{free(1, "secret", 5)}, `"1";q=5;w=60`, `"1";r=0`, "",
+		},
 		"blocked": {
-			[]service.Verdict{blocked(1, "secret", 42*time.Second)}, `"1";q=5;w=60`, `"1";r=0;t=42`, "42"},
+			[]service.Verdict{blocked(1, "secret", 42*time.Second)}, `"1";q=5;w=60`, `"1";r=0;t=42`, "42",
+		},
 		"two zones, one blocked": {
 			[]service.Verdict{free(7, "secret", 1), blocked(3, "secret", 9*time.Second)},
-			`"7";q=5;w=60, "3";q=5;w=60`, `"7";r=4, "3";r=0;t=9`, "9"},
+			`"7";q=5;w=60, "3";q=5;w=60`, `"7";r=4, "3";r=0;t=9`, "9",
+		},
 		"two buckets of a zone, the fuller one speaks": {
-			[]service.Verdict{free(1, "a", 1), free(1, "secret", 3)}, `"1";q=5;w=60`, `"1";r=2`, ""},
+			[]service.Verdict{free(1, "a", 1), free(1, "secret", 3)}, `"1";q=5;w=60`, `"1";r=2`, "",
+		},
 		"two blocked buckets of a zone, the longer wait speaks": {
 			[]service.Verdict{blocked(1, "a", 9*time.Second), free(1, "b", 0), blocked(1, "secret", 8*time.Second)},
-			`"1";q=5;w=60`, `"1";r=0;t=9`, "9"},
+			`"1";q=5;w=60`, `"1";r=0;t=9`, "9",
+		},
 		"rate 0": {
 			[]service.Verdict{{Bucket: bucketOf(1, "x"), TxnID: 1, Window: time.Hour, Blocked: true, RetryAfter: time.Hour}},
-			`"1";q=0;w=3600`, `"1";r=0;t=3600`, "3600"},
+			`"1";q=0;w=3600`, `"1";r=0;t=3600`, "3600",
+		},
 	} {
 		d := service.Decision{CheckedAt: time.Now(), Verdicts: test.verdicts}
 		for _, v := range test.verdicts {

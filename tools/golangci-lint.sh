@@ -11,7 +11,7 @@ die() {
   exit 1
 }
 
-# outside_flags: GOFLAGS and GOWORK of the user's speak of the project, not of this module.
+# in_tools COMMAND...: runs it in the module of the tools. GOFLAGS and GOWORK of the user's speak of the project, not of this module.
 in_tools() { (cd "$tools" && env GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 GOOS= GOARCH= "$@"); }
 
 main() {

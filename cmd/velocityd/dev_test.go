@@ -17,6 +17,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 )
 
@@ -211,7 +212,7 @@ func TestDevToldToStopWhileItStartsEndsInGoodOrder(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, engine string) {
 		env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": engine}
 		i := launch(t, env, "dev")
-		eventually(t, "the engine starts", func() bool { return strings.Contains(i.stdout.String(), "Starting") })
+		dbtest.Eventually(t, "the engine starts", func() bool { return strings.Contains(i.stdout.String(), "Starting") })
 		if code := i.stop(t); code != exitFine {
 			t.Errorf("exit code %d\n%s", code, i.stderr)
 		}

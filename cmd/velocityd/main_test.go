@@ -213,24 +213,9 @@ func mustAsk(t *testing.T, url, body string, status int) reply {
 	return r
 }
 
-// eventually waits for a state that comes about by itself.
-func eventually(t *testing.T, what string, reached func() bool) {
-	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !reached() {
-		select {
-		case <-deadline:
-			t.Fatalf("not reached in %s: %s", patience, what)
-		case <-tick.C:
-		}
-	}
-}
-
 func eventuallyStatus(t *testing.T, url string, status int) {
 	t.Helper()
-	eventually(t, url, func() bool {
+	dbtest.Eventually(t, url, func() bool {
 		r, err := ask(url, "")
 		return err == nil && r.status == status
 	})

@@ -55,33 +55,6 @@ func TestOneInstanceAndTwoKeepTheContractOfAStore(t *testing.T) {
 	})
 }
 
-// hold takes the lock of a bucket of zone 1, as a check in progress does, until
-// release.
-func hold(t *testing.T, d *dbtest.Database, key string) (release func()) {
-	t.Helper()
-	dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, ?)", key)
-	tx, err := d.SQL.Begin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dbtest.Exec(t, tx, "SELECT 1 FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = ? FOR UPDATE", key)
-	return sync.OnceFunc(func() { _ = tx.Rollback() })
-}
-
-// awaitWaiting waits until n checks are at work in the engine. It does not ask
-// innodb_trx, whose answer stays the same while it is asked often.
-func awaitWaiting(t *testing.T, d *dbtest.Database, n int) {
-	t.Helper()
-	eventually(t, fmt.Sprintf("%d checks wait", n), func() bool {
-		return d.Count(t, `
-SELECT COUNT(*)
-  FROM information_schema.processlist
- WHERE db = DATABASE()
-   AND command = 'Query'
-   AND id <> CONNECTION_ID()`) == n
-	})
-}
-
 func TestEveryCallerInFlightIsAnsweredAtAStop(t *testing.T) {
 	t.Parallel()
 	const callers, rate = 12, 5
@@ -89,17 +62,17 @@ func TestEveryCallerInFlightIsAnsweredAtAStop(t *testing.T) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
-		release := hold(t, d, "alice")
+		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
 		defer release()
 		replies, errs := make([]reply, callers), make([]error, callers)
 		var group sync.WaitGroup
 		for n := range callers {
 			group.Go(func() { replies[n], errs[n] = ask(i.url+"/v1/check", alice) })
 		}
-		awaitWaiting(t, d, callers)
+		d.AwaitWaiting(t, callers)
 		i.cancel()
 		address := strings.TrimPrefix(i.url, "http://")
-		eventually(t, "no new connections", func() bool {
+		dbtest.Eventually(t, "no new connections", func() bool {
 			conn, err := net.Dial("tcp", address)
 			if err == nil {
 				_ = conn.Close()
@@ -132,7 +105,7 @@ func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
-		release := hold(t, d, "alice")
+		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
 		defer release()
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
@@ -141,13 +114,13 @@ func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 			_, err := handlerstest.New(i.url).CheckAll(ctx, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}}})
 			left <- err
 		}()
-		awaitWaiting(t, d, 1)
+		d.AwaitWaiting(t, 1)
 		leave()
 		if err := <-left; err == nil {
 			t.Error("the caller did not leave")
 		}
 		release()
-		eventually(t, "the attempt is recorded", func() bool {
+		dbtest.Eventually(t, "the attempt is recorded", func() bool {
 			return len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})) == 1
 		})
 		if r := mustAsk(t, i.url+"/v1/check", alice, http.StatusOK); !strings.Contains(r.body, `"remaining":3`) {
@@ -162,8 +135,8 @@ func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 		d := engine.Database(t)
 		cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve", "--drain-delay", "1h")
 		i.cancel()
-		eventually(t, "stopping", func() bool { return strings.Contains(i.stderr.String(), `"stopping"`) })
-		eventually(t, "the end", func() bool {
+		dbtest.Eventually(t, "stopping", func() bool { return strings.Contains(i.stderr.String(), `"stopping"`) })
+		dbtest.Eventually(t, "the end", func() bool {
 			i.cancel() // the first of these may come before the process has turned to them
 			select {
 			case <-i.ended:
@@ -224,14 +197,14 @@ func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "1"}, slow...)...)
-		release := hold(t, d, "alice")
+		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
 		defer release()
 		answered := make(chan error)
 		go func() {
 			_, err := ask(i.url+"/v1/check", alice)
 			answered <- err
 		}()
-		awaitWaiting(t, d, 1)
+		d.AwaitWaiting(t, 1)
 		mustAsk(t, i.url+"/readyz", "", http.StatusOK)
 		release()
 		if err := <-answered; err != nil {
@@ -383,7 +356,7 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 		mustAsk(t, i.url+"/"+secret, "", http.StatusNotFound)
 		mustAsk(t, i.url+"/v1/checks", `{"checks":[`+check(1, secret)+`,`+check(9, secret)+`]}`, http.StatusOK)
 		mustAsk(t, i.url+"/v1/txns/1", "", http.StatusOK)
-		release := hold(t, d, secret+"-locked")
+		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: secret + "-locked"})
 		mustAsk(t, i.url+"/v1/check", check(1, secret+"-locked"), http.StatusServiceUnavailable)
 		release()
 		dbtest.Exec(t, d.SQL, "DROP TABLE zone_txn")

@@ -47,6 +47,7 @@ type template struct {
 	err  error
 }
 
+//nolint:gochecknoglobals // made once for all tests of the package: initialising takes seconds
 var templates = map[localdb.Engine]*template{localdb.MariaDB: {}, localdb.MySQL: {}}
 
 func (tmpl *template) make(b localdb.Binary) {

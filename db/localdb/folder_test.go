@@ -69,8 +69,10 @@ func TestFolderWithForeignFilesIsRefusedUntouched(t *testing.T) {
 func TestFailedInitialisationLeavesNoDataAndShowsTheLog(t *testing.T) {
 	t.Parallel()
 	dir := newFolder(t)
-	broken := localdb.Binary{Engine: localdb.MySQL, Version: "1.0.0",
-		Path: script(t, "mysqld", `for a; do case $a in --datadir=*) mkdir "${a#*=}"; esac; done; echo disk is full; exit 3`)}
+	broken := localdb.Binary{
+		Engine: localdb.MySQL, Version: "1.0.0",
+		Path: script(t, "mysqld", `for a; do case $a in --datadir=*) mkdir "${a#*=}"; esac; done; echo disk is full; exit 3`),
+	}
 	_, err := localdb.Start(t.Context(), localdb.Options{Dir: dir, Binary: broken})
 	wantErr(t, err, nil, "disk is full", "exit status 3")
 	for _, name := range []string{"data", "engine", "init.*"} {

@@ -61,8 +61,10 @@ func (f *folder) removeHalfMade() {
 func installCommand(ctx context.Context, b Binary, dir string) (*exec.Cmd, error) {
 	data := filepath.Join(dir, "data")
 	if b.Engine == MySQL {
-		args := slices.Concat([]string{"--no-defaults", "--initialize-insecure", "--datadir=" + data, "--performance-schema=OFF",
-			redoLog(b.Engine)}, withoutKeys(), asRoot())
+		args := slices.Concat([]string{
+			"--no-defaults", "--initialize-insecure", "--datadir=" + data, "--performance-schema=OFF",
+			redoLog(b.Engine),
+		}, withoutKeys(), asRoot())
 		return exec.CommandContext(ctx, b.Path, args...), nil
 	}
 	installer := b.installer()

@@ -112,7 +112,7 @@ func (f *folder) launch(o Options, log *os.File) (*Server, error) {
 		return nil, err
 	}
 	removeSocket(socket)
-	cmd := exec.Command(o.Binary.Path, serverArgs(f, socket, o)...)
+	cmd := exec.Command(o.Binary.Path, serverArgs(f, socket, o)...) //nolint:noctx // lives until Stop, not as long as a context
 	cmd.Dir = f.path
 	cmd.Env = serverEnviron()
 	cmd.Stdout, cmd.Stderr = log, log

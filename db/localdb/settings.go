@@ -54,8 +54,10 @@ func networkArgs(o Options) []string {
 
 // withoutKeys keeps MySQL from making keys and certificates, which cost a start much of a second.
 func withoutKeys() []string {
-	return []string{"--loose-auto-generate-certs=OFF", "--loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
-		"--loose-sha256-password-auto-generate-rsa-keys=OFF"}
+	return []string{
+		"--loose-auto-generate-certs=OFF", "--loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
+		"--loose-sha256-password-auto-generate-rsa-keys=OFF",
+	}
 }
 
 // redoLog is the size of the redo log, given at the folder's making already, so that the first start need not resize it.
