@@ -59,6 +59,9 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 	if err != nil {
 		return nil, err
 	}
+	if len(answers) != len(valid) {
+		return nil, fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(answers), len(valid))
+	}
 	for i, place := range places {
 		decisions[place] = answers[i]
 	}

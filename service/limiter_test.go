@@ -196,3 +196,14 @@ func TestLimiterDeniesWithoutAnError(t *testing.T) {
 		t.Errorf("got %+v, %v, want a denial as an answer", d, err)
 	}
 }
+
+func TestLimiterIsUndecidedWhenAStoreAnswersTooFew(t *testing.T) {
+	t.Parallel()
+	store := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) {
+		return make([]service.Decision, 1), nil
+	}}
+	_, err := service.NewLimiter(store, time.Minute).CheckAll(t.Context(), []service.Check{check(at(1, "a")), check(at(1, "b"))})
+	if !errors.Is(err, service.ErrUndecided) {
+		t.Errorf("err = %v, want ErrUndecided", err)
+	}
+}
