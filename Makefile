@@ -55,7 +55,7 @@ lint: toolchain ## hold the code against .golangci.yml (the first time builds th
 .PHONY: bench-smoke
 bench-smoke: toolchain ## compare the store with the textbook way of limiting in SQL, on private durable servers
 	@scripts/engines.sh mysql mariadb
-	@go test ./db -run '^$$' -bench BenchmarkSmoke -benchtime=1x -timeout 15m
+	@go test ./db ./cmd/velocityd -run '^$$' -bench BenchmarkSmoke -benchtime=1x -p 1 -timeout 15m
 
 ## Change
 
