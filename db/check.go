@@ -131,8 +131,9 @@ func (s *ProcStore) callOnce(
 	if err != nil {
 		return false, err
 	}
+	whole := false
 	defer func() {
-		if err != nil && !faultOf(err).clean {
+		if !whole && !faultOf(err).clean {
 			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
 		}
 		_ = conn.Close() // back to the pool
@@ -142,7 +143,15 @@ func (s *ProcStore) callOnce(
 		return true, err
 	}
 	defer rows.Close()
-	return true, cmp.Or(read(rows), rows.Err())
+	if err := cmp.Or(read(rows), rows.Err()); err != nil {
+		return true, err
+	}
+	// Read the CALL's closing packet here: the driver's Close would wait for it
+	// without a deadline. If it does not come, the answer holds all the same.
+	for rows.Next() || rows.NextResultSet() { //nolint:revive // nothing is left to look at
+	}
+	whole = rows.Err() == nil
+	return true, nil
 }
 
 // pause waits and says whether ctx still lives.

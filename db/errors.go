@@ -31,8 +31,10 @@ type fault struct {
 	clean   bool  // the procedure rolled back: the connection can be used again
 }
 
-// faults is the one table of engine error numbers. The procedures roll back
-// before they pass an error on, so in every row of it nothing was recorded.
+// faults is the one table of engine error numbers that come back from a CALL.
+// Where it says ErrBusy the procedure itself gave up and rolled back, so nothing
+// was recorded. A kill or a shutdown gives the same error whether it came before
+// the COMMIT or after it, hence ErrUndecided.
 func faults() []fault {
 	return []fault{
 		// Refused by a procedure, or by a CHECK constraint of MySQL or MariaDB.
@@ -43,11 +45,12 @@ func faults() []fault {
 		{numbers: []uint16{1213, 1205, 1020, 1412}, kind: service.ErrBusy, tries: 3, clean: true},
 		// A migration that replaces a procedure leaves a short gap.
 		{numbers: []uint16{errNoSuchProcedure}, kind: nil, tries: 2, clean: true},
-		// Out of connections or of the account's quota, server shutting down.
-		{numbers: []uint16{1040, 1203, 1226, 1053, 1152}, kind: service.ErrBusy, tries: 1},
-		// Statement killed or out of time: handlers do not run then, so the
+		// Out of connections or of the account's quota: no CALL was begun.
+		{numbers: []uint16{1040, 1203, 1226}, kind: service.ErrBusy, tries: 1},
+		// Server shutting down, connection or statement killed or out of time (a
+		// killed SELECT … INTO can also say 1329). Handlers do not run then, so the
 		// transaction may be open and the connection is given up.
-		{numbers: []uint16{1317, 1927, 1969, 3024}, kind: service.ErrBusy, tries: 1},
+		{numbers: []uint16{1053, 1152, 1317, 1329, 1927, 1969, 3024}, kind: service.ErrUndecided, tries: 1},
 		// Server gone read-only (the driver turns these into ErrBadConn when it
 		// sees them in time).
 		{numbers: []uint16{1290, 1792, 1836}, kind: service.ErrBusy, tries: 1},

@@ -19,6 +19,8 @@ const (
 	DefaultMaxConns = 32
 	DefaultLockWait = time.Second
 	dialTimeout     = 2 * time.Second
+	connectTimeout  = 3 * time.Second // dial, handshake and session
+	silenceTimeout  = time.Minute
 	connLifetime    = 30 * time.Minute
 )
 

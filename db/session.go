@@ -75,6 +75,10 @@ func pin(cfg *mysql.Config, session map[string]string) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
 	}
+	// For what no context watches; every check and look-up has a shorter deadline.
+	if cfg.ReadTimeout == 0 {
+		cfg.ReadTimeout = silenceTimeout
+	}
 	if cfg.Params == nil {
 		cfg.Params = map[string]string{}
 	}
@@ -83,6 +87,10 @@ func pin(cfg *mysql.Config, session map[string]string) {
 
 // Connect opens one connection and proves its session.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	// database/sql also connects in the background, without a deadline, and one
+	// handshake that is never answered would hold up all others.
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
 		return nil, err

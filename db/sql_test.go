@@ -214,7 +214,8 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 				batch(`{"zone_id":1,"bucket_key":""}`), batch(`{"zone_id":1}`), batch(""),
 				batch(`{"zone_id":1,"bucket_key":"` + long + `"}`), batch(`{"zone_id":1,"bucket_key":"a\\u0000"}`),
 				batch(`{"zone_id":1,"bucket_key":"a"},{"zone_id":1,"bucket_key":"a"}`),
-				"CALL check_velocity_batch('[[')",
+				"CALL check_velocity_batch('[[')", "CALL check_velocity_batch('{}')", "CALL check_velocity_batch('null')",
+				"CALL check_velocity_batch(NULL)", `CALL check_velocity_batch('"x"')`,
 			} {
 				if _, err := conn.ExecContext(context.Background(), statement); err == nil {
 					t.Errorf("sql_mode %q: %.70s: accepted", mode, statement)

@@ -187,13 +187,19 @@ func (x *exchange) zoneIDs() []int64 {
 // withoutKeys returns an error's text with every bucket key of the request
 // blotted out: an engine's message may quote what it was given.
 func (x *exchange) withoutKeys(text string) string {
-	var pairs []string
+	var keys []string
 	for _, check := range x.checks {
 		for _, b := range check.Buckets {
 			if b.Key != "" {
-				pairs = append(pairs, b.Key, "[key]")
+				keys = append(keys, b.Key)
 			}
 		}
+	}
+	// The longest first: of two keys that fit, the earlier one is replaced.
+	slices.SortFunc(keys, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, key := range keys {
+		pairs = append(pairs, key, "[key]")
 	}
 	return strings.NewReplacer(pairs...).Replace(text)
 }

@@ -5,8 +5,9 @@
 -- retry_after is in whole seconds, 0 unless blocked; checked_at is UTC.
 --
 -- It owns its transaction: call it outside of one (inside, error 1568). Errors:
--- 45404 for a zone that does not exist, 45400 for a bad key; neither records
--- anything or leaves a lock row.
+-- 45404 for a zone that does not exist, 45400 for a key that is empty or too
+-- long, 3819 (MySQL) or 4025 (MariaDB) for one with control characters. None of
+-- them records anything or leaves a lock row.
 CREATE PROCEDURE check_velocity(
   IN p_zone_id    INT,
   -- One character longer than a key may be: a session without strict mode cuts

@@ -13,7 +13,9 @@
 -- status 'unknown_zone', the others 'refused'; it records nothing, leaves no
 -- lock row and harms no neighbour. All other rows have status 'decided'.
 --
--- A malformed argument is refused whole with error 45400 and records nothing.
+-- A malformed argument is refused whole and records nothing: error 45400, or the
+-- engine's own for text that is no JSON (MySQL 3140) and for a key with control
+-- characters (CHECK constraint: MySQL 3819, MariaDB 4025).
 -- It owns its transaction: call it outside of one (inside, error 1568).
 CREATE PROCEDURE check_velocity_batch(IN p_checks JSON)
 SQL SECURITY DEFINER
@@ -22,7 +24,7 @@ BEGIN
   DECLARE v_in_tx     BOOLEAN DEFAULT FALSE;
   DECLARE v_done      BOOLEAN DEFAULT FALSE;
   DECLARE v_locked    INT;
-  DECLARE v_zones     TEXT DEFAULT '';
+  DECLARE v_zones     MEDIUMTEXT DEFAULT '';
   DECLARE v_last_zone BIGINT DEFAULT 0;
   DECLARE v_now       DATETIME(6);
   DECLARE v_check_no  INT;
@@ -109,6 +111,12 @@ BEGIN
     END IF;
     RESIGNAL;
   END;
+
+  -- JSON that is no list of checks would otherwise be an empty one.
+  IF COALESCE(JSON_TYPE(p_checks), '') <> 'ARRAY' THEN
+    SIGNAL SQLSTATE '45000'
+      SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'checks must be a JSON array of arrays of buckets';
+  END IF;
 
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   START TRANSACTION;

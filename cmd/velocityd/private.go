@@ -62,20 +62,55 @@ func (d privateDatabase) prepare(ctx context.Context) error {
 	if err := d.create(ctx); err != nil {
 		return err
 	}
-	if err := migrations.Up(ctx, d.dsn()); err != nil {
+	if err := d.migrate(ctx); err != nil {
 		return err
 	}
 	return d.addDemoZones(ctx)
 }
 
-// create works in no database, which package db does not do.
-func (d privateDatabase) create(ctx context.Context) error {
-	connector, err := mysql.NewConnector(d.admin(""))
-	if err != nil {
-		return fmt.Errorf("reach private engine: %w", err)
+// migrate brings the schema up. A first start that was killed in the middle of a
+// migration leaves it dirty: as long as nothing is in it, it is made again.
+func (d privateDatabase) migrate(ctx context.Context) error {
+	err := migrations.Up(ctx, d.dsn())
+	if !errors.Is(err, migrations.ErrDirty) {
+		return err
 	}
-	admin := sql.OpenDB(connector)
-	defer admin.Close()
+	for _, table := range []string{"zone_master", "zone_txn"} {
+		if empty, lookErr := d.isEmpty(ctx, table); lookErr != nil || !empty {
+			return errors.Join(err, lookErr)
+		}
+	}
+	if err := d.administer(ctx, "DROP DATABASE "+privateName); err != nil {
+		return err
+	}
+	if err := d.create(ctx); err != nil {
+		return err
+	}
+	return migrations.Up(ctx, d.dsn())
+}
+
+// isEmpty says that a table has no row or is not there.
+func (d privateDatabase) isEmpty(ctx context.Context, table string) (bool, error) {
+	connector, err := mysql.NewConnector(d.admin(privateName))
+	if err != nil {
+		return false, fmt.Errorf("reach private engine: %w", err)
+	}
+	conns := sql.OpenDB(connector)
+	defer conns.Close()
+	var one int
+	err = conns.QueryRowContext(ctx, "SELECT 1 FROM "+table+" LIMIT 1").Scan(&one)
+	var engine *mysql.MySQLError
+	switch {
+	case errors.Is(err, sql.ErrNoRows), errors.As(err, &engine) && engine.Number == 1146:
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("look into %s: %w", table, err)
+	}
+	return false, nil
+}
+
+// create makes the database and, if one is wanted, the account for the network.
+func (d privateDatabase) create(ctx context.Context) error {
 	statements := []string{"CREATE DATABASE IF NOT EXISTS " + privateName + " CHARACTER SET utf8mb4"}
 	if d.port != 0 {
 		password, err := d.password()
@@ -90,6 +125,17 @@ func (d privateDatabase) create(ctx context.Context) error {
 			"ALTER USER "+account+" IDENTIFIED BY '"+password+"'",
 			"GRANT ALL ON "+privateName+".* TO "+account)
 	}
+	return d.administer(ctx, statements...)
+}
+
+// administer works in no database, which package db does not do.
+func (d privateDatabase) administer(ctx context.Context, statements ...string) error {
+	connector, err := mysql.NewConnector(d.admin(""))
+	if err != nil {
+		return fmt.Errorf("reach private engine: %w", err)
+	}
+	admin := sql.OpenDB(connector)
+	defer admin.Close()
 	for _, statement := range statements {
 		if _, err := admin.ExecContext(ctx, statement); err != nil {
 			return fmt.Errorf("make database %s in private engine: %w", privateName, err)
