@@ -13,7 +13,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -81,6 +83,10 @@ func run(ctx context.Context, args []string, p *process) int {
 	parser, err := newParser(&grammar, p, func(int) { ended = true })
 	if err != nil {
 		return p.fail(fmt.Errorf("read own command line grammar: %w", err))
+	}
+	// kong would put U+FFFD for what is no UTF-8, and all such keys would be one.
+	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
+		return p.fail(usagef("argument %d is not valid UTF-8", i+1))
 	}
 	command, err := parser.Parse(args)
 	if ended {

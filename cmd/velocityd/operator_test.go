@@ -312,3 +312,11 @@ func (e *endless) Read(p []byte) (int, error) {
 	}
 	return copy(p, e.line), nil
 }
+
+func TestArgumentsThatAreNotUTF8AreRefused(t *testing.T) {
+	t.Parallel()
+	r := command(environment{}, nil, "check", "1", "\xff", "--url", "http://127.0.0.1:1")
+	if r.code != exitUsage || !strings.Contains(r.stderr, "argument 3") {
+		t.Errorf("got %+v", r)
+	}
+}
