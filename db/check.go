@@ -116,11 +116,19 @@ func (s *ProcStore) call(ctx context.Context, read func(*sql.Rows) error, query 
 			return fmt.Errorf("%w: no connection for a check: %w", service.ErrBusy, err)
 		}
 		f := faultOf(err)
-		if try >= f.tries || !pause(ctx, rand.N(backoff)) {
+		if try >= f.tries || !s.hasTime(ctx) || !pause(ctx, rand.N(backoff)) {
 			return fmt.Errorf("check, try %d: %w", try, asKind(f.kind, err))
 		}
 		backoff *= 2
 	}
+}
+
+// hasTime says that one more lock wait would end before ctx does: a check that
+// gives up now is known not to be recorded, one that is cut off is not. Engines
+// look at lock waits once a second, so a wait may take a second longer.
+func (s *ProcStore) hasTime(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return !limited || time.Until(deadline) > s.pool.lockWait+time.Second
 }
 
 // callOnce reports whether the CALL may have reached the engine.

@@ -4,6 +4,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -39,24 +40,23 @@ type Options struct {
 // Pool is the connections to one database. Every connection has the session
 // settings that the SQL of this package relies on; see session.go.
 type Pool struct {
-	db *sqlx.DB
+	db       *sqlx.DB
+	lockWait time.Duration
 }
 
 // Open connects and proves one connection. The error wraps service.ErrInvalid
 // if the options are wrong and service.ErrBusy if the engine is away; it never
 // holds the password. Open does NOT look at the schema: see SchemaVersion.
 func Open(ctx context.Context, o Options) (*Pool, error) {
+	o.MaxConns = cmp.Or(o.MaxConns, DefaultMaxConns)
+	o.LockWait = cmp.Or(o.LockWait, DefaultLockWait)
 	connector, err := newConnector(o)
 	if err != nil {
 		return nil, err
 	}
-	maxConns := o.MaxConns
-	if maxConns == 0 {
-		maxConns = DefaultMaxConns
-	}
-	pool := &Pool{db: sqlx.NewDb(openDB(connector), "mysql")}
-	pool.db.SetMaxOpenConns(maxConns)
-	pool.db.SetMaxIdleConns(maxConns)
+	pool := &Pool{db: sqlx.NewDb(openDB(connector), "mysql"), lockWait: o.LockWait}
+	pool.db.SetMaxOpenConns(o.MaxConns)
+	pool.db.SetMaxIdleConns(o.MaxConns)
 	pool.db.SetConnMaxLifetime(connLifetime)
 	if err := pool.db.PingContext(ctx); err != nil {
 		_ = pool.db.Close() // nothing was opened that could be lost

@@ -33,14 +33,10 @@ func newConnector(o Options) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	lockWait := o.LockWait
-	if lockWait == 0 {
-		lockWait = DefaultLockWait
+	if o.LockWait < time.Second || o.LockWait%time.Second != 0 {
+		return nil, fmt.Errorf("%w: lock wait must be whole seconds, is %s", service.ErrInvalid, o.LockWait)
 	}
-	if lockWait < time.Second || lockWait%time.Second != 0 {
-		return nil, fmt.Errorf("%w: lock wait must be whole seconds, is %s", service.ErrInvalid, lockWait)
-	}
-	seconds := fmt.Sprint(int(lockWait / time.Second))
+	seconds := fmt.Sprint(int(o.LockWait / time.Second))
 	pin(cfg, map[string]string{
 		"sql_mode":                 "'" + sqlMode + "'",
 		"time_zone":                "'+00:00'",

@@ -114,7 +114,7 @@ func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close() // accepts by its backlog, and never speaks
-	c, err := newConnector(Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x"})
+	c, err := newConnector(Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -100,6 +100,19 @@ func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 	})
 }
 
+func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		limiter := service.NewLimiter(NewProcStore(connect(t, d, Options{LockWait: time.Second})), 3*time.Second)
+		d.Hold(t, user("alice"))
+		if _, err := limiter.Check(context.Background(), check(user("alice"))[0]); !errors.Is(err, service.ErrBusy) {
+			t.Errorf("err = %v, want ErrBusy: a third wait would not end in time", err)
+		}
+	})
+}
+
 func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
