@@ -139,8 +139,10 @@ func byStore(store service.CheckStore, callers int, name string, checks, buckets
 	return contender{"ProcStore, " + name, callers, func(ctx context.Context) error {
 		list := make([]service.Check, checks)
 		for i := range list {
-			for range buckets {
-				list[i].Buckets = append(list[i].Buckets, service.Bucket{ZoneID: 1, Key: key()})
+			for len(list[i].Buckets) < buckets { // a check names a bucket once
+				if b := (service.Bucket{ZoneID: 1, Key: key()}); !slices.Contains(list[i].Buckets, b) {
+					list[i].Buckets = append(list[i].Buckets, b)
+				}
 			}
 		}
 		decisions, err := store.CheckAll(ctx, list)
