@@ -65,10 +65,11 @@ func (s *ProcStore) single(ctx context.Context, bucket service.Bucket) (service.
 		return rows.Scan(&a.blocked, &a.txnID, &zoneID, &key, &a.rate,
 			&a.window, &a.remaining, &a.retryAfter, &a.checkedAt)
 	}, "CALL check_velocity(?, ?)", bucket.ZoneID, bucket.Key)
-	if kind := faultOf(err).kind; err != nil && (errors.Is(kind, service.ErrNotFound) || errors.Is(kind, service.ErrInvalid)) {
-		return service.Decision{Err: fmt.Errorf("zone %d: %w", bucket.ZoneID, kind)}, nil
-	}
-	if err != nil {
+	switch {
+	case errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrInvalid):
+		// Without the engine's words.
+		return service.Decision{Err: fmt.Errorf("zone %d: %w", bucket.ZoneID, faultOf(err).kind)}, nil
+	case err != nil:
 		return service.Decision{}, err
 	}
 	return service.Decision{

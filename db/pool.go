@@ -6,6 +6,7 @@ package db
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -54,7 +55,7 @@ func Open(ctx context.Context, o Options) (*Pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool := &Pool{db: sqlx.NewDb(openDB(connector), "mysql"), lockWait: o.LockWait}
+	pool := &Pool{db: sqlx.NewDb(sql.OpenDB(connector), "mysql"), lockWait: o.LockWait}
 	pool.db.SetMaxOpenConns(o.MaxConns)
 	pool.db.SetMaxIdleConns(o.MaxConns)
 	pool.db.SetConnMaxLifetime(connLifetime)

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -25,8 +24,6 @@ type connector struct {
 	driver.Connector
 	wanted map[string]string // session variable → value, or part of it
 }
-
-func openDB(c *connector) *sql.DB { return sql.OpenDB(c) }
 
 func newConnector(o Options) (*connector, error) {
 	cfg, err := parseDSN(o.DSN)

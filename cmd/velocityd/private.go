@@ -41,6 +41,15 @@ func (d privateDatabase) admin(database string) *mysql.Config {
 	return cfg
 }
 
+// open is for statements of dev's own, in one of the databases or in none.
+func (d privateDatabase) open(database string) (*sql.DB, error) {
+	connector, err := mysql.NewConnector(d.admin(database))
+	if err != nil {
+		return nil, fmt.Errorf("reach private engine: %w", err)
+	}
+	return sql.OpenDB(connector), nil
+}
+
 // networkDSN reaches it on 127.0.0.1, as an account with a password.
 func (d privateDatabase) networkDSN() (string, error) {
 	password, err := d.password()
@@ -91,11 +100,10 @@ func (d privateDatabase) migrate(ctx context.Context) error {
 
 // isEmpty says that a table has no row or is not there.
 func (d privateDatabase) isEmpty(ctx context.Context, table string) (bool, error) {
-	connector, err := mysql.NewConnector(d.admin(privateName))
+	conns, err := d.open(privateName)
 	if err != nil {
-		return false, fmt.Errorf("reach private engine: %w", err)
+		return false, err
 	}
-	conns := sql.OpenDB(connector)
 	defer conns.Close()
 	var one int
 	err = conns.QueryRowContext(ctx, "SELECT 1 FROM "+table+" LIMIT 1").Scan(&one)
@@ -130,11 +138,10 @@ func (d privateDatabase) create(ctx context.Context) error {
 
 // administer works in no database, which package db does not do.
 func (d privateDatabase) administer(ctx context.Context, statements ...string) error {
-	connector, err := mysql.NewConnector(d.admin(""))
+	admin, err := d.open("")
 	if err != nil {
-		return fmt.Errorf("reach private engine: %w", err)
+		return err
 	}
-	admin := sql.OpenDB(connector)
 	defer admin.Close()
 	for _, statement := range statements {
 		if _, err := admin.ExecContext(ctx, statement); err != nil {
