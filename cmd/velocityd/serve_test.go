@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -162,8 +163,12 @@ func TestRequestsThatOutlastAStopAreCutOffAndTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
-		mustAsk(t, i.url+"/livez", "", http.StatusOK) // later than what was written before
+		fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"+
+			"Expect: 100-continue\r\nContent-Length: 99\r\n\r\n{")
+		// "Continue" comes when the handler begins to read the body (RFC 9110, 10.1.1).
+		if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") {
+			t.Fatalf("no sign of the handler: %q, %v", line, err)
+		}
 		if code := i.stop(t); code != exitError || !strings.Contains(i.stderr.String(), "cut off requests") {
 			t.Errorf("exit code %d\n%s", code, i.stderr)
 		}
