@@ -17,8 +17,7 @@ func TestProcStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
-			d := engine.Database(t)
-			return bench{NewProcStore(connect(t, d, Options{})), d}
+			return newBench(t, engine.Database(t), false)
 		})
 	})
 }
@@ -27,8 +26,7 @@ func TestBatchProcedureKeepsTheContractAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
-			d := engine.Database(t)
-			return bench{&ProcStore{pool: connect(t, d, Options{}), batchOnly: true}, d}
+			return newBench(t, engine.Database(t), true)
 		})
 	})
 }

@@ -14,13 +14,17 @@ import (
 	"velocityd/service"
 )
 
-// Error numbers that the code names. 45400 and 45404 are raised by the
-// procedures of migrations 4 and 5.
+// Error numbers that the code names. Those from 45400 on are raised by the
+// procedures and triggers of package migrations.
 const (
+	errDuplicate       = 1062
 	errNoSuchTable     = 1146
 	errNoSuchProcedure = 1305
+	errNoSuchParent    = 1452
 	errBadArgument     = 45400
-	errUnknownZone     = 45404
+	errUnknown         = 45404
+	errContradiction   = 45409
+	errStaleKeyRule    = 45410
 )
 
 // fault is what an engine error number means for a check.
@@ -39,7 +43,11 @@ func faults() []fault {
 	return []fault{
 		// Refused by a procedure, or by a CHECK constraint of MySQL or MariaDB.
 		{numbers: []uint16{errBadArgument, 3819, 4025}, kind: service.ErrInvalid, tries: 1, clean: true},
-		{numbers: []uint16{errUnknownZone}, kind: service.ErrNotFound, tries: 1, clean: true},
+		{numbers: []uint16{errUnknown}, kind: service.ErrNotFound, tries: 1, clean: true},
+		{numbers: []uint16{errContradiction}, kind: service.ErrConflict, tries: 1, clean: true},
+		{numbers: []uint16{errStaleKeyRule}, kind: service.ErrStaleKey, tries: 1, clean: true},
+		// Another session remembered the same attempt_id at this very moment.
+		{numbers: []uint16{errDuplicate}, kind: service.ErrBusy, tries: 3, clean: true},
 		// Deadlock, lock wait timeout, snapshot conflict (MariaDB 11.6.2), table
 		// definition changed.
 		{numbers: []uint16{1213, 1205, 1020, 1412}, kind: service.ErrBusy, tries: 3, clean: true},
@@ -101,6 +109,21 @@ func lookupError(err error) error {
 		f.kind = service.ErrBusy
 	}
 	return asKind(f.kind, err)
+}
+
+// writeError classifies an error of a transaction that edits zones and overrides.
+// Unless the answer to its COMMIT was lost, nothing was changed.
+func writeError(err error) error {
+	switch {
+	case errors.Is(err, service.ErrUndecided):
+		return err
+	case isNumber(err, errDuplicate):
+		// Not in the engine's words, which repeat the key.
+		return fmt.Errorf("%w: another one has the same key or prefix", service.ErrConflict)
+	case isNumber(err, errNoSuchParent):
+		return asKind(service.ErrNotFound, err)
+	}
+	return lookupError(err)
 }
 
 // asKind wraps err with a service error kind, if it has one.

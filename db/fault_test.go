@@ -31,17 +31,19 @@ func number(n uint16) error { return &mysql.MySQLError{Number: n, Message: "by t
 func answerRows() *sqlmock.Rows {
 	return sqlmock.NewRows([]string{
 		"blocked", "txn_id", "zone_id", "bucket_key", "rate", "window", "remaining", "retry_after", "checked_at",
+		"would_block", "velocity",
 	})
 }
 
 func goodRow() *sqlmock.Rows {
-	return answerRows().AddRow(false, 7, 1, "alice", 5, 60, 4, 0, time.Unix(1, 0).UTC())
+	return answerRows().AddRow(false, 7, 1, "alice", 5, 60, 4, 0, time.Unix(1, 0).UTC(), false, 1)
 }
 
 func batchRows() *sqlmock.Rows {
 	return sqlmock.NewRows([]string{
-		"check_no", "bucket_no", "status", "blocked", "txn_id", "rate", "window", "remaining", "retry_after", "checked_at",
-	}).AddRow(0, 0, "decided", false, 7, 5, 60, 4, 0, time.Unix(1, 0).UTC())
+		"check_no", "bucket_no", "status", "blocked", "would_block", "txn_id", "rate", "window", "velocity",
+		"remaining", "retry_after", "checked_at",
+	}).AddRow(0, 0, "decided", false, false, 7, 5, 60, 1, 4, 0, time.Unix(1, 0).UTC())
 }
 
 func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
@@ -52,26 +54,28 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 		want    error // nil: decided
 		batch   bool
 	}{
-		"deadlock, then success":           {[]any{number(1213), goodRow()}, nil, false},
-		"two deadlocks, then success":      {[]any{number(1213), number(1213), goodRow()}, nil, false},
-		"lock wait timeout three times":    {[]any{number(1205), number(1205), number(1205)}, service.ErrBusy, false},
-		"snapshot conflict, then success":  {[]any{number(1020), goodRow()}, nil, false},
-		"procedure replaced meanwhile":     {[]any{number(1305), goodRow()}, nil, false},
-		"procedure missing":                {[]any{number(1305), number(1305)}, internal, false},
-		"too many connections":             {[]any{number(1040)}, service.ErrBusy, false},
-		"server shutting down":             {[]any{number(1053)}, service.ErrUndecided, false},
-		"statement killed":                 {[]any{number(1317)}, service.ErrUndecided, false},
-		"read-only server":                 {[]any{number(1290)}, service.ErrBusy, false},
-		"error that nobody knows":          {[]any{number(9999)}, internal, false},
-		"connection cut before the answer": {[]any{mysql.ErrInvalidConn}, service.ErrUndecided, false},
-		"connection cut in the answer":     {[]any{goodRow().RowError(0, mysql.ErrInvalidConn)}, service.ErrUndecided, false},
-		"no row":                           {[]any{answerRows()}, internal, false},
-		"unreadable row":                   {[]any{answerRows().AddRow("x", 7, 1, "a", 5, 60, 4, 0, time.Time{})}, internal, false},
-		"batch: error after the first row": {[]any{batchRows().RowError(1, mysql.ErrInvalidConn).AddRow(0, 1, "decided", false, 8, 5, 60, 4, 0, time.Unix(1, 0).UTC())}, service.ErrUndecided, true},
-		"batch: deadlock after nothing":    {[]any{number(1213), number(1213), number(1213)}, service.ErrBusy, true},
-		"batch: fewer rows than buckets":   {[]any{batchRows()}, internal, true},
-		"unknown zone":                     {[]any{number(errUnknownZone)}, service.ErrNotFound, false},
-		"connection cut, end of file":      {[]any{io.ErrUnexpectedEOF}, service.ErrUndecided, false},
+		"deadlock, then success":              {[]any{number(1213), goodRow()}, nil, false},
+		"two deadlocks, then success":         {[]any{number(1213), number(1213), goodRow()}, nil, false},
+		"lock wait timeout three times":       {[]any{number(1205), number(1205), number(1205)}, service.ErrBusy, false},
+		"snapshot conflict, then success":     {[]any{number(1020), goodRow()}, nil, false},
+		"procedure replaced meanwhile":        {[]any{number(1305), goodRow()}, nil, false},
+		"procedure missing":                   {[]any{number(1305), number(1305)}, internal, false},
+		"too many connections":                {[]any{number(1040)}, service.ErrBusy, false},
+		"server shutting down":                {[]any{number(1053)}, service.ErrUndecided, false},
+		"statement killed":                    {[]any{number(1317)}, service.ErrUndecided, false},
+		"read-only server":                    {[]any{number(1290)}, service.ErrBusy, false},
+		"error that nobody knows":             {[]any{number(9999)}, internal, false},
+		"connection cut before the answer":    {[]any{mysql.ErrInvalidConn}, service.ErrUndecided, false},
+		"connection cut in the answer":        {[]any{goodRow().RowError(0, mysql.ErrInvalidConn)}, service.ErrUndecided, false},
+		"no row":                              {[]any{answerRows()}, internal, false},
+		"unreadable row":                      {[]any{answerRows().AddRow("x", 7, 1, "a", 5, 60, 4, 0, time.Time{}, false, 1)}, internal, false},
+		"batch: error after the first row":    {[]any{batchRows().RowError(1, mysql.ErrInvalidConn).AddRow(0, 1, "decided", false, false, 8, 5, 60, 1, 4, 0, time.Unix(1, 0).UTC())}, service.ErrUndecided, true},
+		"batch: deadlock after nothing":       {[]any{number(1213), number(1213), number(1213)}, service.ErrBusy, true},
+		"batch: fewer rows than buckets":      {[]any{batchRows()}, internal, true},
+		"unknown zone":                        {[]any{number(errUnknown)}, service.ErrNotFound, false},
+		"attempt remembered at the same time": {[]any{number(errDuplicate), goodRow()}, nil, false},
+		"key rule of yesterday":               {[]any{number(errStaleKeyRule)}, service.ErrStaleKey, false},
+		"connection cut, end of file":         {[]any{io.ErrUnexpectedEOF}, service.ErrUndecided, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,10 +13,28 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-// bench is a store together with the database behind it.
+// bench is a store, with a service.Normalizer in front of it, together with the
+// database behind it.
 type bench struct {
 	service.CheckStore
+	service.OutcomeStore
 	*dbtest.Database
+	pool *Pool
+}
+
+func newBench(tb testing.TB, d *dbtest.Database, batchOnly bool) bench {
+	tb.Helper()
+	pool := connect(tb, d, Options{})
+	store := &ProcStore{pool: pool, batchOnly: batchOnly}
+	return bench{service.NewNormalizer(store, pool), pool, d, pool}
+}
+
+func (b bench) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+	return b.pool.Peek(ctx, bucket)
+}
+
+func (b bench) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+	return b.pool.Release(ctx, bucket, principal, reason)
 }
 
 var _ servicetest.Bench = bench{}
@@ -67,12 +85,15 @@ type row struct {
 	rate, window     int
 	remaining, retry int
 	checkedAt        time.Time
+	wouldBlock       bool
+	velocity         int
 }
 
 // call is CALL check_velocity by an SQL client.
 func call(conn *sql.Conn, bucket service.Bucket) (row, error) {
 	var r row
 	err := conn.QueryRowContext(context.Background(), "CALL check_velocity(?, ?)", bucket.ZoneID, bucket.Key).
-		Scan(&r.blocked, &r.txnID, &r.zoneID, &r.key, &r.rate, &r.window, &r.remaining, &r.retry, &r.checkedAt)
+		Scan(&r.blocked, &r.txnID, &r.zoneID, &r.key, &r.rate, &r.window, &r.remaining, &r.retry, &r.checkedAt,
+			&r.wouldBlock, &r.velocity)
 	return r, err
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +22,18 @@ import (
 type proxy struct {
 	socket   string
 	withhold atomic.Bool
+	mu       sync.Mutex
+	clients  []net.Conn
+}
+
+// cut ends all connections at the pool's side; the engine goes on with what it
+// was told.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, client := range p.clients {
+		_ = client.Close()
+	}
 }
 
 const tail = 5 // bytes, less than the packet that closes a CALL
@@ -44,6 +57,9 @@ func newProxy(t *testing.T, engineSocket string) *proxy {
 				_ = client.Close()
 				return
 			}
+			p.mu.Lock()
+			p.clients = append(p.clients, client)
+			p.mu.Unlock()
 			go func() { _, _ = io.Copy(engine, client); _ = engine.Close() }()
 			go p.answer(client, engine)
 		}

@@ -3,10 +3,13 @@ package db
 import (
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,9 +66,18 @@ BEGIN
 END`,
 }
 
-// smoke is one server with both schemas, filled alike.
+// before is the schema and the procedures as they were before retries, outcomes,
+// lockouts, shadow zones, overrides and key rules: what these cost while they are
+// switched off is measured against it.
+//
+//go:embed testdata/before/*.sql
+var before embed.FS
+
+// smoke is one server with all schemas, filled alike.
 type smoke struct {
 	textbook *sql.DB
+	before   *sql.DB
+	now      *sql.DB // the same as store, by plain SQL
 	store    service.CheckStore
 	batch    service.CheckStore
 }
@@ -73,14 +85,24 @@ type smoke struct {
 func openSmoke(b *testing.B, engine localdb.Engine) smoke {
 	b.Helper()
 	server := dbtest.Private(b, engine, b.TempDir())
-	ours := dbtest.Empty(b, dbtest.AdminDSN(server, ""))
-	theirs := dbtest.Empty(b, dbtest.AdminDSN(server, ""))
+	ours, theirs, former := smokeDatabase(b, server), smokeDatabase(b, server), smokeDatabase(b, server)
 	dbtest.Migrate(b, ours.DSN)
 	for _, statement := range textbook {
 		dbtest.Exec(b, theirs.SQL, statement)
 	}
-	for _, d := range []*dbtest.Database{ours, theirs} {
-		d.SetZone(b, service.Zone{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute})
+	texts, err := fs.Glob(before, "testdata/before/*.sql")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, name := range texts {
+		text, err := before.ReadFile(name)
+		if err != nil {
+			b.Fatal(err)
+		}
+		dbtest.Exec(b, former.SQL, string(text))
+	}
+	for _, d := range []*dbtest.Database{ours, theirs, former} {
+		dbtest.Exec(b, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'login per user', 5, 60)")
 		dbtest.Exec(b, d.SQL, `
 INSERT INTO zone_bucket_lock (zone_id, bucket_key)
 WITH digit AS (SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4
@@ -88,21 +110,38 @@ WITH digit AS (SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION 
 SELECT 1, CONCAT('user-', a.n, b.n, c.n, d.n, e.n)
   FROM digit a, digit b, digit c, digit d, digit e`)
 	}
+	// As a zone is on nearly every day of its life: unchanged for a window.
+	dbtest.Exec(b, ours.SQL, "DROP TRIGGER zone_master_before_update")
+	dbtest.Exec(b, ours.SQL, "UPDATE zone_master SET changed_at = changed_at - INTERVAL 1 DAY")
 	pool := connect(b, ours, Options{MaxConns: smokeCallers})
-	cfg, err := mysql.ParseDSN(theirs.DSN)
+	return smoke{
+		textbook: smokePool(b, theirs), before: smokePool(b, former), now: smokePool(b, ours),
+		store: NewProcStore(pool), batch: &ProcStore{pool: pool, batchOnly: true},
+	}
+}
+
+func smokeDatabase(b *testing.B, server *localdb.Server) *dbtest.Database {
+	b.Helper()
+	return dbtest.Empty(b, dbtest.AdminDSN(server, ""))
+}
+
+// smokePool needs one round trip for a CALL, like ours.
+func smokePool(b *testing.B, d *dbtest.Database) *sql.DB {
+	b.Helper()
+	cfg, err := mysql.ParseDSN(d.DSN)
 	if err != nil {
 		b.Fatal(err)
 	}
-	cfg.InterpolateParams = true // one round trip for the textbook too
-	inner, err := mysql.NewConnector(cfg)
+	cfg.InterpolateParams = true
+	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		b.Fatal(err)
 	}
-	direct := sql.OpenDB(inner)
-	b.Cleanup(func() { _ = direct.Close() })
-	direct.SetMaxOpenConns(smokeCallers)
-	direct.SetMaxIdleConns(smokeCallers)
-	return smoke{textbook: direct, store: NewProcStore(pool), batch: &ProcStore{pool: pool, batchOnly: true}}
+	pool := sql.OpenDB(connector)
+	b.Cleanup(func() { _ = pool.Close() })
+	pool.SetMaxOpenConns(smokeCallers)
+	pool.SetMaxIdleConns(smokeCallers)
+	return pool
 }
 
 // knownKey is a bucket that both schemas have a lock row for.
@@ -132,6 +171,32 @@ func (s smoke) byTextbook(callers int, name string, key func() string) contender
 			}
 		}
 	}}
+}
+
+// byCall sends one CALL and reads all that it answers.
+func byCall(pool *sql.DB, name string, callers int, query string, argument func() string) contender {
+	return contender{name, callers, func(ctx context.Context) error {
+		rows, err := pool.QueryContext(ctx, query, argument())
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() || rows.NextResultSet() { //nolint:revive // only to have it read
+		}
+		return rows.Err()
+	}}
+}
+
+// manyChecks is the argument of a batch procedure: smokeBatch times one known
+// bucket, written as form says.
+func manyChecks(form string) func() string {
+	return func() string {
+		elements := make([]string, smokeBatch)
+		for i := range elements {
+			elements[i] = fmt.Sprintf(form, knownKey())
+		}
+		return "[" + strings.Join(elements, ",") + "]"
+	}
 }
 
 // byStore asks checks of some buckets each, in one call.
@@ -190,7 +255,8 @@ func median[T ~int64 | ~float64](values []T) T {
 
 // BenchmarkSmoke prints and reports, for each engine, what a lone check and 64
 // callers cost against the textbook procedure, on buckets at their first use and
-// on known ones, and what a batch of 100 saves. Run it with -benchtime=1x
+// on known ones, what a batch of 100 saves, and what the login semantics cost while
+// they are switched off. Run it with -benchtime=1x
 // (make bench-smoke).
 func BenchmarkSmoke(b *testing.B) {
 	for _, engine := range []localdb.Engine{localdb.MariaDB, localdb.MySQL} {
@@ -208,6 +274,14 @@ func BenchmarkSmoke(b *testing.B) {
 				byStore(s.store, 1, "1 caller, batch of 100, known", smokeBatch, 1, knownKey),
 				byStore(s.store, 1, "1 caller, user and address, known", 1, 2, knownKey),
 				byStore(s.batch, 1, "1 caller, batch form of one, known", 1, 1, knownKey),
+				byCall(s.before, "CALL before, 1 caller, known", 1, "CALL check_velocity(1, ?)", knownKey),
+				byCall(s.now, "CALL now, 1 caller, known", 1, "CALL check_velocity_keyed(1, ?, 'opaque')", knownKey),
+				byCall(s.before, "CALL before, 64 callers, known", smokeCallers, "CALL check_velocity(1, ?)", knownKey),
+				byCall(s.now, "CALL now, 64 callers, known", smokeCallers, "CALL check_velocity_keyed(1, ?, 'opaque')", knownKey),
+				byCall(s.before, "CALL before, batch of 100, known", 1, "CALL check_velocity_batch(?)",
+					manyChecks(`[{"zone_id":1,"bucket_key":"%s"}]`)),
+				byCall(s.now, "CALL now, batch of 100, known", 1, "CALL check_velocity_batch(?)",
+					manyChecks(`{"buckets":[{"zone_id":1,"bucket_key":"%s","key_rule":"opaque"}]}`)),
 			}
 			p50s := make([][]time.Duration, len(contenders))
 			rates := make([][]float64, len(contenders))
@@ -230,6 +304,9 @@ func BenchmarkSmoke(b *testing.B) {
 			b.ReportMetric(median(rates[5])/median(rates[4]), "64-new-throughput/textbook")
 			b.ReportMetric(median(rates[7])/median(rates[6]), "64-known-throughput/textbook")
 			b.ReportMetric(smokeBatch*float64(median(p50s[3]))/float64(median(p50s[8])), "100-calls/batch-of-100")
+			b.ReportMetric(float64(median(p50s[12]))/float64(median(p50s[11])), "lone-time/before")
+			b.ReportMetric(median(rates[14])/median(rates[13]), "64-throughput/before")
+			b.ReportMetric(float64(median(p50s[16]))/float64(median(p50s[15])), "batch-time/before")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

@@ -10,20 +10,35 @@ import (
 	"velocityd/service"
 )
 
+// txnRow is what is told of a row of zone_txn.
+type txnRow struct {
+	ID         uint64           `db:"id"`
+	CreatedAt  time.Time        `db:"created_at"`
+	ZoneID     int64            `db:"zone_id"`
+	Key        string           `db:"bucket_key"`
+	Blocked    bool             `db:"blocked"`
+	WouldBlock bool             `db:"would_block"`
+	Counted    bool             `db:"counted"`
+	Outcome    sql.Null[string] `db:"outcome"`
+	AttemptID  sql.Null[string] `db:"attempt_id"`
+}
+
+const txnColumns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id"
+
+func (r txnRow) txn() service.Txn {
+	return service.Txn{
+		ID: r.ID, Bucket: service.Bucket{ZoneID: r.ZoneID, Key: r.Key}, CreatedAt: r.CreatedAt,
+		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Counted: r.Counted,
+		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V,
+	}
+}
+
 // Txn returns one recorded attempt. The error wraps service.ErrNotFound if
 // there is none, and service.ErrBusy if the engine is away.
 func (p *Pool) Txn(ctx context.Context, id uint64) (service.Txn, error) {
-	var row struct {
-		ID        uint64    `db:"id"`
-		CreatedAt time.Time `db:"created_at"`
-		ZoneID    int64     `db:"zone_id"`
-		Key       string    `db:"bucket_key"`
-		Blocked   bool      `db:"blocked"`
-		Exceeded  bool      `db:"exceeded"`
-		Counted   bool      `db:"counted"`
-	}
+	var row txnRow
 	err := p.db.GetContext(ctx, &row, `
-SELECT id, created_at, zone_id, bucket_key, blocked, exceeded, counted
+SELECT `+txnColumns+`
   FROM zone_txn
  WHERE id = ?`, id)
 	switch {
@@ -32,8 +47,5 @@ SELECT id, created_at, zone_id, bucket_key, blocked, exceeded, counted
 	case err != nil:
 		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, lookupError(err))
 	}
-	return service.Txn{
-		ID: row.ID, Bucket: service.Bucket{ZoneID: row.ZoneID, Key: row.Key}, CreatedAt: row.CreatedAt,
-		Blocked: row.Blocked, Exceeded: row.Exceeded, Counted: row.Counted,
-	}, nil
+	return row.txn(), nil
 }

@@ -5,32 +5,62 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"velocityd/service"
 )
 
 // zoneRow is a row of zone_master.
 type zoneRow struct {
-	ID          int64  `db:"id"`
-	Description string `db:"description"`
-	Rate        int    `db:"rate"`
-	Window      int64  `db:"window"`
+	ID             int64   `db:"id"`
+	Description    string  `db:"description"`
+	Rate           int     `db:"rate"`
+	Window         int64   `db:"window"`
+	Mode           string  `db:"mode"`
+	Counts         string  `db:"counts"`
+	ReserveTTL     int64   `db:"reserve_ttl"`
+	ResetOnSuccess bool    `db:"reset_on_success"`
+	Lockout        int64   `db:"lockout"`
+	LockoutFactor  float64 `db:"lockout_factor"`
+	LockoutMax     int64   `db:"lockout_max"`
+	LockoutDecay   int64   `db:"lockout_decay"`
+	KeyKind        string  `db:"key_kind"`
+	IPv4Prefix     int     `db:"ipv4_prefix"`
+	IPv6Prefix     int     `db:"ipv6_prefix"`
+	Revision       uint64  `db:"revision"`
 }
+
+const selectZone = `
+SELECT id, description, rate, ` + "`window`" + `, mode, counts, COALESCE(reserve_ttl, ` + "`window`" + `) AS reserve_ttl,
+       reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, key_kind, ipv4_prefix, ipv6_prefix, revision
+  FROM zone_master`
 
 func (r zoneRow) zone() service.Zone {
 	return service.Zone{
-		ID: r.ID, Description: r.Description, Rate: r.Rate, Window: time.Duration(r.Window) * time.Second,
+		ID: r.ID, Description: r.Description, Rate: r.Rate, Window: seconds(r.Window),
+		Mode: service.Mode(r.Mode), Counts: service.Counts(r.Counts),
+		ReserveTTL: seconds(r.ReserveTTL), ResetOnSuccess: r.ResetOnSuccess,
+		Lockout: seconds(r.Lockout), LockoutFactor: r.LockoutFactor,
+		LockoutMax: seconds(r.LockoutMax), LockoutDecay: seconds(r.LockoutDecay),
+		Keys: service.KeyRule{
+			Kind: service.KeyKind(r.KeyKind), IPv4Prefix: r.IPv4Prefix, IPv6Prefix: r.IPv6Prefix,
+		},
+		Revision: r.Revision,
 	}
 }
 
-// Zones returns all zones by id. The error wraps service.ErrBusy if the engine
-// is away.
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+func inSeconds(d time.Duration) int64 { return int64(d / time.Second) }
+
+// Zones returns all zones by id, with every setting spelt out. The error wraps
+// service.ErrBusy if the engine is away.
 func (p *Pool) Zones(ctx context.Context) ([]service.Zone, error) {
 	var rows []zoneRow
-	if err := p.db.SelectContext(ctx, &rows, `
-SELECT id, description, rate, `+"`window`"+`
-  FROM zone_master
+	if err := p.db.SelectContext(ctx, &rows, selectZone+`
  ORDER BY id`); err != nil {
 		return nil, fmt.Errorf("list zones: %w", lookupError(err))
 	}
@@ -41,40 +71,150 @@ SELECT id, description, rate, `+"`window`"+`
 	return zones, nil
 }
 
-// Zone returns one zone. The error wraps service.ErrNotFound if there is none,
-// and service.ErrBusy if the engine is away.
+// Zone returns one zone, with every setting spelt out. The error wraps
+// service.ErrNotFound if there is none, and service.ErrBusy if the engine is
+// away.
 func (p *Pool) Zone(ctx context.Context, id int64) (service.Zone, error) {
-	var row zoneRow
-	err := p.db.GetContext(ctx, &row, `
-SELECT id, description, rate, `+"`window`"+`
-  FROM zone_master
- WHERE id = ?`, id)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return service.Zone{}, fmt.Errorf("zone %d: %w", id, service.ErrNotFound)
-	case err != nil:
+	zone, err := readZone(ctx, p.db, id, "")
+	if err != nil {
 		return service.Zone{}, fmt.Errorf("read zone %d: %w", id, lookupError(err))
 	}
-	return row.zone(), nil
+	return zone, nil
 }
 
-// SetZone creates or changes a zone; it takes effect at the next check. The
-// error wraps service.ErrInvalid if the zone breaks a rule, and service.ErrBusy
-// if the engine is away: setting it again is harmless.
-func (p *Pool) SetZone(ctx context.Context, zone service.Zone) error {
+func readZone(ctx context.Context, from sqlx.QueryerContext, id int64, lock string) (service.Zone, error) {
+	var row zoneRow
+	err := sqlx.GetContext(ctx, from, &row, selectZone+`
+ WHERE id = ?`+lock, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return service.Zone{}, service.ErrNotFound
+	}
+	return row.zone(), err
+}
+
+// PutZone creates a zone or replaces all of it, if match finds what it expects,
+// and returns it as it is now: of revision 1 if it is new. It takes effect at
+// the next check. principal goes to zone_audit. The error wraps
+// service.ErrInvalid if the zone breaks a rule, service.ErrPrecondition if match
+// fails, and service.ErrBusy if the engine is away.
+func (p *Pool) PutZone(
+	ctx context.Context, zone service.Zone, match service.Match, principal string,
+) (service.Zone, error) {
 	if err := zone.Validate(); err != nil {
+		return service.Zone{}, err
+	}
+	var stored service.Zone
+	put := func(tx *sqlx.Tx) error {
+		exists, err := meets(ctx, tx, zone.ID, match)
+		if err != nil {
+			return err
+		}
+		if err := writeZone(ctx, tx, zone.WithDefaults(), exists); err != nil {
+			return err
+		}
+		stored, err = readZone(ctx, tx, zone.ID, "")
 		return err
 	}
-	_, err := p.db.ExecContext(ctx, `
-INSERT INTO zone_master (id, description, rate, `+"`window`"+`)
-VALUES (?, ?, ?, ?)
-ON DUPLICATE KEY UPDATE
-       description = VALUES(description),
-       rate = VALUES(rate),
-       `+"`window` = VALUES(`window`)",
-		zone.ID, zone.Description, zone.Rate, int64(zone.Window/time.Second))
+	err := p.edit(ctx, principal, put)
+	if isNumber(err, errDuplicate) {
+		err = p.edit(ctx, principal, put) // somebody created it at the same time
+	}
 	if err != nil {
-		return fmt.Errorf("set zone %d: %w", zone.ID, lookupError(err))
+		return service.Zone{}, fmt.Errorf("put zone %d: %w", zone.ID, writeError(err))
+	}
+	return stored, nil
+}
+
+// meets locks the zone's row and says whether there is one, or returns
+// service.ErrPrecondition.
+func meets(ctx context.Context, tx *sqlx.Tx, id int64, match service.Match) (exists bool, err error) {
+	zone, err := readZone(ctx, tx, id, `
+   FOR UPDATE`)
+	exists = err == nil
+	if err != nil && !errors.Is(err, service.ErrNotFound) {
+		return false, err
+	}
+	switch {
+	case match.Absent && exists:
+		return exists, fmt.Errorf("%w: the zone exists", service.ErrPrecondition)
+	case (match.Present || match.Revision != 0) && !exists:
+		return exists, fmt.Errorf("%w: the zone does not exist", service.ErrPrecondition)
+	case match.Revision != 0 && match.Revision != zone.Revision:
+		return exists, fmt.Errorf("%w: the zone has revision %d", service.ErrPrecondition, zone.Revision)
+	}
+	return exists, nil
+}
+
+// writeZone takes a zone with defaults spelt out. A reserve_ttl of the window is
+// written as NULL, so that it goes with the window when a DBA changes that.
+func writeZone(ctx context.Context, tx *sqlx.Tx, zone service.Zone, exists bool) error {
+	statement := `
+INSERT INTO zone_master (description, rate, ` + "`window`" + `, mode, counts, reserve_ttl, reset_on_success,
+       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, ipv4_prefix, ipv6_prefix, id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	if exists {
+		statement = `
+UPDATE zone_master
+   SET description = ?, rate = ?, ` + "`window`" + ` = ?, mode = ?, counts = ?, reserve_ttl = ?, reset_on_success = ?,
+       lockout = ?, lockout_factor = ?, lockout_max = ?, lockout_decay = ?,
+       key_kind = ?, ipv4_prefix = ?, ipv6_prefix = ?
+ WHERE id = ?`
+	}
+	reserve := sql.Null[int64]{V: inSeconds(zone.ReserveTTL), Valid: zone.ReserveTTL != zone.Window}
+	_, err := tx.ExecContext(ctx, statement, zone.Description, zone.Rate, inSeconds(zone.Window),
+		string(zone.Mode), string(zone.Counts), reserve, zone.ResetOnSuccess, inSeconds(zone.Lockout),
+		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), inSeconds(zone.LockoutMax), inSeconds(zone.LockoutDecay),
+		string(zone.Keys.Kind), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix, zone.ID)
+	return err
+}
+
+// DeleteZone removes a zone and its overrides, if match finds what it expects;
+// its txns stay. The error wraps service.ErrNotFound if there is none,
+// service.ErrPrecondition if match fails, and service.ErrBusy if the engine is
+// away.
+func (p *Pool) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
+	err := p.edit(ctx, principal, func(tx *sqlx.Tx) error {
+		exists, err := meets(ctx, tx, id, match)
+		switch {
+		case err == nil && !exists, errors.Is(err, service.ErrPrecondition) && !exists:
+			return service.ErrNotFound
+		case err != nil:
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `
+DELETE FROM zone_override
+ WHERE zone_id = ?`, id); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `
+DELETE FROM zone_master
+ WHERE id = ?`, id)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("delete zone %d: %w", id, writeError(err))
 	}
 	return nil
+}
+
+// edit runs change in a transaction on whose behalf the audit triggers record
+// principal; empty is unknown. Connections are shared, so it is always said.
+func (p *Pool) edit(ctx context.Context, principal string, change func(*sqlx.Tx) error) error {
+	tx, err := p.db.BeginTxx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // after Commit it does nothing
+	name := sql.Null[string]{V: principal, Valid: principal != ""}
+	if _, err := tx.ExecContext(ctx, "SET @velocityd_principal = ?", name); err != nil {
+		return err
+	}
+	if err := change(tx); err != nil {
+		return err
+	}
+	err = tx.Commit()
+	if err != nil && isLost(err) {
+		return asKind(service.ErrUndecided, err) // what was not committed is rolled back
+	}
+	return err
 }

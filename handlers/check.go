@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/service"
@@ -19,6 +18,7 @@ type checkRequest struct {
 	ZoneID    *int64          `json:"zone_id"`
 	BucketKey *string         `json:"bucket_key"`
 	Buckets   []bucketRequest `json:"buckets"`
+	AttemptID *string         `json:"attempt_id"`
 }
 
 type bucketRequest struct {
@@ -30,13 +30,12 @@ type checksRequest struct {
 	Checks checkList `json:"checks"`
 }
 
-// checkList stops decoding when there are too many, so that a body of a
-// thousand times as many empty checks costs no memory.
 type checkList []checkRequest
 
 // decision is the answer for a whole check, verdict for one bucket of it.
 type decision struct {
 	Blocked    bool      `json:"blocked"`
+	WouldBlock bool      `json:"would_block"`
 	TxnID      uint64    `json:"txn_id"`
 	RetryAfter int64     `json:"retry_after"` // seconds
 	CheckedAt  string    `json:"checked_at"`
@@ -47,9 +46,11 @@ type verdict struct {
 	ZoneID     int64  `json:"zone_id"`
 	BucketKey  string `json:"bucket_key"`
 	Blocked    bool   `json:"blocked"`
+	WouldBlock bool   `json:"would_block"`
 	TxnID      uint64 `json:"txn_id"`
 	Rate       int    `json:"rate"`
 	Window     int64  `json:"window"` // seconds
+	Velocity   int    `json:"velocity"`
 	Remaining  int    `json:"remaining"`
 	RetryAfter int64  `json:"retry_after"` // seconds
 }
@@ -74,6 +75,9 @@ func (s *server) postCheck(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	if check.AttemptID, err = attemptID(x.Request().Header, check.AttemptID); err != nil {
+		return err
+	}
 	decisions, err := s.decide(x, []service.Check{check})
 	if err != nil {
 		return err
@@ -91,12 +95,15 @@ func (s *server) postCheck(x *exchange) error {
 // postChecks answers POST /v1/checks: each check by itself, unless the body is
 // not of the right shape or nothing could be decided at all.
 func (s *server) postChecks(x *exchange) error {
+	if len(x.Request().Header.Values(headerAttempt)) > 0 {
+		return invalid("The header " + headerAttempt + " names one attempt: give each check its own attempt_id.")
+	}
 	var request checksRequest
 	if err := s.decoder.read(x, &request); err != nil {
 		return err
 	}
 	if len(request.Checks) == 0 {
-		return tooManyOrFew()
+		return tooManyOrFew("checks", service.MaxChecks)
 	}
 	checks := make([]service.Check, len(request.Checks))
 	wrong := make([]error, len(request.Checks))
@@ -119,6 +126,8 @@ func (s *server) postChecks(x *exchange) error {
 	return x.respondJSON(http.StatusOK, contentJSON, checksResponse{Results: results})
 }
 
+const attemptDetail = "This attempt_id was given before, with other buckets."
+
 // decide asks the Limiter. Whole calls fail as busy or undecided only; whatever
 // else a store returns is a fault, and its words are not for the caller.
 func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision, error) {
@@ -127,36 +136,53 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 	if err != nil && !errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrUndecided) {
 		return nil, fmt.Errorf("%w: %w", errFault, err)
 	}
+	for i := range decisions {
+		if errors.Is(decisions[i].Err, service.ErrConflict) {
+			decisions[i].Err = &requestError{kind: service.ErrConflict, detail: attemptDetail}
+		}
+	}
 	x.decisions = decisions
 	return decisions, err
 }
 
-// check returns the question in the domain's words, or an error that wraps
-// service.ErrInvalid if a part is missing. It does NOT validate the parts: the
-// Limiter does.
+// check returns the question in the domain's words, or an empty one and an
+// error that wraps service.ErrInvalid if a part is missing. It does NOT validate
+// the parts: the Limiter does.
 func (r checkRequest) check() (service.Check, error) {
-	short := r.ZoneID != nil || r.BucketKey != nil
-	switch {
-	case short && r.Buckets != nil:
+	parts := r.Buckets
+	switch short := r.ZoneID != nil || r.BucketKey != nil; {
+	case short && parts != nil:
 		return service.Check{}, invalid("Give either zone_id and bucket_key, or buckets, not both.")
 	case short:
 		b, err := bucketRequest{ZoneID: r.ZoneID, BucketKey: r.BucketKey}.bucket()
 		if err != nil {
 			return service.Check{}, err
 		}
-		return service.Check{Buckets: []service.Bucket{b}}, nil
-	case r.Buckets == nil:
+		return r.named([]service.Bucket{b})
+	case parts == nil:
 		return service.Check{}, invalid("Give zone_id and bucket_key, or buckets.")
 	}
-	buckets := make([]service.Bucket, len(r.Buckets))
-	for i, part := range r.Buckets {
+	buckets := make([]service.Bucket, len(parts))
+	for i, part := range parts {
 		b, err := part.bucket()
 		if err != nil {
 			return service.Check{}, fmt.Errorf("bucket %d: %w", i, err)
 		}
 		buckets[i] = b
 	}
-	return service.Check{Buckets: buckets}, nil
+	return r.named(buckets)
+}
+
+// named is the check of buckets, under the request's attempt_id if it has one.
+func (r checkRequest) named(buckets []service.Bucket) (service.Check, error) {
+	check := service.Check{Buckets: buckets}
+	if r.AttemptID != nil {
+		check.AttemptID = *r.AttemptID
+		if check.AttemptID == "" {
+			return service.Check{}, invalid("attempt_id must not be empty.")
+		}
+	}
+	return check, nil
 }
 
 func (r bucketRequest) bucket() (service.Bucket, error) {
@@ -170,43 +196,22 @@ func (r bucketRequest) bucket() (service.Bucket, error) {
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (l *checkList) UnmarshalJSONFrom(in *jsontext.Decoder) error {
-	if in.PeekKind() != '[' {
-		return &json.SemanticError{}
-	}
-	if _, err := in.ReadToken(); err != nil {
-		return err
-	}
-	for in.PeekKind() != ']' {
-		if len(*l) == service.MaxChecks {
-			return tooManyOrFew()
-		}
-		*l = append(*l, checkRequest{})
-		if err := json.UnmarshalDecode(in, &(*l)[len(*l)-1]); err != nil {
-			return err
-		}
-	}
-	_, err := in.ReadToken()
+func (l *checkList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
+	*l, err = readList[checkRequest](in, "checks", service.MaxChecks)
 	return err
-}
-
-func tooManyOrFew() error {
-	return &requestError{
-		kind: service.ErrInvalid, pointer: "/checks",
-		detail: fmt.Sprintf("checks must hold 1 to %d checks.", service.MaxChecks),
-	}
 }
 
 func newDecision(d service.Decision) decision {
 	buckets := make([]verdict, len(d.Verdicts))
 	for i, v := range d.Verdicts {
 		buckets[i] = verdict{
-			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, TxnID: v.TxnID,
-			Rate: v.Rate, Window: seconds(v.Window), Remaining: v.Remaining(), RetryAfter: seconds(v.RetryAfter),
+			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
+			Rate: v.Rate, Window: seconds(v.Window), Velocity: v.Velocity, Remaining: v.Remaining(),
+			RetryAfter: seconds(v.RetryAfter),
 		}
 	}
 	return decision{
-		Blocked: d.Blocked, TxnID: d.TxnID(), RetryAfter: seconds(d.RetryAfter()),
+		Blocked: d.Blocked, WouldBlock: d.WouldBlock, TxnID: d.TxnID(), RetryAfter: seconds(d.RetryAfter()),
 		CheckedAt: instant(d.CheckedAt), Buckets: buckets,
 	}
 }

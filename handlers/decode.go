@@ -136,9 +136,9 @@ func place(pointer jsontext.Pointer) string {
 		switch {
 		case index:
 			index = false
-		case token == "checks" || token == "buckets":
+		case token == "checks" || token == "buckets" || token == "reports":
 			index = true
-		case token == "zone_id" || token == "bucket_key":
+		case isMember(token):
 			return where + "/" + token
 		default:
 			return where
@@ -146,6 +146,19 @@ func place(pointer jsontext.Pointer) string {
 		where += "/" + token
 	}
 	return where
+}
+
+// isMember says that some request body has a member of this name that is no
+// list.
+func isMember(name string) bool {
+	switch name {
+	case "zone_id", "bucket_key", "attempt_id", "txn_id", "outcome", "reason", // checks, outcomes, releases
+		"description", "rate", "window", "mode", "counts", "reserve_ttl", "reset_on_success", // zones
+		"lockout", "lockout_factor", "lockout_max", "lockout_decay", "key_kind", "ipv4_prefix", "ipv6_prefix",
+		"prefix", "action", "expires_at", "created_by": // overrides
+		return true
+	}
+	return false
 }
 
 // unknown refuses a member that does not exist. Its name is shown if it looks
@@ -168,14 +181,21 @@ func inJSON(t reflect.Type) string {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch {
-	case t == nil:
+	if t == nil {
 		return "of another type"
-	case t.Kind() == reflect.String:
+	}
+	switch t.Kind() {
+	case reflect.String:
 		return "a string"
-	case t.Kind() == reflect.Int64:
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Int, reflect.Int64:
 		return "a whole number, written without fraction or exponent"
-	case t.Kind() == reflect.Slice:
+	case reflect.Uint64:
+		return "a whole number that is not negative, written without fraction or exponent"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
 		return "an array"
 	default:
 		return "an object"

@@ -135,6 +135,9 @@ func (d *description) holds(t *testing.T, method, path string, got reply) {
 		if got.status != want {
 			t.Errorf("%s %s is not described, but answered %d", method, path, got.status)
 		}
+		if want == http.StatusMethodNotAllowed {
+			d.headersHold(t, []string{"components", "responses", "MethodNotAllowed"}, got.header)
+		}
 		if err := d.textMatches(problemSchema, got.body); method != http.MethodHead && err != nil {
 			t.Errorf("%s %s: %s: %v", method, path, got.body, err)
 		}
@@ -147,6 +150,12 @@ func (d *description) holds(t *testing.T, method, path string, got reply) {
 		return
 	}
 	d.headersHold(t, at, got.header)
+	if content, _ := d.part(append(at, "content")...); content == nil {
+		if got.body != "" {
+			t.Errorf("%s %s: %d with a body: %s", method, path, got.status, got.body)
+		}
+		return
+	}
 	media := append(at, "content", got.header.Get("Content-Type"))
 	if found, _ := d.part(media...); found == nil {
 		t.Errorf("%s %s: %d with content type %q is not described", method, path, got.status, media[len(media)-1])

@@ -4,7 +4,10 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -14,32 +17,55 @@ import (
 	"velocityd/service"
 )
 
-// DefaultReadTimeout is how long a look-up of zones or txns may take if
-// Options.ReadTimeout is 0.
-const DefaultReadTimeout = 2 * time.Second
+// Deadlines that hold where Options leaves them at 0.
+const (
+	DefaultReadTimeout  = 2 * time.Second
+	DefaultWriteTimeout = 5 * time.Second
+)
 
-// Reader answers the look-ups. Zone and Txn return an error that wraps
-// service.ErrNotFound for an id that does not exist; every method may return
-// one that wraps service.ErrBusy.
+// Reader answers the look-ups, which change nothing. What does not exist is an
+// error that wraps service.ErrNotFound; every method may return one that wraps
+// service.ErrBusy. Keys are normalised by their zone's rule.
 type Reader interface {
-	Zones(ctx context.Context) ([]service.Zone, error)
+	service.ZoneLister
 	Zone(ctx context.Context, id int64) (service.Zone, error)
 	Txn(ctx context.Context, id uint64) (service.Txn, error)
+	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
+	Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error)
+	Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error)
 }
 
-// Options is what New needs. Limiter and Reader are required.
+// Writer carries out what changes something besides checks. Its errors wrap
+// those of package service: ErrNotFound, ErrConflict, ErrPrecondition if a Match
+// fails, ErrBusy if nothing was changed, ErrUndecided if nobody knows. principal
+// is who asked, as far as the service knows, or empty.
+type Writer interface {
+	service.OutcomeStore
+	Release(ctx context.Context, bucket service.Bucket, principal, reason string) error
+	PutZone(ctx context.Context, zone service.Zone, match service.Match, principal string) (service.Zone, error)
+	DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error
+	AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error)
+	SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error)
+	DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error
+}
+
+// Options is what New needs. Limiter, Reader and Writer are required.
 type Options struct {
+	// Limiter decides the checks, whose keys come as callers write them: a
+	// service.Normalizer belongs behind it.
 	Limiter *service.Limiter
 	Reader  Reader
+	Writer  Writer
 	// Ready returns nil if the service can decide checks now, and otherwise the
 	// reason, which callers of /readyz are shown: it must not hold secrets. It
 	// is given two seconds. Nil means always ready.
 	Ready func(ctx context.Context) error
 	// Logger gets one line for each request. Nil means no log.
 	Logger *slog.Logger
-	// ReadTimeout is the deadline of each look-up; 0 means DefaultReadTimeout.
-	// Checks have the deadline of the Limiter instead.
-	ReadTimeout time.Duration
+	// ReadTimeout is the deadline of each look-up and WriteTimeout that of each
+	// change; 0 means DefaultReadTimeout and DefaultWriteTimeout. Checks have the
+	// deadline of the Limiter instead.
+	ReadTimeout, WriteTimeout time.Duration
 }
 
 // New returns the whole HTTP interface of the service. It starts nothing and
@@ -49,18 +75,21 @@ func New(o Options) http.Handler { return newEcho(o) }
 
 // server is the interface's state, shared by all requests and never changed.
 type server struct {
-	limiter     *service.Limiter
-	reader      Reader
-	ready       func(ctx context.Context) error
-	logger      *slog.Logger
-	readTimeout time.Duration
-	decoder     decoder
+	limiter      *service.Limiter
+	reader       Reader
+	writer       Writer
+	ready        func(ctx context.Context) error
+	logger       *slog.Logger
+	readTimeout  time.Duration
+	writeTimeout time.Duration
+	decoder      decoder
 }
 
 func newEcho(o Options) *echo.Echo {
 	s := &server{
-		limiter: o.Limiter, reader: o.Reader, ready: o.Ready, logger: o.Logger,
-		readTimeout: o.ReadTimeout, decoder: newDecoder(),
+		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready, logger: o.Logger,
+		readTimeout: cmp.Or(o.ReadTimeout, DefaultReadTimeout), writeTimeout: cmp.Or(o.WriteTimeout, DefaultWriteTimeout),
+		decoder: newDecoder(),
 	}
 	if s.ready == nil {
 		s.ready = func(context.Context) error { return nil }
@@ -68,29 +97,70 @@ func newEcho(o Options) *echo.Echo {
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
-	if s.readTimeout == 0 {
-		s.readTimeout = DefaultReadTimeout
-	}
 	e := echo.New()
 	e.Use(s.observe)
-	post(e, "/v1/check", s.postCheck)
-	post(e, "/v1/checks", s.postChecks)
-	get(e, "/v1/zones", s.listZones)
-	get(e, "/v1/zones/:id", s.showZone)
-	get(e, "/v1/txns/:id", s.showTxn)
-	get(e, pathLive, s.live)
-	get(e, pathReady, s.answerReady)
-	get(e, "/openapi.yaml", s.describe)
+	s.route(e)
 	return e
 }
 
-func post(e *echo.Echo, path string, handle func(*exchange) error) {
-	e.POST(path, func(c echo.Context) error { return handle(c.(*exchange)) }) //nolint:errcheck // the first middleware makes every context one
+func (s *server) route(e *echo.Echo) {
+	const (
+		zone      = "/v1/zones/:id"
+		bucket    = zone + "/buckets/:key"
+		overrides = zone + "/overrides"
+		override  = overrides + "/:override_id"
+	)
+	e.POST("/v1/check", adapted(s.postCheck))
+	e.POST("/v1/checks", adapted(s.postChecks))
+	e.POST("/v1/outcomes", adapted(s.postOutcomes))
+	get(e, "/v1/txns/:id", s.showTxn)
+	e.POST("/v1/txns/:id/outcome", adapted(s.postOutcome))
+	get(e, "/v1/zones", s.listZones)
+	get(e, zone, s.showZone)
+	e.PUT(zone, adapted(s.putZone))
+	e.DELETE(zone, adapted(s.deleteZone))
+	get(e, bucket, s.peek)
+	e.POST(bucket+"/release", adapted(s.release))
+	get(e, overrides, s.listOverrides)
+	e.POST(overrides, adapted(s.addOverride))
+	get(e, override, s.showOverride)
+	e.PUT(override, adapted(s.setOverride))
+	e.DELETE(override, adapted(s.deleteOverride))
+	get(e, pathLive, s.live)
+	get(e, pathReady, s.answerReady)
+	get(e, "/openapi.yaml", s.describe)
+}
+
+func adapted(handle func(*exchange) error) echo.HandlerFunc {
+	return func(c echo.Context) error { return handle(c.(*exchange)) } //nolint:errcheck // the first middleware makes every context one
 }
 
 // get answers HEAD as well: exchange.respond leaves the body out.
 func get(e *echo.Echo, path string, handle func(*exchange) error) {
-	adapted := func(c echo.Context) error { return handle(c.(*exchange)) } //nolint:errcheck // as in post
-	e.GET(path, adapted)
-	e.HEAD(path, adapted)
+	e.GET(path, adapted(handle))
+	e.HEAD(path, adapted(handle))
+}
+
+// lookUp answers a question that changes nothing, and ends with its caller.
+func (s *server) lookUp(x *exchange, ask func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(x.Request().Context(), s.readTimeout)
+	defer cancel()
+	return ask(ctx)
+}
+
+// change carries out what changes something. Once begun it is NOT interrupted
+// when its caller goes away: the engine would go on, and nobody would know how
+// it ended.
+func (s *server) change(x *exchange, carryOut func(ctx context.Context) error) error {
+	ctx := x.Request().Context()
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: caller left before the change began: %w", service.ErrBusy, err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout)
+	defer cancel()
+	err := carryOut(ctx)
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, service.ErrBusy) {
+		return fmt.Errorf("%w: %w", service.ErrUndecided, err)
+	}
+	return err
 }

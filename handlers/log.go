@@ -32,7 +32,8 @@ type exchange struct {
 	id        string
 	checks    []service.Check
 	decisions []service.Decision
-	attrs     []slog.Attr // said by look-ups
+	keys      []string    // named besides those of checks, and never to be logged
+	attrs     []slog.Attr // said by handlers
 }
 
 // observe gives every request an id, turns errors and panics into answers, and
@@ -104,6 +105,12 @@ func (x *exchange) respond(status int, contentType string, body []byte) {
 	if x.Request().Method != http.MethodHead {
 		_, _ = x.Response().Write(body)
 	}
+}
+
+// respondNothing answers that what was asked is done.
+func (x *exchange) respondNothing() {
+	x.Response().Header().Set("Cache-Control", "no-store")
+	x.Response().WriteHeader(http.StatusNoContent)
 }
 
 // log writes the request's line: never a bucket key, a query, or a raw path.
@@ -182,24 +189,4 @@ func (x *exchange) zoneIDs() []int64 {
 		}
 	}
 	return ids
-}
-
-// withoutKeys returns an error's text with every bucket key of the request
-// blotted out: an engine's message may quote what it was given.
-func (x *exchange) withoutKeys(text string) string {
-	var keys []string
-	for _, check := range x.checks {
-		for _, b := range check.Buckets {
-			if b.Key != "" {
-				keys = append(keys, b.Key)
-			}
-		}
-	}
-	// The longest first: of two keys that fit, the earlier one is replaced.
-	slices.SortFunc(keys, func(a, b string) int { return len(b) - len(a) })
-	var pairs []string
-	for _, key := range keys {
-		pairs = append(pairs, key, "[key]")
-	}
-	return strings.NewReplacer(pairs...).Replace(text)
 }

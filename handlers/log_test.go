@@ -44,7 +44,7 @@ func TestEachRequestIsOneLine(t *testing.T) {
 		{"GET", "/v1/zones/1?q=secret3", "", map[string]any{"route": "/v1/zones/:id", "zone_ids": "[1]"}},
 		{"GET", "/v1/txns/2", "", map[string]any{"route": "/v1/txns/:id", "txn_id": 2.0, "zone_ids": "[2]", "blocked": false}},
 		{"GET", "/secret3", "", map[string]any{"route": "", "status": 404.0, "code": "route_not_found"}},
-		{"GET", "/v1/zones/1/secret3", "", map[string]any{"route": "/v1/zones/:id", "status": 404.0}},
+		{"GET", "/v1/zones/1/secret3", "", map[string]any{"route": "", "status": 404.0}},
 		{"PUT", "/v1/check", "", map[string]any{"route": "/v1/check", "status": 405.0, "code": "method_not_allowed"}},
 		{"GET", "/livez", "", map[string]any{"level": "DEBUG", "route": "/livez"}},
 		{"GET", "/readyz", "", map[string]any{"level": "DEBUG", "route": "/readyz"}},
@@ -84,6 +84,58 @@ func TestLogHoldsNoKeyWhateverTheFault(t *testing.T) {
 	}
 	if text := r.log.String(); strings.Contains(text, "secret") {
 		t.Errorf("the log holds a key:\n%s", text)
+	}
+}
+
+func TestLogHoldsNoKeyOfAPathOrABody(t *testing.T) {
+	t.Parallel()
+	r := start(t, func(o *Options) { o.Writer = talkative{kind: service.ErrBusy} })
+	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+	r.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	for _, test := range []struct{ method, path, body string }{
+		{"GET", "/v1/zones/1/buckets/secret", ""},
+		{"GET", "/v1/zones/1/buckets/%73ecret%2Fsecret?secret", ""},
+		{"GET", "/v1/zones/9/buckets/secret", ""},
+		{"GET", "/v1/zones/2/buckets/secret", ""},
+		{"GET", "/v1/zones/x/buckets/secret", ""},
+		{"GET", "/v1/zones/1/buckets/secret/x", ""},
+		{"PUT", "/v1/zones/1/buckets/secret", ""},
+		{"GET", "/v1/zones/1/buckets/secret%00", ""},
+		{"POST", "/v1/zones/1/buckets/secret/release", `{"reason":"the secret told"}`},
+		{"POST", "/v1/zones/1/buckets/secret/release", `{"reason":"secret"`},
+		{"POST", "/v1/zones/1/overrides", `{"bucket_key":"secret","action":"deny","reason":"secret"}`},
+		{"POST", "/v1/zones/1/overrides", `{"bucket_key":"secret","action":"secret"}`},
+		{"PUT", "/v1/zones/1/overrides/1", `{"bucket_key":"secret","action":"deny","created_by":"secret"}`},
+		{"GET", "/v1/zones/1/overrides/secret", ""},
+		{"POST", "/v1/check", `{"zone_id":1,"bucket_key":"secret","attempt_id":"secret"}`},
+	} {
+		r.ask(t, test.method, test.path, test.body, "Content-Type", "application/json", "X-Forwarded-User", "secret")
+		if line := fmt.Sprint(r.log.last(t)); strings.Contains(line, "secret") || strings.Contains(line, "%73") {
+			t.Errorf("%s %s %s: logged %s", test.method, test.path, test.body, line)
+		}
+	}
+}
+
+func TestKeysAreBlottedOutAsTheirZonesWriteThem(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ key, text, want string }{
+		{"Ａlice", "entry '1-alice' or 'Ａlice'", "entry '1-[key]' or '[key]'"},
+		{" bob ", "entry 'bob'", "entry '[key]'"},
+		{"203.0.113.9", "dial tcp 10.0.0.5:3306: entry '2-203.0.113.0/24' of 203.0.113.9", "dial tcp 10.0.0.5:3306: entry '2-[key]' of [key]"},
+		{"::ffff:203.0.113.9", "entry '203.0.113.9', '198.51.100.0/24'", "entry '[key]', '198.51.100.0/24'"},
+		{"2001:DB8::1", "Error 1062 (23000): entry '2001:db8::/64' at 12:30:01", "Error 1062 (23000): entry '[key]' at 12:30:01"},
+		{"2001:db8::1%eth0", "entry '2001:db8::/64'", "entry '[key]'"},
+		{"203.0.113.0/24", "entry '203.0.0.0/16'", "entry '[key]'"},
+		{"\xff", "entry ''", "entry ''"},
+		{"", "nothing", "nothing"},
+	} {
+		x := &exchange{checks: []service.Check{{Buckets: []service.Bucket{bucketOf(1, test.key)}}}}
+		if got := x.withoutKeys(test.text); got != test.want {
+			t.Errorf("%q: %s, want %s", test.key, got, test.want)
+		}
+		if got := (&exchange{keys: []string{test.key}}).withoutKeys(test.text); got != test.want {
+			t.Errorf("%q in a path: %s, want %s", test.key, got, test.want)
+		}
 	}
 }
 

@@ -4,9 +4,13 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"velocityd/service"
 )
 
 func TestDescriptionIsServedAsItStands(t *testing.T) {
@@ -32,7 +36,7 @@ func TestDescriptionAndRoutesAreTheSame(t *testing.T) {
 		}
 	}
 	for _, route := range newEcho(Options{}).Routes() {
-		routed = append(routed, route.Method+" "+strings.Replace(route.Path, ":id", "{id}", 1))
+		routed = append(routed, route.Method+" "+regexp.MustCompile(`:(\w+)`).ReplaceAllString(route.Path, "{$1}"))
 	}
 	slices.Sort(documented)
 	slices.Sort(routed)
@@ -70,8 +74,20 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		{"Verdict", verdict{}},
 		{"Results", checksResponse{}},
 		{"Result", result{}},
+		{"OutcomeRequest", outcomeRequest{}},
+		{"Reports", reportsRequest{}},
+		{"Report", reportRequest{}},
+		{"Report", report{}},
+		{"Receipts", reportsResponse{}},
+		{"Receipt", receipt{}},
 		{"Zone", zone{}},
 		{"Zones", zonesResponse{}},
+		{"ZoneRequest", zoneRequest{}},
+		{"Override", override{}},
+		{"Overrides", overridesResponse{}},
+		{"OverrideRequest", overrideRequest{}},
+		{"Peek", peek{}},
+		{"ReleaseRequest", releaseRequest{}},
 		{"Txn", txn{}},
 		{"Health", health{}},
 		{"Problem", problem{}},
@@ -80,11 +96,16 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 	}
 	// A check is described as one of two forms; its type has the members of both.
 	d := described(t)
-	d.sameMember(t, reflect.TypeFor[checkRequest](), "Bucket", "zone_id")
-	d.sameMember(t, reflect.TypeFor[checkRequest](), "Bucket", "bucket_key")
-	d.sameMember(t, reflect.TypeFor[checkRequest](), "BucketList", "buckets")
-	if fields := reflect.TypeFor[checkRequest]().NumField(); fields != 3 {
-		t.Errorf("checkRequest has %d fields, the description 3 members", fields)
+	members := map[string]bool{}
+	for _, schema := range []string{"ShortCheck", "ListCheck"} {
+		properties, _ := d.part("components", "schemas", schema, "properties")
+		for _, member := range names(properties) {
+			d.sameMember(t, reflect.TypeFor[checkRequest](), schema, member)
+			members[member] = true
+		}
+	}
+	if fields := reflect.TypeFor[checkRequest]().NumField(); fields != len(members) {
+		t.Errorf("checkRequest has %d fields, the description %d members", fields, len(members))
 	}
 }
 
@@ -166,6 +187,8 @@ func jsonType(typ reflect.Type) string {
 		return "boolean"
 	case reflect.Int, reflect.Int64, reflect.Uint64:
 		return "integer"
+	case reflect.Float64:
+		return "number"
 	case reflect.Slice:
 		return "array"
 	default:
@@ -177,7 +200,7 @@ func TestDescriptionAcceptsTheChecksThatTheServerAccepts(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.zones(t)
-	long := strings.Repeat("🔑", 255)
+	long, sixtyFour := strings.Repeat("🔑", 255), strings.Repeat("a", 64)
 	nine := strings.TrimSuffix(strings.Repeat(`{"zone_id":1,"bucket_key":"x"},`, 9), ",")
 	for body, accepted := range map[string]bool{
 		`{"zone_id":1,"bucket_key":"1_42"}`:                     true,
@@ -211,6 +234,13 @@ func TestDescriptionAcceptsTheChecksThatTheServerAccepts(t *testing.T) {
 		`{"buckets":[{"zone_id":1,"bucket_key":"y"},{"zone_id":2,"bucket_key":"y"}]}`: true,
 		`{"buckets":[` + nine + `]}`:                                                false,
 		`{"zone_id":1,"buckets":[{"zone_id":1,"bucket_key":"y"}]}`:                  false,
+		`{"zone_id":1,"bucket_key":"x","attempt_id":"~ !"}`:                         true,
+		`{"zone_id":1,"bucket_key":"x","attempt_id":""}`:                            false,
+		`{"zone_id":1,"bucket_key":"x","attempt_id":"é"}`:                           false,
+		`{"zone_id":1,"bucket_key":"x","attempt_id":"` + sixtyFour + `"}`:           true,
+		`{"zone_id":1,"bucket_key":"x","attempt_id":"` + sixtyFour + `x"}`:          false,
+		`{"attempt_id":"z","buckets":[{"zone_id":1,"bucket_key":"y"}]}`:             true,
+		`{"buckets":[{"zone_id":1,"bucket_key":"y","attempt_id":"a"}]}`:             false,
 		`{"zone_id":1,"bucket_key":"x","buckets":[{"zone_id":1,"bucket_key":"y"}]}`: false,
 	} {
 		if err := described(t).textMatches("/components/schemas/Check", body); (err == nil) != accepted {
@@ -257,7 +287,68 @@ func TestDescriptionExamplesFitTheirSchemas(t *testing.T) {
 		}
 	}
 	walk(d.doc, "")
-	if seen < 20 {
+	if seen < 50 {
 		t.Errorf("only %d examples were seen", seen)
+	}
+}
+
+func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
+	t.Parallel()
+	accepted := map[string][]string{
+		"ZoneRequest": {
+			`{"rate":0,"window":1}`, `{"rate":1000000,"window":31622400,"description":"` + strings.Repeat("é", 255) + `"}`,
+			`{"rate":5,"window":60,"mode":"off","counts":"failures","reserve_ttl":60,"reset_on_success":true}`,
+			`{"rate":5,"window":60,"lockout":0,"lockout_factor":1.15,"lockout_max":1,"lockout_decay":31622400}`,
+			`{"rate":5,"window":60,"lockout":31622400,"lockout_factor":100}`,
+			`{"rate":5,"window":60,"key_kind":"ip","ipv4_prefix":1,"ipv6_prefix":128}`,
+		},
+		"OverrideRequest": {
+			`{"bucket_key":"203.0.113.9","action":"allow"}`, `{"prefix":"203.0.0.0/16","action":"deny","reason":"x","created_by":"y"}`,
+			`{"bucket_key":"198.51.100.9","action":"limit","rate":0,"window":1,"expires_at":"2099-09-01T00:00:00+02:00"}`,
+		},
+		"OutcomeRequest": {`{"outcome":"success"}`}, "ReleaseRequest": {`{"reason":"x"}`},
+		"Reports": {`{"reports":[{"txn_id":18446744073709551615,"outcome":"failure"}]}`},
+	}
+	refused := map[string][]string{
+		"ZoneRequest": {
+			`{}`, `{"rate":5}`, `{"window":60}`, `{"rate":-1,"window":60}`, `{"rate":1000001,"window":60}`, `{"rate":5,"window":0}`,
+			`{"rate":5,"window":31622401}`, `{"rate":5,"window":60,"mode":"on"}`, `{"rate":5,"window":60,"counts":""}`,
+			`{"rate":5,"window":60,"reserve_ttl":0}`, `{"rate":5,"window":60,"lockout":-1}`, `{"rate":5,"window":60,"lockout_factor":1.001}`,
+			`{"rate":5,"window":60,"lockout_factor":0}`, `{"rate":5,"window":60,"lockout_factor":100.01}`, `{"rate":5,"window":60,"lockout_max":0}`,
+			`{"rate":5,"window":60,"lockout_decay":31622401}`, `{"rate":5,"window":60,"key_kind":"x"}`, `{"rate":5,"window":60,"ipv4_prefix":33}`,
+			`{"rate":5,"window":60,"ipv6_prefix":0}`, `{"rate":5,"window":60,"id":1}`, `{"rate":5,"window":60,"mode":null}`,
+		},
+		"OverrideRequest": {
+			`{}`, `{"action":"allow"}`, `{"bucket_key":"1.2.3.4"}`, `{"bucket_key":"","action":"allow"}`, `{"bucket_key":"1.2.3.4","action":"x"}`,
+			`{"bucket_key":"1.2.3.4","prefix":"1.0.0.0/8","action":"allow"}`, `{"bucket_key":"1.2.3.4","action":"limit"}`,
+			`{"bucket_key":"1.2.3.4","action":"limit","rate":1}`, `{"bucket_key":"1.2.3.4","action":"limit","rate":1,"window":0}`,
+			`{"bucket_key":"1.2.3.4","action":"allow","rate":0}`, `{"bucket_key":"1.2.3.4","action":"deny","window":1}`,
+			`{"bucket_key":"1.2.3.4","action":"deny","expires_at":"tomorrow"}`, `{"bucket_key":"1.2.3.4","action":"deny","id":1}`,
+		},
+		"OutcomeRequest": {`{}`, `{"outcome":"x"}`, `{"outcome":"success","txn_id":1}`},
+		"ReleaseRequest": {`{}`, `{"reason":""}`, `{"reason":"` + strings.Repeat("x", 256) + `"}`},
+		"Reports":        {`{}`, `{"reports":[]}`, `{"reports":[{"txn_id":-1,"outcome":"success"}]}`, `{"reports":[{"txn_id":1,"outcome":"success","x":1}]}`},
+	}
+	r := start(t, nil)
+	r.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	r.post(t, "/v1/check", bucketJSON(1, "203.0.113.1")).decision(t)
+	ask := map[string]func(body string) reply{
+		"ZoneRequest":     func(body string) reply { return r.put(t, "/v1/zones/2", body) },
+		"OverrideRequest": func(body string) reply { return r.post(t, "/v1/zones/1/overrides", body) },
+		"OutcomeRequest":  func(body string) reply { return r.post(t, "/v1/txns/1/outcome", body) },
+		"ReleaseRequest":  func(body string) reply { return r.post(t, "/v1/zones/1/buckets/1.2.3.4/release", body) },
+		"Reports":         func(body string) reply { return r.post(t, "/v1/outcomes", body) },
+	}
+	for schema, send := range ask {
+		for want, bodies := range map[bool][]string{true: accepted[schema], false: refused[schema]} {
+			for _, body := range bodies {
+				if err := described(t).textMatches("/components/schemas/"+schema, body); (err == nil) != want {
+					t.Errorf("described: %s %s: %v, want accepted %v", schema, body, err, want)
+				}
+				if got := send(body); (got.status < 300) != want || !want && got.status != http.StatusBadRequest {
+					t.Errorf("server: %s %s: %d %s, want accepted %v", schema, body, got.status, got.body, want)
+				}
+			}
+		}
 	}
 }

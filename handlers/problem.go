@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -47,6 +48,40 @@ func invalid(detail string) error {
 	return &requestError{kind: service.ErrInvalid, detail: detail}
 }
 
+// inBody points at the member of the request body that is wrong, if err says
+// which one.
+func inBody(err error) error {
+	var field *service.FieldError
+	if !errors.As(err, &field) {
+		return err
+	}
+	return wrong(field.Field, strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": "))
+}
+
+// wrong refuses the member of the request body that is called field.
+func wrong(field, detail string) error {
+	return &requestError{kind: service.ErrInvalid, detail: detail, pointer: "/" + field}
+}
+
+func missing(field string) error { return wrong(field, field+" is missing.") }
+
+// inWords gives an error of a change words of the handler's own: a store's may
+// quote what the engine said. words are for the kinds that need better ones than
+// these.
+func inWords(err error, words map[error]string) error {
+	for kind, detail := range map[error]string{
+		service.ErrInvalid:      "The database refused a value of the request.",
+		service.ErrNotFound:     "There is nothing of this id.",
+		service.ErrConflict:     "It contradicts what is recorded.",
+		service.ErrPrecondition: staleDetail,
+	} {
+		if errors.Is(err, kind) {
+			return &requestError{kind: kind, detail: cmp.Or(words[kind], detail)}
+		}
+	}
+	return err
+}
+
 // kind is what an error means to a caller.
 type kind struct {
 	of     error
@@ -55,7 +90,8 @@ type kind struct {
 	detail string // empty: the error's own text is fit for the caller
 }
 
-const internalDetail = "The service met an unexpected fault. If this was a check, the attempt may have been counted."
+const internalDetail = "The service met an unexpected fault. " +
+	"If this was a check, the attempt may have been counted; if a change, it may have been made."
 
 // kinds is the one table of errors to HTTP; the first row that fits counts.
 func kinds() []kind {
@@ -64,13 +100,14 @@ func kinds() []kind {
 		{service.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
 		{service.ErrNotFound, http.StatusNotFound, "not_found", ""},
 		{service.ErrConflict, http.StatusConflict, "conflict", ""},
+		{service.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
 		{
 			service.ErrUndecided, http.StatusGatewayTimeout, "undecided",
-			"The answer did not come in time. The attempt may have been counted.",
+			"The answer did not come in time. The attempt may have been counted, or the change made.",
 		},
 		{
 			service.ErrBusy, http.StatusServiceUnavailable, "busy",
-			"The service is busy or its database is away. Nothing was decided or recorded: ask again after Retry-After seconds.",
+			"The service is busy or its database is away. Nothing was decided, recorded or changed: ask again after Retry-After seconds.",
 		},
 		// A look-up's own deadline; it changes nothing and can be repeated.
 		{
@@ -112,7 +149,7 @@ func problemOf(err error) problem {
 	case errors.As(err, &request):
 		p.Detail, p.Pointer = request.detail, request.pointer
 	default:
-		p.Detail = strings.Replace(err.Error(), service.ErrInvalid.Error()+": ", "", 1)
+		p.Detail = strings.Replace(err.Error(), fits.of.Error()+": ", "", 1) // the code says as much
 	}
 	return p
 }

@@ -89,23 +89,34 @@ func TestUnknownPathsAreProblems(t *testing.T) {
 	r.zones(t)
 	for _, path := range []string{
 		"/", "/v1", "/v1/", "/v1/check/", "/v1/checkx", "/V1/check", "/v2/check", "/v1/zones/", "/v1/zones/1/", "/v1/zones/1/2",
-		"/v1/txns", "/openapi.json", "/%2e%2e/etc", "//v1/zones",
+		"/v1/txns", "/v1/zones/1/buckets", "/v1/zones/1/buckets/", "/v1/zones/1/buckets/a/b", "/v1/zones/1/buckets/a/release/",
+		"/v1/zones/1/overrides/",
+		"/v1/txns/1/", "/v1/txns/1/outcome/x", "/openapi.json", "/%2e%2e/etc", "//v1/zones",
 	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-			if method != http.MethodGet && strings.HasPrefix(path, "/v1/zones/1/") {
-				continue
-			}
 			r.ask(t, method, path, "").refused(t, http.StatusNotFound, "route_not_found")
 		}
 	}
+}
+
+func TestPathsWithoutAPartAreUnknown(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	for _, path := range []string{"/v1/zones//overrides", "/v1/zones//buckets/a", "/v1/zones/1/overrides/1/2", "/v1/zones//overrides/1"} {
+		r.get(t, path).refused(t, http.StatusNotFound, "route_not_found")
+	}
+	r.post(t, "/v1/zones/1/buckets//release", `{"reason":"x"}`).refused(t, http.StatusNotFound, "route_not_found")
+	r.post(t, "/v1/txns//outcome", `{"outcome":"success"}`).refused(t, http.StatusNotFound, "route_not_found")
 }
 
 func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	for path, allowed := range map[string]string{
-		"/v1/check": "POST", "/v1/checks": "POST", "/v1/zones": "GET HEAD", "/v1/zones/1": "GET HEAD",
-		"/v1/txns/1": "GET HEAD", "/livez": "GET HEAD", "/readyz": "GET HEAD", "/openapi.yaml": "GET HEAD",
+		"/v1/check": "POST", "/v1/checks": "POST", "/v1/zones": "GET HEAD", "/v1/zones/1": "GET HEAD PUT DELETE",
+		"/v1/zones/1/buckets/a": "GET HEAD", "/v1/zones/1/buckets/a/release": "POST", "/v1/zones/1/overrides": "GET HEAD POST",
+		"/v1/zones/1/overrides/1": "GET HEAD PUT DELETE", "/v1/txns/1": "GET HEAD", "/v1/txns/1/outcome": "POST", "/v1/outcomes": "POST", "/livez": "GET HEAD", "/readyz": "GET HEAD", "/openapi.yaml": "GET HEAD",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "PROPFIND", "NONSENSE"} {
 			if strings.Contains(allowed, method) {
@@ -131,7 +142,8 @@ func TestHeadIsGetWithoutTheBody(t *testing.T) {
 	r.zones(t)
 	r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
 	for _, path := range []string{
-		"/v1/zones", "/v1/zones/1", "/v1/zones/7", "/v1/zones/x", "/v1/txns/1", "/livez", "/readyz", "/openapi.yaml", "/nowhere",
+		"/v1/zones", "/v1/zones/1", "/v1/zones/7", "/v1/zones/x", "/v1/zones/1/buckets/alice",
+		"/v1/zones/1/overrides", "/v1/zones/1/overrides/7", "/v1/txns/1", "/livez", "/readyz", "/openapi.yaml", "/nowhere",
 	} {
 		get, head := r.get(t, path), r.ask(t, http.MethodHead, path, "")
 		if head.status != get.status || head.body != "" || head.header.Get("Content-Type") != get.header.Get("Content-Type") {

@@ -30,7 +30,8 @@ func start(t *testing.T, change func(*Options)) *running {
 	t.Helper()
 	r := &running{Memory: servicetest.NewMemory(), log: &logLines{}}
 	o := Options{
-		Limiter: service.NewLimiter(r.Memory, 10*time.Second), Reader: r.Memory,
+		Limiter: service.NewLimiter(service.NewNormalizer(r.Memory, r.Memory), 10*time.Second),
+		Reader:  r.Memory, Writer: r.Memory,
 		Logger: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if change != nil {
@@ -74,7 +75,7 @@ func (r *running) ask(t *testing.T, method, path, body string, headers ...string
 		t.Fatal(err)
 	}
 	for i := 0; i < len(headers); i += 2 {
-		request.Header.Set(headers[i], headers[i+1])
+		request.Header.Add(headers[i], headers[i+1])
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -95,9 +96,19 @@ func (r *running) get(t *testing.T, path string) reply {
 	return r.ask(t, http.MethodGet, path, "")
 }
 
-func (r *running) post(t *testing.T, path, body string) reply {
+func (r *running) post(t *testing.T, path, body string, headers ...string) reply {
 	t.Helper()
-	return r.ask(t, http.MethodPost, path, body, "Content-Type", "application/json")
+	return r.ask(t, http.MethodPost, path, body, append(headers, "Content-Type", "application/json")...)
+}
+
+func (r *running) put(t *testing.T, path, body string, headers ...string) reply {
+	t.Helper()
+	return r.ask(t, http.MethodPut, path, body, append(headers, "Content-Type", "application/json")...)
+}
+
+func (r *running) delete(t *testing.T, path string, headers ...string) reply {
+	t.Helper()
+	return r.ask(t, http.MethodDelete, path, "", headers...)
 }
 
 // problem returns the answer as a problem, and fails if it is none.

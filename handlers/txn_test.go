@@ -17,7 +17,7 @@ func TestTxnOfEachKindIsShown(t *testing.T) {
 	for _, want := range []txn{
 		{ID: allowed.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: allowed.CheckedAt, Counted: true},
 		{ID: blocked.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: blocked.CheckedAt, Blocked: true},
-		{ID: blocked.Buckets[1].TxnID, ZoneID: 2, BucketKey: "203.0.113.9", CreatedAt: blocked.CheckedAt, Blocked: true, Exceeded: true},
+		{ID: blocked.Buckets[1].TxnID, ZoneID: 2, BucketKey: "203.0.113.9", CreatedAt: blocked.CheckedAt, Blocked: true, WouldBlock: true},
 	} {
 		reply := r.get(t, fmt.Sprint("/v1/txns/", want.ID))
 		var got txn

@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -18,20 +17,31 @@ func TestZonesAreListedById(t *testing.T) {
 	}
 	r.SetZone(t, service.Zone{ID: 2, Description: `per "address" é`, Rate: 0, Window: 366 * 24 * time.Hour})
 	r.SetZone(t, service.Zone{ID: 1, Description: "", Rate: 5, Window: time.Minute})
-	want := `{"zones":[{"id":1,"description":"","rate":5,"window":60},` +
-		`{"id":2,"description":"per \"address\" é","rate":0,"window":31622400}]}`
+	const rest = `"reset_on_success":false,"lockout":0,"lockout_factor":2,"lockout_max":86400,"lockout_decay":86400,` +
+		`"key_kind":"opaque","ipv4_prefix":32,"ipv6_prefix":64,"revision":1}`
+	want := `{"zones":[{"id":1,"description":"","rate":5,"window":60,"mode":"enforce","counts":"attempts","reserve_ttl":60,` +
+		rest + `,{"id":2,"description":"per \"address\" é","rate":0,"window":31622400,"mode":"enforce","counts":"attempts",` +
+		`"reserve_ttl":31622400,` + rest + `]}`
 	if got := r.get(t, "/v1/zones"); got.status != http.StatusOK || got.body != want {
 		t.Errorf("got %d %s\nwant %s", got.status, got.body, want)
 	}
 }
 
-func TestZoneIsShown(t *testing.T) {
+func TestZoneIsShownInAllItsSettings(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
-	r.zones(t)
-	want := `{"id":1,"description":"login per user","rate":2,"window":3600}`
-	if got := r.get(t, "/v1/zones/1?verbose=1"); got.status != http.StatusOK || got.body != want {
-		t.Errorf("got %d %s\nwant %s", got.status, got.body, want)
+	r.SetZone(t, service.Zone{
+		ID: 1, Description: "login", Rate: 2, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
+		ReserveTTL: time.Minute, ResetOnSuccess: true, Lockout: 5 * time.Minute, LockoutFactor: 1.25,
+		LockoutMax: 2 * time.Hour, LockoutDecay: 3 * time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56},
+	})
+	want := `{"id":1,"description":"login","rate":2,"window":3600,"mode":"shadow","counts":"failures","reserve_ttl":60,` +
+		`"reset_on_success":true,"lockout":300,"lockout_factor":1.25,"lockout_max":7200,"lockout_decay":10800,` +
+		`"key_kind":"ip","ipv4_prefix":24,"ipv6_prefix":56,"revision":1}`
+	got := r.get(t, "/v1/zones/1?verbose=1")
+	if got.status != http.StatusOK || got.body != want || got.header.Get("ETag") != `"1"` {
+		t.Errorf("got %d %s, ETag %s\nwant %s", got.status, got.body, got.header.Get("ETag"), want)
 	}
 	if p := r.get(t, "/v1/zones/7").refused(t, http.StatusNotFound, "not_found"); p.Detail != "zone 7: not found" {
 		t.Errorf("detail = %q", p.Detail)
@@ -43,7 +53,7 @@ func TestPathIDsAreStrictDecimals(t *testing.T) {
 	r := start(t, nil)
 	r.zones(t)
 	for _, id := range []string{
-		"0", "-1", "+1", "01", "1.0", "1e0", "0x1", "1_0", "%201", "one", "null", "1%2F2", "%31x", "١",
+		"0", "-1", "+1", "01", "1.0", "1e0", "0x1", "1_0", "%201", "one", "null", "1%2F2", "%31x", "١", "%ff", "%00",
 		"18446744073709551616", strings.Repeat("9", 500),
 	} {
 		for _, path := range []string{"/v1/zones/", "/v1/txns/"} {
@@ -56,43 +66,4 @@ func TestPathIDsAreStrictDecimals(t *testing.T) {
 	r.get(t, "/v1/zones/2147483647").refused(t, http.StatusNotFound, "not_found")
 	r.get(t, "/v1/zones/2147483648").refused(t, http.StatusBadRequest, "invalid_request")
 	r.get(t, "/v1/txns/18446744073709551615").refused(t, http.StatusNotFound, "not_found")
-}
-
-func TestLookUpsHaveADeadline(t *testing.T) {
-	t.Parallel()
-	for name, timeout := range map[string]time.Duration{"given": time.Hour, "default": 0} {
-		reader := &slowReader{}
-		r := start(t, func(o *Options) { o.Reader, o.ReadTimeout = reader, timeout })
-		if timeout == 0 {
-			timeout = DefaultReadTimeout
-		}
-		for _, path := range []string{"/v1/zones", "/v1/zones/1", "/v1/txns/1"} {
-			p := r.get(t, path).refused(t, http.StatusServiceUnavailable, "busy")
-			if reader.left > timeout || reader.left < timeout-time.Second {
-				t.Errorf("%s: %s was given %v, want %v", name, path, reader.left, timeout)
-			}
-			if !strings.Contains(p.Detail, "look-up") {
-				t.Errorf("detail = %q", p.Detail)
-			}
-		}
-	}
-}
-
-// slowReader ends every look-up as if its deadline had passed.
-type slowReader struct{ left time.Duration }
-
-func (s *slowReader) end(ctx context.Context) error {
-	deadline, _ := ctx.Deadline()
-	s.left = time.Until(deadline)
-	return context.DeadlineExceeded
-}
-
-func (s *slowReader) Zones(ctx context.Context) ([]service.Zone, error) { return nil, s.end(ctx) }
-
-func (s *slowReader) Zone(ctx context.Context, _ int64) (service.Zone, error) {
-	return service.Zone{}, s.end(ctx)
-}
-
-func (s *slowReader) Txn(ctx context.Context, _ uint64) (service.Txn, error) {
-	return service.Txn{}, s.end(ctx)
 }

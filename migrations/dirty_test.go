@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -29,13 +30,15 @@ func TestADirtySchemaIsReportedWithWhatToDo(t *testing.T) {
 	const set = "UPDATE schema_migrations SET version = "
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
+		latest := migrations.Latest()
 		for _, test := range []struct {
 			at       int // golang-migrate writes -1 on the way down from 1
 			version  uint
 			done     string
 			up, down string
 		}{
-			{5, 5, "5", "4", ""},
+			{int(latest), latest, fmt.Sprint(latest), fmt.Sprint(latest - 1), ""},
+			{8, 8, "8", "7", "9"}, // a trigger
 			{3, 3, "3", "2", "4"},
 			{1, 1, "1", "-1", "2"},
 			{-1, 0, "-1", "", "1"},
@@ -60,35 +63,48 @@ func TestADirtySchemaIsReportedWithWhatToDo(t *testing.T) {
 	})
 }
 
-// TestAFailedWayUpIsRepairedByItsOwnAdvice lets a table that is in the way stop
-// each of the first three migrations, and then does what the error says.
+// TestAFailedWayUpIsRepairedByItsOwnAdvice lets something of the same name stop
+// a migration, and then does what the error says.
 func TestAFailedWayUpIsRepairedByItsOwnAdvice(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		want := schema(t, engine.Database(t))
-		for i, table := range []string{"zone_master", "zone_bucket_lock", "zone_txn"} {
+		for _, test := range []struct {
+			version          uint
+			make, drop, says string
+		}{
+			{1, "CREATE TABLE zone_master (in_the_way INT)", "DROP TABLE zone_master", "'zone_master' already exists"},
+			{2, "CREATE TABLE zone_bucket_lock (in_the_way INT)", "DROP TABLE zone_bucket_lock", "'zone_bucket_lock' already exists"},
+			{3, "CREATE TABLE zone_txn (in_the_way INT)", "DROP TABLE zone_txn", "'zone_txn' already exists"},
+			{
+				8, "CREATE TRIGGER zone_master_before_update BEFORE UPDATE ON notes FOR EACH ROW SET NEW.id = 1",
+				"DROP TRIGGER zone_master_before_update", "already exists",
+			},
+			{18, "CREATE PROCEDURE find_override() SELECT 1", "DROP PROCEDURE find_override", "find_override already exists"},
+		} {
 			for _, finish := range []bool{false, true} {
 				d := engine.Empty(t)
-				version := uint(i + 1)
-				dbtest.Exec(t, d.SQL, "CREATE TABLE "+table+" (in_the_way INT)")
+				dbtest.Exec(t, d.SQL, "CREATE TABLE notes (id INT)")
+				dbtest.Exec(t, d.SQL, test.make)
 				failed := migrations.Up(t.Context(), d.DSN)
-				if advice(t, failed); !strings.Contains(failed.Error(), "'"+table+"' already exists") {
-					t.Errorf("error %q does not name %s", failed, table)
+				if advice(t, failed); !strings.Contains(failed.Error(), test.says) {
+					t.Errorf("error %q does not say %s", failed, test.says)
 				}
-				if strings.Contains(failed.Error(), "PRIMARY KEY") {
+				if strings.Contains(failed.Error(), "CREATE ") {
 					t.Errorf("error %q repeats the whole statement", failed)
 				}
-				wantStatus(t, d, version, true)
+				wantStatus(t, d, test.version, true)
 				later := advice(t, migrations.Up(t.Context(), d.DSN))
-				dbtest.Exec(t, d.SQL, "DROP TABLE "+table)
+				dbtest.Exec(t, d.SQL, test.drop)
 				if finish {
-					dbtest.Exec(t, d.SQL, text(t, version, "up"))
+					carryOut(t, d, text(t, test.version, "up"))
 					dbtest.Exec(t, d.SQL, later["If it was"])
 				} else {
 					dbtest.Exec(t, d.SQL, later["way up"])
 				}
 				up(t, d)
 				wantStatus(t, d, migrations.Latest(), false)
+				dbtest.Exec(t, d.SQL, "DROP TABLE notes")
 				wantSchema(t, d, want)
 			}
 		}
@@ -114,15 +130,30 @@ func TestAFailedWayDownIsRepairedByItsOwnAdvice(t *testing.T) {
 		up(t, d)
 		wantSchema(t, d, want)
 
-		// A procedure that somebody has dropped already.
-		dbtest.Exec(t, d.SQL, "DROP PROCEDURE check_velocity_batch")
-		failed = migrations.Down(t.Context(), d.DSN, 1)
-		wantStatus(t, d, migrations.Latest()-1, true)
-		dbtest.Exec(t, d.SQL, advice(t, failed)["If it was"])
-		wantStatus(t, d, migrations.Latest()-1, false)
-		up(t, d)
-		wantSchema(t, d, want)
+		// A procedure and a trigger that somebody has dropped already.
+		for drop, version := range map[string]uint{
+			"DROP PROCEDURE release_bucket": 29, "DROP TRIGGER zone_override_after_delete": 17,
+		} {
+			dbtest.Exec(t, d.SQL, drop)
+			failed = migrations.Down(t.Context(), d.DSN, int(migrations.Latest()-version)+1)
+			wantStatus(t, d, version-1, true)
+			dbtest.Exec(t, d.SQL, advice(t, failed)["If it was"])
+			wantStatus(t, d, version-1, false)
+			up(t, d)
+			wantSchema(t, d, want)
+		}
 	})
+}
+
+// carryOut runs a migration's statement as the runner does.
+func carryOut(t *testing.T, d *dbtest.Database, statement string) {
+	t.Helper()
+	pool, _, err := migrations.Open(d.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	dbtest.Exec(t, pool, statement)
 }
 
 // text is the one statement of a migration.

@@ -76,9 +76,9 @@ func TestEachFileIsOneStatement(t *testing.T) {
 	comment := regexp.MustCompile(`(?m)^[ \t]*--( .*)?$`)
 	for _, f := range files(t) {
 		statement := strings.TrimSpace(comment.ReplaceAllString(f.text, ""))
-		if strings.HasPrefix(statement, "CREATE PROCEDURE ") {
-			if !strings.HasSuffix(statement, "\nEND") {
-				t.Errorf("migration %d %s goes on after its procedure", f.number, f.way)
+		if regexp.MustCompile(`^CREATE (PROCEDURE|TRIGGER) `).MatchString(statement) {
+			if !strings.HasSuffix(statement, "\nEND") || strings.Count(statement, "\nEND") != 1 {
+				t.Errorf("migration %d %s goes on after its procedure or trigger", f.number, f.way)
 			}
 		} else if strings.Contains(statement, ";") {
 			t.Errorf("migration %d %s has a semicolon: one statement a file", f.number, f.way)
@@ -114,14 +114,15 @@ func TestSeveralStatementsAtOnceAreRefused(t *testing.T) {
 	})
 }
 
-// TestMigrationsRunUnderASQLModeOfTheirOwn matters because procedures keep the
-// mode that they were created under.
+// TestMigrationsRunUnderASQLModeOfTheirOwn matters because procedures and
+// triggers keep the mode that they were created under.
 func TestMigrationsRunUnderASQLModeOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		for _, line := range rows(t, d, "SELECT routine_name, sql_mode, security_type FROM information_schema.routines "+
-			"WHERE routine_schema = DATABASE()") {
+			"WHERE routine_schema = DATABASE() "+
+			"UNION ALL SELECT trigger_name, sql_mode, 'DEFINER' FROM information_schema.triggers WHERE trigger_schema = DATABASE()") {
 			if !strings.Contains(line, "STRICT_ALL_TABLES") || strings.Contains(line, "ANSI_QUOTES") {
 				t.Errorf("created under another mode: %s", line)
 			}

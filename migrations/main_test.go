@@ -43,6 +43,12 @@ func rows(t *testing.T, d *dbtest.Database, query string, args ...any) []string 
 		t.Fatalf("%s: %v", query, err)
 	}
 	defer result.Close()
+	return read(t, result)
+}
+
+// read returns the rest of one result set, one line a row.
+func read(t *testing.T, result *sql.Rows) []string {
+	t.Helper()
 	columns, err := result.Columns()
 	if err != nil {
 		t.Fatal(err)
@@ -72,12 +78,13 @@ func rows(t *testing.T, d *dbtest.Database, query string, args ...any) []string 
 	return lines
 }
 
-// objects names the tables and procedures of a database.
+// objects names the tables, procedures and triggers of a database.
 func objects(t *testing.T, d *dbtest.Database) []string {
 	t.Helper()
 	var names []string
 	for _, line := range rows(t, d, "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = DATABASE() "+
-		"UNION SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE()") {
+		"UNION SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() "+
+		"UNION SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()") {
 		names = append(names, strings.TrimPrefix(line, "name="))
 	}
 	slices.Sort(names)
@@ -97,6 +104,10 @@ func schema(t *testing.T, d *dbtest.Database) []string {
 			"WHERE constraint_schema = DATABASE() ORDER BY constraint_name"),
 		rows(t, d, "SELECT table_name, constraint_name, constraint_type FROM information_schema.table_constraints "+
 			"WHERE table_schema = DATABASE() ORDER BY table_name, constraint_name"),
+		rows(t, d, "SELECT constraint_name, table_name, referenced_table_name, update_rule, delete_rule "+
+			"FROM information_schema.referential_constraints WHERE constraint_schema = DATABASE() ORDER BY constraint_name"),
+		rows(t, d, "SELECT trigger_name, action_timing, event_manipulation, event_object_table, action_statement, sql_mode "+
+			"FROM information_schema.triggers WHERE trigger_schema = DATABASE() ORDER BY trigger_name"),
 		rows(t, d, "SELECT table_name, engine, table_collation, create_options FROM information_schema.tables "+
 			"WHERE table_schema = DATABASE() ORDER BY table_name"),
 	)

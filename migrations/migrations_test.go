@@ -17,9 +17,8 @@ func TestUpThenDownThenUpLeavesTheSameSchema(t *testing.T) {
 		d := engine.Empty(t)
 		up(t, d)
 		want := schema(t, d)
-		if got := strings.Join(objects(t, d), " "); got !=
-			"check_velocity check_velocity_batch schema_migrations zone_bucket_lock zone_master zone_txn" {
-			t.Errorf("the newest schema holds %s", got)
+		if got := objects(t, d); !slices.Equal(got, newest()) {
+			t.Errorf("the newest schema holds %q, want %q", got, newest())
 		}
 		down(t, d, 0)
 		if got := objects(t, d); !slices.Equal(got, []string{"schema_migrations"}) {
@@ -29,6 +28,41 @@ func TestUpThenDownThenUpLeavesTheSameSchema(t *testing.T) {
 		up(t, d)
 		wantStatus(t, d, migrations.Latest(), false)
 		wantSchema(t, d, want)
+	})
+}
+
+// newest names all that the newest schema holds.
+func newest() []string {
+	return slices.Sorted(slices.Values(strings.Fields(`
+schema_migrations zone_master zone_bucket_lock zone_txn zone_attempt zone_override zone_override_kind zone_audit
+zone_master_before_insert zone_master_before_update
+zone_master_after_insert zone_master_after_update zone_master_after_delete
+zone_override_before_insert zone_override_before_update
+zone_override_after_insert zone_override_after_update zone_override_after_delete
+find_override find_attempt find_check forget_counted record_outcomes
+check_velocity check_velocity_keyed check_velocity_batch peek_velocity report_outcome report_outcomes release_bucket`)))
+}
+
+// TestAFreshDatabaseHasTheSameSchema holds the short way, for tests, against the
+// real one.
+func TestAFreshDatabaseHasTheSameSchema(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		long, short := engine.Empty(t), engine.Empty(t)
+		up(t, long)
+		if err := migrations.Fresh(t.Context(), short.DSN); err != nil {
+			t.Fatal(err)
+		}
+		wantStatus(t, short, migrations.Latest(), false)
+		wantSchema(t, short, schema(t, long))
+		up(t, short) // nothing to do
+		down(t, short, 0)
+		if got := objects(t, short); !slices.Equal(got, []string{"schema_migrations"}) {
+			t.Errorf("down left %q behind", got)
+		}
+		if err := migrations.Fresh(t.Context(), short.DSN); err == nil {
+			t.Error("a database with a schema_migrations was taken for a fresh one")
+		}
 	})
 }
 
@@ -55,7 +89,8 @@ func TestDownGoesByStepsAndUpComesBackFromEach(t *testing.T) {
 		up(t, d)
 		want := schema(t, d)
 		all := len(objects(t, d))
-		for steps := 1; steps <= int(migrations.Latest()); steps++ {
+		// Each of the newest few, and then in greater steps: each way back up takes all.
+		for _, steps := range []int{1, 2, 3, 5, 8, 13, int(migrations.Latest()) - 1, int(migrations.Latest())} {
 			down(t, d, steps)
 			wantStatus(t, d, migrations.Latest()-uint(steps), false)
 			if got := objects(t, d); len(got) != all-steps { // each migration makes one

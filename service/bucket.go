@@ -1,7 +1,6 @@
 package service
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -26,13 +25,13 @@ func (b Bucket) Validate() error {
 	}
 	switch {
 	case b.Key == "":
-		return fmt.Errorf("%w: bucket_key must not be empty", ErrInvalid)
+		return fieldError("bucket_key", "must not be empty")
 	case !utf8.ValidString(b.Key):
-		return fmt.Errorf("%w: bucket_key must be valid UTF-8", ErrInvalid)
+		return fieldError("bucket_key", "must be valid UTF-8")
 	case utf8.RuneCountInString(b.Key) > MaxKeyLength:
-		return fmt.Errorf("%w: bucket_key must be at most %d characters", ErrInvalid, MaxKeyLength)
+		return fieldError("bucket_key", "must be at most %d characters", MaxKeyLength)
 	case strings.ContainsFunc(b.Key, unicode.IsControl):
-		return fmt.Errorf("%w: bucket_key must not contain control characters", ErrInvalid)
+		return fieldError("bucket_key", "must not contain control characters")
 	}
 	return nil
 }

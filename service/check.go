@@ -1,12 +1,13 @@
 // Package service owns what a zone, a bucket, a txn, a check and a decision
 // are, and the rules that hold without any machine. It must not know SQL, HTTP
-// or any package outside the standard library.
+// or any package but the standard library and golang.org/x/text.
 package service
 
 import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -20,7 +21,23 @@ const (
 // or nothing: blocked if any bucket blocks, and then none of them is charged.
 type Check struct {
 	Buckets []Bucket
+	// AttemptID is the caller's own name for the attempt, or empty. A check with
+	// the same one and the same buckets, while its txn is inside the window or for
+	// MinAttemptLife if that is longer, is answered as the first was and neither
+	// recorded nor charged again.
+	AttemptID string
+	// KeyRules are the rules by which the keys of Buckets were normalised, one for
+	// each. Nil means that the caller answers for the keys himself. Only a
+	// Normalizer sets them.
+	KeyRules []KeyRule
 }
+
+// MaxAttemptIDLength is the longest AttemptID, and MinAttemptLife the least time
+// for which it is remembered.
+const (
+	MaxAttemptIDLength = 64
+	MinAttemptLife     = 10 * time.Minute
+)
 
 // Validate returns an ErrInvalid that names the bucket and the field, or nil.
 func (c Check) Validate() error {
@@ -36,42 +53,64 @@ func (c Check) Validate() error {
 			return fmt.Errorf("%w: bucket %d names the same zone and key as an earlier one", ErrInvalid, i)
 		}
 	}
+	return validateAttemptID(c.AttemptID)
+}
+
+func validateAttemptID(id string) error {
+	unprintable := func(r rune) bool { return r < ' ' || r > '~' }
+	if len(id) > MaxAttemptIDLength || strings.ContainsFunc(id, unprintable) {
+		return fieldError("attempt_id", "must be 1 to %d printable ASCII characters", MaxAttemptIDLength)
+	}
 	return nil
 }
 
 // Verdict is the answer for one bucket of a check.
 type Verdict struct {
 	Bucket Bucket
-	// Blocked says that this bucket has no room. The others of the same check
-	// may have: Decision.Blocked speaks for the whole.
+	// Blocked says that this bucket has no room and its zone is enforced. The
+	// others of the same check may have room: Decision.Blocked speaks for the
+	// whole.
 	Blocked bool
+	// WouldBlock says that this bucket has no room, is locked or denied, whether
+	// or not its zone is enforced.
+	WouldBlock bool
 	// TxnID is the id of the recorded attempt in this bucket.
 	TxnID uint64
-	// Rate and Window are the zone's limit at the moment of the decision.
+	// Rate and Window are the limit at the moment of the decision: the zone's, or
+	// that of an override.
 	Rate   int
 	Window time.Duration
 	// Velocity is how many txns count in the bucket's window now, this attempt
 	// included if it was charged. Counting stops at Rate.
 	Velocity int
 	// RetryAfter is 0 unless Blocked: the smallest whole number of seconds after
-	// which the bucket has room again if nothing else is charged to it. In a
-	// zone of rate 0, which has no such instant, it is the window.
+	// which the bucket has room again, and is not locked or denied, if nothing
+	// else is charged to it. Where there is no such instant (rate 0, denied for
+	// ever) it is the window.
 	RetryAfter time.Duration
 }
 
 // Remaining is how many further attempts the bucket admits now.
-func (v Verdict) Remaining() int { return v.Rate - v.Velocity }
+func (v Verdict) Remaining() int {
+	if v.WouldBlock {
+		return 0
+	}
+	return v.Rate - v.Velocity
+}
 
 // Decision is the answer for a whole check. If Err is not nil, nothing was
 // decided or recorded for this check and the other fields are zero.
 type Decision struct {
 	Blocked bool
+	// WouldBlock says that some bucket has no room, enforced or not.
+	WouldBlock bool
 	// CheckedAt is the engine's clock, UTC in microseconds, read under the
 	// buckets' locks: the created_at of the check's txns.
 	CheckedAt time.Time
 	// Verdicts holds one answer for each bucket, in the check's order.
 	Verdicts []Verdict
-	// Err wraps ErrInvalid or ErrNotFound if this one check was refused.
+	// Err wraps ErrInvalid, ErrNotFound, or ErrConflict for an AttemptID that was
+	// used with other buckets, if this one check was refused.
 	Err error
 }
 

@@ -30,6 +30,13 @@ func TestCheckValidateKnowsEveryLimit(t *testing.T) {
 		{"nine buckets", many(9), "1 to 8 buckets, has 9"},
 		{"a bad zone", check(at(1, "secret"), at(0, "secret")), "bucket 1: invalid: zone_id"},
 		{"a bad key", check(at(1, "secret\n"), at(2, "secret")), "bucket 0: invalid: bucket_key"},
+		{"with the longest attempt id", service.Check{Buckets: many(1).Buckets, AttemptID: strings.Repeat("x", 64)}, ""},
+		{"with every character of one", service.Check{Buckets: many(1).Buckets, AttemptID: " !\"09AZaz~"}, ""},
+		{"with one that is too long", service.Check{Buckets: many(1).Buckets, AttemptID: strings.Repeat("x", 65)}, "attempt_id"},
+		{"with a control character in it", service.Check{Buckets: many(1).Buckets, AttemptID: "secret\x1f"}, "attempt_id"},
+		{"with DEL in it", service.Check{Buckets: many(1).Buckets, AttemptID: "secret\x7f"}, "attempt_id"},
+		{"with more than ASCII in it", service.Check{Buckets: many(1).Buckets, AttemptID: "secreté"}, "attempt_id"},
+		{"with one that is not UTF-8", service.Check{Buckets: many(1).Buckets, AttemptID: "secret\xff"}, "attempt_id"},
 		{"the same bucket twice", check(at(1, "secret"), at(1, "b"), at(1, "secret")), "bucket 2 "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -40,5 +47,22 @@ func TestCheckValidateKnowsEveryLimit(t *testing.T) {
 				t.Errorf("error %q repeats a key", err)
 			}
 		})
+	}
+}
+
+func TestVerdictHasNothingRemainingWhereItWouldBlock(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		verdict service.Verdict
+		want    int
+	}{
+		{service.Verdict{Rate: 5, Velocity: 2}, 3},
+		{service.Verdict{Rate: 5, Velocity: 5}, 0},
+		{service.Verdict{Rate: 5, Velocity: 2, WouldBlock: true}, 0}, // locked or denied
+		{service.Verdict{Rate: 5, Velocity: 2, WouldBlock: true, Blocked: true}, 0},
+	} {
+		if got := test.verdict.Remaining(); got != test.want {
+			t.Errorf("%+v: remaining %d, want %d", test.verdict, got, test.want)
+		}
 	}
 }

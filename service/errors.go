@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -16,6 +17,12 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict says that the request contradicts what is already recorded.
 	ErrConflict = errors.New("conflict")
+	// ErrPrecondition says that what the caller has seen has changed meanwhile.
+	ErrPrecondition = errors.New("precondition failed")
+	// ErrStaleKey says that a check's keys were normalised by a rule that its zone
+	// does not have any more. Nothing was decided. It passes between a store and
+	// the Normalizer and never reaches a caller.
+	ErrStaleKey = errors.New("stale key rule")
 	// ErrBusy says that the check was NOT decided and nothing was recorded: the
 	// engine is away, the queue is full, or lock wait and deadlock retries are
 	// spent. Asking again after BusyRetryAfter is right.
@@ -27,3 +34,24 @@ var (
 
 // BusyRetryAfter is how long a caller that met ErrBusy should wait.
 const BusyRetryAfter = time.Second
+
+// FieldError is an ErrInvalid that knows which field is wrong, by its name in
+// JSON and SQL.
+type FieldError struct {
+	Field string
+	rule  string
+}
+
+// fieldError returns an error whose text is the field's name and the rule that
+// it breaks.
+func fieldError(field, rule string, args ...any) error {
+	return &FieldError{Field: field, rule: fmt.Sprintf(rule, args...)}
+}
+
+// Error implements error.
+func (e *FieldError) Error() string {
+	return fmt.Sprintf("%v: %s %s", ErrInvalid, e.Field, e.rule)
+}
+
+// Unwrap returns ErrInvalid.
+func (e *FieldError) Unwrap() error { return ErrInvalid }

@@ -22,11 +22,16 @@ type history struct {
 func newHistory(seed uint64) *history {
 	h := &history{
 		random: rand.New(rand.NewPCG(seed, 0)), now: noon(),
-		ledger: service.Ledger{Zones: map[int64]service.Zone{}, Counted: map[service.Bucket][]time.Time{}},
+		ledger: service.Ledger{
+			Zones: map[int64]service.Zone{}, Counted: map[service.Bucket][]time.Time{},
+			Lockouts: map[service.Bucket]service.Lockout{},
+		},
 	}
 	for id := int64(1); id <= 2; id++ {
 		h.ledger.Zones[id] = service.Zone{
 			ID: id, Rate: h.random.IntN(6), Window: time.Duration(1+h.random.IntN(20)) * time.Second,
+			Lockout: time.Duration(h.random.IntN(8)/4*h.random.IntN(9)) * time.Second, LockoutFactor: 1.25,
+			LockoutMax: 15 * time.Second, LockoutDecay: 5 * time.Second,
 		}
 		h.buckets = append(h.buckets, at(id, "a"), at(id, "b"))
 	}
@@ -59,13 +64,8 @@ func (h *history) ask() ([]service.Check, []service.Decision) {
 		}
 	}
 	decisions := service.Decide(h.now, h.ledger, checks)
-	for i, d := range decisions {
-		if d.Blocked {
-			continue
-		}
-		for _, b := range checks[i].Buckets {
-			h.ledger.Counted[b] = append(h.ledger.Counted[b], h.now)
-		}
+	for _, d := range decisions {
+		h.ledger.Apply(d)
 	}
 	return checks, decisions
 }
@@ -148,12 +148,7 @@ func TestDecideAsASliceIsDecideOneByOne(t *testing.T) {
 				if got.Blocked != want.Blocked || !slices.Equal(got.Verdicts, want.Verdicts) {
 					t.Fatalf("seed %d, check %d:\n   slice %+v\none by one %+v", seed, i, got, want)
 				}
-				if want.Blocked {
-					continue
-				}
-				for _, b := range c.Buckets {
-					single.Counted[b] = append(single.Counted[b], whole.now)
-				}
+				single.Apply(want)
 			}
 		}
 	}

@@ -10,9 +10,14 @@ type Txn struct {
 	// Blocked says that the attempt was not allowed to pass, by this bucket or
 	// by another one of the same check.
 	Blocked bool
-	// Exceeded says that this bucket itself had no room.
-	Exceeded bool
+	// WouldBlock says that this bucket itself had no room, whether or not its zone
+	// was enforced.
+	WouldBlock bool
 	// Counted says that the txn takes one of the bucket's places while it is
 	// inside the window.
 	Counted bool
+	// Outcome is how the login ended, or empty if nobody has said.
+	Outcome Outcome
+	// AttemptID is the caller's own name of the attempt, or empty.
+	AttemptID string
 }

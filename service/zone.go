@@ -1,7 +1,6 @@
 package service
 
 import (
-	"fmt"
 	"math"
 	"time"
 	"unicode/utf8"
@@ -15,16 +14,92 @@ const (
 	MinWindow            = time.Second
 	MaxWindow            = 366 * 24 * time.Hour
 	MaxDescriptionLength = 255
+	MaxLockoutFactor     = 100
+)
+
+// Mode says whether a zone's verdicts bind.
+type Mode string
+
+// The modes of a zone.
+const (
+	ModeEnforce Mode = "enforce" // the default
+	// ModeShadow decides and records as if enforced, but never blocks: the answer
+	// and the row say would_block.
+	ModeShadow Mode = "shadow"
+	// ModeOff lets every attempt pass. It is recorded, and does not count.
+	ModeOff Mode = "off"
+)
+
+// Counts says which attempts take a place in the window.
+type Counts string
+
+// What a zone may count.
+const (
+	CountsAttempts Counts = "attempts" // every allowed attempt; the default
+	// CountsFailures gives the place of an attempt back when its outcome turns
+	// out to be a success. Until then it is reserved: it counts.
+	CountsFailures Counts = "failures"
+)
+
+// Defaults of the settings that a zone leaves at their zero value.
+const (
+	DefaultLockoutFactor = 2.0
+	DefaultLockoutMax    = 24 * time.Hour
+	DefaultLockoutDecay  = 24 * time.Hour
 )
 
 // Zone is a use case with a limit: at most Rate allowed attempts in any
-// interval of length Window, for each bucket by itself. Window is a whole
-// number of seconds. A Rate of 0 admits nothing.
+// interval of length Window, for each bucket by itself. All durations are whole
+// seconds. A Rate of 0 admits nothing. Every setting below Window may be left at
+// its zero value, which stands for its default.
 type Zone struct {
 	ID          int64
 	Description string
 	Rate        int
 	Window      time.Duration
+
+	Mode   Mode
+	Counts Counts
+	// ReserveTTL is how long the outcome of an attempt may be reported where
+	// failures count: later it is a failure. 0 is the window.
+	ReserveTTL time.Duration
+	// ResetOnSuccess lets a success release every txn that counts in its bucket.
+	ResetOnSuccess bool
+
+	// Lockout is for how long the attempt that finds a bucket full locks it; 0 is
+	// never. A next lockout that begins within LockoutDecay of the last one's end
+	// is LockoutFactor (1 to 100, two decimals) times as long, up to LockoutMax.
+	Lockout       time.Duration
+	LockoutFactor float64
+	LockoutMax    time.Duration
+	LockoutDecay  time.Duration
+
+	Keys KeyRule
+
+	// Revision counts the zone's changes from 1. Stores set it; it is ignored
+	// when a zone is written.
+	Revision uint64
+}
+
+// WithDefaults returns the zone with every setting spelt out.
+func (z Zone) WithDefaults() Zone {
+	z.Mode = orDefault(z.Mode, ModeEnforce)
+	z.Counts = orDefault(z.Counts, CountsAttempts)
+	z.ReserveTTL = orDefault(z.ReserveTTL, z.Window)
+	z.LockoutFactor = orDefault(z.LockoutFactor, DefaultLockoutFactor)
+	z.LockoutMax = orDefault(z.LockoutMax, DefaultLockoutMax)
+	z.LockoutDecay = orDefault(z.LockoutDecay, DefaultLockoutDecay)
+	z.Keys = z.Keys.withDefaults()
+	return z
+}
+
+// orDefault returns value, or the default for the zero value.
+func orDefault[T comparable](value, byDefault T) T {
+	var zero T
+	if value == zero {
+		return byDefault
+	}
+	return value
 }
 
 // Validate returns an ErrInvalid that names the field and its bounds, or nil.
@@ -32,23 +107,76 @@ func (z Zone) Validate() error {
 	if err := validateZoneID(z.ID); err != nil {
 		return err
 	}
-	if z.Rate < 0 || z.Rate > MaxRate {
-		return fmt.Errorf("%w: rate must be 0 to %d, is %d", ErrInvalid, MaxRate, z.Rate)
-	}
-	if z.Window < MinWindow || z.Window > MaxWindow || z.Window%time.Second != 0 {
-		return fmt.Errorf("%w: window must be 1 to %d whole seconds, is %s",
-			ErrInvalid, MaxWindow/time.Second, z.Window)
+	if err := validateLimit(z.Rate, z.Window); err != nil {
+		return err
 	}
 	if !utf8.ValidString(z.Description) || utf8.RuneCountInString(z.Description) > MaxDescriptionLength {
-		return fmt.Errorf("%w: description must be valid UTF-8 of at most %d characters",
-			ErrInvalid, MaxDescriptionLength)
+		return fieldError("description", "must be valid UTF-8 of at most %d characters", MaxDescriptionLength)
+	}
+	return z.WithDefaults().validateSettings()
+}
+
+func (z Zone) validateSettings() error {
+	switch z.Mode {
+	case ModeEnforce, ModeShadow, ModeOff:
+	default:
+		return fieldError("mode", "must be enforce, shadow or off, is %q", z.Mode)
+	}
+	switch z.Counts {
+	case CountsAttempts, CountsFailures:
+	default:
+		return fieldError("counts", "must be attempts or failures, is %q", z.Counts)
+	}
+	if z.ReserveTTL < time.Second || z.ReserveTTL > z.Window || z.ReserveTTL%time.Second != 0 {
+		return fieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", z.Window/time.Second, z.ReserveTTL)
+	}
+	if z.Lockout != 0 {
+		if err := validateSeconds("lockout", z.Lockout); err != nil {
+			return err
+		}
+	}
+	if math.IsNaN(z.LockoutFactor) || z.LockoutFactor < 1 || z.LockoutFactor > MaxLockoutFactor ||
+		math.Abs(z.LockoutFactor*100-float64(z.lockoutPercent())) > 1e-6 {
+		return fieldError("lockout_factor", "must be 1 to %d with at most two decimals, is %v", MaxLockoutFactor, z.LockoutFactor)
+	}
+	if err := validateSeconds("lockout_max", z.LockoutMax); err != nil {
+		return err
+	}
+	if err := validateSeconds("lockout_decay", z.LockoutDecay); err != nil {
+		return err
+	}
+	return z.Keys.validate()
+}
+
+// lockoutPercent is LockoutFactor in hundredths.
+func (z Zone) lockoutPercent() int64 { return int64(math.Round(z.LockoutFactor * 100)) }
+
+func validateZoneID(id int64) error {
+	if id < 1 || id > MaxZoneID {
+		return fieldError("zone_id", "must be 1 to %d, is %d", MaxZoneID, id)
 	}
 	return nil
 }
 
-func validateZoneID(id int64) error {
-	if id < 1 || id > MaxZoneID {
-		return fmt.Errorf("%w: zone_id must be 1 to %d, is %d", ErrInvalid, MaxZoneID, id)
+func validateLimit(rate int, window time.Duration) error {
+	if rate < 0 || rate > MaxRate {
+		return fieldError("rate", "must be 0 to %d, is %d", MaxRate, rate)
+	}
+	return validateSeconds("window", window)
+}
+
+func validateSeconds(field string, d time.Duration) error {
+	if d < MinWindow || d > MaxWindow || d%time.Second != 0 {
+		return fieldError(field, "must be 1 to %d whole seconds, is %s", MaxWindow/time.Second, d)
 	}
 	return nil
+}
+
+// Match is what the writer of a zone expects to find. Its zero value expects
+// nothing; a store whose zone is otherwise returns ErrPrecondition and changes
+// nothing.
+type Match struct {
+	Absent   bool   // there is no such zone yet
+	Present  bool   // there is one, of whatever revision
+	Revision uint64 // there is one of this revision, unless 0
 }

@@ -59,3 +59,92 @@ func TestZoneValidateKnowsEveryLimit(t *testing.T) {
 		})
 	}
 }
+
+func TestZoneValidateKnowsEveryLimitOfItsSettings(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name  string
+		edit  func(z *service.Zone)
+		field string
+	}{
+		{"defaults", func(*service.Zone) {}, ""},
+		{"all spelt out", func(z *service.Zone) { *z = z.WithDefaults() }, ""},
+		{"shadow", func(z *service.Zone) { z.Mode = service.ModeShadow }, ""},
+		{"off", func(z *service.Zone) { z.Mode = service.ModeOff }, ""},
+		{"another mode", func(z *service.Zone) { z.Mode = "Shadow" }, "mode"},
+		{"failures", func(z *service.Zone) { z.Counts = service.CountsFailures }, ""},
+		{"another count", func(z *service.Zone) { z.Counts = "successes" }, "counts"},
+		{"reserves for the window", func(z *service.Zone) { z.ReserveTTL = z.Window }, ""},
+		{"reserves for a second", func(z *service.Zone) { z.ReserveTTL = time.Second }, ""},
+		{"reserves for longer than the window", func(z *service.Zone) { z.ReserveTTL = z.Window + time.Second }, "reserve_ttl"},
+		{"reserves for half seconds", func(z *service.Zone) { z.ReserveTTL = 1500 * time.Millisecond }, "reserve_ttl"},
+		{"reserves for less than nothing", func(z *service.Zone) { z.ReserveTTL = -time.Second }, "reserve_ttl"},
+		{"largest lockout", func(z *service.Zone) {
+			z.Lockout, z.LockoutMax, z.LockoutDecay = service.MaxWindow, service.MaxWindow, service.MaxWindow
+			z.LockoutFactor = service.MaxLockoutFactor
+		}, ""},
+		{"smallest lockout", func(z *service.Zone) {
+			z.Lockout, z.LockoutMax, z.LockoutDecay, z.LockoutFactor = time.Second, time.Second, time.Second, 1
+		}, ""},
+		{"lockout too long", func(z *service.Zone) { z.Lockout = service.MaxWindow + time.Second }, "lockout "},
+		{"lockout of half seconds", func(z *service.Zone) { z.Lockout = 1500 * time.Millisecond }, "lockout "},
+		{"lockout negative", func(z *service.Zone) { z.Lockout = -time.Second }, "lockout "},
+		{"lockout maximum too long", func(z *service.Zone) { z.LockoutMax = service.MaxWindow + time.Second }, "lockout_max"},
+		{"lockout maximum negative", func(z *service.Zone) { z.LockoutMax = -time.Second }, "lockout_max"},
+		{"lockout decay too long", func(z *service.Zone) { z.LockoutDecay = service.MaxWindow + time.Second }, "lockout_decay"},
+		{"lockout decay of half seconds", func(z *service.Zone) { z.LockoutDecay = 1500 * time.Millisecond }, "lockout_decay"},
+		{"factor with two decimals", func(z *service.Zone) { z.LockoutFactor = 1.01 }, ""},
+		{"factor that no float is", func(z *service.Zone) { z.LockoutFactor = 2.29 }, ""},
+		{"factor with three decimals", func(z *service.Zone) { z.LockoutFactor = 1.001 }, "lockout_factor"},
+		{"factor below 1", func(z *service.Zone) { z.LockoutFactor = 0.99 }, "lockout_factor"},
+		{"factor negative", func(z *service.Zone) { z.LockoutFactor = -2 }, "lockout_factor"},
+		{"factor over 100", func(z *service.Zone) { z.LockoutFactor = 100.01 }, "lockout_factor"},
+		{"factor infinite", func(z *service.Zone) { z.LockoutFactor = math.Inf(1) }, "lockout_factor"},
+		{"factor no number", func(z *service.Zone) { z.LockoutFactor = math.NaN() }, "lockout_factor"},
+		{"usernames", func(z *service.Zone) { z.Keys.Kind = service.KeyUsername }, ""},
+		{"single addresses", func(z *service.Zone) { z.Keys = service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 32, IPv6Prefix: 128} }, ""},
+		{"halves of the net", func(z *service.Zone) { z.Keys = service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 1, IPv6Prefix: 1} }, ""},
+		{"another kind of keys", func(z *service.Zone) { z.Keys.Kind = "IP" }, "key_kind"},
+		{"IPv4 prefix too long", func(z *service.Zone) { z.Keys.IPv4Prefix = 33 }, "ipv4_prefix"},
+		{"IPv4 prefix negative", func(z *service.Zone) { z.Keys.IPv4Prefix = -1 }, "ipv4_prefix"},
+		{"IPv6 prefix too long", func(z *service.Zone) { z.Keys.IPv6Prefix = 129 }, "ipv6_prefix"},
+		{"IPv6 prefix negative", func(z *service.Zone) { z.Keys.IPv6Prefix = -1 }, "ipv6_prefix"},
+		{"a revision, which is the store's", func(z *service.Zone) { z.Revision = 7 }, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			zone := service.Zone{ID: 1, Rate: 5, Window: time.Minute}
+			test.edit(&zone)
+			err := zone.Validate()
+			wantInvalid(t, err, test.field)
+			var named *service.FieldError
+			if errors.As(err, &named) != (err != nil) || err != nil && named.Field != strings.TrimSpace(test.field) {
+				t.Errorf("%v names field %+v, want %s", err, named, test.field)
+			}
+		})
+	}
+}
+
+func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	four := service.Zone{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute}
+	want := service.Zone{
+		ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Mode: service.ModeEnforce,
+		Counts: service.CountsAttempts, ReserveTTL: time.Minute, LockoutFactor: 2, LockoutMax: 24 * time.Hour,
+		LockoutDecay: 24 * time.Hour, Keys: service.KeyRule{Kind: service.KeyOpaque, IPv4Prefix: 32, IPv6Prefix: 64},
+	}
+	if got := four.WithDefaults(); got != want {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got := want.WithDefaults(); got != want {
+		t.Errorf("spelt out again it became %+v", got)
+	}
+	full := service.Zone{
+		ID: 2, Rate: 1, Window: time.Hour, Mode: service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
+		ResetOnSuccess: true, Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
+		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 48}, Revision: 3,
+	}
+	if got := full.WithDefaults(); got != full {
+		t.Errorf("what is said was overruled: %+v", got)
+	}
+}

@@ -11,52 +11,24 @@ import (
 	"time"
 	"unicode"
 
-	"velocityd/db"
 	"velocityd/service"
 )
 
 // errBlocked is how check says "blocked" to run; it is an answer.
 var errBlocked = errors.New("blocked")
 
-const (
-	localTimeout  = 10 * time.Second // of one call at the database
-	remoteTimeout = 30 * time.Second // of one call at a service, which has its own
-)
-
-// targetFlags is whom to ask: a running service, or the database itself.
-type targetFlags struct {
-	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service that runs there, such as http://127.0.0.1:8080, in place of the database."`
-	databaseFlags `embed:""`
-}
-
-// open returns a store that finishes calls it has begun even if their context
-// ends, and what lets it go.
-func (f targetFlags) open(ctx context.Context) (service.CheckStore, func(), error) {
-	if f.URL != "" {
-		remote, err := newRemote(f.URL)
-		if err != nil {
-			return nil, nil, err
-		}
-		return service.NewLimiter(remote, remoteTimeout), remote.close, nil
-	}
-	pool, err := f.databaseFlags.open(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	return service.NewLimiter(db.NewProcStore(pool), localTimeout), func() { _ = pool.Close() }, nil
-}
-
 type checkCmd struct {
 	Zone        int64    `arg:"" help:"Zone to ask in."`
 	Key         string   `arg:"" help:"Bucket key, such as a user or an address."`
 	More        []string `arg:"" optional:"" name:"zone-key" help:"Further pairs of zone and key: the check is all or nothing over up to 8 buckets."`
+	AttemptID   string   `name:"attempt-id" env:"-" placeholder:"ID" help:"Your own name for the attempt. Asked again with it, the check is answered as the first time and counts once."`
 	JSON        bool     `name:"json" env:"VELOCITY_JSON" help:"Print the answer as the HTTP interface gives it."`
 	targetFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (checkCmd) Help() string {
-	return `Exit code 0 means allowed, 3 blocked. A key that begins with - goes behind --.
+	return `Exit code 0 means allowed, 3 blocked; a zone in shadow mode says that it would block, and does not. A key that begins with - goes behind --.
 
 Example:
 
@@ -69,12 +41,12 @@ func (c *checkCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	store, release, err := c.open(ctx)
+	target, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer release()
-	decisions, err := store.CheckAll(ctx, []service.Check{check})
+	defer target.release()
+	decisions, err := target.CheckAll(ctx, []service.Check{check})
 	if err == nil {
 		err = decisions[0].Err
 	}
@@ -92,7 +64,7 @@ func (c *checkCmd) Run(ctx context.Context, p *process) error {
 
 // question returns the check, or a usageError.
 func (c *checkCmd) question() (service.Check, error) {
-	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.Zone, Key: c.Key}}}
+	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.Zone, Key: c.Key}}, AttemptID: c.AttemptID}
 	if len(c.More)%2 != 0 {
 		return check, usagef("zones and keys must come in pairs; the last zone has no key")
 	}
@@ -115,12 +87,16 @@ func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 	}
 	word := "allowed"
 	if d.Blocked {
-		word = fmt.Sprintf("blocked for %d s", int64(d.RetryAfter()/time.Second))
+		word = fmt.Sprintf("blocked for %d s", seconds(d.RetryAfter()))
 	}
 	fmt.Fprintf(w, "%s\n", word)
 	for _, v := range d.Verdicts {
-		fmt.Fprintf(w, "  zone %d, %s: %d of %d left in %d s (txn %d)\n", v.Bucket.ZoneID, printable(v.Bucket.Key),
-			v.Remaining(), v.Rate, int64(v.Window/time.Second), v.TxnID)
+		note := ""
+		if v.WouldBlock && !v.Blocked {
+			note = ", would block if its zone were enforced"
+		}
+		fmt.Fprintf(w, "  zone %d, %s: %d of %d left in %d s (txn %d)%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key),
+			v.Remaining(), v.Rate, seconds(v.Window), v.TxnID, note)
 	}
 	return nil
 }
@@ -145,3 +121,6 @@ func printable(text string) string {
 	}
 	return text
 }
+
+// seconds is a duration as SQL and JSON have it.
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }

@@ -19,12 +19,16 @@ import (
 
 // overRemote is the reference store, asked through HTTP by the program's client.
 type overRemote struct {
-	*servicetest.Memory
+	servicetest.Bench
 	remote *remote
 }
 
 func (o overRemote) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	return o.remote.CheckAll(ctx, checks)
+}
+
+func (o overRemote) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return o.remote.ReportAll(ctx, reports)
 }
 
 func connectTo(t *testing.T, url string) *remote {
@@ -42,10 +46,10 @@ func TestRemoteKeepsTheContractOfAStore(t *testing.T) {
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
 		m := servicetest.NewMemory()
 		server := httptest.NewServer(handlers.New(handlers.Options{
-			Limiter: service.NewLimiter(m, time.Minute), Reader: m,
+			Limiter: service.NewLimiter(service.NewNormalizer(m, m), time.Minute), Reader: m, Writer: m,
 		}))
 		t.Cleanup(server.Close)
-		return overRemote{Memory: m, remote: connectTo(t, server.URL)}
+		return overRemote{Bench: m.Bench(), remote: connectTo(t, server.URL)}
 	})
 }
 
@@ -105,6 +109,38 @@ func TestRemoteTellsWhatAnErrorMeansForTheAttempt(t *testing.T) {
 	}
 }
 
+func TestRemoteTellsWhatAnErrorMeansForTheReports(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		answer string
+		kind   error
+		text   string
+	}{
+		"busy":       {503, `{"title":"A title","detail":"the detail.","code":"busy"}`, service.ErrBusy, "A title: the detail."},
+		"invalid":    {400, `{"title":"A title","detail":"the detail.","code":"invalid_request"}`, service.ErrInvalid, "A title"},
+		"too few":    {200, `{"results":[]}`, service.ErrUndecided, "0 answers to 1"},
+		"empty":      {200, `{"results":[{}]}`, service.ErrUndecided, "does not fit"},
+		"of another": {200, `{"results":[{"txn_id":8,"outcome":"success"}]}`, service.ErrUndecided, "does not fit"},
+		"no JSON":    {200, `hello`, service.ErrUndecided, "read answer"},
+		"a proxy":    {502, `oops`, service.ErrUndecided, "502"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/v1/outcomes" {
+				t.Errorf("asked %s", r.URL.Path)
+			}
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(c.status)
+			fmt.Fprint(w, c.answer)
+		}))
+		_, err := connectTo(t, server.URL).ReportAll(t.Context(), []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess}})
+		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: got %v, want %q", name, err, c.text)
+		}
+		server.Close()
+	}
+}
+
 func TestRemoteThatIsAwayHasDecidedNothing(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -120,8 +156,8 @@ func TestRemoteKeepsAPathInFront(t *testing.T) {
 	for base, want := range map[string]string{
 		"http://h:1": "http://h:1/v1/checks", "http://h:1/": "http://h:1/v1/checks", "https://h/velocity/": "https://h/velocity/v1/checks",
 	} {
-		if r := connectTo(t, base); r.endpoint != want {
-			t.Errorf("%s: asks %s", base, r.endpoint)
+		if r := connectTo(t, base); r.endpoint != want || r.outcomes != strings.TrimSuffix(want, "checks")+"outcomes" {
+			t.Errorf("%s: asks %s and %s", base, r.endpoint, r.outcomes)
 		}
 	}
 	for _, bad := range []string{"", "h:1", "ftp://h", "http://", "127.0.0.1:8080", "http://h:x", "/v1"} {

@@ -91,7 +91,7 @@ func defaultDataFolder(lookupEnv func(string) (string, bool)) (string, error) {
 // serviceFlags is how an instance serves. It holds no secret.
 type serviceFlags struct {
 	Listen          string        `env:"VELOCITY_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address to answer on; port 0 takes a free one."`
-	CheckTimeout    time.Duration `env:"VELOCITY_CHECK_TIMEOUT" placeholder:"DURATION" default:"5s" help:"Deadline of one call for checks, whether or not the caller stays."`
+	CheckTimeout    time.Duration `env:"VELOCITY_CHECK_TIMEOUT" placeholder:"DURATION" default:"5s" help:"Deadline of one call for checks, outcomes or changes, whether or not the caller stays."`
 	LockWait        time.Duration `env:"VELOCITY_LOCK_WAIT" placeholder:"DURATION" default:"1s" help:"How long the engine waits for a bucket's lock, in whole seconds, below the check timeout."`
 	MaxConns        int           `env:"VELOCITY_MAX_CONNS" default:"32" placeholder:"N" help:"Most connections to the database for checks and look-ups; GET /readyz has one more."`
 	DrainDelay      time.Duration `env:"VELOCITY_DRAIN_DELAY" placeholder:"DURATION" default:"0s" help:"Time between saying 'not ready' and no longer accepting, for load balancers to notice."`

@@ -11,7 +11,11 @@ import (
 
 func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 	t.Parallel()
-	said := []string{"help", "version", "steps", "all", "rate", "window", "description"} // each time, by design
+	said := []string{ // each time, by design
+		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success",
+		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "ipv4-prefix", "ipv6-prefix",
+		"action", "expires", "reason", "attempt-id",
+	}
 	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {
 		t.Fatal(err)
@@ -41,17 +45,20 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 func TestHelpExplainsEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "check", "zone", "zone list", "zone set", "replay",
+		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "check", "outcome", "zone", "zone list", "zone set",
+		"zone delete", "zone lint", "override", "override list", "override set", "override delete", "bucket", "bucket peek",
+		"bucket release", "replay",
 	} {
 		r := command(nil, nil, append(strings.Fields(args), "--help")...)
 		if r.code != exitFine || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {
 			t.Errorf("%s --help: %+v", args, r)
 		}
-		if group := args == "migrate status" || args == "migrate up" || strings.HasPrefix(args, "zone "); !group && !strings.Contains(r.stdout, "  velocityd ") && !strings.Contains(r.stdout, "' velocityd ") {
+		_, member, _ := strings.Cut(args, " ")
+		if group := member != "" && args != "migrate down" && args != "zone set" && args != "zone lint" && args != "override set" && args != "bucket release"; !group && !strings.Contains(r.stdout, "  velocityd ") && !strings.Contains(r.stdout, "' velocityd ") {
 			t.Errorf("%s --help shows no example:\n%s", args, r.stdout)
 		}
 	}
-	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") {
+	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") || !strings.Contains(r.stdout, "4 something odd") {
 		t.Errorf("--help does not tell the exit codes:\n%s", r.stdout)
 	}
 	if r := command(nil, nil, "serve", "--help"); !strings.Contains(r.stdout, "$VELOCITY_LOCK_WAIT") || !strings.Contains(r.stdout, "default 1s") {
@@ -105,6 +112,30 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"zone set 1", nil, "--rate"},
 		{"zone set", nil, "id"},
 		{"zone set 1 --rate few", nil, "--rate"},
+		{"zone set 1 --rate 1 --mode=", nil, "--mode"},
+		{"zone set 1 --lockout-factor 0", nil, "--lockout-factor"},
+		{"zone set 1 --lockout-max 0", nil, "--lockout-max"},
+		{"zone set 1 --ipv4-prefix 0", nil, "--ipv4-prefix"},
+		{"zone delete", nil, "id"},
+		{"zone lint one", nil, "id"},
+		{"check 1 alice --attempt-id " + strings.Repeat("x", 65), nil, "attempt_id"},
+		{"outcome 0 success", nil, "txn_id"},
+		{"outcome x success", nil, "txn"},
+		{"outcome 1 fine", nil, "success"},
+		{"override set 1 a --reason x", nil, "--action"},
+		{"override set 1 a --action deny", nil, "--reason"},
+		{"override set 1 a --action ban --reason x", nil, "--action"},
+		{"override set 1 a --action limit --rate 5 --reason x", nil, "--window"},
+		{"override set 1 a --action deny --rate 5 --reason x", nil, "limit"},
+		{"override set 1 a --action deny --reason x --expires soon", nil, "--expires"},
+		{"override set 1 a --action deny --reason x --expires -1h", nil, "--expires"},
+		{"override set 1 a --action deny --reason x --expires=-1h", nil, "future"},
+		{"override delete 1", nil, "id"},
+		{"bucket release 1 a", nil, "--reason"},
+		{"bucket release 1 a --reason=", nil, "--reason"},
+		{"bucket release 1 a --reason " + strings.Repeat("x", 256), nil, "--reason"},
+		{"bucket peek 1", nil, "key"},
+		{"bucket show 1 alice", environment{"XDG_DATA_HOME": "/nowhere"}, "'velocityd bucket peek --help'"},
 		{"replay", nil, "file"},
 		{"replay x", nil, "--user-zone"},
 		{"replay x --user-zone 1 --ip-zone 1", nil, "differ"},
@@ -136,7 +167,9 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	} {
 		for _, args := range []string{
 			"serve --listen 256.0.0.1:0 --log-format text", "serve --listen 256.0.0.1:0 --log-format json", "dev", "migrate up",
-			"migrate down --all", "migrate status", "check 1 alice", "zone list", "zone set 1 --rate 1", "replay " + log + " --user-zone 1",
+			"migrate down --all", "migrate status", "check 1 alice", "zone list", "zone set 1 --rate 1",
+			"zone delete 1", "zone lint", "override list 1", "override set 1 a --action deny --reason x", "override delete 1 1",
+			"bucket peek 1 a", "bucket release 1 a --reason x", "outcome 1 success", "replay " + log + " --user-zone 1",
 		} {
 			r := command(environment{"VELOCITY_DSN": dsn}, nil, strings.Fields(args)...)
 			if r.code == exitFine || strings.Contains(r.stdout+r.stderr, secret) {

@@ -51,7 +51,7 @@ func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 		first := start(t, env, "dev", "--engine", engine)
 		eventuallyStatus(t, first.url+"/readyz", http.StatusOK)
 		txn := mustAsk(t, first.url+"/v1/check", alice, http.StatusOK)
-		if !strings.Contains(txn.body, `"rate":5,"window":60,"remaining":4`) {
+		if !strings.Contains(txn.body, `"rate":5,"window":60,"velocity":1,"remaining":4`) {
 			t.Errorf("first check: %s", txn.body)
 		}
 		greeting := first.stdout.String()

@@ -22,10 +22,11 @@ import (
 
 // Exit codes. They are promised in the description below.
 const (
-	exitFine    = 0
-	exitError   = 1
-	exitUsage   = 2
-	exitBlocked = 3
+	exitFine     = 0
+	exitError    = 1
+	exitUsage    = 2
+	exitBlocked  = 3
+	exitFindings = 4
 )
 
 const description = `May this login attempt go ahead? velocityd answers exactly, under any concurrency, from any number of instances on one MySQL or MariaDB database.
@@ -40,7 +41,7 @@ Serve from a database of your own:
   velocityd migrate up
   velocityd serve
 
-A flag wins over its environment variable. Exit codes: 0 fine (for check: allowed), 1 error, 2 wrong usage, 3 blocked (check alone).`
+A flag wins over its environment variable. Exit codes: 0 fine (for check: allowed), 1 error, 2 wrong usage, 3 blocked (check alone), 4 something odd was found (zone lint alone).`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,7 +49,7 @@ func main() {
 	// nobody listened: the second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	os.Exit(run(ctx, os.Args[1:], &process{
-		lookupEnv: os.LookupEnv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		lookupEnv: os.LookupEnv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, principal: operator(),
 	}))
 }
 
@@ -58,6 +59,8 @@ type process struct {
 	stdin     io.Reader
 	stdout    io.Writer
 	stderr    io.Writer
+	// principal is who runs the program, for the audit of what is changed.
+	principal string
 	// logger is set by a command that writes its log as JSON: its last error is
 	// a line of that log then.
 	logger *slog.Logger
@@ -65,13 +68,16 @@ type process struct {
 
 // cli is the grammar of the command line.
 type cli struct {
-	Serve   serveCmd    `cmd:"" help:"Answer checks over HTTP from a database of yours."`
-	Dev     devCmd      `cmd:"" help:"Answer checks over HTTP from a private database, made and run for you."`
-	Migrate migrateCmd  `cmd:"" help:"Bring the database's schema up, down, or say where it is."`
-	Check   checkCmd    `cmd:"" help:"Ask one check, which is recorded like any other."`
-	Zone    zoneCmd     `cmd:"" help:"List and change zones."`
-	Replay  replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
-	Version versionFlag `name:"version" env:"-" help:"Print the version and exit."`
+	Serve    serveCmd    `cmd:"" help:"Answer checks over HTTP from a database of yours."`
+	Dev      devCmd      `cmd:"" help:"Answer checks over HTTP from a private database, made and run for you."`
+	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up, down, or say where it is."`
+	Check    checkCmd    `cmd:"" help:"Ask one check, which is recorded like any other."`
+	Outcome  outcomeCmd  `cmd:"" help:"Report how the login ended that a txn belongs to."`
+	Zone     zoneCmd     `cmd:"" help:"List, change and examine zones."`
+	Override overrideCmd `cmd:"" help:"List and change the exceptions from a zone's limit."`
+	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release it."`
+	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
+	Version  versionFlag `name:"version" env:"-" help:"Print the version and exit."`
 }
 
 // run is the whole program: it carries out args and returns the exit code. When
@@ -98,7 +104,7 @@ func run(ctx context.Context, args []string, p *process) int {
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(p)
 	if usage := (usageError{}); errors.As(err, &usage) {
-		err = usageError{err: err, command: command.Selected().FullPath()}
+		err = usageError{err: err, command: callOf(command.Selected())}
 	}
 	return p.fail(err)
 }
@@ -111,6 +117,8 @@ func (p *process) fail(err error) int {
 		return exitFine
 	case errors.Is(err, errBlocked):
 		return exitBlocked // the answer has been printed
+	case errors.Is(err, errFindings):
+		return exitFindings // so have they
 	case errors.As(err, &usage):
 		fmt.Fprintf(p.stderr, "velocityd: %v\n%s\n", err, usage.hint())
 		return exitUsage
@@ -135,9 +143,17 @@ func (e usageError) hint() string {
 	path := cmp.Or(e.command, "velocityd")
 	var parse *kong.ParseError
 	if errors.As(e.err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
-		path = parse.Context.Selected().FullPath()
+		path = callOf(parse.Context.Selected())
 	}
 	return fmt.Sprintf("Run '%s --help' for what can be said.", path)
+}
+
+// callOf is how a command is called, without its other names.
+func callOf(node *kong.Node) string {
+	if node.Parent == nil {
+		return node.Name
+	}
+	return callOf(node.Parent) + " " + node.Name
 }
 
 func usagef(format string, args ...any) error { return usageError{err: fmt.Errorf(format, args...)} }

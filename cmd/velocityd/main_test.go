@@ -62,6 +62,9 @@ func (e environment) lookup(name string) (string, bool) {
 	return value, ok
 }
 
+// tester is who runs the commands of tests.
+const tester = "tester@host"
+
 // result is what a command came to.
 type result struct {
 	code           int
@@ -72,7 +75,7 @@ type result struct {
 func command(env environment, stdin io.Reader, args ...string) result {
 	var stdout, stderr bytes.Buffer
 	code := run(context.Background(), args, &process{
-		lookupEnv: env.lookup, stdin: stdin, stdout: &stdout, stderr: &stderr,
+		lookupEnv: env.lookup, stdin: stdin, stdout: &stdout, stderr: &stderr, principal: tester,
 	})
 	return result{code, stdout.String(), stderr.String()}
 }

@@ -19,6 +19,7 @@ type replayCmd struct {
 	UserZone    int64  `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone in which the user is the key."`
 	IPZone      int64  `name:"ip-zone" env:"VELOCITY_IP_ZONE" placeholder:"M" help:"Zone in which the address is the key."`
 	Batch       int    `env:"VELOCITY_BATCH" default:"100" placeholder:"N" help:"Checks in one call, up to 1000. They are decided in the log's order all the same."`
+	Report      bool   `name:"report-outcomes" env:"VELOCITY_REPORT_OUTCOMES" help:"Report the outcome of each allowed attempt as the log has it, before the next attempt in one of its buckets."`
 	JSON        bool   `name:"json" env:"VELOCITY_JSON" help:"Print the summary as one JSON object."`
 	targetFlags `embed:""`
 }
@@ -28,6 +29,8 @@ func (replayCmd) Help() string {
 	return `Reads the log of sshd and asks one check for every login attempt, in the file's order, now: the times in the log are not used. Either zone may be left out.
 
 An attempt is a line 'Failed password for [invalid user ]U from IP port P' or 'Accepted METHOD for U from IP port P' of sshd or sshd-session; 'message repeated N times: [ ... ]' is N attempts. All other lines, and those with a user that cannot be a key, such as an empty one, are counted as skipped.
+
+With --report-outcomes 'Accepted' is reported as success and 'Failed' as failure, for allowed attempts alone: a blocked one would not have been tried. The result is as if the attempts were asked and reported one by one, so attempts in a row of one user or address cannot share a call.
 
 A busy service or database is asked again a few times. A lost answer ends the replay, because asking again might count attempts twice.
 
@@ -46,24 +49,49 @@ func (c *replayCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer input.Close()
-	store, release, err := c.open(ctx)
+	target, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer release()
+	defer target.release()
 	bar := newBar(p.stderr, size)
-	r := replayer{
-		store: store, userZone: c.UserZone, ipZone: c.IPZone, batch: c.Batch,
-		progress: func(bytes int) { _ = bar.Add(bytes) }, tally: newTally(),
+	r, err := c.replayer(ctx, target)
+	if err != nil {
+		return err
 	}
+	r.progress = func(bytes int) { _ = bar.Add(bytes) }
 	began := time.Now()
 	err = explainCheck(r.run(ctx, input))
 	_ = bar.Finish()
 	s := r.tally.summary(time.Since(began), err == nil)
+	if c.Report {
+		successes, failures := r.tally.reported[service.OutcomeSuccess], r.tally.reported[service.OutcomeFailure]
+		s.ReportedSuccesses, s.ReportedFailures = &successes, &failures
+	}
 	if err != nil {
 		err = fmt.Errorf("replay ended after %d attempts: %w", s.Attempts, err)
 	}
 	return errors.Join(err, c.print(p.stdout, s))
+}
+
+// replayer returns one that knows the zones' key rules. A zone that is not there
+// is found out by the first check.
+func (c *replayCmd) replayer(ctx context.Context, target target) (*replayer, error) {
+	zones, err := target.Zones(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read key rules: %w", err)
+	}
+	r := &replayer{
+		store: target, userZone: c.UserZone, ipZone: c.IPZone, batch: c.Batch,
+		rules: map[int64]service.KeyRule{}, tally: newTally(),
+	}
+	for _, zone := range zones {
+		r.rules[zone.ID] = zone.Keys
+	}
+	if c.Report {
+		r.outcomes = target
+	}
+	return r, nil
 }
 
 func (c *replayCmd) check() error {
@@ -97,7 +125,10 @@ func (c *replayCmd) input(p *process) (io.ReadCloser, int64, error) {
 	if err != nil {
 		return nil, 0, errors.Join(err, file.Close())
 	}
-	if !info.Mode().IsRegular() {
+	switch {
+	case info.IsDir():
+		return nil, 0, errors.Join(fmt.Errorf("read log: %s is a folder", c.File), file.Close())
+	case !info.Mode().IsRegular():
 		return file, -1, nil
 	}
 	return file, info.Size(), nil
@@ -117,6 +148,9 @@ func (c *replayCmd) print(w io.Writer, s summary) error {
 	}
 	fmt.Fprintf(w, "attempts       %d\nallowed        %d\nblocked        %d\nskipped lines  %d\nchecks/s       %.0f (%.2f s)\n",
 		s.Attempts, s.Allowed, s.Blocked, s.SkippedLines, s.ChecksPerSecond, s.ElapsedSeconds)
+	if s.ReportedSuccesses != nil {
+		fmt.Fprintf(w, "reported       %d successes, %d failures\n", *s.ReportedSuccesses, *s.ReportedFailures)
+	}
 	var zone int64
 	for _, key := range s.MostBlocked {
 		if key.ZoneID != zone {

@@ -19,8 +19,12 @@ const (
 	mostBlocked = 10
 )
 
-// errInterrupted says that the user ended a replay.
-var errInterrupted = errors.New("interrupted")
+var (
+	// errInterrupted says that the user ended a replay.
+	errInterrupted = errors.New("interrupted")
+	// errRulesChanged says that buckets were not those that the replay kept apart.
+	errRulesChanged = errors.New("the key rule of a zone was changed during the replay: what would have been one bucket's attempts may have been asked together; replay again")
+)
 
 // replayer asks a store about every attempt in a log. Its memory does not grow
 // with the log, but with the number of keys that were blocked.
@@ -29,11 +33,23 @@ type replayer struct {
 	userZone int64 // 0: users are not asked about
 	ipZone   int64 // 0: addresses are not asked about
 	batch    int
+	// outcomes is told how each allowed attempt ended; nil: nobody is.
+	outcomes service.OutcomeStore
+	// rules are those of the zones, by which the store makes buckets of keys;
+	// zones that are not here have opaque keys.
+	rules    map[int64]service.KeyRule
 	progress func(bytes int)
 	tally    *tally
 
-	pending []service.Check
+	pending []question
 	unseen  int // bytes read since the last progress
+}
+
+// question is one attempt to be asked about.
+type question struct {
+	check   service.Check
+	buckets []service.Bucket // of the check, with normalised keys
+	outcome service.Outcome
 }
 
 // run asks in the log's order until its end. It returns errInterrupted when ctx
@@ -90,17 +106,26 @@ func readLines(ctx context.Context, log io.Reader) <-chan logLine {
 	return lines
 }
 
-// take turns one line into checks and asks when a batch is full.
+// take turns one line into checks and asks when it is time.
 func (r *replayer) take(ctx context.Context, line logLine) error {
 	r.unseen += line.size
 	attempt, ok := parseLine(line.text)
-	check := r.question(attempt)
-	if !ok || check.Validate() != nil {
+	if !ok {
+		r.tally.skipped++
+		return nil
+	}
+	next, err := r.question(attempt)
+	if err != nil {
 		r.tally.skipped++
 		return nil
 	}
 	for range attempt.times {
-		r.pending = append(r.pending, check)
+		if r.mustAskBefore(next) {
+			if err := r.ask(ctx); err != nil {
+				return err
+			}
+		}
+		r.pending = append(r.pending, next)
 		if len(r.pending) < r.batch {
 			continue
 		}
@@ -111,30 +136,55 @@ func (r *replayer) take(ctx context.Context, line logLine) error {
 	return nil
 }
 
-func (r *replayer) question(a attempt) service.Check {
-	var check service.Check
-	if r.userZone != 0 {
-		check.Buckets = append(check.Buckets, service.Bucket{ZoneID: r.userZone, Key: a.user})
+// question returns the check for an attempt, or an error that wraps
+// service.ErrInvalid if its user or address cannot be a key.
+func (r *replayer) question(a attempt) (question, error) {
+	q := question{outcome: a.outcome}
+	for _, b := range []service.Bucket{{ZoneID: r.userZone, Key: a.user}, {ZoneID: r.ipZone, Key: a.addr.String()}} {
+		if b.ZoneID == 0 {
+			continue
+		}
+		key, err := r.rules[b.ZoneID].Normalize(b.Key)
+		if err != nil {
+			return q, err
+		}
+		q.check.Buckets = append(q.check.Buckets, b)
+		q.buckets = append(q.buckets, service.Bucket{ZoneID: b.ZoneID, Key: key})
 	}
-	if r.ipZone != 0 {
-		check.Buckets = append(check.Buckets, service.Bucket{ZoneID: r.ipZone, Key: a.addr.String()})
+	if err := (service.Check{Buckets: q.buckets}).Validate(); err != nil {
+		return q, err
 	}
-	return check
+	return q, q.check.Validate()
 }
 
-// ask puts the pending checks to the store. A busy store has decided nothing and
-// is asked again; any other error ends the replay.
+// mustAskBefore says that a pending check shares a bucket with next, which must
+// find its outcome reported. Checks without a common bucket do not see each
+// other's outcomes: asking them together and then reporting all is the same as
+// taking each by itself.
+func (r *replayer) mustAskBefore(next question) bool {
+	if r.outcomes == nil {
+		return false
+	}
+	return slices.ContainsFunc(r.pending, func(q question) bool {
+		return slices.ContainsFunc(q.buckets, func(b service.Bucket) bool { return slices.Contains(next.buckets, b) })
+	})
+}
+
+// ask puts the pending checks to the store, and then reports the outcomes of
+// those that were allowed. A busy store has decided nothing and is asked again;
+// any other error ends the replay.
 func (r *replayer) ask(ctx context.Context) error {
 	defer func() { r.pending = r.pending[:0] }()
 	for try := 1; len(r.pending) > 0; try++ {
 		if ctx.Err() != nil {
 			return errInterrupted
 		}
-		decisions, err := r.store.CheckAll(ctx, r.pending)
+		decisions, err := r.store.CheckAll(ctx, r.checks())
 		switch {
 		case err == nil:
+			asked := r.pending
 			r.pending = r.pending[:0]
-			if err := r.tally.count(decisions); err != nil {
+			if err := cmp.Or(r.tally.count(decisions), r.report(ctx, asked, decisions)); err != nil {
 				return err
 			}
 		case ctx.Err() != nil && errors.Is(err, service.ErrBusy):
@@ -148,6 +198,47 @@ func (r *replayer) ask(ctx context.Context) error {
 	r.progress(r.unseen)
 	r.unseen = 0
 	return nil
+}
+
+func (r *replayer) checks() []service.Check {
+	checks := make([]service.Check, len(r.pending))
+	for i, q := range r.pending {
+		checks[i] = q.check
+	}
+	return checks
+}
+
+// report tells the outcomes of the allowed checks among asked, in order. Saying
+// it again is harmless, so also a lost answer is asked for again.
+func (r *replayer) report(ctx context.Context, asked []question, decisions []service.Decision) error {
+	if r.outcomes == nil {
+		return nil
+	}
+	var reports []service.Report
+	var buckets error
+	for i, d := range decisions {
+		if d.Err == nil && !d.Blocked {
+			reports = append(reports, service.Report{TxnID: d.TxnID(), Outcome: asked[i].outcome})
+		}
+		for j, v := range d.Verdicts {
+			if v.Bucket != asked[i].buckets[j] {
+				buckets = errRulesChanged
+			}
+		}
+	}
+	for try := 1; len(reports) > 0; try++ {
+		results, err := r.outcomes.ReportAll(ctx, reports)
+		lost := errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided)
+		switch {
+		case err == nil:
+			return cmp.Or(r.tally.countReports(reports, results), buckets)
+		case !lost || try == busyTries:
+			return fmt.Errorf("reported %d times: %w", try, err)
+		case !pause(ctx, service.BusyRetryAfter):
+			return errInterrupted
+		}
+	}
+	return buckets
 }
 
 // pause waits and says whether ctx still lives.
@@ -165,10 +256,13 @@ func pause(ctx context.Context, d time.Duration) bool {
 // tally counts what was answered.
 type tally struct {
 	allowed, blocked, skipped int
+	reported                  map[service.Outcome]int
 	keys                      map[service.Bucket]int // how often each had no room
 }
 
-func newTally() *tally { return &tally{keys: map[service.Bucket]int{}} }
+func newTally() *tally {
+	return &tally{reported: map[service.Outcome]int{}, keys: map[service.Bucket]int{}}
+}
 
 // count adds decisions and returns the first refusal among them.
 func (t *tally) count(decisions []service.Decision) error {
@@ -192,16 +286,32 @@ func (t *tally) count(decisions []service.Decision) error {
 	return refused
 }
 
+// countReports adds reports that were taken and returns the first refusal.
+func (t *tally) countReports(reports []service.Report, results []error) error {
+	var refused error
+	for i, err := range results {
+		if err == nil {
+			t.reported[reports[i].Outcome]++
+			continue
+		}
+		refused = cmp.Or(refused, fmt.Errorf("report outcome of txn %d: %w", reports[i].TxnID, err))
+	}
+	return refused
+}
+
 // summary is the result of a replay.
 type summary struct {
-	Attempts        int          `json:"attempts"`
-	Allowed         int          `json:"allowed"`
-	Blocked         int          `json:"blocked"`
-	SkippedLines    int          `json:"skipped_lines"`
-	Complete        bool         `json:"complete"` // the whole log was replayed
-	ElapsedSeconds  float64      `json:"elapsed_seconds"`
-	ChecksPerSecond float64      `json:"checks_per_second"`
-	MostBlocked     []blockedKey `json:"most_blocked"` // by zone, most first
+	Attempts     int  `json:"attempts"`
+	Allowed      int  `json:"allowed"`
+	Blocked      int  `json:"blocked"`
+	SkippedLines int  `json:"skipped_lines"`
+	Complete     bool `json:"complete"` // the whole log was replayed
+	// These are there if outcomes were reported.
+	ReportedSuccesses *int         `json:"reported_successes,omitempty"`
+	ReportedFailures  *int         `json:"reported_failures,omitempty"`
+	ElapsedSeconds    float64      `json:"elapsed_seconds"`
+	ChecksPerSecond   float64      `json:"checks_per_second"`
+	MostBlocked       []blockedKey `json:"most_blocked"` // by zone, most first
 }
 
 // blockedKey is a bucket that had no room Blocked times.

@@ -159,9 +159,10 @@ func (s *instance) awaitDatabase(ctx context.Context, err error) error {
 }
 
 func (s *instance) newServer() *http.Server {
+	checks := service.NewNormalizer(s.backend, s.backend)
 	api := handlers.New(handlers.Options{
-		Limiter: service.NewLimiter(s.backend, s.flags.CheckTimeout), Reader: s.backend,
-		Ready: s.ready, Logger: s.logger,
+		Limiter: service.NewLimiter(checks, s.flags.CheckTimeout), Reader: s.backend, Writer: s.backend,
+		Ready: s.ready, Logger: s.logger, WriteTimeout: s.flags.CheckTimeout,
 	})
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -31,8 +31,24 @@ type takeTurns struct {
 	turn     *atomic.Uint64
 }
 
+func (s takeTurns) next() *handlerstest.Client {
+	return s.services[s.turn.Add(1)%uint64(len(s.services))]
+}
+
 func (s takeTurns) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return s.services[s.turn.Add(1)%uint64(len(s.services))].CheckAll(ctx, checks)
+	return s.next().CheckAll(ctx, checks)
+}
+
+func (s takeTurns) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return s.next().ReportAll(ctx, reports)
+}
+
+func (s takeTurns) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+	return s.next().Peek(ctx, bucket)
+}
+
+func (s takeTurns) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+	return s.next().Release(ctx, bucket, principal, reason)
 }
 
 func TestOneInstanceAndTwoKeepTheContractOfAStore(t *testing.T) {
@@ -361,6 +377,14 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 		mustAsk(t, i.url+"/"+secret, "", http.StatusNotFound)
 		mustAsk(t, i.url+"/v1/checks", `{"checks":[`+check(1, secret)+`,`+check(9, secret)+`]}`, http.StatusOK)
 		mustAsk(t, i.url+"/v1/txns/1", "", http.StatusOK)
+		bucket := i.url + "/v1/zones/1/buckets/" + secret
+		mustAsk(t, bucket, "", http.StatusOK)
+		mustAsk(t, bucket+"%0A", "", http.StatusBadRequest)
+		mustAsk(t, bucket+"/release", `{"reason":"`+secret+` called"}`, http.StatusOK)
+		override := `{"bucket_key":"` + secret + `","action":"limit","rate":1,"window":60}`
+		mustAsk(t, i.url+"/v1/zones/1/overrides", override, http.StatusCreated)
+		mustAsk(t, i.url+"/v1/zones/1/overrides", override, http.StatusConflict)
+		mustAsk(t, i.url+"/v1/zones/1/overrides", "", http.StatusOK)
 		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: secret + "-locked"})
 		mustAsk(t, i.url+"/v1/check", check(1, secret+"-locked"), http.StatusServiceUnavailable)
 		release()
@@ -380,8 +404,8 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 				requests++
 			}
 		}
-		if requests != 11 {
-			t.Errorf("%d lines for 11 requests:\n%s", requests, log)
+		if requests != 17 {
+			t.Errorf("%d lines for 17 requests:\n%s", requests, log)
 		}
 	})
 }

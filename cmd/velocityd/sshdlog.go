@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"velocityd/service"
 )
 
 const (
@@ -17,13 +19,14 @@ const (
 	maxRepeats = 100_000
 )
 
-// attempt is what one line of an sshd log says: a login by user from addr, made
-// times times. user is as the log has it, and may be empty or of an attacker's
-// making; addr is never an IPv4 address in IPv6 clothes.
+// attempt is what one line of an sshd log says: a login by user from addr that
+// ended in outcome, made times times. user is as the log has it, and may be empty
+// or of an attacker's making; addr is never an IPv4 address in IPv6 clothes.
 type attempt struct {
-	user  string
-	addr  netip.Addr
-	times int
+	user    string
+	addr    netip.Addr
+	outcome service.Outcome
+	times   int
 }
 
 // parseLine reads one syslog line of sshd or sshd-session, with or without its
@@ -37,8 +40,9 @@ func parseLine(line string) (attempt, bool) {
 	if !ok {
 		return attempt{}, false
 	}
-	user, addr, ok := parseMessage(message)
-	return attempt{user: user, addr: addr, times: times}, ok
+	a, ok := parseMessage(message)
+	a.times = times
+	return a, ok
 }
 
 // sshdMessage cuts off "TIME HOST sshd[PID]: ". The program's name counts only
@@ -100,30 +104,32 @@ func unrepeat(message string) (inner string, times int, ok bool) {
 
 // parseMessage reads "Failed password for [invalid user ]U from IP port P ssh2"
 // and "Accepted METHOD for U from IP port P ssh2[: KEY]".
-func parseMessage(message string) (user string, addr netip.Addr, ok bool) {
+func parseMessage(message string) (a attempt, ok bool) {
 	if rest, failed := strings.CutPrefix(message, "Failed password for "); failed {
 		// The attacker chooses the user, " from 192.0.2.1 port 22 ssh2" and all:
 		// only what comes last is sshd's own.
 		i := strings.LastIndex(rest, " from ")
 		if i < 0 {
-			return "", netip.Addr{}, false
+			return attempt{}, false
 		}
-		addr, ok = parseSource(rest[i+len(" from "):], false)
-		return strings.TrimPrefix(rest[:i], "invalid user "), addr, ok
+		a.user, a.outcome = strings.TrimPrefix(rest[:i], "invalid user "), service.OutcomeFailure
+		a.addr, ok = parseSource(rest[i+len(" from "):], false)
+		return a, ok
 	}
 	rest, accepted := strings.CutPrefix(message, "Accepted ")
 	method, rest, found := strings.Cut(rest, " for ")
 	if !accepted || !found || method == "" || strings.Contains(method, " ") {
-		return "", netip.Addr{}, false
+		return attempt{}, false
 	}
 	// This user exists on the host, but a certificate's text may follow, which
 	// somebody else wrote: only what comes first is sshd's own.
-	user, rest, ok = strings.Cut(rest, " from ")
+	a.outcome = service.OutcomeSuccess
+	a.user, rest, ok = strings.Cut(rest, " from ")
 	if !ok {
-		return "", netip.Addr{}, false
+		return attempt{}, false
 	}
-	addr, ok = parseSource(rest, true)
-	return user, addr, ok
+	a.addr, ok = parseSource(rest, true)
+	return a, ok
 }
 
 // parseSource reads "IP port P", then " ssh2" or nothing, and after that ": KEY"

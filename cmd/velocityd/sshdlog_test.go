@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"velocityd/service"
 )
 
 const stamp = "Dec 10 06:55:48 gate sshd[24200]: "
@@ -42,7 +44,7 @@ func TestParseLineReadsAttempts(t *testing.T) {
 		"user in other script": {stamp + "Failed password for invalid user Zoë from 203.0.113.9 port 9 ssh2", "Zoë", "203.0.113.9", 1},
 		"accepted":             {stamp + "Accepted password for ann from 203.0.113.9 port 49116 ssh2", "ann", "203.0.113.9", 1},
 		"accepted key":         {stamp + "Accepted publickey for ann from 2001:db8::7 port 4 ssh2: ED25519 SHA256:abc", "ann", "2001:db8::7", 1},
-		"certificate's text": {
+		"accepted certificate's text": {
 			stamp + "Accepted publickey for ann from 203.0.113.9 port 4 ssh2: RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d",
 			"ann", "203.0.113.9", 1,
 		},
@@ -53,7 +55,11 @@ func TestParseLineReadsAttempts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, ok := parseLine(c.line)
-			if want := (attempt{c.user, netip.MustParseAddr(c.addr), c.n}); !ok || got != want {
+			outcome := service.OutcomeFailure
+			if strings.HasPrefix(name, "accepted") {
+				outcome = service.OutcomeSuccess
+			}
+			if want := (attempt{c.user, netip.MustParseAddr(c.addr), outcome, c.n}); !ok || got != want {
 				t.Errorf("%q:\n got %+v, %v\nwant %+v", c.line, got, ok, want)
 			}
 		})
@@ -139,11 +145,14 @@ func FuzzParseLine(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if a, ok := parseLine(text); ok {
+			if (service.Report{TxnID: 1, Outcome: a.outcome}).Validate() != nil {
+				t.Errorf("%q: read as %+v", text, a)
+			}
 			if a.times < 1 || a.times > maxRepeats || !a.addr.IsValid() || a.addr.Is4In6() || !strings.Contains(text, a.user) {
 				t.Errorf("%q: read as %+v", text, a)
 			}
 		}
-		want := attempt{text, netip.MustParseAddr("203.0.113.9"), 3}
+		want := attempt{text, netip.MustParseAddr("203.0.113.9"), service.OutcomeFailure, 3}
 		line := fmt.Sprintf("%smessage repeated 3 times: [ Failed password for invalid user %s from 203.0.113.9 port 9 ssh2]\r\n", stamp, text)
 		if got, ok := parseLine(line); !ok || got != want {
 			t.Errorf("user %q: read as %+v, %v", text, got, ok)

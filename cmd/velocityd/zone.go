@@ -1,24 +1,29 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
-	"time"
 
+	"velocityd/db"
 	"velocityd/service"
 )
 
 type zoneCmd struct {
-	List zoneListCmd `cmd:"" help:"List all zones."`
-	Set  zoneSetCmd  `cmd:"" help:"Create or change a zone. It takes effect at the next check."`
+	List   zoneListCmd   `cmd:"" help:"List all zones."`
+	Set    zoneSetCmd    `cmd:"" help:"Create or change a zone. It takes effect at the next check."`
+	Delete zoneDeleteCmd `cmd:"" help:"Remove a zone and its overrides. Checks in it are answered with not found."`
+	Lint   zoneLintCmd   `cmd:"" help:"Look for settings that are probably not meant."`
 }
 
 // Help is the longer explanation of the command.
 func (zoneCmd) Help() string {
-	return `Zones are rows of zone_master; plain SQL changes them as well.
+	return `Zones are rows of zone_master; plain SQL changes them as well. Whoever changes one lands in zone_audit.
 
 Example:
 
@@ -26,7 +31,13 @@ Example:
 }
 
 type zoneListCmd struct {
+	JSON          bool `name:"json" env:"VELOCITY_JSON" help:"Print what GET /v1/zones answers."`
 	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (zoneListCmd) Help() string {
+	return `The settings column names what differs from the defaults.`
 }
 
 // Run prints all zones.
@@ -40,78 +51,145 @@ func (c *zoneListCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if len(zones) == 0 {
+	switch {
+	case c.JSON:
+		return json.NewEncoder(p.stdout).Encode(newWireZones(zones))
+	case len(zones) == 0:
 		fmt.Fprintln(p.stdout, "no zones; 'velocityd zone set' creates one")
-		return nil
+	default:
+		printZones(p.stdout, zones)
 	}
-	printZones(p.stdout, zones)
 	return nil
 }
 
-type zoneSetCmd struct {
-	ID            int64   `arg:"" help:"The zone's id."`
-	Rate          *int    `env:"-" placeholder:"N" help:"Most allowed attempts in a window; 0 allows none."`
-	Window        *int64  `env:"-" placeholder:"SECONDS" help:"The window's length in seconds."`
-	Description   *string `env:"-" placeholder:"TEXT" help:"What the zone is for."`
+type zoneDeleteCmd struct {
+	ID            int64 `arg:"" help:"The zone's id."`
 	databaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
-func (zoneSetCmd) Help() string {
-	return `A new zone needs --rate and --window. Of a zone that exists, what is not named stays as it is.`
+func (zoneDeleteCmd) Help() string {
+	return `Asks nothing. The zone's overrides go with it; its txns stay, and count again if a zone of this id is created within their window.`
 }
 
-// Run creates or changes the zone.
-func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
-	if c.Rate == nil && c.Window == nil && c.Description == nil {
-		return usagef("nothing to set: name --rate, --window or --description")
-	}
+// Run removes the zone and says what it was.
+func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 	pool, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	zone, err := pool.Zone(ctx, c.ID)
-	if isNew := errors.Is(err, service.ErrNotFound); err != nil && !isNew {
-		return err
-	} else if isNew && (c.Rate == nil || c.Window == nil) {
-		return usagef("zone %d does not exist: a new one needs --rate and --window", c.ID)
+	removed, overrides, err := c.remove(ctx, pool, p.principal)
+	if errors.Is(err, service.ErrPrecondition) {
+		// Somebody has just changed it: what is removed must be what is told.
+		removed, overrides, err = c.remove(ctx, pool, p.principal)
 	}
-	zone = c.apply(zone)
-	if err := zone.Validate(); err != nil {
-		return usageError{err: err}
+	if err != nil {
+		return explainStale(err)
 	}
-	if err := pool.SetZone(ctx, zone); err != nil {
-		return err
-	}
-	printZones(p.stdout, []service.Zone{zone})
+	fmt.Fprintf(p.stdout, "removed, with %d overrides:\n", overrides)
+	printZones(p.stdout, []service.Zone{removed})
 	return nil
 }
 
-// apply returns zone with what was named on the command line.
-func (c *zoneSetCmd) apply(zone service.Zone) service.Zone {
-	zone.ID = c.ID
-	if c.Rate != nil {
-		zone.Rate = *c.Rate
+func (c *zoneDeleteCmd) remove(ctx context.Context, pool *db.Pool, principal string) (service.Zone, int, error) {
+	zone, err := pool.Zone(ctx, c.ID)
+	if err != nil {
+		return zone, 0, err
 	}
-	if c.Window != nil {
-		zone.Window = time.Duration(*c.Window) * time.Second
-		// Seconds beyond what a Duration holds must not come round as few.
-		if zone.Window/time.Second != time.Duration(*c.Window) {
-			zone.Window = service.MaxWindow + time.Second
-		}
+	overrides, err := overridesOf(ctx, pool, c.ID)
+	if err != nil {
+		return zone, 0, err
 	}
-	if c.Description != nil {
-		zone.Description = *c.Description
+	return zone, len(overrides), pool.DeleteZone(ctx, c.ID, service.Match{Revision: zone.Revision}, principal)
+}
+
+// explainStale adds to an error what a concurrent edit means for the command.
+func explainStale(err error) error {
+	if errors.Is(err, service.ErrPrecondition) {
+		return fmt.Errorf("%w: somebody else is changing this zone; nothing was changed here, look at it and try again", err)
 	}
-	return zone
+	return err
 }
 
 func printZones(w io.Writer, zones []service.Zone) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "  id\trate\twindow\tdescription")
+	fmt.Fprintln(table, "  id\trate\twindow\tdescription\tsettings")
 	for _, z := range zones {
-		fmt.Fprintf(table, "  %d\t%d\t%d s\t%s\n", z.ID, z.Rate, int64(z.Window/time.Second), printable(z.Description))
+		fmt.Fprintf(table, "  %d\t%d\t%d s\t%s\t%s\n", z.ID, z.Rate, seconds(z.Window), printable(z.Description),
+			cmp.Or(strings.Join(differences(z), " "), "defaults"))
 	}
 	_ = table.Flush() // a reader that has gone needs no table
+}
+
+// differences names the settings of a zone that are not the defaults.
+func differences(z service.Zone) []string {
+	defaults := newWireZone(service.Zone{ID: z.ID, Window: z.Window})
+	zone := newWireZone(z)
+	var named []string
+	for _, setting := range []struct {
+		name             string
+		value, byDefault any
+	}{
+		{"mode", zone.Mode, defaults.Mode},
+		{"counts", zone.Counts, defaults.Counts},
+		{"reserve_ttl", zone.ReserveTTL, defaults.ReserveTTL},
+		{"reset_on_success", zone.ResetOnSuccess, defaults.ResetOnSuccess},
+		{"lockout", zone.Lockout, defaults.Lockout},
+		{"lockout_factor", zone.LockoutFactor, defaults.LockoutFactor},
+		{"lockout_max", zone.LockoutMax, defaults.LockoutMax},
+		{"lockout_decay", zone.LockoutDecay, defaults.LockoutDecay},
+		{"key_kind", zone.KeyKind, defaults.KeyKind},
+		{"ipv4_prefix", zone.IPv4Prefix, defaults.IPv4Prefix},
+		{"ipv6_prefix", zone.IPv6Prefix, defaults.IPv6Prefix},
+	} {
+		if setting.value != setting.byDefault {
+			named = append(named, fmt.Sprintf("%s=%v", setting.name, setting.value))
+		}
+	}
+	return named
+}
+
+// The body of GET /v1/zones, as the service's own description has it.
+type (
+	wireZones struct {
+		Zones []wireZone `json:"zones"`
+	}
+	wireZone struct {
+		ID             int64           `json:"id"`
+		Description    string          `json:"description"`
+		Rate           int             `json:"rate"`
+		Window         int64           `json:"window"`
+		Mode           service.Mode    `json:"mode"`
+		Counts         service.Counts  `json:"counts"`
+		ReserveTTL     int64           `json:"reserve_ttl"`
+		ResetOnSuccess bool            `json:"reset_on_success"`
+		Lockout        int64           `json:"lockout"`
+		LockoutFactor  float64         `json:"lockout_factor"`
+		LockoutMax     int64           `json:"lockout_max"`
+		LockoutDecay   int64           `json:"lockout_decay"`
+		KeyKind        service.KeyKind `json:"key_kind"`
+		IPv4Prefix     int             `json:"ipv4_prefix"`
+		IPv6Prefix     int             `json:"ipv6_prefix"`
+		Revision       uint64          `json:"revision"`
+	}
+)
+
+func newWireZones(zones []service.Zone) wireZones {
+	list := wireZones{Zones: make([]wireZone, len(zones))}
+	for i, z := range zones {
+		list.Zones[i] = newWireZone(z)
+	}
+	return list
+}
+
+func newWireZone(z service.Zone) wireZone {
+	z = z.WithDefaults()
+	return wireZone{
+		ID: z.ID, Description: z.Description, Rate: z.Rate, Window: seconds(z.Window),
+		Mode: z.Mode, Counts: z.Counts, ReserveTTL: seconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
+		Lockout: seconds(z.Lockout), LockoutFactor: z.LockoutFactor,
+		LockoutMax: seconds(z.LockoutMax), LockoutDecay: seconds(z.LockoutDecay),
+		KeyKind: z.Keys.Kind, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix, Revision: z.Revision,
+	}
 }

@@ -17,15 +17,18 @@ import (
 	"velocityd/service"
 )
 
-// Client is a service.CheckStore that asks a running service. It does NOT
-// validate, retry, or repair keys: what is wrong is sent as it is, so that the
-// server is what refuses it.
+// Client is a store that asks a running service: it checks, reports outcomes,
+// peeks and releases. It does NOT validate, retry, or repair keys: what is wrong
+// is sent as it is, so that the server is what refuses it.
 type Client struct {
 	url  string
 	http *http.Client
 }
 
-var _ service.CheckStore = (*Client)(nil)
+var (
+	_ service.CheckStore   = (*Client)(nil)
+	_ service.OutcomeStore = (*Client)(nil)
+)
 
 // New returns a client of the service at baseURL, such as
 // "http://127.0.0.1:8080". Close ends its idle connections.
@@ -83,7 +86,7 @@ func (c *Client) checkOne(ctx context.Context, check service.Check) (service.Dec
 		var d decision
 		err := decode(answer, &d)
 		return d.decision(), err
-	case http.StatusBadRequest, http.StatusNotFound:
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict:
 		return service.Decision{Err: problemIn(answer)}, nil
 	default:
 		return service.Decision{}, problemIn(answer)
@@ -91,14 +94,24 @@ func (c *Client) checkOne(ctx context.Context, check service.Check) (service.Dec
 }
 
 func (c *Client) post(ctx context.Context, path string, body []byte) (status int, answer []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+path, bytes.NewReader(body))
+	return c.ask(ctx, http.MethodPost, path, body, "")
+}
+
+// ask sends a request on behalf of principal, if that is not empty.
+func (c *Client) ask(
+	ctx context.Context, method, path string, body []byte, principal string,
+) (status int, answer []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	if principal != "" {
+		request.Header.Set("X-Forwarded-User", principal)
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return 0, nil, fmt.Errorf("post %s: %w", path, err)
+		return 0, nil, fmt.Errorf("ask %s: %w", path, err)
 	}
 	defer response.Body.Close()
 	answer, err = io.ReadAll(response.Body)
@@ -111,25 +124,36 @@ func (c *Client) post(ctx context.Context, path string, body []byte) (status int
 // appendCheck writes a check as JSON; if short is true and there is one bucket,
 // in the short form.
 func appendCheck(to []byte, check service.Check, short bool) []byte {
+	to = append(to, '{')
 	if short && len(check.Buckets) == 1 {
-		return appendBucket(to, check.Buckets[0])
-	}
-	to = append(to, `{"buckets":[`...)
-	for i, b := range check.Buckets {
-		if i > 0 {
-			to = append(to, ',')
+		to = appendBucket(to, check.Buckets[0])
+	} else {
+		to = append(to, `"buckets":[`...)
+		for i, b := range check.Buckets {
+			if i > 0 {
+				to = append(to, ',')
+			}
+			to = append(appendBucket(append(to, '{'), b), '}')
 		}
-		to = appendBucket(to, b)
+		to = append(to, ']')
 	}
-	return append(to, "]}"...)
+	if check.AttemptID != "" {
+		to = appendString(append(to, `,"attempt_id":`...), check.AttemptID)
+	}
+	return append(to, '}')
 }
 
+// appendBucket writes the members of a bucket.
 func appendBucket(to []byte, b service.Bucket) []byte {
-	to = append(to, `{"zone_id":`...)
+	to = append(to, `"zone_id":`...)
 	to = strconv.AppendInt(to, b.ZoneID, 10)
-	to = append(to, `,"bucket_key":"`...)
-	for i := range len(b.Key) {
-		switch char := b.Key[i]; {
+	return appendString(append(to, `,"bucket_key":`...), b.Key)
+}
+
+func appendString(to []byte, text string) []byte {
+	to = append(to, '"')
+	for i := range len(text) {
+		switch char := text[i]; {
 		case char == '"' || char == '\\':
 			to = append(to, '\\', char)
 		case char < ' ':
@@ -138,11 +162,12 @@ func appendBucket(to []byte, b service.Bucket) []byte {
 			to = append(to, char) // also what is not UTF-8
 		}
 	}
-	return append(to, `"}`...)
+	return append(to, '"')
 }
 
 type decision struct {
 	Blocked    bool      `json:"blocked"`
+	WouldBlock bool      `json:"would_block"`
 	TxnID      uint64    `json:"txn_id"`
 	RetryAfter int64     `json:"retry_after"`
 	CheckedAt  time.Time `json:"checked_at"`
@@ -153,9 +178,11 @@ type verdict struct {
 	ZoneID     int64  `json:"zone_id"`
 	BucketKey  string `json:"bucket_key"`
 	Blocked    bool   `json:"blocked"`
+	WouldBlock bool   `json:"would_block"`
 	TxnID      uint64 `json:"txn_id"`
 	Rate       int    `json:"rate"`
 	Window     int64  `json:"window"`
+	Velocity   int    `json:"velocity"`
 	Remaining  int    `json:"remaining"`
 	RetryAfter int64  `json:"retry_after"`
 }
@@ -185,30 +212,37 @@ func (r result) decision() service.Decision {
 	}
 }
 
-// decision leaves TxnID and RetryAfter of the whole to be derived from the
-// verdicts; an answer in which they differ is turned into an error.
+// decision leaves TxnID and RetryAfter of the whole, and what remains, to be
+// derived from the verdicts; an answer in which they differ is turned into an
+// error.
 func (d decision) decision() service.Decision {
 	answer := service.Decision{
-		Blocked: d.Blocked, CheckedAt: d.CheckedAt.UTC(), Verdicts: make([]service.Verdict, len(d.Buckets)),
+		Blocked: d.Blocked, WouldBlock: d.WouldBlock, CheckedAt: d.CheckedAt.UTC(),
+		Verdicts: make([]service.Verdict, len(d.Buckets)),
 	}
+	agrees := true
 	for i, v := range d.Buckets {
 		answer.Verdicts[i] = service.Verdict{
-			Bucket: service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey}, Blocked: v.Blocked, TxnID: v.TxnID,
-			Rate: v.Rate, Window: time.Duration(v.Window) * time.Second, Velocity: v.Rate - v.Remaining,
-			RetryAfter: time.Duration(v.RetryAfter) * time.Second,
+			Bucket:  service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey},
+			Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
+			Rate: v.Rate, Window: seconds(v.Window), Velocity: v.Velocity, RetryAfter: seconds(v.RetryAfter),
 		}
+		agrees = agrees && answer.Verdicts[i].Remaining() == v.Remaining
 	}
-	if answer.TxnID() != d.TxnID || answer.RetryAfter() != time.Duration(d.RetryAfter)*time.Second {
+	if !agrees || answer.TxnID() != d.TxnID || answer.RetryAfter() != seconds(d.RetryAfter) {
 		return service.Decision{Err: fmt.Errorf("answer contradicts its buckets: %+v", d)}
 	}
 	return answer
 }
 
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
 // err returns an error that wraps what the code stands for.
 func (p problem) err() error {
 	kinds := map[string]error{
 		"invalid_request": service.ErrInvalid, "not_found": service.ErrNotFound,
-		"conflict": service.ErrConflict, "busy": service.ErrBusy, "undecided": service.ErrUndecided,
+		"conflict": service.ErrConflict, "precondition_failed": service.ErrPrecondition,
+		"busy": service.ErrBusy, "undecided": service.ErrUndecided,
 	}
 	if kind, known := kinds[p.Code]; known {
 		return fmt.Errorf("%w: %s", kind, p.Detail)

@@ -11,7 +11,7 @@ import (
 
 func TestMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, func(*testing.T) servicetest.Bench { return servicetest.NewMemory() })
+	servicetest.Exercise(t, func(*testing.T) servicetest.Bench { return servicetest.NewMemory().Bench() })
 }
 
 func TestMemoryFindsWhatItHoldsAndNothingElse(t *testing.T) {

@@ -1,107 +1,316 @@
 package servicetest
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"velocityd/service"
 )
 
-// timeline is a random history: what a bench was asked, and what the oracle
-// believes is recorded.
+func oracleClaims() map[string]claim {
+	return map[string]claim{
+		"AgreesWithTheOracleOnRandomTimelines": agreesWithOracle,
+		"AgreesWithTheOracleOnALargeBatch":     agreesOnALargeBatch,
+	}
+}
+
+// timeline is a random history that a bench and a Memory live through together.
+// The Memory has the bench's clock, as the bench's last answer tells it.
 type timeline struct {
 	bench
 	random *rand.Rand
-	ledger service.Ledger
+	memory *Memory
+	oracle Bench // the memory's
+	now    *time.Time
+	zones  map[int64]service.Zone
+	keys   map[int64][]string
+	ids    map[uint64]uint64 // the bench's txn ids, and the oracle's
+	// attempts are the checks that had an id, while it is sure whose it is.
+	attempts []service.Check
+	recorded map[string]int // how often an id has been recorded
+	aged     map[string]bool
+	reported []uint64 // the bench's txn ids to report of
 }
 
-// agreesWithOracle lets the bench and service.Decide answer the same random
-// timeline. The oracle takes the bench's own clock from each decision.
-func agreesWithOracle(t *testing.T, b bench) {
+func newTimeline(t *testing.T, b bench) *timeline {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	line := timeline{
-		bench: b, random: rand.New(rand.NewPCG(seed, 1)),
-		ledger: service.Ledger{Zones: map[int64]service.Zone{}, Counted: map[service.Bucket][]time.Time{}},
+	l := &timeline{
+		bench: b, random: rand.New(rand.NewPCG(seed, 1)), now: new(time.Time),
+		zones: map[int64]service.Zone{}, ids: map[uint64]uint64{}, recorded: map[string]int{}, aged: map[string]bool{},
+		keys: map[int64][]string{
+			1: {"bob", "Bob", "BOB ", "alice"},
+			2: {"203.0.113.9", "::ffff:203.0.113.9", "203.0.113.10", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"},
+			3: {"x", "X", "y"},
+		},
 	}
-	line.editZone(t, 1)
-	line.editZone(t, 2)
-	for range 120 {
-		switch line.random.IntN(8) {
+	l.memory = NewMemoryAt(func() time.Time { return *l.now })
+	l.oracle = l.memory.Bench()
+	for id := range l.keys {
+		l.editZone(t, id)
+	}
+	return l
+}
+
+// agreesWithOracle compares every answer, and at the end every txn.
+func agreesWithOracle(t *testing.T, b bench) {
+	l := newTimeline(t, b)
+	for range 200 {
+		switch l.random.IntN(20) {
 		case 0:
-			line.editZone(t, 1+line.random.Int64N(2))
+			l.editZone(t, 1+l.random.Int64N(3))
 		case 1, 2:
-			line.age(t)
+			l.override(t)
+		case 3, 4, 5:
+			l.ageSome(t)
+		case 6, 7, 8, 9:
+			l.reportSome(t)
+		case 10:
+			l.releaseOne(t)
+		case 11:
+			l.peekOne(t)
+		case 12:
+			l.retryAlone(t)
 		default:
-			line.ask(t)
+			l.ask(t, 1+l.random.IntN(5))
 		}
 		if t.Failed() {
 			return
 		}
 	}
+	l.compareTxns(t)
 }
 
-func (l timeline) editZone(t *testing.T, id int64) {
+// agreesOnALargeBatch has all features in one call.
+func agreesOnALargeBatch(t *testing.T, b bench) {
+	l := newTimeline(t, b)
+	for range 8 {
+		l.override(t)
+	}
+	l.ask(t, 60)
+	l.ageSome(t)
+	l.ask(t, service.MaxChecks)
+	l.compareTxns(t)
+}
+
+func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
+
+// editZone sets all of a zone at random.
+func (l *timeline) editZone(t *testing.T, id int64) {
 	t.Helper()
-	window := time.Duration(1+l.random.IntN(2)) * time.Hour
-	l.ledger.Zones[id] = l.zone(t, id, l.random.IntN(6), window)
+	r := l.random
+	zone := service.Zone{
+		ID: id, Rate: r.IntN(6), Window: pick(r, 5*time.Minute, 30*time.Minute, time.Hour, 2*time.Hour),
+		Mode:           pick(r, "", service.ModeEnforce, service.ModeEnforce, service.ModeShadow, service.ModeOff),
+		Counts:         pick(r, "", service.CountsAttempts, service.CountsFailures, service.CountsFailures),
+		ReserveTTL:     pick(r, 0, time.Minute, 4*time.Minute, 5*time.Minute),
+		ResetOnSuccess: r.IntN(3) == 0,
+		Lockout:        pick(r, 0, 0, 4*time.Minute, 50*time.Minute, 3*time.Hour),
+		LockoutFactor:  pick(r, 0, 1, 1.5, 3.33, 100),
+		LockoutMax:     pick(r, 0, 10*time.Minute, 4*time.Hour, service.MaxWindow),
+		LockoutDecay:   pick(r, 0, 10*time.Minute, 4*time.Hour, service.MaxWindow),
+	}
+	switch id {
+	case 1:
+		zone.Keys.Kind = pick(r, "", service.KeyUsername, service.KeyUsername)
+	case 2:
+		zone.Keys = service.KeyRule{
+			Kind:       pick(r, service.KeyOpaque, service.KeyIP, service.KeyIP, service.KeyIP),
+			IPv4Prefix: pick(r, 0, 32, 24), IPv6Prefix: pick(r, 0, 56, 128),
+		}
+	}
+	l.zones[id] = l.set(t, zone)
+	l.oracle.SetZone(t, zone)
 }
 
-func (l timeline) bucket() service.Bucket {
-	return at(1+l.random.Int64N(2), []string{"a", "b", "c"}[l.random.IntN(3)])
-}
-
-// age moves a bucket's txns by a random time that likes to meet a window's edge
-// to the microsecond.
-func (l timeline) age(t *testing.T) {
+// bucket is one that exists by the zones' present rules.
+func (l *timeline) bucket(t *testing.T) service.Bucket {
 	t.Helper()
-	bucket := l.bucket()
+	id := 1 + l.random.Int64N(3)
+	key, err := l.zones[id].Keys.Normalize(pick(l.random, l.keys[id]...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at(id, key)
+}
+
+// override sets a random one, or removes those of a zone.
+func (l *timeline) override(t *testing.T) {
+	t.Helper()
+	bucket := l.bucket(t)
+	if l.random.IntN(4) == 0 {
+		l.DeleteOverrides(t, bucket.ZoneID)
+		l.oracle.DeleteOverrides(t, bucket.ZoneID)
+		return
+	}
+	o := pick(l.random, allow(bucket.ZoneID, bucket.Key), deny(bucket.ZoneID, bucket.Key),
+		limit(bucket.ZoneID, bucket.Key, l.random.IntN(4), pick(l.random, 10*time.Minute, 3*time.Hour)))
+	if l.zones[bucket.ZoneID].Keys.Kind == service.KeyIP && l.random.IntN(4) > 0 {
+		o = within(pick(l.random, "0.0.0.0/0", "203.0.0.0/16", "203.0.113.0/24", "203.0.113.8/31", "203.0.113.9/32",
+			"::/0", "2001:db8::/32", "2001:db8::/55", "2001:db8::/64", "2001:db8::2/128"), o)
+	}
+	if l.random.IntN(2) == 0 {
+		// Ends within minutes, or has ended at the last instant that anybody knows of.
+		l.lookAtTheClock(t)
+		o.ExpiresAt = l.now.Add(time.Duration(l.random.IntN(30)) * time.Minute)
+	}
+	l.SetOverride(t, o)
+	l.oracle.SetOverride(t, o)
+}
+
+// ageSome moves one bucket or all by a random time that likes to meet the edge of
+// something to the microsecond.
+func (l *timeline) ageSome(t *testing.T) {
+	t.Helper()
 	by := time.Duration(l.random.IntN(90)) * time.Minute
-	if instants := l.ledger.Counted[bucket]; len(instants) > 0 && l.random.IntN(2) == 0 {
-		by = time.Hour - time.Duration(l.random.IntN(3)-1)*time.Microsecond
+	if l.random.IntN(2) == 0 {
+		window := l.zones[1+l.random.Int64N(3)].Window
+		by = window + time.Duration(l.random.IntN(3)-1)*time.Microsecond
 	}
-	l.Age(t, bucket, by)
-	for i := range l.ledger.Counted[bucket] {
-		l.ledger.Counted[bucket][i] = l.ledger.Counted[bucket][i].Add(-by)
+	buckets := l.everyBucket()
+	if len(buckets) > 0 && l.random.IntN(2) == 0 {
+		buckets = []service.Bucket{pick(l.random, buckets...)}
+	}
+	for _, bucket := range buckets {
+		for _, txn := range l.oracle.Txns(t, bucket) {
+			l.aged[txn.AttemptID] = true
+		}
+		l.Age(t, bucket, by)
+		l.oracle.Age(t, bucket, by)
 	}
 }
 
-// ask puts a random batch to both and compares every answer.
-func (l timeline) ask(t *testing.T) {
-	t.Helper()
-	checks := make([]service.Check, 1+l.random.IntN(4))
-	for i := range checks {
-		for n := 1 + l.random.IntN(3); len(checks[i].Buckets) < n; {
-			candidate := service.Check{Buckets: append(checks[i].Buckets[:len(checks[i].Buckets):len(checks[i].Buckets)], l.bucket())}
-			if candidate.Validate() == nil {
-				checks[i] = candidate
-			}
-		}
+func (l *timeline) everyBucket() []service.Bucket {
+	l.memory.mu.Lock()
+	defer l.memory.mu.Unlock()
+	var buckets []service.Bucket
+	for bucket := range l.memory.places {
+		buckets = append(buckets, bucket)
 	}
+	return sorted(buckets)
+}
+
+// ask puts a random batch to both. Its last check is new for certain, so that
+// its CheckedAt is the time of the whole batch.
+func (l *timeline) ask(t *testing.T, n int) {
+	t.Helper()
+	checks := make([]service.Check, n)
+	for i := range checks[:n-1] {
+		checks[i] = l.randomCheck()
+	}
+	last := 1 + l.random.Int64N(3)
+	checks[n-1] = one(last, pick(l.random, l.keys[last]...))
 	got := l.all(t, checks...)
-	want := service.Decide(got[0].CheckedAt, l.ledger, checks)
-	for i := range want {
-		l.compare(t, checks[i], got[i], want[i])
-		if want[i].Blocked {
-			continue
+	*l.now = got[n-1].CheckedAt
+	l.compareAll(t, checks, got)
+}
+
+func (l *timeline) randomCheck() service.Check {
+	if len(l.attempts) > 0 && l.random.IntN(3) == 0 {
+		retry := pick(l.random, l.attempts...)
+		retry.Buckets = slices.Clone(retry.Buckets)
+		slices.Reverse(retry.Buckets)
+		if l.random.IntN(4) == 0 {
+			retry.Buckets = l.randomCheck().Buckets
 		}
-		for _, b := range checks[i].Buckets {
-			l.ledger.Counted[b] = append(l.ledger.Counted[b], got[i].CheckedAt)
+		return retry
+	}
+	var check service.Check
+	for n := 1 + l.random.IntN(3); len(check.Buckets) < n; {
+		id := 1 + l.random.Int64N(3)
+		more := at(id, pick(l.random, l.keys[id]...))
+		if !slices.Contains(check.Buckets, more) {
+			check.Buckets = append(check.Buckets, more)
+		}
+	}
+	if l.random.IntN(20) == 0 {
+		check.Buckets = append(check.Buckets, pick(l.random, at(404, "x"), at(2, "not an address")))
+	}
+	if l.random.IntN(3) == 0 {
+		check.AttemptID = fmt.Sprint("attempt ", len(l.recorded))
+		l.recorded[check.AttemptID] = 0
+		l.attempts = append(l.attempts, check)
+	}
+	return check
+}
+
+// retryAlone asks for an attempt of before in a call of its own.
+func (l *timeline) retryAlone(t *testing.T) {
+	t.Helper()
+	if len(l.attempts) == 0 {
+		return
+	}
+	check := pick(l.random, l.attempts...)
+	l.lookAtTheClock(t)
+	first, ok := l.memory.attempts[check.AttemptID]
+	if !ok || l.soon(first.expires) || !l.now.Before(first.expires) {
+		return // it would be decided, at a time that nobody tells if it is refused
+	}
+	l.compareAll(t, []service.Check{check}, l.all(t, check))
+}
+
+// compareAll asks the oracle at the time of the bench and compares.
+func (l *timeline) compareAll(t *testing.T, checks []service.Check, got []service.Decision) {
+	t.Helper()
+	want, err := l.oracle.CheckAll(context.Background(), checks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, check := range checks {
+		fresh := want[i].Err == nil && l.ids[got[i].TxnID()] == 0
+		l.compare(t, check, got[i], want[i])
+		if t.Failed() {
+			return
+		}
+		if fresh {
+			l.note(check, got[i])
 		}
 	}
 }
 
-func (l timeline) compare(t *testing.T, check service.Check, got, want service.Decision) {
+// note remembers a decision that recorded txns.
+func (l *timeline) note(check service.Check, d service.Decision) {
+	for _, v := range d.Verdicts {
+		l.reported = append(l.reported, v.TxnID)
+	}
+	if check.AttemptID == "" {
+		return
+	}
+	// An id that has expired and begun anew says no more which of its txns are meant
+	// by Age.
+	if l.recorded[check.AttemptID]++; l.recorded[check.AttemptID] > 1 {
+		l.attempts = slices.DeleteFunc(l.attempts, func(c service.Check) bool { return c.AttemptID == check.AttemptID })
+	}
+}
+
+func (l *timeline) compare(t *testing.T, check service.Check, got, want service.Decision) {
 	t.Helper()
-	if got.Blocked != want.Blocked || !got.CheckedAt.Equal(want.CheckedAt) || len(got.Verdicts) != len(want.Verdicts) {
+	for _, kind := range []error{service.ErrInvalid, service.ErrNotFound, service.ErrConflict} {
+		if errors.Is(got.Err, kind) != errors.Is(want.Err, kind) {
+			t.Errorf("check %+v:\n got %+v\nwant %+v", check, got, want)
+			return
+		}
+	}
+	sameTime := got.CheckedAt.Equal(want.CheckedAt) || l.aged[check.AttemptID]
+	if got.Blocked != want.Blocked || got.WouldBlock != want.WouldBlock || !sameTime || len(got.Verdicts) != len(want.Verdicts) {
 		t.Errorf("check %+v:\n got %+v\nwant %+v", check, got, want)
 		return
 	}
 	for i := range want.Verdicts {
-		want.Verdicts[i].TxnID = got.Verdicts[i].TxnID // the oracle assigns none
-		if got.Verdicts[i] != want.Verdicts[i] {
-			t.Errorf("check %+v, bucket %d:\n got %+v\nwant %+v", check, i, got.Verdicts[i], want.Verdicts[i])
+		mine := got.Verdicts[i].TxnID
+		if _, known := l.ids[mine]; !known {
+			l.ids[mine] = want.Verdicts[i].TxnID
+		}
+		theirs := got.Verdicts[i]
+		theirs.TxnID = l.ids[mine]
+		if theirs != want.Verdicts[i] {
+			t.Errorf("check %+v, bucket %d:\n got %+v\nwant %+v\nzone %+v", check, i, theirs, want.Verdicts[i], l.zones[theirs.Bucket.ZoneID])
 		}
 	}
 }

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"velocityd/db"
+	"velocityd/service"
+)
+
+type bucketCmd struct {
+	Peek    bucketPeekCmd    `cmd:"" aliases:"show" help:"Show what the next attempt would meet, without one."`
+	Release bucketReleaseCmd `cmd:"" help:"Empty a bucket and end its lockout."`
+}
+
+// Help is the longer explanation of the command.
+func (bucketCmd) Help() string {
+	return `Example:
+
+  velocityd bucket peek 1 alice`
+}
+
+// bucketFlags names one bucket.
+type bucketFlags struct {
+	Zone          int64  `arg:"" help:"Zone of the bucket."`
+	Key           string `arg:"" help:"Bucket key, in any spelling that the zone takes."`
+	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the bucket as the HTTP interface gives it."`
+	databaseFlags `embed:""`
+}
+
+// bucket returns the bucket that is named, by the rule of its zone.
+func (f bucketFlags) bucket(ctx context.Context, pool *db.Pool) (service.Bucket, error) {
+	zone, err := pool.Zone(ctx, f.Zone)
+	if err != nil {
+		return service.Bucket{}, err
+	}
+	key, err := zone.Keys.Normalize(f.Key)
+	bucket := service.Bucket{ZoneID: f.Zone, Key: key}
+	if err == nil {
+		err = bucket.Validate()
+	}
+	if err != nil {
+		return bucket, usageError{err: err}
+	}
+	return bucket, nil
+}
+
+// show prints how the bucket is now.
+func (f bucketFlags) show(ctx context.Context, w io.Writer, pool *db.Pool, bucket service.Bucket) error {
+	peek, err := pool.Peek(ctx, bucket)
+	if err != nil {
+		return err
+	}
+	if f.JSON {
+		return json.NewEncoder(w).Encode(newWirePeek(peek))
+	}
+	printPeek(w, peek)
+	return nil
+}
+
+type bucketPeekCmd struct {
+	bucketFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (bucketPeekCmd) Help() string {
+	return `Takes no place, waits for nobody and leaves no trace. A key that was never seen looks like one that has been idle for long.`
+}
+
+// Run prints the bucket.
+func (c *bucketPeekCmd) Run(ctx context.Context, p *process) error {
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	bucket, err := c.bucket(ctx, pool)
+	if err != nil {
+		return err
+	}
+	return c.show(ctx, p.stdout, pool, bucket)
+}
+
+type bucketReleaseCmd struct {
+	Reason      string `env:"-" required:"" placeholder:"TEXT" help:"Why, for zone_audit."`
+	bucketFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (bucketReleaseCmd) Help() string {
+	return `What counts in the window counts no longer, a lockout ends, and the next one is a first one. Overrides stay. Who and why land in zone_audit.
+
+Example:
+
+  velocityd bucket release 1 alice --reason 'called us, proved who she is'`
+}
+
+// Run releases the bucket and prints it as it is then.
+func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
+	if strings.TrimSpace(c.Reason) == "" || len([]rune(c.Reason)) > service.MaxReasonLength {
+		return usagef("--reason must be 1 to %d characters", service.MaxReasonLength)
+	}
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	bucket, err := c.bucket(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if err := pool.Release(ctx, bucket, p.principal, c.Reason); err != nil {
+		return err
+	}
+	return c.show(ctx, p.stdout, pool, bucket)
+}
+
+func printPeek(w io.Writer, peek service.Peek) {
+	fmt.Fprintf(w, "zone %d (%s), %s: %d of %d left in %d s\n", peek.Bucket.ZoneID, peek.Mode, printable(peek.Bucket.Key),
+		peek.Remaining, peek.Rate, seconds(peek.Window))
+	fmt.Fprintf(w, "  velocity      %d\n  retry after   %d s\n", peek.Velocity, seconds(peek.RetryAfter))
+	if !peek.LockedUntil.IsZero() {
+		fmt.Fprintf(w, "  locked until  %s\n", peek.LockedUntil.UTC().Format(time.RFC3339))
+	}
+	if o := peek.Override; o != nil {
+		fmt.Fprintf(w, "  override      %d: %s, %s, expires %s, by %s: %s\n", o.ID, targetOf(*o), actionOf(*o),
+			expiryOf(*o, peek.At), printable(o.CreatedBy), printable(o.Reason))
+	}
+	for i, txn := range peek.Txns {
+		title := ""
+		if i == 0 {
+			title = "newest txns"
+		}
+		fmt.Fprintf(w, "  %-12s  %d  %s  %s\n", title, txn.ID, txn.CreatedAt.UTC().Format(time.RFC3339), fateOf(txn))
+	}
+}
+
+// fateOf says in words what became of an attempt.
+func fateOf(txn service.Txn) string {
+	words := []string{"allowed"}
+	if txn.Blocked {
+		words[0] = "blocked"
+	}
+	for _, word := range []struct {
+		text string
+		told bool
+	}{
+		{"would block", txn.WouldBlock && !txn.Blocked},
+		{"counted", txn.Counted},
+		{string(txn.Outcome), txn.Outcome != ""},
+	} {
+		if word.told {
+			words = append(words, word.text)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// The body of GET /v1/zones/{id}/buckets/{key}, as the service's own description
+// has it.
+type (
+	wirePeek struct {
+		wireBucket
+		CheckedAt   string        `json:"checked_at"`
+		Mode        service.Mode  `json:"mode"`
+		Rate        int           `json:"rate"`
+		Window      int64         `json:"window"`
+		Velocity    int           `json:"velocity"`
+		Remaining   int           `json:"remaining"`
+		RetryAfter  int64         `json:"retry_after"`
+		LockedUntil string        `json:"locked_until,omitempty"`
+		Override    *wireOverride `json:"override,omitempty"`
+		Txns        []wireTxn     `json:"txns"`
+	}
+	wireTxn struct {
+		ID        uint64          `json:"id"`
+		ZoneID    int64           `json:"zone_id"`
+		Key       string          `json:"bucket_key"`
+		CreatedAt string          `json:"created_at"`
+		Blocked   bool            `json:"blocked"`
+		Would     bool            `json:"would_block"`
+		Counted   bool            `json:"counted"`
+		Outcome   service.Outcome `json:"outcome,omitempty"`
+		AttemptID string          `json:"attempt_id,omitempty"`
+	}
+)
+
+func newWirePeek(peek service.Peek) wirePeek {
+	w := wirePeek{
+		wireBucket: wireBucket{ZoneID: peek.Bucket.ZoneID, Key: peek.Bucket.Key},
+		CheckedAt:  instant(peek.At), Mode: peek.Mode, Rate: peek.Rate, Window: seconds(peek.Window),
+		Velocity: peek.Velocity, Remaining: peek.Remaining, RetryAfter: seconds(peek.RetryAfter),
+		Txns: make([]wireTxn, len(peek.Txns)),
+	}
+	if !peek.LockedUntil.IsZero() {
+		w.LockedUntil = instant(peek.LockedUntil)
+	}
+	if peek.Override != nil {
+		override := newWireOverride(*peek.Override)
+		w.Override = &override
+	}
+	for i, txn := range peek.Txns {
+		w.Txns[i] = wireTxn{
+			ID: txn.ID, ZoneID: txn.Bucket.ZoneID, Key: txn.Bucket.Key, CreatedAt: instant(txn.CreatedAt),
+			Blocked: txn.Blocked, Would: txn.WouldBlock, Counted: txn.Counted,
+			Outcome: txn.Outcome, AttemptID: txn.AttemptID,
+		}
+	}
+	return w
+}

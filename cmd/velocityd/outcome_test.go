@@ -1,0 +1,84 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+func TestOutcomeIsReportedToTheDatabaseAndOverHTTP(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
+		direct := environment{"VELOCITY_DSN": d.DSN}
+		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
+		for _, step := range []struct {
+			env  environment
+			args string
+			code int
+			want string
+		}{
+			{direct, "check 1 alice", exitFine, "allowed"},
+			{direct, "check 1 alice", exitBlocked, "blocked"},
+			{direct, "outcome 1 success", exitFine, "txn 1: success"},
+			{over, "outcome 1 success", exitFine, "txn 1: success"}, // again
+			{over, "outcome 1 failure", exitError, "conflict"},
+			{direct, "outcome 1 failure", exitError, "conflict"},
+			{direct, "outcome 2 failure", exitError, "conflict"}, // was blocked
+			{over, "outcome 99 failure", exitError, "not found"},
+			{direct, "outcome 99 failure", exitError, "not found"},
+			{over, "check 1 alice", exitFine, "allowed"}, // the place was given back
+			{over, "outcome 3 failure", exitFine, "txn 3: failure"},
+			{over, "check 1 alice", exitBlocked, "blocked"},
+			{environment{"VELOCITY_URL": "http://127.0.0.1:1"}, "outcome 1 success", exitError, "refused"},
+		} {
+			r := command(step.env, nil, strings.Fields(step.args)...)
+			if r.code != step.code || !strings.Contains(strings.ToLower(r.stdout+r.stderr), step.want) {
+				t.Errorf("%s: got %+v, want %d and %q", step.args, r, step.code, step.want)
+			}
+		}
+	})
+}
+
+func TestCheckWithAnAttemptIDIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour})
+		direct := environment{"VELOCITY_DSN": d.DSN}
+		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
+		first := must(t, direct, "check", "1", "alice", "--attempt-id", "a 1")
+		for _, env := range []environment{direct, over} {
+			if again := must(t, env, "check", "1", "alice", "--attempt-id", "a 1"); again != first {
+				t.Errorf("got\n%swant\n%s", again, first)
+			}
+			if r := command(env, nil, "check", "1", "bob", "--attempt-id", "a 1"); r.code != exitError || !strings.Contains(strings.ToLower(r.stderr), "conflict") {
+				t.Errorf("with another bucket: %+v", r)
+			}
+		}
+		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})); got != 1 {
+			t.Errorf("recorded %d txns, want 1", got)
+		}
+	})
+}
+
+func TestCheckTellsThatAShadowZoneWouldBlock(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 0, Window: time.Hour, Mode: service.ModeShadow})
+		d.SetZone(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+		direct := environment{"VELOCITY_DSN": d.DSN}
+		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
+		for _, env := range []environment{direct, over} {
+			got := must(t, env, "check", "1", "alice", "2", "alice")
+			if !strings.HasPrefix(got, "allowed\n  zone 1, alice: 0 of 0 left in 3600 s (txn ") || strings.Count(got, "would block if its zone were enforced") != 1 {
+				t.Errorf("said\n%s", got)
+			}
+		}
+	})
+}

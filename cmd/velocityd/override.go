@@ -1,0 +1,361 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"velocityd/db"
+	"velocityd/service"
+)
+
+// overridePage is how many overrides are read at once.
+const overridePage = 1000
+
+type overrideCmd struct {
+	List   overrideListCmd   `cmd:"" help:"List the overrides of a zone."`
+	Set    overrideSetCmd    `cmd:"" help:"Make an exception for a key or a network, in place of the one there is."`
+	Delete overrideDeleteCmd `cmd:"" help:"Remove an override."`
+}
+
+// Help is the longer explanation of the command.
+func (overrideCmd) Help() string {
+	return `Overrides are rows of zone_override, exceptions from a zone's limit. The exact key wins over every network, then the longest network. Whoever changes one lands in zone_audit.
+
+Example:
+
+  velocityd override set 2 203.0.113.0/24 --action deny --expires 24h --reason 'guessing since noon'`
+}
+
+type overrideListCmd struct {
+	Zone          int64 `arg:"" help:"Zone whose overrides to list."`
+	JSON          bool  `name:"json" env:"VELOCITY_JSON" help:"Print the overrides as the HTTP interface gives them."`
+	databaseFlags `embed:""`
+}
+
+// Run prints the overrides by id, expired ones as such.
+func (c *overrideListCmd) Run(ctx context.Context, p *process) error {
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	overrides, err := overridesOf(ctx, pool, c.Zone)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.JSON:
+		list := struct {
+			Overrides []wireOverride `json:"overrides"`
+		}{make([]wireOverride, len(overrides))}
+		for i, o := range overrides {
+			list.Overrides[i] = newWireOverride(o)
+		}
+		return json.NewEncoder(p.stdout).Encode(list)
+	case len(overrides) == 0:
+		fmt.Fprintln(p.stdout, "no overrides; 'velocityd override set' makes one")
+	default:
+		printOverrides(p.stdout, time.Now(), overrides)
+	}
+	return nil
+}
+
+// overridesOf returns all overrides of a zone by id.
+func overridesOf(ctx context.Context, pool *db.Pool, zone int64) ([]service.Override, error) {
+	var all []service.Override
+	for after := uint64(0); ; after = all[len(all)-1].ID {
+		page, err := pool.Overrides(ctx, zone, after, overridePage)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if len(page) < overridePage {
+			return all, nil
+		}
+	}
+}
+
+type overrideDeleteCmd struct {
+	Zone          int64  `arg:"" help:"Zone of the override."`
+	ID            uint64 `arg:"" help:"The override's id, as list tells it."`
+	databaseFlags `embed:""`
+}
+
+// Run removes the override and says what it was.
+func (c *overrideDeleteCmd) Run(ctx context.Context, p *process) error {
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	override, err := pool.Override(ctx, c.Zone, c.ID)
+	if err != nil {
+		return err
+	}
+	if err := pool.DeleteOverride(ctx, c.Zone, c.ID, p.principal); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout, "removed:")
+	printOverrides(p.stdout, time.Now(), []service.Override{override})
+	return nil
+}
+
+type overrideSetCmd struct {
+	Zone          int64                  `arg:"" help:"Zone to make the exception in."`
+	Target        string                 `arg:"" name:"key-or-prefix" help:"Bucket key; where keys are addresses, also a network such as 203.0.113.0/24."`
+	Action        service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always room, not counted; deny: never room; limit: --rate and --window in place of the zone's."`
+	Rate          *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
+	Window        *int64                 `env:"-" placeholder:"SECONDS" help:"With limit: the window's length in seconds."`
+	Expires       string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a duration from now by the database's clock (72h), or a time (2026-12-31T23:59:59Z). Never, if left out."`
+	Reason        string                 `env:"-" required:"" placeholder:"TEXT" help:"Why, for those who find it later."`
+	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (overrideSetCmd) Help() string {
+	return `An override of the same key or network is replaced as a whole. Keys are brought into the form that the zone wants. Where keys are addresses, an address stands for its bucket (203.0.113.9 in a zone with ipv4_prefix 24 is 203.0.113.0/24), and a network must not be longer than the zone's buckets.
+
+Examples:
+
+  velocityd override set 1 alice --action limit --rate 50 --window 60 --reason 'load test' --expires 2h
+  velocityd override set 2 192.0.2.0/24 --action allow --reason 'our office'`
+}
+
+// Run makes the override, or replaces that of the same key or network.
+func (c *overrideSetCmd) Run(ctx context.Context, p *process) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	override, err := c.override(ctx, pool, p.principal)
+	if err != nil {
+		return err
+	}
+	made, err := c.put(ctx, pool, override, p.principal)
+	if errors.Is(err, service.ErrConflict) || errors.Is(err, service.ErrNotFound) {
+		// The one that was in the way has gone, or another has come.
+		made, err = c.put(ctx, pool, override, p.principal)
+	}
+	if err != nil {
+		return err
+	}
+	printOverrides(p.stdout, time.Now(), []service.Override{made})
+	return nil
+}
+
+// check refuses what needs no database to be refused.
+func (c *overrideSetCmd) check() error {
+	limited := c.Rate != nil && c.Window != nil
+	switch {
+	case c.Action == service.OverrideLimit && !limited:
+		return usagef("--action limit needs --rate and --window")
+	case c.Action != service.OverrideLimit && (c.Rate != nil || c.Window != nil):
+		return usagef("--rate and --window belong to --action limit alone")
+	case strings.TrimSpace(c.Reason) == "":
+		return usagef("--reason must say something")
+	}
+	_, err := parseExpiry(c.Expires, time.Now())
+	return err
+}
+
+// override returns what was asked for, in the words of the zone. Its errors are
+// usageErrors but for those of the database.
+func (c *overrideSetCmd) override(ctx context.Context, pool *db.Pool, principal string) (service.Override, error) {
+	zone, err := pool.Zone(ctx, c.Zone)
+	if err != nil {
+		return service.Override{}, err
+	}
+	o := service.Override{ZoneID: c.Zone, Action: c.Action, Reason: c.Reason, CreatedBy: principal}
+	if o.Key, o.Prefix, err = overrideTarget(zone.Keys, c.Target); err != nil {
+		return o, err
+	}
+	replace(&o.Rate, c.Rate)
+	replaceSeconds(&o.Window, c.Window)
+	if c.Expires != "" {
+		now, err := engineTime(ctx, pool, o)
+		if err != nil {
+			return o, err
+		}
+		if o.ExpiresAt, err = parseExpiry(c.Expires, now); err != nil {
+			return o, err
+		}
+	}
+	if err := o.Validate(); err != nil {
+		return o, usageError{err: err}
+	}
+	return o, nil
+}
+
+// engineTime asks the database for its time, by a look at one of the buckets
+// that the override speaks of: expiry is by that clock and no other.
+func engineTime(ctx context.Context, pool *db.Pool, o service.Override) (time.Time, error) {
+	bucket := service.Bucket{ZoneID: o.ZoneID, Key: o.Key}
+	if o.Prefix.IsValid() {
+		bucket.Key = o.Prefix.Addr().String()
+	}
+	peek, err := pool.Peek(ctx, bucket)
+	return peek.At, err
+}
+
+// put adds the override, or replaces the one that is in its way.
+func (c *overrideSetCmd) put(
+	ctx context.Context, pool *db.Pool, o service.Override, principal string,
+) (service.Override, error) {
+	made, err := pool.AddOverride(ctx, o, principal)
+	if !errors.Is(err, service.ErrConflict) {
+		return made, err
+	}
+	others, err := overridesOf(ctx, pool, c.Zone)
+	if err != nil {
+		return o, err
+	}
+	for _, other := range others {
+		if other.Key == o.Key && other.Prefix == o.Prefix {
+			o.ID = other.ID
+			return pool.SetOverride(ctx, o, principal)
+		}
+	}
+	return o, fmt.Errorf("%w: the override in the way was removed meanwhile", service.ErrConflict)
+}
+
+// overrideTarget returns the key or the network that text means under a zone's
+// rule. A network as long as the zone's buckets is the key of one.
+func overrideTarget(rule service.KeyRule, text string) (key string, network netip.Prefix, err error) {
+	if _, err := netip.ParsePrefix(text); err == nil && rule.Kind != service.KeyIP {
+		return "", network, usagef("networks fit buckets only where keys are addresses (key_kind ip); those of this zone are %s", rule.Kind)
+	}
+	if rule.Kind == service.KeyIP && strings.Contains(text, "/") {
+		network, err = parseNetwork(text)
+		if err != nil {
+			return "", network, err
+		}
+		longest := rule.IPv4Prefix
+		if network.Addr().Is6() {
+			longest = rule.IPv6Prefix
+		}
+		switch {
+		case network.Bits() > longest:
+			return "", network, usagef("no bucket fits into a network of /%d: those of this zone are networks of /%d", network.Bits(), longest)
+		case network.Bits() < longest:
+			return "", network, nil
+		}
+	}
+	key, err = rule.Normalize(text)
+	if err != nil {
+		return "", network, usageError{err: err}
+	}
+	return key, netip.Prefix{}, nil
+}
+
+func parseNetwork(text string) (netip.Prefix, error) {
+	network, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return network, usagef("the key must be an address, or a network such as 203.0.113.0/24, in this zone")
+	case network.Addr().Is4In6():
+		return network, usagef("write an IPv4 network in IPv4's own form")
+	case network != network.Masked():
+		return network, usagef("the network is %s: write it without host bits", network.Masked())
+	}
+	return network, nil
+}
+
+// parseExpiry reads a duration from now or a time after it; "" is never.
+func parseExpiry(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if length, notLength := time.ParseDuration(text); notLength == nil {
+		at, err = now.Add(length), nil
+	}
+	const lastYear = 9999 // of SQL's DATETIME
+	switch {
+	case err != nil:
+		return at, usagef("--expires must be a duration such as 72h, or a time such as 2026-12-31T23:59:59Z")
+	case !at.After(now):
+		return at, usagef("--expires must lie in the future")
+	case at.UTC().Year() > lastYear:
+		return at, usagef("--expires must not be after the year %d; leave it out for never", lastYear)
+	}
+	return at.UTC().Truncate(time.Microsecond), nil
+}
+
+func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "  id\tkey or network\taction\texpires\tby\treason")
+	for _, o := range overrides {
+		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\n", o.ID, targetOf(o), actionOf(o), expiryOf(o, now),
+			printable(o.CreatedBy), printable(o.Reason))
+	}
+	_ = table.Flush() // a reader that has gone needs no table
+}
+
+func targetOf(o service.Override) string {
+	if o.Prefix.IsValid() {
+		return o.Prefix.String()
+	}
+	return printable(o.Key)
+}
+
+func actionOf(o service.Override) string {
+	if o.Action == service.OverrideLimit {
+		return fmt.Sprintf("limit %d in %d s", o.Rate, seconds(o.Window))
+	}
+	return string(o.Action)
+}
+
+func expiryOf(o service.Override, now time.Time) string {
+	switch {
+	case o.ExpiresAt.IsZero():
+		return "never"
+	case !now.Before(o.ExpiresAt):
+		return "expired " + o.ExpiresAt.UTC().Format(time.RFC3339)
+	}
+	return o.ExpiresAt.UTC().Format(time.RFC3339)
+}
+
+// wireOverride is an override as the service's own description has it.
+type wireOverride struct {
+	ID        uint64                 `json:"id"`
+	ZoneID    int64                  `json:"zone_id"`
+	Key       string                 `json:"bucket_key,omitempty"`
+	Prefix    string                 `json:"prefix,omitempty"`
+	Action    service.OverrideAction `json:"action"`
+	Rate      *int                   `json:"rate,omitempty"`
+	Window    int64                  `json:"window,omitempty"`
+	ExpiresAt string                 `json:"expires_at,omitempty"`
+	Reason    string                 `json:"reason"`
+	CreatedBy string                 `json:"created_by"`
+}
+
+func newWireOverride(o service.Override) wireOverride {
+	w := wireOverride{
+		ID: o.ID, ZoneID: o.ZoneID, Key: o.Key, Action: o.Action, Window: seconds(o.Window),
+		Reason: o.Reason, CreatedBy: o.CreatedBy,
+	}
+	if o.Prefix.IsValid() {
+		w.Prefix = o.Prefix.String()
+	}
+	if o.Action == service.OverrideLimit {
+		w.Rate = &o.Rate
+	}
+	if !o.ExpiresAt.IsZero() {
+		w.ExpiresAt = instant(o.ExpiresAt)
+	}
+	return w
+}
+
+// instant is a time as the HTTP interface writes it.
+func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }

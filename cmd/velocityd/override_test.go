@@ -1,0 +1,240 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+func TestOverrideTargetIsAKeyOrANetwork(t *testing.T) {
+	t.Parallel()
+	hosts := service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 32, IPv6Prefix: 64}
+	networks := service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56}
+	users := service.KeyRule{Kind: service.KeyUsername}
+	for _, c := range []struct {
+		rule              service.KeyRule
+		text, key, prefix string
+		refused           string
+	}{
+		{service.KeyRule{}, "Bob ", "Bob ", "", ""},
+		{service.KeyRule{}, "a/b", "a/b", "", ""},
+		{service.KeyRule{}, "203.0.113.9", "203.0.113.9", "", ""},
+		{service.KeyRule{Kind: service.KeyOpaque}, "203.0.113.0/24", "", "", "opaque"},
+		{users, " BOB", "bob", "", ""},
+		{users, "2001:db8::/32", "", "", "username"},
+		{hosts, "203.0.113.9", "203.0.113.9", "", ""},
+		{hosts, "::ffff:203.0.113.9", "203.0.113.9", "", ""},
+		{hosts, "203.0.113.9/32", "203.0.113.9", "", ""},
+		{hosts, "203.0.113.0/24", "", "203.0.113.0/24", ""},
+		{hosts, "0.0.0.0/0", "", "0.0.0.0/0", ""},
+		{hosts, "203.0.113.7/24", "", "", "203.0.113.0/24"},
+		{hosts, "::ffff:203.0.113.0/120", "", "", "IPv4"},
+		{hosts, "203.0.113.0/33", "", "", "203.0.113.0/24"},
+		{hosts, "bob", "", "", "bucket_key"},
+		{hosts, "bob/24", "", "", "203.0.113.0/24"},
+		{hosts, "2001:db8::7", "2001:db8::/64", "", ""},
+		{hosts, "2001:db8::/64", "2001:db8::/64", "", ""},
+		{hosts, "2001:db8::/63", "", "2001:db8::/63", ""},
+		{hosts, "2001:DB8:0::/32", "", "2001:db8::/32", ""},
+		{hosts, "2001:db8::/65", "", "", "/64"},
+		{networks, "203.0.113.9", "203.0.113.0/24", "", ""},
+		{networks, "203.0.113.0/24", "203.0.113.0/24", "", ""},
+		{networks, "203.0.113.9/32", "", "", "/24"},
+		{networks, "203.0.0.0/16", "", "203.0.0.0/16", ""},
+		{networks, "2001:db8::/64", "", "", "/56"},
+	} {
+		key, prefix, err := overrideTarget(c.rule, c.text)
+		if c.refused != "" {
+			if err == nil || !strings.Contains(err.Error(), c.refused) {
+				t.Errorf("%s in %s: got %q, %v, %v; want an error that says %s", c.text, c.rule, key, prefix, err, c.refused)
+			}
+			continue
+		}
+		var want netip.Prefix
+		if c.prefix != "" {
+			want = netip.MustParsePrefix(c.prefix)
+		}
+		if err != nil || key != c.key || prefix != want {
+			t.Errorf("%s in %s: got %q, %v, %v; want %q, %v", c.text, c.rule, key, prefix, err, c.key, want)
+		}
+	}
+}
+
+// FuzzOverrideTarget holds that whatever is accepted is a valid override that the
+// zone's buckets can meet.
+func FuzzOverrideTarget(f *testing.F) {
+	for _, text := range []string{"bob", "203.0.113.0/24", "2001:db8::/64", "::ffff:1.2.3.4/96", "fe80::1%eth0", "/", "1.2.3.4/", "\u0130"} {
+		f.Add(text, uint8(0), uint8(24), uint8(56))
+	}
+	f.Fuzz(func(t *testing.T, text string, kind, ipv4, ipv6 uint8) {
+		kinds := []service.KeyKind{service.KeyOpaque, service.KeyUsername, service.KeyIP}
+		rule := service.KeyRule{Kind: kinds[int(kind)%3], IPv4Prefix: int(ipv4)%32 + 1, IPv6Prefix: int(ipv6)%128 + 1}
+		key, prefix, err := overrideTarget(rule, text)
+		o := service.Override{ID: 1, ZoneID: 1, Key: key, Prefix: prefix, Action: service.OverrideDeny}
+		if err != nil || o.Validate() != nil {
+			return // the command validates what it has made
+		}
+		zone := service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: rule}
+		for _, finding := range service.Lint(time.Now(), zone, []service.Override{o}) {
+			if finding.OverrideID != 0 {
+				t.Errorf("%q in %s became %q, %v: %s", text, rule, key, prefix, finding.Text)
+			}
+		}
+	})
+}
+
+func TestExpiryIsADurationOrATime(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 4, 5, 6, 7, 123456000, time.UTC)
+	for text, want := range map[string]string{
+		"":                            "0001-01-01T00:00:00Z",
+		"1h":                          "2026-03-04T06:06:07.123456Z",
+		"90s":                         "2026-03-04T05:07:37.123456Z",
+		"2026-03-04T05:06:08Z":        "2026-03-04T05:06:08Z",
+		"2026-03-04T07:06:08+02:00":   "2026-03-04T05:06:08Z",
+		"9999-12-31T23:59:59.999999Z": "9999-12-31T23:59:59.999999Z",
+	} {
+		if got, err := parseExpiry(text, now); err != nil || got.Format(time.RFC3339Nano) != want {
+			t.Errorf("%q: got %v, %v; want %s", text, got, err, want)
+		}
+	}
+	for _, text := range []string{
+		"soon", "0s", "-1h", "1", "24", "2026-03-04", "2026-03-04T05:06:07Z", "2025-12-31T00:00:00Z", "9999-12-31T23:59:59-01:00", "1h ",
+	} {
+		if got, err := parseExpiry(text, now); err == nil {
+			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}
+
+func TestOverrideSetReplacesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+		d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+		env := environment{"VELOCITY_DSN": d.DSN}
+		if got := must(t, env, "override", "list", "1"); !strings.Contains(got, "no overrides") {
+			t.Errorf("without overrides: %s", got)
+		}
+		for _, step := range []struct {
+			set, want string // words of the line that is printed
+			check     string
+			code      int
+		}{
+			{"1 BOB --action deny --reason guessing", "bob deny never " + tester + " guessing", "1 Bob", exitBlocked},
+			{"1 bob --action limit --rate 2 --window 60 --reason trial", "bob limit 2 in 60 s never " + tester + " trial", "1 bob", exitFine},
+			{"1 Bob --action allow --reason boss", "bob allow never " + tester + " boss", "1 bOb", exitFine},
+			{"2 203.0.113.0/24 --action deny --expires 1h --reason noise", "203.0.113.0/24 deny 2", "2 203.0.113.9", exitBlocked},
+			{"2 203.0.113.9 --action allow --reason ours", "203.0.113.9 allow never", "2 203.0.113.9", exitFine},
+			{"2 203.0.113.0/24 --action allow --reason 'all'", "203.0.113.0/24 allow never", "2 203.0.113.8", exitFine},
+			{"2 2001:db8::1 --action deny --reason v6", "2001:db8::/64 deny never", "2 2001:db8::2", exitBlocked},
+		} {
+			got := must(t, env, append([]string{"override", "set"}, strings.Fields(step.set)...)...)
+			if !strings.Contains(strings.Join(strings.Fields(got), " "), step.want) {
+				t.Errorf("%s: got\n%swant %s", step.set, got, step.want)
+			}
+			if r := command(env, nil, append([]string{"check"}, strings.Fields(step.check)...)...); r.code != step.code {
+				t.Errorf("%s: check %s: %+v, want %d", step.set, step.check, r, step.code)
+			}
+		}
+		if got := d.Count(t, "SELECT COUNT(*) FROM zone_override"); got != 4 {
+			t.Errorf("there are %d overrides, want 4", got)
+		}
+		if got := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'override' AND principal = ?", tester); got != 7 {
+			t.Errorf("%d changes are told of %s, want 7", got, tester)
+		}
+	})
+}
+
+func TestOverrideListAsJSONIsWhatHTTPAnswers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+		env := environment{"VELOCITY_DSN": d.DSN}
+		for _, args := range []string{
+			"203.0.113.0/24 --action limit --rate 0 --window 60 --reason a", "203.0.113.9 --action allow --reason b --expires 1h",
+		} {
+			must(t, env, append([]string{"override", "set", "2"}, strings.Fields(args)...)...)
+		}
+		left := d.Count(t, "SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), expires_at) FROM zone_override WHERE action = 'allow'")
+		if left < 3600-int(patience.Seconds()) || left > 3600 {
+			t.Errorf("expires in %d s by the engine's clock, want an hour", left)
+		}
+		i := start(t, env, "serve")
+		sameJSON(t, must(t, env, "override", "list", "2", "--json"), mustAsk(t, i.url+"/v1/zones/2/overrides", "", http.StatusOK).body)
+		if r := command(env, nil, "override", "list", "9"); r.code != exitError || !strings.Contains(r.stderr, "not found") {
+			t.Errorf("of an unknown zone: %+v", r)
+		}
+	})
+}
+
+func TestOverridesBeyondOnePageAreFound(t *testing.T) {
+	t.Parallel()
+	const n = overridePage + 1
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		var values []string
+		for i := range n {
+			values = append(values, fmt.Sprintf("(1, 'k%d', 'allow', 'x')", i))
+		}
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action, reason) VALUES "+strings.Join(values, ", "))
+		env := environment{"VELOCITY_DSN": d.DSN}
+		got := must(t, env, "override", "set", "1", fmt.Sprintf("k%d", n-1), "--action", "deny", "--reason", "the last")
+		if lines := strings.Split(strings.TrimSpace(must(t, env, "override", "list", "1")), "\n"); len(lines) != 1+n || !strings.Contains(got, "the last") {
+			t.Errorf("%d lines are listed, want %d; set said\n%s", len(lines), 1+n, got)
+		}
+		if got := must(t, env, "zone", "delete", "1"); !strings.Contains(got, fmt.Sprintf("with %d overrides", n)) {
+			t.Errorf("delete said\n%s", got)
+		}
+	})
+}
+
+func TestOverrideDeleteSaysWhatItRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
+		env := environment{"VELOCITY_DSN": d.DSN}
+		must(t, env, "override", "set", "1", "bob", "--action", "deny", "--reason", "guessing")
+		id := fmt.Sprint(d.Count(t, "SELECT id FROM zone_override"))
+		if r := command(env, nil, "override", "delete", "2", id); r.code != exitError || !strings.Contains(r.stderr, "not found") {
+			t.Errorf("from another zone: %+v", r)
+		}
+		if got := must(t, env, "override", "delete", "1", id); !strings.Contains(got, "removed:") || !strings.Contains(got, "guessing") {
+			t.Errorf("said\n%s", got)
+		}
+		if r := command(env, nil, "override", "delete", "1", id); r.code != exitError || !strings.Contains(r.stderr, "not found") {
+			t.Errorf("again: %+v", r)
+		}
+		must(t, env, "check", "1", "bob")
+	})
+}
+
+func TestOverridesThatHaveExpiredAreListedAsSuch(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		d.SetOverride(t, service.Override{
+			ZoneID: 1, Key: "bob", Action: service.OverrideDeny, ExpiresAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "old",
+		})
+		env := environment{"VELOCITY_DSN": d.DSN}
+		if got := must(t, env, "override", "list", "1"); !strings.Contains(got, "expired 2026-01-02T03:04:05Z") {
+			t.Errorf("listed as\n%s", got)
+		}
+		must(t, env, "override", "set", "1", "bob", "--action", "allow", "--reason", "new") // takes its place
+		if got := must(t, env, "override", "list", "1"); strings.Contains(got, "old") || !strings.Contains(got, "new") {
+			t.Errorf("listed as\n%s", got)
+		}
+	})
+}

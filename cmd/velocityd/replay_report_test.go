@@ -1,0 +1,353 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// reportFunc is a store of outcomes of a test's own.
+type reportFunc func(context.Context, []service.Report) ([]error, error)
+
+func (f reportFunc) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return f(ctx, reports)
+}
+
+// accepted is the line of a login.
+func accepted(user, ip string) string {
+	return stamp + "Accepted password for " + user + " from " + ip + " port 22 ssh2\n"
+}
+
+// loginZones are zones in which every outcome matters, and several spellings are
+// one bucket.
+func loginZones(t *testing.T) *servicetest.Memory {
+	t.Helper()
+	m := servicetest.NewMemory()
+	m.SetZone(t, service.Zone{
+		ID: 1, Rate: 3, Window: time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true,
+		Keys: service.KeyRule{Kind: service.KeyUsername},
+	})
+	m.SetZone(t, service.Zone{
+		ID: 2, Rate: 5, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP},
+	})
+	return m
+}
+
+// reporting returns a replayer that reports outcomes and knows m's key rules.
+func reporting(t *testing.T, m *servicetest.Memory, batch int) replayer {
+	t.Helper()
+	zones, err := m.Zones(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReplayer(service.NewNormalizer(m, m), 1, 2, batch)
+	r.outcomes, r.rules = m, map[int64]service.KeyRule{}
+	for _, zone := range zones {
+		r.rules[zone.ID] = zone.Keys
+	}
+	return r
+}
+
+// randomLog is a log of few users in several spellings, from few networks.
+func randomLog(random *rand.Rand, lines int) string {
+	var log strings.Builder
+	for range lines {
+		user := []string{"ann", "ANN", "Ann ", "bob", "eve", "zoë", "ZOË", "root"}[random.IntN(8)]
+		ip := []string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"}[random.IntN(5)]
+		switch random.IntN(4) {
+		case 0:
+			log.WriteString(accepted(user, ip))
+		case 1:
+			fmt.Fprintf(&log, "%smessage repeated %d times: [ Failed password for %s from %s port 22 ssh2]\n", stamp, random.IntN(3)+1, user, ip)
+		default:
+			log.WriteString(failed(user, ip))
+		}
+	}
+	return log.String()
+}
+
+// TestReplayInBatchesIsReplayOneByOne holds the replay against a loop that asks
+// and reports each attempt by itself.
+func TestReplayInBatchesIsReplayOneByOne(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 3))
+		log := randomLog(random, 120)
+		want, plain := newTally(), loginZones(t)
+		single := service.NewNormalizer(plain, plain)
+		for line := range strings.Lines(log) {
+			a, ok := parseLine(line)
+			if !ok {
+				t.Fatalf("no attempt: %q", line)
+			}
+			for range a.times {
+				decisions, err := single.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: a.user}, {ZoneID: 2, Key: a.addr.String()}}}})
+				if err != nil || want.count(decisions) != nil {
+					t.Fatal(decisions, err)
+				}
+				if decisions[0].Blocked {
+					continue
+				}
+				reports := []service.Report{{TxnID: decisions[0].TxnID(), Outcome: a.outcome}}
+				results, err := plain.ReportAll(t.Context(), reports)
+				if err != nil || want.countReports(reports, results) != nil {
+					t.Fatal(results, err)
+				}
+			}
+		}
+		for _, batch := range []int{1, 2, 7, 1000} {
+			m := loginZones(t)
+			r := reporting(t, m, batch)
+			if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(r.tally, want) {
+				t.Errorf("seed %d, batch %d:\n got %+v\nwant %+v", seed, batch, r.tally, want)
+			}
+		}
+	}
+}
+
+func TestReplayReportsBeforeTheNextAttemptInABucket(t *testing.T) {
+	t.Parallel()
+	log := failed("ann", "192.0.2.1") + accepted("bob", "192.0.2.2") + // together
+		failed("ANN", "192.0.2.3") + accepted("eve", "2001:db8::1") + // the first shares a user with those before
+		failed("joe", "2001:db8::2") // and this one a network
+	m := loginZones(t)
+	r := reporting(t, m, 100)
+	var events []string
+	checks := r.store
+	r.store = storeFunc(func(ctx context.Context, asked []service.Check) ([]service.Decision, error) {
+		events = append(events, fmt.Sprintf("ask %d", len(asked)))
+		return checks.CheckAll(ctx, asked)
+	})
+	r.outcomes = reportFunc(func(ctx context.Context, reports []service.Report) ([]error, error) {
+		text := "report"
+		for _, report := range reports {
+			text += fmt.Sprintf(" %d=%s", report.TxnID, report.Outcome)
+		}
+		events = append(events, text)
+		return m.ReportAll(ctx, reports)
+	})
+	if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"ask 2", "report 1=failure 3=success", "ask 2", "report 5=failure 7=success", "ask 1", "report 9=failure"}
+	if !reflect.DeepEqual(events, want) {
+		t.Errorf("got %q\nwant %q", events, want)
+	}
+}
+
+func TestReplayReportsNothingOfWhatWasBlocked(t *testing.T) {
+	t.Parallel()
+	m := loginZones(t)
+	r := reporting(t, m, 100)
+	log := strings.Repeat(failed("ann", "192.0.2.1"), 3) + accepted("ann", "192.0.2.1") + accepted("ann", "192.0.2.1")
+	if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
+		t.Fatal(err)
+	}
+	if want := (map[service.Outcome]int{service.OutcomeFailure: 3}); !maps.Equal(r.tally.reported, want) || r.tally.blocked != 2 {
+		t.Errorf("reported %v, blocked %d", r.tally.reported, r.tally.blocked)
+	}
+}
+
+func TestReplayReportsAgainWhatMayHaveBeenLost(t *testing.T) {
+	t.Parallel()
+	for kind, tries := range map[error]int{
+		service.ErrBusy: busyTries, service.ErrUndecided: busyTries, io.ErrUnexpectedEOF: 1,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m, calls := loginZones(t), 0
+			r := reporting(t, m, 100)
+			r.outcomes = reportFunc(func(ctx context.Context, reports []service.Report) ([]error, error) {
+				if calls++; calls%busyTries != 0 {
+					return nil, fmt.Errorf("%w: on purpose", kind)
+				}
+				return m.ReportAll(ctx, reports)
+			})
+			err := r.run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")))
+			if calls != tries || (tries == 1) != errors.Is(err, kind) || r.tally.allowed != 1 {
+				t.Errorf("%v: got %v after %d calls, %+v", kind, err, calls, r.tally)
+			}
+		})
+	}
+}
+
+func TestReplayEndsAtAReportThatIsRefused(t *testing.T) {
+	t.Parallel()
+	m := loginZones(t)
+	r := reporting(t, m, 100)
+	r.outcomes = reportFunc(func(_ context.Context, reports []service.Report) ([]error, error) {
+		results := make([]error, len(reports))
+		results[0] = fmt.Errorf("too late: %w", service.ErrConflict)
+		return results, nil
+	})
+	log := accepted("ann", "192.0.2.1") + accepted("bob", "192.0.2.2") + accepted("bob", "192.0.2.2")
+	err := r.run(t.Context(), strings.NewReader(log))
+	if !errors.Is(err, service.ErrConflict) || !strings.Contains(err.Error(), "txn 1") || r.tally.reported[service.OutcomeSuccess] != 1 || r.tally.allowed != 2 {
+		t.Errorf("got %v, %+v", err, r.tally)
+	}
+}
+
+func TestReplayReportsWhatWasAllowedWhenItIsInterrupted(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	m := loginZones(t)
+	r := reporting(t, m, 2)
+	checks := r.store
+	r.store = storeFunc(func(ctx context.Context, asked []service.Check) ([]service.Decision, error) {
+		cancel()
+		return checks.CheckAll(context.WithoutCancel(ctx), asked)
+	})
+	r.outcomes = unhurried{m, time.Minute}
+	log := accepted("ann", "192.0.2.1") + accepted("bob", "192.0.2.2") + accepted("eve", "192.0.2.3") + accepted("joe", "192.0.2.4")
+	err := r.run(ctx, strings.NewReader(log))
+	if !errors.Is(err, errInterrupted) || r.tally.allowed != 2 || r.tally.reported[service.OutcomeSuccess] != 2 {
+		t.Errorf("got %v, %+v", err, r.tally)
+	}
+}
+
+func TestReplayNoticesThatBucketsAreOthersThanItKeptApart(t *testing.T) {
+	t.Parallel()
+	m := loginZones(t)
+	r := reporting(t, m, 100)
+	m.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
+	err := r.run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+failed("bob", "192.0.2.2")))
+	if !errors.Is(err, errRulesChanged) || r.tally.reported[service.OutcomeFailure] != 2 {
+		t.Errorf("got %v, %+v", err, r.tally)
+	}
+}
+
+func TestReplaySkipsUsersThatAreNoKeyInTheirZone(t *testing.T) {
+	t.Parallel()
+	m := loginZones(t)
+	r := reporting(t, m, 100)
+	log := failed(" ", "192.0.2.1") + // nothing is left of it
+		failed(strings.Repeat("\ufdfa", 250), "192.0.2.1") + // too long once it is spelt out
+		failed("ann", "192.0.2.1")
+	if err := r.run(t.Context(), strings.NewReader(log)); err != nil || r.tally.skipped != 2 || r.tally.allowed != 1 {
+		t.Errorf("got %v, %+v", err, r.tally)
+	}
+	swapped := newReplayer(m, 2, 0, 100) // users in a zone of addresses
+	swapped.rules = r.rules
+	if err := swapped.run(t.Context(), strings.NewReader(log)); err != nil || swapped.tally.skipped != 3 {
+		t.Errorf("got %v, %+v", err, swapped.tally)
+	}
+}
+
+// forgiving is an independent reading of an sshd log under a limit per user and
+// one per address that count failures alone, and where a success forgives the
+// user: what is held against whom in the end.
+func forgiving(log string, userRate, ipRate int) (users, ips map[string]int, s summary) {
+	users, ips = map[string]int{}, map[string]int{}
+	successes, failures := 0, 0
+	line := regexp.MustCompile(`(?:repeated (\d+) times.*)?(Failed password for (?:invalid user )?|Accepted \w+ for )(.*) from (\S+) port`)
+	for _, found := range line.FindAllStringSubmatch(log, -1) {
+		times, err := strconv.Atoi(found[1])
+		if err != nil {
+			times = 1
+		}
+		user, ip := found[3], found[4]
+		for range times {
+			s.Attempts++
+			switch {
+			case users[user] >= userRate || ips[ip] >= ipRate:
+				s.Blocked++
+			case strings.HasPrefix(found[2], "Accepted"):
+				delete(users, user)
+				successes++
+			default:
+				users[user]++
+				ips[ip]++
+				failures++
+			}
+		}
+	}
+	s.Allowed, s.ReportedSuccesses, s.ReportedFailures = successes+failures, &successes, &failures
+	return users, ips, s
+}
+
+func TestReplayThatReportsAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
+	t.Parallel()
+	const userRate, ipRate = 3, 9
+	for name, log := range sshLogs(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "auth.log")
+			write(t, file, log)
+			users, ips, want := forgiving(log, userRate, ipRate)
+			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+				for way, args := range map[string][]string{
+					"at the database": {file}, "one by one": {file, "--batch", "1"}, "over HTTP": {file, "--url"},
+				} {
+					d := engine.Database(t)
+					d.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true})
+					d.SetZone(t, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}})
+					env := environment{"VELOCITY_DSN": d.DSN}
+					if way == "over HTTP" {
+						args = append(args, start(t, env, "serve").url)
+					}
+					r := command(env, nil, append([]string{"replay", "--report-outcomes", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)...)
+					var got summary
+					if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != exitFine {
+						t.Fatalf("%s: %+v (%v)", way, r, err)
+					}
+					told := summary{
+						Attempts: got.Attempts, Allowed: got.Allowed, Blocked: got.Blocked,
+						ReportedSuccesses: got.ReportedSuccesses, ReportedFailures: got.ReportedFailures,
+					}
+					if !reflect.DeepEqual(told, want) || !got.Complete {
+						t.Errorf("%s: got %s, want %+v with %d successes and %d failures", way, r.stdout, want, *want.ReportedSuccesses, *want.ReportedFailures)
+					}
+					if got := admitted(t, d, 1); !reflect.DeepEqual(got, users) {
+						t.Errorf("%s: held against users:\n got %v\nwant %v", way, got, users)
+					}
+					if got := admitted(t, d, 2); !reflect.DeepEqual(got, ips) {
+						t.Errorf("%s: held against addresses:\n got %v\nwant %v", way, got, ips)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSummaryTellsOfReportsIfThereWereSome(t *testing.T) {
+	t.Parallel()
+	none := 0
+	for _, c := range []struct {
+		s          summary
+		text, json string
+	}{
+		{summary{}, "", ""},
+		{summary{ReportedSuccesses: &none, ReportedFailures: &none}, "reported       0 successes, 0 failures\n", `"reported_successes":0,"reported_failures":0`},
+	} {
+		var text, asJSON strings.Builder
+		for cmd, to := range map[*replayCmd]io.Writer{{}: &text, {JSON: true}: &asJSON} {
+			if err := cmd.print(to, c.s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(text.String(), c.text) || strings.Contains(text.String(), "reported") != (c.text != "") {
+			t.Errorf("text:\n%s", &text)
+		}
+		if !strings.Contains(asJSON.String(), c.json) || strings.Contains(asJSON.String(), "reported") != (c.json != "") {
+			t.Errorf("JSON: %s", &asJSON)
+		}
+	}
+}

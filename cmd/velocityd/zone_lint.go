@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"velocityd/db"
+	"velocityd/service"
+)
+
+// errFindings is how zone lint says "there is something" to run; it is an answer.
+var errFindings = errors.New("findings")
+
+type zoneLintCmd struct {
+	IDs           []int64 `arg:"" optional:"" name:"id" help:"Zones to look at; all of them if none is named."`
+	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (zoneLintCmd) Help() string {
+	return `Prints a line for each setting that is allowed and probably not meant, such as a rate that no bucket can reach, a lockout shorter than the window, addresses in a zone whose keys are opaque, a zone that does not enforce, an override that has expired or fits no bucket. Changes nothing.
+
+Exit code 0 means that nothing was found, 4 that something was.
+
+Example:
+
+  velocityd zone lint 1 2`
+}
+
+// Run prints what is odd about the zones.
+func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	zones, err := c.zones(ctx, pool)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for _, zone := range zones {
+		overrides, err := overridesOf(ctx, pool, zone.ID)
+		if err != nil {
+			return err
+		}
+		for _, finding := range service.Lint(time.Now(), zone, overrides) {
+			found++
+			where := fmt.Sprintf("zone %d", finding.ZoneID)
+			if finding.OverrideID != 0 {
+				where += fmt.Sprintf(", override %d", finding.OverrideID)
+			}
+			fmt.Fprintf(p.stdout, "%s: %s: %s\n", where, finding.Field, finding.Text)
+		}
+	}
+	if found > 0 {
+		return errFindings
+	}
+	fmt.Fprintf(p.stdout, "nothing odd in %d zones\n", len(zones))
+	return nil
+}
+
+func (c *zoneLintCmd) zones(ctx context.Context, pool *db.Pool) ([]service.Zone, error) {
+	if len(c.IDs) == 0 {
+		return pool.Zones(ctx)
+	}
+	zones := make([]service.Zone, len(c.IDs))
+	for i, id := range c.IDs {
+		zone, err := pool.Zone(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		zones[i] = zone
+	}
+	return zones, nil
+}

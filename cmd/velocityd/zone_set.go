@@ -1,0 +1,162 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"velocityd/db"
+	"velocityd/service"
+)
+
+// zoneSettings is what zone set can change; nil is what was not named.
+type zoneSettings struct {
+	Rate           *int     `env:"-" placeholder:"N" help:"Most allowed attempts in a window; 0 allows none."`
+	Window         *int64   `env:"-" placeholder:"SECONDS" help:"The window's length in seconds."`
+	Description    *string  `env:"-" placeholder:"TEXT" help:"What the zone is for."`
+	Mode           *string  `env:"-" placeholder:"MODE" help:"enforce; shadow: decide and record, but never block; off: let pass, record, do not count."`
+	Counts         *string  `env:"-" placeholder:"WHAT" help:"attempts; failures: a reported success gives the attempt's place back."`
+	ReserveTTL     *int64   `name:"reserve-ttl" env:"-" placeholder:"SECONDS" help:"Where failures count: until then a success may be reported. 0 is as long as the window."`
+	ResetOnSuccess *bool    `env:"-" negatable:"" help:"A reported success gives back all that counts in the bucket."`
+	Lockout        *int64   `env:"-" placeholder:"SECONDS" help:"The attempt that finds a bucket full locks it for so long; 0 never."`
+	LockoutFactor  *float64 `env:"-" placeholder:"N" help:"A next lockout within the decay is so many times longer: 1 to 100, two decimals."`
+	LockoutMax     *int64   `env:"-" placeholder:"SECONDS" help:"The longest lockout."`
+	LockoutDecay   *int64   `env:"-" placeholder:"SECONDS" help:"So long after a lockout's end it is forgotten, and the next is a first one."`
+	KeyKind        *string  `env:"-" placeholder:"KIND" help:"opaque: keys as they are; username: case, width and space around do not matter; ip: addresses."`
+	IPv4Prefix     *int     `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
+	IPv6Prefix     *int     `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
+}
+
+// check refuses values that package service would take for "the default".
+func (s zoneSettings) check() error {
+	for _, setting := range []struct {
+		flag  string
+		empty bool
+	}{
+		{"--mode", isZero(s.Mode)},
+		{"--counts", isZero(s.Counts)},
+		{"--lockout-factor", isZero(s.LockoutFactor)},
+		{"--lockout-max", isZero(s.LockoutMax)},
+		{"--lockout-decay", isZero(s.LockoutDecay)},
+		{"--key-kind", isZero(s.KeyKind)},
+		{"--ipv4-prefix", isZero(s.IPv4Prefix)},
+		{"--ipv6-prefix", isZero(s.IPv6Prefix)},
+	} {
+		if setting.empty {
+			return usagef("%s needs a value other than 0 or nothing", setting.flag)
+		}
+	}
+	return nil
+}
+
+func isZero[T comparable](named *T) bool {
+	var zero T
+	return named != nil && *named == zero
+}
+
+// apply returns zone with what was named on the command line.
+func (s zoneSettings) apply(zone service.Zone) service.Zone {
+	if zone.ReserveTTL == zone.Window {
+		zone.ReserveTTL = 0 // goes on being the window, also if that changes
+	}
+	replace(&zone.Rate, s.Rate)
+	replaceSeconds(&zone.Window, s.Window)
+	replace(&zone.Description, s.Description)
+	replace((*string)(&zone.Mode), s.Mode)
+	replace((*string)(&zone.Counts), s.Counts)
+	replaceSeconds(&zone.ReserveTTL, s.ReserveTTL)
+	replace(&zone.ResetOnSuccess, s.ResetOnSuccess)
+	replaceSeconds(&zone.Lockout, s.Lockout)
+	replace(&zone.LockoutFactor, s.LockoutFactor)
+	replaceSeconds(&zone.LockoutMax, s.LockoutMax)
+	replaceSeconds(&zone.LockoutDecay, s.LockoutDecay)
+	replace((*string)(&zone.Keys.Kind), s.KeyKind)
+	replace(&zone.Keys.IPv4Prefix, s.IPv4Prefix)
+	replace(&zone.Keys.IPv6Prefix, s.IPv6Prefix)
+	return zone
+}
+
+func replace[T any](setting, named *T) {
+	if named != nil {
+		*setting = *named
+	}
+}
+
+func replaceSeconds(setting *time.Duration, named *int64) {
+	if named != nil {
+		*setting = asSeconds(*named)
+	}
+}
+
+// asSeconds returns n seconds. Those beyond what a Duration holds must not come
+// round as few: they become more than package service accepts anywhere.
+func asSeconds(n int64) time.Duration {
+	d := time.Duration(n) * time.Second
+	if d/time.Second != time.Duration(n) {
+		return service.MaxWindow + time.Second
+	}
+	return d
+}
+
+type zoneSetCmd struct {
+	ID            int64 `arg:"" help:"The zone's id."`
+	zoneSettings  `embed:""`
+	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (zoneSetCmd) Help() string {
+	return `A new zone needs --rate and --window; the rest has defaults. Of a zone that exists, what is not named stays as it is, and an edit that somebody else makes at the same time is not lost.
+
+Examples:
+
+  velocityd zone set 1 --counts failures --reset-on-success --lockout 300
+  velocityd zone set 2 --key-kind ip --ipv6-prefix 56
+  velocityd zone set 3 --mode shadow`
+}
+
+// Run creates or changes the zone.
+func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
+	if c.zoneSettings == (zoneSettings{}) {
+		return usagef("nothing to set: name a setting, such as --rate, --window or --description")
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	pool, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	zone, err := c.edit(ctx, pool, p.principal)
+	if errors.Is(err, service.ErrPrecondition) {
+		// Somebody has just changed it: what was not named here stays as they
+		// have it.
+		zone, err = c.edit(ctx, pool, p.principal)
+	}
+	if err != nil {
+		return explainStale(err)
+	}
+	printZones(p.stdout, []service.Zone{zone})
+	return nil
+}
+
+// edit writes what was named into the zone as it is now. The error wraps
+// service.ErrPrecondition if it is otherwise by the time of writing.
+func (c *zoneSetCmd) edit(ctx context.Context, pool *db.Pool, principal string) (service.Zone, error) {
+	zone, err := pool.Zone(ctx, c.ID)
+	match := service.Match{Revision: zone.Revision}
+	switch {
+	case errors.Is(err, service.ErrNotFound) && (c.Rate == nil || c.Window == nil):
+		return zone, usagef("zone %d does not exist: a new one needs --rate and --window", c.ID)
+	case errors.Is(err, service.ErrNotFound):
+		zone, match = service.Zone{ID: c.ID}, service.Match{Absent: true}
+	case err != nil:
+		return zone, err
+	}
+	zone = c.apply(zone)
+	if err := zone.Validate(); err != nil {
+		return zone, usageError{err: err}
+	}
+	return pool.PutZone(ctx, zone, match, principal)
+}

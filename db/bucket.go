@@ -1,0 +1,110 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"velocityd/service"
+)
+
+// peekRow is the answer of peek_velocity.
+type peekRow struct {
+	zoneID                    int64
+	key, mode                 string
+	rate, velocity, remaining int
+	window, retryAfter        int64
+	lockedUntil               sql.Null[time.Time]
+	overrideID                sql.Null[uint64]
+	overrideAction            sql.Null[string]
+	at                        time.Time
+}
+
+// Peek returns what an attempt would meet in a bucket now, and its newest txns.
+// It consumes nothing, takes no lock and creates no row. The error wraps
+// service.ErrNotFound for an unknown zone, service.ErrInvalid for a bad key, and
+// service.ErrBusy if the engine is away.
+func (p *Pool) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+	if err := bucket.Validate(); err != nil {
+		return service.Peek{}, err
+	}
+	var row peekRow
+	err := p.call(ctx, "peek", func(rows *sql.Rows) error {
+		if !rows.Next() {
+			return cmp.Or(rows.Err(), errors.New("engine answered without a row"))
+		}
+		return rows.Scan(&row.zoneID, &row.key, &row.mode, &row.rate, &row.window, &row.velocity, &row.remaining,
+			&row.retryAfter, &row.lockedUntil, &row.overrideID, &row.overrideAction, &row.at)
+	}, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
+	if err != nil {
+		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, lookupError(err))
+	}
+	peek := service.Peek{
+		Bucket: bucket, At: row.at, Mode: service.Mode(row.mode), Rate: row.rate, Window: seconds(row.window),
+		Velocity: row.velocity, Remaining: row.remaining, RetryAfter: seconds(row.retryAfter),
+		LockedUntil: row.lockedUntil.V,
+	}
+	if row.overrideID.Valid {
+		override, err := p.Override(ctx, bucket.ZoneID, row.overrideID.V)
+		switch {
+		case err == nil:
+			peek.Override = &override
+		case !errors.Is(err, service.ErrNotFound): // it may have gone meanwhile
+			return service.Peek{}, err
+		}
+	}
+	peek.Txns, err = p.newestTxns(ctx, bucket)
+	return peek, err
+}
+
+// newestTxns reads as many index entries as it returns, twice: those that count
+// and those that do not.
+func (p *Pool) newestTxns(ctx context.Context, bucket service.Bucket) ([]service.Txn, error) {
+	part := `(
+SELECT ` + txnColumns + `
+  FROM zone_txn
+ WHERE zone_id = ?
+   AND bucket_key = ?
+   AND counted = ?
+ ORDER BY created_at DESC, id DESC
+ LIMIT ?)`
+	var rows []txnRow
+	err := p.db.SelectContext(ctx, &rows, part+` UNION ALL `+part+`
+ ORDER BY created_at DESC, id DESC
+ LIMIT ?`,
+		bucket.ZoneID, bucket.Key, true, service.PeekTxns,
+		bucket.ZoneID, bucket.Key, false, service.PeekTxns, service.PeekTxns)
+	if err != nil {
+		return nil, fmt.Errorf("newest txns of a bucket in zone %d: %w", bucket.ZoneID, lookupError(err))
+	}
+	txns := make([]service.Txn, len(rows))
+	for i, row := range rows {
+		txns[i] = row.txn()
+	}
+	return txns, nil
+}
+
+// Release ends a bucket's lockout, forgets how far lockouts had grown, and lets
+// no txn count any more that counts in its window. principal and reason go to
+// zone_audit. The error wraps service.ErrNotFound for an unknown zone,
+// service.ErrInvalid for a bad key or text, service.ErrBusy if nothing was
+// released, and service.ErrUndecided if nobody can know; releasing again is
+// harmless.
+func (p *Pool) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+	if err := bucket.Validate(); err != nil {
+		return err
+	}
+	name := sql.Null[string]{V: principal, Valid: principal != ""}
+	err := p.call(ctx, "release", func(rows *sql.Rows) error {
+		for rows.Next() {
+		}
+		return rows.Err()
+	}, "CALL release_bucket(?, ?, ?, ?)", bucket.ZoneID, bucket.Key, name, reason)
+	if err != nil {
+		return fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
+	}
+	return nil
+}

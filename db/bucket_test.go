@@ -1,0 +1,233 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		pool := connect(t, d, Options{LockWait: time.Second})
+		if _, err := NewProcStore(pool).CheckAll(t.Context(), check(user("alice"))); err != nil {
+			t.Fatal(err)
+		}
+		rows := func() string {
+			return fmt.Sprint(d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"), d.Count(t, "SELECT COUNT(*) FROM zone_txn"),
+				d.Count(t, "SELECT COUNT(*) FROM zone_audit"))
+		}
+		want := rows()
+		d.Hold(t, user("alice"))
+		for key, velocity := range map[string]int{"alice": 1, "never seen": 0, strings.Repeat("🔑", 255): 0} {
+			peek, err := pool.Peek(t.Context(), user(key))
+			if err != nil || peek.Velocity != velocity || peek.Remaining != 5-velocity || len(peek.Txns) != velocity {
+				t.Errorf("%.20q: %+v, %v", key, peek, err)
+			}
+		}
+		if got := rows(); got != want {
+			t.Errorf("rows of locks, txns and audit: %s, want %s", got, want)
+		}
+		if open, _ := d.Transactions(t); open != 1 {
+			t.Errorf("%d transactions open, want the holder's alone", open)
+		}
+		for key, want := range map[string]error{"": service.ErrInvalid, strings.Repeat("x", 256): service.ErrInvalid} {
+			if _, err := pool.Peek(t.Context(), user(key)); !errors.Is(err, want) {
+				t.Errorf("%.20q: %v, want %v", key, err, want)
+			}
+		}
+	})
+}
+
+func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
+		pool := connect(t, d, Options{})
+		store := NewProcStore(pool)
+		if _, err := store.CheckAll(t.Context(), slices.Repeat(check(user("alice")), 3)); err != nil {
+			t.Fatal(err)
+		}
+		for _, step := range []struct{ key, who, why string }{
+			{"alice", "ann", "called in: \"é\" 🔑"},
+			{"alice", "", "again"},
+			{"never seen", strings.Repeat("é", 128), strings.Repeat("🔑", 255)},
+		} {
+			if err := pool.Release(t.Context(), user(step.key), step.who, step.why); err != nil {
+				t.Errorf("%.10s: %v", step.why, err)
+			}
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket' AND action = 'release' AND zone_id = 1 "+
+				"AND COALESCE(principal, '') = ? AND changed_by = SESSION_USER() AND JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.bucket_key')) = ? "+
+				"AND JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.reason')) = ?", step.who, step.key, step.why); n != 1 {
+				t.Errorf("%.10s: %d rows of audit tell so, want 1", step.why, n)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key = 'never seen'"); n != 0 {
+			t.Error("a key that was never seen got a lock row")
+		}
+		if decisions, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil || decisions[0].Blocked {
+			t.Errorf("after the release: %+v, %v", decisions, err)
+		}
+		for want, release := range map[error]func() error{
+			service.ErrNotFound: func() error { return pool.Release(t.Context(), service.Bucket{ZoneID: 2, Key: "a"}, "ann", "x") },
+			service.ErrInvalid:  func() error { return pool.Release(t.Context(), user("a"), "ann", strings.Repeat("x", 256)) },
+		} {
+			if err := release(); !errors.Is(err, want) {
+				t.Errorf("got %v, want %v", err, want)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'"); n != 3 {
+			t.Errorf("%d releases are audited, want 3", n)
+		}
+	})
+}
+
+func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 1, time.Hour))
+		pool := connect(t, d, Options{})
+		if _, err := NewProcStore(pool).CheckAll(t.Context(), check(user("alice"))); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_bucket_lock") // as a cleaner does
+		if err := pool.Release(t.Context(), user("alice"), "ann", "why"); err != nil {
+			t.Fatal(err)
+		}
+		if txns := d.Txns(t, user("alice")); len(txns) != 1 || txns[0].Counted {
+			t.Errorf("got %+v, want one that does not count", txns)
+		}
+	})
+}
+
+func TestAHeldBucketIsBusyForItsReleaseAndNothingIsAudited(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		pool := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
+		d.Hold(t, user("alice"))
+		if err := pool.Release(t.Context(), user("alice"), "ann", "why"); !errors.Is(err, service.ErrBusy) {
+			t.Errorf("got %v, want ErrBusy", err)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'"); n != 0 {
+			t.Errorf("%d releases are audited", n)
+		}
+		if open, _ := d.Transactions(t); open != 1 {
+			t.Errorf("%d transactions open, want the holder's alone", open)
+		}
+	})
+}
+
+// TestErrorsOfTheProceduresHaveNumbers is for callers by SQL, in strict sessions
+// and in careless ones.
+func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 256)
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 1, time.Hour))
+		store := NewProcStore(connect(t, d, Options{}))
+		decisions, err := store.CheckAll(t.Context(), slices.Repeat(check(user("alice")), 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed, blocked := decisions[0].TxnID(), decisions[1].TxnID()
+		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
+			conn := session(t, d, "SET SESSION sql_mode = '"+mode+"'")
+			dbtest.Exec(t, conn, fmt.Sprintf("CALL report_outcome(%d, 'failure')", allowed))
+			for statement, number := range map[string]uint16{
+				"CALL peek_velocity(2, 'a')": errUnknown, "CALL peek_velocity(NULL, 'a')": errUnknown,
+				"CALL peek_velocity(1, '')": errBadArgument, "CALL peek_velocity(1, NULL)": errBadArgument,
+				"CALL peek_velocity(1, '" + long + "')":                    errBadArgument,
+				"CALL check_velocity(2, 'a')":                              errUnknown,
+				"CALL check_velocity(1, '" + long + "')":                   errBadArgument,
+				"CALL check_velocity_keyed(2, 'a', NULL)":                  errUnknown,
+				"CALL check_velocity_keyed(2, 'a', 'opaque')":              errUnknown,
+				"CALL check_velocity_keyed(1, 'never', 'ip/32/64')":        errStaleKeyRule,
+				"CALL check_velocity_keyed(1, 'alice', 'username')":        errStaleKeyRule,
+				"CALL check_velocity_keyed(1, NULL, 'opaque')":             errBadArgument,
+				"CALL release_bucket(2, 'a', 'who', 'why')":                errUnknown,
+				"CALL release_bucket(NULL, 'a', 'who', 'why')":             errUnknown,
+				"CALL release_bucket(1, '', 'who', 'why')":                 errBadArgument,
+				"CALL release_bucket(1, '" + long + "', 'w', 'w')":         errBadArgument,
+				"CALL release_bucket(1, 'a', '" + long[:129] + "', 'w')":   errBadArgument,
+				"CALL release_bucket(1, 'a', 'w', '" + long + "')":         errBadArgument,
+				"CALL report_outcome(99999, 'success')":                    errUnknown,
+				"CALL report_outcome(0, 'success')":                        errUnknown,
+				"CALL report_outcome(NULL, 'success')":                     errBadArgument,
+				"CALL report_outcome(1, 'won')":                            errBadArgument,
+				"CALL report_outcome(1, NULL)":                             errBadArgument,
+				"CALL report_outcome(1, '')":                               errBadArgument,
+				"CALL report_outcomes('{}')":                               errBadArgument,
+				"CALL report_outcomes('null')":                             errBadArgument,
+				"CALL report_outcomes(NULL)":                               errBadArgument,
+				"CALL report_outcomes('[{}]')":                             errBadArgument,
+				"CALL report_outcomes('[5]')":                              errBadArgument,
+				`CALL report_outcomes('[{"txn_id":1}]')`:                   errBadArgument,
+				`CALL report_outcomes('[{"outcome":"success"}]')`:          errBadArgument,
+				fmt.Sprintf("CALL report_outcome(%d, 'success')", allowed): errContradiction,
+				fmt.Sprintf("CALL report_outcome(%d, 'failure')", blocked): errContradiction,
+				`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"new","key_rule":"username"}]}]')`: errStaleKeyRule,
+			} {
+				if _, err := conn.ExecContext(t.Context(), statement); !isNumber(err, number) {
+					t.Errorf("sql_mode %q: %.80s: %v, want error %d", mode, statement, err, number)
+				}
+				if open, _ := d.Transactions(t); open != 0 {
+					t.Fatalf("%.80s: left %d transactions open", statement, open)
+				}
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key <> 'alice'"); n != 0 {
+			t.Errorf("%d lock rows were made by what was refused", n)
+		}
+		if n := len(d.Txns(t, user("alice"))); n != 2 {
+			t.Errorf("%d txns, want the 2 that were decided", n)
+		}
+	})
+}
+
+func TestPeekBySQLAnswersAsDocumented(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
+		for query, want := range map[string]string{
+			"CALL peek_velocity(1, 'alice')": "zone_id bucket_key mode rate window velocity remaining retry_after " +
+				"locked_until override_id override_action checked_at",
+			"CALL check_velocity_keyed(1, 'alice', 'opaque')": "blocked txn_id zone_id bucket_key rate window remaining retry_after " +
+				"checked_at would_block velocity",
+			"CALL report_outcome(1, 'success')": "txn_id outcome",
+			`CALL report_outcomes('[{"txn_id":1,"outcome":"success"},{"txn_id":9,"outcome":"failure"}]')`: "report_no status",
+			"CALL release_bucket(1, 'alice', NULL, NULL)":                                                 "zone_id bucket_key",
+		} {
+			rows, err := d.SQL.QueryContext(t.Context(), query)
+			if err != nil {
+				t.Fatalf("%s: %v", query, err)
+			}
+			defer rows.Close()
+			columns, err := rows.Columns()
+			if got := strings.Join(columns, " "); err != nil || got != want {
+				t.Errorf("%s: answers %s, %v, want %s", query, got, err, want)
+			}
+			n := 0
+			for rows.Next() {
+				n++
+			}
+			if want := 1 + strings.Count(query, "},{"); n != want || rows.NextResultSet() || rows.Err() != nil {
+				t.Errorf("%s: %d rows, %v, want %d in one result set", query, n, rows.Err(), want)
+			}
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package dbtest
+
+import (
+	"database/sql"
+	"strconv"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// SetZone creates or changes a zone, in all its settings, with plain SQL as a
+// DBA does. A ReserveTTL of 0 is written as NULL.
+func (d *Database) SetZone(tb testing.TB, zone service.Zone) {
+	tb.Helper()
+	reserve := sql.Null[int64]{V: int64(zone.ReserveTTL / time.Second), Valid: zone.ReserveTTL != 0}
+	zone = zone.WithDefaults()
+	Exec(tb, d.SQL, `
+INSERT INTO zone_master (id, description, rate, `+"`window`"+`, mode, counts, reserve_ttl, reset_on_success,
+       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, ipv4_prefix, ipv6_prefix)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON DUPLICATE KEY UPDATE
+       description = VALUES(description), rate = VALUES(rate), `+"`window` = VALUES(`window`)"+`,
+       mode = VALUES(mode), counts = VALUES(counts), reserve_ttl = VALUES(reserve_ttl),
+       reset_on_success = VALUES(reset_on_success), lockout = VALUES(lockout),
+       lockout_factor = VALUES(lockout_factor), lockout_max = VALUES(lockout_max),
+       lockout_decay = VALUES(lockout_decay), key_kind = VALUES(key_kind),
+       ipv4_prefix = VALUES(ipv4_prefix), ipv6_prefix = VALUES(ipv6_prefix)`,
+		zone.ID, zone.Description, zone.Rate, int64(zone.Window/time.Second), string(zone.Mode), string(zone.Counts),
+		reserve, zone.ResetOnSuccess, int64(zone.Lockout/time.Second),
+		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), int64(zone.LockoutMax/time.Second),
+		int64(zone.LockoutDecay/time.Second), string(zone.Keys.Kind), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix)
+}
+
+// DeleteZone removes a zone and its overrides with plain SQL; its txns stay.
+func (d *Database) DeleteZone(tb testing.TB, id int64) {
+	tb.Helper()
+	d.DeleteOverrides(tb, id)
+	Exec(tb, d.SQL, "DELETE FROM zone_master WHERE id = ?", id)
+}
+
+// SetOverride adds an override, or replaces the one of the same key or prefix,
+// with plain SQL.
+func (d *Database) SetOverride(tb testing.TB, o service.Override) {
+	tb.Helper()
+	limits := o.Action == service.OverrideLimit
+	Exec(tb, d.SQL, `
+REPLACE INTO zone_override (zone_id, bucket_key, prefix, action, rate, `+"`window`"+`, expires_at, reason, created_by)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		o.ZoneID, sql.Null[string]{V: o.Key, Valid: o.Key != ""},
+		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()}, string(o.Action),
+		sql.Null[int]{V: o.Rate, Valid: limits}, sql.Null[int64]{V: int64(o.Window / time.Second), Valid: limits},
+		sql.Null[time.Time]{V: o.ExpiresAt.UTC(), Valid: !o.ExpiresAt.IsZero()}, o.Reason, o.CreatedBy)
+}
+
+// DeleteOverrides removes every override of a zone with plain SQL.
+func (d *Database) DeleteOverrides(tb testing.TB, zoneID int64) {
+	tb.Helper()
+	Exec(tb, d.SQL, "DELETE FROM zone_override WHERE zone_id = ?", zoneID)
+}
+
+// Age moves all of a bucket's time into the past, in place of waiting: its txns,
+// the end of its lockout, and the expiry of the attempt ids that its txns carry.
+func (d *Database) Age(tb testing.TB, bucket service.Bucket, by time.Duration) {
+	tb.Helper()
+	us := by.Microseconds()
+	Exec(tb, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND "+
+		"WHERE zone_id = ? AND bucket_key = ?", us, bucket.ZoneID, bucket.Key)
+	Exec(tb, d.SQL, "UPDATE zone_bucket_lock SET locked_until = locked_until - INTERVAL ? MICROSECOND "+
+		"WHERE zone_id = ? AND bucket_key = ?", us, bucket.ZoneID, bucket.Key)
+	Exec(tb, d.SQL, "UPDATE zone_attempt SET expires_at = expires_at - INTERVAL ? MICROSECOND "+
+		"WHERE attempt_id IN (SELECT CAST(attempt_id AS BINARY) FROM zone_txn "+
+		"WHERE zone_id = ? AND bucket_key = ? AND attempt_id IS NOT NULL)", us, bucket.ZoneID, bucket.Key)
+}
+
+// Txns returns every txn of a bucket by id.
+func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
+	tb.Helper()
+	rows, err := d.SQL.Query("SELECT id, bucket_key, created_at, blocked, would_block, counted, "+
+		"COALESCE(outcome, ''), COALESCE(attempt_id, '') FROM zone_txn "+
+		"WHERE zone_id = ? AND bucket_key = ? ORDER BY id", bucket.ZoneID, bucket.Key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer rows.Close()
+	var txns []service.Txn
+	for rows.Next() {
+		txn := service.Txn{Bucket: service.Bucket{ZoneID: bucket.ZoneID}}
+		if err := rows.Scan(&txn.ID, &txn.Bucket.Key, &txn.CreatedAt, &txn.Blocked, &txn.WouldBlock, &txn.Counted,
+			&txn.Outcome, &txn.AttemptID); err != nil {
+			tb.Fatal(err)
+		}
+		txns = append(txns, txn)
+	}
+	if err := rows.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return txns
+}

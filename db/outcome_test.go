@@ -1,0 +1,158 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// failures is zone 1, where failures count.
+func failures() service.Zone {
+	return service.Zone{ID: 1, Rate: 100, Window: time.Hour, Counts: service.CountsFailures}
+}
+
+func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, failures())
+		pool := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
+		decisions, err := NewProcStore(pool).CheckAll(t.Context(), []service.Check{
+			{Buckets: []service.Bucket{user("alice"), user("bob")}}, {Buckets: []service.Bucket{user("carol")}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := d.Hold(t, user("bob"))
+		asked := time.Now()
+		reports := []service.Report{
+			{TxnID: decisions[1].TxnID(), Outcome: service.OutcomeSuccess}, {TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess},
+		}
+		if _, err := pool.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) || time.Since(asked) > 15*time.Second {
+			t.Errorf("got %v after %v, want ErrBusy", err, time.Since(asked))
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome IS NOT NULL OR NOT counted"); n != 0 {
+			t.Errorf("%d txns are changed", n)
+		}
+		if open, _ := d.Transactions(t); open != 1 {
+			t.Errorf("%d transactions open, want the holder's alone", open)
+		}
+		release()
+		if receipts, err := pool.ReportAll(t.Context(), reports); err != nil || errors.Join(receipts...) != nil {
+			t.Errorf("after release: %v, %v", receipts, err)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted"); n != 3 {
+			t.Errorf("%d txns are successes, want 3", n)
+		}
+	})
+}
+
+// TestSiblingsAreFoundHoweverManyCameBetween puts the txns of one check as far
+// apart as other sessions may.
+func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, failures())
+		pool := connect(t, d, Options{})
+		buckets := []service.Bucket{user("a"), user("b"), user("c")}
+		for _, apart := range []int{1, 15, 16, 17, 255, 256, 257, 5000, 30_000} {
+			decisions, err := NewProcStore(pool).CheckAll(t.Context(), check(buckets...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// As if others had been given the ids between.
+			first := decisions[0].Verdicts[0].TxnID
+			for i := len(buckets) - 1; i > 0; i-- {
+				dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET id = ? WHERE id = ?", first+uint64(i*apart), decisions[0].Verdicts[i].TxnID)
+			}
+			dbtest.Exec(t, d.SQL, fmt.Sprint("ALTER TABLE zone_txn AUTO_INCREMENT = ", first+uint64(3*apart)+10))
+			for i := range buckets { // whichever is named
+				report := service.Report{TxnID: first + uint64(i*apart), Outcome: service.OutcomeFailure}
+				if receipts, err := pool.ReportAll(t.Context(), []service.Report{report}); err != nil || receipts[0] != nil {
+					t.Fatalf("%d apart, txn %d: %v, %v", apart, i, receipts, err)
+				}
+				if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure' AND id >= ?", first); n != len(buckets) {
+					t.Errorf("%d apart, txn %d: the outcome speaks for %d of %d", apart, i, n, len(buckets))
+				}
+				dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL")
+			}
+		}
+	})
+}
+
+func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, failures())
+		pool := connect(t, d, Options{})
+		var all []service.Decision
+		for call := range 2 {
+			var checks []service.Check
+			for i := range 20 {
+				checks = append(checks, check(user(fmt.Sprint(call, "-a-", i)), user(fmt.Sprint(call, "-b-", i)))...)
+			}
+			decisions, err := NewProcStore(pool).CheckAll(t.Context(), checks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, decisions...)
+		}
+		for i, want := range []int{2, 4, 6} {
+			report := service.Report{TxnID: all[7*i].Verdicts[i%2].TxnID, Outcome: service.OutcomeSuccess}
+			if receipts, err := pool.ReportAll(t.Context(), []service.Report{report}); err != nil || receipts[0] != nil {
+				t.Fatal(receipts, err)
+			}
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success'"); n != want {
+				t.Errorf("after report %d, %d txns are successes, want %d", i, n, want)
+			}
+		}
+	})
+}
+
+func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, failures())
+		pool := connect(t, d, Options{})
+		decisions, err := NewProcStore(pool).CheckAll(t.Context(), check(user("a"), user("b"), user("c")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone := decisions[0].Verdicts[1].TxnID
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = ?", gone)
+		receipts, err := pool.ReportAll(t.Context(), []service.Report{
+			{TxnID: decisions[0].Verdicts[2].TxnID, Outcome: service.OutcomeSuccess}, {TxnID: gone, Outcome: service.OutcomeSuccess},
+		})
+		if err != nil || receipts[0] != nil || !errors.Is(receipts[1], service.ErrNotFound) {
+			t.Errorf("got %v, %v", receipts, err)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted"); n != 2 {
+			t.Errorf("%d txns are successes, want the 2 that are left", n)
+		}
+	})
+}
+
+func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, failures())
+		pool := connect(t, d, Options{})
+		decisions, err := NewProcStore(pool).CheckAll(t.Context(), check(user("a")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.DeleteZone(t, 1)
+		receipts, err := pool.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess}})
+		if err != nil || receipts[0] != nil {
+			t.Errorf("got %v, %v", receipts, err)
+		}
+	})
+}

@@ -1,0 +1,252 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/service"
+)
+
+// overrideRow is a row of zone_override.
+type overrideRow struct {
+	ID        uint64              `db:"id"`
+	ZoneID    int64               `db:"zone_id"`
+	Key       sql.Null[string]    `db:"bucket_key"`
+	Prefix    sql.Null[string]    `db:"prefix"`
+	Action    string              `db:"action"`
+	Rate      sql.Null[int]       `db:"rate"`
+	Window    sql.Null[int64]     `db:"window"`
+	ExpiresAt sql.Null[time.Time] `db:"expires_at"`
+	Reason    string              `db:"reason"`
+	CreatedBy string              `db:"created_by"`
+}
+
+const selectOverride = `
+SELECT id, zone_id, bucket_key, prefix, action, rate, ` + "`window`" + `, expires_at, reason, created_by
+  FROM zone_override`
+
+func (r overrideRow) override() (service.Override, error) {
+	o := service.Override{
+		ID: r.ID, ZoneID: r.ZoneID, Key: r.Key.V, Action: service.OverrideAction(r.Action),
+		Rate: r.Rate.V, Window: seconds(r.Window.V), ExpiresAt: r.ExpiresAt.V,
+		Reason: r.Reason, CreatedBy: r.CreatedBy,
+	}
+	if !r.Prefix.Valid {
+		return o, nil
+	}
+	var err error
+	if o.Prefix, err = netip.ParsePrefix(r.Prefix.V); err != nil {
+		return o, fmt.Errorf("override %d: %w", r.ID, err)
+	}
+	return o, nil
+}
+
+// overrideValues are what is written of an override, in the order of its
+// statements.
+func overrideValues(o service.Override) []any {
+	limits := o.Action == service.OverrideLimit
+	return []any{
+		sql.Null[string]{V: o.Key, Valid: o.Key != ""},
+		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()},
+		string(o.Action),
+		sql.Null[int]{V: o.Rate, Valid: limits},
+		sql.Null[int64]{V: inSeconds(o.Window), Valid: limits},
+		sql.Null[time.Time]{V: o.ExpiresAt.UTC(), Valid: !o.ExpiresAt.IsZero()},
+		o.Reason,
+		o.CreatedBy,
+	}
+}
+
+// Overrides returns at most limit overrides of a zone with ids above after, by
+// id. The error wraps service.ErrNotFound for an unknown zone.
+func (p *Pool) Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
+	if _, err := p.Zone(ctx, zoneID); err != nil {
+		return nil, err
+	}
+	var rows []overrideRow
+	if err := p.db.SelectContext(ctx, &rows, selectOverride+`
+ WHERE zone_id = ?
+   AND id > ?
+ ORDER BY id
+ LIMIT ?`, zoneID, after, limit); err != nil {
+		return nil, fmt.Errorf("list overrides of zone %d: %w", zoneID, lookupError(err))
+	}
+	overrides := make([]service.Override, len(rows))
+	for i, row := range rows {
+		var err error
+		if overrides[i], err = row.override(); err != nil {
+			return nil, err
+		}
+	}
+	return overrides, nil
+}
+
+// Override returns one override of a zone, expired or not. The error wraps
+// service.ErrNotFound if there is none.
+func (p *Pool) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
+	o, err := readOverride(ctx, p.db, zoneID, id)
+	if err != nil {
+		return o, fmt.Errorf("read override %d of zone %d: %w", id, zoneID, lookupError(err))
+	}
+	return o, nil
+}
+
+func readOverride(ctx context.Context, from sqlx.QueryerContext, zoneID int64, id uint64) (service.Override, error) {
+	var row overrideRow
+	err := sqlx.GetContext(ctx, from, &row, selectOverride+`
+ WHERE zone_id = ?
+   AND id = ?`, zoneID, id)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return service.Override{}, service.ErrNotFound
+	case err != nil:
+		return service.Override{}, err
+	}
+	return row.override()
+}
+
+// AddOverride creates an override and returns it as stored; CreatedBy is
+// principal if empty. It takes effect at the next check. The error wraps
+// service.ErrInvalid if it breaks a rule, service.ErrNotFound if there is no such
+// zone, and service.ErrConflict if the same key or prefix has one that has not
+// expired.
+func (p *Pool) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+	if err := o.Validate(); err != nil {
+		return service.Override{}, err
+	}
+	if o.CreatedBy == "" {
+		o.CreatedBy = principal
+	}
+	var stored service.Override
+	err := p.edit(ctx, principal, func(tx *sqlx.Tx) error {
+		if err := lockZone(ctx, tx, o.ZoneID); err != nil {
+			return err
+		}
+		if err := dropExpired(ctx, tx, o); err != nil {
+			return err
+		}
+		result, err := tx.ExecContext(ctx, `
+INSERT INTO zone_override (bucket_key, prefix, action, rate, `+"`window`"+`, expires_at, reason, created_by, zone_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(overrideValues(o), o.ZoneID)...)
+		if err != nil {
+			return err
+		}
+		id, err := result.LastInsertId()
+		if err != nil {
+			return err
+		}
+		stored, err = readOverride(ctx, tx, o.ZoneID, uint64(id))
+		return err
+	})
+	if err != nil {
+		return service.Override{}, fmt.Errorf("add override of zone %d: %w", o.ZoneID, writeError(err))
+	}
+	return stored, nil
+}
+
+// lockZone is the first step of every edit of overrides: the foreign key and the
+// triggers lock the zone's row too, and would do so in another order.
+func lockZone(ctx context.Context, tx *sqlx.Tx, id int64) error {
+	exists, err := meets(ctx, tx, id, service.Match{})
+	if err == nil && !exists {
+		err = fmt.Errorf("zone %d: %w", id, service.ErrNotFound)
+	}
+	return err
+}
+
+// dropExpired makes room for o where another one has expired, by key.
+func dropExpired(ctx context.Context, tx *sqlx.Tx, o service.Override) error {
+	column, value := "bucket_key", o.Key
+	if o.Prefix.IsValid() {
+		column, value = "network", network(o.Prefix)
+	}
+	_, err := tx.ExecContext(ctx, `
+DELETE FROM zone_override
+ WHERE zone_id = ?
+   AND `+column+` = ?
+   AND id <> ?
+   AND expires_at <= UTC_TIMESTAMP(6)`, o.ZoneID, value, o.ID)
+	return err
+}
+
+// network is zone_override.network of a masked prefix: its family and leading
+// bits, such as 4:11001011 for 203.0.0.0/8.
+func network(prefix netip.Prefix) string {
+	family, bits := "6:", ""
+	if prefix.Addr().Is4() {
+		family = "4:"
+	}
+	for _, octet := range prefix.Addr().AsSlice() {
+		bits += fmt.Sprintf("%08b", octet)
+	}
+	return family + bits[:prefix.Bits()]
+}
+
+// SetOverride replaces all of the override with o.ID and returns it as stored.
+// The errors are those of AddOverride; service.ErrNotFound if the zone has no
+// such override.
+func (p *Pool) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+	if err := o.Validate(); err != nil {
+		return service.Override{}, err
+	}
+	var stored service.Override
+	err := p.edit(ctx, principal, func(tx *sqlx.Tx) error {
+		if err := lockZone(ctx, tx, o.ZoneID); err != nil {
+			return err
+		}
+		before, err := readOverride(ctx, tx, o.ZoneID, o.ID)
+		if err != nil {
+			return err
+		}
+		if o.CreatedBy == "" {
+			o.CreatedBy = before.CreatedBy
+		}
+		if err := dropExpired(ctx, tx, o); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `
+UPDATE zone_override
+   SET bucket_key = ?, prefix = ?, action = ?, rate = ?, `+"`window`"+` = ?, expires_at = ?, reason = ?, created_by = ?
+ WHERE zone_id = ?
+   AND id = ?`, append(overrideValues(o), o.ZoneID, o.ID)...); err != nil {
+			return err
+		}
+		stored, err = readOverride(ctx, tx, o.ZoneID, o.ID)
+		return err
+	})
+	if err != nil {
+		return service.Override{}, fmt.Errorf("set override %d of zone %d: %w", o.ID, o.ZoneID, writeError(err))
+	}
+	return stored, nil
+}
+
+// DeleteOverride removes an override. The error wraps service.ErrNotFound if the
+// zone has no such override.
+func (p *Pool) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
+	err := p.edit(ctx, principal, func(tx *sqlx.Tx) error {
+		if err := lockZone(ctx, tx, zoneID); err != nil {
+			return err
+		}
+		result, err := tx.ExecContext(ctx, `
+DELETE FROM zone_override
+ WHERE zone_id = ?
+   AND id = ?`, zoneID, id)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n > 0 {
+			return err
+		}
+		return service.ErrNotFound
+	})
+	if err != nil {
+		return fmt.Errorf("delete override %d of zone %d: %w", id, zoneID, writeError(err))
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+func deny(key string) service.Override {
+	return service.Override{ZoneID: 1, Key: key, Action: service.OverrideDeny}
+}
+
+func within(prefix string) service.Override {
+	return service.Override{ZoneID: 1, Prefix: netip.MustParsePrefix(prefix), Action: service.OverrideAllow}
+}
+
+// overridden is a database with zone 1, whose keys are addresses.
+func overridden(t *testing.T, engine *dbtest.Engine) (*dbtest.Database, *Pool) {
+	t.Helper()
+	d := engine.Database(t)
+	d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128}})
+	return d, connect(t, d, Options{})
+}
+
+func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		_, pool := overridden(t, engine)
+		ctx := context.Background()
+		ids := map[uint64]service.Override{}
+		var first uint64
+		for _, o := range []service.Override{
+			{
+				ZoneID: 1, Key: "192.0.2.1", Action: service.OverrideLimit, Rate: 0, Window: service.MaxWindow,
+				ExpiresAt: time.Date(2199, 12, 31, 23, 59, 59, 999999000, time.UTC), Reason: strings.Repeat("é", 255), CreatedBy: "bob",
+			},
+			within("203.0.113.0/24"), within("2001:db8::/32"), within("0.0.0.0/0"), within("::/0"), deny("10.0.0.1"),
+		} {
+			added, err := pool.AddOverride(ctx, o, "ann")
+			if o.CreatedBy == "" {
+				o.CreatedBy = "ann"
+			}
+			if err != nil || added.ID == 0 {
+				t.Fatalf("added %+v, %v", added, err)
+			}
+			o.ID = added.ID
+			if !added.ExpiresAt.Equal(o.ExpiresAt) || !same(added, o) {
+				t.Errorf("added %+v, want %+v", added, o)
+			}
+			if got, err := pool.Override(ctx, 1, o.ID); err != nil || !same(got, o) {
+				t.Errorf("read %+v, %v, want %+v", got, err, o)
+			}
+			ids[o.ID], first = o, o.ID
+		}
+		changed := within("198.51.100.0/24")
+		changed.ID, changed.Action, changed.Rate, changed.Window = first, service.OverrideLimit, 3, time.Minute
+		set, err := pool.SetOverride(ctx, changed, "eve")
+		changed.CreatedBy = "ann" // who created it stays
+		if err != nil || !same(set, changed) {
+			t.Errorf("set %+v, %v, want %+v", set, err, changed)
+		}
+		list, err := pool.Overrides(ctx, 1, 0, 100)
+		if err != nil || len(list) != len(ids) {
+			t.Errorf("listed %d, %v, want %d", len(list), err, len(ids))
+		}
+		for id := range ids {
+			if err := pool.DeleteOverride(ctx, 1, id, "ann"); err != nil {
+				t.Error(err)
+			}
+		}
+		if list, err := pool.Overrides(ctx, 1, 0, 100); err != nil || len(list) != 0 {
+			t.Errorf("after deleting all: %v, %v", list, err)
+		}
+	})
+}
+
+func same(a, b service.Override) bool {
+	if !a.ExpiresAt.Equal(b.ExpiresAt) {
+		return false
+	}
+	a.ExpiresAt, b.ExpiresAt = time.Time{}, time.Time{}
+	return a == b
+}
+
+func TestOverridesThatDoNotExistAreNotFound(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, pool := overridden(t, engine)
+		d.SetZone(t, zone(2, 5, time.Minute))
+		added, err := pool.AddOverride(t.Context(), deny("a"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere, unknown := deny("a"), deny("a")
+		elsewhere.ZoneID, elsewhere.ID = 2, added.ID
+		unknown.ZoneID, unknown.ID = 3, added.ID
+		never := deny("b")
+		never.ID = added.ID + 1
+		for name, ask := range map[string]func() error{
+			"list of an unknown zone": func() error { _, err := pool.Overrides(t.Context(), 3, 0, 10); return err },
+			"read in another zone":    func() error { _, err := pool.Override(t.Context(), 2, added.ID); return err },
+			"read of none":            func() error { _, err := pool.Override(t.Context(), 1, never.ID); return err },
+			"add to an unknown zone":  func() error { _, err := pool.AddOverride(t.Context(), unknown, ""); return err },
+			"set in another zone":     func() error { _, err := pool.SetOverride(t.Context(), elsewhere, ""); return err },
+			"set in an unknown zone":  func() error { _, err := pool.SetOverride(t.Context(), unknown, ""); return err },
+			"set none":                func() error { _, err := pool.SetOverride(t.Context(), never, ""); return err },
+			"delete in another zone":  func() error { return pool.DeleteOverride(t.Context(), 2, added.ID, "") },
+			"delete in unknown zone":  func() error { return pool.DeleteOverride(t.Context(), 3, added.ID, "") },
+			"delete none":             func() error { return pool.DeleteOverride(t.Context(), 1, never.ID, "") },
+		} {
+			if err := ask(); !errors.Is(err, service.ErrNotFound) {
+				t.Errorf("%s: %v, want ErrNotFound", name, err)
+			}
+		}
+		if got, err := pool.Override(t.Context(), 1, added.ID); err != nil || !same(got, added) {
+			t.Errorf("got %+v, %v, want it unchanged", got, err)
+		}
+	})
+}
+
+func TestOneTargetHasOneOverrideAtATime(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, pool := overridden(t, engine)
+		for name, o := range map[string]service.Override{"key": deny("192.0.2.1"), "prefix": within("192.0.2.0/24"), "all": within("::/0")} {
+			first, err := pool.AddOverride(t.Context(), o, "ann")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := pool.AddOverride(t.Context(), o, "bob"); !errors.Is(err, service.ErrConflict) {
+				t.Errorf("%s, while there is one: %v, want ErrConflict", name, err)
+			}
+			other := within("198.51.100.0/24")
+			if other, err = pool.AddOverride(t.Context(), other, ""); err != nil {
+				t.Fatal(err)
+			}
+			moved := o
+			moved.ID = other.ID
+			if _, err := pool.SetOverride(t.Context(), moved, "bob"); !errors.Is(err, service.ErrConflict) {
+				t.Errorf("%s, moved onto another: %v, want ErrConflict", name, err)
+			}
+			dbtest.Exec(t, d.SQL, "UPDATE zone_override SET expires_at = UTC_TIMESTAMP(6) WHERE id = ?", first.ID)
+			second, err := pool.AddOverride(t.Context(), o, "bob")
+			if err != nil || second.ID == first.ID || second.CreatedBy != "bob" {
+				t.Errorf("%s, when the first has expired: %+v, %v", name, second, err)
+			}
+			if _, err := pool.Override(t.Context(), 1, first.ID); !errors.Is(err, service.ErrNotFound) {
+				t.Errorf("%s: the expired one: %v, want ErrNotFound", name, err)
+			}
+			if err := pool.DeleteOverride(t.Context(), 1, other.ID, ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestOverridesAreListedInPages(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, pool := overridden(t, engine)
+		d.SetZone(t, zone(2, 5, time.Minute))
+		for i := range 7 {
+			d.SetOverride(t, deny(fmt.Sprint("key-", i)))
+			d.SetOverride(t, service.Override{ZoneID: 2, Key: fmt.Sprint("key-", i), Action: service.OverrideAllow})
+		}
+		var keys []string
+		var after uint64
+		for pages := 0; ; pages++ {
+			list, err := pool.Overrides(t.Context(), 1, after, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(list) == 0 {
+				if pages != 3 {
+					t.Errorf("%d pages, want 3", pages)
+				}
+				break
+			}
+			for _, o := range list {
+				keys, after = append(keys, o.Key), o.ID
+			}
+		}
+		if got := strings.Join(keys, " "); got != "key-0 key-1 key-2 key-3 key-4 key-5 key-6" {
+			t.Errorf("listed %s", got)
+		}
+	})
+}
+
+func TestOverrideEditsAtOnceNeverDeadlock(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, pool := overridden(t, engine)
+		var group sync.WaitGroup
+		for caller := range 8 {
+			group.Go(func() {
+				for round := range 6 {
+					o := deny(fmt.Sprint("10.0.", caller, ".", round))
+					if round%2 == 1 {
+						o = within(fmt.Sprintf("10.%d.0.0/16", caller))
+					}
+					added, err := pool.AddOverride(context.Background(), o, "ann")
+					if err == nil {
+						added.Reason = "set"
+						added, err = pool.SetOverride(context.Background(), added, "bob")
+					}
+					if err == nil {
+						err = pool.DeleteOverride(context.Background(), 1, added.ID, "eve")
+					}
+					if err == nil {
+						_, err = pool.PutZone(context.Background(), zone(2, round, time.Minute), service.Match{}, "")
+					}
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 0 {
+			t.Errorf("%d overrides are left", n)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'override'"); n != 3*8*6 {
+			t.Errorf("audited %d edits, want %d", n, 3*8*6)
+		}
+	})
+}
+
+// TestADenyForALifetimeIsAnsweredAlikeByBothForms meets a retry_after beyond 31
+// bits.
+func TestADenyForALifetimeIsAnsweredAlikeByBothForms(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, pool := overridden(t, engine)
+		o := deny("192.0.2.1")
+		o.ExpiresAt = time.Date(2199, 12, 31, 0, 0, 0, 0, time.UTC)
+		d.SetOverride(t, o)
+		for name, question := range map[string]service.Check{
+			"single":  {Buckets: []service.Bucket{user("192.0.2.1")}},
+			"batch":   {Buckets: []service.Bucket{user("192.0.2.1"), user("192.0.2.2")}},
+			"attempt": {Buckets: []service.Bucket{user("192.0.2.1")}, AttemptID: "a"},
+			"retry":   {Buckets: []service.Bucket{user("192.0.2.1")}, AttemptID: "a"},
+		} {
+			decisions, err := NewProcStore(pool).CheckAll(t.Context(), []service.Check{question})
+			if err != nil || !decisions[0].Blocked || time.Until(o.ExpiresAt)-decisions[0].RetryAfter() > time.Hour {
+				t.Errorf("%s: retry after %v, %v, want %v", name, decisions, err, time.Until(o.ExpiresAt))
+			}
+		}
+	})
+}

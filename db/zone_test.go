@@ -1,0 +1,284 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// every is a zone with no setting at its default.
+func every(id int64) service.Zone {
+	return service.Zone{
+		ID: id, Description: "é 🔑 ' \" \\", Rate: 7, Window: 90 * time.Second, Mode: service.ModeShadow,
+		Counts: service.CountsFailures, ReserveTTL: 30 * time.Second, ResetOnSuccess: true, Lockout: time.Minute,
+		LockoutFactor: 1.25, LockoutMax: time.Hour, LockoutDecay: 2 * time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 48},
+	}
+}
+
+func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		pool := connect(t, engine.Database(t), Options{})
+		ctx := context.Background()
+		if zones, err := pool.Zones(ctx); err != nil || len(zones) != 0 {
+			t.Errorf("no zone yet: got %v, %v", zones, err)
+		}
+		var want []service.Zone
+		for _, zone := range []service.Zone{
+			zone(2, 5, time.Minute), every(7), zone(service.MaxZoneID, service.MaxRate, service.MaxWindow),
+			{ID: 1, Window: service.MinWindow, Description: strings.Repeat("🔑", service.MaxDescriptionLength)},
+		} {
+			put, err := pool.PutZone(ctx, zone, service.Match{}, "")
+			zone = zone.WithDefaults()
+			zone.Revision = 1
+			if err != nil || put != zone {
+				t.Errorf("put %+v, %v, want %+v", put, err, zone)
+			}
+			if got, err := pool.Zone(ctx, zone.ID); err != nil || got != zone {
+				t.Errorf("read %+v, %v, want %+v", got, err, zone)
+			}
+			want = append(want, zone)
+		}
+		slices.SortFunc(want, func(a, b service.Zone) int { return int(a.ID - b.ID) })
+		if got, err := pool.Zones(ctx); err != nil || !slices.Equal(got, want) {
+			t.Errorf("listed %+v, %v, want %+v", got, err, want)
+		}
+		// Replaced as a whole: what is left out goes back to its default.
+		put, err := pool.PutZone(ctx, zone(7, 1, time.Hour), service.Match{}, "")
+		bare := zone(7, 1, time.Hour).WithDefaults()
+		bare.Revision = 2
+		if err != nil || put != bare {
+			t.Errorf("put %+v, %v, want %+v", put, err, bare)
+		}
+		if err := pool.DeleteZone(ctx, 7, service.Match{}, ""); err != nil {
+			t.Error(err)
+		}
+		if _, err := pool.Zone(ctx, 7); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("deleted zone: %v, want ErrNotFound", err)
+		}
+		if err := pool.DeleteZone(ctx, 7, service.Match{}, ""); !errors.Is(err, service.ErrNotFound) {
+			t.Errorf("deleted again: %v, want ErrNotFound", err)
+		}
+		if _, err := pool.PutZone(ctx, zone(7, -1, time.Hour), service.Match{}, ""); !errors.Is(err, service.ErrInvalid) {
+			t.Errorf("a rate of -1: %v, want ErrInvalid", err)
+		}
+	})
+}
+
+func TestAReservationOfTheWindowGoesWithTheWindow(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		pool := connect(t, d, Options{})
+		if _, err := pool.PutZone(t.Context(), zone(1, 5, time.Minute), service.Match{}, ""); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET `window` = 30")
+		if got, err := pool.Zone(t.Context(), 1); err != nil || got.ReserveTTL != 30*time.Second || got.Revision != 2 {
+			t.Errorf("got %+v, %v, want a reservation of 30s", got, err)
+		}
+	})
+}
+
+func TestAZoneIsWrittenOnlyIfItIsAsExpected(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		pool := connect(t, engine.Database(t), Options{})
+		ctx := context.Background()
+		put := func(match service.Match) error {
+			_, err := pool.PutZone(ctx, zone(1, 5, time.Minute), match, "")
+			return err
+		}
+		remove := func(match service.Match) error { return pool.DeleteZone(ctx, 1, match, "") }
+		for i, step := range []struct {
+			do       func(service.Match) error
+			match    service.Match
+			want     error
+			revision uint64 // afterwards, 0 for none
+		}{
+			{put, service.Match{Present: true}, service.ErrPrecondition, 0},
+			{put, service.Match{Revision: 1}, service.ErrPrecondition, 0},
+			{remove, service.Match{Revision: 1}, service.ErrNotFound, 0},
+			{remove, service.Match{Present: true}, service.ErrNotFound, 0},
+			{remove, service.Match{Absent: true}, service.ErrNotFound, 0},
+			{put, service.Match{Absent: true}, nil, 1},
+			{put, service.Match{Absent: true}, service.ErrPrecondition, 1},
+			{put, service.Match{Present: true}, nil, 2},
+			{put, service.Match{Revision: 1}, service.ErrPrecondition, 2},
+			{put, service.Match{Revision: 3}, service.ErrPrecondition, 2},
+			{put, service.Match{Revision: 2}, nil, 3},
+			{put, service.Match{}, nil, 4}, // it counts writes, though nothing differs
+			{remove, service.Match{Absent: true}, service.ErrPrecondition, 4},
+			{remove, service.Match{Revision: 3}, service.ErrPrecondition, 4},
+			{remove, service.Match{Revision: 4}, nil, 0},
+			{put, service.Match{Absent: true}, nil, 1},
+			{remove, service.Match{Present: true}, nil, 0},
+		} {
+			err := step.do(step.match)
+			zone, _ := pool.Zone(ctx, 1)
+			if !errors.Is(err, step.want) || zone.Revision != step.revision {
+				t.Errorf("step %d, %+v: %v and revision %d, want %v and %d", i, step.match, err, zone.Revision, step.want, step.revision)
+			}
+		}
+	})
+}
+
+func TestOfManyCreatorsOneCreates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		const callers = 12
+		d := engine.Database(t)
+		pool := connect(t, d, Options{})
+		for id, match := range map[int64]service.Match{1: {Absent: true}, 2: {}} {
+			var mu sync.Mutex
+			var revisions []uint64
+			var group sync.WaitGroup
+			for i := range callers {
+				group.Go(func() {
+					put, err := pool.PutZone(context.Background(), zone(id, i, time.Minute), match, "")
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case err == nil:
+						revisions = append(revisions, put.Revision)
+					case !match.Absent || !errors.Is(err, service.ErrPrecondition):
+						t.Errorf("%+v: %v", match, err)
+					}
+				})
+			}
+			group.Wait()
+			slices.Sort(revisions)
+			want := []uint64{1}
+			for r := uint64(2); !match.Absent && r <= callers; r++ {
+				want = append(want, r)
+			}
+			if !slices.Equal(revisions, want) {
+				t.Errorf("%+v: revisions %v were answered, want %v", match, revisions, want)
+			}
+		}
+	})
+}
+
+func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		const callers, rounds = 6, 5
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 0, time.Minute))
+		pool := connect(t, d, Options{})
+		var group sync.WaitGroup
+		for range callers {
+			group.Go(func() {
+				for done := 0; done < rounds; {
+					before, err := pool.Zone(context.Background(), 1)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					before.Rate++
+					_, err = pool.PutZone(context.Background(), before, service.Match{Revision: before.Revision}, "")
+					switch {
+					case err == nil:
+						done++
+					case !errors.Is(err, service.ErrPrecondition):
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		group.Wait()
+		if got, err := pool.Zone(t.Context(), 1); err != nil || got.Rate != callers*rounds {
+			t.Errorf("got a rate of %d, %v: edits were lost, want %d", got.Rate, err, callers*rounds)
+		}
+	})
+}
+
+func TestDeletingAZoneTakesItsOverridesAndLeavesItsTxns(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		for id := range int64(2) {
+			d.SetZone(t, zone(id+1, 5, time.Hour))
+			d.SetOverride(t, service.Override{ZoneID: id + 1, Key: "bob", Action: service.OverrideDeny})
+		}
+		pool := connect(t, d, Options{})
+		if _, err := NewProcStore(pool).CheckAll(t.Context(), check(user("alice"))); err != nil {
+			t.Fatal(err)
+		}
+		if err := pool.DeleteZone(t.Context(), 1, service.Match{}, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(d.Txns(t, user("alice"))); n != 1 {
+			t.Errorf("%d txns are left, want 1", n)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 1 {
+			t.Errorf("%d overrides are left, want that of the other zone", n)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE zone_id = 1 AND action = 'delete' AND principal = 'ann'"); n != 2 {
+			t.Errorf("%d deletions are audited, want those of the override and the zone", n)
+		}
+		// A new zone of that id begins without them.
+		d.SetZone(t, zone(1, 5, time.Hour))
+		if n := d.Count(t, "SELECT overridden FROM zone_master WHERE id = 1"); n != 0 {
+			t.Error("a new zone looks for overrides of the old one")
+		}
+	})
+}
+
+func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		pool := connect(t, d, Options{MaxConns: 1})
+		for i, who := range []string{"ann", "", "bob", ""} {
+			if _, err := pool.PutZone(t.Context(), zone(int64(i+1), 5, time.Minute), service.Match{}, who); err != nil {
+				t.Fatal(err)
+			}
+			if err := pool.DeleteZone(t.Context(), 99, service.Match{}, "mallory"); !errors.Is(err, service.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+		o, err := pool.AddOverride(t.Context(), service.Override{ZoneID: 1, Key: "x", Action: service.OverrideDeny}, "")
+		if err != nil || strings.Contains(o.CreatedBy, "mallory") || o.CreatedBy == "" {
+			t.Errorf("created by %q, %v, want the account", o.CreatedBy, err)
+		}
+		var got []string
+		if err := pool.db.Select(&got, "SELECT CONCAT(zone_id, ' ', COALESCE(principal, '-')) FROM zone_audit ORDER BY id"); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"1 ann", "2 -", "3 bob", "4 -", "1 -"}; !slices.Equal(got, want) {
+			t.Errorf("audited %q, want %q", got, want)
+		}
+	})
+}
+
+func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Minute))
+		pool := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
+		holder := session(t, d, "START TRANSACTION", "SELECT 1 FROM zone_master WHERE id = 1 FOR UPDATE")
+		_, err := pool.PutZone(t.Context(), zone(1, 6, time.Minute), service.Match{}, "ann")
+		if !errors.Is(err, service.ErrBusy) {
+			t.Errorf("got %v, want ErrBusy", err)
+		}
+		dbtest.Exec(t, holder, "ROLLBACK")
+		if got, err := pool.Zone(t.Context(), 1); err != nil || got.Rate != 5 {
+			t.Errorf("got %+v, %v, want the zone as it was", got, err)
+		}
+		if open, _ := d.Transactions(t); open != 0 {
+			t.Error(fmt.Sprint("left ", open, " transactions open"))
+		}
+	})
+}

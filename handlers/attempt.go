@@ -1,0 +1,56 @@
+package handlers
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/dunglas/httpsfv"
+
+	"velocityd/service"
+)
+
+// headerAttempt names an attempt as the member attempt_id does, for callers and
+// proxies that know the header of draft-ietf-httpapi-idempotency-key-header.
+const headerAttempt = "Idempotency-Key"
+
+// attemptID returns the name that a lone check gives its attempt, in the body or
+// in the header, or "". It does NOT say whether the name is a good one: the
+// Limiter does.
+func attemptID(header http.Header, inBody string) (string, error) {
+	given := header.Values(headerAttempt)
+	if len(given) == 0 {
+		return inBody, nil
+	}
+	inHeader, ok := "", len(given) == 1
+	if ok {
+		inHeader, ok = unquoted(strings.TrimSpace(given[0]))
+	}
+	switch {
+	case !ok || inHeader == "" || len(inHeader) > service.MaxAttemptIDLength:
+		return "", invalid(fmt.Sprintf("The header %s must be one string of 1 to %d printable ASCII characters, such as \"7f3c2a90\".",
+			headerAttempt, service.MaxAttemptIDLength))
+	case inBody != "" && inBody != inHeader:
+		return "", invalid(fmt.Sprintf("attempt_id and the header %s differ. Give one of them.", headerAttempt))
+	}
+	return inHeader, nil
+}
+
+// unquoted returns what a structured field's string holds, or a bare token as it
+// is: that is how most callers write the header.
+func unquoted(value string) (text string, ok bool) {
+	if !strings.HasPrefix(value, `"`) {
+		return value, !strings.ContainsFunc(value, noTokenChar)
+	}
+	item, err := httpsfv.UnmarshalItem([]string{value})
+	if err != nil {
+		return "", false
+	}
+	text, ok = item.Value.(string)
+	return text, ok
+}
+
+// noTokenChar says that r is not in a token of RFC 9110.
+func noTokenChar(r rune) bool {
+	return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}

@@ -1,0 +1,147 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"velocityd/service"
+)
+
+// peek is what can be seen of a bucket without an attempt.
+type peek struct {
+	ZoneID      int64        `json:"zone_id"`
+	BucketKey   string       `json:"bucket_key"`
+	CheckedAt   string       `json:"checked_at"`
+	Mode        service.Mode `json:"mode"`
+	Rate        int          `json:"rate"`
+	Window      int64        `json:"window"` // seconds
+	Velocity    int          `json:"velocity"`
+	Remaining   int          `json:"remaining"`
+	RetryAfter  int64        `json:"retry_after"` // seconds
+	LockedUntil string       `json:"locked_until,omitzero"`
+	Override    *override    `json:"override,omitzero"`
+	Txns        []txn        `json:"txns"`
+}
+
+type releaseRequest struct {
+	Reason *string `json:"reason"`
+}
+
+// peek answers GET /v1/zones/{id}/buckets/{key}.
+func (s *server) peek(x *exchange) error {
+	given, err := pathBucket(x)
+	if err != nil {
+		return err
+	}
+	return s.lookUp(x, func(ctx context.Context) error {
+		bucket, err := s.normal(ctx, given)
+		if err != nil {
+			return err
+		}
+		return s.showBucket(ctx, x, bucket)
+	})
+}
+
+// release answers POST /v1/zones/{id}/buckets/{key}/release with the bucket as
+// it is then.
+func (s *server) release(x *exchange) error {
+	bucket, err := pathBucket(x)
+	if err != nil {
+		return err
+	}
+	who, err := principal(x.Request().Header)
+	if err != nil {
+		return err
+	}
+	var request releaseRequest
+	if err := s.decoder.read(x, &request); err != nil {
+		return err
+	}
+	if err := request.validate(); err != nil {
+		return err
+	}
+	if err := s.lookUp(x, func(ctx context.Context) error {
+		bucket, err = s.normal(ctx, bucket)
+		return err
+	}); err != nil {
+		return err
+	}
+	if err := s.change(x, func(ctx context.Context) error {
+		return s.writer.Release(ctx, bucket, who, *request.Reason)
+	}); err != nil {
+		return inWords(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})
+	}
+	return s.lookUp(x, func(ctx context.Context) error {
+		if err := s.showBucket(ctx, x, bucket); err != nil {
+			return fmt.Errorf("%w: released, but not seen since: %w", service.ErrUndecided, err)
+		}
+		return nil
+	})
+}
+
+func (r releaseRequest) validate() error {
+	switch {
+	case r.Reason == nil:
+		return missing("reason")
+	case *r.Reason == "" || utf8.RuneCountInString(*r.Reason) > service.MaxReasonLength:
+		return wrong("reason", fmt.Sprintf("reason must have 1 to %d characters.", service.MaxReasonLength))
+	}
+	return nil
+}
+
+// pathBucket returns the bucket that is named in the path, its key as it was
+// given.
+func pathBucket(x *exchange) (service.Bucket, error) {
+	id, err := pathZone(x)
+	if err != nil {
+		return service.Bucket{}, err
+	}
+	key, err := pathPart(x, "key")
+	if err != nil {
+		return service.Bucket{}, err
+	}
+	x.keys = append(x.keys, key)
+	bucket := service.Bucket{ZoneID: id, Key: key}
+	return bucket, bucket.Validate()
+}
+
+// normal returns the bucket that is meant: its key as its zone writes keys.
+func (s *server) normal(ctx context.Context, bucket service.Bucket) (service.Bucket, error) {
+	zone, err := s.reader.Zone(ctx, bucket.ZoneID)
+	if err != nil {
+		return service.Bucket{}, err
+	}
+	if bucket.Key, err = zone.Keys.Normalize(bucket.Key); err != nil {
+		return service.Bucket{}, err
+	}
+	return bucket, bucket.Validate() // it may have become longer, or empty
+}
+
+func (s *server) showBucket(ctx context.Context, x *exchange, bucket service.Bucket) error {
+	seen, err := s.reader.Peek(ctx, bucket)
+	if err != nil {
+		return err
+	}
+	return x.respondJSON(http.StatusOK, contentJSON, newPeek(seen))
+}
+
+func newPeek(p service.Peek) peek {
+	answer := peek{
+		ZoneID: p.Bucket.ZoneID, BucketKey: p.Bucket.Key, CheckedAt: instant(p.At), Mode: p.Mode,
+		Rate: p.Rate, Window: seconds(p.Window), Velocity: p.Velocity, Remaining: p.Remaining,
+		RetryAfter: seconds(p.RetryAfter), Txns: make([]txn, len(p.Txns)),
+	}
+	if !p.LockedUntil.IsZero() {
+		answer.LockedUntil = instant(p.LockedUntil)
+	}
+	if p.Override != nil {
+		o := newOverride(*p.Override)
+		answer.Override = &o
+	}
+	for i, t := range p.Txns {
+		answer.Txns[i] = newTxn(t)
+	}
+	return answer
+}

@@ -1,0 +1,199 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// peek returns the answer of a look at a bucket.
+func (r reply) peek(t *testing.T) peek {
+	t.Helper()
+	var p peek
+	if r.status != http.StatusOK {
+		t.Fatalf("got %d %s, want a bucket", r.status, r.body)
+	}
+	if err := json.Unmarshal([]byte(r.body), &p); err != nil {
+		t.Fatalf("bucket %s: %v", r.body, err)
+	}
+	return p
+}
+
+func bucketPath(zone int64, key string) string {
+	return fmt.Sprintf("/v1/zones/%d/buckets/%s", zone, url.PathEscape(key))
+}
+
+func TestKeysInPathsArriveAsTheyAreMeant(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	for path, key := range map[string]string{
+		"alice": "alice", "%61lice": "alice", "a%2Fb": "a/b", "a%2fb": "a/b", "%2F": "/", "a%20b": "a b", "a+b": "a+b", "a%2Bb": "a+b",
+		"caf%C3%A9": "café", "café": "café", "%F0%9F%94%91": "🔑", "100%25": "100%", "%2525": "%25", "a%252Fb": "a%2Fb", "%25zz": "%zz",
+		"a%2F%25b": "a/%b", "a%3Fb": "a?b", "a%23b": "a#b", "release": "release", "a%2Frelease": "a/release", "%2E%2E": "..", "..": "..",
+		"a;b": "a;b", "a,b": "a,b", "user@example.org": "user@example.org", ":key": ":key", "*": "*", "%7Bkey%7D": "{key}",
+		"2001:db8::1": "2001:db8::1", "2001:db8::%2F64": "2001:db8::/64", "%22": `"`, "a%5Cb": `a\b`, "%C2%A0": "\u00a0",
+		strings.Repeat("%F0%9F%94%91", 255): strings.Repeat("🔑", 255),
+	} {
+		if got := r.get(t, "/v1/zones/1/buckets/"+path).peek(t); got.BucketKey != key {
+			t.Errorf("%s: arrived as %q, want %q", path, got.BucketKey, key)
+		}
+		got := r.post(t, "/v1/zones/1/buckets/"+path+"/release", `{"reason":"test"}`).peek(t)
+		if audits := r.Audits(); got.BucketKey != key || audits[len(audits)-1].Key != key {
+			t.Errorf("%s: released %q, want %q", path, got.BucketKey, key)
+		}
+	}
+}
+
+func TestBadKeysInPathsAreRefused(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	r.SetZone(t, service.Zone{ID: 3, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	for _, path := range []string{
+		"/1/buckets/secret%FF", "/1/buckets/secret%C3", "/1/buckets/secret%ED%A0%80", "/1/buckets/secret%00", "/1/buckets/secret%0A",
+		"/1/buckets/secret%C2%85", "/1/buckets/" + strings.Repeat("secret", 50), "/1/buckets/secret%2F%FF", "/3/buckets/secret",
+		"/3/buckets/203.0.113.0%2F24", "/0/buckets/secret", "/x/buckets/secret", "/2147483648/buckets/secret",
+	} {
+		for _, got := range []reply{
+			r.get(t, "/v1/zones"+path), r.post(t, "/v1/zones"+path+"/release", `{"reason":"test"}`),
+		} {
+			p := got.refused(t, http.StatusBadRequest, "invalid_request")
+			if strings.Contains(p.Detail, "secret") || p.Pointer != "" {
+				t.Errorf("%s: %+v", path, p)
+			}
+		}
+	}
+	if log := r.log.String(); strings.Contains(log, "secret") {
+		t.Errorf("the log repeats a key: %s", log)
+	}
+	if audits := r.Audits(); len(audits) != 0 {
+		t.Errorf("released %+v", audits)
+	}
+}
+
+func TestPeekShowsTheBucketAndLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+	want := `"mode":"enforce","rate":1,"window":3600,"velocity":0,"remaining":1,"retry_after":0,"txns":[]}`
+	if got := r.get(t, bucketPath(1, "Never Seen")); got.status != http.StatusOK || !strings.HasPrefix(got.body, `{"zone_id":1,"bucket_key":"never seen","checked_at":"`) ||
+		!strings.HasSuffix(got.body, want) {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	allowed := r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t)
+	if p := r.get(t, bucketPath(1, "ALICE")).peek(t); p.Velocity != 1 || p.Remaining != 0 || p.RetryAfter == 0 || p.LockedUntil != "" || p.Override != nil {
+		t.Errorf("full: %+v", p)
+	}
+	blocked := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
+	r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"ALICE","action":"deny","reason":"test"}`)
+	p := r.get(t, bucketPath(1, "alice")).peek(t)
+	until, err := time.Parse(time.RFC3339, p.LockedUntil)
+	if checked, _ := time.Parse(time.RFC3339, blocked.CheckedAt); err != nil || !until.Equal(checked.Add(2*time.Hour)) {
+		t.Errorf("locked until %s, checked at %s", p.LockedUntil, blocked.CheckedAt)
+	}
+	if len(p.Txns) != 2 || p.Txns[0].ID != blocked.TxnID || p.Txns[1].ID != allowed.TxnID || !p.Txns[0].WouldBlock || !p.Txns[1].Counted {
+		t.Errorf("txns %+v", p.Txns)
+	}
+	if p.Override == nil || p.Override.BucketKey != "alice" || p.Override.Action != service.OverrideDeny || p.RetryAfter != 3600 {
+		t.Errorf("override: %+v", p)
+	}
+	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 2 {
+		t.Errorf("peeking recorded %+v", txns)
+	}
+	r.get(t, bucketPath(7, "alice")).refused(t, http.StatusNotFound, "not_found")
+}
+
+func TestReleaseLetsTheBucketPassAndSaysWhoAndWhy(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+	r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
+	if d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t); !d.Blocked {
+		t.Fatalf("not blocked: %+v", d)
+	}
+	reason := strings.Repeat("é", 255)
+	p := r.post(t, bucketPath(1, "Alice")+"/release", `{"reason":"`+reason+`"}`, "X-Forwarded-User", "Zoë Müller").peek(t)
+	if p.BucketKey != "alice" || p.Remaining != 1 || p.LockedUntil != "" || len(p.Txns) != 2 || p.Txns[1].Counted {
+		t.Errorf("got %+v", p)
+	}
+	if a := r.Audits(); len(a) != 1 || a[0].Key != "alice" || a[0].Principal != "Zoë Müller" || a[0].Reason != reason {
+		t.Errorf("recorded %+v", a)
+	}
+	if d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t); d.Blocked {
+		t.Errorf("still blocked: %+v", d)
+	}
+	r.post(t, bucketPath(7, "alice")+"/release", `{"reason":"x"}`).refused(t, http.StatusNotFound, "not_found")
+}
+
+func TestReleaseNeedsAReason(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	for body, pointer := range map[string]string{
+		`{}`: "/reason", `{"reason":""}`: "/reason", `{"reason":null}`: "/reason", `{"reason":7}`: "/reason",
+		`{"reason":"` + strings.Repeat("x", 256) + `"}`: "/reason", `{"reason":"x","who":"me"}`: "/who", ``: "", `[]`: "",
+	} {
+		if p := r.post(t, bucketPath(1, "alice")+"/release", body).refused(t, http.StatusBadRequest, "invalid_request"); p.Pointer != pointer {
+			t.Errorf("%s: %+v", body, p)
+		}
+	}
+	if audits := r.Audits(); len(audits) != 0 {
+		t.Errorf("released %+v", audits)
+	}
+}
+
+func TestReleaseThatCannotBeShownIsNotCalledUndone(t *testing.T) {
+	t.Parallel()
+	blind := &blindReader{Memory: servicetest.NewMemory()}
+	r := start(t, func(o *Options) { o.Reader, o.Writer = blind, blind.Memory })
+	blind.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+	r.post(t, bucketPath(1, "alice")+"/release", `{"reason":"x"}`).refused(t, http.StatusGatewayTimeout, "undecided")
+	if audits := blind.Audits(); len(audits) != 1 {
+		t.Errorf("recorded %+v", audits)
+	}
+}
+
+// blindReader has no answer to a peek.
+type blindReader struct{ *servicetest.Memory }
+
+func (blindReader) Peek(context.Context, service.Bucket) (service.Peek, error) {
+	return service.Peek{}, fmt.Errorf("%w: away", service.ErrBusy)
+}
+
+func TestPrincipalIsPrintableAndShort(t *testing.T) {
+	t.Parallel()
+	for value, accepted := range map[string]bool{
+		"dba@example.org": true, "Zoë Müller": true, "": true, strings.Repeat("é", 128): true, strings.Repeat("é", 129): false,
+		"a\tb": false, "a\u0085b": false, "a\u202eb": false, "\xff": false,
+	} {
+		who, err := principal(http.Header{"X-Forwarded-User": {value}})
+		if (err == nil) != accepted || accepted && who != value {
+			t.Errorf("%q: %q, %v", value, who, err)
+		}
+		if err != nil && !errors.Is(err, service.ErrInvalid) {
+			t.Errorf("%q: %v", value, err)
+		}
+	}
+	if _, err := principal(http.Header{"X-Forwarded-User": {"a", "b"}}); err == nil {
+		t.Error("two names were accepted")
+	}
+	r := start(t, nil)
+	r.zones(t)
+	for _, change := range changes()[:6] {
+		r.ask(t, change.method, change.path, change.body, "Content-Type", "application/json", "X-Forwarded-User", "a\tb").
+			refused(t, http.StatusBadRequest, "invalid_request")
+	}
+	if audits := r.Audits(); len(audits) != 0 {
+		t.Errorf("changed %+v", audits)
+	}
+}

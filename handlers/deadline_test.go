@@ -1,0 +1,161 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+func TestLookUpsHaveADeadline(t *testing.T) {
+	t.Parallel()
+	for name, timeout := range map[string]time.Duration{"given": time.Hour, "default": 0} {
+		store := &slowStore{}
+		r := start(t, func(o *Options) { o.Reader, o.ReadTimeout = store, timeout })
+		if timeout == 0 {
+			timeout = DefaultReadTimeout
+		}
+		for _, path := range []string{
+			"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides", "/v1/zones/1/overrides/1",
+		} {
+			p := r.get(t, path).refused(t, http.StatusServiceUnavailable, "busy")
+			if store.left > timeout || store.left < timeout-time.Second {
+				t.Errorf("%s: %s was given %v, want %v", name, path, store.left, timeout)
+			}
+			if !strings.Contains(p.Detail, "look-up") {
+				t.Errorf("detail = %q", p.Detail)
+			}
+		}
+	}
+}
+
+// changes are one request of each kind that changes something, in zone 1 which
+// has override 1 and txn 1.
+func changes() []struct{ method, path, body string } {
+	return []struct{ method, path, body string }{
+		{"PUT", "/v1/zones/1", `{"rate":1,"window":60}`},
+		{"DELETE", "/v1/zones/1", ""},
+		{"POST", "/v1/zones/1/buckets/alice/release", `{"reason":"test"}`},
+		{"POST", "/v1/zones/1/overrides", `{"bucket_key":"alice","action":"allow"}`},
+		{"PUT", "/v1/zones/1/overrides/1", `{"bucket_key":"alice","action":"allow"}`},
+		{"DELETE", "/v1/zones/1/overrides/1", ""},
+		{"POST", "/v1/txns/1/outcome", `{"outcome":"success"}`},
+		{"POST", "/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"}]}`},
+	}
+}
+
+func TestChangesHaveADeadlineAndEndUndecidedAtIt(t *testing.T) {
+	t.Parallel()
+	for name, timeout := range map[string]time.Duration{"given": time.Hour, "default": 0} {
+		store := &slowStore{}
+		r := start(t, func(o *Options) { o.Writer, o.WriteTimeout = store, timeout })
+		r.zones(t)
+		if timeout == 0 {
+			timeout = 5 * time.Second
+		}
+		for _, change := range changes() {
+			store.left = 0
+			r.ask(t, change.method, change.path, change.body, "Content-Type", "application/json").
+				refused(t, http.StatusGatewayTimeout, "undecided")
+			if store.left > timeout || store.left < timeout-time.Second {
+				t.Errorf("%s: %s %s was given %v, want %v", name, change.method, change.path, store.left, timeout)
+			}
+		}
+	}
+}
+
+func TestChangesAreCompletedWhenTheirCallerGoesAway(t *testing.T) {
+	t.Parallel()
+	for _, change := range changes() {
+		memory := servicetest.NewMemory()
+		memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		ctx, leave := context.WithCancel(t.Context())
+		store := &slowStore{begun: leave}
+		handler := New(Options{Reader: memory, Writer: store})
+		ask := func() int {
+			request := httptest.NewRequestWithContext(ctx, change.method, change.path, strings.NewReader(change.body))
+			request.Header.Set("Content-Type", "application/json")
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, request)
+			return answer.Code
+		}
+		if ask(); store.cut != nil || ctx.Err() == nil {
+			t.Errorf("%s %s: the store was interrupted: %v", change.method, change.path, store.cut)
+		}
+		store.left = 0
+		if status := ask(); status != http.StatusServiceUnavailable || store.left != 0 {
+			t.Errorf("%s %s: begun for a caller who had left: %d", change.method, change.path, status)
+		}
+	}
+}
+
+// slowStore ends every call as if its deadline had passed.
+type slowStore struct {
+	begun func() // called when a call has begun, unless nil
+	left  time.Duration
+	cut   error // why the context of the last call was over at its end
+}
+
+func (s *slowStore) end(ctx context.Context) error {
+	if s.begun != nil {
+		s.begun()
+	}
+	deadline, _ := ctx.Deadline()
+	s.left, s.cut = time.Until(deadline), ctx.Err()
+	return context.DeadlineExceeded
+}
+
+func (s *slowStore) Zones(ctx context.Context) ([]service.Zone, error) { return nil, s.end(ctx) }
+
+func (s *slowStore) Zone(ctx context.Context, _ int64) (service.Zone, error) {
+	return service.Zone{}, s.end(ctx)
+}
+
+func (s *slowStore) Txn(ctx context.Context, _ uint64) (service.Txn, error) {
+	return service.Txn{}, s.end(ctx)
+}
+
+func (s *slowStore) Peek(ctx context.Context, _ service.Bucket) (service.Peek, error) {
+	return service.Peek{}, s.end(ctx)
+}
+
+func (s *slowStore) Overrides(ctx context.Context, _ int64, _ uint64, _ int) ([]service.Override, error) {
+	return nil, s.end(ctx)
+}
+
+func (s *slowStore) Override(ctx context.Context, _ int64, _ uint64) (service.Override, error) {
+	return service.Override{}, s.end(ctx)
+}
+
+func (s *slowStore) ReportAll(ctx context.Context, _ []service.Report) ([]error, error) {
+	return nil, s.end(ctx)
+}
+
+func (s *slowStore) Release(ctx context.Context, _ service.Bucket, _, _ string) error {
+	return s.end(ctx)
+}
+
+func (s *slowStore) PutZone(ctx context.Context, _ service.Zone, _ service.Match, _ string) (service.Zone, error) {
+	return service.Zone{}, s.end(ctx)
+}
+
+func (s *slowStore) DeleteZone(ctx context.Context, _ int64, _ service.Match, _ string) error {
+	return s.end(ctx)
+}
+
+func (s *slowStore) AddOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {
+	return service.Override{}, s.end(ctx)
+}
+
+func (s *slowStore) SetOverride(ctx context.Context, _ service.Override, _ string) (service.Override, error) {
+	return service.Override{}, s.end(ctx)
+}
+
+func (s *slowStore) DeleteOverride(ctx context.Context, _ int64, _ uint64, _ string) error {
+	return s.end(ctx)
+}

@@ -1,0 +1,64 @@
+package handlers
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"velocityd/service"
+)
+
+// entityTag is the ETag of a zone: its revision in quotes.
+func entityTag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
+
+// matchOf reads If-Match and If-None-Match by RFC 9110. A tag that no revision
+// has is refused as a failed precondition; lists of tags, and If-None-Match with
+// anything but *, have no meaning here and are invalid.
+func matchOf(header http.Header) (service.Match, error) {
+	var match service.Match
+	if given := header.Values("If-None-Match"); len(given) > 0 {
+		if len(given) > 1 || strings.TrimSpace(given[0]) != "*" {
+			return match, invalid("If-None-Match can only be *.")
+		}
+		match.Absent = true
+	}
+	given := header.Values("If-Match")
+	if len(given) == 0 {
+		return match, nil
+	}
+	tag := strings.TrimSpace(given[0])
+	switch opaque, isTag := strongTag(tag); {
+	case len(given) > 1 || !isTag && tag != "*":
+		return match, invalid(`If-Match must be * or one ETag of the zone, such as "3".`)
+	case tag == "*":
+		match.Present = true
+	default:
+		revision, err := strconv.ParseUint(opaque, 10, 64)
+		if err != nil || revision == 0 || entityTag(revision) != tag {
+			return match, stale()
+		}
+		match.Revision = revision
+	}
+	return match, nil
+}
+
+// strongTag returns what an entity tag holds. A weak one is a tag that matches
+// nothing, and holds nothing.
+func strongTag(tag string) (opaque string, isTag bool) {
+	strong := strings.TrimPrefix(tag, "W/")
+	inner, left := strings.CutPrefix(strong, `"`)
+	inner, right := strings.CutSuffix(inner, `"`)
+	if !left || !right || strings.ContainsAny(inner, "\" \t") {
+		return "", false
+	}
+	if strong != tag {
+		return "", true
+	}
+	return inner, true
+}
+
+// stale says that a zone is not what its writer has seen.
+func stale() error { return &requestError{kind: service.ErrPrecondition, detail: staleDetail} }
+
+const staleDetail = "The zone is not as If-Match or If-None-Match expects it: it was changed, made or deleted meanwhile. " +
+	"GET it and decide anew."

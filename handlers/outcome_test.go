@@ -1,0 +1,185 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+func TestOutcomeGivesThePlaceBack(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
+	d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
+	path := fmt.Sprintf("/v1/txns/%d/outcome", d.TxnID)
+	for range 2 {
+		got := r.post(t, path, `{"outcome":"success"}`)
+		if want := fmt.Sprintf(`{"txn_id":%d,"outcome":"success"}`, d.TxnID); got.status != http.StatusOK || got.body != want {
+			t.Errorf("got %d %s, want %s", got.status, got.body, want)
+		}
+	}
+	if line := r.log.last(t); line["route"] != "/v1/txns/:id/outcome" || line["txn_id"] != float64(d.TxnID) {
+		t.Errorf("logged %v", line)
+	}
+	r.post(t, path, `{"outcome":"failure"}`).refused(t, http.StatusConflict, "conflict")
+	if got := r.get(t, fmt.Sprint("/v1/txns/", d.TxnID)); !strings.Contains(got.body, `"counted":false,"outcome":"success"}`) {
+		t.Errorf("shown as %s", got.body)
+	}
+	if d := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t); d.Blocked {
+		t.Errorf("blocked: %+v", d)
+	}
+	blocked := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
+	p := r.post(t, fmt.Sprintf("/v1/txns/%d/outcome", blocked.TxnID), `{"outcome":"success"}`).refused(t, http.StatusConflict, "conflict")
+	if strings.Contains(p.Detail, "conflict: ") {
+		t.Errorf("detail = %q", p.Detail)
+	}
+	r.post(t, "/v1/txns/99/outcome", `{"outcome":"success"}`).refused(t, http.StatusNotFound, "not_found")
+}
+
+func TestOutcomeRefusesWhatItCannotMean(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	for body, pointer := range map[string]string{
+		`{}`: "/outcome", `{"outcome":""}`: "/outcome", `{"outcome":"Success"}`: "/outcome", `{"outcome":null}`: "/outcome",
+		`{"outcome":1}`: "/outcome", `{"outcome":"success","txn_id":1}`: "", `[]`: "", ``: "",
+	} {
+		p := r.post(t, "/v1/txns/1/outcome", body).refused(t, http.StatusBadRequest, "invalid_request")
+		if p.Pointer != pointer && !strings.Contains(body, "txn_id") {
+			t.Errorf("%s: %+v, want %s", body, p, pointer)
+		}
+	}
+	r.post(t, "/v1/txns/0/outcome", `{"outcome":"success"}`).refused(t, http.StatusBadRequest, "invalid_request")
+}
+
+func TestOutcomesAnswersEachByItself(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	r.post(t, "/v1/check", bucketJSON(2, "alice")).decision(t)
+	r.post(t, "/v1/check", bucketJSON(2, "alice")).decision(t) // blocked
+	got := r.post(t, "/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"},{"txn_id":1,"outcome":"failure"},`+
+		`{"txn_id":2,"outcome":"success"},{"txn_id":7,"outcome":"success"},{},{"txn_id":0,"outcome":"success"},`+
+		`{"txn_id":1,"outcome":"maybe"},{"outcome":"success","txn_id":1},{"txn_id":18446744073709551615}]}`)
+	var answer reportsResponse
+	if err := newDecoder().decode([]byte(got.body), &answer); err != nil || got.status != http.StatusOK {
+		t.Fatalf("got %d %s, %v", got.status, got.body, err)
+	}
+	for i, want := range []struct{ code, pointer string }{
+		{},
+		{code: "conflict"},
+		{code: "conflict"},
+		{code: "not_found"},
+		{"invalid_request", "/reports/4/txn_id"},
+		{"invalid_request", "/reports/5/txn_id"},
+		{"invalid_request", "/reports/6/outcome"},
+		{},
+		{"invalid_request", "/reports/8/outcome"},
+	} {
+		result := answer.Results[i]
+		if want.code == "" {
+			if result.Problem != nil || result.TxnID != 1 || result.Outcome != service.OutcomeSuccess {
+				t.Errorf("report %d: %+v", i, result)
+			}
+			continue
+		}
+		if result.Problem == nil || result.Problem.Code != want.code || result.Problem.Pointer != want.pointer || result.TxnID != 0 {
+			t.Errorf("report %d: %+v, want %+v", i, result.Problem, want)
+		}
+	}
+	if line := r.log.last(t); line["reports"] != 9.0 || line["refused_reports"] != 7.0 {
+		t.Errorf("logged %v", line)
+	}
+}
+
+func TestOutcomesRefusesAWrongShapeWhole(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
+	const good = `{"txn_id":1,"outcome":"success"}`
+	for _, test := range []struct{ body, pointer string }{
+		{`{"reports":[]}`, "/reports"},
+		{`{}`, "/reports"},
+		{`{"reports":null}`, "/reports"},
+		{`{"reports":{}}`, "/reports"},
+		{`{"reports":[` + good + `,{"txn_id":-1,"outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":1.5,"outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":18446744073709551616,"outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":1,"outcome":null}]}`, "/reports/1/outcome"},
+		{`{"reports":[` + good + `,{"txn_id":1,"note":"x"}]}`, "/reports/1/note"},
+		{`{"reports":[` + good + `,null]}`, "/reports/1"},
+		{`{"reports":[` + strings.Repeat(good+",", 1000) + good + `]}`, "/reports"},
+		{`{"reports":[` + strings.Repeat("{},", 300_000) + `{}]}`, "/reports"},
+	} {
+		p := r.post(t, "/v1/outcomes", test.body).refused(t, http.StatusBadRequest, "invalid_request")
+		if p.Pointer != test.pointer {
+			t.Errorf("%.120s: %+v, want %s", test.body, p, test.pointer)
+		}
+	}
+	if txn, err := r.Txn(t.Context(), 1); err != nil || txn.Outcome != "" {
+		t.Errorf("refused calls recorded %+v, %v", txn, err)
+	}
+	got := r.post(t, "/v1/outcomes", `{"reports":[`+strings.Repeat(good+",", 999)+good+`]}`)
+	if got.status != http.StatusOK || strings.Count(got.body, `"success"`) != 1000 {
+		t.Errorf("a thousand: %d %.200s", got.status, got.body)
+	}
+}
+
+// reporter is a store whose ReportAll ends as a test wants.
+type reporter struct {
+	*servicetest.Memory
+	report func(reports []service.Report) ([]error, error)
+}
+
+func (r reporter) ReportAll(_ context.Context, reports []service.Report) ([]error, error) {
+	return r.report(reports)
+}
+
+func TestOutcomeFaultsOfTheStoreHaveTheirStatus(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		errs   []error
+		err    error
+		status int
+		code   string
+	}{
+		"busy":                 {nil, fmt.Errorf("report: %w: Error 1205", service.ErrBusy), 503, "busy"},
+		"undecided":            {nil, fmt.Errorf("report: %w: connection lost", service.ErrUndecided), 504, "undecided"},
+		"unknown":              {nil, errors.New("Error 1146: hidden_name"), 500, "internal"},
+		"not found as a whole": {nil, fmt.Errorf("%w: hidden_name", service.ErrNotFound), 500, "internal"},
+		"too few":              {[]error{}, nil, 504, "undecided"},
+	} {
+		r := start(t, func(o *Options) {
+			o.Writer = reporter{report: func([]service.Report) ([]error, error) { return test.errs, test.err }}
+		})
+		for path, body := range map[string]string{
+			"/v1/txns/1/outcome": `{"outcome":"success"}`, "/v1/outcomes": `{"reports":[{"txn_id":1,"outcome":"success"},{}]}`,
+		} {
+			got := r.post(t, path, body)
+			got.refused(t, test.status, test.code)
+			if strings.Contains(got.body, "hidden_name") || strings.Contains(got.body, "Error 1") {
+				t.Errorf("%s: the caller learns %s", name, got.body)
+			}
+		}
+	}
+}
+
+func TestOutcomesAsksNobodyIfNoneMakesSense(t *testing.T) {
+	t.Parallel()
+	r := start(t, func(o *Options) {
+		o.Writer = reporter{report: func([]service.Report) ([]error, error) {
+			t.Error("the store was asked")
+			return nil, service.ErrBusy
+		}}
+	})
+	if got := r.post(t, "/v1/outcomes", `{"reports":[{},{"txn_id":1}]}`); got.status != http.StatusOK {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+}

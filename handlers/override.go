@@ -1,0 +1,332 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
+	"time"
+
+	"velocityd/service"
+)
+
+// Bounds of a page of overrides.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// override is an exception from a zone's limit.
+type override struct {
+	ID        uint64                 `json:"id"`
+	ZoneID    int64                  `json:"zone_id"`
+	BucketKey string                 `json:"bucket_key,omitzero"`
+	Prefix    string                 `json:"prefix,omitzero"`
+	Action    service.OverrideAction `json:"action"`
+	Rate      *int                   `json:"rate,omitzero"`
+	Window    *int64                 `json:"window,omitzero"` // seconds
+	ExpiresAt string                 `json:"expires_at,omitzero"`
+	Reason    string                 `json:"reason"`
+	CreatedBy string                 `json:"created_by"`
+}
+
+// overrideRequest is a whole override but for its ids.
+type overrideRequest struct {
+	BucketKey *string                 `json:"bucket_key,omitzero"`
+	Prefix    *string                 `json:"prefix,omitzero"`
+	Action    *service.OverrideAction `json:"action"`
+	Rate      *int                    `json:"rate,omitzero"`
+	Window    *int64                  `json:"window,omitzero"`
+	ExpiresAt *string                 `json:"expires_at,omitzero"`
+	Reason    *string                 `json:"reason,omitzero"`
+	CreatedBy *string                 `json:"created_by,omitzero"`
+}
+
+type overridesResponse struct {
+	Overrides []override `json:"overrides"`
+	Next      uint64     `json:"next,omitzero"`
+}
+
+// listOverrides answers GET /v1/zones/{id}/overrides with one page.
+func (s *server) listOverrides(x *exchange) error {
+	zoneID, err := pathZone(x)
+	if err != nil {
+		return err
+	}
+	after, limit, err := page(x.Request().URL.RawQuery)
+	if err != nil {
+		return err
+	}
+	return s.lookUp(x, func(ctx context.Context) error {
+		found, err := s.reader.Overrides(ctx, zoneID, after, limit+1) // one more tells whether there are more
+		if err != nil {
+			return err
+		}
+		answer := overridesResponse{Overrides: make([]override, min(len(found), limit))}
+		for i := range answer.Overrides {
+			answer.Overrides[i] = newOverride(found[i])
+		}
+		if len(found) > limit {
+			answer.Next = found[limit-1].ID
+		}
+		return x.respondJSON(http.StatusOK, contentJSON, answer)
+	})
+}
+
+// showOverride answers GET /v1/zones/{id}/overrides/{override_id}.
+func (s *server) showOverride(x *exchange) error {
+	zoneID, id, err := pathOverride(x)
+	if err != nil {
+		return err
+	}
+	return s.lookUp(x, func(ctx context.Context) error {
+		found, err := s.reader.Override(ctx, zoneID, id)
+		if err != nil {
+			return err
+		}
+		return x.respondJSON(http.StatusOK, contentJSON, newOverride(found))
+	})
+}
+
+// addOverride answers POST /v1/zones/{id}/overrides.
+func (s *server) addOverride(x *exchange) error {
+	zoneID, err := pathZone(x)
+	if err != nil {
+		return err
+	}
+	wanted, who, err := s.readOverride(x, zoneID)
+	if err != nil {
+		return err
+	}
+	var stored service.Override
+	err = s.change(x, func(ctx context.Context) error {
+		stored, err = s.writer.AddOverride(ctx, wanted, who)
+		return err
+	})
+	if err != nil {
+		return overrideError(err, noZone(zoneID))
+	}
+	x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/overrides/%d", zoneID, stored.ID))
+	return x.respondJSON(http.StatusCreated, contentJSON, newOverride(stored))
+}
+
+// setOverride answers PUT /v1/zones/{id}/overrides/{override_id}.
+func (s *server) setOverride(x *exchange) error {
+	zoneID, id, err := pathOverride(x)
+	if err != nil {
+		return err
+	}
+	wanted, who, err := s.readOverride(x, zoneID)
+	if err != nil {
+		return err
+	}
+	wanted.ID = id
+	var stored service.Override
+	err = s.change(x, func(ctx context.Context) error {
+		stored, err = s.writer.SetOverride(ctx, wanted, who)
+		return err
+	})
+	if err != nil {
+		return overrideError(err, noOverride(zoneID, id))
+	}
+	return x.respondJSON(http.StatusOK, contentJSON, newOverride(stored))
+}
+
+// deleteOverride answers DELETE /v1/zones/{id}/overrides/{override_id}.
+func (s *server) deleteOverride(x *exchange) error {
+	zoneID, id, err := pathOverride(x)
+	if err != nil {
+		return err
+	}
+	who, err := principal(x.Request().Header)
+	if err != nil {
+		return err
+	}
+	if err := s.change(x, func(ctx context.Context) error {
+		return s.writer.DeleteOverride(ctx, zoneID, id, who)
+	}); err != nil {
+		return overrideError(err, noOverride(zoneID, id))
+	}
+	x.respondNothing()
+	return nil
+}
+
+func noOverride(zoneID int64, id uint64) string {
+	return fmt.Sprintf("override %d of zone %d: not found", id, zoneID)
+}
+
+func overrideError(err error, notFound string) error {
+	return inWords(err, map[error]string{
+		service.ErrNotFound: notFound,
+		service.ErrConflict: "The zone has an override of this bucket_key or prefix that has not expired.",
+	})
+}
+
+// readOverride returns the override that is wanted, as its zone writes keys, and
+// who wants it.
+func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Override, who string, err error) {
+	if who, err = principal(x.Request().Header); err != nil {
+		return wanted, "", err
+	}
+	var request overrideRequest
+	if err := s.decoder.read(x, &request); err != nil {
+		return wanted, "", err
+	}
+	x.keys = append(x.keys, orZero(request.BucketKey), orZero(request.Prefix))
+	var rule service.KeyRule
+	if err := s.lookUp(x, func(ctx context.Context) error {
+		z, err := s.reader.Zone(ctx, zoneID)
+		rule = z.WithDefaults().Keys
+		return err
+	}); err != nil {
+		return wanted, "", err
+	}
+	wanted, err = request.override(zoneID, rule)
+	return wanted, who, err
+}
+
+// override returns the override that is wanted, or an error that points at the
+// member that is wrong. rule is the zone's, with its defaults spelt out.
+func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.Override, error) {
+	o := service.Override{ZoneID: zoneID, Reason: orZero(r.Reason), CreatedBy: orZero(r.CreatedBy), Rate: orZero(r.Rate)}
+	if r.Action == nil {
+		return o, missing("action")
+	}
+	o.Action = *r.Action
+	var err error
+	switch {
+	case (r.BucketKey == nil) == (r.Prefix == nil):
+		return o, invalid("Give either bucket_key or prefix.")
+	case r.BucketKey != nil:
+		o.Key, err = normalKey(zoneID, rule, *r.BucketKey)
+	default:
+		o.Prefix, err = network(rule, *r.Prefix)
+	}
+	if err != nil {
+		return o, err
+	}
+	if err := r.limits(); err != nil {
+		return o, err
+	}
+	in := settings{}
+	o.Window = in.duration("window", r.Window)
+	if in.wrong != nil {
+		return o, in.wrong
+	}
+	if r.ExpiresAt != nil {
+		if o.ExpiresAt, err = expiry(*r.ExpiresAt); err != nil {
+			return o, err
+		}
+	}
+	return o, inBody(o.Validate())
+}
+
+// limits refuses a rate and window that are missing, or that have no meaning.
+func (r overrideRequest) limits() error {
+	switch limit := *r.Action == service.OverrideLimit; {
+	case limit && r.Rate == nil:
+		return missing("rate")
+	case limit && r.Window == nil:
+		return missing("window")
+	case !limit && r.Rate != nil:
+		return wrong("rate", "rate belongs to action limit alone.")
+	case !limit && r.Window != nil:
+		return wrong("window", "window belongs to action limit alone.")
+	}
+	return nil
+}
+
+// normalKey returns the key of the bucket that key means.
+func normalKey(zoneID int64, rule service.KeyRule, key string) (string, error) {
+	if err := (service.Bucket{ZoneID: zoneID, Key: key}).Validate(); err != nil {
+		return "", inBody(err)
+	}
+	normal, err := rule.Normalize(key)
+	if err != nil {
+		return "", inBody(err)
+	}
+	return normal, inBody(service.Bucket{ZoneID: zoneID, Key: normal}.Validate())
+}
+
+// network returns the prefix that text writes, which must be one that can hold a
+// bucket of the zone.
+func network(rule service.KeyRule, text string) (netip.Prefix, error) {
+	if rule.Kind != service.KeyIP {
+		return netip.Prefix{}, wrong("prefix", "prefix needs a zone whose key_kind is ip.")
+	}
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil {
+		return netip.Prefix{}, wrong("prefix", "prefix must be a network such as 203.0.113.0/24 or 2001:db8::/32.")
+	}
+	if addr := prefix.Addr(); addr.Is4In6() {
+		if prefix.Bits() < 96 {
+			return netip.Prefix{}, wrong("prefix", "prefix must be a network of IPv4 or of IPv6 addresses, and this is one of both.")
+		}
+		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-96)
+	}
+	if masked := prefix.Masked(); prefix != masked {
+		return netip.Prefix{}, wrong("prefix", fmt.Sprintf("prefix must have no bits set beyond its length: write %s.", masked))
+	}
+	most := rule.IPv4Prefix
+	if prefix.Addr().Is6() {
+		most = rule.IPv6Prefix
+	}
+	if prefix.Bits() > most {
+		return netip.Prefix{}, wrong("prefix",
+			fmt.Sprintf("prefix is longer than /%d, the networks that are buckets of this zone: none could match.", most))
+	}
+	return prefix, nil
+}
+
+// expiry reads an instant, which the store keeps in microseconds.
+func expiry(text string) (time.Time, error) {
+	// time.Parse alone is lenient: it takes an hour of one digit, and a comma.
+	shape := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+	at, err := time.Parse(time.RFC3339, text)
+	at = at.UTC().Truncate(time.Microsecond)
+	if err != nil || !shape.MatchString(text) || at.Year() < 1970 || at.Year() > 9999 {
+		return time.Time{}, wrong("expires_at", "expires_at must be an instant of the years 1970 to 9999 by RFC 3339, such as 2026-08-24T09:15:02Z.")
+	}
+	return at, nil
+}
+
+// page reads after and limit of a query.
+func page(query string) (after uint64, limit int, err error) {
+	limit = defaultPage
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return 0, 0, invalid("The query is not encoded as it should be.")
+	}
+	if values.Has("after") {
+		if after, err = strconv.ParseUint(values.Get("after"), 10, 64); err != nil || len(values["after"]) > 1 {
+			return 0, 0, invalid("after must be one id, in decimal.")
+		}
+	}
+	if values.Has("limit") {
+		limit, err = strconv.Atoi(values.Get("limit"))
+		if err != nil || limit < 1 || limit > maxPage || len(values["limit"]) > 1 {
+			return 0, 0, invalid(fmt.Sprintf("limit must be one whole number, 1 to %d.", maxPage))
+		}
+	}
+	return after, limit, nil
+}
+
+func newOverride(o service.Override) override {
+	answer := override{
+		ID: o.ID, ZoneID: o.ZoneID, BucketKey: o.Key, Action: o.Action, Reason: o.Reason, CreatedBy: o.CreatedBy,
+	}
+	if o.Prefix.IsValid() {
+		answer.Prefix = o.Prefix.String()
+	}
+	if o.Action == service.OverrideLimit {
+		window := seconds(o.Window)
+		answer.Rate, answer.Window = &o.Rate, &window
+	}
+	if !o.ExpiresAt.IsZero() {
+		answer.ExpiresAt = instant(o.ExpiresAt)
+	}
+	return answer
+}

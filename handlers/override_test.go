@@ -1,0 +1,204 @@
+package handlers
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// overrideZones sets zone 1 of user names and zone 2 of addresses.
+func (r *running) overrideZones(t *testing.T) {
+	t.Helper()
+	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+	r.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}})
+}
+
+func TestOverrideIsMadeShownChangedAndRemoved(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.overrideZones(t)
+	made := r.post(t, "/v1/zones/2/overrides", `{"prefix":"203.0.0.0/16","action":"limit","rate":0,"window":60,`+
+		`"expires_at":"2099-09-01T02:00:00.1234567+02:00","reason":"office"}`, "X-Forwarded-User", "dba")
+	want := `{"id":1,"zone_id":2,"prefix":"203.0.0.0/16","action":"limit","rate":0,"window":60,` +
+		`"expires_at":"2099-09-01T00:00:00.123456Z","reason":"office","created_by":"dba"}`
+	path := made.header.Get("Location")
+	if made.status != http.StatusCreated || made.body != want || path != "/v1/zones/2/overrides/1" {
+		t.Errorf("got %d %s at %s\nwant %s", made.status, made.body, path, want)
+	}
+	if shown := r.get(t, path); shown.status != http.StatusOK || shown.body != want {
+		t.Errorf("shown as %d %s", shown.status, shown.body)
+	}
+	changed := r.put(t, path, `{"bucket_key":"203.0.113.7","action":"deny"}`, "X-Forwarded-User", "other")
+	want = `{"id":1,"zone_id":2,"bucket_key":"203.0.113.0/24","action":"deny","reason":"","created_by":"dba"}`
+	if changed.status != http.StatusOK || changed.body != want {
+		t.Errorf("changed to %d %s\nwant %s", changed.status, changed.body, want)
+	}
+	if line := r.log.last(t); line["override_id"] != 1.0 || fmt.Sprint(line["zone_ids"]) != "[2]" {
+		t.Errorf("logged %v", line)
+	}
+	if d := r.post(t, "/v1/check", bucketJSON(2, "203.0.113.9")).decision(t); !d.Blocked {
+		t.Errorf("not denied: %+v", d)
+	}
+	if gone := r.delete(t, path, "X-Forwarded-User", "third"); gone.status != http.StatusNoContent || gone.body != "" {
+		t.Errorf("removed with %d %s", gone.status, gone.body)
+	}
+	for _, got := range []reply{r.get(t, path), r.delete(t, path), r.put(t, path, `{"bucket_key":"203.0.113.7","action":"deny"}`)} {
+		if p := got.refused(t, http.StatusNotFound, "not_found"); p.Detail != "override 1 of zone 2: not found" {
+			t.Errorf("detail = %q", p.Detail)
+		}
+	}
+	var who []string
+	for _, a := range r.Audits() {
+		who = append(who, a.Principal)
+	}
+	if fmt.Sprint(who) != "[dba other third]" {
+		t.Errorf("recorded %v", who)
+	}
+}
+
+func TestOverrideSaysWhoMadeItIfToldSo(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.overrideZones(t)
+	got := r.post(t, "/v1/zones/1/overrides", `{"bucket_key":" ALICE ","action":"allow","created_by":"script"}`, "X-Forwarded-User", "dba")
+	want := `{"id":1,"zone_id":1,"bucket_key":"alice","action":"allow","reason":"","created_by":"script"}`
+	if got.status != http.StatusCreated || got.body != want {
+		t.Errorf("got %d %s, want %s", got.status, got.body, want)
+	}
+}
+
+func TestOneOverrideForAKeyAtATime(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.overrideZones(t)
+	r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"alice","action":"allow","expires_at":"2000-01-01T00:00:00Z"}`)
+	if got := r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"Alice","action":"allow"}`); got.status != http.StatusCreated {
+		t.Errorf("an expired one is in the way: %d %s", got.status, got.body)
+	}
+	p := r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"ALICE","action":"deny"}`).refused(t, http.StatusConflict, "conflict")
+	if !strings.Contains(p.Detail, "has not expired") || strings.Contains(strings.ToLower(p.Detail), "alice") {
+		t.Errorf("detail = %q", p.Detail)
+	}
+	r.post(t, "/v1/zones/7/overrides", `{"bucket_key":"a","action":"deny"}`).refused(t, http.StatusNotFound, "not_found")
+}
+
+func TestOverridePointsAtWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.overrideZones(t)
+	for _, test := range []struct {
+		zone                 int
+		body, pointer, about string
+	}{
+		{1, `{}`, "/action", "action is missing"},
+		{1, `{"bucket_key":"a"}`, "/action", "action is missing"},
+		{1, `{"bucket_key":"a","action":"block"}`, "/action", "allow, deny or limit"},
+		{1, `{"action":"allow"}`, "", "either bucket_key or prefix"},
+		{2, `{"bucket_key":"203.0.113.7","prefix":"203.0.0.0/16","action":"allow"}`, "", "either bucket_key or prefix"},
+		{1, `{"bucket_key":"","action":"allow"}`, "/bucket_key", "must not be empty"},
+		{1, `{"bucket_key":"   ","action":"allow"}`, "/bucket_key", "must not be empty"},
+		{1, `{"bucket_key":"a\u0000","action":"allow"}`, "/bucket_key", "control"},
+		{2, `{"bucket_key":"secret","action":"allow"}`, "/bucket_key", "IPv4 or IPv6"},
+		{1, `{"prefix":"203.0.113.0/24","action":"allow"}`, "/prefix", "key_kind is ip"},
+		{2, `{"prefix":"","action":"allow"}`, "/prefix", "such as 203.0.113.0/24"},
+		{2, `{"prefix":"203.0.113.0","action":"allow"}`, "/prefix", "such as 203.0.113.0/24"},
+		{2, `{"prefix":"203.0.113.0/024","action":"allow"}`, "/prefix", "such as"},
+		{2, `{"prefix":"203.0.113.0/33","action":"allow"}`, "/prefix", "such as"},
+		{2, `{"prefix":"fe80::%25eth0/64","action":"allow"}`, "/prefix", "such as"},
+		{2, `{"prefix":"203.0.113.7/24","action":"allow"}`, "/prefix", "write 203.0.113.0/24."},
+		{2, `{"prefix":"2001:db8::1/32","action":"allow"}`, "/prefix", "write 2001:db8::/32."},
+		{2, `{"prefix":"::ffff:203.0.113.7/120","action":"allow"}`, "/prefix", "write 203.0.113.0/24."},
+		{2, `{"prefix":"::ffff:0:0/95","action":"allow"}`, "/prefix", "IPv4 or of IPv6"},
+		{2, `{"prefix":"203.0.113.0/25","action":"allow"}`, "/prefix", "longer than /24"},
+		{2, `{"prefix":"2001:db8::/65","action":"allow"}`, "/prefix", "longer than /64"},
+		{1, `{"bucket_key":"a","action":"limit","window":60}`, "/rate", "rate is missing"},
+		{1, `{"bucket_key":"a","action":"limit","rate":1}`, "/window", "window is missing"},
+		{1, `{"bucket_key":"a","action":"limit","rate":-1,"window":60}`, "/rate", "0 to 1000000"},
+		{1, `{"bucket_key":"a","action":"limit","rate":1,"window":18446744074}`, "/window", "1 to 31622400"},
+		{1, `{"bucket_key":"a","action":"allow","rate":0}`, "/rate", "action limit alone"},
+		{1, `{"bucket_key":"a","action":"deny","window":60}`, "/window", "action limit alone"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":""}`, "/expires_at", "RFC 3339"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":"2099-09-01"}`, "/expires_at", "RFC 3339"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":"2099-09-01T2:00:00Z"}`, "/expires_at", "RFC 3339"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":"2099-09-01T02:00:00,5Z"}`, "/expires_at", "RFC 3339"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":"2099-09-01 02:00:00Z"}`, "/expires_at", "RFC 3339"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":"2099-02-29T02:00:00Z"}`, "/expires_at", "RFC 3339"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":"0001-01-01T00:00:00Z"}`, "/expires_at", "1970 to 9999"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":"9999-12-31T23:59:59-01:00"}`, "/expires_at", "1970 to 9999"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":7}`, "/expires_at", "a string"},
+		{1, `{"bucket_key":"a","action":"deny","reason":"` + strings.Repeat("é", 256) + `"}`, "/reason", "255"},
+		{1, `{"bucket_key":"a","action":"deny","created_by":"` + strings.Repeat("é", 129) + `"}`, "/created_by", "128"},
+		{1, `{"bucket_key":"a","action":"deny","id":1}`, "/id", "not known"},
+		{1, `{"bucket_key":"a","action":"deny","zone_id":1}`, "/zone_id", "not known"},
+	} {
+		path := fmt.Sprintf("/v1/zones/%d/overrides", test.zone)
+		for _, got := range []reply{r.post(t, path, test.body), r.put(t, path+"/1", test.body)} {
+			p := got.refused(t, http.StatusBadRequest, "invalid_request")
+			if p.Pointer != test.pointer || !strings.Contains(p.Detail, test.about) || strings.Contains(p.Detail, "secret") {
+				t.Errorf("%.120s: at %q: %s; want %q at %q", test.body, p.Pointer, p.Detail, test.about, test.pointer)
+			}
+		}
+	}
+	if len(r.Audits()) != 0 {
+		t.Errorf("a refused override was written: %+v", r.Audits())
+	}
+}
+
+func TestMappedPrefixIsOneOfIPv4(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.overrideZones(t)
+	for given, want := range map[string]string{
+		"::ffff:203.0.113.0/120": "203.0.113.0/24", "::ffff:0:0/96": "0.0.0.0/0", "::/0": "::/0", "2001:DB8:0::/48": "2001:db8::/48",
+	} {
+		got := r.post(t, "/v1/zones/2/overrides", `{"action":"allow","prefix":"`+given+`"}`)
+		if got.status != http.StatusCreated || !strings.Contains(got.body, `"prefix":"`+want+`"`) {
+			t.Errorf("%s: got %d %s, want %s", given, got.status, got.body, want)
+		}
+	}
+}
+
+func TestOverridesAreListedInPages(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.overrideZones(t)
+	if got := r.get(t, "/v1/zones/1/overrides"); got.status != http.StatusOK || got.body != `{"overrides":[]}` {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	for i := range 250 {
+		zone := 1 + i%2 // every second id belongs to the other zone
+		key := map[int]string{1: fmt.Sprint("user-", i), 2: fmt.Sprintf("10.0.%d.0", i)}[zone]
+		r.post(t, fmt.Sprintf("/v1/zones/%d/overrides", zone), `{"action":"allow","bucket_key":"`+key+`"}`)
+	}
+	for query, test := range map[string]struct {
+		n           int
+		first, next uint64
+	}{
+		"": {100, 1, 199}, "?limit=1": {1, 1, 1}, "?limit=125": {125, 1, 0}, "?limit=124": {124, 1, 247}, "?limit=1000": {125, 1, 0},
+		"?after=199": {25, 201, 0}, "?after=2&limit=2": {2, 3, 5}, "?after=249": {0, 0, 0}, "?after=18446744073709551615": {0, 0, 0},
+		"?after=0": {100, 1, 199}, "?verbose=1": {100, 1, 199},
+	} {
+		var page overridesResponse
+		got := r.get(t, "/v1/zones/1/overrides"+query)
+		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK {
+			t.Fatalf("%s: %d %s, %v", query, got.status, got.body, err)
+		}
+		if len(page.Overrides) != test.n || page.Next != test.next || test.n > 0 && page.Overrides[0].ID != test.first {
+			t.Errorf("%s: got %d, next %d, want %+v", query, len(page.Overrides), page.Next, test)
+		}
+	}
+	for _, query := range []string{
+		"?limit=0", "?limit=1001", "?limit=-1", "?limit=x", "?limit=", "?limit=1&limit=2", "?after=-1", "?after=x", "?after=",
+		"?after=1&after=2", "?after=18446744073709551616", "?limit=%zz", "?limit=1;after=1",
+	} {
+		r.get(t, "/v1/zones/1/overrides"+query).refused(t, http.StatusBadRequest, "invalid_request")
+	}
+	r.get(t, "/v1/zones/7/overrides").refused(t, http.StatusNotFound, "not_found")
+	r.get(t, "/v1/zones/1/overrides/2").refused(t, http.StatusNotFound, "not_found")
+	r.get(t, "/v1/zones/1/overrides/x").refused(t, http.StatusBadRequest, "invalid_request")
+}

@@ -1,0 +1,83 @@
+package handlers
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"velocityd/service"
+)
+
+// pathPart returns a parameter of the path, without percent-encoding. An empty
+// one is no path of ours.
+func pathPart(x *exchange, name string) (string, error) {
+	part := x.Param(name)
+	if strings.Contains(part, "/") {
+		return "", echo.ErrNotFound // Echo lets the last parameter run to the end
+	}
+	if x.Request().URL.RawPath != "" {
+		// Echo has matched the path as it was sent. Otherwise it has matched the
+		// decoded one, in which a % is a %.
+		decoded, err := url.PathUnescape(part)
+		if err != nil {
+			return "", invalid("The path is not percent-encoded as it should be.")
+		}
+		part = decoded
+	}
+	if part == "" {
+		return "", echo.ErrNotFound
+	}
+	return part, nil
+}
+
+// pathID returns an id in the path, which must be 1 to most, in decimal,
+// without sign or leading zero.
+func pathID(x *exchange, name string, most uint64) (uint64, error) {
+	part, err := pathPart(x, name)
+	if err != nil {
+		return 0, err
+	}
+	id, err := strconv.ParseUint(part, 10, 64)
+	if err != nil || id < 1 || id > most || part[0] == '0' {
+		return 0, invalid(fmt.Sprintf("The %s in the path must be a whole number, 1 to %d.", name, most))
+	}
+	return id, nil
+}
+
+// pathZone returns the zone's id in the path, and has it logged.
+func pathZone(x *exchange) (int64, error) {
+	id, err := pathID(x, "id", service.MaxZoneID)
+	if err != nil {
+		return 0, err
+	}
+	x.attrs = append(x.attrs, slog.Any("zone_ids", []int64{int64(id)}))
+	return int64(id), nil
+}
+
+// pathTxn returns the txn's id in the path, and has it logged.
+func pathTxn(x *exchange) (uint64, error) {
+	id, err := pathID(x, "id", math.MaxUint64)
+	if err != nil {
+		return 0, err
+	}
+	x.attrs = append(x.attrs, slog.Uint64("txn_id", id))
+	return id, nil
+}
+
+// pathOverride returns both ids of an override in the path, and has them
+// logged.
+func pathOverride(x *exchange) (zoneID int64, id uint64, err error) {
+	if zoneID, err = pathZone(x); err != nil {
+		return 0, 0, err
+	}
+	if id, err = pathID(x, "override_id", math.MaxUint64); err != nil {
+		return 0, 0, err
+	}
+	x.attrs = append(x.attrs, slog.Uint64("override_id", id))
+	return zoneID, id, nil
+}

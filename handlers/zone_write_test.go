@@ -1,0 +1,264 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+func TestPutCreatesAZoneAndThenReplacesAllOfIt(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	got := r.put(t, "/v1/zones/1", `{"description":"login","rate":5,"window":60,"mode":"shadow","counts":"failures","reserve_ttl":30,`+
+		`"reset_on_success":true,"lockout":300,"lockout_factor":1.15,"lockout_max":600,"lockout_decay":900,"key_kind":"ip",`+
+		`"ipv4_prefix":24,"ipv6_prefix":48}`, "X-Forwarded-User", "dba")
+	want := `{"id":1,"description":"login","rate":5,"window":60,"mode":"shadow","counts":"failures","reserve_ttl":30,` +
+		`"reset_on_success":true,"lockout":300,"lockout_factor":1.15,"lockout_max":600,"lockout_decay":900,"key_kind":"ip",` +
+		`"ipv4_prefix":24,"ipv6_prefix":48,"revision":1}`
+	if got.status != http.StatusCreated || got.body != want || got.header.Get("ETag") != `"1"` {
+		t.Errorf("got %d %s, ETag %s\nwant %s", got.status, got.body, got.header.Get("ETag"), want)
+	}
+	got = r.put(t, "/v1/zones/1", `{"rate":0,"window":31622400}`)
+	want = `{"id":1,"description":"","rate":0,"window":31622400,"mode":"enforce","counts":"attempts","reserve_ttl":31622400,` +
+		`"reset_on_success":false,"lockout":0,"lockout_factor":2,"lockout_max":86400,"lockout_decay":86400,"key_kind":"opaque",` +
+		`"ipv4_prefix":32,"ipv6_prefix":64,"revision":2}`
+	if got.status != http.StatusOK || got.body != want || got.header.Get("ETag") != `"2"` {
+		t.Errorf("got %d %s, ETag %s\nwant %s", got.status, got.body, got.header.Get("ETag"), want)
+	}
+	if a := r.Audits(); len(a) != 2 || a[0].Principal != "dba" || a[1].Principal != "" {
+		t.Errorf("recorded %+v", a)
+	}
+	if line := r.log.last(t); fmt.Sprint(line["zone_ids"]) != "[1]" || line["route"] != "/v1/zones/:id" {
+		t.Errorf("logged %v", line)
+	}
+}
+
+func TestPutZoneTakesEffectAtTheNextCheck(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.put(t, "/v1/zones/1", `{"rate":1,"window":60}`)
+	r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t)
+	r.put(t, "/v1/zones/1", `{"rate":1,"window":60,"key_kind":"username"}`)
+	if d := r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t); d.Blocked || d.Buckets[0].BucketKey != "alice" {
+		t.Errorf("got %+v", d)
+	}
+	if got := r.delete(t, "/v1/zones/1", "X-Forwarded-User", "dba"); got.status != http.StatusNoContent || got.body != "" {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	if a := r.Audits(); a[len(a)-1].Principal != "dba" {
+		t.Errorf("recorded %+v", a)
+	}
+	r.post(t, "/v1/check", bucketJSON(1, "Alice")).refused(t, http.StatusNotFound, "not_found")
+	r.delete(t, "/v1/zones/1").refused(t, http.StatusNotFound, "not_found")
+}
+
+func TestPutZonePointsAtWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	long := strings.Repeat("é", 256)
+	for _, test := range []struct{ members, pointer, detail string }{
+		{`"window":60`, "/rate", "rate is missing"},
+		{`"rate":5`, "/window", "window is missing"},
+		{``, "/rate", "rate is missing"},
+		{`"rate":null,"window":60`, "/rate", "null"},
+		{`"rate":-1,"window":60`, "/rate", "must be 0 to 1000000, is -1"},
+		{`"rate":1000001,"window":60`, "/rate", "0 to 1000000"},
+		{`"rate":1.5,"window":60`, "/rate", "whole number"},
+		{`"rate":9223372036854775808,"window":60`, "/rate", "whole number"},
+		{`"rate":5,"window":0`, "/window", "must be 1 to 31622400"},
+		{`"rate":5,"window":-1`, "/window", "must be 1 to 31622400"},
+		{`"rate":5,"window":31622401`, "/window", "must be 1 to 31622400"},
+		{`"rate":5,"window":9223372036854775807`, "/window", "must be 1 to 31622400"},
+		{`"rate":5,"window":18446744074`, "/window", "must be 1 to 31622400"}, // times a second, it overflows to a small one
+		{`"rate":5,"window":"60s"`, "/window", "whole number"},
+		{`"rate":5,"window":60,"description":"` + long + `"`, "/description", "255 characters"},
+		{`"rate":5,"window":60,"description":7`, "/description", "a string"},
+		{`"rate":5,"window":60,"mode":""`, "/mode", "Leave it out"},
+		{`"rate":5,"window":60,"mode":"Off"`, "/mode", "enforce, shadow or off"},
+		{`"rate":5,"window":60,"counts":"successes"`, "/counts", "attempts or failures"},
+		{`"rate":5,"window":60,"reserve_ttl":0`, "/reserve_ttl", "1 to 31622400"},
+		{`"rate":5,"window":60,"reserve_ttl":61`, "/reserve_ttl", "1 to 60"},
+		{`"rate":5,"window":60,"reset_on_success":1`, "/reset_on_success", "true or false"},
+		{`"rate":5,"window":60,"lockout":-1`, "/lockout", "1 to 31622400"},
+		{`"rate":5,"window":60,"lockout":31622401`, "/lockout", "1 to 31622400"},
+		{`"rate":5,"window":60,"lockout_factor":0`, "/lockout_factor", "Leave it out"},
+		{`"rate":5,"window":60,"lockout_factor":0.99`, "/lockout_factor", "1 to 100"},
+		{`"rate":5,"window":60,"lockout_factor":1.005`, "/lockout_factor", "two decimals"},
+		{`"rate":5,"window":60,"lockout_factor":1e400`, "/lockout_factor", "a number"},
+		{`"rate":5,"window":60,"lockout_factor":"2"`, "/lockout_factor", "a number"},
+		{`"rate":5,"window":60,"lockout_max":0`, "/lockout_max", "1 to 31622400"},
+		{`"rate":5,"window":60,"lockout_decay":0`, "/lockout_decay", "1 to 31622400"},
+		{`"rate":5,"window":60,"key_kind":"email"`, "/key_kind", "opaque, username or ip"},
+		{`"rate":5,"window":60,"ipv4_prefix":33`, "/ipv4_prefix", "1 to 32"},
+		{`"rate":5,"window":60,"ipv4_prefix":0`, "/ipv4_prefix", "Leave it out"},
+		{`"rate":5,"window":60,"ipv6_prefix":129`, "/ipv6_prefix", "1 to 128"},
+		{`"rate":5,"window":60,"id":1`, "/id", "not known"},
+		{`"rate":5,"window":60,"revision":1`, "/revision", "not known"},
+		{`"rate":5,"rate":6,"window":60`, "/rate", "twice"},
+		{`"Rate":5,"window":60`, "/Rate", "not known"},
+	} {
+		p := r.put(t, "/v1/zones/1", `{`+test.members+`}`).refused(t, http.StatusBadRequest, "invalid_request")
+		if p.Pointer != test.pointer || !strings.Contains(p.Detail, test.detail) {
+			t.Errorf("%.100s: at %q: %s; want %q at %q", test.members, p.Pointer, p.Detail, test.detail, test.pointer)
+		}
+	}
+	r.put(t, "/v1/zones/0", `{"rate":5,"window":60}`).refused(t, http.StatusBadRequest, "invalid_request")
+	r.put(t, "/v1/zones/2147483648", `{"rate":5,"window":60}`).refused(t, http.StatusBadRequest, "invalid_request")
+	if zone, err := r.Zone(t.Context(), 1); err != nil || zone.Revision != 1 || len(r.Audits()) != 0 {
+		t.Errorf("a refused zone was written: %+v, %v", zone, err)
+	}
+}
+
+func TestEveryMemberOfABodyMayBePointedAt(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{"ShortCheck", "OutcomeRequest", "Report", "ZoneRequest", "OverrideRequest", "ReleaseRequest"} {
+		members, _ := described(t).part("components", "schemas", schema, "properties")
+		for _, name := range names(members) {
+			if !isMember(name) {
+				t.Errorf("%s has %s, which problems do not point at", schema, name)
+			}
+		}
+	}
+}
+
+func TestStaleWritersOfAZoneAreRefused(t *testing.T) {
+	t.Parallel()
+	const body = `{"rate":7,"window":60}`
+	for name, test := range map[string]struct {
+		headers []string
+		one     int // status of PUT to zone 1, which has revision 3
+		none    int // and to zone 9, which does not exist
+	}{
+		"nothing":                 {nil, 200, 201},
+		"the revision":            {[]string{"If-Match", `"3"`}, 200, 412},
+		"space around it":         {[]string{"If-Match", ` "3" `}, 200, 412},
+		"an older revision":       {[]string{"If-Match", `"2"`}, 412, 412},
+		"revision 0":              {[]string{"If-Match", `"0"`}, 412, 412},
+		"leading zero":            {[]string{"If-Match", `"03"`}, 412, 412},
+		"no revision":             {[]string{"If-Match", `"abc"`}, 412, 412},
+		"empty tag":               {[]string{"If-Match", `""`}, 412, 412},
+		"weak":                    {[]string{"If-Match", `W/"3"`}, 412, 412},
+		"beyond all revisions":    {[]string{"If-Match", `"99999999999999999999"`}, 412, 412},
+		"any":                     {[]string{"If-Match", `*`}, 200, 412},
+		"none":                    {[]string{"If-None-Match", `*`}, 412, 201},
+		"any and none":            {[]string{"If-Match", "*", "If-None-Match", "*"}, 412, 412},
+		"the revision and none":   {[]string{"If-Match", `"3"`, "If-None-Match", "*"}, 412, 412},
+		"no quotes":               {[]string{"If-Match", "3"}, 400, 400},
+		"a list":                  {[]string{"If-Match", `"3", "4"`}, 400, 400},
+		"two headers":             {[]string{"If-Match", `"3"`, "If-Match", `"4"`}, 400, 400},
+		"empty":                   {[]string{"If-Match", ""}, 400, 400},
+		"none of a revision":      {[]string{"If-None-Match", `"3"`}, 400, 400},
+		"none, empty":             {[]string{"If-None-Match", ""}, 400, 400},
+		"two headers, both a any": {[]string{"If-None-Match", "*", "If-None-Match", "*"}, 400, 400},
+	} {
+		r := start(t, nil)
+		for range 3 {
+			r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
+		}
+		for path, want := range map[string]int{"/v1/zones/1": test.one, "/v1/zones/9": test.none} {
+			got := r.put(t, path, body, test.headers...)
+			if got.status != want {
+				t.Errorf("%s: PUT %s: %d %s, want %d", name, path, got.status, got.body, want)
+			}
+			if want == http.StatusPreconditionFailed {
+				got.refused(t, want, "precondition_failed")
+			}
+		}
+		if test.one == http.StatusOK && len(test.headers) > 0 && strings.Contains(test.headers[1], "3") {
+			test.one = http.StatusPreconditionFailed // it has revision 4 by now
+		}
+		if got := r.delete(t, "/v1/zones/1", test.headers...); got.status != test.one && got.status != http.StatusNoContent ||
+			got.status == http.StatusNoContent && test.one != http.StatusOK {
+			t.Errorf("%s: DELETE: %d %s", name, got.status, got.body)
+		}
+	}
+}
+
+func TestETagOfAnAnswerIsAMatchForTheNextWrite(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	tag := r.put(t, "/v1/zones/1", `{"rate":1,"window":60}`, "If-None-Match", "*").header.Get("ETag")
+	for range 3 {
+		if shown := r.get(t, "/v1/zones/1").header.Get("ETag"); shown != tag {
+			t.Fatalf("shown with ETag %s, written with %s", shown, tag)
+		}
+		got := r.put(t, "/v1/zones/1", `{"rate":1,"window":60}`, "If-Match", tag)
+		if got.status != http.StatusOK {
+			t.Fatalf("got %d %s", got.status, got.body)
+		}
+		r.put(t, "/v1/zones/1", `{"rate":1,"window":60}`, "If-Match", tag).refused(t, http.StatusPreconditionFailed, "precondition_failed")
+		tag = got.header.Get("ETag")
+	}
+	if got := r.delete(t, "/v1/zones/1", "If-Match", tag); got.status != http.StatusNoContent {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+}
+
+// talkative is a store whose errors say more than a caller may know.
+type talkative struct {
+	*servicetest.Memory
+	kind error
+}
+
+func (s talkative) err() error {
+	return fmt.Errorf("%w: Error 1062 (23000): Duplicate entry '1-secret' for key 'hidden_name'", s.kind)
+}
+
+func (s talkative) PutZone(context.Context, service.Zone, service.Match, string) (service.Zone, error) {
+	return service.Zone{}, s.err()
+}
+
+func (s talkative) DeleteZone(context.Context, int64, service.Match, string) error { return s.err() }
+
+func (s talkative) Release(context.Context, service.Bucket, string, string) error { return s.err() }
+
+func (s talkative) AddOverride(context.Context, service.Override, string) (service.Override, error) {
+	return service.Override{}, s.err()
+}
+
+func (s talkative) SetOverride(context.Context, service.Override, string) (service.Override, error) {
+	return service.Override{}, s.err()
+}
+
+func (s talkative) DeleteOverride(context.Context, int64, uint64, string) error { return s.err() }
+
+func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
+	t.Parallel()
+	memory := servicetest.NewMemory()
+	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
+	for _, k := range kinds()[1:7] { // those of package service
+		log := &logLines{}
+		handler := New(Options{
+			Reader: memory, Writer: talkative{kind: k.of}, Logger: slog.New(slog.NewJSONHandler(log, nil)),
+		})
+		for _, change := range changes()[:6] {
+			// Not by a running service: not every change can meet every error, and what
+			// it cannot meet need not be described.
+			path, body := strings.Replace(change.path, "alice", "secret", 1), strings.Replace(change.body, "alice", "secret", 1)
+			request := httptest.NewRequestWithContext(t.Context(), change.method, path, strings.NewReader(body))
+			request.Header.Set("Content-Type", "application/json")
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, request)
+			var p problem
+			if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || answer.Code != k.status || p.Code != k.code {
+				t.Errorf("%s %s: %v is %d %s", change.method, path, k.of, answer.Code, answer.Body)
+			}
+			if strings.Contains(p.Detail, "secret") || strings.Contains(p.Detail, "hidden_name") {
+				t.Errorf("%s %s: the caller learns %s", change.method, path, p.Detail)
+			}
+			if named := strings.Contains(path+body, "secret"); named && strings.Contains(fmt.Sprint(log.last(t)), "secret") {
+				t.Errorf("the log holds a key: %v", log.last(t))
+			}
+		}
+	}
+}

@@ -1,0 +1,1 @@
+DROP TRIGGER zone_master_before_update

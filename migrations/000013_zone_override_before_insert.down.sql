@@ -1,0 +1,1 @@
+DROP TRIGGER zone_override_before_insert

@@ -1,0 +1,1 @@
+DROP TRIGGER zone_override_after_update

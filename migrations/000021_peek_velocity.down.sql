@@ -1,0 +1,1 @@
+DROP PROCEDURE peek_velocity

@@ -1,0 +1,1 @@
+DROP PROCEDURE forget_counted

@@ -1,0 +1,1 @@
+DROP PROCEDURE record_outcomes

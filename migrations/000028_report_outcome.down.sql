@@ -1,0 +1,1 @@
+DROP PROCEDURE report_outcome

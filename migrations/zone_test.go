@@ -1,0 +1,219 @@
+package migrations_test
+
+import (
+	"strings"
+	"testing"
+
+	"velocityd/db/dbtest"
+)
+
+// badSettings are assignments to a zone of rate 5 and window 60, each against a
+// rule. A careless session turns what does not fit into 0, the empty text or the nearest
+// value, and is refused for that.
+func badSettings() []string {
+	return []string{
+		"mode = ''", "mode = 'loud'", "mode = NULL", "mode = 0", "mode = 4",
+		"counts = ''", "counts = 'successes'", "counts = NULL", "counts = 3",
+		"reserve_ttl = 0", "reserve_ttl = -1", "reserve_ttl = 61", "reserve_ttl = 'soon'", "reserve_ttl = 99999999999",
+		"reset_on_success = 2", "reset_on_success = -1", "reset_on_success = NULL",
+		"lockout = -1", "lockout = 31622401", "lockout = 99999999999", "lockout = NULL",
+		"lockout_factor = 0.5", "lockout_factor = 0.99", "lockout_factor = 100.01", "lockout_factor = 101",
+		"lockout_factor = 0", "lockout_factor = -2", "lockout_factor = 'twice'", "lockout_factor = NULL",
+		"lockout_max = 0", "lockout_max = -1", "lockout_max = 31622401", "lockout_max = NULL",
+		"lockout_decay = 0", "lockout_decay = 31622401", "lockout_decay = NULL",
+		"key_kind = ''", "key_kind = 'email'", "key_kind = NULL", "key_kind = 9",
+		"ipv4_prefix = 0", "ipv4_prefix = 33", "ipv4_prefix = NULL",
+		"ipv6_prefix = 0", "ipv6_prefix = 129", "ipv6_prefix = NULL",
+		"reserve_ttl = 60, `window` = 59", "`window` = 0, reserve_ttl = NULL",
+	}
+}
+
+const settings = "SELECT mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, " +
+	"key_kind, ipv4_prefix, ipv6_prefix, key_rule, overridden, `window` FROM zone_master WHERE id = 1"
+
+func TestZonesHaveDefaults(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		for mode, setting := range modes() {
+			d := engine.Database(t)
+			dbtest.Exec(t, session(t, d, setting), "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
+			want := "mode=enforce | counts=attempts | reserve_ttl is NULL | reset_on_success=0 | lockout=0 | lockout_factor=2.00 | " +
+				"lockout_max=86400 | lockout_decay=86400 | key_kind=opaque | ipv4_prefix=32 | ipv6_prefix=64 | key_rule=opaque | " +
+				"overridden=0 | window=60"
+			if got := rows(t, d, settings); len(got) != 1 || got[0] != want {
+				t.Errorf("%s: got %q, want %q", mode, got, want)
+			}
+		}
+	})
+}
+
+func TestBadSettingsAreRefusedWhoeverWritesThem(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, reserve_ttl) VALUES (1, 5, 60, 60)")
+		want := rows(t, d, settings)
+		for mode, setting := range modes() {
+			conn := session(t, d, setting)
+			for _, bad := range badSettings() {
+				for _, statement := range []string{
+					"UPDATE zone_master SET " + bad,
+					"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60) ON DUPLICATE KEY UPDATE " + bad,
+				} {
+					_, err := conn.ExecContext(t.Context(), statement)
+					got := rows(t, d, settings)
+					// A careless session may turn NULL into the default, which is no harm.
+					harmless := setting == "" && strings.HasSuffix(bad, " = NULL")
+					if err == nil && !harmless {
+						t.Errorf("%s: %s: taken", mode, statement)
+					}
+					if strings.Join(got, "") != strings.Join(want, "") {
+						t.Fatalf("%s: %s: left %q", mode, statement, got)
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestBadSettingsGetNoRow(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		for mode, setting := range modes() {
+			conn := session(t, d, setting)
+			for column, values := range map[string][]string{
+				"mode":             {"''", "'loud'"},
+				"counts":           {"''", "'none'"},
+				"reserve_ttl":      {"0", "61", "'soon'"},
+				"reset_on_success": {"2"},
+				"lockout":          {"-1", "31622401"},
+				"lockout_factor":   {"0.5", "101", "NULL"},
+				"lockout_max":      {"0", "NULL"},
+				"lockout_decay":    {"0", "NULL"},
+				"key_kind":         {"''", "'email'"},
+				"ipv4_prefix":      {"0", "33", "NULL"},
+				"ipv6_prefix":      {"0", "129", "NULL"},
+			} {
+				for _, value := range values {
+					into := "INSERT INTO zone_master (id, rate, `window`, " + column + ") VALUES "
+					for _, statement := range []string{
+						into + "(11, 5, 60, " + value + ")",
+						into + "(10, 5, 60, DEFAULT), (11, 5, 60, " + value + ")",
+						"REPLACE" + strings.TrimPrefix(into, "INSERT") + "(11, 5, 60, " + value + ")",
+					} {
+						_, err := conn.ExecContext(t.Context(), statement)
+						if n := d.Count(t, "SELECT COUNT(*) FROM zone_master"); err == nil || n != 0 {
+							t.Errorf("%s: %s: %v, left %d zones", mode, statement, err, n)
+							dbtest.Exec(t, conn, "DELETE FROM zone_master")
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 31622400)")
+		for _, good := range []string{
+			"mode = 'off'", "mode = 'shadow'", "counts = 'failures'", "reserve_ttl = 1", "reserve_ttl = 31622400",
+			"reset_on_success = TRUE", "lockout = 31622400", "lockout_factor = 1", "lockout_factor = 100", "lockout_factor = 1.01",
+			"lockout_max = 1", "lockout_max = 31622400", "lockout_decay = 1", "lockout_decay = 31622400",
+			"key_kind = 'username'", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "ipv4_prefix = 32, ipv6_prefix = 128",
+		} {
+			dbtest.Exec(t, d.SQL, "UPDATE zone_master SET "+good)
+		}
+		want := "key_rule=ip/32/128"
+		if got := rows(t, d, "SELECT key_rule FROM zone_master"); len(got) != 1 || got[0] != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// kept is what the schema itself keeps of a zone.
+const kept = "SELECT id, revision, key_rule, overridden, changed_at > UTC_TIMESTAMP() - INTERVAL 1 HOUR AS fresh " +
+	"FROM zone_master ORDER BY id"
+
+func TestRevisionAndChangedAtAreTheSchemasOwn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		// Whatever zone the writer's session is in, changed_at is UTC.
+		conn := session(t, d, "")
+		dbtest.Exec(t, conn, "SET SESSION time_zone = '+13:00'")
+		const old = "'2001-01-01'"
+		for i, step := range []struct{ statement, revision string }{
+			{"INSERT INTO zone_master (id, rate, `window`, revision, changed_at, overridden) VALUES (1, 5, 60, 77, " + old + ", TRUE)", "1"},
+			{"UPDATE zone_master SET rate = 6", "2"},
+			{"UPDATE zone_master SET rate = 7, revision = 99, changed_at = " + old, "3"},
+			{"UPDATE zone_master SET revision = revision", "4"},
+			{"UPDATE zone_master SET revision = 0, changed_at = " + old + ", key_kind = 'opaque'", "5"},
+			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 8, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate), revision = 40", "6"},
+			{"REPLACE INTO zone_master (id, rate, `window`, revision) VALUES (1, 9, 60, 40)", "1"}, // a new zone in its place
+		} {
+			dbtest.Exec(t, conn, step.statement)
+			want := "id=1 | revision=" + step.revision + " | key_rule=opaque | overridden=0 | fresh=1"
+			if got := rows(t, d, kept); len(got) != 1 || got[0] != want {
+				t.Errorf("step %d, %s: got %q, want %q", i, step.statement, got, want)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE changed_at > UTC_TIMESTAMP(6)"); n != 0 {
+			t.Error("changed_at is not UTC")
+		}
+	})
+}
+
+func TestWhatTheSchemaKeepsCannotBeForged(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60), (2, 5, 60)")
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'alice', 'deny')")
+		want := strings.Join(rows(t, d, "SELECT id, key_rule, overridden FROM zone_master ORDER BY id"), "; ")
+		for mode, setting := range modes() {
+			conn := session(t, d, setting)
+			for _, statement := range []string{
+				"UPDATE zone_master SET overridden = FALSE",
+				"UPDATE zone_master SET overridden = NOT overridden WHERE id = 1",
+				"UPDATE zone_master SET key_rule = 'username'",
+				"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60) ON DUPLICATE KEY UPDATE overridden = FALSE",
+			} {
+				_, _ = conn.ExecContext(t.Context(), statement) // whether it is refused or overruled
+				got := strings.Join(rows(t, d, "SELECT id, key_rule, overridden FROM zone_master ORDER BY id"), "; ")
+				if got != want {
+					t.Errorf("%s: %s: left %q, want %q", mode, statement, got, want)
+				}
+			}
+		}
+	})
+}
+
+func TestAZoneKeepsItsID(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60), (2, 5, 60)")
+		for mode, setting := range modes() {
+			conn := session(t, d, setting)
+			for _, statement := range []string{
+				"UPDATE zone_master SET id = 3 WHERE id = 1",
+				"UPDATE zone_master SET id = id + 10 ORDER BY id DESC",
+				"UPDATE IGNORE zone_master SET id = 3 WHERE id = 1",
+				"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60) ON DUPLICATE KEY UPDATE id = 3",
+			} {
+				_, err := conn.ExecContext(t.Context(), statement)
+				if got := strings.Join(rows(t, d, "SELECT id FROM zone_master ORDER BY id"), " "); got != "id=1 id=2" {
+					t.Errorf("%s: %s: %v, left %s", mode, statement, err, got)
+				}
+				if err == nil && !strings.Contains(statement, "IGNORE") {
+					t.Errorf("%s: %s: taken", mode, statement)
+				}
+			}
+			dbtest.Exec(t, conn, "UPDATE zone_master SET id = id, rate = rate + 1")
+		}
+	})
+}

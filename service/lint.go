@@ -1,0 +1,185 @@
+package service
+
+import (
+	"fmt"
+	"net/netip"
+	"regexp"
+	"time"
+)
+
+// What Lint takes for a slip of the pen.
+const (
+	// MaxBucketPace is how many checks a second a single bucket can see. They are
+	// decided one after the other, and even in batches each takes the engine about
+	// 0.1 ms: a rate above this pace never stops anybody.
+	MaxBucketPace = 10_000
+	// MinReserveTTL is the least time in which a login that a person types can be
+	// reported, with a second factor or a retry in between.
+	MinReserveTTL = 10 * time.Second
+	// Networks of these lengths are the shortest that belong to one site: the
+	// least that is routed on its own in IPv4, one site's subnets in IPv6
+	// (RFC 6177). Anything shorter makes strangers share a bucket.
+	MinSiteIPv4Prefix = 24
+	MinSiteIPv6Prefix = 48
+)
+
+// Finding is a setting that Validate allows and that is probably not meant.
+type Finding struct {
+	ZoneID     int64
+	OverrideID uint64 // 0: the zone itself
+	Field      string // its name in JSON and SQL
+	Text       string // what is odd, and what to do; never a bucket key
+}
+
+// Lint returns what is odd about a zone and its overrides at now: first the
+// zone's findings, then each override's. It takes them as valid, looks at
+// nothing else, and does NOT know whether outcomes are ever reported or how the
+// callers write their keys.
+func Lint(now time.Time, zone Zone, overrides []Override) []Finding {
+	l := lint{zone: zone.WithDefaults()}
+	l.lintMode()
+	l.lintRate("rate", l.zone.Rate, l.zone.Window)
+	l.lintReserve()
+	l.lintLockout()
+	l.lintKeys()
+	for _, override := range overrides {
+		l.override = override.ID
+		l.lintOverride(now, override)
+	}
+	return l.findings
+}
+
+// lint collects findings about one zone.
+type lint struct {
+	zone     Zone
+	override uint64 // the one that is looked at, or 0
+	findings []Finding
+}
+
+func (l *lint) addf(field, text string, args ...any) {
+	l.findings = append(l.findings, Finding{
+		ZoneID: l.zone.ID, OverrideID: l.override, Field: field, Text: fmt.Sprintf(text, args...),
+	})
+}
+
+func (l *lint) lintMode() {
+	switch l.zone.Mode {
+	case ModeShadow:
+		l.addf("mode", "shadow: the zone decides and records, and blocks nobody")
+	case ModeOff:
+		l.addf("mode", "off: the zone blocks nobody and counts nothing")
+	case ModeEnforce:
+	}
+}
+
+func (l *lint) lintRate(field string, rate int, window time.Duration) {
+	most := MaxBucketPace * int64(window/time.Second)
+	switch {
+	case rate == 0:
+		l.addf(field, "0 lets nobody pass")
+	case int64(rate) > most:
+		l.addf(field, "%d in %d s is out of reach: one bucket sees at most about %d checks a second, so nobody is ever blocked",
+			rate, seconds(window), MaxBucketPace)
+	}
+}
+
+func (l *lint) lintReserve() {
+	switch {
+	case l.zone.Counts == CountsFailures && l.zone.ReserveTTL < MinReserveTTL:
+		l.addf("reserve_ttl", "%d s is short for a person's login: a success that is reported later counts as a failure",
+			seconds(l.zone.ReserveTTL))
+	case l.zone.Counts == CountsAttempts && l.zone.ReserveTTL != l.zone.Window:
+		l.addf("reserve_ttl", "does nothing while counts is attempts")
+	}
+}
+
+func (l *lint) lintLockout() {
+	z := l.zone
+	if z.Lockout == 0 {
+		return
+	}
+	if z.Lockout < z.Window {
+		l.addf("lockout", "%d s is shorter than the window of %d s: the bucket may still be full when it ends",
+			seconds(z.Lockout), seconds(z.Window))
+	}
+	switch {
+	case z.LockoutMax < z.Lockout:
+		l.addf("lockout_max", "%d s cuts the first lockout of %d s short", seconds(z.LockoutMax), seconds(z.Lockout))
+	case z.LockoutFactor > 1 && z.LockoutMax == z.Lockout:
+		l.addf("lockout_max", "%d s is the first lockout's length: later ones do not grow", seconds(z.LockoutMax))
+	}
+	if z.LockoutFactor <= 1 {
+		l.addf("lockout_factor", "1 makes every lockout as long as the first: it does not grow")
+	}
+	if z.LockoutDecay < z.Window {
+		l.addf("lockout_decay", "%d s is shorter than the window of %d s: a lockout may be forgotten before the bucket can be full again",
+			seconds(z.LockoutDecay), seconds(z.Window))
+	}
+}
+
+func (l *lint) lintKeys() {
+	rule := l.zone.Keys
+	if rule.Kind != KeyIP {
+		if rule.IPv4Prefix != DefaultIPv4Prefix || rule.IPv6Prefix != DefaultIPv6Prefix {
+			l.addf("key_kind", "ipv4_prefix and ipv6_prefix do nothing while it is %s", rule.Kind)
+		}
+		if rule.Kind == KeyOpaque && tellsOfAddresses(l.zone.Description) {
+			l.addf("key_kind", "opaque, but the description speaks of addresses: "+
+				"ip makes one bucket of an address's spellings and of the IPv6 addresses of one host")
+		}
+		return
+	}
+	switch {
+	case rule.IPv6Prefix > DefaultIPv6Prefix:
+		l.addf("ipv6_prefix", "%d tells addresses of one host apart: it has 2^%d buckets to guess from; %d is one subnet",
+			rule.IPv6Prefix, rule.IPv6Prefix-DefaultIPv6Prefix, DefaultIPv6Prefix)
+	case rule.IPv6Prefix < MinSiteIPv6Prefix:
+		l.addf("ipv6_prefix", "%d throws many sites, or whole providers, into one bucket; one site has at least %d",
+			rule.IPv6Prefix, MinSiteIPv6Prefix)
+	}
+	if rule.IPv4Prefix < MinSiteIPv4Prefix {
+		l.addf("ipv4_prefix", "%d throws many sites, or whole providers, into one bucket; one site has at least %d",
+			rule.IPv4Prefix, MinSiteIPv4Prefix)
+	}
+}
+
+// tellsOfAddresses says that a description is about IP addresses. Addresses of
+// mail and of streets are none.
+func tellsOfAddresses(description string) bool {
+	address := regexp.MustCompile(`(?i)\b(ip|ipv4|ipv6|cidr|subnets?|address|addresses)\b`)
+	other := regexp.MustCompile(`(?i)\b(e-?mail|mail|postal|street|billing|shipping|delivery|wallet|mac)\b`)
+	return address.MatchString(description) && !other.MatchString(description)
+}
+
+func (l *lint) lintOverride(now time.Time, o Override) {
+	if !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt) {
+		l.addf("expires_at", "expired %s: the override does nothing any more", o.ExpiresAt.UTC().Format(time.RFC3339))
+		return
+	}
+	if o.Action == OverrideLimit {
+		l.lintRate("rate", o.Rate, o.Window)
+	}
+	if o.Key != "" {
+		normal, err := l.zone.Keys.Normalize(o.Key)
+		if err != nil || normal != o.Key {
+			l.addf("bucket_key", "is not as the zone writes its keys (%s): no bucket has it", l.zone.Keys)
+		}
+		return
+	}
+	l.lintPrefix(o.Prefix)
+}
+
+func (l *lint) lintPrefix(prefix netip.Prefix) {
+	longest := l.zone.Keys.IPv4Prefix
+	if prefix.Addr().Is6() {
+		longest = l.zone.Keys.IPv6Prefix
+	}
+	switch {
+	case l.zone.Keys.Kind != KeyIP:
+		l.addf("prefix", "fits no bucket: key_kind is %s and not ip", l.zone.Keys.Kind)
+	case prefix.Bits() > longest:
+		l.addf("prefix", "/%d fits no bucket: those of the zone are networks of /%d", prefix.Bits(), longest)
+	}
+}
+
+func seconds(d time.Duration) int64 { return int64(d / time.Second) }

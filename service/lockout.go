@@ -1,0 +1,30 @@
+package service
+
+import "time"
+
+// Lockout is the last lockout of a bucket; its zero value is none so far.
+type Lockout struct {
+	// Until is the first instant at which the bucket is not locked.
+	Until time.Time
+	// Length is how long it was, in microseconds' precision.
+	Length time.Duration
+}
+
+// locks says that the bucket is locked at now, in a zone as it is now: a zone
+// whose lockout was switched off locks nothing any more.
+func (l Lockout) locks(now time.Time, zone Zone) bool {
+	return zone.Lockout > 0 && now.Before(l.Until)
+}
+
+// next is the lockout that begins at now. Within the decay of the last one's end
+// it is the factor times as long. Nothing can overflow: Length is at most
+// MaxWindow, and the factor at most MaxLockoutFactor.
+func (l Lockout) next(now time.Time, zone Zone) Lockout {
+	zone = zone.WithDefaults()
+	length := zone.Lockout
+	if l.Length > 0 && !now.After(l.Until.Add(zone.LockoutDecay)) {
+		length = l.Length / time.Microsecond * time.Duration(zone.lockoutPercent()) / 100 * time.Microsecond
+	}
+	length = min(length, zone.LockoutMax)
+	return Lockout{Until: now.Add(length), Length: length}
+}

@@ -1,0 +1,28 @@
+package service_test
+
+import (
+	"math"
+	"testing"
+
+	"velocityd/service"
+)
+
+func TestReportValidateKnowsEveryLimit(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		report service.Report
+		field  string
+	}{
+		{"success", service.Report{TxnID: 1, Outcome: service.OutcomeSuccess}, ""},
+		{"failure of the largest txn", service.Report{TxnID: math.MaxUint64, Outcome: service.OutcomeFailure}, ""},
+		{"no txn", service.Report{Outcome: service.OutcomeFailure}, "txn_id"},
+		{"no outcome", service.Report{TxnID: 1}, "outcome"},
+		{"another outcome", service.Report{TxnID: 1, Outcome: "Success"}, "outcome"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			wantInvalid(t, test.report.Validate(), test.field)
+		})
+	}
+}

@@ -1,0 +1,304 @@
+package servicetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+func attemptClaims() map[string]claim {
+	return map[string]claim{
+		"RetriedCheckIsCountedOnce":                     retriedCheckIsCountedOnce,
+		"RetryIsAnsweredAsBeforeWhateverChanged":        retryIsAnsweredAsBefore,
+		"RetryInsideOfABatchIsCountedOnce":              retryInsideOfABatchIsCountedOnce,
+		"AttemptIDWithOtherBucketsIsAConflict":          attemptIDWithOtherBucketsIsAConflict,
+		"AttemptIDIsRememberedForTenMinutesOrTheWindow": attemptIDIsRememberedLongEnough,
+		"AttemptIDsAreComparedByteByByte":               attemptIDsAreComparedByteByByte,
+		"RefusedCheckDoesNotUseItsAttemptID":            refusedCheckDoesNotUseItsAttemptID,
+		"ParallelRetriesGetOneAnswer":                   parallelRetriesGetOneAnswer,
+		"ParallelUsesOfOneAttemptIDAgreeOnItsBuckets":   parallelUsesAgree,
+	}
+}
+
+// wantSame holds a retry against the first answer.
+func wantSame(tb testing.TB, first, retry service.Decision) {
+	tb.Helper()
+	same := first.Err == nil && retry.Err == nil && retry.CheckedAt.Equal(first.CheckedAt) &&
+		retry.Blocked == first.Blocked && retry.WouldBlock == first.WouldBlock && slices.Equal(retry.Verdicts, first.Verdicts)
+	if !same {
+		tb.Errorf("a retry was answered otherwise:\nfirst %+v\nretry %+v", first, retry)
+	}
+}
+
+func retriedCheckIsCountedOnce(t *testing.T, b bench) {
+	b.zone(t, 1, 2, time.Hour)
+	b.zone(t, 2, 1, time.Minute)
+	user, addr := at(1, "alice"), at(2, "203.0.113.9")
+	first := b.attempt(t, "allowed", user, addr)
+	blocked := b.attempt(t, "blocked", user, addr)
+	if first.Blocked || !blocked.Blocked {
+		t.Fatalf("want one allowed and one blocked, got %+v and %+v", first, blocked)
+	}
+	for range 3 {
+		wantSame(t, first, b.attempt(t, "allowed", user, addr))
+		wantSame(t, blocked, b.attempt(t, "blocked", user, addr))
+	}
+	for _, bucket := range []service.Bucket{user, addr} {
+		if recorded, counted := b.counted(t, bucket); recorded != 2 || counted != 1 {
+			t.Errorf("%+v: recorded %d, counted %d, want 2 and 1", bucket, recorded, counted)
+		}
+		for i, id := range []string{"allowed", "blocked"} {
+			if txn := b.Txns(t, bucket)[i]; txn.AttemptID != id {
+				t.Errorf("txn %d carries attempt id %q, want %q", i, txn.AttemptID, id)
+			}
+		}
+	}
+	// An attempt without an id, or with one of its own, counts.
+	if d := b.check(t, user); d.Verdicts[0].Remaining() != 0 {
+		t.Errorf("the first attempt without an id: %+v", d)
+	}
+	if d := b.attempt(t, "third", user); !d.Blocked {
+		t.Errorf("the bucket is full: %+v", d)
+	}
+	if txn := b.Txns(t, user)[2]; txn.AttemptID != "" {
+		t.Errorf("an attempt without an id was recorded as %+v", txn)
+	}
+}
+
+func retryIsAnsweredAsBefore(t *testing.T, b bench) {
+	b.zone(t, 1, 2, time.Hour)
+	b.set(t, service.Zone{ID: 2, Rate: 0, Window: time.Hour, Mode: service.ModeShadow})
+	x, y := at(1, "x"), at(2, "y")
+	first := b.attempt(t, "id", x, y)
+	other := b.attempt(t, "lone", x)
+	b.check(t, x)
+	b.set(t, service.Zone{ID: 1, Rate: 0, Window: 2 * time.Hour, Lockout: time.Hour})
+	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Mode: service.ModeOff})
+	b.SetOverride(t, service.Override{ZoneID: 1, Key: "x", Action: service.OverrideDeny, Reason: "exercise"})
+	b.wantReport(t, first.TxnID(), service.OutcomeSuccess, nil)
+	wantSame(t, first, b.attempt(t, "id", x, y))
+	wantSame(t, other, b.attempt(t, "lone", x))
+	b.release(t, x)
+	wantSame(t, first, b.attempt(t, "id", x, y))
+	// The same buckets in another order are the same set.
+	swapped := b.attempt(t, "id", y, x)
+	swapped.Verdicts[0], swapped.Verdicts[1] = swapped.Verdicts[1], swapped.Verdicts[0]
+	wantSame(t, first, swapped)
+	if recorded, _ := b.counted(t, x); recorded != 3 {
+		t.Errorf("recorded %d txns, want 3", recorded)
+	}
+}
+
+func retryInsideOfABatchIsCountedOnce(t *testing.T, b bench) {
+	b.zone(t, 1, 3, time.Hour)
+	alice := []service.Bucket{at(1, "alice")}
+	with := func(id string, buckets ...service.Bucket) service.Check {
+		return service.Check{Buckets: buckets, AttemptID: id}
+	}
+	batch := []service.Check{
+		with("a", alice...), one(1, "alice"), with("a", alice...), with("a", at(1, "bob")), with("b", alice...),
+		with("a", alice[0], at(1, "bob")), with("a", alice...), with("c", alice...), with("c", alice...), with("b", alice...),
+	}
+	decisions := b.all(t, batch...)
+	for i, want := range []struct {
+		same    int // the check whose answer this is
+		blocked bool
+		err     error
+	}{
+		{0, false, nil},
+		{1, false, nil},
+		{0, false, nil},
+		{3, false, service.ErrConflict},
+		{4, false, nil},
+		{5, false, service.ErrConflict},
+		{0, false, nil},
+		{7, true, nil},
+		{7, true, nil},
+		{4, false, nil},
+	} {
+		if !errors.Is(decisions[i].Err, want.err) || decisions[i].Blocked != want.blocked {
+			t.Fatalf("check %d: got %+v, want blocked %v, err %v", i, decisions[i], want.blocked, want.err)
+		}
+		if want.err == nil {
+			wantSame(t, decisions[want.same], decisions[i])
+		}
+	}
+	if recorded, counted := b.counted(t, alice[0]); recorded != 4 || counted != 3 {
+		t.Errorf("recorded %d, counted %d, want 4 and 3", recorded, counted)
+	}
+	if txns := b.Txns(t, at(1, "bob")); len(txns) != 0 {
+		t.Errorf("conflicts recorded %+v", txns)
+	}
+	// The whole batch again, as after a lost connection.
+	for i, d := range b.all(t, batch...) {
+		if batch[i].AttemptID != "" && decisions[i].Err == nil {
+			wantSame(t, decisions[i], d)
+		}
+	}
+}
+
+func attemptIDWithOtherBucketsIsAConflict(t *testing.T, b bench) {
+	b.zone(t, 1, 9, time.Hour)
+	b.zone(t, 2, 9, time.Hour)
+	x, y, z := at(1, "x"), at(1, "y"), at(2, "x")
+	lone, pair := b.attempt(t, "lone", x), b.attempt(t, "pair", x, y)
+	for name, check := range map[string]service.Check{
+		"another key":    {AttemptID: "lone", Buckets: []service.Bucket{y}},
+		"another zone":   {AttemptID: "lone", Buckets: []service.Bucket{z}},
+		"another case":   {AttemptID: "lone", Buckets: []service.Bucket{at(1, "X")}},
+		"one more":       {AttemptID: "lone", Buckets: []service.Bucket{x, y}},
+		"one less":       {AttemptID: "pair", Buckets: []service.Bucket{x}},
+		"another second": {AttemptID: "pair", Buckets: []service.Bucket{x, z}},
+	} {
+		if d, err := b.limiter.Check(t.Context(), check); !errors.Is(err, service.ErrConflict) || d.Verdicts != nil {
+			t.Errorf("%s: got %+v, %v, want nothing but ErrConflict", name, d, err)
+		}
+		decisions := b.all(t, one(2, "bystander"), check, one(2, "bystander"))
+		if decisions[0].Err != nil || !errors.Is(decisions[1].Err, service.ErrConflict) || decisions[2].Err != nil {
+			t.Errorf("%s in a batch: got %+v, want the second alone refused", name, decisions)
+		}
+	}
+	wantSame(t, lone, b.attempt(t, "lone", x))
+	wantSame(t, pair, b.attempt(t, "pair", x, y))
+	for bucket, want := range map[service.Bucket]int{x: 2, y: 1, z: 0} {
+		if recorded, _ := b.counted(t, bucket); recorded != want {
+			t.Errorf("%+v: recorded %d txns, want %d", bucket, recorded, want)
+		}
+	}
+}
+
+func attemptIDIsRememberedLongEnough(t *testing.T, b bench) {
+	b.zone(t, 1, 9, time.Minute)
+	b.zone(t, 2, 9, time.Hour)
+	for _, test := range []struct {
+		name    string
+		buckets []service.Bucket
+		life    time.Duration
+	}{
+		{"the window is shorter", []service.Bucket{at(1, "a")}, 10 * time.Minute},
+		{"the window is longer", []service.Bucket{at(2, "a")}, time.Hour},
+		{"the longest window of several", []service.Bucket{at(1, "b"), at(2, "b")}, time.Hour},
+		{"in whatever order", []service.Bucket{at(2, "c"), at(1, "c")}, time.Hour},
+	} {
+		first := b.attempt(t, test.name, test.buckets...)
+		b.Age(t, test.buckets[0], test.life-time.Minute)
+		if d := b.attempt(t, test.name, test.buckets...); d.TxnID() != first.TxnID() {
+			t.Errorf("%s: forgotten a minute early", test.name)
+		}
+		b.Age(t, test.buckets[0], time.Minute)
+		// Free again, also for other buckets.
+		d := b.attempt(t, test.name, at(2, test.name), test.buckets[0])
+		if d.TxnID() <= first.TxnID() || !d.CheckedAt.After(first.CheckedAt) {
+			t.Errorf("%s: still remembered after %v: %+v", test.name, test.life, d)
+		}
+		wantSame(t, d, b.attempt(t, test.name, at(2, test.name), test.buckets[0]))
+		if _, err := b.limiter.Check(t.Context(), service.Check{AttemptID: test.name, Buckets: test.buckets}); !errors.Is(err, service.ErrConflict) {
+			t.Errorf("%s: the former buckets got %v, want ErrConflict", test.name, err)
+		}
+	}
+}
+
+func attemptIDsAreComparedByteByByte(t *testing.T, b bench) {
+	b.zone(t, 1, 100, time.Hour)
+	alice := at(1, "alice")
+	ids := []string{
+		"a", "A", "a ", " a", "aa", "0", "00", `'`, `"`, `\`, "%", "_", "null", "~", "!",
+		strings.Repeat("x", service.MaxAttemptIDLength), strings.Repeat("x", service.MaxAttemptIDLength-1),
+	}
+	var firsts []service.Decision
+	for i, id := range ids {
+		d := b.attempt(t, id, alice)
+		if got := d.Verdicts[0].Velocity; got != i+1 {
+			t.Errorf("attempt id %q is taken for an earlier one: velocity %d", id, got)
+		}
+		firsts = append(firsts, d)
+	}
+	for i, id := range ids {
+		wantSame(t, firsts[i], b.attempt(t, id, alice))
+		if txn := b.Txns(t, alice)[i]; txn.AttemptID != id {
+			t.Errorf("attempt id %q recorded as %q", id, txn.AttemptID)
+		}
+	}
+	for _, id := range []string{strings.Repeat("x", service.MaxAttemptIDLength+1), "a\n", "\x00", "\x7f", "é", "\xff"} {
+		_, err := b.limiter.Check(t.Context(), service.Check{Buckets: []service.Bucket{alice}, AttemptID: id})
+		if !errors.Is(err, service.ErrInvalid) {
+			t.Errorf("attempt id %q: %v, want ErrInvalid", id, err)
+		}
+	}
+	if recorded, _ := b.counted(t, alice); recorded != len(ids) {
+		t.Errorf("recorded %d txns, want %d", recorded, len(ids))
+	}
+}
+
+func refusedCheckDoesNotUseItsAttemptID(t *testing.T, b bench) {
+	b.zone(t, 1, 9, time.Hour)
+	both := service.Check{AttemptID: "id", Buckets: []service.Bucket{at(1, "alice"), at(2, "alice")}}
+	if _, err := b.limiter.Check(t.Context(), both); !errors.Is(err, service.ErrNotFound) {
+		t.Fatalf("unknown zone: %v, want ErrNotFound", err)
+	}
+	d := b.attempt(t, "id", at(1, "alice"))
+	if d.Verdicts[0].Velocity != 1 {
+		t.Errorf("after a refusal: %+v, want the first txn", d)
+	}
+}
+
+func parallelRetriesGetOneAnswer(t *testing.T, b bench) {
+	b.zone(t, 1, 3, time.Hour)
+	b.zone(t, 2, 3, time.Hour)
+	x, y := at(1, "x"), at(2, "y")
+	decisions := b.together(t, 200, func(i int) service.Check {
+		if i%2 == 0 {
+			return service.Check{AttemptID: "id", Buckets: []service.Bucket{x, y}}
+		}
+		return service.Check{AttemptID: "id", Buckets: []service.Bucket{y, x}}
+	})
+	for i, d := range decisions {
+		if i%2 == 1 {
+			d.Verdicts[0], d.Verdicts[1] = d.Verdicts[1], d.Verdicts[0]
+		}
+		wantSame(t, decisions[0], d)
+		if t.Failed() {
+			return
+		}
+	}
+	for _, bucket := range []service.Bucket{x, y} {
+		if recorded, counted := b.counted(t, bucket); recorded != 1 || counted != 1 {
+			t.Errorf("%+v: recorded %d, counted %d, want 1 and 1", bucket, recorded, counted)
+		}
+	}
+}
+
+// parallelUsesAgree uses one attempt id for two buckets at once, whose locks have
+// nothing in common.
+func parallelUsesAgree(t *testing.T, b bench) {
+	b.zone(t, 1, 9, time.Hour)
+	const callers = 40
+	var errs [callers]error
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() {
+			bucket := at(1, []string{"x", "y"}[i%2])
+			_, errs[i] = b.limiter.Check(context.Background(), service.Check{AttemptID: "id", Buckets: []service.Bucket{bucket}})
+		})
+	}
+	group.Wait()
+	txns := append(b.Txns(t, at(1, "x")), b.Txns(t, at(1, "y"))...)
+	if len(txns) != 1 {
+		t.Fatalf("recorded %+v, want a single txn", txns)
+	}
+	for i, err := range errs {
+		var want error
+		if key := []string{"x", "y"}[i%2]; key != txns[0].Bucket.Key {
+			want = service.ErrConflict
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("caller %d: got %v, want %v", i, err, want)
+		}
+	}
+}

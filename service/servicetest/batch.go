@@ -1,0 +1,118 @@
+package servicetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+func batchClaims() map[string]claim {
+	return map[string]claim{
+		"UnknownZoneIsRefusedAlone":     unknownZoneIsRefusedAlone,
+		"BatchIsDecidedInOrder":         batchIsDecidedInOrder,
+		"BatchMixesAllowedDeniedAndBad": batchMixesAllowedDeniedAndBad,
+		"LargeBatchIsAnsweredInFull":    largeBatchIsAnsweredInFull,
+	}
+}
+
+func unknownZoneIsRefusedAlone(t *testing.T, b bench) {
+	b.zone(t, 1, 5, time.Hour)
+	if _, err := b.limiter.Check(context.Background(), one(404, "alice")); !errors.Is(err, service.ErrNotFound) {
+		t.Errorf("lone check of an unknown zone: %v, want ErrNotFound", err)
+	}
+	both := service.Check{Buckets: []service.Bucket{at(1, "alice"), at(404, "alice")}}
+	decisions := b.all(t, one(1, "bob"), both, one(404, "carol"), one(1, "bob"))
+	for i, refused := range []bool{false, true, true, false} {
+		if err := decisions[i].Err; errors.Is(err, service.ErrNotFound) != refused {
+			t.Errorf("check %d: err = %v, want refused %v", i, err, refused)
+		}
+	}
+	if got := decisions[3].Verdicts[0].Remaining(); got != 3 {
+		t.Errorf("bob has %d remaining, want 3", got)
+	}
+	if txns := b.Txns(t, at(1, "alice")); len(txns) != 0 {
+		t.Errorf("a refused check recorded %+v", txns)
+	}
+	if txns := b.Txns(t, at(404, "alice")); len(txns) != 0 {
+		t.Errorf("a refused check recorded %+v", txns)
+	}
+}
+
+func batchIsDecidedInOrder(t *testing.T, b bench) {
+	b.zone(t, 1, 3, time.Hour)
+	b.zone(t, 2, 2, time.Hour)
+	u, w := at(1, "user"), at(2, "where")
+	pair := service.Check{Buckets: []service.Bucket{u, w}}
+	decisions := b.all(t, pair, pair, pair, one(1, "user"), one(1, "user"), one(2, "where"))
+	for i, want := range []struct {
+		blocked   bool
+		remaining int // of the first bucket
+	}{{false, 2}, {false, 1}, {true, 1}, {false, 0}, {true, 0}, {true, 0}} {
+		if d := decisions[i]; d.Blocked != want.blocked || d.Verdicts[0].Remaining() != want.remaining {
+			t.Errorf("check %d: got %+v, want %+v", i, d, want)
+		}
+	}
+	var last uint64
+	for i, d := range decisions {
+		for _, v := range d.Verdicts {
+			if v.TxnID <= last {
+				t.Errorf("check %d: txn id %d does not follow %d", i, v.TxnID, last)
+			}
+			last = v.TxnID
+		}
+	}
+	txns := b.Txns(t, u)
+	for i, check := range []int{0, 1, 2, 3, 4} {
+		if txns[i].ID != decisions[check].Verdicts[0].TxnID || txns[i].Blocked != decisions[check].Blocked {
+			t.Errorf("txn %+v is not the one of check %d: %+v", txns[i], check, decisions[check])
+		}
+	}
+}
+
+func batchMixesAllowedDeniedAndBad(t *testing.T, b bench) {
+	b.zone(t, 1, 1, time.Hour)
+	decisions := b.all(t,
+		one(1, "alice"), one(1, "alice"), one(1, ""), one(7, "bob"), one(-1, "x"),
+		service.Check{}, service.Check{Buckets: []service.Bucket{at(1, "d"), at(1, "d")}}, one(1, "bob"))
+	for i, want := range []error{
+		nil, nil, service.ErrInvalid, service.ErrNotFound,
+		service.ErrInvalid, service.ErrInvalid, service.ErrInvalid, nil,
+	} {
+		if !errors.Is(decisions[i].Err, want) {
+			t.Errorf("check %d: err = %v, want %v", i, decisions[i].Err, want)
+		}
+	}
+	if decisions[0].Blocked || !decisions[1].Blocked || decisions[7].Blocked {
+		t.Errorf("allowed, denied, allowed expected, got %+v", decisions)
+	}
+	if recorded, _ := b.counted(t, at(1, "d")); recorded != 0 {
+		t.Errorf("a check with a duplicate bucket recorded %d txns", recorded)
+	}
+}
+
+func largeBatchIsAnsweredInFull(t *testing.T, b bench) {
+	b.zone(t, 1, 10, time.Hour)
+	checks := make([]service.Check, service.MaxChecks)
+	for i := range checks {
+		checks[i] = one(1, fmt.Sprintf("key-%03d", i%90)) // 90 keys, each 11 or 12 times
+	}
+	blocked := 0
+	for i, d := range b.all(t, checks...) {
+		if d.Verdicts[0].Bucket != checks[i].Buckets[0] {
+			t.Fatalf("decision %d answers %+v", i, d.Verdicts[0].Bucket)
+		}
+		if d.Blocked != (i >= 900) {
+			t.Errorf("check %d: blocked = %v", i, d.Blocked)
+		}
+		if d.Blocked {
+			blocked++
+		}
+	}
+	if blocked != 100 {
+		t.Errorf("blocked %d, want 100", blocked)
+	}
+}

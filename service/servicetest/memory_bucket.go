@@ -1,0 +1,143 @@
+package servicetest
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// Peek tells what can be seen of a bucket without an attempt, or ErrNotFound for
+// an unknown zone.
+func (m *Memory) Peek(_ context.Context, bucket service.Bucket) (service.Peek, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	zone, err := m.zone(bucket.ZoneID)
+	if err != nil {
+		return service.Peek{}, err
+	}
+	now := m.now()
+	ledger := m.ledger([]service.Bucket{bucket})
+	enforced := zone
+	enforced.Mode = service.ModeEnforce
+	ledger.Zones = map[int64]service.Zone{zone.ID: enforced}
+	d := service.Decide(now, ledger, []service.Check{{Buckets: []service.Bucket{bucket}}})[0]
+	v := d.Verdicts[0]
+	peek := service.Peek{
+		Bucket: bucket, At: now, Mode: zone.Mode, Rate: v.Rate, Window: v.Window, RetryAfter: v.RetryAfter,
+		Txns: m.newest(bucket),
+	}
+	if override := ledger.Override(now, bucket); override != nil {
+		found := *override
+		peek.Override = &found
+	}
+	if until := m.lockouts[bucket].Until; zone.Lockout > 0 && now.Before(until) {
+		peek.LockedUntil = until
+	}
+	// Nothing is charged by looking.
+	if ledger.Apply(d)[0] {
+		v.Velocity--
+	}
+	peek.Velocity, peek.Remaining = v.Velocity, v.Remaining()
+	return peek, nil
+}
+
+func (m *Memory) newest(bucket service.Bucket) []service.Txn {
+	txns := m.txnsOf(bucket)
+	slices.SortFunc(txns, func(a, b service.Txn) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return txns[:min(len(txns), service.PeekTxns)]
+}
+
+// Release gives back every place that is taken in a bucket now, ends its lockout
+// and forgets how long that was. It returns ErrNotFound for an unknown zone.
+func (m *Memory) Release(_ context.Context, bucket service.Bucket, principal, reason string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.zone(bucket.ZoneID); err != nil {
+		return err
+	}
+	m.uncount(m.now(), bucket)
+	delete(m.lockouts, bucket)
+	m.audit(Audit{
+		ZoneID: bucket.ZoneID, Action: "release bucket", Key: bucket.Key, Principal: principal, Reason: reason,
+	})
+	return nil
+}
+
+// Age implements Bench.
+func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ids := map[string]bool{}
+	for _, place := range m.places[bucket] {
+		txn := &m.txns[place]
+		txn.CreatedAt = txn.CreatedAt.Add(-by)
+		ids[txn.AttemptID] = true
+	}
+	if lockout, ok := m.lockouts[bucket]; ok {
+		lockout.Until = lockout.Until.Add(-by)
+		m.lockouts[bucket] = lockout
+	}
+	for id := range maps.Keys(ids) {
+		if first, ok := m.attempts[id]; ok {
+			first.expires = first.expires.Add(-by)
+			m.attempts[id] = first
+		}
+	}
+}
+
+// Txns implements Bench.
+func (m *Memory) Txns(_ testing.TB, bucket service.Bucket) []service.Txn {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.txnsOf(bucket)
+}
+
+func (m *Memory) txnsOf(bucket service.Bucket) []service.Txn {
+	var txns []service.Txn
+	for _, place := range m.places[bucket] {
+		txns = append(txns, m.txns[place].Txn)
+	}
+	return txns
+}
+
+// Bench returns the store as Exercise wants it: a service.Normalizer in front,
+// and the hands of a DBA.
+func (m *Memory) Bench() Bench {
+	return memoryBench{Memory: m, checks: service.NewNormalizer(m, m)}
+}
+
+type memoryBench struct {
+	*Memory
+	checks *service.Normalizer
+}
+
+// CheckAll implements service.CheckStore.
+func (b memoryBench) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	return b.checks.CheckAll(ctx, checks)
+}
+
+// DeleteZone implements Bench.
+func (b memoryBench) DeleteZone(_ testing.TB, id int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.drop(id)
+}
+
+// SetOverride implements Bench.
+func (b memoryBench) SetOverride(tb testing.TB, o service.Override) {
+	tb.Helper()
+	if err := o.Validate(); err != nil {
+		tb.Fatalf("set override: %v", err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.overrides = slices.DeleteFunc(b.overrides, func(other service.Override) bool { return sameTarget(other, o) })
+	b.add(o)
+}

@@ -1,0 +1,90 @@
+package servicetest
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"velocityd/service"
+)
+
+// ReportAll implements service.OutcomeStore. Its second result is always nil.
+func (m *Memory) ReportAll(_ context.Context, reports []service.Report) ([]error, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := m.now()
+	errs := make([]error, len(reports))
+	for i, r := range reports {
+		errs[i] = m.report(now, r)
+	}
+	return errs, nil
+}
+
+func (m *Memory) report(now time.Time, r service.Report) error {
+	if r.TxnID < 1 || r.TxnID > uint64(len(m.txns)) {
+		return fmt.Errorf("txn %d: %w", r.TxnID, service.ErrNotFound)
+	}
+	named := m.txns[r.TxnID-1]
+	txns := m.txns[named.first:named.end]
+	switch {
+	case named.Blocked:
+		return fmt.Errorf("txn %d was blocked: %w", r.TxnID, service.ErrConflict)
+	case named.Outcome == r.Outcome:
+		return nil
+	case named.Outcome != "":
+		return fmt.Errorf("txn %d has outcome %s: %w", r.TxnID, named.Outcome, service.ErrConflict)
+	case r.Outcome == service.OutcomeSuccess && m.ranOut(now, txns):
+		return fmt.Errorf("txn %d: its reservation ran out: %w", r.TxnID, service.ErrConflict)
+	}
+	for i := range txns {
+		txns[i].Outcome = r.Outcome
+		if r.Outcome == service.OutcomeSuccess {
+			m.succeed(now, &txns[i])
+		}
+	}
+	return nil
+}
+
+// ranOut says that some txn of a check has become a failure by itself.
+func (m *Memory) ranOut(now time.Time, txns []recorded) bool {
+	for _, txn := range txns {
+		zone, ok := m.zones[txn.Bucket.ZoneID]
+		if ok && zone.Counts == service.CountsFailures && now.After(txn.CreatedAt.Add(zone.ReserveTTL)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *Memory) succeed(now time.Time, txn *recorded) {
+	zone, ok := m.zones[txn.Bucket.ZoneID]
+	if !ok {
+		return // nothing is known any more of what it counts
+	}
+	if zone.Counts == service.CountsFailures {
+		txn.Counted = false
+	}
+	if zone.ResetOnSuccess {
+		m.uncount(now, txn.Bucket)
+	}
+}
+
+// uncount gives back every place that is taken in a bucket now.
+func (m *Memory) uncount(now time.Time, bucket service.Bucket) {
+	window := m.window(now, bucket)
+	for _, place := range m.places[bucket] {
+		if txn := &m.txns[place]; txn.CreatedAt.After(now.Add(-window)) {
+			txn.Counted = false
+		}
+	}
+}
+
+// window is how far back txns may count in a bucket now: its zone's window, or
+// that of an override that looks further back.
+func (m *Memory) window(now time.Time, bucket service.Bucket) time.Duration {
+	zone := m.zones[bucket.ZoneID]
+	if override := m.ledger(nil).Override(now, bucket); override != nil {
+		return max(override.Window, zone.Window)
+	}
+	return zone.Window
+}

@@ -1,0 +1,144 @@
+package servicetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// Overrides returns at most limit overrides of a zone with ids above after, by
+// id, those that have expired included. It returns ErrNotFound for an unknown
+// zone.
+func (m *Memory) Overrides(_ context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.zone(zoneID); err != nil {
+		return nil, err
+	}
+	overrides := []service.Override{}
+	for _, o := range m.overrides {
+		if o.ZoneID == zoneID && o.ID > after && len(overrides) < limit {
+			overrides = append(overrides, o)
+		}
+	}
+	return overrides, nil
+}
+
+// Override returns one override, or ErrNotFound.
+func (m *Memory) Override(_ context.Context, zoneID int64, id uint64) (service.Override, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, err := m.overridePlace(zoneID, id)
+	if err != nil {
+		return service.Override{}, err
+	}
+	return m.overrides[i], nil
+}
+
+func (m *Memory) overridePlace(zoneID int64, id uint64) (int, error) {
+	i := slices.IndexFunc(m.overrides, func(o service.Override) bool { return o.ZoneID == zoneID && o.ID == id })
+	if i < 0 {
+		return 0, fmt.Errorf("override %d of zone %d: %w", id, zoneID, service.ErrNotFound)
+	}
+	return i, nil
+}
+
+// AddOverride adds an override, in place of an expired one of the same key or
+// prefix. It returns ErrInvalid, ErrNotFound for an unknown zone, and ErrConflict
+// if there is one of the same key or prefix that has not expired.
+func (m *Memory) AddOverride(_ context.Context, o service.Override, principal string) (service.Override, error) {
+	if err := o.Validate(); err != nil {
+		return service.Override{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.zone(o.ZoneID); err != nil {
+		return service.Override{}, err
+	}
+	o.ID, o.CreatedBy = 0, cmp.Or(o.CreatedBy, principal)
+	if err := m.makeRoom(o); err != nil {
+		return service.Override{}, err
+	}
+	m.audit(Audit{ZoneID: o.ZoneID, Action: "add override", Key: o.Key, Principal: principal, Reason: o.Reason})
+	return m.add(o), nil
+}
+
+func (m *Memory) add(o service.Override) service.Override {
+	m.lastOverride++
+	o.ID = m.lastOverride
+	o.ExpiresAt = o.ExpiresAt.UTC().Truncate(time.Microsecond)
+	m.overrides = append(m.overrides, o)
+	return o
+}
+
+// makeRoom removes an expired override of the same key or prefix as o, and
+// returns ErrConflict if there is another one that has not expired.
+func (m *Memory) makeRoom(o service.Override) error {
+	now := m.now()
+	for i, other := range m.overrides {
+		if other.ID == o.ID || !sameTarget(other, o) {
+			continue
+		}
+		if other.ExpiresAt.IsZero() || now.Before(other.ExpiresAt) {
+			return fmt.Errorf("override %d has the same key or prefix: %w", other.ID, service.ErrConflict)
+		}
+		m.overrides = slices.Delete(m.overrides, i, i+1)
+		return nil // there is never more than one
+	}
+	return nil
+}
+
+func sameTarget(a, b service.Override) bool {
+	return a.ZoneID == b.ZoneID && a.Key == b.Key && a.Prefix == b.Prefix
+}
+
+// SetOverride replaces the override of o's id. It returns ErrInvalid, ErrNotFound
+// and, if another one has the same key or prefix, ErrConflict. An empty CreatedBy
+// leaves the one there was.
+func (m *Memory) SetOverride(_ context.Context, o service.Override, principal string) (service.Override, error) {
+	if err := o.Validate(); err != nil {
+		return service.Override{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.overridePlace(o.ZoneID, o.ID); err != nil {
+		return service.Override{}, err
+	}
+	if err := m.makeRoom(o); err != nil {
+		return service.Override{}, err
+	}
+	i, err := m.overridePlace(o.ZoneID, o.ID) // making room may have moved it
+	if err != nil {
+		return service.Override{}, err
+	}
+	o.CreatedBy = cmp.Or(o.CreatedBy, m.overrides[i].CreatedBy)
+	o.ExpiresAt = o.ExpiresAt.UTC().Truncate(time.Microsecond)
+	m.overrides[i] = o
+	m.audit(Audit{ZoneID: o.ZoneID, Action: "set override", Key: o.Key, Principal: principal, Reason: o.Reason})
+	return o, nil
+}
+
+// DeleteOverride removes one override, or returns ErrNotFound.
+func (m *Memory) DeleteOverride(_ context.Context, zoneID int64, id uint64, principal string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	i, err := m.overridePlace(zoneID, id)
+	if err != nil {
+		return err
+	}
+	m.audit(Audit{ZoneID: zoneID, Action: "delete override", Key: m.overrides[i].Key, Principal: principal})
+	m.overrides = slices.Delete(m.overrides, i, i+1)
+	return nil
+}
+
+// DeleteOverrides implements Bench: it removes every override of a zone.
+func (m *Memory) DeleteOverrides(_ testing.TB, zoneID int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.overrides = slices.DeleteFunc(m.overrides, func(o service.Override) bool { return o.ZoneID == zoneID })
+}

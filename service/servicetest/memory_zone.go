@@ -1,0 +1,96 @@
+package servicetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"velocityd/service"
+)
+
+// Zones returns all zones by id, with every setting spelt out.
+func (m *Memory) Zones(context.Context) ([]service.Zone, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.SortedFunc(maps.Values(m.zones), func(a, b service.Zone) int { return cmp.Compare(a.ID, b.ID) }), nil
+}
+
+// Zone returns one zone, or service.ErrNotFound.
+func (m *Memory) Zone(_ context.Context, id int64) (service.Zone, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.zone(id)
+}
+
+func (m *Memory) zone(id int64) (service.Zone, error) {
+	zone, ok := m.zones[id]
+	if !ok {
+		return service.Zone{}, fmt.Errorf("zone %d: %w", id, service.ErrNotFound)
+	}
+	return zone, nil
+}
+
+// PutZone creates a zone or replaces all of it, and returns it as it is now. It
+// returns ErrInvalid, or ErrPrecondition if match fails.
+func (m *Memory) PutZone(_ context.Context, zone service.Zone, match service.Match, principal string) (service.Zone, error) {
+	if err := zone.Validate(); err != nil {
+		return service.Zone{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.matches(zone.ID, match); err != nil {
+		return service.Zone{}, err
+	}
+	m.audit(Audit{ZoneID: zone.ID, Action: "put zone", Principal: principal})
+	return m.put(zone), nil
+}
+
+func (m *Memory) put(zone service.Zone) service.Zone {
+	zone = zone.WithDefaults()
+	zone.Revision = m.zones[zone.ID].Revision + 1
+	m.zones[zone.ID] = zone
+	return zone
+}
+
+func (m *Memory) matches(id int64, match service.Match) error {
+	zone, ok := m.zones[id]
+	if match.Absent && ok || match.Present && !ok || match.Revision != 0 && match.Revision != zone.Revision {
+		return fmt.Errorf("zone %d: %w", id, service.ErrPrecondition)
+	}
+	return nil
+}
+
+// DeleteZone removes a zone and its overrides; its txns stay. It returns
+// ErrNotFound, or ErrPrecondition if match fails.
+func (m *Memory) DeleteZone(_ context.Context, id int64, match service.Match, principal string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, err := m.zone(id); err != nil {
+		return err
+	}
+	if err := m.matches(id, match); err != nil {
+		return err
+	}
+	m.drop(id)
+	m.audit(Audit{ZoneID: id, Action: "delete zone", Principal: principal})
+	return nil
+}
+
+func (m *Memory) drop(id int64) {
+	delete(m.zones, id)
+	m.overrides = slices.DeleteFunc(m.overrides, func(o service.Override) bool { return o.ZoneID == id })
+}
+
+// SetZone implements Bench: it creates or changes a zone.
+func (m *Memory) SetZone(tb testing.TB, zone service.Zone) {
+	tb.Helper()
+	if err := zone.Validate(); err != nil {
+		tb.Fatalf("set zone %d: %v", zone.ID, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.put(zone)
+}

@@ -1,0 +1,178 @@
+package servicetest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// What a timeline does besides checks. Reports and releases do not tell the time
+// at which they were carried out, so they are left for later while anything is
+// about to end.
+
+// lookAtTheClock brings the oracle's clock to the bench's.
+func (l *timeline) lookAtTheClock(t *testing.T) {
+	t.Helper()
+	*l.now = l.peek(t, l.bucket(t)).At
+}
+
+// soon says that an instant may be over before the bench has answered. All spans
+// of a timeline are whole minutes, give or take a microsecond, and the whole
+// takes less.
+func (l *timeline) soon(instant time.Time) bool {
+	return instant.After(*l.now) && instant.Before(l.now.Add(20*time.Second))
+}
+
+// unsettled says that the outcome of a report or release depends on the very
+// second at which it is carried out.
+func (l *timeline) unsettled() bool {
+	m := l.memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, txn := range m.txns {
+		zone := m.zones[txn.Bucket.ZoneID]
+		if l.soon(txn.CreatedAt.Add(zone.Window)) || l.soon(txn.CreatedAt.Add(zone.ReserveTTL)) {
+			return true
+		}
+		for _, o := range m.overrides {
+			if o.ZoneID == txn.Bucket.ZoneID && l.soon(txn.CreatedAt.Add(o.Window)) {
+				return true
+			}
+		}
+	}
+	for _, o := range m.overrides {
+		if l.soon(o.ExpiresAt) {
+			return true
+		}
+	}
+	return false
+}
+
+// whole says that the txns of a check have not been aged apart, which nothing but
+// a test does.
+func (l *timeline) whole(id uint64) bool {
+	l.memory.mu.Lock()
+	defer l.memory.mu.Unlock()
+	named := l.memory.txns[id-1]
+	for _, txn := range l.memory.txns[named.first:named.end] {
+		if !txn.CreatedAt.Equal(named.CreatedAt) {
+			return false
+		}
+	}
+	return true
+}
+
+// reportSome reports a few outcomes in one call, some of them again and some of
+// unknown txns.
+func (l *timeline) reportSome(t *testing.T) {
+	t.Helper()
+	l.lookAtTheClock(t)
+	if l.unsettled() || len(l.reported) == 0 {
+		return
+	}
+	var reports, theirs []service.Report
+	for range 1 + l.random.IntN(6) {
+		r := service.Report{TxnID: pick(l.random, l.reported...), Outcome: pick(l.random, success, success, failure)}
+		same := service.Report{TxnID: l.ids[r.TxnID], Outcome: r.Outcome}
+		if !l.whole(same.TxnID) {
+			continue
+		}
+		if l.random.IntN(20) == 0 {
+			r.TxnID, same.TxnID = 1<<62, 1<<62
+		}
+		reports, theirs = append(reports, r), append(theirs, same)
+	}
+	if len(reports) == 0 {
+		return
+	}
+	want, err := l.oracle.ReportAll(context.Background(), theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		for _, kind := range []error{service.ErrNotFound, service.ErrConflict} {
+			if errors.Is(want[i], kind) {
+				want[i] = kind
+			}
+		}
+	}
+	l.wantReports(t, reports, want)
+	l.compareTxns(t)
+}
+
+func (l *timeline) releaseOne(t *testing.T) {
+	t.Helper()
+	l.lookAtTheClock(t)
+	if l.unsettled() {
+		return
+	}
+	bucket := l.bucket(t)
+	l.release(t, bucket)
+	if err := l.oracle.Release(context.Background(), bucket, "operator", "exercise"); err != nil {
+		t.Fatal(err)
+	}
+	l.compareBucket(t, bucket)
+}
+
+func (l *timeline) peekOne(t *testing.T) {
+	t.Helper()
+	bucket := l.bucket(t)
+	got := l.peek(t, bucket)
+	*l.now = got.At
+	want, err := l.oracle.Peek(context.Background(), bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	same := got.Bucket == want.Bucket && got.Mode == want.Mode && got.Rate == want.Rate && got.Window == want.Window &&
+		got.Velocity == want.Velocity && got.Remaining == want.Remaining && got.RetryAfter == want.RetryAfter &&
+		got.LockedUntil.Equal(want.LockedUntil) && sameOverride(got.Override, want.Override) && len(got.Txns) == len(want.Txns)
+	if !same {
+		t.Errorf("peek:\n got %+v, override %+v\nwant %+v, override %+v\nzone %+v",
+			got, got.Override, want, want.Override, l.zones[bucket.ZoneID])
+		return
+	}
+	for i := range want.Txns {
+		l.compareTxn(t, got.Txns[i], want.Txns[i])
+	}
+}
+
+func sameOverride(a, b *service.Override) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	x, y := *a, *b
+	x.ID, x.ExpiresAt, y.ID, y.ExpiresAt = 0, time.Time{}, 0, time.Time{}
+	return x == y && a.ExpiresAt.Equal(b.ExpiresAt)
+}
+
+func (l *timeline) compareTxns(t *testing.T) {
+	t.Helper()
+	for _, bucket := range l.everyBucket() {
+		l.compareBucket(t, bucket)
+	}
+}
+
+func (l *timeline) compareBucket(t *testing.T, bucket service.Bucket) {
+	t.Helper()
+	got, want := l.Txns(t, bucket), l.oracle.Txns(t, bucket)
+	if len(got) != len(want) {
+		t.Errorf("%+v has %d txns, want %d", bucket, len(got), len(want))
+		return
+	}
+	for i := range want {
+		l.compareTxn(t, got[i], want[i])
+	}
+}
+
+func (l *timeline) compareTxn(t *testing.T, got, want service.Txn) {
+	t.Helper()
+	mine := got
+	mine.ID = l.ids[got.ID]
+	mine.CreatedAt = want.CreatedAt
+	if mine != want || !got.CreatedAt.Equal(want.CreatedAt) {
+		t.Errorf("txn:\n got %+v\nwant %+v", got, want)
+	}
+}

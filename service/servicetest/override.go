@@ -1,0 +1,357 @@
+package servicetest
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+func overrideClaims() map[string]claim {
+	return map[string]claim{
+		"AllowOverrideAlwaysHasRoomAndCountsNothing": allowOverride,
+		"DenyOverrideNeverHasRoom":                   denyOverride,
+		"LimitOverrideHasItsOwnRateAndWindow":        limitOverride,
+		"OverrideExpiresExactly":                     overrideExpiresExactly,
+		"OverridesTakeEffectAtTheNextCheck":          overridesTakeEffect,
+		"LongestPrefixWinsAndTheExactKeyOverIt":      longestPrefixWins,
+		"PrefixesCoverNetworkBuckets":                prefixesCoverNetworks,
+		"PrefixesHoldInAddressZonesAlone":            prefixesHoldInAddressZones,
+		"OverridesAndLockouts":                       overridesAndLockouts,
+		"OverridesInAMultiBucketCheck":               overridesInAMultiBucketCheck,
+		"LimitOverrideUnderContention":               limitOverrideUnderContention,
+	}
+}
+
+// allow, deny and limit are overrides of one key.
+func allow(zone int64, key string) service.Override {
+	return service.Override{ZoneID: zone, Key: key, Action: service.OverrideAllow, Reason: "exercise", CreatedBy: "suite"}
+}
+
+func deny(zone int64, key string) service.Override {
+	return service.Override{ZoneID: zone, Key: key, Action: service.OverrideDeny, Reason: "exercise", CreatedBy: "suite"}
+}
+
+func limit(zone int64, key string, rate int, window time.Duration) service.Override {
+	o := deny(zone, key)
+	o.Action, o.Rate, o.Window = service.OverrideLimit, rate, window
+	return o
+}
+
+// within turns an override of a key into one of a network.
+func within(prefix string, o service.Override) service.Override {
+	o.Key, o.Prefix = "", netip.MustParsePrefix(prefix)
+	return o
+}
+
+func allowOverride(t *testing.T, b bench) {
+	b.zone(t, 1, 1, time.Hour)
+	b.check(t, at(1, "alice"))
+	b.SetOverride(t, allow(1, "alice"))
+	checks := []service.Check{one(1, "alice"), one(1, "alice")}
+	for i, d := range append(b.all(t, checks...), b.check(t, at(1, "alice"))) {
+		v := d.Verdicts[0]
+		if d.Blocked || d.WouldBlock || v.Velocity != 1 || v.Rate != 1 || v.Window != time.Hour {
+			t.Errorf("attempt %d of an allowed key: %+v", i+1, d)
+		}
+	}
+	if recorded, counted := b.counted(t, at(1, "alice")); recorded != 4 || counted != 1 {
+		t.Errorf("recorded %d, counted %d, want 4 and the 1 from before", recorded, counted)
+	}
+	for _, key := range []string{"Alice", "alice ", "bob"} {
+		b.check(t, at(1, key))
+		if d := b.check(t, at(1, key)); !d.Blocked {
+			t.Errorf("key %q is allowed, and it is another one", key)
+		}
+	}
+}
+
+func denyOverride(t *testing.T, b bench) {
+	b.zone(t, 1, 3, time.Hour)
+	b.SetOverride(t, deny(1, "alice"))
+	for range 2 {
+		d := b.check(t, at(1, "alice"))
+		if v := d.Verdicts[0]; !d.Blocked || !d.WouldBlock || v.Remaining() != 0 || v.Velocity != 0 || v.RetryAfter != time.Hour {
+			t.Errorf("denied for ever: %+v, want to come again in a window", d)
+		}
+		b.wantTxn(t, at(1, "alice"), true, true, false)
+	}
+	until := deny(1, "bob")
+	until.ExpiresAt = time.Now().UTC().Add(3 * time.Hour).Truncate(time.Microsecond)
+	b.SetOverride(t, until)
+	for _, d := range append(b.all(t, one(1, "bob"), one(1, "bob")), b.check(t, at(1, "bob"))) {
+		left := until.ExpiresAt.Sub(d.CheckedAt)
+		wantRetry(t, d, (left + time.Second - 1).Truncate(time.Second), 0)
+	}
+	if d := b.check(t, at(1, "carol")); d.Blocked {
+		t.Errorf("another key is denied: %+v", d)
+	}
+}
+
+func limitOverride(t *testing.T, b bench) {
+	b.zone(t, 1, 2, time.Minute)
+	alice := at(1, "alice")
+	b.SetOverride(t, limit(1, "alice", 3, time.Hour))
+	for i := range 5 {
+		d := b.check(t, alice)
+		if v := d.Verdicts[0]; d.Blocked != (i >= 3) || v.Rate != 3 || v.Window != time.Hour || v.Velocity != min(i+1, 3) {
+			t.Errorf("attempt %d of 5: %+v", i+1, d)
+		}
+	}
+	b.Age(t, alice, 50*time.Minute)
+	wantRetry(t, b.check(t, alice), 10*time.Minute, time.Minute)
+	// The other way round the zone's window is the longer one, and does not hold.
+	b.zone(t, 2, 9, 2*time.Hour)
+	b.SetOverride(t, limit(2, "alice", 1, time.Minute))
+	b.fill(t, at(2, "alice"))
+	b.Age(t, at(2, "alice"), time.Minute)
+	if d := b.fill(t, at(2, "alice")); d.Verdicts[0].Rate != 1 || d.Verdicts[0].Window != time.Minute {
+		t.Errorf("the verdict speaks of %+v", d.Verdicts[0])
+	}
+	// What counted under the override counts in the zone's window without it.
+	b.DeleteOverrides(t, 2)
+	if d := b.check(t, at(2, "alice")); d.Verdicts[0].Velocity != 3 || d.Verdicts[0].Rate != 9 {
+		t.Errorf("without the override: %+v", d)
+	}
+	b.SetOverride(t, limit(2, "bob", 0, 2*time.Minute))
+	wantRetry(t, b.check(t, at(2, "bob")), 2*time.Minute, 0)
+	b.SetOverride(t, limit(2, "carol", 10, time.Hour))
+	for _, d := range b.all(t, one(2, "carol"), one(2, "carol"), one(2, "dave")) {
+		if want := map[string]int{"carol": 10, "dave": 9}[d.Verdicts[0].Bucket.Key]; d.Verdicts[0].Rate != want {
+			t.Errorf("in a batch: %+v, want rate %d", d, want)
+		}
+	}
+}
+
+func overrideExpiresExactly(t *testing.T, b bench) {
+	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	const key = "203.0.113.9"
+	expiring := deny(1, key)
+	// An instant that the engine's clock has seen is past: expired by a hair.
+	expiring.ExpiresAt = b.check(t, at(1, key)).CheckedAt
+	b.SetOverride(t, expiring)
+	b.SetOverride(t, within("203.0.113.0/24", limit(1, "", 7, time.Hour)))
+	for _, d := range append(b.all(t, one(1, key)), b.check(t, at(1, key))) {
+		if d.Blocked || d.Verdicts[0].Rate != 7 {
+			t.Errorf("an expired override holds, or hides the one behind it: %+v", d)
+		}
+	}
+	if o := b.peek(t, at(1, key)).Override; o == nil || o.Action != service.OverrideLimit {
+		t.Errorf("peek shows override %+v", o)
+	}
+	// One microsecond of the last second counts.
+	expiring.ExpiresAt = b.check(t, at(1, key)).CheckedAt.Add(time.Hour + time.Microsecond)
+	b.SetOverride(t, expiring)
+	d := b.check(t, at(1, key))
+	left := expiring.ExpiresAt.Sub(d.CheckedAt)
+	wantRetry(t, d, (left + time.Second - 1).Truncate(time.Second), 0)
+	network := within("203.0.113.0/24", deny(1, ""))
+	network.ExpiresAt = d.CheckedAt
+	b.SetOverride(t, network)
+	if d := b.check(t, at(1, "203.0.113.10")); d.Blocked || d.Verdicts[0].Rate != 9 {
+		t.Errorf("an expired prefix holds: %+v", d)
+	}
+}
+
+func overridesTakeEffect(t *testing.T, b bench) {
+	b.zone(t, 1, 1, time.Hour)
+	alice := at(1, "alice")
+	for i, step := range []struct {
+		set     *service.Override // nil removes all
+		blocked bool
+		rate    int
+	}{
+		{nil, false, 1},
+		{nil, true, 1},
+		{new(allow(1, "alice")), false, 1},
+		{new(limit(1, "alice", 2, time.Hour)), false, 2},
+		{new(limit(1, "alice", 2, time.Minute)), true, 2},
+		{new(deny(1, "alice")), true, 1},
+		{new(deny(1, "bob")), true, 1},
+		{new(limit(1, "alice", 5, time.Hour)), false, 5},
+		{nil, true, 1},
+	} {
+		if step.set == nil {
+			b.DeleteOverrides(t, 1)
+		} else {
+			b.SetOverride(t, *step.set)
+		}
+		if d := b.check(t, alice); d.Blocked != step.blocked || d.Verdicts[0].Rate != step.rate {
+			t.Errorf("step %d: %+v, want blocked %v, rate %d", i, d, step.blocked, step.rate)
+		}
+	}
+}
+
+// wantRates holds the rate in force for each address against a table, asked in a
+// batch and alone.
+func (b bench) wantRates(tb testing.TB, zone int64, rates map[string]int) {
+	tb.Helper()
+	var checks []service.Check
+	for addr := range rates {
+		checks = append(checks, one(zone, addr))
+	}
+	for i, d := range b.all(tb, checks...) {
+		addr := checks[i].Buckets[0].Key
+		lone := b.check(tb, at(zone, addr))
+		if d.Err != nil || d.Blocked || d.Verdicts[0].Rate != rates[addr] || lone.Verdicts[0].Rate != rates[addr] {
+			tb.Errorf("%s: got %+v in a batch and %+v alone, want rate %d", addr, d, lone, rates[addr])
+		}
+	}
+}
+
+func longestPrefixWins(t *testing.T, b bench) {
+	b.set(t, service.Zone{
+		ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128},
+	})
+	b.wantRates(t, 1, map[string]int{"10.1.2.3": 1000, "2001:db8:1:2::3": 1000})
+	for i, prefix := range []string{
+		"0.0.0.0/0", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.0/24", "10.1.2.2/31", "10.128.0.0/9", "10.1.2.4/32", "128.0.0.0/1",
+		"::/0", "2001:db8::/32", "2001:db8:1::/48", "2001:db8:1:2::/64", "2001:db8:1:2::2/127", "2001:db8:1:8000::/49",
+		"2001:db8:1:2::4/128", "8000::/1",
+	} {
+		b.SetOverride(t, within(prefix, limit(1, "", 101+i, time.Hour)))
+	}
+	b.SetOverride(t, limit(1, "10.1.2.3", 99, time.Hour))
+	b.SetOverride(t, limit(1, "10.1.2.4", 98, time.Hour))
+	b.SetOverride(t, limit(1, "2001:db8:1:2::3", 97, time.Hour))
+	b.wantRates(t, 1, map[string]int{
+		"9.255.255.255": 101, "10.0.0.0": 102, "10.127.255.255": 102, "10.1.0.0": 103, "10.1.255.255": 103,
+		"10.1.2.0": 104, "10.1.2.255": 104, "10.1.2.2": 105, "10.1.2.3": 99, "10.1.2.4": 98, "10.128.0.0": 106,
+		"10.255.255.255": 106, "128.0.0.0": 108, "255.255.255.255": 108, "127.255.255.255": 101, "::ffff:10.1.2.2": 105,
+		"::1": 109, "2001:db7:ffff::": 109, "2001:db8::": 110, "2001:db8:ffff::1": 110, "2001:db8:1::1": 111,
+		"2001:db8:1:7fff::1": 111, "2001:db8:1:8000::": 114, "2001:db8:1:ffff::": 114, "2001:db8:1:2::1": 112,
+		"2001:db8:1:2::2": 113, "2001:db8:1:2::3": 97, "2001:db8:1:2::4": 115, "8000::": 116, "ffff::": 116,
+		"7fff:ffff::": 109, "2001:DB8:1:2:0:0:0:2": 113,
+	})
+	b.DeleteOverrides(t, 1)
+	b.wantRates(t, 1, map[string]int{"10.1.2.3": 1000, "2001:db8:1:2::3": 1000})
+	// Actions too: what the longer one allows, the shorter one does not deny.
+	b.SetOverride(t, within("10.0.0.0/8", deny(1, "")))
+	b.SetOverride(t, within("10.1.0.0/16", allow(1, "")))
+	b.SetOverride(t, deny(1, "10.1.2.3"))
+	for addr, blocked := range map[string]bool{"10.2.0.1": true, "10.1.0.1": false, "10.1.2.3": true, "11.0.0.1": false} {
+		if d := b.check(t, at(1, addr)); d.Blocked != blocked {
+			t.Errorf("%s: %+v, want blocked %v", addr, d, blocked)
+		}
+	}
+}
+
+func prefixesCoverNetworks(t *testing.T, b bench) {
+	b.set(t, service.Zone{
+		ID: 1, Rate: 1000, Window: time.Hour,
+		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56},
+	})
+	b.set(t, service.Zone{ID: 2, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	for zone := range int64(2) {
+		for i, prefix := range []string{"203.0.0.0/16", "203.0.113.0/24", "2001:db8::/32", "2001:db8:0:100::/56"} {
+			b.SetOverride(t, within(prefix, limit(zone+1, "", 101+i, time.Hour)))
+		}
+	}
+	// Longer than the networks of zone 1, so that no bucket can match.
+	for _, prefix := range []string{"192.0.2.0/25", "192.0.2.0/32", "2001:db8:0:300::/57", "2001:db8:0:300::/128"} {
+		b.SetOverride(t, within(prefix, deny(1, "")))
+	}
+	b.SetOverride(t, limit(1, "198.51.100.0/24", 99, time.Hour))
+	b.SetOverride(t, limit(2, "2001:db8:0:1ff::/64", 98, time.Hour))
+	b.wantRates(t, 1, map[string]int{
+		"203.0.113.9": 102, "203.0.114.9": 101, "203.0.113.0/24": 102, "198.51.100.7": 99, "198.51.101.7": 1000,
+		"2001:db8:0:1ff::1": 104, "2001:db8::1": 103, "2001:db8:0:200::1": 103, "2001:db9::": 1000,
+		"192.0.2.0": 1000, "2001:db8:0:300::": 103,
+	})
+	b.wantRates(t, 2, map[string]int{
+		"203.0.113.9": 102, "203.0.114.9": 101, "198.51.100.7": 1000,
+		"2001:db8:0:1fe::1": 104, "2001:db8:0:1ff::1": 98, "2001:db8::1": 103, "2001:db9::": 1000,
+	})
+}
+
+func prefixesHoldInAddressZones(t *testing.T, b bench) {
+	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
+	b.set(t, zone)
+	b.SetOverride(t, within("203.0.113.0/24", limit(1, "", 101, time.Hour)))
+	b.SetOverride(t, limit(1, "203.0.113.7", 102, time.Hour))
+	b.wantRates(t, 1, map[string]int{"203.0.113.9": 101, "203.0.113.7": 102})
+	zone.Keys.Kind = service.KeyOpaque
+	b.set(t, zone)
+	b.wantRates(t, 1, map[string]int{"203.0.113.9": 1000, "203.0.113.7": 102})
+	zone.Keys.Kind = service.KeyIP
+	b.set(t, zone)
+	b.wantRates(t, 1, map[string]int{"203.0.113.9": 101, "203.0.113.7": 102})
+	// The other zone's prefixes are its own.
+	b.set(t, service.Zone{ID: 2, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	b.wantRates(t, 2, map[string]int{"203.0.113.9": 1000, "203.0.113.7": 1000})
+}
+
+func overridesAndLockouts(t *testing.T, b bench) {
+	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
+	alice := at(1, "alice")
+	b.fill(t, alice)
+	b.SetOverride(t, allow(1, "alice"))
+	if d := b.check(t, alice); d.Blocked || d.WouldBlock {
+		t.Errorf("allowed, though locked: %+v", d)
+	}
+	b.SetOverride(t, limit(1, "alice", 100, time.Minute))
+	wantRetry(t, b.check(t, alice), time.Hour, time.Minute) // the zone's lockout still holds
+	b.SetOverride(t, deny(1, "alice"))
+	wantRetry(t, b.check(t, alice), time.Minute, 0)
+	b.DeleteOverrides(t, 1)
+	wantRetry(t, b.check(t, alice), time.Hour, time.Minute)
+	// Neither allowing nor denying locks.
+	for _, o := range []service.Override{allow(1, "bob"), deny(1, "carol")} {
+		b.SetOverride(t, o)
+		b.all(t, one(1, o.Key), one(1, o.Key), one(1, o.Key))
+		b.DeleteOverrides(t, 1)
+		if peek := b.peek(t, at(1, o.Key)); !peek.LockedUntil.IsZero() || peek.Remaining != 1 {
+			t.Errorf("override %s locked or charged: %+v", o.Action, peek)
+		}
+	}
+	// A limit of its own does, at its own rate.
+	b.SetOverride(t, limit(1, "dave", 2, time.Minute))
+	b.check(t, at(1, "dave"))
+	wantRetry(t, b.fill(t, at(1, "dave")), time.Hour, 0)
+	b.DeleteOverrides(t, 1)
+	b.Age(t, at(1, "dave"), time.Minute)
+	wantRetry(t, b.check(t, at(1, "dave")), 59*time.Minute, time.Minute)
+}
+
+func overridesInAMultiBucketCheck(t *testing.T, b bench) {
+	b.zone(t, 1, 1, time.Hour)
+	b.zone(t, 2, 2, time.Hour)
+	b.set(t, service.Zone{ID: 3, Rate: 9, Window: time.Hour, Mode: service.ModeShadow})
+	b.SetOverride(t, allow(1, "vip"))
+	b.SetOverride(t, deny(3, "bad"))
+	b.SetOverride(t, deny(2, "bad"))
+	vip, addr := at(1, "vip"), at(2, "addr")
+	for i := range 3 {
+		d := b.check(t, vip, addr)
+		if d.Blocked != (i >= 2) || d.Verdicts[0].WouldBlock || d.Verdicts[0].Velocity != 0 {
+			t.Errorf("check %d: %+v, want the address alone to be counted and to block", i, d)
+		}
+		b.wantTxn(t, vip, i >= 2, false, false)
+	}
+	d := b.check(t, at(1, "alice"), at(3, "bad"))
+	if d.Blocked || !d.WouldBlock || !d.Verdicts[1].WouldBlock || d.Verdicts[0].Velocity != 1 {
+		t.Errorf("denied in the shadow, beside an enforced one with room: %+v", d)
+	}
+	b.wantTxn(t, at(1, "alice"), false, false, true)
+	b.wantTxn(t, at(3, "bad"), false, true, false)
+	d = b.check(t, at(1, "bob"), at(2, "bad"), vip)
+	if !d.Blocked || d.Verdicts[0].Blocked || d.Verdicts[0].Velocity != 0 || d.RetryAfter() != time.Hour {
+		t.Errorf("denied in one of three: %+v", d)
+	}
+}
+
+func limitOverrideUnderContention(t *testing.T, b bench) {
+	const callers, rate = 100, 6
+	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
+	b.SetOverride(t, within("2001:db8::/32", limit(1, "", rate, time.Hour)))
+	allowed := 0
+	for _, d := range b.together(t, callers, func(int) service.Check { return one(1, "2001:db8::1") }) {
+		if !d.Blocked {
+			allowed++
+		}
+	}
+	if _, counted := b.counted(t, at(1, "2001:db8::/64")); allowed != rate || counted != rate {
+		t.Errorf("allowed %d and counted %d, want %d", allowed, counted, rate)
+	}
+}
