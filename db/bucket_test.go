@@ -159,6 +159,8 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 				"CALL check_velocity_keyed(1, NULL, 'opaque')":             errBadArgument,
 				"CALL release_bucket(2, 'a', 'who', 'why')":                errUnknown,
 				"CALL release_bucket(NULL, 'a', 'who', 'why')":             errUnknown,
+				"CALL release_bucket(1, 'a', 'who', '')":                   errBadArgument,
+				"CALL release_bucket(1, 'a', 'who', NULL)":                 errBadArgument,
 				"CALL release_bucket(1, '', 'who', 'why')":                 errBadArgument,
 				"CALL release_bucket(1, '" + long + "', 'w', 'w')":         errBadArgument,
 				"CALL release_bucket(1, 'a', '" + long[:129] + "', 'w')":   errBadArgument,
@@ -210,7 +212,7 @@ func TestPeekBySQLAnswersAsDocumented(t *testing.T) {
 				"checked_at would_block velocity",
 			"CALL report_outcome(1, 'success')": "txn_id outcome",
 			`CALL report_outcomes('[{"txn_id":1,"outcome":"success"},{"txn_id":9,"outcome":"failure"}]')`: "report_no status",
-			"CALL release_bucket(1, 'alice', NULL, NULL)":                                                 "zone_id bucket_key",
+			"CALL release_bucket(1, 'alice', NULL, 'asked')":                                              "zone_id bucket_key",
 		} {
 			rows, err := d.SQL.QueryContext(t.Context(), query)
 			if err != nil {

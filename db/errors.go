@@ -25,6 +25,7 @@ const (
 	errUnknown         = 45404
 	errContradiction   = 45409
 	errStaleKeyRule    = 45410
+	errUnanswered      = 45504
 )
 
 // fault is what an engine error number means for a check.
@@ -58,7 +59,8 @@ func faults() []fault {
 		// Server shutting down, connection or statement killed or out of time (a
 		// killed SELECT … INTO can also say 1329). Handlers do not run then, so the
 		// transaction may be open and the connection is given up.
-		{numbers: []uint16{1053, 1152, 1317, 1329, 1927, 1969, 3024}, kind: service.ErrUndecided, tries: 1},
+		// 45504: committed, and then the engine could not answer.
+		{numbers: []uint16{1053, 1152, 1317, 1329, 1927, 1969, 3024, errUnanswered}, kind: service.ErrUndecided, tries: 1},
 		// Server gone read-only (the driver turns these into ErrBadConn when it
 		// sees them in time).
 		{numbers: []uint16{1290, 1792, 1836}, kind: service.ErrBusy, tries: 1},
@@ -81,10 +83,9 @@ func faultOf(err error) fault {
 		// read-only and refused.
 		return fault{kind: service.ErrBusy, tries: 3}
 	}
-	if isLost(err) {
-		return fault{kind: service.ErrUndecided, tries: 1}
-	}
-	return fault{tries: 1}
+	// The connection or the deadline went, or the answer is none: whatever was
+	// asked may have been done.
+	return fault{kind: service.ErrUndecided, tries: 1}
 }
 
 // isLost says that the connection or the deadline went before the answer came.
@@ -105,8 +106,11 @@ func lookupError(err error) error {
 		return nil
 	}
 	f := faultOf(err)
-	if errors.Is(f.kind, service.ErrUndecided) || isLost(err) {
-		f.kind = service.ErrBusy
+	if errors.Is(f.kind, service.ErrUndecided) {
+		f.kind = nil // an answer that cannot be read will be no better next time
+		if isLost(err) || f.numbers != nil {
+			f.kind = service.ErrBusy
+		}
 	}
 	return asKind(f.kind, err)
 }

@@ -156,3 +156,42 @@ func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
 		}
 	})
 }
+
+func TestAReportDoesNotWaitForWhoeverEditsTheZone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, failures())
+		pool := connect(t, d, Options{LockWait: time.Second})
+		decisions, err := NewProcStore(pool).CheckAll(t.Context(), check(user("alice"), user("bob")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dba := session(t, d, "START TRANSACTION", "UPDATE zone_master SET rate = 7 WHERE id = 1")
+		receipts, err := pool.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess}})
+		if err != nil || receipts[0] != nil {
+			t.Errorf("while the zone is being edited: %v, %v", receipts, err)
+		}
+		dbtest.Exec(t, dba, "COMMIT")
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted"); n != 2 {
+			t.Errorf("%d places are given back, want both", n)
+		}
+	})
+}
+
+func TestAReportNeedsNoAutocommit(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, failures())
+		conn := session(t, d, "SET SESSION autocommit = 0")
+		if _, err := call(conn, user("alice")); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, conn, "CALL report_outcome(1, 'failure')")
+		dbtest.Exec(t, conn, `CALL report_outcomes('[{"txn_id":1,"outcome":"failure"}]')`)
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure'"); n != 1 {
+			t.Errorf("%d outcomes are recorded, want 1", n)
+		}
+	})
+}

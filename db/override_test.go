@@ -255,3 +255,47 @@ func TestADenyForALifetimeIsAnsweredAlikeByBothForms(t *testing.T) {
 		}
 	})
 }
+
+// TestAnOverrideThatComesAndGoesNeverSplitsACheck has checks of two buckets meet
+// an override that allows the second one now and then: the check passes in both
+// or in none.
+func TestAnOverrideThatComesAndGoesNeverSplitsACheck(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, pool := overridden(t, engine)
+		d.SetZone(t, zone(1, 1_000_000, time.Hour))
+		d.SetZone(t, zone(2, 0, time.Hour))
+		allow := service.Override{ZoneID: 2, Key: "b", Action: service.OverrideAllow}
+		d.SetOverride(t, allow)
+		ended := make(chan struct{})
+		var dba sync.WaitGroup
+		dba.Go(func() {
+			for toggle := "deny"; ; {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				dbtest.Exec(t, d.SQL, "UPDATE zone_override SET action = ? WHERE zone_id = 2 AND bucket_key = 'b'", toggle)
+				toggle = map[string]string{"deny": "allow", "allow": "deny"}[toggle]
+			}
+		})
+		store := NewProcStore(pool)
+		for range 300 {
+			decisions, err := store.CheckAll(t.Context(), check(user("a"), service.Bucket{ZoneID: 2, Key: "b"}))
+			if err != nil {
+				t.Error(err)
+				break
+			}
+			if v := decisions[0].Verdicts; decisions[0].Blocked != v[1].Blocked {
+				t.Errorf("answered %+v", decisions[0])
+			}
+		}
+		close(ended)
+		dba.Wait()
+		if n := d.Count(t, `SELECT COUNT(*) FROM (
+SELECT check_no FROM zone_txn GROUP BY call_id, check_no HAVING MIN(blocked) <> MAX(blocked)) AS split`); n != 0 {
+			t.Errorf("%d checks passed in one bucket and not in the other", n)
+		}
+	})
+}

@@ -12,6 +12,7 @@ SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
   DECLARE v_in_tx          BOOLEAN DEFAULT FALSE;
+  DECLARE v_committed      BOOLEAN DEFAULT FALSE;
   DECLARE v_locked         INT DEFAULT NULL;
   DECLARE v_rate           INT DEFAULT NULL;
   DECLARE v_window         INT;
@@ -43,7 +44,9 @@ BEGIN
   -- refused with error 1568, stays as it was.
   DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN
-    IF v_in_tx THEN
+    IF v_committed THEN
+      RESIGNAL SET MYSQL_ERRNO = 45504; -- only the answer is lost
+    ELSEIF v_in_tx THEN
       ROLLBACK;
     END IF;
     RESIGNAL;
@@ -191,6 +194,7 @@ BEGIN
   INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
   VALUES (v_now, p_zone_id, p_bucket_key, v_blocked, v_wait > 0, v_counts);
   COMMIT;
+  SET v_committed = TRUE;
 
   -- retry_after in whole seconds, rounded up; in integers, because / would first
   -- round to four decimals.

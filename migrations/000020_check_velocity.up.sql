@@ -9,7 +9,8 @@
 -- It owns its transaction: call it outside of one (inside, error 1568). Errors:
 -- 45404 for a zone that does not exist, 45400 for a key that is empty or too
 -- long, 3819 (MySQL) or 4025 (MariaDB) for one with control characters. None of
--- them records anything or leaves a lock row.
+-- them records anything or leaves a lock row. 45504: recorded, but the engine
+-- could not answer.
 CREATE PROCEDURE check_velocity(
   IN p_zone_id    INT,
   IN p_bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ -- 256: see check_velocity_keyed

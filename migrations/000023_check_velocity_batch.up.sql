@@ -28,6 +28,7 @@ SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
   DECLARE v_in_tx          BOOLEAN DEFAULT FALSE;
+  DECLARE v_committed      BOOLEAN DEFAULT FALSE;
   DECLARE v_done           BOOLEAN DEFAULT FALSE;
   DECLARE v_locked         INT;
   DECLARE v_zones          MEDIUMTEXT DEFAULT '';
@@ -71,21 +72,27 @@ BEGIN
   DECLARE v_blocked        BOOLEAN;
   DECLARE v_call_id        BIGINT UNSIGNED DEFAULT NULL;
   DECLARE v_longest        INT;
-  DECLARE v_status         VARCHAR(16) CHARACTER SET ascii DEFAULT NULL;
+  DECLARE v_remembered     BOOLEAN;
+  DECLARE v_same           BOOLEAN;
+  DECLARE v_replay         TEXT CHARACTER SET ascii;
+  DECLARE v_conflict       TEXT CHARACTER SET ascii;
   DECLARE v_answered       DATETIME(6);
   DECLARE v_first_answer   LONGTEXT CHARACTER SET utf8mb4;
   DECLARE v_answer         LONGTEXT CHARACTER SET utf8mb4;
+  DECLARE v_verdict        VARCHAR(255) CHARACTER SET ascii;
+  DECLARE v_overrides      TEXT CHARACTER SET utf8mb4 DEFAULT '{}';
   DECLARE v_message        VARCHAR(128);
-  DECLARE v_answers        LONGTEXT CHARACTER SET utf8mb4 DEFAULT '';
+  DECLARE v_answers        LONGTEXT CHARACTER SET ascii DEFAULT '';
 
   -- The buckets in zones that exist, each once, in lock order. To be locked are
-  -- those of the checks of which all zones exist. stale speaks for them all.
+  -- those of the checks of which all zones exist. A stale one comes first, and
+  -- ends it. (MAX() OVER () would be quadratic on MariaDB.)
   DECLARE wanted_locks CURSOR FOR
     SELECT c.zone_id, c.bucket_key, MAX(c.decidable), MAX(c.stale)
       FROM (
         SELECT b.zone_id,
                b.bucket_key,
-               MAX(COALESCE(b.key_rule <> z.key_rule, FALSE)) OVER () AS stale,
+               COALESCE(b.key_rule <> z.key_rule, FALSE) AS stale,
                z.id IS NOT NULL AS known,
                MIN(z.id IS NOT NULL) OVER (PARTITION BY b.check_no) AS decidable
           FROM JSON_TABLE(p_checks, '$[*]' COLUMNS (
@@ -102,7 +109,7 @@ BEGIN
       ) AS c
      WHERE c.known
      GROUP BY c.zone_id, c.bucket_key
-     ORDER BY c.zone_id, c.bucket_key;
+     ORDER BY MAX(c.stale) DESC, c.zone_id, c.bucket_key;
 
   -- The buckets in the order of decision, with the zones as they are now. A
   -- check of several buckets comes twice: pass 1 asks whether any of them
@@ -151,8 +158,10 @@ BEGIN
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN
+    IF v_committed THEN
+      RESIGNAL SET MYSQL_ERRNO = 45504; -- only the answer is lost
     -- A transaction of the caller's, refused with error 1568, stays as it was.
-    IF v_in_tx THEN
+    ELSEIF v_in_tx THEN
       ROLLBACK;
     END IF;
     RESIGNAL;
@@ -241,32 +250,36 @@ BEGIN
     END IF;
     IF v_attempt_id IS NOT NULL THEN
       IF v_is_first THEN
-        CALL find_attempt(p_checks, v_check_no - 1, v_attempt_id, v_now, v_status, v_first_answer, v_answered);
-        SET v_answer = '', v_longest = 0, v_done = FALSE;
+        CALL find_attempt(v_attempt_id, v_now, v_remembered, v_first_answer, v_answered);
+        SET v_answer = '', v_longest = 0, v_replay = '', v_conflict = '', v_same = TRUE, v_done = FALSE;
       END IF;
-      IF v_status IS NOT NULL THEN
-        -- Answered before, or in conflict with what was.
+      IF v_remembered THEN
         IF v_pass = 2 THEN
-          SET v_answers = CONCAT(v_answers, ',[', v_check_no - 1, ',', v_bucket_no - 1, ',"', v_status, '"');
-          IF v_status = 'decided' THEN
-            SELECT CONCAT(v_answers, ',', f.blocked, ',', f.would_block, ',', f.txn_id, ',', f.rate, ',', f.`window`,
-                     ',', f.velocity, ',', f.remaining, ',', f.retry_after, ',"', v_answered, '"')
-              INTO v_answers
-              FROM JSON_TABLE(v_first_answer, '$[*]' COLUMNS (
-                     zone_id     BIGINT PATH '$[0]',
-                     bucket_key  VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[1]',
-                     blocked     INT PATH '$[2]',
-                     would_block INT PATH '$[3]',
-                     txn_id      BIGINT UNSIGNED PATH '$[4]',
-                     rate        INT PATH '$[5]',
-                     `window`    INT PATH '$[6]',
-                     velocity    INT PATH '$[7]',
-                     remaining   INT PATH '$[8]',
-                     retry_after BIGINT PATH '$[9]')) AS f
-             WHERE f.zone_id = v_zone_id
-               AND f.bucket_key = v_key;
+          SET v_verdict = NULL;
+          SELECT CONCAT(f.blocked, ',', f.would_block, ',', f.txn_id, ',', f.rate, ',', f.`window`, ',', f.velocity, ',',
+                   f.remaining, ',', f.retry_after, ',"', v_answered, '"]')
+            INTO v_verdict
+            FROM JSON_TABLE(v_first_answer, '$[*]' COLUMNS (
+                   zone_id     BIGINT PATH '$[0]',
+                   bucket_key  VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[1]',
+                   blocked     INT PATH '$[2]',
+                   would_block INT PATH '$[3]',
+                   txn_id      BIGINT UNSIGNED PATH '$[4]',
+                   rate        INT PATH '$[5]',
+                   `window`    INT PATH '$[6]',
+                   velocity    INT PATH '$[7]',
+                   remaining   INT PATH '$[8]',
+                   retry_after BIGINT PATH '$[9]')) AS f
+           WHERE f.zone_id = v_zone_id
+             AND f.bucket_key = v_key;
+          SET v_done = FALSE, v_same = v_same AND v_verdict IS NOT NULL;
+          SET v_replay = CONCAT(v_replay, ',[', v_check_no - 1, ',', v_bucket_no - 1, ',"decided",', COALESCE(v_verdict, ''));
+          SET v_conflict = CONCAT(v_conflict, ',[', v_check_no - 1, ',', v_bucket_no - 1, ',"conflict"]');
+          IF v_bucket_no = v_buckets THEN
+            -- The same buckets in any order, or others.
+            SET v_answers = CONCAT(v_answers,
+              IF(v_same AND JSON_LENGTH(v_first_answer) = v_buckets, v_replay, v_conflict));
           END IF;
-          SET v_answers = CONCAT(v_answers, ']');
         END IF;
         ITERATE the_checks;
       END IF;
@@ -283,8 +296,19 @@ BEGIN
            AND bucket_key = v_key;
       END IF;
       IF v_overridden AND v_mode <> 'off' THEN
-        CALL find_override(v_zone_id, v_key, v_key_rule LIKE 'ip%', v_now,
-          v_override_id, v_action, v_own_rate, v_own_window, v_expires_at);
+        -- Once for both passes: it could come, go or change between them, and the
+        -- check would be blocked with some of its buckets charged.
+        IF v_buckets = 1 OR v_pass = 1 THEN
+          CALL find_override(v_zone_id, v_key, v_key_rule LIKE 'ip%', v_now,
+            v_override_id, v_action, v_own_rate, v_own_window, v_expires_at);
+          SET v_overrides = JSON_SET(v_overrides, CONCAT('$.b', v_bucket_no),
+            JSON_ARRAY(v_action, v_own_rate, v_own_window, v_expires_at));
+        ELSE
+          SET v_action = NULLIF(JSON_UNQUOTE(JSON_EXTRACT(v_overrides, CONCAT('$.b', v_bucket_no, '[0]'))), 'null'),
+              v_own_rate = NULLIF(JSON_UNQUOTE(JSON_EXTRACT(v_overrides, CONCAT('$.b', v_bucket_no, '[1]'))), 'null'),
+              v_own_window = NULLIF(JSON_UNQUOTE(JSON_EXTRACT(v_overrides, CONCAT('$.b', v_bucket_no, '[2]'))), 'null'),
+              v_expires_at = NULLIF(JSON_UNQUOTE(JSON_EXTRACT(v_overrides, CONCAT('$.b', v_bucket_no, '[3]'))), 'null');
+        END IF;
         IF v_action = 'limit' THEN
           SET v_rate = v_own_rate, v_window = v_own_window;
         END IF;
@@ -378,15 +402,16 @@ BEGIN
             IF(v_buckets > 1, v_call_id, NULL),
             IF(v_buckets > 1, v_check_no - 1, NULL),
             IF(v_buckets > 1, v_buckets, NULL));
-    SET v_answers = CONCAT(v_answers, ',[', v_check_no - 1, ',', v_bucket_no - 1, ',"decided",',
+    SET v_verdict = CONCAT(
       v_wait > 0 AND v_mode = 'enforce', ',', v_wait > 0, ',', LAST_INSERT_ID(), ',', v_rate, ',', v_window, ',',
       LEAST(v_velocity, v_rate) + v_counts, ',',
       IF(v_wait > 0, 0, v_rate - LEAST(v_velocity, v_rate) - v_counts), ',',
       IF(v_wait > 0 AND v_mode = 'enforce', (v_wait + 999999) DIV 1000000, 0), ']');
+    SET v_answers = CONCAT(v_answers, ',[', v_check_no - 1, ',', v_bucket_no - 1, ',"decided",', v_verdict);
     IF v_attempt_id IS NOT NULL THEN
       -- Under the bucket's name, what was just answered for it.
       SET v_answer = CONCAT_WS(',', NULLIF(v_answer, ''),
-        CONCAT('[', v_zone_id, ',', JSON_QUOTE(v_key), ',', SUBSTRING_INDEX(v_answers, ',"decided",', -1)));
+        CONCAT('[', v_zone_id, ',', JSON_QUOTE(v_key), ',', v_verdict));
       SET v_longest = GREATEST(v_longest, v_window);
       IF v_bucket_no = v_buckets THEN
         INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer)
@@ -396,6 +421,7 @@ BEGIN
   END LOOP;
   CLOSE asked;
   COMMIT;
+  SET v_committed = TRUE;
 
   SELECT a.check_no, a.bucket_no, a.status, a.blocked, a.would_block, a.txn_id, a.rate, a.`window`,
          a.velocity, a.remaining, a.retry_after, COALESCE(a.checked_at, v_now) AS checked_at

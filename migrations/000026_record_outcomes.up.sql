@@ -18,6 +18,7 @@ BEGIN
   DECLARE v_blocked  BOOLEAN;
   DECLARE v_late     BOOLEAN;
   DECLARE v_status   VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_failures TEXT CHARACTER SET ascii;
 
   DECLARE given CURSOR FOR
     SELECT r.txn_id, r.outcome
@@ -61,8 +62,12 @@ BEGIN
       SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'reports must be a JSON array of objects with txn_id and outcome';
   END IF;
 
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION;
+  SET v_in_tx = TRUE;
   -- Which txns belong to which check never changes, so it is looked up before
-  -- anything is locked.
+  -- anything is locked. Not before the transaction: a session without autocommit
+  -- would begin one of its own by reading.
   OPEN given;
   the_given: LOOP
     FETCH given INTO v_txn_id, v_outcome;
@@ -80,9 +85,6 @@ BEGIN
   CLOSE given;
   SET v_done = FALSE;
 
-  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  START TRANSACTION;
-  SET v_in_tx = TRUE;
   -- The same order of locks as in check_velocity_batch.
   OPEN wanted_locks;
   the_locks: LOOP
@@ -108,8 +110,9 @@ BEGIN
     END IF;
     SELECT MAX(t.blocked),
            MAX(t.outcome),
-           MAX(z.counts = 'failures' AND v_now > t.created_at + INTERVAL COALESCE(z.reserve_ttl, z.`window`) SECOND)
-      INTO v_blocked, v_before, v_late
+           MAX(z.counts = 'failures' AND v_now > t.created_at + INTERVAL COALESCE(z.reserve_ttl, z.`window`) SECOND),
+           GROUP_CONCAT(IF(z.counts = 'failures', t.id, NULL))
+      INTO v_blocked, v_before, v_late, v_failures
       FROM JSON_TABLE(v_siblings, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS g
       JOIN zone_txn AS t ON t.id = g.id
       LEFT JOIN zone_master AS z ON z.id = t.zone_id;
@@ -123,12 +126,13 @@ BEGIN
     SET p_answers = CONCAT(p_answers, ',"', v_status, '"');
 
     IF v_status = 'recorded' AND v_before IS NULL THEN
+      -- Not joined with zone_master, whose rows an UPDATE would lock: it would wait
+      -- for whoever edits a zone, with the buckets locked, and could deadlock.
       UPDATE zone_txn AS t
         JOIN JSON_TABLE(v_siblings, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS g ON g.id = t.id
-        LEFT JOIN zone_master AS z ON z.id = t.zone_id
          SET t.outcome = v_outcome,
              -- The place of a success is given back where failures count.
-             t.counted = t.counted AND NOT (v_outcome = 'success' AND COALESCE(z.counts = 'failures', FALSE));
+             t.counted = t.counted AND NOT (v_outcome = 'success' AND COALESCE(FIND_IN_SET(t.id, v_failures) > 0, FALSE));
       IF v_outcome = 'success' THEN
         OPEN resets;
         the_resets: LOOP

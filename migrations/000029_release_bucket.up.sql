@@ -3,8 +3,8 @@
 -- more that counts in its window. The release is recorded in zone_audit, with the
 -- session's account beside who. Answers with one row: zone_id, bucket_key. A key
 -- that was never seen gets no lock row. Error 45404 for a zone that does not
--- exist, 45400 for a key, who or why that is too long. Call it outside of a
--- transaction.
+-- exist, 45400 for a key or why that is empty, or one of the three that is too
+-- long. Call it outside of a transaction.
 CREATE PROCEDURE release_bucket(
   IN p_zone_id    INT,
   IN p_bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */,
@@ -28,9 +28,9 @@ BEGIN
   END;
 
   IF p_bucket_key IS NULL OR CHAR_LENGTH(p_bucket_key) NOT BETWEEN 1 AND 255
-     OR CHAR_LENGTH(p_principal) > 128 OR CHAR_LENGTH(p_reason) > 255 THEN
+     OR CHAR_LENGTH(p_principal) > 128 OR COALESCE(CHAR_LENGTH(p_reason), 0) NOT BETWEEN 1 AND 255 THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,
-      MESSAGE_TEXT = 'bucket_key must be 1 to 255 characters, who at most 128 and why at most 255';
+      MESSAGE_TEXT = 'bucket_key and why must be 1 to 255 characters, who at most 128';
   END IF;
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   START TRANSACTION;

@@ -86,7 +86,8 @@ type Verdict struct {
 	// RetryAfter is 0 unless Blocked: the smallest whole number of seconds after
 	// which the bucket has room again, and is not locked or denied, if nothing
 	// else is charged to it. Where there is no such instant (rate 0, denied for
-	// ever) it is the window.
+	// ever) it is the window. That an override ends earlier is not foreseen, and
+	// neither is what the bucket holds when a denial ends.
 	RetryAfter time.Duration
 }
 
