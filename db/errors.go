@@ -54,6 +54,8 @@ func faults() []fault {
 		{numbers: []uint16{1213, 1205, 1020, 1412}, kind: service.ErrBusy, tries: 3, clean: true},
 		// A migration that replaces a procedure leaves a short gap.
 		{numbers: []uint16{errNoSuchProcedure}, kind: nil, tries: 2, clean: true},
+		// The account lacks a right: on the database, a table, a column, a routine.
+		{numbers: []uint16{1044, 1142, 1143, 1227, 1370}, kind: service.ErrForbidden, tries: 1, clean: true},
 		// Out of connections or of the account's quota: no CALL was begun.
 		{numbers: []uint16{1040, 1203, 1226}, kind: service.ErrBusy, tries: 1},
 		// Server shutting down, connection or statement killed or out of time (a

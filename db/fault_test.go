@@ -64,6 +64,7 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 		"server shutting down":                {[]any{number(1053)}, service.ErrUndecided, false},
 		"statement killed":                    {[]any{number(1317)}, service.ErrUndecided, false},
 		"read-only server":                    {[]any{number(1290)}, service.ErrBusy, false},
+		"no right to call":                    {[]any{number(1370)}, service.ErrForbidden, false},
 		"error after the COMMIT":              {[]any{number(errUnanswered)}, service.ErrUndecided, false},
 		"error that nobody knows":             {[]any{number(9999)}, internal, false},
 		"connection cut before the answer":    {[]any{mysql.ErrInvalidConn}, service.ErrUndecided, false},

@@ -141,7 +141,7 @@ func TestCheckAnswersWithKeysAsTheirZonesWriteThem(t *testing.T) {
 	}
 	p := r.post(t, "/v1/check", `{"buckets":[`+bucketJSON(1, "alice")+`,`+bucketJSON(2, "secret")+`]}`).
 		refused(t, http.StatusBadRequest, "invalid_request")
-	if !strings.Contains(p.Detail, "bucket 1: bucket_key must be an IPv4 or IPv6 address") || strings.Contains(p.Detail, "secret") {
+	if !strings.Contains(p.Detail, "bucket 1: bucket_key must be an IPv4 or IPv6 address") || p.Pointer != "/buckets/1/bucket_key" || strings.Contains(p.Detail, "secret") {
 		t.Errorf("detail = %q", p.Detail)
 	}
 }

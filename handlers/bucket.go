@@ -111,7 +111,7 @@ func pathBucket(x *exchange) (service.Bucket, error) {
 func (s *server) normal(ctx context.Context, bucket service.Bucket) (service.Bucket, error) {
 	zone, err := s.reader.Zone(ctx, bucket.ZoneID)
 	if err != nil {
-		return service.Bucket{}, err
+		return service.Bucket{}, notFound(err, noZone(bucket.ZoneID))
 	}
 	if bucket.Key, err = zone.Keys.Normalize(bucket.Key); err != nil {
 		return service.Bucket{}, err
@@ -122,7 +122,7 @@ func (s *server) normal(ctx context.Context, bucket service.Bucket) (service.Buc
 func (s *server) showBucket(ctx context.Context, x *exchange, bucket service.Bucket) error {
 	seen, err := s.reader.Peek(ctx, bucket)
 	if err != nil {
-		return err
+		return notFound(err, noZone(bucket.ZoneID))
 	}
 	return x.respondJSON(http.StatusOK, contentJSON, newPeek(seen))
 }

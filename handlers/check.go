@@ -84,7 +84,7 @@ func (s *server) postCheck(x *exchange) error {
 	}
 	d := decisions[0]
 	if d.Err != nil {
-		return d.Err
+		return request.placed(d.Err)
 	}
 	if err := setRateLimit(x.Response().Header(), d); err != nil {
 		return err
@@ -118,8 +118,11 @@ func (s *server) postChecks(x *exchange) error {
 	}
 	results := make([]result, len(decisions))
 	for i, d := range decisions {
-		if wrong[i] != nil {
-			d.Err = wrong[i]
+		switch place := fmt.Sprint("/checks/", i); {
+		case wrong[i] != nil:
+			d.Err = within(wrong[i], place)
+		case errors.Is(d.Err, service.ErrInvalid):
+			d.Err = within(request.Checks[i].placed(d.Err), place)
 		}
 		results[i] = newResult(d)
 	}
@@ -161,12 +164,14 @@ func (r checkRequest) check() (service.Check, error) {
 		return r.named([]service.Bucket{b})
 	case parts == nil:
 		return service.Check{}, invalid("Give zone_id and bucket_key, or buckets.")
+	case len(parts) < 1 || len(parts) > service.MaxBuckets:
+		return service.Check{}, tooManyOrFew("buckets", service.MaxBuckets)
 	}
 	buckets := make([]service.Bucket, len(parts))
 	for i, part := range parts {
 		b, err := part.bucket()
 		if err != nil {
-			return service.Check{}, fmt.Errorf("bucket %d: %w", i, err)
+			return service.Check{}, inBucket(err, i)
 		}
 		buckets[i] = b
 	}
@@ -179,7 +184,7 @@ func (r checkRequest) named(buckets []service.Bucket) (service.Check, error) {
 	if r.AttemptID != nil {
 		check.AttemptID = *r.AttemptID
 		if check.AttemptID == "" {
-			return service.Check{}, invalid("attempt_id must not be empty.")
+			return service.Check{}, wrong("attempt_id", "attempt_id must not be empty.")
 		}
 	}
 	return check, nil
@@ -188,11 +193,47 @@ func (r checkRequest) named(buckets []service.Bucket) (service.Check, error) {
 func (r bucketRequest) bucket() (service.Bucket, error) {
 	switch {
 	case r.ZoneID == nil:
-		return service.Bucket{}, fmt.Errorf("%w: zone_id is missing", service.ErrInvalid)
+		return service.Bucket{}, missing("zone_id")
 	case r.BucketKey == nil:
-		return service.Bucket{}, fmt.Errorf("%w: bucket_key is missing", service.ErrInvalid)
+		return service.Bucket{}, missing("bucket_key")
 	}
 	return service.Bucket{ZoneID: *r.ZoneID, Key: *r.BucketKey}, nil
+}
+
+// placed points at what is wrong with the check, if err says where that is.
+func (r checkRequest) placed(err error) error {
+	if !errors.Is(err, service.ErrInvalid) {
+		return err
+	}
+	placed, i := inBody(err), bucketIn(err)
+	switch field := new(service.FieldError); {
+	case i < 0 || r.Buckets == nil:
+		return placed
+	case errors.As(err, &field):
+		return inBucket(placed, i)
+	default:
+		return inBucket(invalid("the same zone and key as an earlier one."), i)
+	}
+}
+
+// bucketIn returns the place of the bucket that err is about, or -1.
+func bucketIn(err error) int {
+	if about := new(service.BucketError); errors.As(err, &about) {
+		return about.Bucket
+	}
+	return -1
+}
+
+// inBucket moves what err says into the bucket at i of a list.
+func inBucket(err error, i int) error {
+	var request *requestError
+	if !errors.As(err, &request) {
+		return err
+	}
+	return &requestError{
+		kind: request.kind, detail: fmt.Sprintf("bucket %d: %s", i, request.detail),
+		pointer: fmt.Sprint("/buckets/", i, request.pointer),
+	}
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.

@@ -91,28 +91,44 @@ func TestCheckRefusesWhatItCannotMean(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.zones(t)
-	many := strings.Repeat(bucketJSON(1, "x")+",", 8) + bucketJSON(1, "y")
-	for name, test := range map[string]struct{ body, detail string }{
-		"both forms":        {`{"zone_id":1,"bucket_key":"x","buckets":[]}`, "not both"},
-		"half of each form": {`{"zone_id":1,"buckets":[]}`, "not both"},
-		"neither form":      {`{}`, "Give zone_id and bucket_key, or buckets"},
-		"no zone":           {`{"bucket_key":"x"}`, "zone_id is missing"},
-		"no key":            {`{"zone_id":1}`, "bucket_key is missing"},
-		"no buckets":        {`{"buckets":[]}`, "1 to 8 buckets"},
-		"nine buckets":      {`{"buckets":[` + many + `]}`, "1 to 8 buckets"},
-		"bucket without key": {
-			`{"buckets":[` + bucketJSON(1, "x") + `,{"zone_id":2}]}`, "bucket 1: bucket_key is missing",
-		},
-		"the same bucket twice": {
-			`{"buckets":[` + bucketJSON(1, "x") + `,` + bucketJSON(1, "x") + `]}`, "same zone and key",
-		},
-		"zone 0":        {bucketJSON(0, "x"), "zone_id must be 1 to 2147483647"},
-		"zone -1":       {bucketJSON(-1, "x"), "zone_id must be 1 to 2147483647"},
-		"zone too high": {bucketJSON(1<<31, "x"), "zone_id must be 1 to 2147483647"},
+	r.SetZone(t, service.Zone{ID: 3, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	good := bucketJSON(1, "x")
+	list := func(second string) string { return `{"buckets":[` + good + `,` + second + `]}` }
+	for name, test := range map[string]struct{ body, pointer, detail string }{
+		"both forms":             {`{"zone_id":1,"bucket_key":"x","buckets":[]}`, "", "Give either zone_id and bucket_key, or buckets, not both."},
+		"half of each form":      {`{"zone_id":1,"buckets":[]}`, "", "Give either zone_id and bucket_key, or buckets, not both."},
+		"neither form":           {`{}`, "", "Give zone_id and bucket_key, or buckets."},
+		"no zone":                {`{"bucket_key":"x"}`, "/zone_id", "zone_id is missing."},
+		"no key":                 {`{"zone_id":1}`, "/bucket_key", "bucket_key is missing."},
+		"no buckets":             {`{"buckets":[]}`, "/buckets", "buckets must hold 1 to 8 elements."},
+		"nine buckets":           {`{"buckets":[` + strings.Repeat(good+",", 8) + good + `]}`, "/buckets", "buckets must hold 1 to 8 elements."},
+		"zone 0":                 {bucketJSON(0, "x"), "/zone_id", "zone_id must be 1 to 2147483647, is 0."},
+		"zone -1":                {bucketJSON(-1, "x"), "/zone_id", "zone_id must be 1 to 2147483647, is -1."},
+		"zone too high":          {bucketJSON(1<<31, "x"), "/zone_id", "zone_id must be 1 to 2147483647, is 2147483648."},
+		"empty key":              {bucketJSON(1, ""), "/bucket_key", "bucket_key must not be empty."},
+		"long key":               {bucketJSON(1, strings.Repeat("x", 256)), "/bucket_key", "bucket_key must be at most 255 characters."},
+		"control character":      {bucketJSON(1, "x\n"), "/bucket_key", "bucket_key must not contain control characters."},
+		"no address":             {bucketJSON(3, "x"), "/bucket_key", "bucket_key must be an IPv4 or IPv6 address in this zone."},
+		"another network":        {bucketJSON(3, "2001:db8::/65"), "/bucket_key", "bucket_key must be an address or a network of /64 in this zone."},
+		"empty attempt_id":       {`{"zone_id":1,"bucket_key":"x","attempt_id":""}`, "/attempt_id", "attempt_id must not be empty."},
+		"attempt_id not ASCII":   {`{"attempt_id":"é","buckets":[` + good + `]}`, "/attempt_id", "attempt_id must be 1 to 64 printable ASCII characters."},
+		"bucket without zone":    {list(`{"bucket_key":"y"}`), "/buckets/1/zone_id", "bucket 1: zone_id is missing."},
+		"bucket without key":     {list(`{"zone_id":2}`), "/buckets/1/bucket_key", "bucket 1: bucket_key is missing."},
+		"bucket of zone 0":       {list(bucketJSON(0, "x")), "/buckets/1/zone_id", "bucket 1: zone_id must be 1 to 2147483647, is 0."},
+		"bucket of no key":       {list(bucketJSON(1, "")), "/buckets/1/bucket_key", "bucket 1: bucket_key must not be empty."},
+		"bucket of no address":   {list(bucketJSON(3, "x")), "/buckets/1/bucket_key", "bucket 1: bucket_key must be an IPv4 or IPv6 address in this zone."},
+		"list of no address":     {`{"buckets":[` + bucketJSON(3, "x") + `]}`, "/buckets/0/bucket_key", "bucket 0: bucket_key must be an IPv4 or IPv6 address in this zone."},
+		"the same bucket twice":  {list(good), "/buckets/1", "bucket 1: the same zone and key as an earlier one."},
+		"the same address twice": {`{"buckets":[` + bucketJSON(3, "2001:db8::1") + `,` + bucketJSON(3, "2001:db8::2") + `]}`, "/buckets/1", "bucket 1: the same zone and key as an earlier one."},
 	} {
 		p := r.post(t, "/v1/check", test.body).refused(t, http.StatusBadRequest, "invalid_request")
-		if !strings.Contains(p.Detail, test.detail) || strings.Contains(p.Detail, "invalid:") {
-			t.Errorf("%s: detail is %q, want %q in it", name, p.Detail, test.detail)
+		if p.Pointer != test.pointer || p.Detail != test.detail {
+			t.Errorf("%s: at %q: %s; want %q at %q", name, p.Pointer, p.Detail, test.detail, test.pointer)
+		}
+		// In a batch, the place is one of the whole body.
+		results := r.post(t, "/v1/checks", `{"checks":[`+bucketJSON(7, "x")+`,`+test.body+`]}`).results(t)
+		if p := results[1].Problem; p == nil || p.Pointer != "/checks/1"+test.pointer || p.Detail != test.detail {
+			t.Errorf("%s in a batch: %+v", name, p)
 		}
 	}
 }
@@ -121,7 +137,7 @@ func TestCheckOfUnknownZoneIsNotFound(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	p := r.post(t, "/v1/check", bucketJSON(7, "alice")).refused(t, http.StatusNotFound, "not_found")
-	if p.Detail != "zone 7: not found" {
+	if p.Detail != "zone 7: not found." {
 		t.Errorf("detail = %q", p.Detail)
 	}
 }

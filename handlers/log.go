@@ -132,8 +132,8 @@ func (s *server) log(x *exchange, took time.Duration, said problem, err error) {
 	if err != nil {
 		attrs = append(attrs, slog.String("code", said.Code))
 	}
-	if said.Status >= 500 {
-		attrs = append(attrs, slog.String("error", x.withoutKeys(err.Error())))
+	if said.Status >= 500 || said.Status == http.StatusForbidden {
+		attrs = append(attrs, slog.String("error", x.loggable(err)))
 	}
 	var p *panicked
 	if errors.As(err, &p) {
@@ -146,6 +146,8 @@ func logLevel(x *exchange, err error) slog.Level {
 	switch {
 	case x.Path() == pathLive || x.Path() == pathReady:
 		return slog.LevelDebug
+	case x.Response().Status == http.StatusForbidden: // it is the service that lacks a right
+		return slog.LevelError
 	case x.Response().Status < 500 || errors.Is(err, context.Canceled): // the caller left
 		return slog.LevelInfo
 	default:

@@ -79,7 +79,7 @@ func TestLogHoldsNoKeyWhateverTheFault(t *testing.T) {
 	})
 	r.post(t, "/v1/check", bucketJSON(1, "secret")).refused(t, http.StatusInternalServerError, "internal")
 	r.post(t, "/v1/checks", `{"checks":[`+bucketJSON(1, "secret")+`]}`).refused(t, http.StatusInternalServerError, "internal")
-	if line := r.log.last(t); !strings.Contains(fmt.Sprint(line["error"]), `Duplicate entry '1-[key]' for "[key]"`) {
+	if line := r.log.last(t); !strings.Contains(fmt.Sprint(line["error"]), "internal fault: text withheld, it names a key") {
 		t.Errorf("logged %v", line)
 	}
 	if text := r.log.String(); strings.Contains(text, "secret") {
@@ -116,25 +116,50 @@ func TestLogHoldsNoKeyOfAPathOrABody(t *testing.T) {
 	}
 }
 
-func TestKeysAreBlottedOutAsTheirZonesWriteThem(t *testing.T) {
+func TestTextsThatNameAKeyAreWithheldWhole(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ key, text, want string }{
-		{"Ａlice", "entry '1-alice' or 'Ａlice'", "entry '1-[key]' or '[key]'"},
-		{" bob ", "entry 'bob'", "entry '[key]'"},
-		{"203.0.113.9", "dial tcp 10.0.0.5:3306: entry '2-203.0.113.0/24' of 203.0.113.9", "dial tcp 10.0.0.5:3306: entry '2-[key]' of [key]"},
-		{"::ffff:203.0.113.9", "entry '203.0.113.9', '198.51.100.0/24'", "entry '[key]', '198.51.100.0/24'"},
-		{"2001:DB8::1", "Error 1062 (23000): entry '2001:db8::/64' at 12:30:01", "Error 1062 (23000): entry '[key]' at 12:30:01"},
-		{"2001:db8::1%eth0", "entry '2001:db8::/64'", "entry '[key]'"},
-		{"203.0.113.0/24", "entry '203.0.0.0/16'", "entry '[key]'"},
-		{"\xff", "entry ''", "entry ''"},
-		{"", "nothing", "nothing"},
+	const denied = "override of zone 1: add: Error 1142 (42000): INSERT, DELETE command denied to user 'app'"
+	for _, test := range []struct {
+		key, text string
+		withheld  bool
+	}{
+		{"a", denied, false},
+		{"a", "Duplicate entry '1-a' for key 'PRIMARY'", true},
+		{"1", denied, true},
+		{"1", "Error 1142 (42000): INSERT command denied", false},
+		{"4", "Error 1142 (42000)", false},
+		{"command", denied, true},
+		{"comm", denied, false},
+		{"alice", denied, false},
+		{"alice", "entry '1-alice'", true},
+		{"alice", "malice and alices, then alice", true},
+		{"alice", "malice, aliceé, 1alice", false},
+		{"alice", "alice", true},
+		{"Ａlice", "entry '1-alice'", true},
+		{"Ａlice", "entry 'Ａlice'", true},
+		{" bob ", "entry 'bob'", true},
+		{"203.0.113.9", "dial tcp 10.0.0.5:3306: refused", false},
+		{"203.0.113.9", "entry '2-203.0.113.0/24'", true},
+		{"::ffff:203.0.113.9", "entry '203.0.113.9'", true},
+		{"::ffff:203.0.113.9", "entry '198.51.100.0/24'", false},
+		{"2001:DB8::1", "entry '2001:db8::/64' at 12:30:01", true},
+		{"2001:DB8::1", "Error 1062 (23000) at 12:30:01", false},
+		{"2001:db8::1%eth0", "entry '2001:db8::/64'", true},
+		{"203.0.113.0/24", "entry '203.0.0.0/16'", true},
+		{"\xff", "entry ''", false},
+		{"", "nothing", false},
 	} {
-		x := &exchange{checks: []service.Check{{Buckets: []service.Bucket{bucketOf(1, test.key)}}}}
-		if got := x.withoutKeys(test.text); got != test.want {
-			t.Errorf("%q: %s, want %s", test.key, got, test.want)
+		want := "busy: " + test.text
+		if test.withheld {
+			want = "busy: text withheld, it names a key"
 		}
-		if got := (&exchange{keys: []string{test.key}}).withoutKeys(test.text); got != test.want {
-			t.Errorf("%q in a path: %s, want %s", test.key, got, test.want)
+		fault := fmt.Errorf("%w: %s", service.ErrBusy, test.text)
+		x := &exchange{checks: []service.Check{{Buckets: []service.Bucket{bucketOf(1, test.key)}}}}
+		if got := x.loggable(fault); got != want {
+			t.Errorf("%q: %s, want %s", test.key, got, want)
+		}
+		if got := (&exchange{keys: []string{test.key}}).loggable(fault); got != want {
+			t.Errorf("%q in a path: %s, want %s", test.key, got, want)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (s *server) listOverrides(x *exchange) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		found, err := s.reader.Overrides(ctx, zoneID, after, limit+1) // one more tells whether there are more
 		if err != nil {
-			return err
+			return notFound(err, noZone(zoneID))
 		}
 		answer := overridesResponse{Overrides: make([]override, min(len(found), limit))}
 		for i := range answer.Overrides {
@@ -85,7 +85,7 @@ func (s *server) showOverride(x *exchange) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		found, err := s.reader.Override(ctx, zoneID, id)
 		if err != nil {
-			return err
+			return notFound(err, noOverride(zoneID, id))
 		}
 		return x.respondJSON(http.StatusOK, contentJSON, newOverride(found))
 	})
@@ -155,12 +155,12 @@ func (s *server) deleteOverride(x *exchange) error {
 }
 
 func noOverride(zoneID int64, id uint64) string {
-	return fmt.Sprintf("override %d of zone %d: not found", id, zoneID)
+	return fmt.Sprintf("override %d of zone %d: not found.", id, zoneID)
 }
 
-func overrideError(err error, notFound string) error {
+func overrideError(err error, absent string) error {
 	return inWords(err, map[error]string{
-		service.ErrNotFound: notFound,
+		service.ErrNotFound: absent,
 		service.ErrConflict: "The zone has an override of this bucket_key or prefix that has not expired.",
 	})
 }
@@ -180,7 +180,7 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 	if err := s.lookUp(x, func(ctx context.Context) error {
 		z, err := s.reader.Zone(ctx, zoneID)
 		rule = z.WithDefaults().Keys
-		return err
+		return notFound(err, noZone(zoneID))
 	}); err != nil {
 		return wanted, "", err
 	}

@@ -48,7 +48,7 @@ func TestOverrideIsMadeShownChangedAndRemoved(t *testing.T) {
 		t.Errorf("removed with %d %s", gone.status, gone.body)
 	}
 	for _, got := range []reply{r.get(t, path), r.delete(t, path), r.put(t, path, `{"bucket_key":"203.0.113.7","action":"deny"}`)} {
-		if p := got.refused(t, http.StatusNotFound, "not_found"); p.Detail != "override 1 of zone 2: not found" {
+		if p := got.refused(t, http.StatusNotFound, "not_found"); p.Detail != "override 1 of zone 2: not found." {
 			t.Errorf("detail = %q", p.Detail)
 		}
 	}

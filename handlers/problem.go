@@ -65,6 +65,15 @@ func wrong(field, detail string) error {
 
 func missing(field string) error { return wrong(field, field+" is missing.") }
 
+// notFound gives an error words of the handler's own if it says that what was
+// asked for does not exist: a store's say what it was doing.
+func notFound(err error, detail string) error {
+	if errors.Is(err, service.ErrNotFound) {
+		return &requestError{kind: service.ErrNotFound, detail: detail}
+	}
+	return err
+}
+
 // inWords gives an error of a change words of the handler's own: a store's may
 // quote what the engine said. words are for the kinds that need better ones than
 // these.
@@ -93,13 +102,18 @@ type kind struct {
 const internalDetail = "The service met an unexpected fault. " +
 	"If this was a check, the attempt may have been counted; if a change, it may have been made."
 
-// kinds is the one table of errors to HTTP; the first row that fits counts.
+// kinds is the one table of errors to HTTP; the first row that fits counts, and
+// the first of all is for what fits none.
 func kinds() []kind {
 	return []kind{
 		{errFault, http.StatusInternalServerError, "internal", internalDetail},
 		{service.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
 		{service.ErrNotFound, http.StatusNotFound, "not_found", ""},
 		{service.ErrConflict, http.StatusConflict, "conflict", ""},
+		{
+			service.ErrForbidden, http.StatusForbidden, "forbidden",
+			"The service's account at the database lacks a right for this. Nothing was changed: grant it, see the README.",
+		},
 		{service.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
 		{
 			service.ErrUndecided, http.StatusGatewayTimeout, "undecided",
@@ -130,15 +144,20 @@ func kinds() []kind {
 	}
 }
 
-// problemOf turns any error into what its caller may know about it.
-func problemOf(err error) problem {
-	fits := kind{status: http.StatusInternalServerError, code: "internal", detail: internalDetail}
-	for _, k := range kinds() {
+// kindOf returns the row of err; what fits none is an internal fault.
+func kindOf(err error) kind {
+	all := kinds()
+	for _, k := range all {
 		if errors.Is(err, k.of) {
-			fits = k
-			break
+			return k
 		}
 	}
+	return all[0]
+}
+
+// problemOf turns any error into what its caller may know about it.
+func problemOf(err error) problem {
+	fits := kindOf(err)
 	p := problem{
 		Type: "about:blank", Title: http.StatusText(fits.status), Status: fits.status,
 		Detail: fits.detail, Code: fits.code,
@@ -150,6 +169,9 @@ func problemOf(err error) problem {
 		p.Detail, p.Pointer = request.detail, request.pointer
 	default:
 		p.Detail = strings.Replace(err.Error(), fits.of.Error()+": ", "", 1) // the code says as much
+	}
+	if !strings.HasSuffix(p.Detail, ".") { // domain errors end without one
+		p.Detail += "."
 	}
 	return p
 }

@@ -1,45 +1,71 @@
 package handlers
 
 import (
+	"fmt"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"velocityd/service"
 )
 
-const redacted = "[key]"
+const withheldText = "text withheld, it names a key"
 
-// withoutKeys returns an error's text with every bucket key of the request
-// blotted out, as it was given and as its zone may write it: an engine's message
-// may quote what it was asked.
-func (x *exchange) withoutKeys(text string) string {
-	given := slices.Clone(x.keys)
-	for _, check := range x.checks {
-		for _, b := range check.Buckets {
-			given = append(given, b.Key)
-		}
-	}
-	keys := slices.Clone(given)
-	for _, key := range given {
-		if folded, err := (service.KeyRule{Kind: service.KeyUsername}).Normalize(key); err == nil {
-			keys = append(keys, folded)
-		}
-	}
-	keys = slices.DeleteFunc(keys, func(key string) bool { return key == "" })
-	// The longest first: of two keys that fit, the earlier one is replaced.
-	slices.SortFunc(keys, func(a, b string) int { return len(b) - len(a) })
-	var pairs []string
+// loggable returns an error's text, or its kind alone if the text names a bucket
+// key of the request, as it was given or as its zone may write it: an engine's
+// message may quote what it was asked. Nothing is replaced inside the text:
+// around a key that is a common word, the gaps would tell which.
+func (x *exchange) loggable(err error) string {
+	text, keys := err.Error(), x.namedKeys()
 	for _, key := range keys {
-		pairs = append(pairs, key, redacted)
+		folded, fault := service.KeyRule{Kind: service.KeyUsername}.Normalize(key)
+		if mentions(text, key) || fault == nil && mentions(text, folded) {
+			return fmt.Sprintf("%v: %s", kindOf(err).of, withheldText)
+		}
 	}
-	return withoutNetworks(strings.NewReplacer(pairs...).Replace(text), given)
+	if mentionsNetwork(text, keys) {
+		return fmt.Sprintf("%v: %s", kindOf(err).of, withheldText)
+	}
+	return text
 }
 
-// withoutNetworks blots out the addresses and networks that hold one of the keys
-// that are addresses: a zone may write those in any prefix length.
-func withoutNetworks(text string, keys []string) string {
+// namedKeys returns the keys of the request as they were given.
+func (x *exchange) namedKeys() []string {
+	keys := slices.Clone(x.keys)
+	for _, check := range x.checks {
+		for _, b := range check.Buckets {
+			keys = append(keys, b.Key)
+		}
+	}
+	return keys
+}
+
+// mentions says that key stands in text by itself and not as a part of a word or a
+// number. Engines quote keys as 'alice' or '1-alice'.
+func mentions(text, key string) bool {
+	inWord := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
+	for from := 0; key != ""; {
+		at := strings.Index(text[from:], key)
+		if at < 0 {
+			return false
+		}
+		at += from
+		before, _ := utf8.DecodeLastRuneInString(text[:at])
+		after, _ := utf8.DecodeRuneInString(text[at+len(key):])
+		if !inWord(before) && !inWord(after) {
+			return true
+		}
+		from = at + 1
+	}
+	return false
+}
+
+// mentionsNetwork says that text holds an address or network that holds one of the
+// keys that are addresses: a zone may write those in any prefix length.
+func mentionsNetwork(text string, keys []string) bool {
 	var addresses []netip.Addr
 	for _, key := range keys {
 		key, _, _ = strings.Cut(key, "/")
@@ -48,17 +74,15 @@ func withoutNetworks(text string, keys []string) string {
 		}
 	}
 	if len(addresses) == 0 {
-		return text
+		return false
 	}
-	holdsOne := func(found string) string {
+	holdsOne := func(found string) bool {
 		network, err := netip.ParsePrefix(found)
 		if address, fault := netip.ParseAddr(found); fault == nil {
 			network, err = netip.PrefixFrom(address, address.BitLen()), nil
 		}
-		if err == nil && slices.ContainsFunc(addresses, network.Contains) {
-			return redacted
-		}
-		return found
+		return err == nil && slices.ContainsFunc(addresses, network.Contains)
 	}
-	return regexp.MustCompile(`[0-9A-Fa-f]*[.:][0-9A-Fa-f.:]+(/[0-9]+)?`).ReplaceAllStringFunc(text, holdsOne)
+	shape := regexp.MustCompile(`[0-9A-Fa-f]*[.:][0-9A-Fa-f.:]+(/[0-9]+)?`)
+	return slices.ContainsFunc(shape.FindAllString(text, -1), holdsOne)
 }

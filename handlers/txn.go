@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 
@@ -30,7 +31,7 @@ func (s *server) showTxn(x *exchange) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		found, err := s.reader.Txn(ctx, id)
 		if err != nil {
-			return err
+			return notFound(err, fmt.Sprintf("txn %d: not found.", id))
 		}
 		x.attrs = append(x.attrs,
 			slog.Any("zone_ids", []int64{found.Bucket.ZoneID}), slog.Bool("blocked", found.Blocked))

@@ -78,7 +78,7 @@ func (s *server) showZone(x *exchange) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		z, err := s.reader.Zone(ctx, id)
 		if err != nil {
-			return err
+			return notFound(err, noZone(id))
 		}
 		return respondZone(x, http.StatusOK, z)
 	})
@@ -146,7 +146,7 @@ func writerOf(x *exchange) (who string, match service.Match, err error) {
 	return who, match, err
 }
 
-func noZone(id int64) string { return fmt.Sprintf("zone %d: not found", id) }
+func noZone(id int64) string { return fmt.Sprintf("zone %d: not found.", id) }
 
 func respondZone(x *exchange, status int, z service.Zone) error {
 	x.Response().Header().Set("ETag", entityTag(z.Revision))
@@ -203,7 +203,7 @@ type settings struct{ wrong error }
 func (in *settings) duration(field string, given *int64) time.Duration {
 	n := orZero(given)
 	if given != nil && (n < 1 || n > seconds(service.MaxWindow)) {
-		in.refuse(field, fmt.Sprintf("%s must be 1 to %d seconds, is %d.", field, seconds(service.MaxWindow), n))
+		in.refuse(field, fmt.Sprintf("%s must be 1 to %d whole seconds, is %d.", field, seconds(service.MaxWindow), n))
 		return 0
 	}
 	return time.Duration(n) * time.Second

@@ -1,12 +1,15 @@
 package handlers
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/servicetest"
 )
 
 func TestZonesAreListedById(t *testing.T) {
@@ -43,7 +46,7 @@ func TestZoneIsShownInAllItsSettings(t *testing.T) {
 	if got.status != http.StatusOK || got.body != want || got.header.Get("ETag") != `"1"` {
 		t.Errorf("got %d %s, ETag %s\nwant %s", got.status, got.body, got.header.Get("ETag"), want)
 	}
-	if p := r.get(t, "/v1/zones/7").refused(t, http.StatusNotFound, "not_found"); p.Detail != "zone 7: not found" {
+	if p := r.get(t, "/v1/zones/7").refused(t, http.StatusNotFound, "not_found"); p.Detail != "zone 7: not found." {
 		t.Errorf("detail = %q", p.Detail)
 	}
 }
@@ -66,4 +69,47 @@ func TestPathIDsAreStrictDecimals(t *testing.T) {
 	r.get(t, "/v1/zones/2147483647").refused(t, http.StatusNotFound, "not_found")
 	r.get(t, "/v1/zones/2147483648").refused(t, http.StatusBadRequest, "invalid_request")
 	r.get(t, "/v1/txns/18446744073709551615").refused(t, http.StatusNotFound, "not_found")
+}
+
+// narrator is a store whose look-ups say what they were doing when they ended.
+type narrator struct {
+	*servicetest.Memory
+	kind error
+}
+
+func (s narrator) err() error { return fmt.Errorf("read zone 9: try 1: %w", s.kind) }
+
+func (s narrator) Zones(context.Context) ([]service.Zone, error) { return nil, s.err() }
+
+func (s narrator) Zone(context.Context, int64) (service.Zone, error) { return service.Zone{}, s.err() }
+
+func (s narrator) Txn(context.Context, uint64) (service.Txn, error) { return service.Txn{}, s.err() }
+
+func (s narrator) Overrides(context.Context, int64, uint64, int) ([]service.Override, error) {
+	return nil, s.err()
+}
+
+func (s narrator) Override(context.Context, int64, uint64) (service.Override, error) {
+	return service.Override{}, s.err()
+}
+
+func TestLookUpsSayWhatIsAbsentInTheSameWords(t *testing.T) {
+	t.Parallel()
+	absent := start(t, func(o *Options) { o.Reader = narrator{kind: service.ErrNotFound} })
+	barred := start(t, func(o *Options) { o.Reader = narrator{kind: service.ErrForbidden} })
+	for path, want := range map[string]string{
+		"/v1/zones/9": "zone 9: not found.", "/v1/zones/9/buckets/alice": "zone 9: not found.",
+		"/v1/zones/9/overrides": "zone 9: not found.", "/v1/zones/9/overrides/3": "override 3 of zone 9: not found.",
+		"/v1/txns/9": "txn 9: not found.",
+	} {
+		if p := absent.get(t, path).refused(t, http.StatusNotFound, "not_found"); p.Detail != want {
+			t.Errorf("%s: detail = %q, want %q", path, p.Detail, want)
+		}
+		barred.get(t, path).refused(t, http.StatusForbidden, "forbidden")
+	}
+	p := absent.post(t, "/v1/zones/9/overrides", `{"bucket_key":"x","action":"deny"}`).refused(t, http.StatusNotFound, "not_found")
+	if p.Detail != "zone 9: not found." {
+		t.Errorf("detail = %q", p.Detail)
+	}
+	barred.get(t, "/v1/zones").refused(t, http.StatusForbidden, "forbidden")
 }

@@ -87,7 +87,7 @@ func TestPutZonePointsAtWhatIsWrong(t *testing.T) {
 		{`"rate":5,"window":60,"mode":"Off"`, "/mode", "enforce, shadow or off"},
 		{`"rate":5,"window":60,"counts":"successes"`, "/counts", "attempts or failures"},
 		{`"rate":5,"window":60,"reserve_ttl":0`, "/reserve_ttl", "1 to 31622400"},
-		{`"rate":5,"window":60,"reserve_ttl":61`, "/reserve_ttl", "1 to 60"},
+		{`"rate":5,"window":60,"reserve_ttl":61`, "/reserve_ttl", "must be 1 to 60 whole seconds, the window, is 61."},
 		{`"rate":5,"window":60,"reset_on_success":1`, "/reset_on_success", "true or false"},
 		{`"rate":5,"window":60,"lockout":-1`, "/lockout", "1 to 31622400"},
 		{`"rate":5,"window":60,"lockout":31622401`, "/lockout", "1 to 31622400"},
@@ -236,7 +236,7 @@ func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 	t.Parallel()
 	memory := servicetest.NewMemory()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
-	for _, k := range kinds()[1:7] { // those of package service
+	for _, k := range kinds()[1:8] { // those of package service
 		log := &logLines{}
 		handler := New(Options{
 			Reader: memory, Writer: talkative{kind: k.of}, Logger: slog.New(slog.NewJSONHandler(log, nil)),
@@ -259,6 +259,21 @@ func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 			if named := strings.Contains(path+body, "secret"); named && strings.Contains(fmt.Sprint(log.last(t)), "secret") {
 				t.Errorf("the log holds a key: %v", log.last(t))
 			}
+		}
+	}
+}
+
+func TestRightsThatTheServiceLacksAreItsOwnFault(t *testing.T) {
+	t.Parallel()
+	r := start(t, func(o *Options) { o.Writer = talkative{kind: service.ErrForbidden} })
+	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
+	for _, change := range changes()[:6] { // held against openapi.yaml, too
+		p := r.ask(t, change.method, change.path, change.body, "Content-Type", "application/json").refused(t, http.StatusForbidden, "forbidden")
+		if p.Detail != "The service's account at the database lacks a right for this. Nothing was changed: grant it, see the README." {
+			t.Errorf("%s %s: detail = %q", change.method, change.path, p.Detail)
+		}
+		if line := r.log.last(t); line["level"] != "ERROR" || !strings.HasPrefix(fmt.Sprint(line["error"]), "forbidden: ") {
+			t.Errorf("%s %s: logged %v", change.method, change.path, line)
 		}
 	}
 }

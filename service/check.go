@@ -39,7 +39,20 @@ const (
 	MinAttemptLife     = 10 * time.Minute
 )
 
-// Validate returns an ErrInvalid that names the bucket and the field, or nil.
+// BucketError is an error about one bucket of a check.
+type BucketError struct {
+	Bucket int // from 0, in the check's order
+	cause  error
+}
+
+// Error implements error. The text names the bucket.
+func (e *BucketError) Error() string { return e.cause.Error() }
+
+// Unwrap returns what is wrong.
+func (e *BucketError) Unwrap() error { return e.cause }
+
+// Validate returns an ErrInvalid that names the bucket and the field, or nil. If
+// it is about one bucket it is a BucketError, if about one field a FieldError.
 func (c Check) Validate() error {
 	if len(c.Buckets) < 1 || len(c.Buckets) > MaxBuckets {
 		return fmt.Errorf("%w: a check must name 1 to %d buckets, has %d",
@@ -47,10 +60,11 @@ func (c Check) Validate() error {
 	}
 	for i, b := range c.Buckets {
 		if err := b.Validate(); err != nil {
-			return fmt.Errorf("bucket %d: %w", i, err)
+			return &BucketError{Bucket: i, cause: fmt.Errorf("bucket %d: %w", i, err)}
 		}
 		if slices.Contains(c.Buckets[:i], b) {
-			return fmt.Errorf("%w: bucket %d names the same zone and key as an earlier one", ErrInvalid, i)
+			err := fmt.Errorf("%w: bucket %d names the same zone and key as an earlier one", ErrInvalid, i)
+			return &BucketError{Bucket: i, cause: err}
 		}
 	}
 	return validateAttemptID(c.AttemptID)

@@ -17,6 +17,9 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict says that the request contradicts what is already recorded.
 	ErrConflict = errors.New("conflict")
+	// ErrForbidden says that the service's account at the engine lacks a right.
+	// Nothing was changed.
+	ErrForbidden = errors.New("forbidden")
 	// ErrPrecondition says that what the caller has seen has changed meanwhile.
 	ErrPrecondition = errors.New("precondition failed")
 	// ErrStaleKey says that a check's keys were normalised by a rule that its zone

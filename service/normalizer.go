@@ -105,7 +105,7 @@ func normalize(check Check, rules map[int64]KeyRule) (Check, error) {
 		rule := rules[b.ZoneID]
 		key, err := rule.Normalize(b.Key)
 		if err != nil {
-			return Check{}, fmt.Errorf("bucket %d: %w", i, err)
+			return Check{}, &BucketError{Bucket: i, cause: fmt.Errorf("bucket %d: %w", i, err)}
 		}
 		normal.Buckets[i], normal.KeyRules[i] = Bucket{ZoneID: b.ZoneID, Key: key}, rule
 	}

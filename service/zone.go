@@ -2,6 +2,7 @@ package service
 
 import (
 	"math"
+	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -128,7 +129,7 @@ func (z Zone) validateSettings() error {
 		return fieldError("counts", "must be attempts or failures, is %q", z.Counts)
 	}
 	if z.ReserveTTL < time.Second || z.ReserveTTL > z.Window || z.ReserveTTL%time.Second != 0 {
-		return fieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", z.Window/time.Second, z.ReserveTTL)
+		return fieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", z.Window/time.Second, inSeconds(z.ReserveTTL))
 	}
 	if z.Lockout != 0 {
 		if err := validateSeconds("lockout", z.Lockout); err != nil {
@@ -167,10 +168,13 @@ func validateLimit(rate int, window time.Duration) error {
 
 func validateSeconds(field string, d time.Duration) error {
 	if d < MinWindow || d > MaxWindow || d%time.Second != 0 {
-		return fieldError(field, "must be 1 to %d whole seconds, is %s", MaxWindow/time.Second, d)
+		return fieldError(field, "must be 1 to %d whole seconds, is %s", MaxWindow/time.Second, inSeconds(d))
 	}
 	return nil
 }
+
+// inSeconds writes d as a caller in SQL or HTTP does.
+func inSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 // Match is what the writer of a zone expects to find. Its zero value expects
 // nothing; a store whose zone is otherwise returns ErrPrecondition and changes

@@ -13,7 +13,7 @@ import (
 )
 
 type bucketCmd struct {
-	Peek    bucketPeekCmd    `cmd:"" aliases:"show" help:"Show what the next attempt would meet, without one."`
+	Peek    bucketPeekCmd    `cmd:"" help:"Show what the next attempt would meet, without one."`
 	Release bucketReleaseCmd `cmd:"" help:"Empty a bucket and end its lockout."`
 }
 

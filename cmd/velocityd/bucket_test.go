@@ -27,7 +27,7 @@ func TestBucketPeekShowsWhatANextAttemptWouldMeet(t *testing.T) {
 		if r := command(env, nil, "check", "1", "alice"); r.code != exitBlocked {
 			t.Fatalf("%+v", r)
 		}
-		got := must(t, env, "bucket", "show", "1", " ALICE ")
+		got := must(t, env, "bucket", "peek", "1", " ALICE ")
 		for _, want := range []string{
 			"alice: 0 of 2 left", "velocity      2", "retry after   7200 s", "locked until  ", "newest txns   3  ",
 			"Z  blocked\n", "Z  allowed, counted\n", "Z  allowed, counted, failure\n",

@@ -171,6 +171,8 @@ func (p *problemError) Unwrap() error {
 		return service.ErrInvalid
 	case "not_found":
 		return service.ErrNotFound
+	case "forbidden":
+		return service.ErrForbidden
 	case "conflict":
 		return service.ErrConflict
 	case "precondition_failed":

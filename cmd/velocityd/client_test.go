@@ -70,6 +70,7 @@ func TestRemoteTellsWhatAnErrorMeansForTheAttempt(t *testing.T) {
 		"busy":         {problem(503, "busy"), service.ErrBusy, "A title: the detail."},
 		"undecided":    {problem(504, "undecided"), service.ErrUndecided, "A title: the detail."},
 		"invalid":      {problem(400, "invalid_request"), service.ErrInvalid, "A title: the detail."},
+		"forbidden":    {problem(403, "forbidden"), service.ErrForbidden, "A title: the detail."},
 		"too large":    {problem(413, "payload_too_large"), nil, "A title: the detail."},
 		"a proxy":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) }, service.ErrUndecided, "502"},
 		"another site": {http.NotFound, nil, "is this a velocityd?"},
@@ -100,7 +101,7 @@ func TestRemoteTellsWhatAnErrorMeansForTheAttempt(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "secret-key") {
 				t.Errorf("got %v, want %q", err, c.text)
 			}
-			for _, kind := range []error{service.ErrBusy, service.ErrUndecided, service.ErrInvalid, service.ErrNotFound} {
+			for _, kind := range []error{service.ErrBusy, service.ErrUndecided, service.ErrInvalid, service.ErrNotFound, service.ErrForbidden} {
 				if errors.Is(err, kind) != slices.Contains([]error{c.kind}, kind) {
 					t.Errorf("%v: is it %v?", err, kind)
 				}

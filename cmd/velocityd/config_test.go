@@ -69,6 +69,25 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 	}
 }
 
+func TestHelpNamesTheAccountsAndCommandsThatANewOperatorNeeds(t *testing.T) {
+	t.Parallel()
+	for args, wants := range map[string][]string{
+		"--help":             {"velocity_admin:", "migrate up", "'velocity:secret@"},
+		"dev --help":         {"'outcome'", "'override'", "'bucket'"},
+		"migrate --help":     {"triggers", "log_bin_trust_function_creators = 1", "velocity_admin:"},
+		"bucket peek --help": {"Usage: velocityd bucket peek <zone> <key>"},
+		"replay --help":      {"would block"},
+	} {
+		r := command(nil, nil, strings.Fields(args)...)
+		text := strings.Join(strings.Fields(r.stdout), " ") // however it is wrapped
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q:\n%s", args, want, r.stdout)
+			}
+		}
+	}
+}
+
 func TestWrongUsageIsToldWithCode2(t *testing.T) {
 	t.Parallel()
 	const dsn = "u:p@tcp(127.0.0.1:1)/d"
@@ -135,7 +154,7 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"bucket release 1 a --reason=", nil, "--reason"},
 		{"bucket release 1 a --reason " + strings.Repeat("x", 256), nil, "--reason"},
 		{"bucket peek 1", nil, "key"},
-		{"bucket show 1 alice", environment{"XDG_DATA_HOME": "/nowhere"}, "'velocityd bucket peek --help'"},
+		{"bucket peek 1 alice", environment{"XDG_DATA_HOME": "/nowhere"}, "'velocityd bucket peek --help'"},
 		{"replay", nil, "file"},
 		{"replay x", nil, "--user-zone"},
 		{"replay x --user-zone 1 --ip-zone 1", nil, "differ"},

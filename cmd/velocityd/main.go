@@ -18,6 +18,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+
+	"velocityd/service"
 )
 
 // Exit codes. They are promised in the description below.
@@ -35,10 +37,13 @@ Try it, with a private database that needs no setting up:
 
   velocityd dev
 
-Serve from a database of your own:
+Serve from a database of your own, which the account that owns the schema brings up, and edits zones in; the service's account needs EXECUTE and SELECT alone:
+
+  export VELOCITY_DSN='velocity_admin:secret@tcp(db.example:3306)/velocityd'
+  velocityd migrate up
+  velocityd zone set 1 --rate 5 --window 60
 
   export VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd'
-  velocityd migrate up
   velocityd serve
 
 A flag wins over its environment variable. Exit codes: 0 fine (for check: allowed), 1 error, 2 wrong usage, 3 blocked (check alone), 4 something odd was found (zone lint alone).`
@@ -106,7 +111,18 @@ func run(ctx context.Context, args []string, p *process) int {
 	if usage := (usageError{}); errors.As(err, &usage) {
 		err = usageError{err: err, command: callOf(command.Selected())}
 	}
-	return p.fail(err)
+	return p.fail(explainForbidden(err))
+}
+
+// explainForbidden adds to the error of a database account without a right what
+// to do about it. A service that lacks one says so in its own words.
+func explainForbidden(err error) error {
+	var remote *problemError
+	if !errors.Is(err, service.ErrForbidden) || errors.As(err, &remote) {
+		return err
+	}
+	return fmt.Errorf("%w: the database account lacks this right; name one that has it in VELOCITY_DSN or --dsn, "+
+		"such as the owner of the schema (velocity_admin), or have it granted", err)
 }
 
 // fail tells the user about err, if it is one, and returns its exit code.
@@ -148,7 +164,7 @@ func (e usageError) hint() string {
 	return fmt.Sprintf("Run '%s --help' for what can be said.", path)
 }
 
-// callOf is how a command is called, without its other names.
+// callOf is how a command is called, with the commands above it.
 func callOf(node *kong.Node) string {
 	if node.Parent == nil {
 		return node.Name

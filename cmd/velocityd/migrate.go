@@ -16,13 +16,15 @@ type migrateCmd struct {
 
 // Help is the longer explanation of the command.
 func (migrateCmd) Help() string {
-	return `The account needs the rights to create, alter and drop tables and procedures.
+	return `The account needs the rights to create, alter and drop tables, triggers and procedures. It owns the schema from then on (the README calls it velocity_admin): keep it, and let the service use one with EXECUTE and SELECT alone, unless zones are to be edited over HTTP.
+
+On a server with a binary log an administrator has to SET GLOBAL log_bin_trust_function_creators = 1 for the migration, because of the triggers; it can be 0 again afterwards.
 
 Migrate up before starting programs that need it: every migration leaves the program before it working. Two migrations at once wait for each other.
 
 Example:
 
-  VELOCITY_DSN='admin:secret@tcp(db.example:3306)/velocityd' velocityd migrate up`
+  VELOCITY_DSN='velocity_admin:secret@tcp(db.example:3306)/velocityd' velocityd migrate up`
 }
 
 // Help is the longer explanation of the command.

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/service"
@@ -58,6 +60,48 @@ func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
 			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
 			if r.code != exitError || !strings.Contains(r.stderr, want) {
 				t.Errorf("%s: got %+v, want %q", args, r, want)
+			}
+		}
+	})
+}
+
+// serviceAccount makes an account that may do what a service needs, and returns
+// the DSN with it.
+func serviceAccount(t *testing.T, d *dbtest.Database) string {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(d.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Net != "unix" {
+		t.Skip("the account is made for the socket")
+	}
+	cfg.User, cfg.Passwd = fmt.Sprintf("t%x", time.Now().UnixNano()), "pass"
+	account := "'" + cfg.User + "'@'localhost'"
+	dbtest.Exec(t, d.SQL, "CREATE USER "+account+" IDENTIFIED BY 'pass'")
+	t.Cleanup(func() { _, _ = d.SQL.Exec("DROP USER " + account) })
+	dbtest.Exec(t, d.SQL, "GRANT EXECUTE, SELECT ON "+cfg.DBName+".* TO "+account)
+	return cfg.FormatDSN()
+}
+
+func TestOperatorWithoutTheRightIsToldWhatToDo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		must(t, environment{"VELOCITY_DSN": d.DSN}, "override", "set", "1", "bob", "--action", "deny", "--reason", "x")
+		env := environment{"VELOCITY_DSN": serviceAccount(t, d)}
+		for _, args := range []string{"check 1 alice", "bucket peek 1 alice", "bucket release 1 alice --reason x", "zone list"} {
+			must(t, env, strings.Fields(args)...)
+		}
+		for _, args := range []string{
+			"zone set 1 --rate 9", "zone set 2 --rate 9 --window 60", "zone delete 1",
+			"override set 1 alice --action deny --reason x", "override delete 1 1",
+		} {
+			r := command(env, nil, strings.Fields(args)...)
+			if r.code != exitError || !strings.Contains(r.stderr, "lacks this right") || !strings.Contains(r.stderr, "velocity_admin") ||
+				strings.Count(r.stderr, "\n") != 1 || r.stdout != "" {
+				t.Errorf("%s: got %+v", args, r)
 			}
 		}
 	})

@@ -30,6 +30,8 @@ func (replayCmd) Help() string {
 
 An attempt is a line 'Failed password for [invalid user ]U from IP port P' or 'Accepted METHOD for U from IP port P' of sshd or sshd-session; 'message repeated N times: [ ... ]' is N attempts. All other lines, and those with a user that cannot be a key, such as an empty one, are counted as skipped.
 
+'would block' counts the attempts that at least one zone had no room for: the blocked ones, and those that were allowed because that zone is in shadow mode. By it the keys are ranked, ten of each zone.
+
 With --report-outcomes 'Accepted' is reported as success and 'Failed' as failure, for allowed attempts alone: a blocked one would not have been tried. The result is as if the attempts were asked and reported one by one, so attempts in a row of one user or address cannot share a call.
 
 A busy service or database is asked again a few times. A lost answer ends the replay, because asking again might count attempts twice.
@@ -146,18 +148,19 @@ func (c *replayCmd) print(w io.Writer, s summary) error {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(s)
 	}
-	fmt.Fprintf(w, "attempts       %d\nallowed        %d\nblocked        %d\nskipped lines  %d\nchecks/s       %.0f (%.2f s)\n",
-		s.Attempts, s.Allowed, s.Blocked, s.SkippedLines, s.ChecksPerSecond, s.ElapsedSeconds)
+	fmt.Fprintf(w, "attempts       %d\nallowed        %d\nblocked        %d\nwould block    %d\nskipped lines  %d\n",
+		s.Attempts, s.Allowed, s.Blocked, s.WouldBlock, s.SkippedLines)
+	fmt.Fprintf(w, "checks/s       %.0f (%.2f s)\n", s.ChecksPerSecond, s.ElapsedSeconds)
 	if s.ReportedSuccesses != nil {
 		fmt.Fprintf(w, "reported       %d successes, %d failures\n", *s.ReportedSuccesses, *s.ReportedFailures)
 	}
 	var zone int64
-	for _, key := range s.MostBlocked {
+	for _, key := range s.MostWouldBlock {
 		if key.ZoneID != zone {
 			zone = key.ZoneID
-			fmt.Fprintf(w, "\nmost blocked in zone %d\n", zone)
+			fmt.Fprintf(w, "\nwould block most in zone %d\n", zone)
 		}
-		fmt.Fprintf(w, "  %7d  %s\n", key.Blocked, printable(key.Key))
+		fmt.Fprintf(w, "  %7d  %s\n", key.WouldBlock, printable(key.Key))
 	}
 	return nil
 }

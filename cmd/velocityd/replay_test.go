@@ -79,8 +79,8 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 		}
 		got := r.tally.summary(time.Second, true)
 		want := summary{
-			Attempts: 7, Allowed: 3, Blocked: 4, SkippedLines: 4, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 7,
-			MostBlocked: []blockedKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
+			Attempts: 7, Allowed: 3, Blocked: 4, WouldBlock: 4, SkippedLines: 4, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 7,
+			MostWouldBlock: []fullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
 		}
 		if !reflect.DeepEqual(got, want) || progress != len(log) {
 			t.Errorf("batch %d, %d of %d bytes:\n got %+v\nwant %+v", batch, progress, len(log), got, want)
@@ -92,6 +92,26 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 		if got := strings.Join(users, " "); got != "ann ann ann ann bob eve ann" {
 			t.Errorf("batch %d: asked about %s", batch, got)
 		}
+	}
+}
+
+func TestReplayTellsWhatZonesInShadowModeWouldHaveBlocked(t *testing.T) {
+	t.Parallel()
+	m := servicetest.NewMemory()
+	m.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Mode: service.ModeShadow})
+	m.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour})
+	r := newReplayer(m, 1, 2, 3)
+	log := strings.Repeat(failed("ann", "192.0.2.1"), 5) + failed("bob", "192.0.2.2") // the fifth is blocked by the address
+	if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
+		t.Fatal(err)
+	}
+	got := r.tally.summary(0, true)
+	want := summary{
+		Attempts: 6, Allowed: 5, Blocked: 1, WouldBlock: 3, Complete: true,
+		MostWouldBlock: []fullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }
 
@@ -204,7 +224,7 @@ func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestSummaryNamesTheMostBlockedKeys(t *testing.T) {
+func TestReplaySummaryNamesTheKeysThatWouldBlockMost(t *testing.T) {
 	t.Parallel()
 	tally := newTally()
 	for i := range 15 {
@@ -213,16 +233,17 @@ func TestSummaryNamesTheMostBlockedKeys(t *testing.T) {
 	}
 	s := tally.summary(0, false)
 	var got []string
-	for _, key := range s.MostBlocked {
-		got = append(got, fmt.Sprintf("%d/%s=%d", key.ZoneID, key.Key, key.Blocked))
+	for _, key := range s.MostWouldBlock {
+		got = append(got, fmt.Sprintf("%d/%s=%d", key.ZoneID, key.Key, key.WouldBlock))
 	}
 	want := "1/k14=7 1/k12=6 1/k13=6 1/k10=5 1/k11=5 1/k08=4 1/k09=4 1/k06=3 1/k07=3 1/k04=2 2/x=99"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	var asJSON, asText bytes.Buffer
+	s = summary{Attempts: 6, Allowed: 4, Blocked: 2, WouldBlock: 3, SkippedLines: 4, MostWouldBlock: []fullKey{{1, "a\u202eb", 2}}}
 	for cmd, to := range map[*replayCmd]*bytes.Buffer{{JSON: true}: &asJSON, {}: &asText} {
-		if err := cmd.print(to, summary{Attempts: 3, Allowed: 1, Blocked: 2, SkippedLines: 4, MostBlocked: []blockedKey{{1, "a\u202eb", 2}}}); err != nil {
+		if err := cmd.print(to, s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,12 +251,13 @@ func TestSummaryNamesTheMostBlockedKeys(t *testing.T) {
 	if err := json.Unmarshal(asJSON.Bytes(), &object); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]float64{"attempts": 3, "allowed": 1, "blocked": 2, "skipped_lines": 4} {
+	for name, want := range map[string]float64{"attempts": 6, "allowed": 4, "blocked": 2, "would_block": 3, "skipped_lines": 4} {
 		if object[name] != want {
 			t.Errorf("%s is %v in %s", name, object[name], &asJSON)
 		}
 	}
-	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text, "skipped lines  4") {
+	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text, "blocked        2\nwould block    3\nskipped lines  4\n") ||
+		!strings.Contains(text, "would block most in zone 1\n        2  ") {
 		t.Errorf("text:\n%s", text)
 	}
 }

@@ -15,8 +15,8 @@ import (
 const (
 	// busyTries is how often one batch is asked before a busy store is believed.
 	busyTries = 6
-	// mostBlocked is how many keys of a zone the summary names.
-	mostBlocked = 10
+	// keysNamed is how many keys of a zone the summary names.
+	keysNamed = 10
 )
 
 var (
@@ -27,7 +27,7 @@ var (
 )
 
 // replayer asks a store about every attempt in a log. Its memory does not grow
-// with the log, but with the number of keys that were blocked.
+// with the log, but with the number of keys that had no room.
 type replayer struct {
 	store    service.CheckStore
 	userZone int64 // 0: users are not asked about
@@ -256,6 +256,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 // tally counts what was answered.
 type tally struct {
 	allowed, blocked, skipped int
+	wouldBlock                int // blocked, or allowed because the zone without room is not enforced
 	reported                  map[service.Outcome]int
 	keys                      map[service.Bucket]int // how often each had no room
 }
@@ -277,8 +278,11 @@ func (t *tally) count(decisions []service.Decision) error {
 		default:
 			t.allowed++
 		}
+		if d.WouldBlock {
+			t.wouldBlock++
+		}
 		for _, v := range d.Verdicts {
-			if v.Blocked {
+			if v.WouldBlock {
 				t.keys[v.Bucket]++
 			}
 		}
@@ -301,45 +305,49 @@ func (t *tally) countReports(reports []service.Report, results []error) error {
 
 // summary is the result of a replay.
 type summary struct {
-	Attempts     int  `json:"attempts"`
-	Allowed      int  `json:"allowed"`
-	Blocked      int  `json:"blocked"`
+	Attempts int `json:"attempts"`
+	Allowed  int `json:"allowed"`
+	Blocked  int `json:"blocked"`
+	// WouldBlock counts the attempts that would be blocked if every zone in
+	// shadow mode were enforced; Blocked ones are among them.
+	WouldBlock   int  `json:"would_block"`
 	SkippedLines int  `json:"skipped_lines"`
 	Complete     bool `json:"complete"` // the whole log was replayed
 	// These are there if outcomes were reported.
-	ReportedSuccesses *int         `json:"reported_successes,omitempty"`
-	ReportedFailures  *int         `json:"reported_failures,omitempty"`
-	ElapsedSeconds    float64      `json:"elapsed_seconds"`
-	ChecksPerSecond   float64      `json:"checks_per_second"`
-	MostBlocked       []blockedKey `json:"most_blocked"` // by zone, most first
+	ReportedSuccesses *int      `json:"reported_successes,omitempty"`
+	ReportedFailures  *int      `json:"reported_failures,omitempty"`
+	ElapsedSeconds    float64   `json:"elapsed_seconds"`
+	ChecksPerSecond   float64   `json:"checks_per_second"`
+	MostWouldBlock    []fullKey `json:"most_would_block"` // by zone, most first
 }
 
-// blockedKey is a bucket that had no room Blocked times.
-type blockedKey struct {
-	ZoneID  int64  `json:"zone_id"`
-	Key     string `json:"bucket_key"`
-	Blocked int    `json:"blocked"`
+// fullKey is a bucket that had no room WouldBlock times, whether its zone is
+// enforced or not.
+type fullKey struct {
+	ZoneID     int64  `json:"zone_id"`
+	Key        string `json:"bucket_key"`
+	WouldBlock int    `json:"would_block"`
 }
 
 func (t *tally) summary(took time.Duration, complete bool) summary {
 	s := summary{
-		Attempts: t.allowed + t.blocked, Allowed: t.allowed, Blocked: t.blocked, SkippedLines: t.skipped,
-		Complete: complete, ElapsedSeconds: took.Seconds(), MostBlocked: []blockedKey{},
+		Attempts: t.allowed + t.blocked, Allowed: t.allowed, Blocked: t.blocked, WouldBlock: t.wouldBlock,
+		SkippedLines: t.skipped, Complete: complete, ElapsedSeconds: took.Seconds(), MostWouldBlock: []fullKey{},
 	}
 	if took > 0 {
 		s.ChecksPerSecond = float64(s.Attempts) / took.Seconds()
 	}
-	keys := make([]blockedKey, 0, len(t.keys))
+	keys := make([]fullKey, 0, len(t.keys))
 	for b, n := range t.keys {
-		keys = append(keys, blockedKey{ZoneID: b.ZoneID, Key: b.Key, Blocked: n})
+		keys = append(keys, fullKey{ZoneID: b.ZoneID, Key: b.Key, WouldBlock: n})
 	}
-	slices.SortFunc(keys, func(a, b blockedKey) int {
-		return cmp.Or(cmp.Compare(a.ZoneID, b.ZoneID), cmp.Compare(b.Blocked, a.Blocked), cmp.Compare(a.Key, b.Key))
+	slices.SortFunc(keys, func(a, b fullKey) int {
+		return cmp.Or(cmp.Compare(a.ZoneID, b.ZoneID), cmp.Compare(b.WouldBlock, a.WouldBlock), cmp.Compare(a.Key, b.Key))
 	})
 	inZone := map[int64]int{}
 	for _, key := range keys {
-		if inZone[key.ZoneID]++; inZone[key.ZoneID] <= mostBlocked {
-			s.MostBlocked = append(s.MostBlocked, key)
+		if inZone[key.ZoneID]++; inZone[key.ZoneID] <= keysNamed {
+			s.MostWouldBlock = append(s.MostWouldBlock, key)
 		}
 	}
 	return s

@@ -241,7 +241,7 @@ func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 func (p problem) err() error {
 	kinds := map[string]error{
 		"invalid_request": service.ErrInvalid, "not_found": service.ErrNotFound,
-		"conflict": service.ErrConflict, "precondition_failed": service.ErrPrecondition,
+		"conflict": service.ErrConflict, "forbidden": service.ErrForbidden, "precondition_failed": service.ErrPrecondition,
 		"busy": service.ErrBusy, "undecided": service.ErrUndecided,
 	}
 	if kind, known := kinds[p.Code]; known {
