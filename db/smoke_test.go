@@ -80,6 +80,7 @@ type smoke struct {
 	now      *sql.DB // the same as store, by plain SQL
 	store    service.CheckStore
 	batch    service.CheckStore
+	shared   service.CheckStore // store behind a service.Coalescer
 }
 
 func openSmoke(b *testing.B, engine localdb.Engine) smoke {
@@ -114,9 +115,11 @@ SELECT 1, CONCAT('user-', a.n, b.n, c.n, d.n, e.n)
 	dbtest.Exec(b, ours.SQL, "DROP TRIGGER zone_master_before_update")
 	dbtest.Exec(b, ours.SQL, "UPDATE zone_master SET changed_at = changed_at - INTERVAL 1 DAY")
 	pool := connect(b, ours, Options{MaxConns: smokeCallers})
+	shared := service.NewCoalescer(NewProcStore(pool), service.CoalescerOptions{})
+	b.Cleanup(func() { _ = shared.Close(context.Background()) })
 	return smoke{
 		textbook: smokePool(b, theirs), before: smokePool(b, former), now: smokePool(b, ours),
-		store: NewProcStore(pool), batch: &ProcStore{pool: pool, batchOnly: true},
+		store: NewProcStore(pool), batch: &ProcStore{pool: pool, batchOnly: true}, shared: shared,
 	}
 }
 
@@ -271,6 +274,9 @@ func BenchmarkSmoke(b *testing.B) {
 				byStore(s.store, smokeCallers, "64 callers, new buckets", 1, 1, newKey),
 				s.byTextbook(smokeCallers, "64 callers, known buckets", knownKey),
 				byStore(s.store, smokeCallers, "64 callers, known buckets", 1, 1, knownKey),
+				byStore(s.shared, 1, "1 caller, coalesced, known buckets", 1, 1, knownKey),
+				byStore(s.shared, smokeCallers, "64 callers, coalesced, new buckets", 1, 1, newKey),
+				byStore(s.shared, smokeCallers, "64 callers, coalesced, known buckets", 1, 1, knownKey),
 				byStore(s.store, 1, "1 caller, batch of 100, known", smokeBatch, 1, knownKey),
 				byStore(s.store, 1, "1 caller, user and address, known", 1, 2, knownKey),
 				byStore(s.batch, 1, "1 caller, batch form of one, known", 1, 1, knownKey),
@@ -303,10 +309,12 @@ func BenchmarkSmoke(b *testing.B) {
 			b.ReportMetric(float64(median(p50s[3]))/float64(median(p50s[2])), "lone-known-time/textbook")
 			b.ReportMetric(median(rates[5])/median(rates[4]), "64-new-throughput/textbook")
 			b.ReportMetric(median(rates[7])/median(rates[6]), "64-known-throughput/textbook")
-			b.ReportMetric(smokeBatch*float64(median(p50s[3]))/float64(median(p50s[8])), "100-calls/batch-of-100")
-			b.ReportMetric(float64(median(p50s[12]))/float64(median(p50s[11])), "lone-time/before")
-			b.ReportMetric(median(rates[14])/median(rates[13]), "64-throughput/before")
-			b.ReportMetric(float64(median(p50s[16]))/float64(median(p50s[15])), "batch-time/before")
+			b.ReportMetric(median(rates[9])/median(rates[4]), "64-coalesced-new/textbook")
+			b.ReportMetric(median(rates[10])/median(rates[6]), "64-coalesced-known/textbook")
+			b.ReportMetric(smokeBatch*float64(median(p50s[3]))/float64(median(p50s[11])), "100-calls/batch-of-100")
+			b.ReportMetric(float64(median(p50s[15]))/float64(median(p50s[14])), "lone-time/before")
+			b.ReportMetric(median(rates[17])/median(rates[16]), "64-throughput/before")
+			b.ReportMetric(float64(median(p50s[19]))/float64(median(p50s[18])), "batch-time/before")
 			b.ReportMetric(0, "ns/op")
 		})
 	}

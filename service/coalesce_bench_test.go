@@ -1,0 +1,56 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"velocityd/service"
+)
+
+// instant is a store that costs nearly nothing, and that any number may ask.
+type instant struct{}
+
+func (instant) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	return make([]service.Decision, len(checks)), nil
+}
+
+// BenchmarkCheck is what the way through a lane costs, against the direct one.
+func BenchmarkCheck(b *testing.B) {
+	for _, buckets := range []int{1, 2} {
+		question := []service.Check{{}}
+		for i := range buckets {
+			question[0].Buckets = append(question[0].Buckets, at(int64(i+1), "203.0.113.77"))
+		}
+		for _, lanes := range []int{0, 1, 4} {
+			var store service.CheckStore = instant{}
+			name := fmt.Sprintf("buckets=%d/lanes=%d", buckets, lanes)
+			if lanes > 0 {
+				c := service.NewCoalescer(store, service.CoalescerOptions{Lanes: lanes})
+				b.Cleanup(func() { _ = c.Close(context.Background()) })
+				store = c
+			}
+			b.Run(name+"/callers=1", func(b *testing.B) { askAtOnce(b, store, question, 1) })
+			b.Run(name+"/callers=64", func(b *testing.B) { askAtOnce(b, store, question, 64) })
+		}
+	}
+}
+
+// askAtOnce asks b.N times in all.
+func askAtOnce(b *testing.B, store service.CheckStore, checks []service.Check, callers int) {
+	b.ReportAllocs()
+	ctx, cancel := context.WithCancel(b.Context()) // one that can end, as callers' can
+	defer cancel()
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() {
+			for n := i; n < b.N; n += callers {
+				if _, err := store.CheckAll(ctx, checks); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
