@@ -34,15 +34,13 @@ BEGIN
   DECLARE v_zones          MEDIUMTEXT DEFAULT '';
   DECLARE v_last_zone      BIGINT DEFAULT 0;
   DECLARE v_check_no       INT;
-  DECLARE v_attempt_id     VARCHAR(256) CHARACTER SET utf8mb4;
+  DECLARE v_attempt_id     VARCHAR(65) CHARACTER SET utf8mb4;
   DECLARE v_bucket_no      INT;
   DECLARE v_pass           INT;
   DECLARE v_buckets        INT;
-  DECLARE v_times          INT;
-  DECLARE v_known          BOOLEAN;
   DECLARE v_decidable      BOOLEAN;
-  DECLARE v_stale          BOOLEAN;
-  DECLARE v_odd            BOOLEAN;
+  DECLARE v_rules_hold     BOOLEAN DEFAULT FALSE;
+  DECLARE v_odd            VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_is_first       BOOLEAN;
   DECLARE v_zone_id        BIGINT;
   DECLARE v_key            VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
@@ -85,14 +83,12 @@ BEGIN
   DECLARE v_answers        LONGTEXT CHARACTER SET ascii DEFAULT '';
 
   -- The buckets in zones that exist, each once, in lock order. To be locked are
-  -- those of the checks of which all zones exist. A stale one comes first, and
-  -- ends it. (MAX() OVER () would be quadratic on MariaDB.)
+  -- those of the checks of which all zones exist.
   DECLARE wanted_locks CURSOR FOR
-    SELECT c.zone_id, c.bucket_key, MAX(c.decidable), MAX(c.stale)
+    SELECT c.zone_id, c.bucket_key, MAX(c.decidable)
       FROM (
         SELECT b.zone_id,
                b.bucket_key,
-               COALESCE(b.key_rule <> z.key_rule, FALSE) AS stale,
                z.id IS NOT NULL AS known,
                MIN(z.id IS NOT NULL) OVER (PARTITION BY b.check_no) AS decidable
           FROM JSON_TABLE(p_checks, '$[*]' COLUMNS (
@@ -102,24 +98,27 @@ BEGIN
                    zone_id    BIGINT PATH '$.zone_id',
                    bucket_key VARCHAR(256) CHARACTER SET utf8mb4
                      COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */
-                     PATH '$.bucket_key',
-                   key_rule   VARCHAR(16) CHARACTER SET ascii PATH '$.key_rule' ERROR ON ERROR)
+                     PATH '$.bucket_key')
                )) AS b
           LEFT JOIN zone_master AS z ON z.id = b.zone_id
       ) AS c
      WHERE c.known
      GROUP BY c.zone_id, c.bucket_key
-     ORDER BY MAX(c.stale) DESC, c.zone_id, c.bucket_key;
+     ORDER BY c.zone_id, c.bucket_key;
 
   -- The buckets in the order of decision, with the zones as they are now. A
   -- check of several buckets comes twice: pass 1 asks whether any of them
   -- blocks, pass 2 records. Only zones that existed before the locks are known: one
   -- created since has to wait for the next check.
   DECLARE asked CURSOR FOR
-    SELECT c.check_no, c.attempt_id, c.bucket_no, p.pass, c.buckets, c.times, c.known,
-           c.bucket_no IS NULL OR c.times > 1 OR c.stale OR NOT c.decidable AS odd,
+    SELECT c.check_no, c.attempt_id, c.bucket_no, p.pass, c.buckets,
+           CASE
+             WHEN c.bucket_no IS NULL OR c.times > 1 THEN 'malformed'
+             WHEN c.stale THEN 'stale'
+             WHEN NOT c.decidable THEN IF(c.known, 'refused', 'unknown_zone')
+           END AS odd,
            c.bucket_no = 1 AND (p.pass = 1 OR c.buckets = 1) AS is_first,
-           c.zone_id, c.bucket_key, c.stale, c.rate, c.`window`, c.mode, c.lockout, c.key_rule, c.overridden,
+           c.zone_id, c.bucket_key, c.rate, c.`window`, c.mode, c.lockout, c.key_rule, c.overridden,
            c.special, c.steady
       FROM (
         SELECT b.check_no,
@@ -137,7 +136,7 @@ BEGIN
                COUNT(*) OVER (PARTITION BY b.check_no, b.zone_id, b.bucket_key) AS times
           FROM JSON_TABLE(p_checks, '$[*]' COLUMNS (
                  check_no FOR ORDINALITY,
-                 attempt_id VARCHAR(256) CHARACTER SET utf8mb4 PATH '$.attempt_id' ERROR ON ERROR,
+                 attempt_id VARCHAR(65) CHARACTER SET utf8mb4 PATH '$.attempt_id' ERROR ON ERROR,
                  NESTED PATH '$.buckets[*]' COLUMNS (
                    bucket_no FOR ORDINALITY,
                    zone_id    BIGINT PATH '$.zone_id',
@@ -181,14 +180,9 @@ BEGIN
   -- batches with keys in common wait and never deadlock.
   OPEN wanted_locks;
   the_locks: LOOP
-    FETCH wanted_locks INTO v_zone_id, v_key, v_decidable, v_stale;
+    FETCH wanted_locks INTO v_zone_id, v_key, v_decidable;
     IF v_done THEN
       LEAVE the_locks;
-    END IF;
-    IF v_stale THEN
-      -- Before any lock row is made: see check_velocity_keyed.
-      SIGNAL SQLSTATE '45000'
-        SET MYSQL_ERRNO = 45410, MESSAGE_TEXT = 'a zone has another key_rule by now';
     END IF;
     IF v_zone_id <> v_last_zone THEN
       SET v_last_zone = v_zone_id;
@@ -209,7 +203,21 @@ BEGIN
        AND bucket_key = v_key
        FOR UPDATE;
     IF v_locked IS NULL THEN
-      -- First use: see check_velocity_keyed.
+      -- First use: see check_velocity_keyed. No row is made before it is known that
+      -- the call will not be refused.
+      IF NOT v_rules_hold THEN
+        IF EXISTS (
+          SELECT 1
+            FROM JSON_TABLE(p_checks, '$[*].buckets[*]' COLUMNS (
+                   zone_id  BIGINT PATH '$.zone_id',
+                   key_rule VARCHAR(16) CHARACTER SET ascii PATH '$.key_rule' ERROR ON ERROR)) AS b
+            JOIN zone_master AS z ON z.id = b.zone_id
+           WHERE b.key_rule <> z.key_rule) THEN
+          SIGNAL SQLSTATE '45000'
+            SET MYSQL_ERRNO = 45410, MESSAGE_TEXT = 'a zone has another key_rule by now';
+        END IF;
+        SET v_rules_hold = TRUE;
+      END IF;
       INSERT INTO zone_bucket_lock (zone_id, bucket_key)
       VALUES (v_zone_id, v_key)
       ON DUPLICATE KEY UPDATE zone_id = v_zone_id;
@@ -225,23 +233,22 @@ BEGIN
   OPEN asked;
   the_checks: LOOP
     FETCH asked
-     INTO v_check_no, v_attempt_id, v_bucket_no, v_pass, v_buckets, v_times, v_known, v_odd, v_is_first,
-          v_zone_id, v_key, v_stale, v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden,
+     INTO v_check_no, v_attempt_id, v_bucket_no, v_pass, v_buckets, v_odd, v_is_first,
+          v_zone_id, v_key, v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden,
           v_special, v_steady;
     IF v_done THEN
       LEAVE the_checks;
     END IF;
-    IF v_odd THEN
-      IF v_bucket_no IS NULL OR v_times > 1 THEN
+    IF v_odd IS NOT NULL THEN
+      IF v_odd = 'malformed' THEN
         SET v_message = CONCAT('check ', v_check_no - 1, ' must name each of its buckets once, and at least one');
         SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = v_message;
       END IF;
-      IF v_stale THEN
+      IF v_odd = 'stale' THEN
         SIGNAL SQLSTATE '45000'
           SET MYSQL_ERRNO = 45410, MESSAGE_TEXT = 'a zone has another key_rule by now';
       END IF;
-      SET v_answers = CONCAT(v_answers, ',[', v_check_no - 1, ',', v_bucket_no - 1, ',"',
-        IF(v_known, 'refused', 'unknown_zone'), '"]');
+      SET v_answers = CONCAT(v_answers, ',[', v_check_no - 1, ',', v_bucket_no - 1, ',"', v_odd, '"]');
       ITERATE the_checks;
     END IF;
 
@@ -395,13 +402,18 @@ BEGIN
     END IF;
 
     SET v_counts = v_counts AND v_wait = 0 AND NOT v_blocked;
-    INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted,
-                          attempt_id, call_id, check_no, check_buckets)
-    VALUES (v_now, v_zone_id, v_key, v_blocked, v_wait > 0, v_counts,
-            v_attempt_id,
-            IF(v_buckets > 1, v_call_id, NULL),
-            IF(v_buckets > 1, v_check_no - 1, NULL),
-            IF(v_buckets > 1, v_buckets, NULL));
+    IF v_buckets = 1 AND v_attempt_id IS NULL THEN
+      INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
+      VALUES (v_now, v_zone_id, v_key, v_blocked, v_wait > 0, v_counts);
+    ELSE
+      INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted,
+                            attempt_id, call_id, check_no, check_buckets)
+      VALUES (v_now, v_zone_id, v_key, v_blocked, v_wait > 0, v_counts,
+              v_attempt_id,
+              IF(v_buckets > 1, v_call_id, NULL),
+              IF(v_buckets > 1, v_check_no - 1, NULL),
+              IF(v_buckets > 1, v_buckets, NULL));
+    END IF;
     SET v_verdict = CONCAT(
       v_wait > 0 AND v_mode = 'enforce', ',', v_wait > 0, ',', LAST_INSERT_ID(), ',', v_rate, ',', v_window, ',',
       LEAST(v_velocity, v_rate) + v_counts, ',',
