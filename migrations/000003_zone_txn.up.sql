@@ -1,33 +1,23 @@
 -- Every attempt, allowed or blocked, one row for each bucket it names.
 --
--- blocked:     the attempt was not let through, by this bucket or by another one
---              of the same check.
--- would_block: this bucket itself had no room, was locked or denied, whether or
---              not its zone was enforced.
--- counted:     the txn takes one of the bucket's `rate` places while it is in the
---              window.
--- outcome:     how the login ended; NULL while nobody has said.
--- attempt_id:  the caller's own name of the attempt, if it gave one.
--- call_id, check_no, check_buckets: the txns of one check that named several
---              buckets share the first two, and are so many; otherwise NULL.
+-- blocked:  the attempt was not let through, by this bucket or by another one of
+--           the same check.
+-- exceeded: this bucket itself had no room.
+-- counted:  the txn takes one of the bucket's `rate` places while it is in the
+--           window.
 --
 -- The primary key ends in created_at and there is no foreign key, so that the
 -- table can be partitioned by day. zone_txn_window answers the count without
 -- touching a row; counted comes before created_at, so blocked rows are never
 -- read, however many an attacker adds.
 CREATE TABLE zone_txn (
-  id            BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
-  created_at    DATETIME(6) NOT NULL COMMENT 'UTC',
-  zone_id       INT NOT NULL,
-  bucket_key    VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ NOT NULL,
-  blocked       BOOLEAN NOT NULL,
-  would_block   BOOLEAN NOT NULL,
-  counted       BOOLEAN NOT NULL,
-  outcome       ENUM('success', 'failure') CHARACTER SET ascii NULL DEFAULT NULL,
-  attempt_id    VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL DEFAULT NULL,
-  call_id       BIGINT UNSIGNED NULL DEFAULT NULL,
-  check_no      SMALLINT UNSIGNED NULL DEFAULT NULL,
-  check_buckets TINYINT UNSIGNED NULL DEFAULT NULL,
+  id         BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+  created_at DATETIME(6) NOT NULL COMMENT 'UTC',
+  zone_id    INT NOT NULL,
+  bucket_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ NOT NULL,
+  blocked    BOOLEAN NOT NULL,
+  exceeded   BOOLEAN NOT NULL,
+  counted    BOOLEAN NOT NULL,
   PRIMARY KEY (id, created_at),
   KEY zone_txn_window (zone_id, bucket_key, counted, created_at)
 ) ENGINE = InnoDB

@@ -77,10 +77,10 @@ func TestAFailedWayUpIsRepairedByItsOwnAdvice(t *testing.T) {
 			{2, "CREATE TABLE zone_bucket_lock (in_the_way INT)", "DROP TABLE zone_bucket_lock", "'zone_bucket_lock' already exists"},
 			{3, "CREATE TABLE zone_txn (in_the_way INT)", "DROP TABLE zone_txn", "'zone_txn' already exists"},
 			{
-				8, "CREATE TRIGGER zone_master_before_update BEFORE UPDATE ON notes FOR EACH ROW SET NEW.id = 1",
+				13, "CREATE TRIGGER zone_master_before_update BEFORE UPDATE ON notes FOR EACH ROW SET NEW.id = 1",
 				"DROP TRIGGER zone_master_before_update", "already exists",
 			},
-			{18, "CREATE PROCEDURE find_override() SELECT 1", "DROP PROCEDURE find_override", "find_override already exists"},
+			{23, "CREATE PROCEDURE find_override() SELECT 1", "DROP PROCEDURE find_override", "find_override already exists"},
 		} {
 			for _, finish := range []bool{false, true} {
 				d := engine.Empty(t)
@@ -132,7 +132,7 @@ func TestAFailedWayDownIsRepairedByItsOwnAdvice(t *testing.T) {
 
 		// A procedure and a trigger that somebody has dropped already.
 		for drop, version := range map[string]uint{
-			"DROP PROCEDURE release_bucket": 29, "DROP TRIGGER zone_override_after_delete": 17,
+			"DROP PROCEDURE release_bucket": 36, "DROP TRIGGER zone_override_after_delete": 22,
 		} {
 			dbtest.Exec(t, d.SQL, drop)
 			failed = migrations.Down(t.Context(), d.DSN, int(migrations.Latest()-version)+1)

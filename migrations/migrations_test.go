@@ -3,6 +3,7 @@ package migrations_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -82,19 +83,34 @@ func TestUpAgainChangesNothing(t *testing.T) {
 	})
 }
 
+// made is how many objects there are at a version, by what the texts create and
+// drop, with golang-migrate's own table.
+func made(t *testing.T, version uint) int {
+	t.Helper()
+	objects := 1
+	for v := uint(1); v <= version; v++ {
+		switch statement := text(t, v, "up"); {
+		case regexp.MustCompile(`(?m)^CREATE `).MatchString(statement):
+			objects++
+		case regexp.MustCompile(`(?m)^DROP `).MatchString(statement):
+			objects--
+		}
+	}
+	return objects
+}
+
 func TestDownGoesByStepsAndUpComesBackFromEach(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		up(t, d)
 		want := schema(t, d)
-		all := len(objects(t, d))
 		// Each of the newest few, and then in greater steps: each way back up takes all.
 		for _, steps := range []int{1, 2, 3, 5, 8, 13, int(migrations.Latest()) - 1, int(migrations.Latest())} {
 			down(t, d, steps)
 			wantStatus(t, d, migrations.Latest()-uint(steps), false)
-			if got := objects(t, d); len(got) != all-steps { // each migration makes one
-				t.Errorf("%d steps down: %q are left", steps, got)
+			if got, want := objects(t, d), made(t, migrations.Latest()-uint(steps)); len(got) != want {
+				t.Errorf("%d steps down: %q are left, want %d", steps, got, want)
 			}
 			up(t, d)
 			wantSchema(t, d, want)
@@ -209,9 +225,9 @@ func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 		defer cancel()
 		ended := make(chan error, 1)
 		go func() { ended <- migrations.Down(ctx, d.DSN, 0) }()
-		dbtest.Eventually(t, "DROP TABLE zone_txn waits for the reader", func() bool {
+		dbtest.Eventually(t, "ALTER TABLE zone_txn waits for the reader", func() bool {
 			return d.Count(t, "SELECT COUNT(*) FROM information_schema.processlist "+
-				"WHERE db = DATABASE() AND info LIKE 'DROP TABLE zone_txn%' AND state LIKE 'Waiting for%'") == 1
+				"WHERE db = DATABASE() AND info LIKE 'ALTER TABLE zone_txn%' AND state LIKE 'Waiting for%'") == 1
 		})
 		cancel()
 		if err := tx.Rollback(); err != nil {
@@ -220,7 +236,7 @@ func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) || errors.Is(err, migrations.ErrDirty) {
 			t.Errorf("got %v, want context.Canceled alone", err)
 		}
-		wantStatus(t, d, 2, false) // zone_txn, version 3, is gone; zone_bucket_lock is not
+		wantStatus(t, d, 7, false) // what version 8 did to zone_txn is taken back; version 7 is not
 		up(t, d)
 	})
 }
@@ -238,6 +254,34 @@ func TestAMigrationsWaitForTablesIsBounded(t *testing.T) {
 		var wait int
 		if err := pool.QueryRow("SELECT @@SESSION.lock_wait_timeout").Scan(&wait); err != nil || wait != 10 {
 			t.Errorf("lock_wait_timeout is %d s, %v, want 10", wait, err)
+		}
+	})
+}
+
+// TestDataOfTheFirstSchemaSurvivesTheWayUp takes a database that was used at
+// version 5, before zones had settings, to the newest schema.
+func TestDataOfTheFirstSchemaSurvivesTheWayUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		if err := migrations.Down(t.Context(), d.DSN, int(migrations.Latest())-5); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'login per user', 2, 3600)")
+		for range 3 {
+			dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
+		}
+		dbtest.Exec(t, d.SQL, `CALL check_velocity_batch('[[{"zone_id":1,"bucket_key":"bob"}]]')`)
+		if err := migrations.Up(t.Context(), d.DSN); err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
+		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'bob')")
+		if n := d.Count(t, "SELECT SUM(would_block) * 10 + SUM(counted) FROM zone_txn"); n != 24 {
+			t.Errorf("%d (ten times those that would block, and those that count), want 24", n)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE mode = 'enforce' AND key_rule = 'opaque' AND revision = 1"); n != 1 {
+			t.Error("the zone has not its defaults")
 		}
 	})
 }

@@ -324,7 +324,7 @@ func TestOverridesAreLookedUpByKey(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override_kind (zone_id, family, prefix_length) VALUES "+
 			strings.Join(otherZones(500), ","))
 		dbtest.Exec(t, d.SQL, "ANALYZE TABLE zone_override, zone_override_kind")
-		explain := regexp.MustCompile(`(?m)^\s*INTO p_id.*\n`).ReplaceAllString(text(t, 18, "up"), "")
+		explain := regexp.MustCompile(`(?m)^\s*INTO p_id.*\n`).ReplaceAllString(text(t, 23, "up"), "")
 		explain = regexp.MustCompile(`(?m)^(\s*)SELECT (o\.)?id`).ReplaceAllString(explain, "${1}EXPLAIN FORMAT=TRADITIONAL SELECT ${2}id")
 		carryOut(t, d, strings.Replace(explain, "PROCEDURE find_override", "PROCEDURE explain_override", 1))
 		plans := plansOf(t, d, "CALL explain_override(1, '10.16.1.1', TRUE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e)")
