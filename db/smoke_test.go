@@ -111,9 +111,6 @@ WITH digit AS (SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION 
 SELECT 1, CONCAT('user-', a.n, b.n, c.n, d.n, e.n)
   FROM digit a, digit b, digit c, digit d, digit e`)
 	}
-	// As a zone is on nearly every day of its life: unchanged for a window.
-	dbtest.Exec(b, ours.SQL, "DROP TRIGGER zone_master_before_update")
-	dbtest.Exec(b, ours.SQL, "UPDATE zone_master SET changed_at = changed_at - INTERVAL 1 DAY")
 	pool := connect(b, ours, Options{MaxConns: smokeCallers})
 	shared := service.NewCoalescer(NewProcStore(pool), service.CoalescerOptions{})
 	b.Cleanup(func() { _ = shared.Close(context.Background()) })

@@ -24,4 +24,4 @@ ALTER TABLE zone_master
   DROP COLUMN ipv6_prefix,
   DROP COLUMN overridden,
   DROP COLUMN revision,
-  DROP COLUMN changed_at
+  DROP COLUMN narrowed_at

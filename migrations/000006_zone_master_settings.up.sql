@@ -15,7 +15,9 @@
 --                   or ipv6_prefix bits long. Callers by SQL pass normal keys.
 -- overridden:       whether the zone has or had rows in zone_override; set by their
 --                   triggers. Where it is FALSE decisions do not look for any.
--- key_rule, revision, changed_at: kept by the schema.
+-- narrowed_at:      when the limit last became narrower (rate lowered, window
+--                   lengthened): a bucket may hold more than rate from before.
+-- key_rule, revision, narrowed_at: kept by the schema.
 --
 -- ENUMs are CHECKed for the empty value that a session without strict mode would
 -- store.
@@ -35,7 +37,7 @@ ALTER TABLE zone_master
     AS (IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind)) STORED,
   ADD COLUMN overridden       BOOLEAN      NOT NULL DEFAULT FALSE,
   ADD COLUMN revision         BIGINT UNSIGNED NOT NULL DEFAULT 1,
-  ADD COLUMN changed_at       DATETIME(6)  NOT NULL DEFAULT '1970-01-01' COMMENT 'UTC',
+  ADD COLUMN narrowed_at      DATETIME(6)  NOT NULL DEFAULT '1970-01-01' COMMENT 'UTC',
   ADD CONSTRAINT zone_master_mode             CHECK (mode <> ''),
   ADD CONSTRAINT zone_master_counts           CHECK (counts <> ''),
   ADD CONSTRAINT zone_master_reserve_ttl      CHECK (reserve_ttl IS NULL OR reserve_ttl BETWEEN 1 AND `window`),

@@ -8,8 +8,9 @@
 --              window.
 -- outcome:     how the login ended; NULL while nobody has said.
 -- attempt_id:  the caller's own name of the attempt, if it gave one.
--- call_id, check_no, check_buckets: the txns of one check that named several
---              buckets share the first two, and are so many; otherwise NULL.
+-- call_id:     the call of check_velocity_batch that recorded it, or NULL.
+-- check_no, check_buckets: the txns of one check that named several buckets share
+--              call_id and check_no, and are so many; otherwise NULL.
 ALTER TABLE zone_txn
   CHANGE COLUMN exceeded would_block BOOLEAN NOT NULL,
   ADD COLUMN outcome       ENUM('success', 'failure') CHARACTER SET ascii NULL DEFAULT NULL,

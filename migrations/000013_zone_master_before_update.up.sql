@@ -1,4 +1,4 @@
--- revision and changed_at are the schema's own: what a writer says of them is
+-- revision and narrowed_at are the schema's own: what a writer says of them is
 -- overruled.
 CREATE TRIGGER zone_master_before_update
 BEFORE UPDATE ON zone_master
@@ -22,5 +22,5 @@ BEGIN
   ELSE
     SET NEW.revision = OLD.revision;
   END IF;
-  SET NEW.changed_at = UTC_TIMESTAMP(6);
+  SET NEW.narrowed_at = IF(NEW.rate < OLD.rate OR NEW.`window` > OLD.`window`, UTC_TIMESTAMP(6), OLD.narrowed_at);
 END

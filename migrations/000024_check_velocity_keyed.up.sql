@@ -22,7 +22,7 @@ BEGIN
   DECLARE v_lockout_max    BIGINT;
   DECLARE v_lockout_decay  INT;
   DECLARE v_key_rule       VARCHAR(16) CHARACTER SET ascii DEFAULT NULL;
-  DECLARE v_changed_at     DATETIME(6);
+  DECLARE v_narrowed_at    DATETIME(6);
   DECLARE v_overridden     BOOLEAN;
   DECLARE v_steady         BOOLEAN;
   DECLARE v_locked_until   DATETIME(6) DEFAULT NULL;
@@ -93,8 +93,8 @@ BEGIN
   END IF;
 
   -- The zone as it is now, not as it was before the wait.
-  SELECT rate, `window`, mode, lockout, key_rule, overridden, changed_at
-    INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden, v_changed_at
+  SELECT rate, `window`, mode, lockout, key_rule, overridden, narrowed_at
+    INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden, v_narrowed_at
     FROM zone_master
    WHERE id = p_zone_id;
   IF v_rate IS NULL THEN
@@ -109,7 +109,7 @@ BEGIN
   -- A statement that waited keeps the time at which it started, so the clock
   -- is read in one of its own, once, for counting and for created_at.
   SET v_now = UTC_TIMESTAMP(6);
-  SET v_steady = NOT v_overridden AND v_changed_at < v_now - INTERVAL v_window SECOND;
+  SET v_steady = NOT v_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND;
 
   IF v_overridden AND v_mode <> 'off' THEN
     CALL find_override(p_zone_id, p_bucket_key, v_key_rule LIKE 'ip%', v_now,
@@ -119,7 +119,7 @@ BEGIN
     END IF;
   END IF;
 
-  -- A bucket of a zone that was neither changed nor overridden for a whole window
+  -- A bucket of a zone that was neither narrowed nor overridden for a whole window
   -- cannot hold more than `rate` counted txns, so a plain count is bounded.
   IF v_steady THEN
     SELECT COUNT(*), MIN(created_at)

@@ -21,7 +21,7 @@ BEGIN
   DECLARE v_lockout_max    BIGINT;
   DECLARE v_lockout_decay  INT;
   DECLARE v_key_rule       VARCHAR(16) CHARACTER SET ascii DEFAULT NULL;
-  DECLARE v_changed_at     DATETIME(6);
+  DECLARE v_narrowed_at    DATETIME(6);
   DECLARE v_overridden     BOOLEAN;
   DECLARE v_steady         BOOLEAN;
   DECLARE v_locked_until   DATETIME(6) DEFAULT NULL;
@@ -46,8 +46,8 @@ BEGIN
       SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'bucket_key must be 1 to 255 characters';
   END IF;
 
-  SELECT rate, `window`, mode, lockout, key_rule, overridden, changed_at
-    INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden, v_changed_at
+  SELECT rate, `window`, mode, lockout, key_rule, overridden, narrowed_at
+    INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden, v_narrowed_at
     FROM zone_master
    WHERE id = p_zone_id;
   IF v_rate IS NULL THEN
@@ -64,7 +64,7 @@ BEGIN
   IF v_lockout > 0 AND v_locked_until > v_now THEN
     SET v_locked_now = v_locked_until;
   END IF;
-  SET v_steady = NOT v_overridden AND v_changed_at < v_now - INTERVAL v_window SECOND;
+  SET v_steady = NOT v_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND;
 
   IF v_overridden AND v_mode <> 'off' THEN
     CALL find_override(p_zone_id, p_bucket_key, v_key_rule LIKE 'ip%', v_now,
@@ -74,7 +74,7 @@ BEGIN
     END IF;
   END IF;
 
-  -- A bucket of a zone that was neither changed nor overridden for a whole window
+  -- A bucket of a zone that was neither narrowed nor overridden for a whole window
   -- cannot hold more than `rate` counted txns, so a plain count is bounded.
   IF v_steady THEN
     SELECT COUNT(*), MIN(created_at)

@@ -135,34 +135,42 @@ func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 }
 
 // kept is what the schema itself keeps of a zone.
-const kept = "SELECT id, revision, key_rule, overridden, changed_at > UTC_TIMESTAMP() - INTERVAL 1 HOUR AS fresh " +
+const kept = "SELECT id, revision, key_rule, overridden, narrowed_at > UTC_TIMESTAMP() - INTERVAL 1 HOUR AS narrowed " +
 	"FROM zone_master ORDER BY id"
 
-func TestRevisionAndChangedAtAreTheSchemasOwn(t *testing.T) {
+func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
-		// Whatever zone the writer's session is in, changed_at is UTC.
+		// Whatever zone the writer's session is in, narrowed_at is UTC.
 		conn := session(t, d, "")
 		dbtest.Exec(t, conn, "SET SESSION time_zone = '+13:00'")
 		const old = "'2001-01-01'"
-		for i, step := range []struct{ statement, revision string }{
-			{"INSERT INTO zone_master (id, rate, `window`, revision, changed_at, overridden) VALUES (1, 5, 60, 77, " + old + ", TRUE)", "1"},
-			{"UPDATE zone_master SET rate = 6", "2"},
-			{"UPDATE zone_master SET rate = 7, revision = 99, changed_at = " + old, "3"},
-			{"UPDATE zone_master SET revision = revision", "4"},
-			{"UPDATE zone_master SET revision = 0, changed_at = " + old + ", key_kind = 'opaque'", "5"},
-			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 8, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate), revision = 40", "6"},
-			{"REPLACE INTO zone_master (id, rate, `window`, revision) VALUES (1, 9, 60, 40)", "1"}, // a new zone in its place
+		for i, step := range []struct{ statement, revision, narrowed string }{
+			{"INSERT INTO zone_master (id, rate, `window`, revision, narrowed_at, overridden) VALUES (1, 5, 60, 77, " + old + ", TRUE)", "1", "0"},
+			{"UPDATE zone_master SET rate = 6, `window` = 50", "2", "0"},
+			{"UPDATE zone_master SET `window` = 60", "3", "1"},
+			{"UPDATE zone_master SET rate = 7, revision = 99, narrowed_at = " + old, "4", "1"},
+			{"UPDATE zone_master SET revision = revision", "5", "1"},
+			{"UPDATE zone_master SET revision = 0, narrowed_at = " + old + ", key_kind = 'opaque'", "6", "1"},
+			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 8, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate), revision = 40", "7", "1"},
+			{"REPLACE INTO zone_master (id, rate, `window`, revision) VALUES (1, 9, 60, 40)", "1", "0"}, // a new zone in its place
+			{"UPDATE zone_master SET rate = 8", "2", "1"},
+			{"DELETE FROM zone_master", "", ""},
+			{"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (" + old + ", 1, 'a', 0, 0, 1)", "", ""},
+			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)", "1", "1"}, // over a former one's history
 		} {
 			dbtest.Exec(t, conn, step.statement)
-			want := "id=1 | revision=" + step.revision + " | key_rule=opaque | overridden=0 | fresh=1"
+			want := "id=1 | revision=" + step.revision + " | key_rule=opaque | overridden=0 | narrowed=" + step.narrowed
+			if step.revision == "" {
+				continue
+			}
 			if got := rows(t, d, kept); len(got) != 1 || got[0] != want {
 				t.Errorf("step %d, %s: got %q, want %q", i, step.statement, got, want)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE changed_at > UTC_TIMESTAMP(6)"); n != 0 {
-			t.Error("changed_at is not UTC")
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE narrowed_at > UTC_TIMESTAMP(6)"); n != 0 {
+			t.Error("narrowed_at is not UTC")
 		}
 	})
 }

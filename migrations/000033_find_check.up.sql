@@ -19,7 +19,7 @@ BEGIN
     FROM zone_txn
    WHERE id = p_txn_id;
   SET p_txns = IF(v_seen, CONCAT('[', p_txn_id, ']'), '[]');
-  IF v_call_id IS NOT NULL THEN
+  IF v_buckets IS NOT NULL THEN
     REPEAT
       SELECT COUNT(*), CONCAT('[', GROUP_CONCAT(id ORDER BY id), ']')
         INTO v_found, p_txns

@@ -1,0 +1,184 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// crowdZone is the zone of the checks that crowded adds, and crowd their number.
+const (
+	crowdZone = 1<<31 - 1
+	crowd     = 10
+)
+
+// crowded asks other checks beside those it is asked: so many that the batch
+// procedure decides them all together, unless something is odd about them.
+type crowded struct{ store service.CheckStore }
+
+func (c crowded) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	if len(checks) == 0 {
+		return c.store.CheckAll(ctx, checks)
+	}
+	all := append([]service.Check(nil), checks...)
+	for range crowd {
+		bucket := service.Bucket{ZoneID: crowdZone, Key: fmt.Sprint("other-", rand.N(1000))}
+		all = append(all, service.Check{Buckets: []service.Bucket{bucket}})
+	}
+	decisions, err := c.store.CheckAll(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	return decisions[:len(checks)], nil
+}
+
+func TestBatchProcedureKeepsTheContractInACrowd(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+			b := newBench(t, engine.Database(t), false)
+			b.SetZone(t, zone(crowdZone, 1_000_000, time.Hour))
+			b.CheckStore = service.NewNormalizer(crowded{NewProcStore(b.pool)}, b.pool)
+			return b
+		})
+	})
+}
+
+// TestBatchesAreDecidedTogetherUnlessTheyAreOdd holds each reason for which
+// decide_together leaves a batch to the loop, and that nothing else does.
+func TestBatchesAreDecidedTogetherUnlessTheyAreOdd(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		store := NewProcStore(connect(t, d, Options{}))
+		d.SetZone(t, zone(1, 5, time.Hour))
+		d.SetZone(t, zone(2, 5, time.Hour))
+		d.SetZone(t, zone(crowdZone, 1_000_000, time.Hour))
+		shadow, lockout, off, narrowed, overridden := zone(3, 1, time.Hour), zone(4, 5, time.Hour), zone(5, 5, time.Hour), zone(6, 5, time.Hour), zone(7, 5, time.Hour)
+		shadow.Mode, lockout.Lockout, off.Mode = service.ModeShadow, time.Minute, service.ModeOff
+		for _, z := range []service.Zone{shadow, lockout, off, narrowed, overridden} {
+			d.SetZone(t, z)
+		}
+		narrowed.Rate = 4
+		d.SetZone(t, narrowed)
+		d.SetOverride(t, service.Override{ZoneID: 7, Key: "vip", Action: service.OverrideAllow})
+
+		at := func(zoneID int64, key string) service.Bucket { return service.Bucket{ZoneID: zoneID, Key: key} }
+		times := func(n int, checks ...service.Check) (all []service.Check) {
+			for range n {
+				all = append(all, checks...)
+			}
+			return all
+		}
+		for name, test := range map[string]struct {
+			checks   []service.Check
+			together bool
+		}{
+			"lone buckets, of which one fills up": {times(7, check(at(1, "a"))[0]), true},
+			"a shadow zone that fills up":         {times(3, check(at(3, "b"))[0]), true},
+			"several buckets with room":           {times(4, check(at(1, "c"), at(2, "c"))[0]), true},
+			"several buckets, full beforehand":    {check(at(1, "full"), at(2, "d")), true},
+			"lone ones first, then several": {append(times(5, check(at(1, "e"))[0]),
+				check(at(1, "e2"), at(2, "e"))...), true},
+			"several fill up":  {times(6, check(at(1, "f"), at(2, "f"))[0]), false},
+			"an attempt id":    {[]service.Check{{Buckets: []service.Bucket{at(1, "g")}, AttemptID: "g"}}, false},
+			"a lockout":        {check(at(4, "h")), false},
+			"off":              {check(at(5, "i")), false},
+			"a narrowed zone":  {check(at(6, "j")), false},
+			"overrides":        {check(at(7, "k")), false},
+			"an unknown zone":  {check(at(404, "l")), false},
+			"a new lock row":   {check(at(1, "m")), true},
+			"many of one zone": {namedChecks(1, 1_200), true},
+		} {
+			for range 5 {
+				if _, err := store.CheckAll(t.Context(), check(at(1, "full"))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := d.Count(t, "SELECT COALESCE(MAX(id), 0) FROM zone_txn")
+			if _, err := (crowded{store}).CheckAll(t.Context(), test.checks); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			together := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE id > ? AND zone_id = ? AND call_id IS NOT NULL", before, crowdZone)
+			if got := together == crowd; got != test.together || !got && together != 0 {
+				t.Errorf("%s: %d of %d were decided together, want %v", name, together, crowd, test.together)
+			}
+		}
+	})
+}
+
+func namedChecks(zoneID int64, n int) []service.Check {
+	var all []service.Check
+	for i := range n {
+		all = append(all, check(service.Bucket{ZoneID: zoneID, Key: fmt.Sprintf("many-%04d-é'\\\"", i)})...)
+	}
+	return all
+}
+
+func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		const callers, calls, size = 6, 10, 40
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 20, time.Hour))
+		d.SetZone(t, zone(2, 1000, time.Hour))
+		store := NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second}))
+		var mu sync.Mutex
+		answers := map[uint64]service.Verdict{}
+		blocked := map[uint64]bool{} // as the whole check
+		var group sync.WaitGroup
+		for range callers {
+			group.Go(func() {
+				for range calls {
+					var checks []service.Check
+					for range size {
+						question := check(service.Bucket{ZoneID: 1, Key: fmt.Sprint("user-", rand.N(60))})
+						if rand.N(3) == 0 {
+							question = check(question[0].Buckets[0], service.Bucket{ZoneID: 2, Key: fmt.Sprint("address-", rand.N(9))})
+						}
+						checks = append(checks, question...)
+					}
+					decisions, err := store.CheckAll(context.Background(), checks)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					for _, decision := range decisions {
+						for _, v := range decision.Verdicts {
+							answers[v.TxnID], blocked[v.TxnID] = v, decision.Blocked
+						}
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		group.Wait()
+		rows := d.Count(t, "SELECT COUNT(*) FROM zone_txn")
+		if rows != len(answers) {
+			t.Errorf("%d rows for %d answered ids", rows, len(answers))
+		}
+		for key := range 60 {
+			bucket := service.Bucket{ZoneID: 1, Key: fmt.Sprint("user-", key)}
+			counted := 0
+			for _, txn := range d.Txns(t, bucket) {
+				if a := answers[txn.ID]; a.Bucket != bucket || a.WouldBlock != txn.WouldBlock || blocked[txn.ID] != txn.Blocked {
+					t.Errorf("row %+v was answered as %+v", txn, a)
+				}
+				if !txn.Blocked {
+					counted++
+				}
+			}
+			if counted > 20 {
+				t.Errorf("%v admitted %d, rate 20", bucket, counted)
+			}
+		}
+	})
+}

@@ -1,0 +1,210 @@
+-- Decides the checks of a batch all at once, where none depends on another in a
+-- way that only a loop could follow: a few statements for any number of checks.
+-- p_answers is what decide_in_turn says, or NULL if the batch is odd; then
+-- nothing was recorded, and decide_in_turn has to do it. Odd are an attempt_id, a
+-- zone that locks out, has overrides, is off or was narrowed within its window, a
+-- check that is refused, and a bucket that fills up amidst checks of several
+-- buckets, of which some may be blocked elsewhere.
+--
+-- The caller holds the locks of all buckets, has read the clock since, and has
+-- set group_concat_max_len high. p_zones is a list of the zones, such as '1,2'.
+-- p_keys names the buckets: a JSON array of [zone_id, "literal,literal,..."] with
+-- at most 500 literals each.
+CREATE PROCEDURE decide_together(
+  IN  p_checks  JSON,
+  IN  p_zones   LONGTEXT CHARACTER SET ascii,
+  IN  p_keys    LONGTEXT CHARACTER SET ascii,
+  IN  p_now     DATETIME(6),
+  OUT p_answers LONGTEXT CHARACTER SET ascii
+)
+SQL SECURITY DEFINER
+MODIFIES SQL DATA
+the_batch: BEGIN
+  DECLARE v_zones    LONGTEXT CHARACTER SET ascii;
+  DECLARE v_odd      BOOLEAN;
+  DECLARE v_shared   BOOLEAN;
+  DECLARE v_verdicts LONGTEXT CHARACTER SET utf8mb4;
+  DECLARE v_call_id  BIGINT UNSIGNED DEFAULT UUID_SHORT();
+  DECLARE v_first_id BIGINT UNSIGNED;
+  SET p_answers = NULL;
+
+  -- The zones as they are now, once: what is counted and what is decided must
+  -- speak of the same window.
+  SELECT JSON_ARRAYAGG(JSON_ARRAY(z.id, z.rate, z.`window`, z.mode, z.key_rule)),
+         MAX(z.lockout > 0 OR z.overridden OR z.mode = 'off'
+             OR z.narrowed_at >= p_now - INTERVAL z.`window` SECOND)
+    INTO v_zones, v_odd
+    FROM zone_master AS z
+   WHERE FIND_IN_SET(z.id, p_zones);
+  IF COALESCE(v_odd, TRUE) THEN
+    LEAVE the_batch;
+  END IF;
+
+  SELECT CONCAT('SELECT COALESCE(JSON_ARRAYAGG(JSON_ARRAY(zone_id, bucket_key, velocity, oldest)), ''[]'')'
+                ' INTO @velocityd_counts FROM (',
+           GROUP_CONCAT('SELECT zone_id, bucket_key, COUNT(*) AS velocity, MIN(created_at) AS oldest'
+                        ' FROM zone_txn'
+                        ' WHERE zone_id = ', k.zone_id,
+                        ' AND bucket_key IN (', k.names, ')'
+                        ' AND counted = TRUE'
+                        ' AND created_at > ''', p_now - INTERVAL z.`window` SECOND, ''''
+                        ' GROUP BY zone_id, bucket_key' SEPARATOR ' UNION ALL '),
+           ') AS c')
+    INTO @velocityd_count
+    FROM JSON_TABLE(p_keys, '$[*]' COLUMNS (
+           zone_id INT PATH '$[0]',
+           names   LONGTEXT CHARACTER SET ascii PATH '$[1]')) AS k
+    JOIN JSON_TABLE(v_zones, '$[*]' COLUMNS (
+           id       INT PATH '$[0]',
+           `window` INT PATH '$[2]')) AS z
+      ON z.id = k.zone_id;
+  PREPARE velocityd_count FROM @velocityd_count;
+  EXECUTE velocityd_count;
+  DEALLOCATE PREPARE velocityd_count;
+  SET @velocityd_count = NULL;
+
+  -- Each bucket of each check, as if all before it in the batch were charged to
+  -- it. That holds if they are lone buckets, or if there is room for all of them,
+  -- or for none; otherwise the batch is odd.
+  SELECT JSON_ARRAYAGG(JSON_ARRAY(v.check_no, v.check_no, v.bucket_no, v.zone_id, v.bucket_key, v.nth, 1,
+           v.would_block AND v.enforced, v.would_block, NOT v.would_block, v.enforced, v.rate, v.`window`,
+           LEAST(v.rate, v.velocity_before + v.nth), v.retry_after, v.velocity_before)),
+         MAX(v.shared),
+         MAX(v.odd OR v.velocity_before > v.rate
+             OR (v.after_shared AND v.velocity_before < v.rate AND v.would_block))
+    INTO v_verdicts, v_shared, v_odd
+    FROM (
+      SELECT a.*,
+             a.velocity_before + a.nth > a.rate AS would_block
+        FROM (
+          SELECT b.check_no, b.bucket_no, b.zone_id, b.bucket_key, b.shared,
+                 z.rate, z.`window`, z.mode = 'enforce' AS enforced,
+                 COALESCE(c.velocity, 0) AS velocity_before,
+                 COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, c.oldest + INTERVAL z.`window` SECOND) + 999999,
+                          z.`window` * 1000000) DIV 1000000 AS retry_after,
+                 ROW_NUMBER() OVER same_bucket AS nth,
+                 MAX(b.shared) OVER same_bucket AS after_shared,
+                 z.id IS NULL OR b.attempt_id IS NOT NULL OR b.key_rule <> z.key_rule
+                   OR LAG(b.check_no) OVER same_bucket = b.check_no AS odd
+          FROM JSON_TABLE(p_checks, '$[*]' COLUMNS (
+                 check_no FOR ORDINALITY,
+                 attempt_id VARCHAR(65) CHARACTER SET utf8mb4 PATH '$.attempt_id' ERROR ON ERROR,
+                 shared INT EXISTS PATH '$.buckets[1]',
+                 NESTED PATH '$.buckets[*]' COLUMNS (
+                   bucket_no FOR ORDINALITY,
+                   zone_id    BIGINT PATH '$.zone_id',
+                   bucket_key VARCHAR(256) CHARACTER SET utf8mb4
+                     COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */
+                     PATH '$.bucket_key',
+                   key_rule   VARCHAR(16) CHARACTER SET ascii PATH '$.key_rule' ERROR ON ERROR)
+               )) AS b
+          LEFT JOIN (
+            SELECT t.id, t.rate, t.`window`, t.mode, t.key_rule
+              FROM JSON_TABLE(v_zones, '$[*]' COLUMNS (
+                     id       INT PATH '$[0]',
+                     rate     INT PATH '$[1]',
+                     `window` INT PATH '$[2]',
+                     mode     VARCHAR(8) CHARACTER SET ascii PATH '$[3]',
+                     key_rule VARCHAR(16) CHARACTER SET ascii PATH '$[4]')) AS t
+             LIMIT 1000000
+          ) AS z
+            ON z.id = b.zone_id
+          LEFT JOIN (
+            SELECT t.zone_id, t.bucket_key, t.velocity, t.oldest
+              FROM JSON_TABLE(@velocityd_counts, '$[*]' COLUMNS (
+                     zone_id    INT PATH '$[0]',
+                     bucket_key VARCHAR(256) CHARACTER SET utf8mb4
+                       COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */
+                       PATH '$[1]',
+                     velocity   INT PATH '$[2]',
+                     oldest     DATETIME(6) PATH '$[3]')) AS t
+             LIMIT 1000000
+          ) AS c
+            ON c.zone_id = b.zone_id
+           AND c.bucket_key = b.bucket_key
+          WINDOW same_bucket AS (PARTITION BY b.zone_id, b.bucket_key ORDER BY b.check_no)
+        ) AS a
+    ) AS v;
+  SET @velocityd_counts = NULL;
+  IF COALESCE(v_odd, FALSE) THEN
+    LEAVE the_batch;
+  END IF;
+
+  IF v_shared THEN
+    -- A check is blocked if any of its buckets blocks, and then charges none.
+    SELECT JSON_ARRAYAGG(JSON_ARRAY(v.place, v.check_no, v.bucket_no, v.zone_id, v.bucket_key, v.nth, v.buckets,
+             v.blocked, v.would_block, v.counted, v.enforced, v.rate, v.`window`,
+             LEAST(v.rate, v.velocity_before + v.charged), v.retry_after, 0))
+      INTO v_verdicts
+      FROM (
+        SELECT d.*,
+               ROW_NUMBER() OVER (ORDER BY d.check_no, d.bucket_no) AS place,
+               SUM(d.counted) OVER (PARTITION BY d.zone_id, d.bucket_key ORDER BY d.nth) AS charged
+          FROM (
+            SELECT t.*,
+                   COUNT(*) OVER same_check AS buckets,
+                   MAX(t.would_block AND t.enforced) OVER same_check AS blocked,
+                   NOT t.would_block AND NOT MAX(t.would_block AND t.enforced) OVER same_check AS counted
+              FROM JSON_TABLE(v_verdicts, '$[*]' COLUMNS (
+                     check_no    INT PATH '$[1]',
+                     bucket_no   INT PATH '$[2]',
+                     zone_id     INT PATH '$[3]',
+                     bucket_key  VARCHAR(256) CHARACTER SET utf8mb4
+                       COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[4]',
+                     nth         INT PATH '$[5]',
+                     would_block INT PATH '$[8]',
+                     enforced    INT PATH '$[10]',
+                     rate        INT PATH '$[11]',
+                     `window`    INT PATH '$[12]',
+                     retry_after BIGINT PATH '$[14]',
+                     velocity_before INT PATH '$[15]')) AS t
+            WINDOW same_check AS (PARTITION BY t.check_no)
+          ) AS d
+      ) AS v;
+  END IF;
+
+  INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, call_id, check_no, check_buckets)
+  SELECT p_now, v.zone_id, v.bucket_key, v.blocked, v.would_block, v.counted,
+         v_call_id,
+         IF(v.buckets > 1, v.check_no - 1, NULL),
+         IF(v.buckets > 1, v.buckets, NULL)
+    FROM JSON_TABLE(v_verdicts, '$[*]' COLUMNS (
+           place       INT PATH '$[0]',
+           check_no    INT PATH '$[1]',
+           zone_id     INT PATH '$[3]',
+           bucket_key  VARCHAR(256) CHARACTER SET utf8mb4
+             COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[4]',
+           buckets     INT PATH '$[6]',
+           blocked     INT PATH '$[7]',
+           would_block INT PATH '$[8]',
+           counted     INT PATH '$[9]')) AS v
+   ORDER BY v.place;
+  SET v_first_id = LAST_INSERT_ID();
+
+  -- The ids: other sessions' rows lie between, perhaps of the same microsecond,
+  -- but nobody else writes to these buckets while they are locked.
+  SELECT JSON_ARRAYAGG(JSON_ARRAY(v.check_no - 1, v.bucket_no - 1, 'decided',
+           v.would_block AND v.enforced, v.would_block, t.id, v.rate, v.`window`, v.velocity,
+           IF(v.would_block, 0, v.rate - v.velocity),
+           IF(v.would_block AND v.enforced, v.retry_after, 0)))
+    INTO p_answers
+    FROM JSON_TABLE(v_verdicts, '$[*]' COLUMNS (
+           place       INT PATH '$[0]',
+           check_no    INT PATH '$[1]',
+           bucket_no   INT PATH '$[2]',
+           would_block INT PATH '$[8]',
+           enforced    INT PATH '$[10]',
+           rate        INT PATH '$[11]',
+           `window`    INT PATH '$[12]',
+           velocity    INT PATH '$[13]',
+           retry_after BIGINT PATH '$[14]')) AS v
+    JOIN (
+      SELECT id,
+             ROW_NUMBER() OVER (ORDER BY id) AS place
+        FROM zone_txn
+       WHERE id >= v_first_id
+         AND created_at = p_now
+         AND call_id = v_call_id
+    ) AS t
+      ON t.place = v.place;
+END
