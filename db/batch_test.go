@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -61,14 +62,21 @@ func TestBatchesAreDecidedTogetherUnlessTheyAreOdd(t *testing.T) {
 		d.SetZone(t, zone(1, 5, time.Hour))
 		d.SetZone(t, zone(2, 5, time.Hour))
 		d.SetZone(t, zone(crowdZone, 1_000_000, time.Hour))
-		shadow, lockout, off, narrowed, overridden := zone(3, 1, time.Hour), zone(4, 5, time.Hour), zone(5, 5, time.Hour), zone(6, 5, time.Hour), zone(7, 5, time.Hour)
+		shadow, lockout, off, narrowed := zone(3, 1, time.Hour), zone(4, 2, time.Hour), zone(5, 5, time.Hour), zone(6, 5, time.Hour)
 		shadow.Mode, lockout.Lockout, off.Mode = service.ModeShadow, time.Minute, service.ModeOff
-		for _, z := range []service.Zone{shadow, lockout, off, narrowed, overridden} {
+		addresses := zone(8, 5, time.Hour)
+		addresses.Keys = service.KeyRule{Kind: service.KeyIP}
+		for _, z := range []service.Zone{shadow, lockout, off, narrowed, zone(7, 5, time.Hour), addresses} {
 			d.SetZone(t, z)
 		}
 		narrowed.Rate = 4
 		d.SetZone(t, narrowed)
 		d.SetOverride(t, service.Override{ZoneID: 7, Key: "vip", Action: service.OverrideAllow})
+		d.SetOverride(t, service.Override{
+			ZoneID: 7, Key: "once", Action: service.OverrideAllow, ExpiresAt: time.Now().Add(-time.Hour).Truncate(time.Second),
+		})
+		d.SetOverride(t, service.Override{ZoneID: 8, Prefix: netip.MustParsePrefix("203.0.113.0/24"), Action: service.OverrideAllow})
+		d.SetOverride(t, service.Override{ZoneID: 8, Prefix: netip.MustParsePrefix("2001:db8::/33"), Action: service.OverrideAllow})
 
 		at := func(zoneID int64, key string) service.Bucket { return service.Bucket{ZoneID: zoneID, Key: key} }
 		times := func(n int, checks ...service.Check) (all []service.Check) {
@@ -76,6 +84,11 @@ func TestBatchesAreDecidedTogetherUnlessTheyAreOdd(t *testing.T) {
 				all = append(all, checks...)
 			}
 			return all
+		}
+		first := append(times(5, check(at(1, "full"))[0]), times(3, check(at(4, "locked"))[0])...)
+		first = append(first, service.Check{Buckets: []service.Bucket{at(1, "again")}, AttemptID: "again"})
+		if _, err := store.CheckAll(t.Context(), first); err != nil {
+			t.Fatal(err)
 		}
 		for name, test := range map[string]struct {
 			checks   []service.Check
@@ -87,21 +100,27 @@ func TestBatchesAreDecidedTogetherUnlessTheyAreOdd(t *testing.T) {
 			"several buckets, full beforehand":    {check(at(1, "full"), at(2, "d")), true},
 			"lone ones first, then several": {append(times(5, check(at(1, "e"))[0]),
 				check(at(1, "e2"), at(2, "e"))...), true},
-			"several fill up":  {times(6, check(at(1, "f"), at(2, "f"))[0]), false},
-			"an attempt id":    {[]service.Check{{Buckets: []service.Bucket{at(1, "g")}, AttemptID: "g"}}, false},
-			"a lockout":        {check(at(4, "h")), false},
-			"off":              {check(at(5, "i")), false},
-			"a narrowed zone":  {check(at(6, "j")), false},
-			"overrides":        {check(at(7, "k")), false},
-			"an unknown zone":  {check(at(404, "l")), false},
-			"a new lock row":   {check(at(1, "m")), true},
-			"many of one zone": {namedChecks(1, 1_200), true},
+			"several fill up": {times(6, check(at(1, "f"), at(2, "f"))[0]), false},
+			"attempt ids": {[]service.Check{
+				{Buckets: []service.Bucket{at(1, "g")}, AttemptID: "g"},
+				{Buckets: []service.Bucket{at(1, "g"), at(2, "g")}, AttemptID: "g'\\\""},
+			}, true},
+			"an attempt id, twice":           {times(2, service.Check{Buckets: []service.Bucket{at(1, "g")}, AttemptID: "g2"}), false},
+			"an attempt id, again":           {[]service.Check{{Buckets: []service.Bucket{at(1, "again")}, AttemptID: "again"}}, false},
+			"room before a lockout":          {times(2, check(at(4, "h"))[0]), true},
+			"a lockout that begins":          {times(3, check(at(4, "h2"))[0]), false},
+			"a lockout that lasts":           {check(at(4, "locked")), false},
+			"off":                            {check(at(5, "i")), false},
+			"a narrowed zone":                {check(at(6, "j")), false},
+			"overrides of others":            {check(at(7, "k"), at(8, "203.0.112.255"), at(8, "2001:db8:8000::/64"), at(8, "no address")), true},
+			"an override":                    {check(at(7, "vip")), false},
+			"an expired override":            {check(at(7, "once")), false},
+			"an address in a network":        {check(at(8, "203.0.113.9")), false},
+			"an IPv6 network in a wider one": {check(at(8, "2001:db8:7fff::/64")), false},
+			"an unknown zone":                {check(at(404, "l")), false},
+			"a new lock row":                 {check(at(1, "m")), true},
+			"many of one zone":               {namedChecks(1, 1_200), true},
 		} {
-			for range 5 {
-				if _, err := store.CheckAll(t.Context(), check(at(1, "full"))); err != nil {
-					t.Fatal(err)
-				}
-			}
 			before := d.Count(t, "SELECT COALESCE(MAX(id), 0) FROM zone_txn")
 			if _, err := (crowded{store}).CheckAll(t.Context(), test.checks); err != nil {
 				t.Fatalf("%s: %v", name, err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -183,9 +184,18 @@ func refuse(x *exchange, err error) problem {
 		return p // an answer has begun: nothing can be said any more
 	}
 	if p.Status == http.StatusServiceUnavailable {
-		x.Response().Header().Set("Retry-After", decimal(seconds(service.BusyRetryAfter)))
+		x.Response().Header().Set("Retry-After", decimal(seconds(retryAfter(err))))
 	}
 	// A problem is made of strings that can always be encoded.
 	_ = x.respondJSON(p.Status, "application/problem+json", p)
 	return p
+}
+
+// retryAfter is when asking again may help, for an answer of 503.
+func retryAfter(err error) time.Duration {
+	var busy *service.BusyError
+	if errors.As(err, &busy) {
+		return busy.RetryAfter
+	}
+	return service.BusyRetryAfter
 }

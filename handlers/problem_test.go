@@ -22,7 +22,10 @@ func TestFaultsOfTheStoreHaveTheirStatus(t *testing.T) {
 		code   string
 		retry  string
 	}{
-		"busy":      {fmt.Errorf("check, try 3: %w: Error 1205", service.ErrBusy), 503, "busy", "1"},
+		"busy": {fmt.Errorf("check, try 3: %w: Error 1205", service.ErrBusy), 503, "busy", "1"},
+		"a full queue": {
+			fmt.Errorf("check: %w", &service.BusyError{RetryAfter: 7 * time.Second}), 503, "busy", "7",
+		},
 		"undecided": {fmt.Errorf("check: %w: connection lost", service.ErrUndecided), 504, "undecided", ""},
 		"unknown":   {errors.New("Error 1146: table hidden_name is missing"), 500, "internal", ""},
 		// A store must say such things of single checks only.

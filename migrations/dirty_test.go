@@ -132,7 +132,7 @@ func TestAFailedWayDownIsRepairedByItsOwnAdvice(t *testing.T) {
 
 		// A procedure and a trigger that somebody has dropped already.
 		for drop, version := range map[string]uint{
-			"DROP PROCEDURE release_bucket": 38, "DROP TRIGGER zone_override_after_delete": 22,
+			"DROP PROCEDURE release_bucket": 39, "DROP TRIGGER zone_override_after_delete": 22,
 		} {
 			dbtest.Exec(t, d.SQL, drop)
 			failed = migrations.Down(t.Context(), d.DSN, int(migrations.Latest()-version)+1)

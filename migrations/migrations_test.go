@@ -41,7 +41,7 @@ zone_master_after_insert zone_master_after_update zone_master_after_delete
 zone_override_before_insert zone_override_before_update
 zone_override_after_insert zone_override_after_update zone_override_after_delete
 find_override find_attempt find_check forget_counted record_outcomes
-check_velocity check_velocity_keyed check_velocity_batch decide_together decide_in_turn peek_velocity report_outcome report_outcomes release_bucket`)))
+check_velocity check_velocity_keyed check_velocity_batch find_overridden decide_together decide_in_turn peek_velocity report_outcome report_outcomes release_bucket`)))
 }
 
 // TestAFreshDatabaseHasTheSameSchema holds the short way, for tests, against the

@@ -27,16 +27,28 @@ type CoalescerOptions struct {
 	MaxBatch int
 	// Queue is how many checks may wait in one lane, besides those under way.
 	Queue int
-	// Timeout is the deadline of a batch, from its beginning.
+	// QueuePerBucket is how many of those may name one and the same bucket; the
+	// default is a quarter of Queue. A further check of that bucket is refused
+	// as if the queue were full, whatever other buckets it names, while checks
+	// without it still find room: a flood on one key does not shut out the keys
+	// that share its lane. The bound is of what waits, and not of what a batch
+	// may hold; it does NOT let neighbours overtake.
+	QueuePerBucket int
+	// Timeout is the deadline of a batch, from its beginning. No check is begun
+	// whose caller's ctx ends before that: he would leave with ErrUndecided what
+	// the batch may still decide. So it must be below the deadline of callers,
+	// and what is between the two is how long a check can wait in its queue.
 	Timeout time.Duration
 }
 
 func (o CoalescerOptions) withDefaults() CoalescerOptions {
+	queue := orDefault(o.Queue, DefaultQueue)
 	return CoalescerOptions{
-		Lanes:    orDefault(o.Lanes, DefaultLanes),
-		MaxBatch: min(orDefault(o.MaxBatch, DefaultMaxBatch), MaxChecks),
-		Queue:    orDefault(o.Queue, DefaultQueue),
-		Timeout:  orDefault(o.Timeout, DefaultBatchTimeout),
+		Lanes:          orDefault(o.Lanes, DefaultLanes),
+		MaxBatch:       min(orDefault(o.MaxBatch, DefaultMaxBatch), MaxChecks),
+		Queue:          queue,
+		QueuePerBucket: orDefault(o.QueuePerBucket, max(queue/4, 1)),
+		Timeout:        orDefault(o.Timeout, DefaultBatchTimeout),
 	}
 }
 
@@ -44,11 +56,12 @@ func (o CoalescerOptions) withDefaults() CoalescerOptions {
 type BusyError struct {
 	// RetryAfter is a whole number of seconds, at least BusyRetryAfter.
 	RetryAfter time.Duration
+	reason     string
 }
 
-// Error implements error.
+// Error implements error. The text names no bucket.
 func (e *BusyError) Error() string {
-	return fmt.Sprintf("%v: queue is full, retry in %v", ErrBusy, e.RetryAfter)
+	return fmt.Sprintf("%v: %s, retry in %v", ErrBusy, cmp.Or(e.reason, "queue is full"), e.RetryAfter)
 }
 
 // Unwrap returns ErrBusy.
@@ -109,8 +122,10 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 // deadline of its own and the values, such as a trace, of one caller's ctx; it
 // is NOT ended by any ctx. A caller whose ctx ends meanwhile gets ErrBusy if his
 // check was still queued, which then will not be decided, and ErrUndecided if it
-// is under way. A full queue is a *BusyError. An error of the whole shared call
-// that speaks of a single check reaches that check alone.
+// is under way. A *BusyError is what he gets if the queue, or his bucket's share
+// of it, is full, or if his ctx has a deadline before that of a batch which took
+// his check now. An error of the whole shared call that speaks of a single check
+// reaches that check alone.
 //
 // A call with more checks is a batch already and goes straight to the store,
 // under its own ctx: split over lanes it would lose the slice's order, and its
@@ -134,7 +149,7 @@ func (c *Coalescer) CheckAll(ctx context.Context, checks []Check) ([]Decision, e
 	decisions, free, err := c.route(w).wait(w, c.abandoned)
 	c.unroute(w)
 	if free {
-		*w = waiter{done: w.done, places: w.places[:0]}
+		*w = waiter{done: w.done, hashes: w.hashes[:0]}
 		c.spare.Put(w)
 	}
 	return decisions, err
@@ -147,9 +162,6 @@ func shuttingDown() error { return fmt.Errorf("%w: shutting down", ErrBusy) }
 // zone and key. So checks of one bucket always share a lane, and so do checks of
 // many users from one address while that address is hot.
 func (c *Coalescer) route(w *waiter) *lane {
-	if len(c.lanes) == 1 {
-		return c.lanes[0]
-	}
 	var (
 		chosen Bucket
 		hash   uint64
@@ -157,9 +169,8 @@ func (c *Coalescer) route(w *waiter) *lane {
 	)
 	for _, b := range w.check.Buckets {
 		h := maphash.Comparable(c.seed, b)
-		place := uint32(h % pendingPlaces)
-		w.places = append(w.places, place)
-		others := c.pending[place].Add(1) - 1
+		w.hashes = append(w.hashes, h)
+		others := c.pending[h%pendingPlaces].Add(1) - 1
 		if others > most || others == most && b.before(chosen) {
 			chosen, hash, most = b, h, others
 		}
@@ -169,8 +180,8 @@ func (c *Coalescer) route(w *waiter) *lane {
 
 // unroute takes back what route has counted.
 func (c *Coalescer) unroute(w *waiter) {
-	for _, place := range w.places {
-		c.pending[place].Add(-1)
+	for _, h := range w.hashes {
+		c.pending[h%pendingPlaces].Add(-1)
 	}
 }
 
@@ -190,14 +201,12 @@ func (c *Coalescer) Close(ctx context.Context) error {
 		lane.close()
 	}
 	for _, lane := range c.lanes {
-		select {
-		case <-lane.ended:
-		case <-ctx.Done():
+		if err := lane.awaitEnd(ctx); err != nil {
 			for _, lane := range c.lanes {
 				lane.refuseQueued()
 			}
 			c.abandon.Do(func() { close(c.abandoned) })
-			return fmt.Errorf("wait for checks under way: %w", ctx.Err())
+			return fmt.Errorf("wait for checks under way: %w", err)
 		}
 	}
 	return nil
@@ -208,7 +217,8 @@ func (c *Coalescer) Close(ctx context.Context) error {
 type CoalescerStats struct {
 	Batches uint64 // begun; the calls that asked parts of them again not included
 	Checks  uint64 // in those batches
-	Refused uint64 // because a queue was full
+	Refused uint64 // because a queue, or a bucket's share of it, was full
+	Late    uint64 // refused because too little of their callers' time was left
 	Queued  []int  // checks that wait, by lane
 }
 

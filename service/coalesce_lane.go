@@ -14,7 +14,7 @@ import (
 type waiter struct {
 	ctx    context.Context
 	check  Check
-	places []uint32 // where the check is counted in Coalescer.pending
+	hashes []uint64 // of the check's buckets
 
 	// The lane sets these and then sends to done, which has room for it, and does
 	// not touch the waiter again.
@@ -38,6 +38,8 @@ type lane struct {
 	wake   sync.Cond // the queue has its first waiter, or the lane is closed
 	queue  []*waiter
 	closed bool
+	// waiting counts, by hash, in how many checks of the queue a bucket is.
+	waiting map[uint64]int
 	// underWay is how many checks were taken and not answered yet.
 	underWay int
 	// spent and decided are the time of past batches and their checks, both faded
@@ -52,7 +54,7 @@ type lane struct {
 }
 
 func newLane(store CheckStore, options CoalescerOptions) *lane {
-	l := &lane{store: store, options: options, ended: make(chan struct{})}
+	l := &lane{store: store, options: options, ended: make(chan struct{}), waiting: map[uint64]int{}}
 	l.wake.L = &l.mu
 	return l
 }
@@ -80,15 +82,51 @@ func (l *lane) join(w *waiter) error {
 	switch {
 	case l.closed:
 		return shuttingDown()
+	case w.isLate(time.Now(), l.options.Timeout):
+		l.stats.Late++
+		return l.busy(lateReason)
 	case len(l.queue) >= l.options.Queue:
 		l.stats.Refused++
-		return &BusyError{RetryAfter: l.retryAfter()}
+		return l.busy("queue is full")
+	case l.isCrowded(w):
+		l.stats.Refused++
+		return l.busy("too many checks of one bucket are waiting")
 	}
 	l.queue = append(l.queue, w)
+	for _, h := range w.hashes {
+		l.waiting[h]++
+	}
 	if len(l.queue) == 1 {
 		l.wake.Signal()
 	}
 	return nil
+}
+
+const lateReason = "too little time is left for a batch"
+
+// isLate says that w's caller gives up before a batch must end that begins now.
+func (w *waiter) isLate(now time.Time, timeout time.Duration) bool {
+	deadline, limited := w.ctx.Deadline()
+	return limited && deadline.Sub(now) < timeout
+}
+
+// isCrowded says that a bucket of w has all of the queue that one may have. Two
+// buckets of one hash would share that; the hash has 64 bits and a secret seed.
+func (l *lane) isCrowded(w *waiter) bool {
+	return slices.ContainsFunc(w.hashes, func(h uint64) bool { return l.waiting[h] >= l.options.QueuePerBucket })
+}
+
+// uncount takes back what join has counted.
+func (l *lane) uncount(w *waiter) {
+	for _, h := range w.hashes {
+		if l.waiting[h]--; l.waiting[h] == 0 {
+			delete(l.waiting, h)
+		}
+	}
+}
+
+func (l *lane) busy(reason string) error {
+	return &BusyError{RetryAfter: l.retryAfter(), reason: reason}
 }
 
 // retryAfter is when those who are in the lane now will be through, by the time
@@ -122,6 +160,7 @@ func (l *lane) unqueue(w *waiter) bool {
 	place := slices.Index(l.queue, w)
 	if place >= 0 {
 		l.queue = slices.Delete(l.queue, place, place+1)
+		l.uncount(w)
 	}
 	return place >= 0
 }
@@ -142,18 +181,35 @@ func (l *lane) run() {
 func (l *lane) take() []*waiter {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(l.queue) == 0 && !l.closed {
-		l.wake.Wait()
+	for l.batch = l.batch[:0]; len(l.batch) == 0; {
+		for len(l.queue) == 0 && !l.closed {
+			l.wake.Wait()
+		}
+		if len(l.queue) == 0 {
+			return nil
+		}
+		l.fill()
 	}
-	n := min(len(l.queue), l.options.MaxBatch)
-	l.batch = append(l.batch[:0], l.queue[:n]...)
-	l.queue = slices.Delete(l.queue, 0, n)
-	l.underWay = n
-	if n > 0 {
-		l.stats.Batches++
-		l.stats.Checks += uint64(n)
-	}
+	l.underWay = len(l.batch)
+	l.stats.Batches++
+	l.stats.Checks += uint64(len(l.batch))
 	return l.batch
+}
+
+// fill moves the head of the queue into the batch, but for those whose time a
+// batch might not keep: they are answered.
+func (l *lane) fill() {
+	head, now := l.queue[:min(len(l.queue), l.options.MaxBatch)], time.Now()
+	for _, w := range head {
+		l.uncount(w)
+		if w.isLate(now, l.options.Timeout) {
+			l.stats.Late++
+			w.answer(nil, l.busy(lateReason))
+			continue
+		}
+		l.batch = append(l.batch, w)
+	}
+	l.queue = slices.Delete(l.queue, 0, len(head))
 }
 
 // observe remembers how long a batch took; older ones count less and less.
@@ -263,12 +319,28 @@ func (l *lane) close() {
 	l.wake.Signal()
 }
 
+// awaitEnd returns when run has, or with ctx's error if that ends before.
+func (l *lane) awaitEnd(ctx context.Context) error {
+	select {
+	case <-l.ended:
+		return nil
+	case <-ctx.Done():
+	}
+	select {
+	case <-l.ended: // both: it was in time
+		return nil
+	default:
+		return ctx.Err()
+	}
+}
+
 // refuseQueued empties the queue: what is in it will not be decided.
 func (l *lane) refuseQueued() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	refuse(l.queue, shuttingDown())
 	l.queue = nil
+	clear(l.waiting)
 }
 
 func (l *lane) addTo(stats *CoalescerStats, i int) {
@@ -277,5 +349,6 @@ func (l *lane) addTo(stats *CoalescerStats, i int) {
 	stats.Batches += l.stats.Batches
 	stats.Checks += l.stats.Checks
 	stats.Refused += l.stats.Refused
+	stats.Late += l.stats.Late
 	stats.Queued[i] = len(l.queue)
 }

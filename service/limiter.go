@@ -17,7 +17,9 @@ type Limiter struct {
 var _ CheckStore = (*Limiter)(nil)
 
 // NewLimiter returns a Limiter in front of store. After timeout a check that
-// the engine has not answered ends in ErrUndecided or ErrBusy.
+// the engine has not answered ends in ErrUndecided or ErrBusy. In front of a
+// Coalescer it must be above CoalescerOptions.Timeout, by as much as a check may
+// wait in its queue.
 func NewLimiter(store CheckStore, timeout time.Duration) *Limiter {
 	return &Limiter{store: store, timeout: timeout}
 }

@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +28,7 @@ func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
 		kong.Name("velocityd"), kong.Description(description),
 		kong.Writers(p.stdout, p.stderr), kong.Exit(exit),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.ValueFormatter(describe),
-		kong.Vars{"data_folder": dataFolder},
+		kong.Vars{"data_folder": dataFolder, "queue": strconv.Itoa(service.DefaultQueue)},
 		kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 			for _, name := range flag.Envs {
 				if value, _ := p.lookupEnv(name); value != "" {
@@ -94,6 +96,9 @@ type serviceFlags struct {
 	CheckTimeout    time.Duration `env:"VELOCITY_CHECK_TIMEOUT" placeholder:"DURATION" default:"5s" help:"Deadline of one call for checks, outcomes or changes, whether or not the caller stays."`
 	LockWait        time.Duration `env:"VELOCITY_LOCK_WAIT" placeholder:"DURATION" default:"1s" help:"How long the engine waits for a bucket's lock, in whole seconds, below the check timeout."`
 	MaxConns        int           `env:"VELOCITY_MAX_CONNS" default:"32" placeholder:"N" help:"Most connections to the database for checks and look-ups; GET /readyz has one more."`
+	Coalesce        string        `env:"VELOCITY_COALESCE" default:"on" enum:"on,off" placeholder:"on|off" help:"Whether checks that meet share a call of the database, its locks and its commit. With off each is a call of its own."`
+	Lanes           int           `env:"VELOCITY_LANES" default:"0" placeholder:"N" help:"Shared calls that may be under way at once; 0 is one for each core, and at most a quarter of the connections."`
+	Queue           int           `env:"VELOCITY_QUEUE" default:"${queue}" placeholder:"N" help:"Checks that may wait in one lane, a quarter of them of one bucket; more are answered with 503 and a Retry-After."`
 	DrainDelay      time.Duration `env:"VELOCITY_DRAIN_DELAY" placeholder:"DURATION" default:"0s" help:"Time between saying 'not ready' and no longer accepting, for load balancers to notice."`
 	ShutdownTimeout time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end at a stop."`
 	LogFormat       string        `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
@@ -115,8 +120,36 @@ func (f serviceFlags) validate() error {
 		return usagef("--drain-delay must not be negative; it is %s", f.DrainDelay)
 	case f.MaxConns < 1:
 		return usagef("--max-conns must be at least 1; it is %d", f.MaxConns)
+	case f.Lanes < 0 || f.Lanes > f.MaxConns:
+		return usagef("--lanes must be 0 to --max-conns (%d), as each needs a connection; it is %d", f.MaxConns, f.Lanes)
+	case f.Queue < 1 || f.Queue > maxQueue:
+		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
 	return nil
+}
+
+// maxQueue is more than can be waited for: who wants more wants more lanes or
+// another database.
+const maxQueue = 100_000
+
+func (f serviceFlags) coalesces() bool { return f.Coalesce == "on" }
+
+// lanes is how many there are. By itself one for each core: more of them wait
+// for the same cores and split the batches, of which the largest cost least for
+// each check. The pool keeps three quarters of its connections for calls of many
+// checks, outcomes, look-ups and changes.
+func (f serviceFlags) lanes() int {
+	if f.Lanes > 0 {
+		return f.Lanes
+	}
+	return max(1, min(runtime.GOMAXPROCS(0), f.MaxConns/4))
+}
+
+// batchTimeout is the deadline of a shared call, half-way between the engine's
+// wait for a lock, which must end first for the outcome to stay known, and the
+// deadline of each check, the rest of which it may spend in the queue.
+func (f serviceFlags) batchTimeout() time.Duration {
+	return f.LockWait + (f.CheckTimeout-f.LockWait)/2
 }
 
 // attrs is the whole configuration for the log, dsn without its password.
@@ -124,7 +157,9 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 	return []slog.Attr{
 		slog.String("dsn", db.RedactDSN(dsn)), slog.String("listen", f.Listen),
 		slog.Duration("check_timeout", f.CheckTimeout), slog.Duration("lock_wait", f.LockWait),
-		slog.Int("max_conns", f.MaxConns), slog.Duration("drain_delay", f.DrainDelay),
+		slog.Int("max_conns", f.MaxConns), slog.String("coalesce", f.Coalesce),
+		slog.Int("lanes", f.lanes()), slog.Int("queue", f.Queue), slog.Duration("batch_timeout", f.batchTimeout()),
+		slog.Duration("drain_delay", f.DrainDelay),
 		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
 		slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
 		slog.String("version", version()),

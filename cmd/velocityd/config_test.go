@@ -2,9 +2,11 @@ package main
 
 import (
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -215,6 +217,69 @@ func TestCommandLineWinsOverEnvironmentOverDefault(t *testing.T) {
 	got := grammar.Serve.serviceFlags
 	if got.Listen != "192.0.2.2:2" || got.MaxConns != 7 || got.LockWait.String() != "1s" || got.LogLevel.String() != "DEBUG" {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestSizesOfTheCoalescerThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Parallel()
+	const dsn = "u:p@tcp(127.0.0.1:1)/d"
+	for _, c := range []struct{ args, want string }{
+		{"--coalesce maybe", "--coalesce"},
+		{"--coalesce=", "--coalesce"},
+		{"--lanes=-1", "--lanes"},
+		{"--lanes 33", "--max-conns (32)"},
+		{"--lanes 2 --max-conns 1", "--lanes"},
+		{"--lanes few", "--lanes"},
+		{"--queue 0", "--queue"},
+		{"--queue=-5", "--queue"},
+		{"--queue 100001", "--queue"},
+	} {
+		r := command(environment{"VELOCITY_DSN": dsn}, nil, append([]string{"serve"}, strings.Fields(c.args)...)...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, "'velocityd serve --help'") {
+			t.Errorf("serve %s: got %+v, want code 2 and %q", c.args, r, c.want)
+		}
+	}
+}
+
+func TestLanesAreSizedFromThePoolAndTheCores(t *testing.T) {
+	t.Parallel()
+	cores := runtime.GOMAXPROCS(0)
+	for _, c := range []struct{ lanes, conns, want int }{
+		{0, 1, 1},
+		{0, 4, 1},
+		{0, 7, 1},
+		{0, 8, min(2, cores)},
+		{0, 32, min(8, cores)},
+		{0, 4 * 1000, min(1000, cores)},
+		{5, 8, 5},
+	} {
+		if got := (serviceFlags{Lanes: c.lanes, MaxConns: c.conns}).lanes(); got != c.want {
+			t.Errorf("--lanes %d of %d connections on %d cores are %d, want %d", c.lanes, c.conns, cores, got, c.want)
+		}
+	}
+}
+
+func TestBatchTimeoutIsBetweenTheLockWaitAndTheCheckTimeout(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ check, lock, want time.Duration }{
+		{5 * time.Second, time.Second, 3 * time.Second},
+		{2 * time.Second, time.Second, 1500 * time.Millisecond},
+		{100 * time.Second, 40 * time.Second, 70 * time.Second},
+	} {
+		if got := (serviceFlags{CheckTimeout: c.check, LockWait: c.lock}).batchTimeout(); got != c.want {
+			t.Errorf("check timeout %s, lock wait %s: %s, want %s", c.check, c.lock, got, c.want)
+		}
+	}
+}
+
+func TestConfigurationLineTellsHowChecksAreCoalesced(t *testing.T) {
+	t.Parallel()
+	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d", "VELOCITY_QUEUE": "77"}
+	r := command(env, nil, strings.Fields("serve --listen 256.0.0.1:0 --log-format text --lanes 3")...)
+	for _, want := range []string{"coalesce=on", "lanes=3", "queue=77", "batch_timeout=3s"} {
+		if !strings.Contains(r.stderr, want) {
+			t.Errorf("the configuration line lacks %q: %s", want, r.stderr)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"os"
 	"strings"
 	"sync"
@@ -29,7 +30,12 @@ func TestMain(m *testing.M) {
 // patience is how long tests wait for what comes by itself, on slow machines too.
 const patience = 60 * time.Second
 
-// output is a stream that can be read while it is written.
+// outputLimit is how much of a stream is kept. An instance under load writes a
+// line for each request.
+const outputLimit = 8 << 20
+
+// output is a stream that can be read while it is written. What comes after
+// outputLimit is lost.
 type output struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
@@ -45,7 +51,10 @@ func (o *output) Write(p []byte) (int, error) {
 	case o.wrote <- struct{}{}:
 	default:
 	}
-	return o.text.Write(p)
+	if o.text.Len() < outputLimit {
+		o.text.Write(p)
+	}
+	return len(p), nil
 }
 
 func (o *output) String() string {
@@ -183,19 +192,35 @@ type reply struct {
 
 // ask makes one request on a connection of its own: POST if there is a body.
 func ask(url, body string) (reply, error) {
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	return askBy(context.Background(), transport, url, body)
+}
+
+// askBegun is ask, and calls begun when a handler has begun to read the body.
+func askBegun(url, body string, begun func()) (reply, error) {
+	// The body is sent when "Continue" has come, which is then (RFC 9110, 10.1.1).
+	transport := &http.Transport{ExpectContinueTimeout: patience}
+	defer transport.CloseIdleConnections()
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{Got100Continue: begun})
+	return askBy(ctx, transport, url, body)
+}
+
+func askBy(ctx context.Context, transport *http.Transport, url, body string) (reply, error) {
 	method := http.MethodGet
 	if body != "" {
 		method = http.MethodPost
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return reply{}, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	transport := &http.Transport{}
-	defer transport.CloseIdleConnections()
+	if transport.ExpectContinueTimeout > 0 {
+		request.Header.Set("Expect", "100-continue")
+	}
 	client := http.Client{Transport: transport}
 	response, err := client.Do(request)
 	if err != nil {

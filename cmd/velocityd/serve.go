@@ -38,6 +38,8 @@ The database must have the schema (velocityd migrate up): without it, or with a 
 
 GET /readyz answers 200 while checks can be decided: the database answers, its schema is at this program's version or a newer one, no migration has stopped half-way, and the instance is not stopping.
 
+Checks that meet share a call of the database (--coalesce, --lanes, --queue). A check may wait in its queue, be asked in a call that may take half of what --check-timeout leaves above --lock-wait, and is never begun if that would take it beyond the --check-timeout. What can not be served in time is answered with 503 and recorded nowhere.
+
 SIGTERM or Ctrl-C: not ready, then the drain delay, then no new connections, then every request in flight is answered, then the database is let go. A second signal ends the process at once.
 
 Example:
@@ -101,7 +103,8 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	case err != nil && !errors.Is(err, service.ErrBusy):
 		return errors.Join(err, listener.Close())
 	}
-	server := s.newServer()
+	checks, endChecks := s.newCheckStore()
+	server := s.newServer(checks)
 	faults := make(chan error, 2)
 	running, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
@@ -115,7 +118,7 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	if fault == nil {
 		s.drain(ctx)
 	}
-	fault = errors.Join(fault, s.shutdown(server))
+	fault = errors.Join(fault, s.shutdown(server, endChecks))
 	background.Wait()
 	s.backend.close()
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
@@ -158,10 +161,22 @@ func (s *instance) awaitDatabase(ctx context.Context, err error) error {
 	}
 }
 
-func (s *instance) newServer() *http.Server {
-	checks := service.NewNormalizer(s.backend, s.backend)
+// newCheckStore returns what decides checks whose keys are normal, and what ends
+// it, once nobody asks any more.
+func (s *instance) newCheckStore() (store service.CheckStore, end func(context.Context) error) {
+	if !s.flags.coalesces() {
+		return s.backend, func(context.Context) error { return nil }
+	}
+	coalescer := service.NewCoalescer(s.backend, service.CoalescerOptions{
+		Lanes: s.flags.lanes(), Queue: s.flags.Queue, Timeout: s.flags.batchTimeout(),
+	})
+	return coalescer, coalescer.Close
+}
+
+func (s *instance) newServer(checks service.CheckStore) *http.Server {
+	normal := service.NewNormalizer(checks, s.backend)
 	api := handlers.New(handlers.Options{
-		Limiter: service.NewLimiter(checks, s.flags.CheckTimeout), Reader: s.backend, Writer: s.backend,
+		Limiter: service.NewLimiter(normal, s.flags.CheckTimeout), Reader: s.backend, Writer: s.backend,
 		Ready: s.ready, Logger: s.logger, WriteTimeout: s.flags.CheckTimeout,
 	})
 	return &http.Server{
@@ -216,8 +231,9 @@ func (s *instance) drain(ctx context.Context) {
 	<-time.After(s.flags.DrainDelay)
 }
 
-// shutdown accepts no more connections and waits for what is in flight.
-func (s *instance) shutdown(server *http.Server) error {
+// shutdown accepts no more connections, waits for what is in flight, and then
+// ends the checks' store in what is left of the time.
+func (s *instance) shutdown(server *http.Server, endChecks func(context.Context) error) error {
 	s.draining.Store(true)
 	// Not the context that ran the service: that one has ended.
 	ctx, cancel := context.WithTimeout(context.Background(), s.flags.ShutdownTimeout)
@@ -227,5 +243,5 @@ func (s *instance) shutdown(server *http.Server) error {
 		err = fmt.Errorf("cut off requests that had not ended after %s: %w", s.flags.ShutdownTimeout, err)
 		_ = server.Close() // so that Serve and the handlers end
 	}
-	return err
+	return errors.Join(err, endChecks(ctx))
 }

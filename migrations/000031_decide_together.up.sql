@@ -1,10 +1,11 @@
 -- Decides the checks of a batch all at once, where none depends on another in a
 -- way that only a loop could follow: a few statements for any number of checks.
 -- p_answers is what decide_in_turn says, or NULL if the batch is odd; then
--- nothing was recorded, and decide_in_turn has to do it. Odd are an attempt_id, a
--- zone that locks out, has overrides, is off or was narrowed within its window, a
--- check that is refused, and a bucket that fills up amidst checks of several
--- buckets, of which some may be blocked elsewhere.
+-- nothing was recorded, and decide_in_turn has to do it. Odd are a zone that is
+-- off or was narrowed within its window, a bucket that has an override, be it
+-- expired, a bucket that is locked out or would be now, an attempt_id that was
+-- used before, a check that is refused, and a bucket that fills up amidst checks
+-- of several buckets, of which some may be blocked elsewhere.
 --
 -- The caller holds the locks of all buckets, has read the clock since, and has
 -- set group_concat_max_len high. p_zones is a list of the zones, such as '1,2'.
@@ -22,7 +23,10 @@ MODIFIES SQL DATA
 the_batch: BEGIN
   DECLARE v_zones    LONGTEXT CHARACTER SET ascii;
   DECLARE v_odd      BOOLEAN;
+  DECLARE v_locking  BOOLEAN;
+  DECLARE v_special  BOOLEAN;
   DECLARE v_shared   BOOLEAN;
+  DECLARE v_named    BOOLEAN DEFAULT FALSE;
   DECLARE v_verdicts LONGTEXT CHARACTER SET utf8mb4;
   DECLARE v_call_id  BIGINT UNSIGNED DEFAULT UUID_SHORT();
   DECLARE v_first_id BIGINT UNSIGNED;
@@ -30,14 +34,48 @@ the_batch: BEGIN
 
   -- The zones as they are now, once: what is counted and what is decided must
   -- speak of the same window.
-  SELECT JSON_ARRAYAGG(JSON_ARRAY(z.id, z.rate, z.`window`, z.mode, z.key_rule)),
-         MAX(z.lockout > 0 OR z.overridden OR z.mode = 'off'
-             OR z.narrowed_at >= p_now - INTERVAL z.`window` SECOND)
-    INTO v_zones, v_odd
+  SELECT JSON_ARRAYAGG(JSON_ARRAY(z.id, z.rate, z.`window`, z.mode, z.key_rule, z.lockout)),
+         MAX(z.mode = 'off' OR z.narrowed_at >= p_now - INTERVAL z.`window` SECOND),
+         MAX(z.lockout > 0),
+         MAX(z.overridden)
+    INTO v_zones, v_odd, v_locking, v_special
     FROM zone_master AS z
    WHERE FIND_IN_SET(z.id, p_zones);
   IF COALESCE(v_odd, TRUE) THEN
     LEAVE the_batch;
+  END IF;
+  IF v_locking AND EXISTS (
+    SELECT 1
+      FROM JSON_TABLE(p_checks, '$[*].buckets[*]' COLUMNS (
+             zone_id    BIGINT PATH '$.zone_id',
+             bucket_key VARCHAR(256) CHARACTER SET utf8mb4
+               COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b
+     STRAIGHT_JOIN zone_bucket_lock AS l FORCE INDEX (PRIMARY)
+        ON l.zone_id = b.zone_id
+       AND l.bucket_key = b.bucket_key
+     WHERE l.locked_until > p_now) THEN
+    LEAVE the_batch;
+  END IF;
+  IF v_special THEN
+    CALL find_overridden(p_checks, v_odd);
+    IF v_odd THEN
+      LEAVE the_batch;
+    END IF;
+  END IF;
+  IF JSON_CONTAINS_PATH(p_checks, 'one', '$[*].attempt_id') THEN
+    -- Odd are those that are none, come twice, or were seen before.
+    SELECT COUNT(b.attempt_id) > COUNT(DISTINCT b.attempt_id)
+             OR COALESCE(MAX(a.attempt_id IS NOT NULL OR b.attempt_id NOT REGEXP '^[ -~]{1,64}\\z'), FALSE),
+           COUNT(b.attempt_id) > 0
+      INTO v_odd, v_named
+      FROM JSON_TABLE(p_checks, '$[*]' COLUMNS (
+             attempt_id VARCHAR(65) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin
+               PATH '$.attempt_id' ERROR ON ERROR)) AS b
+      LEFT JOIN zone_attempt AS a
+        ON a.attempt_id = b.attempt_id;
+    IF v_odd THEN
+      LEAVE the_batch;
+    END IF;
   END IF;
 
   SELECT CONCAT('SELECT COALESCE(JSON_ARRAYAGG(JSON_ARRAY(zone_id, bucket_key, velocity, oldest)), ''[]'')'
@@ -68,9 +106,10 @@ the_batch: BEGIN
   -- or for none; otherwise the batch is odd.
   SELECT JSON_ARRAYAGG(JSON_ARRAY(v.check_no, v.check_no, v.bucket_no, v.zone_id, v.bucket_key, v.nth, 1,
            v.would_block AND v.enforced, v.would_block, NOT v.would_block, v.enforced, v.rate, v.`window`,
-           LEAST(v.rate, v.velocity_before + v.nth), v.retry_after, v.velocity_before)),
+           LEAST(v.rate, v.velocity_before + v.nth), v.retry_after, v.velocity_before, v.attempt_id)),
          MAX(v.shared),
          MAX(v.odd OR v.velocity_before > v.rate
+             OR (v.lockout > 0 AND v.would_block)
              OR (v.after_shared AND v.velocity_before < v.rate AND v.would_block))
     INTO v_verdicts, v_shared, v_odd
     FROM (
@@ -84,7 +123,8 @@ the_batch: BEGIN
                           z.`window` * 1000000) DIV 1000000 AS retry_after,
                  ROW_NUMBER() OVER same_bucket AS nth,
                  MAX(b.shared) OVER same_bucket AS after_shared,
-                 z.id IS NULL OR b.attempt_id IS NOT NULL OR b.key_rule <> z.key_rule
+                 b.attempt_id, z.lockout,
+                 z.id IS NULL OR b.key_rule <> z.key_rule
                    OR LAG(b.check_no) OVER same_bucket = b.check_no AS odd
           FROM JSON_TABLE(p_checks, '$[*]' COLUMNS (
                  check_no FOR ORDINALITY,
@@ -99,13 +139,14 @@ the_batch: BEGIN
                    key_rule   VARCHAR(16) CHARACTER SET ascii PATH '$.key_rule' ERROR ON ERROR)
                )) AS b
           LEFT JOIN (
-            SELECT t.id, t.rate, t.`window`, t.mode, t.key_rule
+            SELECT t.id, t.rate, t.`window`, t.mode, t.key_rule, t.lockout
               FROM JSON_TABLE(v_zones, '$[*]' COLUMNS (
                      id       INT PATH '$[0]',
                      rate     INT PATH '$[1]',
                      `window` INT PATH '$[2]',
                      mode     VARCHAR(8) CHARACTER SET ascii PATH '$[3]',
-                     key_rule VARCHAR(16) CHARACTER SET ascii PATH '$[4]')) AS t
+                     key_rule VARCHAR(16) CHARACTER SET ascii PATH '$[4]',
+                     lockout  INT PATH '$[5]')) AS t
              LIMIT 1000000
           ) AS z
             ON z.id = b.zone_id
@@ -134,7 +175,7 @@ the_batch: BEGIN
     -- A check is blocked if any of its buckets blocks, and then charges none.
     SELECT JSON_ARRAYAGG(JSON_ARRAY(v.place, v.check_no, v.bucket_no, v.zone_id, v.bucket_key, v.nth, v.buckets,
              v.blocked, v.would_block, v.counted, v.enforced, v.rate, v.`window`,
-             LEAST(v.rate, v.velocity_before + v.charged), v.retry_after, 0))
+             LEAST(v.rate, v.velocity_before + v.charged), v.retry_after, v.velocity_before, v.attempt_id))
       INTO v_verdicts
       FROM (
         SELECT d.*,
@@ -157,14 +198,17 @@ the_batch: BEGIN
                      rate        INT PATH '$[11]',
                      `window`    INT PATH '$[12]',
                      retry_after BIGINT PATH '$[14]',
-                     velocity_before INT PATH '$[15]')) AS t
+                     velocity_before INT PATH '$[15]',
+                     attempt_id  VARCHAR(64) CHARACTER SET ascii PATH '$[16]')) AS t
             WINDOW same_check AS (PARTITION BY t.check_no)
           ) AS d
       ) AS v;
   END IF;
 
-  INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, call_id, check_no, check_buckets)
+  INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted,
+                        attempt_id, call_id, check_no, check_buckets)
   SELECT p_now, v.zone_id, v.bucket_key, v.blocked, v.would_block, v.counted,
+         v.attempt_id,
          v_call_id,
          IF(v.buckets > 1, v.check_no - 1, NULL),
          IF(v.buckets > 1, v.buckets, NULL)
@@ -177,7 +221,8 @@ the_batch: BEGIN
            buckets     INT PATH '$[6]',
            blocked     INT PATH '$[7]',
            would_block INT PATH '$[8]',
-           counted     INT PATH '$[9]')) AS v
+           counted     INT PATH '$[9]',
+           attempt_id  VARCHAR(64) CHARACTER SET ascii PATH '$[16]')) AS v
    ORDER BY v.place;
   SET v_first_id = LAST_INSERT_ID();
 
@@ -207,4 +252,44 @@ the_batch: BEGIN
          AND call_id = v_call_id
     ) AS t
       ON t.place = v.place;
+
+  IF v_named THEN
+    INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer)
+    SELECT v.attempt_id,
+           p_now,
+           p_now + INTERVAL GREATEST(600, MAX(a.`window`)) SECOND,
+           JSON_ARRAYAGG(JSON_ARRAY(v.zone_id, v.bucket_key, a.blocked, a.would_block, a.txn_id,
+             a.rate, a.`window`, a.velocity, a.remaining, a.retry_after))
+      FROM (
+        SELECT t.check_no, t.bucket_no, t.zone_id, t.bucket_key, t.attempt_id
+          FROM JSON_TABLE(v_verdicts, '$[*]' COLUMNS (
+                 check_no   INT PATH '$[1]',
+                 bucket_no  INT PATH '$[2]',
+                 zone_id    INT PATH '$[3]',
+                 bucket_key VARCHAR(256) CHARACTER SET utf8mb4
+                   COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[4]',
+                 attempt_id VARCHAR(64) CHARACTER SET ascii PATH '$[16]')) AS t
+         WHERE t.attempt_id IS NOT NULL
+         LIMIT 1000000
+      ) AS v
+      JOIN (
+        SELECT t.check_no, t.bucket_no, t.blocked, t.would_block, t.txn_id, t.rate, t.`window`, t.velocity, t.remaining, t.retry_after
+          FROM JSON_TABLE(p_answers, '$[*]' COLUMNS (
+                 check_no    INT PATH '$[0]',
+                 bucket_no   INT PATH '$[1]',
+                 blocked     INT PATH '$[3]',
+                 would_block INT PATH '$[4]',
+                 txn_id      BIGINT UNSIGNED PATH '$[5]',
+                 rate        INT PATH '$[6]',
+                 `window`    INT PATH '$[7]',
+                 velocity    INT PATH '$[8]',
+                 remaining   INT PATH '$[9]',
+                 retry_after BIGINT PATH '$[10]')) AS t
+         LIMIT 1000000
+      ) AS a
+        ON a.check_no = v.check_no - 1
+       AND a.bucket_no = v.bucket_no - 1
+     GROUP BY v.check_no, v.attempt_id
+     ORDER BY v.attempt_id;
+  END IF;
 END

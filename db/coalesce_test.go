@@ -1,0 +1,90 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// coalesce puts a Coalescer in front of a store until the test's end.
+func coalesce(t *testing.T, store service.CheckStore, o service.CoalescerOptions) *service.Coalescer {
+	t.Helper()
+	c := service.NewCoalescer(store, o)
+	t.Cleanup(func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func TestCoalescedProcStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+			b := newBench(t, engine.Database(t), false)
+			c := coalesce(t, NewProcStore(b.pool), service.CoalescerOptions{Lanes: 2, Timeout: 20 * time.Second})
+			b.CheckStore = service.NewNormalizer(c, b.pool)
+			return b
+		})
+	})
+}
+
+func TestTwoCoalescersShareOneLimit(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		const callers, each, rate = 200, 3, 17
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, rate, time.Hour))
+		d.SetZone(t, zone(2, callers*each, time.Hour))
+		var instances []*service.Coalescer
+		for range 2 {
+			pool := connect(t, d, Options{LockWait: 20 * time.Second})
+			instances = append(instances, coalesce(t, NewProcStore(pool), service.CoalescerOptions{Lanes: 2, Timeout: time.Minute}))
+		}
+		var allowed atomic.Int64
+		var group sync.WaitGroup
+		for i := range callers {
+			group.Go(func() {
+				for range each {
+					question := check(user("hot"))
+					if i%3 == 0 { // with a bucket of its own besides
+						question = check(user("hot"), service.Bucket{ZoneID: 2, Key: fmt.Sprint("address-", i)})
+					}
+					decisions, err := instances[i%2].CheckAll(context.Background(), question)
+					switch {
+					case err != nil:
+						t.Error(err)
+					case decisions[0].Err != nil:
+						t.Error(decisions[0].Err)
+					case !decisions[0].Blocked:
+						allowed.Add(1)
+					}
+				}
+			})
+		}
+		group.Wait()
+		txns := d.Txns(t, user("hot"))
+		counted := 0
+		for _, txn := range txns {
+			if txn.Counted {
+				counted++
+			}
+		}
+		if allowed.Load() != rate || counted != rate || len(txns) != callers*each {
+			t.Errorf("told %d that they may pass, counted %d of %d txns, want %d of %d",
+				allowed.Load(), counted, len(txns), rate, callers*each)
+		}
+		batches := instances[0].Stats().Batches + instances[1].Stats().Batches
+		if batches >= callers*each {
+			t.Errorf("%d checks took %d calls: none were shared", callers*each, batches)
+		}
+	})
+}

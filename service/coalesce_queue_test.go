@@ -1,0 +1,167 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+)
+
+// wantBusy fails unless err is a *BusyError, and nothing worse.
+func wantBusy(t *testing.T, what string, err error) {
+	t.Helper()
+	var busy *service.BusyError
+	if !errors.As(err, &busy) || !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || busy.RetryAfter < time.Second {
+		t.Errorf("%s: got %v, want a BusyError", what, err)
+	}
+}
+
+// refusal asks a check that is to be answered at once.
+func refusal(t *testing.T, c *service.Coalescer, question service.Check) error {
+	t.Helper()
+	_, err := c.CheckAll(t.Context(), []service.Check{question})
+	return err
+}
+
+func TestFloodOnOneBucketLeavesRoomForItsNeighbours(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		options service.CoalescerOptions
+		share   int
+	}{
+		"a quarter of the queue":   {service.CoalescerOptions{Lanes: 1, Queue: 16}, 4},
+		"as said":                  {service.CoalescerOptions{Lanes: 1, Queue: 16, QueuePerBucket: 7}, 7},
+		"at least one":             {service.CoalescerOptions{Lanes: 1, Queue: 3}, 1},
+		"in the default's quarter": {service.CoalescerOptions{Lanes: 1}, service.DefaultQueue / 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, test.options, func(t *testing.T, c *service.Coalescer, g *gated) {
+				answers := askKeys(t, c, "first")
+				<-g.began
+				for range test.share {
+					answers = append(answers, ask(t.Context(), c, check(at(1, "flooded"))))
+				}
+				for range 3 {
+					wantBusy(t, "one more of the flooded bucket", refusal(t, c, check(at(1, "flooded"))))
+				}
+				wantBusy(t, "a check that names it as well", refusal(t, c, check(at(2, "address"), at(1, "flooded"))))
+				answers = append(answers, askKeys(t, c, "neighbour")...)
+				answers = append(answers, ask(t.Context(), c, check(at(2, "flooded")))) // in another zone
+				if stats := c.Stats(); stats.Refused != 4 || stats.Queued[0] != test.share+2 {
+					t.Errorf("got %+v, want 4 refused", stats)
+				}
+				answered := make(chan struct{})
+				go func() {
+					defer close(answered)
+					wantAnswers(t, answers, make([]error, len(answers))...)
+				}()
+				g.proceed <- admit
+				g.serve(admit, answered)
+			})
+		})
+	}
+}
+
+func TestFloodedBucketIsAcceptedAgainAsItsChecksGo(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 1, Queue: 8}, func(t *testing.T, c *service.Coalescer, g *gated) {
+		hot := check(at(2, "203.0.113.7"))
+		answers := askKeys(t, c, "first")
+		ctx, cancel := context.WithCancel(t.Context())
+		leaver := ask(ctx, c, hot)
+		// Checks of many users from one address share its part of the queue.
+		answers = append(answers, ask(t.Context(), c, check(at(1, "alice"), at(2, "203.0.113.7"))))
+		wantBusy(t, "a third", refusal(t, c, check(at(1, "bob"), at(2, "203.0.113.7"))))
+		cancel()
+		if got := <-leaver; !errors.Is(got.err, service.ErrBusy) {
+			t.Errorf("the leaver got %v", got.err)
+		}
+		answers = append(answers, ask(t.Context(), c, hot)) // in the leaver's place
+		wantBusy(t, "a third again", refusal(t, c, hot))
+		g.wantBatch(t, admit, "first")
+		<-g.began
+		answers = append(answers, ask(t.Context(), c, hot), ask(t.Context(), c, hot)) // those are under way
+		wantBusy(t, "a fifth", refusal(t, c, hot))
+		g.proceed <- admit
+		g.wantBatch(t, admit, "203.0.113.7", "203.0.113.7")
+		wantAnswers(t, answers, make([]error, len(answers))...)
+	})
+}
+
+func TestCheckIsNotBegunThatItsCallerMightNotAwait(t *testing.T) {
+	t.Parallel()
+	const timeout = 3 * time.Second
+	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: timeout}, func(t *testing.T, c *service.Coalescer, g *gated) {
+		first := askKeys(t, c, "first")
+		<-g.began
+		patient, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+		defer cancel()
+		hasty, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		late, onTime := ask(hasty, c, check(at(1, "hasty"))), ask(patient, c, check(at(1, "patient")))
+		time.Sleep(2 * time.Second) // the bubble's clock
+		g.proceed <- admit
+		g.wantBatch(t, func(ctx context.Context, _ []service.Check) ([]service.Decision, error) {
+			<-ctx.Done()
+			return nil, fmt.Errorf("check: %w: %w", service.ErrBusy, ctx.Err()) // the store knows its end, and says so
+		}, "patient")
+		wantBusy(t, "the hasty caller", (<-late).err)
+		wantAnswers(t, first, nil)
+		if got := <-onTime; !errors.Is(got.err, service.ErrBusy) || errors.Is(got.err, service.ErrUndecided) {
+			t.Errorf("the patient caller got %v, want what the store said", got.err)
+		}
+		soon, cancel := context.WithTimeout(t.Context(), timeout-1)
+		defer cancel()
+		_, err := c.CheckAll(soon, []service.Check{check(at(1, "hopeless"))})
+		wantBusy(t, "a caller whom no batch can serve", err)
+		if stats := c.Stats(); stats.Late != 2 || stats.Checks != 2 || stats.Queued[0] != 0 {
+			t.Errorf("got %+v, want 2 late and 2 in batches", stats)
+		}
+	})
+}
+
+func TestBatchOfLateChecksAloneIsNone(t *testing.T) {
+	t.Parallel()
+	o := service.CoalescerOptions{Lanes: 1, MaxBatch: 2, Timeout: 3 * time.Second}
+	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
+		answers := askKeys(t, c, "first")
+		<-g.began
+		hasty, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		late := []<-chan answer{ask(hasty, c, check(at(1, "a"))), ask(hasty, c, check(at(1, "b")))}
+		answers = append(answers, askKeys(t, c, "c")...)
+		time.Sleep(2 * time.Second) // the bubble's clock
+		g.proceed <- admit
+		g.wantBatch(t, admit, "c")
+		wantAnswers(t, answers, nil, nil)
+		for _, waiting := range late {
+			wantBusy(t, "a late check", (<-waiting).err)
+		}
+		if stats := c.Stats(); stats.Batches != 2 {
+			t.Errorf("got %+v, want 2 batches", stats)
+		}
+	})
+}
+
+func TestCloseOfIdleLanesIsInTimeAtAnyDeadline(t *testing.T) {
+	t.Parallel()
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			c := service.NewCoalescer(newGated(), service.CoalescerOptions{Lanes: 4})
+			synctest.Wait()
+			if err := c.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := c.Close(over); err != nil {
+				t.Errorf("all had ended before: %v", err)
+			}
+		})
+	}
+}
