@@ -20,6 +20,13 @@ const firstBackoff = 10 * time.Millisecond
 // says that it gave up cleanly. After an error that may have left a transaction
 // open the connection is closed, not pooled.
 func (p *Pool) call(ctx context.Context, what string, read func(*sql.Rows) error, query string, args ...any) error {
+	return p.callBut(ctx, 0, what, read, query, args...)
+}
+
+// callBut does what call does, but returns the engine's error number but at once.
+func (p *Pool) callBut(
+	ctx context.Context, but uint16, what string, read func(*sql.Rows) error, query string, args ...any,
+) error {
 	backoff := firstBackoff
 	for try := 1; ; try++ {
 		sent, err := p.callOnce(ctx, read, query, args...)
@@ -30,7 +37,7 @@ func (p *Pool) call(ctx context.Context, what string, read func(*sql.Rows) error
 			return fmt.Errorf("%w: no connection for a %s: %w", service.ErrBusy, what, err)
 		}
 		f := faultOf(err)
-		if try >= f.tries || !p.hasTime(ctx) || !pause(ctx, rand.N(backoff)) {
+		if try >= f.tries || isNumber(err, but) || !p.hasTime(ctx) || !pause(ctx, rand.N(backoff)) {
 			return fmt.Errorf("%s, try %d: %w", what, try, asKind(f.kind, err))
 		}
 		backoff *= 2

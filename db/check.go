@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"velocityd/service"
@@ -82,13 +83,79 @@ func keyRule(check service.Check, i int) *string {
 	return &rule
 }
 
-// batch asks about many checks and fills decisions, which has their length.
+// batch asks about many checks and fills decisions, which has their length. A
+// bucket that somebody else holds for long is waited for once: then the checks
+// that name it are refused as busy, and the others asked without them.
 func (s *ProcStore) batch(ctx context.Context, checks []service.Check, decisions []service.Decision) error {
 	argument, err := encodeChecks(checks)
 	if err != nil {
 		return fmt.Errorf("encode %d checks: %w", len(checks), err)
 	}
-	return s.pool.call(ctx, "check", func(rows *sql.Rows) error {
+	if len(checks) == 1 {
+		return s.decide(ctx, 0, argument, checks, decisions)
+	}
+	err = s.decide(ctx, errLockWait, argument, checks, decisions)
+	if !isNumber(err, errLockWait) || !s.pool.hasTime(ctx) {
+		return err
+	}
+	held, err := s.held(ctx, argument)
+	if err != nil {
+		return err
+	}
+	return s.decideOthers(ctx, held, checks, decisions)
+}
+
+// held returns the numbers of the checks that name a bucket which is held now.
+func (s *ProcStore) held(ctx context.Context, argument string) (numbers []int, err error) {
+	err = s.pool.call(ctx, "look for held buckets", func(rows *sql.Rows) error {
+		numbers = nil
+		for rows.Next() {
+			var n int
+			if err := rows.Scan(&n); err != nil {
+				return err
+			}
+			numbers = append(numbers, n)
+		}
+		return rows.Err()
+	}, "CALL find_held(?)", argument)
+	return numbers, err
+}
+
+// decideOthers refuses the checks whose numbers are given and decides the rest.
+func (s *ProcStore) decideOthers(
+	ctx context.Context, held []int, checks []service.Check, decisions []service.Decision,
+) error {
+	var others []service.Check
+	var places []int
+	for i := range checks {
+		if _, isHeld := slices.BinarySearch(held, i); isHeld {
+			decisions[i] = service.Decision{Err: fmt.Errorf("%w: a bucket is held by another session", service.ErrBusy)}
+			continue
+		}
+		others, places = append(others, checks[i]), append(places, i)
+	}
+	if len(others) == 0 {
+		return nil
+	}
+	argument, err := encodeChecks(others)
+	if err != nil {
+		return fmt.Errorf("encode %d checks: %w", len(others), err)
+	}
+	decided := make([]service.Decision, len(others))
+	if err := s.decide(ctx, 0, argument, others, decided); err != nil {
+		return err
+	}
+	for i, place := range places {
+		decisions[place] = decided[i]
+	}
+	return nil
+}
+
+// decide makes the CALL. It is not tried again after the engine's error but.
+func (s *ProcStore) decide(
+	ctx context.Context, but uint16, argument string, checks []service.Check, decisions []service.Decision,
+) error {
+	return s.pool.callBut(ctx, but, "check", func(rows *sql.Rows) error {
 		clear(decisions)
 		answered := 0
 		for rows.Next() {

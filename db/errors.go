@@ -18,6 +18,7 @@ import (
 // procedures and triggers of package migrations.
 const (
 	errDuplicate       = 1062
+	errLockWait        = 1205
 	errNoSuchTable     = 1146
 	errNoSuchProcedure = 1305
 	errNoSuchParent    = 1452
@@ -51,7 +52,7 @@ func faults() []fault {
 		{numbers: []uint16{errDuplicate}, kind: service.ErrBusy, tries: 3, clean: true},
 		// Deadlock, lock wait timeout, snapshot conflict (MariaDB 11.6.2), table
 		// definition changed.
-		{numbers: []uint16{1213, 1205, 1020, 1412}, kind: service.ErrBusy, tries: 3, clean: true},
+		{numbers: []uint16{1213, errLockWait, 1020, 1412}, kind: service.ErrBusy, tries: 3, clean: true},
 		// A migration that replaces a procedure leaves a short gap.
 		{numbers: []uint16{errNoSuchProcedure}, kind: nil, tries: 2, clean: true},
 		// The account lacks a right: on the database, a table, a column, a routine.

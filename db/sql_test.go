@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -334,6 +335,23 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 		}
 		if _, err := pool.Zones(context.Background()); err == nil {
 			t.Error("the account may read tables that it was not granted")
+		}
+		// What works under locks that its caller holds, or runs text it is given.
+		for name, call := range map[string]string{
+			"find_override":   "(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e)",
+			"find_attempt":    "('a', UTC_TIMESTAMP(6), @a, @b, @c)",
+			"find_overridden": "('[]', @a)",
+			"decide_together": "('[]', '1', '[[1,\"0) OR (1=1\"]]', UTC_TIMESTAMP(6), @a)",
+			"decide_in_turn":  `('[{"buckets":[{"zone_id":1,"bucket_key":"a"}]}]', '1', UTC_TIMESTAMP(6), @a)`,
+			"find_check":      "(1, @a)",
+			"forget_counted":  "(1, 'a', UTC_TIMESTAMP(6))",
+			"record_outcomes": `('[{"txn_id":1,"outcome":"success"}]', @a)`,
+		} {
+			_, err := pool.db.ExecContext(context.Background(), "CALL "+name+call)
+			var refused *mysql.MySQLError
+			if !errors.As(err, &refused) || refused.Number != 1142 {
+				t.Errorf("%s: %v, want error 1142", name, err)
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -96,6 +97,47 @@ func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 4 {
 			t.Errorf("recorded %d txns, want 4: those that timed out left some", n)
+		}
+	})
+}
+
+func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 100, time.Hour))
+		store := NewProcStore(connect(t, d, Options{LockWait: time.Second}))
+		for name, others := range map[string]int{"in turn": 3, "together": 30} {
+			release := d.Hold(t, user("held"))
+			checks := check(user(name), user("held"))
+			for i := range others {
+				checks = append(checks, check(user(fmt.Sprint(name, i)))...)
+			}
+			checks = append(checks, check(user("held"))[0], check(user(name))[0])
+			decisions, err := store.CheckAll(context.Background(), checks)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			for i, decision := range decisions {
+				if held := i == 0 || i == others+1; errors.Is(decision.Err, service.ErrBusy) != held || !held && (decision.Err != nil || decision.TxnID() == 0) {
+					t.Errorf("%s: check %d of %v: %+v", name, i, checks[i].Buckets, decision)
+				}
+			}
+			release()
+			if n := len(d.Txns(t, user(name))); n != 1 {
+				t.Errorf("%s: %d txns of the bucket that one refused check and one other name, want 1", name, n)
+			}
+		}
+		if n := len(d.Txns(t, user("held"))); n != 0 {
+			t.Errorf("%d txns in the held bucket", n)
+		}
+		d.Hold(t, user("held"))
+		decisions, err := store.CheckAll(context.Background(), append(check(user("held")), check(user("held"))...))
+		if err != nil || !errors.Is(decisions[0].Err, service.ErrBusy) || !errors.Is(decisions[1].Err, service.ErrBusy) {
+			t.Errorf("held ones alone: %+v, %v", decisions, err)
+		}
+		if open, _ := d.Transactions(t); open != 1 {
+			t.Errorf("%d transactions open, want the holder's alone", open)
 		}
 	})
 }

@@ -8,7 +8,9 @@ CREATE PROCEDURE find_attempt(
   OUT p_answer     LONGTEXT CHARACTER SET utf8mb4,
   OUT p_answered   DATETIME(6)
 )
-SQL SECURITY DEFINER
+-- With the rights of the procedure that calls it: by itself it is of no use to an
+-- account that may only EXECUTE.
+SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
   DECLARE v_expires_at DATETIME(6) DEFAULT NULL;

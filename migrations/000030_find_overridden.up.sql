@@ -2,7 +2,9 @@
 -- or in an ip zone of a network around it. The argument is that of
 -- check_velocity_batch.
 CREATE PROCEDURE find_overridden(IN p_checks JSON, OUT p_found BOOLEAN)
-SQL SECURITY DEFINER
+-- With the rights of the procedure that calls it: by itself it is of no use to an
+-- account that may only EXECUTE.
+SQL SECURITY INVOKER
 READS SQL DATA
 BEGIN
   SET p_found = EXISTS (

@@ -3,7 +3,9 @@
 -- widens from the txn until it has them all, and ends 65,536 ids away, in case some
 -- of them were deleted.
 CREATE PROCEDURE find_check(IN p_txn_id BIGINT UNSIGNED, OUT p_txns LONGTEXT CHARACTER SET ascii)
-SQL SECURITY DEFINER
+-- With the rights of the procedure that calls it: by itself it is of no use to an
+-- account that may only EXECUTE.
+SQL SECURITY INVOKER
 READS SQL DATA
 BEGIN
   DECLARE v_call_id  BIGINT UNSIGNED DEFAULT NULL;

@@ -5,7 +5,9 @@ CREATE PROCEDURE forget_counted(
   IN p_bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */,
   IN p_now        DATETIME(6)
 )
-SQL SECURITY DEFINER
+-- With the rights of the procedure that calls it: by itself it is of no use to an
+-- account that may only EXECUTE.
+SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
   DECLARE v_window INT DEFAULT NULL;

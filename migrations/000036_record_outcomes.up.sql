@@ -2,7 +2,9 @@
 -- locks of all buckets concerned. p_answers is a JSON array of one status for
 -- each report, in order: recorded, unknown_txn, blocked, conflict or expired.
 CREATE PROCEDURE record_outcomes(IN p_reports JSON, OUT p_answers LONGTEXT CHARACTER SET ascii)
-SQL SECURITY DEFINER
+-- With the rights of the procedure that calls it: by itself it is of no use to an
+-- account that may only EXECUTE.
+SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
   DECLARE v_in_tx    BOOLEAN DEFAULT FALSE;

@@ -124,8 +124,9 @@ type Decision struct {
 	CheckedAt time.Time
 	// Verdicts holds one answer for each bucket, in the check's order.
 	Verdicts []Verdict
-	// Err wraps ErrInvalid, ErrNotFound, or ErrConflict for an AttemptID that was
-	// used with other buckets, if this one check was refused.
+	// Err wraps ErrInvalid, ErrNotFound, ErrConflict for an AttemptID that was used
+	// with other buckets, or ErrBusy for a bucket that another session holds for
+	// long, if this one check was refused.
 	Err error
 }
 

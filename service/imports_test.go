@@ -41,6 +41,9 @@ func rules() map[string]rule {
 		"migrations":            {theirs: []string{driver, migrate}},
 		"handlers":              {ours: []string{"service"}, theirs: []string{echo, fields, strict}},
 		"handlers/handlerstest": {ours: []string{"service"}},
+		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
+		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
+		"bench/round":           {},
 		"cmd/velocityd":         {ours: []string{"service", "db", "db/localdb", "migrations", "handlers"}, theirs: []string{"*"}},
 	}
 }
