@@ -27,11 +27,14 @@ the_batch: BEGIN
   DECLARE v_odd      BOOLEAN;
   DECLARE v_locking  BOOLEAN;
   DECLARE v_special  BOOLEAN;
-  DECLARE v_shared   BOOLEAN;
+  DECLARE v_shared   BOOLEAN DEFAULT JSON_CONTAINS_PATH(p_checks, 'one', '$[*].buckets[1]');
   DECLARE v_named    BOOLEAN DEFAULT FALSE;
   DECLARE v_verdicts LONGTEXT CHARACTER SET utf8mb4;
   DECLARE v_call_id  BIGINT UNSIGNED DEFAULT UUID_SHORT();
+  DECLARE v_rows     INT;
   DECLARE v_first_id BIGINT UNSIGNED;
+  DECLARE v_last_id  BIGINT UNSIGNED;
+  DECLARE v_ids      LONGTEXT CHARACTER SET ascii DEFAULT '[]';
   SET p_answers = NULL;
 
   -- The zones as they are now, once: what is counted and what is decided must
@@ -105,20 +108,27 @@ the_batch: BEGIN
 
   -- Each bucket of each check, as if all before it in the batch were charged to
   -- it. That holds if they are lone buckets, or if there is room for all of them,
-  -- or for none; otherwise the batch is odd.
-  SELECT JSON_ARRAYAGG(JSON_ARRAY(v.check_no, v.check_no, v.bucket_no, v.zone_id, v.bucket_key, v.nth, 1,
-           v.would_block AND v.enforced, v.would_block, NOT v.would_block, v.enforced, v.rate, v.`window`,
-           LEAST(v.rate, v.velocity_before + v.nth), v.retry_after, v.velocity_before, v.attempt_id)),
-         MAX(v.shared),
+  -- or for none; otherwise the batch is odd. A verdict is
+  --   [place, zone_id, bucket_key, flags, velocity, retry_after, attempt_id]
+  -- and, if any check has several buckets, further
+  --   [..., check_no, bucket_no, buckets or nth, velocity_before].
+  -- flags: 1 the check is blocked, 2 this bucket would block, 4 counted, 8 the zone
+  -- is enforced. JSON is what such a statement costs most, so it is short.
+  SELECT JSON_ARRAYAGG(IF(v_shared,
+           JSON_ARRAY(NULL, v.zone_id, v.bucket_key, 2 * v.would_block + 8 * v.enforced, NULL, v.retry_after, v.attempt_id,
+             v.check_no, v.bucket_no, v.nth, v.velocity_before),
+           JSON_ARRAY(v.check_no, v.zone_id, v.bucket_key,
+             (v.would_block AND v.enforced) + 2 * v.would_block + 4 * (NOT v.would_block) + 8 * v.enforced,
+             LEAST(v.rate, v.velocity_before + v.nth), v.retry_after, v.attempt_id))),
          MAX(v.odd OR v.velocity_before > v.rate
              OR (v.lockout > 0 AND v.would_block)
              OR (v.after_shared AND v.velocity_before < v.rate AND v.would_block))
-    INTO v_verdicts, v_shared, v_odd
+    INTO v_verdicts, v_odd
     FROM (
       SELECT a.*,
              a.velocity_before + a.nth > a.rate AS would_block
         FROM (
-          SELECT b.check_no, b.bucket_no, b.zone_id, b.bucket_key, b.shared,
+          SELECT b.check_no, b.bucket_no, b.zone_id, b.bucket_key,
                  z.rate, z.`window`, z.mode = 'enforce' AS enforced,
                  COALESCE(c.velocity, 0) AS velocity_before,
                  COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, c.oldest + INTERVAL z.`window` SECOND) + 999999,
@@ -175,83 +185,120 @@ the_batch: BEGIN
 
   IF v_shared THEN
     -- A check is blocked if any of its buckets blocks, and then charges none.
-    SELECT JSON_ARRAYAGG(JSON_ARRAY(v.place, v.check_no, v.bucket_no, v.zone_id, v.bucket_key, v.nth, v.buckets,
-             v.blocked, v.would_block, v.counted, v.enforced, v.rate, v.`window`,
-             LEAST(v.rate, v.velocity_before + v.charged), v.retry_after, v.velocity_before, v.attempt_id))
+    SELECT JSON_ARRAYAGG(JSON_ARRAY(v.place, v.zone_id, v.bucket_key,
+             v.blocked + 2 * v.would_block + 4 * v.counted + 8 * v.enforced,
+             LEAST(z.rate, v.velocity_before + v.charged), v.retry_after, v.attempt_id,
+             v.check_no, v.bucket_no, v.buckets))
       INTO v_verdicts
       FROM (
         SELECT d.*,
                ROW_NUMBER() OVER (ORDER BY d.check_no, d.bucket_no) AS place,
                SUM(d.counted) OVER (PARTITION BY d.zone_id, d.bucket_key ORDER BY d.nth) AS charged
           FROM (
-            SELECT t.*,
+            SELECT c.*,
                    COUNT(*) OVER same_check AS buckets,
-                   MAX(t.would_block AND t.enforced) OVER same_check AS blocked,
-                   NOT t.would_block AND NOT MAX(t.would_block AND t.enforced) OVER same_check AS counted
-              FROM JSON_TABLE(v_verdicts, '$[*]' COLUMNS (
-                     check_no    INT PATH '$[1]',
-                     bucket_no   INT PATH '$[2]',
-                     zone_id     INT PATH '$[3]',
-                     bucket_key  VARCHAR(256) CHARACTER SET utf8mb4
-                       COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[4]',
-                     nth         INT PATH '$[5]',
-                     would_block INT PATH '$[8]',
-                     enforced    INT PATH '$[10]',
-                     rate        INT PATH '$[11]',
-                     `window`    INT PATH '$[12]',
-                     retry_after BIGINT PATH '$[14]',
-                     velocity_before INT PATH '$[15]',
-                     attempt_id  VARCHAR(64) CHARACTER SET ascii PATH '$[16]')) AS t
-            WINDOW same_check AS (PARTITION BY t.check_no)
+                   MAX(c.would_block AND c.enforced) OVER same_check AS blocked,
+                   NOT c.would_block AND NOT MAX(c.would_block AND c.enforced) OVER same_check AS counted
+              FROM (
+                SELECT t.zone_id, t.bucket_key, t.retry_after, t.attempt_id, t.check_no, t.bucket_no, t.nth,
+                       t.velocity_before,
+                       t.flags & 2 > 0 AS would_block,
+                       t.flags & 8 > 0 AS enforced
+                  FROM JSON_TABLE(v_verdicts, '$[*]' COLUMNS (
+                         zone_id     INT PATH '$[1]',
+                         bucket_key  VARCHAR(256) CHARACTER SET utf8mb4
+                           COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[2]',
+                         flags       INT PATH '$[3]',
+                         retry_after BIGINT PATH '$[5]',
+                         attempt_id  VARCHAR(64) CHARACTER SET ascii PATH '$[6]',
+                         check_no    INT PATH '$[7]',
+                         bucket_no   INT PATH '$[8]',
+                         nth         INT PATH '$[9]',
+                         velocity_before INT PATH '$[10]')) AS t
+              ) AS c
+            WINDOW same_check AS (PARTITION BY c.check_no)
           ) AS d
-      ) AS v;
+      ) AS v
+      JOIN (
+        SELECT t.id, t.rate
+          FROM JSON_TABLE(v_zones, '$[*]' COLUMNS (
+                 id   INT PATH '$[0]',
+                 rate INT PATH '$[1]')) AS t
+         LIMIT 1000000
+      ) AS z
+        ON z.id = v.zone_id;
   END IF;
 
   INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted,
                         attempt_id, call_id, check_no, check_buckets)
-  SELECT p_now, v.zone_id, v.bucket_key, v.blocked, v.would_block, v.counted,
+  SELECT p_now, v.zone_id, v.bucket_key, v.flags & 1, v.flags & 2 > 0, v.flags & 4 > 0,
          v.attempt_id,
          v_call_id,
          IF(v.buckets > 1, v.check_no - 1, NULL),
          IF(v.buckets > 1, v.buckets, NULL)
     FROM JSON_TABLE(v_verdicts, '$[*]' COLUMNS (
-           place       INT PATH '$[0]',
-           check_no    INT PATH '$[1]',
-           zone_id     INT PATH '$[3]',
-           bucket_key  VARCHAR(256) CHARACTER SET utf8mb4
-             COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[4]',
-           buckets     INT PATH '$[6]',
-           blocked     INT PATH '$[7]',
-           would_block INT PATH '$[8]',
-           counted     INT PATH '$[9]',
-           attempt_id  VARCHAR(64) CHARACTER SET ascii PATH '$[16]')) AS v
+           place      INT PATH '$[0]',
+           zone_id    INT PATH '$[1]',
+           bucket_key VARCHAR(256) CHARACTER SET utf8mb4
+             COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[2]',
+           flags      INT PATH '$[3]',
+           attempt_id VARCHAR(64) CHARACTER SET ascii PATH '$[6]',
+           check_no   INT PATH '$[7]',
+           buckets    INT PATH '$[9]')) AS v
    ORDER BY v.place;
   SET v_first_id = LAST_INSERT_ID();
 
-  -- The ids: other sessions' rows lie between, perhaps of the same microsecond,
-  -- but nobody else writes to these buckets while they are locked.
-  SELECT JSON_ARRAYAGG(JSON_ARRAY(v.check_no - 1, v.bucket_no - 1, 'decided',
-           v.would_block AND v.enforced, v.would_block, t.id, v.rate, v.`window`, v.velocity,
-           IF(v.would_block, 0, v.rate - v.velocity),
-           IF(v.would_block AND v.enforced, v.retry_after, 0)))
+  -- The ids, in order of place. Other sessions' rows may lie between, even of the
+  -- same microsecond, so our own are told by the number of this call. If they are
+  -- as many as their ids span, nothing lies between.
+  SELECT COUNT(*), MIN(id), MAX(id)
+    INTO v_rows, v_first_id, v_last_id
+    FROM zone_txn
+   WHERE id >= v_first_id
+     AND created_at = p_now
+     AND call_id = v_call_id;
+  IF v_last_id - v_first_id >= v_rows THEN
+    SELECT JSON_ARRAYAGG(JSON_ARRAY(t.place, t.id))
+      INTO v_ids
+      FROM (
+        SELECT id,
+               ROW_NUMBER() OVER (ORDER BY id) AS place
+          FROM zone_txn
+         WHERE id BETWEEN v_first_id AND v_last_id
+           AND created_at = p_now
+           AND call_id = v_call_id
+      ) AS t;
+  END IF;
+
+  SELECT JSON_ARRAYAGG(JSON_ARRAY(COALESCE(v.check_no, v.place) - 1, COALESCE(v.bucket_no, 1) - 1, 'decided',
+           v.flags & 10 = 10, v.flags & 2 > 0, COALESCE(t.id, v_first_id + v.place - 1),
+           z.rate, z.`window`, v.velocity,
+           IF(v.flags & 2 > 0, 0, z.rate - v.velocity),
+           IF(v.flags & 10 = 10, v.retry_after, 0)))
     INTO p_answers
     FROM JSON_TABLE(v_verdicts, '$[*]' COLUMNS (
            place       INT PATH '$[0]',
-           check_no    INT PATH '$[1]',
-           bucket_no   INT PATH '$[2]',
-           would_block INT PATH '$[8]',
-           enforced    INT PATH '$[10]',
-           rate        INT PATH '$[11]',
-           `window`    INT PATH '$[12]',
-           velocity    INT PATH '$[13]',
-           retry_after BIGINT PATH '$[14]')) AS v
+           zone_id     INT PATH '$[1]',
+           flags       INT PATH '$[3]',
+           velocity    INT PATH '$[4]',
+           retry_after BIGINT PATH '$[5]',
+           check_no    INT PATH '$[7]',
+           bucket_no   INT PATH '$[8]')) AS v
     JOIN (
-      SELECT id,
-             ROW_NUMBER() OVER (ORDER BY id) AS place
-        FROM zone_txn
-       WHERE id >= v_first_id
-         AND created_at = p_now
-         AND call_id = v_call_id
+      SELECT t.id, t.rate, t.`window`
+        FROM JSON_TABLE(v_zones, '$[*]' COLUMNS (
+               id       INT PATH '$[0]',
+               rate     INT PATH '$[1]',
+               `window` INT PATH '$[2]')) AS t
+       LIMIT 1000000
+    ) AS z
+      ON z.id = v.zone_id
+    LEFT JOIN (
+      SELECT t.place, t.id
+        FROM JSON_TABLE(v_ids, '$[*]' COLUMNS (
+               place INT PATH '$[0]',
+               id    BIGINT UNSIGNED PATH '$[1]')) AS t
+       LIMIT 1000000
     ) AS t
       ON t.place = v.place;
 
@@ -263,14 +310,16 @@ the_batch: BEGIN
            JSON_ARRAYAGG(JSON_ARRAY(v.zone_id, v.bucket_key, a.blocked, a.would_block, a.txn_id,
              a.rate, a.`window`, a.velocity, a.remaining, a.retry_after))
       FROM (
-        SELECT t.check_no, t.bucket_no, t.zone_id, t.bucket_key, t.attempt_id
+        SELECT COALESCE(t.check_no, t.place) AS check_no, COALESCE(t.bucket_no, 1) AS bucket_no,
+               t.zone_id, t.bucket_key, t.attempt_id
           FROM JSON_TABLE(v_verdicts, '$[*]' COLUMNS (
-                 check_no   INT PATH '$[1]',
-                 bucket_no  INT PATH '$[2]',
-                 zone_id    INT PATH '$[3]',
+                 place      INT PATH '$[0]',
+                 zone_id    INT PATH '$[1]',
                  bucket_key VARCHAR(256) CHARACTER SET utf8mb4
-                   COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[4]',
-                 attempt_id VARCHAR(64) CHARACTER SET ascii PATH '$[16]')) AS t
+                   COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[2]',
+                 attempt_id VARCHAR(64) CHARACTER SET ascii PATH '$[6]',
+                 check_no   INT PATH '$[7]',
+                 bucket_no  INT PATH '$[8]')) AS t
          WHERE t.attempt_id IS NOT NULL
          LIMIT 1000000
       ) AS v
