@@ -57,6 +57,12 @@ bench-smoke: toolchain ## compare the store with the textbook way of limiting in
 	@scripts/engines.sh mysql mariadb
 	@go test ./db ./cmd/velocityd -run '^$$' -bench BenchmarkSmoke -benchtime=1x -p 1 -timeout 15m
 
+.PHONY: bench
+bench: toolchain ## hold the service against other limiters and write docs/performance.md, in 15 minutes (ARGS=-quick)
+	@scripts/engines.sh mysql
+	@go build -o bin/bench ./bench
+	@exec bin/bench $(ARGS)
+
 ## Change
 
 .PHONY: fmt

@@ -101,6 +101,9 @@ the_batch: BEGIN
            id       INT PATH '$[0]',
            `window` INT PATH '$[2]')) AS z
       ON z.id = k.zone_id;
+  IF @velocityd_count IS NULL THEN
+    LEAVE the_batch; -- more than max_allowed_packet
+  END IF;
   PREPARE velocityd_count FROM @velocityd_count;
   EXECUTE velocityd_count;
   DEALLOCATE PREPARE velocityd_count;

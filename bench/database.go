@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/localdb"
+)
+
+// serverSettings are what the engine gets besides localdb's durable ones, the
+// same for every contender: memory for the history, and room for callers that
+// connect directly.
+func serverSettings() []string {
+	return []string{
+		"--innodb-buffer-pool-size=2G", "--max-connections=1200", "--max-binlog-size=256M",
+		"--loose-innodb-redo-log-capacity=2G", "--loose-innodb-log-file-size=2G",
+		"--loose-innodb-ddl-buffer-size=256M", // for the indexes of the history
+		"--default-time-zone=+00:00",          // the textbook writes local time
+	}
+}
+
+// engine is the one database server that all contenders with SQL use.
+type engine struct {
+	server *localdb.Server
+	binary localdb.Binary
+	data   string // its data folder
+}
+
+func startEngine(ctx context.Context, dir string, kind localdb.Engine) (*engine, error) {
+	binary, err := localdb.Find(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	server, err := localdb.Start(ctx, localdb.Options{Dir: filepath.Join(dir, "engine"), Binary: binary, Args: serverSettings()})
+	if err != nil {
+		return nil, err
+	}
+	return &engine{server: server, binary: binary, data: filepath.Join(dir, "engine", "data")}, nil
+}
+
+func (e *engine) stop() {
+	ctx, cancel := context.WithTimeout(context.Background(), startWait)
+	defer cancel()
+	_ = e.server.Stop(ctx) // killed if it does not
+}
+
+// logBytes is the length of the binary log so far.
+func (e *engine) logBytes() (int64, error) {
+	return sizeOf(filepath.Join(e.data, "binlog.[0-9]*"))
+}
+
+// sizeOf is the length of all files that match the pattern.
+func sizeOf(pattern string) (int64, error) {
+	names, err := filepath.Glob(pattern)
+	if err != nil {
+		return 0, fmt.Errorf("look for %s: %w", pattern, err)
+	}
+	var total int64
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return 0, fmt.Errorf("measure a file: %w", err)
+		}
+		total += info.Size()
+	}
+	return total, nil
+}
+
+// database is one schema on the engine.
+type database struct {
+	name   string
+	dsn    string
+	sql    *sql.DB
+	engine *engine
+	seeded int64 // the newest txn before the first round
+}
+
+// dsnOf is how to reach a schema, or none, as root by the socket.
+func (e *engine) dsnOf(name string) string {
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = "root", "unix", e.server.Socket(), name
+	return cfg.FormatDSN()
+}
+
+// create makes an empty schema and connects to it.
+func (e *engine) create(ctx context.Context, name string) (*database, error) {
+	admin, err := sql.Open("mysql", e.dsnOf(""))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the engine: %w", err)
+	}
+	defer admin.Close()
+	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
+		return nil, fmt.Errorf("create database %s: %w", name, err)
+	}
+	db, err := sql.Open("mysql", e.dsnOf(name))
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", name, err)
+	}
+	return &database{name: name, dsn: e.dsnOf(name), sql: db, engine: e}, nil
+}
+
+//go:embed textbook/*.sql
+var textbookTexts embed.FS
+
+// createTextbook makes the textbook's schema.
+func createTextbook(ctx context.Context, d *database) error {
+	names, err := fs.Glob(textbookTexts, "textbook/*.sql")
+	if err != nil {
+		return fmt.Errorf("list the textbook's schema: %w", err)
+	}
+	for _, name := range names {
+		text, err := textbookTexts.ReadFile(name)
+		if err != nil {
+			return fmt.Errorf("read the textbook's schema: %w", err)
+		}
+		if _, err := d.sql.ExecContext(ctx, string(text)); err != nil {
+			return fmt.Errorf("create the textbook's schema: %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// session carries out statements on one connection, in order.
+func (d *database) session(ctx context.Context, statements ...string) error {
+	conn, err := d.sql.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", d.name, err)
+	}
+	defer conn.Close()
+	for _, statement := range statements {
+		if _, err := conn.ExecContext(ctx, statement); err != nil {
+			head, _, _ := strings.Cut(statement, "\n")
+			return fmt.Errorf("%s: %s: %w", d.name, head, err)
+		}
+	}
+	return nil
+}
+
+// lastTxn is the newest txn's id, 0 if there is none.
+func (d *database) lastTxn(ctx context.Context) (id int64, err error) {
+	err = d.sql.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM zone_txn").Scan(&id)
+	if err != nil {
+		return 0, fmt.Errorf("read the newest txn: %w", err)
+	}
+	return id, nil
+}
+
+// since counts the txns after an id, and those of them that were let through.
+func (d *database) since(ctx context.Context, id int64) (txns, passed int64, err error) {
+	err = d.sql.QueryRowContext(ctx, `
+SELECT COUNT(*), COALESCE(SUM(blocked = 0), 0)
+  FROM zone_txn
+ WHERE id > ?`, id).Scan(&txns, &passed)
+	if err != nil {
+		return 0, 0, fmt.Errorf("count txns: %w", err)
+	}
+	return txns, passed, nil
+}
+
+// excess counts the txns of a zone, since the first round, that were let through
+// although `rate` others of their bucket were less than the window before them.
+func (d *database) excess(ctx context.Context, z zone) (n int64, err error) {
+	err = d.sql.QueryRowContext(ctx, `
+SELECT COUNT(*)
+  FROM (
+    SELECT TIMESTAMPDIFF(MICROSECOND,
+             LAG(created_at, ?) OVER (PARTITION BY bucket_key ORDER BY created_at, id),
+             created_at) AS gap
+      FROM zone_txn
+     WHERE id > ?
+       AND zone_id = ?
+       AND blocked = 0) AS passed
+ WHERE gap < ?`, z.rate, d.seeded, z.id, int64(z.window)*1_000_000).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("look for txns in excess: %w", err)
+	}
+	return n, nil
+}
+
+// tableSize is the length of a table's files, and the number of its rows.
+func (d *database) tableSize(ctx context.Context, table string) (bytes, rows int64, err error) {
+	bytes, err = sizeOf(filepath.Join(d.engine.data, d.name, table+"*.ibd"))
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := d.sql.QueryRowContext(ctx, "SELECT COUNT(*) FROM "+table).Scan(&rows); err != nil {
+		return 0, 0, fmt.Errorf("count rows: %w", err)
+	}
+	return bytes, rows, nil
+}

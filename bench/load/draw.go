@@ -1,0 +1,60 @@
+package main
+
+import (
+	"math/rand/v2"
+	"strconv"
+
+	"velocityd/bench/round"
+)
+
+// draws draws the buckets of one caller's checks. Its memory is used again by
+// every draw, so that the generator makes no garbage.
+type draws struct {
+	order   []round.Draw
+	random  *rand.Rand
+	buckets []bucket
+	fresh   uint64 // keys that were never used: the round, the caller, and a number
+	prefix  []byte
+}
+
+func newDraws(order round.Order, callerNo int) *draws {
+	d := &draws{
+		order:   order.Draws,
+		random:  rand.New(rand.NewPCG(order.Seed, uint64(callerNo))),
+		buckets: make([]bucket, len(order.Draws)),
+	}
+	d.prefix = strconv.AppendUint(d.prefix, order.Seed, 36)
+	d.prefix = append(d.prefix, '-')
+	d.prefix = strconv.AppendInt(d.prefix, int64(callerNo), 36)
+	d.prefix = append(d.prefix, '-')
+	for i, draw := range order.Draws {
+		d.buckets[i] = bucket{zone: draw.Zone, key: make([]byte, 0, 64)}
+	}
+	return d
+}
+
+// next returns the buckets of the next check, valid until the next call.
+func (d *draws) next() []bucket {
+	for i, draw := range d.order {
+		key := append(d.buckets[i].key[:0], draw.Prefix...)
+		switch {
+		case draw.Of == 0:
+			d.fresh++
+			key = strconv.AppendUint(append(key, d.prefix...), d.fresh, 36)
+		case draw.Hot > 0 && d.random.Float64() < draw.Hot:
+			key = number(key, 0)
+		default:
+			key = number(key, d.random.IntN(draw.Of))
+		}
+		d.buckets[i].key = key
+	}
+	return d.buckets
+}
+
+// number appends n with at least five digits, as the tables are filled.
+func number(key []byte, n int) []byte {
+	for limit := 10_000; limit > 1 && n < limit; limit /= 10 {
+		key = append(key, '0')
+	}
+	return strconv.AppendInt(key, int64(n), 10)
+}

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"net"
+	"sync/atomic"
+)
+
+// counting is a listener that counts what it accepts.
+type counting struct {
+	net.Listener
+	n *atomic.Int64
+}
+
+func (c counting) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		c.n.Add(1)
+	}
+	return conn, err
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"velocityd/bench/round"
+)
+
+// answering is a server that answers as told, and counts connections.
+func answering(t *testing.T, handler http.HandlerFunc) (address string, connections *atomic.Int64) {
+	t.Helper()
+	connections = new(atomic.Int64)
+	server := httptest.NewUnstartedServer(handler)
+	server.Listener = counting{server.Listener, connections}
+	server.Start()
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "http://"), connections
+}
+
+// carryOut runs a short round through main's run.
+func carryOut(t *testing.T, order round.Order) round.Summary {
+	t.Helper()
+	in, err := json.Marshal(order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), bytes.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	var sum round.Summary
+	if err := json.Unmarshal(out.Bytes(), &sum); err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func order(protocol, address string, draws ...round.Draw) round.Order {
+	return round.Order{Protocol: protocol, Address: address, Callers: 3, Seconds: 0.2, Seed: 7, Draws: draws}
+}
+
+func TestARoundCountsEveryAnswerOfTheService(t *testing.T) {
+	t.Parallel()
+	var asked, blocked atomic.Int64
+	address, connections := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		var check struct {
+			ZoneID    int    `json:"zone_id"`
+			BucketKey string `json:"bucket_key"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&check); err != nil || check.ZoneID != 4 || !strings.HasPrefix(check.BucketKey, "user-0000") {
+			t.Errorf("the check is %+v, %v", check, err)
+		}
+		full := asked.Add(1)%3 == 0
+		if full {
+			blocked.Add(1)
+		}
+		fmt.Fprintf(w, `{"blocked":%v,"txn_id":7}`, full)
+	})
+	sum := carryOut(t, order(round.Service, address, round.Draw{Zone: 4, Prefix: "user-", Of: 10}))
+	if sum.Answers() != asked.Load() || sum.Blocked != blocked.Load() || sum.Errors != 0 || sum.Busy != 0 {
+		t.Errorf("%d answers, %d blocked of %d and %d: %+v", sum.Answers(), sum.Blocked, asked.Load(), blocked.Load(), sum)
+	}
+	if sum.Answers() == 0 || sum.P50 <= 0 || sum.P99 < sum.P50 || sum.Max < sum.P99 || sum.Seconds < 0.2 {
+		t.Errorf("the figures make no sense: %+v", sum)
+	}
+	if got := connections.Load(); got != 3 {
+		t.Errorf("%d connections for 3 callers", got)
+	}
+}
+
+func TestACheckNamesAllItsBuckets(t *testing.T) {
+	t.Parallel()
+	address, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		want := `{"buckets":[{"zone_id":1,"bucket_key":"user-00000"},{"zone_id":2,"bucket_key":"address-00000"}]}`
+		if string(body) != want {
+			t.Errorf("got  %s\nwant %s", body, want)
+		}
+		fmt.Fprint(w, `{"blocked":false}`)
+	})
+	sum := carryOut(t, order(round.Service, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1}, round.Draw{Zone: 2, Prefix: "address-", Of: 1}))
+	if sum.Admitted == 0 || sum.Errors > 0 {
+		t.Errorf("%+v", sum)
+	}
+}
+
+func TestEnvoysAnswerIsItsStatus(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	address, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if want := `{"domain":"bench","descriptors":[{"entries":[{"key":"zone3","value":"hot-00000"}]}]}`; string(body) != want {
+			t.Errorf("got  %s\nwant %s", body, want)
+		}
+		if asked.Add(1) <= 5 {
+			fmt.Fprint(w, `{"overallCode":"OK"}`)
+			return
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprint(w, `{"overallCode":"OVER_LIMIT"}`)
+	})
+	sum := carryOut(t, order(round.Envoy, address, round.Draw{Zone: 3, Prefix: "hot-", Of: 1}))
+	if sum.Admitted != 5 || sum.Blocked != asked.Load()-5 || sum.Errors != 0 {
+		t.Errorf("%+v of %d", sum, asked.Load())
+	}
+}
+
+func TestWhatIsNoDecisionIsNoAnswer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		handler    http.HandlerFunc
+		busy, fail bool
+	}{
+		"busy":          {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, busy: true},
+		"fault":         {handler: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, fail: true},
+		"something":     {handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"hello":true}`) }, fail: true},
+		"no length":     {handler: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat(" ", 8000)) }, fail: true},
+		"no connection": {handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, fail: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address, _ := answering(t, c.handler)
+			sum := carryOut(t, order(round.Service, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1}))
+			if sum.Answers() != 0 || (sum.Busy > 0) != c.busy || (sum.Errors > 0) != c.fail || (sum.FirstError != "") != c.fail {
+				t.Errorf("%+v", sum)
+			}
+		})
+	}
+}
+
+func TestARoundWithoutAContenderFails(t *testing.T) {
+	t.Parallel()
+	for _, o := range []round.Order{
+		order("carrier pigeon", "127.0.0.1:1"), order(round.Service, "127.0.0.1:1"), order(round.Procedure, "no DSN"),
+	} {
+		if _, err := ask(t.Context(), o); err == nil {
+			t.Errorf("%s at %s answers", o.Protocol, o.Address)
+		}
+	}
+}
+
+func TestDrawsAreTheSameForEachContender(t *testing.T) {
+	t.Parallel()
+	o := order("", "", round.Draw{Prefix: "user-", Of: 100_000}, round.Draw{Prefix: "address-", Of: 50, Hot: 0.05})
+	one, same, other := newDraws(o, 1), newDraws(o, 1), newDraws(o, 2)
+	differ, hot := 0, 0
+	const draws = 20_000
+	for range draws {
+		a, b, c := one.next(), same.next(), other.next()
+		if !bytes.Equal(a[0].key, b[0].key) || !bytes.Equal(a[1].key, b[1].key) {
+			t.Fatalf("%v is not %v", a, b)
+		}
+		if !bytes.Equal(a[0].key, c[0].key) {
+			differ++
+		}
+		if string(a[1].key) == "address-00000" {
+			hot++
+		}
+		if len(a[0].key) != len("user-00000") {
+			t.Fatalf("the key is %q", a[0].key)
+		}
+	}
+	if differ < draws/2 {
+		t.Errorf("of %d draws of two callers only %d differ", draws, differ)
+	}
+	// 5 % and a fiftieth of the rest: 0.069.
+	if share := float64(hot) / draws; share < 0.05 || share > 0.09 {
+		t.Errorf("the hot address has %.3f of the draws", share)
+	}
+}
+
+func TestNewKeysAreNeverDrawnTwice(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for seed := range uint64(3) {
+		for callerNo := range 30 {
+			o := order("", "", round.Draw{Prefix: "new-"})
+			o.Seed = seed
+			d := newDraws(o, callerNo)
+			for range 300 {
+				key := string(d.next()[0].key)
+				if seen[key] {
+					t.Fatalf("%s comes again", key)
+				}
+				seen[key] = true
+			}
+		}
+	}
+}
+
+func TestNumbersHaveFiveDigits(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "00000", 7: "00007", 10: "00010", 9_999: "09999", 12_345: "12345", 100_000: "100000"} {
+		if got := string(number(nil, n)); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestTruthIsReadFromWhatTheDriverGives(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		value any
+		want  bool
+		fails bool
+	}{
+		{int64(0), false, false}, {int64(1), true, false}, {[]byte("0"), false, false}, {[]byte("1"), true, false}, {nil, false, true},
+	} {
+		if got, err := truth(c.value); got != c.want || (err != nil) != c.fails {
+			t.Errorf("%v is %v, %v", c.value, got, err)
+		}
+	}
+}

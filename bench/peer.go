@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"velocityd/bench/round"
+)
+
+var errNoNode = errors.New("node and npm are not on PATH")
+
+const fetchLimit = 5 * time.Minute
+
+// addPeers sets up the contenders that come from outside. One that cannot be had
+// is named as absent, with the reason, and nothing stands in for it.
+func (s *stage) addPeers(ctx context.Context) {
+	const envoy, rate, flexible = "envoyproxy/ratelimit on Redis", "redis_rate behind Echo on Redis", "rate-limiter-flexible on the same engine"
+	server, err := s.findRedis(ctx)
+	if err != nil {
+		s.miss(envoy, err)
+		s.miss(rate, err)
+	} else {
+		if err := s.addEnvoy(ctx, server, envoy); err != nil {
+			s.miss(envoy, err)
+		}
+		if err := s.addRate(ctx, server, rate); err != nil {
+			s.miss(rate, err)
+		}
+	}
+	if err := s.addFlexible(ctx, flexible); err != nil {
+		s.miss(flexible, err)
+	}
+}
+
+func (s *stage) miss(name string, err error) {
+	s.absent = append(s.absent, absence{name: name, reason: strings.Join(strings.Fields(err.Error()), " ")})
+}
+
+// persistence says how a Redis keeps what it is told.
+type persistence struct {
+	id, name, about string
+	args            []string
+}
+
+func persistences() []persistence {
+	return []persistence{
+		{"", "without persistence", "nothing on disk: a restart forgets every attempt", []string{"--appendonly", "no"}},
+		{
+			"-aof", "appendfsync always", "every command on disk before its answer; the file is never rewritten",
+			[]string{"--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"},
+		},
+	}
+}
+
+func (s *stage) findRedis(ctx context.Context) (string, error) {
+	s.progress("redis")
+	out, err := output(ctx, fetchLimit, exec.CommandContext(ctx, filepath.Join(s.root, "bench", "peers", "redis.sh")))
+	if err != nil {
+		return "", err
+	}
+	program := strings.TrimSpace(string(out))
+	out, err = output(ctx, fetchLimit, exec.CommandContext(ctx, program, "--version"))
+	if err != nil {
+		return "", err
+	}
+	for word := range strings.FieldsSeq(string(out)) {
+		if version, ok := strings.CutPrefix(word, "v="); ok {
+			s.versions = append(s.versions, "Redis "+version)
+		}
+	}
+	return program, nil
+}
+
+// startRedis starts one Redis on a socket of its own. Each contender has its own,
+// so that none meets another's keys.
+func (s *stage) startRedis(ctx context.Context, program, name string, p persistence) (*child, string, error) {
+	dir := filepath.Join(s.dir, name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, "", fmt.Errorf("make a folder for %s: %w", name, err)
+	}
+	socket := filepath.Join(dir, "socket")
+	args := append([]string{"--port", "0", "--unixsocket", socket, "--save", "", "--dir", dir}, p.args...)
+	process, err := startChild(ctx, dir, name, nil, program, args...)
+	if err != nil {
+		return nil, "", err
+	}
+	s.later(process)
+	return process, socket, process.awaitPort(ctx, "unix", socket)
+}
+
+// buildPeer builds a program of the peers' module.
+func (s *stage) buildPeer(ctx context.Context, name, pkg string) (string, error) {
+	s.progress("building %s", pkg)
+	path := filepath.Join(s.dir, name)
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
+	cmd.Dir = filepath.Join(s.root, "bench", "peers")
+	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false", "CGO_ENABLED=0")
+	_, err := output(ctx, fetchLimit, cmd)
+	return path, err
+}
+
+// peerVersion is the version of a module in the peers' go.mod.
+func (s *stage) peerVersion(module string) string {
+	text, err := os.ReadFile(filepath.Join(s.root, "bench", "peers", "go.mod"))
+	if err != nil {
+		return "of unknown version"
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
+		if len(fields) >= 2 && fields[0] == module {
+			return fields[1]
+		}
+	}
+	return "of unknown version"
+}
+
+// settleRedis completes a contender on Redis and adds it.
+func (s *stage) settleRedis(c *contender, redis *child, p persistence) {
+	c.server = redis.pid()
+	if p.id != "" {
+		pattern := filepath.Join(redis.cmd.Dir, "appendonlydir", "*")
+		c.logBytes = func() (int64, error) { return sizeOf(pattern) }
+	}
+	s.add(c)
+}
+
+// addEnvoy sets up envoyproxy/ratelimit with each kind of Redis.
+func (s *stage) addEnvoy(ctx context.Context, redis, name string) error {
+	program, err := s.buildPeer(ctx, "ratelimit", "github.com/envoyproxy/ratelimit/src/service_cmd")
+	if err != nil {
+		return err
+	}
+	s.versions = append(s.versions, "envoyproxy/ratelimit "+s.peerVersion("github.com/envoyproxy/ratelimit"))
+	config := filepath.Join(s.dir, "runtime", "config")
+	if err := os.MkdirAll(config, 0o700); err != nil {
+		return fmt.Errorf("make a folder for ratelimit: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(config, "bench.yaml"), []byte(envoyConfig()), 0o600); err != nil {
+		return fmt.Errorf("write ratelimit's limits: %w", err)
+	}
+	for _, p := range persistences() {
+		if err := s.startEnvoy(ctx, program, redis, name, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *stage) startEnvoy(ctx context.Context, program, redis, name string, p persistence) error {
+	store, socket, err := s.startRedis(ctx, redis, "redis-envoy"+p.id, p)
+	if err != nil {
+		return err
+	}
+	var addresses [3]string
+	for i := range addresses {
+		if addresses[i], err = freeAddress(ctx); err != nil {
+			return err
+		}
+	}
+	host, port, _ := net.SplitHostPort(addresses[0])
+	_, grpc, _ := net.SplitHostPort(addresses[1])
+	_, debug, _ := net.SplitHostPort(addresses[2])
+	process, err := startChild(ctx, s.dir, "ratelimit"+p.id, []string{
+		"HOST=" + host, "PORT=" + port, "GRPC_HOST=" + host, "GRPC_PORT=" + grpc, "DEBUG_HOST=" + host, "DEBUG_PORT=" + debug,
+		"RUNTIME_ROOT=" + s.dir, "RUNTIME_SUBDIRECTORY=runtime", "RUNTIME_WATCH_ROOT=false",
+		"REDIS_SOCKET_TYPE=unix", "REDIS_URL=" + socket, "USE_STATSD=false", "LOG_LEVEL=error",
+	}, program)
+	if err != nil {
+		return err
+	}
+	s.later(process)
+	if err := process.awaitPort(ctx, "tcp", addresses[0]); err != nil {
+		return err
+	}
+	s.settleRedis(&contender{
+		id: idEnvoy + p.id, name: name + ", " + p.name, protocol: round.Envoy, address: addresses[0], service: process.pid(),
+		about: "its HTTP /json, its own settings but no statsd, Redis on a socket; " + p.about + ". Counts in fixed windows",
+	}, store, p)
+	return nil
+}
+
+// envoyConfig is the zones as ratelimit has them: its windows are a minute or a
+// day, beginning with the clock's.
+func envoyConfig() string {
+	var b strings.Builder
+	b.WriteString("domain: bench\ndescriptors:\n")
+	for _, z := range zones() {
+		unit := "minute"
+		if z.window == day {
+			unit = "day"
+		}
+		fmt.Fprintf(&b, "  - key: zone%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, unit, z.rate)
+	}
+	return b.String()
+}
+
+// addRate sets up redis_rate behind Echo with each kind of Redis.
+func (s *stage) addRate(ctx context.Context, redis, name string) error {
+	program, err := s.buildPeer(ctx, "redisrate", "./redisrate")
+	if err != nil {
+		return err
+	}
+	s.versions = append(s.versions, "redis_rate "+s.peerVersion("github.com/go-redis/redis_rate/v10")+
+		" (go-redis "+s.peerVersion("github.com/redis/go-redis/v9")+")")
+	for _, p := range persistences() {
+		store, socket, err := s.startRedis(ctx, redis, "redis-rate"+p.id, p)
+		if err != nil {
+			return err
+		}
+		address, err := freeAddress(ctx)
+		if err != nil {
+			return err
+		}
+		args := []string{"-listen", address, "-redis", socket}
+		for _, z := range zones() {
+			args = append(args, "-zone", fmt.Sprintf("%d:%d:%d", z.id, z.rate, z.window))
+		}
+		process, err := startChild(ctx, s.dir, "redisrate"+p.id, nil, program, args...)
+		if err != nil {
+			return err
+		}
+		s.later(process)
+		if err := process.awaitPort(ctx, "tcp", address); err != nil {
+			return err
+		}
+		s.settleRedis(&contender{
+			id: idRate + p.id, name: name + ", " + p.name, protocol: round.Service, address: address, service: process.pid(),
+			about: "JSON in and out behind Echo v4, Redis on a socket; " + p.about + ". GCRA, not a sliding window",
+		}, store, p)
+	}
+	return nil
+}
+
+// flexibleOrder is what flexible.js reads.
+type flexibleOrder struct {
+	round.Order
+	Database string `json:"database"`
+}
+
+// addFlexible sets up rate-limiter-flexible's RateLimiterMySQL in its own
+// process, which is caller and limiter in one.
+func (s *stage) addFlexible(ctx context.Context, name string) error {
+	node, err := exec.LookPath("node")
+	npm, err2 := exec.LookPath("npm")
+	if err != nil || err2 != nil {
+		return errNoNode
+	}
+	s.progress("npm ci")
+	dir := filepath.Join(s.dir, "flexible")
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(s.root, "bench", "peers", "flexible"))); err != nil {
+		return fmt.Errorf("copy flexible.js: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+	cmd.Dir = dir
+	if _, err := output(ctx, fetchLimit, cmd); err != nil {
+		return err
+	}
+	out, err := output(ctx, fetchLimit, exec.CommandContext(ctx, node, "-p",
+		"process.version+' '+require('"+dir+"/node_modules/rate-limiter-flexible/package.json').version"))
+	if err != nil {
+		return err
+	}
+	words := strings.Fields(string(out))
+	s.versions = append(s.versions, "Node.js "+strings.TrimPrefix(words[0], "v"), "rate-limiter-flexible "+words[1])
+	s.add(&contender{
+		id: idFlexible, name: name, protocol: round.Library, address: s.engine.server.Socket(),
+		server: s.engine.server.PID(), logBytes: s.engine.logBytes,
+		about: "RateLimiterMySQL with mysql2, called in its own Node.js process, without HTTP. A counter for each key, in fixed windows: " +
+			"no row for an attempt",
+		run: func(ctx context.Context, order round.Order) (round.Summary, time.Duration, error) {
+			cmd := exec.CommandContext(ctx, node, filepath.Join(dir, "flexible.js"))
+			return carryOut(ctx, cmd, flexibleOrder{Order: order, Database: "bench_flexible"})
+		},
+	})
+	return nil
+}

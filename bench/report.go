@@ -1,0 +1,269 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The report is the part of its file between these lines.
+const (
+	beginMark = "<!-- bench:begin -->"
+	endMark   = "<!-- bench:end -->"
+)
+
+// enoughRows is how many rows a file needs to tell their length: it grows in large
+// steps.
+const enoughRows = 200_000
+
+var errMarks = errors.New("the report's marks are not one pair in order")
+
+// publish writes the report and the chart, or prints the report if the run was
+// not a whole one.
+func (m *measured) publish(o options) error {
+	text := m.report(time.Now())
+	if o.quick || o.only != "" {
+		fmt.Print(text)
+		return nil
+	}
+	page, err := os.ReadFile(o.report)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("read the report: %w", err)
+	}
+	changed, err := replaceMarked(string(page), text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.report, err)
+	}
+	if err := os.WriteFile(o.report, []byte(changed), 0o644); err != nil { //nolint:gosec // a document for everybody
+		return fmt.Errorf("write the report: %w", err)
+	}
+	if err := os.WriteFile(o.chart, []byte(m.chart()), 0o644); err != nil { //nolint:gosec // a document for everybody
+		return fmt.Errorf("write the chart: %w", err)
+	}
+	m.stage.progress("wrote %s and %s", o.report, o.chart)
+	return nil
+}
+
+// replaceMarked puts text between the marks of a page, or at its end if it has
+// none. All else stays as it is.
+func replaceMarked(page, text string) (string, error) {
+	section := beginMark + "\n" + strings.TrimSpace(text) + "\n" + endMark
+	begin, end := strings.Index(page, beginMark), strings.Index(page, endMark)
+	if begin < 0 && end < 0 {
+		return strings.TrimRight(page, "\n") + "\n\n" + section + "\n", nil
+	}
+	if begin < 0 || end < begin || strings.Count(page, beginMark) != 1 || strings.Count(page, endMark) != 1 {
+		return "", errMarks
+	}
+	return page[:begin] + section + page[end+len(endMark):], nil
+}
+
+func (m *measured) report(now time.Time) string {
+	var b strings.Builder
+	m.writeHead(&b, now)
+	m.writeTargets(&b)
+	m.writeScenarios(&b)
+	m.writeAnswers(&b)
+	m.writeDisk(&b)
+	m.writeMemory(&b)
+	m.writeContenders(&b)
+	return b.String()
+}
+
+func (m *measured) writeHead(b *strings.Builder, now time.Time) {
+	h := m.machine
+	fmt.Fprintf(b, "## Against other limiters\n\n")
+	fmt.Fprintf(b, "Written by `%s` on %s, at commit %s, in %s.\n\n", m.command(), now.UTC().Format(time.DateOnly), h.commit,
+		m.took.Round(time.Second))
+	fmt.Fprintf(b, "![Throughput of the contenders](performance.svg)\n\n")
+	fmt.Fprintf(b, "**Hardware:** %d cores of %s, %s; %s, Linux %s. A write of 512 bytes and its fsync take %s. "+
+		"Load average before the run: %s. Everything runs on these cores: the database, Redis, the services and the load generator.\n\n",
+		h.cores, h.cpu, h.memory, h.system, h.kernel, duration(h.sync), h.load)
+	fmt.Fprintf(b, "**Versions:** %s.\n\n", strings.Join(m.stage.versions, ", "))
+	fmt.Fprintf(b, "**How:** all contenders with SQL share one %s with the settings of `db/localdb` (`sync_binlog=1`, "+
+		"`innodb_flush_log_at_trx_commit=1`, binary log on) and `%s`. Each is asked for %s s in a closed loop, %d %s, "+
+		"in turn with the others and in another order each time; a second of warming up comes first, and the database is let come to rest before each. "+
+		"Figures are the median of the turns, with the least and the most in brackets; ratios are made within a turn, because the "+
+		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a process of its own "+
+		"with a hand-written HTTP client; CPU is seconds of processor time for 1,000 checks, from /proc.\n\n",
+		engineName(m.stage.engine.binary.Engine), strings.Join(serverSettings(), " "),
+		decimal(m.options.seconds), m.options.turns, plural(m.options.turns, "time", "times"))
+	for _, a := range m.stage.absent {
+		fmt.Fprintf(b, "**Absent:** %s could not be had here (%s), and nothing stands in for it.\n\n", a.name, a.reason)
+	}
+}
+
+// command is what repeats the run.
+func (m *measured) command() string {
+	switch {
+	case m.options.quick:
+		return "make bench ARGS=-quick"
+	case len(m.options.args) > 0:
+		return "make bench ARGS='" + strings.Join(m.options.args, " ") + "'"
+	}
+	return "make bench"
+}
+
+func (m *measured) writeTargets(b *strings.Builder) {
+	fmt.Fprintf(b, "### Targets\n\n| | wanted | measured | |\n|---|---|---|---|\n")
+	for _, t := range m.targets() {
+		fmt.Fprintf(b, "| %s | %s | %s%s | %s |\n", t.what, t.wanted(), t.found.text(decimal), t.unit, t.verdict())
+	}
+	b.WriteString("\n")
+}
+
+func (m *measured) writeScenarios(b *strings.Builder) {
+	for _, sc := range m.scenarios {
+		fmt.Fprintf(b, "### %s\n\n", capital(sc.title))
+		fmt.Fprintf(b, "| | checks/s | × textbook at 64 | p50 | p99 | CPU server | CPU service | CPU generator |\n")
+		fmt.Fprintf(b, "|---|---|---|---|---|---|---|---|\n")
+		for _, id := range m.stage.order {
+			if list := m.of(sc.id, id); len(list) > 0 {
+				m.writeLine(b, m.stage.contenders[id], list)
+			}
+		}
+		b.WriteString("\n")
+	}
+}
+
+func (m *measured) writeLine(b *strings.Builder, c *contender, list []result) {
+	latency := func(f func(result) time.Duration) string {
+		return duration(time.Duration(spreadOf(values(list, func(r result) float64 { return float64(f(r)) })).median))
+	}
+	cpu := func(f func(result) time.Duration) string {
+		return fmt.Sprintf("%.3f", spreadOf(values(list, func(r result) float64 { return r.cost(f(r)) })).median)
+	}
+	service, load := "–", "–" // a caller by SQL has no service, and a library no generator
+	if c.service != 0 || c.run != nil {
+		service = cpu(func(r result) time.Duration { return r.service })
+	}
+	if c.run == nil {
+		load = cpu(func(r result) time.Duration { return r.load })
+	}
+	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", c.name,
+		spreadOf(values(list, perSecond)).text(whole), ratio(list, m.of(in64, idTextbook), perSecond).text(decimal),
+		latency(func(r result) time.Duration { return r.P50 }), latency(func(r result) time.Duration { return r.P99 }),
+		cpu(func(r result) time.Duration { return r.server }), service, load)
+}
+
+func (m *measured) writeAnswers(b *strings.Builder) {
+	fmt.Fprintf(b, "### Answers\n\nIn every round the rows written to `zone_txn` were counted and held against the answers, "+
+		"and a hot bucket, at its first use, must admit its rate of %d in a day, no more and no less. "+
+		"At the end every bucket's txns were searched for more than its rate within a window.\n\n", hotRate)
+	fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | what was wrong first |\n|---|---|---|---|---|---|---|\n")
+	for _, id := range m.stage.order {
+		var rounds, wrong int
+		var checks, retried int64
+		first := ""
+		for _, r := range m.results {
+			if r.contender != id {
+				continue
+			}
+			rounds++
+			checks += r.Answers()
+			retried += r.Retried
+			if len(r.faults) > 0 {
+				wrong++
+				first = cmp.Or(first, r.scenario+": "+r.faults[0])
+			}
+		}
+		excess := "keeps no rows"
+		for _, k := range m.kept {
+			if k.contender == id {
+				excess = grouped(int(k.excess))
+			}
+		}
+		fmt.Fprintf(b, "| %s | %d | %s | %s | %d | %s | %s |\n", m.stage.contenders[id].name, rounds, grouped(int(checks)), grouped(int(retried)), wrong, excess,
+			cmp.Or(first, "nothing"))
+	}
+	b.WriteString("\n")
+}
+
+func (m *measured) writeDisk(b *strings.Builder) {
+	fmt.Fprintf(b, "### Bytes on disk\n\nThe log is the binary log or Redis's append-only file, at 64 callers over 100,000 buckets; "+
+		"tables are the files of `zone_txn` with its indexes and of `zone_bucket_lock` at the end, divided by their rows. "+
+		"Fewer than %s rows tell nothing. The history was written in one go, so its files are denser than grown ones.\n\n", grouped(enoughRows))
+	fmt.Fprintf(b, "| | log, bytes a check | bytes a txn | txns | bytes a bucket | buckets |\n|---|---|---|---|---|---|\n")
+	for _, id := range m.stage.order {
+		list, c := m.of(in64, id), m.stage.contenders[id]
+		if c.logBytes == nil {
+			continue
+		}
+		log := spreadOf(values(list, func(r result) float64 { return float64(r.logBytes) / max(float64(r.Answers()), 1) }))
+		tables := "– | – | – | –"
+		for _, k := range m.kept {
+			if k.contender == id && k.txns >= enoughRows {
+				tables = fmt.Sprintf("%s | %s | %s | %s", whole(float64(k.bytes)/float64(k.txns)), grouped(int(k.txns)),
+					whole(float64(k.lockBytes)/float64(k.locks)), grouped(int(k.locks)))
+			}
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", c.name, log.text(whole), tables)
+	}
+	b.WriteString("\n")
+}
+
+func (m *measured) writeMemory(b *strings.Builder) {
+	fmt.Fprintf(b, "### Memory of the service\n\nResident, of `velocityd serve`: %.0f MiB before, at most %.0f MiB while %s connections "+
+		"asked at once (%s checks/s, p99 %s, %d refused, %d without an answer).\n\n", mebibytes(m.idle), mebibytes(m.resident),
+		grouped(m.options.memory), whole(m.crowd.PerSecond()), duration(m.crowd.P99), m.crowd.Busy, m.crowd.Errors)
+	fmt.Fprintf(b, "A check in the handler alone, without socket and store (`go test ./handlers -bench BenchmarkCheck`, for benchstat):\n\n"+
+		"```\n%s\n```\n\n", m.gobench)
+}
+
+func (m *measured) writeContenders(b *strings.Builder) {
+	fmt.Fprintf(b, "### Contenders\n\n")
+	for _, id := range m.stage.order {
+		c := m.stage.contenders[id]
+		fmt.Fprintf(b, "- **%s**: %s.\n", c.name, c.about)
+	}
+}
+
+// text is the median, and the extremes if there are any.
+func (s spread) text(format func(float64) string) string {
+	switch {
+	case s == spread{}:
+		return "–"
+	case s.least == s.most:
+		return format(s.median)
+	}
+	return fmt.Sprintf("%s (%s–%s)", format(s.median), format(s.least), format(s.most))
+}
+
+func whole(f float64) string { return grouped(int(f + 0.5)) }
+
+// decimal keeps two digits behind the point, without zeros at the end.
+func decimal(f float64) string { return strconv.FormatFloat(float64(int(f*100+0.5))/100, 'f', -1, 64) }
+
+// grouped writes a number with commas, three digits each.
+func grouped(n int) string {
+	digits := strconv.Itoa(n)
+	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
+
+// duration writes a latency as people read it.
+func duration(d time.Duration) string {
+	switch ms := float64(d) / float64(time.Millisecond); {
+	case ms >= 100:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms >= 10:
+		return fmt.Sprintf("%.1f ms", ms)
+	default:
+		return fmt.Sprintf("%.2f ms", ms)
+	}
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/bench/round"
+	"velocityd/db/localdb"
+)
+
+func TestTheReportTakesOnlyTheMarkedPart(t *testing.T) {
+	t.Parallel()
+	const before, after = "# Performance\n\nby hand\n\n", "\n\nalso by hand\n"
+	page := before + beginMark + "\nold\n" + endMark + after
+	got, err := replaceMarked(page, "\nnew\n\n")
+	if want := before + beginMark + "\nnew\n" + endMark + after; got != want || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if again, err := replaceMarked(got, "new"); again != got || err != nil {
+		t.Errorf("a second time: %q, %v", again, err)
+	}
+	got, err = replaceMarked("# Performance\n", "new")
+	if want := "# Performance\n\n" + beginMark + "\nnew\n" + endMark + "\n"; got != want || err != nil {
+		t.Errorf("without marks: %q, %v", got, err)
+	}
+	for _, broken := range []string{beginMark, endMark, endMark + beginMark, beginMark + beginMark + endMark, beginMark + endMark + endMark} {
+		if got, err := replaceMarked(broken, "new"); !errors.Is(err, errMarks) || got != "" {
+			t.Errorf("%q: %q, %v", broken, got, err)
+		}
+	}
+}
+
+// sample is a run with the textbook, the service and one absent contender.
+func sample() *measured {
+	s := &stage{
+		order: []string{idTextbook, idService},
+		contenders: map[string]*contender{
+			idTextbook: {id: idTextbook, name: "textbook", about: "by the book", protocol: round.Textbook},
+			idService: {
+				id: idService, name: "velocityd <HTTP>", about: "as it comes", protocol: round.Service, service: 1,
+				logBytes: func() (int64, error) { return 0, nil },
+			},
+		},
+		absent:   []absence{{name: "pigeons", reason: "none in the loft"}},
+		versions: []string{"MySQL 9.7"},
+		engine:   &engine{binary: localdb.Binary{Engine: localdb.MySQL}},
+	}
+	m := &measured{
+		stage: s, scenarios: scenarios(1_000_000), resident: 90 << 20, took: 14 * time.Minute,
+		options: options{turns: 2, seconds: 3, history: 20_000_000, overrides: 1_000_000, memory: 2000},
+		kept:    []kept{{contender: idService, bytes: 20_000_000, txns: 200_000, lockBytes: 18_000_000, locks: 200_000}},
+	}
+	for turn := range 2 {
+		m.results = append(m.results, ran(turn, in64, idTextbook, 4000), ran(turn, in64, idService, 24_000), ran(turn, in512, idService, 30_000))
+	}
+	m.results[0].faults = []string{"admitted 101, not 100"}
+	m.results[1].logBytes = 48_000 * 70
+	m.results[4].logBytes = 48_000 * 70
+	return m
+}
+
+func TestTheReportSaysWhatWasFound(t *testing.T) {
+	t.Parallel()
+	text := sample().report(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
+	for _, want := range []string{
+		"Written by `make bench` on 2026-03-04",
+		"**Absent:** pigeons could not be had here (none in the loft)",
+		"| 64 connections over HTTP, throughput against the textbook at 64 callers | ≥ 5.5 × | 6 × | met |",
+		"| 512 connections over HTTP, throughput against the textbook at 64 callers | ≥ 9 × | 7.5 × | **missed** by 17 % |",
+		"| 64 connections over HTTP, p99 against its own p50 | ≤ 2 × | 3 × | **missed** by 50 % |",
+		"| one hot bucket, throughput against the textbook's | ≥ 15 × | – × | not measured |",
+		"| the service's memory at 2,000 connections | ≤ 100 MiB | 90 MiB | met |",
+		"| textbook | 4,000 | 1 | 1.00 ms | 3.00 ms |",
+		"| velocityd <HTTP> | 24,000 | 6 | 1.00 ms | 3.00 ms |",
+		"| textbook | 2 | 16,000 | 0 | 1 | keeps no rows | 64: admitted 101, not 100 |",
+		"| velocityd <HTTP> | 4 | 216,000 | 0 | 0 | 0 | nothing |",
+		"| velocityd <HTTP> | 70 | 100 | 200,000 | 90 | 200,000 |",
+		"- **textbook**: by the book.",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func TestTheCommandRepeatsTheRun(t *testing.T) {
+	t.Parallel()
+	for want, o := range map[string]options{
+		"make bench":                         {},
+		"make bench ARGS=-quick":             {quick: true, args: []string{"-quick"}},
+		"make bench ARGS='-history 5000000'": {args: []string{"-history", "5000000"}},
+	} {
+		if got := (&measured{options: o}).command(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestNumbersAreWrittenAsPeopleReadThem(t *testing.T) {
+	t.Parallel()
+	for got, want := range map[string]string{
+		grouped(0): "0", grouped(999): "999", grouped(1000): "1,000", grouped(20_000_000): "20,000,000", grouped(-1234): "-1,234", grouped(-123): "-123",
+		whole(1234.5): "1,235", decimal(5.5): "5.5", decimal(9): "9", decimal(0.126): "0.13", decimal(12.999): "13",
+		duration(85 * time.Microsecond): "0.09 ms", duration(12345 * time.Microsecond): "12.3 ms", duration(1500 * time.Millisecond): "1500 ms",
+		spread{}.text(whole): "–", spread{2, 2, 2}.text(whole): "2", spread{2, 1, 3}.text(whole): "2 (1–3)",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestTheChartIsAnImageWithBarsToScale(t *testing.T) {
+	t.Parallel()
+	text := draw("Checks & more", []panel{{title: "a", bars: []bar{
+		{label: "<one>", found: spread{100, 90, 200}}, {label: "two", ours: true, found: spread{50, 50, 50}},
+	}}, {title: "nobody"}})
+	decoder := xml.NewDecoder(strings.NewReader(text))
+	for {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("not XML: %v\n%s", err, text)
+		}
+	}
+	widths := regexp.MustCompile(`<rect class="bar[^"]*" x="\d+" y="\d+" width="([0-9.]+)"`).FindAllStringSubmatch(text, -1)
+	if len(widths) != 2 {
+		t.Fatalf("%d bars in\n%s", len(widths), text)
+	}
+	one, _ := strconv.ParseFloat(widths[0][1], 64)
+	two, _ := strconv.ParseFloat(widths[1][1], 64)
+	if one <= 0 || one < 1.99*two || one > 2.01*two {
+		t.Errorf("100 is %v wide and 50 is %v", one, two)
+	}
+	if most := float64(chartWidth - labelWidth - valueWidth); one > most/2+1 {
+		t.Errorf("the median is drawn %v wide, of %v for the most of twice as many", one, most)
+	}
+	for _, want := range []string{"&lt;one&gt;", "Checks &amp; more", "prefers-color-scheme: dark", `class="bar ours"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the chart lacks %q", want)
+		}
+	}
+}
+
+func TestAChartOfNothingIsStillAnImage(t *testing.T) {
+	t.Parallel()
+	text := draw("nothing", []panel{{title: "a", bars: []bar{{label: "one"}}}})
+	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
+		t.Error(text)
+	}
+}

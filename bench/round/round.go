@@ -1,0 +1,65 @@
+// Package round owns what one round of the benchmark is: what the load generator
+// is told, and what it answers. It must not know any contender.
+package round
+
+import "time"
+
+// The languages that contenders speak.
+const (
+	Textbook  = "textbook"  // CALL check_velocity of the textbook's schema, once for each bucket
+	Procedure = "procedure" // CALL check_velocity, or check_velocity_batch for several buckets
+	Service   = "service"   // POST /v1/check
+	Envoy     = "envoy"     // POST /json of envoyproxy/ratelimit
+	Library   = "library"   // no language: the contender's own process asks itself
+)
+
+// Order is one round: who is asked, by how many callers at once, for how long,
+// and about what. It goes to the load generator as JSON.
+type Order struct {
+	Protocol string  `json:"protocol"`
+	Address  string  `json:"address"` // host:port, or a DSN in go-sql-driver's form
+	Callers  int     `json:"callers"`
+	Seconds  float64 `json:"seconds"`
+	Seed     uint64  `json:"seed"`
+	Draws    []Draw  `json:"draws"` // one for each bucket of a check
+}
+
+// Draw says from which keys a bucket's key is drawn: the Prefix and a number of
+// five digits below Of. Of 0 is a key that was never used before.
+type Draw struct {
+	Zone   int     `json:"zone"`
+	Prefix string  `json:"prefix"`
+	Of     int     `json:"of"`
+	Hot    float64 `json:"hot"` // the share of the checks that names number 0
+	// The zone's limit, for contenders that keep no zones: at most Rate in Window
+	// seconds.
+	Rate   int `json:"rate"`
+	Window int `json:"window"`
+}
+
+// Summary is what came of a round. A check is one question, however many buckets
+// it names. Admitted + Blocked is the number of answers; Busy were refused for
+// want of capacity (503), Errors got no answer. Latencies are those of answers.
+type Summary struct {
+	Admitted   int64         `json:"admitted"`
+	Blocked    int64         `json:"blocked"`
+	Busy       int64         `json:"busy"`
+	Errors     int64         `json:"errors"`
+	Retried    int64         `json:"retried"`     // calls that were repeated after a deadlock
+	FirstError string        `json:"first_error"` // of Errors
+	Seconds    float64       `json:"seconds"`     // from the first question to the last answer
+	P50        time.Duration `json:"p50"`         // nanoseconds
+	P99        time.Duration `json:"p99"`
+	Max        time.Duration `json:"max"`
+}
+
+// Answers is the number of checks that were answered.
+func (s Summary) Answers() int64 { return s.Admitted + s.Blocked }
+
+// PerSecond is the number of answers in a second; 0 for a round without time.
+func (s Summary) PerSecond() float64 {
+	if s.Seconds <= 0 {
+		return 0
+	}
+	return float64(s.Answers()) / s.Seconds
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestSecondaryIndexesAreReadFromTheTablesText(t *testing.T) {
+	t.Parallel()
+	drops, adds := secondaryIndexes("CREATE TABLE `zone_txn` (\n" +
+		"  `id` bigint unsigned NOT NULL AUTO_INCREMENT,\n" +
+		"  `note` varchar(9) DEFAULT NULL COMMENT 'KEY `no`',\n" +
+		"  PRIMARY KEY (`id`,`created_at`),\n" +
+		"  UNIQUE KEY `once` (`id`),\n" +
+		"  KEY `zone_txn_window` (`zone_id`,`bucket_key`,`counted`,`created_at`)\n" +
+		") ENGINE=InnoDB")
+	if want := []string{"DROP KEY `once`", "DROP KEY `zone_txn_window`"}; !slices.Equal(drops, want) {
+		t.Errorf("got %q, want %q", drops, want)
+	}
+	want := []string{
+		"ADD UNIQUE KEY `once` (`id`)",
+		"ADD KEY `zone_txn_window` (`zone_id`,`bucket_key`,`counted`,`created_at`)",
+	}
+	if !slices.Equal(adds, want) {
+		t.Errorf("got %q, want %q", adds, want)
+	}
+}
+
+func TestNumbersTakeADigitForEachPowerOfTen(t *testing.T) {
+	t.Parallel()
+	for of, digits := range map[int]int{1: 1, 10: 1, 11: 2, 100: 2, 1_000_000: 6, 1_000_001: 7} {
+		query := numbers(of)
+		if got := strings.Count(query, "SELECT 0 d"); got != digits {
+			t.Errorf("%d digits for %d numbers, want %d", got, of, digits)
+		}
+		if !strings.Contains(query, "< "+strings.ReplaceAll(grouped(of), ",", "")+")") {
+			t.Errorf("no bound for %d numbers: %s", of, query)
+		}
+	}
+}
+
+func TestZonesAreFoundByTheirIds(t *testing.T) {
+	t.Parallel()
+	config := envoyConfig()
+	for _, z := range zones() {
+		if zoneOf(z.id) != z {
+			t.Errorf("zone %d is %+v", z.id, zoneOf(z.id))
+		}
+		if z.window != minute && z.window != day {
+			t.Errorf("zone %d has a window that ratelimit does not know", z.id)
+		}
+		if !strings.Contains(config, "- key: zone"+grouped(z.id)+"\n") {
+			t.Errorf("ratelimit is not told of zone %d", z.id)
+		}
+	}
+}
