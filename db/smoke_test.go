@@ -3,11 +3,10 @@ package db
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +17,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
+	"velocityd/migrations"
 	"velocityd/service"
 )
 
@@ -66,13 +66,6 @@ BEGIN
 END`,
 }
 
-// before is the schema and the procedures as they were before retries, outcomes,
-// lockouts, shadow zones, overrides and key rules: what these cost while they are
-// switched off is measured against it.
-//
-//go:embed testdata/before/*.sql
-var before embed.FS
-
 // smoke is one server with all schemas, filled alike.
 type smoke struct {
 	textbook *sql.DB
@@ -91,16 +84,11 @@ func openSmoke(b *testing.B, engine localdb.Engine) smoke {
 	for _, statement := range textbook {
 		dbtest.Exec(b, theirs.SQL, statement)
 	}
-	texts, err := fs.Glob(before, "testdata/before/*.sql")
-	if err != nil {
+	// The schema and the procedures as they were before retries, outcomes and all
+	// else that a login system asks for.
+	dbtest.Migrate(b, former.DSN)
+	if err := migrations.Down(b.Context(), former.DSN, int(migrations.Latest())-5); err != nil {
 		b.Fatal(err)
-	}
-	for _, name := range texts {
-		text, err := before.ReadFile(name)
-		if err != nil {
-			b.Fatal(err)
-		}
-		dbtest.Exec(b, former.SQL, string(text))
 	}
 	for _, d := range []*dbtest.Database{ours, theirs, former} {
 		dbtest.Exec(b, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'login per user', 5, 60)")
@@ -112,7 +100,7 @@ SELECT 1, CONCAT('user-', a.n, b.n, c.n, d.n, e.n)
   FROM digit a, digit b, digit c, digit d, digit e`)
 	}
 	pool := connect(b, ours, Options{MaxConns: smokeCallers})
-	shared := service.NewCoalescer(NewProcStore(pool), service.CoalescerOptions{})
+	shared := service.NewCoalescer(NewProcStore(pool), service.CoalescerOptions{Lanes: max(1, runtime.GOMAXPROCS(0)/2)}) // as serve does
 	b.Cleanup(func() { _ = shared.Close(context.Background()) })
 	return smoke{
 		textbook: smokePool(b, theirs), before: smokePool(b, former), now: smokePool(b, ours),
