@@ -67,7 +67,7 @@ func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 100, time.Hour))
-		store := NewProcStore(connect(t, d, Options{}))
+		store := NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second}))
 		for round := range 10 {
 			id := fmt.Sprint("round-", round)
 			const callers = 4

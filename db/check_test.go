@@ -37,7 +37,7 @@ func TestTwoInstancesAndSQLCallersShareOneLimit(t *testing.T) {
 		const callers, rate = 200, 11
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, rate, time.Hour))
-		first, second := NewProcStore(connect(t, d, Options{})), NewProcStore(connect(t, d, Options{}))
+		first, second := NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second})), NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second}))
 		client := session(t, d)
 		var mu sync.Mutex
 		allowed := 0
@@ -83,7 +83,7 @@ func TestBatchesWithKeysInCommonNeitherDeadlockNorOverAdmit(t *testing.T) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, rate, time.Hour))
 		d.SetZone(t, zone(2, rate, time.Hour))
-		store := NewProcStore(connect(t, d, Options{}))
+		store := NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second}))
 		var group sync.WaitGroup
 		for caller := range callers {
 			group.Go(func() {
@@ -141,7 +141,7 @@ func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 		const callers, rate = 60, 9
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, rate, time.Hour))
-		store := NewProcStore(connect(t, d, Options{}))
+		store := NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second}))
 		done := make(chan struct{})
 		var cleaner sync.WaitGroup
 		cleaner.Go(func() {
