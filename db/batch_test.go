@@ -205,6 +205,49 @@ func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
 	})
 }
 
+// TestOddChecksFromSQLHarmNoNeighbour asks what no Go caller can ask.
+func TestOddChecksFromSQLHarmNoNeighbour(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 1000, time.Hour))
+		d.Hold(t, user("held"))
+		conn := session(t, d)
+		dbtest.Exec(t, conn, "SET SESSION innodb_lock_wait_timeout = 60")
+		for name, odd := range map[string]string{
+			"an empty key":   `{"buckets":[{"zone_id":1,"bucket_key":""},{"zone_id":99,"bucket_key":"x"}]}`,
+			"no key":         `{"buckets":[{"zone_id":1},{"zone_id":99,"bucket_key":"x"}]}`,
+			"a held bucket":  `{"buckets":[{"zone_id":1,"bucket_key":"held"},{"zone_id":99,"bucket_key":"x"}]}`,
+			"buckets, twice": `{"buckets":[{"zone_id":1,"bucket_key":"d1"}],"buckets":[{"zone_id":1,"bucket_key":"d2"}]}`,
+		} {
+			others := strings.Repeat(`{"buckets":[{"zone_id":1,"bucket_key":"other"}]},`, 12)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+			rows, err := conn.QueryContext(ctx, "CALL check_velocity_batch(?)", "["+others+odd+`,{"buckets":[{"zone_id":1,"bucket_key":"`+name+`"}]}]`)
+			if err != nil {
+				cancel()
+				t.Fatalf("%s: %v", name, err)
+			}
+			answers := map[int]answer{}
+			for rows.Next() {
+				var a answer
+				if err := a.scanBatch(rows); err != nil {
+					t.Fatal(err)
+				}
+				answers[a.checkNo] = a
+			}
+			if err := rows.Err(); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			_ = rows.Close()
+			cancel()
+			last := answers[13]
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE id = ? AND bucket_key = ?", last.txnID.V, name); last.status != "decided" || n != 1 {
+				t.Errorf("%s: its neighbour was answered %+v", name, last)
+			}
+		}
+	})
+}
+
 func TestAPartitionedHistoryIsPruned(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

@@ -43,6 +43,7 @@ BEGIN
                     JOIN zone_master AS z
                       ON z.id = b.zone_id
                      AND z.key_kind = 'ip'
+                     AND z.overridden
                    WHERE b.bucket_key REGEXP '^[0-9a-f.:]+(/[0-9]+)?$'
                    LIMIT 1000000
                 ) AS a

@@ -134,13 +134,16 @@ the_batch: BEGIN
           SELECT b.check_no, b.bucket_no, b.zone_id, b.bucket_key,
                  z.rate, z.`window`, z.mode = 'enforce' AS enforced,
                  COALESCE(c.velocity, 0) AS velocity_before,
-                 COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, c.oldest + INTERVAL z.`window` SECOND) + 999999,
-                          z.`window` * 1000000) DIV 1000000 AS retry_after,
+                 -- A bucket that fills up now holds txns of now, too; it may hold later ones.
+                 (TIMESTAMPDIFF(MICROSECOND, p_now, INTERVAL z.`window` SECOND
+                   + COALESCE(IF(c.velocity < z.rate, LEAST(c.oldest, p_now), c.oldest), p_now)) + 999999)
+                   DIV 1000000 AS retry_after,
                  ROW_NUMBER() OVER same_bucket AS nth,
                  MAX(b.shared) OVER same_bucket AS after_shared,
                  b.attempt_id, z.lockout,
                  z.id IS NULL OR b.key_rule <> z.key_rule
-                   OR LAG(b.check_no) OVER same_bucket = b.check_no AS odd
+                   OR LAG(b.check_no) OVER same_bucket = b.check_no
+                   OR (b.bucket_no > 1 AND NOT v_shared) AS odd -- "buckets" twice in one object
           FROM JSON_TABLE(p_checks, '$[*]' COLUMNS (
                  check_no FOR ORDINALITY,
                  attempt_id VARCHAR(65) CHARACTER SET utf8mb4 PATH '$.attempt_id' ERROR ON ERROR,
@@ -166,7 +169,7 @@ the_batch: BEGIN
           ) AS z
             ON z.id = b.zone_id
           LEFT JOIN (
-            SELECT t.zone_id, t.bucket_key, t.velocity, t.oldest
+            SELECT t.zone_id, t.bucket_key, CRC32(t.bucket_key) AS hash, t.velocity, t.oldest
               FROM JSON_TABLE(@velocityd_counts, '$[*]' COLUMNS (
                      zone_id    INT PATH '$[0]',
                      bucket_key VARCHAR(256) CHARACTER SET utf8mb4
@@ -176,8 +179,10 @@ the_batch: BEGIN
                      oldest     DATETIME(6) PATH '$[3]')) AS t
              LIMIT 1000000
           ) AS c
+            -- A key is too long for MariaDB to look it up in a derived table.
             ON c.zone_id = b.zone_id
-           AND c.bucket_key = b.bucket_key
+           AND c.hash = CRC32(b.bucket_key)
+           AND STRCMP(c.bucket_key, b.bucket_key) = 0
           WINDOW same_bucket AS (PARTITION BY b.zone_id, b.bucket_key ORDER BY b.check_no)
         ) AS a
     ) AS v;

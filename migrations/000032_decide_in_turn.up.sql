@@ -59,7 +59,7 @@ BEGIN
   DECLARE v_answered       DATETIME(6);
   DECLARE v_first_answer   LONGTEXT CHARACTER SET utf8mb4;
   DECLARE v_answer         LONGTEXT CHARACTER SET utf8mb4;
-  DECLARE v_verdict        VARCHAR(255) CHARACTER SET ascii;
+  DECLARE v_verdict        VARCHAR(255) CHARACTER SET utf8mb4;
   DECLARE v_overrides      TEXT CHARACTER SET utf8mb4 DEFAULT '{}';
   DECLARE v_message        VARCHAR(128);
 

@@ -75,15 +75,16 @@ BEGIN
          COALESCE(MAX(k.stale), FALSE),
          COALESCE(GROUP_CONCAT(DISTINCT k.zone_id), ''),
          COALESCE(GROUP_CONCAT(IF(k.place MOD 500 = 1, CONCAT('"],[', k.zone_id, ',"'), ','),
-           '_utf8mb4 0x', HEX(k.bucket_key) ORDER BY k.zone_id, k.place SEPARATOR ''), '')
+           '_utf8mb4 0x', HEX(k.lock_key) ORDER BY k.zone_id, k.place SEPARATOR ''), '')
     INTO v_asked, v_wanted, v_locked, v_bad, v_stale, v_zones, v_keys
     FROM (
       SELECT c.zone_id,
              c.bucket_key,
              COUNT(*) AS asks,
              MAX(c.decidable) AS decidable,
+             IF(MAX(c.decidable), c.bucket_key, NULL) AS lock_key,
              MAX(c.stale) AS stale,
-             ROW_NUMBER() OVER (PARTITION BY c.zone_id ORDER BY c.bucket_key) AS place
+             ROW_NUMBER() OVER (PARTITION BY c.zone_id, MAX(c.decidable) ORDER BY c.bucket_key) AS place
         FROM (
           SELECT b.zone_id,
                  b.bucket_key,
@@ -107,9 +108,8 @@ BEGIN
        LIMIT 1000000
     ) AS k
     LEFT JOIN zone_bucket_lock AS l FORCE INDEX (PRIMARY)
-      ON k.decidable
-     AND l.zone_id = k.zone_id
-     AND l.bucket_key = k.bucket_key
+      ON l.zone_id = k.zone_id
+     AND l.bucket_key = k.lock_key -- NULL finds no row: MySQL locks before it looks at other conditions
      FOR UPDATE;
 
   -- No row is made before it is known that the call will not be refused: those

@@ -39,7 +39,7 @@ func wantSame(tb testing.TB, first, retry service.Decision) {
 func retriedCheckIsCountedOnce(t *testing.T, b bench) {
 	b.zone(t, 1, 2, time.Hour)
 	b.zone(t, 2, 1, time.Minute)
-	user, addr := at(1, "alice"), at(2, "203.0.113.9")
+	user, addr := at(1, "zoë 'q\" \\ 😀"), at(2, "203.0.113.9")
 	first := b.attempt(t, "allowed", user, addr)
 	blocked := b.attempt(t, "blocked", user, addr)
 	if first.Blocked || !blocked.Blocked {
