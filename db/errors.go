@@ -51,8 +51,8 @@ func faults() []fault {
 		// Another session remembered the same attempt_id at this very moment.
 		{numbers: []uint16{errDuplicate}, kind: service.ErrBusy, tries: 3, clean: true},
 		// Deadlock, lock wait timeout, snapshot conflict (MariaDB 11.6.2), table
-		// definition changed.
-		{numbers: []uint16{1213, errLockWait, 1020, 1412}, kind: service.ErrBusy, tries: 3, clean: true},
+		// definition changed, no id to be had (MariaDB, after a KILL).
+		{numbers: []uint16{1213, errLockWait, 1020, 1412, 1467}, kind: service.ErrBusy, tries: 3, clean: true},
 		// A migration that replaces a procedure leaves a short gap.
 		{numbers: []uint16{errNoSuchProcedure}, kind: nil, tries: 2, clean: true},
 		// The account lacks a right: on the database, a table, a column, a routine.
