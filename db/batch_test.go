@@ -253,6 +253,7 @@ func TestAPartitionedHistoryIsPruned(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 2, time.Hour))
+		d.SetZone(t, zone(crowdZone, 1_000_000, time.Hour))
 		today := time.Now().UTC().Truncate(24 * time.Hour)
 		var days []string
 		for day := range 10 {
@@ -261,7 +262,6 @@ func TestAPartitionedHistoryIsPruned(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+strings.Join(days, ", ")+")")
 		store := NewProcStore(connect(t, d, Options{}))
 		for name, ask := range map[string]service.CheckStore{"one": store, "many": crowded{store}} {
-			d.SetZone(t, zone(crowdZone, 1_000_000, time.Hour))
 			for i, blocked := range []bool{false, false, true} {
 				decisions, err := ask.CheckAll(t.Context(), check(user(name)))
 				if err != nil || decisions[0].Blocked != blocked {

@@ -87,18 +87,14 @@ func keyRule(check service.Check, i int) *string {
 // bucket that somebody else holds for long is waited for once: then the checks
 // that name it are refused as busy, and the others asked without them.
 func (s *ProcStore) batch(ctx context.Context, checks []service.Check, decisions []service.Decision) error {
-	argument, err := encodeChecks(checks)
-	if err != nil {
-		return fmt.Errorf("encode %d checks: %w", len(checks), err)
-	}
 	if len(checks) == 1 {
-		return s.decide(ctx, 0, argument, checks, decisions)
+		return s.decide(ctx, 0, checks, decisions)
 	}
-	err = s.decide(ctx, errLockWait, argument, checks, decisions)
+	err := s.decide(ctx, errLockWait, checks, decisions)
 	if !isNumber(err, errLockWait) || !s.pool.hasTime(ctx) {
 		return err
 	}
-	held, err := s.held(ctx, argument)
+	held, err := s.held(ctx, checks)
 	if err != nil {
 		return err
 	}
@@ -106,7 +102,11 @@ func (s *ProcStore) batch(ctx context.Context, checks []service.Check, decisions
 }
 
 // held returns the numbers of the checks that name a bucket which is held now.
-func (s *ProcStore) held(ctx context.Context, argument string) (numbers []int, err error) {
+func (s *ProcStore) held(ctx context.Context, checks []service.Check) (numbers []int, err error) {
+	argument, err := encodeChecks(checks)
+	if err != nil {
+		return nil, err
+	}
 	err = s.pool.call(ctx, "look for held buckets", func(rows *sql.Rows) error {
 		numbers = nil
 		for rows.Next() {
@@ -137,12 +137,8 @@ func (s *ProcStore) decideOthers(
 	if len(others) == 0 {
 		return nil
 	}
-	argument, err := encodeChecks(others)
-	if err != nil {
-		return fmt.Errorf("encode %d checks: %w", len(others), err)
-	}
 	decided := make([]service.Decision, len(others))
-	if err := s.decide(ctx, 0, argument, others, decided); err != nil {
+	if err := s.decide(ctx, 0, others, decided); err != nil {
 		return err
 	}
 	for i, place := range places {
@@ -153,8 +149,12 @@ func (s *ProcStore) decideOthers(
 
 // decide makes the CALL. It is not tried again after the engine's error but.
 func (s *ProcStore) decide(
-	ctx context.Context, but uint16, argument string, checks []service.Check, decisions []service.Decision,
+	ctx context.Context, but uint16, checks []service.Check, decisions []service.Decision,
 ) error {
+	argument, err := encodeChecks(checks)
+	if err != nil {
+		return err
+	}
 	return s.pool.callBut(ctx, but, "check", func(rows *sql.Rows) error {
 		clear(decisions)
 		answered := 0
@@ -249,5 +249,8 @@ func encodeChecks(checks []service.Check) (string, error) {
 		}
 	}
 	encoded, err := json.Marshal(list)
-	return string(encoded), err
+	if err != nil {
+		return "", fmt.Errorf("encode %d checks: %w", len(checks), err)
+	}
+	return string(encoded), nil
 }

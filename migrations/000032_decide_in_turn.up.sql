@@ -22,7 +22,6 @@ BEGIN
   DECLARE v_bucket_no      INT;
   DECLARE v_pass           INT;
   DECLARE v_buckets        INT;
-  DECLARE v_decidable      BOOLEAN;
   DECLARE v_odd            VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_is_first       BOOLEAN;
   DECLARE v_zone_id        BIGINT;
