@@ -24,7 +24,7 @@ type bench struct {
 
 func newBench(tb testing.TB, d *dbtest.Database, batchOnly bool) bench {
 	tb.Helper()
-	pool := connect(tb, d, Options{LockWait: 20 * time.Second}) // hundreds of callers on one bucket, and a slow machine
+	pool := connect(tb, d, Options{LockWait: 10 * time.Second}) // hundreds of callers on one bucket, and a slow machine
 	store := &ProcStore{pool: pool, batchOnly: batchOnly}
 	return bench{service.NewNormalizer(store, pool), pool, d, pool}
 }
