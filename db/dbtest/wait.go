@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"database/sql"
 	"regexp"
 	"strings"
 	"sync"
@@ -48,6 +49,53 @@ func (d *Database) Hold(tb testing.TB, bucket service.Bucket) (release func()) {
 	return release
 }
 
+// Session is one connection to a Database.
+type Session struct {
+	ID        string
+	State     string
+	Statement string // its first 100 characters, or nothing
+}
+
+// Sessions lists the connections to this database. It asks SHOW PROCESSLIST,
+// since MySQL's information_schema.processlist fails with 3854 while any session
+// of the server runs a statement with a character beyond utf8mb3.
+func (d *Database) Sessions(tb testing.TB) []Session {
+	tb.Helper()
+	var name string
+	if err := d.SQL.QueryRow("SELECT DATABASE()").Scan(&name); err != nil {
+		tb.Fatal(err)
+	}
+	rows, err := d.SQL.Query("SHOW PROCESSLIST")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer rows.Close()
+	var sessions []Session
+	for rows.Next() {
+		var user, host, command string
+		var database, state, statement sql.NullString
+		var s Session
+		var seconds any
+		columns := []any{&s.ID, &user, &host, &database, &command, &seconds, &state, &statement, new(any)}
+		names, err := rows.Columns()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		// MariaDB adds a column, the progress.
+		if err := rows.Scan(columns[:len(names)]...); err != nil {
+			tb.Fatal(err)
+		}
+		if database.String == name {
+			s.State, s.Statement = state.String, statement.String
+			sessions = append(sessions, s)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return sessions
+}
+
 // Transactions counts those on this database, and of them those that wait for a
 // lock. It reads the engine's own report, because information_schema.innodb_trx
 // is a cache that stays old while several tests poll it.
@@ -57,12 +105,13 @@ func (d *Database) Transactions(tb testing.TB) (open, waiting int) {
 	if err := d.SQL.QueryRow("SHOW ENGINE INNODB STATUS").Scan(&kind, &name, &report); err != nil {
 		tb.Fatal(err)
 	}
+	own := make(map[string]bool)
+	for _, s := range d.Sessions(tb) {
+		own[s.ID] = true
+	}
 	for _, trx := range strings.Split(report, "---TRANSACTION ")[1:] {
 		thread := regexp.MustCompile(`(?:MySQL|MariaDB) thread id (\d+)`).FindStringSubmatch(trx)
-		if thread == nil || !strings.Contains(trx, ", ACTIVE") {
-			continue
-		}
-		if d.Count(tb, "SELECT COUNT(*) FROM information_schema.processlist WHERE id = ? AND db = DATABASE()", thread[1]) == 0 {
+		if thread == nil || !own[thread[1]] || !strings.Contains(trx, ", ACTIVE") {
 			continue
 		}
 		open++
