@@ -31,8 +31,8 @@ type CoalescerOptions struct {
 	// default is a quarter of Queue. A further check of that bucket is refused
 	// as if the queue were full, whatever other buckets it names, while checks
 	// without it still find room: a flood on one key does not shut out the keys
-	// that share its lane. The bound is of what waits, and not of what a batch
-	// may hold; it does NOT let neighbours overtake.
+	// that share its lane. Nor does it hold them up: while checks without it wait,
+	// they overtake it as soon as it has a quarter of a batch, or 16 checks.
 	QueuePerBucket int
 	// Timeout is the deadline of a batch, from its beginning. No check is begun
 	// whose caller's ctx ends before that: he would leave with ErrUndecided what

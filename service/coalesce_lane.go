@@ -50,11 +50,12 @@ type lane struct {
 
 	// Used by run alone.
 	batch  []*waiter
+	taken  map[uint64]int // as waiting, of the batch
 	checks []Check
 }
 
 func newLane(store CheckStore, options CoalescerOptions) *lane {
-	l := &lane{store: store, options: options, ended: make(chan struct{}), waiting: map[uint64]int{}}
+	l := &lane{store: store, options: options, ended: make(chan struct{}), waiting: map[uint64]int{}, taken: map[uint64]int{}}
 	l.wake.L = &l.mu
 	return l
 }
@@ -88,7 +89,7 @@ func (l *lane) join(w *waiter) error {
 	case len(l.queue) >= l.options.Queue:
 		l.stats.Refused++
 		return l.busy("queue is full")
-	case l.isCrowded(w):
+	case hasShare(w, l.waiting, l.options.QueuePerBucket):
 		l.stats.Refused++
 		return l.busy("too many checks of one bucket are waiting")
 	}
@@ -110,10 +111,10 @@ func (w *waiter) isLate(now time.Time, timeout time.Duration) bool {
 	return limited && deadline.Sub(now) < timeout
 }
 
-// isCrowded says that a bucket of w has all of the queue that one may have. Two
-// buckets of one hash would share that; the hash has 64 bits and a secret seed.
-func (l *lane) isCrowded(w *waiter) bool {
-	return slices.ContainsFunc(w.hashes, func(h uint64) bool { return l.waiting[h] >= l.options.QueuePerBucket })
+// hasShare says that some bucket of w is in as many checks as share already. Two
+// buckets of one hash would count as one; the hash has 64 bits and a secret seed.
+func hasShare(w *waiter, checks map[uint64]int, share int) bool {
+	return slices.ContainsFunc(w.hashes, func(h uint64) bool { return checks[h] >= share })
 }
 
 // uncount takes back what join has counted.
@@ -196,20 +197,39 @@ func (l *lane) take() []*waiter {
 	return l.batch
 }
 
+// leastShare is how many checks of one bucket a batch takes in any case: about as
+// many as cost a store a quarter more than a lone check, which nobody notices.
+const leastShare = 16
+
 // fill moves the head of the queue into the batch, but for those whose time a
-// batch might not keep: they are answered.
+// batch might not keep: they are answered. While others wait, a bucket gets a
+// quarter of the batch at most and the rest of its checks stay at the head, so
+// that a flood on one key does not make its neighbours' batches long.
 func (l *lane) fill() {
-	head, now := l.queue[:min(len(l.queue), l.options.MaxBatch)], time.Now()
-	for _, w := range head {
+	now, share := time.Now(), max(leastShare, min(len(l.queue), l.options.MaxBatch)/4)
+	if !slices.ContainsFunc(l.queue, func(w *waiter) bool { return !hasShare(w, l.waiting, share+1) }) {
+		share = l.options.MaxBatch // there are no others
+	}
+	clear(l.taken)
+	left := l.queue[:0]
+	for _, w := range l.queue {
+		if len(l.batch) == l.options.MaxBatch || hasShare(w, l.taken, share) {
+			left = append(left, w)
+			continue
+		}
 		l.uncount(w)
 		if w.isLate(now, l.options.Timeout) {
 			l.stats.Late++
 			w.answer(nil, l.busy(lateReason))
 			continue
 		}
+		for _, h := range w.hashes {
+			l.taken[h]++
+		}
 		l.batch = append(l.batch, w)
 	}
-	l.queue = slices.Delete(l.queue, 0, len(head))
+	clear(l.queue[len(left):])
+	l.queue = left
 }
 
 // observe remembers how long a batch took; older ones count less and less.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +63,44 @@ func TestFloodOnOneBucketLeavesRoomForItsNeighbours(t *testing.T) {
 				}()
 				g.proceed <- admit
 				g.serve(admit, answered)
+			})
+		})
+	}
+}
+
+func TestNeighboursOvertakeAFlood(t *testing.T) {
+	t.Parallel()
+	many := func(key string, n int) []string { return slices.Repeat([]string{key}, n) }
+	users := make([]string, 60)
+	for i := range users {
+		users[i] = fmt.Sprintf("user-%d", i)
+	}
+	for name, test := range map[string]struct {
+		waiting []string
+		batches [][]string
+	}{
+		"with 16 checks": {
+			waiting: slices.Concat(many("flooded", 40), users[:2]),
+			batches: [][]string{slices.Concat(many("flooded", 16), users[:2]), many("flooded", 24)},
+		},
+		"with a quarter of the batch": {
+			waiting: slices.Concat(users[:30], many("flooded", 60), users[30:]),
+			batches: [][]string{slices.Concat(users[:30], many("flooded", 30), users[30:]), many("flooded", 30)},
+		},
+		"not while there are none": {
+			waiting: slices.Concat(many("flooded", 20), many("another", 20)),
+			batches: [][]string{slices.Concat(many("flooded", 20), many("another", 20))},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, service.CoalescerOptions{Lanes: 1}, func(t *testing.T, c *service.Coalescer, g *gated) {
+				answers := slices.Concat(askKeys(t, c, "first"), askKeys(t, c, test.waiting...))
+				g.wantBatch(t, admit, "first")
+				for _, batch := range test.batches {
+					g.wantBatch(t, admit, batch...)
+				}
+				wantAnswers(t, answers, make([]error, len(answers))...)
 			})
 		})
 	}
