@@ -45,7 +45,7 @@ test: toolchain ## run all tests on MariaDB and MySQL, or on VELOCITY_TEST_DSN (
 	@if [[ '$(RACE)' ]]; then export CGO_ENABLED=1; tools/compiler.sh; fi; \
 	note=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
 		scripts/engines.sh mariadb mysql || note='test: an engine is missing, see above: its tests were NOT run'; fi; \
-	status=0; go test $(RACE) -timeout 20m -parallel 4 $(TESTFLAGS) $(PKG) || status=$$?; \
+	status=0; go test $(RACE) -timeout 60m -parallel 4 $(TESTFLAGS) $(PKG) || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
 
 .PHONY: lint

@@ -158,7 +158,7 @@ func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 		var group sync.WaitGroup
 		for range callers {
 			group.Go(func() {
-				limiter := service.NewLimiter(store, 20*time.Second)
+				limiter := service.NewLimiter(store, 2*time.Minute)
 				for range 3 {
 					_, err := limiter.Check(context.Background(), check(user("hot"))[0])
 					if err != nil && !errors.Is(err, service.ErrBusy) {

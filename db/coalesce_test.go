@@ -30,7 +30,7 @@ func TestCoalescedProcStoreKeepsTheContract(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
 			b := newBench(t, engine.Database(t), false)
-			c := coalesce(t, NewProcStore(b.pool), service.CoalescerOptions{Lanes: 2, Timeout: 20 * time.Second})
+			c := coalesce(t, NewProcStore(b.pool), service.CoalescerOptions{Lanes: 2, Timeout: 2 * time.Minute})
 			b.CheckStore = service.NewNormalizer(c, b.pool)
 			return b
 		})

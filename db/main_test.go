@@ -42,7 +42,7 @@ var _ servicetest.Bench = bench{}
 // connect returns a pool to a database with the newest schema.
 func connect(tb testing.TB, d *dbtest.Database, o Options) *Pool {
 	tb.Helper()
-	o.DSN = d.DSN
+	o.DSN, o.connectTimeout = d.DSN, time.Minute
 	pool, err := Open(context.Background(), o)
 	if err != nil {
 		tb.Fatal(err)

@@ -197,7 +197,8 @@ func TestOverridesAreListedInPages(t *testing.T) {
 func TestOverrideEditsAtOnceNeverDeadlock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, pool := overridden(t, engine)
+		d, _ := overridden(t, engine)
+		pool := connect(t, d, Options{LockWait: 20 * time.Second}) // an edit waits once
 		var group sync.WaitGroup
 		for caller := range 8 {
 			group.Go(func() {

@@ -36,6 +36,8 @@ type Options struct {
 	// in whole seconds; 0 means DefaultLockWait. Keep it below the deadline of a
 	// check, so that the engine gives up first and the outcome stays known.
 	LockWait time.Duration
+	// connectTimeout is 3 s if it is 0; tests for slow machines need longer.
+	connectTimeout time.Duration
 }
 
 // Pool is the connections to one database. Every connection has the session

@@ -153,7 +153,9 @@ func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
 			})
 		}
 		dbtest.Eventually(t, "the run is under way", func() bool { return run.count(nil) > 50 })
-		if err := server.Stop(context.Background()); err != nil {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}
 		close(stop)

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -22,7 +23,8 @@ const sqlMode = "STRICT_ALL_TABLES,ONLY_FULL_GROUP_BY,ERROR_FOR_DIVISION_BY_ZERO
 // that a proxy or an init_connect that bends it is found at once.
 type connector struct {
 	driver.Connector
-	wanted map[string]string // session variable → value, or part of it
+	timeout time.Duration     // of one connect
+	wanted  map[string]string // session variable → value, or part of it
 }
 
 func newConnector(o Options) (*connector, error) {
@@ -43,7 +45,7 @@ func newConnector(o Options) (*connector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: dsn: %w", service.ErrInvalid, err)
 	}
-	return &connector{Connector: inner, wanted: map[string]string{
+	return &connector{Connector: inner, timeout: cmp.Or(o.connectTimeout, connectTimeout), wanted: map[string]string{
 		"sql_mode":                 "STRICT_ALL_TABLES",
 		"time_zone":                "+00:00",
 		"innodb_lock_wait_timeout": seconds,
@@ -82,7 +84,7 @@ func pin(cfg *mysql.Config, session map[string]string) {
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	// database/sql also connects in the background, without a deadline, and one
 	// handshake that is never answered would hold up all others.
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {

@@ -29,7 +29,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 				d := engine.Database(t)
 				d.SetZone(t, zone(1, 5, time.Hour))
-				store := NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second}))
+				store := NewProcStore(connect(t, d, Options{LockWait: time.Minute})) // until all of them are seen
 				release := d.Hold(t, user("alice"))
 				type result struct {
 					d   service.Decision
@@ -147,10 +147,10 @@ func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		limiter := service.NewLimiter(NewProcStore(connect(t, d, Options{LockWait: time.Second})), 3*time.Second)
+		limiter := service.NewLimiter(NewProcStore(connect(t, d, Options{LockWait: 5 * time.Second})), 10*time.Second)
 		d.Hold(t, user("alice"))
 		if _, err := limiter.Check(context.Background(), check(user("alice"))[0]); !errors.Is(err, service.ErrBusy) {
-			t.Errorf("err = %v, want ErrBusy: a third wait would not end in time", err)
+			t.Errorf("err = %v, want ErrBusy: a second wait would not end in time", err)
 		}
 	})
 }
@@ -161,10 +161,10 @@ func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
 		pool := connect(t, d, Options{LockWait: 20 * time.Second, MaxConns: 1})
-		limiter := service.NewLimiter(NewProcStore(pool), 300*time.Millisecond)
+		hurried, patient := service.NewLimiter(NewProcStore(pool), 3*time.Second), service.NewLimiter(NewProcStore(pool), time.Minute)
 		before := connectionID(t, pool)
 		release := d.Hold(t, user("alice"))
-		if _, err := limiter.Check(context.Background(), check(user("alice"))[0]); !errors.Is(err, service.ErrUndecided) {
+		if _, err := hurried.Check(context.Background(), check(user("alice"))[0]); !errors.Is(err, service.ErrUndecided) {
 			t.Errorf("err = %v, want ErrUndecided", err)
 		}
 		if after := connectionID(t, pool); after == before {
@@ -178,7 +178,7 @@ func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 		if n := len(d.Txns(t, user("alice"))); n > 1 {
 			t.Errorf("the lost check was recorded %d times", n)
 		}
-		if d, err := limiter.Check(context.Background(), check(user("alice"))[0]); err != nil || d.Blocked {
+		if d, err := patient.Check(context.Background(), check(user("alice"))[0]); err != nil || d.Blocked {
 			t.Errorf("next check: %+v, %v", d, err)
 		}
 	})
@@ -197,8 +197,8 @@ func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		pool := connect(t, d, Options{LockWait: 20 * time.Second, MaxConns: 1})
-		limiter := service.NewLimiter(NewProcStore(pool), 20*time.Second)
+		pool := connect(t, d, Options{LockWait: time.Minute, MaxConns: 1})
+		limiter := service.NewLimiter(NewProcStore(pool), 2*time.Minute)
 		before := connectionID(t, pool)
 		release := d.Hold(t, user("alice"))
 		ctx, leave := context.WithCancel(context.Background())

@@ -137,7 +137,7 @@ func TestOfManyCreatorsOneCreates(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers = 12
 		d := engine.Database(t)
-		pool := connect(t, d, Options{})
+		pool := connect(t, d, Options{LockWait: 20 * time.Second}) // an edit waits once
 		for id, match := range map[int64]service.Match{1: {Absent: true}, 2: {}} {
 			var mu sync.Mutex
 			var revisions []uint64
@@ -174,7 +174,7 @@ func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
 		const callers, rounds = 6, 5
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 0, time.Minute))
-		pool := connect(t, d, Options{})
+		pool := connect(t, d, Options{LockWait: 20 * time.Second})
 		var group sync.WaitGroup
 		for range callers {
 			group.Go(func() {

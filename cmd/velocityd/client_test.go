@@ -94,7 +94,7 @@ func TestRemoteTellsWhatAnErrorMeansForTheAttempt(t *testing.T) {
 			t.Cleanup(server.Close)
 			timeout := patience
 			if name == "no answer" {
-				timeout = 200 * time.Millisecond
+				timeout = 3 * time.Second
 			}
 			limiter := service.NewLimiter(connectTo(t, server.URL), timeout)
 			_, err := limiter.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "secret-key"}}}})

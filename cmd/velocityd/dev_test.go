@@ -49,7 +49,6 @@ func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "data")
 		env := environment{"VELOCITY_DATA": dir}
 		first := start(t, env, "dev", "--engine", engine)
-		eventuallyStatus(t, first.url+"/readyz", http.StatusOK)
 		txn := mustAsk(t, first.url+"/v1/check", alice, http.StatusOK)
 		if !strings.Contains(txn.body, `"rate":5,"window":60,"velocity":1,"remaining":4`) {
 			t.Errorf("first check: %s", txn.body)
@@ -123,14 +122,8 @@ func openSQL(t *testing.T, dsn string) *sql.DB {
 func TestDevOpensItsDatabaseToTheNetworkByPasswordAlone(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, engine string) {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := listener.Addr().(*net.TCPAddr).Port
-		_ = listener.Close()
 		dir := t.TempDir()
-		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine, "VELOCITY_DB_PORT": strconv.Itoa(port)}
+		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine, "VELOCITY_DB_PORT": strconv.Itoa(dbtest.FreePort(t))}
 		i := start(t, env, "dev")
 		_, rest, _ := strings.Cut(i.stdout.String(), "by TCP  ")
 		dsn, _, _ := strings.Cut(rest, "\n")
@@ -170,7 +163,6 @@ func TestDevEndsWithItsEngine(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, engine string) {
 		dir := t.TempDir()
 		i := start(t, environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}, "dev")
-		eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
 		text, err := os.ReadFile(filepath.Join(dir, "data", "server.pid"))
 		if err != nil {
 			t.Fatal(err)
@@ -221,7 +213,8 @@ func TestDevToldToStopWhileItStartsEndsInGoodOrder(t *testing.T) {
 	})
 }
 
-// program starts this test binary as velocityd, in a process of its own.
+// program starts this test binary as velocityd, in a process of its own, and
+// waits until it is ready.
 func program(t *testing.T, env []string, args ...string) (*exec.Cmd, *instanceUnderTest) {
 	t.Helper()
 	i := &instanceUnderTest{stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{})}
@@ -241,7 +234,8 @@ func program(t *testing.T, env []string, args ...string) (*exec.Cmd, *instanceUn
 		i.cancel()
 		i.await(t)
 	})
-	i.url = "http://" + i.awaitAddress(t)
+	i.awaitAddress(t)
+	eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
 	return cmd, i
 }
 
@@ -249,6 +243,8 @@ func TestDevRecoversFromAKilledOne(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, engine string) {
 		dir := t.TempDir()
+		// A process of its own has a minute to start, so the folder is made before.
+		start(t, environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}, "dev").stop(t)
 		env := []string{"VELOCITY_DATA=" + dir, "VELOCITY_ENGINE=" + engine}
 		first, i := program(t, env, "dev")
 		mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)

@@ -28,7 +28,11 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long tests wait for what comes by itself, on slow machines too.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
+
+// lifetime bounds a command, far beyond any test's end. With a deadline of its
+// caller an engine's start has that long and not a minute.
+const lifetime = time.Hour
 
 // outputLimit is how much of a stream is kept. An instance under load writes a
 // line for each request.
@@ -82,8 +86,10 @@ type result struct {
 
 // command carries out one command to its end.
 func command(env environment, stdin io.Reader, args ...string) result {
+	ctx, cancel := context.WithTimeout(context.Background(), lifetime)
+	defer cancel()
 	var stdout, stderr bytes.Buffer
-	code := run(context.Background(), args, &process{
+	code := run(ctx, args, &process{
 		lookupEnv: env.lookup, stdin: stdin, stdout: &stdout, stderr: &stderr, principal: tester,
 	})
 	return result{code, stdout.String(), stderr.String()}
@@ -111,7 +117,7 @@ type instanceUnderTest struct {
 // launch starts a serving command and returns at once.
 func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), lifetime)
 	i := &instanceUnderTest{stdout: newOutput(), stderr: newOutput(), cancel: cancel, ended: make(chan struct{})}
 	go func() {
 		defer close(i.ended)
@@ -128,21 +134,24 @@ func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
 	return i
 }
 
-// start starts a serving command and waits until it listens.
+// start starts a serving command and waits until it is ready.
 func start(t *testing.T, env environment, args ...string) *instanceUnderTest {
 	t.Helper()
 	i := launch(t, env, args...)
-	i.url = "http://" + i.awaitAddress(t)
+	i.awaitAddress(t)
+	eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
 	return i
 }
 
-// awaitAddress returns the address that the log names.
-func (i *instanceUnderTest) awaitAddress(t *testing.T) string {
+// awaitAddress waits until the command listens, at the address that its log
+// names.
+func (i *instanceUnderTest) awaitAddress(t *testing.T) {
 	t.Helper()
 	deadline := time.After(patience)
 	for {
 		if address := addressIn(i.stderr.String()); address != "" {
-			return address
+			i.url = "http://" + address
+			return
 		}
 		select {
 		case <-i.stderr.wrote:

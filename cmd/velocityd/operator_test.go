@@ -286,7 +286,7 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 			users, ips, attempts := greedy(log, userRate, ipRate)
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 				for way, args := range map[string][]string{
-					"at the database": {file}, "one by one": {file, "--batch", "1"}, "from a pipe": {"-", "--batch", "1000"}, "over HTTP": {file, "--url"},
+					"at the database": {file}, "one by one": {file, "--batch", "1"}, "from a pipe": {"-", "--batch", "200"}, "over HTTP": {file, "--url"},
 				} {
 					d := engine.Database(t)
 					d.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour})

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -43,8 +45,15 @@ func (s takeTurns) ReportAll(ctx context.Context, reports []service.Report) ([]e
 	return s.next().ReportAll(ctx, reports)
 }
 
+// Peek asks again while the service is busy: a look-up has two seconds there,
+// which many checks at once may take from it.
 func (s takeTurns) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
-	return s.next().Peek(ctx, bucket)
+	for until := time.Now().Add(patience); ; {
+		peek, err := s.next().Peek(ctx, bucket)
+		if !errors.Is(err, service.ErrBusy) || time.Now().After(until) {
+			return peek, err
+		}
+	}
 }
 
 func (s takeTurns) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
@@ -113,17 +122,23 @@ func TestSecondSignalEndsTheProcessAtOnce(t *testing.T) {
 		cmd, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, "serve", "--drain-delay", "1h")
 		i.cancel()
 		dbtest.Eventually(t, "stopping", func() bool { return strings.Contains(i.stderr.String(), `"stopping"`) })
-		dbtest.Eventually(t, "the end", func() bool {
-			i.cancel() // the first of these may come before the process has turned to them
-			select {
-			case <-i.ended:
-				return true
-			default:
-				return false
-			}
-		})
+		insist(t, i)
 		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() {
 			t.Errorf("ended with %v, want a signal", status)
+		}
+	})
+}
+
+// insist ends a process that has been told to stop by further signals.
+func insist(t *testing.T, i *instanceUnderTest) {
+	t.Helper()
+	dbtest.Eventually(t, "the end", func() bool {
+		i.cancel() // the first of these may come before the process has turned to them
+		select {
+		case <-i.ended:
+			return true
+		default:
+			return false
 		}
 	})
 }
@@ -156,8 +171,9 @@ func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--drain-delay", "4s")
-		if mustAsk(t, i.url+"/readyz", "", http.StatusOK).closed {
+		_, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
+		defer insist(t, i)
+		if mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
 			t.Error("a ready instance sends its callers away")
 		}
 		i.cancel()
@@ -165,9 +181,6 @@ func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
 		mustAsk(t, i.url+"/livez", "", http.StatusOK)
 		if !mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
 			t.Error("a draining instance keeps its callers")
-		}
-		if code := i.await(t); code != exitFine {
-			t.Errorf("exit code %d", code)
 		}
 	})
 }
@@ -186,7 +199,7 @@ func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 			answered <- err
 		}()
 		d.AwaitWaiting(t, 1)
-		mustAsk(t, i.url+"/readyz", "", http.StatusOK)
+		eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
 		release()
 		if err := <-answered; err != nil {
 			t.Error(err)
@@ -221,17 +234,39 @@ func TestReadinessFollowsTheSchema(t *testing.T) {
 			{"brought up", func() { must(t, env, "migrate", "up") }, http.StatusOK},
 		} {
 			step.do()
-			if r, err := ask(i.url+"/readyz", ""); err != nil || r.status != step.status {
+			if step.status == http.StatusOK {
+				eventuallyStatus(t, i.url+"/readyz", http.StatusOK) // an answer that comes late is a 503
+			} else if r, err := ask(i.url+"/readyz", ""); err != nil || r.status != step.status {
 				t.Errorf("%s: got %d %s (%v), want %d", step.what, r.status, r.body, err, step.status)
 			}
 		}
 		if code := i.stop(t); code != exitFine {
 			t.Errorf("exit code %d", code)
 		}
-		if log := i.stderr.String(); strings.Count(log, `"not ready"`) != 2 || strings.Count(log, `"ready again"`) != 2 {
-			t.Errorf("the log does not tell each change once:\n%s", log)
-		}
+		wantTwoSchemaFaults(t, i.stderr.String())
 	})
+}
+
+// wantTwoSchemaFaults holds a log against two times of an unfit schema. On a slow
+// machine it may tell of a database out of reach besides.
+func wantTwoSchemaFaults(t *testing.T, log string) {
+	t.Helper()
+	const unfit, away = "the database's schema is not the one that is needed", "the database cannot be reached"
+	var reasons []string
+	for line := range strings.Lines(log) {
+		var entry struct{ Msg, Reason string }
+		if json.Unmarshal([]byte(line), &entry) == nil && (entry.Msg == "not ready" || entry.Msg == "ready again") {
+			reasons = append(reasons, entry.Reason)
+		}
+	}
+	changes := slices.Compact(slices.Clone(reasons))
+	schema := slices.Compact(slices.DeleteFunc(slices.Clone(changes), func(reason string) bool { return reason == away }))
+	if len(schema) > 0 && schema[0] == "" {
+		schema = schema[1:] // the database was reached late
+	}
+	if len(changes) != len(reasons) || !slices.Equal(schema, []string{unfit, "", unfit, ""}) {
+		t.Errorf("the log does not tell each change once: %q\n%s", reasons, log)
+	}
 }
 
 func TestConfigurationFaultsEndServeAtOnce(t *testing.T) {
@@ -279,7 +314,9 @@ func TestServeSurvivesItsEngine(t *testing.T) {
 		d.SetZone(t, service.Zone{ID: 1, Rate: 50, Window: time.Hour})
 		stop := func() {
 			t.Helper()
-			if err := server.Stop(context.Background()); err != nil {
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if err := server.Stop(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -295,7 +332,8 @@ func TestServeSurvivesItsEngine(t *testing.T) {
 			mustAsk(t, i.url+"/v1/zones", "", http.StatusServiceUnavailable)
 		}
 		stop()
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+		i := launch(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+		i.awaitAddress(t)
 		wrong := launch(t, environment{"VELOCITY_DSN": dbtest.AdminDSN(server, "none")}, "serve")
 		away(i)
 		server = engine.Private(t, dir)
@@ -324,7 +362,7 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--check-timeout", "60s", "--shutdown-timeout", "61s")
 		check := func(zone int, key string) string {
 			return fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, zone, key)
 		}
@@ -356,11 +394,11 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 		}
 		requests := 0
 		for line := range strings.Lines(log) {
-			var entry struct{ Msg string }
+			var entry struct{ Msg, Route string }
 			if err := json.Unmarshal([]byte(line), &entry); err != nil {
 				t.Errorf("not JSON: %s", line)
 			}
-			if entry.Msg == "request" {
+			if entry.Msg == "request" && entry.Route != "/readyz" {
 				requests++
 			}
 		}

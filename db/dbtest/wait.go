@@ -13,7 +13,7 @@ import (
 
 // patience is how long tests wait for what comes by itself, on slow machines
 // too.
-const patience = 60 * time.Second
+const patience = 5 * time.Minute
 
 // Eventually waits for a state that comes about by itself, and fails the test if
 // it does not.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +23,9 @@ const (
 	helperDir    = "LOCALDB_TEST_HELPER_DIR"
 	helperEngine = "LOCALDB_TEST_HELPER_ENGINE"
 )
+
+// patience is how long tests wait for what comes by itself, a server's start and stop included: as long as a slow machine needs.
+const patience = 5 * time.Minute
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(helperDir); dir != "" {
@@ -54,12 +56,14 @@ func (tmpl *template) make(b localdb.Binary) {
 	if tmpl.dir, tmpl.err = os.MkdirTemp("", "localdb-test-"); tmpl.err != nil {
 		return
 	}
-	s, err := localdb.Start(context.Background(), localdb.Options{Dir: tmpl.dir, Binary: b})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := localdb.Start(ctx, localdb.Options{Dir: tmpl.dir, Binary: b})
 	if err != nil {
 		tmpl.err = err
 		return
 	}
-	tmpl.err = s.Stop(context.Background())
+	tmpl.err = s.Stop(ctx)
 }
 
 // usedFolder names a folder of the test's own on which the engine has run before.
@@ -83,7 +87,9 @@ func holdServer(dir string, e localdb.Engine) error {
 	if err != nil {
 		return err
 	}
-	s, err := localdb.Start(context.Background(), localdb.Options{Dir: dir, Binary: b})
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := localdb.Start(ctx, localdb.Options{Dir: dir, Binary: b})
 	if err != nil {
 		return err
 	}
@@ -121,12 +127,20 @@ func findEngine(t *testing.T, e localdb.Engine) localdb.Binary {
 // start starts a server and stops it at the test's end.
 func start(t *testing.T, o localdb.Options) *localdb.Server {
 	t.Helper()
-	s, err := localdb.Start(t.Context(), o)
+	s, err := localdb.Start(patiently(t), o)
 	if err != nil {
 		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() { stopNow(s) })
 	return s
+}
+
+// patiently is a context for a start or a stop that has to succeed.
+func patiently(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
 }
 
 // stopNow ends a server without its shutdown work, which on MySQL takes a second and more.
@@ -176,12 +190,12 @@ func query(t *testing.T, s *localdb.Server, statement string) string {
 	return value
 }
 
-// eventually polls until the claim holds; ten seconds are for a machine that is busy with the other tests.
+// eventually polls until the claim holds.
 func eventually(t *testing.T, claim string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(60 * time.Second) // as patient as a busy machine needs
+	deadline := time.After(patience)
 	for !holds() {
 		select {
 		case <-tick.C:
@@ -189,17 +203,6 @@ func eventually(t *testing.T, claim string, holds func() bool) {
 			t.Fatalf("never: %s", claim)
 		}
 	}
-}
-
-// freePort is a TCP port of the loopback that nobody used a moment ago.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("Listen: %v", err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
 }
 
 // newFolder names a folder that does not exist yet.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 )
 
@@ -23,7 +24,7 @@ func TestDataSurvivesARestart(t *testing.T) {
 		o := localdb.Options{Dir: newFolder(t), Binary: b}
 		s := start(t, o)
 		exec(t, s, "CREATE DATABASE d", "CREATE TABLE d.t (v INT)", "INSERT INTO d.t VALUES (42)")
-		if err := s.Stop(t.Context()); err != nil {
+		if err := s.Stop(patiently(t)); err != nil {
 			t.Fatalf("Stop: %v", err)
 		}
 		if err := s.Err(); err != nil {
@@ -111,8 +112,9 @@ func TestKilledServerIsReportedAndRecovers(t *testing.T) {
 func TestStopMayBeCalledAgainAndAtOnce(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
 		s := start(t, localdb.Options{Dir: usedFolder(t, b), Binary: b})
+		ctx := patiently(t)
 		stop := func() {
-			if err := s.Stop(t.Context()); err != nil {
+			if err := s.Stop(ctx); err != nil {
 				t.Errorf("Stop: %v", err)
 			}
 		}
@@ -155,7 +157,7 @@ func TestFolderWithALongNameWorks(t *testing.T) {
 
 func TestPortListensOnTheLoopbackAlone(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
-		port := freePort(t)
+		port := dbtest.FreePort(t)
 		s := start(t, localdb.Options{Dir: usedFolder(t, b), Binary: b, Port: port})
 		exec(t, s, "CREATE USER app@'127.0.0.1' IDENTIFIED BY 'secret'")
 		cfg := mysql.NewConfig()
@@ -207,7 +209,7 @@ func TestFailedStartShowsTheLogAtOnce(t *testing.T) {
 func TestStartEndsWithItsContext(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
 		o := localdb.Options{Dir: newFolder(t), Binary: b}
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(patiently(t))
 		go cancelWhen(ctx, cancel, func() bool { // in the middle of the initialisation
 			found, _ := filepath.Glob(filepath.Join(o.Dir, "init.*", "data", "*"))
 			return len(found) > 0
@@ -240,7 +242,7 @@ func TestServerThatNeverAnswersIsKilled(t *testing.T) {
 	dir := newFolder(t)
 	madeFolder(t, dir, "mysql 1.0.0")
 	silent := localdb.Binary{Engine: localdb.MySQL, Version: "1.0.0", Path: script(t, "mysqld", "echo up and silent; exec sleep 1000")}
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // enough for it to say so
 	defer cancel()
 	_, err := localdb.Start(ctx, localdb.Options{Dir: dir, Binary: silent})
 	wantErr(t, err, context.DeadlineExceeded, "up and silent")
@@ -251,8 +253,9 @@ func TestServerThatNeverAnswersIsKilled(t *testing.T) {
 func TestMariaDBsInitialiseAtOnce(t *testing.T) {
 	t.Parallel()
 	b := findEngine(t, localdb.MariaDB)
+	ctx := patiently(t)
 	one := func() {
-		s, err := localdb.Start(t.Context(), localdb.Options{Dir: newFolder(t), Binary: b})
+		s, err := localdb.Start(ctx, localdb.Options{Dir: newFolder(t), Binary: b})
 		if err != nil {
 			t.Error(err)
 			return

@@ -49,7 +49,7 @@ func Exercise(t *testing.T, open func(t *testing.T) Bench) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				b := open(t)
-				holds(t, bench{Bench: b, limiter: service.NewLimiter(b, 60*time.Second)})
+				holds(t, bench{Bench: b, limiter: service.NewLimiter(b, 5*time.Minute)})
 			})
 		}
 	}

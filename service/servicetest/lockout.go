@@ -264,7 +264,7 @@ func concurrentAttemptsLockOnce(t *testing.T, b bench) {
 			allowed++
 			continue
 		}
-		wantRetry(t, d, 10*time.Minute, time.Minute)
+		wantRetry(t, d, 10*time.Minute, 5*time.Minute)
 		if end := d.CheckedAt.Add(d.RetryAfter()); end.Before(until) || !end.Add(-time.Second).Before(until) {
 			t.Errorf("retry after %v from %v, but locked until %v", d.RetryAfter(), d.CheckedAt, until)
 		}
@@ -282,7 +282,7 @@ func concurrentAttemptsLockOnce(t *testing.T, b bench) {
 	b.Age(t, alice, 10*time.Minute)
 	for _, d := range b.together(t, 50, func(int) service.Check { return one(1, "alice") }) {
 		if d.Blocked {
-			wantRetry(t, d, 30*time.Minute, time.Minute)
+			wantRetry(t, d, 30*time.Minute, 5*time.Minute)
 		}
 	}
 }
