@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -55,6 +56,24 @@ func TestBatchProcedureKeepsTheContractInACrowd(t *testing.T) {
 	})
 }
 
+// overrideSome sets the overrides that the next test asks for.
+func overrideSome(t *testing.T, d *dbtest.Database) {
+	t.Helper()
+	for _, o := range []service.Override{
+		{Key: "vip", Action: service.OverrideAllow},
+		{Key: "barred", Action: service.OverrideDeny},
+		{Key: "once", Action: service.OverrideAllow, ExpiresAt: time.Now().Add(-time.Hour).Truncate(time.Second)},
+		{Key: "more", Action: service.OverrideLimit, Rate: 9, Window: time.Hour},
+		{Key: "less", Action: service.OverrideLimit, Rate: 2, Window: time.Minute},
+		{Key: "long", Action: service.OverrideLimit, Rate: 9, Window: 2 * time.Hour},
+		{ZoneID: 8, Prefix: netip.MustParsePrefix("203.0.113.0/24"), Action: service.OverrideAllow},
+		{ZoneID: 8, Prefix: netip.MustParsePrefix("2001:db8::/33"), Action: service.OverrideDeny},
+	} {
+		o.ZoneID = cmp.Or(o.ZoneID, 7)
+		d.SetOverride(t, o)
+	}
+}
+
 // TestBatchesAreDecidedTogetherUnlessTheyAreOdd holds each reason for which
 // decide_together leaves a batch to the loop, and that nothing else does.
 func TestBatchesAreDecidedTogetherUnlessTheyAreOdd(t *testing.T) {
@@ -74,12 +93,7 @@ func TestBatchesAreDecidedTogetherUnlessTheyAreOdd(t *testing.T) {
 		}
 		narrowed.Rate = 4
 		d.SetZone(t, narrowed)
-		d.SetOverride(t, service.Override{ZoneID: 7, Key: "vip", Action: service.OverrideAllow})
-		d.SetOverride(t, service.Override{
-			ZoneID: 7, Key: "once", Action: service.OverrideAllow, ExpiresAt: time.Now().Add(-time.Hour).Truncate(time.Second),
-		})
-		d.SetOverride(t, service.Override{ZoneID: 8, Prefix: netip.MustParsePrefix("203.0.113.0/24"), Action: service.OverrideAllow})
-		d.SetOverride(t, service.Override{ZoneID: 8, Prefix: netip.MustParsePrefix("2001:db8::/33"), Action: service.OverrideAllow})
+		overrideSome(t, d)
 
 		at := func(zoneID int64, key string) service.Bucket { return service.Bucket{ZoneID: zoneID, Key: key} }
 		times := func(n int, checks ...service.Check) (all []service.Check) {
@@ -108,21 +122,21 @@ func TestBatchesAreDecidedTogetherUnlessTheyAreOdd(t *testing.T) {
 				{Buckets: []service.Bucket{at(1, "g")}, AttemptID: "g"},
 				{Buckets: []service.Bucket{at(1, "g"), at(2, "g")}, AttemptID: "g'\\\""},
 			}, true},
-			"an attempt id, twice":           {times(2, service.Check{Buckets: []service.Bucket{at(1, "g")}, AttemptID: "g2"}), false},
-			"an attempt id, again":           {[]service.Check{{Buckets: []service.Bucket{at(1, "again")}, AttemptID: "again"}}, false},
-			"room before a lockout":          {times(2, check(at(4, "h"))[0]), true},
-			"a lockout that begins":          {times(3, check(at(4, "h2"))[0]), false},
-			"a lockout that lasts":           {check(at(4, "locked")), false},
-			"off":                            {check(at(5, "i")), false},
-			"a narrowed zone":                {check(at(6, "j")), false},
-			"overrides of others":            {check(at(7, "k"), at(8, "203.0.112.255"), at(8, "2001:db8:8000::/64"), at(8, "no address")), true},
-			"an override":                    {check(at(7, "vip")), false},
-			"an expired override":            {check(at(7, "once")), false},
-			"an address in a network":        {check(at(8, "203.0.113.9")), false},
-			"an IPv6 network in a wider one": {check(at(8, "2001:db8:7fff::/64")), false},
-			"an unknown zone":                {check(at(404, "l")), false},
-			"a new lock row":                 {check(at(1, "m")), true},
-			"many of one zone":               {namedChecks(1, 1_200), true},
+			"an attempt id, twice":            {times(2, service.Check{Buckets: []service.Bucket{at(1, "g")}, AttemptID: "g2"}), false},
+			"an attempt id, again":            {[]service.Check{{Buckets: []service.Bucket{at(1, "again")}, AttemptID: "again"}}, false},
+			"room before a lockout":           {times(2, check(at(4, "h"))[0]), true},
+			"a lockout that begins":           {times(3, check(at(4, "h2"))[0]), false},
+			"a lockout that lasts":            {check(at(4, "locked")), false},
+			"off":                             {check(at(5, "i")), false},
+			"a narrowed zone":                 {check(at(6, "j")), false},
+			"overrides of others":             {check(at(7, "k"), at(8, "203.0.112.255"), at(8, "2001:db8:8000::/64"), at(8, "no address")), true},
+			"overrides, in force and expired": {check(at(7, "vip"), at(7, "barred"), at(7, "once")), true},
+			"limits of their own":             {times(3, check(at(7, "more"))[0], check(at(7, "less"))[0]), true},
+			"a limit in a longer window":      {check(at(7, "long")), false},
+			"addresses in networks":           {check(at(8, "203.0.113.9"), at(8, "2001:db8:7fff::/64")), true},
+			"an unknown zone":                 {check(at(404, "l")), false},
+			"a new lock row":                  {check(at(1, "m")), true},
+			"many of one zone":                {namedChecks(1, 1_200), true},
 		} {
 			before := d.Count(t, "SELECT COALESCE(MAX(id), 0) FROM zone_txn")
 			if _, err := (crowded{store}).CheckAll(t.Context(), test.checks); err != nil {

@@ -37,7 +37,10 @@ BEGIN
   DECLARE v_zones     LONGTEXT CHARACTER SET ascii;
   DECLARE v_keys      LONGTEXT CHARACTER SET ascii;
   DECLARE v_now       DATETIME(6);
-  DECLARE v_answers   LONGTEXT CHARACTER SET ascii DEFAULT NULL;
+  DECLARE v_verdicts  LONGTEXT CHARACTER SET utf8mb4 DEFAULT NULL;
+  DECLARE v_first_id  BIGINT UNSIGNED;
+  DECLARE v_ids       JSON;
+  DECLARE v_answers   LONGTEXT CHARACTER SET ascii;
   DECLARE v_list_size BIGINT UNSIGNED DEFAULT @@SESSION.group_concat_max_len;
   DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN
@@ -155,29 +158,54 @@ BEGIN
 
   -- For fewer it does not pay.
   IF v_asked >= 10 THEN
-    CALL decide_together(p_checks, v_zones, CONCAT('[', SUBSTRING(v_keys, 4), '"]]'), v_now, v_answers);
+    CALL decide_together(p_checks, v_zones, CONCAT('[', SUBSTRING(v_keys, 4), '"]]'), v_now, v_verdicts, v_first_id, v_ids);
   END IF;
-  IF v_answers IS NULL THEN
+  IF v_verdicts IS NULL THEN
     CALL decide_in_turn(p_checks, v_zones, v_now, v_answers);
   END IF;
   COMMIT;
   SET v_committed = TRUE;
   SET SESSION group_concat_max_len = v_list_size;
 
-  SELECT a.check_no, a.bucket_no, a.status, a.blocked, a.would_block, a.txn_id, a.rate, a.`window`,
-         a.velocity, a.remaining, a.retry_after, COALESCE(a.checked_at, v_now) AS checked_at
-    FROM JSON_TABLE(v_answers, '$[*]' COLUMNS (
-           check_no    INT PATH '$[0]',
-           bucket_no   INT PATH '$[1]',
-           status      VARCHAR(16) PATH '$[2]',
-           blocked     BOOLEAN PATH '$[3]',
-           would_block BOOLEAN PATH '$[4]',
-           txn_id      BIGINT UNSIGNED PATH '$[5]',
-           rate        INT PATH '$[6]',
-           `window`    INT PATH '$[7]',
-           velocity    INT PATH '$[8]',
-           remaining   INT PATH '$[9]',
-           retry_after BIGINT PATH '$[10]',
-           checked_at  DATETIME(6) PATH '$[11]')) AS a
-   ORDER BY a.check_no, a.bucket_no;
+  IF v_verdicts IS NOT NULL THEN
+    SELECT v.check_no,
+           v.bucket_no,
+           'decided' AS status,
+           v.flags & 10 = 10 AS blocked,
+           v.flags & 2 > 0 AS would_block,
+           IF(v_ids IS NULL, v_first_id + v.place - 1, CAST(JSON_EXTRACT(v_ids, CONCAT('$[', v.place - 1, ']')) AS UNSIGNED)) AS txn_id,
+           v.rate,
+           v.`window`,
+           v.velocity,
+           IF(v.flags & 2 > 0, 0, v.rate - v.velocity) AS remaining,
+           IF(v.flags & 10 = 10, v.retry_after, 0) AS retry_after,
+           v_now AS checked_at
+      FROM JSON_TABLE(v_verdicts, '$[*]' COLUMNS (
+             place FOR ORDINALITY,
+             flags       INT PATH '$[0]',
+             velocity    INT PATH '$[1]',
+             retry_after BIGINT PATH '$[2]',
+             rate        INT PATH '$[3]',
+             `window`    INT PATH '$[4]',
+             check_no    INT PATH '$[5]',
+             bucket_no   INT PATH '$[6]')) AS v
+     ORDER BY v.place;
+  ELSE
+    SELECT a.check_no, a.bucket_no, a.status, a.blocked, a.would_block, a.txn_id, a.rate, a.`window`,
+           a.velocity, a.remaining, a.retry_after, COALESCE(a.checked_at, v_now) AS checked_at
+      FROM JSON_TABLE(v_answers, '$[*]' COLUMNS (
+             check_no    INT PATH '$[0]',
+             bucket_no   INT PATH '$[1]',
+             status      VARCHAR(16) PATH '$[2]',
+             blocked     BOOLEAN PATH '$[3]',
+             would_block BOOLEAN PATH '$[4]',
+             txn_id      BIGINT UNSIGNED PATH '$[5]',
+             rate        INT PATH '$[6]',
+             `window`    INT PATH '$[7]',
+             velocity    INT PATH '$[8]',
+             remaining   INT PATH '$[9]',
+             retry_after BIGINT PATH '$[10]',
+             checked_at  DATETIME(6) PATH '$[11]')) AS a
+     ORDER BY a.check_no, a.bucket_no;
+  END IF;
 END

@@ -41,7 +41,7 @@ zone_master_after_insert zone_master_after_update zone_master_after_delete
 zone_override_before_insert zone_override_before_update
 zone_override_after_insert zone_override_after_update zone_override_after_delete
 find_override find_attempt find_check find_held forget_counted record_outcomes
-check_velocity check_velocity_keyed check_velocity_batch find_overridden decide_together decide_in_turn peek_velocity report_outcome report_outcomes release_bucket`)))
+check_velocity check_velocity_keyed check_velocity_batch find_overrides decide_together decide_in_turn peek_velocity report_outcome report_outcomes release_bucket`)))
 }
 
 // TestAFreshDatabaseHasTheSameSchema holds the short way, for tests, against the
@@ -172,23 +172,35 @@ func TestUpsAtOnceDoNotFight(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
-		const callers = 4
-		start := make(chan struct{})
-		errs := make(chan error, callers)
-		for range callers {
-			go func() {
-				<-start
-				errs <- migrations.Up(t.Context(), d.DSN)
-			}()
-		}
-		close(start)
-		for range callers {
-			if err := <-errs; err != nil {
-				t.Error(err)
-			}
-		}
+		// Both hold the lock for a short time only: they wait 10 seconds for each other.
+		fourAtOnce(t, func() error {
+			_, err := migrations.Status(t.Context(), d.DSN) // makes the table of versions
+			return err
+		})
+		up(t, d)
+		down(t, d, 3)
+		fourAtOnce(t, func() error { return migrations.Up(t.Context(), d.DSN) })
 		wantStatus(t, d, migrations.Latest(), false)
 	})
+}
+
+func fourAtOnce(t *testing.T, do func() error) {
+	t.Helper()
+	const callers = 4
+	start := make(chan struct{})
+	errs := make(chan error, callers)
+	for range callers {
+		go func() {
+			<-start
+			errs <- do()
+		}()
+	}
+	close(start)
+	for range callers {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestACancelledCallerMigratesNothing(t *testing.T) {

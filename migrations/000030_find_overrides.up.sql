@@ -1,0 +1,98 @@
+-- The overrides in force at p_now for the buckets of a batch, as find_override
+-- says it of one: a JSON array of
+--   [zone_id, bucket_key, action, rate, window, expires_at],
+-- each bucket at most once, or NULL if there are none. p_checks is the argument of
+-- check_velocity_batch, p_zones a list of its zones such as '1,2'.
+CREATE PROCEDURE find_overrides(
+  IN  p_checks    JSON,
+  IN  p_zones     LONGTEXT CHARACTER SET ascii,
+  IN  p_now       DATETIME(6),
+  OUT p_overrides LONGTEXT CHARACTER SET utf8mb4
+)
+-- With the rights of the procedure that calls it: by itself it is of no use to an
+-- account that may only EXECUTE.
+SQL SECURITY INVOKER
+READS SQL DATA
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM zone_override_kind WHERE FIND_IN_SET(zone_id, p_zones)) THEN
+    SELECT JSON_ARRAYAGG(JSON_ARRAY(o.zone_id, o.bucket_key, o.action, o.rate, o.`window`, o.expires_at))
+      INTO p_overrides
+      FROM (
+        SELECT DISTINCT b.zone_id, b.bucket_key
+          FROM JSON_TABLE(p_checks, '$[*].buckets[*]' COLUMNS (
+                 zone_id    BIGINT PATH '$.zone_id',
+                 bucket_key VARCHAR(256) CHARACTER SET utf8mb4
+                   COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b
+         LIMIT 1000000
+      ) AS a
+     STRAIGHT_JOIN zone_override AS o FORCE INDEX (zone_override_key)
+        ON o.zone_id = a.zone_id
+       AND o.bucket_key = a.bucket_key
+     WHERE o.expires_at IS NULL
+        OR o.expires_at > p_now;
+  ELSE
+    -- Networks, too: for each address one lookup by zone_override_network for each
+    -- prefix length that its zone has. The exact key wins, then the longest prefix.
+    SELECT JSON_ARRAYAGG(JSON_ARRAY(f.zone_id, f.bucket_key, f.action, f.rate, f.`window`, f.expires_at))
+      INTO p_overrides
+      FROM (
+        SELECT e.zone_id, e.bucket_key, e.action, e.rate, e.`window`, e.expires_at,
+               ROW_NUMBER() OVER (PARTITION BY e.zone_id, e.bucket_key ORDER BY e.bits DESC) AS place
+          FROM (
+            SELECT b.zone_id, b.bucket_key, 1000 AS bits, o.action, o.rate, o.`window`, o.expires_at
+              FROM JSON_TABLE(p_checks, '$[*].buckets[*]' COLUMNS (
+                     zone_id    BIGINT PATH '$.zone_id',
+                     bucket_key VARCHAR(256) CHARACTER SET utf8mb4
+                       COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b
+             STRAIGHT_JOIN zone_override AS o FORCE INDEX (zone_override_key)
+                ON o.zone_id = b.zone_id
+               AND o.bucket_key = b.bucket_key
+             WHERE o.expires_at IS NULL
+                OR o.expires_at > p_now
+             UNION ALL
+            SELECT k.zone_id, k.bucket_key, l.prefix_length, o.action, o.rate, o.`window`, o.expires_at
+              FROM (
+                SELECT h.zone_id,
+                       h.bucket_key,
+                       h.bits,
+                       IF(LOCATE('/', h.bucket_key) > 0, SUBSTRING_INDEX(h.bucket_key, '/', -1), LENGTH(h.bits)) AS prefix_length
+                  FROM (
+                    SELECT a.zone_id,
+                           a.bucket_key,
+                           CONCAT(
+                             LPAD(CONV(LEFT(a.hex, 16), 16, 2), LEAST(64, 4 * LENGTH(a.hex)), '0'),
+                             IF(LENGTH(a.hex) = 32, LPAD(CONV(RIGHT(a.hex, 16), 16, 2), 64, '0'), '')) AS bits
+                      FROM (
+                        SELECT b.zone_id,
+                               b.bucket_key,
+                               HEX(INET6_ATON(SUBSTRING_INDEX(b.bucket_key, '/', 1))) AS hex
+                          FROM JSON_TABLE(p_checks, '$[*].buckets[*]' COLUMNS (
+                                 zone_id    BIGINT PATH '$.zone_id',
+                                 bucket_key VARCHAR(256) CHARACTER SET utf8mb4
+                                   COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b
+                          JOIN zone_master AS z
+                            ON z.id = b.zone_id
+                           AND z.key_kind = 'ip'
+                           AND z.overridden
+                         WHERE b.bucket_key REGEXP '^[0-9a-f.:]+(/[0-9]+)?$'
+                         GROUP BY b.zone_id, b.bucket_key
+                         LIMIT 1000000
+                      ) AS a
+                     LIMIT 1000000
+                  ) AS h
+                 LIMIT 1000000
+              ) AS k
+             STRAIGHT_JOIN zone_override_kind AS l
+                ON l.zone_id = k.zone_id
+               AND l.family = IF(LENGTH(k.bits) = 32, 4, 6)
+               AND l.prefix_length <= k.prefix_length
+             STRAIGHT_JOIN zone_override AS o FORCE INDEX (zone_override_network)
+                ON o.zone_id = l.zone_id
+               AND o.network = CONVERT(CONCAT(l.family, ':', LEFT(k.bits, l.prefix_length)) USING ascii) COLLATE ascii_bin
+             WHERE o.expires_at IS NULL
+                OR o.expires_at > p_now
+          ) AS e
+      ) AS f
+     WHERE f.place = 1;
+  END IF;
+END
