@@ -20,7 +20,7 @@ import (
 // connect directly.
 func serverSettings() []string {
 	return []string{
-		"--innodb-buffer-pool-size=2G", "--max-connections=1200", "--max-binlog-size=256M",
+		"--innodb-buffer-pool-size=4G", "--max-connections=1200", "--max-binlog-size=256M",
 		"--loose-innodb-redo-log-capacity=2G", "--loose-innodb-log-file-size=2G",
 		"--loose-innodb-ddl-buffer-size=256M", // for the indexes of the history
 		"--default-time-zone=+00:00",          // the textbook writes local time

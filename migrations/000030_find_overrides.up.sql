@@ -1,22 +1,29 @@
 -- The overrides in force at p_now for the buckets of a batch, as find_override
 -- says it of one: a JSON array of
 --   [zone_id, bucket_key, action, rate, window, expires_at],
--- each bucket at most once, or NULL if there are none. p_checks is the argument of
--- check_velocity_batch, p_zones a list of its zones such as '1,2'.
+-- each bucket at most once, or NULL if there are none. p_differs says that some have
+-- another window than their zone. p_checks is the argument of check_velocity_batch,
+-- p_zones a JSON array of its zones as decide_together has read them, and p_listed
+-- their ids, such as '1,2'.
 CREATE PROCEDURE find_overrides(
   IN  p_checks    JSON,
   IN  p_zones     LONGTEXT CHARACTER SET ascii,
+  IN  p_listed    LONGTEXT CHARACTER SET ascii,
   IN  p_now       DATETIME(6),
-  OUT p_overrides LONGTEXT CHARACTER SET utf8mb4
+  OUT p_overrides LONGTEXT CHARACTER SET utf8mb4,
+  OUT p_differs   BOOLEAN
 )
 -- With the rights of the procedure that calls it: by itself it is of no use to an
 -- account that may only EXECUTE.
 SQL SECURITY INVOKER
 READS SQL DATA
 BEGIN
-  IF NOT EXISTS (SELECT 1 FROM zone_override_kind WHERE FIND_IN_SET(zone_id, p_zones)) THEN
-    SELECT JSON_ARRAYAGG(JSON_ARRAY(o.zone_id, o.bucket_key, o.action, o.rate, o.`window`, o.expires_at))
-      INTO p_overrides
+  IF NOT EXISTS (SELECT 1 FROM zone_override_kind WHERE FIND_IN_SET(zone_id, p_listed)) THEN
+    SELECT CONCAT('[', GROUP_CONCAT('[', o.zone_id, ',', JSON_QUOTE(o.bucket_key) COLLATE utf8mb4_bin, ',"', o.action, '",',
+             COALESCE(o.rate, 'null'), ',', COALESCE(o.`window`, 'null'), ',',
+             COALESCE(CONCAT('"', o.expires_at, '"'), 'null'), ']'), ']'),
+           COALESCE(MAX(o.`window` <> z.`window`), FALSE)
+      INTO p_overrides, p_differs
       FROM (
         SELECT DISTINCT b.zone_id, b.bucket_key
           FROM JSON_TABLE(p_checks, '$[*].buckets[*]' COLUMNS (
@@ -28,13 +35,24 @@ BEGIN
      STRAIGHT_JOIN zone_override AS o FORCE INDEX (zone_override_key)
         ON o.zone_id = a.zone_id
        AND o.bucket_key = a.bucket_key
+      JOIN (
+        SELECT t.id, t.`window`
+          FROM JSON_TABLE(p_zones, '$[*]' COLUMNS (
+                 id       INT PATH '$[0]',
+                 `window` INT PATH '$[2]')) AS t
+         LIMIT 1000000
+      ) AS z
+        ON z.id = o.zone_id
      WHERE o.expires_at IS NULL
         OR o.expires_at > p_now;
   ELSE
     -- Networks, too: for each address one lookup by zone_override_network for each
     -- prefix length that its zone has. The exact key wins, then the longest prefix.
-    SELECT JSON_ARRAYAGG(JSON_ARRAY(f.zone_id, f.bucket_key, f.action, f.rate, f.`window`, f.expires_at))
-      INTO p_overrides
+    SELECT CONCAT('[', GROUP_CONCAT('[', f.zone_id, ',', JSON_QUOTE(f.bucket_key) COLLATE utf8mb4_bin, ',"', f.action, '",',
+             COALESCE(f.rate, 'null'), ',', COALESCE(f.`window`, 'null'), ',',
+             COALESCE(CONCAT('"', f.expires_at, '"'), 'null'), ']'), ']'),
+           COALESCE(MAX(f.`window` <> z.`window`), FALSE)
+      INTO p_overrides, p_differs
       FROM (
         SELECT e.zone_id, e.bucket_key, e.action, e.rate, e.`window`, e.expires_at,
                ROW_NUMBER() OVER (PARTITION BY e.zone_id, e.bucket_key ORDER BY e.bits DESC) AS place
@@ -93,6 +111,14 @@ BEGIN
                 OR o.expires_at > p_now
           ) AS e
       ) AS f
+      JOIN (
+        SELECT t.id, t.`window`
+          FROM JSON_TABLE(p_zones, '$[*]' COLUMNS (
+                 id       INT PATH '$[0]',
+                 `window` INT PATH '$[2]')) AS t
+         LIMIT 1000000
+      ) AS z
+        ON z.id = f.zone_id
      WHERE f.place = 1;
   END IF;
 END

@@ -37,7 +37,8 @@ the_batch: BEGIN
   DECLARE v_special   BOOLEAN;
   DECLARE v_shared    BOOLEAN DEFAULT JSON_CONTAINS_PATH(p_checks, 'one', '$[*].buckets[1]');
   DECLARE v_named     BOOLEAN DEFAULT FALSE;
-  DECLARE v_own_count LONGTEXT CHARACTER SET ascii;
+  DECLARE v_differs   BOOLEAN;
+  DECLARE v_own_count LONGTEXT CHARACTER SET ascii DEFAULT '';
   DECLARE v_verdicts  LONGTEXT CHARACTER SET utf8mb4;
   DECLARE v_call_id   BIGINT UNSIGNED DEFAULT UUID_SHORT();
   DECLARE v_rows      INT;
@@ -86,7 +87,7 @@ the_batch: BEGIN
 
   -- The counts. A zone that was not narrowed for a whole window admitted no more
   -- than its rate, or its overrides', so counting is bounded by that.
-  SELECT GROUP_CONCAT('SELECT zone_id, bucket_key, COUNT(*) AS velocity, MIN(created_at) AS oldest'
+  SELECT GROUP_CONCAT('SELECT zone_id, bucket_key, COUNT(*) AS velocity, MIN(created_at) AS oldest, ', z.`window`, ' AS counted_in'
                       ' FROM zone_txn'
                       ' WHERE zone_id = ', k.zone_id,
                       ' AND bucket_key IN (', k.names, ')'
@@ -103,58 +104,65 @@ the_batch: BEGIN
       ON z.id = k.zone_id;
   SET @velocityd_overrides = NULL;
   IF v_special THEN
-    CALL find_overrides(p_checks, p_zones, p_now, @velocityd_overrides);
+    CALL find_overrides(p_checks, v_zones, p_zones, p_now, @velocityd_overrides, v_differs);
   END IF;
   IF @velocityd_overrides IS NULL THEN
     SET @velocityd_count = CONCAT(
-      'SELECT CONCAT(''['', COALESCE(GROUP_CONCAT(''['', zone_id, '','', JSON_QUOTE(bucket_key), '','', velocity, '',"'', oldest, ''"]''), ''''), '']'')'
+      'SELECT CONCAT(''['', COALESCE(GROUP_CONCAT(''['', zone_id, '','', JSON_QUOTE(bucket_key) COLLATE utf8mb4_bin, '','', velocity, '',"'', oldest, ''"]''), ''''), '']'')'
       ' INTO @velocityd_counts FROM (', @velocityd_count, ') AS c');
   ELSE
-    -- A limit is counted in its own window.
-    SELECT MAX(g.`window` > z.`window`),
-           COALESCE(GROUP_CONCAT(' UNION ALL SELECT zone_id, bucket_key, NULL, NULL, COUNT(*), MIN(created_at), NULL, NULL, NULL, NULL'
-                      ' FROM zone_txn'
-                      ' WHERE zone_id = ', g.zone_id,
-                      ' AND bucket_key IN (', g.names, ')'
-                      ' AND counted = TRUE'
-                      ' AND created_at > ''', p_now - INTERVAL g.`window` SECOND, ''''
-                      ' GROUP BY zone_id, bucket_key' SEPARATOR ''), '')
-      INTO v_odd, v_own_count
-      FROM (
-        SELECT o.zone_id, o.`window`,
-               GROUP_CONCAT('_utf8mb4 0x', HEX(o.bucket_key)) AS names
-          FROM (
-            SELECT t.zone_id, t.bucket_key, t.`window`,
-                   ROW_NUMBER() OVER (PARTITION BY t.zone_id, t.`window`) DIV 500 AS part
-              FROM JSON_TABLE(@velocityd_overrides, '$[*]' COLUMNS (
-                     zone_id    INT PATH '$[0]',
-                     bucket_key VARCHAR(256) CHARACTER SET utf8mb4
-                       COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[1]',
-                     `window`   INT PATH '$[4]')) AS t
-             WHERE t.`window` IS NOT NULL
-          ) AS o
-         GROUP BY o.zone_id, o.`window`, o.part
-      ) AS g
-      JOIN JSON_TABLE(v_zones, '$[*]' COLUMNS (
-             id       INT PATH '$[0]',
-             `window` INT PATH '$[2]')) AS z
-        ON z.id = g.zone_id;
-    IF v_odd THEN
-      LEAVE the_batch; -- counting the zone's history in a longer window is not bounded
+    IF v_differs THEN
+      -- A limit is counted in its own window.
+      SELECT MAX(g.`window` > z.`window`),
+             GROUP_CONCAT(' UNION ALL SELECT zone_id, bucket_key, NULL, NULL, NULL, COUNT(*), MIN(created_at), NULL, NULL, NULL, NULL'
+                          ' FROM zone_txn'
+                          ' WHERE zone_id = ', g.zone_id,
+                          ' AND bucket_key IN (', g.names, ')'
+                          ' AND counted = TRUE'
+                          ' AND created_at > ''', p_now - INTERVAL g.`window` SECOND, ''''
+                          ' GROUP BY zone_id, bucket_key' SEPARATOR '')
+        INTO v_odd, v_own_count
+        FROM (
+          SELECT o.zone_id, o.`window`,
+                 GROUP_CONCAT('_utf8mb4 0x', HEX(o.bucket_key)) AS names
+            FROM (
+              SELECT t.zone_id, t.bucket_key, t.`window`,
+                     ROW_NUMBER() OVER (PARTITION BY t.zone_id, t.`window`) DIV 500 AS part
+                FROM JSON_TABLE(@velocityd_overrides, '$[*]' COLUMNS (
+                       zone_id    INT PATH '$[0]',
+                       bucket_key VARCHAR(256) CHARACTER SET utf8mb4
+                         COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[1]',
+                       `window`   INT PATH '$[4]')) AS t
+               WHERE t.`window` IS NOT NULL
+            ) AS o
+           GROUP BY o.zone_id, o.`window`, o.part
+        ) AS g
+        JOIN JSON_TABLE(v_zones, '$[*]' COLUMNS (
+               id       INT PATH '$[0]',
+               `window` INT PATH '$[2]')) AS z
+          ON z.id = g.zone_id
+         AND z.`window` <> g.`window`;
+      IF v_odd THEN
+        LEAVE the_batch; -- counting the zone's history in a longer window is not bounded
+      END IF;
     END IF;
+    -- What is not in its zone's window is not in a shorter one.
     SET @velocityd_count = CONCAT(
-      'SELECT JSON_ARRAYAGG(JSON_ARRAY(c.zone_id, c.bucket_key, c.velocity, c.oldest, c.action, c.rate, c.`window`, c.expires_at))'
+      'SELECT CONCAT(''['', GROUP_CONCAT(''['', c.zone_id, '','', JSON_QUOTE(c.bucket_key) COLLATE utf8mb4_bin, '','', COALESCE(c.velocity, 0), '','','
+                   ' COALESCE(CONCAT(''"'', c.oldest, ''"''), ''null''), '','', COALESCE(CONCAT(''"'', c.action, ''"''), ''null''), '','','
+                   ' COALESCE(c.rate, ''null''), '','', COALESCE(c.`window`, ''null''), '','','
+                   ' COALESCE(CONCAT(''"'', c.expires_at, ''"''), ''null''), '']''), '']'')'
       ' INTO @velocityd_counts FROM ('
         'SELECT u.zone_id, u.bucket_key,'
-             ' COALESCE(MAX(u.own_velocity), MAX(u.velocity), 0) AS velocity,'
-             ' IF(MAX(u.own_velocity) IS NULL, MIN(u.oldest), MIN(u.own_oldest)) AS oldest,'
+             ' IF(MAX(u.`window`) <> MAX(u.counted_in), MAX(u.own_velocity), MAX(u.velocity)) AS velocity,'
+             ' IF(MAX(u.`window`) <> MAX(u.counted_in), MIN(u.own_oldest), MIN(u.oldest)) AS oldest,'
              ' MAX(u.action) AS action, MAX(u.rate) AS rate, MAX(u.`window`) AS `window`, MAX(u.expires_at) AS expires_at'
          ' FROM ('
-           'SELECT z.zone_id, z.bucket_key, z.velocity, z.oldest, NULL AS own_velocity, NULL AS own_oldest,'
+           'SELECT z.zone_id, z.bucket_key, z.velocity, z.oldest, z.counted_in, NULL AS own_velocity, NULL AS own_oldest,'
                 ' NULL AS action, NULL AS rate, NULL AS `window`, NULL AS expires_at'
             ' FROM (', @velocityd_count, ') AS z', v_own_count,
            ' UNION ALL '
-           'SELECT o.zone_id, o.bucket_key, NULL, NULL, IF(o.action = ''limit'', 0, NULL), NULL, o.action, o.rate, o.`window`, o.expires_at'
+           'SELECT o.zone_id, o.bucket_key, NULL, NULL, NULL, NULL, NULL, o.action, o.rate, o.`window`, o.expires_at'
             ' FROM JSON_TABLE(@velocityd_overrides, ''$[*]'' COLUMNS ('
                     'zone_id INT PATH ''$[0]'','
                    ' bucket_key VARCHAR(256) CHARACTER SET utf8mb4'
@@ -189,7 +197,7 @@ the_batch: BEGIN
            ORDER BY v.check_no)),
          CONCAT('[', GROUP_CONCAT(
            '[', IF(v_shared,
-             CONCAT(v.check_no, ',', v.bucket_no, ',', v.zone_id, ',', JSON_QUOTE(v.bucket_key), ',',
+             CONCAT(v.check_no, ',', v.bucket_no, ',', v.zone_id, ',', JSON_QUOTE(v.bucket_key) COLLATE utf8mb4_bin, ',',
                2 * v.would_block + 8 * v.enforced + 16 * (NOT v.limited), ',',
                v.velocity_before, ',', v.nth, ',', v.retry_after, ',', v.rate, ',', v.`window`, ',',
                COALESCE(JSON_QUOTE(v.attempt_id), 'null')),
