@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"syscall"
 	"unicode/utf8"
@@ -31,11 +30,6 @@ const (
 	exitBlocked  = 3
 	exitFindings = 4
 )
-
-// gcPercent lets the heap grow by half before it is collected, in place of twice:
-// what lives is the buffers and stacks of idle connections, 2,000 of which would
-// otherwise take 120 MiB and not 96. GOGC in the environment wins.
-const gcPercent = 50
 
 const description = `May this login attempt go ahead? velocityd answers exactly, under any concurrency, from any number of instances on one MySQL or MariaDB database.
 
@@ -59,8 +53,8 @@ func main() {
 	// The first signal asks for an orderly end. From then on signals act as if
 	// nobody listened: the second one ends the process at once.
 	context.AfterFunc(ctx, stop)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		paceCollector()
 	}
 	os.Exit(run(ctx, os.Args[1:], &process{
 		lookupEnv: os.LookupEnv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, principal: operator(),
