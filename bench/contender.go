@@ -93,7 +93,7 @@ const (
 // addOurs sets up the contenders that need nothing from outside: the textbook,
 // our procedure and our service, each with a schema of its own on one engine, and
 // the service once more on a schema with a history.
-func (s *stage) addOurs(ctx context.Context, history, overrides int) error {
+func (s *stage) addOurs(ctx context.Context, o options) error {
 	textbook, err := s.schema(ctx, "bench_textbook", createTextbook)
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *stage) addOurs(ctx context.Context, history, overrides int) error {
 		id: idProcedure, name: "velocityd's procedure, CALL", protocol: round.Procedure, database: procedure,
 		about: "check_velocity called by SQL, one CALL a check, over the socket",
 	})
-	if err := s.addService(ctx, history, overrides); err != nil {
+	if err := s.addService(ctx, o); err != nil {
 		return err
 	}
 	for _, id := range s.order {
@@ -126,7 +126,7 @@ func (s *stage) addOurs(ctx context.Context, history, overrides int) error {
 	return nil
 }
 
-func (s *stage) addService(ctx context.Context, history, overrides int) error {
+func (s *stage) addService(ctx context.Context, o options) error {
 	served, err := s.schema(ctx, "bench_service", s.migrate)
 	if err != nil {
 		return err
@@ -135,11 +135,11 @@ func (s *stage) addService(ctx context.Context, history, overrides int) error {
 	if err != nil {
 		return err
 	}
-	s.progress("%s overrides, and %s txns of history", grouped(overrides), grouped(history))
+	s.progress("%s overrides, and %s txns of history", grouped(o.overrides), grouped(o.history))
 	var exceptions, past error
 	var seeds sync.WaitGroup
-	seeds.Go(func() { exceptions = errors.Join(served.seedHeld(ctx), served.seedOverrides(ctx, overrides)) })
-	seeds.Go(func() { past = old.seedHistory(ctx, history) })
+	seeds.Go(func() { exceptions = errors.Join(served.seedHeld(ctx), served.seedOverrides(ctx, o.overrides)) })
+	seeds.Go(func() { past = old.seedHistory(ctx, o.history, o.byDay) })
 	seeds.Wait()
 	if err := errors.Join(exceptions, past); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (s *stage) addService(ctx context.Context, history, overrides int) error {
 	}
 	return s.serve(ctx, old, &contender{
 		id: idHistory, name: "velocityd over HTTP, with a history",
-		about: fmt.Sprintf("the same on a schema with %s txns of the last %d days", grouped(history), historyDays),
+		about: fmt.Sprintf("the same on a schema with %s txns of the last %d days, %s", grouped(o.history), historyDays, o.layout()),
 	})
 }
 

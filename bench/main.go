@@ -54,6 +54,7 @@ type options struct {
 	turns     int
 	seconds   float64
 	history   int
+	byDay     bool
 	overrides int
 	memory    int
 	report    string
@@ -70,6 +71,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.turns, "turns", 3, "how often everything is measured")
 	flags.Float64Var(&o.seconds, "seconds", 3, "how long a contender is asked, each time")
 	flags.IntVar(&o.history, "history", 20_000_000, "txns of the history")
+	flags.BoolVar(&o.byDay, "partitions", true, "partition the history by day")
 	flags.IntVar(&o.overrides, "overrides", 1_000_000, "overrides")
 	flags.IntVar(&o.memory, "connections", 2000, "connections at which the service's memory is read")
 	flags.StringVar(&o.report, "report", filepath.Join("docs", "performance.md"), "file whose marked section is written")
@@ -85,6 +87,14 @@ func parse(args []string) (options, error) {
 		return o, errors.New("turns, seconds, history, overrides and connections must be above zero")
 	}
 	return o, nil
+}
+
+// layout says how the history is kept.
+func (o options) layout() string {
+	if o.byDay {
+		return "partitioned by day"
+	}
+	return "without partitions"
 }
 
 func run(ctx context.Context, args []string) error {
@@ -137,7 +147,7 @@ func (s *stage) open(ctx context.Context, o options) error {
 	s.engine = e
 	s.onClose = append(s.onClose, e.stop)
 	s.versions = append(s.versions, fmt.Sprintf("%s %s", engineName(e.binary.Engine), e.binary.Version))
-	if err := s.addOurs(ctx, o.history, o.overrides); err != nil {
+	if err := s.addOurs(ctx, o); err != nil {
 		return err
 	}
 	s.addPeers(ctx)

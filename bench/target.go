@@ -69,7 +69,7 @@ func (m *measured) targets() []target {
 			what: "a lone check over HTTP, p50 against the textbook's, called directly", limit: 0.75, unit: " ×",
 			found: ratio(m.of(inLone, idService), m.of(inLone, idTextbook), medianTime),
 		},
-		dearer(fmt.Sprintf("a history of %s txns, time of a check against without", grouped(m.options.history)), 1.2,
+		dearer(fmt.Sprintf("a history of %s txns, %s, time of a check against none", grouped(m.options.history), m.options.layout()), 1.2,
 			ordinary, m.of(inHistory, idHistory)),
 		dearer("rate 10,000 against rate 5, time of a check, 100,000 buckets", 1.5, ordinary, m.of(inWide, idService)),
 		dearer("the same where 5,000 of the 10,000 are in the window, against full buckets of rate 5", 1.5,

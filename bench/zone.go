@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"velocityd/bench/round"
 )
@@ -150,7 +151,7 @@ SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL n * %d MICROSECOND, %d,
 // would have come, each of a bucket that looks random. The secondary indexes are
 // dropped meanwhile and built at the end, which is far quicker; they are a little
 // denser than they would have grown.
-func (d *database) seedHistory(ctx context.Context, txns int) error {
+func (d *database) seedHistory(ctx context.Context, txns int, byDay bool) error {
 	columns, values, err := d.flags(ctx)
 	if err != nil {
 		return err
@@ -160,6 +161,9 @@ func (d *database) seedHistory(ctx context.Context, txns int) error {
 		return err
 	}
 	statements := []string{unlogged, "SET SESSION unique_checks = 0", drop}
+	if byDay {
+		statements = append(statements, partitionByDay(time.Now()))
+	}
 	step := historyDays * day * 1_000_000 / max(txns, 1)
 	for from := 0; from < txns; from += seedAtOnce {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO zone_txn (created_at, zone_id, bucket_key, %s)
@@ -170,6 +174,20 @@ SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL (n + %d) * %d MICROSECON
 			from, buckets, values, numbers(min(seedAtOnce, txns-from))))
 	}
 	return d.session(ctx, append(statements, add, "SET SESSION unique_checks = 1", logged, "ANALYZE TABLE zone_txn")...)
+}
+
+// partitionByDay is the statement that docs/capacity.md gives for it: a partition
+// for each day of the history and today, and one for what comes later.
+func partitionByDay(now time.Time) string {
+	today := now.UTC().Truncate(day * time.Second)
+	var days []string
+	for ago := historyDays; ago >= 0; ago-- {
+		date := today.AddDate(0, 0, -ago)
+		days = append(days, fmt.Sprintf("PARTITION %s VALUES LESS THAN ('%s')",
+			date.Format("p20060102"), date.AddDate(0, 0, 1).Format(time.DateOnly)))
+	}
+	return "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (" +
+		strings.Join(days, ", ") + ", PARTITION later VALUES LESS THAN (MAXVALUE))"
 }
 
 // indexes returns the statements that drop a table's secondary indexes and make
