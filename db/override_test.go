@@ -300,3 +300,26 @@ SELECT check_no FROM zone_txn GROUP BY call_id, check_no HAVING MIN(blocked) <> 
 		}
 	})
 }
+
+// TestSQLCallersMayNameNoAddress holds for their lone checks and batches, which
+// nobody has normalised: what is no address is in no network.
+func TestSQLCallersMayNameNoAddress(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		addresses := zone(1, 5, time.Hour)
+		addresses.Keys = service.KeyRule{Kind: service.KeyIP}
+		d.SetZone(t, addresses)
+		d.SetOverride(t, service.Override{ZoneID: 1, Prefix: netip.MustParsePrefix("0.0.0.0/0"), Action: service.OverrideDeny})
+		d.SetOverride(t, service.Override{ZoneID: 1, Prefix: netip.MustParsePrefix("::/0"), Action: service.OverrideDeny})
+		conn := session(t, d)
+		for _, key := range []string{"999.1.1.1", "1.2.3", "::g", ":::", "/8", "é", "fe80", "1.2.3.4.5/8"} {
+			if r, err := call(conn, service.Bucket{ZoneID: 1, Key: key}); err != nil || r.blocked {
+				t.Errorf("%q: blocked %v, %v", key, r.blocked, err)
+			}
+		}
+		if r, err := call(conn, service.Bucket{ZoneID: 1, Key: "9.1.1.1"}); err != nil || !r.blocked {
+			t.Errorf("an address: blocked %v, %v", r.blocked, err)
+		}
+	})
+}

@@ -340,7 +340,7 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 		for name, call := range map[string]string{
 			"find_override":   "(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e)",
 			"find_attempt":    "('a', UTC_TIMESTAMP(6), @a, @b, @c)",
-			"find_overrides":  "('[]', '[]', '1', UTC_TIMESTAMP(6), @a, @b)",
+			"find_overrides":  "('[]', '[]', '1', UTC_TIMESTAMP(6), @a, @b, @c)",
 			"decide_together": "('[]', '1', '[[1,\"0) OR (1=1\"]]', UTC_TIMESTAMP(6), @a, @b, @c)",
 			"decide_in_turn":  `('[{"buckets":[{"zone_id":1,"bucket_key":"a"}]}]', '1', UTC_TIMESTAMP(6), @a)`,
 			"find_check":      "(1, @a)",

@@ -25,7 +25,7 @@ CREATE TABLE zone_override (
   UNIQUE KEY zone_override_network (zone_id, network),
   CONSTRAINT zone_override_zone   FOREIGN KEY (zone_id) REFERENCES zone_master (id),
   CONSTRAINT zone_override_target CHECK ((bucket_key IS NULL) <> (prefix IS NULL)),
-  CONSTRAINT zone_override_text   CHECK (bucket_key IS NULL OR (bucket_key <> '' AND bucket_key NOT REGEXP '[\\x{00}-\\x{1F}\\x{7F}-\\x{9F}]')),
+  CONSTRAINT zone_override_text   CHECK (bucket_key IS NULL OR (bucket_key <> '' AND bucket_key NOT REGEXP '[[:cntrl:]]')),
   CONSTRAINT zone_override_action CHECK (action <> ''),
   CONSTRAINT zone_override_expiry CHECK (expires_at IS NULL OR (expires_at >= '1970-01-01' AND expires_at < '2200-01-01')),
   CONSTRAINT zone_override_limit  CHECK (

@@ -17,6 +17,7 @@ CREATE PROCEDURE find_override(
 SQL SECURITY INVOKER
 READS SQL DATA
 BEGIN
+  DECLARE v_text    VARCHAR(256) CHARACTER SET ascii;
   DECLARE v_address VARBINARY(16);
   DECLARE v_bits    VARCHAR(128) CHARACTER SET ascii;
   DECLARE v_length  INT;
@@ -32,7 +33,9 @@ BEGIN
      AND (expires_at IS NULL OR expires_at > p_now);
 
   IF p_id IS NULL AND p_is_ip AND p_bucket_key REGEXP '^[0-9a-f.:]+(/[0-9]+)?$' THEN
-    SET v_address = INET6_ATON(SUBSTRING_INDEX(p_bucket_key, '/', 1));
+    SET v_text = SUBSTRING_INDEX(p_bucket_key, '/', 1);
+    -- What is none has no network; INET6_ATON would be an error in MySQL (1411).
+    SET v_address = IF(IS_IPV4(v_text) OR IS_IPV6(v_text), INET6_ATON(v_text), NULL);
     SET v_bits = LPAD(CONV(LEFT(HEX(v_address), 16), 16, 2), LEAST(64, 8 * LENGTH(v_address)), '0');
     IF LENGTH(v_address) = 16 THEN
       SET v_bits = CONCAT(v_bits, LPAD(CONV(RIGHT(HEX(v_address), 16), 16, 2), 64, '0'));

@@ -1,7 +1,8 @@
 -- The overrides in force at p_now for the buckets of a batch, as find_override
 -- says it of one: a JSON array of
 --   [zone_id, bucket_key, action, rate, window, expires_at],
--- each bucket at most once, or NULL if there are none. p_differs says that some have
+-- each bucket at most once, or NULL if there are none, or if it were more than
+-- max_allowed_packet. p_found is their number. p_differs says that some have
 -- another window than their zone. p_checks is the argument of check_velocity_batch,
 -- p_zones a JSON array of its zones as decide_together has read them, and p_listed
 -- their ids, such as '1,2'.
@@ -11,6 +12,7 @@ CREATE PROCEDURE find_overrides(
   IN  p_listed    LONGTEXT CHARACTER SET ascii,
   IN  p_now       DATETIME(6),
   OUT p_overrides LONGTEXT CHARACTER SET utf8mb4,
+  OUT p_found     INT,
   OUT p_differs   BOOLEAN
 )
 -- With the rights of the procedure that calls it: by itself it is of no use to an
@@ -22,8 +24,9 @@ BEGIN
     SELECT CONCAT('[', GROUP_CONCAT('[', o.zone_id, ',', JSON_QUOTE(o.bucket_key) COLLATE utf8mb4_bin, ',"', o.action, '",',
              COALESCE(o.rate, 'null'), ',', COALESCE(o.`window`, 'null'), ',',
              COALESCE(CONCAT('"', o.expires_at, '"'), 'null'), ']'), ']'),
+           COUNT(*),
            COALESCE(MAX(o.`window` <> z.`window`), FALSE)
-      INTO p_overrides, p_differs
+      INTO p_overrides, p_found, p_differs
       FROM (
         SELECT DISTINCT b.zone_id, b.bucket_key
           FROM JSON_TABLE(p_checks, '$[*].buckets[*]' COLUMNS (
@@ -51,8 +54,9 @@ BEGIN
     SELECT CONCAT('[', GROUP_CONCAT('[', f.zone_id, ',', JSON_QUOTE(f.bucket_key) COLLATE utf8mb4_bin, ',"', f.action, '",',
              COALESCE(f.rate, 'null'), ',', COALESCE(f.`window`, 'null'), ',',
              COALESCE(CONCAT('"', f.expires_at, '"'), 'null'), ']'), ']'),
+           COUNT(*),
            COALESCE(MAX(f.`window` <> z.`window`), FALSE)
-      INTO p_overrides, p_differs
+      INTO p_overrides, p_found, p_differs
       FROM (
         SELECT e.zone_id, e.bucket_key, e.action, e.rate, e.`window`, e.expires_at,
                ROW_NUMBER() OVER (PARTITION BY e.zone_id, e.bucket_key ORDER BY e.bits DESC) AS place

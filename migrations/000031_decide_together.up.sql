@@ -37,6 +37,7 @@ the_batch: BEGIN
   DECLARE v_special   BOOLEAN;
   DECLARE v_shared    BOOLEAN DEFAULT JSON_CONTAINS_PATH(p_checks, 'one', '$[*].buckets[1]');
   DECLARE v_named     BOOLEAN DEFAULT FALSE;
+  DECLARE v_found     INT;
   DECLARE v_differs   BOOLEAN;
   DECLARE v_own_count LONGTEXT CHARACTER SET ascii DEFAULT '';
   DECLARE v_verdicts  LONGTEXT CHARACTER SET utf8mb4;
@@ -104,7 +105,10 @@ the_batch: BEGIN
       ON z.id = k.zone_id;
   SET @velocityd_overrides = NULL;
   IF v_special THEN
-    CALL find_overrides(p_checks, v_zones, p_zones, p_now, @velocityd_overrides, v_differs);
+    CALL find_overrides(p_checks, v_zones, p_zones, p_now, @velocityd_overrides, v_found, v_differs);
+    IF v_found > 0 AND @velocityd_overrides IS NULL THEN
+      LEAVE the_batch; -- more than max_allowed_packet
+    END IF;
   END IF;
   IF @velocityd_overrides IS NULL THEN
     SET @velocityd_count = CONCAT(
@@ -181,6 +185,9 @@ the_batch: BEGIN
   EXECUTE velocityd_count;
   DEALLOCATE PREPARE velocityd_count;
   SET @velocityd_count = NULL, @velocityd_overrides = NULL;
+  IF @velocityd_counts IS NULL THEN
+    LEAVE the_batch; -- more than max_allowed_packet: it must not pass for nothing counted
+  END IF;
 
   -- Each bucket of each check, as if all before it in the batch were charged to
   -- it. That holds if they are lone buckets, or if there is room for all of them,
@@ -378,7 +385,7 @@ the_batch: BEGIN
                ROW_NUMBER() OVER (ORDER BY a.check_no, a.bucket_no) AS place
           FROM JSON_TABLE(p_checks, '$[*]' COLUMNS (
                  check_no FOR ORDINALITY,
-                 attempt_id VARCHAR(64) CHARACTER SET ascii PATH '$.attempt_id',
+                 attempt_id VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin PATH '$.attempt_id',
                  NESTED PATH '$.buckets[*]' COLUMNS (
                    bucket_no FOR ORDINALITY,
                    zone_id    INT PATH '$.zone_id',

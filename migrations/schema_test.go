@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 
 	"velocityd/db/dbtest"
 )
@@ -200,9 +201,15 @@ func TestBadKeysGetNoLockRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
+		bad := []string{"", "tab\t", "line\n"}
+		for r := range rune(0xa0) {
+			if unicode.IsControl(r) {
+				bad = append(bad, "a"+string(r))
+			}
+		}
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
-			for _, key := range []string{"", "a\x00", "tab\t", "line\n", "\x1f", "\x7f", "\u0080", "\u009f"} {
+			for _, key := range bad {
 				if _, err := conn.ExecContext(t.Context(), "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, ?)", key); err == nil {
 					t.Errorf("%s: key %q was taken", mode, key)
 				}
@@ -213,6 +220,27 @@ func TestBadKeysGetNoLockRow(t *testing.T) {
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"); n != 4 {
 			t.Errorf("%d lock rows, want the 4 good ones", n)
 		}
+	})
+}
+
+// TestKeysAreTakenWhoeverOpensTheTable lets a session that reads backslashes as
+// such open the tables: MySQL reads their CHECKs for all sessions then.
+func TestKeysAreTakenWhoeverOpensTheTable(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
+		dbtest.Exec(t, d.SQL, "FLUSH TABLES zone_bucket_lock, zone_override")
+		for range 32 { // MySQL has 16 caches of open tables, and a session one of them
+			plain := session(t, d, "NO_BACKSLASH_ESCAPES")
+			for _, table := range []string{"zone_bucket_lock", "zone_override"} {
+				if _, err := plain.ExecContext(t.Context(), "DELETE FROM "+table); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		dbtest.Exec(t, d.SQL, `INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'b-2-n{x}')`)
+		dbtest.Exec(t, d.SQL, `INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'b-2-n{x}', 'deny')`)
 	})
 }
 

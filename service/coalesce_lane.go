@@ -204,7 +204,8 @@ const leastShare = 16
 // fill moves the head of the queue into the batch, but for those whose time a
 // batch might not keep: they are answered. While others wait, a bucket gets a
 // quarter of the batch at most and the rest of its checks stay at the head, so
-// that a flood on one key does not make its neighbours' batches long.
+// that a flood on one key does not make its neighbours' batches long. Lone checks of
+// a bucket keep their order; of checks with several buckets a later one may be first.
 func (l *lane) fill() {
 	now, share := time.Now(), max(leastShare, min(len(l.queue), l.options.MaxBatch)/4)
 	if !slices.ContainsFunc(l.queue, func(w *waiter) bool { return !hasShare(w, l.waiting, share+1) }) {

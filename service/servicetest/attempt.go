@@ -225,6 +225,13 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b bench) {
 			t.Errorf("attempt id %q recorded as %q", id, txn.AttemptID)
 		}
 	}
+	together := []service.Check{
+		{Buckets: []service.Bucket{at(1, "bob")}, AttemptID: "b"}, {Buckets: []service.Bucket{at(1, "carol")}, AttemptID: "B"},
+	}
+	first := b.all(t, together...)
+	for i, d := range b.all(t, together...) {
+		wantSame(t, first[i], d)
+	}
 	for _, id := range []string{strings.Repeat("x", service.MaxAttemptIDLength+1), "a\n", "\x00", "\x7f", "é", "\xff"} {
 		_, err := b.limiter.Check(t.Context(), service.Check{Buckets: []service.Bucket{alice}, AttemptID: id})
 		if !errors.Is(err, service.ErrInvalid) {
