@@ -1,15 +1,15 @@
 -- The overrides in force at p_now for the buckets of a batch, as find_override
 -- says it of one: a JSON array of
 --   [zone_id, bucket_key, action, rate, window, expires_at],
--- each bucket at most once, or NULL if there are none, or if it were more than
--- max_allowed_packet. p_found is their number. p_differs says that some have
--- another window than their zone. p_checks is the argument of check_velocity_batch,
--- p_zones a JSON array of its zones as decide_together has read them, and p_listed
--- their ids, such as '1,2'.
+-- or NULL if there are none, or if it were more than max_allowed_packet; p_found is
+-- their number. A bucket that is asked for several times may come as often.
+-- p_differs says that some have another window than their zone. p_checks is the
+-- argument of check_velocity_batch, p_listed its zones, such as '1,2', and p_windows
+-- those with their windows in seconds, such as '1:60,2:3600'.
 CREATE PROCEDURE find_overrides(
   IN  p_checks    JSON,
-  IN  p_zones     LONGTEXT CHARACTER SET ascii,
   IN  p_listed    LONGTEXT CHARACTER SET ascii,
+  IN  p_windows   LONGTEXT CHARACTER SET ascii,
   IN  p_now       DATETIME(6),
   OUT p_overrides LONGTEXT CHARACTER SET utf8mb4,
   OUT p_found     INT,
@@ -25,27 +25,15 @@ BEGIN
              COALESCE(o.rate, 'null'), ',', COALESCE(o.`window`, 'null'), ',',
              COALESCE(CONCAT('"', o.expires_at, '"'), 'null'), ']'), ']'),
            COUNT(*),
-           COALESCE(MAX(o.`window` <> z.`window`), FALSE)
+           COALESCE(MAX(NOT FIND_IN_SET(CONCAT(o.zone_id, ':', o.`window`), p_windows)), FALSE)
       INTO p_overrides, p_found, p_differs
-      FROM (
-        SELECT DISTINCT b.zone_id, b.bucket_key
-          FROM JSON_TABLE(p_checks, '$[*].buckets[*]' COLUMNS (
-                 zone_id    BIGINT PATH '$.zone_id',
-                 bucket_key VARCHAR(256) CHARACTER SET utf8mb4
-                   COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b
-         LIMIT 1000000
-      ) AS a
+      FROM JSON_TABLE(p_checks, '$[*].buckets[*]' COLUMNS (
+             zone_id    BIGINT PATH '$.zone_id',
+             bucket_key VARCHAR(256) CHARACTER SET utf8mb4
+               COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b
      STRAIGHT_JOIN zone_override AS o FORCE INDEX (zone_override_key)
-        ON o.zone_id = a.zone_id
-       AND o.bucket_key = a.bucket_key
-      JOIN (
-        SELECT t.id, t.`window`
-          FROM JSON_TABLE(p_zones, '$[*]' COLUMNS (
-                 id       INT PATH '$[0]',
-                 `window` INT PATH '$[2]')) AS t
-         LIMIT 1000000
-      ) AS z
-        ON z.id = o.zone_id
+        ON o.zone_id = b.zone_id
+       AND o.bucket_key = b.bucket_key
      WHERE o.expires_at IS NULL
         OR o.expires_at > p_now;
   ELSE
@@ -55,7 +43,7 @@ BEGIN
              COALESCE(f.rate, 'null'), ',', COALESCE(f.`window`, 'null'), ',',
              COALESCE(CONCAT('"', f.expires_at, '"'), 'null'), ']'), ']'),
            COUNT(*),
-           COALESCE(MAX(f.`window` <> z.`window`), FALSE)
+           COALESCE(MAX(NOT FIND_IN_SET(CONCAT(f.zone_id, ':', f.`window`), p_windows)), FALSE)
       INTO p_overrides, p_found, p_differs
       FROM (
         SELECT e.zone_id, e.bucket_key, e.action, e.rate, e.`window`, e.expires_at,
@@ -115,14 +103,6 @@ BEGIN
                 OR o.expires_at > p_now
           ) AS e
       ) AS f
-      JOIN (
-        SELECT t.id, t.`window`
-          FROM JSON_TABLE(p_zones, '$[*]' COLUMNS (
-                 id       INT PATH '$[0]',
-                 `window` INT PATH '$[2]')) AS t
-         LIMIT 1000000
-      ) AS z
-        ON z.id = f.zone_id
      WHERE f.place = 1;
   END IF;
 END

@@ -32,6 +32,7 @@ SQL SECURITY INVOKER
 MODIFIES SQL DATA
 the_batch: BEGIN
   DECLARE v_zones     LONGTEXT CHARACTER SET ascii;
+  DECLARE v_windows   LONGTEXT CHARACTER SET ascii;
   DECLARE v_odd       BOOLEAN;
   DECLARE v_locking   BOOLEAN;
   DECLARE v_special   BOOLEAN;
@@ -51,8 +52,9 @@ the_batch: BEGIN
   SELECT JSON_ARRAYAGG(JSON_ARRAY(z.id, z.rate, z.`window`, z.mode, z.key_rule, z.lockout)),
          MAX(z.mode = 'off' OR z.narrowed_at >= p_now - INTERVAL z.`window` SECOND),
          MAX(z.lockout > 0),
-         MAX(z.overridden)
-    INTO v_zones, v_odd, v_locking, v_special
+         MAX(z.overridden),
+         GROUP_CONCAT(z.id, ':', z.`window`)
+    INTO v_zones, v_odd, v_locking, v_special, v_windows
     FROM zone_master AS z
    WHERE FIND_IN_SET(z.id, p_zones);
   IF COALESCE(v_odd, TRUE) THEN
@@ -105,7 +107,7 @@ the_batch: BEGIN
       ON z.id = k.zone_id;
   SET @velocityd_overrides = NULL;
   IF v_special THEN
-    CALL find_overrides(p_checks, v_zones, p_zones, p_now, @velocityd_overrides, v_found, v_differs);
+    CALL find_overrides(p_checks, p_zones, v_windows, p_now, @velocityd_overrides, v_found, v_differs);
     IF v_found > 0 AND @velocityd_overrides IS NULL THEN
       LEAVE the_batch; -- more than max_allowed_packet
     END IF;
@@ -128,10 +130,10 @@ the_batch: BEGIN
         INTO v_odd, v_own_count
         FROM (
           SELECT o.zone_id, o.`window`,
-                 GROUP_CONCAT('_utf8mb4 0x', HEX(o.bucket_key)) AS names
+                 GROUP_CONCAT(DISTINCT '_utf8mb4 0x', HEX(o.bucket_key)) AS names
             FROM (
               SELECT t.zone_id, t.bucket_key, t.`window`,
-                     ROW_NUMBER() OVER (PARTITION BY t.zone_id, t.`window`) DIV 500 AS part
+                     ROW_NUMBER() OVER (PARTITION BY t.zone_id, t.`window` ORDER BY t.bucket_key) DIV 500 AS part
                 FROM JSON_TABLE(@velocityd_overrides, '$[*]' COLUMNS (
                        zone_id    INT PATH '$[0]',
                        bucket_key VARCHAR(256) CHARACTER SET utf8mb4
