@@ -2,9 +2,9 @@
 -- way that only a loop could follow: a few statements for any number of checks.
 -- Afterwards p_verdicts is a JSON array, in order of check and bucket, of
 --   [flags, velocity, retry_after, rate, window, check_no, bucket_no],
--- the last two counted from 0. flags: 1 the check is blocked, 2 this bucket would
--- block, 4 counted, 8 the zone is enforced. The txns have ids from p_first_id on in
--- that order or, if p_ids is not NULL, those in this JSON array.
+-- the last two counted from 0. flags: 2 this bucket would block, 8 the zone is
+-- enforced. The txns have ids from p_first_id on in that order or, if p_ids is not
+-- NULL, those in this JSON array.
 --
 -- p_verdicts is NULL if the batch is odd; then nothing was recorded, and
 -- decide_in_turn has to do it. Odd are a zone that is off or was narrowed within
@@ -211,7 +211,7 @@ the_batch: BEGIN
                v.velocity_before, ',', v.nth, ',', v.retry_after, ',', v.rate, ',', v.`window`, ',',
                COALESCE(JSON_QUOTE(v.attempt_id), 'null')),
              CONCAT(
-               (v.would_block AND v.enforced) + 2 * v.would_block + 4 * (v.limited AND NOT v.would_block) + 8 * v.enforced, ',',
+               2 * v.would_block + 8 * v.enforced, ',',
                LEAST(v.rate, v.velocity_before + v.limited * v.nth), ',', v.retry_after, ',', v.rate, ',', v.`window`, ',',
                v.check_no - 1, ',0')), ']'
            ORDER BY v.check_no, v.bucket_no), ']'),
@@ -304,7 +304,7 @@ the_batch: BEGIN
              IF(v.buckets > 1, CONCAT(',', v.check_no - 1, ',', v.buckets), ',NULL,NULL'), ')'
              ORDER BY v.check_no, v.bucket_no),
            CONCAT('[', GROUP_CONCAT(
-             '[', v.blocked + 2 * v.would_block + 4 * v.counted + 8 * v.enforced, ',',
+             '[', 2 * v.would_block + 8 * v.enforced, ',',
              LEAST(v.rate, v.velocity_before + v.charged), ',', v.retry_after, ',', v.rate, ',', v.`window`, ',',
              v.check_no - 1, ',', v.bucket_no - 1, ']'
              ORDER BY v.check_no, v.bucket_no), ']')
