@@ -1,0 +1,1 @@
+DROP PROCEDURE check_velocity_keyed

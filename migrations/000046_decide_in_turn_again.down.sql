@@ -1,0 +1,1 @@
+DROP PROCEDURE decide_in_turn
