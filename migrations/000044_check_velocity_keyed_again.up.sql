@@ -41,14 +41,15 @@ BEGIN
       RESIGNAL;
     END;
 
-    -- The lock of the bucket: all that follows happens one at a time.
-    SELECT 1
+    -- The lock of the bucket: all that follows happens one at a time. Counted, since
+    -- no row at all would be a condition of its own (1329).
+    SELECT COUNT(*)
       INTO v_locked
       FROM zone_bucket_lock
      WHERE zone_id = p_zone_id
        AND bucket_key = p_bucket_key
        FOR UPDATE;
-    IF v_locked IS NULL THEN
+    IF v_locked = 0 THEN
       -- First use of the bucket, or a cleaner took its row. A key that has a row is
       -- a good one.
       IF p_bucket_key IS NULL OR CHAR_LENGTH(p_bucket_key) NOT BETWEEN 1 AND 255 THEN
@@ -58,14 +59,16 @@ BEGIN
       -- ON DUPLICATE KEY takes the exclusive lock whether the row is new or another
       -- session has just made it; INSERT IGNORE would take a shared one, and two
       -- sessions would deadlock on the way up. So would those who wait for a new row
-      -- that is rolled back: what will be refused below does not make one. The zone
-      -- is read without a lock, as INSERT … SELECT does under READ COMMITTED.
-      INSERT INTO zone_bucket_lock (zone_id, bucket_key)
-      SELECT id, p_bucket_key
+      -- that is rolled back: what will be refused below does not make one.
+      SELECT key_rule
+        INTO v_key_rule
         FROM zone_master
-       WHERE id = p_zone_id
-         AND COALESCE(key_rule = p_key_rule, TRUE)
-          ON DUPLICATE KEY UPDATE zone_id = p_zone_id;
+       WHERE id = p_zone_id;
+      IF v_key_rule IS NOT NULL AND COALESCE(p_key_rule = v_key_rule, TRUE) THEN
+        INSERT INTO zone_bucket_lock (zone_id, bucket_key)
+        VALUES (p_zone_id, p_bucket_key)
+        ON DUPLICATE KEY UPDATE zone_id = p_zone_id;
+      END IF;
     END IF;
 
     -- The zone as it is now, not as it was before the wait.
@@ -100,7 +103,8 @@ BEGIN
          AND counted = TRUE
          AND created_at > v_now - INTERVAL v_window SECOND;
     END IF;
-    -- All but room in a zone that does no more than limit.
+    -- All but room in a zone that does no more than limit. v_wait: how long until an
+    -- attempt would pass, in microseconds; 0 is now.
     IF v_velocity IS NULL OR v_velocity >= v_rate OR v_lockout > 0 OR v_mode = 'off' THEN
       BEGIN
         DECLARE v_override_id  BIGINT UNSIGNED;
@@ -136,7 +140,6 @@ BEGIN
             ) AS newest;
         END IF;
 
-        -- v_wait: how long until an attempt would pass, in microseconds; 0 is now.
         CASE
           WHEN v_mode = 'off' OR v_action = 'allow' THEN
             SET v_counts = FALSE;
@@ -153,10 +156,10 @@ BEGIN
               SET v_wait = GREATEST(v_wait, COALESCE(TIMESTAMPDIFF(MICROSECOND, v_now, v_locked_until), 0));
             END IF;
         END CASE;
+        SET v_counts = v_counts AND v_wait = 0;
       END;
     END IF;
 
-    SET v_counts = v_counts AND v_wait = 0;
     INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
     VALUES (v_now, p_zone_id, p_bucket_key, v_wait > 0 AND v_mode = 'enforce', v_wait > 0, v_counts);
     COMMIT;

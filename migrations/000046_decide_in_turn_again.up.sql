@@ -177,7 +177,8 @@ BEGIN
          AND counted = TRUE
          AND created_at > p_now - INTERVAL v_window SECOND;
     END IF;
-    -- All but room in a zone that does no more than limit.
+    -- All but room in a zone that does no more than limit. v_wait: how long until an
+    -- attempt would pass, in microseconds; 0 is now.
     IF v_velocity IS NULL OR v_velocity >= v_rate OR v_lockout > 0 OR v_mode = 'off' THEN
       BEGIN
         DECLARE v_override_id  BIGINT UNSIGNED;
@@ -224,7 +225,6 @@ BEGIN
             ) AS newest;
         END IF;
 
-        -- v_wait: how long until an attempt would pass, in microseconds; 0 is now.
         CASE
           WHEN v_mode = 'off' OR v_action = 'allow' THEN
             SET v_counts = FALSE;
