@@ -135,6 +135,68 @@ func TestRefusedCheckLeavesNoLockRowAndNoTxn(t *testing.T) {
 	})
 }
 
+// TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate changes the zone between the look
+// that finds it unfit, so that no lock row is made, and the look that decides.
+func TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate(t *testing.T) {
+	t.Parallel()
+	const buckets, callers, rate = 80, 24, 3
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		for name, change := range map[string][]string{
+			"key rule": {"UPDATE zone_master SET key_kind = 'username' WHERE id = 1", "UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1"},
+			"zone":     {"DELETE FROM zone_master WHERE id = 1", "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 3, 3600)"},
+		} {
+			d := engine.Database(t)
+			d.SetZone(t, zone(1, rate, time.Hour))
+			store := NewProcStore(connect(t, d, Options{MaxConns: callers, LockWait: 20 * time.Second}))
+			stop := keepChanging(t, d, change)
+			for i := range buckets {
+				var group sync.WaitGroup
+				for range callers {
+					group.Go(func() {
+						_, err := store.CheckAll(context.Background(), []service.Check{
+							{Buckets: []service.Bucket{user(fmt.Sprint(i))}, KeyRules: []service.KeyRule{{}}},
+						})
+						if err != nil && !errors.Is(err, service.ErrStaleKey) && !errors.Is(err, service.ErrBusy) {
+							t.Error(err)
+						}
+					})
+				}
+				group.Wait()
+			}
+			stop()
+			if n := d.Count(t, `
+SELECT COUNT(*)
+  FROM (SELECT bucket_key FROM zone_txn WHERE counted GROUP BY bucket_key HAVING COUNT(*) > 3) AS crowded`); n != 0 {
+				t.Errorf("%s: %d of %d buckets admitted more than %d", name, n, buckets, rate)
+			}
+		}
+	})
+}
+
+// keepChanging runs the statements in turn until stop is called, and then once
+// more to the end.
+func keepChanging(t *testing.T, d *dbtest.Database, statements []string) (stop func()) {
+	t.Helper()
+	stopped := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			for _, statement := range statements {
+				if _, err := d.SQL.ExecContext(context.Background(), statement); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+			select {
+			case <-stopped:
+				return
+			default:
+			}
+		}
+	})
+	return func() { close(stopped); group.Wait() }
+}
+
 func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

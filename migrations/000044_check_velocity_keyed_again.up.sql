@@ -26,6 +26,7 @@ BEGIN
   DECLARE v_oldest      DATETIME(6);
   DECLARE v_wait        BIGINT DEFAULT 0;
   DECLARE v_counts      BOOLEAN DEFAULT TRUE;
+  DECLARE v_blocked     BOOLEAN DEFAULT FALSE;
 
   -- READ COMMITTED: every statement after the lock wait sees what was committed
   -- during it, and there are no gap locks. Inside a transaction of the caller's
@@ -59,7 +60,7 @@ BEGIN
       -- ON DUPLICATE KEY takes the exclusive lock whether the row is new or another
       -- session has just made it; INSERT IGNORE would take a shared one, and two
       -- sessions would deadlock on the way up. So would those who wait for a new row
-      -- that is rolled back: what will be refused below does not make one.
+      -- that is rolled back: what is going to be refused does not make one.
       SELECT key_rule
         INTO v_key_rule
         FROM zone_master
@@ -68,18 +69,23 @@ BEGIN
         INSERT INTO zone_bucket_lock (zone_id, bucket_key)
         VALUES (p_zone_id, p_bucket_key)
         ON DUPLICATE KEY UPDATE zone_id = p_zone_id;
+        SET v_locked = 1;
       END IF;
     END IF;
 
-    -- The zone as it is now, not as it was before the wait.
+    -- The zone as it is now, not as it was before the wait; none without the lock:
+    -- a zone that was created or got this key_rule only now has to wait for the next
+    -- check.
     SELECT rate, `window`, mode, lockout, key_rule, overridden, narrowed_at
       INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden, v_narrowed_at
       FROM zone_master
-     WHERE id = p_zone_id;
+     WHERE id = p_zone_id
+       AND v_locked = 1;
     IF v_rate IS NULL OR p_key_rule <> v_key_rule THEN
       BEGIN
         DECLARE v_message VARCHAR(128);
-        IF v_rate IS NULL THEN
+        -- The zone is gone if its key_rule is not what keeps it from us.
+        IF v_rate IS NULL AND COALESCE(p_key_rule = v_key_rule, TRUE) THEN
           SET v_message = CONCAT('zone ', COALESCE(p_zone_id, 'NULL'), ' does not exist');
           SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45404, MESSAGE_TEXT = v_message;
         END IF;
@@ -156,12 +162,13 @@ BEGIN
               SET v_wait = GREATEST(v_wait, COALESCE(TIMESTAMPDIFF(MICROSECOND, v_now, v_locked_until), 0));
             END IF;
         END CASE;
-        SET v_counts = v_counts AND v_wait = 0;
+        SET v_counts = v_counts AND v_wait = 0,
+            v_blocked = v_wait > 0 AND v_mode = 'enforce';
       END;
     END IF;
 
     INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
-    VALUES (v_now, p_zone_id, p_bucket_key, v_wait > 0 AND v_mode = 'enforce', v_wait > 0, v_counts);
+    VALUES (v_now, p_zone_id, p_bucket_key, v_blocked, v_wait > 0, v_counts);
     COMMIT;
   END;
 
@@ -172,14 +179,14 @@ BEGIN
 
     -- retry_after in whole seconds, rounded up; in integers, because / would first
     -- round to four decimals.
-    SELECT v_wait > 0 AND v_mode = 'enforce' AS blocked,
+    SELECT v_blocked AS blocked,
            LAST_INSERT_ID() AS txn_id,
            p_zone_id AS zone_id,
            p_bucket_key AS bucket_key,
            v_rate AS rate,
            v_window AS `window`,
            IF(v_wait > 0, 0, v_rate - LEAST(v_velocity, v_rate) - v_counts) AS remaining,
-           IF(v_wait > 0 AND v_mode = 'enforce', (v_wait + 999999) DIV 1000000, 0) AS retry_after,
+           IF(v_blocked, (v_wait + 999999) DIV 1000000, 0) AS retry_after,
            v_now AS checked_at,
            v_wait > 0 AS would_block,
            LEAST(v_velocity, v_rate) + v_counts AS velocity;
