@@ -13,20 +13,21 @@ MODIFIES SQL DATA
 BEGIN
   -- Each declaration is a statement of its own at every call, so what few checks
   -- need is declared where they need it.
-  DECLARE v_locked      INT;
-  DECLARE v_rate        INT;
-  DECLARE v_window      INT;
-  DECLARE v_mode        VARCHAR(8) CHARACTER SET ascii;
-  DECLARE v_lockout     INT;
-  DECLARE v_key_rule    VARCHAR(16) CHARACTER SET ascii;
-  DECLARE v_overridden  BOOLEAN;
-  DECLARE v_narrowed_at DATETIME(6);
-  DECLARE v_now         DATETIME(6);
-  DECLARE v_velocity    INT;
-  DECLARE v_oldest      DATETIME(6);
-  DECLARE v_wait        BIGINT DEFAULT 0;
-  DECLARE v_counts      BOOLEAN DEFAULT TRUE;
-  DECLARE v_blocked     BOOLEAN DEFAULT FALSE;
+  DECLARE v_locked       INT; -- lock rows found; 2: one made now, by us or by another session
+  DECLARE v_locked_until DATETIME(6);
+  DECLARE v_rate         INT;
+  DECLARE v_window       INT;
+  DECLARE v_mode         VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_lockout      INT;
+  DECLARE v_key_rule     VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_overridden   BOOLEAN;
+  DECLARE v_narrowed_at  DATETIME(6);
+  DECLARE v_now          DATETIME(6);
+  DECLARE v_velocity     INT;
+  DECLARE v_oldest       DATETIME(6);
+  DECLARE v_wait         BIGINT DEFAULT 0;
+  DECLARE v_counts       BOOLEAN DEFAULT TRUE;
+  DECLARE v_blocked      BOOLEAN DEFAULT FALSE;
 
   -- READ COMMITTED: every statement after the lock wait sees what was committed
   -- during it, and there are no gap locks. Inside a transaction of the caller's
@@ -44,8 +45,8 @@ BEGIN
 
     -- The lock of the bucket: all that follows happens one at a time. Counted, since
     -- no row at all would be a condition of its own (1329).
-    SELECT COUNT(*)
-      INTO v_locked
+    SELECT COUNT(*), MAX(locked_until)
+      INTO v_locked, v_locked_until
       FROM zone_bucket_lock
      WHERE zone_id = p_zone_id
        AND bucket_key = p_bucket_key
@@ -69,7 +70,7 @@ BEGIN
         INSERT INTO zone_bucket_lock (zone_id, bucket_key)
         VALUES (p_zone_id, p_bucket_key)
         ON DUPLICATE KEY UPDATE zone_id = p_zone_id;
-        SET v_locked = 1;
+        SET v_locked = 2;
       END IF;
     END IF;
 
@@ -80,7 +81,7 @@ BEGIN
       INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden, v_narrowed_at
       FROM zone_master
      WHERE id = p_zone_id
-       AND v_locked = 1;
+       AND v_locked > 0;
     IF v_rate IS NULL OR p_key_rule <> v_key_rule THEN
       BEGIN
         DECLARE v_message VARCHAR(128);
@@ -109,16 +110,16 @@ BEGIN
          AND counted = TRUE
          AND created_at > v_now - INTERVAL v_window SECOND;
     END IF;
-    -- All but room in a zone that does no more than limit. v_wait: how long until an
+    -- All but room in a bucket that nothing else is known of. v_wait: how long until an
     -- attempt would pass, in microseconds; 0 is now.
-    IF v_velocity IS NULL OR v_velocity >= v_rate OR v_lockout > 0 OR v_mode = 'off' THEN
+    IF v_velocity IS NULL OR v_velocity >= v_rate OR v_mode = 'off'
+       OR (v_lockout > 0 AND (v_locked_until > v_now OR v_locked = 2)) THEN
       BEGIN
-        DECLARE v_override_id  BIGINT UNSIGNED;
-        DECLARE v_action       VARCHAR(8) CHARACTER SET ascii;
-        DECLARE v_own_rate     INT;
-        DECLARE v_own_window   INT;
-        DECLARE v_expires_at   DATETIME(6);
-        DECLARE v_locked_until DATETIME(6);
+        DECLARE v_override_id BIGINT UNSIGNED;
+        DECLARE v_action      VARCHAR(8) CHARACTER SET ascii;
+        DECLARE v_own_rate    INT;
+        DECLARE v_own_window  INT;
+        DECLARE v_expires_at  DATETIME(6);
 
         IF v_overridden AND v_mode <> 'off' THEN
           CALL find_override(p_zone_id, p_bucket_key, v_key_rule LIKE 'ip%', v_now,
