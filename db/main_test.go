@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"sync"
 	"testing"
 	"time"
 
@@ -96,4 +97,22 @@ func call(conn *sql.Conn, bucket service.Bucket) (row, error) {
 		Scan(&r.blocked, &r.txnID, &r.zoneID, &r.key, &r.rate, &r.window, &r.remaining, &r.retry, &r.checkedAt,
 			&r.wouldBlock, &r.velocity)
 	return r, err
+}
+
+// meanwhile does work again and again, beside the test, until stop is called, which
+// waits for the end of the last one.
+func meanwhile(work func()) (stop func()) {
+	stopped := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-stopped:
+				return
+			default:
+				work()
+			}
+		}
+	})
+	return func() { close(stopped); group.Wait() }
 }

@@ -268,18 +268,10 @@ func TestAnOverrideThatComesAndGoesNeverSplitsACheck(t *testing.T) {
 		d.SetZone(t, zone(2, 0, time.Hour))
 		allow := service.Override{ZoneID: 2, Key: "b", Action: service.OverrideAllow}
 		d.SetOverride(t, allow)
-		ended := make(chan struct{})
-		var dba sync.WaitGroup
-		dba.Go(func() {
-			for toggle := "deny"; ; {
-				select {
-				case <-ended:
-					return
-				default:
-				}
-				dbtest.Exec(t, d.SQL, "UPDATE zone_override SET action = ? WHERE zone_id = 2 AND bucket_key = 'b'", toggle)
-				toggle = map[string]string{"deny": "allow", "allow": "deny"}[toggle]
-			}
+		toggle := "deny"
+		stop := meanwhile(func() {
+			dbtest.Exec(t, d.SQL, "UPDATE zone_override SET action = ? WHERE zone_id = 2 AND bucket_key = 'b'", toggle)
+			toggle = map[string]string{"deny": "allow", "allow": "deny"}[toggle]
 		})
 		store := NewProcStore(pool)
 		for range 300 {
@@ -292,8 +284,7 @@ func TestAnOverrideThatComesAndGoesNeverSplitsACheck(t *testing.T) {
 				t.Errorf("answered %+v", decisions[0])
 			}
 		}
-		close(ended)
-		dba.Wait()
+		stop()
 		if n := d.Count(t, `SELECT COUNT(*) FROM (
 SELECT check_no FROM zone_txn GROUP BY call_id, check_no HAVING MIN(blocked) <> MAX(blocked)) AS split`); n != 0 {
 			t.Errorf("%d checks passed in one bucket and not in the other", n)
