@@ -37,9 +37,9 @@ func (m *measured) chart() string {
 			continue
 		}
 		p := panel{title: capital(sc.title)}
-		for _, id := range m.stage.order {
-			if list := m.of(sc.id, id); len(list) > 0 {
-				p.bars = append(p.bars, bar{label: m.stage.contenders[id].name, ours: id == idService, found: spreadOf(values(list, perSecond))})
+		for _, c := range m.stage.contenders {
+			if list := m.by(sc.id, c); len(list) > 0 {
+				p.bars = append(p.bars, bar{label: c.name, ours: c.kind == kindService, found: spreadOf(values(list, perSecond))})
 			}
 		}
 		panels = append(panels, p)

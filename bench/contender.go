@@ -10,16 +10,18 @@ import (
 	"time"
 
 	"velocityd/bench/round"
+	"velocityd/db/localdb"
 )
 
 // contender is one way of limiting, ready to be asked.
 type contender struct {
-	id       string
-	name     string // for the report
+	kind     string  // what scenarios and targets name
+	engine   *engine // the database that it uses; nil if it uses none
+	name     string  // for the report
 	protocol string
 	address  string
 	about    string    // what it is and how it is set up, a sentence or two
-	server   int       // process id of the database or Redis
+	server   int       // process id of the database or Redis; 0 if there is none
 	service  int       // of the process that speaks HTTP; 0 if callers reach the server directly
 	database *database // where every attempt is a row; nil if it keeps none
 	logBytes func() (int64, error)
@@ -28,17 +30,35 @@ type contender struct {
 	run func(context.Context, round.Order) (round.Summary, time.Duration, error)
 }
 
+// The kinds of contenders.
+const (
+	kindTextbook      = "textbook"
+	kindProcedure     = "procedure"
+	kindService       = "service"
+	kindHistory       = "history"
+	kindUnpartitioned = "unpartitioned"
+	kindRecording     = "recording"
+	kindEcho          = "echo"
+	kindEnvoy         = "envoy"
+	kindEnvoyAOF      = "envoy-aof"
+	kindRate          = "redis-rate"
+	kindRateAOF       = "redis-rate-aof"
+	kindFlexible      = "flexible"
+)
+
 // stage is everything that runs while the benchmark does.
 type stage struct {
 	dir        string // temporary, removed at the end
 	root       string // the checkout
 	progress   func(string, ...any)
-	engine     *engine
+	began      time.Time // when the run did
+	turning    time.Time // when its turns did
+	engines    []*engine
 	programs   programs
-	contenders map[string]*contender
-	order      []string // ids, as the report lists them
+	contenders []*contender // as the report lists them
 	absent     []absence
 	versions   []string
+	closing    sync.Mutex // engines are set up side by side
 	onClose    []func()
 }
 
@@ -56,12 +76,23 @@ func (s *stage) close() {
 	s.onClose = nil
 }
 
-// later has a child stopped at the end.
-func (s *stage) later(c *child) { s.onClose = append(s.onClose, c.stop) }
+// later has something done at the end.
+func (s *stage) later(end func()) {
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	s.onClose = append(s.onClose, end)
+}
 
-func (s *stage) add(c *contender) {
-	s.contenders[c.id] = c
-	s.order = append(s.order, c.id)
+func (s *stage) add(c ...*contender) { s.contenders = append(s.contenders, c...) }
+
+// of lists the contenders of a kind, one for each engine that it uses.
+func (s *stage) of(kind string) (list []*contender) {
+	for _, c := range s.contenders {
+		if c.kind == kind {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 // build makes the binaries of the main module.
@@ -77,100 +108,118 @@ func (s *stage) build(ctx context.Context) error {
 	return nil
 }
 
-// The ids that scenarios and targets name.
-const (
-	idTextbook  = "textbook"
-	idProcedure = "procedure"
-	idService   = "service"
-	idHistory   = "history"
-	idEnvoy     = "envoy"
-	idEnvoyAOF  = "envoy-aof"
-	idRate      = "redis-rate"
-	idRateAOF   = "redis-rate-aof"
-	idFlexible  = "flexible"
-)
-
-// addOurs sets up the contenders that need nothing from outside: the textbook,
-// our procedure and our service, each with a schema of its own on one engine, and
-// the service once more on a schema with a history.
+// addOurs starts the engines and sets up on each, side by side, what needs
+// nothing from outside.
 func (s *stage) addOurs(ctx context.Context, o options) error {
-	textbook, err := s.schema(ctx, "bench_textbook", createTextbook)
-	if err != nil {
+	lists, errs := make([][]*contender, len(o.engines)), make([]error, len(o.engines))
+	s.engines = make([]*engine, len(o.engines))
+	var group sync.WaitGroup
+	for i, kind := range o.engines {
+		group.Go(func() {
+			if s.engines[i], errs[i] = startEngine(ctx, s.dir, kind); errs[i] != nil {
+				return
+			}
+			s.later(s.engines[i].stop)
+			lists[i], errs[i] = s.ours(ctx, s.engines[i], o)
+		})
+	}
+	group.Wait()
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := textbook.seedHeld(ctx); err != nil {
-		return err
-	}
-	s.add(&contender{
-		id: idTextbook, name: "textbook procedure, CALL", protocol: round.Textbook, database: textbook,
-		about: "the usual way in SQL: seed the lock row, lock, count, insert; one CALL a check, over the socket",
-	})
-	procedure, err := s.schema(ctx, "bench_procedure", s.migrate)
-	if err != nil {
-		return err
-	}
-	s.add(&contender{
-		id: idProcedure, name: "velocityd's procedure, CALL", protocol: round.Procedure, database: procedure,
-		about: "check_velocity called by SQL, one CALL a check, over the socket",
-	})
-	if err := s.addService(ctx, o); err != nil {
-		return err
-	}
-	for _, id := range s.order {
-		c := s.contenders[id]
-		c.server, c.logBytes = s.engine.server.PID(), s.engine.logBytes
-		if c.address == "" {
-			c.address = c.database.dsn
-		}
+	for i, e := range s.engines {
+		s.versions = append(s.versions, e.name()+" "+e.binary.Version)
+		s.add(lists[i]...)
 	}
 	return nil
 }
 
-func (s *stage) addService(ctx context.Context, o options) error {
-	served, err := s.schema(ctx, "bench_service", s.migrate)
-	if err != nil {
-		return err
-	}
-	old, err := s.schema(ctx, "bench_history", s.migrate)
-	if err != nil {
-		return err
-	}
-	s.progress("%s overrides, and %s txns of history", grouped(o.overrides), grouped(o.history))
-	var exceptions, past error
-	var seeds sync.WaitGroup
-	seeds.Go(func() { exceptions = errors.Join(served.seedHeld(ctx), served.seedOverrides(ctx, o.overrides)) })
-	seeds.Go(func() { past = old.seedHistory(ctx, o.history, o.byDay) })
-	seeds.Wait()
-	if err := errors.Join(exceptions, past); err != nil {
-		return err
-	}
-	if err := s.serve(ctx, served, &contender{
-		id: idService, name: "velocityd over HTTP",
-		about: "velocityd serve as it comes, POST /v1/check",
-	}); err != nil {
-		return err
-	}
-	return s.serve(ctx, old, &contender{
-		id: idHistory, name: "velocityd over HTTP, with a history",
-		about: fmt.Sprintf("the same on a schema with %s txns of the last %d days, %s", grouped(o.history), historyDays, o.layout()),
-	})
-}
-
-// schema makes a database with the zones and the known buckets.
-func (s *stage) schema(ctx context.Context, name string, create func(context.Context, *database) error) (*database, error) {
-	s.progress("schema %s", name)
-	d, err := s.engine.create(ctx, name)
+// ours are the textbook, our procedure and our service, each with a schema of its
+// own on an engine; the service once more on schemas with a history, where that is
+// wanted; and recording without a check, beside what the service records.
+func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, error) {
+	textbook, err := s.schema(ctx, e, "bench_textbook", createTextbook, users())
 	if err != nil {
 		return nil, err
 	}
-	s.onClose = append(s.onClose, func() { _ = d.sql.Close() })
+	procedure, err := s.schema(ctx, e, "bench_procedure", s.migrate, users())
+	if err != nil {
+		return nil, err
+	}
+	service, err := s.schema(ctx, e, "bench_service", s.migrate, served())
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(service.seedHeld(ctx), service.seedOverrides(ctx, o.overrides), service.lockOut(ctx)); err != nil {
+		return nil, err
+	}
+	list := []*contender{{
+		kind: kindTextbook, name: "textbook procedure, CALL", protocol: round.Procedure, database: textbook,
+		about: "the usual way in SQL: seed the lock row, lock, count, insert; one CALL a check, over the socket",
+	}, {
+		kind: kindProcedure, name: "velocityd's procedure, CALL", protocol: round.Procedure, database: procedure,
+		about: "check_velocity called by SQL, one CALL a check, over the socket",
+	}, {
+		kind: kindService, name: "velocityd over HTTP", protocol: round.Service, database: service,
+		about: "velocityd serve as it comes, POST /v1/check",
+	}}
+	if o.wants(inHistory) {
+		for _, past := range []struct{ kind, layout string }{{kindHistory, byDay}, {kindUnpartitioned, "without partitions"}} {
+			c, err := s.old(ctx, e, o, past.kind, past.layout)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, c)
+		}
+	}
+	list = append(list, &contender{
+		kind: kindRecording, name: "recording alone", protocol: round.Recording, database: service,
+		about: "INSERT INTO zone_txn and COMMIT in one packet, into the service's own table, in batches as long and over as many " +
+			"connections and at the same pace as the service at 512 callers just before; no lock, no count, no answer: a floor, not a limiter",
+	})
+	for _, c := range list {
+		c.engine, c.server, c.logBytes, c.name = e, e.server.PID(), e.logBytes, c.name+", "+e.name()
+		if c.protocol != round.Service {
+			c.address = c.database.dsn
+			continue
+		}
+		process, address, err := s.serve(ctx, c.database, c.kind)
+		if err != nil {
+			return nil, err
+		}
+		c.address, c.service = address, process.pid()
+	}
+	return list, nil
+}
+
+// old is the service on a schema with a history.
+func (s *stage) old(ctx context.Context, e *engine, o options, kind, layout string) (*contender, error) {
+	d, err := s.schema(ctx, e, "bench_"+kind, s.migrate, users())
+	if err != nil {
+		return nil, err
+	}
+	s.progress("%s: %s txns of history, %s", e.name(), grouped(o.history), layout)
+	if err := d.seedHistory(ctx, o.history, layout == byDay); err != nil {
+		return nil, err
+	}
+	return &contender{
+		kind: kind, name: "velocityd over HTTP, with a history " + layout, protocol: round.Service, database: d,
+		about: fmt.Sprintf("the same on a schema with %s txns of the last %d days, %s", grouped(o.history), historyDays, layout),
+	}, nil
+}
+
+// schema makes a database with the zones and known buckets.
+func (s *stage) schema(ctx context.Context, e *engine, name string, create func(context.Context, *database) error, list []known) (*database, error) {
+	s.progress("%s: schema %s", e.name(), name)
+	d, err := e.create(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	s.later(func() { _ = d.sql.Close() })
 	if err := create(ctx, d); err != nil {
 		return nil, err
 	}
-	if err := d.setZones(ctx); err != nil {
-		return nil, err
-	}
-	return d, d.seedBuckets(ctx)
+	return d, errors.Join(d.setZones(ctx), d.seedBuckets(ctx, list))
 }
 
 // migrate makes our schema, as an operator does.
@@ -179,22 +228,25 @@ func (s *stage) migrate(ctx context.Context, d *database) error {
 	return err
 }
 
-// serve starts velocityd on a database and adds it as c.
-func (s *stage) serve(ctx context.Context, d *database, c *contender) error {
-	address, err := freeAddress(ctx)
+// serve starts velocityd on a database, until the end.
+func (s *stage) serve(ctx context.Context, d *database, name string) (process *child, address string, err error) {
+	if address, err = freeAddress(ctx); err != nil {
+		return nil, "", err
+	}
+	process, err = startChild(ctx, s.dir, d.engine.name()+"-"+name, nil, s.programs.velocityd, "serve", "--dsn", d.dsn, "--listen", address)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
-	process, err := startChild(ctx, s.dir, c.id, nil, s.programs.velocityd,
-		"serve", "--dsn", d.dsn, "--listen", address)
-	if err != nil {
-		return err
+	s.later(process.stop)
+	return process, address, process.awaitPort(ctx, "tcp", address)
+}
+
+// name is what people call the engine.
+func (e *engine) name() string { return engineName(e.binary.Engine) }
+
+func engineName(kind localdb.Engine) string {
+	if kind == localdb.MySQL {
+		return "MySQL"
 	}
-	s.later(process)
-	if err := process.awaitPort(ctx, "tcp", address); err != nil {
-		return err
-	}
-	c.protocol, c.address, c.database, c.service = round.Service, address, d, process.pid()
-	s.add(c)
-	return nil
+	return "MariaDB"
 }

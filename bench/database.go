@@ -27,7 +27,7 @@ func serverSettings() []string {
 	}
 }
 
-// engine is the one database server that all contenders with SQL use.
+// engine is one database server, which all contenders with its SQL use.
 type engine struct {
 	server *localdb.Server
 	binary localdb.Binary
@@ -39,11 +39,12 @@ func startEngine(ctx context.Context, dir string, kind localdb.Engine) (*engine,
 	if err != nil {
 		return nil, err
 	}
-	server, err := localdb.Start(ctx, localdb.Options{Dir: filepath.Join(dir, "engine"), Binary: binary, Args: serverSettings()})
+	home := filepath.Join(dir, string(kind))
+	server, err := localdb.Start(ctx, localdb.Options{Dir: home, Binary: binary, Args: serverSettings()})
 	if err != nil {
 		return nil, err
 	}
-	return &engine{server: server, binary: binary, data: filepath.Join(dir, "engine", "data")}, nil
+	return &engine{server: server, binary: binary, data: filepath.Join(home, "data")}, nil
 }
 
 func (e *engine) stop() {
@@ -104,6 +105,7 @@ func (e *engine) create(ctx context.Context, name string) (*database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", name, err)
 	}
+	db.SetMaxOpenConns(1) // so that whatever else is connected to the schema is a contender's
 	return &database{name: name, dsn: e.dsnOf(name), sql: db, engine: e}, nil
 }
 
@@ -142,6 +144,30 @@ func (d *database) session(ctx context.Context, statements ...string) error {
 		}
 	}
 	return nil
+}
+
+// commits is how many COMMITs the engine has carried out.
+func (d *database) commits(ctx context.Context) (n int64, err error) {
+	var name string
+	if err := d.sql.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Com_commit'").Scan(&name, &n); err != nil {
+		return 0, fmt.Errorf("count commits: %w", err)
+	}
+	return n, nil
+}
+
+// connectionsOf counts the connections of others to this schema that were used in
+// the last seconds.
+func (d *database) connectionsOf(ctx context.Context, seconds float64) (n int, err error) {
+	err = d.sql.QueryRowContext(ctx, `
+SELECT COUNT(*)
+  FROM information_schema.processlist
+ WHERE db = DATABASE()
+   AND time <= ?
+   AND id <> CONNECTION_ID()`, seconds).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("count connections: %w", err)
+	}
+	return n, nil
 }
 
 // lastTxn is the newest txn's id, 0 if there is none.

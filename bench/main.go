@@ -10,10 +10,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,13 +25,14 @@ import (
 // Bounds on all that takes time.
 const (
 	runLimit   = 25 * time.Minute
+	endTime    = 2 * time.Minute // what the end of a run takes, at most
 	buildLimit = 5 * time.Minute
 	roundLimit = time.Minute
 	// A quiet engine takes less than a tenth of the pause; after so many tries it
 	// is taken as it is.
 	settlePause = 100 * time.Millisecond
 	settleTries = 10
-	floodLead   = 300 * time.Millisecond // how much sooner a flood begins, and how much later it ends
+	besideLead  = 300 * time.Millisecond // how much sooner begins what is asked beside, and how much later it ends
 )
 
 func main() {
@@ -49,31 +50,29 @@ func main() {
 
 // options are what the command line says.
 type options struct {
-	quick     bool
-	engine    string
-	turns     int
-	seconds   float64
-	history   int
-	byDay     bool
-	overrides int
-	memory    int
-	report    string
-	chart     string
-	only      string
-	args      []string // as they were given
+	quick, smoke bool
+	engines      []localdb.Engine
+	turns        int
+	seconds      float64
+	history      int
+	overrides    int
+	report       string
+	chart        string
+	only         string
+	args         []string // as they were given
 }
 
 func parse(args []string) (options, error) {
 	o := options{args: args}
+	var engines string
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&o.quick, "quick", false, "short and rough: one turn of one second, small seeds; does not write the report")
-	flags.StringVar(&o.engine, "engine", string(localdb.MySQL), "mysql or mariadb")
+	flags.BoolVar(&o.smoke, "smoke", false, "three turns of one second, ours against the textbook alone; does not write the report")
+	flags.StringVar(&engines, "engine", string(localdb.MySQL)+","+string(localdb.MariaDB), "mysql, mariadb, or both, separated by a comma")
 	flags.IntVar(&o.turns, "turns", 3, "how often everything is measured")
 	flags.Float64Var(&o.seconds, "seconds", 3, "how long a contender is asked, each time")
-	flags.IntVar(&o.history, "history", 20_000_000, "txns of the history")
-	flags.BoolVar(&o.byDay, "partitions", true, "partition the history by day")
+	flags.IntVar(&o.history, "history", 20_000_000, "txns of each history")
 	flags.IntVar(&o.overrides, "overrides", 1_000_000, "overrides")
-	flags.IntVar(&o.memory, "connections", 2000, "connections at which the service's memory is read")
 	flags.StringVar(&o.report, "report", filepath.Join("docs", "performance.md"), "file whose marked section is written")
 	flags.StringVar(&o.chart, "chart", filepath.Join("docs", "performance.svg"), "chart to write")
 	flags.StringVar(&o.only, "only", "", "scenarios to measure, by id, separated by commas; does not write the report")
@@ -81,21 +80,30 @@ func parse(args []string) (options, error) {
 		return o, err
 	}
 	if o.quick {
-		o.turns, o.seconds, o.history, o.overrides = 1, 1, min(o.history, 200_000), min(o.overrides, 20_000)
+		o.turns, o.seconds, o.history = 1, 1, min(o.history, 200_000)
 	}
-	if o.turns < 1 || o.seconds <= 0 || o.history < 0 || o.overrides < 1 || o.memory < 1 {
-		return o, errors.New("turns, seconds, history, overrides and connections must be above zero")
+	if o.smoke {
+		o.turns, o.seconds, o.only = 3, 1, smokeScenarios
+	}
+	if o.quick || o.smoke {
+		o.overrides = min(o.overrides, 20_000)
+	}
+	for name := range strings.SplitSeq(engines, ",") {
+		o.engines = append(o.engines, localdb.Engine(name))
+	}
+	if o.turns < 1 || o.seconds <= 0 || o.history < 1 || o.overrides < 1 {
+		return o, errors.New("turns, seconds, history and overrides must be above zero")
 	}
 	return o, nil
 }
 
-// layout says how the history is kept.
-func (o options) layout() string {
-	if o.byDay {
-		return "partitioned by day"
-	}
-	return "without partitions"
+// wants says whether a scenario is to be measured.
+func (o options) wants(scenario string) bool {
+	return o.only == "" || slices.Contains(strings.Split(o.only, ","), scenario)
 }
+
+// whole says whether the run is one that the report is written from.
+func (o options) whole() bool { return !o.quick && o.only == "" }
 
 func run(ctx context.Context, args []string) error {
 	o, err := parse(args)
@@ -116,7 +124,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("make a temporary folder: %w", err)
 	}
-	s := &stage{dir: dir, root: root, progress: progress, contenders: map[string]*contender{}}
+	s := &stage{dir: dir, root: root, progress: progress, began: began}
 	defer func() { _ = os.RemoveAll(dir) }()
 	defer s.close()
 	about := describe(ctx, root, dir)
@@ -138,51 +146,53 @@ func (s *stage) open(ctx context.Context, o options) error {
 	if err := s.build(ctx); err != nil {
 		return err
 	}
-	s.progress("starting %s", o.engine)
 	s.versions = append(s.versions, "Go "+strings.TrimPrefix(runtime.Version(), "go"))
-	e, err := startEngine(ctx, s.dir, localdb.Engine(o.engine))
-	if err != nil {
-		return err
-	}
-	s.engine = e
-	s.onClose = append(s.onClose, e.stop)
-	s.versions = append(s.versions, fmt.Sprintf("%s %s", engineName(e.binary.Engine), e.binary.Version))
 	if err := s.addOurs(ctx, o); err != nil {
 		return err
 	}
-	s.addPeers(ctx)
+	if !o.smoke {
+		s.addPeers(ctx)
+	}
 	for _, a := range s.absent {
 		s.progress("absent: %s: %s", a.name, a.reason)
 	}
 	return ctx.Err()
 }
 
-func engineName(e localdb.Engine) string {
-	if e == localdb.MySQL {
-		return "MySQL"
-	}
-	return "MariaDB"
-}
-
 // measureAll warms every contender up and measures all scenarios in turns.
 func (s *stage) measureAll(ctx context.Context, o options) (*measured, error) {
-	m := &measured{options: o, stage: s, scenarios: chosen(scenarios(o.overrides), o.only)}
+	m := &measured{options: o, stage: s}
+	for _, sc := range scenarios(o.overrides) {
+		if o.wants(sc.id) {
+			m.scenarios = append(m.scenarios, sc)
+		}
+	}
 	s.progress("warming up")
-	for i, id := range s.order {
-		if err := s.warmUp(ctx, s.contenders[id], scenarios(o.overrides)[0], uint64(i+1)); err != nil {
+	for i, c := range s.contenders {
+		if err := s.warmUp(ctx, c, scenarios(o.overrides)[0], uint64(i+1)); err != nil {
 			return nil, err
 		}
 	}
+	s.turning = time.Now()
 	for turn := range o.turns {
+		if !s.hasTime(turn) {
+			m.options.turns = turn
+			s.progress("no time for another turn")
+			break
+		}
 		for i, sc := range m.scenarios {
 			seed := uint64(1000*(turn+1) + i)
 			for _, c := range s.turnOf(sc, turn) {
-				r, err := s.measure(ctx, c, sc, orderOf(c, sc, seed, o.seconds))
+				order := orderOf(c, sc, seed, o.seconds)
+				if c.kind == kindRecording && !m.asServed(c.engine.binary.Engine, &order) {
+					continue
+				}
+				r, err := s.measure(ctx, c, sc, order)
 				if err != nil {
 					return nil, err
 				}
 				r.turn = turn
-				s.progress("turn %d, %-10s  %-36s %8.0f/s  p50 %9v  p99 %9v  %s", turn+1, sc.id, c.name,
+				s.progress("turn %d, %-14s %-48s %7.0f/s  p50 %9v  p99 %9v  %s", turn+1, sc.id, c.name,
 					r.PerSecond(), r.P50.Round(time.Microsecond), r.P99.Round(time.Microsecond), firstOf(r.faults))
 				m.results = append(m.results, r)
 			}
@@ -191,9 +201,33 @@ func (s *stage) measureAll(ctx context.Context, o options) (*measured, error) {
 	return m, s.finish(ctx, m)
 }
 
+// hasTime says whether another turn fits into the run, if it takes as long as the
+// ones before.
+func (s *stage) hasTime(turns int) bool {
+	each := time.Since(s.turning) / time.Duration(max(turns, 1))
+	return turns == 0 || time.Since(s.began)+each+endTime < runLimit
+}
+
+// asServed has recording go on as the service just did at 512 callers: over as
+// many connections, as many txns a COMMIT, as many txns a second. It says false if
+// the service did not.
+func (m *measured) asServed(engine localdb.Engine, order *round.Order) bool {
+	served := m.of(in512, kindService, engine)
+	if len(served) == 0 {
+		return false
+	}
+	last := served[len(served)-1]
+	order.Checks, order.Callers = max(last.batch(), 1), max(last.lanes, 1)
+	order.Every = float64(order.Checks*order.Callers) / max(last.PerSecond(), 1)
+	return true
+}
+
 // warmUp has a contender asked for a second that does not count, and brings its
 // tables' statistics to what they would be on a server that has run for a while.
 func (s *stage) warmUp(ctx context.Context, c *contender, sc scenario, seed uint64) (err error) {
+	if c.kind == kindRecording { // its table is the service's, which is warm
+		return nil
+	}
 	if c.database != nil {
 		if c.database.seeded, err = c.database.lastTxn(ctx); err != nil {
 			return err
@@ -216,12 +250,14 @@ func firstOf(texts []string) string {
 // nobody always follows the same neighbour.
 func (s *stage) turnOf(sc scenario, turn int) []*contender {
 	var list []*contender
-	for i := range sc.who {
-		if c := s.contenders[sc.who[(i+turn)%len(sc.who)]]; c != nil {
-			list = append(list, c)
-		}
+	for _, kind := range sc.who {
+		list = append(list, s.of(kind)...)
 	}
-	return list
+	if len(list) == 0 {
+		return nil
+	}
+	first := turn % len(list)
+	return slices.Concat(list[first:], list[:first])
 }
 
 func orderOf(c *contender, sc scenario, seed uint64, seconds float64) round.Order {
@@ -232,26 +268,24 @@ func orderOf(c *contender, sc scenario, seed uint64, seconds float64) round.Orde
 
 // finish measures what is measured once, at the end: memory, exactness, disk.
 func (s *stage) finish(ctx context.Context, m *measured) error {
-	c := s.contenders[idService]
-	many := scenarios(m.options.overrides)[0]
-	many.callers = m.options.memory
-	s.progress("memory at %d connections", many.callers)
-	var err error
-	if m.idle, err = residentOf(c.service); err != nil {
-		return err
+	crowded := scenarios(m.options.overrides)[0]
+	for _, c := range s.of(kindService) {
+		for _, crowd := range crowds() {
+			s.progress("memory at %d connections, %s", crowd.connections, c.engine.name())
+			crowded.callers = crowd.connections
+			found, err := s.memory(ctx, c, crowded, m.options)
+			if err != nil {
+				return err
+			}
+			m.memory = append(m.memory, found)
+		}
 	}
-	if m.resident, m.crowd, err = s.memory(ctx, c, orderOf(c, many, 1, m.options.seconds)); err != nil {
-		return err
-	}
-	s.progress("the handler's Go benchmark")
-	m.gobench = s.goBenchmark(ctx)
 	s.progress("looking for attempts that were let through in excess")
-	for _, id := range s.order {
-		c := s.contenders[id]
-		if c.database == nil {
+	for _, c := range s.contenders {
+		if c.database == nil || c.kind == kindRecording {
 			continue
 		}
-		k, err := c.database.keeps(ctx, id)
+		k, err := c.database.keeps(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -260,27 +294,9 @@ func (s *stage) finish(ctx context.Context, m *measured) error {
 	return nil
 }
 
-// goBenchmark runs the handler's benchmark and returns its lines as benchstat
-// reads them, or why there are none.
-func (s *stage) goBenchmark(ctx context.Context) string {
-	cmd := exec.CommandContext(ctx, "go", "test", "./handlers", "-run", "^$", "-bench", "^BenchmarkCheck$", "-benchmem")
-	cmd.Dir = s.root
-	out, err := output(ctx, buildLimit, cmd)
-	if err != nil {
-		return err.Error()
-	}
-	var lines []string
-	for line := range strings.Lines(string(out)) {
-		if strings.HasPrefix(line, "Benchmark") {
-			lines = append(lines, strings.TrimSpace(line))
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
 // keeps looks at what a contender's tables hold.
-func (d *database) keeps(ctx context.Context, id string) (k kept, err error) {
-	k.contender = id
+func (d *database) keeps(ctx context.Context, c *contender) (k kept, err error) {
+	k.contender = c
 	for _, z := range []zone{zoneOf(zoneUser), zoneOf(zoneHot)} {
 		n, err := d.excess(ctx, z)
 		if err != nil {

@@ -10,44 +10,54 @@ import (
 	"time"
 
 	"velocityd/bench/round"
+	"velocityd/db/localdb"
 )
 
 // result is what one contender did in one scenario in one turn.
 type result struct {
 	turn      int
 	scenario  string
-	contender string
+	contender string         // its kind
+	engine    localdb.Engine // "" if it uses none
 	round.Summary
 	server   time.Duration // processor time of the database or Redis
 	service  time.Duration
 	load     time.Duration // of the load generator
 	logBytes int64         // that the server's log grew by
 	txns     int64         // rows that were written
-	flood    round.Summary // of the callers beside
+	commits  int64         // of the database, meanwhile
+	lanes    int           // connections to the database that the service used
+	beside   round.Summary // of the callers beside
 	faults   []string      // wrong answers
 }
 
 // cost is processor time in seconds for 1,000 answers.
 func (r result) cost(d time.Duration) float64 {
-	return perThousand(d, r.Answers()+r.flood.Answers())
-}
-
-func perThousand(d time.Duration, answers int64) float64 {
+	answers := r.Answers() + r.beside.Answers()
 	if answers == 0 {
 		return 0
 	}
 	return d.Seconds() * 1000 / float64(answers)
 }
 
+func serverCost(r result) float64  { return r.cost(r.server) }
+func serviceCost(r result) float64 { return r.cost(r.service) }
+
+// batch is how many txns were recorded with one COMMIT; 0 if none was.
+func (r result) batch() int { return int(float64(r.txns)/max(float64(r.commits), 1) + 0.5) }
+
 // before is what is read before a round, to know afterwards what it did.
 type before struct {
-	server, service time.Duration
-	logBytes, txn   int64
+	server, service        time.Duration
+	logBytes, txn, commits int64
 }
 
 // measure has one contender asked as sc says, and checks the answers.
 func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order round.Order) (result, error) {
-	r := result{scenario: sc.id, contender: c.id}
+	r := result{scenario: sc.id, contender: c.kind}
+	if c.engine != nil {
+		r.engine = c.engine.binary.Engine
+	}
 	if err := s.settle(ctx); err != nil {
 		return r, err
 	}
@@ -58,8 +68,8 @@ func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order ro
 	switch {
 	case c.run != nil:
 		r.Summary, r.service, err = c.run(ctx, order)
-	case sc.flood != nil:
-		err = s.askFlooded(ctx, &r, order, sc)
+	case sc.beside != nil:
+		err = s.askBeside(ctx, c, &r, order, sc.beside)
 	default:
 		r.Summary, r.load, err = s.ask(ctx, order)
 	}
@@ -73,7 +83,11 @@ func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order ro
 	r.server, r.service, r.logBytes = is.server-was.server, r.service+is.service-was.service, is.logBytes-was.logBytes
 	var passed int64
 	if c.database != nil {
-		if r.txns, passed, err = c.database.since(ctx, was.txn); err != nil {
+		r.commits = is.commits - was.commits
+		var counts, connections error
+		r.lanes, connections = c.database.connectionsOf(ctx, order.Seconds)
+		r.txns, passed, counts = c.database.since(ctx, was.txn)
+		if err := errors.Join(counts, connections); err != nil {
 			return r, err
 		}
 	}
@@ -81,11 +95,10 @@ func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order ro
 	return r, nil
 }
 
-// settle waits until the database has done what the round before left behind,
+// settle waits until the databases have done what the round before left behind,
 // so that the next contender does not pay for it; not for ever.
 func (s *stage) settle(ctx context.Context) error {
-	pid := s.engine.server.PID()
-	was, err := cpuOf(pid)
+	was, err := s.enginesCPU()
 	for range settleTries {
 		if err != nil {
 			return err
@@ -96,7 +109,7 @@ func (s *stage) settle(ctx context.Context) error {
 		case <-time.After(settlePause):
 		}
 		var is time.Duration
-		if is, err = cpuOf(pid); err == nil && is-was <= settlePause/10 {
+		if is, err = s.enginesCPU(); err == nil && is-was <= settlePause/10 {
 			return nil
 		}
 		was = is
@@ -104,10 +117,24 @@ func (s *stage) settle(ctx context.Context) error {
 	return err
 }
 
+// enginesCPU is the processor time that all databases have taken.
+func (s *stage) enginesCPU() (sum time.Duration, err error) {
+	for _, e := range s.engines {
+		one, err := cpuOf(e.server.PID())
+		if err != nil {
+			return 0, err
+		}
+		sum += one
+	}
+	return sum, nil
+}
+
 // look reads the counters of a contender's processes and files.
 func (c *contender) look(ctx context.Context) (b before, err error) {
-	if b.server, err = cpuOf(c.server); err != nil {
-		return b, err
+	if c.server != 0 {
+		if b.server, err = cpuOf(c.server); err != nil {
+			return b, err
+		}
 	}
 	if c.service != 0 {
 		if b.service, err = cpuOf(c.service); err != nil {
@@ -120,6 +147,9 @@ func (c *contender) look(ctx context.Context) (b before, err error) {
 		}
 	}
 	if c.database != nil {
+		if b.commits, err = c.database.commits(ctx); err != nil {
+			return b, err
+		}
 		b.txn, err = c.database.lastTxn(ctx)
 	}
 	return b, err
@@ -127,31 +157,38 @@ func (c *contender) look(ctx context.Context) (b before, err error) {
 
 // faultsOf holds the answers against what must be true of them.
 func faultsOf(r result, c *contender, sc scenario, passed int64) (faults []string) {
-	if r.Errors > 0 {
-		faults = append(faults, fmt.Sprintf("%d checks without an answer (%s)", r.Errors, r.FirstError))
+	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	for _, asked := range []struct {
+		of     string
+		sum    round.Summary
+		admits int64
+		yields bool
+	}{
+		{"checks", r.Summary, sc.admits, false},
+		{"calls beside", r.beside, sc.besides().admits, sc.besides().yields},
+	} {
+		if asked.sum.Errors > 0 {
+			add("%d %s without an answer (%s)", asked.sum.Errors, asked.of, asked.sum.FirstError)
+		}
+		if asked.sum.Busy > 0 && !asked.yields {
+			add("%d %s refused for want of capacity", asked.sum.Busy, asked.of)
+		}
+		if asked.admits > 0 && asked.sum.Admitted != asked.admits {
+			add("of %s %d admitted, not %d", asked.of, asked.sum.Admitted, asked.admits)
+		}
 	}
-	if r.Busy > 0 {
-		faults = append(faults, fmt.Sprintf("%d checks refused for want of capacity", r.Busy))
+	if sc.beside == nil && r.load.Seconds() > 0.9*r.Seconds {
+		add("the load generator was the limit: it took a whole core")
 	}
-	if sc.flood != nil && r.flood.Admitted != hotRate {
-		faults = append(faults, fmt.Sprintf("the flood was admitted %d times, not %d", r.flood.Admitted, hotRate))
-	}
-	if sc.admits > 0 && r.Admitted != sc.admits {
-		faults = append(faults, fmt.Sprintf("admitted %d, not %d", r.Admitted, sc.admits))
-	}
-	if sc.flood == nil && r.load.Seconds() > 0.9*r.Seconds {
-		faults = append(faults, "the load generator was the limit: it took a whole core")
-	}
-	if c.database == nil || r.Errors > 0 { // an attempt without an answer may be a row
+	if c.database == nil || r.Errors+r.beside.Errors > 0 { // an attempt without an answer may be a row
 		return faults
 	}
-	buckets := int64(len(sc.draws(0)))
-	if want := (r.Answers() + r.flood.Answers()) * buckets; r.txns != want {
-		faults = append(faults, fmt.Sprintf("%d rows in zone_txn for %d answers", r.txns, want))
+	each, besides := int64(len(sc.draws(0))), int64(len(sc.besides().draws(0)))
+	if want := r.Answers()*each + r.beside.Answers()*besides; r.txns != want {
+		add("%d rows in zone_txn for %d answers", r.txns, want)
 	}
-	// The textbook blocks each bucket by itself, so of pairs its rows say less.
-	if want := (r.Admitted + r.flood.Admitted) * buckets; passed != want && (buckets == 1 || c.protocol != round.Textbook) {
-		faults = append(faults, fmt.Sprintf("%d rows in zone_txn were let through, and %d answers", passed, want))
+	if want := r.Admitted*each + r.beside.Admitted*besides; passed != want {
+		add("%d rows in zone_txn were let through, and %d answers", passed, want)
 	}
 	return faults
 }
@@ -164,29 +201,32 @@ func (s *stage) ask(ctx context.Context, order round.Order) (sum round.Summary, 
 	return carryOut(ctx, cmd, order)
 }
 
-// askFlooded asks while a flood does: it begins before and ends after. Its errors
-// count as the contender's.
-func (s *stage) askFlooded(ctx context.Context, r *result, order round.Order, sc scenario) error {
-	flood := order
-	flood.Draws, flood.Seconds = sc.flood(order.Seed), order.Seconds+2*floodLead.Seconds()
-	var background time.Duration
-	var floodErr error
+// askBeside asks while others do, who begin before and end after. What they ask
+// for is held as long as the others are asked.
+func (s *stage) askBeside(ctx context.Context, c *contender, r *result, order round.Order, b *beside) (err error) {
+	release := func() error { return nil }
+	if b.hold != nil {
+		if release, err = b.hold(ctx, c.database); err != nil {
+			return err
+		}
+	}
+	var others time.Duration
+	var otherErr error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		r.flood, background, floodErr = s.ask(ctx, flood)
+		r.beside, others, otherErr = s.ask(ctx, b.order(order))
 	}()
-	var err error
 	select {
-	case <-time.After(floodLead):
+	case <-time.After(besideLead):
 		r.Summary, r.load, err = s.ask(ctx, order)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
+	err = errors.Join(err, release())
 	<-done
-	r.load += background
-	r.Errors, r.Busy = r.Errors+r.flood.Errors, r.Busy+r.flood.Busy
-	return errors.Join(err, floodErr)
+	r.load += others
+	return errors.Join(err, otherErr)
 }
 
 // carryOut gives a program an order and reads its summary and what it cost.
@@ -206,9 +246,17 @@ func carryOut(ctx context.Context, cmd *exec.Cmd, order any) (sum round.Summary,
 	return sum, cmd.ProcessState.SystemTime() + cmd.ProcessState.UserTime(), nil
 }
 
-// memory holds connections open that all ask, and returns the most memory that
-// the service held meanwhile, in bytes.
-func (s *stage) memory(ctx context.Context, c *contender, order round.Order) (most int64, sum round.Summary, err error) {
+// memory has a new instance of the service asked by many connections, and returns
+// the most memory that it held meanwhile.
+func (s *stage) memory(ctx context.Context, c *contender, sc scenario, o options) (m memory, err error) {
+	process, address, err := s.serve(ctx, c.database, fmt.Sprintf("memory-%d", sc.callers))
+	if err != nil {
+		return m, err
+	}
+	defer process.stop()
+	m = memory{engine: c.engine.binary.Engine, connections: sc.callers}
+	order := orderOf(c, sc, 1, o.seconds)
+	order.Address = address
 	done := make(chan struct{})
 	peak := make(chan int64)
 	go func() {
@@ -222,12 +270,13 @@ func (s *stage) memory(ctx context.Context, c *contender, order round.Order) (mo
 				return
 			case <-tick.C:
 			}
-			if now, err := residentOf(c.service); err == nil {
+			if now, err := residentOf(process.pid()); err == nil {
 				most = max(most, now)
 			}
 		}
 	}()
-	sum, _, err = s.ask(ctx, order)
+	m.Summary, _, err = s.ask(ctx, order)
 	close(done)
-	return <-peak, sum, err
+	m.resident = <-peak
+	return m, err
 }

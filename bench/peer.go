@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +24,7 @@ const fetchLimit = 5 * time.Minute
 // addPeers sets up the contenders that come from outside. One that cannot be had
 // is named as absent, with the reason, and nothing stands in for it.
 func (s *stage) addPeers(ctx context.Context) {
-	const envoy, rate, flexible = "envoyproxy/ratelimit on Redis", "redis_rate behind Echo on Redis", "rate-limiter-flexible on the same engine"
+	const envoy, rate, flexible, echo = "envoyproxy/ratelimit on Redis", "redis_rate behind Echo on Redis", "rate-limiter-flexible", "Echo alone"
 	server, err := s.findRedis(ctx)
 	if err != nil {
 		s.miss(envoy, err)
@@ -36,6 +39,9 @@ func (s *stage) addPeers(ctx context.Context) {
 	}
 	if err := s.addFlexible(ctx, flexible); err != nil {
 		s.miss(flexible, err)
+	}
+	if err := s.addEcho(ctx, echo); err != nil {
+		s.miss(echo, err)
 	}
 }
 
@@ -91,7 +97,7 @@ func (s *stage) startRedis(ctx context.Context, program, name string, p persiste
 	if err != nil {
 		return nil, "", err
 	}
-	s.later(process)
+	s.later(process.stop)
 	return process, socket, process.awaitPort(ctx, "unix", socket)
 }
 
@@ -175,12 +181,12 @@ func (s *stage) startEnvoy(ctx context.Context, program, redis, name string, p p
 	if err != nil {
 		return err
 	}
-	s.later(process)
+	s.later(process.stop)
 	if err := process.awaitPort(ctx, "tcp", addresses[0]); err != nil {
 		return err
 	}
 	s.settleRedis(&contender{
-		id: idEnvoy + p.id, name: name + ", " + p.name, protocol: round.Envoy, address: addresses[0], service: process.pid(),
+		kind: kindEnvoy + p.id, name: name + ", " + p.name, protocol: round.Envoy, address: addresses[0], service: process.pid(),
 		about: "its HTTP /json, its own settings but no statsd, Redis on a socket; " + p.about + ". Counts in fixed windows",
 	}, store, p)
 	return nil
@@ -226,12 +232,12 @@ func (s *stage) addRate(ctx context.Context, redis, name string) error {
 		if err != nil {
 			return err
 		}
-		s.later(process)
+		s.later(process.stop)
 		if err := process.awaitPort(ctx, "tcp", address); err != nil {
 			return err
 		}
 		s.settleRedis(&contender{
-			id: idRate + p.id, name: name + ", " + p.name, protocol: round.Service, address: address, service: process.pid(),
+			kind: kindRate + p.id, name: name + ", " + p.name, protocol: round.Service, address: address, service: process.pid(),
 			about: "JSON in and out behind Echo v4, Redis on a socket; " + p.about + ". GCRA, not a sliding window",
 		}, store, p)
 	}
@@ -267,11 +273,12 @@ func (s *stage) addFlexible(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	e := s.engines[0]
 	words := strings.Fields(string(out))
 	s.versions = append(s.versions, "Node.js "+strings.TrimPrefix(words[0], "v"), "rate-limiter-flexible "+words[1])
 	s.add(&contender{
-		id: idFlexible, name: name, protocol: round.Library, address: s.engine.server.Socket(),
-		server: s.engine.server.PID(), logBytes: s.engine.logBytes,
+		kind: kindFlexible, engine: e, name: name + ", " + e.name(), protocol: round.Library, address: e.server.Socket(),
+		server: e.server.PID(), logBytes: e.logBytes,
 		about: "RateLimiterMySQL with mysql2, called in its own Node.js process, without HTTP. A counter for each key, in fixed windows: " +
 			"no row for an attempt",
 		run: func(ctx context.Context, order round.Order) (round.Summary, time.Duration, error) {
@@ -280,4 +287,66 @@ func (s *stage) addFlexible(ctx context.Context, name string) error {
 		},
 	})
 	return nil
+}
+
+// canned is what the program in peers/echo answers with.
+type canned struct {
+	Header http.Header     `json:"header"`
+	Body   json.RawMessage `json:"body"`
+}
+
+// addEcho sets up Echo without a limiter: it reads a check as our service does and
+// answers each with what the service said once.
+func (s *stage) addEcho(ctx context.Context, name string) error {
+	program, err := s.buildPeer(ctx, "echo", "./echo")
+	if err != nil {
+		return err
+	}
+	s.versions = append(s.versions, "Echo "+s.peerVersion("github.com/labstack/echo/v4"))
+	text, err := s.answerOf(ctx, s.of(kindService)[0])
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.dir, "answer.json")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		return fmt.Errorf("write an answer: %w", err)
+	}
+	address, err := freeAddress(ctx)
+	if err != nil {
+		return err
+	}
+	process, err := startChild(ctx, s.dir, "echo", nil, program, "-listen", address, "-answer", path)
+	if err != nil {
+		return err
+	}
+	s.later(process.stop)
+	if err := process.awaitPort(ctx, "tcp", address); err != nil {
+		return err
+	}
+	s.add(&contender{
+		kind: kindEcho, name: name, protocol: round.Service, address: address, service: process.pid(),
+		about: "an Echo handler that reads a check and answers with the headers and the body of one of velocityd's answers; " +
+			"no store, no decision: a floor, not a limiter",
+	})
+	return nil
+}
+
+// answerOf asks a service once and returns its answer as canned.
+func (s *stage) answerOf(ctx context.Context, c *contender) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.address+"/v1/check",
+		strings.NewReader(fmt.Sprintf(`{"zone_id":%d,"bucket_key":"user-00000"}`, zoneUser)))
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", c.name, err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, fmt.Errorf("ask %s: %w", c.name, err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("ask %s: status %d: %w", c.name, response.StatusCode, err)
+	}
+	return json.Marshal(canned{Header: response.Header, Body: body})
 }

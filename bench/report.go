@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"velocityd/bench/round"
 )
 
 // The report is the part of its file between these lines.
@@ -26,7 +28,7 @@ var errMarks = errors.New("the report's marks are not one pair in order")
 // not a whole one.
 func (m *measured) publish(o options) error {
 	text := m.report(time.Now())
-	if o.quick || o.only != "" {
+	if !o.whole() {
 		fmt.Print(text)
 		return nil
 	}
@@ -84,13 +86,13 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 		"Load average before the run: %s. Everything runs on these cores: the database, Redis, the services and the load generator.\n\n",
 		h.cores, h.cpu, h.memory, h.system, h.kernel, duration(h.sync), h.load)
 	fmt.Fprintf(b, "**Versions:** %s.\n\n", strings.Join(m.stage.versions, ", "))
-	fmt.Fprintf(b, "**How:** all contenders with SQL share one %s with the settings of `db/localdb` (`sync_binlog=1`, "+
+	fmt.Fprintf(b, "**How:** all contenders with SQL share one server of each engine, with the settings of `db/localdb` (`sync_binlog=1`, "+
 		"`innodb_flush_log_at_trx_commit=1`, binary log on) and `%s`. Each is asked for %s s in a closed loop, %d %s, "+
 		"in turn with the others and in another order each time; a second of warming up comes first, and the database is let come to rest before each. "+
 		"Figures are the median of the turns, with the least and the most in brackets; ratios are made within a turn, because the "+
 		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a process of its own "+
 		"with a hand-written HTTP client; CPU is seconds of processor time for 1,000 checks, from /proc.\n\n",
-		engineName(m.stage.engine.binary.Engine), strings.Join(serverSettings(), " "),
+		strings.Join(serverSettings(), " "),
 		decimal(m.options.seconds), m.options.turns, plural(m.options.turns, "time", "times"))
 	for _, a := range m.stage.absent {
 		fmt.Fprintf(b, "**Absent:** %s could not be had here (%s), and nothing stands in for it.\n\n", a.name, a.reason)
@@ -99,19 +101,33 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 
 // command is what repeats the run.
 func (m *measured) command() string {
-	switch {
-	case m.options.quick:
-		return "make bench ARGS=-quick"
-	case len(m.options.args) > 0:
-		return "make bench ARGS='" + strings.Join(m.options.args, " ") + "'"
+	if len(m.options.args) == 0 {
+		return "make bench"
 	}
-	return "make bench"
+	return "make bench ARGS='" + strings.Join(m.options.args, " ") + "'"
 }
 
+// writeTargets writes a column for each engine. The verdict is that of the first.
 func (m *measured) writeTargets(b *strings.Builder) {
-	fmt.Fprintf(b, "### Targets\n\n| | wanted | measured | |\n|---|---|---|---|\n")
-	for _, t := range m.targets() {
-		fmt.Fprintf(b, "| %s | %s | %s%s | %s |\n", t.what, t.wanted(), t.found.text(decimal), t.unit, t.verdict())
+	var columns [][]target
+	head, line := "", ""
+	for _, e := range m.options.engines {
+		columns = append(columns, m.targets(e))
+		head += " " + engineName(e) + " |"
+		line += "---|"
+	}
+	fmt.Fprintf(b, "### Targets\n\nThe verdict is on %s: a floor is what must be kept, an aim what is wanted.\n\n"+
+		"| | floor | aim |%s |\n|---|---|---|%s---|\n", engineName(m.options.engines[0]), head, line)
+	for i, t := range columns[0] {
+		if !m.options.whole() && t.found.of == 0 {
+			continue
+		}
+		floor, aim := t.limits()
+		fmt.Fprintf(b, "| %s | %s | %s |", t.what, floor, aim)
+		for _, column := range columns {
+			fmt.Fprintf(b, " %s |", column[i].found.text(decimal))
+		}
+		fmt.Fprintf(b, " %s |\n", t.verdict())
 	}
 	b.WriteString("\n")
 }
@@ -119,35 +135,58 @@ func (m *measured) writeTargets(b *strings.Builder) {
 func (m *measured) writeScenarios(b *strings.Builder) {
 	for _, sc := range m.scenarios {
 		fmt.Fprintf(b, "### %s\n\n", capital(sc.title))
-		fmt.Fprintf(b, "| | checks/s | × textbook at 64 | p50 | p99 | CPU server | CPU service | CPU generator |\n")
-		fmt.Fprintf(b, "|---|---|---|---|---|---|---|---|\n")
-		for _, id := range m.stage.order {
-			if list := m.of(sc.id, id); len(list) > 0 {
-				m.writeLine(b, m.stage.contenders[id], list)
+		fmt.Fprintf(b, "| | checks/s | p50 | p99 | CPU server | CPU service | CPU generator |\n")
+		fmt.Fprintf(b, "|---|---|---|---|---|---|---|\n")
+		for _, c := range m.stage.contenders {
+			if list := m.by(sc.id, c); len(list) > 0 {
+				writeLine(b, c, list)
 			}
 		}
 		b.WriteString("\n")
+		for _, c := range m.stage.contenders {
+			m.writeNote(b, sc, c)
+		}
 	}
 }
 
-func (m *measured) writeLine(b *strings.Builder, c *contender, list []result) {
-	latency := func(f func(result) time.Duration) string {
-		return duration(time.Duration(spreadOf(values(list, func(r result) float64 { return float64(f(r)) })).median))
+func writeLine(b *strings.Builder, c *contender, list []result) {
+	latency := func(f func(result) float64) string { return duration(time.Duration(spreadOf(values(list, f)).median)) }
+	cpu := func(f func(result) float64) string { return fmt.Sprintf("%.3f", spreadOf(values(list, f)).median) }
+	server, service, load := "–", "–", "–" // a caller by SQL has no service, and a library no generator
+	if c.server != 0 {
+		server = cpu(serverCost)
 	}
-	cpu := func(f func(result) time.Duration) string {
-		return fmt.Sprintf("%.3f", spreadOf(values(list, func(r result) float64 { return r.cost(f(r)) })).median)
-	}
-	service, load := "–", "–" // a caller by SQL has no service, and a library no generator
 	if c.service != 0 || c.run != nil {
-		service = cpu(func(r result) time.Duration { return r.service })
+		service = cpu(serviceCost)
 	}
 	if c.run == nil {
-		load = cpu(func(r result) time.Duration { return r.load })
+		load = cpu(func(r result) float64 { return r.cost(r.load) })
 	}
-	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", c.name,
-		spreadOf(values(list, perSecond)).text(whole), ratio(list, m.of(in64, idTextbook), perSecond).text(decimal),
-		latency(func(r result) time.Duration { return r.P50 }), latency(func(r result) time.Duration { return r.P99 }),
-		cpu(func(r result) time.Duration { return r.server }), service, load)
+	fmt.Fprintf(b, "| %s | %s | %s | %s | %s | %s | %s |\n", c.name, spreadOf(values(list, perSecond)).text(whole),
+		latency(medianTime), latency(longTime), server, service, load)
+}
+
+// writeNote says of a contender what its line has no room for: what became of the
+// calls beside, and how long its batches were where that matters.
+func (m *measured) writeNote(b *strings.Builder, sc scenario, c *contender) {
+	list := m.by(sc.id, c)
+	if len(list) == 0 {
+		return
+	}
+	if c.kind == kindService && sc.id == in512 {
+		fmt.Fprintf(b, "%s: %s txns a COMMIT, over %s connections.\n\n", c.name,
+			spreadOf(values(list, func(r result) float64 { return float64(r.batch()) })).text(whole),
+			spreadOf(values(list, func(r result) float64 { return float64(r.lanes) })).text(whole))
+	}
+	if sc.beside != nil {
+		var all round.Summary
+		for _, r := range list {
+			all.Admitted, all.Blocked = all.Admitted+r.beside.Admitted, all.Blocked+r.beside.Blocked
+			all.Busy, all.Errors, all.Max = all.Busy+r.beside.Busy, all.Errors+r.beside.Errors, max(all.Max, r.beside.Max)
+		}
+		fmt.Fprintf(b, "%s, %s: %s checks decided, the slowest call in %s; %s refused for want of capacity, %s without an answer.\n\n", c.name,
+			sc.beside.title, grouped(int(all.Answers())), duration(all.Max), grouped(int(all.Busy)), grouped(int(all.Errors)))
+	}
 }
 
 func (m *measured) writeAnswers(b *strings.Builder) {
@@ -155,12 +194,12 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 		"and a hot bucket, at its first use, must admit its rate of %d in a day, no more and no less. "+
 		"At the end every bucket's txns were searched for more than its rate within a window.\n\n", hotRate)
 	fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | what was wrong first |\n|---|---|---|---|---|---|---|\n")
-	for _, id := range m.stage.order {
+	for _, c := range m.stage.contenders {
 		var rounds, wrong int
 		var checks, retried int64
 		first := ""
 		for _, r := range m.results {
-			if r.contender != id {
+			if r.contender != c.kind || c.engine != nil && r.engine != c.engine.binary.Engine {
 				continue
 			}
 			rounds++
@@ -173,11 +212,11 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 		}
 		excess := "keeps no rows"
 		for _, k := range m.kept {
-			if k.contender == id {
+			if k.contender == c {
 				excess = grouped(int(k.excess))
 			}
 		}
-		fmt.Fprintf(b, "| %s | %d | %s | %s | %d | %s | %s |\n", m.stage.contenders[id].name, rounds, grouped(int(checks)), grouped(int(retried)), wrong, excess,
+		fmt.Fprintf(b, "| %s | %d | %s | %s | %d | %s | %s |\n", c.name, rounds, grouped(int(checks)), grouped(int(retried)), wrong, excess,
 			cmp.Or(first, "nothing"))
 	}
 	b.WriteString("\n")
@@ -188,15 +227,15 @@ func (m *measured) writeDisk(b *strings.Builder) {
 		"tables are the files of `zone_txn` with its indexes and of `zone_bucket_lock` at the end, divided by their rows. "+
 		"Fewer than %s rows tell nothing. The history was written in one go, so its files are denser than grown ones.\n\n", grouped(enoughRows))
 	fmt.Fprintf(b, "| | log, bytes a check | bytes a txn | txns | bytes a bucket | buckets |\n|---|---|---|---|---|---|\n")
-	for _, id := range m.stage.order {
-		list, c := m.of(in64, id), m.stage.contenders[id]
-		if c.logBytes == nil {
+	for _, c := range m.stage.contenders {
+		if c.logBytes == nil || c.kind == kindRecording {
 			continue
 		}
+		list := m.by(in64, c)
 		log := spreadOf(values(list, func(r result) float64 { return float64(r.logBytes) / max(float64(r.Answers()), 1) }))
 		tables := "– | – | – | –"
 		for _, k := range m.kept {
-			if k.contender == id && k.txns >= enoughRows {
+			if k.contender == c && k.txns >= enoughRows {
 				tables = fmt.Sprintf("%s | %s | %s | %s", whole(float64(k.bytes)/float64(k.txns)), grouped(int(k.txns)),
 					whole(float64(k.lockBytes)/float64(k.locks)), grouped(int(k.locks)))
 			}
@@ -207,17 +246,18 @@ func (m *measured) writeDisk(b *strings.Builder) {
 }
 
 func (m *measured) writeMemory(b *strings.Builder) {
-	fmt.Fprintf(b, "### Memory of the service\n\nResident, of `velocityd serve`: %.0f MiB before, at most %.0f MiB while %s connections "+
-		"asked at once (%s checks/s, p99 %s, %d refused, %d without an answer).\n\n", mebibytes(m.idle), mebibytes(m.resident),
-		grouped(m.options.memory), whole(m.crowd.PerSecond()), duration(m.crowd.P99), m.crowd.Busy, m.crowd.Errors)
-	fmt.Fprintf(b, "A check in the handler alone, without socket and store (`go test ./handlers -bench BenchmarkCheck`, for benchstat):\n\n"+
-		"```\n%s\n```\n\n", m.gobench)
+	fmt.Fprintf(b, "### Memory of the service\n\nThe most that a new `velocityd serve` held resident while so many connections asked at once.\n\n"+
+		"| | connections | MiB | checks/s | p99 | refused | without an answer |\n|---|---|---|---|---|---|---|\n")
+	for _, k := range m.memory {
+		fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s | %s |\n", engineName(k.engine), grouped(k.connections), mebibytes(k.resident),
+			whole(k.PerSecond()), duration(k.P99), grouped(int(k.Busy)), grouped(int(k.Errors)))
+	}
+	b.WriteString("\n")
 }
 
 func (m *measured) writeContenders(b *strings.Builder) {
 	fmt.Fprintf(b, "### Contenders\n\n")
-	for _, id := range m.stage.order {
-		c := m.stage.contenders[id]
+	for _, c := range m.stage.contenders {
 		fmt.Fprintf(b, "- **%s**: %s.\n", c.name, c.about)
 	}
 }
@@ -225,7 +265,7 @@ func (m *measured) writeContenders(b *strings.Builder) {
 // text is the median, and the extremes if there are any.
 func (s spread) text(format func(float64) string) string {
 	switch {
-	case s == spread{}:
+	case s.of == 0:
 		return "–"
 	case s.least == s.most:
 		return format(s.median)

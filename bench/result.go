@@ -2,10 +2,10 @@ package main
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"velocityd/bench/round"
+	"velocityd/db/localdb"
 )
 
 // measured is all that a run found.
@@ -16,44 +16,53 @@ type measured struct {
 	scenarios []scenario
 	results   []result
 	kept      []kept
-	idle      int64 // bytes that the service held before the crowd
-	resident  int64 // and with it
-	crowd     round.Summary
-	gobench   string // what the handler's Go benchmark says
+	memory    []memory
 	took      time.Duration
 }
 
 // kept is what a contender's tables hold at the end; bytes are those of the files.
 type kept struct {
-	contender   string
+	contender   *contender
 	excess      int64 // attempts let through against the zone's limit
 	bytes, txns int64 // of zone_txn
 	lockBytes   int64
 	locks       int64
 }
 
-// chosen are the scenarios whose id is in only, or all of them.
-func chosen(all []scenario, only string) []scenario {
-	if only == "" {
-		return all
-	}
-	ids := strings.Split(only, ",")
-	return slices.DeleteFunc(all, func(s scenario) bool { return !slices.Contains(ids, s.id) })
+// memory is what an instance of the service held at most, in bytes, while so many
+// connections asked.
+type memory struct {
+	engine      localdb.Engine
+	connections int
+	resident    int64
+	round.Summary
 }
 
-// of lists a contender's results in a scenario, by turn.
-func (m *measured) of(scenario, contender string) []result {
+// of lists the results of a kind of contender in a scenario, by turn: those on an
+// engine, and those of contenders that use none, as peers on Redis do.
+func (m *measured) of(scenario, contender string, engine localdb.Engine) []result {
 	var list []result
 	for _, r := range m.results {
-		if r.scenario == scenario && r.contender == contender {
+		if r.scenario == scenario && r.contender == contender && (r.engine == engine || r.engine == "") {
 			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// spread is a median and the extremes around it.
-type spread struct{ median, least, most float64 }
+// by lists the results of one contender in a scenario.
+func (m *measured) by(scenario string, c *contender) []result {
+	if c.engine == nil {
+		return m.of(scenario, c.kind, "")
+	}
+	return m.of(scenario, c.kind, c.engine.binary.Engine)
+}
+
+// spread is a median and the extremes around it, of so many values.
+type spread struct {
+	median, least, most float64
+	of                  int
+}
 
 // spreadOf describes values; of none it is zero.
 func spreadOf(values []float64) spread {
@@ -66,7 +75,7 @@ func spreadOf(values []float64) spread {
 	if len(sorted)%2 == 0 {
 		median = (sorted[middle-1] + sorted[middle]) / 2
 	}
-	return spread{median: median, least: sorted[0], most: sorted[len(sorted)-1]}
+	return spread{median: median, least: sorted[0], most: sorted[len(sorted)-1], of: len(sorted)}
 }
 
 // values applies f to each result.
@@ -80,6 +89,7 @@ func values(list []result, f func(result) float64) []float64 {
 
 func perSecond(r result) float64  { return r.PerSecond() }
 func medianTime(r result) float64 { return float64(r.P50) }
+func longTime(r result) float64   { return float64(r.P99) }
 
 // ratio divides the one by the other turn by turn, because the machine's pace
 // changes within minutes, and describes the quotients. Turns that one of them

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/bench/round"
+	"velocityd/db/localdb"
 )
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
@@ -18,9 +19,9 @@ func TestSpreadIsMedianAndExtremes(t *testing.T) {
 		want   spread
 	}{
 		{nil, spread{}},
-		{[]float64{4}, spread{4, 4, 4}},
-		{[]float64{9, 1, 4}, spread{4, 1, 9}},
-		{[]float64{9, 1, 4, 6}, spread{5, 1, 9}},
+		{[]float64{4}, spread{4, 4, 4, 1}},
+		{[]float64{9, 1, 4}, spread{4, 1, 9, 3}},
+		{[]float64{9, 1, 4, 6}, spread{5, 1, 9, 4}},
 	} {
 		given := slices.Clone(c.values)
 		if got := spreadOf(c.values); got != c.want {
@@ -63,22 +64,22 @@ func TestCostIsForAThousandAnswers(t *testing.T) {
 	}
 }
 
-func TestTargetsSayByHowMuchTheyAreMissed(t *testing.T) {
+func TestTargetsSayHowNearTheyAre(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		target target
-		met    bool
-		says   string
-		wanted string
+		target           target
+		says, floor, aim string
 	}{
-		{target{limit: 9, atLeast: true, unit: " ×", found: spread{9, 8, 10}}, true, "met", "≥ 9 ×"},
-		{target{limit: 9, atLeast: true, unit: " ×", found: spread{7.2, 7, 10}}, false, "**missed** by 20 %", "≥ 9 ×"},
-		{target{limit: 1.1, found: spread{1.1, 1, 2}}, true, "met", "≤ 1.1"},
-		{target{limit: 0.75, found: spread{0.9, 0.9, 0.9}}, false, "**missed** by 20 %", "≤ 0.75"},
-		{target{limit: 0.75}, false, "not measured", "≤ 0.75"},
+		{target{floor: 9, aim: 10, atLeast: true, unit: " ×", found: spread{9, 8, 10, 3}}, "floor met", "≥ 9 ×", "10 ×"},
+		{target{floor: 9, aim: 10, atLeast: true, unit: " ×", found: spread{10, 8, 11, 3}}, "aim met", "≥ 9 ×", "10 ×"},
+		{target{floor: 9, aim: 10, atLeast: true, unit: " ×", found: spread{7.2, 7, 10, 3}}, "**missed** by 20 %", "≥ 9 ×", "10 ×"},
+		{target{floor: 0.8, aim: 1, atLeast: true, found: spread{0, 0, 0, 3}}, "**missed** by 100 %", "≥ 0.8", "1"},
+		{target{floor: 1.1, found: spread{1.1, 1, 2, 3}}, "floor met", "≤ 1.1", "–"},
+		{target{floor: 0.75, aim: 0.5, found: spread{0.9, 0.9, 0.9, 1}}, "**missed** by 20 %", "≤ 0.75", "0.5"},
+		{target{floor: 0.75}, "not measured", "≤ 0.75", "–"},
 	} {
-		if c.target.met() != c.met || c.target.verdict() != c.says || c.target.wanted() != c.wanted {
-			t.Errorf("%+v: %v, %q, %q", c.target, c.target.met(), c.target.verdict(), c.target.wanted())
+		if floor, aim := c.target.limits(); c.target.verdict() != c.says || floor != c.floor || aim != c.aim {
+			t.Errorf("%+v: %q, %q, %q", c.target, c.target.verdict(), floor, aim)
 		}
 	}
 }
@@ -89,36 +90,37 @@ func TestWrongAnswersAreFaults(t *testing.T) {
 	two := scenario{draws: func(uint64) []round.Draw { return make([]round.Draw, 2) }}
 	hot := one
 	hot.admits = 100
-	flooded := one
-	flooded.flood = one.draws
-	kept, forgotten := &contender{protocol: round.Service, database: &database{}}, &contender{protocol: round.Envoy}
-	textbook := &contender{protocol: round.Textbook, database: &database{}}
+	flooded, large := one, one
+	flooded.beside = &beside{draws: one.draws, admits: 100}
+	large.beside = &beside{draws: two.draws, yields: true}
+	kept, forgotten := &contender{database: &database{}}, &contender{}
 	for name, c := range map[string]struct {
 		contender *contender
 		scenario  scenario
 		sum       round.Summary
 		txns      int64
 		passed    int64
-		flood     int64
+		beside    round.Summary
 		faults    int
 	}{
-		"right":                       {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 10, 7, 0, 0},
-		"a row too few":               {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 9, 7, 0, 1},
-		"rows that say otherwise":     {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 10, 8, 0, 1},
-		"pairs":                       {kept, two, round.Summary{Admitted: 7, Blocked: 3}, 20, 14, 0, 0},
-		"pairs with one row":          {kept, two, round.Summary{Admitted: 7, Blocked: 3}, 10, 7, 0, 2},
-		"the textbook's pairs":        {textbook, two, round.Summary{Admitted: 7, Blocked: 3}, 20, 15, 0, 0},
-		"exactly the rate":            {forgotten, hot, round.Summary{Admitted: 100, Blocked: 3}, 0, 0, 0, 0},
-		"one too many":                {forgotten, hot, round.Summary{Admitted: 101, Blocked: 3}, 0, 0, 0, 1},
-		"one too few":                 {kept, hot, round.Summary{Admitted: 99, Blocked: 3}, 102, 99, 0, 1},
-		"no answers":                  {forgotten, one, round.Summary{Errors: 1, FirstError: "reset"}, 0, 0, 0, 1},
-		"a flood":                     {kept, flooded, round.Summary{Admitted: 7}, 107, 107, 100, 0},
-		"a flood that gets through":   {kept, flooded, round.Summary{Admitted: 7}, 108, 108, 101, 1},
-		"a flood without its rows":    {kept, flooded, round.Summary{Admitted: 7}, 7, 7, 100, 2},
-		"busy":                        {kept, one, round.Summary{Admitted: 1, Busy: 5}, 1, 1, 0, 1},
-		"a row of an unknown outcome": {kept, one, round.Summary{Admitted: 7, Errors: 1}, 8, 8, 0, 1},
+		"right":                       {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 10, 7, round.Summary{}, 0},
+		"a row too few":               {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 9, 7, round.Summary{}, 1},
+		"rows that say otherwise":     {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 10, 8, round.Summary{}, 1},
+		"pairs":                       {kept, two, round.Summary{Admitted: 7, Blocked: 3}, 20, 14, round.Summary{}, 0},
+		"pairs with one row":          {kept, two, round.Summary{Admitted: 7, Blocked: 3}, 10, 7, round.Summary{}, 2},
+		"exactly the rate":            {forgotten, hot, round.Summary{Admitted: 100, Blocked: 3}, 0, 0, round.Summary{}, 0},
+		"one too many":                {forgotten, hot, round.Summary{Admitted: 101, Blocked: 3}, 0, 0, round.Summary{}, 1},
+		"one too few":                 {kept, hot, round.Summary{Admitted: 99, Blocked: 3}, 102, 99, round.Summary{}, 1},
+		"no answers":                  {forgotten, one, round.Summary{Errors: 1, FirstError: "reset"}, 0, 0, round.Summary{}, 1},
+		"a flood":                     {kept, flooded, round.Summary{Admitted: 7}, 107, 107, round.Summary{Admitted: 100}, 0},
+		"a flood that gets through":   {kept, flooded, round.Summary{Admitted: 7}, 108, 108, round.Summary{Admitted: 101}, 1},
+		"a flood without its rows":    {kept, flooded, round.Summary{Admitted: 7}, 7, 7, round.Summary{Admitted: 100}, 2},
+		"busy":                        {kept, one, round.Summary{Admitted: 1, Busy: 5}, 1, 1, round.Summary{}, 1},
+		"a row of an unknown outcome": {kept, one, round.Summary{Admitted: 7, Errors: 1}, 8, 8, round.Summary{}, 1},
+		"large calls":                 {kept, large, round.Summary{Admitted: 7}, 27, 17, round.Summary{Admitted: 5, Blocked: 5, Busy: 9}, 0},
+		"a large call given up":       {kept, large, round.Summary{Admitted: 7}, 30, 20, round.Summary{Admitted: 5, Errors: 1}, 1},
 	} {
-		got := faultsOf(result{Summary: c.sum, txns: c.txns, flood: round.Summary{Admitted: c.flood}}, c.contender, c.scenario, c.passed)
+		got := faultsOf(result{Summary: c.sum, txns: c.txns, beside: c.beside}, c.contender, c.scenario, c.passed)
 		if len(got) != c.faults {
 			t.Errorf("%s: %d faults, want %d: %q", name, len(got), c.faults, got)
 		}
@@ -140,7 +142,10 @@ func TestAGeneratorAtItsLimitIsAFault(t *testing.T) {
 
 func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 	t.Parallel()
-	known := []string{idTextbook, idProcedure, idService, idHistory, idEnvoy, idEnvoyAOF, idRate, idRateAOF, idFlexible}
+	known := []string{
+		kindTextbook, kindProcedure, kindService, kindHistory, kindUnpartitioned, kindRecording,
+		kindEcho, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
+	}
 	ids := map[string]bool{}
 	for _, sc := range scenarios(1_000_000) {
 		if ids[sc.id] {
@@ -166,28 +171,64 @@ func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 
 func TestTurnsBeginWithAnotherContender(t *testing.T) {
 	t.Parallel()
-	s := &stage{contenders: map[string]*contender{"a": {id: "a"}, "c": {id: "c"}}}
+	s := &stage{contenders: []*contender{{kind: "c"}, {kind: "a", name: "one"}, {kind: "a", name: "two"}, {kind: "d"}}}
 	sc := scenario{who: []string{"a", "b", "c"}} // b is absent
 	var got []string
 	for turn := range 3 {
 		line := ""
 		for _, c := range s.turnOf(sc, turn) {
-			line += c.id
+			line += c.kind + c.name + " "
 		}
 		got = append(got, line)
 	}
-	if want := []string{"ac", "ca", "ca"}; !slices.Equal(got, want) {
+	if want := []string{"aone atwo c ", "atwo c aone ", "c aone atwo "}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestChosenScenariosKeepTheirOrder(t *testing.T) {
+func TestRecordingGoesOnAsTheServiceDid(t *testing.T) {
 	t.Parallel()
-	got := chosen(scenarios(1), inLone+","+in64)
-	if len(got) != 2 || got[0].id != in64 || got[1].id != inLone {
-		t.Errorf("got %d scenarios", len(got))
+	last := result{scenario: in512, contender: kindService, engine: localdb.MariaDB, txns: 4000, commits: 20, lanes: 2, Summary: round.Summary{Admitted: 4000, Seconds: 2}}
+	m := &measured{results: []result{{scenario: in512, contender: kindService, engine: localdb.MariaDB}, last}}
+	var order round.Order
+	if !m.asServed(localdb.MariaDB, &order) || order.Checks != 200 || order.Callers != 2 || !near(order.Every, 0.2) {
+		t.Errorf("200 txns a COMMIT over 2 connections at 2,000 a second: %+v", order)
 	}
-	if got := chosen(scenarios(1), ""); len(got) != len(scenarios(1)) {
-		t.Errorf("without a choice: %d scenarios", len(got))
+	if m.asServed(localdb.MySQL, &order) {
+		t.Error("on an engine where the service was not asked")
+	}
+}
+
+func TestResultsOnAnEngineAreThoseOfPeersWithoutOne(t *testing.T) {
+	t.Parallel()
+	m := &measured{results: []result{
+		{scenario: in64, contender: kindService, engine: localdb.MySQL},
+		{scenario: in64, contender: kindService, engine: localdb.MariaDB},
+		{scenario: in64, contender: kindEnvoy},
+	}}
+	for _, engine := range []localdb.Engine{localdb.MySQL, localdb.MariaDB} {
+		if n := len(m.of(in64, kindService, engine)); n != 1 {
+			t.Errorf("%d results of the service on %s", n, engine)
+		}
+		if n := len(m.of(in64, kindEnvoy, engine)); n != 1 {
+			t.Errorf("%d results of Envoy beside %s", n, engine)
+		}
+	}
+}
+
+func TestOnlyAWholeRunWritesTheReport(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args  []string
+		whole bool
+	}{{nil, true}, {[]string{"-history", "5"}, true}, {[]string{"-quick"}, false}, {[]string{"-smoke"}, false}, {[]string{"-only", in64}, false}} {
+		o, err := parse(c.args)
+		if err != nil || o.whole() != c.whole {
+			t.Errorf("%q: %v, %v", c.args, o.whole(), err)
+		}
+	}
+	o, err := parse([]string{"-only", inLone + "," + in512})
+	if err != nil || !o.wants(in512) || o.wants(in64) {
+		t.Errorf("%+v, %v", o, err)
 	}
 }

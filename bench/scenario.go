@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"velocityd/bench/round"
@@ -11,42 +12,83 @@ type scenario struct {
 	id      string
 	title   string
 	callers int
-	who     []string
+	who     []string // kinds of contenders
 	draws   func(seed uint64) []round.Draw
 	// admits is how many checks must be let through, if that is known: the rate of
 	// the only bucket, at its first use. 0 means that it is not known.
 	admits int64
-	// flood is what as many other callers ask for at the same time; nil for none.
-	// What is reported is the callers who are no part of it.
-	flood func(seed uint64) []round.Draw
+	// beside is what else is asked at the same time; nil for nothing. What is
+	// reported is the callers who are no part of it.
+	beside *beside
+}
+
+// beside is traffic that a scenario's callers may suffer from. It begins before
+// them and ends after them.
+type beside struct {
+	title    string
+	protocol string
+	callers  int
+	checks   int     // in one call
+	every    float64 // seconds between two questions of a caller; 0 for none
+	draws    func(seed uint64) []round.Draw
+	admits   int64 // as a scenario's
+	// yields says that these callers may be refused for want of capacity.
+	yields bool
+	// hold has a foreign session take locks meanwhile; nil for none.
+	hold func(context.Context, *database) (release func() error, err error)
+}
+
+// order is what these callers are told, where the scenario's are told main.
+func (b *beside) order(main round.Order) round.Order {
+	o := main
+	o.Callers, o.Checks, o.Every, o.Draws = b.callers, b.checks, b.every, b.draws(main.Seed)
+	o.Seconds += 2 * besideLead.Seconds()
+	if b.protocol != "" {
+		o.Protocol = b.protocol
+	}
+	return o
+}
+
+// besides is what is asked beside, nothing of nothing if there is none.
+func (sc scenario) besides() beside {
+	if sc.beside == nil {
+		return beside{draws: func(uint64) []round.Draw { return nil }}
+	}
+	return *sc.beside
 }
 
 // The ids of the scenarios.
 const (
-	inLone      = "lone"
 	in64        = "64"
-	in512       = "512"
-	inHot       = "hot"
 	inPair64    = "pair-64"
+	in512       = "512"
+	inRecording = "recording"
 	inPair512   = "pair-512"
-	inNew       = "new"
+	inLone      = "lone"
+	inPairLone  = "pair-lone"
+	inHot       = "hot"
 	inHistory   = "history"
-	inWide      = "rate-10000"
+	inNew       = "new"
 	inOverrides = "overrides"
-	inFew       = "few"
-	inHeld      = "held"
+	inLockouts  = "lockouts"
 	inFlood     = "flood"
+	inFew       = "few"
+	inFull      = "5000-in-window"
+	inEight     = "8"
+	inHeld      = "held"
+	inBulk      = "bulk"
 )
+
+// smokeScenarios are those of bench -smoke, which holds ours against the textbook.
+const smokeScenarios = in64 + "," + in512 + "," + inRecording + "," + inLone + "," + inPairLone + "," + inHot + "," + inPair64
 
 // scenarios are all kinds of traffic, in the order in which a turn goes through
 // them: what is compared with one another stands side by side.
 func scenarios(overrides int) []scenario {
-	user := func(id int) func(uint64) []round.Draw {
-		return func(uint64) []round.Draw { return []round.Draw{zoneOf(id).draw("user-", buckets)} }
+	known := func(zone int, prefix string, of int) func(uint64) []round.Draw {
+		return func(uint64) []round.Draw { return []round.Draw{zoneOf(zone).draw(prefix, of)} }
 	}
-	held := func(id int) func(uint64) []round.Draw {
-		return func(uint64) []round.Draw { return []round.Draw{zoneOf(id).draw("held-", heldBuckets)} }
-	}
+	users := known(zoneUser, "user-", buckets)
 	pair := func(uint64) []round.Draw {
 		address := zoneOf(zoneAddress).draw("address-", buckets)
 		address.Hot = 0.05
@@ -55,28 +97,54 @@ func scenarios(overrides int) []scenario {
 	hot := func(seed uint64) []round.Draw {
 		return []round.Draw{zoneOf(zoneHot).draw(fmt.Sprintf("hot-%d-", seed), 1)}
 	}
-	unseen := func(uint64) []round.Draw { return []round.Draw{zoneOf(zoneUser).draw("new-", 0)} }
-
-	five := []string{idTextbook, idProcedure, idService, idEnvoy, idEnvoyAOF}
-	seven := append(five[:5:5], idRate, idRateAOF)
-	all := append(seven[:7:7], idFlexible)
-	ours := []string{idService}
+	ours := []string{kindService}
+	web := []string{kindService, kindEcho, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF}
+	all := append([]string{kindTextbook, kindProcedure, kindFlexible}, web...)
+	pairs := "user and address in one check, 5 % of them from one address, "
 	return []scenario{
-		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, who: all, draws: user(zoneUser)},
-		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, who: seven, draws: user(zoneUser)},
-		{id: inHot, title: "one hot bucket, 64 callers", callers: 64, who: all, draws: hot, admits: hotRate},
-		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, who: all, draws: user(zoneUser)},
-		{id: inPair64, title: "user and address in one check, 5 % of them from one address, 64 callers", callers: 64, who: five, draws: pair},
-		{id: inPair512, title: "user and address in one check, 5 % of them from one address, 512 callers", callers: 512, who: five, draws: pair},
-		{id: inNew, title: "new buckets only, 64 callers", callers: 64, who: five, draws: unseen},
-		{id: inHistory, title: "with a history, 64 callers, 100,000 buckets", callers: 64, who: []string{idService, idHistory}, draws: user(zoneUser)},
-		{
-			id: inFlood, title: "64 callers over 100,000 buckets, while 64 others flood one bucket", callers: 64,
-			who: []string{idTextbook, idService}, draws: user(zoneUser), flood: hot,
+		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, who: all, draws: users},
+		{id: inPair64, title: pairs + "64 callers", callers: 64, who: []string{kindService, kindEnvoy}, draws: pair},
+		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, who: web, draws: users},
+		{id: inRecording, title: "recording alone, as the service records at 512 callers", who: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets)},
+		{id: inPair512, title: pairs + "512 callers", callers: 512, who: ours, draws: pair},
+		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, who: []string{kindTextbook, kindProcedure, kindService, kindEcho, kindEnvoy}, draws: users},
+		{id: inPairLone, title: pairs + "a lone caller", callers: 1, who: ours, draws: pair},
+		{id: inHot, title: "one hot bucket, 64 callers", callers: 64, who: []string{kindTextbook, kindService, kindEnvoy, kindRate}, draws: hot, admits: hotRate},
+		{id: inHistory, title: "with a history, 64 callers, 100,000 buckets", callers: 64, who: []string{kindService, kindHistory, kindUnpartitioned}, draws: users},
+		{id: inNew, title: "new buckets only, 64 callers", callers: 64, who: ours, draws: known(zoneUser, "new-", 0)},
+		{id: inOverrides, title: fmt.Sprintf("a zone with %s overrides, half of the buckets have one, 64 callers", grouped(overrides)), callers: 64, who: ours, draws: known(zoneExcepted, "user-", buckets)},
+		{id: inLockouts, title: "every tenth bucket locked out, 64 callers, 100,000 buckets", callers: 64, who: ours, draws: known(zoneLocked, "user-", buckets)},
+		{id: inFlood, title: "64 callers over 100,000 buckets, while 64 others flood one bucket", callers: 64, who: ours, draws: users, beside: &beside{title: "the flood", callers: 64, draws: hot, admits: hotRate}},
+		{id: inFew, title: "rate 5 in a day, 64 callers, 100 full buckets", callers: 64, who: ours, draws: known(zoneFew, "held-", heldBuckets)},
+		{id: inFull, title: "rate 10,000 in a day, 64 callers, 100 buckets with 5,000 txns each in the window", callers: 64, who: ours, draws: known(zoneHeld, "held-", heldBuckets)},
+		{id: inEight, title: "8 callers, 100,000 buckets", callers: 8, who: ours, draws: users},
+		{id: inHeld, title: "8 callers over 100,000 buckets, while a foreign session holds another one, which is asked 5 times a second", callers: 8, who: ours, draws: users, beside: held()},
+		{id: inBulk, title: "8 callers over 100,000 buckets, beside 40 callers of POST /v1/checks with 1,000 checks of 8 buckets each", callers: 8, who: ours, draws: users, beside: bulk()},
+	}
+}
+
+// held asks for a bucket that somebody's SQL holds, at a pace that does not
+// depend on answers.
+func held() *beside {
+	const callers, perSecond = 30, 5
+	return &beside{
+		title: "the bucket held", callers: callers, every: callers / perSecond, yields: true,
+		draws: func(uint64) []round.Draw { return []round.Draw{zoneOf(zoneUser).draw(takenPrefix, 1)} },
+		hold: func(ctx context.Context, d *database) (func() error, error) {
+			return d.hold(ctx, zoneUser, takenPrefix+"00000")
 		},
-		{id: inWide, title: "rate 10,000 in a minute, 64 callers, 100,000 buckets", callers: 64, who: ours, draws: user(zoneWide)},
-		{id: inOverrides, title: fmt.Sprintf("a zone with %s overrides, 64 callers, 100,000 buckets", grouped(overrides)), callers: 64, who: ours, draws: user(zoneExcepted)},
-		{id: inFew, title: "rate 5 in a day, 64 callers, 100 full buckets", callers: 64, who: []string{idTextbook, idService}, draws: held(zoneFew)},
-		{id: inHeld, title: "rate 10,000 in a day, 64 callers, 100 buckets with 5,000 txns each in the window", callers: 64, who: []string{idTextbook, idService}, draws: held(zoneHeld)},
+	}
+}
+
+// bulk asks for as much as one call may.
+func bulk() *beside {
+	return &beside{
+		title: "the large calls", protocol: round.Bulk, callers: 40, checks: 1000, yields: true,
+		draws: func(uint64) (list []round.Draw) {
+			for i := range bulkBuckets {
+				list = append(list, zoneOf(zoneAddress).draw(bulkPrefix(i), bulkKeys))
+			}
+			return list
+		},
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,15 +24,15 @@ const (
 	zoneUser = iota + 1
 	zoneAddress
 	zoneHot
-	zoneWide
 	zoneHeld
 	zoneFew
 	zoneExcepted
+	zoneLocked
+	zoneRecorded
 )
 
 const (
 	minute, day  = 60, 86_400
-	wideRate     = 10_000
 	buckets      = 100_000
 	heldBuckets  = 100
 	heldTxns     = 5_000 // in each of heldBuckets, all in the window
@@ -39,18 +40,27 @@ const (
 	longBefore   = 400 * day // zones are older than any window, as most are for most of their lives
 	historyDays  = 60
 	seedAtOnce   = 1_000_000
+	byDay        = "partitioned by day"
 	settledAfter = 120 // seconds before now at which seeded txns end
+	bulkBuckets  = 8   // in each check of a large call
+	bulkKeys     = 10_000
+	takenPrefix  = "taken-" // of the bucket that a foreign session holds
 )
+
+// bulkPrefix is that of the i-th bucket of a large call's checks, another one for
+// each, because a check names a bucket once.
+func bulkPrefix(i int) string { return fmt.Sprintf("bulk-%d-", i) }
 
 func zones() []zone {
 	return []zone{
 		{zoneUser, "login per user", 5, minute},
 		{zoneAddress, "login per address", 100, minute},
 		{zoneHot, "one hot bucket", hotRate, day},
-		{zoneWide, "a high rate", wideRate, minute},
-		{zoneHeld, "a high rate, much in the window", wideRate, day},
+		{zoneHeld, "a high rate, much in the window", 10_000, day},
 		{zoneFew, "a low rate, few buckets", 5, day},
 		{zoneExcepted, "login per user, with overrides", 5, minute},
+		{zoneLocked, "login per user, with lockouts", 5, minute},
+		{zoneRecorded, "recorded without a check", 5, minute},
 	}
 }
 
@@ -91,59 +101,77 @@ func numbers(of int) string {
 // unlogged keeps seeds from the binary log, which is the contenders'.
 const unlogged, logged = "SET SESSION sql_log_bin = 0", "SET SESSION sql_log_bin = 1"
 
-// seedBuckets makes the lock rows of all known buckets.
-func (d *database) seedBuckets(ctx context.Context) error {
+// known are buckets that have a lock row before they are asked for.
+type known struct {
+	zone   int
+	prefix string
+	of     int
+}
+
+// users are all that contenders with a schema are asked for, but for the service.
+func users() []known { return []known{{zoneUser, "user-", buckets}} }
+
+// served are what the service is asked for.
+func served() []known {
+	list := append(users(),
+		known{zoneAddress, "address-", buckets}, known{zoneExcepted, "user-", buckets}, known{zoneLocked, "user-", buckets},
+		known{zoneHeld, "held-", heldBuckets}, known{zoneFew, "held-", heldBuckets}, known{zoneUser, takenPrefix, 1})
+	for i := range bulkBuckets {
+		list = append(list, known{zoneAddress, bulkPrefix(i), bulkKeys})
+	}
+	return list
+}
+
+// seedBuckets makes the lock rows of known buckets.
+func (d *database) seedBuckets(ctx context.Context, list []known) error {
 	statements := []string{unlogged}
-	for _, known := range []struct {
-		zone   int
-		prefix string
-		of     int
-	}{
-		{zoneUser, "user-", buckets},
-		{zoneAddress, "address-", buckets},
-		{zoneWide, "user-", buckets},
-		{zoneHeld, "held-", heldBuckets},
-		{zoneFew, "held-", heldBuckets},
-		{zoneExcepted, "user-", buckets},
-	} {
+	for _, k := range list {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO zone_bucket_lock (zone_id, bucket_key)
-SELECT %d, CONCAT('%s', LPAD(n, 5, '0')) FROM %s numbers`, known.zone, known.prefix, numbers(known.of)))
+SELECT %d, CONCAT('%s', LPAD(n, 5, '0')) FROM %s numbers`, k.zone, k.prefix, numbers(k.of)))
 	}
 	return d.session(ctx, append(statements, logged)...)
 }
 
-// flags are the columns that say what became of a txn, and their values for one
-// that was let through.
-func (d *database) flags(ctx context.Context) (columns, values string, err error) {
-	var own int
-	err = d.sql.QueryRowContext(ctx, `
-SELECT COUNT(*)
-  FROM information_schema.columns
- WHERE table_schema = DATABASE()
-   AND table_name = 'zone_txn'
-   AND column_name = 'counted'`).Scan(&own)
+// lockOut locks every tenth bucket of zoneLocked out, until after the run. Its
+// zone has a lockout, as if since long ago.
+func (d *database) lockOut(ctx context.Context) error {
+	return d.session(ctx, unlogged, fmt.Sprintf("SET SESSION timestamp = UNIX_TIMESTAMP() - %d", longBefore),
+		fmt.Sprintf("UPDATE zone_master SET lockout = %d WHERE id = %d", minute, zoneLocked),
+		"SET SESSION timestamp = DEFAULT",
+		fmt.Sprintf(`UPDATE zone_bucket_lock
+   SET locked_until = UTC_TIMESTAMP(6) + INTERVAL %d SECOND, lockout_us = %d
+ WHERE zone_id = %d
+   AND bucket_key LIKE '%%0'`, day, day*1_000_000, zoneLocked), logged)
+}
+
+// hold takes a bucket's lock in a session of its own, as somebody's SQL might,
+// until release.
+func (d *database) hold(ctx context.Context, zone int, key string) (release func() error, err error) {
+	tx, err := d.sql.BeginTx(ctx, nil)
 	if err != nil {
-		return "", "", fmt.Errorf("look at zone_txn: %w", err)
+		return nil, fmt.Errorf("%s: begin to hold a bucket: %w", d.name, err)
 	}
-	if own == 0 {
-		return "blocked", "FALSE", nil
+	err = tx.QueryRowContext(ctx, `
+SELECT zone_id
+  FROM zone_bucket_lock
+ WHERE zone_id = ?
+   AND bucket_key = ?
+   FOR UPDATE`, zone, key).Scan(&zone)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: hold a bucket: %w", d.name, err), tx.Rollback())
 	}
-	return "blocked, would_block, counted", "FALSE, FALSE, TRUE", nil
+	return tx.Rollback, nil
 }
 
 // seedHeld fills zoneHeld's buckets: half of their rate is in the window.
 func (d *database) seedHeld(ctx context.Context) error {
-	columns, values, err := d.flags(ctx)
-	if err != nil {
-		return err
-	}
 	const total = heldBuckets * heldTxns
 	const spread = day / 2
-	return d.session(ctx, unlogged, fmt.Sprintf(`INSERT INTO zone_txn (created_at, zone_id, bucket_key, %s)
+	return d.session(ctx, unlogged, fmt.Sprintf(`INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
 SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL n * %d MICROSECOND, %d,
-       CONCAT('held-', LPAD(n MOD %d, 5, '0')), %s
+       CONCAT('held-', LPAD(n MOD %d, 5, '0')), FALSE, FALSE, TRUE
   FROM %s numbers
- ORDER BY n`, columns, spread+settledAfter, spread*1_000_000/total, zoneHeld, heldBuckets, values, numbers(total)),
+ ORDER BY n`, spread+settledAfter, spread*1_000_000/total, zoneHeld, heldBuckets, numbers(total)),
 		logged)
 }
 
@@ -151,27 +179,23 @@ SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL n * %d MICROSECOND, %d,
 // would have come, each of a bucket that looks random. The secondary indexes are
 // dropped meanwhile and built at the end, which is far quicker; they are a little
 // denser than they would have grown.
-func (d *database) seedHistory(ctx context.Context, txns int, byDay bool) error {
-	columns, values, err := d.flags(ctx)
-	if err != nil {
-		return err
-	}
+func (d *database) seedHistory(ctx context.Context, txns int, partitioned bool) error {
 	drop, add, err := d.indexes(ctx, "zone_txn")
 	if err != nil {
 		return err
 	}
 	statements := []string{unlogged, "SET SESSION unique_checks = 0", drop}
-	if byDay {
+	if partitioned {
 		statements = append(statements, partitionByDay(time.Now()))
 	}
 	step := historyDays * day * 1_000_000 / max(txns, 1)
 	for from := 0; from < txns; from += seedAtOnce {
-		statements = append(statements, fmt.Sprintf(`INSERT INTO zone_txn (created_at, zone_id, bucket_key, %s)
+		statements = append(statements, fmt.Sprintf(`INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
 SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL (n + %d) * %d MICROSECOND, %d,
-       CONCAT('user-', LPAD((n + %d) * 61843 MOD %d, 5, '0')), %s
+       CONCAT('user-', LPAD((n + %d) * 61843 MOD %d, 5, '0')), FALSE, FALSE, TRUE
   FROM %s numbers
- ORDER BY n`, columns, historyDays*day+settledAfter, from, step, zoneUser,
-			from, buckets, values, numbers(min(seedAtOnce, txns-from))))
+ ORDER BY n`, historyDays*day+settledAfter, from, step, zoneUser,
+			from, buckets, numbers(min(seedAtOnce, txns-from))))
 	}
 	return d.session(ctx, append(statements, add, "SET SESSION unique_checks = 1", logged, "ANALYZE TABLE zone_txn")...)
 }

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -24,29 +22,13 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		cfg, err := mysql.ParseDSN(d.DSN)
-		if err != nil {
-			t.Fatal(err)
+		p := dbtest.Through(t, d.DSN)
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{LockWait: 20 * time.Second, MaxConns: 1})
+		p.BeforeAnswer("INSERT INTO zone_txn", p.Cut)
+		lost, err := store.CheckAll(t.Context(), attempt("once", user("alice"), user("bob")))
+		if !errors.Is(err, service.ErrUndecided) {
+			t.Errorf("connection cut: %+v, %v, want ErrUndecided", lost, err)
 		}
-		if cfg.Net != "unix" {
-			t.Skip("the proxy speaks to a socket")
-		}
-		p := newProxy(t, cfg.Addr)
-		cfg.Addr = p.socket
-		store := NewProcStore(connect(t, &dbtest.Database{DSN: cfg.FormatDSN()}, Options{LockWait: 20 * time.Second, MaxConns: 1}))
-		release := d.Hold(t, user("alice"))
-		lost := make(chan error, 1)
-		go func() {
-			_, err := store.CheckAll(context.Background(), attempt("once", user("alice"), user("bob")))
-			lost <- err
-		}()
-		d.AwaitWaiting(t, 1) // the CALL has been sent and is at work
-		p.cut()
-		if err := <-lost; !errors.Is(err, service.ErrUndecided) {
-			t.Errorf("connection cut: %v, want ErrUndecided", err)
-		}
-		release()
-		// The retry waits for what is at work, or decides itself: either way once.
 		first, err := store.CheckAll(t.Context(), attempt("once", user("alice"), user("bob")))
 		if err != nil || first[0].Err != nil || first[0].Blocked {
 			t.Fatalf("retry: %+v, %v", first, err)
@@ -54,6 +36,10 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 		again, err := store.CheckAll(t.Context(), attempt("once", user("bob"), user("alice")))
 		if err != nil || again[0].Verdicts[1] != first[0].Verdicts[0] || !again[0].CheckedAt.Equal(first[0].CheckedAt) {
 			t.Errorf("second retry: %+v, %v, want %+v", again, err, first)
+		}
+		p.BeforeAnswer("ROLLBACK", p.Cut) // it has nothing to record
+		if third, err := store.CheckAll(t.Context(), attempt("once", user("alice"), user("bob"))); !errors.Is(err, service.ErrBusy) {
+			t.Errorf("connection cut, third retry: %+v, %v, want ErrBusy", third, err)
 		}
 		dbtest.Eventually(t, "nothing is at work any more", func() bool { open, _ := d.Transactions(t); return open == 0 })
 		if txns := d.Txns(t, user("alice")); len(txns) != 1 || txns[0].ID != first[0].TxnID() || txns[0].AttemptID != "once" {
@@ -67,7 +53,7 @@ func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 100, time.Hour))
-		store := NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second}))
+		store := connect(t, d, Options{LockWait: 20 * time.Second})
 		for round := range 10 {
 			id := fmt.Sprint("round-", round)
 			const callers = 4
@@ -97,6 +83,7 @@ func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
 				t.Errorf("%s: %d decided and %d txns, want 1", id, decided, n)
 			}
 		}
+		d.Audit(t, zone(1, 100, time.Hour))
 	})
 }
 
@@ -107,7 +94,7 @@ func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 100, time.Hour))
-		store := NewProcStore(connect(t, d, Options{LockWait: 20 * time.Second}))
+		store := connect(t, d, Options{LockWait: 20 * time.Second})
 		if _, err := store.CheckAll(t.Context(), attempt("x", user("old"))); err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +129,7 @@ func TestAttemptIDsDifferByCaseAndTrailingSpaceAndAreForgotten(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 100, time.Hour))
-		store := NewProcStore(connect(t, d, Options{}))
+		store := connect(t, d, Options{})
 		ids := []string{"a", "A", "a ", " a", "~", strings.Repeat("x", 64), strings.Repeat("x", 63), `"\'%`}
 		ask := func(id string) uint64 {
 			decisions, err := store.CheckAll(t.Context(), attempt(id, user("alice")))
@@ -208,7 +195,7 @@ func TestAStaleKeyRuleIsRefusedBeforeAnyLockRow(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		store := NewProcStore(connect(t, d, Options{}))
+		store := connect(t, d, Options{})
 		name := service.KeyRule{Kind: service.KeyUsername}
 		for what, question := range map[string][]service.Check{
 			"single":        {{Buckets: []service.Bucket{user("a")}, KeyRules: []service.KeyRule{name}}},
@@ -257,7 +244,7 @@ func TestAThousandChecksOfEveryKindInOneCall(t *testing.T) {
 			}
 		}
 		// The second of two with one id names other addresses, or the same.
-		decisions, err := NewProcStore(connect(t, d, Options{})).CheckAll(t.Context(), checks)
+		decisions, err := connect(t, d, Options{}).CheckAll(t.Context(), checks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,9 +264,34 @@ func TestAThousandChecksOfEveryKindInOneCall(t *testing.T) {
 		if kinds["not found"] != 200 || kinds["conflict"] != 100 || kinds["decided"] != 700 {
 			t.Errorf("got %v", kinds)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM (SELECT 1 FROM zone_txn WHERE counted GROUP BY zone_id, bucket_key "+
-			"HAVING COUNT(*) > CASE zone_id WHEN 1 THEN 3 WHEN 2 THEN 2 WHEN 3 THEN 9 ELSE 0 END) AS o"); n != 0 {
-			t.Errorf("%d buckets hold more than their rate", n)
+		d.Audit(t, zone(1, 3, time.Hour), service.Zone{ID: 2, Rate: 2, Window: time.Hour, Mode: service.ModeShadow},
+			zone(3, 9, time.Hour), service.Zone{ID: 4, Window: time.Hour, Mode: service.ModeOff})
+	})
+}
+
+func TestOnlyExpiredAttemptsAreForgottenAndInTheCallersTransaction(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, `INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES
+('a', '2026-01-02', UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, '[]'), ('a ', '2026-01-02', UTC_TIMESTAMP(6), '[]'),
+('A', '2026-01-02', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, '[]'), ('b', '2026-01-02', UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, '[]')`)
+		left := func() int { return d.Count(t, "SELECT COUNT(*) FROM zone_attempt") }
+		conn := session(t, d, "SET SESSION timestamp = 4000000000 - 2000000000", "START TRANSACTION",
+			`CALL forget_attempts('["a","A","never"]')`, "ROLLBACK")
+		if n := left(); n != 4 {
+			t.Errorf("%d attempts are left after a ROLLBACK, want 4", n)
+		}
+		dbtest.Exec(t, conn, `CALL forget_attempts('["a","A","never"]')`)
+		if n := left(); n != 3 {
+			t.Errorf("%d attempts are left, want 3", n)
+		}
+		other := session(t, d, "START TRANSACTION", "SELECT * FROM zone_attempt WHERE attempt_id = 'b' FOR UPDATE")
+		dbtest.Exec(t, conn, "SET SESSION innodb_lock_wait_timeout = 1")
+		dbtest.Exec(t, conn, `CALL forget_attempts('["a "]')`) // a scan would wait for the other
+		dbtest.Exec(t, other, "ROLLBACK")
+		if n := left(); n != 2 {
+			t.Errorf("%d attempts are left, want 2", n)
 		}
 	})
 }

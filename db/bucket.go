@@ -27,12 +27,12 @@ type peekRow struct {
 // It consumes nothing, takes no lock and creates no row. The error wraps
 // service.ErrNotFound for an unknown zone, service.ErrInvalid for a bad key, and
 // service.ErrBusy if the engine is away.
-func (p *Pool) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	if err := bucket.Validate(); err != nil {
 		return service.Peek{}, err
 	}
 	var row peekRow
-	err := p.call(ctx, "peek", func(rows *sql.Rows) error {
+	err := s.call(ctx, "peek", func(rows *sql.Rows) error {
 		if !rows.Next() {
 			return cmp.Or(rows.Err(), errors.New("engine answered without a row"))
 		}
@@ -48,7 +48,7 @@ func (p *Pool) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, e
 		LockedUntil: row.lockedUntil.V,
 	}
 	if row.overrideID.Valid {
-		override, err := p.Override(ctx, bucket.ZoneID, row.overrideID.V)
+		override, err := s.Override(ctx, bucket.ZoneID, row.overrideID.V)
 		switch {
 		case err == nil:
 			peek.Override = &override
@@ -56,13 +56,13 @@ func (p *Pool) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, e
 			return service.Peek{}, err
 		}
 	}
-	peek.Txns, err = p.newestTxns(ctx, bucket)
+	peek.Txns, err = s.newestTxns(ctx, bucket)
 	return peek, err
 }
 
 // newestTxns reads as many index entries as it returns, twice: those that count
 // and those that do not.
-func (p *Pool) newestTxns(ctx context.Context, bucket service.Bucket) ([]service.Txn, error) {
+func (s *Store) newestTxns(ctx context.Context, bucket service.Bucket) ([]service.Txn, error) {
 	part := `(
 SELECT ` + txnColumns + `
   FROM zone_txn
@@ -72,7 +72,7 @@ SELECT ` + txnColumns + `
  ORDER BY created_at DESC, id DESC
  LIMIT ?)`
 	var rows []txnRow
-	err := p.db.SelectContext(ctx, &rows, part+` UNION ALL `+part+`
+	err := s.pool.SelectContext(ctx, &rows, part+` UNION ALL `+part+`
  ORDER BY created_at DESC, id DESC
  LIMIT ?`,
 		bucket.ZoneID, bucket.Key, true, service.PeekTxns,
@@ -93,12 +93,12 @@ SELECT ` + txnColumns + `
 // service.ErrInvalid for a bad key or text, service.ErrBusy if nothing was
 // released, and service.ErrUndecided if nobody can know; releasing again is
 // harmless.
-func (p *Pool) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+func (s *Store) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	if err := bucket.Validate(); err != nil {
 		return err
 	}
 	name := sql.Null[string]{V: principal, Valid: principal != ""}
-	err := p.call(ctx, "release", func(rows *sql.Rows) error {
+	err := s.call(ctx, "release", func(rows *sql.Rows) error {
 		for rows.Next() {
 		}
 		return rows.Err()

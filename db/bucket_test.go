@@ -17,8 +17,8 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		pool := connect(t, d, Options{LockWait: time.Second})
-		if _, err := NewProcStore(pool).CheckAll(t.Context(), check(user("alice"))); err != nil {
+		store := connect(t, d, Options{LockWait: time.Second})
+		if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
 		rows := func() string {
@@ -28,7 +28,7 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 		want := rows()
 		d.Hold(t, user("alice"))
 		for key, velocity := range map[string]int{"alice": 1, "never seen": 0, strings.Repeat("🔑", 255): 0} {
-			peek, err := pool.Peek(t.Context(), user(key))
+			peek, err := store.Peek(t.Context(), user(key))
 			if err != nil || peek.Velocity != velocity || peek.Remaining != 5-velocity || len(peek.Txns) != velocity {
 				t.Errorf("%.20q: %+v, %v", key, peek, err)
 			}
@@ -40,7 +40,7 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 			t.Errorf("%d transactions open, want the holder's alone", open)
 		}
 		for key, want := range map[string]error{"": service.ErrInvalid, strings.Repeat("x", 256): service.ErrInvalid} {
-			if _, err := pool.Peek(t.Context(), user(key)); !errors.Is(err, want) {
+			if _, err := store.Peek(t.Context(), user(key)); !errors.Is(err, want) {
 				t.Errorf("%.20q: %v, want %v", key, err, want)
 			}
 		}
@@ -52,8 +52,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
-		pool := connect(t, d, Options{})
-		store := NewProcStore(pool)
+		store := connect(t, d, Options{})
 		if _, err := store.CheckAll(t.Context(), slices.Repeat(check(user("alice")), 3)); err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +61,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 			{"alice", "", "again"},
 			{"never seen", strings.Repeat("é", 128), strings.Repeat("🔑", 255)},
 		} {
-			if err := pool.Release(t.Context(), user(step.key), step.who, step.why); err != nil {
+			if err := store.Release(t.Context(), user(step.key), step.who, step.why); err != nil {
 				t.Errorf("%.10s: %v", step.why, err)
 			}
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket' AND action = 'release' AND zone_id = 1 "+
@@ -78,8 +77,8 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 			t.Errorf("after the release: %+v, %v", decisions, err)
 		}
 		for want, release := range map[error]func() error{
-			service.ErrNotFound: func() error { return pool.Release(t.Context(), service.Bucket{ZoneID: 2, Key: "a"}, "ann", "x") },
-			service.ErrInvalid:  func() error { return pool.Release(t.Context(), user("a"), "ann", strings.Repeat("x", 256)) },
+			service.ErrNotFound: func() error { return store.Release(t.Context(), service.Bucket{ZoneID: 2, Key: "a"}, "ann", "x") },
+			service.ErrInvalid:  func() error { return store.Release(t.Context(), user("a"), "ann", strings.Repeat("x", 256)) },
 		} {
 			if err := release(); !errors.Is(err, want) {
 				t.Errorf("got %v, want %v", err, want)
@@ -96,12 +95,12 @@ func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 1, time.Hour))
-		pool := connect(t, d, Options{})
-		if _, err := NewProcStore(pool).CheckAll(t.Context(), check(user("alice"))); err != nil {
+		store := connect(t, d, Options{})
+		if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_bucket_lock") // as a cleaner does
-		if err := pool.Release(t.Context(), user("alice"), "ann", "why"); err != nil {
+		if err := store.Release(t.Context(), user("alice"), "ann", "why"); err != nil {
 			t.Fatal(err)
 		}
 		if txns := d.Txns(t, user("alice")); len(txns) != 1 || txns[0].Counted {
@@ -115,9 +114,9 @@ func TestAHeldBucketIsBusyForItsReleaseAndNothingIsAudited(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		pool := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
+		store := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
 		d.Hold(t, user("alice"))
-		if err := pool.Release(t.Context(), user("alice"), "ann", "why"); !errors.Is(err, service.ErrBusy) {
+		if err := store.Release(t.Context(), user("alice"), "ann", "why"); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE subject = 'bucket'"); n != 0 {
@@ -137,7 +136,7 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 1, time.Hour))
-		store := NewProcStore(connect(t, d, Options{}))
+		store := connect(t, d, Options{})
 		decisions, err := store.CheckAll(t.Context(), slices.Repeat(check(user("alice")), 2))
 		if err != nil {
 			t.Fatal(err)
@@ -149,37 +148,37 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 			for statement, number := range map[string]uint16{
 				"CALL peek_velocity(2, 'a')": errUnknown, "CALL peek_velocity(NULL, 'a')": errUnknown,
 				"CALL peek_velocity(1, '')": errBadArgument, "CALL peek_velocity(1, NULL)": errBadArgument,
-				"CALL peek_velocity(1, '" + long + "')":                    errBadArgument,
-				"CALL check_velocity(2, 'a')":                              errUnknown,
-				"CALL check_velocity(1, '" + long + "')":                   errBadArgument,
-				"CALL check_velocity_keyed(2, 'a', NULL)":                  errUnknown,
-				"CALL check_velocity_keyed(2, 'a', 'opaque')":              errUnknown,
-				"CALL check_velocity_keyed(1, 'never', 'ip/32/64')":        errStaleKeyRule,
-				"CALL check_velocity_keyed(1, 'alice', 'username')":        errStaleKeyRule,
-				"CALL check_velocity_keyed(1, NULL, 'opaque')":             errBadArgument,
-				"CALL release_bucket(2, 'a', 'who', 'why')":                errUnknown,
-				"CALL release_bucket(NULL, 'a', 'who', 'why')":             errUnknown,
-				"CALL release_bucket(1, 'a', 'who', '')":                   errBadArgument,
-				"CALL release_bucket(1, 'a', 'who', NULL)":                 errBadArgument,
-				"CALL release_bucket(1, '', 'who', 'why')":                 errBadArgument,
-				"CALL release_bucket(1, '" + long + "', 'w', 'w')":         errBadArgument,
-				"CALL release_bucket(1, 'a', '" + long[:129] + "', 'w')":   errBadArgument,
-				"CALL release_bucket(1, 'a', 'w', '" + long + "')":         errBadArgument,
-				"CALL report_outcome(99999, 'success')":                    errUnknown,
-				"CALL report_outcome(0, 'success')":                        errUnknown,
-				"CALL report_outcome(NULL, 'success')":                     errBadArgument,
-				"CALL report_outcome(1, 'won')":                            errBadArgument,
-				"CALL report_outcome(1, NULL)":                             errBadArgument,
-				"CALL report_outcome(1, '')":                               errBadArgument,
-				"CALL report_outcomes('{}')":                               errBadArgument,
-				"CALL report_outcomes('null')":                             errBadArgument,
-				"CALL report_outcomes(NULL)":                               errBadArgument,
-				"CALL report_outcomes('[{}]')":                             errBadArgument,
-				"CALL report_outcomes('[5]')":                              errBadArgument,
-				`CALL report_outcomes('[{"txn_id":1}]')`:                   errBadArgument,
-				`CALL report_outcomes('[{"outcome":"success"}]')`:          errBadArgument,
-				fmt.Sprintf("CALL report_outcome(%d, 'success')", allowed): errContradiction,
-				fmt.Sprintf("CALL report_outcome(%d, 'failure')", blocked): errContradiction,
+				"CALL peek_velocity(1, '" + long + "')":                                                               errBadArgument,
+				"CALL check_velocity(2, 'a')":                                                                         errUnknown,
+				"CALL check_velocity(1, '" + long + "')":                                                              errBadArgument,
+				"CALL check_velocity_by_rule(2, 'a', NULL, TRUE)":                                                     errUnknown,
+				"CALL check_velocity_by_rule(2, 'a', 'opaque', TRUE)":                                                 errUnknown,
+				"CALL check_velocity_by_rule(1, 'never', 'ip/32/64', TRUE)":                                           errStaleKeyRule,
+				"CALL check_velocity_by_rule(1, 'alice', 'username', TRUE)":                                           errStaleKeyRule,
+				"CALL check_velocity_by_rule(1, NULL, 'opaque', TRUE)":                                                errBadArgument,
+				"CALL release_bucket(2, 'a', 'who', 'why')":                                                           errUnknown,
+				"CALL release_bucket(NULL, 'a', 'who', 'why')":                                                        errUnknown,
+				"CALL release_bucket(1, 'a', 'who', '')":                                                              errBadArgument,
+				"CALL release_bucket(1, 'a', 'who', NULL)":                                                            errBadArgument,
+				"CALL release_bucket(1, '', 'who', 'why')":                                                            errBadArgument,
+				"CALL release_bucket(1, '" + long + "', 'w', 'w')":                                                    errBadArgument,
+				"CALL release_bucket(1, 'a', '" + long[:129] + "', 'w')":                                              errBadArgument,
+				"CALL release_bucket(1, 'a', 'w', '" + long + "')":                                                    errBadArgument,
+				"CALL report_outcome(99999, 'success')":                                                               errUnknown,
+				"CALL report_outcome(0, 'success')":                                                                   errUnknown,
+				"CALL report_outcome(NULL, 'success')":                                                                errBadArgument,
+				"CALL report_outcome(1, 'won')":                                                                       errBadArgument,
+				"CALL report_outcome(1, NULL)":                                                                        errBadArgument,
+				"CALL report_outcome(1, '')":                                                                          errBadArgument,
+				"CALL report_outcomes('{}')":                                                                          errBadArgument,
+				"CALL report_outcomes('null')":                                                                        errBadArgument,
+				"CALL report_outcomes(NULL)":                                                                          errBadArgument,
+				"CALL report_outcomes('[{}]')":                                                                        errBadArgument,
+				"CALL report_outcomes('[5]')":                                                                         errBadArgument,
+				`CALL report_outcomes('[{"txn_id":1}]')`:                                                              errBadArgument,
+				`CALL report_outcomes('[{"outcome":"success"}]')`:                                                     errBadArgument,
+				fmt.Sprintf("CALL report_outcome(%d, 'success')", allowed):                                            errContradiction,
+				fmt.Sprintf("CALL report_outcome(%d, 'failure')", blocked):                                            errContradiction,
 				`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"new","key_rule":"username"}]}]')`: errStaleKeyRule,
 			} {
 				if _, err := conn.ExecContext(t.Context(), statement); !isNumber(err, number) {
@@ -208,7 +207,7 @@ func TestPeekBySQLAnswersAsDocumented(t *testing.T) {
 		for query, want := range map[string]string{
 			"CALL peek_velocity(1, 'alice')": "zone_id bucket_key mode rate window velocity remaining retry_after " +
 				"locked_until override_id override_action checked_at",
-			"CALL check_velocity_keyed(1, 'alice', 'opaque')": "blocked txn_id zone_id bucket_key rate window remaining retry_after " +
+			"CALL check_velocity_by_rule(1, 'alice', 'opaque', TRUE)": "blocked txn_id zone_id bucket_key rate window remaining retry_after " +
 				"checked_at would_block velocity",
 			"CALL report_outcome(1, 'success')": "txn_id outcome",
 			`CALL report_outcomes('[{"txn_id":1,"outcome":"success"},{"txn_id":9,"outcome":"failure"}]')`: "report_no status",

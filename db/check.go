@@ -1,10 +1,8 @@
 package db
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
-	"encoding/json"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,244 +11,241 @@ import (
 	"velocityd/service"
 )
 
-// ProcStore decides checks by the stored procedures: one CALL for a slice of
-// checks, decided, recorded and committed by the engine before it answers.
-type ProcStore struct {
-	pool *Pool
-	// batchOnly sends lone checks through the batch form too; tests set it to
-	// prove that both forms decide alike.
-	batchOnly bool
-}
+// mostBuckets is how many buckets one transaction locks. A check has fewer.
+const mostBuckets = 1000
 
-var _ service.CheckStore = (*ProcStore)(nil)
-
-// NewProcStore returns the store of the database that pool is connected to. Its
-// schema must be at the version this program needs.
-func NewProcStore(pool *Pool) *ProcStore { return &ProcStore{pool: pool} }
-
-// CheckAll implements service.CheckStore with one CALL. Checks must be valid as
+// CheckAll implements service.CheckStore. Checks must be valid as
 // service.Check.Validate says; ctx should have a deadline. Deadlocks and lock
 // wait timeouts are tried again a few times, an answer that was lost is NOT.
-func (s *ProcStore) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+//
+// A lone check of one bucket is one CALL, so that no lock is held while packets
+// travel. All others are decided in batches, one transaction each, in slice order;
+// if only some of them fail, their error is that of their checks. A batch of
+// checks that are all NoWait refuses those whose buckets are held, with ErrHeld;
+// any other waits for them.
+func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	if len(checks) == 0 {
 		return nil, nil
 	}
-	decisions := make([]service.Decision, len(checks))
-	var err error
-	if len(checks) == 1 && len(checks[0].Buckets) == 1 && checks[0].AttemptID == "" && !s.batchOnly {
-		decisions[0], err = s.single(ctx, checks[0])
-	} else {
-		err = s.batch(ctx, checks, decisions)
+	if len(checks) == 1 {
+		return s.checkAlone(ctx, checks[0])
 	}
-	if err != nil {
-		return nil, err
+	decisions := make([]service.Decision, 0, len(checks))
+	decided := 0
+	var failed error
+	for rest := checks; len(rest) > 0; {
+		batch := service.Piece(rest, mostBuckets)
+		part, err := s.checkBatch(ctx, batch)
+		if err != nil {
+			failed = err
+			part = slices.Repeat([]service.Decision{{Err: err}}, len(batch))
+		} else {
+			decided++
+		}
+		decisions, rest = append(decisions, part...), rest[len(batch):]
+	}
+	if decided == 0 {
+		return nil, failed
 	}
 	return decisions, nil
 }
 
-// single asks about one bucket, by the cheaper procedure.
-func (s *ProcStore) single(ctx context.Context, check service.Check) (service.Decision, error) {
-	var a answer
-	bucket := check.Buckets[0]
-	err := s.pool.call(ctx, "check", func(rows *sql.Rows) error {
-		if !rows.Next() {
-			return cmp.Or(rows.Err(), errors.New("engine answered without a row"))
+// checkAlone decides one check. Its caller waits no longer, so a bucket that is
+// still held is an error of the call.
+func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.Decision, error) {
+	if len(check.Buckets) == 1 && check.AttemptID == "" {
+		decision, err := s.checkOne(ctx, check)
+		if err != nil {
+			return nil, err
 		}
-		var zoneID int64 // repeated for callers by SQL, like the key
-		var key sql.RawBytes
-		return rows.Scan(&a.blocked, &a.txnID, &zoneID, &key, &a.rate,
-			&a.window, &a.remaining, &a.retryAfter, &a.checkedAt, &a.wouldBlock, &a.velocity)
-	}, "CALL check_velocity_keyed(?, ?, ?)", bucket.ZoneID, bucket.Key, keyRule(check, 0))
+		return []service.Decision{decision}, nil
+	}
+	decisions, err := s.checkBatch(ctx, []service.Check{check})
+	if err == nil && errors.Is(decisions[0].Err, service.ErrHeld) && !check.NoWait {
+		return nil, decisions[0].Err
+	}
+	return decisions, err
+}
+
+// checkBatch decides checks in one transaction, or in several if its packets
+// would be longer than the engine takes.
+func (s *Store) checkBatch(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	var decisions []service.Decision
+	err := s.again(ctx, "check", func() (err error) {
+		decisions, err = s.tryBatch(ctx, checks)
+		return err
+	})
+	if !errors.Is(err, errTooLong) || len(checks) == 1 {
+		return decisions, err
+	}
+	decisions, err = s.checkBatch(ctx, checks[:len(checks)/2])
+	if err != nil {
+		return nil, err
+	}
+	others, err := s.checkBatch(ctx, checks[len(checks)/2:])
+	if err != nil {
+		others = slices.Repeat([]service.Decision{{Err: err}}, len(checks)-len(checks)/2)
+	}
+	return append(decisions, others...), nil
+}
+
+// tryBatch decides checks in one transaction, once.
+func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions []service.Decision, err error) {
+	err = s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
+		b := newBatch(s.hints, conn, checks)
+		decisions, err = s.carryOut(ctx, b)
+		return err == nil || !isLost(err) && b.roll(ctx) == nil, err
+	})
+	return decisions, err
+}
+
+// onLane does something on a connection of the lanes, until the deadline of ctx. A
+// connection that is not clean afterwards is given up.
+func (s *Store) onLane(ctx context.Context, do func(context.Context, *connection) (clean bool, err error)) error {
+	conn, err := s.lanes.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
+	}
+	clean := false
+	defer func() { s.release(ctx, conn, clean) }()
+	return conn.Raw(func(inner any) error {
+		own, ok := inner.(*connection)
+		if !ok {
+			return errors.New("a lane's connection is not one of this package")
+		}
+		return own.within(ctx, func(ctx context.Context) (err error) {
+			clean, err = do(ctx, own)
+			return err
+		})
+	})
+}
+
+// carryOut decides a batch and records that. Until the last packet is sent nothing
+// is recorded, however the packets before it end.
+func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, error) {
+	if err := s.lockAll(ctx, b); err != nil {
+		return nil, unrecorded(err)
+	}
+	all := b.checks
+	if slices.Contains(b.states, held) {
+		b.checks = slices.DeleteFunc(slices.Clone(all), b.isRefused)
+	}
+	ruling, err := b.decide(ctx)
+	if err != nil {
+		return nil, unrecorded(err)
+	}
+	switch err := b.commit(ctx, ruling); {
+	case err != nil && len(ruling.Txns) == 0:
+		return nil, unrecorded(err)
+	case err != nil:
+		return nil, err
+	}
+	if len(b.checks) == len(all) {
+		return ruling.Decisions, nil
+	}
+	decisions := make([]service.Decision, len(all))
+	decided := ruling.Decisions
+	for i, check := range all {
+		if b.isRefused(check) {
+			decisions[i].Err = service.ErrHeld
+			continue
+		}
+		decisions[i], decided = decided[0], decided[1:]
+	}
+	return decisions, nil
+}
+
+// unrecorded turns an error after which a transaction might have been committed
+// into one that says that it was not.
+func unrecorded(err error) error {
+	if errors.Is(faultOf(err).kind, service.ErrUndecided) {
+		return fmt.Errorf("%w: before anything was recorded: %w", service.ErrBusy, err)
+	}
+	return err
+}
+
+// lockAll begins the batch, with the rows of new buckets. If its checks may wait,
+// it waits for buckets that other sessions hold, up to the lock wait. While it
+// waits it holds no others but those before it in lock order that it waited for
+// or made: so nobody waits because of a wait, and nobody deadlocks.
+func (s *Store) lockAll(ctx context.Context, b *batch) error {
+	noWait := !slices.ContainsFunc(b.checks, func(check service.Check) bool { return !check.NoWait })
+	began := time.Now()
+	var awaited []service.Bucket
+	makes, waits := false, false
+	for {
+		err := b.begin(ctx, awaited, makes)
+		if isNumber(err, errLockWait) && waits {
+			awaited, makes, waits, noWait = nil, false, false, true // the others are decided
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		heldNow := b.inState(held)
+		waits = len(heldNow) > 0 && !noWait && time.Since(began) < s.lockWait
+		awaited = b.fresh(waits)
+		if makes = len(awaited) > 0; makes {
+			if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
+				return err
+			}
+		}
+		if waits {
+			awaited = b.inOrder(append(awaited, heldNow...))
+		}
+		if len(awaited) == 0 {
+			return nil
+		}
+	}
+}
+
+// checkOne asks about one bucket by the procedure, in one round trip.
+func (s *Store) checkOne(ctx context.Context, check service.Check) (decision service.Decision, err error) {
+	bucket := check.Buckets[0]
+	err = s.again(ctx, "check", func() error {
+		return s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
+			decision, err = callByRule(ctx, conn, check)
+			return err == nil || faultOf(err).clean, err
+		})
+	})
 	switch {
 	case errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrInvalid):
 		// Without the engine's words.
 		return service.Decision{Err: fmt.Errorf("zone %d: %w", bucket.ZoneID, faultOf(err).kind)}, nil
-	case err != nil:
+	case errors.Is(err, service.ErrHeld):
+		return service.Decision{Err: service.ErrHeld}, nil
+	}
+	return decision, err
+}
+
+// callByRule is CALL check_velocity_by_rule for the one bucket of a check.
+func callByRule(ctx context.Context, conn *connection, check service.Check) (d service.Decision, err error) {
+	v := service.Verdict{Bucket: check.Buckets[0]}
+	var r reading
+	r.sql("CALL check_velocity_by_rule(").int(v.Bucket.ZoneID).sql(",").string(v.Bucket.Key).sql(",")
+	if check.KeyRules == nil {
+		r.sql("NULL")
+	} else {
+		r.string(check.KeyRules[0].String())
+	}
+	r.sql(",").bool(!check.NoWait).sql(")")
+	r.each(func(row []driver.Value) error {
+		const columns = 11
+		if len(row) != columns {
+			return fmt.Errorf("%w: engine answered with %d columns, want %d", service.ErrUndecided, len(row), columns)
+		}
+		v.Blocked, v.TxnID = asInt(row[0]) != 0, uint64(asInt(row[1]))
+		v.Rate, v.Window = int(asInt(row[4])), seconds(asInt(row[5]))
+		v.RetryAfter, v.WouldBlock, v.Velocity = seconds(asInt(row[7])), asInt(row[9]) != 0, int(asInt(row[10]))
+		d.CheckedAt, err = asInstant(row[8])
+		return err
+	})
+	if err := r.send(ctx, conn); err != nil {
 		return service.Decision{}, err
 	}
-	return service.Decision{
-		Blocked: a.blocked.Bool, WouldBlock: a.wouldBlock.Bool, CheckedAt: a.checkedAt,
-		Verdicts: []service.Verdict{a.verdict(bucket)},
-	}, nil
-}
-
-// keyRule is the rule that bucket i was normalised by, for SQL; nil if none.
-func keyRule(check service.Check, i int) *string {
-	if check.KeyRules == nil {
-		return nil
+	if v.TxnID == 0 {
+		return service.Decision{}, fmt.Errorf("%w: engine answered without a row", service.ErrUndecided)
 	}
-	rule := check.KeyRules[i].String()
-	return &rule
-}
-
-// batch asks about many checks and fills decisions, which has their length. A
-// bucket that somebody else holds for long is waited for once: then the checks
-// that name it are refused as busy, and the others asked without them.
-func (s *ProcStore) batch(ctx context.Context, checks []service.Check, decisions []service.Decision) error {
-	if len(checks) == 1 {
-		return s.decide(ctx, 0, checks, decisions)
-	}
-	err := s.decide(ctx, errLockWait, checks, decisions)
-	if !isNumber(err, errLockWait) || !s.pool.hasTime(ctx) {
-		return err
-	}
-	held, err := s.held(ctx, checks)
-	if err != nil {
-		return err
-	}
-	return s.decideOthers(ctx, held, checks, decisions)
-}
-
-// held returns the numbers of the checks that name a bucket which is held now.
-func (s *ProcStore) held(ctx context.Context, checks []service.Check) (numbers []int, err error) {
-	argument, err := encodeChecks(checks)
-	if err != nil {
-		return nil, err
-	}
-	err = s.pool.call(ctx, "look for held buckets", func(rows *sql.Rows) error {
-		numbers = nil
-		for rows.Next() {
-			var n int
-			if err := rows.Scan(&n); err != nil {
-				return err
-			}
-			numbers = append(numbers, n)
-		}
-		return rows.Err()
-	}, "CALL find_held(?)", argument)
-	return numbers, err
-}
-
-// decideOthers refuses the checks whose numbers are given and decides the rest.
-func (s *ProcStore) decideOthers(
-	ctx context.Context, held []int, checks []service.Check, decisions []service.Decision,
-) error {
-	var others []service.Check
-	var places []int
-	for i := range checks {
-		if _, isHeld := slices.BinarySearch(held, i); isHeld {
-			decisions[i] = service.Decision{Err: fmt.Errorf("%w: a bucket is held by another session", service.ErrBusy)}
-			continue
-		}
-		others, places = append(others, checks[i]), append(places, i)
-	}
-	if len(others) == 0 {
-		return nil
-	}
-	decided := make([]service.Decision, len(others))
-	if err := s.decide(ctx, 0, others, decided); err != nil {
-		return err
-	}
-	for i, place := range places {
-		decisions[place] = decided[i]
-	}
-	return nil
-}
-
-// decide makes the CALL. It is not tried again after the engine's error but.
-func (s *ProcStore) decide(
-	ctx context.Context, but uint16, checks []service.Check, decisions []service.Decision,
-) error {
-	argument, err := encodeChecks(checks)
-	if err != nil {
-		return err
-	}
-	return s.pool.callBut(ctx, but, "check", func(rows *sql.Rows) error {
-		clear(decisions)
-		answered := 0
-		for rows.Next() {
-			var a answer
-			if err := a.scanBatch(rows); err != nil {
-				return err
-			}
-			a.addTo(decisions, checks)
-			answered++
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		if want := countBuckets(checks); answered != want {
-			return fmt.Errorf("engine answered for %d of %d buckets", answered, want)
-		}
-		return nil
-	}, "CALL check_velocity_batch(?)", argument)
-}
-
-// answer is one row of either procedure.
-type answer struct {
-	checkNo, bucketNo   int
-	status              string
-	blocked, wouldBlock sql.NullBool
-	txnID               sql.Null[uint64]
-	rate, window        sql.Null[int]
-	velocity, remaining sql.Null[int] // remaining follows from the others
-	retryAfter          sql.Null[int]
-	checkedAt           time.Time
-}
-
-func (a *answer) scanBatch(rows *sql.Rows) error {
-	return rows.Scan(&a.checkNo, &a.bucketNo, &a.status, &a.blocked, &a.wouldBlock, &a.txnID, &a.rate,
-		&a.window, &a.velocity, &a.remaining, &a.retryAfter, &a.checkedAt)
-}
-
-func (a *answer) verdict(bucket service.Bucket) service.Verdict {
-	return service.Verdict{
-		Bucket:     bucket,
-		Blocked:    a.blocked.Bool,
-		WouldBlock: a.wouldBlock.Bool,
-		TxnID:      a.txnID.V,
-		Rate:       a.rate.V,
-		Window:     time.Duration(a.window.V) * time.Second,
-		Velocity:   a.velocity.V,
-		RetryAfter: time.Duration(a.retryAfter.V) * time.Second,
-	}
-}
-
-// addTo puts the row at its place. The procedure answers in order.
-func (a *answer) addTo(decisions []service.Decision, checks []service.Check) {
-	d, bucket := &decisions[a.checkNo], checks[a.checkNo].Buckets[a.bucketNo]
-	switch a.status {
-	case "decided":
-		d.CheckedAt = a.checkedAt
-		d.Blocked = d.Blocked || a.blocked.Bool
-		d.WouldBlock = d.WouldBlock || a.wouldBlock.Bool
-		d.Verdicts = append(d.Verdicts, a.verdict(bucket))
-	case "unknown_zone":
-		d.Err = fmt.Errorf("zone %d: %w", bucket.ZoneID, service.ErrNotFound)
-	case "conflict":
-		d.Err = fmt.Errorf("%w: attempt_id was used with other buckets", service.ErrConflict)
-	}
-}
-
-func countBuckets(checks []service.Check) int {
-	n := 0
-	for _, check := range checks {
-		n += len(check.Buckets)
-	}
-	return n
-}
-
-// encodeChecks returns the argument of check_velocity_batch.
-func encodeChecks(checks []service.Check) (string, error) {
-	type bucket struct {
-		ZoneID int64   `json:"zone_id"`
-		Key    string  `json:"bucket_key"`
-		Rule   *string `json:"key_rule,omitempty"`
-	}
-	type element struct {
-		Buckets   []bucket `json:"buckets"`
-		AttemptID string   `json:"attempt_id,omitempty"`
-	}
-	list := make([]element, len(checks))
-	for i, check := range checks {
-		list[i] = element{Buckets: make([]bucket, len(check.Buckets)), AttemptID: check.AttemptID}
-		for j, b := range check.Buckets {
-			list[i].Buckets[j] = bucket{ZoneID: b.ZoneID, Key: b.Key, Rule: keyRule(check, j)}
-		}
-	}
-	encoded, err := json.Marshal(list)
-	if err != nil {
-		return "", fmt.Errorf("encode %d checks: %w", len(checks), err)
-	}
-	return string(encoded), nil
+	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}
+	return d, nil
 }

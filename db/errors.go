@@ -26,6 +26,7 @@ const (
 	errUnknown         = 45404
 	errContradiction   = 45409
 	errStaleKeyRule    = 45410
+	errHeld            = 45423
 	errUnanswered      = 45504
 )
 
@@ -34,13 +35,14 @@ type fault struct {
 	numbers []uint16
 	kind    error // nil: an internal fault
 	tries   int   // how often the check may be asked in all
-	clean   bool  // the procedure rolled back: the connection can be used again
+	clean   bool  // a procedure that says so rolled back: the connection can be used again
 }
 
-// faults is the one table of engine error numbers that come back from a CALL.
-// Where it says ErrBusy the procedure itself gave up and rolled back, so nothing
-// was recorded. A kill or a shutdown gives the same error whether it came before
-// the COMMIT or after it, hence ErrUndecided.
+// faults is the one table of engine error numbers that come back from a CALL or a
+// batch's packet. Where it says ErrBusy nothing was recorded: the procedure gave up
+// and rolled back, or the packet stopped before its COMMIT. A kill or a shutdown
+// gives the same error whether it came before the COMMIT or after it, hence
+// ErrUndecided.
 func faults() []fault {
 	return []fault{
 		// Refused by a procedure, or by a CHECK constraint of MySQL or MariaDB.
@@ -48,17 +50,22 @@ func faults() []fault {
 		{numbers: []uint16{errUnknown}, kind: service.ErrNotFound, tries: 1, clean: true},
 		{numbers: []uint16{errContradiction}, kind: service.ErrConflict, tries: 1, clean: true},
 		{numbers: []uint16{errStaleKeyRule}, kind: service.ErrStaleKey, tries: 1, clean: true},
+		{numbers: []uint16{errHeld}, kind: service.ErrHeld, tries: 1, clean: true},
 		// Another session remembered the same attempt_id at this very moment.
-		{numbers: []uint16{errDuplicate}, kind: service.ErrBusy, tries: 3, clean: true},
-		// Deadlock, lock wait timeout, snapshot conflict (MariaDB 11.6.2), table
-		// definition changed, no id to be had (MariaDB, after a KILL).
-		{numbers: []uint16{1213, errLockWait, 1020, 1412, 1467}, kind: service.ErrBusy, tries: 3, clean: true},
-		// A migration that replaces a procedure leaves a short gap.
-		{numbers: []uint16{errNoSuchProcedure}, kind: nil, tries: 2, clean: true},
+		{numbers: []uint16{errDuplicate}, kind: service.ErrBusy, tries: 6, clean: true},
+		// Deadlock, snapshot conflict (MariaDB from 11.6.2), table definition changed.
+		{numbers: []uint16{1213, 1020, 1412}, kind: service.ErrBusy, tries: 6, clean: true},
+		{numbers: []uint16{errLockWait}, kind: service.ErrBusy, tries: 3, clean: true},
+		// No id to be had. MySQL runs no handler for it, so the transaction is open.
+		{numbers: []uint16{1467}, kind: service.ErrBusy, tries: 3},
+		// A migration that replaces a procedure leaves a short gap on MySQL. A batch whose
+		// connection was replaced gets this, too, as its savepoint is not there.
+		{numbers: []uint16{errNoSuchProcedure}, kind: service.ErrBusy, tries: 5, clean: true},
 		// The account lacks a right: on the database, a table, a column, a routine.
 		{numbers: []uint16{1044, 1142, 1143, 1227, 1370}, kind: service.ErrForbidden, tries: 1, clean: true},
-		// Out of connections or of the account's quota: no CALL was begun.
-		{numbers: []uint16{1040, 1203, 1226}, kind: service.ErrBusy, tries: 1},
+		// Out of connections or of the account's quota, or the session was closed because
+		// it was silent: nothing was begun.
+		{numbers: []uint16{1040, 1203, 1226, 4031}, kind: service.ErrBusy, tries: 1},
 		// Server shutting down, connection or statement killed or out of time (a
 		// killed SELECT … INTO can also say 1329). Handlers do not run then, so the
 		// transaction may be open and the connection is given up.
@@ -70,7 +77,7 @@ func faults() []fault {
 	}
 }
 
-// faultOf classifies an error that came back from a CALL that was sent.
+// faultOf classifies an error that came back from what was sent.
 func faultOf(err error) fault {
 	var engine *mysql.MySQLError
 	if errors.As(err, &engine) {
@@ -79,6 +86,17 @@ func faultOf(err error) fault {
 				return f
 			}
 		}
+		return fault{tries: 1}
+	}
+	for _, kind := range []error{service.ErrStaleKey, service.ErrBusy} {
+		if errors.Is(err, kind) {
+			return fault{kind: kind, tries: 1}
+		}
+	}
+	if errors.Is(err, errUnsent) {
+		return fault{kind: service.ErrBusy, tries: 1}
+	}
+	if errors.Is(err, errTooLong) {
 		return fault{tries: 1}
 	}
 	if errors.Is(err, driver.ErrBadConn) {
@@ -90,6 +108,9 @@ func faultOf(err error) fault {
 	// asked may have been done.
 	return fault{kind: service.ErrUndecided, tries: 1}
 }
+
+// errUnsent says that nothing reached the engine.
+var errUnsent = errors.New("not sent")
 
 // isLost says that the connection or the deadline went before the answer came.
 func isLost(err error) bool {
@@ -135,7 +156,7 @@ func writeError(err error) error {
 
 // asKind wraps err with a service error kind, if it has one.
 func asKind(kind, err error) error {
-	if kind == nil {
+	if kind == nil || errors.Is(err, kind) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", kind, err)

@@ -2,6 +2,9 @@ package db
 
 import (
 	"context"
+	"crypto/rand"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"io"
 	"testing"
@@ -16,15 +19,51 @@ import (
 
 // Faults that a real engine will not give on demand.
 
-func mocked(t *testing.T) (*ProcStore, sqlmock.Sqlmock) {
+func mocked(t *testing.T) (*Store, sqlmock.Sqlmock) {
 	t.Helper()
-	conns, mock, err := sqlmock.New()
+	dsn := rand.Text()
+	conns, mock, err := sqlmock.NewWithDSN(dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conns.Close() })
-	return NewProcStore(&Pool{db: sqlx.NewDb(conns, "mysql")}), mock
+	lanes := sql.OpenDB(mockConnector{conns.Driver(), dsn})
+	t.Cleanup(func() { _, _ = lanes.Close(), conns.Close() })
+	return &Store{lanes: lanes, pool: sqlx.NewDb(conns, "mysql"), hints: newHints()}, mock
 }
+
+// mockConnector opens connections of a mock that this package takes for its own.
+type mockConnector struct {
+	mock driver.Driver
+	dsn  string
+}
+
+func (c mockConnector) Connect(context.Context) (driver.Conn, error) {
+	conn, err := c.mock.Open(c.dsn)
+	if err != nil {
+		return nil, err
+	}
+	type mockConn interface {
+		driver.Conn
+		driver.ConnBeginTx
+		driver.ConnPrepareContext
+		driver.ExecerContext
+		driver.QueryerContext
+		driver.NamedValueChecker
+		driver.Pinger
+	}
+	return &connection{driverConn: struct {
+		mockConn
+		reusable
+	}{conn.(mockConn), reusable{}}, maxPacket: 1 << 20}, nil
+}
+
+func (c mockConnector) Driver() driver.Driver { return c.mock }
+
+// reusable is what a mock's connection lacks.
+type reusable struct{}
+
+func (reusable) ResetSession(context.Context) error { return nil }
+func (reusable) IsValid() bool                      { return true }
 
 func number(n uint16) error { return &mysql.MySQLError{Number: n, Message: "by the test"} }
 
@@ -36,14 +75,7 @@ func answerRows() *sqlmock.Rows {
 }
 
 func goodRow() *sqlmock.Rows {
-	return answerRows().AddRow(false, 7, 1, "alice", 5, 60, 4, 0, time.Unix(1, 0).UTC(), false, 1)
-}
-
-func batchRows() *sqlmock.Rows {
-	return sqlmock.NewRows([]string{
-		"check_no", "bucket_no", "status", "blocked", "would_block", "txn_id", "rate", "window", "velocity",
-		"remaining", "retry_after", "checked_at",
-	}).AddRow(0, 0, "decided", false, false, 7, 5, 60, 1, 4, 0, time.Unix(1, 0).UTC())
+	return answerRows().AddRow(0, 7, 1, "alice", 5, 60, 4, 0, []byte("1970-01-01 00:00:01.000000"), 0, 1)
 }
 
 func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
@@ -52,32 +84,28 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 	for name, step := range map[string]struct {
 		answers []any // an error, or rows, for each CALL in turn
 		want    error // nil: decided
-		batch   bool
 	}{
-		"deadlock, then success":              {[]any{number(1213), goodRow()}, nil, false},
-		"two deadlocks, then success":         {[]any{number(1213), number(1213), goodRow()}, nil, false},
-		"lock wait timeout three times":       {[]any{number(1205), number(1205), number(1205)}, service.ErrBusy, false},
-		"snapshot conflict, then success":     {[]any{number(1020), goodRow()}, nil, false},
-		"procedure replaced meanwhile":        {[]any{number(1305), goodRow()}, nil, false},
-		"procedure missing":                   {[]any{number(1305), number(1305)}, internal, false},
-		"too many connections":                {[]any{number(1040)}, service.ErrBusy, false},
-		"server shutting down":                {[]any{number(1053)}, service.ErrUndecided, false},
-		"statement killed":                    {[]any{number(1317)}, service.ErrUndecided, false},
-		"read-only server":                    {[]any{number(1290)}, service.ErrBusy, false},
-		"no right to call":                    {[]any{number(1370)}, service.ErrForbidden, false},
-		"error after the COMMIT":              {[]any{number(errUnanswered)}, service.ErrUndecided, false},
-		"error that nobody knows":             {[]any{number(9999)}, internal, false},
-		"connection cut before the answer":    {[]any{mysql.ErrInvalidConn}, service.ErrUndecided, false},
-		"connection cut in the answer":        {[]any{goodRow().RowError(0, mysql.ErrInvalidConn)}, service.ErrUndecided, false},
-		"no row":                              {[]any{answerRows()}, service.ErrUndecided, false},
-		"unreadable row":                      {[]any{answerRows().AddRow("x", 7, 1, "a", 5, 60, 4, 0, time.Time{}, false, 1)}, service.ErrUndecided, false},
-		"batch: error after the first row":    {[]any{batchRows().RowError(1, mysql.ErrInvalidConn).AddRow(0, 1, "decided", false, false, 8, 5, 60, 1, 4, 0, time.Unix(1, 0).UTC())}, service.ErrUndecided, true},
-		"batch: deadlock after nothing":       {[]any{number(1213), number(1213), number(1213)}, service.ErrBusy, true},
-		"batch: fewer rows than buckets":      {[]any{batchRows()}, service.ErrUndecided, true},
-		"unknown zone":                        {[]any{number(errUnknown)}, service.ErrNotFound, false},
-		"attempt remembered at the same time": {[]any{number(errDuplicate), goodRow()}, nil, false},
-		"key rule of yesterday":               {[]any{number(errStaleKeyRule)}, service.ErrStaleKey, false},
-		"connection cut, end of file":         {[]any{io.ErrUnexpectedEOF}, service.ErrUndecided, false},
+		"deadlock, then success":              {[]any{number(1213), goodRow()}, nil},
+		"two deadlocks, then success":         {[]any{number(1213), number(1213), goodRow()}, nil},
+		"lock wait timeout three times":       {[]any{number(1205), number(1205), number(1205)}, service.ErrBusy},
+		"snapshot conflict, then success":     {[]any{number(1020), goodRow()}, nil},
+		"procedure replaced meanwhile":        {[]any{number(1305), goodRow()}, nil},
+		"procedure missing":                   {[]any{number(1305), number(1305), number(1305), number(1305), number(1305)}, service.ErrBusy},
+		"too many connections":                {[]any{number(1040)}, service.ErrBusy},
+		"server shutting down":                {[]any{number(1053)}, service.ErrUndecided},
+		"statement killed":                    {[]any{number(1317)}, service.ErrUndecided},
+		"read-only server":                    {[]any{number(1290)}, service.ErrBusy},
+		"no right to call":                    {[]any{number(1370)}, service.ErrForbidden},
+		"error after the COMMIT":              {[]any{number(errUnanswered)}, service.ErrUndecided},
+		"error that nobody knows":             {[]any{number(9999)}, internal},
+		"connection cut before the answer":    {[]any{mysql.ErrInvalidConn}, service.ErrUndecided},
+		"connection cut in the answer":        {[]any{goodRow().RowError(0, mysql.ErrInvalidConn)}, service.ErrUndecided},
+		"no row":                              {[]any{answerRows()}, service.ErrUndecided},
+		"unreadable row":                      {[]any{answerRows().AddRow(0, 7, 1, "a", 5, 60, 4, 0, []byte("yesterday"), 0, 1)}, service.ErrUndecided},
+		"unknown zone":                        {[]any{number(errUnknown)}, service.ErrNotFound},
+		"attempt remembered at the same time": {[]any{number(errDuplicate), goodRow()}, nil},
+		"key rule of yesterday":               {[]any{number(errStaleKeyRule)}, service.ErrStaleKey},
+		"connection cut, end of file":         {[]any{io.ErrUnexpectedEOF}, service.ErrUndecided},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,11 +118,7 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 					expected.WillReturnRows(answer.(*sqlmock.Rows))
 				}
 			}
-			checks := check(user("alice"))
-			if step.batch {
-				checks = check(user("alice"), user("bob"))
-			}
-			decisions, err := store.CheckAll(context.Background(), checks)
+			decisions, err := store.CheckAll(context.Background(), check(user("alice")))
 			if err == nil {
 				err = decisions[0].Err
 			}

@@ -14,42 +14,63 @@ import (
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
-// bench is a store, with a service.Normalizer in front of it, together with the
-// database behind it.
+// bench is a Store as servicetest.Exercise wants it, with a front that normalises
+// keys and the database behind it.
 type bench struct {
 	service.CheckStore
 	service.OutcomeStore
 	*dbtest.Database
-	pool *Pool
+	store *Store
 }
 
-func newBench(tb testing.TB, d *dbtest.Database, batchOnly bool) bench {
+func newBench(tb testing.TB, d *dbtest.Database) bench {
 	tb.Helper()
-	pool := connect(tb, d, Options{LockWait: 10 * time.Second}) // hundreds of callers on one bucket, and a slow machine
-	store := &ProcStore{pool: pool, batchOnly: batchOnly}
-	return bench{service.NewNormalizer(store, pool), pool, d, pool}
+	store := connect(tb, d, Options{LockWait: 10 * time.Second}) // hundreds of callers on one bucket, and a slow machine
+	return bench{store, store, d, store}.asking(store)
+}
+
+// asking returns the bench with another store of checks on the same database.
+func (b bench) asking(checks service.CheckStore) bench {
+	b.CheckStore = service.NewNormalizingLimiter(checks, b.store, 5*time.Minute)
+	return b
+}
+
+// ask asks one check; the error may be that of the check alone.
+func ask(ctx context.Context, store service.CheckStore, checks []service.Check) (service.Decision, error) {
+	decisions, err := store.CheckAll(ctx, checks)
+	if err != nil {
+		return service.Decision{}, err
+	}
+	return decisions[0], decisions[0].Err
 }
 
 func (b bench) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
-	return b.pool.Peek(ctx, bucket)
+	return b.store.Peek(ctx, bucket)
 }
 
 func (b bench) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
-	return b.pool.Release(ctx, bucket, principal, reason)
+	return b.store.Release(ctx, bucket, principal, reason)
 }
 
 var _ servicetest.Bench = bench{}
 
-// connect returns a pool to a database with the newest schema.
-func connect(tb testing.TB, d *dbtest.Database, o Options) *Pool {
+// inBatches is a Store that sends lone checks by two packets, too.
+type inBatches struct{ *Store }
+
+func (s inBatches) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	return s.checkBatch(ctx, checks)
+}
+
+// connect returns the store of a database with the newest schema.
+func connect(tb testing.TB, d *dbtest.Database, o Options) *Store {
 	tb.Helper()
 	o.DSN, o.connectTimeout = d.DSN, time.Minute
-	pool, err := Open(context.Background(), o)
+	store, err := Open(o)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = pool.Close() })
-	return pool
+	tb.Cleanup(func() { _ = store.Close() })
+	return store
 }
 
 func zone(id int64, rate int, window time.Duration) service.Zone {
@@ -115,4 +136,13 @@ func meanwhile(work func()) (stop func()) {
 		}
 	})
 	return func() { close(stopped); group.Wait() }
+}
+
+// wantSettled audits what is recorded in steady zones, and wants no transaction open.
+func wantSettled(t *testing.T, d *dbtest.Database, zones ...service.Zone) {
+	t.Helper()
+	d.Audit(t, zones...)
+	if open, _ := d.Transactions(t); open != 0 {
+		t.Errorf("%d transactions are open", open)
+	}
 }

@@ -9,10 +9,10 @@ import (
 	"velocityd/service"
 )
 
-var _ service.OutcomeStore = (*Pool)(nil)
+var _ service.OutcomeStore = (*Store)(nil)
 
 // ReportAll implements service.OutcomeStore with one CALL.
-func (p *Pool) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+func (s *Store) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
 	if len(reports) == 0 {
 		return nil, nil
 	}
@@ -29,7 +29,7 @@ func (p *Pool) ReportAll(ctx context.Context, reports []service.Report) ([]error
 		return nil, fmt.Errorf("encode %d reports: %w", len(reports), err)
 	}
 	receipts := make([]error, len(reports))
-	err = p.call(ctx, "report", func(rows *sql.Rows) error {
+	err = s.call(ctx, "report", func(rows *sql.Rows) error {
 		answered := 0
 		for ; rows.Next(); answered++ {
 			var place int

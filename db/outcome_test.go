@@ -20,8 +20,8 @@ func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, failures())
-		pool := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
-		decisions, err := NewProcStore(pool).CheckAll(t.Context(), []service.Check{
+		store := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
+		decisions, err := store.CheckAll(t.Context(), []service.Check{
 			{Buckets: []service.Bucket{user("alice"), user("bob")}}, {Buckets: []service.Bucket{user("carol")}},
 		})
 		if err != nil {
@@ -32,7 +32,7 @@ func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 		reports := []service.Report{
 			{TxnID: decisions[1].TxnID(), Outcome: service.OutcomeSuccess}, {TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess},
 		}
-		if _, err := pool.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) || time.Since(asked) > 15*time.Second {
+		if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) || time.Since(asked) > 15*time.Second {
 			t.Errorf("got %v after %v, want ErrBusy", err, time.Since(asked))
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome IS NOT NULL OR NOT counted"); n != 0 {
@@ -42,7 +42,7 @@ func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 			t.Errorf("%d transactions open, want the holder's alone", open)
 		}
 		release()
-		if receipts, err := pool.ReportAll(t.Context(), reports); err != nil || errors.Join(receipts...) != nil {
+		if receipts, err := store.ReportAll(t.Context(), reports); err != nil || errors.Join(receipts...) != nil {
 			t.Errorf("after release: %v, %v", receipts, err)
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted"); n != 3 {
@@ -58,10 +58,10 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, failures())
-		pool := connect(t, d, Options{})
+		store := connect(t, d, Options{})
 		buckets := []service.Bucket{user("a"), user("b"), user("c")}
 		for _, apart := range []int{1, 15, 16, 17, 255, 256, 257, 5000, 30_000} {
-			decisions, err := NewProcStore(pool).CheckAll(t.Context(), check(buckets...))
+			decisions, err := store.CheckAll(t.Context(), check(buckets...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 			dbtest.Exec(t, d.SQL, fmt.Sprint("ALTER TABLE zone_txn AUTO_INCREMENT = ", first+uint64(3*apart)+10))
 			for i := range buckets { // whichever is named
 				report := service.Report{TxnID: first + uint64(i*apart), Outcome: service.OutcomeFailure}
-				if receipts, err := pool.ReportAll(t.Context(), []service.Report{report}); err != nil || receipts[0] != nil {
+				if receipts, err := store.ReportAll(t.Context(), []service.Report{report}); err != nil || receipts[0] != nil {
 					t.Fatalf("%d apart, txn %d: %v, %v", apart, i, receipts, err)
 				}
 				if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure' AND id >= ?", first); n != len(buckets) {
@@ -90,14 +90,14 @@ func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, failures())
-		pool := connect(t, d, Options{})
+		store := connect(t, d, Options{})
 		var all []service.Decision
 		for call := range 2 {
 			var checks []service.Check
 			for i := range 20 {
 				checks = append(checks, check(user(fmt.Sprint(call, "-a-", i)), user(fmt.Sprint(call, "-b-", i)))...)
 			}
-			decisions, err := NewProcStore(pool).CheckAll(t.Context(), checks)
+			decisions, err := store.CheckAll(t.Context(), checks)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
 		}
 		for i, want := range []int{2, 4, 6} {
 			report := service.Report{TxnID: all[7*i].Verdicts[i%2].TxnID, Outcome: service.OutcomeSuccess}
-			if receipts, err := pool.ReportAll(t.Context(), []service.Report{report}); err != nil || receipts[0] != nil {
+			if receipts, err := store.ReportAll(t.Context(), []service.Report{report}); err != nil || receipts[0] != nil {
 				t.Fatal(receipts, err)
 			}
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success'"); n != want {
@@ -120,14 +120,14 @@ func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, failures())
-		pool := connect(t, d, Options{})
-		decisions, err := NewProcStore(pool).CheckAll(t.Context(), check(user("a"), user("b"), user("c")))
+		store := connect(t, d, Options{})
+		decisions, err := store.CheckAll(t.Context(), check(user("a"), user("b"), user("c")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		gone := decisions[0].Verdicts[1].TxnID
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = ?", gone)
-		receipts, err := pool.ReportAll(t.Context(), []service.Report{
+		receipts, err := store.ReportAll(t.Context(), []service.Report{
 			{TxnID: decisions[0].Verdicts[2].TxnID, Outcome: service.OutcomeSuccess}, {TxnID: gone, Outcome: service.OutcomeSuccess},
 		})
 		if err != nil || receipts[0] != nil || !errors.Is(receipts[1], service.ErrNotFound) {
@@ -144,13 +144,13 @@ func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, failures())
-		pool := connect(t, d, Options{})
-		decisions, err := NewProcStore(pool).CheckAll(t.Context(), check(user("a")))
+		store := connect(t, d, Options{})
+		decisions, err := store.CheckAll(t.Context(), check(user("a")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		d.DeleteZone(t, 1)
-		receipts, err := pool.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess}})
+		receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess}})
 		if err != nil || receipts[0] != nil {
 			t.Errorf("got %v, %v", receipts, err)
 		}
@@ -162,13 +162,13 @@ func TestAReportDoesNotWaitForWhoeverEditsTheZone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, failures())
-		pool := connect(t, d, Options{LockWait: time.Second})
-		decisions, err := NewProcStore(pool).CheckAll(t.Context(), check(user("alice"), user("bob")))
+		store := connect(t, d, Options{LockWait: time.Second})
+		decisions, err := store.CheckAll(t.Context(), check(user("alice"), user("bob")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		dba := session(t, d, "START TRANSACTION", "UPDATE zone_master SET rate = 7 WHERE id = 1")
-		receipts, err := pool.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess}})
+		receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess}})
 		if err != nil || receipts[0] != nil {
 			t.Errorf("while the zone is being edited: %v, %v", receipts, err)
 		}
@@ -192,6 +192,60 @@ func TestAReportNeedsNoAutocommit(t *testing.T) {
 		dbtest.Exec(t, conn, `CALL report_outcomes('[{"txn_id":1,"outcome":"failure"}]')`)
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure'"); n != 1 {
 			t.Errorf("%d outcomes are recorded, want 1", n)
+		}
+	})
+}
+
+// TestAnIDThatWasRecordedTwiceFailsNoOtherReport has what a session could do
+// before insert_id was refused.
+func TestAnIDThatWasRecordedTwiceFailsNoOtherReport(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 9, time.Hour))
+		conn := session(t, d)
+		first, err := call(conn, user("alice"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := call(conn, user("bob"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, conn, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+			"VALUES (?, UTC_TIMESTAMP(6) + INTERVAL 1 SECOND, 1, 'mallory', FALSE, FALSE, TRUE)", first.txnID)
+		answer, _, err := answerTo(conn, fmt.Sprintf(`CALL report_outcomes('[{"txn_id":%d,"outcome":"failure"},{"txn_id":%d,"outcome":"success"}]')`,
+			first.txnID, other.txnID))
+		if want := "report_no=0 status=recorded \nreport_no=1 status=recorded \n"; err != nil || answer != want {
+			t.Errorf("answered %q, %v, want %q", answer, err, want)
+		}
+		for key, want := range map[string]service.Outcome{"alice": "failure", "bob": "success", "mallory": ""} {
+			if got := d.Txns(t, user(key))[0].Outcome; got != want {
+				t.Errorf("%s: outcome %q, want %q", key, got, want)
+			}
+		}
+	})
+}
+
+func TestTxnsOfOneCheckAreFoundAmongThoseOfOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 1000, time.Hour))
+		// Three checks of two buckets each, their rows mixed and far apart: one INSERT
+		// is as good as several sessions.
+		for i, id := range []int{1, 2, 3, 300, 4000, 60000} {
+			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, check_buckets) "+
+				"VALUES (?, '2026-01-02 03:04:05.678901', 1, ?, FALSE, FALSE, TRUE, ?, 2)", id, fmt.Sprint("key-", id), i%3)
+		}
+		conn := session(t, d, "SET SESSION group_concat_max_len = 4")
+		for id, outcome := range map[int]string{300: "failure", 2: "success", 60000: "success"} {
+			dbtest.Exec(t, conn, "CALL report_outcome(?, ?)", id, outcome)
+		}
+		for id, want := range map[int]service.Outcome{1: "failure", 300: "failure", 2: "success", 4000: "success", 3: "success", 60000: "success"} {
+			if got := d.Txns(t, user(fmt.Sprint("key-", id)))[0].Outcome; got != want {
+				t.Errorf("txn %d: outcome %q, want %q", id, got, want)
+			}
 		}
 	})
 }

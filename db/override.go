@@ -65,12 +65,12 @@ func overrideValues(o service.Override) []any {
 
 // Overrides returns at most limit overrides of a zone with ids above after, by
 // id. The error wraps service.ErrNotFound for an unknown zone.
-func (p *Pool) Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
-	if _, err := p.Zone(ctx, zoneID); err != nil {
+func (s *Store) Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
+	if _, err := s.Zone(ctx, zoneID); err != nil {
 		return nil, err
 	}
 	var rows []overrideRow
-	if err := p.db.SelectContext(ctx, &rows, selectOverride+`
+	if err := s.pool.SelectContext(ctx, &rows, selectOverride+`
  WHERE zone_id = ?
    AND id > ?
  ORDER BY id
@@ -89,8 +89,8 @@ func (p *Pool) Overrides(ctx context.Context, zoneID int64, after uint64, limit 
 
 // Override returns one override of a zone, expired or not. The error wraps
 // service.ErrNotFound if there is none.
-func (p *Pool) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
-	o, err := readOverride(ctx, p.db, zoneID, id)
+func (s *Store) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
+	o, err := readOverride(ctx, s.pool, zoneID, id)
 	if err != nil {
 		return o, fmt.Errorf("read override %d of zone %d: %w", id, zoneID, lookupError(err))
 	}
@@ -116,7 +116,7 @@ func readOverride(ctx context.Context, from sqlx.QueryerContext, zoneID int64, i
 // service.ErrInvalid if it breaks a rule, service.ErrNotFound if there is no such
 // zone, and service.ErrConflict if the same key or prefix has one that has not
 // expired.
-func (p *Pool) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s *Store) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
@@ -124,7 +124,7 @@ func (p *Pool) AddOverride(ctx context.Context, o service.Override, principal st
 		o.CreatedBy = principal
 	}
 	var stored service.Override
-	err := p.edit(ctx, principal, func(tx *sqlx.Tx) error {
+	err := s.edit(ctx, principal, func(tx *sqlx.Tx) error {
 		if err := lockZone(ctx, tx, o.ZoneID); err != nil {
 			return err
 		}
@@ -191,12 +191,12 @@ func network(prefix netip.Prefix) string {
 // SetOverride replaces all of the override with o.ID and returns it as stored.
 // The errors are those of AddOverride; service.ErrNotFound if the zone has no
 // such override.
-func (p *Pool) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s *Store) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
 	var stored service.Override
-	err := p.edit(ctx, principal, func(tx *sqlx.Tx) error {
+	err := s.edit(ctx, principal, func(tx *sqlx.Tx) error {
 		if err := lockZone(ctx, tx, o.ZoneID); err != nil {
 			return err
 		}
@@ -228,8 +228,8 @@ UPDATE zone_override
 
 // DeleteOverride removes an override. The error wraps service.ErrNotFound if the
 // zone has no such override.
-func (p *Pool) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
-	err := p.edit(ctx, principal, func(tx *sqlx.Tx) error {
+func (s *Store) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
+	err := s.edit(ctx, principal, func(tx *sqlx.Tx) error {
 		if err := lockZone(ctx, tx, zoneID); err != nil {
 			return err
 		}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +21,22 @@ import (
 // sqlMode makes the engine refuse what it would otherwise cut or bend.
 const sqlMode = "STRICT_ALL_TABLES,ONLY_FULL_GROUP_BY,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION"
 
+// noLimit is the default of sql_select_limit.
+const noLimit = "18446744073709551615"
+
+// use is what the connections of a pool are for.
+type use int
+
+const (
+	forPool  use = iota // one statement at a time
+	forLanes            // checks: several statements in a packet, whose rows are read as text
+)
+
+// silentTx is how long the engine lets a transaction of this service be silent,
+// in seconds: a process that hangs between the two packets of a batch loses its
+// locks after that.
+const silentTx = 2
+
 // connector opens connections whose session is pinned and then read back, so
 // that a proxy or an init_connect that bends it is found at once.
 type connector struct {
@@ -27,7 +45,7 @@ type connector struct {
 	wanted  map[string]string // session variable → value, or part of it
 }
 
-func newConnector(o Options) (*connector, error) {
+func newConnector(o Options, use use) (*connector, error) {
 	cfg, err := parseDSN(o.DSN)
 	if err != nil {
 		return nil, err
@@ -40,17 +58,41 @@ func newConnector(o Options) (*connector, error) {
 		"sql_mode":                 "'" + sqlMode + "'",
 		"time_zone":                "'+00:00'",
 		"innodb_lock_wait_timeout": seconds,
+		// Lists of keys are looked up one by one. The estimate for each of them would
+		// cost more than it could save.
+		"eq_range_index_dive_limit": "1",
+		// Keys come and go as they are.
+		"character_set_client":     "utf8mb4",
+		"character_set_connection": "utf8mb4",
+		"character_set_results":    "utf8mb4",
+		// A COMMIT is the end: another transaction does not begin with it.
+		"completion_type": "0",
+		// No row of an answer is left out.
+		"sql_select_limit": noLimit,
 	})
+	if use == forLanes {
+		cfg.MultiStatements = true
+		cfg.ParseTime = false
+		// See connection.within.
+		cfg.ReadTimeout, cfg.WriteTimeout = 0, 0
+		cfg.DialFunc = dialLane
+	}
 	inner, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("%w: dsn: %w", service.ErrInvalid, err)
 	}
 	return &connector{Connector: inner, timeout: cmp.Or(o.connectTimeout, connectTimeout), wanted: map[string]string{
-		"sql_mode":                 "STRICT_ALL_TABLES",
-		"time_zone":                "+00:00",
-		"innodb_lock_wait_timeout": seconds,
-		"isolation":                "READ-COMMITTED",
-		"autocommit":               "ON",
+		"sql_mode":                  "STRICT_ALL_TABLES",
+		"time_zone":                 "+00:00",
+		"innodb_lock_wait_timeout":  seconds,
+		"eq_range_index_dive_limit": "1",
+		"isolation":                 "READ-COMMITTED",
+		"autocommit":                "ON",
+		"completion_type":           "NO_CHAIN",
+		"sql_select_limit":          noLimit,
+		// Keys would come back as other keys.
+		"character_set_client":  "utf8mb4",
+		"character_set_results": "utf8mb4",
 	}}, nil
 }
 
@@ -62,7 +104,7 @@ func pin(cfg *mysql.Config, session map[string]string) {
 	cfg.InterpolateParams = true
 	// After a failover the old primary is read-only: leave it.
 	cfg.RejectReadOnly = true
-	// Never on a serving pool: it widens any injection.
+	// Only where packets are written for it: it widens any injection.
 	cfg.MultiStatements = false
 	cfg.AllowAllFiles = false
 	// What the driver would log it also returns, and here nothing is told twice.
@@ -80,42 +122,90 @@ func pin(cfg *mysql.Config, session map[string]string) {
 	maps.Copy(cfg.Params, session)
 }
 
+// driverConn is all that database/sql can ask of the driver's connection.
+type driverConn interface {
+	driver.Conn
+	driver.ConnBeginTx
+	driver.ConnPrepareContext
+	driver.ExecerContext
+	driver.QueryerContext
+	driver.NamedValueChecker
+	driver.Pinger
+	driver.SessionResetter
+	driver.Validator
+}
+
+// connection is a session, and what is known of the engine's side of it.
+type connection struct {
+	driverConn
+	socket    net.Conn // of a lane
+	id        int64    // the engine's, for KILL
+	isMariaDB bool
+	// maxPacket is the longest packet that the engine takes, in bytes.
+	maxPacket int64
+}
+
 // Connect opens one connection and proves its session.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	// database/sql also connects in the background, without a deadline, and one
 	// handshake that is never answered would hold up all others.
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	conn, err := c.Connector.Connect(ctx)
+	s := new(connection)
+	inner, err := c.Connector.Connect(context.WithValue(ctx, dialling{}, s))
 	if err != nil {
 		return nil, err
 	}
-	session, ok := conn.(statements)
-	if !ok {
-		return nil, errors.Join(errors.New("the driver's connection takes no statements"), conn.Close())
+	var ok bool
+	if s.driverConn, ok = inner.(driverConn); !ok {
+		return nil, errors.Join(errors.New("the driver's connection is not what this package was made for"), inner.Close())
 	}
-	if err := c.prepare(ctx, session); err != nil {
-		_ = conn.Close() // the first error says more
+	if err := c.prepare(ctx, s); err != nil {
+		_ = inner.Close() // the first error says more
 		return nil, err
 	}
-	return conn, nil
+	return s, nil
 }
 
-// statements is what a driver's connection does without a pool.
-type statements interface {
-	driver.ExecerContext
-	driver.QueryerContext
+// dialling is the key of the connection that a context is dialled for.
+type dialling struct{}
+
+// dialLane dials as the driver does, and lets the connection keep its socket.
+func dialLane(ctx context.Context, network, address string) (net.Conn, error) {
+	socket, err := new(net.Dialer).DialContext(ctx, network, address)
+	if s, ok := ctx.Value(dialling{}).(*connection); ok {
+		s.socket = socket
+	}
+	return socket, err
 }
 
-func (c *connector) prepare(ctx context.Context, conn statements) error {
+// within does something on a lane's connection that ends, at the latest, at the
+// deadline of ctx, and hands it a context that does not end. The deadline is the
+// socket's: for a context that ends the driver would wake a goroutine of its own
+// twice for each packet. What ctx is cancelled for besides is NOT looked at.
+func (s *connection) within(ctx context.Context, do func(context.Context) error) error {
+	deadline, limited := ctx.Deadline()
+	if !limited || s.socket == nil {
+		return do(ctx)
+	}
+	// A little later, so that ctx is known to have ended.
+	if err := s.socket.SetDeadline(deadline.Add(time.Millisecond)); err != nil {
+		return fmt.Errorf("%w: %w", driver.ErrBadConn, err)
+	}
+	err := do(context.WithoutCancel(ctx))
+	_ = s.socket.SetDeadline(time.Time{}) // fails only where nothing is sent any more
+	return err
+}
+
+func (c *connector) prepare(ctx context.Context, s *connection) error {
 	// As a statement, because the variable is transaction_isolation on MySQL
 	// and tx_isolation on MariaDB before 11.1.
-	_, err := conn.ExecContext(ctx,
+	_, err := s.ExecContext(ctx,
 		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
 	if err != nil {
 		return fmt.Errorf("set isolation level: %w", err)
 	}
-	found, err := sessionVariables(ctx, conn)
+	found, err := s.variables(ctx)
 	if err != nil {
 		return fmt.Errorf("read session variables: %w", err)
 	}
@@ -125,16 +215,30 @@ func (c *connector) prepare(ctx context.Context, conn statements) error {
 				name, found[name], want)
 		}
 	}
+	s.isMariaDB = strings.Contains(found["version"], "MariaDB")
+	if s.maxPacket, err = strconv.ParseInt(found["max_allowed_packet"], 10, 64); err != nil {
+		return fmt.Errorf("read max_allowed_packet: %w", err)
+	}
+	if s.id, err = strconv.ParseInt(found["pseudo_thread_id"], 10, 64); err != nil {
+		return fmt.Errorf("read the connection's id: %w", err)
+	}
+	if s.isMariaDB {
+		// MySQL has no such variable: batches set its wait_timeout.
+		if _, err := s.ExecContext(ctx, fmt.Sprint("SET SESSION idle_transaction_timeout = ", silentTx), nil); err != nil {
+			return fmt.Errorf("set idle_transaction_timeout: %w", err)
+		}
+	}
 	return nil
 }
 
-// sessionVariables returns the pinned variables, the isolation level under the
-// one name "isolation".
-func sessionVariables(ctx context.Context, conn statements) (map[string]string, error) {
-	rows, err := conn.QueryContext(ctx, `
+// variables returns the pinned variables and what a session is to know of the
+// engine, the isolation level under the one name "isolation".
+func (s *connection) variables(ctx context.Context) (map[string]string, error) {
+	rows, err := s.QueryContext(ctx, `
 SHOW SESSION VARIABLES
-WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'autocommit',
-                        'transaction_isolation', 'tx_isolation')`, nil)
+WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq_range_index_dive_limit', 'autocommit',
+                        'completion_type', 'sql_select_limit', 'character_set_client', 'character_set_results',
+                        'transaction_isolation', 'tx_isolation', 'version', 'max_allowed_packet', 'pseudo_thread_id')`, nil)
 	if err != nil {
 		return nil, err
 	}

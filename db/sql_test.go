@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -66,8 +65,7 @@ func TestWindowEndsToTheMicrosecond(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 1, time.Minute))
-		// The engine lets a session say what time it is: the one way to meet an
-		// instant exactly.
+		d.FollowSessionClocks(t)
 		conn := session(t, d)
 		const start = 1_800_000_000
 		for i, step := range []struct {
@@ -101,6 +99,7 @@ func TestClockThatStepsBackNeverAdmitsMore(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 3, time.Minute))
+		d.FollowSessionClocks(t)
 		conn := session(t, d)
 		allowed := 0
 		for i := range 40 { // ten seconds forward, eleven back
@@ -245,8 +244,8 @@ func TestBatchRefusesOnlyTheCheckOfAnUnknownZone(t *testing.T) {
 		defer rows.Close()
 		var got []string
 		for rows.Next() {
-			var a answer
-			if err := a.scanBatch(rows); err != nil {
+			var a batchRow
+			if err := a.scan(rows); err != nil {
 				t.Fatal(err)
 			}
 			got = append(got, fmt.Sprintf("%d %d %s %t %d", a.checkNo, a.bucketNo, a.status, a.blocked.Bool, a.remaining.V))
@@ -261,13 +260,71 @@ func TestBatchRefusesOnlyTheCheckOfAnUnknownZone(t *testing.T) {
 	})
 }
 
+// TestAProcedureOfTheCallersOwnMayCall holds that a CALL from within another
+// procedure sees what was committed while it waited.
+func TestAProcedureOfTheCallersOwnMayCall(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 2, time.Hour))
+		for name, statement := range map[string]string{
+			"one":     "CALL check_velocity(1, 'one')",
+			"several": `CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"several"},{"zone_id":1,"bucket_key":"x"}]}]')`,
+		} {
+			dbtest.Exec(t, d.SQL, "CREATE PROCEDURE own_"+name+"() "+statement)
+			conn := session(t, d, "CALL own_"+name+"()")
+			release := d.Hold(t, user(name))
+			answered := make(chan string, 1)
+			go func() {
+				answer, _, err := answerTo(conn, "CALL own_"+name+"()")
+				if err != nil {
+					t.Error(err)
+				}
+				answered <- answer
+			}()
+			d.AwaitWaiting(t, 1)
+			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+				"VALUES (UTC_TIMESTAMP(6), 1, ?, FALSE, FALSE, TRUE)", name)
+			release()
+			if answer := <-answered; !strings.Contains(answer, "blocked=1 ") {
+				t.Errorf("%s: answered %q, and the bucket was full", name, answer)
+			}
+		}
+	})
+}
+
+func TestAKeyWithControlCharactersIsRefusedWhateverTheSessionChecks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 2, time.Hour))
+		for _, setting := range []string{"SET SESSION check_constraint_checks = 0", "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'"} {
+			conn := session(t, d)
+			if _, err := conn.ExecContext(t.Context(), setting); err != nil {
+				continue // MySQL has no such variable
+			}
+			for _, statement := range []string{
+				"CALL check_velocity(1, CONCAT('a', CHAR(10)))",
+				"CALL check_velocity_batch(JSON_ARRAY(JSON_OBJECT('buckets', JSON_ARRAY(JSON_OBJECT('zone_id', 1, 'bucket_key', CONCAT('a', CHAR(27)))))))",
+			} {
+				if _, err := conn.ExecContext(t.Context(), statement); err == nil {
+					t.Errorf("%s: %s: accepted", setting, statement)
+				}
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"); n != 0 {
+			t.Errorf("%d lock rows were made", n)
+		}
+	})
+}
+
 func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const rate, flood = 5, service.MaxChecks
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, flood, 365*24*time.Hour))
-		store := NewProcStore(connect(t, d, Options{}))
+		store := connect(t, d, Options{})
 		checks := slices.Repeat(check(user("alice")), service.MaxChecks)
 		for range 2 { // as many counted as blocked rows
 			if _, err := store.CheckAll(context.Background(), checks); err != nil {
@@ -311,64 +368,83 @@ func handlerReads(t *testing.T, conn *sql.Conn) (total int) {
 	return total
 }
 
+// wantRefused runs statements that an account has no right to.
+func wantRefused(t *testing.T, conn interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+}, statements ...string,
+) {
+	t.Helper()
+	for _, statement := range statements {
+		_, err := conn.ExecContext(t.Context(), statement)
+		var refused *mysql.MySQLError
+		if !errors.As(err, &refused) || refused.Number != 1142 && refused.Number != 1143 && refused.Number != 1370 {
+			t.Errorf("%s: %v, want it refused for want of a right", statement, err)
+		}
+	}
+}
+
+func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		limited := zone(1, 2, time.Hour)
+		limited.Lockout = time.Minute
+		d.SetZone(t, limited)
+		store := connect(t, d.ServiceAccount(t), Options{})
+		question := []service.Check{
+			{Buckets: []service.Bucket{user("a"), user("b")}, AttemptID: "first"},
+			{Buckets: []service.Bucket{user("a")}},
+			{Buckets: []service.Bucket{user("a")}},
+		}
+		for range 2 { // the second time with a lockout and a retry
+			decisions, err := store.CheckAll(t.Context(), question)
+			if err != nil || decisions[0].Blocked || !decisions[2].Blocked {
+				t.Fatalf("got %+v, %v", decisions, err)
+			}
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = '2000-01-01'")
+		if decisions, err := store.CheckAll(t.Context(), question[:1]); err != nil || !decisions[0].Blocked {
+			t.Errorf("after the attempt was forgotten: %+v, %v", decisions, err)
+		}
+		if errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: 1, Outcome: service.OutcomeFailure}}); err != nil || errs[0] != nil {
+			t.Errorf("report: %v, %v", errs, err)
+		}
+		wantRefused(t, store.pool, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn", "DELETE FROM zone_attempt",
+			"UPDATE zone_attempt SET answer = '[]'", "DELETE FROM zone_bucket_lock", "INSERT INTO zone_master (id, rate, `window`) VALUES (9, 1, 1)",
+			"UPDATE zone_master SET rate = 9", "DELETE FROM zone_audit")
+	})
+}
+
 func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 2, time.Hour))
-		cfg, err := mysql.ParseDSN(d.DSN)
-		if err != nil {
-			t.Fatal(err)
-		}
-		account := fmt.Sprintf("'t%x'@'localhost'", time.Now().UnixNano())
-		dbtest.Exec(t, d.SQL, "CREATE USER "+account+" IDENTIFIED BY 'pass'")
-		t.Cleanup(func() { _, _ = d.SQL.Exec("DROP USER " + account) })
-		dbtest.Exec(t, d.SQL, "GRANT EXECUTE ON "+cfg.DBName+".* TO "+account)
-		cfg.User, cfg.Passwd = strings.Split(account, "'")[1], "pass"
-		if cfg.Net != "unix" {
-			t.Skip("the account is made for the socket")
-		}
-		pool := connect(t, &dbtest.Database{DSN: cfg.FormatDSN()}, Options{})
-		decisions, err := NewProcStore(pool).CheckAll(context.Background(), check(user("a"), user("b")))
+		store := connect(t, d.Account(t, "EXECUTE ON *"), Options{})
+		decisions, err := sqlStore{conns: store.pool.DB}.CheckAll(t.Context(), check(user("a"), user("b")))
 		if err != nil || decisions[0].Blocked {
 			t.Errorf("got %+v, %v", decisions, err)
 		}
-		if _, err := pool.Zones(context.Background()); err == nil {
+		if _, err := store.Zones(t.Context()); err == nil {
 			t.Error("the account may read tables that it was not granted")
 		}
-		// What works under locks that its caller holds, or runs text it is given.
-		for name, call := range map[string]string{
-			"find_override":   "(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e)",
-			"find_attempt":    "('a', UTC_TIMESTAMP(6), @a, @b, @c)",
-			"find_overrides":  "('[]', '[]', '1', UTC_TIMESTAMP(6), @a, @b, @c)",
-			"decide_together": "('[]', '1', '[[1,\"0) OR (1=1\"]]', UTC_TIMESTAMP(6), @a, @b, @c)",
-			"decide_in_turn":  `('[{"buckets":[{"zone_id":1,"bucket_key":"a"}]}]', '1', UTC_TIMESTAMP(6), @a)`,
-			"find_check":      "(1, @a)",
-			"forget_counted":  "(1, 'a', UTC_TIMESTAMP(6))",
-			"record_outcomes": `('[{"txn_id":1,"outcome":"success"}]', @a)`,
-		} {
-			_, err := pool.db.ExecContext(context.Background(), "CALL "+name+call)
-			var refused *mysql.MySQLError
-			if !errors.As(err, &refused) || refused.Number != 1142 {
-				t.Errorf("%s: %v, want error 1142", name, err)
-			}
+		conn, err := store.pool.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
 		}
+		defer conn.Close()
+		dbtest.Exec(t, conn, "SET @rate = 5, @window = 60, @velocity = NULL, @oldest = NULL")
+		// What works under locks that its caller holds.
+		wantRefused(t, conn,
+			"CALL find_override(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e)",
+			"CALL judge_bucket(1, 'a', UTC_TIMESTAMP(6), TRUE, 'enforce', 0, 'opaque', FALSE, "+
+				"@rate, @window, @velocity, @oldest, @wait, @counts, @locked, @id, @action)",
+			"CALL make_bucket(1, 'c', NULL, TRUE)",
+			"CALL forget_tally(1, 'a', UTC_TIMESTAMP(6))",
+			`CALL decide_check('[{"zone_id":1,"bucket_key":"a"}]', NULL, '1', UTC_TIMESTAMP(6), @a, @b, @c)`,
+			"CALL txns_of_check(1, @a, @b)",
+			"CALL record_outcome('[1]', UTC_TIMESTAMP(6), 'success', UTC_TIMESTAMP(6), @a)",
+			"CALL uncount_bucket(1, 'a', UTC_TIMESTAMP(6))",
+			`CALL record_outcomes('[{"txn_id":1,"outcome":"success"}]', @a)`)
 	})
-}
-
-func TestEncodeChecksIsWhatTheProcedureReads(t *testing.T) {
-	t.Parallel()
-	encoded, err := encodeChecks([]service.Check{{Buckets: []service.Bucket{user(`a"\é`), {ZoneID: 2, Key: "<&>"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var decoded []struct {
-		Buckets []map[string]any `json:"buckets"`
-	}
-	if err := json.Unmarshal([]byte(encoded), &decoded); err != nil {
-		t.Fatal(err)
-	}
-	if b := decoded[0].Buckets; b[0]["bucket_key"] != `a"\é` || b[1]["zone_id"] != 2.0 || len(b[0]) != 2 {
-		t.Errorf("encoded as %s", encoded)
-	}
 }

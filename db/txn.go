@@ -35,9 +35,9 @@ func (r txnRow) txn() service.Txn {
 
 // Txn returns one recorded attempt. The error wraps service.ErrNotFound if
 // there is none, and service.ErrBusy if the engine is away.
-func (p *Pool) Txn(ctx context.Context, id uint64) (service.Txn, error) {
+func (s *Store) Txn(ctx context.Context, id uint64) (service.Txn, error) {
 	var row txnRow
-	err := p.db.GetContext(ctx, &row, `
+	err := s.pool.GetContext(ctx, &row, `
 SELECT `+txnColumns+`
   FROM zone_txn
  WHERE id = ?`, id)

@@ -29,7 +29,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 				d := engine.Database(t)
 				d.SetZone(t, zone(1, 5, time.Hour))
-				store := NewProcStore(connect(t, d, Options{LockWait: time.Minute})) // until all of them are seen
+				store := connect(t, d, Options{LockWait: time.Minute}) // until all of them are seen
 				release := d.Hold(t, user("alice"))
 				type result struct {
 					d   service.Decision
@@ -77,7 +77,7 @@ func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		store := NewProcStore(connect(t, d, Options{LockWait: time.Second, MaxConns: 1}))
+		store := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
 		for _, checks := range [][]service.Check{
 			check(user("alice")),
 			// The batch has locked aaron and seeded a new key before it waits.
@@ -106,8 +106,8 @@ func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 100, time.Hour))
-		store := NewProcStore(connect(t, d, Options{LockWait: time.Second}))
-		for name, others := range map[string]int{"in turn": 3, "together": 30} {
+		store := connect(t, d, Options{LockWait: time.Second})
+		for name, others := range map[string]int{"few": 3, "many": 30} {
 			release := d.Hold(t, user("held"))
 			checks := check(user(name), user("held"))
 			for i := range others {
@@ -139,6 +139,7 @@ func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 		if open, _ := d.Transactions(t); open != 1 {
 			t.Errorf("%d transactions open, want the holder's alone", open)
 		}
+		d.Audit(t, zone(1, 100, time.Hour))
 	})
 }
 
@@ -147,9 +148,9 @@ func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		limiter := service.NewLimiter(NewProcStore(connect(t, d, Options{LockWait: 5 * time.Second})), 10*time.Second)
+		limiter := service.NewLimiter(connect(t, d, Options{LockWait: 5 * time.Second}), 10*time.Second)
 		d.Hold(t, user("alice"))
-		if _, err := limiter.Check(context.Background(), check(user("alice"))[0]); !errors.Is(err, service.ErrBusy) {
+		if _, err := ask(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("err = %v, want ErrBusy: a second wait would not end in time", err)
 		}
 	})
@@ -160,14 +161,14 @@ func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		pool := connect(t, d, Options{LockWait: 20 * time.Second, MaxConns: 1})
-		hurried, patient := service.NewLimiter(NewProcStore(pool), 3*time.Second), service.NewLimiter(NewProcStore(pool), time.Minute)
-		before := connectionID(t, pool)
+		store := connect(t, d, Options{LockWait: 20 * time.Second, MaxConns: 1})
+		hurried, patient := service.NewLimiter(store, 3*time.Second), service.NewLimiter(store, time.Minute)
+		before := connectionID(t, store)
 		release := d.Hold(t, user("alice"))
-		if _, err := hurried.Check(context.Background(), check(user("alice"))[0]); !errors.Is(err, service.ErrUndecided) {
+		if _, err := ask(context.Background(), hurried, check(user("alice"))); !errors.Is(err, service.ErrUndecided) {
 			t.Errorf("err = %v, want ErrUndecided", err)
 		}
-		if after := connectionID(t, pool); after == before {
+		if after := connectionID(t, store); after == before {
 			t.Error("the connection of the lost check was used again")
 		}
 		release()
@@ -178,15 +179,15 @@ func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 		if n := len(d.Txns(t, user("alice"))); n > 1 {
 			t.Errorf("the lost check was recorded %d times", n)
 		}
-		if d, err := patient.Check(context.Background(), check(user("alice"))[0]); err != nil || d.Blocked {
+		if d, err := ask(context.Background(), patient, check(user("alice"))); err != nil || d.Blocked {
 			t.Errorf("next check: %+v, %v", d, err)
 		}
 	})
 }
 
-func connectionID(t *testing.T, pool *Pool) (id int64) {
+func connectionID(t *testing.T, store *Store) (id int64) {
 	t.Helper()
-	if err := pool.db.Get(&id, "SELECT CONNECTION_ID()"); err != nil {
+	if err := store.lanes.QueryRow("SELECT CONNECTION_ID()").Scan(&id); err != nil {
 		t.Fatal(err)
 	}
 	return id
@@ -197,14 +198,14 @@ func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		pool := connect(t, d, Options{LockWait: time.Minute, MaxConns: 1})
-		limiter := service.NewLimiter(NewProcStore(pool), 2*time.Minute)
-		before := connectionID(t, pool)
+		store := connect(t, d, Options{LockWait: time.Minute, MaxConns: 1})
+		limiter := service.NewLimiter(store, 2*time.Minute)
+		before := connectionID(t, store)
 		release := d.Hold(t, user("alice"))
 		ctx, leave := context.WithCancel(context.Background())
 		answered := make(chan error, 1)
 		go func() {
-			_, err := limiter.Check(ctx, check(user("alice"))[0])
+			_, err := ask(ctx, limiter, check(user("alice")))
 			answered <- err
 		}()
 		d.AwaitWaiting(t, 1)
@@ -216,7 +217,7 @@ func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 		if txns := d.Txns(t, user("alice")); len(txns) != 1 || !txns[0].Counted {
 			t.Errorf("recorded %+v, want one counted txn", txns)
 		}
-		if after := connectionID(t, pool); after != before {
+		if after := connectionID(t, store); after != before {
 			t.Error("a good connection was thrown away")
 		}
 	})
@@ -227,14 +228,14 @@ func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		pool := connect(t, d, Options{MaxConns: 1})
-		conn, err := pool.db.Conn(context.Background())
+		store := connect(t, d, Options{MaxConns: 1})
+		conn, err := store.lanes.Conn(context.Background())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		limiter := service.NewLimiter(NewProcStore(pool), 100*time.Millisecond)
-		if _, err := limiter.Check(context.Background(), check(user("alice"))[0]); !errors.Is(err, service.ErrBusy) {
+		limiter := service.NewLimiter(store, 100*time.Millisecond)
+		if _, err := ask(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("err = %v, want ErrBusy: nothing was sent", err)
 		}
 	})

@@ -58,9 +58,9 @@ func inSeconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // Zones returns all zones by id, with every setting spelt out. The error wraps
 // service.ErrBusy if the engine is away.
-func (p *Pool) Zones(ctx context.Context) ([]service.Zone, error) {
+func (s *Store) Zones(ctx context.Context) ([]service.Zone, error) {
 	var rows []zoneRow
-	if err := p.db.SelectContext(ctx, &rows, selectZone+`
+	if err := s.pool.SelectContext(ctx, &rows, selectZone+`
  ORDER BY id`); err != nil {
 		return nil, fmt.Errorf("list zones: %w", lookupError(err))
 	}
@@ -74,8 +74,8 @@ func (p *Pool) Zones(ctx context.Context) ([]service.Zone, error) {
 // Zone returns one zone, with every setting spelt out. The error wraps
 // service.ErrNotFound if there is none, and service.ErrBusy if the engine is
 // away.
-func (p *Pool) Zone(ctx context.Context, id int64) (service.Zone, error) {
-	zone, err := readZone(ctx, p.db, id, "")
+func (s *Store) Zone(ctx context.Context, id int64) (service.Zone, error) {
+	zone, err := readZone(ctx, s.pool, id, "")
 	if err != nil {
 		return service.Zone{}, fmt.Errorf("read zone %d: %w", id, lookupError(err))
 	}
@@ -97,7 +97,7 @@ func readZone(ctx context.Context, from sqlx.QueryerContext, id int64, lock stri
 // the next check. principal goes to zone_audit. The error wraps
 // service.ErrInvalid if the zone breaks a rule, service.ErrPrecondition if match
 // fails, and service.ErrBusy if the engine is away.
-func (p *Pool) PutZone(
+func (s *Store) PutZone(
 	ctx context.Context, zone service.Zone, match service.Match, principal string,
 ) (service.Zone, error) {
 	if err := zone.Validate(); err != nil {
@@ -115,9 +115,9 @@ func (p *Pool) PutZone(
 		stored, err = readZone(ctx, tx, zone.ID, "")
 		return err
 	}
-	err := p.edit(ctx, principal, put)
+	err := s.edit(ctx, principal, put)
 	if isNumber(err, errDuplicate) {
-		err = p.edit(ctx, principal, put) // somebody created it at the same time
+		err = s.edit(ctx, principal, put) // somebody created it at the same time
 	}
 	if err != nil {
 		return service.Zone{}, fmt.Errorf("put zone %d: %w", zone.ID, writeError(err))
@@ -172,8 +172,8 @@ UPDATE zone_master
 // its txns stay. The error wraps service.ErrNotFound if there is none,
 // service.ErrPrecondition if match fails, and service.ErrBusy if the engine is
 // away.
-func (p *Pool) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
-	err := p.edit(ctx, principal, func(tx *sqlx.Tx) error {
+func (s *Store) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
+	err := s.edit(ctx, principal, func(tx *sqlx.Tx) error {
 		exists, err := meets(ctx, tx, id, match)
 		switch {
 		case err == nil && !exists, errors.Is(err, service.ErrPrecondition) && !exists:
@@ -199,8 +199,8 @@ DELETE FROM zone_master
 
 // edit runs change in a transaction on whose behalf the audit triggers record
 // principal; empty is unknown. Connections are shared, so it is always said.
-func (p *Pool) edit(ctx context.Context, principal string, change func(*sqlx.Tx) error) error {
-	tx, err := p.db.BeginTxx(ctx, nil)
+func (s *Store) edit(ctx context.Context, principal string, change func(*sqlx.Tx) error) error {
+	tx, err := s.pool.BeginTxx(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (s *server) release(x *exchange) error {
 		return err
 	}
 	var request releaseRequest
-	if err := s.decoder.read(x, &request); err != nil {
+	if err := s.read(x, &request); err != nil {
 		return err
 	}
 	if err := request.validate(); err != nil {

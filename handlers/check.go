@@ -3,9 +3,7 @@ package handlers
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -32,64 +30,48 @@ type checksRequest struct {
 
 type checkList []checkRequest
 
-// decision is the answer for a whole check, verdict for one bucket of it.
-type decision struct {
-	Blocked    bool      `json:"blocked"`
-	WouldBlock bool      `json:"would_block"`
-	TxnID      uint64    `json:"txn_id"`
-	RetryAfter int64     `json:"retry_after"` // seconds
-	CheckedAt  string    `json:"checked_at"`
-	Buckets    []verdict `json:"buckets"`
-}
-
-type verdict struct {
-	ZoneID     int64  `json:"zone_id"`
-	BucketKey  string `json:"bucket_key"`
-	Blocked    bool   `json:"blocked"`
-	WouldBlock bool   `json:"would_block"`
-	TxnID      uint64 `json:"txn_id"`
-	Rate       int    `json:"rate"`
-	Window     int64  `json:"window"` // seconds
-	Velocity   int    `json:"velocity"`
-	Remaining  int    `json:"remaining"`
-	RetryAfter int64  `json:"retry_after"` // seconds
-}
-
-type checksResponse struct {
-	Results []result `json:"results"`
-}
-
-// result holds one of the two.
-type result struct {
-	Decision *decision `json:"decision,omitzero"`
-	Problem  *problem  `json:"problem,omitzero"`
+// question is a check as it was asked.
+type question struct {
+	check  service.Check
+	listed bool // its buckets are elements of buckets, which errors point at
 }
 
 // postCheck answers POST /v1/check.
 func (s *server) postCheck(x *exchange) error {
-	var request checkRequest
-	if err := s.decoder.read(x, &request); err != nil {
-		return err
-	}
-	check, err := request.check()
+	asked, err := s.readCheck(x)
 	if err != nil {
 		return err
 	}
-	if check.AttemptID, err = attemptID(x.Request().Header, check.AttemptID); err != nil {
+	if asked.check.AttemptID, err = attemptID(x.Request().Header, asked.check.AttemptID); err != nil {
 		return err
 	}
-	decisions, err := s.decide(x, []service.Check{check})
+	decisions, err := s.decide(x, []service.Check{asked.check})
 	if err != nil {
 		return err
 	}
 	d := decisions[0]
 	if d.Err != nil {
-		return request.placed(d.Err)
+		return asked.placed(d.Err)
 	}
-	if err := setRateLimit(x.Response().Header(), d); err != nil {
+	setRateLimit(x, d)
+	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendDecision(b, d) })
+}
+
+// readCheck reads the body of one check.
+func (s *server) readCheck(x *exchange) (asked question, err error) {
+	err = s.withBody(x, func(body []byte) (err error) {
+		var plain bool
+		if asked, plain = plainQuestion(body); plain {
+			return nil
+		}
+		var request checkRequest
+		if err := s.decoder.decode(body, &request); err != nil {
+			return err
+		}
+		asked, err = request.question()
 		return err
-	}
-	return x.respondJSON(http.StatusOK, contentJSON, newDecision(d))
+	})
+	return asked, err
 }
 
 // postChecks answers POST /v1/checks: each check by itself, unless the body is
@@ -98,35 +80,53 @@ func (s *server) postChecks(x *exchange) error {
 	if len(x.Request().Header.Values(headerAttempt)) > 0 {
 		return invalid("The header " + headerAttempt + " names one attempt: give each check its own attempt_id.")
 	}
-	var request checksRequest
-	if err := s.decoder.read(x, &request); err != nil {
+	asked, wrong, err := s.readChecks(x)
+	if err != nil {
 		return err
 	}
-	if len(request.Checks) == 0 {
-		return tooManyOrFew("checks", service.MaxChecks)
-	}
-	checks := make([]service.Check, len(request.Checks))
-	wrong := make([]error, len(request.Checks))
-	for i, r := range request.Checks {
-		// A check without sense goes on as an empty one, which the Limiter keeps
-		// from the store.
-		checks[i], wrong[i] = r.check()
+	checks := make([]service.Check, len(asked))
+	for i := range asked {
+		checks[i] = asked[i].check
 	}
 	decisions, err := s.decide(x, checks)
 	if err != nil {
 		return err
 	}
-	results := make([]result, len(decisions))
-	for i, d := range decisions {
-		switch place := fmt.Sprint("/checks/", i); {
+	for i := range decisions {
+		err := &decisions[i].Err
+		switch place := "/checks/" + strconv.Itoa(i); {
 		case wrong[i] != nil:
-			d.Err = within(wrong[i], place)
-		case errors.Is(d.Err, service.ErrInvalid):
-			d.Err = within(request.Checks[i].placed(d.Err), place)
+			*err = within(wrong[i], place)
+		case errors.Is(*err, service.ErrInvalid):
+			*err = within(asked[i].placed(*err), place)
 		}
-		results[i] = newResult(d)
 	}
-	return x.respondJSON(http.StatusOK, contentJSON, checksResponse{Results: results})
+	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendResults(b, decisions) })
+}
+
+// readChecks reads the body of several checks. One without sense has an error in
+// wrong and is an empty check, which the Limiter keeps from the store.
+func (s *server) readChecks(x *exchange) (asked []question, wrong []error, err error) {
+	err = s.withBody(x, func(body []byte) error {
+		var plain bool
+		if asked, plain = plainQuestions(body); plain {
+			wrong = make([]error, len(asked))
+			return nil
+		}
+		var request checksRequest
+		if err := s.decoder.decode(body, &request); err != nil {
+			return err
+		}
+		if len(request.Checks) == 0 {
+			return tooManyOrFew("checks", service.MaxChecks)
+		}
+		asked, wrong = make([]question, len(request.Checks)), make([]error, len(request.Checks))
+		for i, r := range request.Checks {
+			asked[i], wrong[i] = r.question()
+		}
+		return nil
+	})
+	return asked, wrong, err
 }
 
 const attemptDetail = "This attempt_id was given before, with other buckets."
@@ -145,49 +145,41 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 		}
 	}
 	x.decisions = decisions
+	s.logParts(x)
 	return decisions, err
 }
 
-// check returns the question in the domain's words, or an empty one and an
+// question returns what is asked in the domain's words, or an empty check and an
 // error that wraps service.ErrInvalid if a part is missing. It does NOT validate
 // the parts: the Limiter does.
-func (r checkRequest) check() (service.Check, error) {
-	parts := r.Buckets
-	switch short := r.ZoneID != nil || r.BucketKey != nil; {
-	case short && parts != nil:
-		return service.Check{}, invalid("Give either zone_id and bucket_key, or buckets, not both.")
-	case short:
-		b, err := bucketRequest{ZoneID: r.ZoneID, BucketKey: r.BucketKey}.bucket()
-		if err != nil {
-			return service.Check{}, err
-		}
-		return r.named([]service.Bucket{b})
+func (r checkRequest) question() (question, error) {
+	parts, listed := r.Buckets, true
+	switch lone := r.ZoneID != nil || r.BucketKey != nil; {
+	case lone && parts != nil:
+		return question{}, invalid("Give either zone_id and bucket_key, or buckets, not both.")
+	case lone:
+		parts, listed = []bucketRequest{{ZoneID: r.ZoneID, BucketKey: r.BucketKey}}, false
 	case parts == nil:
-		return service.Check{}, invalid("Give zone_id and bucket_key, or buckets.")
+		return question{}, invalid("Give zone_id and bucket_key, or buckets.")
 	case len(parts) < 1 || len(parts) > service.MaxBuckets:
-		return service.Check{}, tooManyOrFew("buckets", service.MaxBuckets)
+		return question{}, tooManyOrFew("buckets", service.MaxBuckets)
 	}
-	buckets := make([]service.Bucket, len(parts))
+	check := service.Check{Buckets: make([]service.Bucket, len(parts))}
 	for i, part := range parts {
-		b, err := part.bucket()
-		if err != nil {
-			return service.Check{}, inBucket(err, i)
+		var err error
+		switch check.Buckets[i], err = part.bucket(); {
+		case err != nil && listed:
+			return question{}, inBucket(err, i)
+		case err != nil:
+			return question{}, err
 		}
-		buckets[i] = b
 	}
-	return r.named(buckets)
-}
-
-// named is the check of buckets, under the request's attempt_id if it has one.
-func (r checkRequest) named(buckets []service.Bucket) (service.Check, error) {
-	check := service.Check{Buckets: buckets}
 	if r.AttemptID != nil {
-		check.AttemptID = *r.AttemptID
-		if check.AttemptID == "" {
-			return service.Check{}, wrong("attempt_id", "attempt_id must not be empty.")
+		if check.AttemptID = *r.AttemptID; check.AttemptID == "" {
+			return question{}, wrong("attempt_id", "attempt_id must not be empty.")
 		}
 	}
-	return check, nil
+	return question{check: check, listed: listed}, nil
 }
 
 func (r bucketRequest) bucket() (service.Bucket, error) {
@@ -201,13 +193,13 @@ func (r bucketRequest) bucket() (service.Bucket, error) {
 }
 
 // placed points at what is wrong with the check, if err says where that is.
-func (r checkRequest) placed(err error) error {
+func (q question) placed(err error) error {
 	if !errors.Is(err, service.ErrInvalid) {
 		return err
 	}
 	placed, i := inBody(err), bucketIn(err)
 	switch field := new(service.FieldError); {
-	case i < 0 || r.Buckets == nil:
+	case i < 0 || !q.listed:
 		return placed
 	case errors.As(err, &field):
 		return inBucket(placed, i)
@@ -241,34 +233,3 @@ func (l *checkList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
 	*l, err = readList[checkRequest](in, "checks", service.MaxChecks)
 	return err
 }
-
-func newDecision(d service.Decision) decision {
-	buckets := make([]verdict, len(d.Verdicts))
-	for i, v := range d.Verdicts {
-		buckets[i] = verdict{
-			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
-			Rate: v.Rate, Window: seconds(v.Window), Velocity: v.Velocity, Remaining: v.Remaining(),
-			RetryAfter: seconds(v.RetryAfter),
-		}
-	}
-	return decision{
-		Blocked: d.Blocked, WouldBlock: d.WouldBlock, TxnID: d.TxnID(), RetryAfter: seconds(d.RetryAfter()),
-		CheckedAt: instant(d.CheckedAt), Buckets: buckets,
-	}
-}
-
-func newResult(d service.Decision) result {
-	if d.Err != nil {
-		p := problemOf(d.Err)
-		return result{Problem: &p}
-	}
-	answer := newDecision(d)
-	return result{Decision: &answer}
-}
-
-func seconds(d time.Duration) int64 { return int64(d / time.Second) }
-
-// instant writes t as RFC 3339 in UTC, always with six digits.
-func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }

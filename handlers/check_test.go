@@ -2,8 +2,10 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -291,6 +293,32 @@ func TestChecksTakesAThousand(t *testing.T) {
 	}
 	if len(results) != service.MaxChecks {
 		t.Errorf("got %d results", len(results))
+	}
+}
+
+func TestChecksAnswersEachWithItsOwnProblemWhereAPartFailed(t *testing.T) {
+	t.Parallel()
+	errs := []error{
+		nil, fmt.Errorf("%w: lock wait", service.ErrBusy), &service.BusyError{RetryAfter: 3 * time.Second},
+		fmt.Errorf("check: %w: cut", service.ErrUndecided), errors.New("no such column"),
+	}
+	r := startWith(t, func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+		decisions := make([]service.Decision, len(checks))
+		for i, check := range checks {
+			verdict := service.Verdict{Bucket: check.Buckets[0], TxnID: 1, Rate: 1, Window: time.Minute}
+			decisions[i] = service.Decision{Err: errs[i], Verdicts: []service.Verdict{verdict}}
+		}
+		return decisions, nil
+	})
+	checks := strings.Join(slices.Repeat([]string{bucketJSON(1, "alice")}, len(errs)), ",")
+	results := r.post(t, "/v1/checks", `{"checks":[`+checks+`]}`).results(t)
+	for i, want := range []string{"allowed", "busy", "busy", "undecided", "internal"} {
+		if got := results[i].word(); got != want {
+			t.Errorf("check %d: %s, want %s: %+v", i, got, want, results[i].Problem)
+		}
+	}
+	if text := r.log.String(); strings.Count(text, "request failed") != 1 || !strings.Contains(text, "cut") {
+		t.Errorf("the log has not the first fault alone:\n%s", text)
 	}
 }
 

@@ -3,7 +3,6 @@ package handlers
 import (
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"reflect"
@@ -41,23 +40,34 @@ func newDecoder() decoder {
 }
 
 // read decodes the body of a request into value, or returns a requestError.
-func (d decoder) read(x *exchange, value any) error {
-	r := x.Request()
-	if err := requireJSON(r.Header); err != nil {
+func (s *server) read(x *exchange, value any) error {
+	return s.withBody(x, func(body []byte) error { return s.decoder.decode(body, value) })
+}
+
+// withBody has use look at the body of a request, which it must not keep. The
+// error is that of use, or a requestError.
+func (s *server) withBody(x *exchange, use func(body []byte) error) error {
+	if err := requireJSON(x.Request().Header); err != nil {
 		return err
 	}
-	if r.ContentLength > maxBody {
-		return tooLarge()
+	body := s.buffers.take()
+	defer s.buffers.giveBack(body)
+	if err := s.readBody(x, body); err != nil {
+		return err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(x.Response().Writer, r.Body, maxBody))
+	return use(body.Bytes())
+}
+
+// unread says why a body could not be read to its end, if it could not.
+func unread(err error) error {
 	var limit *http.MaxBytesError
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &limit):
 		return tooLarge()
-	case err != nil:
-		return invalid("The body ended before it was complete.")
 	}
-	return d.decode(body, value)
+	return invalid("The body ended before it was complete.")
 }
 
 func tooLarge() error {

@@ -14,7 +14,9 @@ import (
 
 func FuzzDecodeCheck(f *testing.F) {
 	for _, seed := range []string{
-		`{"zone_id":1,"bucket_key":"1_42"}`,
+		`{"zone_id":1,"bucket_key":"1_42"}`, " {\t\"bucket_key\" : \"é\",\r\n\"attempt_id\":\"7f 3c\",\"zone_id\":0} ",
+		`{"zone_id":999999999999999999,"bucket_key":"","attempt_id":""}`, `{"zone_id":01,"bucket_key":"x"}`, `{"zone_id":-1,"bucket_key":"x"}`,
+		`{"attempt_id":"a","zone_id":1,"bucket_key":"x","attempt_id":"a"}`, `{"zone_id":1,"bucket_key":"x","buckets":[{"zone_id":1,"bucket_key":"x"}]}`,
 		`{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":2,"bucket_key":"203.0.113.9"}]}`,
 		`{"zone_id":1,"bucket_key":"\ud83d\udd11"}`, `{"zone_id":1,"bucket_key":"\ud800"}`,
 		"{\"zone_id\":1,\"bucket_key\":\"\xff\"}", `{"zone_id":1,"zone_id":1}`, `{"Zone_ID":1}`,
@@ -25,7 +27,10 @@ func FuzzDecodeCheck(f *testing.F) {
 	decoder := newDecoder()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var request checkRequest
-		if err := decoder.decode(body, &request); err != nil {
+		err := decoder.decode(body, &request)
+		asked, plain := plainQuestion(body)
+		mustMeanTheSame(t, asked, plain, request, err)
+		if err != nil {
 			mustBeFitForCallers(t, err)
 			return
 		}
@@ -49,7 +54,17 @@ func FuzzDecodeChecks(f *testing.F) {
 	decoder := newDecoder()
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var request checksRequest
-		if err := decoder.decode(body, &request); err != nil {
+		err := decoder.decode(body, &request)
+		asked, plain := plainQuestions(body)
+		if plain && len(asked) != len(request.Checks) {
+			t.Fatalf("read %d plain checks, decoded %d", len(asked), len(request.Checks))
+		}
+		for i := range asked {
+			if plain {
+				mustMeanTheSame(t, asked[i], plain, request.Checks[i], err)
+			}
+		}
+		if err != nil {
 			mustBeFitForCallers(t, err)
 			return
 		}
@@ -67,6 +82,19 @@ func FuzzDecodeChecks(f *testing.F) {
 			mustSurviveEncoding(t, decoder, check)
 		}
 	})
+}
+
+// mustMeanTheSame fails if a check that was read as a plain one is another one to
+// the decoder, or none.
+func mustMeanTheSame(t *testing.T, asked question, plain bool, request checkRequest, err error) {
+	t.Helper()
+	if !plain {
+		return
+	}
+	decoded, wrong := request.question()
+	if err != nil || wrong != nil || !reflect.DeepEqual(asked, decoded) {
+		t.Fatalf("read as %+v, decoded as %+v, %v, %v", asked, decoded, err, wrong)
+	}
 }
 
 // mustBeFitForCallers holds a refusal to the rules of error answers.
@@ -126,14 +154,16 @@ func mustBeStrict(t *testing.T, body []byte, into any) {
 // encoded and decoded again.
 func mustSurviveEncoding(t *testing.T, decoder decoder, request checkRequest) {
 	t.Helper()
-	check, err := request.check()
+	asked, err := request.question()
 	if err != nil {
 		mustBeFitForCallers(t, err)
 		return
 	}
+	check := asked.check
 	if err := check.Validate(); err != nil {
 		return // refused by the Limiter
 	}
+	check.AttemptID = "" // left out below
 	list := checkRequest{}
 	for _, b := range check.Buckets {
 		list.Buckets = append(list.Buckets, bucketRequest{ZoneID: &b.ZoneID, BucketKey: &b.Key})
@@ -146,7 +176,7 @@ func mustSurviveEncoding(t *testing.T, decoder decoder, request checkRequest) {
 	if err := decoder.decode(encoded, &again); err != nil {
 		t.Fatalf("%s: %v", encoded, err)
 	}
-	if same, err := again.check(); err != nil || !reflect.DeepEqual(same, check) {
+	if same, err := again.question(); err != nil || !reflect.DeepEqual(same.check, check) {
 		t.Fatalf("%+v came back as %+v, %v", check, same, err)
 	}
 }

@@ -6,10 +6,12 @@ package handlers
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -51,8 +53,8 @@ type Writer interface {
 
 // Options is what New needs. Limiter, Reader and Writer are required.
 type Options struct {
-	// Limiter decides the checks, whose keys come as callers write them: a
-	// service.Normalizer belongs behind it.
+	// Limiter decides the checks, whose keys come as callers write them: it
+	// has to normalise them.
 	Limiter *service.Limiter
 	Reader  Reader
 	Writer  Writer
@@ -60,36 +62,55 @@ type Options struct {
 	// reason, which callers of /readyz are shown: it must not hold secrets. It
 	// is given two seconds. Nil means always ready.
 	Ready func(ctx context.Context) error
-	// Logger gets one line for each request. Nil means no log.
+	// Logger gets a line for each fault of the service's that a request meets, but
+	// the same fault at most once a second, with a count of those left out. Nil
+	// means no log.
 	Logger *slog.Logger
+	// AccessLog says that Logger gets one line for each request, too.
+	AccessLog bool
 	// ReadTimeout is the deadline of each look-up and WriteTimeout that of each
 	// change; 0 means DefaultReadTimeout and DefaultWriteTimeout. Checks have the
 	// deadline of the Limiter instead.
 	ReadTimeout, WriteTimeout time.Duration
+	// Places is how many requests with a body of more than 64 KiB are worked on at
+	// once; 0 means one for two cores and at least 2. Others wait for up to a second,
+	// before their bodies are read, and are then refused.
+	Places int
 }
 
 // New returns the whole HTTP interface of the service. It starts nothing and
-// sets no limits of the connection: read, write and idle timeouts are those of
-// the http.Server that it is given to.
+// sets no limits of the connection but for the time that a large body may take:
+// read, write and idle timeouts are those of the http.Server that it is given to.
 func New(o Options) http.Handler { return newEcho(o) }
 
-// server is the interface's state, shared by all requests and never changed.
+// server is the interface's state, shared by all requests.
 type server struct {
+	name         string // of this instance, in request ids
+	requests     atomic.Uint64
+	buffers      buffers
+	places       *places
 	limiter      *service.Limiter
 	reader       Reader
 	writer       Writer
 	ready        func(ctx context.Context) error
 	logger       *slog.Logger
+	accessLog    bool
+	faults       faultLog
 	readTimeout  time.Duration
 	writeTimeout time.Duration
 	decoder      decoder
 }
 
+// nameLength is enough for two instances not to be called alike: 60 bits.
+const nameLength = 12
+
 func newEcho(o Options) *echo.Echo {
 	s := &server{
-		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready, logger: o.Logger,
+		name:    rand.Text()[:nameLength],
+		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready,
+		logger: o.Logger, accessLog: o.AccessLog,
 		readTimeout: cmp.Or(o.ReadTimeout, DefaultReadTimeout), writeTimeout: cmp.Or(o.WriteTimeout, DefaultWriteTimeout),
-		decoder: newDecoder(),
+		decoder: newDecoder(), places: newPlaces(cmp.Or(o.Places, defaultPlaces())),
 	}
 	if s.ready == nil {
 		s.ready = func(context.Context) error { return nil }
@@ -97,6 +118,7 @@ func newEcho(o Options) *echo.Echo {
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
+	s.faults.logger = s.logger
 	e := echo.New()
 	e.Use(s.observe)
 	s.route(e)

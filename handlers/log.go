@@ -2,157 +2,102 @@ package handlers
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/labstack/echo/v4"
-
-	"velocityd/service"
 )
 
 // Bounds of what callers can write into the log.
 const (
 	maxLoggedZones  = 16
 	maxLoggedMethod = 16
-	maxRequestID    = 64
 )
 
-// exchange is one request and its answer, with what its log line will say.
-type exchange struct {
-	echo.Context
-	id        string
-	checks    []service.Check
-	decisions []service.Decision
-	keys      []string    // named besides those of checks, and never to be logged
-	attrs     []slog.Attr // said by handlers
-}
-
-// observe gives every request an id, turns errors and panics into answers, and
-// writes the one log line. It never returns an error.
-func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		began := time.Now()
-		x := &exchange{Context: c, id: requestID(c.Request().Header.Get(echo.HeaderXRequestID))}
-		c.Response().Header().Set(echo.HeaderXRequestID, x.id)
-		err := recovered(next, x)
-		var said problem
-		if err != nil {
-			said = refuse(x, err)
-		}
-		s.log(x, time.Since(began), said, err)
-		return nil
-	}
-}
-
-// requestID returns the caller's id if it is short and plain, or a new one.
-func requestID(given string) string {
-	plain := func(r rune) bool {
-		return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' ||
-			r == '-' || r == '_' || r == '.'
-	}
-	if given == "" || len(given) > maxRequestID ||
-		strings.ContainsFunc(given, func(r rune) bool { return !plain(r) }) {
-		return rand.Text()
-	}
-	return given
-}
-
-// panicked is the error of a handler that panicked.
-type panicked struct {
-	value any
-	stack []byte
-}
-
-func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
-func (p *panicked) Unwrap() error { return errFault }
-
-func recovered(handle echo.HandlerFunc, x *exchange) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = &panicked{value: value, stack: debug.Stack()}
-		}
-	}()
-	return handle(x)
-}
-
-// respondJSON answers with value. The error is one of encoding: a caller who
-// has gone cannot be told anything.
-func (x *exchange) respondJSON(status int, contentType string, value any) error {
-	body, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("encode answer: %w", err)
-	}
-	x.Response().Header().Set("Cache-Control", "no-store")
-	x.respond(status, contentType, body)
-	return nil
-}
-
-// respond answers with body, or with its length alone for HEAD.
-func (x *exchange) respond(status int, contentType string, body []byte) {
-	header := x.Response().Header()
-	header.Set("Content-Type", contentType)
-	header.Set("Content-Length", strconv.Itoa(len(body)))
-	x.Response().WriteHeader(status)
-	if x.Request().Method != http.MethodHead {
-		_, _ = x.Response().Write(body)
-	}
-}
-
-// respondNothing answers that what was asked is done.
-func (x *exchange) respondNothing() {
-	x.Response().Header().Set("Cache-Control", "no-store")
-	x.Response().WriteHeader(http.StatusNoContent)
-}
-
-// log writes the request's line: never a bucket key, a query, or a raw path.
+// log writes what is to be said of a request: a line of the access log, if there
+// is one, and a line for a fault of the service's, which is not written as often
+// as it happens. Neither holds a bucket key, a query, or a raw path.
 func (s *server) log(x *exchange, took time.Duration, said problem, err error) {
-	ctx, level := x.Request().Context(), logLevel(x, err)
+	if s.accessLog {
+		s.logAccess(x, took, said, err)
+	}
+	level, isFault := faultLevel(said, err)
+	if !isFault || !s.logger.Enabled(x.Request().Context(), level) {
+		return
+	}
+	f := fault{level: level, method: x.Request().Method, route: x.Path(), code: said.Code, text: x.loggable(err)}
+	s.faults.report(f, func() []slog.Attr {
+		attrs := x.appendRequest(nil, took)
+		if p := new(panicked); errors.As(err, &p) {
+			attrs = append(attrs, slog.String("stack", string(p.stack)))
+		}
+		return attrs
+	})
+}
+
+// logParts reports the first of the gravest faults among the answers of a call of
+// which another part was decided: the request itself went well.
+func (s *server) logParts(x *exchange) {
+	var worst fault
+	for _, d := range x.decisions {
+		if d.Err == nil {
+			continue
+		}
+		said := problemOf(d.Err)
+		if level, isFault := faultLevel(said, d.Err); isFault && level > worst.level {
+			worst = fault{level: level, method: x.Request().Method, route: x.Path(), code: said.Code, text: x.loggable(d.Err)}
+		}
+	}
+	if worst.level > 0 {
+		s.faults.report(worst, func() []slog.Attr { return x.appendRequest(nil, 0) })
+	}
+}
+
+func (s *server) logAccess(x *exchange, took time.Duration, said problem, err error) {
+	ctx, level := x.Request().Context(), slog.LevelInfo
+	if x.isProbe() {
+		level = slog.LevelDebug
+	}
 	if !s.logger.Enabled(ctx, level) {
 		return
 	}
+	attrs := x.appendRequest(make([]slog.Attr, 0, 16), took)
+	if err != nil {
+		attrs = append(attrs, slog.String("code", said.Code))
+	}
+	s.logger.LogAttrs(ctx, level, "request", attrs...)
+}
+
+// isProbe says that a watcher asks, who does so every few seconds.
+func (x *exchange) isProbe() bool { return x.Path() == pathLive || x.Path() == pathReady }
+
+// faultLevel tells whether an answer means that something is wrong with the
+// service, its database or the rights of its account there. A caller who left is
+// no fault, and why the service is not ready is told by who knows when it changes.
+func faultLevel(said problem, err error) (level slog.Level, isFault bool) {
+	switch {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, errNotReady):
+		return 0, false
+	case said.Status == http.StatusServiceUnavailable: // nothing was decided, and callers know
+		return slog.LevelWarn, true
+	case said.Status >= http.StatusInternalServerError, said.Status == http.StatusForbidden:
+		return slog.LevelError, true
+	}
+	return 0, false
+}
+
+// appendRequest says what was asked and how it was answered.
+func (x *exchange) appendRequest(attrs []slog.Attr, took time.Duration) []slog.Attr {
 	method := x.Request().Method
-	attrs := append(make([]slog.Attr, 0, 16),
+	attrs = append(attrs,
 		slog.String("method", method[:min(len(method), maxLoggedMethod)]),
 		slog.String("route", x.Path()), // the template; empty if none fits
 		slog.Int("status", x.Response().Status),
 		slog.Duration("duration", took),
 		slog.Int64("bytes", x.Response().Size),
 		slog.String("request_id", x.id))
-	attrs = append(attrs, x.attrs...)
-	attrs = x.appendChecks(attrs)
-	if err != nil {
-		attrs = append(attrs, slog.String("code", said.Code))
-	}
-	if said.Status >= 500 || said.Status == http.StatusForbidden {
-		attrs = append(attrs, slog.String("error", x.loggable(err)))
-	}
-	var p *panicked
-	if errors.As(err, &p) {
-		attrs = append(attrs, slog.String("stack", string(p.stack)))
-	}
-	s.logger.LogAttrs(ctx, level, "request", attrs...)
-}
-
-func logLevel(x *exchange, err error) slog.Level {
-	switch {
-	case x.Path() == pathLive || x.Path() == pathReady:
-		return slog.LevelDebug
-	case x.Response().Status == http.StatusForbidden: // it is the service that lacks a right
-		return slog.LevelError
-	case x.Response().Status < 500 || errors.Is(err, context.Canceled): // the caller left
-		return slog.LevelInfo
-	default:
-		return slog.LevelError
-	}
+	return x.appendChecks(append(attrs, x.attrs...))
 }
 
 // appendChecks says what was asked and decided.

@@ -207,7 +207,7 @@ func TestCallerWhoLeftIsNoErrorOfOurs(t *testing.T) {
 	t.Parallel()
 	log := &logLines{}
 	handler := New(Options{
-		Logger: slog.New(slog.NewJSONHandler(log, nil)),
+		Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
 		Limiter: service.NewLimiter(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
 			return nil, errors.New("asked for nobody")
 		}), time.Minute),
@@ -217,8 +217,8 @@ func TestCallerWhoLeftIsNoErrorOfOurs(t *testing.T) {
 	request := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/check", strings.NewReader(bucketJSON(1, "x")))
 	request.Header.Set("Content-Type", "application/json")
 	handler.ServeHTTP(httptest.NewRecorder(), request)
-	if line := log.last(t); line["level"] != "INFO" || line["code"] != "busy" {
-		t.Errorf("logged %v", line)
+	if line := log.last(t); line["level"] != "INFO" || line["code"] != "busy" || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("logged %s", log)
 	}
 }
 

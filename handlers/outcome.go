@@ -53,7 +53,7 @@ func (s *server) postOutcome(x *exchange) error {
 		return err
 	}
 	var request outcomeRequest
-	if err := s.decoder.read(x, &request); err != nil {
+	if err := s.read(x, &request); err != nil {
 		return err
 	}
 	r, err := reportRequest{TxnID: &id, Outcome: request.Outcome}.report()
@@ -74,7 +74,7 @@ func (s *server) postOutcome(x *exchange) error {
 // is not of the right shape or nothing could be recorded at all.
 func (s *server) postOutcomes(x *exchange) error {
 	var request reportsRequest
-	if err := s.decoder.read(x, &request); err != nil {
+	if err := s.read(x, &request); err != nil {
 		return err
 	}
 	if len(request.Reports) == 0 {

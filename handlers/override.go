@@ -172,7 +172,7 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 		return wanted, "", err
 	}
 	var request overrideRequest
-	if err := s.decoder.read(x, &request); err != nil {
+	if err := s.read(x, &request); err != nil {
 		return wanted, "", err
 	}
 	x.keys = append(x.keys, orZero(request.BucketKey), orZero(request.Prefix))

@@ -184,7 +184,7 @@ func refuse(x *exchange, err error) problem {
 		return p // an answer has begun: nothing can be said any more
 	}
 	if p.Status == http.StatusServiceUnavailable {
-		x.Response().Header().Set("Retry-After", decimal(seconds(retryAfter(err))))
+		x.set(fieldRetryAfter, decimal(seconds(retryAfter(err))))
 	}
 	// A problem is made of strings that can always be encoded.
 	_ = x.respondJSON(p.Status, "application/problem+json", p)

@@ -1,11 +1,8 @@
 package handlers
 
 import (
-	"fmt"
-	"net/http"
 	"slices"
-
-	"github.com/dunglas/httpsfv"
+	"strconv"
 
 	"velocityd/service"
 )
@@ -18,7 +15,7 @@ import (
 // have to be made from bucket keys, which belong in no header. An item for each
 // of two buckets of one zone could then not be told apart, so a zone has one
 // item: that of its strictest bucket. The body has every bucket.
-func setRateLimit(header http.Header, d service.Decision) error {
+func setRateLimit(x *exchange, d service.Decision) {
 	strictest := make([]service.Verdict, 0, service.MaxBuckets)
 	for _, v := range d.Verdicts {
 		i := slices.IndexFunc(strictest, func(s service.Verdict) bool { return s.Bucket.ZoneID == v.Bucket.ZoneID })
@@ -30,42 +27,44 @@ func setRateLimit(header http.Header, d service.Decision) error {
 			strictest[i] = v
 		}
 	}
-	policies := make(httpsfv.List, len(strictest))
-	limits := make(httpsfv.List, len(strictest))
+	text := make([]byte, 0, 256)
 	for i, v := range strictest {
-		policies[i], limits[i] = rateLimitItems(v)
+		text = appendPolicy(text, i, v)
 	}
-	if err := setField(header, "RateLimit-Policy", policies); err != nil {
-		return err
+	policies := len(text)
+	for i, v := range strictest {
+		text = appendLimit(text, i, v)
 	}
-	if err := setField(header, "RateLimit", limits); err != nil {
-		return err
-	}
+	both := string(text) // one piece of memory for the two
+	x.set(fieldRateLimitPolicy, both[:policies])
+	x.set(fieldRateLimit, both[policies:])
 	if d.Blocked {
-		header.Set("Retry-After", decimal(seconds(d.RetryAfter())))
+		x.set(fieldRetryAfter, decimal(seconds(d.RetryAfter())))
 	}
-	return nil
 }
 
-// rateLimitItems returns a zone's policy (quota, window) and its current limit
-// (remaining, and the time until there is room if there is none).
-func rateLimitItems(v service.Verdict) (policy, limit httpsfv.Item) {
-	name := decimal(v.Bucket.ZoneID)
-	policy, limit = httpsfv.NewItem(name), httpsfv.NewItem(name)
-	policy.Params.Add("q", int64(v.Rate))
-	policy.Params.Add("w", seconds(v.Window))
-	limit.Params.Add("r", int64(v.Remaining()))
+// appendPolicy appends a zone's item of RateLimit-Policy: its quota and window.
+func appendPolicy(text []byte, i int, v service.Verdict) []byte {
+	text = appendZone(text, i, v)
+	text = strconv.AppendInt(append(text, ";q="...), int64(v.Rate), 10)
+	return strconv.AppendInt(append(text, ";w="...), seconds(v.Window), 10)
+}
+
+// appendLimit appends a zone's item of RateLimit: what remains, and the time until
+// there is room if there is none.
+func appendLimit(text []byte, i int, v service.Verdict) []byte {
+	text = appendZone(text, i, v)
+	text = strconv.AppendInt(append(text, ";r="...), int64(v.Remaining()), 10)
 	if v.Blocked {
-		limit.Params.Add("t", seconds(v.RetryAfter))
+		text = strconv.AppendInt(append(text, ";t="...), seconds(v.RetryAfter), 10)
 	}
-	return policy, limit
+	return text
 }
 
-func setField(header http.Header, name string, list httpsfv.List) error {
-	value, err := httpsfv.Marshal(list)
-	if err != nil {
-		return fmt.Errorf("encode header %s: %w", name, err)
+// appendZone begins the item at i of a list: a structured field's string.
+func appendZone(text []byte, i int, v service.Verdict) []byte {
+	if i > 0 {
+		text = append(text, ", "...)
 	}
-	header.Set(name, value)
-	return nil
+	return append(strconv.AppendInt(append(text, '"'), v.Bucket.ZoneID, 10), '"')
 }

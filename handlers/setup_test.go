@@ -25,14 +25,15 @@ type running struct {
 }
 
 // start serves with options that are complete but for what change sets. The log
-// is kept from debug level on.
+// is kept from debug level on, and has every request.
 func start(t *testing.T, change func(*Options)) *running {
 	t.Helper()
 	r := &running{Memory: servicetest.NewMemory(), log: &logLines{}}
 	o := Options{
-		Limiter: service.NewLimiter(service.NewNormalizer(r.Memory, r.Memory), 10*time.Second),
+		Limiter: service.NewNormalizingLimiter(r.Memory, r.Memory, 10*time.Second),
 		Reader:  r.Memory, Writer: r.Memory,
-		Logger: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Logger:    slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		AccessLog: true,
 	}
 	if change != nil {
 		change(&o)

@@ -95,7 +95,7 @@ func (s *server) putZone(x *exchange) error {
 		return err
 	}
 	var request zoneRequest
-	if err := s.decoder.read(x, &request); err != nil {
+	if err := s.read(x, &request); err != nil {
 		return err
 	}
 	wanted, err := request.zone(id)

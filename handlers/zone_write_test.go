@@ -239,7 +239,7 @@ func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 	for _, k := range kinds()[1:8] { // those of package service
 		log := &logLines{}
 		handler := New(Options{
-			Reader: memory, Writer: talkative{kind: k.of}, Logger: slog.New(slog.NewJSONHandler(log, nil)),
+			Reader: memory, Writer: talkative{kind: k.of}, Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
 		})
 		for _, change := range changes()[:6] {
 			// Not by a running service: not every change can meet every error, and what

@@ -1,8 +1,11 @@
 package migrations_test
 
 import (
+	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,61 +14,106 @@ import (
 	"velocityd/migrations"
 )
 
-// file is one migration of this folder, in one direction.
+// file is one text of this folder: of a step, in one direction, or of a routine.
 type file struct {
 	number           int
 	title, way, text string
 }
 
-func files(t *testing.T) []file {
+// files reads the steps of a folder.
+func files(t *testing.T, folder string) []file {
 	t.Helper()
-	entries, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
 	form := regexp.MustCompile(`^(\d{6})_([a-z][a-z0-9_]*)\.(up|down)\.sql$`)
 	var list []file
-	for _, entry := range entries {
-		if !strings.HasSuffix(entry.Name(), ".sql") {
-			continue
-		}
-		parts := form.FindStringSubmatch(entry.Name())
+	for name, text := range sqlFiles(t, folder) {
+		parts := form.FindStringSubmatch(filepath.Base(name))
 		if parts == nil {
-			t.Fatalf("%s is not named like 000001_title.up.sql", entry.Name())
+			t.Fatalf("%s is not named like 000101_title.up.sql", name)
 		}
 		number, err := strconv.Atoi(parts[1])
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, err := os.ReadFile(entry.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, file{number: number, title: parts[2], way: parts[3], text: string(text)})
+		list = append(list, file{number: number, title: parts[2], way: parts[3], text: text})
 	}
 	return list
 }
 
-func TestNumbersHaveNoGapsAndOneFileEachWay(t *testing.T) {
-	t.Parallel()
-	titles := map[int]map[string]string{}
-	for _, f := range files(t) {
+// sqlFiles returns the texts of a folder by their path.
+func sqlFiles(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(folder, "*.sql"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s: %d texts, %v", folder, len(names), err)
+	}
+	found := map[string]string{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[name] = string(text)
+	}
+	return found
+}
+
+func isMarker(text string) bool { return strings.HasPrefix(text, "-- routines sha256: ") }
+
+// ways returns the titles of the steps of a folder, by number and direction, and
+// the lowest and highest number.
+func ways(t *testing.T, folder string) (titles map[int]map[string]string, first, last int) {
+	t.Helper()
+	titles = map[int]map[string]string{}
+	for _, f := range files(t, folder) {
 		if titles[f.number] == nil {
 			titles[f.number] = map[string]string{}
 		}
 		if other, taken := titles[f.number][f.way]; taken {
-			t.Errorf("migration %d goes %s by both %s and %s", f.number, f.way, other, f.title)
+			t.Errorf("step %d goes %s by both %s and %s", f.number, f.way, other, f.title)
 		}
 		titles[f.number][f.way] = f.title
-	}
-	for number := 1; number <= len(titles); number++ {
-		ways := titles[number]
-		if ways["up"] == "" || ways["up"] != ways["down"] {
-			t.Errorf("migration %d goes up by %q and down by %q, want one title both ways", number, ways["up"], ways["down"])
+		if isMarker(f.text) {
+			titles[f.number]["down"] = f.title // a marker has none: routines are not taken back by number
 		}
 	}
-	if migrations.Latest() != uint(len(titles)) || len(titles) == 0 {
-		t.Errorf("Latest() is %d, and there are %d migrations", migrations.Latest(), len(titles))
+	numbers := slices.Sorted(maps.Keys(titles))
+	return titles, numbers[0], numbers[len(numbers)-1]
+}
+
+func TestNumbersHaveNoGapsAndOneFileEachWay(t *testing.T) {
+	t.Parallel()
+	titles, first, last := ways(t, ".")
+	for number := first; number <= last; number++ {
+		if up, down := titles[number]["up"], titles[number]["down"]; up == "" || up != down {
+			t.Errorf("step %d goes up by %q and down by %q, want one title both ways", number, up, down)
+		}
+	}
+	if migrations.Latest() != uint(last) {
+		t.Errorf("Latest() is %d, and the last step is %d", migrations.Latest(), last)
+	}
+	// A program from before the squash takes what it does not know for newer.
+	titles, begin, end := ways(t, "from46")
+	for number := begin; number <= end; number++ {
+		if titles[number]["up"] == "" || titles[number]["down"] != "" {
+			t.Errorf("step %d of from46 is %q, want a way up alone", number, titles[number])
+		}
+	}
+	if begin != 47 || end >= first {
+		t.Errorf("the steps of from46 are %d to %d, want 47 to less than %d", begin, end, first)
+	}
+}
+
+func TestTheNewestMarkerNamesTheCurrentTexts(t *testing.T) {
+	t.Parallel()
+	want, err := migrations.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, got := migrations.NewestMarker()
+	if got != want {
+		t.Errorf("a procedure, a trigger or retired.txt was edited: step %06d installs %.8s…, and the texts are %.8s…. "+
+			"Databases take the new texts only with a new step: run `make migrate-routines` and commit what it writes",
+			version, got, want)
 	}
 }
 
@@ -74,18 +122,22 @@ func TestNumbersHaveNoGapsAndOneFileEachWay(t *testing.T) {
 func TestEachFileIsOneStatement(t *testing.T) {
 	t.Parallel()
 	comment := regexp.MustCompile(`(?m)^[ \t]*--( .*)?$`)
-	for _, f := range files(t) {
-		statement := strings.TrimSpace(comment.ReplaceAllString(f.text, ""))
-		if regexp.MustCompile(`^CREATE (PROCEDURE|TRIGGER) `).MatchString(statement) {
-			if !strings.HasSuffix(statement, "\nEND") || strings.Count(statement, "\nEND") != 1 {
-				t.Errorf("migration %d %s goes on after its procedure or trigger", f.number, f.way)
+	literal := regexp.MustCompile(`'[^']*'`)
+	routine := regexp.MustCompile(`^CREATE /\*M! OR REPLACE \*/ (PROCEDURE|FUNCTION|TRIGGER) `)
+	for _, folder := range []string{".", "from46", "procedures", "triggers"} {
+		for name, text := range sqlFiles(t, folder) {
+			statement := strings.TrimSpace(comment.ReplaceAllString(text, ""))
+			if folder == "procedures" || folder == "triggers" {
+				if !routine.MatchString(statement) || !strings.HasSuffix(statement, "\nEND") || strings.Count(statement, "\nEND") != 1 {
+					t.Errorf("%s is not one procedure, function or trigger that MariaDB would replace", name)
+				}
+			} else if strings.Contains(literal.ReplaceAllString(statement, ""), ";") || (statement == "") != isMarker(text) {
+				t.Errorf("%s is not one statement", name)
 			}
-		} else if strings.Contains(statement, ";") {
-			t.Errorf("migration %d %s has a semicolon: one statement a file", f.number, f.way)
-		}
-		// An owner or a client's command would tie the schema to one place.
-		if found := regexp.MustCompile(`(?i)\bDEFINER\s*=|\bDELIMITER\b|^\s*USE\s`).FindString(f.text); found != "" {
-			t.Errorf("migration %d %s says %q", f.number, f.way, found)
+			// An owner or a client's command would tie the schema to one place.
+			if found := regexp.MustCompile(`(?i)\bDEFINER\s*=|\bDELIMITER\b|^\s*USE\s`).FindString(text); found != "" {
+				t.Errorf("%s says %q", name, found)
+			}
 		}
 	}
 }

@@ -14,14 +14,14 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 
 func up(t *testing.T, d *dbtest.Database) {
 	t.Helper()
-	if err := migrations.Up(t.Context(), d.DSN); err != nil {
+	if _, err := migrations.Up(t.Context(), d.DSN); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func down(t *testing.T, d *dbtest.Database, steps int) {
 	t.Helper()
-	if err := migrations.Down(t.Context(), d.DSN, steps); err != nil {
+	if _, err := migrations.Down(t.Context(), d.DSN, steps); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -29,9 +29,8 @@ func down(t *testing.T, d *dbtest.Database, steps int) {
 func wantStatus(t *testing.T, d *dbtest.Database, version uint, dirty bool) {
 	t.Helper()
 	got, err := migrations.Status(t.Context(), d.DSN)
-	want := migrations.State{Version: version, Latest: migrations.Latest(), Dirty: dirty}
-	if err != nil || got != want {
-		t.Errorf("status is %+v, %v, want %+v", got, err, want)
+	if err != nil || got.Version != version || got.Latest != migrations.Latest() || got.Dirty != dirty {
+		t.Errorf("status is %+v, %v, want version %d, dirty %v", got, err, version, dirty)
 	}
 }
 
@@ -91,12 +90,12 @@ func objects(t *testing.T, d *dbtest.Database) []string {
 	return names
 }
 
-// schema describes all that a database holds but its rows.
+// schema describes all that a database holds but its rows and the comments of tables.
 func schema(t *testing.T, d *dbtest.Database) []string {
 	t.Helper()
 	lines := slices.Concat(
 		rows(t, d, "SELECT table_name, column_name, ordinal_position, column_default, is_nullable, column_type, "+
-			"character_set_name, collation_name, extra, column_comment "+
+			"character_set_name, collation_name, extra "+
 			"FROM information_schema.columns WHERE table_schema = DATABASE() ORDER BY table_name, ordinal_position"),
 		rows(t, d, "SELECT table_name, index_name, non_unique, seq_in_index, column_name, collation, sub_part, index_type "+
 			"FROM information_schema.statistics WHERE table_schema = DATABASE() ORDER BY table_name, index_name, seq_in_index"),
@@ -111,9 +110,9 @@ func schema(t *testing.T, d *dbtest.Database) []string {
 		rows(t, d, "SELECT table_name, engine, table_collation, create_options FROM information_schema.tables "+
 			"WHERE table_schema = DATABASE() ORDER BY table_name"),
 	)
-	for _, line := range rows(t, d, "SELECT routine_name AS name FROM information_schema.routines "+
-		"WHERE routine_schema = DATABASE() ORDER BY routine_name") {
-		lines = append(lines, rows(t, d, "SHOW CREATE PROCEDURE `"+strings.TrimPrefix(line, "name=")+"`")...)
+	for _, line := range rows(t, d, "SELECT CONCAT(routine_type, ' ', routine_name) AS name FROM information_schema.routines "+
+		"WHERE routine_schema = DATABASE() ORDER BY routine_type, routine_name") {
+		lines = append(lines, rows(t, d, "SHOW CREATE "+strings.TrimPrefix(line, "name="))...)
 	}
 	return lines
 }

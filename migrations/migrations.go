@@ -1,81 +1,108 @@
-// Package migrations owns the schema's history: numbered SQL texts, one
-// statement a file, and the one way to carry them out (golang-migrate). It must
-// not know what the tables are for.
+// Package migrations owns the schema's history: tables as numbered steps, one
+// statement a file, which golang-migrate carries out; and procedures, functions
+// and triggers as one current text each, installed by checksum. It must not know
+// what the tables are for.
 package migrations
 
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
+	"slices"
 	"time"
 
 	driver "github.com/go-sql-driver/mysql"
 	"github.com/golang-migrate/migrate/v4"
+	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/golang-migrate/migrate/v4/database/mysql"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 )
-
-//go:embed *.sql
-var texts embed.FS
 
 // metadataWait bounds, in seconds, how long a DDL statement may wait for running
 // ones, because every new check would queue behind it.
 const metadataWait = "10"
 
-// ErrDirty says that a migration stopped half-way and a person has to look.
+// ErrDirty says that a step stopped half-way and a person has to look.
 var ErrDirty = errors.New("schema is dirty")
 
 // State is where a database's schema is.
 type State struct {
-	Version uint // of the newest migration that was begun, 0 for none
-	Latest  uint // of the newest migration in this program
-	Dirty   bool // that migration stopped half-way
+	Version  uint      // of the newest step that was begun, 0 for none
+	Latest   uint      // of the newest step in this program
+	Dirty    bool      // that step stopped half-way
+	Routines []Routine // of this program, and retired ones that are still there
 }
 
-// Latest returns the version that this program needs.
-func Latest() uint {
-	files, err := fs.Glob(texts, "*.up.sql")
-	if err != nil || len(files) == 0 {
-		return 0
-	}
-	var version uint
-	if _, err := fmt.Sscanf(files[len(files)-1], "%d_", &version); err != nil {
-		return 0
-	}
-	return version
+// IsCurrent says that there is nothing to do: the schema is this program's, and so
+// is each procedure, function and trigger.
+func (s State) IsCurrent() bool {
+	return !s.Dirty && s.Version == s.Latest &&
+		!slices.ContainsFunc(s.Routines, func(r Routine) bool { return r.State != Current })
 }
 
-// Up brings the schema to Latest; nothing to do is no error, and a schema that a
-// newer program has brought further stays as it is. The error wraps ErrDirty if
-// a migration stopped half-way, now or earlier, and says what to do. dsn is in
+// Change is what Up or Down has done.
+type Change struct {
+	From, To uint // versions; equal if no step was carried out
+	// Routines are the procedures, functions and triggers that were made anew or,
+	// being retired, dropped.
+	Routines []Routine
+}
+
+// Up brings the schema to Latest, and each procedure, function and trigger to its
+// current text, missing ones included. Nothing to do is no error, and a schema
+// that a newer program has brought further stays as it is. The error wraps
+// ErrDirty if a step stopped half-way, now or earlier, and says what to do; a
+// step that installs routines is simply carried out again. dsn is in
 // go-sql-driver's form; the account needs DDL rights. Two at once wait for each
 // other, up to 10 seconds. When ctx ends the migration stops after the statement
 // it is at, and says so.
-func Up(ctx context.Context, dsn string) error {
-	return run(ctx, dsn, func(m *migrate.Migrate, t *target) error {
+func Up(ctx context.Context, dsn string) (Change, error) {
+	return change(ctx, dsn, func(m *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()
-		if err != nil {
+		switch {
+		case err != nil:
+			return err
+		case version > int(Latest()) && !dirty:
+			return nil
+		case dirty && isMarker(version):
+			// What it does can be done again.
+			if err := t.SetVersion(before(version), false); err != nil {
+				return err
+			}
+		case isUnsquashed(version):
+			if err := adopt(m, t, version, dirty); err != nil {
+				return err
+			}
+		}
+		if err := m.Up(); err != nil && !errors.Is(err, migrate.ErrNoChange) {
 			return err
 		}
-		if version > int(Latest()) && !dirty {
-			return nil
+		// What has gone since, such as with a dump that left routines out.
+		err = t.install(ctx)
+		if advice := rightsAdvice(err); advice != "" {
+			return fmt.Errorf("%w: %s", err, advice)
 		}
-		return m.Up()
+		return err
 	})
 }
 
-// Down takes back the newest steps migrations, or all of them if steps is 0.
-// What the tables held is lost. If there are fewer than steps, nothing is taken
-// back. Errors and waiting are those of Up.
-func Down(ctx context.Context, dsn string, steps int) error {
-	if steps < 0 {
-		return fmt.Errorf("take back %d migrations: the number must not be negative", steps)
+// Down takes back the newest steps, or all of them if steps is 0. What the tables
+// held is lost. Procedures and functions stay: Up of the program that is wanted
+// puts them right. If there are fewer steps, nothing is taken back. Errors and
+// waiting are those of Up.
+func Down(ctx context.Context, dsn string, count int) (Change, error) {
+	if count < 0 {
+		return Change{}, fmt.Errorf("take back %d migrations: the number must not be negative", count)
 	}
-	return run(ctx, dsn, func(m *migrate.Migrate, t *target) error {
+	return change(ctx, dsn, func(m *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()
+		there := 0
+		for _, step := range steps(".") {
+			if step <= version {
+				there++
+			}
+		}
 		switch {
 		case err != nil:
 			return err
@@ -84,12 +111,14 @@ func Down(ctx context.Context, dsn string, steps int) error {
 		case version > int(Latest()):
 			return fmt.Errorf("schema is at version %d and this program knows only %d: use the newer program",
 				version, Latest())
-		case steps > max(version, 0): // numbers have no gaps
-			return fmt.Errorf("take back %d migrations: there are only %d", steps, max(version, 0))
-		case steps == 0:
+		case isUnsquashed(version):
+			return fmt.Errorf("schema is at version %d, of before the first release: migrate up first", version)
+		case count > there:
+			return fmt.Errorf("take back %d migrations: there are only %d", count, there)
+		case count == 0:
 			return m.Down()
 		}
-		return m.Steps(-steps)
+		return m.Steps(-count)
 	})
 }
 
@@ -100,13 +129,42 @@ func Status(ctx context.Context, dsn string) (State, error) {
 	state := State{Latest: Latest()}
 	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()
+		if err != nil {
+			return err
+		}
 		state.Version, state.Dirty = uint(max(version, 0)), dirty
+		have, err := present(ctx, t.conn)
+		if err != nil {
+			return err
+		}
+		state.Routines, err = compare(have)
 		return err
 	})
 	return state, err
 }
 
-// run connects, does one thing and lets go.
+// change does one thing and returns what it has changed, of which nothing is due
+// to others: the lock of migrations is held from the first look to the last.
+func change(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) error) (c Change, err error) {
+	err = run(ctx, dsn, func(m *migrate.Migrate, t *target) error {
+		from, dirty, err := t.Version()
+		if err != nil {
+			return err
+		}
+		if dirty && isMarker(from) {
+			from = before(from)
+		}
+		if err := do(m, t); err != nil {
+			return err
+		}
+		to, _, err := t.Version()
+		c = Change{From: uint(max(from, 0)), To: uint(max(to, 0)), Routines: t.installed}
+		return err
+	})
+	return c, err
+}
+
+// run connects, does one thing under the lock of migrations and lets go.
 func run(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) error) error {
 	db, name, err := open(dsn)
 	if err != nil {
@@ -117,22 +175,32 @@ func run(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) err
 	if err != nil {
 		return fmt.Errorf("connect for migration: %w", err)
 	}
+	defer conn.Close()
 	driver, err := mysql.WithConnection(ctx, conn, &mysql.Config{DatabaseName: name})
 	if err != nil {
-		return errors.Join(fmt.Errorf("prepare migration: %w", err), conn.Close())
+		return fmt.Errorf("prepare migration: %w", lockError(err))
 	}
 	source, err := iofs.New(texts, ".")
 	if err != nil {
-		return errors.Join(fmt.Errorf("read migrations: %w", err), conn.Close())
+		return fmt.Errorf("read migrations: %w", err)
 	}
-	t := &target{Driver: driver, stopped: ctx.Err}
+	if err := driver.Lock(); err != nil {
+		return fmt.Errorf("prepare migration: %w", lockError(err))
+	}
+	t := &target{Driver: driver, conn: conn, stopped: ctx.Err}
 	m, err := migrate.NewWithInstance("embedded", source, name, t)
-	if err != nil {
-		return errors.Join(fmt.Errorf("prepare migration: %w", err), conn.Close())
+	if err == nil {
+		err = explain(do(m, t))
 	}
-	err = explain(do(m, t))
-	sourceErr, targetErr := m.Close()
-	return errors.Join(err, sourceErr, targetErr)
+	return errors.Join(err, driver.Unlock())
+}
+
+// lockError says what it means that golang-migrate's lock can not be had.
+func lockError(err error) error {
+	if errors.Is(err, database.ErrLocked) {
+		return errors.New("another migration is under way, and was waited for in vain for 10 seconds")
+	}
+	return err
 }
 
 // open returns a connection pool of its own for migrations: procedures keep the

@@ -1,6 +1,9 @@
 package migrations
 
 import (
+	"bytes"
+	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -12,29 +15,51 @@ import (
 	"github.com/golang-migrate/migrate/v4/database"
 )
 
-// none is golang-migrate's version of a schema without any migration.
-const none = database.NilVersion
-
-// target is golang-migrate's driver, made to stop between two migrations and to
-// say which one failed.
+// target is golang-migrate's driver, made to stop between two steps, to say
+// which one failed, and to install procedures and triggers where a marker is.
 type target struct {
 	database.Driver
-	stopped func() error // why no further migration may begin, or nil
-	begun   int          // the version that the newest migration leads to
-	from    int          // the version that it began at
+	conn      *sql.Conn
+	stopped   func() error // why no further step may begin, or nil
+	begun     int          // the version that the newest step leads to
+	from      int          // the version that it began at
+	installed []Routine    // what markers and Up have made anew or dropped
 }
 
-// errNoTrust is what a server with a binary log says to a CREATE TRIGGER of an
-// account without SUPER, unless it trusts the creators of triggers.
-const errNoTrust = 1419
+const (
+	errNoSuchTable = 1146
+	// errNoTrust is what a server with a binary log says to a CREATE TRIGGER of an
+	// account without SUPER, unless it trusts the creators of triggers.
+	errNoTrust = 1419
+)
 
 // refusals are the error numbers of statements that the engine refuses for want
 // of a right: it has carried out no part of them.
 func refusals() []uint16 { return []uint16{1044, 1142, 1143, 1227, 1370, errNoTrust} }
 
-// SetVersion does NOT begin a migration, which it is told by dirty, once stopped
-// gives a reason. golang-migrate's own GracefulStop would report success, and
-// two of its goroutines race for it.
+// rightsAdvice says what to do about an error for want of a right, and nothing
+// about any other.
+func rightsAdvice(err error) string {
+	var engine *mysql.MySQLError
+	switch {
+	case !errors.As(err, &engine) || !slices.Contains(refusals(), engine.Number):
+		return ""
+	case engine.Number == errNoTrust:
+		return "let an administrator run SET GLOBAL log_bin_trust_function_creators = 1 and start again; " +
+			"it can be 0 again afterwards"
+	}
+	return "grant the account that right and start again"
+}
+
+// Lock does nothing: run holds the lock for as long as the target lives.
+func (t *target) Lock() error { return nil }
+
+// Unlock does nothing either.
+func (t *target) Unlock() error { return nil }
+
+// SetVersion does NOT begin a step, which it is told by dirty, once stopped gives
+// a reason. golang-migrate's own GracefulStop would report success, and two of
+// its goroutines race for it.
 func (t *target) SetVersion(version int, dirty bool) error {
 	if dirty {
 		if err := t.stopped(); err != nil {
@@ -49,30 +74,48 @@ func (t *target) SetVersion(version int, dirty bool) error {
 	return t.Driver.SetVersion(version, dirty)
 }
 
-// Run carries out one migration. One that the account may not carry out leaves
-// the schema as it was. Any other that fails leaves it dirty, so the error wraps
+// Run carries out one step. One that the account may not carry out leaves the
+// schema as it was. Any other that fails leaves it dirty, so the error wraps
 // ErrDirty and says at once what to do.
 func (t *target) Run(migration io.Reader) error {
-	err := t.Driver.Run(migration)
+	err := t.runStep(migration)
 	if err == nil {
 		return nil
 	}
 	if failed := (database.Error{}); errors.As(err, &failed) {
 		err = failed.OrigErr // without the whole text of the statement
 	}
-	var engine *mysql.MySQLError
-	if errors.As(err, &engine) && slices.Contains(refusals(), engine.Number) {
-		advice := "grant the account that right and start again"
-		if engine.Number == errNoTrust {
-			advice = "let an administrator run SET GLOBAL log_bin_trust_function_creators = 1 and start again; " +
-				"it can be 0 again afterwards"
-		}
+	if advice := rightsAdvice(err); advice != "" {
 		if err := t.Driver.SetVersion(t.from, false); err != nil {
 			return fmt.Errorf("%w; %w", dirtyAt(t.begun), err)
 		}
 		return fmt.Errorf("go to version %d: %w: %s", max(t.begun, 0), err, advice)
 	}
 	return fmt.Errorf("go to version %d: %w; %w", max(t.begun, 0), err, dirtyAt(t.begun))
+}
+
+// runStep carries out a step's statement or, if it is the newest marker, installs
+// the procedures and triggers. An older marker does nothing: the current texts
+// may name what only a later step makes.
+func (t *target) runStep(migration io.Reader) error {
+	step, err := io.ReadAll(migration)
+	if err != nil {
+		return fmt.Errorf("read migration: %w", err)
+	}
+	if _, isMarker := markerDigest(step); !isMarker {
+		return t.Driver.Run(bytes.NewReader(step))
+	}
+	if newest, _ := newestMarker(); t.begun != newest {
+		return nil
+	}
+	return t.install(context.Background())
+}
+
+// install brings all procedures and triggers to their current texts.
+func (t *target) install(ctx context.Context) error {
+	made, err := install(ctx, t.conn)
+	t.installed = append(t.installed, made...)
+	return err
 }
 
 // explain turns golang-migrate's errors into ours.
@@ -88,21 +131,29 @@ func explain(err error) error {
 }
 
 // dirtyAt returns an ErrDirty that says how to put it right. golang-migrate
-// notes only the version that the migration was to lead to, and not from which
-// side it came, so both ways are named.
+// notes only the version that the step was to lead to, and not from which side it
+// came, so both ways are named.
 func dirtyAt(version int) error {
 	const set = "UPDATE schema_migrations SET version = %d, dirty = 0"
+	if isMarker(version) {
+		return fmt.Errorf("%w: the installation of procedures and triggers (version %d) stopped half-way: migrate up does the rest",
+			ErrDirty, version)
+	}
+	if version > 0 && version <= beforeSquash {
+		return fmt.Errorf("%w: migration %d, of before the first release, stopped half-way: "+
+			"put it right with the program that began it", ErrDirty, version)
+	}
 	var advice strings.Builder
 	fmt.Fprintf(&advice, "a migration to version %d stopped half-way. Each migration is one statement: look whether it was "+
 		"carried out. If it was, run "+set, max(version, 0), version)
 	if version >= 1 {
-		before := version - 1
-		if before == 0 {
-			before = none
+		folder := "migrations"
+		if isAdoption(version) {
+			folder += "/" + adoptionFolder
 		}
-		fmt.Fprintf(&advice, "; if it was not, and was the way up (migrations/%06d_*.up.sql), run "+set, version, before)
+		fmt.Fprintf(&advice, "; if it was not, and was the way up (%s/%06d_*.up.sql), run "+set, folder, version, before(version))
 	}
-	if after := max(version, 0) + 1; after <= int(Latest()) {
+	if after, ok := after(version); ok {
 		fmt.Fprintf(&advice, "; if it was not, and was the way down (migrations/%06d_*.down.sql), run "+set, after, after)
 	}
 	return fmt.Errorf("%w: %s", ErrDirty, advice.String())

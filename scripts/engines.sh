@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Makes database engines available on a bare Debian or Ubuntu: `engines.sh any|mariadb|mysql ...`.
+# Makes database engines available on a bare Debian or Ubuntu: `engines.sh any|mariadb|mysql|mariadb-10.11|mariadb-11.8 ...`.
 #
 #   mariadb  the distribution's mariadbd, as a package (binaries alone, no system service) where root or sudo can be
 #            had, else unpacked into the cache.
 #   mysql    a real mysqld, always unpacked into the cache, because its package and MariaDB's exclude each other.
 #            Ubuntu has it in its own suites; for Debian it comes from the suite sid of the mirror in use.
-#   any      whichever of the two is here already, else mariadb, else mysql.
+#   mariadb-10.11, mariadb-11.8
+#            a mariadbd of that series, unpacked into the cache unless one is here. For Debian it comes from the
+#            release that has it; Ubuntu's own suites are tried, and refused if theirs is of another series.
+#   any      whichever of mariadb and mysql is here already, else mariadb, else mysql.
 #
 # An engine that is found is left alone, without touching the network. What is unpacked lies under the cache,
-# ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}, and is started through engines/mysql/mysqld or
-# engines/mariadb/mariadbd there; it brings its own C library, needs no root, and leaves with `rm -r`.
+# ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}, and is started through engines/mysql/mysqld,
+# engines/mariadb-11.8/mariadbd and so on; it brings its own C library, needs no root, and leaves with `rm -r`.
 # Signatures of what is downloaded are verified by apt. Nothing here starts a server.
 # shellcheck disable=SC2016 # apt's $(FIELD) and the wrappers' ${root} are not for this shell
 set -euo pipefail
@@ -39,32 +42,37 @@ candidates() {
   done
 }
 
+# family ENGINE and series ENGINE: mariadb-11.8 is of the family mariadb and the series 11.8; mysql is of any series.
+family() { printf '%s' "${1%%-*}"; }
+series() { [[ $1 != *-* ]] || printf '%s' "${1#*-}"; }
+
+# server ENGINE: its program's name.
+server() { if [[ $(family "$1") == mariadb ]]; then printf mariadbd; else printf mysqld; fi; }
+
 # speaks PROGRAM ENGINE: whether PROGRAM runs and is that engine. /usr/sbin/mysqld may be a link to mariadbd.
 speaks() {
-  local text
+  local text is=mysql wanted
   [[ -x $1 ]] || return 1
   text=$(timeout 20 "$1" --no-defaults --version 2>/dev/null) || return 1
-  case $text in
-    *MariaDB*) [[ $2 == mariadb ]] ;;
-    *' Ver '*) [[ $2 == mysql ]] ;;
-    *) return 1 ;;
-  esac
+  if [[ $text == *MariaDB* ]]; then is=mariadb; fi
+  wanted=$(series "$2")
+  [[ $is == "$(family "$2")" && $text == *" Ver ${wanted:+$wanted.}"[0-9]* ]]
 }
 
-# found ENGINE: prints the server's path, or fails. MariaDB counts only together with mariadb-install-db.
+# found ENGINE: prints the server's path, or fails.
 found() {
-  local program names=(mysqld) unpacked=$cache/engines/mysql/mysqld
-  if [[ $1 == mariadb ]]; then
-    names=(mariadbd mysqld)
-    unpacked=$cache/engines/mariadb/mariadbd
-  fi
+  local program name
+  name=$(server "$1")
   while read -r program; do
-    speaks "$program" "$1" || continue
-    if [[ $1 == mariadb && -z $(candidates mariadb-install-db) ]]; then continue; fi
-    printf '%s\n' "$program"
-    return 0
-  done < <(candidates "${names[@]}")
-  if speaks "$unpacked" "$1"; then printf '%s\n' "$unpacked"; else return 1; fi
+    if speaks "$program" "$1"; then
+      printf '%s\n' "$program"
+      return 0
+    fi
+  done < <(
+    candidates "$name" mysqld
+    printf '%s\n' "$cache/engines/$1/$name" "$cache/engines/$(family "$1")/$name"
+  )
+  return 1
 }
 
 # as_root: how to become root, in the array `become`; fails where neither root nor sudo can be had.
@@ -147,15 +155,24 @@ keyring() {
   done
 }
 
-# source_lines ENGINE: the sources.list to take ENGINE from: Debian's MySQL is in sid alone, the rest in the own suites.
+# suite ENGINE: the suite of Debian that ENGINE comes from; nothing means the machine's own. MySQL is in no release.
+suite() {
+  case $1 in
+    mysql) printf sid ;;
+    mariadb-10.11) printf bookworm ;;
+    mariadb-11.8) printf trixie ;;
+  esac
+}
+
+# source_lines ENGINE: the sources.list to take ENGINE from.
 source_lines() {
-  local site release component label option origin=Debian name=debian
-  if is_ubuntu; then origin=Ubuntu name=ubuntu; fi
+  local site release component label option suite origin=Debian name=debian
+  if is_ubuntu; then origin=Ubuntu name=ubuntu; else suite=$(suite "$1"); fi
   option="arch=$(dpkg --print-architecture) $(keyring "$name")"
   while read -r site release component label; do
-    if [[ $1 == mysql && $origin == Debian ]]; then
+    if [[ ${suite:-} ]]; then
       if [[ $label == Debian && $component == main ]]; then
-        printf 'deb [%s] %s sid main\n' "$option" "$site"
+        printf 'deb [%s] %s %s main\n' "$option" "$site" "$suite"
         return 0
       fi
     else
@@ -207,15 +224,19 @@ closure() {
 
 # fetch_root DIR ENGINE: downloads and unpacks ENGINE into DIR/root and leaves its version in DIR/version.
 fetch_root() {
-  local wanted packages=() deb
+  local wanted package version deb
   private_apt "$1" "$2" || return 1
   say "reading the package lists for $2 (nothing is installed into the system)"
   timeout -k 10 "$update_limit" apt-get -c "$1/apt.conf" -qq "${apt_net[@]}" update >&2 || return 1
-  packages=("$(newest "$2-server-core(-[0-9.]+)?" -c "$1/apt.conf")")
-  if [[ $2 == mariadb ]]; then packages+=("${packages[0]/server/client}"); fi
-  wanted=$(closure "$1" "${packages[@]}") || return 1
-  sed -nE "s/^${packages[0]}=([0-9]+:)?(.*)/\2/p" <<<"$wanted" | tr -c 'A-Za-z0-9.+~\n-' '_' >"$1/version"
-  say "downloading $2 $(<"$1/version"): $(wc -l <<<"$wanted") packages"
+  package=$(newest "$(family "$2")-server-core(-[0-9.]+)?" -c "$1/apt.conf")
+  wanted=$(closure "$1" "$package") || return 1
+  version=$(sed -nE "s/^$package=([0-9]+:)?(.*)/\2/p" <<<"$wanted" | tr -c 'A-Za-z0-9.+~\n-' '_')
+  if [[ $2 == *-* && $version != "$(series "$2")".* ]]; then
+    say "the archive has $(family "$2") $version, which is not $2"
+    return 1
+  fi
+  printf '%s\n' "$version" >"$1/version"
+  say "downloading $(family "$2") $version: $(wc -l <<<"$wanted") packages"
   # shellcheck disable=SC2086 # one word a package
   (cd "$1/debs" && timeout -k 10 "$download_limit" apt-get -c "$1/apt.conf" -qq "${apt_net[@]}" download $wanted >&2) || return 1
   mkdir "$1/root"
@@ -242,69 +263,48 @@ write_program() {
   mv -f "$1.$$" "$1"
 }
 
-# wrap_programs ROOT: puts a wrapper in front of every program of ROOT that other programs of ROOT call, so that each runs
-# with the libraries it came with.
-wrap_programs() {
-  local program lines
+# wrap_server ROOT SERVER: puts a wrapper in front of the server of ROOT, so that it runs with the libraries it came with.
+wrap_server() {
+  local lines
   lines=$(loader_lines "$1") || return 1
-  for program in usr/sbin/mysqld usr/sbin/mariadbd usr/bin/mariadb usr/bin/my_print_defaults usr/bin/resolveip; do
-    if [[ ! -f $1/$program || -L $1/$program ]]; then continue; fi
-    mv "$1/$program" "$1/$program.bin"
-    write_program "$1/$program" <<WRAPPER
+  mv "$1/usr/sbin/$2" "$1/usr/sbin/$2.bin" || return 1
+  write_program "$1/usr/sbin/$2" <<WRAPPER
 #!/bin/sh
 # Written by engines.sh: starts the program beside it with the libraries it came with.
 root=\$(CDPATH='' cd -- "\${0%/*}/../.." && pwd -P) || exit 1
 $lines
-exec "\$loader" --library-path "\$libs" "\$root/$program.bin" "\$@"
+exec "\$loader" --library-path "\$libs" "\$root/usr/sbin/$2.bin" "\$@"
 WRAPPER
-  done
 }
 
-# missing_libraries ROOT ENGINE: names the shared libraries that the server of ROOT would not find.
+# missing_libraries ROOT SERVER: names the shared libraries that the server of ROOT would not find.
 missing_libraries() {
-  local root=$1 loader libs server=mysqld
-  if [[ $2 == mariadb ]]; then server=mariadbd; fi
+  local root=$1 loader libs
   eval "$(loader_lines "$1")"
-  "$loader" --library-path "$libs" --list "$root/usr/sbin/$server.bin" 2>&1 | grep -E '=> not found|cannot open|error while' || true
+  "$loader" --library-path "$libs" --list "$root/usr/sbin/$2.bin" 2>&1 | grep -E '=> not found|cannot open|error while' || true
 }
 
-# write_wrappers ENGINE FOLDER: the stable entrances under engines/, which point at FOLDER of the cache.
-write_wrappers() {
-  local head
-  head=$(
-    cat <<HEAD
+# write_entrance ENGINE FOLDER: the stable entrance of a server under engines/, which points at FOLDER of the cache.
+write_entrance() {
+  local share=usr/share/mysql first='' name
+  name=$(server "$1")
+  if [[ -d $cache/$2/usr/share/mariadb ]]; then share=usr/share/mariadb; fi
+  if [[ $1 == mysql ]]; then first=' --mysqlx=OFF'; fi
+  write_program "$cache/engines/$1/$name" <<SERVER
 #!/bin/sh
 # Written by engines.sh. A leading --no-defaults is taken and given again, because it has to be the first argument.
 root=\$(CDPATH='' cd -- "\${0%/*}/../.." && pwd -P)/$2 || exit 1
 if [ "\${1-}" = --no-defaults ]; then shift; fi
-HEAD
-  )
-  if [[ $1 == mysql ]]; then
-    printf '%s\nset -- --mysqlx=OFF "$@"\n' "$head" | server_wrapper "$1" mysqld
-    return
-  fi
-  server_wrapper "$1" mariadbd <<<"$head"
-  write_program "$cache/engines/mariadb/mariadb-install-db" <<INSTALL
-$head
-exec "\$root/usr/bin/mariadb-install-db" --no-defaults --basedir="\$root/usr" "\$@"
-INSTALL
-}
-
-# server_wrapper ENGINE SERVER: the entrance of a server; the head of the script is on stdin.
-server_wrapper() {
-  write_program "$cache/engines/$1/$2" < <(
-    cat
-    cat <<SERVER
-exec "\$root/usr/sbin/$2" --no-defaults --basedir="\$root/usr" --lc-messages-dir="\$root/usr/share/mysql" \\
-  --character-sets-dir="\$root/usr/share/mysql/charsets" --plugin-dir="\$root/usr/lib/mysql/plugin" --secure-file-priv= "\$@"
+exec "\$root/usr/sbin/$name" --no-defaults --basedir="\$root/usr" --lc-messages-dir="\$root/$share" \\
+  --character-sets-dir="\$root/$share/charsets" --plugin-dir="\$root/usr/lib/mysql/plugin" --secure-file-priv=$first "\$@"
 SERVER
-  )
 }
 
 # unpack ENGINE: downloads ENGINE into the cache. The folder appears under its name only when it is complete and proven,
 # and one run at a time works here, so neither a kill half-way nor a second run can leave something broken behind.
 unpack() {
-  local folder missing
+  local folder missing name
+  name=$(server "$1")
   type -P apt-get dpkg >/dev/null || return 1
   mkdir -p "$cache"
   exec 9>"$cache/lock"
@@ -317,21 +317,22 @@ unpack() {
   tmp=$(mktemp -d "$cache/tmp.XXXXXX")
   trap 'rm -rf "$tmp"' EXIT
   fetch_root "$tmp" "$1" || return 1
-  wrap_programs "$tmp/root" || return 1
-  missing=$(missing_libraries "$tmp/root" "$1")
+  wrap_server "$tmp/root" "$name" || return 1
+  missing=$(missing_libraries "$tmp/root" "$name")
   if [[ -n $missing ]]; then die "$1 was unpacked but lacks libraries: $missing"; fi
   folder=$1-$(<"$tmp/version")
   rm -rf "${cache:?}/$folder"
   mv -T "$tmp/root" "$cache/$folder"
-  write_wrappers "$1" "$folder"
+  write_entrance "$1" "$folder"
   rm -rf "$tmp"
   flock -u 9
 }
 
 by_hand() {
   case $1 in
-    mariadb) say "by hand: apt-get install mariadb-server-core mariadb-client-core (or put mariadbd and mariadb-install-db on PATH)" ;;
-    mysql) say "by hand: put a MySQL mysqld, 8.0 or newer, on PATH (/usr/sbin, /usr/local/mysql/bin and /opt/mysql/bin are searched too)" ;;
+    mariadb) say "by hand: apt-get install mariadb-server-core mariadb-client-core (or put mariadbd on PATH)" ;;
+    mysql) say "by hand: put a MySQL mysqld on PATH (/usr/sbin, /usr/local/mysql/bin and /opt/mysql/bin are searched too)" ;;
+    *) say "by hand: put a mariadbd of MariaDB $(series "$1") on PATH (/usr/local/mariadb/bin and /opt/mariadb/bin are searched too)" ;;
   esac
 }
 
@@ -365,14 +366,14 @@ provide_any() {
 }
 
 main() {
-  local engine failed=0
-  if (($# == 0)); then die "usage: engines.sh any|mariadb|mysql ..."; fi
+  local engine failed=0 words='any|mariadb|mysql|mariadb-10.11|mariadb-11.8'
+  if (($# == 0)); then die "usage: engines.sh $words ..."; fi
   cache=${VELOCITY_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or VELOCITY_CACHE}/.cache}/velocityd}
   for engine in "$@"; do
     case $engine in
       any) provide_any || failed=1 ;;
-      mariadb | mysql) provide "$engine" || failed=1 ;;
-      *) die "unknown engine $engine: usage: engines.sh any|mariadb|mysql ..." ;;
+      mariadb | mysql | mariadb-10.11 | mariadb-11.8) provide "$engine" || failed=1 ;;
+      *) die "unknown engine $engine: usage: engines.sh $words ..." ;;
     esac
   done
   return "$failed"

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,6 +15,12 @@ const MaxKeyLength = 255
 type Bucket struct {
 	ZoneID int64
 	Key    string
+}
+
+// Compare orders buckets by zone and then key, byte by byte: the order in which
+// stores lock them.
+func (b Bucket) Compare(other Bucket) int {
+	return cmp.Or(cmp.Compare(b.ZoneID, other.ZoneID), cmp.Compare(b.Key, other.Key))
 }
 
 // Validate returns an ErrInvalid that names the field, or nil. It never repeats

@@ -27,9 +27,14 @@ type Check struct {
 	// recorded nor charged again.
 	AttemptID string
 	// KeyRules are the rules by which the keys of Buckets were normalised, one for
-	// each. Nil means that the caller answers for the keys himself. Only a
-	// Normalizer sets them.
+	// each; checks may share them, and nobody must change them. Nil means that the
+	// caller answers for the keys himself. Only a Limiter sets them.
 	KeyRules []KeyRule
+	// NoWait says: refuse the check with ErrHeld in its Decision rather than wait
+	// for a bucket that another session holds. Only a Coalescer sets it. A store
+	// waits for nobody if all checks of a call say so; without it, it waits as long
+	// as its lock wait and answers ErrBusy for what is held even then.
+	NoWait bool
 }
 
 // MaxAttemptIDLength is the longest AttemptID, and MinAttemptLife the least time
@@ -113,8 +118,8 @@ func (v Verdict) Remaining() int {
 	return v.Rate - v.Velocity
 }
 
-// Decision is the answer for a whole check. If Err is not nil, nothing was
-// decided or recorded for this check and the other fields are zero.
+// Decision is the answer for a whole check. If Err is not nil, the check was not
+// decided and the other fields are zero.
 type Decision struct {
 	Blocked bool
 	// WouldBlock says that some bucket has no room, enforced or not.
@@ -126,7 +131,9 @@ type Decision struct {
 	Verdicts []Verdict
 	// Err wraps ErrInvalid, ErrNotFound, ErrConflict for an AttemptID that was used
 	// with other buckets, or ErrBusy for a bucket that another session holds for
-	// long, if this one check was refused.
+	// long, if this one check was refused. Where others of the same call were
+	// decided, it may be any error of a CheckStore: ErrUndecided, for one, says that
+	// this check may have been counted.
 	Err error
 }
 

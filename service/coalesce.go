@@ -3,8 +3,10 @@ package service
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,6 +15,7 @@ import (
 // Defaults of CoalescerOptions.
 const (
 	DefaultLanes        = 4
+	DefaultHeldCalls    = 4
 	DefaultMaxBatch     = 500
 	DefaultQueue        = 4096
 	DefaultBatchTimeout = 5 * time.Second
@@ -20,12 +23,18 @@ const (
 
 // CoalescerOptions are the sizes of a Coalescer. Zero stands for the default.
 type CoalescerOptions struct {
-	// Lanes is how many calls of the store may be under way at once, apart from
-	// calls of more than one check. Each needs a connection of its own.
+	// Lanes is how many shared calls of lone checks may be under way at once.
 	Lanes int
+	// BulkLanes is how many calls for parts of larger calls may be under way
+	// besides; the default is half of Lanes and at least one.
+	BulkLanes int
+	// HeldCalls is how many calls may be under way besides that wait for buckets
+	// which another session holds. The store is never asked for more at once than
+	// Lanes, BulkLanes and HeldCalls together; each call needs a connection.
+	HeldCalls int
 	// MaxBatch is how many checks may share a call, at most MaxChecks.
 	MaxBatch int
-	// Queue is how many checks may wait in one lane, besides those under way.
+	// Queue is how many callers may wait in one lane, besides those under way.
 	Queue int
 	// QueuePerBucket is how many of those may name one and the same bucket; the
 	// default is a quarter of Queue. A further check of that bucket is refused
@@ -42,9 +51,11 @@ type CoalescerOptions struct {
 }
 
 func (o CoalescerOptions) withDefaults() CoalescerOptions {
-	queue := orDefault(o.Queue, DefaultQueue)
+	queue, lanes := orDefault(o.Queue, DefaultQueue), orDefault(o.Lanes, DefaultLanes)
 	return CoalescerOptions{
-		Lanes:          orDefault(o.Lanes, DefaultLanes),
+		Lanes:          lanes,
+		BulkLanes:      orDefault(o.BulkLanes, max(lanes/2, 1)),
+		HeldCalls:      orDefault(o.HeldCalls, DefaultHeldCalls),
 		MaxBatch:       min(orDefault(o.MaxBatch, DefaultMaxBatch), MaxChecks),
 		Queue:          queue,
 		QueuePerBucket: orDefault(o.QueuePerBucket, max(queue/4, 1)),
@@ -59,6 +70,12 @@ type BusyError struct {
 	reason     string
 }
 
+// NewBusyError returns the error of a caller who is refused for reason, which names
+// no bucket, and may come again after about d.
+func NewBusyError(d time.Duration, reason string) *BusyError {
+	return &BusyError{RetryAfter: max((d + time.Second - 1).Truncate(time.Second), BusyRetryAfter), reason: reason}
+}
+
 // Error implements error. The text names no bucket.
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("%v: %s, retry in %v", ErrBusy, cmp.Or(e.reason, "queue is full"), e.RetryAfter)
@@ -70,48 +87,61 @@ func (e *BusyError) Unwrap() error { return ErrBusy }
 // Coalescer lets concurrent checks share one call of a store: one round trip,
 // one pass over the locks, one commit. It is a CheckStore itself.
 //
-// A check goes to a lane. A lane calls the store with one check and whatever is
-// waiting behind it at that moment; while the call is under way others queue up
-// for the next. There is no timer: a lone check waits for nobody. Checks of one
-// bucket meet in one lane, as far as route can tell, because two lanes would
-// wait for each other's lock on it. They would still decide right: that is the
-// store's work, and nothing here knows what a decision is.
+// A lone check goes to a lane. If nothing is under way there, its caller leads:
+// he calls the store himself. Those who come meanwhile wait, and when his call
+// is over he hands the lead to the first of them, who calls the store for all.
+// There is no timer and no goroutine but the callers' own: a lone check waits
+// for nobody. Checks of one bucket meet in one lane, as far as route can tell.
+// They would be decided right all the same: that is the store's work, and
+// nothing here knows what a decision is.
+//
+// Lanes ask the store not to wait for buckets that another session holds. A
+// check that names one is asked once more in its lane and then waits by itself,
+// in a lane of its own kind, so that nobody else waits with it: see apart.
+// Calls with more than one check have lanes of their own, too: see bulk.
 type Coalescer struct {
-	store CheckStore
 	lanes []*lane
+	bulk  *bulk
+	held  *lane
 
 	// pending counts, by hash, the checks of each bucket that are in some lane.
 	seed    maphash.Seed
 	pending []atomic.Int32
 
-	spare     sync.Pool // of *waiter
-	closed    atomic.Bool
-	abandoned chan struct{} // closed when nobody shall wait any more
-	abandon   sync.Once
+	spare   sync.Pool // of *waiter
+	callers *callers
 }
 
 var _ CheckStore = (*Coalescer)(nil)
 
 // pendingPlaces is large against the checks that can be in the lanes at once.
-// Buckets that share a place may cost a lock wait between lanes, no more.
+// Buckets that share a place may cost a call in vain, no more.
 const pendingPlaces = 1 << 14
 
-// NewCoalescer returns a Coalescer in front of store and starts its lanes, which
-// end with Close. The store may be called by all lanes at once and must not keep
-// the slice of checks beyond the call. Where a call fails and may have decided
-// all the same, it must say ErrUndecided: after other faults than that and
-// ErrBusy the checks are asked again.
+// NewCoalescer returns a Coalescer in front of store, which must honour
+// Check.NoWait and must not keep the slice of checks beyond the call. It may be
+// called by all lanes at once. Where a call fails and may have decided all the
+// same, it must say ErrUndecided: after other faults than that and ErrBusy the
+// checks are asked again.
 func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 	options = options.withDefaults()
 	c := &Coalescer{
-		store: store, lanes: make([]*lane, options.Lanes),
-		seed: maphash.MakeSeed(), pending: make([]atomic.Int32, pendingPlaces),
-		abandoned: make(chan struct{}),
+		lanes: make([]*lane, options.Lanes),
+		seed:  maphash.MakeSeed(), pending: make([]atomic.Int32, pendingPlaces),
+		callers: newCallers(),
+	}
+	lone := laneOptions{
+		calls: 1, size: options.MaxBatch, noWait: true,
+		queue: options.Queue, perBucket: options.QueuePerBucket, timeout: options.Timeout,
 	}
 	for i := range c.lanes {
-		c.lanes[i] = newLane(store, options)
-		go c.lanes[i].run()
+		c.lanes[i] = newLane(store, lone, c.callers.abandoned)
 	}
+	bulk, held := lone, lone
+	bulk.calls, bulk.size, bulk.timeout = options.BulkLanes, pieceBuckets, options.Timeout/2
+	c.bulk = newBulk(newLane(store, bulk, c.callers.abandoned))
+	held.calls, held.noWait = options.HeldCalls, false
+	c.held = newLane(store, held, c.callers.abandoned)
 	return c
 }
 
@@ -122,43 +152,98 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 // deadline of its own and the values, such as a trace, of one caller's ctx; it
 // is NOT ended by any ctx. A caller whose ctx ends meanwhile gets ErrBusy if his
 // check was still queued, which then will not be decided, and ErrUndecided if it
-// is under way. A *BusyError is what he gets if the queue, or his bucket's share
-// of it, is full, or if his ctx has a deadline before that of a batch which took
-// his check now. An error of the whole shared call that speaks of a single check
-// reaches that check alone.
+// is under way, unless he leads: then he stays until its end and gets the
+// answer. A *BusyError is what he gets if the queue, or his bucket's share of
+// it, is full, if his ctx has a deadline before that of a batch which took his
+// check now, or if his bucket is held for long. An error of the whole shared
+// call that speaks of a single check reaches that check alone.
 //
-// A call with more checks is a batch already and goes straight to the store,
-// under its own ctx: split over lanes it would lose the slice's order, and its
-// one error could not say which half was decided; in one lane it would keep all
-// others waiting for a caller who does not hurry.
+// A call with more checks is cut into pieces, which are asked one after the
+// other. The error result is for a call of which nothing was decided; if a later
+// piece fails, it is in the Decision.Err of its checks, and those behind it are
+// refused with ErrBusy or, if a key was stale, ErrStaleKey. The slice's order
+// holds but for checks whose buckets another session holds: they are decided
+// after the others of their piece.
 func (c *Coalescer) CheckAll(ctx context.Context, checks []Check) ([]Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left before the check began: %w", ErrBusy, err)
 	}
-	if c.closed.Load() {
+	if !c.callers.enter() {
 		return nil, shuttingDown()
 	}
-	if len(checks) != 1 {
-		return c.store.CheckAll(ctx, checks)
+	defer c.callers.leave()
+	switch len(checks) {
+	case 0:
+		return nil, nil
+	case 1:
+		return c.lone(ctx, checks)
 	}
-	w, ok := c.spare.Get().(*waiter)
-	if !ok {
-		w = &waiter{done: make(chan struct{}, 1)}
-	}
-	w.ctx, w.check = ctx, checks[0]
-	decisions, free, err := c.route(w).wait(w, c.abandoned)
-	c.unroute(w)
-	if free {
-		*w = waiter{done: w.done, hashes: w.hashes[:0]}
-		c.spare.Put(w)
-	}
-	return decisions, err
+	return c.many(ctx, checks)
 }
 
 func shuttingDown() error { return fmt.Errorf("%w: shutting down", ErrBusy) }
 
-// route chooses the lane by a bucket of the check: the one that most checks in
-// the lanes have in common with it or, if there is none, the first in order of
+// loneTries is how often a lane asks for a check before that waits for its
+// buckets. Held by another instance's batch, they are often free at the second
+// try; held by a session that sleeps, they cost one more call.
+const loneTries = 2
+
+// lone asks for the one check of checks.
+func (c *Coalescer) lone(ctx context.Context, checks []Check) (decisions []Decision, err error) {
+	w := c.newWaiter(ctx, checks, 1)
+	c.hash(w)
+	lane, free := c.route(w), true
+	for range loneTries {
+		decisions, free, err = lane.wait(w)
+		if !isHeld(decisions) {
+			break
+		}
+	}
+	c.unroute(w)
+	if isHeld(decisions) {
+		decisions, free, err = c.held.wait(w)
+	}
+	if free {
+		c.release(w)
+	}
+	if err == nil && errors.Is(decisions[0].Err, ErrBusy) {
+		return nil, decisions[0].Err
+	}
+	return decisions, err
+}
+
+func isHeld(decisions []Decision) bool {
+	return len(decisions) == 1 && decisions[0].Err != nil && errors.Is(decisions[0].Err, ErrHeld)
+}
+
+// newWaiter returns a caller who asks for checks, which weigh so much against the
+// size of a call.
+func (c *Coalescer) newWaiter(ctx context.Context, checks []Check, weight int) *waiter {
+	w, ok := c.spare.Get().(*waiter)
+	if !ok {
+		w = &waiter{done: make(chan struct{}, 1)}
+	}
+	w.ctx, w.checks, w.weight = ctx, checks, weight
+	return w
+}
+
+// hash gives w the hashes of its buckets, by which lanes know them.
+func (c *Coalescer) hash(w *waiter) {
+	for _, check := range w.checks {
+		for _, b := range check.Buckets {
+			w.hashes = append(w.hashes, maphash.Comparable(c.seed, b))
+		}
+	}
+}
+
+// release keeps a waiter that no lane holds for a later caller.
+func (c *Coalescer) release(w *waiter) {
+	*w = waiter{done: w.done, hashes: w.hashes[:0]}
+	c.spare.Put(w)
+}
+
+// route chooses the lane by a bucket of the lone check: the one that most checks
+// in the lanes have in common with it or, if there is none, the first in order of
 // zone and key. So checks of one bucket always share a lane, and so do checks of
 // many users from one address while that address is hot.
 func (c *Coalescer) route(w *waiter) *lane {
@@ -167,11 +252,10 @@ func (c *Coalescer) route(w *waiter) *lane {
 		hash   uint64
 		most   int32 = -1
 	)
-	for _, b := range w.check.Buckets {
-		h := maphash.Comparable(c.seed, b)
-		w.hashes = append(w.hashes, h)
+	for i, b := range w.checks[0].Buckets {
+		h := w.hashes[i]
 		others := c.pending[h%pendingPlaces].Add(1) - 1
-		if others > most || others == most && b.before(chosen) {
+		if others > most || others == most && b.Compare(chosen) < 0 {
 			chosen, hash, most = b, h, others
 		}
 	}
@@ -185,48 +269,26 @@ func (c *Coalescer) unroute(w *waiter) {
 	}
 }
 
-// before is the order in which stores lock buckets.
-func (b Bucket) before(other Bucket) bool {
-	return cmp.Or(cmp.Compare(b.ZoneID, other.ZoneID), cmp.Compare(b.Key, other.Key)) < 0
-}
-
-// Close refuses further checks with ErrBusy and returns when all that were
-// queued are decided. If ctx ends before that, its error is returned and whoever
-// still waits is answered at once, with ErrBusy or, if his check is under way,
-// ErrUndecided; the calls under way go on to their deadlines. Close does NOT
-// wait for calls with more than one check.
+// Close refuses further calls with ErrBusy and returns when all that were begun
+// are answered. If ctx ends before that, its error is returned and whoever still
+// waits is answered at once, with ErrBusy or, if his check is under way,
+// ErrUndecided; the calls under way go on to their deadlines, and with them
+// those who lead them.
 func (c *Coalescer) Close(ctx context.Context) error {
-	c.closed.Store(true)
-	for _, lane := range c.lanes {
-		lane.close()
+	c.callers.close()
+	select {
+	case <-c.callers.gone:
+		return nil
+	case <-ctx.Done():
 	}
-	for _, lane := range c.lanes {
-		if err := lane.awaitEnd(ctx); err != nil {
-			for _, lane := range c.lanes {
-				lane.refuseQueued()
-			}
-			c.abandon.Do(func() { close(c.abandoned) })
-			return fmt.Errorf("wait for checks under way: %w", err)
-		}
+	select {
+	case <-c.callers.gone: // both: it was in time
+		return nil
+	default:
 	}
-	return nil
-}
-
-// CoalescerStats is what a Coalescer has done since it was made, and the queues
-// as they are now. Calls with more than one check are in none of it.
-type CoalescerStats struct {
-	Batches uint64 // begun; the calls that asked parts of them again not included
-	Checks  uint64 // in those batches
-	Refused uint64 // because a queue, or a bucket's share of it, was full
-	Late    uint64 // refused because too little of their callers' time was left
-	Queued  []int  // checks that wait, by lane
-}
-
-// Stats returns the figures of all lanes, read one after the other.
-func (c *Coalescer) Stats() CoalescerStats {
-	stats := CoalescerStats{Queued: make([]int, len(c.lanes))}
-	for i, lane := range c.lanes {
-		lane.addTo(&stats, i)
+	for _, l := range slices.Concat(c.lanes, []*lane{c.bulk.pieces, c.held}) {
+		l.refuseQueued()
 	}
-	return stats
+	c.callers.abandon()
+	return fmt.Errorf("wait for checks under way: %w", ctx.Err())
 }

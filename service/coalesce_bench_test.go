@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"velocityd/service"
 )
@@ -34,6 +35,22 @@ func BenchmarkCheck(b *testing.B) {
 			b.Run(name+"/callers=1", func(b *testing.B) { askAtOnce(b, store, question, 1) })
 			b.Run(name+"/callers=64", func(b *testing.B) { askAtOnce(b, store, question, 64) })
 		}
+	}
+}
+
+// BenchmarkLimiter is what a check costs before it is asked.
+func BenchmarkLimiter(b *testing.B) {
+	for name, key := range map[string]string{"opaque": "Alice", "username": "alice", "ip": "203.0.113.77"} {
+		store := &stub{}
+		store.answer = func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+			if store.calls == 1 {
+				return nil, service.ErrStaleKey // so that the rules are read
+			}
+			return instant{}.CheckAll(ctx, checks)
+		}
+		limiter := service.NewNormalizingLimiter(store, &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}}, time.Minute)
+		question := []service.Check{check(at(1, key))}
+		b.Run(name, func(b *testing.B) { askAtOnce(b, limiter, question, 1) })
 	}
 }
 

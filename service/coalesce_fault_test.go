@@ -65,8 +65,8 @@ func TestFullQueueIsBusyAndSaysForHowLong(t *testing.T) {
 		if took := time.Since(began); took > want || took <= want-time.Second {
 			t.Errorf("room came after %v, want the whole seconds to be %v", took, want)
 		}
-		if stats := c.Stats(); stats.Refused != 2 || stats.Queued[0] != 0 {
-			t.Errorf("got %+v, want 2 refused and an empty queue", stats)
+		if waiting := c.Waiting()[0]; waiting != 0 {
+			t.Errorf("%d checks still wait", waiting)
 		}
 	})
 }
@@ -120,24 +120,47 @@ func TestCheckGoesOnWhenItsCallerLeaves(t *testing.T) {
 	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		answers := askKeys(t, c, "first", "leads")
 		leaver := ask(ctx, c, check(at(1, "leaver")))
+		g.wantBatch(t, admit, "first")
 		<-g.began
 		cancel()
 		got := <-leaver
 		if !errors.Is(got.err, service.ErrUndecided) || !errors.Is(got.err, context.Canceled) || errors.Is(got.err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrUndecided", got.err)
 		}
-		answers := askKeys(t, c, "next")
 		decided := false
 		g.proceed <- func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			decided = ctx.Err() == nil && checks[0].Buckets[0].Key == "leaver"
+			decided = ctx.Err() == nil && checks[1].Buckets[0].Key == "leaver"
 			return admit(ctx, checks)
 		}
-		g.wantBatch(t, admit, "next")
-		wantAnswers(t, answers, nil)
+		wantAnswers(t, answers, nil, nil)
 		if !decided {
 			t.Error("the check ended with its caller")
 		}
+	})
+}
+
+func TestLeaderStaysForTheAnswerWhenHisContextEnds(t *testing.T) {
+	t.Parallel()
+	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+		ctx, cancel := context.WithCancel(t.Context())
+		first := ask(ctx, c, check(at(1, "first")))
+		<-g.began
+		second := ask(ctx, c, check(at(1, "second")))
+		others := askKeys(t, c, "other")
+		cancel()
+		if got := <-second; !errors.Is(got.err, service.ErrBusy) { // it would have led the next call
+			t.Errorf("the one who left the queue got %v", got.err)
+		}
+		g.proceed <- func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+			if ctx.Err() != nil {
+				t.Error("the call ended with its leader's context")
+			}
+			return admit(ctx, checks)
+		}
+		g.wantBatch(t, admit, "other")
+		wantAnswers(t, []<-chan answer{first, others[0]}, nil, nil)
 	})
 }
 
@@ -304,21 +327,24 @@ func TestCloseDecidesWhatIsQueuedAndRefusesTheRest(t *testing.T) {
 	})
 }
 
-func TestCloseAnswersEverybodyAtItsDeadline(t *testing.T) {
+func TestCloseAnswersWhoWaitsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
-		answers := askKeys(t, c, "first", "a", "b")
+		answers := askKeys(t, c, "first", "leads", "follows")
+		g.wantBatch(t, admit, "first")
 		<-g.began
+		answers = append(answers, askKeys(t, c, "a", "b")...)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := c.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, want the deadline", err)
 		}
-		if queued := c.Stats().Queued[0]; queued != 0 {
-			t.Errorf("%d checks are queued after Close", queued)
+		if waiting := c.Waiting()[0]; waiting != 0 {
+			t.Errorf("%d checks wait after Close", waiting)
 		}
-		wantAnswers(t, answers, service.ErrUndecided, service.ErrBusy, service.ErrBusy)
-		g.proceed <- admit // the lane ends: the bubble sees that
+		wantAnswers(t, answers[2:], service.ErrUndecided, service.ErrBusy, service.ErrBusy)
+		g.proceed <- admit // and nobody leads another call: the bubble sees that
+		wantAnswers(t, answers[:2], nil, nil)
 	})
 }
 
@@ -357,8 +383,8 @@ func TestEveryCheckIsDecidedOnceWhileCallersComeAndGo(t *testing.T) {
 	if err := c.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if got := c.Stats().Checks; store.checks != got || got != decided+unknown {
-		t.Errorf("the store decided %d of %d checks, %d callers know of it and %d left", store.checks, got, decided, unknown)
+	if store.checks != decided+unknown {
+		t.Errorf("the store decided %d checks, %d callers know of it and %d left", store.checks, decided, unknown)
 	}
 }
 

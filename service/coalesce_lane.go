@@ -2,24 +2,26 @@ package service
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
 )
 
-// waiter is a caller and his one check.
+// waiter is a caller and what he asks at once: one check or, of a larger call,
+// some that are decided together.
 type waiter struct {
 	ctx    context.Context
-	check  Check
-	hashes []uint64 // of the check's buckets
+	checks []Check
+	weight int      // against the size of a call
+	hashes []uint64 // of the checks' buckets
 
-	// The lane sets these and then sends to done, which has room for it, and does
-	// not touch the waiter again.
+	// Set by a lane, which then sends to done, which has room for it: the answer or,
+	// if there is a batch, that it is for this caller to lead. A lane does not touch
+	// a waiter again whom it has answered.
 	decisions []Decision
 	err       error
+	lead      *batch
 	done      chan struct{}
 }
 
@@ -28,88 +30,119 @@ func (w *waiter) answer(decisions []Decision, err error) {
 	w.done <- struct{}{}
 }
 
-// lane is a queue and the one goroutine that empties it.
-type lane struct {
-	store   CheckStore
-	options CoalescerOptions
-	ended   chan struct{} // closed when run returns
-
-	mu     sync.Mutex
-	wake   sync.Cond // the queue has its first waiter, or the lane is closed
-	queue  []*waiter
-	closed bool
-	// waiting counts, by hash, in how many checks of the queue a bucket is.
-	waiting map[uint64]int
-	// underWay is how many checks were taken and not answered yet.
-	underWay int
-	// spent and decided are the time of past batches and their checks, both faded
-	// alike: large batches tell more about the time of a check than lone ones.
-	spent   time.Duration
-	decided float64
-	stats   CoalescerStats
-
-	// Used by run alone.
-	batch  []*waiter
-	taken  map[uint64]int // as waiting, of the batch
-	checks []Check
-}
-
-func newLane(store CheckStore, options CoalescerOptions) *lane {
-	l := &lane{store: store, options: options, ended: make(chan struct{}), waiting: map[uint64]int{}, taken: map[uint64]int{}}
-	l.wake.L = &l.mu
-	return l
-}
-
-// wait queues w and returns its answer, unless w's ctx or abandoned ends before
-// it. free says that the lane does not hold w any more.
-func (l *lane) wait(w *waiter, abandoned <-chan struct{}) (decisions []Decision, free bool, err error) {
-	if err := l.join(w); err != nil {
-		return nil, true, err
-	}
-	select {
-	case <-w.done:
-		return w.decisions, true, w.err
-	case <-w.ctx.Done():
-		return l.leave(w, w.ctx.Err())
-	case <-abandoned:
-		return l.leave(w, shuttingDown())
-	}
-}
-
-// join queues w, or says how soon there will be room.
-func (l *lane) join(w *waiter) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	switch {
-	case l.closed:
-		return shuttingDown()
-	case w.isLate(time.Now(), l.options.Timeout):
-		l.stats.Late++
-		return l.busy(lateReason)
-	case len(l.queue) >= l.options.Queue:
-		l.stats.Refused++
-		return l.busy("queue is full")
-	case hasShare(w, l.waiting, l.options.QueuePerBucket):
-		l.stats.Refused++
-		return l.busy("too many checks of one bucket are waiting")
-	}
-	l.queue = append(l.queue, w)
-	for _, h := range w.hashes {
-		l.waiting[h]++
-	}
-	if len(l.queue) == 1 {
-		l.wake.Signal()
-	}
-	return nil
-}
-
-const lateReason = "too little time is left for a batch"
-
 // isLate says that w's caller gives up before a batch must end that begins now.
 func (w *waiter) isLate(now time.Time, timeout time.Duration) bool {
 	deadline, limited := w.ctx.Deadline()
 	return limited && deadline.Sub(now) < timeout
 }
+
+// laneOptions are the sizes of a lane, and what it asks.
+type laneOptions struct {
+	calls     int // under way at once
+	size      int // of a call, in the waiters' weight; a first waiter always fits
+	queue     int // waiters
+	perBucket int // of those
+	timeout   time.Duration
+	noWait    bool // ask with Check.NoWait
+}
+
+// lane is where callers meet whose checks share calls. It has no goroutine of its
+// own: whoever comes while a call may begin leads it, and who leads a call begins
+// the next one when it is over, led by the first who waits.
+type lane struct {
+	store     CheckStore
+	options   laneOptions
+	abandoned <-chan struct{} // as of callers
+
+	mu     sync.Mutex
+	queue  []*waiter
+	queued int // weight of the queue
+	closed bool
+	// waiting counts, by hash, in how many waiters' checks of the queue a bucket is.
+	waiting map[uint64]int
+	// claimed counts the buckets of calls under way, if the lane waits for buckets:
+	// see apart.
+	claimed map[uint64]int
+	taken   map[uint64]int // as waiting, of the batch that is being filled
+	calls   int            // under way
+	// underWay is the weight of what was taken and not answered yet.
+	underWay int
+	// spent and decided are the time of past calls and their weight, both faded
+	// alike: large batches tell more about the time of a check than lone ones.
+	spent   time.Duration
+	decided float64
+
+	spare sync.Pool // of *batch
+}
+
+func newLane(store CheckStore, options laneOptions, abandoned <-chan struct{}) *lane {
+	return &lane{
+		store: store, options: options, abandoned: abandoned,
+		waiting: map[uint64]int{}, claimed: map[uint64]int{}, taken: map[uint64]int{},
+	}
+}
+
+// wait returns the answer for w, unless w's ctx ends or the lane is abandoned
+// before it. free says that the lane does not hold w any more.
+func (l *lane) wait(w *waiter) (decisions []Decision, free bool, err error) {
+	lead, err := l.join(w)
+	switch {
+	case err != nil:
+		return nil, true, err
+	case lead != nil:
+		l.lead(lead)
+		return w.decisions, true, w.err
+	}
+	select {
+	case <-w.done:
+		return l.answered(w)
+	case <-w.ctx.Done():
+		return l.leave(w, w.ctx.Err())
+	case <-l.abandoned:
+		return l.leave(w, shuttingDown())
+	}
+}
+
+// answered returns w's answer, for which w may have to lead his batch.
+func (l *lane) answered(w *waiter) ([]Decision, bool, error) {
+	if w.lead != nil {
+		l.lead(w.lead)
+	}
+	return w.decisions, true, w.err
+}
+
+// join returns a batch that w must lead, nil if it was queued, or an error that
+// says how soon there will be room.
+func (l *lane) join(w *waiter) (*batch, error) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.decisions, w.err, w.lead = nil, nil, nil
+	switch {
+	case l.closed:
+		return nil, shuttingDown()
+	case w.isLate(now, l.options.timeout):
+		return nil, l.busy(lateReason)
+	case len(l.queue) >= l.options.queue:
+		return nil, l.busy("queue is full")
+	case hasShare(w, l.waiting, l.options.perBucket):
+		return nil, l.busy("too many checks of one bucket are waiting")
+	}
+	l.queue = append(l.queue, w)
+	l.queued += w.weight
+	count(l.waiting, w.hashes)
+	for {
+		b := l.next(now)
+		if b == nil || b.leader == w {
+			return b, nil
+		}
+		// Somebody who has waited for longer has become free to begin. Under the mutex:
+		// who finds himself out of the queue must find this, too.
+		b.leader.done <- struct{}{}
+	}
+}
+
+const lateReason = "too little time is left for a batch"
 
 // hasShare says that some bucket of w is in as many checks as share already. Two
 // buckets of one hash would count as one; the hash has 64 bits and a secret seed.
@@ -117,38 +150,52 @@ func hasShare(w *waiter, checks map[uint64]int, share int) bool {
 	return slices.ContainsFunc(w.hashes, func(h uint64) bool { return checks[h] >= share })
 }
 
-// uncount takes back what join has counted.
-func (l *lane) uncount(w *waiter) {
-	for _, h := range w.hashes {
-		if l.waiting[h]--; l.waiting[h] == 0 {
-			delete(l.waiting, h)
+// dequeued takes note that w, whom join has queued, waits no more.
+func (l *lane) dequeued(w *waiter) {
+	l.queued -= w.weight
+	uncount(l.waiting, w.hashes)
+}
+
+func count(checks map[uint64]int, hashes []uint64) {
+	for _, h := range hashes {
+		checks[h]++
+	}
+}
+
+func uncount(checks map[uint64]int, hashes []uint64) {
+	for _, h := range hashes {
+		if checks[h]--; checks[h] == 0 {
+			delete(checks, h)
 		}
 	}
 }
 
 func (l *lane) busy(reason string) error {
-	return &BusyError{RetryAfter: l.retryAfter(), reason: reason}
+	return NewBusyError(l.retryAfter(), reason)
 }
 
 // retryAfter is when those who are in the lane now will be through, by the time
 // that a check took of late. No batch takes longer than its deadline.
 func (l *lane) retryAfter() time.Duration {
-	ahead := float64(len(l.queue) + l.underWay)
-	wait := time.Duration(ahead * float64(l.spent) / max(l.decided, 1))
-	batches := 2 + (len(l.queue)-1)/l.options.MaxBatch
-	wait = min(wait, time.Duration(batches)*l.options.Timeout)
-	return max((wait + time.Second - 1).Truncate(time.Second), BusyRetryAfter)
+	batches := 2 + (l.queued-1)/l.options.size
+	return min(l.timeFor(l.queued+l.underWay), time.Duration(batches)*l.options.timeout)
+}
+
+// timeFor is how long the lane takes for so much weight, by what it took of late.
+func (l *lane) timeFor(weight int) time.Duration {
+	return time.Duration(float64(weight) * float64(l.spent) / max(l.decided, 1) / float64(l.options.calls))
 }
 
 // leave takes w out of the queue or, if it is not there any more, away from its
-// check. If the answer has come meanwhile, that is what w gets.
+// check. If the answer has come meanwhile, that is what w gets, and if it has come
+// to lead, it does.
 func (l *lane) leave(w *waiter, why error) (decisions []Decision, free bool, err error) {
 	if l.unqueue(w) {
 		return nil, true, fmt.Errorf("%w: left the queue: %w", ErrBusy, why)
 	}
 	select {
 	case <-w.done:
-		return w.decisions, true, w.err
+		return l.answered(w)
 	default:
 		return nil, false, fmt.Errorf("%w: left while the check was under way: %w", ErrUndecided, why)
 	}
@@ -161,40 +208,36 @@ func (l *lane) unqueue(w *waiter) bool {
 	place := slices.Index(l.queue, w)
 	if place >= 0 {
 		l.queue = slices.Delete(l.queue, place, place+1)
-		l.uncount(w)
+		l.dequeued(w)
 	}
 	return place >= 0
 }
 
-// run decides batch after batch until the lane is closed and empty.
-func (l *lane) run() {
-	defer close(l.ended)
-	for batch := l.take(); len(batch) > 0; batch = l.take() {
-		checks, began := len(batch), time.Now()
-		l.decide(batch)
-		clear(batch)
-		l.observe(checks, time.Since(began))
+// next returns a batch of those who wait, the first one its leader, or nil if no
+// call may begin.
+func (l *lane) next(now time.Time) *batch {
+	if l.calls == l.options.calls || len(l.queue) == 0 {
+		return nil
 	}
-}
-
-// take waits for a first check and returns it with whatever waits behind it, or
-// nothing if the lane is closed. The slice is good until the next take.
-func (l *lane) take() []*waiter {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.batch = l.batch[:0]; len(l.batch) == 0; {
-		for len(l.queue) == 0 && !l.closed {
-			l.wake.Wait()
-		}
-		if len(l.queue) == 0 {
-			return nil
-		}
-		l.fill()
+	b, ok := l.spare.Get().(*batch)
+	if !ok {
+		b = &batch{}
 	}
-	l.underWay = len(l.batch)
-	l.stats.Batches++
-	l.stats.Checks += uint64(len(l.batch))
-	return l.batch
+	if l.options.noWait {
+		l.fill(b, now)
+	} else {
+		l.apart(b, now)
+	}
+	if len(b.waiters) == 0 {
+		l.spare.Put(b)
+		return nil
+	}
+	b.deadline = now.Add(l.options.timeout)
+	b.leader = b.waiters[0]
+	b.leader.lead = b
+	l.calls++
+	l.underWay += b.weight
+	return b
 }
 
 // leastShare is how many checks of one bucket a batch takes in any case: about as
@@ -206,170 +249,54 @@ const leastShare = 16
 // quarter of the batch at most and the rest of its checks stay at the head, so
 // that a flood on one key does not make its neighbours' batches long. Lone checks of
 // a bucket keep their order; of checks with several buckets a later one may be first.
-func (l *lane) fill() {
-	now, share := time.Now(), max(leastShare, min(len(l.queue), l.options.MaxBatch)/4)
-	if !slices.ContainsFunc(l.queue, func(w *waiter) bool { return !hasShare(w, l.waiting, share+1) }) {
-		share = l.options.MaxBatch // there are no others
-	}
+func (l *lane) fill(b *batch, now time.Time) {
+	share := l.share()
 	clear(l.taken)
-	left := l.queue[:0]
-	for _, w := range l.queue {
-		if len(l.batch) == l.options.MaxBatch || hasShare(w, l.taken, share) {
-			left = append(left, w)
-			continue
+	l.queue = slices.DeleteFunc(l.queue, func(w *waiter) bool {
+		if !l.hasRoom(b, w) || hasShare(w, l.taken, share) {
+			return false
 		}
-		l.uncount(w)
-		if w.isLate(now, l.options.Timeout) {
-			l.stats.Late++
-			w.answer(nil, l.busy(lateReason))
-			continue
+		if l.take(b, w, now) {
+			count(l.taken, w.hashes)
 		}
-		for _, h := range w.hashes {
-			l.taken[h]++
-		}
-		l.batch = append(l.batch, w)
-	}
-	clear(l.queue[len(left):])
-	l.queue = left
+		return true
+	})
 }
 
-// observe remembers how long a batch took; older ones count less and less.
-func (l *lane) observe(checks int, took time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.underWay = 0
-	l.spent = l.spent*7/8 + took
-	l.decided = l.decided*7/8 + float64(checks)
+// share is how many checks of one bucket the next batch takes.
+func (l *lane) share() int {
+	share := max(leastShare, min(len(l.queue), l.options.size)/4)
+	if len(l.queue) <= share || slices.ContainsFunc(l.queue, func(w *waiter) bool { return !hasShare(w, l.waiting, share+1) }) {
+		return share
+	}
+	return l.options.size // there are no others
 }
 
-// decide answers every waiter of a batch.
-func (l *lane) decide(batch []*waiter) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(batch[0].ctx), l.options.Timeout)
-	defer cancel()
-	l.ask(ctx, batch)
+func (l *lane) hasRoom(b *batch, w *waiter) bool {
+	return len(b.waiters) == 0 || b.weight+w.weight <= l.options.size
 }
 
-// ask answers every waiter of batch by one call of the store. If that fails by
-// the fault of single checks, nothing was decided, and they are asked apart, in
-// smaller batches and under the same deadline, until the fault stands alone.
-func (l *lane) ask(ctx context.Context, batch []*waiter) {
-	decisions, err := l.call(ctx, batch)
-	if err == nil {
-		for i, w := range batch {
-			w.answer(decisions[i:i+1:i+1], nil)
-		}
-		return
+// take adds w, which the caller takes off the queue, to a batch. It is false if
+// w's time does not allow that: then w is told so.
+func (l *lane) take(b *batch, w *waiter, now time.Time) bool {
+	l.dequeued(w)
+	if w.isLate(now, l.options.timeout) {
+		w.answer(nil, l.busy(lateReason))
+		return false
 	}
-	split := len(batch) / 2
-	switch {
-	case errors.Is(err, ErrBusy), errors.Is(err, ErrUndecided):
-		// Nobody's fault, and what may have been counted is not asked again.
-		split = 0
-	case errors.Is(err, ErrStaleKey):
-		split = alikeFirst(batch) % len(batch) // all alike: all stale
-	}
-	if split == 0 {
-		refuse(batch, err)
-		return
-	}
-	for _, part := range [][]*waiter{batch[:split], batch[split:]} {
-		if ctx.Err() != nil {
-			refuse(part, fmt.Errorf("%w: no time left to ask apart from a check that failed", ErrBusy))
-			continue
-		}
-		l.ask(ctx, part)
-	}
+	b.waiters = append(b.waiters, w)
+	b.weight += w.weight
+	return true
 }
 
-func refuse(batch []*waiter, err error) {
-	for _, w := range batch {
-		w.answer(nil, err)
-	}
-}
-
-// call calls the store. A panic is told to the callers, who may have been
-// counted, and not to the lane, which others need.
-func (l *lane) call(ctx context.Context, batch []*waiter) (decisions []Decision, err error) {
-	l.checks = l.checks[:0]
-	for _, w := range batch {
-		l.checks = append(l.checks, w.check)
-	}
-	defer func() {
-		clear(l.checks)
-		if r := recover(); r != nil {
-			decisions, err = nil, fmt.Errorf("%w: store panicked: %v\n%s", ErrUndecided, r, debug.Stack())
-		}
-	}()
-	decisions, err = l.store.CheckAll(ctx, l.checks)
-	if err == nil && len(decisions) != len(batch) {
-		err = fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(decisions), len(batch))
-	}
-	return decisions, err
-}
-
-// alikeFirst brings the waiters whose checks have the same zones and key rules
-// as the first one's to the front, otherwise in order, and returns how many they
-// are. A key is stale by its zone and rule, so they are all stale or none is: an
-// edited zone costs a batch a few calls, however many checks it holds.
-func alikeFirst(batch []*waiter) int {
-	first := batch[0].check
-	var others []*waiter
-	n := 0
-	for _, w := range batch {
-		if w.check.staleAs(first) {
-			batch[n] = w
-			n++
-		} else {
-			others = append(others, w)
-		}
-	}
-	copy(batch[n:], others)
-	return n
-}
-
-func (c Check) staleAs(other Check) bool {
-	sameZone := func(a, b Bucket) bool { return a.ZoneID == b.ZoneID }
-	return slices.EqualFunc(c.Buckets, other.Buckets, sameZone) && slices.Equal(c.KeyRules, other.KeyRules)
-}
-
-// close lets the lane end when its queue is empty.
-func (l *lane) close() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	l.wake.Signal()
-}
-
-// awaitEnd returns when run has, or with ctx's error if that ends before.
-func (l *lane) awaitEnd(ctx context.Context) error {
-	select {
-	case <-l.ended:
-		return nil
-	case <-ctx.Done():
-	}
-	select {
-	case <-l.ended: // both: it was in time
-		return nil
-	default:
-		return ctx.Err()
-	}
-}
-
-// refuseQueued empties the queue: what is in it will not be decided.
+// refuseQueued empties the queue for good: what is in it will not be decided.
 func (l *lane) refuseQueued() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	refuse(l.queue, shuttingDown())
-	l.queue = nil
+	l.closed = true
+	for _, w := range l.queue {
+		w.answer(nil, shuttingDown())
+	}
+	l.queue, l.queued = nil, 0
 	clear(l.waiting)
-}
-
-func (l *lane) addTo(stats *CoalescerStats, i int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	stats.Batches += l.stats.Batches
-	stats.Checks += l.stats.Checks
-	stats.Refused += l.stats.Refused
-	stats.Late += l.stats.Late
-	stats.Queued[i] = len(l.queue)
 }

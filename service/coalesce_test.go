@@ -155,7 +155,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				limiter := service.NewLimiter(service.NewNormalizer(c, m), 30*time.Second)
+				limiter := service.NewNormalizingLimiter(c, m, 30*time.Second)
 				return coalesced{Bench: m.Bench(), checks: limiter}
 			})
 		})
@@ -196,9 +196,6 @@ func TestWhatWaitedSharesOneCallInOrder(t *testing.T) {
 				t.Errorf("caller %d got txn %d, %v, want %d", i, got.decision.TxnID(), got.err, want)
 			}
 		}
-		if stats := c.Stats(); stats.Batches != 2 || stats.Checks != 6 || stats.Refused != 0 {
-			t.Errorf("got %+v, want 2 batches of 6 checks", stats)
-		}
 	})
 }
 
@@ -230,41 +227,11 @@ func TestRefusalOfOneCheckIsItsOwnAnswer(t *testing.T) {
 	})
 }
 
-func TestCallWithManyChecksGoesStraightToTheStore(t *testing.T) {
-	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
-		lone := askKeys(t, c, "alice")
-		many := make(chan []service.Decision, 1)
-		<-g.began
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			decisions, err := c.CheckAll(ctx, []service.Check{check(at(1, "b")), check(at(1, "a")), check(at(1, "b"))})
-			if err != nil {
-				t.Error(err)
-			}
-			many <- decisions
-		}()
-		if got := <-g.began; !slices.Equal(got, []string{"b", "a", "b"}) {
-			t.Errorf("the store was asked for %q while the lane was at work", got)
-		}
-		g.proceed <- admit
-		g.proceed <- admit
-		if got := <-many; len(got) != 3 {
-			t.Errorf("got %d decisions", len(got))
-		}
-		wantAnswers(t, lone, nil)
-		cancel()
-		if _, err := c.CheckAll(ctx, make([]service.Check, 2)); !errors.Is(err, service.ErrBusy) {
-			t.Errorf("a caller that had left got %v", err)
-		}
-	})
-}
-
 func TestNoChecksAreNoBatch(t *testing.T) {
 	t.Parallel()
 	store := admitting()
 	c := service.NewCoalescer(store, service.CoalescerOptions{})
-	if decisions, err := c.CheckAll(t.Context(), nil); err != nil || len(decisions) != 0 || c.Stats().Batches != 0 {
+	if decisions, err := c.CheckAll(t.Context(), nil); err != nil || len(decisions) != 0 || store.calls != 0 {
 		t.Errorf("got %+v, %v", decisions, err)
 	}
 	if err := c.Close(t.Context()); err != nil {
@@ -275,9 +242,9 @@ func TestNoChecksAreNoBatch(t *testing.T) {
 // laneOf is where a check waits while nothing goes on.
 func laneOf(t *testing.T, c *service.Coalescer, question service.Check) (int, <-chan answer) {
 	t.Helper()
-	before := c.Stats().Queued
+	before := c.Waiting()
 	answers := ask(t.Context(), c, question)
-	for i, n := range c.Stats().Queued {
+	for i, n := range c.Waiting() {
 		if n > before[i] {
 			return i, answers
 		}
@@ -293,7 +260,7 @@ func inBusyLanes(t *testing.T, test func(t *testing.T, c *service.Coalescer) []<
 	inBubble(t, service.CoalescerOptions{Lanes: 4}, func(t *testing.T, c *service.Coalescer, g *gated) {
 		var waiting []<-chan answer
 		// Each call that has begun stands in its lane; more for that lane queue.
-		for i := 0; c.Stats().Batches < 4; i++ {
+		for i := 0; c.Working() < 4; i++ {
 			waiting = append(waiting, ask(t.Context(), c, check(at(9, string(rune('a'+i))))))
 		}
 		waiting = append(waiting, test(t, c)...)

@@ -2,129 +2,264 @@ package service
 
 import (
 	"fmt"
-	"maps"
-	"net/netip"
 	"slices"
 	"time"
 )
 
-// Ledger is all that a decision depends on besides the clock. Buckets without
-// history need no entry.
+// Ledger is all that a decision depends on besides the clock and the checks.
+// Buckets without history need no entry.
 type Ledger struct {
-	Zones     map[int64]Zone
+	Zones map[int64]Zone
+	// Overrides are those that may speak for the buckets, in any order. Others do
+	// no harm.
 	Overrides []Override
 	// Counted holds for each bucket the instants of its counted txns, in any order.
-	Counted  map[Bucket][]time.Time
+	Counted map[Bucket][]time.Time
+	// Velocities stands in for Counted where a bucket has too many txns to list.
+	Velocities map[Bucket]Velocity
+	Lockouts   map[Bucket]Lockout
+	// Attempts are the remembered checks by their AttemptID.
+	Attempts map[string]Attempt
+}
+
+// Velocity is how many txns count in a bucket's window, by the limit in force.
+type Velocity struct {
+	Count int // at most the rate
+	// Oldest is the instant of the oldest of them, or the zero time if Count is 0.
+	Oldest time.Time
+}
+
+// Ruling is what Decide answers: the decisions, and what has to be recorded
+// before they are true.
+type Ruling struct {
+	// Decisions holds one element for each check. Until Number is called, the
+	// TxnID of a verdict is the place of its txn in Txns, counted from 1.
+	Decisions []Decision
+	// Txns are to be recorded in this order. Their ID is 0.
+	Txns []Txn
+	// Recorded are the indexes of the checks that Txns belong to, in order: one txn
+	// for each bucket of each of them. Checks that were refused, and retries, are
+	// not among them.
+	Recorded []int
+	// Lockouts are those that begin now.
 	Lockouts map[Bucket]Lockout
+
+	retries []int // indexes of checks whose verdicts have the ids of txns recorded before
+}
+
+// Number replaces the places in the verdicts by txn ids: the first is the id of
+// Txns[0], and each following id is step higher. It must be called once.
+func (r *Ruling) Number(first, step uint64) {
+	for i := range r.Decisions {
+		if _, isRetry := slices.BinarySearch(r.retries, i); isRetry {
+			continue
+		}
+		for j := range r.Decisions[i].Verdicts {
+			v := &r.Decisions[i].Verdicts[j]
+			v.TxnID = first + (v.TxnID-1)*step
+		}
+	}
 }
 
 // Decide answers checks in order as if they all happened at now. It is the rule
-// itself, without any machine, and the oracle that every store is held against.
-// It does NOT change the ledger, assigns no txn ids, knows no AttemptID, and
-// takes checks as valid and their keys as normalised.
+// itself, without any machine: stores read a Ledger under the locks of the
+// buckets, ask Decide, and record what it says. It does NOT change the ledger,
+// and takes checks as valid, their keys as normalised, and their KeyRules as
+// those of the zones (see StaleKey).
 //
 // A txn counts from its instant until Window later: the window is
 // (now − Window, now]. Txns later than now, left by a clock that stepped back,
 // count as well, so that a step back can never admit more than Rate.
-func Decide(now time.Time, ledger Ledger, checks []Check) []Decision {
-	ledger = ledger.clone()
-	decisions := make([]Decision, len(checks))
+func Decide(now time.Time, ledger Ledger, checks []Check) Ruling {
+	d := newDecider(now, ledger, checks)
 	for i, check := range checks {
-		decisions[i] = ledger.decide(now, check)
-		ledger.Apply(decisions[i])
+		d.ruling.Decisions[i] = d.decide(i, check)
 	}
-	return decisions
+	return d.ruling
 }
 
-// clone shares the instants themselves, which Apply only appends to.
-func (l Ledger) clone() Ledger {
-	copied := Ledger{
-		Zones: l.Zones, Overrides: l.Overrides, Counted: map[Bucket][]time.Time{}, Lockouts: map[Bucket]Lockout{},
-	}
-	for b, instants := range l.Counted {
-		copied.Counted[b] = slices.Clip(instants)
-	}
-	maps.Copy(copied.Lockouts, l.Lockouts)
-	return copied
-}
-
-// Apply records in the ledger what a decision changes, and says for each verdict
-// whether its txn counts. A refused check changes nothing.
-func (l Ledger) Apply(d Decision) (counted []bool) {
-	counted = make([]bool, len(d.Verdicts))
-	for i, v := range d.Verdicts {
-		zone := l.Zones[v.Bucket.ZoneID].WithDefaults()
-		override := l.Override(d.CheckedAt, v.Bucket)
-		switch {
-		case zone.Mode == ModeOff, override != nil && override.Action != OverrideLimit:
-		case v.WouldBlock:
-			// It may have found the bucket locked, which locks nothing further.
-			if last := l.Lockouts[v.Bucket]; zone.Lockout > 0 && !last.locks(d.CheckedAt, zone) {
-				l.Lockouts[v.Bucket] = last.next(d.CheckedAt, zone)
+// StaleKey returns an ErrStaleKey if a check's keys were normalised by a rule
+// that its zone does not have now, or nil. Zones that do not exist are not stale.
+func StaleKey(zones map[int64]Zone, checks []Check) error {
+	for _, check := range checks {
+		for i, rule := range check.KeyRules {
+			zone, ok := zones[check.Buckets[i].ZoneID]
+			if ok && !rule.means(zone.Keys) {
+				return fmt.Errorf("zone %d has rule %v, key normalised by %v: %w", zone.ID, zone.Keys, rule, ErrStaleKey)
 			}
-		case !d.Blocked:
-			counted[i] = true
-			l.Counted[v.Bucket] = append(l.Counted[v.Bucket], d.CheckedAt)
 		}
 	}
-	return counted
+	return nil
 }
 
-// Override returns the override in force for a bucket at now, or nil: that of
-// the exact key, or else of the longest prefix.
-func (l Ledger) Override(now time.Time, bucket Bucket) *Override {
-	var found *Override
-	for i, o := range l.Overrides {
-		if o.Prefix.IsValid() && l.Zones[bucket.ZoneID].Keys.Kind != KeyIP || !o.covers(now, bucket) {
-			continue
-		}
-		if found == nil || o.Key != "" || found.Key == "" && longer(o.Prefix, found.Prefix) {
-			found = &l.Overrides[i]
-		}
+// decider is the state of one call of Decide.
+type decider struct {
+	now      time.Time
+	ledger   Ledger
+	zones    map[int64]*Zone // with their defaults
+	excepted OverrideIndex
+	places   map[Bucket]int // in accounts
+	accounts []account
+	verdicts []Verdict      // of all checks; each decision has a part of them
+	attempts map[string]int // the checks of this call that had an AttemptID and were decided
+	ruling   Ruling
+}
+
+func newDecider(now time.Time, ledger Ledger, checks []Check) *decider {
+	buckets := 0
+	for _, check := range checks {
+		buckets += len(check.Buckets)
 	}
-	return found
+	return &decider{
+		now: now, ledger: ledger,
+		zones: make(map[int64]*Zone, len(ledger.Zones)), excepted: IndexOverrides(now, ledger.Overrides),
+		places: make(map[Bucket]int, buckets), accounts: make([]account, 0, buckets),
+		verdicts: make([]Verdict, 0, buckets),
+		ruling: Ruling{
+			Decisions: make([]Decision, len(checks)), Recorded: make([]int, 0, len(checks)), Txns: make([]Txn, 0, buckets),
+		},
+	}
 }
 
-func longer(a, b netip.Prefix) bool { return a.Bits() > b.Bits() }
-
-func (l Ledger) decide(now time.Time, check Check) Decision {
-	d := Decision{CheckedAt: now, Verdicts: make([]Verdict, len(check.Buckets))}
-	for i, b := range check.Buckets {
-		if _, ok := l.Zones[b.ZoneID]; !ok {
+func (d *decider) decide(i int, check Check) Decision {
+	for _, b := range check.Buckets {
+		if d.zone(b.ZoneID) == nil {
 			return Decision{Err: fmt.Errorf("zone %d: %w", b.ZoneID, ErrNotFound)}
 		}
-		d.Verdicts[i] = l.judge(now, b)
-		d.Blocked = d.Blocked || d.Verdicts[i].Blocked
-		d.WouldBlock = d.WouldBlock || d.Verdicts[i].WouldBlock
 	}
-	// What is charged shows in the velocity that is answered.
-	for i, counted := range l.clone().Apply(d) {
-		if counted {
-			d.Verdicts[i].Velocity++
+	if check.AttemptID != "" {
+		if repeated, ok := d.repeat(i, check); ok {
+			return repeated
 		}
 	}
-	return d
+	decision := Decision{CheckedAt: d.now, Verdicts: d.judge(check)}
+	for _, v := range decision.Verdicts {
+		decision.Blocked = decision.Blocked || v.Blocked
+		decision.WouldBlock = decision.WouldBlock || v.WouldBlock
+	}
+	d.record(i, check, decision)
+	return decision
 }
 
-// judge answers for one bucket before the check is charged.
-func (l Ledger) judge(now time.Time, bucket Bucket) Verdict {
-	zone := l.Zones[bucket.ZoneID].WithDefaults()
-	override := l.Override(now, bucket)
-	if zone.Mode == ModeOff {
-		override = nil
+// judge answers for each bucket of a check before any of them is charged.
+func (d *decider) judge(check Check) []Verdict {
+	first := len(d.verdicts)
+	for _, b := range check.Buckets {
+		d.verdicts = append(d.verdicts, d.account(b).judge(d.now, b))
 	}
-	v := Verdict{Bucket: bucket, Rate: zone.Rate, Window: zone.Window}
-	if override != nil && override.Action == OverrideLimit {
-		v.Rate, v.Window = override.Rate, override.Window
+	return slices.Clip(d.verdicts[first:])
+}
+
+// record charges the buckets of a decided check, unless it is blocked, and adds
+// its txns to the ruling.
+func (d *decider) record(i int, check Check, decision Decision) {
+	for j := range decision.Verdicts {
+		v := &decision.Verdicts[j]
+		account := d.account(v.Bucket)
+		counted := !decision.Blocked && !v.WouldBlock && account.counts
+		if counted {
+			account.charge(d.now)
+			v.Velocity++ // what is charged shows in the velocity that is answered
+		}
+		if account.lockoutBegins {
+			d.lockOut(v.Bucket, account)
+		}
+		d.ruling.Txns = append(d.ruling.Txns, Txn{
+			Bucket: v.Bucket, CreatedAt: d.now, Blocked: decision.Blocked,
+			WouldBlock: v.WouldBlock, Counted: counted, AttemptID: check.AttemptID,
+		})
+		v.TxnID = uint64(len(d.ruling.Txns))
 	}
-	instants := inWindow(now, v.Window, l.Counted[bucket])
-	v.Velocity = min(len(instants), v.Rate)
-	if zone.Mode == ModeOff {
-		return v
+	d.ruling.Recorded = append(d.ruling.Recorded, i)
+	if check.AttemptID != "" {
+		if d.attempts == nil {
+			d.attempts = map[string]int{}
+		}
+		d.attempts[check.AttemptID] = i
 	}
-	wait := l.wait(now, zone, override, v, instants)
+}
+
+func (d *decider) lockOut(bucket Bucket, account *account) {
+	if d.ruling.Lockouts == nil {
+		d.ruling.Lockouts = map[Bucket]Lockout{}
+	}
+	d.ruling.Lockouts[bucket] = account.lockout
+	account.lockoutBegins = false
+}
+
+// zone returns a zone with its defaults, or nil if it does not exist.
+func (d *decider) zone(id int64) *Zone {
+	if zone, ok := d.zones[id]; ok {
+		return zone
+	}
+	zone, ok := d.ledger.Zones[id]
+	if !ok {
+		return nil
+	}
+	zone = zone.WithDefaults()
+	d.zones[id] = &zone
+	return &zone
+}
+
+// account returns the running state of a bucket whose zone exists. The pointer
+// is good for the whole call: accounts has room for every bucket.
+func (d *decider) account(bucket Bucket) *account {
+	place, ok := d.places[bucket]
+	if !ok {
+		place = len(d.accounts)
+		d.accounts = append(d.accounts, d.open(bucket))
+		d.places[bucket] = place
+	}
+	return &d.accounts[place]
+}
+
+// open reads the ledger's state of a bucket.
+func (d *decider) open(bucket Bucket) account {
+	zone := d.zone(bucket.ZoneID)
+	a := account{
+		zone: zone, rate: zone.Rate, window: zone.Window,
+		counts: zone.Mode != ModeOff, lockout: d.ledger.Lockouts[bucket],
+	}
+	if zone.Mode != ModeOff {
+		a.override = d.excepted.Of(*zone, bucket)
+	}
+	if a.override != nil {
+		a.counts = a.override.Action == OverrideLimit
+		if a.counts {
+			a.rate, a.window = a.override.Rate, a.override.Window
+		}
+	}
+	if v, ok := d.ledger.Velocities[bucket]; ok {
+		a.velocity, a.oldest = min(v.Count, a.rate), v.Oldest
+	} else {
+		a.velocity, a.oldest = countIn(d.now, a.rate, a.window, d.ledger.Counted[bucket])
+	}
+	return a
+}
+
+// account is the running state of one bucket in one call of Decide.
+type account struct {
+	zone     *Zone
+	override *Override // in force, or nil
+	// rate and window are the zone's or the override's.
+	rate   int
+	window time.Duration
+	counts bool // attempts take places: not where the zone is off, or all are allowed or denied
+	// velocity is how many txns count now, at most rate, and oldest the instant of
+	// the oldest of them: where velocity is rate, room comes when that one leaves.
+	velocity int
+	oldest   time.Time
+
+	lockout       Lockout
+	lockoutBegins bool
+}
+
+// judge answers for the bucket before the check is charged.
+func (a *account) judge(now time.Time, bucket Bucket) Verdict {
+	v := Verdict{Bucket: bucket, Rate: a.rate, Window: a.window, Velocity: a.velocity}
+	wait := a.wait(now)
 	v.WouldBlock = wait > 0
-	v.Blocked = v.WouldBlock && zone.Mode == ModeEnforce
+	v.Blocked = v.WouldBlock && a.zone.Mode == ModeEnforce
 	if v.Blocked {
 		v.RetryAfter = (wait + time.Second - 1).Truncate(time.Second)
 	}
@@ -132,44 +267,63 @@ func (l Ledger) judge(now time.Time, bucket Bucket) Verdict {
 }
 
 // wait is how long it takes until an attempt would pass, and 0 if it passes now.
-func (l Ledger) wait(now time.Time, zone Zone, override *Override, v Verdict, instants []time.Time) time.Duration {
-	if override != nil {
-		switch {
-		case override.Action == OverrideAllow:
-			return 0
-		case override.Action == OverrideDeny && override.ExpiresAt.IsZero():
-			return v.Window
-		case override.Action == OverrideDeny:
-			return override.ExpiresAt.Sub(now)
-		}
-	}
-	full := len(instants) >= v.Rate
-	lockout := l.Lockouts[v.Bucket]
-	if full && !lockout.locks(now, zone) {
-		lockout = lockout.next(now, zone) // does not lock if the zone has none
+// An attempt that finds the bucket full begins a lockout, if the zone has any.
+func (a *account) wait(now time.Time) time.Duration {
+	switch {
+	case a.zone.Mode == ModeOff:
+		return 0
+	case a.override == nil || a.override.Action == OverrideLimit:
+	case a.override.Action == OverrideAllow:
+		return 0
+	case a.override.ExpiresAt.IsZero(): // denied for ever
+		return a.window
+	default:
+		return a.override.ExpiresAt.Sub(now)
 	}
 	var wait time.Duration
-	if lockout.locks(now, zone) {
-		wait = lockout.Until.Sub(now)
-	}
-	switch {
-	case full && v.Rate == 0:
-		wait = max(wait, v.Window)
+	switch full := a.velocity >= a.rate; {
+	case full && a.rate == 0:
+		wait = a.window
 	case full:
-		// Room comes when the rate-th newest txn leaves the window.
-		wait = max(wait, instants[v.Rate-1].Add(v.Window).Sub(now))
+		wait = a.oldest.Add(a.window).Sub(now)
+	}
+	if wait > 0 && a.zone.Lockout > 0 && !a.lockout.locks(now, *a.zone) {
+		a.lockout, a.lockoutBegins = a.lockout.next(now, *a.zone), true
+	}
+	if a.lockout.locks(now, *a.zone) {
+		wait = max(wait, a.lockout.Until.Sub(now))
 	}
 	return wait
 }
 
-// inWindow returns the instants that count at now, newest first.
-func inWindow(now time.Time, window time.Duration, counted []time.Time) []time.Time {
-	var instants []time.Time
-	for _, at := range counted {
-		if at.After(now.Add(-window)) {
-			instants = append(instants, at)
-		}
+// charge counts one more txn.
+func (a *account) charge(now time.Time) {
+	if a.velocity == 0 || now.Before(a.oldest) {
+		a.oldest = now
 	}
-	slices.SortFunc(instants, func(a, b time.Time) int { return b.Compare(a) })
-	return instants
+	a.velocity++
+}
+
+// countIn returns how many of the instants count at now, at most rate, and the
+// oldest of the newest rate of them.
+func countIn(now time.Time, rate int, window time.Duration, counted []time.Time) (velocity int, oldest time.Time) {
+	begin := now.Add(-window)
+	for _, at := range counted {
+		if !at.After(begin) {
+			continue
+		}
+		if velocity == 0 || at.Before(oldest) {
+			oldest = at
+		}
+		velocity++
+	}
+	if velocity <= rate {
+		return velocity, oldest
+	}
+	// The zone was narrowed: only the newest of them matter.
+	newest := slices.SortedFunc(slices.Values(counted), func(a, b time.Time) int { return b.Compare(a) })
+	if rate > 0 {
+		oldest = newest[rate-1]
+	}
+	return rate, oldest
 }

@@ -17,6 +17,20 @@ func at(zone int64, key string) service.Bucket { return service.Bucket{ZoneID: z
 
 func check(buckets ...service.Bucket) service.Check { return service.Check{Buckets: buckets} }
 
+// apply records a ruling in the ledger that it was made of, and says of each txn
+// whether it counts. Txn ids become 0, so that decisions compare.
+func apply(l service.Ledger, r service.Ruling) (counted []bool) {
+	maps.Copy(l.Lockouts, r.Lockouts)
+	for _, txn := range r.Txns {
+		counted = append(counted, txn.Counted)
+		if txn.Counted {
+			l.Counted[txn.Bucket] = append(l.Counted[txn.Bucket], txn.CreatedAt)
+		}
+	}
+	r.Number(0, 0)
+	return counted
+}
+
 // ledger knows zone 1 with a window of an hour and a history of alice in it,
 // given as ages at noon.
 func ledger(rate int, ages ...time.Duration) service.Ledger {
@@ -54,7 +68,7 @@ func TestDecideCountsWhatIsYoungerThanTheWindow(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d := service.Decide(noon(), ledger(test.rate, test.ages...), []service.Check{check(at(1, "alice"))})[0]
+			d := service.Decide(noon(), ledger(test.rate, test.ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
 			v := d.Verdicts[0]
 			if d.Err != nil || d.Blocked != test.blocked || v.Blocked != test.blocked {
 				t.Errorf("blocked = %v, verdict %v, err %v, want %v", d.Blocked, v.Blocked, d.Err, test.blocked)
@@ -84,7 +98,7 @@ func TestDecideRoundsRetryAfterUpToWholeSeconds(t *testing.T) {
 		{time.Minute, time.Minute},
 		{time.Hour, time.Hour},
 	} {
-		d := service.Decide(noon(), ledger(1, time.Hour-test.left), []service.Check{check(at(1, "alice"))})[0]
+		d := service.Decide(noon(), ledger(1, time.Hour-test.left), []service.Check{check(at(1, "alice"))}).Decisions[0]
 		if !d.Blocked || d.RetryAfter() != test.retry {
 			t.Errorf("%v until there is room: blocked = %v, retry after %v, want %v",
 				test.left, d.Blocked, d.RetryAfter(), test.retry)
@@ -95,7 +109,7 @@ func TestDecideRoundsRetryAfterUpToWholeSeconds(t *testing.T) {
 func TestDecideAdmitsNothingAtRateZero(t *testing.T) {
 	t.Parallel()
 	for _, ages := range [][]time.Duration{nil, {time.Minute}, {-time.Minute, time.Minute}} {
-		d := service.Decide(noon(), ledger(0, ages...), []service.Check{check(at(1, "alice"))})[0]
+		d := service.Decide(noon(), ledger(0, ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
 		v := d.Verdicts[0]
 		if !d.Blocked || v.Velocity != 0 || v.Remaining() != 0 || v.RetryAfter != time.Hour {
 			t.Errorf("history %v: got %+v, want blocked for the window", ages, v)
@@ -112,7 +126,7 @@ func TestDecideInAZoneShrunkBelowWhatCounts(t *testing.T) {
 	}{
 		{5, 10 * time.Minute}, {4, 20 * time.Minute}, {3, 30 * time.Minute}, {2, 40 * time.Minute}, {1, 50 * time.Minute},
 	} {
-		d := service.Decide(noon(), ledger(test.rate, ages...), []service.Check{check(at(1, "alice"))})[0]
+		d := service.Decide(noon(), ledger(test.rate, ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
 		v := d.Verdicts[0]
 		if !d.Blocked || v.Velocity != test.rate || v.Remaining() != 0 || v.RetryAfter != test.retry {
 			t.Errorf("rate %d with 5 txns: got %+v, want velocity at the rate and retry after %v", test.rate, v, test.retry)
@@ -163,7 +177,7 @@ func TestDecideChargesAllBucketsOrNone(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := service.Decide(noon(), l, []service.Check{test.check})[0]
+			got := service.Decide(noon(), l, []service.Check{test.check}).Decisions[0]
 			compare(t, got, test.want)
 			longest := time.Duration(0)
 			for _, v := range test.want {
@@ -197,7 +211,7 @@ func TestDecideChargesEarlierChecksOfTheSlice(t *testing.T) {
 	for _, step := range steps {
 		checks = append(checks, step.check)
 	}
-	decisions := service.Decide(noon(), l, checks)
+	decisions := service.Decide(noon(), l, checks).Decisions
 	for i, step := range steps {
 		if step.want == nil {
 			if !errors.Is(decisions[i].Err, service.ErrNotFound) {
@@ -216,7 +230,7 @@ func TestDecideRefusesUnknownZonesAlone(t *testing.T) {
 	t.Parallel()
 	decisions := service.Decide(noon(), ledger(1), []service.Check{
 		check(at(404, "alice")), check(at(1, "alice"), at(404, "x")), check(at(1, "alice")),
-	})
+	}).Decisions
 	for i, d := range decisions[:2] {
 		if !errors.Is(d.Err, service.ErrNotFound) || d.Blocked || d.Verdicts != nil || !d.CheckedAt.IsZero() {
 			t.Errorf("check %d: got %+v, want nothing but ErrNotFound", i, d)
@@ -226,7 +240,7 @@ func TestDecideRefusesUnknownZonesAlone(t *testing.T) {
 		t.Errorf("error %q does not name the zone, or names more", got)
 	}
 	compare(t, decisions[2], []verdict{{velocity: 1}}) // the refused check charged nothing
-	if got := service.Decide(noon(), ledger(1), nil); len(got) != 0 {
+	if got := service.Decide(noon(), ledger(1), nil).Decisions; len(got) != 0 {
 		t.Errorf("no checks answered with %+v", got)
 	}
 }

@@ -24,7 +24,7 @@ var (
 	ErrPrecondition = errors.New("precondition failed")
 	// ErrStaleKey says that a check's keys were normalised by a rule that its zone
 	// does not have any more. Nothing was decided. It passes between a store and
-	// the Normalizer and never reaches a caller.
+	// the Limiter and never reaches a caller.
 	ErrStaleKey = errors.New("stale key rule")
 	// ErrBusy says that the check was NOT decided and nothing was recorded: the
 	// engine is away, the queue is full, or lock wait and deadlock retries are
@@ -33,6 +33,10 @@ var (
 	// ErrUndecided says that the answer was lost while the engine was at work
 	// (deadline passed, connection cut): the attempt MAY have been counted.
 	ErrUndecided = errors.New("undecided")
+	// ErrHeld is the ErrBusy of a check with NoWait: another session holds one of
+	// its buckets. It passes between a store and the Coalescer, which then asks
+	// again and waits, and never reaches a caller.
+	ErrHeld = fmt.Errorf("%w: a bucket is held by another session", ErrBusy)
 )
 
 // BusyRetryAfter is how long a caller that met ErrBusy should wait.

@@ -63,11 +63,9 @@ func (h *history) ask() ([]service.Check, []service.Decision) {
 			checks[i].Buckets = append(checks[i].Buckets, h.buckets[n])
 		}
 	}
-	decisions := service.Decide(h.now, h.ledger, checks)
-	for _, d := range decisions {
-		h.ledger.Apply(d)
-	}
-	return checks, decisions
+	r := service.Decide(h.now, h.ledger, checks)
+	apply(h.ledger, r)
+	return checks, r.Decisions
 }
 
 // crowded returns an interval (start, start+window] that holds more than rate
@@ -119,10 +117,10 @@ func TestDecideTellsTheFirstSecondWithRoom(t *testing.T) {
 				}
 				asked++
 				lone := []service.Check{check(v.Bucket)}
-				if d := service.Decide(h.now.Add(v.RetryAfter), h.ledger, lone)[0]; d.Blocked {
+				if d := service.Decide(h.now.Add(v.RetryAfter), h.ledger, lone).Decisions[0]; d.Blocked {
 					t.Errorf("seed %d: no room after %v in %+v", seed, v.RetryAfter, v)
 				}
-				if d := service.Decide(h.now.Add(v.RetryAfter-time.Second), h.ledger, lone)[0]; !d.Blocked {
+				if d := service.Decide(h.now.Add(v.RetryAfter-time.Second), h.ledger, lone).Decisions[0]; !d.Blocked {
 					t.Errorf("seed %d: room a second before %v in %+v", seed, v.RetryAfter, v)
 				}
 			}
@@ -144,11 +142,12 @@ func TestDecideAsASliceIsDecideOneByOne(t *testing.T) {
 			checks, decisions := whole.ask()
 			for i, c := range checks {
 				got := decisions[i]
-				want := service.Decide(whole.now, single, []service.Check{c})[0]
+				r := service.Decide(whole.now, single, []service.Check{c})
+				want := r.Decisions[0]
+				apply(single, r)
 				if got.Blocked != want.Blocked || !slices.Equal(got.Verdicts, want.Verdicts) {
 					t.Fatalf("seed %d, check %d:\n   slice %+v\none by one %+v", seed, i, got, want)
 				}
-				single.Apply(want)
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -62,12 +63,18 @@ func (r KeyRule) validate() error {
 	return nil
 }
 
+// means says that both rules normalise every key alike.
+func (r KeyRule) means(other KeyRule) bool {
+	r, other = r.withDefaults(), other.withDefaults()
+	return r == other || r.Kind == other.Kind && r.Kind != KeyIP
+}
+
 // String is the rule in the words of zone_master.key_rule: "opaque",
 // "username", or "ip/32/64" with the two prefix lengths.
 func (r KeyRule) String() string {
 	r = r.withDefaults()
 	if r.Kind == KeyIP {
-		return fmt.Sprintf("ip/%d/%d", r.IPv4Prefix, r.IPv6Prefix)
+		return "ip/" + strconv.Itoa(r.IPv4Prefix) + "/" + strconv.Itoa(r.IPv6Prefix)
 	}
 	return string(r.Kind)
 }
@@ -89,7 +96,11 @@ func (r KeyRule) Normalize(key string) (string, error) {
 
 // normalizeUsername folds case between two passes of NFKC, until nothing
 // changes: folding may undo a composition and NFKC may bring upper case back.
+// Most names have nothing to fold.
 func normalizeUsername(key string) string {
+	if !strings.ContainsFunc(key, mayFold) {
+		return key
+	}
 	for range 4 { // one round is enough for all but a few characters
 		folded := strings.Map(foldCherokee, cases.Fold().String(norm.NFKC.String(key)))
 		folded = strings.TrimSpace(norm.NFKC.String(folded))
@@ -100,6 +111,9 @@ func normalizeUsername(key string) string {
 	}
 	return key
 }
+
+// mayFold is false for the visible characters of ASCII but for capital letters.
+func mayFold(r rune) bool { return r <= ' ' || r >= unicode.MaxASCII || 'A' <= r && r <= 'Z' }
 
 // foldCherokee folds what cases.Fold leaves alone: Cherokee is the one script that
 // Unicode folds to upper case.

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"velocityd/service"
@@ -181,5 +182,17 @@ func wantNetworkOf(t *testing.T, normal, key string) {
 	}
 	if network != network.Masked() || !network.Contains(addr.Unmap()) || network.String() != normal {
 		t.Errorf("%q became %q", key, normal)
+	}
+}
+
+func TestUsernameOfPlainCharactersIsNormalAsItIs(t *testing.T) {
+	t.Parallel()
+	for c := rune('!'); c < unicode.MaxASCII; c++ {
+		plain := "a" + string(c) + "z"
+		got, err := ofKind(service.KeyUsername).Normalize(plain)
+		same, fault := ofKind(service.KeyUsername).Normalize("\u00a0" + plain) // a space, and no plain one
+		if want := strings.ToLower(plain); err != nil || fault != nil || got != want || same != want {
+			t.Errorf("%q became %q, and with a space %q, want %q", plain, got, same, want)
+		}
 	}
 }

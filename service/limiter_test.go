@@ -36,6 +36,15 @@ func admitting() *stub {
 	}}
 }
 
+// askOne asks one check; the error may be that of the check alone.
+func askOne(ctx context.Context, store service.CheckStore, check service.Check) (service.Decision, error) {
+	decisions, err := store.CheckAll(ctx, []service.Check{check})
+	if err != nil {
+		return service.Decision{}, err
+	}
+	return decisions[0], decisions[0].Err
+}
+
 func TestLimiterKeepsInvalidChecksFromTheStoreAndInTheirPlaces(t *testing.T) {
 	t.Parallel()
 	store := admitting()
@@ -98,7 +107,7 @@ func TestLimiterKeepsTheCallersCancellationFromTheStore(t *testing.T) {
 		}
 		return answer(inner, checks)
 	}
-	if d, err := service.NewLimiter(store, time.Minute).Check(ctx, check(at(1, "a"))); err != nil || d.TxnID() != 1 {
+	if d, err := askOne(ctx, service.NewLimiter(store, time.Minute), check(at(1, "a"))); err != nil || d.TxnID() != 1 {
 		t.Errorf("got %+v, %v, want the answer in spite of the cancellation", d, err)
 	}
 	if store.ctx.Err() == nil {
@@ -112,7 +121,7 @@ func TestLimiterGivesTheStoreItsOwnDeadline(t *testing.T) {
 		<-ctx.Done()
 		return nil, errors.Join(service.ErrUndecided, ctx.Err())
 	}}
-	_, err := service.NewLimiter(store, time.Millisecond).Check(t.Context(), check(at(1, "a")))
+	_, err := askOne(t.Context(), service.NewLimiter(store, time.Millisecond), check(at(1, "a")))
 	if !errors.Is(err, service.ErrUndecided) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the store's ErrUndecided at the deadline", err)
 	}
@@ -122,7 +131,7 @@ func TestLimiterGivesTheStoreItsOwnDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), theirs)
 		defer cancel()
 		before := time.Now()
-		if _, err := service.NewLimiter(store, time.Hour).Check(ctx, check(at(1, "a"))); err != nil {
+		if _, err := askOne(ctx, service.NewLimiter(store, time.Hour), check(at(1, "a"))); err != nil {
 			t.Fatal(err)
 		}
 		got, ok := store.ctx.Deadline()
@@ -137,38 +146,12 @@ func TestLimiterAsksNothingForACallerThatHasLeft(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	store := admitting()
-	limiter := service.NewLimiter(store, time.Minute)
-	for name, ask := range map[string]func() error{
-		"Check":    func() error { _, err := limiter.Check(ctx, check(at(1, "a"))); return err },
-		"CheckAll": func() error { _, err := limiter.CheckAll(ctx, []service.Check{check(at(1, "a"))}); return err },
-	} {
-		err := ask()
-		if !errors.Is(err, service.ErrBusy) || !errors.Is(err, context.Canceled) || errors.Is(err, service.ErrUndecided) {
-			t.Errorf("%s: got %v, want ErrBusy: nothing was decided", name, err)
-		}
+	_, err := askOne(ctx, service.NewLimiter(store, time.Minute), check(at(1, "a")))
+	if !errors.Is(err, service.ErrBusy) || !errors.Is(err, context.Canceled) || errors.Is(err, service.ErrUndecided) {
+		t.Errorf("got %v, want ErrBusy: nothing was decided", err)
 	}
 	if store.calls != 0 {
 		t.Errorf("the store was called %d times", store.calls)
-	}
-}
-
-func TestLimiterCheckReturnsARefusalAsItsError(t *testing.T) {
-	t.Parallel()
-	refusing := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) {
-		return []service.Decision{{Err: service.ErrNotFound}}, nil
-	}}
-	limiter := service.NewLimiter(refusing, time.Minute)
-	for _, test := range []struct {
-		name  string
-		check service.Check
-		want  error
-	}{
-		{"by the limiter", service.Check{}, service.ErrInvalid},
-		{"by the store", check(at(404, "a")), service.ErrNotFound},
-	} {
-		if d, err := limiter.Check(t.Context(), test.check); !errors.Is(err, test.want) || d.Verdicts != nil {
-			t.Errorf("%s: got %+v, %v, want %v", test.name, d, err, test.want)
-		}
 	}
 }
 
@@ -178,10 +161,7 @@ func TestLimiterPassesTheStoresErrorOnForAllChecks(t *testing.T) {
 		failing := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) { return nil, want }}
 		limiter := service.NewLimiter(failing, time.Minute)
 		if d, err := limiter.CheckAll(t.Context(), []service.Check{{}, check(at(1, "a"))}); !errors.Is(err, want) || d != nil {
-			t.Errorf("CheckAll: got %+v, %v, want no decisions and %v", d, err, want)
-		}
-		if _, err := limiter.Check(t.Context(), check(at(1, "a"))); !errors.Is(err, want) {
-			t.Errorf("Check: got %v, want %v", err, want)
+			t.Errorf("got %+v, %v, want no decisions and %v", d, err, want)
 		}
 	}
 }
@@ -191,7 +171,7 @@ func TestLimiterDeniesWithoutAnError(t *testing.T) {
 	denying := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) {
 		return []service.Decision{{Blocked: true, Verdicts: []service.Verdict{{Blocked: true, TxnID: 7}}}}, nil
 	}}
-	d, err := service.NewLimiter(denying, time.Minute).Check(t.Context(), check(at(1, "a")))
+	d, err := askOne(t.Context(), service.NewLimiter(denying, time.Minute), check(at(1, "a")))
 	if err != nil || !d.Blocked || d.TxnID() != 7 {
 		t.Errorf("got %+v, %v, want a denial as an answer", d, err)
 	}

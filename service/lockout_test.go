@@ -38,12 +38,13 @@ func TestDecideHoldsALockoutUntilItsVeryEnd(t *testing.T) {
 		{-us, false, 0},
 	} {
 		l := locked(test.until, time.Hour)
-		d := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})[0]
+		r := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})
+		d := r.Decisions[0]
 		v := d.Verdicts[0]
 		if d.Blocked != test.blocked || v.WouldBlock != test.blocked || v.RetryAfter != test.retry || v.Remaining() != 0 {
 			t.Errorf("locked until %v from now: %+v, want blocked %v, retry after %v", test.until, d, test.blocked, test.retry)
 		}
-		if counted := l.Apply(d); counted[0] == test.blocked {
+		if counted := apply(l, r); counted[0] == test.blocked {
 			t.Errorf("locked until %v from now: counted %v", test.until, counted)
 		}
 		if got := l.Lockouts[at(1, "alice")].Until; !got.Equal(noon().Add(test.until)) {
@@ -93,8 +94,9 @@ func TestDecideLocksLongerWithinTheDecay(t *testing.T) {
 			}
 			l.Zones[1] = zone
 			l.Counted[at(1, "alice")] = []time.Time{noon().Add(-time.Hour + us)} // full, for one microsecond more
-			d := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})[0]
-			l.Apply(d)
+			r := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})
+			d := r.Decisions[0]
+			apply(l, r)
 			if got := l.Lockouts[at(1, "alice")]; got.Length != test.want || !got.Until.Equal(noon().Add(test.want)) {
 				t.Errorf("locked for %v until %v, want %v", got.Length, got.Until, test.want)
 			}
@@ -114,11 +116,12 @@ func TestDecideGrowsLockoutsForEverWithoutOverflow(t *testing.T) {
 	}
 	now, want := noon(), time.Second
 	for i := range 50 {
-		d := service.Decide(now, l, []service.Check{check(at(1, "alice"))})[0]
+		r := service.Decide(now, l, []service.Check{check(at(1, "alice"))})
+		d := r.Decisions[0]
 		if d.RetryAfter() != want {
 			t.Fatalf("lockout %d: retry after %v, want %v", i, d.RetryAfter(), want)
 		}
-		l.Apply(d)
+		apply(l, r)
 		now = now.Add(want)
 		want = min(100*want, service.MaxWindow)
 	}
@@ -141,7 +144,7 @@ func TestDecideSaysTheLongerOfLockoutAndWindow(t *testing.T) {
 	} {
 		l := locked(test.until, test.until)
 		l.Counted[at(1, "alice")] = []time.Time{noon().Add(-test.age)}
-		if d := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})[0]; !d.Blocked || d.RetryAfter() != test.retry {
+		if d := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))}).Decisions[0]; !d.Blocked || d.RetryAfter() != test.retry {
 			t.Errorf("%s: %+v, want retry after %v", test.name, d, test.retry)
 		}
 	}
@@ -153,11 +156,11 @@ func TestDecideForgetsLockoutsOfAZoneThatHasNone(t *testing.T) {
 	zone := l.Zones[1]
 	zone.Lockout = 0
 	l.Zones[1] = zone
-	decisions := service.Decide(noon(), l, []service.Check{check(at(1, "alice")), check(at(1, "alice"))})
-	if decisions[0].Blocked || decisions[1].RetryAfter() != time.Hour {
+	r := service.Decide(noon(), l, []service.Check{check(at(1, "alice")), check(at(1, "alice"))})
+	if decisions := r.Decisions; decisions[0].Blocked || decisions[1].RetryAfter() != time.Hour {
 		t.Errorf("got %+v, want one to pass and the window to fill", decisions)
 	}
-	l.Apply(decisions[1])
+	apply(l, r)
 	if got := l.Lockouts[at(1, "alice")]; got.Length != time.Hour {
 		t.Errorf("the lockout of before became %+v", got)
 	}
@@ -167,13 +170,14 @@ func TestDecideLocksOnceInASlice(t *testing.T) {
 	t.Parallel()
 	l := locked(0, 0)
 	alice := check(at(1, "alice"))
-	for i, d := range service.Decide(noon(), l, []service.Check{alice, alice, alice, check(at(1, "bob"), at(1, "alice"))}) {
+	r := service.Decide(noon(), l, []service.Check{alice, alice, alice, check(at(1, "bob"), at(1, "alice"))})
+	for i, d := range r.Decisions {
 		want := []time.Duration{0, time.Hour, time.Hour, time.Hour}[i]
 		if d.RetryAfter() != want {
 			t.Errorf("check %d: retry after %v, want %v", i, d.RetryAfter(), want)
 		}
-		l.Apply(d)
 	}
+	apply(l, r)
 	if got := l.Lockouts[at(1, "alice")].Length; got != 10*time.Minute {
 		t.Errorf("alice is locked for %v, want the first lockout alone", got)
 	}

@@ -69,11 +69,12 @@ func TestDecideBlocksInEnforcedZonesAlone(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			l := modes()
-			d := service.Decide(noon(), l, []service.Check{test.check})[0]
+			r := service.Decide(noon(), l, []service.Check{test.check})
+			d := r.Decisions[0]
 			if d.Blocked != test.blocked || d.WouldBlock != test.would {
 				t.Errorf("blocked %v, would_block %v, want %v and %v", d.Blocked, d.WouldBlock, test.blocked, test.would)
 			}
-			if counted := l.Apply(d); !slices.Equal(counted, test.counted) {
+			if counted := apply(l, r); !slices.Equal(counted, test.counted) {
 				t.Errorf("counted %v, want %v", counted, test.counted)
 			}
 			for i, v := range d.Verdicts {
@@ -98,7 +99,7 @@ func TestDecideInAZoneThatIsOffLooksAtNothing(t *testing.T) {
 		{ZoneID: 3, Key: "limited", Action: service.OverrideLimit, Rate: 0, Window: time.Minute},
 	}
 	for key, velocity := range map[string]int{"full": 1, "denied": 0, "limited": 0, "a": 0} {
-		d := service.Decide(noon(), l, []service.Check{check(at(3, key))})[0]
+		d := service.Decide(noon(), l, []service.Check{check(at(3, key))}).Decisions[0]
 		v := d.Verdicts[0]
 		if d.Blocked || d.WouldBlock || v.Velocity != velocity || v.Rate != 1 || v.Window != time.Hour || v.Remaining() != 1-velocity {
 			t.Errorf("%s: %+v, want it to pass with the zone's own limit", key, d)

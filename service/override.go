@@ -99,18 +99,56 @@ func (o Override) validateAction() error {
 	return fieldError("action", "must be allow, deny or limit, is %q", o.Action)
 }
 
-// covers says that the override speaks for a bucket at now.
-func (o Override) covers(now time.Time, bucket Bucket) bool {
-	if o.ZoneID != bucket.ZoneID || (!o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt)) {
-		return false
+// OverrideIndex finds the override in force for a bucket.
+type OverrideIndex struct {
+	exact    map[Bucket]*Override
+	prefixes []*Override
+}
+
+// IndexOverrides returns the index of those overrides that are in force at now.
+func IndexOverrides(now time.Time, overrides []Override) OverrideIndex {
+	if len(overrides) == 0 {
+		return OverrideIndex{}
 	}
-	if o.Key != "" {
-		return o.Key == bucket.Key
+	index := OverrideIndex{exact: make(map[Bucket]*Override, len(overrides))}
+	for i := range overrides {
+		switch o := &overrides[i]; {
+		case !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt):
+		case o.Key != "":
+			index.exact[Bucket{ZoneID: o.ZoneID, Key: o.Key}] = o
+		default:
+			index.prefixes = append(index.prefixes, o)
+		}
 	}
-	network, err := netip.ParsePrefix(bucket.Key)
-	if err != nil {
-		addr, err := netip.ParseAddr(bucket.Key)
-		return err == nil && o.Prefix.Contains(addr)
+	return index
+}
+
+// Of returns the override of a bucket of zone, or nil: that of the exact key, or
+// else, where keys are addresses, of the longest prefix.
+func (x OverrideIndex) Of(zone Zone, bucket Bucket) *Override {
+	if o, ok := x.exact[bucket]; ok || len(x.prefixes) == 0 || zone.Keys.Kind != KeyIP {
+		return o
 	}
-	return network.Bits() >= o.Prefix.Bits() && o.Prefix.Contains(network.Addr())
+	network, isAddress := NetworkOf(bucket.Key)
+	if !isAddress {
+		return nil
+	}
+	var found *Override
+	for _, o := range x.prefixes {
+		fits := o.ZoneID == bucket.ZoneID && o.Prefix.Bits() <= network.Bits() && o.Prefix.Contains(network.Addr())
+		if fits && (found == nil || o.Prefix.Bits() > found.Prefix.Bits()) {
+			found = o
+		}
+	}
+	return found
+}
+
+// NetworkOf returns the network that a bucket's key means where keys are
+// addresses: an address is a network of itself alone.
+func NetworkOf(key string) (network netip.Prefix, ok bool) {
+	if addr, err := netip.ParseAddr(key); err == nil {
+		return netip.PrefixFrom(addr, addr.BitLen()), true
+	}
+	network, err := netip.ParsePrefix(key)
+	return network, err == nil
 }

@@ -133,9 +133,10 @@ func TestDecideByOverrides(t *testing.T) {
 			for _, age := range test.ages {
 				l.Counted[at(1, key)] = append(l.Counted[at(1, key)], noon().Add(-age))
 			}
-			d := service.Decide(noon(), l, []service.Check{check(at(1, key))})[0]
+			r := service.Decide(noon(), l, []service.Check{check(at(1, key))})
+			d := r.Decisions[0]
 			compare(t, d, []verdict{test.want})
-			if counted := l.Apply(d)[0]; counted != test.counted {
+			if counted := apply(l, r)[0]; counted != test.counted {
 				t.Errorf("counted %v, want %v", counted, test.counted)
 			}
 		})
@@ -163,12 +164,12 @@ func TestLedgerFindsTheOverrideThatFitsBest(t *testing.T) {
 			"10.1.2.1": 0, "9.0.0.1": 1, "10.2.0.0": 2, "10.1.2.2": 3, "10.1.2.3": 100, "10.1.3.0": 4, "10.1.2.4": 0, "10.1.2.5": 103,
 			"2001:db8::/64": 5, "fe80::/64": 6, "2001:db8:0:1::/64": 7, "2001:db8:0:7::/64": 101, "2001:db8::/56": 7,
 		} {
-			if got := l.Override(noon(), at(1, key)); got == nil || got.ID != want {
+			if got := service.IndexOverrides(noon(), l.Overrides).Of(l.Zones[1], at(1, key)); got == nil || got.ID != want {
 				t.Errorf("%s, %s: got %+v, want override %d", order, key, got, want)
 			}
 		}
 		for _, bucket := range []service.Bucket{at(2, "10.1.2.3"), at(1, "alice"), at(1, "")} {
-			if got := l.Override(noon(), bucket); got != nil {
+			if got := service.IndexOverrides(noon(), l.Overrides).Of(l.Zones[bucket.ZoneID], bucket); got != nil {
 				t.Errorf("%s, %+v: got %+v, want none", order, bucket, got)
 			}
 		}
@@ -177,10 +178,10 @@ func TestLedgerFindsTheOverrideThatFitsBest(t *testing.T) {
 	zone := l.Zones[1]
 	zone.Keys.Kind = service.KeyOpaque
 	l.Zones[1] = zone
-	if got := l.Override(noon(), at(1, "10.1.2.1")); got != nil {
+	if got := service.IndexOverrides(noon(), l.Overrides).Of(l.Zones[1], at(1, "10.1.2.1")); got != nil {
 		t.Errorf("a prefix in a zone without addresses: got %+v", got)
 	}
-	if got := l.Override(noon(), at(1, "10.1.2.3")); got == nil || got.ID != 100 {
+	if got := service.IndexOverrides(noon(), l.Overrides).Of(l.Zones[1], at(1, "10.1.2.3")); got == nil || got.ID != 100 {
 		t.Errorf("an exact key in a zone without addresses: got %+v", got)
 	}
 }
@@ -199,11 +200,12 @@ func TestDecideOverridesALockout(t *testing.T) {
 		l := locked(20*time.Minute, 20*time.Minute)
 		test.o.ZoneID, test.o.Key = 1, "alice"
 		l.Overrides = []service.Override{test.o}
-		d := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})[0]
+		r := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})
+		d := r.Decisions[0]
 		if d.RetryAfter() != test.retry || d.Blocked != (test.retry > 0) {
 			t.Errorf("%s: %+v, want retry after %v", test.name, d, test.retry)
 		}
-		l.Apply(d)
+		apply(l, r)
 		if got := l.Lockouts[at(1, "alice")]; !got.Until.Equal(noon().Add(20 * time.Minute)) {
 			t.Errorf("%s: the lockout became %+v", test.name, got)
 		}

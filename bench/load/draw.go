@@ -7,7 +7,7 @@ import (
 	"velocityd/bench/round"
 )
 
-// draws draws the buckets of one caller's checks. Its memory is used again by
+// draws draws the buckets of one caller's calls. Its memory is used again by
 // every draw, so that the generator makes no garbage.
 type draws struct {
 	order   []round.Draw
@@ -21,21 +21,23 @@ func newDraws(order round.Order, callerNo int) *draws {
 	d := &draws{
 		order:   order.Draws,
 		random:  rand.New(rand.NewPCG(order.Seed, uint64(callerNo))),
-		buckets: make([]bucket, len(order.Draws)),
+		buckets: make([]bucket, max(order.Checks, 1)*len(order.Draws)),
 	}
 	d.prefix = strconv.AppendUint(d.prefix, order.Seed, 36)
 	d.prefix = append(d.prefix, '-')
 	d.prefix = strconv.AppendInt(d.prefix, int64(callerNo), 36)
 	d.prefix = append(d.prefix, '-')
-	for i, draw := range order.Draws {
-		d.buckets[i] = bucket{zone: draw.Zone, key: make([]byte, 0, 64)}
+	for i := range d.buckets {
+		d.buckets[i] = bucket{zone: order.Draws[i%len(order.Draws)].Zone, key: make([]byte, 0, 64)}
 	}
 	return d
 }
 
-// next returns the buckets of the next check, valid until the next call.
+// next returns the buckets of the next call, those of one check after those of
+// another, valid until the next call of next.
 func (d *draws) next() []bucket {
-	for i, draw := range d.order {
+	for i := range d.buckets {
+		draw := d.order[i%len(d.order)]
 		key := append(d.buckets[i].key[:0], draw.Prefix...)
 		switch {
 		case draw.Of == 0:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"velocityd/bench/round"
 )
@@ -92,6 +93,55 @@ func TestACheckNamesAllItsBuckets(t *testing.T) {
 	}
 }
 
+func TestACallOfManyChecksCountsEachOfThem(t *testing.T) {
+	t.Parallel()
+	address, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		const check = `{"buckets":[{"zone_id":1,"bucket_key":"user-00000"},{"zone_id":2,"bucket_key":"address-00000"}]}`
+		if want := `{"checks":[` + check + "," + check + "," + check + `]}`; string(body) != want {
+			t.Errorf("got  %s\nwant %s", body, want)
+		}
+		fmt.Fprint(w, `{"results":[{"decision":{"blocked":false,"buckets":[{"blocked":false}]}},`+
+			`{"decision":{"blocked":true,"buckets":[{"blocked":true}]}},{"problem":{"status":503}}]}`)
+	})
+	o := order(round.Bulk, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1}, round.Draw{Zone: 2, Prefix: "address-", Of: 1})
+	o.Checks = 3
+	sum := carryOut(t, o)
+	if sum.Admitted == 0 || sum.Blocked != sum.Admitted || sum.Busy != sum.Admitted || sum.Errors > 0 {
+		t.Errorf("%+v", sum)
+	}
+	if _, err := (bulkLanguage{}).read(200, []byte(`{"results":[{"problem":{"status":404}}]}`)); err == nil {
+		t.Error("a check of an unknown zone is no fault")
+	}
+}
+
+func TestARecordIsOneInsertAndItsCommit(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 4, 5, 6, 7, 8_000, time.UTC)
+	got := string(appendRecord(nil, []bucket{{8, []byte("user-00001")}, {8, []byte("user-00002")}}, now))
+	want := "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES " +
+		"('2026-03-04 05:06:07.000008', 8, 'user-00001', 0, 0, 1), ('2026-03-04 05:06:07.000008', 8, 'user-00002', 0, 0, 1); COMMIT"
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestCallersAtAPaceAskThatOftenAndNoMore(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	address, _ := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		fmt.Fprint(w, `{"blocked":false}`)
+	})
+	o := order(round.Service, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1})
+	o.Every = 0.75
+	carryOut(t, o)
+	// At 0, 0.25, 0.5, 0.75 of a second; what is late is not asked.
+	if got := asked.Load(); got < 1 || got > 4 {
+		t.Errorf("asked %d times in a second, by three callers every 0.75 s", got)
+	}
+}
+
 func TestEnvoysAnswerIsItsStatus(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64
@@ -139,7 +189,7 @@ func TestWhatIsNoDecisionIsNoAnswer(t *testing.T) {
 func TestARoundWithoutAContenderFails(t *testing.T) {
 	t.Parallel()
 	for _, o := range []round.Order{
-		order("carrier pigeon", "127.0.0.1:1"), order(round.Service, "127.0.0.1:1"), order(round.Procedure, "no DSN"),
+		order("carrier pigeon", "127.0.0.1:1"), order(round.Service, "127.0.0.1:1"), order(round.Procedure, "no DSN"), order(round.Recording, "no DSN"),
 	} {
 		if _, err := ask(t.Context(), o); err == nil {
 			t.Errorf("%s at %s answers", o.Protocol, o.Address)

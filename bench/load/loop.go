@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -18,20 +17,29 @@ const (
 	pause    = 10 * time.Millisecond
 )
 
-// errBusy is an answer without a decision, for want of capacity.
-var errBusy = errors.New("busy")
-
 // bucket is one key to ask for. The key is valid until the next draw.
 type bucket struct {
 	zone int
 	key  []byte
 }
 
+// answer is how many checks of one call were let through, blocked, and refused
+// for want of capacity.
+type answer struct{ admitted, blocked, busy int64 }
+
+// decided is the answer to a lone check.
+func decided(blocked bool) answer {
+	if blocked {
+		return answer{blocked: 1}
+	}
+	return answer{admitted: 1}
+}
+
 // caller is one connection. Nobody else uses it at the same time.
 type caller interface {
-	// ask returns whether the check was blocked, and how many calls had to be
-	// repeated. After an error other than errBusy the caller must not be used.
-	ask(ctx context.Context, buckets []bucket) (blocked bool, retried int, err error)
+	// ask asks for all buckets in one call, and also returns how often the call had
+	// to be repeated. After an error the caller must not be used.
+	ask(ctx context.Context, buckets []bucket) (got answer, retried int, err error)
 	close()
 }
 
@@ -42,16 +50,16 @@ type dialer interface {
 
 // load is one round as it runs.
 type load struct {
-	dialer     dialer
-	order      round.Order
-	until      time.Time
-	latencies  round.Histogram
-	admitted   atomic.Int64
-	blocked    atomic.Int64
-	busy       atomic.Int64
-	errors     atomic.Int64
-	retried    atomic.Int64
-	firstError atomic.Pointer[string]
+	dialer       dialer
+	order        round.Order
+	began, until time.Time
+	latencies    round.Histogram
+	admitted     atomic.Int64
+	blocked      atomic.Int64
+	busy         atomic.Int64
+	errors       atomic.Int64
+	retried      atomic.Int64
+	firstError   atomic.Pointer[string]
 }
 
 // ask carries out the order. All callers are connected before the clock starts;
@@ -68,16 +76,16 @@ func ask(ctx context.Context, order round.Order) (round.Summary, error) {
 	if err != nil {
 		return round.Summary{}, err
 	}
-	began := time.Now()
-	l.until = began.Add(length)
+	l.began = time.Now()
+	l.until = l.began.Add(length)
 	ctx, cancel := context.WithDeadline(ctx, l.until.Add(patience))
 	defer cancel()
 	var group sync.WaitGroup
 	for i, c := range callers {
-		group.Go(func() { l.loop(ctx, c, newDraws(order, i)) })
+		group.Go(func() { l.loop(ctx, c, i) })
 	}
 	group.Wait()
-	return l.summary(time.Since(began)), nil
+	return l.summary(time.Since(l.began)), nil
 }
 
 func (l *load) connect(ctx context.Context, until time.Time) ([]caller, error) {
@@ -97,57 +105,68 @@ func (l *load) connect(ctx context.Context, until time.Time) ([]caller, error) {
 
 // loop asks until the round ends. A caller that lost its connection makes a new
 // one.
-func (l *load) loop(ctx context.Context, c caller, draws *draws) {
+func (l *load) loop(ctx context.Context, c caller, callerNo int) {
 	defer func() {
 		if c != nil {
 			c.close()
 		}
 	}()
-	for asked := time.Now(); asked.Before(l.until); {
+	draws := newDraws(l.order, callerNo)
+	for n := 0; ; n++ {
+		asked := l.turn(ctx, callerNo, n)
+		if !asked.Before(l.until) {
+			return
+		}
 		if c == nil {
 			var err error
 			if c, err = l.dialer.dial(ctx, l.until.Add(patience)); err != nil {
 				c = nil
 				l.fail(err)
-				asked = wait(ctx)
+				wait(ctx, pause)
 				continue
 			}
 		}
-		blocked, retried, err := c.ask(ctx, draws.next())
-		answered := time.Now()
+		got, retried, err := c.ask(ctx, draws.next())
+		l.note(got, time.Since(asked))
 		l.retried.Add(int64(retried))
-		switch {
-		case err == nil:
-			l.note(blocked, answered.Sub(asked))
-		case errors.Is(err, errBusy):
-			l.busy.Add(1)
-			answered = wait(ctx)
-		default:
+		if err != nil {
 			l.fail(err)
 			c.close()
 			c = nil
-			answered = wait(ctx)
 		}
-		asked = answered
+		if got.admitted+got.blocked == 0 { // who is refused does not ask as fast as it is refused
+			wait(ctx, pause)
+		}
 	}
 }
 
-// wait keeps a caller that is refused from asking as fast as it is refused.
-func wait(ctx context.Context) time.Time {
-	select {
-	case <-ctx.Done():
-	case <-time.After(pause):
+// turn waits until a caller may ask for the n-th time, and returns the time.
+func (l *load) turn(ctx context.Context, callerNo, n int) time.Time {
+	if l.order.Every > 0 {
+		turns := float64(n) + float64(callerNo)/float64(l.order.Callers)
+		due := l.began.Add(time.Duration(turns * l.order.Every * float64(time.Second)))
+		if due.After(l.until) {
+			return due
+		}
+		wait(ctx, time.Until(due))
 	}
 	return time.Now()
 }
 
-func (l *load) note(blocked bool, latency time.Duration) {
-	l.latencies.Record(latency)
-	if blocked {
-		l.blocked.Add(1)
-	} else {
-		l.admitted.Add(1)
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
+}
+
+func (l *load) note(got answer, latency time.Duration) {
+	if got.admitted+got.blocked > 0 {
+		l.latencies.Record(latency)
+	}
+	l.admitted.Add(got.admitted)
+	l.blocked.Add(got.blocked)
+	l.busy.Add(got.busy)
 }
 
 func (l *load) fail(err error) {
@@ -171,10 +190,12 @@ func (l *load) summary(took time.Duration) round.Summary {
 // newDialer chooses the language.
 func newDialer(order round.Order) (dialer, error) {
 	switch order.Protocol {
-	case round.Textbook, round.Procedure:
+	case round.Procedure, round.Recording:
 		return newSQLDialer(order)
 	case round.Service:
 		return webDialer{address: order.Address, path: "/v1/check", language: serviceLanguage{}}, nil
+	case round.Bulk:
+		return webDialer{address: order.Address, path: "/v1/checks", language: bulkLanguage{perCheck: len(order.Draws)}}, nil
 	case round.Envoy:
 		return webDialer{address: order.Address, path: "/json", language: envoyLanguage{}}, nil
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -23,7 +24,7 @@ const maxRetries = 100
 // would be the generator's and not the contender's cost.
 type sqlDialer struct {
 	connector driver.Connector
-	textbook  bool
+	recording bool
 }
 
 func newSQLDialer(order round.Order) (sqlDialer, error) {
@@ -31,97 +32,86 @@ func newSQLDialer(order round.Order) (sqlDialer, error) {
 	if err != nil {
 		return sqlDialer{}, errors.New("parse the DSN: write user@unix(/path)/database")
 	}
+	recording := order.Protocol == round.Recording
 	cfg.InterpolateParams = true // one round trip for a CALL
+	cfg.MultiStatements = recording
 	cfg.Logger = &mysql.NopLogger{}
 	cfg.ReadTimeout = patience
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		return sqlDialer{}, fmt.Errorf("make a connector: %w", err)
 	}
-	return sqlDialer{connector: connector, textbook: order.Protocol == round.Textbook}, nil
+	return sqlDialer{connector: connector, recording: recording}, nil
+}
+
+// conn is what the driver's connections can do.
+type conn interface {
+	driver.Conn
+	driver.QueryerContext
+	driver.ExecerContext
 }
 
 func (d sqlDialer) dial(ctx context.Context, _ time.Time) (caller, error) {
-	conn, err := d.connector.Connect(ctx)
+	opened, err := d.connector.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	queryer, ok := conn.(driver.QueryerContext)
+	c, ok := opened.(conn)
 	if !ok {
 		return nil, errors.New("the driver cannot query without a statement")
 	}
-	return &sqlCaller{conn: conn, queryer: queryer, textbook: d.textbook, row: make([]driver.Value, 0, 16)}, nil
+	if !d.recording {
+		return &sqlCaller{conn: c, row: make([]driver.Value, 0, 16)}, nil
+	}
+	_, err = c.ExecContext(ctx, "SET autocommit = 0; SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
+	return &recorder{conn: c}, err
 }
 
+// sqlCaller calls check_velocity.
 type sqlCaller struct {
-	conn     driver.Conn
-	queryer  driver.QueryerContext
-	textbook bool
-	row      []driver.Value
-	json     []byte
+	conn conn
+	row  []driver.Value
 }
 
 func (c *sqlCaller) close() { _ = c.conn.Close() }
 
-// ask calls check_velocity. Several buckets are one check of the batch form, and
-// for the textbook, which knows no such thing, as many calls; blocked is then
-// what any of them says.
-func (c *sqlCaller) ask(_ context.Context, buckets []bucket) (blocked bool, retried int, err error) {
-	if len(buckets) > 1 && !c.textbook {
-		c.json = append(serviceLanguage{}.appendBody(append(c.json[:0], '['), buckets), ']')
-		return c.call("CALL check_velocity_batch(?)", 3, string(c.json))
-	}
-	for _, b := range buckets {
-		one, again, err := c.call("CALL check_velocity(?, ?)", 0, int64(b.zone), string(b.key))
-		retried += again
-		if err != nil {
-			return false, retried, err
-		}
-		blocked = blocked || one
-	}
-	return blocked, retried, nil
-}
-
-// call repeats a call that met a deadlock, as its callers would have to.
-func (c *sqlCaller) call(query string, column int, values ...driver.Value) (blocked bool, retried int, err error) {
-	args := make([]driver.NamedValue, len(values))
-	for i, v := range values {
-		args[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
+// ask repeats a call that met a deadlock, as its callers would have to.
+func (c *sqlCaller) ask(_ context.Context, buckets []bucket) (got answer, retried int, err error) {
+	args := []driver.NamedValue{
+		{Ordinal: 1, Value: int64(buckets[0].zone)},
+		{Ordinal: 2, Value: string(buckets[0].key)},
 	}
 	for ; ; retried++ {
-		blocked, err = c.once(query, column, args)
+		blocked, err := c.once(args)
 		var engine *mysql.MySQLError
-		if !errors.As(err, &engine) || engine.Number != errDeadlock || retried == maxRetries {
-			return blocked, retried, err
+		switch {
+		case err == nil:
+			return decided(blocked), retried, nil
+		case !errors.As(err, &engine) || engine.Number != errDeadlock || retried == maxRetries:
+			return answer{}, retried, err
 		}
 	}
 }
 
 // once sends one call and reads all that it answers. It has no context, whose
 // watcher would cost more than the call; the connection has a read timeout.
-func (c *sqlCaller) once(query string, column int, args []driver.NamedValue) (blocked bool, err error) {
-	rows, err := c.queryer.QueryContext(context.Background(), query, args)
+func (c *sqlCaller) once(args []driver.NamedValue) (blocked bool, err error) {
+	rows, err := c.conn.QueryContext(context.Background(), "CALL check_velocity(?, ?)", args)
 	if err != nil {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	c.row = c.row[:len(rows.Columns())]
-	answers := 0
-	for ; ; answers++ {
-		switch err := rows.Next(c.row); {
-		case errors.Is(err, io.EOF) && answers == 0:
-			return false, errors.New("the call answered nothing")
-		case errors.Is(err, io.EOF):
-			return blocked, nil
-		case err != nil:
-			return false, err
-		}
-		says, err := truth(c.row[column])
-		if err != nil {
-			return false, err
-		}
-		blocked = blocked || says
+	if err := rows.Next(c.row); err != nil {
+		return false, fmt.Errorf("read the answer: %w", err)
 	}
+	if blocked, err = truth(c.row[0]); err != nil {
+		return false, err
+	}
+	if err := rows.Next(c.row); !errors.Is(err, io.EOF) {
+		return false, errors.Join(errors.New("the answer does not end after its row"), err)
+	}
+	return blocked, nil
 }
 
 // truth reads a BOOLEAN, which the drivers's versions hand out differently.
@@ -133,4 +123,37 @@ func truth(v driver.Value) (bool, error) {
 		return len(v) != 1 || v[0] != '0', nil
 	}
 	return false, fmt.Errorf("blocked is a %T", v)
+}
+
+// recorder inserts what a limiter would record, and commits, in one packet. It
+// asks nothing, so it lets everything through.
+type recorder struct {
+	conn      conn
+	statement []byte
+}
+
+func (r *recorder) close() { _ = r.conn.Close() }
+
+func (r *recorder) ask(_ context.Context, buckets []bucket) (got answer, retried int, err error) {
+	r.statement = appendRecord(r.statement[:0], buckets, time.Now())
+	if _, err := r.conn.ExecContext(context.Background(), string(r.statement), nil); err != nil {
+		return answer{}, 0, err
+	}
+	return answer{admitted: int64(len(buckets))}, 0, nil
+}
+
+// appendRecord needs no escapes: the benchmark's keys are letters, digits and
+// hyphens.
+func appendRecord(text []byte, buckets []bucket, now time.Time) []byte {
+	text = append(text, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "...)
+	for i, b := range buckets {
+		if i > 0 {
+			text = append(text, ", "...)
+		}
+		text = now.UTC().AppendFormat(append(text, '('), "'2006-01-02 15:04:05.000000'")
+		text = strconv.AppendInt(append(text, ", "...), int64(b.zone), 10)
+		text = append(append(text, ", '"...), b.key...)
+		text = append(text, "', 0, 0, 1)"...)
+	}
+	return append(text, "; COMMIT"...)
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -16,14 +17,14 @@ import (
 // HTTP/1.1, POST, keep-alive, answers with a Content-Length. It shares two cores
 // with what it measures, so it must cost little: no header maps, no garbage.
 
-const maxBody = 1 << 16 // an answer is a few hundred bytes
+const maxBody = 1 << 23 // a check's answer is a few hundred bytes; that of 8,000 buckets is 2 MB
 
 // language is what contenders behind HTTP differ in.
 type language interface {
 	// appendBody appends the question.
 	appendBody(body []byte, buckets []bucket) []byte
-	// blocked reads the answer.
-	blocked(status int, body []byte) (bool, error)
+	// read reads the answer.
+	read(status int, body []byte) (answer, error)
 }
 
 type webDialer struct {
@@ -57,21 +58,21 @@ type webCaller struct {
 
 func (c *webCaller) close() { c.conn.Close() }
 
-func (c *webCaller) ask(_ context.Context, buckets []bucket) (bool, int, error) {
+func (c *webCaller) ask(_ context.Context, buckets []bucket) (answer, int, error) {
 	c.body = c.language.appendBody(c.body[:0], buckets)
 	c.request = append(c.request[:0], c.head...)
 	c.request = strconv.AppendInt(c.request, int64(len(c.body)), 10)
 	c.request = append(c.request, "\r\n\r\n"...)
 	c.request = append(c.request, c.body...)
 	if _, err := c.conn.Write(c.request); err != nil {
-		return false, 0, fmt.Errorf("send: %w", err)
+		return answer{}, 0, fmt.Errorf("send: %w", err)
 	}
 	status, err := c.read()
 	if err != nil {
-		return false, 0, fmt.Errorf("receive: %w", err)
+		return answer{}, 0, fmt.Errorf("receive: %w", err)
 	}
-	blocked, err := c.language.blocked(status, c.answer)
-	return blocked, 0, err
+	got, err := c.language.read(status, c.answer)
+	return got, 0, err
 }
 
 // read reads one answer: its status, and its body into c.answer.
@@ -104,7 +105,7 @@ func (c *webCaller) read() (status int, err error) {
 	if length < 0 || length > maxBody {
 		return 0, fmt.Errorf("answer with status %d has no usable Content-Length", status)
 	}
-	c.answer = append(c.answer[:0], make([]byte, length)...)
+	c.answer = slices.Grow(c.answer[:0], length)[:length]
 	_, err = io.ReadFull(c.in, c.answer)
 	return status, err
 }
@@ -136,18 +137,49 @@ func appendBucket(body []byte, b bucket) []byte {
 	return append(body, `"}`...)
 }
 
-func (serviceLanguage) blocked(status int, body []byte) (bool, error) {
+func (serviceLanguage) read(status int, body []byte) (answer, error) {
 	switch {
 	case status == 503:
-		return false, errBusy
+		return answer{busy: 1}, nil
 	case status != 200:
-		return false, fmt.Errorf("status %d", status)
+		return answer{}, fmt.Errorf("status %d", status)
 	case bytes.HasPrefix(body, []byte(`{"blocked":true`)):
-		return true, nil
+		return decided(true), nil
 	case bytes.HasPrefix(body, []byte(`{"blocked":false`)):
-		return false, nil
+		return decided(false), nil
 	}
-	return false, errors.New("an answer that does not begin with blocked")
+	return answer{}, errors.New("an answer that does not begin with blocked")
+}
+
+// bulkLanguage is velocityd's for many checks in one call. What is refused counts
+// once, whether it is the call or one check of it.
+type bulkLanguage struct{ perCheck int }
+
+func (l bulkLanguage) appendBody(body []byte, buckets []bucket) []byte {
+	body = append(body, `{"checks":`...)
+	separator := byte('[')
+	for check := range slices.Chunk(buckets, l.perCheck) {
+		body = serviceLanguage{}.appendBody(append(body, separator), check)
+		separator = ','
+	}
+	return append(body, "]}"...)
+}
+
+func (bulkLanguage) read(status int, body []byte) (got answer, err error) {
+	switch status {
+	case 503:
+		return answer{busy: 1}, nil
+	case 200:
+	default:
+		return answer{}, fmt.Errorf("status %d", status)
+	}
+	got.admitted = int64(bytes.Count(body, []byte(`{"decision":{"blocked":false`)))
+	got.blocked = int64(bytes.Count(body, []byte(`{"decision":{"blocked":true`)))
+	problems := int64(bytes.Count(body, []byte(`{"problem":{`)))
+	if got.busy = int64(bytes.Count(body, []byte(`"status":503`))); got.busy < problems {
+		return got, fmt.Errorf("%d problems that are not for want of capacity", problems-got.busy)
+	}
+	return got, nil
 }
 
 // envoyLanguage is envoyproxy/ratelimit's: one descriptor for each bucket, and
@@ -169,12 +201,12 @@ func (envoyLanguage) appendBody(body []byte, buckets []bucket) []byte {
 	return append(body, "]}"...)
 }
 
-func (envoyLanguage) blocked(status int, body []byte) (bool, error) {
+func (envoyLanguage) read(status int, body []byte) (answer, error) {
 	switch {
 	case status == 429 && bytes.Contains(body, []byte(`"OVER_LIMIT"`)):
-		return true, nil
+		return decided(true), nil
 	case status == 200 && bytes.Contains(body, []byte(`"OK"`)):
-		return false, nil
+		return decided(false), nil
 	}
-	return false, fmt.Errorf("status %d", status)
+	return answer{}, fmt.Errorf("status %d", status)
 }

@@ -6,9 +6,10 @@ import "time"
 
 // The languages that contenders speak.
 const (
-	Textbook  = "textbook"  // CALL check_velocity of the textbook's schema, once for each bucket
-	Procedure = "procedure" // CALL check_velocity, or check_velocity_batch for several buckets
+	Procedure = "procedure" // CALL check_velocity, ours or the textbook's
+	Recording = "recording" // INSERT INTO zone_txn and COMMIT, without any check
 	Service   = "service"   // POST /v1/check
+	Bulk      = "bulk"      // POST /v1/checks
 	Envoy     = "envoy"     // POST /json of envoyproxy/ratelimit
 	Library   = "library"   // no language: the contender's own process asks itself
 )
@@ -21,7 +22,11 @@ type Order struct {
 	Callers  int     `json:"callers"`
 	Seconds  float64 `json:"seconds"`
 	Seed     uint64  `json:"seed"`
-	Draws    []Draw  `json:"draws"` // one for each bucket of a check
+	Draws    []Draw  `json:"draws"`  // one for each bucket of a check
+	Checks   int     `json:"checks"` // in one call of Recording and Bulk; the others ask one
+	// Every is how many seconds lie between two questions of one caller, the callers
+	// evenly spread; with 0 each asks again as soon as it is answered.
+	Every float64 `json:"every"`
 }
 
 // Draw says from which keys a bucket's key is drawn: the Prefix and a number of
@@ -39,7 +44,8 @@ type Draw struct {
 
 // Summary is what came of a round. A check is one question, however many buckets
 // it names. Admitted + Blocked is the number of answers; Busy were refused for
-// want of capacity (503), Errors got no answer. Latencies are those of answers.
+// want of capacity (503). Errors are calls that got no answer. Latencies are those
+// of calls with an answer.
 type Summary struct {
 	Admitted   int64         `json:"admitted"`
 	Blocked    int64         `json:"blocked"`

@@ -33,8 +33,8 @@ type bucketFlags struct {
 }
 
 // bucket returns the bucket that is named, by the rule of its zone.
-func (f bucketFlags) bucket(ctx context.Context, pool *db.Pool) (service.Bucket, error) {
-	zone, err := pool.Zone(ctx, f.Zone)
+func (f bucketFlags) bucket(ctx context.Context, store *db.Store) (service.Bucket, error) {
+	zone, err := store.Zone(ctx, f.Zone)
 	if err != nil {
 		return service.Bucket{}, err
 	}
@@ -50,8 +50,8 @@ func (f bucketFlags) bucket(ctx context.Context, pool *db.Pool) (service.Bucket,
 }
 
 // show prints how the bucket is now.
-func (f bucketFlags) show(ctx context.Context, w io.Writer, pool *db.Pool, bucket service.Bucket) error {
-	peek, err := pool.Peek(ctx, bucket)
+func (f bucketFlags) show(ctx context.Context, w io.Writer, store *db.Store, bucket service.Bucket) error {
+	peek, err := store.Peek(ctx, bucket)
 	if err != nil {
 		return err
 	}
@@ -73,16 +73,16 @@ func (bucketPeekCmd) Help() string {
 
 // Run prints the bucket.
 func (c *bucketPeekCmd) Run(ctx context.Context, p *process) error {
-	pool, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	bucket, err := c.bucket(ctx, pool)
+	defer store.Close()
+	bucket, err := c.bucket(ctx, store)
 	if err != nil {
 		return err
 	}
-	return c.show(ctx, p.stdout, pool, bucket)
+	return c.show(ctx, p.stdout, store, bucket)
 }
 
 type bucketReleaseCmd struct {
@@ -104,19 +104,19 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
 	if strings.TrimSpace(c.Reason) == "" || len([]rune(c.Reason)) > service.MaxReasonLength {
 		return usagef("--reason must be 1 to %d characters", service.MaxReasonLength)
 	}
-	pool, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	bucket, err := c.bucket(ctx, pool)
+	defer store.Close()
+	bucket, err := c.bucket(ctx, store)
 	if err != nil {
 		return err
 	}
-	if err := pool.Release(ctx, bucket, p.principal, c.Reason); err != nil {
+	if err := store.Release(ctx, bucket, p.principal, c.Reason); err != nil {
 		return err
 	}
-	return c.show(ctx, p.stdout, pool, bucket)
+	return c.show(ctx, p.stdout, store, bucket)
 }
 
 func printPeek(w io.Writer, peek service.Peek) {

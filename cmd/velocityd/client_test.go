@@ -46,7 +46,7 @@ func TestRemoteKeepsTheContractOfAStore(t *testing.T) {
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
 		m := servicetest.NewMemory()
 		server := httptest.NewServer(handlers.New(handlers.Options{
-			Limiter: service.NewLimiter(service.NewNormalizer(m, m), time.Minute), Reader: m, Writer: m,
+			Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m,
 		}))
 		t.Cleanup(server.Close)
 		return overRemote{Bench: m.Bench(), remote: connectTo(t, server.URL)}

@@ -96,11 +96,12 @@ type serviceFlags struct {
 	CheckTimeout    time.Duration `env:"VELOCITY_CHECK_TIMEOUT" placeholder:"DURATION" default:"5s" help:"Deadline of one call for checks, outcomes or changes, whether or not the caller stays."`
 	LockWait        time.Duration `env:"VELOCITY_LOCK_WAIT" placeholder:"DURATION" default:"1s" help:"How long the engine waits for a bucket's lock, in whole seconds, below the check timeout."`
 	MaxConns        int           `env:"VELOCITY_MAX_CONNS" default:"32" placeholder:"N" help:"Most connections to the database for checks and look-ups; GET /readyz has one more."`
-	Coalesce        string        `env:"VELOCITY_COALESCE" default:"on" enum:"on,off" placeholder:"on|off" help:"Whether checks that meet share a call of the database, its locks and its commit. With off each is a call of its own."`
+	Coalesce        string        `env:"VELOCITY_COALESCE" default:"on" enum:"on,off" placeholder:"on|off" help:"Whether checks that meet are decided together, with one pass over the locks and one commit. With off each call goes to the database by itself."`
 	Lanes           int           `env:"VELOCITY_LANES" default:"0" placeholder:"N" help:"Shared calls that may be under way at once; 0 is one for two cores, and at most a quarter of the connections."`
 	Queue           int           `env:"VELOCITY_QUEUE" default:"${queue}" placeholder:"N" help:"Checks that may wait in one lane, a quarter of them of one bucket; more are answered with 503 and a Retry-After."`
 	DrainDelay      time.Duration `env:"VELOCITY_DRAIN_DELAY" placeholder:"DURATION" default:"0s" help:"Time between saying 'not ready' and no longer accepting, for load balancers to notice."`
 	ShutdownTimeout time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end at a stop."`
+	AccessLog       bool          `env:"VELOCITY_ACCESS_LOG" help:"Log one line for each request. Faults of the service are logged in any case, the same one at most once a second."`
 	LogFormat       string        `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
 	LogLevel        slog.Level    `env:"VELOCITY_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
 }
@@ -118,10 +119,11 @@ func (f serviceFlags) validate() error {
 			f.ShutdownTimeout, f.CheckTimeout)
 	case f.DrainDelay < 0:
 		return usagef("--drain-delay must not be negative; it is %s", f.DrainDelay)
-	case f.MaxConns < 1:
-		return usagef("--max-conns must be at least 1; it is %d", f.MaxConns)
-	case f.Lanes < 0 || f.Lanes > f.MaxConns:
-		return usagef("--lanes must be 0 to --max-conns (%d), as each needs a connection; it is %d", f.MaxConns, f.Lanes)
+	case f.MaxConns < 2:
+		return usagef("--max-conns must be at least 2, one for checks and one for what else there is; it is %d", f.MaxConns)
+	case f.Lanes < 0 || f.Lanes > max(1, f.MaxConns/2):
+		return usagef("--lanes must be 0 to %d, half of --max-conns (%d), as others need connections, too; it is %d",
+			max(1, f.MaxConns/2), f.MaxConns, f.Lanes)
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
@@ -136,14 +138,17 @@ func (f serviceFlags) coalesces() bool { return f.Coalesce == "on" }
 
 // lanes is how many there are. By itself one for two cores: more of them split
 // the batches, of which the largest cost least for each check, and what a lane
-// waits for is the database. The pool keeps three quarters of its connections for calls of many
-// checks, outcomes, look-ups and changes.
+// waits for is the database. With pieces of larger calls and held buckets they leave
+// room among the three quarters of the connections that decide checks.
 func (f serviceFlags) lanes() int {
 	if f.Lanes > 0 {
 		return f.Lanes
 	}
 	return max(1, min(runtime.GOMAXPROCS(0)/2, f.MaxConns/4))
 }
+
+// heldCalls is how many calls may wait for buckets that another session holds.
+func (f serviceFlags) heldCalls() int { return max(1, min(service.DefaultHeldCalls, f.MaxConns/4)) }
 
 // batchTimeout is the deadline of a shared call, half-way between the engine's
 // wait for a lock, which must end first for the outcome to stay known, and the
@@ -161,7 +166,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Int("lanes", f.lanes()), slog.Int("queue", f.Queue), slog.Duration("batch_timeout", f.batchTimeout()),
 		slog.Duration("drain_delay", f.DrainDelay),
 		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
-		slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
+		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
 		slog.String("version", version()),
 	}
 }
@@ -186,18 +191,18 @@ func (f databaseFlags) resolve() (string, error) {
 }
 
 // open connects for a command that ends soon, and makes sure of the schema.
-func (f databaseFlags) open(ctx context.Context) (*db.Pool, error) {
+func (f databaseFlags) open(ctx context.Context) (*db.Store, error) {
 	dsn, err := f.resolve()
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	pool, err := openDatabase(ctx, db.Options{DSN: dsn, MaxConns: 2})
+	store, err := openDatabase(ctx, db.Options{DSN: dsn, MaxConns: 2})
 	if errors.Is(err, service.ErrBusy) && f.DSN == "" {
 		return nil, fmt.Errorf("%w (is 'velocityd dev' still running on %s?)", err, f.Data)
 	}
-	return pool, err
+	return store, err
 }
 
 // dsnFile is where a running dev leaves its DSN for the other commands.

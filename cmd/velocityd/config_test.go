@@ -60,7 +60,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 			t.Errorf("%s --help shows no example:\n%s", args, r.stdout)
 		}
 	}
-	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") || !strings.Contains(r.stdout, "4 something odd") {
+	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") || !strings.Contains(r.stdout, "4 there is something") {
 		t.Errorf("--help does not tell the exit codes:\n%s", r.stdout)
 	}
 	if r := command(nil, nil, "serve", "--help"); !strings.Contains(r.stdout, "$VELOCITY_LOCK_WAIT") || !strings.Contains(r.stdout, "default 1s") {
@@ -228,7 +228,8 @@ func TestSizesOfTheCoalescerThatMakeNoSenseAreRefused(t *testing.T) {
 		{"--coalesce=", "--coalesce"},
 		{"--lanes=-1", "--lanes"},
 		{"--lanes 33", "--max-conns (32)"},
-		{"--lanes 2 --max-conns 1", "--lanes"},
+		{"--lanes 2 --max-conns 2", "--lanes"},
+		{"--max-conns 1", "--max-conns"},
 		{"--lanes few", "--lanes"},
 		{"--queue 0", "--queue"},
 		{"--queue=-5", "--queue"},
@@ -272,11 +273,11 @@ func TestBatchTimeoutIsBetweenTheLockWaitAndTheCheckTimeout(t *testing.T) {
 	}
 }
 
-func TestConfigurationLineTellsHowChecksAreCoalesced(t *testing.T) {
+func TestConfigurationLineTellsHowChecksAreCoalescedAndLogged(t *testing.T) {
 	t.Parallel()
-	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d", "VELOCITY_QUEUE": "77"}
+	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d", "VELOCITY_QUEUE": "77", "VELOCITY_ACCESS_LOG": "true"}
 	r := command(env, nil, strings.Fields("serve --listen 256.0.0.1:0 --log-format text --lanes 3")...)
-	for _, want := range []string{"coalesce=on", "lanes=3", "queue=77", "batch_timeout=3s"} {
+	for _, want := range []string{"coalesce=on", "lanes=3", "queue=77", "batch_timeout=3s", "access_log=true"} {
 		if !strings.Contains(r.stderr, want) {
 			t.Errorf("the configuration line lacks %q: %s", want, r.stderr)
 		}

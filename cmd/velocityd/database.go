@@ -23,24 +23,24 @@ var errSchema = errors.New("schema does not fit")
 // openDatabase connects and makes sure of the schema. The error wraps
 // service.ErrBusy if the database is away; every other one is a fault of the
 // configuration, which waiting does not mend.
-func openDatabase(ctx context.Context, o db.Options) (*db.Pool, error) {
-	pool, err := db.Open(ctx, o)
+func openDatabase(ctx context.Context, o db.Options) (*db.Store, error) {
+	store, err := db.Open(o)
 	if err != nil {
 		return nil, err
 	}
-	if err := verifySchema(ctx, pool); err != nil {
-		_ = pool.Close() // the first error says more
+	if err := verifySchema(ctx, store); err != nil {
+		_ = store.Close() // the first error says more
 		return nil, fmt.Errorf("database %s: %w", db.RedactDSN(o.DSN), err)
 	}
-	return pool, nil
+	return store, nil
 }
 
 // verifySchema returns an errSchema that says what to do unless the schema is
 // the one this program needs, or newer: migrations come before the programs that
 // need them, so each must leave the program before it working. A dirty version
 // above ours is such a migration on its way.
-func verifySchema(ctx context.Context, pool *db.Pool) error {
-	have, dirty, err := pool.SchemaVersion(ctx)
+func verifySchema(ctx context.Context, store *db.Store) error {
+	have, dirty, err := store.SchemaVersion(ctx)
 	need := migrations.Latest()
 	switch {
 	case err != nil:
@@ -53,4 +53,26 @@ func verifySchema(ctx context.Context, pool *db.Pool) error {
 		return fmt.Errorf("%w: it is at version %d and must be at %d; run 'velocityd migrate up'", errSchema, have, need)
 	}
 	return nil
+}
+
+// unready is a reason for not being ready. Its text is for callers, its cause
+// for the log.
+type unready struct {
+	text  string
+	cause error
+}
+
+func (u unready) Error() string { return u.text }
+func (u unready) Unwrap() error { return u.cause }
+
+// unreadiness says what verifySchema found in words that are fit for any caller,
+// around the error that is not.
+func unreadiness(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errSchema):
+		return unready{"the database's schema is not the one that is needed", err}
+	}
+	return unready{"the database cannot be reached", err}
 }

@@ -16,8 +16,8 @@ const engineStopTimeout = 30 * time.Second
 
 type devCmd struct {
 	Data   string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Folder that holds the private database; made if missing."`
-	DBPort int    `name:"db-port" env:"VELOCITY_DB_PORT" placeholder:"PORT" help:"Let the database listen on 127.0.0.1:PORT too, for an account with a password. Otherwise it has no network."`
-	Engine string `env:"VELOCITY_ENGINE" default:"auto" enum:"auto,mariadb,mysql" placeholder:"ENGINE" help:"Engine to run: mariadb, mysql, or auto for whichever the folder or the machine has."`
+	DBPort int    `name:"db-port" env:"VELOCITY_DB_PORT" placeholder:"PORT" help:"Let the database listen on 127.0.0.1:PORT too, for an account with a password and the rights of the service. Otherwise it has no network."`
+	Engine string `env:"VELOCITY_ENGINE" default:"auto" enum:"auto,mariadb,mysql,mariadb-10.11,mariadb-11.8" placeholder:"ENGINE" help:"Engine to run: mariadb, mysql, a series (mariadb-10.11, mariadb-11.8), or auto for whichever the folder or the machine has."`
 	// DSN is here to be refused.
 	DSN          string `name:"dsn" env:"VELOCITY_DSN" hidden:"" help:"Not for dev: see serve."`
 	serviceFlags `embed:""`
@@ -90,7 +90,7 @@ func (c *devCmd) startEngine(ctx context.Context, p *process) (*localdb.Server, 
 }
 
 // tryEngines starts the wanted engine. With auto the data folder has the last
-// word: it may have been written by the engine that is not the first choice.
+// word: it may have been written by an engine that is not the first choice.
 func (c *devCmd) tryEngines(ctx context.Context, p *process) (*localdb.Server, error) {
 	if c.Engine != "auto" {
 		binary, err := localdb.Find(ctx, localdb.Engine(c.Engine))
@@ -104,18 +104,15 @@ func (c *devCmd) tryEngines(ctx context.Context, p *process) (*localdb.Server, e
 		return nil, err
 	}
 	server, err := c.start(ctx, p, binary)
-	if !errors.Is(err, localdb.ErrWrongEngine) {
-		return server, err
+	for _, kind := range localdb.Tested() {
+		if !errors.Is(err, localdb.ErrWrongEngine) {
+			break
+		}
+		if other, findErr := localdb.Find(ctx, kind); findErr == nil && other != binary {
+			server, err = c.start(ctx, p, other)
+		}
 	}
-	other := localdb.MySQL
-	if binary.Engine == localdb.MySQL {
-		other = localdb.MariaDB
-	}
-	binary, findErr := localdb.Find(ctx, other)
-	if findErr != nil {
-		return nil, errors.Join(err, findErr)
-	}
-	return c.start(ctx, p, binary)
+	return server, err
 }
 
 func (c *devCmd) start(ctx context.Context, p *process, binary localdb.Binary) (*localdb.Server, error) {
@@ -142,7 +139,11 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	}
 	logger := p.newLogger(c.serviceFlags)
 	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(base.dsn())...)
-	return newInstance(c.serviceFlags, base.dsn(), logger).serve(ctx, listener)
+	instance, err := newInstance(c.serviceFlags, base.dsn(), logger)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return instance.serve(ctx, listener)
 }
 
 // greet prints what a newcomer needs.

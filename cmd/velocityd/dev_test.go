@@ -21,13 +21,13 @@ import (
 	"velocityd/db/localdb"
 )
 
-// onEachEngine runs a test with every kind of engine that dev could find here.
+// onEachEngine runs a test with every engine that the project is tested on.
 func onEachEngine(t *testing.T, test func(t *testing.T, engine string)) {
 	t.Helper()
 	if os.Getenv("VELOCITY_TEST_DSN") != "" {
 		t.Skip("dev runs engines of its own; VELOCITY_TEST_DSN names a shared one")
 	}
-	for _, engine := range []localdb.Engine{localdb.MariaDB, localdb.MySQL} {
+	for _, engine := range localdb.Tested() {
 		t.Run(string(engine), func(t *testing.T) {
 			t.Parallel()
 			_, err := localdb.Find(t.Context(), engine)
@@ -127,8 +127,17 @@ func TestDevOpensItsDatabaseToTheNetworkByPasswordAlone(t *testing.T) {
 		i := start(t, env, "dev")
 		_, rest, _ := strings.Cut(i.stdout.String(), "by TCP  ")
 		dsn, _, _ := strings.Cut(rest, "\n")
-		if got := must(t, environment{"VELOCITY_DSN": dsn}, "check", "1", "alice"); !strings.Contains(got, "allowed") {
-			t.Errorf("by the printed DSN: %s", got)
+		for _, buckets := range [][]string{{"1", "alice"}, {"1", "alice", "2", "203.0.113.9"}} {
+			if got := must(t, environment{"VELOCITY_DSN": dsn}, append([]string{"check"}, buckets...)...); !strings.Contains(got, "allowed") {
+				t.Errorf("%v by the printed DSN: %s", buckets, got)
+			}
+		}
+		for _, statement := range []string{"UPDATE zone_txn SET counted = 0", "DELETE FROM zone_txn", "DROP TABLE zone_audit"} {
+			_, err := openSQL(t, dsn).ExecContext(t.Context(), statement)
+			var refused *mysql.MySQLError
+			if !errors.As(err, &refused) || refused.Number != 1142 {
+				t.Errorf("%s by the printed DSN: %v, want it refused for want of a right", statement, err)
+			}
 		}
 		cfg, err := mysql.ParseDSN(dsn)
 		if err != nil || cfg.Passwd == "" || cfg.User == "root" {

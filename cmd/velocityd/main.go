@@ -37,7 +37,7 @@ Try it, with a private database that needs no setting up:
 
   velocityd dev
 
-Serve from a database of your own, which the account that owns the schema brings up, and edits zones in; the service's account needs EXECUTE and SELECT alone:
+Serve from a database of your own, which the account that owns the schema brings up, and edits zones in; the service's account needs SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on the last of these:
 
   export VELOCITY_DSN='velocity_admin:secret@tcp(db.example:3306)/velocityd'
   velocityd migrate up
@@ -46,7 +46,7 @@ Serve from a database of your own, which the account that owns the schema brings
   export VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd'
   velocityd serve
 
-A flag wins over its environment variable. Exit codes: 0 fine (for check: allowed), 1 error, 2 wrong usage, 3 blocked (check alone), 4 something odd was found (zone lint alone).`
+A flag wins over its environment variable. Exit codes: 0 fine (for check: allowed), 1 error, 2 wrong usage, 3 blocked (check alone), 4 there is something to see to (zone lint and migrate status).`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

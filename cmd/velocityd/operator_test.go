@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/service"
@@ -28,23 +26,50 @@ func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
-		for _, step := range []struct{ args, want string }{
-			{"migrate status", "to do     velocityd migrate up"},
-			{"migrate up", fmt.Sprintf("version 0 -> %d", latest)},
-			{"migrate up", "nothing to do"},
-			{"migrate status", "to do     nothing"},
-			{"migrate down --steps 1", fmt.Sprintf("version %d -> %d", latest, latest-1)},
-			{"migrate status", "to do     velocityd migrate up"},
-			{"migrate down --all", fmt.Sprintf("version %d -> 0", latest-1)},
-			{"migrate down --all", "nothing to do"},
-			{"migrate up", fmt.Sprintf("version 0 -> %d", latest)},
-			{"zone set 1 --rate 1 --window 60", "60 s"},
-			{"check 1 alice", "allowed"},
+		for _, step := range []struct {
+			args string
+			code int
+			want string
+		}{
+			{"migrate status", exitFindings, "to do     velocityd migrate up"},
+			{"migrate up", exitFine, fmt.Sprintf("version 0 -> %d", latest)},
+			{"migrate up", exitFine, "nothing to do"},
+			{"migrate status", exitFine, "to do     nothing"},
+			{"migrate down --steps 1", exitFine, fmt.Sprintf("version %d -> %d", latest, latest-1)},
+			{"migrate status", exitFindings, "to do     velocityd migrate up"},
+			{"migrate down --all", exitFine, fmt.Sprintf("version %d -> 0", latest-1)},
+			{"migrate down --all", exitFine, "nothing to do"},
+			{"migrate up", exitFine, fmt.Sprintf("version 0 -> %d", latest)},
+			{"zone set 1 --rate 1 --window 60", exitFine, "60 s"},
+			{"check 1 alice", exitFine, "allowed"},
 		} {
-			if got := must(t, env, strings.Fields(step.args)...); !strings.Contains(got, step.want) {
-				t.Errorf("%s: got %q, want %q", step.args, got, step.want)
+			if r := command(env, nil, strings.Fields(step.args)...); r.code != step.code || !strings.Contains(r.stdout, step.want) {
+				t.Errorf("%s: got %+v, want code %d and %q", step.args, r, step.code, step.want)
 			}
 		}
+	})
+}
+
+func TestMigrateStatusNamesEachText(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		env := environment{"VELOCITY_DSN": d.DSN}
+		line := regexp.MustCompile(`(?m)^procedure check_velocity +[0-9a-f]{8} +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\S+@\S+ *$`)
+		if got := must(t, env, "migrate", "status"); !line.MatchString(got) || !strings.Contains(got, "trigger zone_master_after_delete ") {
+			t.Errorf("got %s", got)
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE name = 'check_velocity'")
+		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
+		r := command(env, nil, "migrate", "status")
+		if r.code != exitFindings || !regexp.MustCompile(`(?m)^procedure check_velocity +00000000 .*differs from this program$`).MatchString(r.stdout) ||
+			!regexp.MustCompile(`(?m)^trigger zone_master_after_delete .*missing$`).MatchString(r.stdout) {
+			t.Errorf("got %+v", r)
+		}
+		if got := must(t, env, "migrate", "up"); !strings.Contains(got, "replaced procedure check_velocity") {
+			t.Errorf("got %s", got)
+		}
+		must(t, env, "migrate", "status")
 	})
 }
 
@@ -52,7 +77,7 @@ func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
-		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET dirty = 1")
+		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 103, dirty = 1")
 		for args, want := range map[string]string{
 			"migrate status": "velocityd migrate up", "migrate up": "UPDATE schema_migrations",
 			"migrate down --all": "UPDATE schema_migrations", "check 1 alice": "velocityd migrate status",
@@ -65,32 +90,13 @@ func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
 	})
 }
 
-// serviceAccount makes an account that may do what a service needs, and returns
-// the DSN with it.
-func serviceAccount(t *testing.T, d *dbtest.Database) string {
-	t.Helper()
-	cfg, err := mysql.ParseDSN(d.DSN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if cfg.Net != "unix" {
-		t.Skip("the account is made for the socket")
-	}
-	cfg.User, cfg.Passwd = fmt.Sprintf("t%x", time.Now().UnixNano()), "pass"
-	account := "'" + cfg.User + "'@'localhost'"
-	dbtest.Exec(t, d.SQL, "CREATE USER "+account+" IDENTIFIED BY 'pass'")
-	t.Cleanup(func() { _, _ = d.SQL.Exec("DROP USER " + account) })
-	dbtest.Exec(t, d.SQL, "GRANT EXECUTE, SELECT ON "+cfg.DBName+".* TO "+account)
-	return cfg.FormatDSN()
-}
-
 func TestOperatorWithoutTheRightIsToldWhatToDo(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		must(t, environment{"VELOCITY_DSN": d.DSN}, "override", "set", "1", "bob", "--action", "deny", "--reason", "x")
-		env := environment{"VELOCITY_DSN": serviceAccount(t, d)}
+		env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}
 		for _, args := range []string{"check 1 alice", "bucket peek 1 alice", "bucket release 1 alice --reason x", "zone list"} {
 			must(t, env, strings.Fields(args)...)
 		}

@@ -41,12 +41,12 @@ type overrideListCmd struct {
 
 // Run prints the overrides by id, expired ones as such.
 func (c *overrideListCmd) Run(ctx context.Context, p *process) error {
-	pool, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	overrides, err := overridesOf(ctx, pool, c.Zone)
+	defer store.Close()
+	overrides, err := overridesOf(ctx, store, c.Zone)
 	if err != nil {
 		return err
 	}
@@ -68,10 +68,10 @@ func (c *overrideListCmd) Run(ctx context.Context, p *process) error {
 }
 
 // overridesOf returns all overrides of a zone by id.
-func overridesOf(ctx context.Context, pool *db.Pool, zone int64) ([]service.Override, error) {
+func overridesOf(ctx context.Context, store *db.Store, zone int64) ([]service.Override, error) {
 	var all []service.Override
 	for after := uint64(0); ; after = all[len(all)-1].ID {
-		page, err := pool.Overrides(ctx, zone, after, overridePage)
+		page, err := store.Overrides(ctx, zone, after, overridePage)
 		if err != nil {
 			return nil, err
 		}
@@ -90,16 +90,16 @@ type overrideDeleteCmd struct {
 
 // Run removes the override and says what it was.
 func (c *overrideDeleteCmd) Run(ctx context.Context, p *process) error {
-	pool, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	override, err := pool.Override(ctx, c.Zone, c.ID)
+	defer store.Close()
+	override, err := store.Override(ctx, c.Zone, c.ID)
 	if err != nil {
 		return err
 	}
-	if err := pool.DeleteOverride(ctx, c.Zone, c.ID, p.principal); err != nil {
+	if err := store.DeleteOverride(ctx, c.Zone, c.ID, p.principal); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.stdout, "removed:")
@@ -133,19 +133,19 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *process) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	pool, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	override, err := c.override(ctx, pool, p.principal)
+	defer store.Close()
+	override, err := c.override(ctx, store, p.principal)
 	if err != nil {
 		return err
 	}
-	made, err := c.put(ctx, pool, override, p.principal)
+	made, err := c.put(ctx, store, override, p.principal)
 	if errors.Is(err, service.ErrConflict) || errors.Is(err, service.ErrNotFound) {
 		// The one that was in the way has gone, or another has come.
-		made, err = c.put(ctx, pool, override, p.principal)
+		made, err = c.put(ctx, store, override, p.principal)
 	}
 	if err != nil {
 		return err
@@ -171,8 +171,8 @@ func (c *overrideSetCmd) check() error {
 
 // override returns what was asked for, in the words of the zone. Its errors are
 // usageErrors but for those of the database.
-func (c *overrideSetCmd) override(ctx context.Context, pool *db.Pool, principal string) (service.Override, error) {
-	zone, err := pool.Zone(ctx, c.Zone)
+func (c *overrideSetCmd) override(ctx context.Context, store *db.Store, principal string) (service.Override, error) {
+	zone, err := store.Zone(ctx, c.Zone)
 	if err != nil {
 		return service.Override{}, err
 	}
@@ -183,7 +183,7 @@ func (c *overrideSetCmd) override(ctx context.Context, pool *db.Pool, principal 
 	replace(&o.Rate, c.Rate)
 	replaceSeconds(&o.Window, c.Window)
 	if c.Expires != "" {
-		now, err := engineTime(ctx, pool, o)
+		now, err := engineTime(ctx, store, o)
 		if err != nil {
 			return o, err
 		}
@@ -199,31 +199,31 @@ func (c *overrideSetCmd) override(ctx context.Context, pool *db.Pool, principal 
 
 // engineTime asks the database for its time, by a look at one of the buckets
 // that the override speaks of: expiry is by that clock and no other.
-func engineTime(ctx context.Context, pool *db.Pool, o service.Override) (time.Time, error) {
+func engineTime(ctx context.Context, store *db.Store, o service.Override) (time.Time, error) {
 	bucket := service.Bucket{ZoneID: o.ZoneID, Key: o.Key}
 	if o.Prefix.IsValid() {
 		bucket.Key = o.Prefix.Addr().String()
 	}
-	peek, err := pool.Peek(ctx, bucket)
+	peek, err := store.Peek(ctx, bucket)
 	return peek.At, err
 }
 
 // put adds the override, or replaces the one that is in its way.
 func (c *overrideSetCmd) put(
-	ctx context.Context, pool *db.Pool, o service.Override, principal string,
+	ctx context.Context, store *db.Store, o service.Override, principal string,
 ) (service.Override, error) {
-	made, err := pool.AddOverride(ctx, o, principal)
+	made, err := store.AddOverride(ctx, o, principal)
 	if !errors.Is(err, service.ErrConflict) {
 		return made, err
 	}
-	others, err := overridesOf(ctx, pool, c.Zone)
+	others, err := overridesOf(ctx, store, c.Zone)
 	if err != nil {
 		return o, err
 	}
 	for _, other := range others {
 		if other.Key == o.Key && other.Prefix == o.Prefix {
 			o.ID = other.ID
-			return pool.SetOverride(ctx, o, principal)
+			return store.SetOverride(ctx, o, principal)
 		}
 	}
 	return o, fmt.Errorf("%w: the override in the way was removed meanwhile", service.ErrConflict)

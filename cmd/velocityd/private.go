@@ -23,6 +23,8 @@ import (
 const (
 	privateName    = "velocityd"
 	privateAccount = "velocity"
+	// networkAccount is the same as SQL names it. No other account can log in by TCP.
+	networkAccount = "'" + privateAccount + "'@'127.0.0.1'"
 )
 
 // privateDatabase is the database inside dev's engine.
@@ -74,13 +76,16 @@ func (d privateDatabase) prepare(ctx context.Context) error {
 	if err := d.migrate(ctx); err != nil {
 		return err
 	}
+	if err := d.grant(ctx); err != nil {
+		return err
+	}
 	return d.addDemoZones(ctx)
 }
 
 // migrate brings the schema up. A first start that was killed in the middle of a
 // migration leaves it dirty: as long as nothing is in it, it is made again.
 func (d privateDatabase) migrate(ctx context.Context) error {
-	err := migrations.Up(ctx, d.dsn())
+	_, err := migrations.Up(ctx, d.dsn())
 	if !errors.Is(err, migrations.ErrDirty) {
 		return err
 	}
@@ -95,7 +100,8 @@ func (d privateDatabase) migrate(ctx context.Context) error {
 	if err := d.create(ctx); err != nil {
 		return err
 	}
-	return migrations.Up(ctx, d.dsn())
+	_, err = migrations.Up(ctx, d.dsn())
+	return err
 }
 
 // isEmpty says that a table has no row or is not there.
@@ -117,7 +123,8 @@ func (d privateDatabase) isEmpty(ctx context.Context, table string) (bool, error
 	return false, nil
 }
 
-// create makes the database and, if one is wanted, the account for the network.
+// create makes the database and, if one is wanted, the account for the network,
+// which has no rights before grant.
 func (d privateDatabase) create(ctx context.Context) error {
 	statements := []string{"CREATE DATABASE IF NOT EXISTS " + privateName + " CHARACTER SET utf8mb4"}
 	if d.port != 0 {
@@ -125,13 +132,31 @@ func (d privateDatabase) create(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The password is of our making and needs no quoting. No other account
-		// can log in by TCP.
-		account := "'" + privateAccount + "'@'127.0.0.1'"
+		// The password is of our making and needs no quoting.
 		statements = append(statements,
-			"CREATE USER IF NOT EXISTS "+account+" IDENTIFIED BY '"+password+"'",
-			"ALTER USER "+account+" IDENTIFIED BY '"+password+"'",
-			"GRANT ALL ON "+privateName+".* TO "+account)
+			"CREATE USER IF NOT EXISTS "+networkAccount+" IDENTIFIED BY '"+password+"'",
+			"ALTER USER "+networkAccount+" IDENTIFIED BY '"+password+"'")
+	}
+	return d.administer(ctx, statements...)
+}
+
+// grant gives the account for the network the rights that README gives the
+// service's, those to edit zones and overrides included, and takes all others: it
+// can add to the history and not change it. The tables must be there.
+func (d privateDatabase) grant(ctx context.Context) error {
+	if d.port == 0 {
+		return nil
+	}
+	statements := []string{"REVOKE ALL PRIVILEGES, GRANT OPTION FROM " + networkAccount}
+	for _, right := range [][2]string{
+		{"SELECT, EXECUTE", "*"},
+		{"INSERT", "zone_txn"},
+		{"INSERT", "zone_attempt"},
+		{"INSERT, UPDATE", "zone_bucket_lock"},
+		{"INSERT, UPDATE, DELETE", "zone_master"},
+		{"INSERT, UPDATE, DELETE", "zone_override"},
+	} {
+		statements = append(statements, "GRANT "+right[0]+" ON "+privateName+"."+right[1]+" TO "+networkAccount)
 	}
 	return d.administer(ctx, statements...)
 }
@@ -177,12 +202,12 @@ func isPlain(text string) bool {
 }
 
 func (d privateDatabase) addDemoZones(ctx context.Context) error {
-	pool, err := db.Open(ctx, db.Options{DSN: d.dsn(), MaxConns: 1})
+	store, err := db.Open(db.Options{DSN: d.dsn(), MaxConns: 1})
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	zones, err := pool.Zones(ctx)
+	defer store.Close()
+	zones, err := store.Zones(ctx)
 	if err != nil || len(zones) > 0 {
 		return err
 	}
@@ -191,7 +216,7 @@ func (d privateDatabase) addDemoZones(ctx context.Context) error {
 		{ID: 2, Description: "login per address", Rate: 20, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}},
 	} {
 		// The list was empty a moment ago, but a zone of somebody's own stays.
-		_, err := pool.PutZone(ctx, zone, service.Match{Absent: true}, "velocityd dev")
+		_, err := store.PutZone(ctx, zone, service.Match{Absent: true}, "velocityd dev")
 		if err != nil && !errors.Is(err, service.ErrPrecondition) {
 			return err
 		}
@@ -201,10 +226,10 @@ func (d privateDatabase) addDemoZones(ctx context.Context) error {
 
 // zones returns all zones.
 func (d privateDatabase) zones(ctx context.Context) ([]service.Zone, error) {
-	pool, err := db.Open(ctx, db.Options{DSN: d.dsn(), MaxConns: 1})
+	store, err := db.Open(db.Options{DSN: d.dsn(), MaxConns: 1})
 	if err != nil {
 		return nil, err
 	}
-	defer pool.Close()
-	return pool.Zones(ctx)
+	defer store.Close()
+	return store.Zones(ctx)
 }

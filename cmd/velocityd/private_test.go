@@ -19,10 +19,10 @@ func TestDevBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
 		if err := d.create(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := migrations.Up(ctx, d.dsn()); err != nil {
+		if _, err := migrations.Up(ctx, d.dsn()); err != nil {
 			t.Fatal(err)
 		}
-		const killed = "UPDATE velocityd.schema_migrations SET version = 3, dirty = TRUE"
+		const killed = "UPDATE velocityd.schema_migrations SET version = 103, dirty = TRUE"
 		if err := d.administer(ctx, killed); err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ func reporting(t *testing.T, m *servicetest.Memory, batch int) replayer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newReplayer(service.NewNormalizer(m, m), 1, 2, batch)
+	r := newReplayer(service.NewNormalizingLimiter(m, m, time.Minute), 1, 2, batch)
 	r.outcomes, r.rules = m, map[int64]service.KeyRule{}
 	for _, zone := range zones {
 		r.rules[zone.ID] = zone.Keys
@@ -90,7 +90,7 @@ func TestReplayInBatchesIsReplayOneByOne(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		log := randomLog(random, 120)
 		want, plain := newTally(), loginZones(t)
-		single := service.NewNormalizer(plain, plain)
+		single := service.NewNormalizingLimiter(plain, plain, time.Minute)
 		for line := range strings.Lines(log) {
 			a, ok := parseLine(line)
 			if !ok {

@@ -171,8 +171,8 @@ func (r *replayer) mustAskBefore(next question) bool {
 }
 
 // ask puts the pending checks to the store, and then reports the outcomes of
-// those that were allowed. A busy store has decided nothing and is asked again;
-// any other error ends the replay.
+// those that were allowed. What the store was too busy for was not decided and is
+// asked again; any other error ends the replay.
 func (r *replayer) ask(ctx context.Context) error {
 	defer func() { r.pending = r.pending[:0] }()
 	for try := 1; len(r.pending) > 0; try++ {
@@ -180,13 +180,15 @@ func (r *replayer) ask(ctx context.Context) error {
 			return errInterrupted
 		}
 		decisions, err := r.store.CheckAll(ctx, r.checks())
-		switch {
-		case err == nil:
-			asked := r.pending
-			r.pending = r.pending[:0]
+		if err == nil {
+			var asked []question
+			asked, decisions, err = r.settle(decisions)
 			if err := cmp.Or(r.tally.count(decisions), r.report(ctx, asked, decisions)); err != nil {
 				return err
 			}
+		}
+		switch {
+		case err == nil:
 		case ctx.Err() != nil && errors.Is(err, service.ErrBusy):
 			return errInterrupted
 		case !errors.Is(err, service.ErrBusy) || try == busyTries:
@@ -198,6 +200,22 @@ func (r *replayer) ask(ctx context.Context) error {
 	r.progress(r.unseen)
 	r.unseen = 0
 	return nil
+}
+
+// settle takes those questions out of the pending ones that were answered, and
+// returns them with their answers. The error is that of what the store was too busy
+// for, if there is any.
+func (r *replayer) settle(decisions []service.Decision) (asked []question, answers []service.Decision, err error) {
+	var again []question
+	for i, q := range r.pending {
+		if errors.Is(decisions[i].Err, service.ErrBusy) {
+			again, err = append(again, q), decisions[i].Err
+			continue
+		}
+		asked, answers = append(asked, q), append(answers, decisions[i])
+	}
+	r.pending = append(r.pending[:0], again...)
+	return asked, answers, err
 }
 
 func (r *replayer) checks() []service.Check {

@@ -16,15 +16,6 @@ import (
 	"velocityd/service"
 )
 
-// Limits of one HTTP connection. They keep slow or idle callers from holding
-// memory for long.
-const (
-	headerTimeout  = 5 * time.Second
-	bodyTimeout    = 10 * time.Second
-	idleTimeout    = 2 * time.Minute
-	maxHeaderBytes = 16 << 10
-)
-
 type serveCmd struct {
 	DSN          string `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database. The environment keeps the password from other users' eyes."`
 	serviceFlags `embed:""`
@@ -38,7 +29,7 @@ The database must have the schema (velocityd migrate up): without it, or with a 
 
 GET /readyz answers 200 while checks can be decided: the database answers, its schema is at this program's version or a newer one, no migration has stopped half-way, and the instance is not stopping.
 
-Checks that meet share a call of the database (--coalesce, --lanes, --queue). A check may wait in its queue, be asked in a call that may take half of what --check-timeout leaves above --lock-wait, and is never begun if that would take it beyond the --check-timeout. What can not be served in time is answered with 503 and recorded nowhere.
+Checks that meet are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into pieces, which take turns. Bodies of more than 64 KiB are worked on a few at a time, one for two cores and at least two; the others wait unread for up to a second. A check may wait in its queue, be asked in a call that may take half of what --check-timeout leaves above --lock-wait, and is never begun if that would take it beyond the --check-timeout. What can not be served in time is answered with 503 and recorded nowhere.
 
 SIGTERM or Ctrl-C: not ready, then the drain delay, then no new connections, then every request in flight is answered, then the database is let go. A second signal ends the process at once.
 
@@ -61,7 +52,11 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	return newInstance(c.serviceFlags, c.DSN, logger).serve(ctx, listener)
+	instance, err := newInstance(c.serviceFlags, c.DSN, logger)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return instance.serve(ctx, listener)
 }
 
 // listen binds, so that a fault of the address is known before all else.
@@ -75,30 +70,55 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 
 // instance is one serving life, from bound to closed.
 type instance struct {
-	flags    serviceFlags
-	options  db.Options
-	backend  *backend
+	flags serviceFlags
+	store *db.Store
+	// probe has one connection of its own: an instance whose connections are all at
+	// work is busy, which must not make load balancers take it for broken.
+	probe    *db.Store
 	logger   *slog.Logger
 	draining atomic.Bool
 	mu       sync.Mutex
 	reason   string // why it was not ready when it was last asked
 }
 
-func newInstance(f serviceFlags, dsn string, logger *slog.Logger) *instance {
-	return &instance{
-		flags: f, backend: &backend{}, logger: logger,
-		options: db.Options{DSN: dsn, MaxConns: f.MaxConns, LockWait: f.LockWait},
+// newInstance returns an instance that has not connected to anything yet.
+func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, error) {
+	options := db.Options{DSN: dsn, MaxConns: f.MaxConns, LockWait: f.LockWait}
+	store, err := db.Open(options)
+	if err != nil {
+		return nil, err
 	}
+	options.MaxConns = 1
+	probe, err := db.Open(options)
+	if err != nil {
+		return nil, err
+	}
+	return &instance{flags: f, store: store, probe: probe, logger: logger}, nil
+}
+
+// verify looks whether checks can be decided. Its errors are those of
+// verifySchema.
+func (s *instance) verify(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	return verifySchema(ctx, s.probe)
+}
+
+// letGo closes the database. Nothing is lost by an error of it: every decision was
+// committed before it was answered.
+func (s *instance) letGo() {
+	_ = s.store.Close()
+	_ = s.probe.Close()
 }
 
 // serve answers on listener, which it closes, until ctx ends or a fault. Once it
 // returns, every request has been answered and the database let go. It returns
 // nil if it was told to stop and everything ended in time.
 func (s *instance) serve(ctx context.Context, listener net.Listener) error {
-	err := s.backend.connect(ctx, s.options)
+	defer s.letGo()
+	err := s.verify(ctx)
 	switch {
 	case ctx.Err() != nil:
-		s.backend.close()
 		return listener.Close()
 	case err != nil && !errors.Is(err, service.ErrBusy):
 		return errors.Join(err, listener.Close())
@@ -108,7 +128,7 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	faults := make(chan error, 2)
 	running, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	background.Go(func() { faults <- server.Serve(listener) })
+	background.Go(func() { faults <- server.Serve(handlers.NewListener(listener)) })
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", listener.Addr().String()))
 	if err != nil {
 		background.Go(func() { faults <- s.awaitDatabase(running, err) })
@@ -120,7 +140,6 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	}
 	fault = errors.Join(fault, s.shutdown(server, endChecks))
 	background.Wait()
-	s.backend.close()
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
 	return fault
 }
@@ -151,7 +170,7 @@ func (s *instance) awaitDatabase(ctx context.Context, err error) error {
 			return nil
 		case <-tick.C:
 		}
-		switch err := s.backend.connect(ctx, s.options); {
+		switch err := s.verify(ctx); {
 		case err == nil:
 			s.logger.LogAttrs(ctx, slog.LevelInfo, "database reached")
 			return nil
@@ -165,42 +184,35 @@ func (s *instance) awaitDatabase(ctx context.Context, err error) error {
 // it, once nobody asks any more.
 func (s *instance) newCheckStore() (store service.CheckStore, end func(context.Context) error) {
 	if !s.flags.coalesces() {
-		return s.backend, func(context.Context) error { return nil }
+		return s.store, func(context.Context) error { return nil }
 	}
-	coalescer := service.NewCoalescer(s.backend, service.CoalescerOptions{
-		Lanes: s.flags.lanes(), Queue: s.flags.Queue, Timeout: s.flags.batchTimeout(),
+	coalescer := service.NewCoalescer(s.store, service.CoalescerOptions{
+		Lanes: s.flags.lanes(), HeldCalls: s.flags.heldCalls(), Queue: s.flags.Queue, Timeout: s.flags.batchTimeout(),
 	})
 	return coalescer, coalescer.Close
 }
 
 func (s *instance) newServer(checks service.CheckStore) *http.Server {
-	normal := service.NewNormalizer(checks, s.backend)
 	api := handlers.New(handlers.Options{
-		Limiter: service.NewLimiter(normal, s.flags.CheckTimeout), Reader: s.backend, Writer: s.backend,
-		Ready: s.ready, Logger: s.logger, WriteTimeout: s.flags.CheckTimeout,
+		Limiter: service.NewNormalizingLimiter(checks, s.store, s.flags.CheckTimeout), Reader: s.store, Writer: s.store,
+		Ready: s.ready, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 	})
-	return &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if s.draining.Load() {
-				// The caller's next request must go elsewhere.
-				w.Header().Set("Connection", "close")
-			}
-			api.ServeHTTP(w, r)
-		}),
-		ReadHeaderTimeout: headerTimeout,
-		ReadTimeout:       bodyTimeout,
-		WriteTimeout:      bodyTimeout + s.flags.CheckTimeout + headerTimeout,
-		IdleTimeout:       idleTimeout,
-		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn),
-	}
+	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			// The caller's next request must go elsewhere.
+			w.Header().Set("Connection", "close")
+		}
+		api.ServeHTTP(w, r)
+	}), s.flags.CheckTimeout)
+	server.ErrorLog = slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn)
+	return server
 }
 
 // ready answers for GET /readyz, and logs when the answer changes.
 func (s *instance) ready(ctx context.Context) error {
 	err := error(unready{text: "the service is stopping"})
 	if !s.draining.Load() {
-		err = s.backend.ready(ctx)
+		err = unreadiness(verifySchema(ctx, s.probe))
 	}
 	reason := ""
 	attrs := []slog.Attr{}

@@ -190,7 +190,7 @@ func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "1"}, slow...)...)
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "2"}, slow...)...)
 		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
 		defer release()
 		answered := make(chan error)
@@ -362,7 +362,7 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--check-timeout", "60s", "--shutdown-timeout", "61s")
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--access-log", "--check-timeout", "60s", "--shutdown-timeout", "61s")
 		check := func(zone int, key string) string {
 			return fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, zone, key)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"velocityd/db"
 	"velocityd/service"
 )
 
@@ -41,15 +40,14 @@ func (f targetFlags) open(ctx context.Context) (target, error) {
 			ZoneLister:   remote, release: remote.close,
 		}, nil
 	}
-	pool, err := f.databaseFlags.open(ctx)
+	store, err := f.databaseFlags.open(ctx)
 	if err != nil {
 		return target{}, err
 	}
-	checks := service.NewNormalizer(db.NewProcStore(pool), pool)
 	return target{
-		CheckStore:   service.NewLimiter(checks, localTimeout),
-		OutcomeStore: unhurried{pool, localTimeout},
-		ZoneLister:   pool, release: func() { _ = pool.Close() },
+		CheckStore:   service.NewNormalizingLimiter(store, store, localTimeout),
+		OutcomeStore: unhurried{store, localTimeout},
+		ZoneLister:   store, release: func() { _ = store.Close() },
 	}, nil
 }
 

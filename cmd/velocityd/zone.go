@@ -42,12 +42,12 @@ func (zoneListCmd) Help() string {
 
 // Run prints all zones.
 func (c *zoneListCmd) Run(ctx context.Context, p *process) error {
-	pool, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	zones, err := pool.Zones(ctx)
+	defer store.Close()
+	zones, err := store.Zones(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,15 +74,15 @@ func (zoneDeleteCmd) Help() string {
 
 // Run removes the zone and says what it was.
 func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
-	pool, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	removed, overrides, err := c.remove(ctx, pool, p.principal)
+	defer store.Close()
+	removed, overrides, err := c.remove(ctx, store, p.principal)
 	if errors.Is(err, service.ErrPrecondition) {
 		// Somebody has just changed it: what is removed must be what is told.
-		removed, overrides, err = c.remove(ctx, pool, p.principal)
+		removed, overrides, err = c.remove(ctx, store, p.principal)
 	}
 	if err != nil {
 		return explainStale(err)
@@ -92,16 +92,16 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 	return nil
 }
 
-func (c *zoneDeleteCmd) remove(ctx context.Context, pool *db.Pool, principal string) (service.Zone, int, error) {
-	zone, err := pool.Zone(ctx, c.ID)
+func (c *zoneDeleteCmd) remove(ctx context.Context, store *db.Store, principal string) (service.Zone, int, error) {
+	zone, err := store.Zone(ctx, c.ID)
 	if err != nil {
 		return zone, 0, err
 	}
-	overrides, err := overridesOf(ctx, pool, c.ID)
+	overrides, err := overridesOf(ctx, store, c.ID)
 	if err != nil {
 		return zone, 0, err
 	}
-	return zone, len(overrides), pool.DeleteZone(ctx, c.ID, service.Match{Revision: zone.Revision}, principal)
+	return zone, len(overrides), store.DeleteZone(ctx, c.ID, service.Match{Revision: zone.Revision}, principal)
 }
 
 // explainStale adds to an error what a concurrent edit means for the command.

@@ -10,7 +10,8 @@ import (
 	"velocityd/service"
 )
 
-// errFindings is how zone lint says "there is something" to run; it is an answer.
+// errFindings is how zone lint and migrate status say "there is something to see
+// to" to run; it is an answer.
 var errFindings = errors.New("findings")
 
 type zoneLintCmd struct {
@@ -31,18 +32,18 @@ Example:
 
 // Run prints what is odd about the zones.
 func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
-	pool, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	zones, err := c.zones(ctx, pool)
+	defer store.Close()
+	zones, err := c.zones(ctx, store)
 	if err != nil {
 		return err
 	}
 	found := 0
 	for _, zone := range zones {
-		overrides, err := overridesOf(ctx, pool, zone.ID)
+		overrides, err := overridesOf(ctx, store, zone.ID)
 		if err != nil {
 			return err
 		}
@@ -62,13 +63,13 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 	return nil
 }
 
-func (c *zoneLintCmd) zones(ctx context.Context, pool *db.Pool) ([]service.Zone, error) {
+func (c *zoneLintCmd) zones(ctx context.Context, store *db.Store) ([]service.Zone, error) {
 	if len(c.IDs) == 0 {
-		return pool.Zones(ctx)
+		return store.Zones(ctx)
 	}
 	zones := make([]service.Zone, len(c.IDs))
 	for i, id := range c.IDs {
-		zone, err := pool.Zone(ctx, id)
+		zone, err := store.Zone(ctx, id)
 		if err != nil {
 			return nil, err
 		}

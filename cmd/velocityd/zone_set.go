@@ -123,16 +123,16 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	pool, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	zone, err := c.edit(ctx, pool, p.principal)
+	defer store.Close()
+	zone, err := c.edit(ctx, store, p.principal)
 	if errors.Is(err, service.ErrPrecondition) {
 		// Somebody has just changed it: what was not named here stays as they
 		// have it.
-		zone, err = c.edit(ctx, pool, p.principal)
+		zone, err = c.edit(ctx, store, p.principal)
 	}
 	if err != nil {
 		return explainStale(err)
@@ -143,8 +143,8 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
 
 // edit writes what was named into the zone as it is now. The error wraps
 // service.ErrPrecondition if it is otherwise by the time of writing.
-func (c *zoneSetCmd) edit(ctx context.Context, pool *db.Pool, principal string) (service.Zone, error) {
-	zone, err := pool.Zone(ctx, c.ID)
+func (c *zoneSetCmd) edit(ctx context.Context, store *db.Store, principal string) (service.Zone, error) {
+	zone, err := store.Zone(ctx, c.ID)
 	match := service.Match{Revision: zone.Revision}
 	switch {
 	case errors.Is(err, service.ErrNotFound) && (c.Rate == nil || c.Window == nil):
@@ -158,5 +158,5 @@ func (c *zoneSetCmd) edit(ctx context.Context, pool *db.Pool, principal string) 
 	if err := zone.Validate(); err != nil {
 		return zone, usageError{err: err}
 	}
-	return pool.PutZone(ctx, zone, match, principal)
+	return store.PutZone(ctx, zone, match, principal)
 }

@@ -1,10 +1,14 @@
 package dbtest
 
 import (
+	"crypto/rand"
 	"database/sql"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"velocityd/service"
 )
@@ -66,7 +70,7 @@ func (d *Database) Age(tb testing.TB, bucket service.Bucket, by time.Duration) {
 	us := by.Microseconds()
 	Exec(tb, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND "+
 		"WHERE zone_id = ? AND bucket_key = ?", us, bucket.ZoneID, bucket.Key)
-	Exec(tb, d.SQL, "UPDATE zone_bucket_lock SET locked_until = locked_until - INTERVAL ? MICROSECOND "+
+	Exec(tb, d.SQL, "UPDATE zone_bucket_lock SET tally_until = NULL, locked_until = locked_until - INTERVAL ? MICROSECOND "+
 		"WHERE zone_id = ? AND bucket_key = ?", us, bucket.ZoneID, bucket.Key)
 	Exec(tb, d.SQL, "UPDATE zone_attempt SET expires_at = expires_at - INTERVAL ? MICROSECOND "+
 		"WHERE attempt_id IN (SELECT CAST(attempt_id AS BINARY) FROM zone_txn "+
@@ -96,4 +100,33 @@ func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 		tb.Fatal(err)
 	}
 	return txns
+}
+
+// ServiceAccount makes an account with the rights that README gives the service's.
+func (d *Database) ServiceAccount(tb testing.TB) *Database {
+	tb.Helper()
+	return d.Account(tb, "SELECT, EXECUTE ON *",
+		"INSERT ON zone_txn", "INSERT ON zone_attempt", "INSERT, UPDATE ON zone_bucket_lock")
+}
+
+// Account makes an account with the given rights, each of which stands before a
+// table or, as *, before the database, and returns the database as that account
+// reaches it. The account is the socket's: elsewhere the test is skipped.
+func (d *Database) Account(tb testing.TB, rights ...string) *Database {
+	tb.Helper()
+	cfg, err := mysql.ParseDSN(d.DSN)
+	if err != nil {
+		tb.Fatal("parse dsn: unreadable")
+	}
+	if cfg.Net != "unix" {
+		tb.Skip("the account is made for the socket")
+	}
+	cfg.User, cfg.Passwd = strings.ToLower(rand.Text()[:12]), "pass"
+	account := "'" + cfg.User + "'@'localhost'"
+	Exec(tb, d.SQL, "CREATE USER "+account+" IDENTIFIED BY 'pass'")
+	tb.Cleanup(func() { _, _ = d.SQL.Exec("DROP USER " + account) })
+	for _, right := range rights {
+		Exec(tb, d.SQL, "GRANT "+strings.Replace(right, " ON ", " ON "+cfg.DBName+".", 1)+" TO "+account)
+	}
+	return &Database{DSN: cfg.FormatDSN(), SQL: open(tb, cfg)}
 }

@@ -19,7 +19,7 @@ import (
 
 // Engine is one kind of server that tests run on.
 type Engine struct {
-	Name  string // "mariadb", "mysql", or "dsn" for a server of the user's
+	Name  string // a localdb.Engine, or "dsn" for a server of the user's
 	admin func() (*mysql.Config, error)
 }
 
@@ -46,13 +46,13 @@ func Main(m *testing.M) {
 }
 
 // engines returns the kinds to test on: the user's server if VELOCITY_TEST_DSN
-// names one, else private servers of both kinds.
+// names one, else private servers of every kind that the project is tested on.
 func engines() []*Engine {
 	if dsn := os.Getenv("VELOCITY_TEST_DSN"); dsn != "" {
 		return []*Engine{{Name: "dsn", admin: func() (*mysql.Config, error) { return mysql.ParseDSN(dsn) }}}
 	}
 	var list []*Engine
-	for _, kind := range []localdb.Engine{localdb.MariaDB, localdb.MySQL} {
+	for _, kind := range localdb.Tested() {
 		list = append(list, &Engine{
 			Name:  string(kind),
 			admin: sync.OnceValues(func() (*mysql.Config, error) { return shared.start(kind) }),
@@ -77,6 +77,29 @@ func Each(t *testing.T, test func(t *testing.T, engine *Engine)) {
 			test(t, engine)
 		})
 	}
+}
+
+// Engines returns the engines that are on this machine, for what asks all of them
+// the same. Those that are not fail the test if CI=true; without any it is skipped.
+func Engines(tb testing.TB) []*Engine {
+	tb.Helper()
+	var present []*Engine
+	var err error
+	for _, engine := range all() {
+		_, absent := engine.admin()
+		switch {
+		case absent == nil:
+			present = append(present, engine)
+		case os.Getenv("CI") == "true":
+			missing(tb, absent)
+		default:
+			err = absent
+		}
+	}
+	if len(present) == 0 {
+		missing(tb, err)
+	}
+	return present
 }
 
 func missing(tb testing.TB, err error) {

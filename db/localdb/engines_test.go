@@ -3,6 +3,7 @@ package localdb_test
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ import (
 // helperDir, in the environment, turns the test binary into a process that starts a server and waits: see holdServer.
 const (
 	helperDir    = "LOCALDB_TEST_HELPER_DIR"
-	helperEngine = "LOCALDB_TEST_HELPER_ENGINE"
+	helperBinary = "LOCALDB_TEST_HELPER_BINARY" // as JSON
 )
 
 // patience is how long tests wait for what comes by itself, a server's start and stop included: as long as a slow machine needs.
@@ -29,16 +30,14 @@ const patience = 5 * time.Minute
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(helperDir); dir != "" {
-		if err := holdServer(dir, localdb.Engine(os.Getenv(helperEngine))); err != nil {
+		if err := holdServer(dir, os.Getenv(helperBinary)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		return
 	}
 	code := m.Run()
-	for _, t := range templates {
-		_ = os.RemoveAll(t.dir)
-	}
+	templates.Range(func(_, tmpl any) bool { return os.RemoveAll(tmpl.(*template).dir) == nil }) //nolint:forcetypeassert // usedFolder's
 	os.Exit(code)
 }
 
@@ -49,8 +48,8 @@ type template struct {
 	err  error
 }
 
-//nolint:gochecknoglobals // made once for all tests of the package: initialising takes seconds
-var templates = map[localdb.Engine]*template{localdb.MariaDB: {}, localdb.MySQL: {}}
+// templates are made once for all tests of the package, a *template for each localdb.Binary: initialising takes seconds.
+var templates sync.Map //nolint:gochecknoglobals // see above
 
 func (tmpl *template) make(b localdb.Binary) {
 	if tmpl.dir, tmpl.err = os.MkdirTemp("", "localdb-test-"); tmpl.err != nil {
@@ -69,7 +68,8 @@ func (tmpl *template) make(b localdb.Binary) {
 // usedFolder names a folder of the test's own on which the engine has run before.
 func usedFolder(t *testing.T, b localdb.Binary) string {
 	t.Helper()
-	tmpl := templates[b.Engine]
+	made, _ := templates.LoadOrStore(b, &template{})
+	tmpl := made.(*template) //nolint:forcetypeassert // see templates
 	tmpl.once.Do(func() { tmpl.make(b) })
 	if tmpl.err != nil {
 		t.Fatalf("make template: %v", tmpl.err)
@@ -82,9 +82,9 @@ func usedFolder(t *testing.T, b localdb.Binary) string {
 }
 
 // holdServer starts a server on dir, prints its process id and waits for the end of its standard input, or to be killed.
-func holdServer(dir string, e localdb.Engine) error {
-	b, err := localdb.Find(context.Background(), e)
-	if err != nil {
+func holdServer(dir, binary string) error {
+	var b localdb.Binary
+	if err := json.Unmarshal([]byte(binary), &b); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -98,12 +98,12 @@ func holdServer(dir string, e localdb.Engine) error {
 	return s.Stop(context.Background())
 }
 
-// onEachEngine runs a test on MariaDB and on MySQL at once. An engine that is missing skips its half, and fails it where CI=true
-// says that it has to be there.
+// onEachEngine runs a test on all engines at once. One that is missing skips its part, and fails it where CI=true says that it
+// has to be there.
 func onEachEngine(t *testing.T, test func(t *testing.T, b localdb.Binary)) {
 	t.Helper()
 	t.Parallel()
-	for _, e := range []localdb.Engine{localdb.MariaDB, localdb.MySQL} {
+	for _, e := range localdb.Tested() {
 		t.Run(string(e), func(t *testing.T) {
 			t.Parallel()
 			test(t, findEngine(t, e))

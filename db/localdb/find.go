@@ -14,18 +14,36 @@ import (
 // ErrNotFound reports that the machine has no server program of the wanted engine. The error that wraps it says what to install.
 var ErrNotFound = errors.New("no database engine found")
 
-// Engine is one of the two families of servers that this package can run.
+// Engine is a kind of server that this package can run: a family, or one series of a family.
 type Engine string
 
 // The engines, told apart by what the program says of itself, not by its name: /usr/sbin/mysqld is often a link to mariadbd.
 const (
-	MariaDB Engine = "mariadb"
+	MariaDB Engine = "mariadb" // of any series, the machine's own
 	MySQL   Engine = "mysql"
+
+	MariaDB1011 Engine = "mariadb-10.11"
+	MariaDB118  Engine = "mariadb-11.8"
 )
+
+// Tested lists the engines that the project's tests run on.
+func Tested() []Engine { return []Engine{MySQL, MariaDB1011, MariaDB118} }
+
+// family is MariaDB or MySQL, whatever the series.
+func (e Engine) family() Engine {
+	family, _, _ := strings.Cut(string(e), "-")
+	return Engine(family)
+}
+
+// is reports whether a program is of this kind.
+func (e Engine) is(b Binary) bool {
+	_, series, _ := strings.Cut(string(e), "-")
+	return b.Engine == e.family() && (series == "" || strings.HasPrefix(b.Version, series+"."))
+}
 
 // Binary is a server program that was found and has answered --version.
 type Binary struct {
-	Engine  Engine
+	Engine  Engine // its family: MariaDB or MySQL
 	Path    string // absolute, or as it stands on PATH
 	Version string // numbers alone, such as "10.11.19"
 }
@@ -35,16 +53,18 @@ const versionTimeout = 10 * time.Second
 
 // installHint says what to do where an engine is missing.
 func (e Engine) installHint() string {
-	if e == MySQL {
+	switch e {
+	case MySQL:
 		return "run scripts/engines.sh mysql, or put a MySQL mysqld on PATH"
+	case MariaDB:
+		return "run scripts/engines.sh mariadb, or install the package mariadb-server-core"
 	}
-	return "run scripts/engines.sh mariadb, or install the packages mariadb-server-core and mariadb-client-core"
+	return "run scripts/engines.sh " + string(e)
 }
 
 // Find looks for a server program of the engine e: on PATH, in the folders where packages and vendors put it, and in the cache
 // that scripts/engines.sh fills (VELOCITY_CACHE, else velocityd in the user's cache folder). The first that identifies itself as
-// e by --version is taken; a MariaDB without mariadb-install-db beside it is passed over, because it could not be initialised.
-// Find installs NOTHING and starts no server. It returns ErrNotFound, wrapped, or the context's error.
+// e by --version is taken. Find installs NOTHING and starts no server. It returns ErrNotFound, wrapped, or the context's error.
 func Find(ctx context.Context, e Engine) (Binary, error) {
 	seen := make(map[string]bool)
 	for _, path := range candidates(e) {
@@ -57,10 +77,9 @@ func Find(ctx context.Context, e Engine) (Binary, error) {
 		if ctx.Err() != nil {
 			return Binary{}, fmt.Errorf("find %s: %w", e, ctx.Err())
 		}
-		if err != nil || b.Engine != e || (e == MariaDB && b.installer() == "") {
-			continue
+		if err == nil && e.is(b) {
+			return b, nil
 		}
-		return b, nil
 	}
 	return Binary{}, fmt.Errorf("find %s: %w: %s", e, ErrNotFound, e.installHint())
 }
@@ -81,15 +100,15 @@ func FindAny(ctx context.Context) (Binary, error) {
 // candidates lists the existing files that may be a server of the engine e, best first.
 func candidates(e Engine) []string {
 	names := []string{"mysqld"}
-	if e == MariaDB {
+	if e.family() == MariaDB {
 		names = []string{"mariadbd", "mysqld"}
 	}
 	dirs := append(filepath.SplitList(os.Getenv("PATH")),
 		"/usr/sbin", "/usr/bin", "/usr/libexec", "/usr/local/sbin", "/usr/local/bin", "/usr/local/libexec",
 		"/usr/local/mysql/bin", "/usr/local/mariadb/bin", "/opt/mysql/bin", "/opt/mariadb/bin",
-		"/opt/homebrew/bin", "/opt/homebrew/opt/"+string(e)+"/bin")
+		"/opt/homebrew/bin", "/opt/homebrew/opt/"+string(e.family())+"/bin")
 	if cache := cacheDir(); cache != "" {
-		dirs = append(dirs, filepath.Join(cache, "engines", string(e)))
+		dirs = append(dirs, filepath.Join(cache, "engines", string(e)), filepath.Join(cache, "engines", string(e.family())))
 	}
 	var found []string
 	for _, dir := range dirs {
@@ -143,19 +162,4 @@ func identify(ctx context.Context, path string) (Binary, error) {
 		b.Engine = MariaDB
 	}
 	return b, nil
-}
-
-// installer is the path of the mariadb-install-db that belongs to a MariaDB server, or "".
-func (b Binary) installer() string {
-	dir := filepath.Dir(b.Path)
-	dirs := append([]string{dir, filepath.Join(dir, "../bin"), filepath.Join(dir, "../scripts")},
-		filepath.SplitList(os.Getenv("PATH"))...)
-	for _, d := range dirs {
-		for _, name := range []string{"mariadb-install-db", "mysql_install_db"} {
-			if path := filepath.Join(d, name); isExecutable(path) {
-				return path
-			}
-		}
-	}
-	return ""
 }

@@ -2,6 +2,7 @@ package localdb_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -26,20 +27,20 @@ func TestFindGoesByWhatAProgramSaysNotByItsName(t *testing.T) {
 	}
 }
 
-func TestFindPassesOverAMariaDBWithoutItsInstaller(t *testing.T) {
+func TestFindTellsTheSeriesApart(t *testing.T) {
 	// Not parallel: it sets PATH.
-	version := "echo 'mariadbd  Ver 10.11.19-MariaDB-0 for debian-linux-gnu on x86_64 (Debian 12)'"
-	bare, whole := script(t, "mariadbd", version), script(t, "mariadbd", version)
-	if err := os.WriteFile(filepath.Join(filepath.Dir(whole), "mariadb-install-db"), []byte("#!/bin/sh\n"), 0o700); err != nil { //nolint:gosec // a program
-		t.Fatal(err)
+	path, programs := "", map[string]string{}
+	for _, version := range []string{"77.10.11", "77.8.6"} {
+		programs[version] = script(t, "mariadbd", "echo 'mariadbd  Ver "+version+"-MariaDB-0 for debian-linux-gnu on x86_64'")
+		path += filepath.Dir(programs[version]) + string(os.PathListSeparator)
 	}
-	t.Setenv("PATH", filepath.Dir(whole))
-	if got, err := localdb.Find(t.Context(), localdb.MariaDB); err != nil || got.Path != whole {
-		t.Errorf("got %+v (%v), want %s", got, err, whole)
+	t.Setenv("PATH", path)
+	got, err := localdb.Find(t.Context(), "mariadb-77.8")
+	if err != nil || got.Path != programs["77.8.6"] {
+		t.Errorf("got %+v (%v), want %s", got, err, programs["77.8.6"])
 	}
-	t.Setenv("PATH", filepath.Dir(bare))
-	if got, err := localdb.Find(t.Context(), localdb.MariaDB); got.Path == bare {
-		t.Errorf("got %+v (%v), which cannot initialise a folder", got, err)
+	if got, err := localdb.Find(t.Context(), "mariadb-77.1"); !errors.Is(err, localdb.ErrNotFound) {
+		t.Errorf("got %+v (%v), which is of the series 77.10", got, err)
 	}
 }
 

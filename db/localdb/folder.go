@@ -111,7 +111,12 @@ func (f *folder) renewTmp() error {
 }
 
 // release gives the folder free. The lock file stays: removing it would let two processes lock two files of one name.
-func (f *folder) release() { _ = f.lock.Close() }
+func (f *folder) release() {
+	// Close alone would leave the lock for a moment to a process that is just being started: until it runs its own program it has
+	// a copy of the file (flock(2)).
+	_ = syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN)
+	_ = f.lock.Close()
+}
 
 // checkEngine refuses a folder that the binary must not touch. A folder without data suits every binary.
 func (f *folder) checkEngine(b Binary) (isNew bool, err error) {

@@ -12,11 +12,19 @@ import (
 	"time"
 )
 
-// accountsSQL leaves MariaDB with root@localhost alone: its installer also makes anonymous users, which would win over
-// 'user'@'%', and a root for the machine's own name. One statement a line: the bootstrap reader wants it so.
-const accountsSQL = `DELETE FROM mysql.global_priv WHERE User = '' OR (User = 'root' AND Host <> 'localhost');
+// A MariaDB's first statements come before its own scripts, its last ones after them. They leave root@localhost alone, without a
+// password: the scripts also make anonymous users, which would win over 'user'@'%', and a root for the machine's own name. One
+// statement a line: the bootstrap reader wants it so.
+const (
+	bootstrapBegin = `CREATE DATABASE mysql;
+USE mysql;
+SET @auth_root_socket = NULL;
+`
+	bootstrapEnd = `
+DELETE FROM mysql.global_priv WHERE User = '' OR (User = 'root' AND Host <> 'localhost');
 DELETE FROM mysql.proxies_priv WHERE User = '' OR Host <> 'localhost';
 `
+)
 
 // halfMade begins the name of a folder in which data is being made.
 const halfMade = "init."
@@ -32,11 +40,11 @@ func (f *folder) initialise(ctx context.Context, b Binary, log *os.File) error {
 	defer func() { _ = os.RemoveAll(tmp) }()
 	cmd, err := installCommand(ctx, b, tmp)
 	if err != nil {
-		return err
+		return errors.Join(err, ctx.Err()) // as below
 	}
 	cmd.Env = append(serverEnviron(), "TMPDIR="+tmp)
 	if err := runInstaller(cmd, log); err != nil {
-		return errors.Join(err, ctx.Err()) // killed at the context's end, it does not say so itself
+		return errors.Join(err, ctx.Err()) // killed at the context's end, a program does not say so itself
 	}
 	if err := f.recordEngine(b); err != nil {
 		return err
@@ -67,17 +75,62 @@ func installCommand(ctx context.Context, b Binary, dir string) (*exec.Cmd, error
 		}, withoutKeys(), asRoot())
 		return exec.CommandContext(ctx, b.Path, args...), nil
 	}
-	installer := b.installer()
-	if installer == "" {
-		return nil, fmt.Errorf("find mariadb-install-db for %s: %w: %s", b.Path, ErrNotFound, MariaDB.installHint())
+	statements, err := systemTables(ctx, b)
+	if err != nil {
+		return nil, err
 	}
-	accounts := filepath.Join(dir, "accounts.sql")
-	if err := os.WriteFile(accounts, []byte(accountsSQL), 0o600); err != nil {
-		return nil, fmt.Errorf("write accounts: %w", err)
+	if err := os.Mkdir(data, 0o700); err != nil {
+		return nil, fmt.Errorf("create data folder: %w", err)
 	}
-	// --force skips the look-up of the machine's name, which may take long and is of no use here.
-	return exec.CommandContext(ctx, installer, "--no-defaults", "--datadir="+data, "--force", "--skip-test-db",
-		"--auth-root-authentication-method=normal", "--extra-file="+accounts, redoLog(b.Engine)), nil
+	args := append([]string{
+		"--no-defaults", "--bootstrap", "--datadir=" + data, "--tmpdir=" + dir, "--max-allowed-packet=16M", redoLog(b.Engine),
+	}, asRoot()...)
+	cmd := exec.CommandContext(ctx, b.Path, args...)
+	cmd.Stdin = strings.NewReader(statements)
+	return cmd, nil
+}
+
+// systemTables are the statements that make a MariaDB's own tables, from the scripts that it brings along. mariadb-install-db
+// feeds the server with the same, but needs a program of the client's package, and knows its folders only where it was installed.
+func systemTables(ctx context.Context, b Binary) (string, error) {
+	share, err := shareFolder(ctx, b)
+	if err != nil {
+		return "", err
+	}
+	prefix := "mariadb_"
+	if _, err := os.Stat(filepath.Join(share, "mysql_system_tables.sql")); err == nil {
+		prefix = "mysql_" // MariaDB 10.11
+	}
+	text := bootstrapBegin
+	for _, name := range []string{
+		prefix + "system_tables.sql", prefix + "performance_tables.sql", prefix + "system_tables_data.sql", "fill_help_tables.sql",
+	} {
+		script, err := os.ReadFile(filepath.Join(share, name))
+		if err != nil {
+			return "", fmt.Errorf("read the scripts of %s: %w", b.Path, err)
+		}
+		text += string(script) + "\n"
+	}
+	return text + bootstrapEnd, nil
+}
+
+// shareFolder asks a MariaDB server where its scripts are: beside its character sets.
+func shareFolder(ctx context.Context, b Binary) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
+	defer cancel()
+	args := append([]string{"--no-defaults", "--verbose", "--help"}, asRoot()...)
+	cmd := exec.CommandContext(ctx, b.Path, args...)
+	cmd.WaitDelay = time.Second
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("ask %s for its folders: %w", b.Path, err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if path, ok := strings.CutPrefix(line, "character-sets-dir "); ok {
+			return filepath.Dir(filepath.Clean(strings.TrimSpace(path))), nil
+		}
+	}
+	return "", fmt.Errorf("ask %s for its folders: no character-sets-dir in its answer", b.Path)
 }
 
 // runInstaller runs the command as a process group of its own that does not outlive this process, and the group ends with the

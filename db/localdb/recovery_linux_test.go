@@ -3,6 +3,7 @@ package localdb_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	osexec "os/exec"
@@ -22,10 +23,14 @@ type otherProcess struct {
 }
 
 // startOther starts another process that starts a server on dir, and returns when the server answers.
-func startOther(t *testing.T, dir string, e localdb.Engine) otherProcess {
+func startOther(t *testing.T, dir string, b localdb.Binary) otherProcess {
 	t.Helper()
+	binary, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := osexec.CommandContext(t.Context(), os.Args[0])
-	cmd.Env = append(os.Environ(), helperDir+"="+dir, helperEngine+"="+string(e))
+	cmd.Env = append(os.Environ(), helperDir+"="+dir, helperBinary+"="+string(binary))
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil { // kept open, so that it waits
 		t.Fatal(err)
@@ -66,7 +71,7 @@ func alive(pid int) bool {
 func TestFolderOfALivingProcessIsRefusedAndOfAKilledOneRecovered(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
 		o := localdb.Options{Dir: usedFolder(t, b), Binary: b}
-		other := startOther(t, o.Dir, b.Engine)
+		other := startOther(t, o.Dir, b)
 		_, err := localdb.Start(t.Context(), o)
 		wantErr(t, err, localdb.ErrInUse, o.Dir, strconv.Itoa(other.Process.Pid))
 		other.kill(t)
@@ -81,7 +86,7 @@ func TestFolderOfALivingProcessIsRefusedAndOfAKilledOneRecovered(t *testing.T) {
 
 func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
-		other := startOther(t, usedFolder(t, b), b.Engine)
+		other := startOther(t, usedFolder(t, b), b)
 		other.kill(t)
 		eventually(t, "the server of a killed process stops", func() bool { return !alive(other.server) })
 	})
@@ -90,7 +95,7 @@ func TestKilledProcessTakesItsServerWithIt(t *testing.T) {
 func TestServerLeftBehindThatIsDeafIsKilled(t *testing.T) {
 	onEachEngine(t, func(t *testing.T, b localdb.Binary) {
 		o := localdb.Options{Dir: usedFolder(t, b), Binary: b}
-		other := startOther(t, o.Dir, b.Engine)
+		other := startOther(t, o.Dir, b)
 		if err := syscall.Kill(other.server, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}

@@ -156,7 +156,7 @@ func attemptIDWithOtherBucketsIsAConflict(t *testing.T, b bench) {
 		"one less":       {AttemptID: "pair", Buckets: []service.Bucket{x}},
 		"another second": {AttemptID: "pair", Buckets: []service.Bucket{x, z}},
 	} {
-		if d, err := b.limiter.Check(t.Context(), check); !errors.Is(err, service.ErrConflict) || d.Verdicts != nil {
+		if d, err := b.ask(t.Context(), check); !errors.Is(err, service.ErrConflict) || d.Verdicts != nil {
 			t.Errorf("%s: got %+v, %v, want nothing but ErrConflict", name, d, err)
 		}
 		decisions := b.all(t, one(2, "bystander"), check, one(2, "bystander"))
@@ -198,7 +198,7 @@ func attemptIDIsRememberedLongEnough(t *testing.T, b bench) {
 			t.Errorf("%s: still remembered after %v: %+v", test.name, test.life, d)
 		}
 		wantSame(t, d, b.attempt(t, test.name, at(2, test.name), test.buckets[0]))
-		if _, err := b.limiter.Check(t.Context(), service.Check{AttemptID: test.name, Buckets: test.buckets}); !errors.Is(err, service.ErrConflict) {
+		if _, err := b.ask(t.Context(), service.Check{AttemptID: test.name, Buckets: test.buckets}); !errors.Is(err, service.ErrConflict) {
 			t.Errorf("%s: the former buckets got %v, want ErrConflict", test.name, err)
 		}
 	}
@@ -233,7 +233,7 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b bench) {
 		wantSame(t, first[i], d)
 	}
 	for _, id := range []string{strings.Repeat("x", service.MaxAttemptIDLength+1), "a\n", "\x00", "\x7f", "é", "\xff"} {
-		_, err := b.limiter.Check(t.Context(), service.Check{Buckets: []service.Bucket{alice}, AttemptID: id})
+		_, err := b.ask(t.Context(), service.Check{Buckets: []service.Bucket{alice}, AttemptID: id})
 		if !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("attempt id %q: %v, want ErrInvalid", id, err)
 		}
@@ -246,7 +246,7 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b bench) {
 func refusedCheckDoesNotUseItsAttemptID(t *testing.T, b bench) {
 	b.zone(t, 1, 9, time.Hour)
 	both := service.Check{AttemptID: "id", Buckets: []service.Bucket{at(1, "alice"), at(2, "alice")}}
-	if _, err := b.limiter.Check(t.Context(), both); !errors.Is(err, service.ErrNotFound) {
+	if _, err := b.ask(t.Context(), both); !errors.Is(err, service.ErrNotFound) {
 		t.Fatalf("unknown zone: %v, want ErrNotFound", err)
 	}
 	d := b.attempt(t, "id", at(1, "alice"))
@@ -291,7 +291,7 @@ func parallelUsesAgree(t *testing.T, b bench) {
 	for i := range callers {
 		group.Go(func() {
 			bucket := at(1, []string{"x", "y"}[i%2])
-			_, errs[i] = b.limiter.Check(context.Background(), service.Check{AttemptID: "id", Buckets: []service.Bucket{bucket}})
+			_, errs[i] = b.ask(context.Background(), service.Check{AttemptID: "id", Buckets: []service.Bucket{bucket}})
 		})
 	}
 	group.Wait()

@@ -21,7 +21,7 @@ func batchClaims() map[string]claim {
 
 func unknownZoneIsRefusedAlone(t *testing.T, b bench) {
 	b.zone(t, 1, 5, time.Hour)
-	if _, err := b.limiter.Check(context.Background(), one(404, "alice")); !errors.Is(err, service.ErrNotFound) {
+	if _, err := b.ask(context.Background(), one(404, "alice")); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("lone check of an unknown zone: %v, want ErrNotFound", err)
 	}
 	both := service.Check{Buckets: []service.Bucket{at(1, "alice"), at(404, "alice")}}

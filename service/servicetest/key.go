@@ -59,7 +59,7 @@ func badKeysAreRefusedAndRecordNothing(t *testing.T, b bench) {
 		"", strings.Repeat("x", service.MaxKeyLength+1), "a\x00b", "tab\t", "new\nline", "\x7f", "\u0085",
 		"\xff\xfe", "a\xc3", "\xed\xa0\x80",
 	} {
-		_, err := b.limiter.Check(t.Context(), one(1, key))
+		_, err := b.ask(t.Context(), one(1, key))
 		if !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("key %q: %v, want ErrInvalid", key, err)
 		}
@@ -151,7 +151,7 @@ func notAnAddress(t *testing.T, b bench) {
 		"alice", "203.0.113", "203.0.113.256", "203.0.113.09", " 203.0.113.9", "203.0.113.9 ", "203.0.113.9:22", "[::1]",
 		"fe80::1%eth0", "::ffff:203.0.113.9%1", ":::", "1::2::3", "2001:db8::/48", "203.0.113.0/24", "203.0.113.9/", "/", "2001:db8::/064", "0x7f000001", "2130706433",
 	} {
-		if _, err := b.limiter.Check(t.Context(), one(1, key)); !errors.Is(err, service.ErrInvalid) {
+		if _, err := b.ask(t.Context(), one(1, key)); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%q in an address zone: %v, want ErrInvalid", key, err)
 		}
 		decisions := b.all(t, one(1, "203.0.113.9"), one(1, key), one(1, "203.0.113.9"))
@@ -173,7 +173,7 @@ func normalisedKeysAreValidated(t *testing.T, b bench) {
 		"two spellings of one name":  {at(1, "Bob"), at(2, "::1"), at(1, "bob ")},
 		"two addresses of a network": {at(2, "2001:db8::1"), at(2, "2001:db8::2")},
 	} {
-		_, err := b.limiter.Check(t.Context(), service.Check{Buckets: buckets})
+		_, err := b.ask(t.Context(), service.Check{Buckets: buckets})
 		if !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%s: %v, want ErrInvalid", name, err)
 		}
@@ -211,7 +211,7 @@ func editedKeyKind(t *testing.T, b bench) {
 			b.check(t, at(1, "198.51.100.1"))
 			zone.Keys = step.rule
 			b.set(t, zone)
-			d, err := b.limiter.Check(t.Context(), one(1, spelling))
+			d, err := b.ask(t.Context(), one(1, spelling))
 			if key == "" {
 				if !errors.Is(err, service.ErrInvalid) {
 					t.Errorf("step %d, %q: %+v, %v, want ErrInvalid", i, spelling, d, err)
@@ -256,7 +256,7 @@ func retryInAnotherSpelling(t *testing.T, b bench) {
 	first := b.attempt(t, "id", at(1, "Bob"), at(2, "2001:db8::1"))
 	wantSame(t, first, b.attempt(t, "id", at(1, " bob"), at(2, "2001:DB8::2")))
 	check := service.Check{AttemptID: "id", Buckets: []service.Bucket{at(1, "Bob"), at(2, "2001:db8:0:1::1")}}
-	if _, err := b.limiter.Check(t.Context(), check); !errors.Is(err, service.ErrConflict) {
+	if _, err := b.ask(t.Context(), check); !errors.Is(err, service.ErrConflict) {
 		t.Errorf("an address of another network: %v, want ErrConflict", err)
 	}
 }

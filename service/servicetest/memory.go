@@ -16,7 +16,8 @@ import (
 
 // Memory is the reference store: service.Decide over maps, under one mutex. It
 // forgets everything with the process and is NOT for serving. It takes keys as
-// they come; a service.Normalizer belongs in front of it.
+// they come; a normalizing service.Limiter belongs in front of it. No other session
+// holds its buckets, so Check.NoWait means nothing to it.
 type Memory struct {
 	mu    sync.Mutex
 	clock func() time.Time
@@ -27,7 +28,7 @@ type Memory struct {
 	lockouts     map[service.Bucket]service.Lockout
 	txns         []recorded // txn id n at index n-1
 	places       map[service.Bucket][]int
-	attempts     map[string]attempt
+	attempts     map[string]service.Attempt
 	audits       []Audit
 }
 
@@ -64,7 +65,7 @@ func NewMemoryAt(clock func() time.Time) *Memory {
 		zones:    map[int64]service.Zone{},
 		lockouts: map[service.Bucket]service.Lockout{},
 		places:   map[service.Bucket][]int{},
-		attempts: map[string]attempt{},
+		attempts: map[string]service.Attempt{},
 	}
 }
 
@@ -75,7 +76,7 @@ func (m *Memory) now() time.Time { return m.clock().UTC().Truncate(time.Microsec
 func (m *Memory) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.staleKeys(checks); err != nil {
+	if err := service.StaleKey(m.zones, checks); err != nil {
 		return nil, err
 	}
 	now := m.now()
@@ -86,33 +87,22 @@ func (m *Memory) CheckAll(_ context.Context, checks []service.Check) ([]service.
 	return decisions, nil
 }
 
-func (m *Memory) staleKeys(checks []service.Check) error {
-	for _, check := range checks {
-		for i, rule := range check.KeyRules {
-			zone, ok := m.zones[check.Buckets[i].ZoneID]
-			if ok && rule.String() != zone.Keys.String() {
-				return fmt.Errorf("zone %d has rule %v, key normalised by %v: %w", zone.ID, zone.Keys, rule, service.ErrStaleKey)
-			}
-		}
-	}
-	return nil
-}
-
 // decide answers one check and records it, unless it is refused or a retry.
 func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
-	ledger := m.ledger(check.Buckets)
-	d := service.Decide(now, ledger, []service.Check{check})[0]
-	if d.Err != nil {
-		return d
+	ruling := service.Decide(now, m.ledger(check.Buckets), []service.Check{check})
+	maps.Copy(m.lockouts, ruling.Lockouts)
+	first := len(m.txns)
+	ruling.Number(uint64(first+1), 1)
+	for i, txn := range ruling.Txns {
+		txn.ID = uint64(first + i + 1)
+		m.places[txn.Bucket] = append(m.places[txn.Bucket], first+i)
+		m.txns = append(m.txns, recorded{first: first, end: first + len(ruling.Txns), Txn: txn})
 	}
-	if first, ok := m.attempts[check.AttemptID]; ok && now.Before(first.expires) {
-		return first.replay(check)
-	}
-	counted := ledger.Apply(d)
-	maps.Copy(m.lockouts, ledger.Lockouts)
-	m.record(&d, counted, check.AttemptID)
-	if check.AttemptID != "" {
-		m.remember(check, d)
+	d := ruling.Decisions[0]
+	if check.AttemptID != "" && len(ruling.Recorded) > 0 {
+		kept := d
+		kept.Verdicts = slices.Clone(d.Verdicts)
+		m.attempts[check.AttemptID] = service.NewAttempt(kept)
 	}
 	return d
 }
@@ -120,13 +110,10 @@ func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
 // ledger is all that a decision about some buckets depends on.
 func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
 	ledger := service.Ledger{
-		Zones: m.zones, Overrides: m.overrides,
-		Counted: map[service.Bucket][]time.Time{}, Lockouts: map[service.Bucket]service.Lockout{},
+		Zones: m.zones, Overrides: m.overrides, Lockouts: m.lockouts, Attempts: m.attempts,
+		Counted: map[service.Bucket][]time.Time{},
 	}
 	for _, b := range buckets {
-		if lockout, ok := m.lockouts[b]; ok {
-			ledger.Lockouts[b] = lockout
-		}
 		for _, place := range m.places[b] {
 			if txn := m.txns[place]; txn.Counted {
 				ledger.Counted[b] = append(ledger.Counted[b], txn.CreatedAt)
@@ -134,20 +121,6 @@ func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
 		}
 	}
 	return ledger
-}
-
-// record gives each verdict of a decision its txn.
-func (m *Memory) record(d *service.Decision, counted []bool, attemptID string) {
-	first := len(m.txns)
-	for i := range d.Verdicts {
-		v := &d.Verdicts[i]
-		v.TxnID = uint64(len(m.txns) + 1)
-		m.places[v.Bucket] = append(m.places[v.Bucket], len(m.txns))
-		m.txns = append(m.txns, recorded{first: first, end: first + len(d.Verdicts), Txn: service.Txn{
-			ID: v.TxnID, Bucket: v.Bucket, CreatedAt: d.CheckedAt, Blocked: d.Blocked,
-			WouldBlock: v.WouldBlock, Counted: counted[i], AttemptID: attemptID,
-		}})
-	}
 }
 
 // Txn returns one recorded attempt, or service.ErrNotFound.

@@ -25,13 +25,13 @@ func (m *Memory) Peek(_ context.Context, bucket service.Bucket) (service.Peek, e
 	enforced := zone
 	enforced.Mode = service.ModeEnforce
 	ledger.Zones = map[int64]service.Zone{zone.ID: enforced}
-	d := service.Decide(now, ledger, []service.Check{{Buckets: []service.Bucket{bucket}}})[0]
-	v := d.Verdicts[0]
+	ruling := service.Decide(now, ledger, []service.Check{{Buckets: []service.Bucket{bucket}}})
+	v := ruling.Decisions[0].Verdicts[0]
 	peek := service.Peek{
 		Bucket: bucket, At: now, Mode: zone.Mode, Rate: v.Rate, Window: v.Window, RetryAfter: v.RetryAfter,
 		Txns: m.newest(bucket),
 	}
-	if override := ledger.Override(now, bucket); override != nil {
+	if override := service.IndexOverrides(now, m.overrides).Of(zone, bucket); override != nil {
 		found := *override
 		peek.Override = &found
 	}
@@ -39,7 +39,7 @@ func (m *Memory) Peek(_ context.Context, bucket service.Bucket) (service.Peek, e
 		peek.LockedUntil = until
 	}
 	// Nothing is charged by looking.
-	if ledger.Apply(d)[0] {
+	if ruling.Txns[0].Counted {
 		v.Velocity--
 	}
 	peek.Velocity, peek.Remaining = v.Velocity, v.Remaining()
@@ -86,7 +86,7 @@ func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
 	}
 	for id := range maps.Keys(ids) {
 		if first, ok := m.attempts[id]; ok {
-			first.expires = first.expires.Add(-by)
+			first.ExpiresAt = first.ExpiresAt.Add(-by)
 			m.attempts[id] = first
 		}
 	}
@@ -107,15 +107,15 @@ func (m *Memory) txnsOf(bucket service.Bucket) []service.Txn {
 	return txns
 }
 
-// Bench returns the store as Exercise wants it: a service.Normalizer in front,
-// and the hands of a DBA.
+// Bench returns the store as Exercise wants it: a normalizing service.Limiter in
+// front, and the hands of a DBA.
 func (m *Memory) Bench() Bench {
-	return memoryBench{Memory: m, checks: service.NewNormalizer(m, m)}
+	return memoryBench{Memory: m, checks: service.NewNormalizingLimiter(m, m, patience)}
 }
 
 type memoryBench struct {
 	*Memory
-	checks *service.Normalizer
+	checks *service.Limiter
 }
 
 // CheckAll implements service.CheckStore.

@@ -83,7 +83,7 @@ func (m *Memory) uncount(now time.Time, bucket service.Bucket) {
 // that of an override that looks further back.
 func (m *Memory) window(now time.Time, bucket service.Bucket) time.Duration {
 	zone := m.zones[bucket.ZoneID]
-	if override := m.ledger(nil).Override(now, bucket); override != nil {
+	if override := service.IndexOverrides(now, m.overrides).Of(zone, bucket); override != nil {
 		return max(override.Window, zone.Window)
 	}
 	return zone.Window

@@ -247,7 +247,7 @@ func parallelGuesses(t *testing.T, b bench) {
 	var guessers sync.WaitGroup
 	for i := range guesses {
 		guessers.Go(func() {
-			d, err := b.limiter.Check(context.Background(), one(1, "alice"))
+			d, err := b.ask(context.Background(), one(1, "alice"))
 			if err != nil || d.Blocked {
 				errs[i] = err
 				return
@@ -339,7 +339,7 @@ func reportsRacingWithChecks(t *testing.T, b bench) {
 				check.Buckets = []service.Bucket{y, x}
 			}
 			for round := range rounds {
-				d, err := b.limiter.Check(context.Background(), check)
+				d, err := b.ask(context.Background(), check)
 				if err != nil || d.Blocked {
 					errs[i] = errors.Join(errs[i], err, fmt.Errorf("blocked %v", d.Blocked))
 					return

@@ -41,7 +41,7 @@ func zoneChangesTakeEffectAtTheNextCheck(t *testing.T, b bench) {
 		}
 	}
 	b.DeleteZone(t, 1)
-	if _, err := b.limiter.Check(context.Background(), one(1, "alice")); !errors.Is(err, service.ErrNotFound) {
+	if _, err := b.ask(context.Background(), one(1, "alice")); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("deleted zone: %v, want ErrNotFound", err)
 	}
 }

@@ -1,0 +1,387 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"velocityd/service"
+)
+
+// batch decides checks in one transaction, by two packets. The first locks their
+// buckets and reads what a decision depends on; service.Decide decides; the second
+// records that and commits. Where too little was locked or read, which the batch
+// sees under its locks, packets in between get the rest.
+type batch struct {
+	hints  *hints
+	conn   *connection
+	checks []service.Check
+
+	buckets    []service.Bucket // of all checks, each once, in lock order: by zone and key
+	places     map[service.Bucket]int
+	asked      []int            // how many checks name a bucket
+	states     []state          // of buckets
+	zoneIDs    []int64          // of buckets, each once, in order
+	present    []int64          // those of zoneIDs whose zones are read
+	isOpen     bool             // a transaction was begun
+	made       []service.Bucket // whose rows it made, if they had none
+	attemptIDs []string
+
+	plans   map[int64]zonePlan // what the last reading was to read
+	ledger  service.Ledger
+	zones   map[int64]lockedZone
+	lengths []prefixLength           // that the zones have overrides of
+	isCut   bool                     // there may be more txns than were listed
+	tallies map[service.Bucket]tally // of the lock rows
+	renewed map[service.Bucket]tally // of the buckets that were counted, at now
+	// supposed is what the clock was taken to be when the list was asked for.
+	supposed time.Time
+	now      time.Time // the instant of the decision: the clock when the zones were read
+	idStep   uint64    // between the ids of rows that one INSERT makes
+}
+
+// state is what a batch knows of a bucket's lock.
+type state uint8
+
+const (
+	absent state = iota // the bucket has no lock row
+	locked              // this session holds its row
+	held                // another session holds its row
+)
+
+// mostReadings bounds how often a batch asks for more under its locks. Each time
+// somebody has edited a zone or its overrides, or the clock was set back, since it
+// asked last.
+const mostReadings = 6
+
+func newBatch(hints *hints, conn *connection, checks []service.Check) *batch {
+	b := &batch{
+		hints: hints, conn: conn, checks: checks,
+		places: map[service.Bucket]int{}, plans: map[int64]zonePlan{},
+		zones: map[int64]lockedZone{}, tallies: map[service.Bucket]tally{}, renewed: map[service.Bucket]tally{},
+		ledger: service.Ledger{
+			Zones: map[int64]service.Zone{}, Lockouts: map[service.Bucket]service.Lockout{},
+			Counted: map[service.Bucket][]time.Time{}, Velocities: map[service.Bucket]service.Velocity{},
+		},
+	}
+	for _, check := range checks {
+		for _, bucket := range check.Buckets {
+			if b.places[bucket] == 0 {
+				b.buckets = append(b.buckets, bucket)
+			}
+			b.places[bucket]++ // how often it is asked for, until its place is known
+		}
+		if check.AttemptID != "" {
+			b.attemptIDs = append(b.attemptIDs, check.AttemptID)
+		}
+	}
+	slices.Sort(b.attemptIDs)
+	b.attemptIDs = slices.Compact(b.attemptIDs)
+	slices.SortFunc(b.buckets, service.Bucket.Compare)
+	b.states, b.asked = make([]state, len(b.buckets)), make([]int, len(b.buckets))
+	for i, bucket := range b.buckets {
+		b.asked[i], b.places[bucket] = b.places[bucket], i
+		if i == 0 || b.zoneIDs[len(b.zoneIDs)-1] != bucket.ZoneID {
+			b.zoneIDs = append(b.zoneIDs, bucket.ZoneID)
+			b.plans[bucket.ZoneID] = hints.plan(bucket.ZoneID)
+		}
+	}
+	return b
+}
+
+// place returns the place among buckets of the one that a row's first two columns
+// name. A row of another bucket than was asked for is an error: something has bent
+// the key on its way, and nothing must be decided.
+func (b *batch) place(row []driver.Value) (int, error) {
+	key, _ := row[1].([]byte)
+	place, ok := b.places[service.Bucket{ZoneID: asInt(row[0]), Key: string(key)}]
+	if !ok {
+		return 0, errBentKey
+	}
+	return place, nil
+}
+
+var errBentKey = errors.New("the engine answered with a key that was not asked for")
+
+// bucketsOf returns the buckets of one zone that another session does not hold.
+func (b *batch) bucketsOf(zoneID int64) []service.Bucket {
+	var of []service.Bucket
+	for i, bucket := range b.buckets {
+		if bucket.ZoneID == zoneID && b.states[i] != held {
+			of = append(of, bucket)
+		}
+	}
+	return of
+}
+
+// inState returns the buckets whose locks are in a state.
+func (b *batch) inState(wanted state) []service.Bucket {
+	var list []service.Bucket
+	for i, bucket := range b.buckets {
+		if b.states[i] == wanted {
+			list = append(list, bucket)
+		}
+	}
+	return list
+}
+
+// begin opens the transaction, locks the buckets that nobody else holds, in lock
+// order, and reads all that the decision depends on. It waits for those in
+// awaited first, in lock order and while it holds no others: so nobody deadlocks.
+// If makes is set it makes their rows where they have none. What was begun before
+// is taken back.
+func (b *batch) begin(ctx context.Context, awaited []service.Bucket, makes bool) error {
+	var r reading
+	b.supposed = b.hints.now()
+	if b.isOpen {
+		r.sql("ROLLBACK;")
+	}
+	if !b.conn.isMariaDB {
+		r.sql("SET SESSION wait_timeout = ").int(silentTx).sql(";")
+	}
+	// RELEASE SAVEPOINT proves in the last packet that it is still this transaction.
+	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
+	b.present = b.zoneIDs
+	b.isOpen, b.made = true, nil
+	clear(b.states)
+	clear(b.ledger.Lockouts)
+	clear(b.tallies)
+	switch {
+	case makes:
+		b.made = awaited
+		b.make(&r, awaited)
+	case len(awaited) > 0:
+		b.lock(&r, awaited, " FOR UPDATE;")
+	}
+	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
+	b.look(&r, awaited)
+	b.read(&r)
+	if err := r.send(ctx, b.conn); err != nil {
+		return err
+	}
+	if !b.now.IsZero() {
+		b.hints.sawClock(b.now)
+	}
+	// A zone that comes into being after the locks were taken is unknown to this batch:
+	// the buckets of its checks may have no lock.
+	b.present = slices.DeleteFunc(slices.Clone(b.zoneIDs), func(id int64) bool {
+		_, exists := b.zones[id]
+		return !exists
+	})
+	return nil
+}
+
+// lock locks the rows of buckets. They come back with their lockouts and tallies,
+// which costs no more than to count them.
+func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
+	r.sql("SELECT zone_id, bucket_key, locked_until, lockout_us, tally, tally_from, tally_until, tallied_at "+
+		"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(buckets, nil).sql(how)
+	r.each(func(row []driver.Value) error {
+		place, err := b.place(row)
+		if err != nil {
+			return err
+		}
+		b.states[place] = locked
+		until, err := asInstant(row[2])
+		if err != nil {
+			return err
+		}
+		if !until.IsZero() {
+			b.ledger.Lockouts[b.buckets[place]] = service.Lockout{
+				Until: until, Length: time.Duration(asInt(row[3])) * time.Microsecond,
+			}
+		}
+		return b.readTally(b.buckets[place], row[4:])
+	})
+}
+
+// look tells buckets that another session holds from those without a row, once
+// the locks are read. A bucket whose row was seen before is held if it could not
+// be locked: if the row was deleted since, the check that waits for it finds none.
+func (b *batch) look(r *reading, awaited []service.Bucket) {
+	hasRow := make([]bool, len(b.buckets))
+	var unseen []service.Bucket
+	for i, bucket := range b.buckets {
+		switch {
+		case len(awaited) > 0 && awaited[0] == bucket: // both are in lock order
+			awaited = awaited[1:]
+		case b.hints.hasSeenRow(bucket):
+			hasRow[i] = true
+		default:
+			unseen = append(unseen, bucket)
+		}
+	}
+	if len(unseen) > 0 {
+		r.sql("SELECT zone_id, bucket_key FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(unseen, nil).sql(";")
+		r.each(func(row []driver.Value) error {
+			place, err := b.place(row)
+			if err == nil {
+				hasRow[place] = true
+				b.hints.sawRow(b.buckets[place])
+			}
+			return err
+		})
+	}
+	r.afterwards(func() {
+		for i, has := range hasRow {
+			if has && b.states[i] == absent {
+				b.states[i] = held
+			}
+		}
+	})
+}
+
+// read reads all that the decision depends on besides the locks.
+func (b *batch) read(r *reading) {
+	b.readZones(r)
+	b.readOverrides(r)
+	b.readAttempts(r)
+	b.listTxns(r)
+}
+
+// make makes the rows of buckets that have none, and locks all of them.
+func (b *batch) make(r *reading, buckets []service.Bucket) {
+	// ON DUPLICATE KEY takes the exclusive lock of a row that another session has just
+	// made; INSERT IGNORE would take a shared one, and two sessions would deadlock on
+	// the way up.
+	r.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
+	for i, bucket := range buckets {
+		if i > 0 {
+			r.sql(",")
+		}
+		r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
+	}
+	r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id);")
+}
+
+// fresh returns the buckets that need a row: those of checks whose zones all exist
+// and, unless the batch waits for them, none of whose buckets another session holds.
+func (b *batch) fresh(waits bool) []service.Bucket {
+	if !slices.Contains(b.states, absent) {
+		return nil
+	}
+	var wanted []service.Bucket
+	for _, check := range b.checks {
+		if !b.isKnown(check) || !waits && b.isHeld(check) {
+			continue
+		}
+		for _, bucket := range check.Buckets {
+			if b.states[b.places[bucket]] == absent {
+				wanted = append(wanted, bucket)
+			}
+		}
+	}
+	return b.inOrder(wanted)
+}
+
+// inOrder puts buckets in lock order, each once.
+func (b *batch) inOrder(buckets []service.Bucket) []service.Bucket {
+	slices.SortFunc(buckets, func(x, y service.Bucket) int { return b.places[x] - b.places[y] })
+	return slices.Compact(buckets)
+}
+
+// isKnown says that all zones of a check exist.
+func (b *batch) isKnown(check service.Check) bool {
+	return !slices.ContainsFunc(check.Buckets, func(bucket service.Bucket) bool {
+		_, exists := b.zones[bucket.ZoneID]
+		return !exists
+	})
+}
+
+// isHeld says that another session holds a bucket of a check.
+func (b *batch) isHeld(check service.Check) bool {
+	return slices.ContainsFunc(check.Buckets, func(bucket service.Bucket) bool {
+		return b.states[b.places[bucket]] == held
+	})
+}
+
+// isRefused says that a check is not decided: another session holds one of its
+// buckets. That one of an unknown zone is refused needs no lock.
+func (b *batch) isRefused(check service.Check) bool { return b.isHeld(check) && b.isKnown(check) }
+
+// decide answers the checks that name no held bucket, under the locks that begin
+// has taken. The transaction is open afterwards: commit ends it.
+func (b *batch) decide(ctx context.Context) (*service.Ruling, error) {
+	if err := b.complete(ctx); err != nil {
+		return nil, err
+	}
+	if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
+		return nil, err
+	}
+	ruling := service.Decide(b.now, b.ledger, b.checks)
+	return &ruling, nil
+}
+
+// complete reads again until enough is known to decide at now.
+func (b *batch) complete(ctx context.Context) error {
+	for range mostReadings {
+		var r reading
+		isAll := false
+		switch changed := b.replan(); {
+		case changed, len(b.zones) > 0 && b.now.Before(b.supposed.Add(-clockMargin)):
+			b.supposed = b.now
+			b.read(&r)
+		default:
+			limits := b.unsure()
+			if len(limits) == 0 {
+				return nil
+			}
+			isAll = b.count(&r, limits)
+		}
+		if err := r.send(ctx, b.conn); err != nil || isAll {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: zones changed %d times while they were read", service.ErrBusy, mostReadings)
+}
+
+// replan compares what was read with what the zones, as they are now, need. It
+// says whether anything has to be read again.
+func (b *batch) replan() (changed bool) {
+	for id, zone := range b.zones {
+		had := b.plans[id]
+		plan := zonePlan{
+			overridden: zone.overridden, networks: zone.overridden && zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
+		}
+		if zone.Rate <= mostListed {
+			plan.window = zone.Window
+		}
+		if plan.networks {
+			for _, length := range b.lengths {
+				if length.zoneID == id && !slices.Contains(plan.lengths, length) {
+					plan.lengths = append(slices.Clip(plan.lengths), length)
+				}
+			}
+		}
+		if plan.window != had.window || plan.overridden != had.overridden || plan.networks != had.networks ||
+			len(plan.lengths) != len(had.lengths) {
+			b.plans[id] = plan
+			changed = true
+		}
+	}
+	if changed {
+		b.hints.learn(b.plans)
+	}
+	return changed
+}
+
+// roll takes the transaction back, so that the connection can be used again.
+func (b *batch) roll(ctx context.Context) error {
+	p := new(packet)
+	b.reset(p)
+	p.sql("ROLLBACK")
+	_, err := b.conn.ExecContext(ctx, string(p.text), nil)
+	return err
+}
+
+// reset lets the session be idle for as long as any other. It comes before the
+// transaction's end, which is in the same packet: so the answer that the caller
+// waits for is that of the end.
+func (b *batch) reset(p *packet) {
+	if !b.conn.isMariaDB {
+		p.sql("SET SESSION wait_timeout = DEFAULT;")
+	}
+}

@@ -1,0 +1,151 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// What may happen between the two packets of a batch.
+
+// laneOf returns a connection of a store's lanes.
+func laneOf(t *testing.T, store *Store) (inner *connection) {
+	t.Helper()
+	lane, err := store.lanes.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = lane.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+		_ = lane.Close()
+	})
+	if err := lane.Raw(func(own any) error { inner = own.(*connection); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return inner
+}
+
+// begun returns a batch that has sent its first packet and holds the locks of all
+// its buckets, and what it is going to record.
+func begun(t *testing.T, store *Store, conn *connection, buckets ...service.Bucket) (*batch, *service.Ruling) {
+	t.Helper()
+	b := newBatch(store.hints, conn, check(buckets...))
+	if err := store.lockAll(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	ruling, err := b.decide(t.Context())
+	if err != nil || len(b.inState(locked)) != len(buckets) || len(ruling.Txns) != len(buckets) {
+		t.Fatalf("locked %v, ruled %+v, %v", b.inState(locked), ruling, err)
+	}
+	return b, ruling
+}
+
+// isFree says that nobody holds the lock of a bucket.
+func isFree(t *testing.T, d *dbtest.Database, bucket service.Bucket) bool {
+	t.Helper()
+	var one int
+	err := d.SQL.QueryRow("SELECT 1 FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = ? FOR UPDATE NOWAIT",
+		bucket.ZoneID, bucket.Key).Scan(&one)
+	switch {
+	case err == nil, errors.Is(err, sql.ErrNoRows):
+		return true
+	case !isNumber(err, errLockWait) && !isNumber(err, 3572): // MariaDB, MySQL
+		t.Error(err)
+	}
+	return false
+}
+
+// wantNothing holds that nothing was recorded and no transaction is open.
+func wantNothing(t *testing.T, d *dbtest.Database) {
+	t.Helper()
+	dbtest.Eventually(t, "no transaction is open", func() bool { open, _ := d.Transactions(t); return open == 0 })
+	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 0 {
+		t.Errorf("%d txns were recorded", n)
+	}
+}
+
+func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		store := connect(t, d, Options{})
+		for _, bucket := range []service.Bucket{user("new"), user("known")} {
+			if bucket == user("known") {
+				d.Hold(t, bucket)() // makes its row
+			}
+			inner := laneOf(t, store)
+			silent, ruling := begun(t, store, inner, bucket)
+			dbtest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, bucket) })
+			err := silent.commit(context.Background(), ruling)
+			if kind := faultOf(err).kind; err == nil || !errors.Is(kind, service.ErrBusy) && !errors.Is(kind, service.ErrUndecided) {
+				t.Errorf("after its locks were gone: %v, and its caller is told %v", err, kind)
+			}
+			wantNothing(t, d)
+		}
+	})
+}
+
+func TestABatchOnAnotherConnectionThanItsLocksRecordsNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		store := connect(t, d, Options{})
+		first := laneOf(t, store)
+		other := laneOf(t, store)
+		b, ruling := begun(t, store, first, user("alice"))
+		b.conn = other
+		if err := b.commit(t.Context(), ruling); !isNumber(err, errNoSuchProcedure) || !errors.Is(faultOf(err).kind, service.ErrBusy) {
+			t.Errorf("recorded outside of its transaction: %v", err)
+		}
+		b.conn = first
+		if err := b.roll(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantNothing(t, d)
+	})
+}
+
+func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
+	t.Parallel()
+	const first, second = "START TRANSACTION", "INSERT INTO zone_txn"
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		for name, step := range map[string]struct {
+			at   func(*dbtest.Proxy, string, func())
+			text string
+			kind error
+			txns int
+		}{
+			"before the first packet": {(*dbtest.Proxy).Before, first, service.ErrBusy, 0},
+			"before its answer":       {(*dbtest.Proxy).BeforeAnswer, first, service.ErrBusy, 0},
+			"before the second":       {(*dbtest.Proxy).Before, second, service.ErrUndecided, 0},
+			"before its answer, too":  {(*dbtest.Proxy).BeforeAnswer, second, service.ErrUndecided, 2},
+		} {
+			d := engine.Database(t)
+			d.SetZone(t, zone(1, 5, time.Hour))
+			d.Hold(t, user("alice"))() // makes the row
+			p := dbtest.Through(t, d.DSN)
+			store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
+			step.at(p, step.text, p.Cut)
+			decisions, err := store.CheckAll(t.Context(), check(user("alice"), user("bob")))
+			if !errors.Is(err, step.kind) {
+				t.Errorf("%s: %+v, %v, want %v", name, decisions, err, step.kind)
+			}
+			dbtest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, user("alice")) })
+			dbtest.Eventually(t, "no transaction is open", func() bool { open, _ := d.Transactions(t); return open == 0 })
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != step.txns {
+				t.Errorf("%s: %d txns, want %d", name, n, step.txns)
+			}
+			if decisions, err = store.CheckAll(t.Context(), check(user("alice"), user("bob"))); err != nil || decisions[0].Blocked {
+				t.Errorf("%s, the next check: %+v, %v", name, decisions, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,140 @@
+package dbtest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// auditedTxn is a row of zone_txn as an auditor sees it.
+type auditedTxn struct {
+	id, checkID, buckets         uint64 // checkID and buckets are 0 for a check of one bucket
+	bucket                       service.Bucket
+	at                           time.Time
+	blocked, wouldBlock, counted bool
+	outcome, attemptID           string
+}
+
+// Audit reads every txn and fails the test if the rows break the definition of a
+// limit, whoever wrote them: no window of a bucket holds more counted txns than
+// the rate, a check is blocked or charged as a whole, and what was blocked does
+// not count. It knows nothing of how checks are decided. The velocity is audited
+// in the given zones alone, which nobody may have edited or overridden, and whose
+// rows nobody may have aged; of txns that were released or succeeded it believes
+// the rows that they do not count.
+func (d *Database) Audit(tb testing.TB, zones ...service.Zone) {
+	tb.Helper()
+	for _, breach := range breaches(d.auditedTxns(tb), zones) {
+		tb.Errorf("audit: %s", breach)
+	}
+}
+
+func (d *Database) auditedTxns(tb testing.TB) []auditedTxn {
+	tb.Helper()
+	rows, err := d.SQL.Query("SELECT id, COALESCE(check_id, 0), COALESCE(check_buckets, 0), zone_id, bucket_key, created_at, " +
+		"blocked, would_block, counted, COALESCE(outcome, ''), COALESCE(attempt_id, '') FROM zone_txn ORDER BY id")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer rows.Close()
+	var txns []auditedTxn
+	for rows.Next() {
+		var x auditedTxn
+		if err := rows.Scan(&x.id, &x.checkID, &x.buckets, &x.bucket.ZoneID, &x.bucket.Key, &x.at,
+			&x.blocked, &x.wouldBlock, &x.counted, &x.outcome, &x.attemptID); err != nil {
+			tb.Fatal(err)
+		}
+		txns = append(txns, x)
+	}
+	if err := rows.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return txns
+}
+
+// breaches says where txns break the definition.
+func breaches(txns []auditedTxn, zones []service.Zone) []string {
+	var found []string
+	counted := map[service.Bucket][]time.Time{}
+	checks := map[uint64][]auditedTxn{}
+	ids := map[uint64]bool{}
+	for _, x := range txns {
+		if ids[x.id] {
+			found = append(found, fmt.Sprintf("id %d is recorded twice", x.id))
+		}
+		ids[x.id] = true
+		if x.counted {
+			counted[x.bucket] = append(counted[x.bucket], x.at)
+			if x.blocked || x.wouldBlock {
+				found = append(found, fmt.Sprintf("%+v counts and had no room", x))
+			}
+		}
+		if x.checkID == 0 && x.blocked && !x.wouldBlock {
+			found = append(found, fmt.Sprintf("%+v is blocked by nothing", x))
+		}
+		if x.checkID != 0 {
+			checks[x.checkID] = append(checks[x.checkID], x)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(checks)) {
+		if !isWhole(checks[id]) {
+			found = append(found, fmt.Sprintf("check %d is not all or nothing: %+v", id, checks[id]))
+		}
+	}
+	for _, zone := range zones {
+		found = append(found, breachesOf(zone, counted, txns)...)
+	}
+	return found
+}
+
+// isWhole says that the txns of a check of several buckets are all there, happened
+// at once, and are blocked together if any bucket had no room to give.
+func isWhole(check []auditedTxn) bool {
+	first := check[0]
+	named := map[service.Bucket]bool{}
+	wouldBlock := false
+	for _, x := range check {
+		named[x.bucket] = true
+		wouldBlock = wouldBlock || x.wouldBlock
+		if x.blocked != first.blocked || !x.at.Equal(first.at) || x.attemptID != first.attemptID ||
+			x.outcome != first.outcome || x.buckets != first.buckets {
+			return false
+		}
+	}
+	return len(named) == len(check) && uint64(len(check)) == first.buckets && (wouldBlock || !first.blocked)
+}
+
+// breachesOf looks at the windows of one zone: half-open intervals of the
+// window's length.
+func breachesOf(zone service.Zone, counted map[service.Bucket][]time.Time, txns []auditedTxn) []string {
+	var found []string
+	byKey := func(a, b service.Bucket) int { return cmp.Compare(a.Key, b.Key) }
+	for _, bucket := range slices.SortedFunc(maps.Keys(counted), byKey) {
+		if bucket.ZoneID != zone.ID {
+			continue
+		}
+		instants := slices.SortedFunc(slices.Values(counted[bucket]), time.Time.Compare)
+		for i := 0; i+zone.Rate < len(instants); i++ {
+			first, last := instants[i], instants[i+zone.Rate]
+			if last.Sub(first) < zone.Window {
+				found = append(found, fmt.Sprintf("%+v holds %d txns from %s to %s, more than %d in %s",
+					bucket, zone.Rate+1, first, last, zone.Rate, zone.Window))
+				break
+			}
+		}
+	}
+	if zone.WithDefaults().Mode != service.ModeEnforce {
+		return found
+	}
+	for _, x := range txns {
+		if x.bucket.ZoneID == zone.ID && x.wouldBlock && !x.blocked {
+			found = append(found, fmt.Sprintf("%+v had no room in an enforced zone and passed", x))
+		}
+	}
+	return found
+}

@@ -1,0 +1,207 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// Ways in which a batch could decide by too little.
+
+// edited is a lane's connection whose packets of SELECTs a test changes on the way.
+type edited struct {
+	driverConn
+	edit func(packet string) string
+}
+
+func (e edited) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	return e.driverConn.(driver.QueryerContext).QueryContext(ctx, e.edit(query), args)
+}
+
+// onTheWay returns a store with one lane, whose packets edit changes.
+func onTheWay(t *testing.T, d *dbtest.Database, edit func(packet string) string) *Store {
+	t.Helper()
+	store := connect(t, d, Options{MaxConns: 2})
+	conn, err := store.lanes.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.Raw(func(inner any) error {
+		own, ok := inner.(*connection)
+		if !ok {
+			return fmt.Errorf("a lane has a %T", inner)
+		}
+		own.driverConn = edited{own.driverConn, edit}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}
+
+// leave records counted txns of a bucket.
+func leave(t *testing.T, d *dbtest.Database, bucket service.Bucket, instants ...time.Time) {
+	t.Helper()
+	(&twin{Database: d}).fill(t, bucket, instants)
+}
+
+func wantBlocked(t *testing.T, store service.CheckStore, want bool, buckets ...service.Bucket) service.Decision {
+	t.Helper()
+	decision, err := ask(t.Context(), store, check(buckets...))
+	if err != nil || decision.Blocked != want {
+		t.Errorf("%+v: blocked %v, %v, want %v", buckets, decision.Blocked, err, want)
+	}
+	return decision
+}
+
+func TestALongListOfOneBucketHidesNoOther(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 1000, time.Hour))
+		now := time.Now().UTC()
+		for _, key := range []string{"a", "b", "z"} { // before and behind the long one
+			leave(t, d, user(key), now.Add(-time.Minute), now.Add(-2*time.Minute))
+		}
+		long := make([]time.Time, 5*mostListed)
+		for i := range long {
+			long[i] = now.Add(-time.Duration(i) * time.Second)
+		}
+		leave(t, d, user("m"), long...)
+		d.SetZone(t, zone(1, 2, time.Hour))
+		store := connect(t, d, Options{})
+		for range 2 { // without and with hints
+			wantBlocked(t, store, true, user("new"), user("z"))
+			wantBlocked(t, store, true, user("new"), user("m"), user("a"))
+			wantBlocked(t, store, true, user("b"), user("m"))
+		}
+	})
+}
+
+func TestAnOverrideThatLooksFurtherBackThanItsZoneIsObeyed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 2, time.Minute))
+		d.SetZone(t, zone(2, 2*mostListed, time.Minute))
+		store := connect(t, d, Options{})
+		for _, id := range []int64{1, 2} {
+			bucket, other := service.Bucket{ZoneID: id, Key: "x"}, service.Bucket{ZoneID: id, Key: "other"}
+			leave(t, d, bucket, time.Now().UTC().Add(-time.Hour))
+			wantBlocked(t, store, false, bucket, other)
+			d.SetOverride(t, service.Override{ZoneID: id, Key: "x", Action: service.OverrideLimit, Rate: 2, Window: 2 * time.Hour})
+			wantBlocked(t, store, true, other, bucket)
+		}
+	})
+}
+
+// TestANarrowingThatIsCommittedLateIsCountedRight leaves more txns than the new rate
+// although the zone says that it has been narrow for longer than its window.
+func TestANarrowingThatIsCommittedLateIsCountedRight(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		const rate = mostListed + 1
+		d.SetZone(t, zone(1, rate, time.Hour))
+		now := time.Now().UTC()
+		instants := []time.Time{now.Add(-59 * time.Minute)}
+		for range rate {
+			instants = append(instants, now.Add(-30*time.Minute))
+		}
+		leave(t, d, user("x"), instants...)
+		store := connect(t, d, Options{})
+		for range 2 {
+			got := wantBlocked(t, inBatches{store}, true, user("x"))
+			if got.Verdicts[0].RetryAfter < 29*time.Minute {
+				t.Errorf("retry after %s, when the bucket is still full", got.Verdicts[0].RetryAfter)
+			}
+		}
+	})
+}
+
+// TestAClockThatIsNotWhatItWasTakenForHidesNoTxn finds a bucket full, whatever the
+// store takes the engine's clock to be when it asks for the list.
+func TestAClockThatIsNotWhatItWasTakenForHidesNoTxn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		for _, rate := range []int{1, 2 * mostListed} {
+			d := engine.Database(t)
+			d.SetZone(t, zone(1, rate, time.Hour))
+			instants := make([]time.Time, rate)
+			for i := range instants {
+				instants[i] = time.Now().UTC().Add(-59 * time.Minute)
+			}
+			leave(t, d, user("x"), instants...)
+			store := connect(t, d, Options{})
+			for _, ahead := range []time.Duration{0, time.Minute, 100 * 24 * time.Hour, -time.Minute, -100 * 24 * time.Hour} {
+				store.hints.sawClock(time.Now().Add(ahead))
+				got := wantBlocked(t, inBatches{store}, true, user("x"))
+				if left := got.Verdicts[0].RetryAfter; left > time.Minute {
+					t.Errorf("rate %d, taken for %s ahead: retry after %s", rate, ahead, left)
+				}
+			}
+		}
+	})
+}
+
+// TestAZoneThatIsMadeMeanwhileIsNotDecidedWithoutALock makes a zone between the
+// packet that locks and the one that reads again.
+func TestAZoneThatIsMadeMeanwhileIsNotDecidedWithoutALock(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		d.Hold(t, user("known"))() // makes its row: the second packet reads again and locks nothing
+		late := service.Bucket{ZoneID: 2, Key: "late"}
+		packets := 0
+		store := onTheWay(t, d, func(packet string) string {
+			if packets++; packets == 2 {
+				d.SetZone(t, zone(2, 5, time.Hour))
+			}
+			return packet
+		})
+		decisions, err := store.CheckAll(t.Context(), append(check(user("known")), check(late)...))
+		if packets < 2 {
+			t.Fatal("one packet was enough: this test proves nothing")
+		}
+		if err != nil || decisions[0].Err != nil || !errors.Is(decisions[1].Err, service.ErrNotFound) {
+			t.Errorf("got %+v, %v, want the zone unknown as it was when the buckets were locked", decisions, err)
+		}
+		wantBlocked(t, store, false, late)
+	})
+}
+
+// TestASessionThatWouldHideRowsIsPutRight connects with settings of the DSN's, or of an
+// init_connect, under which SELECTs answer of fewer rows, or of other keys.
+func TestASessionThatWouldHideRowsIsPutRight(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		for name, setting := range map[string]string{
+			"few rows": "sql_select_limit=1", "other bytes": "character_set_results=latin1", "other bytes at all": "charset=latin1",
+			"one more transaction": "completion_type=1",
+		} {
+			d := engine.Database(t)
+			d.SetZone(t, zone(1, 3, time.Hour))
+			store := connect(t, &dbtest.Database{DSN: d.DSN + "&" + setting}, Options{})
+			for range 5 {
+				if _, err := store.CheckAll(t.Context(), append(check(user("anna"), user("jürgen")), check(user("zoë"))...)); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			for _, key := range []string{"anna", "jürgen", "zoë"} {
+				wantBlocked(t, inBatches{store}, true, user(key))
+			}
+			d.Audit(t, zone(1, 3, time.Hour))
+			if open, _ := d.Transactions(t); open != 0 {
+				t.Errorf("%s: %d transactions left open", name, open)
+			}
+		}
+	})
+}

@@ -1,0 +1,143 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+func TestABucketThatIsHeldForLongIsBusyAndTheOthersAreServed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		const others = 40
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 100, time.Hour))
+		c := coalesce(t, connect(t, d, Options{}), service.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
+		release := d.Hold(t, user("held"))
+		var group sync.WaitGroup
+		for i := range others {
+			group.Go(func() {
+				if _, err := ask(t.Context(), c, check(user(fmt.Sprint("other-", i)))); err != nil {
+					t.Errorf("another bucket: %v", err)
+				}
+			})
+			group.Go(func() {
+				question := check(user("held"))
+				if i%2 == 0 {
+					question = check(user("held"), user(fmt.Sprint("with it-", i)))
+				}
+				if d, err := ask(t.Context(), c, question); !errors.Is(err, service.ErrBusy) {
+					t.Errorf("the held bucket: %+v, %v", d, err)
+				}
+			})
+		}
+		group.Wait() // while it is held
+		release()
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != others {
+			t.Errorf("%d txns, want %d", n, others)
+		}
+		if _, err := ask(t.Context(), c, check(user("held"))); err != nil {
+			t.Errorf("released: %v", err)
+		}
+		wantSettled(t, d, zone(1, 100, time.Hour))
+	})
+}
+
+func TestCallersWhoRunOutOfTimeLeaveNoConnectionAtWork(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		const callers, conns, own = 100, 8, 2
+		d := engine.Database(t)
+		d.SQL.SetMaxOpenConns(own) // the holder's, and that of who counts
+		d.SetZone(t, zone(1, 200, time.Hour))
+		store := connect(t, d, Options{LockWait: time.Minute, MaxConns: conns})
+		d.Hold(t, user("held"))
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var group sync.WaitGroup
+		for i := range callers {
+			group.Go(func() {
+				question := check(user("held"))
+				if i%2 == 0 {
+					question = check(user("held"), user(fmt.Sprint(i)))
+				}
+				_, err := store.CheckAll(ctx, question)
+				if !errors.Is(err, service.ErrUndecided) && !errors.Is(err, service.ErrBusy) {
+					t.Errorf("after the deadline: %v", err)
+				}
+			})
+		}
+		d.AwaitWaiting(t, conns-conns/4) // all lanes
+		cancel()                         // as a deadline does
+		dbtest.Eventually(t, "nothing is at work but the holder", func() bool {
+			if n := len(d.Sessions(t)); n > conns+own {
+				t.Fatalf("%d connections, want %d at most", n-own, conns)
+			}
+			open, _ := d.Transactions(t)
+			return open == 1
+		})
+		group.Wait()
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 0 {
+			t.Errorf("%d txns of the held bucket", n)
+		}
+	})
+}
+
+func TestNoSettingOfADSNMovesADecision(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		for _, settings := range []string{
+			"sql_mode=%27ANSI,NO_BACKSLASH_ESCAPES%27", "sql_mode=%27%27", "sql_mode=%27PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE%27",
+			"time_zone=%27%2B13:00%27", "time_zone=%27-12:00%27", "completion_type=1", "completion_type=2",
+			"collation=latin1_swedish_ci", "charset=latin1", "sql_safe_updates=1", "sql_select_limit=1", "unique_checks=0",
+			"foreign_key_checks=0", "lock_wait_timeout=1",
+		} {
+			d := engine.Database(t)
+			d.SetZone(t, zone(1, 2, time.Hour))
+			d.SetZone(t, zone(2, 20, time.Hour))
+			store := connect(t, &dbtest.Database{DSN: d.DSN + "&" + settings}, Options{MaxConns: 4})
+			for attempt := range 3 {
+				question := append(check(user("Æ'\\\"|%_")), check(service.Bucket{ZoneID: 2, Key: "x"}, user("b"))[0])
+				decisions, err := store.CheckAll(t.Context(), question)
+				if err != nil {
+					t.Errorf("%s: %v", settings, err)
+					break
+				}
+				for i, decision := range decisions {
+					if decision.Err != nil || decision.Blocked != (attempt == 2) {
+						t.Errorf("%s, attempt %d, check %d: %+v", settings, attempt, i, decision)
+					}
+				}
+				if alone, err := ask(t.Context(), store, check(user("alone"))); err != nil || alone.Blocked != (attempt == 2) {
+					t.Errorf("%s, attempt %d, alone: %+v, %v", settings, attempt, alone, err)
+				}
+			}
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE ABS(TIMESTAMPDIFF(SECOND, created_at, UTC_TIMESTAMP(6))) < 300"); n != 12 {
+				t.Errorf("%s: %d txns of now, want 12", settings, n)
+			}
+			wantSettled(t, d, zone(1, 2, time.Hour), zone(2, 20, time.Hour))
+		}
+	})
+}
+
+// TestALoneCheckThatMayNotWaitTakesNoLock asks with a lock wait that would outlast
+// the test: only an answer that waits for nothing comes in time.
+func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		store := connect(t, d, Options{LockWait: time.Hour})
+		d.Hold(t, user("held"))
+		decisions, err := store.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{user("held")}, NoWait: true}})
+		if err != nil || !errors.Is(decisions[0].Err, service.ErrHeld) {
+			t.Errorf("got %+v, %v, want it held", decisions, err)
+		}
+	})
+}

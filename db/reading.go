@@ -1,0 +1,306 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+
+	"velocityd/service"
+)
+
+// reading is a packet of SELECTs with what reads the rows of each.
+type reading struct {
+	packet
+	readers []func(row []driver.Value) error
+	ends    []func()
+}
+
+// each says what to do with every row of the SELECT that was written last. Text
+// in a row is good until the next one.
+func (r *reading) each(read func(row []driver.Value) error) { r.readers = append(r.readers, read) }
+
+// afterwards says what to do once all rows of all SELECTs were read.
+func (r *reading) afterwards(do func()) { r.ends = append(r.ends, do) }
+
+// send sends the packet and reads all rows.
+func (r *reading) send(ctx context.Context, conn *connection) error {
+	if int64(len(r.text)) >= conn.maxPacket {
+		return errTooLong
+	}
+	rows, err := conn.QueryContext(ctx, string(r.text), nil)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	results, ok := rows.(driver.RowsNextResultSet)
+	if !ok {
+		return errors.New("the driver reads one result set only")
+	}
+	for i, read := range r.readers {
+		if i > 0 {
+			if err := results.NextResultSet(); err != nil {
+				return fmt.Errorf("read result set %d of %d: %w", i+1, len(r.readers), err)
+			}
+		}
+		if err := readRows(rows, read); err != nil {
+			return err
+		}
+	}
+	if err := results.NextResultSet(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("more than %d result sets: %w", len(r.readers), err)
+	}
+	for _, do := range r.ends {
+		do()
+	}
+	return nil
+}
+
+func readRows(rows driver.Rows, read func([]driver.Value) error) error {
+	row := make([]driver.Value, len(rows.Columns()))
+	for {
+		switch err := rows.Next(row); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := read(row); err != nil {
+			return err
+		}
+	}
+}
+
+// The values of a row as the driver hands them out when it reads text.
+
+func asInt(value driver.Value) int64 {
+	switch v := value.(type) {
+	case int64:
+		return v
+	case uint64:
+		return int64(v)
+	}
+	n, _ := strconv.ParseInt(text(value), 10, 64)
+	return n
+}
+
+func asInstant(value driver.Value) (time.Time, error) {
+	if value == nil {
+		return time.Time{}, nil
+	}
+	raw, ok := value.([]byte)
+	if !ok {
+		return time.Time{}, fmt.Errorf("read instant: engine sent %T", value)
+	}
+	return parseInstant(raw)
+}
+
+// readZones reads the zones that checks name, as they are now, and the clock, which
+// is that of the decision: locked buckets get no txns but this batch's.
+func (b *batch) readZones(r *reading) {
+	clear(b.zones)
+	clear(b.ledger.Zones)
+	if len(b.present) == 0 {
+		return
+	}
+	r.sql("SELECT id, rate, `window`, mode, counts, lockout, lockout_factor, lockout_max, lockout_decay, "+
+		"key_kind, ipv4_prefix, ipv6_prefix, overridden, narrowed_at, UTC_TIMESTAMP(6), @@auto_increment_increment "+
+		"FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
+		list(len(b.present), func(i int) { r.int(b.present[i]) }).sql(";")
+	r.each(func(row []driver.Value) error {
+		factor, err := strconv.ParseFloat(text(row[6]), 64)
+		if err != nil {
+			return fmt.Errorf("read lockout_factor: %w", err)
+		}
+		zone := lockedZone{overridden: asInt(row[12]) != 0}
+		zone.Zone = service.Zone{
+			ID: asInt(row[0]), Rate: int(asInt(row[1])), Window: seconds(asInt(row[2])),
+			Mode: service.Mode(text(row[3])), Counts: service.Counts(text(row[4])),
+			Lockout: seconds(asInt(row[5])), LockoutFactor: factor,
+			LockoutMax: seconds(asInt(row[7])), LockoutDecay: seconds(asInt(row[8])),
+			Keys: service.KeyRule{
+				Kind: service.KeyKind(text(row[9])), IPv4Prefix: int(asInt(row[10])), IPv6Prefix: int(asInt(row[11])),
+			},
+		}
+		if zone.narrowedAt, err = asInstant(row[13]); err != nil {
+			return err
+		}
+		if b.now, err = asInstant(row[14]); err != nil {
+			return err
+		}
+		b.idStep = uint64(asInt(row[15]))
+		b.zones[zone.ID] = zone
+		b.ledger.Zones[zone.ID] = zone.Zone
+		return nil
+	})
+}
+
+// lockedZone is a zone as a batch finds it under its locks.
+type lockedZone struct {
+	service.Zone
+	overridden bool      // it has or had overrides
+	narrowedAt time.Time // when its limit last became narrower
+}
+
+// readOverrides reads the overrides of the buckets, and the prefix lengths that
+// ip zones have overrides of now.
+func (b *batch) readOverrides(r *reading) {
+	var keys []service.Bucket
+	var zoneIDs []int64 // of ip zones
+	var networks []string
+	for _, id := range b.zoneIDs {
+		plan := b.plans[id]
+		if !plan.overridden {
+			continue
+		}
+		of := b.bucketsOf(id)
+		keys = append(keys, of...)
+		if plan.networks {
+			zoneIDs = append(zoneIDs, id)
+			for _, bucket := range of {
+				networks = appendNetworks(networks, bucket.Key, plan.lengths)
+			}
+		}
+	}
+	b.ledger.Overrides, b.lengths = nil, nil
+	const columns = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, expires_at FROM zone_override "
+	if len(keys) > 0 {
+		r.sql(columns+"FORCE INDEX (zone_override_key) WHERE ").keys(keys, nil).sql(";")
+		r.each(b.addOverride)
+	}
+	inZones := func() { r.list(len(zoneIDs), func(i int) { r.int(zoneIDs[i]) }) }
+	if len(zoneIDs) > 0 {
+		r.sql("SELECT zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id IN ")
+		inZones()
+		r.sql(";")
+		r.each(func(row []driver.Value) error {
+			b.lengths = append(b.lengths, prefixLength{asInt(row[0]), int(asInt(row[1])), int(asInt(row[2]))})
+			return nil
+		})
+	}
+	if len(networks) > 0 {
+		slices.Sort(networks)
+		networks = slices.Compact(networks)
+		r.sql(columns + "FORCE INDEX (zone_override_network) WHERE zone_id IN ")
+		inZones()
+		r.sql(" AND network IN ").list(len(networks), func(i int) { r.string(networks[i]) }).sql(";")
+		r.each(b.addOverride)
+	}
+}
+
+// appendNetworks appends the networks of given lengths around an address, as
+// zone_override.network has them.
+func appendNetworks(networks []string, key string, lengths []prefixLength) []string {
+	around, isAddress := service.NetworkOf(key)
+	if !isAddress {
+		return networks
+	}
+	family := 6
+	if around.Addr().Is4() {
+		family = 4
+	}
+	for _, length := range lengths {
+		if length.family == family && length.bits <= around.Bits() {
+			networks = append(networks, network(netip.PrefixFrom(around.Addr(), length.bits)))
+		}
+	}
+	return networks
+}
+
+func (b *batch) addOverride(row []driver.Value) (err error) {
+	o := service.Override{
+		ID: uint64(asInt(row[0])), ZoneID: asInt(row[1]), Action: service.OverrideAction(text(row[4])),
+		Rate: int(asInt(row[5])), Window: seconds(asInt(row[6])),
+	}
+	if row[2] != nil {
+		o.Key = text(row[2])
+	} else if o.Prefix, err = netip.ParsePrefix(text(row[3])); err != nil {
+		return fmt.Errorf("read override %d: %w", o.ID, err)
+	}
+	if o.ExpiresAt, err = asInstant(row[7]); err != nil {
+		return err
+	}
+	b.ledger.Overrides = append(b.ledger.Overrides, o)
+	return nil
+}
+
+// readAttempts reads what was answered to the attempt ids of the checks.
+func (b *batch) readAttempts(r *reading) {
+	if len(b.attemptIDs) == 0 {
+		return
+	}
+	r.sql("SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE attempt_id IN ").
+		list(len(b.attemptIDs), func(i int) { r.string(b.attemptIDs[i]) }).sql(";")
+	b.ledger.Attempts = map[string]service.Attempt{}
+	r.each(func(row []driver.Value) (err error) {
+		var attempt service.Attempt
+		if attempt.Decision.CheckedAt, err = asInstant(row[1]); err != nil {
+			return err
+		}
+		if attempt.ExpiresAt, err = asInstant(row[2]); err != nil {
+			return err
+		}
+		if err := parseAnswer([]byte(text(row[3])), &attempt.Decision); err != nil {
+			return err
+		}
+		b.ledger.Attempts[text(row[0])] = attempt
+		return nil
+	})
+}
+
+// parseAnswer reads zone_attempt.answer: an array for each bucket, of zone_id,
+// bucket_key, blocked, would_block, txn_id, rate, window, velocity, remaining and
+// retry_after.
+func parseAnswer(answer []byte, d *service.Decision) error {
+	var rows [][]json.RawMessage
+	if err := json.Unmarshal(answer, &rows); err != nil {
+		return fmt.Errorf("read answer of an attempt: %w", err)
+	}
+	if len(rows) == 0 {
+		return errors.New("read answer of an attempt: it names no bucket")
+	}
+	for _, row := range rows {
+		v, err := parseVerdict(row)
+		if err != nil {
+			return fmt.Errorf("read answer of an attempt: %w", err)
+		}
+		d.Blocked, d.WouldBlock = d.Blocked || v.Blocked, d.WouldBlock || v.WouldBlock
+		d.Verdicts = append(d.Verdicts, v)
+	}
+	return nil
+}
+
+func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
+	const members, txnID = 10, 4
+	most := [members]uint64{2: 1, 3: 1, txnID: math.MaxUint64}
+	if len(row) != members {
+		return v, fmt.Errorf("%d members, want %d", len(row), members)
+	}
+	var numbers [members]uint64
+	for i, member := range row {
+		var target any = &numbers[i]
+		if i == 1 {
+			target = &v.Bucket.Key
+		}
+		if err := json.Unmarshal(member, target); err != nil {
+			return v, err
+		}
+		// What is a number of seconds must fit a time.Duration.
+		if string(member) == "null" || numbers[i] > cmp.Or(most[i], uint64(math.MaxInt64/time.Second)) {
+			return v, fmt.Errorf("member %d is %.40s", i, member)
+		}
+	}
+	v.Bucket.ZoneID = int64(numbers[0])
+	v.Blocked, v.WouldBlock, v.TxnID = numbers[2] != 0, numbers[3] != 0, numbers[txnID]
+	v.Rate, v.Window = int(numbers[5]), seconds(int64(numbers[6]))
+	v.Velocity, v.RetryAfter = int(numbers[7]), seconds(int64(numbers[9]))
+	return v, nil
+}

@@ -1,0 +1,135 @@
+// Package db carries out the rules of service on MySQL and MariaDB: sessions, SQL,
+// locks, and engine error numbers turned into service errors. It must not know
+// HTTP, and nothing but cmd imports it.
+package db
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/service"
+)
+
+// Defaults of Options.
+const (
+	DefaultMaxConns = 32
+	DefaultLockWait = time.Second
+	dialTimeout     = 2 * time.Second
+	connectTimeout  = 3 * time.Second // dial, handshake and session
+	silenceTimeout  = time.Minute
+	connLifetime    = 30 * time.Minute
+)
+
+// Options says how to reach the engine.
+type Options struct {
+	// DSN is in go-sql-driver's form: user:password@tcp(host:3306)/database.
+	DSN string
+	// MaxConns bounds the connections, those whose statement is being killed
+	// included; 0 means DefaultMaxConns. Two are the least. A quarter of them are
+	// for what is not a check.
+	MaxConns int
+	// LockWait is how long a check waits for a bucket that another session holds,
+	// in whole seconds; 0 means DefaultLockWait. Keep it below the deadline of a
+	// check, so that the engine gives up first and the outcome stays known.
+	LockWait time.Duration
+	// connectTimeout is 3 s if it is 0; tests for slow machines need longer.
+	connectTimeout time.Duration
+}
+
+// Store carries out the rules of service in one database. Every connection has
+// the session settings that the SQL of this package relies on; see session.go.
+type Store struct {
+	lanes    *sql.DB // decide checks; the only ones that take several statements in a packet
+	pool     *sqlx.DB
+	lockWait time.Duration
+	hints    *hints
+}
+
+var _ service.CheckStore = (*Store)(nil)
+
+// Open returns the store of a database and connects to nothing yet: a database
+// that is away is ErrBusy for whoever asks. The error wraps service.ErrInvalid if
+// the options are wrong and never holds the password.
+func Open(o Options) (*Store, error) {
+	o.MaxConns = max(cmp.Or(o.MaxConns, DefaultMaxConns), 2)
+	o.LockWait = cmp.Or(o.LockWait, DefaultLockWait)
+	others := max(o.MaxConns/4, 1)
+	lanes, err := openPool(o, forLanes, o.MaxConns-others)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := openPool(o, forPool, others)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), lockWait: o.LockWait, hints: newHints()}, nil
+}
+
+func openPool(o Options, use use, conns int) (*sql.DB, error) {
+	connector, err := newConnector(o, use)
+	if err != nil {
+		return nil, err
+	}
+	pool := sql.OpenDB(connector)
+	pool.SetMaxOpenConns(conns)
+	pool.SetMaxIdleConns(conns)
+	pool.SetConnMaxLifetime(connLifetime)
+	return pool, nil
+}
+
+// Close waits for running queries and closes all connections.
+func (s *Store) Close() error { return errors.Join(s.lanes.Close(), s.pool.Close()) }
+
+// SchemaVersion returns the number of the newest migration that was begun, and
+// whether it stopped half-way. A database that was never migrated has version 0.
+// The error wraps service.ErrBusy if the engine is away.
+func (s *Store) SchemaVersion(ctx context.Context) (version uint, dirty bool, err error) {
+	rows := []struct {
+		Version int64 `db:"version"` // -1 when taking back the first stopped half-way
+		Dirty   bool  `db:"dirty"`
+	}{}
+	err = s.pool.SelectContext(ctx, &rows, `
+SELECT version, dirty
+  FROM schema_migrations`)
+	switch {
+	case isNumber(err, errNoSuchTable), err == nil && len(rows) == 0:
+		return 0, false, nil
+	case err != nil:
+		return 0, false, fmt.Errorf("read schema version: %w", lookupError(err))
+	}
+	return uint(max(rows[0].Version, 0)), rows[0].Dirty, nil
+}
+
+// RedactDSN returns dsn for printing, without its password and parameters. A
+// dsn that cannot be parsed is not repeated at all.
+func RedactDSN(dsn string) string {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return "(unreadable dsn)"
+	}
+	password := ""
+	if cfg.Passwd != "" {
+		password = ":***"
+	}
+	return fmt.Sprintf("%s%s@%s(%s)/%s", cfg.User, password, cfg.Net, cfg.Addr, cfg.DBName)
+}
+
+// parseDSN does not wrap the driver's error, which may quote the password.
+func parseDSN(dsn string) (*mysql.Config, error) {
+	cfg, err := mysql.ParseDSN(dsn)
+	if err != nil {
+		return nil, fmt.Errorf(
+			"%w: dsn cannot be read; write user:password@tcp(host:3306)/database", service.ErrInvalid)
+	}
+	if cfg.DBName == "" {
+		return nil, fmt.Errorf("%w: dsn names no database; end it in /database", service.ErrInvalid)
+	}
+	return cfg, nil
+}

@@ -1,0 +1,315 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+func TestEveryConnectionHasTheSessionItNeeds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		// What a DSN asks for does not win over what the SQL relies on.
+		d.DSN += "&time_zone=%27%2B05%3A00%27&sql_mode=%27%27&multiStatements=true&innodb_lock_wait_timeout=50"
+		store := connect(t, d, Options{LockWait: 3 * time.Second})
+		ctx := context.Background()
+		for range 3 {
+			conn, err := store.pool.Connx(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close() // only now, so that the three are distinct
+			var got struct {
+				Zone  string `db:"zone"`
+				Wait  int    `db:"wait"`
+				Modes string `db:"modes"`
+			}
+			if err := conn.GetContext(ctx, &got, `
+SELECT @@session.time_zone AS zone, @@session.innodb_lock_wait_timeout AS wait, @@session.sql_mode AS modes`); err != nil {
+				t.Fatal(err)
+			}
+			if got.Zone != "+00:00" || got.Wait != 3 || !strings.Contains(got.Modes, "STRICT_ALL_TABLES") {
+				t.Errorf("session is %+v", got)
+			}
+			if _, err := conn.ExecContext(ctx, "SELECT 1; SELECT 2"); err == nil {
+				t.Error("a connection for look-ups takes several statements at once")
+			}
+		}
+	})
+}
+
+func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		c, err := newConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, forLanes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.wanted["time_zone"] = "+01:00" // as if a proxy had bent it
+		_, err = c.Connect(context.Background())
+		if err == nil || !strings.Contains(err.Error(), "time_zone") {
+			t.Errorf("err = %v, want one that names time_zone", err)
+		}
+	})
+}
+
+func TestOpenSaysWhatIsWrongAndNeverThePassword(t *testing.T) {
+	t.Parallel()
+	const secret = "hunter2hunter2"
+	for name, step := range map[string]struct {
+		options Options
+		want    error
+	}{
+		"unreadable":        {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1/x"}, service.ErrInvalid},
+		"no database":       {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/"}, service.ErrInvalid},
+		"no whole seconds":  {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: 1500 * time.Millisecond}, service.ErrInvalid},
+		"negative wait":     {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: -time.Second}, service.ErrInvalid},
+		"engine away":       {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x"}, service.ErrBusy},
+		"no such socket":    {Options{DSN: "root:" + secret + "@unix(/nowhere/my.sock)/x"}, service.ErrBusy},
+		"unknown parameter": {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x?tls=none-such"}, service.ErrInvalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, err := Open(step.options)
+			if err == nil {
+				_, _, err = store.SchemaVersion(t.Context())
+				_ = store.Close()
+			}
+			if !errors.Is(err, step.want) || strings.Contains(err.Error(), secret) {
+				t.Errorf("err = %v, want %v without the password", err, step.want)
+			}
+			if printed := RedactDSN(step.options.DSN); strings.Contains(printed, secret) {
+				t.Errorf("redacted as %s", printed)
+			}
+		})
+	}
+}
+
+func TestEngineThatAcceptsAndIsSilentIsGivenUpInTime(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() // it never answers
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	store, err := Open(Options{DSN: fmt.Sprintf("root@tcp(%s)/x", listener.Addr())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, _, err := store.SchemaVersion(ctx); !errors.Is(err, service.ErrBusy) {
+		t.Errorf("err = %v, want ErrBusy", err)
+	}
+}
+
+func TestSchemaVersionTellsNoneAndCurrent(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		store := connect(t, d, Options{})
+		if version, dirty, err := store.SchemaVersion(context.Background()); version != 0 || dirty || err != nil {
+			t.Errorf("empty database: %d, %v, %v", version, dirty, err)
+		}
+		dbtest.Migrate(t, d.DSN)
+		if version, dirty, err := store.SchemaVersion(context.Background()); version != migrations.Latest() || dirty || err != nil {
+			t.Errorf("migrated database: %d, %v, %v, want %d", version, dirty, err, migrations.Latest())
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = -1, dirty = TRUE")
+		if version, dirty, err := store.SchemaVersion(context.Background()); version != 0 || !dirty || err != nil {
+			t.Errorf("database that a migration down left half-way: %d, %v, %v", version, dirty, err)
+		}
+	})
+}
+
+func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		dir := t.TempDir()
+		server := engine.Private(t, dir)
+		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		dbtest.Migrate(t, d.DSN)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		run := &midRun{limiter: service.NewLimiter(connect(t, d, Options{}), 5*time.Second)}
+		stop := make(chan struct{})
+		var group sync.WaitGroup
+		for range 16 {
+			group.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						if err := run.ask(); err != nil {
+							t.Errorf("in mid-run: %v", err)
+							return
+						}
+					}
+				}
+			})
+		}
+		dbtest.Eventually(t, "the run is under way", func() bool { return run.count(nil) > 50 })
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		if err := server.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+		close(stop)
+		group.Wait()
+		asked := time.Now()
+		if err := run.ask(); err != nil || run.count(service.ErrBusy) == 0 || time.Since(asked) > 4*time.Second {
+			t.Errorf("server away: %v after %v, %d were busy", err, time.Since(asked), run.count(service.ErrBusy))
+		}
+		engine.Private(t, dir)
+		before := run.count(nil)
+		dbtest.Eventually(t, "checks are answered again", func() bool { return run.ask() == nil && run.count(nil) > before })
+		run.compare(t, d)
+	})
+}
+
+// midRun asks checks, each with a key of its own, and remembers what became of
+// them.
+type midRun struct {
+	limiter *service.Limiter
+	mu      sync.Mutex
+	asked   int
+	ends    map[string]error // by key
+}
+
+// ask returns an error if a check ends in another way than a server that goes
+// away may bring about.
+func (r *midRun) ask() error {
+	r.mu.Lock()
+	r.asked++
+	key := fmt.Sprint("user-", r.asked)
+	r.mu.Unlock()
+	_, err := ask(context.Background(), r.limiter, check(user(key)))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ends == nil {
+		r.ends = map[string]error{}
+	}
+	r.ends[key] = err
+	if err == nil || errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
+		return nil
+	}
+	return err
+}
+
+// count is how many checks ended in kind; nil is decided.
+func (r *midRun) count(kind error) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, err := range r.ends {
+		if errors.Is(err, kind) {
+			n++
+		}
+	}
+	return n
+}
+
+// compare holds what callers were told against what is recorded: decided is a
+// row, busy is none, undecided may be either.
+func (r *midRun) compare(t *testing.T, d *dbtest.Database) {
+	t.Helper()
+	for key, err := range r.ends {
+		recorded := len(d.Txns(t, user(key)))
+		switch {
+		case err == nil && recorded != 1:
+			t.Errorf("%s was decided and has %d txns", key, recorded)
+		case errors.Is(err, service.ErrBusy) && recorded != 0:
+			t.Errorf("%s was busy and has %d txns: %v", key, recorded, err)
+		}
+	}
+}
+
+func TestReadOnlyServerIsBusyUntilItIsWritableAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		server := engine.Private(t, t.TempDir())
+		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		cfg, err := mysql.ParseDSN(d.DSN)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// root may write to a read-only server, and so may procedures that root has made: let app make them.
+		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = ON")
+		dbtest.Exec(t, d.SQL, "CREATE USER 'app'@'localhost' IDENTIFIED BY 'pass'")
+		dbtest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO 'app'@'localhost'")
+		cfg.User, cfg.Passwd = "app", "pass"
+		dbtest.Migrate(t, cfg.FormatDSN())
+		d.SetZone(t, zone(1, 10, time.Hour))
+		p := dbtest.Through(t, cfg.FormatDSN())
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
+		readOnly := func(state string) { dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = "+state) }
+		both := check(user("alice"), user("bob"))
+		for name, step := range map[string]struct {
+			question []service.Check
+			begin    func()
+		}{
+			"one CALL":             {check(user("alice")), func() { readOnly("ON") }},
+			"a batch":              {both, func() { readOnly("ON") }},
+			"in the middle of one": {both, func() { p.Before("INSERT INTO zone_txn", func() { readOnly("ON") }) }},
+		} {
+			before := d.Count(t, "SELECT COUNT(*) FROM zone_txn")
+			step.begin()
+			if _, err := store.CheckAll(t.Context(), step.question); !errors.Is(err, service.ErrBusy) {
+				t.Errorf("%s: %v, want ErrBusy", name, err)
+			}
+			readOnly("OFF")
+			dbtest.Eventually(t, "no transaction is open", func() bool { open, _ := d.Transactions(t); return open == 0 })
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != before {
+				t.Errorf("%s: recorded %d txns", name, n-before)
+			}
+			if _, err := store.CheckAll(t.Context(), step.question); err != nil {
+				t.Errorf("%s, writable again: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestAStoreWhoseEngineIsAwayIsBusyWithEverything(t *testing.T) {
+	t.Parallel()
+	s, err := Open(Options{DSN: "root@unix(/nowhere/my.sock)/x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx := t.Context()
+	deny := service.Override{ID: 1, ZoneID: 1, Key: "alice", Action: service.OverrideDeny}
+	for name, question := range map[string]func() error{
+		"SchemaVersion":  func() error { _, _, err := s.SchemaVersion(ctx); return err },
+		"CheckAll, one":  func() error { _, err := s.CheckAll(ctx, check(user("alice"))); return err },
+		"CheckAll, two":  func() error { _, err := s.CheckAll(ctx, check(user("alice"), user("bob"))); return err },
+		"ReportAll":      func() error { _, err := s.ReportAll(ctx, []service.Report{{TxnID: 1}}); return err },
+		"Txn":            func() error { _, err := s.Txn(ctx, 1); return err },
+		"Peek":           func() error { _, err := s.Peek(ctx, user("alice")); return err },
+		"Release":        func() error { return s.Release(ctx, user("alice"), "me", "test") },
+		"Zones":          func() error { _, err := s.Zones(ctx); return err },
+		"Zone":           func() error { _, err := s.Zone(ctx, 1); return err },
+		"PutZone":        func() error { _, err := s.PutZone(ctx, zone(1, 5, time.Hour), service.Match{}, ""); return err },
+		"DeleteZone":     func() error { return s.DeleteZone(ctx, 1, service.Match{}, "") },
+		"Overrides":      func() error { _, err := s.Overrides(ctx, 1, 0, 1); return err },
+		"Override":       func() error { _, err := s.Override(ctx, 1, 1); return err },
+		"AddOverride":    func() error { _, err := s.AddOverride(ctx, deny, ""); return err },
+		"SetOverride":    func() error { _, err := s.SetOverride(ctx, deny, ""); return err },
+		"DeleteOverride": func() error { return s.DeleteOverride(ctx, 1, 1, "") },
+	} {
+		if err := question(); !errors.Is(err, service.ErrBusy) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

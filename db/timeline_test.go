@@ -1,0 +1,454 @@
+package db
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// Flags of TestGoAndSQLAgreeOnRandomTimelines.
+var (
+	timelines = flag.Int("timelines", 100, "random `number` of timelines for each engine")      //nolint:gochecknoglobals // a flag of the test binary
+	firstSeed = flag.Uint64("timeline", 0, "`seed` of the first timeline; 0: the present time") //nolint:gochecknoglobals // a flag of the test binary
+)
+
+// TestGoAndSQLAgreeOnRandomTimelines asks the same of package db, which decides by
+// service.Decide, and of the procedures, which decide in SQL, in two databases that
+// have one clock. Answers and rows must be alike.
+func TestGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		twins := newTwins(t, engine)
+		seed := *firstSeed
+		if seed == 0 {
+			seed = uint64(time.Now().UnixNano())
+		}
+		failures, lived := 0, 0
+		for ; lived < *timelines && failures < 3; lived++ {
+			l := newTimeline(twins, seed, int64(1+3*lived))
+			if !t.Run(fmt.Sprint("timeline ", seed), l.live) {
+				failures++
+			}
+			seed++
+		}
+		t.Logf("%d timelines, up to that of seed %d; %d batches used tallies", lived, seed-1, twins[0].uses)
+		if lived >= 100 && twins[0].uses == 0 {
+			t.Error("no timeline has crossed a tally")
+		}
+	})
+}
+
+// timeline is a random history that twins live through together.
+type timeline struct {
+	twins   []*twin // Go's, and SQL's
+	random  *rand.Rand
+	past    []string // what happened
+	now     time.Time
+	steady  bool // zones stay as they were first, so that the rows can be audited
+	first   int64
+	zones   map[int64]service.Zone // that exist
+	audited []service.Zone
+	keys    [3][]string
+	// instants and spans are what edges are made of: something ends at an instant
+	// and a span.
+	instants []time.Time
+	spans    []time.Duration
+	attempts []service.Check
+	named    int         // attempt ids
+	reported [][2]uint64 // txn ids of the twins
+}
+
+func newTimeline(twins []*twin, seed uint64, firstZone int64) *timeline {
+	l := &timeline{
+		twins: twins, random: rand.New(rand.NewPCG(seed, 1)), first: firstZone,
+		now:   time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC),
+		zones: map[int64]service.Zone{},
+		keys: [3][]string{
+			{"bob", "alice", "jürgen", "it's", "a\\b"},
+			{"203.0.113.9", "203.0.113.10", "203.0.113.0/24", "2001:db8::/64", "2001:db8::2", "no address"},
+			{"x", "X", "x "},
+		},
+		spans: []time.Duration{10 * time.Minute},
+	}
+	l.steady = l.random.IntN(4) == 0
+	for _, w := range twins {
+		w.forgetNames()
+	}
+	return l
+}
+
+func (l *timeline) live(t *testing.T) {
+	const steps = 30
+	defer func() {
+		if t.Failed() {
+			t.Logf("to see it again: -timelines 1 -timeline <its number>\n%s", strings.Join(l.past, "\n"))
+		}
+	}()
+	l.setClock(t, l.now)
+	for id := l.first; id < l.first+3; id++ {
+		l.editZone(t, id)
+	}
+	for _, zone := range l.zones {
+		l.audited = append(l.audited, zone)
+	}
+	l.crowd(t)
+	for range steps {
+		l.step(t)
+		l.twins[0].auditTallies(t, l.first)
+		if t.Failed() {
+			return
+		}
+	}
+	l.compareRows(t)
+	for _, w := range l.twins {
+		if l.steady {
+			w.Audit(t, l.audited...)
+		}
+		dbtest.Exec(t, w.SQL, "DELETE FROM zone_txn") // an audit reads them all
+		dbtest.Exec(t, w.SQL, "DELETE FROM zone_bucket_lock")
+	}
+}
+
+func (l *timeline) step(t *testing.T) {
+	t.Helper()
+	kind := l.random.IntN(24)
+	if l.steady && kind < 7 {
+		kind += 7
+	}
+	switch kind {
+	case 0, 1:
+		l.editZone(t, l.zoneID())
+	case 2, 3, 4:
+		l.override(t)
+	case 5:
+		l.fill(t)
+	case 6:
+		l.deleteZone(t)
+	case 7:
+		l.release(t)
+	case 8:
+		l.clean(t)
+	case 9, 10:
+		l.report(t)
+	case 11, 12, 13, 14, 15:
+		l.turnClock(t)
+	default:
+		for range pick(l.random, 1, 1, 3) {
+			l.check(t)
+		}
+	}
+}
+
+func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(from))] }
+
+func (l *timeline) note(format string, args ...any) {
+	l.past = append(l.past, fmt.Sprintf(format, args...))
+}
+
+func (l *timeline) zoneID() int64 { return l.first + l.random.Int64N(3) }
+
+func (l *timeline) bucket() service.Bucket {
+	place := pick[int64](l.random, 0, 1, 2, 2)
+	return service.Bucket{ZoneID: l.first + place, Key: pick(l.random, l.keys[place]...)}
+}
+
+func (l *timeline) setClock(t *testing.T, now time.Time) {
+	t.Helper()
+	l.note("the clock says %s", now.Format(instantFormat))
+	l.now = now
+	for _, w := range l.twins {
+		w.setClock(t, now)
+	}
+}
+
+// turnClock goes on, to the edge of something to the microsecond, or back.
+func (l *timeline) turnClock(t *testing.T) {
+	t.Helper()
+	now := l.now.Add(time.Duration(l.random.IntN(40)) * time.Second)
+	switch {
+	case l.random.IntN(8) == 0: // a step back
+		now = l.now.Add(-time.Duration(1 + l.random.Int64N(int64(pick(l.random, time.Millisecond, time.Minute, 3*time.Hour)))))
+	case l.random.IntN(2) == 0 && len(l.instants) > 0:
+		edge := pick(l.random, l.instants...).Add(pick(l.random, l.spans...))
+		now = edge.Add(time.Duration(l.random.IntN(3)-1) * time.Microsecond)
+	}
+	l.setClock(t, now.Truncate(time.Microsecond))
+}
+
+// editZone sets all of a zone at random.
+func (l *timeline) editZone(t *testing.T, id int64) {
+	t.Helper()
+	r := l.random
+	zone := service.Zone{
+		ID: id, Description: "timeline", Rate: pick(r, 0, 1, 1, 2, 2, 3, 5, mostListed, mostListed+1, mostListed+2),
+		Window:         pick(r, time.Second, time.Minute, 5*time.Minute, time.Hour),
+		Mode:           pick(r, service.ModeEnforce, service.ModeEnforce, service.ModeEnforce, service.ModeShadow, service.ModeOff),
+		Counts:         pick(r, service.CountsAttempts, service.CountsFailures),
+		ReserveTTL:     pick(r, 0, time.Second),
+		ResetOnSuccess: r.IntN(3) == 0,
+		Lockout:        pick(r, 0, 0, 4*time.Minute, 50*time.Minute),
+		LockoutFactor:  pick(r, 0, 1, 1.5, 3.33, 100),
+		LockoutMax:     pick(r, 0, 10*time.Minute, 4*time.Hour, service.MaxWindow),
+		LockoutDecay:   pick(r, 0, 10*time.Minute, 4*time.Hour),
+	}
+	switch id - l.first {
+	case 0:
+		zone.Keys.Kind = pick(r, service.KeyOpaque, service.KeyUsername)
+	case 1:
+		zone.Keys = service.KeyRule{Kind: pick(r, service.KeyOpaque, service.KeyIP, service.KeyIP, service.KeyIP), IPv4Prefix: pick(r, 0, 24)}
+	case 2: // few keys, asked again and again: their tallies are used
+		zone.Rate = pick(r, zone.Rate, mostListed+1, 2*mostListed, 10*mostListed)
+	}
+	l.note("zone %+v", zone)
+	l.zones[id] = zone
+	l.spans = append(l.spans, zone.Window, zone.Lockout, zone.Lockout+zone.WithDefaults().LockoutDecay)
+	for _, w := range l.twins {
+		w.SetZone(t, zone)
+	}
+}
+
+func (l *timeline) deleteZone(t *testing.T) {
+	t.Helper()
+	id := l.zoneID()
+	l.note("zone %d is deleted", id)
+	delete(l.zones, id)
+	for _, w := range l.twins {
+		w.DeleteZone(t, id)
+	}
+}
+
+// override sets a random one, or removes those of a zone.
+func (l *timeline) override(t *testing.T) {
+	t.Helper()
+	bucket := l.bucket()
+	zone, exists := l.zones[bucket.ZoneID]
+	switch {
+	case !exists:
+		return
+	case l.random.IntN(5) == 0:
+		l.note("zone %d has no override any more", zone.ID)
+		for _, w := range l.twins {
+			w.DeleteOverrides(t, zone.ID)
+		}
+		return
+	}
+	o := service.Override{ZoneID: zone.ID, Key: bucket.Key, Action: pick(l.random, service.OverrideAllow, service.OverrideDeny)}
+	if l.random.IntN(3) > 0 {
+		o.Action = service.OverrideLimit
+		o.Rate = pick(l.random, 0, 1, 2, 4, mostListed, mostListed+1)
+		o.Window = pick(l.random, time.Second, time.Minute, 2*time.Hour)
+		l.spans = append(l.spans, o.Window)
+	}
+	if zone.ID == l.first+1 && l.random.IntN(4) > 0 {
+		o.Key = ""
+		o.Prefix = netip.MustParsePrefix(pick(l.random, "0.0.0.0/0", "203.0.0.0/16", "203.0.113.0/24", "203.0.113.8/31",
+			"203.0.113.9/32", "::/0", "2001:db8::/32", "2001:db8::/55", "2001:db8::/64", "2001:db8::2/128"))
+	}
+	if l.random.IntN(3) > 0 {
+		o.ExpiresAt = l.now.Add(time.Duration(l.random.IntN(120)) * time.Second)
+		l.instants, l.spans = append(l.instants, o.ExpiresAt), append(l.spans, 0)
+	}
+	l.note("override %+v", o)
+	for _, w := range l.twins {
+		w.SetOverride(t, o)
+	}
+}
+
+// fill leaves as many txns as a bucket had when its limit was wider or the clock
+// another one.
+func (l *timeline) fill(t *testing.T) {
+	t.Helper()
+	bucket := l.bucket()
+	span := pick(l.random, time.Microsecond, time.Second, time.Minute, time.Hour)
+	instants := make([]time.Time, pick(l.random, 1, 2, 5, mostListed-1, mostListed, mostListed+1, mostListed+2, 3*mostListed))
+	for i := range instants {
+		instants[i] = l.now.Add(-time.Duration(l.random.Int64N(int64(span)))).Truncate(time.Microsecond)
+		if l.random.IntN(20) == 0 {
+			instants[i] = l.now.Add(span)
+		}
+	}
+	l.leave(t, bucket, instants)
+}
+
+// crowd leaves more txns than a batch counts twice in the buckets of the zone whose rate
+// is high, and no more than its rate.
+func (l *timeline) crowd(t *testing.T) {
+	t.Helper()
+	zone := l.zones[l.first+2]
+	if zone.Rate <= mostListed {
+		return
+	}
+	for _, key := range l.keys[2] {
+		instants := make([]time.Time, 1+l.random.IntN(zone.Rate))
+		for i := range instants {
+			instants[i] = l.now.Add(-time.Duration(l.random.Int64N(int64(zone.Window)))).Truncate(time.Microsecond)
+		}
+		l.leave(t, service.Bucket{ZoneID: zone.ID, Key: key}, instants)
+	}
+}
+
+func (l *timeline) leave(t *testing.T, bucket service.Bucket, instants []time.Time) {
+	t.Helper()
+	l.note("%+v has %d txns", bucket, len(instants))
+	l.instants = append(l.instants, instants[0], instants[len(instants)-1])
+	for _, w := range l.twins {
+		w.fill(t, bucket, instants)
+	}
+}
+
+// clean removes what a cleaner may: lock rows, and attempts that mean nothing.
+func (l *timeline) clean(t *testing.T) {
+	t.Helper()
+	bucket := l.bucket()
+	l.note("a cleaner takes the lock row of %+v", bucket)
+	for _, w := range l.twins {
+		dbtest.Exec(t, w.SQL, "DELETE FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = ?", bucket.ZoneID, bucket.Key)
+		dbtest.Exec(t, w.SQL, "DELETE FROM zone_attempt WHERE expires_at <= UTC_TIMESTAMP(6)")
+	}
+}
+
+func (l *timeline) release(t *testing.T) {
+	t.Helper()
+	bucket := l.bucket()
+	var kinds []string
+	for _, w := range l.twins {
+		kinds = append(kinds, kindOf(w.store.Release(context.Background(), bucket, "operator", "timeline")))
+	}
+	l.note("release of %+v: %s", bucket, kinds)
+	if kinds[0] != kinds[1] {
+		t.Errorf("release of %+v: go %s, sql %s", bucket, kinds[0], kinds[1])
+	}
+}
+
+// report reports a few outcomes in one call, some of them again.
+func (l *timeline) report(t *testing.T) {
+	t.Helper()
+	if len(l.reported) == 0 {
+		return
+	}
+	var reports [2][]service.Report
+	for range 1 + l.random.IntN(4) {
+		ids := pick(l.random, l.reported...)
+		outcome := pick(l.random, service.OutcomeSuccess, service.OutcomeSuccess, service.OutcomeFailure)
+		for side := range reports {
+			reports[side] = append(reports[side], service.Report{TxnID: ids[side], Outcome: outcome})
+		}
+	}
+	var lines [2][]string
+	for side, w := range l.twins {
+		errs, err := w.store.ReportAll(context.Background(), reports[side])
+		for _, err := range append(errs, err) {
+			lines[side] = append(lines[side], kindOf(err))
+		}
+	}
+	l.note("reports %+v: %q", reports, lines)
+	if d := difference(lines[0], lines[1]); d != "" {
+		t.Errorf("reports %+v: %s", reports, d)
+	}
+}
+
+func (l *timeline) compareRows(t *testing.T) {
+	t.Helper()
+	var lines [2][]string
+	for side, w := range l.twins {
+		lines[side] = w.rows(t, l.first, l.first+2, l.attemptName(""))
+	}
+	if d := difference(lines[0], lines[1]); d != "" {
+		t.Errorf("rows: %s", d)
+	}
+}
+
+func (l *timeline) attemptName(n any) string { return fmt.Sprintf("t%d-%v", l.first, n) }
+
+// check asks a random batch, in one of the ways that each twin has.
+func (l *timeline) check(t *testing.T) {
+	t.Helper()
+	if l.random.IntN(8) > 0 {
+		l.setClock(t, l.now.Add(time.Millisecond))
+	}
+	checks := make([]service.Check, pick(l.random, 1, 1, 1, 2, 3, 4, 12))
+	for i := range checks {
+		checks[i] = l.randomCheck()
+	}
+	if stale := l.random.IntN(12); stale == 0 || stale == 1 {
+		l.normalise(checks, stale == 1)
+	}
+	var lines [2][]string
+	var decisions [2][]service.Decision
+	for side, w := range l.twins {
+		lines[side], decisions[side] = w.answers(l.random.IntN(len(w.ask)), checks)
+	}
+	l.note("checks %+v\n  %s", checks, strings.Join(lines[0], "\n  "))
+	if d := difference(lines[0], lines[1]); d != "" {
+		t.Errorf("checks %+v: %s", checks, d)
+		return
+	}
+	for i, d := range decisions[0] {
+		if d.Err != nil {
+			continue
+		}
+		if !d.CheckedAt.Equal(l.now) && checks[i].AttemptID == "" {
+			t.Errorf("decided at %s, the clock said %s", d.CheckedAt, l.now)
+		}
+		l.instants = append(l.instants, d.CheckedAt)
+		for j, v := range d.Verdicts {
+			l.reported = append(l.reported, [2]uint64{v.TxnID, decisions[1][i].Verdicts[j].TxnID})
+		}
+	}
+}
+
+// normalise says by which rule keys were normalised: the zones' own, or one that
+// some zone had once.
+func (l *timeline) normalise(checks []service.Check, stale bool) {
+	for i, check := range checks {
+		rules := make([]service.KeyRule, len(check.Buckets))
+		for j, b := range check.Buckets {
+			rules[j] = l.zones[b.ZoneID].Keys
+		}
+		if stale && l.random.IntN(len(checks)) == 0 {
+			rules[0] = service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 8}
+		}
+		checks[i].KeyRules = rules
+	}
+}
+
+func (l *timeline) randomCheck() service.Check {
+	if len(l.attempts) > 0 && l.random.IntN(3) == 0 {
+		retry := pick(l.random, l.attempts...)
+		retry.Buckets = slices.Clone(retry.Buckets)
+		slices.Reverse(retry.Buckets)
+		if l.random.IntN(4) == 0 {
+			retry.Buckets = l.randomBuckets()
+		}
+		return retry
+	}
+	check := service.Check{Buckets: l.randomBuckets()}
+	if l.random.IntN(3) == 0 {
+		l.named++
+		check.AttemptID = l.attemptName(l.named)
+		l.attempts = append(l.attempts, check)
+	}
+	return check
+}
+
+func (l *timeline) randomBuckets() []service.Bucket {
+	var buckets []service.Bucket
+	for n := pick(l.random, 1, 1, 1, 2, 3, 5); len(buckets) < n; {
+		if more := l.bucket(); !slices.Contains(buckets, more) {
+			buckets = append(buckets, more)
+		}
+	}
+	if l.random.IntN(25) == 0 {
+		buckets = append(buckets, service.Bucket{ZoneID: 1<<31 - 1, Key: "x"})
+	}
+	return buckets
+}

@@ -1,0 +1,207 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// twin is one of two databases that live through the same history, by a clock of
+// the test's: it has one session for each pool, and each has its timestamp set.
+type twin struct {
+	*dbtest.Database
+	store *Store
+	ask   []service.CheckStore // to choose from, for each call
+	uses  int                  // of tallies, by the store's batches
+	// ordinals and checkIDs are the names of what the twins number on their own:
+	// 1 is what came first.
+	ordinals, checkIDs map[uint64]int
+}
+
+func newTwin(t *testing.T, engine *dbtest.Engine, ask func(*Store) []service.CheckStore) *twin {
+	t.Helper()
+	d := engine.Database(t)
+	d.FollowSessionClocks(t)
+	d.SQL.SetMaxOpenConns(1)
+	w := &twin{Database: d}
+	w.countUses(t)
+	w.ask = ask(w.store)
+	return w
+}
+
+// setClock sets the clock of all sessions.
+func (w *twin) setClock(t *testing.T, now time.Time) {
+	t.Helper()
+	// A fraction more, for the engine cuts off what a double cannot hold.
+	set := fmt.Sprintf("SET timestamp = %d.%06d2", now.Unix(), now.Nanosecond()/1000)
+	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.pool.DB} {
+		dbtest.Exec(t, pool, set)
+	}
+}
+
+func (w *twin) forgetNames() {
+	w.ordinals, w.checkIDs = map[uint64]int{}, map[uint64]int{}
+}
+
+func nameOf(names map[uint64]int, id uint64) int {
+	if _, known := names[id]; !known {
+		names[id] = len(names) + 1
+	}
+	return names[id]
+}
+
+// kindOf is the service error that an error stands for. Other errors are told in
+// full, so that they differ from every other.
+func kindOf(err error) string {
+	for _, kind := range []error{
+		service.ErrInvalid, service.ErrNotFound, service.ErrConflict, service.ErrStaleKey, service.ErrBusy, service.ErrUndecided,
+	} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+	return fmt.Sprint(err)
+}
+
+// answers asks checks and tells what was answered, one line each, with ordinals in
+// place of ids.
+func (w *twin) answers(how int, checks []service.Check) (lines []string, decisions []service.Decision) {
+	decisions, err := w.ask[how].CheckAll(context.Background(), checks)
+	if err != nil {
+		return []string{kindOf(err)}, nil
+	}
+	for _, d := range decisions {
+		lines = append(lines, w.line(d))
+	}
+	return lines, decisions
+}
+
+func (w *twin) line(d service.Decision) string {
+	if d.Err != nil {
+		return kindOf(d.Err)
+	}
+	line := fmt.Sprint(d.CheckedAt.UTC(), " ", d.Blocked, d.WouldBlock)
+	for _, v := range d.Verdicts {
+		v.TxnID = uint64(nameOf(w.ordinals, v.TxnID))
+		line += fmt.Sprintf(" %+v", v)
+	}
+	return line
+}
+
+// rows tells all that is recorded of some zones and attempts, one line a row. Lock
+// rows without a lockout mean nothing: a retry makes those that a cleaner has
+// taken in SQL, and in Go takes them back with its transaction.
+func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []string {
+	t.Helper()
+	var lines []string
+	w.each(t, func(rows *sql.Rows) error {
+		var id, checkID uint64
+		values := make([]sql.NullString, 9)
+		err := rows.Scan(&id, &checkID, &values[0], &values[1], &values[2], &values[3], &values[4], &values[5], &values[6],
+			&values[7], &values[8])
+		if checkID != 0 {
+			checkID = uint64(nameOf(w.checkIDs, checkID))
+		}
+		lines = append(lines, fmt.Sprint("txn ", nameOf(w.ordinals, id), " check ", checkID, " ", values))
+		return err
+	}, "SELECT id, COALESCE(check_id, 0), created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, "+
+		"check_buckets FROM zone_txn WHERE zone_id BETWEEN ? AND ? ORDER BY id", firstZone, lastZone)
+	w.each(t, func(rows *sql.Rows) error {
+		values := make([]sql.NullString, 4)
+		err := rows.Scan(&values[0], &values[1], &values[2], &values[3])
+		lines = append(lines, fmt.Sprint("lock ", values))
+		return err
+	}, "SELECT zone_id, bucket_key, locked_until, lockout_us FROM zone_bucket_lock "+
+		"WHERE zone_id BETWEEN ? AND ? AND (locked_until IS NOT NULL OR lockout_us <> 0) ORDER BY zone_id, bucket_key", firstZone, lastZone)
+	w.each(t, func(rows *sql.Rows) error {
+		var id, expires, answer string
+		var d service.Decision
+		if err := rows.Scan(&id, &d.CheckedAt, &expires, &answer); err != nil {
+			return err
+		}
+		err := parseAnswer([]byte(answer), &d)
+		lines = append(lines, fmt.Sprint("attempt ", id, " ", expires, " ", w.line(d), remaining(answer)))
+		return err
+	}, "SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE attempt_id LIKE ? ORDER BY attempt_id", attempts+"%")
+	return lines
+}
+
+// remaining is what parseAnswer does not tell of an answer.
+func remaining(answer string) (list []any) {
+	var rows [][]any
+	_ = json.Unmarshal([]byte(answer), &rows) // parseAnswer says what is wrong with it
+	for _, row := range rows {
+		list = append(list, row[8])
+	}
+	return list
+}
+
+func (w *twin) each(t *testing.T, read func(*sql.Rows) error, query string, args ...any) {
+	t.Helper()
+	rows, err := w.SQL.Query(query, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := read(rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// difference tells the first line in which two lists differ, or nothing.
+func difference(mine, theirs []string) string {
+	for i := range max(len(mine), len(theirs)) {
+		a, b := "nothing", "nothing"
+		if i < len(mine) {
+			a = mine[i]
+		}
+		if i < len(theirs) {
+			b = theirs[i]
+		}
+		if a != b {
+			return fmt.Sprintf("line %d\n go: %s\nsql: %s", i, a, b)
+		}
+	}
+	return ""
+}
+
+// fill records counted txns of a bucket, as an earlier time would have left them.
+func (w *twin) fill(t *testing.T, bucket service.Bucket, instants []time.Time) {
+	t.Helper()
+	dbtest.Exec(t, w.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?) ON DUPLICATE KEY UPDATE tally_until = NULL",
+		bucket.ZoneID, bucket.Key)
+	p := new(packet).sql("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ")
+	for i, at := range instants {
+		if i > 0 {
+			p.sql(",")
+		}
+		p.sql("(").instant(at).sql(",").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",0,0,1)")
+	}
+	dbtest.Exec(t, w.SQL, string(p.text))
+}
+
+func newTwins(t *testing.T, engine *dbtest.Engine) []*twin {
+	t.Helper()
+	return slices.Clip([]*twin{
+		newTwin(t, engine, func(s *Store) []service.CheckStore {
+			// By SQL, too: whoever asks, the next batch of the service must know of it.
+			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.pool.DB, batchOnly: true}}
+		}),
+		newTwin(t, engine, func(s *Store) []service.CheckStore {
+			return []service.CheckStore{sqlStore{conns: s.pool.DB}, sqlStore{conns: s.pool.DB, batchOnly: true}}
+		}),
+	})
+}

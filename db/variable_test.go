@@ -1,0 +1,283 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// A session may set many variables without any right. These tests hold that none
+// of them moves a decision, an instant or an id: the procedures put right what
+// would, or refuse the CALL.
+
+// caller is an account that may EXECUTE and nothing else.
+type caller struct {
+	*dbtest.Database // as an administrator
+
+	own   *sql.DB
+	calls int // scripts so far, which use keys of their own
+}
+
+// newCaller also sets the zones that script asks about.
+func newCaller(t *testing.T, d *dbtest.Database) *caller {
+	t.Helper()
+	own := d.Account(t, "EXECUTE ON *").SQL
+	own.SetMaxIdleConns(0) // each script has a session of its own
+	d.SetZone(t, zone(1, 2, time.Hour))
+	d.SetZone(t, service.Zone{ID: 2, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true})
+	d.SetZone(t, service.Zone{ID: 3, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour})
+	return &caller{Database: d, own: own}
+}
+
+// answerTo makes one CALL and returns its rows as text, without ids and instants, and
+// the ids in order.
+func answerTo(conn *sql.Conn, query string, args ...any) (answer string, ids []string, err error) {
+	rows, err := conn.QueryContext(context.Background(), query, args...)
+	if err != nil {
+		return "", nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return "", nil, err
+	}
+	cells, places := make([]sql.RawBytes, len(columns)), make([]any, len(columns))
+	for i := range cells {
+		places[i] = &cells[i]
+	}
+	for rows.Next() {
+		if err := rows.Scan(places...); err != nil {
+			return "", nil, err
+		}
+		for i, column := range columns {
+			switch column {
+			case "txn_id":
+				if cells[i] != nil {
+					ids = append(ids, string(cells[i]))
+				}
+			case "bucket_key", "checked_at", "locked_until":
+			default:
+				answer += fmt.Sprintf("%s=%s ", column, cells[i])
+			}
+		}
+		answer += "\n"
+	}
+	for rows.NextResultSet() { // to the end of the CALL
+	}
+	return answer, ids, rows.Err()
+}
+
+// script asks for everything once, in one session with the given settings, until
+// the session is refused, and proves that the rows are those of the answers.
+func (c *caller) script(t *testing.T, settings ...string) (answers []string, refused error) {
+	t.Helper()
+	conn, err := c.own.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for _, setting := range settings {
+		if _, err := conn.ExecContext(t.Context(), setting); err != nil {
+			return nil, nil // not for this account to set
+		}
+	}
+	c.calls++
+	key := fmt.Sprint("key-", c.calls)
+	last := c.Count(t, "SELECT COALESCE(MAX(id), 0) FROM zone_txn")
+	batch := strings.NewReplacer("K", key).Replace(`[{"buckets":[{"zone_id":1,"bucket_key":"K b"},{"zone_id":2,"bucket_key":"K b"}]},
+{"buckets":[{"zone_id":2,"bucket_key":"K b"}],"attempt_id":"K"},{"buckets":[{"zone_id":2,"bucket_key":"K b"}],"attempt_id":"K"},
+{"buckets":[{"zone_id":2,"bucket_key":"K b"},{"zone_id":9,"bucket_key":"K"}]},{"buckets":[{"zone_id":1,"bucket_key":"K b"},{"zone_id":2,"bucket_key":"K b"}]}]`)
+	var all []string
+	for _, step := range []struct {
+		query string
+		args  []any
+	}{
+		{"CALL check_velocity(1, ?)", []any{key}},
+		{"CALL check_velocity(1, ?)", []any{key}},
+		{"CALL check_velocity(1, ?)", []any{key}},
+		{"CALL check_velocity(3, ?)", []any{key}},
+		{"CALL check_velocity(3, ?)", []any{key}},
+		{"CALL peek_velocity(3, ?)", []any{key}},
+		{"CALL check_velocity_batch(?)", []any{batch}},
+		{"CALL report_outcomes(CONCAT('[{\"outcome\":\"success\",\"txn_id\":', ?, '}]'))", nil},
+		{"CALL peek_velocity(2, ?)", []any{key + " b"}},
+		{"CALL release_bucket(1, ?, 'who', 'why')", []any{key}},
+		{"CALL check_velocity(1, ?)", []any{key}},
+	} {
+		if step.args == nil {
+			step.args = []any{all[5]} // the first of the batch
+		}
+		answer, ids, err := answerTo(conn, step.query, step.args...)
+		if err != nil {
+			refused = err
+			break
+		}
+		answers, all = append(answers, answer), append(all, ids...)
+	}
+	slices.Sort(all)
+	all = slices.Compact(all) // the repeated attempt is answered with the id of the first
+	for _, id := range all {
+		if n := c.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE id = ? AND bucket_key LIKE ? AND id > ? "+
+			"AND ABS(TIMESTAMPDIFF(SECOND, created_at, UTC_TIMESTAMP(6))) < 600", id, key+"%", last); n != 1 {
+			t.Errorf("%q: txn %s was answered, and %d rows of now are so called", settings, id, n)
+		}
+	}
+	if n := c.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key LIKE ? OR bucket_key = ?", key+" %", key); n != len(all) {
+		t.Errorf("%q: %d txns were answered, and %d recorded", settings, len(all), n)
+	}
+	return answers, refused
+}
+
+// hold runs a script and holds it against one of a session without settings.
+func (c *caller) hold(t *testing.T, want []string, settings ...string) {
+	t.Helper()
+	got, refused := c.script(t, settings...)
+	for i, answer := range got {
+		if answer != want[i] {
+			t.Errorf("%q: CALL %d answers\n%swant\n%s", settings, i, answer, want[i])
+		}
+	}
+	if refused != nil {
+		t.Logf("%q: refused after %d CALLs: %v", settings, len(got), refused)
+	}
+	if open, _ := c.Transactions(t); open != 0 {
+		dbtest.Eventually(t, fmt.Sprintf("%q leaves no transaction open", settings), func() bool { open, _ := c.Transactions(t); return open == 0 })
+	}
+}
+
+func TestNoVariableOfASessionMovesADecision(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		c := newCaller(t, engine.Database(t))
+		want, err := c.script(t)
+		if err != nil || len(want) != 11 {
+			t.Fatalf("%d answers, %v", len(want), err)
+		}
+		names, err := c.own.QueryContext(t.Context(), "SHOW SESSION VARIABLES")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defaults := map[string]string{}
+		for names.Next() {
+			var name, value string
+			if err := names.Scan(&name, &value); err != nil {
+				t.Fatal(err)
+			}
+			defaults[name] = value
+		}
+		if err := names.Err(); err != nil {
+			t.Fatal(err)
+		}
+		moved := 0
+		for name := range defaults {
+			if strings.HasSuffix(name, "_timeout") { // ends an idle session, or a wait
+				continue
+			}
+			seen := []string{""}
+			for _, value := range []string{"0", "1", "2", "3", "1000000"} { // numbers, or places in a list of words
+				now := c.read(t, name, value)
+				if slices.Contains(seen, now) || now == defaults[name] || slices.Contains([]string{"2", "3"}, now) {
+					continue
+				}
+				seen = append(seen, now)
+				moved++
+				c.hold(t, want, "SET SESSION "+name+" = "+value)
+			}
+		}
+		if moved < 100 {
+			t.Errorf("only %d settings were tried", moved)
+		}
+	})
+}
+
+// read sets a variable in a session of its own and returns what it is then, or
+// nothing if the account may not set it so.
+func (c *caller) read(t *testing.T, name, value string) (now string) {
+	t.Helper()
+	conn, err := c.own.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "SET SESSION "+name+" = "+value); err != nil {
+		return ""
+	}
+	var skip string
+	if err := conn.QueryRowContext(t.Context(), "SHOW SESSION VARIABLES LIKE '"+strings.ReplaceAll(name, "_", `\_`)+"'").Scan(&skip, &now); err != nil {
+		return value // some settings hide the answer
+	}
+	return now
+}
+
+func TestNoSettingOfASessionMovesADecision(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		c := newCaller(t, engine.Database(t))
+		want, err := c.script(t)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, settings := range [][]string{
+			{"SET SESSION insert_id = 1"},
+			{"SET SESSION insert_id = 0"},
+			{"SET SESSION insert_id = 18446744073709551614"},
+			{"SET SESSION last_insert_id = 1"},
+			{"SET SESSION identity = 5"},
+			{"SET SESSION timestamp = 1"},
+			{"SET SESSION timestamp = 2147483000"},
+			{"SET SESSION timestamp = UNIX_TIMESTAMP() - 86400"},
+			{"SET SESSION time_zone = '+13:00'"},
+			{"SET SESSION time_zone = 'SYSTEM'", "SET SESSION timestamp = 86400"},
+			{"SET SESSION sql_mode = ''"},
+			{"SET SESSION sql_mode = 'ANSI,NO_BACKSLASH_ESCAPES,NO_AUTO_VALUE_ON_ZERO'"},
+			{"SET SESSION sql_mode = 'TRADITIONAL,HIGH_NOT_PRECEDENCE,PAD_CHAR_TO_FULL_LENGTH,NO_UNSIGNED_SUBTRACTION'"},
+			{"SET SESSION sql_mode = 'TIME_ROUND_FRACTIONAL'"},
+			{"SET SESSION sql_mode = 'TIME_TRUNCATE_FRACTIONAL'"},
+			{"SET NAMES latin1"},
+			{"SET NAMES ucs2"},
+			{"SET NAMES utf8mb4 COLLATE utf8mb4_general_ci"},
+			{"SET CHARACTER SET latin2"},
+			{"SET SESSION character_set_results = NULL"},
+			{"SET SESSION collation_connection = utf16_bin"},
+			{"SET SESSION auto_increment_increment = 7, auto_increment_offset = 5"},
+			{"SET SESSION auto_increment_increment = 65535"},
+			{"SET SESSION autocommit = 0"},
+			{"SET SESSION completion_type = CHAIN"},
+			{"SET SESSION completion_type = RELEASE"},
+			{"SET SESSION TRANSACTION READ ONLY"},
+			{"SET TRANSACTION READ ONLY"},
+			{"SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"},
+			{"SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED"},
+			{"SET SESSION unique_checks = 0, foreign_key_checks = 0"},
+			{"SET SESSION check_constraint_checks = 0"},
+			{"SET SESSION sql_select_limit = 0"},
+			{"SET SESSION sql_select_limit = 1"},
+			{"SET SESSION group_concat_max_len = 4"},
+			{"SET SESSION max_sort_length = 4"},
+			{"SET SESSION max_sort_length = 8"},
+			{"SET SESSION max_error_count = 0"},
+			{"SET SESSION sql_safe_updates = 1, sql_select_limit = 1, max_join_size = 1"},
+			{"SET SESSION sql_big_selects = 0, max_join_size = 1"},
+			{"SET SESSION tmp_table_size = 1024, max_heap_table_size = 16384, big_tables = 1"},
+			{"SET SESSION optimizer_switch = 'derived_merge=off,mrr=on,mrr_cost_based=off,materialization=off'"},
+			{"SET SESSION max_statement_time = 0.0001"},
+			{"SET SESSION max_execution_time = 1"},
+			{"SET SESSION lock_wait_timeout = 1"},
+			{"SET SESSION innodb_lock_wait_timeout = 1"},
+			{"SET SESSION sql_auto_is_null = 1"},
+			{"SET SESSION div_precision_increment = 0"},
+			{"SET SESSION sql_big_selects = 0"},
+			{"SET SESSION join_cache_level = 0"},
+			{"SET SESSION old_mode = ''"},
+		} {
+			c.hold(t, want, settings...)
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package db
+
+import (
+	"database/sql/driver"
+	"time"
+
+	"velocityd/service"
+)
+
+const (
+	// mostListed is the highest rate at which the txns of a bucket are read one by
+	// one: to group and count a few costs the engine twice as much.
+	mostListed = 128
+	// clockMargin is how much further back txns are listed than windows reach, and
+	// how much behind of what it was taken for the engine's clock may be.
+	clockMargin = time.Second
+	// fromCounted reads the range of an index that holds the counted txns of a bucket
+	// and nothing else. FORCE INDEX: the optimizer has no figures of a new table.
+	fromCounted = " FROM zone_txn FORCE INDEX (zone_txn_window) WHERE counted = 1 AND ("
+)
+
+// listTxns lists the counted txns of the buckets whose zones' plans say so. Buckets
+// hold few, but after a zone was narrowed they may hold any number, so the list is
+// cut where it is too long.
+func (b *batch) listTxns(r *reading) {
+	clear(b.ledger.Counted)
+	clear(b.ledger.Velocities)
+	clear(b.renewed)
+	b.isCut = false
+	var listed []service.Bucket
+	for i, bucket := range b.buckets {
+		if b.states[i] != held && b.plans[bucket.ZoneID].window > 0 {
+			listed = append(listed, bucket)
+		}
+	}
+	if len(listed) == 0 {
+		return
+	}
+	most := len(listed) * (mostListed + 1)
+	r.sql("SELECT zone_id, bucket_key, created_at"+fromCounted).keys(listed, func(zoneID int64) {
+		r.sql(" AND created_at > ").instant(b.supposed.Add(-clockMargin - b.plans[zoneID].window))
+	}).sql(") LIMIT ").int(int64(most)).sql(";")
+	read := 0
+	r.each(func(row []driver.Value) error {
+		bucket, at, err := b.txn(row)
+		if err != nil {
+			return err
+		}
+		b.ledger.Counted[bucket] = append(b.ledger.Counted[bucket], at)
+		read++
+		b.isCut = read == most
+		return nil
+	})
+}
+
+// txn reads a row of zone_id, bucket_key and created_at.
+func (b *batch) txn(row []driver.Value) (bucket service.Bucket, at time.Time, err error) {
+	place, err := b.place(row)
+	if err != nil {
+		return bucket, at, err
+	}
+	at, err = asInstant(row[2])
+	return b.buckets[place], at, err
+}
+
+// limit is what a bucket has to be counted by.
+type limit struct {
+	bucket service.Bucket
+	rate   int
+	window time.Duration
+	// steady says that the bucket holds no more than its rate: its limit was not
+	// wider of late.
+	steady bool
+}
+
+// unsure returns the buckets of which too little was read to decide at now, with
+// the limits in force for them.
+func (b *batch) unsure() []limit {
+	excepted := service.IndexOverrides(b.now, b.ledger.Overrides)
+	var limits []limit
+	for i, bucket := range b.buckets {
+		zone, ok := b.zones[bucket.ZoneID]
+		if !ok || b.states[i] != locked {
+			continue
+		}
+		l := limit{bucket, zone.Rate, zone.Window, !zone.overridden && zone.narrowedAt.Before(b.now.Add(-zone.Window))}
+		if o := excepted.Of(zone.Zone, bucket); o != nil && o.Action == service.OverrideLimit && zone.Mode != service.ModeOff {
+			l.rate, l.window = o.Rate, o.Window
+		}
+		if !b.isSure(i, l) {
+			limits = append(limits, l)
+		}
+	}
+	return limits
+}
+
+// isSure says that what was read of the i-th bucket tells its velocity by limit l.
+func (b *batch) isSure(i int, l limit) bool {
+	if velocity, isCounted := b.ledger.Velocities[l.bucket]; isCounted {
+		// When room comes in a bucket that is full, or fills up now, tells its oldest txn.
+		return velocity.Count+b.asked[i] < l.rate
+	}
+	return l.window <= b.plans[l.bucket.ZoneID].window && !b.isCut
+}
+
+// count reads velocities at the instant now: those of steady buckets all at once
+// and, next time, those of which that told too little, one by one. Then all is known.
+func (b *batch) count(r *reading, limits []limit) (isAll bool) {
+	var tallied, steady []limit
+	for _, l := range limits {
+		switch _, isCounted := b.ledger.Velocities[l.bucket]; {
+		case isCounted || !l.steady:
+		case b.tallies[l.bucket].tells(b.now, l.window):
+			tallied = append(tallied, l)
+		default:
+			steady = append(steady, l)
+		}
+	}
+	if len(tallied) > 0 {
+		b.countMoved(r, tallied)
+	}
+	if len(steady) > 0 {
+		b.countAll(r, steady)
+	}
+	if len(tallied)+len(steady) > 0 {
+		return false
+	}
+	for _, l := range limits {
+		b.countBounded(r, l)
+	}
+	return true
+}
+
+// countAll counts the txns of buckets that hold no more than their rate.
+func (b *batch) countAll(r *reading, limits []limit) {
+	buckets := make([]service.Bucket, len(limits))
+	for i, l := range limits {
+		buckets[i] = l.bucket
+		b.ledger.Velocities[l.bucket] = service.Velocity{}
+	}
+	r.sql("SELECT zone_id, bucket_key, COUNT(*), MAX(created_at)"+fromCounted).keys(buckets, func(zoneID int64) {
+		r.sql(" AND created_at > ").instant(b.now.Add(-b.zones[zoneID].Window))
+	}).sql(") GROUP BY zone_id, bucket_key;")
+	r.each(func(row []driver.Value) error {
+		place, err := b.place(row)
+		if err != nil {
+			return err
+		}
+		newest, err := asInstant(row[3])
+		bucket, n := b.buckets[place], int(asInt(row[2]))
+		b.tell(bucket, tally{
+			count: n, from: b.now.Add(-b.zones[bucket.ZoneID].Window), until: later(b.now, newest), countedAt: b.now, read: n,
+		})
+		return err
+	})
+}
+
+// countBounded never reads more than rate index entries of a bucket, whatever its
+// history. Txns later than now, left by a clock that stepped back, count too.
+func (b *batch) countBounded(r *reading, l limit) {
+	r.sql("SELECT COUNT(*), MIN(created_at) FROM (SELECT created_at"+fromCounted).keys([]service.Bucket{l.bucket}, nil).
+		sql(") AND created_at > ").instant(b.now.Add(-l.window)).
+		sql(" ORDER BY created_at DESC LIMIT ").int(int64(l.rate)).sql(") AS newest;")
+	r.each(func(row []driver.Value) error {
+		oldest, err := asInstant(row[1])
+		delete(b.ledger.Counted, l.bucket)
+		b.ledger.Velocities[l.bucket] = service.Velocity{Count: int(asInt(row[0])), Oldest: oldest}
+		return err
+	})
+}

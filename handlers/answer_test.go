@@ -1,0 +1,99 @@
+package handlers
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"velocityd/service"
+)
+
+// decision is the answer for a whole check, verdict for one bucket of it.
+type decision struct {
+	Blocked    bool      `json:"blocked"`
+	WouldBlock bool      `json:"would_block"`
+	TxnID      uint64    `json:"txn_id"`
+	RetryAfter int64     `json:"retry_after"` // seconds
+	CheckedAt  string    `json:"checked_at"`
+	Buckets    []verdict `json:"buckets"`
+}
+
+type verdict struct {
+	ZoneID     int64  `json:"zone_id"`
+	BucketKey  string `json:"bucket_key"`
+	Blocked    bool   `json:"blocked"`
+	WouldBlock bool   `json:"would_block"`
+	TxnID      uint64 `json:"txn_id"`
+	Rate       int    `json:"rate"`
+	Window     int64  `json:"window"` // seconds
+	Velocity   int    `json:"velocity"`
+	Remaining  int    `json:"remaining"`
+	RetryAfter int64  `json:"retry_after"` // seconds
+}
+
+type checksResponse struct {
+	Results []result `json:"results"`
+}
+
+// result holds one of the two.
+type result struct {
+	Decision *decision `json:"decision,omitzero"`
+	Problem  *problem  `json:"problem,omitzero"`
+}
+
+// newDecision returns d in the words of the interface.
+func newDecision(d service.Decision) decision {
+	answer := decision{
+		Blocked: d.Blocked, WouldBlock: d.WouldBlock, TxnID: d.TxnID(), RetryAfter: int64(d.RetryAfter().Seconds()),
+		CheckedAt: d.CheckedAt.UTC().Format("2006-01-02T15:04:05.000000Z"), Buckets: []verdict{},
+	}
+	for _, v := range d.Verdicts {
+		answer.Buckets = append(answer.Buckets, verdict{
+			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
+			Rate: v.Rate, Window: int64(v.Window.Seconds()), Velocity: v.Velocity, Remaining: v.Remaining(),
+			RetryAfter: int64(v.RetryAfter.Seconds()),
+		})
+	}
+	return answer
+}
+
+func FuzzAnswersAreWhatTheLibraryWrites(f *testing.F) {
+	f.Add(int64(1), "1_42", false, false, uint64(981), 5, int64(60), 1, int64(0), int64(1756034102120000))
+	f.Add(int64(2147483647), "<a> & \"b\"\\\u2028\x7f\u0085\x00\t", true, true, uint64(math.MaxUint64), 0, int64(31622400), -1, int64(42), int64(-1))
+	f.Add(int64(-1), "🔑é", false, true, uint64(0), 1000000, int64(1), 999999, int64(-7), int64(0))
+	f.Add(int64(1), "\xff", false, false, uint64(1), 1, int64(1), 1, int64(1), int64(1))
+	f.Fuzz(func(t *testing.T, zone int64, key string, blocked, would bool, txn uint64, rate int, window int64, velocity int, retry, at int64) {
+		if window > math.MaxInt32 || retry > math.MaxInt32 || window < 0 || retry < 0 {
+			return // no number of seconds that a Duration holds
+		}
+		one := service.Verdict{
+			Bucket: bucketOf(zone, key), Blocked: blocked, WouldBlock: would, TxnID: txn, Rate: rate,
+			Window: time.Duration(window) * time.Second, Velocity: velocity, RetryAfter: time.Duration(retry) * time.Second,
+		}
+		other := one
+		other.TxnID, other.Bucket.Key, other.Blocked = txn/2, "x", !blocked
+		decisions := []service.Decision{{Err: service.ErrBusy}}
+		for n := range 3 {
+			decisions = append(decisions, service.Decision{
+				Blocked: blocked, WouldBlock: would, CheckedAt: time.UnixMicro(at).Add(time.Duration(velocity)), Verdicts: []service.Verdict{one, other}[:n],
+			})
+		}
+		want := checksResponse{}
+		for _, d := range decisions {
+			if d.Err != nil {
+				p := problemOf(d.Err)
+				want.Results = append(want.Results, result{Problem: &p})
+				continue
+			}
+			answer := newDecision(d)
+			want.Results = append(want.Results, result{Decision: &answer})
+		}
+		text, err := json.Marshal(want)
+		got, gotErr := appendResults([]byte("before"), decisions)
+		if (err == nil) != (gotErr == nil) || err == nil && string(got) != "before"+string(text) {
+			t.Fatalf("wrote %s, %v\nwant  %s, %v", got, gotErr, text, err)
+		}
+	})
+}

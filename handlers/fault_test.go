@@ -1,0 +1,166 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+)
+
+// faulty answers checks and look-ups of zones with errors, without a network, so
+// that it can be asked inside a synctest bubble. Nobody sleeps there: time passes
+// when everybody waits.
+type faulty struct {
+	http.Handler
+	log *logLines
+}
+
+func newFaulty(fault func() error) *faulty {
+	f := &faulty{log: &logLines{}}
+	f.Handler = New(Options{
+		Logger: slog.New(slog.NewJSONHandler(f.log, nil)),
+		Limiter: service.NewLimiter(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
+			return nil, fault()
+		}), time.Minute),
+	})
+	return f
+}
+
+func (f *faulty) ask(t *testing.T, path, body string) {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	f.ServeHTTP(httptest.NewRecorder(), request)
+}
+
+// lines returns what was logged, and forgets it.
+func (f *faulty) lines(t *testing.T) []map[string]any {
+	t.Helper()
+	f.log.mu.Lock()
+	defer f.log.mu.Unlock()
+	lines := []map[string]any{}
+	for text := range strings.Lines(f.log.text.String()) {
+		line := map[string]any{}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	f.log.text.Reset()
+	return lines
+}
+
+func TestSameFaultIsOneLineASecondThatCountsTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		zone := 0
+		f := newFaulty(func() error { return fmt.Errorf("%w: check zone %d: connection refused", service.ErrBusy, zone) })
+		for second := range 3 {
+			for range 1000 {
+				zone++
+				f.ask(t, "/v1/check", bucketJSON(int64(zone), "alice"))
+			}
+			lines := f.lines(t)
+			if second == 0 {
+				if len(lines) != 1 || lines[0]["msg"] != "request failed" || lines[0]["level"] != "WARN" || lines[0]["code"] != "busy" ||
+					lines[0]["error"] != "busy: check zone 1: connection refused" || lines[0]["request_id"] == nil {
+					t.Errorf("at once: %v", lines)
+				}
+			} else if len(lines) != 0 {
+				t.Errorf("within a second: %v", lines)
+			}
+			time.Sleep(faultPause)
+			synctest.Wait()
+			want := 1000.0
+			if second == 0 {
+				want = 999
+			}
+			if lines = f.lines(t); len(lines) != 1 || lines[0]["left_out"] != want || lines[0]["level"] != "WARN" ||
+				lines[0]["route"] != "/v1/check" || lines[0]["code"] != "busy" || lines[0]["error"] == nil {
+				t.Errorf("after second %d: %v, want %v left out", second, lines, want)
+			}
+		}
+		time.Sleep(3 * faultPause)
+		synctest.Wait()
+		if lines := f.lines(t); len(lines) != 0 {
+			t.Errorf("nothing happened, logged %v", lines)
+		}
+		f.ask(t, "/v1/check", bucketJSON(1, "alice"))
+		if lines := f.lines(t); len(lines) != 1 || lines[0]["msg"] != "request failed" {
+			t.Errorf("after a pause: %v", lines)
+		}
+	})
+}
+
+func TestFaultsAreToldApartByRouteKindAndText(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var fault error
+		f := newFaulty(func() error { return fault })
+		for _, fault = range []error{
+			fmt.Errorf("%w: away", service.ErrBusy), fmt.Errorf("%w: full", service.ErrBusy), fmt.Errorf("%w: away", service.ErrUndecided),
+			errors.New("away"), errors.New("full"),
+		} {
+			for _, path := range []string{"/v1/check", "/v1/checks"} {
+				for range 2 {
+					f.ask(t, path, map[string]string{
+						"/v1/check": bucketJSON(1, "x"), "/v1/checks": `{"checks":[` + bucketJSON(1, "x") + `]}`,
+					}[path])
+				}
+				if lines := f.lines(t); len(lines) != 1 || lines[0]["route"] != path || !strings.Contains(fmt.Sprint(lines[0]["error"]), fault.Error()) {
+					t.Errorf("%s, %v: %v", path, fault, lines)
+				}
+			}
+		}
+		time.Sleep(faultPause)
+		synctest.Wait()
+		if lines := f.lines(t); len(lines) != 10 {
+			t.Errorf("10 faults of two occurrences, summed up in %d lines", len(lines))
+		}
+	})
+}
+
+func TestFaultsOfManyKindsAreFewLines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		f := newFaulty(func() error {
+			asked++
+			return errors.New("fault " + strings.Repeat("x", asked))
+		})
+		for range 1000 {
+			f.ask(t, "/v1/check", bucketJSON(1, "alice"))
+		}
+		lines := f.lines(t)
+		if len(lines) != mostFaults+1 {
+			t.Errorf("logged %d lines, want %d", len(lines), mostFaults+1)
+		}
+		time.Sleep(faultPause)
+		synctest.Wait()
+		if lines := f.lines(t); len(lines) != 1 || lines[0]["left_out"] != float64(1000-mostFaults-1) {
+			t.Errorf("summed up as %v", lines)
+		}
+	})
+}
+
+func TestWithoutAccessLogOnlyFaultsAreLogged(t *testing.T) {
+	t.Parallel()
+	r := start(t, func(o *Options) { o.AccessLog = false })
+	r.zones(t)
+	r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
+	r.post(t, "/v1/check", bucketJSON(7, "alice")).refused(t, http.StatusNotFound, "not_found")
+	r.post(t, "/v1/check", `{`).refused(t, http.StatusBadRequest, "invalid_request")
+	r.get(t, "/livez")
+	if text := r.log.String(); text != "" {
+		t.Errorf("logged %s", text)
+	}
+}

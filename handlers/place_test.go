@@ -1,0 +1,366 @@
+package handlers
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+)
+
+// house is a server with one place for a large body, in a bubble's time.
+type house struct {
+	pipes pipeListener
+}
+
+// inHouse serves f. A check of "panics", "fails" or "comes too late" ends so; one of
+// "waits" waits for long.
+func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &house{pipes: pipeListener{make(chan net.Conn, 1)}}
+		store := storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+			switch checks[0].Buckets[0].Key {
+			case "waits":
+				time.Sleep(10 * placeTime) // of the bubble's time
+			case "panics":
+				panic("as asked")
+			case "fails":
+				return nil, errors.New("as asked")
+			case "comes too late":
+				return nil, service.NewBusyError(time.Second, "as asked")
+			}
+			return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
+		})
+		server := NewServer(New(Options{Limiter: service.NewLimiter(store, time.Minute), Places: 1}), time.Minute)
+		go func() { _ = server.Serve(NewListener(h.pipes)) }()
+		f(t, h)
+		close(h.pipes.accepted)
+		_ = server.Close()
+		time.Sleep(time.Second) // of the bubble's time: net/http lingers with whom it has cut off
+	})
+}
+
+func (h *house) dial(t *testing.T) *houseCaller {
+	caller, accepted := net.Pipe()
+	h.pipes.accepted <- accepted
+	t.Cleanup(func() { caller.Close() })
+	return &houseCaller{Conn: caller, answers: bufio.NewReader(caller)}
+}
+
+// houseCaller is a connection.
+type houseCaller struct {
+	net.Conn
+	answers *bufio.Reader
+}
+
+// large is a question about a key that is long enough to need a place.
+func large(key string) string {
+	return `{"checks":[` + bucketJSON(1, key) + `]}` + strings.Repeat(" ", smallBody)
+}
+
+func asks(path, body string, headers ...string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s",
+		path, len(body), strings.Join(append(headers, ""), "\r\n"), body)
+}
+
+// inChunks is asks without a length.
+func inChunks(path, body string) string {
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+		path, len(body), body)
+}
+
+// answer reads the next answer to its end.
+func (c *houseCaller) answer(t *testing.T) reply {
+	t.Helper()
+	answer, err := http.ReadResponse(c.answers, nil)
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatalf("half an answer: %v", err)
+	}
+	return reply{status: answer.StatusCode, header: answer.Header, body: string(body)}
+}
+
+// tells sends a request and returns its status.
+func (c *houseCaller) tells(t *testing.T, request string) int {
+	t.Helper()
+	mustWrite(t, c, request)
+	return c.answer(t).status
+}
+
+// fill takes the place, until its caller ends.
+func (h *house) fill(t *testing.T) *houseCaller {
+	t.Helper()
+	within := h.dial(t)
+	within.begin()
+	synctest.Wait()
+	return within
+}
+
+// begin sends all of a request with a large body but its end.
+func (c *houseCaller) begin() {
+	request := asks("/v1/checks", large("alice"))
+	go func() { _, _ = io.WriteString(c, request[:len(request)-1]) }()
+}
+
+// end sends that, and returns the status of the answer.
+func (c *houseCaller) end(t *testing.T) int {
+	t.Helper()
+	return c.tells(t, " ")
+}
+
+func TestFullHouseRefusesALargeBodyBeforeItIsRead(t *testing.T) {
+	t.Parallel()
+	inHouse(t, func(t *testing.T, h *house) {
+		within := h.fill(t)
+		began := time.Now()
+		outside := h.dial(t)
+		head, _, _ := strings.Cut(asks("/v1/checks", large("alice"), "Expect: 100-continue"), "{")
+		mustWrite(t, outside, head)
+		answer := outside.answer(t)
+		if answer.refused(t, http.StatusServiceUnavailable, "busy"); answer.header.Get("Retry-After") != "1" {
+			t.Errorf("got %v, want a Retry-After, and not to be asked for the body", answer.header)
+		}
+		if waited := time.Since(began); waited != placePatience {
+			t.Errorf("refused after %s, want %s", waited, placePatience)
+		}
+		if got := within.end(t); got != http.StatusOK {
+			t.Errorf("who had the place was told %d", got)
+		}
+	})
+}
+
+func TestWhoIsRefusedWhileHeWritesReadsTheAnswerAndKeepsHisConnection(t *testing.T) {
+	t.Parallel()
+	for name, request := range map[string]string{
+		"with a length": asks("/v1/checks", large("alice")), "in chunks": inChunks("/v1/checks", large("alice")),
+		"outcomes": asks("/v1/outcomes", strings.Repeat(" ", maxBody)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inHouse(t, func(t *testing.T, h *house) {
+				within, outside := h.fill(t), h.dial(t)
+				if got := outside.tells(t, request); got != http.StatusServiceUnavailable {
+					t.Errorf("got %d while there was no place", got)
+				}
+				within.end(t)
+				if got := outside.tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK {
+					t.Errorf("got %d on the same connection when there was a place", got)
+				}
+			})
+		})
+	}
+}
+
+func TestSmallBodiesPassAFullHouse(t *testing.T) {
+	t.Parallel()
+	inHouse(t, func(t *testing.T, h *house) {
+		within := h.fill(t)
+		began, outside := time.Now(), h.dial(t)
+		lone, several := bucketJSON(1, "alice"), `{"checks":[`+bucketJSON(1, "alice")+`]}`
+		several += strings.Repeat(" ", smallBody-len(several))
+		for name, request := range map[string]string{
+			"lone": asks("/v1/check", lone), "lone in chunks": inChunks("/v1/check", lone),
+			"several": asks("/v1/checks", several), "several in chunks": inChunks("/v1/checks", several),
+		} {
+			if got := outside.tells(t, request); got != http.StatusOK {
+				t.Errorf("%s: got %d", name, got)
+			}
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("they waited for %s", waited)
+		}
+		within.end(t)
+	})
+}
+
+func TestWhoWaitsForAPlaceGetsItInTurn(t *testing.T) {
+	t.Parallel()
+	inHouse(t, func(t *testing.T, h *house) {
+		within := h.fill(t)
+		var waiting []*houseCaller
+		for range 3 {
+			next := h.dial(t)
+			next.begin()
+			synctest.Wait()
+			waiting = append(waiting, next)
+		}
+		for _, next := range append([]*houseCaller{within}, waiting...) {
+			if got := next.end(t); got != http.StatusOK {
+				t.Errorf("got %d", got)
+			}
+		}
+	})
+}
+
+func TestAPlaceIsGivenBackHoweverTheRequestEnds(t *testing.T) {
+	t.Parallel()
+	whole := asks("/v1/checks", large("alice"))
+	for name, test := range map[string]struct {
+		request string
+		leaves  bool // without an answer
+		want    int
+	}{
+		"answered":          {request: whole, want: http.StatusOK},
+		"no JSON":           {request: asks("/v1/checks", strings.Repeat("?", smallBody+1)), want: http.StatusBadRequest},
+		"wrong route":       {request: asks("/v1/check", large("alice")), want: http.StatusBadRequest},
+		"too large":         {request: inChunks("/v1/checks", strings.Repeat(" ", maxBody+1)), want: http.StatusRequestEntityTooLarge},
+		"fault":             {request: asks("/v1/checks", large("fails")), want: http.StatusInternalServerError},
+		"panic":             {request: asks("/v1/checks", large("panics")), want: http.StatusInternalServerError},
+		"leaves in between": {request: whole[:smallBody], leaves: true},
+		"does not listen":   {request: whole, leaves: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inHouse(t, func(t *testing.T, h *house) {
+				c := h.dial(t)
+				switch {
+				case test.leaves:
+					mustWrite(t, c, test.request)
+					synctest.Wait()
+					c.Close()
+				default:
+					if got := c.tells(t, test.request); got != test.want {
+						t.Errorf("got %d, want %d", got, test.want)
+					}
+				}
+				began := time.Now()
+				if got := h.dial(t).tells(t, whole); got != http.StatusOK || time.Since(began) > 0 {
+					t.Errorf("the next large body was answered with %d after %s", got, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+func TestAfterALargeBodyThatWasReadForNothingTheNextOneIsNotReadAtOnce(t *testing.T) {
+	t.Parallel()
+	inHouse(t, func(t *testing.T, h *house) {
+		if got := h.dial(t).tells(t, asks("/v1/checks", large("comes too late"))); got != http.StatusServiceUnavailable {
+			t.Fatalf("got %d, want 503", got)
+		}
+		time.Sleep(placePatience / 2) // of the bubble's time
+		began := time.Now()
+		if got := h.dial(t).tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK {
+			t.Errorf("the next one got %d", got)
+		}
+		if waited := time.Since(began); waited != placePatience/2 {
+			t.Errorf("the next one waited for %s, want %s", waited, placePatience/2)
+		}
+	})
+}
+
+func TestNobodyKeepsAPlaceByBeingSlow(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat(bucketJSON(1, "alice")+",", 200) + large("alice")[len(`{"checks":[`):] // answered by more than a buffer holds
+	for name, request := range map[string]string{
+		"to read": asks("/v1/checks", `{"checks":[`+many), "to write": asks("/v1/checks", large("alice"))[:smallBody],
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inHouse(t, func(t *testing.T, h *house) {
+				mustWrite(t, h.dial(t), request)
+				synctest.Wait()
+				time.Sleep(bodyPace) // of the bubble's time
+				began := time.Now()
+				if got := h.dial(t).tells(t, asks("/v1/checks", large("bob"))); got != http.StatusOK || time.Since(began) > 0 {
+					t.Errorf("another one got %d after %s", got, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+func TestASenderWhoStallsIsAnswered(t *testing.T) {
+	t.Parallel()
+	inHouse(t, func(t *testing.T, h *house) {
+		began := time.Now()
+		if got := h.fill(t).answer(t); got.status != http.StatusBadRequest || time.Since(began) != bodyPace {
+			t.Errorf("got %d after %s, want 400 after %s", got.status, time.Since(began), bodyPace)
+		}
+	})
+}
+
+func TestWhoWaitsForHisAnswerKeepsNoPlaceFromOthers(t *testing.T) {
+	t.Parallel()
+	inHouse(t, func(t *testing.T, h *house) {
+		waits := h.dial(t)
+		mustWrite(t, waits, asks("/v1/checks", large("waits")))
+		synctest.Wait()
+		began := time.Now()
+		if got := h.dial(t).tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK || time.Since(began) != placeTime {
+			t.Errorf("another one got %d after %s, want 200 after %s", got, time.Since(began), placeTime)
+		}
+		if got := waits.answer(t); got.status != http.StatusOK {
+			t.Errorf("who waits got %d", got.status)
+		}
+	})
+}
+
+func TestWhoFindsNoPlaceIsToldWhenThoseBeforeHimWillHaveHadOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlaces(2)
+		for range 2 {
+			if err := p.take(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		since := time.Now()
+		time.Sleep(4 * time.Second) // of the bubble's time
+		p.giveBack(since)
+		if err := p.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan error, 3)
+		for range cap(told) {
+			go func() { told <- p.take(t.Context()) }()
+		}
+		// Three wait, then two, then one; two places, each kept for 4 s.
+		var got []time.Duration
+		for range cap(told) {
+			var busy *service.BusyError
+			if err := <-told; !errors.As(err, &busy) || !errors.Is(err, service.ErrBusy) {
+				t.Fatalf("got %v, want a BusyError", err)
+			}
+			got = append(got, busy.RetryAfter)
+		}
+		if longest := max(got[0], got[1], got[2]); longest != 6*time.Second || min(got[0], got[1], got[2]) != 2*time.Second {
+			t.Errorf("told to come again after %v", got)
+		}
+	})
+}
+
+func TestWhoLeavesTheLineForAPlaceIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlaces(1)
+		if err := p.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		left := make(chan error, 1)
+		go func() { left <- p.take(ctx) }()
+		synctest.Wait()
+		leave()
+		if err := <-left; !errors.Is(err, service.ErrBusy) || !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		p.giveBack(time.Now())
+		if err := p.take(t.Context()); err != nil {
+			t.Errorf("the place is lost: %v", err)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package handlers
+
+import (
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Limits of one connection. They keep slow or idle callers from holding memory
+// for long.
+const (
+	headerTimeout  = 5 * time.Second
+	bodyTimeout    = 10 * time.Second
+	idleTimeout    = 2 * time.Minute
+	maxHeaderBytes = 16 << 10
+)
+
+// NewServer returns a server of handler that ends the connections of callers who
+// are slow or silent. work is the longest that handler may take for a request
+// once it has read it. Nothing is started; Serve is to be given a NewListener.
+func NewServer(handler http.Handler, work time.Duration) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       bodyTimeout,
+		WriteTimeout:      bodyTimeout + work + headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+	}
+}
+
+// NewListener returns a listener whose connections put their deadlines off until
+// somebody waits: net/http sets eight for each request, and the kernel's events
+// are told of three of them, because a small request comes in one piece and its
+// answer goes in one. A deadline may be early by a second, and is never late.
+func NewListener(inner net.Listener) net.Listener { return lazyListener{inner} }
+
+type lazyListener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l lazyListener) Accept() (net.Conn, error) {
+	inner, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &lazyConn{
+		Conn: inner, read: deadline{arm: inner.SetReadDeadline}, write: deadline{arm: inner.SetWriteDeadline},
+	}, nil
+}
+
+type lazyConn struct {
+	net.Conn
+	read, write deadline
+}
+
+// Read implements net.Conn.
+func (c *lazyConn) Read(p []byte) (int, error) {
+	if err := c.read.begin(); err != nil {
+		return 0, err
+	}
+	defer c.read.end()
+	return c.Conn.Read(p)
+}
+
+// Write implements net.Conn.
+func (c *lazyConn) Write(p []byte) (int, error) {
+	if err := c.write.begin(); err != nil {
+		return 0, err
+	}
+	defer c.write.end()
+	return c.Conn.Write(p)
+}
+
+// CloseWrite lets a caller who is refused before he has said all read the answer;
+// net/http looks for it.
+func (c *lazyConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *lazyConn) SetReadDeadline(t time.Time) error { return c.read.set(t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *lazyConn) SetWriteDeadline(t time.Time) error { return c.write.set(t) }
+
+// SetDeadline implements net.Conn.
+func (c *lazyConn) SetDeadline(t time.Time) error {
+	if err := c.read.set(t); err != nil {
+		return err
+	}
+	return c.write.set(t)
+}
+
+// deadline is that of reading or of writing.
+type deadline struct {
+	arm func(time.Time) error // tells the connection
+
+	mu      sync.Mutex
+	wanted  time.Time // zero: none
+	armed   time.Time // what the connection knows
+	waiting int       // how many are reading, or writing
+}
+
+// mostEarly is how much earlier than wanted the armed deadline may be.
+const mostEarly = time.Second
+
+// set changes what is wanted. Whoever waits meanwhile is subject to it at once.
+func (d *deadline) set(t time.Time) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.wanted = t
+	if d.waiting > 0 {
+		return d.rearm()
+	}
+	return nil
+}
+
+// begin is called before somebody waits, and end afterwards if there was no error.
+func (d *deadline) begin() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	early := d.wanted.Sub(d.armed)
+	if d.wanted.IsZero() != d.armed.IsZero() || early < 0 || early > mostEarly {
+		if err := d.rearm(); err != nil {
+			return err
+		}
+	}
+	d.waiting++
+	return nil
+}
+
+func (d *deadline) end() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waiting--
+}
+
+func (d *deadline) rearm() error {
+	d.armed = d.wanted
+	return d.arm(d.wanted)
+}

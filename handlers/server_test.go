@@ -1,0 +1,102 @@
+package handlers
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+)
+
+// pipeListener accepts the ends of pipes, whose deadlines are of a synctest
+// bubble's time.
+type pipeListener struct{ accepted chan net.Conn }
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	if c, ok := <-l.accepted; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (l pipeListener) Close() error { return nil }
+
+func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{} }
+
+func TestSlowAndSilentCallersAreCutOff(t *testing.T) {
+	t.Parallel()
+	const work = time.Minute
+	const answerTimeout = bodyTimeout + work + headerTimeout
+	body := bucketJSON(1, "alice")
+	header := fmt.Sprintf("POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
+	for name, test := range map[string]struct {
+		sent         string
+		deaf         bool          // does not read
+		first, later time.Duration // on a new connection, and after an exchange
+	}{
+		"silent":             {first: headerTimeout, later: idleTimeout},
+		"slow in the header": {sent: header[:20], first: headerTimeout, later: headerTimeout},
+		"slow in the body":   {sent: header + body[:10], first: bodyTimeout, later: bodyTimeout},
+		"silent afterwards":  {sent: header + body, first: idleTimeout, later: idleTimeout},
+		"deaf":               {sent: header + body, deaf: true, first: answerTimeout, later: answerTimeout},
+	} {
+		for exchanges := range 4 {
+			synctest.Test(t, func(t *testing.T) {
+				caller, end := servedPipe(work)
+				defer end()
+				answers := bufio.NewReader(caller)
+				want := test.first
+				for range exchanges {
+					want = test.later
+					mustWrite(t, caller, header+body)
+					answer, err := http.ReadResponse(answers, nil)
+					if err != nil || answer.StatusCode != http.StatusOK {
+						t.Fatalf("%s: %+v, %v", name, answer, err)
+					}
+					_, _ = io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+					time.Sleep(idleTimeout / 3) // of the bubble's time
+				}
+				began := time.Now()
+				mustWrite(t, caller, test.sent)
+				if test.sent == "" && exchanges > 0 {
+					want -= idleTimeout / 3 // the silence has lasted that long
+				}
+				if test.deaf {
+					time.Sleep(want + 1) // now the service has given up
+				}
+				_, err := io.Copy(io.Discard, answers)
+				if took := time.Since(began); err != nil || took > want+1 || took < want-mostEarly {
+					t.Errorf("%s, after %d exchanges: cut off after %s, want %s; %v", name, exchanges, took, want, err)
+				}
+			})
+		}
+	}
+}
+
+// servedPipe returns a connection with a server, and what ends both.
+func servedPipe(work time.Duration) (caller net.Conn, end func()) {
+	limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), work)
+	pipes := pipeListener{make(chan net.Conn, 1)}
+	server := NewServer(New(Options{Limiter: limiter}), work)
+	go func() { _ = server.Serve(NewListener(pipes)) }()
+	caller, accepted := net.Pipe()
+	pipes.accepted <- accepted
+	return caller, func() {
+		caller.Close()
+		close(pipes.accepted)
+		_ = server.Close()
+	}
+}
+
+func mustWrite(t *testing.T, to io.Writer, text string) {
+	t.Helper()
+	if _, err := io.WriteString(to, text); err != nil {
+		t.Fatal(err)
+	}
+}

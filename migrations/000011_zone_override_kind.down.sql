@@ -1,1 +1,0 @@
-DROP TABLE zone_override_kind

@@ -1,1 +1,0 @@
-DROP TRIGGER zone_master_after_update

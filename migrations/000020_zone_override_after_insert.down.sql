@@ -1,1 +1,0 @@
-DROP TRIGGER zone_override_after_insert

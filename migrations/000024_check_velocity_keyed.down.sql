@@ -1,1 +1,0 @@
-DROP PROCEDURE check_velocity_keyed

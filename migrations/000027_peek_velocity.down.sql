@@ -1,1 +1,0 @@
-DROP PROCEDURE peek_velocity

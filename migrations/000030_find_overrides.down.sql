@@ -1,1 +1,0 @@
-DROP PROCEDURE find_overrides

@@ -1,1 +1,0 @@
-DROP PROCEDURE report_outcomes

@@ -1,1 +1,0 @@
-DROP PROCEDURE release_bucket

@@ -1,1 +1,0 @@
-DROP PROCEDURE lock_out

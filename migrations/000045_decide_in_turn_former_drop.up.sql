@@ -1,1 +1,0 @@
-DROP PROCEDURE decide_in_turn

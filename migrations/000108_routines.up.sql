@@ -1,0 +1,1 @@
+-- routines sha256: 662b86b98fe5c3ddf51c922f5460ed8ffb1c00ddf23b9a30972ccad213a834b0

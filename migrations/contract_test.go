@@ -1,0 +1,62 @@
+package migrations_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"velocityd/db/dbtest"
+)
+
+// TestPublicProceduresKeepTheirContract holds what programs of other people call
+// against what they know: the parameters, and the first columns of the answer. A
+// change of a type or an order needs a procedure of another name; columns are
+// added at the end.
+func TestPublicProceduresKeepTheirContract(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
+		for _, c := range []struct{ name, parameters, call, columns string }{
+			{
+				"check_velocity", "p_zone_id int, p_bucket_key varchar(256)", "(1, 'alice')",
+				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity",
+			},
+			{
+				"check_velocity_batch", "p_checks json", `('[{"buckets":[{"zone_id":1,"bucket_key":"alice"}]}]')`,
+				"check_no bucket_no status blocked would_block txn_id rate window velocity remaining retry_after checked_at",
+			},
+			{
+				"peek_velocity", "p_zone_id int, p_bucket_key varchar(256)", "(1, 'alice')",
+				"zone_id bucket_key mode rate window velocity remaining retry_after locked_until override_id override_action checked_at",
+			},
+			{"report_outcome", "p_txn_id bigint unsigned, p_outcome varchar(16)", "(1, 'success')", "txn_id outcome"},
+			{"report_outcomes", "p_reports json", `('[{"txn_id":1,"outcome":"success"}]')`, "report_no status"},
+			{
+				"release_bucket", "p_zone_id int, p_bucket_key varchar(256), p_principal varchar(129), p_reason varchar(256)",
+				"(1, 'alice', 'me', 'why')", "zone_id bucket_key",
+			},
+		} {
+			parameters := rows(t, d, "SELECT CONCAT(parameter_name, ' ', dtd_identifier) AS p FROM information_schema.parameters "+
+				"WHERE specific_schema = DATABASE() AND specific_name = ? ORDER BY ordinal_position", c.name)
+			got := strings.ReplaceAll(strings.Join(parameters, ", "), "p=", "")
+			got = strings.NewReplacer("int(11)", "int", "bigint(20)", "bigint", "longtext", "json").Replace(got) // MariaDB's words
+			if got != c.parameters {
+				t.Errorf("%s takes (%s), want (%s)", c.name, got, c.parameters)
+			}
+			result, err := d.SQL.Query("CALL " + c.name + c.call)
+			if err != nil {
+				t.Fatalf("%s: %v", c.name, err)
+			}
+			columns, err := result.Columns()
+			want := strings.Fields(c.columns)
+			if err := result.Err(); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			if err != nil || len(columns) < len(want) || !slices.Equal(columns[:len(want)], want) {
+				t.Errorf("%s answers with %q, want first %q", c.name, columns, want)
+			}
+			_ = result.Close()
+		}
+	})
+}

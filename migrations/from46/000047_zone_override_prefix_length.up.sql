@@ -1,0 +1,1 @@
+RENAME TABLE zone_override_kind TO zone_override_prefix_length

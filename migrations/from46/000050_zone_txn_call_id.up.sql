@@ -1,0 +1,3 @@
+ALTER TABLE zone_txn
+  DROP COLUMN call_id,
+  DROP COLUMN check_no

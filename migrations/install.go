@@ -1,0 +1,132 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const createSchemaRoutine = `
+CREATE TABLE IF NOT EXISTS schema_routine (
+  kind         VARCHAR(16)  CHARACTER SET ascii NOT NULL,
+  name         VARCHAR(64)  CHARACTER SET ascii NOT NULL,
+  sha256       CHAR(64)     CHARACTER SET ascii NOT NULL COMMENT 'of the text, a file of the program that installed it',
+  installed_at DATETIME(6)  NOT NULL COMMENT 'UTC',
+  installed_by VARCHAR(384) CHARACTER SET utf8mb4 NOT NULL COMMENT 'the account, with whose rights the routine runs',
+  PRIMARY KEY (kind, name)
+) ENGINE = InnoDB COMMENT = 'kept by velocityd migrate: which text each procedure, function and trigger has'`
+
+// installer brings the procedures and triggers of a database to their current
+// texts, on the one connection that holds the lock of migrations.
+type installer struct {
+	conn    *sql.Conn
+	mariaDB bool
+	texts   []text
+	have    []Routine
+}
+
+// install makes each routine anew whose text is not the current one, and drops
+// the retired ones. It returns those. What fails half-way can be run again: a
+// routine is noted in schema_routine when it is in place, and its note is taken
+// away before it is touched.
+func install(ctx context.Context, conn *sql.Conn) ([]Routine, error) {
+	in := installer{conn: conn}
+	var err error
+	if in.have, err = present(ctx, conn); err != nil {
+		return nil, err
+	}
+	list, err := compare(in.have)
+	if err != nil {
+		return nil, err
+	}
+	due := slices.DeleteFunc(list, func(r Routine) bool { return r.State == Current })
+	if len(due) == 0 {
+		return nil, nil
+	}
+	if in.texts, err = current(); err != nil {
+		return nil, err
+	}
+	var version string
+	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
+		return nil, fmt.Errorf("read engine version: %w", err)
+	}
+	in.mariaDB = strings.Contains(version, "MariaDB")
+	return due, in.carryOut(context.WithoutCancel(ctx), due) // not to be cut off between DROP and CREATE
+}
+
+func (in *installer) carryOut(ctx context.Context, due []Routine) error {
+	if err := in.exec(ctx, "create schema_routine", createSchemaRoutine); err != nil {
+		return err
+	}
+	names := make([]string, len(due))
+	for i, r := range due {
+		names[i] = fmt.Sprintf("('%s', '%s')", r.Kind, r.Name)
+	}
+	err := in.exec(ctx, "take notes away", "DELETE FROM schema_routine WHERE (kind, name) IN ("+strings.Join(names, ", ")+")")
+	if err != nil {
+		return err
+	}
+	var notes []string
+	for _, r := range due {
+		at := slices.IndexFunc(in.texts, func(t text) bool { return t.kind == r.Kind && t.name == r.Name })
+		if at < 0 { // retired
+			if err := in.exec(ctx, "drop "+r.String(), "DROP "+r.Kind+" IF EXISTS "+r.Name); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := in.make(ctx, in.texts[at], r); err != nil {
+			return err
+		}
+		notes = append(notes, fmt.Sprintf("('%s', '%s', '%s', UTC_TIMESTAMP(6), CURRENT_USER())", r.Kind, r.Name, in.texts[at].sha256))
+	}
+	if notes == nil {
+		return nil
+	}
+	return in.exec(ctx, "note routines",
+		"INSERT INTO schema_routine (kind, name, sha256, installed_at, installed_by) VALUES "+strings.Join(notes, ", "))
+}
+
+// make brings one routine to its current text. MariaDB replaces it in one atomic
+// statement. MySQL can only drop it and create it again, so there
+//   - the text is tried under another name first: what the engine or the account's
+//     rights refuse is found out while the old one is still in place;
+//   - nothing comes between DROP and CREATE, and a CALL in the gap gets error 1305,
+//     which callers may try again;
+//   - a trigger's table is locked meanwhile, so that no edit goes by without it.
+func (in *installer) make(ctx context.Context, t text, old Routine) (err error) {
+	what := "install " + old.String()
+	if in.mariaDB || old.State == Missing {
+		return in.exec(ctx, what, t.statement)
+	}
+	if t.kind == "TRIGGER" {
+		if err := in.exec(ctx, "lock table for "+old.String(), "LOCK TABLES "+t.table+" WRITE"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, in.exec(ctx, "unlock tables", "UNLOCK TABLES")) }()
+	}
+	trial := t.name + "_trial"
+	for _, statement := range []string{
+		"DROP " + t.kind + " IF EXISTS " + trial,
+		strings.Replace(t.statement, t.kind+" "+t.name, t.kind+" "+trial, 1),
+		"DROP " + t.kind + " " + trial,
+		"DROP " + t.kind + " " + t.name,
+		t.statement,
+	} {
+		if err := in.exec(ctx, what, statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exec carries out one statement, whose text is not part of the error.
+func (in *installer) exec(ctx context.Context, what, statement string) error {
+	if _, err := in.conn.ExecContext(ctx, statement); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}

@@ -1,0 +1,13 @@
+CREATE /*M! OR REPLACE */ FUNCTION address_bits(p_address VARBINARY(16))
+RETURNS VARCHAR(128) CHARACTER SET ascii
+COMMENT 'internal: an IP address as text of 32 or 128 binary digits'
+DETERMINISTIC
+NO SQL
+SQL SECURITY INVOKER
+BEGIN
+  -- The bits of an address in the form of INET6_ATON: 32 digits for IPv4, 128 for
+  -- IPv6, NULL for NULL. They are text because MariaDB's bit operators end at 64 bits.
+  RETURN CONCAT(
+    LPAD(CONV(LEFT(HEX(p_address), 16), 16, 2), LEAST(64, 8 * LENGTH(p_address)), '0'),
+    IF(LENGTH(p_address) = 16, LPAD(CONV(RIGHT(HEX(p_address), 16), 16, 2), 64, '0'), ''));
+END

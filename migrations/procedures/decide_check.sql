@@ -1,0 +1,106 @@
+CREATE /*M! OR REPLACE */ PROCEDURE decide_check(
+  IN  p_buckets    JSON,
+  IN  p_attempt_id VARCHAR(65) CHARACTER SET ascii,
+  IN  p_zones      LONGTEXT CHARACTER SET ascii,
+  IN  p_now        DATETIME(6),
+  OUT p_status     VARCHAR(8) CHARACTER SET ascii,
+  OUT p_checked_at DATETIME(6),
+  OUT p_verdicts   LONGTEXT CHARACTER SET utf8mb4
+)
+COMMENT 'internal: called by check_velocity_batch for each check'
+SQL SECURITY INVOKER
+MODIFIES SQL DATA
+BEGIN
+  -- Decides and records one check, all or nothing. The caller holds the locks of its buckets
+  -- if all of their zones are in p_zones, a list such as '1,2'; else p_status is refused. It
+  -- is conflict if the attempt_id was used with other buckets, and else decided: p_verdicts
+  -- is then the answer as zone_attempt keeps it, of p_checked_at.
+  DECLARE v_done, v_known, v_stale, v_overridden, v_enforced, v_counts, v_would_block BOOLEAN DEFAULT FALSE;
+  DECLARE v_blocked BOOLEAN DEFAULT FALSE; -- by any bucket: then no bucket is charged
+  DECLARE v_buckets, v_zone_id, v_rate, v_window, v_lockout, v_velocity, v_longest INT DEFAULT 0;
+  DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
+  DECLARE v_oldest, v_locked_until DATETIME(6);
+  DECLARE v_wait, v_retry_after BIGINT;
+  DECLARE v_override_id, v_check_id BIGINT UNSIGNED;
+  DECLARE v_judged LONGTEXT CHARACTER SET utf8mb4 DEFAULT '';
+  DECLARE asked CURSOR FOR
+    SELECT b.zone_id, b.bucket_key, b.key_rule <> z.key_rule,
+           z.rate, z.`window`, z.mode, z.lockout, z.key_rule, z.overridden
+      FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
+             bucket_no FOR ORDINALITY,
+             zone_id INT PATH '$.zone_id',
+             bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key',
+             key_rule VARCHAR(16) CHARACTER SET ascii PATH '$.key_rule')) AS b
+      LEFT JOIN zone_master AS z ON z.id = b.zone_id
+     ORDER BY b.bucket_no;
+  DECLARE judged CURSOR FOR
+    SELECT j.zone_id, j.bucket_key, j.would_block, j.enforced, j.counts, j.retry_after, j.rate, j.`window`, j.velocity
+      FROM JSON_TABLE(CONCAT('[', SUBSTRING(v_judged, 2), ']'), '$[*]' COLUMNS (
+             bucket_no FOR ORDINALITY,
+             zone_id INT PATH '$[0]',
+             bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[1]',
+             would_block INT PATH '$[2]', enforced INT PATH '$[3]', counts INT PATH '$[4]', retry_after BIGINT PATH '$[5]',
+             rate INT PATH '$[6]', `window` INT PATH '$[7]', velocity INT PATH '$[8]')) AS j
+     ORDER BY j.bucket_no;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
+
+  SELECT COUNT(*), MIN(COALESCE(FIND_IN_SET(b.zone_id, p_zones) > 0, FALSE))
+    INTO v_buckets, v_known
+    FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (zone_id BIGINT PATH '$.zone_id')) AS b;
+  IF NOT v_known THEN
+    SET p_status = 'refused', p_checked_at = p_now, p_verdicts = '[]';
+  ELSEIF p_attempt_id IS NOT NULL THEN
+    CALL recall_attempt(p_attempt_id, p_buckets, v_buckets, p_now, p_status, p_checked_at, p_verdicts);
+  END IF;
+
+  IF p_status IS NULL THEN
+    -- First the rule for each bucket, then, when it is known whether any blocks, the rows.
+    OPEN asked;
+    the_buckets: LOOP
+      FETCH asked INTO v_zone_id, v_key, v_stale, v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden;
+      IF v_done THEN
+        LEAVE the_buckets;
+      END IF;
+      IF v_rate IS NULL OR v_stale THEN
+        CALL refuse_zone(v_zone_id, v_key_rule); -- deleted or changed after lock_checks looked
+      END IF;
+      SET v_velocity = NULL;
+      CALL judge_bucket(v_zone_id, v_key, p_now, TRUE, v_mode, v_lockout, v_key_rule, v_overridden,
+        v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action);
+      SET v_blocked = v_blocked OR (v_wait > 0 AND v_mode = 'enforce'),
+          v_judged = CONCAT(v_judged, ',[', CONCAT_WS(',', v_zone_id, JSON_QUOTE(v_key), v_wait > 0, v_mode = 'enforce',
+            v_counts, (v_wait + 999999) DIV 1000000, v_rate, v_window, v_velocity), ']');
+    END LOOP;
+    CLOSE asked;
+
+    SET v_done = FALSE, p_status = 'decided', p_checked_at = p_now, p_verdicts = '',
+        v_check_id = IF(v_buckets > 1, UUID_SHORT(), NULL);
+    OPEN judged;
+    the_rows: LOOP
+      FETCH judged INTO v_zone_id, v_key, v_would_block, v_enforced, v_counts, v_retry_after, v_rate, v_window, v_velocity;
+      IF v_done THEN
+        LEAVE the_rows;
+      END IF;
+      SET v_counts = v_counts AND NOT v_would_block AND NOT v_blocked, v_longest = GREATEST(v_longest, v_window);
+      CALL forget_tally(v_zone_id, v_key, p_now); -- in case the clock was set back
+      INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted,
+                            attempt_id, check_id, check_buckets)
+      VALUES (p_now, v_zone_id, v_key, v_blocked, v_would_block, v_counts,
+              p_attempt_id, v_check_id, IF(v_buckets > 1, v_buckets, NULL));
+      IF LAST_INSERT_ID() = 0 THEN
+        SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
+      END IF;
+      SET p_verdicts = CONCAT(p_verdicts, ',[', CONCAT_WS(',', v_zone_id, JSON_QUOTE(v_key), v_would_block AND v_enforced,
+        v_would_block, LAST_INSERT_ID(), v_rate, v_window, v_velocity + v_counts,
+        IF(v_would_block, 0, v_rate - v_velocity - v_counts), IF(v_would_block AND v_enforced, v_retry_after, 0)), ']');
+    END LOOP;
+    CLOSE judged;
+    SET p_verdicts = CONCAT('[', SUBSTRING(p_verdicts, 2), ']');
+    IF p_attempt_id IS NOT NULL THEN
+      INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer)
+      VALUES (p_attempt_id, p_now, p_now + INTERVAL GREATEST(600, v_longest) SECOND, p_verdicts);
+    END IF;
+  END IF;
+END

@@ -1,0 +1,84 @@
+CREATE /*M! OR REPLACE */ PROCEDURE lock_checks(IN p_checks JSON, OUT p_zones LONGTEXT CHARACTER SET ascii)
+COMMENT 'internal: called by check_velocity_batch'
+SQL SECURITY INVOKER
+MODIFIES SQL DATA
+BEGIN
+  -- Locks the buckets of all checks of which all zones exist. p_zones is the list of these
+  -- zones, such as '1,2'. A malformed argument is refused before anything is locked or made:
+  -- those who wait for a row that is rolled back would deadlock. A check that names an unknown
+  -- zone is refused by itself later, whatever its keys are.
+  DECLARE v_done BOOLEAN DEFAULT FALSE;
+  DECLARE v_problem VARCHAR(128) CHARACTER SET ascii;
+  DECLARE v_locked, v_known INT;
+  DECLARE v_zone_id, v_last_zone BIGINT DEFAULT 0;
+  DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
+  -- Problems first, then each bucket once in the order of locks: zone_id, bucket_key. It is
+  -- the same in every session, so that two batches with keys in common wait and never deadlock.
+  DECLARE wanted CURSOR FOR
+    SELECT DISTINCT a.problem, a.zone_id, a.bucket_key
+      FROM (
+        SELECT n.zone_id, n.bucket_key, n.is_decidable,
+               CASE
+                 WHEN n.zone_id IS NULL OR n.times > 1
+                   THEN CONCAT('check ', n.check_no - 1, ' must name each of its buckets once, and at least one')
+                 WHEN n.attempt_id COLLATE utf8mb4_bin NOT REGEXP '^[ -~]{1,64}\\z'
+                   THEN 'attempt_id must be 1 to 64 printable ASCII characters'
+                 WHEN n.is_decidable AND COALESCE(CHAR_LENGTH(n.bucket_key), 0) NOT BETWEEN 1 AND 255
+                   THEN 'bucket_key must be 1 to 255 characters'
+                 WHEN n.key_rule <> n.zone_rule THEN 'a zone has another key_rule by now'
+               END AS problem
+          FROM (
+            SELECT c.check_no, c.attempt_id, b.zone_id, b.bucket_key, b.key_rule, z.key_rule AS zone_rule,
+                   MIN(z.id IS NOT NULL) OVER (PARTITION BY c.check_no) AS is_decidable,
+                   COUNT(*) OVER (PARTITION BY c.check_no, b.zone_id, b.bucket_key) AS times
+              FROM JSON_TABLE(p_checks, '$[*]' COLUMNS (
+                     check_no FOR ORDINALITY,
+                     attempt_id VARCHAR(65) CHARACTER SET utf8mb4 PATH '$.attempt_id' ERROR ON ERROR,
+                     buckets JSON PATH '$.buckets')) AS c
+              LEFT JOIN JSON_TABLE(c.buckets, '$[*]' COLUMNS (
+                     zone_id BIGINT PATH '$.zone_id',
+                     bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key',
+                     key_rule VARCHAR(16) CHARACTER SET ascii PATH '$.key_rule' ERROR ON ERROR)) AS b ON TRUE
+              LEFT JOIN zone_master AS z ON z.id = b.zone_id
+          ) AS n
+      ) AS a
+     WHERE a.is_decidable OR a.problem IS NOT NULL
+     ORDER BY a.problem DESC, a.zone_id, a.bucket_key;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
+
+  IF COALESCE(JSON_TYPE(p_checks), '') <> 'ARRAY' THEN
+    SIGNAL SQLSTATE '45000'
+      SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'checks must be a JSON array of objects with buckets';
+  END IF;
+  SET p_zones = '';
+  OPEN wanted;
+  the_locks: LOOP
+    FETCH wanted INTO v_problem, v_zone_id, v_key;
+    IF v_done THEN
+      LEAVE the_locks;
+    END IF;
+    IF v_problem LIKE '%key_rule%' THEN
+      SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45410, MESSAGE_TEXT = v_problem;
+    ELSEIF v_problem IS NOT NULL THEN
+      SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = v_problem;
+    END IF;
+    SELECT COUNT(*)
+      INTO v_locked
+      FROM zone_bucket_lock
+     WHERE zone_id = v_zone_id
+       AND bucket_key = v_key
+       FOR UPDATE;
+    IF v_locked = 0 THEN
+      CALL make_bucket(v_zone_id, v_key, NULL, TRUE);
+    END IF;
+    IF v_zone_id <> v_last_zone THEN
+      -- It may have been deleted during the wait. Not by EXISTS in the IF, which would lock it.
+      SELECT COUNT(*)
+        INTO v_known
+        FROM zone_master
+       WHERE id = v_zone_id;
+      SET v_last_zone = v_zone_id, p_zones = CONCAT_WS(',', NULLIF(p_zones, ''), IF(v_known, v_zone_id, NULL));
+    END IF;
+  END LOOP;
+  CLOSE wanted;
+END

@@ -1,0 +1,51 @@
+CREATE /*M! OR REPLACE */ PROCEDURE peek_velocity(
+  IN p_zone_id    INT,
+  IN p_bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */
+)
+COMMENT 'public: what an attempt would meet, without one'
+SQL SECURITY DEFINER
+MODIFIES SQL DATA
+BEGIN
+  -- What check_velocity would find, without an attempt: consumes nothing, takes no lock
+  -- and creates no row. Answers with one row, the same for a key that was never seen as
+  -- for an idle one:
+  --   zone_id, bucket_key, mode, rate, window, velocity, remaining, retry_after,
+  --   locked_until, override_id, override_action, checked_at
+  -- remaining and retry_after are what the next attempt would meet if the zone were
+  -- enforced. The bucket may have moved on by the time the answer arrives. Error 45404
+  -- for a zone that does not exist. It sets the session's timestamp to its default.
+  DECLARE v_rate, v_window, v_lockout, v_velocity INT;
+  DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_overridden, v_counts BOOLEAN;
+  DECLARE v_now, v_oldest, v_locked_until DATETIME(6);
+  DECLARE v_wait BIGINT;
+  DECLARE v_override_id BIGINT UNSIGNED;
+
+  IF p_bucket_key IS NULL OR CHAR_LENGTH(p_bucket_key) NOT BETWEEN 1 AND 255 THEN
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'bucket_key must be 1 to 255 characters';
+  END IF;
+  SELECT rate, `window`, mode, lockout, key_rule, overridden
+    INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden
+    FROM zone_master
+   WHERE id = p_zone_id;
+  IF v_rate IS NULL THEN
+    CALL refuse_zone(p_zone_id, NULL);
+  END IF;
+  /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
+  SET v_now = UTC_TIMESTAMP(6);
+  CALL judge_bucket(p_zone_id, p_bucket_key, v_now, FALSE, 'enforce', v_lockout, v_key_rule, v_overridden,
+    v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action);
+  SELECT p_zone_id AS zone_id,
+         p_bucket_key AS bucket_key,
+         v_mode AS mode,
+         v_rate AS rate,
+         v_window AS `window`,
+         v_velocity AS velocity,
+         IF(v_wait > 0, 0, v_rate - v_velocity) AS remaining,
+         (v_wait + 999999) DIV 1000000 AS retry_after,
+         v_locked_until AS locked_until,
+         v_override_id AS override_id,
+         v_action AS override_action,
+         v_now AS checked_at;
+END

@@ -1,0 +1,65 @@
+CREATE /*M! OR REPLACE */ PROCEDURE record_outcome(
+  IN  p_txns       TEXT CHARACTER SET ascii,
+  IN  p_created_at DATETIME(6),
+  IN  p_outcome    VARCHAR(16) CHARACTER SET utf8mb4,
+  IN  p_now        DATETIME(6),
+  OUT p_status     VARCHAR(16) CHARACTER SET ascii
+)
+COMMENT 'internal: the outcome of one check'
+SQL SECURITY INVOKER
+MODIFIES SQL DATA
+BEGIN
+  -- How a check ended whose txns are those that txns_of_check found. The caller holds the
+  -- locks of their buckets. p_status is recorded, unknown_txn, blocked, conflict or expired.
+  DECLARE v_done, v_is_blocked, v_is_late, v_is_given_back, v_resets BOOLEAN DEFAULT FALSE;
+  DECLARE v_before VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_id BIGINT UNSIGNED;
+  DECLARE v_zone_id INT;
+  DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
+  DECLARE siblings CURSOR FOR
+    SELECT t.id, t.zone_id, t.bucket_key, COALESCE(z.counts = 'failures', FALSE), COALESCE(z.reset_on_success, FALSE)
+      FROM JSON_TABLE(p_txns, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS c
+      JOIN zone_txn AS t ON t.id = c.id AND t.created_at = p_created_at
+      LEFT JOIN zone_master AS z ON z.id = t.zone_id;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
+
+  SELECT MAX(t.blocked),
+         MAX(t.outcome),
+         MAX(z.counts = 'failures' AND p_now > t.created_at + INTERVAL COALESCE(z.reserve_ttl, z.`window`) SECOND)
+    INTO v_is_blocked, v_before, v_is_late
+    FROM JSON_TABLE(p_txns, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS c
+    JOIN zone_txn AS t ON t.id = c.id AND t.created_at = p_created_at
+    LEFT JOIN zone_master AS z ON z.id = t.zone_id;
+  SET p_status = CASE
+    WHEN v_is_blocked IS NULL THEN 'unknown_txn'
+    WHEN v_is_blocked THEN 'blocked'
+    WHEN v_before <> p_outcome THEN 'conflict'
+    WHEN v_before IS NULL AND v_is_late AND p_outcome = 'success' THEN 'expired'
+    ELSE 'recorded'
+  END;
+
+  IF p_status = 'recorded' AND v_before IS NULL THEN
+    OPEN siblings;
+    the_siblings: LOOP
+      FETCH siblings INTO v_id, v_zone_id, v_key, v_is_given_back, v_resets;
+      IF v_done THEN
+        LEAVE the_siblings;
+      END IF;
+      -- Not joined with zone_master, whose row an UPDATE would lock: it would wait for
+      -- whoever edits the zone, with the buckets locked, and could deadlock.
+      UPDATE zone_txn
+         SET outcome = p_outcome,
+             -- The place of a success is given back where failures count.
+             counted = counted AND NOT (p_outcome = 'success' AND v_is_given_back)
+       WHERE id = v_id
+         AND created_at = p_created_at;
+      IF p_outcome = 'success' AND v_is_given_back THEN
+        CALL forget_tally(v_zone_id, v_key, p_created_at);
+      END IF;
+      IF p_outcome = 'success' AND v_resets THEN
+        CALL uncount_bucket(v_zone_id, v_key, p_now);
+      END IF;
+    END LOOP;
+    CLOSE siblings;
+  END IF;
+END

@@ -1,0 +1,35 @@
+CREATE /*M! OR REPLACE */ PROCEDURE uncount_bucket(
+  IN p_zone_id    INT,
+  IN p_bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */,
+  IN p_now        DATETIME(6)
+)
+COMMENT 'internal: called by record_outcome and release_bucket'
+SQL SECURITY INVOKER
+MODIFIES SQL DATA
+BEGIN
+  -- Lets no txn count any more that counts in the bucket's window at p_now. The caller holds
+  -- the bucket's lock.
+  DECLARE v_window INT DEFAULT NULL;
+  DECLARE v_own    INT DEFAULT NULL;
+  DECLARE v_is_ip  BOOLEAN;
+  DECLARE v_id     BIGINT UNSIGNED;
+  DECLARE v_action VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_rate   INT;
+  DECLARE v_until  DATETIME(6);
+  DECLARE v_since  DATETIME(6);
+  DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+  SELECT `window`, key_kind = 'ip'
+    INTO v_window, v_is_ip
+    FROM zone_master
+   WHERE id = p_zone_id;
+  -- An override may look further back than its zone.
+  CALL find_override(p_zone_id, p_bucket_key, v_is_ip, p_now, v_id, v_action, v_rate, v_own, v_until);
+  SET v_since = p_now - INTERVAL GREATEST(v_window, COALESCE(v_own, 0)) SECOND;
+  UPDATE zone_txn
+     SET counted = FALSE
+   WHERE zone_id = p_zone_id
+     AND bucket_key = p_bucket_key
+     AND counted = TRUE
+     AND created_at > v_since;
+  CALL forget_tally(p_zone_id, p_bucket_key, v_since);
+END

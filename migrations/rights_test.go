@@ -1,0 +1,63 @@
+package migrations_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+)
+
+// TestTheOwnersGrantsAreEnough migrates as the README's velocity_admin, on a
+// server with a binary log.
+func TestTheOwnersGrantsAreEnough(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := dbtest.Empty(t, dbtest.AdminDSN(engine.Private(t, t.TempDir()), ""))
+		cfg, err := mysql.ParseDSN(d.DSN)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.User, cfg.Passwd = "velocity_admin", "pass"
+		owner := cfg.FormatDSN()
+		dbtest.Exec(t, d.SQL, "CREATE USER velocity_admin@localhost IDENTIFIED BY 'pass'")
+		dbtest.Exec(t, d.SQL, "GRANT CREATE, ALTER, DROP, INDEX, REFERENCES, TRIGGER, LOCK TABLES, CREATE ROUTINE, ALTER ROUTINE, EXECUTE, "+
+			"SELECT, INSERT, UPDATE, DELETE ON "+cfg.DBName+".* TO velocity_admin@localhost")
+		untrusted := func(what string) {
+			t.Helper()
+			if _, err := migrations.Up(t.Context(), owner); err == nil || !strings.Contains(err.Error(), "log_bin_trust_function_creators = 1") {
+				t.Errorf("%s without the server's trust: %v", what, err)
+			}
+		}
+		trust := func(setting string) {
+			t.Helper()
+			dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = "+setting)
+		}
+
+		trust("0")
+		untrusted("a first installation")
+		wantStatus(t, d, migrations.Latest()-1, false)
+		trust("1")
+		for _, state := range []string{
+			"DO 0",
+			"UPDATE schema_routine SET sha256 = REPEAT('0', 64)", // as after an older program
+			"DROP TRIGGER zone_master_after_delete",
+		} {
+			dbtest.Exec(t, d.SQL, state)
+			if _, err := migrations.Up(t.Context(), owner); err != nil {
+				t.Errorf("after %s: %v", state, err)
+			}
+		}
+		trust("0")
+		dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE kind = 'TRIGGER'")
+		untrusted("new triggers")
+		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE()"); n != 10 {
+			t.Errorf("%d triggers are left of 10", n)
+		}
+		if _, err := migrations.Down(t.Context(), owner, 0); err != nil {
+			t.Errorf("down without the server's trust: %v", err)
+		}
+	})
+}

@@ -1,0 +1,247 @@
+package migrations
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// retiredFile lists the routines that are to be dropped.
+const retiredFile = "retired.txt"
+
+// Routine is one procedure, function or trigger: of this program, of the
+// database, or of both.
+type Routine struct {
+	Kind, Name  string    // PROCEDURE, FUNCTION or TRIGGER
+	SHA256      string    // of the text in the database; empty if nobody has noted it
+	InstalledAt time.Time // UTC, by the database's clock
+	InstalledBy string    // the account
+	State       RoutineState
+}
+
+// RoutineState is how a routine of the database stands to this program.
+type RoutineState string
+
+// The states of a routine.
+const (
+	Current RoutineState = "current" // the text of this program
+	Differs RoutineState = "differs" // another text, or one of which nothing is noted
+	Missing RoutineState = "missing" // not in the database, or hidden from the account
+	Retired RoutineState = "retired" // in the database, and no longer of use
+)
+
+// String names the routine: "procedure check_velocity".
+func (r Routine) String() string { return strings.ToLower(r.Kind) + " " + r.Name }
+
+// text is the current text of one routine.
+type text struct {
+	kind, name string
+	table      string // a trigger's
+	statement  string
+	sha256     string
+}
+
+var (
+	creation     = regexp.MustCompile(`(?m)^CREATE /\*M! OR REPLACE \*/ (PROCEDURE|FUNCTION|TRIGGER) ([a-z0-9_]+)`)
+	triggerTable = regexp.MustCompile(`(?m)^(?:BEFORE|AFTER) (?:INSERT|UPDATE|DELETE) ON ([a-z0-9_]+)$`)
+)
+
+// current returns the current texts: what triggers call comes before them.
+func current() ([]text, error) {
+	var list []text
+	for _, folder := range []string{"procedures", "triggers"} {
+		files, err := fs.Glob(texts, folder+"/*.sql")
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", folder, err)
+		}
+		for _, file := range files {
+			content, err := readText(file)
+			if err != nil {
+				return nil, err
+			}
+			t, err := parseText(file, content)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, t)
+		}
+	}
+	return list, nil
+}
+
+// readText reads an embedded text with the line ends of Unix.
+func readText(file string) ([]byte, error) {
+	content, err := fs.ReadFile(texts, file)
+	if err != nil {
+		return nil, fmt.Errorf("read text: %w", err)
+	}
+	return bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n")), nil
+}
+
+func parseText(file string, content []byte) (text, error) {
+	t := text{statement: string(content), sha256: fmt.Sprintf("%x", sha256.Sum256(content))}
+	head := creation.FindSubmatch(content)
+	if head == nil || string(head[2])+".sql" != path.Base(file) {
+		return text{}, fmt.Errorf("%s does not create what it is named after", file)
+	}
+	t.kind, t.name = string(head[1]), string(head[2])
+	if t.kind == "TRIGGER" {
+		on := triggerTable.FindSubmatch(content)
+		if on == nil {
+			return text{}, fmt.Errorf("%s does not say which table its trigger is on", file)
+		}
+		t.table = string(on[1])
+	}
+	return t, nil
+}
+
+// digest returns the SHA-256 of what
+//
+//	cd migrations && sha256sum procedures/*.sql triggers/*.sql retired.txt
+//
+// prints: all that a marker stands for.
+func digest() (string, error) {
+	sum := sha256.New()
+	for _, pattern := range []string{"procedures/*.sql", "triggers/*.sql", retiredFile} {
+		files, err := fs.Glob(texts, pattern)
+		if err != nil {
+			return "", fmt.Errorf("list %s: %w", pattern, err)
+		}
+		for _, file := range files {
+			content, err := readText(file)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(sum, "%x  %s\n", sha256.Sum256(content), file)
+		}
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
+
+// retired returns the kinds and names of retiredFile.
+func retired() ([]Routine, error) {
+	content, err := readText(retiredFile)
+	if err != nil {
+		return nil, err
+	}
+	var list []Routine
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	for lines.Scan() {
+		words := strings.Fields(lines.Text())
+		switch {
+		case len(words) == 0 || strings.HasPrefix(words[0], "#"):
+		case len(words) != 2:
+			return nil, fmt.Errorf("%s: %q is not a kind and a name", retiredFile, lines.Text())
+		default:
+			list = append(list, Routine{Kind: words[0], Name: words[1]})
+		}
+	}
+	return list, lines.Err()
+}
+
+// present returns the routines that the database has, each with what
+// schema_routine notes of it.
+func present(ctx context.Context, conn *sql.Conn) ([]Routine, error) {
+	var list []Routine
+	err := query(ctx, conn, func(rows *sql.Rows) error {
+		var r Routine
+		if err := rows.Scan(&r.Kind, &r.Name); err != nil {
+			return err
+		}
+		list = append(list, r)
+		return nil
+	}, `
+SELECT routine_type, routine_name
+  FROM information_schema.routines
+ WHERE routine_schema = DATABASE()
+ UNION ALL
+SELECT 'TRIGGER', trigger_name
+  FROM information_schema.triggers
+ WHERE trigger_schema = DATABASE()
+ ORDER BY 1, 2`)
+	if err != nil {
+		return nil, fmt.Errorf("list routines: %w", err)
+	}
+	err = query(ctx, conn, func(rows *sql.Rows) error {
+		var noted Routine
+		if err := rows.Scan(&noted.Kind, &noted.Name, &noted.SHA256, &noted.InstalledAt, &noted.InstalledBy); err != nil {
+			return err
+		}
+		if at := slices.IndexFunc(list, noted.is); at >= 0 {
+			list[at] = noted
+		}
+		return nil
+	}, `
+SELECT kind, name, sha256, installed_at, installed_by
+  FROM schema_routine`)
+	var engine *mysql.MySQLError
+	if errors.As(err, &engine) && engine.Number == errNoSuchTable {
+		err = nil // nothing was ever installed by checksum
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read schema_routine: %w", err)
+	}
+	return list, nil
+}
+
+// is says that both are the same routine, whatever their texts.
+func (r Routine) is(other Routine) bool { return r.Kind == other.Kind && r.Name == other.Name }
+
+// query hands each row of a result to scan.
+func query(ctx context.Context, conn *sql.Conn, scan func(*sql.Rows) error, statement string) error {
+	rows, err := conn.QueryContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// compare returns the routines of this program, in the order of their
+// installation, and then the retired ones that the database still has.
+func compare(have []Routine) ([]Routine, error) {
+	want, err := current()
+	if err != nil {
+		return nil, err
+	}
+	gone, err := retired()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Routine, 0, len(want))
+	for _, t := range want {
+		r := Routine{Kind: t.kind, Name: t.name, State: Missing}
+		if at := slices.IndexFunc(have, r.is); at >= 0 {
+			r = have[at]
+			r.State = Differs
+			if r.SHA256 == t.sha256 {
+				r.State = Current
+			}
+		}
+		list = append(list, r)
+	}
+	for _, r := range gone {
+		if at := slices.IndexFunc(have, r.is); at >= 0 {
+			have[at].State = Retired
+			list = append(list, have[at])
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,161 @@
+package migrations_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+)
+
+// edit makes a routine another one than this program's, as an older program would
+// have installed it.
+func edit(t *testing.T, d *dbtest.Database, name, sql string) {
+	t.Helper()
+	carryOut(t, d, sql)
+	dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE name = ?", name)
+}
+
+// states returns the routines that are not current.
+func states(t *testing.T, d *dbtest.Database) map[string]migrations.RoutineState {
+	t.Helper()
+	state, err := migrations.Status(t.Context(), d.DSN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := map[string]migrations.RoutineState{}
+	for _, r := range state.Routines {
+		if r.State != migrations.Current {
+			odd[r.String()] = r.State
+		}
+	}
+	if state.IsCurrent() != (len(odd) == 0) {
+		t.Errorf("IsCurrent is %v with %v", state.IsCurrent(), odd)
+	}
+	return odd
+}
+
+func TestUpBringsEachRoutineToItsText(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		want := schema(t, d)
+		if odd := states(t, d); len(odd) > 0 {
+			t.Errorf("a fresh database has %v", odd)
+		}
+		dbtest.Exec(t, d.SQL, "DROP PROCEDURE check_velocity") // as a dump without routines does
+		dbtest.Exec(t, d.SQL, "DROP PROCEDURE report_outcome")
+		edit(t, d, "report_outcome", "CREATE PROCEDURE report_outcome() SET @old = 1")
+		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
+		edit(t, d, "zone_master_after_delete", "CREATE TRIGGER zone_master_after_delete AFTER DELETE ON zone_master FOR EACH ROW SET @old = 1")
+		dbtest.Exec(t, d.SQL, "CREATE PROCEDURE forget_counted() SET @old = 1")
+		dbtest.Exec(t, d.SQL, "CREATE PROCEDURE of_the_dba() SET @own = 1")
+		odd := states(t, d)
+		if fmt.Sprint(odd) != "map[procedure check_velocity:missing procedure forget_counted:retired "+
+			"procedure report_outcome:differs trigger zone_master_after_delete:differs]" {
+			t.Errorf("status says %v", odd)
+		}
+		done, err := migrations.Up(t.Context(), d.DSN)
+		if err != nil || len(done.Routines) != 4 {
+			t.Errorf("up has changed %v, %v", done.Routines, err)
+		}
+		if odd := states(t, d); len(odd) > 0 {
+			t.Errorf("up has left %v", odd)
+		}
+		dbtest.Exec(t, d.SQL, "DROP PROCEDURE of_the_dba") // it is there still
+		wantSchema(t, d, want)
+		if n := d.Count(t, "SELECT COUNT(*) FROM schema_routine WHERE installed_by = CURRENT_USER() "+
+			"AND installed_at BETWEEN UTC_TIMESTAMP(6) - INTERVAL 1 HOUR AND UTC_TIMESTAMP(6)"); n == 0 {
+			t.Error("schema_routine does not say who installed them and when")
+		}
+	})
+}
+
+// TestAnInstallationThatStoppedHalfWayIsDoneAgain lets a table of the same
+// purpose stop it.
+func TestAnInstallationThatStoppedHalfWayIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		want := schema(t, engine.Database(t))
+		d := engine.Empty(t)
+		dbtest.Exec(t, d.SQL, "CREATE TABLE notes (id INT)")
+		dbtest.Exec(t, d.SQL, "CREATE TRIGGER zone_override_after_delete BEFORE INSERT ON notes FOR EACH ROW SET @old = 1")
+		_, err := migrations.Up(t.Context(), d.DSN)
+		if err == nil || !strings.Contains(err.Error(), "zone_override_after_delete") || !strings.Contains(err.Error(), "migrate up") {
+			t.Errorf("got %v, want an error that names the trigger and what to do", err)
+		}
+		wantStatus(t, d, migrations.Latest(), true)
+		dbtest.Exec(t, d.SQL, "DROP TABLE notes")
+		up(t, d)
+		wantStatus(t, d, migrations.Latest(), false)
+		wantSchema(t, d, want)
+	})
+}
+
+// TestNoEditGoesUnauditedWhileTriggersAreReplaced edits a zone all the time.
+func TestNoEditGoesUnauditedWhileTriggersAreReplaced(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 1, 60)")
+		stop, ended := make(chan struct{}), make(chan error)
+		edits := 0
+		go func() {
+			var err error
+			for ; err == nil; edits++ {
+				select {
+				case <-stop:
+					ended <- nil
+					return
+				default:
+					_, err = d.SQL.Exec("UPDATE zone_master SET rate = rate + 1")
+				}
+			}
+			ended <- err
+		}()
+		for range 3 {
+			dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE kind = 'TRIGGER'")
+			up(t, d)
+		}
+		close(stop)
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'update'"); got != edits || edits == 0 {
+			t.Errorf("%d of %d edits were recorded", got, edits)
+		}
+		if got := d.Count(t, "SELECT revision FROM zone_master"); got != edits+1 {
+			t.Errorf("after %d edits the revision is %d", edits, got)
+		}
+	})
+}
+
+// TestATextThatCannotBeInstalledLeavesTheFormerOne takes the right to create
+// routines from the account, and leaves it that to drop them.
+func TestATextThatCannotBeInstalledLeavesTheFormerOne(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		account := d.Account(t, "CREATE, ALTER, DROP, INDEX, REFERENCES, TRIGGER, LOCK TABLES, ALTER ROUTINE, EXECUTE, "+
+			"SELECT, INSERT, UPDATE, DELETE ON *")
+
+		dbtest.Exec(t, d.SQL, "DROP PROCEDURE report_outcome")
+		edit(t, d, "report_outcome", "CREATE PROCEDURE report_outcome() SELECT 'former' AS text")
+		_, err := migrations.Up(t.Context(), account.DSN)
+		if err == nil || !strings.Contains(err.Error(), "install procedure report_outcome") || !strings.Contains(err.Error(), "grant") {
+			t.Errorf("got %v, want an error that says what to grant and for what", err)
+		}
+		if got := rows(t, d, "CALL report_outcome()"); len(got) != 1 || got[0] != "text=former" {
+			t.Errorf("the procedure answers %q", got)
+		}
+		wantStatus(t, d, migrations.Latest(), false)
+		if odd := states(t, d); odd["procedure report_outcome"] != migrations.Differs {
+			t.Errorf("status says %v", odd)
+		}
+		up(t, d)
+		if odd := states(t, d); len(odd) > 0 {
+			t.Errorf("after the owner's up: %v", odd)
+		}
+	})
+}

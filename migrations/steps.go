@@ -1,0 +1,137 @@
+package migrations
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+
+	"github.com/golang-migrate/migrate/v4/database"
+)
+
+//go:embed *.sql from46/*.sql procedures/*.sql triggers/*.sql retired.txt
+var texts embed.FS
+
+// none is golang-migrate's version of a schema without any step.
+const none = database.NilVersion
+
+// Databases that were made before the steps were squashed into their present
+// form have versions 1 to 46. One of version 46 is brought up by the steps in
+// adoptionFolder, after which its tables are those of version adoptedAs.
+const (
+	beforeSquash   = 46
+	adoptionFolder = "from46"
+	adoptedAs      = 107
+)
+
+// markerStart begins the text of a step that stands for the procedures and
+// triggers: the digest of their texts follows.
+const markerStart = "-- routines sha256: "
+
+// files returns the way up of each step in a folder, by name.
+func files(folder, number string) []string {
+	list, err := fs.Glob(texts, path.Join(folder, number+"_*.up.sql"))
+	if err != nil {
+		return nil // the patterns are constants, so never
+	}
+	return list
+}
+
+// steps returns the versions of the steps in a folder, in order. They need not
+// begin at 1.
+func steps(folder string) []int {
+	var versions []int
+	for _, file := range files(folder, "*") {
+		if version, err := strconv.Atoi(path.Base(file)[:len("000101")]); err == nil {
+			versions = append(versions, version)
+		}
+	}
+	return versions
+}
+
+// stepText returns the text of one step's way up.
+func stepText(folder string, version int) ([]byte, error) {
+	found := files(folder, fmt.Sprintf("%06d", version))
+	if len(found) != 1 {
+		return nil, fmt.Errorf("find migration %d: %w", version, fs.ErrNotExist)
+	}
+	text, err := fs.ReadFile(texts, found[0])
+	if err != nil {
+		return nil, fmt.Errorf("read migration %d: %w", version, err)
+	}
+	return text, nil
+}
+
+// Latest returns the version that this program needs.
+func Latest() uint {
+	versions := steps(".")
+	return uint(versions[len(versions)-1])
+}
+
+// newestMarker returns the version of the step that installs the procedures and
+// triggers, and the digest that it names.
+func newestMarker() (version int, digest string) {
+	for _, version := range slices.Backward(steps(".")) {
+		if digest, ok := markerAt(version); ok {
+			return version, digest
+		}
+	}
+	return none, ""
+}
+
+// isMarker says that a version is that of a marker.
+func isMarker(version int) bool {
+	_, ok := markerAt(version)
+	return ok
+}
+
+// markerAt returns the digest that a step names, if it is a marker.
+func markerAt(version int) (digest string, ok bool) {
+	text, err := stepText(".", version)
+	if err != nil {
+		return "", false
+	}
+	return markerDigest(text)
+}
+
+// markerDigest returns the digest that a step's text names, if it is a marker's.
+func markerDigest(text []byte) (digest string, ok bool) {
+	rest, ok := bytes.CutPrefix(text, []byte(markerStart))
+	if !ok {
+		return "", false
+	}
+	first, _, _ := bytes.Cut(rest, []byte("\n"))
+	return string(bytes.TrimSpace(first)), true
+}
+
+// before returns the version that a step leads from: none for the first.
+func before(version int) int {
+	if version > beforeSquash && version < steps(".")[0] {
+		return version - 1 // one of the steps that adopt
+	}
+	versions := steps(".")
+	at, _ := slices.BinarySearch(versions, version)
+	if at == 0 {
+		return none
+	}
+	return versions[at-1]
+}
+
+// after returns the version that the next step leads to, if there is one.
+func after(version int) (next int, ok bool) {
+	versions := steps(".")
+	if version > 0 && version < versions[0] {
+		return 0, false // the steps that adopt have no way down
+	}
+	at, found := slices.BinarySearch(versions, version)
+	if found {
+		at++
+	}
+	if at == len(versions) {
+		return 0, false
+	}
+	return versions[at], true
+}

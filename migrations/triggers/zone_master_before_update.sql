@@ -1,0 +1,26 @@
+CREATE /*M! OR REPLACE */ TRIGGER zone_master_before_update
+BEFORE UPDATE ON zone_master
+FOR EACH ROW
+BEGIN
+  -- Refuses another id, and sets what the schema keeps by itself, whatever the writer
+  -- said of it.
+  IF NEW.id <> OLD.id THEN
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,
+      MESSAGE_TEXT = 'a zone keeps its id: insert another one';
+  END IF;
+  -- Once set it stays: this session cannot see the overrides that others are adding.
+  SET NEW.overridden = NEW.overridden OR OLD.overridden;
+  -- That the zone got its first override is no change of the zone: the revision stays.
+  IF NEW.overridden = OLD.overridden
+     OR NOT ((NEW.description, NEW.rate, NEW.`window`, NEW.mode, NEW.counts, NEW.reserve_ttl,
+         NEW.reset_on_success, NEW.lockout, NEW.lockout_factor, NEW.lockout_max, NEW.lockout_decay,
+         NEW.key_kind, NEW.ipv4_prefix, NEW.ipv6_prefix)
+        <=> (OLD.description, OLD.rate, OLD.`window`, OLD.mode, OLD.counts, OLD.reserve_ttl,
+         OLD.reset_on_success, OLD.lockout, OLD.lockout_factor, OLD.lockout_max, OLD.lockout_decay,
+         OLD.key_kind, OLD.ipv4_prefix, OLD.ipv6_prefix)) THEN
+    SET NEW.revision = OLD.revision + 1;
+  ELSE
+    SET NEW.revision = OLD.revision;
+  END IF;
+  SET NEW.narrowed_at = IF(NEW.rate < OLD.rate OR NEW.`window` > OLD.`window`, UTC_TIMESTAMP(6), OLD.narrowed_at);
+END

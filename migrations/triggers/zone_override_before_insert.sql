@@ -1,0 +1,18 @@
+CREATE /*M! OR REPLACE */ TRIGGER zone_override_before_insert
+BEFORE INSERT ON zone_override
+FOR EACH ROW
+BEGIN
+  -- Marks the zone as overridden, brings prefix into canonical form, derives network
+  -- from it, and fills in who made the override.
+  --
+  -- The UPDATE comes before the row and its foreign key, so that the zone's row is
+  -- locked exclusively at once. A shared lock first would let two sessions deadlock.
+  UPDATE zone_master
+     SET overridden = TRUE
+   WHERE id = NEW.zone_id
+     AND NOT overridden;
+  CALL derive_network(NEW.prefix, NEW.network);
+  IF NEW.created_by = '' THEN
+    SET NEW.created_by = LEFT(COALESCE(@velocityd_principal, SESSION_USER()), 128);
+  END IF;
+END

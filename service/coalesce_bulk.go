@@ -1,0 +1,187 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// pieceBuckets is how many buckets a piece of a larger call names at most: enough
+// that a call's fixed price does not matter, few enough that nobody waits for long
+// for a lock or for his turn.
+const pieceBuckets = 256
+
+// bulk is the way of calls with more than one check. They are cut into pieces,
+// and a caller has one piece in the lane at a time: so the slice's order holds,
+// callers take turns, and a small call is not kept waiting by large ones.
+type bulk struct {
+	pieces *lane
+
+	mu      sync.Mutex
+	callers map[*bulkCaller]struct{} // who was admitted and has not left
+}
+
+// bulkCaller is one call with more than one check.
+type bulkCaller struct {
+	left int // buckets that were not answered yet
+}
+
+// firstPace is what a bucket of a piece is taken to cost before any was asked for:
+// rather too much, as the first piece tells better, and too many callers who begin
+// at once get a part of their answers each.
+const firstPace = 500 * time.Microsecond
+
+func newBulk(pieces *lane) *bulk {
+	pieces.spent, pieces.decided = pieceBuckets*firstPace, pieceBuckets
+	return &bulk{pieces: pieces, callers: map[*bulkCaller]struct{}{}}
+}
+
+// admit lets a call in that will be through by ctx's deadline at the pace of late,
+// and any call while there is no other. A BusyError says when to come again: better
+// at once than after part of the checks, when all callers have run out of time.
+func (b *bulk) admit(ctx context.Context, buckets int) (*bulkCaller, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	work := buckets
+	for other := range b.callers {
+		work += 2 * min(other.left, buckets) // they take turns, and more will come
+	}
+	if deadline, limited := ctx.Deadline(); limited && len(b.callers) > 0 {
+		l := b.pieces
+		l.mu.Lock()
+		over := l.timeFor(work) - (time.Until(deadline) - l.options.timeout)
+		l.mu.Unlock()
+		if over > 0 {
+			return nil, NewBusyError(over, "calls before this one leave too little time")
+		}
+	}
+	caller := &bulkCaller{left: buckets}
+	b.callers[caller] = struct{}{}
+	return caller, nil
+}
+
+// answered takes note of what a caller need not wait for any more.
+func (b *bulk) answered(caller *bulkCaller, buckets int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	caller.left -= buckets
+}
+
+func (b *bulk) dismiss(caller *bulkCaller) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.callers, caller)
+}
+
+// many asks for more than one check, piece by piece.
+func (c *Coalescer) many(ctx context.Context, checks []Check) ([]Decision, error) {
+	caller, err := c.bulk.admit(ctx, countBuckets(checks))
+	if err != nil {
+		return nil, err
+	}
+	defer c.bulk.dismiss(caller)
+	decisions := make([]Decision, 0, len(checks))
+	for len(decisions) < len(checks) {
+		piece := Piece(checks[len(decisions):], pieceBuckets)
+		answers, err := c.piece(ctx, piece)
+		switch {
+		case err != nil && len(decisions) == 0:
+			return nil, err
+		case err != nil:
+			decisions = refuse(decisions, len(piece), err)
+			return refuse(decisions, len(checks)-len(decisions), notBegun(err)), nil
+		}
+		decisions = append(decisions, answers...)
+		if place := slices.IndexFunc(answers, isStale); place >= 0 {
+			return refuse(decisions, len(checks)-len(decisions), answers[place].Err), nil
+		}
+		c.bulk.answered(caller, countBuckets(piece))
+	}
+	if !slices.ContainsFunc(decisions, func(d Decision) bool { return !errors.Is(d.Err, ErrBusy) }) {
+		return nil, decisions[0].Err // nothing at all was decided
+	}
+	return decisions, nil
+}
+
+// refuse appends n refused checks.
+func refuse(decisions []Decision, n int, err error) []Decision {
+	return append(decisions, slices.Repeat([]Decision{{Err: err}}, n)...)
+}
+
+// notBegun is what is told about checks behind a piece that failed with err.
+func notBegun(err error) error {
+	if errors.Is(err, ErrBusy) || errors.Is(err, ErrStaleKey) {
+		return err
+	}
+	return fmt.Errorf("%w: not begun after the failure of earlier checks", ErrBusy)
+}
+
+func isStale(d Decision) bool { return d.Err != nil && errors.Is(d.Err, ErrStaleKey) }
+
+// Piece returns the first of checks: as many as name no more than the given number
+// of buckets together, and at least one.
+func Piece(checks []Check, buckets int) []Check {
+	named := 0
+	for i, check := range checks {
+		if named += len(check.Buckets); i > 0 && named > buckets {
+			return checks[:i]
+		}
+	}
+	return checks
+}
+
+func countBuckets(checks []Check) int {
+	n := 0
+	for _, check := range checks {
+		n += len(check.Buckets)
+	}
+	return n
+}
+
+// piece asks for checks that fit a call, first without those whose buckets are
+// held, and then for these.
+func (c *Coalescer) piece(ctx context.Context, checks []Check) ([]Decision, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: caller left between two pieces: %w", ErrBusy, err)
+	}
+	w := c.newWaiter(ctx, checks, countBuckets(checks))
+	decisions, free, err := c.bulk.pieces.wait(w)
+	if free {
+		c.release(w)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.askHeld(ctx, checks, decisions)
+	return decisions, nil
+}
+
+// askHeld asks again, and waits, for the checks that were refused with ErrHeld.
+func (c *Coalescer) askHeld(ctx context.Context, checks []Check, decisions []Decision) {
+	var held []Check
+	var places []int
+	for i, d := range decisions {
+		if d.Err != nil && errors.Is(d.Err, ErrHeld) {
+			held, places = append(held, checks[i]), append(places, i)
+		}
+	}
+	if len(held) == 0 {
+		return
+	}
+	w := c.newWaiter(ctx, held, len(held))
+	c.hash(w)
+	answers, free, err := c.held.wait(w)
+	if free {
+		c.release(w)
+	}
+	for i, place := range places {
+		if err != nil {
+			decisions[place] = Decision{Err: err}
+			continue
+		}
+		decisions[place] = answers[i]
+	}
+}

@@ -1,0 +1,29 @@
+package service
+
+// Waiting is how many callers wait in each lane for lone checks.
+func (c *Coalescer) Waiting() []int {
+	waiting := make([]int, len(c.lanes))
+	for i, l := range c.lanes {
+		waiting[i] = l.waits()
+	}
+	return waiting
+}
+
+// WaitingForHeld is how many callers wait for buckets that are held.
+func (c *Coalescer) WaitingForHeld() int { return c.held.waits() }
+
+func (l *lane) waits() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.queue)
+}
+
+// Working is how many lanes for lone checks have a call under way.
+func (c *Coalescer) Working() (n int) {
+	for _, l := range c.lanes {
+		l.mu.Lock()
+		n += l.calls
+		l.mu.Unlock()
+	}
+	return n
+}

@@ -1,0 +1,68 @@
+package service
+
+import (
+	"fmt"
+	"slices"
+)
+
+// keyRules are the key rules of all zones, as they were read. They are never
+// changed, so that checks can share them as their KeyRules.
+type keyRules struct {
+	opaque []KeyRule           // of as many buckets as a check can have
+	byZone map[int64][]KeyRule // one rule each; zones with opaque keys are not here
+}
+
+func newKeyRules(zones []Zone) *keyRules {
+	rules := &keyRules{opaque: make([]KeyRule, MaxBuckets), byZone: map[int64][]KeyRule{}}
+	for _, zone := range zones {
+		if zone.Keys.withDefaults().Kind != KeyOpaque {
+			rules.byZone[zone.ID] = []KeyRule{zone.Keys}
+		}
+	}
+	return rules
+}
+
+// normalize returns a valid check with normal keys, or as it is if the rules are
+// nil. What it had to change is validated anew: keys may be longer than the
+// caller's, and two of them may have become one.
+func (r *keyRules) normalize(check Check) (Check, error) {
+	if r == nil {
+		return check, nil
+	}
+	check.KeyRules = r.of(check.Buckets)
+	changed := false
+	for i, b := range check.Buckets {
+		key, err := check.KeyRules[i].Normalize(b.Key)
+		switch {
+		case err != nil:
+			return Check{}, &BucketError{Bucket: i, cause: fmt.Errorf("bucket %d: %w", i, err)}
+		case key == b.Key:
+			continue
+		case !changed:
+			check.Buckets, changed = slices.Clone(check.Buckets), true // the others are the caller's
+		}
+		check.Buckets[i].Key = key
+	}
+	if !changed {
+		return check, nil
+	}
+	return check, check.Validate()
+}
+
+// of returns the rule of each bucket.
+func (r *keyRules) of(buckets []Bucket) []KeyRule {
+	all := r.opaque[:len(buckets):len(buckets)]
+	for i, b := range buckets {
+		rule, ruled := r.byZone[b.ZoneID]
+		switch {
+		case !ruled:
+			continue
+		case len(buckets) == 1:
+			return rule
+		case &all[0] == &r.opaque[0]:
+			all = slices.Clone(all)
+		}
+		all[i] = rule[0]
+	}
+	return all
+}

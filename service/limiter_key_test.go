@@ -1,0 +1,266 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// changing is a store whose zone 1 changes its key rule with each reading of the
+// zones, through rules in turn; the last one stays. It begins with the first.
+type changing struct {
+	rules   []service.KeyRule
+	reads   int
+	asked   [][]service.Check
+	failing error // of Zones
+}
+
+func (c *changing) rule() service.KeyRule { return c.rules[min(c.reads, len(c.rules)-1)] }
+
+func (c *changing) Zones(context.Context) ([]service.Zone, error) {
+	if c.failing != nil {
+		return nil, c.failing
+	}
+	zones := []service.Zone{{ID: 1, Keys: c.rule()}, {ID: 2}, {ID: 3, Keys: service.KeyRule{Kind: service.KeyIP}}}
+	c.reads++
+	return zones, nil
+}
+
+func (c *changing) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	c.asked = append(c.asked, checks)
+	decisions := make([]service.Decision, len(checks))
+	for i, check := range checks {
+		for j, b := range check.Buckets {
+			want := map[int64]service.KeyRule{1: c.rule(), 3: {Kind: service.KeyIP}}[b.ZoneID]
+			if check.KeyRules[j].String() != want.String() {
+				return nil, fmt.Errorf("zone %d: %w", b.ZoneID, service.ErrStaleKey)
+			}
+			decisions[i].Verdicts = append(decisions[i].Verdicts, service.Verdict{Bucket: b, TxnID: uint64(len(c.asked))})
+		}
+	}
+	return decisions, nil
+}
+
+// ofKind is a rule with default prefixes.
+func ofKind(kind service.KeyKind) service.KeyRule { return service.KeyRule{Kind: kind} }
+
+func TestLimiterReadsRulesOnlyWhenTheStoreSaysSo(t *testing.T) {
+	t.Parallel()
+	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername), ofKind(service.KeyUsername)}}
+	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	for range 3 {
+		decisions, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "BOB"), at(2, "BOB"), at(3, "2001:DB8::1"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []service.Bucket{at(1, "bob"), at(2, "BOB"), at(3, "2001:db8::/64")}
+		for i, v := range decisions[0].Verdicts {
+			if v.Bucket != want[i] {
+				t.Errorf("bucket %d: got %+v, want %+v", i, v.Bucket, want[i])
+			}
+		}
+	}
+	if store.reads != 1 || len(store.asked) != 4 {
+		t.Errorf("read the rules %d times for %d questions, want once for the first of 4", store.reads, len(store.asked))
+	}
+}
+
+func TestLimiterAsksOnceWhereKeysAreOpaque(t *testing.T) {
+	t.Parallel()
+	store := &changing{rules: []service.KeyRule{{}}}
+	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	asked := service.Check{Buckets: []service.Bucket{at(1, "Bob"), at(404, "x")}, AttemptID: "id"}
+	if _, err := n.CheckAll(t.Context(), []service.Check{asked}); err != nil {
+		t.Fatal(err)
+	}
+	if store.reads != 0 || len(store.asked) != 1 {
+		t.Errorf("read the rules %d times for %d questions, want never for one", store.reads, len(store.asked))
+	}
+	if got := store.asked[0][0]; got.AttemptID != "id" || !slices.Equal(got.Buckets, asked.Buckets) || len(got.KeyRules) != 2 {
+		t.Errorf("the store was asked %+v", got)
+	}
+}
+
+func TestLimiterRereadsAStaleRule(t *testing.T) {
+	t.Parallel()
+	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername), ofKind(service.KeyUsername)}}
+	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	for _, step := range []struct {
+		rule service.KeyRule
+		key  string
+		want string // "" is refused
+	}{
+		{ofKind(service.KeyUsername), "::FFFF:203.0.113.9", "::ffff:203.0.113.9"},
+		{ofKind(service.KeyIP), "::FFFF:203.0.113.9", "203.0.113.9"},
+		{ofKind(service.KeyIP), "Bob", ""},
+		{service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 48}, "2001:db8::1", "2001:db8::/48"},
+		{ofKind(service.KeyUsername), "Bob", "bob"}, // which the rule before refused
+		{service.KeyRule{}, "Bob", "Bob"},
+	} {
+		store.rules = []service.KeyRule{step.rule}
+		decisions, err := n.CheckAll(t.Context(), []service.Check{check(at(1, step.key))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step.want == "" {
+			wantInvalid(t, decisions[0].Err, "bucket_key")
+			continue
+		}
+		if d := decisions[0]; d.Err != nil || d.Verdicts[0].Bucket != at(1, step.want) {
+			t.Errorf("rule %v, key %q: got %+v, want %q", step.rule, step.key, d, step.want)
+		}
+	}
+}
+
+func TestLimiterRefusesBadKeysAloneAndInTheirPlaces(t *testing.T) {
+	t.Parallel()
+	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}}
+	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	checks := []service.Check{
+		check(at(3, "alice")), check(at(1, "Bob")), check(at(1, "Bob"), at(1, " bob")), check(at(1, " ")), check(at(3, "::1")),
+		check(at(2, "x"), at(3, "2001:db8::1"), at(3, "2001:db8::2")),
+	}
+	decisions, err := n.CheckAll(t.Context(), checks)
+	if err != nil || len(decisions) != len(checks) {
+		t.Fatalf("got %d decisions, %v", len(decisions), err)
+	}
+	for i, want := range []service.Bucket{{}, at(1, "bob"), {}, {}, at(3, "::/64"), {}} {
+		d := decisions[i]
+		if want == (service.Bucket{}) {
+			if !errors.Is(d.Err, service.ErrInvalid) || d.Verdicts != nil {
+				t.Errorf("check %d: got %+v, want nothing but ErrInvalid", i, d)
+			}
+			continue
+		}
+		if d.Err != nil || d.Verdicts[0].Bucket != want {
+			t.Errorf("check %d: got %+v, want %+v", i, d, want)
+		}
+	}
+	if last := store.asked[len(store.asked)-1]; len(last) != 2 {
+		t.Errorf("the store was asked %+v, want the 2 good checks", last)
+	}
+	// All of them bad: the store has nothing to answer.
+	before := len(store.asked)
+	decisions, err = n.CheckAll(t.Context(), checks[:1])
+	if err != nil || !errors.Is(decisions[0].Err, service.ErrInvalid) || len(store.asked) != before {
+		t.Errorf("got %+v, %v after %d questions", decisions, err, len(store.asked)-before)
+	}
+}
+
+func TestLimiterGivesUpOnRulesThatNeverRest(t *testing.T) {
+	t.Parallel()
+	store := &changing{}
+	for i := range 20 {
+		store.rules = append(store.rules, []service.KeyRule{ofKind(service.KeyUsername), ofKind(service.KeyIP)}[i%2])
+	}
+	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	decisions, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "::1"))})
+	if !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrStaleKey) || decisions != nil {
+		t.Errorf("got %+v, %v, want ErrBusy: nothing was decided", decisions, err)
+	}
+	if store.reads > 3 || len(store.asked) > 4 {
+		t.Errorf("read the rules %d times and asked %d times, want an end to it", store.reads, len(store.asked))
+	}
+}
+
+func TestLimiterPassesErrorsOn(t *testing.T) {
+	t.Parallel()
+	for _, want := range []error{service.ErrBusy, service.ErrUndecided, errors.New("internal")} {
+		failing := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) { return nil, want }}
+		n := service.NewNormalizingLimiter(failing, &changing{rules: []service.KeyRule{{}}}, time.Minute)
+		if d, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "a"))}); !errors.Is(err, want) || d != nil || failing.calls != 1 {
+			t.Errorf("store: got %+v, %v after %d calls, want no decisions and %v", d, err, failing.calls, want)
+		}
+		store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}, failing: want}
+		if d, err := service.NewNormalizingLimiter(store, store, time.Minute).CheckAll(t.Context(), []service.Check{check(at(1, "a"))}); !errors.Is(err, want) || d != nil {
+			t.Errorf("zones: got %+v, %v, want no decisions and %v", d, err, want)
+		}
+	}
+	short := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) {
+		return make([]service.Decision, 1), nil
+	}}
+	n := service.NewNormalizingLimiter(short, &changing{rules: []service.KeyRule{{}}}, time.Minute)
+	if _, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "a")), check(at(1, "b"))}); !errors.Is(err, service.ErrUndecided) {
+		t.Errorf("too few answers: %v, want ErrUndecided", err)
+	}
+}
+
+func TestLimiterDoesNotChangeTheCallersChecks(t *testing.T) {
+	t.Parallel()
+	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}}
+	asked := check(at(1, "BOB"))
+	if _, err := service.NewNormalizingLimiter(store, store, time.Minute).CheckAll(t.Context(), []service.Check{asked}); err != nil {
+		t.Fatal(err)
+	}
+	if asked.Buckets[0] != at(1, "BOB") || asked.KeyRules != nil {
+		t.Errorf("the caller's check became %+v", asked)
+	}
+}
+
+func TestLimiterIsSafeForManyCallersWhileRulesChange(t *testing.T) {
+	t.Parallel()
+	memory := servicetest.NewMemory()
+	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Hour}
+	memory.SetZone(t, zone)
+	n := service.NewNormalizingLimiter(memory, memory, time.Minute)
+	errs := make([]error, 50)
+	var callers sync.WaitGroup
+	for i := range errs {
+		callers.Go(func() {
+			decisions, err := n.CheckAll(context.Background(), []service.Check{check(at(1, "Bob"))})
+			if err == nil && decisions[0].Err == nil {
+				if key := decisions[0].Verdicts[0].Bucket.Key; key != "Bob" && key != "bob" {
+					err = errors.New("answered for " + key)
+				}
+			}
+			if err == nil {
+				err = decisions[0].Err
+			}
+			errs[i] = err
+		})
+	}
+	zone.Keys = ofKind(service.KeyUsername)
+	memory.SetZone(t, zone)
+	callers.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+	decisions, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "BOB"))})
+	if err != nil || decisions[0].Verdicts[0].Bucket != at(1, "bob") {
+		t.Errorf("after the change: %+v, %v", decisions, err)
+	}
+}
+
+func TestLimiterKeepsWhatWasDecidedBeforeAFailure(t *testing.T) {
+	t.Parallel()
+	for _, want := range []error{service.ErrBusy, service.ErrUndecided, service.ErrStaleKey} {
+		store := &stub{}
+		store.answer = func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+			if store.calls > 1 {
+				return nil, want
+			}
+			decisions, err := admit(ctx, checks)
+			decisions[1] = service.Decision{Err: service.ErrStaleKey}
+			return decisions, err
+		}
+		limiter := service.NewNormalizingLimiter(store, &changing{rules: []service.KeyRule{{}}}, time.Minute)
+		checks := []service.Check{check(at(1, "a")), {}, check(at(1, "b")), check(at(1, "c"))}
+		decisions, err := limiter.CheckAll(t.Context(), checks)
+		if err != nil || decisions[0].TxnID() != 1 || !errors.Is(decisions[1].Err, service.ErrInvalid) || decisions[3].TxnID() != 3 {
+			t.Fatalf("got %+v, %v, want what was decided", decisions, err)
+		}
+		if errors.Is(want, service.ErrStaleKey) {
+			want = service.ErrBusy // rules that never rest
+		}
+		if err := decisions[2].Err; !errors.Is(err, want) || errors.Is(err, service.ErrStaleKey) || len(store.asked) != 1 {
+			t.Errorf("got %v for the check that was stale, and asked for %d at last, want %v", err, len(store.asked), want)
+		}
+	}
+}
