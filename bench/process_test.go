@@ -109,15 +109,21 @@ func TestAProgramsComplaintIsInTheError(t *testing.T) {
 	}
 }
 
+// A process that is being forked at that moment has the closed listener, too, until it
+// becomes another program: so one address in a row may still be taken.
 func TestAFreeAddressCanBeListenedOn(t *testing.T) {
 	t.Parallel()
-	address, err := freeAddress(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	var err error
+	for range 20 {
+		var address string
+		if address, err = freeAddress(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var l net.Listener
+		if l, err = new(net.ListenConfig).Listen(t.Context(), "tcp", address); err == nil {
+			_ = l.Close()
+			return
+		}
 	}
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = l.Close()
+	t.Error(err)
 }
