@@ -252,7 +252,7 @@ func TestServerThatNeverAnswersIsKilled(t *testing.T) {
 // initialisation in six failed.
 func TestMariaDBsInitialiseAtOnce(t *testing.T) {
 	t.Parallel()
-	b := findEngine(t, localdb.MariaDB)
+	b := findEngine(t, localdb.MariaDB1011)
 	ctx := patiently(t)
 	one := func() {
 		s, err := localdb.Start(ctx, localdb.Options{Dir: newFolder(t), Binary: b})
