@@ -27,7 +27,9 @@ type batch struct {
 	zoneIDs    []int64          // of buckets, each once, in order
 	present    []int64          // those of zoneIDs whose zones are read
 	isOpen     bool             // a transaction was begun
-	made       []service.Bucket // whose rows it made, if they had none
+	made       []service.Bucket // whose rows it has made, if they had none
+	singly     bool             // it asks for the rows that it makes one by one
+	taken      int              // how many of these it has found taken
 	attemptIDs []string
 
 	plans   map[int64]zonePlan // what the last reading was to read
@@ -131,35 +133,28 @@ func (b *batch) inState(wanted state) []service.Bucket {
 // begin opens the transaction, locks the buckets that nobody else holds, in lock
 // order, and reads all that the decision depends on. It waits for those in
 // awaited first, in lock order and while it holds no others: so nobody deadlocks.
-// If makes is set it makes their rows where they have none. What was begun before
-// is taken back.
-func (b *batch) begin(ctx context.Context, awaited []service.Bucket, makes bool) error {
+// For those in makes it makes rows where they have none, and waits for nobody: the
+// error is errInTheMaking if another session holds or makes the row of one. What
+// was begun before is taken back.
+func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) error {
 	var r reading
-	b.supposed = b.hints.now()
-	if b.isOpen {
-		r.sql("ROLLBACK;")
-	}
-	if !b.conn.isMariaDB {
-		r.sql("SET SESSION wait_timeout = ").int(silentTx).sql(";")
-	}
-	// RELEASE SAVEPOINT proves in the last packet that it is still this transaction.
-	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
-	b.present = b.zoneIDs
-	b.isOpen, b.made = true, nil
-	clear(b.states)
-	clear(b.ledger.Lockouts)
-	clear(b.tallies)
-	switch {
-	case makes:
-		b.made = awaited
-		b.make(&r, awaited)
-	case len(awaited) > 0:
+	b.open(&r)
+	if len(awaited) > 0 {
 		b.lock(&r, awaited, " FOR UPDATE;")
 	}
+	before := len(r.readers)
+	if b.made = makes; len(makes) > 0 {
+		b.make(&r, makes)
+	}
+	until := len(r.readers)
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
 	b.look(&r, awaited)
 	b.read(&r)
 	if err := r.send(ctx, b.conn); err != nil {
+		if isTaken(err) && r.answered >= before && r.answered < until {
+			b.giveWay(r.answered - before)
+			return errInTheMaking
+		}
 		return err
 	}
 	if !b.now.IsZero() {
@@ -172,6 +167,23 @@ func (b *batch) begin(ctx context.Context, awaited []service.Bucket, makes bool)
 		return !exists
 	})
 	return nil
+}
+
+// open begins a transaction in which nothing is locked or read yet, in place of one
+// that was begun before.
+func (b *batch) open(r *reading) {
+	if b.isOpen {
+		r.sql("ROLLBACK;")
+	}
+	if !b.conn.isMariaDB {
+		r.sql("SET SESSION wait_timeout = ").int(silentTx).sql(";")
+	}
+	// RELEASE SAVEPOINT proves in the last packet that it is still this transaction.
+	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
+	b.isOpen, b.supposed, b.present = true, b.hints.now(), b.zoneIDs
+	clear(b.states)
+	clear(b.ledger.Lockouts)
+	clear(b.tallies)
 }
 
 // lock locks the rows of buckets. They come back with their lockouts and tallies,
@@ -206,19 +218,20 @@ func (b *batch) look(r *reading, awaited []service.Bucket) {
 	var unseen []service.Bucket
 	for i, bucket := range b.buckets {
 		switch {
-		case len(awaited) > 0 && awaited[0] == bucket: // both are in lock order
-			awaited = awaited[1:]
+		case contains(awaited, bucket), contains(b.made, bucket):
 		case b.hints.hasSeenRow(bucket):
 			hasRow[i] = true
 		default:
 			unseen = append(unseen, bucket)
 		}
 	}
+	found := 0
 	if len(unseen) > 0 {
 		r.sql("SELECT zone_id, bucket_key FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(unseen, nil).sql(";")
 		r.each(func(row []driver.Value) error {
 			place, err := b.place(row)
 			if err == nil {
+				found++
 				hasRow[place] = true
 				b.hints.sawRow(b.buckets[place])
 			}
@@ -226,12 +239,19 @@ func (b *batch) look(r *reading, awaited []service.Bucket) {
 		})
 	}
 	r.afterwards(func() {
+		b.hints.metUnseen(len(unseen), found)
 		for i, has := range hasRow {
 			if has && b.states[i] == absent {
 				b.states[i] = held
 			}
 		}
 	})
+}
+
+// contains says whether a bucket is in a list that is in lock order.
+func contains(list []service.Bucket, bucket service.Bucket) bool {
+	_, found := slices.BinarySearchFunc(list, bucket, service.Bucket.Compare)
+	return found
 }
 
 // read reads all that the decision depends on besides the locks.
@@ -242,8 +262,26 @@ func (b *batch) read(r *reading) {
 	b.listTxns(r)
 }
 
-// make makes the rows of buckets that have none, and locks all of them.
+// errInTheMaking says that another session holds the row of a bucket, or has made
+// it and not committed yet: an INSERT of this row would wait for that session.
+var errInTheMaking = errors.New("another session holds a row or is making it")
+
+// make makes the rows of those buckets that have none, and locks all of them. A row
+// in the making is seen by nobody but who asks for its lock: without NOWAIT the
+// INSERT would wait for it, and all checks of the batch with it.
 func (b *batch) make(r *reading, buckets []service.Bucket) {
+	size := len(buckets)
+	if b.singly {
+		size = 1
+	}
+	found := 0
+	for list := range slices.Chunk(buckets, size) {
+		r.sql("SELECT zone_id FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(list, nil).sql(" FOR UPDATE NOWAIT;")
+		r.each(func([]driver.Value) error {
+			found++
+			return nil
+		})
+	}
 	// ON DUPLICATE KEY takes the exclusive lock of a row that another session has just
 	// made; INSERT IGNORE would take a shared one, and two sessions would deadlock on
 	// the way up.
@@ -255,6 +293,55 @@ func (b *batch) make(r *reading, buckets []service.Bucket) {
 		r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
 	}
 	r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id);")
+	r.afterwards(func() { b.hints.metUnseen(len(buckets), found) })
+}
+
+// mostTaken is how many rows are looked for one by one that other sessions hold or
+// are making.
+const mostTaken = 4
+
+// giveWay takes note that the row that was asked for at a place among those to be
+// made is taken, so that made is what can be tried next: all of them one by one,
+// because a list does not tell which it is, and then all but this one, which is
+// remembered to have a row and so is held. If there are many, the others are
+// taken for held, too, and their checks are asked again.
+func (b *batch) giveWay(place int) {
+	if !b.singly {
+		b.singly = true
+		return
+	}
+	gone := b.made[place : place+1]
+	if b.taken++; b.taken >= mostTaken {
+		gone = b.made
+	}
+	for _, bucket := range gone {
+		b.hints.sawRow(bucket)
+	}
+	b.made = slices.DeleteFunc(slices.Clone(b.made), func(bucket service.Bucket) bool { return contains(gone, bucket) })
+}
+
+// likelyNew returns the buckets whose rows are best made at once: this instance has
+// not seen them, and those that it had not seen before were mostly new.
+func (b *batch) likelyNew() []service.Bucket {
+	if !b.hints.unseenAreNew.Load() {
+		return nil
+	}
+	var list []service.Bucket
+	for _, bucket := range b.buckets {
+		// A zone that this instance has not seen may not exist.
+		if b.plans[bucket.ZoneID].window > 0 && !b.hints.hasSeenRow(bucket) {
+			list = append(list, bucket)
+		}
+	}
+	return list
+}
+
+// hasMadeInVain says that the batch has made rows in a zone that does not exist.
+func (b *batch) hasMadeInVain() bool {
+	return slices.ContainsFunc(b.made, func(bucket service.Bucket) bool {
+		_, exists := b.zones[bucket.ZoneID]
+		return !exists
+	})
 }
 
 // fresh returns the buckets that need a row: those of checks whose zones all exist

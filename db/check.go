@@ -166,34 +166,33 @@ func unrecorded(err error) error {
 
 // lockAll begins the batch, with the rows of new buckets. If its checks may wait,
 // it waits for buckets that other sessions hold, up to the lock wait. While it
-// waits it holds no others but those before it in lock order that it waited for
-// or made: so nobody waits because of a wait, and nobody deadlocks.
+// waits it holds no others but those before it in lock order that it waited for:
+// so nobody waits because of a wait, and nobody deadlocks.
 func (s *Store) lockAll(ctx context.Context, b *batch) error {
-	noWait := !slices.ContainsFunc(b.checks, func(check service.Check) bool { return !check.NoWait })
-	began := time.Now()
+	mayWait := slices.ContainsFunc(b.checks, func(check service.Check) bool { return !check.NoWait })
+	until := time.Now().Add(s.lockWait)
 	var awaited []service.Bucket
-	makes, waits := false, false
+	makes := b.likelyNew()
 	for {
 		err := b.begin(ctx, awaited, makes)
-		if isNumber(err, errLockWait) && waits {
-			awaited, makes, waits, noWait = nil, false, false, true // the others are decided
+		switch {
+		case errors.Is(err, errInTheMaking):
+			makes = b.made
+			continue
+		case isNumber(err, errLockWait) && len(awaited) > 0:
+			awaited, makes, mayWait = nil, nil, false // the others are decided
+			continue
+		case err != nil:
+			return err
+		case b.hasMadeInVain():
+			makes = nil
 			continue
 		}
-		if err != nil {
-			return err
+		awaited = nil
+		if mayWait && time.Now().Before(until) {
+			awaited = b.inState(held)
 		}
-		heldNow := b.inState(held)
-		waits = len(heldNow) > 0 && !noWait && time.Since(began) < s.lockWait
-		awaited = b.fresh(waits)
-		if makes = len(awaited) > 0; makes {
-			if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
-				return err
-			}
-		}
-		if waits {
-			awaited = b.inOrder(append(awaited, heldNow...))
-		}
-		if len(awaited) == 0 {
+		if makes = b.fresh(len(awaited) > 0); len(awaited)+len(makes) == 0 {
 			return nil
 		}
 	}

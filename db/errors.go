@@ -22,6 +22,7 @@ const (
 	errNoSuchTable     = 1146
 	errNoSuchProcedure = 1305
 	errNoSuchParent    = 1452
+	errNoWait          = 3572
 	errBadArgument     = 45400
 	errUnknown         = 45404
 	errContradiction   = 45409
@@ -160,6 +161,11 @@ func asKind(kind, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", kind, err)
+}
+
+// isTaken says that a statement that was not to wait for a lock has found it taken.
+func isTaken(err error) bool {
+	return isNumber(err, errNoWait) || isNumber(err, errLockWait) // MySQL's number, and MariaDB's
 }
 
 func isNumber(err error, number uint16) bool {

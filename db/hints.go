@@ -19,6 +19,9 @@ type hints struct {
 
 	seed maphash.Seed
 	seen [seenPlaces]atomic.Uint32 // of buckets that had a lock row
+	// unseenAreNew says that of the buckets which were not in seen most had no row
+	// either, when a batch last met any.
+	unseenAreNew atomic.Bool
 
 	ahead atomic.Int64 // nanoseconds that the engine's clock was before this machine's
 }
@@ -78,6 +81,14 @@ func (h *hints) hasSeenRow(b service.Bucket) bool {
 		}
 	}
 	return false
+}
+
+// metUnseen remembers that so many buckets were not in seen, and how many of them had
+// a row.
+func (h *hints) metUnseen(met, found int) {
+	if met > 0 {
+		h.unseenAreNew.Store(2*found < met)
+	}
 }
 
 // groupOf returns the places in which a bucket can be remembered, and what stands

@@ -22,6 +22,8 @@ type reading struct {
 	packet
 	readers []func(row []driver.Value) error
 	ends    []func()
+	// answered is how many SELECTs were answered in whole.
+	answered int
 }
 
 // each says what to do with every row of the SELECT that was written last. Text
@@ -54,6 +56,7 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 		if err := readRows(rows, read); err != nil {
 			return err
 		}
+		r.answered++
 	}
 	if err := results.NextResultSet(); !errors.Is(err, io.EOF) {
 		return fmt.Errorf("more than %d result sets: %w", len(r.readers), err)

@@ -1,1 +1,1 @@
--- routines sha256: 662b86b98fe5c3ddf51c922f5460ed8ffb1c00ddf23b9a30972ccad213a834b0
+-- routines sha256: 4f1f973c13f1bb9c359d3d72fc720f3c555fd9b5981a9b0dbc32fa8183bd6c78

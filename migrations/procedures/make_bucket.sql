@@ -11,17 +11,24 @@ BEGIN
   -- Makes and locks the row of a bucket whose row its caller could not lock: there was
   -- none, for it is the bucket's first use or a cleaner took it, or else, unless p_waits,
   -- another session holds it. A key that has a row is a good one. Errors, which leave no
-  -- row: 45423 for a row that is held, 45400 for the key's length, those of refuse_zone,
-  -- and the engine's own for control characters.
+  -- row: 45423 for a row that is held or in the making, 45400 for the key's length, those
+  -- of refuse_zone, and the engine's own for control characters.
   DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_held     BOOLEAN DEFAULT FALSE;
   IF NOT p_waits THEN
-    -- A statement of its own: a subquery in an IF would lock what it reads, and wait.
-    SELECT COUNT(*)
-      INTO v_held
-      FROM zone_bucket_lock
-     WHERE zone_id = p_zone_id
-       AND bucket_key = p_bucket_key;
+    BEGIN
+      DECLARE EXIT HANDLER FOR 3572, 1205 -- MySQL's number, and MariaDB's
+        SET v_held = TRUE;
+      -- A row that another session has made and not committed yet is seen by nobody but
+      -- who asks for its lock. One that is free by now was held a moment ago.
+      /*M! SET STATEMENT innodb_lock_wait_timeout = 0 FOR */
+      SELECT COUNT(*)
+        INTO v_held
+        FROM zone_bucket_lock
+       WHERE zone_id = p_zone_id
+         AND bucket_key = p_bucket_key
+         FOR UPDATE /*!80001 NOWAIT */;
+    END;
   END IF;
   IF v_held THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45423, MESSAGE_TEXT = 'another session holds the bucket';

@@ -1,0 +1,186 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// making begins to make the row of a bucket, as a check in progress does, until end.
+func making(t *testing.T, d *dbtest.Database, bucket service.Bucket) (end func(commit bool)) {
+	t.Helper()
+	tx, err := d.SQL.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback() })
+	dbtest.Exec(t, tx, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?)", bucket.ZoneID, bucket.Key)
+	return func(commit bool) {
+		t.Helper()
+		if commit {
+			err = tx.Commit()
+		} else {
+			err = tx.Rollback()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestARowInTheMakingHarmsItselfOnly asks with a lock wait that would outlast the
+// test: only an answer that waits for nothing comes in time.
+func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		const others = 20
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 100, time.Hour))
+		ask := func(store *Store, checks []service.Check, held ...int) {
+			t.Helper()
+			for i := range checks {
+				checks[i].NoWait = true
+			}
+			decisions, err := store.CheckAll(t.Context(), checks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, decision := range decisions {
+				wanted := false
+				for _, h := range held {
+					wanted = wanted || h == i
+				}
+				if errors.Is(decision.Err, service.ErrHeld) != wanted || !wanted && decision.Err != nil {
+					t.Errorf("check %d of %v: %+v", i, checks[i].Buckets, decision)
+				}
+			}
+		}
+		for name, expectsNew := range map[string]bool{"old": false, "new": true} {
+			store := connect(t, d, Options{LockWait: time.Hour})
+			ask(store, check(user(name+" known"), user(name+" too"))) // so that the zone is known
+			store.hints.unseenAreNew.Store(expectsNew)
+			end := making(t, d, user(name))
+			ask(store, check(user(name)), 0)
+			checks := check(user(name))
+			for i := range others {
+				checks = append(checks, check(user(fmt.Sprint(name, i)))...)
+			}
+			ask(store, append(checks, check(user(name), user(name+" with it"))[0]), 0, others+1)
+			end(name == "old")
+			ask(store, []service.Check{{Buckets: []service.Bucket{user(name + " after")}}, {Buckets: []service.Bucket{user(name + " again")}}})
+			checks = check(user(name), user(name+" with it"))
+			if decisions, err := store.CheckAll(t.Context(), checks); err != nil || decisions[0].Err != nil {
+				t.Errorf("%s, once it is there or not: %+v, %v", name, decisions, err)
+			}
+		}
+		wantSettled(t, d, zone(1, 100, time.Hour))
+	})
+}
+
+// TestManyRowsInTheMakingAreTakenForHeld holds more of them than are looked for one
+// by one: no check waits, and all are decided once the rows are there.
+func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 100, time.Hour))
+		store := connect(t, d, Options{LockWait: time.Hour})
+		var checks []service.Check
+		var ends []func(bool)
+		for i := range 3 * mostTaken {
+			key := user(fmt.Sprint("key-", i))
+			if i%2 == 0 {
+				ends = append(ends, making(t, d, key))
+			}
+			checks = append(checks, service.Check{Buckets: []service.Bucket{key}, NoWait: true})
+		}
+		decisions, err := store.CheckAll(t.Context(), checks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, decision := range decisions {
+			if isHeld := errors.Is(decision.Err, service.ErrHeld); !isHeld && (decision.Err != nil || i%2 == 0) {
+				t.Errorf("check %d: %+v", i, decision)
+			}
+		}
+		for _, end := range ends {
+			end(true)
+		}
+		for i := range checks {
+			checks[i].NoWait = false
+		}
+		decisions, err = store.CheckAll(t.Context(), checks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, decision := range decisions {
+			if decision.Err != nil {
+				t.Errorf("check %d: %+v", i, decision)
+			}
+		}
+		wantSettled(t, d, zone(1, 100, time.Hour))
+	})
+}
+
+func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 100, time.Hour))
+		d.Hold(t, user("old"))()
+		d.Hold(t, user("older"))()
+		store := connect(t, d, Options{})
+		for i, step := range []struct {
+			checks []service.Check
+			new    int // of which rows are made before it is known that there are none
+		}{
+			{check(user("a"), user("b")), 0},       // the zone is not known
+			{check(user("c"), user("d")), 2},       // as the two before
+			{check(user("a"), user("e")), 1},       // one of them is known
+			{check(user("old"), user("older")), 2}, // in vain
+			{check(user("f"), user("g")), 0},
+			{append(check(user("h")), check(service.Bucket{ZoneID: 2, Key: "no such zone"}, user("i"))[0]), 2},
+		} {
+			if made := newBatch(store.hints, nil, step.checks).likelyNew(); len(made) != step.new {
+				t.Errorf("step %d makes %v, want %d", i, made, step.new)
+			}
+			decisions, err := store.CheckAll(t.Context(), step.checks)
+			if err != nil || decisions[0].Err != nil {
+				t.Errorf("step %d: %+v, %v", i, decisions, err)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 2"); n != 0 {
+			t.Errorf("%d rows in a zone that does not exist", n)
+		}
+	})
+}
+
+func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 100, time.Hour))
+		d.SetZone(t, zone(2, 100, time.Hour))
+		store := connect(t, d, Options{})
+		other := func(key string) service.Bucket { return service.Bucket{ZoneID: 2, Key: key} }
+		if _, err := store.CheckAll(t.Context(), check(user("a"), other("a"))); err != nil {
+			t.Fatal(err)
+		}
+		d.DeleteZone(t, 2)
+		checks := append(check(user("b"), user("c")), check(other("b"))[0])
+		if made := newBatch(store.hints, nil, checks).likelyNew(); len(made) != 3 {
+			t.Errorf("makes %v, want all three", made)
+		}
+		decisions, err := store.CheckAll(t.Context(), checks)
+		if err != nil || decisions[0].Err != nil || !errors.Is(decisions[1].Err, service.ErrNotFound) {
+			t.Errorf("got %+v, %v", decisions, err)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key <> 'a'"); n != 2 {
+			t.Errorf("%d rows, want those of zone 1 alone", n)
+		}
+	})
+}
