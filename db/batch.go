@@ -28,6 +28,8 @@ type batch struct {
 	present    []int64          // those of zoneIDs whose zones are read
 	isOpen     bool             // a transaction was begun
 	made       []service.Bucket // whose rows it has made, if they had none
+	guesses    bool             // it makes rows before it is known whether there are any
+	existed    int              // how many of made had a row
 	singly     bool             // it asks for the rows that it makes one by one
 	taken      int              // how many of these it has found taken
 	attemptIDs []string
@@ -148,7 +150,7 @@ func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) erro
 	}
 	until := len(r.readers)
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
-	b.look(&r, awaited)
+	r.afterwards(func() { b.tell(awaited) })
 	b.read(&r)
 	if err := r.send(ctx, b.conn); err != nil {
 		if isTaken(err) && r.answered >= before && r.answered < until {
@@ -210,42 +212,30 @@ func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
 	})
 }
 
-// look tells buckets that another session holds from those without a row, once
-// the locks are read. A bucket whose row was seen before is held if it could not
-// be locked: if the row was deleted since, the check that waits for it finds none.
-func (b *batch) look(r *reading, awaited []service.Bucket) {
-	hasRow := make([]bool, len(b.buckets))
-	var unseen []service.Bucket
+// tell takes buckets that could not be locked, and whose rows were seen before, for
+// held: if the row was deleted since, the check that waits for it finds none. Others
+// are taken for new, until make finds out. Rows in made are not committed yet.
+func (b *batch) tell(awaited []service.Bucket) {
+	met, found := 0, 0
 	for i, bucket := range b.buckets {
 		switch {
-		case contains(awaited, bucket), contains(b.made, bucket):
+		case contains(b.made, bucket):
 		case b.hints.hasSeenRow(bucket):
-			hasRow[i] = true
-		default:
-			unseen = append(unseen, bucket)
-		}
-	}
-	found := 0
-	if len(unseen) > 0 {
-		r.sql("SELECT zone_id, bucket_key FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(unseen, nil).sql(";")
-		r.each(func(row []driver.Value) error {
-			place, err := b.place(row)
-			if err == nil {
-				found++
-				hasRow[place] = true
-				b.hints.sawRow(b.buckets[place])
-			}
-			return err
-		})
-	}
-	r.afterwards(func() {
-		b.hints.metUnseen(len(unseen), found)
-		for i, has := range hasRow {
-			if has && b.states[i] == absent {
+			if b.states[i] == absent && !contains(awaited, bucket) {
 				b.states[i] = held
 			}
+		default:
+			met++
+			if b.states[i] == locked {
+				found++
+				b.hints.sawRow(bucket)
+			}
 		}
-	})
+	}
+	if b.guesses {
+		met, found, b.guesses = met+len(b.made), found+b.existed, false
+	}
+	b.hints.metUnseen(met, found)
 }
 
 // contains says whether a bucket is in a list that is in lock order.
@@ -274,11 +264,11 @@ func (b *batch) make(r *reading, buckets []service.Bucket) {
 	if b.singly {
 		size = 1
 	}
-	found := 0
+	b.existed = 0
 	for list := range slices.Chunk(buckets, size) {
 		r.sql("SELECT zone_id FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(list, nil).sql(" FOR UPDATE NOWAIT;")
 		r.each(func([]driver.Value) error {
-			found++
+			b.existed++
 			return nil
 		})
 	}
@@ -293,7 +283,6 @@ func (b *batch) make(r *reading, buckets []service.Bucket) {
 		r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
 	}
 	r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id);")
-	r.afterwards(func() { b.hints.metUnseen(len(buckets), found) })
 }
 
 // mostTaken is how many rows are looked for one by one that other sessions hold or
@@ -333,6 +322,7 @@ func (b *batch) likelyNew() []service.Bucket {
 			list = append(list, bucket)
 		}
 	}
+	b.guesses = len(list) > 0
 	return list
 }
 

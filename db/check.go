@@ -212,7 +212,10 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 		// Without the engine's words.
 		return service.Decision{Err: fmt.Errorf("zone %d: %w", bucket.ZoneID, faultOf(err).kind)}, nil
 	case errors.Is(err, service.ErrHeld):
+		s.hints.sawRow(bucket)
 		return service.Decision{Err: service.ErrHeld}, nil
+	case err == nil:
+		s.hints.sawRow(bucket)
 	}
 	return decision, err
 }

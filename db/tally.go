@@ -70,7 +70,7 @@ func (b *batch) countMoved(r *reading, limits []limit) {
 	r.afterwards(func() {
 		for bucket, t := range told {
 			if read < most && t.count >= 0 {
-				b.tell(bucket, t)
+				b.renew(bucket, t)
 			} else {
 				b.tallies[bucket] = tally{until: b.tallies[bucket].until}
 			}
@@ -106,9 +106,9 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// tell takes the velocity of a bucket from its new tally, which is written if that
+// renew takes the velocity of a bucket from its new tally, which is written if that
 // spares the next batch more than a few txns.
-func (b *batch) tell(bucket service.Bucket, t tally) {
+func (b *batch) renew(bucket service.Bucket, t tally) {
 	b.ledger.Velocities[bucket] = service.Velocity{Count: t.count}
 	if t.read > fewTxns {
 		b.renewed[bucket] = t

@@ -148,7 +148,7 @@ func (b *batch) countAll(r *reading, limits []limit) {
 		}
 		newest, err := asInstant(row[3])
 		bucket, n := b.buckets[place], int(asInt(row[2]))
-		b.tell(bucket, tally{
+		b.renew(bucket, tally{
 			count: n, from: b.now.Add(-b.zones[bucket.ZoneID].Window), until: later(b.now, newest), countedAt: b.now, read: n,
 		})
 		return err

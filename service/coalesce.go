@@ -104,9 +104,10 @@ type Coalescer struct {
 	bulk  *bulk
 	held  *lane
 
-	// pending counts, by hash, the checks of each bucket that are in some lane.
+	// pending tells, by hash, how many checks of a bucket are in the lanes, and in
+	// which lane the first of them is.
 	seed    maphash.Seed
-	pending []atomic.Int32
+	pending []atomic.Uint32
 
 	spare   sync.Pool // of *waiter
 	callers *callers
@@ -127,7 +128,7 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 	options = options.withDefaults()
 	c := &Coalescer{
 		lanes: make([]*lane, options.Lanes),
-		seed:  maphash.MakeSeed(), pending: make([]atomic.Int32, pendingPlaces),
+		seed:  maphash.MakeSeed(), pending: make([]atomic.Uint32, pendingPlaces),
 		callers: newCallers(),
 	}
 	lone := laneOptions{
@@ -242,30 +243,62 @@ func (c *Coalescer) release(w *waiter) {
 	c.spare.Put(w)
 }
 
-// route chooses the lane by a bucket of the lone check: the one that most checks
-// in the lanes have in common with it or, if there is none, the first in order of
-// zone and key. So checks of one bucket always share a lane, and so do checks of
-// many users from one address while that address is hot.
+// enough is how many checks have to wait in a lane before others go to the next one:
+// fewer in more calls would cost more than it gains that calls overlap.
+const enough = 40
+
+// laneBits is how many bits of a place in pending tell the lane.
+const laneBits = 8
+
+// route chooses the lane of a lone check: that of the bucket that most checks in the
+// lanes have in common with it or, if there is none, the first lane in which fewer
+// than enough wait. So checks of one bucket share a lane, and so do checks of many
+// users from one address while that address is hot.
 func (c *Coalescer) route(w *waiter) *lane {
-	var (
-		chosen Bucket
-		hash   uint64
-		most   int32 = -1
-	)
-	for i, b := range w.checks[0].Buckets {
-		h := w.hashes[i]
-		others := c.pending[h%pendingPlaces].Add(1) - 1
-		if others > most || others == most && b.Compare(chosen) < 0 {
-			chosen, hash, most = b, h, others
+	var most, chosen uint32
+	for _, h := range w.hashes {
+		if place := c.pending[h%pendingPlaces].Load(); place>>laneBits > most {
+			most, chosen = place>>laneBits, place&(1<<laneBits-1)
 		}
 	}
-	return c.lanes[hash/pendingPlaces%uint64(len(c.lanes))]
+	if most == 0 {
+		chosen = c.emptiest()
+	}
+	for _, h := range w.hashes {
+		place := &c.pending[h%pendingPlaces]
+		for {
+			was := place.Load()
+			is := was + 1<<laneBits
+			if was>>laneBits == 0 {
+				is = 1<<laneBits | chosen
+			}
+			if place.CompareAndSwap(was, is) {
+				break
+			}
+		}
+	}
+	return c.lanes[chosen]
+}
+
+// emptiest returns the first lane in which fewer than enough checks wait, or else
+// that with the fewest.
+func (c *Coalescer) emptiest() (lane uint32) {
+	for i, l := range c.lanes {
+		waiting := l.length.Load()
+		if waiting < enough {
+			return uint32(i)
+		}
+		if waiting < c.lanes[lane].length.Load() {
+			lane = uint32(i)
+		}
+	}
+	return lane
 }
 
 // unroute takes back what route has counted.
 func (c *Coalescer) unroute(w *waiter) {
 	for _, h := range w.hashes {
-		c.pending[h%pendingPlaces].Add(-1)
+		c.pending[h%pendingPlaces].Add(^uint32(1<<laneBits - 1))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -56,7 +57,8 @@ type lane struct {
 
 	mu     sync.Mutex
 	queue  []*waiter
-	queued int // weight of the queue
+	queued int          // weight of the queue
+	length atomic.Int32 // of the queue, for who looks without the mutex
 	closed bool
 	// waiting counts, by hash, in how many waiters' checks of the queue a bucket is.
 	waiting map[uint64]int
@@ -130,6 +132,7 @@ func (l *lane) join(w *waiter) (*batch, error) {
 	}
 	l.queue = append(l.queue, w)
 	l.queued += w.weight
+	l.length.Add(int32(len(w.hashes)))
 	count(l.waiting, w.hashes)
 	for {
 		b := l.next(now)
@@ -153,6 +156,7 @@ func hasShare(w *waiter, checks map[uint64]int, share int) bool {
 // dequeued takes note that w, whom join has queued, waits no more.
 func (l *lane) dequeued(w *waiter) {
 	l.queued -= w.weight
+	l.length.Add(-int32(len(w.hashes)))
 	uncount(l.waiting, w.hashes)
 }
 
@@ -298,5 +302,6 @@ func (l *lane) refuseQueued() {
 		w.answer(nil, shuttingDown())
 	}
 	l.queue, l.queued = nil, 0
+	l.length.Store(0)
 	clear(l.waiting)
 }
