@@ -107,7 +107,7 @@ type Coalescer struct {
 	// pending tells, by hash, how many checks of a bucket are in the lanes, and in
 	// which lane the first of them is.
 	seed    maphash.Seed
-	pending []atomic.Uint32
+	pending []atomic.Uint64
 
 	spare   sync.Pool // of *waiter
 	callers *callers
@@ -128,7 +128,7 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 	options = options.withDefaults()
 	c := &Coalescer{
 		lanes: make([]*lane, options.Lanes),
-		seed:  maphash.MakeSeed(), pending: make([]atomic.Uint32, pendingPlaces),
+		seed:  maphash.MakeSeed(), pending: make([]atomic.Uint64, pendingPlaces),
 		callers: newCallers(),
 	}
 	lone := laneOptions{
@@ -243,19 +243,19 @@ func (c *Coalescer) release(w *waiter) {
 	c.spare.Put(w)
 }
 
-// enough is how many checks have to wait in a lane before others go to the next one:
-// fewer in more calls would cost more than it gains that calls overlap.
+// enough is how many buckets have to be waited for in a lane before checks go to the
+// next one: smaller calls would cost more than it gains that calls overlap.
 const enough = 40
 
 // laneBits is how many bits of a place in pending tell the lane.
-const laneBits = 8
+const laneBits = 16
 
 // route chooses the lane of a lone check: that of the bucket that most checks in the
 // lanes have in common with it or, if there is none, the first lane in which fewer
-// than enough wait. So checks of one bucket share a lane, and so do checks of many
+// than enough buckets are waited for. So checks of one bucket share a lane, and so do checks of many
 // users from one address while that address is hot.
 func (c *Coalescer) route(w *waiter) *lane {
-	var most, chosen uint32
+	var most, chosen uint64
 	for _, h := range w.hashes {
 		if place := c.pending[h%pendingPlaces].Load(); place>>laneBits > most {
 			most, chosen = place>>laneBits, place&(1<<laneBits-1)
@@ -280,16 +280,16 @@ func (c *Coalescer) route(w *waiter) *lane {
 	return c.lanes[chosen]
 }
 
-// emptiest returns the first lane in which fewer than enough checks wait, or else
-// that with the fewest.
-func (c *Coalescer) emptiest() (lane uint32) {
+// emptiest returns the first lane in which fewer than enough buckets are waited for,
+// or else that with the fewest.
+func (c *Coalescer) emptiest() (lane uint64) {
 	for i, l := range c.lanes {
 		waiting := l.length.Load()
 		if waiting < enough {
-			return uint32(i)
+			return uint64(i)
 		}
 		if waiting < c.lanes[lane].length.Load() {
-			lane = uint32(i)
+			lane = uint64(i)
 		}
 	}
 	return lane
@@ -298,7 +298,7 @@ func (c *Coalescer) emptiest() (lane uint32) {
 // unroute takes back what route has counted.
 func (c *Coalescer) unroute(w *waiter) {
 	for _, h := range w.hashes {
-		c.pending[h%pendingPlaces].Add(^uint32(1<<laneBits - 1))
+		c.pending[h%pendingPlaces].Add(^uint64(1<<laneBits - 1))
 	}
 }
 

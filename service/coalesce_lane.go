@@ -58,7 +58,7 @@ type lane struct {
 	mu     sync.Mutex
 	queue  []*waiter
 	queued int          // weight of the queue
-	length atomic.Int32 // of the queue, for who looks without the mutex
+	length atomic.Int32 // of the queue in buckets, for who looks without the mutex
 	closed bool
 	// waiting counts, by hash, in how many waiters' checks of the queue a bucket is.
 	waiting map[uint64]int

@@ -3,6 +3,7 @@ package service_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -291,25 +292,47 @@ func TestChecksOfOneBucketMeetInOneLane(t *testing.T) {
 	inBusyLanes(t, func(t *testing.T, c *service.Coalescer) (waiting []<-chan answer) {
 		t.Helper()
 		used := map[int]bool{}
-		for _, key := range []string{"alice", "bob", "carol", "dave", "eve", "faythe", "grace", "heidi", "ivan", "judy"} {
+		for i := range 3 * service.Enough {
+			key := fmt.Sprint("key-", i)
 			home, first := laneOf(t, c, check(at(1, key)))
 			waiting = append(waiting, first)
 			used[home] = true
-			for range 3 {
-				lane, next := laneOf(t, c, check(at(1, key)))
-				if waiting = append(waiting, next); lane != home {
-					t.Errorf("checks of %s wait in lanes %d and %d", key, home, lane)
-				}
+			lane, next := laneOf(t, c, check(at(1, key)))
+			if waiting = append(waiting, next); lane != home {
+				t.Errorf("checks of %s wait in lanes %d and %d", key, home, lane)
 			}
 		}
-		if len(used) < 2 {
-			t.Errorf("all keys met in lanes %v", used)
+		if len(used) != 4 {
+			t.Errorf("so many keys met in lanes %v", used)
 		}
 		return waiting
 	})
 }
 
-func TestFirstBucketInOrderChoosesTheLaneWhileNoneIsShared(t *testing.T) {
+func TestALaneIsFilledBeforeTheNextIsUsed(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 4}, func(t *testing.T, c *service.Coalescer, g *gated) {
+		waiting := []<-chan answer{ask(t.Context(), c, check(at(1, "under way")))}
+		for i := range service.Enough {
+			lane, next := laneOf(t, c, check(at(1, fmt.Sprint("key-", i))))
+			if waiting = append(waiting, next); lane != 0 {
+				t.Errorf("check %d waits in lane %d", i, lane)
+			}
+		}
+		waiting = append(waiting, ask(t.Context(), c, check(at(1, "one more"))))
+		if working := c.Working(); working != 2 {
+			t.Errorf("%d lanes are at work, want the second, too", working)
+		}
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			wantAnswers(t, waiting, make([]error, len(waiting))...)
+		}()
+		g.serve(admit, answered)
+	})
+}
+
+func TestChecksThatShareABucketMeetThoughAnotherOneWasHot(t *testing.T) {
 	t.Parallel()
 	inBusyLanes(t, func(t *testing.T, c *service.Coalescer) (waiting []<-chan answer) {
 		t.Helper()

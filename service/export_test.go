@@ -1,5 +1,8 @@
 package service
 
+// Enough is how many buckets a lane waits for before the next one is used.
+const Enough = enough
+
 // Waiting is how many callers wait in each lane for lone checks.
 func (c *Coalescer) Waiting() []int {
 	waiting := make([]int, len(c.lanes))

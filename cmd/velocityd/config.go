@@ -97,7 +97,7 @@ type serviceFlags struct {
 	LockWait        time.Duration `env:"VELOCITY_LOCK_WAIT" placeholder:"DURATION" default:"1s" help:"How long the engine waits for a bucket's lock, in whole seconds, below the check timeout."`
 	MaxConns        int           `env:"VELOCITY_MAX_CONNS" default:"32" placeholder:"N" help:"Most connections to the database for checks and look-ups; GET /readyz has one more."`
 	Coalesce        string        `env:"VELOCITY_COALESCE" default:"on" enum:"on,off" placeholder:"on|off" help:"Whether checks that meet are decided together, with one pass over the locks and one commit. With off each call goes to the database by itself."`
-	Lanes           int           `env:"VELOCITY_LANES" default:"0" placeholder:"N" help:"Shared calls that may be under way at once; 0 is one for two cores, and at most a quarter of the connections."`
+	Lanes           int           `env:"VELOCITY_LANES" default:"0" placeholder:"N" help:"Shared calls that may be under way at once; 0 is one for each core, and at most a quarter of the connections."`
 	Queue           int           `env:"VELOCITY_QUEUE" default:"${queue}" placeholder:"N" help:"Checks that may wait in one lane, a quarter of them of one bucket; more are answered with 503 and a Retry-After."`
 	DrainDelay      time.Duration `env:"VELOCITY_DRAIN_DELAY" placeholder:"DURATION" default:"0s" help:"Time between saying 'not ready' and no longer accepting, for load balancers to notice."`
 	ShutdownTimeout time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end at a stop."`
@@ -136,15 +136,16 @@ const maxQueue = 100_000
 
 func (f serviceFlags) coalesces() bool { return f.Coalesce == "on" }
 
-// lanes is how many there are. By itself one for two cores: more of them split
-// the batches, of which the largest cost least for each check, and what a lane
-// waits for is the database. With pieces of larger calls and held buckets they leave
-// room among the three quarters of the connections that decide checks.
+// lanes is how many there are. By itself one for each core: the second is used when
+// the first has enough to do, so that few callers still share large batches, and many
+// keep all cores busy while a batch waits for its commit. With pieces of larger calls
+// and held buckets they leave room among the three quarters of the connections that
+// decide checks.
 func (f serviceFlags) lanes() int {
 	if f.Lanes > 0 {
 		return f.Lanes
 	}
-	return max(1, min(runtime.GOMAXPROCS(0)/2, f.MaxConns/4))
+	return max(1, min(runtime.GOMAXPROCS(0), f.MaxConns/4))
 }
 
 // heldCalls is how many calls may wait for buckets that another session holds.

@@ -244,18 +244,18 @@ func TestSizesOfTheCoalescerThatMakeNoSenseAreRefused(t *testing.T) {
 
 func TestLanesAreSizedFromThePoolAndTheCores(t *testing.T) {
 	t.Parallel()
-	half := max(1, runtime.GOMAXPROCS(0)/2)
+	cores := runtime.GOMAXPROCS(0)
 	for _, c := range []struct{ lanes, conns, want int }{
 		{0, 1, 1},
 		{0, 4, 1},
 		{0, 7, 1},
-		{0, 8, min(2, half)},
-		{0, 32, min(8, half)},
-		{0, 4 * 1000, min(1000, half)},
+		{0, 8, min(2, cores)},
+		{0, 32, min(8, cores)},
+		{0, 4 * 1000, min(1000, cores)},
 		{5, 8, 5},
 	} {
 		if got := (serviceFlags{Lanes: c.lanes, MaxConns: c.conns}).lanes(); got != c.want {
-			t.Errorf("--lanes %d of %d connections on %d times two cores are %d, want %d", c.lanes, c.conns, half, got, c.want)
+			t.Errorf("--lanes %d of %d connections on %d cores are %d, want %d", c.lanes, c.conns, cores, got, c.want)
 		}
 	}
 }
