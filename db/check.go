@@ -188,13 +188,16 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 			makes = nil
 			continue
 		}
-		awaited = nil
+		var taken []service.Bucket
 		if mayWait && time.Now().Before(until) {
-			awaited = b.inState(held)
+			taken = b.inState(held)
 		}
-		if makes = b.fresh(len(awaited) > 0); len(awaited)+len(makes) == 0 {
+		fresh := b.fresh(len(taken) > 0)
+		if len(taken)+len(fresh) == 0 {
 			return nil
 		}
+		// Besides what was awaited and made before, which is taken back.
+		awaited, makes = b.inOrder(append(awaited, taken...)), b.inOrder(append(makes, fresh...))
 	}
 }
 
