@@ -39,6 +39,7 @@ const (
 	kindUnpartitioned = "unpartitioned"
 	kindRecording     = "recording"
 	kindEcho          = "echo"
+	kindBehindEcho    = "textbook-behind-echo"
 	kindEnvoy         = "envoy"
 	kindEnvoyAOF      = "envoy-aof"
 	kindRate          = "redis-rate"

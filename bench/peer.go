@@ -311,16 +311,8 @@ func (s *stage) addEcho(ctx context.Context, name string) error {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return fmt.Errorf("write an answer: %w", err)
 	}
-	address, err := freeAddress(ctx)
+	process, address, err := s.startEcho(ctx, program, path, "echo")
 	if err != nil {
-		return err
-	}
-	process, err := startChild(ctx, s.dir, "echo", nil, program, "-listen", address, "-answer", path)
-	if err != nil {
-		return err
-	}
-	s.later(process.stop)
-	if err := process.awaitPort(ctx, "tcp", address); err != nil {
 		return err
 	}
 	s.add(&contender{
@@ -328,7 +320,31 @@ func (s *stage) addEcho(ctx context.Context, name string) error {
 		about: "an Echo handler that reads a check and answers with the headers and the body of one of velocityd's answers; " +
 			"no store, no decision: a floor, not a limiter",
 	})
+	for _, textbook := range s.of(kindTextbook) {
+		process, address, err := s.startEcho(ctx, program, path, textbook.engine.name()+"-echo", "-call", textbook.address+"?interpolateParams=true")
+		if err != nil {
+			return err
+		}
+		s.add(&contender{
+			kind: kindBehindEcho, name: "textbook procedure behind Echo, " + textbook.engine.name(), protocol: round.Service,
+			engine: textbook.engine, server: textbook.server, address: address, service: process.pid(),
+			about: "the same handler, which CALLs the textbook's procedure before each answer: what HTTP alone makes of it",
+		})
+	}
 	return nil
+}
+
+// startEcho starts the Echo handler that gives the answer in a file.
+func (s *stage) startEcho(ctx context.Context, program, answer, name string, args ...string) (process *child, address string, err error) {
+	if address, err = freeAddress(ctx); err != nil {
+		return nil, "", err
+	}
+	process, err = startChild(ctx, s.dir, name, nil, program, append([]string{"-listen", address, "-answer", answer}, args...)...)
+	if err != nil {
+		return nil, "", err
+	}
+	s.later(process.stop)
+	return process, address, process.awaitPort(ctx, "tcp", address)
 }
 
 // answerOf asks a service once and returns its answer as canned.

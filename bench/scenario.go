@@ -107,7 +107,7 @@ func scenarios(overrides int) []scenario {
 		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, who: web, draws: users},
 		{id: inRecording, title: "recording alone, as the service records at 512 callers", who: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets)},
 		{id: inPair512, title: pairs + "512 callers", callers: 512, who: ours, draws: pair},
-		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, who: []string{kindTextbook, kindProcedure, kindService, kindEcho, kindEnvoy}, draws: users},
+		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, who: []string{kindTextbook, kindBehindEcho, kindProcedure, kindService, kindEcho, kindEnvoy}, draws: users},
 		{id: inPairLone, title: pairs + "a lone caller", callers: 1, who: ours, draws: pair},
 		{id: inHot, title: "one hot bucket, 64 callers", callers: 64, who: []string{kindTextbook, kindService, kindEnvoy, kindRate}, draws: hot, admits: hotRate},
 		{id: inHistory, title: "with a history, 64 callers, 100,000 buckets", callers: 64, who: []string{kindService, kindHistory, kindUnpartitioned}, draws: users},

@@ -1,10 +1,12 @@
 // Command echo is a floor of the benchmark: an Echo handler that reads a check in
 // JSON and answers each with the same header and body, which it was given. It
-// decides nothing and knows nothing of velocityd.
+// decides nothing and knows nothing of velocityd. With -call it makes one CALL of
+// somebody's check_velocity before each answer: what HTTP alone adds to a CALL.
 package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -15,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	_ "github.com/go-sql-driver/mysql"
 	"github.com/labstack/echo/v4"
 )
 
@@ -33,6 +36,8 @@ type bucket struct {
 type answer struct {
 	Header http.Header     `json:"header"`
 	Body   json.RawMessage `json:"body"`
+
+	database *sql.DB // whose check_velocity is called; nil for none
 }
 
 func main() {
@@ -49,6 +54,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("echo", flag.ContinueOnError)
 	listen := flags.String("listen", "127.0.0.1:8080", "address to answer on")
 	path := flags.String("answer", "", "file with the header and the body of every answer, in JSON")
+	dsn := flags.String("call", "", "database whose check_velocity is called for each check")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -59,6 +65,12 @@ func run(ctx context.Context, args []string) error {
 	var a answer
 	if err := json.Unmarshal(text, &a); err != nil {
 		return fmt.Errorf("read the answer: %w", err)
+	}
+	if *dsn != "" {
+		if a.database, err = sql.Open("mysql", *dsn); err != nil {
+			return fmt.Errorf("open the database: %w", err)
+		}
+		defer a.database.Close()
 	}
 	// What the server writes by itself.
 	a.Header.Del("Date")
@@ -82,6 +94,11 @@ func (a answer) give(c echo.Context) error {
 	if err := c.Bind(&asked); err != nil {
 		return err
 	}
+	if a.database != nil {
+		if err := a.call(c.Request().Context(), asked.bucket); err != nil {
+			return err
+		}
+	}
 	header := c.Response().Header()
 	for name, values := range a.Header {
 		header[name] = values
@@ -89,4 +106,16 @@ func (a answer) give(c echo.Context) error {
 	c.Response().WriteHeader(http.StatusOK)
 	_, err := c.Response().Write(a.Body)
 	return err
+}
+
+// call has a check decided, and leaves out what was decided.
+func (a answer) call(ctx context.Context, b bucket) error {
+	rows, err := a.database.QueryContext(ctx, "CALL check_velocity(?, ?)", b.ZoneID, b.BucketKey)
+	if err != nil {
+		return fmt.Errorf("call check_velocity: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() || rows.NextResultSet() { // to the end
+	}
+	return rows.Err()
 }
