@@ -144,7 +144,7 @@ func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 	t.Parallel()
 	known := []string{
 		kindTextbook, kindProcedure, kindService, kindHistory, kindUnpartitioned, kindRecording,
-		kindEcho, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
+		kindEcho, kindBehindEcho, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
 	}
 	ids := map[string]bool{}
 	for _, sc := range scenarios(1_000_000) {

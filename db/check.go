@@ -196,6 +196,11 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 		if len(taken)+len(fresh) == 0 {
 			return nil
 		}
+		// Who waits for a new row that is taken back would deadlock on the way up: what is
+		// going to be refused does not make one.
+		if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
+			return err
+		}
 		// Besides what was awaited and made before, which is taken back.
 		awaited, makes = b.inOrder(append(awaited, taken...)), b.inOrder(append(makes, fresh...))
 	}
