@@ -252,8 +252,8 @@ const laneBits = 16
 
 // route chooses the lane of a lone check: that of the bucket that most checks in the
 // lanes have in common with it or, if there is none, the first lane in which fewer
-// than enough buckets are waited for. So checks of one bucket share a lane, and so do checks of many
-// users from one address while that address is hot.
+// than enough buckets are waited for. So checks of one bucket share a lane, and so do
+// checks of many users from one address while that address is hot.
 func (c *Coalescer) route(w *waiter) *lane {
 	var most, chosen uint64
 	for _, h := range w.hashes {
@@ -265,19 +265,24 @@ func (c *Coalescer) route(w *waiter) *lane {
 		chosen = c.emptiest()
 	}
 	for _, h := range w.hashes {
-		place := &c.pending[h%pendingPlaces]
-		for {
-			was := place.Load()
-			is := was + 1<<laneBits
-			if was>>laneBits == 0 {
-				is = 1<<laneBits | chosen
-			}
-			if place.CompareAndSwap(was, is) {
-				break
-			}
-		}
+		enterLane(&c.pending[h%pendingPlaces], chosen)
 	}
 	return c.lanes[chosen]
+}
+
+// enterLane counts one more check at a place of pending, in the given lane if it is
+// the first.
+func enterLane(place *atomic.Uint64, lane uint64) {
+	for {
+		was := place.Load()
+		is := was + 1<<laneBits
+		if was>>laneBits == 0 {
+			is = 1<<laneBits | lane
+		}
+		if place.CompareAndSwap(was, is) {
+			return
+		}
+	}
 }
 
 // emptiest returns the first lane in which fewer than enough buckets are waited for,
