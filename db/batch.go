@@ -32,6 +32,7 @@ type batch struct {
 	existed    int              // how many of made had a row
 	singly     bool             // it asks for the rows that it makes one by one
 	taken      int              // how many of these it has found taken
+	givenUp    []bool           // of buckets: it makes their rows only after it has waited for them
 	attemptIDs []string
 
 	plans   map[int64]zonePlan // what the last reading was to read
@@ -85,7 +86,7 @@ func newBatch(hints *hints, conn *connection, checks []service.Check) *batch {
 	slices.Sort(b.attemptIDs)
 	b.attemptIDs = slices.Compact(b.attemptIDs)
 	slices.SortFunc(b.buckets, service.Bucket.Compare)
-	b.states, b.asked = make([]state, len(b.buckets)), make([]int, len(b.buckets))
+	b.states, b.asked, b.givenUp = make([]state, len(b.buckets)), make([]int, len(b.buckets)), make([]bool, len(b.buckets))
 	for i, bucket := range b.buckets {
 		b.asked[i], b.places[bucket] = b.places[bucket], i
 		if i == 0 || b.zoneIDs[len(b.zoneIDs)-1] != bucket.ZoneID {
@@ -135,9 +136,9 @@ func (b *batch) inState(wanted state) []service.Bucket {
 // begin opens the transaction, locks the buckets that nobody else holds, in lock
 // order, and reads all that the decision depends on. It waits for those in
 // awaited first, in lock order and while it holds no others: so nobody deadlocks.
-// For those in makes it makes rows where they have none, and waits for nobody: the
-// error is errInTheMaking if another session holds or makes the row of one. What
-// was begun before is taken back.
+// For those in makes it makes rows where they have none, and waits for nobody but who
+// makes the same row at this very moment: the error is errInTheMaking if another
+// session holds or makes the row of one. What was begun before is taken back.
 func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) error {
 	var r reading
 	b.open(&r)
@@ -153,11 +154,13 @@ func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) erro
 	r.afterwards(func() { b.tell(awaited) })
 	b.read(&r)
 	if err := r.send(ctx, b.conn); err != nil {
-		if isTaken(err) && r.answered >= before && r.answered < until {
+		switch {
+		case !isTaken(err) || len(makes) == 0 || r.answered < before:
+			return err
+		case r.answered < until:
 			b.giveWay(r.answered - before)
-			return errInTheMaking
-		}
-		return err
+		} // or else the INSERT has met a row that was not there a moment before
+		return errInTheMaking
 	}
 	if !b.now.IsZero() {
 		b.hints.sawClock(b.now)
@@ -218,9 +221,10 @@ func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
 func (b *batch) tell(awaited []service.Bucket) {
 	met, found := 0, 0
 	for i, bucket := range b.buckets {
+		_, exists := b.zones[bucket.ZoneID]
 		switch {
-		case contains(b.made, bucket):
-		case b.hints.hasSeenRow(bucket):
+		case !exists, contains(b.made, bucket):
+		case b.givenUp[i] || b.hints.hasSeenRow(bucket):
 			if b.states[i] == absent && !contains(awaited, bucket) {
 				b.states[i] = held
 			}
@@ -266,7 +270,9 @@ func (b *batch) make(r *reading, buckets []service.Bucket) {
 	}
 	b.existed = 0
 	for list := range slices.Chunk(buckets, size) {
-		r.sql("SELECT zone_id FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(list, nil).sql(" FOR UPDATE NOWAIT;")
+		// A column that is not in the key: or else the optimizer may read a small table
+		// from end to end, and meet rows that nobody asks for.
+		r.sql("SELECT lockout_us FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(list, nil).sql(" FOR UPDATE NOWAIT;")
 		r.each(func([]driver.Value) error {
 			b.existed++
 			return nil
@@ -292,38 +298,44 @@ const mostTaken = 4
 // giveWay takes note that the row that was asked for at a place among those to be
 // made is taken, so that made is what can be tried next: all of them one by one,
 // because a list does not tell which it is, and then all but this one, which is
-// remembered to have a row and so is held. If there are many, the others are
-// taken for held, too, and their checks are asked again.
+// given up. If there are many, the others are given up, too: their checks are refused
+// as if the buckets were held, and asked again.
 func (b *batch) giveWay(place int) {
 	if !b.singly {
 		b.singly = true
 		return
 	}
+	b.hints.sawRow(b.made[place])
 	gone := b.made[place : place+1]
 	if b.taken++; b.taken >= mostTaken {
 		gone = b.made
 	}
 	for _, bucket := range gone {
-		b.hints.sawRow(bucket)
+		b.givenUp[b.places[bucket]] = true
 	}
 	b.made = slices.DeleteFunc(slices.Clone(b.made), func(bucket service.Bucket) bool { return contains(gone, bucket) })
 }
 
 // likelyNew returns the buckets whose rows are best made at once: this instance has
-// not seen them, and those that it had not seen before were mostly new.
+// not seen them, and those that it had not seen before were mostly new. It leaves
+// out checks that may name a zone which does not exist.
 func (b *batch) likelyNew() []service.Bucket {
 	if !b.hints.unseenAreNew.Load() {
 		return nil
 	}
 	var list []service.Bucket
-	for _, bucket := range b.buckets {
-		// A zone that this instance has not seen may not exist.
-		if b.plans[bucket.ZoneID].window > 0 && !b.hints.hasSeenRow(bucket) {
-			list = append(list, bucket)
+	for _, check := range b.checks {
+		if slices.ContainsFunc(check.Buckets, func(bucket service.Bucket) bool { return !b.plans[bucket.ZoneID].known }) {
+			continue
+		}
+		for _, bucket := range check.Buckets {
+			if !b.hints.hasSeenRow(bucket) {
+				list = append(list, bucket)
+			}
 		}
 	}
 	b.guesses = len(list) > 0
-	return list
+	return b.inOrder(list)
 }
 
 // hasMadeInVain says that the batch has made rows in a zone that does not exist.
@@ -418,31 +430,46 @@ func (b *batch) complete(ctx context.Context) error {
 // replan compares what was read with what the zones, as they are now, need. It
 // says whether anything has to be read again.
 func (b *batch) replan() (changed bool) {
-	for id, zone := range b.zones {
+	learns := false
+	for _, id := range b.zoneIDs {
 		had := b.plans[id]
-		plan := zonePlan{
-			overridden: zone.overridden, networks: zone.overridden && zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
+		zone, exists := b.zones[id]
+		if !exists {
+			b.plans[id] = zonePlan{}
+			learns = learns || had.known
+			continue
 		}
-		if zone.Rate <= mostListed {
-			plan.window = zone.Window
-		}
-		if plan.networks {
-			for _, length := range b.lengths {
-				if length.zoneID == id && !slices.Contains(plan.lengths, length) {
-					plan.lengths = append(slices.Clip(plan.lengths), length)
-				}
-			}
-		}
-		if plan.window != had.window || plan.overridden != had.overridden || plan.networks != had.networks ||
-			len(plan.lengths) != len(had.lengths) {
+		plan := b.planOf(zone, had)
+		isOther := plan.window != had.window || plan.overridden != had.overridden || plan.networks != had.networks ||
+			len(plan.lengths) != len(had.lengths)
+		if isOther || !had.known {
 			b.plans[id] = plan
-			changed = true
 		}
+		changed, learns = changed || isOther, learns || isOther || !had.known
 	}
-	if changed {
+	if learns {
 		b.hints.learn(b.plans)
 	}
 	return changed
+}
+
+// planOf returns what has to be read of a zone's buckets, of which had was.
+func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
+	plan := zonePlan{
+		known: true, overridden: zone.overridden, networks: zone.overridden && zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
+	}
+	if zone.Rate <= mostListed {
+		plan.window = zone.Window
+	}
+	if !plan.networks {
+		return plan
+	}
+	for _, length := range b.lengths {
+		if length.zoneID == zone.ID && !slices.Contains(plan.lengths, length) {
+			plan.lengths = append(slices.Clip(plan.lengths), length)
+		}
+	}
+	return plan
 }
 
 // roll takes the transaction back, so that the connection can be used again.

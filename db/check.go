@@ -127,8 +127,12 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 		return nil, unrecorded(err)
 	}
 	all := b.checks
-	if slices.Contains(b.states, held) {
-		b.checks = slices.DeleteFunc(slices.Clone(all), b.isRefused)
+	refused := make([]bool, len(all)) // as the zones are now: they may be read again
+	b.checks = nil
+	for i, check := range all {
+		if refused[i] = b.isRefused(check); !refused[i] {
+			b.checks = append(b.checks, check)
+		}
 	}
 	ruling, err := b.decide(ctx)
 	if err != nil {
@@ -145,8 +149,8 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 	}
 	decisions := make([]service.Decision, len(all))
 	decided := ruling.Decisions
-	for i, check := range all {
-		if b.isRefused(check) {
+	for i := range all {
+		if refused[i] {
 			decisions[i].Err = service.ErrHeld
 			continue
 		}
@@ -174,13 +178,16 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 	var awaited []service.Bucket
 	makes := b.likelyNew()
 	for {
+		if mayWait && !time.Now().Before(until) {
+			awaited, mayWait = nil, false // the others are decided
+		}
 		err := b.begin(ctx, awaited, makes)
 		switch {
 		case errors.Is(err, errInTheMaking):
 			makes = b.made
 			continue
 		case isNumber(err, errLockWait) && len(awaited) > 0:
-			awaited, makes, mayWait = nil, nil, false // the others are decided
+			awaited, makes, mayWait = nil, nil, false
 			continue
 		case err != nil:
 			return err
@@ -189,15 +196,15 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 			continue
 		}
 		var taken []service.Bucket
-		if mayWait && time.Now().Before(until) {
+		if mayWait {
 			taken = b.inState(held)
 		}
 		fresh := b.fresh(len(taken) > 0)
 		if len(taken)+len(fresh) == 0 {
 			return nil
 		}
-		// Who waits for a new row that is taken back would deadlock on the way up: what is
-		// going to be refused does not make one.
+		// Those who wait for a new row that is taken back may deadlock on the way up: so
+		// what is going to be refused makes none.
 		if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
 			return err
 		}

@@ -141,3 +141,25 @@ func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
 		}
 	})
 }
+
+func TestARefusedCheckStaysRefusedThoughItsZoneIsDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		d.SetZone(t, zone(2, 5, time.Hour))
+		held := service.Bucket{ZoneID: 2, Key: "held"}
+		d.Hold(t, held)
+		p := dbtest.Through(t, d.DSN)
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
+		store.hints.sawRow(held)
+		// The first batch in a zone reads the zones again before it lists txns.
+		p.Before("FROM zone_txn FORCE INDEX", func() { d.DeleteZone(t, 2) })
+		checks := append(check(held), check(user("a"))...)
+		checks[0].NoWait, checks[1].NoWait = true, true
+		decisions, err := store.CheckAll(t.Context(), checks)
+		if err != nil || !errors.Is(decisions[0].Err, service.ErrHeld) || decisions[1].Err != nil || decisions[1].TxnID() == 0 {
+			t.Errorf("got %+v, %v", decisions, err)
+		}
+	})
+}

@@ -102,6 +102,7 @@ func (h *hints) groupOf(b service.Bucket) (tag uint32, group []atomic.Uint32) {
 // zonePlan is what is read of the buckets of one zone. Its zero value reads
 // nothing.
 type zonePlan struct {
+	known bool // the zone was there
 	// window is how far back txns are listed; 0 lists none, which is for zones with a
 	// high rate, too.
 	window time.Duration

@@ -143,7 +143,7 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 			{check(user("a"), user("e")), 1},       // one of them is known
 			{check(user("old"), user("older")), 2}, // in vain
 			{check(user("f"), user("g")), 0},
-			{append(check(user("h")), check(service.Bucket{ZoneID: 2, Key: "no such zone"}, user("i"))[0]), 2},
+			{append(check(user("h")), check(service.Bucket{ZoneID: 2, Key: "no such zone"}, user("i"))[0]), 1},
 		} {
 			if made := newBatch(store.hints, nil, step.checks).likelyNew(); len(made) != step.new {
 				t.Errorf("step %d makes %v, want %d", i, made, step.new)
@@ -153,8 +153,8 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 				t.Errorf("step %d: %+v, %v", i, decisions, err)
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 2"); n != 0 {
-			t.Errorf("%d rows in a zone that does not exist", n)
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 2 OR bucket_key = 'i'"); n != 0 {
+			t.Errorf("%d rows of a check whose zone does not exist", n)
 		}
 	})
 }
@@ -181,6 +181,73 @@ func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key <> 'a'"); n != 2 {
 			t.Errorf("%d rows, want those of zone 1 alone", n)
+		}
+	})
+}
+
+// TestARowThatNobodyAskedForIsNotMet asks for many new buckets of a small table in
+// which another row is held: an engine that reads the table from end to end meets it.
+func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 100, time.Hour))
+		store := connect(t, d, Options{})
+		if _, err := store.CheckAll(t.Context(), check(user("a"), user("b"))); err != nil {
+			t.Fatal(err)
+		}
+		d.Hold(t, user("not asked for"))
+		var checks []service.Check
+		for i := range 300 {
+			checks = append(checks, check(user(fmt.Sprint("new-", i)))...)
+		}
+		b := newBatch(store.hints, laneOf(t, store), checks)
+		if err := store.lockAll(t.Context(), b); err != nil || b.singly {
+			t.Errorf("%v; it had to ask for the rows one by one: %v", err, b.singly)
+		}
+		if err := b.roll(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAHeldBucketIsGivenUpThoughTheHintsForgetIt lets the memory of buckets hold
+// nothing: what a batch has found taken it must know by itself.
+func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 100, time.Hour))
+		d.Hold(t, user("held"))
+		store := connect(t, d, Options{})
+		checks := append(check(user("free")), check(user("held"))...)
+		checks[0].NoWait, checks[1].NoWait = true, true
+		b := newBatch(store.hints, laneOf(t, store), checks)
+		forget := func() {
+			for i := range store.hints.seen {
+				store.hints.seen[i].Store(0)
+			}
+		}
+		var makes []service.Bucket
+		for range 5 { // as lockAll does
+			forget()
+			err := b.begin(t.Context(), nil, makes)
+			switch {
+			case errors.Is(err, errInTheMaking):
+				makes = b.made
+				continue
+			case err != nil:
+				t.Fatal(err)
+			}
+			if makes = append(makes, b.fresh(false)...); len(b.fresh(false)) == 0 {
+				break
+			}
+		}
+		if !b.isRefused(checks[1]) || b.isRefused(checks[0]) {
+			t.Errorf("states %v, want the first free and the second held", b.states)
+		}
+		if err := b.roll(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 }

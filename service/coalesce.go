@@ -104,8 +104,8 @@ type Coalescer struct {
 	bulk  *bulk
 	held  *lane
 
-	// pending tells, by hash, how many checks of a bucket are in the lanes, and in
-	// which lane the first of them is.
+	// pending tells, by hash, how many checks of a bucket are in the lanes, and to
+	// which lane the first of them went.
 	seed    maphash.Seed
 	pending []atomic.Uint64
 
