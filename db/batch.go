@@ -155,7 +155,7 @@ func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) erro
 	b.read(&r)
 	if err := r.send(ctx, b.conn); err != nil {
 		switch {
-		case !isTaken(err) || len(makes) == 0 || r.answered < before:
+		case !isTaken(err) || len(makes) == 0 || r.answered < before || r.answered > until:
 			return err
 		case r.answered < until:
 			b.giveWay(r.answered - before)
@@ -167,10 +167,7 @@ func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) erro
 	}
 	// A zone that comes into being after the locks were taken is unknown to this batch:
 	// the buckets of its checks may have no lock.
-	b.present = slices.DeleteFunc(slices.Clone(b.zoneIDs), func(id int64) bool {
-		_, exists := b.zones[id]
-		return !exists
-	})
+	b.present = slices.DeleteFunc(slices.Clone(b.zoneIDs), func(id int64) bool { return !b.hasZone(id) })
 	return nil
 }
 
@@ -221,9 +218,8 @@ func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
 func (b *batch) tell(awaited []service.Bucket) {
 	met, found := 0, 0
 	for i, bucket := range b.buckets {
-		_, exists := b.zones[bucket.ZoneID]
 		switch {
-		case !exists, contains(b.made, bucket):
+		case !b.hasZone(bucket.ZoneID), contains(b.made, bucket):
 		case b.givenUp[i] || b.hints.hasSeenRow(bucket):
 			if b.states[i] == absent && !contains(awaited, bucket) {
 				b.states[i] = held
@@ -340,10 +336,7 @@ func (b *batch) likelyNew() []service.Bucket {
 
 // hasMadeInVain says that the batch has made rows in a zone that does not exist.
 func (b *batch) hasMadeInVain() bool {
-	return slices.ContainsFunc(b.made, func(bucket service.Bucket) bool {
-		_, exists := b.zones[bucket.ZoneID]
-		return !exists
-	})
+	return slices.ContainsFunc(b.made, func(bucket service.Bucket) bool { return !b.hasZone(bucket.ZoneID) })
 }
 
 // fresh returns the buckets that need a row: those of checks whose zones all exist
@@ -374,10 +367,13 @@ func (b *batch) inOrder(buckets []service.Bucket) []service.Bucket {
 
 // isKnown says that all zones of a check exist.
 func (b *batch) isKnown(check service.Check) bool {
-	return !slices.ContainsFunc(check.Buckets, func(bucket service.Bucket) bool {
-		_, exists := b.zones[bucket.ZoneID]
-		return !exists
-	})
+	return !slices.ContainsFunc(check.Buckets, func(bucket service.Bucket) bool { return !b.hasZone(bucket.ZoneID) })
+}
+
+// hasZone says that a zone was there when the zones were read.
+func (b *batch) hasZone(id int64) bool {
+	_, exists := b.zones[id]
+	return exists
 }
 
 // isHeld says that another session holds a bucket of a check.

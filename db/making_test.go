@@ -211,8 +211,8 @@ func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 	})
 }
 
-// TestAHeldBucketIsGivenUpThoughTheHintsForgetIt lets the memory of buckets hold
-// nothing: what a batch has found taken it must know by itself.
+// TestAHeldBucketIsGivenUpThoughTheHintsForgetIt empties the memory of buckets all the
+// time: what a batch has found taken it must know by itself.
 func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -223,28 +223,15 @@ func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 		checks := append(check(user("free")), check(user("held"))...)
 		checks[0].NoWait, checks[1].NoWait = true, true
 		b := newBatch(store.hints, laneOf(t, store), checks)
-		forget := func() {
+		stop := meanwhile(func() {
 			for i := range store.hints.seen {
 				store.hints.seen[i].Store(0)
 			}
-		}
-		var makes []service.Bucket
-		for range 5 { // as lockAll does
-			forget()
-			err := b.begin(t.Context(), nil, makes)
-			switch {
-			case errors.Is(err, errInTheMaking):
-				makes = b.made
-				continue
-			case err != nil:
-				t.Fatal(err)
-			}
-			if makes = append(makes, b.fresh(false)...); len(b.fresh(false)) == 0 {
-				break
-			}
-		}
-		if !b.isRefused(checks[1]) || b.isRefused(checks[0]) {
-			t.Errorf("states %v, want the first free and the second held", b.states)
+		})
+		err := store.lockAll(t.Context(), b)
+		stop()
+		if err != nil || !b.isRefused(checks[1]) || b.isRefused(checks[0]) {
+			t.Errorf("%v, states %v, want the first free and the second held", err, b.states)
 		}
 		if err := b.roll(t.Context()); err != nil {
 			t.Error(err)
