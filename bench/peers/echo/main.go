@@ -8,17 +8,15 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
-	"os/signal"
-	"syscall"
-	"time"
 
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/labstack/echo/v4"
+
+	"velocityd/bench/peers/serve"
 )
 
 // check is what is asked: one bucket, or several.
@@ -40,15 +38,7 @@ type answer struct {
 	database *sql.DB // whose check_velocity is called; nil for none
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "echo:", err)
-		os.Exit(1)
-	}
-}
+func main() { serve.Main("echo", run) }
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("echo", flag.ContinueOnError)
@@ -75,18 +65,7 @@ func run(ctx context.Context, args []string) error {
 	// What the server writes by itself.
 	a.Header.Del("Date")
 	a.Header.Del("Content-Length")
-	e := echo.New()
-	e.HideBanner, e.HidePort = true, true
-	e.POST("/v1/check", a.give)
-	server := &http.Server{Addr: *listen, Handler: e, ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		<-ctx.Done()
-		server.Close()
-	}()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return serve.Check(ctx, *listen, a.give)
 }
 
 func (a answer) give(c echo.Context) error {

@@ -5,19 +5,17 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
-	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
+
+	"velocityd/bench/peers/serve"
 )
 
 type request struct {
@@ -34,15 +32,7 @@ type answer struct {
 	RetryAfter float64 `json:"retry_after"` // seconds
 }
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "redisrate:", err)
-		os.Exit(1)
-	}
-}
+func main() { serve.Main("redisrate", run) }
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("redisrate", flag.ContinueOnError)
@@ -62,18 +52,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: *socket})
 	defer client.Close()
-	e := echo.New()
-	e.HideBanner, e.HidePort = true, true
-	e.POST("/v1/check", check(redis_rate.NewLimiter(client), zones))
-	server := &http.Server{Addr: *listen, Handler: e, ReadHeaderTimeout: 5 * time.Second}
-	go func() {
-		<-ctx.Done()
-		server.Close()
-	}()
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
+	return serve.Check(ctx, *listen, check(redis_rate.NewLimiter(client), zones))
 }
 
 func check(limiter *redis_rate.Limiter, zones map[int]redis_rate.Limit) echo.HandlerFunc {
