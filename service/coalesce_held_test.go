@@ -267,7 +267,7 @@ func TestTwoInstancesWithHotBucketsInCommonAreNotBusy(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		var group sync.WaitGroup
-		for i := range 128 {
+		for i := range 512 { // enough that each instance uses several lanes
 			group.Go(func() {
 				for n := range 30 {
 					began := time.Now()
