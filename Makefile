@@ -48,6 +48,15 @@ test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_
 	status=0; go test $(RACE) -timeout 60m -parallel 4 $(TESTFLAGS) $(PKG) || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
 
+# The packages whose tests start no database engine.
+QUICK = ./service/... ./handlers/... ./bench/load ./bench/round
+
+.PHONY: check
+check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine
+	@go vet ./...
+	@tools/golangci-lint.sh run ./...
+	@go test $(QUICK)
+
 .PHONY: lint
 lint: toolchain ## hold the code against .golangci.yml (the first time builds the linter, for minutes)
 	@tools/golangci-lint.sh run ./...

@@ -158,7 +158,8 @@ func (f *farm) start(kind localdb.Engine) (*mysql.Config, error) {
 	}
 	server, err := launch(kind, filepath.Join(f.folder, string(kind)),
 		// These servers die with the tests: nothing has to survive them.
-		"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--max-connections=2000")
+		"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--innodb-flush-method=nosync", "--skip-innodb-doublewrite",
+		"--max-connections=2000")
 	if err != nil {
 		return nil, err
 	}
