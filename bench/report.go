@@ -225,7 +225,7 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 func (m *measured) writeDisk(b *strings.Builder) {
 	fmt.Fprintf(b, "### Bytes on disk\n\nThe log is the binary log or Redis's append-only file, at 64 callers over 100,000 buckets; "+
 		"tables are the files of `zone_txn` with its indexes and of `zone_bucket_lock` at the end, divided by their rows. "+
-		"Fewer than %s rows tell nothing. The history was written in one go, so its files are denser than grown ones.\n\n", grouped(enoughRows))
+		"Fewer than %s rows tell nothing.\n\n", grouped(enoughRows))
 	fmt.Fprintf(b, "| | log, bytes a check | bytes a txn | txns | bytes a bucket | buckets |\n|---|---|---|---|---|---|\n")
 	for _, c := range m.stage.contenders {
 		if c.logBytes == nil || c.kind == kindRecording {

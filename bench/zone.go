@@ -177,8 +177,7 @@ SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL n * %d MICROSECOND, %d,
 
 // seedHistory puts txns of historyDays into zoneUser, in the order in which they
 // would have come, each of a bucket that looks random. The secondary indexes are
-// dropped meanwhile and built at the end, which is far quicker; they are a little
-// denser than they would have grown.
+// dropped meanwhile and built at the end, which is far quicker.
 func (d *database) seedHistory(ctx context.Context, txns int, partitioned bool) error {
 	drop, add, err := d.indexes(ctx, "zone_txn")
 	if err != nil {
