@@ -1,14 +1,10 @@
-package main
+package replay
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -18,13 +14,6 @@ import (
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // storeFunc is a store of a test's own.
 type storeFunc func(context.Context, []service.Check) ([]service.Decision, error)
@@ -42,8 +31,9 @@ func memory(t *testing.T, userRate, ipRate int) *servicetest.Memory {
 	return m
 }
 
-func newReplayer(store service.CheckStore, userZone, ipZone int64, batch int) replayer {
-	return replayer{store: store, userZone: userZone, ipZone: ipZone, batch: batch, progress: func(int) {}, tally: newTally()}
+// asking returns a replayer of zones that no test has told it of.
+func asking(store service.CheckStore, userZone, ipZone int64, batch int) *Replayer {
+	return &Replayer{store: store, userZone: userZone, ipZone: ipZone, batch: batch, progress: func(int) {}, tally: newTally()}
 }
 
 // failed is the line of a failed attempt.
@@ -65,7 +55,7 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 	for _, batch := range []int{1, 2, 3, 100} {
 		var asked []service.Check
 		m := memory(t, 2, 3)
-		r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			if len(checks) > batch {
 				t.Errorf("asked %d checks at once, want at most %d", len(checks), batch)
 			}
@@ -78,9 +68,9 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := r.tally.summary(time.Second, true)
-		want := summary{
+		want := Summary{
 			Attempts: 7, Allowed: 3, Blocked: 4, WouldBlock: 4, SkippedLines: 4, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 7,
-			MostWouldBlock: []fullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
+			MostWouldBlock: []FullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
 		}
 		if !reflect.DeepEqual(got, want) || progress != len(log) {
 			t.Errorf("batch %d, %d of %d bytes:\n got %+v\nwant %+v", batch, progress, len(log), got, want)
@@ -100,15 +90,15 @@ func TestReplayTellsWhatZonesInShadowModeWouldHaveBlocked(t *testing.T) {
 	m := servicetest.NewMemory()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Mode: service.ModeShadow})
 	m.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour})
-	r := newReplayer(m, 1, 2, 3)
+	r := asking(m, 1, 2, 3)
 	log := strings.Repeat(failed("ann", "192.0.2.1"), 5) + failed("bob", "192.0.2.2") // the fifth is blocked by the address
 	if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
 		t.Fatal(err)
 	}
 	got := r.tally.summary(0, true)
-	want := summary{
+	want := Summary{
 		Attempts: 6, Allowed: 5, Blocked: 1, WouldBlock: 3, Complete: true,
-		MostWouldBlock: []fullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
+		MostWouldBlock: []FullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -129,7 +119,7 @@ func TestReplayAsksInTheNamedZonesAlone(t *testing.T) {
 	} {
 		m := memory(t, 9, 9)
 		var keys []string
-		r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			for _, check := range checks {
 				for _, b := range check.Buckets {
 					keys = append(keys, b.Key)
@@ -150,7 +140,7 @@ func TestReplayAsksABusyStoreAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m, calls, began := memory(t, 9, 9), 0, time.Now()
-		r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			if calls++; calls%busyTries != 0 {
 				return nil, fmt.Errorf("%w: away", service.ErrBusy)
 			}
@@ -173,7 +163,7 @@ func TestReplayEndsAtAnErrorThatAskingAgainWouldNotMend(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			m, calls := memory(t, 9, 9), 0
-			r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+			r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 				if calls++; calls > 1 {
 					return nil, fmt.Errorf("%w: on purpose", kind)
 				}
@@ -190,10 +180,49 @@ func TestReplayEndsAtAnErrorThatAskingAgainWouldNotMend(t *testing.T) {
 func TestReplayEndsAtAnUnknownZone(t *testing.T) {
 	t.Parallel()
 	m := memory(t, 9, 9)
-	r := newReplayer(m, 1, 7, 2)
+	r := asking(m, 1, 7, 2)
 	err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 9)))
 	if !errors.Is(err, service.ErrNotFound) || r.tally.allowed+r.tally.blocked != 0 {
 		t.Errorf("got %v, %+v", err, r.tally)
+	}
+}
+
+func TestReplayDoesNotBeginInAZoneThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	zones := []service.Zone{{ID: 1}, {ID: 2}}
+	for _, c := range []struct {
+		user, ip int64
+		missing  string
+	}{
+		{1, 2, ""}, {1, 0, ""}, {0, 2, ""}, {55, 2, "zone 55"}, {1, 56, "zone 56"}, {57, 0, "zone 57"},
+	} {
+		_, err := New(Options{UserZone: c.user, IPZone: c.ip, Zones: zones, Batch: 1})
+		if errors.Is(err, service.ErrNotFound) != (c.missing != "") || err != nil && !strings.Contains(err.Error(), c.missing) {
+			t.Errorf("zones %d and %d: got %v, want it to name %q", c.user, c.ip, err, c.missing)
+		}
+	}
+}
+
+func TestReplayOfALogWithoutAnAttemptIsAnError(t *testing.T) {
+	t.Parallel()
+	m := servicetest.NewMemory()
+	users, addresses := service.Zone{ID: 1, Rate: 9, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
+	m.SetZone(t, users)
+	m.SetZone(t, addresses)
+	for log, want := range map[string]string{
+		"": "it is empty",
+		"Dec 10 06:55:48 gate cron[1]: job\nnoise\n":           "none of its 2 lines",
+		"noise\n" + failed("ann", "192.0.2.1"):                 "of its 2 lines 1 are attempts",
+		failed("192.0.2.9", "192.0.2.1") + failed("ann", "::"): "",
+	} {
+		r, err := New(Options{Store: m, UserZone: 2, Zones: []service.Zone{users, addresses}, Batch: 9}) // users as addresses
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := r.Run(t.Context(), strings.NewReader(log))
+		if errors.Is(err, ErrNoAttempt) != (want != "") || s.Complete == (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %+v, %v, want %q", log, s, err, want)
+		}
 	}
 }
 
@@ -201,7 +230,7 @@ func TestReplayAsksAgainForWhatTheStoreWasTooBusyFor(t *testing.T) {
 	t.Parallel()
 	m := memory(t, 9, 9)
 	calls := 0
-	r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 		calls++
 		decisions, err := m.CheckAll(ctx, checks[:len(checks)-min(calls%2, 1)]) // the last one, each other time
 		if len(decisions) < len(checks) {
@@ -222,27 +251,17 @@ func TestReplayEndsWhenToldTo(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	m := memory(t, 9, 9)
-	r := newReplayer(service.NewLimiter(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	r := asking(service.NewLimiter(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 		cancel()
 		return m.CheckAll(ctx, checks) // the call at work is finished
 	}), time.Minute), 1, 2, 2)
 	reader, writer := io.Pipe() // never ends, like a pipe from a command that goes on
 	defer writer.Close()
 	go func() { _, _ = io.WriteString(writer, strings.Repeat(failed("ann", "192.0.2.1"), 4)) }()
-	if err := r.run(ctx, reader); !errors.Is(err, errInterrupted) || r.tally.allowed != 2 {
+	if err := r.run(ctx, reader); !errors.Is(err, ErrInterrupted) || r.tally.allowed != 2 {
 		t.Errorf("got %v, %+v", err, r.tally)
 	}
 	_ = reader.Close()
-}
-
-func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	env := environment{"VELOCITY_URL": "http://127.0.0.1:1", "VELOCITY_USER_ZONE": "1"}
-	for _, file := range []string{filepath.Join(t.TempDir(), "absent"), t.TempDir()} {
-		if r := command(env, nil, "replay", file); r.code != exitError || !strings.Contains(r.stderr, file) {
-			t.Errorf("%s: %+v", file, r)
-		}
-	}
 }
 
 func TestReplaySummaryNamesTheKeysThatWouldBlockMost(t *testing.T) {
@@ -260,25 +279,5 @@ func TestReplaySummaryNamesTheKeysThatWouldBlockMost(t *testing.T) {
 	want := "1/k14=7 1/k12=6 1/k13=6 1/k10=5 1/k11=5 1/k08=4 1/k09=4 1/k06=3 1/k07=3 1/k04=2 2/x=99"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %s\nwant %s", got, want)
-	}
-	var asJSON, asText bytes.Buffer
-	s = summary{Attempts: 6, Allowed: 4, Blocked: 2, WouldBlock: 3, SkippedLines: 4, MostWouldBlock: []fullKey{{1, "a\u202eb", 2}}}
-	for cmd, to := range map[*replayCmd]*bytes.Buffer{{JSON: true}: &asJSON, {}: &asText} {
-		if err := cmd.print(to, s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var object map[string]any
-	if err := json.Unmarshal(asJSON.Bytes(), &object); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]float64{"attempts": 6, "allowed": 4, "blocked": 2, "would_block": 3, "skipped_lines": 4} {
-		if object[name] != want {
-			t.Errorf("%s is %v in %s", name, object[name], &asJSON)
-		}
-	}
-	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text, "blocked        2\nwould block    3\nskipped lines  4\n") ||
-		!strings.Contains(text, "would block most in zone 1\n        2  ") {
-		t.Errorf("text:\n%s", text)
 	}
 }
