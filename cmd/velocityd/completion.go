@@ -60,7 +60,9 @@ func (c *completeCmd) Run(app *kong.Kong, p *process) error {
 		line.take(word)
 	}
 	for _, candidate := range line.candidates(words[len(words)-1]) {
-		fmt.Fprintln(p.stdout, candidate)
+		if _, err := fmt.Fprintln(p.stdout, candidate); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -126,18 +126,8 @@ func TestHelpNamesTheAccountsAndCommandsThatANewOperatorNeeds(t *testing.T) {
 func TestWrongUsageIsToldWithCode2(t *testing.T) {
 	t.Parallel()
 	const dsn = "u:p@tcp(127.0.0.1:1)/d"
-	for _, c := range []struct {
-		args string
-		env  environment
-		want string
-	}{
+	wantMisuse(t, []misuse{
 		{"", nil, "velocityd: no command was given"},
-		{"", nil, "Usage: velocityd <command>"},
-		{"help frobnicate", nil, "frobnicate"},
-		{"help zone frobnicate", nil, "frobnicate"},
-		{"version 2", nil, "2"},
-		{"completion", nil, "shell"},
-		{"completion tcsh", nil, "fish"},
 		{"frobnicate", nil, "frobnicate"},
 		{"serve --nope", nil, "--nope"},
 		{"serve", nil, "VELOCITY_DSN"},
@@ -150,16 +140,8 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"serve", environment{"VELOCITY_DSN": dsn, "VELOCITY_MAX_CONNS": "many"}, "--max-conns"},
 		{"serve --log-format xml", environment{"VELOCITY_DSN": dsn}, "--log-format"},
 		{"serve --log-level loud", environment{"VELOCITY_DSN": dsn}, `--log-level: must be debug, info, warn or error; it is "loud"`},
-		{"serve", environment{"VELOCITY_DSN": "foo"}, "--dsn (VELOCITY_DSN)"},
-		{"serve", environment{"VELOCITY_DSN": dsn + "?tls=foo"}, "tls must be true, false, skip-verify or preferred"},
-		{"serve", environment{"VELOCITY_DSN": dsn + "?parsetime=true"}, "parseTime is written with other capitals"},
-		{"serve --max-conns -1", environment{"VELOCITY_DSN": dsn}, "it is -1"},
-		{"migrate status", environment{"VELOCITY_DSN": "foo"}, "no / in front"},
-		{"zone list", environment{"VELOCITY_DSN": dsn, "VELOCITY_DSN_FILE": "/nowhere"}, "exclude each other"},
-		{"zone list", environment{"VELOCITY_DSN_FILE": "/nowhere/dsn"}, "/nowhere/dsn"},
 		{"dev", environment{"VELOCITY_DSN": dsn, "HOME": "/h"}, "velocityd serve"},
 		{"dev --dsn " + dsn, environment{"HOME": "/h"}, "velocityd serve"},
-		{"dev", environment{"VELOCITY_DSN_FILE": "/run/dsn", "HOME": "/h"}, "velocityd serve"},
 		{"dev", nil, "--data"},
 		{"dev --engine oracle", environment{"HOME": "/h"}, "--engine"},
 		{"dev --db-port 70000", environment{"HOME": "/h"}, "--db-port"},
@@ -168,7 +150,6 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"migrate down", nil, "--all"},
 		{"migrate down --all --steps 1", nil, "--all"},
 		{"migrate down --steps=-1", nil, "--steps"},
-		{"migrate down --steps -1", nil, "at least 1"},
 		{"check 1", nil, "key"},
 		{"check one alice", nil, "zone"},
 		{"check 0 alice", nil, "zone_id"},
@@ -211,7 +192,41 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"replay x --user-zone=-1", nil, "zone_id"},
 		{"replay x --user-zone 1 --batch 1001", nil, "--batch"},
 		{"replay x --user-zone 1 --batch 0", nil, "--batch"},
-	} {
+	})
+}
+
+func TestWrongUsageOfTheDSNAndOfHelpIsToldWithCode2(t *testing.T) {
+	t.Parallel()
+	const dsn = "u:p@tcp(127.0.0.1:1)/d"
+	wantMisuse(t, []misuse{
+		{"", nil, "Usage: velocityd <command>"},
+		{"help frobnicate", nil, "frobnicate"},
+		{"help zone frobnicate", nil, "frobnicate"},
+		{"version 2", nil, "2"},
+		{"completion", nil, "shell"},
+		{"completion tcsh", nil, "fish"},
+		{"serve", environment{"VELOCITY_DSN": "foo"}, "--dsn (VELOCITY_DSN)"},
+		{"serve", environment{"VELOCITY_DSN": dsn + "?tls=foo"}, "tls must be true, false, skip-verify or preferred"},
+		{"serve", environment{"VELOCITY_DSN": dsn + "?parsetime=true"}, "parseTime is written with other capitals"},
+		{"serve --max-conns -1", environment{"VELOCITY_DSN": dsn}, "it is -1"},
+		{"migrate status", environment{"VELOCITY_DSN": "foo"}, "no / in front"},
+		{"zone list", environment{"VELOCITY_DSN": dsn, "VELOCITY_DSN_FILE": "/nowhere"}, "exclude each other"},
+		{"zone list", environment{"VELOCITY_DSN_FILE": "/nowhere/dsn"}, "/nowhere/dsn"},
+		{"dev", environment{"VELOCITY_DSN_FILE": "/run/dsn", "HOME": "/h"}, "velocityd serve"},
+		{"migrate down --steps -1", nil, "at least 1"},
+	})
+}
+
+// misuse is a command line that is wrong, and what it is answered with.
+type misuse struct {
+	args string
+	env  environment
+	want string
+}
+
+func wantMisuse(t *testing.T, cases []misuse) {
+	t.Helper()
+	for _, c := range cases {
 		r := command(c.env, nil, strings.Fields(c.args)...)
 		if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, "--help") || r.stdout != "" {
 			t.Errorf("%q with %v: got %+v, want code 2 and %q", c.args, c.env, r, c.want)
