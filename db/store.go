@@ -110,6 +110,9 @@ SELECT version, dirty
 // RedactDSN returns dsn for printing, without its password and parameters. A
 // dsn that cannot be parsed is not repeated at all.
 func RedactDSN(dsn string) string {
+	if dsnFault(dsn) != "" {
+		return "(unreadable dsn)"
+	}
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return "(unreadable dsn)"
@@ -119,17 +122,4 @@ func RedactDSN(dsn string) string {
 		password = ":***"
 	}
 	return fmt.Sprintf("%s%s@%s(%s)/%s", cfg.User, password, cfg.Net, cfg.Addr, cfg.DBName)
-}
-
-// parseDSN does not wrap the driver's error, which may quote the password.
-func parseDSN(dsn string) (*mysql.Config, error) {
-	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		return nil, fmt.Errorf(
-			"%w: dsn cannot be read; write user:password@tcp(host:3306)/database", service.ErrInvalid)
-	}
-	if cfg.DBName == "" {
-		return nil, fmt.Errorf("%w: dsn names no database; end it in /database", service.ErrInvalid)
-	}
-	return cfg, nil
 }

@@ -37,6 +37,7 @@ func rules() map[string]rule {
 		"service/servicetest":   {ours: []string{"service"}},
 		"db":                    {ours: []string{"service"}, theirs: []string{driver, sqlx}},
 		"db/localdb":            {},
+		"db/private":            {ours: []string{"migrations"}, theirs: []string{driver}},
 		"db/dbtest":             {ours: []string{"service", "migrations", "db/localdb"}, theirs: []string{driver}},
 		"migrations":            {theirs: []string{driver, migrate}},
 		"handlers":              {ours: []string{"service"}, theirs: []string{echo, fields, strict}},
@@ -44,7 +45,11 @@ func rules() map[string]rule {
 		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
 		"bench/round":           {},
-		"cmd/velocityd":         {ours: []string{"service", "db", "db/localdb", "migrations", "handlers"}, theirs: []string{"*"}},
+		"cmd/velocityd": {
+			ours:   []string{"service", "db", "db/localdb", "db/private", "migrations", "handlers", "cmd/velocityd/replay"},
+			theirs: []string{"*"},
+		},
+		"cmd/velocityd/replay": {ours: []string{"service"}},
 	}
 }
 

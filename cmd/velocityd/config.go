@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
@@ -17,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/db"
+	"velocityd/db/private"
 	"velocityd/service"
 )
 
@@ -26,7 +26,7 @@ func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
 	dataFolder, _ := defaultDataFolder(p.lookupEnv) // none is told when it is needed
 	parser, err := kong.New(grammar,
 		kong.Name("velocityd"), kong.Description(description),
-		kong.Writers(p.stdout, p.stderr), kong.Exit(exit),
+		kong.Writers(p.stdout, p.stderr), kong.Exit(exit), kong.Bind(p),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.ValueFormatter(describe),
 		kong.Vars{"data_folder": dataFolder, "queue": strconv.Itoa(service.DefaultQueue)},
 		kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
@@ -103,7 +103,7 @@ type serviceFlags struct {
 	ShutdownTimeout time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end at a stop."`
 	AccessLog       bool          `env:"VELOCITY_ACCESS_LOG" help:"Log one line for each request. Faults of the service are logged in any case, the same one at most once a second."`
 	LogFormat       string        `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
-	LogLevel        slog.Level    `env:"VELOCITY_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
+	LogLevel        logLevel      `env:"VELOCITY_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
 }
 
 // validate returns a usageError for settings that cannot work together.
@@ -174,18 +174,18 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 
 // databaseFlags is how the operator's commands find the database.
 type databaseFlags struct {
-	DSN  string `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database. The environment keeps the password from other users' eyes."`
-	Data string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Where no database is configured: data folder of a running 'velocityd dev'."`
+	dsnFlags `embed:""`
+	Data     string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Where no database is configured: data folder of a running 'velocityd dev'."`
 }
 
 // resolve returns the configured DSN, or that of a running dev.
 func (f databaseFlags) resolve() (string, error) {
-	if f.DSN != "" {
-		return f.DSN, nil
+	if dsn, err := f.configured(); dsn != "" || err != nil {
+		return dsn, err
 	}
-	dsn, err := readDSN(f.Data)
+	dsn, err := private.RunningDSN(f.Data)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", usagef("no database: set VELOCITY_DSN (or --dsn) to one, or run 'velocityd dev' in another terminal "+
+		return "", usagef("no database: set VELOCITY_DSN (or --dsn, --dsn-file) to one, or run 'velocityd dev' in another terminal "+
 			"(none runs on %q; --data names another folder)", f.Data)
 	}
 	return dsn, err
@@ -200,21 +200,10 @@ func (f databaseFlags) open(ctx context.Context) (*db.Store, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	store, err := openDatabase(ctx, db.Options{DSN: dsn, MaxConns: 2})
-	if errors.Is(err, service.ErrBusy) && f.DSN == "" {
+	if running, _ := private.RunningDSN(f.Data); errors.Is(err, service.ErrBusy) && running == dsn {
 		return nil, fmt.Errorf("%w (is 'velocityd dev' still running on %s?)", err, f.Data)
 	}
 	return store, err
-}
-
-// dsnFile is where a running dev leaves its DSN for the other commands.
-func dsnFile(folder string) string { return filepath.Join(folder, "dsn") }
-
-func readDSN(folder string) (string, error) {
-	text, err := os.ReadFile(dsnFile(folder))
-	if err != nil {
-		return "", fmt.Errorf("look for a running dev: %w", err)
-	}
-	return strings.TrimSpace(string(text)), nil
 }
 
 // versionFlag prints the version and ends the program.
@@ -224,6 +213,15 @@ type versionFlag bool
 func (versionFlag) BeforeReset(app *kong.Kong) error {
 	_, err := fmt.Fprintln(app.Stdout, "velocityd", version())
 	app.Exit(exitFine)
+	return err
+}
+
+// versionCmd is the flag as a command.
+type versionCmd struct{}
+
+// Run prints the version.
+func (versionCmd) Run(p *process) error {
+	_, err := fmt.Fprintln(p.stdout, "velocityd", version())
 	return err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -49,7 +50,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 	for _, args := range []string{
 		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "check", "outcome", "zone", "zone list", "zone set",
 		"zone delete", "zone lint", "override", "override list", "override set", "override delete", "bucket", "bucket peek",
-		"bucket release", "replay",
+		"bucket release", "replay", "completion",
 	} {
 		r := command(nil, nil, append(strings.Fields(args), "--help")...)
 		if r.code != exitFine || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {
@@ -66,8 +67,40 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 	if r := command(nil, nil, "serve", "--help"); !strings.Contains(r.stdout, "$VELOCITY_LOCK_WAIT") || !strings.Contains(r.stdout, "default 1s") {
 		t.Errorf("serve --help does not tell variables and defaults:\n%s", r.stdout)
 	}
-	if r := command(nil, nil, "--version"); r.code != exitFine || !strings.HasPrefix(r.stdout, "velocityd ") {
-		t.Errorf("--version: %+v", r)
+}
+
+func TestVersionAndHelpAreCommandsToo(t *testing.T) {
+	t.Parallel()
+	for _, c := range [][2]string{
+		{"version", "--version"}, {"help", "--help"}, {"help zone", "zone --help"}, {"help zone set", "zone set --help"}, {"help replay", "replay -h"},
+	} {
+		got, want := command(nil, nil, strings.Fields(c[0])...), command(nil, nil, strings.Fields(c[1])...)
+		if got != want || got.code != exitFine || got.stdout == "" {
+			t.Errorf("%s: got %+v, want %+v", c[0], got, want)
+		}
+	}
+	if r := command(nil, nil, "version"); r.stdout != "velocityd "+version()+"\n" {
+		t.Errorf("version: %+v", r)
+	}
+}
+
+func TestNegativeNumbersAreValuesOfTheirFlags(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"zone set 1 --rate -1":                     "zone set 1 --rate=-1",
+		"zone set 1 --rate=-1 --window -5":         "zone set 1 --rate=-1 --window=-5",
+		"override set 1 a --expires -1h --rate -1": "override set 1 a --expires=-1h --rate=-1",
+		"check 1 -- -1":                            "check 1 -- -1",
+		"check 1 -1":                               "check 1 -1", // no flag's
+		"replay - --user-zone 1":                   "replay - --user-zone 1",
+		"replay --batch - x":                       "replay --batch - x",
+		"zone set --rate -h":                       "zone set --rate -h",
+		"zone set --rate --window 5":               "zone set --rate --window 5",
+		"":                                         "",
+	} {
+		if got := strings.Join(joinValues(strings.Fields(args)), " "); got != want {
+			t.Errorf("%s: read as %s, want %s", args, got, want)
+		}
 	}
 }
 
@@ -93,12 +126,8 @@ func TestHelpNamesTheAccountsAndCommandsThatANewOperatorNeeds(t *testing.T) {
 func TestWrongUsageIsToldWithCode2(t *testing.T) {
 	t.Parallel()
 	const dsn = "u:p@tcp(127.0.0.1:1)/d"
-	for _, c := range []struct {
-		args string
-		env  environment
-		want string
-	}{
-		{"", nil, "expected one of"},
+	wantMisuse(t, []misuse{
+		{"", nil, "velocityd: no command was given"},
 		{"frobnicate", nil, "frobnicate"},
 		{"serve --nope", nil, "--nope"},
 		{"serve", nil, "VELOCITY_DSN"},
@@ -110,7 +139,7 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"serve --max-conns 0", environment{"VELOCITY_DSN": dsn}, "--max-conns"},
 		{"serve", environment{"VELOCITY_DSN": dsn, "VELOCITY_MAX_CONNS": "many"}, "--max-conns"},
 		{"serve --log-format xml", environment{"VELOCITY_DSN": dsn}, "--log-format"},
-		{"serve --log-level loud", environment{"VELOCITY_DSN": dsn}, "--log-level"},
+		{"serve --log-level loud", environment{"VELOCITY_DSN": dsn}, `--log-level: must be debug, info, warn or error; it is "loud"`},
 		{"dev", environment{"VELOCITY_DSN": dsn, "HOME": "/h"}, "velocityd serve"},
 		{"dev --dsn " + dsn, environment{"HOME": "/h"}, "velocityd serve"},
 		{"dev", nil, "--data"},
@@ -149,7 +178,7 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"override set 1 a --action limit --rate 5 --reason x", nil, "--window"},
 		{"override set 1 a --action deny --rate 5 --reason x", nil, "limit"},
 		{"override set 1 a --action deny --reason x --expires soon", nil, "--expires"},
-		{"override set 1 a --action deny --reason x --expires -1h", nil, "--expires"},
+		{"override set 1 a --action deny --reason x --expires -1h", nil, "future"},
 		{"override set 1 a --action deny --reason x --expires=-1h", nil, "future"},
 		{"override delete 1", nil, "id"},
 		{"bucket release 1 a", nil, "--reason"},
@@ -163,7 +192,41 @@ func TestWrongUsageIsToldWithCode2(t *testing.T) {
 		{"replay x --user-zone=-1", nil, "zone_id"},
 		{"replay x --user-zone 1 --batch 1001", nil, "--batch"},
 		{"replay x --user-zone 1 --batch 0", nil, "--batch"},
-	} {
+	})
+}
+
+func TestWrongUsageOfTheDSNAndOfHelpIsToldWithCode2(t *testing.T) {
+	t.Parallel()
+	const dsn = "u:p@tcp(127.0.0.1:1)/d"
+	wantMisuse(t, []misuse{
+		{"", nil, "Usage: velocityd <command>"},
+		{"help frobnicate", nil, "frobnicate"},
+		{"help zone frobnicate", nil, "frobnicate"},
+		{"version 2", nil, "2"},
+		{"completion", nil, "shell"},
+		{"completion tcsh", nil, "fish"},
+		{"serve", environment{"VELOCITY_DSN": "foo"}, "--dsn (VELOCITY_DSN)"},
+		{"serve", environment{"VELOCITY_DSN": dsn + "?tls=foo"}, "tls must be true, false, skip-verify or preferred"},
+		{"serve", environment{"VELOCITY_DSN": dsn + "?parsetime=true"}, "parseTime is written with other capitals"},
+		{"serve --max-conns -1", environment{"VELOCITY_DSN": dsn}, "it is -1"},
+		{"migrate status", environment{"VELOCITY_DSN": "foo"}, "no / in front"},
+		{"zone list", environment{"VELOCITY_DSN": dsn, "VELOCITY_DSN_FILE": "/nowhere"}, "exclude each other"},
+		{"zone list", environment{"VELOCITY_DSN_FILE": "/nowhere/dsn"}, "/nowhere/dsn"},
+		{"dev", environment{"VELOCITY_DSN_FILE": "/run/dsn", "HOME": "/h"}, "velocityd serve"},
+		{"migrate down --steps -1", nil, "at least 1"},
+	})
+}
+
+// misuse is a command line that is wrong, and what it is answered with.
+type misuse struct {
+	args string
+	env  environment
+	want string
+}
+
+func wantMisuse(t *testing.T, cases []misuse) {
+	t.Helper()
+	for _, c := range cases {
 		r := command(c.env, nil, strings.Fields(c.args)...)
 		if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, "--help") || r.stdout != "" {
 			t.Errorf("%q with %v: got %+v, want code 2 and %q", c.args, c.env, r, c.want)
@@ -196,8 +259,8 @@ func TestPasswordIsNeverShown(t *testing.T) {
 			if r.code == exitFine || strings.Contains(r.stdout+r.stderr, secret) {
 				t.Errorf("%s: %+v", args, r)
 			}
-			if strings.HasPrefix(args, "serve") && !strings.Contains(r.stderr, "configuration") {
-				t.Errorf("%s does not print its configuration: %+v", args, r)
+			if strings.HasPrefix(args, "serve") && strings.Contains(r.stderr, "configuration") != (r.code == exitError) {
+				t.Errorf("%s prints its configuration, or not, with a DSN that cannot or can be read: %+v", args, r)
 			}
 		}
 	}
@@ -215,7 +278,7 @@ func TestCommandLineWinsOverEnvironmentOverDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := grammar.Serve.serviceFlags
-	if got.Listen != "192.0.2.2:2" || got.MaxConns != 7 || got.LockWait.String() != "1s" || got.LogLevel.String() != "DEBUG" {
+	if got.Listen != "192.0.2.2:2" || got.MaxConns != 7 || got.LockWait.String() != "1s" || got.LogLevel.Level() != slog.LevelDebug {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -7,9 +7,14 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
+	"velocityd/db"
 	"velocityd/db/localdb"
+	"velocityd/db/private"
+	"velocityd/service"
 )
 
 const engineStopTimeout = 30 * time.Second
@@ -18,8 +23,9 @@ type devCmd struct {
 	Data   string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Folder that holds the private database; made if missing."`
 	DBPort int    `name:"db-port" env:"VELOCITY_DB_PORT" placeholder:"PORT" help:"Let the database listen on 127.0.0.1:PORT too, for an account with a password and the rights of the service. Otherwise it has no network."`
 	Engine string `env:"VELOCITY_ENGINE" default:"auto" enum:"auto,mariadb,mysql,mariadb-10.11,mariadb-11.8" placeholder:"ENGINE" help:"Engine to run: mariadb, mysql, a series (mariadb-10.11, mariadb-11.8), or auto for whichever the folder or the machine has."`
-	// DSN is here to be refused.
+	// DSN and DSNFile are here to be refused.
 	DSN          string `name:"dsn" env:"VELOCITY_DSN" hidden:"" help:"Not for dev: see serve."`
+	DSNFile      string `name:"dsn-file" env:"VELOCITY_DSN_FILE" hidden:"" help:"Not for dev: see serve."`
 	serviceFlags `embed:""`
 }
 
@@ -64,9 +70,9 @@ func (c *devCmd) Run(ctx context.Context, p *process) (err error) {
 // check refuses what cannot be carried out.
 func (c *devCmd) check() error {
 	switch {
-	case c.DSN != "":
-		return usagef("a database is configured (VELOCITY_DSN or --dsn), and dev makes one of its own: " +
-			"use 'velocityd serve' for the configured one, or unset VELOCITY_DSN")
+	case c.DSN != "" || c.DSNFile != "":
+		return usagef("a database is configured (VELOCITY_DSN, VELOCITY_DSN_FILE or their flags), and dev makes one of its own: " +
+			"use 'velocityd serve' for the configured one, or unset the variable")
 	case c.Data == "":
 		return usagef("no data folder: neither XDG_DATA_HOME nor HOME is set; name one with --data")
 	case c.DBPort < 0 || c.DBPort > 65535:
@@ -122,39 +128,66 @@ func (c *devCmd) start(ctx context.Context, p *process, binary localdb.Binary) (
 
 // serveFrom prepares the database of a running engine and serves from it.
 func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Server) error {
-	base := privateDatabase{folder: c.Data, socket: server.Socket(), port: c.DBPort}
-	if err := base.prepare(ctx); err != nil {
+	base := private.Database{Folder: c.Data, Socket: server.Socket(), Port: c.DBPort}
+	if err := base.Prepare(ctx); errors.Is(err, private.ErrSocketPath) {
+		return fmt.Errorf("%w (--data names another folder)", err)
+	} else if err != nil {
+		return err
+	}
+	zones, err := demoZones(ctx, base.DSN())
+	if err != nil {
 		return err
 	}
 	listener, err := listen(ctx, c.Listen)
 	if err != nil {
 		return err
 	}
-	if err := base.announce(); err != nil {
+	if err := base.Announce(); err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	defer base.withdraw()
-	if err := c.greet(ctx, p, base, listener.Addr()); err != nil {
+	defer base.Withdraw()
+	if err := c.greet(p, base, server, zones, listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	logger := p.newLogger(c.serviceFlags)
-	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(base.dsn())...)
-	instance, err := newInstance(c.serviceFlags, base.dsn(), logger)
+	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(base.DSN())...)
+	instance, err := newInstance(c.serviceFlags, base.DSN(), logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	return instance.serve(ctx, listener)
 }
 
-// greet prints what a newcomer needs.
-func (c *devCmd) greet(ctx context.Context, p *process, base privateDatabase, address net.Addr) error {
-	zones, err := base.zones(ctx)
+// demoZones adds the demo zones if there are no zones, and returns those that
+// there are then.
+func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
+	store, err := db.Open(db.Options{DSN: dsn, MaxConns: 2})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	fmt.Fprintf(p.stdout, "\nDatabase\n  socket  %s\n  DSN     %s\n", base.socket, base.dsn())
+	defer store.Close()
+	zones, err := store.Zones(ctx)
+	if err != nil || len(zones) > 0 {
+		return zones, err
+	}
+	for _, zone := range []service.Zone{
+		{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyUsername}},
+		{ID: 2, Description: "login per address", Rate: 20, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}},
+	} {
+		// The list was empty a moment ago, but a zone of somebody's own stays.
+		_, err := store.PutZone(ctx, zone, service.Match{Absent: true}, "velocityd dev")
+		if err != nil && !errors.Is(err, service.ErrPrecondition) {
+			return nil, err
+		}
+	}
+	return store.Zones(ctx)
+}
+
+// greet prints what a newcomer needs.
+func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server, zones []service.Zone, address net.Addr) error {
+	fmt.Fprintf(p.stdout, "\nDatabase\n  socket  %s\n  DSN     %s\n", base.Socket, base.DSN())
 	if c.DBPort != 0 {
-		dsn, err := base.networkDSN()
+		dsn, err := base.NetworkDSN()
 		if err != nil {
 			return err
 		}
@@ -167,7 +200,18 @@ func (c *devCmd) greet(ctx context.Context, p *process, base privateDatabase, ad
 			"  curl -s %s/v1/check -H 'Content-Type: application/json' -d '{\"zone_id\":%d,\"bucket_key\":\"alice\"}'\n",
 			baseURL(address), zones[0].ID)
 	}
-	fmt.Fprintf(p.stdout, "\nCtrl-C stops the service and its database; the data stays.\n\n")
+	client, found := server.Client()
+	note := ""
+	if !found {
+		note = fmt.Sprintf(" (%s is not installed)", client)
+	}
+	fmt.Fprintf(p.stdout, "\nOpen the database in an SQL client%s:\n\n  %s\n", note, shellLine(append([]string{client}, base.ClientArgs()...)))
+	folder, err := filepath.Abs(c.Data)
+	if err != nil {
+		return fmt.Errorf("name data folder %s: %w", c.Data, err)
+	}
+	fmt.Fprintf(p.stdout, "\nCtrl-C stops the service and its database; the data stays. From another terminal:\n\n  kill %d\n", os.Getpid())
+	fmt.Fprintf(p.stdout, "\nThrow the data away, once it has stopped:\n\n  %s\n\n", shellLine([]string{"rm", "-r", folder}))
 	return nil
 }
 
@@ -194,14 +238,17 @@ func ignoreCanceled(err error) error {
 	return err
 }
 
-// announce leaves the DSN where the other commands look for it.
-func (d privateDatabase) announce() error {
-	if err := os.WriteFile(dsnFile(d.folder), []byte(d.dsn()+"\n"), 0o600); err != nil {
-		return fmt.Errorf("leave the DSN for other commands: %w", err)
+// shellLine returns a command as it is typed into a shell.
+func shellLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = word
+		// What is none of these may mean something to a shell.
+		if word == "" || strings.Trim(word, plainInShell) != "" {
+			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
 	}
-	return nil
+	return strings.Join(quoted, " ")
 }
 
-// withdraw takes the DSN away again. One that stays, because this fails or the
-// process is killed, leads to a connection that is refused, which says the same.
-func (d privateDatabase) withdraw() { _ = os.Remove(dsnFile(d.folder)) }
+const plainInShell = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=:,+@%"

@@ -19,6 +19,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
+	"velocityd/db/private"
 )
 
 // onEachEngine runs a test with every engine that the project is tested on.
@@ -54,7 +55,7 @@ func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 			t.Errorf("first check: %s", txn.body)
 		}
 		greeting := first.stdout.String()
-		for _, want := range []string{"curl -s " + first.url + "/v1/check", alice, "login per user", "login per address", "20    60 s"} {
+		for _, want := range []string{"curl -s " + first.url + "/v1/check", alice, "login per user", "login per address", "20    60 s", "key_kind=username", "\n  kill "} {
 			if !strings.Contains(greeting, want) {
 				t.Errorf("greeting lacks %q:\n%s", want, greeting)
 			}
@@ -63,6 +64,10 @@ func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 			!strings.Contains(r.stderr, "another velocityd dev is running") || !strings.Contains(r.stderr, "--data") {
 			t.Errorf("a second dev on the folder: %+v", r)
 		}
+		if rest, found := strings.CutPrefix(lineAfter(greeting, "Throw the data away"), "rm -r "); !found || rest != dir {
+			t.Errorf("greeting throws away %q, want %q", rest, dir)
+		}
+		countByPrintedClient(t, greeting, "2")
 		// The other commands find the database by the folder.
 		must(t, env, "zone", "set", "1", "--window", "3600")
 		must(t, env, "zone", "set", "2", "--description", "mine")
@@ -84,12 +89,48 @@ func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 	})
 }
 
+// lineAfter returns the line that a heading announces.
+func lineAfter(text, heading string) string {
+	_, rest, _ := strings.Cut(text, heading)
+	_, rest, _ = strings.Cut(rest, "\n\n  ")
+	line, _, _ := strings.Cut(rest, "\n")
+	return line
+}
+
+// countByPrintedClient runs the printed line, in a shell as a user would, if its
+// client is on this machine.
+func countByPrintedClient(t *testing.T, greeting, zones string) {
+	t.Helper()
+	line := lineAfter(greeting, "Open the database in an SQL client")
+	client, _, _ := strings.Cut(line, " ")
+	if _, err := exec.LookPath(client); err != nil {
+		if !strings.Contains(greeting, client+" is not installed") {
+			t.Errorf("%s cannot be run, and the greeting does not say so: %v", client, err)
+		}
+		return
+	}
+	shell := exec.CommandContext(t.Context(), "sh", "-c", line+` --skip-column-names -e 'SELECT COUNT(*) FROM zone_master'`)
+	out, err := shell.CombinedOutput()
+	if err != nil || strings.TrimSpace(string(out)) != zones {
+		t.Errorf("%s: %v\n%s", line, err, out)
+	}
+}
+
+func TestShellLinesAreReadAsTheWordsTheyAreMadeOf(t *testing.T) {
+	t.Parallel()
+	words := []string{"", "a", "--x=/y z", "it's", "$HOME", "a\nb", "*", "~", "`id`", "\\", "é", "!"}
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", "printf '%s\\0' "+shellLine(words)).Output()
+	if err != nil || string(out) != strings.Join(words, "\x00")+"\x00" {
+		t.Errorf("%s is read as %q (%v)", shellLine(words), out, err)
+	}
+}
+
 func TestDevKeepsAZoneListThatIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, engine string) {
 		env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": engine}
 		first := start(t, env, "dev")
-		dsn, err := readDSN(env["VELOCITY_DATA"])
+		dsn, err := private.RunningDSN(env["VELOCITY_DATA"])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,7 +303,7 @@ func TestDevRecoversFromAKilledOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		i.await(t)
-		if _, err := readDSN(dir); err != nil {
+		if _, err := private.RunningDSN(dir); err != nil {
 			t.Errorf("a killed dev leaves its DSN behind: %v", err)
 		}
 		second, i := program(t, env, "dev")
@@ -275,34 +316,8 @@ func TestDevRecoversFromAKilledOne(t *testing.T) {
 		if code := i.await(t); code != exitFine {
 			t.Errorf("exit code %d after Ctrl-C\n%s", code, i.stderr)
 		}
-		if _, err := readDSN(dir); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := private.RunningDSN(dir); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("a stopped dev leaves its DSN behind: %v", err)
 		}
 	})
-}
-
-func TestDevRefusesAFolderWhoseSocketNoDSNCanName(t *testing.T) {
-	t.Parallel()
-	base := privateDatabase{socket: "/home/me@work/mysql.sock"}
-	if err := base.prepare(t.Context()); err == nil || !strings.Contains(err.Error(), "--data") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestPasswordFileOfSomebodyElsesIsRefused(t *testing.T) {
-	t.Parallel()
-	base := privateDatabase{folder: t.TempDir()}
-	made, err := base.password()
-	if err != nil || len(made) < 20 {
-		t.Fatalf("made %q, %v", made, err)
-	}
-	if again, err := base.password(); err != nil || again != made {
-		t.Errorf("read %q, %v", again, err)
-	}
-	for _, text := range []string{"", "\n", "x' OR 1=1 --", "pass word"} {
-		write(t, filepath.Join(base.folder, "password"), text)
-		if got, err := base.password(); err == nil || (len(text) > 3 && strings.Contains(err.Error(), text)) {
-			t.Errorf("%q was taken as %q (%v)", text, got, err)
-		}
-	}
 }

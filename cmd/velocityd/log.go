@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"github.com/mattn/go-isatty"
 )
@@ -10,7 +12,7 @@ import (
 // newLogger returns the log of a serving command on stderr. When it is JSON, the
 // error that the command ends in goes there as well.
 func (p *process) newLogger(f serviceFlags) *slog.Logger {
-	options := &slog.HandlerOptions{Level: f.LogLevel}
+	options := &slog.HandlerOptions{Level: f.LogLevel, ReplaceAttr: durationAsText}
 	if f.LogFormat == "text" || f.LogFormat == "auto" && isTerminal(p.stderr) {
 		return slog.New(slog.NewTextHandler(p.stderr, options))
 	}
@@ -18,7 +20,36 @@ func (p *process) newLogger(f serviceFlags) *slog.Logger {
 	return p.logger
 }
 
+// durationAsText makes "5s" of a duration in every format; slog's JSON would have
+// the number of nanoseconds.
+func durationAsText(_ []string, attr slog.Attr) slog.Attr {
+	if attr.Value.Kind() == slog.KindDuration {
+		attr.Value = slog.StringValue(attr.Value.Duration().String())
+	}
+	return attr
+}
+
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && (isatty.IsTerminal(file.Fd()) || isatty.IsCygwinTerminal(file.Fd()))
+}
+
+// logLevel is a slog.Level that is written as one of four words.
+type logLevel slog.Level
+
+// Level implements slog.Leveler.
+func (l logLevel) Level() slog.Level { return slog.Level(l) }
+
+// String returns the word.
+func (l logLevel) String() string { return strings.ToLower(slog.Level(l).String()) }
+
+// UnmarshalText reads the word, in capitals or not.
+func (l *logLevel) UnmarshalText(text []byte) error {
+	for _, level := range []logLevel{logLevel(slog.LevelDebug), logLevel(slog.LevelInfo), logLevel(slog.LevelWarn), logLevel(slog.LevelError)} {
+		if strings.EqualFold(string(text), level.String()) {
+			*l = level
+			return nil
+		}
+	}
+	return fmt.Errorf("must be debug, info, warn or error; it is %q", text)
 }

@@ -1,7 +1,7 @@
 // Command velocityd is the service, its operator's tools and a private database
 // to try it with, in one binary. It owns wiring and process life: flags,
-// environment, signals, exit codes. It must not know SQL beyond making the
-// private database, nor how a check is decided.
+// environment, signals, exit codes. It must not know SQL, nor how a check is
+// decided.
 package main
 
 import (
@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"unicode/utf8"
 
@@ -85,7 +86,17 @@ type cli struct {
 	Override overrideCmd `cmd:"" help:"List and change the exceptions from a zone's limit."`
 	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release it."`
 	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
-	Version  versionFlag `name:"version" env:"-" help:"Print the version and exit."`
+
+	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in a shell."`
+	HelpFor    helpCmd       `cmd:"" name:"help" help:"Explain a command, as its --help does."`
+	VersionNow versionCmd    `cmd:"" name:"version" help:"Print the version."`
+	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Answer a completion script."`
+	Version    versionFlag   `name:"version" env:"-" help:"Print the version and exit."`
+}
+
+// helpCmd is here to be listed: run makes COMMAND --help of help COMMAND.
+type helpCmd struct {
+	Command []string `arg:"" optional:"" help:"Command to explain, such as: zone set."`
 }
 
 // run is the whole program: it carries out args and returns the exit code. When
@@ -102,7 +113,13 @@ func run(ctx context.Context, args []string, p *process) int {
 	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
 		return p.fail(usagef("argument %d is not valid UTF-8", i+1))
 	}
-	command, err := parser.Parse(args)
+	if len(args) == 0 {
+		return p.failWithHelp(ctx)
+	}
+	if args[0] == "help" {
+		args = append(slices.Clone(args[1:]), "--help")
+	}
+	command, err := parser.Parse(joinValues(args))
 	if ended {
 		return exitFine
 	}
@@ -115,6 +132,34 @@ func run(ctx context.Context, args []string, p *process) int {
 		err = usageError{err: err, command: callOf(command.Selected())}
 	}
 	return p.fail(explainForbidden(err))
+}
+
+// failWithHelp answers a call without any argument: what is missing, and the help,
+// as an error.
+func (p *process) failWithHelp(ctx context.Context) int {
+	fmt.Fprint(p.stderr, "velocityd: no command was given; 'velocityd dev' is one to begin with\n\n")
+	asError := *p
+	asError.stdout = p.stderr
+	run(ctx, []string{"--help"}, &asError)
+	return exitUsage
+}
+
+// joinValues makes --flag=-1 of --flag -1, which kong would take for two flags.
+// The only flag with one dash is -h, so that nothing else can be meant.
+func joinValues(args []string) []string {
+	var joined []string
+	for i, arg := range args {
+		if arg == "--" {
+			return append(joined, args[i:]...)
+		}
+		isValue := len(arg) > 1 && arg[0] == '-' && arg[1] != '-' && arg != "-h"
+		if isValue && i > 0 && strings.HasPrefix(args[i-1], "--") && !strings.Contains(args[i-1], "=") {
+			joined[len(joined)-1] += "=" + arg
+			continue
+		}
+		joined = append(joined, arg)
+	}
+	return joined
 }
 
 // explainForbidden adds to the error of a database account without a right what
@@ -164,7 +209,7 @@ func (e usageError) hint() string {
 	if errors.As(e.err, &parse) && parse.Context != nil && parse.Context.Selected() != nil {
 		path = callOf(parse.Context.Selected())
 	}
-	return fmt.Sprintf("Run '%s --help' for what can be said.", path)
+	return fmt.Sprintf("Run '%s --help' for usage.", path)
 }
 
 // callOf is how a command is called, with the commands above it.

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/cmd/velocityd/replay"
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/service"
@@ -303,7 +304,7 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 					}
 					args = append([]string{"replay", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)
 					r := command(env, strings.NewReader(log), args...)
-					var s summary
+					var s replay.Summary
 					if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != exitFine {
 						t.Fatalf("%s: %+v (%v)", way, r, err)
 					}
@@ -334,16 +335,43 @@ func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var stdout, stderr bytes.Buffer
-		input := &endless{line: []byte(failed("ann", "192.0.2.1")), after: 500, then: cancel}
+		input := &endless{line: []byte(stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"), after: 500, then: cancel}
 		code := run(ctx, []string{"replay", "-", "--user-zone", "1", "--json", "--dsn", d.DSN}, &process{
 			lookupEnv: environment{}.lookup, stdin: input, stdout: &stdout, stderr: &stderr,
 		})
-		var s summary
+		var s replay.Summary
 		if err := json.Unmarshal(stdout.Bytes(), &s); err != nil || code != exitError || !strings.Contains(stderr.String(), "interrupted") {
 			t.Fatalf("exit code %d (%v)\n%s%s", code, err, &stdout, &stderr)
 		}
 		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})); s.Complete || s.Attempts != got {
 			t.Errorf("told %+v, but %d txns are recorded", s, got)
+		}
+	})
+}
+
+func TestReplayThatCouldAskNothingIsAnError(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		direct := environment{"VELOCITY_DSN": d.DSN}
+		remote := environment{"VELOCITY_URL": start(t, direct, "serve").url}
+		const attempt = stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"
+		for _, env := range []environment{direct, remote} {
+			for _, c := range []struct{ log, zone, want string }{
+				{"Dec 10 06:55:48 gate cron[1]: job\n", "1", "none of its 1 lines"},
+				{"", "1", "it is empty"},
+				{stamp + "Failed password for invalid user  from 192.0.2.1 port 22 ssh2\n", "1", "cannot be a key"},
+				{attempt, "55", "zone 55: not found"},
+			} {
+				r := command(env, strings.NewReader(c.log), "replay", "-", "--user-zone", c.zone)
+				if r.code != exitError || !strings.Contains(r.stderr, c.want) || r.stdout != "" {
+					t.Errorf("%q in zone %s: got %+v, want %q", c.log, c.zone, r, c.want)
+				}
+			}
+		}
+		if txns := d.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"}); len(txns) != 0 {
+			t.Errorf("%d txns were recorded", len(txns))
 		}
 	})
 }

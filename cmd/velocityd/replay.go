@@ -11,6 +11,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"velocityd/cmd/velocityd/replay"
 	"velocityd/service"
 )
 
@@ -33,6 +34,8 @@ An attempt is a line 'Failed password for [invalid user ]U from IP port P' or 'A
 'would block' counts the attempts that at least one zone had no room for: the blocked ones, and those that were allowed because that zone is in shadow mode. By it the keys are ranked, ten of each zone.
 
 With --report-outcomes 'Accepted' is reported as success and 'Failed' as failure, for allowed attempts alone: a blocked one would not have been tried. The result is as if the attempts were asked and reported one by one, so attempts in a row of one user or address cannot share a call.
+
+A log without any attempt that can be asked about is an error, and so is a zone that does not exist.
 
 A busy service or database is asked again a few times. A lost answer ends the replay, because asking again might count attempts twice.
 
@@ -57,43 +60,36 @@ func (c *replayCmd) Run(ctx context.Context, p *process) error {
 	}
 	defer target.release()
 	bar := newBar(p.stderr, size)
-	r, err := c.replayer(ctx, target)
+	r, err := c.replayer(ctx, target, func(bytes int) { _ = bar.Add(bytes) })
 	if err != nil {
 		return err
 	}
-	r.progress = func(bytes int) { _ = bar.Add(bytes) }
-	began := time.Now()
-	err = explainCheck(r.run(ctx, input))
+	s, err := r.Run(ctx, input)
 	_ = bar.Finish()
-	s := r.tally.summary(time.Since(began), err == nil)
-	if c.Report {
-		successes, failures := r.tally.reported[service.OutcomeSuccess], r.tally.reported[service.OutcomeFailure]
-		s.ReportedSuccesses, s.ReportedFailures = &successes, &failures
-	}
-	if err != nil {
-		err = fmt.Errorf("replay ended after %d attempts: %w", s.Attempts, err)
+	switch {
+	case errors.Is(err, replay.ErrNoAttempt):
+		return fmt.Errorf("replay %s: %w", c.File, err)
+	case err != nil:
+		err = fmt.Errorf("replay ended after %d attempts: %w", s.Attempts, explainCheck(err))
 	}
 	return errors.Join(err, c.print(p.stdout, s))
 }
 
-// replayer returns one that knows the zones' key rules. A zone that is not there
-// is found out by the first check.
-func (c *replayCmd) replayer(ctx context.Context, target target) (*replayer, error) {
+// replayer returns one that knows the zones' key rules, or an error if a zone does
+// not exist.
+func (c *replayCmd) replayer(ctx context.Context, target target, progress func(bytes int)) (*replay.Replayer, error) {
 	zones, err := target.Zones(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read key rules: %w", err)
 	}
-	r := &replayer{
-		store: target, userZone: c.UserZone, ipZone: c.IPZone, batch: c.Batch,
-		rules: map[int64]service.KeyRule{}, tally: newTally(),
-	}
-	for _, zone := range zones {
-		r.rules[zone.ID] = zone.Keys
+	o := replay.Options{
+		Store: target, UserZone: c.UserZone, IPZone: c.IPZone, Zones: zones, Batch: c.Batch, Progress: progress,
 	}
 	if c.Report {
-		r.outcomes = target
+		o.Outcomes = target
 	}
-	return r, nil
+	r, err := replay.New(o)
+	return r, explainCheck(err)
 }
 
 func (c *replayCmd) check() error {
@@ -144,7 +140,7 @@ func newBar(stderr io.Writer, size int64) *progressbar.ProgressBar {
 		progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())
 }
 
-func (c *replayCmd) print(w io.Writer, s summary) error {
+func (c *replayCmd) print(w io.Writer, s replay.Summary) error {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(s)
 	}

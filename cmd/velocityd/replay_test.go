@@ -2,237 +2,30 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"velocityd/cmd/velocityd/replay"
+	"velocityd/db/dbtest"
 	"velocityd/service"
-	"velocityd/service/servicetest"
 )
+
+// stamp is what sshd's lines begin with.
+const stamp = "Dec 10 06:55:48 gate sshd[24200]: "
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// storeFunc is a store of a test's own.
-type storeFunc func(context.Context, []service.Check) ([]service.Decision, error)
-
-func (f storeFunc) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return f(ctx, checks)
-}
-
-// memory is a reference store with a zone for users (1) and for addresses (2).
-func memory(t *testing.T, userRate, ipRate int) *servicetest.Memory {
-	t.Helper()
-	m := servicetest.NewMemory()
-	m.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: time.Hour})
-	m.SetZone(t, service.Zone{ID: 2, Rate: ipRate, Window: time.Hour})
-	return m
-}
-
-func newReplayer(store service.CheckStore, userZone, ipZone int64, batch int) replayer {
-	return replayer{store: store, userZone: userZone, ipZone: ipZone, batch: batch, progress: func(int) {}, tally: newTally()}
-}
-
-// failed is the line of a failed attempt.
-func failed(user, ip string) string {
-	return stamp + "Failed password for invalid user " + user + " from " + ip + " port 22 ssh2\r\n"
-}
-
-func TestReplayAsksInOrderAndCounts(t *testing.T) {
-	t.Parallel()
-	log := failed("ann", "192.0.2.1") + // allowed
-		"noise\n" +
-		stamp + "message repeated 3 times: [ Failed password for ann from 192.0.2.1 port 22 ssh2]\n" + // 1 allowed, 2 blocked by the user
-		failed("", "192.0.2.1") + // no key
-		failed(strings.Repeat("x", 256), "192.0.2.1") + // nor this
-		failed("bob", "192.0.2.1") + // allowed: the blocked ones charged no address
-		failed("eve", "192.0.2.1") + // blocked by the address
-		strings.Repeat("y", 2*maxLine) + "\n" +
-		strings.TrimRight(failed("ann", "192.0.2.2"), "\r\n") // blocked by the user
-	for _, batch := range []int{1, 2, 3, 100} {
-		var asked []service.Check
-		m := memory(t, 2, 3)
-		r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			if len(checks) > batch {
-				t.Errorf("asked %d checks at once, want at most %d", len(checks), batch)
-			}
-			asked = append(asked, checks...)
-			return m.CheckAll(ctx, checks)
-		}), 1, 2, batch)
-		progress := 0
-		r.progress = func(n int) { progress += n }
-		if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
-			t.Fatal(err)
-		}
-		got := r.tally.summary(time.Second, true)
-		want := summary{
-			Attempts: 7, Allowed: 3, Blocked: 4, WouldBlock: 4, SkippedLines: 4, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 7,
-			MostWouldBlock: []fullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
-		}
-		if !reflect.DeepEqual(got, want) || progress != len(log) {
-			t.Errorf("batch %d, %d of %d bytes:\n got %+v\nwant %+v", batch, progress, len(log), got, want)
-		}
-		var users []string
-		for _, check := range asked {
-			users = append(users, check.Buckets[0].Key)
-		}
-		if got := strings.Join(users, " "); got != "ann ann ann ann bob eve ann" {
-			t.Errorf("batch %d: asked about %s", batch, got)
-		}
-	}
-}
-
-func TestReplayTellsWhatZonesInShadowModeWouldHaveBlocked(t *testing.T) {
-	t.Parallel()
-	m := servicetest.NewMemory()
-	m.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Mode: service.ModeShadow})
-	m.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour})
-	r := newReplayer(m, 1, 2, 3)
-	log := strings.Repeat(failed("ann", "192.0.2.1"), 5) + failed("bob", "192.0.2.2") // the fifth is blocked by the address
-	if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
-		t.Fatal(err)
-	}
-	got := r.tally.summary(0, true)
-	want := summary{
-		Attempts: 6, Allowed: 5, Blocked: 1, WouldBlock: 3, Complete: true,
-		MostWouldBlock: []fullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-}
-
-func TestReplayAsksInTheNamedZonesAlone(t *testing.T) {
-	t.Parallel()
-	log := failed("ann", "192.0.2.1") + failed("", "192.0.2.1") + failed("ann", "2001:DB8::0:1")
-	for _, c := range []struct {
-		user, ip int64
-		keys     string
-		skipped  int
-	}{
-		{1, 0, "ann ann", 1},
-		{0, 2, "192.0.2.1 192.0.2.1 2001:db8::1", 0}, // an empty user harms nobody here
-		{1, 2, "ann 192.0.2.1 ann 2001:db8::1", 1},
-	} {
-		m := memory(t, 9, 9)
-		var keys []string
-		r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			for _, check := range checks {
-				for _, b := range check.Buckets {
-					keys = append(keys, b.Key)
-				}
-			}
-			return m.CheckAll(ctx, checks)
-		}), c.user, c.ip, 10)
-		if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(keys, " "); got != c.keys || r.tally.skipped != c.skipped {
-			t.Errorf("zones %d and %d: asked %s, skipped %d", c.user, c.ip, got, r.tally.skipped)
-		}
-	}
-}
-
-func TestReplayAsksABusyStoreAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		m, calls, began := memory(t, 9, 9), 0, time.Now()
-		r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			if calls++; calls%busyTries != 0 {
-				return nil, fmt.Errorf("%w: away", service.ErrBusy)
-			}
-			return m.CheckAll(ctx, checks)
-		}), 1, 2, 1)
-		err := r.run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+failed("bob", "192.0.2.1")))
-		if err != nil || calls != 2*busyTries || r.tally.allowed != 2 {
-			t.Errorf("%v after %d calls, allowed %d", err, calls, r.tally.allowed)
-		}
-		if got, want := time.Since(began), 2*(busyTries-1)*service.BusyRetryAfter; got != want {
-			t.Errorf("waited %s, want %s", got, want)
-		}
-	})
-}
-
-func TestReplayEndsAtAnErrorThatAskingAgainWouldNotMend(t *testing.T) {
-	t.Parallel()
-	for kind, tries := range map[error]int{
-		service.ErrBusy: busyTries, service.ErrUndecided: 1, io.ErrUnexpectedEOF: 1,
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			m, calls := memory(t, 9, 9), 0
-			r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-				if calls++; calls > 1 {
-					return nil, fmt.Errorf("%w: on purpose", kind)
-				}
-				return m.CheckAll(ctx, checks)
-			}), 1, 0, 2)
-			err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 9)))
-			if !errors.Is(err, kind) || calls != 1+tries || r.tally.allowed != 2 {
-				t.Errorf("%v: got %v after %d calls, allowed %d", kind, err, calls, r.tally.allowed)
-			}
-		})
-	}
-}
-
-func TestReplayEndsAtAnUnknownZone(t *testing.T) {
-	t.Parallel()
-	m := memory(t, 9, 9)
-	r := newReplayer(m, 1, 7, 2)
-	err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 9)))
-	if !errors.Is(err, service.ErrNotFound) || r.tally.allowed+r.tally.blocked != 0 {
-		t.Errorf("got %v, %+v", err, r.tally)
-	}
-}
-
-func TestReplayAsksAgainForWhatTheStoreWasTooBusyFor(t *testing.T) {
-	t.Parallel()
-	m := memory(t, 9, 9)
-	calls := 0
-	r := newReplayer(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-		calls++
-		decisions, err := m.CheckAll(ctx, checks[:len(checks)-min(calls%2, 1)]) // the last one, each other time
-		if len(decisions) < len(checks) {
-			decisions = append(decisions, service.Decision{Err: service.ErrBusy})
-		}
-		return decisions, err
-	}), 1, 2, 4)
-	if err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 4))); err != nil {
-		t.Fatal(err)
-	}
-	txns := m.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})
-	if r.tally.allowed != 4 || calls != 2 || len(txns) != 4 {
-		t.Errorf("asked %d times for %d txns: %+v", calls, len(txns), r.tally)
-	}
-}
-
-func TestReplayEndsWhenToldTo(t *testing.T) {
-	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	m := memory(t, 9, 9)
-	r := newReplayer(service.NewLimiter(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-		cancel()
-		return m.CheckAll(ctx, checks) // the call at work is finished
-	}), time.Minute), 1, 2, 2)
-	reader, writer := io.Pipe() // never ends, like a pipe from a command that goes on
-	defer writer.Close()
-	go func() { _, _ = io.WriteString(writer, strings.Repeat(failed("ann", "192.0.2.1"), 4)) }()
-	if err := r.run(ctx, reader); !errors.Is(err, errInterrupted) || r.tally.allowed != 2 {
-		t.Errorf("got %v, %+v", err, r.tally)
-	}
-	_ = reader.Close()
 }
 
 func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
@@ -245,24 +38,10 @@ func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestReplaySummaryNamesTheKeysThatWouldBlockMost(t *testing.T) {
+func TestReplayPrintsItsSummaryAsTextAndAsJSON(t *testing.T) {
 	t.Parallel()
-	tally := newTally()
-	for i := range 15 {
-		tally.keys[service.Bucket{ZoneID: 1, Key: fmt.Sprintf("k%02d", i)}] = i / 2
-		tally.keys[service.Bucket{ZoneID: 2, Key: "x"}] = 99
-	}
-	s := tally.summary(0, false)
-	var got []string
-	for _, key := range s.MostWouldBlock {
-		got = append(got, fmt.Sprintf("%d/%s=%d", key.ZoneID, key.Key, key.WouldBlock))
-	}
-	want := "1/k14=7 1/k12=6 1/k13=6 1/k10=5 1/k11=5 1/k08=4 1/k09=4 1/k06=3 1/k07=3 1/k04=2 2/x=99"
-	if strings.Join(got, " ") != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
 	var asJSON, asText bytes.Buffer
-	s = summary{Attempts: 6, Allowed: 4, Blocked: 2, WouldBlock: 3, SkippedLines: 4, MostWouldBlock: []fullKey{{1, "a\u202eb", 2}}}
+	s := replay.Summary{Attempts: 6, Allowed: 4, Blocked: 2, WouldBlock: 3, SkippedLines: 4, MostWouldBlock: []replay.FullKey{{ZoneID: 1, Key: "a\u202eb", WouldBlock: 2}}}
 	for cmd, to := range map[*replayCmd]*bytes.Buffer{{JSON: true}: &asJSON, {}: &asText} {
 		if err := cmd.print(to, s); err != nil {
 			t.Fatal(err)
@@ -280,5 +59,106 @@ func TestReplaySummaryNamesTheKeysThatWouldBlockMost(t *testing.T) {
 	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text, "blocked        2\nwould block    3\nskipped lines  4\n") ||
 		!strings.Contains(text, "would block most in zone 1\n        2  ") {
 		t.Errorf("text:\n%s", text)
+	}
+}
+
+// forgiving is an independent reading of an sshd log under a limit per user and
+// one per address that count failures alone, and where a success forgives the
+// user: what is held against whom in the end.
+func forgiving(log string, userRate, ipRate int) (users, ips map[string]int, s replay.Summary) {
+	users, ips = map[string]int{}, map[string]int{}
+	successes, failures := 0, 0
+	line := regexp.MustCompile(`(?:repeated (\d+) times.*)?(Failed password for (?:invalid user )?|Accepted \w+ for )(.*) from (\S+) port`)
+	for _, found := range line.FindAllStringSubmatch(log, -1) {
+		times, err := strconv.Atoi(found[1])
+		if err != nil {
+			times = 1
+		}
+		user, ip := found[3], found[4]
+		for range times {
+			s.Attempts++
+			switch {
+			case users[user] >= userRate || ips[ip] >= ipRate:
+				s.Blocked++
+			case strings.HasPrefix(found[2], "Accepted"):
+				delete(users, user)
+				successes++
+			default:
+				users[user]++
+				ips[ip]++
+				failures++
+			}
+		}
+	}
+	s.Allowed, s.ReportedSuccesses, s.ReportedFailures = successes+failures, &successes, &failures
+	return users, ips, s
+}
+
+func TestReplayThatReportsAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
+	t.Parallel()
+	const userRate, ipRate = 3, 9
+	for name, log := range sshLogs(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "auth.log")
+			write(t, file, log)
+			users, ips, want := forgiving(log, userRate, ipRate)
+			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+				for way, args := range map[string][]string{
+					"at the database": {file}, "one by one": {file, "--batch", "1"}, "over HTTP": {file, "--url"},
+				} {
+					d := engine.Database(t)
+					d.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true})
+					d.SetZone(t, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}})
+					env := environment{"VELOCITY_DSN": d.DSN}
+					if way == "over HTTP" {
+						args = append(args, start(t, env, "serve").url)
+					}
+					r := command(env, nil, append([]string{"replay", "--report-outcomes", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)...)
+					var got replay.Summary
+					if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != exitFine {
+						t.Fatalf("%s: %+v (%v)", way, r, err)
+					}
+					told := replay.Summary{
+						Attempts: got.Attempts, Allowed: got.Allowed, Blocked: got.Blocked,
+						ReportedSuccesses: got.ReportedSuccesses, ReportedFailures: got.ReportedFailures,
+					}
+					if !reflect.DeepEqual(told, want) || !got.Complete {
+						t.Errorf("%s: got %s, want %+v with %d successes and %d failures", way, r.stdout, want, *want.ReportedSuccesses, *want.ReportedFailures)
+					}
+					if got := admitted(t, d, 1); !reflect.DeepEqual(got, users) {
+						t.Errorf("%s: held against users:\n got %v\nwant %v", way, got, users)
+					}
+					if got := admitted(t, d, 2); !reflect.DeepEqual(got, ips) {
+						t.Errorf("%s: held against addresses:\n got %v\nwant %v", way, got, ips)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSummaryTellsOfReportsIfThereWereSome(t *testing.T) {
+	t.Parallel()
+	none := 0
+	for _, c := range []struct {
+		s          replay.Summary
+		text, json string
+	}{
+		{replay.Summary{}, "", ""},
+		{replay.Summary{ReportedSuccesses: &none, ReportedFailures: &none}, "reported       0 successes, 0 failures\n", `"reported_successes":0,"reported_failures":0`},
+	} {
+		var text, asJSON strings.Builder
+		for cmd, to := range map[*replayCmd]io.Writer{{}: &text, {JSON: true}: &asJSON} {
+			if err := cmd.print(to, c.s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(text.String(), c.text) || strings.Contains(text.String(), "reported") != (c.text != "") {
+			t.Errorf("text:\n%s", &text)
+		}
+		if !strings.Contains(asJSON.String(), c.json) || strings.Contains(asJSON.String(), "reported") != (c.json != "") {
+			t.Errorf("JSON: %s", &asJSON)
+		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 type serveCmd struct {
-	DSN          string `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database. The environment keeps the password from other users' eyes."`
+	dsnFlags     `embed:""`
 	serviceFlags `embed:""`
 }
 
@@ -25,7 +25,7 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return `Any number of instances may serve from one database; they share its limits exactly.
 
-The database must have the schema (velocityd migrate up): without it, or with a DSN, account or database that is wrong, serve ends at once with exit code 1. A database that is away is waited for: checks are answered with 503 meanwhile.
+The database must have the schema (velocityd migrate up): without it, or with an account or database that is wrong, serve ends at once with exit code 1, and with 2 if the DSN itself cannot be read. A database that is away is waited for: checks are answered with 503 meanwhile.
 
 GET /readyz answers 200 while checks can be decided: the database answers, its schema is at this program's version or a newer one, no migration has stopped half-way, and the instance is not stopping.
 
@@ -40,19 +40,23 @@ Example:
 
 // Run serves until ctx ends.
 func (c *serveCmd) Run(ctx context.Context, p *process) error {
-	if c.DSN == "" {
-		return usagef("no database: set VELOCITY_DSN (or --dsn); to try velocityd without one, run 'velocityd dev'")
+	dsn, err := c.configured()
+	switch {
+	case err != nil:
+		return err
+	case dsn == "":
+		return usagef("no database: set VELOCITY_DSN (or --dsn, --dsn-file); to try velocityd without one, run 'velocityd dev'")
 	}
 	if err := c.validate(); err != nil {
 		return err
 	}
 	logger := p.newLogger(c.serviceFlags)
-	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(c.DSN)...)
+	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(dsn)...)
 	listener, err := listen(ctx, c.Listen)
 	if err != nil {
 		return err
 	}
-	instance, err := newInstance(c.serviceFlags, c.DSN, logger)
+	instance, err := newInstance(c.serviceFlags, dsn, logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

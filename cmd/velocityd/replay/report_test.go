@@ -1,23 +1,18 @@
-package main
+package replay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"reflect"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"velocityd/db/dbtest"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -49,14 +44,14 @@ func loginZones(t *testing.T) *servicetest.Memory {
 	return m
 }
 
-// reporting returns a replayer that reports outcomes and knows m's key rules.
-func reporting(t *testing.T, m *servicetest.Memory, batch int) replayer {
+// reporting returns a Replayer that reports outcomes and knows m's key rules.
+func reporting(t *testing.T, m *servicetest.Memory, batch int) *Replayer {
 	t.Helper()
 	zones, err := m.Zones(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newReplayer(service.NewNormalizingLimiter(m, m, time.Minute), 1, 2, batch)
+	r := asking(service.NewNormalizingLimiter(m, m, time.Minute), 1, 2, batch)
 	r.outcomes, r.rules = m, map[int64]service.KeyRule{}
 	for _, zone := range zones {
 		r.rules[zone.ID] = zone.Keys
@@ -215,10 +210,12 @@ func TestReplayReportsWhatWasAllowedWhenItIsInterrupted(t *testing.T) {
 		cancel()
 		return checks.CheckAll(context.WithoutCancel(ctx), asked)
 	})
-	r.outcomes = unhurried{m, time.Minute}
+	r.outcomes = reportFunc(func(ctx context.Context, reports []service.Report) ([]error, error) {
+		return m.ReportAll(context.WithoutCancel(ctx), reports)
+	})
 	log := accepted("ann", "192.0.2.1") + accepted("bob", "192.0.2.2") + accepted("eve", "192.0.2.3") + accepted("joe", "192.0.2.4")
 	err := r.run(ctx, strings.NewReader(log))
-	if !errors.Is(err, errInterrupted) || r.tally.allowed != 2 || r.tally.reported[service.OutcomeSuccess] != 2 {
+	if !errors.Is(err, ErrInterrupted) || r.tally.allowed != 2 || r.tally.reported[service.OutcomeSuccess] != 2 {
 		t.Errorf("got %v, %+v", err, r.tally)
 	}
 }
@@ -244,110 +241,9 @@ func TestReplaySkipsUsersThatAreNoKeyInTheirZone(t *testing.T) {
 	if err := r.run(t.Context(), strings.NewReader(log)); err != nil || r.tally.skipped != 2 || r.tally.allowed != 1 {
 		t.Errorf("got %v, %+v", err, r.tally)
 	}
-	swapped := newReplayer(m, 2, 0, 100) // users in a zone of addresses
+	swapped := asking(m, 2, 0, 100) // users in a zone of addresses
 	swapped.rules = r.rules
 	if err := swapped.run(t.Context(), strings.NewReader(log)); err != nil || swapped.tally.skipped != 3 {
 		t.Errorf("got %v, %+v", err, swapped.tally)
-	}
-}
-
-// forgiving is an independent reading of an sshd log under a limit per user and
-// one per address that count failures alone, and where a success forgives the
-// user: what is held against whom in the end.
-func forgiving(log string, userRate, ipRate int) (users, ips map[string]int, s summary) {
-	users, ips = map[string]int{}, map[string]int{}
-	successes, failures := 0, 0
-	line := regexp.MustCompile(`(?:repeated (\d+) times.*)?(Failed password for (?:invalid user )?|Accepted \w+ for )(.*) from (\S+) port`)
-	for _, found := range line.FindAllStringSubmatch(log, -1) {
-		times, err := strconv.Atoi(found[1])
-		if err != nil {
-			times = 1
-		}
-		user, ip := found[3], found[4]
-		for range times {
-			s.Attempts++
-			switch {
-			case users[user] >= userRate || ips[ip] >= ipRate:
-				s.Blocked++
-			case strings.HasPrefix(found[2], "Accepted"):
-				delete(users, user)
-				successes++
-			default:
-				users[user]++
-				ips[ip]++
-				failures++
-			}
-		}
-	}
-	s.Allowed, s.ReportedSuccesses, s.ReportedFailures = successes+failures, &successes, &failures
-	return users, ips, s
-}
-
-func TestReplayThatReportsAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
-	t.Parallel()
-	const userRate, ipRate = 3, 9
-	for name, log := range sshLogs(t) {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "auth.log")
-			write(t, file, log)
-			users, ips, want := forgiving(log, userRate, ipRate)
-			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-				for way, args := range map[string][]string{
-					"at the database": {file}, "one by one": {file, "--batch", "1"}, "over HTTP": {file, "--url"},
-				} {
-					d := engine.Database(t)
-					d.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true})
-					d.SetZone(t, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}})
-					env := environment{"VELOCITY_DSN": d.DSN}
-					if way == "over HTTP" {
-						args = append(args, start(t, env, "serve").url)
-					}
-					r := command(env, nil, append([]string{"replay", "--report-outcomes", "--user-zone", "1", "--ip-zone", "2", "--json"}, args...)...)
-					var got summary
-					if err := json.Unmarshal([]byte(r.stdout), &got); err != nil || r.code != exitFine {
-						t.Fatalf("%s: %+v (%v)", way, r, err)
-					}
-					told := summary{
-						Attempts: got.Attempts, Allowed: got.Allowed, Blocked: got.Blocked,
-						ReportedSuccesses: got.ReportedSuccesses, ReportedFailures: got.ReportedFailures,
-					}
-					if !reflect.DeepEqual(told, want) || !got.Complete {
-						t.Errorf("%s: got %s, want %+v with %d successes and %d failures", way, r.stdout, want, *want.ReportedSuccesses, *want.ReportedFailures)
-					}
-					if got := admitted(t, d, 1); !reflect.DeepEqual(got, users) {
-						t.Errorf("%s: held against users:\n got %v\nwant %v", way, got, users)
-					}
-					if got := admitted(t, d, 2); !reflect.DeepEqual(got, ips) {
-						t.Errorf("%s: held against addresses:\n got %v\nwant %v", way, got, ips)
-					}
-				}
-			})
-		})
-	}
-}
-
-func TestSummaryTellsOfReportsIfThereWereSome(t *testing.T) {
-	t.Parallel()
-	none := 0
-	for _, c := range []struct {
-		s          summary
-		text, json string
-	}{
-		{summary{}, "", ""},
-		{summary{ReportedSuccesses: &none, ReportedFailures: &none}, "reported       0 successes, 0 failures\n", `"reported_successes":0,"reported_failures":0`},
-	} {
-		var text, asJSON strings.Builder
-		for cmd, to := range map[*replayCmd]io.Writer{{}: &text, {JSON: true}: &asJSON} {
-			if err := cmd.print(to, c.s); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !strings.Contains(text.String(), c.text) || strings.Contains(text.String(), "reported") != (c.text != "") {
-			t.Errorf("text:\n%s", &text)
-		}
-		if !strings.Contains(asJSON.String(), c.json) || strings.Contains(asJSON.String(), "reported") != (c.json != "") {
-			t.Errorf("JSON: %s", &asJSON)
-		}
 	}
 }

@@ -1,4 +1,8 @@
-package main
+// Package replay reads login attempts out of sshd's logs, asks a store about each
+// of them in the log's order, and sums up what was answered. It must not know
+// where the answers come from nor how a summary is printed: of this project it
+// imports package service alone.
+package replay
 
 import (
 	"cmp"
@@ -12,29 +16,47 @@ import (
 	"velocityd/service"
 )
 
-const (
-	// busyTries is how often one batch is asked before a busy store is believed.
-	busyTries = 6
-	// keysNamed is how many keys of a zone the summary names.
-	keysNamed = 10
-)
+// busyTries is how often one batch is asked before a busy store is believed.
+const busyTries = 6
 
 var (
-	// errInterrupted says that the user ended a replay.
-	errInterrupted = errors.New("interrupted")
+	// ErrInterrupted says that the context of a replay ended before its log did.
+	ErrInterrupted = errors.New("interrupted")
+	// ErrNoAttempt says that nothing was asked, because the log holds no login
+	// attempt that could be asked about.
+	ErrNoAttempt = errors.New("no login attempt in the log")
 	// errRulesChanged says that buckets were not those that the replay kept apart.
 	errRulesChanged = errors.New("the key rule of a zone was changed during the replay: what would have been one bucket's attempts may have been asked together; replay again")
 )
 
-// replayer asks a store about every attempt in a log. Its memory does not grow
-// with the log, but with the number of keys that had no room.
-type replayer struct {
+// Options say what to ask about, and whom.
+type Options struct {
+	// Store answers the checks.
+	Store service.CheckStore
+	// Outcomes is told how each allowed attempt ended, before the next attempt in
+	// one of its buckets is asked about. Nil means that nobody is told.
+	Outcomes service.OutcomeStore
+	// UserZone is the zone in which the user is the key, IPZone the one in which
+	// the address is. One of them may be 0: then it is left out.
+	UserZone, IPZone int64
+	// Zones are those that exist. Their key rules say which keys are one bucket.
+	Zones []service.Zone
+	// Batch is how many checks may be asked in one call, 1 to service.MaxChecks.
+	Batch int
+	// Progress is called with the bytes of the log that were read since its last
+	// call. Nil means that nobody wants to know.
+	Progress func(bytes int)
+}
+
+// Replayer asks a store about every attempt in one log. Its memory does not grow
+// with the log, but with the number of keys that had no room. It is for one
+// goroutine.
+type Replayer struct {
 	store    service.CheckStore
 	userZone int64 // 0: users are not asked about
 	ipZone   int64 // 0: addresses are not asked about
 	batch    int
-	// outcomes is told how each allowed attempt ended; nil: nobody is.
-	outcomes service.OutcomeStore
+	outcomes service.OutcomeStore // nil: nobody is told
 	// rules are those of the zones, by which the store makes buckets of keys;
 	// zones that are not here have opaque keys.
 	rules    map[int64]service.KeyRule
@@ -45,6 +67,42 @@ type replayer struct {
 	unseen  int // bytes read since the last progress
 }
 
+// New returns what replays one log. The error wraps service.ErrNotFound if
+// UserZone or IPZone is not among the zones. Nobody is asked yet.
+func New(o Options) (*Replayer, error) {
+	r := &Replayer{
+		store: o.Store, userZone: o.UserZone, ipZone: o.IPZone, batch: o.Batch, outcomes: o.Outcomes,
+		rules: map[int64]service.KeyRule{}, progress: o.Progress, tally: newTally(),
+	}
+	for _, zone := range o.Zones {
+		r.rules[zone.ID] = zone.Keys
+	}
+	if r.progress == nil {
+		r.progress = func(int) {}
+	}
+	for _, zone := range []int64{o.UserZone, o.IPZone} {
+		if _, exists := r.rules[zone]; zone != 0 && !exists {
+			return nil, fmt.Errorf("zone %d: %w", zone, service.ErrNotFound)
+		}
+	}
+	return r, nil
+}
+
+// Run asks about each attempt in log, and returns what was answered, also
+// together with an error: of the attempts before it then. The error is
+// ErrInterrupted if ctx ends, after the call at work has been finished, and
+// wraps ErrNoAttempt if the whole log was read and nothing in it could be asked.
+func (r *Replayer) Run(ctx context.Context, log io.Reader) (Summary, error) {
+	began := time.Now()
+	err := cmp.Or(r.run(ctx, log), r.tally.nothing())
+	s := r.tally.summary(time.Since(began), err == nil)
+	if r.outcomes != nil {
+		successes, failures := r.tally.reported[service.OutcomeSuccess], r.tally.reported[service.OutcomeFailure]
+		s.ReportedSuccesses, s.ReportedFailures = &successes, &failures
+	}
+	return s, err
+}
+
 // question is one attempt to be asked about.
 type question struct {
 	check   service.Check
@@ -52,15 +110,15 @@ type question struct {
 	outcome service.Outcome
 }
 
-// run asks in the log's order until its end. It returns errInterrupted when ctx
+// run asks in the log's order until its end. It returns ErrInterrupted when ctx
 // ends; the call at work is finished then, and what was not asked is not counted.
-func (r *replayer) run(ctx context.Context, log io.Reader) error {
+func (r *Replayer) run(ctx context.Context, log io.Reader) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // ends the reading goroutine
 	for lines := readLines(ctx, log); ; {
 		select {
 		case <-ctx.Done():
-			return errInterrupted
+			return ErrInterrupted
 		case line, more := <-lines:
 			if line.err != nil {
 				return errors.Join(r.ask(ctx), fmt.Errorf("read log: %w", line.err))
@@ -107,7 +165,7 @@ func readLines(ctx context.Context, log io.Reader) <-chan logLine {
 }
 
 // take turns one line into checks and asks when it is time.
-func (r *replayer) take(ctx context.Context, line logLine) error {
+func (r *Replayer) take(ctx context.Context, line logLine) error {
 	r.unseen += line.size
 	attempt, ok := parseLine(line.text)
 	if !ok {
@@ -117,6 +175,7 @@ func (r *replayer) take(ctx context.Context, line logLine) error {
 	next, err := r.question(attempt)
 	if err != nil {
 		r.tally.skipped++
+		r.tally.keyless++
 		return nil
 	}
 	for range attempt.times {
@@ -138,7 +197,7 @@ func (r *replayer) take(ctx context.Context, line logLine) error {
 
 // question returns the check for an attempt, or an error that wraps
 // service.ErrInvalid if its user or address cannot be a key.
-func (r *replayer) question(a attempt) (question, error) {
+func (r *Replayer) question(a attempt) (question, error) {
 	q := question{outcome: a.outcome}
 	for _, b := range []service.Bucket{{ZoneID: r.userZone, Key: a.user}, {ZoneID: r.ipZone, Key: a.addr.String()}} {
 		if b.ZoneID == 0 {
@@ -161,7 +220,7 @@ func (r *replayer) question(a attempt) (question, error) {
 // find its outcome reported. Checks without a common bucket do not see each
 // other's outcomes: asking them together and then reporting all is the same as
 // taking each by itself.
-func (r *replayer) mustAskBefore(next question) bool {
+func (r *Replayer) mustAskBefore(next question) bool {
 	if r.outcomes == nil {
 		return false
 	}
@@ -173,11 +232,11 @@ func (r *replayer) mustAskBefore(next question) bool {
 // ask puts the pending checks to the store, and then reports the outcomes of
 // those that were allowed. What the store was too busy for was not decided and is
 // asked again; any other error ends the replay.
-func (r *replayer) ask(ctx context.Context) error {
+func (r *Replayer) ask(ctx context.Context) error {
 	defer func() { r.pending = r.pending[:0] }()
 	for try := 1; len(r.pending) > 0; try++ {
 		if ctx.Err() != nil {
-			return errInterrupted
+			return ErrInterrupted
 		}
 		decisions, err := r.store.CheckAll(ctx, r.checks())
 		if err == nil {
@@ -190,11 +249,11 @@ func (r *replayer) ask(ctx context.Context) error {
 		switch {
 		case err == nil:
 		case ctx.Err() != nil && errors.Is(err, service.ErrBusy):
-			return errInterrupted
+			return ErrInterrupted
 		case !errors.Is(err, service.ErrBusy) || try == busyTries:
 			return fmt.Errorf("asked %d times: %w", try, err)
 		case !pause(ctx, service.BusyRetryAfter):
-			return errInterrupted
+			return ErrInterrupted
 		}
 	}
 	r.progress(r.unseen)
@@ -205,7 +264,7 @@ func (r *replayer) ask(ctx context.Context) error {
 // settle takes those questions out of the pending ones that were answered, and
 // returns them with their answers. The error is that of what the store was too busy
 // for, if there is any.
-func (r *replayer) settle(decisions []service.Decision) (asked []question, answers []service.Decision, err error) {
+func (r *Replayer) settle(decisions []service.Decision) (asked []question, answers []service.Decision, err error) {
 	var again []question
 	for i, q := range r.pending {
 		if errors.Is(decisions[i].Err, service.ErrBusy) {
@@ -218,7 +277,7 @@ func (r *replayer) settle(decisions []service.Decision) (asked []question, answe
 	return asked, answers, err
 }
 
-func (r *replayer) checks() []service.Check {
+func (r *Replayer) checks() []service.Check {
 	checks := make([]service.Check, len(r.pending))
 	for i, q := range r.pending {
 		checks[i] = q.check
@@ -228,7 +287,7 @@ func (r *replayer) checks() []service.Check {
 
 // report tells the outcomes of the allowed checks among asked, in order. Saying
 // it again is harmless, so also a lost answer is asked for again.
-func (r *replayer) report(ctx context.Context, asked []question, decisions []service.Decision) error {
+func (r *Replayer) report(ctx context.Context, asked []question, decisions []service.Decision) error {
 	if r.outcomes == nil {
 		return nil
 	}
@@ -253,7 +312,7 @@ func (r *replayer) report(ctx context.Context, asked []question, decisions []ser
 		case !lost || try == busyTries:
 			return fmt.Errorf("reported %d times: %w", try, err)
 		case !pause(ctx, service.BusyRetryAfter):
-			return errInterrupted
+			return ErrInterrupted
 		}
 	}
 	return buckets
@@ -269,104 +328,4 @@ func pause(ctx context.Context, d time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
-}
-
-// tally counts what was answered.
-type tally struct {
-	allowed, blocked, skipped int
-	wouldBlock                int // blocked, or allowed because the zone without room is not enforced
-	reported                  map[service.Outcome]int
-	keys                      map[service.Bucket]int // how often each had no room
-}
-
-func newTally() *tally {
-	return &tally{reported: map[service.Outcome]int{}, keys: map[service.Bucket]int{}}
-}
-
-// count adds decisions and returns the first refusal among them.
-func (t *tally) count(decisions []service.Decision) error {
-	var refused error
-	for _, d := range decisions {
-		switch {
-		case d.Err != nil:
-			refused = cmp.Or(refused, d.Err)
-			continue
-		case d.Blocked:
-			t.blocked++
-		default:
-			t.allowed++
-		}
-		if d.WouldBlock {
-			t.wouldBlock++
-		}
-		for _, v := range d.Verdicts {
-			if v.WouldBlock {
-				t.keys[v.Bucket]++
-			}
-		}
-	}
-	return refused
-}
-
-// countReports adds reports that were taken and returns the first refusal.
-func (t *tally) countReports(reports []service.Report, results []error) error {
-	var refused error
-	for i, err := range results {
-		if err == nil {
-			t.reported[reports[i].Outcome]++
-			continue
-		}
-		refused = cmp.Or(refused, fmt.Errorf("report outcome of txn %d: %w", reports[i].TxnID, err))
-	}
-	return refused
-}
-
-// summary is the result of a replay.
-type summary struct {
-	Attempts int `json:"attempts"`
-	Allowed  int `json:"allowed"`
-	Blocked  int `json:"blocked"`
-	// WouldBlock counts the attempts that would be blocked if every zone in
-	// shadow mode were enforced; Blocked ones are among them.
-	WouldBlock   int  `json:"would_block"`
-	SkippedLines int  `json:"skipped_lines"`
-	Complete     bool `json:"complete"` // the whole log was replayed
-	// These are there if outcomes were reported.
-	ReportedSuccesses *int      `json:"reported_successes,omitempty"`
-	ReportedFailures  *int      `json:"reported_failures,omitempty"`
-	ElapsedSeconds    float64   `json:"elapsed_seconds"`
-	ChecksPerSecond   float64   `json:"checks_per_second"`
-	MostWouldBlock    []fullKey `json:"most_would_block"` // by zone, most first
-}
-
-// fullKey is a bucket that had no room WouldBlock times, whether its zone is
-// enforced or not.
-type fullKey struct {
-	ZoneID     int64  `json:"zone_id"`
-	Key        string `json:"bucket_key"`
-	WouldBlock int    `json:"would_block"`
-}
-
-func (t *tally) summary(took time.Duration, complete bool) summary {
-	s := summary{
-		Attempts: t.allowed + t.blocked, Allowed: t.allowed, Blocked: t.blocked, WouldBlock: t.wouldBlock,
-		SkippedLines: t.skipped, Complete: complete, ElapsedSeconds: took.Seconds(), MostWouldBlock: []fullKey{},
-	}
-	if took > 0 {
-		s.ChecksPerSecond = float64(s.Attempts) / took.Seconds()
-	}
-	keys := make([]fullKey, 0, len(t.keys))
-	for b, n := range t.keys {
-		keys = append(keys, fullKey{ZoneID: b.ZoneID, Key: b.Key, WouldBlock: n})
-	}
-	slices.SortFunc(keys, func(a, b fullKey) int {
-		return cmp.Or(cmp.Compare(a.ZoneID, b.ZoneID), cmp.Compare(b.WouldBlock, a.WouldBlock), cmp.Compare(a.Key, b.Key))
-	})
-	inZone := map[int64]int{}
-	for _, key := range keys {
-		if inZone[key.ZoneID]++; inZone[key.ZoneID] <= keysNamed {
-			s.MostWouldBlock = append(s.MostWouldBlock, key)
-		}
-	}
-	return s
 }

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"velocityd/db"
+)
+
+// credentialName is the file that is looked for in the folder of a systemd
+// service's credentials.
+const credentialName = "velocity-dsn"
+
+// maxDSN is the longest DSN that is read from a file, in bytes.
+const maxDSN = 64 << 10
+
+// dsnFlags says which database is configured.
+type dsnFlags struct {
+	DSN     string `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database. The environment keeps the password from other users' eyes."`
+	DSNFile string `name:"dsn-file" env:"VELOCITY_DSN_FILE" placeholder:"FILE" help:"File that holds the DSN, in place of --dsn. If neither is given, the credential velocity-dsn of a systemd service is read, if there is one."`
+	// credentials is the folder of a systemd service's credentials, or "".
+	credentials string
+}
+
+// AfterApply implements kong's hook that is called when all flags have values.
+func (f *dsnFlags) AfterApply(p *process) error { //nolint:unparam // kong wants an error
+	f.credentials, _ = p.lookupEnv("CREDENTIALS_DIRECTORY")
+	return nil
+}
+
+// configured returns the DSN that is named, or "" if none is. Its errors are
+// usageErrors and repeat nothing of the DSN. It connects to nothing.
+func (f dsnFlags) configured() (string, error) {
+	if f.DSN != "" && f.DSNFile != "" {
+		return "", usagef("--dsn and --dsn-file exclude each other, and so do VELOCITY_DSN and VELOCITY_DSN_FILE: leave one out")
+	}
+	dsn, source, err := f.read()
+	if err != nil {
+		return "", usageError{err: fmt.Errorf("%s: %w", source, err)}
+	}
+	if dsn == "" {
+		return "", nil
+	}
+	if err := db.CheckDSN(dsn); err != nil {
+		return "", usageError{err: fmt.Errorf("%s: %w", source, err)}
+	}
+	return dsn, nil
+}
+
+// read returns the DSN and where it was named.
+func (f dsnFlags) read() (dsn, source string, err error) {
+	switch {
+	case f.DSN != "":
+		return f.DSN, "--dsn (VELOCITY_DSN)", nil
+	case f.DSNFile != "":
+		dsn, err = readDSNFile(f.DSNFile)
+		return dsn, "--dsn-file (VELOCITY_DSN_FILE)", err
+	case f.credentials != "":
+		dsn, err = readDSNFile(filepath.Join(f.credentials, credentialName))
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+		return dsn, "credential " + credentialName, err
+	}
+	return "", "", nil
+}
+
+// readDSNFile returns the one line of a file, without its end.
+func readDSNFile(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }() // has only been read
+	text, err := io.ReadAll(io.LimitReader(file, maxDSN+1))
+	if err != nil {
+		return "", err
+	}
+	dsn := strings.TrimRight(string(text), "\r\n")
+	switch {
+	case len(text) > maxDSN:
+		return "", fmt.Errorf("%s is longer than a DSN can be (%d bytes)", path, maxDSN)
+	case strings.TrimSpace(dsn) == "":
+		return "", fmt.Errorf("%s is empty", path)
+	case strings.ContainsAny(dsn, "\r\n"):
+		return "", fmt.Errorf("%s must hold the DSN and nothing else, in one line", path)
+	}
+	return dsn, nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+func TestDSNIsReadFromAFileOrACredential(t *testing.T) {
+	t.Parallel()
+	const dsn, other = "u:p@tcp(127.0.0.1:1)/file", "u:p@tcp(127.0.0.1:1)/other"
+	folder := t.TempDir()
+	file := filepath.Join(folder, "file")
+	write(t, file, dsn+"\n")
+	write(t, filepath.Join(folder, credentialName), other+"\r\n")
+	for name, c := range map[string]struct {
+		flags dsnFlags
+		want  string
+	}{
+		"nothing":                          {dsnFlags{}, ""},
+		"the flag":                         {dsnFlags{DSN: dsn}, dsn},
+		"the file":                         {dsnFlags{DSNFile: file}, dsn},
+		"the credential":                   {dsnFlags{credentials: folder}, other},
+		"the flag before the credential":   {dsnFlags{DSN: dsn, credentials: folder}, dsn},
+		"the file before the credential":   {dsnFlags{DSNFile: file, credentials: folder}, dsn},
+		"a folder without that credential": {dsnFlags{credentials: t.TempDir()}, ""},
+		"a folder that is not there":       {dsnFlags{credentials: filepath.Join(folder, "absent")}, ""},
+	} {
+		if got, err := c.flags.configured(); err != nil || got != c.want {
+			t.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
+		}
+	}
+}
+
+func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for _, c := range []struct{ text, want string }{
+		{"", "is empty"},
+		{"\n", "is empty"},
+		{" \n", "is empty"},
+		{"u:hunter2@tcp(h:1)/d\nu:hunter2@tcp(h:2)/d\n", "one line"},
+		{"hunter2\n", "no / in front"},
+		{"u:hunter2@tcp(h:1)/d?tls=hunter2", "tls must be"},
+		{strings.Repeat("hunter2", maxDSN), "longer than a DSN can be"},
+	} {
+		for flag, env := range map[string]environment{
+			"file":            {"VELOCITY_DSN_FILE": filepath.Join(folder, credentialName)},
+			credentialName:    {"CREDENTIALS_DIRECTORY": folder},
+			"(--dsn-file it)": {"CREDENTIALS_DIRECTORY": "/nowhere"},
+		} {
+			write(t, filepath.Join(folder, credentialName), c.text)
+			args := []string{"zone", "list"}
+			if strings.HasPrefix(flag, "(") {
+				args = append(args, "--dsn-file", filepath.Join(folder, credentialName))
+				flag = "--dsn-file"
+			}
+			r := command(env, nil, args...)
+			if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, flag) || strings.Contains(r.stderr, "hunter2") {
+				t.Errorf("%.20q by %s: got %+v, want %q", c.text, flag, r, c.want)
+			}
+		}
+	}
+	for _, path := range []string{folder, filepath.Join(folder, "absent")} {
+		if r := command(nil, nil, "serve", "--dsn-file", path); r.code != exitUsage || !strings.Contains(r.stderr, path) {
+			t.Errorf("%s: %+v", path, r)
+		}
+	}
+}
+
+func TestEveryCommandThatTakesADSNTakesAFile(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		folder := t.TempDir()
+		file := filepath.Join(folder, credentialName)
+		if err := os.WriteFile(file, []byte(d.DSN+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, env := range []environment{{"VELOCITY_DSN_FILE": file}, {"CREDENTIALS_DIRECTORY": folder}} {
+			mustAsk(t, start(t, env, "serve").url+"/v1/check", alice, http.StatusOK)
+			must(t, env, "check", "1", "alice")
+			must(t, env, "zone", "list")
+			must(t, env, "migrate", "status")
+			must(t, env, "bucket", "peek", "1", "alice")
+		}
+		if got := len(d.Txns(t, service.Bucket{ZoneID: 1, Key: "alice"})); got != 4 {
+			t.Errorf("%d txns in that database, want 4", got)
+		}
+	})
+}
+
+func TestAVariableThatTheEngineDoesNotKnowIsNamed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		dsn := engine.Database(t).DSN
+		separator := "?"
+		if strings.Contains(dsn, "?") {
+			separator = "&"
+		}
+		env := environment{"VELOCITY_DSN": dsn + separator + "no_such_setting=1"}
+		for _, args := range []string{"serve --listen 127.0.0.1:0", "zone list", "migrate status"} {
+			r := command(env, nil, strings.Fields(args)...)
+			if r.code != exitError || !strings.Contains(r.stderr, "no_such_setting") {
+				t.Errorf("%s: got %+v", args, r)
+			}
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// durationFlag is a length of time on the command line, in whole seconds and not
+// negative: a bare number is seconds (60), and units may be named (60s, 5m, 24h,
+// 7d, 1d12h). Which lengths a setting takes is for package service to say.
+type durationFlag time.Duration
+
+// UnmarshalText reads the length. The error says what may be written.
+func (f *durationFlag) UnmarshalText(text []byte) error {
+	length, err := parseLength(string(text))
+	if number, negative := strings.CutPrefix(string(text), "-"); isDigits(number) {
+		length, err = parseSeconds(number)
+		if negative {
+			length = -length
+		}
+	}
+	switch {
+	case errors.Is(err, errTooLong):
+		return err
+	case err != nil:
+		return fmt.Errorf("must be seconds such as 60, or a length such as 90s, 5m, 24h or 7d; it is %q", text)
+	case length < 0:
+		return fmt.Errorf("must not be negative; it is %q", text)
+	case length%time.Second != 0:
+		return fmt.Errorf("must be whole seconds; it is %q", text)
+	}
+	*f = durationFlag(length)
+	return nil
+}
+
+const day = 24 * time.Hour
+
+var (
+	errNoLength = errors.New("no length of time")
+	errTooLong  = fmt.Errorf("must be at most %dd", int64(math.MaxInt64/day))
+)
+
+// parseSeconds reads a number of seconds, which must be digits alone. The error is
+// errTooLong if a time.Duration cannot hold it.
+func parseSeconds(digits string) (time.Duration, error) {
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n > int64(math.MaxInt64/time.Second) {
+		return 0, errTooLong
+	}
+	return time.Duration(n) * time.Second, nil
+}
+
+// parseLength reads what time.ParseDuration reads, and days in front of it (7d,
+// 1d12h, -2d), but no bare number other than 0. The error is errTooLong if a
+// time.Duration cannot hold the length, and errNoLength for all else.
+func parseLength(text string) (time.Duration, error) {
+	unsigned, negative := strings.CutPrefix(text, "-")
+	days, rest, found := strings.Cut(unsigned, "d")
+	if !found {
+		return parseBelowDays(text)
+	}
+	if !isDigits(days) || strings.ContainsAny(rest, "+-") {
+		return 0, errNoLength
+	}
+	var below time.Duration // what stands behind the days
+	if rest != "" {
+		var err error
+		if below, err = parseBelowDays(rest); err != nil {
+			return 0, err
+		}
+	}
+	n, err := strconv.ParseInt(days, 10, 64)
+	if err != nil || n > int64((math.MaxInt64-below)/day) {
+		return 0, errTooLong
+	}
+	length := time.Duration(n)*day + below
+	if negative {
+		length = -length
+	}
+	return length, nil
+}
+
+// parseBelowDays is time.ParseDuration with the errors of parseLength.
+func parseBelowDays(text string) (time.Duration, error) {
+	length, err := time.ParseDuration(text)
+	if err == nil {
+		return length, nil
+	}
+	zeros := strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return '0'
+		}
+		return r
+	}, text)
+	if _, err := time.ParseDuration(zeros); err == nil {
+		return 0, errTooLong // well written, and only the numbers are too large
+	}
+	return 0, errNoLength
+}
+
+// parseMoment reads when something ends: a length of time after now (72h, 7d), a
+// time (2026-12-31T23:59:59Z), or a date (2026-12-31), which is the date's first
+// instant in UTC, as it is in SQL. The moment may lie in the past. The error says
+// what may be written.
+func parseMoment(text string, now time.Time) (time.Time, error) {
+	if length, err := parseLength(text); err == nil {
+		return now.Add(length), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("must be a length such as 72h or 7d, a date such as 2026-12-31 (its first instant in UTC), "+
+		"or a time such as 2026-12-31T23:59:59Z; it is %q", text)
+}
+
+// isDigits says that text is one or more of the digits 0 to 9.
+func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }

@@ -1,0 +1,130 @@
+package replay
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"velocityd/service"
+)
+
+// keysNamed is how many keys of a zone the summary names.
+const keysNamed = 10
+
+// tally counts what was answered.
+type tally struct {
+	allowed, blocked, skipped int
+	keyless                   int // skipped lines that are attempts, but by a user or from an address that is no key
+	wouldBlock                int // blocked, or allowed because the zone without room is not enforced
+	reported                  map[service.Outcome]int
+	keys                      map[service.Bucket]int // how often each had no room
+}
+
+func newTally() *tally {
+	return &tally{reported: map[service.Outcome]int{}, keys: map[service.Bucket]int{}}
+}
+
+// count adds decisions and returns the first refusal among them.
+func (t *tally) count(decisions []service.Decision) error {
+	var refused error
+	for _, d := range decisions {
+		switch {
+		case d.Err != nil:
+			refused = cmp.Or(refused, d.Err)
+			continue
+		case d.Blocked:
+			t.blocked++
+		default:
+			t.allowed++
+		}
+		if d.WouldBlock {
+			t.wouldBlock++
+		}
+		for _, v := range d.Verdicts {
+			if v.WouldBlock {
+				t.keys[v.Bucket]++
+			}
+		}
+	}
+	return refused
+}
+
+// countReports adds reports that were taken and returns the first refusal.
+func (t *tally) countReports(reports []service.Report, results []error) error {
+	var refused error
+	for i, err := range results {
+		if err == nil {
+			t.reported[reports[i].Outcome]++
+			continue
+		}
+		refused = cmp.Or(refused, fmt.Errorf("report outcome of txn %d: %w", reports[i].TxnID, err))
+	}
+	return refused
+}
+
+// nothing returns an error that wraps ErrNoAttempt and says why, if nothing was
+// asked, and nil otherwise.
+func (t *tally) nothing() error {
+	switch {
+	case t.allowed+t.blocked > 0:
+		return nil
+	case t.skipped == 0:
+		return fmt.Errorf("%w: it is empty", ErrNoAttempt)
+	case t.keyless > 0:
+		return fmt.Errorf("%w that can be asked about: of its %d lines %d are attempts, and each has a user or an address "+
+			"that cannot be a key in its zone", ErrNoAttempt, t.skipped, t.keyless)
+	}
+	return fmt.Errorf("%w: none of its %d lines is one of sshd's 'Failed password for ...' or 'Accepted ... for ...'",
+		ErrNoAttempt, t.skipped)
+}
+
+// Summary is the result of a replay.
+type Summary struct {
+	Attempts int `json:"attempts"`
+	Allowed  int `json:"allowed"`
+	Blocked  int `json:"blocked"`
+	// WouldBlock counts the attempts that would be blocked if every zone in
+	// shadow mode were enforced; Blocked ones are among them.
+	WouldBlock   int  `json:"would_block"`
+	SkippedLines int  `json:"skipped_lines"`
+	Complete     bool `json:"complete"` // the whole log was replayed
+	// These are there if outcomes were reported.
+	ReportedSuccesses *int      `json:"reported_successes,omitempty"`
+	ReportedFailures  *int      `json:"reported_failures,omitempty"`
+	ElapsedSeconds    float64   `json:"elapsed_seconds"`
+	ChecksPerSecond   float64   `json:"checks_per_second"`
+	MostWouldBlock    []FullKey `json:"most_would_block"` // by zone, most first
+}
+
+// FullKey is a bucket that had no room WouldBlock times, whether its zone is
+// enforced or not.
+type FullKey struct {
+	ZoneID     int64  `json:"zone_id"`
+	Key        string `json:"bucket_key"`
+	WouldBlock int    `json:"would_block"`
+}
+
+func (t *tally) summary(took time.Duration, complete bool) Summary {
+	s := Summary{
+		Attempts: t.allowed + t.blocked, Allowed: t.allowed, Blocked: t.blocked, WouldBlock: t.wouldBlock,
+		SkippedLines: t.skipped, Complete: complete, ElapsedSeconds: took.Seconds(), MostWouldBlock: []FullKey{},
+	}
+	if took > 0 {
+		s.ChecksPerSecond = float64(s.Attempts) / took.Seconds()
+	}
+	keys := make([]FullKey, 0, len(t.keys))
+	for b, n := range t.keys {
+		keys = append(keys, FullKey{ZoneID: b.ZoneID, Key: b.Key, WouldBlock: n})
+	}
+	slices.SortFunc(keys, func(a, b FullKey) int {
+		return cmp.Or(cmp.Compare(a.ZoneID, b.ZoneID), cmp.Compare(b.WouldBlock, a.WouldBlock), cmp.Compare(a.Key, b.Key))
+	})
+	inZone := map[int64]int{}
+	for _, key := range keys {
+		if inZone[key.ZoneID]++; inZone[key.ZoneID] <= keysNamed {
+			s.MostWouldBlock = append(s.MostWouldBlock, key)
+		}
+	}
+	return s
+}
