@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
 func TestDescriptionIsServedAsItStands(t *testing.T) {
 	t.Parallel()
 	got := start(t, nil).get(t, "/openapi.yaml")
-	if got.status != http.StatusOK || got.body != string(openAPI) || got.header.Get("Content-Type") != "application/yaml" {
+	if got.status != http.StatusOK || got.body != api.Description || got.header.Get("Content-Type") != "application/yaml" {
 		t.Errorf("got %d, %d bytes of %s", got.status, len(got.body), got.header.Get("Content-Type"))
 	}
 }
