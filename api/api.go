@@ -51,6 +51,9 @@ func (i Instant) Append(b []byte) []byte {
 	return append(b, 'Z')
 }
 
+// String implements fmt.Stringer.
+func (i Instant) String() string { return string(i.Append(nil)) }
+
 // MarshalText implements encoding.TextMarshaler. It never fails.
 func (i Instant) MarshalText() ([]byte, error) { return i.Append(nil), nil }
 
