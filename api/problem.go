@@ -89,7 +89,7 @@ func KindOf(err error) (kind Kind, known bool) {
 
 // Problem is the body of every error answer, by RFC 9457. Programs should read
 // Code, which never changes its meaning. A client returns it as an error.
-type Problem struct {
+type Problem struct { //nolint:errname // RFC 9457 calls it so
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`

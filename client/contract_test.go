@@ -182,7 +182,7 @@ func TestTxnsAndBucketsAreShownWithAnyKey(t *testing.T) {
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	c := connect(t, serve(t, newHandler(m)))
 	for _, key := range []string{"alice", "a/b", "..", "100%", "?x=1#y", "é 🔑", "a+b", "%2F"} {
-		check := one(1, key)
+		check := one(key)
 		d, err := c.Check(t.Context(), check)
 		if err != nil {
 			t.Fatal(err)

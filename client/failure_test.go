@@ -52,7 +52,7 @@ func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := connect(t, serve(t, c.answer), client.WithMaxAnswer(4096)).CheckAll(t.Context(), []service.Check{one(1, "secret-key")})
+			_, err := connect(t, serve(t, c.answer), client.WithMaxAnswer(4096)).CheckAll(t.Context(), []service.Check{one("secret-key")})
 			if err == nil || !strings.Contains(err.Error(), c.text) || strings.Contains(err.Error(), "secret-key") {
 				t.Errorf("got %v, want %q", err, c.text)
 			}
@@ -113,8 +113,8 @@ func TestAServiceThatIsAwayHasDecidedNothing(t *testing.T) {
 	waited := errors.New("waited")
 	c := connect(t, "http://me:hunter2@127.0.0.1:1", client.WithPause(func(context.Context, time.Duration) error { return waited }))
 	for name, ask := range map[string]func() error{
-		"check":  func() error { _, err := c.Check(t.Context(), one(1, "alice")); return err },
-		"checks": func() error { _, err := c.CheckAll(t.Context(), []service.Check{one(1, "alice")}); return err },
+		"check":  func() error { _, err := c.Check(t.Context(), one("alice")); return err },
+		"checks": func() error { _, err := c.CheckAll(t.Context(), []service.Check{one("alice")}); return err },
 		"zones":  func() error { _, err := c.Zones(t.Context()); return err },
 		"delete": func() error { return c.DeleteZone(t.Context(), 1, service.Match{}, "") },
 	} {
@@ -187,7 +187,7 @@ func TestRedirectsAreNotFollowedWithAnyHTTPClient(t *testing.T) {
 	elsewhere := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("was followed") }))
 	url := serve(t, http.RedirectHandler(elsewhere, http.StatusTemporaryRedirect))
 	given := &http.Client{}
-	if _, err := connect(t, url, client.WithHTTPClient(given)).Check(t.Context(), one(1, "alice")); err == nil {
+	if _, err := connect(t, url, client.WithHTTPClient(given)).Check(t.Context(), one("alice")); err == nil {
 		t.Error("no error")
 	}
 	if given.CheckRedirect != nil {
@@ -216,7 +216,7 @@ func TestManyCallersShareOneClientAndItsConnections(t *testing.T) {
 	for range callers {
 		group.Go(func() {
 			for range each {
-				d, err := c.Check(context.Background(), one(1, "alice"))
+				d, err := c.Check(context.Background(), one("alice"))
 				if err != nil {
 					t.Error(err)
 					return

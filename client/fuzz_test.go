@@ -38,7 +38,7 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(200, "application/json", body)
 		f.Add(503, "application/problem+json", body)
 	}
-	checks := []service.Check{one(1, "a"), one(1, "b")}
+	checks := []service.Check{one("a"), one("b")}
 	reports := []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess}, {TxnID: 8, Outcome: service.OutcomeFailure}}
 	f.Fuzz(func(t *testing.T, status int, media, body string) {
 		c, err := client.New("http://service", client.WithHTTPClient(&http.Client{Transport: canned{status, media, body}}))

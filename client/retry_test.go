@@ -40,7 +40,7 @@ func TestCheckWhoseAnswerIsLostIsAskedAgainAndCountedOnce(t *testing.T) {
 		handler := newHandler(m)
 		f := &faults{list: []http.HandlerFunc{afterwards(handler, lose), afterwards(handler, lose)}, next: handler}
 		p := &pauses{}
-		d, err := connect(t, serve(t, f), client.WithPause(p.pause)).Check(t.Context(), one(1, "alice"))
+		d, err := connect(t, serve(t, f), client.WithPause(p.pause)).Check(t.Context(), one("alice"))
 		if err != nil || d.Blocked || d.Verdicts[0].Velocity != 1 {
 			t.Errorf("%s: got %+v, %v", name, d, err)
 		}
@@ -77,7 +77,7 @@ func TestEveryTryHasTheSameAttemptID(t *testing.T) {
 	f := &faults{list: []http.HandlerFunc{note(problem(503, "busy")), note(cut), last, note(problem(503, "busy")), last}}
 	c := connect(t, serve(t, f), client.WithPause((&pauses{}).pause))
 	for _, id := range []string{"", "my own"} {
-		check := one(1, "alice")
+		check := one("alice")
 		check.AttemptID = id
 		if _, err := c.Check(t.Context(), check); err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestRetryAfterIsObeyed(t *testing.T) {
 		problem(503, "busy", "Retry-After", time.Now().Add(time.Minute).UTC().Format(http.TimeFormat)),
 	}}
 	p := &pauses{}
-	if _, err := connect(t, serve(t, f), client.WithPause(p.pause)).Check(t.Context(), one(1, "alice")); err != nil {
+	if _, err := connect(t, serve(t, f), client.WithPause(p.pause)).Check(t.Context(), one("alice")); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.lengths) != 3 || p.lengths[0] != 7*time.Second || p.lengths[1] != 2*time.Second || p.lengths[2] > time.Minute {
@@ -109,7 +109,7 @@ func TestRetryAfterBeyondTheDeadlineEndsTheCallAtOnce(t *testing.T) {
 	t.Parallel()
 	f := &faults{list: []http.HandlerFunc{problem(503, "busy", "Retry-After", "3600")}}
 	p := &pauses{}
-	_, err := connect(t, serve(t, f), client.WithPause(p.pause)).Check(t.Context(), one(1, "alice"))
+	_, err := connect(t, serve(t, f), client.WithPause(p.pause)).Check(t.Context(), one("alice"))
 	if !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || len(p.lengths) != 0 || f.asked != 1 {
 		t.Errorf("got %v after %d tries and %v", err, f.asked, p.lengths)
 	}
@@ -118,7 +118,7 @@ func TestRetryAfterBeyondTheDeadlineEndsTheCallAtOnce(t *testing.T) {
 func TestAnAttemptThatMayBeCountedIsNotCalledBusy(t *testing.T) {
 	t.Parallel()
 	f := &faults{list: []http.HandlerFunc{problem(504, "undecided"), problem(503, "busy", "Retry-After", "3600")}}
-	_, err := connect(t, serve(t, f), client.WithPause((&pauses{}).pause)).Check(t.Context(), one(1, "alice"))
+	_, err := connect(t, serve(t, f), client.WithPause((&pauses{}).pause)).Check(t.Context(), one("alice"))
 	if !errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrBusy) || f.asked != 2 {
 		t.Errorf("got %v after %d tries", err, f.asked)
 	}
@@ -131,7 +131,7 @@ func TestReportIsAskedAgain(t *testing.T) {
 	handler := newHandler(m)
 	f := &faults{next: handler}
 	c := connect(t, serve(t, f), client.WithPause((&pauses{}).pause))
-	d, err := c.Check(t.Context(), one(1, "alice"))
+	d, err := c.Check(t.Context(), one("alice"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,13 +152,13 @@ func TestWhatIsRefusedIsNotAskedAgain(t *testing.T) {
 		"internal": problem(500, "internal"), "HTML": answer("text/html", "<p>Log in"),
 	} {
 		f := &faults{list: []http.HandlerFunc{refusal}, next: http.NotFoundHandler()}
-		if _, err := connect(t, serve(t, f)).Check(t.Context(), one(1, "alice")); err == nil || f.asked != 1 {
+		if _, err := connect(t, serve(t, f)).Check(t.Context(), one("alice")); err == nil || f.asked != 1 {
 			t.Errorf("%s: %v after %d tries", name, err, f.asked)
 		}
 	}
 	f := &faults{list: []http.HandlerFunc{problem(503, "busy"), problem(503, "busy")}, next: http.NotFoundHandler()}
 	c := connect(t, serve(t, f))
-	if _, err := c.CheckAll(t.Context(), []service.Check{one(1, "alice")}); !errors.Is(err, service.ErrBusy) || f.asked != 1 {
+	if _, err := c.CheckAll(t.Context(), []service.Check{one("alice")}); !errors.Is(err, service.ErrBusy) || f.asked != 1 {
 		t.Errorf("several at once: %v after %d tries", err, f.asked)
 	}
 	if _, err := c.Zones(t.Context()); !errors.Is(err, service.ErrBusy) || f.asked != 2 {
@@ -180,7 +180,7 @@ func TestCheckWaitsForAServiceThatStarts(t *testing.T) {
 		return dialer.DialContext(ctx, network, address)
 	}}}
 	c := connect(t, url, client.WithHTTPClient(given), client.WithPause((&pauses{}).pause))
-	if d, err := c.Check(t.Context(), one(1, "alice")); err != nil || d.TxnID() != 1 || dials != 3 {
+	if d, err := c.Check(t.Context(), one("alice")); err != nil || d.TxnID() != 1 || dials != 3 {
 		t.Errorf("got %+v, %v after %d tries to connect", d, err, dials)
 	}
 }
@@ -193,7 +193,7 @@ func TestPauseEndsWithItsContext(t *testing.T) {
 		problem(503, "busy", "Retry-After", "100")(w, r)
 		leave() // while the client reads, or waits
 	})))
-	_, err := c.Check(ctx, one(1, "alice"))
+	_, err := c.Check(ctx, one("alice"))
 	if err == nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("got %v", err)
 	}
@@ -213,10 +213,10 @@ func TestCallsEndWithTheirDeadline(t *testing.T) {
 	}{
 		"the caller's": {own, connect(t, silent)}, "the client's": {t.Context(), connect(t, silent, client.WithTimeout(50*time.Millisecond))},
 	} {
-		if _, err := c.client.Check(c.ctx, one(1, "alice")); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.client.Check(c.ctx, one("alice")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: check: %v", name, err)
 		}
-		if _, err := c.client.CheckAll(c.ctx, []service.Check{one(1, "alice")}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.client.CheckAll(c.ctx, []service.Check{one("alice")}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: checks: %v", name, err)
 		}
 		if _, err := c.client.Zone(c.ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
