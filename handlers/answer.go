@@ -4,16 +4,17 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
 // The answers of checks are written by hand, because they are most of all answers:
-// the library takes five times as long. Tests hold them against what it writes.
+// the library takes five times as long. Tests hold them against what it makes of the types
+// of package api.
 
 // respondAppended answers with the JSON that encode appends.
 func (s *server) respondAppended(x *exchange, encode func([]byte) ([]byte, error)) error {
@@ -35,8 +36,8 @@ func appendDecision(b []byte, d service.Decision) (_ []byte, err error) {
 	b = strconv.AppendBool(append(b, `{"blocked":`...), d.Blocked)
 	b = strconv.AppendBool(append(b, `,"would_block":`...), d.WouldBlock)
 	b = strconv.AppendUint(append(b, `,"txn_id":`...), d.TxnID(), 10)
-	b = strconv.AppendInt(append(b, `,"retry_after":`...), seconds(d.RetryAfter()), 10)
-	b = appendInstant(append(b, `,"checked_at":"`...), d.CheckedAt)
+	b = strconv.AppendInt(append(b, `,"retry_after":`...), service.WholeSeconds(d.RetryAfter()), 10)
+	b = api.Instant(d.CheckedAt).Append(append(b, `,"checked_at":"`...))
 	b = append(b, `","buckets":[`...)
 	for i, v := range d.Verdicts {
 		if i > 0 {
@@ -57,10 +58,10 @@ func appendVerdict(b []byte, v service.Verdict) ([]byte, error) {
 	b = strconv.AppendBool(append(b, `,"would_block":`...), v.WouldBlock)
 	b = strconv.AppendUint(append(b, `,"txn_id":`...), v.TxnID, 10)
 	b = strconv.AppendInt(append(b, `,"rate":`...), int64(v.Rate), 10)
-	b = strconv.AppendInt(append(b, `,"window":`...), seconds(v.Window), 10)
+	b = strconv.AppendInt(append(b, `,"window":`...), service.WholeSeconds(v.Window), 10)
 	b = strconv.AppendInt(append(b, `,"velocity":`...), int64(v.Velocity), 10)
 	b = strconv.AppendInt(append(b, `,"remaining":`...), int64(v.Remaining()), 10)
-	b = strconv.AppendInt(append(b, `,"retry_after":`...), seconds(v.RetryAfter), 10)
+	b = strconv.AppendInt(append(b, `,"retry_after":`...), service.WholeSeconds(v.RetryAfter), 10)
 	return append(b, '}'), err
 }
 
@@ -87,20 +88,5 @@ func appendResult(b []byte, d service.Decision) (_ []byte, err error) {
 	text, err := json.Marshal(problemOf(d.Err))
 	return append(append(append(b, `{"problem":`...), text...), '}'), err
 }
-
-// appendInstant appends t as RFC 3339 in UTC, always with six digits. The package
-// time writes whole seconds much faster than any layout of one's own.
-func appendInstant(b []byte, t time.Time) []byte {
-	t = t.UTC()
-	b = t.AppendFormat(b, time.RFC3339)
-	point := len(b) - len("Z")
-	b = strconv.AppendInt(b[:point], int64(1_000_000+t.Nanosecond()/1000), 10)
-	b[point] = '.' // in place of the 1, which has kept the zeros
-	return append(b, 'Z')
-}
-
-func instant(t time.Time) string { return string(appendInstant(nil, t)) }
-
-func seconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -7,57 +7,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"velocityd/api"
 	"velocityd/service"
 )
-
-// decision is the answer for a whole check, verdict for one bucket of it.
-type decision struct {
-	Blocked    bool      `json:"blocked"`
-	WouldBlock bool      `json:"would_block"`
-	TxnID      uint64    `json:"txn_id"`
-	RetryAfter int64     `json:"retry_after"` // seconds
-	CheckedAt  string    `json:"checked_at"`
-	Buckets    []verdict `json:"buckets"`
-}
-
-type verdict struct {
-	ZoneID     int64  `json:"zone_id"`
-	BucketKey  string `json:"bucket_key"`
-	Blocked    bool   `json:"blocked"`
-	WouldBlock bool   `json:"would_block"`
-	TxnID      uint64 `json:"txn_id"`
-	Rate       int    `json:"rate"`
-	Window     int64  `json:"window"` // seconds
-	Velocity   int    `json:"velocity"`
-	Remaining  int    `json:"remaining"`
-	RetryAfter int64  `json:"retry_after"` // seconds
-}
-
-type checksResponse struct {
-	Results []result `json:"results"`
-}
-
-// result holds one of the two.
-type result struct {
-	Decision *decision `json:"decision,omitzero"`
-	Problem  *problem  `json:"problem,omitzero"`
-}
-
-// newDecision returns d in the words of the interface.
-func newDecision(d service.Decision) decision {
-	answer := decision{
-		Blocked: d.Blocked, WouldBlock: d.WouldBlock, TxnID: d.TxnID(), RetryAfter: int64(d.RetryAfter().Seconds()),
-		CheckedAt: d.CheckedAt.UTC().Format("2006-01-02T15:04:05.000000Z"), Buckets: []verdict{},
-	}
-	for _, v := range d.Verdicts {
-		answer.Buckets = append(answer.Buckets, verdict{
-			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
-			Rate: v.Rate, Window: int64(v.Window.Seconds()), Velocity: v.Velocity, Remaining: v.Remaining(),
-			RetryAfter: int64(v.RetryAfter.Seconds()),
-		})
-	}
-	return answer
-}
 
 func FuzzAnswersAreWhatTheLibraryWrites(f *testing.F) {
 	f.Add(int64(1), "1_42", false, false, uint64(981), 5, int64(60), 1, int64(0), int64(1756034102120000))
@@ -80,15 +32,15 @@ func FuzzAnswersAreWhatTheLibraryWrites(f *testing.F) {
 				Blocked: blocked, WouldBlock: would, CheckedAt: time.UnixMicro(at).Add(time.Duration(velocity)), Verdicts: []service.Verdict{one, other}[:n],
 			})
 		}
-		want := checksResponse{}
+		want := api.Results{}
 		for _, d := range decisions {
 			if d.Err != nil {
 				p := problemOf(d.Err)
-				want.Results = append(want.Results, result{Problem: &p})
+				want.Results = append(want.Results, api.Result{Problem: &p})
 				continue
 			}
-			answer := newDecision(d)
-			want.Results = append(want.Results, result{Decision: &answer})
+			answer := api.NewDecision(d)
+			want.Results = append(want.Results, api.Result{Decision: &answer})
 		}
 		text, err := json.Marshal(want)
 		got, gotErr := appendResults([]byte("before"), decisions)

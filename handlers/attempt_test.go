@@ -25,7 +25,7 @@ func TestRetriedCheckHasTheSameAnswer(t *testing.T) {
 		}
 	}
 	results := r.post(t, "/v1/checks", `{"checks":[`+body+`,{"buckets":[`+bucketJSON(1, "bob")+`],"attempt_id":"7f 3c"}]}`).results(t)
-	if results[0].Decision == nil || results[0].Decision.TxnID != 1 || results[1].word() != "conflict" {
+	if results[0].Decision == nil || results[0].Decision.TxnID != 1 || word(results[1]) != "conflict" {
 		t.Errorf("in a batch: %+v", results)
 	}
 	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 1 || txns[0].AttemptID != "7f 3c" {
@@ -105,7 +105,7 @@ func TestAttemptIDsThatContradictAreRefused(t *testing.T) {
 		if p := r.post(t, "/v1/check", body).refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Detail, "attempt_id") {
 			t.Errorf("%q: %+v", id, p)
 		}
-		if results := r.post(t, "/v1/checks", `{"checks":[`+body+`]}`).results(t); results[0].word() != "invalid_request" {
+		if results := r.post(t, "/v1/checks", `{"checks":[`+body+`]}`).results(t); word(results[0]) != "invalid_request" {
 			t.Errorf("%q in a batch: %+v", id, results[0])
 		}
 	}

@@ -6,24 +6,9 @@ import (
 	"net/http"
 	"unicode/utf8"
 
+	"velocityd/api"
 	"velocityd/service"
 )
-
-// peek is what can be seen of a bucket without an attempt.
-type peek struct {
-	ZoneID      int64        `json:"zone_id"`
-	BucketKey   string       `json:"bucket_key"`
-	CheckedAt   string       `json:"checked_at"`
-	Mode        service.Mode `json:"mode"`
-	Rate        int          `json:"rate"`
-	Window      int64        `json:"window"` // seconds
-	Velocity    int          `json:"velocity"`
-	Remaining   int          `json:"remaining"`
-	RetryAfter  int64        `json:"retry_after"` // seconds
-	LockedUntil string       `json:"locked_until,omitzero"`
-	Override    *override    `json:"override,omitzero"`
-	Txns        []txn        `json:"txns"`
-}
 
 type releaseRequest struct {
 	Reason *string `json:"reason"`
@@ -124,24 +109,5 @@ func (s *server) showBucket(ctx context.Context, x *exchange, bucket service.Buc
 	if err != nil {
 		return notFound(err, noZone(bucket.ZoneID))
 	}
-	return x.respondJSON(http.StatusOK, contentJSON, newPeek(seen))
-}
-
-func newPeek(p service.Peek) peek {
-	answer := peek{
-		ZoneID: p.Bucket.ZoneID, BucketKey: p.Bucket.Key, CheckedAt: instant(p.At), Mode: p.Mode,
-		Rate: p.Rate, Window: seconds(p.Window), Velocity: p.Velocity, Remaining: p.Remaining,
-		RetryAfter: seconds(p.RetryAfter), Txns: make([]txn, len(p.Txns)),
-	}
-	if !p.LockedUntil.IsZero() {
-		answer.LockedUntil = instant(p.LockedUntil)
-	}
-	if p.Override != nil {
-		o := newOverride(*p.Override)
-		answer.Override = &o
-	}
-	for i, t := range p.Txns {
-		answer.Txns[i] = newTxn(t)
-	}
-	return answer
+	return x.respondJSON(http.StatusOK, contentJSON, api.NewPeek(seen))
 }

@@ -11,14 +11,15 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
 
 // peek returns the answer of a look at a bucket.
-func (r reply) peek(t *testing.T) peek {
+func (r reply) peek(t *testing.T) api.Peek {
 	t.Helper()
-	var p peek
+	var p api.Peek
 	if r.status != http.StatusOK {
 		t.Fatalf("got %d %s, want a bucket", r.status, r.body)
 	}
@@ -91,14 +92,13 @@ func TestPeekShowsTheBucketAndLeavesNoTrace(t *testing.T) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	allowed := r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t)
-	if p := r.get(t, bucketPath(1, "ALICE")).peek(t); p.Velocity != 1 || p.Remaining != 0 || p.RetryAfter == 0 || p.LockedUntil != "" || p.Override != nil {
+	if p := r.get(t, bucketPath(1, "ALICE")).peek(t); p.Velocity != 1 || p.Remaining != 0 || p.RetryAfter == 0 || !p.LockedUntil.IsZero() || p.Override != nil {
 		t.Errorf("full: %+v", p)
 	}
 	blocked := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
 	r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"ALICE","action":"deny","reason":"test"}`)
 	p := r.get(t, bucketPath(1, "alice")).peek(t)
-	until, err := time.Parse(time.RFC3339, p.LockedUntil)
-	if checked, _ := time.Parse(time.RFC3339, blocked.CheckedAt); err != nil || !until.Equal(checked.Add(2*time.Hour)) {
+	if p.LockedUntil.Time() != blocked.CheckedAt.Time().Add(2*time.Hour) {
 		t.Errorf("locked until %s, checked at %s", p.LockedUntil, blocked.CheckedAt)
 	}
 	if len(p.Txns) != 2 || p.Txns[0].ID != blocked.TxnID || p.Txns[1].ID != allowed.TxnID || !p.Txns[0].WouldBlock || !p.Txns[1].Counted {
@@ -123,7 +123,7 @@ func TestReleaseLetsTheBucketPassAndSaysWhoAndWhy(t *testing.T) {
 	}
 	reason := strings.Repeat("é", 255)
 	p := r.post(t, bucketPath(1, "Alice")+"/release", `{"reason":"`+reason+`"}`, "X-Forwarded-User", "Zoë Müller").peek(t)
-	if p.BucketKey != "alice" || p.Remaining != 1 || p.LockedUntil != "" || len(p.Txns) != 2 || p.Txns[1].Counted {
+	if p.BucketKey != "alice" || p.Remaining != 1 || !p.LockedUntil.IsZero() || len(p.Txns) != 2 || p.Txns[1].Counted {
 		t.Errorf("got %+v", p)
 	}
 	if a := r.Audits(); len(a) != 1 || a[0].Key != "alice" || a[0].Principal != "Zoë Müller" || a[0].Reason != reason {

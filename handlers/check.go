@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -137,7 +138,7 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 	x.checks = checks
 	decisions, err := s.limiter.CheckAll(x.Request().Context(), checks)
 	if err != nil && !errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrUndecided) {
-		return nil, fmt.Errorf("%w: %w", errFault, err)
+		return nil, fmt.Errorf("%w: %w", api.ErrInternal, err)
 	}
 	for i := range decisions {
 		if errors.Is(decisions[i].Err, service.ErrConflict) {

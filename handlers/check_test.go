@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -232,7 +233,7 @@ func TestChecksAnswersEachByItself(t *testing.T) {
 		"allowed", "blocked", "invalid_request", "not_found", "invalid_request", "invalid_request",
 		"invalid_request", "invalid_request", "allowed",
 	} {
-		if got := results[i].word(); got != want {
+		if got := word(results[i]); got != want {
 			t.Errorf("check %d: %s, want %s: %+v", i, got, want, results[i].Problem)
 		}
 	}
@@ -287,7 +288,7 @@ func TestChecksTakesAThousand(t *testing.T) {
 	}
 	results := r.post(t, "/v1/checks", `{"checks":[`+strings.Join(checks, ",")+`]}`).results(t)
 	for i, got := range results {
-		if got.word() != "allowed" || got.Decision.Buckets[0].BucketKey != fmt.Sprint("key-", i) {
+		if word(got) != "allowed" || got.Decision.Buckets[0].BucketKey != fmt.Sprint("key-", i) {
 			t.Fatalf("result %d: %+v", i, got)
 		}
 	}
@@ -313,7 +314,7 @@ func TestChecksAnswersEachWithItsOwnProblemWhereAPartFailed(t *testing.T) {
 	checks := strings.Join(slices.Repeat([]string{bucketJSON(1, "alice")}, len(errs)), ",")
 	results := r.post(t, "/v1/checks", `{"checks":[`+checks+`]}`).results(t)
 	for i, want := range []string{"allowed", "busy", "busy", "undecided", "internal"} {
-		if got := results[i].word(); got != want {
+		if got := word(results[i]); got != want {
 			t.Errorf("check %d: %s, want %s: %+v", i, got, want, results[i].Problem)
 		}
 	}
@@ -329,16 +330,16 @@ func TestChecksAnswersWithoutTheStoreIfNoneMakesSense(t *testing.T) {
 		return nil, service.ErrBusy
 	})
 	for i, got := range r.post(t, "/v1/checks", `{"checks":[{},`+bucketJSON(1, "")+`]}`).results(t) {
-		if got.word() != "invalid_request" {
+		if word(got) != "invalid_request" {
 			t.Errorf("result %d: %+v", i, got)
 		}
 	}
 }
 
 // results returns the answer of a batch.
-func (r reply) results(t *testing.T) []result {
+func (r reply) results(t *testing.T) []api.Result {
 	t.Helper()
-	var answer checksResponse
+	var answer api.Results
 	if r.status != http.StatusOK {
 		t.Fatalf("got %d %.200s, want results", r.status, r.body)
 	}
@@ -348,7 +349,7 @@ func (r reply) results(t *testing.T) []result {
 	return answer.Results
 }
 
-func (r result) word() string {
+func word(r api.Result) string {
 	switch {
 	case r.Problem != nil:
 		return r.Problem.Code

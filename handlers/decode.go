@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -71,13 +72,13 @@ func unread(err error) error {
 }
 
 func tooLarge() error {
-	return &requestError{kind: errTooLarge, detail: fmt.Sprintf("The body must be at most %d bytes.", maxBody)}
+	return &requestError{kind: api.ErrTooLarge, detail: fmt.Sprintf("The body must be at most %d bytes.", maxBody)}
 }
 
 // requireJSON refuses what does not say that it is plain JSON in UTF-8.
 func requireJSON(header http.Header) error {
 	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return &requestError{kind: errMediaType, detail: "The body must be sent without Content-Encoding."}
+		return &requestError{kind: api.ErrMediaType, detail: "The body must be sent without Content-Encoding."}
 	}
 	given := header.Get("Content-Type")
 	if given == "application/json" {
@@ -87,7 +88,7 @@ func requireJSON(header http.Header) error {
 	charset, named := params["charset"]
 	if err != nil || media != "application/json" || named && !strings.EqualFold(charset, "utf-8") ||
 		len(params) > 1 || len(params) == 1 && !named {
-		return &requestError{kind: errMediaType, detail: "Send the header Content-Type: application/json."}
+		return &requestError{kind: api.ErrMediaType, detail: "Send the header Content-Type: application/json."}
 	}
 	return nil
 }

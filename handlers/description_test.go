@@ -13,6 +13,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
+
+	"velocityd/api"
 )
 
 // description is openapi.yaml, ready to be held against answers.
@@ -37,7 +39,7 @@ var described = func() func(*testing.T) *description {
 
 func loadDescription() (*description, error) {
 	var read any
-	if err := yaml.Unmarshal(openAPI, &read); err != nil {
+	if err := yaml.Unmarshal([]byte(api.Description), &read); err != nil {
 		return nil, fmt.Errorf("read openapi.yaml: %w", err)
 	}
 	text, err := json.Marshal(read)

@@ -12,8 +12,12 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
 
+	"velocityd/api"
 	"velocityd/service"
 )
+
+// contentJSON is the media type of all answers but problems.
+const contentJSON = api.MediaJSON
 
 // Names of header fields as net/http keeps them, so that they can be set without
 // a look at each of their letters.
@@ -59,7 +63,7 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		x.set(fieldRequestID, x.id)
 		err := recovered(next, x)
 		x.leavePlace(err)
-		var said problem
+		var said api.Problem
 		if err != nil {
 			said = refuse(x, err)
 		}
@@ -89,7 +93,7 @@ type panicked struct {
 }
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
-func (p *panicked) Unwrap() error { return errFault }
+func (p *panicked) Unwrap() error { return api.ErrInternal }
 
 func recovered(handle echo.HandlerFunc, x *exchange) (err error) {
 	defer func() {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -75,7 +76,7 @@ func FuzzDecodeZone(f *testing.F) {
 		}
 		// What is answered, without what a writer may not say, means the same zone.
 		shown := map[string]any{}
-		text, err := json.Marshal(newZone(wanted))
+		text, err := json.Marshal(api.NewZone(wanted))
 		if err == nil {
 			err = json.Unmarshal(text, &shown)
 		}
@@ -125,23 +126,19 @@ func FuzzDecodeOverride(f *testing.F) {
 			if at := wanted.ExpiresAt; wanted.Validate() != nil || at != at.UTC().Truncate(time.Microsecond) {
 				t.Fatalf("accepted %+v", wanted)
 			}
-			shown := newOverride(wanted)
-			again := overrideRequest{
-				Action: &shown.Action, Rate: shown.Rate, Window: shown.Window, Reason: &shown.Reason, CreatedBy: &shown.CreatedBy,
-				BucketKey: orNil(shown.BucketKey), Prefix: orNil(shown.Prefix), ExpiresAt: orNil(shown.ExpiresAt),
+			text, err := json.Marshal(api.NewOverrideRequest(wanted))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var again overrideRequest
+			if err := decoder.decode(text, &again); err != nil {
+				t.Fatalf("%s: %v", text, err)
 			}
 			if same, err := again.override(1, rule); err != nil || same != wanted {
 				t.Fatalf("%+v came back as %+v, %v", wanted, same, err)
 			}
 		}
 	})
-}
-
-func orNil(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
 }
 
 func FuzzDecodeRelease(f *testing.F) {
@@ -200,7 +197,7 @@ func FuzzMatch(f *testing.F) {
 		if match.Present == (match.Revision > 0) || !match.Absent {
 			t.Fatalf("%q and %q were taken for %+v", ifMatch, ifNoneMatch, match)
 		}
-		if match.Revision > 0 && strings.TrimSpace(ifMatch) != entityTag(match.Revision) {
+		if match.Revision > 0 && strings.TrimSpace(ifMatch) != api.EntityTag(match.Revision) {
 			t.Fatalf("%q was taken for revision %d", ifMatch, match.Revision)
 		}
 	})
@@ -257,7 +254,7 @@ func FuzzPage(f *testing.F) {
 		_, limit, err := page(query)
 		if err != nil {
 			mustBeFitForCallers(t, err)
-		} else if limit < 1 || limit > maxPage {
+		} else if limit < 1 || limit > api.MaxPage {
 			t.Fatalf("%q: limit %d", query, limit)
 		}
 	})

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"velocityd/api"
 )
 
 // Bounds of what callers can write into the log.
@@ -18,7 +20,7 @@ const (
 // log writes what is to be said of a request: a line of the access log, if there
 // is one, and a line for a fault of the service's, which is not written as often
 // as it happens. Neither holds a bucket key, a query, or a raw path.
-func (s *server) log(x *exchange, took time.Duration, said problem, err error) {
+func (s *server) log(x *exchange, took time.Duration, said api.Problem, err error) {
 	if s.accessLog {
 		s.logAccess(x, took, said, err)
 	}
@@ -54,7 +56,7 @@ func (s *server) logParts(x *exchange) {
 	}
 }
 
-func (s *server) logAccess(x *exchange, took time.Duration, said problem, err error) {
+func (s *server) logAccess(x *exchange, took time.Duration, said api.Problem, err error) {
 	ctx, level := x.Request().Context(), slog.LevelInfo
 	if x.isProbe() {
 		level = slog.LevelDebug
@@ -75,7 +77,7 @@ func (x *exchange) isProbe() bool { return x.Path() == pathLive || x.Path() == p
 // faultLevel tells whether an answer means that something is wrong with the
 // service, its database or the rights of its account there. A caller who left is
 // no fault, and why the service is not ready is told by who knows when it changes.
-func faultLevel(said problem, err error) (level slog.Level, isFault bool) {
+func faultLevel(said api.Problem, err error) (level slog.Level, isFault bool) {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, errNotReady):
 		return 0, false

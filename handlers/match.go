@@ -5,11 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	"velocityd/api"
 	"velocityd/service"
 )
-
-// entityTag is the ETag of a zone: its revision in quotes.
-func entityTag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
 
 // matchOf reads If-Match and If-None-Match by RFC 9110. A tag that no revision
 // has is refused as a failed precondition; lists of tags, and If-None-Match with
@@ -34,7 +32,7 @@ func matchOf(header http.Header) (service.Match, error) {
 		match.Present = true
 	default:
 		revision, err := strconv.ParseUint(opaque, 10, 64)
-		if err != nil || revision == 0 || entityTag(revision) != tag {
+		if err != nil || revision == 0 || api.EntityTag(revision) != tag {
 			return match, stale()
 		}
 		match.Revision = revision

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"encoding"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -10,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
 func TestDescriptionIsServedAsItStands(t *testing.T) {
 	t.Parallel()
 	got := start(t, nil).get(t, "/openapi.yaml")
-	if got.status != http.StatusOK || got.body != string(openAPI) || got.header.Get("Content-Type") != "application/yaml" {
+	if got.status != http.StatusOK || got.body != api.Description || got.header.Get("Content-Type") != "application/yaml" {
 		t.Errorf("got %d, %d bytes of %s", got.status, len(got.body), got.header.Get("Content-Type"))
 	}
 }
@@ -48,8 +50,8 @@ func TestDescriptionAndRoutesAreTheSame(t *testing.T) {
 func TestDescriptionNamesEveryCode(t *testing.T) {
 	t.Parallel()
 	var coded, documented []string
-	for _, k := range kinds() {
-		coded = append(coded, k.code)
+	for _, k := range api.Kinds() {
+		coded = append(coded, k.Code)
 	}
 	list, _ := described(t).part("components", "schemas", "Problem", "properties", "code", "enum")
 	for _, code := range list.([]any) {
@@ -69,28 +71,35 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		value  any
 	}{
 		{"Bucket", bucketRequest{}},
+		{"Bucket", api.Bucket{}},
 		{"Checks", checksRequest{}},
-		{"Decision", decision{}},
-		{"Verdict", verdict{}},
-		{"Results", checksResponse{}},
-		{"Result", result{}},
+		{"ListCheck", api.Check{}},
+		{"Decision", api.Decision{}},
+		{"Verdict", api.Verdict{}},
+		{"Results", api.Results{}},
+		{"Result", api.Result{}},
 		{"OutcomeRequest", outcomeRequest{}},
+		{"OutcomeRequest", api.OutcomeRequest{}},
 		{"Reports", reportsRequest{}},
+		{"Reports", api.Reports{}},
 		{"Report", reportRequest{}},
-		{"Report", report{}},
-		{"Receipts", reportsResponse{}},
-		{"Receipt", receipt{}},
-		{"Zone", zone{}},
-		{"Zones", zonesResponse{}},
+		{"Report", api.Report{}},
+		{"Receipts", api.Receipts{}},
+		{"Receipt", api.Receipt{}},
+		{"Zone", api.Zone{}},
+		{"Zones", api.Zones{}},
 		{"ZoneRequest", zoneRequest{}},
-		{"Override", override{}},
-		{"Overrides", overridesResponse{}},
+		{"ZoneRequest", api.ZoneRequest{}},
+		{"Override", api.Override{}},
+		{"Overrides", api.Overrides{}},
 		{"OverrideRequest", overrideRequest{}},
-		{"Peek", peek{}},
+		{"OverrideRequest", api.OverrideRequest{}},
+		{"Peek", api.Peek{}},
 		{"ReleaseRequest", releaseRequest{}},
-		{"Txn", txn{}},
+		{"ReleaseRequest", api.ReleaseRequest{}},
+		{"Txn", api.Txn{}},
 		{"Health", health{}},
-		{"Problem", problem{}},
+		{"Problem", api.Problem{}},
 	} {
 		described(t).sameType(t, reflect.TypeOf(test.value), "components", "schemas", test.schema)
 	}
@@ -130,10 +139,11 @@ func (d *description) sameType(t *testing.T, typ reflect.Type, at ...string) {
 		t.Errorf("%s is %v, but %s is encoded as %s", pointer, inSchema, typ, want)
 		return
 	}
-	switch typ.Kind() {
-	case reflect.Slice:
+	switch {
+	case inSchema == "string":
+	case typ.Kind() == reflect.Slice:
 		d.sameType(t, typ.Elem(), append(at, "items")...)
-	case reflect.Struct:
+	case typ.Kind() == reflect.Struct:
 		d.sameMembers(t, typ, at)
 	}
 }
@@ -180,6 +190,9 @@ func (d *description) sameMember(t *testing.T, typ reflect.Type, schema, member 
 }
 
 func jsonType(typ reflect.Type) string {
+	if typ.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+		return "string" // an instant, a network
+	}
 	switch typ.Kind() {
 	case reflect.String:
 		return "string"

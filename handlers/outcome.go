@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -28,23 +29,6 @@ type reportRequest struct {
 }
 
 type reportList []reportRequest
-
-// report is an outcome that is recorded.
-type report struct {
-	TxnID   uint64          `json:"txn_id"`
-	Outcome service.Outcome `json:"outcome"`
-}
-
-type reportsResponse struct {
-	Results []receipt `json:"results"`
-}
-
-// receipt holds either a report or a problem.
-type receipt struct {
-	TxnID   uint64          `json:"txn_id,omitzero"`
-	Outcome service.Outcome `json:"outcome,omitzero"`
-	Problem *problem        `json:"problem,omitzero"`
-}
 
 // postOutcome answers POST /v1/txns/{id}/outcome.
 func (s *server) postOutcome(x *exchange) error {
@@ -67,7 +51,7 @@ func (s *server) postOutcome(x *exchange) error {
 	if errs[0] != nil {
 		return errs[0]
 	}
-	return x.respondJSON(http.StatusOK, contentJSON, report{TxnID: r.TxnID, Outcome: r.Outcome})
+	return x.respondJSON(http.StatusOK, contentJSON, api.Report(r))
 }
 
 // postOutcomes answers POST /v1/outcomes: each report by itself, unless the body
@@ -80,7 +64,7 @@ func (s *server) postOutcomes(x *exchange) error {
 	if len(request.Reports) == 0 {
 		return tooManyOrFew("reports", service.MaxReports)
 	}
-	results := make([]receipt, len(request.Reports))
+	results := make([]api.Receipt, len(request.Reports))
 	var valid []service.Report
 	var places []int
 	for i, r := range request.Reports {
@@ -105,7 +89,7 @@ func (s *server) postOutcomes(x *exchange) error {
 		}
 	}
 	x.attrs = append(x.attrs, slog.Int("reports", len(results)), slog.Int("refused_reports", refused))
-	return x.respondJSON(http.StatusOK, contentJSON, reportsResponse{Results: results})
+	return x.respondJSON(http.StatusOK, contentJSON, api.Receipts{Results: results})
 }
 
 // report asks the store. As with checks, whole calls fail as busy or undecided
@@ -122,7 +106,7 @@ func (s *server) report(x *exchange, reports []service.Report) (errs []error, er
 	case err == nil && len(errs) != len(reports):
 		return nil, fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(errs), len(reports))
 	case err != nil && !errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrUndecided):
-		return nil, fmt.Errorf("%w: %w", errFault, err)
+		return nil, fmt.Errorf("%w: %w", api.ErrInternal, err)
 	}
 	return errs, err
 }
@@ -155,10 +139,10 @@ func (l *reportList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
 	return err
 }
 
-func newReceipt(r service.Report, err error) receipt {
+func newReceipt(r service.Report, err error) api.Receipt {
 	if err != nil {
 		p := problemOf(err)
-		return receipt{Problem: &p}
+		return api.Receipt{Problem: &p}
 	}
-	return receipt{TxnID: r.TxnID, Outcome: r.Outcome}
+	return api.Receipt{TxnID: r.TxnID, Outcome: r.Outcome}
 }

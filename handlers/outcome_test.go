@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -67,7 +68,7 @@ func TestOutcomesAnswersEachByItself(t *testing.T) {
 	got := r.post(t, "/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"},{"txn_id":1,"outcome":"failure"},`+
 		`{"txn_id":2,"outcome":"success"},{"txn_id":7,"outcome":"success"},{},{"txn_id":0,"outcome":"success"},`+
 		`{"txn_id":1,"outcome":"maybe"},{"outcome":"success","txn_id":1},{"txn_id":18446744073709551615}]}`)
-	var answer reportsResponse
+	var answer api.Receipts
 	if err := newDecoder().decode([]byte(got.body), &answer); err != nil || got.status != http.StatusOK {
 		t.Fatalf("got %d %s, %v", got.status, got.body, err)
 	}

@@ -10,28 +10,12 @@ import (
 	"strconv"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
-// Bounds of a page of overrides.
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
-
-// override is an exception from a zone's limit.
-type override struct {
-	ID        uint64                 `json:"id"`
-	ZoneID    int64                  `json:"zone_id"`
-	BucketKey string                 `json:"bucket_key,omitzero"`
-	Prefix    string                 `json:"prefix,omitzero"`
-	Action    service.OverrideAction `json:"action"`
-	Rate      *int                   `json:"rate,omitzero"`
-	Window    *int64                 `json:"window,omitzero"` // seconds
-	ExpiresAt string                 `json:"expires_at,omitzero"`
-	Reason    string                 `json:"reason"`
-	CreatedBy string                 `json:"created_by"`
-}
+// defaultPage is how many overrides a page has unless the caller says otherwise.
+const defaultPage = 100
 
 // overrideRequest is a whole override but for its ids.
 type overrideRequest struct {
@@ -43,11 +27,6 @@ type overrideRequest struct {
 	ExpiresAt *string                 `json:"expires_at,omitzero"`
 	Reason    *string                 `json:"reason,omitzero"`
 	CreatedBy *string                 `json:"created_by,omitzero"`
-}
-
-type overridesResponse struct {
-	Overrides []override `json:"overrides"`
-	Next      uint64     `json:"next,omitzero"`
 }
 
 // listOverrides answers GET /v1/zones/{id}/overrides with one page.
@@ -65,10 +44,7 @@ func (s *server) listOverrides(x *exchange) error {
 		if err != nil {
 			return notFound(err, noZone(zoneID))
 		}
-		answer := overridesResponse{Overrides: make([]override, min(len(found), limit))}
-		for i := range answer.Overrides {
-			answer.Overrides[i] = newOverride(found[i])
-		}
+		answer := api.NewOverrides(found[:min(len(found), limit)])
 		if len(found) > limit {
 			answer.Next = found[limit-1].ID
 		}
@@ -87,7 +63,7 @@ func (s *server) showOverride(x *exchange) error {
 		if err != nil {
 			return notFound(err, noOverride(zoneID, id))
 		}
-		return x.respondJSON(http.StatusOK, contentJSON, newOverride(found))
+		return x.respondJSON(http.StatusOK, contentJSON, api.NewOverride(found))
 	})
 }
 
@@ -110,7 +86,7 @@ func (s *server) addOverride(x *exchange) error {
 		return overrideError(err, noZone(zoneID))
 	}
 	x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/overrides/%d", zoneID, stored.ID))
-	return x.respondJSON(http.StatusCreated, contentJSON, newOverride(stored))
+	return x.respondJSON(http.StatusCreated, contentJSON, api.NewOverride(stored))
 }
 
 // setOverride answers PUT /v1/zones/{id}/overrides/{override_id}.
@@ -132,7 +108,7 @@ func (s *server) setOverride(x *exchange) error {
 	if err != nil {
 		return overrideError(err, noOverride(zoneID, id))
 	}
-	return x.respondJSON(http.StatusOK, contentJSON, newOverride(stored))
+	return x.respondJSON(http.StatusOK, contentJSON, api.NewOverride(stored))
 }
 
 // deleteOverride answers DELETE /v1/zones/{id}/overrides/{override_id}.
@@ -307,26 +283,9 @@ func page(query string) (after uint64, limit int, err error) {
 	}
 	if values.Has("limit") {
 		limit, err = strconv.Atoi(values.Get("limit"))
-		if err != nil || limit < 1 || limit > maxPage || len(values["limit"]) > 1 {
-			return 0, 0, invalid(fmt.Sprintf("limit must be one whole number, 1 to %d.", maxPage))
+		if err != nil || limit < 1 || limit > api.MaxPage || len(values["limit"]) > 1 {
+			return 0, 0, invalid(fmt.Sprintf("limit must be one whole number, 1 to %d.", api.MaxPage))
 		}
 	}
 	return after, limit, nil
-}
-
-func newOverride(o service.Override) override {
-	answer := override{
-		ID: o.ID, ZoneID: o.ZoneID, BucketKey: o.Key, Action: o.Action, Reason: o.Reason, CreatedBy: o.CreatedBy,
-	}
-	if o.Prefix.IsValid() {
-		answer.Prefix = o.Prefix.String()
-	}
-	if o.Action == service.OverrideLimit {
-		window := seconds(o.Window)
-		answer.Rate, answer.Window = &o.Rate, &window
-	}
-	if !o.ExpiresAt.IsZero() {
-		answer.ExpiresAt = instant(o.ExpiresAt)
-	}
-	return answer
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -183,7 +184,7 @@ func TestOverridesAreListedInPages(t *testing.T) {
 		"?after=199": {25, 201, 0}, "?after=2&limit=2": {2, 3, 5}, "?after=249": {0, 0, 0}, "?after=18446744073709551615": {0, 0, 0},
 		"?after=0": {100, 1, 199}, "?verbose=1": {100, 1, 199},
 	} {
-		var page overridesResponse
+		var page api.Overrides
 		got := r.get(t, "/v1/zones/1/overrides"+query)
 		if err := json.Unmarshal([]byte(got.body), &page); err != nil || got.status != http.StatusOK {
 			t.Fatalf("%s: %d %s, %v", query, got.status, got.body, err)

@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/labstack/echo/v4"
-
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -18,7 +17,7 @@ import (
 func pathPart(x *exchange, name string) (string, error) {
 	part := x.Param(name)
 	if strings.Contains(part, "/") {
-		return "", echo.ErrNotFound // Echo lets the last parameter run to the end
+		return "", api.ErrNoRoute // Echo lets the last parameter run to the end
 	}
 	if x.Request().URL.RawPath != "" {
 		// Echo has matched the path as it was sent. Otherwise it has matched the
@@ -30,7 +29,7 @@ func pathPart(x *exchange, name string) (string, error) {
 		part = decoded
 	}
 	if part == "" {
-		return "", echo.ErrNotFound
+		return "", api.ErrNoRoute
 	}
 	return part, nil
 }

@@ -10,29 +10,9 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"velocityd/api"
 	"velocityd/service"
 )
-
-// Kinds of error that only HTTP knows.
-var (
-	errFault     = errors.New("internal fault")
-	errMediaType = errors.New("unsupported media type")
-	errTooLarge  = errors.New("payload too large")
-	errNotReady  = errors.New("not ready")
-)
-
-// problem is the body of every error answer, by RFC 9457. Programs should read
-// Code, which never changes its meaning.
-type problem struct {
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail"`
-	Code   string `json:"code"`
-	// Pointer is the JSON Pointer of the place in the request body that is
-	// wrong, if there is one.
-	Pointer string `json:"pointer,omitzero"`
-}
 
 // requestError says what is wrong with a request in words that are fit for its
 // sender: it never repeats a bucket key.
@@ -92,84 +72,37 @@ func inWords(err error, words map[error]string) error {
 	return err
 }
 
-// kind is what an error means to a caller.
-type kind struct {
-	of     error
-	status int
-	code   string
-	detail string // empty: the error's own text is fit for the caller
-}
+// errNotReady says that the instance cannot decide checks now.
+var errNotReady = api.ErrNotReady
 
-const internalDetail = "The service met an unexpected fault. " +
-	"If this was a check, the attempt may have been counted; if a change, it may have been made."
-
-// kinds is the one table of errors to HTTP; the first row that fits counts, and
-// the first of all is for what fits none.
-func kinds() []kind {
-	return []kind{
-		{errFault, http.StatusInternalServerError, "internal", internalDetail},
-		{service.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
-		{service.ErrNotFound, http.StatusNotFound, "not_found", ""},
-		{service.ErrConflict, http.StatusConflict, "conflict", ""},
-		{
-			service.ErrForbidden, http.StatusForbidden, "forbidden",
-			"The service's account at the database lacks a right for this. Nothing was changed: grant it, see the README.",
-		},
-		{service.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
-		{
-			service.ErrUndecided, http.StatusGatewayTimeout, "undecided",
-			"The answer did not come in time. The attempt may have been counted, or the change made.",
-		},
-		{
-			service.ErrBusy, http.StatusServiceUnavailable, "busy",
-			"The service is busy or its database is away. Nothing was decided, recorded or changed: ask again after Retry-After seconds.",
-		},
-		// A look-up's own deadline; it changes nothing and can be repeated.
-		{
-			context.DeadlineExceeded, http.StatusServiceUnavailable, "busy",
-			"The look-up took too long. Ask again after Retry-After seconds.",
-		},
-		{errNotReady, http.StatusServiceUnavailable, "not_ready", ""},
-		{errMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
-		{errTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", ""},
-		{
-			echo.ErrMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed",
-			"This path does not answer that method. The Allow header lists those it does.",
-		},
-		// Not "not_found": a caller must not take a mistyped path for a zone that
-		// does not exist.
-		{
-			echo.ErrNotFound, http.StatusNotFound, "route_not_found",
-			"There is nothing at this path. GET /openapi.yaml describes what there is.",
-		},
+// kindOf returns what an error means to a caller, by the interface's table. What
+// fits none is an internal fault.
+func kindOf(err error) api.Kind {
+	kind, known := api.KindOf(err)
+	switch {
+	case known:
+	case errors.Is(err, context.DeadlineExceeded): // a look-up's own; it changes nothing and can be repeated
+		kind, _ = api.KindOf(service.ErrBusy)
+		kind.Detail = "The look-up took too long. Ask again after Retry-After seconds."
+	case errors.Is(err, echo.ErrMethodNotAllowed):
+		kind, _ = api.KindOf(api.ErrNoMethod)
+	case errors.Is(err, echo.ErrNotFound):
+		kind, _ = api.KindOf(api.ErrNoRoute)
 	}
-}
-
-// kindOf returns the row of err; what fits none is an internal fault.
-func kindOf(err error) kind {
-	all := kinds()
-	for _, k := range all {
-		if errors.Is(err, k.of) {
-			return k
-		}
-	}
-	return all[0]
+	return kind
 }
 
 // problemOf turns any error into what its caller may know about it.
-func problemOf(err error) problem {
-	fits := kindOf(err)
-	p := problem{
-		Type: "about:blank", Title: http.StatusText(fits.status), Status: fits.status,
-		Detail: fits.detail, Code: fits.code,
-	}
+func problemOf(err error) api.Problem {
+	kind := kindOf(err)
+	p := api.NewProblem(kind)
 	var request *requestError
 	switch {
 	case p.Detail != "":
 	case errors.As(err, &request):
 		p.Detail, p.Pointer = request.detail, request.pointer
 	default:
-		p.Detail = strings.Replace(err.Error(), fits.of.Error()+": ", "", 1) // the code says as much
+		p.Detail = strings.Replace(err.Error(), kind.Err.Error()+": ", "", 1) // the code says as much
 	}
 	if !strings.HasSuffix(p.Detail, ".") { // domain errors end without one
 		p.Detail += "."
@@ -178,16 +111,16 @@ func problemOf(err error) problem {
 }
 
 // refuse is the one place that writes an error answer. It returns what it said.
-func refuse(x *exchange, err error) problem {
+func refuse(x *exchange, err error) api.Problem {
 	p := problemOf(err)
 	if x.Response().Committed {
 		return p // an answer has begun: nothing can be said any more
 	}
 	if p.Status == http.StatusServiceUnavailable {
-		x.set(fieldRetryAfter, decimal(seconds(retryAfter(err))))
+		x.set(fieldRetryAfter, decimal(service.WholeSeconds(retryAfter(err))))
 	}
 	// A problem is made of strings that can always be encoded.
-	_ = x.respondJSON(p.Status, "application/problem+json", p)
+	_ = x.respondJSON(p.Status, api.MediaProblem, p)
 	return p
 }
 

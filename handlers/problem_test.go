@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
+	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -57,14 +60,21 @@ func TestFaultsOfTheStoreHaveTheirStatus(t *testing.T) {
 
 func TestEveryKindOfErrorHasOneRow(t *testing.T) {
 	t.Parallel()
-	for _, k := range kinds() {
-		p := problemOf(fmt.Errorf("wrapped: %w", k.of))
-		if p.Status != k.status || p.Code != k.code || p.Title == "" || p.Detail == "" {
-			t.Errorf("%v: %+v", k.of, p)
+	for _, k := range api.Kinds() {
+		p := problemOf(fmt.Errorf("wrapped: %w", k.Err))
+		if p.Status != k.Status || p.Code != k.Code || p.Title == "" || p.Detail == "" {
+			t.Errorf("%v: %+v", k.Err, p)
 		}
 	}
 	if p := problemOf(fmt.Errorf("change zone: %w", service.ErrConflict)); p.Status != http.StatusConflict || p.Code != "conflict" {
 		t.Errorf("conflict: %+v", p)
+	}
+	for err, code := range map[error]string{
+		echo.ErrNotFound: "route_not_found", echo.ErrMethodNotAllowed: "method_not_allowed", context.DeadlineExceeded: "busy",
+	} {
+		if p := problemOf(fmt.Errorf("wrapped: %w", err)); p.Code != code || p.Detail == "" {
+			t.Errorf("%v: %+v", err, p)
+		}
 	}
 	if p := problemOf(errors.New("hidden")); p.Status != 500 || p.Code != "internal" || strings.Contains(p.Detail, "hidden") {
 		t.Errorf("unknown error: %+v", p)

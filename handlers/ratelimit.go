@@ -39,7 +39,7 @@ func setRateLimit(x *exchange, d service.Decision) {
 	x.set(fieldRateLimitPolicy, both[:policies])
 	x.set(fieldRateLimit, both[policies:])
 	if d.Blocked {
-		x.set(fieldRetryAfter, decimal(seconds(d.RetryAfter())))
+		x.set(fieldRetryAfter, decimal(service.WholeSeconds(d.RetryAfter())))
 	}
 }
 
@@ -47,7 +47,7 @@ func setRateLimit(x *exchange, d service.Decision) {
 func appendPolicy(text []byte, i int, v service.Verdict) []byte {
 	text = appendZone(text, i, v)
 	text = strconv.AppendInt(append(text, ";q="...), int64(v.Rate), 10)
-	return strconv.AppendInt(append(text, ";w="...), seconds(v.Window), 10)
+	return strconv.AppendInt(append(text, ";w="...), service.WholeSeconds(v.Window), 10)
 }
 
 // appendLimit appends a zone's item of RateLimit: what remains, and the time until
@@ -56,7 +56,7 @@ func appendLimit(text []byte, i int, v service.Verdict) []byte {
 	text = appendZone(text, i, v)
 	text = strconv.AppendInt(append(text, ";r="...), int64(v.Remaining()), 10)
 	if v.Blocked {
-		text = strconv.AppendInt(append(text, ";t="...), seconds(v.RetryAfter), 10)
+		text = strconv.AppendInt(append(text, ";t="...), service.WholeSeconds(v.RetryAfter), 10)
 	}
 	return text
 }

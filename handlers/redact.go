@@ -23,11 +23,11 @@ func (x *exchange) loggable(err error) string {
 	for _, key := range keys {
 		folded, fault := service.KeyRule{Kind: service.KeyUsername}.Normalize(key)
 		if mentions(text, key) || fault == nil && mentions(text, folded) {
-			return fmt.Sprintf("%v: %s", kindOf(err).of, withheldText)
+			return fmt.Sprintf("%v: %s", kindOf(err).Err, withheldText)
 		}
 	}
 	if mentionsNetwork(text, keys) {
-		return fmt.Sprintf("%v: %s", kindOf(err).of, withheldText)
+		return fmt.Sprintf("%v: %s", kindOf(err).Err, withheldText)
 	}
 	return text
 }

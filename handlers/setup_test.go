@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -113,9 +114,9 @@ func (r *running) delete(t *testing.T, path string, headers ...string) reply {
 }
 
 // problem returns the answer as a problem, and fails if it is none.
-func (r reply) problem(t *testing.T) problem {
+func (r reply) problem(t *testing.T) api.Problem {
 	t.Helper()
-	var p problem
+	var p api.Problem
 	if got := r.header.Get("Content-Type"); got != "application/problem+json" {
 		t.Fatalf("status %d with content type %q and body %s, want a problem", r.status, got, r.body)
 	}
@@ -129,7 +130,7 @@ func (r reply) problem(t *testing.T) problem {
 }
 
 // refused fails unless the answer is the problem of this status and code.
-func (r reply) refused(t *testing.T, status int, code string) problem {
+func (r reply) refused(t *testing.T, status int, code string) api.Problem {
 	t.Helper()
 	p := r.problem(t)
 	if r.status != status || p.Code != code {
@@ -139,9 +140,9 @@ func (r reply) refused(t *testing.T, status int, code string) problem {
 }
 
 // decision returns the answer of a check that was decided.
-func (r reply) decision(t *testing.T) decision {
+func (r reply) decision(t *testing.T) api.Decision {
 	t.Helper()
-	var d decision
+	var d api.Decision
 	if r.status != http.StatusOK {
 		t.Fatalf("got %d %s, want a decision", r.status, r.body)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+
+	"velocityd/api"
 )
 
 func TestTxnOfEachKindIsShown(t *testing.T) {
@@ -14,13 +16,13 @@ func TestTxnOfEachKindIsShown(t *testing.T) {
 	body := `{"buckets":[` + bucketJSON(1, "é\"") + `,` + bucketJSON(2, "203.0.113.9") + `]}`
 	allowed := r.post(t, "/v1/check", body).decision(t)
 	blocked := r.post(t, "/v1/check", body).decision(t)
-	for _, want := range []txn{
+	for _, want := range []api.Txn{
 		{ID: allowed.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: allowed.CheckedAt, Counted: true},
 		{ID: blocked.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: blocked.CheckedAt, Blocked: true},
 		{ID: blocked.Buckets[1].TxnID, ZoneID: 2, BucketKey: "203.0.113.9", CreatedAt: blocked.CheckedAt, Blocked: true, WouldBlock: true},
 	} {
 		reply := r.get(t, fmt.Sprint("/v1/txns/", want.ID))
-		var got txn
+		var got api.Txn
 		if err := json.Unmarshal([]byte(reply.body), &got); err != nil || got != want || reply.status != http.StatusOK {
 			t.Errorf("got %d %s, want %+v", reply.status, reply.body, want)
 		}

@@ -6,30 +6,9 @@ import (
 	"net/http"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 )
-
-const contentJSON = "application/json"
-
-// zone is a use case with a limit, in all its settings. Durations are seconds.
-type zone struct {
-	ID             int64           `json:"id"`
-	Description    string          `json:"description"`
-	Rate           int             `json:"rate"`
-	Window         int64           `json:"window"`
-	Mode           service.Mode    `json:"mode"`
-	Counts         service.Counts  `json:"counts"`
-	ReserveTTL     int64           `json:"reserve_ttl"`
-	ResetOnSuccess bool            `json:"reset_on_success"`
-	Lockout        int64           `json:"lockout"`
-	LockoutFactor  float64         `json:"lockout_factor"`
-	LockoutMax     int64           `json:"lockout_max"`
-	LockoutDecay   int64           `json:"lockout_decay"`
-	KeyKind        service.KeyKind `json:"key_kind"`
-	IPv4Prefix     int             `json:"ipv4_prefix"`
-	IPv6Prefix     int             `json:"ipv6_prefix"`
-	Revision       uint64          `json:"revision"`
-}
 
 // zoneRequest is a whole zone but for its id. What is left out, and is marked
 // omitzero, has its default.
@@ -50,10 +29,6 @@ type zoneRequest struct {
 	IPv6Prefix     *int             `json:"ipv6_prefix,omitzero"`
 }
 
-type zonesResponse struct {
-	Zones []zone `json:"zones"`
-}
-
 // listZones answers GET /v1/zones.
 func (s *server) listZones(x *exchange) error {
 	return s.lookUp(x, func(ctx context.Context) error {
@@ -61,11 +36,7 @@ func (s *server) listZones(x *exchange) error {
 		if err != nil {
 			return err
 		}
-		zones := make([]zone, len(found))
-		for i, z := range found {
-			zones[i] = newZone(z)
-		}
-		return x.respondJSON(http.StatusOK, contentJSON, zonesResponse{Zones: zones})
+		return x.respondJSON(http.StatusOK, contentJSON, api.NewZones(found))
 	})
 }
 
@@ -149,20 +120,8 @@ func writerOf(x *exchange) (who string, match service.Match, err error) {
 func noZone(id int64) string { return fmt.Sprintf("zone %d: not found.", id) }
 
 func respondZone(x *exchange, status int, z service.Zone) error {
-	x.Response().Header().Set("ETag", entityTag(z.Revision))
-	return x.respondJSON(status, contentJSON, newZone(z))
-}
-
-func newZone(z service.Zone) zone {
-	z = z.WithDefaults()
-	return zone{
-		ID: z.ID, Description: z.Description, Rate: z.Rate, Window: seconds(z.Window),
-		Mode: z.Mode, Counts: z.Counts, ReserveTTL: seconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
-		Lockout: seconds(z.Lockout), LockoutFactor: z.LockoutFactor,
-		LockoutMax: seconds(z.LockoutMax), LockoutDecay: seconds(z.LockoutDecay),
-		KeyKind: z.Keys.Kind, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
-		Revision: z.Revision,
-	}
+	x.Response().Header().Set("ETag", api.EntityTag(z.Revision))
+	return x.respondJSON(status, contentJSON, api.NewZone(z))
 }
 
 // zone returns the zone that is wanted, or an error that points at the member
@@ -202,8 +161,8 @@ type settings struct{ wrong error }
 // no duration of a zone can be, before that is multiplied.
 func (in *settings) duration(field string, given *int64) time.Duration {
 	n := orZero(given)
-	if given != nil && (n < 1 || n > seconds(service.MaxWindow)) {
-		in.refuse(field, fmt.Sprintf("%s must be 1 to %d whole seconds, is %d.", field, seconds(service.MaxWindow), n))
+	if given != nil && (n < 1 || n > service.WholeSeconds(service.MaxWindow)) {
+		in.refuse(field, fmt.Sprintf("%s must be 1 to %d whole seconds, is %d.", field, service.WholeSeconds(service.MaxWindow), n))
 		return 0
 	}
 	return time.Duration(n) * time.Second

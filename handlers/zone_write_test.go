@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -236,10 +237,10 @@ func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 	t.Parallel()
 	memory := servicetest.NewMemory()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
-	for _, k := range kinds()[1:8] { // those of package service
+	for _, k := range api.Kinds()[1:8] { // those of package service
 		log := &logLines{}
 		handler := New(Options{
-			Reader: memory, Writer: talkative{kind: k.of}, Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
+			Reader: memory, Writer: talkative{kind: k.Err}, Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
 		})
 		for _, change := range changes()[:6] {
 			// Not by a running service: not every change can meet every error, and what
@@ -249,9 +250,9 @@ func TestChangesMapEachErrorAndKeepTheEnginesWordsToThemselves(t *testing.T) {
 			request.Header.Set("Content-Type", "application/json")
 			answer := httptest.NewRecorder()
 			handler.ServeHTTP(answer, request)
-			var p problem
-			if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || answer.Code != k.status || p.Code != k.code {
-				t.Errorf("%s %s: %v is %d %s", change.method, path, k.of, answer.Code, answer.Body)
+			var p api.Problem
+			if err := json.Unmarshal(answer.Body.Bytes(), &p); err != nil || answer.Code != k.Status || p.Code != k.Code {
+				t.Errorf("%s %s: %v is %d %s", change.method, path, k.Err, answer.Code, answer.Body)
 			}
 			if strings.Contains(p.Detail, "secret") || strings.Contains(p.Detail, "hidden_name") {
 				t.Errorf("%s %s: the caller learns %s", change.method, path, p.Detail)

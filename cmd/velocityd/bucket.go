@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"velocityd/db"
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -26,14 +26,14 @@ func (bucketCmd) Help() string {
 
 // bucketFlags names one bucket.
 type bucketFlags struct {
-	Zone          int64  `arg:"" help:"Zone of the bucket."`
-	Key           string `arg:"" help:"Bucket key, in any spelling that the zone takes."`
-	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the bucket as the HTTP interface gives it."`
-	databaseFlags `embed:""`
+	Zone        int64  `arg:"" help:"Zone of the bucket."`
+	Key         string `arg:"" help:"Bucket key, in any spelling that the zone takes."`
+	JSON        bool   `name:"json" env:"VELOCITY_JSON" help:"Print the bucket as the HTTP interface gives it."`
+	targetFlags `embed:""`
 }
 
 // bucket returns the bucket that is named, by the rule of its zone.
-func (f bucketFlags) bucket(ctx context.Context, store *db.Store) (service.Bucket, error) {
+func (f bucketFlags) bucket(ctx context.Context, store target) (service.Bucket, error) {
 	zone, err := store.Zone(ctx, f.Zone)
 	if err != nil {
 		return service.Bucket{}, err
@@ -50,13 +50,13 @@ func (f bucketFlags) bucket(ctx context.Context, store *db.Store) (service.Bucke
 }
 
 // show prints how the bucket is now.
-func (f bucketFlags) show(ctx context.Context, w io.Writer, store *db.Store, bucket service.Bucket) error {
+func (f bucketFlags) show(ctx context.Context, w io.Writer, store target, bucket service.Bucket) error {
 	peek, err := store.Peek(ctx, bucket)
 	if err != nil {
 		return err
 	}
 	if f.JSON {
-		return json.NewEncoder(w).Encode(newWirePeek(peek))
+		return json.NewEncoder(w).Encode(api.NewPeek(peek))
 	}
 	printPeek(w, peek)
 	return nil
@@ -77,7 +77,7 @@ func (c *bucketPeekCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer store.release()
 	bucket, err := c.bucket(ctx, store)
 	if err != nil {
 		return err
@@ -108,7 +108,7 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer store.release()
 	bucket, err := c.bucket(ctx, store)
 	if err != nil {
 		return err
@@ -121,8 +121,8 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
 
 func printPeek(w io.Writer, peek service.Peek) {
 	fmt.Fprintf(w, "zone %d (%s), %s: %d of %d left in %d s\n", peek.Bucket.ZoneID, peek.Mode, printable(peek.Bucket.Key),
-		peek.Remaining, peek.Rate, seconds(peek.Window))
-	fmt.Fprintf(w, "  velocity      %d\n  retry after   %d s\n", peek.Velocity, seconds(peek.RetryAfter))
+		peek.Remaining, peek.Rate, service.WholeSeconds(peek.Window))
+	fmt.Fprintf(w, "  velocity      %d\n  retry after   %d s\n", peek.Velocity, service.WholeSeconds(peek.RetryAfter))
 	if !peek.LockedUntil.IsZero() {
 		fmt.Fprintf(w, "  locked until  %s\n", peek.LockedUntil.UTC().Format(time.RFC3339))
 	}
@@ -158,57 +158,4 @@ func fateOf(txn service.Txn) string {
 		}
 	}
 	return strings.Join(words, ", ")
-}
-
-// The body of GET /v1/zones/{id}/buckets/{key}, as the service's own description
-// has it.
-type (
-	wirePeek struct {
-		wireBucket
-		CheckedAt   string        `json:"checked_at"`
-		Mode        service.Mode  `json:"mode"`
-		Rate        int           `json:"rate"`
-		Window      int64         `json:"window"`
-		Velocity    int           `json:"velocity"`
-		Remaining   int           `json:"remaining"`
-		RetryAfter  int64         `json:"retry_after"`
-		LockedUntil string        `json:"locked_until,omitempty"`
-		Override    *wireOverride `json:"override,omitempty"`
-		Txns        []wireTxn     `json:"txns"`
-	}
-	wireTxn struct {
-		ID        uint64          `json:"id"`
-		ZoneID    int64           `json:"zone_id"`
-		Key       string          `json:"bucket_key"`
-		CreatedAt string          `json:"created_at"`
-		Blocked   bool            `json:"blocked"`
-		Would     bool            `json:"would_block"`
-		Counted   bool            `json:"counted"`
-		Outcome   service.Outcome `json:"outcome,omitempty"`
-		AttemptID string          `json:"attempt_id,omitempty"`
-	}
-)
-
-func newWirePeek(peek service.Peek) wirePeek {
-	w := wirePeek{
-		wireBucket: wireBucket{ZoneID: peek.Bucket.ZoneID, Key: peek.Bucket.Key},
-		CheckedAt:  instant(peek.At), Mode: peek.Mode, Rate: peek.Rate, Window: seconds(peek.Window),
-		Velocity: peek.Velocity, Remaining: peek.Remaining, RetryAfter: seconds(peek.RetryAfter),
-		Txns: make([]wireTxn, len(peek.Txns)),
-	}
-	if !peek.LockedUntil.IsZero() {
-		w.LockedUntil = instant(peek.LockedUntil)
-	}
-	if peek.Override != nil {
-		override := newWireOverride(*peek.Override)
-		w.Override = &override
-	}
-	for i, txn := range peek.Txns {
-		w.Txns[i] = wireTxn{
-			ID: txn.ID, ZoneID: txn.Bucket.ZoneID, Key: txn.Bucket.Key, CreatedAt: instant(txn.CreatedAt),
-			Blocked: txn.Blocked, Would: txn.WouldBlock, Counted: txn.Counted,
-			Outcome: txn.Outcome, AttemptID: txn.AttemptID,
-		}
-	}
-	return w
 }

@@ -8,9 +8,9 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -83,11 +83,11 @@ func (c *checkCmd) question() (service.Check, error) {
 
 func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 	if c.JSON {
-		return json.NewEncoder(w).Encode(newWireDecision(d))
+		return json.NewEncoder(w).Encode(api.NewDecision(d))
 	}
 	word := "allowed"
 	if d.Blocked {
-		word = fmt.Sprintf("blocked for %d s", seconds(d.RetryAfter()))
+		word = fmt.Sprintf("blocked for %d s", service.WholeSeconds(d.RetryAfter()))
 	}
 	fmt.Fprintf(w, "%s\n", word)
 	for _, v := range d.Verdicts {
@@ -96,7 +96,7 @@ func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 			note = ", would block if its zone were enforced"
 		}
 		fmt.Fprintf(w, "  zone %d, %s: %d of %d left in %d s (txn %d)%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key),
-			v.Remaining(), v.Rate, seconds(v.Window), v.TxnID, note)
+			v.Remaining(), v.Rate, service.WholeSeconds(v.Window), v.TxnID, note)
 	}
 	return nil
 }
@@ -121,6 +121,3 @@ func printable(text string) string {
 	}
 	return text
 }
-
-// seconds is a duration as SQL and JSON have it.
-func seconds(d time.Duration) int64 { return int64(d / time.Second) }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -165,7 +166,7 @@ func joinValues(args []string) []string {
 // explainForbidden adds to the error of a database account without a right what
 // to do about it. A service that lacks one says so in its own words.
 func explainForbidden(err error) error {
-	var remote *problemError
+	var remote *api.Problem
 	if !errors.Is(err, service.ErrForbidden) || errors.As(err, &remote) {
 		return err
 	}

@@ -11,15 +11,15 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"velocityd/db"
+	"velocityd/api"
 	"velocityd/service"
 )
 
 // overridePage is how many overrides are read at once.
-const overridePage = 1000
+const overridePage = api.MaxPage
 
 type overrideCmd struct {
-	List   overrideListCmd   `cmd:"" help:"List the overrides of a zone."`
+	List   overrideListCmd   `cmd:"" help:"List the overrides of a zone, or of all."`
 	Set    overrideSetCmd    `cmd:"" help:"Make an exception for a key or a network, in place of the one there is."`
 	Delete overrideDeleteCmd `cmd:"" help:"Remove an override."`
 }
@@ -34,31 +34,25 @@ Example:
 }
 
 type overrideListCmd struct {
-	Zone          int64 `arg:"" help:"Zone whose overrides to list."`
-	JSON          bool  `name:"json" env:"VELOCITY_JSON" help:"Print the overrides as the HTTP interface gives them."`
-	databaseFlags `embed:""`
+	Zone        *int64 `arg:"" optional:"" help:"Zone whose overrides to list; those of all zones if none is named."`
+	JSON        bool   `name:"json" env:"VELOCITY_JSON" help:"Print the overrides as the HTTP interface gives them."`
+	targetFlags `embed:""`
 }
 
-// Run prints the overrides by id, expired ones as such.
+// Run prints the overrides by zone and id, expired ones as such.
 func (c *overrideListCmd) Run(ctx context.Context, p *process) error {
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	overrides, err := overridesOf(ctx, store, c.Zone)
+	defer store.release()
+	overrides, err := c.overrides(ctx, store)
 	if err != nil {
 		return err
 	}
 	switch {
 	case c.JSON:
-		list := struct {
-			Overrides []wireOverride `json:"overrides"`
-		}{make([]wireOverride, len(overrides))}
-		for i, o := range overrides {
-			list.Overrides[i] = newWireOverride(o)
-		}
-		return json.NewEncoder(p.stdout).Encode(list)
+		return json.NewEncoder(p.stdout).Encode(api.NewOverrides(overrides))
 	case len(overrides) == 0:
 		fmt.Fprintln(p.stdout, "no overrides; 'velocityd override set' makes one")
 	default:
@@ -67,8 +61,28 @@ func (c *overrideListCmd) Run(ctx context.Context, p *process) error {
 	return nil
 }
 
+// overrides returns those of the zone that is named, or of all zones.
+func (c *overrideListCmd) overrides(ctx context.Context, store target) ([]service.Override, error) {
+	if c.Zone != nil {
+		return overridesOf(ctx, store, *c.Zone)
+	}
+	zones, err := store.Zones(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []service.Override
+	for _, zone := range zones {
+		overrides, err := overridesOf(ctx, store, zone.ID)
+		if err != nil && !errors.Is(err, service.ErrNotFound) { // it was deleted meanwhile
+			return nil, err
+		}
+		all = append(all, overrides...)
+	}
+	return all, nil
+}
+
 // overridesOf returns all overrides of a zone by id.
-func overridesOf(ctx context.Context, store *db.Store, zone int64) ([]service.Override, error) {
+func overridesOf(ctx context.Context, store target, zone int64) ([]service.Override, error) {
 	var all []service.Override
 	for after := uint64(0); ; after = all[len(all)-1].ID {
 		page, err := store.Overrides(ctx, zone, after, overridePage)
@@ -83,9 +97,9 @@ func overridesOf(ctx context.Context, store *db.Store, zone int64) ([]service.Ov
 }
 
 type overrideDeleteCmd struct {
-	Zone          int64  `arg:"" help:"Zone of the override."`
-	ID            uint64 `arg:"" help:"The override's id, as list tells it."`
-	databaseFlags `embed:""`
+	Zone        int64  `arg:"" help:"Zone of the override."`
+	ID          uint64 `arg:"" help:"The override's id, as list tells it."`
+	targetFlags `embed:""`
 }
 
 // Run removes the override and says what it was.
@@ -94,7 +108,7 @@ func (c *overrideDeleteCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer store.release()
 	override, err := store.Override(ctx, c.Zone, c.ID)
 	if err != nil {
 		return err
@@ -108,14 +122,14 @@ func (c *overrideDeleteCmd) Run(ctx context.Context, p *process) error {
 }
 
 type overrideSetCmd struct {
-	Zone          int64                  `arg:"" help:"Zone to make the exception in."`
-	Target        string                 `arg:"" name:"key-or-prefix" help:"Bucket key; where keys are addresses, also a network such as 203.0.113.0/24."`
-	Action        service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always room, not counted; deny: never room; limit: --rate and --window in place of the zone's."`
-	Rate          *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
-	Window        *int64                 `env:"-" placeholder:"SECONDS" help:"With limit: the window's length in seconds."`
-	Expires       string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a duration from now by the database's clock (72h), or a time (2026-12-31T23:59:59Z). Never, if left out."`
-	Reason        string                 `env:"-" required:"" placeholder:"TEXT" help:"Why, for those who find it later."`
-	databaseFlags `embed:""`
+	Zone        int64                  `arg:"" help:"Zone to make the exception in."`
+	Target      string                 `arg:"" name:"key-or-prefix" help:"Bucket key; where keys are addresses, also a network such as 203.0.113.0/24."`
+	Action      service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always room, not counted; deny: never room; limit: --rate and --window in place of the zone's."`
+	Rate        *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
+	Window      *int64                 `env:"-" placeholder:"SECONDS" help:"With limit: the window's length in seconds."`
+	Expires     string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a duration from now by the database's clock (72h), or a time (2026-12-31T23:59:59Z). Never, if left out."`
+	Reason      string                 `env:"-" required:"" placeholder:"TEXT" help:"Why, for those who find it later."`
+	targetFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -137,7 +151,7 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer store.release()
 	override, err := c.override(ctx, store, p.principal)
 	if err != nil {
 		return err
@@ -171,7 +185,7 @@ func (c *overrideSetCmd) check() error {
 
 // override returns what was asked for, in the words of the zone. Its errors are
 // usageErrors but for those of the database.
-func (c *overrideSetCmd) override(ctx context.Context, store *db.Store, principal string) (service.Override, error) {
+func (c *overrideSetCmd) override(ctx context.Context, store target, principal string) (service.Override, error) {
 	zone, err := store.Zone(ctx, c.Zone)
 	if err != nil {
 		return service.Override{}, err
@@ -199,7 +213,7 @@ func (c *overrideSetCmd) override(ctx context.Context, store *db.Store, principa
 
 // engineTime asks the database for its time, by a look at one of the buckets
 // that the override speaks of: expiry is by that clock and no other.
-func engineTime(ctx context.Context, store *db.Store, o service.Override) (time.Time, error) {
+func engineTime(ctx context.Context, store target, o service.Override) (time.Time, error) {
 	bucket := service.Bucket{ZoneID: o.ZoneID, Key: o.Key}
 	if o.Prefix.IsValid() {
 		bucket.Key = o.Prefix.Addr().String()
@@ -210,7 +224,7 @@ func engineTime(ctx context.Context, store *db.Store, o service.Override) (time.
 
 // put adds the override, or replaces the one that is in its way.
 func (c *overrideSetCmd) put(
-	ctx context.Context, store *db.Store, o service.Override, principal string,
+	ctx context.Context, store target, o service.Override, principal string,
 ) (service.Override, error) {
 	made, err := store.AddOverride(ctx, o, principal)
 	if !errors.Is(err, service.ErrConflict) {
@@ -294,9 +308,9 @@ func parseExpiry(text string, now time.Time) (time.Time, error) {
 
 func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "  id\tkey or network\taction\texpires\tby\treason")
+	fmt.Fprintln(table, "  zone\tid\tkey or network\taction\texpires\tby\treason")
 	for _, o := range overrides {
-		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\n", o.ID, targetOf(o), actionOf(o), expiryOf(o, now),
+		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o), expiryOf(o, now),
 			printable(o.CreatedBy), printable(o.Reason))
 	}
 	_ = table.Flush() // a reader that has gone needs no table
@@ -311,7 +325,7 @@ func targetOf(o service.Override) string {
 
 func actionOf(o service.Override) string {
 	if o.Action == service.OverrideLimit {
-		return fmt.Sprintf("limit %d in %d s", o.Rate, seconds(o.Window))
+		return fmt.Sprintf("limit %d in %d s", o.Rate, service.WholeSeconds(o.Window))
 	}
 	return string(o.Action)
 }
@@ -325,37 +339,3 @@ func expiryOf(o service.Override, now time.Time) string {
 	}
 	return o.ExpiresAt.UTC().Format(time.RFC3339)
 }
-
-// wireOverride is an override as the service's own description has it.
-type wireOverride struct {
-	ID        uint64                 `json:"id"`
-	ZoneID    int64                  `json:"zone_id"`
-	Key       string                 `json:"bucket_key,omitempty"`
-	Prefix    string                 `json:"prefix,omitempty"`
-	Action    service.OverrideAction `json:"action"`
-	Rate      *int                   `json:"rate,omitempty"`
-	Window    int64                  `json:"window,omitempty"`
-	ExpiresAt string                 `json:"expires_at,omitempty"`
-	Reason    string                 `json:"reason"`
-	CreatedBy string                 `json:"created_by"`
-}
-
-func newWireOverride(o service.Override) wireOverride {
-	w := wireOverride{
-		ID: o.ID, ZoneID: o.ZoneID, Key: o.Key, Action: o.Action, Window: seconds(o.Window),
-		Reason: o.Reason, CreatedBy: o.CreatedBy,
-	}
-	if o.Prefix.IsValid() {
-		w.Prefix = o.Prefix.String()
-	}
-	if o.Action == service.OverrideLimit {
-		w.Rate = &o.Rate
-	}
-	if !o.ExpiresAt.IsZero() {
-		w.ExpiresAt = instant(o.ExpiresAt)
-	}
-	return w
-}
-
-// instant is a time as the HTTP interface writes it.
-func instant(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }

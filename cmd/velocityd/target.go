@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"velocityd/client"
+	"velocityd/handlers"
 	"velocityd/service"
 )
 
@@ -19,25 +22,29 @@ type targetFlags struct {
 	databaseFlags `embed:""`
 }
 
-// target is who answers. It finishes calls that it has begun even if their
-// context ends.
+// target is who answers the operator's commands. It finishes checks and reports
+// that it has begun even if their context ends.
 type target struct {
+	handlers.Reader
+	handlers.Writer
 	service.CheckStore
-	service.OutcomeStore
-	service.ZoneLister
-	release func() // lets it go
+	timeout time.Duration // of a report
+	release func()        // lets it go
 }
 
+// open returns the service of --url, or else the database.
 func (f targetFlags) open(ctx context.Context) (target, error) {
 	if f.URL != "" {
-		remote, err := newRemote(f.URL)
+		remote, err := client.New(f.URL, client.WithTimeout(remoteTimeout), client.WithUserAgent("velocityd/"+version()))
+		if errors.Is(err, service.ErrInvalid) {
+			return target{}, usagef("--url must be like http://127.0.0.1:8080")
+		}
 		if err != nil {
 			return target{}, err
 		}
 		return target{
-			CheckStore:   service.NewLimiter(remote, remoteTimeout),
-			OutcomeStore: unhurried{remote, remoteTimeout},
-			ZoneLister:   remote, release: remote.close,
+			Reader: remote, Writer: remote, CheckStore: service.NewLimiter(remote, remoteTimeout),
+			timeout: remoteTimeout, release: remote.Close,
 		}, nil
 	}
 	store, err := f.databaseFlags.open(ctx)
@@ -45,10 +52,14 @@ func (f targetFlags) open(ctx context.Context) (target, error) {
 		return target{}, err
 	}
 	return target{
-		CheckStore:   service.NewNormalizingLimiter(store, store, localTimeout),
-		OutcomeStore: unhurried{store, localTimeout},
-		ZoneLister:   store, release: func() { _ = store.Close() },
+		Reader: store, Writer: store, CheckStore: service.NewNormalizingLimiter(store, store, localTimeout),
+		timeout: localTimeout, release: func() { _ = store.Close() },
 	}, nil
+}
+
+// ReportAll implements service.OutcomeStore.
+func (t target) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return unhurried{t.Writer, t.timeout}.ReportAll(ctx, reports)
 }
 
 // unhurried gives each report a deadline of its own in place of the caller's, as

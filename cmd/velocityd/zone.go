@@ -10,7 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"velocityd/db"
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -31,8 +31,8 @@ Example:
 }
 
 type zoneListCmd struct {
-	JSON          bool `name:"json" env:"VELOCITY_JSON" help:"Print what GET /v1/zones answers."`
-	databaseFlags `embed:""`
+	JSON        bool `name:"json" env:"VELOCITY_JSON" help:"Print what GET /v1/zones answers."`
+	targetFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -46,14 +46,14 @@ func (c *zoneListCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer store.release()
 	zones, err := store.Zones(ctx)
 	if err != nil {
 		return err
 	}
 	switch {
 	case c.JSON:
-		return json.NewEncoder(p.stdout).Encode(newWireZones(zones))
+		return json.NewEncoder(p.stdout).Encode(api.NewZones(zones))
 	case len(zones) == 0:
 		fmt.Fprintln(p.stdout, "no zones; 'velocityd zone set' creates one")
 	default:
@@ -63,8 +63,8 @@ func (c *zoneListCmd) Run(ctx context.Context, p *process) error {
 }
 
 type zoneDeleteCmd struct {
-	ID            int64 `arg:"" help:"The zone's id."`
-	databaseFlags `embed:""`
+	ID          int64 `arg:"" help:"The zone's id."`
+	targetFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -78,7 +78,7 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer store.release()
 	removed, overrides, err := c.remove(ctx, store, p.principal)
 	if errors.Is(err, service.ErrPrecondition) {
 		// Somebody has just changed it: what is removed must be what is told.
@@ -92,7 +92,7 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 	return nil
 }
 
-func (c *zoneDeleteCmd) remove(ctx context.Context, store *db.Store, principal string) (service.Zone, int, error) {
+func (c *zoneDeleteCmd) remove(ctx context.Context, store target, principal string) (service.Zone, int, error) {
 	zone, err := store.Zone(ctx, c.ID)
 	if err != nil {
 		return zone, 0, err
@@ -116,7 +116,7 @@ func printZones(w io.Writer, zones []service.Zone) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  id\trate\twindow\tdescription\tsettings")
 	for _, z := range zones {
-		fmt.Fprintf(table, "  %d\t%d\t%d s\t%s\t%s\n", z.ID, z.Rate, seconds(z.Window), printable(z.Description),
+		fmt.Fprintf(table, "  %d\t%d\t%d s\t%s\t%s\n", z.ID, z.Rate, service.WholeSeconds(z.Window), printable(z.Description),
 			cmp.Or(strings.Join(differences(z), " "), "defaults"))
 	}
 	_ = table.Flush() // a reader that has gone needs no table
@@ -124,8 +124,8 @@ func printZones(w io.Writer, zones []service.Zone) {
 
 // differences names the settings of a zone that are not the defaults.
 func differences(z service.Zone) []string {
-	defaults := newWireZone(service.Zone{ID: z.ID, Window: z.Window})
-	zone := newWireZone(z)
+	defaults := api.NewZone(service.Zone{ID: z.ID, Window: z.Window})
+	zone := api.NewZone(z)
 	var named []string
 	for _, setting := range []struct {
 		name             string
@@ -148,48 +148,4 @@ func differences(z service.Zone) []string {
 		}
 	}
 	return named
-}
-
-// The body of GET /v1/zones, as the service's own description has it.
-type (
-	wireZones struct {
-		Zones []wireZone `json:"zones"`
-	}
-	wireZone struct {
-		ID             int64           `json:"id"`
-		Description    string          `json:"description"`
-		Rate           int             `json:"rate"`
-		Window         int64           `json:"window"`
-		Mode           service.Mode    `json:"mode"`
-		Counts         service.Counts  `json:"counts"`
-		ReserveTTL     int64           `json:"reserve_ttl"`
-		ResetOnSuccess bool            `json:"reset_on_success"`
-		Lockout        int64           `json:"lockout"`
-		LockoutFactor  float64         `json:"lockout_factor"`
-		LockoutMax     int64           `json:"lockout_max"`
-		LockoutDecay   int64           `json:"lockout_decay"`
-		KeyKind        service.KeyKind `json:"key_kind"`
-		IPv4Prefix     int             `json:"ipv4_prefix"`
-		IPv6Prefix     int             `json:"ipv6_prefix"`
-		Revision       uint64          `json:"revision"`
-	}
-)
-
-func newWireZones(zones []service.Zone) wireZones {
-	list := wireZones{Zones: make([]wireZone, len(zones))}
-	for i, z := range zones {
-		list.Zones[i] = newWireZone(z)
-	}
-	return list
-}
-
-func newWireZone(z service.Zone) wireZone {
-	z = z.WithDefaults()
-	return wireZone{
-		ID: z.ID, Description: z.Description, Rate: z.Rate, Window: seconds(z.Window),
-		Mode: z.Mode, Counts: z.Counts, ReserveTTL: seconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
-		Lockout: seconds(z.Lockout), LockoutFactor: z.LockoutFactor,
-		LockoutMax: seconds(z.LockoutMax), LockoutDecay: seconds(z.LockoutDecay),
-		KeyKind: z.Keys.Kind, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix, Revision: z.Revision,
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"velocityd/db"
 	"velocityd/service"
 )
 
@@ -15,8 +14,8 @@ import (
 var errFindings = errors.New("findings")
 
 type zoneLintCmd struct {
-	IDs           []int64 `arg:"" optional:"" name:"id" help:"Zones to look at; all of them if none is named."`
-	databaseFlags `embed:""`
+	IDs         []int64 `arg:"" optional:"" name:"id" help:"Zones to look at; all of them if none is named."`
+	targetFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -36,7 +35,7 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer store.release()
 	zones, err := c.zones(ctx, store)
 	if err != nil {
 		return err
@@ -63,7 +62,7 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 	return nil
 }
 
-func (c *zoneLintCmd) zones(ctx context.Context, store *db.Store) ([]service.Zone, error) {
+func (c *zoneLintCmd) zones(ctx context.Context, store target) ([]service.Zone, error) {
 	if len(c.IDs) == 0 {
 		return store.Zones(ctx)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"velocityd/db"
 	"velocityd/service"
 )
 
@@ -84,24 +83,14 @@ func replace[T any](setting, named *T) {
 
 func replaceSeconds(setting *time.Duration, named *int64) {
 	if named != nil {
-		*setting = asSeconds(*named)
+		*setting = service.Seconds(*named)
 	}
-}
-
-// asSeconds returns n seconds. Those beyond what a Duration holds must not come
-// round as few: they become more than package service accepts anywhere.
-func asSeconds(n int64) time.Duration {
-	d := time.Duration(n) * time.Second
-	if d/time.Second != time.Duration(n) {
-		return service.MaxWindow + time.Second
-	}
-	return d
 }
 
 type zoneSetCmd struct {
-	ID            int64 `arg:"" help:"The zone's id."`
-	zoneSettings  `embed:""`
-	databaseFlags `embed:""`
+	ID           int64 `arg:"" help:"The zone's id."`
+	zoneSettings `embed:""`
+	targetFlags  `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -127,7 +116,7 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer store.release()
 	zone, err := c.edit(ctx, store, p.principal)
 	if errors.Is(err, service.ErrPrecondition) {
 		// Somebody has just changed it: what was not named here stays as they
@@ -143,7 +132,7 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
 
 // edit writes what was named into the zone as it is now. The error wraps
 // service.ErrPrecondition if it is otherwise by the time of writing.
-func (c *zoneSetCmd) edit(ctx context.Context, store *db.Store, principal string) (service.Zone, error) {
+func (c *zoneSetCmd) edit(ctx context.Context, store target, principal string) (service.Zone, error) {
 	zone, err := store.Zone(ctx, c.ID)
 	match := service.Match{Revision: zone.Revision}
 	switch {

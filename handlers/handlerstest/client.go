@@ -1,7 +1,13 @@
 // Package handlerstest holds a client of the HTTP interface, so that the suite
 // of service/servicetest can be run through a running service. It is for tests
-// only, and knows the interface from its description alone, not from package
-// handlers.
+// only.
+//
+// It knows the interface from its description alone: its types and its table of
+// codes are copies on purpose, and must not become those of package api. The
+// server takes its answers from there, so that a member with a wrong name, or a
+// code that changes its meaning, would be right on both sides. This client is the
+// witness that does not know what the server meant. It also sends what is wrong,
+// where package client refuses it.
 package handlerstest
 
 import (

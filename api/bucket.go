@@ -1,0 +1,87 @@
+package api
+
+import "velocityd/service"
+
+// Peek is what can be seen of a bucket without an attempt.
+type Peek struct {
+	ZoneID      int64        `json:"zone_id"`
+	BucketKey   string       `json:"bucket_key"`
+	CheckedAt   Instant      `json:"checked_at"`
+	Mode        service.Mode `json:"mode"`
+	Rate        int          `json:"rate"`
+	Window      int64        `json:"window"`
+	Velocity    int          `json:"velocity"`
+	Remaining   int          `json:"remaining"`
+	RetryAfter  int64        `json:"retry_after"`
+	LockedUntil Instant      `json:"locked_until,omitzero"`
+	Override    *Override    `json:"override,omitzero"`
+	Txns        []Txn        `json:"txns"`
+}
+
+// ReleaseRequest is the body of POST /v1/zones/{id}/buckets/{key}/release.
+type ReleaseRequest struct {
+	Reason string `json:"reason"`
+}
+
+// Txn is one recorded attempt in one bucket.
+type Txn struct {
+	ID         uint64          `json:"id"`
+	ZoneID     int64           `json:"zone_id"`
+	BucketKey  string          `json:"bucket_key"`
+	CreatedAt  Instant         `json:"created_at"`
+	Blocked    bool            `json:"blocked"`
+	WouldBlock bool            `json:"would_block"`
+	Counted    bool            `json:"counted"`
+	Outcome    service.Outcome `json:"outcome,omitzero"`
+	AttemptID  string          `json:"attempt_id,omitzero"`
+}
+
+// NewPeek returns the bucket as it is answered.
+func NewPeek(p service.Peek) Peek {
+	answer := Peek{
+		ZoneID: p.Bucket.ZoneID, BucketKey: p.Bucket.Key, CheckedAt: Instant(p.At), Mode: p.Mode,
+		Rate: p.Rate, Window: service.WholeSeconds(p.Window), Velocity: p.Velocity, Remaining: p.Remaining,
+		RetryAfter: service.WholeSeconds(p.RetryAfter), LockedUntil: Instant(p.LockedUntil), Txns: make([]Txn, len(p.Txns)),
+	}
+	if p.Override != nil {
+		o := NewOverride(*p.Override)
+		answer.Override = &o
+	}
+	for i, t := range p.Txns {
+		answer.Txns[i] = NewTxn(t)
+	}
+	return answer
+}
+
+// Peek returns the bucket in the domain's words.
+func (p Peek) Peek() service.Peek {
+	seen := service.Peek{
+		Bucket: service.Bucket{ZoneID: p.ZoneID, Key: p.BucketKey}, At: p.CheckedAt.Time(), Mode: p.Mode,
+		Rate: p.Rate, Window: service.Seconds(p.Window), Velocity: p.Velocity, Remaining: p.Remaining,
+		RetryAfter: service.Seconds(p.RetryAfter), LockedUntil: p.LockedUntil.Time(),
+	}
+	if p.Override != nil {
+		o := p.Override.Override()
+		seen.Override = &o
+	}
+	for _, t := range p.Txns {
+		seen.Txns = append(seen.Txns, t.Txn())
+	}
+	return seen
+}
+
+// NewTxn returns the txn as it is answered.
+func NewTxn(t service.Txn) Txn {
+	return Txn{
+		ID: t.ID, ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
+	}
+}
+
+// Txn returns the txn in the domain's words.
+func (t Txn) Txn() service.Txn {
+	return service.Txn{
+		ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
+	}
+}

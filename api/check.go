@@ -1,0 +1,97 @@
+package api
+
+import (
+	"velocityd/service"
+)
+
+// Bucket names one key of a zone.
+type Bucket struct {
+	ZoneID    int64  `json:"zone_id"`
+	BucketKey string `json:"bucket_key"`
+}
+
+// Check is one question, in the form that names its buckets in a list.
+type Check struct {
+	Buckets   []Bucket `json:"buckets"`
+	AttemptID string   `json:"attempt_id,omitzero"`
+}
+
+// Checks is the body of POST /v1/checks.
+type Checks struct {
+	Checks []Check `json:"checks"`
+}
+
+// NewCheck returns the question as it is asked.
+func NewCheck(check service.Check) Check {
+	c := Check{Buckets: make([]Bucket, len(check.Buckets)), AttemptID: check.AttemptID}
+	for i, b := range check.Buckets {
+		c.Buckets[i] = Bucket{ZoneID: b.ZoneID, BucketKey: b.Key}
+	}
+	return c
+}
+
+// Decision is the answer for a whole check.
+type Decision struct {
+	Blocked    bool      `json:"blocked"`
+	WouldBlock bool      `json:"would_block"`
+	TxnID      uint64    `json:"txn_id"`
+	RetryAfter int64     `json:"retry_after"`
+	CheckedAt  Instant   `json:"checked_at"`
+	Buckets    []Verdict `json:"buckets"`
+}
+
+// Verdict is the answer for one bucket of a check.
+type Verdict struct {
+	ZoneID     int64  `json:"zone_id"`
+	BucketKey  string `json:"bucket_key"`
+	Blocked    bool   `json:"blocked"`
+	WouldBlock bool   `json:"would_block"`
+	TxnID      uint64 `json:"txn_id"`
+	Rate       int    `json:"rate"`
+	Window     int64  `json:"window"`
+	Velocity   int    `json:"velocity"`
+	Remaining  int    `json:"remaining"`
+	RetryAfter int64  `json:"retry_after"`
+}
+
+// Results is the answer of POST /v1/checks: element i answers check i.
+type Results struct {
+	Results []Result `json:"results"`
+}
+
+// Result holds one of the two.
+type Result struct {
+	Decision *Decision `json:"decision,omitzero"`
+	Problem  *Problem  `json:"problem,omitzero"`
+}
+
+// NewDecision returns the answer of a check that was decided.
+func NewDecision(d service.Decision) Decision {
+	answer := Decision{
+		Blocked: d.Blocked, WouldBlock: d.WouldBlock, TxnID: d.TxnID(),
+		RetryAfter: service.WholeSeconds(d.RetryAfter()), CheckedAt: Instant(d.CheckedAt), Buckets: make([]Verdict, len(d.Verdicts)),
+	}
+	for i, v := range d.Verdicts {
+		answer.Buckets[i] = Verdict{
+			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
+			Rate: v.Rate, Window: service.WholeSeconds(v.Window), Velocity: v.Velocity, Remaining: v.Remaining(),
+			RetryAfter: service.WholeSeconds(v.RetryAfter),
+		}
+	}
+	return answer
+}
+
+// Decision returns the answer in the domain's words. What follows from the
+// buckets (the txn of the whole, what remains) is taken from them.
+func (d Decision) Decision() service.Decision {
+	decision := service.Decision{
+		Blocked: d.Blocked, WouldBlock: d.WouldBlock, CheckedAt: d.CheckedAt.Time(), Verdicts: make([]service.Verdict, len(d.Buckets)),
+	}
+	for i, v := range d.Buckets {
+		decision.Verdicts[i] = service.Verdict{
+			Bucket: service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey}, Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
+			Rate: v.Rate, Window: service.Seconds(v.Window), Velocity: v.Velocity, RetryAfter: service.Seconds(v.RetryAfter),
+		}
+	}
+	return decision
+}

@@ -1,0 +1,43 @@
+package api
+
+import "velocityd/service"
+
+// OutcomeRequest is the body of POST /v1/txns/{id}/outcome.
+type OutcomeRequest struct {
+	Outcome service.Outcome `json:"outcome"`
+}
+
+// Report says how the login ended that a txn belongs to. It asks, and answers.
+type Report struct {
+	TxnID   uint64          `json:"txn_id"`
+	Outcome service.Outcome `json:"outcome"`
+}
+
+// Reports is the body of POST /v1/outcomes.
+type Reports struct {
+	Reports []Report `json:"reports"`
+}
+
+// Receipts is the answer of POST /v1/outcomes: element i answers report i.
+type Receipts struct {
+	Results []Receipt `json:"results"`
+}
+
+// Receipt holds either the report as it is recorded or a problem.
+type Receipt struct {
+	TxnID   uint64          `json:"txn_id,omitzero"`
+	Outcome service.Outcome `json:"outcome,omitzero"`
+	Problem *Problem        `json:"problem,omitzero"`
+}
+
+// NewReports returns the question as it is asked.
+func NewReports(reports []service.Report) Reports {
+	list := Reports{Reports: make([]Report, len(reports))}
+	for i, r := range reports {
+		list.Reports[i] = Report(r)
+	}
+	return list
+}
+
+// Report returns what was recorded, which means nothing beside a problem.
+func (r Receipt) Report() service.Report { return service.Report{TxnID: r.TxnID, Outcome: r.Outcome} }

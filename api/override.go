@@ -1,0 +1,85 @@
+package api
+
+import (
+	"net/netip"
+
+	"velocityd/service"
+)
+
+// Override is an exception from a zone's limit.
+type Override struct {
+	ID        uint64                 `json:"id"`
+	ZoneID    int64                  `json:"zone_id"`
+	BucketKey string                 `json:"bucket_key,omitzero"`
+	Prefix    netip.Prefix           `json:"prefix,omitzero"`
+	Action    service.OverrideAction `json:"action"`
+	Rate      *int                   `json:"rate,omitzero"` // with action limit, which may be to 0
+	Window    int64                  `json:"window,omitzero"`
+	ExpiresAt Instant                `json:"expires_at,omitzero"`
+	Reason    string                 `json:"reason"`
+	CreatedBy string                 `json:"created_by"`
+}
+
+// Overrides is one page of a zone's overrides, by id.
+type Overrides struct {
+	Overrides []Override `json:"overrides"`
+	// Next is the "after" of the next page, or 0 if this is the last one.
+	Next uint64 `json:"next,omitzero"`
+}
+
+// OverrideRequest is the body of POST /v1/zones/{id}/overrides and of PUT on one
+// of them: a whole override but for its ids.
+type OverrideRequest struct {
+	BucketKey string                 `json:"bucket_key,omitzero"`
+	Prefix    netip.Prefix           `json:"prefix,omitzero"`
+	Action    service.OverrideAction `json:"action"`
+	Rate      *int                   `json:"rate,omitzero"`
+	Window    int64                  `json:"window,omitzero"`
+	ExpiresAt Instant                `json:"expires_at,omitzero"`
+	Reason    string                 `json:"reason,omitzero"`
+	CreatedBy string                 `json:"created_by,omitzero"`
+}
+
+// NewOverride returns the override as it is answered.
+func NewOverride(o service.Override) Override {
+	return Override{
+		ID: o.ID, ZoneID: o.ZoneID, BucketKey: o.Key, Prefix: o.Prefix, Action: o.Action, Rate: rateOf(o),
+		Window: service.WholeSeconds(o.Window), ExpiresAt: Instant(o.ExpiresAt), Reason: o.Reason, CreatedBy: o.CreatedBy,
+	}
+}
+
+// NewOverrides returns a page of overrides that says of no next one.
+func NewOverrides(overrides []service.Override) Overrides {
+	list := Overrides{Overrides: make([]Override, len(overrides))}
+	for i, o := range overrides {
+		list.Overrides[i] = NewOverride(o)
+	}
+	return list
+}
+
+// NewOverrideRequest returns the wish for an override. Its ids are no part of it.
+func NewOverrideRequest(o service.Override) OverrideRequest {
+	return OverrideRequest{
+		BucketKey: o.Key, Prefix: o.Prefix, Action: o.Action, Rate: rateOf(o),
+		Window: service.WholeSeconds(o.Window), ExpiresAt: Instant(o.ExpiresAt), Reason: o.Reason, CreatedBy: o.CreatedBy,
+	}
+}
+
+// Override returns the override in the domain's words.
+func (o Override) Override() service.Override {
+	override := service.Override{
+		ID: o.ID, ZoneID: o.ZoneID, Key: o.BucketKey, Prefix: o.Prefix, Action: o.Action,
+		Window: service.Seconds(o.Window), ExpiresAt: o.ExpiresAt.Time(), Reason: o.Reason, CreatedBy: o.CreatedBy,
+	}
+	if o.Rate != nil {
+		override.Rate = *o.Rate
+	}
+	return override
+}
+
+func rateOf(o service.Override) *int {
+	if o.Action != service.OverrideLimit {
+		return nil
+	}
+	return &o.Rate
+}

@@ -1,0 +1,126 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+
+	"velocityd/service"
+)
+
+// The kinds of error that only the interface knows. Those that have to do with
+// checks, zones and the engine are package service's.
+var (
+	// ErrInternal says that the service met a fault that it did not foresee. What
+	// was asked may have been counted, or changed.
+	ErrInternal = errors.New("internal fault")
+	// ErrNotReady says that the instance cannot decide checks now.
+	ErrNotReady = errors.New("not ready")
+	// ErrMediaType says that a body is not what its header must announce.
+	ErrMediaType = errors.New("unsupported media type")
+	// ErrTooLarge says that a body is too long.
+	ErrTooLarge = errors.New("payload too large")
+	// ErrNoMethod says that a path does not answer to a method.
+	ErrNoMethod = errors.New("method not allowed")
+	// ErrNoRoute says that there is nothing at a path. It is NOT
+	// service.ErrNotFound: a mistyped path must not be taken for a zone that does
+	// not exist.
+	ErrNoRoute = errors.New("route not found")
+)
+
+// Kind is what one kind of error is on the wire.
+type Kind struct {
+	Err    error // what it is in Go
+	Status int   // of HTTP
+	Code   string
+	// Detail is the fixed text for the caller. It is empty where the error's own
+	// text says more, and is fit for him.
+	Detail string
+}
+
+// Kinds returns the one table of errors: code, status and text of each. An error
+// that fits several is the first of them.
+func Kinds() []Kind {
+	return []Kind{
+		{
+			ErrInternal, http.StatusInternalServerError, "internal", "The service met an unexpected fault. " +
+				"If this was a check, the attempt may have been counted; if a change, it may have been made.",
+		},
+		{service.ErrInvalid, http.StatusBadRequest, "invalid_request", ""},
+		{service.ErrNotFound, http.StatusNotFound, "not_found", ""},
+		{service.ErrConflict, http.StatusConflict, "conflict", ""},
+		{
+			service.ErrForbidden, http.StatusForbidden, "forbidden",
+			"The service's account at the database lacks a right for this. Nothing was changed: grant it, see the README.",
+		},
+		{service.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
+		{
+			service.ErrUndecided, http.StatusGatewayTimeout, "undecided",
+			"The answer did not come in time. The attempt may have been counted, or the change made.",
+		},
+		{
+			service.ErrBusy, http.StatusServiceUnavailable, "busy",
+			"The service is busy or its database is away. Nothing was decided, recorded or changed: ask again after Retry-After seconds.",
+		},
+		{ErrNotReady, http.StatusServiceUnavailable, "not_ready", ""},
+		{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
+		{ErrTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", ""},
+		{
+			ErrNoMethod, http.StatusMethodNotAllowed, "method_not_allowed",
+			"This path does not answer that method. The Allow header lists those it does.",
+		},
+		{
+			ErrNoRoute, http.StatusNotFound, "route_not_found",
+			"There is nothing at this path. GET /openapi.yaml describes what there is.",
+		},
+	}
+}
+
+// KindOf returns the kind of err. An error of no kind is an internal fault, and
+// then known is false.
+func KindOf(err error) (kind Kind, known bool) {
+	all := Kinds()
+	for _, k := range all {
+		if errors.Is(err, k.Err) {
+			return k, true
+		}
+	}
+	return all[0], false
+}
+
+// Problem is the body of every error answer, by RFC 9457. Programs should read
+// Code, which never changes its meaning. A client returns it as an error.
+type Problem struct { //nolint:errname // RFC 9457 calls it so
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+	Code   string `json:"code"`
+	// Pointer is the JSON Pointer of the place in the request body that is
+	// wrong, if there is one.
+	Pointer string `json:"pointer,omitzero"`
+}
+
+// NewProblem returns the problem of a kind, with the kind's own text.
+func NewProblem(k Kind) Problem {
+	return Problem{Type: "about:blank", Title: http.StatusText(k.Status), Status: k.Status, Detail: k.Detail, Code: k.Code}
+}
+
+// Error implements error, by title and detail.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return p.Title
+	}
+	return p.Title + ": " + p.Detail
+}
+
+// Unwrap returns the kind of error that the code stands for: one of package
+// service's or of this package's. It is nil for a code that is not known here,
+// and for a problem without one, which no velocityd has written.
+func (p *Problem) Unwrap() error {
+	for _, k := range Kinds() {
+		if k.Code == p.Code {
+			return k.Err
+		}
+	}
+	return nil
+}

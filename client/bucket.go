@@ -1,0 +1,62 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"unicode/utf8"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+// Peek returns what can be seen of a bucket without an attempt. The key may be in
+// any spelling that the zone takes; the answer has it as the zone writes it.
+func (c *Client) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+	return c.bucket(ctx, bucket, "", request{
+		action: fmt.Sprintf("look at a bucket of zone %d", bucket.ZoneID), method: http.MethodGet,
+	})
+}
+
+// Release empties a bucket and ends its lockout. principal is who asks, or empty;
+// reason is why, in 1 to service.MaxReasonLength characters.
+func (c *Client) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+	if !utf8.ValidString(reason) {
+		return fmt.Errorf("%w: release a bucket of zone %d: the reason must be valid UTF-8", service.ErrInvalid, bucket.ZoneID)
+	}
+	_, err := c.bucket(ctx, bucket, "/release", request{
+		action: fmt.Sprintf("release a bucket of zone %d", bucket.ZoneID), method: http.MethodPost,
+		body: api.ReleaseRequest{Reason: reason}, principal: principal,
+	})
+	return err
+}
+
+// bucket asks what is answered with a bucket.
+func (c *Client) bucket(ctx context.Context, bucket service.Bucket, verb string, r request) (service.Peek, error) {
+	if err := bucket.Validate(); err != nil {
+		return service.Peek{}, fmt.Errorf("%s: %w", r.action, err)
+	}
+	r.path = zonePath(bucket.ZoneID) + "/buckets/" + url.PathEscape(bucket.Key) + verb
+	answer, err := ask[api.Peek](ctx, c, r)
+	if err == nil && answer.ZoneID != bucket.ZoneID {
+		err = c.unreadable(r, "the answer is about another zone")
+	}
+	if err != nil {
+		return service.Peek{}, err
+	}
+	return answer.Peek(), nil
+}
+
+// Txn returns one recorded attempt, or an error that wraps service.ErrNotFound.
+func (c *Client) Txn(ctx context.Context, id uint64) (service.Txn, error) {
+	r := request{action: fmt.Sprintf("read txn %d", id), method: http.MethodGet, path: fmt.Sprintf("/v1/txns/%d", id)}
+	answer, err := ask[api.Txn](ctx, c, r)
+	if err == nil && answer.ID != id {
+		err = c.unreadable(r, "the answer is about another txn")
+	}
+	if err != nil {
+		return service.Txn{}, err
+	}
+	return answer.Txn(), nil
+}

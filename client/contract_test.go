@@ -1,0 +1,205 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+
+	"velocityd/api"
+	"velocityd/client"
+	"velocityd/handlers"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// What the command line asks a database, it can ask a service.
+var (
+	_ handlers.Reader = (*client.Client)(nil)
+	_ handlers.Writer = (*client.Client)(nil)
+)
+
+// overHTTP is the reference store, asked through the client.
+type overHTTP struct {
+	servicetest.Bench
+	client *client.Client
+}
+
+func (o overHTTP) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	return o.client.CheckAll(ctx, checks)
+}
+
+func (o overHTTP) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return o.client.ReportAll(ctx, reports)
+}
+
+func (o overHTTP) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+	return o.client.Peek(ctx, bucket)
+}
+
+func (o overHTTP) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+	return o.client.Release(ctx, bucket, principal, reason)
+}
+
+func TestClientKeepsTheContractOfAStore(t *testing.T) {
+	t.Parallel()
+	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+		m := servicetest.NewMemory()
+		return overHTTP{Bench: m.Bench(), client: connect(t, serve(t, newHandler(m)))}
+	})
+}
+
+// loneOverHTTP asks checks one by one, by Check, and reports by Report.
+type loneOverHTTP struct{ overHTTP }
+
+func (o loneOverHTTP) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	if len(checks) != 1 || checks[0].AttemptID == "" {
+		return o.client.CheckAll(ctx, checks)
+	}
+	d, err := o.client.Check(ctx, checks[0])
+	d.Err = err
+	return []service.Decision{d}, nil
+}
+
+func (o loneOverHTTP) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	errs := make([]error, len(reports))
+	for i, r := range reports {
+		errs[i] = o.client.Report(ctx, r)
+	}
+	return errs, nil
+}
+
+func TestLoneChecksAndReportsKeepTheContractOfAStore(t *testing.T) {
+	t.Parallel()
+	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+		m := servicetest.NewMemory()
+		return loneOverHTTP{overHTTP{Bench: m.Bench(), client: connect(t, serve(t, newHandler(m)))}}
+	})
+}
+
+func TestZonesComeBackAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	m := servicetest.NewMemory()
+	c := connect(t, serve(t, newHandler(m)))
+	full := service.Zone{
+		ID: 2, Description: "per <address> & more", Rate: 0, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
+		ReserveTTL: time.Minute, ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
+		LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56},
+	}
+	for i, zone := range []service.Zone{{ID: 1, Rate: 5, Window: time.Minute}, full} {
+		wrote, err := c.PutZone(t.Context(), zone, service.Match{Absent: true}, "Zoë")
+		want := zone.WithDefaults()
+		want.Revision = 1
+		read, readErr := c.Zone(t.Context(), zone.ID)
+		if err != nil || readErr != nil || wrote != want || read != want {
+			t.Errorf("wrote %+v, %v; read %+v, %v; want %+v", wrote, err, read, readErr, want)
+		}
+		if zones, err := c.Zones(t.Context()); err != nil || len(zones) != i+1 || zones[i] != want {
+			t.Errorf("listed %+v, %v", zones, err)
+		}
+	}
+	if audits := m.Audits(); len(audits) != 2 || audits[1].Principal != "Zoë" {
+		t.Errorf("recorded %+v", audits)
+	}
+	if _, err := c.PutZone(t.Context(), full, service.Match{Revision: 9}, ""); !errors.Is(err, service.ErrPrecondition) {
+		t.Errorf("another revision: %v", err)
+	}
+	if _, err := c.PutZone(t.Context(), full, service.Match{Absent: true}, ""); !errors.Is(err, service.ErrPrecondition) {
+		t.Errorf("absent, and is there: %v", err)
+	}
+	if err := c.DeleteZone(t.Context(), 3, service.Match{Present: true}, ""); !errors.Is(err, service.ErrNotFound) {
+		t.Errorf("present, and is not there: %v", err)
+	}
+	if err := c.DeleteZone(t.Context(), 2, service.Match{Revision: 1}, ""); err != nil {
+		t.Error(err)
+	}
+	if _, err := c.Zone(t.Context(), 2); !errors.Is(err, service.ErrNotFound) {
+		t.Errorf("deleted: %v", err)
+	}
+}
+
+func TestOverridesComeBackAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	m := servicetest.NewMemory()
+	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
+	c := connect(t, serve(t, newHandler(m)))
+	for _, o := range []service.Override{
+		{ZoneID: 1, Key: "203.0.113.9", Action: service.OverrideLimit, Rate: 0, Window: time.Minute, Reason: "a", CreatedBy: "b"},
+		{ZoneID: 1, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideDeny, ExpiresAt: time.Date(2099, 1, 2, 3, 4, 5, 6000, time.UTC)},
+	} {
+		made, err := c.AddOverride(t.Context(), o, "carol")
+		if o.ID = made.ID; o.CreatedBy == "" {
+			o.CreatedBy = "carol"
+		}
+		if err != nil || made != o || made.ID == 0 {
+			t.Errorf("made %+v, %v; want %+v", made, err, o)
+		}
+		if _, err := c.AddOverride(t.Context(), o, ""); !errors.Is(err, service.ErrConflict) {
+			t.Errorf("again: %v", err)
+		}
+		o.Reason = "changed"
+		if set, err := c.SetOverride(t.Context(), o, ""); err != nil || set != o {
+			t.Errorf("set %+v, %v; want %+v", set, err, o)
+		}
+		if read, err := c.Override(t.Context(), 1, o.ID); err != nil || read != o {
+			t.Errorf("read %+v, %v; want %+v", read, err, o)
+		}
+	}
+	all, err := c.Overrides(t.Context(), 1, 0, 2*api.MaxPage)
+	if err != nil || len(all) != 2 {
+		t.Fatalf("listed %+v, %v", all, err)
+	}
+	if err := c.DeleteOverride(t.Context(), 1, all[0].ID, ""); err != nil {
+		t.Error(err)
+	}
+	if rest, err := c.Overrides(t.Context(), 1, 0, 1); err != nil || !reflect.DeepEqual(rest, all[1:]) {
+		t.Errorf("left are %+v, %v", rest, err)
+	}
+}
+
+func TestOverridesBeyondOnePageAreFetched(t *testing.T) {
+	t.Parallel()
+	m := servicetest.NewMemory()
+	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	for i := range api.MaxPage + 2 {
+		m.Bench().SetOverride(t, service.Override{ZoneID: 1, Key: fmt.Sprint("k", i), Action: service.OverrideDeny})
+	}
+	c := connect(t, serve(t, newHandler(m)))
+	for limit, want := range map[int]int{1: 1, api.MaxPage: api.MaxPage, api.MaxPage + 1: api.MaxPage + 1, 5 * api.MaxPage: api.MaxPage + 2} {
+		all, err := c.Overrides(t.Context(), 1, 0, limit)
+		if err != nil || len(all) != want {
+			t.Errorf("limit %d: got %d, %v, want %d", limit, len(all), err, want)
+		}
+	}
+}
+
+func TestTxnsAndBucketsAreShownWithAnyKey(t *testing.T) {
+	t.Parallel()
+	m := servicetest.NewMemory()
+	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	c := connect(t, serve(t, newHandler(m)))
+	for _, key := range []string{"alice", "a/b", "..", "100%", "?x=1#y", "é 🔑", "a+b", "%2F"} {
+		check := one(key)
+		d, err := c.Check(t.Context(), check)
+		if err != nil {
+			t.Fatal(err)
+		}
+		txn, err := c.Txn(t.Context(), d.TxnID())
+		if err != nil || txn.Bucket.Key != key || !txn.Counted || len(txn.AttemptID) != 26 || !txn.CreatedAt.Equal(d.CheckedAt) {
+			t.Errorf("%q: txn %+v, %v", key, txn, err)
+		}
+		peek, err := c.Peek(t.Context(), check.Buckets[0])
+		if err != nil || peek.Bucket.Key != key || peek.Velocity != 1 || len(peek.Txns) != 1 || peek.Txns[0] != txn {
+			t.Errorf("%q: peek %+v, %v", key, peek, err)
+		}
+		if err := c.Release(t.Context(), check.Buckets[0], "carol", "called us"); err != nil {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	if _, err := c.Txn(t.Context(), 99); !errors.Is(err, service.ErrNotFound) {
+		t.Errorf("no such txn: %v", err)
+	}
+}

@@ -1,0 +1,99 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+// Overrides returns the overrides of a zone whose id is above after, by id, and at
+// most limit of them. For more than api.MaxPage it asks several times.
+func (c *Client) Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
+	var all []service.Override
+	for len(all) < limit {
+		r := request{
+			action: fmt.Sprintf("list overrides of zone %d", zoneID), method: http.MethodGet,
+			path: fmt.Sprintf("%s/overrides?after=%d&limit=%d", zonePath(zoneID), after, min(limit-len(all), api.MaxPage)),
+		}
+		page, err := ask[api.Overrides](ctx, c, r)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range page.Overrides {
+			all = append(all, o.Override())
+		}
+		switch {
+		case page.Next == 0:
+			return all, nil
+		case page.Next <= after || len(page.Overrides) == 0:
+			return nil, c.unreadable(r, "the next page does not come after this one")
+		}
+		after = page.Next
+	}
+	return all, nil
+}
+
+// Override returns one override of a zone, or an error that wraps
+// service.ErrNotFound.
+func (c *Client) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
+	return c.override(ctx, request{
+		action: fmt.Sprintf("read override %d of zone %d", id, zoneID), method: http.MethodGet, path: overridePath(zoneID, id),
+	}, zoneID)
+}
+
+// AddOverride makes an exception and returns it with its id. The service brings
+// its key into the form that the zone wants. The error wraps service.ErrConflict
+// if there is one of the same key or network that has not expired. principal is
+// who asks, or empty.
+func (c *Client) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+	return c.writeOverride(ctx, o, request{
+		action: fmt.Sprintf("add override to zone %d", o.ZoneID), method: http.MethodPost, path: zonePath(o.ZoneID) + "/overrides",
+		principal: principal,
+	})
+}
+
+// SetOverride replaces the override of o.ID as a whole.
+func (c *Client) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+	return c.writeOverride(ctx, o, request{
+		action: fmt.Sprintf("write override %d of zone %d", o.ID, o.ZoneID), method: http.MethodPut, path: overridePath(o.ZoneID, o.ID),
+		principal: principal,
+	})
+}
+
+// DeleteOverride removes an override.
+func (c *Client) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
+	_, err := c.send(ctx, request{
+		action: fmt.Sprintf("delete override %d of zone %d", id, zoneID), method: http.MethodDelete, path: overridePath(zoneID, id),
+		principal: principal,
+	})
+	return err
+}
+
+func (c *Client) writeOverride(ctx context.Context, o service.Override, r request) (service.Override, error) {
+	if err := o.Validate(); err != nil {
+		return service.Override{}, fmt.Errorf("%s: %w", r.action, err)
+	}
+	r.body = api.NewOverrideRequest(o)
+	return c.override(ctx, r, o.ZoneID)
+}
+
+// override asks what is answered with an override.
+func (c *Client) override(ctx context.Context, r request, zoneID int64) (service.Override, error) {
+	answer, err := ask[api.Override](ctx, c, r)
+	if err == nil && (answer.ZoneID != zoneID || answer.ID == 0) {
+		err = c.unreadable(r, "the answer is about another override")
+	}
+	if err != nil {
+		return service.Override{}, err
+	}
+	return answer.Override(), nil
+}
+
+func overridePath(zoneID int64, id uint64) string {
+	return fmt.Sprintf("%s/overrides/%d", zonePath(zoneID), id)
+}

@@ -1,0 +1,66 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+// Zones implements service.ZoneLister: it returns all zones by id.
+func (c *Client) Zones(ctx context.Context) ([]service.Zone, error) {
+	answer, err := ask[api.Zones](ctx, c, request{action: "list zones", method: http.MethodGet, path: "/v1/zones"})
+	if err != nil {
+		return nil, err
+	}
+	zones := make([]service.Zone, len(answer.Zones))
+	for i, z := range answer.Zones {
+		zones[i] = z.Zone()
+	}
+	return zones, nil
+}
+
+// Zone returns one zone with every setting spelt out, or an error that wraps
+// service.ErrNotFound.
+func (c *Client) Zone(ctx context.Context, id int64) (service.Zone, error) {
+	return c.zone(ctx, id, request{action: fmt.Sprintf("read zone %d", id), method: http.MethodGet})
+}
+
+// PutZone replaces or creates a zone as a whole, and returns it as it is then.
+// zone.Revision is not looked at; match says which one must be there, and
+// otherwise the error wraps service.ErrPrecondition. principal is who asks, for
+// the service's record, or empty.
+func (c *Client) PutZone(ctx context.Context, zone service.Zone, match service.Match, principal string) (service.Zone, error) {
+	if err := zone.Validate(); err != nil {
+		return service.Zone{}, fmt.Errorf("write zone %d: %w", zone.ID, err)
+	}
+	return c.zone(ctx, zone.ID, request{
+		action: fmt.Sprintf("write zone %d", zone.ID), method: http.MethodPut,
+		body: api.NewZoneRequest(zone), principal: principal, match: match,
+	})
+}
+
+// DeleteZone removes a zone and its overrides. Its txns stay.
+func (c *Client) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
+	_, err := c.send(ctx, request{
+		action: fmt.Sprintf("delete zone %d", id), method: http.MethodDelete, path: zonePath(id), principal: principal, match: match,
+	})
+	return err
+}
+
+// zone asks what is answered with a zone.
+func (c *Client) zone(ctx context.Context, id int64, r request) (service.Zone, error) {
+	r.path = zonePath(id)
+	answer, err := ask[api.Zone](ctx, c, r)
+	if err == nil && answer.ID != id {
+		err = c.unreadable(r, "the answer is about another zone")
+	}
+	if err != nil {
+		return service.Zone{}, err
+	}
+	return answer.Zone(), nil
+}
+
+func zonePath(id int64) string { return fmt.Sprintf("/v1/zones/%d", id) }

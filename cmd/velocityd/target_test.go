@@ -1,0 +1,102 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+func TestOperatorCommandsAskAServiceAsTheyAskTheDatabase(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		direct := environment{"VELOCITY_DSN": d.DSN}
+		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
+		for _, step := range []struct {
+			args string
+			code int
+			want string
+		}{
+			{"zone list", exitFine, "no zones"},
+			{"override list", exitFine, "no overrides"},
+			{"zone set 1 --rate 2", exitUsage, "--window"},
+			{"zone set 1 --rate 2 --window 3600 --key-kind username --description x", exitFine, "1   2     3600 s  x            key_kind=username"},
+			{"zone set 1 --lockout 7200", exitFine, "key_kind=username"},
+			{"zone set 2 --rate 9 --window 60 --key-kind ip --ipv4-prefix 24 --mode shadow", exitFine, "mode=shadow"},
+			{"zone set 2 --rate 1000001", exitUsage, "rate"},
+			{"zone lint", exitFindings, "zone 2: mode: shadow"},
+			{"override set 1 BOB --action deny --reason guessing", exitFine, "bob             deny    never    " + tester + "  guessing"},
+			{"override set 1 bob --action limit --rate 0 --window 60 --reason changed --expires 1h", exitFine, "limit 0 in 60 s"},
+			{"override set 2 203.0.113.9 --action allow --reason ours", exitFine, "203.0.113.0/24"},
+			{"override set 2 203.0.113.0/33 --action allow --reason x", exitUsage, "203.0.113.0/24"},
+			{"override list", exitFine, "203.0.113.0/24"},
+			{"override list 1", exitFine, "changed"},
+			{"override list 9", exitError, "not found"},
+			{"override list --json", exitFine, `"zone_id":2`},
+			{"override delete 1 99", exitError, "not found"},
+			{"check 1 Alice", exitFine, "zone 1, alice: 1 of 2 left"},
+			{"check 1 bob", exitBlocked, "blocked for"},
+			{"outcome 1 success", exitFine, "txn 1: success"},
+			{"check 1 alice", exitFine, "zone 1, alice: 0 of 2 left"},
+			{"check 1 alice", exitBlocked, "blocked for 7"},
+			{"bucket peek 1 ALICE", exitFine, "locked until"},
+			{"bucket peek 2 bob", exitUsage, "bucket_key"},
+			{"bucket release 1 alice --reason proved", exitFine, "alice: 2 of 2 left"},
+			{"bucket release 9 alice --reason proved", exitError, "not found"},
+			{"zone delete 1", exitFine, "with 1 overrides"},
+			{"zone delete 1", exitError, "not found"},
+		} {
+			r := command(over, nil, strings.Fields(step.args)...)
+			if r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {
+				t.Errorf("%s: got %+v, want %d and %q", step.args, r, step.code, step.want)
+			}
+		}
+		if got := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE principal = ?", tester); got != 9 { // the override went with its zone
+			t.Errorf("%d changes are told of %s, want 9", got, tester)
+		}
+	})
+}
+
+func TestOverridesOfAllZonesAreListedWithTheirZone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		for _, id := range []int64{1, 2, 3} {
+			d.SetZone(t, service.Zone{ID: id, Rate: 1, Window: time.Hour})
+		}
+		d.SetOverride(t, service.Override{ZoneID: 3, Key: "carol", Action: service.OverrideAllow, Reason: "x"})
+		d.SetOverride(t, service.Override{ZoneID: 1, Key: "bob", Action: service.OverrideDeny, Reason: "y"})
+		direct := environment{"VELOCITY_DSN": d.DSN}
+		i := start(t, direct, "serve")
+		for _, env := range []environment{direct, {"VELOCITY_URL": i.url}} {
+			lines := strings.Split(strings.TrimSpace(must(t, env, "override", "list")), "\n")
+			if len(lines) != 3 || !strings.HasPrefix(lines[1], "  1     ") || !strings.Contains(lines[1], "bob") ||
+				!strings.HasPrefix(lines[2], "  3     ") || !strings.Contains(lines[2], "carol") {
+				t.Errorf("got\n%s", strings.Join(lines, "\n"))
+			}
+			sameJSON(t, must(t, env, "override", "list", "3", "--json"), mustAsk(t, i.url+"/v1/zones/3/overrides", "", http.StatusOK).body)
+		}
+	})
+}
+
+func TestServiceThatIsAwayOrNoneIsToldWithWhatToDo(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{
+		"zone list", "zone set 1 --rate 5", "zone delete 1", "zone lint", "override list", "override delete 1 1",
+		"override set 1 bob --action deny --reason x", "bucket peek 1 alice", "bucket release 1 alice --reason x", "check 1 alice", "outcome 1 success",
+	} {
+		r := command(environment{"VELOCITY_URL": "http://127.0.0.1:1"}, nil, strings.Fields(args)...)
+		if r.code != exitError || !strings.Contains(r.stderr, "nobody listens at http://127.0.0.1:1: is velocityd running?") ||
+			strings.Contains(r.stderr, "alice") {
+			t.Errorf("%s: got %+v", args, r)
+		}
+		r = command(environment{"VELOCITY_URL": "127.0.0.1:8080"}, nil, strings.Fields(args)...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, "--url must be like") {
+			t.Errorf("%s: got %+v", args, r)
+		}
+	}
+}

@@ -1,0 +1,17 @@
+package service
+
+import "time"
+
+// Seconds returns n seconds, which is how SQL, HTTP and the command line write a
+// duration. A number that no Duration holds must not come round as a small one:
+// it becomes more than any setting may be.
+func Seconds(n int64) time.Duration {
+	d := time.Duration(n) * time.Second
+	if d/time.Second != time.Duration(n) {
+		return MaxWindow + time.Second
+	}
+	return d
+}
+
+// WholeSeconds returns d in seconds, without what is less than one.
+func WholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }
