@@ -302,9 +302,9 @@ func asUnready(ctx context.Context, err error) error {
 	return unready
 }
 
-// UnreadyReason returns what is to be said to callers about an error of connecting or
-// looking something up.
-func UnreadyReason(ctx context.Context, err error) error { return asUnready(ctx, err) }
+// Unready returns the *UnreadyError of an error of connecting or of looking something up
+// with ctx, or nil for nil.
+func Unready(ctx context.Context, err error) error { return asUnready(ctx, err) }
 
 // reason says what an engine's error number means for whoever needs the object.
 func (o obstacle) reason(number uint16) string {
