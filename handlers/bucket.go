@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"unicode/utf8"
 
 	"velocityd/service"
 )
@@ -82,13 +81,10 @@ func (s *server) release(x *exchange) error {
 }
 
 func (r releaseRequest) validate() error {
-	switch {
-	case r.Reason == nil:
+	if r.Reason == nil {
 		return missing("reason")
-	case *r.Reason == "" || utf8.RuneCountInString(*r.Reason) > service.MaxReasonLength:
-		return wrong("reason", fmt.Sprintf("reason must have 1 to %d characters.", service.MaxReasonLength))
 	}
-	return nil
+	return inBody(service.ValidateReason(*r.Reason))
 }
 
 // pathBucket returns the bucket that is named in the path, its key as it was

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
 
@@ -66,6 +67,8 @@ func unread(err error) error {
 		return nil
 	case errors.As(err, &limit):
 		return tooLarge()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: %w", errTooSlow, err)
 	}
 	return invalid("The body ended before it was complete.")
 }
@@ -76,10 +79,16 @@ func tooLarge() error {
 
 // requireJSON refuses what does not say that it is plain JSON in UTF-8.
 func requireJSON(header http.Header) error {
-	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return &requestError{kind: errMediaType, detail: "The body must be sent without Content-Encoding."}
+	// A second line would be looked at by one program and not by another.
+	for _, coding := range header["Content-Encoding"] {
+		if coding != "" && !strings.EqualFold(coding, "identity") {
+			return &requestError{kind: errMediaType, detail: "The body must be sent without Content-Encoding."}
+		}
 	}
 	given := header.Get("Content-Type")
+	if len(header["Content-Type"]) > 1 {
+		return &requestError{kind: errMediaType, detail: "Send one header Content-Type: application/json."}
+	}
 	if given == "application/json" {
 		return nil
 	}

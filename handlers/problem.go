@@ -18,6 +18,7 @@ var (
 	errFault     = errors.New("internal fault")
 	errMediaType = errors.New("unsupported media type")
 	errTooLarge  = errors.New("payload too large")
+	errTooSlow   = errors.New("request timeout")
 	errNotReady  = errors.New("not ready")
 )
 
@@ -113,7 +114,7 @@ func kinds() []kind {
 		{service.ErrConflict, http.StatusConflict, "conflict", ""},
 		{
 			service.ErrForbidden, http.StatusForbidden, "forbidden",
-			"The service's account at the database lacks a right for this. Nothing was changed: grant it, see the README.",
+			"The service's account at the database lacks a right for this. Nothing was counted or changed: grant it, see the README.",
 		},
 		{service.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
 		{
@@ -132,6 +133,10 @@ func kinds() []kind {
 		{errNotReady, http.StatusServiceUnavailable, "not_ready", ""},
 		{errMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 		{errTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", ""},
+		{
+			errTooSlow, http.StatusRequestTimeout, "request_timeout",
+			"The body did not arrive in time. Nothing was counted or changed.",
+		},
 		{
 			echo.ErrMethodNotAllowed, http.StatusMethodNotAllowed, "method_not_allowed",
 			"This path does not answer that method. The Allow header lists those it does.",
