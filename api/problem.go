@@ -19,6 +19,8 @@ var (
 	ErrMediaType = errors.New("unsupported media type")
 	// ErrTooLarge says that a body is too long.
 	ErrTooLarge = errors.New("payload too large")
+	// ErrTooSlow says that a body did not arrive in time.
+	ErrTooSlow = errors.New("request timeout")
 	// ErrNoMethod says that a path does not answer to a method.
 	ErrNoMethod = errors.New("method not allowed")
 	// ErrNoRoute says that there is nothing at a path. It is NOT
@@ -50,7 +52,7 @@ func Kinds() []Kind {
 		{service.ErrConflict, http.StatusConflict, "conflict", ""},
 		{
 			service.ErrForbidden, http.StatusForbidden, "forbidden",
-			"The service's account at the database lacks a right for this. Nothing was changed: grant it, see the README.",
+			"The service's account at the database lacks a right for this. Nothing was counted or changed: grant it, see docs/dba.md.",
 		},
 		{service.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
 		{
@@ -64,6 +66,10 @@ func Kinds() []Kind {
 		{ErrNotReady, http.StatusServiceUnavailable, "not_ready", ""},
 		{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 		{ErrTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", ""},
+		{
+			ErrTooSlow, http.StatusRequestTimeout, "request_timeout",
+			"The body did not arrive in time. Nothing was counted or changed.",
+		},
 		{
 			ErrNoMethod, http.StatusMethodNotAllowed, "method_not_allowed",
 			"This path does not answer that method. The Allow header lists those it does.",

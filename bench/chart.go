@@ -1,8 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"html"
+	"os"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -14,7 +18,15 @@ const (
 	barPitch   = 21
 	valueWidth = 75
 	panelGap   = 46
+	headHeight = 66
+	notePitch  = 16
+	noteLength = 130 // characters that a line of notes has room for
+	margin     = 16
 )
+
+// chartNotes explain what the bars cannot show.
+const chartNotes = "Redis without persistence forgets every attempt when it restarts; with appendfsync always, and in the databases, " +
+	"each is on disk before its answer. Echo alone stores and decides nothing: it shows what HTTP by itself costs."
 
 // bar is one contender in one panel: the median, and how far the turns went.
 type bar struct {
@@ -29,31 +41,135 @@ type panel struct {
 	bars  []bar
 }
 
-// chart draws the throughput in the scenarios that matter most.
-func (m *measured) chart() string {
+// oursPrefix begins the names of the contenders that are the service.
+const oursPrefix = "velocityd over HTTP, "
+
+// redraw writes the chart anew from the figures of a report, without a run.
+func redraw(o options) error {
+	report, err := os.ReadFile(o.report)
+	if err != nil {
+		return fmt.Errorf("read the report: %w", err)
+	}
+	return writeChart(o.chart, string(report), scenarios(o.overrides))
+}
+
+// writeChart writes the chart of a report.
+func writeChart(path, report string, all []scenario) error {
+	image, err := chart(report, all)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(image), 0o644); err != nil { //nolint:gosec // a document for everybody
+		return fmt.Errorf("write the chart: %w", err)
+	}
+	return nil
+}
+
+// chart draws the throughput in the scenarios that matter most, from a report's tables,
+// so that both tell the same.
+func chart(report string, all []scenario) (string, error) {
 	var panels []panel
-	for _, sc := range m.scenarios {
+	for _, sc := range all {
 		if sc.id != in64 && sc.id != in512 && sc.id != inHot {
 			continue
 		}
-		p := panel{title: capital(sc.title)}
-		for _, c := range m.stage.contenders {
-			if list := m.by(sc.id, c); len(list) > 0 {
-				p.bars = append(p.bars, bar{label: c.name, ours: c.kind == kindService, found: spreadOf(values(list, perSecond))})
-			}
+		p, err := panelOf(report, capital(sc.title))
+		if err != nil {
+			return "", fmt.Errorf("chart of %q: %w", p.title, err)
 		}
 		panels = append(panels, p)
 	}
-	return draw("Checks a second, everything on the same cores", panels)
+	return draw("Checks a second: a longer bar is better", panels), nil
+}
+
+// panelOf reads the table below a title of the report.
+func panelOf(report, title string) (panel, error) {
+	p := panel{title: title}
+	_, rest, found := strings.Cut(report, "\n### "+title+"\n")
+	if !found {
+		return p, errors.New("the report has no such table")
+	}
+	table, _, _ := strings.Cut(rest, "\n### ")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, " | ")
+		if len(cells) < 3 || !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| |") {
+			continue // the table's head, or no part of it
+		}
+		name := strings.TrimPrefix(cells[0], "| ")
+		s, err := parseSpread(cells[1])
+		if err != nil {
+			return p, fmt.Errorf("%s: %w", name, err)
+		}
+		p.bars = append(p.bars, bar{label: name, ours: strings.HasPrefix(name, oursPrefix), found: s})
+	}
+	if len(p.bars) == 0 {
+		return p, errors.New("the report's table is empty")
+	}
+	return p, nil
+}
+
+// parseSpread reads what spread.text writes of whole numbers. How many values there
+// were is not known.
+func parseSpread(text string) (spread, error) {
+	var numbers []float64
+	for field := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" (–)", r) }) {
+		n, err := strconv.ParseFloat(strings.ReplaceAll(field, ",", ""), 64)
+		if err != nil {
+			return spread{}, fmt.Errorf("read %q: %w", text, err)
+		}
+		numbers = append(numbers, n)
+	}
+	switch len(numbers) {
+	case 1:
+		return spread{median: numbers[0], least: numbers[0], most: numbers[0], of: 1}, nil
+	case 3:
+		return spread{median: numbers[0], least: numbers[1], most: numbers[2], of: 3}, nil
+	}
+	return spread{}, fmt.Errorf("%q is not a median with its extremes", text)
+}
+
+// absentNotes says which contenders of other panels a panel lacks, in lines that fit.
+func absentNotes(panels []panel, p panel) []string {
+	var absent []string
+	for _, other := range panels {
+		for _, b := range other.bars {
+			isThere := slices.ContainsFunc(p.bars, func(own bar) bool { return own.label == b.label })
+			if !isThere && !slices.Contains(absent, b.label) {
+				absent = append(absent, b.label)
+			}
+		}
+	}
+	if len(absent) == 0 {
+		return nil
+	}
+	return wrapped("Not measured here: " + strings.Join(absent, "; ") + ".")
+}
+
+// wrapped breaks text into lines that the chart has room for.
+func wrapped(text string) []string {
+	lines := []string{""}
+	for word := range strings.FieldsSeq(text) {
+		last := &lines[len(lines)-1]
+		switch {
+		case *last == "":
+			*last = word
+		case len(*last)+1+len(word) <= noteLength:
+			*last += " " + word
+		default:
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 // draw makes an SVG of panels under one another, all with the same scale, from
 // zero. It follows the reader's light or dark scheme and needs no font or script.
 func draw(title string, panels []panel) string {
 	var most float64
-	height := 40
+	footnotes := wrapped(chartNotes)
+	height := headHeight + notePitch*(len(footnotes)+2)
 	for _, p := range panels {
-		height += panelGap + barPitch*len(p.bars)
+		height += panelGap + barPitch*len(p.bars) + notePitch*len(absentNotes(panels, p))
 		for _, b := range p.bars {
 			most = max(most, b.found.most)
 		}
@@ -67,18 +183,45 @@ func draw(title string, panels []panel) string {
 		chartWidth, height, chartWidth, height, html.EscapeString(title))
 	b.WriteString(chartStyle)
 	fmt.Fprintf(&b, `<rect class="ground" width="%d" height="%d" rx="6"/>`+"\n", chartWidth, height)
-	fmt.Fprintf(&b, `<text class="title" x="16" y="28">%s</text>`+"\n", html.EscapeString(title))
-	y := 40
+	fmt.Fprintf(&b, `<text class="title" x="%d" y="28">%s</text>`+"\n", margin, html.EscapeString(title))
+	drawLegend(&b)
+	y := headHeight
 	for _, p := range panels {
 		y += panelGap
-		fmt.Fprintf(&b, `<text class="panel" x="16" y="%d">%s</text>`+"\n", y-14, html.EscapeString(p.title))
+		fmt.Fprintf(&b, `<text class="panel" x="%d" y="%d">%s</text>`+"\n", margin, y-14, html.EscapeString(p.title))
 		for _, one := range p.bars {
 			one.draw(&b, y, scale)
 			y += barPitch
 		}
+		y = drawNotes(&b, y, absentNotes(panels, p))
 	}
+	drawNotes(&b, y+notePitch, footnotes)
 	b.WriteString("</svg>\n")
 	return b.String()
+}
+
+// drawLegend says what the signs mean.
+func drawLegend(b *strings.Builder) {
+	const y, size = 44, 24
+	x := margin
+	for _, sign := range []struct{ shape, text string }{
+		{fmt.Sprintf(`<rect class="sign bar ours" x="%%d" y="%d" width="%d" height="%d"/>`, y, size, barHeight), "velocityd over HTTP"},
+		{fmt.Sprintf(`<rect class="sign bar" x="%%d" y="%d" width="%d" height="%d"/>`, y, size, barHeight), "others"},
+		{fmt.Sprintf(`<path class="spread" d="M%%d %gh%d"/>`, y+barHeight/2.0, size), "a bar is the median of the turns; the line goes from the slowest to the fastest"},
+	} {
+		fmt.Fprintf(b, sign.shape, x)
+		fmt.Fprintf(b, `<text x="%d" y="%d">%s</text>`+"\n", x+size+8, y+12, sign.text)
+		x += size + 8 + 7*len(sign.text) + 2*margin
+	}
+}
+
+// drawNotes writes lines of small text below y, and returns where they end.
+func drawNotes(b *strings.Builder, y int, lines []string) int {
+	for _, line := range lines {
+		fmt.Fprintf(b, `<text class="note" x="%d" y="%d">%s</text>`+"\n", margin, y+11, html.EscapeString(line))
+		y += notePitch
+	}
+	return y
 }
 
 // draw draws one bar at y, with a line from the least to the most of the turns.
@@ -101,12 +244,14 @@ const chartStyle = `<style>
   .panel { font-weight: 600 }
   .label { text-anchor: end }
   .value { font-variant-numeric: tabular-nums }
+  .note { fill: #57606a }
   .ground { fill: #ffffff }
   .bar { fill: #8c959f }
   .ours { fill: #0969da }
   .spread { stroke: #24292f; stroke-width: 1.5 }
   @media (prefers-color-scheme: dark) {
     text { fill: #e6edf3 }
+    .note { fill: #9198a1 }
     .ground { fill: #0d1117 }
     .bar { fill: #6e7681 }
     .ours { fill: #4493f8 }

@@ -51,6 +51,7 @@ func main() {
 // options are what the command line says.
 type options struct {
 	quick, smoke bool
+	redraw       bool
 	engines      []localdb.Engine
 	turns        int
 	seconds      float64
@@ -68,6 +69,7 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&o.quick, "quick", false, "short and rough: one turn of one second, small seeds; does not write the report")
 	flags.BoolVar(&o.smoke, "smoke", false, "three turns of one second, ours against the textbook alone; does not write the report")
+	flags.BoolVar(&o.redraw, "redraw", false, "measure nothing: draw the chart anew from the figures of the report")
 	flags.StringVar(&engines, "engine", string(localdb.MySQL)+","+string(localdb.MariaDB), "mysql, mariadb, or both, separated by a comma")
 	flags.IntVar(&o.turns, "turns", 3, "how often everything is measured")
 	flags.Float64Var(&o.seconds, "seconds", 3, "how long a contender is asked, each time")
@@ -109,6 +111,9 @@ func run(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {
 		return err
+	}
+	if o.redraw {
+		return redraw(o)
 	}
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()

@@ -43,8 +43,8 @@ func (m *measured) publish(o options) error {
 	if err := os.WriteFile(o.report, []byte(changed), 0o644); err != nil { //nolint:gosec // a document for everybody
 		return fmt.Errorf("write the report: %w", err)
 	}
-	if err := os.WriteFile(o.chart, []byte(m.chart()), 0o644); err != nil { //nolint:gosec // a document for everybody
-		return fmt.Errorf("write the chart: %w", err)
+	if err := writeChart(o.chart, changed, m.scenarios); err != nil {
+		return err
 	}
 	m.stage.progress("wrote %s and %s", o.report, o.chart)
 	return nil

@@ -4,7 +4,9 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -160,10 +162,55 @@ func TestTheChartIsAnImageWithBarsToScale(t *testing.T) {
 	if most := float64(chartWidth - labelWidth - valueWidth); one > most/2+1 {
 		t.Errorf("the median is drawn %v wide, of %v for the most of twice as many", one, most)
 	}
-	for _, want := range []string{"&lt;one&gt;", "Checks &amp; more", "prefers-color-scheme: dark", `class="bar ours"`} {
+	for _, want := range []string{"&lt;one&gt;", "Checks &amp; more", "prefers-color-scheme: dark", `class="bar ours"`, "forgets every attempt", "from the slowest to the fastest", "Not measured here: &lt;one&gt;; two."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the chart lacks %q", want)
 		}
+	}
+}
+
+// TestTheChartTellsWhatTheReportTells draws the chart of a small report.
+func TestTheChartTellsWhatTheReportTells(t *testing.T) {
+	t.Parallel()
+	const head = "\n| | checks/s | p50 |\n|---|---|---|\n"
+	all := []scenario{{id: in64, title: "64 callers"}, {id: inLone, title: "a lone caller"}, {id: inHot, title: "hot"}}
+	report := "text\n### 64 callers\n" + head + "| velocityd over HTTP, MySQL | 7,487 (5,847–8,327) | 8 ms |\n| Echo alone | 36,911 | 1 ms |\n\nA note.\n" +
+		"\n### Hot\n" + head + "| velocityd over HTTP, MySQL | 10 (9–11) | 1 ms |\n### Contenders\n| x | 1 | 2 |\n"
+	p, err := panelOf(report, "64 callers")
+	want := []bar{{oursPrefix + "MySQL", true, spread{7487, 5847, 8327, 3}}, {"Echo alone", false, spread{36911, 36911, 36911, 1}}}
+	if err != nil || !slices.Equal(p.bars, want) {
+		t.Errorf("read %+v, %v", p, err)
+	}
+	text, err := chart(report, all)
+	if err != nil || !strings.Contains(text, "7,487") || !strings.Contains(text, "Not measured here: Echo alone.") || strings.Contains(text, "lone caller") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for what, wrong := range map[string]string{
+		"no table": strings.Replace(report, "### Hot", "### Cold", 1), "no figure": strings.Replace(report, "10 (9–11)", "ten", 1),
+		"two figures": strings.Replace(report, "10 (9–11)", "9–11", 1), "no rows": strings.Replace(report, "| velocityd over HTTP, MySQL | 10", "10", 1),
+	} {
+		if _, err := chart(wrong, all); err == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}
+
+func TestTheChartOfTheDocumentsIsThatOfTheReport(t *testing.T) {
+	t.Parallel()
+	report, err := os.ReadFile("../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := chart(string(report), scenarios(o.overrides))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile("../docs/performance.svg"); err != nil || string(got) != want {
+		t.Errorf("docs/performance.svg is another one (%v): go run ./bench -redraw", err)
 	}
 }
 

@@ -94,7 +94,7 @@ func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions
 	err = s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
 		b := newBatch(s.hints, conn, checks)
 		decisions, err = s.carryOut(ctx, b)
-		return err == nil || !isLost(err) && b.roll(ctx) == nil, err
+		return err == nil || !isLost(err) && !endsSession(err) && b.roll(ctx) == nil, err
 	})
 	return decisions, err
 }

@@ -62,8 +62,12 @@ func faults() []fault {
 		// A migration that replaces a procedure leaves a short gap on MySQL. A batch whose
 		// connection was replaced gets this, too, as its savepoint is not there.
 		{numbers: []uint16{errNoSuchProcedure}, kind: service.ErrBusy, tries: 5, clean: true},
-		// The account lacks a right: on the database, a table, a column, a routine.
-		{numbers: []uint16{1044, 1142, 1143, 1227, 1370}, kind: service.ErrForbidden, tries: 1, clean: true},
+		// The account lacks a right: on the database, a table, a column, a routine. A
+		// statement that is refused for that has done nothing. The session would not see
+		// a right on the database that is granted now, so its connection is given up.
+		{numbers: lackingRight(), kind: service.ErrForbidden, tries: 1},
+		// The engine does not let the account in: nothing was begun.
+		{numbers: refusedAccount(), kind: service.ErrForbidden, tries: 1},
 		// Out of connections or of the account's quota, or the session was closed because
 		// it was silent: nothing was begun.
 		{numbers: []uint16{1040, 1203, 1226, 4031}, kind: service.ErrBusy, tries: 1},
@@ -72,11 +76,27 @@ func faults() []fault {
 		// transaction may be open and the connection is given up.
 		// 45504: committed, and then the engine could not answer.
 		{numbers: []uint16{1053, 1152, 1317, 1329, 1927, 1969, 3024, errUnanswered}, kind: service.ErrUndecided, tries: 1},
-		// Server gone read-only (the driver turns these into ErrBadConn when it
-		// sees them in time).
-		{numbers: []uint16{1290, 1792, 1836}, kind: service.ErrBusy, tries: 1},
+		// Server gone read-only, as the former primary does at a failover. Another
+		// connection may lead to the new one. On those of the pool the driver turns these
+		// into ErrBadConn.
+		{numbers: readOnly(), kind: service.ErrBusy, tries: 3},
 	}
 }
+
+// lackingRight are the numbers of a statement that is refused for want of a right.
+func lackingRight() []uint16 { return []uint16{1044, 1142, 1143, 1227, 1370} }
+
+// refusedAccount are the numbers of a connection that is refused: wrong password, host
+// or plugin; password expired; account locked (MySQL's number, MariaDB's).
+func refusedAccount() []uint16 { return []uint16{1045, 1130, 1698, 1820, 1862, 3118, 4151} }
+
+// readOnly are the numbers of a statement that a read-only server refuses.
+func readOnly() []uint16 { return []uint16{1290, 1792, 1836} }
+
+// endsSession says that a session is of no more use once it met err, though it can be
+// used: the server is read-only, and the new primary is elsewhere; or the account lacks
+// a right, which only a new session sees if it is granted on the database.
+func endsSession(err error) bool { return isOneOf(err, readOnly()) || isOneOf(err, lackingRight()) }
 
 // faultOf classifies an error that came back from what was sent.
 func faultOf(err error) fault {
@@ -86,6 +106,9 @@ func faultOf(err error) fault {
 			if slices.Contains(f.numbers, engine.Number) {
 				return f
 			}
+		}
+		if errors.Is(err, errUnsent) {
+			return fault{kind: service.ErrBusy, tries: 1} // whatever keeps it from connecting
 		}
 		return fault{tries: 1}
 	}
@@ -168,7 +191,9 @@ func isTaken(err error) bool {
 	return isNumber(err, errNoWait) || isNumber(err, errLockWait) // MySQL's number, and MariaDB's
 }
 
-func isNumber(err error, number uint16) bool {
+func isNumber(err error, number uint16) bool { return isOneOf(err, []uint16{number}) }
+
+func isOneOf(err error, numbers []uint16) bool {
 	var engine *mysql.MySQLError
-	return errors.As(err, &engine) && engine.Number == number
+	return errors.As(err, &engine) && slices.Contains(numbers, engine.Number)
 }

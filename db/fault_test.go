@@ -94,7 +94,7 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 		"too many connections":                {[]any{number(1040)}, service.ErrBusy},
 		"server shutting down":                {[]any{number(1053)}, service.ErrUndecided},
 		"statement killed":                    {[]any{number(1317)}, service.ErrUndecided},
-		"read-only server":                    {[]any{number(1290)}, service.ErrBusy},
+		"read-only server":                    {[]any{number(1290), number(1290), number(1290)}, service.ErrBusy},
 		"no right to call":                    {[]any{number(1370)}, service.ErrForbidden},
 		"error after the COMMIT":              {[]any{number(errUnanswered)}, service.ErrUndecided},
 		"error that nobody knows":             {[]any{number(9999)}, internal},

@@ -48,16 +48,23 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	return nil
 }
 
+// Columns of the rows that a batch writes.
+const (
+	txnRowColumns     = "created_at, zone_id, bucket_key, blocked, would_block, counted"
+	longTxnRowColumns = txnRowColumns + ", attempt_id, check_id, check_buckets"
+	attemptRowColumns = "attempt_id, created_at, expires_at, answer"
+)
+
 // insertTxns writes the rows of all txns. What only checks of several buckets and
 // checks with an attempt id have is left out where there are none: four columns
 // that are NULL cost MariaDB a tenth of a row.
 func (b *batch) insertTxns(p *packet, ruling *service.Ruling) {
 	long := len(b.attemptIDs) > 0 || len(ruling.Txns) > len(ruling.Recorded)
-	p.sql("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted")
+	columns := txnRowColumns
 	if long {
-		p.sql(", attempt_id, check_id, check_buckets")
+		columns = longTxnRowColumns
 	}
-	p.sql(") VALUES ")
+	p.sql("INSERT INTO zone_txn (" + columns + ") VALUES ")
 	txns := ruling.Txns
 	for _, i := range ruling.Recorded {
 		buckets := len(b.checks[i].Buckets)
@@ -121,7 +128,7 @@ func (b *batch) rememberAttempts(p *packet, ruling *service.Ruling) {
 		list, _ := json.Marshal(expired) // strings cannot fail
 		p.sql("CALL forget_attempts(").string(string(list)).sql(");")
 	}
-	p.sql("INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES ")
+	p.sql("INSERT INTO zone_attempt (" + attemptRowColumns + ") VALUES ")
 	p.text = append(p.text, written.text[1:]...)
 	p.sql(";")
 }

@@ -30,6 +30,7 @@ type use int
 const (
 	forPool  use = iota // one statement at a time
 	forLanes            // checks: several statements in a packet, whose rows are read as text
+	forProbe            // the same, for a question that waits for nobody long
 )
 
 // silentTx is how long the engine lets a transaction of this service be silent,
@@ -70,8 +71,15 @@ func newConnector(o Options, use use) (*connector, error) {
 		// No row of an answer is left out.
 		"sql_select_limit": noLimit,
 	})
-	if use == forLanes {
+	if use == forProbe {
+		// For tables that DDL, a backup or FLUSH TABLES WITH READ LOCK holds; in seconds.
+		cfg.Params["lock_wait_timeout"] = "1"
+	}
+	if use != forPool {
 		cfg.MultiStatements = true
+		// An error that says so tells more than the driver's, which is that the
+		// connection is bad. Who meets it gives the connection up: see endsSession.
+		cfg.RejectReadOnly = false
 		cfg.ParseTime = false
 		// See connection.within.
 		cfg.ReadTimeout, cfg.WriteTimeout = 0, 0

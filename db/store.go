@@ -91,11 +91,15 @@ func (s *Store) Close() error { return errors.Join(s.lanes.Close(), s.pool.Close
 // whether it stopped half-way. A database that was never migrated has version 0.
 // The error wraps service.ErrBusy if the engine is away.
 func (s *Store) SchemaVersion(ctx context.Context) (version uint, dirty bool, err error) {
+	return schemaVersion(ctx, s.pool)
+}
+
+func schemaVersion(ctx context.Context, from sqlx.QueryerContext) (version uint, dirty bool, err error) {
 	rows := []struct {
 		Version int64 `db:"version"` // -1 when taking back the first stopped half-way
 		Dirty   bool  `db:"dirty"`
 	}{}
-	err = s.pool.SelectContext(ctx, &rows, `
+	err = sqlx.SelectContext(ctx, from, &rows, `
 SELECT version, dirty
   FROM schema_migrations`)
 	switch {

@@ -26,7 +26,7 @@ func (s *server) respondAppended(x *exchange, encode func([]byte) ([]byte, error
 	}
 	answer.Write(body) // where it is already, unless it had no room
 	x.set(fieldCacheControl, "no-store")
-	x.respond(http.StatusOK, contentJSON, answer.Bytes())
+	x.respond(http.StatusOK, api.MediaJSON, answer.Bytes())
 	return nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"unicode/utf8"
 
 	"velocityd/api"
 	"velocityd/service"
@@ -67,13 +66,10 @@ func (s *server) release(x *exchange) error {
 }
 
 func (r releaseRequest) validate() error {
-	switch {
-	case r.Reason == nil:
+	if r.Reason == nil {
 		return missing("reason")
-	case *r.Reason == "" || utf8.RuneCountInString(*r.Reason) > service.MaxReasonLength:
-		return wrong("reason", fmt.Sprintf("reason must have 1 to %d characters.", service.MaxReasonLength))
 	}
-	return nil
+	return inBody(service.ValidateReason(*r.Reason))
 }
 
 // pathBucket returns the bucket that is named in the path, its key as it was
@@ -109,5 +105,5 @@ func (s *server) showBucket(ctx context.Context, x *exchange, bucket service.Buc
 	if err != nil {
 		return notFound(err, noZone(bucket.ZoneID))
 	}
-	return x.respondJSON(http.StatusOK, contentJSON, api.NewPeek(seen))
+	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewPeek(seen))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
 
@@ -67,6 +68,8 @@ func unread(err error) error {
 		return nil
 	case errors.As(err, &limit):
 		return tooLarge()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("%w: %w", api.ErrTooSlow, err)
 	}
 	return invalid("The body ended before it was complete.")
 }
@@ -77,10 +80,16 @@ func tooLarge() error {
 
 // requireJSON refuses what does not say that it is plain JSON in UTF-8.
 func requireJSON(header http.Header) error {
-	if coding := header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return &requestError{kind: api.ErrMediaType, detail: "The body must be sent without Content-Encoding."}
+	// A second line would be looked at by one program and not by another.
+	for _, coding := range header["Content-Encoding"] {
+		if coding != "" && !strings.EqualFold(coding, "identity") {
+			return &requestError{kind: api.ErrMediaType, detail: "The body must be sent without Content-Encoding."}
+		}
 	}
 	given := header.Get("Content-Type")
+	if len(header["Content-Type"]) > 1 {
+		return &requestError{kind: api.ErrMediaType, detail: "Send one header Content-Type: application/json."}
+	}
 	if given == "application/json" {
 		return nil
 	}

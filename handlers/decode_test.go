@@ -121,6 +121,28 @@ func TestContentTypeMustBePlainJSON(t *testing.T) {
 	}
 	r.ask(t, http.MethodPost, "/v1/check", bucketJSON(1, "x"), "Content-Type", "application/json", "Content-Encoding", "gzip").
 		refused(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
+	r.post(t, "/v1/check", bucketJSON(1, "x"), "Content-Encoding", "identity").decision(t)
+}
+
+func TestASecondLineOfABodysHeadersIsLookedAt(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	for name, headers := range map[string][]string{
+		"gzip after identity":    {"Content-Encoding", "identity", "Content-Encoding", "gzip"},
+		"another type":           {"Content-Type", "text/plain"},
+		"the same type twice":    {"Content-Type", "application/json"},
+		"gzip after two of none": {"Content-Encoding", "", "Content-Encoding", "identity", "Content-Encoding", "gzip"},
+	} {
+		p := r.ask(t, http.MethodPost, "/v1/check", bucketJSON(1, "alice"), append([]string{"Content-Type", "application/json"}, headers...)...).
+			refused(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
+		if p.Detail == "" {
+			t.Errorf("%s: no detail", name)
+		}
+	}
+	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 0 {
+		t.Errorf("refused checks recorded %+v", txns)
+	}
 }
 
 func TestBodyMayBeOneMiBAndNoMore(t *testing.T) {

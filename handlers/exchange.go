@@ -16,9 +16,6 @@ import (
 	"velocityd/service"
 )
 
-// contentJSON is the media type of all answers but problems.
-const contentJSON = api.MediaJSON
-
 // Names of header fields as net/http keeps them, so that they can be set without
 // a look at each of their letters.
 const (

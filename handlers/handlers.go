@@ -148,6 +148,7 @@ func (s *server) route(e *echo.Echo) {
 	get(e, override, s.showOverride)
 	e.PUT(override, adapted(s.setOverride))
 	e.DELETE(override, adapted(s.deleteOverride))
+	get(e, "/", s.welcome)
 	get(e, pathLive, s.live)
 	get(e, pathReady, s.answerReady)
 	get(e, "/openapi.yaml", s.describe)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"velocityd/api"
 )
 
 // The paths that watchers ask every few seconds; their log lines are for
@@ -22,7 +24,7 @@ type health struct {
 
 // live answers GET /livez: the process runs. It asks nobody.
 func (s *server) live(x *exchange) error {
-	return x.respondJSON(http.StatusOK, contentJSON, health{Status: "ok"})
+	return x.respondJSON(http.StatusOK, api.MediaJSON, health{Status: "ok"})
 }
 
 // answerReady answers GET /readyz: checks can be decided now.
@@ -30,7 +32,7 @@ func (s *server) answerReady(x *exchange) error {
 	ctx, cancel := context.WithTimeout(x.Request().Context(), readyTimeout)
 	defer cancel()
 	if err := s.ready(ctx); err != nil {
-		return &requestError{kind: errNotReady, detail: fmt.Sprintf("Not ready: %s.", err)}
+		return &requestError{kind: api.ErrNotReady, detail: fmt.Sprintf("Not ready: %s.", err)}
 	}
-	return x.respondJSON(http.StatusOK, contentJSON, health{Status: "ok"})
+	return x.respondJSON(http.StatusOK, api.MediaJSON, health{Status: "ok"})
 }

@@ -79,7 +79,7 @@ func (x *exchange) isProbe() bool { return x.Path() == pathLive || x.Path() == p
 // no fault, and why the service is not ready is told by who knows when it changes.
 func faultLevel(said api.Problem, err error) (level slog.Level, isFault bool) {
 	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, errNotReady):
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, api.ErrNotReady):
 		return 0, false
 	case said.Status == http.StatusServiceUnavailable: // nothing was decided, and callers know
 		return slog.LevelWarn, true

@@ -330,16 +330,18 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"rate":5,"window":60,"lockout_factor":0}`, `{"rate":5,"window":60,"lockout_factor":100.01}`, `{"rate":5,"window":60,"lockout_max":0}`,
 			`{"rate":5,"window":60,"lockout_decay":31622401}`, `{"rate":5,"window":60,"key_kind":"x"}`, `{"rate":5,"window":60,"ipv4_prefix":33}`,
 			`{"rate":5,"window":60,"ipv6_prefix":0}`, `{"rate":5,"window":60,"id":1}`, `{"rate":5,"window":60,"mode":null}`,
+			`{"rate":5,"window":60,"description":"a\nb"}`, `{"rate":5,"window":60,"description":"\u007f"}`,
 		},
 		"OverrideRequest": {
 			`{}`, `{"action":"allow"}`, `{"bucket_key":"1.2.3.4"}`, `{"bucket_key":"","action":"allow"}`, `{"bucket_key":"1.2.3.4","action":"x"}`,
 			`{"bucket_key":"1.2.3.4","prefix":"1.0.0.0/8","action":"allow"}`, `{"bucket_key":"1.2.3.4","action":"limit"}`,
 			`{"bucket_key":"1.2.3.4","action":"limit","rate":1}`, `{"bucket_key":"1.2.3.4","action":"limit","rate":1,"window":0}`,
 			`{"bucket_key":"1.2.3.4","action":"allow","rate":0}`, `{"bucket_key":"1.2.3.4","action":"deny","window":1}`,
+			`{"bucket_key":"1.2.3.4","action":"deny","reason":"\u001b[2J"}`, `{"bucket_key":"1.2.3.4","action":"deny","created_by":"a\u0085"}`,
 			`{"bucket_key":"1.2.3.4","action":"deny","expires_at":"tomorrow"}`, `{"bucket_key":"1.2.3.4","action":"deny","id":1}`,
 		},
 		"OutcomeRequest": {`{}`, `{"outcome":"x"}`, `{"outcome":"success","txn_id":1}`},
-		"ReleaseRequest": {`{}`, `{"reason":""}`, `{"reason":"` + strings.Repeat("x", 256) + `"}`},
+		"ReleaseRequest": {`{}`, `{"reason":""}`, `{"reason":"` + strings.Repeat("x", 256) + `"}`, `{"reason":" "}`, `{"reason":"a\u0000"}`, `{"reason":"a\nb"}`},
 		"Reports":        {`{}`, `{"reports":[]}`, `{"reports":[{"txn_id":-1,"outcome":"success"}]}`, `{"reports":[{"txn_id":1,"outcome":"success","x":1}]}`},
 	}
 	r := start(t, nil)

@@ -51,7 +51,7 @@ func (s *server) postOutcome(x *exchange) error {
 	if errs[0] != nil {
 		return errs[0]
 	}
-	return x.respondJSON(http.StatusOK, contentJSON, api.Report(r))
+	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Report(r))
 }
 
 // postOutcomes answers POST /v1/outcomes: each report by itself, unless the body
@@ -89,7 +89,7 @@ func (s *server) postOutcomes(x *exchange) error {
 		}
 	}
 	x.attrs = append(x.attrs, slog.Int("reports", len(results)), slog.Int("refused_reports", refused))
-	return x.respondJSON(http.StatusOK, contentJSON, api.Receipts{Results: results})
+	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Receipts{Results: results})
 }
 
 // report asks the store. As with checks, whole calls fail as busy or undecided

@@ -48,7 +48,7 @@ func (s *server) listOverrides(x *exchange) error {
 		if len(found) > limit {
 			answer.Next = found[limit-1].ID
 		}
-		return x.respondJSON(http.StatusOK, contentJSON, answer)
+		return x.respondJSON(http.StatusOK, api.MediaJSON, answer)
 	})
 }
 
@@ -63,7 +63,7 @@ func (s *server) showOverride(x *exchange) error {
 		if err != nil {
 			return notFound(err, noOverride(zoneID, id))
 		}
-		return x.respondJSON(http.StatusOK, contentJSON, api.NewOverride(found))
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewOverride(found))
 	})
 }
 
@@ -86,7 +86,7 @@ func (s *server) addOverride(x *exchange) error {
 		return overrideError(err, noZone(zoneID))
 	}
 	x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/overrides/%d", zoneID, stored.ID))
-	return x.respondJSON(http.StatusCreated, contentJSON, api.NewOverride(stored))
+	return x.respondJSON(http.StatusCreated, api.MediaJSON, api.NewOverride(stored))
 }
 
 // setOverride answers PUT /v1/zones/{id}/overrides/{override_id}.
@@ -108,7 +108,7 @@ func (s *server) setOverride(x *exchange) error {
 	if err != nil {
 		return overrideError(err, noOverride(zoneID, id))
 	}
-	return x.respondJSON(http.StatusOK, contentJSON, api.NewOverride(stored))
+	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewOverride(stored))
 }
 
 // deleteOverride answers DELETE /v1/zones/{id}/overrides/{override_id}.

@@ -287,8 +287,8 @@ func TestASenderWhoStallsIsAnswered(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
 		began := time.Now()
-		if got := h.fill(t).answer(t); got.status != http.StatusBadRequest || time.Since(began) != bodyPace {
-			t.Errorf("got %d after %s, want 400 after %s", got.status, time.Since(began), bodyPace)
+		if got := h.fill(t).answer(t); got.status != http.StatusRequestTimeout || time.Since(began) != bodyPace {
+			t.Errorf("got %d after %s, want 408 after %s", got.status, time.Since(began), bodyPace)
 		}
 	})
 }

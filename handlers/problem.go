@@ -72,9 +72,6 @@ func inWords(err error, words map[error]string) error {
 	return err
 }
 
-// errNotReady says that the instance cannot decide checks now.
-var errNotReady = api.ErrNotReady
-
 // kindOf returns what an error means to a caller, by the interface's table. What
 // fits none is an internal fault.
 func kindOf(err error) api.Kind {

@@ -17,11 +17,12 @@ const (
 )
 
 // NewServer returns a server of handler that ends the connections of callers who
-// are slow or silent. work is the longest that handler may take for a request
+// are slow or silent, and of those whose requests have two lengths. work is the longest that handler may take for a request
 // once it has read it. Nothing is started; Serve is to be given a NewListener.
 func NewServer(handler http.Handler, work time.Duration) *http.Server {
 	return &http.Server{
-		Handler:           handler,
+		Handler:           closeAmbiguous(handler),
+		ConnContext:       withConn,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
 		WriteTimeout:      bodyTimeout + work + headerTimeout,
@@ -52,6 +53,7 @@ func (l lazyListener) Accept() (net.Conn, error) {
 type lazyConn struct {
 	net.Conn
 	read, write deadline
+	lengths     lengthWatch
 }
 
 // Read implements net.Conn.
@@ -60,7 +62,9 @@ func (c *lazyConn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	defer c.read.end()
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	c.lengths.look(p[:n])
+	return n, err
 }
 
 // Write implements net.Conn.

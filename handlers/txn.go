@@ -22,6 +22,6 @@ func (s *server) showTxn(x *exchange) error {
 		}
 		x.attrs = append(x.attrs,
 			slog.Any("zone_ids", []int64{found.Bucket.ZoneID}), slog.Bool("blocked", found.Blocked))
-		return x.respondJSON(http.StatusOK, contentJSON, api.NewTxn(found))
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewTxn(found))
 	})
 }

@@ -36,7 +36,7 @@ func (s *server) listZones(x *exchange) error {
 		if err != nil {
 			return err
 		}
-		return x.respondJSON(http.StatusOK, contentJSON, api.NewZones(found))
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZones(found))
 	})
 }
 
@@ -121,7 +121,7 @@ func noZone(id int64) string { return fmt.Sprintf("zone %d: not found.", id) }
 
 func respondZone(x *exchange, status int, z service.Zone) error {
 	x.Response().Header().Set("ETag", api.EntityTag(z.Revision))
-	return x.respondJSON(status, contentJSON, api.NewZone(z))
+	return x.respondJSON(status, api.MediaJSON, api.NewZone(z))
 }
 
 // zone returns the zone that is wanted, or an error that points at the member

@@ -81,6 +81,20 @@ func current() ([]text, error) {
 	return list, nil
 }
 
+// Expected returns the routines that this program installs, each with the checksum of
+// its text.
+func Expected() ([]Routine, error) {
+	list, err := current()
+	if err != nil {
+		return nil, err
+	}
+	routines := make([]Routine, len(list))
+	for i, t := range list {
+		routines[i] = Routine{Kind: t.kind, Name: t.name, SHA256: t.sha256, State: Current}
+	}
+	return routines, nil
+}
+
 // readText reads an embedded text with the line ends of Unix.
 func readText(file string) ([]byte, error) {
 	content, err := fs.ReadFile(texts, file)

@@ -17,8 +17,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict says that the request contradicts what is already recorded.
 	ErrConflict = errors.New("conflict")
-	// ErrForbidden says that the service's account at the engine lacks a right.
-	// Nothing was changed.
+	// ErrForbidden says that the service's account at the engine lacks a right, or is
+	// not let in. Nothing was counted or changed.
 	ErrForbidden = errors.New("forbidden")
 	// ErrPrecondition says that what the caller has seen has changed meanwhile.
 	ErrPrecondition = errors.New("precondition failed")

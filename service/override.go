@@ -3,7 +3,9 @@ package service
 import (
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -79,11 +81,23 @@ func (o Override) Validate() error {
 	return validateText("created_by", o.CreatedBy, MaxNameLength)
 }
 
+// validateText refuses what would not stay on its line where it is listed, or would
+// steer a terminal. Only the service says so: plain SQL may hold such texts already,
+// and whatever prints them writes them escaped.
 func validateText(field, text string, most int) error {
-	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > most {
-		return fieldError(field, "must be valid UTF-8 of at most %d characters", most)
+	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > most || strings.ContainsFunc(text, unicode.IsControl) {
+		return fieldError(field, "must be at most %d characters of valid UTF-8, and none of them a control character", most)
 	}
 	return nil
+}
+
+// ValidateReason returns an ErrInvalid unless reason, why a bucket is released, says
+// something in at most MaxReasonLength characters, without control characters.
+func ValidateReason(reason string) error {
+	if strings.TrimSpace(reason) == "" {
+		return fieldError("reason", "must not be empty")
+	}
+	return validateText("reason", reason, MaxReasonLength)
 }
 
 func (o Override) validateAction() error {

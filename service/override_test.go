@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"errors"
 	"net/netip"
 	"slices"
 	"strings"
@@ -44,6 +45,9 @@ func TestOverrideValidateKnowsEveryLimit(t *testing.T) {
 		{"limit absurd", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideLimit, Rate: service.MaxRate + 1, Window: time.Hour}, "rate"},
 		{"reason too long", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny, Reason: strings.Repeat("é", 256)}, "reason"},
 		{"reason not UTF-8", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny, Reason: "\xff"}, "reason"},
+		{"reason of two lines", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny, Reason: "a\nb"}, "reason"},
+		{"reason with NUL", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny, Reason: "a\x00"}, "reason"},
+		{"creator with ESC", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny, CreatedBy: "\x1b[2J"}, "created_by"},
 		{"creator too long", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny, CreatedBy: strings.Repeat("é", 129)}, "created_by"},
 		{"expired long ago", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny, ExpiresAt: time.Unix(0, 0)}, ""},
 		{"expires before there were clocks", service.Override{ZoneID: 1, Key: "a", Action: service.OverrideDeny, ExpiresAt: time.Unix(-1, 0)}, "expires_at"},
@@ -208,6 +212,20 @@ func TestDecideOverridesALockout(t *testing.T) {
 		apply(l, r)
 		if got := l.Lockouts[at(1, "alice")]; !got.Until.Equal(noon().Add(20 * time.Minute)) {
 			t.Errorf("%s: the lockout became %+v", test.name, got)
+		}
+	}
+}
+
+func TestAReleaseNeedsAReasonOfOneLine(t *testing.T) {
+	t.Parallel()
+	for reason, isGood := range map[string]bool{
+		"called us": true, strings.Repeat("é", 255): true, "\u202e bidi is text": true,
+		"": false, " ": false, strings.Repeat("é", 256): false, "\xff": false, "a\nb": false, "a\x00": false, "\x1b[2J": false, "\u009b2J": false,
+	} {
+		err := service.ValidateReason(reason)
+		var field *service.FieldError
+		if isGood != (err == nil) || err != nil && (!errors.As(err, &field) || field.Field != "reason") {
+			t.Errorf("%q: %v", reason, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 	"strconv"
 	"time"
-	"unicode/utf8"
 )
 
 // Limits of a zone. The schema's CHECK constraints hold the same numbers, so
@@ -111,8 +110,8 @@ func (z Zone) Validate() error {
 	if err := validateLimit(z.Rate, z.Window); err != nil {
 		return err
 	}
-	if !utf8.ValidString(z.Description) || utf8.RuneCountInString(z.Description) > MaxDescriptionLength {
-		return fieldError("description", "must be valid UTF-8 of at most %d characters", MaxDescriptionLength)
+	if err := validateText("description", z.Description, MaxDescriptionLength); err != nil {
+		return err
 	}
 	return z.WithDefaults().validateSettings()
 }

@@ -51,6 +51,8 @@ func TestZoneValidateKnowsEveryLimit(t *testing.T) {
 		{"description too long", service.Zone{
 			ID: 1, Rate: 5, Window: time.Minute, Description: strings.Repeat("é", 256),
 		}, "description"},
+		{"description of two lines", service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "a\nb"}, "description"},
+		{"description with a control character", service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "a\u0085"}, "description"},
 		{"description not UTF-8", service.Zone{ID: 1, Rate: 5, Window: time.Minute, Description: "\xff"}, "description"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

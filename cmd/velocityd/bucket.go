@@ -101,8 +101,8 @@ Example:
 
 // Run releases the bucket and prints it as it is then.
 func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
-	if strings.TrimSpace(c.Reason) == "" || len([]rune(c.Reason)) > service.MaxReasonLength {
-		return usagef("--reason must be 1 to %d characters", service.MaxReasonLength)
+	if err := service.ValidateReason(c.Reason); err != nil {
+		return usagef("--%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
 	}
 	store, err := c.open(ctx)
 	if err != nil {

@@ -28,51 +28,33 @@ func openDatabase(ctx context.Context, o db.Options) (*db.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := verifySchema(ctx, store); err != nil {
+	if _, err := verifySchema(ctx, store); err != nil {
 		_ = store.Close() // the first error says more
 		return nil, fmt.Errorf("database %s: %w", db.RedactDSN(o.DSN), err)
 	}
 	return store, nil
 }
 
+// versioned is a database that says where its schema is.
+type versioned interface {
+	SchemaVersion(ctx context.Context) (version uint, dirty bool, err error)
+}
+
 // verifySchema returns an errSchema that says what to do unless the schema is
 // the one this program needs, or newer: migrations come before the programs that
 // need them, so each must leave the program before it working. A dirty version
 // above ours is such a migration on its way.
-func verifySchema(ctx context.Context, store *db.Store) error {
-	have, dirty, err := store.SchemaVersion(ctx)
+func verifySchema(ctx context.Context, database versioned) (version uint, err error) {
+	have, dirty, err := database.SchemaVersion(ctx)
 	need := migrations.Latest()
 	switch {
 	case err != nil:
-		return err
 	case have == 0 && !dirty:
-		return fmt.Errorf("%w: the database has none; run 'velocityd migrate up'", errSchema)
+		err = fmt.Errorf("%w: the database has none; run 'velocityd migrate up'", errSchema)
 	case dirty && have <= need:
-		return fmt.Errorf("%w: migration %d stopped half-way; run 'velocityd migrate status'", errSchema, have)
+		err = fmt.Errorf("%w: migration %d stopped half-way; run 'velocityd migrate status'", errSchema, have)
 	case have < need:
-		return fmt.Errorf("%w: it is at version %d and must be at %d; run 'velocityd migrate up'", errSchema, have, need)
+		err = fmt.Errorf("%w: it is at version %d and must be at %d; run 'velocityd migrate up'", errSchema, have, need)
 	}
-	return nil
-}
-
-// unready is a reason for not being ready. Its text is for callers, its cause
-// for the log.
-type unready struct {
-	text  string
-	cause error
-}
-
-func (u unready) Error() string { return u.text }
-func (u unready) Unwrap() error { return u.cause }
-
-// unreadiness says what verifySchema found in words that are fit for any caller,
-// around the error that is not.
-func unreadiness(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, errSchema):
-		return unready{"the database's schema is not the one that is needed", err}
-	}
-	return unready{"the database cannot be reached", err}
+	return have, err
 }

@@ -27,7 +27,7 @@ func (serveCmd) Help() string {
 
 The database must have the schema (velocityd migrate up): without it, or with an account or database that is wrong, serve ends at once with exit code 1, and with 2 if the DSN itself cannot be read. A database that is away is waited for: checks are answered with 503 meanwhile.
 
-GET /readyz answers 200 while checks can be decided: the database answers, its schema is at this program's version or a newer one, no migration has stopped half-way, and the instance is not stopping.
+GET /readyz answers 200 while checks can be decided, and otherwise 503 with the reason and what to do: the database cannot be reached, is read-only or lets the account not in; the schema is older than this program or a migration has stopped half-way; a table, a procedure, its owner or a right of the account is missing; a table is locked; or the instance is stopping. The service looks by itself every few seconds and logs "not ready" and "ready again", whether or not anybody asks. To look, it goes the whole way of a decision on a connection of its own, and records nothing.
 
 Checks that meet are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into pieces, which take turns. Bodies of more than 64 KiB are worked on a few at a time, one for two cores and at least two; the others wait unread for up to a second. A check may wait in its queue, be asked in a call that may take half of what --check-timeout leaves above --lock-wait, and is never begun if that would take it beyond the --check-timeout. What can not be served in time is answered with 503 and recorded nowhere.
 
@@ -78,11 +78,10 @@ type instance struct {
 	store *db.Store
 	// probe has one connection of its own: an instance whose connections are all at
 	// work is busy, which must not make load balancers take it for broken.
-	probe    *db.Store
-	logger   *slog.Logger
-	draining atomic.Bool
-	mu       sync.Mutex
-	reason   string // why it was not ready when it was last asked
+	probe     *db.Probe
+	logger    *slog.Logger
+	readiness *readiness
+	draining  atomic.Bool
 }
 
 // newInstance returns an instance that has not connected to anything yet.
@@ -92,12 +91,16 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 	if err != nil {
 		return nil, err
 	}
-	options.MaxConns = 1
-	probe, err := db.Open(options)
+	probe, err := db.OpenProbe(options)
 	if err != nil {
 		return nil, err
 	}
-	return &instance{flags: f, store: store, probe: probe, logger: logger}, nil
+	routines, err := newRoutineCheck(probe, logger)
+	if err != nil {
+		return nil, err
+	}
+	ask := func(ctx context.Context) error { return askWholeWay(ctx, probe, routines) }
+	return &instance{flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}, nil
 }
 
 // verify looks whether checks can be decided. Its errors are those of
@@ -105,7 +108,8 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 func (s *instance) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	return verifySchema(ctx, s.probe)
+	_, err := verifySchema(ctx, s.probe)
+	return err
 }
 
 // letGo closes the database. Nothing is lost by an error of it: every decision was
@@ -134,9 +138,7 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	var background sync.WaitGroup
 	background.Go(func() { faults <- server.Serve(handlers.NewListener(listener)) })
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", listener.Addr().String()))
-	if err != nil {
-		background.Go(func() { faults <- s.awaitDatabase(running, err) })
-	}
+	background.Go(func() { faults <- s.attend(running, err) })
 	fault := s.untilStop(ctx, faults)
 	stop()
 	if fault == nil {
@@ -159,6 +161,33 @@ func (s *instance) untilStop(ctx context.Context, faults <-chan error) error {
 				return err
 			}
 		}
+	}
+}
+
+// attend awaits the database, if away says that it was not there, and then looks every
+// few seconds whether checks can be decided, until ctx ends. Its errors are those of
+// awaitDatabase.
+func (s *instance) attend(ctx context.Context, away error) error {
+	if away != nil {
+		if err := s.awaitDatabase(ctx, away); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	s.warnOfNoZones(ctx)
+	s.readiness.watch(ctx)
+	return nil
+}
+
+// warnOfNoZones logs that there is nothing yet that could be checked.
+func (s *instance) warnOfNoZones(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	if has, err := s.probe.HasZones(ctx); err == nil && !has { // an error will be told by who looks next
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "there are no zones: every check is answered with 404",
+			slog.String("to_make_one", "velocityd zone set 1 --rate 5 --window 60"))
 	}
 }
 
@@ -199,7 +228,7 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 func (s *instance) newServer(checks service.CheckStore) *http.Server {
 	api := handlers.New(handlers.Options{
 		Limiter: service.NewNormalizingLimiter(checks, s.store, s.flags.CheckTimeout), Reader: s.store, Writer: s.store,
-		Ready: s.ready, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
+		Ready: s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 	})
 	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -212,37 +241,15 @@ func (s *instance) newServer(checks service.CheckStore) *http.Server {
 	return server
 }
 
-// ready answers for GET /readyz, and logs when the answer changes.
-func (s *instance) ready(ctx context.Context) error {
-	err := error(unready{text: "the service is stopping"})
-	if !s.draining.Load() {
-		err = unreadiness(verifySchema(ctx, s.probe))
-	}
-	reason := ""
-	attrs := []slog.Attr{}
-	if err != nil {
-		reason = err.Error()
-		attrs = append(attrs, slog.String("reason", reason))
-	}
-	if cause := errors.Unwrap(err); cause != nil {
-		attrs = append(attrs, slog.String("error", cause.Error()))
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case reason == s.reason:
-	case reason == "":
-		s.logger.LogAttrs(ctx, slog.LevelInfo, "ready again")
-	default:
-		s.logger.LogAttrs(ctx, slog.LevelWarn, "not ready", attrs...)
-	}
-	s.reason = reason
-	return err
+// beginDraining sends callers and load balancers elsewhere from now on.
+func (s *instance) beginDraining() {
+	s.draining.Store(true)
+	s.readiness.stop()
 }
 
 // drain says "not ready" for as long as load balancers need to notice.
 func (s *instance) drain(ctx context.Context) {
-	s.draining.Store(true)
+	s.beginDraining()
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopping", slog.Duration("drain_delay", s.flags.DrainDelay))
 	<-time.After(s.flags.DrainDelay)
 }
@@ -250,7 +257,7 @@ func (s *instance) drain(ctx context.Context) {
 // shutdown accepts no more connections, waits for what is in flight, and then
 // ends the checks' store in what is left of the time.
 func (s *instance) shutdown(server *http.Server, endChecks func(context.Context) error) error {
-	s.draining.Store(true)
+	s.beginDraining()
 	// Not the context that ran the service: that one has ended.
 	ctx, cancel := context.WithTimeout(context.Background(), s.flags.ShutdownTimeout)
 	defer cancel()

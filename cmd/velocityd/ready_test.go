@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+// eventuallyReady waits until an instance says that it is ready or, if reason is not
+// empty, that it is not for a reason that holds this text.
+func eventuallyReady(t *testing.T, i *instanceUnderTest, reason string) {
+	t.Helper()
+	var last reply
+	dbtest.Eventually(t, "ready, or not because "+reason, func() bool {
+		r, err := ask(i.url+"/readyz", "")
+		last = r
+		return err == nil && (reason == "" && r.status == http.StatusOK ||
+			reason != "" && r.status == http.StatusServiceUnavailable && strings.Contains(r.body, reason))
+	})
+	for _, secret := range []string{"localhost", ".sock", "velocityd_test_"} {
+		if strings.Contains(last.body, secret) {
+			t.Errorf("the answer names %q: %s", secret, last.body)
+		}
+	}
+}
+
+// TestReadinessTellsTheTruth brings a database into states in which no check can be
+// decided, and out of them again, under one running instance.
+func TestReadinessTellsTheTruth(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
+		narrow := d.ServiceAccount(t)
+		cfg, err := mysql.ParseDSN(narrow.DSN)
+		if err != nil {
+			t.Fatal("parse dsn: unreadable")
+		}
+		account := "'" + cfg.User + "'@'localhost'"
+		i := start(t, environment{"VELOCITY_DSN": narrow.DSN}, append([]string{"serve"}, slow...)...)
+		holder, err := d.SQL.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer holder.Close()
+		run := func(statement string) func() { return func() { dbtest.Exec(t, holder, statement) } }
+		migrate := func() { must(t, environment{"VELOCITY_DSN": d.DSN}, "migrate", "up") }
+		for _, state := range []struct {
+			do, undo func()
+			want     string
+		}{
+			{run("DROP PROCEDURE check_velocity_by_rule"), migrate, "procedure check_velocity_by_rule, or one that it calls, is missing: run 'velocityd migrate up'"},
+			{run("DROP PROCEDURE judge_bucket"), migrate, "procedure judge_bucket missing: run 'velocityd migrate up'"},
+			{run("REVOKE EXECUTE ON " + cfg.DBName + ".* FROM " + account), run("GRANT EXECUTE ON " + cfg.DBName + ".* TO " + account), "lacks the right EXECUTE"},
+			{run("REVOKE INSERT ON zone_txn FROM " + account), run("GRANT INSERT ON zone_txn TO " + account), "lacks the right INSERT on table zone_txn"},
+			{run("RENAME TABLE zone_txn TO zone_away"), run("RENAME TABLE zone_away TO zone_txn"), "table zone_txn is missing"},
+			{run("LOCK TABLES zone_txn WRITE"), run("UNLOCK TABLES"), "table zone_txn is locked"},
+		} {
+			state.do()
+			eventuallyReady(t, i, state.want)
+			state.undo()
+			eventuallyReady(t, i, "")
+			eventuallyDecided(t, i)
+		}
+	})
+}
+
+// eventuallyDecided asks checks in both forms until they are decided.
+func eventuallyDecided(t *testing.T, i *instanceUnderTest) {
+	t.Helper()
+	dbtest.Eventually(t, "checks are decided", func() bool {
+		lone, err := ask(i.url+"/v1/check", alice)
+		two, err2 := ask(i.url+"/v1/checks", `{"checks":[`+alice+`,{"zone_id":1,"bucket_key":"bob"}]}`)
+		return err == nil && err2 == nil && lone.status == http.StatusOK && two.status == http.StatusOK
+	})
+}
+
+// entries returns the log's lines of a message.
+func entries(t *testing.T, log, message string) []map[string]any {
+	t.Helper()
+	var found []map[string]any
+	for line := range strings.Lines(log) {
+		entry := map[string]any{}
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			continue // not whole yet
+		}
+		if entry["msg"] == message {
+			found = append(found, entry)
+		}
+	}
+	return found
+}
+
+func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		i := launch(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+		i.awaitAddress(t)
+		logged := func(message, reason string) func() bool {
+			return func() bool {
+				for _, entry := range entries(t, i.stderr.String(), message) {
+					if strings.Contains(fmt.Sprint(entry["reason"]), reason) {
+						return true
+					}
+				}
+				return false
+			}
+		}
+		dbtest.Eventually(t, "the warning of no zones", func() bool {
+			return len(entries(t, i.stderr.String(), "there are no zones: every check is answered with 404")) == 1
+		})
+		dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_away")
+		dbtest.Eventually(t, "the outage's begin", logged("not ready", "table zone_txn is missing"))
+		dbtest.Exec(t, d.SQL, "RENAME TABLE zone_away TO zone_txn")
+		dbtest.Eventually(t, "the outage's end", logged("ready again", ""))
+		if after := entries(t, i.stderr.String(), "ready again")[0]["after"]; after == nil || fmt.Sprint(after) == "0" {
+			t.Errorf("it lasted %v", after)
+		}
+		if code := i.stop(t); code != exitFine || !logged("not ready", "the service is stopping")() {
+			t.Errorf("exit code %d\n%s", code, i.stderr)
+		}
+		if strings.Contains(i.stderr.String(), `"route"`) {
+			t.Error("somebody has asked")
+		}
+	})
+}
+
+func TestOtherTextsAreLoggedAndLeaveTheServiceReady(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		other := func(version uint) {
+			dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE name = 'judge_bucket'")
+			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
+		}
+		const message = "procedures have other texts than this program's: unless another version of it has installed them, run 'velocityd migrate up'"
+		warnings := func(i *instanceUnderTest) int { return len(entries(t, i.stderr.String(), message)) }
+		other(migrations.Latest() + 1)
+		newer := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+		newer.stop(t)
+		other(migrations.Latest())
+		same := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+		dbtest.Eventually(t, "the warning", func() bool { return warnings(same) == 1 })
+		mustAsk(t, same.url+"/v1/check", alice, http.StatusOK)
+		same.stop(t)
+		if a, b := warnings(newer), warnings(same); a != 0 || b != 1 {
+			t.Errorf("%d warnings of a newer schema, want none; %d of the same, want one", a, b)
+		}
+	})
+}
+
+func TestAHundredProbersCostOneLookASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		looks := 0
+		away := unready{"away", nil}
+		r := newReadiness(func(context.Context) error {
+			looks++ // one at a time
+			time.Sleep(100 * time.Millisecond)
+			return away
+		}, slog.New(slog.DiscardHandler))
+		for second := 1; second <= 3; second++ {
+			var group sync.WaitGroup
+			for range 100 {
+				group.Go(func() {
+					if err := r.now(t.Context()); !errors.Is(err, away) {
+						t.Error(err)
+					}
+				})
+			}
+			group.Wait()
+			if looks != second {
+				t.Errorf("%d looks after %d rounds", looks, second)
+			}
+			time.Sleep(freshFor)
+		}
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		if r.now(left) == nil {
+			t.Error("a caller who has left was told that all is well")
+		}
+		r.stop()
+		if err := r.now(t.Context()); !errors.Is(err, errStopping) {
+			t.Errorf("got %v while stopping", err)
+		}
+	})
+}

@@ -1,0 +1,340 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/service"
+)
+
+// Probe looks whether checks can be decided, on one connection of its own: a service
+// whose connections are all at work is busy, and not broken. It waits for no bucket,
+// for at most a second for a table, and leaves no row and uses up no id.
+type Probe struct {
+	conns *sqlx.DB
+	// use enters the database anew. A session goes on with the rights on the database
+	// that its account had when it entered it last.
+	use   string
+	hints *hints
+}
+
+// OpenProbe returns a probe of the database of o, of which it takes the DSN alone, and
+// connects to nothing yet. Errors are those of Open.
+func OpenProbe(o Options) (*Probe, error) {
+	o.LockWait = DefaultLockWait
+	cfg, err := parseDSN(o.DSN)
+	if err != nil {
+		return nil, err
+	}
+	conns, err := openPool(o, forProbe, 1)
+	if err != nil {
+		return nil, err
+	}
+	use := "USE `" + strings.ReplaceAll(cfg.DBName, "`", "``") + "`"
+	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints()}, nil
+}
+
+// Close waits for a question that is under way and closes the connection.
+func (p *Probe) Close() error { return p.conns.Close() }
+
+// SchemaVersion is Store.SchemaVersion.
+func (p *Probe) SchemaVersion(ctx context.Context) (version uint, dirty bool, err error) {
+	return schemaVersion(ctx, p.conns)
+}
+
+// Prove goes the whole way of a decision, in both forms, as far as can be gone without
+// recording anything. It calls the procedures that decide and report, with a zone and
+// with reports that do not exist; and it sends a batch's statements in one transaction,
+// those that write with a condition that no row meets, and rolls back. What it does
+// NOT see is what only a written row shows, such as a full disk.
+//
+// The error is an *UnreadyError. ctx should have a deadline of two seconds or more.
+func (p *Probe) Prove(ctx context.Context) error {
+	const longestPause = 50 * time.Millisecond
+	for try := 1; ; try++ {
+		err := p.onConn(ctx, p.prove)
+		// What another check would be asked again for, such as a procedure that is being
+		// replaced, is asked again here. A lock that was waited for was waited for enough.
+		f := faultOf(err)
+		if err == nil || isNumber(err, errLockWait) || try >= f.tries || !pause(ctx, rand.N(longestPause)) {
+			return asUnready(ctx, err)
+		}
+	}
+}
+
+// Installed is the procedures and functions that a database has, as far as the
+// account may see them.
+type Installed struct {
+	// Texts has the checksum that is noted of each one's text, by its name: SHA-256 in
+	// hexadecimal, or nothing if none is noted.
+	Texts map[string]string
+	// Whole says that the account sees all of them, not only those that it may call.
+	Whole bool
+}
+
+// Installed returns what is installed. It does NOT look at the texts themselves.
+func (p *Probe) Installed(ctx context.Context) (Installed, error) {
+	found := Installed{Texts: map[string]string{}}
+	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
+		var r reading
+		r.sql("SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE();")
+		r.each(func(row []driver.Value) error {
+			found.Texts[text(row[0])] = ""
+			return nil
+		})
+		r.sql("SELECT name, sha256 FROM schema_routine WHERE kind <> 'TRIGGER'")
+		r.each(func(row []driver.Value) error {
+			if name := text(row[0]); hasKey(found.Texts, name) {
+				found.Texts[name] = text(row[1])
+			}
+			return nil
+		})
+		return r.send(ctx, conn)
+	})
+	if err != nil {
+		return Installed{}, fmt.Errorf("list procedures: %w", lookupError(err))
+	}
+	// Only check_velocity_by_rule calls it, with its owner's rights, so nobody is granted
+	// this one alone.
+	found.Whole = hasKey(found.Texts, "make_bucket")
+	return found, nil
+}
+
+func hasKey(texts map[string]string, name string) bool {
+	_, has := texts[name]
+	return has
+}
+
+// HasZones says whether there is any zone.
+func (p *Probe) HasZones(ctx context.Context) (bool, error) {
+	var one int
+	err := p.conns.GetContext(ctx, &one, "SELECT 1 FROM zone_master LIMIT 1")
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for zones: %w", lookupError(err))
+	}
+	return true, nil
+}
+
+// onConn does something on the one connection, until the deadline of ctx, and gives
+// the connection up if that fails: the engine then takes back what was begun. A
+// statement that waits for a table there ends by itself within a second.
+func (p *Probe) onConn(ctx context.Context, do func(context.Context, *connection) error) error {
+	conn, err := p.conns.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
+	}
+	defer conn.Close()
+	err = conn.Raw(func(inner any) error {
+		own, ok := inner.(*connection)
+		if !ok {
+			return errors.New("the probe's connection is not one of this package")
+		}
+		return own.within(ctx, func(ctx context.Context) error { return do(ctx, own) })
+	})
+	if err != nil {
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+	}
+	return err
+}
+
+// noBucket is in a zone that cannot exist. Its key is an address, so that networks are
+// asked for, too.
+func noBucket() service.Bucket { return service.Bucket{ZoneID: 0, Key: "0.0.0.0"} }
+
+func (p *Probe) prove(ctx context.Context, conn *connection) error {
+	if _, err := conn.ExecContext(ctx, p.use, nil); err != nil {
+		return err
+	}
+	if err := proveCheck(ctx, conn); err != nil {
+		return err
+	}
+	if err := p.proveBatch(ctx, conn); err != nil {
+		return err
+	}
+	return proveReport(ctx, conn)
+}
+
+// proveCheck calls what decides a lone check.
+func proveCheck(ctx context.Context, conn *connection) error {
+	_, err := callByRule(ctx, conn, service.Check{Buckets: []service.Bucket{noBucket()}, NoWait: true})
+	switch {
+	case isNumber(err, errUnknown): // as it answers after it has looked for the zone
+		return nil
+	case err == nil:
+		err = errors.New("a check of a zone that does not exist was decided")
+	}
+	return obstacle{"EXECUTE", "procedure check_velocity_by_rule", err}
+}
+
+// proveReport calls what records outcomes.
+func proveReport(ctx context.Context, conn *connection) error {
+	var r reading
+	r.sql("CALL report_outcomes('[]')")
+	r.each(func([]driver.Value) error { return nil })
+	if err := r.send(ctx, conn); err != nil {
+		return obstacle{"EXECUTE", "procedure report_outcomes", err}
+	}
+	return nil
+}
+
+// proveBatch sends what a batch sends, as one packet.
+func (p *Probe) proveBatch(ctx context.Context, conn *connection) error {
+	bucket := noBucket()
+	b := newBatch(p.hints, conn, []service.Check{{Buckets: []service.Bucket{bucket}, AttemptID: "readyz"}})
+	b.plans[bucket.ZoneID] = zonePlan{
+		known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{bucket.ZoneID, 4, 32}},
+	}
+	var r reading
+	var steps []obstacle // of each result set
+	step := func(right, object string, write func(*reading)) {
+		write(&r)
+		for len(steps) < len(r.readers) {
+			steps = append(steps, obstacle{right: right, object: object})
+		}
+	}
+	// A statement without rows of its own is followed by a row that tells that it is done.
+	write := func(right, object, statement string) {
+		step(right, object, func(r *reading) {
+			r.sql(statement + "; SELECT 1;")
+			r.each(func([]driver.Value) error { return nil })
+		})
+	}
+	b.open(&r)
+	step("SELECT", "table zone_bucket_lock", func(r *reading) { b.lock(r, b.buckets, " FOR UPDATE SKIP LOCKED;") })
+	step("SELECT", "table zone_master", b.readZones)
+	step("SELECT", "tables zone_override and zone_override_prefix_length", b.readOverrides)
+	step("SELECT", "table zone_attempt", b.readAttempts)
+	step("SELECT", "table zone_txn", b.listTxns)
+	step("SELECT", "table zone_txn", lookForLastIDs)
+	write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
+	write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, "+
+		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL WHERE FALSE")
+	write("INSERT", "table zone_txn", nothingInto("zone_txn", longTxnRowColumns))
+	write("INSERT", "table zone_attempt", nothingInto("zone_attempt", attemptRowColumns))
+	write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
+	b.reset(&r.packet)
+	r.sql("ROLLBACK")
+	if err := r.send(ctx, conn); err != nil {
+		at := steps[min(r.answered, len(steps)-1)]
+		at.error = err
+		return at
+	}
+	return nil
+}
+
+// nothingInto is an INSERT of no row. The engine asks for it all that it asks for one
+// with rows: rights, locks, and that it is not read-only.
+func nothingInto(table, columns string) string {
+	return "INSERT INTO " + table + " (" + columns + ") SELECT " + columns + " FROM " + table + " WHERE FALSE"
+}
+
+// lastIDs is how many ids before the last one of zone_txn are as good as none: at 10,000
+// a second they are used up in two minutes.
+const lastIDs = 1 << 20
+
+var errNoIDsLeft = errors.New("the ids of zone_txn are used up")
+
+func lookForLastIDs(r *reading) {
+	r.sql(fmt.Sprintf("SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > %d LIMIT 1;", uint64(math.MaxUint64-lastIDs)))
+	r.each(func([]driver.Value) error { return errNoIDsLeft })
+}
+
+// obstacle is an error of something that a decision needs.
+type obstacle struct {
+	right  string // what the account needs for it
+	object string // on what
+	error
+}
+
+func (o obstacle) Unwrap() error { return o.error }
+
+// UnreadyError says why checks cannot be decided, and what to do about it, in words
+// that are fit for any caller: they name no host, account or key. It wraps the error
+// that it was concluded from, which may.
+type UnreadyError struct {
+	reason string
+	cause  error
+}
+
+// Error implements error.
+func (u *UnreadyError) Error() string { return u.reason }
+
+// Unwrap returns the cause.
+func (u *UnreadyError) Unwrap() error { return u.cause }
+
+// asUnready says in words what err means. ctx is what the question was asked with.
+func asUnready(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	var o obstacle
+	errors.As(err, &o)
+	unready := &UnreadyError{cause: err}
+	var engine *mysql.MySQLError
+	switch {
+	case errors.Is(err, errNoIDsLeft):
+		unready.reason = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
+			"and set AUTO_INCREMENT of the table back"
+	case errors.As(err, &engine):
+		unready.reason = o.reason(engine.Number)
+	case ctx.Err() != nil:
+		unready.reason = "the database did not answer in time"
+	case isLost(err), errors.Is(err, driver.ErrBadConn), errors.Is(err, errUnsent):
+		unready.reason = "the database cannot be reached"
+	default:
+		unready.reason = "checks cannot be decided; the log says why"
+	}
+	return unready
+}
+
+// Unready returns the *UnreadyError of an error of connecting or of looking something up
+// with ctx, or nil for nil.
+func Unready(ctx context.Context, err error) error { return asUnready(ctx, err) }
+
+// reason says what an engine's error number means for whoever needs the object.
+func (o obstacle) reason(number uint16) string {
+	o.object = cmp.Or(o.object, "the database")
+	isProcedure := strings.HasPrefix(o.object, "procedure ")
+	switch {
+	case slices.Contains(refusedAccount(), number), o.right == "" && slices.Contains(lackingRight(), number):
+		return "the database refuses the service's account: look at its password, its host and its rights"
+	case number == 1049:
+		return "the database does not exist: make it and run 'velocityd migrate up'"
+	case slices.Contains([]uint16{1040, 1203, 1226}, number):
+		return "the database takes no more connections: raise its limit or close some"
+	case slices.Contains(readOnly(), number):
+		return "the database is read-only: let the service connect to the primary, or end read_only and super_read_only there"
+	case number == errLockWait, number == errNoWait:
+		return o.object + " is locked: a change of a table, a backup or FLUSH TABLES WITH READ LOCK is under way and must end"
+	case isProcedure && number != 1370 && slices.Contains(lackingRight(), number):
+		return "the owner (definer) of " + o.object + " lacks a right on its tables: grant it"
+	case slices.Contains(lackingRight(), number):
+		return "the service's account lacks the right " + o.right + " on " + o.object + ": grant it"
+	case number == errNoSuchProcedure:
+		return o.object + ", or one that it calls, is missing: run 'velocityd migrate up' as the owner of the schema"
+	case number == 1449:
+		return "the owner (definer) of " + o.object + " does not exist: create that account again with the rights of the schema's owner"
+	case number == errNoSuchTable && isProcedure:
+		return "a table that " + o.object + " uses is missing: rename it back, or restore it"
+	case number == errNoSuchTable:
+		return o.object + " is missing: rename it back, or restore it"
+	case slices.Contains([]uint16{1054, 1136, 1176, 1318}, number):
+		return o.object + " is not as this program needs it: run 'velocityd migrate status'"
+	}
+	return fmt.Sprintf("checks cannot be decided: the database answers with error %d", number)
+}

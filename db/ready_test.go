@@ -1,0 +1,280 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+// probe returns a probe of a database that is patient with a slow machine.
+func probe(t *testing.T, dsn string) *Probe {
+	t.Helper()
+	p, err := OpenProbe(Options{DSN: dsn, connectTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// accountOf names an account of dbtest, and its database, for GRANT.
+func accountOf(t *testing.T, d *dbtest.Database) (account, database string) {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(d.DSN)
+	if err != nil {
+		t.Fatal("parse dsn: unreadable")
+	}
+	return "'" + cfg.User + "'@'localhost'", cfg.DBName
+}
+
+// proved asks with a deadline that a slow machine keeps.
+func proved(p *Probe) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return p.Prove(ctx)
+}
+
+// wantUnready wants a reason that says a text, and that names nobody.
+func wantUnready(t *testing.T, state string, err error, want string) {
+	t.Helper()
+	var unready *UnreadyError
+	if !errors.As(err, &unready) || !strings.Contains(err.Error(), want) {
+		t.Errorf("%s: %v (%v), want %q", state, err, errors.Unwrap(err), want)
+		return
+	}
+	for _, secret := range []string{"localhost", "@", "'u", "velocityd_test_", ".sock"} {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: the reason names %q: %v", state, secret, err)
+		}
+	}
+}
+
+func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		narrow := d.ServiceAccount(t)
+		account, name := accountOf(t, narrow)
+		p := probe(t, narrow.DSN)
+		run := func(statement string, args ...any) func() {
+			return func() { t.Helper(); dbtest.Exec(t, d.SQL, fmt.Sprintf(statement, args...)) }
+		}
+		migrate := func() { dbtest.Migrate(t, d.DSN) }
+		holder := session(t, d)
+		for _, state := range []struct {
+			name     string
+			do, undo func()
+			want     string // nothing: checks can be decided
+		}{
+			{"all is there", func() {}, func() {}, ""},
+			{"the lone check's procedure is missing", run("DROP PROCEDURE check_velocity_by_rule"), migrate, "procedure check_velocity_by_rule, or one that it calls, is missing"},
+			{"a procedure that it calls is missing", run("DROP PROCEDURE make_bucket"), migrate, "run 'velocityd migrate up'"},
+			{"the batch's procedure is missing", run("DROP PROCEDURE forget_attempts"), migrate, "procedure forget_attempts, or one that it calls, is missing"},
+			{"the outcomes' procedure is missing", run("DROP PROCEDURE report_outcomes"), migrate, "procedure report_outcomes, or one that it calls, is missing"},
+			{
+				"no EXECUTE", run("REVOKE EXECUTE ON %s.* FROM %s", name, account), run("GRANT EXECUTE ON %s.* TO %s", name, account),
+				"lacks the right EXECUTE on procedure check_velocity_by_rule: grant it",
+			},
+			{
+				"no INSERT of txns", run("REVOKE INSERT ON %s.zone_txn FROM %s", name, account), run("GRANT INSERT ON %s.zone_txn TO %s", name, account),
+				"lacks the right INSERT on table zone_txn: grant it",
+			},
+			{
+				"no INSERT of attempts", run("REVOKE INSERT ON %s.zone_attempt FROM %s", name, account), run("GRANT INSERT ON %s.zone_attempt TO %s", name, account),
+				"lacks the right INSERT on table zone_attempt: grant it",
+			},
+			{
+				"no UPDATE of locks", run("REVOKE UPDATE ON %s.zone_bucket_lock FROM %s", name, account), run("GRANT UPDATE ON %s.zone_bucket_lock TO %s", name, account),
+				"on table zone_bucket_lock: grant it",
+			},
+			{"zone_txn is renamed", run("RENAME TABLE zone_txn TO zone_away"), run("RENAME TABLE zone_away TO zone_txn"), "table zone_txn is missing"},
+			{"zone_attempt is renamed", run("RENAME TABLE zone_attempt TO zone_away"), run("RENAME TABLE zone_away TO zone_attempt"), "table zone_attempt is missing"},
+			{"zone_master is renamed", run("RENAME TABLE zone_master TO zone_away"), run("RENAME TABLE zone_away TO zone_master"), "is missing: rename it back"},
+			{"the index is renamed", run("ALTER TABLE zone_txn RENAME INDEX zone_txn_window TO away"), run("ALTER TABLE zone_txn RENAME INDEX away TO zone_txn_window"), "table zone_txn is not as this program needs it"},
+			{
+				"zone_txn is locked", func() { dbtest.Exec(t, holder, "LOCK TABLES zone_txn WRITE") }, func() { dbtest.Exec(t, holder, "UNLOCK TABLES") },
+				"table zone_txn is locked",
+			},
+			{
+				"ids are used up", run("INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (18446744073709551614, UTC_TIMESTAMP(6), 1, 'x', 0, 0, 0)"),
+				run("DELETE FROM zone_txn"), "the ids of zone_txn are used up",
+			},
+			{"a zone and a bucket are held", func() {
+				d.SetZone(t, zone(1, 5, time.Hour))
+				t.Cleanup(d.Hold(t, user("alice")))
+			}, func() {}, ""},
+		} {
+			state.do()
+			if err := proved(p); state.want != "" {
+				wantUnready(t, state.name, err, state.want)
+			} else if err != nil {
+				t.Errorf("%s: %v (%v)", state.name, err, errors.Unwrap(err))
+			}
+			state.undo()
+			if err := proved(p); err != nil {
+				t.Errorf("after %s: %v (%v)", state.name, err, errors.Unwrap(err))
+			}
+		}
+	})
+}
+
+func TestProveLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		p := probe(t, d.ServiceAccount(t).DSN)
+		for range 20 {
+			if err := proved(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, table := range []string{"zone_txn", "zone_attempt", "zone_bucket_lock", "zone_audit"} {
+			where := ""
+			if table == "zone_audit" {
+				where = " WHERE subject <> 'zone'"
+			}
+			if n := d.Count(t, "SELECT COUNT(*) FROM "+table+where); n != 0 {
+				t.Errorf("%d rows in %s", n, table)
+			}
+		}
+		if open, _ := d.Transactions(t); open != 0 {
+			t.Errorf("%d transactions are open", open)
+		}
+		decision, err := ask(t.Context(), connect(t, d, Options{}), check(user("alice")))
+		if err != nil || decision.TxnID() != 1 {
+			t.Errorf("the first txn has id %d, %v: ids were used up", decision.TxnID(), err)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.processlist WHERE user = ?", userOf(t, p)); n > 1 {
+			t.Errorf("%d connections", n)
+		}
+	})
+}
+
+func userOf(t *testing.T, p *Probe) string {
+	t.Helper()
+	var name string
+	if err := p.conns.Get(&name, "SELECT SUBSTRING_INDEX(SESSION_USER(), '@', 1)"); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestProveTellsThatTheOwnerIsGone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		owner := d.Account(t, "ALL ON *")
+		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
+		dbtest.Migrate(t, owner.DSN)
+		p := probe(t, d.ServiceAccount(t).DSN)
+		if err := proved(p); err != nil {
+			t.Fatal(err, errors.Unwrap(err))
+		}
+		account, name := accountOf(t, owner)
+		dbtest.Exec(t, d.SQL, "REVOKE SELECT ON "+name+".* FROM "+account)
+		wantUnready(t, "the owner lacks a right", proved(p), "the owner (definer) of procedure check_velocity_by_rule lacks a right")
+		dbtest.Exec(t, d.SQL, "DROP USER "+account)
+		wantUnready(t, "the owner is gone", proved(p), "the owner (definer) of procedure check_velocity_by_rule does not exist")
+		dbtest.Exec(t, d.SQL, "CREATE USER "+account+" IDENTIFIED BY 'pass'")
+		dbtest.Exec(t, d.SQL, "GRANT ALL ON "+name+".* TO "+account)
+		if err := proved(p); err != nil {
+			t.Error("with the owner again:", err, errors.Unwrap(err))
+		}
+	})
+}
+
+func TestProveFollowsAServerThatStopsWritingOrRunning(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		dir := t.TempDir()
+		server := engine.Private(t, dir)
+		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		// An owner with SUPER could write to a read-only server, and so could the procedures.
+		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
+		dbtest.Migrate(t, d.Account(t, "ALL ON *").DSN)
+		d.SetZone(t, zone(1, 5, time.Hour))
+		narrow := d.ServiceAccount(t)
+		p, store := probe(t, narrow.DSN), connect(t, narrow, Options{})
+		decide := func(when string, want error) {
+			t.Helper()
+			for _, question := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
+				_, err := ask(t.Context(), store, question)
+				if !errors.Is(err, want) {
+					t.Errorf("%s: a check of %d buckets: %v, want %v", when, len(question[0].Buckets), err, want)
+				}
+				if when == "read-only" && !isOneOf(err, readOnly()) {
+					t.Errorf("the error does not say that the server is read-only: %v", err)
+				}
+			}
+		}
+		dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = 1")
+		wantUnready(t, "read-only", proved(p), "the database is read-only")
+		decide("read-only", service.ErrBusy)
+		dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = 0")
+		if err := proved(p); err != nil {
+			t.Error("after read-only:", err, errors.Unwrap(err))
+		}
+		decide("after read-only", nil)
+
+		holder := session(t, d, "FLUSH TABLES WITH READ LOCK")
+		wantUnready(t, "FLUSH TABLES WITH READ LOCK", proved(p), "is locked")
+		dbtest.Exec(t, holder, "UNLOCK TABLES")
+		if err := proved(p); err != nil {
+			t.Error("after FLUSH TABLES WITH READ LOCK:", err, errors.Unwrap(err))
+		}
+
+		account, _ := accountOf(t, narrow)
+		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'another'")
+		_ = p.conns.Close()
+		p = probe(t, narrow.DSN)
+		wantUnready(t, "another password", proved(p), "the database refuses the service's account")
+		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'pass'")
+
+		killed(server)
+		wantUnready(t, "engine away", proved(p), "the database cannot be reached")
+		engine.Private(t, dir)
+		dbtest.Eventually(t, "the engine's return", func() bool { return proved(p) == nil })
+	})
+}
+
+func TestInstalledTellsWhatTheAccountMaySee(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		want, err := migrations.Expected()
+		if err != nil {
+			t.Fatal(err)
+		}
+		installed := func(d *dbtest.Database) Installed {
+			t.Helper()
+			found, err := probe(t, d.DSN).Installed(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return found
+		}
+		whole := installed(d.ServiceAccount(t))
+		for _, r := range want {
+			if got, has := whole.Texts[r.Name]; r.Kind != "TRIGGER" && (!has || got != r.SHA256) {
+				t.Errorf("%s: %t, %q", r, has, got)
+			}
+		}
+		narrow := d.Account(t, "SELECT ON *")
+		account, name := accountOf(t, narrow)
+		dbtest.Exec(t, d.SQL, "GRANT EXECUTE ON PROCEDURE "+name+".check_velocity TO "+account)
+		few := installed(narrow)
+		if !whole.Whole || few.Whole || len(few.Texts) != 1 {
+			t.Errorf("whole: %t, few: %+v", whole.Whole, few)
+		}
+	})
+}

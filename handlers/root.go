@@ -1,0 +1,57 @@
+package handlers
+
+import (
+	_ "embed"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// welcomePage is for who opens the service's address in a browser.
+//
+//go:embed root.html
+var welcomePage []byte
+
+const welcomeText = `velocityd: may this login attempt go ahead?
+
+POST /v1/check        asks; an auth server does so before each login attempt
+GET  /openapi.yaml    describes all that can be asked, for people and for programs
+GET  /readyz          says whether checks can be decided now, and if not, why
+GET  /livez           says that the process runs
+`
+
+// welcomePolicy lets the page load, run and submit nothing.
+const welcomePolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+const (
+	fieldPolicy = "Content-Security-Policy"
+	fieldVary   = "Vary"
+)
+
+// welcome answers GET /: what this is, and where to read on.
+func (s *server) welcome(x *exchange) error {
+	x.set(fieldPolicy, welcomePolicy)
+	x.set(fieldVary, "Accept")
+	if acceptsHTML(x.Request().Header) {
+		x.respond(http.StatusOK, "text/html; charset=utf-8", welcomePage)
+		return nil
+	}
+	x.respond(http.StatusOK, "text/plain; charset=utf-8", []byte(welcomeText))
+	return nil
+}
+
+// acceptsHTML says that a request names text/html among what it accepts.
+func acceptsHTML(header http.Header) bool {
+	for _, line := range header["Accept"] {
+		for given := range strings.SplitSeq(line, ",") {
+			media, params, err := mime.ParseMediaType(given)
+			if err != nil || media != "text/html" {
+				continue
+			}
+			weight, err := strconv.ParseFloat(params["q"], 64)
+			return params["q"] == "" || err == nil && weight > 0
+		}
+	}
+	return false
+}
