@@ -125,10 +125,10 @@ func (b *batch) readZones(r *reading) {
 		}
 		zone := lockedZone{overridden: asInt(row[12]) != 0}
 		zone.Zone = service.Zone{
-			ID: asInt(row[0]), Rate: int(asInt(row[1])), Window: seconds(asInt(row[2])),
+			ID: asInt(row[0]), Rate: int(asInt(row[1])), Window: service.Seconds(asInt(row[2])),
 			Mode: service.Mode(text(row[3])), Counts: service.Counts(text(row[4])),
-			Lockout: seconds(asInt(row[5])), LockoutFactor: factor,
-			LockoutMax: seconds(asInt(row[7])), LockoutDecay: seconds(asInt(row[8])),
+			Lockout: service.Seconds(asInt(row[5])), LockoutFactor: factor,
+			LockoutMax: service.Seconds(asInt(row[7])), LockoutDecay: service.Seconds(asInt(row[8])),
 			Keys: service.KeyRule{
 				Kind: service.KeyKind(text(row[9])), IPv4Prefix: int(asInt(row[10])), IPv6Prefix: int(asInt(row[11])),
 			},
@@ -221,7 +221,7 @@ func appendNetworks(networks []string, key string, lengths []prefixLength) []str
 func (b *batch) addOverride(row []driver.Value) (err error) {
 	o := service.Override{
 		ID: uint64(asInt(row[0])), ZoneID: asInt(row[1]), Action: service.OverrideAction(text(row[4])),
-		Rate: int(asInt(row[5])), Window: seconds(asInt(row[6])),
+		Rate: int(asInt(row[5])), Window: service.Seconds(asInt(row[6])),
 	}
 	if row[2] != nil {
 		o.Key = text(row[2])
@@ -303,7 +303,7 @@ func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
 	}
 	v.Bucket.ZoneID = int64(numbers[0])
 	v.Blocked, v.WouldBlock, v.TxnID = numbers[2] != 0, numbers[3] != 0, numbers[txnID]
-	v.Rate, v.Window = int(numbers[5]), seconds(int64(numbers[6]))
-	v.Velocity, v.RetryAfter = int(numbers[7]), seconds(int64(numbers[9]))
+	v.Rate, v.Window = int(numbers[5]), service.Seconds(int64(numbers[6]))
+	v.Velocity, v.RetryAfter = int(numbers[7]), service.Seconds(int64(numbers[9]))
 	return v, nil
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -40,21 +39,17 @@ SELECT id, description, rate, ` + "`window`" + `, mode, counts, COALESCE(reserve
 
 func (r zoneRow) zone() service.Zone {
 	return service.Zone{
-		ID: r.ID, Description: r.Description, Rate: r.Rate, Window: seconds(r.Window),
+		ID: r.ID, Description: r.Description, Rate: r.Rate, Window: service.Seconds(r.Window),
 		Mode: service.Mode(r.Mode), Counts: service.Counts(r.Counts),
-		ReserveTTL: seconds(r.ReserveTTL), ResetOnSuccess: r.ResetOnSuccess,
-		Lockout: seconds(r.Lockout), LockoutFactor: r.LockoutFactor,
-		LockoutMax: seconds(r.LockoutMax), LockoutDecay: seconds(r.LockoutDecay),
+		ReserveTTL: service.Seconds(r.ReserveTTL), ResetOnSuccess: r.ResetOnSuccess,
+		Lockout: service.Seconds(r.Lockout), LockoutFactor: r.LockoutFactor,
+		LockoutMax: service.Seconds(r.LockoutMax), LockoutDecay: service.Seconds(r.LockoutDecay),
 		Keys: service.KeyRule{
 			Kind: service.KeyKind(r.KeyKind), IPv4Prefix: r.IPv4Prefix, IPv6Prefix: r.IPv6Prefix,
 		},
 		Revision: r.Revision,
 	}
 }
-
-func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
-
-func inSeconds(d time.Duration) int64 { return int64(d / time.Second) }
 
 // Zones returns all zones by id, with every setting spelt out. The error wraps
 // service.ErrBusy if the engine is away.
@@ -160,10 +155,10 @@ UPDATE zone_master
        key_kind = ?, ipv4_prefix = ?, ipv6_prefix = ?
  WHERE id = ?`
 	}
-	reserve := sql.Null[int64]{V: inSeconds(zone.ReserveTTL), Valid: zone.ReserveTTL != zone.Window}
-	_, err := tx.ExecContext(ctx, statement, zone.Description, zone.Rate, inSeconds(zone.Window),
-		string(zone.Mode), string(zone.Counts), reserve, zone.ResetOnSuccess, inSeconds(zone.Lockout),
-		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), inSeconds(zone.LockoutMax), inSeconds(zone.LockoutDecay),
+	reserve := sql.Null[int64]{V: service.WholeSeconds(zone.ReserveTTL), Valid: zone.ReserveTTL != zone.Window}
+	_, err := tx.ExecContext(ctx, statement, zone.Description, zone.Rate, service.WholeSeconds(zone.Window),
+		string(zone.Mode), string(zone.Counts), reserve, zone.ResetOnSuccess, service.WholeSeconds(zone.Lockout),
+		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), service.WholeSeconds(zone.LockoutMax), service.WholeSeconds(zone.LockoutDecay),
 		string(zone.Keys.Kind), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix, zone.ID)
 	return err
 }

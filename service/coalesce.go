@@ -51,15 +51,15 @@ type CoalescerOptions struct {
 }
 
 func (o CoalescerOptions) withDefaults() CoalescerOptions {
-	queue, lanes := orDefault(o.Queue, DefaultQueue), orDefault(o.Lanes, DefaultLanes)
+	queue, lanes := cmp.Or(o.Queue, DefaultQueue), cmp.Or(o.Lanes, DefaultLanes)
 	return CoalescerOptions{
 		Lanes:          lanes,
-		BulkLanes:      orDefault(o.BulkLanes, max(lanes/2, 1)),
-		HeldCalls:      orDefault(o.HeldCalls, DefaultHeldCalls),
-		MaxBatch:       min(orDefault(o.MaxBatch, DefaultMaxBatch), MaxChecks),
+		BulkLanes:      cmp.Or(o.BulkLanes, max(lanes/2, 1)),
+		HeldCalls:      cmp.Or(o.HeldCalls, DefaultHeldCalls),
+		MaxBatch:       min(cmp.Or(o.MaxBatch, DefaultMaxBatch), MaxChecks),
 		Queue:          queue,
-		QueuePerBucket: orDefault(o.QueuePerBucket, max(queue/4, 1)),
-		Timeout:        orDefault(o.Timeout, DefaultBatchTimeout),
+		QueuePerBucket: cmp.Or(o.QueuePerBucket, max(queue/4, 1)),
+		Timeout:        cmp.Or(o.Timeout, DefaultBatchTimeout),
 	}
 }
 
@@ -73,7 +73,7 @@ type BusyError struct {
 // NewBusyError returns the error of a caller who is refused for reason, which names
 // no bucket, and may come again after about d.
 func NewBusyError(d time.Duration, reason string) *BusyError {
-	return &BusyError{RetryAfter: max((d + time.Second - 1).Truncate(time.Second), BusyRetryAfter), reason: reason}
+	return &BusyError{RetryAfter: max(roundUp(d), BusyRetryAfter), reason: reason}
 }
 
 // Error implements error. The text names no bucket.

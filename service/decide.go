@@ -261,7 +261,7 @@ func (a *account) judge(now time.Time, bucket Bucket) Verdict {
 	v.WouldBlock = wait > 0
 	v.Blocked = v.WouldBlock && a.zone.Mode == ModeEnforce
 	if v.Blocked {
-		v.RetryAfter = (wait + time.Second - 1).Truncate(time.Second)
+		v.RetryAfter = roundUp(wait)
 	}
 	return v
 }

@@ -23,8 +23,9 @@ const (
 	MaxNameLength   = 128
 )
 
-// The years in which an override may expire: what is left until then is a
-// time.Duration for whoever asks, which ends at 292 years.
+// The years in which an override may expire. The time that is left until then must
+// fit into a time.Duration, which holds 292 years. The schema's CHECK
+// zone_override_expiry has the same bounds.
 const (
 	minExpiryYear = 1970
 	maxExpiryYear = 2199
