@@ -327,3 +327,8 @@ func countIn(now time.Time, rate int, window time.Duration, counted []time.Time)
 	}
 	return rate, oldest
 }
+
+// roundUp returns d in whole seconds, rounded up.
+func roundUp(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
+}

@@ -1,26 +1,17 @@
 package service
 
-import (
-	"math"
-	"strconv"
-	"time"
-)
+import "time"
 
-// Seconds returns a duration of n seconds. What a Duration cannot hold becomes the
-// longest whole number of seconds that it can, about 292 years, or its negative: both
-// are out of bounds wherever this package has bounds.
+// Seconds returns n seconds, which is how SQL, HTTP and the command line write a
+// duration. A number that no Duration holds must not come round as a small one:
+// it becomes more than any setting may be.
 func Seconds(n int64) time.Duration {
-	const most = int64(math.MaxInt64 / time.Second)
-	return time.Duration(min(max(n, -most), most)) * time.Second
+	d := time.Duration(n) * time.Second
+	if d/time.Second != time.Duration(n) {
+		return MaxWindow + time.Second
+	}
+	return d
 }
 
-// WholeSeconds returns how many whole seconds d has. It drops the fraction.
+// WholeSeconds returns d in seconds, without what is less than one.
 func WholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }
-
-// roundUp returns d in whole seconds, rounded up.
-func roundUp(d time.Duration) time.Duration {
-	return (d + time.Second - 1).Truncate(time.Second)
-}
-
-// secondsText writes d in seconds, with a fraction if it has one: 90 or 0.5.
-func secondsText(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }

@@ -1,25 +1,23 @@
-package service_test
+package service
 
 import (
 	"math"
 	"testing"
 	"time"
-
-	"velocityd/service"
 )
 
-func TestSecondsStopAtWhatADurationHolds(t *testing.T) {
+func TestSecondsNeverComeRound(t *testing.T) {
 	t.Parallel()
-	const most = int64(math.MaxInt64 / time.Second)
-	for n, want := range map[int64]int64{
-		0: 0, 1: 1, -1: -1, 31_622_400: 31_622_400, most: most, most + 1: most, math.MaxInt64: most,
-		-most: -most, -most - 1: -most, math.MinInt64: -most,
+	for n, want := range map[int64]time.Duration{
+		0: 0, 1: time.Second, -5: -5 * time.Second, 31622400: MaxWindow, 9223372036: 9223372036 * time.Second,
+		9223372037: MaxWindow + time.Second, 18446744074: MaxWindow + time.Second, math.MaxInt64: MaxWindow + time.Second,
+		math.MinInt64: MaxWindow + time.Second,
 	} {
-		if got := service.WholeSeconds(service.Seconds(n)); got != want {
-			t.Errorf("%d seconds became %d, want %d", n, got, want)
+		if got := Seconds(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
 		}
 	}
-	if got := service.WholeSeconds(1999 * time.Millisecond); got != 1 {
-		t.Errorf("1.999 s has %d whole seconds, want 1", got)
+	if got := WholeSeconds(1999 * time.Millisecond); got != 1 {
+		t.Errorf("1.999 s are %d whole ones", got)
 	}
 }

@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"math"
+	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -163,6 +164,9 @@ func validateSeconds(field string, d time.Duration) error {
 	}
 	return nil
 }
+
+// secondsText writes d in seconds, with a fraction if it has one: 90 or 0.5.
+func secondsText(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
 // Match is what the writer of a zone expects to find. Its zero value expects
 // nothing; a store whose zone is otherwise returns ErrPrecondition and changes
