@@ -71,13 +71,24 @@ func (o Override) Validate() error {
 	if err := o.validateAction(); err != nil {
 		return err
 	}
-	if y := o.ExpiresAt.UTC().Year(); !o.ExpiresAt.IsZero() && (y < minExpiryYear || y > maxExpiryYear) {
-		return fieldError("expires_at", "must be in the years %d to %d; leave it out for never", minExpiryYear, maxExpiryYear)
+	if !o.ExpiresAt.IsZero() {
+		if err := ValidateExpiry(o.ExpiresAt); err != nil {
+			return err
+		}
 	}
 	if err := validateText("reason", o.Reason, MaxReasonLength); err != nil {
 		return err
 	}
 	return validateText("created_by", o.CreatedBy, MaxNameLength)
+}
+
+// ValidateExpiry returns an ErrInvalid for an instant at which no override can expire, or
+// nil. It takes the zero time for the year 1, and not for never as Validate does.
+func ValidateExpiry(at time.Time) error {
+	if y := at.UTC().Year(); y < minExpiryYear || y > maxExpiryYear {
+		return fieldError("expires_at", "must be in the years %d to %d; leave it out for never", minExpiryYear, maxExpiryYear)
+	}
+	return nil
 }
 
 func validateText(field, text string, most int) error {
