@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
@@ -49,6 +50,28 @@ func (r zoneRow) zone() service.Zone {
 		},
 		Revision: r.Revision,
 	}
+}
+
+// limitColumns are the columns of zone_master that a decision needs, in the order in which
+// limitOf reads them.
+const limitColumns = "id, rate, `window`, mode, counts, lockout, lockout_factor, lockout_max, lockout_decay, " +
+	"key_kind, ipv4_prefix, ipv6_prefix"
+
+// limitOf returns the zone whose limitColumns begin row, and the rest of the row.
+func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err error) {
+	factor, err := strconv.ParseFloat(text(row[6]), 64)
+	if err != nil {
+		return zone, nil, fmt.Errorf("read lockout_factor: %w", err)
+	}
+	return service.Zone{
+		ID: asInt(row[0]), Rate: int(asInt(row[1])), Window: service.Seconds(asInt(row[2])),
+		Mode: service.Mode(text(row[3])), Counts: service.Counts(text(row[4])),
+		Lockout: service.Seconds(asInt(row[5])), LockoutFactor: factor,
+		LockoutMax: service.Seconds(asInt(row[7])), LockoutDecay: service.Seconds(asInt(row[8])),
+		Keys: service.KeyRule{
+			Kind: service.KeyKind(text(row[9])), IPv4Prefix: int(asInt(row[10])), IPv6Prefix: int(asInt(row[11])),
+		},
+	}, row[12:], nil
 }
 
 // Zones returns all zones by id, with every setting spelt out. The error wraps
