@@ -114,7 +114,7 @@ func (b *batch) readZones(r *reading) {
 	if len(b.present) == 0 {
 		return
 	}
-	r.sql("SELECT " + limitColumns + ", overridden, narrowed_at, UTC_TIMESTAMP(6), @@auto_increment_increment " +
+	r.sql("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), @@auto_increment_increment "+
 		"FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		list(len(b.present), func(i int) { r.int(b.present[i]) }).sql(";")
 	r.each(func(row []driver.Value) error {

@@ -1,1 +1,1 @@
--- routines sha256: 5aaddb86a349c3e5b973f52475276df788ae6daf5900a470ac8787c99313b030
+-- routines sha256: 18abacfdf2b2cd683ee891ac93505e91cf9fc7baa51e6142ff33f7c01c7acd7b
