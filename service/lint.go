@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What Lint takes for a slip of the pen.
+// Bounds beyond which Lint warns.
 const (
 	// MaxBucketPace is how many checks a second a single bucket can see. They are
 	// decided one after the other, and even in batches each takes the engine about
@@ -28,13 +28,12 @@ type Finding struct {
 	ZoneID     int64
 	OverrideID uint64 // 0: the zone itself
 	Field      string // its name in JSON and SQL
-	Text       string // what is odd, and what to do; never a bucket key
+	Text       string // what is unusual, and what to do; never a bucket key
 }
 
-// Lint returns what is odd about a zone and its overrides at now: first the
-// zone's findings, then each override's. It takes them as valid, looks at
-// nothing else, and does NOT know whether outcomes are ever reported or how the
-// callers write their keys.
+// Lint returns the settings of a zone and its overrides that are allowed and probably not
+// meant, at now: first the zone's, then each override's. It takes them as valid. It does NOT
+// know whether outcomes are ever reported, or how callers write their keys.
 func Lint(now time.Time, zone Zone, overrides []Override) []Finding {
 	l := lint{zone: zone.WithDefaults()}
 	l.lintMode()

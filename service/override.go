@@ -14,7 +14,7 @@ type OverrideAction string
 const (
 	OverrideAllow OverrideAction = "allow" // always room; the attempt does not count
 	OverrideDeny  OverrideAction = "deny"  // never room
-	OverrideLimit OverrideAction = "limit" // a rate and window of its own
+	OverrideLimit OverrideAction = "limit" // its own rate and window, not the zone's
 )
 
 // Limits of an override's texts, in characters.
@@ -40,14 +40,15 @@ type Override struct {
 	// Key is the normalised key of one bucket. Exactly one of Key and Prefix is
 	// set.
 	Key string
-	// Prefix is a masked network, in zones whose keys are addresses.
+	// Prefix is a masked network of several buckets, in zones whose keys are addresses: see
+	// KeyRule.Target.
 	Prefix netip.Prefix
 	Action OverrideAction
 	// Rate and Window belong to OverrideLimit alone.
 	Rate   int
 	Window time.Duration
-	// ExpiresAt is the first instant, by the engine's clock, at which the override
-	// is no more. The zero time is never.
+	// ExpiresAt is the first instant, by the engine's clock, at which the override has no
+	// effect any more. The zero time means that it never expires.
 	ExpiresAt time.Time
 	Reason    string
 	CreatedBy string

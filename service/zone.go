@@ -168,11 +168,11 @@ func validateSeconds(field string, d time.Duration) error {
 // secondsText writes d in seconds, with a fraction if it has one: 90 or 0.5.
 func secondsText(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
-// Match is what the writer of a zone expects to find. Its zero value expects
-// nothing; a store whose zone is otherwise returns ErrPrecondition and changes
-// nothing.
+// Match is a condition on the zone that is stored, by which its writer changes only what it
+// has seen. The zero value always holds. If the condition does not hold, stores return
+// ErrPrecondition and change nothing.
 type Match struct {
-	Absent   bool   // there is no such zone yet
-	Present  bool   // there is one, of whatever revision
-	Revision uint64 // there is one of this revision, unless 0
+	Absent   bool   // the zone does not exist
+	Present  bool   // the zone exists, in any revision
+	Revision uint64 // the zone exists and has this revision; 0 is no condition
 }
