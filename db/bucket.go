@@ -43,8 +43,8 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, lookupError(err))
 	}
 	peek := service.Peek{
-		Bucket: bucket, At: row.at, Mode: service.Mode(row.mode), Rate: row.rate, Window: seconds(row.window),
-		Velocity: row.velocity, Remaining: row.remaining, RetryAfter: seconds(row.retryAfter),
+		Bucket: bucket, At: row.at, Mode: service.Mode(row.mode), Rate: row.rate, Window: service.Seconds(row.window),
+		Velocity: row.velocity, Remaining: row.remaining, RetryAfter: service.Seconds(row.retryAfter),
 		LockedUntil: row.lockedUntil.V,
 	}
 	if row.overrideID.Valid {

@@ -252,8 +252,8 @@ func callByRule(ctx context.Context, conn *connection, check service.Check) (d s
 			return fmt.Errorf("%w: engine answered with %d columns, want %d", service.ErrUndecided, len(row), columns)
 		}
 		v.Blocked, v.TxnID = asInt(row[0]) != 0, uint64(asInt(row[1]))
-		v.Rate, v.Window = int(asInt(row[4])), seconds(asInt(row[5]))
-		v.RetryAfter, v.WouldBlock, v.Velocity = seconds(asInt(row[7])), asInt(row[9]) != 0, int(asInt(row[10]))
+		v.Rate, v.Window = int(asInt(row[4])), service.Seconds(asInt(row[5]))
+		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(asInt(row[7])), asInt(row[9]) != 0, int(asInt(row[10]))
 		d.CheckedAt, err = asInstant(row[8])
 		return err
 	})

@@ -34,7 +34,7 @@ SELECT id, zone_id, bucket_key, prefix, action, rate, ` + "`window`" + `, expire
 func (r overrideRow) override() (service.Override, error) {
 	o := service.Override{
 		ID: r.ID, ZoneID: r.ZoneID, Key: r.Key.V, Action: service.OverrideAction(r.Action),
-		Rate: r.Rate.V, Window: seconds(r.Window.V), ExpiresAt: r.ExpiresAt.V,
+		Rate: r.Rate.V, Window: service.Seconds(r.Window.V), ExpiresAt: r.ExpiresAt.V,
 		Reason: r.Reason, CreatedBy: r.CreatedBy,
 	}
 	if !r.Prefix.Valid {
@@ -56,7 +56,7 @@ func overrideValues(o service.Override) []any {
 		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()},
 		string(o.Action),
 		sql.Null[int]{V: o.Rate, Valid: limits},
-		sql.Null[int64]{V: inSeconds(o.Window), Valid: limits},
+		sql.Null[int64]{V: service.WholeSeconds(o.Window), Valid: limits},
 		sql.Null[time.Time]{V: o.ExpiresAt.UTC(), Valid: !o.ExpiresAt.IsZero()},
 		o.Reason,
 		o.CreatedBy,

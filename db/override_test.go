@@ -95,14 +95,14 @@ func TestOverridesThatDoNotExistAreNotFound(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := overridden(t, engine)
 		d.SetZone(t, zone(2, 5, time.Minute))
-		added, err := store.AddOverride(t.Context(), deny("a"), "")
+		added, err := store.AddOverride(t.Context(), deny("192.0.2.1"), "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		elsewhere, unknown := deny("a"), deny("a")
+		elsewhere, unknown := deny("192.0.2.1"), deny("192.0.2.1")
 		elsewhere.ZoneID, elsewhere.ID = 2, added.ID
 		unknown.ZoneID, unknown.ID = 3, added.ID
-		never := deny("b")
+		never := deny("192.0.2.2")
 		never.ID = added.ID + 1
 		for name, ask := range map[string]func() error{
 			"list of an unknown zone": func() error { _, err := store.Overrides(t.Context(), 3, 0, 10); return err },
@@ -168,7 +168,7 @@ func TestOverridesAreListedInPages(t *testing.T) {
 		d, store := overridden(t, engine)
 		d.SetZone(t, zone(2, 5, time.Minute))
 		for i := range 7 {
-			d.SetOverride(t, deny(fmt.Sprint("key-", i)))
+			d.SetOverride(t, deny(fmt.Sprint("192.0.2.", i)))
 			d.SetOverride(t, service.Override{ZoneID: 2, Key: fmt.Sprint("key-", i), Action: service.OverrideAllow})
 		}
 		var keys []string
@@ -188,7 +188,7 @@ func TestOverridesAreListedInPages(t *testing.T) {
 				keys, after = append(keys, o.Key), o.ID
 			}
 		}
-		if got := strings.Join(keys, " "); got != "key-0 key-1 key-2 key-3 key-4 key-5 key-6" {
+		if got := strings.Join(keys, " "); got != "192.0.2.0 192.0.2.1 192.0.2.2 192.0.2.3 192.0.2.4 192.0.2.5 192.0.2.6" {
 			t.Errorf("listed %s", got)
 		}
 	})

@@ -42,7 +42,7 @@ func (p *packet) bool(is bool) *packet {
 }
 
 // seconds writes d as the number of an INTERVAL … SECOND.
-func (p *packet) seconds(d time.Duration) *packet { return p.int(int64(d / time.Second)) }
+func (p *packet) seconds(d time.Duration) *packet { return p.int(service.WholeSeconds(d)) }
 
 func (p *packet) instant(t time.Time) *packet {
 	p.text = append(p.text, '\'')

@@ -114,32 +114,22 @@ func (b *batch) readZones(r *reading) {
 	if len(b.present) == 0 {
 		return
 	}
-	r.sql("SELECT id, rate, `window`, mode, counts, lockout, lockout_factor, lockout_max, lockout_decay, "+
-		"key_kind, ipv4_prefix, ipv6_prefix, overridden, narrowed_at, UTC_TIMESTAMP(6), @@auto_increment_increment "+
+	r.sql("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), @@auto_increment_increment "+
 		"FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		list(len(b.present), func(i int) { r.int(b.present[i]) }).sql(";")
 	r.each(func(row []driver.Value) error {
-		factor, err := strconv.ParseFloat(text(row[6]), 64)
+		limit, rest, err := limitOf(row)
 		if err != nil {
-			return fmt.Errorf("read lockout_factor: %w", err)
-		}
-		zone := lockedZone{overridden: asInt(row[12]) != 0}
-		zone.Zone = service.Zone{
-			ID: asInt(row[0]), Rate: int(asInt(row[1])), Window: seconds(asInt(row[2])),
-			Mode: service.Mode(text(row[3])), Counts: service.Counts(text(row[4])),
-			Lockout: seconds(asInt(row[5])), LockoutFactor: factor,
-			LockoutMax: seconds(asInt(row[7])), LockoutDecay: seconds(asInt(row[8])),
-			Keys: service.KeyRule{
-				Kind: service.KeyKind(text(row[9])), IPv4Prefix: int(asInt(row[10])), IPv6Prefix: int(asInt(row[11])),
-			},
-		}
-		if zone.narrowedAt, err = asInstant(row[13]); err != nil {
 			return err
 		}
-		if b.now, err = asInstant(row[14]); err != nil {
+		zone := lockedZone{Zone: limit, overridden: asInt(rest[0]) != 0}
+		if zone.narrowedAt, err = asInstant(rest[1]); err != nil {
 			return err
 		}
-		b.idStep = uint64(asInt(row[15]))
+		if b.now, err = asInstant(rest[2]); err != nil {
+			return err
+		}
+		b.idStep = uint64(asInt(rest[3]))
 		b.zones[zone.ID] = zone
 		b.ledger.Zones[zone.ID] = zone.Zone
 		return nil
@@ -221,7 +211,7 @@ func appendNetworks(networks []string, key string, lengths []prefixLength) []str
 func (b *batch) addOverride(row []driver.Value) (err error) {
 	o := service.Override{
 		ID: uint64(asInt(row[0])), ZoneID: asInt(row[1]), Action: service.OverrideAction(text(row[4])),
-		Rate: int(asInt(row[5])), Window: seconds(asInt(row[6])),
+		Rate: int(asInt(row[5])), Window: service.Seconds(asInt(row[6])),
 	}
 	if row[2] != nil {
 		o.Key = text(row[2])
@@ -303,7 +293,7 @@ func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
 	}
 	v.Bucket.ZoneID = int64(numbers[0])
 	v.Blocked, v.WouldBlock, v.TxnID = numbers[2] != 0, numbers[3] != 0, numbers[txnID]
-	v.Rate, v.Window = int(numbers[5]), seconds(int64(numbers[6]))
-	v.Velocity, v.RetryAfter = int(numbers[7]), seconds(int64(numbers[9]))
+	v.Rate, v.Window = int(numbers[5]), service.Seconds(int64(numbers[6]))
+	v.Velocity, v.RetryAfter = int(numbers[7]), service.Seconds(int64(numbers[9]))
 	return v, nil
 }

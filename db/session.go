@@ -54,7 +54,7 @@ func newConnector(o Options, use use) (*connector, error) {
 	if o.LockWait < time.Second || o.LockWait%time.Second != 0 {
 		return nil, fmt.Errorf("%w: lock wait must be whole seconds, is %s", service.ErrInvalid, o.LockWait)
 	}
-	seconds := fmt.Sprint(int(o.LockWait / time.Second))
+	seconds := fmt.Sprint(service.WholeSeconds(o.LockWait))
 	pin(cfg, map[string]string{
 		"sql_mode":                 "'" + sqlMode + "'",
 		"time_zone":                "'+00:00'",

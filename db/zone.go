@@ -3,10 +3,10 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/jmoiron/sqlx"
 
@@ -40,11 +40,11 @@ SELECT id, description, rate, ` + "`window`" + `, mode, counts, COALESCE(reserve
 
 func (r zoneRow) zone() service.Zone {
 	return service.Zone{
-		ID: r.ID, Description: r.Description, Rate: r.Rate, Window: seconds(r.Window),
+		ID: r.ID, Description: r.Description, Rate: r.Rate, Window: service.Seconds(r.Window),
 		Mode: service.Mode(r.Mode), Counts: service.Counts(r.Counts),
-		ReserveTTL: seconds(r.ReserveTTL), ResetOnSuccess: r.ResetOnSuccess,
-		Lockout: seconds(r.Lockout), LockoutFactor: r.LockoutFactor,
-		LockoutMax: seconds(r.LockoutMax), LockoutDecay: seconds(r.LockoutDecay),
+		ReserveTTL: service.Seconds(r.ReserveTTL), ResetOnSuccess: r.ResetOnSuccess,
+		Lockout: service.Seconds(r.Lockout), LockoutFactor: r.LockoutFactor,
+		LockoutMax: service.Seconds(r.LockoutMax), LockoutDecay: service.Seconds(r.LockoutDecay),
 		Keys: service.KeyRule{
 			Kind: service.KeyKind(r.KeyKind), IPv4Prefix: r.IPv4Prefix, IPv6Prefix: r.IPv6Prefix,
 		},
@@ -52,9 +52,27 @@ func (r zoneRow) zone() service.Zone {
 	}
 }
 
-func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+// limitColumns are the columns of zone_master that a decision needs, in the order in which
+// limitOf reads them.
+const limitColumns = "id, rate, `window`, mode, counts, lockout, lockout_factor, lockout_max, lockout_decay, " +
+	"key_kind, ipv4_prefix, ipv6_prefix"
 
-func inSeconds(d time.Duration) int64 { return int64(d / time.Second) }
+// limitOf returns the zone whose limitColumns begin row, and the rest of the row.
+func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err error) {
+	factor, err := strconv.ParseFloat(text(row[6]), 64)
+	if err != nil {
+		return zone, nil, fmt.Errorf("read lockout_factor: %w", err)
+	}
+	return service.Zone{
+		ID: asInt(row[0]), Rate: int(asInt(row[1])), Window: service.Seconds(asInt(row[2])),
+		Mode: service.Mode(text(row[3])), Counts: service.Counts(text(row[4])),
+		Lockout: service.Seconds(asInt(row[5])), LockoutFactor: factor,
+		LockoutMax: service.Seconds(asInt(row[7])), LockoutDecay: service.Seconds(asInt(row[8])),
+		Keys: service.KeyRule{
+			Kind: service.KeyKind(text(row[9])), IPv4Prefix: int(asInt(row[10])), IPv6Prefix: int(asInt(row[11])),
+		},
+	}, row[12:], nil
+}
 
 // Zones returns all zones by id, with every setting spelt out. The error wraps
 // service.ErrBusy if the engine is away.
@@ -160,10 +178,10 @@ UPDATE zone_master
        key_kind = ?, ipv4_prefix = ?, ipv6_prefix = ?
  WHERE id = ?`
 	}
-	reserve := sql.Null[int64]{V: inSeconds(zone.ReserveTTL), Valid: zone.ReserveTTL != zone.Window}
-	_, err := tx.ExecContext(ctx, statement, zone.Description, zone.Rate, inSeconds(zone.Window),
-		string(zone.Mode), string(zone.Counts), reserve, zone.ResetOnSuccess, inSeconds(zone.Lockout),
-		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), inSeconds(zone.LockoutMax), inSeconds(zone.LockoutDecay),
+	reserve := sql.Null[int64]{V: service.WholeSeconds(zone.ReserveTTL), Valid: zone.ReserveTTL != zone.Window}
+	_, err := tx.ExecContext(ctx, statement, zone.Description, zone.Rate, service.WholeSeconds(zone.Window),
+		string(zone.Mode), string(zone.Counts), reserve, zone.ResetOnSuccess, service.WholeSeconds(zone.Lockout),
+		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), service.WholeSeconds(zone.LockoutMax), service.WholeSeconds(zone.LockoutDecay),
 		string(zone.Keys.Kind), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix, zone.ID)
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -179,7 +178,8 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	case r.BucketKey != nil:
 		o.Key, err = normalKey(zoneID, rule, *r.BucketKey)
 	default:
-		o.Prefix, err = network(rule, *r.Prefix)
+		o.Key, o.Prefix, err = rule.Network(*r.Prefix)
+		err = inBody(err)
 	}
 	if err != nil {
 		return o, err
@@ -227,46 +227,16 @@ func normalKey(zoneID int64, rule service.KeyRule, key string) (string, error) {
 	return normal, inBody(service.Bucket{ZoneID: zoneID, Key: normal}.Validate())
 }
 
-// network returns the prefix that text writes, which must be one that can hold a
-// bucket of the zone.
-func network(rule service.KeyRule, text string) (netip.Prefix, error) {
-	if rule.Kind != service.KeyIP {
-		return netip.Prefix{}, wrong("prefix", "prefix needs a zone whose key_kind is ip.")
-	}
-	prefix, err := netip.ParsePrefix(text)
-	if err != nil {
-		return netip.Prefix{}, wrong("prefix", "prefix must be a network such as 203.0.113.0/24 or 2001:db8::/32.")
-	}
-	if addr := prefix.Addr(); addr.Is4In6() {
-		if prefix.Bits() < 96 {
-			return netip.Prefix{}, wrong("prefix", "prefix must be a network of IPv4 or of IPv6 addresses, and this is one of both.")
-		}
-		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-96)
-	}
-	if masked := prefix.Masked(); prefix != masked {
-		return netip.Prefix{}, wrong("prefix", fmt.Sprintf("prefix must have no bits set beyond its length: write %s.", masked))
-	}
-	most := rule.IPv4Prefix
-	if prefix.Addr().Is6() {
-		most = rule.IPv6Prefix
-	}
-	if prefix.Bits() > most {
-		return netip.Prefix{}, wrong("prefix",
-			fmt.Sprintf("prefix is longer than /%d, the networks that are buckets of this zone: none could match.", most))
-	}
-	return prefix, nil
-}
-
 // expiry reads an instant, which the store keeps in microseconds.
 func expiry(text string) (time.Time, error) {
 	// time.Parse alone is lenient: it takes an hour of one digit, and a comma.
 	shape := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 	at, err := time.Parse(time.RFC3339, text)
 	at = at.UTC().Truncate(time.Microsecond)
-	if err != nil || !shape.MatchString(text) || at.Year() < 1970 || at.Year() > 9999 {
-		return time.Time{}, wrong("expires_at", "expires_at must be an instant of the years 1970 to 9999 by RFC 3339, such as 2026-08-24T09:15:02Z.")
+	if err != nil || !shape.MatchString(text) {
+		return time.Time{}, wrong("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
 	}
-	return at, nil
+	return at, inBody(service.ValidateExpiry(at))
 }
 
 // page reads after and limit of a query.

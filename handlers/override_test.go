@@ -111,10 +111,10 @@ func TestOverridePointsAtWhatIsWrong(t *testing.T) {
 		{2, `{"prefix":"203.0.113.0/024","action":"allow"}`, "/prefix", "such as"},
 		{2, `{"prefix":"203.0.113.0/33","action":"allow"}`, "/prefix", "such as"},
 		{2, `{"prefix":"fe80::%25eth0/64","action":"allow"}`, "/prefix", "such as"},
-		{2, `{"prefix":"203.0.113.7/24","action":"allow"}`, "/prefix", "write 203.0.113.0/24."},
-		{2, `{"prefix":"2001:db8::1/32","action":"allow"}`, "/prefix", "write 2001:db8::/32."},
-		{2, `{"prefix":"::ffff:203.0.113.7/120","action":"allow"}`, "/prefix", "write 203.0.113.0/24."},
-		{2, `{"prefix":"::ffff:0:0/95","action":"allow"}`, "/prefix", "IPv4 or of IPv6"},
+		{2, `{"prefix":"203.0.113.7/24","action":"allow"}`, "/prefix", "write 203.0.113.0/24"},
+		{2, `{"prefix":"2001:db8::1/32","action":"allow"}`, "/prefix", "write 2001:db8::/32"},
+		{2, `{"prefix":"::ffff:203.0.113.7/120","action":"allow"}`, "/prefix", "write 203.0.113.0/24"},
+		{2, `{"prefix":"::ffff:0:0/95","action":"allow"}`, "/prefix", "not both"},
 		{2, `{"prefix":"203.0.113.0/25","action":"allow"}`, "/prefix", "longer than /24"},
 		{2, `{"prefix":"2001:db8::/65","action":"allow"}`, "/prefix", "longer than /64"},
 		{1, `{"bucket_key":"a","action":"limit","window":60}`, "/rate", "rate is missing"},
@@ -129,8 +129,8 @@ func TestOverridePointsAtWhatIsWrong(t *testing.T) {
 		{1, `{"bucket_key":"a","action":"deny","expires_at":"2099-09-01T02:00:00,5Z"}`, "/expires_at", "RFC 3339"},
 		{1, `{"bucket_key":"a","action":"deny","expires_at":"2099-09-01 02:00:00Z"}`, "/expires_at", "RFC 3339"},
 		{1, `{"bucket_key":"a","action":"deny","expires_at":"2099-02-29T02:00:00Z"}`, "/expires_at", "RFC 3339"},
-		{1, `{"bucket_key":"a","action":"deny","expires_at":"0001-01-01T00:00:00Z"}`, "/expires_at", "1970 to 9999"},
-		{1, `{"bucket_key":"a","action":"deny","expires_at":"9999-12-31T23:59:59-01:00"}`, "/expires_at", "1970 to 9999"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":"0001-01-01T00:00:00Z"}`, "/expires_at", "1970 to 2199"},
+		{1, `{"bucket_key":"a","action":"deny","expires_at":"9999-12-31T23:59:59-01:00"}`, "/expires_at", "1970 to 2199"},
 		{1, `{"bucket_key":"a","action":"deny","expires_at":7}`, "/expires_at", "a string"},
 		{1, `{"bucket_key":"a","action":"deny","reason":"` + strings.Repeat("é", 256) + `"}`, "/reason", "255"},
 		{1, `{"bucket_key":"a","action":"deny","created_by":"` + strings.Repeat("é", 129) + `"}`, "/created_by", "128"},
@@ -155,11 +155,28 @@ func TestMappedPrefixIsOneOfIPv4(t *testing.T) {
 	r := start(t, nil)
 	r.overrideZones(t)
 	for given, want := range map[string]string{
-		"::ffff:203.0.113.0/120": "203.0.113.0/24", "::ffff:0:0/96": "0.0.0.0/0", "::/0": "::/0", "2001:DB8:0::/48": "2001:db8::/48",
+		"::ffff:203.0.112.0/119": "203.0.112.0/23", "::ffff:0:0/96": "0.0.0.0/0", "::/0": "::/0", "2001:DB8:0::/48": "2001:db8::/48",
 	} {
 		got := r.post(t, "/v1/zones/2/overrides", `{"action":"allow","prefix":"`+given+`"}`)
 		if got.status != http.StatusCreated || !strings.Contains(got.body, `"prefix":"`+want+`"`) {
 			t.Errorf("%s: got %d %s, want %s", given, got.status, got.body, want)
+		}
+	}
+}
+
+func TestPrefixAsLongAsTheBucketsIsTheKeyOfOne(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.overrideZones(t) // zone 2 has buckets of /24 and /64
+	for given, want := range map[string]string{
+		"198.51.100.0/24": "198.51.100.0/24", "::ffff:192.0.2.0/120": "192.0.2.0/24", "2001:DB8::/64": "2001:db8::/64",
+	} {
+		got := r.post(t, "/v1/zones/2/overrides", `{"action":"allow","prefix":"`+given+`"}`)
+		if got.status != http.StatusCreated || !strings.Contains(got.body, `"bucket_key":"`+want+`"`) || strings.Contains(got.body, `"prefix"`) {
+			t.Errorf("%s: got %d %s, want the bucket_key %s", given, got.status, got.body, want)
+		}
+		if got := r.post(t, "/v1/zones/2/overrides", `{"action":"deny","bucket_key":"`+want+`"}`); got.status != http.StatusConflict {
+			t.Errorf("%s as a key: got %d, want the conflict of one bucket", want, got.status)
 		}
 	}
 }

@@ -26,33 +26,33 @@ func TestBadOverridesAreRefusedWhoeverWritesThem(t *testing.T) {
 			conn := session(t, d, setting)
 			for name, bad := range map[string]string{
 				"neither key nor prefix":  "1, NULL, NULL, 'deny', NULL, NULL, NULL",
-				"both key and prefix":     "1, 'a', '10.0.0.0/8', 'deny', NULL, NULL, NULL",
+				"both key and prefix":     "1, '10.0.0.1', '10.0.0.0/8', 'deny', NULL, NULL, NULL",
 				"key empty":               "1, '', NULL, 'deny', NULL, NULL, NULL",
 				"key with a tab":          "1, 'a\\tb', NULL, 'deny', NULL, NULL, NULL",
 				"prefix empty":            "1, NULL, '', 'deny', NULL, NULL, NULL",
-				"action empty":            "1, 'a', NULL, '', NULL, NULL, NULL",
-				"action unknown":          "1, 'a', NULL, 'block', NULL, NULL, NULL",
-				"limit without a rate":    "1, 'a', NULL, 'limit', NULL, 60, NULL",
-				"limit without a window":  "1, 'a', NULL, 'limit', 5, NULL, NULL",
-				"limit without either":    "1, 'a', NULL, 'limit', NULL, NULL, NULL",
-				"limit of a rate below 0": "1, 'a', NULL, 'limit', -1, 60, NULL",
-				"limit of a large rate":   "1, 'a', NULL, 'limit', 1000001, 60, NULL",
-				"limit of no window":      "1, 'a', NULL, 'limit', 5, 0, NULL",
-				"limit of a long window":  "1, 'a', NULL, 'limit', 5, 31622401, NULL",
-				"limit of a word":         "1, 'a', NULL, 'limit', 5, 'minute', NULL",
-				"allow with a rate":       "1, 'a', NULL, 'allow', 5, NULL, NULL",
-				"deny with a window":      "1, 'a', NULL, 'deny', NULL, 60, NULL",
-				"expiry zero":             "1, 'a', NULL, 'deny', NULL, NULL, '0000-00-00 00:00:00'",
-				"expiry of 1969":          "1, 'a', NULL, 'deny', NULL, NULL, '1969-12-31 23:59:59'",
-				"expiry of 2200":          "1, 'a', NULL, 'deny', NULL, NULL, '2200-01-01'",
-				"expiry a word":           "1, 'a', NULL, 'deny', NULL, NULL, 'tomorrow'",
-				"zone unknown":            "3, 'a', NULL, 'deny', NULL, NULL, NULL",
-				"zone NULL":               "NULL, 'a', NULL, 'deny', NULL, NULL, NULL",
+				"action empty":            "1, '10.0.0.1', NULL, '', NULL, NULL, NULL",
+				"action unknown":          "1, '10.0.0.1', NULL, 'block', NULL, NULL, NULL",
+				"limit without a rate":    "1, '10.0.0.1', NULL, 'limit', NULL, 60, NULL",
+				"limit without a window":  "1, '10.0.0.1', NULL, 'limit', 5, NULL, NULL",
+				"limit without either":    "1, '10.0.0.1', NULL, 'limit', NULL, NULL, NULL",
+				"limit of a rate below 0": "1, '10.0.0.1', NULL, 'limit', -1, 60, NULL",
+				"limit of a large rate":   "1, '10.0.0.1', NULL, 'limit', 1000001, 60, NULL",
+				"limit of no window":      "1, '10.0.0.1', NULL, 'limit', 5, 0, NULL",
+				"limit of a long window":  "1, '10.0.0.1', NULL, 'limit', 5, 31622401, NULL",
+				"limit of a word":         "1, '10.0.0.1', NULL, 'limit', 5, 'minute', NULL",
+				"allow with a rate":       "1, '10.0.0.1', NULL, 'allow', 5, NULL, NULL",
+				"deny with a window":      "1, '10.0.0.1', NULL, 'deny', NULL, 60, NULL",
+				"expiry zero":             "1, '10.0.0.1', NULL, 'deny', NULL, NULL, '0000-00-00 00:00:00'",
+				"expiry of 1969":          "1, '10.0.0.1', NULL, 'deny', NULL, NULL, '1969-12-31 23:59:59'",
+				"expiry of 2200":          "1, '10.0.0.1', NULL, 'deny', NULL, NULL, '2200-01-01'",
+				"expiry a word":           "1, '10.0.0.1', NULL, 'deny', NULL, NULL, 'tomorrow'",
+				"zone unknown":            "3, '10.0.0.1', NULL, 'deny', NULL, NULL, NULL",
+				"zone NULL":               "NULL, '10.0.0.1', NULL, 'deny', NULL, NULL, NULL",
 			} {
 				for _, verb := range []string{"INSERT", "REPLACE"} {
 					_, err := conn.ExecContext(t.Context(), verb+" INTO zone_override "+
 						"(zone_id, bucket_key, prefix, action, rate, `window`, expires_at) VALUES "+
-						"(1, 'good', NULL, 'deny', NULL, NULL, NULL), ("+bad+")")
+						"(1, '10.0.0.9', NULL, 'deny', NULL, NULL, NULL), ("+bad+")")
 					if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); err == nil || n != 0 {
 						t.Errorf("%s, %s: %s: %v, left %d", mode, name, verb, err, n)
 						dbtest.Exec(t, conn, "DELETE FROM zone_override")
@@ -73,6 +73,7 @@ func TestPrefixesAreBroughtIntoOneForm(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		addressZones(t, d)
+		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET ipv6_prefix = 128")
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for given, want := range map[string]string{
@@ -80,15 +81,18 @@ func TestPrefixesAreBroughtIntoOneForm(t *testing.T) {
 				"::/0":                           "prefix=::/0 | network=6:",
 				"203.0.113.0/24":                 "prefix=203.0.113.0/24 | network=4:110010110000000001110001",
 				"10.0.0.0/8":                     "prefix=10.0.0.0/8 | network=4:00001010",
-				"255.255.255.255/32":             "prefix=255.255.255.255/32 | network=4:" + strings.Repeat("1", 32),
+				"255.255.255.254/31":             "prefix=255.255.255.254/31 | network=4:" + strings.Repeat("1", 31),
+				"::ffff:203.0.113.0/120":         "prefix=203.0.113.0/24 | network=4:110010110000000001110001",
+				"::FFFF:0:0/96":                  "prefix=0.0.0.0/0 | network=4:",
+				"::1.2.0.0/112":                  "prefix=::102:0/112 | network=6:" + strings.Repeat("0", 96) + "0000000100000010",
 				"2001:DB8::/32":                  "prefix=2001:db8::/32 | network=6:" + "00100000000000010000110110111000",
 				"2001:0db8:0000:0:0:0:0:0/32":    "prefix=2001:db8::/32 | network=6:" + "00100000000000010000110110111000",
 				"8000::/1":                       "prefix=8000::/1 | network=6:1",
-				"::1/128":                        "prefix=::1/128 | network=6:" + strings.Repeat("0", 127) + "1",
+				"::2/127":                        "prefix=::2/127 | network=6:" + strings.Repeat("0", 126) + "1",
 				"0:0:0:0:0:0:0:0/64":             "prefix=::/64 | network=6:" + strings.Repeat("0", 64),
 				"0:0:0:0:8000:0:0:0/65":          "prefix=::8000:0:0:0/65 | network=6:" + strings.Repeat("0", 64) + "1",
 				"ffff:ffff:ffff:ffff::/64":       "prefix=ffff:ffff:ffff:ffff::/64 | network=6:" + strings.Repeat("1", 64),
-				"64:FF9B:0:0:0:0:192.0.2.33/128": "prefix=64:ff9b::c000:221/128 | network=6:" + fmt.Sprintf("%016b%016b%064b%032b", 0x64, 0xff9b, 0, 0xc0000221),
+				"64:FF9B:0:0:0:0:192.0.2.34/127": "prefix=64:ff9b::c000:222/127 | network=6:" + fmt.Sprintf("%016b%016b%064b%031b", 0x64, 0xff9b, 0, 0xc0000222>>1),
 			} {
 				for _, statement := range []string{
 					"INSERT INTO zone_override (zone_id, prefix, network, action) VALUES (1, ?, '4:forged', 'deny')",
@@ -120,8 +124,8 @@ func TestWhatIsNoNetworkIsRefused(t *testing.T) {
 				"::g/128", "localhost/8", "*", "%", "*/8",
 				// Bits beyond the length.
 				"203.0.113.7/24", "10.0.0.1/31", "128.0.0.0/0", "2001:db8::1/64", "::1/127", "::1/0", "0:0:0:1::/63", "::1:0:0:0/64",
-				// IPv4 addresses in IPv6 dress: no bucket's key looks like that.
-				"::ffff:1.2.3.4/96", "::ffff:0:0/96", "::FFFF:0.0.0.0/96", "::ffff:1.2.3.4/128", "::ffff:203.0.113.0/120",
+				// IPv4 addresses written as IPv6, with bits beyond the length or of both families.
+				"::ffff:1.2.3.4/96", "::ffff:203.0.113.1/120", "::ffff:0:0/95", "::ffff:0:0/129",
 			} {
 				for _, statement := range []string{
 					"INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, ?, 'allow')",
@@ -168,18 +172,18 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 		for i, step := range []struct{ statement, want string }{
 			{"INSERT" + into + "(1, '10.1.1.1', NULL, 'deny')", "1"},
 			{
-				"INSERT" + into + "(1, NULL, '10.0.0.0/8', 'deny'), (1, NULL, '11.0.0.0/8', 'deny'), (1, NULL, '::/0', 'deny'), (2, 'x', NULL, 'allow')",
+				"INSERT" + into + "(1, NULL, '10.0.0.0/8', 'deny'), (1, NULL, '11.0.0.0/8', 'deny'), (1, NULL, '::/0', 'deny'), (2, '10.1.1.2', NULL, 'allow')",
 				"1: 4/8, 1: 6/0, 1, 2",
 			},
 			{"UPDATE zone_override SET prefix = '10.0.0.0/16' WHERE prefix = '10.0.0.0/8'", "1: 4/8, 1: 4/16, 1: 6/0, 1, 2"},
 			{"UPDATE zone_override SET prefix = 'fe80::/16' WHERE prefix = '11.0.0.0/8'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"UPDATE zone_override SET prefix = NULL, bucket_key = 'y' WHERE prefix = '::/0'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
+			{"UPDATE zone_override SET prefix = NULL, bucket_key = '10.1.1.3' WHERE prefix = '::/0'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
 			{"UPDATE zone_override SET action = 'allow', reason = 'all'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"REPLACE" + into + "(1, 'y', NULL, 'deny'), (1, NULL, '10.0.0.0/16', 'deny')", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"INSERT" + into + "(1, 'y', NULL, 'deny') ON DUPLICATE KEY UPDATE action = 'allow'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
+			{"REPLACE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, NULL, '10.0.0.0/16', 'deny')", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
+			{"INSERT" + into + "(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE action = 'allow'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
 			{"INSERT" + into + "(1, NULL, '10.0.0.0/16', 'deny') ON DUPLICATE KEY UPDATE prefix = '10.0.0.0/17'", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
-			{"INSERT IGNORE" + into + "(1, 'y', NULL, 'deny'), (1, 'z', NULL, 'deny')", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
-			{"DELETE FROM zone_override WHERE bucket_key = 'z'", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
+			{"INSERT IGNORE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, '10.1.1.4', NULL, 'deny')", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
+			{"DELETE FROM zone_override WHERE bucket_key = '10.1.1.4'", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
 			{"DELETE FROM zone_override WHERE prefix IS NOT NULL", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
 			{"START TRANSACTION", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
 			{"DELETE FROM zone_override", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
@@ -193,7 +197,7 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 				t.Errorf("step %d, %s: keeps %q, want %q", i, step.statement, got, step.want)
 			}
 		}
-		if _, err := conn.ExecContext(t.Context(), "INSERT"+into+"(1, 'y', NULL, 'deny') ON DUPLICATE KEY UPDATE zone_id = 2"); err != nil {
+		if _, err := conn.ExecContext(t.Context(), "INSERT"+into+"(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE zone_id = 2"); err != nil {
 			t.Error(err) // nothing is left that it could move
 		}
 		if _, err := conn.ExecContext(t.Context(), "UPDATE zone_override SET zone_id = 2"); err == nil {
@@ -257,13 +261,13 @@ func TestOverridesOfOneTransactionAreSeenByAnother(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		for _, edit := range []string{
-			"DELETE FROM zone_override WHERE bucket_key = 'a'", "UPDATE zone_master SET rate = 9 WHERE id = 1",
-			"UPDATE zone_override SET zone_id = 2 WHERE bucket_key = 'a'",
+			"DELETE FROM zone_override WHERE bucket_key = '10.1.1.1'", "UPDATE zone_master SET rate = 9 WHERE id = 1",
+			"UPDATE zone_override SET zone_id = 2 WHERE bucket_key = '10.1.1.1'",
 		} {
 			d := engine.Database(t)
 			addressZones(t, d)
 			if !strings.HasPrefix(edit, "UPDATE zone_master") {
-				dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'deny')")
+				dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.1.1.1', 'deny')")
 			}
 			conn := session(t, d, "STRICT_ALL_TABLES")
 			dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
@@ -291,12 +295,12 @@ func TestTheLastOverrideGoesWhileAnotherComes(t *testing.T) {
 		for _, level := range []string{"READ COMMITTED", "REPEATABLE READ"} {
 			d := engine.Database(t)
 			addressZones(t, d)
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'deny')")
+			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, '10.1.1.1', 'deny')")
 			comes, goes := session(t, d, "STRICT_ALL_TABLES"), session(t, d, "STRICT_ALL_TABLES")
 			dbtest.Exec(t, goes, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
 			dbtest.Exec(t, comes, "START TRANSACTION")
 			dbtest.Exec(t, comes, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '10.0.0.0/8', 'deny')")
-			dbtest.Exec(t, goes, "DELETE FROM zone_override WHERE zone_id = 1 AND bucket_key = 'a'") // waits for nobody
+			dbtest.Exec(t, goes, "DELETE FROM zone_override WHERE zone_id = 1 AND bucket_key = '10.1.1.1'") // waits for nobody
 			dbtest.Exec(t, comes, "COMMIT")
 			if n := d.Count(t, "SELECT overridden = EXISTS (SELECT 1 FROM zone_override) FROM zone_master WHERE id = 1"); n != 1 {
 				t.Errorf("%s: the override that came is not looked for", level)

@@ -9,7 +9,7 @@ import (
 // Attempt is what is remembered of a check that had an AttemptID.
 type Attempt struct {
 	Decision Decision // as it was answered first
-	// ExpiresAt is the first instant at which the id means nothing any more.
+	// ExpiresAt is the first instant at which the id is forgotten.
 	ExpiresAt time.Time
 }
 
@@ -22,8 +22,8 @@ func NewAttempt(d Decision) Attempt {
 	return Attempt{Decision: d, ExpiresAt: d.CheckedAt.Add(life)}
 }
 
-// repeat answers a check whose AttemptID is remembered, from the ledger or from
-// this very call, as the first one was answered.
+// repeat answers a check as the first check with its AttemptID was answered, which is in the
+// ledger or earlier in this call. ok is false if the id is not remembered.
 func (d *decider) repeat(i int, check Check) (repeated Decision, ok bool) {
 	if first, ok := d.attempts[check.AttemptID]; ok {
 		return d.ruling.Decisions[first].repeatFor(check), true

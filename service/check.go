@@ -17,23 +17,24 @@ const (
 	MaxChecks  = 1000 // in one call
 )
 
-// Check is one question: may this attempt pass, in all these buckets? It is all
-// or nothing: blocked if any bucket blocks, and then none of them is charged.
+// Check is one question: may this attempt pass, in all these buckets? It is all or
+// nothing: if any bucket blocks, the check is blocked and no bucket is charged.
 type Check struct {
 	Buckets []Bucket
-	// AttemptID is the caller's own name for the attempt, or empty. A check with
-	// the same one and the same buckets, while its txn is inside the window or for
-	// MinAttemptLife if that is longer, is answered as the first was and neither
-	// recorded nor charged again.
+	// AttemptID is the caller's own name for the attempt, or empty. A second check with
+	// the same id and the same buckets gets the answer of the first, and is neither
+	// recorded nor charged again. The id is remembered for the longest window of the
+	// check's buckets, and for MinAttemptLife at least.
 	AttemptID string
-	// KeyRules are the rules by which the keys of Buckets were normalised, one for
-	// each; checks may share them, and nobody must change them. Nil means that the
-	// caller answers for the keys himself. Only a Limiter sets them.
+	// KeyRules are the rules by which the keys of Buckets were normalised, one for each
+	// bucket. Checks may share the slice, and nobody may change it. If it is nil, the store
+	// takes the keys as normal. Only a Limiter sets it.
 	KeyRules []KeyRule
-	// NoWait says: refuse the check with ErrHeld in its Decision rather than wait
-	// for a bucket that another session holds. Only a Coalescer sets it. A store
-	// waits for nobody if all checks of a call say so; without it, it waits as long
-	// as its lock wait and answers ErrBusy for what is held even then.
+	// NoWait asks the store to refuse the check with ErrHeld in its Decision if another
+	// session holds one of its buckets. Without it the store waits for the bucket, and
+	// answers ErrBusy if it is still held after the store's lock wait. A store may wait for
+	// the buckets of all checks of a call if any of them has no NoWait. Only a Coalescer
+	// sets it.
 	NoWait bool
 }
 
@@ -102,11 +103,11 @@ type Verdict struct {
 	// Velocity is how many txns count in the bucket's window now, this attempt
 	// included if it was charged. Counting stops at Rate.
 	Velocity int
-	// RetryAfter is 0 unless Blocked: the smallest whole number of seconds after
-	// which the bucket has room again, and is not locked or denied, if nothing
-	// else is charged to it. Where there is no such instant (rate 0, denied for
-	// ever) it is the window. That an override ends earlier is not foreseen, and
-	// neither is what the bucket holds when a denial ends.
+	// RetryAfter is 0 unless Blocked. Otherwise it is the smallest whole number of seconds
+	// after which the bucket has room and is neither locked nor denied, if nothing else is
+	// charged to it. If that never happens (rate 0, denied for ever) it is the window. It
+	// does not foresee that an override ends earlier, or that the bucket is full when a
+	// denial ends.
 	RetryAfter time.Duration
 }
 
@@ -129,11 +130,10 @@ type Decision struct {
 	CheckedAt time.Time
 	// Verdicts holds one answer for each bucket, in the check's order.
 	Verdicts []Verdict
-	// Err wraps ErrInvalid, ErrNotFound, ErrConflict for an AttemptID that was used
-	// with other buckets, or ErrBusy for a bucket that another session holds for
-	// long, if this one check was refused. Where others of the same call were
-	// decided, it may be any error of a CheckStore: ErrUndecided, for one, says that
-	// this check may have been counted.
+	// Err says why this check was not decided. It wraps ErrInvalid, ErrNotFound, ErrConflict
+	// for an AttemptID that was used with other buckets, or ErrBusy for a bucket that
+	// another session holds for long. If other checks of the same call were decided, it may
+	// be any error of a CheckStore; ErrUndecided means that this check MAY have been counted.
 	Err error
 }
 

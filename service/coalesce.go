@@ -43,23 +43,23 @@ type CoalescerOptions struct {
 	// that share its lane. Nor does it hold them up: while checks without it wait,
 	// they overtake it as soon as it has a quarter of a batch, or 16 checks.
 	QueuePerBucket int
-	// Timeout is the deadline of a batch, from its beginning. No check is begun
-	// whose caller's ctx ends before that: he would leave with ErrUndecided what
-	// the batch may still decide. So it must be below the deadline of callers,
-	// and what is between the two is how long a check can wait in its queue.
+	// Timeout is how long a batch may take. A check is not begun if its caller's ctx ends
+	// before the batch must end: the caller would get ErrUndecided for a check that the
+	// batch may still decide. So Timeout must be shorter than the deadline of callers; the
+	// difference is how long a check can wait in its queue.
 	Timeout time.Duration
 }
 
 func (o CoalescerOptions) withDefaults() CoalescerOptions {
-	queue, lanes := orDefault(o.Queue, DefaultQueue), orDefault(o.Lanes, DefaultLanes)
+	queue, lanes := cmp.Or(o.Queue, DefaultQueue), cmp.Or(o.Lanes, DefaultLanes)
 	return CoalescerOptions{
 		Lanes:          lanes,
-		BulkLanes:      orDefault(o.BulkLanes, max(lanes/2, 1)),
-		HeldCalls:      orDefault(o.HeldCalls, DefaultHeldCalls),
-		MaxBatch:       min(orDefault(o.MaxBatch, DefaultMaxBatch), MaxChecks),
+		BulkLanes:      cmp.Or(o.BulkLanes, max(lanes/2, 1)),
+		HeldCalls:      cmp.Or(o.HeldCalls, DefaultHeldCalls),
+		MaxBatch:       min(cmp.Or(o.MaxBatch, DefaultMaxBatch), MaxChecks),
 		Queue:          queue,
-		QueuePerBucket: orDefault(o.QueuePerBucket, max(queue/4, 1)),
-		Timeout:        orDefault(o.Timeout, DefaultBatchTimeout),
+		QueuePerBucket: cmp.Or(o.QueuePerBucket, max(queue/4, 1)),
+		Timeout:        cmp.Or(o.Timeout, DefaultBatchTimeout),
 	}
 }
 
@@ -70,10 +70,10 @@ type BusyError struct {
 	reason     string
 }
 
-// NewBusyError returns the error of a caller who is refused for reason, which names
-// no bucket, and may come again after about d.
+// NewBusyError returns the error of a caller that is refused for reason and may ask again
+// after about d. The reason must not name a bucket.
 func NewBusyError(d time.Duration, reason string) *BusyError {
-	return &BusyError{RetryAfter: max((d + time.Second - 1).Truncate(time.Second), BusyRetryAfter), reason: reason}
+	return &BusyError{RetryAfter: max(roundUp(d), BusyRetryAfter), reason: reason}
 }
 
 // Error implements error. The text names no bucket.
@@ -87,18 +87,17 @@ func (e *BusyError) Unwrap() error { return ErrBusy }
 // Coalescer lets concurrent checks share one call of a store: one round trip,
 // one pass over the locks, one commit. It is a CheckStore itself.
 //
-// A lone check goes to a lane. If nothing is under way there, its caller leads:
-// he calls the store himself. Those who come meanwhile wait, and when his call
-// is over he hands the lead to the first of them, who calls the store for all.
-// There is no timer and no goroutine but the callers' own: a lone check waits
-// for nobody. Checks of one bucket meet in one lane, as far as route can tell.
-// They would be decided right all the same: that is the store's work, and
-// nothing here knows what a decision is.
+// A lone check goes to a lane. If no call is under way in the lane, the caller leads: it
+// calls the store on its own goroutine. Callers that come during this call wait. When the
+// call ends, its leader wakes the first of them, which calls the store for all that wait.
+// There is no timer and no other goroutine, so a check that comes to an idle lane does not
+// wait. Checks of one bucket go to one lane, as far as route can tell. That saves lock
+// waits; it is not needed for right decisions, which are the store's work.
 //
-// Lanes ask the store not to wait for buckets that another session holds. A
-// check that names one is asked once more in its lane and then waits by itself,
-// in a lane of its own kind, so that nobody else waits with it: see apart.
-// Calls with more than one check have lanes of their own, too: see bulk.
+// These lanes ask the store not to wait for buckets that another session holds. A check
+// that names a held bucket is asked a second time in its lane. If the bucket is still held,
+// the check moves to the lane for held buckets, whose calls do wait, so that no other check
+// waits with it: see fillHeld. Calls with more than one check have another lane: see bulk.
 type Coalescer struct {
 	lanes []*lane
 	bulk  *bulk
@@ -109,7 +108,7 @@ type Coalescer struct {
 	seed    maphash.Seed
 	pending []atomic.Uint64
 
-	spare   sync.Pool // of *waiter
+	waiters sync.Pool // of *waiter, for use again
 	callers *callers
 }
 
@@ -119,11 +118,10 @@ var _ CheckStore = (*Coalescer)(nil)
 // Buckets that share a place may cost a call in vain, no more.
 const pendingPlaces = 1 << 14
 
-// NewCoalescer returns a Coalescer in front of store, which must honour
-// Check.NoWait and must not keep the slice of checks beyond the call. It may be
-// called by all lanes at once. Where a call fails and may have decided all the
-// same, it must say ErrUndecided: after other faults than that and ErrBusy the
-// checks are asked again.
+// NewCoalescer returns a Coalescer in front of store. All lanes may call the store at once.
+// The store must honour Check.NoWait and must not keep the slice of checks after the call.
+// If a call fails and may have decided checks, its error must wrap ErrUndecided: after an
+// error that wraps neither ErrUndecided nor ErrBusy the Coalescer asks the checks again.
 func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 	options = options.withDefaults()
 	c := &Coalescer{
@@ -149,22 +147,20 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 // CheckAll implements CheckStore. Checks must be valid as Check.Validate says,
 // and their buckets must not be changed afterwards, even if the call failed.
 //
-// A lone check shares its call of the store with others. That call has a
-// deadline of its own and the values, such as a trace, of one caller's ctx; it
-// is NOT ended by any ctx. A caller whose ctx ends meanwhile gets ErrBusy if his
-// check was still queued, which then will not be decided, and ErrUndecided if it
-// is under way, unless he leads: then he stays until its end and gets the
-// answer. A *BusyError is what he gets if the queue, or his bucket's share of
-// it, is full, if his ctx has a deadline before that of a batch which took his
-// check now, or if his bucket is held for long. An error of the whole shared
-// call that speaks of a single check reaches that check alone.
+// A lone check shares its call of the store with others. That call has its own deadline and
+// the values (such as a trace) of one caller's ctx, and is NOT ended by the end of any ctx.
+// When a caller's ctx ends, the caller gets ErrBusy if its check was still queued; the check
+// will not be decided then. It gets ErrUndecided if the check is under way, unless the caller
+// leads the call: a leader stays until the end and gets the answer. A caller gets a *BusyError
+// if the queue or its bucket's share of the queue is full, if its ctx ends before a batch that
+// begins now must end, or if its bucket is held for long. If one check makes the shared call
+// fail, only that check gets the error.
 //
-// A call with more checks is cut into pieces, which are asked one after the
-// other. The error result is for a call of which nothing was decided; if a later
-// piece fails, it is in the Decision.Err of its checks, and those behind it are
-// refused with ErrBusy or, if a key was stale, ErrStaleKey. The slice's order
-// holds but for checks whose buckets another session holds: they are decided
-// after the others of their piece.
+// A call with more checks is cut into pieces, which are asked one after the other. The error
+// result means that nothing of the call was decided. If a later piece fails, its error is in
+// the Decision.Err of its checks, and the checks after it are refused with ErrBusy or, if a
+// key was stale, ErrStaleKey. Checks are decided in slice order, except that checks of held
+// buckets are decided after the others of their piece.
 func (c *Coalescer) CheckAll(ctx context.Context, checks []Check) ([]Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left before the check began: %w", ErrBusy, err)
@@ -177,20 +173,20 @@ func (c *Coalescer) CheckAll(ctx context.Context, checks []Check) ([]Decision, e
 	case 0:
 		return nil, nil
 	case 1:
-		return c.lone(ctx, checks)
+		return c.askLone(ctx, checks)
 	}
-	return c.many(ctx, checks)
+	return c.askMany(ctx, checks)
 }
 
 func shuttingDown() error { return fmt.Errorf("%w: shutting down", ErrBusy) }
 
-// loneTries is how often a lane asks for a check before that waits for its
-// buckets. Held by another instance's batch, they are often free at the second
-// try; held by a session that sleeps, they cost one more call.
+// loneTries is how often a check is asked in its lane before it goes to the lane for held
+// buckets. Buckets that another instance's batch held are often free at the second try.
+// For buckets that a sleeping session holds, the second try costs one call.
 const loneTries = 2
 
-// lone asks for the one check of checks.
-func (c *Coalescer) lone(ctx context.Context, checks []Check) (decisions []Decision, err error) {
+// askLone asks for the one check of checks.
+func (c *Coalescer) askLone(ctx context.Context, checks []Check) (decisions []Decision, err error) {
 	w := c.newWaiter(ctx, checks, 1)
 	c.hash(w)
 	lane, free := c.route(w), true
@@ -217,10 +213,10 @@ func isHeld(decisions []Decision) bool {
 	return len(decisions) == 1 && decisions[0].Err != nil && errors.Is(decisions[0].Err, ErrHeld)
 }
 
-// newWaiter returns a caller who asks for checks, which weigh so much against the
-// size of a call.
+// newWaiter returns the waiter of a caller that asks for checks. Their weight counts against
+// the size of a call.
 func (c *Coalescer) newWaiter(ctx context.Context, checks []Check, weight int) *waiter {
-	w, ok := c.spare.Get().(*waiter)
+	w, ok := c.waiters.Get().(*waiter)
 	if !ok {
 		w = &waiter{done: make(chan struct{}, 1)}
 	}
@@ -240,11 +236,11 @@ func (c *Coalescer) hash(w *waiter) {
 // release keeps a waiter that no lane holds for a later caller.
 func (c *Coalescer) release(w *waiter) {
 	*w = waiter{done: w.done, hashes: w.hashes[:0]}
-	c.spare.Put(w)
+	c.waiters.Put(w)
 }
 
-// enough is how many buckets have to be waited for in a lane before checks go to the
-// next one: smaller calls would cost more than it gains that calls overlap.
+// enough is how many buckets must wait in a lane before further checks go to the next lane.
+// With fewer, the calls would be so small that more calls cost more than their overlap gains.
 const enough = 40
 
 // laneBits is how many bits of a place in pending tell the lane.
@@ -307,11 +303,10 @@ func (c *Coalescer) unroute(w *waiter) {
 	}
 }
 
-// Close refuses further calls with ErrBusy and returns when all that were begun
-// are answered. If ctx ends before that, its error is returned and whoever still
-// waits is answered at once, with ErrBusy or, if his check is under way,
-// ErrUndecided; the calls under way go on to their deadlines, and with them
-// those who lead them.
+// Close refuses further calls with ErrBusy and returns when all earlier calls are answered.
+// If ctx ends before that, Close returns its error, and the callers that still wait are
+// answered at once: with ErrUndecided if their check is under way, otherwise with ErrBusy.
+// Calls of the store that are under way go on until their deadlines, and so do their leaders.
 func (c *Coalescer) Close(ctx context.Context) error {
 	c.callers.close()
 	select {
@@ -320,7 +315,7 @@ func (c *Coalescer) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	select {
-	case <-c.callers.gone: // both: it was in time
+	case <-c.callers.gone: // both have happened: the callers were in time
 		return nil
 	default:
 	}

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// pieceBuckets is how many buckets a piece of a larger call names at most: enough
-// that a call's fixed price does not matter, few enough that nobody waits for long
-// for a lock or for his turn.
+// pieceBuckets is how many buckets a piece of a larger call names at most. It is large enough
+// that the fixed cost of a call does not matter, and small enough that others do not wait
+// long for a lock or for their turn.
 const pieceBuckets = 256
 
-// bulk is the way of calls with more than one check. They are cut into pieces,
-// and a caller has one piece in the lane at a time: so the slice's order holds,
-// callers take turns, and a small call is not kept waiting by large ones.
+// bulk admits calls with more than one check. They are cut into pieces, and each caller has
+// one piece in the lane at a time: so the slice's order holds, callers take turns, and a small
+// call does not wait for the whole of a large one.
 type bulk struct {
 	pieces *lane
 
 	mu      sync.Mutex
-	callers map[*bulkCaller]struct{} // who was admitted and has not left
+	callers map[*bulkCaller]struct{} // admitted, and not dismissed yet
 }
 
 // bulkCaller is one call with more than one check.
@@ -29,9 +29,9 @@ type bulkCaller struct {
 	left int // buckets that were not answered yet
 }
 
-// firstPace is what a bucket of a piece is taken to cost before any was asked for:
-// rather too much, as the first piece tells better, and too many callers who begin
-// at once get a part of their answers each.
+// firstPace is the assumed time of a bucket before the first piece was measured. It is rather
+// too long: if too many callers were admitted at once, each would get only a part of its
+// answers.
 const firstPace = 500 * time.Microsecond
 
 func newBulk(pieces *lane) *bulk {
@@ -39,15 +39,15 @@ func newBulk(pieces *lane) *bulk {
 	return &bulk{pieces: pieces, callers: map[*bulkCaller]struct{}{}}
 }
 
-// admit lets a call in that will be through by ctx's deadline at the pace of late,
-// and any call while there is no other. A BusyError says when to come again: better
-// at once than after part of the checks, when all callers have run out of time.
+// admit admits a call that will be answered before ctx's deadline at the recent pace, and any
+// call while there is no other. It refuses others with a BusyError at once, so that the
+// admitted callers do not all run out of time with a part of their checks answered.
 func (b *bulk) admit(ctx context.Context, buckets int) (*bulkCaller, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	work := buckets
 	for other := range b.callers {
-		work += 2 * min(other.left, buckets) // they take turns, and more will come
+		work += 2 * min(other.left, buckets) // twice: callers take turns, and more will come
 	}
 	if deadline, limited := ctx.Deadline(); limited && len(b.callers) > 0 {
 		l := b.pieces
@@ -63,7 +63,7 @@ func (b *bulk) admit(ctx context.Context, buckets int) (*bulkCaller, error) {
 	return caller, nil
 }
 
-// answered takes note of what a caller need not wait for any more.
+// answered notes that so many of a caller's buckets were answered.
 func (b *bulk) answered(caller *bulkCaller, buckets int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,8 +76,8 @@ func (b *bulk) dismiss(caller *bulkCaller) {
 	delete(b.callers, caller)
 }
 
-// many asks for more than one check, piece by piece.
-func (c *Coalescer) many(ctx context.Context, checks []Check) ([]Decision, error) {
+// askMany asks for more than one check, piece by piece.
+func (c *Coalescer) askMany(ctx context.Context, checks []Check) ([]Decision, error) {
 	caller, err := c.bulk.admit(ctx, countBuckets(checks))
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (c *Coalescer) many(ctx context.Context, checks []Check) ([]Decision, error
 	decisions := make([]Decision, 0, len(checks))
 	for len(decisions) < len(checks) {
 		piece := Piece(checks[len(decisions):], pieceBuckets)
-		answers, err := c.piece(ctx, piece)
+		answers, err := c.askPiece(ctx, piece)
 		switch {
 		case err != nil && len(decisions) == 0:
 			return nil, err
@@ -111,7 +111,7 @@ func refuse(decisions []Decision, n int, err error) []Decision {
 	return append(decisions, slices.Repeat([]Decision{{Err: err}}, n)...)
 }
 
-// notBegun is what is told about checks behind a piece that failed with err.
+// notBegun returns the error of the checks after a piece that failed with err.
 func notBegun(err error) error {
 	if errors.Is(err, ErrBusy) || errors.Is(err, ErrStaleKey) {
 		return err
@@ -121,8 +121,8 @@ func notBegun(err error) error {
 
 func isStale(d Decision) bool { return d.Err != nil && errors.Is(d.Err, ErrStaleKey) }
 
-// Piece returns the first of checks: as many as name no more than the given number
-// of buckets together, and at least one.
+// Piece returns the first checks of a slice: as many as name at most the given number of
+// buckets together, and at least one.
 func Piece(checks []Check, buckets int) []Check {
 	named := 0
 	for i, check := range checks {
@@ -141,9 +141,8 @@ func countBuckets(checks []Check) int {
 	return n
 }
 
-// piece asks for checks that fit a call, first without those whose buckets are
-// held, and then for these.
-func (c *Coalescer) piece(ctx context.Context, checks []Check) ([]Decision, error) {
+// askPiece asks for checks that fit into one call, and then again for those of held buckets.
+func (c *Coalescer) askPiece(ctx context.Context, checks []Check) ([]Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left between two pieces: %w", ErrBusy, err)
 	}

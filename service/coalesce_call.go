@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// batch is callers who share a call, made by one of them.
+// batch is the callers that share one call of the store. One of them, the leader, makes it.
 type batch struct {
 	leader   *waiter
 	waiters  []*waiter
@@ -26,7 +26,7 @@ func (l *lane) lead(b *batch) {
 	if !l.options.noWait {
 		l.unclaim(b)
 	}
-	// First, so that the store works again while those who are answered go on.
+	// The next call begins before the answers are given, so that the store is not idle.
 	l.handOn(b, ended, ended.Sub(began))
 	for _, w := range b.waiters {
 		if w != b.leader {
@@ -35,10 +35,10 @@ func (l *lane) lead(b *batch) {
 	}
 	clear(b.waiters)
 	*b = batch{waiters: b.waiters[:0], checks: b.checks[:0]}
-	l.spare.Put(b)
+	l.batches.Put(b)
 }
 
-// handOn lets others lead what has gathered while a batch was under way.
+// handOn lets waiting callers lead the next calls when a batch has ended.
 func (l *lane) handOn(b *batch, now time.Time, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,12 +48,12 @@ func (l *lane) handOn(b *batch, now time.Time, took time.Duration) {
 		if next == nil {
 			return
 		}
-		// Under the mutex: who finds himself out of the queue must find this, too.
+		// Under the mutex: a caller that finds itself out of the queue must find done filled.
 		next.leader.done <- struct{}{}
 	}
 }
 
-// observe remembers how long a call took; older ones count less and less.
+// observe notes how long a call took. Older calls count less and less.
 func (l *lane) observe(b *batch, took time.Duration) {
 	l.calls--
 	l.underWay -= b.weight
@@ -68,9 +68,9 @@ func (l *lane) decide(b *batch) {
 	l.ask(ctx, b, b.waiters)
 }
 
-// ask finds the answers of some waiters by one call of the store. If that fails by
-// the fault of single checks, nothing was decided, and they are asked apart, in
-// smaller batches and under the same deadline, until the fault stands alone.
+// ask finds the answers of some waiters by one call of the store. If single checks make the
+// call fail, nothing was decided: ask splits the waiters and asks each part again, under the
+// same deadline, until the checks at fault are alone.
 func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 	decisions, err := l.call(ctx, b, waiters)
 	if err == nil {
@@ -83,10 +83,11 @@ func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 	split := len(waiters) / 2
 	switch {
 	case errors.Is(err, ErrBusy), errors.Is(err, ErrUndecided):
-		// No check is to blame, and what may have been counted is not asked again.
+		// Busy is not the fault of a check. Undecided checks may have been counted, and asking
+		// again could count them twice.
 		split = 0
 	case errors.Is(err, ErrStaleKey):
-		split = alikeFirst(waiters) % len(waiters) // if all are alike, all are stale
+		split = sameRulesFirst(waiters) % len(waiters) // 0 if all have the same: all are stale
 	}
 	if split == 0 {
 		fail(waiters, err)
@@ -107,8 +108,8 @@ func fail(waiters []*waiter, err error) {
 	}
 }
 
-// call calls the store. A panic is told to the callers, who may have been
-// counted, and does not end the one who leads.
+// call calls the store. A panic of the store becomes an ErrUndecided of all callers, since
+// their checks may have been counted; it does not end the leader's goroutine.
 func (l *lane) call(ctx context.Context, b *batch, waiters []*waiter) (decisions []Decision, err error) {
 	b.checks = b.checks[:0]
 	for _, w := range waiters {
@@ -130,16 +131,16 @@ func (l *lane) call(ctx context.Context, b *batch, waiters []*waiter) (decisions
 	return decisions, err
 }
 
-// alikeFirst brings the waiters whose checks have the same zones and key rules
-// as the first one's to the front, otherwise in order, and returns how many they
-// are. A key is stale by its zone and rule, so they are all stale or none is: an
-// edited zone costs a batch a few calls, however many checks it holds.
-func alikeFirst(waiters []*waiter) int {
+// sameRulesFirst moves the waiters whose checks have the same zones and key rules as the first
+// waiter's to the front, keeps the order otherwise, and returns how many they are. Whether a
+// key is stale depends on its zone and rule alone, so either all of these are stale or all are
+// not. So an edited zone costs a batch a few calls, however many checks it has.
+func sameRulesFirst(waiters []*waiter) int {
 	first := waiters[0].checks
 	var others []*waiter
 	n := 0
 	for _, w := range waiters {
-		if slices.EqualFunc(w.checks, first, Check.staleAs) {
+		if slices.EqualFunc(w.checks, first, Check.hasRulesOf) {
 			waiters[n] = w
 			n++
 		} else {
@@ -150,7 +151,7 @@ func alikeFirst(waiters []*waiter) int {
 	return n
 }
 
-func (c Check) staleAs(other Check) bool {
+func (c Check) hasRulesOf(other Check) bool {
 	sameZone := func(a, b Bucket) bool { return a.ZoneID == b.ZoneID }
 	return slices.EqualFunc(c.Buckets, other.Buckets, sameZone) && slices.Equal(c.KeyRules, other.KeyRules)
 }

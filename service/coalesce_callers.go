@@ -5,12 +5,11 @@ import (
 	"sync/atomic"
 )
 
-// callers counts those who are inside of a Coalescer, until it is closed and the
-// last one has left.
+// callers counts the callers inside a Coalescer, until it is closed and the last has left.
 type callers struct {
 	inside    atomic.Int64  // and closing, once it is closed
 	gone      chan struct{} // closed when a closed Coalescer is empty
-	abandoned chan struct{} // closed when nobody shall wait any more
+	abandoned chan struct{} // closed when waiting callers must return
 	wentAway  sync.Once
 	gaveUp    sync.Once
 }
@@ -22,7 +21,7 @@ func newCallers() *callers {
 	return &callers{gone: make(chan struct{}), abandoned: make(chan struct{})}
 }
 
-// enter says whether the caller may come in. Who may must leave again.
+// enter says whether the caller is admitted. An admitted caller must call leave.
 func (c *callers) enter() bool {
 	if c.inside.Add(1)&closing == 0 {
 		return true
@@ -31,16 +30,16 @@ func (c *callers) enter() bool {
 	return false
 }
 
-func (c *callers) leave() { c.last(c.inside.Add(-1)) }
+func (c *callers) leave() { c.noticeEmpty(c.inside.Add(-1)) }
 
-func (c *callers) close() { c.last(c.inside.Or(closing) | closing) }
+func (c *callers) close() { c.noticeEmpty(c.inside.Or(closing) | closing) }
 
-// last says that nobody is inside if inside says so.
-func (c *callers) last(inside int64) {
+// noticeEmpty closes gone if inside says that the Coalescer is closed and empty.
+func (c *callers) noticeEmpty(inside int64) {
 	if inside == closing {
 		c.wentAway.Do(func() { close(c.gone) })
 	}
 }
 
-// abandon lets all who wait go.
+// abandon lets all waiting callers return.
 func (c *callers) abandon() { c.gaveUp.Do(func() { close(c.abandoned) }) }

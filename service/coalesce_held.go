@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// apart moves the first waiter none of whose buckets is in a call under way into
-// the batch, and behind him those who name one of his buckets and none that is in
-// another call. So a bucket is in one call at a time, however many wait for it: one
-// that is held for long occupies one call, and the others go on.
-func (l *lane) apart(b *batch, now time.Time) {
+// fillHeld moves one waiter into the batch: the first that has no bucket in a call under way.
+// It adds the waiters behind it that share a bucket with it and have no bucket in another
+// call. So a bucket is in one call at a time, however many checks wait for it: a bucket that is
+// held for long occupies one call, and checks of other buckets go on.
+func (l *lane) fillHeld(b *batch, now time.Time) {
 	clear(l.taken)
 	l.queue = slices.DeleteFunc(l.queue, func(w *waiter) bool {
 		first := len(b.waiters) == 0
-		if !l.hasRoom(b, w) || hasShare(w, l.claimed, 1) || !first && !hasShare(w, l.taken, 1) {
+		if !l.hasRoom(b, w) || anyReaches(w, l.claimed, 1) || !first && !anyReaches(w, l.taken, 1) {
 			return false
 		}
 		if l.take(b, w, now) && first {
@@ -27,29 +27,29 @@ func (l *lane) apart(b *batch, now time.Time) {
 	}
 }
 
-// unclaim lets the buckets of a batch go that was answered. Those that the store
-// has waited for in vain are held for long: who waits for them here is told so.
+// unclaim frees the buckets of an answered batch for other calls. Buckets for which the store
+// waited in vain are held for long: all callers that wait for them are refused.
 func (l *lane) unclaim(b *batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var told []uint64
+	var refused []uint64
 	for _, w := range b.waiters {
 		uncount(l.claimed, w.hashes)
 		buckets := w.hashes
 		for i, check := range w.checks {
 			var set []uint64
 			set, buckets = buckets[:len(check.Buckets)], buckets[len(check.Buckets):]
-			if !w.isBusy(i) || slices.Equal(set, told) {
+			if !w.isBusy(i) || slices.Equal(set, refused) {
 				continue
 			}
-			told = set
+			refused = set
 			l.refuseWaitingFor(set)
 		}
 	}
 }
 
-// isBusy says whether w was told busy about its check i, in whatever words; for a
-// bucket that is held, in those of heldForLong.
+// isBusy says whether the answer to w's check i is an ErrBusy. If that came with the check's
+// own decision, it replaces it by heldForLong.
 func (w *waiter) isBusy(i int) bool {
 	if w.err != nil {
 		return errors.Is(w.err, ErrBusy)
@@ -61,13 +61,13 @@ func (w *waiter) isBusy(i int) bool {
 	return true
 }
 
-// heldForLong is as much as is known: the holder may be gone in a second or not.
+// heldForLong is the error of a check whose bucket stayed held. Nobody knows for how much
+// longer, so it asks the caller to wait the least time.
 func heldForLong() error {
 	return NewBusyError(0, "another session holds a bucket for long")
 }
 
-// refuseWaitingFor answers all who wait with a check of these buckets, and perhaps
-// of others.
+// refuseWaitingFor refuses all lone checks in the queue that name all of these buckets.
 func (l *lane) refuseWaitingFor(buckets []uint64) {
 	l.queue = slices.DeleteFunc(l.queue, func(w *waiter) bool {
 		missing := func(h uint64) bool { return !slices.Contains(w.hashes, h) }

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// waiter is a caller and what he asks at once: one check or, of a larger call,
-// some that are decided together.
+// waiter is a caller with the checks that it asks at once: a lone check, or a piece of a
+// larger call.
 type waiter struct {
 	ctx    context.Context
 	checks []Check
 	weight int      // against the size of a call
 	hashes []uint64 // of the checks' buckets
 
-	// Set by a lane, which then sends to done, which has room for it: the answer or,
-	// if there is a batch, that it is for this caller to lead. A lane does not touch
-	// a waiter again whom it has answered.
+	// A lane sets these and then sends to done, which has room for one value: either the
+	// answer is there, or lead is a batch that this caller must lead. After the answer the
+	// lane does not touch the waiter again.
 	decisions []Decision
 	err       error
 	lead      *batch
@@ -47,9 +47,9 @@ type laneOptions struct {
 	noWait    bool // ask with Check.NoWait
 }
 
-// lane is where callers meet whose checks share calls. It has no goroutine of its
-// own: whoever comes while a call may begin leads it, and who leads a call begins
-// the next one when it is over, led by the first who waits.
+// lane is a queue of callers whose checks share calls of the store. It has no goroutine. A
+// caller that comes while a call may begin leads that call. When a call ends, its leader lets
+// the first caller in the queue lead the next one.
 type lane struct {
 	store     CheckStore
 	options   laneOptions
@@ -58,23 +58,23 @@ type lane struct {
 	mu     sync.Mutex
 	queue  []*waiter
 	queued int          // weight of the queue
-	length atomic.Int32 // of the queue in buckets, for who looks without the mutex
+	length atomic.Int32 // of the queue in buckets; read without the mutex
 	closed bool
 	// waiting counts, by hash, in how many waiters' checks of the queue a bucket is.
 	waiting map[uint64]int
-	// claimed counts the buckets of calls under way, if the lane waits for buckets:
-	// see apart.
+	// claimed counts the buckets of calls under way, in a lane that waits for buckets: see
+	// fillHeld.
 	claimed map[uint64]int
 	taken   map[uint64]int // as waiting, of the batch that is being filled
 	calls   int            // under way
 	// underWay is the weight of what was taken and not answered yet.
 	underWay int
-	// spent and decided are the time of past calls and their weight, both faded
-	// alike: large batches tell more about the time of a check than lone ones.
+	// spent and decided are the time and the weight of past calls; older calls count less in
+	// both. Their quotient is the time of a check, in which large batches count for more.
 	spent   time.Duration
 	decided float64
 
-	spare sync.Pool // of *batch
+	batches sync.Pool // of *batch, for use again
 }
 
 func newLane(store CheckStore, options laneOptions, abandoned <-chan struct{}) *lane {
@@ -105,7 +105,7 @@ func (l *lane) wait(w *waiter) (decisions []Decision, free bool, err error) {
 	}
 }
 
-// answered returns w's answer, for which w may have to lead his batch.
+// answered returns w's answer. If w is to lead a batch, it does so first.
 func (l *lane) answered(w *waiter) ([]Decision, bool, error) {
 	if w.lead != nil {
 		l.lead(w.lead)
@@ -127,7 +127,7 @@ func (l *lane) join(w *waiter) (*batch, error) {
 		return nil, l.busy(lateReason)
 	case len(l.queue) >= l.options.queue:
 		return nil, l.busy("queue is full")
-	case hasShare(w, l.waiting, l.options.perBucket):
+	case anyReaches(w, l.waiting, l.options.perBucket):
 		return nil, l.busy("too many checks of one bucket are waiting")
 	}
 	l.queue = append(l.queue, w)
@@ -139,21 +139,21 @@ func (l *lane) join(w *waiter) (*batch, error) {
 		if b == nil || b.leader == w {
 			return b, nil
 		}
-		// Somebody who has waited for longer has become free to begin. Under the mutex:
-		// who finds himself out of the queue must find this, too.
+		// The leader is a caller that has waited for longer. It is woken under the mutex: if it
+		// finds that it is not in the queue any more, it must also find done filled.
 		b.leader.done <- struct{}{}
 	}
 }
 
 const lateReason = "too little time is left for a batch"
 
-// hasShare says that some bucket of w is in as many checks as share already. Two
-// buckets of one hash would count as one; the hash has 64 bits and a secret seed.
-func hasShare(w *waiter, checks map[uint64]int, share int) bool {
-	return slices.ContainsFunc(w.hashes, func(h uint64) bool { return checks[h] >= share })
+// anyReaches says that some bucket of w is in n or more of the counted checks. Buckets are
+// told apart by their hashes, which have 64 bits and a secret seed.
+func anyReaches(w *waiter, checks map[uint64]int, n int) bool {
+	return slices.ContainsFunc(w.hashes, func(h uint64) bool { return checks[h] >= n })
 }
 
-// dequeued takes note that w, whom join has queued, waits no more.
+// dequeued takes back what join has counted for w, which is not in the queue any more.
 func (l *lane) dequeued(w *waiter) {
 	l.queued -= w.weight
 	l.length.Add(-int32(len(w.hashes)))
@@ -178,21 +178,21 @@ func (l *lane) busy(reason string) error {
 	return NewBusyError(l.retryAfter(), reason)
 }
 
-// retryAfter is when those who are in the lane now will be through, by the time
-// that a check took of late. No batch takes longer than its deadline.
+// retryAfter estimates when all checks that are in the lane now will be answered, by the time
+// that recent checks took. No batch takes longer than its deadline.
 func (l *lane) retryAfter() time.Duration {
 	batches := 2 + (l.queued-1)/l.options.size
 	return min(l.timeFor(l.queued+l.underWay), time.Duration(batches)*l.options.timeout)
 }
 
-// timeFor is how long the lane takes for so much weight, by what it took of late.
+// timeFor estimates how long the lane takes for checks of a weight, by recent calls.
 func (l *lane) timeFor(weight int) time.Duration {
 	return time.Duration(float64(weight) * float64(l.spent) / max(l.decided, 1) / float64(l.options.calls))
 }
 
-// leave takes w out of the queue or, if it is not there any more, away from its
-// check. If the answer has come meanwhile, that is what w gets, and if it has come
-// to lead, it does.
+// leave ends the waiting of w for the reason why. If w is still in the queue, it is removed.
+// If it was taken from the queue, its check is under way, and the answer or the call to lead
+// a batch may have come meanwhile: then leave returns what answered does.
 func (l *lane) leave(w *waiter, why error) (decisions []Decision, free bool, err error) {
 	if l.unqueue(w) {
 		return nil, true, fmt.Errorf("%w: left the queue: %w", ErrBusy, why)
@@ -217,23 +217,23 @@ func (l *lane) unqueue(w *waiter) bool {
 	return place >= 0
 }
 
-// next returns a batch of those who wait, the first one its leader, or nil if no
-// call may begin.
+// next returns a batch of waiting callers, led by the first of them, or nil if no call may
+// begin.
 func (l *lane) next(now time.Time) *batch {
 	if l.calls == l.options.calls || len(l.queue) == 0 {
 		return nil
 	}
-	b, ok := l.spare.Get().(*batch)
+	b, ok := l.batches.Get().(*batch)
 	if !ok {
 		b = &batch{}
 	}
 	if l.options.noWait {
 		l.fill(b, now)
 	} else {
-		l.apart(b, now)
+		l.fillHeld(b, now)
 	}
 	if len(b.waiters) == 0 {
-		l.spare.Put(b)
+		l.batches.Put(b)
 		return nil
 	}
 	b.deadline = now.Add(l.options.timeout)
@@ -244,20 +244,20 @@ func (l *lane) next(now time.Time) *batch {
 	return b
 }
 
-// leastShare is how many checks of one bucket a batch takes in any case: about as
-// many as cost a store a quarter more than a lone check, which nobody notices.
+// leastShare is how many checks of one bucket a batch may take in any case. So many cost a
+// store about a quarter more than a lone check.
 const leastShare = 16
 
-// fill moves the head of the queue into the batch, but for those whose time a
-// batch might not keep: they are answered. While others wait, a bucket gets a
-// quarter of the batch at most and the rest of its checks stay at the head, so
-// that a flood on one key does not make its neighbours' batches long. Lone checks of
-// a bucket keep their order; of checks with several buckets a later one may be first.
+// fill moves callers from the head of the queue into the batch. A caller whose ctx may end
+// before the batch does is answered with a BusyError. While checks of other buckets wait, one
+// bucket gets a quarter of the batch at most, and the rest of its checks stay at the head of
+// the queue, so that a flood on one key does not make the batches of other keys long. Checks
+// of one bucket keep their order; a check of several buckets may be overtaken.
 func (l *lane) fill(b *batch, now time.Time) {
 	share := l.share()
 	clear(l.taken)
 	l.queue = slices.DeleteFunc(l.queue, func(w *waiter) bool {
-		if !l.hasRoom(b, w) || hasShare(w, l.taken, share) {
+		if !l.hasRoom(b, w) || anyReaches(w, l.taken, share) {
 			return false
 		}
 		if l.take(b, w, now) {
@@ -270,7 +270,7 @@ func (l *lane) fill(b *batch, now time.Time) {
 // share is how many checks of one bucket the next batch takes.
 func (l *lane) share() int {
 	share := max(leastShare, min(len(l.queue), l.options.size)/4)
-	if len(l.queue) <= share || slices.ContainsFunc(l.queue, func(w *waiter) bool { return !hasShare(w, l.waiting, share+1) }) {
+	if len(l.queue) <= share || slices.ContainsFunc(l.queue, func(w *waiter) bool { return !anyReaches(w, l.waiting, share+1) }) {
 		return share
 	}
 	return l.options.size // there are no others
@@ -280,8 +280,8 @@ func (l *lane) hasRoom(b *batch, w *waiter) bool {
 	return len(b.waiters) == 0 || b.weight+w.weight <= l.options.size
 }
 
-// take adds w, which the caller takes off the queue, to a batch. It is false if
-// w's time does not allow that: then w is told so.
+// take adds w, which its caller removes from the queue, to a batch. It returns false if w's
+// ctx may end before the batch does: then w is answered with a BusyError.
 func (l *lane) take(b *batch, w *waiter, now time.Time) bool {
 	l.dequeued(w)
 	if w.isLate(now, l.options.timeout) {

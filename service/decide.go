@@ -10,12 +10,12 @@ import (
 // Buckets without history need no entry.
 type Ledger struct {
 	Zones map[int64]Zone
-	// Overrides are those that may speak for the buckets, in any order. Others do
-	// no harm.
+	// Overrides are those that may apply to the buckets, in any order. Overrides of other
+	// buckets are ignored.
 	Overrides []Override
 	// Counted holds for each bucket the instants of its counted txns, in any order.
 	Counted map[Bucket][]time.Time
-	// Velocities stands in for Counted where a bucket has too many txns to list.
+	// Velocities replaces Counted for buckets with too many txns to list.
 	Velocities map[Bucket]Velocity
 	Lockouts   map[Bucket]Lockout
 	// Attempts are the remembered checks by their AttemptID.
@@ -94,15 +94,15 @@ func StaleKey(zones map[int64]Zone, checks []Check) error {
 
 // decider is the state of one call of Decide.
 type decider struct {
-	now      time.Time
-	ledger   Ledger
-	zones    map[int64]*Zone // with their defaults
-	excepted OverrideIndex
-	places   map[Bucket]int // in accounts
-	accounts []account
-	verdicts []Verdict      // of all checks; each decision has a part of them
-	attempts map[string]int // the checks of this call that had an AttemptID and were decided
-	ruling   Ruling
+	now       time.Time
+	ledger    Ledger
+	zones     map[int64]*Zone // with their defaults
+	overrides OverrideIndex
+	places    map[Bucket]int // in accounts
+	accounts  []account
+	verdicts  []Verdict      // of all checks; each decision has a part of them
+	attempts  map[string]int // the checks of this call that had an AttemptID and were decided
+	ruling    Ruling
 }
 
 func newDecider(now time.Time, ledger Ledger, checks []Check) *decider {
@@ -112,7 +112,7 @@ func newDecider(now time.Time, ledger Ledger, checks []Check) *decider {
 	}
 	return &decider{
 		now: now, ledger: ledger,
-		zones: make(map[int64]*Zone, len(ledger.Zones)), excepted: IndexOverrides(now, ledger.Overrides),
+		zones: make(map[int64]*Zone, len(ledger.Zones)), overrides: IndexOverrides(now, ledger.Overrides),
 		places: make(map[Bucket]int, buckets), accounts: make([]account, 0, buckets),
 		verdicts: make([]Verdict, 0, buckets),
 		ruling: Ruling{
@@ -221,7 +221,7 @@ func (d *decider) open(bucket Bucket) account {
 		counts: zone.Mode != ModeOff, lockout: d.ledger.Lockouts[bucket],
 	}
 	if zone.Mode != ModeOff {
-		a.override = d.excepted.Of(*zone, bucket)
+		a.override = d.overrides.Of(*zone, bucket)
 	}
 	if a.override != nil {
 		a.counts = a.override.Action == OverrideLimit
@@ -261,7 +261,7 @@ func (a *account) judge(now time.Time, bucket Bucket) Verdict {
 	v.WouldBlock = wait > 0
 	v.Blocked = v.WouldBlock && a.zone.Mode == ModeEnforce
 	if v.Blocked {
-		v.RetryAfter = (wait + time.Second - 1).Truncate(time.Second)
+		v.RetryAfter = roundUp(wait)
 	}
 	return v
 }
@@ -326,4 +326,9 @@ func countIn(now time.Time, rate int, window time.Duration, counted []time.Time)
 		oldest = newest[rate-1]
 	}
 	return rate, oldest
+}
+
+// roundUp returns d in whole seconds, rounded up.
+func roundUp(d time.Duration) time.Duration {
+	return (d + time.Second - 1).Truncate(time.Second)
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strconv"
@@ -42,9 +43,9 @@ type KeyRule struct {
 
 func (r KeyRule) withDefaults() KeyRule {
 	return KeyRule{
-		Kind:       orDefault(r.Kind, KeyOpaque),
-		IPv4Prefix: orDefault(r.IPv4Prefix, DefaultIPv4Prefix),
-		IPv6Prefix: orDefault(r.IPv6Prefix, DefaultIPv6Prefix),
+		Kind:       cmp.Or(r.Kind, KeyOpaque),
+		IPv4Prefix: cmp.Or(r.IPv4Prefix, DefaultIPv4Prefix),
+		IPv6Prefix: cmp.Or(r.IPv6Prefix, DefaultIPv6Prefix),
 	}
 }
 
@@ -125,26 +126,89 @@ func foldCherokee(r rune) rune {
 }
 
 func (r KeyRule) normalizeIP(key string) (string, error) {
-	text, length, isPrefix := strings.Cut(key, "/")
+	text, length, isNetwork := strings.Cut(key, "/")
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Zone() != "" {
 		return "", fieldError("bucket_key", "must be an IPv4 or IPv6 address in this zone")
 	}
 	addr = addr.Unmap()
-	bits := r.IPv4Prefix
-	if addr.Is6() {
-		bits = r.IPv6Prefix
-	}
-	// A network is taken back as it was answered, and in no other length.
-	if isPrefix && length != fmt.Sprint(bits) {
+	bits := r.bucketBits(addr)
+	// A network is a key only in the length in which the zone's buckets are written.
+	if isNetwork && length != strconv.Itoa(bits) {
 		return "", fieldError("bucket_key", "must be an address or a network of /%d in this zone", bits)
-	}
-	if bits == addr.BitLen() {
-		return addr.String(), nil
 	}
 	network, err := addr.Prefix(bits)
 	if err != nil {
 		return "", fmt.Errorf("%w: bucket_key: %w", ErrInvalid, err)
 	}
-	return network.String(), nil
+	return bucketOf(network), nil
+}
+
+// bucketBits returns how many leading bits of addr tell buckets apart.
+func (r KeyRule) bucketBits(addr netip.Addr) int {
+	if addr.Is4() {
+		return r.IPv4Prefix
+	}
+	return r.IPv6Prefix
+}
+
+// bucketOf returns the key of the bucket that is a masked network: a single address
+// is written without its length.
+func bucketOf(network netip.Prefix) string {
+	if network.IsSingleIP() {
+		return network.Addr().String()
+	}
+	return network.String()
+}
+
+// Target returns what the text of an override's target means in a zone of this rule:
+// either the normal key of one bucket or, as a prefix, a network that holds several
+// buckets. Where keys are addresses, a text with a slash is a network (see Network) and
+// any other text is a key; elsewhere every text is a key, and one that reads as a
+// network is refused, since it would match nothing as one. The error wraps ErrInvalid.
+// Like Normalize it does NOT check length or control characters.
+func (r KeyRule) Target(text string) (key string, prefix netip.Prefix, err error) {
+	isNetwork := strings.Contains(text, "/")
+	if r.withDefaults().Kind != KeyIP {
+		_, notNetwork := netip.ParsePrefix(text)
+		isNetwork = notNetwork == nil
+	}
+	if isNetwork {
+		return r.Network(text)
+	}
+	key, err = r.Normalize(text)
+	return key, netip.Prefix{}, err
+}
+
+// Network returns what a network means as an override's target in a zone of this rule.
+// One that is as long as the zone's buckets is the key of a bucket: 203.0.113.9/32 is
+// the key 203.0.113.9 where ipv4_prefix is 32. A shorter one is a prefix. A network of
+// IPv4 addresses written as IPv6 is folded to IPv4. The error wraps ErrInvalid: for a
+// text that is no network, for bits set beyond the length, for a network that is longer
+// than the zone's buckets, and in a zone whose keys are not addresses.
+func (r KeyRule) Network(text string) (key string, prefix netip.Prefix, err error) {
+	r = r.withDefaults()
+	if r.Kind != KeyIP {
+		return "", prefix, fieldError("prefix", "needs a zone whose key_kind is ip; this one is %s", r.Kind)
+	}
+	network, err := netip.ParsePrefix(text)
+	if err != nil {
+		return "", prefix, fieldError("prefix", "must be a network such as 203.0.113.0/24 or 2001:db8::/32")
+	}
+	if addr := network.Addr(); addr.Is4In6() {
+		if network.Bits() < 96 {
+			return "", prefix, fieldError("prefix", "must hold IPv4 or IPv6 addresses, not both")
+		}
+		network = netip.PrefixFrom(addr.Unmap(), network.Bits()-96)
+	}
+	if masked := network.Masked(); network != masked {
+		return "", prefix, fieldError("prefix", "must have no bits set beyond its length: write %s", masked)
+	}
+	switch bits := r.bucketBits(network.Addr()); {
+	case network.Bits() > bits:
+		return "", prefix, fieldError("prefix", "is longer than /%d, the length of this zone's buckets: it would match none", bits)
+	case network.Bits() == bits:
+		return bucketOf(network), prefix, nil
+	}
+	return "", network, nil
 }

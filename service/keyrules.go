@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// keyRules are the key rules of all zones, as they were read. They are never
-// changed, so that checks can share them as their KeyRules.
+// keyRules holds the key rules of all zones as they were read. It is never changed, so checks
+// can share its slices as their KeyRules.
 type keyRules struct {
 	opaque []KeyRule           // of as many buckets as a check can have
 	byZone map[int64][]KeyRule // one rule each; zones with opaque keys are not here
@@ -22,9 +22,9 @@ func newKeyRules(zones []Zone) *keyRules {
 	return rules
 }
 
-// normalize returns a valid check with normal keys, or as it is if the rules are
-// nil. What it had to change is validated anew: keys may be longer than the
-// caller's, and two of them may have become one.
+// normalize returns a check with normal keys. It returns the check unchanged if r is nil. A
+// check with changed keys is validated again, because keys may have become longer and two
+// buckets may have become one.
 func (r *keyRules) normalize(check Check) (Check, error) {
 	if r == nil {
 		return check, nil

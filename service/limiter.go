@@ -9,39 +9,38 @@ import (
 	"time"
 )
 
-// ZoneLister tells the zones there are.
+// ZoneLister lists all zones.
 type ZoneLister interface {
 	Zones(ctx context.Context) ([]Zone, error)
 }
 
-// Limiter asks a store on behalf of callers that may be wrong or go away: it
-// refuses bad checks before the store sees them, brings keys into the form that
-// their zones want, and gives every call a deadline of its own. It is a CheckStore
-// itself.
+// Limiter is the front of a store, and a CheckStore itself. It refuses invalid checks before
+// the store sees them, normalises keys by the rules of their zones, and gives every call its
+// own deadline, which does not depend on whether the caller goes away.
 //
-// It remembers the zones' key rules but decides nothing by them: each check
-// tells the store by which rules it was normalised, and a store whose zone has
-// another rule by now answers ErrStaleKey and has not decided it. Then the rules
-// are read anew: an edited zone takes effect at the next check.
+// It remembers the key rules of the zones. Each check tells the store by which rules its keys
+// were normalised. If a zone has another rule now, the store answers ErrStaleKey and does not
+// decide the check; the Limiter then reads the rules again and asks once more. So an edited
+// zone takes effect at the next check.
 type Limiter struct {
 	store   CheckStore
 	timeout time.Duration
-	zones   ZoneLister // nil: keys are asked as they come
+	zones   ZoneLister // nil: keys are not normalised
 	rules   atomic.Pointer[keyRules]
 }
 
 var _ CheckStore = (*Limiter)(nil)
 
-// NewLimiter returns a Limiter in front of store that leaves keys as they come.
-// After timeout a check that the engine has not answered ends in ErrUndecided or
-// ErrBusy. In front of a Coalescer it must be above CoalescerOptions.Timeout, by
-// as much as a check may wait in its queue.
+// NewLimiter returns a Limiter in front of store that does NOT normalise keys. A check that
+// the store has not answered after timeout ends in ErrUndecided or ErrBusy. In front of a
+// Coalescer, timeout must be longer than CoalescerOptions.Timeout; the difference is how long
+// a check may wait in its queue.
 func NewLimiter(store CheckStore, timeout time.Duration) *Limiter {
 	return &Limiter{store: store, timeout: timeout}
 }
 
-// NewNormalizingLimiter is NewLimiter for a store that keeps keys as they come,
-// but whose zones may want them in another form. Nothing is read yet.
+// NewNormalizingLimiter returns a Limiter that also normalises keys, by the rules of zones. It
+// reads no zone yet.
 func NewNormalizingLimiter(store CheckStore, zones ZoneLister, timeout time.Duration) *Limiter {
 	l := &Limiter{store: store, timeout: timeout, zones: zones}
 	l.rules.Store(newKeyRules(nil))
@@ -81,8 +80,8 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 	}
 }
 
-// ask puts what is asked to the store. The error speaks of all of it, but for
-// ErrStaleKey, which says that some of it is to be asked again.
+// ask asks the store for q.asked. ErrStaleKey means that some checks must be asked again; any
+// other error is one of all checks that were asked.
 func (l *Limiter) ask(ctx context.Context, q *questions) error {
 	answers, err := l.store.CheckAll(ctx, q.asked)
 	if err != nil {
@@ -103,9 +102,8 @@ func (l *Limiter) reload(ctx context.Context) error {
 	return nil
 }
 
-// questions are the checks of one call on their way. Mostly the store is asked for
-// all of them at once, and its answers are the result as they are: then places,
-// open and decisions are nil.
+// questions is the state of one call of a Limiter. Mostly the store is asked once for all
+// checks, and its answers are the result as they are: then places, open and decisions are nil.
 type questions struct {
 	checks []Check // the caller's
 	asked  []Check // of the store, with normal keys
@@ -117,8 +115,8 @@ type questions struct {
 	decided   bool
 }
 
-// prepare chooses what the store is asked of what is open, and refuses the rest. If
-// the rules may be old, nobody is refused by them: then the error is ErrStaleKey.
+// prepare fills asked with the open checks, and refuses those that are invalid. If a key does
+// not fit rules that may be old, the error is ErrStaleKey and the check is not refused yet.
 func (q *questions) prepare(rules *keyRules, mayBeOld bool) error {
 	n := len(q.checks)
 	if q.open != nil {
@@ -138,7 +136,7 @@ func (q *questions) prepare(rules *keyRules, mayBeOld bool) error {
 			}
 		}
 		if err != nil {
-			q.part(i)
+			q.keepByPlace(i)
 			q.decisions[i].Err = err
 			continue
 		}
@@ -150,8 +148,9 @@ func (q *questions) prepare(rules *keyRules, mayBeOld bool) error {
 	return nil
 }
 
-// part keeps decisions by place from now on; asked are the first n checks so far.
-func (q *questions) part(n int) {
+// keepByPlace makes decisions and places, which are needed as soon as some checks are not
+// asked. So far asked holds the first n checks.
+func (q *questions) keepByPlace(n int) {
 	if q.decisions != nil {
 		return
 	}
@@ -161,15 +160,15 @@ func (q *questions) part(n int) {
 	}
 }
 
-// take puts the store's answers in their places. The error is ErrStaleKey if some
-// of them are none.
+// take puts the store's answers in their places. The error is ErrStaleKey if some checks have
+// stale keys: they are open again.
 func (q *questions) take(answers []Decision) error {
 	if q.decisions == nil {
 		if !slices.ContainsFunc(answers, isStale) {
 			q.decisions = answers
 			return nil
 		}
-		q.part(len(answers))
+		q.keepByPlace(len(answers))
 	}
 	q.open = nil
 	for i, place := range q.places {
@@ -185,8 +184,8 @@ func (q *questions) take(answers []Decision) error {
 	return nil
 }
 
-// result returns the decisions. An error is that of what is open, and of the whole
-// call if nothing was decided.
+// result returns the decisions. err is the error of the checks that are open; if nothing was
+// decided, it is the error of the whole call.
 func (q *questions) result(err error) ([]Decision, error) {
 	if err == nil {
 		return q.decisions, nil

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What Lint takes for a slip of the pen.
+// Bounds beyond which Lint warns.
 const (
 	// MaxBucketPace is how many checks a second a single bucket can see. They are
 	// decided one after the other, and even in batches each takes the engine about
@@ -28,13 +28,12 @@ type Finding struct {
 	ZoneID     int64
 	OverrideID uint64 // 0: the zone itself
 	Field      string // its name in JSON and SQL
-	Text       string // what is odd, and what to do; never a bucket key
+	Text       string // what is unusual, and what to do; never a bucket key
 }
 
-// Lint returns what is odd about a zone and its overrides at now: first the
-// zone's findings, then each override's. It takes them as valid, looks at
-// nothing else, and does NOT know whether outcomes are ever reported or how the
-// callers write their keys.
+// Lint returns the settings of a zone and its overrides that are allowed and probably not
+// meant, at now: first the zone's, then each override's. It takes them as valid. It does NOT
+// know whether outcomes are ever reported, or how callers write their keys.
 func Lint(now time.Time, zone Zone, overrides []Override) []Finding {
 	l := lint{zone: zone.WithDefaults()}
 	l.lintMode()
@@ -73,13 +72,13 @@ func (l *lint) lintMode() {
 }
 
 func (l *lint) lintRate(field string, rate int, window time.Duration) {
-	most := MaxBucketPace * int64(window/time.Second)
+	most := MaxBucketPace * WholeSeconds(window)
 	switch {
 	case rate == 0:
 		l.addf(field, "0 lets nobody pass")
 	case int64(rate) > most:
 		l.addf(field, "%d in %d s is out of reach: one bucket sees at most about %d checks a second, so nobody is ever blocked",
-			rate, seconds(window), MaxBucketPace)
+			rate, WholeSeconds(window), MaxBucketPace)
 	}
 }
 
@@ -87,7 +86,7 @@ func (l *lint) lintReserve() {
 	switch {
 	case l.zone.Counts == CountsFailures && l.zone.ReserveTTL < MinReserveTTL:
 		l.addf("reserve_ttl", "%d s is short for a person's login: a success that is reported later counts as a failure",
-			seconds(l.zone.ReserveTTL))
+			WholeSeconds(l.zone.ReserveTTL))
 	case l.zone.Counts == CountsAttempts && l.zone.ReserveTTL != l.zone.Window:
 		l.addf("reserve_ttl", "does nothing while counts is attempts")
 	}
@@ -100,20 +99,20 @@ func (l *lint) lintLockout() {
 	}
 	if z.Lockout < z.Window {
 		l.addf("lockout", "%d s is shorter than the window of %d s: the bucket may still be full when it ends",
-			seconds(z.Lockout), seconds(z.Window))
+			WholeSeconds(z.Lockout), WholeSeconds(z.Window))
 	}
 	switch {
 	case z.LockoutMax < z.Lockout:
-		l.addf("lockout_max", "%d s cuts the first lockout of %d s short", seconds(z.LockoutMax), seconds(z.Lockout))
+		l.addf("lockout_max", "%d s cuts the first lockout of %d s short", WholeSeconds(z.LockoutMax), WholeSeconds(z.Lockout))
 	case z.LockoutFactor > 1 && z.LockoutMax == z.Lockout:
-		l.addf("lockout_max", "%d s is the first lockout's length: later ones do not grow", seconds(z.LockoutMax))
+		l.addf("lockout_max", "%d s is the first lockout's length: later ones do not grow", WholeSeconds(z.LockoutMax))
 	}
 	if z.LockoutFactor <= 1 {
 		l.addf("lockout_factor", "1 makes every lockout as long as the first: it does not grow")
 	}
 	if z.LockoutDecay < z.Window {
 		l.addf("lockout_decay", "%d s is shorter than the window of %d s: a lockout may be forgotten before the bucket can be full again",
-			seconds(z.LockoutDecay), seconds(z.Window))
+			WholeSeconds(z.LockoutDecay), WholeSeconds(z.Window))
 	}
 }
 
@@ -123,10 +122,7 @@ func (l *lint) lintKeys() {
 		if rule.IPv4Prefix != DefaultIPv4Prefix || rule.IPv6Prefix != DefaultIPv6Prefix {
 			l.addf("key_kind", "ipv4_prefix and ipv6_prefix do nothing while it is %s", rule.Kind)
 		}
-		if rule.Kind == KeyOpaque && tellsOfAddresses(l.zone.Description) {
-			l.addf("key_kind", "opaque, but the description speaks of addresses: "+
-				"ip makes one bucket of an address's spellings and of the IPv6 addresses of one host")
-		}
+		l.lintOpaque()
 		return
 	}
 	switch {
@@ -143,12 +139,34 @@ func (l *lint) lintKeys() {
 	}
 }
 
-// tellsOfAddresses says that a description is about IP addresses. Addresses of
-// mail and of streets are none.
-func tellsOfAddresses(description string) bool {
+// lintOpaque looks for opaque keys whose description tells of a better key_kind.
+func (l *lint) lintOpaque() {
+	switch {
+	case l.zone.Keys.Kind != KeyOpaque:
+	case mentionsAddresses(l.zone.Description):
+		l.addf("key_kind", "opaque, but the description speaks of addresses: "+
+			"ip makes one bucket of an address's spellings and of the IPv6 addresses of one host")
+	case mentionsUsers(l.zone.Description):
+		l.addf("key_kind", "opaque, but the description speaks of users: bob, Bob and BOB are three buckets, "+
+			"each with a rate to guess with; username makes them one")
+	}
+}
+
+// mentionsAddresses says that a description is about IP addresses, and not about those
+// of mail, of streets or the like.
+func mentionsAddresses(description string) bool {
 	address := regexp.MustCompile(`(?i)\b(ip|ipv4|ipv6|cidr|subnets?|address|addresses)\b`)
 	other := regexp.MustCompile(`(?i)\b(e-?mail|mail|postal|street|billing|shipping|delivery|wallet|mac)\b`)
 	return address.MatchString(description) && !other.MatchString(description)
+}
+
+// mentionsUsers says that a description is about names that people type: users, logins
+// or accounts, and not about their numbers, devices or the like.
+func mentionsUsers(description string) bool {
+	user := regexp.MustCompile(`(?i)\b(users?|user-?names?|log-?ins?|names?|accounts?)\b`)
+	other := regexp.MustCompile(`(?i)\b(ids?|uuids?|numbers?|agents?|tokens?|sessions?|devices?|clients?|hosts?|domains?|files?|` +
+		`e-?mail|mail|address|addresses)\b`)
+	return user.MatchString(description) && !other.MatchString(description)
 }
 
 func (l *lint) lintOverride(now time.Time, o Override) {
@@ -170,10 +188,7 @@ func (l *lint) lintOverride(now time.Time, o Override) {
 }
 
 func (l *lint) lintPrefix(prefix netip.Prefix) {
-	longest := l.zone.Keys.IPv4Prefix
-	if prefix.Addr().Is6() {
-		longest = l.zone.Keys.IPv6Prefix
-	}
+	longest := l.zone.Keys.bucketBits(prefix.Addr())
 	switch {
 	case l.zone.Keys.Kind != KeyIP:
 		l.addf("prefix", "fits no bucket: key_kind is %s and not ip", l.zone.Keys.Kind)
@@ -181,5 +196,3 @@ func (l *lint) lintPrefix(prefix netip.Prefix) {
 		l.addf("prefix", "/%d fits no bucket: those of the zone are networks of /%d", prefix.Bits(), longest)
 	}
 }
-
-func seconds(d time.Duration) int64 { return int64(d / time.Second) }

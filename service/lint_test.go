@@ -59,6 +59,12 @@ func TestLintFindsWhatIsProbablyNotMeant(t *testing.T) {
 		"speaks of IPs":                {service.Zone{Rate: 5, Description: "login per IP"}, "key_kind"},
 		"speaks of mail":               {service.Zone{Rate: 5, Description: "per e-mail address"}, ""},
 		"speaks of tips":               {service.Zone{Rate: 5, Description: "tips per ship"}, ""},
+		"speaks of users":              {service.Zone{Rate: 5, Description: "login per user"}, "key_kind"},
+		"speaks of accounts":           {service.Zone{Rate: 5, Description: "Accounts, all of them"}, "key_kind"},
+		"speaks of user names":         {service.Zone{Rate: 5, Description: "one username"}, "key_kind"},
+		"speaks of users' numbers":     {service.Zone{Rate: 5, Description: "calls per user id"}, ""},
+		"speaks of renaming":           {service.Zone{Rate: 5, Description: "per renamed thing"}, ""},
+		"users are normalised":         {service.Zone{Rate: 5, Description: "login per user", Keys: service.KeyRule{Kind: "username"}}, ""},
 		"is about addresses":           {service.Zone{Rate: 5, Description: "per address", Keys: service.KeyRule{Kind: "ip"}}, ""},
 		"several at once": {
 			service.Zone{Mode: "shadow", Lockout: time.Second, LockoutFactor: 1, LockoutDecay: time.Second},

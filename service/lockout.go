@@ -2,7 +2,7 @@ package service
 
 import "time"
 
-// Lockout is the last lockout of a bucket; its zero value is none so far.
+// Lockout is the last lockout of a bucket. The zero value means that there was none.
 type Lockout struct {
 	// Until is the first instant at which the bucket is not locked.
 	Until time.Time
@@ -16,9 +16,9 @@ func (l Lockout) locks(now time.Time, zone Zone) bool {
 	return zone.Lockout > 0 && now.Before(l.Until)
 }
 
-// next is the lockout that begins at now. Within the decay of the last one's end
-// it is the factor times as long. Nothing can overflow: Length is at most
-// MaxWindow, and the factor at most MaxLockoutFactor.
+// next returns the lockout that begins at now. If the last one ended less than LockoutDecay
+// ago, the new one is LockoutFactor times as long. Nothing can overflow, because Length is at
+// most MaxWindow and the factor at most MaxLockoutFactor.
 func (l Lockout) next(now time.Time, zone Zone) Lockout {
 	zone = zone.WithDefaults()
 	length := zone.Lockout

@@ -16,8 +16,8 @@ const (
 // MaxReports is how many outcomes one call may report.
 const MaxReports = 1000
 
-// Report says how the login ended that a txn belongs to. It speaks for the whole
-// check: any of its txns may be named.
+// Report says how a login ended. TxnID is any txn of its check; the outcome is recorded for
+// all of them.
 type Report struct {
 	TxnID   uint64
 	Outcome Outcome

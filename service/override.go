@@ -16,7 +16,7 @@ type OverrideAction string
 const (
 	OverrideAllow OverrideAction = "allow" // always room; the attempt does not count
 	OverrideDeny  OverrideAction = "deny"  // never room
-	OverrideLimit OverrideAction = "limit" // a rate and window of its own
+	OverrideLimit OverrideAction = "limit" // its own rate and window, not the zone's
 )
 
 // Limits of an override's texts, in characters.
@@ -25,8 +25,9 @@ const (
 	MaxNameLength   = 128
 )
 
-// The years in which an override may expire: what is left until then is a
-// time.Duration for whoever asks, which ends at 292 years.
+// The years in which an override may expire. The time that is left until then must
+// fit into a time.Duration, which holds 292 years. The schema's CHECK
+// zone_override_expiry has the same bounds.
 const (
 	minExpiryYear = 1970
 	maxExpiryYear = 2199
@@ -41,14 +42,15 @@ type Override struct {
 	// Key is the normalised key of one bucket. Exactly one of Key and Prefix is
 	// set.
 	Key string
-	// Prefix is a masked network, in zones whose keys are addresses.
+	// Prefix is a masked network of several buckets, in zones whose keys are addresses: see
+	// KeyRule.Target.
 	Prefix netip.Prefix
 	Action OverrideAction
 	// Rate and Window belong to OverrideLimit alone.
 	Rate   int
 	Window time.Duration
-	// ExpiresAt is the first instant, by the engine's clock, at which the override
-	// is no more. The zero time is never.
+	// ExpiresAt is the first instant, by the engine's clock, at which the override has no
+	// effect any more. The zero time means that it never expires.
 	ExpiresAt time.Time
 	Reason    string
 	CreatedBy string
@@ -72,13 +74,24 @@ func (o Override) Validate() error {
 	if err := o.validateAction(); err != nil {
 		return err
 	}
-	if y := o.ExpiresAt.UTC().Year(); !o.ExpiresAt.IsZero() && (y < minExpiryYear || y > maxExpiryYear) {
-		return fieldError("expires_at", "must be in the years %d to %d; leave it out for never", minExpiryYear, maxExpiryYear)
+	if !o.ExpiresAt.IsZero() {
+		if err := ValidateExpiry(o.ExpiresAt); err != nil {
+			return err
+		}
 	}
 	if err := validateText("reason", o.Reason, MaxReasonLength); err != nil {
 		return err
 	}
 	return validateText("created_by", o.CreatedBy, MaxNameLength)
+}
+
+// ValidateExpiry returns an ErrInvalid for an instant at which no override can expire, or
+// nil. It takes the zero time for the year 1, and not for never as Validate does.
+func ValidateExpiry(at time.Time) error {
+	if y := at.UTC().Year(); y < minExpiryYear || y > maxExpiryYear {
+		return fieldError("expires_at", "must be in the years %d to %d; leave it out for never", minExpiryYear, maxExpiryYear)
+	}
+	return nil
 }
 
 // validateText refuses what would not stay on its line where it is listed, or would

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"time"
@@ -83,23 +84,14 @@ type Zone struct {
 
 // WithDefaults returns the zone with every setting spelt out.
 func (z Zone) WithDefaults() Zone {
-	z.Mode = orDefault(z.Mode, ModeEnforce)
-	z.Counts = orDefault(z.Counts, CountsAttempts)
-	z.ReserveTTL = orDefault(z.ReserveTTL, z.Window)
-	z.LockoutFactor = orDefault(z.LockoutFactor, DefaultLockoutFactor)
-	z.LockoutMax = orDefault(z.LockoutMax, DefaultLockoutMax)
-	z.LockoutDecay = orDefault(z.LockoutDecay, DefaultLockoutDecay)
+	z.Mode = cmp.Or(z.Mode, ModeEnforce)
+	z.Counts = cmp.Or(z.Counts, CountsAttempts)
+	z.ReserveTTL = cmp.Or(z.ReserveTTL, z.Window)
+	z.LockoutFactor = cmp.Or(z.LockoutFactor, DefaultLockoutFactor)
+	z.LockoutMax = cmp.Or(z.LockoutMax, DefaultLockoutMax)
+	z.LockoutDecay = cmp.Or(z.LockoutDecay, DefaultLockoutDecay)
 	z.Keys = z.Keys.withDefaults()
 	return z
-}
-
-// orDefault returns value, or the default for the zero value.
-func orDefault[T comparable](value, byDefault T) T {
-	var zero T
-	if value == zero {
-		return byDefault
-	}
-	return value
 }
 
 // Validate returns an ErrInvalid that names the field and its bounds, or nil.
@@ -128,7 +120,7 @@ func (z Zone) validateSettings() error {
 		return fieldError("counts", "must be attempts or failures, is %q", z.Counts)
 	}
 	if z.ReserveTTL < time.Second || z.ReserveTTL > z.Window || z.ReserveTTL%time.Second != 0 {
-		return fieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", z.Window/time.Second, inSeconds(z.ReserveTTL))
+		return fieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", WholeSeconds(z.Window), secondsText(z.ReserveTTL))
 	}
 	if z.Lockout != 0 {
 		if err := validateSeconds("lockout", z.Lockout); err != nil {
@@ -167,19 +159,19 @@ func validateLimit(rate int, window time.Duration) error {
 
 func validateSeconds(field string, d time.Duration) error {
 	if d < MinWindow || d > MaxWindow || d%time.Second != 0 {
-		return fieldError(field, "must be 1 to %d whole seconds, is %s", MaxWindow/time.Second, inSeconds(d))
+		return fieldError(field, "must be 1 to %d whole seconds, is %s", WholeSeconds(MaxWindow), secondsText(d))
 	}
 	return nil
 }
 
-// inSeconds writes d as a caller in SQL or HTTP does.
-func inSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
+// secondsText writes d in seconds, with a fraction if it has one: 90 or 0.5.
+func secondsText(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
-// Match is what the writer of a zone expects to find. Its zero value expects
-// nothing; a store whose zone is otherwise returns ErrPrecondition and changes
-// nothing.
+// Match is a condition on the zone that is stored, by which its writer changes only what it
+// has seen. The zero value always holds. If the condition does not hold, stores return
+// ErrPrecondition and change nothing.
 type Match struct {
-	Absent   bool   // there is no such zone yet
-	Present  bool   // there is one, of whatever revision
-	Revision uint64 // there is one of this revision, unless 0
+	Absent   bool   // the zone does not exist
+	Present  bool   // the zone exists, in any revision
+	Revision uint64 // the zone exists and has this revision; 0 is no condition
 }

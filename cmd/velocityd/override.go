@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -191,8 +190,8 @@ func (c *overrideSetCmd) override(ctx context.Context, store target, principal s
 		return service.Override{}, err
 	}
 	o := service.Override{ZoneID: c.Zone, Action: c.Action, Reason: c.Reason, CreatedBy: principal}
-	if o.Key, o.Prefix, err = overrideTarget(zone.Keys, c.Target); err != nil {
-		return o, err
+	if o.Key, o.Prefix, err = zone.Keys.Target(c.Target); err != nil {
+		return o, usageError{err: err}
 	}
 	replace(&o.Rate, c.Rate)
 	replaceSeconds(&o.Window, c.Window)
@@ -243,48 +242,6 @@ func (c *overrideSetCmd) put(
 	return o, fmt.Errorf("%w: the override in the way was removed meanwhile", service.ErrConflict)
 }
 
-// overrideTarget returns the key or the network that text means under a zone's
-// rule. A network as long as the zone's buckets is the key of one.
-func overrideTarget(rule service.KeyRule, text string) (key string, network netip.Prefix, err error) {
-	if _, err := netip.ParsePrefix(text); err == nil && rule.Kind != service.KeyIP {
-		return "", network, usagef("networks fit buckets only where keys are addresses (key_kind ip); those of this zone are %s", rule.Kind)
-	}
-	if rule.Kind == service.KeyIP && strings.Contains(text, "/") {
-		network, err = parseNetwork(text)
-		if err != nil {
-			return "", network, err
-		}
-		longest := rule.IPv4Prefix
-		if network.Addr().Is6() {
-			longest = rule.IPv6Prefix
-		}
-		switch {
-		case network.Bits() > longest:
-			return "", network, usagef("no bucket fits into a network of /%d: those of this zone are networks of /%d", network.Bits(), longest)
-		case network.Bits() < longest:
-			return "", network, nil
-		}
-	}
-	key, err = rule.Normalize(text)
-	if err != nil {
-		return "", network, usageError{err: err}
-	}
-	return key, netip.Prefix{}, nil
-}
-
-func parseNetwork(text string) (netip.Prefix, error) {
-	network, err := netip.ParsePrefix(text)
-	switch {
-	case err != nil:
-		return network, usagef("the key must be an address, or a network such as 203.0.113.0/24, in this zone")
-	case network.Addr().Is4In6():
-		return network, usagef("write an IPv4 network in IPv4's own form")
-	case network != network.Masked():
-		return network, usagef("the network is %s: write it without host bits", network.Masked())
-	}
-	return network, nil
-}
-
 // parseExpiry reads a duration from now or a time after it; "" is never.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
@@ -294,16 +251,17 @@ func parseExpiry(text string, now time.Time) (time.Time, error) {
 	if length, notLength := time.ParseDuration(text); notLength == nil {
 		at, err = now.Add(length), nil
 	}
-	const lastYear = 9999 // of SQL's DATETIME
 	switch {
 	case err != nil:
 		return at, usagef("--expires must be a duration such as 72h, or a time such as 2026-12-31T23:59:59Z")
 	case !at.After(now):
 		return at, usagef("--expires must lie in the future")
-	case at.UTC().Year() > lastYear:
-		return at, usagef("--expires must not be after the year %d; leave it out for never", lastYear)
 	}
-	return at.UTC().Truncate(time.Microsecond), nil
+	at = at.UTC().Truncate(time.Microsecond)
+	if err := service.ValidateExpiry(at); err != nil {
+		return at, usageError{err: err}
+	}
+	return at, nil
 }
 
 func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {

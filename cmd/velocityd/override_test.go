@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -11,83 +10,6 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
-
-func TestOverrideTargetIsAKeyOrANetwork(t *testing.T) {
-	t.Parallel()
-	hosts := service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 32, IPv6Prefix: 64}
-	networks := service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56}
-	users := service.KeyRule{Kind: service.KeyUsername}
-	for _, c := range []struct {
-		rule              service.KeyRule
-		text, key, prefix string
-		refused           string
-	}{
-		{service.KeyRule{}, "Bob ", "Bob ", "", ""},
-		{service.KeyRule{}, "a/b", "a/b", "", ""},
-		{service.KeyRule{}, "203.0.113.9", "203.0.113.9", "", ""},
-		{service.KeyRule{Kind: service.KeyOpaque}, "203.0.113.0/24", "", "", "opaque"},
-		{users, " BOB", "bob", "", ""},
-		{users, "2001:db8::/32", "", "", "username"},
-		{hosts, "203.0.113.9", "203.0.113.9", "", ""},
-		{hosts, "::ffff:203.0.113.9", "203.0.113.9", "", ""},
-		{hosts, "203.0.113.9/32", "203.0.113.9", "", ""},
-		{hosts, "203.0.113.0/24", "", "203.0.113.0/24", ""},
-		{hosts, "0.0.0.0/0", "", "0.0.0.0/0", ""},
-		{hosts, "203.0.113.7/24", "", "", "203.0.113.0/24"},
-		{hosts, "::ffff:203.0.113.0/120", "", "", "IPv4"},
-		{hosts, "203.0.113.0/33", "", "", "203.0.113.0/24"},
-		{hosts, "bob", "", "", "bucket_key"},
-		{hosts, "bob/24", "", "", "203.0.113.0/24"},
-		{hosts, "2001:db8::7", "2001:db8::/64", "", ""},
-		{hosts, "2001:db8::/64", "2001:db8::/64", "", ""},
-		{hosts, "2001:db8::/63", "", "2001:db8::/63", ""},
-		{hosts, "2001:DB8:0::/32", "", "2001:db8::/32", ""},
-		{hosts, "2001:db8::/65", "", "", "/64"},
-		{networks, "203.0.113.9", "203.0.113.0/24", "", ""},
-		{networks, "203.0.113.0/24", "203.0.113.0/24", "", ""},
-		{networks, "203.0.113.9/32", "", "", "/24"},
-		{networks, "203.0.0.0/16", "", "203.0.0.0/16", ""},
-		{networks, "2001:db8::/64", "", "", "/56"},
-	} {
-		key, prefix, err := overrideTarget(c.rule, c.text)
-		if c.refused != "" {
-			if err == nil || !strings.Contains(err.Error(), c.refused) {
-				t.Errorf("%s in %s: got %q, %v, %v; want an error that says %s", c.text, c.rule, key, prefix, err, c.refused)
-			}
-			continue
-		}
-		var want netip.Prefix
-		if c.prefix != "" {
-			want = netip.MustParsePrefix(c.prefix)
-		}
-		if err != nil || key != c.key || prefix != want {
-			t.Errorf("%s in %s: got %q, %v, %v; want %q, %v", c.text, c.rule, key, prefix, err, c.key, want)
-		}
-	}
-}
-
-// FuzzOverrideTarget holds that whatever is accepted is a valid override that the
-// zone's buckets can meet.
-func FuzzOverrideTarget(f *testing.F) {
-	for _, text := range []string{"bob", "203.0.113.0/24", "2001:db8::/64", "::ffff:1.2.3.4/96", "fe80::1%eth0", "/", "1.2.3.4/", "\u0130"} {
-		f.Add(text, uint8(0), uint8(24), uint8(56))
-	}
-	f.Fuzz(func(t *testing.T, text string, kind, ipv4, ipv6 uint8) {
-		kinds := []service.KeyKind{service.KeyOpaque, service.KeyUsername, service.KeyIP}
-		rule := service.KeyRule{Kind: kinds[int(kind)%3], IPv4Prefix: int(ipv4)%32 + 1, IPv6Prefix: int(ipv6)%128 + 1}
-		key, prefix, err := overrideTarget(rule, text)
-		o := service.Override{ID: 1, ZoneID: 1, Key: key, Prefix: prefix, Action: service.OverrideDeny}
-		if err != nil || o.Validate() != nil {
-			return // the command validates what it has made
-		}
-		zone := service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: rule}
-		for _, finding := range service.Lint(time.Now(), zone, []service.Override{o}) {
-			if finding.OverrideID != 0 {
-				t.Errorf("%q in %s became %q, %v: %s", text, rule, key, prefix, finding.Text)
-			}
-		}
-	})
-}
 
 func TestExpiryIsADurationOrATime(t *testing.T) {
 	t.Parallel()
@@ -98,14 +20,14 @@ func TestExpiryIsADurationOrATime(t *testing.T) {
 		"90s":                         "2026-03-04T05:07:37.123456Z",
 		"2026-03-04T05:06:08Z":        "2026-03-04T05:06:08Z",
 		"2026-03-04T07:06:08+02:00":   "2026-03-04T05:06:08Z",
-		"9999-12-31T23:59:59.999999Z": "9999-12-31T23:59:59.999999Z",
+		"2199-12-31T23:59:59.999999Z": "2199-12-31T23:59:59.999999Z",
 	} {
 		if got, err := parseExpiry(text, now); err != nil || got.Format(time.RFC3339Nano) != want {
 			t.Errorf("%q: got %v, %v; want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{
-		"soon", "0s", "-1h", "1", "24", "2026-03-04", "2026-03-04T05:06:07Z", "2025-12-31T00:00:00Z", "9999-12-31T23:59:59-01:00", "1h ",
+		"soon", "0s", "-1h", "1", "24", "2026-03-04", "2026-03-04T05:06:07Z", "2025-12-31T00:00:00Z", "2199-12-31T23:59:59-01:00", "1h ",
 	} {
 		if got, err := parseExpiry(text, now); err == nil {
 			t.Errorf("%q was read as %v", text, got)

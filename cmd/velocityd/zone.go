@@ -87,7 +87,7 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return explainStale(err)
 	}
-	fmt.Fprintf(p.stdout, "removed, with %d overrides:\n", overrides)
+	fmt.Fprintf(p.stdout, "removed, with %s:\n", counted(overrides, "override"))
 	printZones(p.stdout, []service.Zone{removed})
 	return nil
 }

@@ -20,7 +20,7 @@ type zoneLintCmd struct {
 
 // Help is the longer explanation of the command.
 func (zoneLintCmd) Help() string {
-	return `Prints a line for each setting that is allowed and probably not meant, such as a rate that no bucket can reach, a lockout shorter than the window, addresses in a zone whose keys are opaque, a zone that does not enforce, an override that has expired or fits no bucket. Changes nothing.
+	return `Prints a line for each setting that is allowed and probably not meant, such as a rate that no bucket can reach, a lockout shorter than the window, addresses or user names in a zone whose keys are opaque, a zone that does not enforce, an override that has expired or fits no bucket. Changes nothing.
 
 Exit code 0 means that nothing was found, 4 that something was.
 
@@ -58,8 +58,16 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 	if found > 0 {
 		return errFindings
 	}
-	fmt.Fprintf(p.stdout, "nothing odd in %d zones\n", len(zones))
+	fmt.Fprintf(p.stdout, "nothing odd in %s\n", counted(len(zones), "zone"))
 	return nil
+}
+
+// counted writes a number of things whose plural ends in s: "1 zone", "2 zones".
+func counted(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func (c *zoneLintCmd) zones(ctx context.Context, store target) ([]service.Zone, error) {

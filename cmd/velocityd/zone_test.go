@@ -159,7 +159,7 @@ func TestZoneDeleteSaysWhatItRemoved(t *testing.T) {
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "check", "7", "alice")
 		got := must(t, env, "zone", "delete", "7")
-		if !strings.Contains(got, "with 1 overrides") || !strings.Contains(got, "7   5     60 s    login per user  lockout=3600") {
+		if !strings.Contains(got, "with 1 override:") || !strings.Contains(got, "7   5     60 s    login per user  lockout=3600") {
 			t.Errorf("said\n%s", got)
 		}
 		for _, args := range []string{"zone delete 7", "override list 7", "bucket peek 7 alice", "check 7 alice", "zone lint 7"} {
@@ -180,7 +180,9 @@ func TestZoneLintTellsByTextAndExitCode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute})
+		d.SetZone(t, service.Zone{
+			ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyUsername},
+		})
 		d.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Minute, Mode: service.ModeShadow, Lockout: time.Second})
 		d.SetZone(t, service.Zone{ID: 3, Rate: 5, Window: time.Minute})
 		d.SetOverride(t, service.Override{ZoneID: 3, Key: "bob", Action: service.OverrideDeny, ExpiresAt: time.Now().Add(-time.Hour)})
@@ -194,7 +196,7 @@ func TestZoneLintTellsByTextAndExitCode(t *testing.T) {
 		}{
 			{"", exitFindings, []string{shadow, lockout, expired}},
 			{" 3 2", exitFindings, []string{expired, shadow, lockout}},
-			{" 1", exitFine, []string{"nothing odd in 1 zones"}},
+			{" 1", exitFine, []string{"nothing odd in 1 zone"}},
 			{" 1 9", exitError, nil},
 		} {
 			r := command(env, nil, strings.Fields("zone lint"+c.args)...)

@@ -1,6 +1,7 @@
 package dbtest
 
 import (
+	"context"
 	"crypto/rand"
 	"database/sql"
 	"strconv"
@@ -30,10 +31,10 @@ ON DUPLICATE KEY UPDATE
        lockout_factor = VALUES(lockout_factor), lockout_max = VALUES(lockout_max),
        lockout_decay = VALUES(lockout_decay), key_kind = VALUES(key_kind),
        ipv4_prefix = VALUES(ipv4_prefix), ipv6_prefix = VALUES(ipv6_prefix)`,
-		zone.ID, zone.Description, zone.Rate, int64(zone.Window/time.Second), string(zone.Mode), string(zone.Counts),
-		reserve, zone.ResetOnSuccess, int64(zone.Lockout/time.Second),
-		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), int64(zone.LockoutMax/time.Second),
-		int64(zone.LockoutDecay/time.Second), string(zone.Keys.Kind), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix)
+		zone.ID, zone.Description, zone.Rate, service.WholeSeconds(zone.Window), string(zone.Mode), string(zone.Counts),
+		reserve, zone.ResetOnSuccess, service.WholeSeconds(zone.Lockout),
+		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), service.WholeSeconds(zone.LockoutMax),
+		service.WholeSeconds(zone.LockoutDecay), string(zone.Keys.Kind), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix)
 }
 
 // DeleteZone removes a zone and its overrides with plain SQL; its txns stay.
@@ -43,17 +44,25 @@ func (d *Database) DeleteZone(tb testing.TB, id int64) {
 	Exec(tb, d.SQL, "DELETE FROM zone_master WHERE id = ?", id)
 }
 
-// SetOverride adds an override, or replaces the one of the same key or prefix,
-// with plain SQL.
+// SetOverride adds an override, or replaces the one of the same key or prefix, with
+// plain SQL. The zone's present key rule need not fit it: overrides that fitted stay when a
+// zone changes, and a session that restores a dump may write them.
 func (d *Database) SetOverride(tb testing.TB, o service.Override) {
 	tb.Helper()
+	conn, err := d.SQL.Conn(context.Background())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer conn.Close()
+	Exec(tb, conn, "SET foreign_key_checks = 0")
+	defer Exec(tb, conn, "SET foreign_key_checks = 1")
 	limits := o.Action == service.OverrideLimit
-	Exec(tb, d.SQL, `
+	Exec(tb, conn, `
 REPLACE INTO zone_override (zone_id, bucket_key, prefix, action, rate, `+"`window`"+`, expires_at, reason, created_by)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		o.ZoneID, sql.Null[string]{V: o.Key, Valid: o.Key != ""},
 		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()}, string(o.Action),
-		sql.Null[int]{V: o.Rate, Valid: limits}, sql.Null[int64]{V: int64(o.Window / time.Second), Valid: limits},
+		sql.Null[int]{V: o.Rate, Valid: limits}, sql.Null[int64]{V: service.WholeSeconds(o.Window), Valid: limits},
 		sql.Null[time.Time]{V: o.ExpiresAt.UTC(), Valid: !o.ExpiresAt.IsZero()}, o.Reason, o.CreatedBy)
 }
 

@@ -5,8 +5,9 @@ DETERMINISTIC
 NO SQL
 SQL SECURITY INVOKER
 BEGIN
-  -- The bits of an address in the form of INET6_ATON: 32 digits for IPv4, 128 for
-  -- IPv6, NULL for NULL. They are text because MariaDB's bit operators end at 64 bits.
+  -- Called by derive_network, derive_target and find_override. Returns the bits of an address
+  -- in the form of INET6_ATON: 32 digits for IPv4, 128 for IPv6, NULL for NULL. The bits are
+  -- text because MariaDB's bit operators work on 64 bits at most.
   RETURN CONCAT(
     LPAD(CONV(LEFT(HEX(p_address), 16), 16, 2), LEAST(64, 8 * LENGTH(p_address)), '0'),
     IF(LENGTH(p_address) = 16, LPAD(CONV(RIGHT(HEX(p_address), 16), 16, 2), 64, '0'), ''));

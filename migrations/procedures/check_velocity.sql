@@ -6,19 +6,24 @@ COMMENT 'public: may this attempt go ahead?'
 SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
-  -- May this attempt go ahead? CALL check_velocity(zone_id, bucket_key) decides, records
-  -- the attempt, commits and answers with one row:
+  -- May this attempt go ahead? Decides, records the attempt, commits and answers with one row:
+  --   CALL check_velocity(1, 'alice')
+  -- The arguments are the zone's id and the key of the bucket. The columns are:
   --   blocked, txn_id, zone_id, bucket_key, rate, window, remaining, retry_after,
   --   checked_at, would_block, velocity
-  -- retry_after is in whole seconds, 0 unless blocked; checked_at is UTC. would_block says
-  -- that the bucket has no room, is locked or denied, whether or not the zone's mode lets
-  -- it block.
+  -- retry_after is in whole seconds, 0 unless blocked. checked_at is UTC. would_block says
+  -- that the bucket is full, locked or denied; it is the same in every mode of the zone, and
+  -- the attempt is blocked only if the mode is enforce.
   --
-  -- It owns its transaction: call it outside of one (inside, error 1568). Errors: 45404 for
-  -- a zone that does not exist; 45400 for a key that is empty or too long, or an insert_id
-  -- set in the session; 3819 (MySQL) or 4025 (MariaDB) for a key with control characters.
-  -- None of them records anything or leaves a lock row. 45504: recorded, but the engine
-  -- could not answer. It sets variables of the session to their defaults, since they would move
+  -- It has a transaction of its own: call it outside of one. Errors:
+  --   1568        it was called inside a transaction
+  --   45404       the zone does not exist
+  --   45400       the key is empty or too long, or the session has set insert_id
+  --   3819, 4025  the key has control characters (on MySQL, on MariaDB)
+  --   45504       the attempt IS recorded, but the engine could not send the answer
+  -- All but the last record nothing and leave no lock row.
+  --
+  -- It sets two variables of the session to their defaults, because other values would change
   -- the decision: timestamp, and on MariaDB check_constraint_checks.
   CALL check_velocity_by_rule(p_zone_id, p_bucket_key, NULL, TRUE);
 END

@@ -18,11 +18,15 @@ BEGIN
   --   unknown_zone  this bucket's zone does not exist
   --   refused       another bucket's zone does not exist
   --   conflict      the attempt_id was used with other buckets
-  -- Errors, which record nothing but the last: 45400 for a malformed argument, or the engine's
-  -- own for text that is no JSON and keys with control characters; 45410 if a bucket says a
-  -- key_rule and its zone has another; 1062 if an attempt_id was used for other buckets at
-  -- this very moment: call again; 45504: recorded, but the engine could not answer. It owns its
-  -- transaction and sets variables of the session as check_velocity does, and max_sort_length.
+  -- It has a transaction of its own: call it outside of one. Errors:
+  --   1568   it was called inside a transaction
+  --   45400  the argument is malformed; for text that is no JSON, and for keys with control
+  --          characters, the engine's own errors
+  --   45410  a bucket has a member key_rule, and its zone has another key_rule
+  --   1062   another session has just used an attempt_id for other buckets: call again
+  --   45504  the checks ARE recorded, but the engine could not send the answer
+  -- All but the last record nothing. It sets the variables of the session that check_velocity
+  -- sets, and max_sort_length.
   DECLARE v_done BOOLEAN DEFAULT FALSE;
   DECLARE v_check_no INT;
   DECLARE v_attempt_id VARCHAR(65) CHARACTER SET ascii;
@@ -45,7 +49,7 @@ BEGIN
   IF @@insert_id <> 0 OR LAST_INSERT_ID(0) <> 0 THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
   END IF;
-  SET SESSION max_sort_length = 1024; -- a shorter one would sort long keys otherwise than other sessions do
+  SET SESSION max_sort_length = 1024; -- with a shorter one, long keys would be locked in another order than by other sessions
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   START TRANSACTION READ WRITE;
   BEGIN
@@ -55,7 +59,8 @@ BEGIN
       RESIGNAL;
     END;
     CALL lock_checks(p_checks, v_zones);
-    -- In a statement of its own, once, when all locks are held.
+    -- The clock is read once, after the last wait for a lock, and in a statement of its own:
+    -- a statement that waited keeps the time at which it began.
     /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
     SET v_now = UTC_TIMESTAMP(6);
 

@@ -10,10 +10,11 @@ COMMENT 'internal: check_velocity for a key that the service normalised'
 SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
-  -- What check_velocity does, and says, for a caller that says by which rule it
-  -- normalised the key: if the zone has another key_rule by now, error 45410, and
-  -- nothing is decided or recorded. p_key_rule NULL asks nothing. Unless it p_waits,
-  -- a bucket that another session holds is error 45423.
+  -- Called by check_velocity and by the service. Does what check_velocity does and answers as
+  -- it does. The service also says by which rule it normalised the key: if the zone has another
+  -- key_rule now, the call ends in error 45410 and nothing is decided or recorded. With
+  -- p_key_rule NULL the rule is not compared. If p_waits is FALSE and another session holds the
+  -- bucket, the call ends in error 45423 at once.
   DECLARE v_locked, v_is_overridden BOOLEAN;
   DECLARE v_rate, v_window, v_lockout, v_velocity INT;
   DECLARE v_mode VARCHAR(8) CHARACTER SET ascii;
@@ -23,8 +24,8 @@ BEGIN
   DECLARE v_counts BOOLEAN DEFAULT TRUE;
   DECLARE v_blocked BOOLEAN DEFAULT FALSE;
 
-  -- A session can choose the next id, and a chosen 0 cannot be read: it shows in the
-  -- row, once LAST_INSERT_ID() is 0.
+  -- A session can choose the next AUTO_INCREMENT id by insert_id. A chosen 0 cannot be read
+  -- there; it is found after the INSERT, when LAST_INSERT_ID() is still the 0 set here.
   IF @@insert_id <> 0 OR LAST_INSERT_ID(0) <> 0 THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
   END IF;
@@ -42,8 +43,8 @@ BEGIN
       RESIGNAL;
     END;
 
-    -- The lock of the bucket: all that follows happens one at a time. Counted, since
-    -- no row at all would be a condition of its own (1329).
+    -- Locks the bucket: one session at a time passes here. Aggregates, because a SELECT …
+    -- INTO without a row raises a condition (1329) and a row of NULLs does not.
     IF p_waits THEN
       SELECT COUNT(*), MAX(locked_until), MAX(tally_until)
         INTO v_locked, v_locked_until, v_tally_until
@@ -70,8 +71,8 @@ BEGIN
     IF v_rate IS NULL OR p_key_rule <> v_key_rule THEN
       CALL refuse_zone(p_zone_id, v_key_rule);
     END IF;
-    -- A statement that waited keeps the time at which it started, so the clock
-    -- is read in one of its own, once, for counting and for created_at.
+    -- A statement that waited keeps the time at which it began. So the clock is read in a
+    -- statement of its own, once, for counting and for created_at.
     /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
     SET v_now = UTC_TIMESTAMP(6);
 
@@ -86,7 +87,8 @@ BEGIN
          AND counted = TRUE
          AND created_at > v_now - INTERVAL v_window SECOND;
     END IF;
-    -- The rule, unless there is room in a bucket that nothing else is known of.
+    -- The whole rule is asked unless the bucket plainly has room: nothing overrides or locks it,
+    -- and the zone is not off.
     IF v_velocity IS NULL OR v_velocity >= v_rate OR v_mode = 'off'
        OR (v_lockout > 0 AND (v_locked_until > v_now OR NOT v_locked)) THEN
       BEGIN

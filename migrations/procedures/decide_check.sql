@@ -11,10 +11,13 @@ COMMENT 'internal: called by check_velocity_batch for each check'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Decides and records one check, all or nothing. The caller holds the locks of its buckets
-  -- if all of their zones are in p_zones, a list such as '1,2'; else p_status is refused. It
-  -- is conflict if the attempt_id was used with other buckets, and else decided: p_verdicts
-  -- is then the answer as zone_attempt keeps it, of p_checked_at.
+  -- Decides and records one check, all or nothing. p_zones lists the zones that exist, such as
+  -- '1,2'; if it has all zones of the check, the caller holds the locks of the check's buckets.
+  -- p_status is:
+  --   refused   a zone is not in p_zones
+  --   conflict  the attempt_id was used with other buckets
+  --   decided   p_verdicts is the answer in the form of zone_attempt.answer, and p_checked_at
+  --             the time of the decision
   DECLARE v_done, v_known, v_stale, v_overridden, v_enforced, v_counts, v_would_block BOOLEAN DEFAULT FALSE;
   DECLARE v_blocked BOOLEAN DEFAULT FALSE; -- by any bucket: then no bucket is charged
   DECLARE v_buckets, v_zone_id, v_rate, v_window, v_lockout, v_velocity, v_longest INT DEFAULT 0;

@@ -2,32 +2,41 @@ CREATE /*M! OR REPLACE */ PROCEDURE derive_network(
   INOUT p_prefix  VARCHAR(43) CHARACTER SET ascii,
   OUT   p_network VARCHAR(130) CHARACTER SET ascii COLLATE ascii_bin
 )
-COMMENT 'internal: called by the triggers of zone_override'
+COMMENT 'internal: the one form of a network, called by derive_target'
 SQL SECURITY INVOKER
 NO SQL
 BEGIN
-  -- Brings the prefix of an override into canonical form ('203.0.113.0/24') and
-  -- derives the network from it ('4:' and its 24 bits). Both are NULL for NULL.
-  -- Error 45400 for what is no IPv4 or IPv6 network.
+  -- Brings the prefix of an override into its one form ('203.0.113.0/24') and derives the
+  -- network from it ('4:' and its 24 bits). A network of IPv4 addresses that is written as
+  -- IPv6 (::ffff:203.0.113.0/120) becomes one of IPv4. Both results are NULL for NULL.
+  -- Error 45400 for a text that is no IPv4 or IPv6 network, and for bits set beyond the length.
   DECLARE v_address VARBINARY(16) DEFAULT NULL;
   DECLARE v_bits    VARCHAR(128) CHARACTER SET ascii;
   DECLARE v_length  INT;
+  DECLARE v_message VARCHAR(128);
   SET p_network = NULL;
   IF p_prefix IS NOT NULL THEN
     IF p_prefix REGEXP '^[0-9A-Fa-f.:]+/(0|[1-9][0-9]{0,2})$' THEN
       SET v_address = INET6_ATON(SUBSTRING_INDEX(p_prefix, '/', 1));
       SET v_length = SUBSTRING_INDEX(p_prefix, '/', -1);
+      IF HEX(v_address) REGEXP '^0{20}FFFF.{8}$' AND v_length BETWEEN 96 AND 128 THEN
+        SET v_address = RIGHT(v_address, 4), v_length = v_length - 96;
+      END IF;
     END IF;
-    IF v_address IS NULL OR v_length > 8 * LENGTH(v_address) OR HEX(v_address) REGEXP '^0{20}FFFF.{8}$' THEN
+    IF v_address IS NULL OR v_length > 8 * LENGTH(v_address) THEN
       SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,
         MESSAGE_TEXT = 'prefix must be an IPv4 or IPv6 network such as 203.0.113.0/24';
     END IF;
     SET v_bits = address_bits(v_address);
     IF LOCATE('1', v_bits, v_length + 1) > 0 THEN
-      SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,
-        MESSAGE_TEXT = 'prefix must have no bits set beyond its length, such as 203.0.113.0/24';
+      SET v_bits = RPAD(LEFT(v_bits, v_length), LENGTH(v_bits), '0');
+      SET v_message = CONCAT('prefix must have no bits set beyond its length: write ',
+        address_text(UNHEX(CONCAT(
+          LPAD(CONV(LEFT(v_bits, 64), 2, 16), LEAST(16, LENGTH(v_bits) DIV 4), '0'),
+          IF(LENGTH(v_bits) = 128, LPAD(CONV(RIGHT(v_bits, 64), 2, 16), 16, '0'), '')))), '/', v_length);
+      SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = v_message;
     END IF;
-    SET p_prefix = CONCAT(INET6_NTOA(v_address), '/', v_length);
+    SET p_prefix = CONCAT(address_text(v_address), '/', v_length);
     SET p_network = CONCAT(IF(LENGTH(v_address) = 4, '4:', '6:'), LEFT(v_bits, v_length));
   END IF;
 END

@@ -9,13 +9,13 @@ CREATE /*M! OR REPLACE */ PROCEDURE find_override(
   OUT p_window     INT,
   OUT p_expires_at DATETIME(6)
 )
-COMMENT 'internal: called by the routines that decide, and by uncount_bucket'
+COMMENT 'internal: the override in force for a bucket'
 SQL SECURITY INVOKER
 READS SQL DATA
 BEGIN
-  -- Finds the override in force for a bucket at p_now: that of the exact key or, in an ip
-  -- zone, that of the longest prefix. All outputs are NULL if there is none. The caller asks
-  -- only for zones that have overrides at all.
+  -- Called by judge_bucket and uncount_bucket. Finds the override in force for a bucket at
+  -- p_now: that of the exact key or, in an ip zone, that of the longest prefix. All outputs are
+  -- NULL if there is none. judge_bucket calls it only for zones that have or had overrides.
   DECLARE v_text    VARCHAR(256) CHARACTER SET ascii;
   DECLARE v_address VARBINARY(16);
   DECLARE v_bits    VARCHAR(128) CHARACTER SET ascii;

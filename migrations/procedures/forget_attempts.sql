@@ -1,14 +1,15 @@
 CREATE /*M! OR REPLACE */ PROCEDURE forget_attempts(IN p_attempt_ids JSON)
-COMMENT 'internal: makes room for attempt ids that have expired'
+COMMENT 'internal: deletes attempt ids that have expired'
 SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
-  -- Deletes what zone_attempt remembers of the ids in a JSON array such as '["3f6c"]' and
-  -- has expired, inside the caller's transaction: the service's account may add rows and
-  -- not delete any. What has not expired stays. It sets the session's timestamp to its
-  -- default.
+  -- Called by the service inside its transaction, before it uses expired ids again: the
+  -- service's account may add rows to zone_attempt and not delete any. Deletes the rows that
+  -- have expired of the ids in a JSON array such as '["3f6c"]'; the others stay. Sets the
+  -- session's timestamp to its default.
   /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
-  -- One lookup by key for each id: a scan would lock the whole table.
+  -- STRAIGHT_JOIN and FORCE INDEX make one lookup by key of each id. A scan would lock the
+  -- whole table.
   DELETE t
     FROM JSON_TABLE(p_attempt_ids, '$[*]' COLUMNS (
            attempt_id VARCHAR(64) CHARACTER SET ascii PATH '$')) AS a

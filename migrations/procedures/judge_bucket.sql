@@ -21,15 +21,18 @@ COMMENT 'internal: the rule for one bucket'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- The rule, for one bucket at p_now, with its zone's settings as they are. For an
-  -- attempt the caller holds the bucket's lock, read the zone and then the clock under
-  -- it, and a bucket that is found full begins its lockout. Else nothing changes.
-  --   p_rate, p_window:     the zone's; those of an override that limits, after it
-  --   p_velocity, p_oldest: txns that count in the zone's window and the first of them,
-  --                         NULL if nobody counted yet; after it at most p_rate of them
-  --   p_wait:               microseconds until an attempt would pass; 0 is now
-  --   p_counts:             an attempt that passes takes a place
-  --   p_locked_until:       the end of a lockout that stood already, or NULL
+  -- Called by check_velocity_by_rule, decide_check and peek_velocity. Says for one bucket at
+  -- p_now what the rule says. The settings p_mode to p_is_overridden are the zone's. For an
+  -- attempt (p_is_attempt) the caller holds the bucket's lock, and has read the zone and then
+  -- the clock under it; an attempt that finds the bucket full begins a lockout. Nothing else
+  -- is changed, and without an attempt nothing at all. service.Decide is the same rule in Go.
+  --   p_rate, p_window:     in: the zone's; out: those of an override that limits, if there is one
+  --   p_velocity, p_oldest: in: how many txns count in the zone's window and the time of the
+  --                         oldest, or NULL if the caller has not counted; out: at most p_rate
+  --   p_wait:               microseconds until an attempt would pass; 0: it passes now
+  --   p_counts:             an attempt that passes takes one of the bucket's places
+  --   p_locked_until:       the end of a lockout that began before this attempt, or NULL
+  --   p_override_id, p_action: of the override in force, or NULL
   DECLARE v_own_rate, v_own_window INT;
   DECLARE v_expires_at, v_last_end DATETIME(6);
   DECLARE v_lockout_us BIGINT;
@@ -42,10 +45,10 @@ BEGIN
     END IF;
   END IF;
 
-  -- Never more than p_rate index entries, whatever the history: a plain count would
-  -- read millions after a DBA made a busy zone's window longer. When they are p_rate,
-  -- the bucket is full until the oldest of them leaves the window. Txns later than
-  -- p_now, left by a clock that stepped back, count too.
+  -- LIMIT bounds the count to p_rate index entries. A plain count would read millions after a
+  -- DBA made a busy zone's window longer. If p_rate of them are found, the bucket is full until
+  -- the oldest of these leaves the window. Txns later than p_now, which a clock that was set
+  -- back has left, count too.
   IF p_velocity IS NULL OR p_velocity > p_rate THEN
     SELECT COUNT(*), MIN(newest.created_at)
       INTO p_velocity, p_oldest
@@ -66,12 +69,12 @@ BEGIN
     SET p_wait = COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, v_expires_at), p_window * 1000000);
   END IF;
   IF p_counts AND p_velocity >= p_rate THEN
-    -- A rate of 0 has no oldest txn: its window.
+    -- With a rate of 0 there is no oldest txn: the answer is the window.
     SET p_wait = COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, p_oldest + INTERVAL p_window SECOND), p_window * 1000000);
   END IF;
 
   IF p_lockout > 0 THEN
-    -- Counted, since no row at all would be a condition of its own (1329).
+    -- Aggregates, as a SELECT … INTO without a row raises a condition (1329).
     SELECT MAX(locked_until), MAX(lockout_us)
       INTO v_last_end, v_lockout_us
       FROM zone_bucket_lock
@@ -81,8 +84,9 @@ BEGIN
     IF p_counts AND p_locked_until IS NOT NULL THEN
       SET p_wait = GREATEST(p_wait, TIMESTAMPDIFF(MICROSECOND, p_now, p_locked_until));
     ELSEIF p_counts AND p_velocity >= p_rate THEN
-      -- Found full: it is locked from now on, for longer than the last time if that
-      -- was not long ago, unless the zone's lockouts were switched off meanwhile.
+      -- The bucket is full, so a lockout begins. It is longer than the last one if that ended
+      -- less than lockout_decay ago. If the zone's lockout was switched off after the caller
+      -- read the zone, there is none.
       SELECT COALESCE(MAX(LEAST(lockout_max * 1000000,
                IF(v_lockout_us > 0 AND p_now <= v_last_end + INTERVAL lockout_decay SECOND,
                   FLOOR(v_lockout_us * lockout_factor),

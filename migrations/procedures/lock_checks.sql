@@ -3,17 +3,17 @@ COMMENT 'internal: called by check_velocity_batch'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Locks the buckets of all checks of which all zones exist. p_zones is the list of these
-  -- zones, such as '1,2'. A malformed argument is refused before anything is locked or made:
-  -- those who wait for a row that is rolled back would deadlock. A check that names an unknown
-  -- zone is refused by itself later, whatever its keys are.
+  -- Locks the buckets of every check whose zones all exist. p_zones becomes the list of these
+  -- zones, such as '1,2'. A malformed argument is refused (45400, 45410) before any row is locked
+  -- or made: sessions that wait for a new row deadlock when it is rolled back. A check that names
+  -- an unknown zone is not locked here; decide_check refuses it alone.
   DECLARE v_done BOOLEAN DEFAULT FALSE;
   DECLARE v_problem VARCHAR(128) CHARACTER SET ascii;
   DECLARE v_locked, v_known INT;
   DECLARE v_zone_id, v_last_zone BIGINT DEFAULT 0;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
-  -- Problems first, then each bucket once in the order of locks: zone_id, bucket_key. It is
-  -- the same in every session, so that two batches with keys in common wait and never deadlock.
+  -- First the problems, then each bucket once, by zone_id and bucket_key. Every session locks in
+  -- this order, so two batches with buckets in common wait for each other and never deadlock.
   DECLARE wanted CURSOR FOR
     SELECT DISTINCT a.problem, a.zone_id, a.bucket_key
       FROM (
@@ -25,7 +25,7 @@ BEGIN
                    THEN 'attempt_id must be 1 to 64 printable ASCII characters'
                  WHEN n.is_decidable AND COALESCE(CHAR_LENGTH(n.bucket_key), 0) NOT BETWEEN 1 AND 255
                    THEN 'bucket_key must be 1 to 255 characters'
-                 WHEN n.key_rule <> n.zone_rule THEN 'a zone has another key_rule by now'
+                 WHEN n.key_rule <> n.zone_rule THEN 'a zone has another key_rule now'
                END AS problem
           FROM (
             SELECT c.check_no, c.attempt_id, b.zone_id, b.bucket_key, b.key_rule, z.key_rule AS zone_rule,
@@ -72,7 +72,8 @@ BEGIN
       CALL make_bucket(v_zone_id, v_key, NULL, TRUE);
     END IF;
     IF v_zone_id <> v_last_zone THEN
-      -- It may have been deleted during the wait. Not by EXISTS in the IF, which would lock it.
+      -- The zone may have been deleted during the wait. A SELECT of its own asks, because EXISTS
+      -- in an IF would lock the zone's row.
       SELECT COUNT(*)
         INTO v_known
         FROM zone_master

@@ -8,19 +8,22 @@ COMMENT 'internal: the lock of a bucket that has no row'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Makes and locks the row of a bucket whose row its caller could not lock: there was
-  -- none, for it is the bucket's first use or a cleaner took it, or else, unless p_waits,
-  -- another session holds it. A key that has a row is a good one. Errors, which leave no
-  -- row: 45423 for a row that is held or in the making, 45400 for the key's length, those
-  -- of refuse_zone, and the engine's own for control characters.
+  -- Called by check_velocity_by_rule and lock_checks, if they found no row to lock. Either there
+  -- is none: it is the bucket's first use, or somebody deleted the row. Or, if p_waits is FALSE,
+  -- another session holds it. Makes the row if need be, and locks it. The key is checked here
+  -- alone, since the key of an existing row was checked before. Errors, which leave no row:
+  --   45423  p_waits is FALSE, and another session holds the row or is making it
+  --   45400  the key is empty or too long
+  --   45404, 45410  see refuse_zone
+  --   3819, 4025    the key has control characters
   DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_held     BOOLEAN DEFAULT FALSE;
   IF NOT p_waits THEN
     BEGIN
       DECLARE EXIT HANDLER FOR 3572, 1205 -- MySQL's number, and MariaDB's
         SET v_held = TRUE;
-      -- A row that another session has made and not committed yet is seen by nobody but
-      -- who asks for its lock. One that is free by now was held a moment ago.
+      -- Only a locking read without SKIP LOCKED finds a row that another session has made and
+      -- not committed. A row that is found free now was held a moment ago: v_held is 1 too.
       /*M! SET STATEMENT innodb_lock_wait_timeout = 0 FOR */
       SELECT COUNT(*)
         INTO v_held
@@ -37,8 +40,8 @@ BEGIN
     SIGNAL SQLSTATE '45000'
       SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'bucket_key must be 1 to 255 characters';
   END IF;
-  -- Who waits for a new row that is rolled back would deadlock on the way up: what is
-  -- going to be refused does not make one.
+  -- A check that will be refused must not make the row: sessions that wait for a new row
+  -- deadlock when it is rolled back.
   SELECT MAX(key_rule)
     INTO v_key_rule
     FROM zone_master
@@ -47,9 +50,10 @@ BEGIN
     CALL refuse_zone(p_zone_id, v_key_rule);
   END IF;
   /*M! SET check_constraint_checks = TRUE; */
-  -- ON DUPLICATE KEY takes the exclusive lock whether the row is new or another session
-  -- has just made it; INSERT IGNORE would take a shared one, and two sessions would
-  -- deadlock on the way up. A tally that the other one has left is not known to the caller.
+  -- ON DUPLICATE KEY UPDATE takes the exclusive lock whether the row is new or another session
+  -- has just made it. INSERT IGNORE would take a shared lock, and two sessions that want to
+  -- make it exclusive deadlock. A tally that the other session left is dropped, because the
+  -- caller has not read it.
   INSERT INTO zone_bucket_lock (zone_id, bucket_key)
   VALUES (p_zone_id, p_bucket_key)
   ON DUPLICATE KEY UPDATE tally_until = NULL;

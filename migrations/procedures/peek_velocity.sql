@@ -6,14 +6,17 @@ COMMENT 'public: what an attempt would meet, without one'
 SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
-  -- What check_velocity would find, without an attempt: consumes nothing, takes no lock
-  -- and creates no row. Answers with one row, the same for a key that was never seen as
-  -- for an idle one:
+  -- Shows what check_velocity would find now. It records no attempt, takes no lock and makes no
+  -- row:
+  --   CALL peek_velocity(1, 'alice')
+  -- Answers with one row; a key that was never seen looks like one without recent attempts:
   --   zone_id, bucket_key, mode, rate, window, velocity, remaining, retry_after,
   --   locked_until, override_id, override_action, checked_at
-  -- remaining and retry_after are what the next attempt would meet if the zone were
-  -- enforced. The bucket may have moved on by the time the answer arrives. Error 45404
-  -- for a zone that does not exist. It sets the session's timestamp to its default.
+  -- remaining and retry_after (seconds) are what the next attempt would meet if the zone's mode
+  -- were enforce. Others may use the bucket before the answer arrives. Errors:
+  --   45404  the zone does not exist
+  --   45400  the key is empty or too long
+  -- It sets the session's timestamp to its default.
   DECLARE v_rate, v_window, v_lockout, v_velocity INT;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;

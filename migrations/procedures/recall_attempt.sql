@@ -11,9 +11,12 @@ COMMENT 'internal: called by decide_check for a check with an attempt_id'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- What was answered to an attempt_id: p_status is decided if it named the same buckets in
-  -- any order, p_number of them; conflict if others; NULL if nothing is remembered at p_now.
-  -- The caller holds the buckets' locks.
+  -- Reads what was answered to an attempt_id. The check has p_number buckets, and the caller
+  -- holds their locks. p_status is:
+  --   decided   the id was used with the same buckets in any order: p_verdicts and p_checked_at
+  --             are the answer of that time
+  --   conflict  it was used with other buckets
+  --   NULL      nothing is remembered at p_now; a row that has expired is deleted
   DECLARE v_expires_at DATETIME(6);
   SELECT MAX(created_at), MAX(expires_at), MAX(answer)
     INTO p_checked_at, v_expires_at, p_verdicts
@@ -31,7 +34,8 @@ BEGIN
         ON b.zone_id = v.zone_id
        AND b.bucket_key = v.bucket_key;
   ELSE
-    -- Another session, for other buckets, may have taken it over meanwhile.
+    -- The condition on expires_at stays: another session, with other buckets, may have deleted
+    -- the row and made a new one meanwhile.
     DELETE FROM zone_attempt
      WHERE attempt_id = p_attempt_id
        AND expires_at <= p_now;

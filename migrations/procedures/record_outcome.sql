@@ -5,12 +5,13 @@ CREATE /*M! OR REPLACE */ PROCEDURE record_outcome(
   IN  p_now        DATETIME(6),
   OUT p_status     VARCHAR(16) CHARACTER SET ascii
 )
-COMMENT 'internal: the outcome of one check'
+COMMENT 'internal: called by record_outcomes for each check'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- How a check ended whose txns are those that txns_of_check found. The caller holds the
-  -- locks of their buckets. p_status is recorded, unknown_txn, blocked, conflict or expired.
+  -- Records how the login of one check ended. p_txns and p_created_at are its txns as
+  -- txns_of_check found them; the caller holds the locks of their buckets. p_status is one of
+  -- those that report_outcomes lists.
   DECLARE v_done, v_is_blocked, v_is_late, v_is_given_back, v_resets BOOLEAN DEFAULT FALSE;
   DECLARE v_before VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_id BIGINT UNSIGNED;
@@ -45,11 +46,11 @@ BEGIN
       IF v_done THEN
         LEAVE the_siblings;
       END IF;
-      -- Not joined with zone_master, whose row an UPDATE would lock: it would wait for
-      -- whoever edits the zone, with the buckets locked, and could deadlock.
+      -- An UPDATE joined with zone_master would lock the zone's row. It would wait for a session
+      -- that edits the zone, while the buckets stay locked, and could deadlock with it.
       UPDATE zone_txn
          SET outcome = p_outcome,
-             -- The place of a success is given back where failures count.
+             -- Where failures count, a success gives its place back.
              counted = counted AND NOT (p_outcome = 'success' AND v_is_given_back)
        WHERE id = v_id
          AND created_at = p_created_at;

@@ -1,11 +1,10 @@
 CREATE /*M! OR REPLACE */ PROCEDURE record_outcomes(IN p_reports JSON, OUT p_answers LONGTEXT CHARACTER SET ascii)
-COMMENT 'internal: the work of report_outcome and report_outcomes'
+COMMENT 'internal: called by report_outcome and report_outcomes'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- In one transaction, under the locks of all buckets concerned. p_answers is a JSON
-  -- array of one status for each report, in order: recorded, unknown_txn, blocked,
-  -- conflict or expired.
+  -- Records outcomes in one transaction, under the locks of all buckets concerned. p_answers
+  -- becomes a JSON array with one status for each report, in order; report_outcomes lists them.
   DECLARE v_done BOOLEAN DEFAULT FALSE;
   DECLARE v_created_at, v_now DATETIME(6);
   DECLARE v_txn_id BIGINT UNSIGNED;
@@ -39,7 +38,7 @@ BEGIN
      ORDER BY c.report_no;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
 
-  SET SESSION max_sort_length = 1024; -- a shorter one would sort long keys otherwise than other sessions do
+  SET SESSION max_sort_length = 1024; -- with a shorter one, long keys would be locked in another order than by other sessions
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   START TRANSACTION READ WRITE;
   BEGIN
@@ -52,8 +51,7 @@ BEGIN
       SIGNAL SQLSTATE '45000'
         SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'reports must be a JSON array of objects with txn_id and outcome';
     END IF;
-    -- Which txns belong to which check never changes, so it is looked up before anything
-    -- is locked.
+    -- The txns of a check never change, so they are looked up before anything is locked.
     OPEN given;
     the_given: LOOP
       FETCH given INTO v_txn_id, v_outcome;
@@ -70,7 +68,7 @@ BEGIN
     END LOOP;
     CLOSE given;
 
-    -- The same order of locks as in check_velocity_batch.
+    -- The order of locks is that of lock_checks.
     SET v_done = FALSE;
     OPEN wanted_locks;
     the_locks: LOOP
@@ -78,7 +76,7 @@ BEGIN
       IF v_done THEN
         LEAVE the_locks;
       END IF;
-      -- Whether the row is there or a cleaner took it: the exclusive lock.
+      -- This takes the exclusive lock of the row, and makes the row if somebody deleted it.
       INSERT INTO zone_bucket_lock (zone_id, bucket_key)
       VALUES (v_zone_id, v_key)
       ON DUPLICATE KEY UPDATE zone_id = v_zone_id;

@@ -8,12 +8,15 @@ COMMENT 'public: an operator ends the lockout of a bucket and frees its places'
 SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
-  -- Lets a bucket go: CALL release_bucket(zone_id, bucket_key, who, why). It ends the lockout,
-  -- forgets how far lockouts had grown, and lets no txn count any more that counts in the
-  -- window. zone_audit records the release, with the account of the session beside who. Answers
-  -- with one row:
+  -- Lets the next attempts of a bucket pass as if there had been none before:
+  --   CALL release_bucket(1, 'alice', 'ann of support', 'forgot her password')
+  -- The arguments are the zone's id, the key, who asks for it (NULL if unknown) and why. It ends
+  -- the lockout, forgets how long lockouts had grown, and sets counted = FALSE for every txn that
+  -- counts in the window. zone_audit records the release, with the account of the session beside
+  -- who. Answers with one row:
   --   zone_id, bucket_key
   -- A key that was never seen gets no lock row. Call it outside of a transaction. Errors:
+  --   1568   it was called inside a transaction
   --   45404  the zone does not exist
   --   45400  the key or why is empty, one of the three is too long, or the session has set
   --          insert_id
@@ -42,7 +45,7 @@ BEGIN
      WHERE zone_id = p_zone_id
        AND bucket_key = p_bucket_key
        FOR UPDATE;
-    -- Not by EXISTS in an IF, which would lock the zone's row.
+    -- A SELECT of its own, because EXISTS in an IF would lock the zone's row.
     SELECT COUNT(*)
       INTO v_known
       FROM zone_master
@@ -51,7 +54,7 @@ BEGIN
       CALL refuse_zone(p_zone_id, NULL);
     END IF;
     IF v_locked = 0 THEN
-      -- Then there is something to release only if a cleaner took the row.
+      -- Without a lock row there is something to release only if somebody deleted the row.
       SELECT COUNT(*)
         INTO v_locked
         FROM (SELECT 1 FROM zone_txn WHERE zone_id = p_zone_id AND bucket_key = p_bucket_key LIMIT 1) AS one;

@@ -6,11 +6,14 @@ COMMENT 'public: how one login ended'
 SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
-  -- Records how a login ended: CALL report_outcome(txn_id, 'success' or 'failure'). It speaks
-  -- for the whole check that the txn belongs to, and answers with one row:
+  -- Records how a login ended:
+  --   CALL report_outcome(981, 'success')
+  -- The arguments are the id of any txn of the check, and 'success' or 'failure'. The outcome is
+  -- recorded for all txns of that check. Answers with one row:
   --   txn_id, outcome
-  -- Saying the same again changes nothing. Call it outside of a transaction. Errors, none of
-  -- which records anything:
+  -- To report the same outcome again changes nothing. Call it outside of a transaction. Errors,
+  -- which record nothing:
+  --   1568   it was called inside a transaction
   --   45400  another word for the outcome
   --   45404  the txn does not exist
   --   45409  the txn was blocked, has the other outcome, or its reservation ran out before

@@ -3,15 +3,15 @@ CREATE /*M! OR REPLACE */ PROCEDURE txns_of_check(
   OUT p_created_at DATETIME(6),
   OUT p_txns       TEXT CHARACTER SET ascii
 )
-COMMENT 'internal: the txns that share a check'
+COMMENT 'internal: called by record_outcomes'
 SQL SECURITY INVOKER
 READS SQL DATA
 BEGIN
-  -- The ids of all txns of the check that a txn belongs to, as a JSON array, and the
-  -- instant that they share; an empty array if there is no such txn. If the id was
-  -- recorded twice, the first one is meant. Txns of one check were inserted one after the
-  -- other: the search widens from the txn until it has them all, and ends 65,536 ids away,
-  -- in case some of them were deleted.
+  -- Returns the ids of all txns of the check that a txn belongs to, as a JSON array, and their
+  -- created_at, which they share. The array is empty if there is no such txn. If two txns have
+  -- the id, the older one is meant. There is no index on check_id, but txns of one check have
+  -- ids close to each other: the search widens from the txn until it has found them all. It ends
+  -- 65,536 ids away, in case some of them were deleted.
   DECLARE v_check_id, v_id, v_last_id BIGINT UNSIGNED;
   DECLARE v_buckets, v_found INT;
   DECLARE v_span BIGINT DEFAULT 16;

@@ -7,8 +7,8 @@ COMMENT 'internal: called by record_outcome and release_bucket'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Lets no txn count any more that counts in the bucket's window at p_now. The caller holds
-  -- the bucket's lock.
+  -- Sets counted = FALSE for every txn that counts in the bucket's window at p_now. The caller
+  -- holds the bucket's lock.
   DECLARE v_window INT DEFAULT NULL;
   DECLARE v_own    INT DEFAULT NULL;
   DECLARE v_is_ip  BOOLEAN;
@@ -22,7 +22,7 @@ BEGIN
     INTO v_window, v_is_ip
     FROM zone_master
    WHERE id = p_zone_id;
-  -- An override may look further back than its zone.
+  -- The window of an override may be longer than the zone's.
   CALL find_override(p_zone_id, p_bucket_key, v_is_ip, p_now, v_id, v_action, v_rate, v_own, v_until);
   SET v_since = p_now - INTERVAL GREATEST(v_window, COALESCE(v_own, 0)) SECOND;
   UPDATE zone_txn

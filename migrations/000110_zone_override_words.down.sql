@@ -1,0 +1,16 @@
+ALTER TABLE zone_override
+  MODIFY COLUMN prefix VARCHAR(43) CHARACTER SET ascii NULL DEFAULT NULL
+    COMMENT 'in ip zones: a network such as 203.0.113.0/24; NULL if a bucket_key is given',
+  DROP CONSTRAINT `give either bucket_key or prefix`,
+  DROP CONSTRAINT `bucket_key must not be empty or have control characters`,
+  DROP CONSTRAINT `action must be allow, deny or limit`,
+  DROP CONSTRAINT `expires_at must be in the years 1970 to 2199, or NULL`,
+  DROP CONSTRAINT `limit has rate 0 to 1000000, window 1 to 31622400; others none`,
+  ADD CONSTRAINT zone_override_target CHECK ((bucket_key IS NULL) <> (prefix IS NULL)),
+  ADD CONSTRAINT zone_override_text CHECK (bucket_key IS NULL OR (bucket_key <> '' AND bucket_key NOT REGEXP '[[:cntrl:]]')),
+  ADD CONSTRAINT zone_override_action CHECK (action <> ''),
+  ADD CONSTRAINT zone_override_expiry CHECK (expires_at IS NULL OR (expires_at >= '1970-01-01' AND expires_at < '2200-01-01')),
+  ADD CONSTRAINT zone_override_limit CHECK (
+    (action = 'limit' AND rate IS NOT NULL AND rate BETWEEN 0 AND 1000000
+       AND `window` IS NOT NULL AND `window` BETWEEN 1 AND 31622400)
+    OR (action <> 'limit' AND rate IS NULL AND `window` IS NULL))

@@ -1,0 +1,235 @@
+package migrations_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+)
+
+// targetZones makes a zone of each kind of keys: 1 opaque, 2 of user names, 3 of
+// addresses, 4 of networks.
+func targetZones(t *testing.T, d *dbtest.Database) {
+	t.Helper()
+	dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind, ipv4_prefix, ipv6_prefix) VALUES "+
+		"(1, 5, 60, 'opaque', 32, 64), (2, 5, 60, 'username', 32, 64), (3, 5, 60, 'ip', 32, 128), (4, 5, 60, 'ip', 24, 48)")
+}
+
+// wantRefusal wants error 45400 with words in it.
+func wantRefusal(t *testing.T, what string, err error, words string) {
+	t.Helper()
+	var engine *mysql.MySQLError
+	if !errors.As(err, &engine) || engine.Number != 45400 || !strings.Contains(engine.Message, words) {
+		t.Errorf("%s: got %v, want 45400 with %q", what, err, words)
+	}
+}
+
+// uselessTargets are overrides that would match no bucket, each with what the error says.
+func uselessTargets() map[string]string {
+	return map[string]string{
+		"1, NULL, '203.0.113.0/24'":    "prefix needs a zone whose key_kind is ip: this one is opaque",
+		"2, NULL, '2001:db8::/32'":     "this one is username",
+		"3, NULL, '203.0.113.7/24'":    "write 203.0.113.0/24",
+		"3, NULL, '2001:DB8::1/64'":    "write 2001:db8::/64",
+		"3, NULL, '2001:db8::ff/121'":  "write 2001:db8::80/121",
+		"3, NULL, '::1.2.3.4/112'":     "write ::102:0/112",
+		"4, NULL, '203.0.113.0/25'":    "prefix must not be longer than /24",
+		"4, NULL, '2001:db8::/49'":     "prefix must not be longer than /48",
+		"2, 'Bob', NULL":               "lower case, no spaces around",
+		"2, ' bob', NULL":              "lower case, no spaces around",
+		"2, 'bob ', NULL":              "lower case, no spaces around",
+		"3, 'bob', NULL":               "must be an IPv4 address or an IPv6 address: lower case",
+		"3, '010.1.1.1', NULL":         "must be an IPv4 address or an IPv6 address: lower case",
+		"3, '2001:DB8::1', NULL":       "must be an IPv4 address",
+		"3, '2001:db8:0::1', NULL":     "must be an IPv4 address",
+		"3, '::1.2.3.4', NULL":         "must be an IPv4 address",
+		"3, '::ffff:1.2.3.4', NULL":    "must be an IPv4 address",
+		"3, '::ffff:102:304', NULL":    "must be an IPv4 address",
+		"3, '10.1.1.1/32', NULL":       "must be an IPv4 address",
+		"3, '10.1.1.0/24', NULL":       "must be an IPv4 address",
+		"3, '10.1.1.1 ', NULL":         "must be an IPv4 address",
+		"3, 'fe80::1%eth0', NULL":      "must be an IPv4 address",
+		"4, '203.0.113.9', NULL":       "must be an IPv4 network of /24 or an IPv6 network of /48: lower case, shortest form, no host bits",
+		"4, '203.0.113.9/24', NULL":    "must be an IPv4 network of /24",
+		"4, '203.0.113.0/25', NULL":    "must be an IPv4 network of /24",
+		"4, '203.0.112.0/23', NULL":    "must be an IPv4 network of /24",
+		"4, '203.0.113.0/024', NULL":   "must be an IPv4 network of /24",
+		"4, '203.0.113.0/24/24', NULL": "must be an IPv4 network of /24",
+		"4, '2001:db8::1', NULL":       "must be an IPv4 network of /24",
+		"4, '2001:DB8::/48', NULL":     "must be an IPv4 network of /24",
+	}
+}
+
+func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		targetZones(t, d)
+		for _, zone := range []string{"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'"} {
+			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES ("+zone+", 'deny')")
+		}
+		for mode, setting := range modes() {
+			conn := session(t, d, setting)
+			for target, words := range uselessTargets() {
+				_, err := conn.ExecContext(t.Context(), "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES ("+target+", 'deny')")
+				wantRefusal(t, mode+": INSERT of "+target, err, words)
+				values := strings.SplitN(target, ", ", 3)
+				_, err = conn.ExecContext(t.Context(), "UPDATE zone_override SET bucket_key = "+values[1]+", prefix = "+values[2]+" WHERE zone_id = "+values[0])
+				wantRefusal(t, mode+": UPDATE to "+target, err, words)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 4 {
+			t.Errorf("%d overrides, want the 4 good ones", n)
+		}
+	})
+}
+
+func TestOverridesThatMatchABucketAreTakenAsTheyAre(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		targetZones(t, d)
+		for _, target := range []string{
+			"1, 'Bob ', NULL", "1, '203.0.113.7/24', NULL", "1, 'ß/Ä', NULL",
+			"2, 'bob', NULL", "2, 'été a', NULL", "2, 'Ꭰ', NULL", "2, '1_42', NULL", // Cherokee is normal in capitals
+			"3, '10.1.1.1', NULL", "3, '2001:db8::1', NULL", "3, '::', NULL", "3, '::1', NULL", "3, '::102:304', NULL", "3, '::102:0', NULL",
+			"3, NULL, '10.0.0.0/8'", "3, NULL, '2001:db8::/127'", "3, NULL, '::/0'",
+			"4, '203.0.113.0/24', NULL", "4, '2001:db8::/48', NULL", "4, '::/48', NULL", "4, NULL, '203.0.112.0/23'",
+		} {
+			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES ("+target+", 'deny')")
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_override WHERE (zone_id, COALESCE(bucket_key, 'NULL'), COALESCE(prefix, 'NULL')) = ("+
+				strings.ReplaceAll(target, "NULL", "'NULL'")+")"); n != 1 {
+				t.Errorf("%s: stored otherwise", target)
+			}
+		}
+	})
+}
+
+func TestAPrefixAsLongAsTheBucketsIsTheKeyOfOne(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		targetZones(t, d)
+		for target, want := range map[string]string{
+			"3, '203.0.113.9/32'":              "203.0.113.9",
+			"3, '::ffff:203.0.113.9/128'":      "203.0.113.9",
+			"3, '2001:DB8:0::1/128'":           "2001:db8::1",
+			"3, '::1.2.3.4/128'":               "::102:304",
+			"4, '203.0.113.0/24'":              "203.0.113.0/24",
+			"4, '2001:DB8:0:0:0:0:0:0/48'":     "2001:db8::/48",
+			"4, '0:0:0:0:0:ffff:10.1.1.0/120'": "10.1.1.0/24",
+		} {
+			for _, statement := range []string{
+				"INSERT INTO zone_override (zone_id, prefix, network, action) VALUES (" + target + ", 'forged', 'deny')",
+				"UPDATE zone_override SET bucket_key = NULL, prefix = " + strings.SplitN(target, ", ", 2)[1],
+			} {
+				dbtest.Exec(t, d.SQL, statement)
+				got := rows(t, d, "SELECT bucket_key, prefix, network FROM zone_override")
+				if len(got) != 1 || got[0] != "bucket_key="+want+" | prefix is NULL | network is NULL" {
+					t.Errorf("%s: got %q, want the key %s", statement, got, want)
+				}
+			}
+			dbtest.Exec(t, d.SQL, "DELETE FROM zone_override")
+		}
+		if got := kinds(t, d); got != "3, 4" {
+			t.Errorf("keeps %q, want no prefix length", got)
+		}
+		// So a bucket has one override, however it is written.
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (3, '203.0.113.9', 'deny')")
+		if _, err := d.SQL.Exec("INSERT INTO zone_override (zone_id, prefix, action) VALUES (3, '203.0.113.9/32', 'allow')"); err == nil {
+			t.Error("one bucket has two overrides")
+		}
+	})
+}
+
+// TestOverridesThatFittedOnceCanBeRestored changes a zone under its overrides, and puts
+// them back as mysqldump and mariadb-dump do.
+func TestOverridesThatFittedOnceCanBeRestored(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		targetZones(t, d)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (id, zone_id, bucket_key, prefix, action) VALUES "+
+			"(1, 3, '10.1.1.1', NULL, 'deny'), (2, 3, NULL, '10.0.0.0/30', 'deny'), (3, 1, 'Bob', NULL, 'deny'), (4, 4, NULL, '10.0.0.0/23', 'deny')")
+		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET key_kind = 'username' WHERE id IN (1, 3)")
+		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET ipv4_prefix = 23 WHERE id = 4")
+		const query = "SELECT id, zone_id, bucket_key, prefix, network, reason FROM zone_override ORDER BY id"
+		want := rows(t, d, query)
+		// What is not the target can be changed all the same.
+		dbtest.Exec(t, d.SQL, "UPDATE zone_override SET reason = 'kept', expires_at = '2030-01-01'")
+		dbtest.Exec(t, d.SQL, "UPDATE zone_override SET reason = ''")
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_override")
+		conn := session(t, d, "NO_AUTO_VALUE_ON_ZERO")
+		dbtest.Exec(t, conn, "SET foreign_key_checks = 0")
+		dbtest.Exec(t, conn, "INSERT INTO zone_override (id, zone_id, bucket_key, prefix, network, action) VALUES "+
+			"(1, 3, '10.1.1.1', NULL, NULL, 'deny'), (2, 3, NULL, '10.0.0.0/30', '4:000010100000000000000000000000', 'deny'), "+
+			"(3, 1, 'Bob', NULL, NULL, 'deny'), (4, 4, NULL, '10.0.0.0/23', '4:00001010000000000000000', 'deny')")
+		if got := rows(t, d, query); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("restored %q, want %q", got, want)
+		}
+	})
+}
+
+// TestAddressesAreWrittenAsTheServiceWritesThem holds address_text against net/netip, by
+// which the service writes keys.
+func TestAddressesAreWrittenAsTheServiceWritesThem(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		random := rand.New(rand.NewPCG(1, 2))
+		for range 2000 {
+			octets := make([]byte, 4+12*random.IntN(2))
+			for i := 0; i < len(octets); i += 2 {
+				if random.IntN(2) == 0 { // groups of zeros are what is written in several ways
+					octets[i], octets[i+1] = byte(random.IntN(3)*random.IntN(128)), byte(random.IntN(256))
+				}
+			}
+			addr, _ := netip.AddrFromSlice(octets)
+			if addr.Is4In6() {
+				continue // never written: it is folded to IPv4 before
+			}
+			var got string
+			if err := d.SQL.QueryRow("SELECT address_text(UNHEX(?))", hex.EncodeToString(octets)).Scan(&got); err != nil || got != addr.String() {
+				t.Fatalf("%x is written %q, %v, want %s", octets, got, err, addr)
+			}
+		}
+	})
+}
+
+// TestConstraintsSayTheRuleInTheirNames takes the sentence that an engine shows to whom it
+// refuses a row.
+func TestConstraintsSayTheRuleInTheirNames(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		targetZones(t, d)
+		for statement, want := range map[string]string{
+			"UPDATE zone_master SET rate = 1000001":                                                                     "rate must be 0 to 1000000",
+			"INSERT INTO zone_master (id, rate, `window`) VALUES (9, NULL, 60)":                                         "rate must be 0 to 1000000",
+			"UPDATE zone_master SET `window` = 0":                                                                       "window must be 1 to 31622400 seconds",
+			"UPDATE zone_master SET reserve_ttl = 61":                                                                   "reserve_ttl must be 1 second to the window, or NULL",
+			"UPDATE zone_master SET ipv4_prefix = 33":                                                                   "ipv4_prefix must be 1 to 32",
+			"INSERT INTO zone_override (zone_id, action) VALUES (1, 'deny')":                                            "give either bucket_key or prefix",
+			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')":                          "limit has rate 0 to 1000000, window 1 to 31622400",
+			"INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES (1, 'a', 'deny', '2200-01-01')": "expires_at must be in the years 1970 to 2199",
+		} {
+			_, err := d.SQL.Exec(statement)
+			var engine *mysql.MySQLError
+			if !errors.As(err, &engine) || engine.Number != 3819 && engine.Number != 4025 || !strings.Contains(engine.Message, want) {
+				t.Errorf("%s: got %v, want %q", statement, err, want)
+			}
+		}
+		// An ENUM is read before any CHECK or trigger, unless the session is careless.
+		if _, err := session(t, d, "").ExecContext(t.Context(), "UPDATE zone_master SET mode = 'shadov'"); err == nil ||
+			!strings.Contains(err.Error(), "mode must be enforce, shadow or off") {
+			t.Errorf("mode 'shadov': %v", err)
+		}
+	})
+}

@@ -1,0 +1,134 @@
+package service_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+// errorField returns the field that an ErrInvalid names, and its text.
+func errorField(t *testing.T, err error) (field, text string) {
+	t.Helper()
+	var wrong *service.FieldError
+	if !errors.As(err, &wrong) || !errors.Is(err, service.ErrInvalid) {
+		t.Fatalf("got %v, want a FieldError", err)
+	}
+	return wrong.Field, err.Error()
+}
+
+func TestTargetTellsKeysFromNetworks(t *testing.T) {
+	t.Parallel()
+	ip := func(v4, v6 int) service.KeyRule {
+		return service.KeyRule{Kind: service.KeyIP, IPv4Prefix: v4, IPv6Prefix: v6}
+	}
+	opaque, username := service.KeyRule{}, service.KeyRule{Kind: service.KeyUsername}
+	for _, test := range []struct {
+		rule              service.KeyRule
+		text, key, prefix string
+		wrong             string // part of the error, if it is one
+	}{
+		{opaque, "Bob ", "Bob ", "", ""},
+		{opaque, "a/b", "a/b", "", ""},
+		{opaque, "203.0.113.9", "203.0.113.9", "", ""},
+		{opaque, "203.0.113.0/24", "", "", "needs a zone whose key_kind is ip; this one is opaque"},
+		{username, " Bob", "bob", "", ""},
+		{username, "::/0", "", "", "this one is username"},
+		{ip(0, 0), "203.0.113.9", "203.0.113.9", "", ""},
+		{ip(0, 0), "::ffff:203.0.113.9", "203.0.113.9", "", ""},
+		{ip(0, 0), "203.0.113.9/32", "203.0.113.9", "", ""},
+		{ip(0, 0), "::ffff:203.0.113.9/128", "203.0.113.9", "", ""},
+		{ip(0, 0), "203.0.113.0/24", "", "203.0.113.0/24", ""},
+		{ip(0, 0), "::ffff:203.0.113.0/120", "", "203.0.113.0/24", ""},
+		{ip(0, 0), "::ffff:0:0/96", "", "0.0.0.0/0", ""},
+		{ip(0, 0), "::/0", "", "::/0", ""},
+		{ip(0, 0), "2001:DB8::1", "2001:db8::/64", "", ""},
+		{ip(0, 0), "2001:DB8::/64", "2001:db8::/64", "", ""},
+		{ip(0, 0), "2001:DB8::/32", "", "2001:db8::/32", ""},
+		{ip(0, 128), "2001:DB8::1/128", "2001:db8::1", "", ""},
+		{ip(0, 128), "2001:db8::/64", "", "2001:db8::/64", ""},
+		{ip(24, 0), "203.0.113.9", "203.0.113.0/24", "", ""},
+		{ip(24, 0), "203.0.113.0/24", "203.0.113.0/24", "", ""},
+		{ip(24, 0), "203.0.0.0/16", "", "203.0.0.0/16", ""},
+		{ip(24, 0), "203.0.113.9/24", "", "", "write 203.0.113.0/24"},
+		{ip(24, 0), "203.0.113.0/25", "", "", "longer than /24"},
+		{ip(0, 0), "2001:db8::/65", "", "", "longer than /64"},
+		{ip(0, 0), "2001:db8::1/32", "", "", "write 2001:db8::/32"},
+		{ip(0, 0), "::ffff:203.0.113.9/120", "", "", "write 203.0.113.0/24"},
+		{ip(0, 0), "::ffff:0:0/95", "", "", "not both"},
+		{ip(0, 0), "203.0.113.0/33", "", "", "must be a network such as"},
+		{ip(0, 0), "203.0.113.0/024", "", "", "must be a network such as"},
+		{ip(0, 0), "010.1.1.0/24", "", "", "must be a network such as"},
+		{ip(0, 0), "fe80::%eth0/64", "", "", "must be a network such as"},
+		{ip(0, 0), "bob/24", "", "", "must be a network such as"},
+		{ip(0, 0), "010.1.1.1", "", "", "must be an IPv4 or IPv6 address"},
+		{ip(0, 0), "", "", "", "must be an IPv4 or IPv6 address"},
+	} {
+		key, prefix, err := test.rule.Target(test.text)
+		if test.wrong != "" {
+			if _, text := errorField(t, err); !strings.Contains(text, test.wrong) || key != "" || prefix.IsValid() {
+				t.Errorf("%s in %s: got %q, %s, %q", test.text, test.rule, key, prefix, text)
+			}
+			continue
+		}
+		if got := prefix.String(); err != nil || key != test.key || prefix.IsValid() != (test.prefix != "") || prefix.IsValid() && got != test.prefix {
+			t.Errorf("%s in %s: got %q, %s, %v, want %q, %s", test.text, test.rule, key, got, err, test.key, test.prefix)
+		}
+	}
+}
+
+func TestNetworkRefusesWhatIsNoNetwork(t *testing.T) {
+	t.Parallel()
+	rule := service.KeyRule{Kind: service.KeyIP}
+	for _, text := range []string{"203.0.113.9", "", "bob", "/24"} {
+		key, prefix, err := rule.Network(text)
+		if field, _ := errorField(t, err); field != "prefix" || key != "" || prefix.IsValid() {
+			t.Errorf("%q: got %q, %s, %v", text, key, prefix, err)
+		}
+	}
+}
+
+// FuzzKeyRuleTarget claims that a target is one thing, that its normal form means the
+// same, and that an override of it is valid and matches a bucket of the zone.
+func FuzzKeyRuleTarget(f *testing.F) {
+	for _, text := range []string{"203.0.113.9/32", "::ffff:10.0.0.0/104", "2001:db8::/64", "10.1.1.1", "Bob", "::/0"} {
+		f.Add(text, uint8(32), uint8(64))
+		f.Add(text, uint8(8), uint8(128))
+	}
+	f.Fuzz(func(t *testing.T, text string, v4, v6 uint8) {
+		rule := service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 1 + int(v4)%32, IPv6Prefix: 1 + int(v6)%128}
+		key, prefix, err := rule.Target(text)
+		if err != nil {
+			if field, _ := errorField(t, err); field != "prefix" && field != "bucket_key" || key != "" || prefix.IsValid() {
+				t.Fatalf("%q: got %q, %s, %v", text, key, prefix, err)
+			}
+			return
+		}
+		normal, inside := key, prefix.Addr()
+		if prefix.IsValid() {
+			normal = prefix.String()
+		} else {
+			network, _ := service.NetworkOf(key)
+			inside = network.Addr()
+		}
+		againKey, againPrefix, err := rule.Target(normal)
+		if err != nil || againKey != key || againPrefix != prefix {
+			t.Fatalf("%q is %q, which is %q, %s, %v", text, normal, againKey, againPrefix, err)
+		}
+		zone := service.Zone{ID: 1, Keys: rule}
+		o := service.Override{ID: 1, ZoneID: 1, Key: key, Prefix: prefix, Action: service.OverrideDeny}
+		if err := o.Validate(); err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		bucketKey, err := rule.Normalize(inside.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		index := service.IndexOverrides(time.Now(), []service.Override{o})
+		if index.Of(zone, service.Bucket{ZoneID: 1, Key: bucketKey}) == nil {
+			t.Fatalf("%q: an override of %q matches no bucket of %s", text, normal, inside)
+		}
+	})
+}
