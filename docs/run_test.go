@@ -1,0 +1,201 @@
+package docs_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// run carries out one block, and returns an error that names the page and the line
+// where it fails.
+func (w *world) run(b block) error {
+	switch b.language {
+	case "sql":
+		return w.runSQL(b)
+	case "sh":
+		return w.runShell(b)
+	case "json":
+		return w.compare(b)
+	case "go":
+		return w.runGo(b)
+	case "python":
+		return w.runProgram(b, "python3", "-")
+	case "js":
+		return w.runProgram(b, "node", "--input-type=module", "-")
+	}
+	return nil
+}
+
+func (w *world) runSQL(b block) error {
+	account, family, err := b.runsAs()
+	if err != nil {
+		return err
+	}
+	if engine, _, _ := strings.Cut(w.engine, "-"); family != "" && family != engine {
+		return nil
+	}
+	session := w.session(account)
+	if account == "root" {
+		// The page may have made the database by now.
+		_ = query(w.t.Context(), session, "USE "+w.Database, io.Discard)
+	}
+	for _, s := range statements(b.text) {
+		if err := query(w.t.Context(), session, w.rename(s.text), io.Discard); err != nil {
+			return fmt.Errorf("%s: as %s: %w", b.at(s.line), account, err)
+		}
+	}
+	return nil
+}
+
+// prologue is what a block of shell finds, on one line: make is held against the
+// Makefile in place of being run; an answer of curl that is an error is one; serve
+// goes on in the background, as it does in a terminal of its own; and what a
+// block exports the next one has.
+const prologue = `set -euo pipefail; trap 'echo "line $LINENO" >&4' ERR; if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
+	`make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
+	`curl() { command curl --fail-with-body "$@"; }; ` +
+	`velocityd() { if [ "${1-}" = serve ] && [[ " $* " != *" --help "* ]]; then command velocityd "$@" </dev/null >>"$WORLD/serve.log" 2>&1 4>&- & ` +
+	`echo $! >>"$WORLD/pids"; else command velocityd "$@"; fi; }; ` + "\n"
+
+const epilogue = "\nexport -p >\"$WORLD/env\"\n"
+
+// runShell runs a block as one script. A line that is meant to end otherwise says
+// so at its end: "# exit code 4".
+func (w *world) runShell(b block) error {
+	w.awaitService()
+	expected := regexp.MustCompile(`(?m)^(.*\S) +# exit code (\d+)\b.*$`)
+	text := expected.ReplaceAllString(b.text, `code=0; $1 || code=$$?; test $$code = $2`)
+	where, failed, err := w.execute("bash", prologue+w.renameCode(text)+epilogue)
+	if failed == nil {
+		w.awaitService()
+		return err
+	}
+	at := b.at(0)
+	if n, scanErr := strconv.Atoi(where); scanErr == nil {
+		at = b.at(n - 2) // the prologue is line 1
+	}
+	return fmt.Errorf("%s: %w\n%s", at, failed, w.printed)
+}
+
+// execute runs a program of a page, with its text as standard input, and keeps
+// what it prints. where is the line of a script that failed, if it said so.
+func (w *world) execute(name string, text string, args ...string) (where string, failed, err error) {
+	said, err := os.CreateTemp(w.folder, "said")
+	if err != nil {
+		return "", nil, err
+	}
+	defer said.Close()
+	command := exec.CommandContext(w.t.Context(), name, args...)
+	project, err := filepath.Abs("..")
+	if err != nil {
+		return "", nil, err
+	}
+	command.Env, command.Dir = append(w.environ(), "PROJECT="+project), w.folder
+	output, err := os.CreateTemp(w.folder, "printed") // no pipe, which what stays in the background would hold open
+	if err != nil {
+		return "", nil, err
+	}
+	defer output.Close()
+	command.Stdout, command.Stderr = output, output
+	command.ExtraFiles = []*os.File{said, said} // 3 and 4
+	if name == "bash" {
+		script := filepath.Join(w.folder, "block.sh")
+		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
+			return "", nil, err
+		}
+		command.Args = append(command.Args, script)
+	} else {
+		command.Stdin = strings.NewReader(text)
+	}
+	failed = command.Run()
+	printed, _ := os.ReadFile(output.Name())
+	w.printed = string(printed)
+	line, _ := os.ReadFile(said.Name())
+	found := regexp.MustCompile(`line (\d+)`).FindSubmatch(line)
+	if found != nil {
+		where = string(found[1])
+	}
+	return where, failed, nil
+}
+
+// must runs a line of the test's own in the page's world.
+func (w *world) must(language, text string) {
+	w.t.Helper()
+	if err := w.run(block{page: "(the test)", language: language, text: text}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// compare holds a printed answer against what the block before it printed.
+func (w *world) compare(b block) error {
+	want, err := printed(strings.TrimSpace(b.text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", b.at(0), err)
+	}
+	got, err := printed(w.printed)
+	if err != nil {
+		return fmt.Errorf("%s: the block before printed %w", b.at(0), err)
+	}
+	if text := differsInShape("", want, got); text != "" {
+		return fmt.Errorf("%s: the answer has another shape: %s", b.at(0), text)
+	}
+	return nil
+}
+
+// runProgram runs a program whose text the interpreter reads from its standard
+// input. Without the interpreter it is left out, but with CI=true python3 must be
+// there.
+func (w *world) runProgram(b block, name string, args ...string) error {
+	if _, err := exec.LookPath(name); err != nil && (name != "python3" || os.Getenv("CI") != "true") {
+		w.t.Logf("%s: not run: %v", b.at(0), err)
+		return nil
+	}
+	w.awaitService()
+	if _, failed, err := w.execute(name, w.renameCode(b.text), args...); failed != nil || err != nil {
+		return fmt.Errorf("%s: %w\n%s", b.at(0), failed, w.printed)
+	}
+	return nil
+}
+
+// runGo runs a program or a test in a module of its own that requires this one, as
+// a user's does.
+func (w *world) runGo(b block) error {
+	w.awaitService()
+	folder, err := os.MkdirTemp(w.folder, "go")
+	if err != nil {
+		return err
+	}
+	project, err := filepath.Abs("..")
+	if err != nil {
+		return err
+	}
+	mod, err := os.ReadFile(filepath.Join(project, "go.mod"))
+	if err != nil {
+		return err
+	}
+	sums, err := os.ReadFile(filepath.Join(project, "go.sum"))
+	if err != nil {
+		return err
+	}
+	mod = bytes.Replace(mod, []byte("module velocityd"), []byte("module example"), 1)
+	mod = fmt.Appendf(mod, "\nrequire velocityd v0.0.0\n\nreplace velocityd => %s\n", project)
+	name, args := "main.go", "go vet . && go run ."
+	if strings.Contains(b.text, "func Test") {
+		name, args = "login_test.go", "go vet . && go test ."
+	}
+	for file, text := range map[string][]byte{"go.mod": mod, "go.sum": sums, name: []byte(w.renameCode(b.text))} {
+		if err := os.WriteFile(filepath.Join(folder, file), text, 0o600); err != nil {
+			return err
+		}
+	}
+	if _, failed, err := w.execute("bash", "cd '"+folder+"' && "+args); failed != nil || err != nil {
+		return fmt.Errorf("%s: %w\n%s", b.at(0), failed, w.printed)
+	}
+	return nil
+}
