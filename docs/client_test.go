@@ -26,11 +26,13 @@ func runClient(args []string) error {
 	if err := json.Unmarshal([]byte(os.Getenv(asClient)), &setup); err != nil {
 		return fmt.Errorf("read the client's setup: %w", err)
 	}
-	account, text := "root", ""
+	account, text, names := "root", "", true
 	for i, arg := range args {
 		switch name, value, _ := strings.Cut(arg, "="); {
 		case name == "--user":
 			account = value
+		case arg == "--skip-column-names":
+			names = false
 		case arg == "-e" && i+1 < len(args):
 			text = args[i+1]
 		}
@@ -62,7 +64,7 @@ func runClient(args []string) error {
 			if strings.TrimSpace(one) == "" {
 				continue
 			}
-			if err := query(ctx, conn, setup.rename(one), os.Stdout); err != nil {
+			if err := query(ctx, conn, setup.rename(one), os.Stdout, names); err != nil {
 				return err
 			}
 		}
@@ -71,8 +73,8 @@ func runClient(args []string) error {
 }
 
 // query runs one statement to its end, whatever it answers with, and prints its
-// rows.
-func query(ctx context.Context, conn *sql.Conn, text string, out io.Writer) error {
+// rows, below the names of their columns if these are wanted.
+func query(ctx context.Context, conn *sql.Conn, text string, out io.Writer, withNames bool) error {
 	rows, err := conn.QueryContext(ctx, text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", text, err)
@@ -83,7 +85,7 @@ func query(ctx context.Context, conn *sql.Conn, text string, out io.Writer) erro
 		if err != nil {
 			return err
 		}
-		if len(names) > 0 {
+		if withNames && len(names) > 0 {
 			fmt.Fprintln(out, strings.Join(names, "\t"))
 		}
 		for rows.Next() {

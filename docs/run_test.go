@@ -43,10 +43,10 @@ func (w *world) runSQL(b block) error {
 	session := w.session(account)
 	if account == "root" {
 		// The page may have made the database by now.
-		_ = query(w.t.Context(), session, "USE "+w.Database, io.Discard)
+		_ = query(w.t.Context(), session, "USE "+w.Database, io.Discard, false)
 	}
 	for _, s := range statements(b.text) {
-		if err := query(w.t.Context(), session, w.rename(s.text), io.Discard); err != nil {
+		if err := query(w.t.Context(), session, w.rename(s.text), io.Discard, false); err != nil {
 			return fmt.Errorf("%s: as %s: %w", b.at(s.line), account, err)
 		}
 	}

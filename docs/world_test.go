@@ -135,7 +135,7 @@ func (w *world) grant() {
 		}
 		for _, s := range statements(b.text) {
 			if strings.HasPrefix(s.text, "CREATE USER ") || strings.HasPrefix(s.text, "GRANT ") {
-				if err := query(w.t.Context(), w.session("root"), w.rename(s.text), io.Discard); err != nil {
+				if err := query(w.t.Context(), w.session("root"), w.rename(s.text), io.Discard, false); err != nil {
 					w.t.Fatalf("%s: %v", b.at(s.line), err)
 				}
 			}
