@@ -60,6 +60,7 @@ type world struct {
 	engine  string
 	root    string // DSN
 	folder  string
+	short   string               // another folder, whose path leaves room for a socket's name
 	conns   map[string]*sql.Conn // by account
 	secrets map[string]string    // passwords by account
 	printed string               // by the last block that ran a command
@@ -84,6 +85,10 @@ func newWorld(t *testing.T, engine *dbtest.Engine, page string, blocks []block) 
 			Address: fmt.Sprintf("127.0.0.1:%d", dbtest.FreePort(t)),
 		},
 	}
+	if w.short, err = os.MkdirTemp("", "v"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(w.short) })
 	w.install()
 	t.Cleanup(w.stopProcesses)
 	if page == grantingPage {
@@ -221,9 +226,9 @@ func (w *world) environ() []string {
 	}
 	text, _ := json.Marshal(setup)
 	env := []string{
-		asClient + "=" + string(text), "HOME=" + w.folder, "TMPDIR=" + w.folder, "WORLD=" + w.folder,
+		asClient + "=" + string(text), "HOME=" + w.folder, "TMPDIR=" + w.short, "WORLD=" + w.folder,
 		"VELOCITY_ENGINE=" + w.engine, "PATH=" + filepath.Join(w.folder, "bin") + ":" + os.Getenv("PATH"),
-		"GOPROXY=off", "GOSUMDB=off", "GOFLAGS=-mod=mod",
+		"GOPROXY=off", "GOFLAGS=-mod=readonly",
 	}
 	if cache := os.Getenv("VELOCITY_CACHE"); cache != "" {
 		env = append(env, "VELOCITY_CACHE="+cache)
