@@ -44,6 +44,7 @@ func rules() map[string]rule {
 		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
 		"bench/round":           {},
+		"docs":                  {}, // the test of the pages
 		"cmd/velocityd":         {ours: []string{"service", "db", "db/localdb", "migrations", "handlers"}, theirs: []string{"*"}},
 	}
 }
