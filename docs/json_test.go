@@ -13,9 +13,13 @@ func printed(output string) (any, error) {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
 	for _, line := range slices.Backward(lines) {
 		if strings.HasPrefix(line, "{") {
-			var value any
-			err := json.Unmarshal([]byte(line), &value)
-			return value, err
+			var last any // answers end without a line feed, so that two are on one line
+			for dec := json.NewDecoder(strings.NewReader(line)); dec.More(); {
+				if err := dec.Decode(&last); err != nil {
+					return nil, err
+				}
+			}
+			return last, nil
 		}
 	}
 	return nil, fmt.Errorf("no line of JSON in %q", output)

@@ -10,7 +10,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
+
+	"velocityd/db/dbtest"
 )
 
 // run carries out one block, and returns an error that names the page and the line
@@ -191,4 +194,28 @@ func (w *world) runGo(b block) error {
 		return fmt.Errorf("%s: %w\n%s", b.at(0), failed, w.printed)
 	}
 	return nil
+}
+
+// TestAWrongBlockFailsAtItsLine shows that the pages' test can fail, whatever a
+// block is written in.
+func TestAWrongBlockFailsAtItsLine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, dbtest.Engines(t)[0], "p.md", nil)
+	for _, test := range []struct{ language, text, at string }{
+		{"sql", "-- as analyst\nSELECT 1;\nSELECT\n  nothing FROM zone_txn;\n", "p.md:12:"},
+		{"sql", "-- as analyst\nDELETE FROM zone_txn;\n", "p.md:11:"},
+		{"sql", "SELECT 1;\n", "p.md:10:"},
+		{"sh", "true\nvelocityd chek 1 alice\ntrue\n", "p.md:11:"},
+		{"sh", "curl -s http://127.0.0.1:8080/v1/zones/99\n", "p.md:10:"},
+		{"sh", "make nothing\n", "p.md:10:"},
+		{"sh", "true\ntrue # exit code 4\n", "p.md:11:"},
+		{"json", "{\"status\":\"ok\"}\n", "p.md:10:"},
+		{"go", "package main\n\nfunc main() { missing() }\n", "p.md:10:"},
+		{"python", "raise SystemExit(1)\n", "p.md:10:"},
+	} {
+		err := w.run(block{page: "p.md", line: 10, language: test.language, text: test.text})
+		if err == nil || !strings.HasPrefix(err.Error(), test.at) {
+			t.Errorf("%s %q: got %v, want an error at %s", test.language, test.text, err, test.at)
+		}
+	}
 }
