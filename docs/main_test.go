@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
 	"testing"
 
 	"velocityd/db/dbtest"
@@ -45,22 +44,20 @@ func pages(t *testing.T) []string {
 	return list
 }
 
-// program is the velocityd that the pages' lines run, built once.
-var program = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // one build for all pages
-	folder, err := os.MkdirTemp("", "velocityd-docs-")
+// buildProgram builds the velocityd that the pages' lines run, and returns its path.
+func buildProgram(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "velocityd")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, "velocityd/cmd/velocityd").CombinedOutput()
 	if err != nil {
-		return "", err
+		t.Fatalf("build velocityd: %v\n%s", err, out)
 	}
-	path := filepath.Join(folder, "velocityd")
-	out, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, "velocityd/cmd/velocityd").CombinedOutput() //nolint:noctx // lives as long as the tests
-	if err != nil {
-		return "", fmt.Errorf("build velocityd: %w\n%s", err, out)
-	}
-	return path, nil
-})
+	return path
+}
 
 func TestEveryBlockOfThePagesRuns(t *testing.T) {
 	t.Parallel()
+	program := buildProgram(t)
 	for _, page := range pages(t) {
 		blocks := pageBlocks(t, page)
 		if !slices.ContainsFunc(blocks, block.isRun) {
@@ -69,7 +66,7 @@ func TestEveryBlockOfThePagesRuns(t *testing.T) {
 		t.Run(page, func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-				w := newWorld(t, engine, page, blocks)
+				w := newWorld(t, engine, program, page, blocks)
 				for _, b := range blocks {
 					if err := w.run(b); err != nil {
 						t.Fatal(err)

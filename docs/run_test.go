@@ -64,7 +64,7 @@ const patience = 2 * time.Minute
 // Makefile in place of being run; an answer of curl that is an error is one; serve
 // goes on in the background, as it does in a terminal of its own; and what a
 // block exports the next one has.
-const prologue = `set -euo pipefail; trap 'echo "line $LINENO" >&4' ERR; if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
+const prologue = `set -eEuo pipefail; trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
 	`make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
 	`curl() { command curl --fail-with-body "$@"; }; ` +
 	`velocityd() { if [ "${1-}" = serve ] && [[ " $* " != *" --help "* ]]; then command velocityd "$@" </dev/null >>"$WORLD/serve.log" 2>&1 4>&- & ` +
@@ -97,7 +97,7 @@ func (w *world) execute(name string, text string, args ...string) (where string,
 	if err != nil {
 		return "", nil, err
 	}
-	defer said.Close()
+	defer func() { _ = said.Close() }()
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
 	command := exec.CommandContext(ctx, name, args...)
@@ -110,7 +110,7 @@ func (w *world) execute(name string, text string, args ...string) (where string,
 	if err != nil {
 		return "", nil, err
 	}
-	defer output.Close()
+	defer func() { _ = output.Close() }()
 	command.Stdout, command.Stderr = output, output
 	command.ExtraFiles = []*os.File{said, said} // 3 and 4
 	if name == "bash" {
@@ -200,7 +200,7 @@ func (w *world) runGo(b block) error {
 // block is written in.
 func TestAWrongBlockFailsAtItsLine(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, dbtest.Engines(t)[0], "p.md", nil)
+	w := newWorld(t, dbtest.Engines(t)[0], buildProgram(t), "p.md", nil)
 	for _, test := range []struct{ language, text, at string }{
 		{"sql", "-- as analyst\nSELECT 1;\nSELECT\n  nothing FROM zone_txn;\n", "p.md:12:"},
 		{"sql", "-- as analyst\nDELETE FROM zone_txn;\n", "p.md:11:"},

@@ -70,7 +70,7 @@ type world struct {
 // none; any other finds a migrated one with the two demo zones and the accounts of
 // the granting page. A page that does not start the service itself finds it
 // running.
-func newWorld(t *testing.T, engine *dbtest.Engine, page string, blocks []block) *world {
+func newWorld(t *testing.T, engine *dbtest.Engine, program, page string, blocks []block) *world {
 	t.Helper()
 	base := engine.Empty(t)
 	cfg, err := mysql.ParseDSN(base.DSN)
@@ -85,11 +85,11 @@ func newWorld(t *testing.T, engine *dbtest.Engine, page string, blocks []block) 
 			Address: fmt.Sprintf("127.0.0.1:%d", dbtest.FreePort(t)),
 		},
 	}
-	if w.short, err = os.MkdirTemp("", "v"); err != nil {
+	if w.short, err = os.MkdirTemp("", "v"); err != nil { //nolint:usetesting // the path of t.TempDir is too long for a socket
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(w.short) })
-	w.install()
+	w.install(program)
 	t.Cleanup(w.stopProcesses)
 	if page == grantingPage {
 		dbtest.Exec(t, base.SQL, "DROP DATABASE "+w.Database)
@@ -149,12 +149,8 @@ func (w *world) grant() {
 }
 
 // install makes the folder of programs that the page's lines run.
-func (w *world) install() {
+func (w *world) install(program string) {
 	w.t.Helper()
-	binary, err := program()
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	self, err := os.Executable()
 	if err != nil {
 		w.t.Fatal(err)
@@ -163,7 +159,7 @@ func (w *world) install() {
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	for name, target := range map[string]string{"velocityd": binary, "mysql": self, "mariadb": self} {
+	for name, target := range map[string]string{"velocityd": program, "mysql": self, "mariadb": self} {
 		if err := os.Symlink(target, filepath.Join(bin, name)); err != nil {
 			w.t.Fatal(err)
 		}
@@ -249,7 +245,7 @@ func (w *world) environ() []string {
 func (w *world) stopProcesses() {
 	text, _ := os.ReadFile(filepath.Join(w.folder, "pids"))
 	for _, pid := range strings.Fields(string(text)) {
-		_ = exec.Command("kill", "-9", pid).Run() //nolint:noctx // the test has ended
+		_ = exec.Command("kill", "-9", pid).Run()
 	}
 	if w.t.Failed() {
 		log, _ := os.ReadFile(filepath.Join(w.folder, "serve.log"))
