@@ -52,6 +52,7 @@ func rules() map[string]rule {
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}},
+		"docs":                 {}, // the test of the pages
 	}
 }
 

@@ -1,0 +1,81 @@
+// Package docs_test proves the pages: every block of SQL, shell, Go, Python and
+// JavaScript in README.md, CONTRIBUTING.md and docs is run as it is printed, in the
+// page's order, against a real engine and a real service. It must not know how the
+// service decides: what it asks is whether what a page says can be done.
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"velocityd/db/dbtest"
+)
+
+// asClient makes the test binary be the mysql client of the pages' shell lines, so
+// that the test needs no client on the machine.
+const asClient = "VELOCITYD_DOCS_CLIENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asClient) != "" {
+		if err := runClient(os.Args[1:]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	dbtest.Main(m)
+}
+
+// pages returns every page whose blocks are run.
+func pages(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no pages (%v)", err)
+	}
+	list := []string{"README.md", "CONTRIBUTING.md"}
+	for _, file := range files {
+		list = append(list, "docs/"+file)
+	}
+	return list
+}
+
+// buildProgram builds the velocityd that the pages' lines run, and returns its path.
+func buildProgram(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "velocityd")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, "velocityd/cmd/velocityd").CombinedOutput()
+	if err != nil {
+		t.Fatalf("build velocityd: %v\n%s", err, out)
+	}
+	return path
+}
+
+func TestEveryBlockOfThePagesRuns(t *testing.T) {
+	t.Parallel()
+	program := buildProgram(t)
+	for _, page := range pages(t) {
+		blocks := pageBlocks(t, page)
+		if !slices.ContainsFunc(blocks, block.isRun) {
+			continue
+		}
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+				w := newWorld(t, engine, program, page, blocks)
+				for _, b := range blocks {
+					if err := w.run(b); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// isRun says that a block does something: text and pictures do not.
+func (b block) isRun() bool { return b.language != "text" && b.language != "mermaid" }
