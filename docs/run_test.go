@@ -61,14 +61,12 @@ func (w *world) runSQL(b block) error {
 const patience = 2 * time.Minute
 
 // prologue is what a block of shell finds, on one line: make is held against the
-// Makefile in place of being run; an answer of curl that is an error is one; serve
-// goes on in the background, as it does in a terminal of its own; and what a
-// block exports the next one has.
-const prologue = `set -eEuo pipefail; trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
+// Makefile in place of being run; an answer of curl that is an error is one; and
+// what a block exports the next one has.
+const prologue = `set -eEuo pipefail; trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; ` +
+	`if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
 	`make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
-	`curl() { command curl --fail-with-body "$@"; }; ` +
-	`velocityd() { if [ "${1-}" = serve ] && [[ " $* " != *" --help "* ]]; then command velocityd "$@" </dev/null >>"$WORLD/serve.log" 2>&1 4>&- & ` +
-	`echo $! >>"$WORLD/pids"; else command velocityd "$@"; fi; }; ` + "\n"
+	`curl() { command curl --fail-with-body "$@"; }; ` + "\n"
 
 const epilogue = "\nexport -p >\"$WORLD/env\"\n"
 

@@ -148,6 +148,18 @@ func (w *world) grant() {
 	}
 }
 
+// launcher is velocityd as the page's lines find it. 'velocityd serve' goes on in
+// the background, as it does in another terminal; everything else becomes the program
+// itself, so that a page's line can stop it.
+const launcher = `#!/usr/bin/env bash
+if [ "${1-}" = serve ] && [[ " $* " != *" --help "* ]]; then
+  PROGRAM "$@" </dev/null >>"$WORLD/serve.log" 2>&1 3>&- 4>&- &
+  echo $! >>"$WORLD/pids"
+else
+  exec PROGRAM "$@"
+fi
+`
+
 // install makes the folder of programs that the page's lines run.
 func (w *world) install(program string) {
 	w.t.Helper()
@@ -159,10 +171,14 @@ func (w *world) install(program string) {
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	for name, target := range map[string]string{"velocityd": program, "mysql": self, "mariadb": self} {
-		if err := os.Symlink(target, filepath.Join(bin, name)); err != nil {
+	for _, name := range []string{"mysql", "mariadb"} {
+		if err := os.Symlink(self, filepath.Join(bin, name)); err != nil {
 			w.t.Fatal(err)
 		}
+	}
+	script := strings.Replace(launcher, "PROGRAM", "'"+program+"'", 2)
+	if err := os.WriteFile(filepath.Join(bin, "velocityd"), []byte(script), 0o700); err != nil { //nolint:gosec // it is run
+		w.t.Fatal(err)
 	}
 }
 
