@@ -56,12 +56,12 @@ func parseSeconds(digits string) (time.Duration, error) {
 
 // parseLength reads what time.ParseDuration reads, and days in front of it (7d,
 // 1d12h, -2d), but no bare number other than 0. The error is errTooLong if a
-// time.Duration cannot hold the length, and errNoLength for all else.
+// time.Duration cannot hold so many days.
 func parseLength(text string) (time.Duration, error) {
 	unsigned, negative := strings.CutPrefix(text, "-")
 	days, rest, found := strings.Cut(unsigned, "d")
 	if !found {
-		return parseBelowDays(text)
+		return time.ParseDuration(text)
 	}
 	if !isDigits(days) || strings.ContainsAny(rest, "+-") {
 		return 0, errNoLength
@@ -69,7 +69,7 @@ func parseLength(text string) (time.Duration, error) {
 	var below time.Duration // what stands behind the days
 	if rest != "" {
 		var err error
-		if below, err = parseBelowDays(rest); err != nil {
+		if below, err = time.ParseDuration(rest); err != nil {
 			return 0, err
 		}
 	}
@@ -82,24 +82,6 @@ func parseLength(text string) (time.Duration, error) {
 		length = -length
 	}
 	return length, nil
-}
-
-// parseBelowDays is time.ParseDuration with the errors of parseLength.
-func parseBelowDays(text string) (time.Duration, error) {
-	length, err := time.ParseDuration(text)
-	if err == nil {
-		return length, nil
-	}
-	zeros := strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' {
-			return '0'
-		}
-		return r
-	}, text)
-	if _, err := time.ParseDuration(zeros); err == nil {
-		return 0, errTooLong // well written, and only the numbers are too large
-	}
-	return 0, errNoLength
 }
 
 // parseMoment reads when something ends: a length of time after now (72h, 7d), a

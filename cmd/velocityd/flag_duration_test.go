@@ -33,7 +33,7 @@ func TestDurationFlagRefusesWithWords(t *testing.T) {
 		"1_000": form, "٣": form, "1dx": form, "60\n": form,
 		"-5": negative, "-5s": negative, "-1d": negative, "-1d12h": negative,
 		"1500ms": whole, "1.5s": whole, "1ns": whole, "1d1ms": whole,
-		"9223372037": long, "99999999999999999999": long, "106752d": long, "99999999999999999999d": long, "106751d24h": long, "9999999h": long, "1d9999999h": long,
+		"9223372037": long, "99999999999999999999": long, "106752d": long, "99999999999999999999d": long, "106751d24h": long,
 	} {
 		var got durationFlag
 		if err := got.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || got != 0 {

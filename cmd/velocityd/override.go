@@ -125,8 +125,8 @@ type overrideSetCmd struct {
 	Target      string                 `arg:"" name:"key-or-prefix" help:"Bucket key; where keys are addresses, also a network such as 203.0.113.0/24."`
 	Action      service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always room, not counted; deny: never room; limit: --rate and --window in place of the zone's."`
 	Rate        *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
-	Window      *int64                 `env:"-" placeholder:"SECONDS" help:"With limit: the window's length in seconds."`
-	Expires     string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a duration from now by the database's clock (72h), or a time (2026-12-31T23:59:59Z). Never, if left out."`
+	Window      *durationFlag          `env:"-" placeholder:"LENGTH" help:"With limit: the window's length: seconds, or 90s, 5m, 7d."`
+	Expires     string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
 	Reason      string                 `env:"-" required:"" placeholder:"TEXT" help:"Why, for those who find it later."`
 	targetFlags `embed:""`
 }
@@ -194,7 +194,7 @@ func (c *overrideSetCmd) override(ctx context.Context, store target, principal s
 		return o, usageError{err: err}
 	}
 	replace(&o.Rate, c.Rate)
-	replaceSeconds(&o.Window, c.Window)
+	replaceLength(&o.Window, c.Window)
 	if c.Expires != "" {
 		now, err := engineTime(ctx, store, o)
 		if err != nil {
@@ -242,18 +242,15 @@ func (c *overrideSetCmd) put(
 	return o, fmt.Errorf("%w: the override in the way was removed meanwhile", service.ErrConflict)
 }
 
-// parseExpiry reads a duration from now or a time after it; "" is never.
+// parseExpiry reads a moment after now; "" is never.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
-	if length, notLength := time.ParseDuration(text); notLength == nil {
-		at, err = now.Add(length), nil
-	}
+	at, err := parseMoment(text, now)
 	switch {
 	case err != nil:
-		return at, usagef("--expires must be a duration such as 72h, or a time such as 2026-12-31T23:59:59Z")
+		return at, usagef("--expires %w", err)
 	case !at.After(now):
 		return at, usagef("--expires must lie in the future")
 	}

@@ -10,20 +10,20 @@ import (
 
 // zoneSettings is what zone set can change; nil is what was not named.
 type zoneSettings struct {
-	Rate           *int     `env:"-" placeholder:"N" help:"Most allowed attempts in a window; 0 allows none."`
-	Window         *int64   `env:"-" placeholder:"SECONDS" help:"The window's length in seconds."`
-	Description    *string  `env:"-" placeholder:"TEXT" help:"What the zone is for."`
-	Mode           *string  `env:"-" placeholder:"MODE" help:"enforce; shadow: decide and record, but never block; off: let pass, record, do not count."`
-	Counts         *string  `env:"-" placeholder:"WHAT" help:"attempts; failures: a reported success gives the attempt's place back."`
-	ReserveTTL     *int64   `name:"reserve-ttl" env:"-" placeholder:"SECONDS" help:"Where failures count: until then a success may be reported. 0 is as long as the window."`
-	ResetOnSuccess *bool    `env:"-" negatable:"" help:"A reported success gives back all that counts in the bucket."`
-	Lockout        *int64   `env:"-" placeholder:"SECONDS" help:"The attempt that finds a bucket full locks it for so long; 0 never."`
-	LockoutFactor  *float64 `env:"-" placeholder:"N" help:"A next lockout within the decay is so many times longer: 1 to 100, two decimals."`
-	LockoutMax     *int64   `env:"-" placeholder:"SECONDS" help:"The longest lockout."`
-	LockoutDecay   *int64   `env:"-" placeholder:"SECONDS" help:"So long after a lockout's end it is forgotten, and the next is a first one."`
-	KeyKind        *string  `env:"-" placeholder:"KIND" help:"opaque: keys as they are; username: case, width and space around do not matter; ip: addresses."`
-	IPv4Prefix     *int     `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
-	IPv6Prefix     *int     `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
+	Rate           *int          `env:"-" placeholder:"N" help:"Most allowed attempts in a window; 0 allows none."`
+	Window         *durationFlag `env:"-" placeholder:"LENGTH" help:"The window's length: seconds, or 90s, 5m, 7d."`
+	Description    *string       `env:"-" placeholder:"TEXT" help:"What the zone is for."`
+	Mode           *string       `env:"-" placeholder:"MODE" help:"enforce; shadow: decide and record, but never block; off: let pass, record, do not count."`
+	Counts         *string       `env:"-" placeholder:"WHAT" help:"attempts; failures: a reported success gives the attempt's place back."`
+	ReserveTTL     *durationFlag `name:"reserve-ttl" env:"-" placeholder:"LENGTH" help:"Where failures count: how long after the attempt a success may be reported. 0: as long as the window."`
+	ResetOnSuccess *bool         `env:"-" negatable:"" help:"A reported success gives back all that counts in the bucket."`
+	Lockout        *durationFlag `env:"-" placeholder:"LENGTH" help:"How long the attempt that finds a bucket full locks it; 0: never."`
+	LockoutFactor  *float64      `env:"-" placeholder:"N" help:"A lockout that begins within --lockout-decay of the last one is this many times longer: 1 to 100, two decimals."`
+	LockoutMax     *durationFlag `env:"-" placeholder:"LENGTH" help:"The longest lockout."`
+	LockoutDecay   *durationFlag `env:"-" placeholder:"LENGTH" help:"After this time without a lockout the next one has the first length again."`
+	KeyKind        *string       `env:"-" placeholder:"KIND" help:"opaque: keys as they are; username: case, width and space around do not matter; ip: addresses."`
+	IPv4Prefix     *int          `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
+	IPv6Prefix     *int          `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
 }
 
 // check refuses values that package service would take for "the default".
@@ -42,7 +42,7 @@ func (s zoneSettings) check() error {
 		{"--ipv6-prefix", isZero(s.IPv6Prefix)},
 	} {
 		if setting.empty {
-			return usagef("%s needs a value other than 0 or nothing", setting.flag)
+			return usagef("%s must not be 0 or empty", setting.flag)
 		}
 	}
 	return nil
@@ -59,16 +59,16 @@ func (s zoneSettings) apply(zone service.Zone) service.Zone {
 		zone.ReserveTTL = 0 // goes on being the window, also if that changes
 	}
 	replace(&zone.Rate, s.Rate)
-	replaceSeconds(&zone.Window, s.Window)
+	replaceLength(&zone.Window, s.Window)
 	replace(&zone.Description, s.Description)
 	replace((*string)(&zone.Mode), s.Mode)
 	replace((*string)(&zone.Counts), s.Counts)
-	replaceSeconds(&zone.ReserveTTL, s.ReserveTTL)
+	replaceLength(&zone.ReserveTTL, s.ReserveTTL)
 	replace(&zone.ResetOnSuccess, s.ResetOnSuccess)
-	replaceSeconds(&zone.Lockout, s.Lockout)
+	replaceLength(&zone.Lockout, s.Lockout)
 	replace(&zone.LockoutFactor, s.LockoutFactor)
-	replaceSeconds(&zone.LockoutMax, s.LockoutMax)
-	replaceSeconds(&zone.LockoutDecay, s.LockoutDecay)
+	replaceLength(&zone.LockoutMax, s.LockoutMax)
+	replaceLength(&zone.LockoutDecay, s.LockoutDecay)
 	replace((*string)(&zone.Keys.Kind), s.KeyKind)
 	replace(&zone.Keys.IPv4Prefix, s.IPv4Prefix)
 	replace(&zone.Keys.IPv6Prefix, s.IPv6Prefix)
@@ -81,9 +81,9 @@ func replace[T any](setting, named *T) {
 	}
 }
 
-func replaceSeconds(setting *time.Duration, named *int64) {
+func replaceLength(setting *time.Duration, named *durationFlag) {
 	if named != nil {
-		*setting = service.Seconds(*named)
+		*setting = time.Duration(*named)
 	}
 }
 

@@ -28,9 +28,9 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			{"--reset-on-success", "mode=shadow counts=failures reserve_ttl=30 reset_on_success=true"},
 			{"--mode enforce --counts attempts --reserve-ttl 0", "reset_on_success=true"},
 			{"--no-reset-on-success --lockout 300", "lockout=300"},
-			{"--lockout-factor 1.25 --lockout-max 3600", "lockout=300 lockout_factor=1.25 lockout_max=3600"},
+			{"--lockout-factor 1.25 --lockout-max 60m", "lockout=300 lockout_factor=1.25 lockout_max=3600"},
 			{"--lockout-decay 60 --lockout-max 86400 --lockout-factor 2", "lockout=300 lockout_decay=60"},
-			{"--lockout 0 --lockout-decay 86400 --key-kind username", "key_kind=username"},
+			{"--lockout 0s --lockout-decay 1d --key-kind username", "key_kind=username"},
 			{"--key-kind ip --ipv4-prefix 24", "key_kind=ip ipv4_prefix=24"},
 			{"--ipv6-prefix 56", "key_kind=ip ipv4_prefix=24 ipv6_prefix=56"},
 			{"--ipv4-prefix 32 --ipv6-prefix 64 --key-kind opaque", "defaults"},
@@ -44,9 +44,9 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			}
 		}
 		for args, field := range map[string]string{
-			"--mode quiet": "mode", "--counts sheep": "counts", "--reserve-ttl 61": "reserve_ttl", "--reserve-ttl=-1": "reserve_ttl",
+			"--mode quiet": "mode", "--counts sheep": "counts", "--reserve-ttl 61": "reserve_ttl", "--reserve-ttl=-1": "--reserve-ttl",
 			"--lockout 31622401": "lockout", "--lockout-factor 0.5": "lockout_factor", "--lockout-factor 1.001": "lockout_factor",
-			"--lockout-max 18446744074": "lockout_max", "--lockout-decay=-5": "lockout_decay", "--key-kind email": "key_kind",
+			"--lockout-max 18446744074": "--lockout-max", "--lockout-decay=-5": "--lockout-decay", "--key-kind email": "key_kind",
 			"--ipv4-prefix 33": "ipv4_prefix", "--ipv6-prefix 129": "ipv6_prefix",
 		} {
 			r := command(env, nil, append([]string{"zone", "set", "7"}, strings.Fields(args)...)...)
