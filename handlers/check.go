@@ -132,12 +132,12 @@ func (s *server) readChecks(x *exchange) (asked []question, wrong []error, err e
 
 const attemptDetail = "This attempt_id was given before, with other buckets."
 
-// decide asks the Limiter. Whole calls fail as busy or undecided only; whatever
-// else a store returns is a fault, and its words are not for the caller.
+// decide asks the Limiter. Whatever else than failsWhole names a store returns for a
+// whole call is a fault, and its words are not for the caller.
 func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision, error) {
 	x.checks = checks
 	decisions, err := s.limiter.CheckAll(x.Request().Context(), checks)
-	if err != nil && !errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrUndecided) {
+	if err != nil && !failsWhole(err) {
 		return nil, fmt.Errorf("%w: %w", api.ErrInternal, err)
 	}
 	for i := range decisions {
@@ -148,6 +148,12 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 	x.decisions = decisions
 	s.logParts(x)
 	return decisions, err
+}
+
+// failsWhole says that an error is one that a whole call may fail with, whatever was
+// asked in it.
+func failsWhole(err error) bool {
+	return errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden)
 }
 
 // question returns what is asked in the domain's words, or an empty check and an

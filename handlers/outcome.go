@@ -92,8 +92,7 @@ func (s *server) postOutcomes(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Receipts{Results: results})
 }
 
-// report asks the store. As with checks, whole calls fail as busy or undecided
-// only.
+// report asks the store. Whole calls fail as those of checks do.
 func (s *server) report(x *exchange, reports []service.Report) (errs []error, err error) {
 	if len(reports) == 0 {
 		return nil, nil
@@ -105,7 +104,7 @@ func (s *server) report(x *exchange, reports []service.Report) (errs []error, er
 	switch {
 	case err == nil && len(errs) != len(reports):
 		return nil, fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(errs), len(reports))
-	case err != nil && !errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrUndecided):
+	case err != nil && !failsWhole(err):
 		return nil, fmt.Errorf("%w: %w", api.ErrInternal, err)
 	}
 	return errs, err

@@ -154,6 +154,7 @@ func TestOutcomeFaultsOfTheStoreHaveTheirStatus(t *testing.T) {
 		"busy":                 {nil, fmt.Errorf("report: %w: Error 1205", service.ErrBusy), 503, "busy"},
 		"undecided":            {nil, fmt.Errorf("report: %w: connection lost", service.ErrUndecided), 504, "undecided"},
 		"unknown":              {nil, errors.New("Error 1146: hidden_name"), 500, "internal"},
+		"lacks a right":        {nil, fmt.Errorf("%w: hidden_name", service.ErrForbidden), 403, "forbidden"},
 		"not found as a whole": {nil, fmt.Errorf("%w: hidden_name", service.ErrNotFound), 500, "internal"},
 		"too few":              {[]error{}, nil, 504, "undecided"},
 	} {

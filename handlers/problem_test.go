@@ -29,8 +29,9 @@ func TestFaultsOfTheStoreHaveTheirStatus(t *testing.T) {
 		"a full queue": {
 			fmt.Errorf("check: %w", &service.BusyError{RetryAfter: 7 * time.Second}), 503, "busy", "7",
 		},
-		"undecided": {fmt.Errorf("check: %w: connection lost", service.ErrUndecided), 504, "undecided", ""},
-		"unknown":   {errors.New("Error 1146: table hidden_name is missing"), 500, "internal", ""},
+		"undecided":             {fmt.Errorf("check: %w: connection lost", service.ErrUndecided), 504, "undecided", ""},
+		"unknown":               {errors.New("Error 1146: table hidden_name is missing"), 500, "internal", ""},
+		"account lacks a right": {fmt.Errorf("%w: Error 1370: hidden_name", service.ErrForbidden), 403, "forbidden", ""},
 		// A store must say such things of single checks only.
 		"invalid as a whole":   {fmt.Errorf("%w: Error 45400: hidden_name", service.ErrInvalid), 500, "internal", ""},
 		"not found as a whole": {fmt.Errorf("%w: Error 45404: hidden_name", service.ErrNotFound), 500, "internal", ""},

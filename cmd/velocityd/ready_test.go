@@ -201,3 +201,34 @@ func TestAHundredProbersCostOneLookASecond(t *testing.T) {
 		}
 	})
 }
+
+// TestAServiceThatLacksARightSaysSo starts services whose accounts lack one from the
+// beginning.
+func TestAServiceThatLacksARightSaysSo(t *testing.T) {
+	t.Parallel()
+	const several = `{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":1,"bucket_key":"bob"}]}`
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
+		for name, c := range map[string]struct {
+			rights         []string
+			question, want string
+		}{
+			"SELECT alone, one bucket":   {[]string{"SELECT ON *"}, alice, "lacks the right EXECUTE on procedure check_velocity_by_rule"},
+			"SELECT alone, two buckets":  {[]string{"SELECT ON *"}, several, "lacks the right EXECUTE on procedure check_velocity_by_rule"},
+			"no INSERT, two buckets":     {[]string{"SELECT, EXECUTE ON *"}, several, "on table zone_bucket_lock"},
+			"no INSERT of txns, the two": {[]string{"SELECT, EXECUTE ON *", "INSERT, UPDATE ON zone_bucket_lock"}, several, "lacks the right INSERT on table zone_txn"},
+		} {
+			i := launch(t, environment{"VELOCITY_DSN": d.Account(t, c.rights...).DSN}, append([]string{"serve"}, slow...)...)
+			i.awaitAddress(t)
+			eventuallyReady(t, i, c.want)
+			if r := mustAsk(t, i.url+"/v1/check", c.question, http.StatusForbidden); !strings.Contains(r.body, `"code":"forbidden"`) {
+				t.Errorf("%s: %s", name, r.body)
+			}
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 0 {
+				t.Errorf("%s: %d txns", name, n)
+			}
+			i.stop(t)
+		}
+	})
+}
