@@ -217,7 +217,7 @@ func TestConstraintsSayTheRuleInTheirNames(t *testing.T) {
 			"UPDATE zone_master SET reserve_ttl = 61":                                                                   "reserve_ttl must be 1 second to the window, or NULL",
 			"UPDATE zone_master SET ipv4_prefix = 33":                                                                   "ipv4_prefix must be 1 to 32",
 			"INSERT INTO zone_override (zone_id, action) VALUES (1, 'deny')":                                            "give either bucket_key or prefix",
-			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')":                          "limit has rate 0 to 1000000, window 1 to 31622400",
+			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')":                          "limit needs rate 0 to 1000000, window 1 to 31622400",
 			"INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES (1, 'a', 'deny', '2200-01-01')": "expires_at must be in the years 1970 to 2199",
 		} {
 			_, err := d.SQL.Exec(statement)
