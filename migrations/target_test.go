@@ -78,10 +78,12 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for target, words := range uselessTargets() {
-				_, err := conn.ExecContext(t.Context(), "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES ("+target+", 'deny')")
+				insert := fmt.Sprintf("INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES (%s, 'deny')", target)
+				_, err := conn.ExecContext(t.Context(), insert)
 				wantRefusal(t, mode+": INSERT of "+target, err, words)
 				values := strings.SplitN(target, ", ", 3)
-				_, err = conn.ExecContext(t.Context(), "UPDATE zone_override SET bucket_key = "+values[1]+", prefix = "+values[2]+" WHERE zone_id = "+values[0])
+				update := fmt.Sprintf("UPDATE zone_override SET bucket_key = %[2]s, prefix = %[3]s WHERE zone_id = %[1]s", values[0], values[1], values[2])
+				_, err = conn.ExecContext(t.Context(), update)
 				wantRefusal(t, mode+": UPDATE to "+target, err, words)
 			}
 		}
