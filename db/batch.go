@@ -11,10 +11,10 @@ import (
 	"velocityd/service"
 )
 
-// batch decides checks in one transaction, by two packets. The first locks their
-// buckets and reads what a decision depends on; service.Decide decides; the second
-// records that and commits. Where too little was locked or read, which the batch
-// sees under its locks, packets in between get the rest.
+// batch decides checks in one transaction, by two packets. The first packet locks the buckets
+// and reads what a decision depends on. service.Decide decides. The second packet records the
+// decisions and commits. If the batch finds under its locks that it has locked or read too
+// little, further packets in between read the rest.
 type batch struct {
 	hints  *hints
 	conn   *connection
@@ -25,24 +25,24 @@ type batch struct {
 	asked      []int            // how many checks name a bucket
 	states     []state          // of buckets
 	zoneIDs    []int64          // of buckets, each once, in order
-	present    []int64          // those of zoneIDs whose zones are read
+	present    []int64          // of zoneIDs, those whose zones are read
 	isOpen     bool             // a transaction was begun
-	made       []service.Bucket // whose rows it has made, if they had none
-	guesses    bool             // it makes rows before it is known whether there are any
+	made       []service.Bucket // whose lock rows it makes, if they are missing
+	guesses    bool             // it makes rows before it knows whether they are missing
 	existed    int              // how many of made had a row
-	singly     bool             // it asks for the rows that it makes one by one
-	taken      int              // how many of these it has found taken
-	givenUp    []bool           // of buckets: it makes their rows only after it has waited for them
+	singly     bool             // it locks the rows of made one by one
+	taken      int              // how many of made other sessions were found to hold
+	givenUp    []bool           // of buckets: their rows are made only after a wait for them
 	attemptIDs []string
 
 	plans   map[int64]zonePlan // what the last reading was to read
 	ledger  service.Ledger
 	zones   map[int64]lockedZone
 	lengths []prefixLength           // that the zones have overrides of
-	isCut   bool                     // there may be more txns than were listed
+	isCut   bool                     // the list of txns reached its LIMIT: there may be more
 	tallies map[service.Bucket]tally // of the lock rows
 	renewed map[service.Bucket]tally // of the buckets that were counted, at now
-	// supposed is what the clock was taken to be when the list was asked for.
+	// supposed is the estimate of the engine's clock by which txns were listed.
 	supposed time.Time
 	now      time.Time // the instant of the decision: the clock when the zones were read
 	idStep   uint64    // between the ids of rows that one INSERT makes
@@ -57,9 +57,8 @@ const (
 	held                // another session holds its row
 )
 
-// mostReadings bounds how often a batch asks for more under its locks. Each time
-// somebody has edited a zone or its overrides, or the clock was set back, since it
-// asked last.
+// mostReadings bounds how often a batch reads again under its locks. Each time somebody has
+// edited a zone or its overrides, or set the clock back, since the last reading.
 const mostReadings = 6
 
 func newBatch(hints *hints, conn *connection, checks []service.Check) *batch {
@@ -98,8 +97,8 @@ func newBatch(hints *hints, conn *connection, checks []service.Check) *batch {
 }
 
 // place returns the place among buckets of the one that a row's first two columns
-// name. A row of another bucket than was asked for is an error: something has bent
-// the key on its way, and nothing must be decided.
+// name. A row of a bucket that was not asked for is an error: the key was changed on its way,
+// and nothing may be decided.
 func (b *batch) place(row []driver.Value) (int, error) {
 	key, _ := row[1].([]byte)
 	place, ok := b.places[service.Bucket{ZoneID: asInt(row[0]), Key: string(key)}]
@@ -133,12 +132,13 @@ func (b *batch) inState(wanted state) []service.Bucket {
 	return list
 }
 
-// begin opens the transaction, locks the buckets that nobody else holds, in lock
-// order, and reads all that the decision depends on. It waits for those in
-// awaited first, in lock order and while it holds no others: so nobody deadlocks.
-// For those in makes it makes rows where they have none, and waits for nobody but who
-// makes the same row at this very moment: the error is errInTheMaking if another
-// session holds or makes the row of one. What was begun before is taken back.
+// begin opens the transaction, locks the buckets that no other session holds, and reads all
+// that the decision depends on. An earlier transaction of the batch is rolled back first.
+//
+// It waits for the buckets in awaited before it locks others, in lock order, so that no two
+// batches deadlock. It makes the missing lock rows of the buckets in makes. If another session
+// holds or makes one of these rows, the error is errInTheMaking; begin does not wait for it,
+// except in the moment in which two sessions insert the same row.
 func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) error {
 	var r reading
 	b.open(&r)
@@ -151,28 +151,27 @@ func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) erro
 	}
 	until := len(r.readers)
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
-	r.afterwards(func() { b.tell(awaited) })
+	r.afterwards(func() { b.noteUnlocked(awaited) })
 	b.read(&r)
 	if err := r.send(ctx, b.conn); err != nil {
 		switch {
 		case !isTaken(err) || len(makes) == 0 || r.answered < before || r.answered > until:
 			return err
 		case r.answered < until:
-			b.giveWay(r.answered - before)
-		} // or else the INSERT has met a row that was not there a moment before
+			b.setAside(r.answered - before)
+		} // otherwise another session made a row between the SELECT and the INSERT
 		return errInTheMaking
 	}
 	if !b.now.IsZero() {
 		b.hints.sawClock(b.now)
 	}
-	// A zone that comes into being after the locks were taken is unknown to this batch:
-	// the buckets of its checks may have no lock.
+	// A zone that is made after the locks were taken stays unknown to this batch, because the
+	// buckets of its checks may not be locked.
 	b.present = slices.DeleteFunc(slices.Clone(b.zoneIDs), func(id int64) bool { return !b.hasZone(id) })
 	return nil
 }
 
-// open begins a transaction in which nothing is locked or read yet, in place of one
-// that was begun before.
+// open begins a transaction and forgets the locks of an earlier one, which it rolls back.
 func (b *batch) open(r *reading) {
 	if b.isOpen {
 		r.sql("ROLLBACK;")
@@ -180,7 +179,7 @@ func (b *batch) open(r *reading) {
 	if !b.conn.isMariaDB {
 		r.sql("SET SESSION wait_timeout = ").int(silentTx).sql(";")
 	}
-	// RELEASE SAVEPOINT proves in the last packet that it is still this transaction.
+	// RELEASE SAVEPOINT in the last packet proves that the transaction is still this one.
 	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
 	b.isOpen, b.supposed, b.present = true, b.hints.now(), b.zoneIDs
 	clear(b.states)
@@ -188,8 +187,7 @@ func (b *batch) open(r *reading) {
 	clear(b.tallies)
 }
 
-// lock locks the rows of buckets. They come back with their lockouts and tallies,
-// which costs no more than to count them.
+// lock locks the rows of buckets, and reads their lockouts and tallies.
 func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
 	r.sql("SELECT zone_id, bucket_key, locked_until, lockout_us, tally, tally_from, tally_until, tallied_at "+
 		"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(buckets, nil).sql(how)
@@ -212,10 +210,11 @@ func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
 	})
 }
 
-// tell takes buckets that could not be locked, and whose rows were seen before, for
-// held: if the row was deleted since, the check that waits for it finds none. Others
-// are taken for new, until make finds out. Rows in made are not committed yet.
-func (b *batch) tell(awaited []service.Bucket) {
+// noteUnlocked takes an unlocked bucket for held if this instance has seen its row before. If
+// that row was deleted since, a check that waits for it finds that out. Other unlocked buckets
+// count as new until make looks. It also notes in hints which rows it found; it leaves out the
+// rows in made, which are not committed yet.
+func (b *batch) noteUnlocked(awaited []service.Bucket) {
 	met, found := 0, 0
 	for i, bucket := range b.buckets {
 		switch {
@@ -252,13 +251,13 @@ func (b *batch) read(r *reading) {
 	b.listTxns(r)
 }
 
-// errInTheMaking says that another session holds the row of a bucket, or has made
-// it and not committed yet: an INSERT of this row would wait for that session.
+// errInTheMaking says that another session holds the row of a bucket, or has made it and not
+// committed yet. An INSERT of the row would wait for that session.
 var errInTheMaking = errors.New("another session holds a row or is making it")
 
-// make makes the rows of those buckets that have none, and locks all of them. A row
-// in the making is seen by nobody but who asks for its lock: without NOWAIT the
-// INSERT would wait for it, and all checks of the batch with it.
+// make makes the missing lock rows of buckets, and locks the rows of all of them. A row that
+// another session has made and not committed is found by a locking read only. NOWAIT lets that
+// read fail; otherwise the INSERT, and so the whole batch, would wait for the other session.
 func (b *batch) make(r *reading, buckets []service.Bucket) {
 	size := len(buckets)
 	if b.singly {
@@ -266,17 +265,17 @@ func (b *batch) make(r *reading, buckets []service.Bucket) {
 	}
 	b.existed = 0
 	for list := range slices.Chunk(buckets, size) {
-		// A column that is not in the key: or else the optimizer may read a small table
-		// from end to end, and meet rows that nobody asks for.
+		// lockout_us is not in the primary key. If all columns were, the optimizer could read a
+		// small table from end to end and meet locked rows of other buckets.
 		r.sql("SELECT lockout_us FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(list, nil).sql(" FOR UPDATE NOWAIT;")
 		r.each(func([]driver.Value) error {
 			b.existed++
 			return nil
 		})
 	}
-	// ON DUPLICATE KEY takes the exclusive lock of a row that another session has just
-	// made; INSERT IGNORE would take a shared one, and two sessions would deadlock on
-	// the way up.
+	// ON DUPLICATE KEY UPDATE takes the exclusive lock of a row that another session has just
+	// made. INSERT IGNORE would take a shared lock, and two sessions that want to make it
+	// exclusive deadlock.
 	r.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
 	for i, bucket := range buckets {
 		if i > 0 {
@@ -287,23 +286,23 @@ func (b *batch) make(r *reading, buckets []service.Bucket) {
 	r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id);")
 }
 
-// mostTaken is how many rows are looked for one by one that other sessions hold or
-// are making.
-const mostTaken = 4
+// mostSetAside is how many rows that other sessions hold are found one by one, before all
+// others in made are given up as well.
+const mostSetAside = 4
 
-// giveWay takes note that the row that was asked for at a place among those to be
-// made is taken, so that made is what can be tried next: all of them one by one,
-// because a list does not tell which it is, and then all but this one, which is
-// given up. If there are many, the others are given up, too: their checks are refused
-// as if the buckets were held, and asked again.
-func (b *batch) giveWay(place int) {
+// setAside changes made after another session was found to hold one of its rows, so that the
+// batch can begin again. The first time it does not know which row it was, since all were
+// locked by one statement: then the rows are locked one by one. After that, place is the
+// place of the row in made, and that bucket is given up. When mostSetAside rows were found,
+// all of made is given up. Checks of these buckets are refused as held, and asked again.
+func (b *batch) setAside(place int) {
 	if !b.singly {
 		b.singly = true
 		return
 	}
 	b.hints.sawRow(b.made[place])
 	gone := b.made[place : place+1]
-	if b.taken++; b.taken >= mostTaken {
+	if b.taken++; b.taken >= mostSetAside {
 		gone = b.made
 	}
 	for _, bucket := range gone {
@@ -312,9 +311,9 @@ func (b *batch) giveWay(place int) {
 	b.made = slices.DeleteFunc(slices.Clone(b.made), func(bucket service.Bucket) bool { return contains(gone, bucket) })
 }
 
-// likelyNew returns the buckets whose rows are best made at once: this instance has
-// not seen them, and those that it had not seen before were mostly new. It leaves
-// out checks that may name a zone which does not exist.
+// likelyNew returns the buckets whose rows are made in the first packet, because they are
+// probably missing: this instance has not seen them, and recently most unseen buckets were
+// new. It leaves out checks that name a zone which may not exist.
 func (b *batch) likelyNew() []service.Bucket {
 	if !b.hints.unseenAreNew.Load() {
 		return nil
@@ -334,7 +333,7 @@ func (b *batch) likelyNew() []service.Bucket {
 	return b.inOrder(list)
 }
 
-// hasMadeInVain says that the batch has made rows in a zone that does not exist.
+// hasMadeInVain says that the batch made rows in a zone that does not exist.
 func (b *batch) hasMadeInVain() bool {
 	return slices.ContainsFunc(b.made, func(bucket service.Bucket) bool { return !b.hasZone(bucket.ZoneID) })
 }
@@ -383,8 +382,8 @@ func (b *batch) isHeld(check service.Check) bool {
 	})
 }
 
-// isRefused says that a check is not decided: another session holds one of its
-// buckets. That one of an unknown zone is refused needs no lock.
+// isRefused says that a check is not decided now, because another session holds one of its
+// buckets. A check with an unknown zone is not among them: it is answered without locks.
 func (b *batch) isRefused(check service.Check) bool { return b.isHeld(check) && b.isKnown(check) }
 
 // decide answers the checks that name no held bucket, under the locks that begin
@@ -423,8 +422,8 @@ func (b *batch) complete(ctx context.Context) error {
 	return fmt.Errorf("%w: zones changed %d times while they were read", service.ErrBusy, mostReadings)
 }
 
-// replan compares what was read with what the zones, as they are now, need. It
-// says whether anything has to be read again.
+// replan compares what was read with what must be read by the zones as they are now. changed
+// says that something must be read again.
 func (b *batch) replan() (changed bool) {
 	learns := false
 	for _, id := range b.zoneIDs {
@@ -449,7 +448,7 @@ func (b *batch) replan() (changed bool) {
 	return changed
 }
 
-// planOf returns what has to be read of a zone's buckets, of which had was.
+// planOf returns what must be read of a zone's buckets. had is what was read of them.
 func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	plan := zonePlan{
 		known: true, overridden: zone.overridden, networks: zone.overridden && zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
@@ -468,7 +467,7 @@ func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	return plan
 }
 
-// roll takes the transaction back, so that the connection can be used again.
+// roll rolls the transaction back, so that the connection can be used again.
 func (b *batch) roll(ctx context.Context) error {
 	p := new(packet)
 	b.reset(p)
@@ -477,9 +476,9 @@ func (b *batch) roll(ctx context.Context) error {
 	return err
 }
 
-// reset lets the session be idle for as long as any other. It comes before the
-// transaction's end, which is in the same packet: so the answer that the caller
-// waits for is that of the end.
+// reset writes the statement that sets the session's wait_timeout to its default. It comes
+// before the end of the transaction in the same packet, so that the last answer of the packet
+// is that of the end.
 func (b *batch) reset(p *packet) {
 	if !b.conn.isMariaDB {
 		p.sql("SET SESSION wait_timeout = DEFAULT;")

@@ -23,8 +23,8 @@ type peekRow struct {
 	at                        time.Time
 }
 
-// Peek returns what an attempt would meet in a bucket now, and its newest txns.
-// It consumes nothing, takes no lock and creates no row. The error wraps
+// Peek returns what check_velocity would find in a bucket now, and the bucket's newest txns.
+// It records no attempt, takes no lock and makes no row. The error wraps
 // service.ErrNotFound for an unknown zone, service.ErrInvalid for a bad key, and
 // service.ErrBusy if the engine is away.
 func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
@@ -60,8 +60,8 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	return peek, err
 }
 
-// newestTxns reads as many index entries as it returns, twice: those that count
-// and those that do not.
+// newestTxns returns the newest txns of a bucket. The index has counted before created_at, so
+// it reads the newest of those that count and of those that do not, and merges them.
 func (s *Store) newestTxns(ctx context.Context, bucket service.Bucket) ([]service.Txn, error) {
 	part := `(
 SELECT ` + txnColumns + `
@@ -87,9 +87,8 @@ SELECT ` + txnColumns + `
 	return txns, nil
 }
 
-// Release ends a bucket's lockout, forgets how far lockouts had grown, and lets
-// no txn count any more that counts in its window. principal and reason go to
-// zone_audit. The error wraps service.ErrNotFound for an unknown zone,
+// Release ends a bucket's lockout, forgets how long lockouts had grown, and makes the txns
+// that count in its window count no longer. principal and reason go to zone_audit. The error wraps service.ErrNotFound for an unknown zone,
 // service.ErrInvalid for a bad key or text, service.ErrBusy if nothing was
 // released, and service.ErrUndecided if nobody can know; releasing again is
 // harmless.

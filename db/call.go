@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// firstBackoff is the longest first pause between two tries; the pause doubles
-	// and is random, so that those who met in a deadlock part.
+	// firstBackoff is the longest pause before the second try. The bound doubles with each
+	// try. Pauses are random, so that sessions which met in a deadlock do not meet again.
 	firstBackoff = 10 * time.Millisecond
 	// killTimeout bounds how long an abandoned statement keeps its connection's
 	// place among MaxConns.
 	killTimeout = 2 * time.Second
 )
 
-// again does once, and again after a pause while the engine's error says that
-// nothing was recorded and that another try may help. The error names what was
-// done and wraps the service error that it stands for.
+// again calls once. It calls it again after a pause, as long as the engine's error says that
+// nothing was recorded and that another try may help. The error begins with what and wraps
+// the service error that it stands for.
 func (s *Store) again(ctx context.Context, what string, once func() error) error {
 	backoff := firstBackoff
 	for try := 1; ; try++ {
@@ -37,9 +37,9 @@ func (s *Store) again(ctx context.Context, what string, once func() error) error
 	}
 }
 
-// call makes one CALL, of what is not a check, and hands its one result set to
-// read, again if the engine says that it gave up cleanly. After an error that may
-// have left a transaction open the connection is closed, not pooled.
+// call carries out one CALL that is not a check, and hands its result set to read. It tries
+// again if the engine says that it gave up cleanly. After an error that may have left a
+// transaction open the connection is closed and not pooled.
 func (s *Store) call(
 	ctx context.Context, what string, read func(*sql.Rows) error, query string, args ...any,
 ) error {
@@ -54,7 +54,7 @@ func (s *Store) call(
 	})
 }
 
-// callOn reports whether all of the CALL's answer was read.
+// callOn carries out one CALL on a connection. whole says that all of its answer was read.
 func callOn(
 	ctx context.Context, conn *sql.Conn, read func(*sql.Rows) error, query string, args ...any,
 ) (whole bool, err error) {
@@ -73,10 +73,10 @@ func callOn(
 	return rows.Err() == nil, nil
 }
 
-// release gives a connection back to its pool. One that is not clean is closed,
-// and so is, by KILL, the session that the engine may still be working for: to
-// close the socket alone would leave that statement running
-// (go-sql-driver/mysql#731). Until then it keeps its place in the pool.
+// release gives a connection back to its pool. A connection that is not clean is closed. If
+// the engine may still be working on its statement, the session is ended by KILL first,
+// because a closed socket alone would leave the statement running
+// (go-sql-driver/mysql#731). The connection keeps its place in the pool until then.
 func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
 	if clean {
 		_ = conn.Close()
@@ -105,15 +105,16 @@ func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
 	}()
 }
 
-// hasTime says that one more lock wait would end before ctx does: a check that
-// gives up now is known not to be recorded, one that is cut off is not. Engines
-// look at lock waits once a second, so a wait may take a second longer.
+// hasTime says that one more lock wait would end before ctx does. Without that time it is
+// better to give up now, when the check is known not to be recorded, than to be cut off by
+// ctx, when it is not known. Engines look at lock waits once a second, so a wait may take a
+// second longer.
 func (s *Store) hasTime(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()
 	return !limited || time.Until(deadline) > s.lockWait+time.Second
 }
 
-// pause waits and says whether ctx still lives.
+// pause waits for d. It returns false if ctx ended before.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -50,8 +50,8 @@ func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service
 	return decisions, nil
 }
 
-// checkAlone decides one check. Its caller waits no longer, so a bucket that is
-// still held is an error of the call.
+// checkAlone decides one check. If its bucket is still held after the lock wait, that is an
+// error of the call and not of the check.
 func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.Decision, error) {
 	if len(check.Buckets) == 1 && check.AttemptID == "" {
 		decision, err := s.checkOne(ctx, check)
@@ -99,8 +99,8 @@ func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions
 	return decisions, err
 }
 
-// onLane does something on a connection of the lanes, until the deadline of ctx. A
-// connection that is not clean afterwards is given up.
+// onLane calls do with a connection of the lanes, until the deadline of ctx. If the connection
+// is not clean afterwards, it is closed.
 func (s *Store) onLane(ctx context.Context, do func(context.Context, *connection) (clean bool, err error)) error {
 	conn, err := s.lanes.Conn(ctx)
 	if err != nil {
@@ -168,10 +168,10 @@ func unrecorded(err error) error {
 	return err
 }
 
-// lockAll begins the batch, with the rows of new buckets. If its checks may wait,
-// it waits for buckets that other sessions hold, up to the lock wait. While it
-// waits it holds no others but those before it in lock order that it waited for:
-// so nobody waits because of a wait, and nobody deadlocks.
+// lockAll begins the batch and makes the lock rows of new buckets. If its checks may wait, it
+// waits for buckets that other sessions hold, up to the lock wait. While it waits for a bucket
+// it holds only buckets that it waited for before, and those come first in lock order. So other
+// sessions do not wait because this one waits, and no two batches deadlock.
 func (s *Store) lockAll(ctx context.Context, b *batch) error {
 	mayWait := slices.ContainsFunc(b.checks, func(check service.Check) bool { return !check.NoWait })
 	until := time.Now().Add(s.lockWait)
@@ -203,12 +203,12 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 		if len(taken)+len(fresh) == 0 {
 			return nil
 		}
-		// Those who wait for a new row that is taken back may deadlock on the way up: so
-		// what is going to be refused makes none.
+		// A batch that will be refused must not make rows: sessions that wait for a new row may
+		// deadlock when it is rolled back.
 		if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
 			return err
 		}
-		// Besides what was awaited and made before, which is taken back.
+		// The next transaction also waits for and makes what this one did, which is rolled back.
 		awaited, makes = b.inOrder(append(awaited, taken...)), b.inOrder(append(makes, fresh...))
 	}
 }

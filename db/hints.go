@@ -10,24 +10,24 @@ import (
 	"velocityd/service"
 )
 
-// hints are what this instance has seen of zones and buckets. They choose what a
-// batch asks for first, and decide nothing: every batch proves under its locks
-// that it knows enough, and asks again if it does not.
+// hints holds what this instance has seen of zones and buckets. A batch chooses by it what to
+// read first. It never affects a decision: each batch checks under its locks that it has read
+// enough, and reads again if it has not.
 type hints struct {
 	mu    sync.RWMutex
 	zones map[int64]zonePlan
 
 	seed maphash.Seed
 	seen [seenPlaces]atomic.Uint32 // of buckets that had a lock row
-	// unseenAreNew says that of the buckets which were not in seen most had no row
-	// either, when a batch last met any.
+	// unseenAreNew says that most buckets that were not in seen had no lock row, in the last
+	// batch that had such buckets.
 	unseenAreNew atomic.Bool
 
-	ahead atomic.Int64 // nanoseconds that the engine's clock was before this machine's
+	ahead atomic.Int64 // nanoseconds by which the engine's clock is ahead of this machine's
 }
 
-// seenPlaces is how many buckets are remembered at most, and seenGroup how many of
-// them could stand in the place of a given one.
+// seenPlaces is how many buckets are remembered at most. Each has a group of seenGroup places
+// in which it may stand.
 const (
 	seenPlaces = 1 << 18
 	seenGroup  = 8
@@ -37,7 +37,7 @@ func newHints() *hints {
 	return &hints{zones: map[int64]zonePlan{}, seed: maphash.MakeSeed()}
 }
 
-// plan returns what has to be read of a zone's buckets as far as anybody knows.
+// plan returns what had to be read of a zone's buckets when one was last read.
 func (h *hints) plan(zoneID int64) zonePlan {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -51,7 +51,7 @@ func (h *hints) learn(plans map[int64]zonePlan) {
 	maps.Copy(h.zones, plans)
 }
 
-// now returns what the engine's clock shows, as far as anybody knows.
+// now estimates what the engine's clock shows.
 func (h *hints) now() time.Time { return time.Now().Add(time.Duration(h.ahead.Load())) }
 
 // sawClock remembers what the engine's clock shows.
@@ -69,7 +69,7 @@ func (h *hints) sawRow(b service.Bucket) {
 			return
 		}
 	}
-	group[tag%seenGroup].Store(tag) // in place of another one
+	group[tag%seenGroup].Store(tag) // the group is full: in place of another bucket
 }
 
 // hasSeenRow says that a bucket had a lock row when this instance last looked.
@@ -83,7 +83,7 @@ func (h *hints) hasSeenRow(b service.Bucket) bool {
 	return false
 }
 
-// metUnseen remembers that so many buckets were not in seen, and how many of them had
+// metUnseen remembers how many buckets of a batch were not in seen, and how many of these had
 // a row.
 func (h *hints) metUnseen(met, found int) {
 	if met > 0 {
@@ -91,8 +91,9 @@ func (h *hints) metUnseen(met, found int) {
 	}
 }
 
-// groupOf returns the places in which a bucket can be remembered, and what stands
-// for it there. Two buckets that have both in common are taken for one.
+// groupOf returns the places in which a bucket can be remembered, and the tag by which it is
+// known there. Two buckets with the same group and tag are taken for one, which costs time
+// and no correctness.
 func (h *hints) groupOf(b service.Bucket) (tag uint32, group []atomic.Uint32) {
 	hash := maphash.Comparable(h.seed, b)
 	first := hash >> 32 % (seenPlaces / seenGroup) * seenGroup
@@ -102,12 +103,11 @@ func (h *hints) groupOf(b service.Bucket) (tag uint32, group []atomic.Uint32) {
 // zonePlan is what is read of the buckets of one zone. Its zero value reads
 // nothing.
 type zonePlan struct {
-	known bool // the zone was there
-	// window is how far back txns are listed; 0 lists none, which is for zones with a
-	// high rate, too.
+	known bool // the zone existed
+	// window is how far back txns are listed. 0 lists no txns; zones with a high rate have 0.
 	window time.Duration
-	// overridden reads the overrides of keys, and networks, which is for ip zones,
-	// those of networks of these lengths.
+	// overridden says that overrides of keys are read. networks says that overrides of
+	// networks of these lengths are read too; it is for ip zones.
 	overridden, networks bool
 	lengths              []prefixLength
 }

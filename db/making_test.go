@@ -91,7 +91,7 @@ func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 		store := connect(t, d, Options{LockWait: time.Hour})
 		var checks []service.Check
 		var ends []func(bool)
-		for i := range 3 * mostTaken {
+		for i := range 3 * mostSetAside {
 			key := user(fmt.Sprint("key-", i))
 			if i%2 == 0 {
 				ends = append(ends, making(t, d, key))

@@ -50,7 +50,7 @@ func (s *Store) ReportAll(ctx context.Context, reports []service.Report) ([]erro
 	return receipts, nil
 }
 
-// receipt says in an error's words what status means; nil for recorded.
+// receipt returns the error that a status stands for, or nil for recorded.
 func receipt(report service.Report, status string) error {
 	switch status {
 	case "recorded":

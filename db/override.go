@@ -47,8 +47,8 @@ func (r overrideRow) override() (service.Override, error) {
 	return o, nil
 }
 
-// overrideValues are what is written of an override, in the order of its
-// statements.
+// overrideValues returns the values of an override's columns, in the order of the statements
+// that write them.
 func overrideValues(o service.Override) []any {
 	limits := o.Action == service.OverrideLimit
 	return []any{
@@ -150,17 +150,19 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(overrideValues(o), o.ZoneID)...)
 	return stored, nil
 }
 
-// lockZone is the first step of every edit of overrides: the foreign key and the
-// triggers lock the zone's row too, and would do so in another order.
+// lockZone locks the zone's row as the first step of every edit of overrides. The foreign key
+// and the triggers lock that row too; without this step two edits could lock rows in different
+// orders and deadlock.
 func lockZone(ctx context.Context, tx *sqlx.Tx, id int64) error {
-	exists, err := meets(ctx, tx, id, service.Match{})
+	exists, err := lockMatching(ctx, tx, id, service.Match{})
 	if err == nil && !exists {
 		err = fmt.Errorf("zone %d: %w", id, service.ErrNotFound)
 	}
 	return err
 }
 
-// dropExpired makes room for o where another one has expired, by key.
+// dropExpired deletes an expired override of the same key or network as o, which would
+// otherwise be in the way of o.
 func dropExpired(ctx context.Context, tx *sqlx.Tx, o service.Override) error {
 	column, value := "bucket_key", o.Key
 	if o.Prefix.IsValid() {
@@ -175,8 +177,8 @@ DELETE FROM zone_override
 	return err
 }
 
-// network is zone_override.network of a masked prefix: its family and leading
-// bits, such as 4:11001011 for 203.0.0.0/8.
+// network returns the value of zone_override.network for a masked prefix: its family and
+// leading bits, such as 4:11001011 for 203.0.0.0/8. The procedure derive_network makes the same.
 func network(prefix netip.Prefix) string {
 	family, bits := "6:", ""
 	if prefix.Addr().Is4() {

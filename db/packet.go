@@ -10,15 +10,15 @@ import (
 	"velocityd/service"
 )
 
-// packet is the text of one or more SQL statements that go to the engine at
-// once. Values are written into it: go-sql-driver fills in placeholders for the
-// first statement of a packet alone.
+// packet is the text of one or more SQL statements that go to the engine at once. Values are
+// written into the text, because go-sql-driver fills in placeholders only for the first
+// statement of a packet.
 type packet struct {
 	text []byte
 }
 
-// longestList is how many keys an IN list holds. MariaDB turns one of 1,000 into
-// a join with a table of its own (in_predicate_conversion_threshold).
+// longestList is how many keys an IN list may hold. From 1,000 on MariaDB turns the list into
+// a join with a temporary table (in_predicate_conversion_threshold).
 const longestList = 500
 
 // instantFormat is how DATETIME(6) is written and read.
@@ -51,8 +51,8 @@ func (p *packet) instant(t time.Time) *packet {
 	return p
 }
 
-// string writes a literal that means s under every sql_mode: as it is if no
-// character of it could mean anything else, or else in hexadecimal.
+// string writes a literal that means s under every sql_mode: between quotes if it has only
+// characters without another meaning, otherwise in hexadecimal.
 func (p *packet) string(s string) *packet {
 	if strings.IndexFunc(s, isSpecial) < 0 {
 		p.text = append(p.text, '\'')
@@ -76,9 +76,8 @@ func isSpecial(r rune) bool {
 	return r > '~' || !strings.ContainsRune("@._:/+- ", r)
 }
 
-// keys writes a condition that is true for the rows of the given buckets, which
-// are in lock order: by zone and key. For each zone it writes what more there is to
-// ask.
+// keys writes a condition that is true for the rows of the given buckets, which must be in
+// lock order: by zone and key. For each zone, more may write a further condition.
 func (p *packet) keys(buckets []service.Bucket, more func(zoneID int64)) *packet {
 	listed := 0
 	for i, b := range buckets {
@@ -119,8 +118,8 @@ func (p *packet) list(n int, value func(i int)) *packet {
 	return p.sql(")")
 }
 
-// parseInstant reads what DATETIME(6) is sent as in text, in UTC. A date that is
-// none, such as the zero date, is an error.
+// parseInstant reads the text of a DATETIME(6), in UTC. A date that does not exist, such as
+// the zero date, is an error.
 func parseInstant(text []byte) (time.Time, error) {
 	const form = "0000-00-00 00:00:00.000000"
 	isWrong := len(text) != len(form)
@@ -146,6 +145,5 @@ func parseInstant(text []byte) (time.Time, error) {
 	return t, nil
 }
 
-// errTooLong says that a packet is longer than the engine takes. Nothing was
-// sent.
+// errTooLong says that a packet is longer than the engine accepts. Nothing was sent.
 var errTooLong = errors.New("packet is longer than the engine's max_allowed_packet")

@@ -17,20 +17,20 @@ import (
 	"velocityd/service"
 )
 
-// reading is a packet of SELECTs with what reads the rows of each.
+// reading is a packet of SELECTs, with a function for the rows of each.
 type reading struct {
 	packet
 	readers []func(row []driver.Value) error
 	ends    []func()
-	// answered is how many SELECTs were answered in whole.
+	// answered is how many SELECTs were answered completely.
 	answered int
 }
 
-// each says what to do with every row of the SELECT that was written last. Text
-// in a row is good until the next one.
+// each has read called with every row of the SELECT that was written last. Text in a row is
+// valid until the next row.
 func (r *reading) each(read func(row []driver.Value) error) { r.readers = append(r.readers, read) }
 
-// afterwards says what to do once all rows of all SELECTs were read.
+// afterwards has do called when all rows of all SELECTs were read.
 func (r *reading) afterwards(do func()) { r.ends = append(r.ends, do) }
 
 // send sends the packet and reads all rows.
@@ -106,8 +106,8 @@ func asInstant(value driver.Value) (time.Time, error) {
 	return parseInstant(raw)
 }
 
-// readZones reads the zones that checks name, as they are now, and the clock, which
-// is that of the decision: locked buckets get no txns but this batch's.
+// readZones reads the zones that checks name, as they are now, and the engine's clock. The
+// clock is that of the decision: the buckets are locked, so no other session adds txns later.
 func (b *batch) readZones(r *reading) {
 	clear(b.zones)
 	clear(b.ledger.Zones)
@@ -143,8 +143,8 @@ type lockedZone struct {
 	narrowedAt time.Time // when its limit last became narrower
 }
 
-// readOverrides reads the overrides of the buckets, and the prefix lengths that
-// ip zones have overrides of now.
+// readOverrides reads the overrides of the buckets, and the prefix lengths of the overrides
+// that ip zones have now.
 func (b *batch) readOverrides(r *reading) {
 	var keys []service.Bucket
 	var zoneIDs []int64 // of ip zones
@@ -286,7 +286,7 @@ func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
 		if err := json.Unmarshal(member, target); err != nil {
 			return v, err
 		}
-		// What is a number of seconds must fit a time.Duration.
+		// A number of seconds must fit into a time.Duration.
 		if string(member) == "null" || numbers[i] > cmp.Or(most[i], uint64(math.MaxInt64/time.Second)) {
 			return v, fmt.Errorf("member %d is %.40s", i, member)
 		}

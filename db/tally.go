@@ -7,9 +7,9 @@ import (
 	"velocityd/service"
 )
 
-// tally is how many counted txns a bucket has in the interval (from, until]. Its lock
-// row keeps it, so that the many txns of a bucket with a high rate are not counted
-// again for each batch, but only those that came and went since.
+// tally says how many counted txns a bucket has in the interval (from, until]. The bucket's
+// lock row keeps it. A batch then counts only the txns that have come into the window or left
+// it since, and not all txns of a bucket with a high rate.
 type tally struct {
 	count       int
 	from, until time.Time
@@ -17,16 +17,16 @@ type tally struct {
 	read        int       // how many of them were read to know it
 }
 
-// oldestTally is for how long txns are not counted one by one again. Tallies do not
-// know what somebody does to the history by hand, and are wrong for so long.
+// oldestTally is how long a tally is used before all txns are counted again. If somebody edits
+// zone_txn by hand, tallies are wrong for so long at most.
 const oldestTally = time.Minute
 
-// fewTxns are read again rather than a tally written, which changes a row and is in
-// the binary log.
+// fewTxns is how many txns are read again each time rather than kept in a tally: to write a
+// tally changes a row and costs an entry in the binary log.
 const fewTxns = 32
 
-// tells says that the velocity at now follows from t and a few txns more.
-func (t tally) tells(now time.Time, window time.Duration) bool {
+// suffices says that the velocity at now follows from t and the txns that came or went since.
+func (t tally) suffices(now time.Time, window time.Duration) bool {
 	return !now.Before(t.until) && !t.from.After(now.Add(-window)) && now.Sub(t.countedAt) <= oldestTally
 }
 
@@ -45,17 +45,17 @@ func (b *batch) readTally(bucket service.Bucket, columns []driver.Value) (err er
 	return nil
 }
 
-// countMoved tells velocities by tallies and the txns that came or went since. Where
-// these are many, or a tally can not be true, that tally tells nothing any more.
+// countMoved computes velocities from tallies and the txns that came or went since. If these
+// txns are too many, or a tally cannot be right, the tally is dropped.
 func (b *batch) countMoved(r *reading, limits []limit) {
 	r.sql("SELECT zone_id, bucket_key, created_at" + fromCounted)
-	told := make(map[service.Bucket]tally, len(limits))
+	moved := make(map[service.Bucket]tally, len(limits))
 	for i, l := range limits {
 		if i > 0 {
 			r.sql(" OR ")
 		}
 		old, begin := b.tallies[l.bucket], b.now.Add(-l.window)
-		told[l.bucket] = tally{count: old.count, from: begin, until: b.now, countedAt: old.countedAt}
+		moved[l.bucket] = tally{count: old.count, from: begin, until: b.now, countedAt: old.countedAt}
 		r.keys([]service.Bucket{l.bucket}, func(int64) {
 			r.sql(" AND (created_at > ").instant(old.from).sql(" AND created_at <= ").instant(begin).
 				sql(" OR created_at > ").instant(old.until).sql(")")
@@ -65,10 +65,10 @@ func (b *batch) countMoved(r *reading, limits []limit) {
 	r.sql(") LIMIT ").int(int64(most)).sql(";")
 	r.each(func(row []driver.Value) error {
 		read++
-		return b.readMoved(row, told)
+		return b.readMoved(row, moved)
 	})
 	r.afterwards(func() {
-		for bucket, t := range told {
+		for bucket, t := range moved {
 			if read < most && t.count >= 0 {
 				b.renew(bucket, t)
 			} else {
@@ -79,12 +79,12 @@ func (b *batch) countMoved(r *reading, limits []limit) {
 }
 
 // readMoved reads a txn that came or went since its bucket's tally was made.
-func (b *batch) readMoved(row []driver.Value, told map[service.Bucket]tally) error {
+func (b *batch) readMoved(row []driver.Value, moved map[service.Bucket]tally) error {
 	bucket, at, err := b.txn(row)
 	if err != nil {
 		return err
 	}
-	t := told[bucket]
+	t := moved[bucket]
 	t.read++
 	if at.After(b.tallies[bucket].until) {
 		t.count++
@@ -93,12 +93,12 @@ func (b *batch) readMoved(row []driver.Value, told map[service.Bucket]tally) err
 		t.count--
 	}
 	t.until = later(t.until, at)
-	told[bucket] = t
+	moved[bucket] = t
 	return nil
 }
 
-// later returns the later one of two instants. A tally reaches up to the newest txn,
-// if a clock that stepped back has left one.
+// later returns the later of two instants. A tally ends at the newest txn if that is later than
+// now, which happens after the clock was set back.
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
@@ -106,8 +106,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// renew takes the velocity of a bucket from its new tally, which is written if that
-// spares the next batch more than a few txns.
+// renew takes the velocity of a bucket from its new tally. The tally will be written if it
+// saves the next batch more than fewTxns.
 func (b *batch) renew(bucket service.Bucket, t tally) {
 	b.ledger.Velocities[bucket] = service.Velocity{Count: t.count}
 	if t.read > fewTxns {
@@ -115,9 +115,9 @@ func (b *batch) renew(bucket service.Bucket, t tally) {
 	}
 }
 
-// writeTallies writes the new tallies, with the txns that are recorded now, and takes
-// away those that do not know of these txns: the clock was set back. The rows are
-// locked already.
+// writeTallies writes the new tallies, which include the txns that are recorded now. It removes
+// an old tally whose interval contains now, because that tally does not count these txns; this
+// happens after the clock was set back. The rows are locked already.
 func (b *batch) writeTallies(p *packet, ruling *service.Ruling) {
 	if len(b.tallies)+len(b.renewed) == 0 {
 		return

@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-// txnRow is what is told of a row of zone_txn.
+// txnRow is a row of zone_txn, without the columns that tie the txns of a check together.
 type txnRow struct {
 	ID         uint64           `db:"id"`
 	CreatedAt  time.Time        `db:"created_at"`

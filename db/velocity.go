@@ -8,20 +8,24 @@ import (
 )
 
 const (
-	// mostListed is the highest rate at which the txns of a bucket are read one by
-	// one: to group and count a few costs the engine twice as much.
+	// mostListed is the highest rate of buckets whose txns are read one by one. For few txns,
+	// GROUP BY and COUNT cost the engine twice as much.
 	mostListed = 128
-	// clockMargin is how much further back txns are listed than windows reach, and
-	// how much behind of what it was taken for the engine's clock may be.
+	// clockMargin is how much further back than the window txns are listed, because the list
+	// is asked for before the engine's clock is known. If the clock turns out to be further
+	// behind the estimate than this, the list is read again.
 	clockMargin = time.Second
-	// fromCounted reads the range of an index that holds the counted txns of a bucket
-	// and nothing else. FORCE INDEX: the optimizer has no figures of a new table.
+	// fromCounted reads the range of zone_txn_window that holds a bucket's counted txns, and
+	// no other rows. FORCE INDEX is here and in other statements on locks and counts because
+	// the optimizer chooses by statistics, which are missing for a new table and old for one
+	// that grows fast: a scan in place of this range would read the whole table, and a locking
+	// scan would lock rows of other buckets.
 	fromCounted = " FROM zone_txn FORCE INDEX (zone_txn_window) WHERE counted = 1 AND ("
 )
 
-// listTxns lists the counted txns of the buckets whose zones' plans say so. Buckets
-// hold few, but after a zone was narrowed they may hold any number, so the list is
-// cut where it is too long.
+// listTxns lists the counted txns of buckets in zones with a low rate. A bucket holds at most
+// its rate, except after its zone was narrowed, when it may hold any number: so the list has a
+// LIMIT, and isCut says that it was reached.
 func (b *batch) listTxns(r *reading) {
 	clear(b.ledger.Counted)
 	clear(b.ledger.Velocities)
@@ -63,20 +67,19 @@ func (b *batch) txn(row []driver.Value) (bucket service.Bucket, at time.Time, er
 	return b.buckets[place], at, err
 }
 
-// limit is what a bucket has to be counted by.
+// limit is the rate and window by which a bucket's txns are counted.
 type limit struct {
 	bucket service.Bucket
 	rate   int
 	window time.Duration
-	// steady says that the bucket holds no more than its rate: its limit was not
-	// wider of late.
+	// steady says that the bucket cannot hold more than its rate, because its limit was not
+	// wider at any time within the window.
 	steady bool
 }
 
-// unsure returns the buckets of which too little was read to decide at now, with
-// the limits in force for them.
+// unsure returns the limits of the buckets for which too little was read to decide at now.
 func (b *batch) unsure() []limit {
-	excepted := service.IndexOverrides(b.now, b.ledger.Overrides)
+	overrides := service.IndexOverrides(b.now, b.ledger.Overrides)
 	var limits []limit
 	for i, bucket := range b.buckets {
 		zone, ok := b.zones[bucket.ZoneID]
@@ -84,7 +87,7 @@ func (b *batch) unsure() []limit {
 			continue
 		}
 		l := limit{bucket, zone.Rate, zone.Window, !zone.overridden && zone.narrowedAt.Before(b.now.Add(-zone.Window))}
-		if o := excepted.Of(zone.Zone, bucket); o != nil && o.Action == service.OverrideLimit && zone.Mode != service.ModeOff {
+		if o := overrides.Of(zone.Zone, bucket); o != nil && o.Action == service.OverrideLimit && zone.Mode != service.ModeOff {
 			l.rate, l.window = o.Rate, o.Window
 		}
 		if !b.isSure(i, l) {
@@ -94,23 +97,25 @@ func (b *batch) unsure() []limit {
 	return limits
 }
 
-// isSure says that what was read of the i-th bucket tells its velocity by limit l.
+// isSure says that enough was read of the i-th bucket to know its velocity by limit l.
 func (b *batch) isSure(i int, l limit) bool {
 	if velocity, isCounted := b.ledger.Velocities[l.bucket]; isCounted {
-		// When room comes in a bucket that is full, or fills up now, tells its oldest txn.
+		// For a bucket that is full, or that this batch fills, the time of the oldest txn is
+		// needed too, and a plain count does not give it.
 		return velocity.Count+b.asked[i] < l.rate
 	}
 	return l.window <= b.plans[l.bucket.ZoneID].window && !b.isCut
 }
 
-// count reads velocities at the instant now: those of steady buckets all at once
-// and, next time, those of which that told too little, one by one. Then all is known.
+// count reads velocities at now. The first time it reads those of steady buckets, all at once.
+// The next time it reads one by one those for which that was not enough, and returns true:
+// after that reading all is known.
 func (b *batch) count(r *reading, limits []limit) (isAll bool) {
 	var tallied, steady []limit
 	for _, l := range limits {
 		switch _, isCounted := b.ledger.Velocities[l.bucket]; {
 		case isCounted || !l.steady:
-		case b.tallies[l.bucket].tells(b.now, l.window):
+		case b.tallies[l.bucket].suffices(b.now, l.window):
 			tallied = append(tallied, l)
 		default:
 			steady = append(steady, l)
@@ -155,8 +160,9 @@ func (b *batch) countAll(r *reading, limits []limit) {
 	})
 }
 
-// countBounded never reads more than rate index entries of a bucket, whatever its
-// history. Txns later than now, left by a clock that stepped back, count too.
+// countBounded counts a bucket's txns and reads at most rate index entries, however many txns
+// there are: the LIMIT in the derived table bounds it. Txns later than now, which a clock that
+// was set back has left, count too.
 func (b *batch) countBounded(r *reading, l limit) {
 	r.sql("SELECT COUNT(*), MIN(created_at) FROM (SELECT created_at"+fromCounted).keys([]service.Bucket{l.bucket}, nil).
 		sql(") AND created_at > ").instant(b.now.Add(-l.window)).

@@ -110,8 +110,8 @@ func readZone(ctx context.Context, from sqlx.QueryerContext, id int64, lock stri
 	return row.zone(), err
 }
 
-// PutZone creates a zone or replaces all of it, if match finds what it expects,
-// and returns it as it is now: of revision 1 if it is new. It takes effect at
+// PutZone creates a zone or replaces all of it, if the condition of match holds, and
+// returns it as it is now: a new zone has revision 1. It takes effect at
 // the next check. principal goes to zone_audit. The error wraps
 // service.ErrInvalid if the zone breaks a rule, service.ErrPrecondition if match
 // fails, and service.ErrBusy if the engine is away.
@@ -123,7 +123,7 @@ func (s *Store) PutZone(
 	}
 	var stored service.Zone
 	put := func(tx *sqlx.Tx) error {
-		exists, err := meets(ctx, tx, zone.ID, match)
+		exists, err := lockMatching(ctx, tx, zone.ID, match)
 		if err != nil {
 			return err
 		}
@@ -143,9 +143,9 @@ func (s *Store) PutZone(
 	return stored, nil
 }
 
-// meets locks the zone's row and says whether there is one, or returns
-// service.ErrPrecondition.
-func meets(ctx context.Context, tx *sqlx.Tx, id int64, match service.Match) (exists bool, err error) {
+// lockMatching locks the zone's row and says whether there is one. The error wraps
+// service.ErrPrecondition if the condition of match does not hold.
+func lockMatching(ctx context.Context, tx *sqlx.Tx, id int64, match service.Match) (exists bool, err error) {
 	zone, err := readZone(ctx, tx, id, `
    FOR UPDATE`)
 	exists = err == nil
@@ -163,8 +163,8 @@ func meets(ctx context.Context, tx *sqlx.Tx, id int64, match service.Match) (exi
 	return exists, nil
 }
 
-// writeZone takes a zone with defaults spelt out. A reserve_ttl of the window is
-// written as NULL, so that it goes with the window when a DBA changes that.
+// writeZone writes a zone, whose defaults must be spelt out. A reserve_ttl that equals the
+// window is written as NULL, so that it follows the window when a DBA changes the window.
 func writeZone(ctx context.Context, tx *sqlx.Tx, zone service.Zone, exists bool) error {
 	statement := `
 INSERT INTO zone_master (description, rate, ` + "`window`" + `, mode, counts, reserve_ttl, reset_on_success,
@@ -186,13 +186,13 @@ UPDATE zone_master
 	return err
 }
 
-// DeleteZone removes a zone and its overrides, if match finds what it expects;
-// its txns stay. The error wraps service.ErrNotFound if there is none,
+// DeleteZone removes a zone and its overrides, if the condition of match holds; its
+// txns stay. The error wraps service.ErrNotFound if there is none,
 // service.ErrPrecondition if match fails, and service.ErrBusy if the engine is
 // away.
 func (s *Store) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
 	err := s.edit(ctx, principal, func(tx *sqlx.Tx) error {
-		exists, err := meets(ctx, tx, id, match)
+		exists, err := lockMatching(ctx, tx, id, match)
 		switch {
 		case err == nil && !exists, errors.Is(err, service.ErrPrecondition) && !exists:
 			return service.ErrNotFound
@@ -215,8 +215,9 @@ DELETE FROM zone_master
 	return nil
 }
 
-// edit runs change in a transaction on whose behalf the audit triggers record
-// principal; empty is unknown. Connections are shared, so it is always said.
+// edit runs change in a transaction. It always sets @velocityd_principal, which the audit
+// triggers record, to principal or, if that is empty, to NULL: a pooled connection may still
+// have the value of another caller.
 func (s *Store) edit(ctx context.Context, principal string, change func(*sqlx.Tx) error) error {
 	tx, err := s.pool.BeginTxx(ctx, nil)
 	if err != nil {

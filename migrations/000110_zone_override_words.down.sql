@@ -5,7 +5,7 @@ ALTER TABLE zone_override
   DROP CONSTRAINT `bucket_key must not be empty or have control characters`,
   DROP CONSTRAINT `action must be allow, deny or limit`,
   DROP CONSTRAINT `expires_at must be in the years 1970 to 2199, or NULL`,
-  DROP CONSTRAINT `limit has rate 0 to 1000000, window 1 to 31622400; others none`,
+  DROP CONSTRAINT `limit needs rate 0 to 1000000, window 1 to 31622400, others none`,
   ADD CONSTRAINT zone_override_target CHECK ((bucket_key IS NULL) <> (prefix IS NULL)),
   ADD CONSTRAINT zone_override_text CHECK (bucket_key IS NULL OR (bucket_key <> '' AND bucket_key NOT REGEXP '[[:cntrl:]]')),
   ADD CONSTRAINT zone_override_action CHECK (action <> ''),

@@ -17,7 +17,7 @@ ALTER TABLE zone_override
     CHECK (action <> ''),
   ADD CONSTRAINT `expires_at must be in the years 1970 to 2199, or NULL`
     CHECK (expires_at IS NULL OR (expires_at >= '1970-01-01' AND expires_at < '2200-01-01')),
-  ADD CONSTRAINT `limit has rate 0 to 1000000, window 1 to 31622400; others none`
+  ADD CONSTRAINT `limit needs rate 0 to 1000000, window 1 to 31622400, others none`
     CHECK (
     (action = 'limit' AND rate IS NOT NULL AND rate BETWEEN 0 AND 1000000
        AND `window` IS NOT NULL AND `window` BETWEEN 1 AND 31622400)

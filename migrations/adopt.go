@@ -9,16 +9,16 @@ import (
 	"github.com/golang-migrate/migrate/v4"
 )
 
-// isUnsquashed says that a database has a version of before the squash.
+// isUnsquashed says that a database has a version from before the steps were squashed.
 func isUnsquashed(version int) bool { return version > 0 && version < steps(".")[0] }
 
-// adopt brings a database that was made before the squash to version adoptedAs.
-// It does so by golang-migrate, one step at a time, so that a step that stops
-// half-way leaves the schema dirty, and one that was stopped before goes on.
+// adopt brings a database from before the squash to version adoptedAs. golang-migrate carries
+// out one step at a time: a step that stops half-way leaves the schema dirty, and adopt goes on
+// after the last step that was completed.
 func adopt(m *migrate.Migrate, t *target, version int, dirty bool) error {
 	switch {
 	case version < beforeSquash:
-		return fmt.Errorf("the database is at version %d, of before the first release, and can not be brought up: "+
+		return fmt.Errorf("the database is at version %d, from before the first release, and cannot be migrated: "+
 			"make a new one, or bring it to version %d first with a program of that time", version, beforeSquash)
 	case dirty:
 		return migrate.ErrDirty{Version: version}

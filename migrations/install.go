@@ -28,10 +28,9 @@ type installer struct {
 	have    []Routine
 }
 
-// install makes each routine anew whose text is not the current one, and drops
-// the retired ones. It returns those. What fails half-way can be run again: a
-// routine is noted in schema_routine when it is in place, and its note is taken
-// away before it is touched.
+// install creates each routine again whose text is not the current one, drops the retired
+// ones, and returns both. It can be run again after a failure: a routine is noted in
+// schema_routine when it is in place, and the note is deleted before the routine is touched.
 func install(ctx context.Context, conn *sql.Conn) ([]Routine, error) {
 	in := installer{conn: conn}
 	var err error

@@ -50,13 +50,12 @@ type Change struct {
 }
 
 // Up brings the schema to Latest, and each procedure, function and trigger to its
-// current text, missing ones included. Nothing to do is no error, and a schema
-// that a newer program has brought further stays as it is. The error wraps
-// ErrDirty if a step stopped half-way, now or earlier, and says what to do; a
-// step that installs routines is simply carried out again. dsn is in
-// go-sql-driver's form; the account needs DDL rights. Two at once wait for each
-// other, up to 10 seconds. When ctx ends the migration stops after the statement
-// it is at, and says so.
+// current text, also if one was dropped. If there is nothing to do, the error is nil. A schema
+// that a newer program has migrated further stays as it is. The error wraps ErrDirty if a step
+// stopped half-way, now or earlier, and says what to do; a step that installs routines is
+// carried out again. dsn is in go-sql-driver's form, and its account needs DDL rights. Two
+// calls at once wait for each other, up to 10 seconds. When ctx ends, the migration stops
+// after its present statement, and the error says so.
 func Up(ctx context.Context, dsn string) (Change, error) {
 	return change(ctx, dsn, func(m *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()
@@ -66,7 +65,7 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 		case version > int(Latest()) && !dirty:
 			return nil
 		case dirty && isMarker(version):
-			// What it does can be done again.
+			// A marker's step can be carried out again.
 			if err := t.SetVersion(before(version), false); err != nil {
 				return err
 			}
@@ -78,7 +77,8 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 		if err := m.Up(); err != nil && !errors.Is(err, migrate.ErrNoChange) {
 			return err
 		}
-		// What has gone since, such as with a dump that left routines out.
+		// Routines may be missing although the version is right, such as after a restore of a
+		// dump without routines.
 		err = t.install(ctx)
 		if advice := rightsAdvice(err); advice != "" {
 			return fmt.Errorf("%w: %s", err, advice)
@@ -88,8 +88,8 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 }
 
 // Down takes back the newest steps, or all of them if steps is 0. What the tables
-// held is lost. Procedures and functions stay: Up of the program that is wanted
-// puts them right. If there are fewer steps, nothing is taken back. Errors and
+// held is lost. Procedures and functions stay as they are: Up of the older program installs
+// its texts. If there are fewer than steps steps, nothing is taken back. Errors and
 // waiting are those of Up.
 func Down(ctx context.Context, dsn string, count int) (Change, error) {
 	if count < 0 {
@@ -143,8 +143,8 @@ func Status(ctx context.Context, dsn string) (State, error) {
 	return state, err
 }
 
-// change does one thing and returns what it has changed, of which nothing is due
-// to others: the lock of migrations is held from the first look to the last.
+// change calls do and returns what it has changed. It holds the lock of migrations from the
+// first look to the last, so that no other migration is part of the difference.
 func change(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) error) (c Change, err error) {
 	err = run(ctx, dsn, func(m *migrate.Migrate, t *target) error {
 		from, dirty, err := t.Version()

@@ -107,7 +107,7 @@ func markerDigest(text []byte) (digest string, ok bool) {
 	return string(bytes.TrimSpace(first)), true
 }
 
-// before returns the version that a step leads from: none for the first.
+// before returns the version from which a step leads on; for the first step it is none.
 func before(version int) int {
 	if version > beforeSquash && version < steps(".")[0] {
 		return version - 1 // one of the steps that adopt

@@ -57,9 +57,9 @@ func (t *target) Lock() error { return nil }
 // Unlock does nothing either.
 func (t *target) Unlock() error { return nil }
 
-// SetVersion does NOT begin a step, which it is told by dirty, once stopped gives
-// a reason. golang-migrate's own GracefulStop would report success, and two of
-// its goroutines race for it.
+// SetVersion notes a version. dirty means that a step begins: then it returns the error of
+// stopped, if there is one, and the step does NOT begin. golang-migrate's GracefulStop is not
+// used, because it reports success and two of its goroutines race for it.
 func (t *target) SetVersion(version int, dirty bool) error {
 	if dirty {
 		if err := t.stopped(); err != nil {
@@ -74,9 +74,8 @@ func (t *target) SetVersion(version int, dirty bool) error {
 	return t.Driver.SetVersion(version, dirty)
 }
 
-// Run carries out one step. One that the account may not carry out leaves the
-// schema as it was. Any other that fails leaves it dirty, so the error wraps
-// ErrDirty and says at once what to do.
+// Run carries out one step. If the account has no right to do so, the schema stays as it was.
+// After any other failure the schema is dirty: the error wraps ErrDirty and says what to do.
 func (t *target) Run(migration io.Reader) error {
 	err := t.runStep(migration)
 	if err == nil {

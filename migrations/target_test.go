@@ -78,10 +78,12 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for target, words := range uselessTargets() {
-				_, err := conn.ExecContext(t.Context(), "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES ("+target+", 'deny')")
+				insert := fmt.Sprintf("INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES (%s, 'deny')", target)
+				_, err := conn.ExecContext(t.Context(), insert)
 				wantRefusal(t, mode+": INSERT of "+target, err, words)
 				values := strings.SplitN(target, ", ", 3)
-				_, err = conn.ExecContext(t.Context(), "UPDATE zone_override SET bucket_key = "+values[1]+", prefix = "+values[2]+" WHERE zone_id = "+values[0])
+				update := fmt.Sprintf("UPDATE zone_override SET bucket_key = %[2]s, prefix = %[3]s WHERE zone_id = %[1]s", values[0], values[1], values[2])
+				_, err = conn.ExecContext(t.Context(), update)
 				wantRefusal(t, mode+": UPDATE to "+target, err, words)
 			}
 		}
@@ -217,7 +219,7 @@ func TestConstraintsSayTheRuleInTheirNames(t *testing.T) {
 			"UPDATE zone_master SET reserve_ttl = 61":                                                                   "reserve_ttl must be 1 second to the window, or NULL",
 			"UPDATE zone_master SET ipv4_prefix = 33":                                                                   "ipv4_prefix must be 1 to 32",
 			"INSERT INTO zone_override (zone_id, action) VALUES (1, 'deny')":                                            "give either bucket_key or prefix",
-			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')":                          "limit has rate 0 to 1000000, window 1 to 31622400",
+			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')":                          "limit needs rate 0 to 1000000, window 1 to 31622400",
 			"INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES (1, 'a', 'deny', '2200-01-01')": "expires_at must be in the years 1970 to 2199",
 		} {
 			_, err := d.SQL.Exec(statement)
