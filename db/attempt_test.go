@@ -20,8 +20,7 @@ func attempt(id string, buckets ...service.Bucket) []service.Check {
 func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
+		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := dbtest.Through(t, d.DSN)
 		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{LockWait: 20 * time.Second, MaxConns: 1})
 		p.BeforeAnswer("INSERT INTO zone_txn", p.Cut)
@@ -51,9 +50,7 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
-		store := connect(t, d, Options{LockWait: 20 * time.Second})
+		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
 		for round := range 10 {
 			id := fmt.Sprint("round-", round)
 			const callers = 4
@@ -92,9 +89,7 @@ func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
 func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
-		store := connect(t, d, Options{LockWait: 20 * time.Second})
+		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
 		if _, err := store.CheckAll(t.Context(), attempt("x", user("old"))); err != nil {
 			t.Fatal(err)
 		}
@@ -127,9 +122,7 @@ VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",
 func TestAttemptIDsDifferByCaseAndTrailingSpaceAndAreForgotten(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour))
 		ids := []string{"a", "A", "a ", " a", "~", strings.Repeat("x", 64), strings.Repeat("x", 63), `"\'%`}
 		ask := func(id string) uint64 {
 			decisions, err := store.CheckAll(t.Context(), attempt(id, user("alice")))
@@ -167,8 +160,7 @@ func TestAttemptIDsDifferByCaseAndTrailingSpaceAndAreForgotten(t *testing.T) {
 func TestBadAttemptIDsFromSQLAreRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
+		d := engine.Database(t, zone(1, 100, time.Hour))
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
 			conn := session(t, d, "SET SESSION sql_mode = '"+mode+"'")
 			for _, id := range []string{
@@ -193,9 +185,7 @@ func TestBadAttemptIDsFromSQLAreRefused(t *testing.T) {
 func TestAStaleKeyRuleIsRefusedBeforeAnyLockRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
 		name := service.KeyRule{Kind: service.KeyUsername}
 		for what, question := range map[string][]service.Check{
 			"single":        {{Buckets: []service.Bucket{user("a")}, KeyRules: []service.KeyRule{name}}},
@@ -219,11 +209,10 @@ func TestAStaleKeyRuleIsRefusedBeforeAnyLockRow(t *testing.T) {
 func TestAThousandChecksOfEveryKindInOneCall(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 3, time.Hour))
-		d.SetZone(t, service.Zone{ID: 2, Rate: 2, Window: time.Hour, Mode: service.ModeShadow, Lockout: time.Minute})
-		d.SetZone(t, service.Zone{ID: 3, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 64}})
-		d.SetZone(t, service.Zone{ID: 4, Window: time.Hour, Mode: service.ModeOff})
+		d := engine.Database(t, zone(1, 3, time.Hour),
+			service.Zone{ID: 2, Rate: 2, Window: time.Hour, Mode: service.ModeShadow, Lockout: time.Minute},
+			service.Zone{ID: 3, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 64}},
+			service.Zone{ID: 4, Window: time.Hour, Mode: service.ModeOff})
 		d.SetOverride(t, service.Override{ZoneID: 1, Key: "u7", Action: service.OverrideDeny})
 		blocked := within("10.0.0.0/8")
 		blocked.ZoneID, blocked.Action = 3, service.OverrideDeny

@@ -144,9 +144,7 @@ func answeredBuckets(txns map[uint64]service.Txn) []service.Bucket {
 func TestAPartitionedHistoryIsPruned(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 2, time.Hour))
-		d.SetZone(t, zone(crowdZone, 1_000_000, time.Hour))
+		d := engine.Database(t, zone(1, 2, time.Hour), zone(crowdZone, 1_000_000, time.Hour))
 		today := time.Now().UTC().Truncate(24 * time.Hour)
 		var days []string
 		for day := range 10 {

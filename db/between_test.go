@@ -73,9 +73,7 @@ func wantNothing(t *testing.T, d *dbtest.Database) {
 func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
 		for _, bucket := range []service.Bucket{user("new"), user("known")} {
 			if bucket == user("known") {
 				d.Hold(t, bucket)() // makes its row
@@ -95,9 +93,7 @@ func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
 func TestABatchOnAnotherConnectionThanItsLocksRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
 		first := laneOf(t, store)
 		other := laneOf(t, store)
 		b, ruling := begun(t, store, first, user("alice"))
@@ -128,8 +124,7 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 			"before the second":       {(*dbtest.Proxy).Before, second, service.ErrUndecided, 0},
 			"before its answer, too":  {(*dbtest.Proxy).BeforeAnswer, second, service.ErrUndecided, 2},
 		} {
-			d := engine.Database(t)
-			d.SetZone(t, zone(1, 5, time.Hour))
+			d := engine.Database(t, zone(1, 5, time.Hour))
 			d.Hold(t, user("alice"))() // makes the row
 			p := dbtest.Through(t, d.DSN)
 			store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})

@@ -15,9 +15,7 @@ import (
 func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{LockWait: time.Second})
+		d, store := stand(t, engine, Options{LockWait: time.Second}, zone(1, 5, time.Hour))
 		if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
@@ -50,9 +48,7 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 		if _, err := store.CheckAll(t.Context(), slices.Repeat(check(user("alice")), 3)); err != nil {
 			t.Fatal(err)
 		}
@@ -93,9 +89,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 1, time.Hour))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, 1, time.Hour))
 		if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
@@ -112,9 +106,7 @@ func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 func TestAHeldBucketIsBusyForItsReleaseAndNothingIsAudited(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
+		d, store := stand(t, engine, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		d.Hold(t, user("alice"))
 		if err := store.Release(t.Context(), user("alice"), "ann", "why"); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
@@ -134,9 +126,7 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 256)
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 1, time.Hour))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, 1, time.Hour))
 		decisions, err := store.CheckAll(t.Context(), slices.Repeat(check(user("alice")), 2))
 		if err != nil {
 			t.Fatal(err)
@@ -201,8 +191,7 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 func TestPeekBySQLAnswersAsDocumented(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
+		d := engine.Database(t, zone(1, 5, time.Hour))
 		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
 		for query, want := range map[string]string{
 			"CALL peek_velocity(1, 'alice')": "zone_id bucket_key mode rate window velocity remaining retry_after " +

@@ -39,9 +39,7 @@ func TestTwoInstancesAndSQLCallersShareOneLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, rate = 200, 11
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, rate, time.Hour))
-		d.SetZone(t, zone(2, rate, time.Hour))
+		d := engine.Database(t, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
 		var ways []service.CheckStore
 		for range 2 {
 			store := connect(t, d, Options{LockWait: 20 * time.Second})
@@ -76,8 +74,7 @@ func TestHotBucketsInCommonMakeNobodyBusy(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, each, hot, rate = 64, 50, 200, 5
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, rate, time.Hour))
+		d := engine.Database(t, zone(1, rate, time.Hour))
 		var ways []service.CheckStore
 		for range 2 {
 			store := connect(t, d, Options{LockWait: 20 * time.Second})
@@ -116,8 +113,7 @@ func TestNewKeysAtOnceInOppositeOrdersAreAllDecided(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const keys, callers, rate = 500, 8, 5
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, rate, time.Hour))
+		d := engine.Database(t, zone(1, rate, time.Hour))
 		ways := []service.CheckStore{bySQL{newSQLStore(t, d, true)}}
 		for range 3 {
 			ways = append(ways, connect(t, d, Options{LockWait: 40 * time.Second}))
@@ -155,10 +151,7 @@ func TestBatchesWithKeysInCommonNeitherDeadlockNorOverAdmit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, keys, rate = 16, 12, 40
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, rate, time.Hour))
-		d.SetZone(t, zone(2, rate, time.Hour))
-		store := connect(t, d, Options{LockWait: 20 * time.Second})
+		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
 		var group sync.WaitGroup
 		for caller := range callers {
 			group.Go(func() {
@@ -187,9 +180,7 @@ SELECT bucket_key FROM zone_txn WHERE counted GROUP BY bucket_key HAVING SUM(zon
 func TestRefusedCheckLeavesNoLockRowAndNoTxn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
 		for _, checks := range [][]service.Check{
 			check(service.Bucket{ZoneID: 404, Key: "alice"}),
 			check(user("alice"), service.Bucket{ZoneID: 404, Key: "alice"}),
@@ -219,9 +210,7 @@ func TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate(t *testing.T) {
 			"key rule": {"UPDATE zone_master SET key_kind = 'username' WHERE id = 1", "UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1"},
 			"zone":     {"DELETE FROM zone_master WHERE id = 1", fmt.Sprintf("INSERT INTO zone_master (id, rate, `window`) VALUES (1, %d, 3600)", rate)},
 		} {
-			d := engine.Database(t)
-			d.SetZone(t, zone(1, rate, time.Hour))
-			store := connect(t, d, Options{MaxConns: callers, LockWait: 20 * time.Second})
+			d, store := stand(t, engine, Options{MaxConns: callers, LockWait: 20 * time.Second}, zone(1, rate, time.Hour))
 			stop := meanwhile(func() {
 				for _, statement := range change {
 					if _, err := d.SQL.ExecContext(context.Background(), statement); err != nil {
@@ -253,9 +242,7 @@ func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, rate = 60, 9
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, rate, time.Hour))
-		store := connect(t, d, Options{LockWait: 20 * time.Second})
+		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, rate, time.Hour))
 		stop := meanwhile(func() {
 			// A cleaner may lose a deadlock; it comes again.
 			_, _ = d.SQL.Exec("DELETE FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = 'hot'")

@@ -50,9 +50,7 @@ func TestTwoCoalescersShareOneLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, each, rate = 200, 3, 17
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, rate, time.Hour))
-		d.SetZone(t, zone(2, callers*each, time.Hour))
+		d := engine.Database(t, zone(1, rate, time.Hour), zone(2, callers*each, time.Hour))
 		var instances []*service.Coalescer
 		var calls atomic.Int64
 		for range 2 {

@@ -64,8 +64,7 @@ func wantBlocked(t *testing.T, store service.CheckStore, want bool, buckets ...s
 func TestALongListOfOneBucketHidesNoOther(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 1000, time.Hour))
+		d := engine.Database(t, zone(1, 1000, time.Hour))
 		now := time.Now().UTC()
 		for _, key := range []string{"a", "b", "z"} { // before and behind the long one
 			leave(t, d, user(key), now.Add(-time.Minute), now.Add(-2*time.Minute))
@@ -88,10 +87,7 @@ func TestALongListOfOneBucketHidesNoOther(t *testing.T) {
 func TestAnOverrideThatLooksFurtherBackThanItsZoneIsObeyed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 2, time.Minute))
-		d.SetZone(t, zone(2, 2*mostListed, time.Minute))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, 2, time.Minute), zone(2, 2*mostListed, time.Minute))
 		for _, id := range []int64{1, 2} {
 			bucket, other := service.Bucket{ZoneID: id, Key: "x"}, service.Bucket{ZoneID: id, Key: "other"}
 			leave(t, d, bucket, time.Now().UTC().Add(-time.Hour))
@@ -132,8 +128,7 @@ func TestAClockThatIsNotWhatItWasTakenForHidesNoTxn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		for _, rate := range []int{1, 2 * mostListed} {
-			d := engine.Database(t)
-			d.SetZone(t, zone(1, rate, time.Hour))
+			d := engine.Database(t, zone(1, rate, time.Hour))
 			instants := make([]time.Time, rate)
 			for i := range instants {
 				instants[i] = time.Now().UTC().Add(-59 * time.Minute)
@@ -156,8 +151,7 @@ func TestAClockThatIsNotWhatItWasTakenForHidesNoTxn(t *testing.T) {
 func TestAZoneThatIsMadeMeanwhileIsNotDecidedWithoutALock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
+		d := engine.Database(t, zone(1, 5, time.Hour))
 		d.Hold(t, user("known"))() // makes its row: the second packet reads again and locks nothing
 		late := service.Bucket{ZoneID: 2, Key: "late"}
 		packets := 0
@@ -187,8 +181,7 @@ func TestASessionThatWouldHideRowsIsPutRight(t *testing.T) {
 			"few rows": "sql_select_limit=1", "other bytes": "character_set_results=latin1", "other bytes at all": "charset=latin1",
 			"one more transaction": "completion_type=1",
 		} {
-			d := engine.Database(t)
-			d.SetZone(t, zone(1, 3, time.Hour))
+			d := engine.Database(t, zone(1, 3, time.Hour))
 			store := connect(t, &dbtest.Database{DSN: d.DSN + "&" + setting}, Options{})
 			for range 5 {
 				if _, err := store.CheckAll(t.Context(), append(check(user("anna"), user("jürgen")), check(user("zoë"))...)); err != nil {

@@ -16,8 +16,7 @@ func TestABucketThatIsHeldForLongIsBusyAndTheOthersAreServed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const others = 40
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
+		d := engine.Database(t, zone(1, 100, time.Hour))
 		c := coalesce(t, connect(t, d, Options{}), service.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
 		release := d.Hold(t, user("held"))
 		var group sync.WaitGroup
@@ -98,9 +97,7 @@ func TestNoSettingOfADSNMovesADecision(t *testing.T) {
 			"collation=latin1_swedish_ci", "charset=latin1", "sql_safe_updates=1", "sql_select_limit=1", "unique_checks=0",
 			"foreign_key_checks=0", "lock_wait_timeout=1",
 		} {
-			d := engine.Database(t)
-			d.SetZone(t, zone(1, 2, time.Hour))
-			d.SetZone(t, zone(2, 20, time.Hour))
+			d := engine.Database(t, zone(1, 2, time.Hour), zone(2, 20, time.Hour))
 			store := connect(t, &dbtest.Database{DSN: d.DSN + "&" + settings}, Options{MaxConns: 4})
 			for attempt := range 3 {
 				question := append(check(user("Æ'\\\"|%_")), check(service.Bucket{ZoneID: 2, Key: "x"}, user("b"))[0])
@@ -131,9 +128,7 @@ func TestNoSettingOfADSNMovesADecision(t *testing.T) {
 func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{LockWait: time.Hour})
+		d, store := stand(t, engine, Options{LockWait: time.Hour}, zone(1, 5, time.Hour))
 		d.Hold(t, user("held"))
 		decisions, err := store.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{user("held")}, NoWait: true}})
 		if err != nil || !errors.Is(decisions[0].Err, service.ErrHeld) {
@@ -145,9 +140,7 @@ func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
 func TestARefusedCheckStaysRefusedThoughItsZoneIsDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		d.SetZone(t, zone(2, 5, time.Hour))
+		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))
 		held := service.Bucket{ZoneID: 2, Key: "held"}
 		d.Hold(t, held)
 		p := dbtest.Through(t, d.DSN)

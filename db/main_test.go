@@ -61,6 +61,14 @@ func (s inBatches) CheckAll(ctx context.Context, checks []service.Check) ([]serv
 	return s.checkBatch(ctx, checks)
 }
 
+// stand sets up what most tests need: a fresh database with these zones, and a
+// store on it.
+func stand(tb testing.TB, engine *dbtest.Engine, o Options, zones ...service.Zone) (*dbtest.Database, *Store) {
+	tb.Helper()
+	d := engine.Database(tb, zones...)
+	return d, connect(tb, d, o)
+}
+
 // connect returns the store of a database with the newest schema.
 func connect(tb testing.TB, d *dbtest.Database, o Options) *Store {
 	tb.Helper()

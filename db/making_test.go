@@ -38,8 +38,7 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const others = 20
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
+		d := engine.Database(t, zone(1, 100, time.Hour))
 		ask := func(store *Store, checks []service.Check, held ...int) {
 			t.Helper()
 			for i := range checks {
@@ -86,9 +85,7 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
-		store := connect(t, d, Options{LockWait: time.Hour})
+		d, store := stand(t, engine, Options{LockWait: time.Hour}, zone(1, 100, time.Hour))
 		var checks []service.Check
 		var ends []func(bool)
 		for i := range 3 * mostSetAside {
@@ -129,8 +126,7 @@ func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
+		d := engine.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("old"))()
 		d.Hold(t, user("older"))()
 		store := connect(t, d, Options{})
@@ -162,10 +158,7 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
-		d.SetZone(t, zone(2, 100, time.Hour))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour))
 		other := func(key string) service.Bucket { return service.Bucket{ZoneID: 2, Key: key} }
 		if _, err := store.CheckAll(t.Context(), check(user("a"), other("a"))); err != nil {
 			t.Fatal(err)
@@ -190,9 +183,7 @@ func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour))
 		if _, err := store.CheckAll(t.Context(), check(user("a"), user("b"))); err != nil {
 			t.Fatal(err)
 		}
@@ -216,8 +207,7 @@ func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
+		d := engine.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("held"))
 		store := connect(t, d, Options{})
 		checks := append(check(user("free")), check(user("held"))...)

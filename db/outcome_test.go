@@ -18,9 +18,7 @@ func failures() service.Zone {
 func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, failures())
-		store := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
+		d, store := stand(t, engine, Options{LockWait: time.Second, MaxConns: 1}, failures())
 		decisions, err := store.CheckAll(t.Context(), []service.Check{
 			{Buckets: []service.Bucket{user("alice"), user("bob")}}, {Buckets: []service.Bucket{user("carol")}},
 		})
@@ -56,9 +54,7 @@ func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, failures())
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, failures())
 		buckets := []service.Bucket{user("a"), user("b"), user("c")}
 		for _, apart := range []int{1, 15, 16, 17, 255, 256, 257, 5000, 30_000} {
 			decisions, err := store.CheckAll(t.Context(), check(buckets...))
@@ -88,9 +84,7 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, failures())
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, failures())
 		var all []service.Decision
 		for call := range 2 {
 			var checks []service.Check
@@ -118,9 +112,7 @@ func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
 func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, failures())
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, failures())
 		decisions, err := store.CheckAll(t.Context(), check(user("a"), user("b"), user("c")))
 		if err != nil {
 			t.Fatal(err)
@@ -142,9 +134,7 @@ func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
 func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, failures())
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, failures())
 		decisions, err := store.CheckAll(t.Context(), check(user("a")))
 		if err != nil {
 			t.Fatal(err)
@@ -160,9 +150,7 @@ func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
 func TestAReportDoesNotWaitForWhoeverEditsTheZone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, failures())
-		store := connect(t, d, Options{LockWait: time.Second})
+		d, store := stand(t, engine, Options{LockWait: time.Second}, failures())
 		decisions, err := store.CheckAll(t.Context(), check(user("alice"), user("bob")))
 		if err != nil {
 			t.Fatal(err)
@@ -182,8 +170,7 @@ func TestAReportDoesNotWaitForWhoeverEditsTheZone(t *testing.T) {
 func TestAReportNeedsNoAutocommit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, failures())
+		d := engine.Database(t, failures())
 		conn := session(t, d, "SET SESSION autocommit = 0")
 		if _, err := call(conn, user("alice")); err != nil {
 			t.Fatal(err)
@@ -201,8 +188,7 @@ func TestAReportNeedsNoAutocommit(t *testing.T) {
 func TestAnIDThatWasRecordedTwiceFailsNoOtherReport(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 9, time.Hour))
+		d := engine.Database(t, zone(1, 9, time.Hour))
 		conn := session(t, d)
 		first, err := call(conn, user("alice"))
 		if err != nil {
@@ -230,8 +216,7 @@ func TestAnIDThatWasRecordedTwiceFailsNoOtherReport(t *testing.T) {
 func TestTxnsOfOneCheckAreFoundAmongThoseOfOthers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 1000, time.Hour))
+		d := engine.Database(t, zone(1, 1000, time.Hour))
 		// Three checks of two buckets each, their rows mixed and far apart: one INSERT
 		// is as good as several sessions.
 		for i, id := range []int{1, 2, 3, 300, 4000, 60000} {

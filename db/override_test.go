@@ -25,8 +25,7 @@ func within(prefix string) service.Override {
 // overridden is a database with zone 1, whose keys are addresses.
 func overridden(t *testing.T, engine *dbtest.Engine) (*dbtest.Database, *Store) {
 	t.Helper()
-	d := engine.Database(t)
-	d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128}})
+	d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128}})
 	return d, connect(t, d, Options{})
 }
 

@@ -130,8 +130,7 @@ func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
 func TestProveLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
+		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := probe(t, d.ServiceAccount(t).DSN)
 		for range 20 {
 			if err := proved(p); err != nil {

@@ -29,8 +29,7 @@ func TestALackingRightIsForbiddenAndMendedByAGrant(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				d := engine.Database(t)
-				d.SetZone(t, zone(1, 5, time.Hour))
+				d := engine.Database(t, zone(1, 5, time.Hour))
 				narrow := d.ServiceAccount(t)
 				account, database := accountOf(t, narrow)
 				dbtest.Exec(t, d.SQL, "REVOKE "+c.right+" ON "+database+"."+c.on+" FROM "+account)
@@ -60,8 +59,7 @@ func TestALackingRightIsForbiddenAndMendedByAGrant(t *testing.T) {
 func TestAnAccountThatIsNotLetInIsForbidden(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
+		d := engine.Database(t, zone(1, 5, time.Hour))
 		narrow := d.ServiceAccount(t)
 		account, _ := accountOf(t, narrow)
 		for _, state := range []string{"IDENTIFIED BY 'another'", "IDENTIFIED BY 'pass' ACCOUNT LOCK"} {
@@ -98,9 +96,7 @@ func TestWhatIsMissingIsToldApart(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				d := engine.Database(t)
-				d.SetZone(t, zone(1, 5, time.Hour))
-				store := connect(t, d, Options{})
+				d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
 				dbtest.Exec(t, d.SQL, c.gone)
 				_, err := ask(t.Context(), store, c.question)
 				isService := errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden) || errors.Is(err, service.ErrNotFound)

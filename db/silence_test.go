@@ -14,8 +14,7 @@ import (
 func TestAnswerWhoseEndIsLostHoldsAndKeepsTheDeadline(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 50, time.Hour))
+		d := engine.Database(t, zone(1, 50, time.Hour))
 		p := dbtest.Through(t, d.DSN)
 		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{MaxConns: 8})
 		hurried, patient := service.NewLimiter(store, time.Second), service.NewLimiter(store, time.Minute)

@@ -63,8 +63,7 @@ func TestTextbookUseWorksFromAnySQLClient(t *testing.T) {
 func TestWindowEndsToTheMicrosecond(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 1, time.Minute))
+		d := engine.Database(t, zone(1, 1, time.Minute))
 		d.FollowSessionClocks(t)
 		conn := session(t, d)
 		const start = 1_800_000_000
@@ -97,8 +96,7 @@ func TestWindowEndsToTheMicrosecond(t *testing.T) {
 func TestClockThatStepsBackNeverAdmitsMore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 3, time.Minute))
+		d := engine.Database(t, zone(1, 3, time.Minute))
 		d.FollowSessionClocks(t)
 		conn := session(t, d)
 		allowed := 0
@@ -122,8 +120,7 @@ func TestClockThatStepsBackNeverAdmitsMore(t *testing.T) {
 func TestSessionsInAnyTimeZoneShareOneWindow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 3, time.Minute))
+		d := engine.Database(t, zone(1, 3, time.Minute))
 		for i, offset := range []string{"+00:00", "+13:00", "-12:00", "+05:30", "SYSTEM"} {
 			r, err := call(session(t, d, "SET SESSION time_zone = '"+offset+"'"), user("alice"))
 			if err != nil || r.blocked != (i >= 3) {
@@ -140,8 +137,7 @@ func TestSessionsInAnyTimeZoneShareOneWindow(t *testing.T) {
 func TestProcedureIsExactAtEveryIsolationLevelOfTheCaller(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 2, time.Hour))
+		d := engine.Database(t, zone(1, 2, time.Hour))
 		for _, level := range []string{"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"} {
 			key := user(level)
 			release := d.Hold(t, key)
@@ -174,8 +170,7 @@ func TestProcedureIsExactAtEveryIsolationLevelOfTheCaller(t *testing.T) {
 func TestProcedureRefusesToRunInsideATransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 2, time.Hour))
+		d := engine.Database(t, zone(1, 2, time.Hour))
 		for _, statement := range []string{
 			"CALL check_velocity(1, 'alice')",
 			`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"alice"}]}]')`,
@@ -202,8 +197,7 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 	t.Parallel()
 	batch := func(bucket string) string { return "CALL check_velocity_batch('[{\"buckets\":[" + bucket + "]}]')" }
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 2, time.Hour))
+		d := engine.Database(t, zone(1, 2, time.Hour))
 		long := strings.Repeat("x", 256)
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
 			conn := session(t, d, "SET SESSION sql_mode = '"+mode+"'")
@@ -232,8 +226,7 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 func TestBatchRefusesOnlyTheCheckOfAnUnknownZone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 2, time.Hour))
+		d := engine.Database(t, zone(1, 2, time.Hour))
 		rows, err := d.SQL.Query(`CALL check_velocity_batch('[
 {"buckets":[{"zone_id":1,"bucket_key":"a"}]},
 {"buckets":[{"zone_id":1,"bucket_key":"b"},{"zone_id":99999999999,"bucket_key":"b"}]},
@@ -265,8 +258,7 @@ func TestBatchRefusesOnlyTheCheckOfAnUnknownZone(t *testing.T) {
 func TestAProcedureOfTheCallersOwnMayCall(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 2, time.Hour))
+		d := engine.Database(t, zone(1, 2, time.Hour))
 		for name, statement := range map[string]string{
 			"one":     "CALL check_velocity(1, 'one')",
 			"several": `CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"several"},{"zone_id":1,"bucket_key":"x"}]}]')`,
@@ -296,8 +288,7 @@ func TestAProcedureOfTheCallersOwnMayCall(t *testing.T) {
 func TestAKeyWithControlCharactersIsRefusedWhateverTheSessionChecks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 2, time.Hour))
+		d := engine.Database(t, zone(1, 2, time.Hour))
 		for _, setting := range []string{"SET SESSION check_constraint_checks = 0", "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'"} {
 			conn := session(t, d)
 			if _, err := conn.ExecContext(t.Context(), setting); err != nil {
@@ -322,9 +313,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const rate, flood = 5, service.MaxChecks
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, flood, 365*24*time.Hour))
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{}, zone(1, flood, 365*24*time.Hour))
 		checks := slices.Repeat(check(user("alice")), service.MaxChecks)
 		for range 2 { // as many counted as blocked rows
 			if _, err := store.CheckAll(context.Background(), checks); err != nil {
@@ -418,8 +407,7 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 2, time.Hour))
+		d := engine.Database(t, zone(1, 2, time.Hour))
 		store := connect(t, d.Account(t, "EXECUTE ON *"), Options{})
 		decisions, err := sqlStore{conns: store.pool.DB}.CheckAll(t.Context(), check(user("a"), user("b")))
 		if err != nil || decisions[0].Blocked {

@@ -227,8 +227,7 @@ func TestACrowdIsAdmittedToTheRateWithTallies(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, calls, each, rate = 8, 24, 5, 4 * mostListed
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, rate, time.Hour))
+		d := engine.Database(t, zone(1, rate, time.Hour))
 		ways := []service.CheckStore{bySQL{newSQLStore(t, d, false)}}
 		for range 2 {
 			ways = append(ways, inBatches{connect(t, d, Options{LockWait: 20 * time.Second})})

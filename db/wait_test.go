@@ -27,8 +27,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-				d := engine.Database(t)
-				d.SetZone(t, zone(1, 5, time.Hour))
+				d := engine.Database(t, zone(1, 5, time.Hour))
 				store := connect(t, d, Options{LockWait: time.Minute}) // until all of them are seen
 				release := d.Hold(t, user("alice"))
 				type result struct {
@@ -75,9 +74,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
+		d, store := stand(t, engine, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		for _, checks := range [][]service.Check{
 			check(user("alice")),
 			// The batch has locked aaron and seeded a new key before it waits.
@@ -104,9 +101,7 @@ func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 100, time.Hour))
-		store := connect(t, d, Options{LockWait: time.Second})
+		d, store := stand(t, engine, Options{LockWait: time.Second}, zone(1, 100, time.Hour))
 		for name, others := range map[string]int{"few": 3, "many": 30} {
 			release := d.Hold(t, user("held"))
 			checks := check(user(name), user("held"))
@@ -146,8 +141,7 @@ func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
+		d := engine.Database(t, zone(1, 5, time.Hour))
 		limiter := service.NewLimiter(connect(t, d, Options{LockWait: 5 * time.Second}), 10*time.Second)
 		d.Hold(t, user("alice"))
 		if _, err := ask(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) {
@@ -159,9 +153,7 @@ func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{LockWait: 20 * time.Second, MaxConns: 1})
+		d, store := stand(t, engine, Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		hurried, patient := service.NewLimiter(store, 3*time.Second), service.NewLimiter(store, time.Minute)
 		before := connectionID(t, store)
 		release := d.Hold(t, user("alice"))
@@ -196,9 +188,7 @@ func connectionID(t *testing.T, store *Store) (id int64) {
 func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{LockWait: time.Minute, MaxConns: 1})
+		d, store := stand(t, engine, Options{LockWait: time.Minute, MaxConns: 1}, zone(1, 5, time.Hour))
 		limiter := service.NewLimiter(store, 2*time.Minute)
 		before := connectionID(t, store)
 		release := d.Hold(t, user("alice"))
@@ -226,9 +216,7 @@ func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Hour))
-		store := connect(t, d, Options{MaxConns: 1})
+		_, store := stand(t, engine, Options{MaxConns: 1}, zone(1, 5, time.Hour))
 		conn, err := store.lanes.Conn(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -77,8 +77,7 @@ func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 func TestAReservationOfTheWindowGoesWithTheWindow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		store := connect(t, d, Options{})
+		d, store := stand(t, engine, Options{})
 		if _, err := store.PutZone(t.Context(), zone(1, 5, time.Minute), service.Match{}, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -172,9 +171,7 @@ func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, rounds = 6, 5
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 0, time.Minute))
-		store := connect(t, d, Options{LockWait: 20 * time.Second})
+		_, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, 0, time.Minute))
 		var group sync.WaitGroup
 		for range callers {
 			group.Go(func() {
@@ -238,8 +235,7 @@ func TestDeletingAZoneTakesItsOverridesAndLeavesItsTxns(t *testing.T) {
 func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		store := connect(t, d, Options{MaxConns: 1})
+		_, store := stand(t, engine, Options{MaxConns: 1})
 		for i, who := range []string{"ann", "", "bob", ""} {
 			if _, err := store.PutZone(t.Context(), zone(int64(i+1), 5, time.Minute), service.Match{}, who); err != nil {
 				t.Fatal(err)
@@ -265,9 +261,7 @@ func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
 func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, zone(1, 5, time.Minute))
-		store := connect(t, d, Options{LockWait: time.Second, MaxConns: 1})
+		d, store := stand(t, engine, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Minute))
 		holder := session(t, d, "START TRANSACTION", "SELECT 1 FROM zone_master WHERE id = 1 FOR UPDATE")
 		_, err := store.PutZone(t.Context(), zone(1, 6, time.Minute), service.Match{}, "ann")
 		if !errors.Is(err, service.ErrBusy) {

@@ -14,8 +14,7 @@ import (
 func TestBucketPeekShowsWhatANextAttemptWouldMeet(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Lockout: 2 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Lockout: 2 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		fresh := "zone 1 (enforce), alice: 2 of 2 left in 3600 s\n  velocity      0\n  retry after   0 s\n"
 		if got := must(t, env, "bucket", "peek", "1", "Alice"); got != fresh {
@@ -49,9 +48,7 @@ func TestBucketPeekShowsWhatANextAttemptWouldMeet(t *testing.T) {
 func TestBucketPeekAsJSONIsWhatHTTPAnswers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Mode: service.ModeShadow})
-		d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Mode: service.ModeShadow}, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "check", "1", "a b", "--attempt-id", "x-1")
 		must(t, env, "check", "1", "a b")
@@ -78,8 +75,7 @@ func withoutWait(text string) string {
 func TestBucketReleaseEmptiesTheBucketAndEndsItsLockout(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "check", "1", "alice")
 		if r := command(env, nil, "check", "1", "alice"); r.code != exitBlocked {

@@ -77,8 +77,7 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 func TestEveryCommandThatTakesADSNTakesAFile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		folder := t.TempDir()
 		file := filepath.Join(folder, credentialName)
 		if err := os.WriteFile(file, []byte(d.DSN+"\n"), 0o600); err != nil {

@@ -39,8 +39,7 @@ func TestAnInstanceStoppedBetweenItsPacketsHoldsNobodyUpAndTellsTheTruth(t *test
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				d := engine.Database(t)
-				d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+				d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 				other := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
 				frozen := freezeBetweenPackets(t, d, flags, both)
 				mustAsk(t, other.url+"/v1/check", both, http.StatusOK)

@@ -94,8 +94,7 @@ func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
 func TestOperatorWithoutTheRightIsToldWhatToDo(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		must(t, environment{"VELOCITY_DSN": d.DSN}, "override", "set", "1", "bob", "--action", "deny", "--reason", "x")
 		env := environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}
 		for _, args := range []string{"check 1 alice", "bucket peek 1 alice", "bucket release 1 alice --reason x", "zone list"} {
@@ -153,9 +152,7 @@ func TestZoneSetChangesWhatIsNamedAlone(t *testing.T) {
 func TestCheckAnswersByTextJSONAndExitCode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour})
-		d.SetZone(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, direct, "serve")
 		over := environment{"VELOCITY_URL": i.url}
@@ -295,9 +292,7 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 				for way, args := range map[string][]string{
 					"at the database": {file}, "one by one": {file, "--batch", "1"}, "from a pipe": {"-", "--batch", "200"}, "over HTTP": {file, "--url"},
 				} {
-					d := engine.Database(t)
-					d.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour})
-					d.SetZone(t, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour})
+					d := engine.Database(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour}, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour})
 					env := environment{"VELOCITY_DSN": d.DSN}
 					if way == "over HTTP" {
 						args = append(args, start(t, env, "serve").url)
@@ -330,8 +325,7 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var stdout, stderr bytes.Buffer
@@ -352,8 +346,7 @@ func TestReplayThatIsInterruptedTellsHowFarItGot(t *testing.T) {
 func TestReplayThatCouldAskNothingIsAnError(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		remote := environment{"VELOCITY_URL": start(t, direct, "serve").url}
 		const attempt = stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"

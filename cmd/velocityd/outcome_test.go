@@ -12,8 +12,7 @@ import (
 func TestOutcomeIsReportedToTheDatabaseAndOverHTTP(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
 		for _, step := range []struct {
@@ -47,8 +46,7 @@ func TestOutcomeIsReportedToTheDatabaseAndOverHTTP(t *testing.T) {
 func TestCheckWithAnAttemptIDIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
 		first := must(t, direct, "check", "1", "alice", "--attempt-id", "a 1")
@@ -69,9 +67,7 @@ func TestCheckWithAnAttemptIDIsCountedOnce(t *testing.T) {
 func TestCheckTellsThatAShadowZoneWouldBlock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 0, Window: time.Hour, Mode: service.ModeShadow})
-		d.SetZone(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 0, Window: time.Hour, Mode: service.ModeShadow}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
 		for _, env := range []environment{direct, over} {

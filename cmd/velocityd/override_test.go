@@ -38,9 +38,7 @@ func TestExpiryIsADurationOrATime(t *testing.T) {
 func TestOverrideSetReplacesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
-		d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}}, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		if got := must(t, env, "override", "list", "1"); !strings.Contains(got, "no overrides") {
 			t.Errorf("without overrides: %s", got)
@@ -78,8 +76,7 @@ func TestOverrideSetReplacesWhatIsThere(t *testing.T) {
 func TestOverrideListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+		d := engine.Database(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		for _, args := range []string{
 			"203.0.113.0/24 --action limit --rate 0 --window 60 --reason a", "203.0.113.9 --action allow --reason b --expires 1h",
@@ -102,8 +99,7 @@ func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 	t.Parallel()
 	const n = overridePage + 1
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		var values []string
 		for i := range n {
 			values = append(values, fmt.Sprintf("(1, 'k%d', 'allow', 'x')", i))
@@ -123,9 +119,7 @@ func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 func TestOverrideDeleteSaysWhatItRemoved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-		d.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "override", "set", "1", "bob", "--action", "deny", "--reason", "guessing")
 		id := fmt.Sprint(d.Count(t, "SELECT id FROM zone_override"))
@@ -145,8 +139,7 @@ func TestOverrideDeleteSaysWhatItRemoved(t *testing.T) {
 func TestOverridesThatHaveExpiredAreListedAsSuch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		d.SetOverride(t, service.Override{
 			ZoneID: 1, Key: "bob", Action: service.OverrideDeny, ExpiresAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Reason: "old",
 		})

@@ -43,8 +43,7 @@ func eventuallyReady(t *testing.T, i *instanceUnderTest, reason string) {
 func TestReadinessTellsTheTruth(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
 		narrow := d.ServiceAccount(t)
 		cfg, err := mysql.ParseDSN(narrow.DSN)
 		if err != nil {
@@ -143,8 +142,7 @@ func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 func TestOtherTextsAreLoggedAndLeaveTheServiceReady(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		other := func(version uint) {
 			dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE name = 'judge_bucket'")
 			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
@@ -208,8 +206,7 @@ func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 	t.Parallel()
 	const several = `{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":1,"bucket_key":"bob"}]}`
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 500, Window: time.Hour})
 		for name, c := range map[string]struct {
 			rights         []string
 			question, want string

@@ -107,9 +107,7 @@ func TestReplayThatReportsAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 				for way, args := range map[string][]string{
 					"at the database": {file}, "one by one": {file, "--batch", "1"}, "over HTTP": {file, "--url"},
 				} {
-					d := engine.Database(t)
-					d.SetZone(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true})
-					d.SetZone(t, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}})
+					d := engine.Database(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true}, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyIP}})
 					env := environment{"VELOCITY_DSN": d.DSN}
 					if way == "over HTTP" {
 						args = append(args, start(t, env, "serve").url)

@@ -88,8 +88,7 @@ func TestOneInstanceAndTwoKeepTheContractOfAStore(t *testing.T) {
 func TestCallerThatLeavesIsRecordedAllTheSame(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve"}, slow...)...)
 		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
 		defer release()
@@ -169,8 +168,7 @@ func TestRequestsThatOutlastAStopAreCutOffAndTold(t *testing.T) {
 func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		_, i := program(t, []string{"VELOCITY_DSN=" + d.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
 		defer insist(t, i)
 		if mustAsk(t, i.url+"/v1/check", alice, http.StatusOK).closed {
@@ -188,8 +186,7 @@ func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
 func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "2"}, slow...)...)
 		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
 		defer release()
@@ -356,8 +353,7 @@ func TestKeysNeverReachTheLog(t *testing.T) {
 	t.Parallel()
 	const secret = "jane.doe@example.org"
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--access-log", "--check-timeout", "60s", "--shutdown-timeout", "61s")
 		check := func(zone int, key string) string {
 			return fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, zone, key)

@@ -31,8 +31,7 @@ func TestEveryCallerInFlightIsAnsweredAtAStop(t *testing.T) {
 	t.Parallel()
 	const callers, rate = 12, 5
 	eachWay(t, func(t *testing.T, engine *dbtest.Engine, coalesce string) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour})
 		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--coalesce", coalesce}, slow...)...)
 		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
 		defer release()
@@ -160,8 +159,7 @@ func TestStopUnderLoadRecordsWhatWasAnsweredAndNothingElse(t *testing.T) {
 	t.Parallel()
 	const callers = 24
 	eachWay(t, func(t *testing.T, engine *dbtest.Engine, coalesce string) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		// While it drains every answer ends its connection. Without that time an
 		// idle connection may be closed while a request comes in on it: no server
 		// of HTTP/1.1 can tell.

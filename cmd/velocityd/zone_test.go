@@ -115,8 +115,7 @@ func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 func TestZoneListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		d.SetZone(t, service.Zone{
 			ID: 2, Description: "per address", Rate: 20, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
 			ReserveTTL: time.Minute, ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
@@ -153,8 +152,7 @@ func sameJSON(t *testing.T, got, want string) {
 func TestZoneDeleteSaysWhatItRemoved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
-		d.SetZone(t, service.Zone{ID: 7, Description: "login per user", Rate: 5, Window: time.Minute, Lockout: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 7, Description: "login per user", Rate: 5, Window: time.Minute, Lockout: time.Hour})
 		d.SetOverride(t, service.Override{ZoneID: 7, Key: "bob", Action: service.OverrideDeny})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "check", "7", "alice")

@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/migrations"
+	"velocityd/service"
 )
 
 // Database is a database of one test, dropped at its end.
@@ -21,11 +22,14 @@ type Database struct {
 	SQL *sql.DB
 }
 
-// Database makes a fresh database with the newest schema.
-func (e *Engine) Database(tb testing.TB) *Database {
+// Database makes a fresh database with the newest schema and these zones.
+func (e *Engine) Database(tb testing.TB, zones ...service.Zone) *Database {
 	tb.Helper()
 	d := e.Empty(tb)
 	Migrate(tb, d.DSN)
+	for _, zone := range zones {
+		d.SetZone(tb, zone)
+	}
 	return d
 }
 
