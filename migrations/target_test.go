@@ -1,6 +1,7 @@
 package migrations_test
 
 import (
+	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,39 +32,51 @@ func wantRefusal(t *testing.T, what string, err error, words string) {
 	}
 }
 
-// uselessTargets are overrides that would match no bucket, each with what the error says.
-func uselessTargets() map[string]string {
-	return map[string]string{
-		"1, NULL, '203.0.113.0/24'":    "prefix needs a zone whose key_kind is ip: this one is opaque",
-		"2, NULL, '2001:db8::/32'":     "this one is username",
-		"3, NULL, '203.0.113.7/24'":    "write 203.0.113.0/24",
-		"3, NULL, '2001:DB8::1/64'":    "write 2001:db8::/64",
-		"3, NULL, '2001:db8::ff/121'":  "write 2001:db8::80/121",
-		"3, NULL, '::1.2.3.4/112'":     "write ::102:0/112",
-		"4, NULL, '203.0.113.0/25'":    "prefix must not be longer than /24",
-		"4, NULL, '2001:db8::/49'":     "prefix must not be longer than /48",
-		"2, 'Bob', NULL":               "lower case, no spaces around",
-		"2, ' bob', NULL":              "lower case, no spaces around",
-		"2, 'bob ', NULL":              "lower case, no spaces around",
-		"3, 'bob', NULL":               "must be an IPv4 address or an IPv6 address: lower case",
-		"3, '010.1.1.1', NULL":         "must be an IPv4 address or an IPv6 address: lower case",
-		"3, '2001:DB8::1', NULL":       "must be an IPv4 address",
-		"3, '2001:db8:0::1', NULL":     "must be an IPv4 address",
-		"3, '::1.2.3.4', NULL":         "must be an IPv4 address",
-		"3, '::ffff:1.2.3.4', NULL":    "must be an IPv4 address",
-		"3, '::ffff:102:304', NULL":    "must be an IPv4 address",
-		"3, '10.1.1.1/32', NULL":       "must be an IPv4 address",
-		"3, '10.1.1.0/24', NULL":       "must be an IPv4 address",
-		"3, '10.1.1.1 ', NULL":         "must be an IPv4 address",
-		"3, 'fe80::1%eth0', NULL":      "must be an IPv4 address",
-		"4, '203.0.113.9', NULL":       "must be an IPv4 network of /24 or an IPv6 network of /48: lower case, shortest form, no host bits",
-		"4, '203.0.113.9/24', NULL":    "must be an IPv4 network of /24",
-		"4, '203.0.113.0/25', NULL":    "must be an IPv4 network of /24",
-		"4, '203.0.112.0/23', NULL":    "must be an IPv4 network of /24",
-		"4, '203.0.113.0/024', NULL":   "must be an IPv4 network of /24",
-		"4, '203.0.113.0/24/24', NULL": "must be an IPv4 network of /24",
-		"4, '2001:db8::1', NULL":       "must be an IPv4 network of /24",
-		"4, '2001:DB8::/48', NULL":     "must be an IPv4 network of /24",
+// aim is the target of an override in a zone: a key or a prefix.
+type aim struct {
+	zoneID      int
+	key, prefix string // empty: NULL
+}
+
+// args are the values of zone_id, bucket_key, prefix and once more zone_id.
+func (a aim) args() []any {
+	null := func(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }
+	return []any{a.zoneID, null(a.key), null(a.prefix), a.zoneID}
+}
+
+// uselessTargets are targets that would match no bucket, each with what the error says.
+func uselessTargets() map[aim]string {
+	return map[aim]string{
+		{1, "", "203.0.113.0/24"}:    "prefix needs a zone whose key_kind is ip: this one is opaque",
+		{2, "", "2001:db8::/32"}:     "this one is username",
+		{3, "", "203.0.113.7/24"}:    "write 203.0.113.0/24",
+		{3, "", "2001:DB8::1/64"}:    "write 2001:db8::/64",
+		{3, "", "2001:db8::ff/121"}:  "write 2001:db8::80/121",
+		{3, "", "::1.2.3.4/112"}:     "write ::102:0/112",
+		{4, "", "203.0.113.0/25"}:    "prefix must not be longer than /24",
+		{4, "", "2001:db8::/49"}:     "prefix must not be longer than /48",
+		{2, "Bob", ""}:               "lower case, no spaces around",
+		{2, " bob", ""}:              "lower case, no spaces around",
+		{2, "bob ", ""}:              "lower case, no spaces around",
+		{3, "bob", ""}:               "must be an IPv4 address or an IPv6 address: lower case",
+		{3, "010.1.1.1", ""}:         "must be an IPv4 address or an IPv6 address: lower case",
+		{3, "2001:DB8::1", ""}:       "must be an IPv4 address",
+		{3, "2001:db8:0::1", ""}:     "must be an IPv4 address",
+		{3, "::1.2.3.4", ""}:         "must be an IPv4 address",
+		{3, "::ffff:1.2.3.4", ""}:    "must be an IPv4 address",
+		{3, "::ffff:102:304", ""}:    "must be an IPv4 address",
+		{3, "10.1.1.1/32", ""}:       "must be an IPv4 address",
+		{3, "10.1.1.0/24", ""}:       "must be an IPv4 address",
+		{3, "10.1.1.1 ", ""}:         "must be an IPv4 address",
+		{3, "fe80::1%eth0", ""}:      "must be an IPv4 address",
+		{4, "203.0.113.9", ""}:       "must be an IPv4 network of /24 or an IPv6 network of /48: lower case, shortest form, no host bits",
+		{4, "203.0.113.9/24", ""}:    "must be an IPv4 network of /24",
+		{4, "203.0.113.0/25", ""}:    "must be an IPv4 network of /24",
+		{4, "203.0.112.0/23", ""}:    "must be an IPv4 network of /24",
+		{4, "203.0.113.0/024", ""}:   "must be an IPv4 network of /24",
+		{4, "203.0.113.0/24/24", ""}: "must be an IPv4 network of /24",
+		{4, "2001:db8::1", ""}:       "must be an IPv4 network of /24",
+		{4, "2001:DB8::/48", ""}:     "must be an IPv4 network of /24",
 	}
 }
 
@@ -78,13 +91,14 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for target, words := range uselessTargets() {
-				insert := fmt.Sprintf("INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES (%s, 'deny')", target)
-				_, err := conn.ExecContext(t.Context(), insert)
-				wantRefusal(t, mode+": INSERT of "+target, err, words)
-				values := strings.SplitN(target, ", ", 3)
-				update := fmt.Sprintf("UPDATE zone_override SET bucket_key = %[2]s, prefix = %[3]s WHERE zone_id = %[1]s", values[0], values[1], values[2])
-				_, err = conn.ExecContext(t.Context(), update)
-				wantRefusal(t, mode+": UPDATE to "+target, err, words)
+				for _, statement := range []string{
+					"INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES (?, ?, ?, 'deny')",
+					"UPDATE zone_override SET zone_id = ?, bucket_key = ?, prefix = ? WHERE zone_id = ?",
+				} {
+					args := target.args()[:strings.Count(statement, "?")]
+					_, err := conn.ExecContext(t.Context(), statement, args...)
+					wantRefusal(t, fmt.Sprint(mode, ": ", statement[:6], " ", args), err, words)
+				}
 			}
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 4 {
