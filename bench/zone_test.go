@@ -13,14 +13,14 @@ func TestSecondaryIndexesAreReadFromTheTablesText(t *testing.T) {
 		"  `note` varchar(9) DEFAULT NULL COMMENT 'KEY `no`',\n" +
 		"  PRIMARY KEY (`id`,`created_at`),\n" +
 		"  UNIQUE KEY `once` (`id`),\n" +
-		"  KEY `zone_txn_window` (`zone_id`,`bucket_key`,`counted`,`created_at`)\n" +
+		"  KEY `zone_txn_window` (`zone_id`,`bucket_key`,`counted`,`created_at` DESC,`id` DESC)\n" +
 		") ENGINE=InnoDB")
 	if want := []string{"DROP KEY `once`", "DROP KEY `zone_txn_window`"}; !slices.Equal(drops, want) {
 		t.Errorf("got %q, want %q", drops, want)
 	}
 	want := []string{
 		"ADD UNIQUE KEY `once` (`id`)",
-		"ADD KEY `zone_txn_window` (`zone_id`,`bucket_key`,`counted`,`created_at`)",
+		"ADD KEY `zone_txn_window` (`zone_id`,`bucket_key`,`counted`,`created_at` DESC,`id` DESC)",
 	}
 	if !slices.Equal(adds, want) {
 		t.Errorf("got %q, want %q", adds, want)

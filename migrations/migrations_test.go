@@ -169,7 +169,7 @@ func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = tx.Rollback() })
 		var n int
-		if err := tx.QueryRow("SELECT COUNT(*) FROM zone_txn").Scan(&n); err != nil {
+		if err := tx.QueryRow("SELECT COUNT(*) FROM zone_attempt").Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -179,9 +179,9 @@ func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 			_, err := migrations.Down(ctx, d.DSN, 0)
 			ended <- err
 		}()
-		dbtest.Eventually(t, "DROP TABLE zone_txn waits for the reader", func() bool {
+		dbtest.Eventually(t, "DROP TABLE zone_attempt waits for the reader", func() bool {
 			return slices.ContainsFunc(d.Sessions(t), func(s dbtest.Session) bool {
-				return strings.HasPrefix(s.Statement, "DROP TABLE zone_txn") && strings.HasPrefix(s.State, "Waiting for")
+				return strings.HasPrefix(s.Statement, "DROP TABLE zone_attempt") && strings.HasPrefix(s.State, "Waiting for")
 			})
 		})
 		cancel()
@@ -191,7 +191,7 @@ func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) || errors.Is(err, migrations.ErrDirty) {
 			t.Errorf("got %v, want context.Canceled alone", err)
 		}
-		wantStatus(t, d, 102, false) // zone_txn is gone, and zone_bucket_lock is not
+		wantStatus(t, d, 103, false) // zone_attempt is gone, and zone_txn is not
 		up(t, d)
 	})
 }
