@@ -12,68 +12,68 @@ import (
 )
 
 const (
-	localTimeout  = 10 * time.Second // of one call at the database
-	remoteTimeout = 30 * time.Second // of one call at a service, which has its own
+	localTimeout  = 10 * time.Second // of one call to the database
+	remoteTimeout = 30 * time.Second // of one call to a service, whose own deadline is shorter
 )
 
-// targetFlags is whom to ask: a running service, or the database itself.
-type targetFlags struct {
-	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service that runs there, such as http://127.0.0.1:8080, in place of the database."`
+// endpointFlags tell whether to ask a running service or the database itself.
+type endpointFlags struct {
+	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service at this address, such as http://127.0.0.1:8080, instead of the database."`
 	databaseFlags `embed:""`
 }
 
-// target is who answers the operator's commands. It finishes checks and reports
-// that it has begun even if their context ends.
-type target struct {
+// endpoint answers the operator's commands: it is a service or a database. Checks and
+// reports that have begun are finished even if their context ends.
+type endpoint struct {
 	handlers.Reader
 	handlers.Writer
 	service.CheckStore
 	timeout time.Duration // of a report
-	release func()        // lets it go
+	release func()        // closes the connections
 }
 
-// open returns the service of --url, or else the database.
-func (f targetFlags) open(ctx context.Context) (target, error) {
+// open returns the service at --url, or the database if --url is not given.
+func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 	if f.URL != "" {
 		remote, err := client.New(f.URL, client.WithTimeout(remoteTimeout), client.WithUserAgent("velocityd/"+version()))
 		if errors.Is(err, service.ErrInvalid) {
-			return target{}, usagef("--url must be like http://127.0.0.1:8080")
+			return endpoint{}, usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
 		}
 		if err != nil {
-			return target{}, err
+			return endpoint{}, err
 		}
-		return target{
+		return endpoint{
 			Reader: remote, Writer: remote, CheckStore: service.NewLimiter(remote, remoteTimeout),
 			timeout: remoteTimeout, release: remote.Close,
 		}, nil
 	}
 	store, err := f.databaseFlags.open(ctx)
 	if err != nil {
-		return target{}, err
+		return endpoint{}, err
 	}
-	return target{
+	return endpoint{
 		Reader: store, Writer: store, CheckStore: service.NewNormalizingLimiter(store, store, localTimeout),
 		timeout: localTimeout, release: func() { _ = store.Close() },
 	}, nil
 }
 
 // ReportAll implements service.OutcomeStore.
-func (t target) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
-	return unhurried{t.Writer, t.timeout}.ReportAll(ctx, reports)
+func (e endpoint) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return withTimeout{e.Writer, e.timeout}.ReportAll(ctx, reports)
 }
 
-// unhurried gives each report a deadline of its own in place of the caller's, as
-// service.Limiter does with checks.
-type unhurried struct {
+// withTimeout replaces the caller's deadline of each call by its own, as
+// service.Limiter does for checks.
+type withTimeout struct {
 	store   service.OutcomeStore
 	timeout time.Duration
 }
 
 // ReportAll implements service.OutcomeStore.
-func (u unhurried) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), u.timeout)
+func (w withTimeout) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
 	defer cancel()
-	results, err := u.store.ReportAll(ctx, reports)
+	results, err := w.store.ReportAll(ctx, reports)
 	if err == nil && len(results) != len(reports) {
 		return nil, fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(results), len(reports))
 	}

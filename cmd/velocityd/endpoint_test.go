@@ -95,7 +95,7 @@ func TestServiceThatIsAwayOrNoneIsToldWithWhatToDo(t *testing.T) {
 			t.Errorf("%s: got %+v", args, r)
 		}
 		r = command(environment{"VELOCITY_URL": "127.0.0.1:8080"}, nil, strings.Fields(args)...)
-		if r.code != exitUsage || !strings.Contains(r.stderr, "--url must be like") {
+		if r.code != exitUsage || !strings.Contains(r.stderr, "--url must be the address") {
 			t.Errorf("%s: got %+v", args, r)
 		}
 	}

@@ -122,7 +122,7 @@ func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 			}
 		}
 		dbtest.Eventually(t, "the warning of no zones", func() bool {
-			return len(entries(t, i.stderr.String(), "there are no zones: every check is answered with 404")) == 1
+			return len(entries(t, i.stderr.String(), "there are no zones, so every check is answered with 404")) == 1
 		})
 		dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_away")
 		dbtest.Eventually(t, "the outage's begin", logged("not ready", "table zone_txn is missing"))

@@ -196,7 +196,7 @@ func TestZoneLintTellsByTextAndExitCode(t *testing.T) {
 		}{
 			{"", exitFindings, []string{shadow, lockout, expired}},
 			{" 3 2", exitFindings, []string{expired, shadow, lockout}},
-			{" 1", exitFine, []string{"nothing odd in 1 zone"}},
+			{" 1", exitFine, []string{"no findings in 1 zone"}},
 			{" 1 9", exitError, nil},
 		} {
 			r := command(env, nil, strings.Fields("zone lint"+c.args)...)

@@ -33,7 +33,7 @@ func (f *folder) stopStale(ctx context.Context) error {
 	if err != nil || len(pids) == 0 {
 		return err
 	}
-	grace := DefaultStopTimeout
+	grace := defaultStopTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		grace = min(grace, time.Until(deadline)/2)
 	}

@@ -16,8 +16,8 @@ import (
 
 // What a wait may take where the caller's context has no deadline. The clock is the monotonic one.
 const (
-	DefaultStartTimeout = 60 * time.Second
-	DefaultStopTimeout  = 30 * time.Second
+	defaultStartTimeout = 60 * time.Second
+	defaultStopTimeout  = 30 * time.Second
 )
 
 // Options say where and what to start. Dir and Binary are required.
@@ -49,14 +49,14 @@ type Server struct {
 // (binary log on, sync_binlog=1, innodb_flush_log_at_trx_commit=1); root@localhost has no password and is reachable by the
 // socket alone, which only this user can open.
 //
-// ctx bounds the start (DefaultStartTimeout where it has no deadline) and NOT the server's life: that lasts until Stop. On Linux
+// ctx bounds the start (defaultStartTimeout where it has no deadline) and NOT the server's life: that lasts until Stop. On Linux
 // the kernel also stops the server when this process dies.
 //
 // It returns ErrInUse if another Start holds the folder, ErrWrongEngine if the folder is another engine's or a newer version's,
 // and, when the server or its initialisation fails, an error that ends with the last lines of its log (Dir/server.log). It does
 // NOT convert the system tables of an older MariaDB (mariadb-upgrade); MySQL converts its own.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	ctx, cancel := withDefault(ctx, DefaultStartTimeout)
+	ctx, cancel := withDefault(ctx, defaultStartTimeout)
 	defer cancel()
 	f, err := claim(o.Dir)
 	if err != nil {
@@ -177,11 +177,11 @@ func (s *Server) Err() error {
 	}
 }
 
-// Stop asks the server to shut down and waits until it has. At ctx's deadline or cancellation (DefaultStopTimeout where it has no
+// Stop asks the server to shut down and waits until it has. At ctx's deadline or cancellation (defaultStopTimeout where it has no
 // deadline) the server is killed, which loses nothing that was committed, and the context's error is returned. Stop may be called
 // again, at any time and at once from several goroutines; it returns nil for a server that has ended already.
 func (s *Server) Stop(ctx context.Context) error {
-	ctx, cancel := withDefault(ctx, DefaultStopTimeout)
+	ctx, cancel := withDefault(ctx, defaultStopTimeout)
 	defer cancel()
 	select {
 	case <-s.done:
