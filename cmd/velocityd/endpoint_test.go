@@ -90,7 +90,7 @@ func TestServiceThatIsAwayOrNoneIsToldWithWhatToDo(t *testing.T) {
 		"override set 1 bob --action deny --reason x", "bucket peek 1 alice", "bucket release 1 alice --reason x", "check 1 alice", "outcome 1 success",
 	} {
 		r := command(environment{"VELOCITY_URL": "http://127.0.0.1:1"}, nil, strings.Fields(args)...)
-		if r.code != exitError || !strings.Contains(r.stderr, "nobody listens at http://127.0.0.1:1: is velocityd running?") ||
+		if r.code != exitError || !strings.Contains(r.stderr, "nothing listens at http://127.0.0.1:1: is velocityd running?") ||
 			strings.Contains(r.stderr, "alice") {
 			t.Errorf("%s: got %+v", args, r)
 		}
