@@ -149,7 +149,7 @@ func TestOtherTextsAreLoggedAndLeaveTheServiceReady(t *testing.T) {
 			dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE name = 'judge_bucket'")
 			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
 		}
-		const message = "procedures have other texts than this program's: unless another version of it has installed them, run 'velocityd migrate up'"
+		const message = "procedures differ from this program's: run 'velocityd migrate up', unless another version of the program has installed them"
 		warnings := func(i *instanceUnderTest) int { return len(entries(t, i.stderr.String(), message)) }
 		other(migrations.Latest() + 1)
 		newer := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")

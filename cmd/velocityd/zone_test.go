@@ -90,7 +90,7 @@ func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 						return
 					}
 					// Twice in a row somebody was faster, or held the zone for long, which is said.
-					if r.code != exitError || !strings.Contains(r.stderr, "somebody else") && !strings.Contains(r.stderr, "busy") {
+					if r.code != exitError || !strings.Contains(r.stderr, "another program is changing") && !strings.Contains(r.stderr, "busy") {
 						t.Errorf("%s: %+v", edit, r)
 						return
 					}
