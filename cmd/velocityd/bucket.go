@@ -86,7 +86,7 @@ func (c *bucketPeekCmd) Run(ctx context.Context, p *process) error {
 }
 
 type bucketReleaseCmd struct {
-	Reason      string `env:"-" required:"" placeholder:"TEXT" help:"Why, for zone_audit."`
+	Reason      string `env:"-" required:"" placeholder:"TEXT" help:"The reason, for zone_audit."`
 	bucketFlags `embed:""`
 }
 

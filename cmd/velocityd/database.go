@@ -50,7 +50,7 @@ func verifySchema(ctx context.Context, database versioned) (version uint, err er
 	switch {
 	case err != nil:
 	case have == 0 && !dirty:
-		err = fmt.Errorf("%w: the database has none; run 'velocityd migrate up'", errSchema)
+		err = fmt.Errorf("%w: the database has no schema; run 'velocityd migrate up'", errSchema)
 	case dirty && have <= need:
 		err = fmt.Errorf("%w: migration %d stopped half-way; run 'velocityd migrate status'", errSchema, have)
 	case have < need:

@@ -127,7 +127,7 @@ type overrideSetCmd struct {
 	Rate          *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
 	Window        *durationFlag          `env:"-" placeholder:"LENGTH" help:"With limit: the window's length: seconds, or 90s, 5m, 7d."`
 	Expires       string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
-	Reason        string                 `env:"-" required:"" placeholder:"TEXT" help:"Why, for those who find it later."`
+	Reason        string                 `env:"-" required:"" placeholder:"TEXT" help:"The reason, which is stored with the override."`
 	endpointFlags `embed:""`
 }
 
