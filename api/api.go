@@ -25,29 +25,29 @@ const (
 	MediaProblem = "application/problem+json" // of errors, by RFC 9457
 )
 
-// HeaderPrincipal is where a proxy that has asked the caller who he is says so.
-// The service believes it: changes are recorded under this name.
+// HeaderPrincipal is the header in which a proxy names the caller, whom it has
+// authenticated. The service trusts it: changes are recorded under this name.
 const HeaderPrincipal = "X-Forwarded-User"
 
 // MaxPage is how many overrides one answer holds at most.
 const MaxPage = 1000
 
-// EntityTag returns the ETag of a zone: its revision in quotes. It is what
-// If-Match has to name for a change of this revision alone.
+// EntityTag returns the ETag of a zone: its revision in quotes. A change with it in
+// If-Match is made only if the zone still has this revision.
 func EntityTag(revision uint64) string { return `"` + strconv.FormatUint(revision, 10) + `"` }
 
 // Instant is a point in time: RFC 3339 in UTC, written with six digits always.
 type Instant time.Time
 
-// Append appends the instant as it is written, without quotes. It cuts off what
-// is less than a microsecond.
+// Append appends the text of the instant, without quotes. It cuts off what is less
+// than a microsecond.
 func (i Instant) Append(b []byte) []byte {
 	t := time.Time(i).UTC()
-	// The package time writes whole seconds much faster than any layout of one's own.
+	// Package time formats this layout much faster than others.
 	b = t.AppendFormat(b, time.RFC3339)
 	point := len(b) - len("Z")
 	b = strconv.AppendInt(b[:point], int64(1_000_000+t.Nanosecond()/1000), 10)
-	b[point] = '.' // in place of the 1, which has kept the zeros
+	b[point] = '.' // replaces the 1, which was there to keep leading zeros
 	return append(b, 'Z')
 }
 
@@ -57,7 +57,7 @@ func (i Instant) String() string { return string(i.Append(nil)) }
 // MarshalText implements encoding.TextMarshaler. It never fails.
 func (i Instant) MarshalText() ([]byte, error) { return i.Append(nil), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. It takes any offset and any
+// UnmarshalText implements encoding.TextUnmarshaler. It accepts any offset and any
 // number of digits.
 func (i *Instant) UnmarshalText(text []byte) error {
 	t, err := time.Parse(time.RFC3339, string(text))
@@ -65,8 +65,8 @@ func (i *Instant) UnmarshalText(text []byte) error {
 	return err
 }
 
-// IsZero says that there is no instant; such a member is left out.
+// IsZero reports whether there is no instant. Then the member is left out.
 func (i Instant) IsZero() bool { return time.Time(i).IsZero() }
 
-// Time returns the instant in UTC. What is no instant becomes the zero time.
+// Time returns the instant in UTC, or the zero time if there is none.
 func (i Instant) Time() time.Time { return time.Time(i).UTC() }

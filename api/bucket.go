@@ -2,7 +2,7 @@ package api
 
 import "velocityd/service"
 
-// Peek is what can be seen of a bucket without an attempt.
+// Peek is what the next attempt in a bucket would meet.
 type Peek struct {
 	ZoneID      int64        `json:"zone_id"`
 	BucketKey   string       `json:"bucket_key"`
@@ -36,7 +36,7 @@ type Txn struct {
 	AttemptID  string          `json:"attempt_id,omitzero"`
 }
 
-// NewPeek returns the bucket as it is answered.
+// NewPeek returns the answer for a bucket.
 func NewPeek(p service.Peek) Peek {
 	answer := Peek{
 		ZoneID: p.Bucket.ZoneID, BucketKey: p.Bucket.Key, CheckedAt: Instant(p.At), Mode: p.Mode,
@@ -53,7 +53,7 @@ func NewPeek(p service.Peek) Peek {
 	return answer
 }
 
-// Peek returns the bucket in the domain's words.
+// Peek converts the answer to the type of package service.
 func (p Peek) Peek() service.Peek {
 	seen := service.Peek{
 		Bucket: service.Bucket{ZoneID: p.ZoneID, Key: p.BucketKey}, At: p.CheckedAt.Time(), Mode: p.Mode,
@@ -70,7 +70,7 @@ func (p Peek) Peek() service.Peek {
 	return seen
 }
 
-// NewTxn returns the txn as it is answered.
+// NewTxn returns the answer for a txn.
 func NewTxn(t service.Txn) Txn {
 	return Txn{
 		ID: t.ID, ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
@@ -78,7 +78,7 @@ func NewTxn(t service.Txn) Txn {
 	}
 }
 
-// Txn returns the txn in the domain's words.
+// Txn converts the answer to the type of package service.
 func (t Txn) Txn() service.Txn {
 	return service.Txn{
 		ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),

@@ -10,7 +10,7 @@ type Bucket struct {
 	BucketKey string `json:"bucket_key"`
 }
 
-// Check is one question, in the form that names its buckets in a list.
+// Check is the body of POST /v1/check, in the form that lists its buckets.
 type Check struct {
 	Buckets   []Bucket `json:"buckets"`
 	AttemptID string   `json:"attempt_id,omitzero"`
@@ -21,7 +21,7 @@ type Checks struct {
 	Checks []Check `json:"checks"`
 }
 
-// NewCheck returns the question as it is asked.
+// NewCheck returns the request that asks a check.
 func NewCheck(check service.Check) Check {
 	c := Check{Buckets: make([]Bucket, len(check.Buckets)), AttemptID: check.AttemptID}
 	for i, b := range check.Buckets {
@@ -59,13 +59,13 @@ type Results struct {
 	Results []Result `json:"results"`
 }
 
-// Result holds one of the two.
+// Result is the answer of one of several checks. Exactly one member is set.
 type Result struct {
 	Decision *Decision `json:"decision,omitzero"`
 	Problem  *Problem  `json:"problem,omitzero"`
 }
 
-// NewDecision returns the answer of a check that was decided.
+// NewDecision returns the answer for a check that was decided.
 func NewDecision(d service.Decision) Decision {
 	answer := Decision{
 		Blocked: d.Blocked, WouldBlock: d.WouldBlock, TxnID: d.TxnID(),
@@ -81,8 +81,9 @@ func NewDecision(d service.Decision) Decision {
 	return answer
 }
 
-// Decision returns the answer in the domain's words. What follows from the
-// buckets (the txn of the whole, what remains) is taken from them.
+// Decision converts the answer to the type of package service. It takes from the
+// buckets what follows from them: the txn and retry_after of the whole, and what
+// remains.
 func (d Decision) Decision() service.Decision {
 	decision := service.Decision{
 		Blocked: d.Blocked, WouldBlock: d.WouldBlock, CheckedAt: d.CheckedAt.Time(), Verdicts: make([]service.Verdict, len(d.Buckets)),

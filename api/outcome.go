@@ -7,7 +7,8 @@ type OutcomeRequest struct {
 	Outcome service.Outcome `json:"outcome"`
 }
 
-// Report says how the login ended that a txn belongs to. It asks, and answers.
+// Report says how the login ended that a txn belongs to. It is used in requests and in
+// answers.
 type Report struct {
 	TxnID   uint64          `json:"txn_id"`
 	Outcome service.Outcome `json:"outcome"`
@@ -30,7 +31,7 @@ type Receipt struct {
 	Problem *Problem        `json:"problem,omitzero"`
 }
 
-// NewReports returns the question as it is asked.
+// NewReports returns the request that makes several reports.
 func NewReports(reports []service.Report) Reports {
 	list := Reports{Reports: make([]Report, len(reports))}
 	for i, r := range reports {
@@ -39,5 +40,5 @@ func NewReports(reports []service.Report) Reports {
 	return list
 }
 
-// Report returns what was recorded, which means nothing beside a problem.
+// Report returns the report that was recorded. It has no meaning if Problem is set.
 func (r Receipt) Report() service.Report { return service.Report{TxnID: r.TxnID, Outcome: r.Outcome} }

@@ -13,7 +13,7 @@ type Override struct {
 	BucketKey string                 `json:"bucket_key,omitzero"`
 	Prefix    netip.Prefix           `json:"prefix,omitzero"`
 	Action    service.OverrideAction `json:"action"`
-	Rate      *int                   `json:"rate,omitzero"` // with action limit, which may be to 0
+	Rate      *int                   `json:"rate,omitzero"` // nil unless the action is limit; 0 is a rate
 	Window    int64                  `json:"window,omitzero"`
 	ExpiresAt Instant                `json:"expires_at,omitzero"`
 	Reason    string                 `json:"reason"`
@@ -28,7 +28,7 @@ type Overrides struct {
 }
 
 // OverrideRequest is the body of POST /v1/zones/{id}/overrides and of PUT on one
-// of them: a whole override but for its ids.
+// of them: an override without its ids.
 type OverrideRequest struct {
 	BucketKey string                 `json:"bucket_key,omitzero"`
 	Prefix    netip.Prefix           `json:"prefix,omitzero"`
@@ -40,7 +40,7 @@ type OverrideRequest struct {
 	CreatedBy string                 `json:"created_by,omitzero"`
 }
 
-// NewOverride returns the override as it is answered.
+// NewOverride returns the answer for an override.
 func NewOverride(o service.Override) Override {
 	return Override{
 		ID: o.ID, ZoneID: o.ZoneID, BucketKey: o.Key, Prefix: o.Prefix, Action: o.Action, Rate: rateOf(o),
@@ -48,7 +48,7 @@ func NewOverride(o service.Override) Override {
 	}
 }
 
-// NewOverrides returns a page of overrides that says of no next one.
+// NewOverrides returns a page of overrides without Next.
 func NewOverrides(overrides []service.Override) Overrides {
 	list := Overrides{Overrides: make([]Override, len(overrides))}
 	for i, o := range overrides {
@@ -57,7 +57,7 @@ func NewOverrides(overrides []service.Override) Overrides {
 	return list
 }
 
-// NewOverrideRequest returns the wish for an override. Its ids are no part of it.
+// NewOverrideRequest returns the request for an override. It leaves out the ids.
 func NewOverrideRequest(o service.Override) OverrideRequest {
 	return OverrideRequest{
 		BucketKey: o.Key, Prefix: o.Prefix, Action: o.Action, Rate: rateOf(o),
@@ -65,7 +65,7 @@ func NewOverrideRequest(o service.Override) OverrideRequest {
 	}
 }
 
-// Override returns the override in the domain's words.
+// Override converts the answer to the type of package service.
 func (o Override) Override() service.Override {
 	override := service.Override{
 		ID: o.ID, ZoneID: o.ZoneID, Key: o.BucketKey, Prefix: o.Prefix, Action: o.Action,

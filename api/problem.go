@@ -7,35 +7,34 @@ import (
 	"velocityd/service"
 )
 
-// The kinds of error that only the interface knows. Those that have to do with
-// checks, zones and the engine are package service's.
+// The kinds of error that only the HTTP interface knows. Package service has those of
+// checks, zones and the engine.
 var (
-	// ErrInternal says that the service met a fault that it did not foresee. What
-	// was asked may have been counted, or changed.
+	// ErrInternal says that the service met an unexpected fault. What was asked may
+	// have been counted, or changed.
 	ErrInternal = errors.New("internal fault")
 	// ErrNotReady says that the instance cannot decide checks now.
 	ErrNotReady = errors.New("not ready")
-	// ErrMediaType says that a body is not what its header must announce.
+	// ErrMediaType says that a request's header does not announce JSON.
 	ErrMediaType = errors.New("unsupported media type")
 	// ErrTooLarge says that a body is too long.
 	ErrTooLarge = errors.New("payload too large")
 	// ErrTooSlow says that a body did not arrive in time.
 	ErrTooSlow = errors.New("request timeout")
-	// ErrNoMethod says that a path does not answer to a method.
+	// ErrNoMethod says that a path does not support a method.
 	ErrNoMethod = errors.New("method not allowed")
-	// ErrNoRoute says that there is nothing at a path. It is NOT
-	// service.ErrNotFound: a mistyped path must not be taken for a zone that does
-	// not exist.
+	// ErrNoRoute says that a path does not exist. It is NOT service.ErrNotFound: a
+	// mistyped path must not be taken for a zone that does not exist.
 	ErrNoRoute = errors.New("route not found")
 )
 
-// Kind is what one kind of error is on the wire.
+// Kind is one kind of error, in Go and on the wire.
 type Kind struct {
-	Err    error // what it is in Go
-	Status int   // of HTTP
+	Err    error // the error in Go
+	Status int   // the HTTP status
 	Code   string
-	// Detail is the fixed text for the caller. It is empty where the error's own
-	// text says more, and is fit for him.
+	// Detail is the fixed text for the caller. It is empty if the caller gets the
+	// error's own text.
 	Detail string
 }
 
@@ -52,7 +51,7 @@ func Kinds() []Kind {
 		{service.ErrConflict, http.StatusConflict, "conflict", ""},
 		{
 			service.ErrForbidden, http.StatusForbidden, "forbidden",
-			"The service's account at the database lacks a right for this. Nothing was counted or changed: grant it, see docs/dba.md.",
+			"The service's account at the database lacks a right for this. Nothing was counted or changed. Grant the right, see docs/dba.md.",
 		},
 		{service.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
 		{
@@ -61,7 +60,7 @@ func Kinds() []Kind {
 		},
 		{
 			service.ErrBusy, http.StatusServiceUnavailable, "busy",
-			"The service is busy or its database is away. Nothing was decided, recorded or changed: ask again after Retry-After seconds.",
+			"The service is busy or its database is away. Nothing was decided, recorded or changed. Ask again after Retry-After seconds.",
 		},
 		{ErrNotReady, http.StatusServiceUnavailable, "not_ready", ""},
 		{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
@@ -72,11 +71,11 @@ func Kinds() []Kind {
 		},
 		{
 			ErrNoMethod, http.StatusMethodNotAllowed, "method_not_allowed",
-			"This path does not answer that method. The Allow header lists those it does.",
+			"This path does not support that method. The Allow header lists the methods that it supports.",
 		},
 		{
 			ErrNoRoute, http.StatusNotFound, "route_not_found",
-			"There is nothing at this path. GET /openapi.yaml describes what there is.",
+			"This path does not exist. GET /openapi.yaml describes the paths that do.",
 		},
 	}
 }
@@ -101,17 +100,17 @@ type Problem struct { //nolint:errname // RFC 9457 calls it so
 	Status int    `json:"status"`
 	Detail string `json:"detail"`
 	Code   string `json:"code"`
-	// Pointer is the JSON Pointer of the place in the request body that is
-	// wrong, if there is one.
+	// Pointer is the JSON Pointer of the value in the request body that is wrong, or
+	// empty.
 	Pointer string `json:"pointer,omitzero"`
 }
 
-// NewProblem returns the problem of a kind, with the kind's own text.
+// NewProblem returns the problem of a kind, with the kind's fixed text.
 func NewProblem(k Kind) Problem {
 	return Problem{Type: "about:blank", Title: http.StatusText(k.Status), Status: k.Status, Detail: k.Detail, Code: k.Code}
 }
 
-// Error implements error, by title and detail.
+// Error implements error. It returns title and detail.
 func (p *Problem) Error() string {
 	if p.Detail == "" {
 		return p.Title
@@ -119,9 +118,9 @@ func (p *Problem) Error() string {
 	return p.Title + ": " + p.Detail
 }
 
-// Unwrap returns the kind of error that the code stands for: one of package
-// service's or of this package's. It is nil for a code that is not known here,
-// and for a problem without one, which no velocityd has written.
+// Unwrap returns the error that the code stands for, of package service or of this
+// package. It returns nil for an unknown code, and for a problem without a code, which
+// velocityd never writes.
 func (p *Problem) Unwrap() error {
 	for _, k := range Kinds() {
 		if k.Code == p.Code {

@@ -2,7 +2,7 @@ package api
 
 import "velocityd/service"
 
-// Zone is a use case with a limit, in all its settings.
+// Zone is a use case with a limit, with all its settings.
 type Zone struct {
 	ID             int64           `json:"id"`
 	Description    string          `json:"description"`
@@ -27,8 +27,8 @@ type Zones struct {
 	Zones []Zone `json:"zones"`
 }
 
-// ZoneRequest is the body of PUT /v1/zones/{id}: a whole zone but for its id.
-// What is left out has its default.
+// ZoneRequest is the body of PUT /v1/zones/{id}: a zone without its id. Settings that
+// are left out have their defaults.
 type ZoneRequest struct {
 	Description    string          `json:"description,omitzero"`
 	Rate           int             `json:"rate"`
@@ -46,7 +46,7 @@ type ZoneRequest struct {
 	IPv6Prefix     int             `json:"ipv6_prefix,omitzero"`
 }
 
-// NewZone returns the zone with every setting spelt out.
+// NewZone returns the answer for a zone, with all defaults filled in.
 func NewZone(z service.Zone) Zone {
 	z = z.WithDefaults()
 	return Zone{
@@ -68,7 +68,7 @@ func NewZones(zones []service.Zone) Zones {
 	return list
 }
 
-// Zone returns the zone in the domain's words.
+// Zone converts the answer to the type of package service.
 func (z Zone) Zone() service.Zone {
 	return service.Zone{
 		ID: z.ID, Description: z.Description, Rate: z.Rate, Window: service.Seconds(z.Window),
@@ -80,8 +80,8 @@ func (z Zone) Zone() service.Zone {
 	}
 }
 
-// NewZoneRequest returns the wish for a zone. Settings at their zero value are
-// left out; id and revision are no part of it.
+// NewZoneRequest returns the request for a zone. It leaves out settings with their zero
+// value, the id and the revision.
 func NewZoneRequest(z service.Zone) ZoneRequest {
 	return ZoneRequest{
 		Description: z.Description, Rate: z.Rate, Window: service.WholeSeconds(z.Window),

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// The chart's measures, in its own units.
+// The chart's measures, in units of its viewBox.
 const (
 	chartWidth = 900
 	labelWidth = 366
@@ -28,7 +28,7 @@ const (
 const chartNotes = "Redis without persistence forgets every attempt when it restarts; with appendfsync always, and in the databases, " +
 	"each is on disk before its answer. Echo alone stores and decides nothing: it shows what HTTP by itself costs."
 
-// bar is one contender in one panel: the median, and how far the turns went.
+// bar is one contender in one panel: the median of the turns, and their extremes.
 type bar struct {
 	label string
 	ours  bool
@@ -44,7 +44,7 @@ type panel struct {
 // oursPrefix begins the names of the contenders that are the service.
 const oursPrefix = "velocityd over HTTP, "
 
-// redraw writes the chart anew from the figures of a report, without a run.
+// redraw writes the chart again from the figures of a report, without a run.
 func redraw(o options) error {
 	report, err := os.ReadFile(o.report)
 	if err != nil {
@@ -65,8 +65,8 @@ func writeChart(path, report string, all []scenario) error {
 	return nil
 }
 
-// chart draws the throughput in the scenarios that matter most, from a report's tables,
-// so that both tell the same.
+// chart draws the throughput in the most important scenarios. It takes it from the
+// report's tables, so that chart and report agree.
 func chart(report string, all []scenario) (string, error) {
 	var panels []panel
 	for _, sc := range all {
@@ -87,13 +87,13 @@ func panelOf(report, title string) (panel, error) {
 	p := panel{title: title}
 	_, rest, found := strings.Cut(report, "\n### "+title+"\n")
 	if !found {
-		return p, errors.New("the report has no such table")
+		return p, errors.New("the report has no table with this title")
 	}
 	table, _, _ := strings.Cut(rest, "\n### ")
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, " | ")
 		if len(cells) < 3 || !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| |") {
-			continue // the table's head, or no part of it
+			continue // the table's head, or a line outside of it
 		}
 		name := strings.TrimPrefix(cells[0], "| ")
 		s, err := parseSpread(cells[1])
@@ -108,8 +108,8 @@ func panelOf(report, title string) (panel, error) {
 	return p, nil
 }
 
-// parseSpread reads what spread.text writes of whole numbers. How many values there
-// were is not known.
+// parseSpread reads the text that spread.text writes for whole numbers. It cannot know
+// the number of values.
 func parseSpread(text string) (spread, error) {
 	var numbers []float64
 	for field := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" (–)", r) }) {
@@ -128,7 +128,7 @@ func parseSpread(text string) (spread, error) {
 	return spread{}, fmt.Errorf("%q is not a median with its extremes", text)
 }
 
-// absentNotes says which contenders of other panels a panel lacks, in lines that fit.
+// absentNotes returns lines that name the contenders that a panel lacks and others have.
 func absentNotes(panels []panel, p panel) []string {
 	var absent []string
 	for _, other := range panels {
@@ -145,7 +145,7 @@ func absentNotes(panels []panel, p panel) []string {
 	return wrapped("Not measured here: " + strings.Join(absent, "; ") + ".")
 }
 
-// wrapped breaks text into lines that the chart has room for.
+// wrapped breaks text into lines that fit the chart.
 func wrapped(text string) []string {
 	lines := []string{""}
 	for word := range strings.FieldsSeq(text) {
@@ -200,7 +200,7 @@ func draw(title string, panels []panel) string {
 	return b.String()
 }
 
-// drawLegend says what the signs mean.
+// drawLegend explains the signs.
 func drawLegend(b *strings.Builder) {
 	const y, size = 44, 24
 	x := margin

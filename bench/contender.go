@@ -13,20 +13,20 @@ import (
 	"velocityd/db/localdb"
 )
 
-// contender is one way of limiting, ready to be asked.
+// contender is one way of limiting that runs and can be asked.
 type contender struct {
-	kind     string  // what scenarios and targets name
+	kind     string  // the name that scenarios and targets use
 	engine   *engine // the database that it uses; nil if it uses none
 	name     string  // for the report
 	protocol string
 	address  string
-	about    string    // what it is and how it is set up, a sentence or two
+	about    string    // a sentence on what it is and how it is set up
 	server   int       // process id of the database or Redis; 0 if there is none
-	service  int       // of the process that speaks HTTP; 0 if callers reach the server directly
-	database *database // where every attempt is a row; nil if it keeps none
+	service  int       // process id of the HTTP server; 0 if callers reach the database or Redis directly
+	database *database // the schema with a row for every attempt; nil if there is none
 	logBytes func() (int64, error)
-	// run asks where no load generator can: it returns the asking process's
-	// processor time, which is the contender's own. nil elsewhere.
+	// run asks a contender that a load generator cannot ask, because it is a library. It
+	// returns the processor time of the asking process. nil for all other contenders.
 	run func(context.Context, round.Order) (round.Summary, time.Duration, error)
 }
 
@@ -47,13 +47,13 @@ const (
 	kindFlexible      = "flexible"
 )
 
-// stage is everything that runs while the benchmark does.
+// stage is everything that runs during the benchmark.
 type stage struct {
 	dir        string // temporary, removed at the end
 	root       string // the checkout
 	progress   func(string, ...any)
-	began      time.Time // when the run did
-	turning    time.Time // when its turns did
+	began      time.Time // when the run began
+	turning    time.Time // when its turns began
 	engines    []*engine
 	programs   programs
 	contenders []*contender // as the report lists them
@@ -63,13 +63,13 @@ type stage struct {
 	onClose    []func()
 }
 
-// absence is a contender that could not be had.
+// absence is a contender that could not be set up.
 type absence struct{ name, reason string }
 
 // programs are the binaries that were built from the checkout.
 type programs struct{ velocityd, load string }
 
-// close ends everything, last come first.
+// close ends everything, in the reverse order of its start.
 func (s *stage) close() {
 	for i := len(s.onClose) - 1; i >= 0; i-- {
 		s.onClose[i]()
@@ -77,7 +77,7 @@ func (s *stage) close() {
 	s.onClose = nil
 }
 
-// later has something done at the end.
+// later makes close call end.
 func (s *stage) later(end func()) {
 	s.closing.Lock()
 	defer s.closing.Unlock()
@@ -109,8 +109,8 @@ func (s *stage) build(ctx context.Context) error {
 	return nil
 }
 
-// addOurs starts the engines and sets up on each, side by side, what needs
-// nothing from outside.
+// addOurs starts the engines and sets up on each the contenders that need no other
+// software. It does so on all engines at once.
 func (s *stage) addOurs(ctx context.Context, o options) error {
 	lists, errs := make([][]*contender, len(o.engines)), make([]error, len(o.engines))
 	s.engines = make([]*engine, len(o.engines))
@@ -135,35 +135,16 @@ func (s *stage) addOurs(ctx context.Context, o options) error {
 	return nil
 }
 
-// ours are the textbook, our procedure and our service, each with a schema of its
-// own on an engine; the service once more on schemas with a history, where that is
-// wanted; and recording without a check, beside what the service records.
+// ours sets up the contenders that need only an engine: the textbook, velocityd's
+// procedure, the service, the service on schemas with a history if that is wanted, and
+// recording without a check. Each schema has one contender, but recording uses the
+// service's.
 func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, error) {
-	textbook, err := s.schema(ctx, e, "bench_textbook", createTextbook, users())
+	list, err := s.onNewSchemas(ctx, e, o)
 	if err != nil {
 		return nil, err
 	}
-	procedure, err := s.schema(ctx, e, "bench_procedure", s.migrate, users())
-	if err != nil {
-		return nil, err
-	}
-	service, err := s.schema(ctx, e, "bench_service", s.migrate, served())
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(service.seedHeld(ctx), service.seedOverrides(ctx, o.overrides), service.lockOut(ctx)); err != nil {
-		return nil, err
-	}
-	list := []*contender{{
-		kind: kindTextbook, name: "textbook procedure, CALL", protocol: round.Procedure, database: textbook,
-		about: "the usual way in SQL: seed the lock row, lock, count, insert; one CALL a check, over the socket",
-	}, {
-		kind: kindProcedure, name: "velocityd's procedure, CALL", protocol: round.Procedure, database: procedure,
-		about: "check_velocity called by SQL, one CALL a check, over the socket",
-	}, {
-		kind: kindService, name: "velocityd over HTTP", protocol: round.Service, database: service,
-		about: "velocityd serve as it comes, POST /v1/check",
-	}}
+	service := list[len(list)-1].database
 	if o.wants(inHistory) {
 		for _, past := range []struct{ kind, layout string }{{kindHistory, byDay}, {kindUnpartitioned, "without partitions"}} {
 			c, err := s.old(ctx, e, o, past.kind, past.layout)
@@ -179,21 +160,59 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, e
 			"connections and at the same pace as the service at 512 callers just before; no lock, no count, no answer: a floor, not a limiter",
 	})
 	for _, c := range list {
-		c.engine, c.server, c.logBytes, c.name = e, e.server.PID(), e.logBytes, c.name+", "+e.name()
-		if c.protocol != round.Service {
-			c.address = c.database.dsn
-			continue
-		}
-		process, address, err := s.serve(ctx, c.database, c.kind)
-		if err != nil {
+		if err := s.connect(ctx, c, e); err != nil {
 			return nil, err
 		}
-		c.address, c.service = address, process.pid()
 	}
 	return list, nil
 }
 
-// old is the service on a schema with a history.
+// onNewSchemas makes the schemas without a history and returns their contenders, the
+// service last.
+func (s *stage) onNewSchemas(ctx context.Context, e *engine, o options) ([]*contender, error) {
+	textbook, err := s.schema(ctx, e, "bench_textbook", createTextbook, users())
+	if err != nil {
+		return nil, err
+	}
+	procedure, err := s.schema(ctx, e, "bench_procedure", s.migrate, users())
+	if err != nil {
+		return nil, err
+	}
+	service, err := s.schema(ctx, e, "bench_service", s.migrate, served())
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(service.seedHeld(ctx), service.seedOverrides(ctx, o.overrides), service.lockOut(ctx)); err != nil {
+		return nil, err
+	}
+	return []*contender{{
+		kind: kindTextbook, name: "textbook procedure, CALL", protocol: round.Procedure, database: textbook,
+		about: "the usual way in SQL: seed the lock row, lock, count, insert; one CALL a check, over the socket",
+	}, {
+		kind: kindProcedure, name: "velocityd's procedure, CALL", protocol: round.Procedure, database: procedure,
+		about: "check_velocity called by SQL, one CALL a check, over the socket",
+	}, {
+		kind: kindService, name: "velocityd over HTTP", protocol: round.Service, database: service,
+		about: "velocityd serve as it comes, POST /v1/check",
+	}}, nil
+}
+
+// connect completes a contender on an engine, and starts its service if it has one.
+func (s *stage) connect(ctx context.Context, c *contender, e *engine) error {
+	c.engine, c.server, c.logBytes, c.name = e, e.server.PID(), e.logBytes, c.name+", "+e.name()
+	if c.protocol != round.Service {
+		c.address = c.database.dsn
+		return nil
+	}
+	process, address, err := s.serve(ctx, c.database, c.kind)
+	if err != nil {
+		return err
+	}
+	c.address, c.service = address, process.pid()
+	return nil
+}
+
+// old sets up the service on a schema with a history.
 func (s *stage) old(ctx context.Context, e *engine, o options, kind, layout string) (*contender, error) {
 	d, err := s.schema(ctx, e, "bench_"+kind, s.migrate, users())
 	if err != nil {
@@ -223,13 +242,13 @@ func (s *stage) schema(ctx context.Context, e *engine, name string, create func(
 	return d, errors.Join(d.setZones(ctx), d.seedBuckets(ctx, list))
 }
 
-// migrate makes our schema, as an operator does.
+// migrate makes velocityd's schema, as an operator does.
 func (s *stage) migrate(ctx context.Context, d *database) error {
 	_, err := output(ctx, buildLimit, exec.CommandContext(ctx, s.programs.velocityd, "migrate", "up", "--dsn", d.dsn))
 	return err
 }
 
-// serve starts velocityd on a database, until the end.
+// serve starts velocityd on a database. close stops it.
 func (s *stage) serve(ctx context.Context, d *database, name string) (process *child, address string, err error) {
 	if address, err = freeAddress(ctx); err != nil {
 		return nil, "", err
@@ -242,7 +261,7 @@ func (s *stage) serve(ctx context.Context, d *database, name string) (process *c
 	return process, address, process.awaitPort(ctx, "tcp", address)
 }
 
-// name is what people call the engine.
+// name returns the engine's name for people.
 func (e *engine) name() string { return engineName(e.binary.Engine) }
 
 func engineName(kind localdb.Engine) string {

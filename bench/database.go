@@ -15,18 +15,18 @@ import (
 	"velocityd/db/localdb"
 )
 
-// serverSettings are what the engine gets besides localdb's durable ones, the
-// same for every contender: room for callers that connect directly, and memory for
-// both copies of the history, of 2.7 GB each. In less, whichever copy was filled last
-// would push the other one out, and its checks would measure the disk.
+// serverSettings are the engine's settings besides localdb's durable ones, the same for
+// every contender. They allow callers that connect directly, and give memory for both
+// copies of the history, of 2.7 GB each. With less memory the copy that was filled last
+// would displace the other one, whose checks would then measure the disk.
 func serverSettings() []string {
 	return []string{
 		"--innodb-buffer-pool-size=8G", "--max-connections=1200", "--max-binlog-size=256M",
 		"--loose-innodb-redo-log-capacity=2G", "--loose-innodb-log-file-size=2G",
-		// For the indexes of the history, which are built at the end: as quickly as can
-		// be, and as full as they would have grown. InnoDB fills the pages of a built
-		// index completely, so that each of the first inserts splits one; an index that
-		// grew by inserts at random places is full to ln 2, 69 %.
+		// For the indexes of the history, which are built at the end: quickly, and with
+		// pages as full as if they had grown. InnoDB fills the pages of a built index
+		// completely, so that each of the first inserts splits one. In an index that grew
+		// by random inserts the pages are full to ln 2, 69 %.
 		"--loose-innodb-ddl-buffer-size=256M", "--innodb-fill-factor=70",
 		"--default-time-zone=+00:00", // the textbook writes local time
 	}
@@ -58,12 +58,12 @@ func (e *engine) stop() {
 	_ = e.server.Stop(ctx) // killed if it does not
 }
 
-// logBytes is the length of the binary log so far.
+// logBytes returns the length of the binary log.
 func (e *engine) logBytes() (int64, error) {
 	return sizeOf(filepath.Join(e.data, "binlog.[0-9]*"))
 }
 
-// sizeOf is the length of all files that match the pattern.
+// sizeOf returns the length of all files that match the pattern.
 func sizeOf(pattern string) (int64, error) {
 	names, err := filepath.Glob(pattern)
 	if err != nil {
@@ -89,7 +89,7 @@ type database struct {
 	seeded int64 // the newest txn before the first round
 }
 
-// dsnOf is how to reach a schema, or none, as root by the socket.
+// dsnOf returns the DSN of a schema as root through the socket. The name may be empty.
 func (e *engine) dsnOf(name string) string {
 	cfg := mysql.NewConfig()
 	cfg.User, cfg.Net, cfg.Addr, cfg.DBName = "root", "unix", e.server.Socket(), name
@@ -110,7 +110,7 @@ func (e *engine) create(ctx context.Context, name string) (*database, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", name, err)
 	}
-	db.SetMaxOpenConns(1) // so that whatever else is connected to the schema is a contender's
+	db.SetMaxOpenConns(1) // so that all other connections to the schema are the contender's
 	return &database{name: name, dsn: e.dsnOf(name), sql: db, engine: e}, nil
 }
 
@@ -151,7 +151,7 @@ func (d *database) session(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// commits is how many COMMITs the engine has carried out.
+// commits returns how many COMMITs the engine has carried out.
 func (d *database) commits(ctx context.Context) (n int64, err error) {
 	var name string
 	if err := d.sql.QueryRowContext(ctx, "SHOW GLOBAL STATUS LIKE 'Com_commit'").Scan(&name, &n); err != nil {
@@ -175,7 +175,7 @@ SELECT COUNT(*)
 	return n, nil
 }
 
-// lastTxn is the newest txn's id, 0 if there is none.
+// lastTxn returns the newest txn's id, or 0 if there is none.
 func (d *database) lastTxn(ctx context.Context) (id int64, err error) {
 	err = d.sql.QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM zone_txn").Scan(&id)
 	if err != nil {
@@ -184,7 +184,7 @@ func (d *database) lastTxn(ctx context.Context) (id int64, err error) {
 	return id, nil
 }
 
-// since counts the txns after an id, and those of them that were let through.
+// since counts the txns after an id, and those of them that were allowed.
 func (d *database) since(ctx context.Context, id int64) (txns, passed int64, err error) {
 	err = d.sql.QueryRowContext(ctx, `
 SELECT COUNT(*), COALESCE(SUM(blocked = 0), 0)
@@ -196,8 +196,8 @@ SELECT COUNT(*), COALESCE(SUM(blocked = 0), 0)
 	return txns, passed, nil
 }
 
-// excess counts the txns of a zone, since the first round, that were let through
-// although `rate` others of their bucket were less than the window before them.
+// excess counts the txns of a zone that were allowed against its limit, since the first
+// round: there were `rate` others of the bucket in the window before each.
 func (d *database) excess(ctx context.Context, z zone) (n int64, err error) {
 	err = d.sql.QueryRowContext(ctx, `
 SELECT COUNT(*)
@@ -216,7 +216,7 @@ SELECT COUNT(*)
 	return n, nil
 }
 
-// tableSize is the length of a table's files, and the number of its rows.
+// tableSize returns the length of a table's files, and the number of its rows.
 func (d *database) tableSize(ctx context.Context, table string) (bytes, rows int64, err error) {
 	bytes, err = sizeOf(filepath.Join(d.engine.data, d.name, table+"*.ibd"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// machine is what the figures were measured on.
+// machine describes the machine of a run.
 type machine struct {
 	cpu    string
 	cores  int
@@ -24,8 +24,8 @@ type machine struct {
 	commit string
 }
 
-// describe reads what the machine says of itself. What it does not say stays
-// "unknown": nothing is made up.
+// describe reads the machine's description from the system. What the system does not
+// tell stays "unknown".
 func describe(ctx context.Context, root, dir string) machine {
 	m := machine{
 		cpu: valueIn("/proc/cpuinfo", "model name"), cores: runtime.NumCPU(),
@@ -48,7 +48,7 @@ func describe(ctx context.Context, root, dir string) machine {
 	return m
 }
 
-// valueIn is the value of a name in a file of lines "name: value" or name=value.
+// valueIn returns the value of a name in a file of lines "name: value" or name=value.
 func valueIn(path, name string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -72,14 +72,14 @@ func firstLine(path string) string {
 	return line
 }
 
-// syncTime is the median of some small writes, each with its fsync; 0 if the
-// folder cannot be written.
+// syncTime returns the median time of small writes with fsync, or 0 if the folder cannot
+// be written.
 func syncTime(dir string) time.Duration {
 	file, err := os.Create(filepath.Join(dir, "sync-probe"))
 	if err != nil {
 		return 0
 	}
-	defer func() { _ = file.Close() }() // nothing in it is wanted
+	defer func() { _ = file.Close() }() // its content is not needed
 	const tries = 101
 	times := make([]time.Duration, tries)
 	for i := range times {

@@ -1,7 +1,7 @@
-// Command bench holds velocityd against other limiters, in one run, on one
-// machine, with the same durable settings, and writes the report: `make bench`.
-// It owns the contenders' lives, the scenarios and the report. It must not know
-// how velocityd works: that is a program that it builds and starts.
+// Command bench compares velocityd with other limiters, in one run, on one machine, with
+// the same durable settings, and writes the report: `make bench`. It starts and stops
+// the contenders, and owns the scenarios and the report. It must not know how velocityd
+// works: it builds and starts the program.
 package main
 
 import (
@@ -22,14 +22,14 @@ import (
 	"velocityd/db/localdb"
 )
 
-// Bounds on all that takes time.
+// Limits of time.
 const (
 	runLimit   = 25 * time.Minute
 	endTime    = 2 * time.Minute // what the end of a run takes, at most
 	buildLimit = 5 * time.Minute
 	roundLimit = time.Minute
-	// A quiet engine takes less than a tenth of the pause; after so many tries it
-	// is taken as it is.
+	// An engine is idle if it uses less than a tenth of the pause. After so many tries
+	// the benchmark does not wait any longer.
 	settlePause = 100 * time.Millisecond
 	settleTries = 10
 	besideLead  = 300 * time.Millisecond // how much sooner begins what is asked beside, and how much later it ends
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the settings of the command line.
 type options struct {
 	quick, smoke bool
 	redraw       bool
@@ -99,12 +99,12 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// wants says whether a scenario is to be measured.
+// wants reports whether a scenario is to be measured.
 func (o options) wants(scenario string) bool {
 	return o.only == "" || slices.Contains(strings.Split(o.only, ","), scenario)
 }
 
-// whole says whether the run is one that the report is written from.
+// whole reports whether the run is complete, so that the report is written from it.
 func (o options) whole() bool { return !o.quick && o.only == "" }
 
 func run(ctx context.Context, args []string) error {
@@ -206,16 +206,16 @@ func (s *stage) measureAll(ctx context.Context, o options) (*measured, error) {
 	return m, s.finish(ctx, m)
 }
 
-// hasTime says whether another turn fits into the run, if it takes as long as the
-// ones before.
+// hasTime reports whether the run has time for another turn, if that takes as long as
+// those before.
 func (s *stage) hasTime(turns int) bool {
 	each := time.Since(s.turning) / time.Duration(max(turns, 1))
 	return turns == 0 || time.Since(s.began)+each+endTime < runLimit
 }
 
-// asServed has recording go on as the service just did at 512 callers: over as
-// many connections, as many txns a COMMIT, as many txns a second. It says false if
-// the service did not.
+// asServed sets the order of recording to what the service just did at 512 callers: as
+// many connections, as many txns a COMMIT, as many txns a second. It returns false if the
+// service was not measured.
 func (m *measured) asServed(engine localdb.Engine, order *round.Order) bool {
 	served := m.of(in512, kindService, engine)
 	if len(served) == 0 {
@@ -227,10 +227,10 @@ func (m *measured) asServed(engine localdb.Engine, order *round.Order) bool {
 	return true
 }
 
-// warmUp has a contender asked for a second that does not count, and brings its
-// tables' statistics to what they would be on a server that has run for a while.
+// warmUp asks a contender for a second, which does not count, and updates the statistics
+// of its tables to those of a server that has run for a while.
 func (s *stage) warmUp(ctx context.Context, c *contender, sc scenario, seed uint64) (err error) {
-	if c.kind == kindRecording { // its table is the service's, which is warm
+	if c.kind == kindRecording { // uses the table of the service, which is warm
 		return nil
 	}
 	if c.database != nil {
@@ -251,11 +251,11 @@ func firstOf(texts []string) string {
 	return texts[0]
 }
 
-// turnOf lists who takes part, each turn beginning with another one, so that
-// nobody always follows the same neighbour.
+// turnOf returns the contenders of a scenario. Each turn begins with another one, so that
+// their order has no effect.
 func (s *stage) turnOf(sc scenario, turn int) []*contender {
 	var list []*contender
-	for _, kind := range sc.who {
+	for _, kind := range sc.contenders {
 		list = append(list, s.of(kind)...)
 	}
 	if len(list) == 0 {
@@ -271,7 +271,7 @@ func orderOf(c *contender, sc scenario, seed uint64, seconds float64) round.Orde
 	}
 }
 
-// finish measures what is measured once, at the end: memory, exactness, disk.
+// finish measures memory, exactness and disk, which is done once, at the end.
 func (s *stage) finish(ctx context.Context, m *measured) error {
 	crowded := scenarios(m.options.overrides)[0]
 	for _, c := range s.of(kindService) {
@@ -299,7 +299,7 @@ func (s *stage) finish(ctx context.Context, m *measured) error {
 	return nil
 }
 
-// keeps looks at what a contender's tables hold.
+// keeps measures the tables of a contender.
 func (d *database) keeps(ctx context.Context, c *contender) (k kept, err error) {
 	k.contender = c
 	for _, z := range []zone{zoneOf(zoneUser), zoneOf(zoneHot)} {

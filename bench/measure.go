@@ -13,7 +13,7 @@ import (
 	"velocityd/db/localdb"
 )
 
-// result is what one contender did in one scenario in one turn.
+// result is what was measured of one contender in one scenario and turn.
 type result struct {
 	turn      int
 	scenario  string
@@ -23,7 +23,7 @@ type result struct {
 	server   time.Duration // processor time of the database or Redis
 	service  time.Duration
 	load     time.Duration // of the load generator
-	logBytes int64         // that the server's log grew by
+	logBytes int64         // by which the server's log grew
 	txns     int64         // rows that were written
 	commits  int64         // of the database, meanwhile
 	lanes    int           // connections to the database that the service used
@@ -31,7 +31,7 @@ type result struct {
 	faults   []string      // wrong answers
 }
 
-// cost is processor time in seconds for 1,000 answers.
+// cost returns processor time in seconds for 1,000 answers.
 func (r result) cost(d time.Duration) float64 {
 	answers := r.Answers() + r.beside.Answers()
 	if answers == 0 {
@@ -43,16 +43,16 @@ func (r result) cost(d time.Duration) float64 {
 func serverCost(r result) float64  { return r.cost(r.server) }
 func serviceCost(r result) float64 { return r.cost(r.service) }
 
-// batch is how many txns were recorded with one COMMIT; 0 if none was.
+// batch returns how many txns were recorded with one COMMIT, or 0 without COMMITs.
 func (r result) batch() int { return int(float64(r.txns)/max(float64(r.commits), 1) + 0.5) }
 
-// before is what is read before a round, to know afterwards what it did.
+// before holds the counters before a round.
 type before struct {
 	server, service        time.Duration
 	logBytes, txn, commits int64
 }
 
-// measure has one contender asked as sc says, and checks the answers.
+// measure asks one contender as sc says, and checks the answers.
 func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order round.Order) (result, error) {
 	r := result{scenario: sc.id, contender: c.kind}
 	if c.engine != nil {
@@ -76,27 +76,34 @@ func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order ro
 	if err != nil {
 		return r, fmt.Errorf("%s, %s: %w", c.name, sc.title, err)
 	}
-	is, err := c.look(ctx)
+	passed, err := c.account(ctx, &r, was, order)
 	if err != nil {
 		return r, err
-	}
-	r.server, r.service, r.logBytes = is.server-was.server, r.service+is.service-was.service, is.logBytes-was.logBytes
-	var passed int64
-	if c.database != nil {
-		r.commits = is.commits - was.commits
-		var counts, connections error
-		r.lanes, connections = c.database.connectionsOf(ctx, order.Seconds)
-		r.txns, passed, counts = c.database.since(ctx, was.txn)
-		if err := errors.Join(counts, connections); err != nil {
-			return r, err
-		}
 	}
 	r.faults = faultsOf(r, c, sc, passed)
 	return r, nil
 }
 
-// settle waits until the databases have done what the round before left behind,
-// so that the next contender does not pay for it; not for ever.
+// account writes into r what the contender's counters have gained since was. It returns
+// how many of the new txns were let through.
+func (c *contender) account(ctx context.Context, r *result, was before, order round.Order) (passed int64, err error) {
+	is, err := c.look(ctx)
+	if err != nil {
+		return 0, err
+	}
+	r.server, r.service, r.logBytes = is.server-was.server, r.service+is.service-was.service, is.logBytes-was.logBytes
+	if c.database == nil {
+		return 0, nil
+	}
+	r.commits = is.commits - was.commits
+	var counts, connections error
+	r.lanes, connections = c.database.connectionsOf(ctx, order.Seconds)
+	r.txns, passed, counts = c.database.since(ctx, was.txn)
+	return passed, errors.Join(counts, connections)
+}
+
+// settle waits until the databases have finished the work of the round before, so that
+// the next contender does not pay for it. It does not wait longer than a limit.
 func (s *stage) settle(ctx context.Context) error {
 	was, err := s.enginesCPU()
 	for range settleTries {
@@ -117,7 +124,7 @@ func (s *stage) settle(ctx context.Context) error {
 	return err
 }
 
-// enginesCPU is the processor time that all databases have taken.
+// enginesCPU returns the processor time of all databases.
 func (s *stage) enginesCPU() (sum time.Duration, err error) {
 	for _, e := range s.engines {
 		one, err := cpuOf(e.server.PID())
@@ -155,7 +162,7 @@ func (c *contender) look(ctx context.Context) (b before, err error) {
 	return b, err
 }
 
-// faultsOf holds the answers against what must be true of them.
+// faultsOf returns what is wrong with the answers of a round.
 func faultsOf(r result, c *contender, sc scenario, passed int64) (faults []string) {
 	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	for _, asked := range []struct {
@@ -180,7 +187,7 @@ func faultsOf(r result, c *contender, sc scenario, passed int64) (faults []strin
 	if sc.beside == nil && r.load.Seconds() > 0.9*r.Seconds {
 		add("the load generator was the limit: it took a whole core")
 	}
-	if c.database == nil || r.Errors+r.beside.Errors > 0 { // an attempt without an answer may be a row
+	if c.database == nil || r.Errors+r.beside.Errors > 0 { // an attempt without an answer may have a row
 		return faults
 	}
 	each, besides := int64(len(sc.draws(0))), int64(len(sc.besides().draws(0)))
@@ -193,7 +200,7 @@ func faultsOf(r result, c *contender, sc scenario, passed int64) (faults []strin
 	return faults
 }
 
-// ask runs the load generator, a process of its own.
+// ask runs the load generator, which is another process.
 func (s *stage) ask(ctx context.Context, order round.Order) (sum round.Summary, cpu time.Duration, err error) {
 	cmd := exec.CommandContext(ctx, s.programs.load)
 	// One core is more than it needs, and more threads would spin.
@@ -201,8 +208,8 @@ func (s *stage) ask(ctx context.Context, order round.Order) (sum round.Summary, 
 	return carryOut(ctx, cmd, order)
 }
 
-// askBeside asks while others do, who begin before and end after. What they ask
-// for is held as long as the others are asked.
+// askBeside asks a contender while the callers of b ask it, too. Those begin before and
+// end after. If b.hold is set, a foreign session holds locks meanwhile.
 func (s *stage) askBeside(ctx context.Context, c *contender, r *result, order round.Order, b *beside) (err error) {
 	release := func() error { return nil }
 	if b.hold != nil {
@@ -229,7 +236,7 @@ func (s *stage) askBeside(ctx context.Context, c *contender, r *result, order ro
 	return errors.Join(err, otherErr)
 }
 
-// carryOut gives a program an order and reads its summary and what it cost.
+// carryOut gives an order to a program and returns its summary and processor time.
 func carryOut(ctx context.Context, cmd *exec.Cmd, order any) (sum round.Summary, cpu time.Duration, err error) {
 	in, err := json.Marshal(order)
 	if err != nil {
@@ -246,8 +253,8 @@ func carryOut(ctx context.Context, cmd *exec.Cmd, order any) (sum round.Summary,
 	return sum, cmd.ProcessState.SystemTime() + cmd.ProcessState.UserTime(), nil
 }
 
-// memory has a new instance of the service asked by many connections, and returns
-// the most memory that it held meanwhile.
+// memory asks a new instance of the service over many connections, and returns the most
+// memory that it held.
 func (s *stage) memory(ctx context.Context, c *contender, sc scenario, o options) (m memory, err error) {
 	process, address, err := s.serve(ctx, c.database, fmt.Sprintf("memory-%d", sc.callers))
 	if err != nil {

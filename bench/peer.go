@@ -21,8 +21,8 @@ var errNoNode = errors.New("node and npm are not on PATH")
 
 const fetchLimit = 5 * time.Minute
 
-// addPeers sets up the contenders that come from outside. One that cannot be had
-// is named as absent, with the reason, and nothing stands in for it.
+// addPeers sets up the contenders that are other people's software. The report names
+// those that could not be set up, with the reason.
 func (s *stage) addPeers(ctx context.Context) {
 	const envoy, rate, flexible, echo = "envoyproxy/ratelimit on Redis", "redis_rate behind Echo on Redis", "rate-limiter-flexible", "Echo alone"
 	server, err := s.findRedis(ctx)
@@ -49,7 +49,7 @@ func (s *stage) miss(name string, err error) {
 	s.absent = append(s.absent, absence{name: name, reason: strings.Join(strings.Fields(err.Error()), " ")})
 }
 
-// persistence says how a Redis keeps what it is told.
+// persistence is how a Redis writes to disk.
 type persistence struct {
 	id, name, about string
 	args            []string
@@ -84,8 +84,8 @@ func (s *stage) findRedis(ctx context.Context) (string, error) {
 	return program, nil
 }
 
-// startRedis starts one Redis on a socket of its own. Each contender has its own,
-// so that none meets another's keys.
+// startRedis starts a Redis on a new socket. Each contender has a separate one, so that
+// contenders do not share keys.
 func (s *stage) startRedis(ctx context.Context, program, name string, p persistence) (*child, string, error) {
 	dir := filepath.Join(s.dir, name)
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -192,8 +192,8 @@ func (s *stage) startEnvoy(ctx context.Context, program, redis, name string, p p
 	return nil
 }
 
-// envoyConfig is the zones as ratelimit has them: its windows are a minute or a
-// day, beginning with the clock's.
+// envoyConfig returns the zones as ratelimit's configuration. Its windows are a minute or
+// a day of the clock.
 func envoyConfig() string {
 	var b strings.Builder
 	b.WriteString("domain: bench\ndescriptors:\n")
@@ -244,14 +244,14 @@ func (s *stage) addRate(ctx context.Context, redis, name string) error {
 	return nil
 }
 
-// flexibleOrder is what flexible.js reads.
+// flexibleOrder is the input of flexible.js.
 type flexibleOrder struct {
 	round.Order
 	Database string `json:"database"`
 }
 
-// addFlexible sets up rate-limiter-flexible's RateLimiterMySQL in its own
-// process, which is caller and limiter in one.
+// addFlexible sets up rate-limiter-flexible's RateLimiterMySQL, in a process that is both
+// caller and limiter.
 func (s *stage) addFlexible(ctx context.Context, name string) error {
 	node, err := exec.LookPath("node")
 	npm, err2 := exec.LookPath("npm")
@@ -289,14 +289,14 @@ func (s *stage) addFlexible(ctx context.Context, name string) error {
 	return nil
 }
 
-// canned is what the program in peers/echo answers with.
+// canned is the answer of the program in peers/echo.
 type canned struct {
 	Header http.Header     `json:"header"`
 	Body   json.RawMessage `json:"body"`
 }
 
-// addEcho sets up Echo without a limiter: it reads a check as our service does and
-// answers each with what the service said once.
+// addEcho sets up Echo without a limiter. It reads a check as the service does, and
+// answers each with the same answer, which the service has given once.
 func (s *stage) addEcho(ctx context.Context, name string) error {
 	program, err := s.buildPeer(ctx, "echo", "./echo")
 	if err != nil {

@@ -30,20 +30,20 @@ const clockTick = time.Second / 100
 // child is a process that this program started and will stop, by its id.
 type child struct {
 	name string
-	log  string // the file with what it prints
+	log  string // the file with its output
 	cmd  *exec.Cmd
 	done chan struct{}
 }
 
-// startChild starts path with args; what it prints goes to name.log in dir. The
-// process lives until stop, until ctx ends, or until this program dies. A Ctrl-C
-// at the terminal does NOT reach it: this program stops its children in order.
+// startChild starts path with args. Its output goes to name.log in dir. The process lives
+// until stop, until ctx ends, or until this program dies. A Ctrl-C at the terminal does
+// NOT reach it, so that this program can stop its children in order.
 func startChild(ctx context.Context, dir, name string, env []string, path string, args ...string) (*child, error) {
 	log, err := os.Create(filepath.Join(dir, name+".log"))
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	defer func() { _ = log.Close() }() // the process has its own handle of it
+	defer func() { _ = log.Close() }() // the process has its own handle
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), env...)
@@ -60,8 +60,8 @@ func startChild(ctx context.Context, dir, name string, env []string, path string
 	return c, nil
 }
 
-// run starts the process and waits for its end, on a thread of its own: the
-// signal that the kernel sends when a parent dies follows the thread.
+// run starts the process and waits for its end, on a thread that it locks: the kernel
+// sends the parent-death signal when that thread ends.
 func (c *child) run(started chan<- error) {
 	runtime.LockOSThread()
 	err := c.cmd.Start()
@@ -69,7 +69,7 @@ func (c *child) run(started chan<- error) {
 	if err != nil {
 		return
 	}
-	_ = c.cmd.Wait() // whoever needs the process notices its end by done
+	_ = c.cmd.Wait() // done tells of the end
 	close(c.done)
 }
 
@@ -77,7 +77,7 @@ func (c *child) pid() int { return c.cmd.Process.Pid }
 
 // stop asks the process to end, and kills it if it has not after stopWait.
 func (c *child) stop() {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended, which done tells
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
 	select {
 	case <-c.done:
 		return
@@ -108,7 +108,7 @@ func (c *child) awaitPort(ctx context.Context, network, address string) error {
 	}
 }
 
-// lastWords is the end of what the process printed.
+// lastWords returns the end of the process's output.
 func (c *child) lastWords() string {
 	text, err := os.ReadFile(c.log)
 	if err != nil {
@@ -123,8 +123,8 @@ func tail(text []byte) string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// output runs a program to its end, at most for limit, and returns what it
-// prints. The error holds the end of what it complained of.
+// output runs a program to its end, at most for limit, and returns its standard output.
+// The error holds the end of its standard error.
 func output(ctx context.Context, limit time.Duration, cmd *exec.Cmd) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -149,7 +149,7 @@ func output(ctx context.Context, limit time.Duration, cmd *exec.Cmd) ([]byte, er
 	return out.Bytes(), nil
 }
 
-// cpuOf is the processor time that a process has taken, its threads included.
+// cpuOf returns the processor time of a process with all its threads.
 func cpuOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -158,8 +158,8 @@ func cpuOf(pid int) (time.Duration, error) {
 	return parseStat(string(text))
 }
 
-// parseStat reads utime and stime, the 14th and 15th field. The second one, the
-// program's name, may hold spaces and brackets.
+// parseStat reads utime and stime, the 14th and 15th field. The second field, which is
+// the program's name, may hold spaces and brackets.
 func parseStat(text string) (time.Duration, error) {
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {
@@ -176,7 +176,7 @@ func parseStat(text string) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, nil
 }
 
-// residentOf is the memory that a process holds, in bytes.
+// residentOf returns the resident memory of a process, in bytes.
 func residentOf(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -191,15 +191,15 @@ func residentOf(pid int) (int64, error) {
 	return 0, errors.New("read memory: no VmRSS")
 }
 
-// Ports to choose from: below those that Linux gives to outgoing connections,
-// because one of these could take the port before the process that it is for.
+// Ports to choose from. They are below those that Linux gives to outgoing connections,
+// which could otherwise take the port before the process does.
 const (
 	firstPort = 15_000
 	ports     = 15_000
 	portTries = 100
 )
 
-// freeAddress is an address of the loopback that nobody used a moment ago.
+// freeAddress returns an address of the loopback interface that is not in use.
 func freeAddress(ctx context.Context) (string, error) {
 	var err error
 	for range portTries {

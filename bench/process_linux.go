@@ -2,11 +2,11 @@ package main
 
 import "syscall"
 
-// childAttributes keep a terminal's Ctrl-C from the process, and have the kernel
-// end it when this program dies.
+// childAttributes keep a terminal's Ctrl-C from the process, and make the kernel end it
+// when this program dies.
 func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// groupAttributes make a group of the process and what it starts.
+// groupAttributes put the process and its children into a new process group.
 func groupAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -18,14 +18,14 @@ const (
 	endMark   = "<!-- bench:end -->"
 )
 
-// enoughRows is how many rows a file needs to tell their length: it grows in large
-// steps.
+// enoughRows is how many rows a file needs so that its length tells theirs: files grow in
+// large steps.
 const enoughRows = 200_000
 
 var errMarks = errors.New("the report's marks are not one pair in order")
 
-// publish writes the report and the chart, or prints the report if the run was
-// not a whole one.
+// publish writes the report and the chart, or prints the report if the run was not
+// complete.
 func (m *measured) publish(o options) error {
 	text := m.report(time.Now())
 	if !o.whole() {
@@ -50,8 +50,8 @@ func (m *measured) publish(o options) error {
 	return nil
 }
 
-// replaceMarked puts text between the marks of a page, or at its end if it has
-// none. All else stays as it is.
+// replaceMarked replaces the text between the marks of a page. If the page has no marks,
+// it adds text at the end.
 func replaceMarked(page, text string) (string, error) {
 	section := beginMark + "\n" + strings.TrimSpace(text) + "\n" + endMark
 	begin, end := strings.Index(page, beginMark), strings.Index(page, endMark)
@@ -99,7 +99,7 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 	}
 }
 
-// command is what repeats the run.
+// command returns the command that repeats the run.
 func (m *measured) command() string {
 	if len(m.options.args) == 0 {
 		return "make bench"
@@ -107,7 +107,7 @@ func (m *measured) command() string {
 	return "make bench ARGS='" + strings.Join(m.options.args, " ") + "'"
 }
 
-// writeTargets writes a column for each engine. The verdict is that of the first.
+// writeTargets writes a column for each engine. The verdict is about the first engine.
 func (m *measured) writeTargets(b *strings.Builder) {
 	var columns [][]target
 	head, line := "", ""
@@ -166,8 +166,8 @@ func writeLine(b *strings.Builder, c *contender, list []result) {
 		latency(medianTime), latency(longTime), server, service, load)
 }
 
-// writeNote says of a contender what its line has no room for: what became of the
-// calls beside, and how long its batches were where that matters.
+// writeNote writes what does not fit into a contender's line: the result of the calls
+// beside, and the length of its batches if that matters.
 func (m *measured) writeNote(b *strings.Builder, sc scenario, c *contender) {
 	list := m.by(sc.id, c)
 	if len(list) == 0 {
@@ -262,7 +262,7 @@ func (m *measured) writeContenders(b *strings.Builder) {
 	}
 }
 
-// text is the median, and the extremes if there are any.
+// text returns the median, and the extremes if there are several values.
 func (s spread) text(format func(float64) string) string {
 	switch {
 	case s.of == 0:
@@ -275,7 +275,7 @@ func (s spread) text(format func(float64) string) string {
 
 func whole(f float64) string { return grouped(int(f + 0.5)) }
 
-// decimal keeps two digits behind the point, without zeros at the end.
+// decimal writes a number with up to two digits after the point.
 func decimal(f float64) string { return strconv.FormatFloat(float64(int(f*100+0.5))/100, 'f', -1, 64) }
 
 // grouped writes a number with commas, three digits each.
@@ -287,7 +287,7 @@ func grouped(n int) string {
 	return digits
 }
 
-// duration writes a latency as people read it.
+// duration writes a latency in a unit that fits it.
 func duration(d time.Duration) string {
 	switch ms := float64(d) / float64(time.Millisecond); {
 	case ms >= 100:

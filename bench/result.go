@@ -20,17 +20,17 @@ type measured struct {
 	took      time.Duration
 }
 
-// kept is what a contender's tables hold at the end; bytes are those of the files.
+// kept describes a contender's tables at the end. bytes is the length of their files.
 type kept struct {
 	contender   *contender
-	excess      int64 // attempts let through against the zone's limit
+	excess      int64 // attempts that were allowed against the zone's limit
 	bytes, txns int64 // of zone_txn
 	lockBytes   int64
 	locks       int64
 }
 
-// memory is what an instance of the service held at most, in bytes, while so many
-// connections asked.
+// memory is the most memory that an instance of the service held, in bytes, at a number
+// of connections.
 type memory struct {
 	engine      localdb.Engine
 	connections int
@@ -38,8 +38,8 @@ type memory struct {
 	round.Summary
 }
 
-// of lists the results of a kind of contender in a scenario, by turn: those on an
-// engine, and those of contenders that use none, as peers on Redis do.
+// of returns the results of a kind of contender in a scenario, by turn: those on an
+// engine, and those of contenders without an engine, such as peers on Redis.
 func (m *measured) of(scenario, contender string, engine localdb.Engine) []result {
 	var list []result
 	for _, r := range m.results {
@@ -50,7 +50,7 @@ func (m *measured) of(scenario, contender string, engine localdb.Engine) []resul
 	return list
 }
 
-// by lists the results of one contender in a scenario.
+// by returns the results of one contender in a scenario.
 func (m *measured) by(scenario string, c *contender) []result {
 	if c.engine == nil {
 		return m.of(scenario, c.kind, "")
@@ -58,13 +58,13 @@ func (m *measured) by(scenario string, c *contender) []result {
 	return m.of(scenario, c.kind, c.engine.binary.Engine)
 }
 
-// spread is a median and the extremes around it, of so many values.
+// spread is the median, the extremes and the number of some values.
 type spread struct {
 	median, least, most float64
 	of                  int
 }
 
-// spreadOf describes values; of none it is zero.
+// spreadOf returns the spread of values. Without values it is zero.
 func spreadOf(values []float64) spread {
 	if len(values) == 0 {
 		return spread{}
@@ -91,9 +91,9 @@ func perSecond(r result) float64  { return r.PerSecond() }
 func medianTime(r result) float64 { return float64(r.P50) }
 func longTime(r result) float64   { return float64(r.P99) }
 
-// ratio divides the one by the other turn by turn, because the machine's pace
-// changes within minutes, and describes the quotients. Turns that one of them
-// lacks, or in which the other is zero, are left out.
+// ratio divides one by the other for each turn, because the machine's pace changes within
+// minutes, and returns the spread of the quotients. It leaves out turns that one of them
+// lacks, or in which the other is zero.
 func ratio(one, other []result, f func(result) float64) spread {
 	byTurn := map[int]float64{}
 	for _, r := range other {

@@ -152,7 +152,7 @@ func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 			t.Errorf("%s is there twice", sc.id)
 		}
 		ids[sc.id] = true
-		for _, id := range sc.who {
+		for _, id := range sc.contenders {
 			if !slices.Contains(known, id) {
 				t.Errorf("%s asks %s, which nobody sets up", sc.id, id)
 			}
@@ -172,7 +172,7 @@ func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 func TestTurnsBeginWithAnotherContender(t *testing.T) {
 	t.Parallel()
 	s := &stage{contenders: []*contender{{kind: "c"}, {kind: "a", name: "one"}, {kind: "a", name: "two"}, {kind: "d"}}}
-	sc := scenario{who: []string{"a", "b", "c"}} // b is absent
+	sc := scenario{contenders: []string{"a", "b", "c"}} // b is absent
 	var got []string
 	for turn := range 3 {
 		line := ""

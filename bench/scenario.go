@@ -9,16 +9,16 @@ import (
 
 // scenario is one kind of traffic.
 type scenario struct {
-	id      string
-	title   string
-	callers int
-	who     []string // kinds of contenders
-	draws   func(seed uint64) []round.Draw
-	// admits is how many checks must be let through, if that is known: the rate of
-	// the only bucket, at its first use. 0 means that it is not known.
+	id         string
+	title      string
+	callers    int
+	contenders []string // kinds of contenders
+	draws      func(seed uint64) []round.Draw
+	// admits is how many checks must be allowed, if that is known: the rate of the only
+	// bucket, at its first use. 0 means that it is not known.
 	admits int64
-	// beside is what else is asked at the same time; nil for nothing. What is
-	// reported is the callers who are no part of it.
+	// beside is other traffic at the same time, or nil. The report is about the callers
+	// that are not part of it.
 	beside *beside
 }
 
@@ -29,16 +29,16 @@ type beside struct {
 	protocol string
 	callers  int
 	checks   int     // in one call
-	every    float64 // seconds between two questions of a caller; 0 for none
+	every    float64 // seconds between two questions of a caller; 0 means no pause
 	draws    func(seed uint64) []round.Draw
-	admits   int64 // as a scenario's
-	// yields says that these callers may be refused for want of capacity.
+	admits   int64 // as in scenario
+	// yields is true if the service may refuse these callers for want of capacity.
 	yields bool
-	// hold has a foreign session take locks meanwhile; nil for none.
+	// hold makes a foreign session take locks until release; nil means no locks.
 	hold func(context.Context, *database) (release func() error, err error)
 }
 
-// order is what these callers are told, where the scenario's are told main.
+// order returns the order of these callers. main is that of the scenario's callers.
 func (b *beside) order(main round.Order) round.Order {
 	o := main
 	o.Callers, o.Checks, o.Every, o.Draws = b.callers, b.checks, b.every, b.draws(main.Seed)
@@ -49,7 +49,7 @@ func (b *beside) order(main round.Order) round.Order {
 	return o
 }
 
-// besides is what is asked beside, nothing of nothing if there is none.
+// besides returns the traffic beside, or an empty one if there is none.
 func (sc scenario) besides() beside {
 	if sc.beside == nil {
 		return beside{draws: func(uint64) []round.Draw { return nil }}
@@ -79,11 +79,11 @@ const (
 	inBulk      = "bulk"
 )
 
-// smokeScenarios are those of bench -smoke, which holds ours against the textbook.
+// smokeScenarios are those of bench -smoke, which compares velocityd with the textbook.
 const smokeScenarios = in64 + "," + in512 + "," + inRecording + "," + inLone + "," + inPairLone + "," + inHot + "," + inPair64
 
-// scenarios are all kinds of traffic, in the order in which a turn goes through
-// them: what is compared with one another stands side by side.
+// scenarios returns all kinds of traffic, in the order of a turn. Those that are compared
+// with each other are neighbours.
 func scenarios(overrides int) []scenario {
 	known := func(zone int, prefix string, of int) func(uint64) []round.Draw {
 		return func(uint64) []round.Draw { return []round.Draw{zoneOf(zone).draw(prefix, of)} }
@@ -102,29 +102,29 @@ func scenarios(overrides int) []scenario {
 	all := append([]string{kindTextbook, kindProcedure, kindFlexible}, web...)
 	pairs := "user and address in one check, 5 % of them from one address, "
 	return []scenario{
-		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, who: all, draws: users},
-		{id: inPair64, title: pairs + "64 callers", callers: 64, who: []string{kindService, kindEnvoy}, draws: pair},
-		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, who: web, draws: users},
-		{id: inRecording, title: "recording alone, as the service records at 512 callers", who: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets)},
-		{id: inPair512, title: pairs + "512 callers", callers: 512, who: ours, draws: pair},
-		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, who: []string{kindTextbook, kindBehindEcho, kindProcedure, kindService, kindEcho, kindEnvoy}, draws: users},
-		{id: inPairLone, title: pairs + "a lone caller", callers: 1, who: ours, draws: pair},
-		{id: inHot, title: "one hot bucket, 64 callers", callers: 64, who: []string{kindTextbook, kindService, kindEnvoy, kindRate}, draws: hot, admits: hotRate},
-		{id: inHistory, title: "with a history, 64 callers, 100,000 buckets", callers: 64, who: []string{kindService, kindHistory, kindUnpartitioned}, draws: users},
-		{id: inNew, title: "new buckets only, 64 callers", callers: 64, who: ours, draws: known(zoneUser, "new-", 0)},
-		{id: inOverrides, title: fmt.Sprintf("a zone with %s overrides, half of the buckets have one, 64 callers", grouped(overrides)), callers: 64, who: ours, draws: known(zoneExcepted, "user-", buckets)},
-		{id: inLockouts, title: "every tenth bucket locked out, 64 callers, 100,000 buckets", callers: 64, who: ours, draws: known(zoneLocked, "user-", buckets)},
-		{id: inFlood, title: "64 callers over 100,000 buckets, while 64 others flood one bucket", callers: 64, who: ours, draws: users, beside: &beside{title: "the flood", callers: 64, draws: hot, admits: hotRate}},
-		{id: inFew, title: "rate 5 in a day, 64 callers, 100 full buckets", callers: 64, who: ours, draws: known(zoneFew, "held-", heldBuckets)},
-		{id: inFull, title: "rate 10,000 in a day, 64 callers, 100 buckets with 5,000 txns each in the window", callers: 64, who: ours, draws: known(zoneHeld, "held-", heldBuckets)},
-		{id: inEight, title: "8 callers, 100,000 buckets", callers: 8, who: ours, draws: users},
-		{id: inHeld, title: "8 callers over 100,000 buckets, while a foreign session holds another one, which is asked 5 times a second", callers: 8, who: ours, draws: users, beside: held()},
-		{id: inBulk, title: "8 callers over 100,000 buckets, beside 40 callers of POST /v1/checks with 1,000 checks of 8 buckets each", callers: 8, who: ours, draws: users, beside: bulk()},
+		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: all, draws: users},
+		{id: inPair64, title: pairs + "64 callers", callers: 64, contenders: []string{kindService, kindEnvoy}, draws: pair},
+		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: web, draws: users},
+		{id: inRecording, title: "recording alone, as the service records at 512 callers", contenders: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets)},
+		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: ours, draws: pair},
+		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, contenders: []string{kindTextbook, kindBehindEcho, kindProcedure, kindService, kindEcho, kindEnvoy}, draws: users},
+		{id: inPairLone, title: pairs + "a lone caller", callers: 1, contenders: ours, draws: pair},
+		{id: inHot, title: "one hot bucket, 64 callers", callers: 64, contenders: []string{kindTextbook, kindService, kindEnvoy, kindRate}, draws: hot, admits: hotRate},
+		{id: inHistory, title: "with a history, 64 callers, 100,000 buckets", callers: 64, contenders: []string{kindService, kindHistory, kindUnpartitioned}, draws: users},
+		{id: inNew, title: "new buckets only, 64 callers", callers: 64, contenders: ours, draws: known(zoneUser, "new-", 0)},
+		{id: inOverrides, title: fmt.Sprintf("a zone with %s overrides, half of the buckets have one, 64 callers", grouped(overrides)), callers: 64, contenders: ours, draws: known(zoneExcepted, "user-", buckets)},
+		{id: inLockouts, title: "every tenth bucket locked out, 64 callers, 100,000 buckets", callers: 64, contenders: ours, draws: known(zoneLocked, "user-", buckets)},
+		{id: inFlood, title: "64 callers over 100,000 buckets, while 64 others flood one bucket", callers: 64, contenders: ours, draws: users, beside: &beside{title: "the flood", callers: 64, draws: hot, admits: hotRate}},
+		{id: inFew, title: "rate 5 in a day, 64 callers, 100 full buckets", callers: 64, contenders: ours, draws: known(zoneFew, "held-", heldBuckets)},
+		{id: inFull, title: "rate 10,000 in a day, 64 callers, 100 buckets with 5,000 txns each in the window", callers: 64, contenders: ours, draws: known(zoneHeld, "held-", heldBuckets)},
+		{id: inEight, title: "8 callers, 100,000 buckets", callers: 8, contenders: ours, draws: users},
+		{id: inHeld, title: "8 callers over 100,000 buckets, while a foreign session holds another one, which is asked 5 times a second", callers: 8, contenders: ours, draws: users, beside: held()},
+		{id: inBulk, title: "8 callers over 100,000 buckets, beside 40 callers of POST /v1/checks with 1,000 checks of 8 buckets each", callers: 8, contenders: ours, draws: users, beside: bulk()},
 	}
 }
 
-// held asks for a bucket that somebody's SQL holds, at a pace that does not
-// depend on answers.
+// held asks for a bucket that a foreign session holds, at a pace that does not depend on
+// the answers.
 func held() *beside {
 	const callers, perSecond = 30, 5
 	return &beside{

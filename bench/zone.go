@@ -18,8 +18,8 @@ type zone struct {
 	window int // seconds
 }
 
-// The zones. A window of a day is longer than the run, so that what a bucket
-// admits in it is known exactly.
+// The zones. A window of a day is longer than the run, so that it is known exactly how
+// many checks a bucket allows.
 const (
 	zoneUser = iota + 1
 	zoneAddress
@@ -37,7 +37,7 @@ const (
 	heldBuckets  = 100
 	heldTxns     = 5_000 // in each of heldBuckets, all in the window
 	hotRate      = 100
-	longBefore   = 400 * day // zones are older than any window, as most are for most of their lives
+	longBefore   = 400 * day // age of the zones, which is more than any window, as in most real databases
 	historyDays  = 60
 	seedAtOnce   = 1_000_000
 	byDay        = "partitioned by day"
@@ -47,8 +47,8 @@ const (
 	takenPrefix  = "taken-" // of the bucket that a foreign session holds
 )
 
-// bulkPrefix is that of the i-th bucket of a large call's checks, another one for
-// each, because a check names a bucket once.
+// bulkPrefix returns the prefix of the i-th bucket of a large call's checks. Each i has
+// another prefix, because a check may name a bucket only once.
 func bulkPrefix(i int) string { return fmt.Sprintf("bulk-%d-", i) }
 
 func zones() []zone {
@@ -71,9 +71,8 @@ func (z zone) draw(prefix string, of int) round.Draw {
 	return round.Draw{Zone: z.id, Prefix: prefix, Of: of, Rate: z.rate, Window: z.window}
 }
 
-// setZones inserts the zones as if long ago: a zone that was changed within its
-// window is decided the dear way, and no contender shall be measured in the first
-// minute of its zones' lives.
+// setZones inserts the zones with an old time of change. Checks cost more in a zone that
+// was changed within its window, and the benchmark must not measure that.
 func (d *database) setZones(ctx context.Context) error {
 	var rows []string
 	for _, z := range zones() {
@@ -85,7 +84,7 @@ func (d *database) setZones(ctx context.Context) error {
 		"SET SESSION timestamp = DEFAULT")
 }
 
-// numbers is a query of the whole numbers from 0 below of, column n.
+// numbers returns a query of the whole numbers from 0 to of-1, in column n.
 func numbers(of int) string {
 	const digits = "(SELECT 0 d UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 " +
 		"UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)"
@@ -98,20 +97,20 @@ func numbers(of int) string {
 	return fmt.Sprintf("(SELECT %s AS n FROM %s WHERE %s < %d)", all, strings.Join(from, ", "), all, of)
 }
 
-// unlogged keeps seeds from the binary log, which is the contenders'.
+// unlogged keeps seeds out of the binary log, whose length is measured.
 const unlogged, logged = "SET SESSION sql_log_bin = 0", "SET SESSION sql_log_bin = 1"
 
-// known are buckets that have a lock row before they are asked for.
+// known are buckets that have a lock row before the first check.
 type known struct {
 	zone   int
 	prefix string
 	of     int
 }
 
-// users are all that contenders with a schema are asked for, but for the service.
+// users are the buckets of all contenders with a schema but the service.
 func users() []known { return []known{{zoneUser, "user-", buckets}} }
 
-// served are what the service is asked for.
+// served are the buckets of the service.
 func served() []known {
 	list := append(users(),
 		known{zoneAddress, "address-", buckets}, known{zoneExcepted, "user-", buckets}, known{zoneLocked, "user-", buckets},
@@ -132,8 +131,8 @@ SELECT %d, CONCAT('%s', LPAD(n, 5, '0')) FROM %s numbers`, k.zone, k.prefix, num
 	return d.session(ctx, append(statements, logged)...)
 }
 
-// lockOut locks every tenth bucket of zoneLocked out, until after the run. Its
-// zone has a lockout, as if since long ago.
+// lockOut locks every tenth bucket of zoneLocked until after the run. It also gives the
+// zone a lockout, with an old time of change.
 func (d *database) lockOut(ctx context.Context) error {
 	return d.session(ctx, unlogged, fmt.Sprintf("SET SESSION timestamp = UNIX_TIMESTAMP() - %d", longBefore),
 		fmt.Sprintf("UPDATE zone_master SET lockout = %d WHERE id = %d", minute, zoneLocked),
@@ -144,8 +143,8 @@ func (d *database) lockOut(ctx context.Context) error {
    AND bucket_key LIKE '%%0'`, day, day*1_000_000, zoneLocked), logged)
 }
 
-// hold takes a bucket's lock in a session of its own, as somebody's SQL might,
-// until release.
+// hold takes a bucket's lock in a separate session until release, as foreign SQL might
+// do.
 func (d *database) hold(ctx context.Context, zone int, key string) (release func() error, err error) {
 	tx, err := d.sql.BeginTx(ctx, nil)
 	if err != nil {
@@ -175,9 +174,9 @@ SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL n * %d MICROSECOND, %d,
 		logged)
 }
 
-// seedHistory puts txns of historyDays into zoneUser, in the order in which they
-// would have come, each of a bucket that looks random. The secondary indexes are
-// dropped meanwhile and built at the end, which is far quicker.
+// seedHistory inserts txns of historyDays into zoneUser, in the order of their times,
+// each of a pseudorandom bucket. It drops the secondary indexes and builds them at the
+// end, which is much faster.
 func (d *database) seedHistory(ctx context.Context, txns int, partitioned bool) error {
 	drop, add, err := d.indexes(ctx, "zone_txn")
 	if err != nil {
@@ -199,8 +198,8 @@ SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL (n + %d) * %d MICROSECON
 	return d.session(ctx, append(statements, add, "SET SESSION unique_checks = 1", logged, "ANALYZE TABLE zone_txn")...)
 }
 
-// partitionByDay is the statement that docs/capacity.md gives for it: a partition
-// for each day of the history and today, and one for what comes later.
+// partitionByDay returns the statement of docs/capacity.md that partitions by day: a
+// partition for each day of the history and today, and one for later days.
 func partitionByDay(now time.Time) string {
 	today := now.UTC().Truncate(day * time.Second)
 	var days []string
@@ -229,7 +228,7 @@ func (d *database) indexes(ctx context.Context, table string) (drop, add string,
 	return drop, add, nil
 }
 
-// secondaryIndexes reads them out of what SHOW CREATE TABLE says, a line each.
+// secondaryIndexes reads the indexes from the answer of SHOW CREATE TABLE.
 func secondaryIndexes(text string) (drops, adds []string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(strings.TrimSpace(line), ",")
@@ -244,9 +243,8 @@ func secondaryIndexes(text string) (drops, adds []string) {
 	return drops, adds
 }
 
-// seedOverrides gives zoneExcepted overrides: of two buckets that are asked for
-// one has its own, with the zone's own limit; the others name buckets that nobody
-// asks for.
+// seedOverrides adds overrides to zoneExcepted. Every second bucket of the checks has
+// one, with the zone's limit. The other overrides are of buckets without checks.
 func (d *database) seedOverrides(ctx context.Context, n int) error {
 	z := zoneOf(zoneExcepted)
 	return d.session(ctx, unlogged, fmt.Sprintf(

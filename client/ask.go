@@ -24,8 +24,8 @@ type request struct {
 	action    string // for errors; it names no key
 	method    string
 	path      string // escaped, with its query
-	body      any    // nil: none
-	principal string // "": nobody
+	body      any    // nil means no body
+	principal string // the caller's name, or ""
 	match     service.Match
 }
 
@@ -42,8 +42,8 @@ func ask[T any](ctx context.Context, c *Client, r request) (T, error) {
 	return answer, nil
 }
 
-// send asks once and returns the body of the answer, if that says that what was
-// asked is done. Its errors are failures, but for what is wrong with r itself.
+// send asks once and returns the body of the answer if its status is one of success.
+// Its errors are failures, except for those of an invalid r.
 func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
@@ -75,7 +75,7 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 		return nil, c.refused(r, response, text)
 	}
 	if media := mediaOf(response); media != api.MediaJSON {
-		return nil, c.unreadable(r, fmt.Sprintf("unexpected answer of type %q: is this a velocityd?", media))
+		return nil, c.unreadable(r, fmt.Sprintf("unexpected answer of type %q: is there a velocityd at this address?", media))
 	}
 	return text, nil
 }
@@ -123,7 +123,7 @@ func whenever(wanted bool, value string) string {
 	return value
 }
 
-// isHeaderValue says that text can be the value of a header field.
+// isHeaderValue reports whether text can be the value of a header field.
 func isHeaderValue(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
@@ -133,15 +133,15 @@ func mediaOf(response *http.Response) string {
 	return media
 }
 
-// describe says what is wrong with an answer, without quoting from it.
+// describe returns what is wrong with an answer, without quoting from it.
 func describe(err error) string {
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		return fmt.Sprintf("no JSON from byte %d on", syntax.Offset)
+		return fmt.Sprintf("invalid JSON at byte %d", syntax.Offset)
 	case errors.As(err, &typ):
-		return typ.Field + " is of another type"
+		return typ.Field + " has another type"
 	}
-	return "a value is of another form"
+	return "a value has another form"
 }

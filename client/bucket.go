@@ -11,16 +11,16 @@ import (
 	"velocityd/service"
 )
 
-// Peek returns what can be seen of a bucket without an attempt. The key may be in
-// any spelling that the zone takes; the answer has it as the zone writes it.
+// Peek returns what the next attempt in a bucket would meet, without making one. The
+// key may be in any spelling that the zone accepts; the answer has it normalised.
 func (c *Client) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	return c.bucket(ctx, bucket, "", request{
 		action: fmt.Sprintf("look at a bucket of zone %d", bucket.ZoneID), method: http.MethodGet,
 	})
 }
 
-// Release empties a bucket and ends its lockout. principal is who asks, or empty;
-// reason is why, in 1 to service.MaxReasonLength characters.
+// Release empties a bucket and ends its lockout. principal is the caller's name, or
+// empty. reason is the reason, in 1 to service.MaxReasonLength characters.
 func (c *Client) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	if !utf8.ValidString(reason) {
 		return fmt.Errorf("%w: release a bucket of zone %d: the reason must be valid UTF-8", service.ErrInvalid, bucket.ZoneID)
@@ -32,7 +32,7 @@ func (c *Client) Release(ctx context.Context, bucket service.Bucket, principal, 
 	return err
 }
 
-// bucket asks what is answered with a bucket.
+// bucket sends a request whose answer is a bucket.
 func (c *Client) bucket(ctx context.Context, bucket service.Bucket, verb string, r request) (service.Peek, error) {
 	if err := bucket.Validate(); err != nil {
 		return service.Peek{}, fmt.Errorf("%s: %w", r.action, err)

@@ -11,25 +11,25 @@ import (
 	"velocityd/service"
 )
 
-// Check asks whether one attempt may go ahead, and has it recorded. A blocked
-// attempt is an answer and no error: read Decision.Blocked.
+// Check asks whether one attempt may go ahead. The service records the attempt. A
+// blocked attempt is an answer, not an error: read Decision.Blocked.
 //
 // A check without an AttemptID gets one, 26 letters and digits from crypto/rand,
 // and is then asked again with the same one, until the deadline of ctx, if the
-// service is busy (503), an answer is lost (504, a cut connection) or nobody
-// listens. It is counted once, however often it is asked. Between tries Check
+// service is busy (503), an answer is lost (504, a cut connection) or the connection
+// is refused. It is counted once, however often it is asked. Between tries Check
 // waits as long as Retry-After says, and for a moment if it says nothing; if that
 // is beyond the deadline, the error is returned at once. To ask one check once and
 // without an id, which costs the database less, use CheckAll.
 //
-// An error leaves a choice that only the caller can make. Fail closed: refuse the
-// login, and whoever can keep the service from answering keeps everybody out. Fail
-// open: let it pass without a limit, and whoever can keep the service from
-// answering guesses passwords at will. A login server of consumers mostly fails
-// open with a coarse limit of its own, one of administrators closed. Whatever is
-// chosen, give ctx a deadline that the login can bear, such as a second, and have
-// somebody told. Errors that wrap service.ErrInvalid or service.ErrNotFound are
-// mistakes in the program or its configuration, which waiting does not mend.
+// After an error only the caller can decide what to do. Fail closed: refuse the login;
+// then an attacker who can overload the service locks everybody out. Fail open: let
+// the login pass without a limit; then such an attacker can guess passwords without
+// one. A login server for consumers mostly fails open with a coarse local limit, one
+// for administrators fails closed. In both cases give ctx a short deadline, such as a
+// second, and raise an alarm. Errors that wrap service.ErrInvalid or
+// service.ErrNotFound are mistakes in the program or its configuration, which waiting
+// does not mend.
 func (c *Client) Check(ctx context.Context, check service.Check) (service.Decision, error) {
 	if err := check.Validate(); err != nil {
 		return service.Decision{}, fmt.Errorf("check: %w", err)
@@ -54,33 +54,33 @@ func (c *Client) Check(ctx context.Context, check service.Check) (service.Decisi
 }
 
 // CheckAll implements service.CheckStore: it asks up to service.MaxChecks checks
-// in one call, in their order. It asks once and repeats nothing; a check of which
-// the decision's Err wraps service.ErrBusy can be asked again. Checks that are
-// wrong in themselves are refused without asking.
+// in one call, in their order. It asks once and repeats nothing. A check whose
+// Decision.Err wraps service.ErrBusy can be asked again. Invalid checks are refused
+// without asking.
 func (c *Client) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	decisions := make([]service.Decision, len(checks))
 	var question api.Checks
-	var places []int // of what is asked in checks
+	var asked []int // the indexes in checks of those that are asked
 	for i, check := range checks {
 		if err := check.Validate(); err != nil {
 			decisions[i].Err = err
 			continue
 		}
-		question.Checks, places = append(question.Checks, api.NewCheck(check)), append(places, i)
+		question.Checks, asked = append(question.Checks, api.NewCheck(check)), append(asked, i)
 	}
-	if len(places) == 0 {
+	if len(asked) == 0 {
 		return decisions, nil
 	}
-	r := request{action: fmt.Sprintf("check %d attempts", len(places)), method: http.MethodPost, path: "/v1/checks", body: question}
+	r := request{action: fmt.Sprintf("check %d attempts", len(asked)), method: http.MethodPost, path: "/v1/checks", body: question}
 	answer, err := ask[api.Results](ctx, c, r)
 	if err != nil {
 		return nil, err
 	}
-	if len(answer.Results) != len(places) {
-		return nil, c.unreadable(r, fmt.Sprintf("%d answers to %d checks", len(answer.Results), len(places)))
+	if len(answer.Results) != len(asked) {
+		return nil, c.unreadable(r, fmt.Sprintf("%d answers to %d checks", len(answer.Results), len(asked)))
 	}
-	for i, place := range places {
-		if decisions[place], err = decisionOf(answer.Results[i], checks[place]); err != nil {
+	for i, index := range asked {
+		if decisions[index], err = decisionOf(answer.Results[i], checks[index]); err != nil {
 			return nil, c.unreadable(r, fmt.Sprintf("answer %d: %v", i, err))
 		}
 	}
@@ -100,8 +100,8 @@ func decisionOf(result api.Result, check service.Check) (service.Decision, error
 	return result.Decision.Decision(), nil
 }
 
-// fits says that an answer speaks of the buckets of check. Their keys may be
-// spelt otherwise: the service writes them as their zones do.
+// fits reports whether an answer is about the buckets of check. Their keys may differ,
+// because the service answers them normalised.
 func fits(answer api.Decision, check service.Check) bool {
 	if len(answer.Buckets) != len(check.Buckets) {
 		return false

@@ -1,16 +1,16 @@
 // Package client asks a running velocityd over HTTP, for login servers and other
-// programs. It speaks in the types of package service. It must not know how a
-// check is decided, nor keep any state of its own between calls but connections.
+// programs. It takes and returns the types of package service. It must not know how a
+// check is decided, and keeps nothing between calls but connections.
 //
 // Every method honours its context. A context without a deadline gets one, of
 // DefaultTimeout or WithTimeout, so that no call lasts for ever.
 //
-// Errors wrap what they mean for the caller, for errors.Is: service.ErrInvalid,
-// service.ErrNotFound, service.ErrConflict, service.ErrForbidden and
-// service.ErrPrecondition refuse the question; service.ErrBusy says that nothing
-// was counted or changed; service.ErrUndecided, that the answer is lost and it may
-// have been. If the service itself has answered, errors.As finds its *api.Problem.
-// No error names a bucket key.
+// Errors wrap one of these errors of package service, for errors.Is. ErrInvalid,
+// ErrNotFound, ErrConflict, ErrForbidden and ErrPrecondition mean that the service
+// refuses the request. ErrBusy means that nothing was counted or changed. ErrUndecided
+// means that the answer is lost, and that something may have been counted or changed.
+// If the service has answered, errors.As finds its *api.Problem. No error names a
+// bucket key.
 package client
 
 import (
@@ -25,17 +25,17 @@ import (
 	"velocityd/service"
 )
 
-// DefaultTimeout is the deadline of a call whose context has none. It is above
-// the service's own deadline, so that the service is what gives up first.
+// DefaultTimeout is the deadline of a call whose context has none. It is longer than
+// the service's own deadline, so that the service gives up first.
 const DefaultTimeout = 10 * time.Second
 
 const (
 	connectTimeout = 5 * time.Second
-	// idleTimeout is below the two minutes for which a service keeps a silent
-	// connection: who closes it first must not be the one who is just being asked.
+	// idleTimeout is shorter than the two minutes after which a service closes an idle
+	// connection. Otherwise the service might close it while a request is on its way.
 	idleTimeout = 90 * time.Second
-	// idleConns is how many connections are kept for the next calls. The two of
-	// net/http would have many callers connect anew all the time.
+	// idleConns is how many connections are kept for the next calls. With net/http's
+	// default, which is two, many callers would connect anew for every call.
 	idleConns = 256
 	// maxAnswer is above the longest answer to service.MaxChecks checks, in bytes.
 	maxAnswer = 64 << 20
@@ -44,7 +44,7 @@ const (
 // Client asks one service. It may be used by many goroutines at once, and should
 // be: they share its connections.
 type Client struct {
-	base      string // of all paths, without a slash at its end
+	base      string // the beginning of all URLs, without a slash at its end
 	shown     string // base as errors name it, without a password
 	http      *http.Client
 	userAgent string
@@ -67,9 +67,9 @@ func WithTimeout(timeout time.Duration) Option {
 	return func(c *Client) { c.timeout = timeout }
 }
 
-// WithHTTPClient has requests sent by h, in place of a client that keeps up to
-// 256 idle connections and goes by the proxies of the environment. Redirects are
-// not followed all the same, because a check is not to be asked elsewhere.
+// WithHTTPClient makes the Client send its requests by h. The default is a client that
+// keeps up to 256 idle connections and uses the proxies of the environment. Redirects
+// are not followed with any h, because a check must not be asked elsewhere.
 func WithHTTPClient(h *http.Client) Option {
 	return func(c *Client) {
 		own := *h
@@ -77,15 +77,14 @@ func WithHTTPClient(h *http.Client) Option {
 	}
 }
 
-// WithUserAgent sets the User-Agent of requests, in place of "velocityd-client".
+// WithUserAgent sets the User-Agent of requests. The default is "velocityd-client".
 func WithUserAgent(name string) Option {
 	return func(c *Client) { c.userAgent = name }
 }
 
-// New returns a client of the service at baseURL, such as
-// "http://127.0.0.1:8080", which may have a path in front of the service's own.
-// Nobody is asked yet. The error wraps service.ErrInvalid. Close ends idle
-// connections.
+// New returns a client of the service at baseURL, such as "http://127.0.0.1:8080". The
+// URL may end with a path, to which the service's paths are added. New connects to
+// nothing. The error wraps service.ErrInvalid. Close ends idle connections.
 func New(baseURL string, options ...Option) (*Client, error) {
 	parsed, err := url.Parse(baseURL)
 	if err != nil || (parsed.Scheme != "http" && parsed.Scheme != "https") || parsed.Host == "" ||
@@ -121,7 +120,7 @@ func newTransport() *http.Transport {
 // Close ends the connections that are idle. The client can still be used.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// limited gives a context without a deadline the client's own.
+// limited returns ctx, with the client's timeout if it has no deadline.
 func (c *Client) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, limited := ctx.Deadline(); limited {
 		return ctx, func() {}

@@ -15,13 +15,13 @@ import (
 	"velocityd/service"
 )
 
-// failure is how one try to ask has failed.
+// failure is the error of one try.
 type failure struct {
 	action string
 	base   string
 	cause  error
-	kind   error // of package service, if the cause wraps none
-	// again says that asking again may help, and after when; 0 if nobody has said.
+	kind   error // an error of package service; nil if the cause wraps one
+	// again is true if asking again may help. after is the answer's Retry-After, or 0.
 	again bool
 	after time.Duration
 }
@@ -29,7 +29,7 @@ type failure struct {
 // Error implements error.
 func (f *failure) Error() string { return fmt.Sprintf("%s at %s: %v", f.action, f.base, f.cause) }
 
-// Unwrap returns what the failure means, and its cause.
+// Unwrap returns the kind of the failure, and its cause.
 func (f *failure) Unwrap() []error {
 	if f.kind == nil {
 		return []error{f.cause}
@@ -46,7 +46,7 @@ func (c *Client) unreached(r request, err error) error {
 	err = reason(err)
 	cause := fmt.Errorf("not reached: %w", err)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		cause = fmt.Errorf("nobody listens at %s: is velocityd running? (%w)", c.shown, err)
+		cause = fmt.Errorf("nothing listens at %s: is velocityd running? (%w)", c.shown, err)
 	}
 	f := c.failure(r, service.ErrBusy, cause)
 	var dial *net.OpError
@@ -54,33 +54,32 @@ func (c *Client) unreached(r request, err error) error {
 	return f
 }
 
-// cutOff is the error of an answer that did not come, or not as a whole.
+// cutOff is the error of an answer that did not arrive, or only in part.
 func (c *Client) cutOff(r request, err error) error {
 	f := c.failure(r, r.whenLost(), fmt.Errorf("no answer: %w", reason(err)))
 	f.again = true
 	return f
 }
 
-// unreadable is the error of an answer that says that something was done, and
-// not what.
+// unreadable is the error of an answer that reports success but cannot be used.
 func (c *Client) unreadable(r request, text string) error {
 	kind := r.whenLost()
 	if errors.Is(kind, service.ErrBusy) {
-		kind = nil // it would be no better the next time
+		kind = nil // asking again would not help
 	}
 	return c.failure(r, kind, errors.New(text))
 }
 
-// refused returns what an answer says that is none of success.
+// refused returns the error of an answer whose status is not one of success.
 func (c *Client) refused(r request, response *http.Response, text []byte) error {
 	status := response.StatusCode
-	f := c.failure(r, nil, fmt.Errorf("unexpected answer %d %s: is this a velocityd?", status, http.StatusText(status)))
+	f := c.failure(r, nil, fmt.Errorf("unexpected answer %d %s: is there a velocityd at this address?", status, http.StatusText(status)))
 	problem := new(api.Problem)
 	if mediaOf(response) == api.MediaProblem && json.Unmarshal(text, problem) == nil && problem.Title != "" {
 		f.cause = problem
 	}
 	if problem.Unwrap() == nil && status >= http.StatusInternalServerError {
-		// Something between here and there has answered, whatever the service did.
+		// A proxy has answered. The service may have done what was asked.
 		f.kind = r.whenLost()
 	}
 	switch status {
@@ -90,8 +89,8 @@ func (c *Client) refused(r request, response *http.Response, text []byte) error 
 	return f
 }
 
-// whenLost is what it means if nobody knows how a request ended. What changes
-// nothing can be asked again.
+// whenLost returns the kind of error of a request whose answer is lost. One that
+// changes nothing can be asked again.
 func (r request) whenLost() error {
 	if r.method == http.MethodGet {
 		return service.ErrBusy
@@ -99,7 +98,7 @@ func (r request) whenLost() error {
 	return service.ErrUndecided
 }
 
-// retryAfter reads Retry-After, as seconds or as a date; 0 is none.
+// retryAfter reads Retry-After, as seconds or as a date. It returns 0 if there is none.
 func retryAfter(header http.Header) time.Duration {
 	given := header.Get("Retry-After")
 	if n, err := strconv.ParseInt(given, 10, 64); err == nil {
@@ -111,8 +110,7 @@ func retryAfter(header http.Header) time.Duration {
 	return 0
 }
 
-// reason is what is wrong, without the address of the request, in which there may
-// be a bucket key.
+// reason returns err without the URL of the request, which may hold a bucket key.
 func reason(err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {

@@ -38,12 +38,12 @@ func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
 		"no code, 503":  {problem(503, ""), service.ErrUndecided, "A title: the detail."},
 		"unknown code":  {problem(422, "of_next_year"), nil, "A title: the detail."},
 		"a proxy":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) }, service.ErrUndecided, "502"},
-		"another site":  {http.NotFound, nil, "is this a velocityd?"},
+		"another site":  {http.NotFound, nil, "is there a velocityd at this address?"},
 		"a redirect":    {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", 307) }, nil, "307"},
 		"HTML":          {answer("text/html; charset=utf-8", "<p>secret-key"), service.ErrUndecided, "text/html"},
 		"no JSON":       {answer("application/json", "secret-key"), service.ErrUndecided, "byte 1"},
-		"another type":  {answer("application/json", `{"results":"secret-key"}`), service.ErrUndecided, "results is of another type"},
-		"no instant":    {answer("application/json", fmt.Sprintf(results, `{"decision":{"checked_at":"secret-key"}}`)), service.ErrUndecided, "of another form"},
+		"another type":  {answer("application/json", `{"results":"secret-key"}`), service.ErrUndecided, "results has another type"},
+		"no instant":    {answer("application/json", fmt.Sprintf(results, `{"decision":{"checked_at":"secret-key"}}`)), service.ErrUndecided, "another form"},
 		"too few":       {answer("application/json", fmt.Sprintf(results, "")), service.ErrUndecided, "0 answers to 1"},
 		"empty":         {answer("application/json", fmt.Sprintf(results, "{}")), service.ErrUndecided, "either"},
 		"other buckets": {answer("application/json", fmt.Sprintf(results, `{"decision":{"buckets":[{"zone_id":9}]}}`)), service.ErrUndecided, "does not fit"},
@@ -82,7 +82,7 @@ func TestErrorsTellWhatTheyMeanForTheReports(t *testing.T) {
 		"too few":    {answer("application/json", `{"results":[]}`), service.ErrUndecided, "0 answers to 1"},
 		"empty":      {answer("application/json", `{"results":[{}]}`), service.ErrUndecided, "does not fit"},
 		"of another": {answer("application/json", `{"results":[{"txn_id":8,"outcome":"success"}]}`), service.ErrUndecided, "does not fit"},
-		"no JSON":    {answer("application/json", `hello`), service.ErrUndecided, "no JSON"},
+		"no JSON":    {answer("application/json", `hello`), service.ErrUndecided, "invalid JSON"},
 	} {
 		_, err := connect(t, serve(t, c.answer)).ReportAll(t.Context(), []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess}})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.text) {
@@ -122,7 +122,7 @@ func TestAServiceThatIsAwayHasDecidedNothing(t *testing.T) {
 		if !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
 			t.Errorf("%s: got %v, want ErrBusy", name, err)
 		}
-		if text := err.Error(); !strings.Contains(text, "nobody listens at http://me:xxxxx@127.0.0.1:1:") || strings.Contains(text, "hunter2") ||
+		if text := err.Error(); !strings.Contains(text, "nothing listens at http://me:xxxxx@127.0.0.1:1:") || strings.Contains(text, "hunter2") ||
 			!strings.Contains(text, "is velocityd running?") {
 			t.Errorf("%s: says %s", name, text)
 		}

@@ -46,10 +46,10 @@ func (c *Client) Override(ctx context.Context, zoneID int64, id uint64) (service
 	}, zoneID)
 }
 
-// AddOverride makes an exception and returns it with its id. The service brings
-// its key into the form that the zone wants. The error wraps service.ErrConflict
-// if there is one of the same key or network that has not expired. principal is
-// who asks, or empty.
+// AddOverride adds an override and returns it with its id. The service normalises its
+// key by the rule of the zone. The error wraps service.ErrConflict if the zone has an
+// override of the same key or network that has not expired. principal is the caller's
+// name, or empty.
 func (c *Client) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	return c.writeOverride(ctx, o, request{
 		action: fmt.Sprintf("add override to zone %d", o.ZoneID), method: http.MethodPost, path: zonePath(o.ZoneID) + "/overrides",
@@ -82,7 +82,7 @@ func (c *Client) writeOverride(ctx context.Context, o service.Override, r reques
 	return c.override(ctx, r, o.ZoneID)
 }
 
-// override asks what is answered with an override.
+// override sends a request whose answer is an override.
 func (c *Client) override(ctx context.Context, r request, zoneID int64) (service.Override, error) {
 	answer, err := ask[api.Override](ctx, c, r)
 	if err == nil && (answer.ZoneID != zoneID || answer.ID == 0) {

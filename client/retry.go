@@ -10,17 +10,17 @@ import (
 	"velocityd/service"
 )
 
-// Pauses between tries, where the service does not say how long to wait. They
-// double from the first, and vary by half, so that callers do not come back all at
-// once.
+// Pauses between tries, if the service does not say how long to wait. They double from
+// the first to the last, and vary by half, so that callers do not all ask again at the
+// same time.
 const (
 	firstPause = 50 * time.Millisecond
 	lastPause  = time.Second
 )
 
-// insist tries until there is an answer, or the deadline of ctx would pass before
-// the next try. If an earlier try may have been counted, its error is what is
-// returned in place of one that says that nothing was.
+// insist tries until there is an answer, or until the deadline of ctx would pass before
+// the next try. If an earlier try may have been counted, insist returns its error and
+// not a later ErrBusy, which would mean that nothing was counted.
 func (c *Client) insist(ctx context.Context, try func(ctx context.Context) error) error {
 	ctx, cancel := c.limited(ctx)
 	defer cancel()
@@ -36,7 +36,7 @@ func (c *Client) insist(ctx context.Context, try func(ctx context.Context) error
 		case lost == nil && errors.Is(err, service.ErrUndecided):
 			lost = err
 		case lost != nil && busy:
-			err = fmt.Errorf("%w; asked again: %v", lost, failed.cause) //nolint:errorlint // it must not say that nothing was counted
+			err = fmt.Errorf("%w; asked again: %v", lost, failed.cause) //nolint:errorlint // must not wrap ErrBusy, see above
 		}
 		if !failed.again || ctx.Err() != nil {
 			return err
@@ -54,13 +54,13 @@ func (c *Client) insist(ctx context.Context, try func(ctx context.Context) error
 	}
 }
 
-// pauseAfter is how long to wait after so many tries before the last one.
+// pauseAfter returns how long to wait after a try that followed so many others.
 func pauseAfter(tries int) time.Duration {
 	length := min(firstPause<<min(tries, 10), lastPause)
 	return length/2 + rand.N(length)
 }
 
-// pause waits, or returns why ctx has ended.
+// pause waits for length. It returns the error of ctx as soon as that ends.
 func pause(ctx context.Context, length time.Duration) error {
 	timer := time.NewTimer(length)
 	defer timer.Stop()

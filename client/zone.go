@@ -28,10 +28,10 @@ func (c *Client) Zone(ctx context.Context, id int64) (service.Zone, error) {
 	return c.zone(ctx, id, request{action: fmt.Sprintf("read zone %d", id), method: http.MethodGet})
 }
 
-// PutZone replaces or creates a zone as a whole, and returns it as it is then.
-// zone.Revision is not looked at; match says which one must be there, and
-// otherwise the error wraps service.ErrPrecondition. principal is who asks, for
-// the service's record, or empty.
+// PutZone replaces or creates a zone as a whole, and returns the stored zone.
+// zone.Revision is ignored: match says which revision must be stored before, and if
+// another one is, the error wraps service.ErrPrecondition. principal is the caller's
+// name for zone_audit, or empty.
 func (c *Client) PutZone(ctx context.Context, zone service.Zone, match service.Match, principal string) (service.Zone, error) {
 	if err := zone.Validate(); err != nil {
 		return service.Zone{}, fmt.Errorf("write zone %d: %w", zone.ID, err)
@@ -50,7 +50,7 @@ func (c *Client) DeleteZone(ctx context.Context, id int64, match service.Match, 
 	return err
 }
 
-// zone asks what is answered with a zone.
+// zone sends a request whose answer is a zone.
 func (c *Client) zone(ctx context.Context, id int64, r request) (service.Zone, error) {
 	r.path = zonePath(id)
 	answer, err := ask[api.Zone](ctx, c, r)

@@ -146,23 +146,7 @@ type lockedZone struct {
 // readOverrides reads the overrides of the buckets, and the prefix lengths of the overrides
 // that ip zones have now.
 func (b *batch) readOverrides(r *reading) {
-	var keys []service.Bucket
-	var zoneIDs []int64 // of ip zones
-	var networks []string
-	for _, id := range b.zoneIDs {
-		plan := b.plans[id]
-		if !plan.overridden {
-			continue
-		}
-		of := b.bucketsOf(id)
-		keys = append(keys, of...)
-		if plan.networks {
-			zoneIDs = append(zoneIDs, id)
-			for _, bucket := range of {
-				networks = appendNetworks(networks, bucket.Key, plan.lengths)
-			}
-		}
-	}
+	keys, zoneIDs, networks := b.overridable()
 	b.ledger.Overrides, b.lengths = nil, nil
 	const columns = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, expires_at FROM zone_override "
 	if len(keys) > 0 {
@@ -180,13 +164,32 @@ func (b *batch) readOverrides(r *reading) {
 		})
 	}
 	if len(networks) > 0 {
-		slices.Sort(networks)
-		networks = slices.Compact(networks)
 		r.sql(columns + "FORCE INDEX (zone_override_network) WHERE zone_id IN ")
 		inZones()
 		r.sql(" AND network IN ").list(len(networks), func(i int) { r.string(networks[i]) }).sql(";")
 		r.each(b.addOverride)
 	}
+}
+
+// overridable returns the buckets that overrides may name, the zones that may have
+// overrides of networks, and the networks of those zones' buckets, each once.
+func (b *batch) overridable() (keys []service.Bucket, zoneIDs []int64, networks []string) {
+	for _, id := range b.zoneIDs {
+		plan := b.plans[id]
+		if !plan.overridden {
+			continue
+		}
+		of := b.bucketsOf(id)
+		keys = append(keys, of...)
+		if plan.networks {
+			zoneIDs = append(zoneIDs, id)
+			for _, bucket := range of {
+				networks = appendNetworks(networks, bucket.Key, plan.lengths)
+			}
+		}
+	}
+	slices.Sort(networks)
+	return keys, zoneIDs, slices.Compact(networks)
 }
 
 // appendNetworks appends the networks of given lengths around an address, as

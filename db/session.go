@@ -71,28 +71,39 @@ func newConnector(o Options, use use) (*connector, error) {
 		// No row of an answer is left out.
 		"sql_select_limit": noLimit,
 	})
-	if use == forProbe {
+	use.configure(cfg)
+	inner, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("%w: dsn: %w", service.ErrInvalid, err)
+	}
+	return &connector{Connector: inner, timeout: cmp.Or(o.connectTimeout, connectTimeout), wanted: wantedSettings(seconds)}, nil
+}
+
+// configure sets what differs between the uses of connections.
+func (u use) configure(cfg *mysql.Config) {
+	if u == forProbe {
 		// For tables that DDL, a backup or FLUSH TABLES WITH READ LOCK holds; in seconds.
 		cfg.Params["lock_wait_timeout"] = "1"
 	}
-	if use != forPool {
+	if u != forPool {
 		cfg.MultiStatements = true
-		// An error that says so tells more than the driver's, which is that the
-		// connection is bad. Who meets it gives the connection up: see endsSession.
+		// The engine's error says more than the driver's, which is only that the connection
+		// is bad. After it the connection is given up: see endsSession.
 		cfg.RejectReadOnly = false
 		cfg.ParseTime = false
 		// See connection.within.
 		cfg.ReadTimeout, cfg.WriteTimeout = 0, 0
 		cfg.DialFunc = dialLane
 	}
-	inner, err := mysql.NewConnector(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("%w: dsn: %w", service.ErrInvalid, err)
-	}
-	return &connector{Connector: inner, timeout: cmp.Or(o.connectTimeout, connectTimeout), wanted: map[string]string{
+}
+
+// wantedSettings returns the settings that a new session must have. lockWait is in
+// seconds.
+func wantedSettings(lockWait string) map[string]string {
+	return map[string]string{
 		"sql_mode":                  "STRICT_ALL_TABLES",
 		"time_zone":                 "+00:00",
-		"innodb_lock_wait_timeout":  seconds,
+		"innodb_lock_wait_timeout":  lockWait,
 		"eq_range_index_dive_limit": "1",
 		"isolation":                 "READ-COMMITTED",
 		"autocommit":                "ON",
@@ -101,7 +112,7 @@ func newConnector(o Options, use use) (*connector, error) {
 		// Keys would come back as other keys.
 		"character_set_client":  "utf8mb4",
 		"character_set_results": "utf8mb4",
-	}}, nil
+	}
 }
 
 // pin edits a parsed DSN; what the SQL relies on is not for the DSN to choose.

@@ -12,9 +12,9 @@ import (
 	"velocityd/service"
 )
 
-// The answers of checks are written by hand, because they are most of all answers:
-// the library takes five times as long. Tests hold them against what it makes of the types
-// of package api.
+// The answers of checks are encoded by hand: they are the most frequent answers, and
+// the JSON library takes five times as long. Tests compare them with what the library
+// makes of the types of package api.
 
 // respondAppended answers with the JSON that encode appends.
 func (s *server) respondAppended(x *exchange, encode func([]byte) ([]byte, error)) error {
@@ -24,14 +24,14 @@ func (s *server) respondAppended(x *exchange, encode func([]byte) ([]byte, error
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
 	}
-	answer.Write(body) // where it is already, unless it had no room
+	answer.Write(body) // copies only if body has outgrown the buffer
 	x.set(fieldCacheControl, "no-store")
 	x.respond(http.StatusOK, api.MediaJSON, answer.Bytes())
 	return nil
 }
 
-// appendDecision appends the answer for a whole check, as JSON. The error is a
-// key that is no UTF-8.
+// appendDecision appends the answer for a whole check, as JSON. It fails only if a
+// key is not valid UTF-8.
 func appendDecision(b []byte, d service.Decision) (_ []byte, err error) {
 	b = strconv.AppendBool(append(b, `{"blocked":`...), d.Blocked)
 	b = strconv.AppendBool(append(b, `,"would_block":`...), d.WouldBlock)
@@ -65,8 +65,8 @@ func appendVerdict(b []byte, v service.Verdict) ([]byte, error) {
 	return append(b, '}'), err
 }
 
-// appendResults appends the answers of several checks, each a decision or the
-// problem that d.Err is.
+// appendResults appends the answers of several checks: the decision of each, or the
+// problem made of its Err.
 func appendResults(b []byte, decisions []service.Decision) (_ []byte, err error) {
 	b = append(b, `{"results":[`...)
 	for i, d := range decisions {
@@ -88,5 +88,3 @@ func appendResult(b []byte, d service.Decision) (_ []byte, err error) {
 	text, err := json.Marshal(problemOf(d.Err))
 	return append(append(append(b, `{"problem":`...), text...), '}'), err
 }
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -15,8 +15,7 @@ import (
 const headerAttempt = "Idempotency-Key"
 
 // attemptID returns the name that a lone check gives its attempt, in the body or
-// in the header, or "". It does NOT say whether the name is a good one: the
-// Limiter does.
+// in the header, or "". It does NOT validate a name from the body: the Limiter does.
 func attemptID(header http.Header, inBody string) (string, error) {
 	given := header.Values(headerAttempt)
 	if len(given) == 0 {
@@ -40,7 +39,7 @@ func attemptID(header http.Header, inBody string) (string, error) {
 // is: that is how most callers write the header.
 func unquoted(value string) (text string, ok bool) {
 	if !strings.HasPrefix(value, `"`) {
-		return value, !strings.ContainsFunc(value, noTokenChar)
+		return value, !strings.ContainsFunc(value, notTokenChar)
 	}
 	item, err := httpsfv.UnmarshalItem([]string{value})
 	if err != nil {
@@ -50,7 +49,7 @@ func unquoted(value string) (text string, ok bool) {
 	return text, ok
 }
 
-// noTokenChar says that r is not in a token of RFC 9110.
-func noTokenChar(r rune) bool {
+// notTokenChar reports whether r cannot be part of a token (RFC 9110).
+func notTokenChar(r rune) bool {
 	return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 }

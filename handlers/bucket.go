@@ -28,14 +28,14 @@ func (s *server) peek(x *exchange) error {
 	})
 }
 
-// release answers POST /v1/zones/{id}/buckets/{key}/release with the bucket as
-// it is then.
+// release answers POST /v1/zones/{id}/buckets/{key}/release with the released
+// bucket.
 func (s *server) release(x *exchange) error {
 	bucket, err := pathBucket(x)
 	if err != nil {
 		return err
 	}
-	who, err := principal(x.Request().Header)
+	principal, err := principalOf(x.Request().Header)
 	if err != nil {
 		return err
 	}
@@ -53,9 +53,9 @@ func (s *server) release(x *exchange) error {
 		return err
 	}
 	if err := s.change(x, func(ctx context.Context) error {
-		return s.writer.Release(ctx, bucket, who, *request.Reason)
+		return s.writer.Release(ctx, bucket, principal, *request.Reason)
 	}); err != nil {
-		return inWords(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})
+		return replaceText(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
 		if err := s.showBucket(ctx, x, bucket); err != nil {
@@ -67,13 +67,12 @@ func (s *server) release(x *exchange) error {
 
 func (r releaseRequest) validate() error {
 	if r.Reason == nil {
-		return missing("reason")
+		return missingField("reason")
 	}
-	return inBody(service.ValidateReason(*r.Reason))
+	return pointAtField(service.ValidateReason(*r.Reason))
 }
 
-// pathBucket returns the bucket that is named in the path, its key as it was
-// given.
+// pathBucket returns the bucket that the path names. Its key is not normalised.
 func pathBucket(x *exchange) (service.Bucket, error) {
 	id, err := pathZone(x)
 	if err != nil {
@@ -88,7 +87,7 @@ func pathBucket(x *exchange) (service.Bucket, error) {
 	return bucket, bucket.Validate()
 }
 
-// normal returns the bucket that is meant: its key as its zone writes keys.
+// normal returns the bucket with its key normalised by the rule of its zone.
 func (s *server) normal(ctx context.Context, bucket service.Bucket) (service.Bucket, error) {
 	zone, err := s.reader.Zone(ctx, bucket.ZoneID)
 	if err != nil {

@@ -176,7 +176,7 @@ func TestPrincipalIsPrintableAndShort(t *testing.T) {
 		"dba@example.org": true, "Zoë Müller": true, "": true, strings.Repeat("é", 128): true, strings.Repeat("é", 129): false,
 		"a\tb": false, "a\u0085b": false, "a\u202eb": false, "\xff": false,
 	} {
-		who, err := principal(http.Header{"X-Forwarded-User": {value}})
+		who, err := principalOf(http.Header{"X-Forwarded-User": {value}})
 		if (err == nil) != accepted || accepted && who != value {
 			t.Errorf("%q: %q, %v", value, who, err)
 		}
@@ -184,7 +184,7 @@ func TestPrincipalIsPrintableAndShort(t *testing.T) {
 			t.Errorf("%q: %v", value, err)
 		}
 	}
-	if _, err := principal(http.Header{"X-Forwarded-User": {"a", "b"}}); err == nil {
+	if _, err := principalOf(http.Header{"X-Forwarded-User": {"a", "b"}}); err == nil {
 		t.Error("two names were accepted")
 	}
 	r := start(t, nil)

@@ -11,9 +11,10 @@ type buffers struct {
 }
 
 const (
+	// firstBuffer is the size of a new buffer, in bytes.
 	firstBuffer = 1 << 10
-	// mostKept is the largest buffer that is kept, in bytes: larger ones are rare,
-	// and would hold their memory for nothing.
+	// mostKept is the largest buffer that is kept, in bytes. Larger ones are rare, and
+	// keeping them would waste memory.
 	mostKept = 64 << 10
 )
 
@@ -25,7 +26,7 @@ func (b *buffers) take() *bytes.Buffer {
 	return bytes.NewBuffer(make([]byte, 0, firstBuffer))
 }
 
-// giveBack takes a buffer whose bytes nobody looks at any more.
+// giveBack takes a buffer back for later use. Its bytes must not be used any more.
 func (b *buffers) giveBack(used *bytes.Buffer) {
 	if used.Cap() <= mostKept {
 		used.Reset()

@@ -34,7 +34,7 @@ type checkList []checkRequest
 // question is a check as it was asked.
 type question struct {
 	check  service.Check
-	listed bool // its buckets are elements of buckets, which errors point at
+	listed bool // the request has the member buckets, so errors point at its elements
 }
 
 // postCheck answers POST /v1/check.
@@ -52,7 +52,7 @@ func (s *server) postCheck(x *exchange) error {
 	}
 	d := decisions[0]
 	if d.Err != nil {
-		return asked.placed(d.Err)
+		return asked.pointAtFault(d.Err)
 	}
 	setRateLimit(x, d)
 	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendDecision(b, d) })
@@ -95,18 +95,18 @@ func (s *server) postChecks(x *exchange) error {
 	}
 	for i := range decisions {
 		err := &decisions[i].Err
-		switch place := "/checks/" + strconv.Itoa(i); {
+		switch element := "/checks/" + strconv.Itoa(i); {
 		case wrong[i] != nil:
-			*err = within(wrong[i], place)
+			*err = pointBelow(wrong[i], element)
 		case errors.Is(*err, service.ErrInvalid):
-			*err = within(asked[i].placed(*err), place)
+			*err = pointBelow(asked[i].pointAtFault(*err), element)
 		}
 	}
 	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendResults(b, decisions) })
 }
 
-// readChecks reads the body of several checks. One without sense has an error in
-// wrong and is an empty check, which the Limiter keeps from the store.
+// readChecks reads the body of several checks. A check that lacks a part has its
+// error in wrong and is empty in asked: the Limiter does not ask the store about it.
 func (s *server) readChecks(x *exchange) (asked []question, wrong []error, err error) {
 	err = s.withBody(x, func(body []byte) error {
 		var plain bool
@@ -132,8 +132,8 @@ func (s *server) readChecks(x *exchange) (asked []question, wrong []error, err e
 
 const attemptDetail = "This attempt_id was given before, with other buckets."
 
-// decide asks the Limiter. Whatever else than failsWhole names a store returns for a
-// whole call is a fault, and its words are not for the caller.
+// decide asks the Limiter. An error of the whole call that failsWhole does not know
+// becomes an internal fault: the caller must not see its text.
 func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision, error) {
 	x.checks = checks
 	decisions, err := s.limiter.CheckAll(x.Request().Context(), checks)
@@ -150,15 +150,14 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 	return decisions, err
 }
 
-// failsWhole says that an error is one that a whole call may fail with, whatever was
-// asked in it.
+// failsWhole reports whether a whole call may fail with err, whatever was asked in it.
 func failsWhole(err error) bool {
 	return errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden)
 }
 
-// question returns what is asked in the domain's words, or an empty check and an
-// error that wraps service.ErrInvalid if a part is missing. It does NOT validate
-// the parts: the Limiter does.
+// question returns the request as a service.Check, or an empty check and an error
+// that wraps service.ErrInvalid if a part is missing. It does NOT validate the
+// parts: the Limiter does.
 func (r checkRequest) question() (question, error) {
 	parts, listed := r.Buckets, true
 	switch lone := r.ZoneID != nil || r.BucketKey != nil; {
@@ -176,14 +175,14 @@ func (r checkRequest) question() (question, error) {
 		var err error
 		switch check.Buckets[i], err = part.bucket(); {
 		case err != nil && listed:
-			return question{}, inBucket(err, i)
+			return question{}, pointAtBucket(err, i)
 		case err != nil:
 			return question{}, err
 		}
 	}
 	if r.AttemptID != nil {
 		if check.AttemptID = *r.AttemptID; check.AttemptID == "" {
-			return question{}, wrong("attempt_id", "attempt_id must not be empty.")
+			return question{}, invalidField("attempt_id", "attempt_id must not be empty.")
 		}
 	}
 	return question{check: check, listed: listed}, nil
@@ -192,46 +191,28 @@ func (r checkRequest) question() (question, error) {
 func (r bucketRequest) bucket() (service.Bucket, error) {
 	switch {
 	case r.ZoneID == nil:
-		return service.Bucket{}, missing("zone_id")
+		return service.Bucket{}, missingField("zone_id")
 	case r.BucketKey == nil:
-		return service.Bucket{}, missing("bucket_key")
+		return service.Bucket{}, missingField("bucket_key")
 	}
 	return service.Bucket{ZoneID: *r.ZoneID, Key: *r.BucketKey}, nil
 }
 
-// placed points at what is wrong with the check, if err says where that is.
-func (q question) placed(err error) error {
+// pointAtFault makes err point at the bucket and the member that are wrong, if err
+// names them.
+func (q question) pointAtFault(err error) error {
 	if !errors.Is(err, service.ErrInvalid) {
 		return err
 	}
-	placed, i := inBody(err), bucketIn(err)
-	switch field := new(service.FieldError); {
-	case i < 0 || !q.listed:
-		return placed
+	pointed := pointAtField(err)
+	about, field := new(service.BucketError), new(service.FieldError)
+	switch {
+	case !q.listed || !errors.As(err, &about):
+		return pointed
 	case errors.As(err, &field):
-		return inBucket(placed, i)
+		return pointAtBucket(pointed, about.Bucket)
 	default:
-		return inBucket(invalid("the same zone and key as an earlier one."), i)
-	}
-}
-
-// bucketIn returns the place of the bucket that err is about, or -1.
-func bucketIn(err error) int {
-	if about := new(service.BucketError); errors.As(err, &about) {
-		return about.Bucket
-	}
-	return -1
-}
-
-// inBucket moves what err says into the bucket at i of a list.
-func inBucket(err error, i int) error {
-	var request *requestError
-	if !errors.As(err, &request) {
-		return err
-	}
-	return &requestError{
-		kind: request.kind, detail: fmt.Sprintf("bucket %d: %s", i, request.detail),
-		pointer: fmt.Sprint("/buckets/", i, request.pointer),
+		return pointAtBucket(invalid("the same zone and key as an earlier one."), about.Bucket)
 	}
 }
 

@@ -23,9 +23,9 @@ const (
 
 var errNull = errors.New("null")
 
-// decoder reads request bodies strictly: no unknown, duplicate or differently
-// spelt members, no null, nothing after the value, UTF-8 without lone
-// surrogates.
+// decoder reads request bodies strictly. It refuses unknown members, duplicate
+// members, names in another case, null, anything after the value, and text that is
+// not UTF-8 or has lone surrogates.
 type decoder struct {
 	options json.Options
 }
@@ -46,8 +46,8 @@ func (s *server) read(x *exchange, value any) error {
 	return s.withBody(x, func(body []byte) error { return s.decoder.decode(body, value) })
 }
 
-// withBody has use look at the body of a request, which it must not keep. The
-// error is that of use, or a requestError.
+// withBody reads the body of a request and calls use with it. use must not keep it.
+// The error is that of use, or a requestError.
 func (s *server) withBody(x *exchange, use func(body []byte) error) error {
 	if err := requireJSON(x.Request().Header); err != nil {
 		return err
@@ -60,8 +60,8 @@ func (s *server) withBody(x *exchange, use func(body []byte) error) error {
 	return use(body.Bytes())
 }
 
-// unread says why a body could not be read to its end, if it could not.
-func unread(err error) error {
+// bodyError turns an error of reading a body into one for the caller; nil stays nil.
+func bodyError(err error) error {
 	var limit *http.MaxBytesError
 	switch {
 	case err == nil:
@@ -78,9 +78,10 @@ func tooLarge() error {
 	return &requestError{kind: api.ErrTooLarge, detail: fmt.Sprintf("The body must be at most %d bytes.", maxBody)}
 }
 
-// requireJSON refuses what does not say that it is plain JSON in UTF-8.
+// requireJSON refuses a body that its header does not announce as plain JSON in
+// UTF-8.
 func requireJSON(header http.Header) error {
-	// A second line would be looked at by one program and not by another.
+	// Every line of the header counts: programs differ in which of several they read.
 	for _, coding := range header["Content-Encoding"] {
 		if coding != "" && !strings.EqualFold(coding, "identity") {
 			return &requestError{kind: api.ErrMediaType, detail: "The body must be sent without Content-Encoding."}
@@ -113,8 +114,8 @@ func (d decoder) decode(body []byte, value any) error {
 	return explain(err)
 }
 
-// explain says in words of our own what is wrong with a body, and where: the
-// decoder's words may quote a bucket key.
+// explain returns an error that says what is wrong with a body, and where. It does
+// not repeat the decoder's text, which may quote a bucket key.
 func explain(err error) error {
 	var own *requestError
 	var syntactic *jsontext.SyntacticError
@@ -123,35 +124,37 @@ func explain(err error) error {
 	case errors.As(err, &own):
 		return own
 	case errors.As(err, &syntactic) && errors.Is(err, jsontext.ErrDuplicateName):
-		return at(place(syntactic.JSONPointer), "is given twice")
+		return invalidAt(knownPart(syntactic.JSONPointer), "is given twice")
 	case errors.As(err, &syntactic):
 		return &requestError{
-			kind: service.ErrInvalid, pointer: place(syntactic.JSONPointer),
+			kind: service.ErrInvalid, pointer: knownPart(syntactic.JSONPointer),
 			detail: fmt.Sprintf("The body must be one JSON value in UTF-8, without lone surrogates, "+
 				"and nothing after it. It is wrong near byte %d.", syntactic.ByteOffset),
 		}
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
-		return unknown(semantic.JSONPointer)
+		return unknownMember(semantic.JSONPointer)
 	case errors.As(err, &semantic) && errors.Is(err, errNull):
-		return at(place(semantic.JSONPointer), "must not be null")
+		return invalidAt(knownPart(semantic.JSONPointer), "must not be null")
 	case errors.As(err, &semantic):
-		return at(place(semantic.JSONPointer), "must be "+inJSON(semantic.GoType))
+		return invalidAt(knownPart(semantic.JSONPointer), "must be "+jsonTypeOf(semantic.GoType))
 	}
 	return invalid("The body could not be read as JSON.")
 }
 
-func at(where, wrong string) error {
+// invalidAt refuses the value that pointer points at. complaint is the rest of the
+// sentence, such as "must not be null".
+func invalidAt(pointer, complaint string) error {
 	subject := "The body"
-	if where != "" {
-		subject = "The value at " + where
+	if pointer != "" {
+		subject = "The value at " + pointer
 	}
-	return &requestError{kind: service.ErrInvalid, detail: subject + " " + wrong + ".", pointer: where}
+	return &requestError{kind: service.ErrInvalid, detail: subject + " " + complaint + ".", pointer: pointer}
 }
 
-// place returns as much of pointer as consists of indexes and of members that
-// exist, and so is fit to be shown: the rest is of the caller's making.
-func place(pointer jsontext.Pointer) string {
-	where, index := "", false
+// knownPart returns the beginning of pointer that consists of indexes and of
+// members that exist. The rest is text of the caller's, which is not repeated.
+func knownPart(pointer jsontext.Pointer) string {
+	known, index := "", false
 	for token := range pointer.Tokens() {
 		switch {
 		case index:
@@ -159,16 +162,16 @@ func place(pointer jsontext.Pointer) string {
 		case token == "checks" || token == "buckets" || token == "reports":
 			index = true
 		case isMember(token):
-			return where + "/" + token
+			return known + "/" + token
 		default:
-			return where
+			return known
 		}
-		where += "/" + token
+		known += "/" + token
 	}
-	return where
+	return known
 }
 
-// isMember says that some request body has a member of this name that is no
+// isMember reports whether a request body has a member of this name that is not a
 // list.
 func isMember(name string) bool {
 	switch name {
@@ -181,23 +184,23 @@ func isMember(name string) bool {
 	return false
 }
 
-// unknown refuses a member that does not exist. Its name is shown if it looks
-// like one.
-func unknown(pointer jsontext.Pointer) error {
-	name, where := pointer.LastToken(), place(pointer.Parent())
-	odd := func(r rune) bool {
+// unknownMember refuses a member that does not exist. It shows the name if that is
+// short and has only letters, digits and underscores.
+func unknownMember(pointer jsontext.Pointer) error {
+	name, shown := pointer.LastToken(), knownPart(pointer.Parent())
+	notNameChar := func(r rune) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	}
 	detail := "A member of the object is not known; names are case-sensitive."
-	if len(name) <= maxNameEchoed && !strings.ContainsFunc(name, odd) {
-		where += "/" + name
-		detail = "The member at " + where + " is not known; names are case-sensitive."
+	if len(name) <= maxNameEchoed && !strings.ContainsFunc(name, notNameChar) {
+		shown += "/" + name
+		detail = "The member at " + shown + " is not known; names are case-sensitive."
 	}
-	return &requestError{kind: service.ErrInvalid, detail: detail, pointer: where}
+	return &requestError{kind: service.ErrInvalid, detail: detail, pointer: shown}
 }
 
-// inJSON names what a member of type t is in JSON.
-func inJSON(t reflect.Type) string {
+// jsonTypeOf says what a member of type t must be in JSON.
+func jsonTypeOf(t reflect.Type) string {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}

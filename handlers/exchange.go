@@ -16,8 +16,8 @@ import (
 	"velocityd/service"
 )
 
-// Names of header fields as net/http keeps them, so that they can be set without
-// a look at each of their letters.
+// Names of header fields in the canonical form of net/http. They go into the header's
+// map as they are, which saves making them canonical for each answer.
 const (
 	fieldCacheControl    = "Cache-Control"
 	fieldContentLength   = "Content-Length"
@@ -31,27 +31,28 @@ const (
 // maxRequestID bounds the ids that callers give their requests.
 const maxRequestID = 64
 
-// exchange is one request and its answer, with what its log line will say.
+// exchange is one request and its answer, and what its log line needs.
 type exchange struct {
 	echo.Context
 	id        string
 	checks    []service.Check
 	decisions []service.Decision
-	keys      []string    // named besides those of checks, and never to be logged
-	attrs     []slog.Attr // said by handlers
-	place     *time.Timer // gives the place back that a large body has; nil if it has none
-	giveBack  func()      // what place does
-	// fields are the values of the answer's header, in memory of the exchange: room.
+	keys      []string    // keys that the request names besides those of checks; they must not be logged
+	attrs     []slog.Attr // attributes of the log line that the handler has added
+	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
+	freeSlot  func()      // gives the slot back at once
+	// fields are the values of the answer's header. They lie in room, which belongs to
+	// the exchange, so that they need no allocation.
 	fields []string
 	room   [mostFields]string
 }
 
-// mostFields is how many header fields an answer has at most. One more would cost
-// an allocation, no more.
+// mostFields is how many header fields fit in room. More of them work as well, and
+// cost an allocation.
 const mostFields = 8
 
 // observe gives every request an id, turns errors and panics into answers, and
-// has them logged. It never returns an error.
+// writes the log. It never returns an error.
 func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := time.Now()
@@ -59,18 +60,18 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		x.fields = x.room[:0]
 		x.set(fieldRequestID, x.id)
 		err := recovered(next, x)
-		x.leavePlace(err)
-		var said api.Problem
+		x.leaveSlot(err)
+		var answer api.Problem
 		if err != nil {
-			said = refuse(x, err)
+			answer = refuse(x, err)
 		}
-		s.log(x, time.Since(began), said, err)
+		s.log(x, time.Since(began), answer, err)
 		return nil
 	}
 }
 
-// requestID returns the caller's id if it is short and plain, or a new one: the
-// instance's own name and a number.
+// requestID returns the caller's id if it is short and has only letters, digits and
+// "-", "_" or ".". Otherwise it returns a new one: the instance's name and a number.
 func (s *server) requestID(given string) string {
 	plain := func(r rune) bool {
 		return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' ||
@@ -101,15 +102,16 @@ func recovered(handle echo.HandlerFunc, x *exchange) (err error) {
 	return handle(x)
 }
 
-// set gives the answer a header field. name must be one of the constants above.
+// set gives the answer a header field. name must be in the canonical form of
+// net/http, as the constants field… are.
 func (x *exchange) set(name, value string) {
 	i := len(x.fields)
 	x.fields = append(x.fields, value)
 	x.Response().Header()[name] = x.fields[i : i+1 : i+1]
 }
 
-// respondJSON answers with value. The error is one of encoding: a caller who
-// has gone cannot be told anything.
+// respondJSON answers with value. It returns an error if value cannot be encoded,
+// and none if the caller has gone.
 func (x *exchange) respondJSON(status int, contentType string, value any) error {
 	body, err := json.Marshal(value)
 	if err != nil {
@@ -120,10 +122,10 @@ func (x *exchange) respondJSON(status int, contentType string, value any) error 
 	return nil
 }
 
-// respond answers with body, or with its length alone for HEAD. Who is slow to read
-// it keeps nobody else waiting for his place.
+// respond answers with body, or with its length alone for HEAD. It gives the slot of
+// the request back first, so that a caller that reads slowly does not keep it.
 func (x *exchange) respond(status int, contentType string, body []byte) {
-	x.leavePlace(nil)
+	x.leaveSlot(nil)
 	x.set(fieldContentType, contentType)
 	x.set(fieldContentLength, strconv.Itoa(len(body)))
 	x.Response().WriteHeader(status)
@@ -132,8 +134,10 @@ func (x *exchange) respond(status int, contentType string, body []byte) {
 	}
 }
 
-// respondNothing answers that what was asked is done.
+// respondNothing answers with status 204: the change was made.
 func (x *exchange) respondNothing() {
 	x.set(fieldCacheControl, "no-store")
 	x.Response().WriteHeader(http.StatusNoContent)
 }
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }

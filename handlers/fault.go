@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -11,22 +12,22 @@ import (
 // faultPause is the least time between two lines about the same fault.
 const faultPause = time.Second
 
-// mostFaults bounds how many faults are told apart at a time. What comes on top of
-// them is counted as one more.
+// mostFaults bounds how many different faults are counted apart at a time. All
+// others count as one more fault.
 const mostFaults = 64
 
-// fault is something that an operator must know.
+// fault is an error of the service that an operator must know of.
 type fault struct {
 	level  slog.Level
 	method string
 	route  string
 	code   string
-	text   string // free of keys
+	text   string // holds no bucket key
 }
 
-// faultLog writes the first of a fault's occurrences at once, and then, as long as
-// there are any, one line a second that says how many it has left out: an engine
-// that is away lets thousands of checks fail in a second.
+// faultLog writes a line for the first occurrence of a fault at once. As long as the
+// fault goes on, it then writes one line a second with the number of occurrences
+// that were left out: thousands of checks a second fail while the engine is away.
 type faultLog struct {
 	logger *slog.Logger
 	mu     sync.Mutex
@@ -39,8 +40,8 @@ type recentFault struct {
 	leftOut int
 }
 
-// report writes a line about f with what attrs returns, or counts f and does not
-// call attrs. It may be called by all requests at once.
+// report writes a line about f with the attributes that attrs returns, or counts f
+// without calling attrs. It may be called concurrently.
 func (l *faultLog) report(f fault, attrs func() []slog.Attr) {
 	if !l.isFirst(f) {
 		return
@@ -49,30 +50,31 @@ func (l *faultLog) report(f fault, attrs func() []slog.Attr) {
 	l.logger.LogAttrs(context.Background(), f.level, "request failed", all...)
 }
 
-// isFirst counts f and says whether it has not been seen for a while.
+// isFirst counts f and reports whether it is the first since faultPause or longer.
 func (l *faultLog) isFirst(f fault) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kind := f.kind()
-	if l.recent[kind] == nil && len(l.recent) >= mostFaults {
-		f = fault{level: f.level, text: "a fault of more kinds than are told apart"}
-		kind = f
+	same := f.withoutDigits()
+	if l.recent[same] == nil && len(l.recent) >= mostFaults {
+		f = fault{level: f.level, text: fmt.Sprintf("one of more than %d different faults", mostFaults)}
+		same = f
 	}
-	if seen := l.recent[kind]; seen != nil {
+	if seen := l.recent[same]; seen != nil {
 		seen.leftOut++
 		return false
 	}
 	if l.recent == nil {
 		l.recent = map[fault]*recentFault{}
 	}
-	l.recent[kind] = &recentFault{fault: f}
-	time.AfterFunc(faultPause, func() { l.sumUp(kind) })
+	l.recent[same] = &recentFault{fault: f}
+	time.AfterFunc(faultPause, func() { l.sumUp(same) })
 	return true
 }
 
-// kind is f without the digits in its text: of zones, of seconds to wait, of
-// connections. Occurrences of one kind are the same fault.
-func (f fault) kind() fault {
+// withoutDigits returns f without the digits in its text, such as ids of zones,
+// seconds to wait and ports. Occurrences that differ in digits only are the same
+// fault.
+func (f fault) withoutDigits() fault {
 	f.text = strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
 			return -1
@@ -82,20 +84,20 @@ func (f fault) kind() fault {
 	return f
 }
 
-// sumUp says how often a fault was left out since its last line, and forgets it if
-// it was not.
-func (l *faultLog) sumUp(kind fault) {
+// sumUp logs how many occurrences of a fault were left out since its last line. If
+// there were none, it forgets the fault.
+func (l *faultLog) sumUp(same fault) {
 	l.mu.Lock()
-	seen := l.recent[kind]
+	seen := l.recent[same]
 	leftOut := seen.leftOut
 	if seen.leftOut = 0; leftOut == 0 {
-		delete(l.recent, kind)
+		delete(l.recent, same)
 	} else {
-		time.AfterFunc(faultPause, func() { l.sumUp(kind) })
+		time.AfterFunc(faultPause, func() { l.sumUp(same) })
 	}
 	l.mu.Unlock()
 	if leftOut > 0 {
-		l.logger.LogAttrs(context.Background(), seen.level, "requests failed alike", slog.Int("left_out", leftOut),
+		l.logger.LogAttrs(context.Background(), seen.level, "more requests failed with this error", slog.Int("left_out", leftOut),
 			slog.String("method", seen.method), slog.String("route", seen.route), slog.String("code", seen.code), slog.String("error", seen.text))
 	}
 }

@@ -19,15 +19,16 @@ import (
 	"velocityd/service"
 )
 
-// Deadlines that hold where Options leaves them at 0.
 const (
-	DefaultReadTimeout  = 2 * time.Second
-	DefaultWriteTimeout = 5 * time.Second
+	// lookUpTimeout is the deadline of each look-up.
+	lookUpTimeout = 2 * time.Second
+	// defaultWriteTimeout is the deadline of each change unless Options names one.
+	defaultWriteTimeout = 5 * time.Second
 )
 
-// Reader answers the look-ups, which change nothing. What does not exist is an
-// error that wraps service.ErrNotFound; every method may return one that wraps
-// service.ErrBusy. Keys are normalised by their zone's rule.
+// Reader answers the look-ups, which change nothing. Its methods return an error that
+// wraps service.ErrNotFound for what does not exist, and may return one that wraps
+// service.ErrBusy. They take keys that are normalised by their zone's rule.
 type Reader interface {
 	service.ZoneLister
 	Zone(ctx context.Context, id int64) (service.Zone, error)
@@ -37,10 +38,10 @@ type Reader interface {
 	Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error)
 }
 
-// Writer carries out what changes something besides checks. Its errors wrap
-// those of package service: ErrNotFound, ErrConflict, ErrPrecondition if a Match
-// fails, ErrBusy if nothing was changed, ErrUndecided if nobody knows. principal
-// is who asked, as far as the service knows, or empty.
+// Writer carries out the changes: outcomes, releases, zones and overrides. Its errors
+// wrap those of package service: ErrNotFound, ErrConflict, ErrPrecondition if a Match
+// fails, ErrBusy if nothing was changed, ErrUndecided if it is not known whether
+// something was. principal is the name of the caller, or empty if it is not known.
 type Writer interface {
 	service.OutcomeStore
 	Release(ctx context.Context, bucket service.Bucket, principal, reason string) error
@@ -53,34 +54,33 @@ type Writer interface {
 
 // Options is what New needs. Limiter, Reader and Writer are required.
 type Options struct {
-	// Limiter decides the checks, whose keys come as callers write them: it
-	// has to normalise them.
+	// Limiter decides the checks. It must normalise their keys, which it gets as
+	// callers write them.
 	Limiter *service.Limiter
 	Reader  Reader
 	Writer  Writer
 	// Ready returns nil if the service can decide checks now, and otherwise the
-	// reason, which callers of /readyz are shown: it must not hold secrets. It
-	// is given two seconds. Nil means always ready.
+	// reason. Callers of /readyz see the reason, so it must not hold secrets. Its
+	// deadline is two seconds. Nil means always ready.
 	Ready func(ctx context.Context) error
-	// Logger gets a line for each fault of the service's that a request meets, but
-	// the same fault at most once a second, with a count of those left out. Nil
+	// Logger gets a line for each fault of the service that a request meets. The same
+	// fault is logged at most once a second, with the number of those left out. Nil
 	// means no log.
 	Logger *slog.Logger
-	// AccessLog says that Logger gets one line for each request, too.
+	// AccessLog makes Logger get one line for each request, too.
 	AccessLog bool
-	// ReadTimeout is the deadline of each look-up and WriteTimeout that of each
-	// change; 0 means DefaultReadTimeout and DefaultWriteTimeout. Checks have the
-	// deadline of the Limiter instead.
-	ReadTimeout, WriteTimeout time.Duration
-	// Places is how many requests with a body of more than 64 KiB are worked on at
-	// once; 0 means one for two cores and at least 2. Others wait for up to a second,
-	// before their bodies are read, and are then refused.
-	Places int
+	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
+	// seconds, and checks have the deadline of the Limiter.
+	WriteTimeout time.Duration
+	// Slots is how many requests with a body of more than 64 KiB are worked on at
+	// once; 0 means one for two cores and at least 2. Other such requests wait for up to
+	// a second before their bodies are read, and are then refused.
+	Slots int
 }
 
-// New returns the whole HTTP interface of the service. It starts nothing and
-// sets no limits of the connection but for the time that a large body may take:
-// read, write and idle timeouts are those of the http.Server that it is given to.
+// New returns the whole HTTP interface of the service. It starts nothing. Of the
+// connection's limits it sets only the time that a large body may take; the
+// http.Server that serves it sets the others.
 func New(o Options) http.Handler { return newEcho(o) }
 
 // server is the interface's state, shared by all requests.
@@ -88,7 +88,7 @@ type server struct {
 	name         string // of this instance, in request ids
 	requests     atomic.Uint64
 	buffers      buffers
-	places       *places
+	slots        *slots
 	limiter      *service.Limiter
 	reader       Reader
 	writer       Writer
@@ -96,12 +96,12 @@ type server struct {
 	logger       *slog.Logger
 	accessLog    bool
 	faults       faultLog
-	readTimeout  time.Duration
 	writeTimeout time.Duration
 	decoder      decoder
 }
 
-// nameLength is enough for two instances not to be called alike: 60 bits.
+// nameLength is the length of an instance's name. Its 60 random bits keep the names of
+// instances different.
 const nameLength = 12
 
 func newEcho(o Options) *echo.Echo {
@@ -109,8 +109,8 @@ func newEcho(o Options) *echo.Echo {
 		name:    rand.Text()[:nameLength],
 		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready,
 		logger: o.Logger, accessLog: o.AccessLog,
-		readTimeout: cmp.Or(o.ReadTimeout, DefaultReadTimeout), writeTimeout: cmp.Or(o.WriteTimeout, DefaultWriteTimeout),
-		decoder: newDecoder(), places: newPlaces(cmp.Or(o.Places, defaultPlaces())),
+		writeTimeout: cmp.Or(o.WriteTimeout, defaultWriteTimeout),
+		decoder:      newDecoder(), slots: newSlots(cmp.Or(o.Slots, defaultSlots())),
 	}
 	if s.ready == nil {
 		s.ready = func(context.Context) error { return nil }
@@ -164,16 +164,17 @@ func get(e *echo.Echo, path string, handle func(*exchange) error) {
 	e.HEAD(path, adapted(handle))
 }
 
-// lookUp answers a question that changes nothing, and ends with its caller.
+// lookUp calls ask, which must not change anything, with the deadline of look-ups. It
+// is interrupted when the caller goes away.
 func (s *server) lookUp(x *exchange, ask func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(x.Request().Context(), s.readTimeout)
+	ctx, cancel := context.WithTimeout(x.Request().Context(), lookUpTimeout)
 	defer cancel()
 	return ask(ctx)
 }
 
-// change carries out what changes something. Once begun it is NOT interrupted
-// when its caller goes away: the engine would go on, and nobody would know how
-// it ended.
+// change calls carryOut with the deadline of changes. Once begun it is NOT
+// interrupted when the caller goes away: the engine would go on, and the result
+// would be lost.
 func (s *server) change(x *exchange, carryOut func(ctx context.Context) error) error {
 	ctx := x.Request().Context()
 	if err := ctx.Err(); err != nil {

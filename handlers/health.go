@@ -9,8 +9,8 @@ import (
 	"velocityd/api"
 )
 
-// The paths that watchers ask every few seconds; their log lines are for
-// debugging only.
+// The paths that load balancers and monitors ask every few seconds. Their requests
+// are logged at level debug.
 const (
 	pathLive  = "/livez"
 	pathReady = "/readyz"
@@ -22,12 +22,13 @@ type health struct {
 	Status string `json:"status"`
 }
 
-// live answers GET /livez: the process runs. It asks nobody.
+// live answers GET /livez: the process runs. It does not look at the database.
 func (s *server) live(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, health{Status: "ok"})
 }
 
-// answerReady answers GET /readyz: checks can be decided now.
+// answerReady answers GET /readyz with 200 if checks can be decided now, and
+// otherwise with 503 and the reason.
 func (s *server) answerReady(x *exchange) error {
 	ctx, cancel := context.WithTimeout(x.Request().Context(), readyTimeout)
 	defer cancel()

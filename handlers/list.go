@@ -9,9 +9,9 @@ import (
 	"velocityd/service"
 )
 
-// readList decodes an array and stops when it holds too many elements, so that a
-// body of a thousand times as many empty ones costs no memory. field is what the
-// array is called.
+// readList decodes an array of at most most elements. It stops at the first element
+// beyond them, so that a body of many empty ones costs no memory. field is the name of
+// the array.
 func readList[T any](in *jsontext.Decoder, field string, most int) ([]T, error) {
 	if in.PeekKind() != '[' {
 		return nil, &json.SemanticError{}

@@ -11,24 +11,24 @@ import (
 	"velocityd/api"
 )
 
-// Bounds of what callers can write into the log.
+// Bounds of the text that callers can bring into the log.
 const (
 	maxLoggedZones  = 16
 	maxLoggedMethod = 16
 )
 
-// log writes what is to be said of a request: a line of the access log, if there
-// is one, and a line for a fault of the service's, which is not written as often
-// as it happens. Neither holds a bucket key, a query, or a raw path.
-func (s *server) log(x *exchange, took time.Duration, said api.Problem, err error) {
+// log writes a line of the access log, if that is on, and has a fault of the service
+// logged, which faultLog may count only. Neither line holds a bucket key, a query, or a
+// raw path. answer is what the caller was answered if err is not nil.
+func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err error) {
 	if s.accessLog {
-		s.logAccess(x, took, said, err)
+		s.logAccess(x, took, answer, err)
 	}
-	level, isFault := faultLevel(said, err)
+	level, isFault := faultLevel(answer, err)
 	if !isFault || !s.logger.Enabled(x.Request().Context(), level) {
 		return
 	}
-	f := fault{level: level, method: x.Request().Method, route: x.Path(), code: said.Code, text: x.loggable(err)}
+	f := fault{level: level, method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(err)}
 	s.faults.report(f, func() []slog.Attr {
 		attrs := x.appendRequest(nil, took)
 		if p := new(panicked); errors.As(err, &p) {
@@ -38,17 +38,17 @@ func (s *server) log(x *exchange, took time.Duration, said api.Problem, err erro
 	})
 }
 
-// logParts reports the first of the gravest faults among the answers of a call of
-// which another part was decided: the request itself went well.
+// logParts reports the worst fault among the decisions of a call, the first of
+// several. It is for calls that do not fail as a whole.
 func (s *server) logParts(x *exchange) {
 	var worst fault
 	for _, d := range x.decisions {
 		if d.Err == nil {
 			continue
 		}
-		said := problemOf(d.Err)
-		if level, isFault := faultLevel(said, d.Err); isFault && level > worst.level {
-			worst = fault{level: level, method: x.Request().Method, route: x.Path(), code: said.Code, text: x.loggable(d.Err)}
+		answer := problemOf(d.Err)
+		if level, isFault := faultLevel(answer, d.Err); isFault && level > worst.level {
+			worst = fault{level: level, method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(d.Err)}
 		}
 	}
 	if worst.level > 0 {
@@ -56,7 +56,7 @@ func (s *server) logParts(x *exchange) {
 	}
 }
 
-func (s *server) logAccess(x *exchange, took time.Duration, said api.Problem, err error) {
+func (s *server) logAccess(x *exchange, took time.Duration, answer api.Problem, err error) {
 	ctx, level := x.Request().Context(), slog.LevelInfo
 	if x.isProbe() {
 		level = slog.LevelDebug
@@ -66,35 +66,37 @@ func (s *server) logAccess(x *exchange, took time.Duration, said api.Problem, er
 	}
 	attrs := x.appendRequest(make([]slog.Attr, 0, 16), took)
 	if err != nil {
-		attrs = append(attrs, slog.String("code", said.Code))
+		attrs = append(attrs, slog.String("code", answer.Code))
 	}
 	s.logger.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// isProbe says that a watcher asks, who does so every few seconds.
+// isProbe reports whether the request is one that load balancers and monitors repeat
+// every few seconds.
 func (x *exchange) isProbe() bool { return x.Path() == pathLive || x.Path() == pathReady }
 
-// faultLevel tells whether an answer means that something is wrong with the
-// service, its database or the rights of its account there. A caller who left is
-// no fault, and why the service is not ready is told by who knows when it changes.
-func faultLevel(said api.Problem, err error) (level slog.Level, isFault bool) {
+// faultLevel reports whether an answer means that something is wrong with the
+// service, its database or the rights of its account there, and the level to log it
+// at. It is not a fault that a caller has left. ErrNotReady is not one either, because
+// Options.Ready's owner logs when the readiness changes.
+func faultLevel(answer api.Problem, err error) (level slog.Level, isFault bool) {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, api.ErrNotReady):
 		return 0, false
-	case said.Status == http.StatusServiceUnavailable: // nothing was decided, and callers know
+	case answer.Status == http.StatusServiceUnavailable: // nothing was decided, and the caller was told so
 		return slog.LevelWarn, true
-	case said.Status >= http.StatusInternalServerError, said.Status == http.StatusForbidden:
+	case answer.Status >= http.StatusInternalServerError, answer.Status == http.StatusForbidden:
 		return slog.LevelError, true
 	}
 	return 0, false
 }
 
-// appendRequest says what was asked and how it was answered.
+// appendRequest appends what was asked and how it was answered.
 func (x *exchange) appendRequest(attrs []slog.Attr, took time.Duration) []slog.Attr {
 	method := x.Request().Method
 	attrs = append(attrs,
 		slog.String("method", method[:min(len(method), maxLoggedMethod)]),
-		slog.String("route", x.Path()), // the template; empty if none fits
+		slog.String("route", x.Path()), // the route's template, or "" if no route matches
 		slog.Int("status", x.Response().Status),
 		slog.Duration("duration", took),
 		slog.Int64("bytes", x.Response().Size),
@@ -102,7 +104,7 @@ func (x *exchange) appendRequest(attrs []slog.Attr, took time.Duration) []slog.A
 	return x.appendChecks(append(attrs, x.attrs...))
 }
 
-// appendChecks says what was asked and decided.
+// appendChecks appends the zones that were asked about, and the decisions.
 func (x *exchange) appendChecks(attrs []slog.Attr) []slog.Attr {
 	if len(x.checks) == 0 {
 		return attrs

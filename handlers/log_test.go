@@ -79,7 +79,7 @@ func TestLogHoldsNoKeyWhateverTheFault(t *testing.T) {
 	})
 	r.post(t, "/v1/check", bucketJSON(1, "secret")).refused(t, http.StatusInternalServerError, "internal")
 	r.post(t, "/v1/checks", `{"checks":[`+bucketJSON(1, "secret")+`]}`).refused(t, http.StatusInternalServerError, "internal")
-	if line := r.log.last(t); !strings.Contains(fmt.Sprint(line["error"]), "internal fault: text withheld, it names a key") {
+	if line := r.log.last(t); !strings.Contains(fmt.Sprint(line["error"]), "internal fault: text not logged, because it contains a bucket key") {
 		t.Errorf("logged %v", line)
 	}
 	if text := r.log.String(); strings.Contains(text, "secret") {
@@ -151,7 +151,7 @@ func TestTextsThatNameAKeyAreWithheldWhole(t *testing.T) {
 	} {
 		want := "busy: " + test.text
 		if test.withheld {
-			want = "busy: text withheld, it names a key"
+			want = "busy: text not logged, because it contains a bucket key"
 		}
 		fault := fmt.Errorf("%w: %s", service.ErrBusy, test.text)
 		x := &exchange{checks: []service.Check{{Buckets: []service.Bucket{bucketOf(1, test.key)}}}}

@@ -9,9 +9,9 @@ import (
 	"velocityd/service"
 )
 
-// matchOf reads If-Match and If-None-Match by RFC 9110. A tag that no revision
-// has is refused as a failed precondition; lists of tags, and If-None-Match with
-// anything but *, have no meaning here and are invalid.
+// matchOf reads If-Match and If-None-Match by RFC 9110. A tag that no revision can
+// have is a failed precondition. A list of tags is invalid, and so is If-None-Match
+// with anything but *.
 func matchOf(header http.Header) (service.Match, error) {
 	var match service.Match
 	if given := header.Values("If-None-Match"); len(given) > 0 {
@@ -40,8 +40,8 @@ func matchOf(header http.Header) (service.Match, error) {
 	return match, nil
 }
 
-// strongTag returns what an entity tag holds. A weak one is a tag that matches
-// nothing, and holds nothing.
+// strongTag returns the text in the quotes of an entity tag. For a weak tag, which
+// matches no zone, it returns "".
 func strongTag(tag string) (opaque string, isTag bool) {
 	strong := strings.TrimPrefix(tag, "W/")
 	inner, left := strings.CutPrefix(strong, `"`)
@@ -55,7 +55,7 @@ func strongTag(tag string) (opaque string, isTag bool) {
 	return inner, true
 }
 
-// stale says that a zone is not what its writer has seen.
+// stale returns the error for a zone that is not as its writer has seen it.
 func stale() error { return &requestError{kind: service.ErrPrecondition, detail: staleDetail} }
 
 const staleDetail = "The zone is not as If-Match or If-None-Match expects it: it was changed, made or deleted meanwhile. " +

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -13,7 +12,7 @@ import (
 	"velocityd/service"
 )
 
-// outcomeRequest is how one login ended, the txn being named in the path.
+// outcomeRequest says how one login ended. The path names its txn.
 type outcomeRequest struct {
 	Outcome *service.Outcome `json:"outcome"`
 }
@@ -22,7 +21,7 @@ type reportsRequest struct {
 	Reports reportList `json:"reports"`
 }
 
-// reportRequest is how one login ended. Pointers tell what is missing.
+// reportRequest says how one login ended. A nil member is missing.
 type reportRequest struct {
 	TxnID   *uint64          `json:"txn_id"`
 	Outcome *service.Outcome `json:"outcome"`
@@ -66,21 +65,21 @@ func (s *server) postOutcomes(x *exchange) error {
 	}
 	results := make([]api.Receipt, len(request.Reports))
 	var valid []service.Report
-	var places []int
+	var indexes []int // of valid, in request.Reports
 	for i, r := range request.Reports {
-		sound, err := r.report()
+		report, err := r.report()
 		if err != nil {
-			results[i] = newReceipt(sound, within(err, fmt.Sprint("/reports/", i)))
+			results[i] = newReceipt(report, pointBelow(err, fmt.Sprint("/reports/", i)))
 			continue
 		}
-		valid, places = append(valid, sound), append(places, i)
+		valid, indexes = append(valid, report), append(indexes, i)
 	}
 	errs, err := s.report(x, valid)
 	if err != nil {
 		return err
 	}
-	for i, place := range places {
-		results[place] = newReceipt(valid[i], errs[i])
+	for i, index := range indexes {
+		results[index] = newReceipt(valid[i], errs[i])
 	}
 	refused := 0
 	for _, r := range results {
@@ -92,7 +91,8 @@ func (s *server) postOutcomes(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Receipts{Results: results})
 }
 
-// report asks the store. Whole calls fail as those of checks do.
+// report asks the store. An error of the whole call that failsWhole does not know
+// becomes an internal fault.
 func (s *server) report(x *exchange, reports []service.Report) (errs []error, err error) {
 	if len(reports) == 0 {
 		return nil, nil
@@ -110,26 +110,17 @@ func (s *server) report(x *exchange, reports []service.Report) (errs []error, er
 	return errs, err
 }
 
-// report returns the report in the domain's words, or an error that points at
-// what is wrong.
+// report returns the request as a service.Report, or an error that points at the
+// member that is wrong.
 func (r reportRequest) report() (service.Report, error) {
 	switch {
 	case r.TxnID == nil:
-		return service.Report{}, missing("txn_id")
+		return service.Report{}, missingField("txn_id")
 	case r.Outcome == nil:
-		return service.Report{}, missing("outcome")
+		return service.Report{}, missingField("outcome")
 	}
-	sound := service.Report{TxnID: *r.TxnID, Outcome: *r.Outcome}
-	return sound, inBody(sound.Validate())
-}
-
-// within moves the place that err points at below another one.
-func within(err error, place string) error {
-	var request *requestError
-	if !errors.As(err, &request) {
-		return err
-	}
-	return &requestError{kind: request.kind, detail: request.detail, pointer: place + request.pointer}
+	report := service.Report{TxnID: *r.TxnID, Outcome: *r.Outcome}
+	return report, pointAtField(report.Validate())
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.

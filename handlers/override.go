@@ -16,7 +16,7 @@ import (
 // defaultPage is how many overrides a page has unless the caller says otherwise.
 const defaultPage = 100
 
-// overrideRequest is a whole override but for its ids.
+// overrideRequest is an override without its ids, which the path names.
 type overrideRequest struct {
 	BucketKey *string                 `json:"bucket_key,omitzero"`
 	Prefix    *string                 `json:"prefix,omitzero"`
@@ -39,7 +39,7 @@ func (s *server) listOverrides(x *exchange) error {
 		return err
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
-		found, err := s.reader.Overrides(ctx, zoneID, after, limit+1) // one more tells whether there are more
+		found, err := s.reader.Overrides(ctx, zoneID, after, limit+1) // the one beyond limit shows that there is a next page
 		if err != nil {
 			return notFound(err, noZone(zoneID))
 		}
@@ -72,13 +72,13 @@ func (s *server) addOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	wanted, who, err := s.readOverride(x, zoneID)
+	wanted, principal, err := s.readOverride(x, zoneID)
 	if err != nil {
 		return err
 	}
 	var stored service.Override
 	err = s.change(x, func(ctx context.Context) error {
-		stored, err = s.writer.AddOverride(ctx, wanted, who)
+		stored, err = s.writer.AddOverride(ctx, wanted, principal)
 		return err
 	})
 	if err != nil {
@@ -94,14 +94,14 @@ func (s *server) setOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	wanted, who, err := s.readOverride(x, zoneID)
+	wanted, principal, err := s.readOverride(x, zoneID)
 	if err != nil {
 		return err
 	}
 	wanted.ID = id
 	var stored service.Override
 	err = s.change(x, func(ctx context.Context) error {
-		stored, err = s.writer.SetOverride(ctx, wanted, who)
+		stored, err = s.writer.SetOverride(ctx, wanted, principal)
 		return err
 	})
 	if err != nil {
@@ -116,12 +116,12 @@ func (s *server) deleteOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	who, err := principal(x.Request().Header)
+	principal, err := principalOf(x.Request().Header)
 	if err != nil {
 		return err
 	}
 	if err := s.change(x, func(ctx context.Context) error {
-		return s.writer.DeleteOverride(ctx, zoneID, id, who)
+		return s.writer.DeleteOverride(ctx, zoneID, id, principal)
 	}); err != nil {
 		return overrideError(err, noOverride(zoneID, id))
 	}
@@ -134,16 +134,16 @@ func noOverride(zoneID int64, id uint64) string {
 }
 
 func overrideError(err error, absent string) error {
-	return inWords(err, map[error]string{
+	return replaceText(err, map[error]string{
 		service.ErrNotFound: absent,
 		service.ErrConflict: "The zone has an override of this bucket_key or prefix that has not expired.",
 	})
 }
 
-// readOverride returns the override that is wanted, as its zone writes keys, and
-// who wants it.
-func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Override, who string, err error) {
-	if who, err = principal(x.Request().Header); err != nil {
+// readOverride returns the override that the request asks for, its key normalised
+// by the zone's rule, and the caller's name.
+func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Override, principal string, err error) {
+	if principal, err = principalOf(x.Request().Header); err != nil {
 		return wanted, "", err
 	}
 	var request overrideRequest
@@ -160,15 +160,15 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 		return wanted, "", err
 	}
 	wanted, err = request.override(zoneID, rule)
-	return wanted, who, err
+	return wanted, principal, err
 }
 
-// override returns the override that is wanted, or an error that points at the
-// member that is wrong. rule is the zone's, with its defaults spelt out.
+// override returns the request as a service.Override, or an error that points at the
+// member that is wrong. rule is the zone's key rule with its defaults filled in.
 func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.Override, error) {
 	o := service.Override{ZoneID: zoneID, Reason: orZero(r.Reason), CreatedBy: orZero(r.CreatedBy), Rate: orZero(r.Rate)}
 	if r.Action == nil {
-		return o, missing("action")
+		return o, missingField("action")
 	}
 	o.Action = *r.Action
 	var err error
@@ -179,7 +179,7 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 		o.Key, err = normalKey(zoneID, rule, *r.BucketKey)
 	default:
 		o.Key, o.Prefix, err = rule.Network(*r.Prefix)
-		err = inBody(err)
+		err = pointAtField(err)
 	}
 	if err != nil {
 		return o, err
@@ -187,64 +187,66 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	if err := r.limits(); err != nil {
 		return o, err
 	}
-	in := settings{}
-	o.Window = in.duration("window", r.Window)
-	if in.wrong != nil {
-		return o, in.wrong
+	var f fields
+	o.Window = f.duration("window", r.Window)
+	if f.err != nil {
+		return o, f.err
 	}
 	if r.ExpiresAt != nil {
 		if o.ExpiresAt, err = expiry(*r.ExpiresAt); err != nil {
 			return o, err
 		}
 	}
-	return o, inBody(o.Validate())
+	return o, pointAtField(o.Validate())
 }
 
-// limits refuses a rate and window that are missing, or that have no meaning.
+// limits refuses an override whose action is limit without rate and window, and one
+// of another action with them.
 func (r overrideRequest) limits() error {
 	switch limit := *r.Action == service.OverrideLimit; {
 	case limit && r.Rate == nil:
-		return missing("rate")
+		return missingField("rate")
 	case limit && r.Window == nil:
-		return missing("window")
+		return missingField("window")
 	case !limit && r.Rate != nil:
-		return wrong("rate", "rate belongs to action limit alone.")
+		return invalidField("rate", "rate belongs to action limit alone.")
 	case !limit && r.Window != nil:
-		return wrong("window", "window belongs to action limit alone.")
+		return invalidField("window", "window belongs to action limit alone.")
 	}
 	return nil
 }
 
-// normalKey returns the key of the bucket that key means.
+// normalKey returns key as rule writes it, or an error that points at bucket_key.
 func normalKey(zoneID int64, rule service.KeyRule, key string) (string, error) {
 	if err := (service.Bucket{ZoneID: zoneID, Key: key}).Validate(); err != nil {
-		return "", inBody(err)
+		return "", pointAtField(err)
 	}
 	normal, err := rule.Normalize(key)
 	if err != nil {
-		return "", inBody(err)
+		return "", pointAtField(err)
 	}
-	return normal, inBody(service.Bucket{ZoneID: zoneID, Key: normal}.Validate())
+	return normal, pointAtField(service.Bucket{ZoneID: zoneID, Key: normal}.Validate())
 }
 
-// expiry reads an instant, which the store keeps in microseconds.
+// expiry reads an instant. It cuts off what is less than a microsecond, because the
+// store does.
 func expiry(text string) (time.Time, error) {
-	// time.Parse alone is lenient: it takes an hour of one digit, and a comma.
+	// time.Parse also accepts an hour of one digit, and a comma.
 	shape := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
 	at, err := time.Parse(time.RFC3339, text)
 	at = at.UTC().Truncate(time.Microsecond)
 	if err != nil || !shape.MatchString(text) {
-		return time.Time{}, wrong("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
+		return time.Time{}, invalidField("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
 	}
-	return at, inBody(service.ValidateExpiry(at))
+	return at, pointAtField(service.ValidateExpiry(at))
 }
 
-// page reads after and limit of a query.
+// page reads the parameters after and limit of a query.
 func page(query string) (after uint64, limit int, err error) {
 	limit = defaultPage
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return 0, 0, invalid("The query is not encoded as it should be.")
+		return 0, 0, invalid("The query is not percent-encoded correctly.")
 	}
 	if values.Has("after") {
 		if after, err = strconv.ParseUint(values.Get("after"), 10, 64); err != nil || len(values["after"]) > 1 {

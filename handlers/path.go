@@ -12,19 +12,19 @@ import (
 	"velocityd/service"
 )
 
-// pathPart returns a parameter of the path, without percent-encoding. An empty
-// one is no path of ours.
+// pathPart returns a parameter of the path, decoded. If it is empty, the path has no
+// route, and the error is api.ErrNoRoute.
 func pathPart(x *exchange, name string) (string, error) {
 	part := x.Param(name)
 	if strings.Contains(part, "/") {
-		return "", api.ErrNoRoute // Echo lets the last parameter run to the end
+		return "", api.ErrNoRoute // Echo's last parameter takes all that is left of the path
 	}
 	if x.Request().URL.RawPath != "" {
-		// Echo has matched the path as it was sent. Otherwise it has matched the
-		// decoded one, in which a % is a %.
+		// Echo has matched the encoded path. If RawPath is empty, it has matched the
+		// decoded one.
 		decoded, err := url.PathUnescape(part)
 		if err != nil {
-			return "", invalid("The path is not percent-encoded as it should be.")
+			return "", invalid("The path is not percent-encoded correctly.")
 		}
 		part = decoded
 	}
@@ -48,7 +48,7 @@ func pathID(x *exchange, name string, most uint64) (uint64, error) {
 	return id, nil
 }
 
-// pathZone returns the zone's id in the path, and has it logged.
+// pathZone returns the zone's id in the path, and adds it to the log line.
 func pathZone(x *exchange) (int64, error) {
 	id, err := pathID(x, "id", service.MaxZoneID)
 	if err != nil {
@@ -58,7 +58,7 @@ func pathZone(x *exchange) (int64, error) {
 	return int64(id), nil
 }
 
-// pathTxn returns the txn's id in the path, and has it logged.
+// pathTxn returns the txn's id in the path, and adds it to the log line.
 func pathTxn(x *exchange) (uint64, error) {
 	id, err := pathID(x, "id", math.MaxUint64)
 	if err != nil {
@@ -68,8 +68,8 @@ func pathTxn(x *exchange) (uint64, error) {
 	return id, nil
 }
 
-// pathOverride returns both ids of an override in the path, and has them
-// logged.
+// pathOverride returns both ids of an override in the path, and adds them to the log
+// line.
 func pathOverride(x *exchange) (zoneID int64, id uint64, err error) {
 	if zoneID, err = pathZone(x); err != nil {
 		return 0, 0, err

@@ -7,11 +7,11 @@ import (
 	"velocityd/service"
 )
 
-// plainText reads checks in the form in which nearly all callers write them. It
-// takes a part of what the decoder takes, and in the same meaning: whatever it
-// meets besides (escapes, other members, twice the same, signs, fractions, null,
-// missing or wrong parts) ends it without an answer, and the decoder, which is
-// several times slower, has to say what that is. A fuzz target holds it to that.
+// plainText reads checks in the form in which nearly all callers write them. It gives
+// up on everything else: escapes, unknown or repeated members, signs, fractions, null,
+// missing or wrong parts. Then the decoder reads the body, which is several times
+// slower and knows all forms. What plainText accepts means the same to the decoder; a
+// fuzz target compares the two.
 type plainText struct {
 	rest []byte
 }
@@ -119,7 +119,7 @@ func (p *plainText) list(most int, element func() bool) bool {
 	return false
 }
 
-// next passes over white space and then c, if it is there.
+// next skips white space, and then c. It reports whether c was there.
 func (p *plainText) next(c byte) bool {
 	p.space()
 	if len(p.rest) == 0 || p.rest[0] != c {
@@ -135,7 +135,7 @@ func (p *plainText) space() {
 	}
 }
 
-// ended says that nothing but white space is left.
+// ended reports whether nothing but white space is left.
 func (p *plainText) ended() bool {
 	p.space()
 	return len(p.rest) == 0
@@ -166,8 +166,8 @@ func (p *plainText) quoted() (inside []byte, ok bool) {
 	return nil, false
 }
 
-// number reads a whole number that is not negative. What follows is not looked
-// at: neither a fraction nor an exponent is anything that may come next.
+// number reads a whole number that is not negative. It need not look for a fraction
+// or an exponent: neither can come next in the forms that plainText reads.
 func (p *plainText) number(into *int64) bool {
 	p.space()
 	digits := 0

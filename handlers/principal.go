@@ -11,16 +11,17 @@ import (
 	"velocityd/service"
 )
 
-// principal returns who asks, as far as anybody has told, or "".
-func principal(header http.Header) (string, error) {
+// principalOf returns the caller's name in the header that a proxy sets, or "" if
+// there is none.
+func principalOf(header http.Header) (string, error) {
 	given := header.Values(api.HeaderPrincipal)
 	if len(given) == 0 || len(given) == 1 && given[0] == "" {
 		return "", nil
 	}
-	odd := func(r rune) bool { return !unicode.IsPrint(r) }
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	name := given[0]
 	if len(given) > 1 || !utf8.ValidString(name) ||
-		utf8.RuneCountInString(name) > service.MaxNameLength || strings.ContainsFunc(name, odd) {
+		utf8.RuneCountInString(name) > service.MaxNameLength || strings.ContainsFunc(name, unprintable) {
 		return "", invalid(fmt.Sprintf("The header %s must be one name of at most %d printable characters in UTF-8.",
 			api.HeaderPrincipal, service.MaxNameLength))
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -14,8 +15,8 @@ import (
 	"velocityd/service"
 )
 
-// requestError says what is wrong with a request in words that are fit for its
-// sender: it never repeats a bucket key.
+// requestError says what is wrong with a request. Its detail goes to the caller, and
+// never repeats a bucket key.
 type requestError struct {
 	kind    error
 	detail  string
@@ -29,25 +30,48 @@ func invalid(detail string) error {
 	return &requestError{kind: service.ErrInvalid, detail: detail}
 }
 
-// inBody points at the member of the request body that is wrong, if err says
-// which one.
-func inBody(err error) error {
+// pointAtField makes err point at the member of the request body that is wrong, if
+// err is a service.FieldError.
+func pointAtField(err error) error {
 	var field *service.FieldError
 	if !errors.As(err, &field) {
 		return err
 	}
-	return wrong(field.Field, strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": "))
+	return invalidField(field.Field, strings.TrimPrefix(field.Error(), service.ErrInvalid.Error()+": "))
 }
 
-// wrong refuses the member of the request body that is called field.
-func wrong(field, detail string) error {
+// invalidField refuses the member field of the request body.
+func invalidField(field, detail string) error {
 	return &requestError{kind: service.ErrInvalid, detail: detail, pointer: "/" + field}
 }
 
-func missing(field string) error { return wrong(field, field+" is missing.") }
+func missingField(field string) error { return invalidField(field, field+" is missing.") }
 
-// notFound gives an error words of the handler's own if it says that what was
-// asked for does not exist: a store's say what it was doing.
+// pointBelow puts parent in front of the pointer of err, if err is a requestError:
+// the body that err is about is one element of a larger one.
+func pointBelow(err error, parent string) error {
+	var request *requestError
+	if !errors.As(err, &request) {
+		return err
+	}
+	return &requestError{kind: request.kind, detail: request.detail, pointer: parent + request.pointer}
+}
+
+// pointAtBucket makes err point at the element i of buckets, if err is a
+// requestError.
+func pointAtBucket(err error, i int) error {
+	var request *requestError
+	if !errors.As(err, &request) {
+		return err
+	}
+	return &requestError{
+		kind: request.kind, detail: fmt.Sprintf("bucket %d: %s", i, request.detail),
+		pointer: fmt.Sprint("/buckets/", i, request.pointer),
+	}
+}
+
+// notFound replaces the text of a store's ErrNotFound, which names the store's
+// operation.
 func notFound(err error, detail string) error {
 	if errors.Is(err, service.ErrNotFound) {
 		return &requestError{kind: service.ErrNotFound, detail: detail}
@@ -55,30 +79,30 @@ func notFound(err error, detail string) error {
 	return err
 }
 
-// inWords gives an error of a change words of the handler's own: a store's may
-// quote what the engine said. words are for the kinds that need better ones than
-// these.
-func inWords(err error, words map[error]string) error {
+// replaceText replaces the text of a store's error of a change, which may quote the
+// engine. texts are those of the kinds of error for which the general text does not
+// do.
+func replaceText(err error, texts map[error]string) error {
 	for kind, detail := range map[error]string{
 		service.ErrInvalid:      "The database refused a value of the request.",
-		service.ErrNotFound:     "There is nothing of this id.",
-		service.ErrConflict:     "It contradicts what is recorded.",
+		service.ErrNotFound:     "Nothing has this id.",
+		service.ErrConflict:     "The request contradicts what is recorded.",
 		service.ErrPrecondition: staleDetail,
 	} {
 		if errors.Is(err, kind) {
-			return &requestError{kind: kind, detail: cmp.Or(words[kind], detail)}
+			return &requestError{kind: kind, detail: cmp.Or(texts[kind], detail)}
 		}
 	}
 	return err
 }
 
-// kindOf returns what an error means to a caller, by the interface's table. What
-// fits none is an internal fault.
+// kindOf returns the kind of err in the interface's table, with the errors of Echo
+// and of look-ups translated. An error of no kind is an internal fault.
 func kindOf(err error) api.Kind {
 	kind, known := api.KindOf(err)
 	switch {
 	case known:
-	case errors.Is(err, context.DeadlineExceeded): // a look-up's own; it changes nothing and can be repeated
+	case errors.Is(err, context.DeadlineExceeded): // of a look-up, which changes nothing and can be repeated
 		kind, _ = api.KindOf(service.ErrBusy)
 		kind.Detail = "The look-up took too long. Ask again after Retry-After seconds."
 	case errors.Is(err, echo.ErrMethodNotAllowed):
@@ -89,7 +113,7 @@ func kindOf(err error) api.Kind {
 	return kind
 }
 
-// problemOf turns any error into what its caller may know about it.
+// problemOf turns any error into the problem that the caller is answered.
 func problemOf(err error) api.Problem {
 	kind := kindOf(err)
 	p := api.NewProblem(kind)
@@ -99,7 +123,7 @@ func problemOf(err error) api.Problem {
 	case errors.As(err, &request):
 		p.Detail, p.Pointer = request.detail, request.pointer
 	default:
-		p.Detail = strings.Replace(err.Error(), kind.Err.Error()+": ", "", 1) // the code says as much
+		p.Detail = strings.Replace(err.Error(), kind.Err.Error()+": ", "", 1) // the code says the same
 	}
 	if !strings.HasSuffix(p.Detail, ".") { // domain errors end without one
 		p.Detail += "."
@@ -107,11 +131,12 @@ func problemOf(err error) api.Problem {
 	return p
 }
 
-// refuse is the one place that writes an error answer. It returns what it said.
+// refuse answers with the problem that err is, and returns it. No other function
+// writes error answers.
 func refuse(x *exchange, err error) api.Problem {
 	p := problemOf(err)
 	if x.Response().Committed {
-		return p // an answer has begun: nothing can be said any more
+		return p // an answer has begun, and cannot be replaced
 	}
 	if p.Status == http.StatusServiceUnavailable {
 		x.set(fieldRetryAfter, decimal(service.WholeSeconds(retryAfter(err))))
@@ -121,7 +146,7 @@ func refuse(x *exchange, err error) api.Problem {
 	return p
 }
 
-// retryAfter is when asking again may help, for an answer of 503.
+// retryAfter returns after what time the caller of an answer 503 may ask again.
 func retryAfter(err error) time.Duration {
 	var busy *service.BusyError
 	if errors.As(err, &busy) {

@@ -10,11 +10,11 @@ import (
 // setRateLimit sets RateLimit-Policy and RateLimit by
 // draft-ietf-httpapi-ratelimit-headers-11, and Retry-After if d is blocked.
 //
-// In the draft's words a zone is a quota policy, named by the zone's id, and a
+// In the draft's terms a zone is a quota policy, named by the zone's id, and a
 // bucket is a partition of it. Partition keys are left out, because they would
-// have to be made from bucket keys, which belong in no header. An item for each
-// of two buckets of one zone could then not be told apart, so a zone has one
-// item: that of its strictest bucket. The body has every bucket.
+// have to be made from bucket keys, which must not be in a header. Without them the
+// items of two buckets of one zone would look the same. So a zone has one item, that
+// of its strictest bucket. The body has every bucket.
 func setRateLimit(x *exchange, d service.Decision) {
 	strictest := make([]service.Verdict, 0, service.MaxBuckets)
 	for _, v := range d.Verdicts {
@@ -35,7 +35,7 @@ func setRateLimit(x *exchange, d service.Decision) {
 	for i, v := range strictest {
 		text = appendLimit(text, i, v)
 	}
-	both := string(text) // one piece of memory for the two
+	both := string(text) // one allocation for the two
 	x.set(fieldRateLimitPolicy, both[:policies])
 	x.set(fieldRateLimit, both[policies:])
 	if d.Blocked {
@@ -50,8 +50,8 @@ func appendPolicy(text []byte, i int, v service.Verdict) []byte {
 	return strconv.AppendInt(append(text, ";w="...), service.WholeSeconds(v.Window), 10)
 }
 
-// appendLimit appends a zone's item of RateLimit: what remains, and the time until
-// there is room if there is none.
+// appendLimit appends a zone's item of RateLimit: what remains, and if the bucket is
+// blocked, the time until it has room.
 func appendLimit(text []byte, i int, v service.Verdict) []byte {
 	text = appendZone(text, i, v)
 	text = strconv.AppendInt(append(text, ";r="...), int64(v.Remaining()), 10)
@@ -61,7 +61,7 @@ func appendLimit(text []byte, i int, v service.Verdict) []byte {
 	return text
 }
 
-// appendZone begins the item at i of a list: a structured field's string.
+// appendZone appends the name of item i of a list: the zone's id in quotes.
 func appendZone(text []byte, i int, v service.Verdict) []byte {
 	if i > 0 {
 		text = append(text, ", "...)

@@ -12,12 +12,12 @@ import (
 	"velocityd/service"
 )
 
-const withheldText = "text withheld, it names a key"
+const withheldText = "text not logged, because it contains a bucket key"
 
-// loggable returns an error's text, or its kind alone if the text names a bucket
-// key of the request, as it was given or as its zone may write it: an engine's
-// message may quote what it was asked. Nothing is replaced inside the text:
-// around a key that is a common word, the gaps would tell which.
+// loggable returns an error's text, or its kind alone if the text contains a bucket
+// key of the request, as it was given or as its zone may write it. An engine's
+// message may quote the key. Cutting only the key out would not do: if it is a common
+// word, the gaps in the text would give it away.
 func (x *exchange) loggable(err error) string {
 	text, keys := err.Error(), x.namedKeys()
 	for _, key := range keys {
@@ -43,8 +43,8 @@ func (x *exchange) namedKeys() []string {
 	return keys
 }
 
-// mentions says that key stands in text by itself and not as a part of a word or a
-// number. Engines quote keys as 'alice' or '1-alice'.
+// mentions reports whether text contains key, other than as a part of a longer word
+// or number. Engines quote keys as 'alice' or '1-alice'.
 func mentions(text, key string) bool {
 	inWord := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 	for from := 0; key != ""; {
@@ -63,8 +63,8 @@ func mentions(text, key string) bool {
 	return false
 }
 
-// mentionsNetwork says that text holds an address or network that holds one of the
-// keys that are addresses: a zone may write those in any prefix length.
+// mentionsNetwork reports whether text contains an address or network in which one of
+// the keys lies: a zone may write addresses as networks of any length.
 func mentionsNetwork(text string, keys []string) bool {
 	var addresses []netip.Addr
 	for _, key := range keys {

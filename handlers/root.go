@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// welcomePage is for who opens the service's address in a browser.
+// welcomePage is what a browser shows at the service's address.
 //
 //go:embed root.html
 var welcomePage []byte
 
 const welcomeText = `velocityd: may this login attempt go ahead?
 
-POST /v1/check        asks; an auth server does so before each login attempt
-GET  /openapi.yaml    describes all that can be asked, for people and for programs
+POST /v1/check        asks whether an attempt may go ahead; ask before each login attempt
+GET  /openapi.yaml    describes the whole HTTP interface, for people and for programs
 GET  /readyz          says whether checks can be decided now, and if not, why
 GET  /livez           says that the process runs
 `
@@ -29,7 +29,7 @@ const (
 	fieldVary   = "Vary"
 )
 
-// welcome answers GET /: what this is, and where to read on.
+// welcome answers GET / with what the service is and where its description is.
 func (s *server) welcome(x *exchange) error {
 	x.set(fieldPolicy, welcomePolicy)
 	x.set(fieldVary, "Accept")
@@ -41,7 +41,7 @@ func (s *server) welcome(x *exchange) error {
 	return nil
 }
 
-// acceptsHTML says that a request names text/html among what it accepts.
+// acceptsHTML reports whether a request accepts text/html by name.
 func acceptsHTML(header http.Header) bool {
 	for _, line := range header["Accept"] {
 		for given := range strings.SplitSeq(line, ",") {

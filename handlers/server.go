@@ -16,9 +16,10 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
-// NewServer returns a server of handler that ends the connections of callers who
-// are slow or silent, and of those whose requests have two lengths. work is the longest that handler may take for a request
-// once it has read it. Nothing is started; Serve is to be given a NewListener.
+// NewServer returns a server of handler. It closes connections that are slow or idle,
+// and those on which a request has both Content-Length and Transfer-Encoding. work is
+// the longest time that handler may take for a request once it has read it. Nothing
+// is started. Serve must be called with a listener of NewListener.
 func NewServer(handler http.Handler, work time.Duration) *http.Server {
 	return &http.Server{
 		Handler:           closeAmbiguous(handler),
@@ -31,10 +32,9 @@ func NewServer(handler http.Handler, work time.Duration) *http.Server {
 	}
 }
 
-// NewListener returns a listener whose connections put their deadlines off until
-// somebody waits: net/http sets eight for each request, and the kernel's events
-// are told of three of them, because a small request comes in one piece and its
-// answer goes in one. A deadline may be early by a second, and is never late.
+// NewListener returns a listener that saves work on deadlines. Its connections arm
+// deadlines only when a read or write starts. net/http sets eight per request; three
+// reach the poller. A deadline fires up to one second early, never late.
 func NewListener(inner net.Listener) net.Listener { return lazyListener{inner} }
 
 type lazyListener struct{ net.Listener }
@@ -76,8 +76,8 @@ func (c *lazyConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// CloseWrite lets a caller who is refused before he has said all read the answer;
-// net/http looks for it.
+// CloseWrite closes the sending half of the connection. net/http calls it so that a
+// caller that is refused before it has sent its whole request can read the answer.
 func (c *lazyConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -99,20 +99,21 @@ func (c *lazyConn) SetDeadline(t time.Time) error {
 	return c.write.set(t)
 }
 
-// deadline is that of reading or of writing.
+// deadline is the deadline of a connection's reads, or of its writes.
 type deadline struct {
-	arm func(time.Time) error // tells the connection
+	arm func(time.Time) error // sets the deadline of the inner connection
 
 	mu      sync.Mutex
-	wanted  time.Time // zero: none
-	armed   time.Time // what the connection knows
-	waiting int       // how many are reading, or writing
+	wanted  time.Time // what net/http has set; zero means no deadline
+	armed   time.Time // what the inner connection has
+	waiting int       // how many calls are reading, or writing
 }
 
 // mostEarly is how much earlier than wanted the armed deadline may be.
 const mostEarly = time.Second
 
-// set changes what is wanted. Whoever waits meanwhile is subject to it at once.
+// set changes the wanted deadline. It takes effect at once for calls that are reading
+// or writing now.
 func (d *deadline) set(t time.Time) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +124,8 @@ func (d *deadline) set(t time.Time) error {
 	return nil
 }
 
-// begin is called before somebody waits, and end afterwards if there was no error.
+// begin must be called before a read or write, and end after it unless begin has
+// failed.
 func (d *deadline) begin() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"velocityd/api"
 	"velocityd/service"
 )
 
-// zoneRequest is a whole zone but for its id. What is left out, and is marked
-// omitzero, has its default.
+// zoneRequest is a zone without its id, which the path names. Members marked omitzero
+// may be left out, and then have their defaults.
 type zoneRequest struct {
 	Description    *string          `json:"description,omitzero"`
 	Rate           *int             `json:"rate"`
@@ -55,13 +54,13 @@ func (s *server) showZone(x *exchange) error {
 	})
 }
 
-// putZone answers PUT /v1/zones/{id}: the whole zone is replaced, or created.
+// putZone answers PUT /v1/zones/{id}, which replaces or creates the whole zone.
 func (s *server) putZone(x *exchange) error {
 	id, err := pathZone(x)
 	if err != nil {
 		return err
 	}
-	who, match, err := writerOf(x)
+	principal, match, err := writerOf(x)
 	if err != nil {
 		return err
 	}
@@ -75,11 +74,11 @@ func (s *server) putZone(x *exchange) error {
 	}
 	var stored service.Zone
 	err = s.change(x, func(ctx context.Context) error {
-		stored, err = s.writer.PutZone(ctx, wanted, match, who)
+		stored, err = s.writer.PutZone(ctx, wanted, match, principal)
 		return err
 	})
 	if err != nil {
-		return inWords(err, map[error]string{
+		return replaceText(err, map[error]string{
 			service.ErrConflict: "The zone was written by somebody else at the same moment. Write it again.",
 		})
 	}
@@ -95,26 +94,27 @@ func (s *server) deleteZone(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	who, match, err := writerOf(x)
+	principal, match, err := writerOf(x)
 	if err != nil {
 		return err
 	}
 	if err := s.change(x, func(ctx context.Context) error {
-		return s.writer.DeleteZone(ctx, id, match, who)
+		return s.writer.DeleteZone(ctx, id, match, principal)
 	}); err != nil {
-		return inWords(err, map[error]string{service.ErrNotFound: noZone(id)})
+		return replaceText(err, map[error]string{service.ErrNotFound: noZone(id)})
 	}
 	x.respondNothing()
 	return nil
 }
 
-// writerOf returns who writes a zone, and what he expects to find.
-func writerOf(x *exchange) (who string, match service.Match, err error) {
-	if who, err = principal(x.Request().Header); err != nil {
+// writerOf returns the name of the caller who changes a zone, and the revision that
+// the caller expects it to have.
+func writerOf(x *exchange) (principal string, match service.Match, err error) {
+	if principal, err = principalOf(x.Request().Header); err != nil {
 		return "", service.Match{}, err
 	}
 	match, err = matchOf(x.Request().Header)
-	return who, match, err
+	return principal, match, err
 }
 
 func noZone(id int64) string { return fmt.Sprintf("zone %d: not found.", id) }
@@ -124,70 +124,32 @@ func respondZone(x *exchange, status int, z service.Zone) error {
 	return x.respondJSON(status, api.MediaJSON, api.NewZone(z))
 }
 
-// zone returns the zone that is wanted, or an error that points at the member
+// zone returns the request as a service.Zone, or an error that points at the member
 // that is wrong.
 func (r zoneRequest) zone(id int64) (service.Zone, error) {
 	switch {
 	case r.Rate == nil:
-		return service.Zone{}, missing("rate")
+		return service.Zone{}, missingField("rate")
 	case r.Window == nil:
-		return service.Zone{}, missing("window")
+		return service.Zone{}, missingField("window")
 	}
-	in := settings{}
+	var f fields
 	z := service.Zone{
-		ID: id, Description: orZero(r.Description), Rate: *r.Rate, Window: in.duration("window", r.Window),
-		Mode: set(&in, "mode", r.Mode), Counts: set(&in, "counts", r.Counts),
-		ReserveTTL: in.duration("reserve_ttl", r.ReserveTTL), ResetOnSuccess: orZero(r.ResetOnSuccess),
-		LockoutFactor: set(&in, "lockout_factor", r.LockoutFactor),
-		LockoutMax:    in.duration("lockout_max", r.LockoutMax), LockoutDecay: in.duration("lockout_decay", r.LockoutDecay),
+		ID: id, Description: orZero(r.Description), Rate: *r.Rate, Window: f.duration("window", r.Window),
+		Mode: optional(&f, "mode", r.Mode), Counts: optional(&f, "counts", r.Counts),
+		ReserveTTL: f.duration("reserve_ttl", r.ReserveTTL), ResetOnSuccess: orZero(r.ResetOnSuccess),
+		LockoutFactor: optional(&f, "lockout_factor", r.LockoutFactor),
+		LockoutMax:    f.duration("lockout_max", r.LockoutMax), LockoutDecay: f.duration("lockout_decay", r.LockoutDecay),
 		Keys: service.KeyRule{
-			Kind:       set(&in, "key_kind", r.KeyKind),
-			IPv4Prefix: set(&in, "ipv4_prefix", r.IPv4Prefix), IPv6Prefix: set(&in, "ipv6_prefix", r.IPv6Prefix),
+			Kind:       optional(&f, "key_kind", r.KeyKind),
+			IPv4Prefix: optional(&f, "ipv4_prefix", r.IPv4Prefix), IPv6Prefix: optional(&f, "ipv6_prefix", r.IPv6Prefix),
 		},
 	}
 	if orZero(r.Lockout) != 0 { // 0 means off, and is the default
-		z.Lockout = in.duration("lockout", r.Lockout)
+		z.Lockout = f.duration("lockout", r.Lockout)
 	}
-	if in.wrong != nil {
-		return service.Zone{}, in.wrong
+	if f.err != nil {
+		return service.Zone{}, f.err
 	}
-	return z, inBody(z.Validate())
-}
-
-// settings keeps the first thing that is wrong with a zone's members.
-type settings struct{ wrong error }
-
-// duration returns a member's seconds, or 0 if it is left out. It refuses what
-// no duration of a zone can be, before that is multiplied.
-func (in *settings) duration(field string, given *int64) time.Duration {
-	n := orZero(given)
-	if given != nil && (n < 1 || n > service.WholeSeconds(service.MaxWindow)) {
-		in.refuse(field, fmt.Sprintf("%s must be 1 to %d whole seconds, is %d.", field, service.WholeSeconds(service.MaxWindow), n))
-		return 0
-	}
-	return time.Duration(n) * time.Second
-}
-
-func (in *settings) refuse(field, detail string) {
-	if in.wrong == nil {
-		in.wrong = wrong(field, detail)
-	}
-}
-
-// set returns a member's value, or the zero value, which stands for the default,
-// if it is left out. Written out, the zero value is none that the setting has.
-func set[T comparable](in *settings, field string, given *T) T {
-	var zero T
-	if given != nil && *given == zero {
-		in.refuse(field, fmt.Sprintf("%s must not be empty or 0. Leave it out for its default.", field))
-	}
-	return orZero(given)
-}
-
-func orZero[T any](given *T) T {
-	if given == nil {
-		var zero T
-		return zero
-	}
-	return *given
+	return z, pointAtField(z.Validate())
 }

@@ -188,7 +188,12 @@ SELECT 'TRIGGER', trigger_name
 	if err != nil {
 		return nil, fmt.Errorf("list routines: %w", err)
 	}
-	err = query(ctx, conn, func(rows *sql.Rows) error {
+	return list, noteInstalled(ctx, conn, list)
+}
+
+// noteInstalled completes the routines of list by what schema_routine says of them.
+func noteInstalled(ctx context.Context, conn *sql.Conn, list []Routine) error {
+	err := query(ctx, conn, func(rows *sql.Rows) error {
 		var noted Routine
 		if err := rows.Scan(&noted.Kind, &noted.Name, &noted.SHA256, &noted.InstalledAt, &noted.InstalledBy); err != nil {
 			return err
@@ -205,9 +210,9 @@ SELECT kind, name, sha256, installed_at, installed_by
 		err = nil // nothing was ever installed by checksum
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read schema_routine: %w", err)
+		return fmt.Errorf("read schema_routine: %w", err)
 	}
-	return list, nil
+	return nil
 }
 
 // is says that both are the same routine, whatever their texts.

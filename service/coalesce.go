@@ -16,7 +16,7 @@ import (
 const (
 	DefaultLanes        = 4
 	DefaultHeldCalls    = 4
-	DefaultMaxBatch     = 500
+	defaultMaxBatch     = 500
 	DefaultQueue        = 4096
 	DefaultBatchTimeout = 5 * time.Second
 )
@@ -56,7 +56,7 @@ func (o CoalescerOptions) withDefaults() CoalescerOptions {
 		Lanes:          lanes,
 		BulkLanes:      cmp.Or(o.BulkLanes, max(lanes/2, 1)),
 		HeldCalls:      cmp.Or(o.HeldCalls, DefaultHeldCalls),
-		MaxBatch:       min(cmp.Or(o.MaxBatch, DefaultMaxBatch), MaxChecks),
+		MaxBatch:       min(cmp.Or(o.MaxBatch, defaultMaxBatch), MaxChecks),
 		Queue:          queue,
 		QueuePerBucket: cmp.Or(o.QueuePerBucket, max(queue/4, 1)),
 		Timeout:        cmp.Or(o.Timeout, DefaultBatchTimeout),

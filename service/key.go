@@ -28,8 +28,8 @@ const (
 // Default prefix lengths of KeyIP: one IPv4 address, one IPv6 subnet, which is
 // the least that a single host is given (RFC 4291, 2.5.4).
 const (
-	DefaultIPv4Prefix = 32
-	DefaultIPv6Prefix = 64
+	defaultIPv4Prefix = 32
+	defaultIPv6Prefix = 64
 )
 
 // KeyRule says which keys mean the same bucket. Its zero value stands for opaque
@@ -44,8 +44,8 @@ type KeyRule struct {
 func (r KeyRule) withDefaults() KeyRule {
 	return KeyRule{
 		Kind:       cmp.Or(r.Kind, KeyOpaque),
-		IPv4Prefix: cmp.Or(r.IPv4Prefix, DefaultIPv4Prefix),
-		IPv6Prefix: cmp.Or(r.IPv6Prefix, DefaultIPv6Prefix),
+		IPv4Prefix: cmp.Or(r.IPv4Prefix, defaultIPv4Prefix),
+		IPv6Prefix: cmp.Or(r.IPv6Prefix, defaultIPv6Prefix),
 	}
 }
 

@@ -9,18 +9,18 @@ import (
 
 // Bounds beyond which Lint warns.
 const (
-	// MaxBucketPace is how many checks a second a single bucket can see. They are
+	// maxBucketPace is how many checks a second a single bucket can see. They are
 	// decided one after the other, and even in batches each takes the engine about
 	// 0.1 ms: a rate above this pace never stops anybody.
-	MaxBucketPace = 10_000
-	// MinReserveTTL is the least time in which a login that a person types can be
+	maxBucketPace = 10_000
+	// minReserveTTL is the least time in which a login that a person types can be
 	// reported, with a second factor or a retry in between.
-	MinReserveTTL = 10 * time.Second
+	minReserveTTL = 10 * time.Second
 	// Networks of these lengths are the shortest that belong to one site: the
 	// least that is routed on its own in IPv4, one site's subnets in IPv6
 	// (RFC 6177). Anything shorter makes strangers share a bucket.
-	MinSiteIPv4Prefix = 24
-	MinSiteIPv6Prefix = 48
+	minSiteIPv4Prefix = 24
+	minSiteIPv6Prefix = 48
 )
 
 // Finding is a setting that Validate allows and that is probably not meant.
@@ -72,19 +72,19 @@ func (l *lint) lintMode() {
 }
 
 func (l *lint) lintRate(field string, rate int, window time.Duration) {
-	most := MaxBucketPace * WholeSeconds(window)
+	most := maxBucketPace * WholeSeconds(window)
 	switch {
 	case rate == 0:
 		l.addf(field, "0 lets nobody pass")
 	case int64(rate) > most:
 		l.addf(field, "%d in %d s is out of reach: one bucket sees at most about %d checks a second, so nobody is ever blocked",
-			rate, WholeSeconds(window), MaxBucketPace)
+			rate, WholeSeconds(window), maxBucketPace)
 	}
 }
 
 func (l *lint) lintReserve() {
 	switch {
-	case l.zone.Counts == CountsFailures && l.zone.ReserveTTL < MinReserveTTL:
+	case l.zone.Counts == CountsFailures && l.zone.ReserveTTL < minReserveTTL:
 		l.addf("reserve_ttl", "%d s is short for a person's login: a success that is reported later counts as a failure",
 			WholeSeconds(l.zone.ReserveTTL))
 	case l.zone.Counts == CountsAttempts && l.zone.ReserveTTL != l.zone.Window:
@@ -119,23 +119,23 @@ func (l *lint) lintLockout() {
 func (l *lint) lintKeys() {
 	rule := l.zone.Keys
 	if rule.Kind != KeyIP {
-		if rule.IPv4Prefix != DefaultIPv4Prefix || rule.IPv6Prefix != DefaultIPv6Prefix {
+		if rule.IPv4Prefix != defaultIPv4Prefix || rule.IPv6Prefix != defaultIPv6Prefix {
 			l.addf("key_kind", "ipv4_prefix and ipv6_prefix do nothing while it is %s", rule.Kind)
 		}
 		l.lintOpaque()
 		return
 	}
 	switch {
-	case rule.IPv6Prefix > DefaultIPv6Prefix:
+	case rule.IPv6Prefix > defaultIPv6Prefix:
 		l.addf("ipv6_prefix", "%d tells addresses of one host apart: it has 2^%d buckets to guess from; %d is one subnet",
-			rule.IPv6Prefix, rule.IPv6Prefix-DefaultIPv6Prefix, DefaultIPv6Prefix)
-	case rule.IPv6Prefix < MinSiteIPv6Prefix:
+			rule.IPv6Prefix, rule.IPv6Prefix-defaultIPv6Prefix, defaultIPv6Prefix)
+	case rule.IPv6Prefix < minSiteIPv6Prefix:
 		l.addf("ipv6_prefix", "%d throws many sites, or whole providers, into one bucket; one site has at least %d",
-			rule.IPv6Prefix, MinSiteIPv6Prefix)
+			rule.IPv6Prefix, minSiteIPv6Prefix)
 	}
-	if rule.IPv4Prefix < MinSiteIPv4Prefix {
+	if rule.IPv4Prefix < minSiteIPv4Prefix {
 		l.addf("ipv4_prefix", "%d throws many sites, or whole providers, into one bucket; one site has at least %d",
-			rule.IPv4Prefix, MinSiteIPv4Prefix)
+			rule.IPv4Prefix, minSiteIPv4Prefix)
 	}
 }
 

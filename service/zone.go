@@ -44,9 +44,9 @@ const (
 
 // Defaults of the settings that a zone leaves at their zero value.
 const (
-	DefaultLockoutFactor = 2.0
-	DefaultLockoutMax    = 24 * time.Hour
-	DefaultLockoutDecay  = 24 * time.Hour
+	defaultLockoutFactor = 2.0
+	defaultLockoutMax    = 24 * time.Hour
+	defaultLockoutDecay  = 24 * time.Hour
 )
 
 // Zone is a use case with a limit: at most Rate allowed attempts in any
@@ -87,9 +87,9 @@ func (z Zone) WithDefaults() Zone {
 	z.Mode = cmp.Or(z.Mode, ModeEnforce)
 	z.Counts = cmp.Or(z.Counts, CountsAttempts)
 	z.ReserveTTL = cmp.Or(z.ReserveTTL, z.Window)
-	z.LockoutFactor = cmp.Or(z.LockoutFactor, DefaultLockoutFactor)
-	z.LockoutMax = cmp.Or(z.LockoutMax, DefaultLockoutMax)
-	z.LockoutDecay = cmp.Or(z.LockoutDecay, DefaultLockoutDecay)
+	z.LockoutFactor = cmp.Or(z.LockoutFactor, defaultLockoutFactor)
+	z.LockoutMax = cmp.Or(z.LockoutMax, defaultLockoutMax)
+	z.LockoutDecay = cmp.Or(z.LockoutDecay, defaultLockoutDecay)
 	z.Keys = z.Keys.withDefaults()
 	return z
 }

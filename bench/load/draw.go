@@ -7,13 +7,13 @@ import (
 	"velocityd/bench/round"
 )
 
-// draws draws the buckets of one caller's calls. Its memory is used again by
-// every draw, so that the generator makes no garbage.
+// draws draws the buckets of one caller's calls. Every draw uses the same memory, so that
+// the generator makes no garbage.
 type draws struct {
 	order   []round.Draw
 	random  *rand.Rand
 	buckets []bucket
-	fresh   uint64 // keys that were never used: the round, the caller, and a number
+	fresh   uint64 // number of the next new key, made of the round, the caller and a count
 	prefix  []byte
 }
 

@@ -10,8 +10,8 @@ import (
 	"velocityd/bench/round"
 )
 
-// patience is how long after the round's end an answer is waited for, pause how
-// long a caller that got none waits before it asks again.
+// patience is how long the generator waits for an answer after the round's end. pause is
+// how long a caller without an answer waits before it asks again.
 const (
 	patience = 20 * time.Second
 	pause    = 10 * time.Millisecond
@@ -23,8 +23,8 @@ type bucket struct {
 	key  []byte
 }
 
-// answer is how many checks of one call were let through, blocked, and refused
-// for want of capacity.
+// answer says how many checks of one call were allowed, blocked, and refused for want of
+// capacity.
 type answer struct{ admitted, blocked, busy int64 }
 
 // decided is the answer to a lone check.
@@ -35,7 +35,7 @@ func decided(blocked bool) answer {
 	return answer{admitted: 1}
 }
 
-// caller is one connection. Nobody else uses it at the same time.
+// caller is one connection, for one goroutine.
 type caller interface {
 	// ask asks for all buckets in one call, and also returns how often the call had
 	// to be repeated. After an error the caller must not be used.
@@ -48,7 +48,7 @@ type dialer interface {
 	dial(ctx context.Context, until time.Time) (caller, error)
 }
 
-// load is one round as it runs.
+// load is one running round.
 type load struct {
 	dialer       dialer
 	order        round.Order
@@ -134,13 +134,13 @@ func (l *load) loop(ctx context.Context, c caller, callerNo int) {
 			c.close()
 			c = nil
 		}
-		if got.admitted+got.blocked == 0 { // who is refused does not ask as fast as it is refused
+		if got.admitted+got.blocked == 0 { // a refused caller waits before it asks again
 			wait(ctx, pause)
 		}
 	}
 }
 
-// turn waits until a caller may ask for the n-th time, and returns the time.
+// turn waits until a caller may ask its n-th question, and returns the time.
 func (l *load) turn(ctx context.Context, callerNo, n int) time.Time {
 	if l.order.Every > 0 {
 		turns := float64(n) + float64(callerNo)/float64(l.order.Callers)
@@ -187,7 +187,7 @@ func (l *load) summary(took time.Duration) round.Summary {
 	return s
 }
 
-// newDialer chooses the language.
+// newDialer returns the dialer for the order's protocol.
 func newDialer(order round.Order) (dialer, error) {
 	switch order.Protocol {
 	case round.Procedure, round.Recording:
@@ -199,5 +199,5 @@ func newDialer(order round.Order) (dialer, error) {
 	case round.Envoy:
 		return webDialer{address: order.Address, path: "/json", language: envoyLanguage{}}, nil
 	}
-	return nil, fmt.Errorf("no such protocol: %q", order.Protocol)
+	return nil, fmt.Errorf("unknown protocol %q", order.Protocol)
 }

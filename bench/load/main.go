@@ -1,7 +1,6 @@
-// Command load is the load generator of the benchmark, a process of its own: it
-// reads one round.Order as JSON from its standard input, asks in a closed loop
-// and writes one round.Summary as JSON to its standard output. It must not know
-// contenders but by the language that they speak.
+// Command load is the load generator of the benchmark. It reads one round.Order as JSON
+// from its standard input, asks in a closed loop and writes one round.Summary as JSON to
+// its standard output. It knows the protocols, but must not know the contenders.
 package main
 
 import (

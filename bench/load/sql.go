@@ -20,8 +20,8 @@ const errDeadlock = 1213
 
 const maxRetries = 100
 
-// sqlDialer makes connections without the pool of database/sql, whose locks
-// would be the generator's and not the contender's cost.
+// sqlDialer makes connections without the pool of database/sql, whose locks would add to
+// the generator's cost.
 type sqlDialer struct {
 	connector driver.Connector
 	recording bool
@@ -75,7 +75,7 @@ type sqlCaller struct {
 
 func (c *sqlCaller) close() { _ = c.conn.Close() }
 
-// ask repeats a call that met a deadlock, as its callers would have to.
+// ask repeats a call that ended with a deadlock, as real callers would have to.
 func (c *sqlCaller) ask(_ context.Context, buckets []bucket) (got answer, retried int, err error) {
 	args := []driver.NamedValue{
 		{Ordinal: 1, Value: int64(buckets[0].zone)},
@@ -93,8 +93,8 @@ func (c *sqlCaller) ask(_ context.Context, buckets []bucket) (got answer, retrie
 	}
 }
 
-// once sends one call and reads all that it answers. It has no context, whose
-// watcher would cost more than the call; the connection has a read timeout.
+// once sends one call and reads its whole answer. It has no context, because watching one
+// would cost more than the call; the connection has a read timeout.
 func (c *sqlCaller) once(args []driver.NamedValue) (blocked bool, err error) {
 	rows, err := c.conn.QueryContext(context.Background(), "CALL check_velocity(?, ?)", args)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *sqlCaller) once(args []driver.NamedValue) (blocked bool, err error) {
 	return blocked, nil
 }
 
-// truth reads a BOOLEAN, which the drivers's versions hand out differently.
+// truth reads a BOOLEAN, whose Go type differs between versions of the driver.
 func truth(v driver.Value) (bool, error) {
 	switch v := v.(type) {
 	case int64:
@@ -125,8 +125,8 @@ func truth(v driver.Value) (bool, error) {
 	return false, fmt.Errorf("blocked is a %T", v)
 }
 
-// recorder inserts what a limiter would record, and commits, in one packet. It
-// asks nothing, so it lets everything through.
+// recorder inserts what a limiter would record, and commits, in one packet. It counts
+// nothing, and allows everything.
 type recorder struct {
 	conn      conn
 	statement []byte
@@ -142,8 +142,8 @@ func (r *recorder) ask(_ context.Context, buckets []bucket) (got answer, retried
 	return answer{admitted: int64(len(buckets))}, 0, nil
 }
 
-// appendRecord needs no escapes: the benchmark's keys are letters, digits and
-// hyphens.
+// appendRecord appends a row's values. It needs no escapes, because the benchmark's keys
+// are letters, digits and hyphens.
 func appendRecord(text []byte, buckets []bucket, now time.Time) []byte {
 	text = append(text, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "...)
 	for i, b := range buckets {

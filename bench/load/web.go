@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// The HTTP client is by hand and does what the benchmark needs and no more:
-// HTTP/1.1, POST, keep-alive, answers with a Content-Length. It shares two cores
-// with what it measures, so it must cost little: no header maps, no garbage.
+// The HTTP client does only what the benchmark needs: HTTP/1.1, POST, keep-alive, answers
+// with a Content-Length. It shares the cores with the programs that it measures, so it
+// must cost little: no header maps, no garbage.
 
 const maxBody = 1 << 23 // a check's answer is a few hundred bytes; that of 8,000 buckets is 2 MB
 
-// language is what contenders behind HTTP differ in.
+// language is the part of the protocol in which contenders behind HTTP differ.
 type language interface {
 	// appendBody appends the question.
 	appendBody(body []byte, buckets []bucket) []byte
@@ -110,7 +110,7 @@ func (c *webCaller) read() (status int, err error) {
 	return status, err
 }
 
-// serviceLanguage is velocityd's, and that of the handler in peers/redisrate.
+// serviceLanguage is the language of velocityd and of the handler in peers/redisrate.
 type serviceLanguage struct{}
 
 func (serviceLanguage) appendBody(body []byte, buckets []bucket) []byte {
@@ -127,8 +127,8 @@ func (serviceLanguage) appendBody(body []byte, buckets []bucket) []byte {
 	return append(body, "]}"...)
 }
 
-// appendBucket needs no escapes: the benchmark's keys are letters, digits and
-// hyphens.
+// appendBucket appends a bucket's members. It needs no escapes, because the benchmark's
+// keys are letters, digits and hyphens.
 func appendBucket(body []byte, b bucket) []byte {
 	body = append(body, `{"zone_id":`...)
 	body = strconv.AppendInt(body, int64(b.zone), 10)
@@ -151,8 +151,8 @@ func (serviceLanguage) read(status int, body []byte) (answer, error) {
 	return answer{}, errors.New("an answer that does not begin with blocked")
 }
 
-// bulkLanguage is velocityd's for many checks in one call. What is refused counts
-// once, whether it is the call or one check of it.
+// bulkLanguage is velocityd's language for many checks in one call. A refused call counts
+// once, and so does a refused check.
 type bulkLanguage struct{ perCheck int }
 
 func (l bulkLanguage) appendBody(body []byte, buckets []bucket) []byte {
@@ -182,8 +182,8 @@ func (bulkLanguage) read(status int, body []byte) (got answer, err error) {
 	return got, nil
 }
 
-// envoyLanguage is envoyproxy/ratelimit's: one descriptor for each bucket, and
-// the answer is the status.
+// envoyLanguage is the language of envoyproxy/ratelimit: one descriptor for each bucket,
+// and the answer is the status.
 type envoyLanguage struct{}
 
 func (envoyLanguage) appendBody(body []byte, buckets []bucket) []byte {

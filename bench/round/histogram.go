@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Cells are fine where latencies are short: exact below 2^fineBits nanoseconds,
-// then 2^fineBits for each power of two, which is an error below 1 %.
+// Cells are exact below 2^fineBits nanoseconds. Above there are 2^fineBits for each power
+// of two, so the error is below 1 %.
 const (
 	fineBits = 7
 	fine     = 1 << fineBits
 	cells    = (64 - fineBits) * fine
 )
 
-// Histogram counts latencies. Several goroutines may Record at once; what the
-// other methods say is true once they have ended. The zero value is empty.
+// Histogram counts latencies. Several goroutines may call Record at once. The other
+// methods must be called after they have ended. The zero value is an empty histogram.
 type Histogram struct {
 	counts [cells]atomic.Int64
 }
 
-// Record counts one latency; a negative one counts as none at all.
+// Record counts one latency. A negative one counts as 0.
 func (h *Histogram) Record(d time.Duration) {
 	h.counts[cell(max(d, 0))].Add(1)
 }
 
-// Quantile returns the latency that the share q of all is not above, rounded down
-// to its cell: at most 1 % too short. It is 0 if nothing was recorded.
+// Quantile returns the latency that a share q of all does not exceed, rounded down to its
+// cell, which is at most 1 % too short. It returns 0 if nothing was recorded.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	var total int64
 	for i := range h.counts {

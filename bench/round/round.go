@@ -1,21 +1,21 @@
-// Package round owns what one round of the benchmark is: what the load generator
-// is told, and what it answers. It must not know any contender.
+// Package round owns one round of the benchmark: the order to the load generator and its
+// summary. It must not know any contender.
 package round
 
 import "time"
 
-// The languages that contenders speak.
+// The protocols of the contenders.
 const (
 	Procedure = "procedure" // CALL check_velocity, ours or the textbook's
 	Recording = "recording" // INSERT INTO zone_txn and COMMIT, without any check
 	Service   = "service"   // POST /v1/check
 	Bulk      = "bulk"      // POST /v1/checks
 	Envoy     = "envoy"     // POST /json of envoyproxy/ratelimit
-	Library   = "library"   // no language: the contender's own process asks itself
+	Library   = "library"   // none: the contender's process asks itself
 )
 
-// Order is one round: who is asked, by how many callers at once, for how long,
-// and about what. It goes to the load generator as JSON.
+// Order describes one round: the contender's address, the number of callers, the length,
+// and the buckets. It goes to the load generator as JSON.
 type Order struct {
 	Protocol string  `json:"protocol"`
 	Address  string  `json:"address"` // host:port, or a DSN in go-sql-driver's form
@@ -24,13 +24,13 @@ type Order struct {
 	Seed     uint64  `json:"seed"`
 	Draws    []Draw  `json:"draws"`  // one for each bucket of a check
 	Checks   int     `json:"checks"` // in one call of Recording and Bulk; the others ask one
-	// Every is how many seconds lie between two questions of one caller, the callers
-	// evenly spread; with 0 each asks again as soon as it is answered.
+	// Every is the number of seconds between two questions of one caller. The callers are
+	// spread evenly. With 0 each asks again as soon as it is answered.
 	Every float64 `json:"every"`
 }
 
-// Draw says from which keys a bucket's key is drawn: the Prefix and a number of
-// five digits below Of. Of 0 is a key that was never used before.
+// Draw says how a bucket's key is drawn: the Prefix and a number of five digits below Of.
+// If Of is 0, every key is new.
 type Draw struct {
 	Zone   int     `json:"zone"`
 	Prefix string  `json:"prefix"`
@@ -42,10 +42,10 @@ type Draw struct {
 	Window int `json:"window"`
 }
 
-// Summary is what came of a round. A check is one question, however many buckets
-// it names. Admitted + Blocked is the number of answers; Busy were refused for
-// want of capacity (503). Errors are calls that got no answer. Latencies are those
-// of calls with an answer.
+// Summary is the result of a round. A check is one question about any number of buckets.
+// Admitted + Blocked is the number of answers. Busy is the number of those refused for
+// want of capacity (503). Errors is the number of calls without an answer. The latencies
+// are those of calls with an answer.
 type Summary struct {
 	Admitted   int64         `json:"admitted"`
 	Blocked    int64         `json:"blocked"`
@@ -59,10 +59,10 @@ type Summary struct {
 	Max        time.Duration `json:"max"`
 }
 
-// Answers is the number of checks that were answered.
+// Answers returns the number of checks that were answered.
 func (s Summary) Answers() int64 { return s.Admitted + s.Blocked }
 
-// PerSecond is the number of answers in a second; 0 for a round without time.
+// PerSecond returns the number of answers a second, or 0 if the round took no time.
 func (s Summary) PerSecond() float64 {
 	if s.Seconds <= 0 {
 		return 0

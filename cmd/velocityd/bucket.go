@@ -13,7 +13,7 @@ import (
 )
 
 type bucketCmd struct {
-	Peek    bucketPeekCmd    `cmd:"" help:"Show what the next attempt would meet, without one."`
+	Peek    bucketPeekCmd    `cmd:"" help:"Show what the next attempt would meet, without making one."`
 	Release bucketReleaseCmd `cmd:"" help:"Empty a bucket and end its lockout."`
 }
 
@@ -26,14 +26,14 @@ func (bucketCmd) Help() string {
 
 // bucketFlags names one bucket.
 type bucketFlags struct {
-	Zone        int64  `arg:"" help:"Zone of the bucket."`
-	Key         string `arg:"" help:"Bucket key, in any spelling that the zone takes."`
-	JSON        bool   `name:"json" env:"VELOCITY_JSON" help:"Print the bucket as the HTTP interface gives it."`
-	targetFlags `embed:""`
+	Zone          int64  `arg:"" help:"Zone of the bucket."`
+	Key           string `arg:"" help:"Bucket key, in any spelling that the zone accepts."`
+	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the bucket as the HTTP interface gives it."`
+	endpointFlags `embed:""`
 }
 
-// bucket returns the bucket that is named, by the rule of its zone.
-func (f bucketFlags) bucket(ctx context.Context, store target) (service.Bucket, error) {
+// bucket returns the named bucket, its key normalised by the rule of its zone.
+func (f bucketFlags) bucket(ctx context.Context, store endpoint) (service.Bucket, error) {
 	zone, err := store.Zone(ctx, f.Zone)
 	if err != nil {
 		return service.Bucket{}, err
@@ -49,8 +49,8 @@ func (f bucketFlags) bucket(ctx context.Context, store target) (service.Bucket, 
 	return bucket, nil
 }
 
-// show prints how the bucket is now.
-func (f bucketFlags) show(ctx context.Context, w io.Writer, store target, bucket service.Bucket) error {
+// show prints the bucket's present state.
+func (f bucketFlags) show(ctx context.Context, w io.Writer, store endpoint, bucket service.Bucket) error {
 	peek, err := store.Peek(ctx, bucket)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ type bucketPeekCmd struct {
 
 // Help is the longer explanation of the command.
 func (bucketPeekCmd) Help() string {
-	return `Takes no place, waits for nobody and leaves no trace. A key that was never seen looks like one that has been idle for long.`
+	return `Records nothing, counts nothing and waits for no lock. A key that was never used looks like one that has been idle for long.`
 }
 
 // Run prints the bucket.
@@ -86,20 +86,20 @@ func (c *bucketPeekCmd) Run(ctx context.Context, p *process) error {
 }
 
 type bucketReleaseCmd struct {
-	Reason      string `env:"-" required:"" placeholder:"TEXT" help:"Why, for zone_audit."`
+	Reason      string `env:"-" required:"" placeholder:"TEXT" help:"The reason, for zone_audit."`
 	bucketFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (bucketReleaseCmd) Help() string {
-	return `What counts in the window counts no longer, a lockout ends, and the next one is a first one. Overrides stay. Who and why land in zone_audit.
+	return `The bucket's txns in the window stop counting. A lockout ends, and the next one has the first length again. Overrides stay. zone_audit records who released it and why.
 
 Example:
 
   velocityd bucket release 1 alice --reason 'called us, proved who she is'`
 }
 
-// Run releases the bucket and prints it as it is then.
+// Run releases the bucket and prints its new state.
 func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
 	if err := service.ValidateReason(c.Reason); err != nil {
 		return usagef("--%s", strings.TrimPrefix(err.Error(), service.ErrInvalid.Error()+": "))
@@ -135,12 +135,12 @@ func printPeek(w io.Writer, peek service.Peek) {
 		if i == 0 {
 			title = "newest txns"
 		}
-		fmt.Fprintf(w, "  %-12s  %d  %s  %s\n", title, txn.ID, txn.CreatedAt.UTC().Format(time.RFC3339), fateOf(txn))
+		fmt.Fprintf(w, "  %-12s  %d  %s  %s\n", title, txn.ID, txn.CreatedAt.UTC().Format(time.RFC3339), describeTxn(txn))
 	}
 }
 
-// fateOf says in words what became of an attempt.
-func fateOf(txn service.Txn) string {
+// describeTxn returns what became of an attempt, such as "allowed, counted".
+func describeTxn(txn service.Txn) string {
 	words := []string{"allowed"}
 	if txn.Blocked {
 		words[0] = "blocked"

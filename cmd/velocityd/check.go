@@ -14,39 +14,39 @@ import (
 	"velocityd/service"
 )
 
-// errBlocked is how check says "blocked" to run; it is an answer.
+// errBlocked makes run end with exitBlocked. It is an answer, not a fault.
 var errBlocked = errors.New("blocked")
 
 type checkCmd struct {
-	Zone        int64    `arg:"" help:"Zone to ask in."`
-	Key         string   `arg:"" help:"Bucket key, such as a user or an address."`
-	More        []string `arg:"" optional:"" name:"zone-key" help:"Further pairs of zone and key: the check is all or nothing over up to 8 buckets."`
-	AttemptID   string   `name:"attempt-id" env:"-" placeholder:"ID" help:"Your own name for the attempt. Asked again with it, the check is answered as the first time and counts once."`
-	JSON        bool     `name:"json" env:"VELOCITY_JSON" help:"Print the answer as the HTTP interface gives it."`
-	targetFlags `embed:""`
+	Zone          int64    `arg:"" help:"Zone to ask in."`
+	Key           string   `arg:"" help:"Bucket key, such as a user or an address."`
+	More          []string `arg:"" optional:"" name:"zone-key" help:"Further pairs of zone and key, up to 8 buckets in all. The check is allowed if all of them have room."`
+	AttemptID     string   `name:"attempt-id" env:"-" placeholder:"ID" help:"Your own name for the attempt. Asked again with it, the check is answered as the first time and counts once."`
+	JSON          bool     `name:"json" env:"VELOCITY_JSON" help:"Print the answer as the HTTP interface gives it."`
+	endpointFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (checkCmd) Help() string {
-	return `Exit code 0 means allowed, 3 blocked; a zone in shadow mode says that it would block, and does not. A key that begins with - goes behind --.
+	return `Exit code 0 means allowed, 3 blocked. A zone in shadow mode never blocks: the answer says that it would. A key that begins with - must come after --.
 
 Example:
 
   velocityd check 1 alice 2 203.0.113.9 --url http://127.0.0.1:8080`
 }
 
-// Run asks and prints the answer.
+// Run asks the check and prints the answer.
 func (c *checkCmd) Run(ctx context.Context, p *process) error {
 	check, err := c.question()
 	if err != nil {
 		return err
 	}
-	target, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer target.release()
-	decisions, err := target.CheckAll(ctx, []service.Check{check})
+	defer store.release()
+	decisions, err := store.CheckAll(ctx, []service.Check{check})
 	if err == nil {
 		err = decisions[0].Err
 	}
@@ -66,12 +66,12 @@ func (c *checkCmd) Run(ctx context.Context, p *process) error {
 func (c *checkCmd) question() (service.Check, error) {
 	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.Zone, Key: c.Key}}, AttemptID: c.AttemptID}
 	if len(c.More)%2 != 0 {
-		return check, usagef("zones and keys must come in pairs; the last zone has no key")
+		return check, usagef("zones and keys must come in pairs: the last zone has no key")
 	}
 	for i := 0; i < len(c.More); i += 2 {
 		zone, err := strconv.ParseInt(c.More[i], 10, 64)
 		if err != nil {
-			return check, usagef("%q is no zone: zones and keys must come in pairs", c.More[i])
+			return check, usagef("%q is not a zone's number: zones and keys must come in pairs", c.More[i])
 		}
 		check.Buckets = append(check.Buckets, service.Bucket{ZoneID: zone, Key: c.More[i+1]})
 	}
@@ -101,22 +101,22 @@ func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 	return nil
 }
 
-// explainCheck adds to a check's error what to do about it.
+// explainCheck adds to an error of checks what to do about it.
 func explainCheck(err error) error {
 	switch {
 	case errors.Is(err, service.ErrNotFound):
-		return fmt.Errorf("%w ('velocityd zone list' shows what there is)", err)
+		return fmt.Errorf("%w ('velocityd zone list' shows the zones)", err)
 	case errors.Is(err, service.ErrUndecided):
 		return fmt.Errorf("%w: the answer was lost, and the attempt may have been counted", err)
 	}
 	return err
 }
 
-// printable returns text as it stands, or quoted if it could play with the
-// terminal: keys are chosen by attackers.
+// printable returns text, quoted if it is empty, has spaces around it or holds
+// characters that could control the terminal: attackers choose keys.
 func printable(text string) string {
-	odd := func(r rune) bool { return !unicode.IsPrint(r) }
-	if text == "" || strings.ContainsFunc(text, odd) || strings.TrimSpace(text) != text {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if text == "" || strings.ContainsFunc(text, unprintable) || strings.TrimSpace(text) != text {
 		return strconv.Quote(text)
 	}
 	return text

@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// completionScripts has one file for each shell. They know no command and no flag:
-// they ask completeCmd, so that they are never out of date.
+// completionScripts has one file for each shell. The scripts hold no names of commands
+// or flags. They run completeCmd, so they are never out of date.
 //
 //go:embed completion
 var completionScripts embed.FS
@@ -39,14 +39,14 @@ func (c *completionCmd) Run(p *process) error {
 	return err
 }
 
-// completeCmd is what the scripts ask.
+// completeCmd is the hidden command that the scripts run.
 type completeCmd struct {
 	Words []string `arg:"" optional:"" sep:"none" help:"A command line up to the cursor, and the program's name before it."`
 }
 
-// Run prints a line for each word that may stand in place of the last one: the
-// word and, behind a tab, what it means. It prints nothing where it knows none,
-// such as in place of a key or a file.
+// Run prints a line for each word that may replace the last one: the word and, after
+// a tab, what it means. It prints nothing if it knows no such word, for example for a
+// key or a file.
 func (c *completeCmd) Run(app *kong.Kong, p *process) error {
 	if len(c.Words) < 2 {
 		return nil
@@ -67,12 +67,12 @@ func (c *completeCmd) Run(app *kong.Kong, p *process) error {
 	return nil
 }
 
-// commandLine is how far a command line has been read.
+// commandLine is a command line of which some words have been read.
 type commandLine struct {
 	node      *kong.Node
-	arguments int        // how many arguments the command has been given
-	flag      *kong.Flag // whose value comes next, if any
-	onlyArgs  bool       // -- was there
+	arguments int        // how many arguments the command has so far
+	flag      *kong.Flag // the flag whose value comes next, or nil
+	onlyArgs  bool       // "--" has been read
 }
 
 // take reads one more word.
@@ -99,7 +99,7 @@ func (l *commandLine) take(word string) {
 	}
 }
 
-// candidates returns what may stand in place of a word that has been begun.
+// candidates returns the words that begin with begun and may come next.
 func (l *commandLine) candidates(begun string) []string {
 	name, value, isAssignment := strings.Cut(begun, "=")
 	switch {
@@ -155,8 +155,8 @@ func (l *commandLine) find(name string) *kong.Flag {
 	return nil
 }
 
-// valuesOf returns the values that a flag or argument can have, each behind
-// prefix, if there is a list of them.
+// valuesOf returns the listed values of a flag or argument that begin with begun,
+// each with prefix in front of it.
 func valuesOf(value *kong.Value, prefix, begun string) []string {
 	var list []string
 	for _, one := range value.EnumSlice() {

@@ -20,22 +20,25 @@ import (
 	"velocityd/service"
 )
 
-// newParser returns the reader of command lines. Kong would ask the process's
-// own environment; here p is asked, so that tests can run side by side.
+// newParser returns the parser of command lines. It takes environment variables from
+// p and not, as kong would, from the process, so that tests can run in parallel.
 func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
-	dataFolder, _ := defaultDataFolder(p.lookupEnv) // none is told when it is needed
+	dataFolder, _ := defaultDataFolder(p.lookupEnv) // "" if unknown; devCmd reports it
 	parser, err := kong.New(grammar,
 		kong.Name("velocityd"), kong.Description(description),
 		kong.Writers(p.stdout, p.stderr), kong.Exit(exit), kong.Bind(p),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.ValueFormatter(describe),
-		kong.Vars{"data_folder": dataFolder, "queue": strconv.Itoa(service.DefaultQueue)},
+		kong.Vars{
+			"data_folder": dataFolder, "queue": strconv.Itoa(service.DefaultQueue),
+			"max_conns": strconv.Itoa(db.DefaultMaxConns), "lock_wait": db.DefaultLockWait.String(),
+		},
 		kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 			for _, name := range flag.Envs {
 				if value, _ := p.lookupEnv(name); value != "" {
 					return value, nil
 				}
 			}
-			return nil, nil //nolint:nilnil // kong's way of saying "not set here"
+			return nil, nil //nolint:nilnil // tells kong that the variable is not set
 		})))
 	if err != nil {
 		return nil, err
@@ -43,8 +46,8 @@ func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
 	return parser, disownEnvironment(parser)
 }
 
-// disownEnvironment leaves the names of variables with the flags, for help and
-// for the resolver, but takes them from where kong would look them up itself.
+// disownEnvironment stops kong from looking up environment variables itself. Their
+// names stay with the flags, for the help and for the resolver.
 func disownEnvironment(k *kong.Kong) error {
 	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 		if flag, ok := node.(*kong.Flag); ok {
@@ -57,8 +60,8 @@ func disownEnvironment(k *kong.Kong) error {
 	})
 }
 
-// noEnv marks flags that have to be said each time: what they do must not
-// follow from a variable that was set for something else.
+// noEnv marks flags that have no environment variable: what they do must not follow
+// from a variable that was set for something else.
 const noEnv = "-"
 
 // describe returns the help of a flag with its default and its variable.
@@ -79,7 +82,8 @@ func describe(value *kong.Value) string {
 	return fmt.Sprintf("%s [%s]", value.Help, strings.Join(notes, ", "))
 }
 
-// defaultDataFolder is where dev keeps its database unless told otherwise.
+// defaultDataFolder returns the folder in which dev keeps its database unless --data
+// names another.
 func defaultDataFolder(lookupEnv func(string) (string, bool)) (string, error) {
 	if base, _ := lookupEnv("XDG_DATA_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "velocityd"), nil
@@ -90,17 +94,17 @@ func defaultDataFolder(lookupEnv func(string) (string, bool)) (string, error) {
 	return "", errors.New("neither XDG_DATA_HOME nor HOME is set")
 }
 
-// serviceFlags is how an instance serves. It holds no secret.
+// serviceFlags are the settings of an instance. They hold no secret.
 type serviceFlags struct {
 	Listen          string        `env:"VELOCITY_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address to answer on; port 0 takes a free one."`
 	CheckTimeout    time.Duration `env:"VELOCITY_CHECK_TIMEOUT" placeholder:"DURATION" default:"5s" help:"Deadline of one call for checks, outcomes or changes, whether or not the caller stays."`
-	LockWait        time.Duration `env:"VELOCITY_LOCK_WAIT" placeholder:"DURATION" default:"1s" help:"How long the engine waits for a bucket's lock, in whole seconds, below the check timeout."`
-	MaxConns        int           `env:"VELOCITY_MAX_CONNS" default:"32" placeholder:"N" help:"Most connections to the database for checks and look-ups; GET /readyz has one more."`
-	Coalesce        string        `env:"VELOCITY_COALESCE" default:"on" enum:"on,off" placeholder:"on|off" help:"Whether checks that meet are decided together, with one pass over the locks and one commit. With off each call goes to the database by itself."`
-	Lanes           int           `env:"VELOCITY_LANES" default:"0" placeholder:"N" help:"Shared calls that may be under way at once; 0 is one for each core, and at most a quarter of the connections."`
-	Queue           int           `env:"VELOCITY_QUEUE" default:"${queue}" placeholder:"N" help:"Checks that may wait in one lane, a quarter of them of one bucket; more are answered with 503 and a Retry-After."`
-	DrainDelay      time.Duration `env:"VELOCITY_DRAIN_DELAY" placeholder:"DURATION" default:"0s" help:"Time between saying 'not ready' and no longer accepting, for load balancers to notice."`
-	ShutdownTimeout time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end at a stop."`
+	LockWait        time.Duration `env:"VELOCITY_LOCK_WAIT" placeholder:"DURATION" default:"${lock_wait}" help:"How long the engine waits for a bucket's lock, in whole seconds, below the check timeout."`
+	MaxConns        int           `env:"VELOCITY_MAX_CONNS" default:"${max_conns}" placeholder:"N" help:"Most connections to the database for checks and look-ups. GET /readyz has one more."`
+	Coalesce        string        `env:"VELOCITY_COALESCE" default:"on" enum:"on,off" placeholder:"on|off" help:"on: checks that arrive at the same time are decided in one batch, with one commit. off: each call goes to the database by itself."`
+	Lanes           int           `env:"VELOCITY_LANES" default:"0" placeholder:"N" help:"Batches that may be under way at once. 0 means one for each core, and at most a quarter of the connections."`
+	Queue           int           `env:"VELOCITY_QUEUE" default:"${queue}" placeholder:"N" help:"Checks that may wait in one lane, at most a quarter of them for one bucket. Others are answered with 503 and Retry-After."`
+	DrainDelay      time.Duration `env:"VELOCITY_DRAIN_DELAY" placeholder:"DURATION" default:"0s" help:"Time between answering 'not ready' and accepting no more connections, for load balancers to notice."`
+	ShutdownTimeout time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end when the service stops."`
 	AccessLog       bool          `env:"VELOCITY_ACCESS_LOG" help:"Log one line for each request. Faults of the service are logged in any case, the same one at most once a second."`
 	LogFormat       string        `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
 	LogLevel        logLevel      `env:"VELOCITY_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
@@ -120,9 +124,9 @@ func (f serviceFlags) validate() error {
 	case f.DrainDelay < 0:
 		return usagef("--drain-delay must not be negative; it is %s", f.DrainDelay)
 	case f.MaxConns < 2:
-		return usagef("--max-conns must be at least 2, one for checks and one for what else there is; it is %d", f.MaxConns)
+		return usagef("--max-conns must be at least 2, one for checks and one for other requests; it is %d", f.MaxConns)
 	case f.Lanes < 0 || f.Lanes > max(1, f.MaxConns/2):
-		return usagef("--lanes must be 0 to %d, half of --max-conns (%d), as others need connections, too; it is %d",
+		return usagef("--lanes must be 0 to %d, half of --max-conns (%d), because other requests need connections, too; it is %d",
 			max(1, f.MaxConns/2), f.MaxConns, f.Lanes)
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
@@ -130,17 +134,16 @@ func (f serviceFlags) validate() error {
 	return nil
 }
 
-// maxQueue is more than can be waited for: who wants more wants more lanes or
-// another database.
+// maxQueue is the upper limit of --queue. A longer queue could not be served in time.
 const maxQueue = 100_000
 
 func (f serviceFlags) coalesces() bool { return f.Coalesce == "on" }
 
-// lanes is how many there are. By itself one for each core: the second is used when
-// the first has enough to do, so that few callers still share large batches, and many
-// keep all cores busy while a batch waits for its commit. With pieces of larger calls
-// and held buckets they leave room among the three quarters of the connections that
-// decide checks.
+// lanes returns the number of lanes. The default is one for each core: a lane is used
+// only when those before it have enough to do. So few callers share large batches, and
+// many callers keep all cores busy while batches wait for their commits. At most a
+// quarter of the connections are for lanes. Three quarters decide checks, and the rest
+// of those is for pieces of larger calls and for held buckets.
 func (f serviceFlags) lanes() int {
 	if f.Lanes > 0 {
 		return f.Lanes
@@ -148,17 +151,17 @@ func (f serviceFlags) lanes() int {
 	return max(1, min(runtime.GOMAXPROCS(0), f.MaxConns/4))
 }
 
-// heldCalls is how many calls may wait for buckets that another session holds.
+// heldCalls returns how many calls may wait for buckets that another session holds.
 func (f serviceFlags) heldCalls() int { return max(1, min(service.DefaultHeldCalls, f.MaxConns/4)) }
 
-// batchTimeout is the deadline of a shared call, half-way between the engine's
-// wait for a lock, which must end first for the outcome to stay known, and the
-// deadline of each check, the rest of which it may spend in the queue.
+// batchTimeout returns the deadline of a batch. It is half-way between --lock-wait and
+// --check-timeout: the engine must give up a lock before the batch ends, so that it is
+// known that nothing was counted, and a check needs the rest of its time for the queue.
 func (f serviceFlags) batchTimeout() time.Duration {
 	return f.LockWait + (f.CheckTimeout-f.LockWait)/2
 }
 
-// attrs is the whole configuration for the log, dsn without its password.
+// attrs returns the whole configuration for the log, with dsn but not its password.
 func (f serviceFlags) attrs(dsn string) []slog.Attr {
 	return []slog.Attr{
 		slog.String("dsn", db.RedactDSN(dsn)), slog.String("listen", f.Listen),
@@ -172,10 +175,10 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 	}
 }
 
-// databaseFlags is how the operator's commands find the database.
+// databaseFlags tell the operator's commands where the database is.
 type databaseFlags struct {
 	dsnFlags `embed:""`
-	Data     string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Where no database is configured: data folder of a running 'velocityd dev'."`
+	Data     string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Data folder of a running 'velocityd dev', whose database is used if no other is configured."`
 }
 
 // resolve returns the configured DSN, or that of a running dev.
@@ -185,13 +188,13 @@ func (f databaseFlags) resolve() (string, error) {
 	}
 	dsn, err := private.RunningDSN(f.Data)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", usagef("no database: set VELOCITY_DSN (or --dsn, --dsn-file) to one, or run 'velocityd dev' in another terminal "+
-			"(none runs on %q; --data names another folder)", f.Data)
+		return "", usagef("no database: set VELOCITY_DSN (or --dsn, --dsn-file), or run 'velocityd dev' in another terminal "+
+			"(no dev runs on %q; --data names another folder)", f.Data)
 	}
 	return dsn, err
 }
 
-// open connects for a command that ends soon, and makes sure of the schema.
+// open connects to the database for a short command, and verifies the schema.
 func (f databaseFlags) open(ctx context.Context) (*db.Store, error) {
 	dsn, err := f.resolve()
 	if err != nil {
@@ -225,7 +228,7 @@ func (versionCmd) Run(p *process) error {
 	return err
 }
 
-// version is what the Go toolchain has stamped into the binary.
+// version returns the version that the Go toolchain has stamped into the binary.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {

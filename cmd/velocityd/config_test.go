@@ -61,7 +61,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 			t.Errorf("%s --help shows no example:\n%s", args, r.stdout)
 		}
 	}
-	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") || !strings.Contains(r.stdout, "4 there is something") {
+	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") || !strings.Contains(r.stdout, "4 findings") {
 		t.Errorf("--help does not tell the exit codes:\n%s", r.stdout)
 	}
 	if r := command(nil, nil, "serve", "--help"); !strings.Contains(r.stdout, "$VELOCITY_LOCK_WAIT") || !strings.Contains(r.stdout, "default 1s") {
@@ -210,7 +210,7 @@ func TestWrongUsageOfTheDSNAndOfHelpIsToldWithCode2(t *testing.T) {
 		{"serve", environment{"VELOCITY_DSN": dsn + "?parsetime=true"}, "parseTime is written with other capitals"},
 		{"serve --max-conns -1", environment{"VELOCITY_DSN": dsn}, "it is -1"},
 		{"migrate status", environment{"VELOCITY_DSN": "foo"}, "no / in front"},
-		{"zone list", environment{"VELOCITY_DSN": dsn, "VELOCITY_DSN_FILE": "/nowhere"}, "exclude each other"},
+		{"zone list", environment{"VELOCITY_DSN": dsn, "VELOCITY_DSN_FILE": "/nowhere"}, "leave one out"},
 		{"zone list", environment{"VELOCITY_DSN_FILE": "/nowhere/dsn"}, "/nowhere/dsn"},
 		{"dev", environment{"VELOCITY_DSN_FILE": "/run/dsn", "HOME": "/h"}, "velocityd serve"},
 		{"migrate down --steps -1", nil, "at least 1"},

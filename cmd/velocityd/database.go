@@ -13,15 +13,15 @@ import (
 const (
 	// connectTimeout bounds one try to reach a database and look at its schema.
 	connectTimeout = 5 * time.Second
-	// reconnectPause is how long a service waits for a database that is away.
+	// reconnectPause is the time between two tries to reach a database that is away.
 	reconnectPause = time.Second
 )
 
 // errSchema says that a database must be migrated before it can be used.
 var errSchema = errors.New("schema does not fit")
 
-// openDatabase connects and makes sure of the schema. The error wraps
-// service.ErrBusy if the database is away; every other one is a fault of the
+// openDatabase connects to a database and verifies its schema. The error wraps
+// service.ErrBusy if the database is away. Every other error is a fault of the
 // configuration, which waiting does not mend.
 func openDatabase(ctx context.Context, o db.Options) (*db.Store, error) {
 	store, err := db.Open(o)
@@ -35,22 +35,22 @@ func openDatabase(ctx context.Context, o db.Options) (*db.Store, error) {
 	return store, nil
 }
 
-// versioned is a database that says where its schema is.
+// versioned is a database that knows the version of its schema.
 type versioned interface {
 	SchemaVersion(ctx context.Context) (version uint, dirty bool, err error)
 }
 
-// verifySchema returns an errSchema that says what to do unless the schema is
-// the one this program needs, or newer: migrations come before the programs that
-// need them, so each must leave the program before it working. A dirty version
-// above ours is such a migration on its way.
+// verifySchema returns an error that wraps errSchema and says what to do, unless the
+// schema has the version that this program needs, or a newer one. A newer one is
+// right: every migration leaves the program before it working. A dirty version above
+// this program's is a newer migration that is still running.
 func verifySchema(ctx context.Context, database versioned) (version uint, err error) {
 	have, dirty, err := database.SchemaVersion(ctx)
 	need := migrations.Latest()
 	switch {
 	case err != nil:
 	case have == 0 && !dirty:
-		err = fmt.Errorf("%w: the database has none; run 'velocityd migrate up'", errSchema)
+		err = fmt.Errorf("%w: the database has no schema; run 'velocityd migrate up'", errSchema)
 	case dirty && have <= need:
 		err = fmt.Errorf("%w: migration %d stopped half-way; run 'velocityd migrate status'", errSchema, have)
 	case have < need:

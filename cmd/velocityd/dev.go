@@ -20,10 +20,10 @@ import (
 const engineStopTimeout = 30 * time.Second
 
 type devCmd struct {
-	Data   string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Folder that holds the private database; made if missing."`
-	DBPort int    `name:"db-port" env:"VELOCITY_DB_PORT" placeholder:"PORT" help:"Let the database listen on 127.0.0.1:PORT too, for an account with a password and the rights of the service. Otherwise it has no network."`
-	Engine string `env:"VELOCITY_ENGINE" default:"auto" enum:"auto,mariadb,mysql,mariadb-10.11,mariadb-11.8" placeholder:"ENGINE" help:"Engine to run: mariadb, mysql, a series (mariadb-10.11, mariadb-11.8), or auto for whichever the folder or the machine has."`
-	// DSN and DSNFile are here to be refused.
+	Data   string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Folder for the private database. It is created if missing."`
+	DBPort int    `name:"db-port" env:"VELOCITY_DB_PORT" placeholder:"PORT" help:"Make the database listen on 127.0.0.1:PORT, too, for an account with a password and the rights of the service. Otherwise it has no network."`
+	Engine string `env:"VELOCITY_ENGINE" default:"auto" enum:"auto,mariadb,mysql,mariadb-10.11,mariadb-11.8" placeholder:"ENGINE" help:"Engine to run: mariadb, mysql, a series (mariadb-10.11, mariadb-11.8), or auto for the one that the folder or the machine has."`
+	// DSN and DSNFile exist so that validate can refuse them.
 	DSN          string `name:"dsn" env:"VELOCITY_DSN" hidden:"" help:"Not for dev: see serve."`
 	DSNFile      string `name:"dsn-file" env:"VELOCITY_DSN_FILE" hidden:"" help:"Not for dev: see serve."`
 	serviceFlags `embed:""`
@@ -31,9 +31,9 @@ type devCmd struct {
 
 // Help is the longer explanation of the command.
 func (devCmd) Help() string {
-	return `Finds mariadbd or mysqld on this machine, runs a private one with durable settings on a data folder of its own, without network, brings the schema up, adds two demo zones if there are no zones (1: login per user, 5 in 60 s; 2: login per address, 20 in 60 s), and serves.
+	return `Finds mariadbd or mysqld on this machine and runs a private one with durable settings and without network, on the data folder. It brings the schema up, adds two demo zones if there are no zones (1: login per user, 5 in 60 s; 2: login per address, 20 in 60 s), and serves.
 
-Ctrl-C stops the service and its database; the data stays for the next time. One dev can run on one folder. While it runs, 'velocityd check', 'outcome', 'zone', 'override', 'bucket', 'migrate' and 'replay' find its database by themselves.
+Ctrl-C stops the service and its database; the data stays for the next time. Only one dev can run on a folder. While it runs, 'velocityd check', 'outcome', 'zone', 'override', 'bucket', 'migrate' and 'replay' find its database by themselves.
 
 Example:
 
@@ -42,7 +42,7 @@ Example:
 
 // Run serves from the private database until ctx ends or the engine does.
 func (c *devCmd) Run(ctx context.Context, p *process) (err error) {
-	if err := c.check(); err != nil {
+	if err := c.validate(); err != nil {
 		return err
 	}
 	server, err := c.startEngine(ctx, p)
@@ -58,8 +58,8 @@ func (c *devCmd) Run(ctx context.Context, p *process) (err error) {
 	}()
 	err = c.serveFrom(ctx, p, server)
 	if died := server.Err(); died != nil {
-		// Whatever else went wrong followed from it.
-		return fmt.Errorf("the private database went away: %w", died)
+		// Every other error follows from this one.
+		return fmt.Errorf("the private database has ended: %w", died)
 	}
 	if errors.Is(context.Cause(ctx), context.Canceled) {
 		return ignoreCanceled(err)
@@ -67,21 +67,21 @@ func (c *devCmd) Run(ctx context.Context, p *process) (err error) {
 	return err
 }
 
-// check refuses what cannot be carried out.
-func (c *devCmd) check() error {
+// validate returns a usageError for flags that dev cannot run with.
+func (c *devCmd) validate() error {
 	switch {
 	case c.DSN != "" || c.DSNFile != "":
-		return usagef("a database is configured (VELOCITY_DSN, VELOCITY_DSN_FILE or their flags), and dev makes one of its own: " +
-			"use 'velocityd serve' for the configured one, or unset the variable")
+		return usagef("a database is configured (VELOCITY_DSN, VELOCITY_DSN_FILE or their flags), but dev runs a private one: " +
+			"use 'velocityd serve' for the configured database, or unset the variable")
 	case c.Data == "":
-		return usagef("no data folder: neither XDG_DATA_HOME nor HOME is set; name one with --data")
+		return usagef("no data folder: neither XDG_DATA_HOME nor HOME is set; name a folder with --data")
 	case c.DBPort < 0 || c.DBPort > 65535:
 		return usagef("--db-port must be 1 to 65535; it is %d", c.DBPort)
 	}
-	return c.validate()
+	return c.serviceFlags.validate()
 }
 
-// startEngine returns the running engine, or nil if ctx ended meanwhile.
+// startEngine starts the engine and returns it, or nil if ctx has ended.
 func (c *devCmd) startEngine(ctx context.Context, p *process) (*localdb.Server, error) {
 	server, err := c.tryEngines(ctx, p)
 	switch {
@@ -95,8 +95,8 @@ func (c *devCmd) startEngine(ctx context.Context, p *process) (*localdb.Server, 
 	return nil, err
 }
 
-// tryEngines starts the wanted engine. With auto the data folder has the last
-// word: it may have been written by an engine that is not the first choice.
+// tryEngines starts the wanted engine. With auto it tries the other engines if the
+// data folder was written by one that is not the first choice.
 func (c *devCmd) tryEngines(ctx context.Context, p *process) (*localdb.Server, error) {
 	if c.Engine != "auto" {
 		binary, err := localdb.Find(ctx, localdb.Engine(c.Engine))
@@ -158,8 +158,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	return instance.serve(ctx, listener)
 }
 
-// demoZones adds the demo zones if there are no zones, and returns those that
-// there are then.
+// demoZones adds the demo zones if there are no zones, and returns all zones.
 func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 	store, err := db.Open(db.Options{DSN: dsn, MaxConns: 2})
 	if err != nil {
@@ -174,7 +173,7 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 		{ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyUsername}},
 		{ID: 2, Description: "login per address", Rate: 20, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}},
 	} {
-		// The list was empty a moment ago, but a zone of somebody's own stays.
+		// Another program may have made this zone since the list was read: it stays.
 		_, err := store.PutZone(ctx, zone, service.Match{Absent: true}, "velocityd dev")
 		if err != nil && !errors.Is(err, service.ErrPrecondition) {
 			return nil, err
@@ -183,7 +182,7 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 	return store.Zones(ctx)
 }
 
-// greet prints what a newcomer needs.
+// greet prints how to reach the service and its database, and how to stop them.
 func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server, zones []service.Zone, address net.Addr) error {
 	fmt.Fprintf(p.stdout, "\nDatabase\n  socket  %s\n  DSN     %s\n", base.Socket, base.DSN())
 	if c.DBPort != 0 {
@@ -211,11 +210,11 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 		return fmt.Errorf("name data folder %s: %w", c.Data, err)
 	}
 	fmt.Fprintf(p.stdout, "\nCtrl-C stops the service and its database; the data stays. From another terminal:\n\n  kill %d\n", os.Getpid())
-	fmt.Fprintf(p.stdout, "\nThrow the data away, once it has stopped:\n\n  %s\n\n", shellLine([]string{"rm", "-r", folder}))
+	fmt.Fprintf(p.stdout, "\nAfter the stop, this removes the data:\n\n  %s\n\n", shellLine([]string{"rm", "-r", folder}))
 	return nil
 }
 
-// baseURL is where a caller on this machine finds the service.
+// baseURL returns the URL at which a caller on this machine reaches the service.
 func baseURL(address net.Addr) string {
 	tcp, ok := address.(*net.TCPAddr)
 	if ok && tcp.IP.IsUnspecified() {
@@ -230,7 +229,7 @@ func stopEngine(server *localdb.Server) error {
 	return server.Stop(ctx)
 }
 
-// ignoreCanceled returns nil for what came of being told to stop.
+// ignoreCanceled returns nil for an error that a signal to stop has caused.
 func ignoreCanceled(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return nil
@@ -238,12 +237,12 @@ func ignoreCanceled(err error) error {
 	return err
 }
 
-// shellLine returns a command as it is typed into a shell.
+// shellLine returns a command as one types it into a shell, quoted where needed.
 func shellLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
 		quoted[i] = word
-		// What is none of these may mean something to a shell.
+		// Other characters may mean something to a shell.
 		if word == "" || strings.Trim(word, plainInShell) != "" {
 			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 		}

@@ -64,7 +64,7 @@ func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 			!strings.Contains(r.stderr, "another velocityd dev is running") || !strings.Contains(r.stderr, "--data") {
 			t.Errorf("a second dev on the folder: %+v", r)
 		}
-		if rest, found := strings.CutPrefix(lineAfter(greeting, "Throw the data away"), "rm -r "); !found || rest != dir {
+		if rest, found := strings.CutPrefix(lineAfter(greeting, "removes the data"), "rm -r "); !found || rest != dir {
 			t.Errorf("greeting throws away %q, want %q", rest, dir)
 		}
 		countByPrintedClient(t, greeting, "2")
@@ -224,7 +224,7 @@ func TestDevEndsWithItsEngine(t *testing.T) {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		if code := i.await(t); code != exitError || !strings.Contains(i.stderr.String(), "private database went away") {
+		if code := i.await(t); code != exitError || !strings.Contains(i.stderr.String(), "private database has ended") {
 			t.Errorf("exit code %d\n%s", code, i.stderr)
 		}
 	})

@@ -12,17 +12,16 @@ import (
 	"velocityd/db"
 )
 
-// credentialName is the file that is looked for in the folder of a systemd
-// service's credentials.
+// credentialName is the name of the systemd credential that may hold the DSN.
 const credentialName = "velocity-dsn"
 
 // maxDSN is the longest DSN that is read from a file, in bytes.
 const maxDSN = 64 << 10
 
-// dsnFlags says which database is configured.
+// dsnFlags tell which database is configured.
 type dsnFlags struct {
-	DSN     string `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database. The environment keeps the password from other users' eyes."`
-	DSNFile string `name:"dsn-file" env:"VELOCITY_DSN_FILE" placeholder:"FILE" help:"File that holds the DSN, in place of --dsn. If neither is given, the credential velocity-dsn of a systemd service is read, if there is one."`
+	DSN     string `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database. Prefer the environment variable: other users of the machine can see the password in a flag."`
+	DSNFile string `name:"dsn-file" env:"VELOCITY_DSN_FILE" placeholder:"FILE" help:"File that holds the DSN, instead of --dsn. If neither is given, the systemd credential velocity-dsn is read, if it exists."`
 	// credentials is the folder of a systemd service's credentials, or "".
 	credentials string
 }
@@ -33,11 +32,11 @@ func (f *dsnFlags) AfterApply(p *process) error { //nolint:unparam // kong wants
 	return nil
 }
 
-// configured returns the DSN that is named, or "" if none is. Its errors are
+// configured returns the configured DSN, or "" if there is none. Its errors are
 // usageErrors and repeat nothing of the DSN. It connects to nothing.
 func (f dsnFlags) configured() (string, error) {
 	if f.DSN != "" && f.DSNFile != "" {
-		return "", usagef("--dsn and --dsn-file exclude each other, and so do VELOCITY_DSN and VELOCITY_DSN_FILE: leave one out")
+		return "", usagef("both --dsn (VELOCITY_DSN) and --dsn-file (VELOCITY_DSN_FILE) are set: leave one out")
 	}
 	dsn, source, err := f.read()
 	if err != nil {
@@ -52,7 +51,7 @@ func (f dsnFlags) configured() (string, error) {
 	return dsn, nil
 }
 
-// read returns the DSN and where it was named.
+// read returns the DSN and the flag or credential that it comes from.
 func (f dsnFlags) read() (dsn, source string, err error) {
 	switch {
 	case f.DSN != "":
@@ -70,7 +69,7 @@ func (f dsnFlags) read() (dsn, source string, err error) {
 	return "", "", nil
 }
 
-// readDSNFile returns the one line of a file, without its end.
+// readDSNFile returns the only line of a file, without its line end.
 func readDSNFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // durationFlag is a length of time on the command line, in whole seconds and not
 // negative: a bare number is seconds (60), and units may be named (60s, 5m, 24h,
-// 7d, 1d12h). Which lengths a setting takes is for package service to say.
+// 7d, 1d12h). Package service decides which lengths a setting may have.
 type durationFlag time.Duration
 
 // UnmarshalText reads the length. The error says what may be written.
@@ -40,7 +40,7 @@ func (f *durationFlag) UnmarshalText(text []byte) error {
 const day = 24 * time.Hour
 
 var (
-	errNoLength = errors.New("no length of time")
+	errNoLength = errors.New("not a length of time")
 	errTooLong  = fmt.Errorf("must be at most %dd", int64(math.MaxInt64/day))
 )
 
@@ -54,8 +54,8 @@ func parseSeconds(digits string) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-// parseLength reads what time.ParseDuration reads, and days in front of it (7d,
-// 1d12h, -2d), but no bare number other than 0. The error is errTooLong if a
+// parseLength reads what time.ParseDuration reads, also with days in front of it (7d,
+// 1d12h, -2d). It refuses a bare number other than 0. The error is errTooLong if a
 // time.Duration cannot hold so many days.
 func parseLength(text string) (time.Duration, error) {
 	unsigned, negative := strings.CutPrefix(text, "-")
@@ -66,7 +66,7 @@ func parseLength(text string) (time.Duration, error) {
 	if !isDigits(days) || strings.ContainsAny(rest, "+-") {
 		return 0, errNoLength
 	}
-	var below time.Duration // what stands behind the days
+	var below time.Duration // the part after the days
 	if rest != "" {
 		var err error
 		if below, err = time.ParseDuration(rest); err != nil {
@@ -84,10 +84,10 @@ func parseLength(text string) (time.Duration, error) {
 	return length, nil
 }
 
-// parseMoment reads when something ends: a length of time after now (72h, 7d), a
-// time (2026-12-31T23:59:59Z), or a date (2026-12-31), which is the date's first
-// instant in UTC, as it is in SQL. The moment may lie in the past. The error says
-// what may be written.
+// parseMoment reads a moment: a length of time after now (72h, 7d), a time
+// (2026-12-31T23:59:59Z), or a date (2026-12-31), which means the date's first instant
+// in UTC, as it does in SQL. The moment may lie in the past. The error says what may
+// be written.
 func parseMoment(text string, now time.Time) (time.Time, error) {
 	if length, err := parseLength(text); err == nil {
 		return now.Add(length), nil
@@ -101,5 +101,5 @@ func parseMoment(text string, now time.Time) (time.Time, error) {
 		"or a time such as 2026-12-31T23:59:59Z; it is %q", text)
 }
 
-// isDigits says that text is one or more of the digits 0 to 9.
+// isDigits reports whether text is one or more of the digits 0 to 9.
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }

@@ -9,8 +9,8 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// newLogger returns the log of a serving command on stderr. When it is JSON, the
-// error that the command ends in goes there as well.
+// newLogger returns the logger of a serving command, which writes to stderr. If the
+// format is JSON, the error that the command ends with is logged as well.
 func (p *process) newLogger(f serviceFlags) *slog.Logger {
 	options := &slog.HandlerOptions{Level: f.LogLevel, ReplaceAttr: durationAsText}
 	if f.LogFormat == "text" || f.LogFormat == "auto" && isTerminal(p.stderr) {
@@ -20,8 +20,8 @@ func (p *process) newLogger(f serviceFlags) *slog.Logger {
 	return p.logger
 }
 
-// durationAsText makes "5s" of a duration in every format; slog's JSON would have
-// the number of nanoseconds.
+// durationAsText writes a duration as text, such as "5s", in every format. slog's
+// JSON would have the number of nanoseconds.
 func durationAsText(_ []string, attr slog.Attr) slog.Attr {
 	if attr.Value.Kind() == slog.KindDuration {
 		attr.Value = slog.StringValue(attr.Value.Duration().String())
@@ -34,7 +34,7 @@ func isTerminal(stream any) bool {
 	return ok && (isatty.IsTerminal(file.Fd()) || isatty.IsCygwinTerminal(file.Fd()))
 }
 
-// logLevel is a slog.Level that is written as one of four words.
+// logLevel is a slog.Level that is written as debug, info, warn or error.
 type logLevel slog.Level
 
 // Level implements slog.Leveler.

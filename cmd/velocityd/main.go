@@ -1,7 +1,6 @@
-// Command velocityd is the service, its operator's tools and a private database
-// to try it with, in one binary. It owns wiring and process life: flags,
-// environment, signals, exit codes. It must not know SQL, nor how a check is
-// decided.
+// Command velocityd is the service, the operator's commands and a private database
+// to try it with, in one binary. It owns flags, environment, signals and exit codes,
+// and connects the packages. It must not know SQL, nor how a check is decided.
 package main
 
 import (
@@ -24,7 +23,7 @@ import (
 	"velocityd/service"
 )
 
-// Exit codes. They are promised in the description below.
+// Exit codes, as the description below promises them.
 const (
 	exitFine     = 0
 	exitError    = 1
@@ -35,11 +34,11 @@ const (
 
 const description = `May this login attempt go ahead? velocityd answers exactly, under any concurrency, from any number of instances on one MySQL or MariaDB database.
 
-Try it, with a private database that needs no setting up:
+Try it with a private database, which needs no setup:
 
   velocityd dev
 
-Serve from a database of your own, which the account that owns the schema brings up, and edits zones in; the service's account needs SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on the last of these:
+Serve from your own database. The schema owner's account migrates it and edits zones. The service's account needs SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on zone_bucket_lock:
 
   export VELOCITY_DSN='velocity_admin:secret@tcp(db.example:3306)/velocityd'
   velocityd migrate up
@@ -48,12 +47,12 @@ Serve from a database of your own, which the account that owns the schema brings
   export VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd'
   velocityd serve
 
-A flag wins over its environment variable. Exit codes: 0 fine (for check: allowed), 1 error, 2 wrong usage, 3 blocked (check alone), 4 there is something to see to (zone lint and migrate status).`
+A flag wins over its environment variable. Exit codes: 0 success (check: allowed), 1 error, 2 wrong usage, 3 blocked (check only), 4 findings (zone lint and migrate status only).`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks for an orderly end. From then on signals act as if
-	// nobody listened: the second one ends the process at once.
+	// The first signal asks for an orderly end. After it the signals are not caught
+	// any more, so the second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
 		paceCollector()
@@ -63,54 +62,55 @@ func main() {
 	}))
 }
 
-// process is what a command may touch of the world outside.
+// process is the part of the operating system's process that a command may use.
 type process struct {
 	lookupEnv func(string) (string, bool)
 	stdin     io.Reader
 	stdout    io.Writer
 	stderr    io.Writer
-	// principal is who runs the program, for the audit of what is changed.
+	// principal is the name of the user who runs the program, for zone_audit.
 	principal string
-	// logger is set by a command that writes its log as JSON: its last error is
-	// a line of that log then.
+	// logger is set by a command that writes its log as JSON. Then the error that the
+	// command ends with is a line of that log.
 	logger *slog.Logger
 }
 
 // cli is the grammar of the command line.
 type cli struct {
-	Serve    serveCmd    `cmd:"" help:"Answer checks over HTTP from a database of yours."`
-	Dev      devCmd      `cmd:"" help:"Answer checks over HTTP from a private database, made and run for you."`
-	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up, down, or say where it is."`
-	Check    checkCmd    `cmd:"" help:"Ask one check, which is recorded like any other."`
-	Outcome  outcomeCmd  `cmd:"" help:"Report how the login ended that a txn belongs to."`
-	Zone     zoneCmd     `cmd:"" help:"List, change and examine zones."`
-	Override overrideCmd `cmd:"" help:"List and change the exceptions from a zone's limit."`
+	Serve    serveCmd    `cmd:"" help:"Answer checks over HTTP from your database."`
+	Dev      devCmd      `cmd:"" help:"Answer checks over HTTP from a private database that velocityd makes and runs."`
+	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up or down, or show its version."`
+	Check    checkCmd    `cmd:"" help:"Ask whether one attempt may go ahead. It is recorded and counts like any other."`
+	Outcome  outcomeCmd  `cmd:"" help:"Report how a login ended: success or failure."`
+	Zone     zoneCmd     `cmd:"" help:"List, change and lint zones."`
+	Override overrideCmd `cmd:"" help:"List and change exceptions from the limits of zones."`
 	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release it."`
 	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in a shell."`
 	HelpFor    helpCmd       `cmd:"" name:"help" help:"Explain a command, as its --help does."`
 	VersionNow versionCmd    `cmd:"" name:"version" help:"Print the version."`
-	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Answer a completion script."`
+	Complete   completeCmd   `cmd:"" name:"__complete" hidden:"" help:"Print words for a completion script."`
 	Version    versionFlag   `name:"version" env:"-" help:"Print the version and exit."`
 }
 
-// helpCmd is here to be listed: run makes COMMAND --help of help COMMAND.
+// helpCmd makes help appear in the list of commands. run itself turns "help COMMAND"
+// into "COMMAND --help".
 type helpCmd struct {
 	Command []string `arg:"" optional:"" help:"Command to explain, such as: zone set."`
 }
 
 // run is the whole program: it carries out args and returns the exit code. When
-// ctx ends, the command at work ends in good order. It touches nothing of the
-// process but what p gives, and engines that dev starts.
+// ctx ends, the running command ends in an orderly way. run uses only the parts of the
+// process that p holds, and starts the engine of dev.
 func run(ctx context.Context, args []string, p *process) int {
 	var grammar cli
-	ended := false // --help and --version have said all there is to say
+	ended := false // set by --help and --version, which need no command
 	parser, err := newParser(&grammar, p, func(int) { ended = true })
 	if err != nil {
-		return p.fail(fmt.Errorf("read own command line grammar: %w", err))
+		return p.fail(fmt.Errorf("make the parser of the command line: %w", err))
 	}
-	// kong would put U+FFFD for what is no UTF-8, and all such keys would be one.
+	// kong would replace invalid UTF-8 by U+FFFD, so that different keys became equal.
 	if i := slices.IndexFunc(args, func(arg string) bool { return !utf8.ValidString(arg) }); i >= 0 {
 		return p.fail(usagef("argument %d is not valid UTF-8", i+1))
 	}
@@ -135,18 +135,18 @@ func run(ctx context.Context, args []string, p *process) int {
 	return p.fail(explainForbidden(err))
 }
 
-// failWithHelp answers a call without any argument: what is missing, and the help,
-// as an error.
+// failWithHelp prints to stderr that there is no command, and the help. It returns the
+// exit code.
 func (p *process) failWithHelp(ctx context.Context) int {
-	fmt.Fprint(p.stderr, "velocityd: no command was given; 'velocityd dev' is one to begin with\n\n")
+	fmt.Fprint(p.stderr, "velocityd: no command was given; try 'velocityd dev'\n\n")
 	asError := *p
 	asError.stdout = p.stderr
 	run(ctx, []string{"--help"}, &asError)
 	return exitUsage
 }
 
-// joinValues makes --flag=-1 of --flag -1, which kong would take for two flags.
-// The only flag with one dash is -h, so that nothing else can be meant.
+// joinValues turns "--flag -1" into "--flag=-1", because kong would read two flags. It
+// cannot be wrong: the only flag with one dash is -h.
 func joinValues(args []string) []string {
 	var joined []string
 	for i, arg := range args {
@@ -163,18 +163,18 @@ func joinValues(args []string) []string {
 	return joined
 }
 
-// explainForbidden adds to the error of a database account without a right what
-// to do about it. A service that lacks one says so in its own words.
+// explainForbidden adds to the error of a database account that lacks a right what to
+// do about it. It leaves an error that a service has answered as it is.
 func explainForbidden(err error) error {
 	var remote *api.Problem
 	if !errors.Is(err, service.ErrForbidden) || errors.As(err, &remote) {
 		return err
 	}
-	return fmt.Errorf("%w: the database account lacks this right; name one that has it in VELOCITY_DSN or --dsn, "+
-		"such as the owner of the schema (velocity_admin), or have it granted", err)
+	return fmt.Errorf("%w: the database account lacks this right; name an account that has it in VELOCITY_DSN or --dsn, "+
+		"such as the schema owner's (velocity_admin), or have the right granted", err)
 }
 
-// fail tells the user about err, if it is one, and returns its exit code.
+// fail prints or logs err, if it is not nil, and returns its exit code.
 func (p *process) fail(err error) int {
 	var usage usageError
 	switch {
@@ -183,12 +183,12 @@ func (p *process) fail(err error) int {
 	case errors.Is(err, errBlocked):
 		return exitBlocked // the answer has been printed
 	case errors.Is(err, errFindings):
-		return exitFindings // so have they
+		return exitFindings // the findings have been printed
 	case errors.As(err, &usage):
 		fmt.Fprintf(p.stderr, "velocityd: %v\n%s\n", err, usage.hint())
 		return exitUsage
 	case p.logger != nil:
-		p.logger.LogAttrs(context.Background(), slog.LevelError, "ended by an error", slog.String("error", err.Error()))
+		p.logger.LogAttrs(context.Background(), slog.LevelError, "velocityd ends because of an error", slog.String("error", err.Error()))
 	default:
 		fmt.Fprintf(p.stderr, "velocityd: %v\n", err)
 	}
@@ -198,7 +198,7 @@ func (p *process) fail(err error) int {
 // usageError says that the command line or the environment is wrong.
 type usageError struct {
 	err     error
-	command string // whose help says more, if known
+	command string // the command whose --help explains more, or ""
 }
 
 func (e usageError) Error() string { return e.err.Error() }
@@ -213,7 +213,7 @@ func (e usageError) hint() string {
 	return fmt.Sprintf("Run '%s --help' for usage.", path)
 }
 
-// callOf is how a command is called, with the commands above it.
+// callOf returns the full name of a command, such as "velocityd zone set".
 func callOf(node *kong.Node) string {
 	if node.Parent == nil {
 		return node.Name

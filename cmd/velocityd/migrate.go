@@ -14,17 +14,17 @@ import (
 
 type migrateCmd struct {
 	Up     migrateUpCmd     `cmd:"" help:"Bring the schema to this program's version."`
-	Down   migrateDownCmd   `cmd:"" help:"Take migrations back. What their tables hold is lost."`
-	Status migrateStatusCmd `cmd:"" help:"Say which version the schema has and which is needed, and which text each procedure has."`
+	Down   migrateDownCmd   `cmd:"" help:"Undo migrations. The data in their tables is lost."`
+	Status migrateStatusCmd `cmd:"" help:"Show the version of the schema, the version that is needed, and the state of each procedure and trigger."`
 }
 
 // Help is the longer explanation of the command.
 func (migrateCmd) Help() string {
-	return `The account needs the rights to create, alter and drop tables, triggers and procedures. It owns the schema from then on (the README calls it velocity_admin): keep it, and let the service use one with SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on zone_bucket_lock; the README has the statements, and those for zones to be edited over HTTP.
+	return `The account needs the rights to create, alter and drop tables, triggers and procedures. It owns the schema from then on (the README calls it velocity_admin): keep it. The service should use another account, with SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on zone_bucket_lock. The README has the statements for it, and those for editing zones over HTTP.
 
-On a server with a binary log an administrator has to SET GLOBAL log_bin_trust_function_creators = 1 for the migration, because of the triggers; it can be 0 again afterwards.
+On a server with a binary log an administrator has to SET GLOBAL log_bin_trust_function_creators = 1 for the migration, because of the triggers. Afterwards it can be 0 again.
 
-Migrate up before starting programs that need it: every migration leaves the program before it working. Two migrations at once wait for each other, and each tells what it did itself. Up also installs procedures and triggers that are missing or differ from this program's, such as after a restore.
+Migrate up before you start programs that need the new schema: every migration leaves the program before it working. Two migrations at once wait for each other, and each prints only what it did itself. Up also installs procedures and triggers that are missing or differ from this program's, for example after a restore.
 
 Status exits with 4 if there is something to do.
 
@@ -52,21 +52,21 @@ func (c *migrateUpCmd) Run(ctx context.Context, p *process) error {
 }
 
 type migrateDownCmd struct {
-	Steps         int  `env:"-" placeholder:"N" help:"Take back the newest N migrations."`
-	All           bool `env:"-" help:"Take back all of them."`
+	Steps         int  `env:"-" placeholder:"N" help:"Undo the newest N migrations."`
+	All           bool `env:"-" help:"Undo all migrations."`
 	databaseFlags `embed:""`
 }
 
 // Run takes the schema down.
 func (c *migrateDownCmd) Run(ctx context.Context, p *process) error {
 	if c.All == (c.Steps != 0) || c.Steps < 0 {
-		return usagef("say how far: either --steps N, with N at least 1, or --all")
+		return usagef("name either --steps N, with N at least 1, or --all")
 	}
 	return c.move(p, func(dsn string) (migrations.Change, error) { return migrations.Down(ctx, dsn, c.Steps) })
 }
 
-// move changes the schema and says what it did itself: not what another migration
-// did that it waited for.
+// move changes the schema and prints what it changed. It does not print what another
+// migration changed while this one waited for it.
 func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Change, error)) error {
 	dsn, err := f.resolve()
 	if err != nil {
@@ -85,7 +85,7 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 		fmt.Fprintf(p.stdout, "%s: version %d\n", db.RedactDSN(dsn), done.To)
 	}
 	if done.From == 0 {
-		return nil // all of them, which is no news
+		return nil // a new schema has all routines: no need to list them
 	}
 	verbs := map[migrations.RoutineState]string{
 		migrations.Differs: "replaced", migrations.Missing: "installed", migrations.Retired: "dropped",
@@ -100,8 +100,9 @@ type migrateStatusCmd struct {
 	databaseFlags `embed:""`
 }
 
-// Run prints where the schema is, and the text of each procedure and trigger. It
-// is an error if the schema is dirty, and errFindings if there is something to do.
+// Run prints the version of the schema, and the state of each procedure and trigger.
+// It returns migrations.ErrDirty, wrapped, if the schema is dirty, and errFindings if
+// there is something to do.
 func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	dsn, err := c.resolve()
 	if err != nil {
@@ -119,7 +120,7 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	var findings error
 	switch {
 	case state.Version > state.Latest:
-		fmt.Fprintln(p.stdout, "to do     nothing: the schema is newer than this program, which it must go on serving")
+		fmt.Fprintln(p.stdout, "to do     nothing: the schema is newer than this program, which works with it")
 	case state.IsCurrent():
 		fmt.Fprintln(p.stdout, "to do     nothing")
 	default:
@@ -129,7 +130,7 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	return cmp.Or(printRoutines(p.stdout, state.Routines), findings)
 }
 
-// remarks say how the text of a routine in the database stands to this program's.
+// remarks compare a routine of the database with this program's.
 func remarks() map[migrations.RoutineState]string {
 	return map[migrations.RoutineState]string{
 		migrations.Differs: "differs from this program",

@@ -352,8 +352,8 @@ func TestReplayThatCouldAskNothingIsAnError(t *testing.T) {
 		const attempt = stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n"
 		for _, env := range []environment{direct, remote} {
 			for _, c := range []struct{ log, zone, want string }{
-				{"Dec 10 06:55:48 gate cron[1]: job\n", "1", "none of its 1 lines"},
-				{"", "1", "it is empty"},
+				{"Dec 10 06:55:48 gate cron[1]: job\n", "1", "its 1 lines hold no"},
+				{"", "1", "the log is empty"},
 				{stamp + "Failed password for invalid user  from 192.0.2.1 port 22 ssh2\n", "1", "cannot be a key"},
 				{attempt, "55", "zone 55: not found"},
 			} {

@@ -9,14 +9,14 @@ import (
 )
 
 type outcomeCmd struct {
-	Txn         uint64          `arg:"" help:"A txn of the check, as it was answered."`
-	Outcome     service.Outcome `arg:"" enum:"success,failure" help:"How the login ended: success or failure."`
-	targetFlags `embed:""`
+	Txn           uint64          `arg:"" help:"Id of a txn of the check, from its answer."`
+	Outcome       service.Outcome `arg:"" enum:"success,failure" help:"How the login ended: success or failure."`
+	endpointFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (outcomeCmd) Help() string {
-	return `It speaks for the whole check that the txn belongs to. In zones that count failures a success gives the attempt's place back; in zones with reset_on_success it gives back all that counts in the bucket. Saying the same again changes nothing; saying otherwise is an error, and so are the txn of a blocked check and, where failures count, a success that comes after reserve_ttl.
+	return `The outcome holds for the whole check that the txn belongs to. After a success, the attempt does not count any more in zones that count failures, and in zones with reset_on_success nothing counts any more in the bucket. The same outcome again changes nothing. It is an error to report another outcome, an outcome of a blocked check or, in zones that count failures, a success after reserve_ttl.
 
 Example:
 
@@ -29,17 +29,17 @@ func (c *outcomeCmd) Run(ctx context.Context, p *process) error {
 	if err := report.Validate(); err != nil {
 		return usageError{err: err}
 	}
-	target, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer target.release()
-	results, err := target.ReportAll(ctx, []service.Report{report})
+	defer store.release()
+	results, err := store.ReportAll(ctx, []service.Report{report})
 	if err == nil {
 		err = results[0]
 	}
 	if errors.Is(err, service.ErrUndecided) {
-		return fmt.Errorf("%w: the answer was lost; report again, which is harmless", err)
+		return fmt.Errorf("%w: the answer was lost; report the outcome again, which is harmless", err)
 	}
 	if err != nil {
 		return err

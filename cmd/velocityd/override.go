@@ -18,14 +18,14 @@ import (
 const overridePage = api.MaxPage
 
 type overrideCmd struct {
-	List   overrideListCmd   `cmd:"" help:"List the overrides of a zone, or of all."`
-	Set    overrideSetCmd    `cmd:"" help:"Make an exception for a key or a network, in place of the one there is."`
+	List   overrideListCmd   `cmd:"" help:"List the overrides of a zone, or of all zones."`
+	Set    overrideSetCmd    `cmd:"" help:"Make an exception for a key or a network. It replaces an earlier one."`
 	Delete overrideDeleteCmd `cmd:"" help:"Remove an override."`
 }
 
 // Help is the longer explanation of the command.
 func (overrideCmd) Help() string {
-	return `Overrides are rows of zone_override, exceptions from a zone's limit. The exact key wins over every network, then the longest network. Whoever changes one lands in zone_audit.
+	return `An override is an exception from a zone's limit, and a row of zone_override. An override of the exact key wins over those of networks, and a longer network over a shorter one. zone_audit records who changes one.
 
 Example:
 
@@ -33,12 +33,12 @@ Example:
 }
 
 type overrideListCmd struct {
-	Zone        *int64 `arg:"" optional:"" help:"Zone whose overrides to list; those of all zones if none is named."`
-	JSON        bool   `name:"json" env:"VELOCITY_JSON" help:"Print the overrides as the HTTP interface gives them."`
-	targetFlags `embed:""`
+	Zone          *int64 `arg:"" optional:"" help:"Zone whose overrides to list. Without it, those of all zones are listed."`
+	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the overrides as the HTTP interface gives them."`
+	endpointFlags `embed:""`
 }
 
-// Run prints the overrides by zone and id, expired ones as such.
+// Run prints the overrides by zone and id. Expired overrides are marked as expired.
 func (c *overrideListCmd) Run(ctx context.Context, p *process) error {
 	store, err := c.open(ctx)
 	if err != nil {
@@ -60,8 +60,8 @@ func (c *overrideListCmd) Run(ctx context.Context, p *process) error {
 	return nil
 }
 
-// overrides returns those of the zone that is named, or of all zones.
-func (c *overrideListCmd) overrides(ctx context.Context, store target) ([]service.Override, error) {
+// overrides returns the overrides of the named zone, or of all zones.
+func (c *overrideListCmd) overrides(ctx context.Context, store endpoint) ([]service.Override, error) {
 	if c.Zone != nil {
 		return overridesOf(ctx, store, *c.Zone)
 	}
@@ -72,7 +72,7 @@ func (c *overrideListCmd) overrides(ctx context.Context, store target) ([]servic
 	var all []service.Override
 	for _, zone := range zones {
 		overrides, err := overridesOf(ctx, store, zone.ID)
-		if err != nil && !errors.Is(err, service.ErrNotFound) { // it was deleted meanwhile
+		if err != nil && !errors.Is(err, service.ErrNotFound) { // not found: the zone was deleted meanwhile
 			return nil, err
 		}
 		all = append(all, overrides...)
@@ -81,7 +81,7 @@ func (c *overrideListCmd) overrides(ctx context.Context, store target) ([]servic
 }
 
 // overridesOf returns all overrides of a zone by id.
-func overridesOf(ctx context.Context, store target, zone int64) ([]service.Override, error) {
+func overridesOf(ctx context.Context, store endpoint, zone int64) ([]service.Override, error) {
 	var all []service.Override
 	for after := uint64(0); ; after = all[len(all)-1].ID {
 		page, err := store.Overrides(ctx, zone, after, overridePage)
@@ -96,12 +96,12 @@ func overridesOf(ctx context.Context, store target, zone int64) ([]service.Overr
 }
 
 type overrideDeleteCmd struct {
-	Zone        int64  `arg:"" help:"Zone of the override."`
-	ID          uint64 `arg:"" help:"The override's id, as list tells it."`
-	targetFlags `embed:""`
+	Zone          int64  `arg:"" help:"Zone of the override."`
+	ID            uint64 `arg:"" help:"The override's id, as override list shows it."`
+	endpointFlags `embed:""`
 }
 
-// Run removes the override and says what it was.
+// Run removes the override and prints it.
 func (c *overrideDeleteCmd) Run(ctx context.Context, p *process) error {
 	store, err := c.open(ctx)
 	if err != nil {
@@ -121,19 +121,19 @@ func (c *overrideDeleteCmd) Run(ctx context.Context, p *process) error {
 }
 
 type overrideSetCmd struct {
-	Zone        int64                  `arg:"" help:"Zone to make the exception in."`
-	Target      string                 `arg:"" name:"key-or-prefix" help:"Bucket key; where keys are addresses, also a network such as 203.0.113.0/24."`
-	Action      service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always room, not counted; deny: never room; limit: --rate and --window in place of the zone's."`
-	Rate        *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
-	Window      *durationFlag          `env:"-" placeholder:"LENGTH" help:"With limit: the window's length: seconds, or 90s, 5m, 7d."`
-	Expires     string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
-	Reason      string                 `env:"-" required:"" placeholder:"TEXT" help:"Why, for those who find it later."`
-	targetFlags `embed:""`
+	Zone          int64                  `arg:"" help:"Zone to make the exception in."`
+	Target        string                 `arg:"" name:"key-or-prefix" help:"Bucket key. In a zone whose keys are addresses, also a network such as 203.0.113.0/24."`
+	Action        service.OverrideAction `env:"-" required:"" enum:"allow,deny,limit" placeholder:"ACTION" help:"allow: always allowed and not counted; deny: always blocked; limit: --rate and --window instead of the zone's."`
+	Rate          *int                   `env:"-" placeholder:"N" help:"With limit: most allowed attempts in a window."`
+	Window        *durationFlag          `env:"-" placeholder:"LENGTH" help:"With limit: the window's length: seconds, or 90s, 5m, 7d."`
+	Expires       string                 `env:"-" placeholder:"WHEN" help:"When the override ends: a length from now by the database's clock (72h, 7d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
+	Reason        string                 `env:"-" required:"" placeholder:"TEXT" help:"The reason, which is stored with the override."`
+	endpointFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (overrideSetCmd) Help() string {
-	return `An override of the same key or network is replaced as a whole. Keys are brought into the form that the zone wants. Where keys are addresses, an address stands for its bucket (203.0.113.9 in a zone with ipv4_prefix 24 is 203.0.113.0/24), and a network must not be longer than the zone's buckets.
+	return `An override of the same key or network is replaced as a whole. Keys are normalised by the rule of the zone. In a zone whose keys are addresses, an address means its bucket (203.0.113.9 in a zone with ipv4_prefix 24 is 203.0.113.0/24), and the prefix of a network must not be longer than that of the zone's buckets.
 
 Examples:
 
@@ -141,9 +141,9 @@ Examples:
   velocityd override set 2 192.0.2.0/24 --action allow --reason 'our office'`
 }
 
-// Run makes the override, or replaces that of the same key or network.
+// Run makes the override, or replaces the one of the same key or network.
 func (c *overrideSetCmd) Run(ctx context.Context, p *process) error {
-	if err := c.check(); err != nil {
+	if err := c.validate(); err != nil {
 		return err
 	}
 	store, err := c.open(ctx)
@@ -157,7 +157,7 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *process) error {
 	}
 	made, err := c.put(ctx, store, override, p.principal)
 	if errors.Is(err, service.ErrConflict) || errors.Is(err, service.ErrNotFound) {
-		// The one that was in the way has gone, or another has come.
+		// Another program has just deleted the earlier override, or made one.
 		made, err = c.put(ctx, store, override, p.principal)
 	}
 	if err != nil {
@@ -167,8 +167,8 @@ func (c *overrideSetCmd) Run(ctx context.Context, p *process) error {
 	return nil
 }
 
-// check refuses what needs no database to be refused.
-func (c *overrideSetCmd) check() error {
+// validate returns a usageError for flags that are wrong in every database.
+func (c *overrideSetCmd) validate() error {
 	limited := c.Rate != nil && c.Window != nil
 	switch {
 	case c.Action == service.OverrideLimit && !limited:
@@ -176,15 +176,15 @@ func (c *overrideSetCmd) check() error {
 	case c.Action != service.OverrideLimit && (c.Rate != nil || c.Window != nil):
 		return usagef("--rate and --window belong to --action limit alone")
 	case strings.TrimSpace(c.Reason) == "":
-		return usagef("--reason must say something")
+		return usagef("--reason must not be empty")
 	}
 	_, err := parseExpiry(c.Expires, time.Now())
 	return err
 }
 
-// override returns what was asked for, in the words of the zone. Its errors are
-// usageErrors but for those of the database.
-func (c *overrideSetCmd) override(ctx context.Context, store target, principal string) (service.Override, error) {
+// override returns the wanted override, its key normalised by the rule of the zone.
+// Its errors are usageErrors or those of the store.
+func (c *overrideSetCmd) override(ctx context.Context, store endpoint, principal string) (service.Override, error) {
 	zone, err := store.Zone(ctx, c.Zone)
 	if err != nil {
 		return service.Override{}, err
@@ -210,9 +210,9 @@ func (c *overrideSetCmd) override(ctx context.Context, store target, principal s
 	return o, nil
 }
 
-// engineTime asks the database for its time, by a look at one of the buckets
-// that the override speaks of: expiry is by that clock and no other.
-func engineTime(ctx context.Context, store target, o service.Override) (time.Time, error) {
+// engineTime returns the time of the database, whose clock decides when an override
+// ends. It gets it by a peek at a bucket of the override.
+func engineTime(ctx context.Context, store endpoint, o service.Override) (time.Time, error) {
 	bucket := service.Bucket{ZoneID: o.ZoneID, Key: o.Key}
 	if o.Prefix.IsValid() {
 		bucket.Key = o.Prefix.Addr().String()
@@ -221,9 +221,9 @@ func engineTime(ctx context.Context, store target, o service.Override) (time.Tim
 	return peek.At, err
 }
 
-// put adds the override, or replaces the one that is in its way.
+// put adds the override, or replaces the one of the same key or network.
 func (c *overrideSetCmd) put(
-	ctx context.Context, store target, o service.Override, principal string,
+	ctx context.Context, store endpoint, o service.Override, principal string,
 ) (service.Override, error) {
 	made, err := store.AddOverride(ctx, o, principal)
 	if !errors.Is(err, service.ErrConflict) {
@@ -239,10 +239,11 @@ func (c *overrideSetCmd) put(
 			return store.SetOverride(ctx, o, principal)
 		}
 	}
-	return o, fmt.Errorf("%w: the override in the way was removed meanwhile", service.ErrConflict)
+	return o, fmt.Errorf("%w: another program has changed this override at the same time; try again", service.ErrConflict)
 }
 
-// parseExpiry reads a moment after now; "" is never.
+// parseExpiry reads a moment after now. For "", which means never, it returns the zero
+// time.
 func parseExpiry(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

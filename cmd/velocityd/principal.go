@@ -9,8 +9,8 @@ import (
 	"velocityd/service"
 )
 
-// operator names who runs the program, as user@host of the operating system. It
-// is what that system says and no proof of anything.
+// operator returns the name of the user who runs the program, as user@host. It trusts
+// the operating system and proves nothing.
 func operator() string {
 	name := fmt.Sprintf("uid %d", os.Getuid())
 	if account, err := user.Current(); err == nil {
@@ -23,7 +23,7 @@ func operator() string {
 	return asPrincipal(name + "@" + host)
 }
 
-// asPrincipal makes text fit for the audit: valid, and not too long for it.
+// asPrincipal makes text fit for zone_audit: valid UTF-8, and not too long.
 func asPrincipal(text string) string {
 	runes := []rune(strings.ToValidUTF8(text, "?"))
 	return string(runes[:min(len(runes), service.MaxNameLength)])

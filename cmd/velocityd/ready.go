@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// probeTimeout bounds one look whether checks can be decided.
+	// probeTimeout bounds one test whether checks can be decided.
 	probeTimeout = 2 * time.Second
-	// freshFor is how long what was found is told to whoever asks: any number of load
-	// balancers costs the database one look a second.
+	// freshFor is how long the result of a test is answered to all callers: any number
+	// of load balancers costs the database one test a second.
 	freshFor = time.Second
-	// lookPause is the mean time between two looks of the service's own. Each is
-	// between half and one and a half of it, so that instances do not keep in step.
+	// lookPause is the mean time between two tests that the service makes by itself.
+	// Each pause is between half and one and a half of it, so that instances do not test
+	// at the same time.
 	lookPause = 3 * time.Second
 )
 
@@ -35,17 +36,17 @@ type unready struct {
 func (u unready) Error() string { return u.text }
 func (u unready) Unwrap() error { return u.cause }
 
-// readiness knows whether checks can be decided now. It looks by itself, one look at a
-// time, and logs each change of what it finds. The zero value is not ready to use.
+// readiness knows whether checks can be decided now. It tests this, one test at a time,
+// and logs each change of the result. The zero value cannot be used.
 type readiness struct {
-	ask    func(ctx context.Context) error // what a caller may read is the error's text
+	ask    func(ctx context.Context) error // the test; callers see the text of its error
 	logger *slog.Logger
-	turn   chan struct{} // holds one: who has put it in looks
+	turn   chan struct{} // holds one element while a test runs
 
 	mu         sync.Mutex
-	found      error     // by the last look
-	foundAt    time.Time // zero: there was none yet
-	since      time.Time // when it stopped being ready, if it is not
+	found      error     // the result of the last test
+	foundAt    time.Time // when it ended; zero before the first test
+	since      time.Time // when the service stopped being ready
 	isStopping bool
 }
 
@@ -53,9 +54,9 @@ func newReadiness(ask func(ctx context.Context) error, logger *slog.Logger) *rea
 	return &readiness{ask: ask, logger: logger, turn: make(chan struct{}, 1)}
 }
 
-// now returns nil if checks can be decided, and otherwise the reason, in words that are
-// fit for any caller. It looks anew unless the last look is fresh. A look that has begun
-// goes on if its caller leaves: others wait for it.
+// now returns nil if checks can be decided, and otherwise the reason, which any caller
+// may see. It runs a test unless the last result is fresh. A test that has begun goes on
+// if its caller leaves, because others may wait for it.
 func (r *readiness) now(ctx context.Context) error {
 	if fresh, err := r.known(); fresh {
 		return err
@@ -67,14 +68,14 @@ func (r *readiness) now(ctx context.Context) error {
 		return unready{"the database did not answer in time", ctx.Err()}
 	}
 	if fresh, err := r.known(); fresh {
-		return err // of the look that was waited for
+		return err // the result of the test that was running
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
 	defer cancel()
 	return r.note(ctx, r.ask(ctx))
 }
 
-// known returns what the last look found, if it is fresh.
+// known returns the result of the last test, and whether it is fresh.
 func (r *readiness) known() (fresh bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,8 +88,8 @@ func (r *readiness) known() (fresh bool, err error) {
 // errStopping is the reason of an instance that is stopping.
 var errStopping = errors.New("the service is stopping")
 
-// note keeps what a look found, logs it if that is something else than before, and
-// returns what is to be told.
+// note keeps the result of a test, logs it if it has changed, and returns the result
+// for the caller.
 func (r *readiness) note(ctx context.Context, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,7 +115,7 @@ func (r *readiness) note(ctx context.Context, err error) error {
 	return err
 }
 
-// stop lets it be not ready from now on, without another look.
+// stop makes the service not ready for good. No more tests are made.
 func (r *readiness) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,10 +125,10 @@ func (r *readiness) stop() {
 	}
 }
 
-// watch looks again and again until ctx ends, and waits for a look that is under way.
+// watch repeats the test until ctx ends. It returns after the running test.
 func (r *readiness) watch(ctx context.Context) {
 	for {
-		_ = r.now(ctx) // is logged
+		_ = r.now(ctx) // logs the result
 		timer := time.NewTimer(lookPause/2 + rand.N(lookPause))
 		select {
 		case <-ctx.Done():
@@ -138,8 +139,8 @@ func (r *readiness) watch(ctx context.Context) {
 	}
 }
 
-// askWholeWay looks whether the schema fits, whether a decision can go its whole way,
-// and whether no procedure is missing that only some checks need.
+// askWholeWay tests whether the schema fits, whether all steps of a decision work, and
+// whether the procedures are there that only some checks need.
 func askWholeWay(ctx context.Context, probe *db.Probe, routines *routineCheck) error {
 	version, err := verifySchema(ctx, probe)
 	switch {
@@ -152,7 +153,7 @@ func askWholeWay(ctx context.Context, probe *db.Probe, routines *routineCheck) e
 		return err
 	}
 	if version > migrations.Latest() {
-		return nil // whose procedures are not this program's to judge
+		return nil // a newer schema has other procedures than this program knows
 	}
 	return routines.ask(ctx)
 }
@@ -162,7 +163,7 @@ type routineCheck struct {
 	probe  *db.Probe
 	logger *slog.Logger
 	wanted []migrations.Routine
-	told   string // which differed when that was last logged
+	told   string // the differing routines that were last logged
 }
 
 func newRoutineCheck(probe *db.Probe, logger *slog.Logger) (*routineCheck, error) {
@@ -175,12 +176,13 @@ func newRoutineCheck(probe *db.Probe, logger *slog.Logger) (*routineCheck, error
 	return &routineCheck{probe: probe, logger: logger, wanted: wanted}, nil
 }
 
-// gapPause is longer than MySQL has no procedure of a name while a migration replaces it.
+// gapPause is longer than the gap in which a procedure does not exist on MySQL while a
+// migration replaces it.
 const gapPause = 100 * time.Millisecond
 
-// ask returns a reason if a procedure is missing, and still is after a pause. One whose
-// text is another is logged, once: another version of the program may have installed
-// it, which leaves this one working. What cannot be seen is not judged.
+// ask returns a reason if a procedure is missing, and still is after a pause. It logs
+// procedures whose text differs, once: another version of the program may have installed
+// them, and this one works with them. It returns nil if the account cannot see them.
 func (c *routineCheck) ask(ctx context.Context) error {
 	missing, differing, err := c.compare(ctx)
 	if len(missing) > 0 {
@@ -191,21 +193,21 @@ func (c *routineCheck) ask(ctx context.Context) error {
 		missing, differing, err = c.compare(ctx)
 	}
 	switch {
-	case err != nil: // the account may not read schema_routine, or whoever looks next finds more
+	case err != nil: // the account may not read schema_routine; other faults are found by the next test
 		return nil
 	case len(missing) > 0:
 		return unready{strings.Join(missing, ", ") + " missing: run 'velocityd migrate up' as the owner of the schema", nil}
 	}
 	list := strings.Join(differing, ", ")
 	if list != c.told && list != "" {
-		c.logger.LogAttrs(ctx, slog.LevelWarn, "procedures have other texts than this program's: unless another version of it has "+
-			"installed them, run 'velocityd migrate up'", slog.String("differing", list))
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "procedures differ from this program's: run 'velocityd migrate up', unless another version of "+
+			"the program has installed them", slog.String("differing", list))
 	}
 	c.told = list
 	return nil
 }
 
-// compare returns the routines that are missing, and those whose texts are others.
+// compare returns the routines that are missing, and those whose text differs.
 func (c *routineCheck) compare(ctx context.Context) (missing, differing []string, err error) {
 	installed, err := c.probe.Installed(ctx)
 	if err != nil {

@@ -121,7 +121,7 @@ func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 			}
 		}
 		dbtest.Eventually(t, "the warning of no zones", func() bool {
-			return len(entries(t, i.stderr.String(), "there are no zones: every check is answered with 404")) == 1
+			return len(entries(t, i.stderr.String(), "there are no zones, so every check is answered with 404")) == 1
 		})
 		dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_away")
 		dbtest.Eventually(t, "the outage's begin", logged("not ready", "table zone_txn is missing"))
@@ -147,7 +147,7 @@ func TestOtherTextsAreLoggedAndLeaveTheServiceReady(t *testing.T) {
 			dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE name = 'judge_bucket'")
 			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
 		}
-		const message = "procedures have other texts than this program's: unless another version of it has installed them, run 'velocityd migrate up'"
+		const message = "procedures differ from this program's: run 'velocityd migrate up', unless another version of the program has installed them"
 		warnings := func(i *instanceUnderTest) int { return len(entries(t, i.stderr.String(), message)) }
 		other(migrations.Latest() + 1)
 		newer := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")

@@ -16,37 +16,37 @@ import (
 )
 
 type replayCmd struct {
-	File        string `arg:"" help:"The sshd log; - reads it from standard input."`
-	UserZone    int64  `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone in which the user is the key."`
-	IPZone      int64  `name:"ip-zone" env:"VELOCITY_IP_ZONE" placeholder:"M" help:"Zone in which the address is the key."`
-	Batch       int    `env:"VELOCITY_BATCH" default:"100" placeholder:"N" help:"Checks in one call, up to 1000. They are decided in the log's order all the same."`
-	Report      bool   `name:"report-outcomes" env:"VELOCITY_REPORT_OUTCOMES" help:"Report the outcome of each allowed attempt as the log has it, before the next attempt in one of its buckets."`
-	JSON        bool   `name:"json" env:"VELOCITY_JSON" help:"Print the summary as one JSON object."`
-	targetFlags `embed:""`
+	File          string `arg:"" help:"The sshd log; - reads it from standard input."`
+	UserZone      int64  `env:"VELOCITY_USER_ZONE" placeholder:"N" help:"Zone whose bucket keys are users."`
+	IPZone        int64  `name:"ip-zone" env:"VELOCITY_IP_ZONE" placeholder:"M" help:"Zone whose bucket keys are addresses."`
+	Batch         int    `env:"VELOCITY_BATCH" default:"100" placeholder:"N" help:"Checks in one call, up to 1000. They are decided in the log's order with any number."`
+	Report        bool   `name:"report-outcomes" env:"VELOCITY_REPORT_OUTCOMES" help:"Report the outcome of each allowed attempt as the log has it, before the next attempt in one of its buckets."`
+	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the summary as one JSON object."`
+	endpointFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (replayCmd) Help() string {
-	return `Reads the log of sshd and asks one check for every login attempt, in the file's order, now: the times in the log are not used. Either zone may be left out.
+	return `Reads the log of sshd and asks one check for every login attempt, in the file's order. The attempts count as made now: the times in the log are not used. Either zone may be left out.
 
 An attempt is a line 'Failed password for [invalid user ]U from IP port P' or 'Accepted METHOD for U from IP port P' of sshd or sshd-session; 'message repeated N times: [ ... ]' is N attempts. All other lines, and those with a user that cannot be a key, such as an empty one, are counted as skipped.
 
-'would block' counts the attempts that at least one zone had no room for: the blocked ones, and those that were allowed because that zone is in shadow mode. By it the keys are ranked, ten of each zone.
+'would block' counts the attempts for which at least one zone had no room: the blocked ones, and those that were allowed because that zone is in shadow mode. The summary lists the ten keys of each zone with the most of them.
 
-With --report-outcomes 'Accepted' is reported as success and 'Failed' as failure, for allowed attempts alone: a blocked one would not have been tried. The result is as if the attempts were asked and reported one by one, so attempts in a row of one user or address cannot share a call.
+With --report-outcomes 'Accepted' is reported as success and 'Failed' as failure, for allowed attempts only: a blocked attempt would not have had an outcome. The result is as if the attempts were asked and reported one by one, so consecutive attempts of one user or address cannot share a call.
 
 A log without any attempt that can be asked about is an error, and so is a zone that does not exist.
 
-A busy service or database is asked again a few times. A lost answer ends the replay, because asking again might count attempts twice.
+If the service or database is busy, the replay asks again a few times. A lost answer ends the replay, because to ask again might count attempts twice.
 
 Example:
 
   velocityd replay /var/log/auth.log --user-zone 1 --ip-zone 2`
 }
 
-// Run replays the log and prints the summary, also of a replay that ends early.
+// Run replays the log and prints the summary, also if the replay ends early.
 func (c *replayCmd) Run(ctx context.Context, p *process) error {
-	if err := c.check(); err != nil {
+	if err := c.validate(); err != nil {
 		return err
 	}
 	input, size, err := c.input(p)
@@ -54,13 +54,13 @@ func (c *replayCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer input.Close()
-	target, err := c.open(ctx)
+	store, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
-	defer target.release()
+	defer store.release()
 	bar := newBar(p.stderr, size)
-	r, err := c.replayer(ctx, target, func(bytes int) { _ = bar.Add(bytes) })
+	r, err := c.replayer(ctx, store, func(bytes int) { _ = bar.Add(bytes) })
 	if err != nil {
 		return err
 	}
@@ -75,24 +75,24 @@ func (c *replayCmd) Run(ctx context.Context, p *process) error {
 	return errors.Join(err, c.print(p.stdout, s))
 }
 
-// replayer returns one that knows the zones' key rules, or an error if a zone does
+// replayer returns a Replayer with the zones' key rules, or an error if a zone does
 // not exist.
-func (c *replayCmd) replayer(ctx context.Context, target target, progress func(bytes int)) (*replay.Replayer, error) {
-	zones, err := target.Zones(ctx)
+func (c *replayCmd) replayer(ctx context.Context, store endpoint, progress func(bytes int)) (*replay.Replayer, error) {
+	zones, err := store.Zones(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read key rules: %w", err)
 	}
 	o := replay.Options{
-		Store: target, UserZone: c.UserZone, IPZone: c.IPZone, Zones: zones, Batch: c.Batch, Progress: progress,
+		Store: store, UserZone: c.UserZone, IPZone: c.IPZone, Zones: zones, Batch: c.Batch, Progress: progress,
 	}
 	if c.Report {
-		o.Outcomes = target
+		o.Outcomes = store
 	}
 	r, err := replay.New(o)
 	return r, explainCheck(err)
 }
 
-func (c *replayCmd) check() error {
+func (c *replayCmd) validate() error {
 	if c.UserZone == 0 && c.IPZone == 0 {
 		return usagef("name --user-zone, --ip-zone or both")
 	}
@@ -110,7 +110,7 @@ func (c *replayCmd) check() error {
 	return nil
 }
 
-// input returns the log and its size, which is -1 where it is not known.
+// input returns the log and its size, or -1 if the size is not known.
 func (c *replayCmd) input(p *process) (io.ReadCloser, int64, error) {
 	if c.File == "-" {
 		return io.NopCloser(p.stdin), -1, nil
@@ -132,7 +132,7 @@ func (c *replayCmd) input(p *process) (io.ReadCloser, int64, error) {
 	return file, info.Size(), nil
 }
 
-// newBar returns a progress bar that shows itself on a terminal alone.
+// newBar returns a progress bar that is visible only on a terminal.
 func newBar(stderr io.Writer, size int64) *progressbar.ProgressBar {
 	return progressbar.NewOptions64(size, progressbar.OptionSetWriter(stderr),
 		progressbar.OptionSetVisibility(isTerminal(stderr)), progressbar.OptionSetDescription("replay"),

@@ -25,13 +25,13 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return `Any number of instances may serve from one database; they share its limits exactly.
 
-The database must have the schema (velocityd migrate up): without it, or with an account or database that is wrong, serve ends at once with exit code 1, and with 2 if the DSN itself cannot be read. A database that is away is waited for: checks are answered with 503 meanwhile.
+The database must have the schema (velocityd migrate up). Without it, or if the account or the database is wrong, serve ends at once with exit code 1. It ends with 2 if the DSN is malformed. If the database is away, serve waits for it, and answers checks with 503 meanwhile.
 
-GET /readyz answers 200 while checks can be decided, and otherwise 503 with the reason and what to do: the database cannot be reached, is read-only or lets the account not in; the schema is older than this program or a migration has stopped half-way; a table, a procedure, its owner or a right of the account is missing; a table is locked; or the instance is stopping. The service looks by itself every few seconds and logs "not ready" and "ready again", whether or not anybody asks. To look, it goes the whole way of a decision on a connection of its own, and records nothing.
+GET /readyz answers 200 while checks can be decided, and otherwise 503 with the reason and what to do: the database cannot be reached, is read-only or refuses the account; the schema is older than this program, or a migration has stopped half-way; a table, a procedure, its owner or a right of the account is missing; a table is locked; or the instance is stopping. The service tests this by itself every few seconds, and logs "not ready" and "ready again". The test goes through all steps of a decision on a separate connection, and records nothing.
 
-Checks that meet are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into pieces, which take turns. Bodies of more than 64 KiB are worked on a few at a time, one for two cores and at least two; the others wait unread for up to a second. A check may wait in its queue, be asked in a call that may take half of what --check-timeout leaves above --lock-wait, and is never begun if that would take it beyond the --check-timeout. What can not be served in time is answered with 503 and recorded nowhere.
+Checks that arrive at the same time are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into pieces, which take turns. Of the requests with a body of more than 64 KiB, one for two cores and at least two are worked on at once; the others wait unread for up to a second. One call may take --lock-wait plus half of what --check-timeout leaves above it. A check waits in its queue before that, but only if its call can still end within --check-timeout. Checks that cannot be decided in time are answered with 503 and recorded nowhere.
 
-SIGTERM or Ctrl-C: not ready, then the drain delay, then no new connections, then every request in flight is answered, then the database is let go. A second signal ends the process at once.
+SIGTERM or Ctrl-C: the instance is not ready; after the drain delay it accepts no new connections; it answers every request in flight; then it closes its connections to the database. A second signal ends the process at once.
 
 Example:
 
@@ -63,7 +63,8 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	return instance.serve(ctx, listener)
 }
 
-// listen binds, so that a fault of the address is known before all else.
+// listen binds the address. The commands call it first, so that a wrong address is
+// reported at once.
 func listen(ctx context.Context, address string) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -72,12 +73,12 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// instance is one serving life, from bound to closed.
+// instance is one running service.
 type instance struct {
 	flags serviceFlags
 	store *db.Store
-	// probe has one connection of its own: an instance whose connections are all at
-	// work is busy, which must not make load balancers take it for broken.
+	// probe has a separate connection. If all connections of store are at work, the
+	// instance is busy, and load balancers must not take it for broken.
 	probe     *db.Probe
 	logger    *slog.Logger
 	readiness *readiness
@@ -103,7 +104,7 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 	return &instance{flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}, nil
 }
 
-// verify looks whether checks can be decided. Its errors are those of
+// verify connects to the database and verifies its schema. Its errors are those of
 // verifySchema.
 func (s *instance) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -112,18 +113,18 @@ func (s *instance) verify(ctx context.Context) error {
 	return err
 }
 
-// letGo closes the database. Nothing is lost by an error of it: every decision was
-// committed before it was answered.
-func (s *instance) letGo() {
+// closeDatabase closes the connections to the database. Its errors do not matter:
+// every decision was committed before it was answered.
+func (s *instance) closeDatabase() {
 	_ = s.store.Close()
 	_ = s.probe.Close()
 }
 
-// serve answers on listener, which it closes, until ctx ends or a fault. Once it
-// returns, every request has been answered and the database let go. It returns
-// nil if it was told to stop and everything ended in time.
+// serve answers on listener, which it closes, until ctx ends or a fault occurs. When it
+// returns, every request has been answered and the connections to the database are
+// closed. It returns nil if ctx has ended and everything ended in time.
 func (s *instance) serve(ctx context.Context, listener net.Listener) error {
-	defer s.letGo()
+	defer s.closeDatabase()
 	err := s.verify(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -150,7 +151,8 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	return fault
 }
 
-// untilStop returns nil when ctx ends, or the first fault before.
+// untilStop waits until ctx ends, and returns nil, or until a fault occurs, and returns
+// it.
 func (s *instance) untilStop(ctx context.Context, faults <-chan error) error {
 	for {
 		select {
@@ -164,9 +166,9 @@ func (s *instance) untilStop(ctx context.Context, faults <-chan error) error {
 	}
 }
 
-// attend awaits the database, if away says that it was not there, and then looks every
-// few seconds whether checks can be decided, until ctx ends. Its errors are those of
-// awaitDatabase.
+// attend waits for the database if away, the error of verify, is not nil. Then it tests
+// every few seconds whether checks can be decided, until ctx ends. Its errors are those
+// of awaitDatabase.
 func (s *instance) attend(ctx context.Context, away error) error {
 	if away != nil {
 		if err := s.awaitDatabase(ctx, away); err != nil {
@@ -181,20 +183,20 @@ func (s *instance) attend(ctx context.Context, away error) error {
 	return nil
 }
 
-// warnOfNoZones logs that there is nothing yet that could be checked.
+// warnOfNoZones logs a warning if there are no zones.
 func (s *instance) warnOfNoZones(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	if has, err := s.probe.HasZones(ctx); err == nil && !has { // an error will be told by who looks next
-		s.logger.LogAttrs(ctx, slog.LevelWarn, "there are no zones: every check is answered with 404",
-			slog.String("to_make_one", "velocityd zone set 1 --rate 5 --window 60"))
+	if has, err := s.probe.HasZones(ctx); err == nil && !has { // readiness reports an error
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "there are no zones, so every check is answered with 404",
+			slog.String("make_one_by", "velocityd zone set 1 --rate 5 --window 60"))
 	}
 }
 
-// awaitDatabase tries until the database is there. It returns nil then and at
-// the end of ctx, and an error for a fault that waiting does not mend.
+// awaitDatabase tries to reach the database until it succeeds or ctx ends, and returns
+// nil. It returns an error for a fault that waiting does not mend.
 func (s *instance) awaitDatabase(ctx context.Context, err error) error {
-	s.logger.LogAttrs(ctx, slog.LevelWarn, "database is away: waiting for it", slog.String("error", err.Error()))
+	s.logger.LogAttrs(ctx, slog.LevelWarn, "waiting for the database, which is away", slog.String("error", err.Error()))
 	tick := time.NewTicker(reconnectPause)
 	defer tick.Stop()
 	for {
@@ -213,8 +215,8 @@ func (s *instance) awaitDatabase(ctx context.Context, err error) error {
 	}
 }
 
-// newCheckStore returns what decides checks whose keys are normal, and what ends
-// it, once nobody asks any more.
+// newCheckStore returns the store that decides checks with normalised keys, and a
+// function that ends it. The function must be called after the last check.
 func (s *instance) newCheckStore() (store service.CheckStore, end func(context.Context) error) {
 	if !s.flags.coalesces() {
 		return s.store, func(context.Context) error { return nil }
@@ -232,7 +234,7 @@ func (s *instance) newServer(checks service.CheckStore) *http.Server {
 	})
 	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
-			// The caller's next request must go elsewhere.
+			// The caller's next request must go to another instance.
 			w.Header().Set("Connection", "close")
 		}
 		api.ServeHTTP(w, r)
@@ -241,24 +243,25 @@ func (s *instance) newServer(checks service.CheckStore) *http.Server {
 	return server
 }
 
-// beginDraining sends callers and load balancers elsewhere from now on.
+// beginDraining makes the instance not ready, and makes answers close their
+// connections, so that callers and load balancers go to other instances.
 func (s *instance) beginDraining() {
 	s.draining.Store(true)
 	s.readiness.stop()
 }
 
-// drain says "not ready" for as long as load balancers need to notice.
+// drain answers "not ready" for as long as load balancers need to notice.
 func (s *instance) drain(ctx context.Context) {
 	s.beginDraining()
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopping", slog.Duration("drain_delay", s.flags.DrainDelay))
 	<-time.After(s.flags.DrainDelay)
 }
 
-// shutdown accepts no more connections, waits for what is in flight, and then
-// ends the checks' store in what is left of the time.
+// shutdown accepts no more connections, waits for the requests in flight, and ends the
+// store of the checks. All of it must end within the shutdown timeout.
 func (s *instance) shutdown(server *http.Server, endChecks func(context.Context) error) error {
 	s.beginDraining()
-	// Not the context that ran the service: that one has ended.
+	// The context of the service has ended, so this needs another.
 	ctx, cancel := context.WithTimeout(context.Background(), s.flags.ShutdownTimeout)
 	defer cancel()
 	err := server.Shutdown(ctx)

@@ -225,8 +225,8 @@ func TestReadinessFollowsTheSchema(t *testing.T) {
 			{func() { state(latest+1, false) }, ""},
 			{func() { state(latest+2, true) }, ""},
 			{func() { state(latest, false) }, ""},
-			{func() { must(t, env, "migrate", "down", "--all") }, "the database has none; run 'velocityd migrate up'"},
-			{func() { dbtest.Exec(t, d.SQL, "DROP TABLE schema_migrations") }, "the database has none"},
+			{func() { must(t, env, "migrate", "down", "--all") }, "the database has no schema; run 'velocityd migrate up'"},
+			{func() { dbtest.Exec(t, d.SQL, "DROP TABLE schema_migrations") }, "the database has no schema"},
 			{func() { must(t, env, "migrate", "up") }, ""},
 		} {
 			step.do()

@@ -23,7 +23,7 @@ type zoneCmd struct {
 
 // Help is the longer explanation of the command.
 func (zoneCmd) Help() string {
-	return `Zones are rows of zone_master; plain SQL changes them as well. Whoever changes one lands in zone_audit.
+	return `Zones are rows of zone_master; plain SQL changes them as well. zone_audit records who changes one.
 
 Example:
 
@@ -31,8 +31,8 @@ Example:
 }
 
 type zoneListCmd struct {
-	JSON        bool `name:"json" env:"VELOCITY_JSON" help:"Print what GET /v1/zones answers."`
-	targetFlags `embed:""`
+	JSON          bool `name:"json" env:"VELOCITY_JSON" help:"Print what GET /v1/zones answers."`
+	endpointFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -63,16 +63,16 @@ func (c *zoneListCmd) Run(ctx context.Context, p *process) error {
 }
 
 type zoneDeleteCmd struct {
-	ID          int64 `arg:"" help:"The zone's id."`
-	targetFlags `embed:""`
+	ID            int64 `arg:"" help:"The zone's id."`
+	endpointFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (zoneDeleteCmd) Help() string {
-	return `Asks nothing. The zone's overrides go with it; its txns stay, and count again if a zone of this id is created within their window.`
+	return `Does not ask for confirmation. The zone's overrides are removed, too. Its txns stay, and count again if a zone of this id is created within their window.`
 }
 
-// Run removes the zone and says what it was.
+// Run removes the zone and prints it.
 func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 	store, err := c.open(ctx)
 	if err != nil {
@@ -81,7 +81,8 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 	defer store.release()
 	removed, overrides, err := c.remove(ctx, store, p.principal)
 	if errors.Is(err, service.ErrPrecondition) {
-		// Somebody has just changed it: what is removed must be what is told.
+		// The zone was changed after it was read. Read it again, so that the zone that is
+		// printed is the one that is removed.
 		removed, overrides, err = c.remove(ctx, store, p.principal)
 	}
 	if err != nil {
@@ -92,7 +93,7 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 	return nil
 }
 
-func (c *zoneDeleteCmd) remove(ctx context.Context, store target, principal string) (service.Zone, int, error) {
+func (c *zoneDeleteCmd) remove(ctx context.Context, store endpoint, principal string) (service.Zone, int, error) {
 	zone, err := store.Zone(ctx, c.ID)
 	if err != nil {
 		return zone, 0, err
@@ -104,10 +105,10 @@ func (c *zoneDeleteCmd) remove(ctx context.Context, store target, principal stri
 	return zone, len(overrides), store.DeleteZone(ctx, c.ID, service.Match{Revision: zone.Revision}, principal)
 }
 
-// explainStale adds to an error what a concurrent edit means for the command.
+// explainStale adds to ErrPrecondition what to do about a concurrent edit.
 func explainStale(err error) error {
 	if errors.Is(err, service.ErrPrecondition) {
-		return fmt.Errorf("%w: somebody else is changing this zone; nothing was changed here, look at it and try again", err)
+		return fmt.Errorf("%w: another program is changing this zone; this command has changed nothing, look at the zone and try again", err)
 	}
 	return err
 }
@@ -122,7 +123,7 @@ func printZones(w io.Writer, zones []service.Zone) {
 	_ = table.Flush() // a reader that has gone needs no table
 }
 
-// differences names the settings of a zone that are not the defaults.
+// differences returns the settings of a zone that differ from the defaults.
 func differences(z service.Zone) []string {
 	defaults := api.NewZone(service.Zone{ID: z.ID, Window: z.Window})
 	zone := api.NewZone(z)

@@ -9,27 +9,26 @@ import (
 	"velocityd/service"
 )
 
-// errFindings is how zone lint and migrate status say "there is something to see
-// to" to run; it is an answer.
+// errFindings makes run end with exitFindings. It is an answer, not a fault.
 var errFindings = errors.New("findings")
 
 type zoneLintCmd struct {
-	IDs         []int64 `arg:"" optional:"" name:"id" help:"Zones to look at; all of them if none is named."`
-	targetFlags `embed:""`
+	IDs           []int64 `arg:"" optional:"" name:"id" help:"Zones to look at. Without it, all zones."`
+	endpointFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (zoneLintCmd) Help() string {
-	return `Prints a line for each setting that is allowed and probably not meant, such as a rate that no bucket can reach, a lockout shorter than the window, addresses or user names in a zone whose keys are opaque, a zone that does not enforce, an override that has expired or fits no bucket. Changes nothing.
+	return `Prints a line for each setting that is allowed but probably not meant. Examples are a rate that no bucket can reach, a lockout shorter than the window, addresses or user names in a zone whose keys are opaque, a zone that does not enforce, and an override that has expired or matches no bucket. Changes nothing.
 
-Exit code 0 means that nothing was found, 4 that something was.
+Exit code 0 means no findings, 4 findings.
 
 Example:
 
   velocityd zone lint 1 2`
 }
 
-// Run prints what is odd about the zones.
+// Run prints the findings about the zones.
 func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 	store, err := c.open(ctx)
 	if err != nil {
@@ -58,7 +57,7 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 	if found > 0 {
 		return errFindings
 	}
-	fmt.Fprintf(p.stdout, "nothing odd in %s\n", counted(len(zones), "zone"))
+	fmt.Fprintf(p.stdout, "no findings in %s\n", counted(len(zones), "zone"))
 	return nil
 }
 
@@ -70,7 +69,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-func (c *zoneLintCmd) zones(ctx context.Context, store target) ([]service.Zone, error) {
+func (c *zoneLintCmd) zones(ctx context.Context, store endpoint) ([]service.Zone, error) {
 	if len(c.IDs) == 0 {
 		return store.Zones(ctx)
 	}

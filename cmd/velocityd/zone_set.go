@@ -8,26 +8,27 @@ import (
 	"velocityd/service"
 )
 
-// zoneSettings is what zone set can change; nil is what was not named.
+// zoneSettings are the settings that zone set can change; nil means not named.
 type zoneSettings struct {
 	Rate           *int          `env:"-" placeholder:"N" help:"Most allowed attempts in a window; 0 allows none."`
 	Window         *durationFlag `env:"-" placeholder:"LENGTH" help:"The window's length: seconds, or 90s, 5m, 7d."`
 	Description    *string       `env:"-" placeholder:"TEXT" help:"What the zone is for."`
-	Mode           *string       `env:"-" placeholder:"MODE" help:"enforce; shadow: decide and record, but never block; off: let pass, record, do not count."`
-	Counts         *string       `env:"-" placeholder:"WHAT" help:"attempts; failures: a reported success gives the attempt's place back."`
-	ReserveTTL     *durationFlag `name:"reserve-ttl" env:"-" placeholder:"LENGTH" help:"Where failures count: how long after the attempt a success may be reported. 0: as long as the window."`
-	ResetOnSuccess *bool         `env:"-" negatable:"" help:"A reported success gives back all that counts in the bucket."`
-	Lockout        *durationFlag `env:"-" placeholder:"LENGTH" help:"How long the attempt that finds a bucket full locks it; 0: never."`
-	LockoutFactor  *float64      `env:"-" placeholder:"N" help:"A lockout that begins within --lockout-decay of the last one is this many times longer: 1 to 100, two decimals."`
+	Mode           *string       `env:"-" placeholder:"MODE" help:"enforce: block; shadow: decide and record, but never block; off: record and allow, do not count."`
+	Counts         *string       `env:"-" placeholder:"WHAT" help:"attempts: all allowed attempts count; failures: an attempt stops counting when its success is reported."`
+	ReserveTTL     *durationFlag `name:"reserve-ttl" env:"-" placeholder:"LENGTH" help:"With --counts failures: how long after the attempt a success may be reported. 0: as long as the window."`
+	ResetOnSuccess *bool         `env:"-" negatable:"" help:"When a success is reported, nothing counts any more in the bucket."`
+	Lockout        *durationFlag `env:"-" placeholder:"LENGTH" help:"How long a bucket is locked after an attempt that found it full. 0: not at all."`
+	LockoutFactor  *float64      `env:"-" placeholder:"N" help:"A lockout that begins within --lockout-decay of the last one is this many times as long: 1 to 100, two decimals."`
 	LockoutMax     *durationFlag `env:"-" placeholder:"LENGTH" help:"The longest lockout."`
 	LockoutDecay   *durationFlag `env:"-" placeholder:"LENGTH" help:"After this time without a lockout the next one has the first length again."`
-	KeyKind        *string       `env:"-" placeholder:"KIND" help:"opaque: keys as they are; username: case, width and space around do not matter; ip: addresses."`
+	KeyKind        *string       `env:"-" placeholder:"KIND" help:"opaque: keys are compared as they are; username: case, width and spaces around do not matter; ip: keys are addresses."`
 	IPv4Prefix     *int          `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
 	IPv6Prefix     *int          `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
 }
 
-// check refuses values that package service would take for "the default".
-func (s zoneSettings) check() error {
+// validate returns a usageError for zero values, which package service would take for
+// "the default".
+func (s zoneSettings) validate() error {
 	for _, setting := range []struct {
 		flag  string
 		empty bool
@@ -53,10 +54,10 @@ func isZero[T comparable](named *T) bool {
 	return named != nil && *named == zero
 }
 
-// apply returns zone with what was named on the command line.
+// apply returns zone with the settings that the command line names.
 func (s zoneSettings) apply(zone service.Zone) service.Zone {
 	if zone.ReserveTTL == zone.Window {
-		zone.ReserveTTL = 0 // goes on being the window, also if that changes
+		zone.ReserveTTL = 0 // means the window, also after that has changed
 	}
 	replace(&zone.Rate, s.Rate)
 	replaceLength(&zone.Window, s.Window)
@@ -88,14 +89,14 @@ func replaceLength(setting *time.Duration, named *durationFlag) {
 }
 
 type zoneSetCmd struct {
-	ID           int64 `arg:"" help:"The zone's id."`
-	zoneSettings `embed:""`
-	targetFlags  `embed:""`
+	ID            int64 `arg:"" help:"The zone's id."`
+	zoneSettings  `embed:""`
+	endpointFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (zoneSetCmd) Help() string {
-	return `A new zone needs --rate and --window; the rest has defaults. Of a zone that exists, what is not named stays as it is, and an edit that somebody else makes at the same time is not lost.
+	return `A new zone needs --rate and --window; the other settings have defaults. In a zone that exists, settings that are not named stay as they are, and an edit that another program makes at the same time is not lost.
 
 Examples:
 
@@ -109,7 +110,7 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
 	if c.zoneSettings == (zoneSettings{}) {
 		return usagef("nothing to set: name a setting, such as --rate, --window or --description")
 	}
-	if err := c.check(); err != nil {
+	if err := c.validate(); err != nil {
 		return err
 	}
 	store, err := c.open(ctx)
@@ -119,8 +120,8 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
 	defer store.release()
 	zone, err := c.edit(ctx, store, p.principal)
 	if errors.Is(err, service.ErrPrecondition) {
-		// Somebody has just changed it: what was not named here stays as they
-		// have it.
+		// Another program has just changed the zone. The settings that are not named here
+		// stay as that program has written them.
 		zone, err = c.edit(ctx, store, p.principal)
 	}
 	if err != nil {
@@ -130,9 +131,9 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
 	return nil
 }
 
-// edit writes what was named into the zone as it is now. The error wraps
-// service.ErrPrecondition if it is otherwise by the time of writing.
-func (c *zoneSetCmd) edit(ctx context.Context, store target, principal string) (service.Zone, error) {
+// edit reads the zone and writes it with the named settings. The error wraps
+// service.ErrPrecondition if the zone was changed in between.
+func (c *zoneSetCmd) edit(ctx context.Context, store endpoint, principal string) (service.Zone, error) {
 	zone, err := store.Zone(ctx, c.ID)
 	match := service.Match{Revision: zone.Revision}
 	switch {

@@ -90,7 +90,7 @@ func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 						return
 					}
 					// Twice in a row somebody was faster, or held the zone for long, which is said.
-					if r.code != exitError || !strings.Contains(r.stderr, "somebody else") && !strings.Contains(r.stderr, "busy") {
+					if r.code != exitError || !strings.Contains(r.stderr, "another program is changing") && !strings.Contains(r.stderr, "busy") {
 						t.Errorf("%s: %+v", edit, r)
 						return
 					}
@@ -194,7 +194,7 @@ func TestZoneLintTellsByTextAndExitCode(t *testing.T) {
 		}{
 			{"", exitFindings, []string{shadow, lockout, expired}},
 			{" 3 2", exitFindings, []string{expired, shadow, lockout}},
-			{" 1", exitFine, []string{"nothing odd in 1 zone"}},
+			{" 1", exitFine, []string{"no findings in 1 zone"}},
 			{" 1 9", exitError, nil},
 		} {
 			r := command(env, nil, strings.Fields("zone lint"+c.args)...)

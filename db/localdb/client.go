@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 )
 
-// Client is how the command-line client that fits the server is called: an absolute path if it lies in the folder of the server's
-// own program, else a bare name that PATH knows. Where neither has one it is the name that the engine's client usually has, and
-// found is false. Client runs nothing.
+// Client returns the name of a command-line client for the server: an absolute path if
+// it is in the folder of the server's program, or a name that is on PATH. If there is
+// neither, it returns the usual name of the engine's client, and found is false. Client
+// runs nothing.
 func (s *Server) Client() (name string, found bool) { return s.binary.client(exec.LookPath) }
 
 func (b Binary) client(lookPath func(string) (string, error)) (name string, found bool) {
@@ -16,7 +17,7 @@ func (b Binary) client(lookPath func(string) (string, error)) (name string, foun
 		names = []string{"mariadb", "mysql"}
 	}
 	for _, name := range names {
-		// One that PATH finds at the same place is named as the user would.
+		// If PATH finds the same file, the bare name is enough.
 		onPath, err := lookPath(name)
 		beside := filepath.Join(filepath.Dir(b.Path), name)
 		if isExecutable(beside) && (err != nil || onPath != beside) {

@@ -19,13 +19,15 @@ import (
 	"velocityd/db/localdb"
 )
 
-// helperDir, in the environment, turns the test binary into a process that starts a server and waits: see holdServer.
+// helperDir, in the environment, turns the test binary into a process that starts a
+// server and waits: see holdServer.
 const (
 	helperDir    = "LOCALDB_TEST_HELPER_DIR"
 	helperBinary = "LOCALDB_TEST_HELPER_BINARY" // as JSON
 )
 
-// patience is how long tests wait for what comes by itself, a server's start and stop included: as long as a slow machine needs.
+// patience is how long tests wait for what comes by itself, a server's start and stop
+// included: as long as a slow machine needs.
 const patience = 5 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -41,14 +43,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// template is a folder that an engine has initialised and left in good order. Copying it is quicker than making another.
+// template is a folder that an engine has initialised and left in good order. Copying
+// it is quicker than making another.
 type template struct {
 	once sync.Once
 	dir  string
 	err  error
 }
 
-// templates are made once for all tests of the package, a *template for each localdb.Binary: initialising takes seconds.
+// templates are made once for all tests of the package, a *template for each
+// localdb.Binary: initialising takes seconds.
 var templates sync.Map //nolint:gochecknoglobals // see above
 
 func (tmpl *template) make(b localdb.Binary) {
@@ -81,7 +85,8 @@ func usedFolder(t *testing.T, b localdb.Binary) string {
 	return dir
 }
 
-// holdServer starts a server on dir, prints its process id and waits for the end of its standard input, or to be killed.
+// holdServer starts a server on dir, prints its process id and waits for the end of its
+// standard input, or to be killed.
 func holdServer(dir, binary string) error {
 	var b localdb.Binary
 	if err := json.Unmarshal([]byte(binary), &b); err != nil {
@@ -98,8 +103,8 @@ func holdServer(dir, binary string) error {
 	return s.Stop(context.Background())
 }
 
-// onEachEngine runs a test on all engines at once. One that is missing skips its part, and fails it where CI=true says that it
-// has to be there.
+// onEachEngine runs a test on all engines at once. One that is missing skips its part,
+// and fails it where CI=true says that it has to be there.
 func onEachEngine(t *testing.T, test func(t *testing.T, b localdb.Binary)) {
 	t.Helper()
 	t.Parallel()
@@ -143,7 +148,8 @@ func patiently(t *testing.T) context.Context {
 	return ctx
 }
 
-// stopNow ends a server without its shutdown work, which on MySQL takes a second and more.
+// stopNow ends a server without its shutdown work, which on MySQL takes a second and
+// more.
 func stopNow(s *localdb.Server) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -11,15 +11,18 @@ import (
 	"time"
 )
 
-// ErrNotFound reports that the machine has no server program of the wanted engine. The error that wraps it says what to install.
+// ErrNotFound reports that the machine has no server program of the wanted engine. The
+// error that wraps it says what to install.
 var ErrNotFound = errors.New("no database engine found")
 
-// Engine is a kind of server that this package can run: a family, or one series of a family.
+// Engine is a kind of server that this package can run: a family, or one series of a
+// family.
 type Engine string
 
-// The engines, told apart by what the program says of itself, not by its name: /usr/sbin/mysqld is often a link to mariadbd.
+// The engines. A program's engine is what it answers to --version, not its name:
+// /usr/sbin/mysqld is often a link to mariadbd.
 const (
-	MariaDB Engine = "mariadb" // of any series, the machine's own
+	MariaDB Engine = "mariadb" // any series
 	MySQL   Engine = "mysql"
 
 	MariaDB1011 Engine = "mariadb-10.11"
@@ -29,7 +32,7 @@ const (
 // Tested lists the engines that the project's tests run on.
 func Tested() []Engine { return []Engine{MySQL, MariaDB1011, MariaDB118} }
 
-// family is MariaDB or MySQL, whatever the series.
+// family returns MariaDB or MySQL, without the series.
 func (e Engine) family() Engine {
 	family, _, _ := strings.Cut(string(e), "-")
 	return Engine(family)
@@ -44,14 +47,14 @@ func (e Engine) is(b Binary) bool {
 // Binary is a server program that was found and has answered --version.
 type Binary struct {
 	Engine  Engine // its family: MariaDB or MySQL
-	Path    string // absolute, or as it stands on PATH
-	Version string // numbers alone, such as "10.11.19"
+	Path    string // absolute
+	Version string // only numbers, such as "10.11.19"
 }
 
 // versionTimeout bounds one run of a program with --version.
 const versionTimeout = 10 * time.Second
 
-// installHint says what to do where an engine is missing.
+// installHint says what to do if an engine is missing.
 func (e Engine) installHint() string {
 	switch e {
 	case MySQL:
@@ -62,9 +65,11 @@ func (e Engine) installHint() string {
 	return "run scripts/engines.sh " + string(e)
 }
 
-// Find looks for a server program of the engine e: on PATH, in the folders where packages and vendors put it, and in the cache
-// that scripts/engines.sh fills (VELOCITY_CACHE, else velocityd in the user's cache folder). The first that identifies itself as
-// e by --version is taken. Find installs NOTHING and starts no server. It returns ErrNotFound, wrapped, or the context's error.
+// Find looks for a server program of the engine e: on PATH, in the folders where
+// packages and vendors put it, and in the cache that scripts/engines.sh fills
+// (VELOCITY_CACHE, or velocityd in the user's cache folder). It returns the first
+// program that says by --version that it is e. Find installs NOTHING and starts no
+// server. The error wraps ErrNotFound or the context's error.
 func Find(ctx context.Context, e Engine) (Binary, error) {
 	seen := make(map[string]bool)
 	for _, path := range candidates(e) {
@@ -84,7 +89,8 @@ func Find(ctx context.Context, e Engine) (Binary, error) {
 	return Binary{}, fmt.Errorf("find %s: %w: %s", e, ErrNotFound, e.installHint())
 }
 
-// FindAny is Find for whichever engine is there, MariaDB before MySQL. ErrNotFound means that neither is.
+// FindAny is Find for any engine, MariaDB before MySQL. The error wraps ErrNotFound if
+// there is neither.
 func FindAny(ctx context.Context) (Binary, error) {
 	b, err := Find(ctx, MariaDB)
 	if !errors.Is(err, ErrNotFound) {
@@ -97,7 +103,8 @@ func FindAny(ctx context.Context) (Binary, error) {
 	return b, err
 }
 
-// candidates lists the existing files that may be a server of the engine e, best first.
+// candidates returns the existing files that may be a server of the engine e, the best
+// first.
 func candidates(e Engine) []string {
 	names := []string{"mysqld"}
 	if e.family() == MariaDB {
@@ -121,7 +128,8 @@ func candidates(e Engine) []string {
 	return found
 }
 
-// cacheDir is the folder into which scripts/engines.sh unpacks, or "" where the user has none.
+// cacheDir returns the folder into which scripts/engines.sh unpacks, or "" if the user
+// has none.
 func cacheDir() string {
 	if dir := os.Getenv("VELOCITY_CACHE"); dir != "" {
 		return dir
@@ -142,7 +150,7 @@ func isExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// identify asks a program what it is.
+// identify asks a program for its engine and version.
 func identify(ctx context.Context, path string) (Binary, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()

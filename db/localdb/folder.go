@@ -11,17 +11,20 @@ import (
 	"syscall"
 )
 
-// ErrInUse reports that another Start, of this process or of another one, holds the folder.
+// ErrInUse reports that another Start, of this process or of another one, holds the
+// folder.
 var ErrInUse = errors.New("data folder is in use")
 
-// ErrWrongEngine reports a folder that was written by the other engine or by a newer version of the same one.
+// ErrWrongEngine reports a folder that another engine has written, or a newer version
+// of the same engine.
 var ErrWrongEngine = errors.New("data folder belongs to another engine")
 
-// maxSocketPath keeps clear of the longest socket address: 107 bytes on Linux, 103 on macOS.
+// maxSocketPath is the longest path for a socket. The system's limit is 107 bytes on
+// Linux and 103 on macOS.
 const maxSocketPath = 100
 
-// folder is a data folder that this process has locked. Its path is absolute and free of symbolic links, so that the same folder
-// has the same name in every run.
+// folder is a data folder that this process has locked. Its path is absolute and free
+// of symbolic links, so that the same folder has the same name in every run.
 type folder struct {
 	path string
 	lock *os.File
@@ -32,7 +35,8 @@ func (f *folder) tmp() string        { return filepath.Join(f.path, "tmp") }
 func (f *folder) engineFile() string { return filepath.Join(f.path, "engine") }
 func (f *folder) logFile() string    { return filepath.Join(f.path, "server.log") }
 
-// claim creates the folder if need be and takes its lock, which the kernel frees when the process ends, however it ends.
+// claim creates the folder if it is missing, and takes its lock. The kernel frees the
+// lock when the process ends in any way.
 func claim(dir string) (*folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create data folder: %w", err)
@@ -58,7 +62,8 @@ func claim(dir string) (*folder, error) {
 	return f, nil
 }
 
-// refuseForeign protects a folder of the user's that was named by mistake: it must be empty or one of ours.
+// refuseForeign protects a folder of the user that was named by mistake: it must be
+// empty, or have the lock file of claim.
 func (f *folder) refuseForeign() error {
 	if _, err := os.Stat(filepath.Join(f.path, "lock")); err == nil {
 		return nil
@@ -98,8 +103,9 @@ func (f *folder) takeLock() error {
 	return nil
 }
 
-// renewTmp gives the server an empty folder for temporary files. It must be its own: a MariaDB that starts deletes every temporary
-// table that it finds in its folder, and with a shared one such as /tmp those of other servers that run.
+// renewTmp makes an empty folder for the server's temporary files. The server must not
+// share it: a MariaDB that starts deletes every temporary table in it, and in a shared
+// one such as /tmp those of other servers.
 func (f *folder) renewTmp() error {
 	if err := os.RemoveAll(f.tmp()); err != nil {
 		return fmt.Errorf("clear temporary files: %w", err)
@@ -110,15 +116,17 @@ func (f *folder) renewTmp() error {
 	return nil
 }
 
-// release gives the folder free. The lock file stays: removing it would let two processes lock two files of one name.
+// release frees the folder. The lock file stays: if it was removed, two processes could
+// lock two files of the same name.
 func (f *folder) release() {
-	// Close alone would leave the lock for a moment to a process that is just being started: until it runs its own program it has
-	// a copy of the file (flock(2)).
+	// Close alone might free the lock late: a child process that is just being started
+	// has a copy of the file until it runs its program (flock(2)).
 	_ = syscall.Flock(int(f.lock.Fd()), syscall.LOCK_UN)
 	_ = f.lock.Close()
 }
 
-// checkEngine refuses a folder that the binary must not touch. A folder without data suits every binary.
+// checkEngine refuses a folder that the binary must not use. Every binary may use a
+// folder without data.
 func (f *folder) checkEngine(b Binary) (isNew bool, err error) {
 	if _, err := os.Stat(f.data()); errors.Is(err, os.ErrNotExist) {
 		return true, nil
@@ -141,7 +149,7 @@ func (f *folder) checkEngine(b Binary) (isNew bool, err error) {
 	return false, nil
 }
 
-// recordEngine notes which engine owns the folder from now on.
+// recordEngine writes into the folder which engine it belongs to.
 func (f *folder) recordEngine(b Binary) error {
 	tmp := f.engineFile() + ".new"
 	if err := os.WriteFile(tmp, []byte(string(b.Engine)+" "+b.Version+"\n"), 0o600); err != nil {
@@ -166,8 +174,9 @@ func older(a, b string) bool {
 	return len(as) < len(bs)
 }
 
-// socket is the path of the server's socket: in the folder, or, where that would be too long for a socket address, in a private
-// folder under os.TempDir whose name follows from this one's.
+// socket returns the path of the server's socket. It is in the folder. If that path was
+// too long for a socket address, it is in a private folder under os.TempDir, whose name
+// is a hash of this one's.
 func (f *folder) socket() (string, error) {
 	if path := filepath.Join(f.path, "mysql.sock"); len(path) <= maxSocketPath {
 		return path, nil

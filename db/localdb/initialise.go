@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// A MariaDB's first statements come before its own scripts, its last ones after them. They leave root@localhost alone, without a
-// password: the scripts also make anonymous users, which would win over 'user'@'%', and a root for the machine's own name. One
-// statement a line: the bootstrap reader wants it so.
+// Statements that run before and after MariaDB's own scripts. Afterwards the only
+// account is root@localhost, without a password. The scripts also make anonymous users,
+// which would take precedence over 'user'@'%', and a root for the machine's name. Each
+// statement must be on one line, because the bootstrap reads line by line.
 const (
 	bootstrapBegin = `CREATE DATABASE mysql;
 USE mysql;
@@ -26,11 +27,12 @@ DELETE FROM mysql.proxies_priv WHERE User = '' OR Host <> 'localhost';
 `
 )
 
-// halfMade begins the name of a folder in which data is being made.
+// halfMade is the prefix of a folder in which data is being made.
 const halfMade = "init."
 
-// initialise makes a new data folder. The work is done under another name and renamed when it is complete, so that a process
-// killed half-way leaves nothing that a later start could take for data.
+// initialise makes a new data folder. It makes it under another name and renames it
+// when it is complete, so that a later start does not use the half-made folder of a
+// killed process.
 func (f *folder) initialise(ctx context.Context, b Binary, log *os.File) error {
 	f.removeHalfMade()
 	tmp, err := os.MkdirTemp(f.path, halfMade)
@@ -40,11 +42,11 @@ func (f *folder) initialise(ctx context.Context, b Binary, log *os.File) error {
 	defer func() { _ = os.RemoveAll(tmp) }()
 	cmd, err := installCommand(ctx, b, tmp)
 	if err != nil {
-		return errors.Join(err, ctx.Err()) // as below
+		return errors.Join(err, ctx.Err()) // see below
 	}
 	cmd.Env = append(serverEnviron(), "TMPDIR="+tmp)
 	if err := runInstaller(cmd, log); err != nil {
-		return errors.Join(err, ctx.Err()) // killed at the context's end, a program does not say so itself
+		return errors.Join(err, ctx.Err()) // the error of a killed program does not say that the context has ended
 	}
 	if err := f.recordEngine(b); err != nil {
 		return err
@@ -55,7 +57,8 @@ func (f *folder) initialise(ctx context.Context, b Binary, log *os.File) error {
 	return syncFolder(f.path)
 }
 
-// removeHalfMade removes what killed initialisations have left; what an orphan of theirs still holds goes next time.
+// removeHalfMade removes the folders that killed initialisations have left. One that a
+// process still uses may stay until next time.
 func (f *folder) removeHalfMade() {
 	entries, _ := os.ReadDir(f.path)
 	for _, e := range entries {
@@ -65,7 +68,8 @@ func (f *folder) removeHalfMade() {
 	}
 }
 
-// installCommand is the engine's own way of making an empty data folder, at dir/data.
+// installCommand returns the engine's command that makes an empty data folder at
+// dir/data.
 func installCommand(ctx context.Context, b Binary, dir string) (*exec.Cmd, error) {
 	data := filepath.Join(dir, "data")
 	if b.Engine == MySQL {
@@ -90,8 +94,9 @@ func installCommand(ctx context.Context, b Binary, dir string) (*exec.Cmd, error
 	return cmd, nil
 }
 
-// systemTables are the statements that make a MariaDB's own tables, from the scripts that it brings along. mariadb-install-db
-// feeds the server with the same, but needs a program of the client's package, and knows its folders only where it was installed.
+// systemTables returns the statements that make the system tables of a MariaDB, from
+// the scripts that come with it. mariadb-install-db uses the same scripts. But it needs
+// a program of the client's package, and works only where it was installed.
 func systemTables(ctx context.Context, b Binary) (string, error) {
 	share, err := shareFolder(ctx, b)
 	if err != nil {
@@ -114,7 +119,8 @@ func systemTables(ctx context.Context, b Binary) (string, error) {
 	return text + bootstrapEnd, nil
 }
 
-// shareFolder asks a MariaDB server where its scripts are: beside its character sets.
+// shareFolder asks a MariaDB server for the folder of its character sets, and returns
+// the one above, which has its scripts.
 func shareFolder(ctx context.Context, b Binary) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
@@ -133,8 +139,8 @@ func shareFolder(ctx context.Context, b Binary) (string, error) {
 	return "", fmt.Errorf("ask %s for its folders: no character-sets-dir in its answer", b.Path)
 }
 
-// runInstaller runs the command as a process group of its own that does not outlive this process, and the group ends with the
-// command's context.
+// runInstaller runs the command in a new process group. The group ends when the
+// command's context ends, and when this process ends.
 func runInstaller(cmd *exec.Cmd, log *os.File) error {
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = installerAttributes()

@@ -8,23 +8,24 @@ import (
 )
 
 const (
-	maxLogSize = 8 << 20 // bytes; a longer log is put aside at the next start
+	maxLogSize = 8 << 20 // bytes; a longer log is renamed at the next start
 	tailBytes  = 4 << 10
 	tailLines  = 30
 )
 
-// startLog is the server's error log and the place in it where this start begins.
+// startLog is the server's error log, and the offset in it where this start begins.
 type startLog struct {
 	file  *os.File
 	start int64
 }
 
-// openLog opens the log for appending, after putting a very long one aside under one other name.
+// openLog opens the log for appending. It renames a long one first, which replaces the
+// one that was renamed before.
 func (f *folder) openLog() (*startLog, error) {
 	path := f.logFile()
 	if info, err := os.Stat(path); err == nil && info.Size() > maxLogSize {
 		if err := os.Rename(path, path+".old"); err != nil {
-			return nil, fmt.Errorf("put old log aside: %w", err)
+			return nil, fmt.Errorf("rename old log: %w", err)
 		}
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -39,7 +40,7 @@ func (f *folder) openLog() (*startLog, error) {
 	return &startLog{file: file, start: start}, nil
 }
 
-// explain adds the last lines that this start has written to the log to the error.
+// explain adds to err the last lines that this start has written to the log.
 func (l *startLog) explain(err error) error {
 	end, seekErr := l.file.Seek(0, io.SeekEnd)
 	if seekErr != nil || end == l.start {

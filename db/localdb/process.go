@@ -10,11 +10,13 @@ import (
 	"time"
 )
 
-// pollInterval is the time between two looks at something that cannot be waited for.
+// pollInterval is the time between two looks at a state that can only be polled.
 const pollInterval = 10 * time.Millisecond
 
-// lockThread ties the goroutine to its OS thread for good; the thread ends with the goroutine. A parent-death signal follows the
-// thread that started the child, not the process, so the goroutine that starts a child has to stay until the child has ended.
+// lockThread ties the goroutine to its OS thread for good; the thread ends with the
+// goroutine. The kernel sends a parent-death signal when the thread that started the
+// child ends. So the goroutine that starts a child has to stay until the child has
+// ended.
 func lockThread() { runtime.LockOSThread() }
 
 // killGroup ends a process group at once.
@@ -26,14 +28,15 @@ func killGroup(pid int) error {
 	return err
 }
 
-// stopStale ends a server that an earlier run, killed before it could stop it, has left on the folder: SIGTERM, then SIGKILL when
-// half of the time to ctx's deadline has passed (InnoDB recovers). The folder's lock must be held, so no living run owns that server.
+// stopStale ends a server that a killed earlier run has left on the folder. It sends
+// SIGTERM, and SIGKILL when half of the time to ctx's deadline has passed; InnoDB
+// recovers. The folder's lock must be held, so that the server belongs to no other run.
 func (f *folder) stopStale(ctx context.Context) error {
 	pids, err := serversOn(f.data())
 	if err != nil || len(pids) == 0 {
 		return err
 	}
-	grace := DefaultStopTimeout
+	grace := defaultStopTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		grace = min(grace, time.Until(deadline)/2)
 	}
@@ -45,7 +48,7 @@ func (f *folder) stopStale(ctx context.Context) error {
 	return f.endServers(ctx, pids, syscall.SIGKILL)
 }
 
-// endServers signals the processes and waits until none is on the folder any more.
+// endServers signals the processes and waits until no server runs on the folder.
 func (f *folder) endServers(ctx context.Context, pids []int, sig syscall.Signal) error {
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {

@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// serverAttributes put the server into a process group of its own, so that a terminal's Ctrl-C does not reach it, and have the
-// kernel stop it in good order when this process dies without doing so.
+// serverAttributes put the server into a new process group, so that a terminal's Ctrl-C
+// does not reach it. They also make the kernel send it SIGTERM when this process dies,
+// so that it shuts down in an orderly way.
 func serverAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
@@ -18,8 +19,9 @@ func installerAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// serversOn lists the processes that were started with this data folder. It asks the kernel and no pid file: a pid file is
-// written late and outlives its process, and its number may be another process's by now. A zombie does not count.
+// serversOn returns the processes that were started with this data folder, without
+// zombies. It asks the kernel. A pid file would not do: it is written late and outlives
+// its process, and another process may have got its number.
 func serversOn(data string) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -34,7 +36,7 @@ func serversOn(data string) ([]int, error) {
 		}
 		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
 		if err != nil {
-			continue // ended meanwhile, or not ours to see
+			continue // the process has ended, or belongs to another user
 		}
 		for arg := range bytes.SplitSeq(line, []byte{0}) {
 			if bytes.Equal(arg, want) {

@@ -10,15 +10,16 @@ import (
 	"syscall"
 )
 
-// serverAttributes put the server into a process group of its own, so that a terminal's Ctrl-C does not reach it. Where the kernel
-// has no parent-death signal, a server outlives a killed parent until the next Start on its folder.
+// serverAttributes put the server into a new process group, so that a terminal's Ctrl-C
+// does not reach it. These systems have no parent-death signal: the server of a killed
+// parent runs on until the next Start on its folder.
 func serverAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
 
 func installerAttributes() *syscall.SysProcAttr { return serverAttributes() }
 
-// serversOn lists the processes that were started with this data folder.
+// serversOn returns the processes that were started with this data folder.
 func serversOn(data string) ([]int, error) {
 	out, err := exec.Command("ps", "-axwwo", "pid=,command=").Output()
 	if err != nil {

@@ -9,10 +9,12 @@ import (
 	"time"
 )
 
-// protocolVersion is the first byte of the greeting that a server sends to whoever connects.
+// protocolVersion is the first byte of the greeting that a server sends on each
+// connection.
 const protocolVersion = 0x0a
 
-// waitReady returns when the server greets a caller on its socket, or as soon as it has ended, or at ctx's end.
+// waitReady waits until the server sends its greeting on the socket. It returns an
+// error if the server or ctx ends before.
 func (s *Server) waitReady(ctx context.Context) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -31,7 +33,8 @@ func (s *Server) waitReady(ctx context.Context) error {
 	}
 }
 
-// greeted connects and reads the first packet's header and first byte. It does NOT log in.
+// greeted connects and reads the first packet's header and first byte. It does NOT log
+// in.
 func greeted(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -22,7 +22,8 @@ type otherProcess struct {
 	server int // process id
 }
 
-// startOther starts another process that starts a server on dir, and returns when the server answers.
+// startOther starts another process that starts a server on dir, and returns when the
+// server answers.
 func startOther(t *testing.T, dir string, b localdb.Binary) otherProcess {
 	t.Helper()
 	binary, err := json.Marshal(b)

@@ -1,5 +1,6 @@
-// Package localdb runs a private mysqld or mariadbd as a child process: it finds the program, initialises a data folder, starts the
-// server on a unix socket and stops it. It knows nothing of SQL, schemas or drivers, and installs no software.
+// Package localdb runs a private mysqld or mariadbd as a child process: it finds the
+// program, initialises a data folder, starts the server on a unix socket and stops it.
+// It must not know SQL, schemas or drivers, and installs no software.
 package localdb
 
 import (
@@ -14,22 +15,25 @@ import (
 	"time"
 )
 
-// What a wait may take where the caller's context has no deadline. The clock is the monotonic one.
+// How long Start and Stop may take if their context has no deadline.
 const (
-	DefaultStartTimeout = 60 * time.Second
-	DefaultStopTimeout  = 30 * time.Second
+	defaultStartTimeout = 60 * time.Second
+	defaultStopTimeout  = 30 * time.Second
 )
 
 // Options say where and what to start. Dir and Binary are required.
 type Options struct {
-	// Dir is the folder that holds everything of this server: data, log, lock and, if its name is short enough, the socket. It is
-	// created if missing and closed to other users (0700). One that holds files of somebody else's is refused.
+	// Dir is the folder for all files of this server: data, log, lock and, if its path
+	// is short enough, the socket. It is created if missing, and closed to other users
+	// (0700). A folder that holds other files is refused.
 	Dir string
-	// Binary is the program, as Find gave it.
+	// Binary is the program, as Find returns it.
 	Binary Binary
-	// Port is a TCP port on 127.0.0.1; 0 means no network at all. root cannot log in by TCP: make an account for it on the socket.
+	// Port is a TCP port on 127.0.0.1; 0 means no network. root cannot log in by TCP,
+	// so make another account through the socket.
 	Port int
-	// Args are further settings of the server, such as "--max-connections=900"; they win over the package's own.
+	// Args are further settings of the server, such as "--max-connections=900". They
+	// override those of this package.
 	Args []string
 }
 
@@ -44,19 +48,24 @@ type Server struct {
 	err      error // written before done is closed
 }
 
-// Start starts a server on o.Dir and returns once it answers on its socket. A new folder is initialised first; a server and
-// files that a killed earlier run has left there are cleared away, and what it had committed is there. The settings are durable
-// (binary log on, sync_binlog=1, innodb_flush_log_at_trx_commit=1); root@localhost has no password and is reachable by the
-// socket alone, which only this user can open.
+// Start starts a server on o.Dir and returns once it answers on its socket. It
+// initialises a new folder first. In a folder of a killed earlier run it stops the
+// server that is left and removes temporary files; committed data is kept. The settings
+// are durable (binary log on, sync_binlog=1, innodb_flush_log_at_trx_commit=1).
+// root@localhost has no password, and can log in only through the socket, which only
+// this user can open.
 //
-// ctx bounds the start (DefaultStartTimeout where it has no deadline) and NOT the server's life: that lasts until Stop. On Linux
-// the kernel also stops the server when this process dies.
+// ctx bounds the start (60 seconds if it has no deadline) and NOT the server's life,
+// which lasts until Stop. On Linux the kernel also stops the server when this process
+// dies.
 //
-// It returns ErrInUse if another Start holds the folder, ErrWrongEngine if the folder is another engine's or a newer version's,
-// and, when the server or its initialisation fails, an error that ends with the last lines of its log (Dir/server.log). It does
-// NOT convert the system tables of an older MariaDB (mariadb-upgrade); MySQL converts its own.
+// The error wraps ErrInUse if another Start holds the folder, and ErrWrongEngine if
+// another engine or a newer version has written it. If the server or its initialisation
+// fails, the error ends with the last lines of the log (Dir/server.log). Start does NOT
+// convert the system tables of an older MariaDB (mariadb-upgrade); MySQL converts its
+// own.
 func Start(ctx context.Context, o Options) (*Server, error) {
-	ctx, cancel := withDefault(ctx, DefaultStartTimeout)
+	ctx, cancel := withDefault(ctx, defaultStartTimeout)
 	defer cancel()
 	f, err := claim(o.Dir)
 	if err != nil {
@@ -82,11 +91,11 @@ func startOn(ctx context.Context, f *folder, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = log.file.Close() }() // the server has its own handle of it
+	defer func() { _ = log.file.Close() }() // the server has its own handle
 	if isNew {
 		err = f.initialise(ctx, o.Binary, log.file)
 	} else {
-		err = f.recordEngine(o.Binary) // from here on a newer version may convert the data
+		err = f.recordEngine(o.Binary) // before a newer version converts the data
 	}
 	if err != nil {
 		return nil, log.explain(err)
@@ -126,7 +135,7 @@ func (f *folder) launch(o Options, log *os.File) (*Server, error) {
 	return s, nil
 }
 
-// run starts the process, waits for its end, and gives the folder free.
+// run starts the process, waits for its end, and frees the folder.
 func (s *Server) run(started chan<- error) {
 	lockThread()
 	err := s.cmd.Start()
@@ -149,25 +158,26 @@ func (s *Server) run(started chan<- error) {
 	close(s.done)
 }
 
-// removeSocket removes a socket and MySQL's lock beside it, which may name a process that is long gone.
+// removeSocket removes a socket and MySQL's lock file beside it, which may name a
+// process that has ended.
 func removeSocket(path string) {
 	_ = os.Remove(path)
 	_ = os.Remove(path + ".lock")
 }
 
-// Socket is the path of the unix socket on which the server listens.
+// Socket returns the path of the unix socket on which the server listens.
 func (s *Server) Socket() string { return s.socket }
 
-// PID is the server's process id. It may be another process's once Done is closed.
+// PID returns the server's process id. Once Done is closed, another process may have
+// the same id.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
-// LogFile is the path of the server's error log.
-func (s *Server) LogFile() string { return s.folder.logFile() }
-
-// Done is closed when the server process has ended, for whatever reason; its folder is free then.
+// Done returns a channel that is closed when the server process has ended for any
+// reason. Then its folder is free.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err says why the server ended without being asked to. It is nil while the server runs and after a Stop.
+// Err returns why the server has ended by itself. It returns nil while the server runs,
+// and after Stop.
 func (s *Server) Err() error {
 	select {
 	case <-s.done:
@@ -177,11 +187,12 @@ func (s *Server) Err() error {
 	}
 }
 
-// Stop asks the server to shut down and waits until it has. At ctx's deadline or cancellation (DefaultStopTimeout where it has no
-// deadline) the server is killed, which loses nothing that was committed, and the context's error is returned. Stop may be called
-// again, at any time and at once from several goroutines; it returns nil for a server that has ended already.
+// Stop asks the server to shut down and waits until it has ended. When ctx ends (after
+// 30 seconds if it has no deadline), Stop kills the server, which loses nothing that was
+// committed, and returns the context's error. Stop may be called at any time, several
+// times and concurrently. It returns nil if the server has already ended.
 func (s *Server) Stop(ctx context.Context) error {
-	ctx, cancel := withDefault(ctx, DefaultStopTimeout)
+	ctx, cancel := withDefault(ctx, defaultStopTimeout)
 	defer cancel()
 	select {
 	case <-s.done:
@@ -189,7 +200,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	default:
 	}
 	if !s.stopping.Swap(true) {
-		_ = s.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended, which done will tell
+		_ = s.cmd.Process.Signal(syscall.SIGTERM) // fails only if the process has ended
 	}
 	select {
 	case <-s.done:
@@ -197,18 +208,19 @@ func (s *Server) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	_ = s.cmd.Process.Kill()
-	<-s.done // a killed process ends
+	<-s.done // does not take long: the process is killed
 	return fmt.Errorf("stop %s: killed, because it had not stopped in time: %w", s.binary.Engine, ctx.Err())
 }
 
-// abort ends a server that did not come up. A server that has not finished starting may be deaf to SIGTERM.
+// abort ends a server that did not become ready. While it starts it may ignore SIGTERM,
+// so it gets little time before SIGKILL.
 func (s *Server) abort() {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	_ = s.Stop(ctx)
 }
 
-// withDefault gives a context without a deadline one.
+// withDefault returns ctx, with the timeout d if it has no deadline.
 func withDefault(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return context.WithCancel(ctx)

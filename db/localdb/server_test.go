@@ -174,7 +174,8 @@ func TestPortListensOnTheLoopbackAlone(t *testing.T) {
 	})
 }
 
-// refuseOtherAddresses dials the port on every address of the machine that is not a loopback's.
+// refuseOtherAddresses dials the port on every address of the machine that is not a
+// loopback's.
 func refuseOtherAddresses(t *testing.T, port int) {
 	t.Helper()
 	addrs, err := net.InterfaceAddrs()
@@ -248,8 +249,8 @@ func TestServerThatNeverAnswersIsKilled(t *testing.T) {
 	wantErr(t, err, context.DeadlineExceeded, "up and silent")
 }
 
-// A MariaDB that starts deletes the temporary tables in its tmpdir, also those of other servers: on a shared one about one
-// initialisation in six failed.
+// A MariaDB that starts deletes the temporary tables in its tmpdir, also those of other
+// servers: on a shared one about one initialisation in six failed.
 func TestMariaDBsInitialiseAtOnce(t *testing.T) {
 	t.Parallel()
 	b := findEngine(t, localdb.MariaDB1011)

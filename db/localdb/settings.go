@@ -7,21 +7,23 @@ import (
 	"strings"
 )
 
-// serverArgs are the server's settings: as durable as a server in production, as small as a developer's machine wants, and closed
-// to everybody but the owner of the folder. The caller's own come last and win.
+// serverArgs returns the server's settings. The server is as durable as one in
+// production, small enough for a developer's machine, and open only to the owner of the
+// folder. The settings in o.Args come last and take precedence.
 func serverArgs(f *folder, socket string, o Options) []string {
 	args := []string{
-		"--no-defaults", // has to be the first
+		"--no-defaults", // must come first
 		"--datadir=" + f.data(),
 		"--socket=" + socket,
 		"--pid-file=" + f.data() + "/server.pid",
 		"--tmpdir=" + f.tmp(),
-		"--skip-name-resolve", // also keeps root@localhost from standing for TCP callers at 127.0.0.1
+		"--skip-name-resolve", // so that root@localhost does not match TCP connections from 127.0.0.1
 		"--sync-binlog=1",
 		"--innodb-flush-log-at-trx-commit=1",
 		"--log-bin=binlog",
 		"--server-id=1",
-		// Nothing follows this server's binary log; it is there because production pays for one.
+		// No replica reads this binary log. It is on because servers in production have
+		// one, at its cost.
 		"--loose-binlog-expire-logs-seconds=3600",
 		"--max-binlog-size=64M",
 		"--character-set-server=utf8mb4",
@@ -40,7 +42,8 @@ func serverArgs(f *folder, socket string, o Options) []string {
 	return append(args, o.Args...)
 }
 
-// networkArgs are the port's settings. Without a port nobody speaks TLS to this server, and MySQL need not make keys for it.
+// networkArgs returns the settings of the network. Without a port no connection uses
+// TLS, so MySQL need not make keys.
 func networkArgs(o Options) []string {
 	switch {
 	case o.Port != 0:
@@ -52,7 +55,8 @@ func networkArgs(o Options) []string {
 	}
 }
 
-// withoutKeys keeps MySQL from making keys and certificates, which cost a start much of a second.
+// withoutKeys stops MySQL from making keys and certificates, which takes most of a
+// second.
 func withoutKeys() []string {
 	return []string{
 		"--loose-auto-generate-certs=OFF", "--loose-caching-sha2-password-auto-generate-rsa-keys=OFF",
@@ -60,7 +64,8 @@ func withoutKeys() []string {
 	}
 }
 
-// redoLog is the size of the redo log, given at the folder's making already, so that the first start need not resize it.
+// redoLog returns the setting for the size of the redo log. It is also used when the
+// folder is made, so that the first start need not resize the log.
 func redoLog(e Engine) string {
 	if e == MariaDB {
 		return "--innodb-log-file-size=64M"
@@ -68,7 +73,7 @@ func redoLog(e Engine) string {
 	return "--loose-innodb-redo-log-capacity=64M"
 }
 
-// asRoot is what a server wants to hear before it runs as root.
+// asRoot returns the setting without which a server refuses to run as root.
 func asRoot() []string {
 	if os.Getuid() == 0 {
 		return []string{"--user=root"}
@@ -76,8 +81,9 @@ func asRoot() []string {
 	return nil
 }
 
-// serverEnviron is this process's environment without what would reach into the server: its own variables, and the service
-// manager's, to which the server would otherwise report in this process's name.
+// serverEnviron returns this process's environment without the variables that would
+// change the server, and without those of the service manager, to which the server
+// would otherwise report in place of this process.
 func serverEnviron() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		for _, prefix := range []string{"MYSQL", "MARIADB", "NOTIFY_SOCKET=", "LISTEN_", "WATCHDOG_"} {

@@ -1,7 +1,7 @@
-// Package private owns the database that velocityd dev runs on, inside a private
-// engine: it makes the database and its account, brings the schema up, and leaves
-// the DSN where other commands find it. It must not know what the tables are for,
-// nor start or stop the engine.
+// Package private owns the database of velocityd dev, inside a private engine: it makes
+// the database and its account, brings the schema up, and writes the DSN to a file for
+// other commands. It must not know what the tables are for, nor start or stop the
+// engine.
 package private
 
 import (
@@ -24,14 +24,15 @@ import (
 const (
 	databaseName = "velocityd"
 	accountName  = "velocity"
-	// networkAccount is the same as SQL names it. No other account can log in by TCP.
+	// networkAccount is the account accountName in SQL. No other account can log in by
+	// TCP.
 	networkAccount = "'" + accountName + "'@'127.0.0.1'"
-	// adminName is the account that the socket lets in without a password.
+	// adminName is the account that can log in through the socket without a password.
 	adminName = "root"
 )
 
-// ErrSocketPath says that the path of the engine's socket cannot be written in a
-// DSN, which an @ or a bracket in it prevents.
+// ErrSocketPath says that the path of the engine's socket cannot be written in a DSN,
+// because it holds an @ or a bracket.
 var ErrSocketPath = errors.New("the socket's path cannot be written in a DSN")
 
 // Database is the one database inside a private engine that is running.
@@ -46,11 +47,11 @@ type Database struct {
 	Port int
 }
 
-// DSN reaches the database through the socket, with all rights.
+// DSN returns the DSN of the database through the socket, with all rights.
 func (d Database) DSN() string { return d.admin(databaseName).FormatDSN() }
 
-// ClientArgs are the arguments with which a command-line client of MySQL's or
-// MariaDB's opens the database as DSN does. It reads no settings of the user's.
+// ClientArgs returns the arguments with which the command-line client of MySQL or
+// MariaDB opens the database as DSN does. With them it ignores the user's settings.
 func (d Database) ClientArgs() []string {
 	return []string{"--no-defaults", "--socket=" + d.Socket, "--user=" + adminName, databaseName}
 }
@@ -61,7 +62,8 @@ func (d Database) admin(database string) *mysql.Config {
 	return cfg
 }
 
-// open is for statements of this package's own, in one of the databases or in none.
+// open returns a pool for statements of this package. database may be "" for no
+// database.
 func (d Database) open(database string) (*sql.DB, error) {
 	connector, err := mysql.NewConnector(d.admin(database))
 	if err != nil {
@@ -70,9 +72,8 @@ func (d Database) open(database string) (*sql.DB, error) {
 	return sql.OpenDB(connector), nil
 }
 
-// NetworkDSN reaches the database on 127.0.0.1 at Port, as an account that has a
-// password and the rights of the service. The error is that of the password's
-// file.
+// NetworkDSN returns the DSN of the database on 127.0.0.1 at Port, as an account with a
+// password and the rights of the service. The error is one of the password's file.
 func (d Database) NetworkDSN() (string, error) {
 	password, err := d.password()
 	if err != nil {
@@ -85,12 +86,13 @@ func (d Database) NetworkDSN() (string, error) {
 }
 
 // Prepare makes what is missing: the database, its schema, and the account for the
-// network if there is a port. What is there stays; a schema that an earlier start
-// left half-made is made again as long as no zone and no txn is in it. The error
-// wraps ErrSocketPath, or migrations.ErrDirty if a person has to look.
+// network if there is a port. It keeps what exists. But if a killed earlier start has
+// left the schema half-made, without zones and txns, it makes the schema again. The
+// error wraps ErrSocketPath, or migrations.ErrDirty if the schema must be repaired by
+// hand.
 func (d Database) Prepare(ctx context.Context) error {
 	if cfg, err := mysql.ParseDSN(d.DSN()); err != nil || cfg.Addr != d.Socket {
-		return fmt.Errorf("%w: %s; take a folder whose path has no @ and no brackets", ErrSocketPath, d.Socket)
+		return fmt.Errorf("%w: %s; use a folder whose path has no @ and no brackets", ErrSocketPath, d.Socket)
 	}
 	if err := d.create(ctx); err != nil {
 		return err
@@ -101,8 +103,8 @@ func (d Database) Prepare(ctx context.Context) error {
 	return d.grant(ctx)
 }
 
-// migrate brings the schema up. A first start that was killed in the middle of a
-// migration leaves it dirty: as long as nothing is in it, it is made again.
+// migrate brings the schema up. If it is dirty, because an earlier start was killed in
+// the middle of a migration, and has no zones and txns, migrate makes it again.
 func (d Database) migrate(ctx context.Context) error {
 	_, err := migrations.Up(ctx, d.DSN())
 	if !errors.Is(err, migrations.ErrDirty) {
@@ -123,7 +125,7 @@ func (d Database) migrate(ctx context.Context) error {
 	return err
 }
 
-// isEmpty says that a table has no row or is not there.
+// isEmpty reports whether a table has no row or does not exist.
 func (d Database) isEmpty(ctx context.Context, table string) (bool, error) {
 	conns, err := d.open(databaseName)
 	if err != nil {
@@ -142,8 +144,8 @@ func (d Database) isEmpty(ctx context.Context, table string) (bool, error) {
 	return false, nil
 }
 
-// create makes the database and, if one is wanted, the account for the network,
-// which has no rights before grant.
+// create makes the database and, if there is a port, the account for the network. The
+// account has no rights before grant.
 func (d Database) create(ctx context.Context) error {
 	statements := []string{"CREATE DATABASE IF NOT EXISTS " + databaseName + " CHARACTER SET utf8mb4"}
 	if d.Port != 0 {
@@ -151,7 +153,7 @@ func (d Database) create(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The password is of our making and needs no quoting.
+		// The password holds only letters and digits, so it needs no quoting.
 		statements = append(statements,
 			"CREATE USER IF NOT EXISTS "+networkAccount+" IDENTIFIED BY '"+password+"'",
 			"ALTER USER "+networkAccount+" IDENTIFIED BY '"+password+"'")
@@ -159,9 +161,9 @@ func (d Database) create(ctx context.Context) error {
 	return d.administer(ctx, statements...)
 }
 
-// grant gives the account for the network the rights that README gives the
-// service's, those to edit zones and overrides included, and takes all others: it
-// can add to the history and not change it. The tables must be there.
+// grant gives the account for the network the rights that the README gives the service's
+// account, with those for editing zones and overrides, and revokes all others. The
+// account can add to the history and cannot change it. The tables must exist.
 func (d Database) grant(ctx context.Context) error {
 	if d.Port == 0 {
 		return nil
@@ -180,7 +182,7 @@ func (d Database) grant(ctx context.Context) error {
 	return d.administer(ctx, statements...)
 }
 
-// administer works in no database, which package db does not do.
+// administer runs statements without a current database.
 func (d Database) administer(ctx context.Context, statements ...string) error {
 	admin, err := d.open("")
 	if err != nil {
@@ -195,7 +197,7 @@ func (d Database) administer(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// password returns the one in the data folder, made at its first use.
+// password returns the password in the data folder. The first call makes it.
 func (d Database) password() (string, error) {
 	path := filepath.Join(d.Folder, "password")
 	text, err := os.ReadFile(path)
@@ -203,44 +205,44 @@ func (d Database) password() (string, error) {
 		if password := strings.TrimSpace(string(text)); isPlain(password) {
 			return password, nil
 		}
-		return "", fmt.Errorf("read password of private database: %s holds something else; remove it", path)
+		return "", fmt.Errorf("read password of private database: %s does not hold a password that velocityd has made; remove the file", path)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("read password of private database: %w", err)
 	}
 	password := rand.Text()
 	if err := os.WriteFile(path, []byte(password+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("keep password of private database: %w", err)
+		return "", fmt.Errorf("write password of private database: %w", err)
 	}
 	return password, nil
 }
 
-// isPlain says that text is made as rand.Text makes it.
+// isPlain reports whether text has only characters that rand.Text uses.
 func isPlain(text string) bool {
 	return text != "" && strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
 }
 
-// dsnFile is where other commands of the same user look for the DSN.
+// dsnFile returns the file in which other commands of the same user look for the DSN.
 func dsnFile(folder string) string { return filepath.Join(folder, "dsn") }
 
-// Announce leaves the DSN in the folder, where RunningDSN finds it.
+// Announce writes the DSN to a file in the folder, where RunningDSN finds it.
 func (d Database) Announce() error {
 	if err := os.WriteFile(dsnFile(d.Folder), []byte(d.DSN()+"\n"), 0o600); err != nil {
-		return fmt.Errorf("leave the DSN for other commands: %w", err)
+		return fmt.Errorf("write the DSN for other commands: %w", err)
 	}
 	return nil
 }
 
-// Withdraw takes the DSN away again. One that stays, because this fails or the
-// process is killed, leads to a connection that is refused, which says the same.
+// Withdraw removes the file with the DSN. If the file stays, because this fails or the
+// process is killed, commands that use it get the error that nothing listens.
 func (d Database) Withdraw() { _ = os.Remove(dsnFile(d.Folder)) }
 
-// RunningDSN returns the DSN that a running velocityd dev has left in its data
-// folder. The error wraps fs.ErrNotExist if none has.
+// RunningDSN returns the DSN that a running velocityd dev has written to its data
+// folder. The error wraps fs.ErrNotExist if there is none.
 func RunningDSN(folder string) (string, error) {
 	text, err := os.ReadFile(dsnFile(folder))
 	if err != nil {
-		return "", fmt.Errorf("look for a running dev: %w", err)
+		return "", fmt.Errorf("look for a running velocityd dev: %w", err)
 	}
 	return strings.TrimSpace(string(text)), nil
 }

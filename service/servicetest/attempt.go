@@ -26,7 +26,7 @@ func attemptClaims() map[string]claim {
 	}
 }
 
-// wantSame holds a retry against the first answer.
+// wantSame wants the answer to a retry to equal the first answer.
 func wantSame(tb testing.TB, first, retry service.Decision) {
 	tb.Helper()
 	same := first.Err == nil && retry.Err == nil && retry.CheckedAt.Equal(first.CheckedAt) &&
@@ -281,8 +281,8 @@ func parallelRetriesGetOneAnswer(t *testing.T, b bench) {
 	}
 }
 
-// parallelUsesAgree uses one attempt id for two buckets at once, whose locks have
-// nothing in common.
+// parallelUsesAgree uses one attempt id for two buckets at once. Each check locks
+// another bucket.
 func parallelUsesAgree(t *testing.T, b bench) {
 	b.zone(t, 1, 9, time.Hour)
 	const callers = 40

@@ -10,17 +10,17 @@ import (
 	"velocityd/service"
 )
 
-// Bench is a store under test, together with the hands of a DBA: Exercise sets
-// zones, reads what was recorded, and ages rows in place of waiting.
+// Bench is a store under test, with what only a DBA can do: Exercise sets zones, reads
+// what was recorded, and ages rows instead of waiting.
 type Bench interface {
-	// CheckAll takes keys as callers give them: a normalizing service.Limiter is in
-	// front. All else takes them normalised.
+	// CheckAll takes keys as callers write them: it must go through a normalizing
+	// service.Limiter. All other methods take normalised keys.
 	service.CheckStore
 	service.OutcomeStore
 	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
 	Release(ctx context.Context, bucket service.Bucket, principal, reason string) error
 
-	// SetZone creates or changes a zone, in all its settings.
+	// SetZone creates a zone, or replaces all its settings.
 	SetZone(tb testing.TB, zone service.Zone)
 	// DeleteZone removes a zone; its txns stay.
 	DeleteZone(tb testing.TB, id int64)
@@ -28,18 +28,17 @@ type Bench interface {
 	SetOverride(tb testing.TB, o service.Override)
 	// DeleteOverrides removes every override of a zone.
 	DeleteOverrides(tb testing.TB, zoneID int64)
-	// Age moves all of a bucket's time into the past: its txns, the end of its
-	// lockout, and the expiry of the attempt ids that its txns carry.
+	// Age moves all times of a bucket into the past: those of its txns, the end of its
+	// lockout, and the expiry of the attempt ids of its txns.
 	Age(tb testing.TB, bucket service.Bucket, by time.Duration)
 	// Txns returns every txn of a bucket by id.
 	Txns(tb testing.TB, bucket service.Bucket) []service.Txn
 }
 
-// Exercise proves that what open returns keeps the contract of
-// a store: that of service.CheckStore and service.OutcomeStore, and all that
-// service.Decide says. open is called once for each claim and must return a
-// Bench without zones and txns. Checks reach the Bench through a
-// service.Limiter, as in the service itself.
+// Exercise tests that the store that open returns keeps the contracts of
+// service.CheckStore and service.OutcomeStore, and decides as service.Decide does. It
+// calls open once for each claim; open must return a Bench without zones and txns.
+// Checks reach the Bench through a service.Limiter, as in the service.
 func Exercise(t *testing.T, open func(t *testing.T) Bench) {
 	for _, claims := range []map[string]claim{
 		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), lockoutClaims(),
@@ -55,19 +54,19 @@ func Exercise(t *testing.T, open func(t *testing.T) Bench) {
 	}
 }
 
-// patience is the deadline of a call; machines may be slow.
+// patience is the deadline of a call. It is long, because machines may be slow.
 const patience = 5 * time.Minute
 
 // claim fails the test if a bench does not keep one part of the contract.
 type claim func(t *testing.T, b bench)
 
-// bench adds to a Bench what nearly every claim does.
+// bench adds to a Bench what nearly every claim needs.
 type bench struct {
 	Bench
 	limiter *service.Limiter
 }
 
-// set sets all of a zone.
+// set creates a zone or replaces all its settings.
 func (b bench) set(tb testing.TB, zone service.Zone) service.Zone {
 	tb.Helper()
 	zone.Description = "exercise"
@@ -75,7 +74,7 @@ func (b bench) set(tb testing.TB, zone service.Zone) service.Zone {
 	return zone
 }
 
-// zone sets a zone as those knew it who knew no other settings.
+// zone creates a zone with only rate and window set.
 func (b bench) zone(tb testing.TB, id int64, rate int, window time.Duration) {
 	tb.Helper()
 	b.set(tb, service.Zone{ID: id, Rate: rate, Window: window})
@@ -93,7 +92,7 @@ func (b bench) all(tb testing.TB, checks ...service.Check) []service.Decision {
 	return decisions
 }
 
-// ask asks one check; the error may be that of the check alone.
+// ask asks one check. The error is that of the call or that of the check.
 func (b bench) ask(ctx context.Context, check service.Check) (service.Decision, error) {
 	decisions, err := b.limiter.CheckAll(ctx, []service.Check{check})
 	if err != nil {
@@ -111,7 +110,7 @@ func (b bench) check(tb testing.TB, buckets ...service.Bucket) service.Decision 
 	return d
 }
 
-// counted returns how many txns of a bucket were recorded, and counted.
+// counted returns how many txns of a bucket are recorded, and how many of them count.
 func (b bench) counted(tb testing.TB, bucket service.Bucket) (recorded, counted int) {
 	tb.Helper()
 	txns := b.Txns(tb, bucket)
@@ -123,13 +122,13 @@ func (b bench) counted(tb testing.TB, bucket service.Bucket) (recorded, counted 
 	return len(txns), counted
 }
 
-// together asks n checks at once, each in a goroutine and a call of its own.
+// together asks n checks at once, each in a separate goroutine and call.
 func (b bench) together(tb testing.TB, n int, check func(i int) service.Check) []service.Decision {
 	tb.Helper()
 	return b.begin(n, check)(tb)
 }
 
-// begin is together for who has something to do meanwhile.
+// begin starts n checks and returns a function that waits for the answers.
 func (b bench) begin(n int, check func(i int) service.Check) (answers func(testing.TB) []service.Decision) {
 	decisions := make([]service.Decision, n)
 	errs := make([]error, n)
@@ -162,8 +161,7 @@ func (b bench) attempt(tb testing.TB, id string, buckets ...service.Bucket) serv
 	return d
 }
 
-// wantReport reports one outcome and holds the answer against a kind of error,
-// or nil.
+// wantReport reports one outcome and wants an answer that wraps want, or nil.
 func (b bench) wantReport(tb testing.TB, txnID uint64, outcome service.Outcome, want error) {
 	tb.Helper()
 	b.wantReports(tb, []service.Report{{TxnID: txnID, Outcome: outcome}}, []error{want})

@@ -66,8 +66,8 @@ func badKeysAreRefusedAndRecordNothing(t *testing.T, b bench) {
 	}
 }
 
-// wantBuckets asks for every spelling, in batches and alone, and wants all of
-// one line in the bucket that the line is named after.
+// wantBuckets asks about every spelling, in batches and alone. It wants all spellings
+// of a line in the bucket that is the line's key.
 func (b bench) wantBuckets(tb testing.TB, zone int64, spellings map[string][]string) {
 	tb.Helper()
 	for key, line := range spellings {
@@ -194,7 +194,7 @@ func editedKeyKind(t *testing.T, b bench) {
 	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Hour}
 	for i, step := range []struct {
 		rule service.KeyRule
-		keys map[string]string // the spelling and its bucket; "" if it is refused
+		keys map[string]string // from a spelling to its bucket, or to "" if it is refused
 	}{
 		{service.KeyRule{}, map[string]string{"Bob": "Bob", "::FFFF:203.0.113.9": "::FFFF:203.0.113.9"}},
 		{service.KeyRule{Kind: service.KeyUsername}, map[string]string{"Bob": "bob", "::FFFF:203.0.113.9": "::ffff:203.0.113.9"}},
@@ -225,8 +225,8 @@ func editedKeyKind(t *testing.T, b bench) {
 	}
 }
 
-// keyKindEditedBesideChecks edits zones while checks are under way: each check
-// meets one rule or the other, and none fails.
+// keyKindEditedBesideChecks edits zones while checks are running. Each check is
+// decided by one rule or the other, and no check fails.
 func keyKindEditedBesideChecks(t *testing.T, b bench) {
 	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Hour}
 	b.set(t, zone)

@@ -20,8 +20,8 @@ func lockoutClaims() map[string]claim {
 	}
 }
 
-// wantRetry holds a blocked decision against a wait in whole seconds, of which up to
-// slack may have gone by.
+// wantRetry wants a blocked decision with a RetryAfter of want, which may be shorter by
+// up to slack.
 func wantRetry(tb testing.TB, d service.Decision, want, slack time.Duration) {
 	tb.Helper()
 	if got := d.RetryAfter(); !d.Blocked || got > want || got < want-slack || got%time.Second != 0 {

@@ -1,6 +1,6 @@
-// Package servicetest holds what every store of checks is tested with: the
-// in-memory reference store and Exercise, the one suite that each of them must
-// pass. It is for tests only and must not know any engine.
+// Package servicetest holds the in-memory reference store and Exercise, the test suite
+// that every store of checks must pass. It is for tests only and must not know any
+// engine.
 package servicetest
 
 import (
@@ -14,10 +14,10 @@ import (
 	"velocityd/service"
 )
 
-// Memory is the reference store: service.Decide over maps, under one mutex. It
-// forgets everything with the process and is NOT for serving. It takes keys as
-// they come; a normalizing service.Limiter belongs in front of it. No other session
-// holds its buckets, so Check.NoWait means nothing to it.
+// Memory is the reference store: service.Decide over maps, under one mutex. Its data
+// ends with the process, so it is NOT for serving. It does not normalise keys: put a
+// normalizing service.Limiter in front of it. No other session can hold its buckets, so
+// it ignores Check.NoWait.
 type Memory struct {
 	mu    sync.Mutex
 	clock func() time.Time
@@ -27,7 +27,7 @@ type Memory struct {
 	lastOverride uint64
 	lockouts     map[service.Bucket]service.Lockout
 	txns         []recorded // txn id n at index n-1
-	places       map[service.Bucket][]int
+	indexes      map[service.Bucket][]int
 	attempts     map[string]service.Attempt
 	audits       []Audit
 }
@@ -38,13 +38,13 @@ var (
 	_ service.ZoneLister   = (*Memory)(nil)
 )
 
-// recorded is a txn and where the txns of its check are in Memory.txns.
+// recorded is a txn, and the range of its check's txns in Memory.txns.
 type recorded struct {
 	service.Txn
 	first, end int
 }
 
-// Audit is what Memory keeps in place of a row of zone_audit.
+// Audit is Memory's form of a row of zone_audit.
 type Audit struct {
 	At        time.Time
 	ZoneID    int64
@@ -54,22 +54,22 @@ type Audit struct {
 	Reason    string
 }
 
-// NewMemory returns a Memory without zones that goes by the wall clock.
+// NewMemory returns a Memory without zones that uses the wall clock.
 func NewMemory() *Memory { return NewMemoryAt(time.Now) }
 
-// NewMemoryAt returns a Memory without zones that goes by clock, which is
-// called under the store's mutex.
+// NewMemoryAt returns a Memory without zones that uses clock. It calls clock under its
+// mutex.
 func NewMemoryAt(clock func() time.Time) *Memory {
 	return &Memory{
 		clock:    clock,
 		zones:    map[int64]service.Zone{},
 		lockouts: map[service.Bucket]service.Lockout{},
-		places:   map[service.Bucket][]int{},
+		indexes:  map[service.Bucket][]int{},
 		attempts: map[string]service.Attempt{},
 	}
 }
 
-// now is the clock as an engine tells it.
+// now returns the time as an engine would: in UTC and whole microseconds.
 func (m *Memory) now() time.Time { return m.clock().UTC().Truncate(time.Microsecond) }
 
 // CheckAll implements service.CheckStore. Its only error is ErrStaleKey.
@@ -95,7 +95,7 @@ func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
 	ruling.Number(uint64(first+1), 1)
 	for i, txn := range ruling.Txns {
 		txn.ID = uint64(first + i + 1)
-		m.places[txn.Bucket] = append(m.places[txn.Bucket], first+i)
+		m.indexes[txn.Bucket] = append(m.indexes[txn.Bucket], first+i)
 		m.txns = append(m.txns, recorded{first: first, end: first + len(ruling.Txns), Txn: txn})
 	}
 	d := ruling.Decisions[0]
@@ -107,15 +107,15 @@ func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
 	return d
 }
 
-// ledger is all that a decision about some buckets depends on.
+// ledger returns all that a decision about buckets depends on.
 func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
 	ledger := service.Ledger{
 		Zones: m.zones, Overrides: m.overrides, Lockouts: m.lockouts, Attempts: m.attempts,
 		Counted: map[service.Bucket][]time.Time{},
 	}
 	for _, b := range buckets {
-		for _, place := range m.places[b] {
-			if txn := m.txns[place]; txn.Counted {
+		for _, i := range m.indexes[b] {
+			if txn := m.txns[i]; txn.Counted {
 				ledger.Counted[b] = append(ledger.Counted[b], txn.CreatedAt)
 			}
 		}
@@ -133,7 +133,7 @@ func (m *Memory) Txn(_ context.Context, id uint64) (service.Txn, error) {
 	return m.txns[id-1].Txn, nil
 }
 
-// Audits returns who changed what, oldest first.
+// Audits returns the audit of all changes, the oldest first.
 func (m *Memory) Audits() []Audit {
 	m.mu.Lock()
 	defer m.mu.Unlock()

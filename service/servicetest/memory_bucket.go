@@ -11,8 +11,8 @@ import (
 	"velocityd/service"
 )
 
-// Peek tells what can be seen of a bucket without an attempt, or ErrNotFound for
-// an unknown zone.
+// Peek returns what the next attempt in a bucket would meet, or ErrNotFound for an
+// unknown zone.
 func (m *Memory) Peek(_ context.Context, bucket service.Bucket) (service.Peek, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -38,7 +38,7 @@ func (m *Memory) Peek(_ context.Context, bucket service.Bucket) (service.Peek, e
 	if until := m.lockouts[bucket].Until; zone.Lockout > 0 && now.Before(until) {
 		peek.LockedUntil = until
 	}
-	// Nothing is charged by looking.
+	// A peek does not charge the bucket.
 	if ruling.Txns[0].Counted {
 		v.Velocity--
 	}
@@ -54,8 +54,8 @@ func (m *Memory) newest(bucket service.Bucket) []service.Txn {
 	return txns[:min(len(txns), service.PeekTxns)]
 }
 
-// Release gives back every place that is taken in a bucket now, ends its lockout
-// and forgets how long that was. It returns ErrNotFound for an unknown zone.
+// Release makes the bucket's txns stop counting, and ends its lockout, so that the next
+// one has the first length. It returns ErrNotFound for an unknown zone.
 func (m *Memory) Release(_ context.Context, bucket service.Bucket, principal, reason string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,8 +75,8 @@ func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ids := map[string]bool{}
-	for _, place := range m.places[bucket] {
-		txn := &m.txns[place]
+	for _, i := range m.indexes[bucket] {
+		txn := &m.txns[i]
 		txn.CreatedAt = txn.CreatedAt.Add(-by)
 		ids[txn.AttemptID] = true
 	}
@@ -101,14 +101,14 @@ func (m *Memory) Txns(_ testing.TB, bucket service.Bucket) []service.Txn {
 
 func (m *Memory) txnsOf(bucket service.Bucket) []service.Txn {
 	var txns []service.Txn
-	for _, place := range m.places[bucket] {
-		txns = append(txns, m.txns[place].Txn)
+	for _, i := range m.indexes[bucket] {
+		txns = append(txns, m.txns[i].Txn)
 	}
 	return txns
 }
 
-// Bench returns the store as Exercise wants it: a normalizing service.Limiter in
-// front, and the hands of a DBA.
+// Bench returns the store in the form that Exercise needs: behind a normalizing
+// service.Limiter, and with the methods of a DBA.
 func (m *Memory) Bench() Bench {
 	return memoryBench{Memory: m, checks: service.NewNormalizingLimiter(m, m, patience)}
 }

@@ -45,7 +45,7 @@ func (m *Memory) report(now time.Time, r service.Report) error {
 	return nil
 }
 
-// ranOut says that some txn of a check has become a failure by itself.
+// ranOut reports whether the time to report a success has run out for a txn of a check.
 func (m *Memory) ranOut(now time.Time, txns []recorded) bool {
 	for _, txn := range txns {
 		zone, ok := m.zones[txn.Bucket.ZoneID]
@@ -59,7 +59,7 @@ func (m *Memory) ranOut(now time.Time, txns []recorded) bool {
 func (m *Memory) succeed(now time.Time, txn *recorded) {
 	zone, ok := m.zones[txn.Bucket.ZoneID]
 	if !ok {
-		return // nothing is known any more of what it counts
+		return // the zone is deleted, so it is not known what it counts
 	}
 	if zone.Counts == service.CountsFailures {
 		txn.Counted = false
@@ -69,18 +69,18 @@ func (m *Memory) succeed(now time.Time, txn *recorded) {
 	}
 }
 
-// uncount gives back every place that is taken in a bucket now.
+// uncount makes the bucket's txns in the window stop counting.
 func (m *Memory) uncount(now time.Time, bucket service.Bucket) {
 	window := m.window(now, bucket)
-	for _, place := range m.places[bucket] {
-		if txn := &m.txns[place]; txn.CreatedAt.After(now.Add(-window)) {
+	for _, i := range m.indexes[bucket] {
+		if txn := &m.txns[i]; txn.CreatedAt.After(now.Add(-window)) {
 			txn.Counted = false
 		}
 	}
 }
 
-// window is how far back txns may count in a bucket now: its zone's window, or
-// that of an override that looks further back.
+// window returns how far back txns may count in a bucket: its zone's window, or the
+// longer one of an override.
 func (m *Memory) window(now time.Time, bucket service.Bucket) time.Duration {
 	zone := m.zones[bucket.ZoneID]
 	if override := service.IndexOverrides(now, m.overrides).Of(zone, bucket); override != nil {

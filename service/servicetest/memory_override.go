@@ -11,9 +11,8 @@ import (
 	"velocityd/service"
 )
 
-// Overrides returns at most limit overrides of a zone with ids above after, by
-// id, those that have expired included. It returns ErrNotFound for an unknown
-// zone.
+// Overrides returns at most limit overrides of a zone with ids above after, by id. It
+// includes expired ones. It returns ErrNotFound for an unknown zone.
 func (m *Memory) Overrides(_ context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,14 +32,14 @@ func (m *Memory) Overrides(_ context.Context, zoneID int64, after uint64, limit 
 func (m *Memory) Override(_ context.Context, zoneID int64, id uint64) (service.Override, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i, err := m.overridePlace(zoneID, id)
+	i, err := m.overrideIndex(zoneID, id)
 	if err != nil {
 		return service.Override{}, err
 	}
 	return m.overrides[i], nil
 }
 
-func (m *Memory) overridePlace(zoneID int64, id uint64) (int, error) {
+func (m *Memory) overrideIndex(zoneID int64, id uint64) (int, error) {
 	i := slices.IndexFunc(m.overrides, func(o service.Override) bool { return o.ZoneID == zoneID && o.ID == id })
 	if i < 0 {
 		return 0, fmt.Errorf("override %d of zone %d: %w", id, zoneID, service.ErrNotFound)
@@ -48,9 +47,9 @@ func (m *Memory) overridePlace(zoneID int64, id uint64) (int, error) {
 	return i, nil
 }
 
-// AddOverride adds an override, in place of an expired one of the same key or
-// prefix. It returns ErrInvalid, ErrNotFound for an unknown zone, and ErrConflict
-// if there is one of the same key or prefix that has not expired.
+// AddOverride adds an override, and removes an expired one of the same key or prefix.
+// It returns ErrInvalid, ErrNotFound for an unknown zone, or ErrConflict if the zone has
+// an override of the same key or prefix that has not expired.
 func (m *Memory) AddOverride(_ context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
@@ -88,7 +87,7 @@ func (m *Memory) makeRoom(o service.Override) error {
 			return fmt.Errorf("override %d has the same key or prefix: %w", other.ID, service.ErrConflict)
 		}
 		m.overrides = slices.Delete(m.overrides, i, i+1)
-		return nil // there is never more than one
+		return nil // a zone has only one override of a key or prefix
 	}
 	return nil
 }
@@ -97,22 +96,22 @@ func sameTarget(a, b service.Override) bool {
 	return a.ZoneID == b.ZoneID && a.Key == b.Key && a.Prefix == b.Prefix
 }
 
-// SetOverride replaces the override of o's id. It returns ErrInvalid, ErrNotFound
-// and, if another one has the same key or prefix, ErrConflict. An empty CreatedBy
-// leaves the one there was.
+// SetOverride replaces the override with the id of o. It returns ErrInvalid,
+// ErrNotFound, or ErrConflict if another override has the same key or prefix. An empty
+// CreatedBy keeps the stored one.
 func (m *Memory) SetOverride(_ context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, err := m.overridePlace(o.ZoneID, o.ID); err != nil {
+	if _, err := m.overrideIndex(o.ZoneID, o.ID); err != nil {
 		return service.Override{}, err
 	}
 	if err := m.makeRoom(o); err != nil {
 		return service.Override{}, err
 	}
-	i, err := m.overridePlace(o.ZoneID, o.ID) // making room may have moved it
+	i, err := m.overrideIndex(o.ZoneID, o.ID) // makeRoom may have moved it
 	if err != nil {
 		return service.Override{}, err
 	}
@@ -127,7 +126,7 @@ func (m *Memory) SetOverride(_ context.Context, o service.Override, principal st
 func (m *Memory) DeleteOverride(_ context.Context, zoneID int64, id uint64, principal string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	i, err := m.overridePlace(zoneID, id)
+	i, err := m.overrideIndex(zoneID, id)
 	if err != nil {
 		return err
 	}

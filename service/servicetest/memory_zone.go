@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-// Zones returns all zones by id, with every setting spelt out.
+// Zones returns all zones by id, with all defaults filled in.
 func (m *Memory) Zones(context.Context) ([]service.Zone, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -33,8 +33,8 @@ func (m *Memory) zone(id int64) (service.Zone, error) {
 	return zone, nil
 }
 
-// PutZone creates a zone or replaces all of it, and returns it as it is now. It
-// returns ErrInvalid, or ErrPrecondition if match fails.
+// PutZone creates a zone or replaces all of it, and returns the stored zone. It returns
+// ErrInvalid, or ErrPrecondition if match fails.
 func (m *Memory) PutZone(_ context.Context, zone service.Zone, match service.Match, principal string) (service.Zone, error) {
 	if err := zone.Validate(); err != nil {
 		return service.Zone{}, err

@@ -17,7 +17,7 @@ func modeClaims() map[string]claim {
 	}
 }
 
-// wantTxn holds the newest txn of a bucket against what a table says of it.
+// wantTxn compares the newest txn of a bucket with the wanted values.
 func (b bench) wantTxn(tb testing.TB, bucket service.Bucket, blocked, wouldBlock, counted bool) {
 	tb.Helper()
 	txns := b.Txns(tb, bucket)

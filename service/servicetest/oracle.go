@@ -19,22 +19,22 @@ func oracleClaims() map[string]claim {
 	}
 }
 
-// timeline is a random history that a bench and a Memory live through together.
-// The Memory has the bench's clock, as the bench's last answer tells it.
+// timeline is a random sequence of operations that is applied to a bench and to a
+// Memory, the oracle. The Memory's clock is the time of the bench's last answer.
 type timeline struct {
 	bench
 	random *rand.Rand
 	memory *Memory
-	oracle Bench // the memory's
+	oracle Bench // memory as a Bench
 	now    *time.Time
 	zones  map[int64]service.Zone
 	keys   map[int64][]string
-	ids    map[uint64]uint64 // the bench's txn ids, and the oracle's
-	// attempts are the checks that had an id, while it is sure whose it is.
+	ids    map[uint64]uint64 // from the bench's txn ids to the oracle's
+	// attempts are the checks with an attempt id, as long as only one of them has it.
 	attempts []service.Check
-	recorded map[string]int // how often an id has been recorded
-	aged     map[string]bool
-	reported []uint64 // the bench's txn ids to report of
+	recorded map[string]int  // how often an attempt id was recorded
+	hasAged  map[string]bool // the attempt ids of txns that were aged
+	reported []uint64        // the bench's txn ids of which outcomes are reported
 }
 
 func newTimeline(t *testing.T, b bench) *timeline {
@@ -43,7 +43,7 @@ func newTimeline(t *testing.T, b bench) *timeline {
 	t.Logf("seed %d", seed)
 	l := &timeline{
 		bench: b, random: rand.New(rand.NewPCG(seed, 1)), now: new(time.Time),
-		zones: map[int64]service.Zone{}, ids: map[uint64]uint64{}, recorded: map[string]int{}, aged: map[string]bool{},
+		zones: map[int64]service.Zone{}, ids: map[uint64]uint64{}, recorded: map[string]int{}, hasAged: map[string]bool{},
 		keys: map[int64][]string{
 			1: {"bob", "Bob", "BOB ", "alice"},
 			2: {"203.0.113.9", "::ffff:203.0.113.9", "203.0.113.10", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"},
@@ -58,7 +58,7 @@ func newTimeline(t *testing.T, b bench) *timeline {
 	return l
 }
 
-// agreesWithOracle compares every answer, and at the end every txn.
+// agreesWithOracle compares the answers of a random timeline, and at the end all txns.
 func agreesWithOracle(t *testing.T, b bench) {
 	l := newTimeline(t, b)
 	for range 200 {
@@ -87,7 +87,7 @@ func agreesWithOracle(t *testing.T, b bench) {
 	l.compareTxns(t)
 }
 
-// agreesOnALargeBatch has all features in one call.
+// agreesOnALargeBatch compares the answers of a call with all features.
 func agreesOnALargeBatch(t *testing.T, b bench) {
 	l := newTimeline(t, b)
 	for range 8 {
@@ -129,7 +129,7 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 	l.oracle.SetZone(t, zone)
 }
 
-// bucket is one that exists by the zones' present rules.
+// bucket returns a random bucket, normalised by its zone's present rule.
 func (l *timeline) bucket(t *testing.T) service.Bucket {
 	t.Helper()
 	id := 1 + l.random.Int64N(3)
@@ -140,7 +140,7 @@ func (l *timeline) bucket(t *testing.T) service.Bucket {
 	return at(id, key)
 }
 
-// override sets a random one, or removes those of a zone.
+// override sets a random override, or removes all overrides of a zone.
 func (l *timeline) override(t *testing.T) {
 	t.Helper()
 	bucket := l.bucket(t)
@@ -156,7 +156,7 @@ func (l *timeline) override(t *testing.T) {
 			"::/0", "2001:db8::/32", "2001:db8::/55", "2001:db8::/64", "2001:db8::2/128"), o)
 	}
 	if l.random.IntN(2) == 0 {
-		// Ends within minutes, or has ended at the last instant that anybody knows of.
+		// It ends within 30 minutes, or at the present time.
 		l.lookAtTheClock(t)
 		o.ExpiresAt = l.now.Add(time.Duration(l.random.IntN(30)) * time.Minute)
 	}
@@ -164,8 +164,8 @@ func (l *timeline) override(t *testing.T) {
 	l.oracle.SetOverride(t, o)
 }
 
-// ageSome moves one bucket or all by a random time that likes to meet the edge of
-// something to the microsecond.
+// ageSome ages one bucket, or all, by a random time. Often that is a zone's window, give
+// or take a microsecond.
 func (l *timeline) ageSome(t *testing.T) {
 	t.Helper()
 	by := time.Duration(l.random.IntN(90)) * time.Minute
@@ -179,7 +179,7 @@ func (l *timeline) ageSome(t *testing.T) {
 	}
 	for _, bucket := range buckets {
 		for _, txn := range l.oracle.Txns(t, bucket) {
-			l.aged[txn.AttemptID] = true
+			l.hasAged[txn.AttemptID] = true
 		}
 		l.Age(t, bucket, by)
 		l.oracle.Age(t, bucket, by)
@@ -190,15 +190,15 @@ func (l *timeline) everyBucket() []service.Bucket {
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
 	var buckets []service.Bucket
-	for bucket := range l.memory.places {
+	for bucket := range l.memory.indexes {
 		buckets = append(buckets, bucket)
 	}
 	slices.SortFunc(buckets, service.Bucket.Compare)
 	return buckets
 }
 
-// ask puts a random batch to both. Its last check is new for certain, so that
-// its CheckedAt is a time of this call.
+// ask asks both a random batch. Its last check has no attempt id, so that its CheckedAt
+// is a time of this call.
 func (l *timeline) ask(t *testing.T, n int) {
 	t.Helper()
 	checks := make([]service.Check, n)
@@ -239,7 +239,7 @@ func (l *timeline) randomCheck() service.Check {
 	return check
 }
 
-// retryAlone asks for an attempt of before in a call of its own.
+// retryAlone repeats an earlier attempt in a call without other checks.
 func (l *timeline) retryAlone(t *testing.T) {
 	t.Helper()
 	if len(l.attempts) == 0 {
@@ -248,14 +248,15 @@ func (l *timeline) retryAlone(t *testing.T) {
 	check := pick(l.random, l.attempts...)
 	l.lookAtTheClock(t)
 	first, ok := l.memory.attempts[check.AttemptID]
-	if !ok || l.soon(first.ExpiresAt) || !l.now.Before(first.ExpiresAt) {
-		return // it would be decided, at a time that nobody tells if it is refused
+	if !ok || l.passesSoon(first.ExpiresAt) || !l.now.Before(first.ExpiresAt) {
+		return // the id has expired: a new decision has an unknown time if it is refused
 	}
 	l.compareAll(t, []service.Check{check}, l.all(t, check))
 }
 
-// compareAll asks the oracle at the bench's times and compares. A call may have
-// been decided in parts, each at its own time, which its new checks tell.
+// compareAll asks the oracle at the bench's times and compares the answers. The bench
+// may have decided a call in parts, each at another time. The new checks of a part show
+// its time.
 func (l *timeline) compareAll(t *testing.T, checks []service.Check, got []service.Decision) {
 	t.Helper()
 	later := func(d service.Decision) bool { return d.CheckedAt.After(*l.now) }
@@ -272,7 +273,7 @@ func (l *timeline) compareAll(t *testing.T, checks []service.Check, got []servic
 	}
 }
 
-// comparePart is compareAll for what was decided at one time, which is now.
+// comparePart compares the checks that were decided at one time, which is l.now.
 func (l *timeline) comparePart(t *testing.T, checks []service.Check, got []service.Decision) {
 	t.Helper()
 	want, err := l.oracle.CheckAll(context.Background(), checks)
@@ -291,7 +292,7 @@ func (l *timeline) comparePart(t *testing.T, checks []service.Check, got []servi
 	}
 }
 
-// note remembers a decision that recorded txns.
+// note keeps the txn ids of a decision that recorded txns.
 func (l *timeline) note(check service.Check, d service.Decision) {
 	for _, v := range d.Verdicts {
 		l.reported = append(l.reported, v.TxnID)
@@ -299,8 +300,8 @@ func (l *timeline) note(check service.Check, d service.Decision) {
 	if check.AttemptID == "" {
 		return
 	}
-	// An id that has expired and begun anew says no more which of its txns are meant
-	// by Age.
+	// If an id was recorded twice, because it had expired, Age may mean the txns of
+	// either check.
 	if l.recorded[check.AttemptID]++; l.recorded[check.AttemptID] > 1 {
 		l.attempts = slices.DeleteFunc(l.attempts, func(c service.Check) bool { return c.AttemptID == check.AttemptID })
 	}
@@ -314,7 +315,7 @@ func (l *timeline) compare(t *testing.T, check service.Check, got, want service.
 			return
 		}
 	}
-	sameTime := got.CheckedAt.Equal(want.CheckedAt) || l.aged[check.AttemptID]
+	sameTime := got.CheckedAt.Equal(want.CheckedAt) || l.hasAged[check.AttemptID]
 	if got.Blocked != want.Blocked || got.WouldBlock != want.WouldBlock || !sameTime || len(got.Verdicts) != len(want.Verdicts) {
 		t.Errorf("check %+v:\n got %+v\nwant %+v", check, got, want)
 		return

@@ -9,51 +9,50 @@ import (
 	"velocityd/service"
 )
 
-// What a timeline does besides checks. Reports and releases do not tell the time
-// at which they were carried out, so they are left for later while anything is
-// about to end.
+// The operations of a timeline other than checks. The time at which a report or release
+// was carried out is not known, so they are left out while something is about to end.
 
-// lookAtTheClock brings the oracle's clock to the bench's.
+// lookAtTheClock sets the oracle's clock to the bench's time.
 func (l *timeline) lookAtTheClock(t *testing.T) {
 	t.Helper()
 	*l.now = l.peek(t, l.bucket(t)).At
 }
 
-// soon says that an instant may be over before the bench has answered. All spans
-// of a timeline are whole minutes, give or take a microsecond, and the whole
-// takes less.
-func (l *timeline) soon(instant time.Time) bool {
+// passesSoon reports whether instant may pass before the bench has answered. The
+// lengths of time in a timeline are whole minutes, give or take a microsecond, so few
+// instants pass soon.
+func (l *timeline) passesSoon(instant time.Time) bool {
 	return instant.After(*l.now) && instant.Before(l.now.Add(20*time.Second))
 }
 
-// unsettled says that the outcome of a report or release depends on the very
+// dependsOnSecond reports whether the result of a report or release depends on the
 // second at which it is carried out.
-func (l *timeline) unsettled() bool {
+func (l *timeline) dependsOnSecond() bool {
 	m := l.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, txn := range m.txns {
 		zone := m.zones[txn.Bucket.ZoneID]
-		if l.soon(txn.CreatedAt.Add(zone.Window)) || l.soon(txn.CreatedAt.Add(zone.ReserveTTL)) {
+		if l.passesSoon(txn.CreatedAt.Add(zone.Window)) || l.passesSoon(txn.CreatedAt.Add(zone.ReserveTTL)) {
 			return true
 		}
 		for _, o := range m.overrides {
-			if o.ZoneID == txn.Bucket.ZoneID && l.soon(txn.CreatedAt.Add(o.Window)) {
+			if o.ZoneID == txn.Bucket.ZoneID && l.passesSoon(txn.CreatedAt.Add(o.Window)) {
 				return true
 			}
 		}
 	}
 	for _, o := range m.overrides {
-		if l.soon(o.ExpiresAt) {
+		if l.passesSoon(o.ExpiresAt) {
 			return true
 		}
 	}
 	return false
 }
 
-// whole says that the txns of a check have not been aged apart, which nothing but
-// a test does.
-func (l *timeline) whole(id uint64) bool {
+// sameAge reports whether the txns of a check have the same time. They differ only if
+// the test has aged some of them.
+func (l *timeline) sameAge(id uint64) bool {
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
 	named := l.memory.txns[id-1]
@@ -65,19 +64,19 @@ func (l *timeline) whole(id uint64) bool {
 	return true
 }
 
-// reportSome reports a few outcomes in one call, some of them again and some of
-// unknown txns.
+// reportSome reports a few outcomes in one call. Some are reported again, and some are
+// of unknown txns.
 func (l *timeline) reportSome(t *testing.T) {
 	t.Helper()
 	l.lookAtTheClock(t)
-	if l.unsettled() || len(l.reported) == 0 {
+	if l.dependsOnSecond() || len(l.reported) == 0 {
 		return
 	}
 	var reports, theirs []service.Report
 	for range 1 + l.random.IntN(6) {
 		r := service.Report{TxnID: pick(l.random, l.reported...), Outcome: pick(l.random, success, success, failure)}
 		same := service.Report{TxnID: l.ids[r.TxnID], Outcome: r.Outcome}
-		if !l.whole(same.TxnID) {
+		if !l.sameAge(same.TxnID) {
 			continue
 		}
 		if l.random.IntN(20) == 0 {
@@ -106,7 +105,7 @@ func (l *timeline) reportSome(t *testing.T) {
 func (l *timeline) releaseOne(t *testing.T) {
 	t.Helper()
 	l.lookAtTheClock(t)
-	if l.unsettled() {
+	if l.dependsOnSecond() {
 		return
 	}
 	bucket := l.bucket(t)

@@ -129,12 +129,12 @@ func reservationCounts(t *testing.T, b bench) {
 	alice := at(1, "alice")
 	first, second := b.check(t, alice), b.check(t, alice)
 	if d := b.check(t, alice); !d.Blocked {
-		t.Errorf("two attempts without an outcome take both places, but: %+v", d)
+		t.Errorf("two attempts without an outcome fill the bucket, but: %+v", d)
 	}
 	b.wantReport(t, first.TxnID(), success, nil)
 	third := b.check(t, alice)
 	if third.Blocked || third.Verdicts[0].Velocity != 2 {
-		t.Errorf("one success leaves one place, but: %+v", third)
+		t.Errorf("after one success the bucket has room for one, but: %+v", third)
 	}
 	// Whoever does not report has failed, and counts for the window.
 	b.Age(t, alice, 50*time.Minute)
@@ -237,7 +237,8 @@ func successLeavesALockoutAlone(t *testing.T, b bench) {
 	}
 }
 
-// parallelGuesses is the hole of designs that decide first and count later.
+// parallelGuesses asks many checks before any outcome is reported. A store that counts
+// only after the outcome would allow too many.
 func parallelGuesses(t *testing.T, b bench) {
 	const guesses, rate = 200, 5
 	b.set(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour, Counts: service.CountsFailures})
@@ -252,8 +253,8 @@ func parallelGuesses(t *testing.T, b bench) {
 				errs[i] = err
 				return
 			}
-			// Held from a moment after the decision until one before the report: never
-			// more than in truth.
+			// Counted from after the decision until before the report, so never more than
+			// really were open.
 			if held.Add(1) > rate {
 				tooMany.Store(true)
 			}
@@ -323,8 +324,8 @@ func racingReportsAgree(t *testing.T, b bench) {
 	}
 }
 
-// reportsRacingWithChecks lets each of many callers check two buckets in its own
-// order and report at once, while others do.
+// reportsRacingWithChecks runs many callers at once. Each checks two buckets, in one
+// order or the other, and reports the outcome.
 func reportsRacingWithChecks(t *testing.T, b bench) {
 	const callers, rounds = 20, 5
 	b.set(t, service.Zone{ID: 1, Rate: callers * rounds, Window: time.Hour, Counts: service.CountsFailures})

@@ -39,7 +39,7 @@ func limit(zone int64, key string, rate int, window time.Duration) service.Overr
 	return o
 }
 
-// within turns an override of a key into one of a network.
+// within returns the override for a network instead of a key.
 func within(prefix string, o service.Override) service.Override {
 	o.Key, o.Prefix = "", netip.MustParsePrefix(prefix)
 	return o
@@ -183,8 +183,7 @@ func overridesTakeEffect(t *testing.T, b bench) {
 	}
 }
 
-// wantRates holds the rate in force for each address against a table, asked in a
-// batch and alone.
+// wantRates asks about each address, in a batch and alone, and wants its rate.
 func (b bench) wantRates(tb testing.TB, zone int64, rates map[string]int) {
 	tb.Helper()
 	var checks []service.Check

@@ -1,7 +1,7 @@
-// Command echo is a floor of the benchmark: an Echo handler that reads a check in
-// JSON and answers each with the same header and body, which it was given. It
-// decides nothing and knows nothing of velocityd. With -call it makes one CALL of
-// somebody's check_velocity before each answer: what HTTP alone adds to a CALL.
+// Command echo is a lower limit of the benchmark: an Echo handler that reads a check in
+// JSON and answers each with the same header and body, from a file. It decides nothing
+// and knows nothing of velocityd. With -call it calls check_velocity before each answer,
+// which shows what HTTP alone adds to a CALL.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"velocityd/bench/peers/serve"
 )
 
-// check is what is asked: one bucket, or several.
+// check is a question about one bucket or several.
 type check struct {
 	bucket
 	Buckets   []bucket `json:"buckets"`
@@ -35,7 +35,7 @@ type answer struct {
 	Header http.Header     `json:"header"`
 	Body   json.RawMessage `json:"body"`
 
-	database *sql.DB // whose check_velocity is called; nil for none
+	database *sql.DB // where check_velocity is called; nil means no call
 }
 
 func main() { serve.Main("echo", run) }
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 		}
 		defer a.database.Close()
 	}
-	// What the server writes by itself.
+	// The server writes these header fields by itself.
 	a.Header.Del("Date")
 	a.Header.Del("Content-Length")
 	return serve.Check(ctx, *listen, a.give)
@@ -87,7 +87,7 @@ func (a answer) give(c echo.Context) error {
 	return err
 }
 
-// call has a check decided, and leaves out what was decided.
+// call calls check_velocity and ignores its decision.
 func (a answer) call(ctx context.Context, b bucket) error {
 	rows, err := a.database.QueryContext(ctx, "CALL check_velocity(?, ?)", b.ZoneID, b.BucketKey)
 	if err != nil {

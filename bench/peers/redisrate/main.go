@@ -1,5 +1,5 @@
 // Command redisrate is a contender of the benchmark: redis_rate behind an Echo
-// handler that takes and gives JSON as velocityd's does. It knows nothing of
+// handler that reads and writes the same JSON as velocityd. It knows nothing else of
 // velocityd.
 package main
 

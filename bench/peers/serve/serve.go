@@ -1,5 +1,5 @@
-// Package serve is what the Echo programs among the benchmark's contenders have in
-// common: the life of the process, and POST /v1/check until it ends.
+// Package serve is the common part of the Echo programs among the benchmark's contenders:
+// it runs the process, and answers POST /v1/check.
 package serve
 
 import (

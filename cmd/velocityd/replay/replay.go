@@ -1,7 +1,7 @@
 // Package replay reads login attempts out of sshd's logs, asks a store about each
-// of them in the log's order, and sums up what was answered. It must not know
-// where the answers come from nor how a summary is printed: of this project it
-// imports package service alone.
+// of them in the log's order, and sums up the answers. It must not know where the
+// answers come from nor how a summary is printed. Of this project it imports only
+// package service.
 package replay
 
 import (
@@ -16,7 +16,7 @@ import (
 	"velocityd/service"
 )
 
-// busyTries is how often one batch is asked before a busy store is believed.
+// busyTries is how often one batch is asked before the replay gives up on a busy store.
 const busyTries = 6
 
 var (
@@ -25,26 +25,27 @@ var (
 	// ErrNoAttempt says that nothing was asked, because the log holds no login
 	// attempt that could be asked about.
 	ErrNoAttempt = errors.New("no login attempt in the log")
-	// errRulesChanged says that buckets were not those that the replay kept apart.
-	errRulesChanged = errors.New("the key rule of a zone was changed during the replay: what would have been one bucket's attempts may have been asked together; replay again")
+	// errRulesChanged says that the store normalised keys in another way than the
+	// replay.
+	errRulesChanged = errors.New("the key rule of a zone was changed during the replay, so outcomes may have been reported in another order; replay again")
 )
 
-// Options say what to ask about, and whom.
+// Options are the settings of a Replayer. Store is required, and a zone.
 type Options struct {
 	// Store answers the checks.
 	Store service.CheckStore
-	// Outcomes is told how each allowed attempt ended, before the next attempt in
-	// one of its buckets is asked about. Nil means that nobody is told.
+	// Outcomes gets the outcome of each allowed attempt, before the next attempt in
+	// one of its buckets is asked about. Nil means that outcomes are not reported.
 	Outcomes service.OutcomeStore
-	// UserZone is the zone in which the user is the key, IPZone the one in which
-	// the address is. One of them may be 0: then it is left out.
+	// UserZone is the zone whose keys are users, IPZone the zone whose keys are
+	// addresses. One of them may be 0: then it is left out.
 	UserZone, IPZone int64
-	// Zones are those that exist. Their key rules say which keys are one bucket.
+	// Zones are the zones that exist. Their key rules tell which keys are one bucket.
 	Zones []service.Zone
 	// Batch is how many checks may be asked in one call, 1 to service.MaxChecks.
 	Batch int
-	// Progress is called with the bytes of the log that were read since its last
-	// call. Nil means that nobody wants to know.
+	// Progress is called with the number of bytes of the log that were read since its
+	// last call. It may be nil.
 	Progress func(bytes int)
 }
 
@@ -56,19 +57,18 @@ type Replayer struct {
 	userZone int64 // 0: users are not asked about
 	ipZone   int64 // 0: addresses are not asked about
 	batch    int
-	outcomes service.OutcomeStore // nil: nobody is told
-	// rules are those of the zones, by which the store makes buckets of keys;
-	// zones that are not here have opaque keys.
+	outcomes service.OutcomeStore // nil: outcomes are not reported
+	// rules are the key rules of the zones, by which the store normalises keys.
 	rules    map[int64]service.KeyRule
 	progress func(bytes int)
 	tally    *tally
 
 	pending []question
-	unseen  int // bytes read since the last progress
+	unseen  int // bytes read since the last call of progress
 }
 
-// New returns what replays one log. The error wraps service.ErrNotFound if
-// UserZone or IPZone is not among the zones. Nobody is asked yet.
+// New returns a Replayer for one log. The error wraps service.ErrNotFound if UserZone
+// or IPZone is not among the zones. New asks the store nothing.
 func New(o Options) (*Replayer, error) {
 	r := &Replayer{
 		store: o.Store, userZone: o.UserZone, ipZone: o.IPZone, batch: o.Batch, outcomes: o.Outcomes,
@@ -88,10 +88,10 @@ func New(o Options) (*Replayer, error) {
 	return r, nil
 }
 
-// Run asks about each attempt in log, and returns what was answered, also
-// together with an error: of the attempts before it then. The error is
-// ErrInterrupted if ctx ends, after the call at work has been finished, and
-// wraps ErrNoAttempt if the whole log was read and nothing in it could be asked.
+// Run asks about each attempt in log, and returns the summary of the answers. With an
+// error it returns the summary of the answers before it. If ctx ends, Run finishes the
+// running call and returns ErrInterrupted. The error wraps ErrNoAttempt if the whole
+// log was read and nothing in it could be asked.
 func (r *Replayer) Run(ctx context.Context, log io.Reader) (Summary, error) {
 	began := time.Now()
 	err := cmp.Or(r.run(ctx, log), r.tally.nothing())
@@ -103,15 +103,16 @@ func (r *Replayer) Run(ctx context.Context, log io.Reader) (Summary, error) {
 	return s, err
 }
 
-// question is one attempt to be asked about.
+// question is one attempt to ask about.
 type question struct {
 	check   service.Check
 	buckets []service.Bucket // of the check, with normalised keys
 	outcome service.Outcome
 }
 
-// run asks in the log's order until its end. It returns ErrInterrupted when ctx
-// ends; the call at work is finished then, and what was not asked is not counted.
+// run asks about the attempts in the log's order. When ctx ends, it finishes the
+// running call and returns ErrInterrupted. Attempts that were not asked about do not
+// count in the summary.
 func (r *Replayer) run(ctx context.Context, log io.Reader) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop() // ends the reading goroutine
@@ -133,15 +134,15 @@ func (r *Replayer) run(ctx context.Context, log io.Reader) error {
 	}
 }
 
-// logLine is a line with its length in the file, or the error that ended it.
+// logLine is a line with its length in the file, or the error of reading it.
 type logLine struct {
 	text string
 	size int
 	err  error
 }
 
-// readLines reads ahead a little, in a goroutine of its own, because a read of a
-// pipe cannot be interrupted.
+// readLines reads the log in another goroutine, because a read of a pipe cannot be
+// interrupted. It reads a few lines ahead.
 func readLines(ctx context.Context, log io.Reader) <-chan logLine {
 	lines := make(chan logLine, 64)
 	go func() {
@@ -164,7 +165,8 @@ func readLines(ctx context.Context, log io.Reader) <-chan logLine {
 	return lines
 }
 
-// take turns one line into checks and asks when it is time.
+// take adds the attempts of one line to the pending checks. It asks the pending ones
+// when the batch is full, or when the next one depends on their outcomes.
 func (r *Replayer) take(ctx context.Context, line logLine) error {
 	r.unseen += line.size
 	attempt, ok := parseLine(line.text)
@@ -216,10 +218,10 @@ func (r *Replayer) question(a attempt) (question, error) {
 	return q, q.check.Validate()
 }
 
-// mustAskBefore says that a pending check shares a bucket with next, which must
-// find its outcome reported. Checks without a common bucket do not see each
-// other's outcomes: asking them together and then reporting all is the same as
-// taking each by itself.
+// mustAskBefore reports whether the pending checks must be asked, and their outcomes
+// reported, before next is asked: one of them shares a bucket with next. Checks without
+// a common bucket do not depend on each other's outcomes, so they can be asked
+// together.
 func (r *Replayer) mustAskBefore(next question) bool {
 	if r.outcomes == nil {
 		return false
@@ -229,9 +231,9 @@ func (r *Replayer) mustAskBefore(next question) bool {
 	})
 }
 
-// ask puts the pending checks to the store, and then reports the outcomes of
-// those that were allowed. What the store was too busy for was not decided and is
-// asked again; any other error ends the replay.
+// ask asks the store about the pending checks, and then reports the outcomes of those
+// that were allowed. Checks for which the store was busy were not decided, and are
+// asked again. Any other error ends the replay.
 func (r *Replayer) ask(ctx context.Context) error {
 	defer func() { r.pending = r.pending[:0] }()
 	for try := 1; len(r.pending) > 0; try++ {
@@ -261,9 +263,9 @@ func (r *Replayer) ask(ctx context.Context) error {
 	return nil
 }
 
-// settle takes those questions out of the pending ones that were answered, and
-// returns them with their answers. The error is that of what the store was too busy
-// for, if there is any.
+// settle removes the answered questions from the pending ones and returns them with
+// their answers. The error is that of a check for which the store was busy, if there is
+// one.
 func (r *Replayer) settle(decisions []service.Decision) (asked []question, answers []service.Decision, err error) {
 	var again []question
 	for i, q := range r.pending {
@@ -285,8 +287,8 @@ func (r *Replayer) checks() []service.Check {
 	return checks
 }
 
-// report tells the outcomes of the allowed checks among asked, in order. Saying
-// it again is harmless, so also a lost answer is asked for again.
+// report reports the outcomes of the allowed checks among asked, in order. It reports
+// again after a lost answer, because the same outcome twice changes nothing.
 func (r *Replayer) report(ctx context.Context, asked []question, decisions []service.Decision) error {
 	if r.outcomes == nil {
 		return nil
@@ -318,7 +320,7 @@ func (r *Replayer) report(ctx context.Context, asked []question, decisions []ser
 	return buckets
 }
 
-// pause waits and says whether ctx still lives.
+// pause waits for d. It returns false as soon as ctx ends.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

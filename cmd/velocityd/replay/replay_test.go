@@ -210,8 +210,8 @@ func TestReplayOfALogWithoutAnAttemptIsAnError(t *testing.T) {
 	m.SetZone(t, users)
 	m.SetZone(t, addresses)
 	for log, want := range map[string]string{
-		"": "it is empty",
-		"Dec 10 06:55:48 gate cron[1]: job\nnoise\n":           "none of its 2 lines",
+		"": "the log is empty",
+		"Dec 10 06:55:48 gate cron[1]: job\nnoise\n":           "its 2 lines hold no",
 		"noise\n" + failed("ann", "192.0.2.1"):                 "of its 2 lines 1 are attempts",
 		failed("192.0.2.9", "192.0.2.1") + failed("ann", "::"): "",
 	} {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// maxLine is the longest line of a log that is looked at, in bytes.
+	// maxLine is the longest line of a log that is parsed, in bytes.
 	maxLine = 64 << 10
-	// maxRepeats bounds what one "message repeated" line can ask for.
+	// maxRepeats bounds how many attempts one "message repeated" line can mean.
 	maxRepeats = 100_000
 )
 
-// attempt is what one line of an sshd log says: a login by user from addr that
-// ended in outcome, made times times. user is as the log has it, and may be empty
-// or of an attacker's making; addr is never an IPv4 address in IPv6 clothes.
+// attempt is the content of one line of an sshd log: a login by user from addr that
+// ended with outcome, and how many times it was made. user is as the log has it: it may
+// be empty, and attackers choose it. addr is never an IPv4-mapped IPv6 address.
 type attempt struct {
 	user    string
 	addr    netip.Addr
@@ -30,7 +30,7 @@ type attempt struct {
 }
 
 // parseLine reads one syslog line of sshd or sshd-session, with or without its
-// line end. It reports false for a line that is no login attempt.
+// line end. It returns false for a line that is not a login attempt.
 func parseLine(line string) (attempt, bool) {
 	message, ok := sshdMessage(strings.TrimRight(line, "\r\n"))
 	if !ok {
@@ -45,8 +45,8 @@ func parseLine(line string) (attempt, bool) {
 	return a, ok
 }
 
-// sshdMessage cuts off "TIME HOST sshd[PID]: ". The program's name counts only
-// in its own place: elsewhere in the line anybody may have put it.
+// sshdMessage cuts off "TIME HOST sshd[PID]: ". It looks for the program's name only
+// there: elsewhere in the line an attacker may have written it.
 func sshdMessage(line string) (string, bool) {
 	rest, ok := cutTime(line)
 	if !ok {
@@ -83,8 +83,8 @@ func cutTime(line string) (string, bool) {
 	return rest, err == nil
 }
 
-// unrepeat opens "message repeated N times: [ MESSAGE]", in which syslog daemons
-// fold equal lines that follow each other.
+// unrepeat unpacks "message repeated N times: [ MESSAGE]", which syslog daemons write
+// in place of equal consecutive lines.
 func unrepeat(message string) (inner string, times int, ok bool) {
 	rest, folded := strings.CutPrefix(message, "message repeated ")
 	if !folded {
@@ -106,8 +106,8 @@ func unrepeat(message string) (inner string, times int, ok bool) {
 // and "Accepted METHOD for U from IP port P ssh2[: KEY]".
 func parseMessage(message string) (a attempt, ok bool) {
 	if rest, failed := strings.CutPrefix(message, "Failed password for "); failed {
-		// The attacker chooses the user, " from 192.0.2.1 port 22 ssh2" and all:
-		// only what comes last is sshd's own.
+		// The attacker chooses the user, which may be "x from 192.0.2.1 port 22 ssh2".
+		// Only the last " from " is surely sshd's.
 		i := strings.LastIndex(rest, " from ")
 		if i < 0 {
 			return attempt{}, false
@@ -121,8 +121,8 @@ func parseMessage(message string) (a attempt, ok bool) {
 	if !accepted || !found || method == "" || strings.Contains(method, " ") {
 		return attempt{}, false
 	}
-	// This user exists on the host, but a certificate's text may follow, which
-	// somebody else wrote: only what comes first is sshd's own.
+	// This user exists on the host. But the text of a certificate may follow, which
+	// somebody else wrote. So only the first " from " is surely sshd's.
 	a.outcome = service.OutcomeSuccess
 	a.user, rest, ok = strings.Cut(rest, " from ")
 	if !ok {
@@ -132,8 +132,8 @@ func parseMessage(message string) (a attempt, ok bool) {
 	return a, ok
 }
 
-// parseSource reads "IP port P", then " ssh2" or nothing, and after that ": KEY"
-// if withKey.
+// parseSource reads "IP port P", which may be followed by " ssh2", and if withKey is
+// true also by ": KEY".
 func parseSource(text string, withKey bool) (netip.Addr, bool) {
 	if source, _, ok := strings.Cut(text, ": "); ok && withKey {
 		text = source
@@ -153,7 +153,7 @@ func parseSource(text string, withKey bool) (netip.Addr, bool) {
 	return addr.Unmap(), err == nil
 }
 
-// lineReader cuts a log into lines, in constant memory.
+// lineReader splits a log into lines, in constant memory.
 type lineReader struct {
 	in *bufio.Reader
 }
@@ -162,8 +162,8 @@ func newLineReader(in io.Reader) lineReader {
 	return lineReader{in: bufio.NewReaderSize(in, maxLine)}
 }
 
-// next returns the next line and how many bytes it took, or io.EOF. Of a line
-// that is longer than maxLine it returns "", which is no attempt.
+// next returns the next line and its length in bytes, or io.EOF. For a line longer than
+// maxLine it returns "", which is not an attempt.
 func (r lineReader) next() (line string, size int, err error) {
 	piece, err := r.in.ReadSlice('\n')
 	size, line = len(piece), string(piece)

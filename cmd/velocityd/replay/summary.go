@@ -12,13 +12,13 @@ import (
 // keysNamed is how many keys of a zone the summary names.
 const keysNamed = 10
 
-// tally counts what was answered.
+// tally counts the answers.
 type tally struct {
 	allowed, blocked, skipped int
-	keyless                   int // skipped lines that are attempts, but by a user or from an address that is no key
-	wouldBlock                int // blocked, or allowed because the zone without room is not enforced
+	keyless                   int // skipped lines that are attempts, but whose user or address cannot be a key
+	wouldBlock                int // blocked attempts, and those allowed only because a full zone is not enforced
 	reported                  map[service.Outcome]int
-	keys                      map[service.Bucket]int // how often each had no room
+	keys                      map[service.Bucket]int // how often each bucket had no room
 }
 
 func newTally() *tally {
@@ -50,7 +50,7 @@ func (t *tally) count(decisions []service.Decision) error {
 	return refused
 }
 
-// countReports adds reports that were taken and returns the first refusal.
+// countReports adds the reports that were accepted and returns the first refusal.
 func (t *tally) countReports(reports []service.Report, results []error) error {
 	var refused error
 	for i, err := range results {
@@ -63,19 +63,19 @@ func (t *tally) countReports(reports []service.Report, results []error) error {
 	return refused
 }
 
-// nothing returns an error that wraps ErrNoAttempt and says why, if nothing was
-// asked, and nil otherwise.
+// nothing returns an error that wraps ErrNoAttempt and says why nothing was asked, or
+// nil if something was.
 func (t *tally) nothing() error {
 	switch {
 	case t.allowed+t.blocked > 0:
 		return nil
 	case t.skipped == 0:
-		return fmt.Errorf("%w: it is empty", ErrNoAttempt)
+		return fmt.Errorf("%w: the log is empty", ErrNoAttempt)
 	case t.keyless > 0:
 		return fmt.Errorf("%w that can be asked about: of its %d lines %d are attempts, and each has a user or an address "+
 			"that cannot be a key in its zone", ErrNoAttempt, t.skipped, t.keyless)
 	}
-	return fmt.Errorf("%w: none of its %d lines is one of sshd's 'Failed password for ...' or 'Accepted ... for ...'",
+	return fmt.Errorf("%w: its %d lines hold no 'Failed password for ...' and no 'Accepted ... for ...' of sshd",
 		ErrNoAttempt, t.skipped)
 }
 
@@ -88,16 +88,16 @@ type Summary struct {
 	// shadow mode were enforced; Blocked ones are among them.
 	WouldBlock   int  `json:"would_block"`
 	SkippedLines int  `json:"skipped_lines"`
-	Complete     bool `json:"complete"` // the whole log was replayed
-	// These are there if outcomes were reported.
+	Complete     bool `json:"complete"` // whether the whole log was replayed
+	// ReportedSuccesses and ReportedFailures are nil unless outcomes were reported.
 	ReportedSuccesses *int      `json:"reported_successes,omitempty"`
 	ReportedFailures  *int      `json:"reported_failures,omitempty"`
 	ElapsedSeconds    float64   `json:"elapsed_seconds"`
 	ChecksPerSecond   float64   `json:"checks_per_second"`
-	MostWouldBlock    []FullKey `json:"most_would_block"` // by zone, most first
+	MostWouldBlock    []FullKey `json:"most_would_block"` // by zone, those with the most first
 }
 
-// FullKey is a bucket that had no room WouldBlock times, whether its zone is
+// FullKey is a bucket that had no room for WouldBlock attempts, whether its zone is
 // enforced or not.
 type FullKey struct {
 	ZoneID     int64  `json:"zone_id"`

@@ -47,7 +47,7 @@ func TestOperatorCommandsAskAServiceAsTheyAskTheDatabase(t *testing.T) {
 			{"bucket peek 2 bob", exitUsage, "bucket_key"},
 			{"bucket release 1 alice --reason proved", exitFine, "alice: 2 of 2 left"},
 			{"bucket release 9 alice --reason proved", exitError, "not found"},
-			{"zone delete 1", exitFine, "with 1 overrides"},
+			{"zone delete 1", exitFine, "with 1 override:"},
 			{"zone delete 1", exitError, "not found"},
 		} {
 			r := command(over, nil, strings.Fields(step.args)...)
@@ -90,12 +90,12 @@ func TestServiceThatIsAwayOrNoneIsToldWithWhatToDo(t *testing.T) {
 		"override set 1 bob --action deny --reason x", "bucket peek 1 alice", "bucket release 1 alice --reason x", "check 1 alice", "outcome 1 success",
 	} {
 		r := command(environment{"VELOCITY_URL": "http://127.0.0.1:1"}, nil, strings.Fields(args)...)
-		if r.code != exitError || !strings.Contains(r.stderr, "nobody listens at http://127.0.0.1:1: is velocityd running?") ||
+		if r.code != exitError || !strings.Contains(r.stderr, "nothing listens at http://127.0.0.1:1: is velocityd running?") ||
 			strings.Contains(r.stderr, "alice") {
 			t.Errorf("%s: got %+v", args, r)
 		}
 		r = command(environment{"VELOCITY_URL": "127.0.0.1:8080"}, nil, strings.Fields(args)...)
-		if r.code != exitUsage || !strings.Contains(r.stderr, "--url must be like") {
+		if r.code != exitUsage || !strings.Contains(r.stderr, "--url must be the address") {
 			t.Errorf("%s: got %+v", args, r)
 		}
 	}

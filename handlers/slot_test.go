@@ -16,7 +16,7 @@ import (
 	"velocityd/service"
 )
 
-// house is a server with one place for a large body, in a bubble's time.
+// house is a server with one slot for a large body, in a bubble's time.
 type house struct {
 	pipes pipeListener
 }
@@ -30,7 +30,7 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 		store := storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			switch checks[0].Buckets[0].Key {
 			case "waits":
-				time.Sleep(10 * placeTime) // of the bubble's time
+				time.Sleep(10 * slotTime) // of the bubble's time
 			case "panics":
 				panic("as asked")
 			case "fails":
@@ -40,7 +40,7 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 			}
 			return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
 		})
-		server := NewServer(New(Options{Limiter: service.NewLimiter(store, time.Minute), Places: 1}), time.Minute)
+		server := NewServer(New(Options{Limiter: service.NewLimiter(store, time.Minute), Slots: 1}), time.Minute)
 		go func() { _ = server.Serve(NewListener(h.pipes)) }()
 		f(t, h)
 		close(h.pipes.accepted)
@@ -62,7 +62,7 @@ type houseCaller struct {
 	answers *bufio.Reader
 }
 
-// large is a question about a key that is long enough to need a place.
+// large is a question about a key that is long enough to need a slot.
 func large(key string) string {
 	return `{"checks":[` + bucketJSON(1, key) + `]}` + strings.Repeat(" ", smallBody)
 }
@@ -100,7 +100,7 @@ func (c *houseCaller) tells(t *testing.T, request string) int {
 	return c.answer(t).status
 }
 
-// fill takes the place, until its caller ends.
+// fill takes the slot, until its caller ends.
 func (h *house) fill(t *testing.T) *houseCaller {
 	t.Helper()
 	within := h.dial(t)
@@ -133,11 +133,11 @@ func TestFullHouseRefusesALargeBodyBeforeItIsRead(t *testing.T) {
 		if answer.refused(t, http.StatusServiceUnavailable, "busy"); answer.header.Get("Retry-After") != "1" {
 			t.Errorf("got %v, want a Retry-After, and not to be asked for the body", answer.header)
 		}
-		if waited := time.Since(began); waited != placePatience {
-			t.Errorf("refused after %s, want %s", waited, placePatience)
+		if waited := time.Since(began); waited != slotPatience {
+			t.Errorf("refused after %s, want %s", waited, slotPatience)
 		}
 		if got := within.end(t); got != http.StatusOK {
-			t.Errorf("who had the place was told %d", got)
+			t.Errorf("who had the slot was told %d", got)
 		}
 	})
 }
@@ -153,11 +153,11 @@ func TestWhoIsRefusedWhileHeWritesReadsTheAnswerAndKeepsHisConnection(t *testing
 			inHouse(t, func(t *testing.T, h *house) {
 				within, outside := h.fill(t), h.dial(t)
 				if got := outside.tells(t, request); got != http.StatusServiceUnavailable {
-					t.Errorf("got %d while there was no place", got)
+					t.Errorf("got %d while there was no slot", got)
 				}
 				within.end(t)
 				if got := outside.tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK {
-					t.Errorf("got %d on the same connection when there was a place", got)
+					t.Errorf("got %d on the same connection when there was a slot", got)
 				}
 			})
 		})
@@ -186,7 +186,7 @@ func TestSmallBodiesPassAFullHouse(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForAPlaceGetsItInTurn(t *testing.T) {
+func TestWhoWaitsForASlotGetsItInTurn(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
 		within := h.fill(t)
@@ -205,7 +205,7 @@ func TestWhoWaitsForAPlaceGetsItInTurn(t *testing.T) {
 	})
 }
 
-func TestAPlaceIsGivenBackHoweverTheRequestEnds(t *testing.T) {
+func TestASlotIsGivenBackHoweverTheRequestEnds(t *testing.T) {
 	t.Parallel()
 	whole := asks("/v1/checks", large("alice"))
 	for name, test := range map[string]struct {
@@ -251,18 +251,18 @@ func TestAfterALargeBodyThatWasReadForNothingTheNextOneIsNotReadAtOnce(t *testin
 		if got := h.dial(t).tells(t, asks("/v1/checks", large("comes too late"))); got != http.StatusServiceUnavailable {
 			t.Fatalf("got %d, want 503", got)
 		}
-		time.Sleep(placePatience / 2) // of the bubble's time
+		time.Sleep(slotPatience / 2) // of the bubble's time
 		began := time.Now()
 		if got := h.dial(t).tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK {
 			t.Errorf("the next one got %d", got)
 		}
-		if waited := time.Since(began); waited != placePatience/2 {
-			t.Errorf("the next one waited for %s, want %s", waited, placePatience/2)
+		if waited := time.Since(began); waited != slotPatience/2 {
+			t.Errorf("the next one waited for %s, want %s", waited, slotPatience/2)
 		}
 	})
 }
 
-func TestNobodyKeepsAPlaceByBeingSlow(t *testing.T) {
+func TestNobodyKeepsASlotByBeingSlow(t *testing.T) {
 	t.Parallel()
 	many := strings.Repeat(bucketJSON(1, "alice")+",", 200) + large("alice")[len(`{"checks":[`):] // answered by more than a buffer holds
 	for name, request := range map[string]string{
@@ -293,15 +293,15 @@ func TestASenderWhoStallsIsAnswered(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForHisAnswerKeepsNoPlaceFromOthers(t *testing.T) {
+func TestWhoWaitsForHisAnswerKeepsNoSlotFromOthers(t *testing.T) {
 	t.Parallel()
 	inHouse(t, func(t *testing.T, h *house) {
 		waits := h.dial(t)
 		mustWrite(t, waits, asks("/v1/checks", large("waits")))
 		synctest.Wait()
 		began := time.Now()
-		if got := h.dial(t).tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK || time.Since(began) != placeTime {
-			t.Errorf("another one got %d after %s, want 200 after %s", got, time.Since(began), placeTime)
+		if got := h.dial(t).tells(t, asks("/v1/checks", large("alice"))); got != http.StatusOK || time.Since(began) != slotTime {
+			t.Errorf("another one got %d after %s, want 200 after %s", got, time.Since(began), slotTime)
 		}
 		if got := waits.answer(t); got.status != http.StatusOK {
 			t.Errorf("who waits got %d", got.status)
@@ -309,10 +309,10 @@ func TestWhoWaitsForHisAnswerKeepsNoPlaceFromOthers(t *testing.T) {
 	})
 }
 
-func TestWhoFindsNoPlaceIsToldWhenThoseBeforeHimWillHaveHadOne(t *testing.T) {
+func TestWhoFindsNoSlotIsToldWhenThoseBeforeHimWillHaveHadOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(2)
+		p := newSlots(2)
 		for range 2 {
 			if err := p.take(t.Context()); err != nil {
 				t.Fatal(err)
@@ -328,7 +328,7 @@ func TestWhoFindsNoPlaceIsToldWhenThoseBeforeHimWillHaveHadOne(t *testing.T) {
 		for range cap(told) {
 			go func() { told <- p.take(t.Context()) }()
 		}
-		// Three wait, then two, then one; two places, each kept for 4 s.
+		// Three wait, then two, then one; two slots, each kept for 4 s.
 		var got []time.Duration
 		for range cap(told) {
 			var busy *service.BusyError
@@ -343,10 +343,10 @@ func TestWhoFindsNoPlaceIsToldWhenThoseBeforeHimWillHaveHadOne(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesTheLineForAPlaceIsNotWaitedFor(t *testing.T) {
+func TestWhoLeavesTheLineForASlotIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlaces(1)
+		p := newSlots(1)
 		if err := p.take(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +360,7 @@ func TestWhoLeavesTheLineForAPlaceIsNotWaitedFor(t *testing.T) {
 		}
 		p.giveBack(time.Now())
 		if err := p.take(t.Context()); err != nil {
-			t.Errorf("the place is lost: %v", err)
+			t.Errorf("the slot is lost: %v", err)
 		}
 	})
 }

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"velocityd/client"
+	"velocityd/handlers"
+	"velocityd/service"
+)
+
+const (
+	localTimeout  = 10 * time.Second // of one call to the database
+	remoteTimeout = 30 * time.Second // of one call to a service, whose own deadline is shorter
+)
+
+// endpointFlags tell whether to ask a running service or the database itself.
+type endpointFlags struct {
+	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service at this address, such as http://127.0.0.1:8080, instead of the database."`
+	databaseFlags `embed:""`
+}
+
+// endpoint answers the operator's commands: it is a service or a database. Checks and
+// reports that have begun are finished even if their context ends.
+type endpoint struct {
+	handlers.Reader
+	handlers.Writer
+	service.CheckStore
+	timeout time.Duration // of a report
+	release func()        // closes the connections
+}
+
+// open returns the service at --url, or the database if --url is not given.
+func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
+	if f.URL != "" {
+		remote, err := client.New(f.URL, client.WithTimeout(remoteTimeout), client.WithUserAgent("velocityd/"+version()))
+		if errors.Is(err, service.ErrInvalid) {
+			return endpoint{}, usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
+		}
+		if err != nil {
+			return endpoint{}, err
+		}
+		return endpoint{
+			Reader: remote, Writer: remote, CheckStore: service.NewLimiter(remote, remoteTimeout),
+			timeout: remoteTimeout, release: remote.Close,
+		}, nil
+	}
+	store, err := f.databaseFlags.open(ctx)
+	if err != nil {
+		return endpoint{}, err
+	}
+	return endpoint{
+		Reader: store, Writer: store, CheckStore: service.NewNormalizingLimiter(store, store, localTimeout),
+		timeout: localTimeout, release: func() { _ = store.Close() },
+	}, nil
+}
+
+// ReportAll implements service.OutcomeStore.
+func (e endpoint) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return withTimeout{e.Writer, e.timeout}.ReportAll(ctx, reports)
+}
+
+// withTimeout replaces the caller's deadline of each call by its own, as
+// service.Limiter does for checks.
+type withTimeout struct {
+	store   service.OutcomeStore
+	timeout time.Duration
+}
+
+// ReportAll implements service.OutcomeStore.
+func (w withTimeout) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
+	defer cancel()
+	results, err := w.store.ReportAll(ctx, reports)
+	if err == nil && len(results) != len(reports) {
+		return nil, fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(results), len(reports))
+	}
+	return results, err
+}

@@ -1,0 +1,170 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	"velocityd/service"
+)
+
+// smallBody is the length, in bytes, up to which a body needs no slot. About 180
+// checks of 8 buckets each fit in. Decoding them mostly takes 0.3 ms.
+const smallBody = 64 << 10
+
+// bodyPace is the longest time that the rest of a large body may take once its
+// request has a slot. A slow sender would keep the slot from others.
+const bodyPace = 3 * time.Second
+
+// slotTime is how long a request keeps its slot after its body was read. A
+// request that takes longer waits for the database, not for a core, so the slot
+// is freed.
+const slotTime = 100 * time.Millisecond
+
+// slotPatience is the longest wait for a slot. A refused caller would retry after
+// one second anyway. Waiting costs nothing, because the body is not read. It also
+// slows callers that retry at once.
+const slotPatience = service.BusyRetryAfter
+
+// defaultSlots returns one slot for every two cores, so that large bodies are
+// never decoded on all of them, and at least two, so that one body can be decoded
+// while another request waits for the database.
+func defaultSlots() int { return max(runtime.GOMAXPROCS(0)/2, 2) }
+
+// slots bound how many requests with a large body are worked on at once. A
+// request keeps its slot from before its body is read until its answer is ready,
+// or until slotTime after its body was read. So the decoding of large bodies
+// leaves cores to small requests, and large bodies do not fill the memory.
+type slots struct {
+	taken chan struct{} // one element for each taken slot; requests that wait are served in turn
+
+	mu      sync.Mutex
+	waiting int
+	kept    time.Duration // moving average of how long a slot is kept
+}
+
+func newSlots(n int) *slots { return &slots{taken: make(chan struct{}, n)} }
+
+// take takes a slot, to be given back with giveBack. It waits for up to
+// slotPatience. The error wraps service.ErrBusy.
+func (s *slots) take(ctx context.Context) error {
+	select {
+	case s.taken <- struct{}{}:
+		return nil
+	default:
+	}
+	s.addWaiting(1)
+	defer s.addWaiting(-1)
+	patience := time.NewTimer(slotPatience)
+	defer patience.Stop()
+	select {
+	case s.taken <- struct{}{}:
+		return nil
+	case <-patience.C:
+		return s.busy()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: caller left before the body was read: %w", service.ErrBusy, ctx.Err())
+	}
+}
+
+func (s *slots) addWaiting(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting += n
+}
+
+// busy returns an error whose RetryAfter is when all requests that wait now will
+// have had a slot.
+func (s *slots) busy() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	after := s.kept * time.Duration(s.waiting) / time.Duration(cap(s.taken))
+	return service.NewBusyError(after, "too many large bodies at once")
+}
+
+// giveBack gives a slot back that was taken at since.
+func (s *slots) giveBack(since time.Time) {
+	took := time.Since(since)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.kept == 0 {
+		s.kept = took
+	}
+	s.kept += (took - s.kept) / 8
+	<-s.taken
+}
+
+// readBody reads the body of a request into body. A large one is read only once
+// the request has a slot.
+func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
+	r := x.Request()
+	rest := r.Body
+	switch length := r.ContentLength; {
+	case length > maxBody:
+		return tooLarge()
+	case length < 0: // the length is not announced, so it has to be limited here
+		rest = http.MaxBytesReader(x.Response().Writer, r.Body, maxBody)
+		_, err := io.CopyN(body, rest, smallBody+1)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return bodyError(err)
+		}
+	case length <= smallBody:
+		_, err := body.ReadFrom(rest)
+		return bodyError(err)
+	}
+	if err := s.takeSlot(x, rest); err != nil {
+		return err
+	}
+	connection := http.NewResponseController(x.Response())
+	_ = connection.SetReadDeadline(time.Now().Add(bodyPace)) // on an error the server's deadline holds
+	body.Grow(int(max(r.ContentLength, 0)) + bytes.MinRead)
+	if _, err := body.ReadFrom(rest); err != nil {
+		return bodyError(err) // the deadline stays: net/http may read the rest
+	}
+	_ = connection.SetReadDeadline(time.Time{}) // the server sets one for the next request
+	if x.slotTimer.Stop() {
+		x.slotTimer.Reset(slotTime)
+	}
+	return nil
+}
+
+// takeSlot takes a slot that x keeps until it has its answer, or refuses x.
+func (s *server) takeSlot(x *exchange, rest io.Reader) error {
+	if err := s.slots.take(x.Request().Context()); err != nil {
+		// A caller that sent "Expect: 100-continue" has not sent its body yet.
+		if r := x.Request(); r.Header.Get("Expect") == "" || r.ContentLength < 0 {
+			// Other callers may not look for an answer before they have sent all. To
+			// skip the body costs a tenth of decoding it, and keeps the connection.
+			_, _ = io.Copy(io.Discard, rest)
+		}
+		return err
+	}
+	since := time.Now()
+	x.freeSlot = func() { s.slots.giveBack(since) }
+	x.slotTimer = time.AfterFunc(bodyPace+slotTime, x.freeSlot)
+	return nil
+}
+
+// leaveSlot gives back the slot of x, if it still has one. err is the error that x
+// ends with, or nil.
+func (x *exchange) leaveSlot(err error) {
+	switch {
+	case x.slotTimer == nil || !x.slotTimer.Stop(): // it never had one, or the timer has given it back
+	case errors.Is(err, service.ErrBusy):
+		// The service is busy: it would also refuse the next large body after decoding
+		// it. So the slot stays taken for a while.
+		x.slotTimer.Reset(slotPatience)
+	default:
+		x.freeSlot()
+	}
+	x.slotTimer = nil
+}
