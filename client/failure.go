@@ -27,7 +27,13 @@ type failure struct {
 }
 
 // Error implements error.
-func (f *failure) Error() string { return fmt.Sprintf("%s at %s: %v", f.action, f.base, f.cause) }
+func (f *failure) Error() string {
+	text := fmt.Sprintf("%s at %s: %v", f.action, f.base, f.cause)
+	if f.after > 0 {
+		text += fmt.Sprintf(" (Retry-After: %d)", service.WholeSeconds(f.after))
+	}
+	return text
+}
 
 // Unwrap returns the kind of the failure, and its cause.
 func (f *failure) Unwrap() []error {

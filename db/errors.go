@@ -90,6 +90,10 @@ func lackingRight() []uint16 { return []uint16{1044, 1142, 1143, 1227, 1370} }
 // or plugin; password expired; account locked (MySQL's number, MariaDB's).
 func refusedAccount() []uint16 { return []uint16{1045, 1130, 1698, 1820, 1862, 3118, 4151} }
 
+// RefusesAccount reports whether err says that the engine does not let the account in:
+// a wrong password or host, or an account that is locked or whose password has expired.
+func RefusesAccount(err error) bool { return isOneOf(err, refusedAccount()) }
+
 // readOnly are the numbers of a statement that a read-only server refuses.
 func readOnly() []uint16 { return []uint16{1290, 1792, 1836} }
 

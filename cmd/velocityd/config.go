@@ -181,6 +181,16 @@ type databaseFlags struct {
 	Data     string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Data folder of a running 'velocityd dev', whose database is used if no other is configured."`
 }
 
+// AfterApply implements kong's hook that is called when all flags have values. A flag
+// wins over all environment variables: with --data alone, no DSN of theirs is meant.
+func (f *databaseFlags) AfterApply(command *kong.Context, p *process) error {
+	if given(command, "data") && !given(command, "dsn", "dsn-file") {
+		f.dsnFlags = dsnFlags{}
+		return nil
+	}
+	return f.dsnFlags.AfterApply(p)
+}
+
 // resolve returns the configured DSN, or that of a running dev.
 func (f databaseFlags) resolve() (string, error) {
 	if dsn, err := f.configured(); dsn != "" || err != nil {
@@ -188,7 +198,7 @@ func (f databaseFlags) resolve() (string, error) {
 	}
 	dsn, err := private.RunningDSN(f.Data)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", usagef("no database: set VELOCITY_DSN (or --dsn, --dsn-file), or run 'velocityd dev' in another terminal "+
+		return "", usagef("no database: set VELOCITY_DSN (or --dsn, --dsn-file), run 'velocityd dev' in another terminal, or name a service with --url "+
 			"(no dev runs on %q; --data names another folder)", f.Data)
 	}
 	return dsn, err

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	"velocityd/client"
 	"velocityd/handlers"
@@ -20,6 +23,26 @@ const (
 type endpointFlags struct {
 	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service at this address, such as http://127.0.0.1:8080, instead of the database."`
 	databaseFlags `embed:""`
+}
+
+// AfterApply implements kong's hook that is called when all flags have values. A flag
+// wins over all environment variables: with a flag of the database, VELOCITY_URL is not
+// meant.
+func (f *endpointFlags) AfterApply(command *kong.Context, p *process) error {
+	switch byURL, byDatabase := given(command, "url"), given(command, "dsn", "dsn-file", "data"); {
+	case byURL && byDatabase:
+		return usagef("--url names a service, and --dsn, --dsn-file and --data a database: leave one out")
+	case byDatabase:
+		f.URL = ""
+	}
+	return f.databaseFlags.AfterApply(command, p) // kong sees this method instead
+}
+
+// given reports whether one of these flags is on the command line itself.
+func given(command *kong.Context, names ...string) bool {
+	return slices.ContainsFunc(command.Path, func(p *kong.Path) bool {
+		return p.Flag != nil && !p.Resolved && slices.Contains(names, p.Flag.Name)
+	})
 }
 
 // endpoint answers the operator's commands: it is a service or a database. Checks and

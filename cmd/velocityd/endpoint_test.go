@@ -100,3 +100,27 @@ func TestServiceThatIsAwayOrNoneIsToldWithWhatToDo(t *testing.T) {
 		}
 	}
 }
+
+func TestAFlagOfTheDatabaseWinsOverTheVariablesOfAllEndpoints(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir() // no dev runs there
+	nowhere := "http://127.0.0.1:1"
+	for _, c := range []struct {
+		args string
+		env  environment
+		want string
+		code int
+	}{
+		{"zone list --data " + empty, environment{"VELOCITY_URL": nowhere}, "no dev runs on", exitUsage},
+		{"zone list --data " + empty, environment{"VELOCITY_DSN": "bad"}, "no dev runs on", exitUsage},
+		{"zone list --dsn bad", environment{"VELOCITY_URL": nowhere}, "--dsn (VELOCITY_DSN)", exitUsage},
+		{"zone list --url " + nowhere, environment{"VELOCITY_DSN": "bad"}, "nothing listens", exitError},
+		{"zone list --url " + nowhere + " --data " + empty, nil, "leave one out", exitUsage},
+		{"check 1 alice --url " + nowhere + " --dsn bad", nil, "leave one out", exitUsage},
+	} {
+		r := command(c.env, nil, strings.Fields(c.args)...)
+		if r.code != c.code || !strings.Contains(r.stderr, c.want) {
+			t.Errorf("%s with %v: got %+v, want exit code %d and %q", c.args, c.env, r, c.code, c.want)
+		}
+	}
+}

@@ -20,6 +20,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/api"
+	"velocityd/db"
 	"velocityd/service"
 )
 
@@ -169,6 +170,10 @@ func explainForbidden(err error) error {
 	var remote *api.Problem
 	if !errors.Is(err, service.ErrForbidden) || errors.As(err, &remote) {
 		return err
+	}
+	if db.RefusesAccount(err) {
+		return fmt.Errorf("%w: the database does not let this account in; look at its user name, its password and the host that "+
+			"it may come from", err)
 	}
 	return fmt.Errorf("%w: the database account lacks this right; name an account that has it in VELOCITY_DSN or --dsn, "+
 		"such as the schema owner's (velocity_admin), or have the right granted", err)

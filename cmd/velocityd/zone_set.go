@@ -13,15 +13,15 @@ type zoneSettings struct {
 	Rate           *int          `env:"-" placeholder:"N" help:"Most allowed attempts in a window; 0 allows none."`
 	Window         *durationFlag `env:"-" placeholder:"LENGTH" help:"The window's length: seconds, or 90s, 5m, 7d."`
 	Description    *string       `env:"-" placeholder:"TEXT" help:"What the zone is for."`
-	Mode           *string       `env:"-" placeholder:"MODE" help:"enforce: block; shadow: decide and record, but never block; off: record and allow, do not count."`
-	Counts         *string       `env:"-" placeholder:"WHAT" help:"attempts: all allowed attempts count; failures: an attempt stops counting when its success is reported."`
+	Mode           *string       `env:"-" enum:"enforce,shadow,off" placeholder:"MODE" help:"enforce: block; shadow: decide and record, but never block; off: record and allow, do not count."`
+	Counts         *string       `env:"-" enum:"attempts,failures" placeholder:"WHAT" help:"attempts: all allowed attempts count; failures: an attempt stops counting when its success is reported."`
 	ReserveTTL     *durationFlag `name:"reserve-ttl" env:"-" placeholder:"LENGTH" help:"With --counts failures: how long after the attempt a success may be reported. 0: as long as the window."`
 	ResetOnSuccess *bool         `env:"-" negatable:"" help:"When a success is reported, nothing counts any more in the bucket."`
 	Lockout        *durationFlag `env:"-" placeholder:"LENGTH" help:"How long a bucket is locked after an attempt that found it full. 0: not at all."`
 	LockoutFactor  *float64      `env:"-" placeholder:"N" help:"A lockout that begins within --lockout-decay of the last one is this many times as long: 1 to 100, two decimals."`
 	LockoutMax     *durationFlag `env:"-" placeholder:"LENGTH" help:"The longest lockout."`
 	LockoutDecay   *durationFlag `env:"-" placeholder:"LENGTH" help:"After this time without a lockout the next one has the first length again."`
-	KeyKind        *string       `env:"-" placeholder:"KIND" help:"opaque: keys are compared as they are; username: case, width and spaces around do not matter; ip: keys are addresses."`
+	KeyKind        *string       `env:"-" enum:"opaque,username,ip" placeholder:"KIND" help:"opaque: keys are compared as they are; username: case, width and spaces around do not matter; ip: keys are addresses."`
 	IPv4Prefix     *int          `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
 	IPv6Prefix     *int          `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
 }

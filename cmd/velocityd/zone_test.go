@@ -46,7 +46,7 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 		for args, field := range map[string]string{
 			"--mode quiet": "mode", "--counts sheep": "counts", "--reserve-ttl 61": "reserve_ttl", "--reserve-ttl=-1": "--reserve-ttl",
 			"--lockout 31622401": "lockout", "--lockout-factor 0.5": "lockout_factor", "--lockout-factor 1.001": "lockout_factor",
-			"--lockout-max 18446744074": "--lockout-max", "--lockout-decay=-5": "--lockout-decay", "--key-kind email": "key_kind",
+			"--lockout-max 18446744074": "--lockout-max", "--lockout-decay=-5": "--lockout-decay", "--key-kind email": "--key-kind",
 			"--ipv4-prefix 33": "ipv4_prefix", "--ipv6-prefix 129": "ipv6_prefix",
 		} {
 			r := command(env, nil, append([]string{"zone", "set", "7"}, strings.Fields(args)...)...)
