@@ -120,7 +120,7 @@ func (l *lint) lintKeys() {
 	rule := l.zone.Keys
 	if rule.Kind != KeyIP {
 		if rule.IPv4Prefix != defaultIPv4Prefix || rule.IPv6Prefix != defaultIPv6Prefix {
-			l.addf("key_kind", "ipv4_prefix and ipv6_prefix do nothing while it is %s", rule.Kind)
+			l.addf("key_kind", "%s: ipv4_prefix and ipv6_prefix have a meaning for ip alone", rule.Kind)
 		}
 		l.lintOpaque()
 		return
@@ -192,6 +192,8 @@ func (l *lint) lintPrefix(prefix netip.Prefix) {
 	switch {
 	case l.zone.Keys.Kind != KeyIP:
 		l.addf("prefix", "fits no bucket: key_kind is %s and not ip", l.zone.Keys.Kind)
+	case prefix.Bits() == 0:
+		l.addf("prefix", "%s covers every address of its family: to change the zone for all, set its mode or rate", prefix)
 	case prefix.Bits() > longest:
 		l.addf("prefix", "/%d fits no bucket: those of the zone are networks of /%d", prefix.Bits(), longest)
 	}

@@ -115,6 +115,7 @@ func TestLintFindsOverridesThatDoNothing(t *testing.T) {
 		"expired, and wrong":       {service.KeyRule{}, until(network("203.0.113.0/24"), now.Add(-time.Hour)), "3.expires_at"},
 		"network of no addresses":  {service.KeyRule{}, network("203.0.113.0/24"), "3.prefix"},
 		"network of users":         {service.KeyRule{Kind: "username"}, network("203.0.113.0/24"), "3.prefix"},
+		"network of everybody":     {addresses, network("0.0.0.0/0"), "3.prefix"},
 		"network as long as keys":  {addresses, network("203.0.113.0/24"), ""},
 		"network longer than keys": {addresses, network("203.0.113.128/25"), "3.prefix"},
 		"IPv6 as long as keys":     {addresses, network("2001:db8::/64"), ""},

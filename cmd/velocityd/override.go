@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -97,7 +99,7 @@ func overridesOf(ctx context.Context, store endpoint, zone int64) ([]service.Ove
 
 type overrideDeleteCmd struct {
 	Zone          int64  `arg:"" help:"Zone of the override."`
-	ID            uint64 `arg:"" help:"The override's id, as override list shows it."`
+	Override      string `arg:"" name:"id-key-or-prefix" help:"The override's id, as override list shows it; or else its key or network."`
 	endpointFlags `embed:""`
 }
 
@@ -108,16 +110,32 @@ func (c *overrideDeleteCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.release()
-	override, err := store.Override(ctx, c.Zone, c.ID)
+	override, err := c.find(ctx, store)
 	if err != nil {
 		return err
 	}
-	if err := store.DeleteOverride(ctx, c.Zone, c.ID, p.principal); err != nil {
+	if err := store.DeleteOverride(ctx, c.Zone, override.ID, p.principal); err != nil {
 		return err
 	}
 	fmt.Fprintln(p.stdout, "removed:")
 	printOverrides(p.stdout, time.Now(), []service.Override{override})
 	return nil
+}
+
+// find returns the override that is named. A number is an id, and never a key.
+func (c *overrideDeleteCmd) find(ctx context.Context, store endpoint) (service.Override, error) {
+	if id, err := strconv.ParseUint(c.Override, 10, 64); err == nil {
+		return store.Override(ctx, c.Zone, id)
+	}
+	zone, err := store.Zone(ctx, c.Zone)
+	if err != nil {
+		return service.Override{}, err
+	}
+	key, prefix, err := zone.Keys.Target(c.Override)
+	if err != nil {
+		return service.Override{}, usageError{err: err}
+	}
+	return overrideOf(ctx, store, c.Zone, key, prefix)
 }
 
 type overrideSetCmd struct {
@@ -229,17 +247,30 @@ func (c *overrideSetCmd) put(
 	if !errors.Is(err, service.ErrConflict) {
 		return made, err
 	}
-	others, err := overridesOf(ctx, store, c.Zone)
+	other, err := overrideOf(ctx, store, c.Zone, o.Key, o.Prefix)
+	if errors.Is(err, service.ErrNotFound) {
+		return o, fmt.Errorf("%w: another program has changed this override at the same time; try again", service.ErrConflict)
+	}
 	if err != nil {
 		return o, err
 	}
-	for _, other := range others {
-		if other.Key == o.Key && other.Prefix == o.Prefix {
-			o.ID = other.ID
-			return store.SetOverride(ctx, o, principal)
+	o.ID = other.ID
+	return store.SetOverride(ctx, o, principal)
+}
+
+// overrideOf returns the override of a key or a network. The error wraps
+// service.ErrNotFound if there is none.
+func overrideOf(ctx context.Context, store endpoint, zone int64, key string, prefix netip.Prefix) (service.Override, error) {
+	all, err := overridesOf(ctx, store, zone)
+	if err != nil {
+		return service.Override{}, err
+	}
+	for _, o := range all {
+		if o.Key == key && o.Prefix == prefix {
+			return o, nil
 		}
 	}
-	return o, fmt.Errorf("%w: another program has changed this override at the same time; try again", service.ErrConflict)
+	return service.Override{}, fmt.Errorf("%w: zone %d has no such override", service.ErrNotFound, zone)
 }
 
 // parseExpiry reads a moment after now. For "", which means never, it returns the zero

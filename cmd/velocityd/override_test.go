@@ -133,6 +133,13 @@ func TestOverrideDeleteSaysWhatItRemoved(t *testing.T) {
 			t.Errorf("again: %+v", r)
 		}
 		must(t, env, "check", "1", "bob")
+		must(t, env, "override", "set", "1", "eve", "--action", "deny", "--reason", "by key")
+		if got := must(t, env, "override", "delete", "1", "eve"); !strings.Contains(got, "by key") {
+			t.Errorf("by its key: said\n%s", got)
+		}
+		if r := command(env, nil, "override", "delete", "1", "eve"); r.code != exitError || !strings.Contains(r.stderr, "no such override") {
+			t.Errorf("by its key, again: %+v", r)
+		}
 	})
 }
 
