@@ -40,7 +40,7 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 		if third, err := store.CheckAll(t.Context(), attempt("once", user("alice"), user("bob"))); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("connection cut, third retry: %+v, %v, want ErrBusy", third, err)
 		}
-		dbtest.Eventually(t, "nothing is at work any more", func() bool { open, _ := d.Transactions(t); return open == 0 })
+		d.AwaitNone(t, "the test")
 		if txns := d.Txns(t, user("alice")); len(txns) != 1 || txns[0].ID != first[0].TxnID() || txns[0].AttemptID != "once" {
 			t.Errorf("recorded %+v, want one txn %d", txns, first[0].TxnID())
 		}

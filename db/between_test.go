@@ -64,7 +64,7 @@ func isFree(t *testing.T, d *dbtest.Database, bucket service.Bucket) bool {
 // wantNothing holds that nothing was recorded and no transaction is open.
 func wantNothing(t *testing.T, d *dbtest.Database) {
 	t.Helper()
-	dbtest.Eventually(t, "no transaction is open", func() bool { open, _ := d.Transactions(t); return open == 0 })
+	d.AwaitNone(t, "the test")
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 0 {
 		t.Errorf("%d txns were recorded", n)
 	}
@@ -134,7 +134,7 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 				t.Errorf("%s: %+v, %v, want %v", name, decisions, err, step.kind)
 			}
 			dbtest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, user("alice")) })
-			dbtest.Eventually(t, "no transaction is open", func() bool { open, _ := d.Transactions(t); return open == 0 })
+			d.AwaitNone(t, "the test")
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != step.txns {
 				t.Errorf("%s: %d txns, want %d", name, n, step.txns)
 			}

@@ -174,9 +174,7 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 				if _, err := conn.ExecContext(t.Context(), statement); !isNumber(err, number) {
 					t.Errorf("sql_mode %q: %.80s: %v, want error %d", mode, statement, err, number)
 				}
-				if open, _ := d.Transactions(t); open != 0 {
-					t.Fatalf("%.80s: left %d transactions open", statement, open)
-				}
+				d.AwaitNone(t, fmt.Sprintf("%.80s", statement))
 			}
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key <> 'alice'"); n != 0 {

@@ -59,9 +59,7 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 			}
 			server = engine.Private(t, dir)
 			dbtest.Eventually(t, "the engine answers", func() bool { return d.SQL.Ping() == nil })
-			if open, _ := d.Transactions(t); open != 0 {
-				t.Errorf("%s: %d transactions open", step.name, open)
-			}
+			d.AwaitNone(t, step.name)
 			for _, bucket := range step.question[0].Buckets {
 				if n := len(d.Txns(t, bucket)); n != step.txns {
 					t.Errorf("%s: %d txns, want %d", step.name, n, step.txns)

@@ -150,7 +150,5 @@ func meanwhile(work func()) (stop func()) {
 func wantSettled(t *testing.T, d *dbtest.Database, zones ...service.Zone) {
 	t.Helper()
 	d.Audit(t, zones...)
-	if open, _ := d.Transactions(t); open != 0 {
-		t.Errorf("%d transactions are open", open)
-	}
+	d.AwaitNone(t, "the test")
 }

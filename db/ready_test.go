@@ -146,7 +146,7 @@ func TestProveLeavesNothing(t *testing.T) {
 				t.Errorf("%d rows in %s", n, table)
 			}
 		}
-		dbtest.Eventually(t, "no transaction is open", func() bool { open, _ := d.Transactions(t); return open == 0 })
+		d.AwaitNone(t, "the test")
 		decision, err := ask(t.Context(), connect(t, d, Options{}), check(user("alice")))
 		if err != nil || decision.TxnID() != 1 {
 			t.Errorf("the first txn has id %d, %v: ids were used up", decision.TxnID(), err)

@@ -42,7 +42,7 @@ func TestALackingRightIsForbiddenAndMendedByAGrant(t *testing.T) {
 				if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn") + d.Count(t, "SELECT COUNT(*) FROM zone_attempt"); n != 0 {
 					t.Errorf("%d rows are recorded of what was refused", n)
 				}
-				dbtest.Eventually(t, "no transaction is open", func() bool { open, _ := d.Transactions(t); return open == 0 })
+				d.AwaitNone(t, "the test")
 				dbtest.Exec(t, d.SQL, "GRANT "+c.right+" ON "+database+"."+c.on+" TO "+account)
 				for _, question := range c.questions {
 					if _, err := ask(t.Context(), store, question); err != nil {
@@ -101,7 +101,7 @@ func TestWhatIsMissingIsToldApart(t *testing.T) {
 				if errors.Is(err, service.ErrBusy) != c.busy || isService || !isNumber(err, c.number) {
 					t.Errorf("%v, want busy: %t, and error %d in it", err, c.busy, c.number)
 				}
-				dbtest.Eventually(t, "no transaction is open", func() bool { open, _ := d.Transactions(t); return open == 0 })
+				d.AwaitNone(t, "the test")
 			})
 		}
 		t.Run("owner", func(t *testing.T) {

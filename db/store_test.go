@@ -270,7 +270,7 @@ func TestReadOnlyServerIsBusyUntilItIsWritableAgain(t *testing.T) {
 				t.Errorf("%s: %v, want ErrBusy", name, err)
 			}
 			readOnly("OFF")
-			dbtest.Eventually(t, "no transaction is open", func() bool { open, _ := d.Transactions(t); return open == 0 })
+			d.AwaitNone(t, "the test")
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != before {
 				t.Errorf("%s: recorded %d txns", name, n-before)
 			}

@@ -151,9 +151,7 @@ func (c *caller) hold(t *testing.T, want []string, settings ...string) {
 	if refused != nil {
 		t.Logf("%q: refused after %d CALLs: %v", settings, len(got), refused)
 	}
-	if open, _ := c.Transactions(t); open != 0 {
-		dbtest.Eventually(t, fmt.Sprintf("%q leaves no transaction open", settings), func() bool { open, _ := c.Transactions(t); return open == 0 })
-	}
+	c.AwaitNone(t, fmt.Sprintf("%q", settings))
 }
 
 func TestNoVariableOfASessionMovesADecision(t *testing.T) {

@@ -122,6 +122,17 @@ func (d *Database) Transactions(tb testing.TB) (open, waiting int) {
 	return open, waiting
 }
 
+// AwaitNone waits until no transaction is open on this database. An engine may answer
+// a statement, or see a connection closed, a moment before it has ended the
+// transaction; one that is left open stays, and fails the test.
+func (d *Database) AwaitNone(tb testing.TB, after string) {
+	tb.Helper()
+	Eventually(tb, "no transaction is open after "+after, func() bool {
+		open, _ := d.Transactions(tb)
+		return open == 0
+	})
+}
+
 // AwaitWaiting waits until n transactions on this database wait for a lock.
 func (d *Database) AwaitWaiting(tb testing.TB, n int) {
 	tb.Helper()
