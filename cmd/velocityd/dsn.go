@@ -27,7 +27,7 @@ type dsnFlags struct {
 }
 
 // AfterApply implements kong's hook that is called when all flags have values.
-func (f *dsnFlags) AfterApply(p *process) error { //nolint:unparam // kong wants an error
+func (f *dsnFlags) AfterApply(p *process) error {
 	f.credentials, _ = p.lookupEnv("CREDENTIALS_DIRECTORY")
 	return nil
 }
