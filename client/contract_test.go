@@ -22,52 +22,30 @@ var (
 	_ handlers.Writer = (*client.Client)(nil)
 )
 
-// overHTTP is the reference store, asked through the client.
-type overHTTP struct {
-	servicetest.Bench
-	client *client.Client
-}
-
-func (o overHTTP) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return o.client.CheckAll(ctx, checks)
-}
-
-func (o overHTTP) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
-	return o.client.ReportAll(ctx, reports)
-}
-
-func (o overHTTP) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
-	return o.client.Peek(ctx, bucket)
-}
-
-func (o overHTTP) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
-	return o.client.Release(ctx, bucket, principal, reason)
-}
-
 func TestClientKeepsTheContractOfAStore(t *testing.T) {
 	t.Parallel()
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
 		m := servicetest.NewMemory()
-		return overHTTP{Bench: m.Bench(), client: connect(t, serve(t, newHandler(m)))}
+		return servicetest.Through(m.Bench(), connect(t, serve(t, newHandler(m))))
 	})
 }
 
-// loneOverHTTP asks checks one by one, by Check, and reports by Report.
-type loneOverHTTP struct{ overHTTP }
+// lone asks lone checks with an attempt id by Check, and reports by Report.
+type lone struct{ *client.Client }
 
-func (o loneOverHTTP) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (l lone) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	if len(checks) != 1 || checks[0].AttemptID == "" {
-		return o.client.CheckAll(ctx, checks)
+		return l.Client.CheckAll(ctx, checks)
 	}
-	d, err := o.client.Check(ctx, checks[0])
+	d, err := l.Client.Check(ctx, checks[0])
 	d.Err = err
 	return []service.Decision{d}, nil
 }
 
-func (o loneOverHTTP) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+func (l lone) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
 	errs := make([]error, len(reports))
 	for i, r := range reports {
-		errs[i] = o.client.Report(ctx, r)
+		errs[i] = l.Client.Report(ctx, r)
 	}
 	return errs, nil
 }
@@ -76,7 +54,7 @@ func TestLoneChecksAndReportsKeepTheContractOfAStore(t *testing.T) {
 	t.Parallel()
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
 		m := servicetest.NewMemory()
-		return loneOverHTTP{overHTTP{Bench: m.Bench(), client: connect(t, serve(t, newHandler(m)))}}
+		return servicetest.Through(m.Bench(), lone{connect(t, serve(t, newHandler(m)))})
 	})
 }
 

@@ -15,10 +15,7 @@ import (
 type Bench interface {
 	// CheckAll takes keys as callers write them: it must go through a normalizing
 	// service.Limiter. All other methods take normalised keys.
-	service.CheckStore
-	service.OutcomeStore
-	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
-	Release(ctx context.Context, bucket service.Bucket, principal, reason string) error
+	Asker
 
 	// SetZone creates a zone, or replaces all its settings.
 	SetZone(tb testing.TB, zone service.Zone)

@@ -1,0 +1,44 @@
+package servicetest
+
+import (
+	"context"
+
+	"velocityd/service"
+)
+
+// Asker is what callers ask of a service: the part of a Bench that is no DBA's.
+type Asker interface {
+	service.CheckStore
+	service.OutcomeStore
+	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
+	Release(ctx context.Context, bucket service.Bucket, principal, reason string) error
+}
+
+// Through returns a Bench whose checks, reports, looks and releases go to asker, such as
+// a client of an HTTP server in front of b's store. All else goes to b.
+func Through(b Bench, asker Asker) Bench { return through{Bench: b, asker: asker} }
+
+type through struct {
+	Bench
+	asker Asker
+}
+
+// CheckAll implements service.CheckStore.
+func (t through) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	return t.asker.CheckAll(ctx, checks)
+}
+
+// ReportAll implements service.OutcomeStore.
+func (t through) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return t.asker.ReportAll(ctx, reports)
+}
+
+// Peek implements Asker.
+func (t through) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+	return t.asker.Peek(ctx, bucket)
+}
+
+// Release implements Asker.
+func (t through) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+	return t.asker.Release(ctx, bucket, principal, reason)
+}
