@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -90,7 +91,7 @@ func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
 		return nil
 	})
 	abandon := func() {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+		discard(conn)
 		_ = conn.Close()
 	}
 	if ctx.Err() == nil || id == 0 {
@@ -103,6 +104,24 @@ func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
 		defer cancel()
 		_, _ = s.pool.ExecContext(ctx, fmt.Sprint("KILL ", id)) // it may have ended by itself
 	}()
+}
+
+// onConnection calls do with the connection of this package that conn holds, until the
+// deadline of ctx.
+func onConnection(ctx context.Context, conn *sql.Conn, do func(context.Context, *connection) error) error {
+	return conn.Raw(func(inner any) error {
+		own, ok := inner.(*connection)
+		if !ok {
+			return errors.New("the connection is not one of this package")
+		}
+		return own.within(ctx, func(ctx context.Context) error { return do(ctx, own) })
+	})
+}
+
+// discard makes the pool close a connection instead of keeping it. It does NOT give conn
+// back.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }
 
 // hasTime says that one more lock wait would end before ctx does. Without that time it is

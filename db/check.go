@@ -108,15 +108,9 @@ func (s *Store) onLane(ctx context.Context, do func(context.Context, *connection
 	}
 	clean := false
 	defer func() { s.release(ctx, conn, clean) }()
-	return conn.Raw(func(inner any) error {
-		own, ok := inner.(*connection)
-		if !ok {
-			return errors.New("a lane's connection is not one of this package")
-		}
-		return own.within(ctx, func(ctx context.Context) (err error) {
-			clean, err = do(ctx, own)
-			return err
-		})
+	return onConnection(ctx, conn, func(ctx context.Context, own *connection) (err error) {
+		clean, err = do(ctx, own)
+		return err
 	})
 }
 

@@ -139,15 +139,8 @@ func (p *Probe) onConn(ctx context.Context, do func(context.Context, *connection
 		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
 	}
 	defer conn.Close()
-	err = conn.Raw(func(inner any) error {
-		own, ok := inner.(*connection)
-		if !ok {
-			return errors.New("the probe's connection is not one of this package")
-		}
-		return own.within(ctx, func(ctx context.Context) error { return do(ctx, own) })
-	})
-	if err != nil {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
+	if err = onConnection(ctx, conn, do); err != nil {
+		discard(conn)
 	}
 	return err
 }

@@ -18,7 +18,7 @@ func (f *fields) duration(field string, given *int64) time.Duration {
 		f.refuse(field, fmt.Sprintf("%s must be 1 to %d whole seconds, is %d.", field, service.WholeSeconds(service.MaxWindow), n))
 		return 0
 	}
-	return time.Duration(n) * time.Second
+	return service.Seconds(n)
 }
 
 func (f *fields) refuse(field, detail string) {
