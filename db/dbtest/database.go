@@ -13,20 +13,24 @@ import (
 	"velocityd/service"
 )
 
-// Database is a database of one test, dropped at its end.
+// Database is a database of one test until its end.
 type Database struct {
 	// DSN reaches it, in the form that velocityd takes.
 	DSN string
 	// SQL is a plain connection pool to it, for the test's own statements. Its
 	// sessions are NOT those of package db.
 	SQL *sql.DB
+
+	name  string
+	admin *sql.DB // reaches the server, without a database
+	kept  bool    // for another test
 }
 
-// Database makes a fresh database with the newest schema and these zones.
+// Database returns a database with the newest schema and these zones, and nothing else. Its
+// tables may be those of a test that has ended: see shelf.
 func (e *Engine) Database(tb testing.TB, zones ...service.Zone) *Database {
 	tb.Helper()
-	d := e.Empty(tb)
-	Migrate(tb, d.DSN)
+	d := e.shelf.take(tb, e)
 	for _, zone := range zones {
 		d.SetZone(tb, zone)
 	}
@@ -44,16 +48,40 @@ func Migrate(tb testing.TB, dsn string) {
 // Empty makes a fresh database without any table.
 func (e *Engine) Empty(tb testing.TB) *Database {
 	tb.Helper()
+	return Empty(tb, e.adminDSN(tb))
+}
+
+func (e *Engine) adminDSN(tb testing.TB) string {
+	tb.Helper()
 	base, err := e.admin()
 	if err != nil {
 		missing(tb, err)
 	}
-	return Empty(tb, base.FormatDSN())
+	return base.FormatDSN()
 }
 
 // Empty makes a fresh database without any table on the server of an admin's
 // DSN.
 func Empty(tb testing.TB, adminDSN string) *Database {
+	tb.Helper()
+	d := connect(tb, adminDSN, "velocityd_test_"+strings.ToLower(rand.Text()[:12]))
+	// A hostile default, so that what the schema does not say is found out.
+	Exec(tb, d.admin, "CREATE DATABASE "+d.name+" CHARACTER SET latin1")
+	tb.Cleanup(d.drop)
+	return d
+}
+
+// drop drops the database unless it is kept. The server may be gone by the test's own hand;
+// then so is the database.
+func (d *Database) drop() {
+	if !d.kept {
+		_, _ = d.admin.Exec("DROP DATABASE IF EXISTS " + d.name)
+	}
+}
+
+// connect returns the database of this name on the server of an admin's DSN. It does not make
+// it.
+func connect(tb testing.TB, adminDSN, name string) *Database {
 	tb.Helper()
 	cfg, err := mysql.ParseDSN(adminDSN)
 	if err != nil {
@@ -65,17 +93,10 @@ func Empty(tb testing.TB, adminDSN string) *Database {
 		cfg.Params = map[string]string{}
 	}
 	cfg.Params["lock_wait_timeout"] = "20" // DROP DATABASE behind a forgotten transaction
-	admin := open(tb, cfg)
-	name := "velocityd_test_" + strings.ToLower(rand.Text()[:12])
-	// A hostile default, so that what the schema does not say is found out.
-	Exec(tb, admin, "CREATE DATABASE "+name+" CHARACTER SET latin1")
+	admins := cfg.Clone()
+	admins.Params["foreign_key_checks"] = "0" // TRUNCATE of a table that others refer to
 	cfg.DBName = name
-	d := &Database{DSN: cfg.FormatDSN(), SQL: open(tb, cfg)}
-	tb.Cleanup(func() {
-		// The server may be gone by the test's own hand; then so is the database.
-		_, _ = admin.Exec("DROP DATABASE IF EXISTS " + name)
-	})
-	return d
+	return &Database{DSN: cfg.FormatDSN(), SQL: open(tb, cfg), name: name, admin: open(tb, admins)}
 }
 
 func open(tb testing.TB, cfg *mysql.Config) *sql.DB {

@@ -19,9 +19,13 @@ import (
 
 // Engine is one kind of server that tests run on.
 type Engine struct {
-	Name  string // a localdb.Engine, or "dsn" for a server of the user's
+	Name  string // a localdb.Engine, or userServer
 	admin func() (*mysql.Config, error)
+	shelf shelf
 }
+
+// userServer is the name of the server that VELOCITY_TEST_DSN names.
+const userServer = "dsn"
 
 // farm is the servers of one test binary, each started at its first use.
 type farm struct {
@@ -38,7 +42,11 @@ var shared farm //nolint:gochecknoglobals // see above
 // package that uses Each calls it from TestMain.
 func Main(m *testing.M) {
 	code := m.Run()
-	if err := shared.stop(); err != nil {
+	var err error
+	for _, engine := range all() {
+		err = errors.Join(err, engine.drop())
+	}
+	if err = errors.Join(err, shared.stop()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
@@ -49,7 +57,7 @@ func Main(m *testing.M) {
 // names one, else private servers of every kind that the project is tested on.
 func engines() []*Engine {
 	if dsn := os.Getenv("VELOCITY_TEST_DSN"); dsn != "" {
-		return []*Engine{{Name: "dsn", admin: func() (*mysql.Config, error) { return mysql.ParseDSN(dsn) }}}
+		return []*Engine{{Name: userServer, admin: func() (*mysql.Config, error) { return mysql.ParseDSN(dsn) }}}
 	}
 	var list []*Engine
 	for _, kind := range localdb.Tested() {
@@ -115,7 +123,7 @@ func missing(tb testing.TB, err error) {
 // set there is no binary to start, and the test is skipped.
 func (e *Engine) Private(tb testing.TB, dir string, args ...string) *localdb.Server {
 	tb.Helper()
-	if e.Name == "dsn" {
+	if e.Name == userServer {
 		tb.Skip("needs a server of its own; VELOCITY_TEST_DSN names a shared one")
 	}
 	return Private(tb, localdb.Engine(e.Name), dir, args...)

@@ -61,11 +61,12 @@ type Session struct {
 // of the server runs a statement with a character beyond utf8mb3.
 func (d *Database) Sessions(tb testing.TB) []Session {
 	tb.Helper()
-	var name string
-	if err := d.SQL.QueryRow("SELECT DATABASE()").Scan(&name); err != nil {
-		tb.Fatal(err)
-	}
-	rows, err := d.SQL.Query("SHOW PROCESSLIST")
+	return sessionsIn(tb, d.SQL, d.name)
+}
+
+func sessionsIn(tb testing.TB, on *sql.DB, name string) []Session {
+	tb.Helper()
+	rows, err := on.Query("SHOW PROCESSLIST")
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,0 +1,216 @@
+package dbtest
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// shelf keeps the databases that tests of an engine have given back, without rows, for the
+// tests that follow. To make one, with its tables and routines, costs the engine more than
+// most tests do.
+type shelf struct {
+	mu   sync.Mutex
+	idle []shelved
+}
+
+// shelved is a database that waits for its next test.
+type shelved struct {
+	name   string
+	schema schema
+}
+
+// schema is how the engine describes a database: a text for each thing in it.
+type schema map[string]string
+
+// take returns a database with the newest schema and without rows, which the test has for
+// itself until its end. Then it is given back, unless the test has failed or has changed its
+// schema.
+func (s *shelf) take(tb testing.TB, e *Engine) *Database {
+	tb.Helper()
+	var d *Database
+	found, ok := s.next()
+	if ok {
+		d = connect(tb, e.adminDSN(tb), found.name)
+		tb.Cleanup(d.drop)
+	} else {
+		d = e.Empty(tb)
+		Migrate(tb, d.DSN)
+		var err error
+		if found.schema, err = d.describe(); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	tb.Cleanup(func() { s.giveBack(tb, d, found.schema) })
+	return d
+}
+
+// next returns a database that waits, if there is one.
+func (s *shelf) next() (found shelved, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.idle) == 0 {
+		return shelved{}, false
+	}
+	last := len(s.idle) - 1
+	found, s.idle = s.idle[last], s.idle[:last]
+	return found, true
+}
+
+// giveBack empties the tables of a database, and keeps it for another test if it is as it was
+// made then.
+func (s *shelf) giveBack(tb testing.TB, d *Database, fresh schema) {
+	tb.Helper()
+	_ = d.SQL.Close()
+	if tb.Failed() || !d.isQuiet(tb) || d.empty(fresh) != nil {
+		return // and drop it
+	}
+	d.kept = true
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = append(s.idle, shelved{name: d.name, schema: fresh})
+}
+
+// drop drops the databases that wait on a server which does not end with the tests.
+func (e *Engine) drop() error {
+	if e.Name != userServer || len(e.shelf.idle) == 0 {
+		return nil
+	}
+	cfg, err := e.admin()
+	if err != nil {
+		return err
+	}
+	admin, err := sql.Open("mysql", cfg.FormatDSN())
+	if err != nil {
+		return err
+	}
+	defer admin.Close()
+	for _, idle := range e.shelf.idle {
+		if _, dropErr := admin.Exec("DROP DATABASE " + idle.name); dropErr != nil {
+			err = errors.Join(err, fmt.Errorf("drop database %s: %w", idle.name, dropErr))
+		}
+	}
+	return err
+}
+
+// settle is how long a database may take to lose the sessions of the test that has ended.
+const settle = 2 * time.Second
+
+// isQuiet waits until a database has no session, and returns false if some stay: the engine may
+// still be at work for a process that was killed.
+func (d *Database) isQuiet(tb testing.TB) bool {
+	tb.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(settle); time.Now().Before(until); <-tick.C {
+		if len(sessionsIn(tb, d.admin, d.name)) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// empty removes all rows, and returns an error if the database is not fresh afterwards.
+func (d *Database) empty(fresh schema) error {
+	now, err := d.describe()
+	if err != nil {
+		return err
+	}
+	for name, text := range now {
+		table, isTable := strings.CutPrefix(name, "BASE TABLE ")
+		if !isTable || strings.HasPrefix(table, "schema_") { // those say what is installed
+			continue
+		}
+		used := true
+		if text == fresh[name] {
+			query := fmt.Sprintf("SELECT EXISTS (SELECT 1 FROM `%s`.`%s`)", d.name, table)
+			if err := d.admin.QueryRow(query).Scan(&used); err != nil {
+				return err
+			}
+		}
+		if used {
+			if _, err := d.admin.Exec(fmt.Sprintf("TRUNCATE TABLE `%s`.`%s`", d.name, table)); err != nil {
+				return err
+			}
+		}
+	}
+	if now, err = d.describe(); err != nil {
+		return err
+	}
+	for name, text := range fresh {
+		if now[name] != text {
+			return fmt.Errorf("%s was changed", name)
+		}
+	}
+	if len(now) > len(fresh) {
+		return fmt.Errorf("%d things were added", len(now)-len(fresh))
+	}
+	return nil
+}
+
+// describe asks the engine for everything that a test may change in a database, but for the
+// rows.
+func (d *Database) describe() (schema, error) {
+	found := schema{}
+	tables, err := d.texts("SHOW FULL TABLES FROM `" + d.name + "`")
+	if err != nil {
+		return nil, err
+	}
+	for _, table := range tables {
+		text, err := d.texts(fmt.Sprintf("SHOW CREATE TABLE `%s`.`%s`", d.name, table[0]))
+		if err != nil {
+			return nil, err
+		}
+		found[table[1]+" "+table[0]] = fmt.Sprint(text)
+	}
+	for name, query := range map[string]string{
+		"routines": "SELECT routine_name, security_type, definer, SHA2(routine_definition, 256) FROM information_schema.routines " +
+			"WHERE routine_schema = '" + d.name + "' ORDER BY routine_name",
+		"triggers": "SHOW TRIGGERS FROM `" + d.name + "`",
+		"defaults": "SHOW CREATE DATABASE `" + d.name + "`",
+		"version":  "SELECT * FROM `" + d.name + "`.schema_migrations",
+		"texts":    "SELECT * FROM `" + d.name + "`.schema_routine ORDER BY 1, 2",
+	} {
+		rows, err := d.texts(query)
+		if err != nil {
+			return nil, fmt.Errorf("describe %s: %w", name, err)
+		}
+		found[name] = fmt.Sprint(rows)
+	}
+	return found, nil
+}
+
+// texts returns the rows of a query as text.
+func (d *Database) texts(query string) ([][]string, error) {
+	rows, err := d.admin.Query(query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	values := make([]sql.NullString, len(columns))
+	targets := make([]any, len(columns))
+	for i := range values {
+		targets[i] = &values[i]
+	}
+	var list [][]string
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return nil, err
+		}
+		row := make([]string, len(columns))
+		for i, value := range values {
+			row[i] = value.String
+		}
+		list = append(list, slices.Clip(row))
+	}
+	return list, rows.Err()
+}
