@@ -382,12 +382,8 @@ func (b *batch) isHeld(check service.Check) bool {
 	})
 }
 
-// isRefused says that a check is not decided now, because another session holds one of its
-// buckets. A check with an unknown zone is not among them: it is answered without locks.
-func (b *batch) isRefused(check service.Check) bool { return b.isHeld(check) && b.isKnown(check) }
-
-// decide answers the checks that name no held bucket, under the locks that begin
-// has taken. The transaction is open afterwards: commit ends it.
+// decide answers the checks under the locks that begin has taken, and refuses those that name
+// a bucket which is not locked. The transaction is open afterwards: commit ends it.
 func (b *batch) decide(ctx context.Context) (*service.Ruling, error) {
 	if err := b.complete(ctx); err != nil {
 		return nil, err
@@ -395,8 +391,24 @@ func (b *batch) decide(ctx context.Context) (*service.Ruling, error) {
 	if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
 		return nil, err
 	}
+	b.ledger.Held = b.notLocked()
 	ruling := service.Decide(b.now, b.ledger, b.checks)
 	return &ruling, nil
+}
+
+// notLocked returns the buckets that must not be decided: other sessions hold them, or their
+// zones did not exist when the rows were locked.
+func (b *batch) notLocked() map[service.Bucket]bool {
+	if !slices.ContainsFunc(b.states, func(s state) bool { return s != locked }) {
+		return nil
+	}
+	not := map[service.Bucket]bool{}
+	for i, bucket := range b.buckets {
+		if b.states[i] != locked {
+			not[bucket] = true
+		}
+	}
+	return not
 }
 
 // complete reads again until enough is known to decide at now.

@@ -120,14 +120,6 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 	if err := s.lockAll(ctx, b); err != nil {
 		return nil, unrecorded(err)
 	}
-	all := b.checks
-	refused := make([]bool, len(all)) // as the zones are now: they may be read again
-	b.checks = nil
-	for i, check := range all {
-		if refused[i] = b.isRefused(check); !refused[i] {
-			b.checks = append(b.checks, check)
-		}
-	}
 	ruling, err := b.decide(ctx)
 	if err != nil {
 		return nil, unrecorded(err)
@@ -138,19 +130,7 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 	case err != nil:
 		return nil, err
 	}
-	if len(b.checks) == len(all) {
-		return ruling.Decisions, nil
-	}
-	decisions := make([]service.Decision, len(all))
-	decided := ruling.Decisions
-	for i := range all {
-		if refused[i] {
-			decisions[i].Err = service.ErrHeld
-			continue
-		}
-		decisions[i], decided = decided[0], decided[1:]
-	}
-	return decisions, nil
+	return ruling.Decisions, nil
 }
 
 // unrecorded turns an error after which a transaction might have been committed

@@ -137,7 +137,7 @@ func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
 	})
 }
 
-func TestARefusedCheckStaysRefusedThoughItsZoneIsDeletedMeanwhile(t *testing.T) {
+func TestAHeldCheckWhoseZoneIsDeletedMeanwhileIsAnsweredAsUnknown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))
@@ -151,7 +151,7 @@ func TestARefusedCheckStaysRefusedThoughItsZoneIsDeletedMeanwhile(t *testing.T) 
 		checks := append(check(held), check(user("a"))...)
 		checks[0].NoWait, checks[1].NoWait = true, true
 		decisions, err := store.CheckAll(t.Context(), checks)
-		if err != nil || !errors.Is(decisions[0].Err, service.ErrHeld) || decisions[1].Err != nil || decisions[1].TxnID() == 0 {
+		if err != nil || !errors.Is(decisions[0].Err, service.ErrNotFound) || decisions[1].Err != nil || decisions[1].TxnID() == 0 {
 			t.Errorf("got %+v, %v", decisions, err)
 		}
 	})

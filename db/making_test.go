@@ -220,7 +220,7 @@ func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 		})
 		err := store.lockAll(t.Context(), b)
 		stop()
-		if err != nil || !b.isRefused(checks[1]) || b.isRefused(checks[0]) {
+		if err != nil || !b.isHeld(checks[1]) || b.isHeld(checks[0]) {
 			t.Errorf("%v, states %v, want the first free and the second held", err, b.states)
 		}
 		if err := b.roll(t.Context()); err != nil {

@@ -20,6 +20,9 @@ type Ledger struct {
 	Lockouts   map[Bucket]Lockout
 	// Attempts are the remembered checks by their AttemptID.
 	Attempts map[string]Attempt
+	// Held are the buckets whose locks the store does not have. Checks that name one of them
+	// are refused with ErrHeld.
+	Held map[Bucket]bool
 }
 
 // Velocity is how many txns count in a bucket's window, by the limit in force.
@@ -126,6 +129,9 @@ func (d *decider) decide(i int, check Check) Decision {
 		if d.zone(b.ZoneID) == nil {
 			return Decision{Err: fmt.Errorf("zone %d: %w", b.ZoneID, ErrNotFound)}
 		}
+	}
+	if len(d.ledger.Held) > 0 && slices.ContainsFunc(check.Buckets, func(b Bucket) bool { return d.ledger.Held[b] }) {
+		return Decision{Err: ErrHeld}
 	}
 	if check.AttemptID != "" {
 		if repeated, ok := d.repeat(i, check); ok {

@@ -245,6 +245,25 @@ func TestDecideRefusesUnknownZonesAlone(t *testing.T) {
 	}
 }
 
+func TestDecideRefusesChecksOfHeldBucketsAlone(t *testing.T) {
+	t.Parallel()
+	l := ledger(1)
+	l.Held = map[service.Bucket]bool{at(1, "bob"): true, at(9, "eve"): true}
+	checks := []service.Check{
+		check(at(1, "alice"), at(1, "bob")), check(at(1, "bob")), check(at(1, "alice")), check(at(9, "eve")),
+	}
+	checks[1].AttemptID = "a"
+	r := service.Decide(noon(), l, checks)
+	for i, want := range []error{service.ErrHeld, service.ErrHeld, nil, service.ErrNotFound} {
+		if err := r.Decisions[i].Err; !errors.Is(err, want) {
+			t.Errorf("check %d: %v, want %v", i, err, want)
+		}
+	}
+	if len(r.Txns) != 1 || r.Decisions[2].Blocked {
+		t.Errorf("txns %v, want that of alice alone: a refused check charges nothing", r.Txns)
+	}
+}
+
 func TestDecideLeavesTheLedgerAlone(t *testing.T) {
 	t.Parallel()
 	l := ledger(3, time.Minute, 2*time.Hour, 30*time.Minute)
