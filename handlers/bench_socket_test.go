@@ -113,7 +113,7 @@ func serveBenchmark(server *http.Server) error {
 		return err
 	}
 	fmt.Println(listener.Addr())
-	go func() { _ = server.Serve(NewListener(listener)) }()
+	go func() { _ = server.Serve(NewListener(listener, ListenerOptions{})) }()
 	for input := bufio.NewScanner(os.Stdin); input.Scan(); {
 		var kernel syscall.Rusage
 		var memory runtime.MemStats

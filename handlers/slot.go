@@ -101,13 +101,17 @@ func (s *slots) giveBack(since time.Time) {
 }
 
 // readBody reads the body of a request into body. A large one is read only once
-// the request has a slot.
+// the request has a slot, and one that is not tiny only if there is memory for it.
 func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 	r := x.Request()
+	if r.ContentLength > maxBody {
+		return tooLarge()
+	}
+	if err := s.takeMemory(x, r.ContentLength); err != nil {
+		return err
+	}
 	rest := r.Body
 	switch length := r.ContentLength; {
-	case length > maxBody:
-		return tooLarge()
 	case length < 0: // the length is not announced, so it has to be limited here
 		rest = http.MaxBytesReader(x.Response().Writer, r.Body, maxBody)
 		_, err := io.CopyN(body, rest, smallBody+1)
@@ -123,6 +127,11 @@ func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 	}
 	if err := s.takeSlot(x, rest); err != nil {
 		return err
+	}
+	if r.ContentLength < 0 {
+		if err := s.takeMemory(x, maxBody); err != nil {
+			return err
+		}
 	}
 	connection := http.NewResponseController(x.Response())
 	_ = connection.SetReadDeadline(time.Now().Add(bodyPace)) // on an error the server's deadline holds

@@ -1,0 +1,101 @@
+package handlers
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"velocityd/api"
+)
+
+// origins refuses requests that a web page of another origin can make the browser of its
+// reader send. Such a page can reach what the browser can reach, a service on loopback
+// included, and need not be let in by anybody.
+type origins struct {
+	pages *http.CrossOriginProtection
+	hosts map[string]bool // in small letters; nil allows all
+}
+
+func newOrigins(allowedHosts []string) origins {
+	o := origins{pages: http.NewCrossOriginProtection()}
+	if allowedHosts != nil {
+		o.hosts = make(map[string]bool, len(allowedHosts))
+	}
+	for _, host := range allowedHosts {
+		o.hosts[strings.ToLower(host)] = true
+	}
+	return o
+}
+
+// check returns an error of kind api.ErrForeignOrigin for a request that changes
+// something and that the page of another origin has made, by Sec-Fetch-Site and Origin;
+// and for a request without TLS whose Host is not a name of this service: somebody may
+// have made a name of his own resolve to this address, so that his page is of the same
+// origin. With TLS, the browser holds the name against the certificate.
+func (o *origins) check(r *http.Request) error {
+	if o.pages.Check(r) != nil {
+		return &requestError{
+			kind:   api.ErrForeignOrigin,
+			detail: "A web page of another origin must not ask this: Sec-Fetch-Site or Origin of the request says that one does.",
+		}
+	}
+	if r.TLS == nil && !o.allows(r.Host) {
+		return &requestError{
+			kind: api.ErrForeignOrigin,
+			detail: "The Host of the request is not a name of this service. Use its address, or have the name added to --allowed-hosts " +
+				"where the service is started.",
+		}
+	}
+	return nil
+}
+
+// allows reports whether host, with or without a port, can be trusted to be a name of
+// this service. An address can, and a name without a dot: nobody but who runs the
+// network gives it a meaning. So can no host at all, because browsers always send one.
+func (o *origins) allows(host string) bool {
+	if o.hosts == nil || host == "" {
+		return true
+	}
+	name := host
+	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
+		name = host[:colon]
+	}
+	if c := host[0]; c == '[' || c >= '0' && c <= '9' { // saves parsing names, which fails
+		_, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
+		if err == nil {
+			return true
+		}
+	}
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	return !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || o.hosts[name]
+}
+
+// admit refuses requests that come from a web page of another origin, on a connection
+// too many, or from a peer that has too many under way. Requests that show and change
+// nothing are answered in any case: a service at its caps is alive.
+func (s *server) admit(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		connection := requestConnection(r)
+		if connection != nil && connection.isExcess {
+			c.Response().Header().Set(fieldConnection, "close")
+		}
+		switch c.Path() {
+		case pathWelcome, pathLive, pathReady, pathDescription:
+			return next(c)
+		}
+		if err := s.origins.check(r); err != nil {
+			return err
+		}
+		if connection == nil {
+			return next(c)
+		}
+		if err := connection.beginRequest(); err != nil {
+			return err
+		}
+		defer connection.endRequest()
+		return next(c)
+	}
+}
