@@ -104,16 +104,15 @@ func (s *slots) giveBack(since time.Time) {
 // the request has a slot, and one that is not tiny only if there is memory for it.
 func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 	r := x.Request()
-	if r.ContentLength > maxBody {
-		return tooLarge()
-	}
-	if err := s.takeMemory(x, r.ContentLength); err != nil {
-		return err
-	}
-	rest := r.Body
+	rest, most := r.Body, r.ContentLength
 	switch length := r.ContentLength; {
+	case length > maxBody:
+		return tooLarge()
 	case length < 0: // the length is not announced, so it has to be limited here
-		rest = http.MaxBytesReader(x.Response().Writer, r.Body, maxBody)
+		if err := s.takeMemory(x, smallBody); err != nil {
+			return err
+		}
+		rest, most = http.MaxBytesReader(x.Response().Writer, r.Body, maxBody), maxBody
 		_, err := io.CopyN(body, rest, smallBody+1)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -122,16 +121,17 @@ func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 			return bodyError(err)
 		}
 	case length <= smallBody:
+		if err := s.takeMemory(x, length); err != nil {
+			return err
+		}
 		_, err := body.ReadFrom(rest)
 		return bodyError(err)
 	}
 	if err := s.takeSlot(x, rest); err != nil {
 		return err
 	}
-	if r.ContentLength < 0 {
-		if err := s.takeMemory(x, maxBody); err != nil {
-			return err
-		}
+	if err := s.takeMemory(x, most); err != nil { // not before it has a slot: it waits unread
+		return err
 	}
 	connection := http.NewResponseController(x.Response())
 	_ = connection.SetReadDeadline(time.Now().Add(bodyPace)) // on an error the server's deadline holds
