@@ -41,6 +41,7 @@ type connection struct {
 	isExcess bool
 	peer     *peer // nil if requests of one peer are not bounded
 	lengths  lengthWatch
+	host     string // the last Host that was allowed; without TLS, requests come one by one
 	phase    atomic.Int32
 }
 

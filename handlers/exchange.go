@@ -62,7 +62,7 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		x := &exchange{Context: c, id: s.requestID(c.Request().Header.Get(fieldRequestID))}
 		x.fields = x.room[:0]
 		x.set(fieldRequestID, x.id)
-		err := recovered(next, x)
+		err := s.recovered(next, x)
 		x.leaveSlot(err)
 		x.leaveMemory()
 		var answer api.Problem
@@ -97,13 +97,13 @@ type panicked struct {
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 func (p *panicked) Unwrap() error { return api.ErrInternal }
 
-func recovered(handle echo.HandlerFunc, x *exchange) (err error) {
+func (s *server) recovered(handle echo.HandlerFunc, x *exchange) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &panicked{value: value, stack: debug.Stack()}
 		}
 	}()
-	return handle(x)
+	return s.admit(handle, x)
 }
 
 // set gives the answer a header field. name must be in the canonical form of

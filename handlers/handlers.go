@@ -159,7 +159,7 @@ func newServer(o Options) *server {
 // echo returns the router of some of the paths.
 func (s *server) echo(parts ...func(*echo.Echo)) *echo.Echo {
 	e := echo.New()
-	e.Use(s.observe, s.admit)
+	e.Use(s.observe) // the only one: Echo makes each middleware's function anew for each request
 	for _, route := range parts {
 		route(e)
 	}

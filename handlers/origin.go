@@ -33,20 +33,28 @@ func newOrigins(allowedHosts []string) origins {
 // something and that the page of another origin has made, by Sec-Fetch-Site and Origin;
 // and for a request without TLS whose Host is not a name of this service: somebody may
 // have made a name of his own resolve to this address, so that his page is of the same
-// origin. With TLS, the browser holds the name against the certificate.
-func (o *origins) check(r *http.Request) error {
-	if o.pages.Check(r) != nil {
+// origin. With TLS, the browser holds the name against the certificate. c is the
+// request's connection, or nil.
+func (o *origins) check(r *http.Request, c *connection) error {
+	ofBrowser := len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Origin"]) > 0
+	if ofBrowser && o.pages.Check(r) != nil {
 		return &requestError{
 			kind:   api.ErrForeignOrigin,
 			detail: "A web page of another origin must not ask this: Sec-Fetch-Site or Origin of the request says that one does.",
 		}
 	}
-	if r.TLS == nil && !o.allows(r.Host) {
+	if r.TLS != nil || o.hosts == nil || c != nil && c.host == r.Host {
+		return nil
+	}
+	if !o.allows(r.Host) {
 		return &requestError{
 			kind: api.ErrForeignOrigin,
 			detail: "The Host of the request is not a name of this service. Use its address, or have the name added to --allowed-hosts " +
 				"where the service is started.",
 		}
+	}
+	if c != nil {
+		c.host = r.Host
 	}
 	return nil
 }
@@ -55,7 +63,7 @@ func (o *origins) check(r *http.Request) error {
 // this service. An address can, and a name without a dot: nobody but who runs the
 // network gives it a meaning. So can no host at all, because browsers always send one.
 func (o *origins) allows(host string) bool {
-	if o.hosts == nil || host == "" {
+	if host == "" {
 		return true
 	}
 	name := host
@@ -72,30 +80,27 @@ func (o *origins) allows(host string) bool {
 	return !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || o.hosts[name]
 }
 
-// admit refuses requests that come from a web page of another origin, on a connection
-// too many, or from a peer that has too many under way. Requests that show and change
-// nothing are answered in any case: a service at its caps is alive.
-func (s *server) admit(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		r := c.Request()
-		connection := requestConnection(r)
-		if connection != nil && connection.isExcess {
-			c.Response().Header().Set(fieldConnection, "close")
-		}
-		switch c.Path() {
-		case pathWelcome, pathLive, pathReady, pathDescription:
-			return next(c)
-		}
-		if err := s.origins.check(r); err != nil {
-			return err
-		}
-		if connection == nil {
-			return next(c)
-		}
+// admit calls handle, unless the request comes from a web page of another origin, on a
+// connection too many, or from a peer that has too many under way. Requests that show and
+// change nothing are answered in any case: a service at its caps is alive.
+func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
+	r := x.Request()
+	connection := requestConnection(r)
+	if connection != nil && connection.isExcess {
+		x.set(fieldConnection, "close")
+	}
+	switch x.Path() {
+	case pathWelcome, pathLive, pathReady, pathDescription:
+		return handle(x)
+	}
+	if err := s.origins.check(r, connection); err != nil {
+		return err
+	}
+	if connection != nil {
 		if err := connection.beginRequest(); err != nil {
 			return err
 		}
 		defer connection.endRequest()
-		return next(c)
 	}
+	return handle(x)
 }

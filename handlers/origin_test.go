@@ -114,3 +114,15 @@ func TestForeignNamesOfThisServiceAreRefused(t *testing.T) {
 		t.Errorf("any host is allowed, but: %d %s", got.status, got.body)
 	}
 }
+
+func TestEachRequestOfAConnectionIsHeldAgainstItsHost(t *testing.T) {
+	t.Parallel()
+	s := listenWith(t, nil, ListenerOptions{}, func(o *Options) { o.AllowedHosts = []string{} })
+	l := s.dial(t)
+	for _, c := range []struct {
+		host string
+		want int
+	}{{"a", 200}, {"a", 200}, {"evil.example", 403}, {"a", 200}, {"b", 200}, {"evil.example", 403}, {"evil.example", 403}} {
+		l.mustAsk(t, strings.Replace(asks("/v1/check", bucketJSON(1, "alice")), "Host: a\r\n", "Host: "+c.host+"\r\n", 1), c.want)
+	}
+}
