@@ -81,7 +81,7 @@ type Options struct {
 	MaxBodyBytes int64
 	// Running ends when the service begins to stop. Profiles that are being taken then
 	// end, too. Nil means never.
-	Running context.Context //nolint:containedctx // it outlives each request
+	Running context.Context
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
 	// seconds, and checks have the deadline of the Limiter.
 	WriteTimeout time.Duration
@@ -120,7 +120,7 @@ type server struct {
 	metrics      http.Handler // or nil
 	origins      origins
 	bodies       bodyMemory
-	running      context.Context //nolint:containedctx // as in Options
+	running      context.Context
 	writeTimeout time.Duration
 	decoder      decoder
 }

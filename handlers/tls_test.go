@@ -39,7 +39,7 @@ func (s *socket) dialTLS(t *testing.T, authority *handlerstest.Authority) *line 
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { conn.Close() })
+	t.Cleanup(func() { _ = conn.Close() })
 	return &line{Conn: conn, answers: bufio.NewReader(conn)}
 }
 
@@ -89,13 +89,13 @@ func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority)}, nil)
 	for version, accepted := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
-		config := &tls.Config{RootCAs: authority.Pool, MinVersion: version, MaxVersion: version} //nolint:gosec // that is what is tried
+		config := &tls.Config{RootCAs: authority.Pool, MinVersion: version, MaxVersion: version}
 		conn, err := tls.Dial("tcp", s.address, config)
 		if (err == nil) != accepted {
 			t.Errorf("%s: %v", tls.VersionName(version), err)
 		}
 		if err == nil {
-			conn.Close()
+			_ = conn.Close()
 		}
 	}
 	eventually(t, "the log tells of it", func() bool {
@@ -116,10 +116,10 @@ func TestCertificatesOfCallersAreVerified(t *testing.T) {
 		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
 			who = r.TLS.VerifiedChains[0][0].Subject.CommonName
 		}
-		fmt.Fprintf(w, "%d %s", r.ProtoMajor, who)
+		_, _ = io.WriteString(w, fmt.Sprint(r.ProtoMajor, " ", who))
 	}), time.Minute)
 	go func() { _ = server.Serve(NewListener(inner, ListenerOptions{TLS: tlsSettings(t, authority)})) }()
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	for _, c := range []struct {
 		signer *handlerstest.Authority
 		want   string
@@ -192,8 +192,8 @@ func TestTheCapOfConnectionsHoldsUnderTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority), MaxConnections: 2}, nil)
-	silent := s.dial(t) // in the middle of its handshake
-	old := s.dialTLS(t, authority)
+	leaving, old := s.dialTLS(t, authority), s.dialTLS(t, authority)
+	leaving.mustAsk(t, askLive, http.StatusOK)
 	old.mustAsk(t, askLive, http.StatusOK)
 	client := caller(t, &tls.Config{RootCAs: authority.Pool})
 	for range 3 {
@@ -207,7 +207,7 @@ func TestTheCapOfConnectionsHoldsUnderTLS(t *testing.T) {
 		}
 		old.mustAsk(t, askLive, http.StatusOK)
 	}
-	silent.Close()
+	leaving.Close()
 	eventually(t, "a place is free again", func() bool {
 		answer, err := client.Post("https://"+s.address+"/v1/check", "application/json", strings.NewReader(bucketJSON(1, "alice")))
 		if err != nil {

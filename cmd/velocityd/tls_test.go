@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -43,12 +44,10 @@ func (m mount) key() string  { return filepath.Join(m.folder, "tls.key") }
 // swap makes the files be pair, all at once.
 func (m mount) swap(t *testing.T, pair handlerstest.Pair) {
 	t.Helper()
-	version, err := os.MkdirTemp(m.folder, "..version")
-	if err != nil {
-		t.Fatal(err)
-	}
+	version := filepath.Join(m.folder, "..version_"+rand.Text())
 	link := filepath.Join(m.folder, "..data_tmp")
 	if err := errors.Join(
+		os.Mkdir(version, 0o700),
 		os.WriteFile(filepath.Join(version, "tls.crt"), pair.Cert, 0o600),
 		os.WriteFile(filepath.Join(version, "tls.key"), pair.Key, 0o600),
 		os.Symlink(filepath.Base(version), link),
@@ -89,7 +88,7 @@ func TestFilesOfTLSAreReadAgainWhenTheyChange(t *testing.T) {
 			{func() { files.swap(t, handlerstest.Pair{Cert: []byte("none"), Key: third.Key}) }, "second", []bool{false}},
 			{func() { os.Remove(files.cert()) }, "second", []bool{false}},
 			{func() {
-				os.Symlink(filepath.Join("..data", "tls.crt"), files.cert())
+				_ = os.Symlink(filepath.Join("..data", "tls.crt"), files.cert())
 				files.swap(t, third)
 			}, "third", []bool{true}},
 			{func() { writeFile(t, ca, []byte("none")) }, "third", []bool{false}},
