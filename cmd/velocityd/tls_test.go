@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -159,6 +160,19 @@ func TestFlagsOfListenersThatCannotWorkAreRefused(t *testing.T) {
 	}
 	if f := (listenFlags{}); f.hosts() == nil {
 		t.Error("no names allow all")
+	}
+}
+
+func TestTheURLOfDevFollowsTheListener(t *testing.T) {
+	t.Parallel()
+	any4, loopback := &net.TCPAddr{IP: net.IPv4zero, Port: 1}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2}
+	plain, secure := serviceFlags{}, serviceFlags{listenFlags: listenFlags{TLSCert: "a"}}
+	for want, got := range map[string]string{
+		"http://127.0.0.1:1": plain.baseURL(any4), "http://127.0.0.1:2": plain.baseURL(loopback), "https://127.0.0.1:1": secure.baseURL(any4),
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
 
