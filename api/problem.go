@@ -19,8 +19,11 @@ var (
 	ErrMediaType = errors.New("unsupported media type")
 	// ErrTooLarge says that a body is too long.
 	ErrTooLarge = errors.New("payload too large")
-	// ErrTooSlow says that a body did not arrive in time.
+	// ErrTooSlow says that a request did not arrive in time.
 	ErrTooSlow = errors.New("request timeout")
+	// ErrForeignOrigin says that a request is one that a web page of another origin can
+	// make a browser send. The browser's user need not know of it.
+	ErrForeignOrigin = errors.New("foreign origin")
 	// ErrNoMethod says that a path does not support a method.
 	ErrNoMethod = errors.New("method not allowed")
 	// ErrNoRoute says that a path does not exist. It is NOT service.ErrNotFound: a
@@ -67,8 +70,9 @@ func Kinds() []Kind {
 		{ErrTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", ""},
 		{
 			ErrTooSlow, http.StatusRequestTimeout, "request_timeout",
-			"The body did not arrive in time. Nothing was counted or changed.",
+			"The request did not arrive in time. Nothing was counted or changed.",
 		},
+		{ErrForeignOrigin, http.StatusForbidden, "foreign_origin", ""},
 		{
 			ErrNoMethod, http.StatusMethodNotAllowed, "method_not_allowed",
 			"This path does not support that method. The Allow header lists the methods that it supports.",

@@ -68,7 +68,9 @@ func benchServers() map[string]*http.Server {
 		Verdicts:  []service.Verdict{{Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 1}},
 	}
 	over := func(store service.CheckStore) *http.Server {
-		return NewServer(New(Options{Limiter: service.NewLimiter(store, time.Minute)}), time.Minute)
+		return NewServer(New(Options{
+			Limiter: service.NewLimiter(store, time.Minute), AllowedHosts: []string{}, MaxBodyBytes: maxBody,
+		}), time.Minute)
 	}
 	return map[string]*http.Server{
 		"echo":     {Handler: echoAlone(), ReadHeaderTimeout: time.Minute},
@@ -113,7 +115,7 @@ func serveBenchmark(server *http.Server) error {
 		return err
 	}
 	fmt.Println(listener.Addr())
-	go func() { _ = server.Serve(NewListener(listener)) }()
+	go func() { _ = server.Serve(NewListener(listener, ListenerOptions{})) }()
 	for input := bufio.NewScanner(os.Stdin); input.Scan(); {
 		var kernel syscall.Rusage
 		var memory runtime.MemStats

@@ -20,6 +20,7 @@ import (
 // map as they are, which saves making them canonical for each answer.
 const (
 	fieldCacheControl    = "Cache-Control"
+	fieldConnection      = "Connection"
 	fieldContentLength   = "Content-Length"
 	fieldContentType     = "Content-Type"
 	fieldRateLimit       = "Ratelimit"
@@ -41,6 +42,8 @@ type exchange struct {
 	attrs     []slog.Attr // attributes of the log line that the handler has added
 	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
 	freeSlot  func()      // gives the slot back at once
+	bodies    *bodyMemory // what counts bodyBytes; nil if nothing is counted
+	bodyBytes int64
 	// fields are the values of the answer's header. They lie in room, which belongs to
 	// the exchange, so that they need no allocation.
 	fields []string
@@ -59,8 +62,9 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		x := &exchange{Context: c, id: s.requestID(c.Request().Header.Get(fieldRequestID))}
 		x.fields = x.room[:0]
 		x.set(fieldRequestID, x.id)
-		err := recovered(next, x)
+		err := s.recovered(next, x)
 		x.leaveSlot(err)
+		x.leaveMemory()
 		var answer api.Problem
 		if err != nil {
 			answer = refuse(x, err)
@@ -93,13 +97,13 @@ type panicked struct {
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 func (p *panicked) Unwrap() error { return api.ErrInternal }
 
-func recovered(handle echo.HandlerFunc, x *exchange) (err error) {
+func (s *server) recovered(handle echo.HandlerFunc, x *exchange) (err error) {
 	defer func() {
 		if value := recover(); value != nil {
 			err = &panicked{value: value, stack: debug.Stack()}
 		}
 	}()
-	return handle(x)
+	return s.admit(handle, x)
 }
 
 // set gives the answer a header field. name must be in the canonical form of
@@ -123,9 +127,11 @@ func (x *exchange) respondJSON(status int, contentType string, value any) error 
 }
 
 // respond answers with body, or with its length alone for HEAD. It gives the slot of
-// the request back first, so that a caller that reads slowly does not keep it.
+// the request and the memory of its body back first, so that a caller that reads slowly
+// does not keep them.
 func (x *exchange) respond(status int, contentType string, body []byte) {
 	x.leaveSlot(nil)
+	x.leaveMemory()
 	x.set(fieldContentType, contentType)
 	x.set(fieldContentLength, strconv.Itoa(len(body)))
 	x.Response().WriteHeader(status)

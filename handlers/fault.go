@@ -18,11 +18,12 @@ const mostFaults = 64
 
 // fault is an error of the service that an operator must know of.
 type fault struct {
-	level  slog.Level
-	method string
-	route  string
-	code   string
-	text   string // holds no bucket key
+	level        slog.Level
+	ofConnection bool // there is no request
+	method       string
+	route        string
+	code         string
+	text         string // holds no bucket key
 }
 
 // faultLog writes a line for the first occurrence of a fault at once. As long as the
@@ -47,6 +48,10 @@ func (l *faultLog) report(f fault, attrs func() []slog.Attr) {
 		return
 	}
 	all := append(attrs(), slog.String("code", f.code), slog.String("error", f.text))
+	if f.ofConnection {
+		l.logger.LogAttrs(context.Background(), f.level, "connection failed", all...)
+		return
+	}
 	l.logger.LogAttrs(context.Background(), f.level, "request failed", all...)
 }
 
@@ -96,7 +101,12 @@ func (l *faultLog) sumUp(same fault) {
 		time.AfterFunc(faultPause, func() { l.sumUp(same) })
 	}
 	l.mu.Unlock()
-	if leftOut > 0 {
+	switch {
+	case leftOut == 0:
+	case seen.ofConnection:
+		l.logger.LogAttrs(context.Background(), seen.level, "more connections failed with this error", slog.Int("left_out", leftOut),
+			slog.String("code", seen.code), slog.String("error", seen.text))
+	default:
 		l.logger.LogAttrs(context.Background(), seen.level, "more requests failed with this error", slog.Int("left_out", leftOut),
 			slog.String("method", seen.method), slog.String("route", seen.route), slog.String("code", seen.code), slog.String("error", seen.text))
 	}

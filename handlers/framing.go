@@ -2,8 +2,6 @@ package handlers
 
 import (
 	"bytes"
-	"context"
-	"net"
 	"net/http"
 	"sync/atomic"
 )
@@ -12,7 +10,8 @@ import (
 // Transfer-Encoding, so the next request on its connection may have been smuggled in.
 // RFC 9112, section 6.1, wants the connection closed after the answer. net/http reads
 // such a request as chunked, hides its Content-Length, and keeps the connection. So the
-// connection itself looks for the field.
+// connection itself looks for the field, above TLS. HTTP/2 has no such requests: there a
+// body ends where its frames do.
 
 // lengthField is how a header's line with Content-Length begins.
 const lengthField = "\ncontent-length"
@@ -49,25 +48,13 @@ func (w *lengthWatch) look(p []byte) {
 	}
 }
 
-// connKey is the key of a request's connection in its context.
-type connKey struct{}
-
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, c)
-}
-
-// closeAmbiguous closes the connection of a chunked request after its answer if more
-// fields Content-Length were received on it than its other requests had.
-func closeAmbiguous(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(*lazyConn); ok {
-			switch {
-			case len(r.Header[fieldContentLength]) > 0:
-				c.lengths.known++ // net/http merges equal fields into one
-			case len(r.TransferEncoding) > 0 && c.lengths.sent.Load() > c.lengths.known:
-				w.Header().Set("Connection", "close")
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
+// isAmbiguous reports whether a chunked request of HTTP/1 may have had a length as
+// well: more fields Content-Length were received on its connection than its other
+// requests had. It must be called once for each request.
+func (w *lengthWatch) isAmbiguous(r *http.Request) bool {
+	if len(r.Header[fieldContentLength]) > 0 {
+		w.known++ // net/http merges equal fields into one
+		return false
+	}
+	return len(r.TransferEncoding) > 0 && w.sent.Load() > w.known
 }

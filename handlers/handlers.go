@@ -69,6 +69,19 @@ type Options struct {
 	Logger *slog.Logger
 	// AccessLog makes Logger get one line for each request, too.
 	AccessLog bool
+	// Metrics answers GET /metrics. Nil means that there is no such path.
+	Metrics http.Handler
+	// AllowedHosts are the names of the service that requests without TLS may have in
+	// their Host header, without a port, besides localhost, addresses and names without
+	// a dot. An empty list allows no others, and nil allows all.
+	AllowedHosts []string
+	// MaxBodyBytes is how many bytes of bodies may be in memory at once; 0 means any
+	// number. Requests that need more are answered with 503. Bodies of up to 1 KiB are
+	// not counted.
+	MaxBodyBytes int64
+	// Running ends when the service begins to stop. Profiles that are being taken then
+	// end, too. Nil means never.
+	Running context.Context
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
 	// seconds, and checks have the deadline of the Limiter.
 	WriteTimeout time.Duration
@@ -78,10 +91,18 @@ type Options struct {
 	Slots int
 }
 
-// New returns the whole HTTP interface of the service. It starts nothing. Of the
-// connection's limits it sets only the time that a large body may take; the
-// http.Server that serves it sets the others.
+// New returns the whole HTTP interface of the service but for the profiles, which show
+// how it works inside. It starts nothing. Of the connection's limits it sets only the
+// time that a large body may take; the http.Server that serves it sets the others.
 func New(o Options) http.Handler { return newEcho(o) }
+
+// NewSplit returns the interface in two parts, for a listener each. calls is what
+// callers need: checks, outcomes, health, and the description. admin is everything, with
+// metrics and profiles. Both share the bounds that o has on bodies.
+func NewSplit(o Options) (calls, admin http.Handler) {
+	s := newServer(o)
+	return s.echo(s.routeCalls), s.echo(s.routeCalls, s.routeRecords, s.routeProfiles)
+}
 
 // server is the interface's state, shared by all requests.
 type server struct {
@@ -96,6 +117,10 @@ type server struct {
 	logger       *slog.Logger
 	accessLog    bool
 	faults       faultLog
+	metrics      http.Handler // or nil
+	origins      origins
+	bodies       bodyMemory
+	running      context.Context
 	writeTimeout time.Duration
 	decoder      decoder
 }
@@ -105,10 +130,16 @@ type server struct {
 const nameLength = 12
 
 func newEcho(o Options) *echo.Echo {
+	s := newServer(o)
+	return s.echo(s.routeCalls, s.routeRecords)
+}
+
+func newServer(o Options) *server {
 	s := &server{
 		name:    rand.Text()[:nameLength],
 		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready,
-		logger: o.Logger, accessLog: o.AccessLog,
+		logger: o.Logger, accessLog: o.AccessLog, metrics: o.Metrics,
+		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, running: o.Running,
 		writeTimeout: cmp.Or(o.WriteTimeout, defaultWriteTimeout),
 		decoder:      newDecoder(), slots: newSlots(cmp.Or(o.Slots, defaultSlots())),
 	}
@@ -118,25 +149,45 @@ func newEcho(o Options) *echo.Echo {
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
+	if s.running == nil {
+		s.running = context.Background()
+	}
 	s.faults.logger = s.logger
+	return s
+}
+
+// echo returns the router of some of the paths.
+func (s *server) echo(parts ...func(*echo.Echo)) *echo.Echo {
 	e := echo.New()
-	e.Use(s.observe)
-	s.route(e)
+	e.Use(s.observe) // the only one: Echo makes each middleware's function anew for each request
+	for _, route := range parts {
+		route(e)
+	}
 	return e
 }
 
-func (s *server) route(e *echo.Echo) {
+// routeCalls routes what those need who ask for decisions, and what shows nothing of
+// zones, buckets and txns.
+func (s *server) routeCalls(e *echo.Echo) {
+	e.POST("/v1/check", adapted(s.postCheck))
+	e.POST("/v1/checks", adapted(s.postChecks))
+	e.POST("/v1/outcomes", adapted(s.postOutcomes))
+	e.POST("/v1/txns/:id/outcome", adapted(s.postOutcome))
+	get(e, pathWelcome, s.welcome)
+	get(e, pathLive, s.live)
+	get(e, pathReady, s.answerReady)
+	get(e, pathDescription, s.describe)
+}
+
+// routeRecords routes what is for those who look after the service.
+func (s *server) routeRecords(e *echo.Echo) {
 	const (
 		zone      = "/v1/zones/:id"
 		bucket    = zone + "/buckets/:key"
 		overrides = zone + "/overrides"
 		override  = overrides + "/:override_id"
 	)
-	e.POST("/v1/check", adapted(s.postCheck))
-	e.POST("/v1/checks", adapted(s.postChecks))
-	e.POST("/v1/outcomes", adapted(s.postOutcomes))
 	get(e, "/v1/txns/:id", s.showTxn)
-	e.POST("/v1/txns/:id/outcome", adapted(s.postOutcome))
 	get(e, "/v1/zones", s.listZones)
 	get(e, zone, s.showZone)
 	e.PUT(zone, adapted(s.putZone))
@@ -148,10 +199,9 @@ func (s *server) route(e *echo.Echo) {
 	get(e, override, s.showOverride)
 	e.PUT(override, adapted(s.setOverride))
 	e.DELETE(override, adapted(s.deleteOverride))
-	get(e, "/", s.welcome)
-	get(e, pathLive, s.live)
-	get(e, pathReady, s.answerReady)
-	get(e, "/openapi.yaml", s.describe)
+	if s.metrics != nil {
+		get(e, pathMetrics, s.showMetrics)
+	}
 }
 
 func adapted(handle func(*exchange) error) echo.HandlerFunc {

@@ -12,8 +12,9 @@ import (
 // The paths that load balancers and monitors ask every few seconds. Their requests
 // are logged at level debug.
 const (
-	pathLive  = "/livez"
-	pathReady = "/readyz"
+	pathLive    = "/livez"
+	pathReady   = "/readyz"
+	pathMetrics = "/metrics"
 )
 
 const readyTimeout = 2 * time.Second
@@ -36,4 +37,10 @@ func (s *server) answerReady(x *exchange) error {
 		return &requestError{kind: api.ErrNotReady, detail: fmt.Sprintf("Not ready: %s.", err)}
 	}
 	return x.respondJSON(http.StatusOK, api.MediaJSON, health{Status: "ok"})
+}
+
+// showMetrics answers GET /metrics.
+func (s *server) showMetrics(x *exchange) error {
+	s.metrics.ServeHTTP(x.Response(), x.Request())
+	return nil
 }

@@ -73,15 +73,18 @@ func (s *server) logAccess(x *exchange, took time.Duration, answer api.Problem, 
 
 // isProbe reports whether the request is one that load balancers and monitors repeat
 // every few seconds.
-func (x *exchange) isProbe() bool { return x.Path() == pathLive || x.Path() == pathReady }
+func (x *exchange) isProbe() bool {
+	return x.Path() == pathLive || x.Path() == pathReady || x.Path() == pathMetrics
+}
 
 // faultLevel reports whether an answer means that something is wrong with the
 // service, its database or the rights of its account there, and the level to log it
-// at. It is not a fault that a caller has left. ErrNotReady is not one either, because
-// Options.Ready's owner logs when the readiness changes.
+// at. It is not a fault that a caller has left, nor that a web page was refused.
+// ErrNotReady is not one either, because Options.Ready's owner logs when the readiness
+// changes.
 func faultLevel(answer api.Problem, err error) (level slog.Level, isFault bool) {
 	switch {
-	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, api.ErrNotReady):
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, api.ErrNotReady), errors.Is(err, api.ErrForeignOrigin):
 		return 0, false
 	case answer.Status == http.StatusServiceUnavailable: // nothing was decided, and the caller was told so
 		return slog.LevelWarn, true

@@ -37,7 +37,7 @@ func TestDescriptionAndRoutesAreTheSame(t *testing.T) {
 			}
 		}
 	}
-	for _, route := range newEcho(Options{}).Routes() {
+	for _, route := range newEcho(Options{Metrics: http.NotFoundHandler()}).Routes() {
 		routed = append(routed, route.Method+" "+regexp.MustCompile(`:(\w+)`).ReplaceAllString(route.Path, "{$1}"))
 	}
 	slices.Sort(documented)

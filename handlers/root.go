@@ -25,6 +25,11 @@ GET  /livez           says that the process runs
 const welcomePolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const (
+	pathWelcome     = "/"
+	pathDescription = "/openapi.yaml"
+)
+
+const (
 	fieldPolicy = "Content-Security-Policy"
 	fieldVary   = "Vary"
 )

@@ -16,44 +16,47 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
+// http2Window is how many bytes of bodies that nobody has read yet one connection of
+// HTTP/2 may hold, in all its requests. It is the smallest that net/http allows. On a
+// connection of HTTP/1 such bytes stay in the kernel.
+const http2Window = 64 << 10
+
 // NewServer returns a server of handler. It closes connections that are slow or idle,
 // and those on which a request has both Content-Length and Transfer-Encoding. work is
 // the longest time that handler may take for a request once it has read it. Nothing
 // is started. Serve must be called with a listener of NewListener.
 func NewServer(handler http.Handler, work time.Duration) *http.Server {
 	return &http.Server{
-		Handler:           closeAmbiguous(handler),
-		ConnContext:       withConn,
+		Handler:           watched(handler),
+		ConnContext:       withConnection,
+		ConnState:         noteState,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       bodyTimeout,
 		WriteTimeout:      bodyTimeout + work + headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		HTTP2:             &http.HTTP2Config{MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window},
 	}
 }
 
-// NewListener returns a listener that saves work on deadlines. Its connections arm
-// deadlines only when a read or write starts. net/http sets eight per request; three
-// reach the poller. A deadline fires up to one second early, never late.
-func NewListener(inner net.Listener) net.Listener { return lazyListener{inner} }
-
-type lazyListener struct{ net.Listener }
-
-// Accept implements net.Listener.
-func (l lazyListener) Accept() (net.Conn, error) {
-	inner, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return &lazyConn{
-		Conn: inner, read: deadline{arm: inner.SetReadDeadline}, write: deadline{arm: inner.SetWriteDeadline},
-	}, nil
-}
-
+// lazyConn saves work on deadlines: it arms them only when a read or write starts.
+// net/http sets eight per request; three reach the poller. A deadline fires up to one
+// second early, never late.
 type lazyConn struct {
 	net.Conn
 	read, write deadline
-	lengths     lengthWatch
+	known       *connection // what the service knows of it
+	ended       sync.Once
+}
+
+func newLazyConn(inner net.Conn) *lazyConn {
+	return &lazyConn{Conn: inner, read: deadline{arm: inner.SetReadDeadline}, write: deadline{arm: inner.SetWriteDeadline}}
+}
+
+// Close implements net.Conn. The first call counts the connection as ended.
+func (c *lazyConn) Close() error {
+	c.ended.Do(c.known.end)
+	return c.Conn.Close()
 }
 
 // Read implements net.Conn.
@@ -62,9 +65,7 @@ func (c *lazyConn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	defer c.read.end()
-	n, err := c.Conn.Read(p)
-	c.lengths.look(p[:n])
-	return n, err
+	return c.Conn.Read(p)
 }
 
 // Write implements net.Conn.
@@ -76,14 +77,8 @@ func (c *lazyConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// CloseWrite closes the sending half of the connection. net/http calls it so that a
-// caller that is refused before it has sent its whole request can read the answer.
-func (c *lazyConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
+// CloseWrite closes the sending half of the connection.
+func (c *lazyConn) CloseWrite() error { return closeWrite(c.Conn) }
 
 // SetReadDeadline implements net.Conn.
 func (c *lazyConn) SetReadDeadline(t time.Time) error { return c.read.set(t) }

@@ -84,7 +84,7 @@ func servedPipe(work time.Duration) (caller net.Conn, end func()) {
 	limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), work)
 	pipes := pipeListener{make(chan net.Conn, 1)}
 	server := NewServer(New(Options{Limiter: limiter}), work)
-	go func() { _ = server.Serve(NewListener(pipes)) }()
+	go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{})) }()
 	caller, accepted := net.Pipe()
 	pipes.accepted <- accepted
 	return caller, func() {

@@ -101,15 +101,18 @@ func (s *slots) giveBack(since time.Time) {
 }
 
 // readBody reads the body of a request into body. A large one is read only once
-// the request has a slot.
+// the request has a slot, and one that is not tiny only if there is memory for it.
 func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 	r := x.Request()
-	rest := r.Body
+	rest, most := r.Body, r.ContentLength
 	switch length := r.ContentLength; {
 	case length > maxBody:
 		return tooLarge()
 	case length < 0: // the length is not announced, so it has to be limited here
-		rest = http.MaxBytesReader(x.Response().Writer, r.Body, maxBody)
+		if err := s.takeMemory(x, smallBody); err != nil {
+			return err
+		}
+		rest, most = http.MaxBytesReader(x.Response().Writer, r.Body, maxBody), maxBody
 		_, err := io.CopyN(body, rest, smallBody+1)
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -118,10 +121,16 @@ func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 			return bodyError(err)
 		}
 	case length <= smallBody:
+		if err := s.takeMemory(x, length); err != nil {
+			return err
+		}
 		_, err := body.ReadFrom(rest)
 		return bodyError(err)
 	}
 	if err := s.takeSlot(x, rest); err != nil {
+		return err
+	}
+	if err := s.takeMemory(x, most); err != nil { // not before it has a slot: it waits unread
 		return err
 	}
 	connection := http.NewResponseController(x.Response())

@@ -41,7 +41,7 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 			return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
 		})
 		server := NewServer(New(Options{Limiter: service.NewLimiter(store, time.Minute), Slots: 1}), time.Minute)
-		go func() { _ = server.Serve(NewListener(h.pipes)) }()
+		go func() { _ = server.Serve(NewListener(h.pipes, ListenerOptions{})) }()
 		f(t, h)
 		close(h.pipes.accepted)
 		_ = server.Close()

@@ -138,24 +138,24 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	if err != nil {
 		return err
 	}
-	listener, err := listen(ctx, c.Listen)
+	listeners, err := c.listen(ctx)
 	if err != nil {
 		return err
 	}
 	if err := base.Announce(); err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, listeners.close())
 	}
 	defer base.Withdraw()
-	if err := c.greet(p, base, server, zones, listener.Addr()); err != nil {
-		return errors.Join(err, listener.Close())
+	if err := c.greet(p, base, server, zones, listeners.main.Addr()); err != nil {
+		return errors.Join(err, listeners.close())
 	}
 	logger := p.newLogger(c.serviceFlags)
 	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(base.DSN())...)
 	instance, err := newInstance(c.serviceFlags, base.DSN(), logger)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, listeners.close())
 	}
-	return instance.serve(ctx, listener)
+	return instance.serve(ctx, listeners)
 }
 
 // demoZones adds the demo zones if there are no zones, and returns all zones.
@@ -197,7 +197,7 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 	if len(zones) > 0 {
 		fmt.Fprintf(p.stdout, "\nTry it, in another terminal:\n\n"+
 			"  curl -s %s/v1/check -H 'Content-Type: application/json' -d '{\"zone_id\":%d,\"bucket_key\":\"alice\"}'\n",
-			baseURL(address), zones[0].ID)
+			c.baseURL(address), zones[0].ID)
 	}
 	client, found := server.Client()
 	note := ""
@@ -215,12 +215,16 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 }
 
 // baseURL returns the URL at which a caller on this machine reaches the service.
-func baseURL(address net.Addr) string {
+func (f serviceFlags) baseURL(address net.Addr) string {
+	scheme := "http"
+	if f.usesTLS() {
+		scheme = "https"
+	}
 	tcp, ok := address.(*net.TCPAddr)
 	if ok && tcp.IP.IsUnspecified() {
-		return fmt.Sprintf("http://127.0.0.1:%d", tcp.Port)
+		return fmt.Sprintf("%s://127.0.0.1:%d", scheme, tcp.Port)
 	}
-	return "http://" + address.String()
+	return scheme + "://" + address.String()
 }
 
 func stopEngine(server *localdb.Server) error {

@@ -267,8 +267,17 @@ func TestDevToldToStopWhileItStartsEndsInGoodOrder(t *testing.T) {
 // waits until it is ready.
 func program(t *testing.T, env []string, args ...string) (*exec.Cmd, *instanceUnderTest) {
 	t.Helper()
-	i := &instanceUnderTest{stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{})}
 	cmd := exec.CommandContext(context.Background(), os.Args[0], append(args, "--listen", "127.0.0.1:0", "--log-format", "json")...)
+	i := spawn(t, cmd, env)
+	eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
+	return cmd, i
+}
+
+// spawn starts the process that cmd describes, velocityd by way of this binary, and waits
+// until it listens.
+func spawn(t *testing.T, cmd *exec.Cmd, env []string) *instanceUnderTest {
+	t.Helper()
+	i := &instanceUnderTest{stdout: newOutput(), stderr: newOutput(), ended: make(chan struct{})}
 	cmd.Env = append(os.Environ(), append(env, asProgram+"=1")...)
 	cmd.Stdout, cmd.Stderr = i.stdout, i.stderr
 	i.cancel = func() { _ = cmd.Process.Signal(syscall.SIGTERM) }
@@ -285,8 +294,7 @@ func program(t *testing.T, env []string, args ...string) (*exec.Cmd, *instanceUn
 		i.await(t)
 	})
 	i.awaitAddress(t)
-	eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
-	return cmd, i
+	return i
 }
 
 func TestDevRecoversFromAKilledOne(t *testing.T) {

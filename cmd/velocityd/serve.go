@@ -3,10 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +28,8 @@ GET /readyz answers 200 while checks can be decided, and otherwise 503 with the 
 
 Checks that arrive at the same time are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into pieces, which take turns. Of the requests with a body of more than 64 KiB, one for two cores and at least two are worked on at once; the others wait unread for up to a second. One call may take --lock-wait plus half of what --check-timeout leaves above it. A check waits in its queue before that, but only if its call can still end within --check-timeout. Checks that cannot be decided in time are answered with 503 and recorded nowhere.
 
+With --tls-cert and --tls-key it speaks HTTPS, and SIGHUP reads the files again; a pair that does not load leaves the one before in force. With --admin-listen, --listen answers callers only.
+
 SIGTERM or Ctrl-C: the instance is not ready; after the drain delay it accepts no new connections; it answers every request in flight; then it closes its connections to the database. A second signal ends the process at once.
 
 Example:
@@ -52,25 +51,16 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	}
 	logger := p.newLogger(c.serviceFlags)
 	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(dsn)...)
-	listener, err := listen(ctx, c.Listen)
+	listeners, err := c.listen(ctx)
 	if err != nil {
 		return err
 	}
+	defer listeners.catchHangups()()
 	instance, err := newInstance(c.serviceFlags, dsn, logger)
 	if err != nil {
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, listeners.close())
 	}
-	return instance.serve(ctx, listener)
-}
-
-// listen binds the address. The commands call it first, so that a wrong address is
-// reported at once.
-func listen(ctx context.Context, address string) (net.Listener, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("%w (--listen names another address)", err)
-	}
-	return listener, nil
+	return instance.serve(ctx, listeners)
 }
 
 // instance is one running service.
@@ -120,35 +110,51 @@ func (s *instance) closeDatabase() {
 	_ = s.probe.Close()
 }
 
-// serve answers on listener, which it closes, until ctx ends or a fault occurs. When it
-// returns, every request has been answered and the connections to the database are
+// serve answers on the listeners, which it closes, until ctx ends or a fault occurs. When
+// it returns, every request has been answered and the connections to the database are
 // closed. It returns nil if ctx has ended and everything ended in time.
-func (s *instance) serve(ctx context.Context, listener net.Listener) error {
+func (s *instance) serve(ctx context.Context, l *listeners) error {
 	defer s.closeDatabase()
 	err := s.verify(ctx)
 	switch {
 	case ctx.Err() != nil:
-		return listener.Close()
+		return l.close()
 	case err != nil && !errors.Is(err, service.ErrBusy):
-		return errors.Join(err, listener.Close())
+		return errors.Join(err, l.close())
 	}
 	checks, endChecks := s.newCheckStore()
-	server := s.newServer(checks)
-	faults := make(chan error, 2)
+	doors := s.newDoors(ctx, checks, l)
+	faults := make(chan error, len(doors)+1)
 	running, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	background.Go(func() { faults <- server.Serve(handlers.NewListener(listener)) })
-	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", listener.Addr().String()))
+	for _, d := range doors {
+		background.Go(func() { faults <- d.server.Serve(d.listener) })
+	}
+	s.announce(ctx, l)
 	background.Go(func() { faults <- s.attend(running, err) })
+	if l.certificates != nil {
+		background.Go(func() { l.certificates.watch(running, s.logger, l.hangups) })
+	}
 	fault := s.untilStop(ctx, faults)
 	stop()
 	if fault == nil {
 		s.drain(ctx)
 	}
-	fault = errors.Join(fault, s.shutdown(server, endChecks))
+	fault = errors.Join(fault, s.shutdown(doors, endChecks))
 	background.Wait()
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
 	return fault
+}
+
+// announce logs where the instance answers, and with which certificate.
+func (s *instance) announce(ctx context.Context, l *listeners) {
+	if l.certificates != nil {
+		l.certificates.logInForce(ctx, s.logger)
+	}
+	if l.admin != nil {
+		s.logger.LogAttrs(ctx, slog.LevelInfo, "listening for administration", slog.String("address", l.admin.Addr().String()))
+	}
+	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", l.main.Addr().String()))
 }
 
 // untilStop waits until ctx ends, and returns nil, or until a fault occurs, and returns
@@ -227,20 +233,12 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 	return coalescer, coalescer.Close
 }
 
-func (s *instance) newServer(checks service.CheckStore) *http.Server {
-	api := handlers.New(handlers.Options{
+func (s *instance) handlerOptions(ctx context.Context, checks service.CheckStore) handlers.Options {
+	return handlers.Options{
 		Limiter: service.NewNormalizingLimiter(checks, s.store, s.flags.CheckTimeout), Reader: s.store, Writer: s.store,
 		Ready: s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
-	})
-	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.draining.Load() {
-			// The caller's next request must go to another instance.
-			w.Header().Set("Connection", "close")
-		}
-		api.ServeHTTP(w, r)
-	}), s.flags.CheckTimeout)
-	server.ErrorLog = slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn)
-	return server
+		AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,
+	}
 }
 
 // beginDraining makes the instance not ready, and makes answers close their
@@ -259,15 +257,10 @@ func (s *instance) drain(ctx context.Context) {
 
 // shutdown accepts no more connections, waits for the requests in flight, and ends the
 // store of the checks. All of it must end within the shutdown timeout.
-func (s *instance) shutdown(server *http.Server, endChecks func(context.Context) error) error {
+func (s *instance) shutdown(doors []door, endChecks func(context.Context) error) error {
 	s.beginDraining()
 	// The context of the service has ended, so this needs another.
 	ctx, cancel := context.WithTimeout(context.Background(), s.flags.ShutdownTimeout)
 	defer cancel()
-	err := server.Shutdown(ctx)
-	if err != nil {
-		err = fmt.Errorf("cut off requests that had not ended after %s: %w", s.flags.ShutdownTimeout, err)
-		_ = server.Close() // so that Serve and the handlers end
-	}
-	return errors.Join(err, endChecks(ctx))
+	return errors.Join(shutDown(ctx, doors, s.flags.ShutdownTimeout), endChecks(ctx))
 }

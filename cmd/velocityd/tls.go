@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// lookAgain is the time between two looks at the files of TLS. Their contents are
+// compared, because a notice of the file system does not come for all ways in which
+// files are replaced: Kubernetes swaps a symbolic link two folders above.
+const lookAgain = 2 * time.Second
+
+// certificates are the files of TLS, and what was loaded from them last.
+type certificates struct {
+	files listenFlags
+	// observe is called after each attempt to load files that have changed, and after
+	// each that was asked for, with its error or nil. It may be nil.
+	observe func(error)
+	current atomic.Pointer[tls.Config]
+	tried   [sha256.Size]byte // what the last attempt has read
+}
+
+// newCertificates returns certificates that load must be called on.
+func newCertificates(files listenFlags) *certificates { return &certificates{files: files} }
+
+// config returns the settings of TLS for a listener. Each handshake is made with what
+// was loaded last. Connections that were made before go on.
+func (c *certificates) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
+	}
+}
+
+// contents are the files as they were read.
+type contents struct{ cert, key, clientCA []byte }
+
+// read reads the files.
+func (c *certificates) read() (read contents, err error) {
+	for _, file := range []struct {
+		into *[]byte
+		path string
+	}{{&read.cert, c.files.TLSCert}, {&read.key, c.files.TLSKey}, {&read.clientCA, c.files.TLSClientCA}} {
+		if file.path == "" {
+			continue
+		}
+		if *file.into, err = os.ReadFile(file.path); err != nil {
+			return contents{}, fmt.Errorf("read file of TLS: %w", err)
+		}
+	}
+	return read, nil
+}
+
+// sum tells contents apart, and the errors of reading them.
+func (r contents) sum(err error) [sha256.Size]byte {
+	all := sha256.New()
+	fmt.Fprint(all, len(r.cert), len(r.key), len(r.clientCA), err)
+	for _, part := range [][]byte{r.cert, r.key, r.clientCA} {
+		all.Write(part)
+	}
+	return [sha256.Size]byte(all.Sum(nil))
+}
+
+// load reads the files and puts them in force. On an error, what was in force stays so.
+func (c *certificates) load() error {
+	read, err := c.read()
+	c.tried = read.sum(err)
+	if err != nil {
+		return err
+	}
+	return c.use(read)
+}
+
+// use puts contents in force.
+func (c *certificates) use(read contents) error {
+	pair, err := tls.X509KeyPair(read.cert, read.key)
+	if err != nil {
+		return fmt.Errorf("load certificate %s and key %s: %w", c.files.TLSCert, c.files.TLSKey, err)
+	}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"},
+	}
+	if c.files.TLSClientCA != "" {
+		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
+		if !config.ClientCAs.AppendCertsFromPEM(read.clientCA) {
+			return fmt.Errorf("load certificates of client CAs: %s has none in PEM", c.files.TLSClientCA)
+		}
+	}
+	c.current.Store(config)
+	return nil
+}
+
+// expires returns when the certificate in force expires.
+func (c *certificates) expires() time.Time { return c.current.Load().Certificates[0].Leaf.NotAfter }
+
+// watch loads files that have changed, and all files on each hangup, until ctx ends. It
+// logs what it has loaded, and errors, those of unchanged files once.
+func (c *certificates) watch(ctx context.Context, logger *slog.Logger, hangups <-chan os.Signal) {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			c.reload(ctx, logger)
+		case <-tick.C:
+			if read, err := c.read(); read.sum(err) != c.tried {
+				c.reload(ctx, logger)
+			}
+		}
+	}
+}
+
+// reload loads the files, and tells the log and the observer how that went.
+func (c *certificates) reload(ctx context.Context, logger *slog.Logger) {
+	err := c.load()
+	if err != nil {
+		logger.LogAttrs(ctx, slog.LevelError, "certificate not loaded; the one before stays in force",
+			slog.String("error", err.Error()), slog.Time("not_after", c.expires()))
+	} else {
+		c.logInForce(ctx, logger)
+	}
+	if c.observe != nil {
+		c.observe(err)
+	}
+}
+
+// logInForce logs which certificate is in force.
+func (c *certificates) logInForce(ctx context.Context, logger *slog.Logger) {
+	leaf := c.current.Load().Certificates[0].Leaf
+	logger.LogAttrs(ctx, slog.LevelInfo, "certificate loaded", slog.String("file", c.files.TLSCert),
+		slog.Any("names", leaf.DNSNames), slog.Time("not_after", leaf.NotAfter))
+}

@@ -1,0 +1,329 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/handlers/handlerstest"
+	"velocityd/service"
+)
+
+// mount is a folder of secrets as Kubernetes makes it: the files are links into a folder
+// that is a link, too, and is swapped as a whole.
+type mount struct{ folder string }
+
+func newMount(t *testing.T, pair handlerstest.Pair) mount {
+	t.Helper()
+	m := mount{t.TempDir()}
+	for _, name := range []string{"tls.crt", "tls.key"} {
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(m.folder, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.swap(t, pair)
+	return m
+}
+
+func (m mount) cert() string { return filepath.Join(m.folder, "tls.crt") }
+func (m mount) key() string  { return filepath.Join(m.folder, "tls.key") }
+
+// swap makes the files be pair, all at once.
+func (m mount) swap(t *testing.T, pair handlerstest.Pair) {
+	t.Helper()
+	version := filepath.Join(m.folder, "..version_"+rand.Text())
+	link := filepath.Join(m.folder, "..data_tmp")
+	if err := errors.Join(
+		os.Mkdir(version, 0o700),
+		os.WriteFile(filepath.Join(version, "tls.crt"), pair.Cert, 0o600),
+		os.WriteFile(filepath.Join(version, "tls.key"), pair.Key, 0o600),
+		os.Symlink(filepath.Base(version), link),
+		os.Rename(link, filepath.Join(m.folder, "..data")),
+	); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFilesOfTLSAreReadAgainWhenTheyChange(t *testing.T) {
+	t.Parallel()
+	authority := handlerstest.NewAuthority(t)
+	first, second, third := authority.Issue(t, "first"), authority.Issue(t, "second"), authority.Issue(t, "third")
+	files := newMount(t, first)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	writeFile(t, ca, authority.PEM)
+	synctest.Test(t, func(t *testing.T) {
+		c := newCertificates(listenFlags{TLSCert: files.cert(), TLSKey: files.key(), TLSClientCA: ca})
+		if err := c.load(); err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan bool, 2)
+		c.observe = func(err error) { told <- err == nil }
+		ctx, end := context.WithCancel(t.Context())
+		log := newOutput()
+		hangups := make(chan os.Signal)
+		go c.watch(ctx, slog.New(slog.NewJSONHandler(log, nil)), hangups)
+		for i, step := range []struct {
+			change func()
+			want   string // the name in force
+			ok     []bool // what the observer is told
+		}{
+			{func() {}, "first", nil},
+			{func() { files.swap(t, second) }, "second", []bool{true}},
+			{func() { files.swap(t, handlerstest.Pair{Cert: third.Cert, Key: first.Key}) }, "second", []bool{false}},
+			{func() {}, "second", nil}, // the same fault is told once
+			{func() { hangups <- syscall.SIGHUP }, "second", []bool{false}},
+			{func() { files.swap(t, handlerstest.Pair{Cert: []byte("none"), Key: third.Key}) }, "second", []bool{false}},
+			{func() { _ = os.Remove(files.cert()) }, "second", []bool{false}},
+			{func() {
+				_ = os.Symlink(filepath.Join("..data", "tls.crt"), files.cert())
+				files.swap(t, third)
+			}, "third", []bool{true}},
+			{func() { writeFile(t, ca, []byte("none")) }, "third", []bool{false}},
+			{func() { writeFile(t, ca, handlerstest.NewAuthority(t).PEM) }, "third", []bool{true}},
+			{func() { hangups <- syscall.SIGHUP }, "third", []bool{true}},
+		} {
+			step.change()
+			time.Sleep(2*lookAgain + 1) // of the bubble's time
+			synctest.Wait()
+			var heard []bool
+			for len(told) > 0 {
+				heard = append(heard, <-told)
+			}
+			inForce := c.current.Load().Certificates[0].Leaf.DNSNames[0]
+			if inForce != step.want || !slices.Equal(heard, step.ok) {
+				t.Errorf("step %d: %s is in force and %v was told, want %s and %v", i, inForce, heard, step.want, step.ok)
+			}
+		}
+		end()
+		if n := strings.Count(log.String(), `"level":"ERROR","msg":"certificate not loaded`); n != 5 {
+			t.Errorf("%d errors in the log:\n%s", n, log)
+		}
+		if strings.Contains(log.String(), "PRIVATE") {
+			t.Errorf("the log has a key:\n%s", log)
+		}
+	})
+}
+
+func writeFile(t *testing.T, path string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAPairThatDoesNotLoadEndsServeAtOnce(t *testing.T) {
+	t.Parallel()
+	authority := handlerstest.NewAuthority(t)
+	files := newMount(t, handlerstest.Pair{Cert: authority.Issue(t, "a").Cert, Key: authority.Issue(t, "b").Key})
+	r := command(environment{"VELOCITY_DSN": "u@tcp(127.0.0.1:1)/d"}, nil, "serve", "--listen", "127.0.0.1:0",
+		"--tls-cert", files.cert(), "--tls-key", files.key())
+	if r.code != exitError || !strings.Contains(r.stderr, "private key does not match") {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestFlagsOfListenersThatCannotWorkAreRefused(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"--tls-cert a":                              "--tls-cert and --tls-key",
+		"--tls-key a":                               "--tls-cert and --tls-key",
+		"--tls-client-ca a":                         "--tls-client-ca needs",
+		"--max-connections 0":                       "--max-connections",
+		"--max-requests-per-peer -1":                "--max-requests-per-peer",
+		"--max-body-bytes 1048575":                  "--max-body-bytes",
+		"--allowed-hosts velocityd.example.org:80":  "--allowed-hosts",
+		"--allowed-hosts https://velocityd.example": "--allowed-hosts",
+		"--allowed-hosts *.example.org":             "--allowed-hosts",
+	} {
+		r := command(environment{"VELOCITY_DSN": "u@tcp(127.0.0.1:1)/d"}, nil, append([]string{"serve"}, strings.Fields(args)...)...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, want) {
+			t.Errorf("%s: %+v", args, r)
+		}
+	}
+	if f := (listenFlags{AllowedHosts: []string{"a.example", "*"}}); f.hosts() != nil {
+		t.Errorf("* allows %q", f.hosts())
+	}
+	if f := (listenFlags{}); f.hosts() == nil {
+		t.Error("no names allow all")
+	}
+}
+
+func TestTheURLOfDevFollowsTheListener(t *testing.T) {
+	t.Parallel()
+	any4, loopback := &net.TCPAddr{IP: net.IPv4zero, Port: 1}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2}
+	plain, secure := serviceFlags{}, serviceFlags{listenFlags: listenFlags{TLSCert: "a"}}
+	for want, got := range map[string]string{
+		"http://127.0.0.1:1": plain.baseURL(any4), "http://127.0.0.1:2": plain.baseURL(loopback), "https://127.0.0.1:1": secure.baseURL(any4),
+	} {
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+// secureInstance is an instance that speaks TLS, and what reaches it.
+type secureInstance struct {
+	*instanceUnderTest
+	cmd    *exec.Cmd
+	files  mount
+	admin  string // URL
+	client *http.Client
+	issue  func(name string) handlerstest.Pair
+}
+
+// startSecure starts a process with TLS and two listeners.
+func startSecure(t *testing.T, d *dbtest.Database) *secureInstance {
+	t.Helper()
+	authority := handlerstest.NewAuthority(t)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	writeFile(t, ca, authority.PEM)
+	s := &secureInstance{issue: func(name string) handlerstest.Pair { return authority.Issue(t, name) }}
+	s.files = newMount(t, s.issue("first"))
+	s.cmd = exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
+		"--log-format", "json", "--access-log", "--tls-cert", s.files.cert(), "--tls-key", s.files.key(), "--tls-client-ca", ca)
+	s.instanceUnderTest = spawn(t, s.cmd, []string{"VELOCITY_DSN=" + d.DSN})
+	s.url = strings.Replace(s.url, "http:", "https:", 1)
+	_, rest, _ := strings.Cut(s.stderr.String(), `"listening for administration","address":"`)
+	address, _, _ := strings.Cut(rest, `"`)
+	s.admin = "https://" + address
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: authority.Pool}, ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	s.client = &http.Client{Transport: transport}
+	dbtest.Eventually(t, "ready", func() bool {
+		status, _ := s.ask(s.url + "/readyz")
+		return status == http.StatusOK
+	})
+	return s
+}
+
+// ask asks, and returns the status and the name in the server's certificate.
+func (s *secureInstance) ask(url string) (status int, name string) {
+	answer, err := s.client.Get(url)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	_, _ = io.Copy(io.Discard, answer.Body)
+	return answer.StatusCode, answer.TLS.PeerCertificates[0].Subject.CommonName
+}
+
+// shows reports whether a new connection gets the certificate of this name.
+func (s *secureInstance) shows(name string) bool {
+	s.client.CloseIdleConnections()
+	_, got := s.ask(s.url + "/livez")
+	return got == name
+}
+
+func TestServeSpeaksTLSAndTakesNewCertificatesWhileItRuns(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	s := startSecure(t, d)
+	for path, want := range map[string][2]int{ // at the first listener and at the second
+		"/v1/zones/1": {404, 200}, "/debug/pprof/": {404, 200}, "/livez": {200, 200}, "/readyz": {200, 200}, "/metrics": {404, 404},
+	} {
+		atFirst, _ := s.ask(s.url + path)
+		atSecond, _ := s.ask(s.admin + path)
+		if atFirst != want[0] || atSecond != want[1] {
+			t.Errorf("%s: %d and %d, want %v", path, atFirst, atSecond, want)
+		}
+	}
+	for _, url := range []string{s.url, s.admin} {
+		answer, err := s.client.Post(url+"/v1/check", "application/json", strings.NewReader(alice))
+		if err != nil || answer.StatusCode != http.StatusOK || answer.ProtoMajor != 2 {
+			t.Fatalf("%+v, %v", answer, err)
+		}
+		answer.Body.Close()
+	}
+	s.files.swap(t, s.issue("second"))
+	dbtest.Eventually(t, "the second certificate", func() bool { return s.shows("second") })
+	s.files.swap(t, handlerstest.Pair{Cert: s.issue("third").Cert, Key: s.issue("other").Key})
+	s.hangUp(t)
+	dbtest.Eventually(t, "an error in the log", func() bool { return strings.Contains(s.stderr.String(), "certificate not loaded") })
+	if !s.shows("second") {
+		t.Error("a broken pair took the one before out of force")
+	}
+	s.files.swap(t, s.issue("fourth"))
+	s.hangUp(t)
+	dbtest.Eventually(t, "the fourth certificate", func() bool { return s.shows("fourth") })
+	s.stopsWhileAProfileIsTaken(t)
+}
+
+func (s *secureInstance) hangUp(t *testing.T) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stopsWhileAProfileIsTaken holds that a profile of an hour does not hold up a stop.
+func (s *secureInstance) stopsWhileAProfileIsTaken(t *testing.T) {
+	t.Helper()
+	answer, err := s.client.Get(s.admin + "/debug/pprof/trace?seconds=3600") // its first bytes come at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if code := s.stop(t); code != exitFine {
+		t.Errorf("exit code %d\n%s", code, s.stderr)
+	}
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		t.Errorf("the profile is cut off: %v", err)
+	}
+}
+
+func TestOpenFilesBoundTheConnections(t *testing.T) {
+	t.Parallel()
+	const files, conns = 300, 8
+	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	cmd := exec.CommandContext(context.Background(), "sh", "-c", `ulimit -n 300; exec "$0" "$@"`, os.Args[0],
+		"serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--max-conns", "8")
+	i := spawn(t, cmd, []string{"VELOCITY_DSN=" + d.DSN})
+	eventuallyStatus(t, i.url+"/readyz", http.StatusOK)
+	if want := `"max_connections":100,"open_files":300`; !strings.Contains(i.stderr.String(), want) {
+		t.Fatalf("the log lacks %s (%d files, %d connections to the database):\n%s", want, files, conns, i.stderr)
+	}
+	old := &http.Transport{}
+	defer old.CloseIdleConnections()
+	if r, err := askBy(t.Context(), old, i.url+"/v1/check", alice); err != nil || r.status != http.StatusOK {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	var idle []*http.Transport
+	defer func() {
+		for _, transport := range idle {
+			transport.CloseIdleConnections()
+		}
+	}()
+	refused := 0
+	for range 130 {
+		transport := &http.Transport{}
+		idle = append(idle, transport)
+		r, err := askBy(t.Context(), transport, i.url+"/v1/check", `{"zone_id":9,"bucket_key":"a"}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.status == http.StatusServiceUnavailable {
+			refused++
+		}
+	}
+	if refused < 30 {
+		t.Errorf("%d of 130 callers were refused", refused)
+	}
+	if r, err := askBy(t.Context(), old, i.url+"/v1/check", alice); err != nil || r.status != http.StatusOK {
+		t.Errorf("the old caller: %+v, %v", r, err)
+	}
+}

@@ -1,0 +1,189 @@
+package handlers
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+// phase says where in a request a connection of HTTP/1 is. It tells what net/http
+// writes by itself, without calling a handler, from the answers of handlers.
+type phase = int32
+
+const (
+	phaseIdle    phase = iota // the next request has not begun
+	phaseHead                 // a part of a request's head has come
+	phaseRead                 // net/http has read the head, or given up
+	phaseHandled              // a handler has the request
+)
+
+// farewellTime is how long a connection may take to tell its caller that it was slow.
+const farewellTime = time.Second
+
+// connection is one caller's connection, and what the service knows of it. net/http
+// reads HTTP/1 from it. It reads HTTP/2 from the tls.Conn instead.
+type connection struct {
+	net.Conn // what requests are read from: a lazyConn, or TLS on one
+	listener *listener
+	// isExcess says that the connection came when there were too many. Its requests
+	// are refused.
+	isExcess bool
+	peer     *peer // nil if requests of one peer are not bounded
+	lengths  lengthWatch
+	host     string // the last Host that was allowed; without TLS, requests come one by one
+	phase    atomic.Int32
+}
+
+// end is called once, when the connection is closed.
+func (c *connection) end() {
+	c.listener.open.Add(-1)
+	c.listener.peers.leave(c.peer)
+}
+
+// Read implements net.Conn. A caller that has begun a request and is slow with its head
+// is answered before the error is returned, because net/http only closes the connection.
+func (c *connection) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.lengths.look(p[:n])
+	switch c.phase.Load() {
+	case phaseIdle:
+		if n > 0 {
+			c.phase.CompareAndSwap(phaseIdle, phaseHead)
+		}
+	case phaseHead:
+		if errors.Is(err, os.ErrDeadlineExceeded) && c.phase.CompareAndSwap(phaseHead, phaseRead) {
+			c.tellSlow()
+		}
+	}
+	return n, err
+}
+
+// tellSlow answers a request whose head has not arrived in time. There is no exchange
+// yet, so the answer is written as it goes over the wire.
+func (c *connection) tellSlow() {
+	kind, _ := api.KindOf(api.ErrTooSlow)
+	body, _ := json.Marshal(api.NewProblem(kind)) // strings can always be encoded
+	answer := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n%s",
+		kind.Status, http.StatusText(kind.Status), api.MediaProblem, len(body), body)
+	_ = c.SetWriteDeadline(time.Now().Add(farewellTime))
+	c.listener.logRefusal(answer)
+	_, _ = c.Conn.Write(answer)
+}
+
+// Write implements net.Conn. It logs the answers that net/http writes by itself.
+func (c *connection) Write(p []byte) (int, error) {
+	if c.phase.Load() != phaseHandled {
+		c.listener.logRefusal(p)
+	}
+	return c.Conn.Write(p)
+}
+
+// CloseWrite closes the sending half of the connection. net/http calls it so that a
+// caller that is refused before it has sent its whole request can read the answer.
+func (c *connection) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// secureConnection is a connection of HTTP/1 over TLS.
+type secureConnection struct {
+	*connection
+	secure *tls.Conn
+}
+
+// ConnectionState tells net/http what Request.TLS shall be.
+func (c secureConnection) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
+
+// connectionOf returns what the service knows of a connection that net/http serves, or
+// nil if it is not of NewListener.
+func connectionOf(c net.Conn) *connection {
+	switch c := c.(type) {
+	case *connection:
+		return c
+	case secureConnection:
+		return c.connection
+	case *tls.Conn: // of HTTP/2
+		if lazy, ok := c.NetConn().(*lazyConn); ok {
+			return lazy.known
+		}
+	}
+	return nil
+}
+
+// connectionKey is the key of a request's connection in its context.
+type connectionKey struct{}
+
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	if known := connectionOf(c); known != nil {
+		return context.WithValue(ctx, connectionKey{}, known)
+	}
+	return ctx
+}
+
+// requestConnection returns the connection of a request, or nil if it is not of
+// NewListener.
+func requestConnection(r *http.Request) *connection {
+	known, _ := r.Context().Value(connectionKey{}).(*connection)
+	return known
+}
+
+// noteState follows the requests of a connection of HTTP/1.
+func noteState(c net.Conn, state http.ConnState) {
+	known := connectionOf(c)
+	switch {
+	case known == nil:
+	case state == http.StateActive:
+		known.phase.Store(phaseRead)
+	case state == http.StateIdle:
+		known.phase.Store(phaseIdle)
+	}
+}
+
+// watched closes the connection of a request of two lengths after its answer, and tells
+// connections when handlers begin.
+func watched(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := requestConnection(r); c != nil && r.ProtoMajor == 1 {
+			c.phase.Store(phaseHandled)
+			if c.lengths.isAmbiguous(r) {
+				w.Header().Set(fieldConnection, "close")
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// beginRequest refuses a request of a connection too many, or of a peer that has too
+// many under way. The errors wrap service.ErrBusy. Otherwise the caller must call
+// endRequest after the request.
+func (c *connection) beginRequest() error {
+	if c.isExcess {
+		return service.NewBusyError(service.BusyRetryAfter, "too many connections")
+	}
+	if c.peer != nil && c.peer.underWay.Add(1) > int64(c.listener.options.MaxRequestsPerPeer) {
+		c.peer.underWay.Add(-1)
+		return service.NewBusyError(service.BusyRetryAfter, "too many requests of one peer")
+	}
+	return nil
+}
+
+func (c *connection) endRequest() {
+	if c.peer != nil {
+		c.peer.underWay.Add(-1)
+	}
+}

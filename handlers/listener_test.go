@@ -1,0 +1,482 @@
+package handlers
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// socket is a service on a real socket, as a process has it.
+type socket struct {
+	address string
+	server  *server
+	log     *logLines
+}
+
+// listenWith serves checks of zone 1 from store, or from a memory if it is nil.
+func listenWith(t *testing.T, store storeFunc, o ListenerOptions, change func(*Options)) *socket {
+	t.Helper()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &socket{address: inner.Addr().String(), log: &logLines{}}
+	if store == nil {
+		store = fixed(service.Decision{CheckedAt: time.Now()})
+	}
+	memory := servicetest.NewMemory()
+	o.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	o.AccessLog = true
+	options := Options{
+		Limiter: service.NewLimiter(store, time.Minute), Reader: memory, Writer: memory, Logger: o.Logger, AccessLog: true,
+	}
+	if change != nil {
+		change(&options)
+	}
+	s.server = newServer(options)
+	server := NewServer(s.server.echo(s.server.routeCalls, s.server.routeRecords), time.Minute)
+	served := make(chan struct{})
+	listener := NewListener(inner, o)
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+	})
+	return s
+}
+
+// line is a connection of a test's own, on which HTTP/1 is spoken.
+type line struct {
+	net.Conn
+	answers *bufio.Reader
+}
+
+func (s *socket) dial(t *testing.T) *line {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &line{Conn: conn, answers: bufio.NewReader(conn)}
+}
+
+// ask asks and returns the whole answer. Its error is that of a connection that was
+// closed.
+func (l *line) ask(request string) (status int, header http.Header, body string, err error) {
+	if _, err = io.WriteString(l, request); err != nil {
+		return 0, nil, "", err
+	}
+	return l.answer()
+}
+
+func (l *line) answer() (status int, header http.Header, body string, err error) {
+	answer, err := http.ReadResponse(l.answers, nil)
+	if err != nil {
+		return 0, nil, "", err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if answer.Close {
+		answer.Header.Set("Connection", "close")
+	}
+	return answer.StatusCode, answer.Header, string(text), err
+}
+
+func (l *line) mustAsk(t *testing.T, request string, want int) http.Header {
+	t.Helper()
+	status, header, body, err := l.ask(request)
+	if err != nil || status != want {
+		t.Fatalf("%q: %d %s %v, want %d", request, status, body, err, want)
+	}
+	return header
+}
+
+const askLive = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+
+func TestCallersAboveTheCapOfConnectionsAreRefusedAndOthersServed(t *testing.T) {
+	t.Parallel()
+	s := listenWith(t, nil, ListenerOptions{MaxConnections: 2}, nil)
+	check := asks("/v1/check", bucketJSON(1, "alice"))
+	old := []*line{s.dial(t), s.dial(t)}
+	for _, l := range old {
+		l.mustAsk(t, check, http.StatusOK)
+	}
+	for range 3 {
+		status, header, body, err := s.dial(t).ask(check)
+		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, `"code":"busy"`) ||
+			header.Get("Retry-After") != "1" || header.Get("Connection") != "close" {
+			t.Errorf("a caller too many: %d %v %s %v", status, header, body, err)
+		}
+		if header := s.dial(t).mustAsk(t, askLive, http.StatusOK); header.Get("Connection") != "close" {
+			t.Errorf("the connection of a probe too many is kept: %v", header)
+		}
+		for _, l := range old {
+			l.mustAsk(t, check, http.StatusOK)
+		}
+	}
+	if !strings.Contains(s.log.String(), "too many connections") {
+		t.Errorf("the log does not tell:\n%s", s.log)
+	}
+	old[0].Close()
+	eventually(t, "a place is free again", func() bool {
+		status, _, _, err := s.dial(t).ask(check)
+		return err == nil && status == http.StatusOK
+	})
+	old[1].mustAsk(t, check, http.StatusOK)
+}
+
+func TestCallersFarAboveTheCapAreClosedWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	s := listenWith(t, nil, ListenerOptions{MaxConnections: 1}, nil)
+	check := asks("/v1/check", bucketJSON(1, "alice"))
+	old := s.dial(t)
+	old.mustAsk(t, check, http.StatusOK)
+	var last *line
+	eventually(t, "the log tells of connections that were closed", func() bool {
+		last = s.dial(t)
+		return strings.Contains(s.log.String(), "connections_exhausted")
+	})
+	if n, err := last.Read(make([]byte, 1)); err == nil || n != 0 {
+		t.Errorf("got %d bytes", n)
+	}
+	old.mustAsk(t, check, http.StatusOK)
+}
+
+// eventually waits for a state that comes by itself.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for until := time.Now().Add(time.Minute); !holds(); {
+		if time.Now().After(until) {
+			t.Fatalf("%s: not within a minute", what)
+		}
+	}
+}
+
+func TestAPeerWithManyRequestsUnderWayIsRefusedMore(t *testing.T) {
+	t.Parallel()
+	begun, end := make(chan struct{}), make(chan struct{})
+	store := storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		if checks[0].Buckets[0].Key == "waits" {
+			begun <- struct{}{}
+			<-end
+		}
+		return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
+	})
+	s := listenWith(t, store, ListenerOptions{MaxRequestsPerPeer: 2}, nil)
+	slow := []*line{s.dial(t), s.dial(t)}
+	for _, l := range slow {
+		mustWrite(t, l, asks("/v1/check", bucketJSON(1, "waits")))
+		<-begun
+	}
+	other := s.dial(t)
+	header := other.mustAsk(t, asks("/v1/check", bucketJSON(1, "alice")), http.StatusServiceUnavailable)
+	if header.Get("Retry-After") != "1" || header.Get("Connection") == "close" {
+		t.Errorf("refused with %v", header)
+	}
+	other.mustAsk(t, askLive, http.StatusOK)
+	close(end)
+	for _, l := range slow {
+		if status, _, body, err := l.answer(); err != nil || status != http.StatusOK {
+			t.Errorf("a request under way: %d %s %v", status, body, err)
+		}
+	}
+	eventually(t, "the peer may ask again", func() bool {
+		status, _, _, err := other.ask(asks("/v1/check", bucketJSON(1, "alice")))
+		return err == nil && status == http.StatusOK
+	})
+}
+
+func TestPeersAreForgottenWithTheirLastConnection(t *testing.T) {
+	t.Parallel()
+	var p peers
+	address := func(text string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(text), Port: 1} }
+	first, second := p.join(address("192.0.2.1")), p.join(address("::ffff:192.0.2.1"))
+	other := p.join(address("192.0.2.2"))
+	near, far := p.join(address("2001:db8::1")), p.join(address("2001:db8::ffff:2"))
+	apart, unix := p.join(address("2001:db8:0:1::1")), p.join(&net.UnixAddr{})
+	if first != second || first == other || near != far || near == apart || unix == other {
+		t.Error("peers are told apart by the wrong part of their address")
+	}
+	for _, one := range []*peer{first, second, other, near, far, apart, unix, nil} {
+		p.leave(one)
+	}
+	if len(p.known) != 0 {
+		t.Errorf("%d peers are left", len(p.known))
+	}
+}
+
+// refusals are requests that net/http answers without a handler, and its status.
+func refusals() map[string]struct {
+	request string
+	status  int
+} {
+	type refusal = struct {
+		request string
+		status  int
+	}
+	return map[string]refusal{
+		"no protocol":       {"GET /livez\r\n\r\n", 400},
+		"two lengths":       {"POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400},
+		"two hosts":         {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
+		"no host":           {"GET / HTTP/1.1\r\n\r\n", 400},
+		"a long header":     {"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n", 431},
+		"an unknown coding": {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 501},
+		"a later protocol":  {"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505},
+		"an unknown demand": {"GET / HTTP/1.1\r\nHost: a\r\nExpect: a miracle\r\n\r\n", 417},
+	}
+}
+
+func TestRefusalsOfTheHTTPServerAreInTheLog(t *testing.T) {
+	t.Parallel()
+	for name, c := range refusals() {
+		s := listenWith(t, nil, ListenerOptions{}, nil)
+		l := s.dial(t)
+		l.mustAsk(t, askLive, http.StatusOK)
+		l.mustAsk(t, c.request, c.status)
+		logged := s.log.last(t)
+		if logged["msg"] != "request" || logged["status"] != float64(c.status) || logged["route"] != "" {
+			t.Errorf("%s: logged %v", name, logged)
+		}
+		if lines := strings.Count(s.log.String(), `"msg":"request"`); lines != 2 {
+			t.Errorf("%s: %d lines for two requests:\n%s", name, lines, s.log)
+		}
+	}
+}
+
+func TestASlowHeadIsToldThatItWasSlow(t *testing.T) {
+	t.Parallel()
+	for exchanges := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			log := &logLines{}
+			pipes := pipeListener{make(chan net.Conn, 1)}
+			server := NewServer(New(Options{}), time.Minute)
+			logger := slog.New(slog.NewJSONHandler(log, nil))
+			go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{Logger: logger, AccessLog: true})) }()
+			defer func() { _ = server.Close() }()
+			caller, accepted := net.Pipe()
+			pipes.accepted <- accepted
+			defer close(pipes.accepted)
+			defer caller.Close()
+			answers := bufio.NewReader(caller)
+			l := &line{caller, answers}
+			for range exchanges {
+				l.mustAsk(t, askLive, http.StatusOK)
+			}
+			began := time.Now()
+			mustWrite(t, caller, "POST /v1/check HTTP/1.1\r\nHost: a\r\n")
+			status, header, body, err := l.answer()
+			if err != nil || status != http.StatusRequestTimeout || !strings.Contains(body, `"code":"request_timeout"`) ||
+				header.Get("Content-Type") != "application/problem+json" || header.Get("Connection") != "close" {
+				t.Errorf("after %d exchanges: %d %v %s %v", exchanges, status, header, body, err)
+			}
+			if took := time.Since(began); took > headerTimeout+time.Second {
+				t.Errorf("answered after %s", took)
+			}
+			if rest, err := io.ReadAll(answers); len(rest) != 0 || err != nil {
+				t.Errorf("and then %q, %v", rest, err)
+			}
+			if logged := log.last(t); logged["status"] != 408.0 {
+				t.Errorf("logged %v", logged)
+			}
+		})
+	}
+}
+
+func TestBodiesInMemoryAreBounded(t *testing.T) {
+	t.Parallel()
+	const callers, fit = 1500, 128
+	for name, framing := range map[string]string{
+		"announced": fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody), "chunked": "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			pipes := pipeListener{make(chan net.Conn)}
+			s := newServer(Options{
+				Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), time.Minute), MaxBodyBytes: fit * smallBody,
+			})
+			server := NewServer(s.echo(s.routeCalls), time.Minute)
+			go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{})) }()
+			dial := func() *line {
+				caller, accepted := net.Pipe()
+				pipes.accepted <- accepted
+				return &line{caller, bufio.NewReader(caller)}
+			}
+			statuses := make(chan int, callers)
+			for range callers {
+				l := dial()
+				mustWrite(t, l, "POST /v1/checks HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"+framing)
+				go func() {
+					defer l.Close()
+					status, header, _, _ := l.answer()
+					if status == http.StatusServiceUnavailable && header.Get("Retry-After") != "1" {
+						t.Errorf("refused with %v", header)
+					}
+					statuses <- status
+				}()
+			}
+			synctest.Wait()
+			if held := s.bodies.held.Load(); held != fit*smallBody || len(statuses) != callers-fit {
+				t.Errorf("%s: %d bytes are held, %d callers answered", name, held, len(statuses))
+			}
+			l := dial()
+			l.mustAsk(t, asks("/v1/check", bucketJSON(1, "alice")), http.StatusOK)
+			l.Close()
+			time.Sleep(bodyTimeout + time.Second) // of the bubble's time: the held ones are cut off
+			synctest.Wait()
+			if held := s.bodies.held.Load(); held != 0 {
+				t.Errorf("%s: %d bytes are held at the end", name, held)
+			}
+			counts := map[int]int{}
+			for range callers {
+				counts[<-statuses]++
+			}
+			if counts[http.StatusServiceUnavailable] != callers-fit || counts[http.StatusRequestTimeout] != fit {
+				t.Errorf("%s: answered %v", name, counts)
+			}
+			close(pipes.accepted)
+			_ = server.Close()
+			time.Sleep(time.Second) // of the bubble's time: net/http lingers with whom it has cut off
+		})
+	}
+}
+
+func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
+	t.Parallel()
+	counted := make(chan int64, 1)
+	var s *socket
+	s = listenWith(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		counted <- s.server.bodies.held.Load()
+		return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
+	}, ListenerOptions{}, func(o *Options) { o.MaxBodyBytes = maxBody })
+	l := s.dial(t)
+	for body, want := range map[string]int64{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) + bucketJSON(1, "a"): 2*firstBuffer + int64(len(bucketJSON(1, "a")))} {
+		l.mustAsk(t, asks("/v1/check", body), http.StatusOK)
+		if held := <-counted; held != want {
+			t.Errorf("%d bytes count as %d", len(body), held)
+		}
+	}
+	l.mustAsk(t, inChunks("/v1/checks", large("a")), http.StatusOK)
+	if held := <-counted; held != maxBody {
+		t.Errorf("counted as %d", held)
+	}
+	if held := s.server.bodies.held.Load(); held != 0 {
+		t.Errorf("%d bytes are held at the end", held)
+	}
+}
+
+func TestAnAdminListenerTakesAllButCallsAwayFromTheFirst(t *testing.T) {
+	t.Parallel()
+	memory := servicetest.NewMemory()
+	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	o := Options{
+		Limiter: service.NewNormalizingLimiter(memory, memory, time.Minute), Reader: memory, Writer: memory,
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
+	}
+	calls, admin := NewSplit(o)
+	whole := New(o)
+	ask := func(handler http.Handler, method, path string) int {
+		body := map[bool]string{true: bucketJSON(1, "alice"), false: ""}[path == "/v1/check"]
+		return status(t, handler, method, path, body)
+	}
+	for _, c := range []struct {
+		path         string
+		whole, calls int
+	}{
+		{"POST /v1/check", 200, 200},
+		{"POST /v1/checks", 400, 400},
+		{"POST /v1/outcomes", 400, 400},
+		{"POST /v1/txns/1/outcome", 400, 400},
+		{"GET /livez", 200, 200},
+		{"GET /readyz", 200, 200},
+		{"GET /", 200, 200},
+		{"GET /openapi.yaml", 200, 200},
+		{"GET /v1/zones", 200, 404},
+		{"GET /v1/zones/1", 200, 404},
+		{"PUT /v1/zones/1", 400, 404},
+		{"GET /v1/txns/1", 200, 404},
+		{"GET /v1/zones/1/buckets/alice", 200, 404},
+		{"POST /v1/zones/1/buckets/alice/release", 400, 404},
+		{"GET /v1/zones/1/overrides", 200, 404},
+		{"GET /metrics", 200, 404},
+		{"GET /debug/pprof/", 404, 404},
+		{"GET /debug/pprof/goroutine", 404, 404},
+		{"GET /debug/pprof/heap", 404, 404},
+	} {
+		method, path, _ := strings.Cut(c.path, " ")
+		if got := ask(whole, method, path); got != c.whole {
+			t.Errorf("one listener: %s: %d, want %d", c.path, got, c.whole)
+		}
+		if got := ask(calls, method, path); got != c.calls {
+			t.Errorf("the listener of callers: %s: %d, want %d", c.path, got, c.calls)
+		}
+		want := c.whole
+		if strings.Contains(path, "pprof") {
+			want = http.StatusOK
+		}
+		if got := ask(admin, method, path); got != want {
+			t.Errorf("the admin listener: %s: %d, want %d", c.path, got, want)
+		}
+	}
+	for _, none := range []string{"/debug/pprof/cmdline", "/debug/pprof/none", "/debug/pprof"} {
+		if got := ask(admin, http.MethodGet, none); got != http.StatusNotFound {
+			t.Errorf("%s: %d", none, got)
+		}
+	}
+	o.Metrics = nil
+	if got := ask(New(o), http.MethodGet, "/metrics"); got != http.StatusNotFound {
+		t.Errorf("metrics where there are none: %d", got)
+	}
+}
+
+// status asks a handler without a socket.
+func status(t *testing.T, handler http.Handler, method, path, body string) int {
+	t.Helper()
+	request := httptest.NewRequestWithContext(t.Context(), method, "http://127.0.0.1"+path, strings.NewReader(body))
+	request.Header.Set("Content-Type", "application/json")
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, request)
+	return answer.Code
+}
+
+func TestAProfileEndsWhenTheServiceStops(t *testing.T) {
+	t.Parallel()
+	running, stop := context.WithCancel(t.Context())
+	_, admin := NewSplit(Options{Running: running})
+	stop()
+	// Without that it would take an hour.
+	if got := status(t, admin, http.MethodGet, "/debug/pprof/trace?seconds=3600", ""); got != http.StatusOK {
+		t.Errorf("got %d", got)
+	}
+}
+
+func TestEveryLineOfTheLogOfConnectionsIsJSON(t *testing.T) {
+	t.Parallel()
+	s := listenWith(t, nil, ListenerOptions{}, nil)
+	s.dial(t).mustAsk(t, refusals()["no host"].request, http.StatusBadRequest)
+	lines := slices.Collect(strings.Lines(s.log.String()))
+	for _, text := range lines {
+		if !json.Valid([]byte(text)) {
+			t.Errorf("not JSON: %s", text)
+		}
+	}
+	if len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "missing required Host header") {
+		t.Errorf("logged %q", lines)
+	}
+}

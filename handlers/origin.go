@@ -1,0 +1,106 @@
+package handlers
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"velocityd/api"
+)
+
+// origins refuses requests that a web page of another origin can make the browser of its
+// reader send. Such a page can reach what the browser can reach, a service on loopback
+// included, and need not be let in by anybody.
+type origins struct {
+	pages *http.CrossOriginProtection
+	hosts map[string]bool // in small letters; nil allows all
+}
+
+func newOrigins(allowedHosts []string) origins {
+	o := origins{pages: http.NewCrossOriginProtection()}
+	if allowedHosts != nil {
+		o.hosts = make(map[string]bool, len(allowedHosts))
+	}
+	for _, host := range allowedHosts {
+		o.hosts[strings.ToLower(host)] = true
+	}
+	return o
+}
+
+// check returns an error of kind api.ErrForeignOrigin for a request that changes
+// something and that the page of another origin has made, by Sec-Fetch-Site and Origin;
+// and for a request without TLS whose Host is not a name of this service: somebody may
+// have made a name of his own resolve to this address, so that his page is of the same
+// origin. With TLS, the browser holds the name against the certificate. c is the
+// request's connection, or nil.
+func (o *origins) check(r *http.Request, c *connection) error {
+	ofBrowser := len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Origin"]) > 0
+	if ofBrowser && o.pages.Check(r) != nil {
+		return &requestError{
+			kind:   api.ErrForeignOrigin,
+			detail: "A web page of another origin must not ask this: Sec-Fetch-Site or Origin of the request says that one does.",
+		}
+	}
+	if r.TLS != nil || o.hosts == nil || c != nil && c.host == r.Host {
+		return nil
+	}
+	if !o.allows(r.Host) {
+		return &requestError{
+			kind: api.ErrForeignOrigin,
+			detail: "The Host of the request is not a name of this service. Use its address, or have the name added to --allowed-hosts " +
+				"where the service is started.",
+		}
+	}
+	if c != nil {
+		c.host = r.Host
+	}
+	return nil
+}
+
+// allows reports whether host, with or without a port, can be trusted to be a name of
+// this service. An address can, and a name without a dot: nobody but who runs the
+// network gives it a meaning. So can no host at all, because browsers always send one.
+func (o *origins) allows(host string) bool {
+	if host == "" {
+		return true
+	}
+	name := host
+	if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
+		name = host[:colon]
+	}
+	if c := host[0]; c == '[' || c >= '0' && c <= '9' { // saves parsing names, which fails
+		_, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
+		if err == nil {
+			return true
+		}
+	}
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	return !strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || o.hosts[name]
+}
+
+// admit calls handle, unless the request comes from a web page of another origin, on a
+// connection too many, or from a peer that has too many under way. Requests that show and
+// change nothing are answered in any case: a service at its caps is alive.
+func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
+	r := x.Request()
+	connection := requestConnection(r)
+	if connection != nil && connection.isExcess {
+		x.set(fieldConnection, "close")
+	}
+	switch x.Path() {
+	case pathWelcome, pathLive, pathReady, pathDescription:
+		return handle(x)
+	}
+	if err := s.origins.check(r, connection); err != nil {
+		return err
+	}
+	if connection != nil {
+		if err := connection.beginRequest(); err != nil {
+			return err
+		}
+		defer connection.endRequest()
+	}
+	return handle(x)
+}
