@@ -16,9 +16,11 @@ const faultPause = time.Second
 // others count as one more fault.
 const mostFaults = 64
 
-// fault is an error of the service that an operator must know of.
+// fault is an error of the service that an operator must know of, or an answer that was
+// given in spite of one.
 type fault struct {
 	level  slog.Level
+	what   string // what happened to the request
 	method string
 	route  string
 	code   string
@@ -47,7 +49,7 @@ func (l *faultLog) report(f fault, attrs func() []slog.Attr) {
 		return
 	}
 	all := append(attrs(), slog.String("code", f.code), slog.String("error", f.text))
-	l.logger.LogAttrs(context.Background(), f.level, "request failed", all...)
+	l.logger.LogAttrs(context.Background(), f.level, "request "+f.what, all...)
 }
 
 // isFirst counts f and reports whether it is the first since faultPause or longer.
@@ -56,7 +58,7 @@ func (l *faultLog) isFirst(f fault) bool {
 	defer l.mu.Unlock()
 	same := f.withoutDigits()
 	if l.recent[same] == nil && len(l.recent) >= mostFaults {
-		f = fault{level: f.level, text: fmt.Sprintf("one of more than %d different faults", mostFaults)}
+		f = fault{level: f.level, what: "failed", text: fmt.Sprintf("one of more than %d different faults", mostFaults)}
 		same = f
 	}
 	if seen := l.recent[same]; seen != nil {
@@ -97,7 +99,7 @@ func (l *faultLog) sumUp(same fault) {
 	}
 	l.mu.Unlock()
 	if leftOut > 0 {
-		l.logger.LogAttrs(context.Background(), seen.level, "more requests failed with this error", slog.Int("left_out", leftOut),
+		l.logger.LogAttrs(context.Background(), seen.level, "more requests "+seen.what+" with this error", slog.Int("left_out", leftOut),
 			slog.String("method", seen.method), slog.String("route", seen.route), slog.String("code", seen.code), slog.String("error", seen.text))
 	}
 }

@@ -28,7 +28,7 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 	if !isFault || !s.logger.Enabled(x.Request().Context(), level) {
 		return
 	}
-	f := fault{level: level, method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(err)}
+	f := fault{level: level, what: "failed", method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(err)}
 	s.faults.report(f, func() []slog.Attr {
 		attrs := x.appendRequest(nil, took)
 		if p := new(panicked); errors.As(err, &p) {
@@ -48,12 +48,32 @@ func (s *server) logParts(x *exchange) {
 		}
 		answer := problemOf(d.Err)
 		if level, isFault := faultLevel(answer, d.Err); isFault && level > worst.level {
-			worst = fault{level: level, method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(d.Err)}
+			worst = fault{level: level, what: "failed", method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(d.Err)}
 		}
 	}
 	if worst.level > 0 {
 		s.faults.report(worst, func() []slog.Attr { return x.appendRequest(nil, 0) })
 	}
+}
+
+// logDegraded reports a call of which some checks were answered without the database.
+func (s *server) logDegraded(x *exchange) {
+	for _, d := range x.decisions {
+		if d.Degraded {
+			s.faults.report(fault{
+				level: slog.LevelWarn, what: "answered without the database", method: x.Request().Method, route: x.Path(),
+				code: "degraded", text: degradedText(d.Blocked),
+			}, func() []slog.Attr { return x.appendRequest(nil, 0) })
+			return
+		}
+	}
+}
+
+func degradedText(blocked bool) string {
+	if blocked {
+		return "blocked by on_failure, and recorded nowhere"
+	}
+	return "allowed by on_failure, and recorded nowhere"
 }
 
 func (s *server) logAccess(x *exchange, took time.Duration, answer api.Problem, err error) {
@@ -111,13 +131,19 @@ func (x *exchange) appendChecks(attrs []slog.Attr) []slog.Attr {
 	}
 	attrs = append(attrs, slog.Any("zone_ids", x.zoneIDs()))
 	if len(x.checks) == 1 && len(x.decisions) == 1 && x.decisions[0].Err == nil {
+		if d := x.decisions[0]; d.Degraded {
+			return append(attrs, slog.Bool("degraded", true), slog.Bool("blocked", d.Blocked))
+		}
 		return append(attrs, slog.Uint64("txn_id", x.decisions[0].TxnID()), slog.Bool("blocked", x.decisions[0].Blocked))
 	}
 	if len(x.checks) == 1 {
 		return attrs
 	}
-	blocked, refused := 0, 0
+	blocked, refused, degraded := 0, 0, 0
 	for _, d := range x.decisions {
+		if d.Degraded {
+			degraded++
+		}
 		if d.Blocked {
 			blocked++
 		}
@@ -125,8 +151,12 @@ func (x *exchange) appendChecks(attrs []slog.Attr) []slog.Attr {
 			refused++
 		}
 	}
-	return append(attrs, slog.Int("checks", len(x.checks)),
+	attrs = append(attrs, slog.Int("checks", len(x.checks)),
 		slog.Int("blocked_checks", blocked), slog.Int("refused_checks", refused))
+	if degraded > 0 {
+		attrs = append(attrs, slog.Int("degraded_checks", degraded))
+	}
+	return attrs
 }
 
 // zoneIDs returns the first zones that were asked about, each once.
