@@ -31,6 +31,8 @@ GET /readyz answers 200 while checks can be decided, and otherwise 503 with the 
 
 Checks that arrive at the same time are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into pieces, which take turns. Of the requests with a body of more than 64 KiB, one for two cores and at least two are worked on at once; the others wait unread for up to a second. One call may take --lock-wait plus half of what --check-timeout leaves above it. A check waits in its queue before that, but only if its call can still end within --check-timeout. Checks that cannot be decided in time are answered with 503 and recorded nowhere.
 
+While the database is away, read-only or not fit, checks of zones with on_failure allow or block are answered without it, with "degraded": true (--degraded-after, --state-dir). They are recorded nowhere. Once it is known to be away, nobody waits for it; the service tests it every second, and lets it decide again as soon as it can. /readyz answers 503 meanwhile: where a load balancer then sends no requests at all, route by /livez.
+
 SIGTERM or Ctrl-C: the instance is not ready; after the drain delay it accepts no new connections; it answers every request in flight; then it closes its connections to the database. A second signal ends the process at once.
 
 Example:
@@ -82,6 +84,7 @@ type instance struct {
 	probe     *db.Probe
 	logger    *slog.Logger
 	readiness *readiness
+	front     *front
 	draining  atomic.Bool
 }
 
@@ -101,7 +104,9 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 		return nil, err
 	}
 	ask := func(ctx context.Context) error { return askWholeWay(ctx, probe, routines) }
-	return &instance{flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}, nil
+	s := &instance{flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}
+	s.front, err = s.newFront()
+	return s, err
 }
 
 // verify connects to the database and verifies its schema. Its errors are those of
@@ -132,11 +137,15 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	case err != nil && !errors.Is(err, service.ErrBusy):
 		return errors.Join(err, listener.Close())
 	}
-	checks, endChecks := s.newCheckStore()
-	server := s.newServer(checks)
+	s.front.begin(ctx, err)
+	server := s.newServer()
 	faults := make(chan error, 2)
 	running, stop := context.WithCancel(ctx)
+	answering, endAnswers := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
+	defer endAnswers()
 	var background sync.WaitGroup
+	background.Go(func() { s.front.fallback.Watch(answering) })
+	background.Go(func() { s.front.zones.keep(running) })
 	background.Go(func() { faults <- server.Serve(handlers.NewListener(listener)) })
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", listener.Addr().String()))
 	background.Go(func() { faults <- s.attend(running, err) })
@@ -145,7 +154,8 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	if fault == nil {
 		s.drain(ctx)
 	}
-	fault = errors.Join(fault, s.shutdown(server, endChecks))
+	fault = errors.Join(fault, s.shutdown(server, s.front.end))
+	endAnswers()
 	background.Wait()
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
 	return fault
@@ -215,8 +225,8 @@ func (s *instance) awaitDatabase(ctx context.Context, err error) error {
 	}
 }
 
-// newCheckStore returns the store that decides checks with normalised keys, and a
-// function that ends it. The function must be called after the last check.
+// newCheckStore returns the store that decides checks with normalised keys by the database,
+// and a function that ends it. The function must be called after the last check.
 func (s *instance) newCheckStore() (store service.CheckStore, end func(context.Context) error) {
 	if !s.flags.coalesces() {
 		return s.store, func(context.Context) error { return nil }
@@ -227,9 +237,9 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 	return coalescer, coalescer.Close
 }
 
-func (s *instance) newServer(checks service.CheckStore) *http.Server {
+func (s *instance) newServer() *http.Server {
 	api := handlers.New(handlers.Options{
-		Limiter: service.NewNormalizingLimiter(checks, s.store, s.flags.CheckTimeout), Reader: s.store, Writer: s.store,
+		Limiter: s.front.limiter, Reader: s.store, Writer: s.store,
 		Ready: s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 	})
 	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
