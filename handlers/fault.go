@@ -20,11 +20,29 @@ const mostFaults = 64
 // given in spite of one.
 type fault struct {
 	level  slog.Level
-	what   string // what happened to the request
 	method string
 	route  string
 	code   string
 	text   string // holds no bucket key
+}
+
+// codeDegraded is the code of a fault whose callers were answered all the same.
+const codeDegraded = "degraded"
+
+// message begins the line about the fault.
+func (f fault) message() string {
+	if f.code == codeDegraded {
+		return "request answered without the database"
+	}
+	return "request failed"
+}
+
+// summary begins the line about further occurrences.
+func (f fault) summary() string {
+	if f.code == codeDegraded {
+		return "more requests answered without the database"
+	}
+	return "more requests failed with this error"
 }
 
 // faultLog writes a line for the first occurrence of a fault at once. As long as the
@@ -49,7 +67,7 @@ func (l *faultLog) report(f fault, attrs func() []slog.Attr) {
 		return
 	}
 	all := append(attrs(), slog.String("code", f.code), slog.String("error", f.text))
-	l.logger.LogAttrs(context.Background(), f.level, "request "+f.what, all...)
+	l.logger.LogAttrs(context.Background(), f.level, f.message(), all...)
 }
 
 // isFirst counts f and reports whether it is the first since faultPause or longer.
@@ -58,7 +76,7 @@ func (l *faultLog) isFirst(f fault) bool {
 	defer l.mu.Unlock()
 	same := f.withoutDigits()
 	if l.recent[same] == nil && len(l.recent) >= mostFaults {
-		f = fault{level: f.level, what: "failed", text: fmt.Sprintf("one of more than %d different faults", mostFaults)}
+		f = fault{level: f.level, text: fmt.Sprintf("one of more than %d different faults", mostFaults)}
 		same = f
 	}
 	if seen := l.recent[same]; seen != nil {
@@ -99,7 +117,7 @@ func (l *faultLog) sumUp(same fault) {
 	}
 	l.mu.Unlock()
 	if leftOut > 0 {
-		l.logger.LogAttrs(context.Background(), seen.level, "more requests "+seen.what+" with this error", slog.Int("left_out", leftOut),
+		l.logger.LogAttrs(context.Background(), seen.level, seen.summary(), slog.Int("left_out", leftOut),
 			slog.String("method", seen.method), slog.String("route", seen.route), slog.String("code", seen.code), slog.String("error", seen.text))
 	}
 }

@@ -28,7 +28,7 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 	if !isFault || !s.logger.Enabled(x.Request().Context(), level) {
 		return
 	}
-	f := fault{level: level, what: "failed", method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(err)}
+	f := fault{level: level, method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(err)}
 	s.faults.report(f, func() []slog.Attr {
 		attrs := x.appendRequest(nil, took)
 		if p := new(panicked); errors.As(err, &p) {
@@ -48,7 +48,7 @@ func (s *server) logParts(x *exchange) {
 		}
 		answer := problemOf(d.Err)
 		if level, isFault := faultLevel(answer, d.Err); isFault && level > worst.level {
-			worst = fault{level: level, what: "failed", method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(d.Err)}
+			worst = fault{level: level, method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(d.Err)}
 		}
 	}
 	if worst.level > 0 {
@@ -61,8 +61,8 @@ func (s *server) logDegraded(x *exchange) {
 	for _, d := range x.decisions {
 		if d.Degraded {
 			s.faults.report(fault{
-				level: slog.LevelWarn, what: "answered without the database", method: x.Request().Method, route: x.Path(),
-				code: "degraded", text: degradedText(d.Blocked),
+				level: slog.LevelWarn, method: x.Request().Method, route: x.Path(),
+				code: codeDegraded, text: degradedText(d.Blocked),
 			}, func() []slog.Attr { return x.appendRequest(nil, 0) })
 			return
 		}

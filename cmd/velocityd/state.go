@@ -39,7 +39,7 @@ type zoneMemory struct {
 
 	// For recall and refresh alone, which are not called at the same time.
 	written []service.Zone // what the folder holds; nil: nothing of use
-	failing string         // the text of the last error of writing; empty after a success
+	failing bool           // the last writing has failed
 }
 
 // Zones lists the zones of the database and remembers them.
@@ -50,7 +50,7 @@ func (m *zoneMemory) Zones(ctx context.Context) ([]service.Zone, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen = slices.Clone(zones)
+	m.seen = append([]service.Zone{}, zones...) // not nil
 	m.learn(m.seen)
 	return zones, nil
 }
@@ -100,9 +100,9 @@ func (m *zoneMemory) refresh(ctx context.Context) {
 	err := m.folder.write(seen)
 	switch {
 	case err == nil:
-		m.written, m.failing = seen, ""
-	case err.Error() != m.failing:
-		m.failing = err.Error()
+		m.written, m.failing = seen, false
+	case !m.failing:
+		m.failing = true
 		m.logger.LogAttrs(ctx, slog.LevelWarn, "the zones are not remembered across a restart", slog.String("error", err.Error()))
 	}
 }
