@@ -108,7 +108,7 @@ type serviceFlags struct {
 	ShutdownTimeout time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end when the service stops."`
 	AccessLog       bool          `env:"VELOCITY_ACCESS_LOG" help:"Log one line for each request. Faults of the service are logged in any case, the same one at most once a second."`
 	LogFormat       string        `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
-	LogLevel        logLevel `env:"VELOCITY_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
+	LogLevel        logLevel      `env:"VELOCITY_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
 	awayFlags       `embed:""`
 }
 
