@@ -29,22 +29,6 @@ type fault struct {
 // codeDegraded is the code of a fault whose callers were answered all the same.
 const codeDegraded = "degraded"
 
-// message begins the line about the fault.
-func (f fault) message() string {
-	if f.code == codeDegraded {
-		return "request answered without the database"
-	}
-	return "request failed"
-}
-
-// summary begins the line about further occurrences.
-func (f fault) summary() string {
-	if f.code == codeDegraded {
-		return "more requests answered without the database"
-	}
-	return "more requests failed with this error"
-}
-
 // faultLog writes a line for the first occurrence of a fault at once. As long as the
 // fault goes on, it then writes one line a second with the number of occurrences
 // that were left out: thousands of checks a second fail while the engine is away.
@@ -67,7 +51,11 @@ func (l *faultLog) report(f fault, attrs func() []slog.Attr) {
 		return
 	}
 	all := append(attrs(), slog.String("code", f.code), slog.String("error", f.text))
-	l.logger.LogAttrs(context.Background(), f.level, f.message(), all...)
+	if f.code == codeDegraded {
+		l.logger.LogAttrs(context.Background(), f.level, "request answered without the database", all...)
+		return
+	}
+	l.logger.LogAttrs(context.Background(), f.level, "request failed", all...)
 }
 
 // isFirst counts f and reports whether it is the first since faultPause or longer.
@@ -116,8 +104,16 @@ func (l *faultLog) sumUp(same fault) {
 		time.AfterFunc(faultPause, func() { l.sumUp(same) })
 	}
 	l.mu.Unlock()
-	if leftOut > 0 {
-		l.logger.LogAttrs(context.Background(), seen.level, seen.summary(), slog.Int("left_out", leftOut),
-			slog.String("method", seen.method), slog.String("route", seen.route), slog.String("code", seen.code), slog.String("error", seen.text))
+	if leftOut == 0 {
+		return
 	}
+	attrs := []slog.Attr{
+		slog.Int("left_out", leftOut), slog.String("method", seen.method), slog.String("route", seen.route),
+		slog.String("code", seen.code), slog.String("error", seen.text),
+	}
+	if seen.code == codeDegraded {
+		l.logger.LogAttrs(context.Background(), seen.level, "more requests answered without the database", attrs...)
+		return
+	}
+	l.logger.LogAttrs(context.Background(), seen.level, "more requests failed with this error", attrs...)
 }

@@ -216,7 +216,9 @@ func (f *Fallback) degrade(zones knownZones, check Check) Decision {
 	return d
 }
 
-// hurried is the context of a call whose checks all have an answer without the store.
+// hurried is the context of a call whose checks all have an answer without the store. A
+// Coalescer knows it by its type, which costs nothing where it is another one: so nothing may
+// wrap the context between the two.
 type hurried struct {
 	context.Context
 

@@ -238,7 +238,7 @@ func wantAwayLog(t *testing.T, log string, answers *awayLog) {
 func TestChecksThatWereSentToASilentEngineAreUndecidedAndLaterOnesDegraded(t *testing.T) {
 	t.Parallel()
 	m := newMortal(t)
-	i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--degraded-after", "200ms",
+	i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--degraded-after", "1s",
 		"--check-timeout", "3s", "--lock-wait", "1s")
 	dbtest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
 	process, err := os.FindProcess(m.server.PID())

@@ -206,8 +206,7 @@ func (f *stateFolder) sync() error {
 	if err != nil {
 		return fmt.Errorf("sync state folder: %w", err)
 	}
-	defer folder.Close()
-	if err := folder.Sync(); err != nil {
+	if err := errors.Join(folder.Sync(), folder.Close()); err != nil {
 		return fmt.Errorf("sync state folder: %w", err)
 	}
 	return nil
