@@ -17,9 +17,16 @@ import (
 type circuitTest struct {
 	*service.Fallback
 	began   time.Time
-	probe   error // what a test of the store finds
 	mu      sync.Mutex
+	probe   error    // what a test of the store finds
 	changes []string // when it opened and closed, and was tested
+}
+
+// find has the tests of the store find err.
+func (c *circuitTest) find(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probe = err
 }
 
 func (c *circuitTest) noted(what string) {
@@ -48,6 +55,8 @@ func watched(t *testing.T, store service.CheckStore, silence func() time.Duratio
 		Silence: silence,
 		Probe: func(context.Context) error {
 			c.noted("tested")
+			c.mu.Lock()
+			defer c.mu.Unlock()
 			return c.probe
 		},
 		OnChange: func(cause error) {
@@ -75,7 +84,7 @@ func TestCircuitOpensAtOnceAndClosesByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := failing(service.ErrAway)
 		watched(t, store, nil, func(c *circuitTest) {
-			c.probe = service.ErrAway
+			c.find(service.ErrAway)
 			time.Sleep(time.Minute)
 			c.wantChanges(t)
 			for range 100 {
@@ -89,7 +98,8 @@ func TestCircuitOpensAtOnceAndClosesByItself(t *testing.T) {
 			c.wantChanges(t, "opened 1m0s", "tested 1m0s")
 			time.Sleep(2500 * time.Millisecond)
 			c.wantChanges(t, "tested 1m1s", "tested 1m2s")
-			store.answer, c.probe = admit, nil
+			store.answer = admit
+			c.find(nil)
 			if d, err := askOne(t.Context(), c, in("block")); err != nil || !d.Blocked || !d.Degraded {
 				t.Errorf("before the test: %+v, %v", d, err)
 			}
@@ -138,7 +148,7 @@ func TestLostAnswersOpenTheCircuitIfNoneComesInBetween(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := admitting()
 				watched(t, store, nil, func(c *circuitTest) {
-					c.probe = service.ErrAway
+					c.find(service.ErrAway)
 					for _, end := range test.ends {
 						store.answer = func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 							if end == nil {
@@ -164,7 +174,7 @@ func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
-			c.probe = service.ErrAway
+			c.find(service.ErrAway)
 			time.Sleep(100 * time.Millisecond) // the silence is not measured from a look at it
 			sent := askIn(t, c, "allow", "sent")
 			<-g.began
