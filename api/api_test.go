@@ -57,7 +57,7 @@ func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
 	zone := service.Zone{
 		ID: 2, Description: "<é>", Rate: 0, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures, ReserveTTL: time.Minute,
 		ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.25, LockoutMax: 2 * time.Hour, LockoutDecay: 3 * time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56}, Revision: 7,
+		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56}, OnFailure: service.OnFailureBlock, Revision: 7,
 	}
 	limit := service.Override{
 		ID: 1, ZoneID: 2, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideLimit, Rate: 0, Window: time.Minute,
@@ -74,6 +74,9 @@ func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
 	decision := service.Decision{Blocked: true, WouldBlock: true, CheckedAt: at(4), Verdicts: []service.Verdict{
 		{Bucket: txn.Bucket, Blocked: true, WouldBlock: true, TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 5, RetryAfter: time.Hour},
 	}}
+	degraded := service.Decision{WouldBlock: true, Degraded: true, Verdicts: []service.Verdict{
+		{Bucket: txn.Bucket, WouldBlock: true, Rate: 5, Window: time.Minute, Velocity: 5},
+	}}
 	sent := map[string][2]any{}
 	z, _ := through(t, api.NewZone(zone))
 	sent["zone"] = [2]any{z.Zone(), zone}
@@ -85,6 +88,8 @@ func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
 	sent["peek"] = [2]any{p.Peek(), peek}
 	d, _ := through(t, api.NewDecision(decision))
 	sent["decision"] = [2]any{d.Decision(), decision}
+	g, _ := through(t, api.NewDecision(degraded))
+	sent["degraded decision"] = [2]any{g.Decision(), degraded}
 	for name, pair := range sent {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			t.Errorf("%s came back as\n%+v, was\n%+v", name, pair[0], pair[1])
@@ -105,6 +110,13 @@ func TestWhatIsNotThereIsLeftOut(t *testing.T) {
 	_, zone := through(t, api.NewZoneRequest(service.Zone{ID: 1, Window: time.Minute, Revision: 3}))
 	if want := `{"rate":0,"window":60}`; zone != want {
 		t.Errorf("request is %s, want %s", zone, want)
+	}
+	_, decision := through(t, api.NewDecision(service.Decision{Degraded: true, Verdicts: []service.Verdict{
+		{Bucket: service.Bucket{ZoneID: 1, Key: "k"}, Rate: 5, Window: time.Minute, Velocity: 5},
+	}}))
+	if want := `{"blocked":false,"would_block":false,"degraded":true,"retry_after":0,"buckets":[{"zone_id":1,"bucket_key":"k",` +
+		`"blocked":false,"would_block":false,"rate":5,"window":60,"retry_after":0}]}`; decision != want {
+		t.Errorf("degraded decision is %s, want %s", decision, want)
 	}
 	_, peek := through(t, api.NewPeek(service.Peek{At: at(1)}))
 	for _, member := range []string{"locked_until", "override", "null"} {

@@ -30,27 +30,30 @@ func NewCheck(check service.Check) Check {
 	return c
 }
 
-// Decision is the answer for a whole check.
+// Decision is the answer for a whole check. A degraded one, which was given without the
+// database, has no TxnID and no CheckedAt.
 type Decision struct {
 	Blocked    bool      `json:"blocked"`
 	WouldBlock bool      `json:"would_block"`
-	TxnID      uint64    `json:"txn_id"`
+	Degraded   bool      `json:"degraded,omitzero"`
+	TxnID      uint64    `json:"txn_id,omitzero"`
 	RetryAfter int64     `json:"retry_after"`
-	CheckedAt  Instant   `json:"checked_at"`
+	CheckedAt  Instant   `json:"checked_at,omitzero"`
 	Buckets    []Verdict `json:"buckets"`
 }
 
-// Verdict is the answer for one bucket of a check.
+// Verdict is the answer for one bucket of a check. That of a degraded decision has no TxnID,
+// Velocity or Remaining.
 type Verdict struct {
 	ZoneID     int64  `json:"zone_id"`
 	BucketKey  string `json:"bucket_key"`
 	Blocked    bool   `json:"blocked"`
 	WouldBlock bool   `json:"would_block"`
-	TxnID      uint64 `json:"txn_id"`
+	TxnID      uint64 `json:"txn_id,omitzero"`
 	Rate       int    `json:"rate"`
 	Window     int64  `json:"window"`
-	Velocity   int    `json:"velocity"`
-	Remaining  int    `json:"remaining"`
+	Velocity   *int   `json:"velocity,omitzero"`
+	Remaining  *int   `json:"remaining,omitzero"`
 	RetryAfter int64  `json:"retry_after"`
 }
 
@@ -65,17 +68,20 @@ type Result struct {
 	Problem  *Problem  `json:"problem,omitzero"`
 }
 
-// NewDecision returns the answer for a check that was decided.
+// NewDecision returns the answer for a check that was decided, or answered without the database.
 func NewDecision(d service.Decision) Decision {
 	answer := Decision{
-		Blocked: d.Blocked, WouldBlock: d.WouldBlock, TxnID: d.TxnID(),
+		Blocked: d.Blocked, WouldBlock: d.WouldBlock, Degraded: d.Degraded, TxnID: d.TxnID(),
 		RetryAfter: service.WholeSeconds(d.RetryAfter()), CheckedAt: Instant(d.CheckedAt), Buckets: make([]Verdict, len(d.Verdicts)),
 	}
 	for i, v := range d.Verdicts {
 		answer.Buckets[i] = Verdict{
 			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
-			Rate: v.Rate, Window: service.WholeSeconds(v.Window), Velocity: v.Velocity, Remaining: v.Remaining(),
-			RetryAfter: service.WholeSeconds(v.RetryAfter),
+			Rate: v.Rate, Window: service.WholeSeconds(v.Window), RetryAfter: service.WholeSeconds(v.RetryAfter),
+		}
+		if !d.Degraded {
+			remaining := v.Remaining()
+			answer.Buckets[i].Velocity, answer.Buckets[i].Remaining = &v.Velocity, &remaining
 		}
 	}
 	return answer
@@ -83,15 +89,19 @@ func NewDecision(d service.Decision) Decision {
 
 // Decision converts the answer to the type of package service. It takes from the
 // buckets what follows from them: the txn and retry_after of the whole, and what
-// remains.
+// remains. Where the velocity is not known, nothing remains.
 func (d Decision) Decision() service.Decision {
 	decision := service.Decision{
-		Blocked: d.Blocked, WouldBlock: d.WouldBlock, CheckedAt: d.CheckedAt.Time(), Verdicts: make([]service.Verdict, len(d.Buckets)),
+		Blocked: d.Blocked, WouldBlock: d.WouldBlock, Degraded: d.Degraded, CheckedAt: d.CheckedAt.Time(),
+		Verdicts: make([]service.Verdict, len(d.Buckets)),
 	}
 	for i, v := range d.Buckets {
 		decision.Verdicts[i] = service.Verdict{
 			Bucket: service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey}, Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
-			Rate: v.Rate, Window: service.Seconds(v.Window), Velocity: v.Velocity, RetryAfter: service.Seconds(v.RetryAfter),
+			Rate: v.Rate, Window: service.Seconds(v.Window), Velocity: v.Rate, RetryAfter: service.Seconds(v.RetryAfter),
+		}
+		if v.Velocity != nil {
+			decision.Verdicts[i].Velocity = *v.Velocity
 		}
 	}
 	return decision

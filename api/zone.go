@@ -4,22 +4,23 @@ import "velocityd/service"
 
 // Zone is a use case with a limit, with all its settings.
 type Zone struct {
-	ID             int64           `json:"id"`
-	Description    string          `json:"description"`
-	Rate           int             `json:"rate"`
-	Window         int64           `json:"window"`
-	Mode           service.Mode    `json:"mode"`
-	Counts         service.Counts  `json:"counts"`
-	ReserveTTL     int64           `json:"reserve_ttl"`
-	ResetOnSuccess bool            `json:"reset_on_success"`
-	Lockout        int64           `json:"lockout"`
-	LockoutFactor  float64         `json:"lockout_factor"`
-	LockoutMax     int64           `json:"lockout_max"`
-	LockoutDecay   int64           `json:"lockout_decay"`
-	KeyKind        service.KeyKind `json:"key_kind"`
-	IPv4Prefix     int             `json:"ipv4_prefix"`
-	IPv6Prefix     int             `json:"ipv6_prefix"`
-	Revision       uint64          `json:"revision"`
+	ID             int64             `json:"id"`
+	Description    string            `json:"description"`
+	Rate           int               `json:"rate"`
+	Window         int64             `json:"window"`
+	Mode           service.Mode      `json:"mode"`
+	Counts         service.Counts    `json:"counts"`
+	ReserveTTL     int64             `json:"reserve_ttl"`
+	ResetOnSuccess bool              `json:"reset_on_success"`
+	Lockout        int64             `json:"lockout"`
+	LockoutFactor  float64           `json:"lockout_factor"`
+	LockoutMax     int64             `json:"lockout_max"`
+	LockoutDecay   int64             `json:"lockout_decay"`
+	KeyKind        service.KeyKind   `json:"key_kind"`
+	IPv4Prefix     int               `json:"ipv4_prefix"`
+	IPv6Prefix     int               `json:"ipv6_prefix"`
+	OnFailure      service.OnFailure `json:"on_failure"`
+	Revision       uint64            `json:"revision"`
 }
 
 // Zones is the answer of GET /v1/zones.
@@ -30,20 +31,21 @@ type Zones struct {
 // ZoneRequest is the body of PUT /v1/zones/{id}: a zone without its id. Settings that
 // are left out have their defaults.
 type ZoneRequest struct {
-	Description    string          `json:"description,omitzero"`
-	Rate           int             `json:"rate"`
-	Window         int64           `json:"window"`
-	Mode           service.Mode    `json:"mode,omitzero"`
-	Counts         service.Counts  `json:"counts,omitzero"`
-	ReserveTTL     int64           `json:"reserve_ttl,omitzero"`
-	ResetOnSuccess bool            `json:"reset_on_success,omitzero"`
-	Lockout        int64           `json:"lockout,omitzero"`
-	LockoutFactor  float64         `json:"lockout_factor,omitzero"`
-	LockoutMax     int64           `json:"lockout_max,omitzero"`
-	LockoutDecay   int64           `json:"lockout_decay,omitzero"`
-	KeyKind        service.KeyKind `json:"key_kind,omitzero"`
-	IPv4Prefix     int             `json:"ipv4_prefix,omitzero"`
-	IPv6Prefix     int             `json:"ipv6_prefix,omitzero"`
+	Description    string            `json:"description,omitzero"`
+	Rate           int               `json:"rate"`
+	Window         int64             `json:"window"`
+	Mode           service.Mode      `json:"mode,omitzero"`
+	Counts         service.Counts    `json:"counts,omitzero"`
+	ReserveTTL     int64             `json:"reserve_ttl,omitzero"`
+	ResetOnSuccess bool              `json:"reset_on_success,omitzero"`
+	Lockout        int64             `json:"lockout,omitzero"`
+	LockoutFactor  float64           `json:"lockout_factor,omitzero"`
+	LockoutMax     int64             `json:"lockout_max,omitzero"`
+	LockoutDecay   int64             `json:"lockout_decay,omitzero"`
+	KeyKind        service.KeyKind   `json:"key_kind,omitzero"`
+	IPv4Prefix     int               `json:"ipv4_prefix,omitzero"`
+	IPv6Prefix     int               `json:"ipv6_prefix,omitzero"`
+	OnFailure      service.OnFailure `json:"on_failure,omitzero"`
 }
 
 // NewZone returns the answer for a zone, with all defaults filled in.
@@ -55,7 +57,7 @@ func NewZone(z service.Zone) Zone {
 		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
 		KeyKind: z.Keys.Kind, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
-		Revision: z.Revision,
+		OnFailure: z.OnFailure, Revision: z.Revision,
 	}
 }
 
@@ -75,8 +77,8 @@ func (z Zone) Zone() service.Zone {
 		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.Seconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
 		Lockout: service.Seconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.Seconds(z.LockoutMax), LockoutDecay: service.Seconds(z.LockoutDecay),
-		Keys:     service.KeyRule{Kind: z.KeyKind, IPv4Prefix: z.IPv4Prefix, IPv6Prefix: z.IPv6Prefix},
-		Revision: z.Revision,
+		Keys:      service.KeyRule{Kind: z.KeyKind, IPv4Prefix: z.IPv4Prefix, IPv6Prefix: z.IPv6Prefix},
+		OnFailure: z.OnFailure, Revision: z.Revision,
 	}
 }
 
@@ -89,5 +91,6 @@ func NewZoneRequest(z service.Zone) ZoneRequest {
 		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
 		KeyKind: z.Keys.Kind, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
+		OnFailure: z.OnFailure,
 	}
 }

@@ -22,6 +22,9 @@ import (
 // is beyond the deadline, the error is returned at once. To ask one check once and
 // without an id, which costs the database less, use CheckAll.
 //
+// While its database is away the service may answer by the settings of the zones: then
+// Decision.Degraded is true. Such an attempt is recorded nowhere and has no txn to report.
+//
 // After an error only the caller can decide what to do. Fail closed: refuse the login;
 // then an attacker who can overload the service locks everybody out. Fail open: let
 // the login pass without a limit; then such an attacker can guess passwords without

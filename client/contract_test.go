@@ -66,6 +66,7 @@ func TestZonesComeBackAsTheyWereWritten(t *testing.T) {
 		ID: 2, Description: "per <address> & more", Rate: 0, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
 		ReserveTTL: time.Minute, ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
 		LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56},
+		OnFailure: service.OnFailureAllow,
 	}
 	for i, zone := range []service.Zone{{ID: 1, Rate: 5, Window: time.Minute}, full} {
 		wrote, err := c.PutZone(t.Context(), zone, service.Match{Absent: true}, "Zoë")
@@ -179,5 +180,35 @@ func TestTxnsAndBucketsAreShownWithAnyKey(t *testing.T) {
 	}
 	if _, err := c.Txn(t.Context(), 99); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("no such txn: %v", err)
+	}
+}
+
+// degraded is a store whose database is away.
+type degraded struct{}
+
+func (degraded) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	decisions := make([]service.Decision, len(checks))
+	for i, check := range checks {
+		decisions[i] = service.Decision{Degraded: true}
+		for _, b := range check.Buckets {
+			v := service.Verdict{Bucket: b, Rate: 5, Window: time.Minute, Velocity: 5}
+			decisions[i].Verdicts = append(decisions[i].Verdicts, v)
+		}
+	}
+	return decisions, nil
+}
+
+func TestDegradedAnswersComeBackAsTheyWereGiven(t *testing.T) {
+	t.Parallel()
+	c := connect(t, serve(t, handlers.New(handlers.Options{Limiter: service.NewLimiter(degraded{}, time.Minute)})))
+	check := service.Check{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}, {ZoneID: 2, Key: "192.0.2.1"}}}
+	d, err := c.Check(t.Context(), check)
+	all, allErr := c.CheckAll(t.Context(), []service.Check{check})
+	want, _ := degraded{}.CheckAll(t.Context(), []service.Check{check})
+	if err != nil || allErr != nil || fmt.Sprint(d, all[0]) != fmt.Sprint(want[0], want[0]) {
+		t.Errorf("got %+v, %v and %+v, %v, want %+v", d, err, all, allErr, want[0])
+	}
+	if d.TxnID() != 0 || d.Verdicts[1].Remaining() != 0 {
+		t.Errorf("it promises something: %+v", d)
 	}
 }

@@ -119,8 +119,8 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 			kind error
 			txns int
 		}{
-			"before the first packet": {(*dbtest.Proxy).Before, first, service.ErrBusy, 0},
-			"before its answer":       {(*dbtest.Proxy).BeforeAnswer, first, service.ErrBusy, 0},
+			"before the first packet": {(*dbtest.Proxy).Before, first, service.ErrAway, 0},
+			"before its answer":       {(*dbtest.Proxy).BeforeAnswer, first, service.ErrAway, 0},
 			"before the second":       {(*dbtest.Proxy).Before, second, service.ErrUndecided, 0},
 			"before its answer, too":  {(*dbtest.Proxy).BeforeAnswer, second, service.ErrUndecided, 2},
 		} {

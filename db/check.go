@@ -96,6 +96,9 @@ func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions
 		decisions, err = s.carryOut(ctx, b)
 		return err == nil || !isLost(err) && !endsSession(err) && b.roll(ctx) == nil, err
 	})
+	if errors.Is(err, errCutEarly) && ctx.Err() == nil {
+		err = asKind(service.ErrAway, err) // the connection went, and not the deadline
+	}
 	return decisions, err
 }
 
@@ -136,10 +139,13 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 // unrecorded turns an error after which a transaction might have been committed
 // into one that says that it was not.
 func unrecorded(err error) error {
-	if errors.Is(faultOf(err).kind, service.ErrUndecided) {
-		return fmt.Errorf("%w: before anything was recorded: %w", service.ErrBusy, err)
+	switch {
+	case !errors.Is(faultOf(err).kind, service.ErrUndecided):
+		return err
+	case isLost(err):
+		return fmt.Errorf("%w: %w: %w", service.ErrBusy, errCutEarly, err)
 	}
-	return err
+	return fmt.Errorf("%w: before anything was recorded: %w", service.ErrBusy, err)
 }
 
 // lockAll begins the batch and makes the lock rows of new buckets. If its checks may wait, it

@@ -61,7 +61,10 @@ func faults() []fault {
 		{numbers: []uint16{1467}, kind: service.ErrBusy, tries: 3},
 		// A migration that replaces a procedure leaves a short gap on MySQL. A batch whose
 		// connection was replaced gets this, too, as its savepoint is not there.
-		{numbers: []uint16{errNoSuchProcedure}, kind: service.ErrBusy, tries: 5, clean: true},
+		{numbers: []uint16{errNoSuchProcedure}, kind: service.ErrAway, tries: 5, clean: true},
+		// A table, column, index, parameter or definer is not there, or no space for a row. A
+		// statement that is refused for that has done nothing.
+		{numbers: []uint16{errNoSuchTable, 1054, 1176, 1318, 1449, 1021, 1114}, kind: service.ErrUnfit, tries: 1},
 		// The account lacks a right: on the database, a table, a column, a routine. A
 		// statement that is refused for that has done nothing. The session would not see
 		// a right on the database that is granted now, so its connection is given up.
@@ -79,7 +82,7 @@ func faults() []fault {
 		// Server gone read-only, as the former primary does at a failover. Another
 		// connection may lead to the new one. On those of the pool the driver turns these
 		// into ErrBadConn.
-		{numbers: readOnly(), kind: service.ErrBusy, tries: 3},
+		{numbers: readOnly(), kind: service.ErrAway, tries: 3},
 	}
 }
 
@@ -112,17 +115,20 @@ func faultOf(err error) fault {
 			}
 		}
 		if errors.Is(err, errUnsent) {
-			return fault{kind: service.ErrBusy, tries: 1} // whatever keeps it from connecting
+			return fault{kind: service.ErrAway, tries: 1} // whatever keeps it from connecting
 		}
 		return fault{tries: 1}
 	}
-	for _, kind := range []error{service.ErrStaleKey, service.ErrBusy} {
+	for _, kind := range []error{service.ErrStaleKey, service.ErrAway, service.ErrBusy} {
 		if errors.Is(err, kind) {
 			return fault{kind: kind, tries: 1}
 		}
 	}
 	if errors.Is(err, errUnsent) {
-		return fault{kind: service.ErrBusy, tries: 1}
+		if errors.Is(err, errUnreached) {
+			return fault{kind: service.ErrAway, tries: 1}
+		}
+		return fault{kind: service.ErrBusy, tries: 1} // all connections are at work
 	}
 	if errors.Is(err, errTooLong) {
 		return fault{tries: 1}
@@ -130,7 +136,7 @@ func faultOf(err error) fault {
 	if errors.Is(err, driver.ErrBadConn) {
 		// The driver promises that nothing was sent, or that the server is
 		// read-only and refused.
-		return fault{kind: service.ErrBusy, tries: 3}
+		return fault{kind: service.ErrAway, tries: 3}
 	}
 	// The connection or the deadline went, or the answer is none: whatever was
 	// asked may have been done.
@@ -139,6 +145,12 @@ func faultOf(err error) fault {
 
 // errUnsent says that nothing reached the engine.
 var errUnsent = errors.New("not sent")
+
+// errUnreached says that no connection could be made.
+var errUnreached = errors.New("not reached")
+
+// errCutEarly says that the connection or the deadline went before anything was recorded.
+var errCutEarly = errors.New("cut off before anything was recorded")
 
 // isLost says that the connection or the deadline went before the answer came.
 func isLost(err error) bool {

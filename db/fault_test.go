@@ -90,11 +90,13 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 		"lock wait timeout three times":       {[]any{number(1205), number(1205), number(1205)}, service.ErrBusy},
 		"snapshot conflict, then success":     {[]any{number(1020), goodRow()}, nil},
 		"procedure replaced meanwhile":        {[]any{number(1305), goodRow()}, nil},
-		"procedure missing":                   {[]any{number(1305), number(1305), number(1305), number(1305), number(1305)}, service.ErrBusy},
+		"procedure missing":                   {[]any{number(1305), number(1305), number(1305), number(1305), number(1305)}, service.ErrAway},
 		"too many connections":                {[]any{number(1040)}, service.ErrBusy},
 		"server shutting down":                {[]any{number(1053)}, service.ErrUndecided},
 		"statement killed":                    {[]any{number(1317)}, service.ErrUndecided},
-		"read-only server":                    {[]any{number(1290), number(1290), number(1290)}, service.ErrBusy},
+		"read-only server":                    {[]any{number(1290), number(1290), number(1290)}, service.ErrAway},
+		"table missing":                       {[]any{number(errNoSuchTable)}, service.ErrUnfit},
+		"no space for a row":                  {[]any{number(1114)}, service.ErrUnfit},
 		"no right to call":                    {[]any{number(1370)}, service.ErrForbidden},
 		"error after the COMMIT":              {[]any{number(errUnanswered)}, service.ErrUndecided},
 		"error that nobody knows":             {[]any{number(9999)}, internal},
@@ -130,6 +132,9 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 				}
 			} else if !errors.Is(err, step.want) {
 				t.Errorf("err = %v, want %v", err, step.want)
+			}
+			if errors.Is(err, service.ErrAway) != errors.Is(step.want, service.ErrAway) {
+				t.Errorf("err = %v: is the database away?", err)
 			}
 			if err := mock.ExpectationsWereMet(); err != nil {
 				t.Error(err)

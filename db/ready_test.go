@@ -216,7 +216,7 @@ func TestProveFollowsAServerThatStopsWritingOrRunning(t *testing.T) {
 		}
 		dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = 1")
 		wantUnready(t, "read-only", proved(p), "the database is read-only")
-		decide("read-only", service.ErrBusy)
+		decide("read-only", service.ErrAway)
 		dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = 0")
 		if err := proved(p); err != nil {
 			t.Error("after read-only:", err, errors.Unwrap(err))

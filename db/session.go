@@ -11,6 +11,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -44,6 +45,8 @@ type connector struct {
 	driver.Connector
 	timeout time.Duration     // of one connect
 	wanted  map[string]string // session variable → value, or part of it
+	late    chan driver.Conn  // connections that were there after their caller had gone
+	closed  atomic.Bool
 }
 
 func newConnector(o Options, use use) (*connector, error) {
@@ -76,7 +79,10 @@ func newConnector(o Options, use use) (*connector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: dsn: %w", service.ErrInvalid, err)
 	}
-	return &connector{Connector: inner, timeout: cmp.Or(o.connectTimeout, connectTimeout), wanted: wantedSettings(seconds)}, nil
+	return &connector{
+		Connector: inner, timeout: cmp.Or(o.connectTimeout, connectTimeout),
+		wanted: wantedSettings(seconds), late: make(chan driver.Conn, max(o.MaxConns, 1)),
+	}, nil
 }
 
 // configure sets what differs between the uses of connections.
@@ -164,8 +170,82 @@ type connection struct {
 	maxPacket int64
 }
 
-// Connect opens one connection and proves its session.
+// Connect opens one connection and proves its session. For a call that service.Patience limits
+// it waits no longer than that. The connecting then goes on, and the next call gets what comes
+// of it: an engine that is slow to connect to is not away for ever.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+	select {
+	case conn := <-c.late:
+		return conn, nil
+	default:
+	}
+	patience, limited := service.Patience(ctx)
+	if !limited {
+		return c.connect(ctx)
+	}
+	type result struct {
+		conn driver.Conn
+		err  error
+	}
+	done := make(chan result) // without room, so that a connection is either taken or kept
+	gone := make(chan struct{})
+	defer close(gone)
+	go func() {
+		conn, err := c.connect(context.WithoutCancel(ctx))
+		select {
+		case done <- result{conn, err}:
+		case <-gone:
+			c.keep(conn)
+		}
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case r := <-done:
+		return r.conn, r.err
+	case <-timer.C:
+		return nil, fmt.Errorf("%w in %s", errUnreached, patience)
+	}
+}
+
+// keep keeps a connection for the next call, if there is room.
+func (c *connector) keep(conn driver.Conn) {
+	if conn == nil {
+		return
+	}
+	select {
+	case c.late <- conn:
+	default:
+		_ = conn.Close()
+	}
+	if c.closed.Load() {
+		_ = c.Close()
+	}
+}
+
+// Close implements io.Closer, for sql.DB.Close: it closes the connections that nobody has got.
+func (c *connector) Close() error {
+	c.closed.Store(true)
+	for {
+		select {
+		case conn := <-c.late:
+			_ = conn.Close()
+		default:
+			return nil
+		}
+	}
+}
+
+// connect opens one connection and proves its session. Its errors wrap errUnreached.
+func (c *connector) connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnreached, err)
+	}
+	return conn, nil
+}
+
+func (c *connector) open(ctx context.Context) (driver.Conn, error) {
 	// database/sql also connects in the background, without a deadline, and one
 	// handshake that is never answered would hold up all others.
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)

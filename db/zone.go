@@ -30,12 +30,14 @@ type zoneRow struct {
 	KeyKind        string  `db:"key_kind"`
 	IPv4Prefix     int     `db:"ipv4_prefix"`
 	IPv6Prefix     int     `db:"ipv6_prefix"`
+	OnFailure      string  `db:"on_failure"`
 	Revision       uint64  `db:"revision"`
 }
 
 const selectZone = `
 SELECT id, description, rate, ` + "`window`" + `, mode, counts, COALESCE(reserve_ttl, ` + "`window`" + `) AS reserve_ttl,
-       reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, key_kind, ipv4_prefix, ipv6_prefix, revision
+       reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, key_kind, ipv4_prefix, ipv6_prefix,
+       on_failure, revision
   FROM zone_master`
 
 func (r zoneRow) zone() service.Zone {
@@ -48,7 +50,7 @@ func (r zoneRow) zone() service.Zone {
 		Keys: service.KeyRule{
 			Kind: service.KeyKind(r.KeyKind), IPv4Prefix: r.IPv4Prefix, IPv6Prefix: r.IPv6Prefix,
 		},
-		Revision: r.Revision,
+		OnFailure: service.OnFailure(r.OnFailure), Revision: r.Revision,
 	}
 }
 
@@ -168,21 +170,21 @@ func lockMatching(ctx context.Context, tx *sqlx.Tx, id int64, match service.Matc
 func writeZone(ctx context.Context, tx *sqlx.Tx, zone service.Zone, exists bool) error {
 	statement := `
 INSERT INTO zone_master (description, rate, ` + "`window`" + `, mode, counts, reserve_ttl, reset_on_success,
-       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, ipv4_prefix, ipv6_prefix, id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, ipv4_prefix, ipv6_prefix, on_failure, id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	if exists {
 		statement = `
 UPDATE zone_master
    SET description = ?, rate = ?, ` + "`window`" + ` = ?, mode = ?, counts = ?, reserve_ttl = ?, reset_on_success = ?,
        lockout = ?, lockout_factor = ?, lockout_max = ?, lockout_decay = ?,
-       key_kind = ?, ipv4_prefix = ?, ipv6_prefix = ?
+       key_kind = ?, ipv4_prefix = ?, ipv6_prefix = ?, on_failure = ?
  WHERE id = ?`
 	}
 	reserve := sql.Null[int64]{V: service.WholeSeconds(zone.ReserveTTL), Valid: zone.ReserveTTL != zone.Window}
 	_, err := tx.ExecContext(ctx, statement, zone.Description, zone.Rate, service.WholeSeconds(zone.Window),
 		string(zone.Mode), string(zone.Counts), reserve, zone.ResetOnSuccess, service.WholeSeconds(zone.Lockout),
 		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), service.WholeSeconds(zone.LockoutMax), service.WholeSeconds(zone.LockoutDecay),
-		string(zone.Keys.Kind), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix, zone.ID)
+		string(zone.Keys.Kind), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix, string(zone.OnFailure), zone.ID)
 	return err
 }
 

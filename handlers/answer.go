@@ -35,32 +35,46 @@ func (s *server) respondAppended(x *exchange, encode func([]byte) ([]byte, error
 func appendDecision(b []byte, d service.Decision) (_ []byte, err error) {
 	b = strconv.AppendBool(append(b, `{"blocked":`...), d.Blocked)
 	b = strconv.AppendBool(append(b, `,"would_block":`...), d.WouldBlock)
-	b = strconv.AppendUint(append(b, `,"txn_id":`...), d.TxnID(), 10)
+	if d.Degraded {
+		b = append(b, `,"degraded":true`...)
+	}
+	b = appendTxnID(b, d.TxnID())
 	b = strconv.AppendInt(append(b, `,"retry_after":`...), service.WholeSeconds(d.RetryAfter()), 10)
-	b = api.Instant(d.CheckedAt).Append(append(b, `,"checked_at":"`...))
-	b = append(b, `","buckets":[`...)
+	if !d.CheckedAt.IsZero() {
+		b = append(api.Instant(d.CheckedAt).Append(append(b, `,"checked_at":"`...)), '"')
+	}
+	b = append(b, `,"buckets":[`...)
 	for i, v := range d.Verdicts {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = appendVerdict(b, v); err != nil {
+		if b, err = appendVerdict(b, v, d.Degraded); err != nil {
 			return b, err
 		}
 	}
 	return append(b, "]}"...), nil
 }
 
+func appendTxnID(b []byte, id uint64) []byte {
+	if id == 0 {
+		return b
+	}
+	return strconv.AppendUint(append(b, `,"txn_id":`...), id, 10)
+}
+
 // appendVerdict appends the answer for one bucket of a check.
-func appendVerdict(b []byte, v service.Verdict) ([]byte, error) {
+func appendVerdict(b []byte, v service.Verdict, degraded bool) ([]byte, error) {
 	b = strconv.AppendInt(append(b, `{"zone_id":`...), v.Bucket.ZoneID, 10)
 	b, err := jsontext.AppendQuote(append(b, `,"bucket_key":`...), v.Bucket.Key)
 	b = strconv.AppendBool(append(b, `,"blocked":`...), v.Blocked)
 	b = strconv.AppendBool(append(b, `,"would_block":`...), v.WouldBlock)
-	b = strconv.AppendUint(append(b, `,"txn_id":`...), v.TxnID, 10)
+	b = appendTxnID(b, v.TxnID)
 	b = strconv.AppendInt(append(b, `,"rate":`...), int64(v.Rate), 10)
 	b = strconv.AppendInt(append(b, `,"window":`...), service.WholeSeconds(v.Window), 10)
-	b = strconv.AppendInt(append(b, `,"velocity":`...), int64(v.Velocity), 10)
-	b = strconv.AppendInt(append(b, `,"remaining":`...), int64(v.Remaining()), 10)
+	if !degraded {
+		b = strconv.AppendInt(append(b, `,"velocity":`...), int64(v.Velocity), 10)
+		b = strconv.AppendInt(append(b, `,"remaining":`...), int64(v.Remaining()), 10)
+	}
 	b = strconv.AppendInt(append(b, `,"retry_after":`...), service.WholeSeconds(v.RetryAfter), 10)
 	return append(b, '}'), err
 }

@@ -29,7 +29,7 @@ func FuzzAnswersAreWhatTheLibraryWrites(f *testing.F) {
 		decisions := []service.Decision{{Err: service.ErrBusy}}
 		for n := range 3 {
 			decisions = append(decisions, service.Decision{
-				Blocked: blocked, WouldBlock: would, CheckedAt: time.UnixMicro(at).Add(time.Duration(velocity)), Verdicts: []service.Verdict{one, other}[:n],
+				Blocked: blocked, WouldBlock: would, Degraded: n == 2 && would, CheckedAt: time.UnixMicro(at).Add(time.Duration(velocity)), Verdicts: []service.Verdict{one, other}[:n],
 			})
 		}
 		want := api.Results{}

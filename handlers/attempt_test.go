@@ -122,7 +122,7 @@ func TestShadowZoneSaysWhatItWouldDo(t *testing.T) {
 	got := r.post(t, "/v1/check", bucketJSON(1, "alice"))
 	d := got.decision(t)
 	if d.Blocked || !d.WouldBlock || d.Buckets[0].Blocked || !d.Buckets[0].WouldBlock || d.RetryAfter != 0 ||
-		d.Buckets[0].Velocity != 1 || d.Buckets[0].Remaining != 0 {
+		*d.Buckets[0].Velocity != 1 || *d.Buckets[0].Remaining != 0 {
 		t.Errorf("got %+v", d)
 	}
 	if got.header.Get("Retry-After") != "" || got.header.Get("RateLimit") != `"1";r=0` {

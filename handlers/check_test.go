@@ -71,7 +71,7 @@ func TestCheckBlocksWithStatus200(t *testing.T) {
 	if !d.Blocked || d.Buckets[0].Blocked || !d.Buckets[1].Blocked || d.RetryAfter != d.Buckets[1].RetryAfter {
 		t.Errorf("second: %+v", d)
 	}
-	if d.Buckets[0].Remaining != 1 {
+	if *d.Buckets[0].Remaining != 1 {
 		t.Errorf("the user's bucket was charged: %+v", d.Buckets[0])
 	}
 	if want := fmt.Sprint(d.RetryAfter); d.RetryAfter < 1 || got.header.Get("Retry-After") != want {
@@ -85,7 +85,7 @@ func TestCheckTakesTheListFormForOneBucket(t *testing.T) {
 	r.zones(t)
 	r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
 	d := r.post(t, "/v1/check", `{"buckets":[`+bucketJSON(1, "alice")+`]}`).decision(t)
-	if d.Buckets[0].Remaining != 0 {
+	if *d.Buckets[0].Remaining != 0 {
 		t.Errorf("both forms must mean the same bucket: %+v", d)
 	}
 }
@@ -198,7 +198,7 @@ func TestCheckTakesEveryGoodKey(t *testing.T) {
 		strings.Repeat("🔑", 255), "%00", "../etc",
 	} {
 		d := r.post(t, "/v1/check", bucketJSON(1, key)).decision(t)
-		if d.Buckets[0].BucketKey != key || d.Buckets[0].Remaining != 1 {
+		if d.Buckets[0].BucketKey != key || *d.Buckets[0].Remaining != 1 {
 			t.Errorf("key %q came back as %+v", key, d.Buckets[0])
 		}
 	}
@@ -307,7 +307,7 @@ func TestChecksAnswersEachWithItsOwnProblemWhereAPartFailed(t *testing.T) {
 		decisions := make([]service.Decision, len(checks))
 		for i, check := range checks {
 			verdict := service.Verdict{Bucket: check.Buckets[0], TxnID: 1, Rate: 1, Window: time.Minute}
-			decisions[i] = service.Decision{Err: errs[i], Verdicts: []service.Verdict{verdict}}
+			decisions[i] = service.Decision{Err: errs[i], CheckedAt: time.Unix(1, 0), Verdicts: []service.Verdict{verdict}}
 		}
 		return decisions, nil
 	})

@@ -16,14 +16,37 @@ const faultPause = time.Second
 // others count as one more fault.
 const mostFaults = 64
 
-// fault is an error of the service that an operator must know of.
+// fault is an error of the service that an operator must know of, or an answer that was
+// given in spite of one.
 type fault struct {
-	level        slog.Level
-	ofConnection bool // there is no request
-	method       string
-	route        string
-	code         string
-	text         string // holds no bucket key
+	kind   faultKind
+	level  slog.Level
+	method string // of the request, if there is one
+	route  string
+	code   string
+	text   string // holds no bucket key
+}
+
+// faultKind is what a fault has done to callers.
+type faultKind uint8
+
+const (
+	requestFailed faultKind = iota
+	requestDegraded
+	connectionFailed // without a request that could be answered
+)
+
+// lines returns the messages of the line for the first fault of a kind, and of the line that
+// sums up.
+func (k faultKind) lines() (first, more string) {
+	switch k {
+	case requestDegraded:
+		return "request answered without the database", "more requests answered without the database"
+	case connectionFailed:
+		return "connection failed", "more connections failed with this error"
+	case requestFailed:
+	}
+	return "request failed", "more requests failed with this error"
 }
 
 // faultLog writes a line for the first occurrence of a fault at once. As long as the
@@ -48,11 +71,8 @@ func (l *faultLog) report(f fault, attrs func() []slog.Attr) {
 		return
 	}
 	all := append(attrs(), slog.String("code", f.code), slog.String("error", f.text))
-	if f.ofConnection {
-		l.logger.LogAttrs(context.Background(), f.level, "connection failed", all...)
-		return
-	}
-	l.logger.LogAttrs(context.Background(), f.level, "request failed", all...)
+	first, _ := f.kind.lines()
+	l.logger.LogAttrs(context.Background(), f.level, first, all...)
 }
 
 // isFirst counts f and reports whether it is the first since faultPause or longer.
@@ -101,13 +121,14 @@ func (l *faultLog) sumUp(same fault) {
 		time.AfterFunc(faultPause, func() { l.sumUp(same) })
 	}
 	l.mu.Unlock()
-	switch {
-	case leftOut == 0:
-	case seen.ofConnection:
-		l.logger.LogAttrs(context.Background(), seen.level, "more connections failed with this error", slog.Int("left_out", leftOut),
-			slog.String("code", seen.code), slog.String("error", seen.text))
-	default:
-		l.logger.LogAttrs(context.Background(), seen.level, "more requests failed with this error", slog.Int("left_out", leftOut),
-			slog.String("method", seen.method), slog.String("route", seen.route), slog.String("code", seen.code), slog.String("error", seen.text))
+	if leftOut == 0 {
+		return
 	}
+	attrs := []slog.Attr{slog.Int("left_out", leftOut)}
+	if seen.kind != connectionFailed {
+		attrs = append(attrs, slog.String("method", seen.method), slog.String("route", seen.route))
+	}
+	attrs = append(attrs, slog.String("code", seen.code), slog.String("error", seen.text))
+	_, more := seen.kind.lines()
+	l.logger.LogAttrs(context.Background(), seen.level, more, attrs...)
 }

@@ -27,13 +27,15 @@ type faulty struct {
 func newFaulty(fault func() error) *faulty {
 	f := &faulty{log: &logLines{}}
 	f.Handler = New(Options{
-		Logger: slog.New(slog.NewJSONHandler(f.log, nil)),
+		Logger: f.logger(),
 		Limiter: service.NewLimiter(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
 			return nil, fault()
 		}), time.Minute),
 	})
 	return f
 }
+
+func (f *faulty) logger() *slog.Logger { return slog.New(slog.NewJSONHandler(f.log, nil)) }
 
 func (f *faulty) ask(t *testing.T, path, body string) {
 	t.Helper()

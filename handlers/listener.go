@@ -99,7 +99,7 @@ func (l *listener) admit(inner net.Conn) *connection {
 
 // report logs a fault of connections.
 func (l *listener) report(code, text string) {
-	f := fault{level: slog.LevelWarn, ofConnection: true, code: code, text: text}
+	f := fault{level: slog.LevelWarn, kind: connectionFailed, code: code, text: text}
 	l.faults.report(f, func() []slog.Attr { return nil })
 }
 

@@ -56,6 +56,26 @@ func (s *server) logParts(x *exchange) {
 	}
 }
 
+// logDegraded reports a call of which some checks were answered without the database.
+func (s *server) logDegraded(x *exchange) {
+	for _, d := range x.decisions {
+		if d.Degraded {
+			s.faults.report(fault{
+				level: slog.LevelWarn, method: x.Request().Method, route: x.Path(),
+				kind: requestDegraded, code: "degraded", text: degradedText(d.Blocked),
+			}, func() []slog.Attr { return x.appendRequest(nil, 0) })
+			return
+		}
+	}
+}
+
+func degradedText(blocked bool) string {
+	if blocked {
+		return "blocked by on_failure, and recorded nowhere"
+	}
+	return "allowed by on_failure, and recorded nowhere"
+}
+
 func (s *server) logAccess(x *exchange, took time.Duration, answer api.Problem, err error) {
 	ctx, level := x.Request().Context(), slog.LevelInfo
 	if x.isProbe() {
@@ -114,13 +134,19 @@ func (x *exchange) appendChecks(attrs []slog.Attr) []slog.Attr {
 	}
 	attrs = append(attrs, slog.Any("zone_ids", x.zoneIDs()))
 	if len(x.checks) == 1 && len(x.decisions) == 1 && x.decisions[0].Err == nil {
+		if d := x.decisions[0]; d.Degraded {
+			return append(attrs, slog.Bool("degraded", true), slog.Bool("blocked", d.Blocked))
+		}
 		return append(attrs, slog.Uint64("txn_id", x.decisions[0].TxnID()), slog.Bool("blocked", x.decisions[0].Blocked))
 	}
 	if len(x.checks) == 1 {
 		return attrs
 	}
-	blocked, refused := 0, 0
+	blocked, refused, degraded := 0, 0, 0
 	for _, d := range x.decisions {
+		if d.Degraded {
+			degraded++
+		}
 		if d.Blocked {
 			blocked++
 		}
@@ -128,8 +154,12 @@ func (x *exchange) appendChecks(attrs []slog.Attr) []slog.Attr {
 			refused++
 		}
 	}
-	return append(attrs, slog.Int("checks", len(x.checks)),
+	attrs = append(attrs, slog.Int("checks", len(x.checks)),
 		slog.Int("blocked_checks", blocked), slog.Int("refused_checks", refused))
+	if degraded > 0 {
+		attrs = append(attrs, slog.Int("degraded_checks", degraded))
+	}
+	return attrs
 }
 
 // zoneIDs returns the first zones that were asked about, each once.

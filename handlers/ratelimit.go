@@ -15,7 +15,15 @@ import (
 // have to be made from bucket keys, which must not be in a header. Without them the
 // items of two buckets of one zone would look the same. So a zone has one item, that
 // of its strictest bucket. The body has every bucket.
+//
+// A degraded answer has no RateLimit: nobody knows what is left.
 func setRateLimit(x *exchange, d service.Decision) {
+	if d.Blocked {
+		x.set(fieldRetryAfter, decimal(service.WholeSeconds(d.RetryAfter())))
+	}
+	if d.Degraded {
+		return
+	}
 	strictest := make([]service.Verdict, 0, service.MaxBuckets)
 	for _, v := range d.Verdicts {
 		i := slices.IndexFunc(strictest, func(s service.Verdict) bool { return s.Bucket.ZoneID == v.Bucket.ZoneID })
@@ -38,9 +46,6 @@ func setRateLimit(x *exchange, d service.Decision) {
 	both := string(text) // one allocation for the two
 	x.set(fieldRateLimitPolicy, both[:policies])
 	x.set(fieldRateLimit, both[policies:])
-	if d.Blocked {
-		x.set(fieldRetryAfter, decimal(service.WholeSeconds(d.RetryAfter())))
-	}
 }
 
 // appendPolicy appends a zone's item of RateLimit-Policy: its quota and window.

@@ -12,20 +12,21 @@ import (
 // zoneRequest is a zone without its id, which the path names. Members marked omitzero
 // may be left out, and then have their defaults.
 type zoneRequest struct {
-	Description    *string          `json:"description,omitzero"`
-	Rate           *int             `json:"rate"`
-	Window         *int64           `json:"window"`
-	Mode           *service.Mode    `json:"mode,omitzero"`
-	Counts         *service.Counts  `json:"counts,omitzero"`
-	ReserveTTL     *int64           `json:"reserve_ttl,omitzero"`
-	ResetOnSuccess *bool            `json:"reset_on_success,omitzero"`
-	Lockout        *int64           `json:"lockout,omitzero"`
-	LockoutFactor  *float64         `json:"lockout_factor,omitzero"`
-	LockoutMax     *int64           `json:"lockout_max,omitzero"`
-	LockoutDecay   *int64           `json:"lockout_decay,omitzero"`
-	KeyKind        *service.KeyKind `json:"key_kind,omitzero"`
-	IPv4Prefix     *int             `json:"ipv4_prefix,omitzero"`
-	IPv6Prefix     *int             `json:"ipv6_prefix,omitzero"`
+	Description    *string            `json:"description,omitzero"`
+	Rate           *int               `json:"rate"`
+	Window         *int64             `json:"window"`
+	Mode           *service.Mode      `json:"mode,omitzero"`
+	Counts         *service.Counts    `json:"counts,omitzero"`
+	ReserveTTL     *int64             `json:"reserve_ttl,omitzero"`
+	ResetOnSuccess *bool              `json:"reset_on_success,omitzero"`
+	Lockout        *int64             `json:"lockout,omitzero"`
+	LockoutFactor  *float64           `json:"lockout_factor,omitzero"`
+	LockoutMax     *int64             `json:"lockout_max,omitzero"`
+	LockoutDecay   *int64             `json:"lockout_decay,omitzero"`
+	KeyKind        *service.KeyKind   `json:"key_kind,omitzero"`
+	IPv4Prefix     *int               `json:"ipv4_prefix,omitzero"`
+	IPv6Prefix     *int               `json:"ipv6_prefix,omitzero"`
+	OnFailure      *service.OnFailure `json:"on_failure,omitzero"`
 }
 
 // listZones answers GET /v1/zones.
@@ -144,6 +145,7 @@ func (r zoneRequest) zone(id int64) (service.Zone, error) {
 			Kind:       optional(&f, "key_kind", r.KeyKind),
 			IPv4Prefix: optional(&f, "ipv4_prefix", r.IPv4Prefix), IPv6Prefix: optional(&f, "ipv6_prefix", r.IPv6Prefix),
 		},
+		OnFailure: optional(&f, "on_failure", r.OnFailure),
 	}
 	if orZero(r.Lockout) != 0 { // 0 means off, and is the default
 		z.Lockout = f.duration("lockout", r.Lockout)

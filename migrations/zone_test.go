@@ -24,12 +24,13 @@ func badSettings() []string {
 		"key_kind = ''", "key_kind = 'email'", "key_kind = NULL", "key_kind = 9",
 		"ipv4_prefix = 0", "ipv4_prefix = 33", "ipv4_prefix = NULL",
 		"ipv6_prefix = 0", "ipv6_prefix = 129", "ipv6_prefix = NULL",
+		"on_failure = ''", "on_failure = 'open'", "on_failure = NULL", "on_failure = 0", "on_failure = 4",
 		"reserve_ttl = 60, `window` = 59", "`window` = 0, reserve_ttl = NULL",
 	}
 }
 
 const settings = "SELECT mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, " +
-	"key_kind, ipv4_prefix, ipv6_prefix, key_rule, overridden, `window` FROM zone_master WHERE id = 1"
+	"key_kind, ipv4_prefix, ipv6_prefix, on_failure, key_rule, overridden, `window` FROM zone_master WHERE id = 1"
 
 func TestZonesHaveDefaults(t *testing.T) {
 	t.Parallel()
@@ -38,7 +39,7 @@ func TestZonesHaveDefaults(t *testing.T) {
 			d := engine.Database(t)
 			dbtest.Exec(t, session(t, d, setting), "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 			want := "mode=enforce | counts=attempts | reserve_ttl is NULL | reset_on_success=0 | lockout=0 | lockout_factor=2.00 | " +
-				"lockout_max=86400 | lockout_decay=86400 | key_kind=opaque | ipv4_prefix=32 | ipv6_prefix=64 | key_rule=opaque | " +
+				"lockout_max=86400 | lockout_decay=86400 | key_kind=opaque | ipv4_prefix=32 | ipv6_prefix=64 | on_failure=error | key_rule=opaque | " +
 				"overridden=0 | window=60"
 			if got := rows(t, d, settings); len(got) != 1 || got[0] != want {
 				t.Errorf("%s: got %q, want %q", mode, got, want)
@@ -94,6 +95,7 @@ func TestBadSettingsGetNoRow(t *testing.T) {
 				"key_kind":         {"''", "'email'"},
 				"ipv4_prefix":      {"0", "33", "NULL"},
 				"ipv6_prefix":      {"0", "129", "NULL"},
+				"on_failure":       {"''", "'open'"},
 			} {
 				for _, value := range values {
 					into := "INSERT INTO zone_master (id, rate, `window`, " + column + ") VALUES "
@@ -124,6 +126,7 @@ func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 			"reset_on_success = TRUE", "lockout = 31622400", "lockout_factor = 1", "lockout_factor = 100", "lockout_factor = 1.01",
 			"lockout_max = 1", "lockout_max = 31622400", "lockout_decay = 1", "lockout_decay = 31622400",
 			"key_kind = 'username'", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "ipv4_prefix = 32, ipv6_prefix = 128",
+			"on_failure = 'allow'", "on_failure = 'block'",
 		} {
 			dbtest.Exec(t, d.SQL, "UPDATE zone_master SET "+good)
 		}

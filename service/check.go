@@ -125,6 +125,11 @@ type Decision struct {
 	Blocked bool
 	// WouldBlock says that some bucket has no room, enforced or not.
 	WouldBlock bool
+	// Degraded says that the check was answered without the database, by the OnFailure of its
+	// zones. It is recorded nowhere and counts nowhere: there is no txn and no CheckedAt, and its
+	// AttemptID is not remembered. Rate and Window of its verdicts are the zone's as they were
+	// last seen, without overrides. How many attempts count is not known: nothing remains.
+	Degraded bool
 	// CheckedAt is the engine's clock, UTC in microseconds, read under the
 	// buckets' locks: the created_at of the check's txns.
 	CheckedAt time.Time
@@ -137,7 +142,7 @@ type Decision struct {
 	Err error
 }
 
-// TxnID is the id of the first bucket's txn, or 0 for a refused check.
+// TxnID is the id of the first bucket's txn, or 0 for a check that was refused or is degraded.
 func (d Decision) TxnID() uint64 {
 	if len(d.Verdicts) == 0 {
 		return 0

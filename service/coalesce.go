@@ -151,7 +151,8 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 // the values (such as a trace) of one caller's ctx, and is NOT ended by the end of any ctx.
 // When a caller's ctx ends, the caller gets ErrBusy if its check was still queued; the check
 // will not be decided then. It gets ErrUndecided if the check is under way, unless the caller
-// leads the call: a leader stays until the end and gets the answer. A caller gets a *BusyError
+// leads the call: a leader stays until the end and gets the answer. When a Fallback finds the
+// store away, the callers whose checks have an answer without it leave the queue with ErrAway. A caller gets a *BusyError
 // if the queue or its bucket's share of the queue is full, if its ctx ends before a batch that
 // begins now must end, or if its bucket is held for long. If one check makes the shared call
 // fail, only that check gets the error.
@@ -221,6 +222,9 @@ func (c *Coalescer) newWaiter(ctx context.Context, checks []Check, weight int) *
 		w = &waiter{done: make(chan struct{}, 1)}
 	}
 	w.ctx, w.checks, w.weight = ctx, checks, weight
+	if hurried, ok := ctx.(*hurried); ok {
+		w.away = hurried.away
+	}
 	return w
 }
 
@@ -301,6 +305,30 @@ func (c *Coalescer) unroute(w *waiter) {
 	for _, h := range w.hashes {
 		c.pending[h%pendingPlaces].Add(^uint64(1<<laneBits - 1))
 	}
+}
+
+// Silence returns for how long the store has answered no call although calls are under way that
+// do not wait for held buckets. It is 0 while there are none. A call that found the store away,
+// or whose answer was lost, is not answered.
+func (c *Coalescer) Silence() time.Duration {
+	var asked, heard time.Time
+	for _, l := range slices.Concat(c.lanes, []*lane{c.bulk.pieces, c.held}) {
+		l.mu.Lock()
+		if l.heard.After(heard) {
+			heard = l.heard
+		}
+		if l.options.noWait && l.calls > 0 && (asked.IsZero() || l.asked.Before(asked)) {
+			asked = l.asked
+		}
+		l.mu.Unlock()
+	}
+	switch {
+	case asked.IsZero():
+		return 0
+	case heard.After(asked):
+		return time.Since(heard)
+	}
+	return time.Since(asked)
 }
 
 // Close refuses further calls with ErrBusy and returns when all earlier calls are answered.

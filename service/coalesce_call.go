@@ -16,6 +16,7 @@ type batch struct {
 	weight   int
 	deadline time.Time
 	checks   []Check // of a call; the store's until it returns
+	heard    bool    // the store has answered a call
 }
 
 // lead answers all of a batch, on the goroutine of its leader.
@@ -42,7 +43,7 @@ func (l *lane) lead(b *batch) {
 func (l *lane) handOn(b *batch, now time.Time, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.observe(b, took)
+	l.observe(b, now, took)
 	for {
 		next := l.next(now)
 		if next == nil {
@@ -54,8 +55,11 @@ func (l *lane) handOn(b *batch, now time.Time, took time.Duration) {
 }
 
 // observe notes how long a call took. Older calls count less and less.
-func (l *lane) observe(b *batch, took time.Duration) {
+func (l *lane) observe(b *batch, now time.Time, took time.Duration) {
 	l.calls--
+	if b.heard {
+		l.heard = now
+	}
 	l.underWay -= b.weight
 	l.spent = l.spent*7/8 + took
 	l.decided = l.decided*7/8 + float64(b.weight)
@@ -63,9 +67,19 @@ func (l *lane) observe(b *batch, took time.Duration) {
 
 // decide finds the answer of every waiter of a batch.
 func (l *lane) decide(b *batch) {
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(b.leader.ctx), b.deadline)
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(b.context()), b.deadline)
 	defer cancel()
 	l.ask(ctx, b, b.waiters)
+}
+
+// context returns the leader's. If some of the waiters must wait for the store, it is not
+// hurried.
+func (b *batch) context() context.Context {
+	hurried, ok := b.leader.ctx.(*hurried)
+	if ok && slices.ContainsFunc(b.waiters, func(w *waiter) bool { return w.away == nil }) {
+		return hurried.Context
+	}
+	return b.leader.ctx
 }
 
 // ask finds the answers of some waiters by one call of the store. If single checks make the
@@ -73,6 +87,7 @@ func (l *lane) decide(b *batch) {
 // same deadline, until the checks at fault are alone.
 func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 	decisions, err := l.call(ctx, b, waiters)
+	b.heard = b.heard || !errors.Is(err, ErrBusy) && !errors.Is(err, ErrUndecided)
 	if err == nil {
 		for _, w := range waiters {
 			n := len(w.checks)

@@ -14,8 +14,9 @@ import (
 type waiter struct {
 	ctx    context.Context
 	checks []Check
-	weight int      // against the size of a call
-	hashes []uint64 // of the checks' buckets
+	weight int             // against the size of a call
+	hashes []uint64        // of the checks' buckets
+	away   <-chan struct{} // closed when the caller need not wait any longer; nil: it must
 
 	// A lane sets these and then sends to done, which has room for one value: either the
 	// answer is there, or lead is a batch that this caller must lead. After the answer the
@@ -67,6 +68,9 @@ type lane struct {
 	claimed map[uint64]int
 	taken   map[uint64]int // as waiting, of the batch that is being filled
 	calls   int            // under way
+	// asked is when the calls under way began, the first of them as far as it is known, and
+	// heard when the store last answered one.
+	asked, heard time.Time
 	// underWay is the weight of what was taken and not answered yet.
 	underWay int
 	// spent and decided are the time and the weight of past calls; older calls count less in
@@ -84,8 +88,8 @@ func newLane(store CheckStore, options laneOptions, abandoned <-chan struct{}) *
 	}
 }
 
-// wait returns the answer for w, unless w's ctx ends or the lane is abandoned
-// before it. free says that the lane does not hold w any more.
+// wait returns the answer for w, unless before it w's ctx ends, the lane is abandoned, or the
+// store is found to be away while w is still in the queue. free says that the lane does not hold w any more.
 func (l *lane) wait(w *waiter) (decisions []Decision, free bool, err error) {
 	lead, err := l.join(w)
 	switch {
@@ -95,13 +99,21 @@ func (l *lane) wait(w *waiter) (decisions []Decision, free bool, err error) {
 		l.lead(lead)
 		return w.decisions, true, w.err
 	}
-	select {
-	case <-w.done:
-		return l.answered(w)
-	case <-w.ctx.Done():
-		return l.leave(w, w.ctx.Err())
-	case <-l.abandoned:
-		return l.leave(w, shuttingDown())
+	away := w.away
+	for {
+		select {
+		case <-w.done:
+			return l.answered(w)
+		case <-w.ctx.Done():
+			return l.leave(w, w.ctx.Err())
+		case <-l.abandoned:
+			return l.leave(w, shuttingDown())
+		case <-away:
+			if l.unqueue(w) {
+				return nil, true, fmt.Errorf("%w: left the queue", ErrAway)
+			}
+			away = nil // the check is under way: only its answer tells whether it was recorded
+		}
 	}
 }
 
@@ -237,6 +249,9 @@ func (l *lane) next(now time.Time) *batch {
 		return nil
 	}
 	b.deadline = now.Add(l.options.timeout)
+	if l.calls == 0 {
+		l.asked = now
+	}
 	b.leader = b.waiters[0]
 	b.leader.lead = b
 	l.calls++

@@ -30,6 +30,13 @@ var (
 	// engine is away, the queue is full, or lock wait and deadlock retries are
 	// spent. Asking again after BusyRetryAfter is right.
 	ErrBusy = errors.New("busy")
+	// ErrAway is the ErrBusy of a database that decides nothing for anybody: nobody answers at
+	// its address, it has been silent for long, or it is read-only. Overload is not that: a full
+	// queue, a held bucket and an engine that takes no more connections are ErrBusy alone.
+	ErrAway = fmt.Errorf("%w: the database is away", ErrBusy)
+	// ErrUnfit says that the database lacks something that a decision needs, such as a table.
+	// Nothing was recorded. For callers it is an internal fault.
+	ErrUnfit = errors.New("the database lacks what a decision needs")
 	// ErrUndecided says that the answer was lost while the engine was at work
 	// (deadline passed, connection cut): the attempt MAY have been counted.
 	ErrUndecided = errors.New("undecided")

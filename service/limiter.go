@@ -47,6 +47,10 @@ func NewNormalizingLimiter(store CheckStore, zones ZoneLister, timeout time.Dura
 	return l
 }
 
+// Learn tells a normalizing Limiter the key rules of zones, which must be all of them, as they
+// are or as they were last seen. If a rule is another one by now, the store says so.
+func (l *Limiter) Learn(zones []Zone) { l.rules.Store(newKeyRules(zones)) }
+
 // maxRuleReads bounds how often one call may find that a rule has changed.
 const maxRuleReads = 3
 

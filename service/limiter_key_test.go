@@ -264,3 +264,15 @@ func TestLimiterKeepsWhatWasDecidedBeforeAFailure(t *testing.T) {
 		}
 	}
 }
+
+func TestLimiterUsesTheRulesThatItHasLearned(t *testing.T) {
+	t.Parallel()
+	store := admitting()
+	zones := &changing{} // which would say that keys are opaque
+	limiter := service.NewNormalizingLimiter(store, zones, time.Minute)
+	limiter.Learn([]service.Zone{{ID: 1, Rate: 5, Window: time.Minute, Keys: ofKind(service.KeyUsername)}})
+	d, err := askOne(t.Context(), limiter, check(at(1, " Alice ")))
+	if err != nil || d.Verdicts[0].Bucket.Key != "alice" {
+		t.Errorf("got %+v, %v", d, err)
+	}
+}

@@ -41,6 +41,7 @@ func Lint(now time.Time, zone Zone, overrides []Override) []Finding {
 	l.lintReserve()
 	l.lintLockout()
 	l.lintKeys()
+	l.lintOnFailure()
 	for _, override := range overrides {
 		l.override = override.ID
 		l.lintOverride(now, override)
@@ -136,6 +137,17 @@ func (l *lint) lintKeys() {
 	if rule.IPv4Prefix < minSiteIPv4Prefix {
 		l.addf("ipv4_prefix", "%d throws many sites, or whole providers, into one bucket; one site has at least %d",
 			rule.IPv4Prefix, minSiteIPv4Prefix)
+	}
+}
+
+func (l *lint) lintOnFailure() {
+	switch z := l.zone; {
+	case z.OnFailure == OnFailureBlock && z.Mode != ModeEnforce:
+		l.addf("on_failure", "block blocks nobody while mode is %s", z.Mode)
+	case z.OnFailure == OnFailureAllow && z.Lockout > 0:
+		l.addf("on_failure", "allow lets locked buckets pass while the database is away")
+	case z.OnFailure == OnFailureAllow && z.Rate == 0:
+		l.addf("on_failure", "allow lets everybody pass while the database is away, though rate is 0")
 	}
 }
 

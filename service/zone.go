@@ -42,6 +42,18 @@ const (
 	CountsFailures Counts = "failures"
 )
 
+// OnFailure says what the service answers to the checks of a zone while the database is away.
+type OnFailure string
+
+// What a zone's checks may be answered while the database is away.
+const (
+	OnFailureError OnFailure = "error" // ErrBusy, so that the caller decides; the default
+	// OnFailureAllow and OnFailureBlock are answers without the database: they are recorded
+	// nowhere, and Decision.Degraded says so.
+	OnFailureAllow OnFailure = "allow"
+	OnFailureBlock OnFailure = "block"
+)
+
 // Defaults of the settings that a zone leaves at their zero value.
 const (
 	defaultLockoutFactor = 2.0
@@ -77,6 +89,8 @@ type Zone struct {
 
 	Keys KeyRule
 
+	OnFailure OnFailure
+
 	// Revision counts the zone's changes from 1. Stores set it; it is ignored
 	// when a zone is written.
 	Revision uint64
@@ -91,6 +105,7 @@ func (z Zone) WithDefaults() Zone {
 	z.LockoutMax = cmp.Or(z.LockoutMax, defaultLockoutMax)
 	z.LockoutDecay = cmp.Or(z.LockoutDecay, defaultLockoutDecay)
 	z.Keys = z.Keys.withDefaults()
+	z.OnFailure = cmp.Or(z.OnFailure, OnFailureError)
 	return z
 }
 
@@ -118,6 +133,11 @@ func (z Zone) validateSettings() error {
 	case CountsAttempts, CountsFailures:
 	default:
 		return fieldError("counts", "must be attempts or failures, is %q", z.Counts)
+	}
+	switch z.OnFailure {
+	case OnFailureError, OnFailureAllow, OnFailureBlock:
+	default:
+		return fieldError("on_failure", "must be error, allow or block, is %q", z.OnFailure)
 	}
 	if z.ReserveTTL < time.Second || z.ReserveTTL > z.Window || z.ReserveTTL%time.Second != 0 {
 		return fieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", WholeSeconds(z.Window), secondsText(z.ReserveTTL))

@@ -93,6 +93,7 @@ func TestZoneValidateKnowsEveryLimitOfItsSettings(t *testing.T) {
 		{"lockout negative", func(z *service.Zone) { z.Lockout = -time.Second }, "lockout "},
 		{"lockout maximum too long", func(z *service.Zone) { z.LockoutMax = service.MaxWindow + time.Second }, "lockout_max"},
 		{"lockout maximum negative", func(z *service.Zone) { z.LockoutMax = -time.Second }, "lockout_max"},
+		{"on_failure unknown", func(z *service.Zone) { z.OnFailure = "open" }, "on_failure"},
 		{"lockout decay too long", func(z *service.Zone) { z.LockoutDecay = service.MaxWindow + time.Second }, "lockout_decay"},
 		{"lockout decay of half seconds", func(z *service.Zone) { z.LockoutDecay = 1500 * time.Millisecond }, "lockout_decay"},
 		{"factor with two decimals", func(z *service.Zone) { z.LockoutFactor = 1.01 }, ""},
@@ -134,6 +135,7 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 		ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Mode: service.ModeEnforce,
 		Counts: service.CountsAttempts, ReserveTTL: time.Minute, LockoutFactor: 2, LockoutMax: 24 * time.Hour,
 		LockoutDecay: 24 * time.Hour, Keys: service.KeyRule{Kind: service.KeyOpaque, IPv4Prefix: 32, IPv6Prefix: 64},
+		OnFailure: service.OnFailureError,
 	}
 	if got := four.WithDefaults(); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -144,7 +146,7 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 	full := service.Zone{
 		ID: 2, Rate: 1, Window: time.Hour, Mode: service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
 		ResetOnSuccess: true, Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
-		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 48}, Revision: 3,
+		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock, Revision: 3,
 	}
 	if got := full.WithDefaults(); got != full {
 		t.Errorf("what is said was overruled: %+v", got)

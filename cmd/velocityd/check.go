@@ -28,7 +28,7 @@ type checkCmd struct {
 
 // Help is the longer explanation of the command.
 func (checkCmd) Help() string {
-	return `Exit code 0 means allowed, 3 blocked. A zone in shadow mode never blocks: the answer says that it would. A key that begins with - must come after --.
+	return `Exit code 0 means allowed, 3 blocked, also for an answer that the service has given without its database, by the zone's on_failure: then the answer says so, and the attempt is recorded nowhere. A zone in shadow mode never blocks: the answer says that it would. A key that begins with - must come after --.
 
 Example:
 
@@ -89,8 +89,15 @@ func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 	if d.Blocked {
 		word = fmt.Sprintf("blocked for %d s", service.WholeSeconds(d.RetryAfter()))
 	}
+	if d.Degraded {
+		word += ", without the database: recorded nowhere"
+	}
 	fmt.Fprintf(w, "%s\n", word)
 	for _, v := range d.Verdicts {
+		if d.Degraded {
+			fmt.Fprintf(w, "  zone %d, %s: at most %d in %d s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), v.Rate, service.WholeSeconds(v.Window))
+			continue
+		}
 		note := ""
 		if v.WouldBlock && !v.Blocked {
 			note = ", would block if its zone were enforced"

@@ -63,7 +63,7 @@ func TestCompletionKnowsCommandsFlagsAndValues(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", c.words, got, want)
 		}
 	}
-	if got := completions(t, "serve", "--d"); !slices.Equal(got, []string{"--dsn", "--dsn-file", "--drain-delay"}) {
+	if got := completions(t, "serve", "--d"); !slices.Equal(got, []string{"--dsn", "--dsn-file", "--drain-delay", "--degraded-after"}) {
 		t.Errorf("serve --d: got %q", got)
 	}
 	if got := completions(t, "dev", "--ds"); len(got) != 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,6 +33,7 @@ func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
 		kong.Vars{
 			"data_folder": dataFolder, "queue": strconv.Itoa(service.DefaultQueue),
 			"max_conns": strconv.Itoa(db.DefaultMaxConns), "lock_wait": db.DefaultLockWait.String(),
+			"degraded_after": service.DefaultDegradedAfter.String(),
 		},
 		kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 			for _, name := range flag.Envs {
@@ -109,6 +112,7 @@ type serviceFlags struct {
 	LogFormat       string        `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
 	LogLevel        logLevel      `env:"VELOCITY_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
 	listenFlags     `embed:""`
+	awayFlags       `embed:""`
 }
 
 // validate returns a usageError for settings that cannot work together.
@@ -132,7 +136,7 @@ func (f serviceFlags) validate() error {
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
-	return f.listenFlags.validate()
+	return cmp.Or(f.listenFlags.validate(), f.validateAway())
 }
 
 // maxQueue is the upper limit of --queue. A longer queue could not be served in time.
@@ -164,7 +168,7 @@ func (f serviceFlags) batchTimeout() time.Duration {
 
 // attrs returns the whole configuration for the log, with dsn but not its password.
 func (f serviceFlags) attrs(dsn string) []slog.Attr {
-	return append([]slog.Attr{
+	return slices.Concat([]slog.Attr{
 		slog.String("dsn", db.RedactDSN(dsn)), slog.String("listen", f.Listen),
 		slog.Duration("check_timeout", f.CheckTimeout), slog.Duration("lock_wait", f.LockWait),
 		slog.Int("max_conns", f.MaxConns), slog.String("coalesce", f.Coalesce),
@@ -173,7 +177,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
 		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
 		slog.String("version", version()),
-	}, f.listenFlags.attrs()...)
+	}, f.listenFlags.attrs(), f.awayAttrs())
 }
 
 // databaseFlags tell the operator's commands where the database is.

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"velocityd/handlers"
-	"velocityd/service"
 )
 
 // listenFlags say where and how an instance answers, and what it bears of callers.
@@ -147,8 +146,8 @@ type door struct {
 }
 
 // newDoors returns a server for each address. Profiles end with ctx.
-func (s *instance) newDoors(ctx context.Context, checks service.CheckStore, l *listeners) []door {
-	options := s.handlerOptions(ctx, checks)
+func (s *instance) newDoors(ctx context.Context, l *listeners) []door {
+	options := s.handlerOptions(ctx)
 	if l.admin == nil {
 		return []door{s.newDoor(handlers.New(options), l.main, l, 1)}
 	}

@@ -30,6 +30,8 @@ Checks that arrive at the same time are decided in one batch (--coalesce, --lane
 
 With --tls-cert and --tls-key it speaks HTTPS, and SIGHUP reads the files again; a pair that does not load leaves the one before in force. With --admin-listen, --listen answers callers only.
 
+While the database is away, read-only or not fit, checks of zones with on_failure allow or block are answered without it, with "degraded": true (--degraded-after, --state-dir). They are recorded nowhere. Once it is known to be away, nobody waits for it; the service tests it every second, and lets it decide again as soon as it can. /readyz answers 503 meanwhile: where a load balancer then sends no requests at all, route by /livez.
+
 SIGTERM or Ctrl-C: the instance is not ready; after the drain delay it accepts no new connections; it answers every request in flight; then it closes its connections to the database. A second signal ends the process at once.
 
 Example:
@@ -72,6 +74,7 @@ type instance struct {
 	probe     *db.Probe
 	logger    *slog.Logger
 	readiness *readiness
+	front     *front
 	draining  atomic.Bool
 }
 
@@ -91,7 +94,9 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 		return nil, err
 	}
 	ask := func(ctx context.Context) error { return askWholeWay(ctx, probe, routines) }
-	return &instance{flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}, nil
+	s := &instance{flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}
+	s.front, err = s.newFront()
+	return s, err
 }
 
 // verify connects to the database and verifies its schema. Its errors are those of
@@ -122,11 +127,15 @@ func (s *instance) serve(ctx context.Context, l *listeners) error {
 	case err != nil && !errors.Is(err, service.ErrBusy):
 		return errors.Join(err, l.close())
 	}
-	checks, endChecks := s.newCheckStore()
-	doors := s.newDoors(ctx, checks, l)
+	s.front.begin(ctx, err)
+	doors := s.newDoors(ctx, l)
 	faults := make(chan error, len(doors)+1)
 	running, stop := context.WithCancel(ctx)
+	answering, endAnswers := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
+	defer endAnswers()
 	var background sync.WaitGroup
+	background.Go(func() { s.front.fallback.Watch(answering) })
+	background.Go(func() { s.front.zones.keep(running) })
 	for _, d := range doors {
 		background.Go(func() { faults <- d.server.Serve(d.listener) })
 	}
@@ -140,7 +149,8 @@ func (s *instance) serve(ctx context.Context, l *listeners) error {
 	if fault == nil {
 		s.drain(ctx)
 	}
-	fault = errors.Join(fault, s.shutdown(doors, endChecks))
+	fault = errors.Join(fault, s.shutdown(doors, s.front.end))
+	endAnswers()
 	background.Wait()
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
 	return fault
@@ -221,8 +231,8 @@ func (s *instance) awaitDatabase(ctx context.Context, err error) error {
 	}
 }
 
-// newCheckStore returns the store that decides checks with normalised keys, and a
-// function that ends it. The function must be called after the last check.
+// newCheckStore returns the store that decides checks with normalised keys by the database,
+// and a function that ends it. The function must be called after the last check.
 func (s *instance) newCheckStore() (store service.CheckStore, end func(context.Context) error) {
 	if !s.flags.coalesces() {
 		return s.store, func(context.Context) error { return nil }
@@ -233,9 +243,9 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 	return coalescer, coalescer.Close
 }
 
-func (s *instance) handlerOptions(ctx context.Context, checks service.CheckStore) handlers.Options {
+func (s *instance) handlerOptions(ctx context.Context) handlers.Options {
 	return handlers.Options{
-		Limiter: service.NewNormalizingLimiter(checks, s.store, s.flags.CheckTimeout), Reader: s.store, Writer: s.store,
+		Limiter: s.front.limiter, Reader: s.store, Writer: s.store,
 		Ready: s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 		AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,
 	}

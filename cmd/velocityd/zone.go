@@ -143,6 +143,7 @@ func differences(z service.Zone) []string {
 		{"key_kind", zone.KeyKind, defaults.KeyKind},
 		{"ipv4_prefix", zone.IPv4Prefix, defaults.IPv4Prefix},
 		{"ipv6_prefix", zone.IPv6Prefix, defaults.IPv6Prefix},
+		{"on_failure", zone.OnFailure, defaults.OnFailure},
 	} {
 		if setting.value != setting.byDefault {
 			named = append(named, fmt.Sprintf("%s=%v", setting.name, setting.value))

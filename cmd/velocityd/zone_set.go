@@ -24,6 +24,7 @@ type zoneSettings struct {
 	KeyKind        *string       `env:"-" enum:"opaque,username,ip" placeholder:"KIND" help:"opaque: keys are compared as they are; username: case, width and spaces around do not matter; ip: keys are addresses."`
 	IPv4Prefix     *int          `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
 	IPv6Prefix     *int          `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
+	OnFailure      *string       `env:"-" enum:"error,allow,block" placeholder:"ANSWER" help:"While the database is away: error answers 503, and the caller decides; allow or block is answered without the database, and recorded nowhere."`
 }
 
 // validate returns a usageError for zero values, which package service would take for
@@ -41,6 +42,7 @@ func (s zoneSettings) validate() error {
 		{"--key-kind", isZero(s.KeyKind)},
 		{"--ipv4-prefix", isZero(s.IPv4Prefix)},
 		{"--ipv6-prefix", isZero(s.IPv6Prefix)},
+		{"--on-failure", isZero(s.OnFailure)},
 	} {
 		if setting.empty {
 			return usagef("%s must not be 0 or empty", setting.flag)
@@ -73,6 +75,7 @@ func (s zoneSettings) apply(zone service.Zone) service.Zone {
 	replace((*string)(&zone.Keys.Kind), s.KeyKind)
 	replace(&zone.Keys.IPv4Prefix, s.IPv4Prefix)
 	replace(&zone.Keys.IPv6Prefix, s.IPv6Prefix)
+	replace((*string)(&zone.OnFailure), s.OnFailure)
 	return zone
 }
 

@@ -263,12 +263,19 @@ func (r *Replayer) ask(ctx context.Context) error {
 	return nil
 }
 
+// errDegraded is the error of a check that was answered without the database: a replay wants
+// the records.
+var errDegraded = fmt.Errorf("%w: answered without the database", service.ErrBusy)
+
 // settle removes the answered questions from the pending ones and returns them with
-// their answers. The error is that of a check for which the store was busy, if there is
-// one.
+// their answers. The error is that of a check for which the store was busy or its
+// database away, if there is one.
 func (r *Replayer) settle(decisions []service.Decision) (asked []question, answers []service.Decision, err error) {
 	var again []question
 	for i, q := range r.pending {
+		if decisions[i].Degraded {
+			decisions[i].Err = errDegraded
+		}
 		if errors.Is(decisions[i].Err, service.ErrBusy) {
 			again, err = append(again, q), decisions[i].Err
 			continue

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"velocityd/service"
+)
+
+// awayFlags are the settings of answers that are given while the database is away.
+type awayFlags struct {
+	DegradedAfter time.Duration `env:"VELOCITY_DEGRADED_AFTER" placeholder:"DURATION" default:"${degraded_after}" help:"How long the database may be silent, and may take to be connected to, before checks of zones with on_failure allow or block are answered without it."`
+	StateDir      string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it they are remembered until the service ends."`
+}
+
+// validateAway returns a usageError for settings that cannot work together.
+func (f serviceFlags) validateAway() error {
+	if f.DegradedAfter < time.Millisecond || f.DegradedAfter >= f.CheckTimeout {
+		return usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", f.CheckTimeout, f.DegradedAfter)
+	}
+	return nil
+}
+
+func (f awayFlags) awayAttrs() []slog.Attr {
+	return []slog.Attr{slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir)}
+}
+
+// front is what decides the checks of an instance: the database or, while it is away, what
+// is remembered of the zones.
+type front struct {
+	limiter  *service.Limiter
+	fallback *service.Fallback
+	zones    *zoneMemory
+	end      func(context.Context) error // must be called after the last check
+}
+
+// newFront returns the front of an instance, which knows the zones that the state folder
+// holds. It does not connect to the database.
+func (s *instance) newFront() (*front, error) {
+	checks, end := s.newCheckStore()
+	options := service.FallbackOptions{After: s.flags.DegradedAfter, Probe: s.test, OnChange: s.logAway}
+	if coalescer, ok := checks.(*service.Coalescer); ok {
+		options.Silence = coalescer.Silence
+	}
+	f := &front{fallback: service.NewFallback(checks, options), end: end}
+	f.zones = &zoneMemory{lister: s.store, logger: s.logger}
+	f.limiter = service.NewNormalizingLimiter(f.fallback, f.zones, s.flags.CheckTimeout)
+	f.zones.learn = func(zones []service.Zone) {
+		f.limiter.Learn(zones)
+		f.fallback.Remember(zones)
+	}
+	if s.flags.StateDir == "" {
+		return f, nil
+	}
+	folder, err := openState(s.flags.StateDir)
+	if err != nil {
+		return nil, fmt.Errorf("%w (--state-dir names another folder)", err)
+	}
+	f.zones.recall(folder)
+	return f, nil
+}
+
+// begin reads the zones or, if the error of the first look at the database is not nil, has
+// checks answered without it from the first one on.
+func (f *front) begin(ctx context.Context, away error) {
+	if away != nil {
+		f.fallback.Open(away)
+		return
+	}
+	f.zones.refresh(ctx)
+}
+
+// test tests whether checks can be decided. It does not change what /readyz answers.
+func (s *instance) test(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return s.readiness.ask(ctx)
+}
+
+// logAway logs that checks are answered without the database for a cause or, if that is nil,
+// that they are not any more.
+func (s *instance) logAway(cause error) {
+	if cause == nil {
+		s.logger.LogAttrs(context.Background(), slog.LevelInfo, "the database is back: it decides all checks")
+		return
+	}
+	s.logger.LogAttrs(context.Background(), slog.LevelWarn, "the database is away: checks are answered by on_failure of their zones",
+		slog.String("error", cause.Error()))
+}

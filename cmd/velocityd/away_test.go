@@ -1,0 +1,317 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"velocityd/api"
+	"velocityd/db/dbtest"
+	"velocityd/db/localdb"
+	"velocityd/service"
+)
+
+// onFailureZones are one zone of each on_failure.
+func onFailureZones() []service.Zone {
+	return []service.Zone{
+		{ID: 1, Rate: 50, Window: time.Hour},
+		{ID: 2, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureAllow, Keys: service.KeyRule{Kind: service.KeyUsername}},
+		{ID: 3, Rate: 50, Window: time.Hour, OnFailure: service.OnFailureBlock},
+	}
+}
+
+// mortal is an engine that a test ends and starts again, with onFailureZones.
+type mortal struct {
+	*dbtest.Database
+	server *localdb.Server
+	kind   localdb.Engine
+	dir    string
+}
+
+func newMortal(t *testing.T) *mortal {
+	t.Helper()
+	if os.Getenv("VELOCITY_TEST_DSN") != "" {
+		t.Skip("needs an engine of its own")
+	}
+	binary, err := localdb.FindAny(t.Context())
+	if errors.Is(err, localdb.ErrNotFound) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	m := &mortal{kind: binary.Engine, dir: t.TempDir()}
+	m.start(t)
+	m.Database = dbtest.Empty(t, dbtest.AdminDSN(m.server, ""))
+	dbtest.Migrate(t, m.DSN)
+	for _, zone := range onFailureZones() {
+		m.SetZone(t, zone)
+	}
+	return m
+}
+
+func (m *mortal) start(t *testing.T) {
+	t.Helper()
+	m.server = dbtest.Private(t, m.kind, m.dir)
+}
+
+// kill ends the engine without giving it time for anything.
+func (m *mortal) kill() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = m.server.Stop(ctx)
+}
+
+// awayAnswer is what a caller was told.
+type awayAnswer string
+
+const (
+	toldAllowed   awayAnswer = "allowed"
+	toldAway      awayAnswer = "503"
+	toldUndecided awayAnswer = "504"
+	degradedAllow awayAnswer = "allowed without the database"
+	degradedBlock awayAnswer = "blocked without the database"
+)
+
+// askAway asks in a zone for a key.
+func askAway(t *testing.T, url string, zone int, key string) awayAnswer {
+	t.Helper()
+	r, err := ask(url+"/v1/check", fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, zone, key))
+	if err != nil {
+		t.Errorf("zone %d: %v", zone, err)
+		return ""
+	}
+	if r.status != http.StatusOK {
+		return awayAnswer(fmt.Sprint(r.status))
+	}
+	var d api.Decision
+	if err := json.Unmarshal([]byte(r.body), &d); err != nil {
+		t.Errorf("%s: %v", r.body, err)
+	}
+	retry, limits := r.header.Get("Retry-After"), r.header.Get("RateLimit")
+	switch {
+	case !d.Degraded && !d.Blocked && d.TxnID != 0 && limits != "":
+		return toldAllowed
+	case d.Degraded && !d.Blocked && d.TxnID == 0 && limits == "" && retry == "":
+		return degradedAllow
+	case d.Degraded && d.Blocked && d.TxnID == 0 && limits == "" && retry == "1":
+		return degradedBlock
+	}
+	return awayAnswer(fmt.Sprintf("%s with Retry-After %q, RateLimit %q", r.body, retry, limits))
+}
+
+// awayLog is what callers were told, by key.
+type awayLog struct {
+	mu   sync.Mutex
+	told map[string]awayAnswer
+}
+
+func (l *awayLog) note(key string, answer awayAnswer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told[key] = answer
+}
+
+func (l *awayLog) count(answer awayAnswer) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, told := range l.told {
+		if told == answer {
+			n++
+		}
+	}
+	return n
+}
+
+// compare holds what was told against what is recorded, and against what callers of each zone
+// may be told. A key ends in the number of its zone.
+func (l *awayLog) compare(t *testing.T, d *dbtest.Database) {
+	t.Helper()
+	mayBe := map[byte][]awayAnswer{
+		'1': {toldAllowed, toldUndecided, toldAway}, '2': {toldAllowed, toldUndecided, degradedAllow},
+		'3': {toldAllowed, toldUndecided, degradedBlock},
+	}
+	for key, told := range l.told {
+		fits := false
+		for _, answer := range mayBe[key[len(key)-1]] {
+			fits = fits || told == answer
+		}
+		if !fits {
+			t.Errorf("%s was told %s", key, told)
+		}
+		n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = ?", key)
+		if told != toldUndecided && n != map[bool]int{true: 1, false: 0}[told == toldAllowed] {
+			t.Errorf("%s was told %s and has %d txns", key, told, n)
+		}
+	}
+}
+
+func TestChecksAreAnsweredByTheirZonesWhileTheEngineIsKilledAndComesBack(t *testing.T) {
+	t.Parallel()
+	for _, coalesce := range []string{"on", "off"} {
+		t.Run("coalesce="+coalesce, func(t *testing.T) {
+			t.Parallel()
+			const callers = 6
+			m := newMortal(t)
+			i := start(t, environment{"VELOCITY_DSN": m.DSN},
+				append([]string{"serve", "--coalesce", coalesce, "--degraded-after", "20s"}, slow...)...)
+			answers := &awayLog{told: map[string]awayAnswer{}}
+			ended := make(chan struct{})
+			var group sync.WaitGroup
+			for n := range callers {
+				group.Go(func() {
+					for asked := 0; ; asked++ {
+						select {
+						case <-ended:
+							return
+						default:
+						}
+						zone := asked%3 + 1
+						key := fmt.Sprintf("caller-%d-%d-in-%d", n, asked, zone)
+						answers.note(key, askAway(t, i.url, zone, key))
+					}
+				})
+			}
+			dbtest.Eventually(t, "the load is under way", func() bool { return answers.count(toldAllowed) > 20*callers })
+			m.kill()
+			// No check waits for the 20 s of silence, let alone for the 100 s of its deadline.
+			dbtest.Eventually(t, "all are answered without the engine", func() bool {
+				return answers.count(toldAway) > callers && answers.count(degradedAllow) > callers && answers.count(degradedBlock) > callers
+			})
+			m.start(t)
+			asked := 0
+			dbtest.Eventually(t, "the engine decides again", func() bool {
+				asked++
+				key := fmt.Sprintf("again-%d-in-3", asked)
+				got := askAway(t, i.url, 3, key)
+				answers.note(key, got)
+				return got == toldAllowed
+			})
+			decided := answers.count(toldAllowed)
+			dbtest.Eventually(t, "it decides for all", func() bool { return answers.count(toldAllowed) > decided+20*callers })
+			close(ended)
+			group.Wait()
+			answers.compare(t, m.Database)
+			if got := askAway(t, i.url, 3, "after"); got != toldAllowed {
+				t.Errorf("afterwards: %s", got)
+			}
+			wantAwayLog(t, i.stderr.String(), answers)
+		})
+	}
+}
+
+// wantAwayLog holds a log against what was told: the circuit opened and closed, and the degraded
+// answers are counted in few lines.
+func wantAwayLog(t *testing.T, log string, answers *awayLog) {
+	t.Helper()
+	for _, message := range []string{
+		"the database is away: checks are answered by on_failure of their zones", "the database is back: it decides all checks",
+	} {
+		if len(entries(t, log, message)) == 0 {
+			t.Errorf("the log does not say: %s", message)
+		}
+	}
+	first := entries(t, log, "request answered without the database")
+	more := entries(t, log, "more requests answered without the database")
+	counted := len(first) // the last second's are not summed up yet
+	for _, line := range more {
+		left, _ := line["left_out"].(float64)
+		counted += int(left)
+	}
+	degraded := answers.count(degradedAllow) + answers.count(degradedBlock)
+	if len(first) == 0 || counted > degraded || len(first)+len(more) > degraded {
+		t.Errorf("%d degraded answers are %d in %d and %d lines", degraded, counted, len(first), len(more))
+	}
+	if strings.Contains(log, "caller-") {
+		t.Error("a key is in the log")
+	}
+}
+
+func TestChecksThatWereSentToASilentEngineAreUndecidedAndLaterOnesDegraded(t *testing.T) {
+	t.Parallel()
+	m := newMortal(t)
+	i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--degraded-after", "1s",
+		"--check-timeout", "3s", "--lock-wait", "1s")
+	dbtest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
+	process, err := os.FindProcess(m.server.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proceed := sync.OnceFunc(func() { _ = process.Signal(syscall.SIGCONT) })
+	t.Cleanup(proceed)
+	if err := process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if got := askAway(t, i.url, 2, "sent"); got != toldUndecided {
+		t.Errorf("a check that was sent: %s, want 504", got)
+	}
+	for zone, want := range map[int]awayAnswer{2: degradedAllow, 3: degradedBlock} {
+		for range 20 {
+			if got := askAway(t, i.url, zone, "later"); got != want {
+				t.Errorf("zone %d later: %s, want %s", zone, got, want)
+			}
+		}
+	}
+	if got := askAway(t, i.url, 1, "later"); got != toldAway && got != toldUndecided {
+		t.Errorf("zone 1 later: %s", got)
+	}
+	proceed()
+	dbtest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
+	if n := m.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id <> 1 AND bucket_key = 'later'"); n != 0 {
+		t.Errorf("%d degraded answers are recorded", n)
+	}
+}
+
+func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
+	t.Parallel()
+	m := newMortal(t)
+	env := environment{"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd")}
+	file := filepath.Join(env["VELOCITY_STATE_DIR"], stateFile)
+	first := start(t, env, append([]string{"serve"}, slow...)...)
+	dbtest.Eventually(t, "the zones are remembered", func() bool {
+		text, err := os.ReadFile(file)
+		return err == nil && strings.Contains(string(text), `"on_failure":"block"`)
+	})
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has mode %v (%v)", info.Mode(), err)
+	}
+	if code := first.stop(t); code != exitFine {
+		t.Errorf("exit code %d", code)
+	}
+	m.kill()
+	forgetful := launch(t, environment{"VELOCITY_DSN": m.DSN}, append([]string{"serve"}, slow...)...)
+	second := launch(t, env, append([]string{"serve"}, slow...)...)
+	forgetful.awaitAddress(t)
+	second.awaitAddress(t)
+	for zone, want := range map[int]awayAnswer{1: toldAway, 2: degradedAllow, 3: degradedBlock, 4: toldAway} {
+		if got := askAway(t, second.url, zone, "alice"); got != want {
+			t.Errorf("zone %d: %s, want %s", zone, got, want)
+		}
+		if got := askAway(t, forgetful.url, zone, "alice"); got != toldAway {
+			t.Errorf("zone %d without a state folder: %s", zone, got)
+		}
+	}
+	if r := mustAsk(t, second.url+"/v1/check", `{"zone_id":2,"bucket_key":" Alice "}`, http.StatusOK); !strings.Contains(r.body, `"bucket_key":"alice"`) {
+		t.Errorf("the key is not normalised by the remembered rule: %s", r.body)
+	}
+	for zone, want := range map[string]result{
+		"2": {exitFine, "allowed, without the database: recorded nowhere\n  zone 2, bob: at most 50 in 3600 s\n", ""},
+		"3": {exitBlocked, "blocked for 1 s, without the database: recorded nowhere\n  zone 3, bob: at most 50 in 3600 s\n", ""},
+	} {
+		if got := command(environment{"VELOCITY_URL": second.url}, nil, "check", zone, "bob"); got != want {
+			t.Errorf("check %s bob: %+v, want %+v", zone, got, want)
+		}
+	}
+	m.start(t)
+	for _, i := range []*instanceUnderTest{second, forgetful} {
+		dbtest.Eventually(t, "the engine decides", func() bool { return askAway(t, i.url, 3, "alice") == toldAllowed })
+	}
+}

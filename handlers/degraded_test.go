@@ -1,0 +1,83 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+)
+
+// degraded answers each check as a Fallback does: those of zone 2 are blocked.
+func degraded(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	decisions := make([]service.Decision, len(checks))
+	for i, check := range checks {
+		d := service.Decision{Degraded: true}
+		for _, b := range check.Buckets {
+			v := service.Verdict{Bucket: b, Rate: 5, Window: time.Minute, Velocity: 5}
+			if b.ZoneID == 2 {
+				v.Blocked, v.WouldBlock, v.RetryAfter = true, true, time.Second
+				d.Blocked, d.WouldBlock = true, true
+			}
+			d.Verdicts = append(d.Verdicts, v)
+		}
+		decisions[i] = d
+	}
+	return decisions, nil
+}
+
+func TestDegradedAnswerSaysSoAndNoMoreThanIsKnown(t *testing.T) {
+	t.Parallel()
+	r := startWith(t, degraded)
+	for zone, want := range map[int64]string{
+		1: `{"blocked":false,"would_block":false,"degraded":true,"retry_after":0,"buckets":[{"zone_id":1,"bucket_key":"alice",` +
+			`"blocked":false,"would_block":false,"rate":5,"window":60,"retry_after":0}]}`,
+		2: `{"blocked":true,"would_block":true,"degraded":true,"retry_after":1,"buckets":[{"zone_id":2,"bucket_key":"alice",` +
+			`"blocked":true,"would_block":true,"rate":5,"window":60,"retry_after":1}]}`,
+	} {
+		got := r.post(t, "/v1/check", bucketJSON(zone, "alice"))
+		if got.status != http.StatusOK || got.body != want {
+			t.Errorf("got %d %s\nwant %s", got.status, got.body, want)
+		}
+		if got.header.Get("RateLimit") != "" || got.header.Get("RateLimit-Policy") != "" || (got.header.Get("Retry-After") != "") != (zone == 2) {
+			t.Errorf("zone %d: its header is %v", zone, got.header)
+		}
+		if line := r.log.last(t); line["degraded"] != true || line["blocked"] != (zone == 2) || line["txn_id"] != nil {
+			t.Errorf("zone %d: logged %v", zone, line)
+		}
+	}
+	got := r.post(t, "/v1/checks", `{"checks":[`+bucketJSON(1, "alice")+`,`+bucketJSON(2, "alice")+`]}`)
+	if got.status != http.StatusOK || strings.Count(got.body, `"degraded":true`) != 2 {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	if line := r.log.last(t); line["degraded_checks"] != 2.0 || line["blocked_checks"] != 1.0 {
+		t.Errorf("logged %v", line)
+	}
+}
+
+func TestDegradedAnswersAreOneLineASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFaulty(nil)
+		f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(storeFunc(degraded), time.Minute)})
+		for i := range 100 {
+			f.ask(t, "/v1/check", bucketJSON(1, fmt.Sprint("alice-", i)))
+		}
+		lines := f.lines(t)
+		if len(lines) != 1 || lines[0]["msg"] != "request answered without the database" || lines[0]["level"] != "WARN" ||
+			lines[0]["code"] != "degraded" {
+			t.Errorf("at once: %v", lines)
+		}
+		time.Sleep(faultPause)
+		synctest.Wait()
+		lines = f.lines(t)
+		if len(lines) != 1 || lines[0]["msg"] != "more requests answered without the database" || lines[0]["left_out"] != 99.0 {
+			t.Errorf("after a second: %v", lines)
+		}
+		time.Sleep(faultPause) // so that its timer ends
+	})
+}

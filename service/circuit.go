@@ -1,0 +1,141 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// probePause is the time between two tests of a store that is away.
+	probePause = time.Second
+	// calmTime is how long a circuit must have been closed for the first test to be made as soon
+	// as it opens. Otherwise a store that passes every test and fails every check would be tested
+	// without end.
+	calmTime = 10 * time.Second
+)
+
+// period is the time of a circuit from one closing to the next. The circuit opens at most once
+// in it: from then on the store is known to be away.
+type period struct {
+	since  time.Time
+	once   sync.Once
+	opened chan struct{} // closed when the circuit opens
+	cause  error         // why it opened; valid once opened is closed
+	// lost is when the first check was lost after which none was answered, as the time since
+	// since; 0 if there is none.
+	lost atomic.Int64
+}
+
+func newPeriod() *period { return &period{since: time.Now(), opened: make(chan struct{})} }
+
+func (p *period) isOpen() bool {
+	select {
+	case <-p.opened:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *period) open(cause error) {
+	p.once.Do(func() {
+		p.cause = cause
+		close(p.opened)
+	})
+}
+
+// note concludes from how a check ended whether the store is away. One check whose answer is
+// lost proves nothing: a person may have ended its statement. So the circuit opens if a second
+// one is lost, patience or more after the first, and none was answered in between.
+func (p *period) note(err error, patience time.Duration) {
+	switch {
+	case isAway(err):
+		p.open(err)
+	case errors.Is(err, ErrUndecided):
+		now := int64(time.Since(p.since)) | 1 // not 0
+		if first := p.lost.Load(); first == 0 {
+			p.lost.CompareAndSwap(0, now)
+		} else if time.Duration(now-first) >= patience {
+			p.open(err)
+		}
+	case err == nil, errors.Is(err, ErrNotFound), errors.Is(err, ErrConflict):
+		if p.lost.Load() != 0 { // mostly it is 0, and then nothing is written
+			p.lost.Store(0)
+		}
+	}
+}
+
+// isAway says that a check was surely not recorded, for a reason that other checks will meet,
+// too, until somebody mends it.
+func isAway(err error) bool {
+	return err != nil && !errors.Is(err, ErrUndecided) &&
+		(errors.Is(err, ErrAway) || errors.Is(err, ErrUnfit) || errors.Is(err, ErrForbidden))
+}
+
+// Watch opens the circuit if the store is silent, tests the store while the circuit is open, and
+// closes it after the first test that succeeds. It returns when ctx ends. Without it an open
+// circuit stays open. It must not be called twice at a time.
+func (f *Fallback) Watch(ctx context.Context) {
+	for {
+		p := f.period.Load()
+		if !f.awaitOpening(ctx, p) {
+			return
+		}
+		f.options.OnChange(p.cause)
+		if !f.awaitClosing(ctx, p) {
+			return
+		}
+		f.period.Store(newPeriod())
+		f.options.OnChange(nil)
+	}
+}
+
+// awaitOpening returns true when the circuit is open, and false when ctx has ended. It looks at
+// the store's silence only when that can have become too long.
+func (f *Fallback) awaitOpening(ctx context.Context, p *period) bool {
+	timer := time.NewTimer(f.options.After)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-p.opened:
+			return true
+		case <-timer.C:
+		}
+		silence := time.Duration(0)
+		if f.zones.Load() != nil {
+			silence = f.options.Silence()
+		}
+		if silence >= f.options.After {
+			p.open(fmt.Errorf("%w: it has answered nothing for %s", ErrAway, silence.Round(time.Millisecond)))
+			return true
+		}
+		timer.Reset(f.options.After - silence)
+	}
+}
+
+// awaitClosing returns true when a test has succeeded, and false when ctx has ended.
+func (f *Fallback) awaitClosing(ctx context.Context, p *period) bool {
+	pause := time.Duration(0)
+	if time.Since(p.since) < calmTime {
+		pause = probePause
+	}
+	for {
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-timer.C:
+		}
+		if f.options.Probe(ctx) == nil {
+			return true
+		}
+		pause = probePause
+	}
+}

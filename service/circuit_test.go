@@ -1,0 +1,282 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+)
+
+// circuitTest is a Fallback with its Watch in a bubble, whose time passes when all wait.
+type circuitTest struct {
+	*service.Fallback
+	began   time.Time
+	mu      sync.Mutex
+	probe   error    // what a test of the store finds
+	changes []string // when it opened and closed, and was tested
+}
+
+// find has the tests of the store find err.
+func (c *circuitTest) find(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.probe = err
+}
+
+func (c *circuitTest) noted(what string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.changes = append(c.changes, fmt.Sprint(what, " ", time.Since(c.began)))
+}
+
+// wantChanges compares what happened to the circuit since the last call.
+func (c *circuitTest) wantChanges(t *testing.T, want ...string) {
+	t.Helper()
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(c.changes, want) {
+		t.Errorf("after %v: got %q, want %q", time.Since(c.began), c.changes, want)
+	}
+	c.changes = nil
+}
+
+// watched runs a test with a watched Fallback. silence may be nil.
+func watched(t *testing.T, store service.CheckStore, silence func() time.Duration, test func(c *circuitTest)) {
+	t.Helper()
+	c := &circuitTest{began: time.Now()}
+	c.Fallback = service.NewFallback(store, service.FallbackOptions{
+		Silence: silence,
+		Probe: func(context.Context) error {
+			c.noted("tested")
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.probe
+		},
+		OnChange: func(cause error) {
+			if cause == nil {
+				c.noted("closed")
+			} else {
+				c.noted("opened")
+			}
+		},
+	})
+	remember(c.Fallback)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Watch(ctx)
+	}()
+	test(c)
+	stop()
+	<-done // a goroutine that is left fails the bubble
+}
+
+func TestCircuitOpensAtOnceAndClosesByItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := failing(service.ErrAway)
+		watched(t, store, nil, func(c *circuitTest) {
+			c.find(service.ErrAway)
+			time.Sleep(time.Minute)
+			c.wantChanges(t)
+			for range 100 {
+				if d, err := askOne(t.Context(), c, in("allow")); err != nil || !d.Degraded {
+					t.Fatalf("got %+v, %v", d, err)
+				}
+			}
+			if store.calls != 1 {
+				t.Errorf("the store was asked %d times, want once", store.calls)
+			}
+			c.wantChanges(t, "opened 1m0s", "tested 1m0s")
+			time.Sleep(2500 * time.Millisecond)
+			c.wantChanges(t, "tested 1m1s", "tested 1m2s")
+			store.answer = admit
+			c.find(nil)
+			if d, err := askOne(t.Context(), c, in("block")); err != nil || !d.Blocked || !d.Degraded {
+				t.Errorf("before the test: %+v, %v", d, err)
+			}
+			time.Sleep(500 * time.Millisecond)
+			c.wantChanges(t, "tested 1m3s", "closed 1m3s")
+			if d, err := askOne(t.Context(), c, in("block")); err != nil || d.Degraded || d.TxnID() != 1 {
+				t.Errorf("after the test: %+v, %v", d, err)
+			}
+		})
+	})
+}
+
+func TestStoreThatPassesEachTestAndFailsEachCheckIsTestedOnceASecond(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		watched(t, failing(service.ErrUnfit), nil, func(c *circuitTest) {
+			time.Sleep(time.Minute)
+			for range 40 {
+				if d, err := askOne(t.Context(), c, in("allow")); err != nil || !d.Degraded {
+					t.Fatalf("got %+v, %v", d, err)
+				}
+				time.Sleep(99 * time.Millisecond) // never at the instant of a test
+			}
+			c.wantChanges(t, "opened 1m0s", "tested 1m0s", "closed 1m0s",
+				"opened 1m0.099s", "tested 1m1.099s", "closed 1m1.099s", "opened 1m1.188s", "tested 1m2.188s", "closed 1m2.188s",
+				"opened 1m2.277s", "tested 1m3.277s", "closed 1m3.277s", "opened 1m3.366s")
+		})
+	})
+}
+
+func TestLostAnswersOpenTheCircuitIfNoneComesInBetween(t *testing.T) {
+	t.Parallel()
+	lost := fmt.Errorf("check: %w", service.ErrUndecided)
+	for name, test := range map[string]struct {
+		ends  []error // of checks that are asked every 100 ms
+		opens bool
+	}{
+		"one statement was ended":      {[]error{lost, nil, nil, nil, nil}, false},
+		"a batch of many was ended":    {[]error{lost, lost, lost, nil, lost, lost, lost, nil}, false},
+		"an unknown zone is an answer": {[]error{lost, lost, lost, service.ErrNotFound, lost, lost}, false},
+		"nothing comes any more":       {[]error{lost, lost, lost, lost}, true},
+		"being busy is no answer":      {[]error{lost, service.ErrBusy, service.ErrBusy, lost}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := admitting()
+				watched(t, store, nil, func(c *circuitTest) {
+					c.find(service.ErrAway)
+					for _, end := range test.ends {
+						store.answer = func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+							if end == nil {
+								return admit(ctx, checks)
+							}
+							return nil, end
+						}
+						if _, err := askOne(t.Context(), c, in("allow")); !errors.Is(err, end) {
+							t.Errorf("got %v, want %v: it may have been recorded", err, end)
+						}
+						time.Sleep(100 * time.Millisecond)
+					}
+					if d, _ := askOne(t.Context(), c, in("allow")); d.Degraded != test.opens {
+						t.Errorf("then %+v, want degraded %t", d, test.opens)
+					}
+				})
+			})
+		})
+	}
+}
+
+func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
+			c.find(service.ErrAway)
+			time.Sleep(100 * time.Millisecond) // the silence is not measured from a look at it
+			sent := askIn(t, c, "allow", "sent")
+			<-g.began
+			waiting := map[string]<-chan answer{"allow": askIn(t, c, "allow", "a"), "block": askIn(t, c, "block", "b")}
+			patient := askIn(t, c, "error", "patient")
+			time.Sleep(service.DefaultDegradedAfter)
+			c.wantChanges(t, "opened 350ms")
+			for name, got := range waiting {
+				if a := <-got; a.err != nil || !a.decision.Degraded || a.decision.Blocked != (name == "block") || time.Since(c.began) != 350*time.Millisecond {
+					t.Errorf("%s: %+v after %v", name, a, time.Since(c.began))
+				}
+			}
+			if a := <-askIn(t, c, "allow", "later"); a.err != nil || !a.decision.Degraded {
+				t.Errorf("later: %+v", a)
+			}
+			g.proceed <- func(ctx context.Context, _ []service.Check) ([]service.Decision, error) {
+				<-ctx.Done()
+				return nil, service.ErrUndecided
+			}
+			if a := <-sent; !errors.Is(a.err, service.ErrUndecided) || a.decision.Degraded {
+				t.Errorf("a check that was sent is not undecided: %+v", a)
+			}
+			// Those that left are not asked; the caller who decides by himself is.
+			g.wantBatch(t, admit, "patient")
+			if a := <-patient; a.err != nil || a.decision.Degraded || a.decision.TxnID() == 0 {
+				t.Errorf("on_failure error: %+v", a)
+			}
+		})
+	})
+}
+
+// askIn asks in one of awayZones for a key, in a goroutine of its own, and returns when all wait.
+func askIn(t *testing.T, store service.CheckStore, zone, key string) <-chan answer {
+	t.Helper()
+	question := in(zone)
+	question.Buckets[0].Key = key
+	answers := make(chan answer, 1)
+	go func() {
+		d, err := askOne(t.Context(), store, question)
+		answers <- answer{key, d, err}
+	}()
+	synctest.Wait()
+	return answers
+}
+
+func TestCheckThatWasSentGetsItsAnswerAfterTheCircuitHasOpened(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
+			first := askIn(t, c, "allow", "first")
+			<-g.began
+			followers := []<-chan answer{askIn(t, c, "allow", "leads"), askIn(t, c, "allow", "follows")}
+			g.proceed <- admit
+			<-first
+			<-g.began
+			time.Sleep(time.Second)
+			synctest.Wait()
+			g.proceed <- admit
+			for _, got := range followers {
+				if a := <-got; a.err != nil || a.decision.Degraded || a.decision.TxnID() == 0 {
+					t.Errorf("got %+v, want the store's answer", a)
+				}
+			}
+		})
+	})
+}
+
+func TestOverloadAndHeldBucketsAreNoSilence(t *testing.T) {
+	t.Parallel()
+	slowly := func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		time.Sleep(200 * time.Millisecond)
+		return admit(ctx, checks)
+	}
+	o := service.CoalescerOptions{Lanes: 1, MaxBatch: 1, Timeout: 3 * time.Second}
+	inBubble(t, o, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
+			var answers []<-chan answer
+			for i := range 10 { // 2 s of work
+				answers = append(answers, askIn(t, c, "allow", fmt.Sprint(i)))
+			}
+			for i := range answers {
+				g.wantBatch(t, slowly, fmt.Sprint(i))
+			}
+			for i, got := range answers {
+				if a := <-got; a.err != nil || a.decision.Degraded {
+					t.Errorf("check %d of an overloaded store: %+v", i, a)
+				}
+			}
+			held := askIn(t, c, "allow", "held")
+			for range 2 {
+				g.wantBatch(t, func(context.Context, []service.Check) ([]service.Decision, error) {
+					return []service.Decision{{Err: service.ErrHeld}}, nil
+				}, "held")
+			}
+			g.wantBatch(t, func(context.Context, []service.Check) ([]service.Decision, error) {
+				time.Sleep(2 * time.Second)
+				return nil, fmt.Errorf("lock wait: %w", service.ErrBusy)
+			}, "held")
+			if a := <-held; !errors.Is(a.err, service.ErrBusy) || errors.Is(a.err, service.ErrAway) {
+				t.Errorf("a held bucket: %+v", a)
+			}
+			c.wantChanges(t)
+		})
+	})
+}

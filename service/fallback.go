@@ -1,0 +1,245 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// DefaultDegradedAfter is how long a Fallback lets a check wait for a silent store.
+const DefaultDegradedAfter = 250 * time.Millisecond
+
+// FallbackOptions are what a Fallback needs. Probe is required.
+type FallbackOptions struct {
+	// After is how long a store may be silent, and how long it may take to reach its engine,
+	// before checks are answered without it. 0 is DefaultDegradedAfter.
+	After time.Duration
+	// Silence returns for how long the store has been asked and has answered nothing, as
+	// Coalescer.Silence does. Nil: silence is not looked at.
+	Silence func() time.Duration
+	// Probe tests whether the store can decide checks. It is called about once a second while
+	// the circuit is open, and must end by itself.
+	Probe func(ctx context.Context) error
+	// OnChange is called by Watch with the cause when the circuit opens, and with nil when it
+	// closes.
+	OnChange func(cause error)
+	// OnDegraded is called for each bucket of each check that is answered without the store.
+	// It may be called concurrently, and must be fast.
+	OnDegraded func(zoneID int64, blocked bool)
+}
+
+// Fallback answers the checks of some zones while the store behind it is away, by the zones'
+// OnFailure as they were last seen. It is a CheckStore between a Limiter and a Coalescer, or a
+// store that is asked without one.
+//
+// A check has an answer without the store if none of its zones has OnFailureError and all of
+// them are known. Then the strictest zone decides: the check is blocked if any of its zones has
+// OnFailureBlock and is enforced, and allowed otherwise. All other checks pass through as they
+// are, and their errors are those of the store.
+//
+// An answer without the store has Decision.Degraded. It is given only if it is sure that the
+// check was not recorded: instead of ErrAway, ErrUnfit and ErrForbidden and, while the circuit
+// is open, instead of any ErrBusy. It is never given instead of ErrUndecided. While the circuit
+// is closed, overload and held buckets are ErrBusy as without a Fallback.
+//
+// The circuit opens after the first check that the store could not decide for such a reason,
+// after lost answers between which none came, and when the store has been silent for After.
+// Checks that wait in a Coalescer's queue then leave it. Those that were sent before stay: only
+// the store's answer tells whether they were recorded. Watch closes the circuit again.
+type Fallback struct {
+	store   CheckStore
+	options FallbackOptions
+	zones   atomic.Pointer[knownZones] // nil if no zone has an answer
+	period  atomic.Pointer[period]
+}
+
+var _ CheckStore = (*Fallback)(nil)
+
+// NewFallback returns a Fallback in front of store. It knows no zone yet, and its circuit is
+// closed.
+func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
+	if options.After == 0 {
+		options.After = DefaultDegradedAfter
+	}
+	if options.Silence == nil {
+		options.Silence = func() time.Duration { return 0 }
+	}
+	if options.OnChange == nil {
+		options.OnChange = func(error) {}
+	}
+	if options.OnDegraded == nil {
+		options.OnDegraded = func(int64, bool) {}
+	}
+	f := &Fallback{store: store, options: options}
+	f.period.Store(newPeriod())
+	return f
+}
+
+// Remember replaces what is known of the zones by zones, which must be all of them.
+func (f *Fallback) Remember(zones []Zone) {
+	if !slices.ContainsFunc(zones, Zone.hasAnswer) {
+		f.zones.Store(nil)
+		return
+	}
+	known := knownZones{}
+	for _, zone := range zones {
+		known[zone.ID] = zone.WithDefaults()
+	}
+	f.zones.Store(&known)
+}
+
+// Open opens the circuit, unless no zone has an answer. It is for a service that has found its
+// store away before the first check.
+func (f *Fallback) Open(cause error) {
+	if f.zones.Load() != nil {
+		f.period.Load().open(cause)
+	}
+}
+
+// knownZones are all zones as they were last seen, with every setting spelt out.
+type knownZones map[int64]Zone
+
+func (z Zone) hasAnswer() bool { return z.OnFailure == OnFailureAllow || z.OnFailure == OnFailureBlock }
+
+// haveAnswer says that a check has an answer without the store.
+func (k knownZones) haveAnswer(check Check) bool {
+	for _, b := range check.Buckets {
+		if zone := k[b.ZoneID]; !zone.hasAnswer() { // nor has the zero Zone
+			return false
+		}
+	}
+	return true
+}
+
+// answer returns what a check that has an answer is answered. What nobody has counted is
+// answered as if nothing were left.
+func (k knownZones) answer(check Check) Decision {
+	d := Decision{Degraded: true, Verdicts: make([]Verdict, len(check.Buckets))}
+	for i, b := range check.Buckets {
+		zone := k[b.ZoneID]
+		v := Verdict{Bucket: b, Rate: zone.Rate, Window: zone.Window, Velocity: zone.Rate}
+		v.WouldBlock = zone.OnFailure == OnFailureBlock && zone.Mode != ModeOff
+		v.Blocked = v.WouldBlock && zone.Mode == ModeEnforce
+		if v.Blocked {
+			v.RetryAfter = BusyRetryAfter
+		}
+		d.Verdicts[i] = v
+		d.Blocked, d.WouldBlock = d.Blocked || v.Blocked, d.WouldBlock || v.WouldBlock
+	}
+	return d
+}
+
+// CheckAll implements CheckStore. Each check of a call is answered by itself. A call that holds
+// both checks with an answer and checks without one ends when the store has answered the latter.
+// An AttemptID of a check that is answered without the store is not remembered.
+func (f *Fallback) CheckAll(ctx context.Context, checks []Check) ([]Decision, error) {
+	zones, p := f.zones.Load(), f.period.Load()
+	if zones == nil {
+		return f.store.CheckAll(ctx, checks)
+	}
+	if p.isOpen() {
+		return f.askWithoutAnswer(ctx, *zones, checks)
+	}
+	if !slices.ContainsFunc(checks, func(check Check) bool { return !zones.haveAnswer(check) }) {
+		ctx = &hurried{Context: ctx, away: p.opened, patience: f.options.After}
+	}
+	decisions, err := f.store.CheckAll(ctx, checks)
+	if err != nil {
+		p.note(err, f.options.After)
+	}
+	for i := range decisions {
+		p.note(decisions[i].Err, f.options.After)
+	}
+	return f.replace(*zones, p, checks, decisions, err)
+}
+
+// askWithoutAnswer answers what can be answered without the store, and asks it for the rest.
+func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, checks []Check) ([]Decision, error) {
+	decisions := make([]Decision, len(checks))
+	var asked []Check
+	var places []int // of asked in checks
+	for i, check := range checks {
+		if zones.haveAnswer(check) {
+			decisions[i] = f.degrade(zones, check)
+			continue
+		}
+		asked, places = append(asked, check), append(places, i)
+	}
+	switch len(asked) {
+	case 0:
+		return decisions, nil
+	case len(checks):
+		return f.store.CheckAll(ctx, checks)
+	}
+	answers, err := f.store.CheckAll(ctx, asked)
+	if err == nil && len(answers) != len(asked) {
+		err = fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(answers), len(asked))
+	}
+	for i, place := range places {
+		if err != nil {
+			decisions[place] = Decision{Err: err}
+			continue
+		}
+		decisions[place] = answers[i]
+	}
+	return decisions, nil
+}
+
+// replace replaces errors of the store by answers without it, where that is right.
+func (f *Fallback) replace(zones knownZones, p *period, checks []Check, decisions []Decision, err error) ([]Decision, error) {
+	replaces := func(err error) bool {
+		return isAway(err) || errors.Is(err, ErrBusy) && !errors.Is(err, ErrUndecided) && p.isOpen()
+	}
+	if err != nil {
+		if !replaces(err) || !slices.ContainsFunc(checks, zones.haveAnswer) {
+			return decisions, err
+		}
+		decisions = slices.Repeat([]Decision{{Err: err}}, len(checks))
+	}
+	for i := range min(len(decisions), len(checks)) {
+		if err := decisions[i].Err; err != nil && replaces(err) && zones.haveAnswer(checks[i]) {
+			decisions[i] = f.degrade(zones, checks[i])
+		}
+	}
+	return decisions, nil
+}
+
+// degrade answers a check without the store.
+func (f *Fallback) degrade(zones knownZones, check Check) Decision {
+	d := zones.answer(check)
+	for _, v := range d.Verdicts {
+		f.options.OnDegraded(v.Bucket.ZoneID, d.Blocked)
+	}
+	return d
+}
+
+// hurried is the context of a call whose checks all have an answer without the store. A
+// Coalescer knows it by its type, which costs nothing where it is another one: so nothing may
+// wrap the context between the two.
+type hurried struct {
+	context.Context
+
+	away     <-chan struct{} // closed when the store is known to be away
+	patience time.Duration
+}
+
+type patienceKey struct{}
+
+// Value implements context.Context.
+func (h *hurried) Value(key any) any {
+	if key == (patienceKey{}) {
+		return h.patience
+	}
+	return h.Context.Value(key)
+}
+
+// Patience returns how long a store may take to reach its engine for a call, and whether that
+// is limited: it is if all checks of the call have an answer without the engine. What the store
+// does once it has sent a check is NOT limited by it.
+func Patience(ctx context.Context) (patience time.Duration, limited bool) {
+	patience, limited = ctx.Value(patienceKey{}).(time.Duration)
+	return patience, limited
+}
