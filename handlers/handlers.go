@@ -69,6 +69,8 @@ type Options struct {
 	Logger *slog.Logger
 	// AccessLog makes Logger get one line for each request, too.
 	AccessLog bool
+	// Auth says whose requests are answered. The zero value answers everybody.
+	Auth Auth
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
 	// seconds, and checks have the deadline of the Limiter.
 	WriteTimeout time.Duration
@@ -96,6 +98,8 @@ type server struct {
 	logger       *slog.Logger
 	accessLog    bool
 	faults       faultLog
+	auth         Auth
+	needs        map[endpoint]need
 	writeTimeout time.Duration
 	decoder      decoder
 }
@@ -108,7 +112,7 @@ func newEcho(o Options) *echo.Echo {
 	s := &server{
 		name:    rand.Text()[:nameLength],
 		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready,
-		logger: o.Logger, accessLog: o.AccessLog,
+		logger: o.Logger, accessLog: o.AccessLog, auth: o.Auth,
 		writeTimeout: cmp.Or(o.WriteTimeout, defaultWriteTimeout),
 		decoder:      newDecoder(), slots: newSlots(cmp.Or(o.Slots, defaultSlots())),
 	}
@@ -118,10 +122,14 @@ func newEcho(o Options) *echo.Echo {
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
+	if s.auth.Callers == nil && s.auth.TrustedProxies == nil {
+		s.auth.TrustedProxies = loopback()
+	}
 	s.faults.logger = s.logger
 	e := echo.New()
-	e.Use(s.observe)
+	e.Use(s.observe, s.admit)
 	s.route(e)
+	s.needs = needsOf(e.Routes())
 	return e
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"velocityd/api"
 	"velocityd/service"
@@ -28,13 +29,14 @@ type zoneRequest struct {
 	IPv6Prefix     *int             `json:"ipv6_prefix,omitzero"`
 }
 
-// listZones answers GET /v1/zones.
+// listZones answers GET /v1/zones with the zones that the caller reaches.
 func (s *server) listZones(x *exchange) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		found, err := s.reader.Zones(ctx)
 		if err != nil {
 			return err
 		}
+		found = slices.DeleteFunc(found, func(z service.Zone) bool { return !x.caller.Reaches(z.ID) })
 		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZones(found))
 	})
 }
@@ -60,7 +62,7 @@ func (s *server) putZone(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, match, err := writerOf(x)
+	principal, match, err := s.writerOf(x)
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,7 @@ func (s *server) deleteZone(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, match, err := writerOf(x)
+	principal, match, err := s.writerOf(x)
 	if err != nil {
 		return err
 	}
@@ -107,10 +109,10 @@ func (s *server) deleteZone(x *exchange) error {
 	return nil
 }
 
-// writerOf returns the name of the caller who changes a zone, and the revision that
+// writerOf returns on whose behalf a zone is changed, and the revision that
 // the caller expects it to have.
-func writerOf(x *exchange) (principal string, match service.Match, err error) {
-	if principal, err = principalOf(x.Request().Header); err != nil {
+func (s *server) writerOf(x *exchange) (principal string, match service.Match, err error) {
+	if principal, err = s.principal(x); err != nil {
 		return "", service.Match{}, err
 	}
 	match, err = matchOf(x.Request().Header)

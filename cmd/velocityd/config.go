@@ -108,6 +108,7 @@ type serviceFlags struct {
 	AccessLog       bool          `env:"VELOCITY_ACCESS_LOG" help:"Log one line for each request. Faults of the service are logged in any case, the same one at most once a second."`
 	LogFormat       string        `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
 	LogLevel        logLevel      `env:"VELOCITY_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
+	authFlags       `embed:""`
 }
 
 // validate returns a usageError for settings that cannot work together.
@@ -131,7 +132,7 @@ func (f serviceFlags) validate() error {
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
-	return nil
+	return f.authFlags.validate()
 }
 
 // maxQueue is the upper limit of --queue. A longer queue could not be served in time.
@@ -163,7 +164,7 @@ func (f serviceFlags) batchTimeout() time.Duration {
 
 // attrs returns the whole configuration for the log, with dsn but not its password.
 func (f serviceFlags) attrs(dsn string) []slog.Attr {
-	return []slog.Attr{
+	return append([]slog.Attr{
 		slog.String("dsn", db.RedactDSN(dsn)), slog.String("listen", f.Listen),
 		slog.Duration("check_timeout", f.CheckTimeout), slog.Duration("lock_wait", f.LockWait),
 		slog.Int("max_conns", f.MaxConns), slog.String("coalesce", f.Coalesce),
@@ -172,7 +173,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
 		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
 		slog.String("version", version()),
-	}
+	}, f.authFlags.attrs()...)
 }
 
 // databaseFlags tell the operator's commands where the database is.

@@ -192,6 +192,9 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 		}
 		fmt.Fprintf(p.stdout, "  by TCP  %s\n", dsn)
 	}
+	if !c.requiresAuth(address) {
+		fmt.Fprintf(p.stdout, "\n%s\n", c.openness(address))
+	}
 	fmt.Fprintf(p.stdout, "\nZones\n")
 	printZones(p.stdout, zones)
 	if len(zones) > 0 {
@@ -212,6 +215,15 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 	fmt.Fprintf(p.stdout, "\nCtrl-C stops the service and its database; the data stays. From another terminal:\n\n  kill %d\n", os.Getpid())
 	fmt.Fprintf(p.stdout, "\nAfter the stop, this removes the data:\n\n  %s\n\n", shellLine([]string{"rm", "-r", folder}))
 	return nil
+}
+
+// openness says who is answered without credentials.
+func (devCmd) openness(address net.Addr) string {
+	who := "every program on this machine"
+	if !isLoopback(address) {
+		who = "whoever reaches " + address.String()
+	}
+	return "This is for trying and developing: " + who + " may ask, change zones and release keys, without credentials."
 }
 
 // baseURL returns the URL at which a caller on this machine reaches the service.

@@ -31,6 +31,8 @@ GET /readyz answers 200 while checks can be decided, and otherwise 503 with the 
 
 Checks that arrive at the same time are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into pieces, which take turns. Of the requests with a body of more than 64 KiB, one for two cores and at least two are worked on at once; the others wait unread for up to a second. One call may take --lock-wait plus half of what --check-timeout leaves above it. A check waits in its queue before that, but only if its call can still end within --check-timeout. Checks that cannot be decided in time are answered with 503 and recorded nowhere.
 
+On a loopback address everybody on the machine is answered, unless --require-auth is given. On any other address callers must have a token (velocityd token create) or a registered client certificate. If none is registered, serve ends with exit code 1. --insecure-no-auth lifts both.
+
 SIGTERM or Ctrl-C: the instance is not ready; after the drain delay it accepts no new connections; it answers every request in flight; then it closes its connections to the database. A second signal ends the process at once.
 
 Example:
@@ -83,6 +85,8 @@ type instance struct {
 	logger    *slog.Logger
 	readiness *readiness
 	draining  atomic.Bool
+	// keyring knows callers by their credentials, if they must prove who they are.
+	keyring *service.Keyring
 }
 
 // newInstance returns an instance that has not connected to anything yet.
@@ -101,7 +105,10 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 		return nil, err
 	}
 	ask := func(ctx context.Context) error { return askWholeWay(ctx, probe, routines) }
-	return &instance{flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}, nil
+	return &instance{
+		flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger),
+		keyring: service.NewKeyring(store, logUnrecordedUse(logger)),
+	}, nil
 }
 
 // verify connects to the database and verifies its schema. Its errors are those of
@@ -116,6 +123,7 @@ func (s *instance) verify(ctx context.Context) error {
 // closeDatabase closes the connections to the database. Its errors do not matter:
 // every decision was committed before it was answered.
 func (s *instance) closeDatabase() {
+	s.keyring.Close()
 	_ = s.store.Close()
 	_ = s.probe.Close()
 }
@@ -126,6 +134,9 @@ func (s *instance) closeDatabase() {
 func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	defer s.closeDatabase()
 	err := s.verify(ctx)
+	if err == nil {
+		err = s.wantCredential(ctx, listener.Addr())
+	}
 	switch {
 	case ctx.Err() != nil:
 		return listener.Close()
@@ -133,7 +144,7 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 		return errors.Join(err, listener.Close())
 	}
 	checks, endChecks := s.newCheckStore()
-	server := s.newServer(checks)
+	server := s.newServer(checks, s.auth(listener.Addr()))
 	faults := make(chan error, 2)
 	running, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
@@ -227,10 +238,11 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 	return coalescer, coalescer.Close
 }
 
-func (s *instance) newServer(checks service.CheckStore) *http.Server {
+func (s *instance) newServer(checks service.CheckStore, auth handlers.Auth) *http.Server {
 	api := handlers.New(handlers.Options{
 		Limiter: service.NewNormalizingLimiter(checks, s.store, s.flags.CheckTimeout), Reader: s.store, Writer: s.store,
 		Ready: s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
+		Auth: auth,
 	})
 	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
