@@ -53,7 +53,7 @@ func (t *Token) seal() {
 }
 
 // ParseToken reads a token. ok is false if the text is not a token that NewToken can have
-// made. It needs no allocation.
+// made.
 func ParseToken(text string) (token Token, ok bool) {
 	if len(text) != tokenLength || !strings.HasPrefix(text, tokenStart) {
 		return Token{}, false

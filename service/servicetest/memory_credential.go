@@ -75,10 +75,12 @@ func (s *Credentials) LiveCredentials(context.Context) (live []service.Credentia
 func (s *Credentials) UseCredential(_ context.Context, id uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.uses++
 	if s.err != nil {
 		return fmt.Errorf("record use of credential %d: %w", id, s.err)
 	}
-	s.all[id-1].LastUsedAt = time.Now()
+	if used := &s.all[id-1].LastUsedAt; time.Since(*used) >= time.Minute {
+		*used = time.Now()
+		s.uses++
+	}
 	return nil
 }
