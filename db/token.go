@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -255,12 +256,11 @@ UPDATE access_token
 const editTries = 6
 
 // editCredentials runs change in a transaction that sees no other edit of credentials
-// between its statements. Two that meet deadlock, and the engine rolls one back, which is
-// tried again.
+// between its statements. If two meet, the engine may roll one back, which is tried again.
 func (s *Store) editCredentials(ctx context.Context, change func(*sqlx.Tx) error) error {
 	for try := 1; ; try++ {
 		err := s.inIsolation(ctx, change)
-		if !isNumber(err, errDeadlock) || try == editTries {
+		if !isOneOf(err, beaten()) || try == editTries || !pause(ctx, rand.N(firstBackoff)) {
 			return writeError(err)
 		}
 	}
