@@ -58,12 +58,13 @@ type networkFlag netip.Prefix
 
 // UnmarshalText reads the network. Bits of the address behind the prefix are ignored.
 func (f *networkFlag) UnmarshalText(text []byte) error {
-	prefix, err := netip.ParsePrefix(string(text))
-	if address, fault := netip.ParseAddr(string(text)); fault == nil {
+	given := strings.TrimSpace(string(text))
+	prefix, err := netip.ParsePrefix(given)
+	if address, fault := netip.ParseAddr(given); fault == nil && address.Zone() == "" {
 		address = address.Unmap()
 		prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
 	}
-	if err != nil || prefix.Addr().Zone() != "" || prefix.Addr().Is4In6() {
+	if err != nil || prefix.Addr().Is4In6() {
 		return fmt.Errorf("must be addresses or networks such as 192.0.2.7 or 10.0.0.0/8; one is %q", text)
 	}
 	*f = networkFlag(prefix.Masked())

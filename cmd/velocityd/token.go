@@ -25,7 +25,11 @@ type tokenCmd struct {
 func (tokenCmd) Help() string {
 	return `Callers of the HTTP interface prove who they are by a token, or by a client certificate whose subject is registered here. Both are rows of access_token. Use the account of the schema's owner. zone_audit records changes under the token's name.
 
-Instances know a new token after about a second, and refuse a revoked one within five.`
+Instances know a new token after about a second, and refuse a revoked one within five.
+
+Example:
+
+  velocityd token create auth-server --scope check,report >token`
 }
 
 type tokenCreateCmd struct {
