@@ -78,7 +78,7 @@ func TestOtherAddressesAnswerWhoProvesWhoHeIs(t *testing.T) {
 	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	env := environment{"VELOCITY_DSN": d.DSN}
 	token := newToken(t, env, "shop", "--scope", "check,zones")
-	one := start(t, environment{"VELOCITY_DSN": d.ServiceAccount(t).DSN}, "serve", "--listen", "0.0.0.0:0")
+	one := start(t, env, "serve", "--listen", "0.0.0.0:0")
 	two := start(t, env, "serve", "--require-auth", "--trusted-proxies", "10.0.0.0/8, 127.0.0.1")
 	for _, i := range []*instanceUnderTest{one, two} {
 		mustAsk(t, i.url+"/livez", "", http.StatusOK)
