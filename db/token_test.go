@@ -1,9 +1,11 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -206,6 +208,32 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 			if _, err := store.pool.ExecContext(t.Context(), statement); !isOneOf(err, lackingRight()) {
 				t.Errorf("%s: %v, want refused", statement, err)
 			}
+		}
+	})
+}
+
+func TestAnInstanceThatAsksWhoNeedsTheTableOfCredentials(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		probe, err := OpenProbe(Options{DSN: d.ServiceAccount(t).DSN, connectTimeout: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer probe.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := probe.ProveCredentials(ctx); err != nil {
+			t.Error(err)
+		}
+		dbtest.Exec(t, d.SQL, "RENAME TABLE access_token TO access_away")
+		var unready *UnreadyError
+		if err := probe.ProveCredentials(ctx); !errors.As(err, &unready) || !strings.Contains(err.Error(), "table access_token is missing") {
+			t.Errorf("without the table: %v", err)
+		}
+		dbtest.Exec(t, d.SQL, "RENAME TABLE access_away TO access_token")
+		if err := probe.ProveCredentials(ctx); err != nil {
+			t.Errorf("with the table again: %v", err)
 		}
 	})
 }

@@ -90,11 +90,13 @@ func (s *instance) wantCredential(ctx context.Context, address net.Addr) error {
 	return err
 }
 
-// auth returns whose requests are answered at an address.
+// auth returns whose requests are answered at an address. If callers must prove who they
+// are, the instance is from then on not ready without the table of credentials.
 func (s *instance) auth(address net.Addr) handlers.Auth {
 	var auth handlers.Auth
 	if s.flags.requiresAuth(address) {
 		auth.Callers, auth.Txns = s.keyring, s.store
+		s.asksWho.Store(true)
 	} else if !isLoopback(address) {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without credentials, "+
 			"because of --insecure-no-auth", slog.String("address", address.String()))

@@ -85,8 +85,10 @@ type instance struct {
 	logger    *slog.Logger
 	readiness *readiness
 	draining  atomic.Bool
-	// keyring knows callers by their credentials, if they must prove who they are.
+	// keyring knows callers by their credentials, if they must prove who they are, as
+	// asksWho says.
 	keyring *service.Keyring
+	asksWho atomic.Bool
 }
 
 // newInstance returns an instance that has not connected to anything yet.
@@ -104,11 +106,14 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 	if err != nil {
 		return nil, err
 	}
-	ask := func(ctx context.Context) error { return askWholeWay(ctx, probe, routines) }
-	return &instance{
-		flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger),
-		keyring: service.NewKeyring(store, logUnrecordedUse(logger)),
-	}, nil
+	s := &instance{flags: f, store: store, probe: probe, logger: logger, keyring: service.NewKeyring(store, logUnrecordedUse(logger))}
+	s.readiness = newReadiness(func(ctx context.Context) error {
+		if err := askWholeWay(ctx, probe, routines); err != nil || !s.asksWho.Load() {
+			return err
+		}
+		return probe.ProveCredentials(ctx)
+	}, logger)
+	return s, nil
 }
 
 // verify connects to the database and verifies its schema. Its errors are those of
