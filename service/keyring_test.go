@@ -84,11 +84,11 @@ func TestExpiryIsSeenAtOnceByTheStoresClock(t *testing.T) {
 		if !knows(t, k, token) {
 			t.Error("unknown before it expires")
 		}
-		time.Sleep(3*time.Second - 1)
+		time.Sleep(3*time.Second - time.Nanosecond)
 		if !knows(t, k, token) {
 			t.Error("unknown just before it expires")
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		if knows(t, k, token) {
 			t.Error("known when it has expired")
 		}
@@ -170,8 +170,8 @@ func TestKeyringReadsOnceForAllWhoWait(t *testing.T) {
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
-				if !knows(t, k, token) {
-					t.Error("unknown")
+				if _, known, err := k.Caller(t.Context(), token.Digest()); !known || err != nil {
+					t.Error("unknown", err)
 				}
 			})
 		}
@@ -202,7 +202,7 @@ func TestKnownTokensGoOnWhileOneCallerReadsAnew(t *testing.T) {
 		defer k.Close()
 		knows(t, k, token)
 		time.Sleep(3 * time.Second)
-		go knows(t, k, token) // waits for the slow store
+		go func() { _, _, _ = k.Caller(t.Context(), token.Digest()) }() // waits for the slow store
 		synctest.Wait()
 		if began := time.Now(); !knows(t, k, token) || time.Since(began) > 0 {
 			t.Error("a second caller waited for the reading of the first")

@@ -78,7 +78,7 @@ var errNoCredential = errors.New("callers at this address must prove who they ar
 // wantCredential returns errNoCredential if callers at an address must prove who they are,
 // and none can. Its other errors are those of the database.
 func (s *instance) wantCredential(ctx context.Context, address net.Addr) error {
-	if !s.flags.requiresAuth(address) {
+	if s.startsEmpty || !s.flags.requiresAuth(address) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)

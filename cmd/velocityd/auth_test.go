@@ -132,6 +132,22 @@ func TestServeThatCannotKnowAsksForCredentials(t *testing.T) {
 	}
 }
 
+// TestDevThatAsksForTokensLetsOneBeMade is the only way to a token of dev's database.
+func TestDevThatAsksForTokensLetsOneBeMade(t *testing.T) {
+	t.Parallel()
+	env := environment{"VELOCITY_DATA": t.TempDir(), "VELOCITY_ENGINE": dbtest.Engines(t)[0].Name}
+	i := start(t, env, "dev", "--require-auth")
+	mustAsk(t, i.url+"/v1/check", alice, http.StatusUnauthorized)
+	token := newToken(t, env, "me", "--scope", "admin")
+	dbtest.Eventually(t, "the token is known", func() bool {
+		status, _ := askWith(t, "POST", i.url+"/v1/check", token, alice)
+		return status == http.StatusOK
+	})
+	if !strings.Contains(i.stdout.String(), "Callers need a token.") {
+		t.Errorf("dev does not say that callers need a token:\n%s", i.stdout)
+	}
+}
+
 func TestWhoMustProveWhoHeIs(t *testing.T) {
 	t.Parallel()
 	for address, local := range map[string]bool{
@@ -168,12 +184,19 @@ func TestNetworksAreReadFromTheCommandLine(t *testing.T) {
 
 func TestDevSaysWhoIsAnswered(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{
-		"127.0.0.1:8080": "every program on this machine may ask",
-		"0.0.0.0:8080":   "whoever reaches 0.0.0.0:8080 may ask",
+	for _, c := range []struct {
+		address string
+		flags   authFlags
+		want    string
+	}{
+		{"127.0.0.1:8080", authFlags{}, "every program on this machine may ask, change zones and release keys, without credentials"},
+		{"127.0.0.1:8080", authFlags{RequireAuth: true}, "velocityd token create"},
+		{"0.0.0.0:8080", authFlags{}, "velocityd token create"},
+		{"0.0.0.0:8080", authFlags{InsecureNoAuth: true}, "whoever reaches 0.0.0.0:8080 may ask"},
 	} {
-		if got := (devCmd{}).openness(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))); !strings.Contains(got, want) || !strings.Contains(got, "without credentials") {
-			t.Errorf("%s: %s", address, got)
+		dev := devCmd{serviceFlags: serviceFlags{authFlags: c.flags}}
+		if got := dev.openness(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.address))); !strings.Contains(got, c.want) {
+			t.Errorf("%s, %+v: %s", c.address, c.flags, got)
 		}
 	}
 }

@@ -155,6 +155,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	instance.startsEmpty = true // only while it runs can a token be made in its database
 	return instance.serve(ctx, listener)
 }
 
@@ -192,9 +193,7 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 		}
 		fmt.Fprintf(p.stdout, "  by TCP  %s\n", dsn)
 	}
-	if !c.requiresAuth(address) {
-		fmt.Fprintf(p.stdout, "\n%s\n", c.openness(address))
-	}
+	fmt.Fprintf(p.stdout, "\n%s\n", c.openness(address))
 	fmt.Fprintf(p.stdout, "\nZones\n")
 	printZones(p.stdout, zones)
 	if len(zones) > 0 {
@@ -217,10 +216,13 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 	return nil
 }
 
-// openness says who is answered without credentials.
-func (devCmd) openness(address net.Addr) string {
+// openness says who is answered at an address.
+func (c *devCmd) openness(address net.Addr) string {
 	who := "every program on this machine"
-	if !isLoopback(address) {
+	switch {
+	case c.requiresAuth(address):
+		return "Callers need a token. This makes one, in another terminal:\n\n  velocityd token create me --scope admin"
+	case !isLoopback(address):
 		who = "whoever reaches " + address.String()
 	}
 	return "This is for trying and developing: " + who + " may ask, change zones and release keys, without credentials."

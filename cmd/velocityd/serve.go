@@ -89,6 +89,8 @@ type instance struct {
 	// asksWho says.
 	keyring *service.Keyring
 	asksWho atomic.Bool
+	// startsEmpty makes the instance serve also while it knows nobody whom it could answer.
+	startsEmpty bool
 }
 
 // newInstance returns an instance that has not connected to anything yet.
