@@ -25,8 +25,8 @@ const (
 	MediaProblem = "application/problem+json" // of errors, by RFC 9457
 )
 
-// HeaderPrincipal is the header in which a proxy names the caller, whom it has
-// authenticated. The service trusts it: changes are recorded under this name.
+// HeaderPrincipal is the header in which a proxy names the user whom it acts for. The
+// service believes it from trusted proxies alone, and records changes under this name.
 const HeaderPrincipal = "X-Forwarded-User"
 
 // MaxPage is how many overrides one answer holds at most.

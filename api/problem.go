@@ -13,6 +13,11 @@ var (
 	// ErrInternal says that the service met an unexpected fault. What was asked may
 	// have been counted, or changed.
 	ErrInternal = errors.New("internal fault")
+	// ErrUnauthenticated says that a request has no credential that holds.
+	ErrUnauthenticated = errors.New("unauthenticated")
+	// ErrMissingScope says that a caller's credential does not allow what he asks for. It
+	// is NOT service.ErrForbidden, which is about the service's own account.
+	ErrMissingScope = errors.New("missing scope")
 	// ErrNotReady says that the instance cannot decide checks now.
 	ErrNotReady = errors.New("not ready")
 	// ErrMediaType says that a request's header does not announce JSON.
@@ -65,6 +70,11 @@ func Kinds() []Kind {
 			service.ErrBusy, http.StatusServiceUnavailable, "busy",
 			"The service is busy or its database is away. Nothing was decided, recorded or changed. Ask again after Retry-After seconds.",
 		},
+		{
+			ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated",
+			"This service answers callers who prove who they are: by a token in Authorization: Bearer or in X-API-Key, or by a client certificate.",
+		},
+		{ErrMissingScope, http.StatusForbidden, "missing_scope", ""},
 		{ErrNotReady, http.StatusServiceUnavailable, "not_ready", ""},
 		{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 		{ErrTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", ""},

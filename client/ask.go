@@ -105,6 +105,7 @@ func (c *Client) question(ctx context.Context, r request) (*http.Request, error)
 		api.HeaderPrincipal: r.principal,
 		"If-None-Match":     whenever(r.match.Absent, "*"),
 		"If-Match":          whenever(r.match.Present, "*"),
+		"Authorization":     whenever(c.token != "", "Bearer "+c.token),
 	} {
 		if value != "" {
 			header.Set(name, value)

@@ -7,8 +7,9 @@
 //
 // Errors wrap one of these errors of package service, for errors.Is. ErrInvalid,
 // ErrNotFound, ErrConflict, ErrForbidden and ErrPrecondition mean that the service
-// refuses the request. ErrBusy means that nothing was counted or changed. ErrUndecided
-// means that the answer is lost, and that something may have been counted or changed.
+// refuses the request; so do ErrUnauthenticated and ErrMissingScope of package api, because
+// of the token. ErrBusy means that nothing was counted or changed. ErrUndecided means that
+// the answer is lost, and that something may have been counted or changed.
 // If the service has answered, errors.As finds its *api.Problem. No error names a
 // bucket key.
 package client
@@ -48,6 +49,7 @@ type Client struct {
 	shown     string // base as errors name it, without a password
 	http      *http.Client
 	userAgent string
+	token     string // goes out with every request; "" means none
 	timeout   time.Duration
 	maxAnswer int64
 	pause     func(ctx context.Context, length time.Duration) error
@@ -82,6 +84,13 @@ func WithUserAgent(name string) Option {
 	return func(c *Client) { c.userAgent = name }
 }
 
+// WithToken makes the Client prove who it is by a token of 'velocityd token create', in
+// every request. An empty token means none. Redirects are not followed, so the token goes
+// to the service of New alone. Use https for any service that is not on the same machine.
+func WithToken(token string) Option {
+	return func(c *Client) { c.token = token }
+}
+
 // New returns a client of the service at baseURL, such as "http://127.0.0.1:8080". The
 // URL may end with a path, to which the service's paths are added. New connects to
 // nothing. The error wraps service.ErrInvalid. Close ends idle connections.
@@ -101,6 +110,9 @@ func New(baseURL string, options ...Option) (*Client, error) {
 	}
 	if !isHeaderValue(c.userAgent) {
 		return nil, fmt.Errorf("%w: the User-Agent must not hold control characters", service.ErrInvalid)
+	}
+	if !isHeaderValue(c.token) {
+		return nil, fmt.Errorf("%w: the token must not hold control characters", service.ErrInvalid)
 	}
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil

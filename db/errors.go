@@ -54,8 +54,7 @@ func faults() []fault {
 		{numbers: []uint16{errHeld}, kind: service.ErrHeld, tries: 1, clean: true},
 		// Another session remembered the same attempt_id at this very moment.
 		{numbers: []uint16{errDuplicate}, kind: service.ErrBusy, tries: 6, clean: true},
-		// Deadlock, snapshot conflict (MariaDB from 11.6.2), table definition changed.
-		{numbers: []uint16{1213, 1020, 1412}, kind: service.ErrBusy, tries: 6, clean: true},
+		{numbers: beaten(), kind: service.ErrBusy, tries: 6, clean: true},
 		{numbers: []uint16{errLockWait}, kind: service.ErrBusy, tries: 3, clean: true},
 		// No id to be had. MySQL runs no handler for it, so the transaction is open.
 		{numbers: []uint16{1467}, kind: service.ErrBusy, tries: 3},
@@ -85,6 +84,10 @@ func faults() []fault {
 		{numbers: readOnly(), kind: service.ErrAway, tries: 3},
 	}
 }
+
+// beaten are the numbers of a transaction that the engine rolled back because of another
+// one: deadlock, snapshot conflict (MariaDB from 11.6.2), table definition changed.
+func beaten() []uint16 { return []uint16{1213, 1020, 1412} }
 
 // lackingRight are the numbers of a statement that is refused for want of a right.
 func lackingRight() []uint16 { return []uint16{1044, 1142, 1143, 1227, 1370} }

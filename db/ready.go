@@ -230,6 +230,20 @@ func (p *Probe) proveBatch(ctx context.Context, conn *connection) error {
 	return nil
 }
 
+// ProveCredentials reads from the table of credentials, without which an instance that asks
+// callers who they are can answer nobody. The error is an *UnreadyError.
+func (p *Probe) ProveCredentials(ctx context.Context) error {
+	return asUnready(ctx, p.onConn(ctx, func(ctx context.Context, conn *connection) error {
+		var r reading
+		r.sql("SELECT id FROM access_token LIMIT 1")
+		r.each(func([]driver.Value) error { return nil })
+		if err := r.send(ctx, conn); err != nil {
+			return obstacle{"SELECT", "table access_token", err}
+		}
+		return nil
+	}))
+}
+
 // nothingInto is an INSERT of no row. The engine asks for it all that it asks for one
 // with rows: rights, locks, and that it is not read-only.
 func nothingInto(table, columns string) string {

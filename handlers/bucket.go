@@ -35,7 +35,7 @@ func (s *server) release(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, err := principalOf(x.Request().Header)
+	principal, err := s.principal(x)
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,9 @@ func (s *server) postCheck(x *exchange) error {
 	if asked.check.AttemptID, err = attemptID(x.Request().Header, asked.check.AttemptID); err != nil {
 		return err
 	}
+	if err := x.mayAsk(asked); err != nil {
+		return err
+	}
 	decisions, err := s.decide(x, []service.Check{asked.check})
 	if err != nil {
 		return err
@@ -87,7 +90,12 @@ func (s *server) postChecks(x *exchange) error {
 	}
 	checks := make([]service.Check, len(asked))
 	for i := range asked {
-		checks[i] = asked[i].check
+		if wrong[i] == nil {
+			wrong[i] = x.mayAsk(asked[i])
+		}
+		if wrong[i] == nil {
+			checks[i] = asked[i].check // the store is not asked about an empty one
+		}
 	}
 	decisions, err := s.decide(x, checks)
 	if err != nil {

@@ -36,6 +36,8 @@ const maxRequestID = 64
 type exchange struct {
 	echo.Context
 	id        string
+	caller    service.Caller  // who asks; empty if nobody is asked who he is
+	needed    []service.Scope // one of them is needed for the request; none if there is no caller
 	checks    []service.Check
 	decisions []service.Decision
 	keys      []string    // keys that the request names besides those of checks; they must not be logged

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -82,6 +83,8 @@ type Options struct {
 	// Running ends when the service begins to stop. Profiles that are being taken then
 	// end, too. Nil means never.
 	Running context.Context
+	// Auth says whose requests are answered. The zero value answers everybody.
+	Auth Auth
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
 	// seconds, and checks have the deadline of the Limiter.
 	WriteTimeout time.Duration
@@ -121,6 +124,8 @@ type server struct {
 	origins      origins
 	bodies       bodyMemory
 	running      context.Context
+	auth         Auth
+	needs        map[endpoint]need
 	writeTimeout time.Duration
 	decoder      decoder
 }
@@ -138,7 +143,7 @@ func newServer(o Options) *server {
 	s := &server{
 		name:    rand.Text()[:nameLength],
 		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready,
-		logger: o.Logger, accessLog: o.AccessLog, metrics: o.Metrics,
+		logger: o.Logger, accessLog: o.AccessLog, metrics: o.Metrics, auth: o.Auth, needs: map[endpoint]need{},
 		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, running: o.Running,
 		writeTimeout: cmp.Or(o.WriteTimeout, defaultWriteTimeout),
 		decoder:      newDecoder(), slots: newSlots(cmp.Or(o.Slots, defaultSlots())),
@@ -152,6 +157,9 @@ func newServer(o Options) *server {
 	if s.running == nil {
 		s.running = context.Background()
 	}
+	if s.auth.Callers == nil && s.auth.TrustedProxies == nil {
+		s.auth.TrustedProxies = loopback()
+	}
 	s.faults.logger = s.logger
 	return s
 }
@@ -163,6 +171,7 @@ func (s *server) echo(parts ...func(*echo.Echo)) *echo.Echo {
 	for _, route := range parts {
 		route(e)
 	}
+	maps.Copy(s.needs, needsOf(e.Routes()))
 	return e
 }
 

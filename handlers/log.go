@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/service"
 )
 
 // Bounds of the text that callers can bring into the log.
@@ -108,7 +109,7 @@ func faultLevel(answer api.Problem, err error) (level slog.Level, isFault bool) 
 		return 0, false
 	case answer.Status == http.StatusServiceUnavailable: // nothing was decided, and the caller was told so
 		return slog.LevelWarn, true
-	case answer.Status >= http.StatusInternalServerError, answer.Status == http.StatusForbidden:
+	case answer.Status >= http.StatusInternalServerError, errors.Is(err, service.ErrForbidden):
 		return slog.LevelError, true
 	}
 	return 0, false
@@ -124,6 +125,9 @@ func (x *exchange) appendRequest(attrs []slog.Attr, took time.Duration) []slog.A
 		slog.Duration("duration", took),
 		slog.Int64("bytes", x.Response().Size),
 		slog.String("request_id", x.id))
+	if x.caller.Name != "" {
+		attrs = append(attrs, slog.String("caller", x.caller.Name))
+	}
 	return x.appendChecks(append(attrs, x.attrs...))
 }
 

@@ -81,8 +81,9 @@ func (o *origins) allows(host string) bool {
 }
 
 // admit calls handle, unless the request comes from a web page of another origin, on a
-// connection too many, or from a peer that has too many under way. Requests that show and
-// change nothing are answered in any case: a service at its caps is alive.
+// connection too many, from a peer that has too many under way, or from a caller who may not
+// use the route. Requests that show and change nothing are answered in any case: a service
+// at its caps is alive.
 func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
 	r := x.Request()
 	connection := requestConnection(r)
@@ -102,5 +103,5 @@ func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
 		}
 		defer connection.endRequest()
 	}
-	return handle(x)
+	return s.authorize(handle, x)
 }

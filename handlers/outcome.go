@@ -91,9 +91,33 @@ func (s *server) postOutcomes(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Receipts{Results: results})
 }
 
-// report asks the store. An error of the whole call that failsWhole does not know
+// report has the outcomes recorded of the txns that the caller reaches. The others do not
+// exist to the caller. Its errors are those of record, and of the look-up of the zones.
+func (s *server) report(x *exchange, reports []service.Report) ([]error, error) {
+	reached, err := s.reachable(x, reports)
+	if err != nil {
+		return nil, err
+	}
+	errs := make([]error, len(reports))
+	var wanted []service.Report
+	var indexes []int // of wanted, in reports
+	for i, r := range reports {
+		if !reached[i] {
+			errs[i] = fmt.Errorf("txn %d: %w", r.TxnID, service.ErrNotFound)
+			continue
+		}
+		wanted, indexes = append(wanted, r), append(indexes, i)
+	}
+	recorded, err := s.record(x, wanted)
+	for i := range recorded {
+		errs[indexes[i]] = recorded[i]
+	}
+	return errs, err
+}
+
+// record asks the store. An error of the whole call that failsWhole does not know
 // becomes an internal fault.
-func (s *server) report(x *exchange, reports []service.Report) (errs []error, err error) {
+func (s *server) record(x *exchange, reports []service.Report) (errs []error, err error) {
 	if len(reports) == 0 {
 		return nil, nil
 	}

@@ -116,7 +116,7 @@ func (s *server) deleteOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, err := principalOf(x.Request().Header)
+	principal, err := s.principal(x)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func overrideError(err error, absent string) error {
 // readOverride returns the override that the request asks for, its key normalised
 // by the zone's rule, and the caller's name.
 func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Override, principal string, err error) {
-	if principal, err = principalOf(x.Request().Header); err != nil {
+	if principal, err = s.principal(x); err != nil {
 		return wanted, "", err
 	}
 	var request overrideRequest

@@ -138,6 +138,9 @@ func refuse(x *exchange, err error) api.Problem {
 	if x.Response().Committed {
 		return p // an answer has begun, and cannot be replaced
 	}
+	if p.Status == http.StatusUnauthorized {
+		x.set(fieldAuthenticate, challenge)
+	}
 	if p.Status == http.StatusServiceUnavailable {
 		x.set(fieldRetryAfter, decimal(service.WholeSeconds(retryAfter(err))))
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"velocityd/api"
+	"velocityd/service"
 )
 
 // showTxn answers GET /v1/txns/{id}.
@@ -17,6 +18,9 @@ func (s *server) showTxn(x *exchange) error {
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
 		found, err := s.reader.Txn(ctx, id)
+		if err == nil && !x.caller.Reaches(found.Bucket.ZoneID) {
+			err = service.ErrNotFound // to this caller
+		}
 		if err != nil {
 			return notFound(err, fmt.Sprintf("txn %d: not found.", id))
 		}

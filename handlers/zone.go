@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"velocityd/api"
 	"velocityd/service"
@@ -29,13 +30,14 @@ type zoneRequest struct {
 	OnFailure      *service.OnFailure `json:"on_failure,omitzero"`
 }
 
-// listZones answers GET /v1/zones.
+// listZones answers GET /v1/zones with the zones that the caller reaches.
 func (s *server) listZones(x *exchange) error {
 	return s.lookUp(x, func(ctx context.Context) error {
 		found, err := s.reader.Zones(ctx)
 		if err != nil {
 			return err
 		}
+		found = slices.DeleteFunc(found, func(z service.Zone) bool { return !x.caller.Reaches(z.ID) })
 		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewZones(found))
 	})
 }
@@ -61,7 +63,7 @@ func (s *server) putZone(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, match, err := writerOf(x)
+	principal, match, err := s.writerOf(x)
 	if err != nil {
 		return err
 	}
@@ -95,7 +97,7 @@ func (s *server) deleteZone(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	principal, match, err := writerOf(x)
+	principal, match, err := s.writerOf(x)
 	if err != nil {
 		return err
 	}
@@ -108,10 +110,10 @@ func (s *server) deleteZone(x *exchange) error {
 	return nil
 }
 
-// writerOf returns the name of the caller who changes a zone, and the revision that
+// writerOf returns on whose behalf a zone is changed, and the revision that
 // the caller expects it to have.
-func writerOf(x *exchange) (principal string, match service.Match, err error) {
-	if principal, err = principalOf(x.Request().Header); err != nil {
+func (s *server) writerOf(x *exchange) (principal string, match service.Match, err error) {
+	if principal, err = s.principal(x); err != nil {
 		return "", service.Match{}, err
 	}
 	match, err = matchOf(x.Request().Header)

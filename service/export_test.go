@@ -30,3 +30,6 @@ func (c *Coalescer) Working() (n int) {
 	}
 	return n
 }
+
+// Size returns how many credentials are in memory.
+func (k *Keyring) Size() int { return len(k.ring.Load().keys) }

@@ -113,6 +113,7 @@ type serviceFlags struct {
 	LogLevel        logLevel      `env:"VELOCITY_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
 	listenFlags     `embed:""`
 	awayFlags       `embed:""`
+	authFlags       `embed:""`
 }
 
 // validate returns a usageError for settings that cannot work together.
@@ -136,7 +137,7 @@ func (f serviceFlags) validate() error {
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
-	return cmp.Or(f.listenFlags.validate(), f.validateAway())
+	return cmp.Or(f.listenFlags.validate(), f.authFlags.validate(), f.validateAway())
 }
 
 // maxQueue is the upper limit of --queue. A longer queue could not be served in time.
@@ -177,7 +178,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
 		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
 		slog.String("version", version()),
-	}, f.listenFlags.attrs(), f.awayAttrs())
+	}, f.listenFlags.attrs(), f.authFlags.attrs(), f.awayAttrs())
 }
 
 // databaseFlags tell the operator's commands where the database is.

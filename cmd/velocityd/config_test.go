@@ -17,7 +17,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 	said := []string{ // each time, by design
 		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success",
 		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "ipv4-prefix", "ipv6-prefix", "on-failure",
-		"action", "expires", "reason", "attempt-id",
+		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-subject",
 	}
 	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {
@@ -50,7 +50,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 	for _, args := range []string{
 		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "check", "outcome", "zone", "zone list", "zone set",
 		"zone delete", "zone lint", "override", "override list", "override set", "override delete", "bucket", "bucket peek",
-		"bucket release", "replay", "completion",
+		"bucket release", "replay", "completion", "token", "token create", "token list", "token revoke",
 	} {
 		r := command(nil, nil, append(strings.Fields(args), "--help")...)
 		if r.code != exitFine || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {

@@ -33,7 +33,7 @@ type devCmd struct {
 func (devCmd) Help() string {
 	return `Finds mariadbd or mysqld on this machine and runs a private one with durable settings and without network, on the data folder. It brings the schema up, adds two demo zones if there are no zones (1: login per user, 5 in 60 s; 2: login per address, 20 in 60 s), and serves.
 
-Ctrl-C stops the service and its database; the data stays for the next time. Only one dev can run on a folder. While it runs, 'velocityd check', 'outcome', 'zone', 'override', 'bucket', 'migrate' and 'replay' find its database by themselves.
+Ctrl-C stops the service and its database; the data stays for the next time. Only one dev can run on a folder. While it runs, 'velocityd check', 'outcome', 'zone', 'override', 'bucket', 'token', 'migrate' and 'replay' find its database by themselves.
 
 Example:
 
@@ -146,7 +146,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 		return errors.Join(err, listeners.close())
 	}
 	defer base.Withdraw()
-	if err := c.greet(p, base, server, zones, listeners.main.Addr()); err != nil {
+	if err := c.greet(p, base, server, zones, listeners); err != nil {
 		return errors.Join(err, listeners.close())
 	}
 	logger := p.newLogger(c.serviceFlags)
@@ -155,6 +155,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	if err != nil {
 		return errors.Join(err, listeners.close())
 	}
+	instance.startsEmpty = true // only while it runs can a token be made in its database
 	return instance.serve(ctx, listeners)
 }
 
@@ -183,7 +184,7 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 }
 
 // greet prints how to reach the service and its database, and how to stop them.
-func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server, zones []service.Zone, address net.Addr) error {
+func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server, zones []service.Zone, l *listeners) error {
 	fmt.Fprintf(p.stdout, "\nDatabase\n  socket  %s\n  DSN     %s\n", base.Socket, base.DSN())
 	if c.DBPort != 0 {
 		dsn, err := base.NetworkDSN()
@@ -192,12 +193,13 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 		}
 		fmt.Fprintf(p.stdout, "  by TCP  %s\n", dsn)
 	}
+	fmt.Fprintf(p.stdout, "\n%s\n", c.openness(l.farthest()))
 	fmt.Fprintf(p.stdout, "\nZones\n")
 	printZones(p.stdout, zones)
 	if len(zones) > 0 {
 		fmt.Fprintf(p.stdout, "\nTry it, in another terminal:\n\n"+
 			"  curl -s %s/v1/check -H 'Content-Type: application/json' -d '{\"zone_id\":%d,\"bucket_key\":\"alice\"}'\n",
-			c.baseURL(address), zones[0].ID)
+			c.baseURL(l.main.Addr()), zones[0].ID)
 	}
 	client, found := server.Client()
 	note := ""
@@ -212,6 +214,18 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 	fmt.Fprintf(p.stdout, "\nCtrl-C stops the service and its database; the data stays. From another terminal:\n\n  kill %d\n", os.Getpid())
 	fmt.Fprintf(p.stdout, "\nAfter the stop, this removes the data:\n\n  %s\n\n", shellLine([]string{"rm", "-r", folder}))
 	return nil
+}
+
+// openness says who is answered at an address.
+func (c *devCmd) openness(address net.Addr) string {
+	who := "every program on this machine"
+	switch {
+	case c.requiresAuth(address):
+		return "Callers need a token. This makes one, in another terminal:\n\n  velocityd token create me --scope admin"
+	case !isLoopback(address):
+		who = "whoever reaches " + address.String()
+	}
+	return "This is for trying and developing: " + who + " may ask, change zones and release keys, without credentials."
 }
 
 // baseURL returns the URL at which a caller on this machine reaches the service.

@@ -22,6 +22,7 @@ const (
 // endpointFlags tell whether to ask a running service or the database itself.
 type endpointFlags struct {
 	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service at this address, such as http://127.0.0.1:8080, instead of the database."`
+	tokenFlags    `embed:""`
 	databaseFlags `embed:""`
 }
 
@@ -29,6 +30,7 @@ type endpointFlags struct {
 // wins over all environment variables: with a flag of the database, VELOCITY_URL is not
 // meant.
 func (f *endpointFlags) AfterApply(command *kong.Context, p *process) error {
+	f.inherited, _ = p.lookupEnv("VELOCITY_TOKEN")
 	switch byURL, byDatabase := given(command, "url"), given(command, "dsn", "dsn-file", "data"); {
 	case byURL && byDatabase:
 		return usagef("--url names a service, and --dsn, --dsn-file and --data a database: leave one out")
@@ -58,7 +60,11 @@ type endpoint struct {
 // open returns the service at --url, or the database if --url is not given.
 func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 	if f.URL != "" {
-		remote, err := client.New(f.URL, client.WithTimeout(remoteTimeout), client.WithUserAgent("velocityd/"+version()))
+		token, err := f.token()
+		if err != nil {
+			return endpoint{}, err
+		}
+		remote, err := client.New(f.URL, client.WithTimeout(remoteTimeout), client.WithUserAgent("velocityd/"+version()), client.WithToken(token))
 		if errors.Is(err, service.ErrInvalid) {
 			return endpoint{}, usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
 		}

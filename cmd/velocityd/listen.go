@@ -123,6 +123,15 @@ func (f serviceFlags) listen(ctx context.Context) (*listeners, error) {
 	return l, nil
 }
 
+// farthest returns the address that other machines reach, if one of them is such, and
+// otherwise that of the callers. It decides for both whether callers must prove who they are.
+func (l *listeners) farthest() net.Addr {
+	if l.admin != nil && isLoopback(l.main.Addr()) {
+		return l.admin.Addr()
+	}
+	return l.main.Addr()
+}
+
 func bind(ctx context.Context, address, flag string) (net.Listener, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -147,7 +156,7 @@ type door struct {
 
 // newDoors returns a server for each address. Profiles end with ctx.
 func (s *instance) newDoors(ctx context.Context, l *listeners) []door {
-	options := s.handlerOptions(ctx)
+	options := s.handlerOptions(ctx, l)
 	if l.admin == nil {
 		return []door{s.newDoor(handlers.New(options), l.main, l, 1)}
 	}

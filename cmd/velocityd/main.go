@@ -39,7 +39,7 @@ Try it with a private database, which needs no setup:
 
   velocityd dev
 
-Serve from your own database. The schema owner's account migrates it and edits zones. The service's account needs SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on zone_bucket_lock:
+Serve from your own database. The schema owner's account migrates it and edits zones. The service's account needs SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on zone_bucket_lock and on access_token (last_used_at):
 
   export VELOCITY_DSN='velocity_admin:secret@tcp(db.example:3306)/velocityd'
   velocityd migrate up
@@ -87,6 +87,7 @@ type cli struct {
 	Override overrideCmd `cmd:"" help:"List and change exceptions from the limits of zones."`
 	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release it."`
 	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
+	Token    tokenCmd    `cmd:"" help:"Make, list and revoke the tokens of callers of the HTTP interface."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in a shell."`
 	HelpFor    helpCmd       `cmd:"" name:"help" help:"Explain a command, as its --help does."`

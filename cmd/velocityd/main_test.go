@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -119,9 +120,12 @@ func launch(t *testing.T, env environment, args ...string) *instanceUnderTest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), lifetime)
 	i := &instanceUnderTest{stdout: newOutput(), stderr: newOutput(), cancel: cancel, ended: make(chan struct{})}
+	if !slices.Contains(args, "--listen") {
+		args = append(slices.Clone(args), "--listen", "127.0.0.1:0")
+	}
 	go func() {
 		defer close(i.ended)
-		i.code = run(ctx, append(args, "--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "debug"),
+		i.code = run(ctx, append(slices.Clone(args), "--log-format", "json", "--log-level", "debug"),
 			&process{lookupEnv: env.lookup, stdout: i.stdout, stderr: i.stderr})
 	}()
 	t.Cleanup(func() {

@@ -20,7 +20,7 @@ type migrateCmd struct {
 
 // Help is the longer explanation of the command.
 func (migrateCmd) Help() string {
-	return `The account needs the rights to create, alter and drop tables, triggers and procedures. It owns the schema from then on (docs/dba.md calls it velocity_admin): keep it. The service should use another account, with SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on zone_bucket_lock. docs/dba.md has the statements for it, and those for editing zones over HTTP.
+	return `The account needs the rights to create, alter and drop tables, triggers and procedures. It owns the schema from then on (docs/dba.md calls it velocity_admin): keep it. The service should use another account, with SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on zone_bucket_lock and on access_token (last_used_at). docs/dba.md has the statements for it, and those for editing zones over HTTP.
 
 On a server with a binary log an administrator has to SET GLOBAL log_bin_trust_function_creators = 1 for the migration, because of the triggers. Afterwards it can be 0 again.
 

@@ -28,6 +28,8 @@ GET /readyz answers 200 while checks can be decided, and otherwise 503 with the 
 
 Checks that arrive at the same time are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into pieces, which take turns. Of the requests with a body of more than 64 KiB, one for two cores and at least two are worked on at once; the others wait unread for up to a second. One call may take --lock-wait plus half of what --check-timeout leaves above it. A check waits in its queue before that, but only if its call can still end within --check-timeout. Checks that cannot be decided in time are answered with 503 and recorded nowhere.
 
+On a loopback address everybody on the machine is answered, unless --require-auth is given. On any other address callers must have a token (velocityd token create) or a registered client certificate. If none is registered, serve ends with exit code 1. --insecure-no-auth lifts both.
+
 With --tls-cert and --tls-key it speaks HTTPS, and SIGHUP reads the files again; a pair that does not load leaves the one before in force. With --admin-listen, --listen answers callers only.
 
 While the database is away, read-only or not fit, checks of zones with on_failure allow or block are answered without it, with "degraded": true (--degraded-after, --state-dir). They are recorded nowhere. Once it is known to be away, nobody waits for it; the service tests it every second, and lets it decide again as soon as it can. /readyz answers 503 meanwhile: where a load balancer then sends no requests at all, route by /livez.
@@ -76,6 +78,12 @@ type instance struct {
 	readiness *readiness
 	front     *front
 	draining  atomic.Bool
+	// keyring knows callers by their credentials, if they must prove who they are, as
+	// asksWho says.
+	keyring *service.Keyring
+	asksWho atomic.Bool
+	// startsEmpty makes the instance serve also while it knows nobody whom it could answer.
+	startsEmpty bool
 }
 
 // newInstance returns an instance that has not connected to anything yet.
@@ -93,8 +101,13 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 	if err != nil {
 		return nil, err
 	}
-	ask := func(ctx context.Context) error { return askWholeWay(ctx, probe, routines) }
-	s := &instance{flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}
+	s := &instance{flags: f, store: store, probe: probe, logger: logger, keyring: service.NewKeyring(store, logUnrecordedUse(logger))}
+	s.readiness = newReadiness(func(ctx context.Context) error {
+		if err := askWholeWay(ctx, probe, routines); err != nil || !s.asksWho.Load() {
+			return err
+		}
+		return probe.ProveCredentials(ctx)
+	}, logger)
 	s.front, err = s.newFront()
 	return s, err
 }
@@ -111,6 +124,7 @@ func (s *instance) verify(ctx context.Context) error {
 // closeDatabase closes the connections to the database. Its errors do not matter:
 // every decision was committed before it was answered.
 func (s *instance) closeDatabase() {
+	s.keyring.Close()
 	_ = s.store.Close()
 	_ = s.probe.Close()
 }
@@ -121,6 +135,9 @@ func (s *instance) closeDatabase() {
 func (s *instance) serve(ctx context.Context, l *listeners) error {
 	defer s.closeDatabase()
 	err := s.verify(ctx)
+	if err == nil {
+		err = s.wantCredential(ctx, l.farthest())
+	}
 	switch {
 	case ctx.Err() != nil:
 		return l.close()
@@ -243,11 +260,11 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 	return coalescer, coalescer.Close
 }
 
-func (s *instance) handlerOptions(ctx context.Context) handlers.Options {
+func (s *instance) handlerOptions(ctx context.Context, l *listeners) handlers.Options {
 	return handlers.Options{
 		Limiter: s.front.limiter, Reader: s.store, Writer: s.store,
 		Ready: s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
-		AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,
+		Auth: s.auth(l.farthest()), AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,
 	}
 }
 

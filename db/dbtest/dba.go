@@ -117,7 +117,7 @@ func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 func (d *Database) ServiceAccount(tb testing.TB) *Database {
 	tb.Helper()
 	return d.Account(tb, "SELECT, EXECUTE ON *",
-		"INSERT ON zone_txn", "INSERT ON zone_attempt", "INSERT, UPDATE ON zone_bucket_lock")
+		"INSERT ON zone_txn", "INSERT ON zone_attempt", "INSERT, UPDATE ON zone_bucket_lock", "UPDATE (last_used_at) ON access_token")
 }
 
 // Account makes an account with the given rights, each of which stands before a

@@ -174,6 +174,7 @@ func (d Database) grant(ctx context.Context) error {
 		{"INSERT", "zone_txn"},
 		{"INSERT", "zone_attempt"},
 		{"INSERT, UPDATE", "zone_bucket_lock"},
+		{"UPDATE (last_used_at)", "access_token"},
 		{"INSERT, UPDATE, DELETE", "zone_master"},
 		{"INSERT, UPDATE, DELETE", "zone_override"},
 	} {

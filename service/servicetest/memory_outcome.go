@@ -45,6 +45,24 @@ func (m *Memory) report(now time.Time, r service.Report) error {
 	return nil
 }
 
+// TxnZones returns, for each of these txns that exists, the zones of all txns of its
+// check. Its error is always nil.
+func (m *Memory) TxnZones(_ context.Context, ids []uint64) (map[uint64][]int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	zones := map[uint64][]int64{}
+	for _, id := range ids {
+		if id < 1 || id > uint64(len(m.txns)) {
+			continue
+		}
+		named := m.txns[id-1]
+		for _, txn := range m.txns[named.first:named.end] {
+			zones[id] = append(zones[id], txn.Bucket.ZoneID)
+		}
+	}
+	return zones, nil
+}
+
 // ranOut reports whether the time to report a success has run out for a txn of a check.
 func (m *Memory) ranOut(now time.Time, txns []recorded) bool {
 	for _, txn := range txns {

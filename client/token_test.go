@@ -1,0 +1,61 @@
+package client_test
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/api"
+	"velocityd/client"
+	"velocityd/handlers"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+func TestClientProvesWhoItIsByItsToken(t *testing.T) {
+	t.Parallel()
+	m := servicetest.NewMemory()
+	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	var credentials servicetest.Credentials
+	token := credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}})
+	keyring := service.NewKeyring(&credentials, nil)
+	t.Cleanup(keyring.Close)
+	url := serve(t, handlers.New(handlers.Options{
+		Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m, Auth: handlers.Auth{Callers: keyring, Txns: m},
+	}))
+	shop := connect(t, url, client.WithToken(token.Reveal()))
+	if decisions, err := shop.CheckAll(t.Context(), []service.Check{one("alice")}); err != nil || decisions[0].Blocked {
+		t.Errorf("a check: %+v, %v", decisions, err)
+	}
+	_, err := shop.Zones(t.Context())
+	if !errors.Is(err, api.ErrMissingScope) || errors.Is(err, service.ErrForbidden) || !strings.Contains(err.Error(), "lacks one of the scopes") {
+		t.Errorf("zones: %v", err)
+	}
+	for name, other := range map[string]string{"none": "", "unknown": service.NewToken().Reveal()} {
+		_, err := connect(t, url, client.WithToken(other)).CheckAll(t.Context(), []service.Check{one("alice")})
+		if !errors.Is(err, api.ErrUnauthenticated) || other != "" && strings.Contains(err.Error(), other) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTokenGoesToTheNamedServiceAlone(t *testing.T) {
+	t.Parallel()
+	elsewhere := serve(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("somebody else is asked: %s", r.Header)
+	}))
+	first := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			t.Errorf("the header is %q", r.Header.Get("Authorization"))
+		}
+		http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
+	}))
+	if _, err := connect(t, first, client.WithToken("secret")).Zones(t.Context()); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := client.New(first, client.WithToken("sec\nret")); !errors.Is(err, service.ErrInvalid) || strings.Contains(err.Error(), "sec") {
+		t.Errorf("a token of two lines: %v", err)
+	}
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"velocityd/handlers"
+	"velocityd/service"
+)
+
+// authFlags say whose requests are answered.
+type authFlags struct {
+	RequireAuth    bool          `name:"require-auth" env:"VELOCITY_REQUIRE_AUTH" help:"Answer only callers with a token or a registered client certificate, on a loopback address as well. On every other address this is always so."`
+	InsecureNoAuth bool          `name:"insecure-no-auth" env:"VELOCITY_INSECURE_NO_AUTH" help:"Answer whoever reaches the address of --listen, without asking who he is: he may also change zones and release buckets. For networks in which every program may do that."`
+	TrustedProxies []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies whose header X-Forwarded-User is believed, separated by commas. Default: none where callers must prove who they are, and otherwise this machine."`
+}
+
+// validate returns a usageError for flags that contradict each other.
+func (f authFlags) validate() error {
+	if f.RequireAuth && f.InsecureNoAuth {
+		return usagef("--require-auth and --insecure-no-auth contradict each other: leave one out")
+	}
+	return nil
+}
+
+// requiresAuth reports whether callers at an address must prove who they are.
+func (f authFlags) requiresAuth(address net.Addr) bool {
+	return f.RequireAuth || !f.InsecureNoAuth && !isLoopback(address)
+}
+
+// isLoopback reports whether only programs on this machine reach an address.
+func isLoopback(address net.Addr) bool {
+	tcp, ok := address.(*net.TCPAddr)
+	return ok && tcp.IP.IsLoopback()
+}
+
+// attrs returns the settings for the log.
+func (f authFlags) attrs() []slog.Attr {
+	proxies := make([]string, len(f.TrustedProxies))
+	for i, network := range f.TrustedProxies {
+		proxies[i] = netip.Prefix(network).String()
+	}
+	return []slog.Attr{
+		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth),
+		slog.String("trusted_proxies", strings.Join(proxies, ",")),
+	}
+}
+
+// networkFlag is a network on the command line, or an address, which is a network of one.
+type networkFlag netip.Prefix
+
+// UnmarshalText reads the network. Bits of the address behind the prefix are ignored.
+func (f *networkFlag) UnmarshalText(text []byte) error {
+	given := strings.TrimSpace(string(text))
+	prefix, err := netip.ParsePrefix(given)
+	if address, fault := netip.ParseAddr(given); fault == nil && address.Zone() == "" {
+		address = address.Unmap()
+		prefix, err = netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	if err != nil || prefix.Addr().Is4In6() {
+		return fmt.Errorf("must be addresses or networks such as 192.0.2.7 or 10.0.0.0/8; one is %q", text)
+	}
+	*f = networkFlag(prefix.Masked())
+	return nil
+}
+
+// errNoCredential says that an instance would answer nobody.
+var errNoCredential = errors.New("callers at this address must prove who they are, and no token or client certificate is registered: " +
+	"make one with 'velocityd token create NAME --scope check,report'; to answer whoever reaches the address, say --insecure-no-auth")
+
+// wantCredential returns errNoCredential if callers at an address must prove who they are,
+// and none can. Its other errors are those of the database.
+func (s *instance) wantCredential(ctx context.Context, address net.Addr) error {
+	if s.startsEmpty || !s.flags.requiresAuth(address) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	live, _, err := s.store.LiveCredentials(ctx)
+	if err == nil && len(live) == 0 {
+		err = fmt.Errorf("listen at %s: %w", address, errNoCredential)
+	}
+	return err
+}
+
+// auth returns whose requests are answered at an address. If callers must prove who they
+// are, the instance is from then on not ready without the table of credentials.
+func (s *instance) auth(address net.Addr) handlers.Auth {
+	var auth handlers.Auth
+	if s.flags.requiresAuth(address) {
+		auth.Callers, auth.Txns = s.keyring, s.store
+		s.asksWho.Store(true)
+	} else if !isLoopback(address) {
+		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without credentials, "+
+			"because of --insecure-no-auth", slog.String("address", address.String()))
+	}
+	for _, network := range s.flags.TrustedProxies {
+		auth.TrustedProxies = append(auth.TrustedProxies, netip.Prefix(network))
+	}
+	return auth
+}
+
+// logUnrecordedUse logs that the last use of a credential could not be recorded. The use
+// itself went on.
+func logUnrecordedUse(logger *slog.Logger) func(error) {
+	return func(err error) {
+		logger.LogAttrs(context.Background(), slog.LevelWarn, "last use of a credential not recorded", slog.String("error", err.Error()))
+	}
+}
+
+// tokenFlags tell by which token a service is asked. There is no flag for the token
+// itself: other users of the machine see flags.
+type tokenFlags struct {
+	TokenFile string `name:"token-file" env:"VELOCITY_TOKEN_FILE" placeholder:"FILE" help:"With --url: file that holds the token to ask with. If none is given, the token is in the environment variable VELOCITY_TOKEN, or the service asks for none."`
+	inherited string // VELOCITY_TOKEN
+}
+
+// longestTokenFile is how much of a file is read that should hold a token, in bytes.
+const longestTokenFile = 1 << 10
+
+// token returns the token to ask with, or "" if there is none. Its errors are usageErrors
+// and repeat nothing of what was read.
+func (f tokenFlags) token() (string, error) {
+	text, source := f.inherited, "VELOCITY_TOKEN"
+	if f.TokenFile != "" {
+		file, err := os.Open(f.TokenFile)
+		if err != nil {
+			return "", usagef("--token-file (VELOCITY_TOKEN_FILE): %w", err)
+		}
+		defer func() { _ = file.Close() }() // has only been read
+		read, err := io.ReadAll(io.LimitReader(file, longestTokenFile))
+		if err != nil {
+			return "", usagef("--token-file (VELOCITY_TOKEN_FILE): %w", err)
+		}
+		text, source = strings.TrimSpace(string(read)), "--token-file (VELOCITY_TOKEN_FILE): "+f.TokenFile
+	} else if text == "" {
+		return "", nil
+	}
+	token, ok := service.ParseToken(text)
+	if !ok {
+		return "", usagef("%s does not hold a token: it must be vel_ and 36 letters and digits, as 'velocityd token create' has printed it", source)
+	}
+	return token.Reveal(), nil
+}

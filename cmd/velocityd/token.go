@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"velocityd/db"
+	"velocityd/service"
+)
+
+type tokenCmd struct {
+	Create tokenCreateCmd `cmd:"" help:"Make a token, or register a client certificate."`
+	List   tokenListCmd   `cmd:"" help:"List tokens and client certificates, with scopes and last use."`
+	Revoke tokenRevokeCmd `cmd:"" help:"End a token or client certificate for good."`
+}
+
+// Help is the longer explanation of the command.
+func (tokenCmd) Help() string {
+	return `Callers of the HTTP interface prove who they are by a token, or by a client certificate whose subject is registered here. Both are rows of access_token. Use the account of the schema's owner. zone_audit records changes under the token's name.
+
+Instances know a new token after about a second, and refuse a revoked one within five.
+
+Example:
+
+  velocityd token create auth-server --scope check,report >token`
+}
+
+type tokenCreateCmd struct {
+	Name          string          `arg:"" help:"Name of the caller, such as auth-server: a letter, and then letters, digits or any of - . _ @"`
+	Scope         []service.Scope `env:"-" required:"" sep:"," enum:"check,report,peek,release,zones,overrides,history,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, or admin, which is everything. Several are separated by commas."`
+	Zone          []int64         `env:"-" sep:"," placeholder:"N" help:"Zones in which the caller may do it. Several are separated by commas. Left out: all zones."`
+	Expires       string          `env:"-" placeholder:"WHEN" help:"When the token ends: a length from now by the database's clock (90d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
+	ClientSubject string          `name:"client-subject" env:"-" placeholder:"SUBJECT" help:"Make no token, but know the caller by client certificates of this subject, written by RFC 2253: CN=auth-1,O=Example."`
+	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (tokenCreateCmd) Help() string {
+	return `The token is printed once, alone on standard output. The database keeps its SHA-256 only: a token that is lost must be replaced.
+
+To replace a token, make a second one of the same name, give it to the caller, and revoke the first. Two may be live at a time.
+
+'openssl x509 -noout -subject -nameopt RFC2253 -in client.pem' prints a certificate's subject.
+
+Examples:
+
+  velocityd token create auth-server --scope check,report --expires 365d
+  velocityd token create helpdesk --scope peek,release --zone 1
+  velocityd token create auth-1 --scope check,report --client-subject 'CN=auth-1,O=Example'`
+}
+
+// Run makes the credential. A token is printed to stdout, and what is kept of it to
+// stderr.
+func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
+	caller := service.Caller{Name: c.Name, Scopes: distinct(c.Scope), Zones: distinct(c.Zone)}
+	token := service.NewToken()
+	wanted := service.NewTokenCredential(token, caller)
+	if c.ClientSubject != "" {
+		wanted = service.NewCertificateCredential(c.ClientSubject, caller)
+	}
+	if err := wanted.Validate(); err != nil {
+		return usageError{err: err}
+	}
+	if _, err := parseExpiry(c.Expires, time.Now()); err != nil {
+		return err
+	}
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	now, err := store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if wanted.ExpiresAt, err = parseExpiry(c.Expires, now); err != nil {
+		return err
+	}
+	made, err := store.AddCredential(ctx, wanted, p.principal)
+	if err != nil {
+		return err
+	}
+	printCredentials(p.stderr, now, []service.Credential{made})
+	if made.Kind == service.KindCertificate {
+		return nil
+	}
+	fmt.Fprintln(p.stderr, "The token, which is not shown again:")
+	if _, err := fmt.Fprintln(p.stdout, token.Reveal()); err != nil {
+		return fmt.Errorf("print the token: %w; revoke it by 'velocityd token revoke %d'", err, made.ID)
+	}
+	return nil
+}
+
+// distinct returns the values of a list in order, each once.
+func distinct[T service.Scope | int64](list []T) []T {
+	sorted := slices.Clone(list)
+	slices.Sort(sorted)
+	return slices.Compact(sorted)
+}
+
+type tokenListCmd struct {
+	All           bool `env:"-" help:"List revoked and expired ones, too."`
+	databaseFlags `embed:""`
+}
+
+// Run prints the credentials that hold, or all.
+func (c *tokenListCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	list, now, err := store.Credentials(ctx)
+	if err != nil {
+		return err
+	}
+	if !c.All {
+		list = slices.DeleteFunc(list, func(c service.Credential) bool { return !c.IsLive(now) })
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(p.stdout, "no tokens; 'velocityd token create' makes one")
+		return nil
+	}
+	printCredentials(p.stdout, now, list)
+	return nil
+}
+
+type tokenRevokeCmd struct {
+	Token         string `arg:"" name:"id-or-name" help:"Its id, as token list shows it, or the name, if one token has it."`
+	All           bool   `env:"-" help:"Revoke all live tokens of the name."`
+	databaseFlags `embed:""`
+}
+
+// Run revokes the credential, or all of a name, and prints them.
+func (c *tokenRevokeCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ids, err := c.find(ctx, store)
+	if err != nil {
+		return err
+	}
+	var revoked []service.Credential
+	for _, id := range ids {
+		ended, err := store.RevokeCredential(ctx, id, p.principal)
+		if err != nil {
+			return err
+		}
+		revoked = append(revoked, ended)
+	}
+	printCredentials(p.stdout, time.Now(), revoked)
+	return nil
+}
+
+// find returns the ids of the credentials that are named. A number is an id: no name
+// begins with a digit.
+func (c *tokenRevokeCmd) find(ctx context.Context, store *db.Store) ([]uint64, error) {
+	if id, err := strconv.ParseUint(c.Token, 10, 64); err == nil {
+		return []uint64{id}, nil
+	}
+	live, _, err := store.LiveCredentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []uint64
+	for _, credential := range live {
+		if credential.Name == c.Token {
+			ids = append(ids, credential.ID)
+		}
+	}
+	switch {
+	case len(ids) == 0:
+		return nil, fmt.Errorf("%w: no live token has this name", service.ErrNotFound)
+	case len(ids) > 1 && !c.All:
+		return nil, usageError{err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) + ", or revoke all with --all")}
+	}
+	return ids, nil
+}
+
+func printCredentials(w io.Writer, now time.Time, list []service.Credential) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "  id\tname\ttoken or subject\tscopes\tzones\texpires\tlast used\tcreated\tby\trevoked")
+	for _, c := range list {
+		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopesOf(c), zonesOf(c), endOf(c, now),
+			instantOr("never", c.LastUsedAt), instantOr("", c.CreatedAt), printable(c.CreatedBy), revocationOf(c))
+	}
+	_ = table.Flush() // a reader that has gone needs no table
+}
+
+// markOf returns by what a person tells the credential from others.
+func markOf(c service.Credential) string {
+	if c.Kind == service.KindCertificate {
+		return printable(c.Subject)
+	}
+	return c.Shown + "..."
+}
+
+func scopesOf(c service.Credential) string {
+	names := make([]string, len(c.Scopes))
+	for i, scope := range c.Scopes {
+		names[i] = string(scope)
+	}
+	return strings.Join(names, ",")
+}
+
+func zonesOf(c service.Credential) string {
+	if !c.IsBound() {
+		return "all"
+	}
+	ids := make([]string, len(c.Zones))
+	for i, id := range c.Zones {
+		ids[i] = strconv.FormatInt(id, 10)
+	}
+	return strings.Join(ids, ",")
+}
+
+func endOf(c service.Credential, now time.Time) string {
+	end := instantOr("never", c.ExpiresAt)
+	if !c.ExpiresAt.IsZero() && !now.Before(c.ExpiresAt) {
+		return "expired " + end
+	}
+	return end
+}
+
+func revocationOf(c service.Credential) string {
+	if c.RevokedAt.IsZero() {
+		return "no"
+	}
+	return instantOr("", c.RevokedAt) + " by " + printable(c.RevokedBy)
+}
+
+// instantOr returns an instant to the second in UTC, or text for the zero time.
+func instantOr(text string, at time.Time) string {
+	if at.IsZero() {
+		return text
+	}
+	return at.UTC().Format(time.RFC3339)
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// newToken makes a token by the command, and returns its text.
+func newToken(t *testing.T, env environment, args ...string) string {
+	t.Helper()
+	token := strings.TrimSuffix(must(t, env, append([]string{"token", "create"}, args...)...), "\n")
+	if _, ok := service.ParseToken(token); !ok {
+		t.Fatalf("token create printed something else than a token and a line end (%d bytes)", len(token))
+	}
+	return token
+}
+
+func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t)
+	env := environment{"VELOCITY_DSN": d.DSN}
+	r := command(env, nil, "token", "create", "shop", "--scope", "report,check", "--scope", "check", "--zone", "7", "--zone", "1,7", "--expires", "90d")
+	token := strings.TrimSuffix(r.stdout, "\n")
+	if _, ok := service.ParseToken(token); r.code != exitFine || !ok {
+		t.Fatalf("exit code %d, and %d bytes\n%s", r.code, len(r.stdout), r.stderr)
+	}
+	if strings.Contains(r.stderr, token[8:]) || !strings.Contains(r.stderr, "not shown again") {
+		t.Errorf("on standard error: %s", strings.ReplaceAll(r.stderr, token, "(the token)"))
+	}
+	list := must(t, env, "token", "list")
+	for _, want := range []string{"shop", token[:8] + "...", "check,report", "1,7", time.Now().UTC().Add(90 * 24 * time.Hour).Format("2006-01-"), "never", tester} {
+		if !strings.Contains(list, want) {
+			t.Errorf("token list lacks %q:\n%s", want, list)
+		}
+	}
+	if strings.Contains(list, token[:9]) {
+		t.Error("token list shows more than eight characters")
+	}
+	if n := d.Count(t, "SELECT COUNT(*) FROM access_token WHERE digest = UNHEX(SHA2(?, 256)) AND shown = LEFT(?, 8) AND created_by = ?", token, token, tester); n != 1 {
+		t.Errorf("%d rows have the token's digest, want 1", n)
+	}
+}
+
+func TestTokensAreRotatedAndRevoked(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t)
+	env := environment{"VELOCITY_DSN": d.DSN}
+	first := newToken(t, env, "shop", "--scope", "check")
+	second := newToken(t, env, "shop", "--scope", "check")
+	for _, step := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"token create shop --scope check", exitError, "2 live credentials have this name"},
+		{"token revoke shop", exitUsage, "[1 2]"},
+		{"token revoke 1", exitFine, first[:8]},
+		{"token revoke 1", exitError, "revoked before, by " + tester},
+		{"token revoke 99", exitError, "not found"},
+		{"token revoke nobody", exitError, "not found"},
+		{"token list", exitFine, second[:8]},
+		{"token list --all", exitFine, first[:8]},
+		{"token create shop --scope check", exitFine, "vel_"},
+		{"token revoke shop --all", exitFine, second[:8]},
+		{"token list", exitFine, "no tokens"},
+		{"token create auth-1 --scope check,report --client-subject CN=auth-1,O=Example", exitFine, "CN=auth-1,O=Example"},
+		{"token create auth-2 --scope check --client-subject CN=auth-1,O=Example", exitError, "the same subject"},
+		{"token revoke auth-1", exitFine, "CN=auth-1,O=Example"},
+	} {
+		r := command(env, nil, strings.Fields(step.args)...)
+		if r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {
+			t.Errorf("%s: got %d\n%s%s\nwant %d and %q", step.args, r.code, r.stdout, r.stderr, step.code, step.want)
+		}
+		if strings.Contains(r.stdout+r.stderr, first[:9]) || strings.Contains(r.stdout+r.stderr, second[:9]) {
+			t.Errorf("%s: shows a token", step.args)
+		}
+	}
+	if n := d.Count(t, "SELECT COUNT(*) FROM access_token WHERE revoked_by = ?", tester); n != 4 {
+		t.Errorf("%d rows are kept of four that were revoked", n)
+	}
+}
+
+func TestTokenCommandsRefuseWhatMeansNothing(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"token create shop":                                                   "--scope",
+		"token create shop --scope root":                                      "check",
+		"token create 7 --scope check":                                        "name must be a letter",
+		"token create shop --scope check --zone 0":                            "zones must each be",
+		"token create shop --scope check --zone x":                            "--zone",
+		"token create shop --scope check --expires yesterday":                 "--expires",
+		"token create shop --scope check --expires 2001-01-01":                "future",
+		"token create shop --scope check --client-subject " + "\u00a0":        "subject must not be empty",
+		"token create shop --scope check --client-subject " + longText("CN="): "at most 512",
+		"token revoke": "<id-or-name>",
+	} {
+		words := strings.Split(args, " ")
+		if r := command(environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/x"}, nil, words...); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+			t.Errorf("%.80s: got %d %s, want %q", args, r.code, r.stderr, want)
+		}
+	}
+}
+
+func longText(start string) string { return start + strings.Repeat("a", service.MaxSubjectLength) }
+
+func TestCommandsAskAServiceWithTheTokenOfAFileOrAVariable(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	direct := environment{"VELOCITY_DSN": d.DSN}
+	token := newToken(t, direct, "operator", "--scope", "check,zones,overrides,peek")
+	url := start(t, direct, "serve", "--require-auth").url
+	path := func(text string) string {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	other := service.NewToken().Reveal()
+	for name, c := range map[string]struct {
+		env  environment
+		args string
+		code int
+		want string
+	}{
+		"none":                     {environment{}, "zone list", exitError, "prove who they are"},
+		"a variable":               {environment{"VELOCITY_TOKEN": token}, "zone list", exitFine, "3600 s"},
+		"a file":                   {environment{}, "zone list --token-file " + path(token+"\n"), exitFine, "3600 s"},
+		"a file, by a variable":    {environment{"VELOCITY_TOKEN_FILE": path(token)}, "zone list", exitFine, "3600 s"},
+		"the file wins":            {environment{"VELOCITY_TOKEN": other}, "zone list --token-file " + path(token), exitFine, "3600 s"},
+		"an unknown one":           {environment{"VELOCITY_TOKEN": other}, "zone list", exitError, "prove who they are"},
+		"no token":                 {environment{"VELOCITY_TOKEN": other[:30]}, "zone list", exitUsage, "VELOCITY_TOKEN does not hold a token"},
+		"a file of something else": {environment{}, "zone list --token-file " + path("secret\n"), exitUsage, "does not hold a token"},
+		"a huge file":              {environment{}, "zone list --token-file " + path(token+strings.Repeat(" ", 9999)+"x"), exitFine, ""},
+		"no file":                  {environment{}, "zone list --token-file /nowhere", exitUsage, "no such file"},
+		"a lacking scope":          {environment{"VELOCITY_TOKEN": token}, "bucket release 1 alice --reason x", exitError, "operator lacks the scope release"},
+		"a change":                 {environment{"VELOCITY_TOKEN": token}, "override set 1 bob --action deny --reason x --expires 1h", exitFine, "bob"},
+		"a check":                  {environment{"VELOCITY_TOKEN": token}, "check 1 alice", exitFine, "4 of 5 left"},
+	} {
+		c.env["VELOCITY_URL"] = url
+		r := command(c.env, nil, strings.Fields(c.args)...)
+		if r.code != c.code || !strings.Contains(r.stdout+r.stderr, c.want) {
+			t.Errorf("%s: got %d %s%s, want %d and %q", name, r.code, r.stdout, r.stderr, c.code, c.want)
+		}
+		if found := regexp.MustCompile(`vel_[0-9A-Za-z]{5}|secret`).FindString(r.stdout + r.stderr); found != "" {
+			t.Errorf("%s: a token was printed", name)
+		}
+	}
+	if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE principal = 'operator'"); n != 1 {
+		t.Errorf("%d changes are recorded under the token's name, want 1", n)
+	}
+	if r := mustAsk(t, url+"/v1/zones", "", http.StatusUnauthorized); r.header.Get("WWW-Authenticate") == "" {
+		t.Error("no challenge")
+	}
+}

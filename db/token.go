@@ -1,0 +1,283 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/service"
+)
+
+var _ service.CredentialStore = (*Store)(nil)
+
+// credentialRow is a row of access_token.
+type credentialRow struct {
+	ID         uint64              `db:"id"`
+	Kind       string              `db:"kind"`
+	Name       string              `db:"name"`
+	Digest     []byte              `db:"digest"`
+	Shown      sql.Null[string]    `db:"shown"`
+	Subject    sql.Null[string]    `db:"subject"`
+	Scopes     string              `db:"scopes"`
+	Zones      sql.Null[string]    `db:"zones"`
+	ExpiresAt  sql.Null[time.Time] `db:"expires_at"`
+	CreatedAt  time.Time           `db:"created_at"`
+	CreatedBy  string              `db:"created_by"`
+	LastUsedAt sql.Null[time.Time] `db:"last_used_at"`
+	RevokedAt  sql.Null[time.Time] `db:"revoked_at"`
+	RevokedBy  sql.Null[string]    `db:"revoked_by"`
+	ReadAt     time.Time           `db:"read_at"`
+}
+
+const selectCredential = `
+SELECT id, kind, name, digest, shown, subject, scopes, zones, expires_at, created_at, created_by, last_used_at,
+       revoked_at, revoked_by, UTC_TIMESTAMP(6) AS read_at
+  FROM access_token`
+
+// credentialHolds is the condition of rows that are not revoked and have not expired.
+const credentialHolds = `revoked_at IS NULL
+   AND (expires_at IS NULL OR expires_at > UTC_TIMESTAMP(6))`
+
+func (r credentialRow) credential() (service.Credential, error) {
+	c := service.Credential{
+		ID: r.ID, Kind: service.CredentialKind(r.Kind), Digest: service.Digest(r.Digest),
+		Caller: service.Caller{Name: r.Name}, Shown: r.Shown.V, Subject: r.Subject.V,
+		ExpiresAt: r.ExpiresAt.V, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy,
+		LastUsedAt: r.LastUsedAt.V, RevokedAt: r.RevokedAt.V, RevokedBy: r.RevokedBy.V,
+	}
+	for scope := range strings.SplitSeq(r.Scopes, ",") {
+		c.Scopes = append(c.Scopes, service.Scope(scope))
+	}
+	if !r.Zones.Valid {
+		return c, nil
+	}
+	for text := range strings.SplitSeq(r.Zones.V, ",") {
+		zone, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return c, fmt.Errorf("zones of credential %d: %w", r.ID, err)
+		}
+		c.Zones = append(c.Zones, zone)
+	}
+	return c, nil
+}
+
+// readCredentials returns the credentials that a condition selects, by id, and the
+// engine's time. The time is zero if there are none.
+func readCredentials(
+	ctx context.Context, from sqlx.QueryerContext, condition string, args ...any,
+) (list []service.Credential, at time.Time, err error) {
+	var rows []credentialRow
+	if err := sqlx.SelectContext(ctx, from, &rows, selectCredential+condition, args...); err != nil {
+		return nil, at, err
+	}
+	list = make([]service.Credential, len(rows))
+	for i, row := range rows {
+		if list[i], err = row.credential(); err != nil {
+			return nil, at, err
+		}
+		at = row.ReadAt
+	}
+	return list, at, nil
+}
+
+// LiveCredentials implements service.CredentialStore.
+func (s *Store) LiveCredentials(ctx context.Context) (live []service.Credential, at time.Time, err error) {
+	live, at, err = readCredentials(ctx, s.pool, `
+ WHERE `+credentialHolds+`
+ ORDER BY id`)
+	if err != nil {
+		return nil, at, fmt.Errorf("read credentials: %w", lookupError(err))
+	}
+	return live, at, nil
+}
+
+// Credentials returns all credentials by id, revoked and expired ones included, and the
+// engine's time. The time is zero if there are none.
+func (s *Store) Credentials(ctx context.Context) (all []service.Credential, at time.Time, err error) {
+	all, at, err = readCredentials(ctx, s.pool, `
+ ORDER BY id`)
+	if err != nil {
+		return nil, at, fmt.Errorf("list credentials: %w", lookupError(err))
+	}
+	return all, at, nil
+}
+
+// UseCredential implements service.CredentialStore. The account needs the right to update
+// the column last_used_at, and no other.
+func (s *Store) UseCredential(ctx context.Context, id uint64) error {
+	_, err := s.pool.ExecContext(ctx, `
+UPDATE access_token
+   SET last_used_at = UTC_TIMESTAMP(6)
+ WHERE id = ?
+   AND (last_used_at IS NULL OR last_used_at <= UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE)`, id)
+	if err != nil {
+		return fmt.Errorf("record use of credential %d: %w", id, writeError(err))
+	}
+	return nil
+}
+
+// Now returns the time by the engine's clock, in UTC.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	var now time.Time
+	if err := s.pool.GetContext(ctx, &now, "SELECT UTC_TIMESTAMP(6)"); err != nil {
+		return now, fmt.Errorf("read the engine's time: %w", lookupError(err))
+	}
+	return now, nil
+}
+
+// AddCredential keeps a credential and returns it as stored. It takes effect within a
+// second or so. The error wraps service.ErrInvalid if it breaks a rule, and
+// service.ErrConflict if service.MaxLiveOfName live credentials have the name, if another
+// live one has the digest, or if there are service.MaxLiveCredentials.
+func (s *Store) AddCredential(ctx context.Context, c service.Credential, principal string) (service.Credential, error) {
+	if err := c.Validate(); err != nil {
+		return service.Credential{}, err
+	}
+	var stored service.Credential
+	err := s.editCredentials(ctx, func(tx *sqlx.Tx) error {
+		live, _, err := readCredentials(ctx, tx, `
+ WHERE `+credentialHolds+`
+ ORDER BY id
+   FOR UPDATE`)
+		if err != nil {
+			return err
+		}
+		if err := roomFor(c, live); err != nil {
+			return err
+		}
+		id, err := insertCredential(ctx, tx, c, principal)
+		if err != nil {
+			return err
+		}
+		stored, err = readCredential(ctx, tx, id)
+		return err
+	})
+	if err != nil {
+		return service.Credential{}, fmt.Errorf("add credential %s: %w", c.Name, err)
+	}
+	return stored, nil
+}
+
+// roomFor returns an error that wraps service.ErrConflict if c cannot be added to live,
+// the credentials that hold.
+func roomFor(c service.Credential, live []service.Credential) error {
+	sameName := 0
+	for _, other := range live {
+		if other.Digest == c.Digest {
+			return fmt.Errorf("%w: credential %d, %s, has the same subject", service.ErrConflict, other.ID, other.Name)
+		}
+		if other.Name == c.Name {
+			sameName++
+		}
+	}
+	switch {
+	case sameName >= service.MaxLiveOfName:
+		return fmt.Errorf("%w: %d live credentials have this name; revoke one first", service.ErrConflict, sameName)
+	case len(live) >= service.MaxLiveCredentials:
+		return fmt.Errorf("%w: there are %d live credentials, which is the most; revoke some first", service.ErrConflict, len(live))
+	}
+	return nil
+}
+
+func insertCredential(ctx context.Context, tx *sqlx.Tx, c service.Credential, principal string) (uint64, error) {
+	scopes := make([]string, len(c.Scopes))
+	for i, scope := range c.Scopes {
+		scopes[i] = string(scope)
+	}
+	zones := make([]string, len(c.Zones))
+	for i, zone := range c.Zones {
+		zones[i] = strconv.FormatInt(zone, 10)
+	}
+	result, err := tx.ExecContext(ctx, `
+INSERT INTO access_token (kind, name, digest, shown, subject, scopes, zones, expires_at, created_by)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		string(c.Kind), c.Name, c.Digest[:],
+		sql.Null[string]{V: c.Shown, Valid: c.Kind == service.KindToken},
+		sql.Null[string]{V: c.Subject, Valid: c.Kind == service.KindCertificate},
+		strings.Join(scopes, ","),
+		sql.Null[string]{V: strings.Join(zones, ","), Valid: c.IsBound()},
+		sql.Null[time.Time]{V: c.ExpiresAt.UTC(), Valid: !c.ExpiresAt.IsZero()},
+		principal)
+	if err != nil {
+		return 0, err
+	}
+	id, err := result.LastInsertId()
+	return uint64(id), err
+}
+
+func readCredential(ctx context.Context, from sqlx.QueryerContext, id uint64) (service.Credential, error) {
+	list, _, err := readCredentials(ctx, from, `
+ WHERE id = ?`, id)
+	switch {
+	case err != nil:
+		return service.Credential{}, err
+	case len(list) == 0:
+		return service.Credential{}, service.ErrNotFound
+	}
+	return list[0], nil
+}
+
+// RevokeCredential ends a credential for good, and returns it as it is now. Every instance
+// refuses it within five seconds. The error wraps service.ErrNotFound if there is none,
+// and service.ErrConflict if it was revoked before.
+func (s *Store) RevokeCredential(ctx context.Context, id uint64, principal string) (service.Credential, error) {
+	var stored service.Credential
+	err := s.editCredentials(ctx, func(tx *sqlx.Tx) error {
+		result, err := tx.ExecContext(ctx, `
+UPDATE access_token
+   SET revoked_at = UTC_TIMESTAMP(6), revoked_by = ?
+ WHERE id = ?
+   AND revoked_at IS NULL`, principal, id)
+		if err != nil {
+			return err
+		}
+		changed, err := result.RowsAffected()
+		if err != nil {
+			return err
+		}
+		if stored, err = readCredential(ctx, tx, id); err == nil && changed == 0 {
+			err = fmt.Errorf("%w: it was revoked before, by %s", service.ErrConflict, stored.RevokedBy)
+		}
+		return err
+	})
+	if err != nil {
+		return service.Credential{}, fmt.Errorf("revoke credential %d: %w", id, err)
+	}
+	return stored, nil
+}
+
+// editTries is how often an edit of credentials is tried that has met another one.
+const editTries = 6
+
+// editCredentials runs change in a transaction that sees no other edit of credentials
+// between its statements. If two meet, the engine may roll one back, which is tried again.
+func (s *Store) editCredentials(ctx context.Context, change func(*sqlx.Tx) error) error {
+	for try := 1; ; try++ {
+		err := s.inIsolation(ctx, change)
+		if !isOneOf(err, beaten()) || try == editTries || !pause(ctx, rand.N(firstBackoff)) {
+			return writeError(err)
+		}
+	}
+}
+
+func (s *Store) inIsolation(ctx context.Context, change func(*sqlx.Tx) error) error {
+	tx, err := s.pool.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // after Commit it does nothing
+	if err := change(tx); err != nil {
+		return err
+	}
+	err = tx.Commit()
+	if err != nil && isLost(err) {
+		return asKind(service.ErrUndecided, err) // what was not committed is rolled back
+	}
+	return err
+}

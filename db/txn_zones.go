@@ -1,0 +1,101 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// TxnZones returns, for each of these txns that exists, the zones of all txns of its
+// check. The error wraps service.ErrBusy if the engine is away.
+func (s *Store) TxnZones(ctx context.Context, ids []uint64) (map[uint64][]int64, error) {
+	zones := make(map[uint64][]int64, len(ids))
+	for some := range slices.Chunk(ids, txnZonesAtOnce) {
+		if err := s.txnZones(ctx, some, zones); err != nil {
+			return nil, fmt.Errorf("look up the zones of %d txns: %w", len(ids), lookupError(err))
+		}
+	}
+	return zones, nil
+}
+
+// txnZonesAtOnce bounds how many txns one statement names.
+const txnZonesAtOnce = 100
+
+// txnOfCheck is what ties a txn to the others of its check. They have ids close to each
+// other: there is no index on check_id.
+type txnOfCheck struct {
+	ID        uint64    `db:"id"`
+	CreatedAt time.Time `db:"created_at"`
+	ZoneID    int64     `db:"zone_id"`
+	CheckID   *uint64   `db:"check_id"`
+	Buckets   *int      `db:"check_buckets"`
+}
+
+// checkKey names one check. Its txns share both.
+type checkKey struct {
+	id uint64
+	at int64 // microseconds
+}
+
+func (t txnOfCheck) key() checkKey { return checkKey{id: *t.CheckID, at: t.CreatedAt.UnixMicro()} }
+
+const selectTxnOfCheck = `
+SELECT id, created_at, zone_id, check_id, check_buckets
+  FROM zone_txn
+ WHERE `
+
+// txnZones adds the zones of some txns to zones. If two txns have one id, the zones of
+// both are added.
+func (s *Store) txnZones(ctx context.Context, ids []uint64, zones map[uint64][]int64) error {
+	args := make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	var named []txnOfCheck
+	if err := s.pool.SelectContext(ctx, &named, selectTxnOfCheck+"id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
+		return err
+	}
+	var shared []txnOfCheck
+	for _, t := range named {
+		zones[t.ID] = append(zones[t.ID], t.ZoneID)
+		if t.Buckets != nil && t.CheckID != nil {
+			shared = append(shared, t)
+		}
+	}
+	of, err := s.checkZones(ctx, slices.Clone(shared))
+	if err != nil {
+		return err
+	}
+	for _, t := range shared {
+		zones[t.ID] = append(zones[t.ID], of[t.key()]...)
+	}
+	return nil
+}
+
+// checkZones returns the zones of the checks to which txns belong. The search widens from
+// each txn until it has found all of its check, and ends 65,536 ids away, in case some were
+// deleted, as that of the procedure txns_of_check does. It changes txns.
+func (s *Store) checkZones(ctx context.Context, txns []txnOfCheck) (map[checkKey][]int64, error) {
+	of := map[checkKey][]int64{}
+	for span := uint64(16); span <= 1<<16 && len(txns) > 0; span *= 16 {
+		var where []string
+		var args []any
+		for _, t := range txns {
+			delete(of, t.key()) // not all of them
+			where = append(where, "(id BETWEEN ? AND ? AND created_at = ? AND check_id = ?)")
+			args = append(args, t.ID-min(t.ID, span), t.ID+min(math.MaxUint64-t.ID, span), t.CreatedAt, *t.CheckID)
+		}
+		var found []txnOfCheck
+		if err := s.pool.SelectContext(ctx, &found, selectTxnOfCheck+strings.Join(where, " OR "), args...); err != nil {
+			return nil, err
+		}
+		for _, t := range found {
+			of[t.key()] = append(of[t.key()], t.ZoneID)
+		}
+		txns = slices.DeleteFunc(txns, func(t txnOfCheck) bool { return len(of[t.key()]) >= *t.Buckets })
+	}
+	return of, nil
+}

@@ -1,0 +1,490 @@
+package handlers
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// guarded is a service whose callers must prove who they are.
+type guarded struct {
+	*running
+	credentials *servicetest.Credentials
+}
+
+// guard serves zones 1 and 2, and has one txn of each, and one check in both.
+func guard(t *testing.T, proxies ...netip.Prefix) guarded {
+	t.Helper()
+	g := guarded{credentials: &servicetest.Credentials{}}
+	g.running = start(t, func(o *Options) {
+		keyring := service.NewKeyring(g.credentials, nil)
+		t.Cleanup(keyring.Close)
+		o.Auth = Auth{Callers: keyring, Txns: o.Reader.(*servicetest.Memory), TrustedProxies: proxies}
+	})
+	for id := range int64(2) {
+		g.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
+	}
+	for _, buckets := range [][]service.Bucket{{{ZoneID: 1, Key: "a"}}, {{ZoneID: 2, Key: "a"}}, {{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}}} {
+		if _, err := g.CheckAll(t.Context(), []service.Check{{Buckets: buckets}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return g
+}
+
+// as returns the header of a caller with a new token of these scopes, in these zones.
+func (g guarded) as(name string, zones []int64, scopes ...service.Scope) []string {
+	token := g.credentials.AddToken(service.Caller{Name: name, Scopes: scopes, Zones: zones})
+	return []string{"Authorization", "Bearer " + token.Reveal()}
+}
+
+// calls is a request for every route that is not open, each good and in zone 1.
+func calls() []struct{ method, path, body string } {
+	return []struct{ method, path, body string }{
+		{"POST", "/v1/check", `{"zone_id":1,"bucket_key":"a"}`},
+		{"POST", "/v1/checks", `{"checks":[{"zone_id":1,"bucket_key":"a"}]}`},
+		{"POST", "/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"}]}`},
+		{"POST", "/v1/txns/1/outcome", `{"outcome":"success"}`},
+		{"GET", "/v1/txns/1", ""},
+		{"HEAD", "/v1/txns/1", ""},
+		{"GET", "/v1/zones", ""},
+		{"GET", "/v1/zones/1", ""},
+		{"PUT", "/v1/zones/1", `{"rate":1000,"window":60}`},
+		{"GET", "/v1/zones/1/buckets/a", ""},
+		{"POST", "/v1/zones/1/buckets/a/release", `{"reason":"x"}`},
+		{"GET", "/v1/zones/1/overrides", ""},
+		{"POST", "/v1/zones/1/overrides", `{"bucket_key":"a","action":"allow"}`},
+		{"GET", "/v1/zones/1/overrides/1", ""},
+		{"PUT", "/v1/zones/1/overrides/1", `{"bucket_key":"a","action":"deny"}`},
+		{"DELETE", "/v1/zones/1/overrides/1", ""},
+		{"DELETE", "/v1/zones/1", ""},
+	}
+}
+
+// routed returns the path of a call as its route has it.
+func routed(path string) string {
+	return strings.NewReplacer("/txns/1", "/txns/:id", "/zones/1", "/zones/:id", "/buckets/a", "/buckets/:key", "/overrides/1", "/overrides/:override_id").Replace(path)
+}
+
+func TestEveryRouteSaysWhatItNeedsAndTheDescriptionSaysTheSame(t *testing.T) {
+	t.Parallel()
+	d, listed, called := described(t), routeNeeds(), map[string]bool{}
+	for _, call := range calls() {
+		called[call.method+" "+routed(call.path)] = true
+	}
+	for _, route := range newEcho(Options{}).Routes() {
+		if route.Method == http.MethodHead {
+			continue
+		}
+		name := route.Method + " " + route.Path
+		wanted, ok := listed[name]
+		if !ok {
+			t.Errorf("%s: routeNeeds does not say what it needs", name)
+		}
+		if !wanted.isOpen && !called[name] {
+			t.Errorf("%s is in no call of this test", name)
+		}
+		path := strings.NewReplacer(":id", "{id}", ":key", "{key}", ":override_id", "{override_id}").Replace(route.Path)
+		scopes, _ := d.part("paths", path, strings.ToLower(route.Method), "x-scopes")
+		if given, _ := scopes.([]any); fmt.Sprint(given) != fmt.Sprint(wanted.anyOf) {
+			t.Errorf("%s needs %v, and is described to need %v", name, wanted.anyOf, given)
+		}
+		if security, _ := d.part("paths", path, strings.ToLower(route.Method), "security"); (security != nil) != wanted.isOpen {
+			t.Errorf("%s: open: %t, and described: %v", name, wanted.isOpen, security)
+		}
+	}
+}
+
+func TestARouteThatIsNotListedNeedsAdmin(t *testing.T) {
+	t.Parallel()
+	e := newEcho(Options{})
+	e.GET("/forgotten", nil)
+	if got := needsOf(e.Routes())[endpoint{"GET", "/forgotten"}]; got.isOpen || !slices.Equal(got.anyOf, []service.Scope{service.ScopeAdmin}) {
+		t.Errorf("it needs %+v", got)
+	}
+}
+
+func TestEveryRouteIsForItsScopesAlone(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	needs := routeNeeds()
+	headersOf := map[service.Scope][]string{} // all made at once: a new token is not known at once
+	for _, scope := range service.Scopes() {
+		headersOf[scope] = append(g.as("all-in-1", []int64{1}, scope), "Content-Type", "application/json")
+	}
+	for scope, headers := range headersOf {
+		for _, call := range calls() {
+			got := g.ask(t, call.method, call.path, call.body, headers...)
+			wanted := needs[strings.Replace(call.method, "HEAD", "GET", 1)+" "+routed(call.path)].anyOf
+			if scope == service.ScopeAdmin || slices.Contains(wanted, scope) {
+				if got.status == http.StatusForbidden || got.status == http.StatusUnauthorized {
+					t.Errorf("%s: %s %s: %d %s, want it to be answered", scope, call.method, call.path, got.status, got.body)
+				}
+				g.SetZone(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour}) // the last call deletes it
+				continue
+			}
+			if call.method == http.MethodHead {
+				if got.status != http.StatusForbidden || got.body != "" {
+					t.Errorf("%s: HEAD: %d", scope, got.status)
+				}
+				continue
+			}
+			p := got.refused(t, http.StatusForbidden, "missing_scope")
+			for _, missing := range wanted {
+				if !strings.Contains(p.Detail, string(missing)) {
+					t.Errorf("%s: %s %s: %q does not name %s", scope, call.method, call.path, p.Detail, missing)
+				}
+			}
+		}
+	}
+	if strings.Contains(g.log.String(), `"level":"ERROR"`) {
+		t.Error("a missing scope is logged as a fault of the service")
+	}
+}
+
+func TestAnyCallerLearnsThatNothingIsRouted(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	headers := g.as("reporter", []int64{2}, service.ScopeReport)
+	g.ask(t, "GET", "/v2/nothing", "", headers...).refused(t, http.StatusNotFound, "route_not_found")
+	g.ask(t, "PATCH", "/v1/zones/1", "", headers...).refused(t, http.StatusMethodNotAllowed, "method_not_allowed")
+}
+
+func TestWhatIsOpenNeedsNobody(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	g.credentials.Fail(service.ErrBusy)
+	for _, path := range []string{"/", "/livez", "/readyz", "/openapi.yaml"} {
+		for _, headers := range [][]string{nil, {"Authorization", "Bearer x"}, {"X-API-Key", service.NewToken().Reveal()}} {
+			for _, method := range []string{"GET", "HEAD"} {
+				if got := g.ask(t, method, path, "", headers...); got.status != http.StatusOK {
+					t.Errorf("%s %s with %q: %d", method, path, headers, got.status)
+				}
+			}
+		}
+	}
+	if reads, _ := g.credentials.Calls(); reads != 0 {
+		t.Error("credentials were looked up")
+	}
+}
+
+// unread is a body that must not be read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body of a caller who is not known was read")
+	return 0, io.EOF
+}
+
+func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
+	t.Parallel()
+	credentials := &servicetest.Credentials{}
+	keyring := service.NewKeyring(credentials, nil)
+	t.Cleanup(keyring.Close)
+	memory := servicetest.NewMemory()
+	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	handler := New(Options{
+		Limiter: service.NewLimiter(memory, time.Minute), Reader: memory, Writer: memory, Auth: Auth{Callers: keyring, Txns: memory},
+	})
+	ended := credentials.AddToken(service.Caller{Name: "gone", Scopes: []service.Scope{service.ScopeAdmin}})
+	credentials.Revoke(1)
+	expired := service.NewToken()
+	c := service.NewTokenCredential(expired, service.Caller{Name: "old", Scopes: []service.Scope{service.ScopeAdmin}})
+	c.ExpiresAt = time.Unix(1, 0)
+	credentials.Add(c)
+	good := credentials.AddToken(service.Caller{Name: "good", Scopes: []service.Scope{service.ScopeAdmin}})
+	headers := [][]string{
+		nil,
+		{"Authorization", ""},
+		{"Authorization", "Bearer"},
+		{"Authorization", "Bearer " + service.NewToken().Reveal()},
+		{"Authorization", "Bearer " + ended.Reveal()},
+		{"Authorization", "Bearer " + expired.Reveal()},
+		{"Authorization", "Bearer " + good.Reveal()[:39]},
+		{"Authorization", "Bearer " + good.Reveal() + " x"},
+		{"Authorization", "Negotiate " + good.Reveal()},
+		{"Authorization", good.Reveal()},
+		{"Authorization", "Bearer " + good.Reveal(), "Authorization", "Bearer " + good.Reveal()},
+		{"Authorization", "Basic !"},
+		{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(good.Reveal()+":"))},
+		{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 1000)+":"+good.Reveal()))},
+		{"X-API-Key", ""},
+		{"X-API-Key", good.Reveal(), "X-API-Key", good.Reveal()},
+		{"X-API-Key", service.NewToken().Reveal(), "Authorization", "Bearer " + good.Reveal()},
+		{"X-Forwarded-User", "root"},
+	}
+	requests := calls()
+	for _, path := range []string{"/v1", "/v1/zones/2", "/v1/zones/x", "/v1/zones/99999999999", "/v1/zones/1/overrides?limit=x", "/v1/zones/1/buckets/%zz", "/x", "//", "/metrics", "/debug/pprof/", "/livez/"} {
+		for _, method := range []string{"GET", "POST", "OPTIONS", "PATCH", "VERYLONGUNKNOWNMETHOD"} {
+			requests = append(requests, struct{ method, path, body string }{method, path, ""})
+		}
+	}
+	requests = append(requests, struct{ method, path, body string }{"POST", "/", ""}, struct{ method, path, body string }{"PUT", "/readyz", ""})
+	first := ""
+	for _, request := range requests {
+		if request.method == http.MethodHead {
+			continue // no body to compare
+		}
+		for _, header := range headers {
+			r := httptest.NewRequestWithContext(t.Context(), request.method, "/", unread{t})
+			r.URL.Path, r.ContentLength = request.path, 100
+			r.Header.Set("X-Request-Id", "same")
+			for i := 0; i < len(header); i += 2 {
+				r.Header.Add(header[i], header[i+1])
+			}
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			got := fmt.Sprint(w.Code, w.Header(), w.Body)
+			if first == "" {
+				first = got
+			}
+			if w.Code != http.StatusUnauthorized || got != first || w.Header().Get("WWW-Authenticate") != challenge {
+				t.Fatalf("%s %s: got\n%s, and others\n%s", request.method, request.path, got, first)
+			}
+		}
+	}
+}
+
+func TestACredentialIsTakenInEachForm(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	token := g.credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeHistory}}).Reveal()
+	basic := func(user string) string {
+		return base64.StdEncoding.EncodeToString([]byte(user + ":" + token))
+	}
+	for name, headers := range map[string][]string{
+		"bearer":                        {"Authorization", "Bearer " + token},
+		"bearer in small letters":       {"Authorization", "bearer   " + token},
+		"key":                           {"X-API-Key", token},
+		"key, in small letters":         {"x-api-key", token},
+		"basic":                         {"Authorization", "Basic " + basic("anybody")},
+		"basic without user":            {"Authorization", "BASIC " + basic("")},
+		"key before the user's bearer":  {"X-API-Key", token, "Authorization", "Bearer eyJhbGciOi"},
+		"key before somebody's token":   {"X-API-Key", token, "Authorization", "Bearer " + service.NewToken().Reveal()},
+		"key before the user's several": {"X-API-Key", token, "Authorization", "a", "Authorization", "b"},
+	} {
+		if got := g.ask(t, "GET", "/v1/txns/1", "", headers...); got.status != http.StatusOK {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+	}
+	if line := g.log.last(t); line["caller"] != "shop" {
+		t.Errorf("the log has caller %v", line["caller"])
+	}
+	if text := g.log.String(); strings.Contains(text, token[4:20]) || strings.Contains(text, basic("anybody")) {
+		t.Error("the log holds a token")
+	}
+}
+
+func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
+	t.Parallel()
+	var credentials servicetest.Credentials
+	keyring := service.NewKeyring(&credentials, nil)
+	t.Cleanup(keyring.Close)
+	memory := servicetest.NewMemory()
+	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Callers: keyring, Txns: memory}})
+	credentials.Add(service.NewCertificateCredential("CN=auth-1,O=Example", service.Caller{Name: "auth-1", Scopes: []service.Scope{service.ScopeZones}}))
+	token := credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}})
+	named := func(name, organization string) *x509.Certificate {
+		return &x509.Certificate{Subject: pkix.Name{CommonName: name, Organization: []string{organization}}}
+	}
+	verified := func(chain ...*x509.Certificate) *tls.ConnectionState {
+		return &tls.ConnectionState{PeerCertificates: chain, VerifiedChains: [][]*x509.Certificate{chain}}
+	}
+	for name, c := range map[string]struct {
+		state  *tls.ConnectionState
+		header string
+		status int
+	}{
+		"registered":                   {verified(named("auth-1", "Example"), named("ca", "Example")), "", 200},
+		"and the user's credentials":   {verified(named("auth-1", "Example")), "Basic YWxpY2U6c2VjcmV0", 200},
+		"and a token, which wins":      {verified(named("auth-1", "Example")), "Bearer " + token.Reveal(), 403},
+		"and a token that nobody made": {verified(named("auth-1", "Example")), "Bearer " + service.NewToken().Reveal(), 401},
+		"another name":                 {verified(named("auth-2", "Example")), "", 401},
+		"another organization":         {verified(named("auth-1", "Mallory")), "", 401},
+		"name with the organization":   {verified(named("auth-1,O=Example", "")), "", 401},
+		"registered, as an issuer":     {verified(named("x", "Example"), named("auth-1", "Example")), "", 401},
+		"not verified":                 {&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("auth-1", "Example")}}, "", 401},
+		"no certificate":               {&tls.ConnectionState{}, "", 401},
+		"no TLS":                       {nil, "", 401},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/zones", nil)
+		r.TLS = c.state
+		if c.header != "" {
+			r.Header.Set("Authorization", c.header)
+		}
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != c.status {
+			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.status)
+		}
+	}
+}
+
+func TestCallersAreAnsweredBusyWhileItIsNotKnownWhoTheyAre(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	headers := g.as("shop", nil, service.ScopeHistory)
+	g.credentials.Fail(fmt.Errorf("%w: Error 1142: hidden_name", service.ErrForbidden))
+	for _, path := range []string{"/v1/txns/1", "/v1/txns/99"} {
+		p := g.ask(t, "GET", path, "", headers...).refused(t, http.StatusServiceUnavailable, "busy")
+		if strings.Contains(p.Detail, "hidden_name") {
+			t.Errorf("the caller learns %s", p.Detail)
+		}
+	}
+	g.ask(t, "GET", "/v1/txns/1", "", "X-API-Key", "x").refused(t, http.StatusUnauthorized, "unauthenticated")
+}
+
+func TestABoundCredentialStaysInItsZones(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	headers := g.as("shop", []int64{1, 3}, service.ScopeAdmin)
+	ask := func(method, path, body string) reply {
+		t.Helper()
+		return g.ask(t, method, path, body, append(headers, "Content-Type", "application/json")...)
+	}
+	for _, call := range calls() {
+		if !strings.Contains(call.path, "/zones/1") {
+			continue
+		}
+		for _, zone := range []string{"2", "4"} { // one exists
+			p := ask(call.method, strings.Replace(call.path, "/zones/1", "/zones/"+zone, 1), call.body).refused(t, http.StatusForbidden, "missing_scope")
+			if !strings.Contains(p.Detail, "zone "+zone) || !strings.Contains(p.Detail, "shop") {
+				t.Errorf("%s: %q does not name zone %s", call.path, p.Detail, zone)
+			}
+		}
+	}
+	if got := ask("GET", "/v1/zones", ""); strings.Contains(got.body, `"id":2`) || !strings.Contains(got.body, `"id":1`) {
+		t.Errorf("zones: %s", got.body)
+	}
+	if got := ask("PUT", "/v1/zones/3", `{"rate":5,"window":60}`); got.status != http.StatusCreated {
+		t.Errorf("make a zone that it is bound to: %d %s", got.status, got.body)
+	}
+	p := ask("POST", "/v1/check", `{"zone_id":2,"bucket_key":"a"}`).refused(t, http.StatusForbidden, "missing_scope")
+	if p.Pointer != "/zone_id" || !strings.Contains(p.Detail, "check in zone 2") {
+		t.Errorf("a check in another zone: %+v", p)
+	}
+	p = ask("POST", "/v1/check", `{"buckets":[{"zone_id":1,"bucket_key":"x"},{"zone_id":2,"bucket_key":"x"}]}`).refused(t, http.StatusForbidden, "missing_scope")
+	if p.Pointer != "/buckets/1/zone_id" {
+		t.Errorf("a check in two zones: %+v", p)
+	}
+	if n := len(g.Txns(t, service.Bucket{ZoneID: 1, Key: "x"})) + len(g.Txns(t, service.Bucket{ZoneID: 2, Key: "x"})); n != 0 {
+		t.Errorf("%d txns of a check that was refused", n)
+	}
+	got := ask("POST", "/v1/checks", `{"checks":[{"zone_id":2,"bucket_key":"y"},{"zone_id":1,"bucket_key":"y"},{"zone_id":1}]}`)
+	if got.status != http.StatusOK || !strings.Contains(got.body, `"pointer":"/checks/0/zone_id"`) || !strings.Contains(got.body, "missing_scope") ||
+		len(g.Txns(t, service.Bucket{ZoneID: 1, Key: "y"})) != 1 || len(g.Txns(t, service.Bucket{ZoneID: 2, Key: "y"})) != 0 {
+		t.Errorf("three checks, one in another zone: %d %s", got.status, got.body)
+	}
+}
+
+func TestTxnsOfOtherZonesDoNotExist(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	headers := append(g.as("shop", []int64{1}, service.ScopeHistory, service.ScopeReport), "Content-Type", "application/json")
+	others := []string{"2", "3", "4"} // in zone 2; of a check in both zones, as two txns
+	sameBut := func(id string, got, absent reply) {
+		t.Helper()
+		if got.status != http.StatusNotFound || strings.Replace(got.body, "txn "+id, "txn 99", 1) != absent.body {
+			t.Errorf("txn %s: %d %s, want %s", id, got.status, got.body, absent.body)
+		}
+	}
+	absent := g.ask(t, "GET", "/v1/txns/99", "", headers...)
+	sameBut("2", g.ask(t, "GET", "/v1/txns/2", "", headers...), absent)
+	sameBut("4", g.ask(t, "GET", "/v1/txns/4", "", headers...), absent)
+	if got := g.ask(t, "GET", "/v1/txns/3", "", headers...); got.status != http.StatusOK {
+		t.Errorf("a txn in the caller's zone: %d", got.status)
+	}
+	absent = g.ask(t, "POST", "/v1/txns/99/outcome", `{"outcome":"success"}`, headers...)
+	for _, id := range others {
+		sameBut(id, g.ask(t, "POST", "/v1/txns/"+id+"/outcome", `{"outcome":"success"}`, headers...), absent)
+	}
+	got := g.ask(t, "POST", "/v1/outcomes", `{"reports":[{"txn_id":2,"outcome":"success"},{"txn_id":1,"outcome":"failure"},{"txn_id":99,"outcome":"success"}]}`, headers...)
+	if strings.Count(got.body, "not_found") != 2 || !strings.Contains(got.body, `{"txn_id":1,"outcome":"failure"}`) {
+		t.Errorf("reports: %s", got.body)
+	}
+	for _, id := range []uint64{2, 3, 4} {
+		if txn, err := g.Txn(t.Context(), id); err != nil || txn.Outcome != "" {
+			t.Errorf("txn %d has outcome %q (%v), which a caller of another zone has reported", id, txn.Outcome, err)
+		}
+	}
+}
+
+func TestThePrincipalIsTheCallersName(t *testing.T) {
+	t.Parallel()
+	here := netip.MustParsePrefix("127.0.0.1/32")
+	elsewhere := netip.MustParsePrefix("192.0.2.0/24")
+	for name, c := range map[string]struct {
+		proxies []netip.Prefix
+		user    string
+		want    string
+	}{
+		"nobody forwards":      {[]netip.Prefix{elsewhere, here}, "", "dba"},
+		"no proxy is trusted":  {nil, "root", "dba"},
+		"another is trusted":   {[]netip.Prefix{elsewhere}, "root", "dba"},
+		"ignored if malformed": {[]netip.Prefix{elsewhere}, "a\tb", "dba"},
+		"trusted":              {[]netip.Prefix{elsewhere, here}, "Zoë", "Zoë via dba"},
+		"too long with it":     {[]netip.Prefix{here}, strings.Repeat("é", 121), ""},
+		"as long as can be":    {[]netip.Prefix{here}, strings.Repeat("é", 120), strings.Repeat("é", 120) + " via dba"},
+	} {
+		g := guard(t, c.proxies...)
+		headers := append(g.as("dba", nil, service.ScopeZones), "Content-Type", "application/json")
+		if c.user != "" {
+			headers = append(headers, "X-Forwarded-User", c.user)
+		}
+		got := g.ask(t, "DELETE", "/v1/zones/2", "", headers...)
+		if c.want == "" {
+			got.refused(t, http.StatusBadRequest, "invalid_request")
+			continue
+		}
+		audits := g.Audits()
+		if last := audits[len(audits)-1]; got.status != http.StatusNoContent || last.Principal != c.want {
+			t.Errorf("%s: %d, and the record names %q, want %q", name, got.status, last.Principal, c.want)
+		}
+	}
+}
+
+func TestWithoutCredentialsOnlyThisMachineMayForward(t *testing.T) {
+	t.Parallel()
+	for from, want := range map[string]string{
+		"127.0.0.1:1": "root", "127.9.9.9:1": "root", "[::1]:1": "root", "[::ffff:127.0.0.1]:1": "root",
+		"192.0.2.1:1": "", "[::2]:1": "", "[fe80::1%eth0]:1": "", "": "", "@": "",
+	} {
+		memory := servicetest.NewMemory()
+		memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		handler := New(Options{Reader: memory, Writer: memory})
+		r := httptest.NewRequestWithContext(t.Context(), "DELETE", "/v1/zones/1", nil)
+		r.RemoteAddr = from
+		r.Header.Set(api.HeaderPrincipal, "root")
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		audits := memory.Audits()
+		if last := audits[len(audits)-1]; w.Code != http.StatusNoContent || last.Principal != want {
+			t.Errorf("from %q: %d, and the record names %q, want %q", from, w.Code, last.Principal, want)
+		}
+	}
+}
+
+func TestWhoIsNotAskedIsNotHeldToACredential(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil)
+	r.zones(t)
+	for _, header := range []string{"Bearer " + service.NewToken().Reveal(), "Bearer x", "Basic x"} {
+		if got := r.ask(t, "GET", "/v1/zones", "", "Authorization", header, "X-API-Key", "x"); got.status != http.StatusOK {
+			t.Errorf("%s: %d", header, got.status)
+		}
+	}
+}

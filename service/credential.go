@@ -1,0 +1,87 @@
+package service
+
+import (
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// CredentialKind is by what a caller proves who he is.
+type CredentialKind string
+
+// The kinds of credential.
+const (
+	KindToken       CredentialKind = "token"       // a secret text
+	KindCertificate CredentialKind = "certificate" // a client certificate that TLS has verified
+)
+
+// Limits of credentials.
+const (
+	// MaxSubjectLength is the longest subject of a client certificate, in characters.
+	MaxSubjectLength = 512
+	// MaxLiveOfName is how many live credentials may have the same name: the one in use,
+	// and the one that takes its place.
+	MaxLiveOfName = 2
+	// MaxLiveCredentials is how many credentials may be live. Every instance keeps all of
+	// them in memory.
+	MaxLiveCredentials = 1000
+)
+
+// Credential is what is kept of a token, or of a client certificate's subject. It holds
+// no secret.
+type Credential struct {
+	ID     uint64 // set by the store
+	Kind   CredentialKind
+	Digest Digest
+	Caller
+	// Shown is the beginning of a token, and empty for a certificate.
+	Shown string
+	// Subject is that of a certificate, as pkix.Name.String writes it, and otherwise empty.
+	Subject string
+	// ExpiresAt is the first instant, by the engine's clock, at which the credential does
+	// not hold any more. The zero time means never. The other times are set by the store.
+	ExpiresAt  time.Time
+	CreatedAt  time.Time
+	CreatedBy  string
+	LastUsedAt time.Time // to about a minute; zero if never
+	RevokedAt  time.Time // zero if not revoked
+	RevokedBy  string
+}
+
+// NewTokenCredential returns what is to be kept of a token of caller.
+func NewTokenCredential(token Token, caller Caller) Credential {
+	return Credential{Kind: KindToken, Digest: token.Digest(), Shown: token.Shown(), Caller: caller}
+}
+
+// NewCertificateCredential returns what is to be kept of the client certificates of a
+// subject, which are those of caller.
+func NewCertificateCredential(subject string, caller Caller) Credential {
+	return Credential{Kind: KindCertificate, Digest: SubjectDigest(subject), Subject: subject, Caller: caller}
+}
+
+// Validate returns an ErrInvalid that names the field, or nil.
+func (c Credential) Validate() error {
+	if err := c.Caller.Validate(); err != nil {
+		return err
+	}
+	if c.Kind == KindCertificate {
+		switch {
+		case strings.TrimSpace(c.Subject) == "":
+			return fieldError("subject", "must not be empty")
+		case !utf8.ValidString(c.Subject) || strings.ContainsFunc(c.Subject, unicode.IsControl):
+			return fieldError("subject", "must be valid UTF-8 without control characters")
+		case utf8.RuneCountInString(c.Subject) > MaxSubjectLength:
+			return fieldError("subject", "must be at most %d characters", MaxSubjectLength)
+		}
+	}
+	if c.ExpiresAt.IsZero() {
+		return nil
+	}
+	return ValidateExpiry(c.ExpiresAt)
+}
+
+// IsLive reports whether the credential holds at an instant, by the engine's clock.
+func (c Credential) IsLive(now time.Time) bool {
+	return c.RevokedAt.IsZero() && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
+}

@@ -1,0 +1,99 @@
+package service
+
+import (
+	"slices"
+	"strings"
+)
+
+// Scope is what a credential allows its holder to do.
+type Scope string
+
+// The scopes.
+const (
+	ScopeCheck     Scope = "check"     // ask whether an attempt may go ahead
+	ScopeReport    Scope = "report"    // say how a login ended
+	ScopePeek      Scope = "peek"      // look at a bucket
+	ScopeRelease   Scope = "release"   // release a bucket
+	ScopeZones     Scope = "zones"     // change zones
+	ScopeOverrides Scope = "overrides" // list and change overrides
+	ScopeHistory   Scope = "history"   // look at recorded attempts
+	ScopeAdmin     Scope = "admin"     // everything
+)
+
+// Scopes returns all scopes, in the order in which they are listed everywhere.
+func Scopes() []Scope {
+	return []Scope{
+		ScopeCheck, ScopeReport, ScopePeek, ScopeRelease, ScopeZones, ScopeOverrides, ScopeHistory, ScopeAdmin,
+	}
+}
+
+// MaxBoundZones is the most zones to which one credential can be bound.
+const MaxBoundZones = 256
+
+// Caller is somebody who has proved by a credential who he is, and what he may do.
+type Caller struct {
+	Name   string
+	Scopes []Scope
+	// Zones are the zones in which the scopes hold. None means all zones, those that are
+	// made later included.
+	Zones []int64
+}
+
+// Has reports whether the caller has a scope, in whatever zones.
+func (c Caller) Has(scope Scope) bool {
+	return slices.Contains(c.Scopes, scope) || slices.Contains(c.Scopes, ScopeAdmin)
+}
+
+// Reaches reports whether a zone is one of those in which the caller's scopes hold. It
+// does NOT ask whether the zone exists.
+func (c Caller) Reaches(zoneID int64) bool { return !c.IsBound() || slices.Contains(c.Zones, zoneID) }
+
+// IsBound reports whether the caller's scopes hold in some zones only.
+func (c Caller) IsBound() bool { return len(c.Zones) > 0 }
+
+// Validate returns an ErrInvalid that names the field, or nil. It does NOT ask whether
+// the zones exist.
+func (c Caller) Validate() error {
+	if !isCallerName(c.Name) {
+		return fieldError("name", "must be a letter and then at most %d letters, digits or any of - . _ @", maxCallerName-1)
+	}
+	if len(c.Scopes) == 0 {
+		return fieldError("scopes", "must not be empty")
+	}
+	for _, scope := range c.Scopes {
+		if !slices.Contains(Scopes(), scope) {
+			return fieldError("scopes", "must be of %s", strings.Join(scopeNames(), ", "))
+		}
+	}
+	if len(c.Zones) > MaxBoundZones {
+		return fieldError("zones", "must be at most %d", MaxBoundZones)
+	}
+	for _, zone := range c.Zones {
+		if validateZoneID(zone) != nil {
+			return fieldError("zones", "must each be 1 to %d", MaxZoneID)
+		}
+	}
+	return nil
+}
+
+func scopeNames() []string {
+	names := make([]string, 0, len(Scopes()))
+	for _, scope := range Scopes() {
+		names = append(names, string(scope))
+	}
+	return names
+}
+
+// maxCallerName is the length of the longest name of a caller. A proxy's caller is
+// recorded together with the user whom the proxy names, in MaxNameLength characters.
+const maxCallerName = 48
+
+// isCallerName reports whether text can be the name of a caller. It begins with a letter,
+// so that a command can tell names from ids.
+func isCallerName(text string) bool {
+	isLetter := func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }
+	other := func(r rune) bool {
+		return !isLetter(r) && (r < '0' || r > '9') && !strings.ContainsRune("-._@", r)
+	}
+	return text != "" && len(text) <= maxCallerName && isLetter(rune(text[0])) && !strings.ContainsFunc(text, other)
+}

@@ -1,0 +1,86 @@
+package servicetest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"velocityd/service"
+)
+
+// Credentials is a store of credentials in memory. It applies no rule to them.
+type Credentials struct {
+	mu    sync.Mutex
+	all   []service.Credential // id n at index n-1
+	err   error
+	reads int
+	uses  int
+}
+
+var _ service.CredentialStore = (*Credentials)(nil)
+
+// Add keeps a credential and returns its id.
+func (s *Credentials) Add(c service.Credential) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.ID, c.CreatedAt = uint64(len(s.all)+1), time.Now()
+	s.all = append(s.all, c)
+	return c.ID
+}
+
+// AddToken keeps a new token of caller, and returns it.
+func (s *Credentials) AddToken(caller service.Caller) service.Token {
+	token := service.NewToken()
+	s.Add(service.NewTokenCredential(token, caller))
+	return token
+}
+
+// Revoke ends a credential.
+func (s *Credentials) Revoke(id uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[id-1].RevokedAt = time.Now()
+}
+
+// Fail makes the store fail from now on with err, or answer again if err is nil.
+func (s *Credentials) Fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.err = err
+}
+
+// Calls returns how often credentials were read, and uses recorded.
+func (s *Credentials) Calls() (reads, uses int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reads, s.uses
+}
+
+// LiveCredentials implements service.CredentialStore.
+func (s *Credentials) LiveCredentials(context.Context) (live []service.Credential, at time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reads++
+	now := time.Now()
+	for _, c := range s.all {
+		if c.IsLive(now) {
+			live = append(live, c)
+		}
+	}
+	return live, now, s.err
+}
+
+// UseCredential implements service.CredentialStore.
+func (s *Credentials) UseCredential(_ context.Context, id uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return fmt.Errorf("record use of credential %d: %w", id, s.err)
+	}
+	if used := &s.all[id-1].LastUsedAt; time.Since(*used) >= time.Minute {
+		*used = time.Now()
+		s.uses++
+	}
+	return nil
+}

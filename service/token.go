@@ -1,0 +1,93 @@
+package service
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"fmt"
+	"hash/crc32"
+	"strings"
+)
+
+// The form of a token: tokenStart, secretLength random characters of base 62, and
+// their CRC-32 in base 62. The checksum lets programs that look for leaked secrets, and
+// this one, know a token from other text without asking a database.
+const (
+	tokenStart     = "vel_"
+	secretLength   = 30
+	checksumLength = 6
+	tokenLength    = len(tokenStart) + secretLength + checksumLength
+	// shownLength is how many of a token's first characters are kept, to tell tokens
+	// apart. They leave 26 random characters unknown, which are 154 bits.
+	shownLength = len(tokenStart) + 4
+
+	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+)
+
+// Token is the secret that a caller proves his identity with. When it is printed or
+// logged, it is withheld: Reveal alone returns its text.
+type Token struct{ text [tokenLength]byte }
+
+// NewToken returns a new token. It is made of 178 random bits.
+func NewToken() Token {
+	var t Token
+	text := append(t.text[:0], tokenStart...)
+	for len(text) < tokenLength-checksumLength {
+		var random [1]byte
+		_, _ = rand.Read(random[:]) // it never fails
+		// 248 is four times 62. A larger byte would make some characters more likely.
+		if random[0] < 248 {
+			text = append(text, base62[random[0]%62])
+		}
+	}
+	t.seal()
+	return t
+}
+
+// seal writes the checksum of the secret behind it.
+func (t *Token) seal() {
+	rest := crc32.ChecksumIEEE(t.text[len(tokenStart) : tokenLength-checksumLength])
+	for i := tokenLength - 1; i >= tokenLength-checksumLength; i-- {
+		t.text[i] = base62[rest%62]
+		rest /= 62
+	}
+}
+
+// ParseToken reads a token. ok is false if the text is not a token that NewToken can have
+// made.
+func ParseToken(text string) (token Token, ok bool) {
+	if len(text) != tokenLength || !strings.HasPrefix(text, tokenStart) {
+		return Token{}, false
+	}
+	for _, c := range []byte(text[len(tokenStart):]) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return Token{}, false
+		}
+	}
+	copy(token.text[:], text)
+	given := token
+	token.seal()
+	return token, token == given
+}
+
+// Reveal returns the token's text, for whoever is to use it.
+func (t Token) Reveal() string { return string(t.text[:]) }
+
+// Shown returns the token's first characters, which may be stored and printed.
+func (t Token) Shown() string { return string(t.text[:shownLength]) }
+
+// Format implements fmt.Formatter: no verb prints the secret.
+func (t Token) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(tokenStart + "***")) }
+
+// MarshalText implements encoding.TextMarshaler. It withholds the secret, as Format does.
+func (t Token) MarshalText() ([]byte, error) { return []byte(tokenStart + "***"), nil }
+
+// Digest is what a credential is stored and looked up by. What a token's digest was made
+// of cannot be found out: a token is too random for guessing.
+type Digest [sha256.Size]byte
+
+// Digest returns the SHA-256 of the token's text.
+func (t Token) Digest() Digest { return sha256.Sum256(t.text[:]) }
+
+// SubjectDigest returns the digest of a client certificate's subject, which is as
+// pkix.Name.String writes it. It differs from every token's.
+func SubjectDigest(subject string) Digest { return sha256.Sum256([]byte("certificate " + subject)) }
