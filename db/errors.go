@@ -18,7 +18,9 @@ import (
 // procedures and triggers of package migrations.
 const (
 	errDuplicate       = 1062
+	errSnapshot        = 1020
 	errLockWait        = 1205
+	errDeadlock        = 1213
 	errNoSuchTable     = 1146
 	errNoSuchProcedure = 1305
 	errNoSuchParent    = 1452
@@ -55,7 +57,7 @@ func faults() []fault {
 		// Another session remembered the same attempt_id at this very moment.
 		{numbers: []uint16{errDuplicate}, kind: service.ErrBusy, tries: 6, clean: true},
 		// Deadlock, snapshot conflict (MariaDB from 11.6.2), table definition changed.
-		{numbers: []uint16{1213, 1020, 1412}, kind: service.ErrBusy, tries: 6, clean: true},
+		{numbers: []uint16{errDeadlock, errSnapshot, 1412}, kind: service.ErrBusy, tries: 6, clean: true},
 		{numbers: []uint16{errLockWait}, kind: service.ErrBusy, tries: 3, clean: true},
 		// No id to be had. MySQL runs no handler for it, so the transaction is open.
 		{numbers: []uint16{1467}, kind: service.ErrBusy, tries: 3},

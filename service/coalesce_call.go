@@ -18,6 +18,15 @@ type batch struct {
 	checks   []Check // of a call; the store's until it returns
 }
 
+// callers yields the contexts of the callers, the leader's first.
+func (b *batch) callers(yield func(context.Context) bool) {
+	for _, w := range b.waiters {
+		if !yield(w.ctx) {
+			return
+		}
+	}
+}
+
 // lead answers all of a batch, on the goroutine of its leader.
 func (l *lane) lead(b *batch) {
 	began := time.Now()
@@ -56,6 +65,7 @@ func (l *lane) handOn(b *batch, now time.Time, took time.Duration) {
 // observe notes how long a call took. Older calls count less and less.
 func (l *lane) observe(b *batch, took time.Duration) {
 	l.calls--
+	l.working.Add(-1)
 	l.underWay -= b.weight
 	l.spent = l.spent*7/8 + took
 	l.decided = l.decided*7/8 + float64(b.weight)
@@ -63,7 +73,11 @@ func (l *lane) observe(b *batch, took time.Duration) {
 
 // decide finds the answer of every waiter of a batch.
 func (l *lane) decide(b *batch) {
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(b.leader.ctx), b.deadline)
+	ctx := context.WithoutCancel(b.leader.ctx)
+	if observe := l.options.observe.Batch; observe != nil {
+		ctx = observe(ctx, b.callers)
+	}
+	ctx, cancel := context.WithDeadline(ctx, b.deadline)
 	defer cancel()
 	l.ask(ctx, b, b.waiters)
 }
