@@ -69,6 +69,11 @@ type Options struct {
 	Logger *slog.Logger
 	// AccessLog makes Logger get one line for each request, too.
 	AccessLog bool
+	// Metrics answers GET /metrics. Nil means that there is no such path.
+	Metrics http.Handler
+	// Observe is called for each request when it has been answered, after its log line. Nil
+	// means that nobody wants to know.
+	Observe func(ctx context.Context, request Observed)
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
 	// seconds, and checks have the deadline of the Limiter.
 	WriteTimeout time.Duration
@@ -95,6 +100,8 @@ type server struct {
 	ready        func(ctx context.Context) error
 	logger       *slog.Logger
 	accessLog    bool
+	metrics      http.Handler
+	observer     func(context.Context, Observed)
 	faults       faultLog
 	writeTimeout time.Duration
 	decoder      decoder
@@ -108,7 +115,7 @@ func newEcho(o Options) *echo.Echo {
 	s := &server{
 		name:    rand.Text()[:nameLength],
 		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready,
-		logger: o.Logger, accessLog: o.AccessLog,
+		logger: o.Logger, accessLog: o.AccessLog, metrics: o.Metrics, observer: o.Observe,
 		writeTimeout: cmp.Or(o.WriteTimeout, defaultWriteTimeout),
 		decoder:      newDecoder(), slots: newSlots(cmp.Or(o.Slots, defaultSlots())),
 	}
@@ -152,6 +159,9 @@ func (s *server) route(e *echo.Echo) {
 	get(e, pathLive, s.live)
 	get(e, pathReady, s.answerReady)
 	get(e, "/openapi.yaml", s.describe)
+	if s.metrics != nil {
+		get(e, pathMetrics, s.answerMetrics)
+	}
 }
 
 func adapted(handle func(*exchange) error) echo.HandlerFunc {

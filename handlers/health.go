@@ -14,7 +14,13 @@ import (
 const (
 	pathLive  = "/livez"
 	pathReady = "/readyz"
+	// pathMetrics is asked by Prometheus.
+	pathMetrics = "/metrics"
 )
+
+// IsProbe reports whether a path is one that load balancers and monitors ask for every few
+// seconds.
+func IsProbe(path string) bool { return path == pathLive || path == pathReady || path == pathMetrics }
 
 const readyTimeout = 2 * time.Second
 
@@ -25,6 +31,12 @@ type health struct {
 // live answers GET /livez: the process runs. It does not look at the database.
 func (s *server) live(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, health{Status: "ok"})
+}
+
+// answerMetrics answers GET /metrics as Options.Metrics does.
+func (s *server) answerMetrics(x *exchange) error {
+	s.metrics.ServeHTTP(x.Response(), x.Request())
+	return nil
 }
 
 // answerReady answers GET /readyz with 200 if checks can be decided now, and
