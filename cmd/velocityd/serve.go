@@ -14,6 +14,7 @@ import (
 	"velocityd/db"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/telemetry"
 )
 
 type serveCmd struct {
@@ -51,12 +52,16 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	logger := p.newLogger(c.serviceFlags)
-	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(dsn)...)
+	tracing, err := p.newTracing(ctx, c.serviceFlags, logger)
+	if err != nil {
+		return err
+	}
+	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", append(c.attrs(dsn), slog.Bool("traces", tracing != nil))...)
 	listener, err := listen(ctx, c.Listen)
 	if err != nil {
 		return err
 	}
-	instance, err := newInstance(c.serviceFlags, dsn, logger)
+	instance, err := newInstance(c.serviceFlags, dsn, logger, tracing)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -82,12 +87,19 @@ type instance struct {
 	probe     *db.Probe
 	logger    *slog.Logger
 	readiness *readiness
+	metrics   *telemetry.Metrics
+	tracing   *telemetry.Tracing // nil: there are no traces
 	draining  atomic.Bool
 }
 
-// newInstance returns an instance that has not connected to anything yet.
-func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, error) {
-	options := db.Options{DSN: dsn, MaxConns: f.MaxConns, LockWait: f.LockWait}
+// newInstance returns an instance that has not connected to anything yet. tracing is nil if there
+// are no traces.
+func newInstance(f serviceFlags, dsn string, logger *slog.Logger, tracing *telemetry.Tracing) (*instance, error) {
+	metrics := telemetry.NewMetrics(version(), logger)
+	if tracing != nil {
+		logger = slog.New(telemetry.LogHandler(logger.Handler()))
+	}
+	options := db.Options{DSN: dsn, MaxConns: f.MaxConns, LockWait: f.LockWait, Observe: countEvents(metrics)}
 	store, err := db.Open(options)
 	if err != nil {
 		return nil, err
@@ -101,7 +113,9 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 		return nil, err
 	}
 	ask := func(ctx context.Context) error { return askWholeWay(ctx, probe, routines) }
-	return &instance{flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}, nil
+	return &instance{
+		flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger), metrics: metrics, tracing: tracing,
+	}, nil
 }
 
 // verify connects to the database and verifies its schema. Its errors are those of
@@ -140,6 +154,7 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	background.Go(func() { faults <- server.Serve(handlers.NewListener(listener)) })
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", listener.Addr().String()))
 	background.Go(func() { faults <- s.attend(running, err) })
+	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
 	fault := s.untilStop(ctx, faults)
 	stop()
 	if fault == nil {
@@ -147,6 +162,7 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	}
 	fault = errors.Join(fault, s.shutdown(server, endChecks))
 	background.Wait()
+	s.endTracing()
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
 	return fault
 }
@@ -219,19 +235,24 @@ func (s *instance) awaitDatabase(ctx context.Context, err error) error {
 // function that ends it. The function must be called after the last check.
 func (s *instance) newCheckStore() (store service.CheckStore, end func(context.Context) error) {
 	if !s.flags.coalesces() {
-		return s.store, func(context.Context) error { return nil }
+		s.watchWith(nil)
+		return s.metrics.Checks(s.observed()), func(context.Context) error { return nil }
 	}
-	coalescer := service.NewCoalescer(s.store, service.CoalescerOptions{
+	coalescer := service.NewCoalescer(s.observed(), service.CoalescerOptions{
 		Lanes: s.flags.lanes(), HeldCalls: s.flags.heldCalls(), Queue: s.flags.Queue, Timeout: s.flags.batchTimeout(),
+		Observe: s.coalescerObserver(),
 	})
-	return coalescer, coalescer.Close
+	s.watchWith(coalescer.Use)
+	return s.metrics.Checks(coalescer), coalescer.Close
 }
 
 func (s *instance) newServer(checks service.CheckStore) *http.Server {
-	api := handlers.New(handlers.Options{
-		Limiter: service.NewNormalizingLimiter(checks, s.store, s.flags.CheckTimeout), Reader: s.store, Writer: s.store,
-		Ready: s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
-	})
+	api := s.traced(handlers.New(handlers.Options{
+		Limiter: service.NewNormalizingLimiter(checks, s.store, s.flags.CheckTimeout), Reader: s.store,
+		Writer: countedWriter{Writer: s.store, outcomes: s.metrics.Outcomes(s.store)},
+		Ready:  s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
+		Metrics: s.metrics.Handler(), Observe: s.countRequest,
+	}))
 	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			// The caller's next request must go to another instance.
@@ -239,6 +260,7 @@ func (s *instance) newServer(checks service.CheckStore) *http.Server {
 		}
 		api.ServeHTTP(w, r)
 	}), s.flags.CheckTimeout)
+	server.ConnState = s.metrics.CountConnection
 	server.ErrorLog = slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn)
 	return server
 }
