@@ -54,6 +54,7 @@ func rules() map[string]rule {
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}},
 		"docs":                 {}, // the test of the pages
+		"deploy":               {}, // the test of what operators are given
 	}
 }
 
