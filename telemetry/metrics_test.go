@@ -28,6 +28,19 @@ func (f storeFunc) CheckAll(ctx context.Context, checks []service.Check) ([]serv
 	return f(ctx, checks)
 }
 
+// allowing is a store that allows every check.
+func allowing() storeFunc {
+	return func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+		decisions := make([]service.Decision, len(checks))
+		for i, c := range checks {
+			for _, b := range c.Buckets {
+				decisions[i].Verdicts = append(decisions[i].Verdicts, service.Verdict{Bucket: b, Rate: 100})
+			}
+		}
+		return decisions, nil
+	}
+}
+
 func newMetrics() *telemetry.Metrics {
 	return telemetry.NewMetrics("v1", slog.New(slog.DiscardHandler))
 }
@@ -88,12 +101,11 @@ func ask(t *testing.T, store service.CheckStore, checks ...service.Check) {
 
 func TestAHundredThousandKeysMakeNoSeries(t *testing.T) {
 	t.Parallel()
-	memory := servicetest.NewMemory()
-	for _, id := range []int64{1, 2} {
-		memory.SetZone(t, service.Zone{ID: id, Rate: 2, Window: time.Hour})
-	}
 	m := newMetrics()
-	store := m.Checks(m.Batches(memory))
+	coalescer := service.NewCoalescer(m.Batches(allowing()), service.CoalescerOptions{Observe: service.CoalescerObserver{
+		Queued: func(_ context.Context, joined, taken time.Time) { m.CountQueueWait(taken.Sub(joined)) },
+	}})
+	store := service.NewLimiter(m.Checks(coalescer), time.Minute)
 	asked := func(n int) int {
 		for i := range n {
 			key := fmt.Sprintf("key-%d", i)
@@ -130,9 +142,7 @@ func TestUnknownZonesMakeNoSeries(t *testing.T) {
 func TestFurtherZonesShareTheirSeries(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	store := m.Checks(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
-		return []service.Decision{{Verdicts: []service.Verdict{{Bucket: checks[0].Buckets[0], Rate: 100}}}}, nil
-	}))
+	store := m.Checks(allowing())
 	for id := range int64(telemetry.MaxZones + 50) {
 		ask(t, store, check(service.Bucket{ZoneID: id + 1, Key: "alice"}))
 	}
@@ -160,7 +170,9 @@ func TestDecisionsAreCountedByZone(t *testing.T) {
 			{Verdicts: []service.Verdict{free}},
 			{Verdicts: []service.Verdict{near, shadow}, WouldBlock: true},
 			{Verdicts: []service.Verdict{free, blocked}, Blocked: true, WouldBlock: true},
-			{Err: service.ErrNotFound}, {Err: service.ErrConflict}, {Err: service.ErrStaleKey},
+			{Err: service.ErrNotFound},
+			{Err: service.ErrConflict},
+			{Err: service.ErrStaleKey},
 		}, nil
 	}))
 	ask(t, store, make([]service.Check, 6)...)
@@ -419,9 +431,7 @@ func BenchmarkScrape(b *testing.B) {
 func scrapeMany(b *testing.B, zones int) {
 	m := newMetrics()
 	m.Watch(idle())
-	store := m.Checks(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
-		return []service.Decision{{Verdicts: []service.Verdict{{Bucket: checks[0].Buckets[0], Rate: 100}}}}, nil
-	}))
+	store := m.Checks(allowing())
 	for id := range int64(zones) {
 		_, _ = store.CheckAll(b.Context(), []service.Check{check(service.Bucket{ZoneID: id + 1, Key: "alice"})})
 	}

@@ -135,7 +135,7 @@ type given struct{}
 // to the caller's trace if the request has a traceparent (W3C Trace Context).
 func (t *Tracing) Handler(next http.Handler, skip func(*http.Request) bool) http.Handler {
 	restoring := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		request := r.Context().Value(given{}).(*http.Request).WithContext(r.Context()) //nolint:errcheck,forcetypeassert // the handler below sets it
+		request := r.Context().Value(given{}).(*http.Request).WithContext(r.Context()) //nolint:errcheck // the handler below has set it
 		request.Body = r.Body
 		next.ServeHTTP(w, request)
 	})
