@@ -50,7 +50,7 @@ test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
 
 # The packages whose tests start no database engine.
-QUICK = ./api ./client ./service/... ./handlers/... ./bench/load ./bench/round ./cmd/velocityd/replay
+QUICK = ./api ./client ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay
 
 .PHONY: check
 check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine
