@@ -55,7 +55,9 @@ func (h inTrace) Handle(ctx context.Context, _ slog.Record) error {
 func TestLinesAboutARequestHaveItsContext(t *testing.T) {
 	t.Parallel()
 	lines := make(chan bool, 10)
-	store := storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return nil, errors.New("no such column") })
+	store := storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
+		return nil, errors.New("no such column")
+	})
 	handler := New(Options{
 		Limiter: service.NewLimiter(store, time.Minute), AccessLog: true,
 		Logger: slog.New(inTrace{slog.NewJSONHandler(&logLines{}, nil), lines}),
