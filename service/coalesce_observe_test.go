@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,14 +23,19 @@ func as(t *testing.T, name string) context.Context {
 
 func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 	t.Parallel()
+	var mu sync.Mutex // of what is told
 	var waited, batches []string
 	type noted struct{}
 	o := oneLane()
 	o.Observe = service.CoalescerObserver{
 		Queued: func(ctx context.Context, joined, taken time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
 			waited = append(waited, fmt.Sprint(ctx.Value(caller{}), " ", taken.Sub(joined)))
 		},
 		Batch: func(ctx context.Context, callers iter.Seq[context.Context]) context.Context {
+			mu.Lock()
+			defer mu.Unlock()
 			for of := range callers {
 				batches = append(batches, fmt.Sprint(len(batches), " ", of.Value(caller{})))
 			}
