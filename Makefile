@@ -39,17 +39,18 @@ build: toolchain ## build bin/velocityd, one static binary
 ## Prove
 
 # -parallel: tests wait for engines more than they compute, and the private servers must not grow with the machine's cores.
-# Engines that cannot be had skip their tests, without a word from go test; with CI=true the tests fail.
+# Engines and a promtool that cannot be had skip their tests, without a word from go test; with CI=true the tests fail.
 .PHONY: test
 test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_DSN (PKG=./db TESTFLAGS='-run Zone -v' RACE=)
 	@if [[ '$(RACE)' ]]; then export CGO_ENABLED=1; tools/compiler.sh; fi; \
+	scripts/promtool.sh >/dev/null || true; \
 	note=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
 		scripts/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; fi; \
 	status=0; go test $(RACE) -timeout 60m -parallel 4 $(TESTFLAGS) $(PKG) || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
 
 # The packages whose tests start no database engine.
-QUICK = ./api ./client ./service/... ./handlers/... ./bench/load ./bench/round ./cmd/velocityd/replay
+QUICK = ./api ./client ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay
 
 .PHONY: check
 check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine

@@ -30,10 +30,12 @@ func (s *Store) again(ctx context.Context, what string, once func() error) error
 		if err == nil {
 			return nil
 		}
+		s.noteError(err)
 		f := faultOf(err)
 		if try >= f.tries || !s.hasTime(ctx) || !pause(ctx, rand.N(backoff)) {
 			return fmt.Errorf("%s, try %d: %w", what, try, asKind(f.kind, err))
 		}
+		s.note(Retry)
 		backoff *= 2
 	}
 }

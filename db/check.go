@@ -167,6 +167,7 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 			makes = b.made
 			continue
 		case isNumber(err, errLockWait) && len(awaited) > 0:
+			s.note(LockWaitTimeout)
 			awaited, makes, mayWait = nil, nil, false
 			continue
 		case err != nil:

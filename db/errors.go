@@ -18,7 +18,9 @@ import (
 // procedures and triggers of package migrations.
 const (
 	errDuplicate       = 1062
+	errSnapshot        = 1020
 	errLockWait        = 1205
+	errDeadlock        = 1213
 	errNoSuchTable     = 1146
 	errNoSuchProcedure = 1305
 	errNoSuchParent    = 1452
@@ -87,7 +89,7 @@ func faults() []fault {
 
 // beaten are the numbers of a transaction that the engine rolled back because of another
 // one: deadlock, snapshot conflict (MariaDB from 11.6.2), table definition changed.
-func beaten() []uint16 { return []uint16{1213, 1020, 1412} }
+func beaten() []uint16 { return []uint16{errDeadlock, errSnapshot, 1412} }
 
 // lackingRight are the numbers of a statement that is refused for want of a right.
 func lackingRight() []uint16 { return []uint16{1044, 1142, 1143, 1227, 1370} }

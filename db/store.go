@@ -39,6 +39,9 @@ type Options struct {
 	// in whole seconds; 0 means DefaultLockWait. Keep it below the deadline of a
 	// check, so that the engine gives up first and the outcome stays known.
 	LockWait time.Duration
+	// Observe is called when an Event has happened, by many goroutines at once. Nil means
+	// that nobody wants to know.
+	Observe func(Event)
 	// connectTimeout is 3 s if it is 0; tests for slow machines need longer.
 	connectTimeout time.Duration
 }
@@ -50,6 +53,7 @@ type Store struct {
 	pool     *sqlx.DB
 	lockWait time.Duration
 	hints    *hints
+	observe  func(Event) // or nil
 }
 
 var _ service.CheckStore = (*Store)(nil)
@@ -69,7 +73,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), lockWait: o.LockWait, hints: newHints()}, nil
+	return &Store{lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), lockWait: o.LockWait, hints: newHints(), observe: o.Observe}, nil
 }
 
 func openPool(o Options, use use, conns int) (*sql.DB, error) {

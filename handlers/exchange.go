@@ -72,6 +72,9 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			answer = refuse(x, err)
 		}
 		s.log(x, time.Since(began), answer, err)
+		if s.observer != nil {
+			s.observer(c.Request().Context(), Observed{Method: c.Request().Method, Route: c.Path(), Status: c.Response().Status})
+		}
 		return nil
 	}
 }

@@ -65,14 +65,14 @@ type recentFault struct {
 }
 
 // report writes a line about f with the attributes that attrs returns, or counts f
-// without calling attrs. It may be called concurrently.
-func (l *faultLog) report(f fault, attrs func() []slog.Attr) {
+// without calling attrs. ctx is that of the request. It may be called concurrently.
+func (l *faultLog) report(ctx context.Context, f fault, attrs func() []slog.Attr) {
 	if !l.isFirst(f) {
 		return
 	}
 	all := append(attrs(), slog.String("code", f.code), slog.String("error", f.text))
 	first, _ := f.kind.lines()
-	l.logger.LogAttrs(context.Background(), f.level, first, all...)
+	l.logger.LogAttrs(ctx, f.level, first, all...)
 }
 
 // isFirst counts f and reports whether it is the first since faultPause or longer.

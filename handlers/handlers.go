@@ -72,6 +72,9 @@ type Options struct {
 	AccessLog bool
 	// Metrics answers GET /metrics. Nil means that there is no such path.
 	Metrics http.Handler
+	// Observe is called for each request when it has been answered, after its log line. Nil
+	// means that nobody wants to know.
+	Observe func(ctx context.Context, request Observed)
 	// AllowedHosts are the names of the service that requests without TLS may have in
 	// their Host header, without a port, besides localhost, addresses and names without
 	// a dot. An empty list allows no others, and nil allows all.
@@ -119,6 +122,7 @@ type server struct {
 	ready        func(ctx context.Context) error
 	logger       *slog.Logger
 	accessLog    bool
+	observer     func(context.Context, Observed)
 	faults       faultLog
 	metrics      http.Handler // or nil
 	origins      origins
@@ -143,7 +147,7 @@ func newServer(o Options) *server {
 	s := &server{
 		name:    rand.Text()[:nameLength],
 		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready,
-		logger: o.Logger, accessLog: o.AccessLog, metrics: o.Metrics, auth: o.Auth, needs: map[endpoint]need{},
+		logger: o.Logger, accessLog: o.AccessLog, metrics: o.Metrics, observer: o.Observe, auth: o.Auth, needs: map[endpoint]need{},
 		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, running: o.Running,
 		writeTimeout: cmp.Or(o.WriteTimeout, defaultWriteTimeout),
 		decoder:      newDecoder(), slots: newSlots(cmp.Or(o.Slots, defaultSlots())),

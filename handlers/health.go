@@ -12,10 +12,15 @@ import (
 // The paths that load balancers and monitors ask every few seconds. Their requests
 // are logged at level debug.
 const (
-	pathLive    = "/livez"
-	pathReady   = "/readyz"
+	pathLive  = "/livez"
+	pathReady = "/readyz"
+	// pathMetrics is asked by Prometheus.
 	pathMetrics = "/metrics"
 )
+
+// IsProbe reports whether a path is one that load balancers and monitors ask for every few
+// seconds.
+func IsProbe(path string) bool { return path == pathLive || path == pathReady || path == pathMetrics }
 
 const readyTimeout = 2 * time.Second
 

@@ -100,7 +100,7 @@ func (l *listener) admit(inner net.Conn) *connection {
 // report logs a fault of connections.
 func (l *listener) report(code, text string) {
 	f := fault{level: slog.LevelWarn, kind: connectionFailed, code: code, text: text}
-	l.faults.report(f, func() []slog.Attr { return nil })
+	l.faults.report(context.Background(), f, func() []slog.Attr { return nil })
 }
 
 // logRefusal logs an answer to a request that no handler gets, as it goes over the wire.

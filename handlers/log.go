@@ -30,7 +30,7 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 		return
 	}
 	f := fault{level: level, method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(err)}
-	s.faults.report(f, func() []slog.Attr {
+	s.faults.report(x.Request().Context(), f, func() []slog.Attr {
 		attrs := x.appendRequest(nil, took)
 		if p := new(panicked); errors.As(err, &p) {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
@@ -53,7 +53,7 @@ func (s *server) logParts(x *exchange) {
 		}
 	}
 	if worst.level > 0 {
-		s.faults.report(worst, func() []slog.Attr { return x.appendRequest(nil, 0) })
+		s.faults.report(x.Request().Context(), worst, func() []slog.Attr { return x.appendRequest(nil, 0) })
 	}
 }
 
@@ -61,7 +61,7 @@ func (s *server) logParts(x *exchange) {
 func (s *server) logDegraded(x *exchange) {
 	for _, d := range x.decisions {
 		if d.Degraded {
-			s.faults.report(fault{
+			s.faults.report(x.Request().Context(), fault{
 				level: slog.LevelWarn, method: x.Request().Method, route: x.Path(),
 				kind: requestDegraded, code: "degraded", text: degradedText(d.Blocked),
 			}, func() []slog.Attr { return x.appendRequest(nil, 0) })
@@ -94,9 +94,7 @@ func (s *server) logAccess(x *exchange, took time.Duration, answer api.Problem, 
 
 // isProbe reports whether the request is one that load balancers and monitors repeat
 // every few seconds.
-func (x *exchange) isProbe() bool {
-	return x.Path() == pathLive || x.Path() == pathReady || x.Path() == pathMetrics
-}
+func (x *exchange) isProbe() bool { return IsProbe(x.Path()) }
 
 // faultLevel reports whether an answer means that something is wrong with the
 // service, its database or the rights of its account there, and the level to log it

@@ -92,7 +92,7 @@ func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
 	}
 	switch x.Path() {
 	case pathWelcome, pathLive, pathReady, pathDescription:
-		return handle(x)
+		return s.authorize(handle, x)
 	}
 	if err := s.origins.check(r, connection); err != nil {
 		return err

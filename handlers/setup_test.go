@@ -39,10 +39,16 @@ func start(t *testing.T, change func(*Options)) *running {
 	if change != nil {
 		change(&o)
 	}
-	server := httptest.NewServer(New(o))
-	t.Cleanup(server.Close)
-	r.url = server.URL
+	r.url = serve(t, New(o)).url
 	return r
+}
+
+// serve serves a handler that has no store of its own.
+func serve(t *testing.T, handler http.Handler) *running {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return &running{url: server.URL}
 }
 
 // startWith serves checks from store.

@@ -379,4 +379,5 @@ main() {
   return "$failed"
 }
 
-main "$@"
+# scripts/promtool.sh takes the functions from here.
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then main "$@"; fi

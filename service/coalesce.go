@@ -48,6 +48,8 @@ type CoalescerOptions struct {
 	// batch may still decide. So Timeout must be shorter than the deadline of callers; the
 	// difference is how long a check can wait in its queue.
 	Timeout time.Duration
+	// Observe is told what the Coalescer does.
+	Observe CoalescerObserver
 }
 
 func (o CoalescerOptions) withDefaults() CoalescerOptions {
@@ -60,6 +62,7 @@ func (o CoalescerOptions) withDefaults() CoalescerOptions {
 		Queue:          queue,
 		QueuePerBucket: cmp.Or(o.QueuePerBucket, max(queue/4, 1)),
 		Timeout:        cmp.Or(o.Timeout, DefaultBatchTimeout),
+		Observe:        o.Observe,
 	}
 }
 
@@ -67,7 +70,10 @@ func (o CoalescerOptions) withDefaults() CoalescerOptions {
 type BusyError struct {
 	// RetryAfter is a whole number of seconds, at least BusyRetryAfter.
 	RetryAfter time.Duration
-	reason     string
+	// Held says that another session has held a bucket of the check for long. Otherwise
+	// there was no room, or too little time.
+	Held   bool
+	reason string
 }
 
 // NewBusyError returns the error of a caller that is refused for reason and may ask again
@@ -132,6 +138,7 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 	lone := laneOptions{
 		calls: 1, size: options.MaxBatch, noWait: true,
 		queue: options.Queue, perBucket: options.QueuePerBucket, timeout: options.Timeout,
+		observe: options.Observe,
 	}
 	for i := range c.lanes {
 		c.lanes[i] = newLane(store, lone, c.callers.abandoned)

@@ -19,6 +19,15 @@ type batch struct {
 	heard    bool    // the store has answered a call
 }
 
+// callers yields the contexts of the callers, the leader's first.
+func (b *batch) callers(yield func(context.Context) bool) {
+	for _, w := range b.waiters {
+		if !yield(w.ctx) {
+			return
+		}
+	}
+}
+
 // lead answers all of a batch, on the goroutine of its leader.
 func (l *lane) lead(b *batch) {
 	began := time.Now()
@@ -60,6 +69,7 @@ func (l *lane) observe(b *batch, now time.Time, took time.Duration) {
 	if b.heard {
 		l.heard = now
 	}
+	l.working.Add(-1)
 	l.underWay -= b.weight
 	l.spent = l.spent*7/8 + took
 	l.decided = l.decided*7/8 + float64(b.weight)
@@ -67,7 +77,11 @@ func (l *lane) observe(b *batch, now time.Time, took time.Duration) {
 
 // decide finds the answer of every waiter of a batch.
 func (l *lane) decide(b *batch) {
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(b.context()), b.deadline)
+	ctx := context.WithoutCancel(b.context())
+	if observe := l.options.observe.Batch; observe != nil {
+		ctx = observe(ctx, b.callers)
+	}
+	ctx, cancel := context.WithDeadline(ctx, b.deadline)
 	defer cancel()
 	l.ask(ctx, b, b.waiters)
 }

@@ -64,7 +64,9 @@ func (w *waiter) isBusy(i int) bool {
 // heldForLong is the error of a check whose bucket stayed held. Nobody knows for how much
 // longer, so it asks the caller to wait the least time.
 func heldForLong() error {
-	return NewBusyError(0, "another session holds a bucket for long")
+	busy := NewBusyError(0, "another session holds a bucket for long")
+	busy.Held = true
+	return busy
 }
 
 // refuseWaitingFor refuses all lone checks in the queue that name all of these buckets.

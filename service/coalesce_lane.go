@@ -17,6 +17,8 @@ type waiter struct {
 	weight int             // against the size of a call
 	hashes []uint64        // of the checks' buckets
 	away   <-chan struct{} // closed when the caller need not wait any longer; nil: it must
+	joined time.Time
+	taken  time.Time // into a batch; zero if it was not
 
 	// A lane sets these and then sends to done, which has room for one value: either the
 	// answer is there, or lead is a batch that this caller must lead. After the answer the
@@ -46,6 +48,7 @@ type laneOptions struct {
 	perBucket int // of those
 	timeout   time.Duration
 	noWait    bool // ask with Check.NoWait
+	observe   CoalescerObserver
 }
 
 // lane is a queue of callers whose checks share calls of the store. It has no goroutine. A
@@ -71,6 +74,8 @@ type lane struct {
 	// asked is when the calls under way began, the first of them as far as it is known, and
 	// heard when the store last answered one.
 	asked, heard time.Time
+	// callers and working are len(queue) and calls, to be read without the mutex.
+	callers, working atomic.Int32
 	// underWay is the weight of what was taken and not answered yet.
 	underWay int
 	// spent and decided are the time and the weight of past calls; older calls count less in
@@ -91,6 +96,14 @@ func newLane(store CheckStore, options laneOptions, abandoned <-chan struct{}) *
 // wait returns the answer for w, unless before it w's ctx ends, the lane is abandoned, or the
 // store is found to be away while w is still in the queue. free says that the lane does not hold w any more.
 func (l *lane) wait(w *waiter) (decisions []Decision, free bool, err error) {
+	decisions, free, err = l.await(w)
+	if observe := l.options.observe.Queued; observe != nil && !w.taken.IsZero() {
+		observe(w.ctx, w.joined, w.taken)
+	}
+	return decisions, free, err
+}
+
+func (l *lane) await(w *waiter) (decisions []Decision, free bool, err error) {
 	lead, err := l.join(w)
 	switch {
 	case err != nil:
@@ -132,6 +145,7 @@ func (l *lane) join(w *waiter) (*batch, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.decisions, w.err, w.lead = nil, nil, nil
+	w.joined, w.taken = now, time.Time{}
 	switch {
 	case l.closed:
 		return nil, shuttingDown()
@@ -145,6 +159,7 @@ func (l *lane) join(w *waiter) (*batch, error) {
 	l.queue = append(l.queue, w)
 	l.queued += w.weight
 	l.length.Add(int32(len(w.hashes)))
+	l.callers.Add(1)
 	count(l.waiting, w.hashes)
 	for {
 		b := l.next(now)
@@ -169,6 +184,7 @@ func anyReaches(w *waiter, checks map[uint64]int, n int) bool {
 func (l *lane) dequeued(w *waiter) {
 	l.queued -= w.weight
 	l.length.Add(-int32(len(w.hashes)))
+	l.callers.Add(-1)
 	uncount(l.waiting, w.hashes)
 }
 
@@ -255,6 +271,7 @@ func (l *lane) next(now time.Time) *batch {
 	b.leader = b.waiters[0]
 	b.leader.lead = b
 	l.calls++
+	l.working.Add(1)
 	l.underWay += b.weight
 	return b
 }
@@ -303,6 +320,7 @@ func (l *lane) take(b *batch, w *waiter, now time.Time) bool {
 		w.answer(nil, l.busy(lateReason))
 		return false
 	}
+	w.taken = now
 	b.waiters = append(b.waiters, w)
 	b.weight += w.weight
 	return true
@@ -318,5 +336,6 @@ func (l *lane) refuseQueued() {
 	}
 	l.queue, l.queued = nil, 0
 	l.length.Store(0)
+	l.callers.Store(0)
 	clear(l.waiting)
 }

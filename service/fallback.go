@@ -26,9 +26,6 @@ type FallbackOptions struct {
 	// OnChange is called by Watch with the cause when the circuit opens, and with nil when it
 	// closes.
 	OnChange func(cause error)
-	// OnDegraded is called for each bucket of each check that is answered without the store.
-	// It may be called concurrently, and must be fast.
-	OnDegraded func(zoneID int64, blocked bool)
 }
 
 // Fallback answers the checks of some zones while the store behind it is away, by the zones'
@@ -69,9 +66,6 @@ func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
 	}
 	if options.OnChange == nil {
 		options.OnChange = func(error) {}
-	}
-	if options.OnDegraded == nil {
-		options.OnDegraded = func(int64, bool) {}
 	}
 	f := &Fallback{store: store, options: options}
 	f.period.Store(newPeriod())
@@ -163,7 +157,7 @@ func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, check
 	var places []int // of asked in checks
 	for i, check := range checks {
 		if zones.haveAnswer(check) {
-			decisions[i] = f.degrade(zones, check)
+			decisions[i] = zones.answer(check)
 			continue
 		}
 		asked, places = append(asked, check), append(places, i)
@@ -201,19 +195,10 @@ func (f *Fallback) replace(zones knownZones, p *period, checks []Check, decision
 	}
 	for i := range min(len(decisions), len(checks)) {
 		if err := decisions[i].Err; err != nil && replaces(err) && zones.haveAnswer(checks[i]) {
-			decisions[i] = f.degrade(zones, checks[i])
+			decisions[i] = zones.answer(checks[i])
 		}
 	}
 	return decisions, nil
-}
-
-// degrade answers a check without the store.
-func (f *Fallback) degrade(zones knownZones, check Check) Decision {
-	d := zones.answer(check)
-	for _, v := range d.Verdicts {
-		f.options.OnDegraded(v.Bucket.ZoneID, d.Blocked)
-	}
-	return d
 }
 
 // hurried is the context of a call whose checks all have an answer without the store. A

@@ -217,21 +217,6 @@ func TestStoreAnswersWhatNobodyWantsReplaced(t *testing.T) {
 	}
 }
 
-func TestDegradedAnswersAreCountedByZone(t *testing.T) {
-	t.Parallel()
-	var counted []string
-	f := service.NewFallback(failing(service.ErrAway), service.FallbackOptions{
-		OnDegraded: func(zoneID int64, blocked bool) { counted = append(counted, fmt.Sprint(zoneID, blocked)) },
-	})
-	f.Remember([]service.Zone{{ID: 1, OnFailure: service.OnFailureAllow}, {ID: 2, OnFailure: service.OnFailureBlock}})
-	for _, c := range []service.Check{check(at(1, "a")), check(at(1, "a"), at(2, "b")), check(at(3, "c"))} {
-		_, _ = f.CheckAll(t.Context(), []service.Check{c})
-	}
-	if want := []string{"1 false", "1 true", "2 true"}; !slices.Equal(counted, want) {
-		t.Errorf("counted %q, want %q", counted, want)
-	}
-}
-
 func TestPatienceEndsWhereACallerMustWait(t *testing.T) {
 	t.Parallel()
 	store := admitting()
@@ -286,8 +271,7 @@ func TestFallbackKeepsTheContract(t *testing.T) {
 		var probed atomic.Int64
 		f := service.NewFallback(c, service.FallbackOptions{
 			After: time.Minute, Silence: c.Silence,
-			Probe:      func(context.Context) error { probed.Add(1); return nil },
-			OnDegraded: func(int64, bool) { t.Error("an answer is degraded") },
+			Probe: func(context.Context) error { probed.Add(1); return nil },
 		})
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan struct{})

@@ -44,15 +44,30 @@ func rules() map[string]rule {
 		"migrations":            {theirs: []string{driver, migrate}},
 		"handlers":              {ours: []string{"service", "api"}, theirs: []string{echo, fields, strict}},
 		"handlers/handlerstest": {ours: []string{"service"}},
+		"telemetry":             {ours: []string{"service"}, theirs: telemetryModules()},
 		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
 		"bench/round":           {},
 		"cmd/velocityd": {
-			ours:   []string{"service", "api", "client", "db", "db/localdb", "db/private", "migrations", "handlers", "cmd/velocityd/replay"},
+			ours:   []string{"service", "api", "client", "db", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}},
 		"docs":                 {}, // the test of the pages
+		"deploy":               {}, // the test of what operators are given
+	}
+}
+
+// telemetryModules are those of Prometheus and of OpenTelemetry, which has one for each part.
+func telemetryModules() []string {
+	return []string{
+		"github.com/prometheus/client_golang",
+		"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp",
+		"go.opentelemetry.io/otel",
+		"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",
+		"go.opentelemetry.io/otel/metric",
+		"go.opentelemetry.io/otel/sdk",
+		"go.opentelemetry.io/otel/trace",
 	}
 }
 
@@ -205,6 +220,21 @@ func TestNothingButHandlersKnowsEcho(t *testing.T) {
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			if strings.HasPrefix(path, "github.com/labstack/") {
 				t.Errorf("%s must not import %s: Echo stays in handlers", room, path)
+			}
+		}
+	}
+}
+
+func TestNothingButTelemetryKnowsPrometheusAndOpenTelemetry(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		room, ok := p.room()
+		if !ok || room == "telemetry" {
+			continue
+		}
+		for _, path := range p.Imports {
+			if strings.HasPrefix(path, "github.com/prometheus/") || strings.HasPrefix(path, "go.opentelemetry.io/") {
+				t.Errorf("%s must not import %s: metrics and traces stay in telemetry", room, path)
 			}
 		}
 	}

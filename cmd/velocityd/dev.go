@@ -150,8 +150,12 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 		return errors.Join(err, listeners.close())
 	}
 	logger := p.newLogger(c.serviceFlags)
-	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(base.DSN())...)
-	instance, err := newInstance(c.serviceFlags, base.DSN(), logger)
+	tracing, err := p.newTracing(ctx, c.serviceFlags, logger)
+	if err != nil {
+		return errors.Join(err, listeners.close())
+	}
+	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", append(c.attrs(base.DSN()), slog.Bool("traces", tracing != nil))...)
+	instance, err := newInstance(c.serviceFlags, base.DSN(), logger, tracing)
 	if err != nil {
 		return errors.Join(err, listeners.close())
 	}

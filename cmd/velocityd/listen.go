@@ -166,6 +166,7 @@ func (s *instance) newDoors(ctx context.Context, l *listeners) []door {
 
 // newDoor returns a server of api for one of so many addresses.
 func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners, doors int) door {
+	api = s.traced(api)
 	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			// The caller's next request must go to another instance.
@@ -173,6 +174,7 @@ func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners
 		}
 		api.ServeHTTP(w, r)
 	}), s.flags.CheckTimeout)
+	server.ConnState = s.metrics.CountConnection
 	server.ErrorLog = slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn)
 	o := handlers.ListenerOptions{
 		MaxConnections: s.connectionsAt(doors), MaxRequestsPerPeer: s.flags.MaxRequestsPerPeer,

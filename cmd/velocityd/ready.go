@@ -88,6 +88,21 @@ func (r *readiness) known() (fresh bool, err error) {
 // errStopping is the reason of an instance that is stopping.
 var errStopping = errors.New("the service is stopping")
 
+// reached returns whether the last test succeeded. It runs none.
+func (r *readiness) reached() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.foundAt.IsZero() && r.found == nil
+}
+
+// isReady returns whether the last test succeeded and the service is not stopping. It runs no
+// test.
+func (r *readiness) isReady() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.foundAt.IsZero() && r.found == nil && !r.isStopping
+}
+
 // note keeps the result of a test, logs it if it has changed, and returns the result
 // for the caller.
 func (r *readiness) note(ctx context.Context, err error) error {

@@ -11,6 +11,7 @@ import (
 	"velocityd/db"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/telemetry"
 )
 
 type serveCmd struct {
@@ -54,13 +55,17 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	logger := p.newLogger(c.serviceFlags)
-	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(dsn)...)
+	tracing, err := p.newTracing(ctx, c.serviceFlags, logger)
+	if err != nil {
+		return err
+	}
+	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", append(c.attrs(dsn), slog.Bool("traces", tracing != nil))...)
 	listeners, err := c.listen(ctx)
 	if err != nil {
 		return err
 	}
 	defer listeners.catchHangups()()
-	instance, err := newInstance(c.serviceFlags, dsn, logger)
+	instance, err := newInstance(c.serviceFlags, dsn, logger, tracing)
 	if err != nil {
 		return errors.Join(err, listeners.close())
 	}
@@ -77,6 +82,8 @@ type instance struct {
 	logger    *slog.Logger
 	readiness *readiness
 	front     *front
+	metrics   *telemetry.Metrics
+	tracing   *telemetry.Tracing // nil: there are no traces
 	draining  atomic.Bool
 	// keyring knows callers by their credentials, if they must prove who they are, as
 	// asksWho says.
@@ -86,9 +93,14 @@ type instance struct {
 	startsEmpty bool
 }
 
-// newInstance returns an instance that has not connected to anything yet.
-func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, error) {
-	options := db.Options{DSN: dsn, MaxConns: f.MaxConns, LockWait: f.LockWait}
+// newInstance returns an instance that has not connected to anything yet. tracing is nil if there
+// are no traces.
+func newInstance(f serviceFlags, dsn string, logger *slog.Logger, tracing *telemetry.Tracing) (*instance, error) {
+	metrics := telemetry.NewMetrics(version(), logger)
+	if tracing != nil {
+		logger = slog.New(telemetry.LogHandler(logger.Handler()))
+	}
+	options := db.Options{DSN: dsn, MaxConns: f.MaxConns, LockWait: f.LockWait, Observe: countEvents(metrics)}
 	store, err := db.Open(options)
 	if err != nil {
 		return nil, err
@@ -101,7 +113,10 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 	if err != nil {
 		return nil, err
 	}
-	s := &instance{flags: f, store: store, probe: probe, logger: logger, keyring: service.NewKeyring(store, logUnrecordedUse(logger))}
+	s := &instance{
+		flags: f, store: store, probe: probe, logger: logger, metrics: metrics, tracing: tracing,
+		keyring: service.NewKeyring(store, logUnrecordedUse(logger)),
+	}
 	s.readiness = newReadiness(func(ctx context.Context) error {
 		if err := askWholeWay(ctx, probe, routines); err != nil || !s.asksWho.Load() {
 			return err
@@ -161,6 +176,7 @@ func (s *instance) serve(ctx context.Context, l *listeners) error {
 	if l.certificates != nil {
 		background.Go(func() { l.certificates.watch(running, s.logger, l.hangups) })
 	}
+	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
 	fault := s.untilStop(ctx, faults)
 	stop()
 	if fault == nil {
@@ -169,6 +185,7 @@ func (s *instance) serve(ctx context.Context, l *listeners) error {
 	fault = errors.Join(fault, s.shutdown(doors, s.front.end))
 	endAnswers()
 	background.Wait()
+	s.endTracing()
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
 	return fault
 }
@@ -252,18 +269,23 @@ func (s *instance) awaitDatabase(ctx context.Context, err error) error {
 // and a function that ends it. The function must be called after the last check.
 func (s *instance) newCheckStore() (store service.CheckStore, end func(context.Context) error) {
 	if !s.flags.coalesces() {
-		return s.store, func(context.Context) error { return nil }
+		s.watchWith(nil)
+		return s.observed(), func(context.Context) error { return nil }
 	}
-	coalescer := service.NewCoalescer(s.store, service.CoalescerOptions{
+	coalescer := service.NewCoalescer(s.observed(), service.CoalescerOptions{
 		Lanes: s.flags.lanes(), HeldCalls: s.flags.heldCalls(), Queue: s.flags.Queue, Timeout: s.flags.batchTimeout(),
+		Observe: s.coalescerObserver(),
 	})
+	s.watchWith(coalescer.Use)
 	return coalescer, coalescer.Close
 }
 
 func (s *instance) handlerOptions(ctx context.Context, l *listeners) handlers.Options {
 	return handlers.Options{
-		Limiter: s.front.limiter, Reader: s.store, Writer: s.store,
-		Ready: s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
+		Limiter: s.front.limiter, Reader: s.store,
+		Writer: countedWriter{Writer: s.store, outcomes: s.metrics.Outcomes(s.store)},
+		Ready:  s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
+		Metrics: s.metrics.Handler(), Observe: s.countRequest,
 		Auth: s.auth(l.farthest()), AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,
 	}
 }

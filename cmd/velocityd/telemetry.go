@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"velocityd/db"
+	"velocityd/handlers"
+	"velocityd/service"
+	"velocityd/telemetry"
+)
+
+// lastSpansTimeout is how long the end of the service waits for the collector of traces.
+const lastSpansTimeout = 2 * time.Second
+
+// newTracing returns what makes traces, or nil if the environment does not ask for them.
+func (p *process) newTracing(ctx context.Context, f serviceFlags, logger *slog.Logger) (*telemetry.Tracing, error) {
+	wanted, err := telemetry.TracesWanted(p.lookupEnv)
+	switch {
+	case err != nil:
+		return nil, usageError{err: err}
+	case !wanted:
+		return nil, nil //nolint:nilnil // without traces nothing is wrapped
+	}
+	tracing, err := telemetry.NewTracing(ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: logger})
+	if err != nil {
+		return nil, usageError{err: err}
+	}
+	return tracing, nil
+}
+
+// countEvents returns what counts the events of a store.
+func countEvents(metrics *telemetry.Metrics) func(db.Event) {
+	return func(event db.Event) {
+		switch event {
+		case db.LockWaitTimeout:
+			metrics.CountLockWaitTimeout()
+		case db.Deadlock:
+			metrics.CountDeadlock()
+		case db.Retry:
+			metrics.CountRetry()
+		}
+	}
+}
+
+// countRequest counts an answered request, and names its span.
+func (s *instance) countRequest(ctx context.Context, r handlers.Observed) {
+	s.metrics.CountRequest(r.Method, r.Route, r.Status)
+	if s.tracing != nil {
+		s.tracing.NameRequest(ctx, r.Method, r.Route)
+	}
+}
+
+// observed returns the store that decides batches, measured and traced.
+func (s *instance) observed() service.CheckStore {
+	store := s.metrics.Batches(s.store)
+	if s.tracing != nil {
+		store = s.tracing.Batches(store)
+	}
+	return store
+}
+
+// coalescerObserver returns what measures and traces the lanes.
+func (s *instance) coalescerObserver() service.CoalescerObserver {
+	if s.tracing == nil {
+		return service.CoalescerObserver{Queued: func(_ context.Context, joined, taken time.Time) {
+			s.metrics.CountQueueWait(taken.Sub(joined))
+		}}
+	}
+	return service.CoalescerObserver{
+		Queued: func(ctx context.Context, joined, taken time.Time) {
+			s.metrics.CountQueueWait(taken.Sub(joined))
+			s.tracing.Queued(ctx, joined, taken)
+		},
+		Batch: s.tracing.Batch,
+	}
+}
+
+// watchWith adds the metrics that are asked for at each scrape. lanes is nil if checks are not
+// coalesced.
+func (s *instance) watchWith(lanes func() (lone, bulk, held service.LaneUse)) {
+	s.metrics.Watch(telemetry.Sources{
+		Lanes: lanes, Pools: s.store.Pools, Reached: s.readiness.reached, Ready: s.readiness.isReady,
+	})
+}
+
+// traced returns the handler with a span for each request, or as it is if there are no traces.
+func (s *instance) traced(api http.Handler) http.Handler {
+	if s.tracing == nil {
+		return api
+	}
+	return s.tracing.Handler(api, func(r *http.Request) bool { return handlers.IsProbe(r.URL.Path) })
+}
+
+// endTracing sends the last spans. That it cannot is no fault of the service.
+func (s *instance) endTracing() {
+	if s.tracing == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastSpansTimeout)
+	defer cancel()
+	if err := s.tracing.Close(ctx); err != nil {
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "the last traces were not sent", slog.String("error", err.Error()))
+	}
+}
+
+// countedWriter is the writer of the interface with its outcomes counted.
+type countedWriter struct {
+	handlers.Writer
+	outcomes service.OutcomeStore
+}
+
+// ReportAll implements service.OutcomeStore.
+func (w countedWriter) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	return w.outcomes.ReportAll(ctx, reports)
+}

@@ -1,0 +1,101 @@
+package db
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// events is what a store has told.
+type events struct {
+	mu   sync.Mutex
+	list []Event
+}
+
+func (e *events) add(event Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, event)
+}
+
+func (e *events) want(t *testing.T, list ...Event) {
+	t.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !slices.Equal(e.list, list) {
+		t.Errorf("told of %v, want %v", e.list, list)
+	}
+	e.list = nil
+}
+
+func TestABucketThatStaysHeldIsALockWaitTimeout(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		var told events
+		d, store := stand(t, engine, Options{LockWait: time.Second, Observe: told.add}, zone(1, 5, time.Hour))
+		release := d.Hold(t, user("alice"))
+		defer release()
+		decisions, err := store.CheckAll(t.Context(), []service.Check{check(user("alice"))[0], check(user("bob"))[0]})
+		if err != nil || !errors.Is(decisions[0].Err, service.ErrBusy) || decisions[1].Err != nil {
+			t.Errorf("got %+v, %v, want that only the held bucket is refused", decisions, err)
+		}
+		told.want(t, LockWaitTimeout)
+		if checks, others := store.Pools(); checks.OpenConnections < 1 || checks.MaxOpenConnections != 24 || others.MaxOpenConnections != 8 {
+			t.Errorf("connections: %+v, %+v", checks, others)
+		}
+	})
+}
+
+func TestADeadlockALockWaitAndTheirRetriesAreTold(t *testing.T) {
+	t.Parallel()
+	store, mock := mocked(t)
+	var told events
+	store.observe = told.add
+	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(errLockWait))
+	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(1213))
+	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(1020))
+	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(errUnknown))
+	if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
+		t.Fatal(err)
+	}
+	told.want(t, LockWaitTimeout, Retry, Deadlock, Retry, Deadlock, Retry)
+}
+
+func TestTheCensusCountsWhatIsInForce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		locking := zone(1, 1, time.Hour)
+		locking.Lockout = time.Hour
+		d, owner := stand(t, engine, Options{}, locking, zone(2, 1, time.Hour), zone(3, 1, time.Hour))
+		for _, key := range []string{"alice", "bob", "carol"} {
+			for range 2 {
+				if _, err := owner.CheckAll(t.Context(), check(user(key))); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		dbtest.Exec(t, d.SQL, "UPDATE zone_bucket_lock SET locked_until = UTC_TIMESTAMP(6) WHERE bucket_key = 'carol'")
+		// The zone has no lockouts, so this one does not hold.
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until) VALUES (2, 'x', '2199-01-01')")
+		for key, o := range map[string]service.Override{
+			"a": {Action: service.OverrideDeny}, "b": {Action: service.OverrideDeny, ExpiresAt: time.Now().Add(time.Hour)},
+			"c": {Action: service.OverrideDeny, ExpiresAt: time.Now().Add(-time.Hour)}, "d": {Action: service.OverrideAllow},
+		} {
+			o.ZoneID, o.Key = 2, key
+			d.SetOverride(t, o)
+		}
+		census, err := connect(t, d.ServiceAccount(t), Options{}).Census(t.Context())
+		if err != nil || len(census) != 3 {
+			t.Fatalf("got %v, %v", census, err)
+		}
+		if census[0].ZoneID != 1 || census[0].Locked != 2 || census[1].Locked != 0 || len(census[0].Overrides)+len(census[2].Overrides) > 0 ||
+			census[1].Overrides[service.OverrideDeny] != 2 || census[1].Overrides[service.OverrideAllow] != 1 {
+			t.Errorf("got %+v", census)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+func TestEachAnsweredRequestIsObservedByItsRoute(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var seen []Observed
+	r := start(t, func(o *Options) {
+		o.Observe = func(_ context.Context, request Observed) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, request)
+		}
+	})
+	r.zones(t)
+	r.post(t, "/v1/check", bucketJSON(1, "alice"))
+	r.post(t, "/v1/check", bucketJSON(9, "alice"))
+	r.get(t, "/v1/zones/1/buckets/alice")
+	r.get(t, "/alice")
+	mu.Lock()
+	defer mu.Unlock()
+	if want := []Observed{
+		{"POST", "/v1/check", 200}, {"POST", "/v1/check", 404}, {"GET", "/v1/zones/:id/buckets/:key", 200}, {"GET", "", 404},
+	}; !slices.Equal(seen, want) {
+		t.Errorf("observed %+v, want %+v", seen, want)
+	}
+}
+
+// inTrace is a handler of the log that notes whether a line has the context of a traced request.
+type inTrace struct {
+	slog.Handler
+	lines chan<- bool
+}
+
+type traceKey struct{}
+
+func (h inTrace) Handle(ctx context.Context, _ slog.Record) error {
+	h.lines <- ctx.Value(traceKey{}) != nil
+	return nil
+}
+
+func TestLinesAboutARequestHaveItsContext(t *testing.T) {
+	t.Parallel()
+	lines := make(chan bool, 10)
+	store := storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
+		return nil, errors.New("no such column")
+	})
+	handler := New(Options{
+		Limiter: service.NewLimiter(store, time.Minute), AccessLog: true,
+		Logger: slog.New(inTrace{slog.NewJSONHandler(&logLines{}, nil), lines}),
+	})
+	traced := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), traceKey{}, true)))
+	})
+	r := serve(t, traced)
+	r.post(t, "/v1/check", bucketJSON(1, "alice")).refused(t, http.StatusInternalServerError, "internal")
+	for _, line := range []string{"request", "request failed"} {
+		if !<-lines {
+			t.Errorf("the line %q does not have the request's context", line)
+		}
+	}
+}
+
+func TestMetricsAreAnsweredWhereTheyAreGiven(t *testing.T) {
+	t.Parallel()
+	log := &logLines{}
+	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("velocityd_ready 1\n")) })
+	for _, test := range []struct {
+		metrics http.Handler
+		status  int
+	}{{metrics, http.StatusOK}, {nil, http.StatusNotFound}} {
+		handler := New(Options{
+			Metrics: test.metrics, AccessLog: true, Logger: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		})
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+		if answer.Code != test.status {
+			t.Errorf("answered %d %s, want %d", answer.Code, answer.Body, test.status)
+		}
+		if line := log.last(t); test.metrics != nil && (line["level"] != "DEBUG" || line["route"] != "/metrics") {
+			t.Errorf("logged %v", line)
+		}
+	}
+}

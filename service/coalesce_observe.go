@@ -1,0 +1,47 @@
+package service
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// CoalescerObserver is told what a Coalescer does, for metrics and traces. Its funcs are called
+// by many goroutines at once and never under a lock of the Coalescer. A nil func is not called.
+type CoalescerObserver struct {
+	// Queued is called for each check or piece of a larger call that was taken from a queue, on
+	// its caller's goroutine and after the answer. ctx is the caller's. joined and taken are when
+	// it came to the queue and when its batch began; taken may be earlier by some microseconds.
+	// A check of a held bucket waits in queues up to three times.
+	Queued func(ctx context.Context, joined, taken time.Time)
+	// Batch is called before the store is asked, on the goroutine of the batch's leader. ctx has
+	// the values of the leader's. The store is called with what Batch returns, which must be ctx
+	// or made from it. callers yields the contexts of all callers, the leader's first, and must
+	// not be used after Batch has returned.
+	Batch func(ctx context.Context, callers iter.Seq[context.Context]) context.Context
+}
+
+// LaneUse is how much of the lanes of one kind is used.
+type LaneUse struct {
+	Lanes   int // calls that may be under way at once
+	Busy    int // calls that are under way
+	Waiting int // callers in the queues
+}
+
+// Use returns how much of the lanes for lone checks, for pieces of larger calls, and for held
+// buckets is used now. It waits for no lock, so the numbers may be those of instants that are
+// microseconds apart.
+func (c *Coalescer) Use() (lone, bulk, held LaneUse) {
+	for _, l := range c.lanes {
+		lone.add(l)
+	}
+	bulk.add(c.bulk.pieces)
+	held.add(c.held)
+	return lone, bulk, held
+}
+
+func (u *LaneUse) add(l *lane) {
+	u.Lanes += l.options.calls
+	u.Busy += int(l.working.Load())
+	u.Waiting += int(l.callers.Load())
+}

@@ -1,0 +1,112 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+)
+
+// caller is the key of a caller's name in its context.
+type caller struct{}
+
+func as(t *testing.T, name string) context.Context {
+	t.Helper()
+	return context.WithValue(t.Context(), caller{}, name)
+}
+
+func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex // of what is told
+	var waited, batches []string
+	type noted struct{}
+	o := oneLane()
+	o.Observe = service.CoalescerObserver{
+		Queued: func(ctx context.Context, joined, taken time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
+			waited = append(waited, fmt.Sprint(ctx.Value(caller{}), " ", taken.Sub(joined)))
+		},
+		Batch: func(ctx context.Context, callers iter.Seq[context.Context]) context.Context {
+			mu.Lock()
+			defer mu.Unlock()
+			for of := range callers {
+				batches = append(batches, fmt.Sprint(len(batches), " ", of.Value(caller{})))
+			}
+			return context.WithValue(ctx, noted{}, true)
+		},
+	}
+	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
+		slowly := func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+			if ctx.Value(noted{}) == nil {
+				t.Error("the store does not get what the observer has made")
+			}
+			time.Sleep(time.Second) // the bubble's clock
+			return admit(ctx, checks)
+		}
+		first := ask(as(t, "first"), c, check(at(1, "first")))
+		second := ask(as(t, "second"), c, check(at(1, "second")))
+		left, cancel := context.WithCancel(as(t, "left"))
+		third := ask(left, c, check(at(1, "third")))
+		cancel()
+		<-third // its check was never taken
+		fourth := ask(as(t, "fourth"), c, check(at(1, "fourth")))
+		g.wantBatch(t, slowly, "first")
+		<-first
+		g.wantBatch(t, slowly, "second", "fourth")
+		<-second
+		<-fourth
+		synctest.Wait()
+	})
+	slices.Sort(waited)
+	if want := []string{"first 0s", "fourth 1s", "second 1s"}; !slices.Equal(waited, want) {
+		t.Errorf("told that %q waited, want %q", waited, want)
+	}
+	if want := []string{"0 first", "1 second", "2 fourth"}; !slices.Equal(batches, want) {
+		t.Errorf("told of %q in batches, want %q", batches, want)
+	}
+}
+
+func TestUseCountsWhatIsUnderWayAndWhatWaits(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 2, BulkLanes: 3, HeldCalls: 4}, func(t *testing.T, c *service.Coalescer, g *gated) {
+		want := func(lone, bulk service.LaneUse) {
+			t.Helper()
+			gotLone, gotBulk, held := c.Use()
+			if gotLone != lone || gotBulk != bulk || held != (service.LaneUse{Lanes: 4}) {
+				t.Errorf("in use: %+v, %+v, %+v, want %+v, %+v", gotLone, gotBulk, held, lone, bulk)
+			}
+		}
+		want(service.LaneUse{Lanes: 2}, service.LaneUse{Lanes: 3})
+		answers := askKeys(t, c, "a", "b", "c")
+		left, cancel := context.WithCancel(t.Context())
+		gone := ask(left, c, check(at(1, "d")))
+		want(service.LaneUse{Lanes: 2, Busy: 1, Waiting: 3}, service.LaneUse{Lanes: 3})
+		cancel()
+		<-gone
+		want(service.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, service.LaneUse{Lanes: 3})
+		bulk := make(chan error, 1)
+		go func() {
+			_, err := c.CheckAll(t.Context(), []service.Check{check(at(1, "e")), check(at(1, "f"))})
+			bulk <- err
+		}()
+		synctest.Wait()
+		want(service.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, service.LaneUse{Lanes: 3, Busy: 1})
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			wantAnswers(t, answers, nil, nil, nil)
+			if err := <-bulk; err != nil {
+				t.Error(err)
+			}
+		}()
+		g.serve(admit, answered)
+		want(service.LaneUse{Lanes: 2}, service.LaneUse{Lanes: 3})
+	})
+}

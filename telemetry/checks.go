@@ -1,0 +1,181 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"velocityd/service"
+)
+
+// Checks returns store with its decisions counted. It belongs between the Limiter and the
+// Fallback, so that it sees answers without the database.
+func (m *Metrics) Checks(store service.CheckStore) service.CheckStore {
+	return &countedChecks{Metrics: m, store: store}
+}
+
+type countedChecks struct {
+	*Metrics
+	store service.CheckStore
+}
+
+// CheckAll implements service.CheckStore.
+func (c *countedChecks) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	began := time.Now()
+	decisions, err := c.store.CheckAll(ctx, checks)
+	c.checkDuration.Observe(time.Since(began).Seconds())
+	if err != nil {
+		c.countError(err, len(checks))
+		return decisions, err
+	}
+	for i := range decisions {
+		if decisions[i].Err != nil {
+			c.countError(decisions[i].Err, 1)
+			continue
+		}
+		c.countDecision(&decisions[i])
+	}
+	return decisions, nil
+}
+
+// countDegraded counts a check that was answered without the database, in each of its zones.
+func (m *Metrics) countDegraded(d *service.Decision) {
+	for _, v := range d.Verdicts {
+		zone := m.zones.of(v.Bucket.ZoneID)
+		if d.Blocked {
+			zone.degradedBlocked.Inc()
+		} else {
+			zone.degradedAllowed.Inc()
+		}
+	}
+}
+
+// countDecision counts a decided check, and its answer in each of its zones.
+func (m *Metrics) countDecision(d *service.Decision) {
+	switch {
+	case d.Degraded:
+		m.countDegraded(d)
+		return
+	case d.Blocked:
+		m.decided.add("blocked", 1)
+	case d.WouldBlock:
+		m.decided.add("would_block", 1)
+	default:
+		m.decided.add("allowed", 1)
+	}
+	for i := range d.Verdicts {
+		v := &d.Verdicts[i]
+		zone := m.zones.of(v.Bucket.ZoneID)
+		switch {
+		case v.Blocked:
+			zone.blocked.Inc()
+		case v.WouldBlock:
+			zone.wouldBlock.Inc()
+		case d.Blocked:
+			zone.blockedByOther.Inc()
+		default:
+			zone.allowed.Inc()
+			if v.Remaining()*5 <= v.Rate {
+				zone.nearLimit.Inc()
+			}
+		}
+	}
+}
+
+// countError counts checks that were not decided. It counts no zone, because callers may name
+// any number of zones that do not exist.
+func (m *Metrics) countError(err error, checks int) {
+	switch {
+	case errors.Is(err, service.ErrStaleKey): // the Limiter asks again
+	case errors.Is(err, service.ErrUndecided):
+		m.undecided.add(undecidedReason(err), checks)
+	case errors.Is(err, service.ErrBusy):
+		m.busy.add(busyReason(err), checks)
+	case errors.Is(err, service.ErrNotFound):
+		m.refused.add("unknown_zone", checks)
+	case errors.Is(err, service.ErrConflict):
+		m.refused.add("conflict", checks)
+	case errors.Is(err, service.ErrInvalid):
+		m.refused.add("invalid", checks)
+	case errors.Is(err, service.ErrForbidden):
+		m.failed.add("forbidden", checks)
+	default:
+		m.failed.add("internal", checks)
+	}
+}
+
+func undecidedReason(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return "deadline"
+	}
+	return "connection"
+}
+
+func busyReason(err error) string {
+	var busy *service.BusyError
+	switch {
+	case errors.Is(err, service.ErrHeld):
+		return "held"
+	case errors.As(err, &busy) && busy.Held:
+		return "held"
+	case busy != nil:
+		return "queue"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "deadline"
+	}
+	return "database"
+}
+
+// Batches returns store with its calls measured. It belongs behind the Coalescer, so that each
+// call is a batch.
+func (m *Metrics) Batches(store service.CheckStore) service.CheckStore {
+	return &measuredBatches{Metrics: m, store: store}
+}
+
+type measuredBatches struct {
+	*Metrics
+	store service.CheckStore
+}
+
+// CheckAll implements service.CheckStore.
+func (b *measuredBatches) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	began := time.Now()
+	decisions, err := b.store.CheckAll(ctx, checks)
+	b.batchDuration.Observe(time.Since(began).Seconds())
+	b.batchSize.Observe(float64(len(checks)))
+	for i := range decisions {
+		if decisions[i].Err != nil && errors.Is(decisions[i].Err, service.ErrHeld) {
+			b.heldChecks.Inc()
+		}
+	}
+	return decisions, err
+}
+
+// Outcomes returns store with its reports counted. A report names a txn and not a zone, so they
+// are not counted by zone.
+func (m *Metrics) Outcomes(store service.OutcomeStore) service.OutcomeStore {
+	return &countedOutcomes{Metrics: m, store: store}
+}
+
+type countedOutcomes struct {
+	*Metrics
+	store service.OutcomeStore
+}
+
+// ReportAll implements service.OutcomeStore.
+func (o *countedOutcomes) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
+	receipts, err := o.store.ReportAll(ctx, reports)
+	for i, report := range reports {
+		result := "recorded"
+		switch {
+		case err != nil:
+			result = "failed"
+		case errors.Is(receipts[i], service.ErrNotFound):
+			result = "unknown"
+		case receipts[i] != nil:
+			result = "conflict"
+		}
+		o.outcomes.WithLabelValues(string(report.Outcome), result).Inc()
+	}
+	return receipts, err
+}

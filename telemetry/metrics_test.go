@@ -1,0 +1,445 @@
+package telemetry_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"velocityd/service"
+	"velocityd/service/servicetest"
+	"velocityd/telemetry"
+)
+
+// storeFunc is a store that answers as a test wants.
+type storeFunc func(ctx context.Context, checks []service.Check) ([]service.Decision, error)
+
+func (f storeFunc) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	return f(ctx, checks)
+}
+
+// allowing is a store that allows every check.
+func allowing() storeFunc {
+	return func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+		decisions := make([]service.Decision, len(checks))
+		for i, c := range checks {
+			for _, b := range c.Buckets {
+				decisions[i].Verdicts = append(decisions[i].Verdicts, service.Verdict{Bucket: b, Rate: 100})
+			}
+		}
+		return decisions, nil
+	}
+}
+
+func newMetrics() *telemetry.Metrics {
+	return telemetry.NewMetrics("v1", slog.New(slog.DiscardHandler))
+}
+
+// scrape returns what Prometheus gets.
+func scrape(t *testing.T, m *telemetry.Metrics) string {
+	t.Helper()
+	recorder := httptest.NewRecorder()
+	m.Handler().ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+	if recorder.Code != http.StatusOK {
+		t.Fatalf("/metrics: %d %s", recorder.Code, recorder.Body)
+	}
+	return recorder.Body.String()
+}
+
+// eventually waits for a state.
+func eventually(t *testing.T, what string, reached func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !reached(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// series returns the lines of a scrape that hold values.
+func series(text string) []string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// wantLines fails unless a scrape has all of these lines.
+func wantLines(t *testing.T, text string, want ...string) {
+	t.Helper()
+	for _, line := range want {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("there is no line %q", line)
+		}
+	}
+	if t.Failed() {
+		t.Log(text)
+	}
+}
+
+func check(buckets ...service.Bucket) service.Check { return service.Check{Buckets: buckets} }
+
+func ask(t *testing.T, store service.CheckStore, checks ...service.Check) {
+	t.Helper()
+	if _, err := store.CheckAll(t.Context(), checks); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAHundredThousandKeysMakeNoSeries(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	coalescer := service.NewCoalescer(m.Batches(allowing()), service.CoalescerOptions{Observe: service.CoalescerObserver{
+		Queued: func(_ context.Context, joined, taken time.Time) { m.CountQueueWait(taken.Sub(joined)) },
+	}})
+	store := service.NewLimiter(m.Checks(coalescer), time.Minute)
+	asked := func(n int) int {
+		for i := range n {
+			key := fmt.Sprintf("key-%d", i)
+			ask(t, store, check(service.Bucket{ZoneID: 1, Key: key}, service.Bucket{ZoneID: 2, Key: key}))
+		}
+		return len(series(scrape(t, m)))
+	}
+	few := asked(10)
+	if many := asked(100_000); many > few+len(summariesOfGo()) {
+		t.Errorf("%d series after 10 keys, %d after 100,000", few, many)
+	}
+	if text := scrape(t, m); strings.Contains(text, "key-") {
+		t.Error("the metrics hold a key")
+	}
+}
+
+// summariesOfGo are series that Go's collector may add when there is something to tell.
+func summariesOfGo() []string { return []string{"go_gc_duration_seconds"} }
+
+func TestUnknownZonesMakeNoSeries(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	store := m.Checks(servicetest.NewMemory())
+	for id := range int64(5000) {
+		ask(t, store, check(service.Bucket{ZoneID: id + 1, Key: "alice"}))
+	}
+	text := scrape(t, m)
+	if strings.Contains(text, "zone=") {
+		t.Error("a zone that does not exist has series")
+	}
+	wantLines(t, text, `velocityd_refused_total{reason="unknown_zone"} 5000`)
+}
+
+func TestFurtherZonesShareTheirSeries(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	store := m.Checks(allowing())
+	for id := range int64(telemetry.MaxZones + 50) {
+		ask(t, store, check(service.Bucket{ZoneID: id + 1, Key: "alice"}))
+	}
+	text := scrape(t, m)
+	wantLines(t, text, `velocityd_checks_total{result="allowed",zone="other"} 50`, `velocityd_checks_total{result="allowed",zone="1000"} 1`)
+	if strings.Contains(text, `zone="1001"`) {
+		t.Error("the number of zones with series is not bounded")
+	}
+}
+
+func TestDecisionsAreCountedByZone(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	verdict := func(zone int64, change func(*service.Verdict)) service.Verdict {
+		v := service.Verdict{Bucket: service.Bucket{ZoneID: zone, Key: "k"}, Rate: 10, Velocity: 1}
+		change(&v)
+		return v
+	}
+	free := verdict(1, func(*service.Verdict) {})
+	near := verdict(1, func(v *service.Verdict) { v.Velocity = 8 })
+	shadow := verdict(2, func(v *service.Verdict) { v.WouldBlock = true })
+	blocked := verdict(3, func(v *service.Verdict) { v.Blocked, v.WouldBlock = true, true })
+	store := m.Checks(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
+		return []service.Decision{
+			{Verdicts: []service.Verdict{free}},
+			{Verdicts: []service.Verdict{near, shadow}, WouldBlock: true},
+			{Verdicts: []service.Verdict{free, blocked}, Blocked: true, WouldBlock: true},
+			{Err: service.ErrNotFound},
+			{Err: service.ErrConflict},
+			{Err: service.ErrStaleKey},
+		}, nil
+	}))
+	ask(t, store, make([]service.Check, 6)...)
+	wantLines(
+		t, scrape(t, m),
+		`velocityd_checks_total{result="allowed",zone="1"} 2`,
+		`velocityd_checks_total{result="blocked_by_other",zone="1"} 1`,
+		`velocityd_checks_total{result="would_block",zone="2"} 1`,
+		`velocityd_checks_total{result="blocked",zone="3"} 1`,
+		`velocityd_near_limit_total{zone="1"} 1`,
+		`velocityd_decisions_total{result="allowed"} 1`,
+		`velocityd_decisions_total{result="would_block"} 1`,
+		`velocityd_decisions_total{result="blocked"} 1`,
+		`velocityd_refused_total{reason="unknown_zone"} 1`,
+		`velocityd_refused_total{reason="conflict"} 1`,
+		`velocityd_check_duration_seconds_count 1`,
+	)
+}
+
+func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
+	t.Parallel()
+	held := service.NewBusyError(0, "held")
+	held.Held = true
+	for want, err := range map[string]error{
+		`velocityd_busy_total{reason="queue"} 2`:             service.NewBusyError(time.Second, "queue is full"),
+		`velocityd_busy_total{reason="held"} 2`:              fmt.Errorf("check: %w", held),
+		`velocityd_busy_total{reason="deadline"} 2`:          fmt.Errorf("%w: left the queue: %w", service.ErrBusy, context.DeadlineExceeded),
+		`velocityd_busy_total{reason="database"} 2`:          fmt.Errorf("%w: connection refused", service.ErrBusy),
+		`velocityd_undecided_total{reason="deadline"} 2`:     fmt.Errorf("%w: %w", service.ErrUndecided, context.DeadlineExceeded),
+		`velocityd_undecided_total{reason="connection"} 2`:   fmt.Errorf("%w: EOF", service.ErrUndecided),
+		`velocityd_failed_total{reason="forbidden"} 2`:       service.ErrForbidden,
+		`velocityd_failed_total{reason="internal"} 2`:        errors.New("no such column"),
+		`velocityd_refused_total{reason="invalid"} 2`:        service.ErrInvalid,
+		`velocityd_refused_total{reason="unknown_zone"} 0`:   service.ErrStaleKey,
+		`velocityd_batch_size_bucket{le="2"} 1`:              service.ErrBusy,
+		`velocityd_batch_duration_seconds_count 1`:           service.ErrBusy,
+		`velocityd_check_duration_seconds_bucket{le="10"} 1`: service.ErrBusy,
+	} {
+		m := newMetrics()
+		store := m.Checks(m.Batches(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return nil, err })))
+		if _, got := store.CheckAll(t.Context(), make([]service.Check, 2)); !errors.Is(got, err) {
+			t.Errorf("got %v, want the store's error", got)
+		}
+		wantLines(t, scrape(t, m), want)
+	}
+}
+
+// outcomes answers reports as a test wants.
+type outcomes func() ([]error, error)
+
+func (f outcomes) ReportAll(context.Context, []service.Report) ([]error, error) { return f() }
+
+func TestOutcomesAreCounted(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	reports := []service.Report{
+		{TxnID: 1, Outcome: service.OutcomeSuccess}, {TxnID: 2, Outcome: service.OutcomeFailure}, {TxnID: 3, Outcome: service.OutcomeFailure},
+	}
+	store := m.Outcomes(outcomes(func() ([]error, error) { return []error{nil, service.ErrNotFound, service.ErrConflict}, nil }))
+	if _, err := store.ReportAll(t.Context(), reports); err != nil {
+		t.Fatal(err)
+	}
+	store = m.Outcomes(outcomes(func() ([]error, error) { return nil, service.ErrBusy }))
+	if _, err := store.ReportAll(t.Context(), reports[:1]); !errors.Is(err, service.ErrBusy) {
+		t.Fatal(err)
+	}
+	wantLines(
+		t, scrape(t, m),
+		`velocityd_outcomes_total{outcome="success",result="recorded"} 1`, `velocityd_outcomes_total{outcome="success",result="failed"} 1`,
+		`velocityd_outcomes_total{outcome="failure",result="unknown"} 1`, `velocityd_outcomes_total{outcome="failure",result="conflict"} 1`,
+	)
+}
+
+// idle are sources that have nothing to tell.
+func idle() telemetry.Sources {
+	return telemetry.Sources{
+		Lanes: func() (lone, bulk, held service.LaneUse) {
+			return service.LaneUse{Lanes: 4, Busy: 1, Waiting: 2}, service.LaneUse{Lanes: 2}, service.LaneUse{Lanes: 3}
+		},
+		Pools: func() (checks, others sql.DBStats) {
+			return sql.DBStats{MaxOpenConnections: 24, InUse: 5, Idle: 1, WaitCount: 7, WaitDuration: time.Second}, sql.DBStats{}
+		},
+		Reached: func() bool { return true }, Ready: func() bool { return false },
+	}
+}
+
+// whole returns metrics of which every one has something to tell.
+func whole(t *testing.T) *telemetry.Metrics {
+	t.Helper()
+	m := newMetrics()
+	m.Watch(idle())
+	memory := servicetest.NewMemory()
+	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
+	ask(t, m.Checks(memory), check(service.Bucket{ZoneID: 1, Key: "alice"}))
+	m.CountRequest("GET", "/v1/zones/:id", http.StatusOK)
+	return m
+}
+
+func TestSourcesAreAskedAtEachScrape(t *testing.T) {
+	t.Parallel()
+	wantLines(
+		t, scrape(t, whole(t)),
+		`velocityd_lanes{lane="lone"} 4`, `velocityd_lanes_busy{lane="lone"} 1`, `velocityd_queue_length{lane="lone"} 2`,
+		`velocityd_lanes{lane="bulk"} 2`, `velocityd_lanes{lane="held"} 3`,
+		`velocityd_database_connections{pool="checks",state="in_use"} 5`, `velocityd_database_connections{pool="checks",state="idle"} 1`,
+		`velocityd_database_connections_max{pool="checks"} 24`, `velocityd_database_connection_waits_total{pool="checks"} 7`,
+		`velocityd_database_connection_wait_seconds_total{pool="checks"} 1`,
+		`velocityd_database_up 1`, `velocityd_ready 0`,
+		`velocityd_http_requests_total{code="200",method="GET",route="/v1/zones/:id"} 1`,
+	)
+}
+
+func TestRequestsAreCountedWithoutWhatCallersMayChoose(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	m.CountRequest("ALICE", "", http.StatusNotFound)
+	for status := range 2000 {
+		m.CountRequest("GET", "/", status)
+	}
+	text := scrape(t, m)
+	wantLines(t, text, `velocityd_http_requests_total{code="404",method="other",route="none"} 1`, `velocityd_http_requests_total{code="other",method="other",route="other"} 1501`)
+}
+
+func TestOpenConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	for _, state := range []http.ConnState{http.StateNew, http.StateActive, http.StateIdle, http.StateNew, http.StateClosed} {
+		m.CountConnection(nil, state)
+	}
+	wantLines(t, scrape(t, m), `velocityd_http_connections 1`)
+}
+
+func TestNamesAndTextsAreAsPrometheusWantsThem(t *testing.T) {
+	t.Parallel()
+	problems, err := promlint.New(strings.NewReader(scrape(t, whole(t)))).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "velocityd_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+func TestHistogramsAreNativeForWhoCanReadThem(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(whole(t).Handler())
+	t.Cleanup(server.Close)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
+	families := readFamilies(t, request)
+	found := families["velocityd_check_duration_seconds"]
+	if found == nil || len(found.GetMetric()) != 1 {
+		t.Fatalf("there is no such histogram among %d", len(families))
+	}
+	h := found.GetMetric()[0].GetHistogram()
+	if h.GetSchema() == 0 || len(h.GetPositiveSpan()) == 0 || len(h.GetBucket()) == 0 {
+		t.Errorf("got %v, want both classic buckets and native ones", h)
+	}
+}
+
+func TestACensusIsAskedForByAScrapeAndNotRepeatedSoon(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	asked := make(chan struct{}, 10)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		m.RunCensus(ctx, func(context.Context) ([]service.ZoneCensus, error) {
+			asked <- struct{}{}
+			return []service.ZoneCensus{
+				{ZoneID: 1, Locked: 3, Overrides: map[service.OverrideAction]int{service.OverrideDeny: 2}}, {ZoneID: 2},
+			}, nil
+		})
+	}()
+	if text := scrape(t, m); strings.Contains(text, "velocityd_locked_buckets{") {
+		t.Error("numbers are there before anybody has counted")
+	}
+	<-asked
+	eventually(t, "the census appears", func() bool { return strings.Contains(scrape(t, m), "velocityd_locked_buckets{") })
+	wantLines(
+		t, scrape(t, m),
+		`velocityd_locked_buckets{zone="1"} 3`, `velocityd_locked_buckets{zone="2"} 0`,
+		`velocityd_overrides{action="deny",zone="1"} 2`, `velocityd_overrides{action="allow",zone="1"} 0`,
+	)
+	stop()
+	<-ended
+	if len(asked) > 0 {
+		t.Error("the database was asked twice within 30 s")
+	}
+}
+
+func TestAScrapeTakesNoLockOfALane(t *testing.T) {
+	t.Parallel()
+	entered, leave := make(chan struct{}), make(chan struct{})
+	coalescer := service.NewCoalescer(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+		close(entered)
+		<-leave
+		return make([]service.Decision, len(checks)), nil
+	}), service.CoalescerOptions{Lanes: 1})
+	m := newMetrics()
+	sources := idle()
+	sources.Lanes = coalescer.Use
+	m.Watch(sources)
+	answered := make(chan error)
+	go func() {
+		_, err := coalescer.CheckAll(t.Context(), []service.Check{check(service.Bucket{ZoneID: 1, Key: "alice"})})
+		answered <- err
+	}()
+	<-entered
+	wantLines(t, scrape(t, m), `velocityd_lanes_busy{lane="lone"} 1`, `velocityd_queue_length{lane="lone"} 0`)
+	close(leave)
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	wantLines(t, scrape(t, m), `velocityd_lanes_busy{lane="lone"} 0`)
+}
+
+// BenchmarkChecks is what the metrics of a lone check of two buckets cost.
+func BenchmarkChecks(b *testing.B) {
+	buckets := []service.Bucket{{ZoneID: 1, Key: "alice"}, {ZoneID: 2, Key: "203.0.113.9"}}
+	decisions := []service.Decision{{Verdicts: []service.Verdict{{Bucket: buckets[0], Rate: 5}, {Bucket: buckets[1], Rate: 20}}}}
+	instant := storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return decisions, nil })
+	m := newMetrics()
+	question := []service.Check{check(buckets...)}
+	for name, store := range map[string]service.CheckStore{"without": instant, "with": m.Checks(instant)} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := store.CheckAll(context.Background(), question); err != nil {
+						b.Error(err)
+					}
+					if name == "with" {
+						m.CountQueueWait(time.Millisecond)
+						m.CountRequest(http.MethodPost, "/v1/check", http.StatusOK)
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkScrape is what one scrape costs.
+func BenchmarkScrape(b *testing.B) {
+	for _, zones := range []int{10, telemetry.MaxZones} {
+		b.Run(fmt.Sprint("zones=", zones), func(b *testing.B) { scrapeMany(b, zones) })
+	}
+}
+
+func scrapeMany(b *testing.B, zones int) {
+	m := newMetrics()
+	m.Watch(idle())
+	store := m.Checks(allowing())
+	for id := range int64(zones) {
+		_, _ = store.CheckAll(b.Context(), []service.Check{check(service.Bucket{ZoneID: id + 1, Key: "alice"})})
+	}
+	handler := m.Handler()
+	b.ReportAllocs()
+	for b.Loop() {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/metrics", http.NoBody))
+		_, _ = io.Copy(io.Discard, recorder.Body)
+	}
+}
