@@ -116,7 +116,7 @@ func faultOf(err error) fault {
 		}
 		return fault{tries: 1}
 	}
-	for _, kind := range []error{service.ErrStaleKey, service.ErrBusy} {
+	for _, kind := range []error{service.ErrStaleKey, service.ErrInvalid, service.ErrBusy} {
 		if errors.Is(err, kind) {
 			return fault{kind: kind, tries: 1}
 		}

@@ -108,6 +108,7 @@ type serviceFlags struct {
 	AccessLog       bool          `env:"VELOCITY_ACCESS_LOG" help:"Log one line for each request. Faults of the service are logged in any case, the same one at most once a second."`
 	LogFormat       string        `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
 	LogLevel        logLevel      `env:"VELOCITY_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
+	keyFlags        `embed:""`
 }
 
 // validate returns a usageError for settings that cannot work together.
@@ -171,6 +172,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Duration("drain_delay", f.DrainDelay),
 		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
 		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
+		slog.String("key_hmac_file", f.KeyHMACFile),
 		slog.String("version", version()),
 	}
 }

@@ -23,6 +23,7 @@ const (
 type endpointFlags struct {
 	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service at this address, such as http://127.0.0.1:8080, instead of the database."`
 	databaseFlags `embed:""`
+	keyFlags      `embed:""`
 }
 
 // AfterApply implements kong's hook that is called when all flags have values. A flag
@@ -70,12 +71,17 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 			timeout: remoteTimeout, release: remote.Close,
 		}, nil
 	}
+	keys, err := f.keyring()
+	if err != nil {
+		return endpoint{}, err
+	}
 	store, err := f.databaseFlags.open(ctx)
 	if err != nil {
 		return endpoint{}, err
 	}
 	return endpoint{
-		Reader: store, Writer: store, CheckStore: service.NewNormalizingLimiter(store, store, localTimeout),
+		Reader: hidingStore{store, keys}, Writer: hidingStore{store, keys},
+		CheckStore: service.NewHidingLimiter(store, store, keys, localTimeout),
 		timeout: localTimeout, release: func() { _ = store.Close() },
 	}, nil
 }

@@ -77,6 +77,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 type instance struct {
 	flags serviceFlags
 	store *db.Store
+	keys  *service.Keyring
 	// probe has a separate connection. If all connections of store are at work, the
 	// instance is busy, and load balancers must not take it for broken.
 	probe     *db.Probe
@@ -87,6 +88,10 @@ type instance struct {
 
 // newInstance returns an instance that has not connected to anything yet.
 func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, error) {
+	keys, err := f.keyring()
+	if err != nil {
+		return nil, err
+	}
 	options := db.Options{DSN: dsn, MaxConns: f.MaxConns, LockWait: f.LockWait}
 	store, err := db.Open(options)
 	if err != nil {
@@ -101,7 +106,7 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, er
 		return nil, err
 	}
 	ask := func(ctx context.Context) error { return askWholeWay(ctx, probe, routines) }
-	return &instance{flags: f, store: store, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}, nil
+	return &instance{flags: f, store: store, keys: keys, probe: probe, logger: logger, readiness: newReadiness(ask, logger)}, nil
 }
 
 // verify connects to the database and verifies its schema. Its errors are those of
@@ -140,6 +145,7 @@ func (s *instance) serve(ctx context.Context, listener net.Listener) error {
 	background.Go(func() { faults <- server.Serve(handlers.NewListener(listener)) })
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", listener.Addr().String()))
 	background.Go(func() { faults <- s.attend(running, err) })
+	background.Go(func() { s.followKeys(running) })
 	fault := s.untilStop(ctx, faults)
 	stop()
 	if fault == nil {
@@ -179,6 +185,7 @@ func (s *instance) attend(ctx context.Context, away error) error {
 		return nil
 	}
 	s.warnOfNoZones(ctx)
+	s.warnOfMissingKeys(ctx)
 	s.readiness.watch(ctx)
 	return nil
 }
@@ -229,7 +236,8 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 
 func (s *instance) newServer(checks service.CheckStore) *http.Server {
 	api := handlers.New(handlers.Options{
-		Limiter: service.NewNormalizingLimiter(checks, s.store, s.flags.CheckTimeout), Reader: s.store, Writer: s.store,
+		Limiter: service.NewHidingLimiter(checks, s.store, s.keys, s.flags.CheckTimeout),
+		Reader:  hidingStore{s.store, s.keys}, Writer: hidingStore{s.store, s.keys},
 		Ready: s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 	})
 	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,1 @@
+-- routines sha256: e8b1376024a52d037fcced81bbb7072109f7f9d09b1fe1ca98e97fc3545d03c2
