@@ -67,7 +67,9 @@ func (d Decision) repeatFor(check Check) Decision {
 	return d
 }
 
-func errOtherBuckets() error { return fmt.Errorf("%w: attempt_id was used with other buckets", ErrConflict) }
+func errOtherBuckets() error {
+	return fmt.Errorf("%w: attempt_id was used with other buckets", ErrConflict)
+}
 
 // placeOf returns the place of the verdict on a bucket, or -1.
 func (d Decision) placeOf(bucket Bucket) int {

@@ -121,7 +121,7 @@ type questions struct {
 	asked  []Check    // of the store, with normal keys or pseudonyms
 	named  [][]Bucket // of the checks in asked that have pseudonyms, the buckets with normal keys; nil: none has
 	places []int      // of asked in checks; nil: the same
-	open   []int   // places of the checks that were not answered yet; nil: all
+	open   []int      // places of the checks that were not answered yet; nil: all
 	// decisions are by place, as far as there are any; decided says that the store
 	// has answered some.
 	decisions []Decision

@@ -60,7 +60,9 @@ func (k SecretKey) String() string { return k.id }
 func (k SecretKey) GoString() string { return k.id }
 
 // Equal says that both keys have the same id and the same secret.
-func (k SecretKey) Equal(other SecretKey) bool { return k.id == other.id && hmac.Equal(k.secret, other.secret) }
+func (k SecretKey) Equal(other SecretKey) bool {
+	return k.id == other.id && hmac.Equal(k.secret, other.secret)
+}
 
 func isKeyID(id string) bool {
 	strange := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }

@@ -82,7 +82,7 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 	return endpoint{
 		Reader: hidingStore{store, keys}, Writer: hidingStore{store, keys},
 		CheckStore: service.NewHidingLimiter(store, store, keys, localTimeout),
-		timeout: localTimeout, release: func() { _ = store.Close() },
+		timeout:    localTimeout, release: func() { _ = store.Close() },
 	}, nil
 }
 
