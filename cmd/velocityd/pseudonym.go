@@ -100,7 +100,7 @@ func (f *keyFolder) follow(ctx context.Context, ticks <-chan time.Time) {
 	if f.path == "" {
 		return
 	}
-	f.logKeys(ctx, "keys of pseudonyms")
+	f.logger.LogAttrs(ctx, slog.LevelInfo, "keys of pseudonyms", f.attrs()...)
 	for {
 		select {
 		case <-ctx.Done():
@@ -126,7 +126,7 @@ func (f *keyFolder) reread(ctx context.Context) {
 	switch {
 	case err == nil:
 		f.fault = ""
-		f.logKeys(ctx, "keys of pseudonyms have changed")
+		f.logger.LogAttrs(ctx, slog.LevelInfo, "keys of pseudonyms have changed", f.attrs()...)
 	case err.Error() != f.fault:
 		f.fault = err.Error()
 		f.logger.LogAttrs(ctx, slog.LevelError, "keys of pseudonyms cannot be read again, so they stay as they were",
@@ -134,13 +134,13 @@ func (f *keyFolder) reread(ctx context.Context) {
 	}
 }
 
-func (f *keyFolder) logKeys(ctx context.Context, message string) {
+// attrs returns the ids of the keys for the log, the current one first.
+func (f *keyFolder) attrs() []slog.Attr {
 	var ids []string
 	for _, key := range f.ring.Keys() {
 		ids = append(ids, key.String())
 	}
-	f.logger.LogAttrs(ctx, slog.LevelInfo, message, slog.String("folder", f.path), slog.String("current", ids[0]),
-		slog.String("ids", strings.Join(ids, " ")))
+	return []slog.Attr{slog.String("folder", f.path), slog.String("current", ids[0]), slog.String("ids", strings.Join(ids, " "))}
 }
 
 // followKeys reads the folder of keys again every few seconds, until ctx ends.

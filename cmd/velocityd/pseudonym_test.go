@@ -18,8 +18,8 @@ import (
 
 // Two secret keys, as openssl writes them.
 const (
-	oldSecret = "5f4dcc3b5aa765d61d8327deb882cf995f4dcc3b5aa765d61d8327deb882cf99"
-	newSecret = "0d107d09f5bbe40cade3de5c71e9e9b70d107d09f5bbe40cade3de5c71e9e9b7"
+	oldKey = "5f4dcc3b5aa765d61d8327deb882cf995f4dcc3b5aa765d61d8327deb882cf99"
+	newKey = "0d107d09f5bbe40cade3de5c71e9e9b70d107d09f5bbe40cade3de5c71e9e9b7"
 )
 
 // keyFolderOf returns a folder of keys by id.
@@ -50,12 +50,12 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 		"link to a key": {func(folder string) error {
 			return os.Symlink(filepath.Join(folder, "k1"), filepath.Join(folder, "k2"))
 		}, ""},
-		"read by the group": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o640) }, ""},
-		"read by everybody": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o644) }, "chmod o= "},
-		"another file":      {func(folder string) error { return os.WriteFile(filepath.Join(folder, "k1~"), []byte(newSecret), 0o600) }, "a-z, 0-9 and -"},
+		"read by the group": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o640) }, ""},          //nolint:gosec // what is tested
+		"read by everybody": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o644) }, "chmod o= "}, //nolint:gosec // what is tested
+		"another file":      {func(folder string) error { return os.WriteFile(filepath.Join(folder, "k1~"), []byte(newKey), 0o600) }, "a-z, 0-9 and -"},
 		"a folder in it":    {func(folder string) error { return os.Mkdir(filepath.Join(folder, "k2"), 0o700) }, "is no file"},
 		"too short": {func(folder string) error {
-			return os.WriteFile(filepath.Join(folder, "k1"), []byte(oldSecret[:62]), 0o600)
+			return os.WriteFile(filepath.Join(folder, "k1"), []byte(oldKey[:62]), 0o600)
 		}, "openssl rand -hex 32"},
 		"raw bytes": {func(folder string) error {
 			return os.WriteFile(filepath.Join(folder, "k1"), bytes.Repeat([]byte{7}, 32), 0o600)
@@ -66,10 +66,10 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 		"no key":    {func(folder string) error { return os.Remove(filepath.Join(folder, "k1")) }, "holds no key"},
 		"no folder": {os.RemoveAll, "no such file"},
 		"three keys": {func(folder string) error {
-			return errors.Join(os.WriteFile(filepath.Join(folder, "k2"), []byte(newSecret), 0o600), os.WriteFile(filepath.Join(folder, "k3"), []byte(newSecret), 0o600))
+			return errors.Join(os.WriteFile(filepath.Join(folder, "k2"), []byte(newKey), 0o600), os.WriteFile(filepath.Join(folder, "k3"), []byte(newKey), 0o600))
 		}, "remove an old one"},
 	} {
-		folder := keyFolderOf(t, map[string]string{"k1": oldSecret})
+		folder := keyFolderOf(t, map[string]string{"k1": oldKey})
 		if err := test.prepare(folder); err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 		switch {
 		case test.want == "" && (err != nil || len(ring.Keys()) == 0):
 			t.Errorf("%s: %v", name, err)
-		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), oldSecret[:8])):
+		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), oldKey[:8])):
 			t.Errorf("%s: %v, want %q", name, err, test.want)
 		}
 	}
@@ -88,7 +88,7 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 
 func TestARunningServiceFollowsItsFolderOfKeys(t *testing.T) {
 	t.Parallel()
-	folder := keyFolderOf(t, map[string]string{"k1": oldSecret})
+	folder := keyFolderOf(t, map[string]string{"k1": oldKey})
 	ring, err := keyFlags{KeyHMACFile: folder}.keyring()
 	if err != nil {
 		t.Fatal(err)
@@ -115,8 +115,8 @@ func TestARunningServiceFollowsItsFolderOfKeys(t *testing.T) {
 		want   string
 	}{
 		{func() error { return nil }, "k1"},
-		{func() error { return os.WriteFile(filepath.Join(folder, "k2"), []byte(newSecret[:30]), 0o600) }, "k1"}, // half written
-		{func() error { return os.WriteFile(filepath.Join(folder, "k2"), []byte(newSecret), 0o600) }, "k2 k1"},
+		{func() error { return os.WriteFile(filepath.Join(folder, "k2"), []byte(newKey[:30]), 0o600) }, "k1"}, // half written
+		{func() error { return os.WriteFile(filepath.Join(folder, "k2"), []byte(newKey), 0o600) }, "k2 k1"},
 		{func() error { return os.Rename(folder, folder+"-away") }, "k2 k1"},
 		{func() error { return os.Rename(folder+"-away", folder) }, "k2 k1"},
 		{func() error { return os.Remove(filepath.Join(folder, "k1")) }, "k2"},
@@ -135,7 +135,7 @@ func TestARunningServiceFollowsItsFolderOfKeys(t *testing.T) {
 	if strings.Count(text, "have changed") != 2 || strings.Count(text, "stay as they were") != 3 {
 		t.Errorf("logged\n%s", text)
 	}
-	if strings.Contains(text, oldSecret[:8]) || strings.Contains(text, newSecret[:8]) {
+	if strings.Contains(text, oldKey[:8]) || strings.Contains(text, newKey[:8]) {
 		t.Errorf("a secret is in the log:\n%s", text)
 	}
 }
@@ -156,7 +156,7 @@ func TestClearKeysNameBucketsThatAreHidden(t *testing.T) {
 	for _, zone := range hidingZonesOf() {
 		d.SetZone(t, zone)
 	}
-	folder := keyFolderOf(t, map[string]string{"k1": oldSecret})
+	folder := keyFolderOf(t, map[string]string{"k1": oldKey})
 	direct := environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder}
 	i := start(t, direct, append([]string{"serve"}, slow...)...)
 	over := environment{"VELOCITY_URL": i.url}
@@ -251,11 +251,11 @@ func TestLookUpsSpanBothKeysWhileTheyRotate(t *testing.T) {
 	for _, zone := range hidingZonesOf() {
 		d.SetZone(t, zone)
 	}
-	folder := keyFolderOf(t, map[string]string{"k1": oldSecret})
+	folder := keyFolderOf(t, map[string]string{"k1": oldKey})
 	env := environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder}
 	must(t, env, "check", "1", "alice")
 	must(t, env, "override", "set", "1", "carol", "--action", "deny", "--reason", "guessing")
-	writeKey(t, folder, "k2", newSecret)
+	writeKey(t, folder, "k2", newKey)
 
 	if peek := peekOf(t, must(t, env, "bucket", "peek", "1", "alice", "--json")); peek["velocity"] != float64(1) || peek["bucket_key"] != "alice" {
 		t.Errorf("the attempt by the old key is not seen: %v", peek)

@@ -29,25 +29,25 @@ import (
 // The clear keys and the password of TestNothingThatIsWrittenHoldsASecret. Each is a word that
 // nothing else holds.
 const (
-	secretUser     = "quirinusvogelsang"
-	secretAddress  = "198.51.100.237"
-	secretIPv6     = "2001:db8:7a69:4e21::beef"
-	secretPassword = "Zwiebelturm-4711"
+	hiddenUser    = "quirinusvogelsang"
+	hiddenAddress = "198.51.100.237"
+	hiddenIPv6    = "2001:db8:7a69:4e21::beef"
+	hiddenWord    = "Zwiebelturm-4711"
 )
 
 // secrets are what nothing may hold, by what it is. What else must stay secret gets its line here.
 func secrets() map[string]string {
 	return map[string]string{
-		"user":                secretUser,
-		"user in hexadecimal": hex.EncodeToString([]byte(secretUser)),
-		"user in base64":      base64.StdEncoding.EncodeToString([]byte(secretUser))[:20],
-		"address":             secretAddress,
+		"user":                hiddenUser,
+		"user in hexadecimal": hex.EncodeToString([]byte(hiddenUser)),
+		"user in base64":      base64.StdEncoding.EncodeToString([]byte(hiddenUser))[:20],
+		"address":             hiddenAddress,
 		"network":             "198.51.100.0",
 		"IPv6 address":        "2001:db8:7a69",
-		"password":            secretPassword,
-		"old secret key":      oldSecret,
-		"new secret key":      newSecret,
-		"raw secret key":      string(mustHex(newSecret)),
+		"password":            hiddenWord,
+		"old secret key":      oldKey,
+		"new secret key":      newKey,
+		"raw secret key":      string(mustHex(newKey)),
 	}
 }
 
@@ -98,7 +98,7 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 		d.SetZone(t, zone)
 	}
 	dsn := passwordDSN(t, d)
-	folder := keyFolderOf(t, map[string]string{"2026-10": oldSecret, "2026-11": newSecret})
+	folder := keyFolderOf(t, map[string]string{"2026-10": oldKey, "2026-11": newKey})
 	process, i := program(t, []string{"VELOCITY_DSN=" + dsn, "VELOCITY_KEY_HMAC_FILE=" + folder},
 		"serve", "--access-log", "--log-level", "debug", "--check-timeout", "4s", "--drain-delay", "10ms")
 	written := outputs{"problems of HTTP": askEverything(t, i.url) + askWhileHeld(t, d, i.url, folder)}
@@ -116,7 +116,7 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	if err := server.Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/v1/check", "/v1/zones/1/buckets/" + secretUser, "/readyz"} {
+	for _, path := range []string{"/v1/check", "/v1/zones/1/buckets/" + hiddenUser, "/readyz"} {
 		body := ""
 		if path == "/v1/check" {
 			body = everyBucket()
@@ -149,52 +149,79 @@ func passwordDSN(t *testing.T, d *dbtest.Database) string {
 	if err != nil {
 		t.Fatal("parse dsn: unreadable")
 	}
-	cfg.User, cfg.Passwd = "keeper", secretPassword
-	dbtest.Exec(t, d.SQL, "CREATE USER 'keeper'@'localhost' IDENTIFIED BY '"+secretPassword+"'")
+	cfg.User, cfg.Passwd = "keeper", hiddenWord
+	dbtest.Exec(t, d.SQL, "CREATE USER 'keeper'@'localhost' IDENTIFIED BY '"+hiddenWord+"'")
 	dbtest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO 'keeper'@'localhost'")
 	return cfg.FormatDSN()
 }
 
 func everyBucket() string {
 	return fmt.Sprintf(`{"buckets":[{"zone_id":1,"bucket_key":" %s"},{"zone_id":2,"bucket_key":"%s"},{"zone_id":3,"bucket_key":"%s"}]}`,
-		strings.ToUpper(secretUser), secretAddress, secretIPv6)
+		strings.ToUpper(hiddenUser), hiddenAddress, hiddenIPv6)
 }
 
 // askEverything makes requests of every route with clear keys, good ones and bad ones, and returns the
 // answers that are problems. Answers to good requests may name the key that was sent.
 func askEverything(t *testing.T, url string) string {
 	t.Helper()
-	user := fmt.Sprintf(`{"zone_id":1,"bucket_key":%q}`, secretUser)
-	bucket := "/v1/zones/1/buckets/" + secretUser
-	override := `{"bucket_key":"` + secretUser + `","action":"limit","rate":9,"window":60`
+	user := fmt.Sprintf(`{"zone_id":1,"bucket_key":%q}`, hiddenUser)
+	bucket := "/v1/zones/1/buckets/" + hiddenUser
+	override := `{"bucket_key":"` + hiddenUser + `","action":"limit","rate":9,"window":60`
 	var problems strings.Builder
 	for _, request := range []struct{ method, path, body string }{
-		{"POST", "/v1/check", user}, {"POST", "/v1/check", user}, {"POST", "/v1/check", user}, {"POST", "/v1/check", everyBucket()},
+		{"POST", "/v1/check", user},
+		{"POST", "/v1/check", user},
+		{"POST", "/v1/check", user},
+		{"POST", "/v1/check", everyBucket()},
 		{"POST", "/v1/checks", `{"checks":[` + user + `,` + everyBucket() + `,` + strings.Replace(user, "1", "9", 1) + `]}`},
 		{"POST", "/v1/check", strings.TrimSuffix(user, "}") + `,"attempt_id":"a-1"}`},
 		{"POST", "/v1/check", strings.Replace(everyBucket(), "]}", `],"attempt_id":"a-1"}`, 1)}, // conflict
-		{"POST", "/v1/check", strings.Replace(user, "1", "9", 1)}, {"POST", "/v1/check", strings.Replace(user, "1", "2", 1)},
-		{"POST", "/v1/check", strings.Replace(user, secretUser, secretUser+`\n`, 1)}, {"POST", "/v1/check", `{"` + secretUser + `":1}`},
-		{"POST", "/v1/check", user + user}, {"POST", "/v1/check", `{"zone_id":1,"bucket_key":"` + secretUser},
-		{"POST", "/v1/check?key=" + secretUser, user}, {"GET", "/" + secretUser, ""}, {"POST", "/v1/check/" + secretAddress, user},
-		{"GET", bucket, ""}, {"GET", bucket + "%0A", ""}, {"GET", "/v1/zones/2/buckets/" + secretUser, ""}, {"GET", "/v1/zones/9/buckets/" + secretUser, ""},
-		{"GET", "/v1/zones/2/buckets/" + secretAddress, ""}, {"GET", "/v1/zones/3/buckets/" + secretIPv6, ""}, {"PUT", bucket, user},
-		{"POST", bucket + "/release", `{"reason":"called us"}`}, {"POST", bucket + "/release", `{"reason":""}`},
-		{"POST", "/v1/zones/1/overrides", override + `,"reason":"trial"}`}, {"POST", "/v1/zones/1/overrides", override + `}`},
-		{"POST", "/v1/zones/1/overrides", override + `,"` + secretUser + `":1}`}, {"PUT", "/v1/zones/1/overrides/1", override + `,"reason":"x"}`},
-		{"PUT", "/v1/zones/1/overrides/77", override + `}`}, {"GET", "/v1/zones/1/overrides", ""}, {"GET", "/v1/zones/1/overrides/1", ""},
-		{"POST", "/v1/zones/2/overrides", `{"prefix":"` + secretAddress + `/32","action":"deny"}`},
+		{"POST", "/v1/check", strings.Replace(user, "1", "9", 1)},
+		{"POST", "/v1/check", strings.Replace(user, "1", "2", 1)},
+		{"POST", "/v1/check", strings.Replace(user, hiddenUser, hiddenUser+`\n`, 1)},
+		{"POST", "/v1/check", `{"` + hiddenUser + `":1}`},
+		{"POST", "/v1/check", user + user},
+		{"POST", "/v1/check", `{"zone_id":1,"bucket_key":"` + hiddenUser},
+		{"POST", "/v1/check?key=" + hiddenUser, user},
+		{"GET", "/" + hiddenUser, ""},
+		{"POST", "/v1/check/" + hiddenAddress, user},
+		{"GET", bucket, ""},
+		{"GET", bucket + "%0A", ""},
+		{"GET", "/v1/zones/2/buckets/" + hiddenUser, ""},
+		{"GET", "/v1/zones/9/buckets/" + hiddenUser, ""},
+		{"GET", "/v1/zones/2/buckets/" + hiddenAddress, ""},
+		{"GET", "/v1/zones/3/buckets/" + hiddenIPv6, ""},
+		{"PUT", bucket, user},
+		{"POST", bucket + "/release", `{"reason":"called us"}`},
+		{"POST", bucket + "/release", `{"reason":""}`},
+		{"POST", "/v1/zones/1/overrides", override + `,"reason":"trial"}`},
+		{"POST", "/v1/zones/1/overrides", override + `}`},
+		{"POST", "/v1/zones/1/overrides", override + `,"` + hiddenUser + `":1}`},
+		{"PUT", "/v1/zones/1/overrides/1", override + `,"reason":"x"}`},
+		{"PUT", "/v1/zones/1/overrides/77", override + `}`},
+		{"GET", "/v1/zones/1/overrides", ""},
+		{"GET", "/v1/zones/1/overrides/1", ""},
+		{"POST", "/v1/zones/2/overrides", `{"prefix":"` + hiddenAddress + `/32","action":"deny"}`},
 		{"POST", "/v1/zones/2/overrides", `{"prefix":"198.51.0.0/16","action":"deny"}`},
-		{"POST", "/v1/zones/2/overrides", `{"bucket_key":"` + secretAddress + `","action":"deny"}`},
-		{"DELETE", "/v1/zones/1/overrides/" + secretUser, ""}, {"GET", "/v1/txns/1", ""}, {"GET", "/v1/txns/" + secretUser, ""},
-		{"POST", "/v1/txns/1/outcome", `{"outcome":"success"}`}, {"POST", "/v1/txns/1/outcome", `{"outcome":"` + secretUser + `"}`},
+		{"POST", "/v1/zones/2/overrides", `{"bucket_key":"` + hiddenAddress + `","action":"deny"}`},
+		{"DELETE", "/v1/zones/1/overrides/" + hiddenUser, ""},
+		{"GET", "/v1/txns/1", ""},
+		{"GET", "/v1/txns/" + hiddenUser, ""},
+		{"POST", "/v1/txns/1/outcome", `{"outcome":"success"}`},
+		{"POST", "/v1/txns/1/outcome", `{"outcome":"` + hiddenUser + `"}`},
 		{"POST", "/v1/outcomes", `{"reports":[{"txn_id":2,"outcome":"failure"},{"txn_id":99,"outcome":"failure"}]}`},
-		{"PUT", "/v1/zones/4", `{"rate":1,"window":60,"key_form":"hmac"}`}, {"PUT", "/v1/zones/4", `{"rate":1,"window":60,"key_form":"` + secretUser + `"}`},
-		{"DELETE", "/v1/zones/4", ""}, {"GET", "/v1/zones", ""}, {"GET", "/readyz", ""}, {"GET", "/livez", ""}, {"GET", "/openapi.yaml", ""}, {"GET", "/", ""},
+		{"PUT", "/v1/zones/4", `{"rate":1,"window":60,"key_form":"hmac"}`},
+		{"PUT", "/v1/zones/4", `{"rate":1,"window":60,"key_form":"` + hiddenUser + `"}`},
+		{"DELETE", "/v1/zones/4", ""},
+		{"GET", "/v1/zones", ""},
+		{"GET", "/readyz", ""},
+		{"GET", "/livez", ""},
+		{"GET", "/openapi.yaml", ""},
+		{"GET", "/", ""},
 	} {
 		r := send(t, request.method, url+request.path, request.body)
 		// Whoever misspelt a member, or a word that is no key, is told which: that is the caller's own text.
-		isEchoed := strings.Contains(request.body, `"`+secretUser+`":`) || strings.Contains(request.body, `key_form":"`+secretUser)
+		isEchoed := strings.Contains(request.body, `"`+hiddenUser+`":`) || strings.Contains(request.body, `key_form":"`+hiddenUser)
 		if r.status >= http.StatusBadRequest && !isEchoed {
 			fmt.Fprintf(&problems, "%d %s\n%v\n", r.status, r.body, r.header)
 		}
@@ -231,7 +258,7 @@ func askWhileHeld(t *testing.T, d *dbtest.Database, url, folder string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hidden, err := ring.Pseudonyms(service.Bucket{ZoneID: 1, Key: secretUser})
+	hidden, err := ring.Pseudonyms(service.Bucket{ZoneID: 1, Key: hiddenUser})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,10 +272,17 @@ func askWhileHeld(t *testing.T, d *dbtest.Database, url, folder string) string {
 func runEveryCommand(env environment) string {
 	var written strings.Builder
 	for _, args := range [][]string{
-		{"check", "1", secretUser}, {"check", "9", secretUser}, {"check", "2", secretUser}, {"check", "1", secretUser + "\n"},
-		{"bucket", "peek", "1", secretUser}, {"bucket", "peek", "2", secretUser}, {"bucket", "release", "1", secretUser, "--reason", "x"},
-		{"override", "set", "1", secretUser, "--action", "deny", "--reason", "x"}, {"override", "delete", "1", secretUser + "x"},
-		{"override", "set", "2", "198.51.0.0/16", "--action", "deny", "--reason", "x"}, {"outcome", "99", "success"},
+		{"check", "1", hiddenUser},
+		{"check", "9", hiddenUser},
+		{"check", "2", hiddenUser},
+		{"check", "1", hiddenUser + "\n"},
+		{"bucket", "peek", "1", hiddenUser},
+		{"bucket", "peek", "2", hiddenUser},
+		{"bucket", "release", "1", hiddenUser, "--reason", "x"},
+		{"override", "set", "1", hiddenUser, "--action", "deny", "--reason", "x"},
+		{"override", "delete", "1", hiddenUser + "x"},
+		{"override", "set", "2", "198.51.0.0/16", "--action", "deny", "--reason", "x"},
+		{"outcome", "99", "success"},
 	} {
 		written.WriteString(command(env, nil, args...).stderr)
 	}
@@ -264,7 +298,7 @@ func askWithoutKeys(t *testing.T, dsn string) string {
 	t.Helper()
 	i := start(t, environment{"VELOCITY_DSN": dsn}, append([]string{"serve", "--access-log"}, slow...)...)
 	answers := mustAsk(t, i.url+"/v1/check", everyBucket(), http.StatusServiceUnavailable).body +
-		mustAsk(t, i.url+"/v1/zones/1/buckets/"+secretUser, "", http.StatusServiceUnavailable).body
+		mustAsk(t, i.url+"/v1/zones/1/buckets/"+hiddenUser, "", http.StatusServiceUnavailable).body
 	return answers + i.stdout.String() + i.stderr.String()
 }
 
@@ -302,7 +336,7 @@ func askWherePanicsAre(t *testing.T, folder string) string {
 		web := httptest.NewServer(handlers.New(handlers.Options{
 			Limiter: service.NewHidingLimiter(checks, store, ring, 2*time.Minute), Reader: store, Writer: store, Logger: logger, AccessLog: true,
 		}))
-		for path, body := range map[string]string{"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + secretUser: ""} {
+		for path, body := range map[string]string{"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: ""} {
 			r, err := ask(web.URL+path, body)
 			if err != nil || r.status < http.StatusInternalServerError {
 				t.Errorf("%s over a store that panics: %d %s (%v)", path, r.status, r.body, err)
@@ -322,7 +356,7 @@ func breakTables(t *testing.T, d *dbtest.Database, url string) {
 	t.Helper()
 	dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
 	for path, body := range map[string]string{
-		"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + secretUser: "", "/v1/zones/1/buckets/" + secretUser + "/release": `{"reason":"x"}`,
+		"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: "", "/v1/zones/1/buckets/" + hiddenUser + "/release": `{"reason":"x"}`,
 	} {
 		if r, err := ask(url+path, body); err != nil || r.status < http.StatusInternalServerError {
 			t.Errorf("%s without a table: %d %s (%v)", path, r.status, r.body, err)
