@@ -177,8 +177,12 @@ func (l *lint) lintOverride(now time.Time, o Override) {
 	if o.Action == OverrideLimit {
 		l.lintRate("rate", o.Rate, o.Window)
 	}
-	if l.zone.Keys.hides() && !IsPseudonym(o.Key) {
+	switch isPseudonym := IsPseudonym(o.Key); {
+	case l.zone.Keys.hides() && !isPseudonym:
 		l.addf("key_form", "hmac: the zone keeps pseudonyms, and this override names a clear key or a network: it fits no bucket")
+		return
+	case isPseudonym && !l.zone.Keys.hides():
+		l.addf("key_form", "clear: this override names a pseudonym: it fits no bucket")
 		return
 	}
 	if o.Key != "" {
