@@ -34,7 +34,7 @@ const (
 type SecretKey struct {
 	id     string
 	secret []byte
-	hashes *sync.Pool // of hash.Hash that begin with the secret, which would take half the time of a pseudonym
+	hashes *sync.Pool // of hash.Hash made with the secret: to make one takes half the time of a pseudonym
 }
 
 // ParseSecretKey reads a secret key from its text: at least 32 random bytes in hexadecimal,
@@ -109,8 +109,8 @@ func keyIDOf(key string) string {
 //
 // The key whose id is the last in the order of text is the current one. While there are two,
 // every bucket has two pseudonyms, that of the current key first, and each attempt is recorded
-// under both. So the windows of both are exact when one of the keys goes, provided that no
-// instance had the old one alone for as long as a window, a lockout and its decay last.
+// under both. The older key may go when all instances have had both for as long as a window, an
+// attempt id and a lockout with its decay last: by then the window of the current key is whole.
 type Keyring struct {
 	keys atomic.Pointer[[]SecretKey] // the current one first
 }
