@@ -57,7 +57,7 @@ func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
 	zone := service.Zone{
 		ID: 2, Description: "<é>", Rate: 0, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures, ReserveTTL: time.Minute,
 		ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.25, LockoutMax: 2 * time.Hour, LockoutDecay: 3 * time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56}, OnFailure: service.OnFailureBlock, Revision: 7,
+		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56}, OnFailure: service.OnFailureBlock, Revision: 7,
 	}
 	limit := service.Override{
 		ID: 1, ZoneID: 2, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideLimit, Rate: 0, Window: time.Minute,

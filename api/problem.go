@@ -67,6 +67,11 @@ func Kinds() []Kind {
 			"The answer did not come in time. The attempt may have been counted, or the change made.",
 		},
 		{
+			service.ErrNoKeys, http.StatusServiceUnavailable, "no_keys",
+			"The zone keeps pseudonyms in the place of keys (its key_form is hmac), and this instance has no keys to make them with. " +
+				"Nothing was decided, recorded or changed. Start the instance with --key-hmac-file.",
+		},
+		{
 			service.ErrBusy, http.StatusServiceUnavailable, "busy",
 			"The service is busy or its database is away. Nothing was decided, recorded or changed. Ask again after Retry-After seconds.",
 		},

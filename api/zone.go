@@ -17,6 +17,7 @@ type Zone struct {
 	LockoutMax     int64             `json:"lockout_max"`
 	LockoutDecay   int64             `json:"lockout_decay"`
 	KeyKind        service.KeyKind   `json:"key_kind"`
+	KeyForm        service.KeyForm   `json:"key_form"`
 	IPv4Prefix     int               `json:"ipv4_prefix"`
 	IPv6Prefix     int               `json:"ipv6_prefix"`
 	OnFailure      service.OnFailure `json:"on_failure"`
@@ -43,6 +44,7 @@ type ZoneRequest struct {
 	LockoutMax     int64             `json:"lockout_max,omitzero"`
 	LockoutDecay   int64             `json:"lockout_decay,omitzero"`
 	KeyKind        service.KeyKind   `json:"key_kind,omitzero"`
+	KeyForm        service.KeyForm   `json:"key_form,omitzero"`
 	IPv4Prefix     int               `json:"ipv4_prefix,omitzero"`
 	IPv6Prefix     int               `json:"ipv6_prefix,omitzero"`
 	OnFailure      service.OnFailure `json:"on_failure,omitzero"`
@@ -56,7 +58,7 @@ func NewZone(z service.Zone) Zone {
 		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.WholeSeconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
 		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
-		KeyKind: z.Keys.Kind, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
+		KeyKind: z.Keys.Kind, KeyForm: z.Keys.Form, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
 		OnFailure: z.OnFailure, Revision: z.Revision,
 	}
 }
@@ -77,7 +79,7 @@ func (z Zone) Zone() service.Zone {
 		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.Seconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
 		Lockout: service.Seconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.Seconds(z.LockoutMax), LockoutDecay: service.Seconds(z.LockoutDecay),
-		Keys:      service.KeyRule{Kind: z.KeyKind, IPv4Prefix: z.IPv4Prefix, IPv6Prefix: z.IPv6Prefix},
+		Keys:      service.KeyRule{Kind: z.KeyKind, Form: z.KeyForm, IPv4Prefix: z.IPv4Prefix, IPv6Prefix: z.IPv6Prefix},
 		OnFailure: z.OnFailure, Revision: z.Revision,
 	}
 }
@@ -90,7 +92,7 @@ func NewZoneRequest(z service.Zone) ZoneRequest {
 		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.WholeSeconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
 		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
-		KeyKind: z.Keys.Kind, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
+		KeyKind: z.Keys.Kind, KeyForm: z.Keys.Form, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
 		OnFailure: z.OnFailure,
 	}
 }

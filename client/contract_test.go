@@ -65,7 +65,7 @@ func TestZonesComeBackAsTheyWereWritten(t *testing.T) {
 	full := service.Zone{
 		ID: 2, Description: "per <address> & more", Rate: 0, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
 		ReserveTTL: time.Minute, ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
-		LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56},
+		LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
 		OnFailure: service.OnFailureAllow,
 	}
 	for i, zone := range []service.Zone{{ID: 1, Rate: 5, Window: time.Minute}, full} {

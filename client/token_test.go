@@ -20,10 +20,10 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	var credentials servicetest.Credentials
 	token := credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}})
-	keyring := service.NewKeyring(&credentials, nil)
-	t.Cleanup(keyring.Close)
+	cache := service.NewCredentialCache(&credentials, nil)
+	t.Cleanup(cache.Close)
 	url := serve(t, handlers.New(handlers.Options{
-		Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m, Auth: handlers.Auth{Callers: keyring, Txns: m},
+		Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m, Auth: handlers.Auth{Callers: cache, Txns: m},
 	}))
 	shop := connect(t, url, client.WithToken(token.Reveal()))
 	if decisions, err := shop.CheckAll(t.Context(), []service.Check{one("alice")}); err != nil || decisions[0].Blocked {

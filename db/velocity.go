@@ -79,7 +79,7 @@ type limit struct {
 
 // unsure returns the limits of the buckets for which too little was read to decide at now.
 func (b *batch) unsure() []limit {
-	overrides := service.IndexOverrides(b.now, b.ledger.Overrides)
+	overrides := service.IndexOverrides(b.now, b.ledger.Overrides).Spread(b.checks)
 	var limits []limit
 	for i, bucket := range b.buckets {
 		zone, ok := b.zones[bucket.ZoneID]

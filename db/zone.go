@@ -28,6 +28,7 @@ type zoneRow struct {
 	LockoutMax     int64   `db:"lockout_max"`
 	LockoutDecay   int64   `db:"lockout_decay"`
 	KeyKind        string  `db:"key_kind"`
+	KeyForm        string  `db:"key_form"`
 	IPv4Prefix     int     `db:"ipv4_prefix"`
 	IPv6Prefix     int     `db:"ipv6_prefix"`
 	OnFailure      string  `db:"on_failure"`
@@ -36,7 +37,7 @@ type zoneRow struct {
 
 const selectZone = `
 SELECT id, description, rate, ` + "`window`" + `, mode, counts, COALESCE(reserve_ttl, ` + "`window`" + `) AS reserve_ttl,
-       reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, key_kind, ipv4_prefix, ipv6_prefix,
+       reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix,
        on_failure, revision
   FROM zone_master`
 
@@ -48,7 +49,8 @@ func (r zoneRow) zone() service.Zone {
 		Lockout: service.Seconds(r.Lockout), LockoutFactor: r.LockoutFactor,
 		LockoutMax: service.Seconds(r.LockoutMax), LockoutDecay: service.Seconds(r.LockoutDecay),
 		Keys: service.KeyRule{
-			Kind: service.KeyKind(r.KeyKind), IPv4Prefix: r.IPv4Prefix, IPv6Prefix: r.IPv6Prefix,
+			Kind: service.KeyKind(r.KeyKind), Form: service.KeyForm(r.KeyForm),
+			IPv4Prefix: r.IPv4Prefix, IPv6Prefix: r.IPv6Prefix,
 		},
 		OnFailure: service.OnFailure(r.OnFailure), Revision: r.Revision,
 	}
@@ -57,7 +59,7 @@ func (r zoneRow) zone() service.Zone {
 // limitColumns are the columns of zone_master that a decision needs, in the order in which
 // limitOf reads them.
 const limitColumns = "id, rate, `window`, mode, counts, lockout, lockout_factor, lockout_max, lockout_decay, " +
-	"key_kind, ipv4_prefix, ipv6_prefix"
+	"key_kind, key_form, ipv4_prefix, ipv6_prefix"
 
 // limitOf returns the zone whose limitColumns begin row, and the rest of the row.
 func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err error) {
@@ -71,9 +73,10 @@ func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err er
 		Lockout: service.Seconds(asInt(row[5])), LockoutFactor: factor,
 		LockoutMax: service.Seconds(asInt(row[7])), LockoutDecay: service.Seconds(asInt(row[8])),
 		Keys: service.KeyRule{
-			Kind: service.KeyKind(text(row[9])), IPv4Prefix: int(asInt(row[10])), IPv6Prefix: int(asInt(row[11])),
+			Kind: service.KeyKind(text(row[9])), Form: service.KeyForm(text(row[10])),
+			IPv4Prefix: int(asInt(row[11])), IPv6Prefix: int(asInt(row[12])),
 		},
-	}, row[12:], nil
+	}, row[13:], nil
 }
 
 // Zones returns all zones by id, with every setting spelt out. The error wraps
@@ -170,21 +173,21 @@ func lockMatching(ctx context.Context, tx *sqlx.Tx, id int64, match service.Matc
 func writeZone(ctx context.Context, tx *sqlx.Tx, zone service.Zone, exists bool) error {
 	statement := `
 INSERT INTO zone_master (description, rate, ` + "`window`" + `, mode, counts, reserve_ttl, reset_on_success,
-       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, ipv4_prefix, ipv6_prefix, on_failure, id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	if exists {
 		statement = `
 UPDATE zone_master
    SET description = ?, rate = ?, ` + "`window`" + ` = ?, mode = ?, counts = ?, reserve_ttl = ?, reset_on_success = ?,
        lockout = ?, lockout_factor = ?, lockout_max = ?, lockout_decay = ?,
-       key_kind = ?, ipv4_prefix = ?, ipv6_prefix = ?, on_failure = ?
+       key_kind = ?, key_form = ?, ipv4_prefix = ?, ipv6_prefix = ?, on_failure = ?
  WHERE id = ?`
 	}
 	reserve := sql.Null[int64]{V: service.WholeSeconds(zone.ReserveTTL), Valid: zone.ReserveTTL != zone.Window}
 	_, err := tx.ExecContext(ctx, statement, zone.Description, zone.Rate, service.WholeSeconds(zone.Window),
 		string(zone.Mode), string(zone.Counts), reserve, zone.ResetOnSuccess, service.WholeSeconds(zone.Lockout),
 		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), service.WholeSeconds(zone.LockoutMax), service.WholeSeconds(zone.LockoutDecay),
-		string(zone.Keys.Kind), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix, string(zone.OnFailure), zone.ID)
+		string(zone.Keys.Kind), string(zone.Keys.Form), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix, string(zone.OnFailure), zone.ID)
 	return err
 }
 

@@ -19,7 +19,7 @@ func every(id int64) service.Zone {
 		ID: id, Description: "é 🔑 ' \" \\", Rate: 7, Window: 90 * time.Second, Mode: service.ModeShadow,
 		Counts: service.CountsFailures, ReserveTTL: 30 * time.Second, ResetOnSuccess: true, Lockout: time.Minute,
 		LockoutFactor: 1.25, LockoutMax: time.Hour, LockoutDecay: 2 * time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
+		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
 	}
 }
 

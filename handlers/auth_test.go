@@ -31,9 +31,9 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 	t.Helper()
 	g := guarded{credentials: &servicetest.Credentials{}}
 	g.running = start(t, func(o *Options) {
-		keyring := service.NewKeyring(g.credentials, nil)
-		t.Cleanup(keyring.Close)
-		o.Auth = Auth{Callers: keyring, Txns: o.Reader.(*servicetest.Memory), TrustedProxies: proxies}
+		cache := service.NewCredentialCache(g.credentials, nil)
+		t.Cleanup(cache.Close)
+		o.Auth = Auth{Callers: cache, Txns: o.Reader.(*servicetest.Memory), TrustedProxies: proxies}
 	})
 	for id := range int64(2) {
 		g.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
@@ -193,12 +193,12 @@ func (u unread) Read([]byte) (int, error) {
 func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	t.Parallel()
 	credentials := &servicetest.Credentials{}
-	keyring := service.NewKeyring(credentials, nil)
-	t.Cleanup(keyring.Close)
+	cache := service.NewCredentialCache(credentials, nil)
+	t.Cleanup(cache.Close)
 	memory := servicetest.NewMemory()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	handler := New(Options{
-		Limiter: service.NewLimiter(memory, time.Minute), Reader: memory, Writer: memory, Auth: Auth{Callers: keyring, Txns: memory},
+		Limiter: service.NewLimiter(memory, time.Minute), Reader: memory, Writer: memory, Auth: Auth{Callers: cache, Txns: memory},
 	})
 	ended := credentials.AddToken(service.Caller{Name: "gone", Scopes: []service.Scope{service.ScopeAdmin}})
 	credentials.Revoke(1)
@@ -292,10 +292,10 @@ func TestACredentialIsTakenInEachForm(t *testing.T) {
 func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	t.Parallel()
 	var credentials servicetest.Credentials
-	keyring := service.NewKeyring(&credentials, nil)
-	t.Cleanup(keyring.Close)
+	cache := service.NewCredentialCache(&credentials, nil)
+	t.Cleanup(cache.Close)
 	memory := servicetest.NewMemory()
-	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Callers: keyring, Txns: memory}})
+	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Callers: cache, Txns: memory}})
 	credentials.Add(service.NewCertificateCredential("CN=auth-1,O=Example", service.Caller{Name: "auth-1", Scopes: []service.Scope{service.ScopeZones}}))
 	token := credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}})
 	named := func(name, organization string) *x509.Certificate {

@@ -87,13 +87,14 @@ func pathBucket(x *exchange) (service.Bucket, error) {
 	return bucket, bucket.Validate()
 }
 
-// normal returns the bucket with its key normalised by the rule of its zone.
+// normal returns the bucket with its key normalised by the rule of its zone. A pseudonym stays as
+// it is where keys are kept as pseudonyms.
 func (s *server) normal(ctx context.Context, bucket service.Bucket) (service.Bucket, error) {
 	zone, err := s.reader.Zone(ctx, bucket.ZoneID)
 	if err != nil {
 		return service.Bucket{}, notFound(err, noZone(bucket.ZoneID))
 	}
-	if bucket.Key, err = zone.Keys.Normalize(bucket.Key); err != nil {
+	if bucket.Key, err = zone.Keys.Name(bucket.Key); err != nil {
 		return service.Bucket{}, err
 	}
 	return bucket, bucket.Validate() // it may have become longer, or empty

@@ -177,7 +177,7 @@ func isMember(name string) bool {
 	switch name {
 	case "zone_id", "bucket_key", "attempt_id", "txn_id", "outcome", "reason", // checks, outcomes, releases
 		"description", "rate", "window", "mode", "counts", "reserve_ttl", "reset_on_success", // zones
-		"lockout", "lockout_factor", "lockout_max", "lockout_decay", "key_kind", "ipv4_prefix", "ipv6_prefix", "on_failure",
+		"lockout", "lockout_factor", "lockout_max", "lockout_decay", "key_kind", "key_form", "ipv4_prefix", "ipv6_prefix", "on_failure",
 		"prefix", "action", "expires_at", "created_by": // overrides
 		return true
 	}

@@ -221,7 +221,7 @@ func normalKey(zoneID int64, rule service.KeyRule, key string) (string, error) {
 	if err := (service.Bucket{ZoneID: zoneID, Key: key}).Validate(); err != nil {
 		return "", pointAtField(err)
 	}
-	normal, err := rule.Normalize(key)
+	normal, err := rule.Name(key)
 	if err != nil {
 		return "", pointAtField(err)
 	}

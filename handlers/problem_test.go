@@ -29,6 +29,7 @@ func TestFaultsOfTheStoreHaveTheirStatus(t *testing.T) {
 		"a full queue": {
 			fmt.Errorf("check: %w", &service.BusyError{RetryAfter: 7 * time.Second}), 503, "busy", "7",
 		},
+		"no secret keys":        {fmt.Errorf("zone 1: %w", service.ErrNoKeys), 503, "no_keys", "1"},
 		"undecided":             {fmt.Errorf("check: %w: connection lost", service.ErrUndecided), 504, "undecided", ""},
 		"unknown":               {errors.New("Error 1146: table hidden_name is missing"), 500, "internal", ""},
 		"account lacks a right": {fmt.Errorf("%w: Error 1370: hidden_name", service.ErrForbidden), 403, "forbidden", ""},

@@ -25,6 +25,7 @@ type zoneRequest struct {
 	LockoutMax     *int64             `json:"lockout_max,omitzero"`
 	LockoutDecay   *int64             `json:"lockout_decay,omitzero"`
 	KeyKind        *service.KeyKind   `json:"key_kind,omitzero"`
+	KeyForm        *service.KeyForm   `json:"key_form,omitzero"`
 	IPv4Prefix     *int               `json:"ipv4_prefix,omitzero"`
 	IPv6Prefix     *int               `json:"ipv6_prefix,omitzero"`
 	OnFailure      *service.OnFailure `json:"on_failure,omitzero"`
@@ -145,6 +146,7 @@ func (r zoneRequest) zone(id int64) (service.Zone, error) {
 		LockoutMax:    f.duration("lockout_max", r.LockoutMax), LockoutDecay: f.duration("lockout_decay", r.LockoutDecay),
 		Keys: service.KeyRule{
 			Kind:       optional(&f, "key_kind", r.KeyKind),
+			Form:       optional(&f, "key_form", r.KeyForm),
 			IPv4Prefix: optional(&f, "ipv4_prefix", r.IPv4Prefix), IPv6Prefix: optional(&f, "ipv6_prefix", r.IPv6Prefix),
 		},
 		OnFailure: optional(&f, "on_failure", r.OnFailure),

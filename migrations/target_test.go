@@ -16,11 +16,13 @@ import (
 )
 
 // targetZones makes a zone of each kind of keys: 1 opaque, 2 of user names, 3 of
-// addresses, 4 of networks.
+// addresses, 4 of networks; 5 of user names and 6 of addresses that are kept as pseudonyms.
 func targetZones(t *testing.T, d *dbtest.Database) {
 	t.Helper()
 	dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind, ipv4_prefix, ipv6_prefix) VALUES "+
 		"(1, 5, 60, 'opaque', 32, 64), (2, 5, 60, 'username', 32, 64), (3, 5, 60, 'ip', 32, 128), (4, 5, 60, 'ip', 24, 48)")
+	dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind, key_form) VALUES "+
+		"(5, 5, 60, 'username', 'hmac'), (6, 5, 60, 'ip', 'hmac')")
 }
 
 // wantRefusal wants error 45400 with words in it.
@@ -44,39 +46,48 @@ func (a aim) args() []any {
 	return []any{a.zoneID, null(a.key), null(a.prefix), a.zoneID}
 }
 
+// mac ends a pseudonym.
+const mac = "44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
+
 // uselessTargets are targets that would match no bucket, each with what the error says.
 func uselessTargets() map[aim]string {
 	return map[aim]string{
-		{1, "", "203.0.113.0/24"}:    "prefix needs a zone whose key_kind is ip: this one is opaque",
-		{2, "", "2001:db8::/32"}:     "this one is username",
-		{3, "", "203.0.113.7/24"}:    "write 203.0.113.0/24",
-		{3, "", "2001:DB8::1/64"}:    "write 2001:db8::/64",
-		{3, "", "2001:db8::ff/121"}:  "write 2001:db8::80/121",
-		{3, "", "::1.2.3.4/112"}:     "write ::102:0/112",
-		{4, "", "203.0.113.0/25"}:    "prefix must not be longer than /24",
-		{4, "", "2001:db8::/49"}:     "prefix must not be longer than /48",
-		{2, "Bob", ""}:               "lower case, no spaces around",
-		{2, " bob", ""}:              "lower case, no spaces around",
-		{2, "bob ", ""}:              "lower case, no spaces around",
-		{3, "bob", ""}:               "must be an IPv4 address or an IPv6 address: lower case",
-		{3, "010.1.1.1", ""}:         "must be an IPv4 address or an IPv6 address: lower case",
-		{3, "2001:DB8::1", ""}:       "must be an IPv4 address",
-		{3, "2001:db8:0::1", ""}:     "must be an IPv4 address",
-		{3, "::1.2.3.4", ""}:         "must be an IPv4 address",
-		{3, "::ffff:1.2.3.4", ""}:    "must be an IPv4 address",
-		{3, "::ffff:102:304", ""}:    "must be an IPv4 address",
-		{3, "10.1.1.1/32", ""}:       "must be an IPv4 address",
-		{3, "10.1.1.0/24", ""}:       "must be an IPv4 address",
-		{3, "10.1.1.1 ", ""}:         "must be an IPv4 address",
-		{3, "fe80::1%eth0", ""}:      "must be an IPv4 address",
-		{4, "203.0.113.9", ""}:       "must be an IPv4 network of /24 or an IPv6 network of /48: lower case, shortest form, no host bits",
-		{4, "203.0.113.9/24", ""}:    "must be an IPv4 network of /24",
-		{4, "203.0.113.0/25", ""}:    "must be an IPv4 network of /24",
-		{4, "203.0.112.0/23", ""}:    "must be an IPv4 network of /24",
-		{4, "203.0.113.0/024", ""}:   "must be an IPv4 network of /24",
-		{4, "203.0.113.0/24/24", ""}: "must be an IPv4 network of /24",
-		{4, "2001:db8::1", ""}:       "must be an IPv4 network of /24",
-		{4, "2001:DB8::/48", ""}:     "must be an IPv4 network of /24",
+		{1, "", "203.0.113.0/24"}:     "prefix needs a zone whose key_kind is ip: this one is opaque",
+		{2, "", "2001:db8::/32"}:      "this one is username",
+		{3, "", "203.0.113.7/24"}:     "write 203.0.113.0/24",
+		{3, "", "2001:DB8::1/64"}:     "write 2001:db8::/64",
+		{3, "", "2001:db8::ff/121"}:   "write 2001:db8::80/121",
+		{3, "", "::1.2.3.4/112"}:      "write ::102:0/112",
+		{4, "", "203.0.113.0/25"}:     "prefix must not be longer than /24",
+		{4, "", "2001:db8::/49"}:      "prefix must not be longer than /48",
+		{2, "Bob", ""}:                "lower case, no spaces around",
+		{2, " bob", ""}:               "lower case, no spaces around",
+		{2, "bob ", ""}:               "lower case, no spaces around",
+		{3, "bob", ""}:                "must be an IPv4 address or an IPv6 address: lower case",
+		{3, "010.1.1.1", ""}:          "must be an IPv4 address or an IPv6 address: lower case",
+		{3, "2001:DB8::1", ""}:        "must be an IPv4 address",
+		{3, "2001:db8:0::1", ""}:      "must be an IPv4 address",
+		{3, "::1.2.3.4", ""}:          "must be an IPv4 address",
+		{3, "::ffff:1.2.3.4", ""}:     "must be an IPv4 address",
+		{3, "::ffff:102:304", ""}:     "must be an IPv4 address",
+		{3, "10.1.1.1/32", ""}:        "must be an IPv4 address",
+		{3, "10.1.1.0/24", ""}:        "must be an IPv4 address",
+		{3, "10.1.1.1 ", ""}:          "must be an IPv4 address",
+		{3, "fe80::1%eth0", ""}:       "must be an IPv4 address",
+		{4, "203.0.113.9", ""}:        "must be an IPv4 network of /24 or an IPv6 network of /48: lower case, shortest form, no host bits",
+		{4, "203.0.113.9/24", ""}:     "must be an IPv4 network of /24",
+		{4, "203.0.113.0/25", ""}:     "must be an IPv4 network of /24",
+		{4, "203.0.112.0/23", ""}:     "must be an IPv4 network of /24",
+		{4, "203.0.113.0/024", ""}:    "must be an IPv4 network of /24",
+		{4, "203.0.113.0/24/24", ""}:  "must be an IPv4 network of /24",
+		{4, "2001:db8::1", ""}:        "must be an IPv4 network of /24",
+		{4, "2001:DB8::/48", ""}:      "must be an IPv4 network of /24",
+		{5, "bob", ""}:                "the key_form of this zone is hmac: bucket_key must be a pseudonym",
+		{5, "hmac:K1:" + mac, ""}:     "bucket_key must be a pseudonym",
+		{5, "hmac:k1:" + mac[1:], ""}: "bucket_key must be a pseudonym",
+		{6, "203.0.113.9", ""}:        "bucket_key must be a pseudonym",
+		{6, "", "203.0.113.0/24"}:     "prefix needs a zone whose key_form is clear",
+		{6, "", "203.0.113.9/32"}:     "prefix needs a zone whose key_form is clear",
 	}
 }
 
@@ -85,7 +96,7 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		targetZones(t, d)
-		for _, zone := range []string{"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'"} {
+		for _, zone := range []string{"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'", "5, 'hmac:k1:" + mac + "'", "6, 'hmac:2026-11:" + mac + "'"} {
 			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES ("+zone+", 'deny')")
 		}
 		for mode, setting := range modes() {
@@ -101,8 +112,8 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 				}
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 4 {
-			t.Errorf("%d overrides, want the 4 good ones", n)
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 6 {
+			t.Errorf("%d overrides, want the 6 good ones", n)
 		}
 	})
 }

@@ -37,16 +37,72 @@ func (d *decider) repeat(i int, check Check) (repeated Decision, ok bool) {
 }
 
 // repeatFor answers check as d was answered, with the verdicts in the order of
-// check's buckets. It refuses other buckets with ErrConflict.
+// check's buckets. It refuses other buckets with ErrConflict. Of a bucket with several
+// pseudonyms one is enough: the check may have been asked before the newest secret key came, or
+// after the oldest has gone.
 func (d Decision) repeatFor(check Check) Decision {
 	verdicts := make([]Verdict, len(check.Buckets))
+	matched := 0
 	for i, b := range check.Buckets {
-		place := slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return v.Bucket == b })
-		if place < 0 || len(d.Verdicts) != len(check.Buckets) {
-			return Decision{Err: fmt.Errorf("%w: attempt_id was used with other buckets", ErrConflict)}
+		place := d.placeOf(b)
+		if place >= 0 {
+			matched++
+		} else {
+			place = d.placeOfAny(check.pseudonymsBeside(i))
+		}
+		if place < 0 {
+			return Decision{Err: errOtherBuckets()}
 		}
 		verdicts[i] = d.Verdicts[place]
 	}
+	for _, v := range d.Verdicts {
+		if check.lacksKeyOf(v.Bucket) {
+			matched++
+		}
+	}
+	if matched != len(d.Verdicts) {
+		return Decision{Err: errOtherBuckets()}
+	}
 	d.Verdicts = verdicts
 	return d
+}
+
+func errOtherBuckets() error {
+	return fmt.Errorf("%w: attempt_id was used with other buckets", ErrConflict)
+}
+
+// placeOf returns the place of the verdict on a bucket, or -1.
+func (d Decision) placeOf(bucket Bucket) int {
+	return slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return v.Bucket == bucket })
+}
+
+// placeOfAny returns the place of the verdict on one of the buckets, or -1.
+func (d Decision) placeOfAny(buckets []Bucket) int {
+	return slices.IndexFunc(d.Verdicts, func(v Verdict) bool { return slices.Contains(buckets, v.Bucket) })
+}
+
+// pseudonymsBeside returns all pseudonyms of the bucket that c.Buckets[i] stands for, if it has
+// several.
+func (c Check) pseudonymsBeside(i int) []Bucket {
+	for first, end := range c.groups {
+		if first <= i && i < end {
+			return c.Buckets[first:end]
+		}
+	}
+	return nil
+}
+
+// lacksKeyOf says that a bucket is a pseudonym by a secret key that was not there when the
+// pseudonyms of the check were made.
+func (c Check) lacksKeyOf(bucket Bucket) bool {
+	id, inZone := keyIDOf(bucket.Key), false
+	for i, rule := range c.KeyRules {
+		if b := c.Buckets[i]; rule.hides() && b.ZoneID == bucket.ZoneID {
+			inZone = true
+			if keyIDOf(b.Key) == id {
+				return false
+			}
+		}
+	}
+	return inZone && id != ""
 }

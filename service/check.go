@@ -30,6 +30,11 @@ type Check struct {
 	// bucket. Checks may share the slice, and nobody may change it. If it is nil, the store
 	// takes the keys as normal. Only a Limiter sets it.
 	KeyRules []KeyRule
+	// Named says for each of Buckets which bucket of the caller's it stands for, by its place,
+	// if some of those have several pseudonyms. All pseudonyms of one stand side by side. If it
+	// is nil, each of Buckets stands for itself. Only a Limiter sets it. Then there may be
+	// MaxKeys times as many Buckets as MaxBuckets.
+	Named []int
 	// NoWait asks the store to refuse the check with ErrHeld in its Decision if another
 	// session holds one of its buckets. Without it the store waits for the bucket, and
 	// answers ErrBusy if it is still held after the store's lock wait. A store may wait for

@@ -82,14 +82,30 @@ func Decide(now time.Time, ledger Ledger, checks []Check) Ruling {
 }
 
 // StaleKey returns an ErrStaleKey if a check's keys were normalised by a rule
-// that its zone does not have now, or nil. Zones that do not exist are not stale.
+// that its zone does not have now, or nil. Zones that do not exist are not stale. For a check
+// without KeyRules it returns an ErrInvalid if a key is clear in a zone with key_form hmac.
 func StaleKey(zones map[int64]Zone, checks []Check) error {
 	for _, check := range checks {
+		if check.KeyRules == nil {
+			if err := clearKey(zones, check); err != nil {
+				return err
+			}
+		}
 		for i, rule := range check.KeyRules {
 			zone, ok := zones[check.Buckets[i].ZoneID]
 			if ok && !rule.means(zone.Keys) {
 				return fmt.Errorf("zone %d has rule %v, key normalised by %v: %w", zone.ID, zone.Keys, rule, ErrStaleKey)
 			}
+		}
+	}
+	return nil
+}
+
+// clearKey returns an ErrInvalid if a check names a clear key in a zone that keeps pseudonyms.
+func clearKey(zones map[int64]Zone, check Check) error {
+	for _, b := range check.Buckets {
+		if zones[b.ZoneID].Keys.hides() && !IsPseudonym(b.Key) {
+			return fieldError("bucket_key", "must be a pseudonym, because the key_form of zone %d is hmac", b.ZoneID)
 		}
 	}
 	return nil
@@ -115,7 +131,7 @@ func newDecider(now time.Time, ledger Ledger, checks []Check) *decider {
 	}
 	return &decider{
 		now: now, ledger: ledger,
-		zones: make(map[int64]*Zone, len(ledger.Zones)), overrides: IndexOverrides(now, ledger.Overrides),
+		zones: make(map[int64]*Zone, len(ledger.Zones)), overrides: IndexOverrides(now, ledger.Overrides).Spread(checks),
 		places: make(map[Bucket]int, buckets), accounts: make([]account, 0, buckets),
 		verdicts: make([]Verdict, 0, buckets),
 		ruling: Ruling{
@@ -150,10 +166,34 @@ func (d *decider) decide(i int, check Check) Decision {
 // judge answers for each bucket of a check before any of them is charged.
 func (d *decider) judge(check Check) []Verdict {
 	first := len(d.verdicts)
+	d.shareLockouts(check)
 	for _, b := range check.Buckets {
 		d.verdicts = append(d.verdicts, d.account(b).judge(d.now, b))
 	}
+	d.shareLockouts(check)
+	check.level(d.verdicts[first:])
 	return slices.Clip(d.verdicts[first:])
+}
+
+// shareLockouts makes the last lockout of one pseudonym that of all pseudonyms of a bucket, whether
+// it has begun now or before. So a lockout is not begun a second time, later, under a pseudonym
+// whose secret key came after the first, or was gone from an instance.
+func (d *decider) shareLockouts(check Check) {
+	for first, end := range check.groups {
+		var last Lockout
+		begins := false
+		for _, b := range check.Buckets[first:end] {
+			a := d.account(b)
+			if a.lockout.Until.After(last.Until) {
+				last = a.lockout
+			}
+			begins = begins || a.lockoutBegins
+		}
+		for _, b := range check.Buckets[first:end] {
+			a := d.account(b)
+			a.lockout, a.lockoutBegins = last, begins
+		}
+	}
 }
 
 // record charges the buckets of a decided check, unless it is blocked, and adds

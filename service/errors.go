@@ -40,6 +40,9 @@ var (
 	// ErrUndecided says that the answer was lost while the engine was at work
 	// (deadline passed, connection cut): the attempt MAY have been counted.
 	ErrUndecided = errors.New("undecided")
+	// ErrNoKeys is the ErrBusy of a bucket in a zone with key_form hmac that reached an
+	// instance without secret keys: it cannot make pseudonyms, and never sends clear keys.
+	ErrNoKeys = fmt.Errorf("%w: the zone's key_form is hmac, and this program has no keys of pseudonyms (--key-hmac-file)", ErrBusy)
 	// ErrHeld is the ErrBusy of a check with NoWait: another session holds one of
 	// its buckets. It passes between a store and the Coalescer, which then asks
 	// again and waits, and never reaches a caller.

@@ -32,4 +32,4 @@ func (c *Coalescer) Working() (n int) {
 }
 
 // Size returns how many credentials are in memory.
-func (k *Keyring) Size() int { return len(k.ring.Load().keys) }
+func (k *CredentialCache) Size() int { return len(k.ring.Load().keys) }

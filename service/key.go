@@ -32,10 +32,21 @@ const (
 	defaultIPv6Prefix = 64
 )
 
-// KeyRule says which keys mean the same bucket. Its zero value stands for opaque
-// keys.
+// KeyForm says how the keys of a zone's buckets are kept.
+type KeyForm string
+
+// The forms of keys.
+const (
+	KeyClear KeyForm = "clear" // as they are; the default
+	// KeyHMAC keeps a pseudonym in the place of each key: see Keyring.
+	KeyHMAC KeyForm = "hmac"
+)
+
+// KeyRule says which keys mean the same bucket, and in which form they are kept. Its zero
+// value stands for opaque keys that are kept clear.
 type KeyRule struct {
 	Kind KeyKind
+	Form KeyForm
 	// IPv4Prefix and IPv6Prefix are how many leading bits tell buckets of KeyIP
 	// apart; 0 stands for the default.
 	IPv4Prefix, IPv6Prefix int
@@ -44,6 +55,7 @@ type KeyRule struct {
 func (r KeyRule) withDefaults() KeyRule {
 	return KeyRule{
 		Kind:       cmp.Or(r.Kind, KeyOpaque),
+		Form:       cmp.Or(r.Form, KeyClear),
 		IPv4Prefix: cmp.Or(r.IPv4Prefix, defaultIPv4Prefix),
 		IPv6Prefix: cmp.Or(r.IPv6Prefix, defaultIPv6Prefix),
 	}
@@ -55,6 +67,9 @@ func (r KeyRule) validate() error {
 	default:
 		return fieldError("key_kind", "must be opaque, username or ip, is %q", r.Kind)
 	}
+	if r.Form != KeyClear && r.Form != KeyHMAC {
+		return fieldError("key_form", "must be clear or hmac, is %q", r.Form)
+	}
 	if r.IPv4Prefix < 1 || r.IPv4Prefix > 32 {
 		return fieldError("ipv4_prefix", "must be 1 to 32, is %d", r.IPv4Prefix)
 	}
@@ -64,25 +79,34 @@ func (r KeyRule) validate() error {
 	return nil
 }
 
-// means says that both rules normalise every key alike.
+// means says that both rules normalise every key alike, and keep it in the same form.
 func (r KeyRule) means(other KeyRule) bool {
 	r, other = r.withDefaults(), other.withDefaults()
-	return r == other || r.Kind == other.Kind && r.Kind != KeyIP
+	return r == other || r.Kind == other.Kind && r.Form == other.Form && r.Kind != KeyIP
 }
 
-// String is the rule in the words of zone_master.key_rule: "opaque",
-// "username", or "ip/32/64" with the two prefix lengths.
+// String is the rule in the words of zone_master.key_rule: "opaque", "username", or
+// "ip/32/64" with the two prefix lengths. Where keys are kept as pseudonyms, "hmac/" comes
+// before that.
 func (r KeyRule) String() string {
 	r = r.withDefaults()
+	text := string(r.Kind)
 	if r.Kind == KeyIP {
-		return "ip/" + strconv.Itoa(r.IPv4Prefix) + "/" + strconv.Itoa(r.IPv6Prefix)
+		text = "ip/" + strconv.Itoa(r.IPv4Prefix) + "/" + strconv.Itoa(r.IPv6Prefix)
 	}
-	return string(r.Kind)
+	if r.Form == KeyHMAC {
+		return "hmac/" + text
+	}
+	return text
 }
+
+// hides says that keys are kept as pseudonyms.
+func (r KeyRule) hides() bool { return r.Form == KeyHMAC }
 
 // Normalize returns the key of the bucket that key means; for a key that is
 // normal already, itself. The error wraps ErrInvalid and does not repeat the
-// key. It does NOT check length or control characters: Bucket.Validate does.
+// key. It does NOT check length or control characters: Bucket.Validate does. Nor does it make
+// pseudonyms: a Keyring does.
 func (r KeyRule) Normalize(key string) (string, error) {
 	r = r.withDefaults()
 	switch r.Kind {
@@ -161,8 +185,18 @@ func bucketOf(network netip.Prefix) string {
 	return network.String()
 }
 
+// Name returns the key of the bucket that key names in a look-up or in a change by an
+// operator: like Normalize, but where keys are kept as pseudonyms, a pseudonym names its bucket
+// by itself. Checks do NOT take pseudonyms: whoever logs in chooses the keys of checks.
+func (r KeyRule) Name(key string) (string, error) {
+	if r.hides() && IsPseudonym(key) {
+		return key, nil
+	}
+	return r.Normalize(key)
+}
+
 // Target returns what the text of an override's target means in a zone of this rule:
-// either the normal key of one bucket or, as a prefix, a network that holds several
+// either the key of one bucket, as Name returns it, or, as a prefix, a network that holds several
 // buckets. Where keys are addresses, a text with a slash is a network (see Network) and
 // any other text is a key; elsewhere every text is a key, and one that reads as a
 // network is refused, since it would match nothing as one. The error wraps ErrInvalid.
@@ -176,7 +210,7 @@ func (r KeyRule) Target(text string) (key string, prefix netip.Prefix, err error
 	if isNetwork {
 		return r.Network(text)
 	}
-	key, err = r.Normalize(text)
+	key, err = r.Name(text)
 	return key, netip.Prefix{}, err
 }
 
@@ -185,7 +219,9 @@ func (r KeyRule) Target(text string) (key string, prefix netip.Prefix, err error
 // the key 203.0.113.9 where ipv4_prefix is 32. A shorter one is a prefix. A network of
 // IPv4 addresses written as IPv6 is folded to IPv4. The error wraps ErrInvalid: for a
 // text that is no network, for bits set beyond the length, for a network that is longer
-// than the zone's buckets, and in a zone whose keys are not addresses.
+// than the zone's buckets, and in a zone whose keys are not addresses. Where keys are kept as
+// pseudonyms it is refused unless it is the key of a bucket: nobody can tell in which network
+// a pseudonym lies.
 func (r KeyRule) Network(text string) (key string, prefix netip.Prefix, err error) {
 	r = r.withDefaults()
 	if r.Kind != KeyIP {
@@ -209,6 +245,8 @@ func (r KeyRule) Network(text string) (key string, prefix netip.Prefix, err erro
 		return "", prefix, fieldError("prefix", "is longer than /%d, the length of this zone's buckets: it would match none", bits)
 	case network.Bits() == bits:
 		return bucketOf(network), prefix, nil
+	case r.hides():
+		return "", prefix, fieldError("prefix", "needs a zone whose key_form is clear; this one keeps pseudonyms, so give one bucket_key")
 	}
 	return "", network, nil
 }

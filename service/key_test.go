@@ -122,6 +122,10 @@ func TestKeyRuleSpeaksTheSchemasWords(t *testing.T) {
 		"username":  {{Kind: service.KeyUsername}, {Kind: service.KeyUsername, IPv6Prefix: 48}},
 		"ip/32/64":  {{Kind: service.KeyIP}, {Kind: service.KeyIP, IPv4Prefix: 32, IPv6Prefix: 64}},
 		"ip/24/128": {{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 128}},
+
+		"hmac/opaque":    {{Form: service.KeyHMAC}},
+		"hmac/username":  {{Kind: service.KeyUsername, Form: service.KeyHMAC, IPv4Prefix: 8}},
+		"hmac/ip/32/128": {{Kind: service.KeyIP, Form: service.KeyHMAC, IPv6Prefix: 128}},
 	} {
 		for _, rule := range rules {
 			if got := rule.String(); got != want {

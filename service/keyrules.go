@@ -9,14 +9,16 @@ import (
 // can share its slices as their KeyRules.
 type keyRules struct {
 	opaque []KeyRule           // of as many buckets as a check can have
-	byZone map[int64][]KeyRule // one rule each; zones with opaque keys are not here
+	byZone map[int64][]KeyRule // one rule each; zones with opaque keys that are kept clear are not here
+	hides  bool                // some zone keeps pseudonyms
 }
 
 func newKeyRules(zones []Zone) *keyRules {
 	rules := &keyRules{opaque: make([]KeyRule, MaxBuckets), byZone: map[int64][]KeyRule{}}
 	for _, zone := range zones {
-		if zone.Keys.withDefaults().Kind != KeyOpaque {
+		if zone.Keys.hides() || zone.Keys.withDefaults().Kind != KeyOpaque {
 			rules.byZone[zone.ID] = []KeyRule{zone.Keys}
+			rules.hides = rules.hides || zone.Keys.hides()
 		}
 	}
 	return rules

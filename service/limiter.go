@@ -26,6 +26,7 @@ type Limiter struct {
 	store   CheckStore
 	timeout time.Duration
 	zones   ZoneLister // nil: keys are not normalised
+	keys    *Keyring   // nil: no check of a zone with key_form hmac can be asked
 	rules   atomic.Pointer[keyRules]
 }
 
@@ -51,6 +52,16 @@ func NewNormalizingLimiter(store CheckStore, zones ZoneLister, timeout time.Dura
 // are or as they were last seen. If a rule is another one by now, the store says so.
 func (l *Limiter) Learn(zones []Zone) { l.rules.Store(newKeyRules(zones)) }
 
+// NewHidingLimiter returns a NewNormalizingLimiter that also puts pseudonyms, made by keys, in the
+// place of keys in zones with key_form hmac, so that the store never sees those keys. The
+// verdicts name the normalised keys all the same. Without a key in keys such checks are refused
+// with ErrNoKeys.
+func NewHidingLimiter(store CheckStore, zones ZoneLister, keys *Keyring, timeout time.Duration) *Limiter {
+	l := NewNormalizingLimiter(store, zones, timeout)
+	l.keys = keys
+	return l
+}
+
 // maxRuleReads bounds how often one call may find that a rule has changed.
 const maxRuleReads = 3
 
@@ -66,7 +77,7 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
 	defer cancel()
-	q := questions{checks: checks}
+	q := questions{checks: checks, keys: l.keys}
 	for reads := 0; ; reads++ {
 		err := q.prepare(l.rules.Load(), reads == 0)
 		if err == nil && len(q.asked) > 0 {
@@ -110,9 +121,11 @@ func (l *Limiter) reload(ctx context.Context) error {
 // checks, and its answers are the result as they are: then places, open and decisions are nil.
 type questions struct {
 	checks []Check // the caller's
-	asked  []Check // of the store, with normal keys
-	places []int   // of asked in checks; nil: the same
-	open   []int   // places of the checks that were not answered yet; nil: all
+	keys   *Keyring
+	asked  []Check    // of the store, with normal keys or pseudonyms
+	named  [][]Bucket // of the checks in asked that have pseudonyms, the buckets with normal keys; nil: none has
+	places []int      // of asked in checks; nil: the same
+	open   []int      // places of the checks that were not answered yet; nil: all
 	// decisions are by place, as far as there are any; decided says that the store
 	// has answered some.
 	decisions []Decision
@@ -126,7 +139,10 @@ func (q *questions) prepare(rules *keyRules, mayBeOld bool) error {
 	if q.open != nil {
 		n = len(q.open)
 	}
-	q.asked, q.places = make([]Check, 0, n), nil
+	q.asked, q.places, q.named = make([]Check, 0, n), nil, nil
+	if rules != nil && rules.hides {
+		q.named = make([][]Bucket, 0, n)
+	}
 	for i := range n {
 		if q.open != nil {
 			i = q.open[i]
@@ -135,6 +151,9 @@ func (q *questions) prepare(rules *keyRules, mayBeOld bool) error {
 		err := check.Validate()
 		if err == nil {
 			check, err = rules.normalize(check)
+			if err == nil && q.named != nil {
+				check, err = q.hide(check)
+			}
 			if err != nil && mayBeOld {
 				return ErrStaleKey
 			}
@@ -152,6 +171,20 @@ func (q *questions) prepare(rules *keyRules, mayBeOld bool) error {
 	return nil
 }
 
+// hide puts pseudonyms into a check with normal keys, if a zone keeps them, and notes in named
+// which keys they stand for.
+func (q *questions) hide(check Check) (Check, error) {
+	if !slices.ContainsFunc(check.KeyRules, KeyRule.hides) {
+		q.named = append(q.named, nil)
+		return check, nil
+	}
+	hidden, err := q.keys.hide(check)
+	if err == nil {
+		q.named = append(q.named, check.Buckets)
+	}
+	return hidden, err
+}
+
 // keepByPlace makes decisions and places, which are needed as soon as some checks are not
 // asked. So far asked holds the first n checks.
 func (q *questions) keepByPlace(n int) {
@@ -167,6 +200,11 @@ func (q *questions) keepByPlace(n int) {
 // take puts the store's answers in their places. The error is ErrStaleKey if some checks have
 // stale keys: they are open again.
 func (q *questions) take(answers []Decision) error {
+	for i, buckets := range q.named {
+		if buckets != nil {
+			answers[i] = answers[i].standFor(buckets, q.asked[i].Named)
+		}
+	}
 	if q.decisions == nil {
 		if !slices.ContainsFunc(answers, isStale) {
 			q.decisions = answers

@@ -189,8 +189,16 @@ func (l *lint) lintOverride(now time.Time, o Override) {
 	if o.Action == OverrideLimit {
 		l.lintRate("rate", o.Rate, o.Window)
 	}
+	switch isPseudonym := IsPseudonym(o.Key); {
+	case l.zone.Keys.hides() && !isPseudonym:
+		l.addf("key_form", "hmac: the zone keeps pseudonyms, and this override names a clear key or a network: it fits no bucket")
+		return
+	case isPseudonym && !l.zone.Keys.hides():
+		l.addf("key_form", "clear: this override names a pseudonym: it fits no bucket")
+		return
+	}
 	if o.Key != "" {
-		normal, err := l.zone.Keys.Normalize(o.Key)
+		normal, err := l.zone.Keys.Name(o.Key)
 		if err != nil || normal != o.Key {
 			l.addf("bucket_key", "is not as the zone writes its keys (%s): no bucket has it", l.zone.Keys)
 		}

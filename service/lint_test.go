@@ -109,6 +109,8 @@ func TestLintFindsOverridesThatDoNothing(t *testing.T) {
 	}
 	until := func(o service.Override, at time.Time) service.Override { o.ExpiresAt = at; return o }
 	addresses := service.KeyRule{Kind: "ip", IPv4Prefix: 24}
+	hidden := service.KeyRule{Kind: "username", Form: "hmac"}
+	const pseudonym = "hmac:k1:44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
 	for name, c := range map[string]struct {
 		rule     service.KeyRule
 		override service.Override
@@ -130,6 +132,10 @@ func TestLintFindsOverridesThatDoNothing(t *testing.T) {
 		"address in its network":   {addresses, key("203.0.113.0/24"), ""},
 		"address without network":  {addresses, key("203.0.113.9"), "3.bucket_key"},
 		"no address":               {addresses, key("bob"), "3.bucket_key"},
+		"clear where hidden":       {hidden, key("bob"), "3.key_form"},
+		"network where hidden":     {service.KeyRule{Kind: "ip", Form: "hmac"}, network("203.0.113.0/24"), "3.key_form"},
+		"pseudonym where hidden":   {hidden, key(pseudonym), ""},
+		"pseudonym where clear":    {service.KeyRule{}, key(pseudonym), "3.key_form"},
 		"limit of 0":               {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Window: time.Minute}, "3.rate"},
 		"limit out of reach":       {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 10_001, Window: time.Second}, "3.rate"},
 		"limit in reach":           {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 9, Window: time.Second}, ""},

@@ -25,6 +25,11 @@ func TestTargetTellsKeysFromNetworks(t *testing.T) {
 		return service.KeyRule{Kind: service.KeyIP, IPv4Prefix: v4, IPv6Prefix: v6}
 	}
 	opaque, username := service.KeyRule{}, service.KeyRule{Kind: service.KeyUsername}
+	hidden := func(rule service.KeyRule) service.KeyRule {
+		rule.Form = service.KeyHMAC
+		return rule
+	}
+	const pseudonym = "hmac:k1:44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
 	for _, test := range []struct {
 		rule              service.KeyRule
 		text, key, prefix string
@@ -65,6 +70,13 @@ func TestTargetTellsKeysFromNetworks(t *testing.T) {
 		{ip(0, 0), "bob/24", "", "", "must be a network such as"},
 		{ip(0, 0), "010.1.1.1", "", "", "must be an IPv4 or IPv6 address"},
 		{ip(0, 0), "", "", "", "must be an IPv4 or IPv6 address"},
+		{hidden(username), " Bob", "bob", "", ""},
+		{hidden(username), pseudonym, pseudonym, "", ""},
+		{hidden(ip(24, 0)), pseudonym, pseudonym, "", ""},
+		{hidden(ip(24, 0)), "203.0.113.9", "203.0.113.0/24", "", ""},
+		{hidden(ip(24, 0)), "203.0.113.0/24", "203.0.113.0/24", "", ""},
+		{hidden(ip(24, 0)), "203.0.0.0/16", "", "", "needs a zone whose key_form is clear"},
+		{ip(24, 0), pseudonym, "", "", "must be an IPv4 or IPv6 address"},
 	} {
 		key, prefix, err := test.rule.Target(test.text)
 		if test.wrong != "" {

@@ -106,6 +106,8 @@ func TestZoneValidateKnowsEveryLimitOfItsSettings(t *testing.T) {
 		{"factor no number", func(z *service.Zone) { z.LockoutFactor = math.NaN() }, "lockout_factor"},
 		{"usernames", func(z *service.Zone) { z.Keys.Kind = service.KeyUsername }, ""},
 		{"single addresses", func(z *service.Zone) { z.Keys = service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 32, IPv6Prefix: 128} }, ""},
+		{"pseudonyms", func(z *service.Zone) { z.Keys = service.KeyRule{Form: service.KeyHMAC} }, ""},
+		{"unknown form", func(z *service.Zone) { z.Keys = service.KeyRule{Form: "rot13"} }, "key_form"},
 		{"halves of the net", func(z *service.Zone) { z.Keys = service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 1, IPv6Prefix: 1} }, ""},
 		{"another kind of keys", func(z *service.Zone) { z.Keys.Kind = "IP" }, "key_kind"},
 		{"IPv4 prefix too long", func(z *service.Zone) { z.Keys.IPv4Prefix = 33 }, "ipv4_prefix"},
@@ -134,7 +136,7 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 	want := service.Zone{
 		ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Mode: service.ModeEnforce,
 		Counts: service.CountsAttempts, ReserveTTL: time.Minute, LockoutFactor: 2, LockoutMax: 24 * time.Hour,
-		LockoutDecay: 24 * time.Hour, Keys: service.KeyRule{Kind: service.KeyOpaque, IPv4Prefix: 32, IPv6Prefix: 64},
+		LockoutDecay: 24 * time.Hour, Keys: service.KeyRule{Kind: service.KeyOpaque, Form: service.KeyClear, IPv4Prefix: 32, IPv6Prefix: 64},
 		OnFailure: service.OnFailureError,
 	}
 	if got := four.WithDefaults(); got != want {
@@ -146,7 +148,7 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 	full := service.Zone{
 		ID: 2, Rate: 1, Window: time.Hour, Mode: service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
 		ResetOnSuccess: true, Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
-		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock, Revision: 3,
+		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock, Revision: 3,
 	}
 	if got := full.WithDefaults(); got != full {
 		t.Errorf("what is said was overruled: %+v", got)

@@ -33,14 +33,17 @@ func (c *countedChecks) CheckAll(ctx context.Context, checks []service.Check) ([
 			c.countError(decisions[i].Err, 1)
 			continue
 		}
-		c.countDecision(&decisions[i])
+		c.countDecision(&decisions[i], checks[i].Named)
 	}
 	return decisions, nil
 }
 
 // countDegraded counts a check that was answered without the database, in each of its zones.
-func (m *Metrics) countDegraded(d *service.Decision) {
-	for _, v := range d.Verdicts {
+func (m *Metrics) countDegraded(d *service.Decision, named []int) {
+	for i, v := range d.Verdicts {
+		if isFurther(named, i) {
+			continue
+		}
 		zone := m.zones.of(v.Bucket.ZoneID)
 		if d.Blocked {
 			zone.degradedBlocked.Inc()
@@ -50,11 +53,16 @@ func (m *Metrics) countDegraded(d *service.Decision) {
 	}
 }
 
-// countDecision counts a decided check, and its answer in each of its zones.
-func (m *Metrics) countDecision(d *service.Decision) {
+// isFurther reports whether the i-th bucket of a check is a further pseudonym of the bucket
+// before it. named is Check.Named.
+func isFurther(named []int, i int) bool { return i > 0 && named != nil && named[i] == named[i-1] }
+
+// countDecision counts a decided check, and its answer in each of its zones. named is
+// Check.Named.
+func (m *Metrics) countDecision(d *service.Decision, named []int) {
 	switch {
 	case d.Degraded:
-		m.countDegraded(d)
+		m.countDegraded(d, named)
 		return
 	case d.Blocked:
 		m.decided.add("blocked", 1)
@@ -64,6 +72,9 @@ func (m *Metrics) countDecision(d *service.Decision) {
 		m.decided.add("allowed", 1)
 	}
 	for i := range d.Verdicts {
+		if isFurther(named, i) {
+			continue
+		}
 		v := &d.Verdicts[i]
 		zone := m.zones.of(v.Bucket.ZoneID)
 		switch {

@@ -95,7 +95,7 @@ func (s *instance) wantCredential(ctx context.Context, address net.Addr) error {
 func (s *instance) auth(address net.Addr) handlers.Auth {
 	var auth handlers.Auth
 	if s.flags.requiresAuth(address) {
-		auth.Callers, auth.Txns = s.keyring, s.store
+		auth.Callers, auth.Txns = s.credentials, s.store
 		s.asksWho.Store(true)
 	} else if !isLoopback(address) {
 		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without credentials, "+

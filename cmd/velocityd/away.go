@@ -46,7 +46,7 @@ func (s *instance) newFront() (*front, error) {
 	}
 	f := &front{fallback: service.NewFallback(checks, options), end: end}
 	f.zones = &zoneMemory{lister: s.store, logger: s.logger}
-	f.limiter = service.NewNormalizingLimiter(s.metrics.Checks(f.fallback), f.zones, s.flags.CheckTimeout)
+	f.limiter = service.NewHidingLimiter(s.metrics.Checks(f.fallback), f.zones, s.keys, s.flags.CheckTimeout)
 	f.zones.learn = func(zones []service.Zone) {
 		f.limiter.Learn(zones)
 		f.fallback.Remember(zones)

@@ -38,7 +38,7 @@ func (f bucketFlags) bucket(ctx context.Context, store endpoint) (service.Bucket
 	if err != nil {
 		return service.Bucket{}, err
 	}
-	key, err := zone.Keys.Normalize(f.Key)
+	key, err := zone.Keys.Name(f.Key)
 	bucket := service.Bucket{ZoneID: f.Zone, Key: key}
 	if err == nil {
 		err = bucket.Validate()

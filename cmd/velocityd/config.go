@@ -114,6 +114,7 @@ type serviceFlags struct {
 	listenFlags     `embed:""`
 	awayFlags       `embed:""`
 	authFlags       `embed:""`
+	keyFlags        `embed:""`
 }
 
 // validate returns a usageError for settings that cannot work together.
@@ -177,6 +178,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Duration("drain_delay", f.DrainDelay),
 		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
 		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
+		slog.String("key_hmac_file", f.KeyHMACFile),
 		slog.String("version", version()),
 	}, f.listenFlags.attrs(), f.authFlags.attrs(), f.awayAttrs())
 }

@@ -24,6 +24,7 @@ type endpointFlags struct {
 	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service at this address, such as http://127.0.0.1:8080, instead of the database."`
 	tokenFlags    `embed:""`
 	databaseFlags `embed:""`
+	keyFlags      `embed:""`
 }
 
 // AfterApply implements kong's hook that is called when all flags have values. A flag
@@ -76,13 +77,18 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 			timeout: remoteTimeout, release: remote.Close,
 		}, nil
 	}
+	keys, err := f.keyring()
+	if err != nil {
+		return endpoint{}, err
+	}
 	store, err := f.databaseFlags.open(ctx)
 	if err != nil {
 		return endpoint{}, err
 	}
 	return endpoint{
-		Reader: store, Writer: store, CheckStore: service.NewNormalizingLimiter(store, store, localTimeout),
-		timeout: localTimeout, release: func() { _ = store.Close() },
+		Reader: hidingStore{store, keys}, Writer: hidingStore{store, keys},
+		CheckStore: service.NewHidingLimiter(store, store, keys, localTimeout),
+		timeout:    localTimeout, release: func() { _ = store.Close() },
 	}, nil
 }
 

@@ -270,6 +270,16 @@ func overrideOf(ctx context.Context, store endpoint, zone int64, key string, pre
 			return o, nil
 		}
 	}
+	if key != "" {
+		// Where keys are kept as pseudonyms, the list does not have the key.
+		peek, err := store.Peek(ctx, service.Bucket{ZoneID: zone, Key: key})
+		if err != nil {
+			return service.Override{}, err
+		}
+		if o := peek.Override; o != nil && !o.Prefix.IsValid() {
+			return *o, nil
+		}
+	}
 	return service.Override{}, fmt.Errorf("%w: zone %d has no such override", service.ErrNotFound, zone)
 }
 

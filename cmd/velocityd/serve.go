@@ -76,6 +76,7 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 type instance struct {
 	flags serviceFlags
 	store *db.Store
+	keys  *service.Keyring
 	// probe has a separate connection. If all connections of store are at work, the
 	// instance is busy, and load balancers must not take it for broken.
 	probe     *db.Probe
@@ -85,10 +86,10 @@ type instance struct {
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing // nil: there are no traces
 	draining  atomic.Bool
-	// keyring knows callers by their credentials, if they must prove who they are, as
+	// credentials knows callers by their credentials, if they must prove who they are, as
 	// asksWho says.
-	keyring *service.Keyring
-	asksWho atomic.Bool
+	credentials *service.CredentialCache
+	asksWho     atomic.Bool
 	// startsEmpty makes the instance serve also while it knows nobody whom it could answer.
 	startsEmpty bool
 }
@@ -96,6 +97,10 @@ type instance struct {
 // newInstance returns an instance that has not connected to anything yet. tracing is nil if there
 // are no traces.
 func newInstance(f serviceFlags, dsn string, logger *slog.Logger, tracing *telemetry.Tracing) (*instance, error) {
+	keys, err := f.keyring()
+	if err != nil {
+		return nil, err
+	}
 	metrics := telemetry.NewMetrics(version(), logger)
 	if tracing != nil {
 		logger = slog.New(telemetry.LogHandler(logger.Handler()))
@@ -114,8 +119,8 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger, tracing *telem
 		return nil, err
 	}
 	s := &instance{
-		flags: f, store: store, probe: probe, logger: logger, metrics: metrics, tracing: tracing,
-		keyring: service.NewKeyring(store, logUnrecordedUse(logger)),
+		flags: f, store: store, keys: keys, probe: probe, logger: logger, metrics: metrics, tracing: tracing,
+		credentials: service.NewCredentialCache(store, logUnrecordedUse(logger)),
 	}
 	s.readiness = newReadiness(func(ctx context.Context) error {
 		if err := askWholeWay(ctx, probe, routines); err != nil || !s.asksWho.Load() {
@@ -139,7 +144,7 @@ func (s *instance) verify(ctx context.Context) error {
 // closeDatabase closes the connections to the database. Its errors do not matter:
 // every decision was committed before it was answered.
 func (s *instance) closeDatabase() {
-	s.keyring.Close()
+	s.credentials.Close()
 	_ = s.store.Close()
 	_ = s.probe.Close()
 }
@@ -177,6 +182,7 @@ func (s *instance) serve(ctx context.Context, l *listeners) error {
 		background.Go(func() { l.certificates.watch(running, s.logger, l.hangups) })
 	}
 	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
+	background.Go(func() { s.followKeys(running) })
 	fault := s.untilStop(ctx, faults)
 	stop()
 	if fault == nil {
@@ -229,6 +235,7 @@ func (s *instance) attend(ctx context.Context, away error) error {
 		return nil
 	}
 	s.warnOfNoZones(ctx)
+	s.warnOfMissingKeys(ctx)
 	s.readiness.watch(ctx)
 	return nil
 }
@@ -281,9 +288,10 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 }
 
 func (s *instance) handlerOptions(ctx context.Context, l *listeners) handlers.Options {
+	stored := hidingStore{s.store, s.keys}
 	return handlers.Options{
-		Limiter: s.front.limiter, Reader: s.store,
-		Writer: countedWriter{Writer: s.store, outcomes: s.metrics.Outcomes(s.store)},
+		Limiter: s.front.limiter, Reader: stored,
+		Writer: countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)},
 		Ready:  s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 		Metrics: s.metrics.Handler(), Observe: s.countRequest,
 		Auth: s.auth(l.farthest()), AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,

@@ -141,6 +141,7 @@ func differences(z service.Zone) []string {
 		{"lockout_max", zone.LockoutMax, defaults.LockoutMax},
 		{"lockout_decay", zone.LockoutDecay, defaults.LockoutDecay},
 		{"key_kind", zone.KeyKind, defaults.KeyKind},
+		{"key_form", zone.KeyForm, defaults.KeyForm},
 		{"ipv4_prefix", zone.IPv4Prefix, defaults.IPv4Prefix},
 		{"ipv6_prefix", zone.IPv6Prefix, defaults.IPv6Prefix},
 		{"on_failure", zone.OnFailure, defaults.OnFailure},

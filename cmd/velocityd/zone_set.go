@@ -22,6 +22,7 @@ type zoneSettings struct {
 	LockoutMax     *durationFlag `env:"-" placeholder:"LENGTH" help:"The longest lockout."`
 	LockoutDecay   *durationFlag `env:"-" placeholder:"LENGTH" help:"After this time without a lockout the next one has the first length again."`
 	KeyKind        *string       `env:"-" enum:"opaque,username,ip" placeholder:"KIND" help:"opaque: keys are compared as they are; username: case, width and spaces around do not matter; ip: keys are addresses."`
+	KeyForm        *string       `env:"-" enum:"clear,hmac" placeholder:"FORM" help:"clear: keys are kept as they are; hmac: as pseudonyms, which need --key-hmac-file. A change begins all windows of the zone anew."`
 	IPv4Prefix     *int          `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
 	IPv6Prefix     *int          `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
 	OnFailure      *string       `env:"-" enum:"error,allow,block" placeholder:"ANSWER" help:"While the database is away: error answers 503, and the caller decides; allow or block is answered without the database, and recorded nowhere."`
@@ -40,6 +41,7 @@ func (s zoneSettings) validate() error {
 		{"--lockout-max", isZero(s.LockoutMax)},
 		{"--lockout-decay", isZero(s.LockoutDecay)},
 		{"--key-kind", isZero(s.KeyKind)},
+		{"--key-form", isZero(s.KeyForm)},
 		{"--ipv4-prefix", isZero(s.IPv4Prefix)},
 		{"--ipv6-prefix", isZero(s.IPv6Prefix)},
 		{"--on-failure", isZero(s.OnFailure)},
@@ -73,6 +75,7 @@ func (s zoneSettings) apply(zone service.Zone) service.Zone {
 	replaceLength(&zone.LockoutMax, s.LockoutMax)
 	replaceLength(&zone.LockoutDecay, s.LockoutDecay)
 	replace((*string)(&zone.Keys.Kind), s.KeyKind)
+	replace((*string)(&zone.Keys.Form), s.KeyForm)
 	replace(&zone.Keys.IPv4Prefix, s.IPv4Prefix)
 	replace(&zone.Keys.IPv6Prefix, s.IPv6Prefix)
 	replace((*string)(&zone.OnFailure), s.OnFailure)

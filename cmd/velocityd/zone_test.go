@@ -120,7 +120,7 @@ func TestZoneListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 		d.SetZone(t, service.Zone{
 			ID: 2, Description: "per address", Rate: 20, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
 			ReserveTTL: time.Minute, ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
-			LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56},
+			LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
 			OnFailure: service.OnFailureAllow,
 		})
 		env := environment{"VELOCITY_DSN": d.DSN}

@@ -22,20 +22,20 @@ func (d *Database) SetZone(tb testing.TB, zone service.Zone) {
 	zone = zone.WithDefaults()
 	Exec(tb, d.SQL, `
 INSERT INTO zone_master (id, description, rate, `+"`window`"+`, mode, counts, reserve_ttl, reset_on_success,
-       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, ipv4_prefix, ipv6_prefix, on_failure)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE
        description = VALUES(description), rate = VALUES(rate), `+"`window` = VALUES(`window`)"+`,
        mode = VALUES(mode), counts = VALUES(counts), reserve_ttl = VALUES(reserve_ttl),
        reset_on_success = VALUES(reset_on_success), lockout = VALUES(lockout),
        lockout_factor = VALUES(lockout_factor), lockout_max = VALUES(lockout_max),
-       lockout_decay = VALUES(lockout_decay), key_kind = VALUES(key_kind),
+       lockout_decay = VALUES(lockout_decay), key_kind = VALUES(key_kind), key_form = VALUES(key_form),
        ipv4_prefix = VALUES(ipv4_prefix), ipv6_prefix = VALUES(ipv6_prefix),
        on_failure = VALUES(on_failure)`,
 		zone.ID, zone.Description, zone.Rate, service.WholeSeconds(zone.Window), string(zone.Mode), string(zone.Counts),
 		reserve, zone.ResetOnSuccess, service.WholeSeconds(zone.Lockout),
 		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), service.WholeSeconds(zone.LockoutMax),
-		service.WholeSeconds(zone.LockoutDecay), string(zone.Keys.Kind), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix,
+		service.WholeSeconds(zone.LockoutDecay), string(zone.Keys.Kind), string(zone.Keys.Form), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix,
 		string(zone.OnFailure))
 }
 

@@ -248,7 +248,7 @@ func (p problem) err() error {
 	kinds := map[string]error{
 		"invalid_request": service.ErrInvalid, "not_found": service.ErrNotFound,
 		"conflict": service.ErrConflict, "forbidden": service.ErrForbidden, "precondition_failed": service.ErrPrecondition,
-		"busy": service.ErrBusy, "undecided": service.ErrUndecided,
+		"busy": service.ErrBusy, "no_keys": service.ErrNoKeys, "undecided": service.ErrUndecided,
 	}
 	if kind, known := kinds[p.Code]; known {
 		return fmt.Errorf("%w: %s", kind, p.Detail)

@@ -71,6 +71,9 @@ BEGIN
     IF v_rate IS NULL OR p_key_rule <> v_key_rule THEN
       CALL refuse_zone(p_zone_id, v_key_rule);
     END IF;
+    IF v_key_rule LIKE 'hmac/%' THEN
+      CALL refuse_clear_key(p_bucket_key);
+    END IF;
     -- A statement that waited keeps the time at which it began. So the clock is read in a
     -- statement of its own, once, for counting and for created_at.
     /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */

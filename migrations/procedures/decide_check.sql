@@ -69,6 +69,9 @@ BEGIN
       IF v_rate IS NULL OR v_stale THEN
         CALL refuse_zone(v_zone_id, v_key_rule); -- deleted or changed after lock_checks looked
       END IF;
+      IF v_key_rule LIKE 'hmac/%' THEN
+        CALL refuse_clear_key(v_key);
+      END IF;
       SET v_velocity = NULL;
       CALL judge_bucket(v_zone_id, v_key, p_now, TRUE, v_mode, v_lockout, v_key_rule, v_overridden,
         v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action);

@@ -14,10 +14,11 @@ BEGIN
   --
   -- Of user names this refuses capital letters of ASCII and spaces around alone. Whether
   -- other characters are normal takes the tables of Unicode: `velocityd zone lint` looks.
+  -- Where keys are kept as pseudonyms, a target is the pseudonym of one bucket.
   --
   -- A session with foreign_key_checks = 0 restores a dump. It may hold rows that fitted their
   -- zone when they were made, and they are taken as they are.
-  DECLARE v_kind VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_kind, v_form VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_ipv4_prefix, v_ipv6_prefix, v_length INT;
   DECLARE v_text VARCHAR(255) CHARACTER SET utf8mb4;
   DECLARE v_address VARBINARY(16);
@@ -26,11 +27,17 @@ BEGIN
   CALL derive_network(p_prefix, p_network);
   IF @@SESSION.foreign_key_checks THEN
     -- An aggregate, so that an unknown zone is a row of NULLs. The foreign key refuses it later.
-    SELECT MAX(key_kind), MAX(ipv4_prefix), MAX(ipv6_prefix)
-      INTO v_kind, v_ipv4_prefix, v_ipv6_prefix
+    SELECT MAX(key_kind), MAX(key_form), MAX(ipv4_prefix), MAX(ipv6_prefix)
+      INTO v_kind, v_form, v_ipv4_prefix, v_ipv6_prefix
       FROM zone_master
      WHERE id = p_zone_id;
-    IF p_prefix IS NOT NULL THEN
+    IF v_form = 'hmac' THEN
+      IF p_prefix IS NOT NULL THEN
+        SET v_message = 'prefix needs a zone whose key_form is clear: this one keeps pseudonyms, so it would match no bucket';
+      ELSEIF p_bucket_key IS NOT NULL THEN
+        CALL refuse_clear_key(p_bucket_key);
+      END IF;
+    ELSEIF p_prefix IS NOT NULL THEN
       SET v_length = IF(p_network LIKE '4:%', v_ipv4_prefix, v_ipv6_prefix);
       IF v_kind <> 'ip' THEN
         SET v_message = CONCAT('prefix needs a zone whose key_kind is ip: this one is ', v_kind, ', so it would match no bucket');

@@ -13,7 +13,7 @@ BEGIN
   -- another session holds it. Makes the row if need be, and locks it. The key is checked here
   -- alone, since the key of an existing row was checked before. Errors, which leave no row:
   --   45423  p_waits is FALSE, and another session holds the row or is making it
-  --   45400  the key is empty or too long
+  --   45400  the key is empty or too long, or it is clear in a zone that keeps pseudonyms
   --   45404, 45410  see refuse_zone
   --   3819, 4025    the key has control characters
   DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
@@ -48,6 +48,9 @@ BEGIN
    WHERE id = p_zone_id;
   IF v_key_rule IS NULL OR p_key_rule <> v_key_rule THEN
     CALL refuse_zone(p_zone_id, v_key_rule);
+  END IF;
+  IF v_key_rule LIKE 'hmac/%' THEN
+    CALL refuse_clear_key(p_bucket_key);
   END IF;
   /*M! SET check_constraint_checks = TRUE; */
   -- ON DUPLICATE KEY UPDATE takes the exclusive lock whether the row is new or another session

@@ -15,7 +15,7 @@ BEGIN
   -- remaining and retry_after (seconds) are what the next attempt would meet if the zone's mode
   -- were enforce. Others may use the bucket before the answer arrives. Errors:
   --   45404  the zone does not exist
-  --   45400  the key is empty or too long
+  --   45400  the key is empty or too long, or it is no pseudonym in a zone whose key_form is hmac
   -- It sets the session's timestamp to its default.
   DECLARE v_rate, v_window, v_lockout, v_velocity INT;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
@@ -34,6 +34,9 @@ BEGIN
    WHERE id = p_zone_id;
   IF v_rate IS NULL THEN
     CALL refuse_zone(p_zone_id, NULL);
+  END IF;
+  IF v_key_rule LIKE 'hmac/%' THEN
+    CALL refuse_clear_key(p_bucket_key);
   END IF;
   /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
   SET v_now = UTC_TIMESTAMP(6);

@@ -18,10 +18,11 @@ BEGIN
   -- A key that was never seen gets no lock row. Call it outside of a transaction. Errors:
   --   1568   it was called inside a transaction
   --   45404  the zone does not exist
-  --   45400  the key or why is empty, one of the three is too long, or the session has set
-  --          insert_id
+  --   45400  the key or why is empty, one of the three is too long, the key is no pseudonym in a
+  --          zone whose key_form is hmac, or the session has set insert_id
   -- It sets the session's timestamp to its default.
-  DECLARE v_locked, v_known INT;
+  DECLARE v_locked INT;
+  DECLARE v_key_form VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_now DATETIME(6);
   IF p_bucket_key IS NULL OR CHAR_LENGTH(p_bucket_key) NOT BETWEEN 1 AND 255
      OR CHAR_LENGTH(p_principal) > 128 OR COALESCE(CHAR_LENGTH(p_reason), 0) NOT BETWEEN 1 AND 255 THEN
@@ -46,12 +47,15 @@ BEGIN
        AND bucket_key = p_bucket_key
        FOR UPDATE;
     -- A SELECT of its own, because EXISTS in an IF would lock the zone's row.
-    SELECT COUNT(*)
-      INTO v_known
+    SELECT MAX(key_form)
+      INTO v_key_form
       FROM zone_master
      WHERE id = p_zone_id;
-    IF v_known = 0 THEN
+    IF v_key_form IS NULL THEN
       CALL refuse_zone(p_zone_id, NULL);
+    END IF;
+    IF v_key_form = 'hmac' THEN
+      CALL refuse_clear_key(p_bucket_key);
     END IF;
     IF v_locked = 0 THEN
       -- Without a lock row there is something to release only if somebody deleted the row.

@@ -14,10 +14,10 @@ BEGIN
   IF NEW.overridden = OLD.overridden
      OR NOT ((NEW.description, NEW.rate, NEW.`window`, NEW.mode, NEW.counts, NEW.reserve_ttl,
          NEW.reset_on_success, NEW.lockout, NEW.lockout_factor, NEW.lockout_max, NEW.lockout_decay,
-         NEW.key_kind, NEW.ipv4_prefix, NEW.ipv6_prefix, NEW.on_failure)
+         NEW.key_kind, NEW.key_form, NEW.ipv4_prefix, NEW.ipv6_prefix, NEW.on_failure)
         <=> (OLD.description, OLD.rate, OLD.`window`, OLD.mode, OLD.counts, OLD.reserve_ttl,
          OLD.reset_on_success, OLD.lockout, OLD.lockout_factor, OLD.lockout_max, OLD.lockout_decay,
-         OLD.key_kind, OLD.ipv4_prefix, OLD.ipv6_prefix, OLD.on_failure)) THEN
+         OLD.key_kind, OLD.key_form, OLD.ipv4_prefix, OLD.ipv6_prefix, OLD.on_failure)) THEN
     SET NEW.revision = OLD.revision + 1;
   ELSE
     SET NEW.revision = OLD.revision;

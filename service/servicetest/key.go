@@ -22,6 +22,7 @@ func keyClaims() map[string]claim {
 		"EditedKeyKindTakesEffectAtTheNextCheck":     editedKeyKind,
 		"KeyKindEditedBesideChecksFailsNone":         keyKindEditedBesideChecks,
 		"RetryInAnotherSpellingIsTheSameAttempt":     retryInAnotherSpelling,
+		"HiddenKeysNeedSecretKeys":                   hiddenKeysNeedSecretKeys,
 		"OverridesAndOutcomesMeetTheNormalisedKey":   overridesMeetNormalisedKeys,
 		"SpellingsUnderContentionAreCountedTogether": spellingsUnderContention,
 	}
@@ -258,6 +259,24 @@ func retryInAnotherSpelling(t *testing.T, b bench) {
 	check := service.Check{AttemptID: "id", Buckets: []service.Bucket{at(1, "Bob"), at(2, "2001:db8:0:1::1")}}
 	if _, err := b.ask(t.Context(), check); !errors.Is(err, service.ErrConflict) {
 		t.Errorf("an address of another network: %v, want ErrConflict", err)
+	}
+}
+
+// The limiter in front of the store has no secret keys.
+func hiddenKeysNeedSecretKeys(t *testing.T, b bench) {
+	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Form: service.KeyHMAC}})
+	b.zone(t, 2, 9, time.Hour)
+	for _, check := range []service.Check{one(1, "alice"), {Buckets: []service.Bucket{at(2, "alice"), at(1, "alice")}}} {
+		if _, err := b.ask(t.Context(), check); !errors.Is(err, service.ErrNoKeys) || strings.Contains(err.Error(), "alice") {
+			t.Errorf("%v: %v, want ErrNoKeys", check.Buckets, err)
+		}
+	}
+	b.zone(t, 1, 9, time.Hour)
+	if d := b.check(t, at(2, "alice"), at(1, "alice")); d.Verdicts[0].Velocity != 1 || d.Verdicts[1].Velocity != 1 {
+		t.Errorf("an attempt was counted that was refused: %+v", d)
+	}
+	if txns := b.Txns(t, at(1, "alice")); len(txns) != 1 {
+		t.Errorf("%d txns, want 1", len(txns))
 	}
 }
 

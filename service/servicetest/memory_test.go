@@ -2,6 +2,7 @@ package servicetest_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -41,6 +42,23 @@ func TestMemoryFindsWhatItHoldsAndNothingElse(t *testing.T) {
 	for _, id := range []uint64{0, 2, 1 << 63} {
 		if _, err := m.Txn(t.Context(), id); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("txn %d: got %v, want ErrNotFound", id, err)
+		}
+	}
+}
+
+func TestMemoryStaysExactWhileSecretKeysRotate(t *testing.T) {
+	t.Parallel()
+	for name, zone := range servicetest.RotationZones() {
+		for seed := range uint64(40) {
+			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
+				t.Parallel()
+				now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+				m := servicetest.NewMemoryAt(func() time.Time {
+					now = now.Add(time.Millisecond)
+					return now
+				})
+				servicetest.ExerciseRotation(t, m, m.Bench(), zone, seed)
+			})
 		}
 	}
 }

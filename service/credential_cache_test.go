@@ -17,8 +17,8 @@ import (
 
 var shop = service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}, Zones: []int64{1}} //nolint:gochecknoglobals // constant
 
-// knows asks a keyring, and fails if it cannot tell.
-func knows(t *testing.T, k *service.Keyring, token service.Token) bool {
+// knows asks a credentials, and fails if it cannot tell.
+func knows(t *testing.T, k *service.CredentialCache, token service.Token) bool {
 	t.Helper()
 	caller, known, err := k.Caller(t.Context(), token.Digest())
 	if err != nil {
@@ -30,11 +30,11 @@ func knows(t *testing.T, k *service.Keyring, token service.Token) bool {
 	return known
 }
 
-func TestKeyringKnowsTwoTokensOfOneName(t *testing.T) {
+func TestCredentialCacheKnowsTwoTokensOfOneName(t *testing.T) {
 	t.Parallel()
 	var store servicetest.Credentials
 	first, second := store.AddToken(shop), store.AddToken(shop)
-	k := service.NewKeyring(&store, nil)
+	k := service.NewCredentialCache(&store, nil)
 	defer k.Close()
 	for _, token := range []service.Token{first, second} {
 		caller, known, err := k.Caller(t.Context(), token.Digest())
@@ -53,7 +53,7 @@ func TestRevocationIsSeenByEveryInstanceWithinFiveSeconds(t *testing.T) {
 		for _, pace := range []time.Duration{time.Millisecond, 700 * time.Millisecond, 4999 * time.Millisecond, 5 * time.Second, time.Hour} {
 			var store servicetest.Credentials
 			token := store.AddToken(shop)
-			one, two := service.NewKeyring(&store, nil), service.NewKeyring(&store, nil)
+			one, two := service.NewCredentialCache(&store, nil), service.NewCredentialCache(&store, nil)
 			knows(t, one, token)
 			time.Sleep(2 * time.Second) // the two have read at different times
 			knows(t, two, token)
@@ -79,7 +79,7 @@ func TestExpiryIsSeenAtOnceByTheStoresClock(t *testing.T) {
 		c := service.NewTokenCredential(token, shop)
 		c.ExpiresAt = time.Now().Add(3 * time.Second)
 		store.Add(c)
-		k := service.NewKeyring(skewed{&store, -time.Hour}, nil)
+		k := service.NewCredentialCache(skewed{&store, -time.Hour}, nil)
 		defer k.Close()
 		if !knows(t, k, token) {
 			t.Error("unknown before it expires")
@@ -115,7 +115,7 @@ func TestNewTokenIsKnownWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
-		k := service.NewKeyring(&store, nil)
+		k := service.NewCredentialCache(&store, nil)
 		defer k.Close()
 		knows(t, k, service.NewToken())
 		token := store.AddToken(shop)
@@ -131,7 +131,7 @@ func TestGuessesCostTheStoreOneQuestionASecondAndNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		k := service.NewKeyring(&store, nil)
+		k := service.NewCredentialCache(&store, nil)
 		defer k.Close()
 		if !knows(t, k, token) {
 			t.Fatal("unknown")
@@ -160,12 +160,12 @@ func TestGuessesCostTheStoreOneQuestionASecondAndNoMemory(t *testing.T) {
 	})
 }
 
-func TestKeyringReadsOnceForAllWhoWait(t *testing.T) {
+func TestCredentialCacheReadsOnceForAllWhoWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		k := service.NewKeyring(slow{&store}, nil)
+		k := service.NewCredentialCache(slow{&store}, nil)
 		defer k.Close()
 		var all sync.WaitGroup
 		for range 100 {
@@ -198,7 +198,7 @@ func TestKnownTokensGoOnWhileOneCallerReadsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		k := service.NewKeyring(slow{&store}, nil)
+		k := service.NewCredentialCache(slow{&store}, nil)
 		defer k.Close()
 		knows(t, k, token)
 		time.Sleep(3 * time.Second)
@@ -216,7 +216,7 @@ func TestCallerThatLeavesDoesNotEndTheReadingOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		k := service.NewKeyring(slow{&store}, nil)
+		k := service.NewCredentialCache(slow{&store}, nil)
 		defer k.Close()
 		ctx, leave := context.WithCancel(t.Context())
 		go func() { _, _, _ = k.Caller(ctx, token.Digest()) }() // reads for all
@@ -241,7 +241,7 @@ func TestTokensSeenLatelyOutlastTheStoreForFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		k := service.NewKeyring(&store, nil)
+		k := service.NewCredentialCache(&store, nil)
 		defer k.Close()
 		knows(t, k, token)
 		seen := time.Now()
@@ -276,7 +276,7 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		one, two := service.NewKeyring(&store, nil), service.NewKeyring(&store, nil)
+		one, two := service.NewCredentialCache(&store, nil), service.NewCredentialCache(&store, nil)
 		for range 10 * 60 { // ten minutes
 			knows(t, one, token)
 			knows(t, two, token)
@@ -296,7 +296,7 @@ func TestUseThatCannotBeRecordedIsToldOnceAMinute(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
 		told := 0
-		k := service.NewKeyring(readOnly{&store}, func(error) { told++ })
+		k := service.NewCredentialCache(readOnly{&store}, func(error) { told++ })
 		for range 3 * 60 {
 			if !knows(t, k, token) {
 				t.Error("unknown")
@@ -318,7 +318,7 @@ func (readOnly) UseCredential(context.Context, uint64) error { return service.Er
 func TestStoreThatPanicsDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := service.NewKeyring(panicking{}, nil)
+		k := service.NewCredentialCache(panicking{}, nil)
 		defer k.Close()
 		for range 2 {
 			func() {

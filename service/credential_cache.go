@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// How old the credentials may be by which a Keyring answers. The age counts from before
+// How old the credentials may be by which a CredentialCache answers. The age counts from before
 // the store was asked.
 const (
-	// keyringAge is within what time a revocation is seen by every instance.
-	keyringAge = 5 * time.Second
-	// keyringRenewal is the age from which on a caller reads the credentials anew, while
+	// credentialsAge is within what time a revocation is seen by every instance.
+	credentialsAge = 5 * time.Second
+	// credentialsRenewal is the age from which on a caller reads the credentials anew, while
 	// others still go on with those that are known.
-	keyringRenewal = keyringAge / 2
+	credentialsRenewal = credentialsAge / 2
 	// unknownAge is within what time a new credential is known. Unknown ones make the
 	// store be asked once in this time, however many are tried.
 	unknownAge = time.Second
-	// keyringPause is the time after a failure in which the store is not asked again.
-	keyringPause = time.Second
+	// credentialsPause is the time after a failure in which the store is not asked again.
+	credentialsPause = time.Second
 
-	keyringTimeout = 2 * time.Second // of reading the credentials, and of recording a use
+	credentialsTimeout = 2 * time.Second // of reading the credentials, and of recording a use
 	// usePause is the least time between two records of the use of one credential.
 	usePause = time.Minute
 )
 
-// CredentialStore is what a Keyring needs of a store of credentials.
+// CredentialStore is what a CredentialCache needs of a store of credentials.
 type CredentialStore interface {
 	// LiveCredentials returns all credentials that hold, and the time by the engine's
 	// clock at which they do.
@@ -38,13 +38,13 @@ type CredentialStore interface {
 	UseCredential(ctx context.Context, id uint64) error
 }
 
-// Keyring knows callers by their credentials. It keeps all credentials that hold in
+// CredentialCache knows callers by their credentials. It keeps all credentials that hold in
 // memory and reads them anew, all at once, when somebody asks and they are too old. So an
 // unknown credential is answered from memory as a known one is: guessing costs the store
 // one question a second, and no memory.
 //
-// A Keyring may be used by many goroutines at once.
-type Keyring struct {
+// A CredentialCache may be used by many goroutines at once.
+type CredentialCache struct {
 	store CredentialStore
 	fault func(error)
 	began time.Time
@@ -70,7 +70,7 @@ type key struct {
 	id     uint64
 	caller Caller
 	ends   time.Time    // by this machine's clock; zero means never
-	useAt  atomic.Int64 // nanoseconds after Keyring.began: from then on a use is to be recorded
+	useAt  atomic.Int64 // nanoseconds after CredentialCache.began: from then on a use is to be recorded
 }
 
 // ringRead is one reading of the store, for which several callers may wait.
@@ -80,38 +80,38 @@ type ringRead struct {
 	err  error
 }
 
-// NewKeyring returns a Keyring over store. It reads nothing yet. fault is called with the
+// NewCredentialCache returns a CredentialCache over store. It reads nothing yet. fault is called with the
 // error of a use that could not be recorded, at most once a minute for each credential;
 // nil means that nobody wants to know.
-func NewKeyring(store CredentialStore, fault func(error)) *Keyring {
+func NewCredentialCache(store CredentialStore, fault func(error)) *CredentialCache {
 	if fault == nil {
 		fault = func(error) {}
 	}
-	k := &Keyring{store: store, fault: fault, began: time.Now()}
+	k := &CredentialCache{store: store, fault: fault, began: time.Now()}
 	k.ring.Store(&ring{})
 	return k
 }
 
 // Close waits until the uses of credentials are recorded. Nobody may ask any more.
-func (k *Keyring) Close() { k.uses.Wait() }
+func (k *CredentialCache) Close() { k.uses.Wait() }
 
 // Caller returns whose credential has a digest. known is false if there is none that
 // holds: it never existed, is revoked, or has expired. The error wraps ErrBusy: the store
 // cannot be asked, so it is not known whether the credential holds. Credentials that were
 // read within the last five seconds are known without the store.
-func (k *Keyring) Caller(ctx context.Context, digest Digest) (caller Caller, known bool, err error) {
+func (k *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Caller, known bool, err error) {
 	current := k.ring.Load()
 	now := time.Now()
 	found := current.find(digest, now)
 	if current.at.IsZero() || now.Sub(current.at) >= ageUntilRenewal(found) {
-		mustWait := found == nil || now.Sub(current.at) >= keyringAge
+		mustWait := found == nil || now.Sub(current.at) >= credentialsAge
 		renewed, err := k.renew(ctx, current, mustWait)
 		switch {
 		case err == nil:
 			now = time.Now()
 			found = renewed.find(digest, now)
 		case mustWait:
-			return Caller{}, false, busyKeyring(err)
+			return Caller{}, false, busyCredentialCache(err)
 		}
 	}
 	if found == nil {
@@ -125,12 +125,12 @@ func ageUntilRenewal(found *key) time.Duration {
 	if found == nil {
 		return unknownAge
 	}
-	return keyringRenewal
+	return credentialsRenewal
 }
 
-// busyKeyring returns an error that wraps ErrBusy and no other kind: a caller who is not
+// busyCredentialCache returns an error that wraps ErrBusy and no other kind: a caller who is not
 // known yet must not learn what is wrong with the store.
-func busyKeyring(err error) error {
+func busyCredentialCache(err error) error {
 	return fmt.Errorf("%w: credentials cannot be looked up: %s", ErrBusy, err.Error())
 }
 
@@ -148,13 +148,13 @@ var errRenewal = errors.New("the credentials are being read")
 
 // renew returns a ring that is newer than old. It reads the store, or waits for a reading
 // that is under way. Without mustWait it does not wait for one, and returns errRenewal.
-func (k *Keyring) renew(ctx context.Context, old *ring, mustWait bool) (*ring, error) {
+func (k *CredentialCache) renew(ctx context.Context, old *ring, mustWait bool) (*ring, error) {
 	k.mu.Lock()
 	if newer := k.ring.Load(); newer != old {
 		k.mu.Unlock()
 		return newer, nil
 	}
-	if k.failure != nil && time.Since(k.failedAt) < keyringPause {
+	if k.failure != nil && time.Since(k.failedAt) < credentialsPause {
 		defer k.mu.Unlock()
 		return nil, k.failure
 	}
@@ -182,7 +182,7 @@ func (k *Keyring) renew(ctx context.Context, old *ring, mustWait bool) (*ring, e
 var errNotRead = errors.New("the credentials were not read")
 
 // end keeps the result of a reading, and gives it to those who wait for it.
-func (k *Keyring) end(read *ringRead) {
+func (k *CredentialCache) end(read *ringRead) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.failure, k.failedAt = read.err, time.Now(); read.err == nil {
@@ -194,8 +194,8 @@ func (k *Keyring) end(read *ringRead) {
 
 // read asks the store for all credentials. It is not interrupted when the caller leaves,
 // because others may wait for it.
-func (k *Keyring) read(ctx context.Context, old *ring) (*ring, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keyringTimeout)
+func (k *CredentialCache) read(ctx context.Context, old *ring) (*ring, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), credentialsTimeout)
 	defer cancel()
 	began := time.Now()
 	live, at, err := k.store.LiveCredentials(ctx)
@@ -223,14 +223,14 @@ func (k *Keyring) read(ctx context.Context, old *ring) (*ring, error) {
 
 // use has the use of a credential recorded, unless one within the last minute is. Nobody
 // waits for it.
-func (k *Keyring) use(found *key, now time.Time) {
+func (k *CredentialCache) use(found *key, now time.Time) {
 	since := int64(now.Sub(k.began))
 	due := found.useAt.Load()
 	if since < due || !found.useAt.CompareAndSwap(due, since+int64(usePause)) {
 		return
 	}
 	k.uses.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), keyringTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), credentialsTimeout)
 		defer cancel()
 		if err := k.store.UseCredential(ctx, found.id); err != nil {
 			k.fault(err)

@@ -1,0 +1,418 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/localdb"
+	"velocityd/handlers"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// The clear keys and the password of TestNothingThatIsWrittenHoldsASecret. Each is a word that
+// nothing else holds.
+const (
+	hiddenUser    = "quirinusvogelsang"
+	hiddenAddress = "198.51.100.237"
+	hiddenIPv6    = "2001:db8:7a69:4e21::beef"
+	hiddenWord    = "Zwiebelturm-4711"
+)
+
+// secrets are what nothing may hold, by what it is. What else must stay secret gets its line here.
+func secrets() map[string]string {
+	return map[string]string{
+		"user":                hiddenUser,
+		"user in hexadecimal": hex.EncodeToString([]byte(hiddenUser)),
+		"user in base64":      base64.StdEncoding.EncodeToString([]byte(hiddenUser))[:20],
+		"address":             hiddenAddress,
+		"network":             "198.51.100.0",
+		"IPv6 address":        "2001:db8:7a69",
+		"password":            hiddenWord,
+		"old secret key":      oldKey,
+		"new secret key":      newKey,
+		"raw secret key":      string(mustHex(newKey)),
+	}
+}
+
+func mustHex(text string) []byte {
+	raw, err := hex.DecodeString(text)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
+// outputs are all that a full run has written, by what it is. What else a run writes gets its line where
+// the run is.
+type outputs map[string]string
+
+// wantNoSecret fails the test if an output holds a secret.
+func (o outputs) wantNoSecret(t *testing.T) {
+	t.Helper()
+	for name, text := range o {
+		if len(text) == 0 {
+			t.Errorf("%s is empty, so nothing is known of it", name)
+		}
+		folded := strings.ToLower(text)
+		for what, secret := range secrets() {
+			at := strings.Index(folded, strings.ToLower(secret))
+			if at >= 0 {
+				t.Errorf("%s holds the %s: …%s…", name, what, text[max(0, at-200):min(len(text), at+200)])
+			}
+		}
+	}
+}
+
+func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
+	t.Parallel()
+	binary, err := localdb.FindAny(t.Context())
+	if errors.Is(err, localdb.ErrNotFound) && os.Getenv("CI") != "true" {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	server := dbtest.Private(t, binary.Engine, dir)
+	d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+	dbtest.Migrate(t, d.DSN)
+	for _, zone := range hidingZonesOf() {
+		zone.Keys.Form = service.KeyHMAC
+		zone.ResetOnSuccess = true
+		d.SetZone(t, zone)
+	}
+	dsn := passwordDSN(t, d)
+	folder := keyFolderOf(t, map[string]string{"2026-10": oldKey, "2026-11": newKey})
+	process, i := program(t, []string{"VELOCITY_DSN=" + dsn, "VELOCITY_KEY_HMAC_FILE=" + folder},
+		"serve", "--access-log", "--log-level", "debug", "--check-timeout", "4s", "--drain-delay", "10ms")
+	written := outputs{"problems of HTTP": askEverything(t, i.url) + askWhileHeld(t, d, i.url, folder)}
+	env := environment{"VELOCITY_DSN": dsn, "VELOCITY_KEY_HMAC_FILE": folder}
+	written["the commands"] = runEveryCommand(env)
+	written["an instance without keys"] = askWithoutKeys(t, dsn)
+	written["panics"] = askWherePanicsAre(t, folder)
+	// Whatever the database has, before faults are made in it.
+	for name, text := range dump(t, d) {
+		written["table "+name] = text
+	}
+	breakTables(t, d, i.url)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := server.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/check", "/v1/zones/1/buckets/" + hiddenUser, "/readyz"} {
+		body := ""
+		if path == "/v1/check" {
+			body = everyBucket()
+		}
+		if r, err := ask(i.url+path, body); err != nil || r.status == http.StatusOK && path != "/readyz" {
+			t.Errorf("%s without the engine: %d %s (%v)", path, r.status, r.body, err)
+		}
+	}
+	eventuallyReady(t, i, "the database cannot be reached")
+	if code := i.stop(t); code != exitFine || process.ProcessState == nil {
+		t.Errorf("exit code %d", code)
+	}
+	engineLog, err := os.ReadFile(filepath.Join(dir, "server.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	written["the log"], written["the engine's log"] = i.stderr.String(), string(engineLog)
+	for _, words := range []string{`"level":"INFO"`, `"level":"WARN"`, `"level":"ERROR"`, "2026-11", "/v1/zones/:id/buckets/:key"} {
+		if !strings.Contains(written["the log"], words) {
+			t.Errorf("the run was not a full one: its log has no %s", words)
+		}
+	}
+	written.wantNoSecret(t)
+}
+
+// passwordDSN makes an account with every right on the database, and returns the DSN with its password.
+func passwordDSN(t *testing.T, d *dbtest.Database) string {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(d.DSN)
+	if err != nil {
+		t.Fatal("parse dsn: unreadable")
+	}
+	cfg.User, cfg.Passwd = "keeper", hiddenWord
+	dbtest.Exec(t, d.SQL, "CREATE USER 'keeper'@'localhost' IDENTIFIED BY '"+hiddenWord+"'")
+	dbtest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO 'keeper'@'localhost'")
+	return cfg.FormatDSN()
+}
+
+func everyBucket() string {
+	return fmt.Sprintf(`{"buckets":[{"zone_id":1,"bucket_key":" %s"},{"zone_id":2,"bucket_key":"%s"},{"zone_id":3,"bucket_key":"%s"}]}`,
+		strings.ToUpper(hiddenUser), hiddenAddress, hiddenIPv6)
+}
+
+// askEverything makes requests of every route with clear keys, good ones and bad ones, and returns the
+// answers that are problems. Answers to good requests may name the key that was sent.
+func askEverything(t *testing.T, url string) string {
+	t.Helper()
+	user := fmt.Sprintf(`{"zone_id":1,"bucket_key":%q}`, hiddenUser)
+	bucket := "/v1/zones/1/buckets/" + hiddenUser
+	override := `{"bucket_key":"` + hiddenUser + `","action":"limit","rate":9,"window":60`
+	var problems strings.Builder
+	for _, request := range []struct{ method, path, body string }{
+		{"POST", "/v1/check", user},
+		{"POST", "/v1/check", user},
+		{"POST", "/v1/check", user},
+		{"POST", "/v1/check", everyBucket()},
+		{"POST", "/v1/checks", `{"checks":[` + user + `,` + everyBucket() + `,` + strings.Replace(user, "1", "9", 1) + `]}`},
+		{"POST", "/v1/check", strings.TrimSuffix(user, "}") + `,"attempt_id":"a-1"}`},
+		{"POST", "/v1/check", strings.Replace(everyBucket(), "]}", `],"attempt_id":"a-1"}`, 1)}, // conflict
+		{"POST", "/v1/check", strings.Replace(user, "1", "9", 1)},
+		{"POST", "/v1/check", strings.Replace(user, "1", "2", 1)},
+		{"POST", "/v1/check", strings.Replace(user, hiddenUser, hiddenUser+`\n`, 1)},
+		{"POST", "/v1/check", `{"` + hiddenUser + `":1}`},
+		{"POST", "/v1/check", user + user},
+		{"POST", "/v1/check", `{"zone_id":1,"bucket_key":"` + hiddenUser},
+		{"POST", "/v1/check?key=" + hiddenUser, user},
+		{"GET", "/" + hiddenUser, ""},
+		{"POST", "/v1/check/" + hiddenAddress, user},
+		{"GET", bucket, ""},
+		{"GET", bucket + "%0A", ""},
+		{"GET", "/v1/zones/2/buckets/" + hiddenUser, ""},
+		{"GET", "/v1/zones/9/buckets/" + hiddenUser, ""},
+		{"GET", "/v1/zones/2/buckets/" + hiddenAddress, ""},
+		{"GET", "/v1/zones/3/buckets/" + hiddenIPv6, ""},
+		{"PUT", bucket, user},
+		{"POST", bucket + "/release", `{"reason":"called us"}`},
+		{"POST", bucket + "/release", `{"reason":""}`},
+		{"POST", "/v1/zones/1/overrides", override + `,"reason":"trial"}`},
+		{"POST", "/v1/zones/1/overrides", override + `}`},
+		{"POST", "/v1/zones/1/overrides", override + `,"` + hiddenUser + `":1}`},
+		{"PUT", "/v1/zones/1/overrides/1", override + `,"reason":"x"}`},
+		{"PUT", "/v1/zones/1/overrides/77", override + `}`},
+		{"GET", "/v1/zones/1/overrides", ""},
+		{"GET", "/v1/zones/1/overrides/1", ""},
+		{"POST", "/v1/zones/2/overrides", `{"prefix":"` + hiddenAddress + `/32","action":"deny"}`},
+		{"POST", "/v1/zones/2/overrides", `{"prefix":"198.51.0.0/16","action":"deny"}`},
+		{"POST", "/v1/zones/2/overrides", `{"bucket_key":"` + hiddenAddress + `","action":"deny"}`},
+		{"DELETE", "/v1/zones/1/overrides/" + hiddenUser, ""},
+		{"GET", "/v1/txns/1", ""},
+		{"GET", "/v1/txns/" + hiddenUser, ""},
+		{"POST", "/v1/txns/1/outcome", `{"outcome":"success"}`},
+		{"POST", "/v1/txns/1/outcome", `{"outcome":"` + hiddenUser + `"}`},
+		{"POST", "/v1/outcomes", `{"reports":[{"txn_id":2,"outcome":"failure"},{"txn_id":99,"outcome":"failure"}]}`},
+		{"PUT", "/v1/zones/4", `{"rate":1,"window":60,"key_form":"hmac"}`},
+		{"PUT", "/v1/zones/4", `{"rate":1,"window":60,"key_form":"` + hiddenUser + `"}`},
+		{"DELETE", "/v1/zones/4", ""},
+		{"GET", "/v1/zones", ""},
+		{"GET", "/readyz", ""},
+		{"GET", "/livez", ""},
+		{"GET", "/openapi.yaml", ""},
+		{"GET", "/", ""},
+	} {
+		r := send(t, request.method, url+request.path, request.body)
+		// Whoever misspelt a member, or a word that is no key, is told which: that is the caller's own text.
+		isEchoed := strings.Contains(request.body, `"`+hiddenUser+`":`) || strings.Contains(request.body, `key_form":"`+hiddenUser)
+		if r.status >= http.StatusBadRequest && !isEchoed {
+			fmt.Fprintf(&problems, "%d %s\n%v\n", r.status, r.body, r.header)
+		}
+		if r.status >= http.StatusInternalServerError {
+			t.Errorf("%s %s: %d %s", request.method, request.path, r.status, r.body)
+		}
+	}
+	return problems.String()
+}
+
+func send(t *testing.T, method, url, body string) reply {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var text bytes.Buffer
+	if _, err := text.ReadFrom(response.Body); err != nil {
+		t.Fatal(err)
+	}
+	return reply{response.StatusCode, response.Header, text.String(), response.Close}
+}
+
+// askWhileHeld asks about a bucket that another session holds, and returns the answer.
+func askWhileHeld(t *testing.T, d *dbtest.Database, url, folder string) string {
+	t.Helper()
+	ring, err := keyFlags{KeyHMACFile: folder}.keyring()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hidden, err := ring.Pseudonyms(service.Bucket{ZoneID: 1, Key: hiddenUser})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := d.Hold(t, hidden[1])
+	defer release()
+	return mustAsk(t, url+"/v1/check", everyBucket(), http.StatusServiceUnavailable).body
+}
+
+// runEveryCommand runs the operator's commands with clear keys, also where they fail, and returns what
+// they wrote on standard error, and the lists on standard output.
+func runEveryCommand(env environment) string {
+	var written strings.Builder
+	for _, args := range [][]string{
+		{"check", "1", hiddenUser},
+		{"check", "9", hiddenUser},
+		{"check", "2", hiddenUser},
+		{"check", "1", hiddenUser + "\n"},
+		{"bucket", "peek", "1", hiddenUser},
+		{"bucket", "peek", "2", hiddenUser},
+		{"bucket", "release", "1", hiddenUser, "--reason", "x"},
+		{"override", "set", "1", hiddenUser, "--action", "deny", "--reason", "x"},
+		{"override", "delete", "1", hiddenUser + "x"},
+		{"override", "set", "2", "198.51.0.0/16", "--action", "deny", "--reason", "x"},
+		{"outcome", "99", "success"},
+	} {
+		written.WriteString(command(env, nil, args...).stderr)
+	}
+	for _, args := range [][]string{{"override", "list"}, {"zone", "list"}, {"zone", "lint"}, {"migrate", "status"}} {
+		r := command(env, nil, args...)
+		written.WriteString(r.stdout + r.stderr)
+	}
+	return written.String()
+}
+
+// askWithoutKeys asks an instance that cannot make pseudonyms, and returns its answers and its log.
+func askWithoutKeys(t *testing.T, dsn string) string {
+	t.Helper()
+	i := start(t, environment{"VELOCITY_DSN": dsn}, append([]string{"serve", "--access-log"}, slow...)...)
+	answers := mustAsk(t, i.url+"/v1/check", everyBucket(), http.StatusServiceUnavailable).body +
+		mustAsk(t, i.url+"/v1/zones/1/buckets/"+hiddenUser, "", http.StatusServiceUnavailable).body
+	return answers + i.stdout.String() + i.stderr.String()
+}
+
+// panics is a store that panics, and says about what.
+type panics struct{ *servicetest.Memory }
+
+// CheckAll implements service.CheckStore.
+func (panics) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	panic(fmt.Sprintf("store: %v", checks))
+}
+
+// Peek implements handlers.Reader.
+func (panics) Peek(_ context.Context, bucket service.Bucket) (service.Peek, error) {
+	panic(fmt.Sprintf("store: %v", bucket))
+}
+
+// askWherePanicsAre asks the interface over a store that panics, and returns its answers and its log.
+func askWherePanicsAre(t *testing.T, folder string) string {
+	t.Helper()
+	ring, err := keyFlags{KeyHMACFile: folder}.keyring()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := panics{servicetest.NewMemory()}
+	for _, zone := range hidingZonesOf() {
+		zone.Keys.Form = service.KeyHMAC
+		store.SetZone(t, zone)
+	}
+	log := newOutput()
+	logger := slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	coalescer := service.NewCoalescer(store, service.CoalescerOptions{Lanes: 1, HeldCalls: 1, Queue: 10, Timeout: time.Minute})
+	defer func() { _ = coalescer.Close(context.Background()) }()
+	answers := ""
+	for _, checks := range []service.CheckStore{store, coalescer} {
+		web := httptest.NewServer(handlers.New(handlers.Options{
+			Limiter: service.NewHidingLimiter(checks, store, ring, 2*time.Minute), Reader: store, Writer: store, Logger: logger, AccessLog: true,
+		}))
+		for path, body := range map[string]string{"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: ""} {
+			r, err := ask(web.URL+path, body)
+			if err != nil || r.status < http.StatusInternalServerError {
+				t.Errorf("%s over a store that panics: %d %s (%v)", path, r.status, r.body, err)
+			}
+			answers += r.body
+		}
+		web.Close()
+	}
+	if !strings.Contains(log.String(), "panic") {
+		t.Errorf("no panic was logged:\n%s", log)
+	}
+	return answers + log.String()
+}
+
+// breakTables makes the engine refuse what a check and a change need.
+func breakTables(t *testing.T, d *dbtest.Database, url string) {
+	t.Helper()
+	dbtest.Exec(t, d.SQL, "RENAME TABLE zone_txn TO zone_txn_away")
+	for path, body := range map[string]string{
+		"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: "", "/v1/zones/1/buckets/" + hiddenUser + "/release": `{"reason":"x"}`,
+	} {
+		if r, err := ask(url+path, body); err != nil || r.status < http.StatusInternalServerError {
+			t.Errorf("%s without a table: %d %s (%v)", path, r.status, r.body, err)
+		}
+	}
+}
+
+// dump returns the rows of every table as text.
+func dump(t *testing.T, d *dbtest.Database) outputs {
+	t.Helper()
+	tables := outputs{}
+	for _, name := range column(t, d.SQL, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE'") {
+		tables[name] = "table " + name + "\n" + strings.Join(column(t, d.SQL, "SELECT * FROM `"+name+"`"), "\n")
+	}
+	for _, name := range []string{"zone_txn", "zone_bucket_lock", "zone_attempt", "zone_override", "zone_audit"} {
+		if !strings.Contains(tables[name], "hmac:2026-11:") {
+			t.Errorf("table %s holds no pseudonym:\n%s", name, tables[name])
+		}
+	}
+	return tables
+}
+
+// column returns the rows of a query, the columns of each joined.
+func column(t *testing.T, on *sql.DB, query string) []string {
+	t.Helper()
+	rows, err := on.Query(query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for rows.Next() {
+		values := make([]sql.RawBytes, len(names))
+		targets := make([]any, len(names))
+		for i := range values {
+			targets[i] = &values[i]
+		}
+		if err := rows.Scan(targets...); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, string(bytes.Join(asSlices(values), []byte(" "))))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func asSlices(values []sql.RawBytes) [][]byte {
+	all := make([][]byte, len(values))
+	for i, value := range values {
+		all[i] = value
+	}
+	return all
+}

@@ -1,0 +1,158 @@
+package db
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+func TestWindowsStayExactWhileSecretKeysRotate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		for name, zone := range servicetest.RotationZones() {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				b := newBench(t, engine.Database(t))
+				servicetest.ExerciseRotation(t, b.store, b, zone, 1)
+				if n := b.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key NOT LIKE 'hmac:k_:%'"); n > 0 {
+					t.Errorf("%d clear keys among the lock rows", n)
+				}
+			})
+		}
+	})
+}
+
+// pseudonym is one by a key k1.
+const pseudonym = "hmac:k1:44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
+
+// hiding is a zone that keeps pseudonyms.
+func hiding() service.Zone {
+	return service.Zone{ID: 1, Rate: 2, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername, Form: service.KeyHMAC}}
+}
+
+func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, hiding(), service.Zone{ID: 2, Rate: 2, Window: time.Hour})
+		// As if alice had come before the zone began to hide keys.
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'alice')")
+		before := d.Count(t, "SELECT COUNT(*) FROM zone_audit")
+		for _, key := range []string{"alice", "bob", "hmac:k1:short", strings.Replace(pseudonym, "hmac", "HMAC", 1), pseudonym + "x", pseudonym + "\n"} {
+			quoted := "'" + strings.ReplaceAll(key, "\n", "\\n") + "'"
+			inJSON := strings.ReplaceAll(fmt.Sprintf("%q", key), `\`, `\\`)
+			for _, statement := range []string{
+				"CALL check_velocity(1, " + quoted + ")",
+				"CALL check_velocity_by_rule(1, " + quoted + ", 'hmac/username', TRUE)",
+				"CALL check_velocity_batch('[{\"buckets\":[{\"zone_id\":2,\"bucket_key\":\"x\"},{\"zone_id\":1,\"bucket_key\":" + inJSON + "}]}]')",
+				"CALL peek_velocity(1, " + quoted + ")",
+				"CALL release_bucket(1, " + quoted + ", NULL, 'why')",
+				"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, " + quoted + ", 'deny')",
+			} {
+				_, err := d.SQL.Exec(statement)
+				var engineError *mysql.MySQLError
+				if !errors.As(err, &engineError) || engineError.Number != errBadArgument || !strings.Contains(engineError.Message, "must be a pseudonym") ||
+					strings.Contains(engineError.Message, key) {
+					t.Errorf("%s: %v", statement, err)
+				}
+			}
+		}
+		for table, most := range map[string]int{"zone_txn": 0, "zone_bucket_lock": 1, "zone_override": 0, "zone_audit": before} {
+			if n := d.Count(t, "SELECT COUNT(*) FROM "+table); n != most {
+				t.Errorf("%s has %d rows, want %d", table, n, most)
+			}
+		}
+		for _, statement := range []string{
+			"CALL check_velocity(1, '" + pseudonym + "')", "CALL peek_velocity(1, '" + pseudonym + "')",
+			"CALL check_velocity_batch('[{\"buckets\":[{\"zone_id\":1,\"bucket_key\":\"" + pseudonym + "\"}]}]')",
+			"CALL release_bucket(1, '" + pseudonym + "', NULL, 'why')", "CALL check_velocity(2, 'alice')",
+		} {
+			dbtest.Exec(t, d.SQL, statement)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1 AND bucket_key = ?", pseudonym); n != 2 {
+			t.Errorf("%d txns under the pseudonym, want 2", n)
+		}
+	})
+}
+
+// A service of the version before sends clear keys by the rule that it knows.
+func TestAServiceThatHasNotHeardOfPseudonymsCanWriteNoClearKey(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, Options{}, hiding())
+		one := service.Check{
+			Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}, KeyRules: []service.KeyRule{{Kind: service.KeyUsername}},
+		}
+		for name, checks := range map[string][]service.Check{"lone": {one}, "batch": {one, one}} {
+			if _, err := store.CheckAll(t.Context(), checks); !errors.Is(err, service.ErrStaleKey) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		unruled := service.Check{Buckets: one.Buckets}
+		if _, err := store.CheckAll(t.Context(), []service.Check{unruled, unruled}); !errors.Is(err, service.ErrInvalid) {
+			t.Errorf("without a rule: %v", err)
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn") + d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"); n != 0 {
+			t.Errorf("%d rows were left", n)
+		}
+	})
+}
+
+func TestOverridesOfAnOldKeyHoldUnderTheNewOne(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		zone := hiding()
+		zone.Lockout = time.Hour
+		d, store := stand(t, engine, Options{}, zone)
+		var keys []service.SecretKey
+		for id, digits := range map[string]string{"k1": "a1", "k2": "b2"} {
+			key, err := service.ParseSecretKey(id, strings.Repeat(digits, 32))
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys = append(keys, key)
+		}
+		ring := new(service.Keyring)
+		if err := ring.Replace(keys); err != nil {
+			t.Fatal(err)
+		}
+		for key, o := range map[string]service.Override{
+			"raised":  {Action: service.OverrideLimit, Rate: 300, Window: 2 * time.Hour},
+			"denied":  {Action: service.OverrideDeny},
+			"allowed": {Action: service.OverrideAllow},
+		} {
+			hidden, err := ring.Pseudonyms(service.Bucket{ZoneID: 1, Key: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.ZoneID, o.Key = 1, hidden[1].Key
+			d.SetOverride(t, o)
+		}
+		limiter := service.NewHidingLimiter(store, store, ring, time.Minute)
+		for key, want := range map[string]int{"raised": 5, "denied": 0, "allowed": 5, "plain": 2} {
+			passed := 0
+			for range 5 {
+				decision, err := ask(t.Context(), limiter, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: key}}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !decision.Blocked {
+					passed++
+				}
+			}
+			if passed != want {
+				t.Errorf("%s: %d of 5 passed, want %d", key, passed, want)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key NOT LIKE 'hmac:k_:%'"); n > 0 {
+			t.Errorf("%d txns under clear keys", n)
+		}
+	})
+}

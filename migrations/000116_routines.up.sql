@@ -1,0 +1,1 @@
+-- routines sha256: 57b07fde29853ecfc090b59bffda120ef153b6dc0613c932533f685f91fab4bd
