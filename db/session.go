@@ -41,10 +41,13 @@ const silentTx = 2
 // connector opens connections whose session is pinned and then read back, so
 // that a proxy or an init_connect that bends it is found at once.
 type connector struct {
-	driver.Connector
+	login   *login
 	timeout time.Duration     // of one connect
 	wanted  map[string]string // session variable → value, or part of it
 }
+
+// Driver implements driver.Connector.
+func (c *connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
 func newConnector(o Options, use use) (*connector, error) {
 	cfg, err := parseDSN(o.DSN)
@@ -72,11 +75,11 @@ func newConnector(o Options, use use) (*connector, error) {
 		"sql_select_limit": noLimit,
 	})
 	use.configure(cfg)
-	inner, err := mysql.NewConnector(cfg)
+	login, err := newLogin(cfg, o.Reread)
 	if err != nil {
-		return nil, fmt.Errorf("%w: dsn: %w", service.ErrInvalid, err)
+		return nil, err
 	}
-	return &connector{Connector: inner, timeout: cmp.Or(o.connectTimeout, connectTimeout), wanted: wantedSettings(seconds)}, nil
+	return &connector{login: login, timeout: cmp.Or(o.connectTimeout, connectTimeout), wanted: wantedSettings(seconds)}, nil
 }
 
 // configure sets what differs between the uses of connections.
@@ -171,7 +174,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	s := new(connection)
-	inner, err := c.Connector.Connect(context.WithValue(ctx, dialling{}, s))
+	inner, err := c.login.connect(context.WithValue(ctx, dialling{}, s))
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ type target struct {
 	begun     int          // the version that the newest step leads to
 	from      int          // the version that it began at
 	installed []Routine    // what markers and Up have made anew or dropped
+	hidden    []Routine    // those of them whose grants may be gone
 }
 
 const (
@@ -112,8 +113,8 @@ func (t *target) runStep(migration io.Reader) error {
 
 // install brings all procedures and triggers to their current texts.
 func (t *target) install(ctx context.Context) error {
-	made, err := install(ctx, t.conn)
-	t.installed = append(t.installed, made...)
+	made, hidden, err := install(ctx, t.conn)
+	t.installed, t.hidden = append(t.installed, made...), append(t.hidden, hidden...)
 	return err
 }
 

@@ -151,7 +151,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	}
 	logger := p.newLogger(c.serviceFlags)
 	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", c.attrs(base.DSN())...)
-	instance, err := newInstance(c.serviceFlags, base.DSN(), logger)
+	instance, err := newInstance(c.serviceFlags, db.Options{DSN: base.DSN()}, logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

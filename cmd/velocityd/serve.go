@@ -56,7 +56,7 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	instance, err := newInstance(c.serviceFlags, dsn, logger)
+	instance, err := newInstance(c.serviceFlags, db.Options{DSN: dsn, Reread: c.reread()}, logger)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -85,9 +85,10 @@ type instance struct {
 	draining  atomic.Bool
 }
 
-// newInstance returns an instance that has not connected to anything yet.
-func newInstance(f serviceFlags, dsn string, logger *slog.Logger) (*instance, error) {
-	options := db.Options{DSN: dsn, MaxConns: f.MaxConns, LockWait: f.LockWait}
+// newInstance returns an instance that has not connected to anything yet. Of options, the
+// database is given, and f has the rest.
+func newInstance(f serviceFlags, options db.Options, logger *slog.Logger) (*instance, error) {
+	options.MaxConns, options.LockWait = f.MaxConns, f.LockWait
 	store, err := db.Open(options)
 	if err != nil {
 		return nil, err

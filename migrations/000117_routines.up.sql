@@ -1,0 +1,1 @@
+-- routines sha256: 1a0b10f80b4a8020568366d696eca050adc795b152e7ffaaa709eae14111edc3
