@@ -13,15 +13,16 @@ import (
 	"velocityd/service"
 )
 
-// reader opens a transaction as an account and carries out statements in it. The transaction
-// stays open until the test ends or end is called.
-func reader(t *testing.T, as *dbtest.Database, statements ...string) (end func()) {
+// holdOpen opens a transaction of an isolation level as an account, carries out statements in
+// it, and returns what ends it.
+func holdOpen(t *testing.T, as *dbtest.Database, isolation string, statements ...string) (end func()) {
 	t.Helper()
 	conn, err := as.SQL.Conn(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
+	dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL "+isolation)
 	dbtest.Exec(t, conn, "BEGIN")
 	for _, statement := range statements {
 		// Refused for want of a right, or MariaDB does not know FOR SHARE.
@@ -29,10 +30,7 @@ func reader(t *testing.T, as *dbtest.Database, statements ...string) (end func()
 			t.Errorf("%s: %v", statement, err)
 		}
 	}
-	return func() {
-		dbtest.Exec(t, conn, "ROLLBACK")
-		dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-	}
+	return func() { dbtest.Exec(t, conn, "ROLLBACK") }
 }
 
 // views are what analysts read.
@@ -66,7 +64,7 @@ func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 			"SELECT MAX(id) INTO @last FROM read_txn LOCK IN SHARE MODE",
 			"SELECT a.id FROM read_txn AS a JOIN read_zone AS z ON z.id = a.zone_id LOCK IN SHARE MODE",
 			"SELECT COUNT(*) FROM (SELECT id FROM read_txn LOCK IN SHARE MODE) AS inside")
-		reader(t, d.RoleAccount(t, migrations.Analyst), statements...)
+		defer holdOpen(t, d.RoleAccount(t, migrations.Analyst), "REPEATABLE READ", statements...)()
 		for _, question := range [][]service.Check{check(user("alice")), check(user("carol")), check(user("alice"), user("dave"))} {
 			if _, err := ask(t.Context(), store, question); err != nil {
 				t.Errorf("%+v: %v", question, err)
@@ -104,11 +102,7 @@ func TestWhatLocksInSpiteOfViewsIsAsThePageSays(t *testing.T) {
 			{analyst, "REPEATABLE READ", count, true},
 			{analyst, "READ COMMITTED", count, false},
 		} {
-			// The level is that of the next transaction alone.
-			c.as.SQL.SetMaxOpenConns(1)
-			dbtest.Exec(t, c.as.SQL, "SET SESSION TRANSACTION ISOLATION LEVEL "+c.isolation)
-			c.as.SQL.SetMaxOpenConns(0)
-			end := reader(t, c.as, c.statement)
+			end := holdOpen(t, c.as, c.isolation, c.statement)
 			_, err := ask(t.Context(), store, check(user("alice")))
 			if errors.Is(err, service.ErrBusy) != c.stops || err != nil != c.stops {
 				t.Errorf("%s, %s: %v, want that it stops checks: %t", c.isolation, c.statement, err, c.stops)
