@@ -42,12 +42,12 @@ func WithTLS(dsn string, files TLSFiles) (string, error) {
 	case cfg.Net == "unix":
 		return "", fmt.Errorf("%w: files of TLS are named, but the dsn leads to a socket", service.ErrInvalid)
 	}
-	config, err := files.config()
+	ca, err := files.readCA()
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", service.ErrInvalid, err)
 	}
-	ca, err := os.ReadFile(files.CA)
-	if err != nil && files.CA != "" {
+	config, err := files.config(ca)
+	if err != nil {
 		return "", fmt.Errorf("%w: %w", service.ErrInvalid, err)
 	}
 	// The driver looks configurations up by name. The same name always means the same.
@@ -62,15 +62,19 @@ func WithTLS(dsn string, files TLSFiles) (string, error) {
 	return dsn + sign + "tls=" + name, nil
 }
 
-func (f TLSFiles) config() (*tls.Config, error) {
+// readCA returns the text of the file CA, or nothing if none is named.
+func (f TLSFiles) readCA() ([]byte, error) {
+	if f.CA == "" {
+		return nil, nil
+	}
+	return os.ReadFile(f.CA)
+}
+
+func (f TLSFiles) config(ca []byte) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if f.CA != "" {
-		text, err := os.ReadFile(f.CA)
-		if err != nil {
-			return nil, err
-		}
 		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
+		if !config.RootCAs.AppendCertsFromPEM(ca) {
 			return nil, fmt.Errorf("%s holds no certificate in PEM form", f.CA)
 		}
 	}
