@@ -45,8 +45,14 @@ func (n Names) rename(text string) string {
 	return regexp.MustCompile(`'([a-z_]+)'@'%'`).ReplaceAllString(text, "'${1}"+n.Suffix+"'@'%'")
 }
 
+// printedRoot is how the pages reach the database as an administrator of the server, whose
+// real account has another name and no password.
+const printedRoot = "root:root-password@" + printedServer + "/velocityd"
+
 // renameCode returns a page's shell or program with the names in it.
 func (n Names) renameCode(text string) string {
+	text = strings.ReplaceAll(text, printedRoot, "root@unix("+n.Socket+")/"+n.Database)
+	text = regexp.MustCompile(`(--(?:service|analyst|dba|auditor) [a-z_]+)\b`).ReplaceAllString(text, "${1}"+n.Suffix)
 	text = regexp.MustCompile(`([a-z_]+):([^:@'\s]+)@tcp\(db\.example:3306\)/velocityd\b`).
 		ReplaceAllString(text, "${1}"+n.Suffix+":${2}@unix("+n.Socket+")/"+n.Database)
 	return strings.NewReplacer(printedService, n.Address, "0.0.0.0:8080", n.Address).Replace(text)
@@ -135,6 +141,13 @@ func (w *world) readSecrets(blocks []block) {
 func (w *world) grant() {
 	w.t.Helper()
 	for _, b := range pageBlocks(w.t, grantingPage) {
+		if b.language == "sh" {
+			for line := range strings.Lines(b.text) {
+				if strings.HasPrefix(line, "velocityd migrate roles ") {
+					w.must("sh", "VELOCITY_DSN='"+printedRoot+"' "+line)
+				}
+			}
+		}
 		if b.language != "sql" {
 			continue
 		}
