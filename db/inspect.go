@@ -80,11 +80,15 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
 		i.IsMariaDB = conn.isMariaDB
 		for _, look := range []func(context.Context, *connection) error{
-			i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges,
+			i.readClock, i.readServer, i.readGrants, i.readTables,
 		} {
 			if err := look(ctx, conn); err != nil {
 				return err
 			}
+		}
+		// Without the right to read attempts there is enough to say.
+		if err := i.readAges(ctx, conn); err != nil && !isOneOf(err, append(lackingRight(), errNoSuchTable)) {
+			return err
 		}
 		i.Plans = p.plans(ctx, conn)
 		return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/migrations"
 )
 
 // The page that makes accounts. Others use them as it has granted them.
@@ -159,6 +160,29 @@ func (w *world) grant() {
 			}
 		}
 	}
+}
+
+// TestThePageGrantsTheOwnerWhatItNeeds holds the one list of rights on the page, which nothing
+// can grant by itself, against the program's.
+func TestThePageGrantsTheOwnerWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	for _, b := range pageBlocks(t, grantingPage) {
+		for _, s := range statements(b.text) {
+			found := regexp.MustCompile(`(?s)^GRANT (.*)\sON velocityd\.\* TO 'velocity_admin'@'%'$`).FindStringSubmatch(s.text)
+			if found == nil {
+				continue
+			}
+			got := regexp.MustCompile(`,\s+`).Split(strings.TrimSpace(found[1]), -1)
+			want := slices.Clone(migrations.Rights(migrations.Owner)[0].Privileges)
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: grants %q, want %q", b.at(s.line), got, want)
+			}
+			return
+		}
+	}
+	t.Errorf("%s grants the owner nothing", grantingPage)
 }
 
 // launcher is velocityd as the page's lines find it. 'velocityd serve' goes on in

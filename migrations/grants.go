@@ -31,7 +31,7 @@ const grantedName = "(\\*|`(?:[^`]|``)*`)"
 
 var (
 	grantLine = regexp.MustCompile("^GRANT (.+) ON (?:([A-Z ]+) )?" + grantedName + "\\." + grantedName + " TO (.*)$")
-	roleLine  = regexp.MustCompile("^GRANT (\\S+) TO ")
+	roleLine  = regexp.MustCompile(`^GRANT (\S+) TO `)
 	columns   = regexp.MustCompile(`\([^)]*\)`)
 )
 

@@ -103,26 +103,15 @@ func examine(ctx context.Context, options db.Options) (diagnoses, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer probe.Close()
+	defer func() { _ = probe.Close() }()
 	store, err := db.Open(options)
 	if err != nil {
 		return nil, err
 	}
-	defer store.Close()
+	defer func() { _ = store.Close() }()
 	var found diagnoses
-	version, err := verifySchema(ctx, probe)
-	switch {
-	case errors.Is(err, errSchema):
-		found.add(levelFault, "schema", err.Error(), "run 'velocityd migrate status' as the owner of the schema")
+	if !found.judgeSchema(ctx, probe) {
 		return found, nil
-	case err != nil:
-		found.add(levelFault, "database", db.Unready(ctx, err).Error()+" ("+err.Error()+")", "mend that first, and run doctor again")
-		return found, nil
-	case version > migrations.Latest():
-		found.add(levelNote, "schema", fmt.Sprintf("it is at version %d, newer than this program's %d, which works with it", version, migrations.Latest()),
-			"use the newer program")
-	default:
-		found.add(levelOK, "schema", fmt.Sprintf("it is at this program's version, %d", version), "")
 	}
 	found.judgeDecision(probe.Prove(ctx))
 	found.judgeTexts(ctx, probe)
@@ -136,6 +125,23 @@ func examine(ctx context.Context, options db.Options) (diagnoses, error) {
 	return found, nil
 }
 
+// judgeSchema returns whether there is a schema to look at further.
+func (d *diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) bool {
+	version, err := verifySchema(ctx, probe)
+	switch {
+	case errors.Is(err, errSchema):
+		d.add(levelFault, "schema", err.Error(), "run 'velocityd migrate status' as the owner of the schema")
+	case err != nil:
+		d.add(levelFault, "database", db.Unready(ctx, err).Error()+" ("+err.Error()+")", "mend that first, and run doctor again")
+	case version > migrations.Latest():
+		d.add(levelNote, "schema", fmt.Sprintf("it is at version %d, newer than this program's %d, which works with it", version, migrations.Latest()),
+			"use the newer program")
+	default:
+		d.add(levelOK, "schema", fmt.Sprintf("it is at this program's version, %d", version), "")
+	}
+	return err == nil
+}
+
 func (d *diagnoses) judgeDecision(err error) {
 	var unready *db.UnreadyError
 	switch {
@@ -144,7 +150,7 @@ func (d *diagnoses) judgeDecision(err error) {
 	case errors.As(err, &unready):
 		d.add(levelFault, "decision", "checks cannot be decided: "+unready.Error(), "do that, and run doctor again")
 	default:
-		d.add(levelFault, "decision", "checks cannot be decided: "+err.Error(), "")
+		d.add(levelFault, "decision", "checks cannot be decided: "+err.Error(), "look at the database")
 	}
 }
 
@@ -152,7 +158,7 @@ func (d *diagnoses) judgeDecision(err error) {
 func (d *diagnoses) judgeTexts(ctx context.Context, probe *db.Probe) {
 	routines, err := newRoutineCheck(probe, slog.New(slog.DiscardHandler))
 	if err != nil {
-		d.add(levelFault, "texts", err.Error(), "")
+		d.add(levelFault, "texts", err.Error(), "install the program again")
 		return
 	}
 	missing, differing, err := routines.compare(ctx)
@@ -176,7 +182,7 @@ func (d *diagnoses) judgeTexts(ctx context.Context, probe *db.Probe) {
 func (d *diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Time) {
 	zones, err := store.Zones(ctx)
 	if err != nil {
-		d.add(levelFault, "zones", "they cannot be read: "+err.Error(), "")
+		d.add(levelFault, "zones", "they cannot be read: "+err.Error(), "look at the account's rights")
 		return
 	}
 	if len(zones) == 0 {
@@ -187,7 +193,7 @@ func (d *diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Ti
 	for _, zone := range zones {
 		overrides, err := overridesOf(ctx, store, zone.ID)
 		if err != nil {
-			d.add(levelFault, "zones", fmt.Sprintf("the overrides of zone %d cannot be read: %v", zone.ID, err), "")
+			d.add(levelFault, "zones", fmt.Sprintf("the overrides of zone %d cannot be read: %v", zone.ID, err), "look at the account's rights")
 			return
 		}
 		for _, finding := range service.Lint(now, zone, overrides) {

@@ -67,47 +67,49 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 	})
 }
 
+// TestDoctorSaysWhatIsWrong makes a database worse and worse.
 func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
+	const insertTxn = "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "
+	const byYear = "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) " +
+		"(PARTITION p1 VALUES LESS THAN ('2020-01-01'), PARTITION later VALUES LESS THAN (MAXVALUE))"
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		for name, c := range map[string]struct {
-			state []string // ACCOUNT and DATABASE stand for their names
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+		narrow := d.ServiceAccount(t)
+		cfg, err := mysql.ParseDSN(narrow.DSN)
+		if err != nil {
+			t.Fatal("parse dsn: unreadable")
+		}
+		names := strings.NewReplacer("ACCOUNT", "'"+cfg.User+"'@'localhost'", "DATABASE", cfg.DBName)
+		for _, c := range []struct {
+			state string
 			about string
 			level level
 			is    string
 		}{
-			"a right lacks":      {[]string{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT"}, "decision", levelFault, "lacks the right INSERT"},
-			"a right is missed":  {[]string{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT"}, "rights", levelWarning, "lacks INSERT on zone_txn"},
-			"a right too much":   {[]string{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT"}, "rights", levelWarning, "has DELETE on zone_txn"},
-			"rights elsewhere":   {[]string{"GRANT PROCESS ON *.* TO ACCOUNT"}, "rights", levelWarning, "PROCESS on all databases"},
-			"may edit zones":     {[]string{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_master TO ACCOUNT", "GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_override TO ACCOUNT"}, "rights", levelNote, "may edit zones"},
-			"no schema":          {[]string{"DROP TABLE schema_migrations"}, "schema", levelFault, "has no schema"},
-			"a procedure lacks":  {[]string{"DROP PROCEDURE peek_velocity"}, "texts", levelFault, "procedure peek_velocity is missing"},
-			"another text":       {[]string{"UPDATE schema_routine SET sha256 = 'x' WHERE name = 'peek_velocity'"}, "texts", levelWarning, "procedure peek_velocity has another text"},
-			"an index lacks":     {[]string{"ALTER TABLE zone_txn DROP INDEX zone_txn_window"}, "indexes", levelFault, "zone_txn"},
-			"no partition ahead": {[]string{"ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION p1 VALUES LESS THAN ('2020-01-01'), PARTITION later VALUES LESS THAN (MAXVALUE))"}, "partitions", levelWarning, "from 2020-01-01"},
-			"an old txn":         {[]string{"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2020-01-01', 1, 'a', 0, 0, 1)"}, "growth", levelNote, "the oldest txn is"},
-			"expired attempts":   {[]string{"INSERT INTO zone_attempt VALUES ('a', '2020-01-01', '2020-01-01', '[]')"}, "growth", levelNote, "1 rows that expired"},
-			"an odd zone":        {[]string{"UPDATE zone_master SET mode = 'shadow'"}, "zones", levelWarning, "zone 1: mode: shadow"},
-			"no zone":            {[]string{"DELETE FROM zone_master"}, "zones", levelWarning, "there are none"},
-			"a wrong password":   {[]string{"ALTER USER ACCOUNT IDENTIFIED BY 'other'"}, "database", levelFault, "refuses the service's account"},
+			{"UPDATE zone_master SET mode = 'shadow'", "zones", levelWarning, "zone 1: mode: shadow"},
+			{"DELETE FROM zone_master", "zones", levelWarning, "there are none"},
+			{insertTxn + "('2020-01-01', 1, 'a', 0, 0, 1)", "growth", levelNote, "the oldest txn is"},
+			{"INSERT INTO zone_attempt VALUES ('a', '2020-01-01', '2020-01-01', '[]')", "growth", levelNote, "1 rows that expired"},
+			{byYear, "partitions", levelWarning, "from 2020-01-01"},
+			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_master TO ACCOUNT", "rights", levelOK, "no more"},
+			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_override TO ACCOUNT", "rights", levelNote, "may edit zones"},
+			{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT", "rights", levelWarning, "has DELETE on zone_txn"},
+			{"UPDATE schema_routine SET sha256 = 'x' WHERE name = 'peek_velocity'", "texts", levelWarning, "procedure peek_velocity has another text"},
+			{"DROP PROCEDURE peek_velocity", "texts", levelFault, "procedure peek_velocity is missing"},
+			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "decision", levelFault, "lacks the right INSERT"},
+			{"REVOKE SELECT ON DATABASE.zone_txn FROM ACCOUNT", "rights", levelWarning, "lacks SELECT, INSERT on zone_txn"},
+			{"GRANT SELECT, INSERT ON DATABASE.zone_txn TO ACCOUNT", "decision", levelOK, ""},
+			{"GRANT PROCESS ON *.* TO ACCOUNT", "rights", levelWarning, "PROCESS on all databases"},
+			{"ALTER TABLE zone_txn DROP INDEX zone_txn_window", "indexes", levelFault, "zone_txn"},
+			{"DROP TABLE schema_migrations", "schema", levelFault, "has no schema"},
+			{"ALTER USER ACCOUNT IDENTIFIED BY 'other'", "database", levelFault, "refuses the service's account"},
 		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
-				narrow := d.ServiceAccount(t)
-				cfg, err := mysql.ParseDSN(narrow.DSN)
-				if err != nil {
-					t.Fatal("parse dsn: unreadable")
-				}
-				for _, statement := range c.state {
-					dbtest.Exec(t, d.SQL, strings.NewReplacer("ACCOUNT", "'"+cfg.User+"'@'localhost'", "DATABASE", cfg.DBName).Replace(statement))
-				}
-				_, found := consult(t, narrow)
-				if !slices.ContainsFunc(found[c.about], func(one diagnosis) bool { return one.Level == c.level && strings.Contains(one.Is, c.is) }) {
-					t.Errorf("%s: %+v, want a %s that says %q", c.about, found[c.about], c.level, c.is)
-				}
-			})
+			dbtest.Exec(t, d.SQL, names.Replace(c.state))
+			_, found := consult(t, narrow)
+			if !slices.ContainsFunc(found[c.about], func(one diagnosis) bool { return one.Level == c.level && strings.Contains(one.Is, c.is) }) {
+				t.Errorf("%s: %s is %+v, want a finding of level %s that says %q", c.state, c.about, found[c.about], c.level, c.is)
+			}
 		}
 	})
 }
@@ -124,21 +126,25 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		about  string
 		level  level
 	}{
-		"fit":                     {func(*db.Inspection) {}, "engine", levelOK},
-		"old engine":              {func(i *db.Inspection) { i.Version = "8.0.44" }, "engine", levelWarning},
-		"tested MariaDB":          {func(i *db.Inspection) { i.Version, i.IsMariaDB = "11.8.9-MariaDB", true }, "engine", levelOK},
-		"Galera":                  {func(i *db.Inspection) { i.Variables["wsrep_on"] = "ON" }, "engine", levelWarning},
-		"not strict":              {func(i *db.Inspection) { i.Variables["sql_mode"] = "" }, "sql_mode", levelWarning},
-		"serializable":            {func(i *db.Inspection) { i.Variables["isolation"] = "SERIALIZABLE" }, "isolation", levelWarning},
-		"statements in binlog":    {func(i *db.Inspection) { i.Variables["binlog_format"] = "STATEMENT" }, "durability", levelFault},
-		"durable":                 {func(*db.Inspection) {}, "durability", levelOK},
-		"no binlog":               {func(i *db.Inspection) { i.Variables["log_bin"], i.Variables["sync_binlog"] = "OFF", "0" }, "durability", levelOK},
-		"clock 2 s ahead":         {func(i *db.Inspection) { i.ClockAhead = 2 * time.Second }, "clock", levelNote},
-		"clock a minute behind":   {func(i *db.Inspection) { i.ClockAhead = -time.Minute }, "clock", levelWarning},
-		"a slow answer":           {func(i *db.Inspection) { i.ClockAhead, i.ClockError = 2*time.Second, 4*time.Second }, "clock", levelOK},
-		"partitions ahead":        {func(i *db.Inspection) { i.Partitions = []db.Partition{{"p", today.Add(2 * day)}, {Name: "later"}} }, "partitions", levelOK},
-		"none for tomorrow":       {func(i *db.Inspection) { i.Partitions = []db.Partition{{"p", today.Add(day)}, {Name: "later"}} }, "partitions", levelWarning},
-		"an end of all of them":   {func(i *db.Inspection) { i.Partitions = []db.Partition{{"p", today.Add(day)}} }, "partitions", levelFault},
+		"fit":                   {func(*db.Inspection) {}, "engine", levelOK},
+		"old engine":            {func(i *db.Inspection) { i.Version = "8.0.44" }, "engine", levelWarning},
+		"tested MariaDB":        {func(i *db.Inspection) { i.Version, i.IsMariaDB = "11.8.9-MariaDB", true }, "engine", levelOK},
+		"Galera":                {func(i *db.Inspection) { i.Variables["wsrep_on"] = "ON" }, "engine", levelWarning},
+		"not strict":            {func(i *db.Inspection) { i.Variables["sql_mode"] = "" }, "sql_mode", levelWarning},
+		"serializable":          {func(i *db.Inspection) { i.Variables["isolation"] = "SERIALIZABLE" }, "isolation", levelWarning},
+		"statements in binlog":  {func(i *db.Inspection) { i.Variables["binlog_format"] = "STATEMENT" }, "durability", levelFault},
+		"durable":               {func(*db.Inspection) {}, "durability", levelOK},
+		"no binlog":             {func(i *db.Inspection) { i.Variables["log_bin"], i.Variables["sync_binlog"] = "OFF", "0" }, "durability", levelOK},
+		"clock 2 s ahead":       {func(i *db.Inspection) { i.ClockAhead = 2 * time.Second }, "clock", levelNote},
+		"clock a minute behind": {func(i *db.Inspection) { i.ClockAhead = -time.Minute }, "clock", levelWarning},
+		"a slow answer":         {func(i *db.Inspection) { i.ClockAhead, i.ClockError = 2*time.Second, 4*time.Second }, "clock", levelOK},
+		"partitions ahead": {func(i *db.Inspection) {
+			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(2 * day)}, {Name: "later"}}
+		}, "partitions", levelOK},
+		"none for tomorrow": {func(i *db.Inspection) {
+			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}, {Name: "later"}}
+		}, "partitions", levelWarning},
+		"an end of all of them":   {func(i *db.Inspection) { i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}} }, "partitions", levelFault},
 		"many txns, no partition": {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_txn", Rows: 1e8}} }, "partitions", levelWarning},
 		"many buckets":            {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_bucket_lock", Rows: 1e8}} }, "growth", levelNote},
 		"many expired":            {func(i *db.Inspection) { i.ExpiredAttempts = db.MostExpired }, "growth", levelWarning},
@@ -151,9 +157,7 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 			"sql_mode": "STRICT_TRANS_TABLES", "isolation": "REPEATABLE-READ", "innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "1",
 			"binlog_format": "ROW", "time_zone": "SYSTEM",
 		}}
-		for _, statement := range migrations.GrantStatements(migrations.Service, "v", migrations.Account{User: "velocity", Host: "%"}) {
-			i.Grants = append(i.Grants, statement)
-		}
+		i.Grants = migrations.GrantStatements(migrations.Service, "v", migrations.Account{User: "velocity", Host: "%"})
 		c.change(&i)
 		var found diagnoses
 		found.judge(i)
