@@ -107,7 +107,7 @@ type migrateStatusCmd struct {
 
 // Help is the longer explanation of the command.
 func (migrateStatusCmd) Help() string {
-	return `Ask as the account that owns the schema: others may not see all procedures and triggers. The exit code is 4 if there is something to do.`
+	return `Ask as the account that owns the schema: others may not see all procedures, triggers and views. The exit code is 4 if there is something to do.`
 }
 
 // Run prints the version of the schema, and the state of each procedure, trigger and view.
