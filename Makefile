@@ -93,10 +93,10 @@ migrate-new: ## begin a change of the tables: NAME=what_it_does makes its two fi
 # A marker that has not landed on main is rewritten: no database but a developer's own can have it. Such a database takes
 # the new texts all the same, since migrate up compares each of them. A marker that has landed gets a successor.
 .PHONY: migrate-routines
-migrate-routines: ## after a change in migrations/procedures, triggers or retired.txt: write the step that installs it
+migrate-routines: ## after a change in migrations/procedures, triggers, views or retired.txt: write the step that installs it
 	@landed=$$(git rev-parse -q --verify origin/main || git rev-parse -q --verify main || echo HEAD); cd migrations; \
 	newest=$$(ls | sed -nE '/^[0-9]{6}_.*\.up\.sql$$/p' | sort | tail -n 1); \
-	digest=$$(LC_ALL=C; sha256sum procedures/*.sql triggers/*.sql retired.txt | sha256sum | cut -d ' ' -f 1); \
+	digest=$$(LC_ALL=C; sha256sum procedures/*.sql triggers/*.sql views/*.sql retired.txt | sha256sum | cut -d ' ' -f 1); \
 	if [[ $$(grep -h '^-- routines sha256: ' *.up.sql | tail -n 1) == *$$digest ]]; then echo 'migrations: nothing has changed'; exit 0; fi; \
 	if [[ $$(<"$$newest") != '-- routines sha256: '* ]] || git cat-file -e "$$landed:./$$newest" 2>/dev/null; then \
 		newest=$$(printf '%06d' $$((10#$${newest:0:6} + 1)))_routines.up.sql; fi; \

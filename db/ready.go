@@ -30,7 +30,7 @@ type Probe struct {
 	hints *hints
 }
 
-// OpenProbe returns a probe of the database of o, of which it takes the DSN alone, and
+// OpenProbe returns a probe of the database of o, of which it takes DSN and Reread alone, and
 // connects to nothing yet. Errors are those of Open.
 func OpenProbe(o Options) (*Probe, error) {
 	o.LockWait = DefaultLockWait
@@ -94,7 +94,7 @@ func (p *Probe) Installed(ctx context.Context) (Installed, error) {
 			found.Texts[text(row[0])] = ""
 			return nil
 		})
-		r.sql("SELECT name, sha256 FROM schema_routine WHERE kind <> 'TRIGGER'")
+		r.sql("SELECT name, sha256 FROM schema_routine WHERE kind IN ('PROCEDURE', 'FUNCTION')")
 		r.each(func(row []driver.Value) error {
 			if name := text(row[0]); hasKey(found.Texts, name) {
 				found.Texts[name] = text(row[1])

@@ -262,7 +262,7 @@ func TestInstalledTellsWhatTheAccountMaySee(t *testing.T) {
 		}
 		whole := installed(d.ServiceAccount(t))
 		for _, r := range want {
-			if got, has := whole.Texts[r.Name]; r.Kind != "TRIGGER" && (!has || got != r.SHA256) {
+			if got, has := whole.Texts[r.Name]; r.IsCallable() && (!has || got != r.SHA256) {
 				t.Errorf("%s: %t, %q", r, has, got)
 			}
 		}

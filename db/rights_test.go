@@ -21,7 +21,7 @@ func TestALackingRightIsForbiddenAndMendedByAGrant(t *testing.T) {
 			questions [][]service.Check
 		}{
 			"EXECUTE":              {"EXECUTE", "*", [][]service.Check{lone}},
-			"SELECT":               {"SELECT", "*", [][]service.Check{several, retried}},
+			"SELECT":               {"SELECT", "zone_txn", [][]service.Check{several, retried}},
 			"INSERT of txns":       {"INSERT", "zone_txn", [][]service.Check{several, retried}},
 			"INSERT of attempts":   {"INSERT", "zone_attempt", [][]service.Check{retried}},
 			"INSERT of buckets":    {"INSERT", "zone_bucket_lock", [][]service.Check{several, retried}},

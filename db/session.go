@@ -42,12 +42,15 @@ const silentTx = 2
 // connector opens connections whose session is pinned and then read back, so
 // that a proxy or an init_connect that bends it is found at once.
 type connector struct {
-	driver.Connector
+	login   *login
 	timeout time.Duration     // of one connect
 	wanted  map[string]string // session variable → value, or part of it
 	late    chan driver.Conn  // connections that were there after their caller had gone
 	closed  atomic.Bool
 }
+
+// Driver implements driver.Connector.
+func (c *connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
 func newConnector(o Options, use use) (*connector, error) {
 	cfg, err := parseDSN(o.DSN)
@@ -75,12 +78,12 @@ func newConnector(o Options, use use) (*connector, error) {
 		"sql_select_limit": noLimit,
 	})
 	use.configure(cfg)
-	inner, err := mysql.NewConnector(cfg)
+	login, err := newLogin(cfg, o.Reread)
 	if err != nil {
-		return nil, fmt.Errorf("%w: dsn: %w", service.ErrInvalid, err)
+		return nil, err
 	}
 	return &connector{
-		Connector: inner, timeout: cmp.Or(o.connectTimeout, connectTimeout),
+		login: login, timeout: cmp.Or(o.connectTimeout, connectTimeout),
 		wanted: wantedSettings(seconds), late: make(chan driver.Conn, max(o.MaxConns, 1)),
 	}, nil
 }
@@ -251,7 +254,7 @@ func (c *connector) open(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	s := new(connection)
-	inner, err := c.Connector.Connect(context.WithValue(ctx, dialling{}, s))
+	inner, err := c.login.connect(context.WithValue(ctx, dialling{}, s))
 	if err != nil {
 		return nil, err
 	}

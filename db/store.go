@@ -31,6 +31,10 @@ const (
 type Options struct {
 	// DSN is in go-sql-driver's form: user:password@tcp(host:3306)/database.
 	DSN string
+	// Reread returns the DSN as it is now. It is called when the engine refuses the account,
+	// and the next connections use its user and password; nothing else of it counts. nil
+	// means that the DSN never changes. Several connections may call it one after the other.
+	Reread func() (string, error)
 	// MaxConns bounds the connections, those whose statement is being killed
 	// included; 0 means DefaultMaxConns. Two are the least. A quarter of them are
 	// for what is not a check.

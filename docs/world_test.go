@@ -19,6 +19,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/migrations"
 )
 
 // The page that makes accounts. Others use them as it has granted them.
@@ -45,8 +46,14 @@ func (n Names) rename(text string) string {
 	return regexp.MustCompile(`'([a-z_]+)'@'%'`).ReplaceAllString(text, "'${1}"+n.Suffix+"'@'%'")
 }
 
+// printedRoot is how the pages reach the database as an administrator of the server, whose
+// real account has another name and no password.
+const printedRoot = "root:root-password@" + printedServer + "/velocityd"
+
 // renameCode returns a page's shell or program with the names in it.
 func (n Names) renameCode(text string) string {
+	text = strings.ReplaceAll(text, printedRoot, "root@unix("+n.Socket+")/"+n.Database)
+	text = regexp.MustCompile(`(--(?:service|analyst|dba|auditor) [a-z_]+)\b`).ReplaceAllString(text, "${1}"+n.Suffix)
 	text = regexp.MustCompile(`([a-z_]+):([^:@'\s]+)@tcp\(db\.example:3306\)/velocityd\b`).
 		ReplaceAllString(text, "${1}"+n.Suffix+":${2}@unix("+n.Socket+")/"+n.Database)
 	return strings.NewReplacer(printedService, n.Address, "0.0.0.0:8080", n.Address).Replace(text)
@@ -135,6 +142,13 @@ func (w *world) readSecrets(blocks []block) {
 func (w *world) grant() {
 	w.t.Helper()
 	for _, b := range pageBlocks(w.t, grantingPage) {
+		if b.language == "sh" {
+			for line := range strings.Lines(b.text) {
+				if strings.HasPrefix(line, "velocityd migrate roles ") {
+					w.must("sh", "VELOCITY_DSN='"+printedRoot+"' "+line)
+				}
+			}
+		}
 		if b.language != "sql" {
 			continue
 		}
@@ -146,6 +160,29 @@ func (w *world) grant() {
 			}
 		}
 	}
+}
+
+// TestThePageGrantsTheOwnerWhatItNeeds holds the one list of rights on the page, which nothing
+// can grant by itself, against the program's.
+func TestThePageGrantsTheOwnerWhatItNeeds(t *testing.T) {
+	t.Parallel()
+	for _, b := range pageBlocks(t, grantingPage) {
+		for _, s := range statements(b.text) {
+			found := regexp.MustCompile(`(?s)^GRANT (.*)\sON velocityd\.\* TO 'velocity_admin'@'%'$`).FindStringSubmatch(s.text)
+			if found == nil {
+				continue
+			}
+			got := regexp.MustCompile(`,\s+`).Split(strings.TrimSpace(found[1]), -1)
+			want := slices.Clone(migrations.Rights(migrations.Owner)[0].Privileges)
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: grants %q, want %q", b.at(s.line), got, want)
+			}
+			return
+		}
+	}
+	t.Errorf("%s grants the owner nothing", grantingPage)
 }
 
 // launcher is velocityd as the page's lines find it. 'velocityd serve' goes on in

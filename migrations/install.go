@@ -17,43 +17,47 @@ CREATE TABLE IF NOT EXISTS schema_routine (
   installed_at DATETIME(6)  NOT NULL COMMENT 'UTC',
   installed_by VARCHAR(384) CHARACTER SET utf8mb4 NOT NULL COMMENT 'the account, with whose rights the routine runs',
   PRIMARY KEY (kind, name)
-) ENGINE = InnoDB COMMENT = 'kept by velocityd migrate: which text each procedure, function and trigger has'`
+) ENGINE = InnoDB COMMENT = 'kept by velocityd migrate: which text each procedure, function, trigger and view has'`
 
-// installer brings the procedures and triggers of a database to their current
+// installer brings the procedures, triggers and views of a database to their current
 // texts, on the one connection that holds the lock of migrations.
 type installer struct {
 	conn    *sql.Conn
 	mariaDB bool
 	texts   []text
 	have    []Routine
+	// hidden are the procedures and functions that were made anew although the account may
+	// not see who was granted something on them.
+	hidden []Routine
 }
 
 // install creates each routine again whose text is not the current one, drops the retired
 // ones, and returns both. It can be run again after a failure: a routine is noted in
 // schema_routine when it is in place, and the note is deleted before the routine is touched.
-func install(ctx context.Context, conn *sql.Conn) ([]Routine, error) {
+// hidden are those whose grants may be gone, see installer.
+func install(ctx context.Context, conn *sql.Conn) (due, hidden []Routine, err error) {
 	in := installer{conn: conn}
-	var err error
 	if in.have, err = present(ctx, conn); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	list, err := compare(in.have)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	due := slices.DeleteFunc(list, func(r Routine) bool { return r.State == Current })
+	due = slices.DeleteFunc(list, func(r Routine) bool { return r.State == Current })
 	if len(due) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if in.texts, err = current(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var version string
 	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
-		return nil, fmt.Errorf("read engine version: %w", err)
+		return nil, nil, fmt.Errorf("read engine version: %w", err)
 	}
 	in.mariaDB = strings.Contains(version, "MariaDB")
-	return due, in.carryOut(context.WithoutCancel(ctx), due) // not to be cut off between DROP and CREATE
+	err = in.carryOut(context.WithoutCancel(ctx), due) // not to be cut off between DROP and CREATE
+	return due, in.hidden, err
 }
 
 func (in *installer) carryOut(ctx context.Context, due []Routine) error {
@@ -90,16 +94,32 @@ func (in *installer) carryOut(ctx context.Context, due []Routine) error {
 }
 
 // make brings one routine to its current text. MariaDB replaces it in one atomic
-// statement. MySQL can only drop it and create it again, so there
+// statement, and both engines do so with views. MySQL can only drop a routine and create it
+// again, so there
 //   - the text is tried under another name first: what the engine or the account's
 //     rights refuse is found out while the old one is still in place;
 //   - nothing comes between DROP and CREATE, and a CALL in the gap gets error 1305,
 //     which callers may try again;
+//   - the grants on the routine, which go with it, are put back at once. They are granted
+//     once before, too, so that an account that must not grant is found out in time;
 //   - a trigger's table is locked meanwhile, so that no edit goes by without it.
 func (in *installer) make(ctx context.Context, t text, old Routine) (err error) {
 	what := "install " + old.String()
-	if in.mariaDB || old.State == Missing {
+	if in.mariaDB || old.State == Missing || t.kind == "VIEW" {
 		return in.exec(ctx, what, t.statement)
+	}
+	var kept keepsGrants
+	if old.IsCallable() {
+		var isHidden bool
+		if kept, isHidden, err = noteGrants(ctx, in.conn, old); err != nil {
+			return err
+		}
+		if isHidden {
+			in.hidden = append(in.hidden, old)
+		}
+		if err := in.regrant(ctx, old, kept); err != nil {
+			return err
+		}
 	}
 	if t.kind == "TRIGGER" {
 		if err := in.exec(ctx, "lock table for "+old.String(), "LOCK TABLES "+t.table+" WRITE"); err != nil {
@@ -119,6 +139,16 @@ func (in *installer) make(ctx context.Context, t text, old Routine) (err error) 
 			return err
 		}
 	}
+	return in.regrant(ctx, old, kept)
+}
+
+// regrant puts the grants on a routine back.
+func (in *installer) regrant(ctx context.Context, r Routine, kept keepsGrants) error {
+	for _, statement := range kept.statements {
+		if err := in.exec(ctx, "keep the grants on "+r.String()+", which MySQL drops with it", statement); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -126,6 +156,29 @@ func (in *installer) make(ctx context.Context, t text, old Routine) (err error) 
 func (in *installer) exec(ctx context.Context, what, statement string) error {
 	if _, err := in.conn.ExecContext(ctx, statement); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// dropViews drops the views, which would be of no use without their tables, and would stop
+// a dump of the database. Up makes them again.
+func dropViews(ctx context.Context, conn *sql.Conn) error {
+	have, err := present(ctx, conn)
+	if err != nil {
+		return err
+	}
+	list, err := compare(have)
+	if err != nil {
+		return err
+	}
+	in := installer{conn: conn}
+	for _, r := range list {
+		if r.Kind != "VIEW" || r.State == Missing {
+			continue
+		}
+		if err := in.exec(ctx, "drop "+r.String(), "DROP VIEW "+r.Name); err != nil {
+			return err
+		}
 	}
 	return nil
 }

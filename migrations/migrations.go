@@ -1,7 +1,7 @@
 // Package migrations owns the schema's history: tables as numbered steps, one
-// statement a file, which golang-migrate carries out; and procedures, functions
-// and triggers as one current text each, installed by checksum. It must not know
-// what the tables are for.
+// statement a file, which golang-migrate carries out; and procedures, functions,
+// triggers and views as one current text each, installed by checksum. It also owns what
+// each account may do in the schema. It must not know what the tables are for.
 package migrations
 
 import (
@@ -44,9 +44,13 @@ func (s State) IsCurrent() bool {
 // Change is what Up or Down has done.
 type Change struct {
 	From, To uint // versions; equal if no step was carried out
-	// Routines are the procedures, functions and triggers that were made anew or,
+	// Routines are the procedures, functions, triggers and views that were made anew or,
 	// being retired, dropped.
 	Routines []Routine
+	// Ungranted are the procedures and functions whose grants (GRANT … ON PROCEDURE), if
+	// there were any, are gone: MySQL drops them with the routine, and the account could
+	// not see them to put them back.
+	Ungranted []Routine
 }
 
 // Up brings the schema to Latest, and each procedure, function and trigger to its
@@ -88,8 +92,8 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 }
 
 // Down takes back the newest steps, or all of them if steps is 0. What the tables
-// held is lost. Procedures and functions stay as they are: Up of the older program installs
-// its texts. If there are fewer than steps steps, nothing is taken back. Errors and
+// held is lost. Views go, and Up makes them again. Procedures and functions stay as they
+// are: Up of the older program installs its texts. If there are fewer than steps steps, nothing is taken back. Errors and
 // waiting are those of Up.
 func Down(ctx context.Context, dsn string, count int) (Change, error) {
 	if count < 0 {
@@ -115,7 +119,11 @@ func Down(ctx context.Context, dsn string, count int) (Change, error) {
 			return fmt.Errorf("schema is at version %d, of before the first release: migrate up first", version)
 		case count > there:
 			return fmt.Errorf("take back %d migrations: there are only %d", count, there)
-		case count == 0:
+		}
+		if err := dropViews(ctx, t.conn); err != nil {
+			return err
+		}
+		if count == 0 {
 			return m.Down()
 		}
 		return m.Steps(-count)
@@ -158,7 +166,7 @@ func change(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) 
 			return err
 		}
 		to, _, err := t.Version()
-		c = Change{From: uint(max(from, 0)), To: uint(max(to, 0)), Routines: t.installed}
+		c = Change{From: uint(max(from, 0)), To: uint(max(to, 0)), Routines: t.installed, Ungranted: t.hidden}
 		return err
 	})
 	return c, err

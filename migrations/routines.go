@@ -21,10 +21,10 @@ import (
 // retiredFile lists the routines that are to be dropped.
 const retiredFile = "retired.txt"
 
-// Routine is one procedure, function or trigger: of this program, of the
+// Routine is one procedure, function, trigger or view: of this program, of the
 // database, or of both.
 type Routine struct {
-	Kind, Name  string    // PROCEDURE, FUNCTION or TRIGGER
+	Kind, Name  string    // PROCEDURE, FUNCTION, TRIGGER or VIEW
 	SHA256      string    // of the text in the database; empty if nobody has noted it
 	InstalledAt time.Time // UTC, by the database's clock
 	InstalledBy string    // the account
@@ -45,23 +45,32 @@ const (
 // String names the routine: "procedure check_velocity".
 func (r Routine) String() string { return strings.ToLower(r.Kind) + " " + r.Name }
 
+// IsCallable says that the routine is a procedure or a function.
+func (r Routine) IsCallable() bool { return r.Kind == "PROCEDURE" || r.Kind == "FUNCTION" }
+
 // text is the current text of one routine.
 type text struct {
 	kind, name string
+	isPublic   bool   // a procedure that is for callers, by its COMMENT
 	table      string // a trigger's
 	statement  string
 	sha256     string
 }
 
 var (
-	creation     = regexp.MustCompile(`(?m)^CREATE /\*M! OR REPLACE \*/ (PROCEDURE|FUNCTION|TRIGGER) ([a-z0-9_]+)`)
+	creation = regexp.MustCompile(`(?m)^CREATE (?:/\*M! OR REPLACE \*/ (PROCEDURE|FUNCTION|TRIGGER)|` +
+		`OR REPLACE SQL SECURITY DEFINER (VIEW)) ([a-z0-9_]+)`)
 	triggerTable = regexp.MustCompile(`(?m)^(?:BEFORE|AFTER) (?:INSERT|UPDATE|DELETE) ON ([a-z0-9_]+)$`)
 )
 
-// current returns the current texts: what triggers call comes before them.
+// folders hold the current texts, in the order of their installation: what triggers call
+// comes before them.
+func folders() []string { return []string{"procedures", "triggers", "views"} }
+
+// current returns the current texts.
 func current() ([]text, error) {
 	var list []text
-	for _, folder := range []string{"procedures", "triggers"} {
+	for _, folder := range folders() {
 		files, err := fs.Glob(texts, folder+"/*.sql")
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", folder, err)
@@ -107,10 +116,11 @@ func readText(file string) ([]byte, error) {
 func parseText(file string, content []byte) (text, error) {
 	t := text{statement: string(content), sha256: fmt.Sprintf("%x", sha256.Sum256(content))}
 	head := creation.FindSubmatch(content)
-	if head == nil || string(head[2])+".sql" != path.Base(file) {
+	if head == nil || string(head[3])+".sql" != path.Base(file) {
 		return text{}, fmt.Errorf("%s does not create what it is named after", file)
 	}
-	t.kind, t.name = string(head[1]), string(head[2])
+	t.kind, t.name = string(head[1])+string(head[2]), string(head[3])
+	t.isPublic = bytes.Contains(content, []byte("\nCOMMENT 'public: "))
 	if t.kind == "TRIGGER" {
 		on := triggerTable.FindSubmatch(content)
 		if on == nil {
@@ -123,12 +133,16 @@ func parseText(file string, content []byte) (text, error) {
 
 // digest returns the SHA-256 of what
 //
-//	cd migrations && sha256sum procedures/*.sql triggers/*.sql retired.txt
+//	cd migrations && sha256sum procedures/*.sql triggers/*.sql views/*.sql retired.txt
 //
 // prints: all that a marker stands for.
 func digest() (string, error) {
 	sum := sha256.New()
-	for _, pattern := range []string{"procedures/*.sql", "triggers/*.sql", retiredFile} {
+	var patterns []string
+	for _, folder := range folders() {
+		patterns = append(patterns, folder+"/*.sql")
+	}
+	for _, pattern := range append(patterns, retiredFile) {
 		files, err := fs.Glob(texts, pattern)
 		if err != nil {
 			return "", fmt.Errorf("list %s: %w", pattern, err)
@@ -184,6 +198,10 @@ SELECT routine_type, routine_name
 SELECT 'TRIGGER', trigger_name
   FROM information_schema.triggers
  WHERE trigger_schema = DATABASE()
+ UNION ALL
+SELECT 'VIEW', table_name
+  FROM information_schema.views
+ WHERE table_schema = DATABASE()
  ORDER BY 1, 2`)
 	if err != nil {
 		return nil, fmt.Errorf("list routines: %w", err)

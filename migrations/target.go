@@ -16,7 +16,7 @@ import (
 )
 
 // target is golang-migrate's driver, made to stop between two steps, to say
-// which one failed, and to install procedures and triggers where a marker is.
+// which one failed, and to install procedures, triggers and views where a marker is.
 type target struct {
 	database.Driver
 	conn      *sql.Conn
@@ -24,6 +24,7 @@ type target struct {
 	begun     int          // the version that the newest step leads to
 	from      int          // the version that it began at
 	installed []Routine    // what markers and Up have made anew or dropped
+	hidden    []Routine    // those of them whose grants may be gone
 }
 
 const (
@@ -94,7 +95,7 @@ func (t *target) Run(migration io.Reader) error {
 }
 
 // runStep carries out a step's statement or, if it is the newest marker, installs
-// the procedures and triggers. An older marker does nothing: the current texts
+// the procedures, triggers and views. An older marker does nothing: the current texts
 // may name what only a later step makes.
 func (t *target) runStep(migration io.Reader) error {
 	step, err := io.ReadAll(migration)
@@ -110,10 +111,10 @@ func (t *target) runStep(migration io.Reader) error {
 	return t.install(context.Background())
 }
 
-// install brings all procedures and triggers to their current texts.
+// install brings all procedures, triggers and views to their current texts.
 func (t *target) install(ctx context.Context) error {
-	made, err := install(ctx, t.conn)
-	t.installed = append(t.installed, made...)
+	made, hidden, err := install(ctx, t.conn)
+	t.installed, t.hidden = append(t.installed, made...), append(t.hidden, hidden...)
 	return err
 }
 
@@ -135,7 +136,7 @@ func explain(err error) error {
 func dirtyAt(version int) error {
 	const set = "UPDATE schema_migrations SET version = %d, dirty = 0"
 	if isMarker(version) {
-		return fmt.Errorf("%w: the installation of procedures and triggers (version %d) stopped half-way: migrate up does the rest",
+		return fmt.Errorf("%w: the installation of procedures, triggers and views (version %d) stopped half-way: migrate up does the rest",
 			ErrDirty, version)
 	}
 	if version > 0 && version <= beforeSquash {

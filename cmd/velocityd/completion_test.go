@@ -31,7 +31,7 @@ func TestCompletionKnowsCommandsFlagsAndValues(t *testing.T) {
 		{"__", ""}, // not for people
 		{"zone ", "list set delete lint"},
 		{"zone l", "list lint"},
-		{"migrate --dsn x ", "up down status"},
+		{"migrate --dsn x ", "up down status roles"},
 		{"help zone s", "set"},
 		{"help he", "help"},
 		{"completion ", "bash zsh fish"},
@@ -63,7 +63,8 @@ func TestCompletionKnowsCommandsFlagsAndValues(t *testing.T) {
 			t.Errorf("%q: got %q, want %q", c.words, got, want)
 		}
 	}
-	if got := completions(t, "serve", "--d"); !slices.Equal(got, []string{"--dsn", "--dsn-file", "--drain-delay", "--degraded-after"}) {
+	want := []string{"--dsn", "--dsn-file", "--db-tls-ca", "--db-tls-cert", "--db-tls-key", "--drain-delay", "--degraded-after"}
+	if got := completions(t, "serve", "--d"); !slices.Equal(got, want) {
 		t.Errorf("serve --d: got %q", got)
 	}
 	if got := completions(t, "dev", "--ds"); len(got) != 0 {

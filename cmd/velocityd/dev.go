@@ -155,7 +155,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 		return errors.Join(err, listeners.close())
 	}
 	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", append(c.attrs(base.DSN()), slog.Bool("traces", tracing != nil))...)
-	instance, err := newInstance(c.serviceFlags, base.DSN(), logger, tracing)
+	instance, err := newInstance(c.serviceFlags, db.Options{DSN: base.DSN()}, logger, tracing)
 	if err != nil {
 		return errors.Join(err, listeners.close())
 	}

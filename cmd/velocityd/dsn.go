@@ -20,8 +20,11 @@ const maxDSN = 64 << 10
 
 // dsnFlags tell which database is configured.
 type dsnFlags struct {
-	DSN     string `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database. Prefer the environment variable: other users of the machine can see the password in a flag."`
-	DSNFile string `name:"dsn-file" env:"VELOCITY_DSN_FILE" placeholder:"FILE" help:"File that holds the DSN, instead of --dsn. If neither is given, the systemd credential velocity-dsn is read, if it exists."`
+	DSN       string `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database. Prefer the environment variable: other users of the machine can see the password in a flag."`
+	DSNFile   string `name:"dsn-file" env:"VELOCITY_DSN_FILE" placeholder:"FILE" help:"File that holds the DSN, instead of --dsn. If neither is given, the systemd credential velocity-dsn is read, if it exists."`
+	DBTLSCA   string `name:"db-tls-ca" env:"VELOCITY_DB_TLS_CA" placeholder:"FILE" help:"Use TLS to the database, whose certificate must be signed by one in this PEM file."`
+	DBTLSCert string `name:"db-tls-cert" env:"VELOCITY_DB_TLS_CERT" placeholder:"FILE" help:"Certificate of the database account, as PEM. Needs --db-tls-key."`
+	DBTLSKey  string `name:"db-tls-key" env:"VELOCITY_DB_TLS_KEY" placeholder:"FILE" help:"Key of --db-tls-cert, as PEM."`
 	// credentials is the folder of a systemd service's credentials, or "".
 	credentials string
 }
@@ -48,7 +51,23 @@ func (f dsnFlags) configured() (string, error) {
 	if err := db.CheckDSN(dsn); err != nil {
 		return "", usageError{err: fmt.Errorf("%s: %w", source, err)}
 	}
+	dsn, err = db.WithTLS(dsn, db.TLSFiles{CA: f.DBTLSCA, Cert: f.DBTLSCert, Key: f.DBTLSKey})
+	if err != nil {
+		return "", usageError{err: fmt.Errorf("TLS to the database: %w", err)}
+	}
 	return dsn, nil
+}
+
+// reread returns a function that reads the DSN again, or nil if it comes from no file. The
+// password may have been changed there.
+func (f dsnFlags) reread() func() (string, error) {
+	if f.DSN != "" || f.DSNFile == "" && f.credentials == "" {
+		return nil
+	}
+	return func() (string, error) {
+		dsn, _, err := f.read()
+		return dsn, err
+	}
 }
 
 // read returns the DSN and the flag or credential that it comes from.

@@ -39,16 +39,17 @@ Try it with a private database, which needs no setup:
 
   velocityd dev
 
-Serve from your own database. The schema owner's account migrates it and edits zones. The service's account needs SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on zone_bucket_lock and on access_token (last_used_at):
+Serve from your own database. The schema owner's account migrates it and edits zones. An administrator grants the service's account what it needs:
 
   export VELOCITY_DSN='velocity_admin:secret@tcp(db.example:3306)/velocityd'
   velocityd migrate up
   velocityd zone set 1 --rate 5 --window 60
+  velocityd migrate roles --service velocity --dsn 'root:secret@tcp(db.example:3306)/velocityd'
 
   export VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd'
   velocityd serve
 
-A flag wins over its environment variable. Exit codes: 0 success (check: allowed), 1 error, 2 wrong usage, 3 blocked (check only), 4 findings (zone lint and migrate status only).`
+A flag wins over its environment variable. Exit codes: 0 success (check: allowed), 1 error (doctor: a fault was found), 2 wrong usage, 3 blocked (check only), 4 findings (zone lint and migrate status only).`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -83,6 +84,7 @@ type cli struct {
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up or down, or show its version."`
 	Check    checkCmd    `cmd:"" help:"Ask whether one attempt may go ahead. It is recorded and counts like any other."`
 	Outcome  outcomeCmd  `cmd:"" help:"Report how a login ended: success or failure."`
+	Doctor   doctorCmd   `cmd:"" help:"Look whether the database is fit for the service, and say what to do."`
 	Zone     zoneCmd     `cmd:"" help:"List, change and lint zones."`
 	Override overrideCmd `cmd:"" help:"List and change exceptions from the limits of zones."`
 	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release it."`
@@ -190,6 +192,8 @@ func (p *process) fail(err error) int {
 		return exitBlocked // the answer has been printed
 	case errors.Is(err, errFindings):
 		return exitFindings // the findings have been printed
+	case errors.Is(err, errFaults):
+		return exitError // the faults have been printed
 	case errors.As(err, &usage):
 		fmt.Fprintf(p.stderr, "velocityd: %v\n%s\n", err, usage.hint())
 		return exitUsage

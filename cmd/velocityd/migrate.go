@@ -15,16 +15,17 @@ import (
 type migrateCmd struct {
 	Up     migrateUpCmd     `cmd:"" help:"Bring the schema to this program's version."`
 	Down   migrateDownCmd   `cmd:"" help:"Undo migrations. The data in their tables is lost."`
-	Status migrateStatusCmd `cmd:"" help:"Show the version of the schema, the version that is needed, and the state of each procedure and trigger."`
+	Status migrateStatusCmd `cmd:"" help:"Show the version of the schema, the version that is needed, and the state of each procedure, trigger and view."`
+	Roles  migrateRolesCmd  `cmd:"" help:"Give accounts exactly the rights of their roles."`
 }
 
 // Help is the longer explanation of the command.
 func (migrateCmd) Help() string {
-	return `The account needs the rights to create, alter and drop tables, triggers and procedures. It owns the schema from then on (docs/dba.md calls it velocity_admin): keep it. The service should use another account, with SELECT and EXECUTE, INSERT on zone_txn, zone_attempt and zone_bucket_lock, and UPDATE on zone_bucket_lock and on access_token (last_used_at). docs/dba.md has the statements for it, and those for editing zones over HTTP.
+	return `The account needs the rights to create, alter and drop tables, triggers, procedures and views. It owns the schema from then on (docs/dba.md calls it velocity_admin): keep it. The service should use another account, to which 'velocityd migrate roles --service' grants what it needs.
 
 On a server with a binary log an administrator has to SET GLOBAL log_bin_trust_function_creators = 1 for the migration, because of the triggers. Afterwards it can be 0 again.
 
-Migrate up before you start programs that need the new schema: every migration leaves the program before it working. Two migrations at once wait for each other, and each prints only what it did itself. Up also installs procedures and triggers that are missing or differ from this program's, for example after a restore.
+Migrate up before you start programs that need the new schema: every migration leaves the program before it working. Two migrations at once wait for each other, and each prints only what it did itself. Up also installs procedures, triggers and views that are missing or differ from this program's, for example after a restore.
 
 Status exits with 4 if there is something to do.
 
@@ -93,6 +94,10 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 	for _, r := range done.Routines {
 		fmt.Fprintf(p.stdout, "  %s %s\n", verbs[r.State], r)
 	}
+	if len(done.Ungranted) > 0 {
+		fmt.Fprintln(p.stdout, "  MySQL has dropped the grants on single procedures that were replaced (GRANT … ON PROCEDURE), and this account cannot see them: "+
+			"run 'velocityd migrate roles' again for accounts that had any")
+	}
 	return nil
 }
 
@@ -102,10 +107,10 @@ type migrateStatusCmd struct {
 
 // Help is the longer explanation of the command.
 func (migrateStatusCmd) Help() string {
-	return `Ask as the account that owns the schema: others may not see all procedures and triggers. The exit code is 4 if there is something to do.`
+	return `Ask as the account that owns the schema: others may not see all procedures, triggers and views. The exit code is 4 if there is something to do.`
 }
 
-// Run prints the version of the schema, and the state of each procedure and trigger.
+// Run prints the version of the schema, and the state of each procedure, trigger and view.
 // It returns migrations.ErrDirty, wrapped, if the schema is dirty, and errFindings if
 // there is something to do.
 func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
@@ -144,7 +149,7 @@ func remarks() map[migrations.RoutineState]string {
 	}
 }
 
-// printRoutines prints a line for each procedure, function and trigger.
+// printRoutines prints a line for each procedure, function, trigger and view.
 func printRoutines(w io.Writer, routines []migrations.Routine) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "\nroutine\tsha256\tinstalled (UTC)\tby\t")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/handlers"
 	"velocityd/service"
 )
 
@@ -83,7 +84,7 @@ func (c *overrideListCmd) overrides(ctx context.Context, store endpoint) ([]serv
 }
 
 // overridesOf returns all overrides of a zone by id.
-func overridesOf(ctx context.Context, store endpoint, zone int64) ([]service.Override, error) {
+func overridesOf(ctx context.Context, store handlers.Reader, zone int64) ([]service.Override, error) {
 	var all []service.Override
 	for after := uint64(0); ; after = all[len(all)-1].ID {
 		page, err := store.Overrides(ctx, zone, after, overridePage)

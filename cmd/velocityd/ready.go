@@ -186,8 +186,8 @@ func newRoutineCheck(probe *db.Probe, logger *slog.Logger) (*routineCheck, error
 	if err != nil {
 		return nil, err
 	}
-	// Triggers are hidden from the service's account.
-	wanted = slices.DeleteFunc(wanted, func(r migrations.Routine) bool { return r.Kind == "TRIGGER" })
+	// Triggers are hidden from the service's account, and no decision needs a view.
+	wanted = slices.DeleteFunc(wanted, func(r migrations.Routine) bool { return !r.IsCallable() })
 	return &routineCheck{probe: probe, logger: logger, wanted: wanted}, nil
 }
 

@@ -65,7 +65,7 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer listeners.catchHangups()()
-	instance, err := newInstance(c.serviceFlags, dsn, logger, tracing)
+	instance, err := newInstance(c.serviceFlags, db.Options{DSN: dsn, Reread: c.reread()}, logger, tracing)
 	if err != nil {
 		return errors.Join(err, listeners.close())
 	}
@@ -94,9 +94,9 @@ type instance struct {
 	startsEmpty bool
 }
 
-// newInstance returns an instance that has not connected to anything yet. tracing is nil if there
-// are no traces.
-func newInstance(f serviceFlags, dsn string, logger *slog.Logger, tracing *telemetry.Tracing) (*instance, error) {
+// newInstance returns an instance that has not connected to anything yet. Of options, the
+// database is given, and f has the rest. tracing is nil if there are no traces.
+func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracing *telemetry.Tracing) (*instance, error) {
 	keys, err := f.keyring()
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func newInstance(f serviceFlags, dsn string, logger *slog.Logger, tracing *telem
 	if tracing != nil {
 		logger = slog.New(telemetry.LogHandler(logger.Handler()))
 	}
-	options := db.Options{DSN: dsn, MaxConns: f.MaxConns, LockWait: f.LockWait, Observe: countEvents(metrics)}
+	options.MaxConns, options.LockWait, options.Observe = f.MaxConns, f.LockWait, countEvents(metrics)
 	store, err := db.Open(options)
 	if err != nil {
 		return nil, err

@@ -119,9 +119,9 @@ func TestFilesOfTLSAreReadAgainWhenTheyChange(t *testing.T) {
 	})
 }
 
-func writeFile(t *testing.T, path string, text []byte) {
+func writeFile[T string | []byte](t *testing.T, path string, text T) {
 	t.Helper()
-	if err := os.WriteFile(path, text, 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

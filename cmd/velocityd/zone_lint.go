@@ -47,11 +47,7 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 		}
 		for _, finding := range service.Lint(time.Now(), zone, overrides) {
 			found++
-			where := fmt.Sprintf("zone %d", finding.ZoneID)
-			if finding.OverrideID != 0 {
-				where += fmt.Sprintf(", override %d", finding.OverrideID)
-			}
-			fmt.Fprintf(p.stdout, "%s: %s: %s\n", where, finding.Field, finding.Text)
+			fmt.Fprintln(p.stdout, describeFinding(finding))
 		}
 	}
 	if found > 0 {
@@ -59,6 +55,15 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 	}
 	fmt.Fprintf(p.stdout, "no findings in %s\n", counted(len(zones), "zone"))
 	return nil
+}
+
+// describeFinding writes a finding of lint in one line.
+func describeFinding(finding service.Finding) string {
+	where := fmt.Sprintf("zone %d", finding.ZoneID)
+	if finding.OverrideID != 0 {
+		where += fmt.Sprintf(", override %d", finding.OverrideID)
+	}
+	return fmt.Sprintf("%s: %s: %s", where, finding.Field, finding.Text)
 }
 
 // counted writes a number of things whose plural ends in s: "1 zone", "2 zones".

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/migrations"
 	"velocityd/service"
 )
 
@@ -113,11 +114,24 @@ func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 	return txns
 }
 
-// ServiceAccount makes an account with the rights that README gives the service's.
+// ServiceAccount makes an account with the rights of the service.
 func (d *Database) ServiceAccount(tb testing.TB) *Database {
 	tb.Helper()
-	return d.Account(tb, "SELECT, EXECUTE ON *",
-		"INSERT ON zone_txn", "INSERT ON zone_attempt", "INSERT, UPDATE ON zone_bucket_lock", "UPDATE (last_used_at) ON access_token")
+	return d.RoleAccount(tb, migrations.Service)
+}
+
+// RoleAccount makes an account with the rights of a role. See Account.
+func (d *Database) RoleAccount(tb testing.TB, role migrations.Role) *Database {
+	tb.Helper()
+	as := d.Account(tb)
+	cfg, err := mysql.ParseDSN(as.DSN)
+	if err != nil {
+		tb.Fatal("parse dsn: unreadable")
+	}
+	for _, statement := range migrations.GrantStatements(role, cfg.DBName, migrations.Account{User: cfg.User, Host: "localhost"}) {
+		Exec(tb, d.SQL, statement)
+	}
+	return as
 }
 
 // Account makes an account with the given rights, each of which stands before a

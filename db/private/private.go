@@ -24,9 +24,8 @@ import (
 const (
 	databaseName = "velocityd"
 	accountName  = "velocity"
-	// networkAccount is the account accountName in SQL. No other account can log in by
-	// TCP.
-	networkAccount = "'" + accountName + "'@'127.0.0.1'"
+	// networkHost is where the account may come from. No other account can log in by TCP.
+	networkHost = "127.0.0.1"
 	// adminName is the account that can log in through the socket without a password.
 	adminName = "root"
 )
@@ -34,6 +33,10 @@ const (
 // ErrSocketPath says that the path of the engine's socket cannot be written in a DSN,
 // because it holds an @ or a bracket.
 var ErrSocketPath = errors.New("the socket's path cannot be written in a DSN")
+
+func networkAccount() migrations.Account {
+	return migrations.Account{User: accountName, Host: networkHost}
+}
 
 // Database is the one database inside a private engine that is running.
 type Database struct {
@@ -155,32 +158,21 @@ func (d Database) create(ctx context.Context) error {
 		}
 		// The password holds only letters and digits, so it needs no quoting.
 		statements = append(statements,
-			"CREATE USER IF NOT EXISTS "+networkAccount+" IDENTIFIED BY '"+password+"'",
-			"ALTER USER "+networkAccount+" IDENTIFIED BY '"+password+"'")
+			"CREATE USER IF NOT EXISTS "+networkAccount().String()+" IDENTIFIED BY '"+password+"'",
+			"ALTER USER "+networkAccount().String()+" IDENTIFIED BY '"+password+"'")
 	}
 	return d.administer(ctx, statements...)
 }
 
-// grant gives the account for the network the rights that the README gives the service's
-// account, with those for editing zones and overrides, and revokes all others. The
-// account can add to the history and cannot change it. The tables must exist.
+// grant gives the account for the network the rights of a service that also edits zones
+// and overrides, and revokes all others. The account can add to the history and cannot
+// change it. The tables must exist.
 func (d Database) grant(ctx context.Context) error {
 	if d.Port == 0 {
 		return nil
 	}
-	statements := []string{"REVOKE ALL PRIVILEGES, GRANT OPTION FROM " + networkAccount}
-	for _, right := range [][2]string{
-		{"SELECT, EXECUTE", "*"},
-		{"INSERT", "zone_txn"},
-		{"INSERT", "zone_attempt"},
-		{"INSERT, UPDATE", "zone_bucket_lock"},
-		{"UPDATE (last_used_at)", "access_token"},
-		{"INSERT, UPDATE, DELETE", "zone_master"},
-		{"INSERT, UPDATE, DELETE", "zone_override"},
-	} {
-		statements = append(statements, "GRANT "+right[0]+" ON "+databaseName+"."+right[1]+" TO "+networkAccount)
-	}
-	return d.administer(ctx, statements...)
+	statements := []string{"REVOKE ALL PRIVILEGES, GRANT OPTION FROM " + networkAccount().String()}
+	return d.administer(ctx, append(statements, migrations.GrantStatements(migrations.Editor, databaseName, networkAccount())...)...)
 }
 
 // administer runs statements without a current database.

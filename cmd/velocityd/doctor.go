@@ -1,0 +1,231 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"velocityd/db"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+// doctorTimeout bounds everything that doctor asks the database.
+const doctorTimeout = 20 * time.Second
+
+// errFaults makes run end with exitError. The faults have been printed.
+var errFaults = errors.New("faults")
+
+type doctorCmd struct {
+	JSON bool `name:"json" env:"-" help:"Print the findings as one JSON object."`
+
+	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (doctorCmd) Help() string {
+	return `Connects as the service does, with the service's own DSN, and says in sentences what it finds: whether checks can be decided, the schema and the texts of procedures, the account's rights, the server's settings, its clock, partitions, tables that grow, the indexes that decisions use, and the settings of zones. It changes nothing and records no attempt.
+
+Each finding has a level. ok: as it should be. note: worth knowing. warning: works, and should be changed. fault: checks cannot be decided or their limits do not hold. Behind a finding that is not ok stands what to do.
+
+Exit code 0 means no faults, 1 faults.
+
+Example:
+
+  VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd' velocityd doctor`
+}
+
+// Run prints what it finds.
+func (c *doctorCmd) Run(ctx context.Context, p *process) error {
+	dsn, err := c.resolve()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
+	defer cancel()
+	report, err := examine(ctx, db.Options{DSN: dsn, MaxConns: 2})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = printDiagnosesJSON(p.stdout, db.RedactDSN(dsn), report)
+	} else {
+		err = printDiagnoses(p.stdout, db.RedactDSN(dsn), report)
+	}
+	if err == nil && report.count(levelFault) > 0 {
+		return errFaults
+	}
+	return err
+}
+
+// level says how bad a diagnosis is.
+type level string
+
+const (
+	levelOK      level = "ok"
+	levelNote    level = "note"
+	levelWarning level = "warning"
+	levelFault   level = "fault"
+)
+
+// diagnosis is one thing that doctor has looked at.
+type diagnosis struct {
+	Level level  `json:"level"`
+	About string `json:"about"`        // one word or two, the same for all diagnoses of one kind
+	Is    string `json:"is"`           // what is so
+	Do    string `json:"do,omitempty"` // what to do; empty if nothing
+}
+
+// diagnoses are all that doctor has found.
+type diagnoses []diagnosis
+
+func (d *diagnoses) add(l level, about, is, do string) {
+	*d = append(*d, diagnosis{l, about, is, do})
+}
+
+func (d diagnoses) count(l level) int {
+	n := 0
+	for _, one := range d {
+		if one.Level == l {
+			n++
+		}
+	}
+	return n
+}
+
+// examine looks at everything. Its errors are those of options that are wrong.
+func examine(ctx context.Context, options db.Options) (diagnoses, error) {
+	probe, err := db.OpenProbe(options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = probe.Close() }()
+	store, err := db.Open(options)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = store.Close() }()
+	var found diagnoses
+	if !found.judgeSchema(ctx, probe) {
+		return found, nil
+	}
+	found.judgeDecision(probe.Prove(ctx))
+	found.judgeTexts(ctx, probe)
+	inspection, err := probe.Inspect(ctx)
+	if err != nil {
+		found.add(levelFault, "database", "it could not be looked at: "+err.Error(), "mend that first, and run doctor again")
+		return found, nil
+	}
+	found.judge(inspection)
+	found.judgeZones(ctx, store, inspection.Now)
+	return found, nil
+}
+
+// judgeSchema returns whether there is a schema to look at further.
+func (d *diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) bool {
+	version, err := verifySchema(ctx, probe)
+	switch {
+	case errors.Is(err, errSchema):
+		d.add(levelFault, "schema", err.Error(), "run 'velocityd migrate status' as the owner of the schema")
+	case err != nil:
+		d.add(levelFault, "database", db.Unready(ctx, err).Error()+" ("+err.Error()+")", "mend that first, and run doctor again")
+	case version > migrations.Latest():
+		d.add(levelNote, "schema", fmt.Sprintf("it is at version %d, newer than this program's %d, which works with it", version, migrations.Latest()),
+			"use the newer program")
+	default:
+		d.add(levelOK, "schema", fmt.Sprintf("it is at this program's version, %d", version), "")
+	}
+	return err == nil
+}
+
+func (d *diagnoses) judgeDecision(err error) {
+	var unready *db.UnreadyError
+	switch {
+	case err == nil:
+		d.add(levelOK, "decision", "every step of a decision works, as far as it can be gone without recording one", "")
+	case errors.As(err, &unready):
+		d.add(levelFault, "decision", "checks cannot be decided: "+unready.Error(), "do that, and run doctor again")
+	default:
+		d.add(levelFault, "decision", "checks cannot be decided: "+err.Error(), "look at the database")
+	}
+}
+
+// judgeTexts compares procedures and functions with this program's.
+func (d *diagnoses) judgeTexts(ctx context.Context, probe *db.Probe) {
+	routines, err := newRoutineCheck(probe, slog.New(slog.DiscardHandler))
+	if err != nil {
+		d.add(levelFault, "texts", err.Error(), "install the program again")
+		return
+	}
+	missing, differing, err := routines.compare(ctx)
+	const up = "run 'velocityd migrate up' as the owner of the schema"
+	switch {
+	case err != nil:
+		d.add(levelWarning, "texts", "the texts of procedures cannot be compared: "+err.Error(), "run 'velocityd migrate status' as the owner of the schema")
+		return
+	case len(missing) == 0 && len(differing) == 0:
+		d.add(levelOK, "texts", "all procedures and functions that the account sees have this program's texts", "")
+	}
+	for _, name := range missing {
+		d.add(levelFault, "texts", name+" is missing", up)
+	}
+	for _, name := range differing {
+		d.add(levelWarning, "texts", name+" has another text than this program's", up+", unless another version of the program has installed it")
+	}
+}
+
+// judgeZones says what lint says. now is the engine's clock.
+func (d *diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Time) {
+	zones, err := store.Zones(ctx)
+	if err != nil {
+		d.add(levelFault, "zones", "they cannot be read: "+err.Error(), "look at the account's rights")
+		return
+	}
+	if len(zones) == 0 {
+		d.add(levelWarning, "zones", "there are none, so every check is answered with 404", "make one by 'velocityd zone set 1 --rate 5 --window 60'")
+		return
+	}
+	found := 0
+	for _, zone := range zones {
+		overrides, err := overridesOf(ctx, store, zone.ID)
+		if err != nil {
+			d.add(levelFault, "zones", fmt.Sprintf("the overrides of zone %d cannot be read: %v", zone.ID, err), "look at the account's rights")
+			return
+		}
+		for _, finding := range service.Lint(now, zone, overrides) {
+			found++
+			d.add(levelWarning, "zones", describeFinding(finding), "change it, if it is not meant")
+		}
+	}
+	if found == 0 {
+		d.add(levelOK, "zones", "nothing is unusual in "+counted(len(zones), "zone"), "")
+	}
+}
+
+func printDiagnoses(w io.Writer, database string, found diagnoses) error {
+	fmt.Fprintf(w, "%s\n\n", database)
+	for _, one := range found {
+		fmt.Fprintf(w, "%-7s  %s: %s\n", one.Level, one.About, one.Is)
+		if one.Do != "" {
+			fmt.Fprintf(w, "%-7s  -> %s\n", "", one.Do)
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s, %s, %s\n", counted(found.count(levelFault), "fault"), counted(found.count(levelWarning), "warning"),
+		counted(found.count(levelNote), "note"))
+	return err
+}
+
+func printDiagnosesJSON(w io.Writer, database string, found diagnoses) error {
+	out := json.NewEncoder(w)
+	out.SetEscapeHTML(false)
+	return out.Encode(struct {
+		Database string    `json:"database"`
+		Faults   int       `json:"faults"`
+		Warnings int       `json:"warnings"`
+		Findings diagnoses `json:"findings"`
+	}{database, found.count(levelFault), found.count(levelWarning), found})
+}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db"
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+// consult runs doctor as an account, and returns its findings by what they are about.
+func consult(t *testing.T, d *dbtest.Database) (code int, found map[string][]diagnosis) {
+	t.Helper()
+	r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "doctor", "--json")
+	var answer struct {
+		Faults   int
+		Findings diagnoses
+	}
+	if err := json.Unmarshal([]byte(r.stdout), &answer); err != nil || r.stderr != "" {
+		t.Fatalf("doctor printed %s%s (%v)", r.stdout, r.stderr, err)
+	}
+	if answer.Faults != answer.Findings.count(levelFault) || (r.code == exitError) != (answer.Faults > 0) {
+		t.Errorf("exit code %d with %+v", r.code, answer)
+	}
+	found = map[string][]diagnosis{}
+	for _, one := range answer.Findings {
+		if one.Level != levelOK && one.Do == "" || strings.Contains(one.Is, ":pass") {
+			t.Errorf("%+v says nothing to do, or a password", one)
+		}
+		found[one.About] = append(found[one.About], one)
+	}
+	return r.code, found
+}
+
+func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+		code, found := consult(t, d.ServiceAccount(t))
+		if code != exitFine {
+			t.Errorf("exit code %d", code)
+		}
+		for _, about := range []string{
+			"schema", "decision", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "zones",
+		} {
+			if list := found[about]; len(list) != 1 || list[0].Level != levelOK {
+				t.Errorf("%s: %+v, want that it is as it should be", about, list)
+			}
+		}
+		if list := found["durability"]; len(list) == 0 || list[0].Level != levelWarning {
+			t.Errorf("durability: %+v, want a warning: these servers are not durable", list)
+		}
+		r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "doctor")
+		if r.code != exitFine || !strings.Contains(r.stdout, "which the service does not need") && !strings.Contains(r.stdout, "on all databases") ||
+			!strings.Contains(r.stdout, "0 faults") {
+			t.Errorf("as an administrator: %+v", r)
+		}
+	})
+}
+
+// TestDoctorSaysWhatIsWrong makes a database worse and worse.
+func TestDoctorSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	const insertTxn = "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "
+	const byYear = "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) " +
+		"(PARTITION p1 VALUES LESS THAN ('2020-01-01'), PARTITION later VALUES LESS THAN (MAXVALUE))"
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+		narrow := d.ServiceAccount(t)
+		cfg, err := mysql.ParseDSN(narrow.DSN)
+		if err != nil {
+			t.Fatal("parse dsn: unreadable")
+		}
+		names := strings.NewReplacer("ACCOUNT", "'"+cfg.User+"'@'localhost'", "DATABASE", cfg.DBName)
+		for _, c := range []struct {
+			state string
+			about string
+			level level
+			is    string
+		}{
+			{"UPDATE zone_master SET mode = 'shadow'", "zones", levelWarning, "zone 1: mode: shadow"},
+			{"DELETE FROM zone_master", "zones", levelWarning, "there are none"},
+			{insertTxn + "('2020-01-01', 1, 'a', 0, 0, 1)", "growth", levelNote, "the oldest txn is"},
+			{"INSERT INTO zone_attempt VALUES ('a', '2020-01-01', '2020-01-01', '[]')", "growth", levelNote, "1 rows that expired"},
+			{byYear, "partitions", levelWarning, "from 2020-01-01"},
+			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_master TO ACCOUNT", "rights", levelOK, "no more"},
+			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_override TO ACCOUNT", "rights", levelNote, "may edit zones"},
+			{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT", "rights", levelWarning, "has DELETE on zone_txn"},
+			{"UPDATE schema_routine SET sha256 = 'x' WHERE name = 'peek_velocity'", "texts", levelWarning, "procedure peek_velocity has another text"},
+			{"DROP PROCEDURE peek_velocity", "texts", levelFault, "procedure peek_velocity is missing"},
+			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "decision", levelFault, "lacks the right INSERT"},
+			{"REVOKE SELECT ON DATABASE.zone_txn FROM ACCOUNT", "rights", levelWarning, "lacks SELECT, INSERT on zone_txn"},
+			{"GRANT SELECT, INSERT ON DATABASE.zone_txn TO ACCOUNT", "decision", levelOK, ""},
+			{"GRANT PROCESS ON *.* TO ACCOUNT", "rights", levelWarning, "PROCESS on all databases"},
+			{"ALTER TABLE zone_txn DROP INDEX zone_txn_window", "indexes", levelFault, "zone_txn"},
+			{"DROP TABLE schema_migrations", "schema", levelFault, "has no schema"},
+			{"ALTER USER ACCOUNT IDENTIFIED BY 'other'", "database", levelFault, "refuses the service's account"},
+		} {
+			dbtest.Exec(t, d.SQL, names.Replace(c.state))
+			_, found := consult(t, narrow)
+			if !slices.ContainsFunc(found[c.about], func(one diagnosis) bool { return one.Level == c.level && strings.Contains(one.Is, c.is) }) {
+				t.Errorf("%s: %s is %+v, want a finding of level %s that says %q", c.state, c.about, found[c.about], c.level, c.is)
+			}
+		}
+	})
+}
+
+// TestDoctorJudgesWhatNoServerOfOursIs holds the judgement of states that the tests' engines
+// cannot be brought into.
+func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	day := 24 * time.Hour
+	today := now.Truncate(day)
+	for name, c := range map[string]struct {
+		change func(*db.Inspection)
+		about  string
+		level  level
+	}{
+		"fit":                   {func(*db.Inspection) {}, "engine", levelOK},
+		"old engine":            {func(i *db.Inspection) { i.Version = "8.0.44" }, "engine", levelWarning},
+		"tested MariaDB":        {func(i *db.Inspection) { i.Version, i.IsMariaDB = "11.8.9-MariaDB", true }, "engine", levelOK},
+		"Galera":                {func(i *db.Inspection) { i.Variables["wsrep_on"] = "ON" }, "engine", levelWarning},
+		"not strict":            {func(i *db.Inspection) { i.Variables["sql_mode"] = "" }, "sql_mode", levelWarning},
+		"serializable":          {func(i *db.Inspection) { i.Variables["isolation"] = "SERIALIZABLE" }, "isolation", levelWarning},
+		"statements in binlog":  {func(i *db.Inspection) { i.Variables["binlog_format"] = "STATEMENT" }, "durability", levelFault},
+		"durable":               {func(*db.Inspection) {}, "durability", levelOK},
+		"no binlog":             {func(i *db.Inspection) { i.Variables["log_bin"], i.Variables["sync_binlog"] = "OFF", "0" }, "durability", levelOK},
+		"clock 2 s ahead":       {func(i *db.Inspection) { i.ClockAhead = 2 * time.Second }, "clock", levelNote},
+		"clock a minute behind": {func(i *db.Inspection) { i.ClockAhead = -time.Minute }, "clock", levelWarning},
+		"a slow answer":         {func(i *db.Inspection) { i.ClockAhead, i.ClockError = 2*time.Second, 4*time.Second }, "clock", levelOK},
+		"partitions ahead": {func(i *db.Inspection) {
+			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(2 * day)}, {Name: "later"}}
+		}, "partitions", levelOK},
+		"none for tomorrow": {func(i *db.Inspection) {
+			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}, {Name: "later"}}
+		}, "partitions", levelWarning},
+		"an end of all of them":   {func(i *db.Inspection) { i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}} }, "partitions", levelFault},
+		"many txns, no partition": {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_txn", Rows: 1e8}} }, "partitions", levelWarning},
+		"many buckets":            {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_bucket_lock", Rows: 1e8}} }, "growth", levelNote},
+		"many expired":            {func(i *db.Inspection) { i.ExpiredAttempts = db.MostExpired }, "growth", levelWarning},
+		"a table scan":            {func(i *db.Inspection) { i.Plans = []db.Plan{{Table: "zone_txn", Want: "zone_txn_window"}} }, "indexes", levelFault},
+		"another index": {func(i *db.Inspection) {
+			i.Plans = []db.Plan{{Table: "zone_txn", Index: "PRIMARY", Want: "zone_txn_window"}}
+		}, "indexes", levelFault},
+	} {
+		i := db.Inspection{Version: "9.7.4", Now: now, Database: "v", Variables: map[string]string{
+			"sql_mode": "STRICT_TRANS_TABLES", "isolation": "REPEATABLE-READ", "innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "1",
+			"binlog_format": "ROW", "time_zone": "SYSTEM",
+		}}
+		i.Grants = migrations.GrantStatements(migrations.Service, "v", migrations.Account{User: "velocity", Host: "%"})
+		c.change(&i)
+		var found diagnoses
+		found.judge(i)
+		if !slices.ContainsFunc(found, func(one diagnosis) bool { return one.About == c.about && one.Level == c.level }) {
+			t.Errorf("%s: %+v, want a %s about %s", name, found, c.level, c.about)
+		}
+	}
+}
+
+// TestServeTakesTheNewPasswordFromItsFile changes the password of the account under a service
+// that runs, and cuts all of its connections.
+func TestServeTakesTheNewPasswordFromItsFile(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour})
+	narrow := d.ServiceAccount(t)
+	cfg, err := mysql.ParseDSN(narrow.DSN)
+	if err != nil {
+		t.Fatal("parse dsn: unreadable")
+	}
+	file := t.TempDir() + "/dsn"
+	writeFile(t, file, narrow.DSN+"\n")
+	i := start(t, environment{}, "serve", "--dsn-file", file)
+	dbtest.Exec(t, d.SQL, "ALTER USER '"+cfg.User+"'@'localhost' IDENTIFIED BY 'second'")
+	cfg.Passwd = "second"
+	writeFile(t, file, cfg.FormatDSN()+"\n")
+	rows, err := d.SQL.Query("SELECT id FROM information_schema.processlist WHERE user = ?", cfg.User)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	killed := 0
+	for ; rows.Next(); killed++ {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = d.SQL.Exec(fmt.Sprint("KILL ", id)) // it may have gone by itself
+	}
+	if err := rows.Err(); err != nil || killed == 0 {
+		t.Fatalf("%d connections of the service were cut, %v", killed, err)
+	}
+	eventuallyStatus(t, i.url+"/readyz", 200)
+	if r := command(environment{"VELOCITY_URL": i.url}, nil, "check", "1", "alice"); r.code != exitFine {
+		t.Errorf("a check with the new password: %+v", r)
+	}
+	if code := i.stop(t); code != exitFine || strings.Contains(i.stderr.String(), "second") {
+		t.Errorf("exit code %d, or the password is in the log:\n%s", code, i.stderr)
+	}
+}

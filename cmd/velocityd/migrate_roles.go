@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"velocityd/migrations"
+)
+
+type migrateRolesCmd struct {
+	Service   string `env:"-" placeholder:"ACCOUNT" help:"The service's account: it decides checks."`
+	EditsZone bool   `name:"service-edits-zones" env:"-" help:"Let the service's account also edit zones and overrides, for changes over HTTP."`
+	Analyst   string `env:"-" placeholder:"ACCOUNT" help:"Reads attempts, lockouts, zones and changes, through views that cannot lock."`
+	DBA       string `name:"dba" env:"-" placeholder:"ACCOUNT" help:"Edits zones and overrides, releases buckets, reads everything."`
+	Auditor   string `env:"-" placeholder:"ACCOUNT" help:"Reads who changed what, and the history."`
+	DryRun    bool   `env:"-" help:"Print the statements and change nothing."`
+
+	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (migrateRolesCmd) Help() string {
+	return `Gives each account exactly the rights of its role in this database: it grants what the account lacks, and revokes what is too much. It prints each statement. Rights beyond this database, and roles of the engine, stay as they are and are named.
+
+An account is written 'name'@'host', name@host, or name, whose host is %. It must exist: the command sees and sets no password. It refuses the account that owns the schema, and the one that you are logged in as.
+
+Log in as an administrator, who can see and grant the rights of others. The schema must be at this program's version. It does no harm to run the command again.
+
+Example:
+
+  VELOCITY_DSN='root:secret@tcp(db.example:3306)/velocityd' velocityd migrate roles --service velocity --analyst analyst --dry-run`
+}
+
+// Run assigns the roles, or prints what that would do.
+func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
+	assignments, err := c.assignments()
+	if err != nil {
+		return err
+	}
+	dsn, err := c.resolve()
+	if err != nil {
+		return err
+	}
+	assign := migrations.AssignRoles
+	if c.DryRun {
+		assign = migrations.PlanRoles
+	}
+	changes, err := assign(ctx, dsn, assignments)
+	if err != nil {
+		return err
+	}
+	for _, change := range changes {
+		fmt.Fprintf(p.stdout, "-- %s: %s\n", change.Role, change.Account)
+		for _, statement := range change.Statements {
+			fmt.Fprintf(p.stdout, "%s;\n", statement)
+		}
+		if len(change.Statements) == 0 {
+			fmt.Fprintln(p.stdout, "-- it has exactly its rights")
+		}
+		for _, right := range change.Elsewhere {
+			fmt.Fprintf(p.stdout, "-- left alone: %s\n", right)
+		}
+	}
+	return nil
+}
+
+// assignments returns the roles that the flags give.
+func (c *migrateRolesCmd) assignments() ([]migrations.Assignment, error) {
+	serviceRole := migrations.Service
+	if c.EditsZone {
+		serviceRole = migrations.Editor
+	}
+	var list []migrations.Assignment
+	for _, flag := range []struct {
+		name, account string
+		role          migrations.Role
+	}{
+		{"--service", c.Service, serviceRole},
+		{"--analyst", c.Analyst, migrations.Analyst},
+		{"--dba", c.DBA, migrations.DBA},
+		{"--auditor", c.Auditor, migrations.Auditor},
+	} {
+		if flag.account == "" {
+			continue
+		}
+		account, err := migrations.ParseAccount(flag.account)
+		if err != nil {
+			return nil, usagef("%s: %w", flag.name, err)
+		}
+		list = append(list, migrations.Assignment{Role: flag.role, Account: account})
+	}
+	switch {
+	case c.EditsZone && c.Service == "":
+		return nil, usagef("--service-edits-zones needs --service")
+	case len(list) == 0:
+		return nil, usagef("name at least one account: --service, --analyst, --dba or --auditor")
+	}
+	return list, nil
+}

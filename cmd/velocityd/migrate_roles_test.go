@@ -1,0 +1,53 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+)
+
+// TestMigrateRolesDoesWhatItsDryRunPrints runs the command as a DBA does.
+func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t)
+	narrow := d.Account(t)
+	cfg, err := mysql.ParseDSN(narrow.DSN)
+	if err != nil {
+		t.Fatal("parse dsn: unreadable")
+	}
+	env, account := environment{"VELOCITY_DSN": d.DSN}, cfg.User+"@localhost"
+	planned := must(t, env, "migrate", "roles", "--analyst", account, "--dry-run")
+	if _, err := narrow.SQL.Exec("SELECT * FROM read_txn"); err == nil {
+		t.Error("the dry run has granted something")
+	}
+	if done := must(t, env, "migrate", "roles", "--analyst", account); done != planned || !strings.Contains(done, "GRANT SELECT ON ") {
+		t.Errorf("planned\n%s\ndone\n%s", planned, done)
+	}
+	if _, err := narrow.SQL.Exec("SELECT * FROM read_txn"); err != nil {
+		t.Error(err)
+	}
+	if again := must(t, env, "migrate", "roles", "--analyst", account); !strings.Contains(again, "it has exactly its rights") {
+		t.Errorf("a second time: %s", again)
+	}
+	if other := must(t, env, "migrate", "roles", "--service", account, "--service-edits-zones"); !strings.Contains(other, "REVOKE SELECT ON ") ||
+		!strings.Contains(other, "UPDATE, DELETE ON `"+cfg.DBName+"`.`zone_master`") {
+		t.Errorf("another role: %s", other)
+	}
+}
+
+func TestMigrateRolesSaysHowItIsUsed(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"":                                    "name at least one account",
+		"--analyst a'b":                       `--analyst: "a'b" is no account`,
+		"--service-edits-zones --analyst bob": "--service-edits-zones needs --service",
+	} {
+		r := command(environment{"VELOCITY_DSN": "root@unix(/nowhere)/v"}, nil, append([]string{"migrate", "roles"}, strings.Fields(args)...)...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, want) {
+			t.Errorf("%s: %+v, want %q", args, r, want)
+		}
+	}
+}

@@ -1,0 +1,251 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"velocityd/service"
+)
+
+// Inspection is what a database and its server are like, for somebody who judges it. It
+// holds no password and no bucket key.
+type Inspection struct {
+	Version   string
+	IsMariaDB bool
+	// Variables are settings of the server by their names, as new sessions get them. The
+	// isolation level is "isolation" on both engines.
+	Variables map[string]string
+	// ClockAhead is by how much the engine's clock is ahead of this machine's. It can be
+	// wrong by half of ClockError, the time that the question took.
+	ClockAhead, ClockError time.Duration
+	// Now is the engine's clock.
+	Now time.Time
+	// Database is the name of the database.
+	Database string
+	// Grants are the lines of SHOW GRANTS of the account, up to its name.
+	Grants []string
+	Tables []TableSize
+	// Partitions are those of zone_txn, in order. None means that it has none.
+	Partitions []Partition
+	// Plans are how the engine carries out the statements that decide.
+	Plans []Plan
+	// FirstTxn is when the oldest txn was recorded; zero if there is none.
+	FirstTxn time.Time
+	// ExpiredAttempts is how many rows of zone_attempt expired more than a day ago, and no
+	// more than MostExpired.
+	ExpiredAttempts int64
+}
+
+// MostExpired is where the counting of expired attempts ends.
+const MostExpired = 100_000
+
+// TableSize is the engine's estimate of a table.
+type TableSize struct {
+	Name        string
+	Rows, Bytes int64
+}
+
+// Size returns the estimate of one table; zero if there is no such table.
+func (i Inspection) Size(table string) TableSize {
+	if at := slices.IndexFunc(i.Tables, func(t TableSize) bool { return t.Name == table }); at >= 0 {
+		return i.Tables[at]
+	}
+	return TableSize{}
+}
+
+// Partition is one of zone_txn.
+type Partition struct {
+	Name string
+	// Before is the end of its txns; zero means that it has no end.
+	Before time.Time
+}
+
+// Plan is how the engine carries out one statement that decides.
+type Plan struct {
+	Table       string
+	Index, Want string // the one that it uses, empty for none, and the one that it must use
+	Err         error  // why it cannot be told
+}
+
+// Inspect looks at the database as it is, at the server's settings, and at the account's
+// grants. It reads no txn but the oldest, and changes nothing. Errors are those of look-ups.
+func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
+	var i Inspection
+	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
+		i.IsMariaDB = conn.isMariaDB
+		for _, look := range []func(context.Context, *connection) error{
+			i.readClock, i.readServer, i.readGrants, i.readTables,
+		} {
+			if err := look(ctx, conn); err != nil {
+				return err
+			}
+		}
+		// Without the right to read attempts there is enough to say.
+		if err := i.readAges(ctx, conn); err != nil && !isOneOf(err, append(lackingRight(), errNoSuchTable)) {
+			return err
+		}
+		i.Plans = p.plans(ctx, conn)
+		return nil
+	})
+	if err != nil {
+		return Inspection{}, fmt.Errorf("inspect database: %w", lookupError(err))
+	}
+	return i, nil
+}
+
+func (i *Inspection) readClock(ctx context.Context, conn *connection) error {
+	var r reading
+	var err error
+	asked := time.Now()
+	r.sql("SELECT UTC_TIMESTAMP(6), DATABASE()")
+	r.each(func(row []driver.Value) error {
+		i.Database = text(row[1])
+		i.Now, err = asInstant(row[0])
+		return err
+	})
+	if err := r.send(ctx, conn); err != nil {
+		return err
+	}
+	i.ClockError = time.Since(asked)
+	i.ClockAhead = i.Now.Sub(asked.Add(i.ClockError / 2))
+	return nil
+}
+
+func (i *Inspection) readServer(ctx context.Context, conn *connection) error {
+	i.Variables = map[string]string{}
+	var r reading
+	r.sql("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', 'tx_isolation', " +
+		"'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_rollback_on_timeout', 'read_only', " +
+		"'max_connections', 'wsrep_on')")
+	r.each(func(row []driver.Value) error {
+		name := strings.ToLower(text(row[0]))
+		if name == "transaction_isolation" || name == "tx_isolation" {
+			name = "isolation"
+		}
+		i.Variables[name] = text(row[1])
+		return nil
+	})
+	err := r.send(ctx, conn)
+	i.Version = i.Variables["version"]
+	return err
+}
+
+func (i *Inspection) readGrants(ctx context.Context, conn *connection) error {
+	var r reading
+	r.sql("SHOW GRANTS")
+	r.each(func(row []driver.Value) error {
+		line := text(row[0])
+		// MariaDB has the hash of the password behind the account's name.
+		if before, _, found := strings.Cut(line, " IDENTIFIED "); found {
+			line = before
+		}
+		i.Grants = append(i.Grants, line)
+		return nil
+	})
+	return r.send(ctx, conn)
+}
+
+func (i *Inspection) readTables(ctx context.Context, conn *connection) error {
+	var r reading
+	r.sql("SELECT table_name, table_rows, data_length + index_length FROM information_schema.tables " +
+		"WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND table_name LIKE 'zone%' ORDER BY table_name;")
+	r.each(func(row []driver.Value) error {
+		i.Tables = append(i.Tables, TableSize{text(row[0]), asInt(row[1]), asInt(row[2])})
+		return nil
+	})
+	r.sql("SELECT partition_name, partition_description FROM information_schema.partitions " +
+		"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position")
+	r.each(func(row []driver.Value) error {
+		partition := Partition{Name: text(row[0])}
+		bound := strings.Trim(text(row[1]), "'")
+		for _, layout := range []string{time.DateOnly, time.DateTime, instantFormat} {
+			if at, err := time.Parse(layout, bound); err == nil {
+				partition.Before = at
+			}
+		}
+		i.Partitions = append(i.Partitions, partition)
+		return nil
+	})
+	return r.send(ctx, conn)
+}
+
+func (i *Inspection) readAges(ctx context.Context, conn *connection) error {
+	var r reading
+	var err error
+	r.sql("SELECT created_at FROM zone_txn ORDER BY id LIMIT 1;")
+	r.each(func(row []driver.Value) error {
+		i.FirstTxn, err = asInstant(row[0])
+		return err
+	})
+	r.sql(fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY LIMIT %d) AS old",
+		MostExpired))
+	r.each(func(row []driver.Value) error {
+		i.ExpiredAttempts = asInt(row[0])
+		return nil
+	})
+	return r.send(ctx, conn)
+}
+
+// plans asks the engine how it carries out what a batch of two buckets reads.
+func (p *Probe) plans(ctx context.Context, conn *connection) []Plan {
+	one, two := noBucket(), service.Bucket{ZoneID: noBucket().ZoneID, Key: "0.0.0.1"}
+	b := newBatch(p.hints, conn, []service.Check{
+		{Buckets: []service.Bucket{one}, AttemptID: "doctor-1"}, {Buckets: []service.Bucket{two}, AttemptID: "doctor-2"},
+	})
+	b.plans[one.ZoneID] = zonePlan{
+		known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{one.ZoneID, 4, 32}},
+	}
+	b.present, b.supposed = []int64{-1, one.ZoneID}, time.Now()
+	plans := []Plan{
+		{Table: "zone_bucket_lock", Want: "PRIMARY"},
+		{Table: "zone_master", Want: "PRIMARY"},
+		{Table: "zone_override", Want: "zone_override_key"},
+		{Table: "zone_override_prefix_length", Want: "PRIMARY"},
+		{Table: "zone_override", Want: "zone_override_network"},
+		{Table: "zone_attempt", Want: "PRIMARY"},
+		{Table: "zone_txn", Want: "zone_txn_window"},
+	}
+	var r reading
+	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
+	b.readZones(&r)
+	b.readOverrides(&r)
+	b.readAttempts(&r)
+	b.listTxns(&r)
+	statements := strings.Split(strings.TrimSuffix(string(r.text), ";"), ";")
+	for i := range plans {
+		plans[i].Index, plans[i].Err = explain(ctx, conn, statements[i])
+	}
+	return plans
+}
+
+// explain returns the index that the engine would use for a statement on one table.
+func explain(ctx context.Context, conn *connection, statement string) (index string, err error) {
+	rows, err := conn.QueryContext(ctx, "EXPLAIN FORMAT=TRADITIONAL "+statement, nil)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	at := slices.Index(rows.Columns(), "key")
+	if at < 0 {
+		return "", errors.New("the engine's EXPLAIN has no column key")
+	}
+	err = readRows(rows, func(row []driver.Value) error {
+		if row[at] != nil {
+			index = text(row[at])
+		}
+		return nil
+	})
+	// The connection is to be used for more statements.
+	if results, ok := rows.(driver.RowsNextResultSet); ok && err == nil {
+		if err = results.NextResultSet(); errors.Is(err, io.EOF) {
+			err = nil
+		}
+	}
+	return index, err
+}

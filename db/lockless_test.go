@@ -1,0 +1,171 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+// holdOpen opens a transaction of an isolation level as an account, carries out statements in
+// it, and returns what ends it.
+func holdOpen(t *testing.T, as *dbtest.Database, isolation string, statements ...string) (end func()) {
+	t.Helper()
+	conn, err := as.SQL.Conn(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL "+isolation)
+	dbtest.Exec(t, conn, "BEGIN")
+	for _, statement := range statements {
+		// Refused for want of a right, or MariaDB does not know FOR SHARE.
+		if _, err := conn.ExecContext(context.Background(), statement); err != nil && !isOneOf(err, []uint16{1142, 1064}) {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	return func() { dbtest.Exec(t, conn, "ROLLBACK") }
+}
+
+// views are what analysts read.
+func views() []string {
+	var names []string
+	for _, right := range migrations.Rights(migrations.Analyst) {
+		names = append(names, right.Object.Name)
+	}
+	return names
+}
+
+// TestAnAnalystsLockingReadStopsNoCheck holds a transaction open that has read every view
+// with every locking clause, while checks are decided, an outcome is reported and a zone is
+// edited.
+func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		decided, err := ask(t.Context(), store, check(user("alice"), user("bob")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var statements []string
+		for _, view := range views() {
+			for _, clause := range []string{"", " FOR UPDATE", " LOCK IN SHARE MODE", " FOR SHARE"} {
+				statements = append(statements, "SELECT * FROM "+view+clause)
+			}
+		}
+		statements = append(statements,
+			"SELECT MAX(id) INTO @last FROM read_txn",
+			"SELECT MAX(id) INTO @last FROM read_txn LOCK IN SHARE MODE",
+			"SELECT a.id FROM read_txn AS a JOIN read_zone AS z ON z.id = a.zone_id LOCK IN SHARE MODE",
+			"SELECT COUNT(*) FROM (SELECT id FROM read_txn LOCK IN SHARE MODE) AS inside")
+		defer holdOpen(t, d.RoleAccount(t, migrations.Analyst), "REPEATABLE READ", statements...)()
+		for _, question := range [][]service.Check{check(user("alice")), check(user("carol")), check(user("alice"), user("dave"))} {
+			if _, err := ask(t.Context(), store, question); err != nil {
+				t.Errorf("%+v: %v", question, err)
+			}
+		}
+		_, err = store.ReportAll(t.Context(), []service.Report{{TxnID: decided.Verdicts[0].TxnID, Outcome: service.OutcomeSuccess}})
+		if err != nil {
+			t.Error(err)
+		}
+		if _, err := store.PutZone(t.Context(), zone(1, 6, time.Hour), service.Match{}, "tester"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWhatLocksInSpiteOfViewsIsAsThePageSays holds the engines to what docs/analyst.md warns
+// of, and shows that the test above could fail.
+func TestWhatLocksInSpiteOfViewsIsAsThePageSays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
+			t.Fatal(err)
+		}
+		analyst, dba := d.RoleAccount(t, migrations.Analyst), d.RoleAccount(t, migrations.DBA)
+		const count = "SET @n = (SELECT COUNT(*) FROM read_txn)"
+		for _, c := range []struct {
+			as        *dbtest.Database
+			isolation string
+			statement string
+			stops     bool
+		}{
+			{dba, "REPEATABLE READ", "SELECT * FROM zone_txn LOCK IN SHARE MODE", true},
+			{analyst, "SERIALIZABLE", "SELECT * FROM read_txn", true},
+			{analyst, "REPEATABLE READ", count, true},
+			{analyst, "READ COMMITTED", count, false},
+		} {
+			end := holdOpen(t, c.as, c.isolation, c.statement)
+			_, err := ask(t.Context(), store, check(user("alice")))
+			if errors.Is(err, service.ErrBusy) != c.stops || err != nil != c.stops {
+				t.Errorf("%s, %s: %v, want that it stops checks: %t", c.isolation, c.statement, err, c.stops)
+			}
+			end()
+		}
+	})
+}
+
+// TestViewsAreReadByTheIndexesOfTheirTables holds that no view is copied into a temporary
+// table before a condition is looked at.
+func TestViewsAreReadByTheIndexesOfTheirTables(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, _ := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		queries := map[string]string{
+			"SELECT id FROM read_txn WHERE zone_id = 1 AND bucket_key = 'alice' AND created_at > UTC_TIMESTAMP() - INTERVAL 1 HOUR": "zone_txn_window",
+			"SELECT MAX(id) FROM read_txn WHERE id < 1":                  "",
+			"SELECT * FROM read_txn ORDER BY id DESC LIMIT 5":            "PRIMARY",
+			"SELECT * FROM read_audit WHERE zone_id = 1":                 "zone_audit_zone",
+			"SELECT * FROM read_history WHERE created_at > '2026-01-01'": "",
+		}
+		for _, view := range views() {
+			queries["SELECT * FROM "+view] = ""
+		}
+		for query, index := range queries {
+			plan := explained(t, d, query)
+			if strings.Contains(plan, "<derived") || !strings.Contains(plan, index) {
+				t.Errorf("%s is read by\n%s\nwant the index %q and no temporary table", query, plan, index)
+			}
+		}
+	})
+}
+
+// explained returns the tables and keys of a query's plan.
+func explained(t *testing.T, d *dbtest.Database, query string) string {
+	t.Helper()
+	rows, err := d.SQL.Query("EXPLAIN FORMAT=TRADITIONAL " + query)
+	if err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	defer rows.Close()
+	names, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var plan []string
+	for rows.Next() {
+		values, into := make([]*string, len(names)), make([]any, len(names))
+		for i := range values {
+			into[i] = &values[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"table", "key"} {
+			if value := values[slices.Index(names, name)]; value != nil {
+				plan = append(plan, *value)
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(plan, " ")
+}

@@ -1,0 +1,227 @@
+package db
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// TestANewPasswordIsReadWhenTheOldOneIsRefused changes the account's password under a store
+// that goes on.
+func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 1000, time.Hour))
+		narrow := d.ServiceAccount(t)
+		account, _ := accountOf(t, narrow)
+		var written atomic.Pointer[string]
+		written.Store(&narrow.DSN)
+		var readings atomic.Int32
+		store := connect(t, narrow, Options{Reread: func() (string, error) {
+			readings.Add(1)
+			if *written.Load() == "" {
+				return "", errors.New("the file is gone")
+			}
+			return *written.Load(), nil
+		}})
+		works := func(when string, want error) {
+			t.Helper()
+			for _, question := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
+				if _, err := ask(t.Context(), store, question); !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", when, err, want)
+				}
+			}
+			if _, err := store.Zones(t.Context()); !errors.Is(err, want) {
+				t.Errorf("%s: look-up: %v, want %v", when, err, want)
+			}
+		}
+		letGo := func() {
+			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.lanes, store.pool} {
+				pool.SetMaxIdleConns(-1) // closes the idle ones, and keeps none
+			}
+		}
+		works("at first", nil)
+		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'second'")
+		works("on the connections of before", nil)
+		if n := readings.Load(); n != 0 {
+			t.Errorf("the DSN was read %d times without need", n)
+		}
+		letGo()
+		works("before the new one is written", service.ErrForbidden)
+		gone := ""
+		written.Store(&gone)
+		works("without the file", service.ErrForbidden)
+		renewed := strings.Replace(narrow.DSN, ":pass@", ":second@", 1)
+		written.Store(&renewed)
+		works("after it is written", nil)
+		before := readings.Load()
+		works("later", nil)
+		if n := readings.Load(); n != before {
+			t.Errorf("the DSN is read for each connection: %d, then %d times", before, n)
+		}
+	})
+}
+
+// authority signs certificates of one test.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	file string // its certificate
+}
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	a := authority{file: filepath.Join(t.TempDir(), "ca.pem")}
+	a.key = newKey(t)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of a test"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+	if err == nil {
+		a.cert, err = x509.ParseCertificate(raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, a.file, "CERTIFICATE", raw)
+	return a
+}
+
+// sign makes a certificate of a name, and returns its file and that of its key.
+func (a authority) sign(t *testing.T, name string) (certFile, keyFile string) {
+	t.Helper()
+	key := newKey(t)
+	raw, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}, a.cert, &key.PublicKey, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	certFile, keyFile = filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem")
+	writePEM(t, certFile, "CERTIFICATE", raw)
+	writePEM(t, keyFile, "PRIVATE KEY", der)
+	return certFile, keyFile
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func writePEM(t *testing.T, file, kind string, raw []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTLSToTheDatabaseVerifiesBothSides asks a server that has TLS, as an account that needs
+// TLS and as one that needs a certificate.
+func TestTLSToTheDatabaseVerifiesBothSides(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		ours, stranger := newAuthority(t), newAuthority(t)
+		serverCert, serverKey := ours.sign(t, "server")
+		clientCert, clientKey := ours.sign(t, "velocity")
+		port := dbtest.FreePort(t)
+		server := engine.Private(t, t.TempDir(), "--skip-networking=0", fmt.Sprint("--port=", port), "--bind-address=127.0.0.1",
+			"--ssl-ca="+ours.file, "--ssl-cert="+serverCert, "--ssl-key="+serverKey)
+		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		cfg, err := mysql.ParseDSN(d.DSN)
+		if err != nil {
+			t.Fatal("parse dsn: unreadable")
+		}
+		for user, need := range map[string]string{"by_tls": "SSL", "by_cert": "X509"} {
+			dbtest.Exec(t, d.SQL, "CREATE USER "+user+"@'127.0.0.1' IDENTIFIED BY 'pass' REQUIRE "+need)
+			dbtest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO "+user+"@'127.0.0.1'")
+		}
+		connects := func(user, host string, files TLSFiles) error {
+			dsn, err := WithTLS(fmt.Sprintf("%s:pass@tcp(%s:%d)/%s", user, host, port, cfg.DBName), files)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := probe(t, dsn)
+			_, _, err = p.SchemaVersion(t.Context())
+			return err
+		}
+		withCert := TLSFiles{CA: ours.file, Cert: clientCert, Key: clientKey}
+		for name, c := range map[string]struct {
+			user, host string
+			files      TLSFiles
+			want       string
+		}{
+			"by TLS":                       {"by_tls", "127.0.0.1", TLSFiles{CA: ours.file}, ""},
+			"without TLS":                  {"by_tls", "127.0.0.1", TLSFiles{}, "read schema version"}, // MySQL refuses to take a password
+			"another authority":            {"by_tls", "127.0.0.1", TLSFiles{CA: stranger.file}, "certificate signed by unknown authority"},
+			"another host":                 {"by_tls", "localhost", TLSFiles{CA: ours.file}, "certificate is"},
+			"by a certificate":             {"by_cert", "127.0.0.1", withCert, ""},
+			"a certificate that is absent": {"by_cert", "127.0.0.1", TLSFiles{CA: ours.file}, "1045"},
+		} {
+			err := connects(c.user, c.host, c.files)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+		}
+	})
+}
+
+func TestWithTLSRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	a := newAuthority(t)
+	cert, key := a.sign(t, "velocity")
+	const dsn = "velocity:hunter2@tcp(db.example:3306)/velocityd"
+	for _, c := range []struct {
+		dsn   string
+		files TLSFiles
+		want  string
+	}{
+		{dsn, TLSFiles{CA: a.file}, ""},
+		{dsn + "?timeout=2s", TLSFiles{CA: a.file, Cert: cert, Key: key}, ""},
+		{dsn + "?tls=true", TLSFiles{}, ""},
+		{dsn + "?tls=true", TLSFiles{CA: a.file}, "leave one out"},
+		{"root@unix(/run/mysqld.sock)/velocityd", TLSFiles{CA: a.file}, "leads to a socket"},
+		{dsn, TLSFiles{CA: a.file + ".gone"}, "no such file"},
+		{dsn, TLSFiles{CA: key}, "holds no certificate"},
+		{dsn, TLSFiles{Cert: cert}, "needs both files"},
+		{dsn, TLSFiles{Cert: cert, Key: a.file}, "read client certificate"},
+		{"hunter2", TLSFiles{CA: a.file}, "cannot be read"},
+	} {
+		got, err := WithTLS(c.dsn, c.files)
+		switch {
+		case c.want == "" && (err != nil || CheckDSN(got) != nil || !strings.HasPrefix(got, c.dsn)):
+			t.Errorf("%+v: %v, %v", c, err, CheckDSN(got))
+		case c.want != "" && (!errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2")):
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package db
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/service"
+)
+
+// TLSFiles name the PEM files of TLS to the database. The zero value means that the DSN
+// alone says whether there is TLS.
+type TLSFiles struct {
+	// CA has the certificates that the server's must be signed by; empty means those that
+	// the machine trusts.
+	CA string
+	// Cert and Key are the account's own certificate, for one that was made with REQUIRE
+	// X509 or the like. They are read anew for each connection.
+	Cert, Key string
+}
+
+// WithTLS returns dsn with TLS by files. The server's certificate is always verified, for
+// the host of the DSN. The files must be readable now, and the CA's is not read again. Other
+// packages of this process can use the DSN that is returned, and other processes cannot. The
+// error wraps service.ErrInvalid if the files or the DSN are wrong.
+func WithTLS(dsn string, files TLSFiles) (string, error) {
+	if files == (TLSFiles{}) {
+		return dsn, nil
+	}
+	cfg, err := parseDSN(dsn)
+	switch {
+	case err != nil:
+		return "", err
+	case cfg.TLSConfig != "":
+		return "", fmt.Errorf("%w: dsn has a parameter tls, and files of TLS are named besides: leave one out", service.ErrInvalid)
+	case cfg.Net == "unix":
+		return "", fmt.Errorf("%w: files of TLS are named, but the dsn leads to a socket", service.ErrInvalid)
+	}
+	ca, err := files.readCA()
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", service.ErrInvalid, err)
+	}
+	config, err := files.config(ca)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", service.ErrInvalid, err)
+	}
+	// The driver looks configurations up by name. The same name always means the same.
+	name := fmt.Sprintf("velocityd-%x", sha256.Sum256([]byte(strings.Join([]string{string(ca), files.Cert, files.Key}, "\x00"))))
+	if err := mysql.RegisterTLSConfig(name, config); err != nil {
+		return "", fmt.Errorf("register the configuration of TLS: %w", err)
+	}
+	sign := "?"
+	if strings.Contains(dsn[strings.LastIndex(dsn, "/"):], "?") {
+		sign = "&"
+	}
+	return dsn + sign + "tls=" + name, nil
+}
+
+// readCA returns the text of the file CA, or nothing if none is named.
+func (f TLSFiles) readCA() ([]byte, error) {
+	if f.CA == "" {
+		return nil, nil
+	}
+	return os.ReadFile(f.CA)
+}
+
+func (f TLSFiles) config(ca []byte) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.CA != "" {
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(ca) {
+			return nil, fmt.Errorf("%s holds no certificate in PEM form", f.CA)
+		}
+	}
+	if f.Cert == "" && f.Key == "" {
+		return config, nil
+	}
+	if f.Cert == "" || f.Key == "" {
+		return nil, errors.New("a client certificate needs both files, of the certificate and of its key")
+	}
+	load := func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+		if err != nil {
+			return nil, fmt.Errorf("read client certificate %s: %w", f.Cert, err)
+		}
+		return &pair, nil
+	}
+	if _, err := load(); err != nil {
+		return nil, err
+	}
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	return config, nil
+}

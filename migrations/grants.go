@@ -1,0 +1,218 @@
+package migrations
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// held is privileges that an account has on one object of the database.
+type held struct {
+	Right
+	database string // quoted, as the grant spells it: a pattern
+}
+
+// Grants is what an account holds, as SHOW GRANTS tells it.
+type Grants struct {
+	here []held // in the database
+	// Elsewhere is what holds beyond the database and in it too, in words: rights on all
+	// databases or on several by a pattern, and roles of the engine.
+	Elsewhere []string
+}
+
+const (
+	allPrivileges = "ALL PRIVILEGES"
+	grantOption   = "GRANT OPTION"
+)
+
+// name of an object in SHOW GRANTS: quoted, or * for all.
+const grantedName = "(\\*|`(?:[^`]|``)*`)"
+
+var (
+	grantLine = regexp.MustCompile("^GRANT (.+) ON (?:([A-Z ]+) )?" + grantedName + "\\." + grantedName + " TO (.*)$")
+	roleLine  = regexp.MustCompile(`^GRANT (\S+) TO `)
+	columns   = regexp.MustCompile(`\([^)]*\)`)
+)
+
+// ReadGrants reads the lines of SHOW GRANTS for what they mean in one database. It keeps
+// no line: MariaDB's have the hash of the password in them.
+func ReadGrants(database string, lines []string) Grants {
+	var g Grants
+	for _, line := range lines {
+		parts := grantLine.FindStringSubmatch(line)
+		if parts == nil {
+			if role := roleLine.FindStringSubmatch(line); role != nil {
+				g.Elsewhere = append(g.Elsewhere, "the role "+strings.ReplaceAll(role[1], "`", "'"))
+			}
+			continue
+		}
+		privileges := splitPrivileges(parts[1])
+		if strings.HasSuffix(parts[5], " WITH "+grantOption) {
+			privileges = append(privileges, grantOption)
+		}
+		privileges = slices.DeleteFunc(privileges, func(p string) bool { return p == "USAGE" })
+		if len(privileges) > 0 {
+			g.add(database, parts[3], Right{privileges, Object{parts[2], unquoteName(parts[4])}})
+		}
+	}
+	return g
+}
+
+// add files a right that was granted on pattern, a database's name or a pattern of names.
+func (g *Grants) add(database, pattern string, right Right) {
+	plain := strings.NewReplacer(`\_`, "_", `\%`, "%").Replace(unquoteName(pattern))
+	list := strings.Join(right.Privileges, ", ")
+	switch {
+	case pattern == "*":
+		g.Elsewhere = append(g.Elsewhere, list+" on all databases")
+	case plain == database:
+		g.here = append(g.here, held{right, pattern})
+	case right.Object == everything() && matches(unquoteName(pattern), database):
+		g.Elsewhere = append(g.Elsewhere, list+" on the databases "+unquoteName(pattern))
+	}
+}
+
+// matches says that a pattern of a grant covers a database.
+func matches(pattern, database string) bool {
+	var expression strings.Builder
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; {
+		case c == '\\' && i+1 < len(pattern):
+			i++
+			expression.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		case c == '%':
+			expression.WriteString(".*")
+		case c == '_':
+			expression.WriteString(".")
+		default:
+			expression.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		}
+	}
+	is, err := regexp.MatchString("^(?s:"+expression.String()+")$", database)
+	return err == nil && is
+}
+
+func unquoteName(name string) string {
+	if inner, ok := strings.CutPrefix(name, "`"); ok {
+		return strings.ReplaceAll(strings.TrimSuffix(inner, "`"), "``", "`")
+	}
+	return name
+}
+
+// splitPrivileges splits "SELECT, UPDATE (`a`, `b`)" at the commas between privileges, and
+// brings columns into one form.
+func splitPrivileges(text string) []string {
+	text = columns.ReplaceAllStringFunc(text, func(list string) string {
+		names := strings.Split(strings.Trim(strings.ReplaceAll(list, "`", ""), "()"), ",")
+		for i := range names {
+			names[i] = strings.TrimSpace(names[i])
+		}
+		slices.Sort(names)
+		return "(" + strings.Join(names, ";") + ")"
+	})
+	list := strings.Split(text, ", ")
+	for i := range list {
+		list[i] = strings.ReplaceAll(list[i], ";", ", ")
+	}
+	return list
+}
+
+// on returns what is held on an object.
+func (g Grants) on(object Object) []string {
+	var privileges []string
+	for _, h := range g.here {
+		if h.Object == object {
+			privileges = append(privileges, h.Privileges...)
+		}
+	}
+	return privileges
+}
+
+// Lacks returns what a role needs and the grants in the database do not have. Rights that
+// the account has in other ways, see Elsewhere, are not considered.
+func (g Grants) Lacks(role Role) []Right {
+	var lacking []Right
+	whole := g.on(everything())
+	for _, want := range Rights(role) {
+		has := append(g.on(want.Object), whole...)
+		if slices.Contains(has, allPrivileges) {
+			continue
+		}
+		missing := slices.DeleteFunc(slices.Clone(want.Privileges), func(p string) bool { return slices.Contains(has, p) })
+		if len(missing) > 0 {
+			lacking = append(lacking, Right{missing, want.Object})
+		}
+	}
+	return lacking
+}
+
+// Exceeds returns what the grants in the database have and a role does not need.
+func (g Grants) Exceeds(role Role) []Right {
+	var excess []Right
+	for _, h := range g.excess(Rights(role)) {
+		excess = append(excess, h.Right)
+	}
+	return merge(excess)
+}
+
+// excess returns what is held on each object beyond what is wanted on it.
+func (g Grants) excess(wanted []Right) []held {
+	var excess []held
+	for _, h := range g.here {
+		var needed []string
+		if at := slices.IndexFunc(wanted, func(r Right) bool { return r.Object == h.Object }); at >= 0 {
+			needed = wanted[at].Privileges
+		}
+		more := slices.DeleteFunc(slices.Clone(h.Privileges), func(p string) bool { return slices.Contains(needed, p) })
+		if len(more) > 0 {
+			excess = append(excess, held{Right{more, h.Object}, h.database})
+		}
+	}
+	return excess
+}
+
+// alter returns the statements that give an account exactly the rights of a role in the
+// database: first what it lacks, then what it has too much, so that a service goes on
+// working meanwhile.
+func (g Grants) alter(role Role, database string, account Account) []string {
+	wanted := Rights(role)
+	var statements, again []string
+	excess := g.excess(wanted)
+	for _, want := range wanted {
+		has := g.on(want.Object)
+		if slices.Contains(has, allPrivileges) {
+			// Which are revoked as a whole.
+			again = append(again, grantStatement(want, quoteName(database), account))
+			continue
+		}
+		missing := slices.DeleteFunc(slices.Clone(want.Privileges), func(p string) bool { return slices.Contains(has, p) })
+		if len(missing) > 0 {
+			statements = append(statements, grantStatement(Right{missing, want.Object}, quoteName(database), account))
+		}
+	}
+	for _, h := range excess {
+		statements = append(statements, h.revocations(account)...)
+	}
+	return append(statements, again...)
+}
+
+// revocations take the privileges away. GRANT OPTION is a statement of its own, which the
+// engines do not take beside ALL PRIVILEGES.
+func (h held) revocations(account Account) []string {
+	from := " ON " + h.Object.within(h.database) + " FROM " + account.String()
+	var statements []string
+	if slices.Contains(h.Privileges, grantOption) {
+		statements = append(statements, "REVOKE "+grantOption+from)
+	}
+	others := slices.DeleteFunc(slices.Clone(h.Privileges), func(p string) bool { return p == grantOption })
+	if len(others) > 0 {
+		statements = append(statements, "REVOKE "+strings.Join(others, ", ")+from)
+	}
+	return statements
+}
+
+// String is the right in words.
+func (r Right) String() string {
+	return fmt.Sprintf("%s on %s", strings.Join(r.Privileges, ", "), r.Object)
+}

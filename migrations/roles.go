@@ -1,0 +1,194 @@
+package migrations
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Role is what an account of the database is for.
+type Role string
+
+// The roles of accounts.
+const (
+	Owner   Role = "owner"   // migrates; the procedures, triggers and views run with its rights
+	Service Role = "service" // decides checks
+	Editor  Role = "editor"  // the service, where it also edits zones and overrides over HTTP
+	Analyst Role = "analyst" // reads, and cannot lock
+	DBA     Role = "dba"     // edits zones and overrides, releases buckets, reads
+	Auditor Role = "auditor" // reads who changed what, and the history
+)
+
+// Object is what a right is on: a table or view, a procedure, or all of the database.
+type Object struct {
+	Kind string // empty for a table, a view and the database; or PROCEDURE, FUNCTION
+	Name string // "*" means all of the database
+}
+
+// String names the object in words.
+func (o Object) String() string {
+	if o == everything() {
+		return "the whole database"
+	}
+	return strings.ToLower(o.Kind+" "[:min(1, len(o.Kind))]) + o.Name
+}
+
+// everything is all objects of the database.
+func everything() Object { return Object{Name: "*"} }
+
+// Right is privileges on one object.
+type Right struct {
+	Privileges []string // such as SELECT, or UPDATE (column)
+	Object     Object
+}
+
+// Rights returns all that a role may do in the database of the schema, and so all that it
+// needs. This is the one place that says so: 'migrate roles', 'dev', 'doctor' and the tests
+// go by it.
+func Rights(role Role) []Right {
+	switch role {
+	case Owner:
+		return []Right{{[]string{
+			"SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "ALTER", "DROP", "INDEX", "REFERENCES", "TRIGGER", "LOCK TABLES",
+			"CREATE ROUTINE", "ALTER ROUTINE", "EXECUTE", "CREATE VIEW", "SHOW VIEW",
+		}, everything()}}
+	case Service:
+		return serviceRights()
+	case Editor:
+		return merge(serviceRights(), editing())
+	case DBA:
+		return merge(dbaRights(), editing())
+	case Analyst:
+		return on([]string{"SELECT"}, "read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit")
+	case Auditor:
+		return on([]string{"SELECT"}, "read_audit", "read_txn", "read_history", "read_zone", "read_override")
+	}
+	return nil
+}
+
+// serviceRights let the service read what a decision depends on, and add to the history.
+// EXECUTE is on the whole database, so that an upgrade on MySQL, which forgets the grants
+// on a procedure that is made anew, keeps the service going. It gives the service nothing
+// more: the internal procedures that it does not call run with the caller's own rights.
+func serviceRights() []Right {
+	return merge(
+		[]Right{{[]string{"EXECUTE"}, everything()}},
+		on([]string{"SELECT"}, "schema_migrations", "schema_routine", "zone_master", "zone_override", "zone_override_prefix_length"),
+		on([]string{"SELECT", "INSERT"}, "zone_txn", "zone_attempt"),
+		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_bucket_lock"),
+		on([]string{"SELECT", "UPDATE (last_used_at)"}, "access_token"),
+	)
+}
+
+// dbaRights let a person look at everything and call what is for callers.
+func dbaRights() []Right {
+	rights := on([]string{"SELECT"}, "schema_migrations", "schema_routine", "zone_master", "zone_override", "zone_override_prefix_length",
+		"zone_txn", "zone_attempt", "zone_bucket_lock", "zone_audit",
+		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit")
+	for _, name := range publicProcedures() {
+		rights = append(rights, Right{[]string{"EXECUTE"}, Object{"PROCEDURE", name}})
+	}
+	return rights
+}
+
+// editing is what edits zones and overrides need. Triggers write zone_audit.
+func editing() []Right {
+	return on([]string{"INSERT", "UPDATE", "DELETE"}, "zone_master", "zone_override")
+}
+
+// on returns the same right on several tables or views.
+func on(privileges []string, tables ...string) []Right {
+	rights := make([]Right, len(tables))
+	for i, table := range tables {
+		rights[i] = Right{privileges, Object{Name: table}}
+	}
+	return rights
+}
+
+// merge joins lists of rights, with one right for each object.
+func merge(lists ...[]Right) []Right {
+	var all []Right
+	for _, right := range slices.Concat(lists...) {
+		at := slices.IndexFunc(all, func(r Right) bool { return r.Object == right.Object })
+		if at < 0 {
+			all = append(all, Right{slices.Clone(right.Privileges), right.Object})
+			continue
+		}
+		for _, privilege := range right.Privileges {
+			if !slices.Contains(all[at].Privileges, privilege) {
+				all[at].Privileges = append(all[at].Privileges, privilege)
+			}
+		}
+	}
+	return all
+}
+
+// publicProcedures returns the procedures whose COMMENT says that they are for callers.
+func publicProcedures() []string {
+	list, err := current()
+	if err != nil {
+		return nil // the texts are part of the program, and a test reads them all
+	}
+	var names []string
+	for _, t := range list {
+		if t.isPublic {
+			names = append(names, t.name)
+		}
+	}
+	return names
+}
+
+// Account is an account of the engine: a user name and the hosts that it may come from.
+type Account struct{ User, Host string }
+
+// ParseAccount reads 'name'@'host', name@host or name, whose host is %. A name or host
+// must have no quotes, backslashes or control characters.
+func ParseAccount(text string) (Account, error) {
+	a := Account{User: text, Host: "%"}
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		a = Account{User: text[:at], Host: strings.ToLower(unquote(text[at+1:]))}
+	}
+	a.User = unquote(a.User)
+	odd := func(r rune) bool { return r < ' ' || r == 0x7f || strings.ContainsRune("'\"`\\", r) }
+	if a.User == "" || a.Host == "" || strings.ContainsFunc(a.User+a.Host, odd) {
+		return Account{}, fmt.Errorf("%q is no account: write name, name@host or 'name'@'host'", text)
+	}
+	return a, nil
+}
+
+// unquote takes a pair of quotes away.
+func unquote(text string) string {
+	for _, quote := range []string{"'", "`", `"`} {
+		if inner, ok := strings.CutPrefix(text, quote); ok && strings.HasSuffix(inner, quote) {
+			return strings.TrimSuffix(inner, quote)
+		}
+	}
+	return text
+}
+
+// String is the account as SQL has it: 'name'@'host'.
+func (a Account) String() string { return "'" + a.User + "'@'" + a.Host + "'" }
+
+// GrantStatements returns the statements that give a new account its role in a database.
+func GrantStatements(role Role, database string, account Account) []string {
+	var statements []string
+	for _, right := range Rights(role) {
+		statements = append(statements, grantStatement(right, quoteName(database), account))
+	}
+	return statements
+}
+
+func grantStatement(right Right, database string, account Account) string {
+	return "GRANT " + strings.Join(right.Privileges, ", ") + " ON " + right.Object.within(database) + " TO " + account.String()
+}
+
+// within writes the object for a GRANT. database is quoted.
+func (o Object) within(database string) string {
+	name := o.Name
+	if o != everything() {
+		name = quoteName(name)
+	}
+	return o.Kind + " "[:min(1, len(o.Kind))] + database + "." + name
+}
+
+func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

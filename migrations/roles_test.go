@@ -1,0 +1,333 @@
+package migrations_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+)
+
+// account names the account of a database for GRANT, and the database.
+func account(t *testing.T, d *dbtest.Database) (as migrations.Account, database string) {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(d.DSN)
+	if err != nil {
+		t.Fatal("parse dsn: unreadable")
+	}
+	return migrations.Account{User: cfg.User, Host: "localhost"}, cfg.DBName
+}
+
+// assign gives an account a role as 'migrate roles' does.
+func assign(t *testing.T, d *dbtest.Database, role migrations.Role, as migrations.Account) migrations.Reassignment {
+	t.Helper()
+	done, err := migrations.AssignRoles(t.Context(), d.DSN, []migrations.Assignment{{Role: role, Account: as}})
+	if err != nil || len(done) != 1 {
+		t.Fatalf("%s: %v, %v", role, done, err)
+	}
+	return done[0]
+}
+
+// isRefused says that an error is one for want of a right.
+func isRefused(err error) bool {
+	var engine *mysql.MySQLError
+	return errors.As(err, &engine) && slices.Contains([]uint16{1044, 1142, 1143, 1227, 1370}, engine.Number)
+}
+
+// writes are statements that change what nobody but the owner and the procedures may change.
+func writes() []string {
+	return []string{
+		"UPDATE zone_txn SET blocked = 1", "DELETE FROM zone_txn", "TRUNCATE zone_txn",
+		"DELETE FROM zone_attempt", "DELETE FROM zone_bucket_lock",
+		"INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id) VALUES (NOW(), 'x', 'zone', 'insert', 1)",
+		"UPDATE zone_audit SET changed_by = 'x'", "DELETE FROM zone_audit",
+		"UPDATE schema_migrations SET version = 1", "DELETE FROM schema_routine", "INSERT INTO zone_override_prefix_length VALUES (1, 4, 8)",
+		"CREATE TABLE own (id INT)", "CREATE TEMPORARY TABLE own (id INT)", "ALTER TABLE zone_txn ADD COLUMN own INT", "DROP TABLE zone_txn", "DROP VIEW read_txn",
+		"CREATE TRIGGER own BEFORE INSERT ON zone_txn FOR EACH ROW SET @own = 1", "DROP TRIGGER zone_master_after_delete",
+		"CREATE PROCEDURE own() SET @own = 1", "DROP PROCEDURE check_velocity", "CREATE VIEW own AS SELECT 1", "LOCK TABLES zone_txn READ",
+		"GRANT SELECT ON zone_txn TO CURRENT_USER()", "SELECT * FROM mysql.user",
+		"INSERT INTO read_txn (zone_id) VALUES (1)", "DELETE FROM read_txn", "UPDATE read_zone SET rate = 9", "DELETE FROM read_audit",
+	}
+}
+
+// internals call procedures that are not for callers and would change the history. To call
+// them is not refused to the service, which may call all procedures: what they do is, because
+// they run with the caller's own rights.
+func internals() []string {
+	return []string{
+		"CALL uncount_bucket(1, 'alice', NOW())", `CALL record_outcomes('[{"txn_id":1,"outcome":"success"}]', @answers)`,
+	}
+}
+
+const edits = "UPDATE zone_master SET rate = 6 WHERE id = 1"
+
+// TestEachRoleIsRefusedWhatItMustNotDo logs in as each.
+func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
+	t.Parallel()
+	public := []string{
+		"CALL check_velocity(1, 'alice')", "CALL check_velocity_batch('[]')", "CALL report_outcomes('[]')", "CALL peek_velocity(1, 'alice')",
+		"CALL release_bucket(1, 'alice', 'me', 'why')",
+	}
+	tables := []string{
+		"SELECT * FROM zone_txn", "SELECT * FROM zone_attempt", "SELECT * FROM zone_master", "SELECT * FROM zone_override", "SELECT * FROM zone_bucket_lock",
+	}
+	views := []string{"SELECT * FROM read_txn", "SELECT * FROM read_history", "SELECT * FROM read_zone", "SELECT * FROM read_override", "SELECT * FROM read_audit"}
+	more := []string{"SELECT * FROM read_bucket", "SELECT * FROM read_attempt"}
+	internal := slices.Concat(internals(), []string{
+		"CALL make_bucket(1, 'eve', 'opaque', 0)", "CALL forget_tally(1, 'alice', NOW())", "CALL forget_attempts('[]')",
+	})
+	insert := []string{"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (NOW(), 1, 'a', 0, 0, 1)"}
+	audit := []string{"SELECT * FROM zone_audit"}
+	roles := map[migrations.Role]struct{ may, mustNot []string }{
+		migrations.Service: {slices.Concat(tables, public, insert), slices.Concat(writes(), internals(), audit, views, more, []string{edits})},
+		migrations.Editor:  {slices.Concat(tables, public, insert, []string{edits}), slices.Concat(writes(), internals(), audit, views, more)},
+		migrations.Analyst: {slices.Concat(views, more), slices.Concat(writes(), internal, public, tables, audit, insert, []string{edits})},
+		migrations.DBA:     {slices.Concat(tables, views, more, audit, public, []string{edits}), slices.Concat(writes(), internal, insert)},
+		migrations.Auditor: {views, slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
+	}
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
+		dbtest.Exec(t, d.SQL, "CALL check_velocity(1, 'alice')")
+		// Otherwise a trigger is refused for another reason.
+		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
+		for role, c := range roles {
+			narrow := d.Account(t)
+			as, _ := account(t, narrow)
+			assign(t, d, role, as)
+			for _, statement := range c.may {
+				if _, err := narrow.SQL.Exec(statement); err != nil {
+					t.Errorf("%s: %s: %v", role, statement, err)
+				}
+			}
+			for _, statement := range c.mustNot {
+				if _, err := narrow.SQL.Exec(statement); !isRefused(err) {
+					t.Errorf("%s: %s: %v, want that it is refused for want of a right", role, statement, err)
+				}
+			}
+		}
+	})
+}
+
+// TestRolesAreWhatTheDryRunSays also takes away what is too much, in every way in which it
+// can be granted.
+func TestRolesAreWhatTheDryRunSays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		narrow := d.Account(t)
+		as, database := account(t, narrow)
+		escaped := strings.ReplaceAll(database, "_", `\_`)
+		for _, much := range []string{
+			"DO 0",
+			"GRANT ALL ON " + database + ".* TO " + as.String() + " WITH GRANT OPTION",
+			"GRANT DELETE, EVENT ON `" + escaped + "`.* TO " + as.String(),
+			"GRANT ALL ON zone_txn TO " + as.String(),
+			"GRANT SELECT (id, rate), UPDATE (rate) ON zone_master TO " + as.String(),
+			"GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE release_bucket TO " + as.String() + " WITH GRANT OPTION",
+		} {
+			dbtest.Exec(t, d.SQL, much)
+			for _, role := range []migrations.Role{migrations.Service, migrations.Editor, migrations.Analyst, migrations.DBA, migrations.Auditor} {
+				assignment := []migrations.Assignment{{Role: role, Account: as}}
+				planned, err := migrations.PlanRoles(t.Context(), d.DSN, assignment)
+				if err != nil {
+					t.Fatal(err)
+				}
+				done := assign(t, d, role, as)
+				if !slices.Equal(planned[0].Statements, done.Statements) || len(done.Statements) == 0 {
+					t.Errorf("%s after %s: planned %q, done %q", role, much, planned[0].Statements, done.Statements)
+				}
+				if again := assign(t, d, role, as); len(again.Statements) != 0 {
+					t.Errorf("%s after %s: a second time does %q", role, much, again.Statements)
+				}
+				grants := migrations.ReadGrants(database, grantsOf(t, d, as))
+				if lacks, exceeds := grants.Lacks(role), grants.Exceeds(role); len(lacks)+len(exceeds) > 0 {
+					t.Errorf("%s after %s: lacks %v, has too much %v", role, much, lacks, exceeds)
+				}
+			}
+		}
+	})
+}
+
+func grantsOf(t *testing.T, d *dbtest.Database, as migrations.Account) []string {
+	t.Helper()
+	var lines []string
+	for _, line := range rows(t, d, "SHOW GRANTS FOR "+as.String()) {
+		_, line, _ = strings.Cut(line, "=")
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestRightsBeyondTheDatabaseAreNamedAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		narrow := d.Account(t)
+		as, database := account(t, narrow)
+		role := strings.ToLower(rand.Text()[:10])
+		dbtest.Exec(t, d.SQL, "CREATE ROLE "+role)
+		t.Cleanup(func() { _, _ = d.SQL.ExecContext(context.Background(), "DROP ROLE "+role) })
+		for _, right := range []string{"PROCESS ON *.*", "SELECT ON `" + database[:len(database)-1] + "%`.*", role} {
+			dbtest.Exec(t, d.SQL, "GRANT "+right+" TO "+as.String())
+		}
+		before := len(grantsOf(t, d, as))
+		done := assign(t, d, migrations.Analyst, as)
+		list := strings.Join(done.Elsewhere, "; ")
+		for _, want := range []string{"PROCESS on all databases", "SELECT on the databases " + database[:len(database)-1] + "%", "the role '" + role} {
+			if !strings.Contains(list, want) {
+				t.Errorf("%q is not named in %q", want, list)
+			}
+		}
+		if after := len(grantsOf(t, d, as)); after != before+len(migrations.Rights(migrations.Analyst)) {
+			t.Errorf("%d lines of grants have become %d", before, after)
+		}
+	})
+}
+
+func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		owner := d.Account(t, "ALL ON *")
+		ownerAccount, _ := account(t, owner)
+		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
+		there, _ := account(t, d.Account(t))
+		one := migrations.Assignment{Role: migrations.Analyst, Account: there}
+		if _, err := migrations.AssignRoles(t.Context(), d.DSN, []migrations.Assignment{one}); err == nil || !strings.Contains(err.Error(), "migrate up") {
+			t.Errorf("without a schema: %v", err)
+		}
+		dbtest.Migrate(t, owner.DSN)
+		for want, assignments := range map[string][]migrations.Assignment{
+			"account 'nobody_here'@'%' does not exist; make it by: CREATE USER 'nobody_here'@'%'": {
+				one, {Role: migrations.DBA, Account: migrations.Account{User: "nobody_here", Host: "%"}},
+			},
+			"owns the schema": {one, {Role: migrations.DBA, Account: ownerAccount}},
+			"logged in as":    {one, {Role: migrations.DBA, Account: migrations.Account{User: "root", Host: "localhost"}}},
+			"named twice":     {one, {Role: migrations.DBA, Account: there}},
+		} {
+			_, err := migrations.AssignRoles(t.Context(), d.DSN, assignments)
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		}
+		if _, err := migrations.AssignRoles(t.Context(), owner.DSN, []migrations.Assignment{one}); err == nil || !strings.Contains(err.Error(), "as an administrator") {
+			t.Errorf("as the owner: %v", err)
+		}
+		if lines := grantsOf(t, d, there); len(lines) != 1 {
+			t.Errorf("what was refused has granted %q", lines)
+		}
+	})
+}
+
+func TestParseAccountTakesWhatPeopleWrite(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"velocity": "'velocity'@'%'", "velocity@db.Example": "'velocity'@'db.example'", "'velocity'@'10.0.0.%'": "'velocity'@'10.0.0.%'",
+		"`a`@`b`": "'a'@'b'", `"a"@"b"`: "'a'@'b'", "a@b@c": "'a@b'@'c'",
+		"": "", "@host": "", "a@": "", "a'b": "", `a\b`: "", "a\nb@c": "", "''@'h'": "", "a'@'b; DROP": "",
+	} {
+		account, err := migrations.ParseAccount(text)
+		if got := account.String(); (err == nil) != (want != "") || want != "" && got != want {
+			t.Errorf("%q is %s, %v, want %q", text, got, err, want)
+		}
+	}
+}
+
+// TestGrantsOnAProcedureOutliveItsReplacement makes every procedure anew, as an upgrade does.
+func TestGrantsOnAProcedureOutliveItsReplacement(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		caller := d.Account(t)
+		as, _ := account(t, caller)
+		assign(t, d, migrations.DBA, as)
+		dbtest.Exec(t, d.SQL, "GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE check_velocity TO "+as.String()+" WITH GRANT OPTION")
+		want := grantsOf(t, d, as)
+		dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64)")
+		done, err := migrations.Up(t.Context(), d.DSN)
+		if err != nil || len(done.Ungranted) != 0 {
+			t.Errorf("up: %+v, %v", done, err)
+		}
+		slices.Sort(want)
+		got := grantsOf(t, d, as)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("the grants are\n%s\nand were\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// TestUpSaysWhenItCannotKeepGrants migrates as an account that may not see the grants of
+// others, and as one that sees them and must not grant.
+func TestUpSaysWhenItCannotKeepGrants(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
+		owner := d.RoleAccount(t, migrations.Owner)
+		dbtest.Migrate(t, owner.DSN)
+		ownerAccount, _ := account(t, owner)
+		as, _ := account(t, d.Account(t))
+		assign(t, d, migrations.DBA, as)
+		older := func() {
+			dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE name IN ('check_velocity', 'make_bucket', 'read_txn')")
+		}
+		replaces := !strings.HasPrefix(engine.Name, "mariadb") // which loses nothing
+		older()
+		dbtest.Exec(t, d.SQL, "GRANT SELECT ON mysql.procs_priv TO "+ownerAccount.String())
+		_, err := migrations.Up(t.Context(), owner.DSN)
+		if (err != nil) != replaces || replaces && !strings.Contains(err.Error(), "keep the grants on procedure check_velocity") {
+			t.Errorf("must not grant: %v", err)
+		}
+		if lacks := migrations.ReadGrants(databaseOf(t, d), grantsOf(t, d, as)).Lacks(migrations.DBA); len(lacks) != 0 {
+			t.Errorf("lost: %v", lacks)
+		}
+		dbtest.Exec(t, d.SQL, "REVOKE SELECT ON mysql.procs_priv FROM "+ownerAccount.String())
+		older()
+		done, err := migrations.Up(t.Context(), owner.DSN)
+		names := fmt.Sprint(done.Ungranted)
+		if err != nil || (names == "[procedure check_velocity procedure make_bucket]") != replaces {
+			t.Errorf("may not see: %s, %v", names, err)
+		}
+	})
+}
+
+func databaseOf(t *testing.T, d *dbtest.Database) string {
+	t.Helper()
+	_, database := account(t, d)
+	return database
+}
+
+// TestViewsShowAllThatIsNotTheSchemasOwn holds views against columns that are added.
+func TestViewsShowAllThatIsNotTheSchemasOwn(t *testing.T) {
+	t.Parallel()
+	hidden := map[string][]string{
+		"zone_master": {"narrowed_at", "overridden"}, "zone_override": {"network"},
+		"zone_bucket_lock": {"tallied_at", "tally", "tally_from", "tally_until"},
+	}
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		for view, table := range map[string]string{
+			"read_txn": "zone_txn", "read_history": "zone_txn", "read_attempt": "zone_attempt", "read_bucket": "zone_bucket_lock",
+			"read_zone": "zone_master", "read_override": "zone_override", "read_audit": "zone_audit",
+		} {
+			var missing []string
+			for _, line := range rows(t, d, "SELECT t.column_name AS c FROM information_schema.columns AS t WHERE t.table_schema = DATABASE() AND t.table_name = ? "+
+				"AND NOT EXISTS (SELECT 1 FROM information_schema.columns AS v WHERE v.table_schema = DATABASE() AND v.table_name = ? AND v.column_name = t.column_name) "+
+				"ORDER BY 1", table, view) {
+				missing = append(missing, strings.TrimPrefix(line, "c="))
+			}
+			if !slices.Equal(missing, hidden[table]) {
+				t.Errorf("%s does not show %q of %s, want all but %q", view, missing, table, hidden[table])
+			}
+		}
+	})
+}

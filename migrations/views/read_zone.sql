@@ -1,0 +1,8 @@
+-- The settings of zones, for those who must not lock. See read_txn. What the schema
+-- keeps for itself (overridden, narrowed_at) is left out.
+CREATE OR REPLACE SQL SECURITY DEFINER VIEW read_zone AS
+SELECT *
+  FROM (SELECT id, description, rate, `window`, mode, counts, reserve_ttl, reset_on_success,
+               lockout, lockout_factor, lockout_max, lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, key_rule,
+               on_failure, revision
+          FROM zone_master) AS zone
