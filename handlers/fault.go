@@ -72,7 +72,7 @@ func (l *faultLog) report(ctx context.Context, f fault, attrs func() []slog.Attr
 	}
 	all := append(attrs(), slog.String("code", f.code), slog.String("error", f.text))
 	first, _ := f.kind.lines()
-	l.logger.LogAttrs(ctx, f.level, first, all...)
+	l.logger.LogAttrs(ctx, f.level, first, all...) //nolint:sloglint // one of the messages of lines
 }
 
 // isFirst counts f and reports whether it is the first since faultPause or longer.
@@ -130,5 +130,5 @@ func (l *faultLog) sumUp(same fault) {
 	}
 	attrs = append(attrs, slog.String("code", seen.code), slog.String("error", seen.text))
 	_, more := seen.kind.lines()
-	l.logger.LogAttrs(context.Background(), seen.level, more, attrs...)
+	l.logger.LogAttrs(context.Background(), seen.level, more, attrs...) //nolint:sloglint // as above
 }
