@@ -20,7 +20,7 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	var credentials servicetest.Credentials
 	token := credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}})
-	cache := service.NewCredentialCache(&credentials, nil)
+	cache := service.NewCredentialCache(&credentials, service.CredentialOptions{})
 	t.Cleanup(cache.Close)
 	url := serve(t, handlers.New(handlers.Options{
 		Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m, Auth: handlers.Auth{Callers: cache, Txns: m},

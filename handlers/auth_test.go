@@ -31,7 +31,7 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 	t.Helper()
 	g := guarded{credentials: &servicetest.Credentials{}}
 	g.running = start(t, func(o *Options) {
-		cache := service.NewCredentialCache(g.credentials, nil)
+		cache := service.NewCredentialCache(g.credentials, service.CredentialOptions{})
 		t.Cleanup(cache.Close)
 		o.Auth = Auth{Callers: cache, Txns: o.Reader.(*servicetest.Memory), TrustedProxies: proxies}
 	})
@@ -193,7 +193,7 @@ func (u unread) Read([]byte) (int, error) {
 func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	t.Parallel()
 	credentials := &servicetest.Credentials{}
-	cache := service.NewCredentialCache(credentials, nil)
+	cache := service.NewCredentialCache(credentials, service.CredentialOptions{})
 	t.Cleanup(cache.Close)
 	memory := servicetest.NewMemory()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
@@ -292,7 +292,7 @@ func TestACredentialIsTakenInEachForm(t *testing.T) {
 func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	t.Parallel()
 	var credentials servicetest.Credentials
-	cache := service.NewCredentialCache(&credentials, nil)
+	cache := service.NewCredentialCache(&credentials, service.CredentialOptions{})
 	t.Cleanup(cache.Close)
 	memory := servicetest.NewMemory()
 	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Callers: cache, Txns: memory}})

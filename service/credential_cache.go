@@ -14,8 +14,8 @@ import (
 const (
 	// credentialsAge is within what time a revocation is seen by every instance.
 	credentialsAge = 5 * time.Second
-	// credentialsRenewal is the age from which on a caller reads the credentials anew, while
-	// others still go on with those that are known.
+	// credentialsRenewal is the age from which on the credentials are read anew, while callers go
+	// on with those that are known.
 	credentialsRenewal = credentialsAge / 2
 	// unknownAge is within what time a new credential is known. Unknown ones make the
 	// store be asked once in this time, however many are tried.
@@ -45,9 +45,9 @@ type CredentialStore interface {
 //
 // A CredentialCache may be used by many goroutines at once.
 type CredentialCache struct {
-	store CredentialStore
-	fault func(error)
-	began time.Time
+	store   CredentialStore
+	options CredentialOptions
+	began   time.Time
 
 	ring atomic.Pointer[ring] // the newest; never nil
 
@@ -56,7 +56,7 @@ type CredentialCache struct {
 	failure  error     // of the last reading; nil if it succeeded
 	failedAt time.Time
 
-	uses sync.WaitGroup
+	background sync.WaitGroup // uses that are being recorded, and readings
 }
 
 // ring is all credentials as they were at one time.
@@ -80,37 +80,55 @@ type ringRead struct {
 	err  error
 }
 
-// NewCredentialCache returns a CredentialCache over store. It reads nothing yet. fault is called with the
-// error of a use that could not be recorded, at most once a minute for each credential;
-// nil means that nobody wants to know.
-func NewCredentialCache(store CredentialStore, fault func(error)) *CredentialCache {
-	if fault == nil {
-		fault = func(error) {}
+// CredentialOptions are what a CredentialCache may be told.
+type CredentialOptions struct {
+	// OnFault is called with the error of a use that could not be recorded, at most once a
+	// minute for each credential. Nil means that nobody wants to know.
+	OnFault func(error)
+	// IsAway reports whether the store is known to be away. While it is, and cannot be read,
+	// credentials that were read before hold on until they expire: a revocation could not be
+	// read either. Nil means never.
+	IsAway func() bool
+}
+
+// NewCredentialCache returns a CredentialCache over store. It reads nothing yet.
+func NewCredentialCache(store CredentialStore, options CredentialOptions) *CredentialCache {
+	if options.OnFault == nil {
+		options.OnFault = func(error) {}
 	}
-	k := &CredentialCache{store: store, fault: fault, began: time.Now()}
+	if options.IsAway == nil {
+		options.IsAway = func() bool { return false }
+	}
+	k := &CredentialCache{store: store, options: options, began: time.Now()}
 	k.ring.Store(&ring{})
 	return k
 }
 
-// Close waits until the uses of credentials are recorded. Nobody may ask any more.
-func (k *CredentialCache) Close() { k.uses.Wait() }
+// Close waits until the uses of credentials are recorded and no reading is under way. Nobody may
+// ask any more.
+func (k *CredentialCache) Close() { k.background.Wait() }
 
 // Caller returns whose credential has a digest. known is false if there is none that
 // holds: it never existed, is revoked, or has expired. The error wraps ErrBusy: the store
 // cannot be asked, so it is not known whether the credential holds. Credentials that were
-// read within the last five seconds are known without the store.
+// read within the last five seconds are known without the store, and for longer while it
+// is away.
 func (k *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Caller, known bool, err error) {
 	current := k.ring.Load()
 	now := time.Now()
 	found := current.find(digest, now)
-	if current.at.IsZero() || now.Sub(current.at) >= ageUntilRenewal(found) {
-		mustWait := found == nil || now.Sub(current.at) >= credentialsAge
-		renewed, err := k.renew(ctx, current, mustWait)
+	age := now.Sub(current.at) // very long if they never were read
+	switch {
+	case found != nil && age < credentialsRenewal, found == nil && age < unknownAge:
+	case found != nil && (age < credentialsAge || k.outlast()):
+		k.background.Go(func() { _, _ = k.renew(context.WithoutCancel(ctx), current) }) // the next caller sees it
+	default:
+		renewed, err := k.renew(ctx, current)
 		switch {
 		case err == nil:
 			now = time.Now()
 			found = renewed.find(digest, now)
-		case mustWait:
+		case found == nil || !k.outlast():
 			return Caller{}, false, busyCredentialCache(err)
 		}
 	}
@@ -121,11 +139,12 @@ func (k *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Cal
 	return found.caller, true, nil
 }
 
-func ageUntilRenewal(found *key) time.Duration {
-	if found == nil {
-		return unknownAge
-	}
-	return credentialsRenewal
+// outlast reports whether credentials hold on because the store is away.
+func (k *CredentialCache) outlast() bool {
+	k.mu.Lock()
+	failed := k.failure != nil
+	k.mu.Unlock()
+	return failed && k.options.IsAway()
 }
 
 // busyCredentialCache returns an error that wraps ErrBusy and no other kind: a caller who is not
@@ -143,12 +162,9 @@ func (r *ring) find(digest Digest, now time.Time) *key {
 	return found
 }
 
-// errRenewal says that somebody else reads the credentials.
-var errRenewal = errors.New("the credentials are being read")
-
 // renew returns a ring that is newer than old. It reads the store, or waits for a reading
-// that is under way. Without mustWait it does not wait for one, and returns errRenewal.
-func (k *CredentialCache) renew(ctx context.Context, old *ring, mustWait bool) (*ring, error) {
+// that is under way.
+func (k *CredentialCache) renew(ctx context.Context, old *ring) (*ring, error) {
 	k.mu.Lock()
 	if newer := k.ring.Load(); newer != old {
 		k.mu.Unlock()
@@ -160,9 +176,6 @@ func (k *CredentialCache) renew(ctx context.Context, old *ring, mustWait bool) (
 	}
 	if read := k.reading; read != nil {
 		k.mu.Unlock()
-		if !mustWait {
-			return nil, errRenewal
-		}
 		select {
 		case <-read.done:
 			return read.ring, read.err
@@ -229,11 +242,11 @@ func (k *CredentialCache) use(found *key, now time.Time) {
 	if since < due || !found.useAt.CompareAndSwap(due, since+int64(usePause)) {
 		return
 	}
-	k.uses.Go(func() {
+	k.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), credentialsTimeout)
 		defer cancel()
 		if err := k.store.UseCredential(ctx, found.id); err != nil {
-			k.fault(err)
+			k.options.OnFault(err)
 		}
 	})
 }

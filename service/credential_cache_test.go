@@ -34,7 +34,7 @@ func TestCredentialCacheKnowsTwoTokensOfOneName(t *testing.T) {
 	t.Parallel()
 	var store servicetest.Credentials
 	first, second := store.AddToken(shop), store.AddToken(shop)
-	k := service.NewCredentialCache(&store, nil)
+	k := service.NewCredentialCache(&store, service.CredentialOptions{})
 	defer k.Close()
 	for _, token := range []service.Token{first, second} {
 		caller, known, err := k.Caller(t.Context(), token.Digest())
@@ -53,7 +53,7 @@ func TestRevocationIsSeenByEveryInstanceWithinFiveSeconds(t *testing.T) {
 		for _, pace := range []time.Duration{time.Millisecond, 700 * time.Millisecond, 4999 * time.Millisecond, 5 * time.Second, time.Hour} {
 			var store servicetest.Credentials
 			token := store.AddToken(shop)
-			one, two := service.NewCredentialCache(&store, nil), service.NewCredentialCache(&store, nil)
+			one, two := service.NewCredentialCache(&store, service.CredentialOptions{}), service.NewCredentialCache(&store, service.CredentialOptions{})
 			knows(t, one, token)
 			time.Sleep(2 * time.Second) // the two have read at different times
 			knows(t, two, token)
@@ -79,7 +79,7 @@ func TestExpiryIsSeenAtOnceByTheStoresClock(t *testing.T) {
 		c := service.NewTokenCredential(token, shop)
 		c.ExpiresAt = time.Now().Add(3 * time.Second)
 		store.Add(c)
-		k := service.NewCredentialCache(skewed{&store, -time.Hour}, nil)
+		k := service.NewCredentialCache(skewed{&store, -time.Hour}, service.CredentialOptions{})
 		defer k.Close()
 		if !knows(t, k, token) {
 			t.Error("unknown before it expires")
@@ -115,7 +115,7 @@ func TestNewTokenIsKnownWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
-		k := service.NewCredentialCache(&store, nil)
+		k := service.NewCredentialCache(&store, service.CredentialOptions{})
 		defer k.Close()
 		knows(t, k, service.NewToken())
 		token := store.AddToken(shop)
@@ -126,12 +126,62 @@ func TestNewTokenIsKnownWithinASecond(t *testing.T) {
 	})
 }
 
+// mute is a store that answers nothing while it is away.
+type mute struct {
+	*servicetest.Credentials
+	away *bool
+}
+
+func (m mute) LiveCredentials(ctx context.Context) ([]service.Credential, time.Time, error) {
+	if *m.away {
+		<-ctx.Done()
+		return nil, time.Time{}, ctx.Err()
+	}
+	return m.Credentials.LiveCredentials(ctx)
+}
+
+func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store servicetest.Credentials
+		token := store.AddToken(shop)
+		away, isKnownAway := false, false
+		k := service.NewCredentialCache(mute{&store, &away}, service.CredentialOptions{IsAway: func() bool { return isKnownAway }})
+		defer k.Close()
+		knows(t, k, token)
+		away, isKnownAway = true, true
+		for range 3600 {
+			time.Sleep(time.Second)
+			began := time.Now()
+			if !knows(t, k, token) {
+				t.Fatal("a token that was known is not known any more")
+			}
+			if waited := time.Since(began); waited != 0 {
+				t.Fatalf("its holder waited for %s", waited)
+			}
+		}
+		if _, _, err := k.Caller(t.Context(), service.NewToken().Digest()); !errors.Is(err, service.ErrBusy) {
+			t.Errorf("another token: %v, want ErrBusy", err)
+		}
+		isKnownAway = false // it answers others, and these cannot be read: what is known may be revoked
+		if _, _, err := k.Caller(t.Context(), token.Digest()); !errors.Is(err, service.ErrBusy) {
+			t.Errorf("%v, want ErrBusy", err)
+		}
+		store.Revoke(1)
+		away = false
+		time.Sleep(3 * time.Second)
+		if knows(t, k, token) {
+			t.Error("a revoked token is known when the store is back")
+		}
+	})
+}
+
 func TestGuessesCostTheStoreOneQuestionASecondAndNoMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		k := service.NewCredentialCache(&store, nil)
+		k := service.NewCredentialCache(&store, service.CredentialOptions{})
 		defer k.Close()
 		if !knows(t, k, token) {
 			t.Fatal("unknown")
@@ -165,7 +215,7 @@ func TestCredentialCacheReadsOnceForAllWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		k := service.NewCredentialCache(slow{&store}, nil)
+		k := service.NewCredentialCache(slow{&store}, service.CredentialOptions{})
 		defer k.Close()
 		var all sync.WaitGroup
 		for range 100 {
@@ -198,7 +248,7 @@ func TestKnownTokensGoOnWhileOneCallerReadsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		k := service.NewCredentialCache(slow{&store}, nil)
+		k := service.NewCredentialCache(slow{&store}, service.CredentialOptions{})
 		defer k.Close()
 		knows(t, k, token)
 		time.Sleep(3 * time.Second)
@@ -216,7 +266,7 @@ func TestCallerThatLeavesDoesNotEndTheReadingOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		k := service.NewCredentialCache(slow{&store}, nil)
+		k := service.NewCredentialCache(slow{&store}, service.CredentialOptions{})
 		defer k.Close()
 		ctx, leave := context.WithCancel(t.Context())
 		go func() { _, _, _ = k.Caller(ctx, token.Digest()) }() // reads for all
@@ -241,7 +291,7 @@ func TestTokensSeenLatelyOutlastTheStoreForFiveSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		k := service.NewCredentialCache(&store, nil)
+		k := service.NewCredentialCache(&store, service.CredentialOptions{})
 		defer k.Close()
 		knows(t, k, token)
 		seen := time.Now()
@@ -276,7 +326,7 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		one, two := service.NewCredentialCache(&store, nil), service.NewCredentialCache(&store, nil)
+		one, two := service.NewCredentialCache(&store, service.CredentialOptions{}), service.NewCredentialCache(&store, service.CredentialOptions{})
 		for range 10 * 60 { // ten minutes
 			knows(t, one, token)
 			knows(t, two, token)
@@ -296,7 +346,7 @@ func TestUseThatCannotBeRecordedIsToldOnceAMinute(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
 		told := 0
-		k := service.NewCredentialCache(readOnly{&store}, func(error) { told++ })
+		k := service.NewCredentialCache(readOnly{&store}, service.CredentialOptions{OnFault: func(error) { told++ }})
 		for range 3 * 60 {
 			if !knows(t, k, token) {
 				t.Error("unknown")
@@ -318,7 +368,7 @@ func (readOnly) UseCredential(context.Context, uint64) error { return service.Er
 func TestStoreThatPanicsDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := service.NewCredentialCache(panicking{}, nil)
+		k := service.NewCredentialCache(panicking{}, service.CredentialOptions{})
 		defer k.Close()
 		for range 2 {
 			func() {

@@ -85,6 +85,9 @@ func (f *Fallback) Remember(zones []Zone) {
 	f.zones.Store(&known)
 }
 
+// IsOpen reports whether the circuit is open: the store is known to be away.
+func (f *Fallback) IsOpen() bool { return f.period.Load().isOpen() }
+
 // Open opens the circuit, unless no zone has an answer. It is for a service that has found its
 // store away before the first check.
 func (f *Fallback) Open(cause error) {

@@ -18,6 +18,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success",
 		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-subject",
+		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run",
 	}
 	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {
@@ -48,7 +49,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 func TestHelpExplainsEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "check", "outcome", "zone", "zone list", "zone set",
+		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check", "outcome", "zone", "zone list", "zone set",
 		"zone delete", "zone lint", "override", "override list", "override set", "override delete", "bucket", "bucket peek",
 		"bucket release", "replay", "completion", "token", "token create", "token list", "token revoke",
 	} {

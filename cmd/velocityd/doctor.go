@@ -21,7 +21,7 @@ const doctorTimeout = 20 * time.Second
 var errFaults = errors.New("faults")
 
 type doctorCmd struct {
-	JSON bool `name:"json" env:"-" help:"Print the findings as one JSON object."`
+	JSON bool `name:"json" env:"VELOCITY_JSON" help:"Print the findings as one JSON object."`
 
 	databaseFlags `embed:""`
 }

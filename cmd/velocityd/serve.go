@@ -120,8 +120,11 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 	}
 	s := &instance{
 		flags: f, store: store, keys: keys, probe: probe, logger: logger, metrics: metrics, tracing: tracing,
-		credentials: service.NewCredentialCache(store, logUnrecordedUse(logger)),
 	}
+	s.credentials = service.NewCredentialCache(store, service.CredentialOptions{
+		OnFault: logUnrecordedUse(logger),
+		IsAway:  func() bool { return s.front.fallback.IsOpen() || !s.readiness.reached() },
+	})
 	s.readiness = newReadiness(func(ctx context.Context) error {
 		if err := askWholeWay(ctx, probe, routines); err != nil || !s.asksWho.Load() {
 			return err
