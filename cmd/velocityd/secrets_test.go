@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+	traces "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
@@ -36,8 +39,9 @@ const (
 )
 
 // secrets are what nothing may hold, by what it is. What else must stay secret gets its line here.
-func secrets() map[string]string {
+func secrets(token string) map[string]string {
 	return map[string]string{
+		"token":               token,
 		"user":                hiddenUser,
 		"user in hexadecimal": hex.EncodeToString([]byte(hiddenUser)),
 		"user in base64":      base64.StdEncoding.EncodeToString([]byte(hiddenUser))[:20],
@@ -64,14 +68,14 @@ func mustHex(text string) []byte {
 type outputs map[string]string
 
 // wantNoSecret fails the test if an output holds a secret.
-func (o outputs) wantNoSecret(t *testing.T) {
+func (o outputs) wantNoSecret(t *testing.T, secrets map[string]string) {
 	t.Helper()
 	for name, text := range o {
 		if len(text) == 0 {
 			t.Errorf("%s is empty, so nothing is known of it", name)
 		}
 		folded := strings.ToLower(text)
-		for what, secret := range secrets() {
+		for what, secret := range secrets {
 			at := strings.Index(folded, strings.ToLower(secret))
 			if at >= 0 {
 				t.Errorf("%s holds the %s: …%s…", name, what, text[max(0, at-200):min(len(text), at+200)])
@@ -99,10 +103,19 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	}
 	dsn := passwordDSN(t, d)
 	folder := keyFolderOf(t, map[string]string{"2026-10": oldKey, "2026-11": newKey})
-	process, i := program(t, []string{"VELOCITY_DSN=" + dsn, "VELOCITY_KEY_HMAC_FILE=" + folder},
-		"serve", "--access-log", "--log-level", "debug", "--check-timeout", "4s", "--drain-delay", "10ms")
-	written := outputs{"problems of HTTP": askEverything(t, i.url) + askWhileHeld(t, d, i.url, folder)}
 	env := environment{"VELOCITY_DSN": dsn, "VELOCITY_KEY_HMAC_FILE": folder}
+	token := strings.TrimSpace(command(env, nil, "token", "create", "shop", "--scope", "admin").stdout)
+	spans := &receiver{spans: map[string][]*traces.Span{}}
+	collector := httptest.NewServer(spans)
+	t.Cleanup(collector.Close)
+	process, i := program(t, []string{"VELOCITY_DSN=" + dsn, "VELOCITY_KEY_HMAC_FILE=" + folder, "OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL},
+		"serve", "--access-log", "--log-level", "debug", "--check-timeout", "4s", "--drain-delay", "10ms", "--require-auth")
+	url := withToken(t, i.url, token)
+	written := outputs{
+		"problems of HTTP":     askEverything(t, url) + askWhileHeld(t, d, url, folder),
+		"answers to strangers": mustAsk(t, i.url+"/v1/check", everyBucket(), http.StatusUnauthorized).body,
+		"the metrics":          mustAsk(t, url+"/metrics", "", http.StatusOK).body,
+	}
 	written["the commands"] = runEveryCommand(env)
 	written["an instance without keys"] = askWithoutKeys(t, dsn)
 	written["panics"] = askWherePanicsAre(t, folder)
@@ -110,7 +123,7 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	for name, text := range dump(t, d) {
 		written["table "+name] = text
 	}
-	breakTables(t, d, i.url)
+	breakTables(t, d, url)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := server.Stop(ctx); err != nil {
@@ -121,7 +134,7 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 		if path == "/v1/check" {
 			body = everyBucket()
 		}
-		if r, err := ask(i.url+path, body); err != nil || r.status == http.StatusOK && path != "/readyz" {
+		if r, err := ask(url+path, body); err != nil || r.status == http.StatusOK && path != "/readyz" {
 			t.Errorf("%s without the engine: %d %s (%v)", path, r.status, r.body, err)
 		}
 	}
@@ -133,13 +146,28 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written["the log"], written["the engine's log"] = i.stderr.String(), string(engineLog)
+	written["the log"], written["the engine's log"], written["the traces"] = i.stderr.String(), string(engineLog), spans.text
 	for _, words := range []string{`"level":"INFO"`, `"level":"WARN"`, `"level":"ERROR"`, "2026-11", "/v1/zones/:id/buckets/:key"} {
 		if !strings.Contains(written["the log"], words) {
 			t.Errorf("the run was not a full one: its log has no %s", words)
 		}
 	}
-	written.wantNoSecret(t)
+	written.wantNoSecret(t, secrets(token))
+}
+
+// withToken returns the address of a proxy that adds a token to each request.
+func withToken(t *testing.T, target, token string) string {
+	t.Helper()
+	service, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(service)
+		r.Out.Header.Set("Authorization", "Bearer "+token)
+	}})
+	t.Cleanup(proxy.Close)
+	return proxy.URL
 }
 
 // passwordDSN makes an account with every right on the database, and returns the DSN with its password.
