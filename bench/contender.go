@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +21,8 @@ type contender struct {
 	name     string  // for the report
 	protocol string
 	address  string
+	token    string    // by which callers prove who they are, or empty
+	flags    []string  // of serve
 	about    string    // a sentence on what it is and how it is set up
 	server   int       // process id of the database or Redis; 0 if there is none
 	service  int       // process id of the HTTP server; 0 if callers reach the database or Redis directly
@@ -35,6 +38,8 @@ const (
 	kindTextbook      = "textbook"
 	kindProcedure     = "procedure"
 	kindService       = "service"
+	kindBare          = "bare"
+	kindGuarded       = "guarded"
 	kindHistory       = "history"
 	kindUnpartitioned = "unpartitioned"
 	kindRecording     = "recording"
@@ -154,6 +159,13 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, e
 			list = append(list, c)
 		}
 	}
+	if o.wants(in512) {
+		checked, err := s.checked(ctx, e)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, checked...)
+	}
 	list = append(list, &contender{
 		kind: kindRecording, name: "recording alone", protocol: round.Recording, database: service,
 		about: "INSERT INTO zone_txn and COMMIT in one packet, into the service's own table, in batches as long and over as many " +
@@ -204,12 +216,38 @@ func (s *stage) connect(ctx context.Context, c *contender, e *engine) error {
 		c.address = c.database.dsn
 		return nil
 	}
-	process, address, err := s.serve(ctx, c.database, c.kind)
+	process, address, err := s.serve(ctx, c.database, c.kind, c.flags...)
 	if err != nil {
 		return err
 	}
 	c.address, c.service = address, process.pid()
 	return nil
+}
+
+// checked sets up the service twice, without and with all that tells who asks and what
+// happens, each on a schema of its own.
+func (s *stage) checked(ctx context.Context, e *engine) ([]*contender, error) {
+	bare, err := s.schema(ctx, e, "bench_"+kindBare, s.migrate, users())
+	if err != nil {
+		return nil, err
+	}
+	guarded, err := s.schema(ctx, e, "bench_"+kindGuarded, s.migrate, users())
+	if err != nil {
+		return nil, err
+	}
+	made, err := output(ctx, buildLimit, exec.CommandContext(ctx, s.programs.velocityd,
+		"token", "create", "bench", "--scope", "check", "--dsn", guarded.dsn))
+	if err != nil {
+		return nil, err
+	}
+	return []*contender{{
+		kind: kindBare, name: "velocityd over HTTP, bare", protocol: round.Service, database: bare, flags: []string{"--metrics", "off"},
+		about: "velocityd serve --metrics off, and nobody is asked who he is",
+	}, {
+		kind: kindGuarded, name: "velocityd over HTTP, guarded", protocol: round.Service, database: guarded, flags: []string{"--require-auth"},
+		token: strings.TrimSpace(string(made)),
+		about: "velocityd serve --require-auth with metrics; each request has a token",
+	}}, nil
 }
 
 // old sets up the service on a schema with a history.
@@ -249,11 +287,12 @@ func (s *stage) migrate(ctx context.Context, d *database) error {
 }
 
 // serve starts velocityd on a database. close stops it.
-func (s *stage) serve(ctx context.Context, d *database, name string) (process *child, address string, err error) {
+func (s *stage) serve(ctx context.Context, d *database, name string, flags ...string) (process *child, address string, err error) {
 	if address, err = freeAddress(ctx); err != nil {
 		return nil, "", err
 	}
-	process, err = startChild(ctx, s.dir, d.engine.name()+"-"+name, nil, s.programs.velocityd, "serve", "--dsn", d.dsn, "--listen", address)
+	flags = append([]string{"serve", "--dsn", d.dsn, "--listen", address}, flags...)
+	process, err = startChild(ctx, s.dir, d.engine.name()+"-"+name, nil, s.programs.velocityd, flags...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -267,7 +267,7 @@ func (s *stage) turnOf(sc scenario, turn int) []*contender {
 
 func orderOf(c *contender, sc scenario, seed uint64, seconds float64) round.Order {
 	return round.Order{
-		Protocol: c.protocol, Address: c.address, Callers: sc.callers, Seconds: seconds, Seed: seed, Draws: sc.draws(seed),
+		Protocol: c.protocol, Address: c.address, Token: c.token, Callers: sc.callers, Seconds: seconds, Seed: seed, Draws: sc.draws(seed),
 	}
 }
 

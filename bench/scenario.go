@@ -104,7 +104,7 @@ func scenarios(overrides int) []scenario {
 	return []scenario{
 		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: all, draws: users},
 		{id: inPair64, title: pairs + "64 callers", callers: 64, contenders: []string{kindService, kindEnvoy}, draws: pair},
-		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: web, draws: users},
+		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: append([]string{kindBare, kindGuarded}, web...), draws: users},
 		{id: inRecording, title: "recording alone, as the service records at 512 callers", contenders: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets)},
 		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: ours, draws: pair},
 		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, contenders: []string{kindTextbook, kindBehindEcho, kindProcedure, kindService, kindEcho, kindEnvoy}, draws: users},

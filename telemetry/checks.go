@@ -11,6 +11,9 @@ import (
 // Checks returns store with its decisions counted. It belongs between the Limiter and the
 // Fallback, so that it sees answers without the database.
 func (m *Metrics) Checks(store service.CheckStore) service.CheckStore {
+	if m == nil {
+		return store
+	}
 	return &countedChecks{Metrics: m, store: store}
 }
 
@@ -140,6 +143,9 @@ func busyReason(err error) string {
 // Batches returns store with its calls measured. It belongs behind the Coalescer, so that each
 // call is a batch.
 func (m *Metrics) Batches(store service.CheckStore) service.CheckStore {
+	if m == nil {
+		return store
+	}
 	return &measuredBatches{Metrics: m, store: store}
 }
 
@@ -165,6 +171,9 @@ func (b *measuredBatches) CheckAll(ctx context.Context, checks []service.Check) 
 // Outcomes returns store with its reports counted. A report names a txn and not a zone, so they
 // are not counted by zone.
 func (m *Metrics) Outcomes(store service.OutcomeStore) service.OutcomeStore {
+	if m == nil {
+		return store
+	}
 	return &countedOutcomes{Metrics: m, store: store}
 }
 

@@ -31,7 +31,8 @@ const maxRequests = 500
 const other = "other"
 
 // Metrics are the metrics of one service. What happens is counted at once and without a lock;
-// what can be asked for is asked for when Prometheus asks.
+// what can be asked for is asked for when Prometheus asks. A nil *Metrics counts nothing, and
+// has no handler.
 type Metrics struct {
 	registry *prometheus.Registry
 	logger   *slog.Logger
@@ -187,9 +188,12 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	}
 }
 
-// Handler answers with all metrics, in the form that the caller asks for. Callers at the same
+// Handler answers with all metrics, in the form that the caller asks for. It is nil if m is. Callers at the same
 // time share one collection. It waits for no database and for no lock of a lane.
 func (m *Metrics) Handler() http.Handler {
+	if m == nil {
+		return nil
+	}
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog:       slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 		ErrorHandling:  promhttp.ContinueOnError,
@@ -200,6 +204,9 @@ func (m *Metrics) Handler() http.Handler {
 // CountRequest counts an answered request. route is the template of its path, or "" if no route
 // matches.
 func (m *Metrics) CountRequest(method, route string, status int) {
+	if m == nil {
+		return
+	}
 	if route == "" {
 		route = "none"
 	}
@@ -229,13 +236,29 @@ func (m *Metrics) CountConnection(_ net.Conn, state http.ConnState) {
 }
 
 // CountQueueWait counts the time that a check waited in a queue.
-func (m *Metrics) CountQueueWait(wait time.Duration) { m.queueWait.Observe(max(wait, 0).Seconds()) }
+func (m *Metrics) CountQueueWait(wait time.Duration) {
+	if m != nil {
+		m.queueWait.Observe(max(wait, 0).Seconds())
+	}
+}
 
 // CountLockWaitTimeout counts a lock that did not become free in time.
-func (m *Metrics) CountLockWaitTimeout() { m.lockTimeouts.Inc() }
+func (m *Metrics) CountLockWaitTimeout() {
+	if m != nil {
+		m.lockTimeouts.Inc()
+	}
+}
 
 // CountDeadlock counts a transaction that the engine ended because of another one.
-func (m *Metrics) CountDeadlock() { m.deadlocks.Inc() }
+func (m *Metrics) CountDeadlock() {
+	if m != nil {
+		m.deadlocks.Inc()
+	}
+}
 
 // CountRetry counts a call of the database that is made once more.
-func (m *Metrics) CountRetry() { m.retries.Inc() }
+func (m *Metrics) CountRetry() {
+	if m != nil {
+		m.retries.Inc()
+	}
+}

@@ -443,3 +443,22 @@ func scrapeMany(b *testing.B, zones int) {
 		_, _ = io.Copy(io.Discard, recorder.Body)
 	}
 }
+
+func TestMetricsThatAreOffCountNothingAndHaveNoPath(t *testing.T) {
+	t.Parallel()
+	var off *telemetry.Metrics
+	m := servicetest.NewMemory()
+	if off.Checks(m) != service.CheckStore(m) || off.Batches(m) != service.CheckStore(m) || off.Outcomes(m) != service.OutcomeStore(m) {
+		t.Error("a store is wrapped")
+	}
+	off.CountRequest("GET", "/", 200)
+	off.CountQueueWait(time.Second)
+	off.CountLockWaitTimeout()
+	off.CountDeadlock()
+	off.CountRetry()
+	off.Watch(telemetry.Sources{})
+	off.RunCensus(t.Context(), nil)
+	if off.Handler() != nil {
+		t.Error("there is a handler")
+	}
+}

@@ -29,6 +29,7 @@ type language interface {
 
 type webDialer struct {
 	address, path string
+	token         string // or empty
 	language      language
 }
 
@@ -41,8 +42,11 @@ func (d webDialer) dial(ctx context.Context, until time.Time) (caller, error) {
 		conn.Close()
 		return nil, err
 	}
-	head := "POST " + d.path + " HTTP/1.1\r\nHost: " + d.address +
-		"\r\nContent-Type: application/json\r\nContent-Length: "
+	head := "POST " + d.path + " HTTP/1.1\r\nHost: " + d.address
+	if d.token != "" {
+		head += "\r\nAuthorization: Bearer " + d.token
+	}
+	head += "\r\nContent-Type: application/json\r\nContent-Length: "
 	return &webCaller{conn: conn, in: bufio.NewReaderSize(conn, 2048), head: head, language: d.language}, nil
 }
 

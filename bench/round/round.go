@@ -19,6 +19,7 @@ const (
 type Order struct {
 	Protocol string  `json:"protocol"`
 	Address  string  `json:"address"` // host:port, or a DSN in go-sql-driver's form
+	Token    string  `json:"token"`   // for Service, or empty: the callers prove who they are by it
 	Callers  int     `json:"callers"`
 	Seconds  float64 `json:"seconds"`
 	Seed     uint64  `json:"seed"`

@@ -114,6 +114,7 @@ type serviceFlags struct {
 	listenFlags     `embed:""`
 	awayFlags       `embed:""`
 	authFlags       `embed:""`
+	telemetryFlags  `embed:""`
 	keyFlags        `embed:""`
 }
 
@@ -180,7 +181,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
 		slog.String("key_hmac_file", f.KeyHMACFile),
 		slog.String("version", version()),
-	}, f.listenFlags.attrs(), f.authFlags.attrs(), f.awayAttrs())
+	}, f.listenFlags.attrs(), f.authFlags.attrs(), f.telemetryFlags.attrs(), f.awayAttrs())
 }
 
 // databaseFlags tell the operator's commands where the database is.

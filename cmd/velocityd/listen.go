@@ -174,7 +174,9 @@ func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners
 		}
 		api.ServeHTTP(w, r)
 	}), s.flags.CheckTimeout)
-	server.ConnState = s.metrics.CountConnection
+	if s.metrics != nil {
+		server.ConnState = s.metrics.CountConnection
+	}
 	server.ErrorLog = slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn)
 	o := handlers.ListenerOptions{
 		MaxConnections: s.connectionsAt(doors), MaxRequestsPerPeer: s.flags.MaxRequestsPerPeer,

@@ -101,7 +101,7 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 	if err != nil {
 		return nil, err
 	}
-	metrics := telemetry.NewMetrics(version(), logger)
+	metrics := f.newMetrics(logger)
 	if tracing != nil {
 		logger = slog.New(telemetry.LogHandler(logger.Handler()))
 	}

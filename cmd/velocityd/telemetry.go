@@ -15,6 +15,23 @@ import (
 // lastSpansTimeout is how long the end of the service waits for the collector of traces.
 const lastSpansTimeout = 2 * time.Second
 
+// telemetryFlags say what the service tells of itself. Traces follow the variables of
+// OpenTelemetry.
+type telemetryFlags struct {
+	Metrics string `env:"VELOCITY_METRICS" default:"on" enum:"on,off" placeholder:"on|off" help:"on: GET /metrics answers Prometheus. off: nothing is counted, and there is no such path."`
+}
+
+// attrs returns the settings for the log.
+func (f telemetryFlags) attrs() []slog.Attr { return []slog.Attr{slog.String("metrics", f.Metrics)} }
+
+// newMetrics returns the metrics, or nil without them.
+func (f telemetryFlags) newMetrics(logger *slog.Logger) *telemetry.Metrics {
+	if f.Metrics == "off" {
+		return nil
+	}
+	return telemetry.NewMetrics(version(), logger)
+}
+
 // newTracing returns what makes traces, or nil if the environment does not ask for them.
 func (p *process) newTracing(ctx context.Context, f serviceFlags, logger *slog.Logger) (*telemetry.Tracing, error) {
 	wanted, err := telemetry.TracesWanted(p.lookupEnv)
@@ -64,7 +81,10 @@ func (s *instance) observed() service.CheckStore {
 
 // coalescerObserver returns what measures and traces the lanes.
 func (s *instance) coalescerObserver() service.CoalescerObserver {
-	if s.tracing == nil {
+	switch {
+	case s.tracing == nil && s.metrics == nil:
+		return service.CoalescerObserver{}
+	case s.tracing == nil:
 		return service.CoalescerObserver{Queued: func(_ context.Context, joined, taken time.Time) {
 			s.metrics.CountQueueWait(taken.Sub(joined))
 		}}
