@@ -104,6 +104,19 @@ func NewCredentialCache(store CredentialStore, options CredentialOptions) *Crede
 	return k
 }
 
+// Recall makes a cache that has read nothing yet know credentials as they were read before a
+// restart. They hold only while the store is away. When they expire is told by this machine's
+// clock, because the engine's cannot be read.
+func (k *CredentialCache) Recall(live []Credential) {
+	now := time.Now()
+	recalled := k.newRing(live, now, now, k.ring.Load())
+	recalled.at = time.Time{}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.failure = errNotRead
+	k.ring.Store(recalled)
+}
+
 // Close waits until the uses of credentials are recorded and no reading is under way. Nobody may
 // ask any more.
 func (k *CredentialCache) Close() { k.background.Wait() }
@@ -191,7 +204,7 @@ func (k *CredentialCache) renew(ctx context.Context, old *ring) (*ring, error) {
 	return read.ring, read.err
 }
 
-// errNotRead is the result of a reading in which the store panicked.
+// errNotRead is the result of a reading in which the store panicked, and of none at all.
 var errNotRead = errors.New("the credentials were not read")
 
 // end keeps the result of a reading, and gives it to those who wait for it.
@@ -215,6 +228,12 @@ func (k *CredentialCache) read(ctx context.Context, old *ring) (*ring, error) {
 	if err != nil {
 		return nil, err
 	}
+	return k.newRing(live, at, began, old), nil
+}
+
+// newRing returns a ring of credentials that were read at the engine's time at, which was began
+// here. It takes over from old which uses are recorded.
+func (k *CredentialCache) newRing(live []Credential, at, began time.Time, old *ring) *ring {
 	read := &ring{at: began, keys: make(map[Digest]*key, len(live))}
 	for _, c := range live {
 		added := &key{id: c.ID, caller: c.Caller}
@@ -231,7 +250,7 @@ func (k *CredentialCache) read(ctx context.Context, old *ring) (*ring, error) {
 		added.useAt.Store(int64(useAt))
 		read.keys[c.Digest] = added
 	}
-	return read, nil
+	return read
 }
 
 // use has the use of a credential recorded, unless one within the last minute is. Nobody

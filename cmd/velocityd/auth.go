@@ -90,6 +90,22 @@ func (s *instance) wantCredential(ctx context.Context, address net.Addr) error {
 	return err
 }
 
+// newCredentials returns who may call. While the database is away, it knows those of the state
+// folder, if there is one.
+func (s *instance) newCredentials(folder *stateFolder) *service.CredentialCache {
+	options := service.CredentialOptions{
+		OnFault: logUnrecordedUse(s.logger),
+		IsAway:  func() bool { return s.front.fallback.IsOpen() || s.readiness.hasFailed() },
+	}
+	if folder == nil {
+		return service.NewCredentialCache(s.store, options)
+	}
+	memory := &credentialMemory{CredentialStore: s.store, folder: folder, logger: s.logger}
+	cache := service.NewCredentialCache(memory, options)
+	cache.Recall(memory.recall())
+	return cache
+}
+
 // auth returns whose requests are answered at an address. If callers must prove who they
 // are, the instance is from then on not ready without the table of credentials.
 func (s *instance) auth(address net.Addr) handlers.Auth {

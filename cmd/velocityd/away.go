@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -37,8 +36,8 @@ type front struct {
 }
 
 // newFront returns the front of an instance, which knows the zones that the state folder
-// holds. It does not connect to the database.
-func (s *instance) newFront() (*front, error) {
+// holds, if there is one. It does not connect to the database.
+func (s *instance) newFront(folder *stateFolder) *front {
 	checks, end := s.newCheckStore()
 	options := service.FallbackOptions{After: s.flags.DegradedAfter, Probe: s.test, OnChange: s.logAway}
 	if coalescer, ok := checks.(*service.Coalescer); ok {
@@ -51,15 +50,10 @@ func (s *instance) newFront() (*front, error) {
 		f.limiter.Learn(zones)
 		f.fallback.Remember(zones)
 	}
-	if s.flags.StateDir == "" {
-		return f, nil
+	if folder != nil {
+		f.zones.recall(folder)
 	}
-	folder, err := openState(s.flags.StateDir)
-	if err != nil {
-		return nil, fmt.Errorf("%w (--state-dir names another folder)", err)
-	}
-	f.zones.recall(folder)
-	return f, nil
+	return f
 }
 
 // begin reads the zones or, if the error of the first look at the database is not nil, has

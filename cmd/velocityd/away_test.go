@@ -270,18 +270,26 @@ func TestChecksThatWereSentToASilentEngineAreUndecidedAndLaterOnesDegraded(t *te
 	}
 }
 
+// TestARestartedServiceAnswersFromItsStateFolder asks by a token, so that callers must be
+// remembered as well.
 func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 	t.Parallel()
 	m := newMortal(t)
-	env := environment{"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd")}
-	file := filepath.Join(env["VELOCITY_STATE_DIR"], stateFile)
+	env := environment{
+		"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd"), "VELOCITY_REQUIRE_AUTH": "true",
+	}
+	token := strings.TrimSpace(command(env, nil, "token", "create", "shop", "--scope", "check,zones").stdout)
+	file := filepath.Join(env["VELOCITY_STATE_DIR"], zonesFile)
 	first := start(t, env, append([]string{"serve"}, slow...)...)
 	dbtest.Eventually(t, "the zones are remembered", func() bool {
 		text, err := os.ReadFile(file)
 		return err == nil && strings.Contains(string(text), `"on_failure":"block"`)
 	})
-	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file has mode %v (%v)", info.Mode(), err)
+	mustAsk(t, withToken(t, first.url, token)+"/v1/zones", "", http.StatusOK)
+	for _, file := range []string{file, filepath.Join(env["VELOCITY_STATE_DIR"], credentialsFile)} {
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s has mode %v (%v)", file, info.Mode(), err)
+		}
 	}
 	if code := first.stop(t); code != exitFine {
 		t.Errorf("exit code %d", code)
@@ -291,27 +299,30 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 	second := launch(t, env, append([]string{"serve"}, slow...)...)
 	forgetful.awaitAddress(t)
 	second.awaitAddress(t)
+	url := withToken(t, second.url, token)
+	stranger := withToken(t, second.url, service.NewToken().Reveal())
+	mustAsk(t, stranger+"/v1/check", `{"zone_id":2,"bucket_key":"alice"}`, http.StatusServiceUnavailable) // it cannot be known
 	for zone, want := range map[int]awayAnswer{1: toldAway, 2: degradedAllow, 3: degradedBlock, 4: toldAway} {
-		if got := askAway(t, second.url, zone, "alice"); got != want {
+		if got := askAway(t, url, zone, "alice"); got != want {
 			t.Errorf("zone %d: %s, want %s", zone, got, want)
 		}
 		if got := askAway(t, forgetful.url, zone, "alice"); got != toldAway {
 			t.Errorf("zone %d without a state folder: %s", zone, got)
 		}
 	}
-	if r := mustAsk(t, second.url+"/v1/check", `{"zone_id":2,"bucket_key":" Alice "}`, http.StatusOK); !strings.Contains(r.body, `"bucket_key":"alice"`) {
+	if r := mustAsk(t, url+"/v1/check", `{"zone_id":2,"bucket_key":" Alice "}`, http.StatusOK); !strings.Contains(r.body, `"bucket_key":"alice"`) {
 		t.Errorf("the key is not normalised by the remembered rule: %s", r.body)
 	}
 	for zone, want := range map[string]result{
 		"2": {exitFine, "allowed, without the database: recorded nowhere\n  zone 2, bob: at most 50 in 3600 s\n", ""},
 		"3": {exitBlocked, "blocked for 1 s, without the database: recorded nowhere\n  zone 3, bob: at most 50 in 3600 s\n", ""},
 	} {
-		if got := command(environment{"VELOCITY_URL": second.url}, nil, "check", zone, "bob"); got != want {
+		if got := command(environment{"VELOCITY_URL": url}, nil, "check", zone, "bob"); got != want {
 			t.Errorf("check %s bob: %+v, want %+v", zone, got, want)
 		}
 	}
 	m.start(t)
-	for _, i := range []*instanceUnderTest{second, forgetful} {
-		dbtest.Eventually(t, "the engine decides", func() bool { return askAway(t, i.url, 3, "alice") == toldAllowed })
+	for _, url := range []string{url, forgetful.url} {
+		dbtest.Eventually(t, "the engine decides", func() bool { return askAway(t, url, 3, "alice") == toldAllowed })
 	}
 }

@@ -95,6 +95,13 @@ func (r *readiness) reached() bool {
 	return !r.foundAt.IsZero() && r.found == nil
 }
 
+// hasFailed returns whether the last test failed. It runs none.
+func (r *readiness) hasFailed() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.found != nil
+}
+
 // isReady returns whether the last test succeeded and the service is not stopping. It runs no
 // test.
 func (r *readiness) isReady() bool {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -121,18 +122,27 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 	s := &instance{
 		flags: f, store: store, keys: keys, probe: probe, logger: logger, metrics: metrics, tracing: tracing,
 	}
-	s.credentials = service.NewCredentialCache(store, service.CredentialOptions{
-		OnFault: logUnrecordedUse(logger),
-		IsAway:  func() bool { return s.front.fallback.IsOpen() || !s.readiness.reached() },
-	})
 	s.readiness = newReadiness(func(ctx context.Context) error {
 		if err := askWholeWay(ctx, probe, routines); err != nil || !s.asksWho.Load() {
 			return err
 		}
 		return probe.ProveCredentials(ctx)
 	}, logger)
-	s.front, err = s.newFront()
-	return s, err
+	return s, s.remember()
+}
+
+// remember makes what answers without the database, from the state folder if there is one.
+func (s *instance) remember() error {
+	var folder *stateFolder
+	if s.flags.StateDir != "" {
+		var err error
+		if folder, err = openState(s.flags.StateDir); err != nil {
+			return fmt.Errorf("%w (--state-dir names another folder)", err)
+		}
+	}
+	s.front = s.newFront(folder)
+	s.credentials = s.newCredentials(folder)
+	return nil
 }
 
 // verify connects to the database and verifies its schema. Its errors are those of

@@ -58,7 +58,7 @@ func TestZonesAreRememberedAcrossARestart(t *testing.T) {
 	}
 	from.zones, from.err = zones, nil
 	m.refresh(t.Context())
-	file := filepath.Join(path, stateFile)
+	file := filepath.Join(path, zonesFile)
 	before, err := os.Stat(file)
 	if err != nil || before.Mode().Perm() != 0o600 {
 		t.Fatalf("%+v, %v", before, err)
@@ -89,7 +89,7 @@ func TestDamagedMemoryIsIgnoredAndSaidToBe(t *testing.T) {
 	path, from := t.TempDir(), &listed{zones: spelt()}
 	m, _, _ := remembering(t, path, from)
 	m.refresh(t.Context())
-	file := filepath.Join(path, stateFile)
+	file := filepath.Join(path, zonesFile)
 	good, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestStateFolderThatCannotBeWrittenIsSaidOnce(t *testing.T) {
 func TestRestsOfAKilledWriterAreRemoved(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
-	rest := filepath.Join(path, stateFile+".123")
+	rest := filepath.Join(path, zonesFile+".123")
 	if err := os.WriteFile(rest, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
