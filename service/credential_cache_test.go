@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,11 +130,11 @@ func TestNewTokenIsKnownWithinASecond(t *testing.T) {
 // mute is a store that answers nothing while it is away.
 type mute struct {
 	*servicetest.Credentials
-	away *bool
+	away *atomic.Bool
 }
 
 func (m mute) LiveCredentials(ctx context.Context) ([]service.Credential, time.Time, error) {
-	if *m.away {
+	if m.away.Load() {
 		<-ctx.Done()
 		return nil, time.Time{}, ctx.Err()
 	}
@@ -145,11 +146,12 @@ func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		away, isKnownAway := false, false
-		k := service.NewCredentialCache(mute{&store, &away}, service.CredentialOptions{IsAway: func() bool { return isKnownAway }})
+		var away, isKnownAway atomic.Bool
+		k := service.NewCredentialCache(mute{&store, &away}, service.CredentialOptions{IsAway: isKnownAway.Load})
 		defer k.Close()
 		knows(t, k, token)
-		away, isKnownAway = true, true
+		away.Store(true)
+		isKnownAway.Store(true)
 		for range 3600 {
 			time.Sleep(time.Second)
 			began := time.Now()
@@ -163,12 +165,12 @@ func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
 		if _, _, err := k.Caller(t.Context(), service.NewToken().Digest()); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("another token: %v, want ErrBusy", err)
 		}
-		isKnownAway = false // it answers others, and these cannot be read: what is known may be revoked
+		isKnownAway.Store(false) // it answers others, and these cannot be read: what is known may be revoked
 		if _, _, err := k.Caller(t.Context(), token.Digest()); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("%v, want ErrBusy", err)
 		}
 		store.Revoke(1)
-		away = false
+		away.Store(false)
 		time.Sleep(3 * time.Second)
 		if knows(t, k, token) {
 			t.Error("a revoked token is known when the store is back")
@@ -345,8 +347,8 @@ func TestUseThatCannotBeRecordedIsToldOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		told := 0
-		k := service.NewCredentialCache(readOnly{&store}, service.CredentialOptions{OnFault: func(error) { told++ }})
+		var told atomic.Int64
+		k := service.NewCredentialCache(readOnly{&store}, service.CredentialOptions{OnFault: func(error) { told.Add(1) }})
 		for range 3 * 60 {
 			if !knows(t, k, token) {
 				t.Error("unknown")
@@ -354,8 +356,8 @@ func TestUseThatCannotBeRecordedIsToldOnceAMinute(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		k.Close()
-		if told != 3 {
-			t.Errorf("told %d times in three minutes", told)
+		if told.Load() != 3 {
+			t.Errorf("told %d times in three minutes", told.Load())
 		}
 	})
 }
