@@ -62,9 +62,21 @@ func (p *Probe) SchemaVersion(ctx context.Context) (version uint, dirty bool, er
 //
 // The error is an *UnreadyError. ctx should have a deadline of two seconds or more.
 func (p *Probe) Prove(ctx context.Context) error {
+	return p.proveBy(ctx, func(ctx context.Context, conn *connection) error {
+		if err := p.proveChecks(ctx, conn); err != nil {
+			return err
+		}
+		return proveReport(ctx, conn)
+	})
+}
+
+// ProveChecks is Prove for what decides checks alone.
+func (p *Probe) ProveChecks(ctx context.Context) error { return p.proveBy(ctx, p.proveChecks) }
+
+func (p *Probe) proveBy(ctx context.Context, prove func(context.Context, *connection) error) error {
 	const longestPause = 50 * time.Millisecond
 	for try := 1; ; try++ {
-		err := p.onConn(ctx, p.prove)
+		err := p.onConn(ctx, prove)
 		// What another check would be asked again for, such as a procedure that is being
 		// replaced, is asked again here. A lock that was waited for was waited for enough.
 		f := faultOf(err)
@@ -149,17 +161,14 @@ func (p *Probe) onConn(ctx context.Context, do func(context.Context, *connection
 // asked for, too.
 func noBucket() service.Bucket { return service.Bucket{ZoneID: 0, Key: "0.0.0.0"} }
 
-func (p *Probe) prove(ctx context.Context, conn *connection) error {
+func (p *Probe) proveChecks(ctx context.Context, conn *connection) error {
 	if _, err := conn.ExecContext(ctx, p.use, nil); err != nil {
 		return err
 	}
 	if err := proveCheck(ctx, conn); err != nil {
 		return err
 	}
-	if err := p.proveBatch(ctx, conn); err != nil {
-		return err
-	}
-	return proveReport(ctx, conn)
+	return p.proveBatch(ctx, conn)
 }
 
 // proveCheck calls what decides a lone check.

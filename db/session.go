@@ -45,7 +45,7 @@ type connector struct {
 	login   *login
 	timeout time.Duration     // of one connect
 	wanted  map[string]string // session variable → value, or part of it
-	late    chan driver.Conn  // connections that were there after their caller had gone
+	late    chan lateConn     // connections that were there after their caller had gone
 	closed  atomic.Bool
 }
 
@@ -84,7 +84,7 @@ func newConnector(o Options, use use) (*connector, error) {
 	}
 	return &connector{
 		login: login, timeout: cmp.Or(o.connectTimeout, connectTimeout),
-		wanted: wantedSettings(seconds), late: make(chan driver.Conn, max(o.MaxConns, 1)),
+		wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
 	}, nil
 }
 
@@ -177,10 +177,8 @@ type connection struct {
 // it waits no longer than that. The connecting then goes on, and the next call gets what comes
 // of it: an engine that is slow to connect to is not away for ever.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
-	select {
-	case conn := <-c.late:
+	if conn := c.kept(); conn != nil {
 		return conn, nil
-	default:
 	}
 	patience, limited := service.Patience(ctx)
 	if !limited {
@@ -211,13 +209,38 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	}
 }
 
+// lateConn is a connection that nobody has got yet.
+type lateConn struct {
+	driver.Conn
+	since time.Time
+}
+
+// lateLife is how long such a connection is good for. What lies for longer may have been ended by
+// the engine or on the way to it.
+const lateLife = 10 * time.Second
+
+// kept returns a connection that came late, or nil if there is none.
+func (c *connector) kept() driver.Conn {
+	for {
+		select {
+		case late := <-c.late:
+			if time.Since(late.since) < lateLife {
+				return late.Conn
+			}
+			_ = late.Close()
+		default:
+			return nil
+		}
+	}
+}
+
 // keep keeps a connection for the next call, if there is room.
 func (c *connector) keep(conn driver.Conn) {
 	if conn == nil {
 		return
 	}
 	select {
-	case c.late <- conn:
+	case c.late <- lateConn{conn, time.Now()}:
 	default:
 		_ = conn.Close()
 	}

@@ -85,9 +85,9 @@ type CredentialOptions struct {
 	// OnFault is called with the error of a use that could not be recorded, at most once a
 	// minute for each credential. Nil means that nobody wants to know.
 	OnFault func(error)
-	// IsAway reports whether the store is known to be away. While it is, and cannot be read,
-	// credentials that were read before hold on until they expire: a revocation could not be
-	// read either. Nil means never.
+	// IsAway reports whether the store is known to be away. While it is, credentials that were
+	// read before hold on until they expire: a revocation could not be read either. Nil means
+	// never.
 	IsAway func() bool
 }
 
@@ -111,9 +111,6 @@ func (k *CredentialCache) Recall(live []Credential) {
 	now := time.Now()
 	recalled := k.newRing(live, now, now, k.ring.Load())
 	recalled.at = time.Time{}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.failure = errNotRead
 	k.ring.Store(recalled)
 }
 
@@ -133,31 +130,21 @@ func (k *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Cal
 	age := now.Sub(current.at) // very long if they never were read
 	switch {
 	case found != nil && age < credentialsRenewal, found == nil && age < unknownAge:
-	case found != nil && (age < credentialsAge || k.outlast()):
-		k.background.Go(func() { _, _ = k.renew(context.WithoutCancel(ctx), current) }) // the next caller sees it
+	case found != nil && (age < credentialsAge || k.options.IsAway()):
+		k.renewBehind(ctx, current)
 	default:
 		renewed, err := k.renew(ctx, current)
-		switch {
-		case err == nil:
-			now = time.Now()
-			found = renewed.find(digest, now)
-		case found == nil || !k.outlast():
+		if err != nil {
 			return Caller{}, false, busyCredentialCache(err)
 		}
+		now = time.Now()
+		found = renewed.find(digest, now)
 	}
 	if found == nil {
 		return Caller{}, false, nil
 	}
 	k.use(found, now)
 	return found.caller, true, nil
-}
-
-// outlast reports whether credentials hold on because the store is away.
-func (k *CredentialCache) outlast() bool {
-	k.mu.Lock()
-	failed := k.failure != nil
-	k.mu.Unlock()
-	return failed && k.options.IsAway()
 }
 
 // busyCredentialCache returns an error that wraps ErrBusy and no other kind: a caller who is not
@@ -178,33 +165,68 @@ func (r *ring) find(digest Digest, now time.Time) *key {
 // renew returns a ring that is newer than old. It reads the store, or waits for a reading
 // that is under way.
 func (k *CredentialCache) renew(ctx context.Context, old *ring) (*ring, error) {
-	k.mu.Lock()
-	if newer := k.ring.Load(); newer != old {
-		k.mu.Unlock()
-		return newer, nil
+	read, isMine, err := k.join(old)
+	if err != nil {
+		return nil, err
 	}
-	if k.failure != nil && time.Since(k.failedAt) < credentialsPause {
-		defer k.mu.Unlock()
-		return nil, k.failure
+	if isMine {
+		k.carryOut(ctx, read, old)
 	}
-	if read := k.reading; read != nil {
-		k.mu.Unlock()
-		select {
-		case <-read.done:
-			return read.ring, read.err
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+	select {
+	case <-read.done:
+		return read.ring, read.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	read := &ringRead{done: make(chan struct{}), err: errNotRead}
-	k.reading = read
-	k.mu.Unlock()
-	defer k.end(read)
-	read.ring, read.err = k.read(ctx, old)
-	return read.ring, read.err
 }
 
-// errNotRead is the result of a reading in which the store panicked, and of none at all.
+// renewBehind reads the store in the background, unless that is under way or has just failed.
+func (k *CredentialCache) renewBehind(ctx context.Context, old *ring) {
+	if read, isMine, _ := k.join(old); isMine {
+		k.background.Go(func() { k.carryOut(ctx, read, old) })
+	}
+}
+
+// Keep reads the credentials anew before they are too old, until ctx ends, so that callers who
+// come seldom do not wait either.
+func (k *CredentialCache) Keep(ctx context.Context) {
+	tick := time.NewTicker(credentialsRenewal)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			k.renewBehind(ctx, k.ring.Load())
+		}
+	}
+}
+
+// join returns the reading that makes a newer ring than old. If it has not begun, the caller must
+// carry it out.
+func (k *CredentialCache) join(old *ring) (read *ringRead, isMine bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch newer := k.ring.Load(); {
+	case newer != old:
+		read = &ringRead{done: make(chan struct{}), ring: newer}
+		close(read.done)
+		return read, false, nil
+	case k.reading != nil:
+		return k.reading, false, nil
+	case k.failure != nil && time.Since(k.failedAt) < credentialsPause:
+		return nil, false, k.failure
+	}
+	k.reading = &ringRead{done: make(chan struct{}), err: errNotRead}
+	return k.reading, true, nil
+}
+
+func (k *CredentialCache) carryOut(ctx context.Context, read *ringRead, old *ring) {
+	defer k.end(read)
+	read.ring, read.err = k.read(ctx, old)
+}
+
+// errNotRead is the result of a reading in which the store panicked.
 var errNotRead = errors.New("the credentials were not read")
 
 // end keeps the result of a reading, and gives it to those who wait for it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -175,6 +176,46 @@ func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
 		if knows(t, k, token) {
 			t.Error("a revoked token is known when the store is back")
 		}
+	})
+}
+
+func TestASilentStoreIsReadOnceHoweverManyCallersThereAre(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store servicetest.Credentials
+		token := store.AddToken(shop)
+		var away, isKnownAway atomic.Bool
+		k := service.NewCredentialCache(mute{&store, &away}, service.CredentialOptions{IsAway: isKnownAway.Load})
+		defer k.Close()
+		knows(t, k, token)
+		away.Store(true)
+		isKnownAway.Store(true)
+		time.Sleep(time.Minute)
+		before := runtime.NumGoroutine()
+		for range 1000 {
+			knows(t, k, token)
+		}
+		if more := runtime.NumGoroutine() - before; more > 50 {
+			t.Errorf("1,000 callers left %d goroutines", more)
+		}
+	})
+}
+
+func TestKeepReadsSoThatNobodyWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store servicetest.Credentials
+		token := store.AddToken(shop)
+		k := service.NewCredentialCache(slow{&store}, service.CredentialOptions{})
+		ctx, stop := context.WithCancel(t.Context())
+		go k.Keep(ctx)
+		time.Sleep(time.Minute)
+		began := time.Now()
+		if !knows(t, k, token) || time.Since(began) != 0 {
+			t.Errorf("a caller who comes seldom waited for %s", time.Since(began))
+		}
+		stop()
+		k.Close()
 	})
 }
 

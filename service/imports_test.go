@@ -62,6 +62,7 @@ func rules() map[string]rule {
 func telemetryModules() []string {
 	return []string{
 		"github.com/prometheus/client_golang",
+		"github.com/go-logr/logr",
 		"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp",
 		"go.opentelemetry.io/otel",
 		"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp",

@@ -11,11 +11,13 @@ type keyRules struct {
 	opaque []KeyRule           // of as many buckets as a check can have
 	byZone map[int64][]KeyRule // one rule each; zones with opaque keys that are kept clear are not here
 	hides  bool                // some zone keeps pseudonyms
+	known  map[int64]bool      // all zones
 }
 
 func newKeyRules(zones []Zone) *keyRules {
-	rules := &keyRules{opaque: make([]KeyRule, MaxBuckets), byZone: map[int64][]KeyRule{}}
+	rules := &keyRules{opaque: make([]KeyRule, MaxBuckets), byZone: map[int64][]KeyRule{}, known: make(map[int64]bool, len(zones))}
 	for _, zone := range zones {
+		rules.known[zone.ID] = true
 		if zone.Keys.hides() || zone.Keys.withDefaults().Kind != KeyOpaque {
 			rules.byZone[zone.ID] = []KeyRule{zone.Keys}
 			rules.hides = rules.hides || zone.Keys.hides()
@@ -49,6 +51,11 @@ func (r *keyRules) normalize(check Check) (Check, error) {
 		return check, nil
 	}
 	return check, check.Validate()
+}
+
+// lacks says that a check names a zone that was not there when the rules were read.
+func (r *keyRules) lacks(check Check) bool {
+	return slices.ContainsFunc(check.Buckets, func(b Bucket) bool { return !r.known[b.ZoneID] })
 }
 
 // of returns the rule of each bucket.

@@ -80,7 +80,8 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 	q := questions{checks: checks, keys: l.keys}
 	for reads := 0; ; reads++ {
 		err := q.prepare(l.rules.Load(), reads == 0)
-		if err == nil && len(q.asked) > 0 {
+		asks := err == nil && len(q.asked) > 0
+		if asks {
 			err = l.ask(ctx, &q)
 		}
 		switch {
@@ -89,9 +90,9 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 		case reads == maxRuleReads:
 			return q.result(fmt.Errorf("%w: key rules changed %d times during the check", ErrBusy, reads))
 		}
-		if err := l.reload(ctx); err != nil {
+		if err := l.reload(ctx); err != nil && (asks || q.mustKnow) {
 			return q.result(err)
-		}
+		} // otherwise the rules are taken as they are known: the store may be away
 	}
 }
 
@@ -108,7 +109,13 @@ func (l *Limiter) ask(ctx context.Context, q *questions) error {
 	return q.take(answers)
 }
 
+// reloadTimeout bounds one reading of the zones. It is short, because a store that is away may
+// be silent.
+const reloadTimeout = time.Second
+
 func (l *Limiter) reload(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
+	defer cancel()
 	zones, err := l.zones.Zones(ctx)
 	if err != nil {
 		return fmt.Errorf("read key rules: %w", err)
@@ -130,6 +137,7 @@ type questions struct {
 	// has answered some.
 	decisions []Decision
 	decided   bool
+	mustKnow  bool // the rules do not know a zone, which may keep pseudonyms
 }
 
 // prepare fills asked with the open checks, and refuses those that are invalid. If a key does
@@ -149,6 +157,10 @@ func (q *questions) prepare(rules *keyRules, mayBeOld bool) error {
 		}
 		check := q.checks[i]
 		err := check.Validate()
+		if err == nil && mayBeOld && len(q.keys.Keys()) > 0 && rules.lacks(check) {
+			q.mustKnow = true // a key of a zone that keeps pseudonyms must not leave
+			return ErrStaleKey
+		}
 		if err == nil {
 			check, err = rules.normalize(check)
 			if err == nil && q.named != nil {

@@ -276,3 +276,15 @@ func TestLimiterUsesTheRulesThatItHasLearned(t *testing.T) {
 		t.Errorf("got %+v, %v", d, err)
 	}
 }
+
+func TestABadKeyIsRefusedAndOthersAskedWhileZonesCannotBeRead(t *testing.T) {
+	t.Parallel()
+	store := &changing{rules: []service.KeyRule{ofKind(service.KeyOpaque)}}
+	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	n.Learn([]service.Zone{{ID: 1}, {ID: 2}, {ID: 3, Keys: ofKind(service.KeyIP)}})
+	store.failing = service.ErrAway
+	decisions, err := n.CheckAll(t.Context(), []service.Check{check(at(3, "no address")), check(at(2, "bob"))})
+	if err != nil || !errors.Is(decisions[0].Err, service.ErrInvalid) || decisions[1].Err != nil {
+		t.Errorf("%+v, %v", decisions, err)
+	}
+}

@@ -404,3 +404,24 @@ func BenchmarkPseudonym(b *testing.B) {
 		}
 	}
 }
+
+// TestAKeyOfANewZoneDoesNotLeaveBeforeTheZoneIsRead asks about a zone that was made after the
+// rules were read.
+func TestAKeyOfANewZoneDoesNotLeaveBeforeTheZoneIsRead(t *testing.T) {
+	t.Parallel()
+	store := hidingZones(t)
+	seen := &spy{CheckStore: store}
+	limiter := service.NewHidingLimiter(seen, store, ringOf(t, "k1"), time.Minute)
+	if _, err := limiter.CheckAll(t.Context(), []service.Check{check(at(2, "clear"))}); err != nil {
+		t.Fatal(err)
+	}
+	store.SetZone(t, service.Zone{ID: 4, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Form: service.KeyHMAC}})
+	if decisions, err := limiter.CheckAll(t.Context(), []service.Check{check(at(4, "alice"))}); err != nil || decisions[0].Err != nil {
+		t.Errorf("%+v, %v", decisions, err)
+	}
+	for _, asked := range slices.Concat(seen.asked...) {
+		if slices.Contains(asked.Buckets, at(4, "alice")) {
+			t.Errorf("the store was asked for %+v", asked)
+		}
+	}
+}

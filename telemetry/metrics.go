@@ -44,6 +44,7 @@ type Metrics struct {
 	undecided reasons
 	refused   reasons
 	failed    reasons
+	reloads   reasons
 	outcomes  *prometheus.CounterVec
 
 	checkDuration prometheus.Histogram
@@ -134,6 +135,8 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 		"unknown_zone", "conflict", "invalid")
 	m.failed = newReasons(create, "reason", "velocityd_failed_total", "Checks that were not decided because of a fault of the service, its database or its rights.",
 		"forbidden", "internal")
+	m.reloads = newReasons(create, "result", "velocityd_tls_reloads_total",
+		"How often changed files of TLS were loaded. After a failure those before stay in force.", "loaded", "failed")
 	m.checkDuration = create.NewHistogram(durations("velocityd_check_duration_seconds",
 		"How long calls for one or more checks took, from the keys' normalisation to the answer, in the queue and in the database."))
 	m.outcomes = create.NewCounterVec(prometheus.CounterOpts{
@@ -239,6 +242,17 @@ func (m *Metrics) CountConnection(_ net.Conn, state http.ConnState) {
 func (m *Metrics) CountQueueWait(wait time.Duration) {
 	if m != nil {
 		m.queueWait.Observe(max(wait, 0).Seconds())
+	}
+}
+
+// CountReload counts an attempt to load changed files of TLS.
+func (m *Metrics) CountReload(err error) {
+	switch {
+	case m == nil:
+	case err != nil:
+		m.reloads.add("failed", 1)
+	default:
+		m.reloads.add("loaded", 1)
 	}
 }
 

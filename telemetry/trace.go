@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -83,6 +84,7 @@ type TracingOptions struct {
 // environment. It connects to nothing yet. It also makes OpenTelemetry, which has one handler of
 // errors for the whole process, report them to the logger. Close must be called in the end.
 func NewTracing(ctx context.Context, o TracingOptions) (*Tracing, error) {
+	otel.SetLogger(logr.Discard()) // it would print variables that it cannot read, with the secrets in them
 	exporter, err := otlptracehttp.New(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEnvironment, err)

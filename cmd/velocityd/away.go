@@ -39,7 +39,7 @@ type front struct {
 // holds, if there is one. It does not connect to the database.
 func (s *instance) newFront(folder *stateFolder) *front {
 	checks, end := s.newCheckStore()
-	options := service.FallbackOptions{After: s.flags.DegradedAfter, Probe: s.readiness.test, OnChange: s.logAway}
+	options := service.FallbackOptions{After: s.flags.DegradedAfter, Probe: s.proveChecks, OnChange: s.logAway}
 	if coalescer, ok := checks.(*service.Coalescer); ok {
 		options.Silence = coalescer.Silence
 	}
@@ -64,6 +64,14 @@ func (f *front) begin(ctx context.Context, away error) {
 		return
 	}
 	f.zones.refresh(ctx)
+}
+
+// proveChecks tests whether checks can be decided. It asks for less than /readyz does: what no
+// check needs must not keep the database from deciding.
+func (s *instance) proveChecks(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return s.probe.ProveChecks(ctx)
 }
 
 // logAway logs that checks are answered without the database for a cause or, if that is nil,

@@ -142,6 +142,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	if err != nil {
 		return err
 	}
+	defer listeners.catchHangups()()
 	if err := base.Announce(); err != nil {
 		return errors.Join(err, listeners.close())
 	}

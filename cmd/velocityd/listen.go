@@ -157,15 +157,19 @@ type door struct {
 // newDoors returns a server for each address. Profiles end with ctx.
 func (s *instance) newDoors(ctx context.Context, l *listeners) []door {
 	options := s.handlerOptions(ctx, l)
+	if l.certificates != nil {
+		l.certificates.observe = s.metrics.CountReload
+	}
 	if l.admin == nil {
-		return []door{s.newDoor(handlers.New(options), l.main, l, 1)}
+		return []door{s.newDoor(handlers.New(options), l.main, l, s.connectionsAt(1))}
 	}
 	calls, admin := handlers.NewSplit(options)
-	return []door{s.newDoor(calls, l.main, l, 2), s.newDoor(admin, l.admin, l, 2)}
+	most := s.connectionsAt(2)
+	return []door{s.newDoor(calls, l.main, l, most), s.newDoor(admin, l.admin, l, most)}
 }
 
-// newDoor returns a server of api for one of so many addresses.
-func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners, doors int) door {
+// newDoor returns a server of api for one address and at most so many connections.
+func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners, connections int) door {
 	api = s.traced(api)
 	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -175,11 +179,15 @@ func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners
 		api.ServeHTTP(w, r)
 	}), s.flags.CheckTimeout)
 	if s.metrics != nil {
-		server.ConnState = s.metrics.CountConnection
+		follow := server.ConnState
+		server.ConnState = func(c net.Conn, state http.ConnState) {
+			follow(c, state)
+			s.metrics.CountConnection(c, state)
+		}
 	}
 	server.ErrorLog = slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn)
 	o := handlers.ListenerOptions{
-		MaxConnections: s.connectionsAt(doors), MaxRequestsPerPeer: s.flags.MaxRequestsPerPeer,
+		MaxConnections: connections, MaxRequestsPerPeer: s.flags.MaxRequestsPerPeer,
 		Logger: s.logger, AccessLog: s.flags.AccessLog,
 	}
 	if l.certificates != nil {

@@ -75,20 +75,6 @@ func (r *readiness) now(ctx context.Context) error {
 	return r.note(ctx, r.ask(ctx))
 }
 
-// test runs a test that begins now, after the one that is running. It does not change what now
-// returns.
-func (r *readiness) test(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return unready{"the database did not answer in time", ctx.Err()}
-	}
-	return r.ask(ctx)
-}
-
 // known returns the result of the last test, and whether it is fresh.
 func (r *readiness) known() (fresh bool, err error) {
 	r.mu.Lock()

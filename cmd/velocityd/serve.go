@@ -186,6 +186,9 @@ func (s *instance) serve(ctx context.Context, l *listeners) error {
 	var background sync.WaitGroup
 	background.Go(func() { s.front.fallback.Watch(answering) })
 	background.Go(func() { s.front.zones.keep(running) })
+	if s.asksWho.Load() {
+		background.Go(func() { s.credentials.Keep(running) })
+	}
 	for _, d := range doors {
 		background.Go(func() { faults <- d.server.Serve(d.listener) })
 	}

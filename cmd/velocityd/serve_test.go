@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -163,6 +164,32 @@ func TestRequestsThatOutlastAStopAreCutOffAndTold(t *testing.T) {
 			t.Errorf("exit code %d\n%s", code, i.stderr)
 		}
 	})
+}
+
+// TestASlowHeadIsToldSoBehindAnAnsweredRequest asks the whole service: its metrics watch
+// connections, too.
+func TestASlowHeadIsToldSoBehindAnAnsweredRequest(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t)
+	i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve")
+	conn, err := net.Dial("tcp", strings.TrimPrefix(i.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := bufio.NewReader(conn)
+	fmt.Fprint(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	first, err := http.ReadResponse(answers, nil)
+	if err != nil || first.StatusCode != http.StatusOK {
+		t.Fatalf("%+v, %v", first, err)
+	}
+	if _, err := io.Copy(io.Discard, first.Body); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n")
+	if answer, err := http.ReadResponse(answers, nil); err != nil || answer.StatusCode != http.StatusRequestTimeout {
+		t.Errorf("%+v, %v", answer, err)
+	}
 }
 
 func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
