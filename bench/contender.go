@@ -159,7 +159,7 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, e
 			list = append(list, c)
 		}
 	}
-	if o.wants(in512) {
+	if o.wants(inGuarded) {
 		checked, err := s.checked(ctx, e)
 		if err != nil {
 			return nil, err

@@ -186,24 +186,33 @@ func (s *stage) measureAll(ctx context.Context, o options) (*measured, error) {
 			break
 		}
 		for i, sc := range m.scenarios {
-			seed := uint64(1000*(turn+1) + i)
-			for _, c := range s.turnOf(sc, turn) {
-				order := orderOf(c, sc, seed, o.seconds)
-				if c.kind == kindRecording && !m.asServed(c.engine.binary.Engine, &order) {
-					continue
-				}
-				r, err := s.measure(ctx, c, sc, order)
-				if err != nil {
+			for again := range max(sc.rounds, 1) {
+				if err := s.askAll(ctx, m, sc, turn+again*o.turns, uint64(1000*(turn+1)+100*again+i)); err != nil {
 					return nil, err
 				}
-				r.turn = turn
-				s.progress("turn %d, %-14s %-48s %7.0f/s  p50 %9v  p99 %9v  %s", turn+1, sc.id, c.name,
-					r.PerSecond(), r.P50.Round(time.Microsecond), r.P99.Round(time.Microsecond), firstOf(r.faults))
-				m.results = append(m.results, r)
 			}
 		}
 	}
 	return m, s.finish(ctx, m)
+}
+
+// askAll measures all contenders of a scenario, one after the other.
+func (s *stage) askAll(ctx context.Context, m *measured, sc scenario, turn int, seed uint64) error {
+	for _, c := range s.turnOf(sc, turn) {
+		order := orderOf(c, sc, seed, m.options.seconds)
+		if c.kind == kindRecording && !m.asServed(c.engine.binary.Engine, &order) {
+			continue
+		}
+		r, err := s.measure(ctx, c, sc, order)
+		if err != nil {
+			return err
+		}
+		r.turn = turn
+		s.progress("turn %d, %-14s %-48s %7.0f/s  p50 %9v  p99 %9v  %s", turn+1, sc.id, c.name,
+			r.PerSecond(), r.P50.Round(time.Microsecond), r.P99.Round(time.Microsecond), firstOf(r.faults))
+		m.results = append(m.results, r)
+	}
+	return nil
 }
 
 // hasTime reports whether the run has time for another turn, if that takes as long as

@@ -13,7 +13,10 @@ type scenario struct {
 	title      string
 	callers    int
 	contenders []string // kinds of contenders
-	draws      func(seed uint64) []round.Draw
+	// rounds is how often a turn asks the contenders, one after the other, because they differ
+	// by little; 0 means once.
+	rounds int
+	draws  func(seed uint64) []round.Draw
 	// admits is how many checks must be allowed, if that is known: the rate of the only
 	// bucket, at its first use. 0 means that it is not known.
 	admits int64
@@ -63,6 +66,7 @@ const (
 	inPair64    = "pair-64"
 	in512       = "512"
 	inRecording = "recording"
+	inGuarded   = "guarded"
 	inPair512   = "pair-512"
 	inLone      = "lone"
 	inPairLone  = "pair-lone"
@@ -104,8 +108,9 @@ func scenarios(overrides int) []scenario {
 	return []scenario{
 		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: all, draws: users},
 		{id: inPair64, title: pairs + "64 callers", callers: 64, contenders: []string{kindService, kindEnvoy}, draws: pair},
-		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: append([]string{kindBare, kindGuarded}, web...), draws: users},
+		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: web, draws: users},
 		{id: inRecording, title: "recording alone, as the service records at 512 callers", contenders: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets)},
+		{id: inGuarded, title: "512 callers, without and with tokens and metrics", callers: 512, contenders: []string{kindBare, kindGuarded}, rounds: 3, draws: users},
 		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: ours, draws: pair},
 		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, contenders: []string{kindTextbook, kindBehindEcho, kindProcedure, kindService, kindEcho, kindEnvoy}, draws: users},
 		{id: inPairLone, title: pairs + "a lone caller", callers: 1, contenders: ours, draws: pair},

@@ -89,7 +89,7 @@ func checkTargets(of resultsOf) []target {
 		atMost("the service's CPU for a check at 512, against Echo alone", 2.2, 1.6,
 			ratio(of.service(in512), of(in512, kindEcho), serviceCost)),
 		atMost("tokens and metrics: the service's CPU for a check at 512, against without", 1.03, 1,
-			ratio(of(in512, kindGuarded), of(in512, kindBare), serviceCost)),
+			ratio(of(inGuarded, kindGuarded), of(inGuarded, kindBare), serviceCost)),
 		atMost("a lone check over HTTP, p50, against the textbook called directly", 1.2, 0.95,
 			ratio(of.service(inLone), of(inLone, kindTextbook), medianTime)),
 		atMost("a lone check of user and address over HTTP, p50, against one of one bucket", 1.4, 1.2,
