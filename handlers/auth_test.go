@@ -488,3 +488,13 @@ func TestWhoIsNotAskedIsNotHeldToACredential(t *testing.T) {
 		}
 	}
 }
+
+func TestWhoMadeAnOverrideIsTheCallerAndNotWhatHeWrites(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	answer := g.ask(t, "POST", "/v1/zones/1/overrides", `{"bucket_key":"erin","action":"deny","reason":"x","created_by":"somebody else"}`,
+		append(g.as("helpdesk", nil, service.ScopeOverrides), "Content-Type", "application/json")...)
+	if answer.status != http.StatusCreated || !strings.Contains(answer.body, `"created_by":"helpdesk"`) {
+		t.Errorf("%d %s", answer.status, answer.body)
+	}
+}

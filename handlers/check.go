@@ -154,8 +154,6 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 		}
 	}
 	x.decisions = decisions
-	s.logParts(x)
-	s.logDegraded(x)
 	return decisions, err
 }
 

@@ -25,6 +25,10 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 	if s.accessLog {
 		s.logAccess(x, took, answer, err)
 	}
+	if err == nil && len(x.decisions) > 0 {
+		s.logParts(x, took)
+		s.logDegraded(x, took)
+	}
 	level, isFault := faultLevel(answer, err)
 	if !isFault || !s.logger.Enabled(x.Request().Context(), level) {
 		return
@@ -41,7 +45,7 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 
 // logParts reports the worst fault among the decisions of a call, the first of
 // several. It is for calls that do not fail as a whole.
-func (s *server) logParts(x *exchange) {
+func (s *server) logParts(x *exchange, took time.Duration) {
 	var worst fault
 	for _, d := range x.decisions {
 		if d.Err == nil {
@@ -53,18 +57,18 @@ func (s *server) logParts(x *exchange) {
 		}
 	}
 	if worst.level > 0 {
-		s.faults.report(x.Request().Context(), worst, func() []slog.Attr { return x.appendRequest(nil, 0) })
+		s.faults.report(x.Request().Context(), worst, func() []slog.Attr { return x.appendRequest(nil, took) })
 	}
 }
 
 // logDegraded reports a call of which some checks were answered without the database.
-func (s *server) logDegraded(x *exchange) {
+func (s *server) logDegraded(x *exchange, took time.Duration) {
 	for _, d := range x.decisions {
 		if d.Degraded {
 			s.faults.report(x.Request().Context(), fault{
 				level: slog.LevelWarn, method: x.Request().Method, route: x.Path(),
 				kind: requestDegraded, code: "degraded", text: degradedText(d.Blocked),
-			}, func() []slog.Attr { return x.appendRequest(nil, 0) })
+			}, func() []slog.Attr { return x.appendRequest(nil, took) })
 			return
 		}
 	}

@@ -189,10 +189,14 @@ func bucketOf(network netip.Prefix) string {
 // operator: like Normalize, but where keys are kept as pseudonyms, a pseudonym names its bucket
 // by itself. Checks do NOT take pseudonyms: whoever logs in chooses the keys of checks.
 func (r KeyRule) Name(key string) (string, error) {
-	if r.hides() && IsPseudonym(key) {
+	switch {
+	case !r.hides(), !strings.HasPrefix(key, pseudonymPrefix):
+		return r.Normalize(key)
+	case IsPseudonym(key):
 		return key, nil
 	}
-	return r.Normalize(key)
+	return "", fieldError("bucket_key", "begins like a pseudonym and is none: it must be %s, the id of a secret key, a colon and %d characters",
+		pseudonymPrefix, macLength)
 }
 
 // Target returns what the text of an override's target means in a zone of this rule:

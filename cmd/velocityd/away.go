@@ -66,6 +66,17 @@ func (f *front) begin(ctx context.Context, away error) {
 	f.zones.refresh(ctx)
 }
 
+// ready returns why checks are not decided now, or nil.
+func (s *instance) ready(ctx context.Context) error {
+	if err := s.readiness.now(ctx); err != nil {
+		return err
+	}
+	if s.front.fallback.IsOpen() {
+		return unready{"the database was away, and the test that lets it decide again has not succeeded yet", nil}
+	}
+	return nil
+}
+
 // proveChecks tests whether checks can be decided. It asks for less than /readyz does: what no
 // check needs must not keep the database from deciding.
 func (s *instance) proveChecks(ctx context.Context) error {

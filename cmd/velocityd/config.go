@@ -200,6 +200,9 @@ func (f *databaseFlags) AfterApply(command *kong.Context, p *process) error {
 	return f.dsnFlags.AfterApply(p)
 }
 
+// errNoDatabase says that nothing tells where the database is.
+var errNoDatabase = errors.New("no database")
+
 // resolve returns the configured DSN, or that of a running dev.
 func (f databaseFlags) resolve() (string, error) {
 	if dsn, err := f.configured(); dsn != "" || err != nil {
@@ -207,8 +210,8 @@ func (f databaseFlags) resolve() (string, error) {
 	}
 	dsn, err := private.RunningDSN(f.Data)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", usagef("no database: set VELOCITY_DSN (or --dsn, --dsn-file), run 'velocityd dev' in another terminal, or name a service with --url "+
-			"(no dev runs on %q; --data names another folder)", f.Data)
+		return "", usagef("%w: set VELOCITY_DSN (or --dsn, --dsn-file), or run 'velocityd dev' in another terminal "+
+			"(no dev runs on %q; --data names another folder)", errNoDatabase, f.Data)
 	}
 	return dsn, err
 }

@@ -82,6 +82,9 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 		return endpoint{}, err
 	}
 	store, err := f.databaseFlags.open(ctx)
+	if errors.Is(err, errNoDatabase) {
+		return endpoint{}, usagef("%w; or name a service with --url", err)
+	}
 	if err != nil {
 		return endpoint{}, err
 	}

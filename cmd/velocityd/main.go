@@ -6,6 +6,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -136,7 +137,7 @@ func run(ctx context.Context, args []string, p *process) int {
 	if usage := (usageError{}); errors.As(err, &usage) {
 		err = usageError{err: err, command: callOf(command.Selected())}
 	}
-	return p.fail(explainForbidden(err))
+	return p.fail(explainRemote(explainForbidden(err)))
 }
 
 // failWithHelp prints to stderr that there is no command, and the help. It returns the
@@ -180,6 +181,17 @@ func explainForbidden(err error) error {
 	}
 	return fmt.Errorf("%w: the database account lacks this right; name an account that has it in VELOCITY_DSN or --dsn, "+
 		"such as the schema owner's (velocity_admin), or have the right granted", err)
+}
+
+// explainRemote adds to an error of asking a service what to do about it.
+func explainRemote(err error) error {
+	switch {
+	case errors.Is(err, api.ErrUnauthenticated):
+		return fmt.Errorf("%w (--token-file or VELOCITY_TOKEN names the token to ask with)", err)
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return fmt.Errorf("%w (the environment variable SSL_CERT_FILE names the file of the CA)", err)
+	}
+	return err
 }
 
 // fail prints or logs err, if it is not nil, and returns its exit code.

@@ -308,7 +308,7 @@ func (s *instance) handlerOptions(ctx context.Context, l *listeners) handlers.Op
 	return handlers.Options{
 		Limiter: s.front.limiter, Reader: stored,
 		Writer: countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)},
-		Ready:  s.readiness.now, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
+		Ready:  s.ready, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 		Metrics: s.metrics.Handler(), Observe: s.countRequest,
 		Auth: s.auth(l.farthest()), AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,
 	}

@@ -88,12 +88,29 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	printCredentials(p.stderr, now, []service.Credential{made})
+	if err := warnOfNoZone(ctx, p.stderr, store, made.Zones); err != nil {
+		return err
+	}
 	if made.Kind == service.KindCertificate {
 		return nil
 	}
 	fmt.Fprintln(p.stderr, "The token, which is not shown again:")
 	if _, err := fmt.Fprintln(p.stdout, token.Reveal()); err != nil {
 		return fmt.Errorf("print the token: %w; revoke it by 'velocityd token revoke %d'", err, made.ID)
+	}
+	return nil
+}
+
+// warnOfNoZone names the zones that do not exist. They may be made later.
+func warnOfNoZone(ctx context.Context, w io.Writer, store *db.Store, ids []int64) error {
+	for _, id := range ids {
+		_, err := store.Zone(ctx, id)
+		switch {
+		case errors.Is(err, service.ErrNotFound):
+			fmt.Fprintf(w, "There is no zone %d yet.\n", id)
+		case err != nil:
+			return err
+		}
 	}
 	return nil
 }
