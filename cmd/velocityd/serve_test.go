@@ -179,17 +179,27 @@ func TestASlowHeadIsToldSoBehindAnAnsweredRequest(t *testing.T) {
 	defer conn.Close()
 	answers := bufio.NewReader(conn)
 	fmt.Fprint(conn, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	first, err := http.ReadResponse(answers, nil)
-	if err != nil || first.StatusCode != http.StatusOK {
-		t.Fatalf("%+v, %v", first, err)
-	}
-	if _, err := io.Copy(io.Discard, first.Body); err != nil {
-		t.Fatal(err)
+	if status := mustRead(t, answers); status != http.StatusOK {
+		t.Fatal(status)
 	}
 	fmt.Fprint(conn, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\n")
-	if answer, err := http.ReadResponse(answers, nil); err != nil || answer.StatusCode != http.StatusRequestTimeout {
-		t.Errorf("%+v, %v", answer, err)
+	if status := mustRead(t, answers); status != http.StatusRequestTimeout {
+		t.Errorf("%d, want 408", status)
 	}
+}
+
+// mustRead reads one whole answer and returns its status.
+func mustRead(t *testing.T, answers *bufio.Reader) int {
+	t.Helper()
+	answer, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode
 }
 
 func TestInstanceIsNotReadyWhileItDrains(t *testing.T) {
