@@ -39,7 +39,7 @@ var (
 // no line: MariaDB's have the hash of the password in them.
 func ReadGrants(database string, lines []string) Grants {
 	var g Grants
-	for _, line := range lines {
+	for _, line := range slices.Sorted(slices.Values(lines)) { // engines list them in any order
 		parts := grantLine.FindStringSubmatch(line)
 		if parts == nil {
 			if role := roleLine.FindStringSubmatch(line); role != nil {

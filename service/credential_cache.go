@@ -115,7 +115,7 @@ func (k *CredentialCache) Recall(live []Credential) {
 }
 
 // Close waits until the uses of credentials are recorded and no reading is under way. Nobody may
-// ask any more.
+// ask any more, and Keep must have ended.
 func (k *CredentialCache) Close() { k.background.Wait() }
 
 // Caller returns whose credential has a digest. known is false if there is none that

@@ -208,13 +208,15 @@ func TestKeepReadsSoThatNobodyWaits(t *testing.T) {
 		token := store.AddToken(shop)
 		k := service.NewCredentialCache(slow{&store}, service.CredentialOptions{})
 		ctx, stop := context.WithCancel(t.Context())
-		go k.Keep(ctx)
+		var keeping sync.WaitGroup
+		keeping.Go(func() { k.Keep(ctx) })
 		time.Sleep(time.Minute)
 		began := time.Now()
 		if !knows(t, k, token) || time.Since(began) != 0 {
 			t.Errorf("a caller who comes seldom waited for %s", time.Since(began))
 		}
 		stop()
+		keeping.Wait()
 		k.Close()
 	})
 }
