@@ -11,7 +11,7 @@ import (
 // awayFlags are the settings of answers that are given while the database is away.
 type awayFlags struct {
 	DegradedAfter time.Duration `env:"VELOCITY_DEGRADED_AFTER" placeholder:"DURATION" default:"${degraded_after}" help:"How long the database may be silent, and may take to be connected to, before checks of zones with on_failure allow or block are answered without it."`
-	StateDir      string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it they are remembered until the service ends."`
+	StateDir      string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings and who may call are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it both are remembered until the service ends."`
 }
 
 // validateAway returns a usageError for settings that cannot work together.

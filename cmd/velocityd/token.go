@@ -83,14 +83,14 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
 	if wanted.ExpiresAt, err = parseExpiry(c.Expires, now); err != nil {
 		return err
 	}
+	if err := warnOfNoZone(ctx, p.stderr, store, wanted.Zones); err != nil {
+		return err
+	}
 	made, err := store.AddCredential(ctx, wanted, p.principal)
 	if err != nil {
 		return err
 	}
 	printCredentials(p.stderr, now, []service.Credential{made})
-	if err := warnOfNoZone(ctx, p.stderr, store, made.Zones); err != nil {
-		return err
-	}
 	if made.Kind == service.KindCertificate {
 		return nil
 	}
