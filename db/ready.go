@@ -34,6 +34,7 @@ type Probe struct {
 // connects to nothing yet. Errors are those of Open.
 func OpenProbe(o Options) (*Probe, error) {
 	o.LockWait = DefaultLockWait
+	o.engines = newEngineMemory(o.Engine)
 	cfg, err := parseDSN(o.DSN)
 	if err != nil {
 		return nil, err

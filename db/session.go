@@ -43,6 +43,7 @@ const silentTx = 2
 // that a proxy or an init_connect that bends it is found at once.
 type connector struct {
 	login   *login
+	engines *engineMemory
 	timeout time.Duration     // of one connect
 	wanted  map[string]string // session variable → value, or part of it
 	late    chan lateConn     // connections that were there after their caller had gone
@@ -83,7 +84,7 @@ func newConnector(o Options, use use) (*connector, error) {
 		return nil, err
 	}
 	return &connector{
-		login: login, timeout: cmp.Or(o.connectTimeout, connectTimeout),
+		login: login, engines: cmp.Or(o.engines, newEngineMemory(o.Engine)), timeout: cmp.Or(o.connectTimeout, connectTimeout),
 		wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
 	}, nil
 }
@@ -169,6 +170,7 @@ type connection struct {
 	socket    net.Conn // of a lane
 	id        int64    // the engine's, for KILL
 	isMariaDB bool
+	engine    Engine
 	// maxPacket is the longest packet that the engine takes, in bytes.
 	maxPacket int64
 }
@@ -341,6 +343,7 @@ func (c *connector) prepare(ctx context.Context, s *connection) error {
 		}
 	}
 	s.isMariaDB = strings.Contains(found["version"], "MariaDB")
+	s.engine = c.engines.saw(engineOf(found["version"], found["version_comment"]))
 	if s.maxPacket, err = strconv.ParseInt(found["max_allowed_packet"], 10, 64); err != nil {
 		return fmt.Errorf("read max_allowed_packet: %w", err)
 	}
@@ -363,7 +366,7 @@ func (s *connection) variables(ctx context.Context) (map[string]string, error) {
 SHOW SESSION VARIABLES
 WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq_range_index_dive_limit', 'autocommit',
                         'completion_type', 'sql_select_limit', 'character_set_client', 'character_set_results',
-                        'transaction_isolation', 'tx_isolation', 'version', 'max_allowed_packet', 'pseudo_thread_id')`, nil)
+                        'transaction_isolation', 'tx_isolation', 'version', 'version_comment', 'max_allowed_packet', 'pseudo_thread_id')`, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,8 @@ type Options struct {
 	// included; 0 means DefaultMaxConns. Two are the least. A quarter of them are
 	// for what is not a check.
 	MaxConns int
+	// Engine is what the database is; empty means EngineAuto.
+	Engine Engine
 	// LockWait is how long a check waits for a bucket that another session holds,
 	// in whole seconds; 0 means DefaultLockWait. Keep it below the deadline of a
 	// check, so that the engine gives up first and the outcome stays known.
@@ -48,6 +50,7 @@ type Options struct {
 	Observe func(Event)
 	// connectTimeout is 3 s if it is 0; tests for slow machines need longer.
 	connectTimeout time.Duration
+	engines        *engineMemory // of the store that the connections are of
 }
 
 // Store carries out the rules of service in one database. Every connection has
@@ -57,6 +60,7 @@ type Store struct {
 	pool     *sqlx.DB
 	lockWait time.Duration
 	hints    *hints
+	engines  *engineMemory
 	observe  func(Event) // or nil
 }
 
@@ -68,6 +72,7 @@ var _ service.CheckStore = (*Store)(nil)
 func Open(o Options) (*Store, error) {
 	o.MaxConns = max(cmp.Or(o.MaxConns, DefaultMaxConns), 2)
 	o.LockWait = cmp.Or(o.LockWait, DefaultLockWait)
+	o.engines = newEngineMemory(o.Engine)
 	others := max(o.MaxConns/4, 1)
 	lanes, err := openPool(o, forLanes, o.MaxConns-others)
 	if err != nil {
@@ -77,7 +82,10 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), lockWait: o.LockWait, hints: newHints(), observe: o.Observe}, nil
+	return &Store{
+		lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), lockWait: o.LockWait,
+		hints: newHints(), engines: o.engines, observe: o.Observe,
+	}, nil
 }
 
 func openPool(o Options, use use, conns int) (*sql.DB, error) {

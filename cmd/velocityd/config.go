@@ -224,7 +224,7 @@ func (f databaseFlags) open(ctx context.Context) (*db.Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	store, err := openDatabase(ctx, db.Options{DSN: dsn, MaxConns: 2})
+	store, err := openDatabase(ctx, db.Options{DSN: dsn, Engine: f.Engine, MaxConns: 2})
 	if running, _ := private.RunningDSN(f.Data); errors.Is(err, service.ErrBusy) && running == dsn {
 		return nil, fmt.Errorf("%w (is 'velocityd dev' still running on %s?)", err, f.Data)
 	}

@@ -66,7 +66,7 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer listeners.catchHangups()()
-	instance, err := newInstance(c.serviceFlags, db.Options{DSN: dsn, Reread: c.reread()}, logger, tracing)
+	instance, err := newInstance(c.serviceFlags, db.Options{DSN: dsn, Engine: c.Engine, Reread: c.reread()}, logger, tracing)
 	if err != nil {
 		return errors.Join(err, listeners.close())
 	}

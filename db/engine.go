@@ -1,0 +1,80 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+)
+
+// Engine is what carries out the rules of a database.
+type Engine string
+
+// The engines. EngineAuto stands for whichever the database says that it is.
+const (
+	EngineAuto   Engine = "auto"
+	EngineMySQL  Engine = "mysql"  // MySQL or MariaDB: procedures and triggers are there
+	EngineVitess Engine = "vitess" // vtgate in front of MySQL: buckets may lie on several shards
+	EngineTiDB   Engine = "tidb"
+)
+
+// Engines returns all of them.
+func Engines() []Engine { return []Engine{EngineAuto, EngineMySQL, EngineVitess, EngineTiDB} }
+
+// hasRoutines says that the database has the procedures and triggers of package migrations.
+// Where it has none, this package carries out everything by statements of its own.
+func (e Engine) hasRoutines() bool { return e == EngineMySQL }
+
+// engineOf tells the engine by what it answers to VERSION() and @@version_comment.
+func engineOf(version, comment string) Engine {
+	switch {
+	case strings.Contains(version, "TiDB"):
+		return EngineTiDB
+	case strings.Contains(version, "Vitess"), strings.Contains(strings.ToLower(comment), "vitess"):
+		return EngineVitess
+	}
+	return EngineMySQL
+}
+
+// engineMemory remembers the engine that the connections of a store lead to. It stays the same
+// until the process ends.
+type engineMemory struct{ engine atomic.Pointer[Engine] }
+
+// newEngineMemory returns a memory that holds the engine already unless it is EngineAuto or
+// empty.
+func newEngineMemory(engine Engine) *engineMemory {
+	m := new(engineMemory)
+	if engine != "" && engine != EngineAuto {
+		m.engine.Store(&engine)
+	}
+	return m
+}
+
+// saw remembers the engine that a connection leads to, and returns the one that counts: what is
+// remembered already stays.
+func (m *engineMemory) saw(engine Engine) Engine {
+	m.engine.CompareAndSwap(nil, &engine)
+	return *m.engine.Load()
+}
+
+// is returns the engine, or "" if no connection was made yet.
+func (m *engineMemory) is() Engine {
+	if engine := m.engine.Load(); engine != nil {
+		return *engine
+	}
+	return ""
+}
+
+// engine returns the engine of the database. It connects if no connection was made yet. The
+// error wraps service.ErrBusy if the engine is away.
+func (s *Store) engine(ctx context.Context) (Engine, error) {
+	if engine := s.engines.is(); engine != "" {
+		return engine, nil
+	}
+	conn, err := s.pool.Conn(ctx)
+	if err != nil {
+		return "", fmt.Errorf("look for the engine: %w", lookupError(fmt.Errorf("%w: no connection: %w", errUnsent, err)))
+	}
+	defer conn.Close()
+	return s.engines.is(), nil
+}
