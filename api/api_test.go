@@ -107,10 +107,6 @@ func TestWhatIsNotThereIsLeftOut(t *testing.T) {
 	if want := `{"bucket_key":"k","action":"limit","rate":0,"window":1}`; limit != want {
 		t.Errorf("request is %s, want %s", limit, want)
 	}
-	_, zone := through(t, api.NewZoneRequest(service.Zone{ID: 1, Window: time.Minute, Revision: 3}))
-	if want := `{"rate":0,"window":60}`; zone != want {
-		t.Errorf("request is %s, want %s", zone, want)
-	}
 	_, decision := through(t, api.NewDecision(service.Decision{Degraded: true, Verdicts: []service.Verdict{
 		{Bucket: service.Bucket{ZoneID: 1, Key: "k"}, Rate: 5, Window: time.Minute, Velocity: 5},
 	}}))

@@ -1,10 +1,19 @@
 package api
 
-import "velocityd/service"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"time"
 
-// Zone is a use case with a limit, with all its settings.
-type Zone struct {
-	ID             int64             `json:"id"`
+	"velocityd/service"
+)
+
+// ZoneSettings are all settings of a zone: the body of PUT /v1/zones/{id}, and the part of an
+// answer that a writer decides. A request may leave out settings that have defaults:
+// DefaultSettings has these.
+type ZoneSettings struct {
 	Description    string            `json:"description"`
 	Rate           int               `json:"rate"`
 	Window         int64             `json:"window"`
@@ -21,7 +30,13 @@ type Zone struct {
 	IPv4Prefix     int               `json:"ipv4_prefix"`
 	IPv6Prefix     int               `json:"ipv6_prefix"`
 	OnFailure      service.OnFailure `json:"on_failure"`
-	Revision       uint64            `json:"revision"`
+}
+
+// Zone is a use case with a limit, with all its settings.
+type Zone struct {
+	ID int64 `json:"id"`
+	ZoneSettings
+	Revision uint64 `json:"revision"`
 }
 
 // Zones is the answer of GET /v1/zones.
@@ -29,38 +44,66 @@ type Zones struct {
 	Zones []Zone `json:"zones"`
 }
 
-// ZoneRequest is the body of PUT /v1/zones/{id}: a zone without its id. Settings that
-// are left out have their defaults.
-type ZoneRequest struct {
-	Description    string            `json:"description,omitzero"`
-	Rate           int               `json:"rate"`
-	Window         int64             `json:"window"`
-	Mode           service.Mode      `json:"mode,omitzero"`
-	Counts         service.Counts    `json:"counts,omitzero"`
-	ReserveTTL     int64             `json:"reserve_ttl,omitzero"`
-	ResetOnSuccess bool              `json:"reset_on_success,omitzero"`
-	Lockout        int64             `json:"lockout,omitzero"`
-	LockoutFactor  float64           `json:"lockout_factor,omitzero"`
-	LockoutMax     int64             `json:"lockout_max,omitzero"`
-	LockoutDecay   int64             `json:"lockout_decay,omitzero"`
-	KeyKind        service.KeyKind   `json:"key_kind,omitzero"`
-	KeyForm        service.KeyForm   `json:"key_form,omitzero"`
-	IPv4Prefix     int               `json:"ipv4_prefix,omitzero"`
-	IPv6Prefix     int               `json:"ipv6_prefix,omitzero"`
-	OnFailure      service.OnFailure `json:"on_failure,omitzero"`
-}
-
-// NewZone returns the answer for a zone, with all defaults filled in.
-func NewZone(z service.Zone) Zone {
+// NewZoneSettings returns the settings of a zone, with all defaults filled in.
+func NewZoneSettings(z service.Zone) ZoneSettings {
 	z = z.WithDefaults()
-	return Zone{
-		ID: z.ID, Description: z.Description, Rate: z.Rate, Window: service.WholeSeconds(z.Window),
+	return ZoneSettings{
+		Description: z.Description, Rate: z.Rate, Window: service.WholeSeconds(z.Window),
 		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.WholeSeconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
 		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
 		KeyKind: z.Keys.Kind, KeyForm: z.Keys.Form, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
-		OnFailure: z.OnFailure, Revision: z.Revision,
+		OnFailure: z.OnFailure,
 	}
+}
+
+// DefaultSettings returns what the settings of a zone are that a request leaves out. Rate and
+// Window, which it may not leave out, are 0; so is ReserveTTL, whose default is the window.
+func DefaultSettings() ZoneSettings { return NewZoneSettings(service.Zone{}) }
+
+// Zone converts settings to the type of package service. It does NOT validate them.
+func (s ZoneSettings) Zone(id int64) service.Zone {
+	return service.Zone{
+		ID: id, Description: s.Description, Rate: s.Rate, Window: length(s.Window),
+		Mode: s.Mode, Counts: s.Counts, ReserveTTL: length(s.ReserveTTL), ResetOnSuccess: s.ResetOnSuccess,
+		Lockout: length(s.Lockout), LockoutFactor: s.LockoutFactor,
+		LockoutMax: length(s.LockoutMax), LockoutDecay: length(s.LockoutDecay),
+		Keys:      service.KeyRule{Kind: s.KeyKind, Form: s.KeyForm, IPv4Prefix: s.IPv4Prefix, IPv6Prefix: s.IPv6Prefix},
+		OnFailure: s.OnFailure,
+	}
+}
+
+// length is service.Seconds for any number: one that a time.Duration cannot hold stays out of
+// the bounds of all settings.
+func length(seconds int64) time.Duration {
+	const longest = int64(math.MaxInt64 / time.Second)
+	return service.Seconds(min(max(seconds, -longest), longest))
+}
+
+// Setting is one setting of a zone: its name and its value in JSON.
+type Setting struct{ Name, Value string }
+
+// List returns all settings in the order in which they are written.
+func (s ZoneSettings) List() []Setting {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil // the LockoutFactor is no number
+	}
+	var list []Setting
+	members := json.NewDecoder(bytes.NewReader(text))
+	_, _ = members.Token() // the brace; what was just written can be read
+	for members.More() {
+		name, _ := members.Token()
+		var value json.RawMessage
+		_ = members.Decode(&value)
+		list = append(list, Setting{fmt.Sprint(name), string(value)})
+	}
+	return list
+}
+
+// NewZone returns the answer for a zone, with all defaults filled in.
+func NewZone(z service.Zone) Zone {
+	return Zone{ID: z.ID, ZoneSettings: NewZoneSettings(z), Revision: z.Revision}
 }
 
 // NewZones returns the list of zones in their order.
@@ -74,25 +117,7 @@ func NewZones(zones []service.Zone) Zones {
 
 // Zone converts the answer to the type of package service.
 func (z Zone) Zone() service.Zone {
-	return service.Zone{
-		ID: z.ID, Description: z.Description, Rate: z.Rate, Window: service.Seconds(z.Window),
-		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.Seconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
-		Lockout: service.Seconds(z.Lockout), LockoutFactor: z.LockoutFactor,
-		LockoutMax: service.Seconds(z.LockoutMax), LockoutDecay: service.Seconds(z.LockoutDecay),
-		Keys:      service.KeyRule{Kind: z.KeyKind, Form: z.KeyForm, IPv4Prefix: z.IPv4Prefix, IPv6Prefix: z.IPv6Prefix},
-		OnFailure: z.OnFailure, Revision: z.Revision,
-	}
-}
-
-// NewZoneRequest returns the request for a zone. It leaves out settings with their zero
-// value, the id and the revision.
-func NewZoneRequest(z service.Zone) ZoneRequest {
-	return ZoneRequest{
-		Description: z.Description, Rate: z.Rate, Window: service.WholeSeconds(z.Window),
-		Mode: z.Mode, Counts: z.Counts, ReserveTTL: service.WholeSeconds(z.ReserveTTL), ResetOnSuccess: z.ResetOnSuccess,
-		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
-		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
-		KeyKind: z.Keys.Kind, KeyForm: z.Keys.Form, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
-		OnFailure: z.OnFailure,
-	}
+	zone := z.ZoneSettings.Zone(z.ID)
+	zone.Revision = z.Revision
+	return zone
 }

@@ -38,7 +38,7 @@ func (c *Client) PutZone(ctx context.Context, zone service.Zone, match service.M
 	}
 	return c.zone(ctx, zone.ID, request{
 		action: fmt.Sprintf("write zone %d", zone.ID), method: http.MethodPut,
-		body: api.NewZoneRequest(zone), principal: principal, match: match,
+		body: api.NewZoneSettings(zone), principal: principal, match: match,
 	})
 }
 

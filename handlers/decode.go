@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -176,12 +177,10 @@ func knownPart(pointer jsontext.Pointer) string {
 func isMember(name string) bool {
 	switch name {
 	case "zone_id", "bucket_key", "attempt_id", "txn_id", "outcome", "reason", // checks, outcomes, releases
-		"description", "rate", "window", "mode", "counts", "reserve_ttl", "reset_on_success", // zones
-		"lockout", "lockout_factor", "lockout_max", "lockout_decay", "key_kind", "key_form", "ipv4_prefix", "ipv6_prefix", "on_failure",
 		"prefix", "action", "expires_at", "created_by": // overrides
 		return true
 	}
-	return false
+	return slices.ContainsFunc(api.DefaultSettings().List(), func(s api.Setting) bool { return s.Name == name })
 }
 
 // unknownMember refuses a member that does not exist. It shows the name if that is

@@ -27,16 +27,6 @@ func (f *fields) refuse(field, detail string) {
 	}
 }
 
-// optional returns the member, or the zero value (meaning: use the default) if it
-// is absent. An explicit zero is refused: it is not a valid setting.
-func optional[T comparable](f *fields, field string, given *T) T {
-	var zero T
-	if given != nil && *given == zero {
-		f.refuse(field, fmt.Sprintf("%s must not be empty or 0. Leave it out for its default.", field))
-	}
-	return orZero(given)
-}
-
 func orZero[T any](given *T) T {
 	if given == nil {
 		var zero T

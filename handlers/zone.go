@@ -6,30 +6,11 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/go-json-experiment/json"
+
 	"velocityd/api"
 	"velocityd/service"
 )
-
-// zoneRequest is a zone without its id, which the path names. Members marked omitzero
-// may be left out, and then have their defaults.
-type zoneRequest struct {
-	Description    *string            `json:"description,omitzero"`
-	Rate           *int               `json:"rate"`
-	Window         *int64             `json:"window"`
-	Mode           *service.Mode      `json:"mode,omitzero"`
-	Counts         *service.Counts    `json:"counts,omitzero"`
-	ReserveTTL     *int64             `json:"reserve_ttl,omitzero"`
-	ResetOnSuccess *bool              `json:"reset_on_success,omitzero"`
-	Lockout        *int64             `json:"lockout,omitzero"`
-	LockoutFactor  *float64           `json:"lockout_factor,omitzero"`
-	LockoutMax     *int64             `json:"lockout_max,omitzero"`
-	LockoutDecay   *int64             `json:"lockout_decay,omitzero"`
-	KeyKind        *service.KeyKind   `json:"key_kind,omitzero"`
-	KeyForm        *service.KeyForm   `json:"key_form,omitzero"`
-	IPv4Prefix     *int               `json:"ipv4_prefix,omitzero"`
-	IPv6Prefix     *int               `json:"ipv6_prefix,omitzero"`
-	OnFailure      *service.OnFailure `json:"on_failure,omitzero"`
-}
 
 // listZones answers GET /v1/zones with the zones that the caller reaches.
 func (s *server) listZones(x *exchange) error {
@@ -68,12 +49,11 @@ func (s *server) putZone(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	var request zoneRequest
-	if err := s.read(x, &request); err != nil {
+	var wanted service.Zone
+	if err := s.withBody(x, func(body []byte) error {
+		wanted, err = s.decoder.zone(body, id)
 		return err
-	}
-	wanted, err := request.zone(id)
-	if err != nil {
+	}); err != nil {
 		return err
 	}
 	var stored service.Zone
@@ -128,34 +108,29 @@ func respondZone(x *exchange, status int, z service.Zone) error {
 	return x.respondJSON(status, api.MediaJSON, api.NewZone(z))
 }
 
-// zone returns the request as a service.Zone, or an error that points at the member
-// that is wrong.
-func (r zoneRequest) zone(id int64) (service.Zone, error) {
+// zone decodes a zone's settings. Those that are left out have their defaults. The error is
+// a requestError that points at the member that is wrong.
+func (d decoder) zone(body []byte, id int64) (service.Zone, error) {
+	settings := api.DefaultSettings()
+	if err := d.decode(body, &settings); err != nil {
+		return service.Zone{}, err
+	}
+	var given struct {
+		Rate       *int   `json:"rate"`
+		Window     *int64 `json:"window"`
+		ReserveTTL *int64 `json:"reserve_ttl"`
+	}
+	if err := json.Unmarshal(body, &given); err != nil { // it has been decoded before, so it cannot fail
+		return service.Zone{}, explain(err)
+	}
 	switch {
-	case r.Rate == nil:
+	case given.Rate == nil:
 		return service.Zone{}, missingField("rate")
-	case r.Window == nil:
+	case given.Window == nil:
 		return service.Zone{}, missingField("window")
+	case given.ReserveTTL == nil:
+		settings.ReserveTTL = settings.Window
 	}
-	var f fields
-	z := service.Zone{
-		ID: id, Description: orZero(r.Description), Rate: *r.Rate, Window: f.duration("window", r.Window),
-		Mode: optional(&f, "mode", r.Mode), Counts: optional(&f, "counts", r.Counts),
-		ReserveTTL: f.duration("reserve_ttl", r.ReserveTTL), ResetOnSuccess: orZero(r.ResetOnSuccess),
-		LockoutFactor: optional(&f, "lockout_factor", r.LockoutFactor),
-		LockoutMax:    f.duration("lockout_max", r.LockoutMax), LockoutDecay: f.duration("lockout_decay", r.LockoutDecay),
-		Keys: service.KeyRule{
-			Kind:       optional(&f, "key_kind", r.KeyKind),
-			Form:       optional(&f, "key_form", r.KeyForm),
-			IPv4Prefix: optional(&f, "ipv4_prefix", r.IPv4Prefix), IPv6Prefix: optional(&f, "ipv6_prefix", r.IPv6Prefix),
-		},
-		OnFailure: optional(&f, "on_failure", r.OnFailure),
-	}
-	if orZero(r.Lockout) != 0 { // 0 means off, and is the default
-		z.Lockout = f.duration("lockout", r.Lockout)
-	}
-	if f.err != nil {
-		return service.Zone{}, f.err
-	}
-	return z, pointAtField(z.Validate())
+	z := settings.Zone(id)
+	return z, pointAtField(z.ValidateAsGiven())
 }

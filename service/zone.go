@@ -109,8 +109,12 @@ func (z Zone) WithDefaults() Zone {
 	return z
 }
 
-// Validate returns an ErrInvalid that names the field and its bounds, or nil.
-func (z Zone) Validate() error {
+// Validate returns an ErrInvalid that names the field and its bounds, or nil. Settings may have
+// their zero value, which stands for the default.
+func (z Zone) Validate() error { return z.WithDefaults().ValidateAsGiven() }
+
+// ValidateAsGiven is Validate for a zone whose settings are all spelt out.
+func (z Zone) ValidateAsGiven() error {
 	if err := validateZoneID(z.ID); err != nil {
 		return err
 	}
@@ -120,7 +124,7 @@ func (z Zone) Validate() error {
 	if err := validateText("description", z.Description, MaxDescriptionLength); err != nil {
 		return err
 	}
-	return z.WithDefaults().validateSettings()
+	return z.validateSettings()
 }
 
 func (z Zone) validateSettings() error {

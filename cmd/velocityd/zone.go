@@ -123,31 +123,14 @@ func printZones(w io.Writer, zones []service.Zone) {
 	_ = table.Flush() // a reader that has gone needs no table
 }
 
-// differences returns the settings of a zone that differ from the defaults.
+// differences returns the settings of a zone that differ from the defaults, but for those that
+// have a column of their own.
 func differences(z service.Zone) []string {
-	defaults := api.NewZone(service.Zone{ID: z.ID, Window: z.Window})
-	zone := api.NewZone(z)
+	byDefault := api.NewZoneSettings(service.Zone{Rate: z.Rate, Window: z.Window, Description: z.Description}).List()
 	var named []string
-	for _, setting := range []struct {
-		name             string
-		value, byDefault any
-	}{
-		{"mode", zone.Mode, defaults.Mode},
-		{"counts", zone.Counts, defaults.Counts},
-		{"reserve_ttl", zone.ReserveTTL, defaults.ReserveTTL},
-		{"reset_on_success", zone.ResetOnSuccess, defaults.ResetOnSuccess},
-		{"lockout", zone.Lockout, defaults.Lockout},
-		{"lockout_factor", zone.LockoutFactor, defaults.LockoutFactor},
-		{"lockout_max", zone.LockoutMax, defaults.LockoutMax},
-		{"lockout_decay", zone.LockoutDecay, defaults.LockoutDecay},
-		{"key_kind", zone.KeyKind, defaults.KeyKind},
-		{"key_form", zone.KeyForm, defaults.KeyForm},
-		{"ipv4_prefix", zone.IPv4Prefix, defaults.IPv4Prefix},
-		{"ipv6_prefix", zone.IPv6Prefix, defaults.IPv6Prefix},
-		{"on_failure", zone.OnFailure, defaults.OnFailure},
-	} {
-		if setting.value != setting.byDefault {
-			named = append(named, fmt.Sprintf("%s=%v", setting.name, setting.value))
+	for i, setting := range api.NewZoneSettings(z).List() {
+		if setting != byDefault[i] {
+			named = append(named, setting.Name+"="+strings.Trim(setting.Value, `"`))
 		}
 	}
 	return named
