@@ -22,13 +22,9 @@ func (l *lane) waits() int {
 }
 
 // Working is how many lanes for lone checks have a call under way.
-func (c *Coalescer) Working() (n int) {
-	for _, l := range c.lanes {
-		l.mu.Lock()
-		n += l.calls
-		l.mu.Unlock()
-	}
-	return n
+func (c *Coalescer) Working() int {
+	lone, _, _ := c.Use()
+	return lone.Busy
 }
 
 // Size returns how many credentials are in memory.
