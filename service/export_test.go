@@ -28,4 +28,4 @@ func (c *Coalescer) Working() int {
 }
 
 // Size returns how many credentials are in memory.
-func (k *CredentialCache) Size() int { return len(k.ring.Load().keys) }
+func (c *CredentialCache) Size() int { return len(c.ring.Load().keys) }
