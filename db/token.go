@@ -186,22 +186,14 @@ func roomFor(c service.Credential, live []service.Credential) error {
 }
 
 func insertCredential(ctx context.Context, tx *sqlx.Tx, c service.Credential, principal string) (uint64, error) {
-	scopes := make([]string, len(c.Scopes))
-	for i, scope := range c.Scopes {
-		scopes[i] = string(scope)
-	}
-	zones := make([]string, len(c.Zones))
-	for i, zone := range c.Zones {
-		zones[i] = strconv.FormatInt(zone, 10)
-	}
 	result, err := tx.ExecContext(ctx, `
 INSERT INTO access_token (kind, name, digest, shown, subject, scopes, zones, expires_at, created_by)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		string(c.Kind), c.Name, c.Digest[:],
 		sql.Null[string]{V: c.Shown, Valid: c.Kind == service.KindToken},
 		sql.Null[string]{V: c.Subject, Valid: c.Kind == service.KindCertificate},
-		strings.Join(scopes, ","),
-		sql.Null[string]{V: strings.Join(zones, ","), Valid: c.IsBound()},
+		strings.Join(service.ScopeNames(c.Scopes), ","),
+		sql.Null[string]{V: c.ZoneList(), Valid: c.IsBound()},
 		sql.Null[time.Time]{V: c.ExpiresAt.UTC(), Valid: !c.ExpiresAt.IsZero()},
 		principal)
 	if err != nil {

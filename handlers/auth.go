@@ -171,10 +171,7 @@ func (x *exchange) mayAsk(asked question) error {
 // lacking returns the error for a caller whose credential lacks the scopes that his
 // request needs. It names them, and the credential, which is the caller's own.
 func (x *exchange) lacking(where, pointer string) error {
-	names := make([]string, len(x.needed))
-	for i, scope := range x.needed {
-		names[i] = string(scope)
-	}
+	names := service.ScopeNames(x.needed)
 	lacks := "the scope " + strings.Join(names, "")
 	if len(names) > 1 {
 		lacks = "one of the scopes " + strings.Join(names, ", ")

@@ -69,7 +69,6 @@ func (l *lane) observe(b *batch, now time.Time, took time.Duration) {
 	if b.heard {
 		l.heard = now
 	}
-	l.working.Add(-1)
 	l.underWay -= b.weight
 	l.spent = l.spent*7/8 + took
 	l.decided = l.decided*7/8 + float64(b.weight)

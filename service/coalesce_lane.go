@@ -74,8 +74,6 @@ type lane struct {
 	// asked is when the calls under way began, the first of them as far as it is known, and
 	// heard when the store last answered one.
 	asked, heard time.Time
-	// callers and working are len(queue) and calls, to be read without the mutex.
-	callers, working atomic.Int32
 	// underWay is the weight of what was taken and not answered yet.
 	underWay int
 	// spent and decided are the time and the weight of past calls; older calls count less in
@@ -159,7 +157,6 @@ func (l *lane) join(w *waiter) (*batch, error) {
 	l.queue = append(l.queue, w)
 	l.queued += w.weight
 	l.length.Add(int32(len(w.hashes)))
-	l.callers.Add(1)
 	count(l.waiting, w.hashes)
 	for {
 		b := l.next(now)
@@ -184,7 +181,6 @@ func anyReaches(w *waiter, checks map[uint64]int, n int) bool {
 func (l *lane) dequeued(w *waiter) {
 	l.queued -= w.weight
 	l.length.Add(-int32(len(w.hashes)))
-	l.callers.Add(-1)
 	uncount(l.waiting, w.hashes)
 }
 
@@ -271,7 +267,6 @@ func (l *lane) next(now time.Time) *batch {
 	b.leader = b.waiters[0]
 	b.leader.lead = b
 	l.calls++
-	l.working.Add(1)
 	l.underWay += b.weight
 	return b
 }
@@ -336,6 +331,5 @@ func (l *lane) refuseQueued() {
 	}
 	l.queue, l.queued = nil, 0
 	l.length.Store(0)
-	l.callers.Store(0)
 	clear(l.waiting)
 }

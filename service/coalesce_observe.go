@@ -29,8 +29,8 @@ type LaneUse struct {
 }
 
 // Use returns how much of the lanes for lone checks, for pieces of larger calls, and for held
-// buckets is used now. It waits for no lock, so the numbers may be those of instants that are
-// microseconds apart.
+// buckets is used now. It looks at one lane after the other, under the lane's lock, so the
+// numbers may be those of instants that are microseconds apart.
 func (c *Coalescer) Use() (lone, bulk, held LaneUse) {
 	for _, l := range c.lanes {
 		lone.add(l)
@@ -41,7 +41,9 @@ func (c *Coalescer) Use() (lone, bulk, held LaneUse) {
 }
 
 func (u *LaneUse) add(l *lane) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	u.Lanes += l.options.calls
-	u.Busy += int(l.working.Load())
-	u.Waiting += int(l.callers.Load())
+	u.Busy += l.calls
+	u.Waiting += len(l.queue)
 }

@@ -99,43 +99,43 @@ func NewCredentialCache(store CredentialStore, options CredentialOptions) *Crede
 	if options.IsAway == nil {
 		options.IsAway = func() bool { return false }
 	}
-	k := &CredentialCache{store: store, options: options, began: time.Now()}
-	k.ring.Store(&ring{})
-	return k
+	c := &CredentialCache{store: store, options: options, began: time.Now()}
+	c.ring.Store(&ring{})
+	return c
 }
 
 // Recall makes a cache that has read nothing yet know credentials as they were read before a
 // restart. They hold only while the store is away. When they expire is told by this machine's
 // clock, because the engine's cannot be read.
-func (k *CredentialCache) Recall(live []Credential) {
+func (c *CredentialCache) Recall(live []Credential) {
 	now := time.Now()
-	recalled := k.newRing(live, now, now, k.ring.Load())
+	recalled := c.newRing(live, now, now, c.ring.Load())
 	recalled.at = time.Time{}
-	k.ring.Store(recalled)
+	c.ring.Store(recalled)
 }
 
 // Close waits until the uses of credentials are recorded and no reading is under way. Nobody may
 // ask any more, and Keep must have ended.
-func (k *CredentialCache) Close() { k.background.Wait() }
+func (c *CredentialCache) Close() { c.background.Wait() }
 
 // Caller returns whose credential has a digest. known is false if there is none that
 // holds: it never existed, is revoked, or has expired. The error wraps ErrBusy: the store
 // cannot be asked, so it is not known whether the credential holds. Credentials that were
 // read within the last five seconds are known without the store, and for longer while it
 // is away.
-func (k *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Caller, known bool, err error) {
-	current := k.ring.Load()
+func (c *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Caller, known bool, err error) {
+	current := c.ring.Load()
 	now := time.Now()
 	found := current.find(digest, now)
 	age := now.Sub(current.at) // very long if they never were read
 	switch {
 	case found != nil && age < credentialsRenewal, found == nil && age < unknownAge:
-	case found != nil && (age < credentialsAge || k.options.IsAway()):
-		k.renewBehind(ctx, current)
+	case found != nil && (age < credentialsAge || c.options.IsAway()):
+		c.renewBehind(ctx, current)
 	default:
-		renewed, err := k.renew(ctx, current)
+		renewed, err := c.renew(ctx, current)
 		if err != nil {
-			return Caller{}, false, busyCredentialCache(err)
+			return Caller{}, false, cannotLookUp(err)
 		}
 		now = time.Now()
 		found = renewed.find(digest, now)
@@ -143,13 +143,13 @@ func (k *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Cal
 	if found == nil {
 		return Caller{}, false, nil
 	}
-	k.use(found, now)
+	c.use(found, now)
 	return found.caller, true, nil
 }
 
-// busyCredentialCache returns an error that wraps ErrBusy and no other kind: a caller who is not
+// cannotLookUp returns an error that wraps ErrBusy and no other kind: a caller who is not
 // known yet must not learn what is wrong with the store.
-func busyCredentialCache(err error) error {
+func cannotLookUp(err error) error {
 	return fmt.Errorf("%w: credentials cannot be looked up: %s", ErrBusy, err.Error())
 }
 
@@ -164,13 +164,13 @@ func (r *ring) find(digest Digest, now time.Time) *key {
 
 // renew returns a ring that is newer than old. It reads the store, or waits for a reading
 // that is under way.
-func (k *CredentialCache) renew(ctx context.Context, old *ring) (*ring, error) {
-	read, isMine, err := k.join(old)
+func (c *CredentialCache) renew(ctx context.Context, old *ring) (*ring, error) {
+	read, isMine, err := c.join(old)
 	if err != nil {
 		return nil, err
 	}
 	if isMine {
-		k.carryOut(ctx, read, old)
+		c.carryOut(ctx, read, old)
 	}
 	select {
 	case <-read.done:
@@ -181,15 +181,15 @@ func (k *CredentialCache) renew(ctx context.Context, old *ring) (*ring, error) {
 }
 
 // renewBehind reads the store in the background, unless that is under way or has just failed.
-func (k *CredentialCache) renewBehind(ctx context.Context, old *ring) {
-	if read, isMine, _ := k.join(old); isMine {
-		k.background.Go(func() { k.carryOut(ctx, read, old) })
+func (c *CredentialCache) renewBehind(ctx context.Context, old *ring) {
+	if read, isMine, _ := c.join(old); isMine {
+		c.background.Go(func() { c.carryOut(ctx, read, old) })
 	}
 }
 
 // Keep reads the credentials anew before they are too old, until ctx ends, so that callers who
 // come seldom do not wait either.
-func (k *CredentialCache) Keep(ctx context.Context) {
+func (c *CredentialCache) Keep(ctx context.Context) {
 	tick := time.NewTicker(credentialsRenewal)
 	defer tick.Stop()
 	for {
@@ -197,97 +197,97 @@ func (k *CredentialCache) Keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			k.renewBehind(ctx, k.ring.Load())
+			c.renewBehind(ctx, c.ring.Load())
 		}
 	}
 }
 
 // join returns the reading that makes a newer ring than old. If it has not begun, the caller must
 // carry it out.
-func (k *CredentialCache) join(old *ring) (read *ringRead, isMine bool, err error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	switch newer := k.ring.Load(); {
+func (c *CredentialCache) join(old *ring) (read *ringRead, isMine bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch newer := c.ring.Load(); {
 	case newer != old:
 		read = &ringRead{done: make(chan struct{}), ring: newer}
 		close(read.done)
 		return read, false, nil
-	case k.reading != nil:
-		return k.reading, false, nil
-	case k.failure != nil && time.Since(k.failedAt) < credentialsPause:
-		return nil, false, k.failure
+	case c.reading != nil:
+		return c.reading, false, nil
+	case c.failure != nil && time.Since(c.failedAt) < credentialsPause:
+		return nil, false, c.failure
 	}
-	k.reading = &ringRead{done: make(chan struct{}), err: errNotRead}
-	return k.reading, true, nil
+	c.reading = &ringRead{done: make(chan struct{}), err: errNotRead}
+	return c.reading, true, nil
 }
 
-func (k *CredentialCache) carryOut(ctx context.Context, read *ringRead, old *ring) {
-	defer k.end(read)
-	read.ring, read.err = k.read(ctx, old)
+func (c *CredentialCache) carryOut(ctx context.Context, read *ringRead, old *ring) {
+	defer c.end(read)
+	read.ring, read.err = c.read(ctx, old)
 }
 
 // errNotRead is the result of a reading in which the store panicked.
 var errNotRead = errors.New("the credentials were not read")
 
 // end keeps the result of a reading, and gives it to those who wait for it.
-func (k *CredentialCache) end(read *ringRead) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.failure, k.failedAt = read.err, time.Now(); read.err == nil {
-		k.ring.Store(read.ring)
+func (c *CredentialCache) end(read *ringRead) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure, c.failedAt = read.err, time.Now(); read.err == nil {
+		c.ring.Store(read.ring)
 	}
-	k.reading = nil
+	c.reading = nil
 	close(read.done)
 }
 
 // read asks the store for all credentials. It is not interrupted when the caller leaves,
 // because others may wait for it.
-func (k *CredentialCache) read(ctx context.Context, old *ring) (*ring, error) {
+func (c *CredentialCache) read(ctx context.Context, old *ring) (*ring, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), credentialsTimeout)
 	defer cancel()
 	began := time.Now()
-	live, at, err := k.store.LiveCredentials(ctx)
+	live, at, err := c.store.LiveCredentials(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return k.newRing(live, at, began, old), nil
+	return c.newRing(live, at, began, old), nil
 }
 
 // newRing returns a ring of credentials that were read at the engine's time at, which was began
 // here. It takes over from old which uses are recorded.
-func (k *CredentialCache) newRing(live []Credential, at, began time.Time, old *ring) *ring {
+func (c *CredentialCache) newRing(live []Credential, at, began time.Time, old *ring) *ring {
 	read := &ring{at: began, keys: make(map[Digest]*key, len(live))}
-	for _, c := range live {
-		added := &key{id: c.ID, caller: c.Caller}
-		if !c.ExpiresAt.IsZero() {
-			added.ends = began.Add(c.ExpiresAt.Sub(at))
+	for _, credential := range live {
+		added := &key{id: credential.ID, caller: credential.Caller}
+		if !credential.ExpiresAt.IsZero() {
+			added.ends = began.Add(credential.ExpiresAt.Sub(at))
 		}
-		useAt := began.Sub(k.began)
-		if !c.LastUsedAt.IsZero() {
-			useAt += usePause - at.Sub(c.LastUsedAt)
+		useAt := began.Sub(c.began)
+		if !credential.LastUsedAt.IsZero() {
+			useAt += usePause - at.Sub(credential.LastUsedAt)
 		}
-		if before := old.keys[c.Digest]; before != nil {
+		if before := old.keys[credential.Digest]; before != nil {
 			useAt = max(useAt, time.Duration(before.useAt.Load())) // it was tried and failed, or is under way
 		}
 		added.useAt.Store(int64(useAt))
-		read.keys[c.Digest] = added
+		read.keys[credential.Digest] = added
 	}
 	return read
 }
 
 // use has the use of a credential recorded, unless one within the last minute is. Nobody
 // waits for it.
-func (k *CredentialCache) use(found *key, now time.Time) {
-	since := int64(now.Sub(k.began))
+func (c *CredentialCache) use(found *key, now time.Time) {
+	since := int64(now.Sub(c.began))
 	due := found.useAt.Load()
 	if since < due || !found.useAt.CompareAndSwap(due, since+int64(usePause)) {
 		return
 	}
-	k.background.Go(func() {
+	c.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), credentialsTimeout)
 		defer cancel()
-		if err := k.store.UseCredential(ctx, found.id); err != nil {
-			k.options.OnFault(err)
+		if err := c.store.UseCredential(ctx, found.id); err != nil {
+			c.options.OnFault(err)
 		}
 	})
 }

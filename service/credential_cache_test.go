@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,10 +18,10 @@ import (
 
 var shop = service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}, Zones: []int64{1}} //nolint:gochecknoglobals // constant
 
-// knows asks a credentials, and fails if it cannot tell.
-func knows(t *testing.T, k *service.CredentialCache, token service.Token) bool {
+// knows asks a cache whether a token holds, and fails if it cannot tell.
+func knows(t *testing.T, cache *service.CredentialCache, token service.Token) bool {
 	t.Helper()
-	caller, known, err := k.Caller(t.Context(), token.Digest())
+	caller, known, err := cache.Caller(t.Context(), token.Digest())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,19 +31,35 @@ func knows(t *testing.T, k *service.CredentialCache, token service.Token) bool {
 	return known
 }
 
+// shopCache returns a cache of a store in which shop has a token, the store, and the token. The
+// cache asks what around makes of the store.
+func shopCache(
+	t *testing.T, around func(*servicetest.Credentials) service.CredentialStore, o service.CredentialOptions,
+) (*service.CredentialCache, *servicetest.Credentials, service.Token) {
+	t.Helper()
+	store := new(servicetest.Credentials)
+	token := store.AddToken(shop)
+	cache := service.NewCredentialCache(around(store), o)
+	t.Cleanup(cache.Close)
+	return cache, store, token
+}
+
+func alone(store *servicetest.Credentials) service.CredentialStore  { return store }
+func slowly(store *servicetest.Credentials) service.CredentialStore { return slow{store} }
+
 func TestCredentialCacheKnowsTwoTokensOfOneName(t *testing.T) {
 	t.Parallel()
 	var store servicetest.Credentials
 	first, second := store.AddToken(shop), store.AddToken(shop)
-	k := service.NewCredentialCache(&store, service.CredentialOptions{})
-	defer k.Close()
+	cache := service.NewCredentialCache(&store, service.CredentialOptions{})
+	defer cache.Close()
 	for _, token := range []service.Token{first, second} {
-		caller, known, err := k.Caller(t.Context(), token.Digest())
+		caller, known, err := cache.Caller(t.Context(), token.Digest())
 		if err != nil || !known || caller.Name != "shop" || !caller.Has(service.ScopeCheck) || caller.Reaches(2) {
 			t.Errorf("got %+v, %t, %v", caller, known, err)
 		}
 	}
-	if knows(t, k, service.NewToken()) {
+	if knows(t, cache, service.NewToken()) {
 		t.Error("a token that nobody made is known")
 	}
 }
@@ -81,17 +96,17 @@ func TestExpiryIsSeenAtOnceByTheStoresClock(t *testing.T) {
 		c := service.NewTokenCredential(token, shop)
 		c.ExpiresAt = time.Now().Add(3 * time.Second)
 		store.Add(c)
-		k := service.NewCredentialCache(skewed{&store, -time.Hour}, service.CredentialOptions{})
-		defer k.Close()
-		if !knows(t, k, token) {
+		cache := service.NewCredentialCache(skewed{&store, -time.Hour}, service.CredentialOptions{})
+		defer cache.Close()
+		if !knows(t, cache, token) {
 			t.Error("unknown before it expires")
 		}
 		time.Sleep(3*time.Second - time.Nanosecond)
-		if !knows(t, k, token) {
+		if !knows(t, cache, token) {
 			t.Error("unknown just before it expires")
 		}
 		time.Sleep(time.Nanosecond)
-		if knows(t, k, token) {
+		if knows(t, cache, token) {
 			t.Error("known when it has expired")
 		}
 	})
@@ -117,25 +132,32 @@ func TestNewTokenIsKnownWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
-		k := service.NewCredentialCache(&store, service.CredentialOptions{})
-		defer k.Close()
-		knows(t, k, service.NewToken())
+		cache := service.NewCredentialCache(&store, service.CredentialOptions{})
+		defer cache.Close()
+		knows(t, cache, service.NewToken())
 		token := store.AddToken(shop)
 		time.Sleep(time.Second)
-		if !knows(t, k, token) {
+		if !knows(t, cache, token) {
 			t.Error("a token is unknown a second after it was made")
 		}
 	})
 }
 
-// mute is a store that answers nothing while it is away.
+// mute is a store that answers nothing while it is away. It counts how often it was asked then.
 type mute struct {
 	*servicetest.Credentials
-	away *atomic.Bool
+	isAway atomic.Bool
+	asked  atomic.Int64
 }
 
-func (m mute) LiveCredentials(ctx context.Context) ([]service.Credential, time.Time, error) {
-	if m.away.Load() {
+func (m *mute) in(store *servicetest.Credentials) service.CredentialStore {
+	m.Credentials = store
+	return m
+}
+
+func (m *mute) LiveCredentials(ctx context.Context) ([]service.Credential, time.Time, error) {
+	if m.isAway.Load() {
+		m.asked.Add(1)
 		<-ctx.Done()
 		return nil, time.Time{}, ctx.Err()
 	}
@@ -145,35 +167,33 @@ func (m mute) LiveCredentials(ctx context.Context) ([]service.Credential, time.T
 func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store servicetest.Credentials
-		token := store.AddToken(shop)
-		var away, isKnownAway atomic.Bool
-		k := service.NewCredentialCache(mute{&store, &away}, service.CredentialOptions{IsAway: isKnownAway.Load})
-		defer k.Close()
-		knows(t, k, token)
-		away.Store(true)
+		mute := &mute{}
+		var isKnownAway atomic.Bool
+		cache, store, token := shopCache(t, mute.in, service.CredentialOptions{IsAway: isKnownAway.Load})
+		knows(t, cache, token)
+		mute.isAway.Store(true)
 		isKnownAway.Store(true)
 		for range 3600 {
 			time.Sleep(time.Second)
 			began := time.Now()
-			if !knows(t, k, token) {
+			if !knows(t, cache, token) {
 				t.Fatal("a token that was known is not known any more")
 			}
 			if waited := time.Since(began); waited != 0 {
 				t.Fatalf("its holder waited for %s", waited)
 			}
 		}
-		if _, _, err := k.Caller(t.Context(), service.NewToken().Digest()); !errors.Is(err, service.ErrBusy) {
+		if _, _, err := cache.Caller(t.Context(), service.NewToken().Digest()); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("another token: %v, want ErrBusy", err)
 		}
 		isKnownAway.Store(false) // it answers others, and these cannot be read: what is known may be revoked
-		if _, _, err := k.Caller(t.Context(), token.Digest()); !errors.Is(err, service.ErrBusy) {
+		if _, _, err := cache.Caller(t.Context(), token.Digest()); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("%v, want ErrBusy", err)
 		}
 		store.Revoke(1)
-		away.Store(false)
+		mute.isAway.Store(false)
 		time.Sleep(3 * time.Second)
-		if knows(t, k, token) {
+		if knows(t, cache, token) {
 			t.Error("a revoked token is known when the store is back")
 		}
 	})
@@ -182,21 +202,17 @@ func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
 func TestASilentStoreIsReadOnceHoweverManyCallersThereAre(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store servicetest.Credentials
-		token := store.AddToken(shop)
-		var away, isKnownAway atomic.Bool
-		k := service.NewCredentialCache(mute{&store, &away}, service.CredentialOptions{IsAway: isKnownAway.Load})
-		defer k.Close()
-		knows(t, k, token)
-		away.Store(true)
-		isKnownAway.Store(true)
+		mute := &mute{}
+		cache, _, token := shopCache(t, mute.in, service.CredentialOptions{IsAway: func() bool { return true }})
+		knows(t, cache, token)
+		mute.isAway.Store(true)
 		time.Sleep(time.Minute)
-		before := runtime.NumGoroutine()
 		for range 1000 {
-			knows(t, k, token)
+			knows(t, cache, token)
 		}
-		if more := runtime.NumGoroutine() - before; more > 50 {
-			t.Errorf("1,000 callers left %d goroutines", more)
+		synctest.Wait()
+		if n := mute.asked.Load(); n != 1 {
+			t.Errorf("1,000 callers asked a store that does not answer %d times", n)
 		}
 	})
 }
@@ -204,50 +220,44 @@ func TestASilentStoreIsReadOnceHoweverManyCallersThereAre(t *testing.T) {
 func TestKeepReadsSoThatNobodyWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store servicetest.Credentials
-		token := store.AddToken(shop)
-		k := service.NewCredentialCache(slow{&store}, service.CredentialOptions{})
+		cache, _, token := shopCache(t, slowly, service.CredentialOptions{})
 		ctx, stop := context.WithCancel(t.Context())
 		var keeping sync.WaitGroup
-		keeping.Go(func() { k.Keep(ctx) })
+		keeping.Go(func() { cache.Keep(ctx) })
 		time.Sleep(time.Minute)
 		began := time.Now()
-		if !knows(t, k, token) || time.Since(began) != 0 {
+		if !knows(t, cache, token) || time.Since(began) != 0 {
 			t.Errorf("a caller who comes seldom waited for %s", time.Since(began))
 		}
 		stop()
 		keeping.Wait()
-		k.Close()
 	})
 }
 
 func TestGuessesCostTheStoreOneQuestionASecondAndNoMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store servicetest.Credentials
-		token := store.AddToken(shop)
-		k := service.NewCredentialCache(&store, service.CredentialOptions{})
-		defer k.Close()
-		if !knows(t, k, token) {
+		cache, store, token := shopCache(t, alone, service.CredentialOptions{})
+		if !knows(t, cache, token) {
 			t.Fatal("unknown")
 		}
 		const guesses = 100_000
 		var digest service.Digest
 		for i := range guesses {
 			digest[0], digest[1], digest[2] = byte(i), byte(i>>8), byte(i>>16)
-			if _, known, err := k.Caller(t.Context(), digest); known || err != nil {
+			if _, known, err := cache.Caller(t.Context(), digest); known || err != nil {
 				t.Fatal(known, err)
 			}
 		}
 		if reads, _ := store.Calls(); reads != 1 {
 			t.Errorf("%d guesses at one moment made the store be read %d times", guesses, reads)
 		}
-		if n := k.Size(); n != 1 {
+		if n := cache.Size(); n != 1 {
 			t.Errorf("%d credentials are in memory after %d guesses, and 1 is there", n, guesses)
 		}
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
-			knows(t, k, service.NewToken())
+			knows(t, cache, service.NewToken())
 		}
 		if reads, _ := store.Calls(); reads > 11 {
 			t.Errorf("guessing for 10 seconds made the store be read %d times", reads-1)
@@ -258,14 +268,11 @@ func TestGuessesCostTheStoreOneQuestionASecondAndNoMemory(t *testing.T) {
 func TestCredentialCacheReadsOnceForAllWhoWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store servicetest.Credentials
-		token := store.AddToken(shop)
-		k := service.NewCredentialCache(slow{&store}, service.CredentialOptions{})
-		defer k.Close()
+		cache, store, token := shopCache(t, slowly, service.CredentialOptions{})
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
-				if _, known, err := k.Caller(t.Context(), token.Digest()); !known || err != nil {
+				if _, known, err := cache.Caller(t.Context(), token.Digest()); !known || err != nil {
 					t.Error("unknown", err)
 				}
 			})
@@ -291,15 +298,12 @@ func (s slow) LiveCredentials(ctx context.Context) ([]service.Credential, time.T
 func TestKnownTokensGoOnWhileOneCallerReadsAnew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store servicetest.Credentials
-		token := store.AddToken(shop)
-		k := service.NewCredentialCache(slow{&store}, service.CredentialOptions{})
-		defer k.Close()
-		knows(t, k, token)
+		cache, _, token := shopCache(t, slowly, service.CredentialOptions{})
+		knows(t, cache, token)
 		time.Sleep(3 * time.Second)
-		go func() { _, _, _ = k.Caller(t.Context(), token.Digest()) }() // waits for the slow store
+		go func() { _, _, _ = cache.Caller(t.Context(), token.Digest()) }() // waits for the slow store
 		synctest.Wait()
-		if began := time.Now(); !knows(t, k, token) || time.Since(began) > 0 {
+		if began := time.Now(); !knows(t, cache, token) || time.Since(began) > 0 {
 			t.Error("a second caller waited for the reading of the first")
 		}
 		time.Sleep(2 * time.Second)
@@ -309,12 +313,9 @@ func TestKnownTokensGoOnWhileOneCallerReadsAnew(t *testing.T) {
 func TestCallerThatLeavesDoesNotEndTheReadingOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store servicetest.Credentials
-		token := store.AddToken(shop)
-		k := service.NewCredentialCache(slow{&store}, service.CredentialOptions{})
-		defer k.Close()
+		cache, _, token := shopCache(t, slowly, service.CredentialOptions{})
 		ctx, leave := context.WithCancel(t.Context())
-		go func() { _, _, _ = k.Caller(ctx, token.Digest()) }() // reads for all
+		go func() { _, _, _ = cache.Caller(ctx, token.Digest()) }() // reads for all
 		synctest.Wait()
 		waiting, goAway := context.WithTimeout(t.Context(), time.Millisecond)
 		defer goAway()
@@ -322,10 +323,10 @@ func TestCallerThatLeavesDoesNotEndTheReadingOfOthers(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			leave()
 		}()
-		if _, known, err := k.Caller(waiting, token.Digest()); known || !errors.Is(err, service.ErrBusy) {
+		if _, known, err := cache.Caller(waiting, token.Digest()); known || !errors.Is(err, service.ErrBusy) {
 			t.Errorf("one who does not wait gets %t, %v, want busy", known, err)
 		}
-		if !knows(t, k, token) {
+		if !knows(t, cache, token) {
 			t.Error("unknown")
 		}
 	})
@@ -334,24 +335,21 @@ func TestCallerThatLeavesDoesNotEndTheReadingOfOthers(t *testing.T) {
 func TestTokensSeenLatelyOutlastTheStoreForFiveSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store servicetest.Credentials
-		token := store.AddToken(shop)
-		k := service.NewCredentialCache(&store, service.CredentialOptions{})
-		defer k.Close()
-		knows(t, k, token)
+		cache, store, token := shopCache(t, alone, service.CredentialOptions{})
+		knows(t, cache, token)
 		seen := time.Now()
 		store.Fail(fmt.Errorf("%w: Error 1142: SELECT denied", service.ErrForbidden))
 		time.Sleep(time.Second)
-		if _, _, err := k.Caller(t.Context(), service.NewToken().Digest()); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrForbidden) {
+		if _, _, err := cache.Caller(t.Context(), service.NewToken().Digest()); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrForbidden) {
 			t.Errorf("an unknown token while the store is away: %v, want busy and no other kind", err)
 		}
 		for time.Since(seen) < 5*time.Second {
-			if !knows(t, k, token) {
+			if !knows(t, cache, token) {
 				t.Errorf("unknown %s after it was read", time.Since(seen))
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		if _, known, err := k.Caller(t.Context(), token.Digest()); known || !errors.Is(err, service.ErrBusy) {
+		if _, known, err := cache.Caller(t.Context(), token.Digest()); known || !errors.Is(err, service.ErrBusy) {
 			t.Errorf("five seconds after: %t, %v, want busy", known, err)
 		}
 		reads, _ := store.Calls()
@@ -360,7 +358,7 @@ func TestTokensSeenLatelyOutlastTheStoreForFiveSeconds(t *testing.T) {
 		}
 		store.Fail(nil)
 		time.Sleep(time.Second)
-		if !knows(t, k, token) {
+		if !knows(t, cache, token) {
 			t.Error("unknown after the store has come back")
 		}
 	})
@@ -388,17 +386,16 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 func TestUseThatCannotBeRecordedIsToldOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var store servicetest.Credentials
-		token := store.AddToken(shop)
 		var told atomic.Int64
-		k := service.NewCredentialCache(readOnly{&store}, service.CredentialOptions{OnFault: func(error) { told.Add(1) }})
+		cache, _, token := shopCache(t, func(c *servicetest.Credentials) service.CredentialStore { return readOnly{c} },
+			service.CredentialOptions{OnFault: func(error) { told.Add(1) }})
 		for range 3 * 60 {
-			if !knows(t, k, token) {
+			if !knows(t, cache, token) {
 				t.Error("unknown")
 			}
 			time.Sleep(time.Second)
 		}
-		k.Close()
+		cache.Close()
 		if told.Load() != 3 {
 			t.Errorf("told %d times in three minutes", told.Load())
 		}
@@ -413,12 +410,12 @@ func (readOnly) UseCredential(context.Context, uint64) error { return service.Er
 func TestStoreThatPanicsDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := service.NewCredentialCache(panicking{}, service.CredentialOptions{})
-		defer k.Close()
+		cache := service.NewCredentialCache(panicking{}, service.CredentialOptions{})
+		defer cache.Close()
 		for range 2 {
 			func() {
 				defer func() { _ = recover() }()
-				if _, known, err := k.Caller(t.Context(), service.Digest{}); known || !errors.Is(err, service.ErrBusy) {
+				if _, known, err := cache.Caller(t.Context(), service.Digest{}); known || !errors.Is(err, service.ErrBusy) {
 					t.Errorf("got %t, %v", known, err)
 				}
 			}()

@@ -22,14 +22,10 @@ func (l *lane) waits() int {
 }
 
 // Working is how many lanes for lone checks have a call under way.
-func (c *Coalescer) Working() (n int) {
-	for _, l := range c.lanes {
-		l.mu.Lock()
-		n += l.calls
-		l.mu.Unlock()
-	}
-	return n
+func (c *Coalescer) Working() int {
+	lone, _, _ := c.Use()
+	return lone.Busy
 }
 
 // Size returns how many credentials are in memory.
-func (k *CredentialCache) Size() int { return len(k.ring.Load().keys) }
+func (c *CredentialCache) Size() int { return len(c.ring.Load().keys) }

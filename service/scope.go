@@ -2,6 +2,7 @@ package service
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -62,7 +63,7 @@ func (c Caller) Validate() error {
 	}
 	for _, scope := range c.Scopes {
 		if !slices.Contains(Scopes(), scope) {
-			return fieldError("scopes", "must be of %s", strings.Join(scopeNames(), ", "))
+			return fieldError("scopes", "must be of %s", strings.Join(ScopeNames(Scopes()), ", "))
 		}
 	}
 	if len(c.Zones) > MaxBoundZones {
@@ -76,12 +77,23 @@ func (c Caller) Validate() error {
 	return nil
 }
 
-func scopeNames() []string {
-	names := make([]string, 0, len(Scopes()))
-	for _, scope := range Scopes() {
-		names = append(names, string(scope))
+// ScopeNames returns the scopes as text, in their order.
+func ScopeNames(scopes []Scope) []string {
+	names := make([]string, len(scopes))
+	for i, scope := range scopes {
+		names[i] = string(scope)
 	}
 	return names
+}
+
+// ZoneList returns the ids of the zones to which the caller is bound, separated by commas. It is
+// empty if the caller is not bound.
+func (c Caller) ZoneList() string {
+	ids := make([]string, len(c.Zones))
+	for i, id := range c.Zones {
+		ids[i] = strconv.FormatInt(id, 10)
+	}
+	return strings.Join(ids, ",")
 }
 
 // maxCallerName is the length of the longest name of a caller. A proxy's caller is

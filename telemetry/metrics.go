@@ -191,8 +191,8 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	}
 }
 
-// Handler answers with all metrics, in the form that the caller asks for. It is nil if m is. Callers at the same
-// time share one collection. It waits for no database and for no lock of a lane.
+// Handler answers with all metrics, in the form that the caller asks for. It is nil if m is.
+// Callers at the same time share one collection. It waits for no database.
 func (m *Metrics) Handler() http.Handler {
 	if m == nil {
 		return nil

@@ -92,16 +92,12 @@ func (s *instance) wantCredential(ctx context.Context, address net.Addr) error {
 
 // newCredentials returns who may call. While the database is away, it knows those of the state
 // folder, if there is one.
-func (s *instance) newCredentials(folder *stateFolder) *service.CredentialCache {
-	options := service.CredentialOptions{
+func (s *instance) newCredentials() *service.CredentialCache {
+	memory := newCredentialMemory(s.store, s.state)
+	cache := service.NewCredentialCache(memory, service.CredentialOptions{
 		OnFault: logUnrecordedUse(s.logger),
 		IsAway:  func() bool { return s.front.fallback.IsOpen() || s.readiness.hasFailed() },
-	}
-	if folder == nil {
-		return service.NewCredentialCache(s.store, options)
-	}
-	memory := &credentialMemory{CredentialStore: s.store, folder: folder, logger: s.logger}
-	cache := service.NewCredentialCache(memory, options)
+	})
 	cache.Recall(memory.recall())
 	return cache
 }

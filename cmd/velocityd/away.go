@@ -37,22 +37,19 @@ type front struct {
 
 // newFront returns the front of an instance, which knows the zones that the state folder
 // holds, if there is one. It does not connect to the database.
-func (s *instance) newFront(folder *stateFolder) *front {
+func (s *instance) newFront() *front {
 	checks, end := s.newCheckStore()
 	options := service.FallbackOptions{After: s.flags.DegradedAfter, Probe: s.proveChecks, OnChange: s.logAway}
 	if coalescer, ok := checks.(*service.Coalescer); ok {
 		options.Silence = coalescer.Silence
 	}
 	f := &front{fallback: service.NewFallback(checks, options), end: end}
-	f.zones = &zoneMemory{lister: s.store, logger: s.logger}
-	f.limiter = service.NewHidingLimiter(s.metrics.Checks(f.fallback), f.zones, s.keys, s.flags.CheckTimeout)
-	f.zones.learn = func(zones []service.Zone) {
+	f.zones = newZoneMemory(s.store, s.state, func(zones []service.Zone) {
 		f.limiter.Learn(zones)
 		f.fallback.Remember(zones)
-	}
-	if folder != nil {
-		f.zones.recall(folder)
-	}
+	})
+	f.limiter = service.NewHidingLimiter(s.metrics.Checks(f.fallback), f.zones, s.keys, s.flags.CheckTimeout)
+	f.zones.recall()
 	return f
 }
 

@@ -91,6 +91,7 @@ type instance struct {
 	// asksWho says.
 	credentials *service.CredentialCache
 	asksWho     atomic.Bool
+	state       *stateFolder // nil: what was known does not outlast a restart
 	// startsEmpty makes the instance serve also while it knows nobody whom it could answer.
 	startsEmpty bool
 }
@@ -133,15 +134,14 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 
 // remember makes what answers without the database, from the state folder if there is one.
 func (s *instance) remember() error {
-	var folder *stateFolder
 	if s.flags.StateDir != "" {
 		var err error
-		if folder, err = openState(s.flags.StateDir); err != nil {
+		if s.state, err = openState(s.flags.StateDir, s.logger); err != nil {
 			return fmt.Errorf("%w (--state-dir names another folder)", err)
 		}
 	}
-	s.front = s.newFront(folder)
-	s.credentials = s.newCredentials(folder)
+	s.front = s.newFront()
+	s.credentials = s.newCredentials()
 	return nil
 }
 
@@ -186,6 +186,7 @@ func (s *instance) serve(ctx context.Context, l *listeners) error {
 	var background sync.WaitGroup
 	background.Go(func() { s.front.fallback.Watch(answering) })
 	background.Go(func() { s.front.zones.keep(running) })
+	background.Go(func() { s.state.keep(answering) })
 	if s.asksWho.Load() {
 		background.Go(func() { s.credentials.Keep(running) })
 	}

@@ -1,19 +1,26 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 )
 
 // stateFolder is a folder of the service's own, for what must outlast a restart without the
 // database: the zones' settings, and the digests of the callers' credentials. It holds no
-// bucket keys, attempts, tokens or passwords.
+// bucket keys, attempts, tokens or passwords. A nil stateFolder has files that hold nothing.
 type stateFolder struct {
-	path string
+	path   string
+	logger *slog.Logger
+	files  []*stateFile
+	wake   chan struct{} // tells keep that there may be something to write; has room for one
 }
 
 // stateVersion is that of the files' forms. A program ignores files of other versions.
@@ -21,7 +28,7 @@ const stateVersion = 1
 
 // openState returns the folder at path, which it makes if it is missing. It removes what a
 // program that was killed while it wrote has left there.
-func openState(path string) (*stateFolder, error) {
+func openState(path string, logger *slog.Logger) (*stateFolder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)
 	}
@@ -36,45 +43,144 @@ func openState(path string) (*stateFolder, error) {
 			}
 		}
 	}
-	return &stateFolder{path: path}, nil
+	return &stateFolder{path: path, logger: logger, wake: make(chan struct{}, 1)}, nil
 }
 
-// read reads a file into form, which must be a pointer. The error wraps fs.ErrNotExist if there
-// is none.
-func (f *stateFolder) read(file string, form any) error {
+// keep writes what the files are to hold, as soon as that changes, until ctx ends. Then it
+// writes what is left.
+func (f *stateFolder) keep(ctx context.Context) {
+	if f == nil {
+		return
+	}
+	for ended := false; !ended; {
+		select {
+		case <-ctx.Done():
+			ended = true
+		case <-f.wake:
+		}
+		for _, file := range f.files {
+			file.write()
+		}
+	}
+}
+
+// stateFile is one file of a state folder. A nil stateFile holds nothing.
+type stateFile struct {
+	folder *stateFolder
+	name   string
+	// unwritten and unread are what the log says if the file cannot be written, and if it holds
+	// nothing of use.
+	unwritten, unread string
+
+	mu     sync.Mutex
+	wanted any // what it is to hold; nil: that is not known
+
+	// For recall, and after that for write alone.
+	held    []byte // what it holds; nil: nothing of use
+	failing bool   // the last writing has failed
+}
+
+// file returns a file of the folder. It must be called before keep.
+func (f *stateFolder) file(name, unwritten, unread string) *stateFile {
+	if f == nil {
+		return nil
+	}
+	file := &stateFile{folder: f, name: name, unwritten: unwritten, unread: unread}
+	f.files = append(f.files, file)
+	return file
+}
+
+// remember makes form what the file is to hold. It waits for no disk: keep writes the file.
+func (f *stateFile) remember(form any) {
+	if f == nil {
+		return
+	}
+	f.mu.Lock()
+	f.wanted = form
+	f.mu.Unlock()
+	select {
+	case f.folder.wake <- struct{}{}:
+	default:
+	}
+}
+
+// write writes what the file is to hold, if it does not hold that. An error is logged, and
+// further ones are not until a writing succeeds.
+func (f *stateFile) write() {
+	f.mu.Lock()
+	wanted := f.wanted
+	f.mu.Unlock()
+	if wanted == nil {
+		return
+	}
+	text, err := json.Marshal(wanted)
+	if err == nil && bytes.Equal(text, f.held) {
+		return
+	}
+	if err == nil {
+		err = f.folder.write(f.name, text)
+	}
+	switch {
+	case err == nil:
+		f.held, f.failing = text, false
+	case !f.failing:
+		f.failing = true
+		f.folder.logger.LogAttrs(context.Background(), slog.LevelWarn, f.unwritten, slog.String("error", err.Error()))
+	}
+}
+
+// recall reads the file into form, which must be a pointer, and calls use, which returns an
+// error if there is something wrong with form. If the file exists and is of no use, recall
+// logs why.
+func (f *stateFile) recall(form any, use func() error) {
+	if f == nil {
+		return
+	}
+	text, err := f.folder.read(f.name, form)
+	if err == nil {
+		if err = use(); err != nil {
+			err = fmt.Errorf("%s is damaged: %w", f.name, err)
+		}
+	}
+	switch {
+	case err == nil:
+		f.held = text
+	case !errors.Is(err, fs.ErrNotExist):
+		f.folder.logger.LogAttrs(context.Background(), slog.LevelWarn, f.unread, slog.String("error", err.Error()))
+	}
+}
+
+// read reads a file into form, which must be a pointer, and returns its text. The error wraps
+// fs.ErrNotExist if there is none.
+func (f *stateFolder) read(file string, form any) (text []byte, err error) {
 	name := filepath.Join(f.path, file)
 	info, err := os.Stat(name)
 	if err != nil {
-		return fmt.Errorf("look at what is remembered: %w", err)
+		return nil, fmt.Errorf("look at what is remembered: %w", err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s can be written by other users (mode %04o)", name, info.Mode().Perm())
+		return nil, fmt.Errorf("%s can be written by other users (mode %04o)", name, info.Mode().Perm())
 	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return fmt.Errorf("read what is remembered: %w", err)
+	if text, err = os.ReadFile(name); err != nil {
+		return nil, fmt.Errorf("read what is remembered: %w", err)
 	}
 	var header struct {
 		Version int `json:"version"`
 	}
 	if err := json.Unmarshal(text, &header); err != nil {
-		return fmt.Errorf("%s is damaged: %w", name, err)
+		return nil, fmt.Errorf("%s is damaged: %w", name, err)
 	}
 	if header.Version != stateVersion {
-		return fmt.Errorf("%s has version %d, and this program reads %d", name, header.Version, stateVersion)
+		return nil, fmt.Errorf("%s has version %d, and this program reads %d", name, header.Version, stateVersion)
 	}
 	if err := json.Unmarshal(text, form); err != nil {
-		return fmt.Errorf("%s is damaged: %w", name, err)
+		return nil, fmt.Errorf("%s is damaged: %w", name, err)
 	}
-	return nil
+	return text, nil
 }
 
 // write replaces a file in one step: after a crash it is the old one or the new one.
-func (f *stateFolder) write(file string, form any) (err error) {
-	text, err := json.Marshal(form)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", file, err)
-	}
+func (f *stateFolder) write(file string, text []byte) (err error) {
 	temporary, err := os.CreateTemp(f.path, file+".*") // mode 0600
 	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)

@@ -5,24 +5,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io/fs"
-	"log/slog"
-	"reflect"
-	"sync"
 	"time"
 
 	"velocityd/service"
 )
 
-// credentialMemory is a store of credentials that writes what it reads to the state folder.
+// credentialMemory is a store of credentials that remembers what it reads in a state folder.
 type credentialMemory struct {
 	service.CredentialStore
-	folder *stateFolder
-	logger *slog.Logger
-
-	mu      sync.Mutex
-	written []heldCredential // what the folder holds; nil: nothing of use
-	failing bool             // the last writing has failed
+	file *stateFile
 }
 
 const credentialsFile = "credentials.json"
@@ -44,56 +35,47 @@ type heldCredential struct {
 	ExpiresAt time.Time       `json:"expires_at,omitzero"`
 }
 
+// newCredentialMemory returns a memory of store's credentials. Without a folder, which is nil
+// then, it remembers none.
+func newCredentialMemory(store service.CredentialStore, folder *stateFolder) *credentialMemory {
+	return &credentialMemory{CredentialStore: store, file: folder.file(credentialsFile,
+		"callers are not remembered across a restart",
+		"ignoring the remembered callers: nobody is known before the database has been seen")}
+}
+
 // LiveCredentials implements service.CredentialStore.
 func (m *credentialMemory) LiveCredentials(ctx context.Context) (live []service.Credential, at time.Time, err error) {
 	live, at, err = m.CredentialStore.LiveCredentials(ctx)
 	if err == nil {
-		m.remember(live)
+		m.file.remember(newCredentialState(live))
 	}
 	return live, at, err
 }
 
-// remember writes the credentials if they have changed.
-func (m *credentialMemory) remember(live []service.Credential) {
-	held := make([]heldCredential, len(live))
-	for i, c := range live {
-		held[i] = heldCredential{
-			ID: c.ID, Digest: hex.EncodeToString(c.Digest[:]), Name: c.Name, Scopes: c.Scopes, Zones: c.Zones, ExpiresAt: c.ExpiresAt,
-		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.written != nil && reflect.DeepEqual(held, m.written) {
-		return
-	}
-	err := m.folder.write(credentialsFile, credentialState{stateVersion, held})
-	switch {
-	case err == nil:
-		m.written, m.failing = held, false
-	case !m.failing:
-		m.failing = true
-		m.logger.LogAttrs(context.Background(), slog.LevelWarn, "callers are not remembered across a restart", slog.String("error", err.Error()))
-	}
-}
-
-// recall returns the credentials of the folder. If it holds nothing of use, recall logs why.
-func (m *credentialMemory) recall() []service.Credential {
-	live, err := m.folder.readCredentials()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		m.logger.LogAttrs(context.Background(), slog.LevelWarn,
-			"ignoring the remembered callers: nobody is known before the database has been seen", slog.String("error", err.Error()))
-	}
+// recall returns the credentials that the file holds.
+func (m *credentialMemory) recall() (live []service.Credential) {
+	var held credentialState
+	m.file.recall(&held, func() (err error) {
+		live, err = held.list()
+		return err
+	})
 	return live
 }
 
-// readCredentials returns the credentials that were written last. Its errors are those of read.
-func (f *stateFolder) readCredentials() ([]service.Credential, error) {
-	var held credentialState
-	if err := f.read(credentialsFile, &held); err != nil {
-		return nil, err
+func newCredentialState(live []service.Credential) credentialState {
+	state := credentialState{stateVersion, make([]heldCredential, len(live))}
+	for i, c := range live {
+		state.Credentials[i] = heldCredential{
+			ID: c.ID, Digest: hex.EncodeToString(c.Digest[:]), Name: c.Name, Scopes: c.Scopes, Zones: c.Zones, ExpiresAt: c.ExpiresAt,
+		}
 	}
-	live := make([]service.Credential, len(held.Credentials))
-	for i, h := range held.Credentials {
+	return state
+}
+
+// list returns the credentials, or an error that names the first wrong one.
+func (s credentialState) list() ([]service.Credential, error) {
+	live := make([]service.Credential, len(s.Credentials))
+	for i, h := range s.Credentials {
 		c := service.Credential{
 			ID: h.ID, Kind: service.KindToken, Caller: service.Caller{Name: h.Name, Scopes: h.Scopes, Zones: h.Zones}, ExpiresAt: h.ExpiresAt,
 		}
@@ -102,7 +84,7 @@ func (f *stateFolder) readCredentials() ([]service.Credential, error) {
 			err = errors.New("its digest has another length")
 		}
 		if err = errors.Join(err, c.Caller.Validate()); err != nil {
-			return nil, fmt.Errorf("%s is damaged: credential %d: %w", credentialsFile, h.ID, err)
+			return nil, fmt.Errorf("credential %d: %w", h.ID, err)
 		}
 		copy(c.Digest[:], digest)
 		live[i] = c

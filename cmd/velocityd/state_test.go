@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -26,15 +27,20 @@ func (l *listed) Zones(context.Context) ([]service.Zone, error) { return l.zones
 func remembering(t *testing.T, path string, from *listed) (m *zoneMemory, learned *[]service.Zone, log *output) {
 	t.Helper()
 	log, learned = newOutput(), new([]service.Zone)
-	m = &zoneMemory{
-		lister: from, logger: slog.New(slog.NewTextHandler(log, nil)), learn: func(zones []service.Zone) { *learned = zones },
-	}
-	folder, err := openState(path)
+	folder, err := openState(path, slog.New(slog.NewTextHandler(log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.recall(folder)
+	m = newZoneMemory(from, folder, func(zones []service.Zone) { *learned = zones })
+	m.recall()
 	return m, learned, log
+}
+
+// refresh lets a memory look at the zones, and its folder write what it is to hold.
+func refresh(t *testing.T, m *zoneMemory) {
+	t.Helper()
+	m.refresh(t.Context())
+	m.file.write()
 }
 
 // spelt are zones with all settings spelt out, as a database lists them.
@@ -52,30 +58,30 @@ func TestZonesAreRememberedAcrossARestart(t *testing.T) {
 	path, zones := filepath.Join(t.TempDir(), "a", "b"), spelt()
 	from := &listed{err: service.ErrBusy}
 	m, learned, log := remembering(t, path, from)
-	m.refresh(t.Context())
+	refresh(t, m)
 	if len(*learned) != 0 || log.String() != "" {
 		t.Errorf("a new folder taught %+v, logged %s", *learned, log)
 	}
 	from.zones, from.err = zones, nil
-	m.refresh(t.Context())
+	refresh(t, m)
 	file := filepath.Join(path, zonesFile)
 	before, err := os.Stat(file)
 	if err != nil || before.Mode().Perm() != 0o600 {
 		t.Fatalf("%+v, %v", before, err)
 	}
 	from.err = service.ErrBusy // what is known stays
-	m.refresh(t.Context())
-	_, learned, _ = remembering(t, path, from)
+	refresh(t, m)
+	m, learned, _ = remembering(t, path, from)
 	if !slices.EqualFunc(*learned, zones, func(a, b service.Zone) bool { b.Revision = a.Revision; return a == b }) {
 		t.Errorf("remembered %+v", *learned)
 	}
 	from.err = nil
-	m.refresh(t.Context())
+	refresh(t, m)
 	if after, err := os.Stat(file); err != nil || !os.SameFile(before, after) {
 		t.Errorf("zones that have not changed were written again (%v)", err)
 	}
 	from.zones = nil // all were deleted
-	m.refresh(t.Context())
+	refresh(t, m)
 	if _, learned, _ = remembering(t, path, from); len(*learned) != 0 {
 		t.Errorf("deleted zones are remembered: %+v", *learned)
 	}
@@ -88,7 +94,7 @@ func TestDamagedMemoryIsIgnoredAndSaidToBe(t *testing.T) {
 	t.Parallel()
 	path, from := t.TempDir(), &listed{zones: spelt()}
 	m, _, _ := remembering(t, path, from)
-	m.refresh(t.Context())
+	refresh(t, m)
 	file := filepath.Join(path, zonesFile)
 	good, err := os.ReadFile(file)
 	if err != nil {
@@ -110,7 +116,7 @@ func TestDamagedMemoryIsIgnoredAndSaidToBe(t *testing.T) {
 		if len(*learned) != 0 || !strings.Contains(log.String(), c.want) || strings.Count(log.String(), "\n") != 1 {
 			t.Errorf("%s: learned %+v, logged %s", name, *learned, log)
 		}
-		m.refresh(t.Context())
+		refresh(t, m)
 		if now, err := os.ReadFile(file); err != nil || string(now) != text {
 			t.Errorf("%s: not written anew: %s, %v", name, now, err)
 		}
@@ -131,7 +137,7 @@ func TestStateFolderThatCannotBeWrittenIsSaidOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		m.refresh(t.Context())
+		refresh(t, m)
 	}
 	if len(*learned) != 3 || strings.Count(log.String(), "not remembered across a restart") != 1 {
 		t.Errorf("learned %d zones, logged\n%s", len(*learned), log)
@@ -146,6 +152,49 @@ func TestStateFolderThatCannotBeWrittenIsSaidOnce(t *testing.T) {
 	}
 }
 
+// issued are credentials.
+type issued []service.Credential
+
+func (c issued) LiveCredentials(context.Context) ([]service.Credential, time.Time, error) {
+	return c, time.Now(), nil
+}
+
+func (issued) UseCredential(context.Context, uint64) error { return nil }
+
+func TestCallersAreWrittenAsideFromTheirReadingAndAtTheEndAtTheLatest(t *testing.T) {
+	t.Parallel()
+	callers := issued{
+		service.NewTokenCredential(service.NewToken(), service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}}),
+		service.NewTokenCredential(service.NewToken(), service.Caller{Name: "desk", Scopes: []service.Scope{service.ScopePeek}, Zones: []int64{1, 2}}),
+	}
+	callers[1].ExpiresAt = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	path := t.TempDir()
+	remembered := func() (*stateFolder, *credentialMemory) {
+		folder, err := openState(path, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return folder, newCredentialMemory(callers, folder)
+	}
+	folder, m := remembered()
+	if _, _, err := m.LiveCredentials(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if files, _ := filepath.Glob(filepath.Join(path, "*")); len(files) != 0 {
+		t.Errorf("the reading has written %q", files)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	folder.keep(ended) // as it does when the service ends
+	_, m = remembered()
+	if got := m.recall(); !slices.EqualFunc(got, callers, func(a, b service.Credential) bool {
+		b.Shown = "" // it is of no use to those who ask for callers
+		return reflect.DeepEqual(a, b)
+	}) {
+		t.Errorf("remembered %+v", got)
+	}
+}
+
 func TestRestsOfAKilledWriterAreRemoved(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
@@ -153,7 +202,7 @@ func TestRestsOfAKilledWriterAreRemoved(t *testing.T) {
 	if err := os.WriteFile(rest, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openState(path); err != nil {
+	if _, err := openState(path, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(rest); !errors.Is(err, os.ErrNotExist) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,7 +208,8 @@ func printCredentials(w io.Writer, now time.Time, list []service.Credential) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  id\tname\ttoken or subject\tscopes\tzones\texpires\tlast used\tcreated\tby\trevoked")
 	for _, c := range list {
-		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopesOf(c), zonesOf(c), endOf(c, now),
+		scopes, zones := strings.Join(service.ScopeNames(c.Scopes), ","), cmp.Or(c.ZoneList(), "all")
+		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones, endOf(c, now),
 			instantOr("never", c.LastUsedAt), instantOr("", c.CreatedAt), printable(c.CreatedBy), revocationOf(c))
 	}
 	_ = table.Flush() // a reader that has gone needs no table
@@ -219,25 +221,6 @@ func markOf(c service.Credential) string {
 		return printable(c.Subject)
 	}
 	return c.Shown + "..."
-}
-
-func scopesOf(c service.Credential) string {
-	names := make([]string, len(c.Scopes))
-	for i, scope := range c.Scopes {
-		names[i] = string(scope)
-	}
-	return strings.Join(names, ",")
-}
-
-func zonesOf(c service.Credential) string {
-	if !c.IsBound() {
-		return "all"
-	}
-	ids := make([]string, len(c.Zones))
-	for i, id := range c.Zones {
-		ids[i] = strconv.FormatInt(id, 10)
-	}
-	return strings.Join(ids, ",")
 }
 
 func endOf(c service.Credential, now time.Time) string {
