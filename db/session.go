@@ -348,7 +348,12 @@ func (c *connector) prepare(ctx context.Context, s *connection) error {
 	if s.engine == EngineVitess {
 		return c.prepareVitess(ctx, s)
 	}
-	found, err := c.set(ctx, s, c.session, showVariables)
+	session := c.session
+	if s.engine == EngineTiDB {
+		session = maps.Clone(session)
+		session["completion_type"] = "'NO_CHAIN'" // TiDB keeps the very text
+	}
+	found, err := c.set(ctx, s, session, showVariables)
 	if err != nil {
 		return err
 	}
@@ -428,6 +433,9 @@ func (s *connection) read(found, wanted map[string]string) (err error) {
 	}
 	if s.maxPacket, err = strconv.ParseInt(found["max_allowed_packet"], 10, 64); err != nil {
 		return fmt.Errorf("read max_allowed_packet: %w", err)
+	}
+	if s.engine == EngineTiDB {
+		return nil // KILL may meet another session on another server, and TiDB sees that a client has gone
 	}
 	if s.id, err = strconv.ParseInt(found["pseudo_thread_id"], 10, 64); err != nil {
 		return fmt.Errorf("read the connection's id: %w", err)
