@@ -35,7 +35,7 @@ func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service
 	var failed error
 	for rest := checks; len(rest) > 0; {
 		batch := service.Piece(rest, mostBuckets)
-		part, err := s.checkBatch(ctx, batch)
+		part, err := s.checkReachable(ctx, batch)
 		if err != nil {
 			failed = err
 			part = slices.Repeat([]service.Decision{{Err: err}}, len(batch))
@@ -62,7 +62,7 @@ func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.
 			return nil, err
 		}
 	}
-	decisions, err := s.checkBatch(ctx, []service.Check{check})
+	decisions, err := s.checkReachable(ctx, []service.Check{check})
 	if err == nil && errors.Is(decisions[0].Err, service.ErrHeld) && !check.NoWait {
 		return nil, decisions[0].Err
 	}
@@ -152,7 +152,7 @@ func unrecorded(err error) error {
 	case isLost(err):
 		return fmt.Errorf("%w: %w: %w", service.ErrBusy, errCutEarly, err)
 	}
-	return fmt.Errorf("%w: before anything was recorded: %w", service.ErrBusy, err)
+	return fmt.Errorf("%w: %w: %w", service.ErrBusy, errUnrecorded, err)
 }
 
 // lockAll begins the batch and makes the lock rows of new buckets. If its checks may wait, it

@@ -50,16 +50,16 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 	for i, read := range r.readers {
 		if i > 0 {
 			if err := results.NextResultSet(); err != nil {
-				return fmt.Errorf("read result set %d of %d: %w", i+1, len(r.readers), err)
+				return fmt.Errorf("read result set %d of %d: %w", i+1, len(r.readers), conn.plain(err))
 			}
 		}
 		if err := readRows(rows, read); err != nil {
-			return err
+			return conn.plain(err)
 		}
 		r.answered++
 	}
 	if err := results.NextResultSet(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("more than %d result sets: %w", len(r.readers), err)
+		return fmt.Errorf("more than %d result sets: %w", len(r.readers), conn.plain(err))
 	}
 	for _, do := range r.ends {
 		do()
