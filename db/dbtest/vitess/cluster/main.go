@@ -2,8 +2,8 @@
 // and `make test-cluster` start it.
 //
 // Without a command it says how to reach the cluster and waits for Ctrl-C or SIGTERM. With one
-// (cluster … -- go test …) it gives the schema's owner and the command VELOCITY_CLUSTER_DSN,
-// runs the command, and ends with its status. Either way it leaves no process and no file.
+// (cluster … -- go test …) it runs the command with VELOCITY_CLUSTER_DSN in its
+// environment, and ends with its status. Either way it leaves no process and no file.
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest/vitess"
+	"velocityd/migrations"
 )
 
 // Waits.
@@ -43,6 +44,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	programs := flags.String("programs", "", "the folder of Vitess' programs, as tools/vitess/programs.sh prints it")
 	base := flags.Int("base-port", 0, "the first of the hundred ports to use; 0 looks for free ones")
 	replicas := flags.Int("replicas", 0, "how many replicas each shard has")
+	migrate := flags.Bool("migrate", false, "make the tables, as velocityd migrate up does")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0, nil
 	} else if err != nil {
@@ -65,6 +67,11 @@ func run(ctx context.Context, args []string) (int, error) {
 	}
 	defer c.Stop()
 	fmt.Fprintf(os.Stderr, "cluster: up after %s\n", time.Since(begun).Round(time.Second/10))
+	if *migrate {
+		if _, err := migrations.Vitess.Up(starting, c.DSN()); err != nil {
+			return 1, fmt.Errorf("make the tables: %w", err)
+		}
+	}
 	if command := flags.Args(); len(command) > 0 {
 		return carryOut(ctx, c, command)
 	}
