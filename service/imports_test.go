@@ -43,6 +43,7 @@ func rules() map[string]rule {
 		"db/localdb":            {},
 		"db/private":            {ours: []string{"migrations", "db/address"}, theirs: []string{driver}},
 		"db/dbtest":             {ours: []string{"service", "migrations", "db/address", "db/localdb"}, theirs: []string{driver}},
+		"db/dbtest/vitess":      {ours: []string{"db/localdb"}},
 		"migrations":            {ours: []string{"db/address"}, theirs: []string{driver, migrate}},
 		"handlers":              {ours: []string{"service", "api"}, theirs: []string{echo, fields, strict}},
 		"handlers/handlerstest": {ours: []string{"service"}},
@@ -50,6 +51,9 @@ func rules() map[string]rule {
 		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
 		"bench/round":           {},
+		"db/dbtest/vitess/cluster": {
+			ours: []string{"db/address", "db/dbtest/vitess", "db/localdb", "migrations"},
+		},
 		"cmd/velocityd": {
 			ours:   []string{"service", "api", "client", "db", "db/address", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
