@@ -170,6 +170,17 @@ func (x OverrideIndex) Of(zone Zone, bucket Bucket) *Override {
 	return found
 }
 
+// InForce returns the override in force for a bucket of zone at now, or nil. It is a copy of one of
+// overrides.
+func InForce(now time.Time, zone Zone, bucket Bucket, overrides []Override) *Override {
+	o := IndexOverrides(now, overrides).Of(zone, bucket)
+	if o == nil {
+		return nil
+	}
+	found := *o
+	return &found
+}
+
 // NetworkOf returns the network that a bucket's key means where keys are
 // addresses: an address is a network of itself alone.
 func NetworkOf(key string) (network netip.Prefix, ok bool) {
