@@ -228,7 +228,7 @@ func (p *Probe) proveBatch(ctx context.Context, conn *connection) error {
 	write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, "+
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL WHERE FALSE")
 	write("INSERT", "table zone_txn", nothingInto("zone_txn", longTxnRowColumns))
-	write("INSERT", "table zone_attempt", nothingInto("zone_attempt", attemptRowColumns))
+	write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
 	write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
 	b.reset(&r.packet)
 	r.sql("ROLLBACK")
