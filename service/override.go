@@ -113,6 +113,15 @@ func ValidateReason(reason string) error {
 	return validateText("reason", reason, MaxReasonLength)
 }
 
+// ValidateRelease returns an ErrInvalid unless reason is one by ValidateReason, and principal, who
+// releases a bucket, has at most MaxNameLength characters; it may be empty.
+func ValidateRelease(principal, reason string) error {
+	if err := validateText("principal", principal, MaxNameLength); err != nil {
+		return err
+	}
+	return ValidateReason(reason)
+}
+
 func (o Override) validateAction() error {
 	switch o.Action {
 	case OverrideAllow, OverrideDeny:
