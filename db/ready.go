@@ -35,7 +35,7 @@ type Probe struct {
 func OpenProbe(o Options) (*Probe, error) {
 	o.LockWait = DefaultLockWait
 	o.engines = newEngineMemory(o.Engine)
-	cfg, err := parseDSN(o.DSN)
+	configs, err := parseDSN(o.DSN)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func OpenProbe(o Options) (*Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	use := "USE `" + strings.ReplaceAll(cfg.DBName, "`", "``") + "`"
+	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
 	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints()}, nil
 }
 
