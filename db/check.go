@@ -93,20 +93,30 @@ func (s *Store) checkBatch(ctx context.Context, checks []service.Check) ([]servi
 
 // tryBatch decides checks in one transaction, once.
 func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions []service.Decision, err error) {
-	err = s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
+	err = s.withBatch(ctx, checks, func(ctx context.Context, b *batch) (err error) {
+		decisions, err = s.carryOut(ctx, b)
+		return err
+	})
+	return decisions, err
+}
+
+// withBatch calls do with a batch on a connection of the lanes, and rolls back what do leaves
+// undone.
+func (s *Store) withBatch(ctx context.Context, checks []service.Check, do func(context.Context, *batch) error) error {
+	err := s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
 		if conn.dialect.isSharded {
 			if err := conn.shards.refresh(ctx, conn); err != nil {
 				return false, unrecorded(err)
 			}
 		}
 		b := newBatch(s.hints, conn, checks)
-		decisions, err = s.carryOut(ctx, b)
+		err = do(ctx, b)
 		return err == nil || !isLost(err) && !endsSession(err) && b.roll(ctx) == nil, err
 	})
 	if errors.Is(err, errCutEarly) && ctx.Err() == nil {
 		err = asKind(service.ErrAway, err) // the connection went, and not the deadline
 	}
-	return decisions, err
+	return err
 }
 
 // onLane calls do with a connection of the lanes, until the deadline of ctx. If the connection
@@ -147,6 +157,8 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 // into one that says that it was not.
 func unrecorded(err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case !errors.Is(faultOf(err).kind, service.ErrUndecided):
 		return err
 	case isLost(err):

@@ -150,7 +150,7 @@ func faultOf(err error) fault {
 		}
 		return fault{tries: 1}
 	}
-	for _, kind := range []error{service.ErrStaleKey, service.ErrInvalid, service.ErrAway, service.ErrBusy} {
+	for _, kind := range []error{service.ErrStaleKey, service.ErrInvalid, service.ErrNotFound, service.ErrAway, service.ErrBusy} {
 		if errors.Is(err, kind) {
 			return fault{kind: kind, tries: 1}
 		}
