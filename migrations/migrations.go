@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -17,6 +18,8 @@ import (
 	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/golang-migrate/migrate/v4/database/mysql"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
+
+	"velocityd/db/address"
 )
 
 // metadataWait bounds, in seconds, how long a DDL statement may wait for running
@@ -32,18 +35,29 @@ type State struct {
 	Latest   uint      // of the newest step in this program
 	Dirty    bool      // that step stopped half-way
 	Routines []Routine // of this program, and retired ones that are still there
+	// Engine is the one whose form the schema has. Where it is not MySQL there are no Routines,
+	// and Actions are what is to be done.
+	Engine  Engine
+	Actions []Action
+	Left    []Routine // see Change
 }
 
 // IsCurrent says that there is nothing to do: the schema is this program's, and so
 // is each procedure, function and trigger.
 func (s State) IsCurrent() bool {
-	return !s.Dirty && s.Version == s.Latest &&
+	return !s.Dirty && s.Version == s.Latest && len(s.Actions) == 0 &&
 		!slices.ContainsFunc(s.Routines, func(r Routine) bool { return r.State != Current })
 }
 
 // Change is what Up or Down has done.
 type Change struct {
 	From, To uint // versions; equal if no step was carried out
+	// Actions are what was carried out where there are no steps.
+	Actions []Action
+	// Left are the procedures, triggers and views of a database behind vtgate that was migrated
+	// as MySQL. They are of use as long as instances reach that MySQL directly, and are to be
+	// dropped there when none does any more.
+	Left []Routine
 	// Routines are the procedures, functions, triggers and views that were made anew or,
 	// being retired, dropped.
 	Routines []Routine
@@ -134,7 +148,7 @@ func Down(ctx context.Context, dsn string, count int) (Change, error) {
 // was never migrated, the empty table that will hold it. It waits for a
 // migration under way, as Up does.
 func Status(ctx context.Context, dsn string) (State, error) {
-	state := State{Latest: Latest()}
+	state := State{Latest: Latest(), Engine: MySQL}
 	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()
 		if err != nil {
@@ -214,26 +228,38 @@ func lockError(err error) error {
 // open returns a connection pool of its own for migrations: procedures keep the
 // sql_mode that they were created under, so it is pinned here.
 func open(dsn string) (db *sql.DB, name string, err error) {
-	cfg, err := driver.ParseDSN(dsn)
-	if err != nil {
-		return nil, "", errors.New("dsn cannot be read; write user:password@tcp(host:3306)/database")
+	return openWith(dsn, map[string]string{
+		"sql_mode":          "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+		"lock_wait_timeout": metadataWait,
+	})
+}
+
+// openWith returns a connection pool whose sessions have these settings, and the name of the
+// database.
+func openWith(dsn string, settings map[string]string) (db *sql.DB, name string, err error) {
+	var configs []*driver.Config
+	for _, one := range address.Split(dsn) {
+		cfg, err := driver.ParseDSN(one)
+		if err != nil {
+			return nil, "", errors.New("dsn cannot be read; write user:password@tcp(host:3306)/database")
+		}
+		if cfg.DBName == "" {
+			return nil, "", errors.New("dsn names no database; end it in /database")
+		}
+		if cfg.Params == nil {
+			cfg.Params = map[string]string{}
+		}
+		maps.Copy(cfg.Params, settings)
+		cfg.ParseTime = true
+		cfg.MultiStatements = false // one statement a file, whatever the dsn says
+		if cfg.Timeout == 0 {
+			cfg.Timeout = 5 * time.Second
+		}
+		configs = append(configs, cfg)
 	}
-	if cfg.DBName == "" {
-		return nil, "", errors.New("dsn names no database; end it in /database")
-	}
-	if cfg.Params == nil {
-		cfg.Params = map[string]string{}
-	}
-	cfg.Params["sql_mode"] = "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
-	cfg.Params["lock_wait_timeout"] = metadataWait
-	cfg.ParseTime = true
-	cfg.MultiStatements = false // one statement a file, whatever the dsn says
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 5 * time.Second
-	}
-	connector, err := driver.NewConnector(cfg)
+	connector, err := address.NewConnector(configs)
 	if err != nil {
 		return nil, "", fmt.Errorf("dsn: %w", err)
 	}
-	return sql.OpenDB(connector), cfg.DBName, nil
+	return sql.OpenDB(connector), configs[0].DBName, nil
 }

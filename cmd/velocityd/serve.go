@@ -123,8 +123,9 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 	s := &instance{
 		flags: f, store: store, keys: keys, probe: probe, logger: logger, metrics: metrics, tracing: tracing,
 	}
+	shards := &shardCheck{probe: probe, logger: logger}
 	s.readiness = newReadiness(func(ctx context.Context) error {
-		if err := askWholeWay(ctx, probe, routines); err != nil || !s.asksWho.Load() {
+		if err := askWholeWay(ctx, probe, routines, shards); err != nil || !s.asksWho.Load() {
 			return err
 		}
 		return probe.ProveCredentials(ctx)
@@ -298,7 +299,7 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 	}
 	coalescer := service.NewCoalescer(s.observed(), service.CoalescerOptions{
 		Lanes: s.flags.lanes(), HeldCalls: s.flags.heldCalls(), Queue: s.flags.Queue, Timeout: s.flags.batchTimeout(),
-		Observe: s.coalescerObserver(),
+		ShardOf: s.store.Sharding(), Observe: s.coalescerObserver(),
 	})
 	s.watchWith(coalescer.Use)
 	return coalescer, coalescer.Close

@@ -1,0 +1,87 @@
+package migrations
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// The folders of the portable tables. Behind vtgate, those of limitsFolder are in the
+// unsharded keyspace that the DSN names, and those of bucketsFolder in the sharded one beside
+// it. Elsewhere all are in one database.
+const (
+	limitsFolder  = "limits"
+	bucketsFolder = "buckets"
+	vitessFolder  = "vitess" // what there is behind vtgate alone; in the unsharded keyspace
+)
+
+// bucketsSuffix makes the name of the sharded keyspace from that of the unsharded one.
+const bucketsSuffix = "_buckets"
+
+// portableTable is one of the tables for engines without procedures.
+type portableTable struct {
+	name, folder string
+	// statement creates the table if it is not there. It begins with the file's comment.
+	statement string
+}
+
+// unsharded finds what a portable text has only where there are no shards. For vtgate it is a
+// comment like any other.
+var unsharded = regexp.MustCompile(`/\*U! (.*?) \*/`)
+
+// portableTables returns the tables that an engine needs, in the order in which they can be
+// created: zone_override refers to zone_master, which comes before it by its name.
+func portableTables(e Engine) ([]portableTable, error) {
+	folders := []string{limitsFolder, bucketsFolder}
+	if e == Vitess {
+		folders = []string{limitsFolder, vitessFolder, bucketsFolder}
+	}
+	var list []portableTable
+	for _, folder := range folders {
+		files, err := fs.Glob(texts, path.Join("portable", folder, "*.sql"))
+		if err != nil {
+			return nil, fmt.Errorf("list portable tables: %w", err)
+		}
+		for _, file := range files {
+			content, err := readText(file)
+			if err != nil {
+				return nil, err
+			}
+			statement := strings.TrimSpace(string(content))
+			if e != Vitess {
+				statement = unsharded.ReplaceAllString(statement, "$1")
+			}
+			list = append(list, portableTable{strings.TrimSuffix(path.Base(file), ".sql"), folder, statement})
+		}
+	}
+	return list, nil
+}
+
+// Action is one statement of a migration where there are no numbered steps.
+type Action struct {
+	// Keyspace is where the statement is carried out: a keyspace of Vitess, or the database.
+	Keyspace string
+	What     string // "create table zone_txn"
+	// Statement is SQL or, if IsVSchema, an ALTER VSCHEMA.
+	Statement string
+	IsVSchema bool
+}
+
+// portableSince is the version of the first portable tables: a database with an older one was
+// migrated as MySQL.
+const portableSince = 116
+
+// fitsPortable returns an error if the tables of a database at this version have to be changed
+// by a step, which only MySQL has. Steps that install procedures change none.
+func fitsPortable(version uint) error {
+	for _, step := range steps(".") {
+		if uint(step) <= version || isMarker(step) {
+			continue
+		}
+		return fmt.Errorf("schema is at version %d: migrate it as MySQL first, by 'velocityd migrate up --engine-mode mysql' "+
+			"on the MySQL server itself", version)
+	}
+	return nil
+}

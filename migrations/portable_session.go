@@ -1,0 +1,143 @@
+package migrations
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// portable is a database that has, or is to have, the portable tables.
+type portable struct {
+	engine Engine
+	conn   *sql.Conn
+	name   string // the database's or, behind vtgate, the unsharded keyspace's
+}
+
+// errNoChecks says that TiDB would leave the CHECKs of new tables out.
+var errNoChecks = errors.New("TiDB keeps no CHECK constraints as it is set, so a zone could get any rate: " +
+	"let an administrator run SET GLOBAL tidb_enable_check_constraint = ON, which must stay, and start again")
+
+// onPortable connects, does one thing under the lock of migrations and lets go.
+func (e Engine) onPortable(ctx context.Context, dsn string, do func(portable) error) error {
+	db, name, err := openWith(dsn, nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect for migration: %w", err)
+	}
+	defer conn.Close()
+	p := portable{engine: e, conn: conn, name: name}
+	if err := p.lock(ctx); err != nil {
+		return err
+	}
+	defer p.unlock(ctx)
+	return do(p)
+}
+
+// lock waits until no other migration of this database is under way, for 10 seconds.
+func (p portable) lock(ctx context.Context) error {
+	var got sql.Null[int64]
+	if err := p.conn.QueryRowContext(ctx, "SELECT GET_LOCK('"+p.lockName()+"', 10)").Scan(&got); err != nil {
+		return fmt.Errorf("prepare migration: %w", err)
+	}
+	if got.V != 1 {
+		return errors.New("prepare migration: another migration is under way, and was waited for in vain for 10 seconds")
+	}
+	return nil
+}
+
+// unlock lets the next migration begin. The end of the connection would do it, too.
+func (p portable) unlock(ctx context.Context) {
+	_, _ = p.conn.ExecContext(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK('"+p.lockName()+"')")
+}
+
+// lockName is as long as a lock's name may be, whatever the database is called.
+func (p portable) lockName() string {
+	const longest = 64
+	name := "velocityd migrate " + strings.ReplaceAll(p.name, "'", "")
+	return name[:min(len(name), longest)]
+}
+
+// enter makes the database of a folder's tables the session's own, and returns the names of
+// its tables.
+func (p portable) enter(ctx context.Context, folder string) (tables []string, err error) {
+	if err := p.exec(ctx, Action{What: "use " + p.keyspace(folder), Statement: "USE " + quoteName(p.keyspace(folder))}); err != nil {
+		return nil, err
+	}
+	err = query(ctx, p.conn, func(rows *sql.Rows) error {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		tables = append(tables, name)
+		return nil
+	}, "SHOW TABLES")
+	if err != nil {
+		return nil, p.explain(Action{}, fmt.Errorf("list the tables of %s: %w", p.keyspace(folder), withoutStatement(err)))
+	}
+	return tables, nil
+}
+
+// keyspace is where the tables of a folder are.
+func (p portable) keyspace(folder string) string {
+	if p.engine == Vitess && folder == bucketsFolder {
+		return p.name + bucketsSuffix
+	}
+	return p.name
+}
+
+// version returns the version that is noted; 0 if there is none.
+func (p portable) version(ctx context.Context) (version uint, dirty bool, err error) {
+	tables, err := p.enter(ctx, limitsFolder)
+	if err != nil {
+		return 0, false, err
+	}
+	if !has(tables, "schema_migrations") {
+		return 0, false, nil
+	}
+	var noted int64
+	err = p.conn.QueryRowContext(ctx, "SELECT version, dirty FROM schema_migrations").Scan(&noted, &dirty)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, false, fmt.Errorf("read schema version: %w", err)
+	}
+	return uint(max(noted, 0)), dirty, nil
+}
+
+// exec carries out one statement, whose text is not part of the error.
+func (p portable) exec(ctx context.Context, a Action) error {
+	if _, err := p.conn.ExecContext(ctx, a.Statement); err != nil {
+		return p.explain(a, fmt.Errorf("%s: %w", a.What, withoutStatement(err)))
+	}
+	return nil
+}
+
+// explain puts behind an error what to do about it, if that is known.
+func (p portable) explain(a Action, err error) error {
+	if advice := cmp.Or(p.vitessAdvice(a, err), rightsAdvice(err)); advice != "" {
+		return fmt.Errorf("%w: %s", err, advice)
+	}
+	return err
+}
+
+// withoutStatement cuts off what vtgate and vttablet put behind an error: the statement and its
+// values.
+func withoutStatement(err error) error {
+	var engine *mysql.MySQLError
+	if !errors.As(err, &engine) {
+		return err
+	}
+	short, _, _ := strings.Cut(engine.Message, " (CallerID: ")
+	short, _, _ = strings.Cut(short, ": Sql: ")
+	return &mysql.MySQLError{Number: engine.Number, SQLState: engine.SQLState, Message: short}
+}
+
+func has(list []string, name string) bool { return slices.Contains(list, name) }
