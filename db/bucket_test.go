@@ -14,8 +14,8 @@ import (
 
 func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Second}, zone(1, 5, time.Hour))
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{LockWait: time.Second}, zone(1, 5, time.Hour))
 		if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
@@ -47,8 +47,8 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 
 func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 		if _, err := store.CheckAll(t.Context(), slices.Repeat(check(user("alice")), 3)); err != nil {
 			t.Fatal(err)
 		}
@@ -88,8 +88,8 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 
 func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 1, time.Hour))
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{}, zone(1, 1, time.Hour))
 		if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
@@ -105,8 +105,8 @@ func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 
 func TestAHeldBucketIsBusyForItsReleaseAndNothingIsAudited(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		d.Hold(t, user("alice"))
 		if err := store.Release(t.Context(), user("alice"), "ann", "why"); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)

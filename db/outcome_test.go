@@ -17,8 +17,8 @@ func failures() service.Zone {
 
 func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Second, MaxConns: 1}, failures())
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{LockWait: time.Second, MaxConns: 1}, failures())
 		decisions, err := store.CheckAll(t.Context(), []service.Check{
 			{Buckets: []service.Bucket{user("alice"), user("bob")}}, {Buckets: []service.Bucket{user("carol")}},
 		})
@@ -53,8 +53,8 @@ func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 // apart as other sessions may.
 func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, failures())
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{}, failures())
 		buckets := []service.Bucket{user("a"), user("b"), user("c")}
 		for _, apart := range []int{1, 15, 16, 17, 255, 256, 257, 5000, 30_000} {
 			decisions, err := store.CheckAll(t.Context(), check(buckets...))
@@ -83,8 +83,8 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 
 func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, failures())
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{}, failures())
 		var all []service.Decision
 		for call := range 2 {
 			var checks []service.Check
@@ -111,8 +111,8 @@ func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
 
 func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, failures())
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{}, failures())
 		decisions, err := store.CheckAll(t.Context(), check(user("a"), user("b"), user("c")))
 		if err != nil {
 			t.Fatal(err)
@@ -133,8 +133,8 @@ func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
 
 func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, failures())
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{}, failures())
 		decisions, err := store.CheckAll(t.Context(), check(user("a")))
 		if err != nil {
 			t.Fatal(err)
@@ -149,8 +149,8 @@ func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
 
 func TestAReportDoesNotWaitForWhoeverEditsTheZone(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Second}, failures())
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{LockWait: time.Second}, failures())
 		decisions, err := store.CheckAll(t.Context(), check(user("alice"), user("bob")))
 		if err != nil {
 			t.Fatal(err)

@@ -21,8 +21,8 @@ type twin struct {
 	store *Store
 	// others carries out what is no check: reports, releases and peeks.
 	others *Store
-	ask   []service.CheckStore // to choose from, for each call
-	uses  int                  // of tallies, by the store's batches
+	ask    []service.CheckStore // to choose from, for each call
+	uses   int                  // of tallies, by the store's batches
 	// ordinals and checkIDs are the names of what the twins number on their own:
 	// 1 is what came first.
 	ordinals, checkIDs map[uint64]int
