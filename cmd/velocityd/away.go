@@ -48,7 +48,7 @@ func (s *instance) newFront() *front {
 		f.limiter.Learn(zones)
 		f.fallback.Remember(zones)
 	})
-	f.limiter = service.NewHidingLimiter(s.metrics.Checks(f.fallback), f.zones, s.keys, s.flags.CheckTimeout)
+	f.limiter = service.NewHidingLimiter(f.fallback, f.zones, s.keys, s.flags.CheckTimeout)
 	f.zones.recall()
 	return f
 }

@@ -307,7 +307,7 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 func (s *instance) handlerOptions(ctx context.Context, l *listeners) handlers.Options {
 	stored := hidingStore{s.store, s.keys}
 	return handlers.Options{
-		Limiter: s.front.limiter, Reader: stored,
+		Limiter: s.metrics.Checks(s.front.limiter), Reader: stored,
 		Writer: countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)},
 		Ready:  s.ready, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 		Metrics: s.metrics.Handler(), Observe: s.countRequest,
