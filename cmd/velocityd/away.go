@@ -53,16 +53,6 @@ func (s *instance) newFront() *front {
 	return f
 }
 
-// begin reads the zones or, if the error of the first look at the database is not nil, has
-// checks answered without it from the first one on.
-func (f *front) begin(ctx context.Context, away error) {
-	if away != nil {
-		f.fallback.Open(away)
-		return
-	}
-	f.zones.refresh(ctx)
-}
-
 // ready returns why checks are not decided now, or nil.
 func (s *instance) ready(ctx context.Context) error {
 	if err := s.readiness.now(ctx); err != nil {

@@ -150,16 +150,10 @@ func (s *instance) followKeys(ctx context.Context) {
 	(&keyFolder{path: s.flags.KeyHMACFile, ring: s.keys, logger: s.logger}).follow(ctx, tick.C)
 }
 
-// warnOfMissingKeys logs a warning if zones keep pseudonyms and there are no keys.
-func (s *instance) warnOfMissingKeys(ctx context.Context) {
-	if len(s.keys.Keys()) > 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	zones, err := s.store.Zones(ctx)
+// warnOfMissingKeys logs a warning if one of zones keeps pseudonyms and there are no keys.
+func (s *instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) {
 	hides := func(zone service.Zone) bool { return zone.Keys.Form == service.KeyHMAC }
-	if i := slices.IndexFunc(zones, hides); err == nil && i >= 0 {
+	if i := slices.IndexFunc(zones, hides); i >= 0 && len(s.keys.Keys()) == 0 {
 		s.logger.LogAttrs(ctx, slog.LevelWarn, "a zone keeps pseudonyms, but there are no keys to make them with, so its checks are answered with 503",
 			slog.Int64("zone_id", zones[i].ID), slog.String("give_keys_by", "--key-hmac-file"))
 	}

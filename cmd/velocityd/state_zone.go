@@ -80,15 +80,15 @@ func (m *zoneMemory) keep(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		m.refresh(ctx)
+		_, _ = m.refresh(ctx) // readiness reports an error, and what is known stays
 	}
 }
 
-// refresh lists the zones. While the database is away, what is known stays.
-func (m *zoneMemory) refresh(ctx context.Context) {
+// refresh is Zones with a deadline of its own.
+func (m *zoneMemory) refresh(ctx context.Context) ([]service.Zone, error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	_, _ = m.Zones(ctx) // readiness reports an error
+	return m.Zones(ctx)
 }
 
 // list returns the zones, or an error that names the first wrong one.
