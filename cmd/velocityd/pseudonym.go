@@ -19,6 +19,11 @@ type keyFlags struct {
 	KeyHMACFile string `name:"key-hmac-file" env:"VELOCITY_KEY_HMAC_FILE" placeholder:"DIR" help:"Folder of the secret keys that make pseudonyms, for zones with key_form hmac: one file for each key, named by its id. A running service reads it again every 10 seconds."`
 }
 
+// attrs returns the settings for the log.
+func (f keyFlags) attrs() []slog.Attr {
+	return []slog.Attr{slog.String("key_hmac_file", f.KeyHMACFile)}
+}
+
 const (
 	keyPollPause = 10 * time.Second
 	mostKeyBytes = 4096 // of a file; a key is much shorter

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,7 +61,8 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", append(c.attrs(dsn), slog.Bool("traces", tracing != nil))...)
+	logger.LogAttrs(ctx, slog.LevelInfo, "configuration",
+		slices.Concat(c.serviceFlags.attrs(dsn), c.dsnFlags.attrs(), []slog.Attr{slog.Bool("traces", tracing != nil)})...)
 	listeners, err := c.listen(ctx)
 	if err != nil {
 		return err
