@@ -40,9 +40,7 @@ type zoneState struct {
 // newZoneMemory returns a memory of the zones of lister. Without a folder, which is nil then, it
 // remembers none across a restart.
 func newZoneMemory(lister service.ZoneLister, folder *stateFolder, learn func([]service.Zone)) *zoneMemory {
-	return &zoneMemory{lister: lister, learn: learn, file: folder.file(zonesFile,
-		"the zones are not remembered across a restart",
-		"ignoring the remembered zones: no check is answered without the database before it has been seen")}
+	return &zoneMemory{lister: lister, learn: learn, file: folder.file(zonesFile, "the zones")}
 }
 
 // Zones lists the zones of the database and remembers them.
