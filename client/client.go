@@ -16,6 +16,8 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -89,6 +91,17 @@ func WithUserAgent(name string) Option {
 // to the service of New alone. Use https for any service that is not on the same machine.
 func WithToken(token string) Option {
 	return func(c *Client) { c.token = token }
+}
+
+// WithRootCAs makes the Client trust services whose certificates are signed by one of roots, in
+// place of those that the machine trusts. It replaces the HTTP client of an earlier
+// WithHTTPClient by the default one.
+func WithRootCAs(roots *x509.CertPool) Option {
+	return func(c *Client) {
+		transport := newTransport()
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}
+		c.http = &http.Client{Transport: transport}
+	}
 }
 
 // New returns a client of the service at baseURL, such as "http://127.0.0.1:8080". The

@@ -3,7 +3,6 @@ package db
 import (
 	"cmp"
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -159,19 +158,6 @@ func (p *Probe) Installed(ctx context.Context) (Installed, error) {
 func hasKey(texts map[string]string, name string) bool {
 	_, has := texts[name]
 	return has
-}
-
-// HasZones says whether there is any zone.
-func (p *Probe) HasZones(ctx context.Context) (bool, error) {
-	var one int
-	err := p.conns.GetContext(ctx, &one, "SELECT 1 FROM zone_master LIMIT 1")
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("look for zones: %w", lookupError(err))
-	}
-	return true, nil
 }
 
 // onConn does something on the one connection, until the deadline of ctx, and gives

@@ -55,11 +55,11 @@ func routeNeeds() map[string]need {
 	one := func(scopes ...service.Scope) need { return need{anyOf: scopes} }
 	readZone := one(service.ScopePeek, service.ScopeRelease, service.ScopeZones, service.ScopeOverrides, service.ScopeHistory)
 	return map[string]need{
-		"GET /":             everybody,
-		"GET " + pathLive:   everybody,
-		"GET " + pathReady:  everybody,
-		"GET /openapi.yaml": everybody,
-		"GET /metrics":      {},
+		"GET " + pathWelcome:     everybody,
+		"GET " + pathLive:        everybody,
+		"GET " + pathReady:       everybody,
+		"GET " + pathDescription: everybody,
+		"GET " + pathMetrics:     {},
 
 		"POST /v1/check":            one(service.ScopeCheck),
 		"POST /v1/checks":           one(service.ScopeCheck),

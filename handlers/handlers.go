@@ -55,9 +55,9 @@ type Writer interface {
 
 // Options is what New needs. Limiter, Reader and Writer are required.
 type Options struct {
-	// Limiter decides the checks. It must normalise their keys, which it gets as
-	// callers write them.
-	Limiter *service.Limiter
+	// Limiter decides the checks: a service.Limiter, or a store around one. It must normalise
+	// the checks' keys, which it gets as callers write them.
+	Limiter service.CheckStore
 	Reader  Reader
 	Writer  Writer
 	// Ready returns nil if the service can decide checks now, and otherwise the
@@ -116,7 +116,7 @@ type server struct {
 	requests     atomic.Uint64
 	buffers      buffers
 	slots        *slots
-	limiter      *service.Limiter
+	limiter      service.CheckStore
 	reader       Reader
 	writer       Writer
 	ready        func(ctx context.Context) error

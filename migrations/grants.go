@@ -135,16 +135,27 @@ func (g Grants) Lacks(role Role) []Right {
 	var lacking []Right
 	whole := g.on(everything())
 	for _, want := range Rights(role) {
-		has := append(g.on(want.Object), whole...)
-		if slices.Contains(has, allPrivileges) {
-			continue
-		}
-		missing := slices.DeleteFunc(slices.Clone(want.Privileges), func(p string) bool { return slices.Contains(has, p) })
-		if len(missing) > 0 {
+		if missing, _ := want.beyond(append(g.on(want.Object), whole...)); len(missing) > 0 {
 			lacking = append(lacking, Right{missing, want.Object})
 		}
 	}
 	return lacking
+}
+
+// beyond returns which privileges of a right are missing in has, and which has holds as parts of
+// others, with which the engines revoke them: of ALL PRIVILEGES or, for one on some columns, of
+// the one on all.
+func (r Right) beyond(has []string) (missing, parts []string) {
+	for _, p := range r.Privileges {
+		whole, _, ofColumns := strings.Cut(p, " (")
+		switch {
+		case slices.Contains(has, allPrivileges), ofColumns && slices.Contains(has, whole):
+			parts = append(parts, p)
+		case !slices.Contains(has, p):
+			missing = append(missing, p)
+		}
+	}
+	return missing, parts
 }
 
 // Exceeds returns what the grants in the database have and a role does not need.
@@ -180,15 +191,12 @@ func (g Grants) alter(role Role, database string, account Account) []string {
 	var statements, again []string
 	excess := g.excess(wanted)
 	for _, want := range wanted {
-		has := g.on(want.Object)
-		if slices.Contains(has, allPrivileges) {
-			// Which are revoked as a whole.
-			again = append(again, grantStatement(want, quoteName(database), account))
-			continue
-		}
-		missing := slices.DeleteFunc(slices.Clone(want.Privileges), func(p string) bool { return slices.Contains(has, p) })
+		missing, parts := want.beyond(g.on(want.Object))
 		if len(missing) > 0 {
 			statements = append(statements, grantStatement(Right{missing, want.Object}, quoteName(database), account))
+		}
+		if len(parts) > 0 {
+			again = append(again, grantStatement(Right{parts, want.Object}, quoteName(database), account))
 		}
 	}
 	for _, h := range excess {

@@ -131,6 +131,7 @@ func TestRolesAreWhatTheDryRunSays(t *testing.T) {
 			"GRANT DELETE, EVENT ON `" + escaped + "`.* TO " + as.String(),
 			"GRANT ALL ON zone_txn TO " + as.String(),
 			"GRANT SELECT (id, rate), UPDATE (rate) ON zone_master TO " + as.String(),
+			"GRANT UPDATE ON access_token TO " + as.String(),
 			"GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE release_bucket TO " + as.String() + " WITH GRANT OPTION",
 		} {
 			dbtest.Exec(t, d.SQL, much)

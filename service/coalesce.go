@@ -178,10 +178,10 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 // When a caller's ctx ends, the caller gets ErrBusy if its check was still queued; the check
 // will not be decided then. It gets ErrUndecided if the check is under way, unless the caller
 // leads the call: a leader stays until the end and gets the answer. When a Fallback finds the
-// store away, the callers whose checks have an answer without it leave the queue with ErrAway. A caller gets a *BusyError
-// if the queue or its bucket's share of the queue is full, if its ctx ends before a batch that
-// begins now must end, or if its bucket is held for long. If one check makes the shared call
-// fail, only that check gets the error.
+// store away, the callers whose checks have an answer without it leave the queue with ErrAway.
+// A caller gets a *BusyError if the queue or its bucket's share of the queue is full, if its
+// ctx ends before a batch that begins now must end, or if its bucket is held for long. If one
+// check makes the shared call fail, only that check gets the error.
 //
 // A call with more checks is cut into pieces, which are asked one after the other. The error
 // result means that nothing of the call was decided. If a later piece fails, its error is in

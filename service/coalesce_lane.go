@@ -92,7 +92,8 @@ func newLane(store CheckStore, options laneOptions, abandoned <-chan struct{}) *
 }
 
 // wait returns the answer for w, unless before it w's ctx ends, the lane is abandoned, or the
-// store is found to be away while w is still in the queue. free says that the lane does not hold w any more.
+// store is found to be away while w is still in the queue. free says that the lane does not hold
+// w any more.
 func (l *lane) wait(w *waiter) (decisions []Decision, free bool, err error) {
 	decisions, free, err = l.await(w)
 	if observe := l.options.observe.Queued; observe != nil && !w.taken.IsZero() {

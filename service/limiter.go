@@ -120,7 +120,7 @@ func (l *Limiter) reload(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read key rules: %w", err)
 	}
-	l.rules.Store(newKeyRules(zones))
+	l.Learn(zones)
 	return nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"velocityd/service"
 )
 
-// Checks returns store with its decisions counted. It belongs between the Limiter and the
-// Fallback, so that it sees answers without the database.
+// Checks returns store with its decisions counted. It belongs before the Limiter, so that it sees
+// each check once and as its caller is answered.
 func (m *Metrics) Checks(store service.CheckStore) service.CheckStore {
 	if m == nil {
 		return store
@@ -36,17 +36,14 @@ func (c *countedChecks) CheckAll(ctx context.Context, checks []service.Check) ([
 			c.countError(decisions[i].Err, 1)
 			continue
 		}
-		c.countDecision(&decisions[i], checks[i].Named)
+		c.countDecision(&decisions[i])
 	}
 	return decisions, nil
 }
 
 // countDegraded counts a check that was answered without the database, in each of its zones.
-func (m *Metrics) countDegraded(d *service.Decision, named []int) {
-	for i, v := range d.Verdicts {
-		if isFurther(named, i) {
-			continue
-		}
+func (m *Metrics) countDegraded(d *service.Decision) {
+	for _, v := range d.Verdicts {
 		zone := m.zones.of(v.Bucket.ZoneID)
 		if d.Blocked {
 			zone.degradedBlocked.Inc()
@@ -56,16 +53,11 @@ func (m *Metrics) countDegraded(d *service.Decision, named []int) {
 	}
 }
 
-// isFurther reports whether the i-th bucket of a check is a further pseudonym of the bucket
-// before it. named is Check.Named.
-func isFurther(named []int, i int) bool { return i > 0 && named != nil && named[i] == named[i-1] }
-
-// countDecision counts a decided check, and its answer in each of its zones. named is
-// Check.Named.
-func (m *Metrics) countDecision(d *service.Decision, named []int) {
+// countDecision counts a decided check, and its answer in each of its zones.
+func (m *Metrics) countDecision(d *service.Decision) {
 	switch {
 	case d.Degraded:
-		m.countDegraded(d, named)
+		m.countDegraded(d)
 		return
 	case d.Blocked:
 		m.decided.add("blocked", 1)
@@ -75,9 +67,6 @@ func (m *Metrics) countDecision(d *service.Decision, named []int) {
 		m.decided.add("allowed", 1)
 	}
 	for i := range d.Verdicts {
-		if isFurther(named, i) {
-			continue
-		}
 		v := &d.Verdicts[i]
 		zone := m.zones.of(v.Bucket.ZoneID)
 		switch {
@@ -100,7 +89,6 @@ func (m *Metrics) countDecision(d *service.Decision, named []int) {
 // any number of zones that do not exist.
 func (m *Metrics) countError(err error, checks int) {
 	switch {
-	case errors.Is(err, service.ErrStaleKey): // the Limiter asks again
 	case errors.Is(err, service.ErrUndecided):
 		m.undecided.add(undecidedReason(err), checks)
 	case errors.Is(err, service.ErrBusy):
@@ -128,13 +116,13 @@ func undecidedReason(err error) string {
 func busyReason(err error) string {
 	var busy *service.BusyError
 	switch {
-	case errors.Is(err, service.ErrHeld):
-		return "held"
+	case errors.Is(err, service.ErrNoKeys):
+		return "no_keys"
 	case errors.As(err, &busy) && busy.Held:
 		return "held"
 	case busy != nil:
 		return "queue"
-	case errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled): // or the caller has left
 		return "deadline"
 	}
 	return "database"

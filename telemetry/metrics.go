@@ -128,7 +128,7 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 	m.decided = newReasons(create, "result", "velocityd_decisions_total", "Decided checks, each counted once, by the answer for the whole check.",
 		"allowed", "would_block", "blocked")
 	m.busy = newReasons(create, "reason", "velocityd_busy_total", "Checks that were not decided and not counted, answered with 503.",
-		"queue", "held", "deadline", "database")
+		"queue", "held", "deadline", "database", "no_keys")
 	m.undecided = newReasons(create, "reason", "velocityd_undecided_total", "Checks whose answer was lost, which may have been counted, answered with 504.",
 		"deadline", "connection")
 	m.refused = newReasons(create, "reason", "velocityd_refused_total", "Checks that were wrong and not decided.",

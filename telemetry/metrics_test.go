@@ -105,7 +105,7 @@ func TestAHundredThousandKeysMakeNoSeries(t *testing.T) {
 	coalescer := service.NewCoalescer(m.Batches(allowing()), service.CoalescerOptions{Observe: service.CoalescerObserver{
 		Queued: func(_ context.Context, joined, taken time.Time) { m.CountQueueWait(taken.Sub(joined)) },
 	}})
-	store := service.NewLimiter(m.Checks(coalescer), time.Minute)
+	store := m.Checks(service.NewLimiter(coalescer, time.Minute))
 	asked := func(n int) int {
 		for i := range n {
 			key := fmt.Sprintf("key-%d", i)
@@ -172,10 +172,9 @@ func TestDecisionsAreCountedByZone(t *testing.T) {
 			{Verdicts: []service.Verdict{free, blocked}, Blocked: true, WouldBlock: true},
 			{Err: service.ErrNotFound},
 			{Err: service.ErrConflict},
-			{Err: service.ErrStaleKey},
 		}, nil
 	}))
-	ask(t, store, make([]service.Check, 6)...)
+	ask(t, store, make([]service.Check, 5)...)
 	wantLines(
 		t, scrape(t, m),
 		`velocityd_checks_total{result="allowed",zone="1"} 2`,
@@ -200,13 +199,13 @@ func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
 		`velocityd_busy_total{reason="queue"} 2`:             service.NewBusyError(time.Second, "queue is full"),
 		`velocityd_busy_total{reason="held"} 2`:              fmt.Errorf("check: %w", held),
 		`velocityd_busy_total{reason="deadline"} 2`:          fmt.Errorf("%w: left the queue: %w", service.ErrBusy, context.DeadlineExceeded),
+		`velocityd_busy_total{reason="no_keys"} 2`:           fmt.Errorf("zone 1: %w", service.ErrNoKeys),
 		`velocityd_busy_total{reason="database"} 2`:          fmt.Errorf("%w: connection refused", service.ErrBusy),
 		`velocityd_undecided_total{reason="deadline"} 2`:     fmt.Errorf("%w: %w", service.ErrUndecided, context.DeadlineExceeded),
 		`velocityd_undecided_total{reason="connection"} 2`:   fmt.Errorf("%w: EOF", service.ErrUndecided),
 		`velocityd_failed_total{reason="forbidden"} 2`:       service.ErrForbidden,
 		`velocityd_failed_total{reason="internal"} 2`:        errors.New("no such column"),
 		`velocityd_refused_total{reason="invalid"} 2`:        service.ErrInvalid,
-		`velocityd_refused_total{reason="unknown_zone"} 0`:   service.ErrStaleKey,
 		`velocityd_batch_size_bucket{le="2"} 1`:              service.ErrBusy,
 		`velocityd_batch_duration_seconds_count 1`:           service.ErrBusy,
 		`velocityd_check_duration_seconds_bucket{le="10"} 1`: service.ErrBusy,
@@ -218,6 +217,37 @@ func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
 		}
 		wantLines(t, scrape(t, m), want)
 	}
+}
+
+func TestChecksAreCountedAsTheirCallersAskThem(t *testing.T) {
+	t.Parallel()
+	memory := servicetest.NewMemory()
+	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Form: service.KeyHMAC}})
+	memory.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	var keys []service.SecretKey
+	for _, id := range []string{"2026-01", "2026-02"} {
+		key, err := service.ParseSecretKey(id, strings.Repeat("5a", 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	m, ring := newMetrics(), new(service.Keyring)
+	store := m.Checks(service.NewHidingLimiter(memory, memory, ring, time.Minute))
+	hidden := check(service.Bucket{ZoneID: 1, Key: "alice"})
+	if _, err := store.CheckAll(t.Context(), []service.Check{hidden}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ring.Replace(keys); err != nil {
+		t.Fatal(err)
+	}
+	ask(t, store, hidden, check(service.Bucket{ZoneID: 2, Key: "no address"}))
+	wantLines(
+		t, scrape(t, m),
+		`velocityd_busy_total{reason="no_keys"} 1`, `velocityd_refused_total{reason="invalid"} 1`,
+		`velocityd_checks_total{result="allowed",zone="1"} 1`, // and not one for each pseudonym
+		`velocityd_decisions_total{result="allowed"} 1`, `velocityd_check_duration_seconds_count 2`,
+	)
 }
 
 // outcomes answers reports as a test wants.

@@ -14,15 +14,16 @@ type awayFlags struct {
 	StateDir      string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings and who may call are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it both are remembered until the service ends."`
 }
 
-// validateAway returns a usageError for settings that cannot work together.
-func (f serviceFlags) validateAway() error {
-	if f.DegradedAfter < time.Millisecond || f.DegradedAfter >= f.CheckTimeout {
-		return usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", f.CheckTimeout, f.DegradedAfter)
+// validate returns a usageError for a time that does not lie below that of a check.
+func (f awayFlags) validate(checkTimeout time.Duration) error {
+	if f.DegradedAfter < time.Millisecond || f.DegradedAfter >= checkTimeout {
+		return usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", checkTimeout, f.DegradedAfter)
 	}
 	return nil
 }
 
-func (f awayFlags) awayAttrs() []slog.Attr {
+// attrs returns the settings for the log.
+func (f awayFlags) attrs() []slog.Attr {
 	return []slog.Attr{slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir)}
 }
 
@@ -48,19 +49,9 @@ func (s *instance) newFront() *front {
 		f.limiter.Learn(zones)
 		f.fallback.Remember(zones)
 	})
-	f.limiter = service.NewHidingLimiter(s.metrics.Checks(f.fallback), f.zones, s.keys, s.flags.CheckTimeout)
+	f.limiter = service.NewHidingLimiter(f.fallback, f.zones, s.keys, s.flags.CheckTimeout)
 	f.zones.recall()
 	return f
-}
-
-// begin reads the zones or, if the error of the first look at the database is not nil, has
-// checks answered without it from the first one on.
-func (f *front) begin(ctx context.Context, away error) {
-	if away != nil {
-		f.fallback.Open(away)
-		return
-	}
-	f.zones.refresh(ctx)
 }
 
 // ready returns why checks are not decided now, or nil.

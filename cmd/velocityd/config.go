@@ -139,7 +139,7 @@ func (f serviceFlags) validate() error {
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
-	return cmp.Or(f.listenFlags.validate(), f.authFlags.validate(), f.validateAway())
+	return cmp.Or(f.listenFlags.validate(), f.authFlags.validate(), f.awayFlags.validate(f.CheckTimeout))
 }
 
 // maxQueue is the upper limit of --queue. A longer queue could not be served in time.
@@ -169,7 +169,7 @@ func (f serviceFlags) batchTimeout() time.Duration {
 	return f.LockWait + (f.CheckTimeout-f.LockWait)/2
 }
 
-// attrs returns the whole configuration for the log, with dsn but not its password.
+// attrs returns the settings for the log, with dsn but not its password.
 func (f serviceFlags) attrs(dsn string) []slog.Attr {
 	return slices.Concat([]slog.Attr{
 		slog.String("dsn", db.RedactDSN(dsn)), slog.String("listen", f.Listen),
@@ -179,9 +179,8 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Duration("drain_delay", f.DrainDelay),
 		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
 		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
-		slog.String("key_hmac_file", f.KeyHMACFile),
 		slog.String("version", version()),
-	}, f.listenFlags.attrs(), f.authFlags.attrs(), f.telemetryFlags.attrs(), f.awayAttrs())
+	}, f.listenFlags.attrs(), f.authFlags.attrs(), f.telemetryFlags.attrs(), f.awayFlags.attrs(), f.keyFlags.attrs())
 }
 
 // databaseFlags tell the operator's commands where the database is.

@@ -337,11 +337,14 @@ func TestBatchTimeoutIsBetweenTheLockWaitAndTheCheckTimeout(t *testing.T) {
 	}
 }
 
-func TestConfigurationLineTellsHowChecksAreCoalescedAndLogged(t *testing.T) {
+func TestConfigurationLineTellsTheSettingsOfAllKinds(t *testing.T) {
 	t.Parallel()
-	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d", "VELOCITY_QUEUE": "77", "VELOCITY_ACCESS_LOG": "true"}
+	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d", "VELOCITY_QUEUE": "77", "VELOCITY_ACCESS_LOG": "true", "VELOCITY_ENGINE_MODE": "mysql"}
 	r := command(env, nil, strings.Fields("serve --listen 256.0.0.1:0 --log-format text --lanes 3")...)
-	for _, want := range []string{"coalesce=on", "lanes=3", "queue=77", "batch_timeout=3s", "access_log=true"} {
+	for _, want := range []string{
+		"coalesce=on", "lanes=3", "queue=77", "batch_timeout=3s", "access_log=true", "engine_mode=mysql",
+		"max_connections=10000", "require_auth=false", "metrics=on", "degraded_after=250ms", `key_hmac_file=""`,
+	} {
 		if !strings.Contains(r.stderr, want) {
 			t.Errorf("the configuration line lacks %q: %s", want, r.stderr)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,14 @@ type dsnFlags struct {
 func (f *dsnFlags) AfterApply(p *process) error {
 	f.credentials, _ = p.lookupEnv("CREDENTIALS_DIRECTORY")
 	return nil
+}
+
+// attrs returns the settings for the log, without the DSN, which may come from elsewhere.
+func (f dsnFlags) attrs() []slog.Attr {
+	return []slog.Attr{
+		slog.String("dsn_file", f.DSNFile), slog.String("engine_mode", string(f.Engine)),
+		slog.String("db_tls_ca", f.DBTLSCA), slog.String("db_tls_cert", f.DBTLSCert),
+	}
 }
 
 // configured returns the configured DSN, or "" if there is none. Its errors are

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -22,6 +24,7 @@ const (
 // endpointFlags tell whether to ask a running service or the database itself.
 type endpointFlags struct {
 	URL           string `name:"url" env:"VELOCITY_URL" placeholder:"URL" help:"Ask the service at this address, such as http://127.0.0.1:8080, instead of the database."`
+	CA            string `name:"ca" env:"VELOCITY_CA" placeholder:"FILE" help:"With --url https://...: certificates, in PEM, of those who may sign the service's. Left out: those that this machine trusts."`
 	tokenFlags    `embed:""`
 	databaseFlags `embed:""`
 	keyFlags      `embed:""`
@@ -61,21 +64,7 @@ type endpoint struct {
 // open returns the service at --url, or the database if --url is not given.
 func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 	if f.URL != "" {
-		token, err := f.token()
-		if err != nil {
-			return endpoint{}, err
-		}
-		remote, err := client.New(f.URL, client.WithTimeout(remoteTimeout), client.WithUserAgent("velocityd/"+version()), client.WithToken(token))
-		if errors.Is(err, service.ErrInvalid) {
-			return endpoint{}, usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
-		}
-		if err != nil {
-			return endpoint{}, err
-		}
-		return endpoint{
-			Reader: remote, Writer: remote, CheckStore: service.NewLimiter(remote, remoteTimeout),
-			timeout: remoteTimeout, release: remote.Close,
-		}, nil
+		return f.openService()
 	}
 	keys, err := f.keyring()
 	if err != nil {
@@ -93,6 +82,46 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 		CheckStore: service.NewHidingLimiter(store, store, keys, localTimeout),
 		timeout:    localTimeout, release: func() { _ = store.Close() },
 	}, nil
+}
+
+// openService returns the service at --url. It connects to nothing.
+func (f endpointFlags) openService() (endpoint, error) {
+	token, err := f.token()
+	if err != nil {
+		return endpoint{}, err
+	}
+	options := []client.Option{client.WithTimeout(remoteTimeout), client.WithUserAgent("velocityd/" + version()), client.WithToken(token)}
+	if f.CA != "" {
+		roots, err := readRoots(f.CA)
+		if err != nil {
+			return endpoint{}, usagef("--ca (VELOCITY_CA): %w", err)
+		}
+		options = append(options, client.WithRootCAs(roots))
+	}
+	remote, err := client.New(f.URL, options...)
+	if errors.Is(err, service.ErrInvalid) {
+		return endpoint{}, usagef("--url must be the address of a service, such as http://127.0.0.1:8080")
+	}
+	if err != nil {
+		return endpoint{}, err
+	}
+	return endpoint{
+		Reader: remote, Writer: remote, CheckStore: service.NewLimiter(remote, remoteTimeout),
+		timeout: remoteTimeout, release: remote.Close,
+	}, nil
+}
+
+// readRoots returns the certificates of a file.
+func readRoots(path string) (*x509.CertPool, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s has no certificate in PEM", path)
+	}
+	return roots, nil
 }
 
 // ReportAll implements service.OutcomeStore.

@@ -189,7 +189,7 @@ func explainRemote(err error) error {
 	case errors.Is(err, api.ErrUnauthenticated):
 		return fmt.Errorf("%w (--token-file or VELOCITY_TOKEN names the token to ask with)", err)
 	case errors.As(err, new(*tls.CertificateVerificationError)):
-		return fmt.Errorf("%w (the environment variable SSL_CERT_FILE names the file of the CA)", err)
+		return fmt.Errorf("%w (--ca or VELOCITY_CA names the file of the CA)", err)
 	}
 	return err
 }

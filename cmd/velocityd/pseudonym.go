@@ -19,6 +19,11 @@ type keyFlags struct {
 	KeyHMACFile string `name:"key-hmac-file" env:"VELOCITY_KEY_HMAC_FILE" placeholder:"DIR" help:"Folder of the secret keys that make pseudonyms, for zones with key_form hmac: one file for each key, named by its id. A running service reads it again every 10 seconds."`
 }
 
+// attrs returns the settings for the log.
+func (f keyFlags) attrs() []slog.Attr {
+	return []slog.Attr{slog.String("key_hmac_file", f.KeyHMACFile)}
+}
+
 const (
 	keyPollPause = 10 * time.Second
 	mostKeyBytes = 4096 // of a file; a key is much shorter
@@ -150,16 +155,10 @@ func (s *instance) followKeys(ctx context.Context) {
 	(&keyFolder{path: s.flags.KeyHMACFile, ring: s.keys, logger: s.logger}).follow(ctx, tick.C)
 }
 
-// warnOfMissingKeys logs a warning if zones keep pseudonyms and there are no keys.
-func (s *instance) warnOfMissingKeys(ctx context.Context) {
-	if len(s.keys.Keys()) > 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	zones, err := s.store.Zones(ctx)
+// warnOfMissingKeys logs a warning if one of zones keeps pseudonyms and there are no keys.
+func (s *instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) {
 	hides := func(zone service.Zone) bool { return zone.Keys.Form == service.KeyHMAC }
-	if i := slices.IndexFunc(zones, hides); err == nil && i >= 0 {
+	if i := slices.IndexFunc(zones, hides); i >= 0 && len(s.keys.Keys()) == 0 {
 		s.logger.LogAttrs(ctx, slog.LevelWarn, "a zone keeps pseudonyms, but there are no keys to make them with, so its checks are answered with 503",
 			slog.Int64("zone_id", zones[i].ID), slog.String("give_keys_by", "--key-hmac-file"))
 	}

@@ -77,37 +77,40 @@ func (r *readiness) now(ctx context.Context) error {
 
 // known returns the result of the last test, and whether it is fresh.
 func (r *readiness) known() (fresh bool, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.isStopping {
+	tested, isStopping, err := r.last()
+	if isStopping {
 		return true, errStopping
 	}
-	return !r.foundAt.IsZero() && time.Since(r.foundAt) < freshFor, r.found
+	return !tested.IsZero() && time.Since(tested) < freshFor, err
+}
+
+// last returns when the last test ended, which is zero before the first one, whether the
+// service is stopping, and the result of that test. It runs none.
+func (r *readiness) last() (tested time.Time, isStopping bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.foundAt, r.isStopping, r.found
 }
 
 // errStopping is the reason of an instance that is stopping.
 var errStopping = errors.New("the service is stopping")
 
-// reached returns whether the last test succeeded. It runs none.
+// reached returns whether the last test succeeded.
 func (r *readiness) reached() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !r.foundAt.IsZero() && r.found == nil
+	tested, _, err := r.last()
+	return !tested.IsZero() && err == nil
 }
 
-// hasFailed returns whether the last test failed. It runs none.
+// hasFailed returns whether the last test failed.
 func (r *readiness) hasFailed() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.found != nil
+	_, _, err := r.last()
+	return err != nil
 }
 
-// isReady returns whether the last test succeeded and the service is not stopping. It runs no
-// test.
+// isReady returns whether the last test succeeded and the service is not stopping.
 func (r *readiness) isReady() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return !r.foundAt.IsZero() && r.found == nil && !r.isStopping
+	_, isStopping, _ := r.last()
+	return r.reached() && !isStopping
 }
 
 // note keeps the result of a test, logs it if it has changed, and returns the result

@@ -410,37 +410,13 @@ func dump(t *testing.T, d *dbtest.Database) outputs {
 // column returns the rows of a query, the columns of each joined.
 func column(t *testing.T, on *sql.DB, query string) []string {
 	t.Helper()
-	rows, err := on.Query(query)
+	rows, err := dbtest.Texts(on, query)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close()
-	names, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []string
-	for rows.Next() {
-		values := make([]sql.RawBytes, len(names))
-		targets := make([]any, len(names))
-		for i := range values {
-			targets[i] = &values[i]
-		}
-		if err := rows.Scan(targets...); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, string(bytes.Join(asSlices(values), []byte(" "))))
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
+	list := make([]string, len(rows))
+	for i, row := range rows {
+		list[i] = strings.Join(row, " ")
 	}
 	return list
-}
-
-func asSlices(values []sql.RawBytes) [][]byte {
-	all := make([][]byte, len(values))
-	for i, value := range values {
-		all[i] = value
-	}
-	return all
 }

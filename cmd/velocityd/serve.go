@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,7 +61,8 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", append(c.attrs(dsn), slog.Bool("traces", tracing != nil))...)
+	logger.LogAttrs(ctx, slog.LevelInfo, "configuration",
+		slices.Concat(c.serviceFlags.attrs(dsn), c.dsnFlags.attrs(), []slog.Attr{slog.Bool("traces", tracing != nil)})...)
 	listeners, err := c.listen(ctx)
 	if err != nil {
 		return err
@@ -178,7 +180,11 @@ func (s *instance) serve(ctx context.Context, l *listeners) error {
 	case err != nil && !errors.Is(err, service.ErrBusy):
 		return errors.Join(err, l.close())
 	}
-	s.front.begin(ctx, err)
+	if err != nil {
+		s.front.fallback.Open(err) // checks are answered without the database from the first one on
+	} else {
+		s.learnZones(ctx)
+	}
 	doors := s.newDoors(ctx, l)
 	faults := make(chan error, len(doors)+1)
 	running, stop := context.WithCancel(ctx)
@@ -245,27 +251,27 @@ func (s *instance) untilStop(ctx context.Context, faults <-chan error) error {
 // of awaitDatabase.
 func (s *instance) attend(ctx context.Context, away error) error {
 	if away != nil {
-		if err := s.awaitDatabase(ctx, away); err != nil {
+		if err := s.awaitDatabase(ctx, away); err != nil || ctx.Err() != nil {
 			return err
 		}
+		s.learnZones(ctx)
 	}
-	if ctx.Err() != nil {
-		return nil
-	}
-	s.warnOfNoZones(ctx)
-	s.warnOfMissingKeys(ctx)
 	s.readiness.watch(ctx)
 	return nil
 }
 
-// warnOfNoZones logs a warning if there are no zones.
-func (s *instance) warnOfNoZones(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	if has, err := s.probe.HasZones(ctx); err == nil && !has { // readiness reports an error
+// learnZones reads the zones, when the database has been reached. It logs a warning if there are
+// none, or if checks of some cannot be decided.
+func (s *instance) learnZones(ctx context.Context) {
+	zones, err := s.front.zones.refresh(ctx)
+	if err != nil {
+		return // readiness reports it
+	}
+	if len(zones) == 0 {
 		s.logger.LogAttrs(ctx, slog.LevelWarn, "there are no zones, so every check is answered with 404",
 			slog.String("make_one_by", "velocityd zone set 1 --rate 5 --window 60"))
 	}
+	s.warnOfMissingKeys(ctx, zones)
 }
 
 // awaitDatabase tries to reach the database until it succeeds or ctx ends, and returns
@@ -308,7 +314,7 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 func (s *instance) handlerOptions(ctx context.Context, l *listeners) handlers.Options {
 	stored := hidingStore{s.store, s.keys}
 	return handlers.Options{
-		Limiter: s.front.limiter, Reader: stored,
+		Limiter: s.metrics.Checks(s.front.limiter), Reader: stored,
 		Writer: countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)},
 		Ready:  s.ready, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 		Metrics: s.metrics.Handler(), Observe: s.countRequest,

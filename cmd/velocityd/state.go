@@ -68,9 +68,7 @@ func (f *stateFolder) keep(ctx context.Context) {
 type stateFile struct {
 	folder *stateFolder
 	name   string
-	// unwritten and unread are what the log says if the file cannot be written, and if it holds
-	// nothing of use.
-	unwritten, unread string
+	what   string // it holds, in words for the log
 
 	mu     sync.Mutex
 	wanted any // what it is to hold; nil: that is not known
@@ -81,11 +79,11 @@ type stateFile struct {
 }
 
 // file returns a file of the folder. It must be called before keep.
-func (f *stateFolder) file(name, unwritten, unread string) *stateFile {
+func (f *stateFolder) file(name, what string) *stateFile {
 	if f == nil {
 		return nil
 	}
-	file := &stateFile{folder: f, name: name, unwritten: unwritten, unread: unread}
+	file := &stateFile{folder: f, name: name, what: what}
 	f.files = append(f.files, file)
 	return file
 }
@@ -125,7 +123,8 @@ func (f *stateFile) write() {
 		f.held, f.failing = text, false
 	case !f.failing:
 		f.failing = true
-		f.folder.logger.LogAttrs(context.Background(), slog.LevelWarn, f.unwritten, slog.String("error", err.Error()))
+		f.folder.logger.LogAttrs(context.Background(), slog.LevelWarn, "not remembered across a restart",
+			slog.String("what", f.what), slog.String("error", err.Error()))
 	}
 }
 
@@ -146,7 +145,9 @@ func (f *stateFile) recall(form any, use func() error) {
 	case err == nil:
 		f.held = text
 	case !errors.Is(err, fs.ErrNotExist):
-		f.folder.logger.LogAttrs(context.Background(), slog.LevelWarn, f.unread, slog.String("error", err.Error()))
+		f.folder.logger.LogAttrs(context.Background(), slog.LevelWarn,
+			"ignoring what was remembered: nothing of it is known before the database has been seen",
+			slog.String("what", f.what), slog.String("error", err.Error()))
 	}
 }
 

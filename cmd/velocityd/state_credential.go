@@ -38,9 +38,7 @@ type heldCredential struct {
 // newCredentialMemory returns a memory of store's credentials. Without a folder, which is nil
 // then, it remembers none.
 func newCredentialMemory(store service.CredentialStore, folder *stateFolder) *credentialMemory {
-	return &credentialMemory{CredentialStore: store, file: folder.file(credentialsFile,
-		"callers are not remembered across a restart",
-		"ignoring the remembered callers: nobody is known before the database has been seen")}
+	return &credentialMemory{CredentialStore: store, file: folder.file(credentialsFile, "who may call")}
 }
 
 // LiveCredentials implements service.CredentialStore.

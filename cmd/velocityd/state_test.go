@@ -39,7 +39,7 @@ func remembering(t *testing.T, path string, from *listed) (m *zoneMemory, learne
 // refresh lets a memory look at the zones, and its folder write what it is to hold.
 func refresh(t *testing.T, m *zoneMemory) {
 	t.Helper()
-	m.refresh(t.Context())
+	_, _ = m.refresh(t.Context()) // the database may be away
 	m.file.write()
 }
 

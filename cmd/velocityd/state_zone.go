@@ -40,9 +40,7 @@ type zoneState struct {
 // newZoneMemory returns a memory of the zones of lister. Without a folder, which is nil then, it
 // remembers none across a restart.
 func newZoneMemory(lister service.ZoneLister, folder *stateFolder, learn func([]service.Zone)) *zoneMemory {
-	return &zoneMemory{lister: lister, learn: learn, file: folder.file(zonesFile,
-		"the zones are not remembered across a restart",
-		"ignoring the remembered zones: no check is answered without the database before it has been seen")}
+	return &zoneMemory{lister: lister, learn: learn, file: folder.file(zonesFile, "the zones")}
 }
 
 // Zones lists the zones of the database and remembers them.
@@ -80,15 +78,15 @@ func (m *zoneMemory) keep(ctx context.Context) {
 			return
 		case <-timer.C:
 		}
-		m.refresh(ctx)
+		_, _ = m.refresh(ctx) // readiness reports an error, and what is known stays
 	}
 }
 
-// refresh lists the zones. While the database is away, what is known stays.
-func (m *zoneMemory) refresh(ctx context.Context) {
+// refresh is Zones with a deadline of its own.
+func (m *zoneMemory) refresh(ctx context.Context) ([]service.Zone, error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	_, _ = m.Zones(ctx) // readiness reports an error
+	return m.Zones(ctx)
 }
 
 // list returns the zones, or an error that names the first wrong one.

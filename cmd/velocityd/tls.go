@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -136,6 +137,10 @@ func (c *certificates) reload(ctx context.Context, logger *slog.Logger) {
 // logInForce logs which certificate is in force.
 func (c *certificates) logInForce(ctx context.Context, logger *slog.Logger) {
 	leaf := c.current.Load().Certificates[0].Leaf
+	names := slices.Clone(leaf.DNSNames)
+	for _, address := range leaf.IPAddresses {
+		names = append(names, address.String())
+	}
 	logger.LogAttrs(ctx, slog.LevelInfo, "certificate loaded", slog.String("file", c.files.TLSCert),
-		slog.Any("names", leaf.DNSNames), slog.Time("not_after", leaf.NotAfter))
+		slog.Any("names", names), slog.Time("not_after", leaf.NotAfter))
 }

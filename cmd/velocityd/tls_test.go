@@ -113,8 +113,8 @@ func TestFilesOfTLSAreReadAgainWhenTheyChange(t *testing.T) {
 		if n := strings.Count(log.String(), `"level":"ERROR","msg":"certificate not loaded`); n != 5 {
 			t.Errorf("%d errors in the log:\n%s", n, log)
 		}
-		if strings.Contains(log.String(), "PRIVATE") {
-			t.Errorf("the log has a key:\n%s", log)
+		if text := log.String(); strings.Contains(text, "PRIVATE") || !strings.Contains(text, `"names":["second","127.0.0.1"]`) {
+			t.Errorf("the log has a key, or not all names of a certificate:\n%s", text)
 		}
 	})
 }
@@ -181,6 +181,7 @@ type secureInstance struct {
 	*instanceUnderTest
 	cmd    *exec.Cmd
 	files  mount
+	ca     string // file of who signs the certificates
 	admin  string // URL
 	client *http.Client
 	issue  func(name string) handlerstest.Pair
@@ -192,7 +193,7 @@ func startSecure(t *testing.T, d *dbtest.Database) *secureInstance {
 	authority := handlerstest.NewAuthority(t)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	writeFile(t, ca, authority.PEM)
-	s := &secureInstance{issue: func(name string) handlerstest.Pair { return authority.Issue(t, name) }}
+	s := &secureInstance{ca: ca, issue: func(name string) handlerstest.Pair { return authority.Issue(t, name) }}
 	s.files = newMount(t, s.issue("first"))
 	s.cmd = exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
 		"--log-format", "json", "--access-log", "--tls-cert", s.files.cert(), "--tls-key", s.files.key(), "--tls-client-ca", ca)
@@ -229,6 +230,25 @@ func (s *secureInstance) shows(name string) bool {
 	return got == name
 }
 
+// commandsTrustItsCA asks by command with the CA's file, without it, and with files that hold no
+// certificate.
+func (s *secureInstance) commandsTrustItsCA(t *testing.T) {
+	t.Helper()
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	writeFile(t, empty, "")
+	for ca, want := range map[string]struct {
+		code int
+		says string
+	}{
+		s.ca: {exitFine, ""}, "": {exitError, "--ca"}, empty: {exitUsage, "no certificate"}, empty + ".none": {exitUsage, "no such file"},
+	} {
+		r := command(environment{"VELOCITY_URL": s.url, "VELOCITY_CA": ca}, nil, "check", "1", "bob")
+		if r.code != want.code || !strings.Contains(r.stderr, want.says) {
+			t.Errorf("--ca %q: %+v, want %+v", ca, r, want)
+		}
+	}
+}
+
 func TestServeSpeaksTLSAndTakesNewCertificatesWhileItRuns(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
@@ -249,6 +269,7 @@ func TestServeSpeaksTLSAndTakesNewCertificatesWhileItRuns(t *testing.T) {
 		}
 		answer.Body.Close()
 	}
+	s.commandsTrustItsCA(t)
 	s.files.swap(t, s.issue("second"))
 	dbtest.Eventually(t, "the second certificate", func() bool { return s.shows("second") })
 	s.files.swap(t, handlerstest.Pair{Cert: s.issue("third").Cert, Key: s.issue("other").Key})

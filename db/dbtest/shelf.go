@@ -158,12 +158,12 @@ func (d *Database) empty(fresh schema) error {
 // rows.
 func (d *Database) describe() (schema, error) {
 	found := schema{}
-	tables, err := d.texts("SHOW FULL TABLES FROM `" + d.name + "`")
+	tables, err := Texts(d.admin, "SHOW FULL TABLES FROM `"+d.name+"`")
 	if err != nil {
 		return nil, err
 	}
 	for _, table := range tables {
-		text, err := d.texts(fmt.Sprintf("SHOW CREATE TABLE `%s`.`%s`", d.name, table[0]))
+		text, err := Texts(d.admin, fmt.Sprintf("SHOW CREATE TABLE `%s`.`%s`", d.name, table[0]))
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func (d *Database) describe() (schema, error) {
 		if name == "texts" && found["BASE TABLE schema_routine"] == "" {
 			continue // a portable database
 		}
-		rows, err := d.texts(query)
+		rows, err := Texts(d.admin, query)
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", name, err)
 		}
@@ -189,9 +189,9 @@ func (d *Database) describe() (schema, error) {
 	return found, nil
 }
 
-// texts returns the rows of a query as text.
-func (d *Database) texts(query string) ([][]string, error) {
-	rows, err := d.admin.Query(query)
+// Texts returns the rows of a query as text. NULL is the empty text.
+func Texts(on *sql.DB, query string) ([][]string, error) {
+	rows, err := on.Query(query)
 	if err != nil {
 		return nil, err
 	}
