@@ -16,6 +16,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/servicetest"
 )
 
 // clusterStore returns a store on the cluster, and zones with these ids and settings, whose
@@ -46,6 +47,30 @@ func auditCluster(t *testing.T, zones ...service.Zone) {
 	for _, zone := range zones {
 		(&dbtest.Database{SQL: pool}).AuditZone(t, zone)
 	}
+}
+
+// exercised is the turn of a claim of Exercise: they share one database.
+type exercised struct{ sync.Mutex }
+
+// open returns a bench on the cluster without zones and txns below 1000, which belong to
+// Exercise. The next claim waits for the end of this one.
+func (e *exercised) open(t *testing.T) servicetest.Bench {
+	t.Helper()
+	e.Lock()
+	t.Cleanup(e.Unlock)
+	pool := overCluster(t)
+	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length", "zone_audit"} {
+		dbtest.Exec(t, pool, "DELETE FROM "+table+" WHERE zone_id < 1000")
+	}
+	dbtest.Exec(t, pool, "DELETE FROM zone_master WHERE id < 1000")
+	dbtest.Exec(t, pool, "DELETE FROM zone_attempt WHERE attempt_id NOT LIKE 'cluster-%'")
+	store := clusterStore(t, Options{LockWait: 10 * time.Second})
+	return portableBench{bench{store, store, &dbtest.Database{SQL: pool}, store}.asking(store)}
+}
+
+func TestClusterStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	servicetest.Exercise(t, new(exercised).open)
 }
 
 // awkwardKeys lie on shards, too.
