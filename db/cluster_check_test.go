@@ -70,7 +70,7 @@ func (e *exercised) open(t *testing.T) servicetest.Bench {
 
 func TestClusterStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, new(exercised).open)
+	servicetest.Exercise(t, new(exercised).open, servicetest.AttemptIDsOfShards)
 }
 
 // awkwardKeys lie on shards, too.
