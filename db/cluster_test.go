@@ -38,7 +38,7 @@ func overCluster(t *testing.T) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.DBName, cfg.InterpolateParams, cfg.MultiStatements = "", true, true
+	cfg.DBName, cfg.InterpolateParams, cfg.MultiStatements, cfg.ParseTime = "", true, true, true
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		t.Fatal(err)
