@@ -4,6 +4,7 @@ package db
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/servicetest"
 )
 
 // clusterStore returns a store on the cluster, and zones with these ids and settings, whose
@@ -47,6 +49,30 @@ func auditCluster(t *testing.T, zones ...service.Zone) {
 	}
 }
 
+// exercised is the turn of a claim of Exercise: they share one database.
+type exercised struct{ sync.Mutex }
+
+// open returns a bench on the cluster without zones and txns below 1000, which belong to
+// Exercise. The next claim waits for the end of this one.
+func (e *exercised) open(t *testing.T) servicetest.Bench {
+	t.Helper()
+	e.Lock()
+	t.Cleanup(e.Unlock)
+	pool := overCluster(t)
+	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length", "zone_audit"} {
+		dbtest.Exec(t, pool, "DELETE FROM "+table+" WHERE zone_id < 1000")
+	}
+	dbtest.Exec(t, pool, "DELETE FROM zone_master WHERE id < 1000")
+	dbtest.Exec(t, pool, "DELETE FROM zone_attempt WHERE attempt_id NOT LIKE 'cluster-%'")
+	store := clusterStore(t, Options{LockWait: 10 * time.Second})
+	return portableBench{bench{store, store, &dbtest.Database{SQL: pool}, store}.asking(store)}
+}
+
+func TestClusterStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	servicetest.Exercise(t, new(exercised).open, servicetest.AttemptIDsOfShards)
+}
+
 // awkwardKeys lie on shards, too.
 func awkwardKeys() []string {
 	keys := []string{
@@ -63,7 +89,7 @@ func awkwardKeys() []string {
 func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1000, Description: "shards", Rate: 100, Window: time.Hour}
-	store, pool := clusterStore(t, Options{}, zone), overCluster(t)
+	store, vindex := clusterStore(t, Options{}, zone), session(t, &dbtest.Database{SQL: overCluster(t)}, "USE velocityd_buckets")
 	if _, err := store.CheckAll(t.Context(), check(service.Bucket{ZoneID: zone.ID, Key: "first"})); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +98,7 @@ func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 	for _, key := range awkwardKeys() {
 		var shard, id string
 		quoted := "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(key) + "'"
-		if err := pool.QueryRow("SELECT shard, hex_keyspace_id FROM velocityd_buckets.xxhash WHERE id = "+quoted).Scan(&shard, &id); err != nil {
+		if err := vindex.QueryRowContext(t.Context(), "SELECT shard, hex_keyspace_id FROM xxhash WHERE id = "+quoted).Scan(&shard, &id); err != nil {
 			t.Fatalf("%q: %v", key, err)
 		}
 		place, shards := store.ShardOf(service.Bucket{ZoneID: zone.ID, Key: key})
@@ -236,6 +262,83 @@ func TestClusterCheckOverTwoShardsIsAllOrNothing(t *testing.T) {
 		t.Errorf("the bucket that had room was charged: %+v, %v", d, err)
 	}
 	auditCluster(t, zone)
+}
+
+// TestClusterNoStatementOfABatchAsksAllShards asks vtgate how it would carry out every kind of
+// statement that a batch sends.
+func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
+	t.Parallel()
+	store := clusterStore(t, Options{})
+	first, second := onShards("plan", 2)
+	var checks []service.Check
+	for _, zoneID := range []int64{1006, 1007} {
+		for _, key := range slices.Concat(first, second) {
+			checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: zoneID, Key: key}}, AttemptID: fmt.Sprint("plan-", zoneID, key)})
+		}
+	}
+	err := store.onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
+		if err := conn.shards.refresh(ctx, conn); err != nil {
+			return false, err
+		}
+		for _, statement := range statementsOf(store, conn, checks) {
+			plan := new(strings.Builder)
+			rows, err := conn.QueryContext(ctx, "VEXPLAIN PLAN "+statement, nil)
+			if err == nil {
+				err = readRows(rows, func(row []driver.Value) error { plan.WriteString(text(row[0])); return nil })
+				err = errors.Join(err, rows.Close())
+			}
+			if err != nil {
+				return false, fmt.Errorf("%.300s: %w", statement, err)
+			}
+			for _, variant := range []string{"Scatter", "MultiShard", "Broadcast"} {
+				if strings.Contains(plan.String(), variant) {
+					t.Errorf("%.300s: %s in %s", statement, variant, plan)
+				}
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// statementsOf returns what a batch of checks may send besides its transaction's begin and end.
+func statementsOf(store *Store, conn *connection, checks []service.Check) []string {
+	b := newBatch(store.hints, conn, checks)
+	now := time.Now()
+	b.now, b.supposed, b.present, b.idStep = now, now, b.zoneIDs, 1
+	for _, zoneID := range b.zoneIDs {
+		b.plans[zoneID] = zonePlan{known: true, window: time.Second, overridden: true}
+	}
+	var r reading
+	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
+	b.make(&r, b.buckets)
+	b.read(&r)
+	var limits []limit
+	for _, bucket := range b.buckets {
+		zone := service.Zone{ID: bucket.ZoneID, Rate: 500, Window: time.Hour, Lockout: time.Hour}
+		b.zones[zone.ID], b.ledger.Zones[zone.ID] = lockedZone{Zone: zone}, zone
+		limits = append(limits, limit{bucket: bucket, rate: 500, window: time.Hour, steady: true})
+	}
+	b.count(&r, limits)
+	for _, l := range limits {
+		b.tallies[l.bucket] = tally{from: now.Add(-2 * time.Hour), until: now.Add(-time.Minute), countedAt: now}
+		b.ledger.Attempts[checks[0].AttemptID] = service.Attempt{}
+	}
+	clear(b.ledger.Velocities)
+	b.count(&r, limits)
+	b.countBounded(&r, limits[0])
+	ruling := service.Decide(now, b.ledger, checks)
+	ruling.Lockouts = map[service.Bucket]service.Lockout{limits[0].bucket: {Until: now}}
+	for _, l := range limits {
+		b.renewed[l.bucket] = tally{until: now}
+	}
+	b.insertTxns(&r.packet, &ruling)
+	b.updateLockouts(&r.packet, &ruling)
+	b.rememberAttempts(&r.packet, &ruling)
+	b.writeTallies(&r.packet, &ruling)
+	return strings.Split(strings.TrimSuffix(string(r.text), ";"), ";")
 }
 
 func TestClusterAttemptIDsAreRemembered(t *testing.T) {

@@ -28,6 +28,13 @@ func (e edited) QueryContext(ctx context.Context, query string, args []driver.Na
 func onTheWay(t *testing.T, d *dbtest.Database, edit func(packet string) string) *Store {
 	t.Helper()
 	store := connect(t, d, Options{MaxConns: 2})
+	editLane(t, store, edit)
+	return store
+}
+
+// editLane has edit change the packets of a store's only lane.
+func editLane(t *testing.T, store *Store, edit func(packet string) string) {
+	t.Helper()
 	conn, err := store.lanes.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +50,6 @@ func onTheWay(t *testing.T, d *dbtest.Database, edit func(packet string) string)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return store
 }
 
 // leave records counted txns of a bucket.

@@ -30,7 +30,7 @@ func outcomeStand(t *testing.T, zones ...service.Zone) (d *dbtest.Database, stor
 	for _, zone := range zones {
 		d.SetZone(t, zone)
 	}
-	return d, store, fmt.Sprintf("outcome-%x-", rand.Uint32())
+	return d, store, fmt.Sprintf("outcome-jürgen-%x-", rand.Uint32())
 }
 
 // overBothShards returns two buckets that lie on different shards.
