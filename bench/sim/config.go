@@ -85,6 +85,8 @@ type Traffic struct {
 	// Buckets is how many a check names, one or two: a user and an address.
 	Users, Addresses Keys
 	Buckets          int
+	// Shared is the share of the checks of two buckets whose second one is one and the same.
+	Shared float64
 	// Flood is how many checks a second, at random instants, name one further user besides; their
 	// second bucket is one further address.
 	Flood float64

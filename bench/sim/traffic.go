@@ -38,7 +38,7 @@ func newTraffic(cl *cluster) *traffic {
 		cl.watched = t.flooded()
 	default:
 		cl.watched = user(0)
-		if k.Buckets == 2 && k.Addresses.First() > k.Users.First() {
+		if k.Buckets == 2 && k.Addresses.First()+k.Shared > k.Users.First() {
 			cl.watched = address(0)
 		}
 	}
@@ -117,7 +117,11 @@ func (t *traffic) draw(caller int, flood bool) *check {
 	}
 	c.buckets = append(c.buckets[:0], first)
 	if k.Buckets == 2 {
-		if !flood {
+		switch {
+		case flood:
+		case t.random.Float64() < k.Shared:
+			second = address(0)
+		default:
 			second = address(k.Addresses.draw(t.random))
 		}
 		c.buckets = append(c.buckets, second)
