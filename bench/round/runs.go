@@ -65,6 +65,17 @@ func ReadRuns(path string) (Runs, error) {
 	return r, nil
 }
 
+// Put adds a run, in the place of one with the same name if there is one.
+func (r *Runs) Put(run Run) {
+	for i := range r.Runs {
+		if r.Runs[i].Name == run.Name {
+			r.Runs[i] = run
+			return
+		}
+	}
+	r.Runs = append(r.Runs, run)
+}
+
 // Write writes the runs into a file.
 func (r Runs) Write(path string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
