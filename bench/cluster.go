@@ -92,7 +92,10 @@ func (at *site) open(ctx context.Context, o options) (err error) {
 		return err
 	}
 	at.stage.progress("%d shards; making %d zones and their buckets", len(at.shards), 2)
-	if err := errors.Join(at.seed(ctx), at.listKeys(ctx)); err != nil {
+	if err := at.seed(ctx); err != nil {
+		return err
+	}
+	if err := at.listKeys(ctx); err != nil {
 		return err
 	}
 	if at.address, err = freeAddress(ctx); err != nil {

@@ -48,6 +48,8 @@ func rules() map[string]rule {
 		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
 		"bench/round":           {},
+		"bench/sim":             {ours: []string{"bench/round"}},
+		"bench/scale":           {ours: []string{"bench/round", "bench/sim"}},
 		"cmd/velocityd": {
 			ours:   []string{"service", "api", "client", "db", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "cmd/velocityd/replay"},
 			theirs: []string{"*"},

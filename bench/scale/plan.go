@@ -86,13 +86,13 @@ func (p *plan) fill(costs sim.Costs, fsync time.Duration) {
 }
 
 // length is how long a batch takes if it waits for no core: the calls one after the other, and the
-// work of each. Shards are locked and committed one by one, and read and written at once.
+// work of each. Shards are locked, read and committed one by one, and written at once.
 func (p *plan) length(costs sim.Costs, fsync time.Duration) time.Duration {
 	named := p.batch * float64(p.buckets)
 	of := func(c sim.Cost) float64 {
 		return c.Batch.Seconds() + p.parts*c.Part.Seconds() + named*c.Bucket.Seconds()
 	}
-	ways := 4 + 2*(2*p.parts+2) + 4 // to the vtgate; locks, commits, reading, inserting; zones and ids
+	ways := 4 + 2*(3*p.parts+3) // to the vtgate; locks, reading and commits; zones, ids and inserting
 	seconds := ways*way.Seconds() + p.parts*fsyncs*fsync.Seconds() + of(costs.Service) + of(costs.Gate) +
 		of(costs.Tablet) + of(costs.Server) + costs.ZoneTablet.Batch.Seconds() + costs.ZoneServer.Batch.Seconds()
 	return time.Duration(seconds * float64(time.Second))

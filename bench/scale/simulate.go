@@ -70,7 +70,7 @@ func (c curve) config(shards int, costs sim.Costs, fsync, length time.Duration) 
 		Seed: seed, Warmup: length / 2, Length: length,
 		Service: sim.Group{Count: max(homes, shards), Cores: cores}, Gate: sim.Group{Count: max(homes, shards), Cores: cores},
 		Tablet: sim.Group{Cores: cores}, Server: sim.Group{Cores: cores}, Shards: shards,
-		Lanes: lanes, Network: sim.Network{Client: way, Gate: way, Tablet: way}, Costs: costs,
+		Lanes: lanes, Network: sim.Network{Client: way, Gate: way, Tablet: way}, Costs: costs, Aside: aside, Vary: vary,
 		Fsync: fsync, Fsyncs: fsyncs, Cache: cache,
 		Traffic: sim.Traffic{
 			PerSecond: rate, Buckets: c.buckets, Flood: c.flood * rate, Sticky: c.sticky,

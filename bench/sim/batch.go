@@ -18,7 +18,8 @@ const (
 const calls = 4
 
 // batch is the checks that share a transaction. It locks shard by shard in one order, reads the
-// zones and all windows, lets the instance decide, takes ids, inserts, and commits shard by shard.
+// zones and, shard by shard, all windows, lets the instance decide, takes ids, inserts on all shards
+// at once, and commits shard by shard.
 // Without vtgates there are no zones and ids to ask for apart.
 type batch struct {
 	*instance
@@ -73,7 +74,7 @@ func (b *batch) txns() (n int) {
 // start sends the first packet.
 func (b *batch) start() {
 	own := b.config.Costs.Service
-	b.process.do(own.Batch/2+times(own.Bucket, b.txns())/2, func() {
+	b.compute(b.process, own.Batch/2+times(own.Bucket, b.txns())/2, func() {
 		b.clock.after(b.config.Network.Gate, func() { b.lock(0) })
 	})
 }
@@ -120,9 +121,16 @@ func (b *batch) await(p *part, then func()) {
 
 // readZones asks the unsharded keyspace for the zones and the clock.
 func (b *batch) readZones() {
-	b.unsharded(b.config.Costs.ZoneServer.Batch, func(then func()) { then() }, func() {
-		b.call(b.parts, work{distinct: readPart}, nothing, b.decide)
-	})
+	b.unsharded(b.config.Costs.ZoneServer.Batch, func(then func()) { then() }, func() { b.readWindows(0) })
+}
+
+// readWindows reads the windows of the parts from the i-th on, by a statement each.
+func (b *batch) readWindows(i int) {
+	if i == len(b.parts) {
+		b.decide()
+		return
+	}
+	b.call(b.parts[i:i+1], work{distinct: readPart}, nothing, func() { b.readWindows(i + 1) })
 }
 
 // decide brings what was read to the instance, which sends the second packet.
@@ -130,7 +138,7 @@ func (b *batch) decide() {
 	own := b.config.Costs.Service
 	b.empty = !slices.ContainsFunc(b.checks, b.isFree)
 	b.clock.after(b.config.Network.Gate, func() {
-		b.process.do(own.Batch-own.Batch/2+times(own.Bucket, b.txns())/2, func() {
+		b.compute(b.process, own.Batch-own.Batch/2+times(own.Bucket, b.txns())/2, func() {
 			b.clock.after(b.config.Network.Gate, b.record)
 		})
 	})
@@ -208,7 +216,7 @@ func (b *batch) call(parts []*part, w work, effect func(*part, func()), then fun
 	}
 	if b.gate == nil {
 		for _, p := range parts {
-			b.compute(p, w, func() { effect(p, answered) })
+			b.ask(p, w, func() { effect(p, answered) })
 		}
 		return
 	}
@@ -216,20 +224,20 @@ func (b *batch) call(parts []*part, w work, effect func(*part, func()), then fun
 	for _, p := range parts {
 		routing += b.config.Costs.Gate.Part/calls + w.of(b.config.Costs.Gate.Bucket, p)
 	}
-	b.gate.do(routing, func() {
+	b.compute(b.gate, routing, func() {
 		for _, p := range parts {
 			b.overTheNetwork(func(back func()) {
-				p.shard.tablet.do(b.config.Costs.Tablet.Part/calls+w.of(b.config.Costs.Tablet.Bucket, p), func() {
-					b.compute(p, w, func() { effect(p, back) })
+				b.compute(p.shard.tablet, b.config.Costs.Tablet.Part/calls+w.of(b.config.Costs.Tablet.Bucket, p), func() {
+					b.ask(p, w, func() { effect(p, back) })
 				})
 			}, answered)
 		}
 	})
 }
 
-// compute lets the mysqld of a part compute for one call.
-func (b *batch) compute(p *part, w work, then func()) {
-	p.shard.server.do(b.config.Costs.Server.Part/calls+w.of(b.config.Costs.Server.Bucket, p), then)
+// ask lets the mysqld of a part compute for one call.
+func (b *batch) ask(p *part, w work, then func()) {
+	b.compute(p.shard.server, b.config.Costs.Server.Part/calls+w.of(b.config.Costs.Server.Bucket, p), then)
 }
 
 // of returns the time that a part takes, of what a bucket costs.
@@ -243,10 +251,10 @@ func (b *batch) unsharded(server time.Duration, effect func(func()), then func()
 		then()
 		return
 	}
-	b.gate.do(b.config.Costs.Gate.Batch/2, func() {
+	b.compute(b.gate, b.config.Costs.Gate.Batch/2, func() {
 		b.overTheNetwork(func(back func()) {
-			b.zones.tablet.do(b.config.Costs.ZoneTablet.Batch/2, func() {
-				b.zones.server.do(server, func() { effect(back) })
+			b.compute(b.zones.tablet, b.config.Costs.ZoneTablet.Batch/2, func() {
+				b.compute(b.zones.server, server, func() { effect(back) })
 			})
 		}, then)
 	})

@@ -78,6 +78,30 @@ func (cl *cluster) start(kind string, cores int) *process {
 	return m.start(kind)
 }
 
+// compute lets a process work and continues with then. A part of the work is done aside.
+func (cl *cluster) compute(p *process, work time.Duration, then func()) {
+	work = cl.vary(work)
+	if aside := time.Duration(cl.config.Aside * float64(work)); aside > 0 {
+		p.do(aside, func() {})
+		work -= aside
+	}
+	p.do(work, then)
+}
+
+// vary returns a time with the mean d.
+func (cl *cluster) vary(d time.Duration) time.Duration {
+	if cl.config.Vary == 0 {
+		return d
+	}
+	// A sum of exponential times has a gamma distribution.
+	terms := max(int(1/(cl.config.Vary*cl.config.Vary)+0.5), 1)
+	sum := 0.0
+	for range terms {
+		sum += cl.random.ExpFloat64()
+	}
+	return time.Duration(sum / float64(terms) * float64(d))
+}
+
 // reset begins to count.
 func (cl *cluster) reset() {
 	cl.counting, cl.counts, cl.watchedFor = cl.clock.now, counts{}, 0

@@ -23,6 +23,12 @@ type Config struct {
 	Lanes   Lanes
 	Network Network
 	Costs   Costs
+	// Aside is the share of all processor time in which nobody waits for what is computed: the
+	// collection of garbage, the writing of pages.
+	Aside float64
+	// Vary says how much times of processors and disks differ from one to the next: their standard
+	// deviation against their mean, as a gamma distribution has it. 0 means not at all.
+	Vary float64
 	// Fsync is how long the disk takes for one, Fsyncs how many a group of commits needs.
 	Fsync  time.Duration
 	Fsyncs int

@@ -41,7 +41,7 @@ func newInstance(cl *cluster, no int) *instance {
 // ask takes a check that has come over the network. Half of a check's own work is done before it
 // is queued, half for its answer.
 func (in *instance) ask(c *check) {
-	in.process.do(in.config.Costs.Service.Check/2, func() {
+	in.compute(in.process, in.config.Costs.Service.Check/2, func() {
 		c.lane = in.route(c)
 		for _, b := range c.buckets {
 			at := in.pending[b]
@@ -123,7 +123,7 @@ func (in *instance) retry(c *check) {
 
 // answer does the work of an answer and lets the caller know. A refused check costs as much.
 func (in *instance) answer(c *check, decided bool) {
-	in.process.do(in.config.Costs.Service.Check/2, func() {
+	in.compute(in.process, in.config.Costs.Service.Check/2, func() {
 		in.clock.after(in.config.Network.Client, func() { in.traffic.answered(c, decided) })
 	})
 }

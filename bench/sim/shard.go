@@ -43,7 +43,7 @@ func (s *shard) flush() {
 	group := s.committing
 	s.committing, s.flushing = nil, true
 	s.groups++
-	s.disk.work(time.Duration(s.config.Fsyncs)*s.config.Fsync, func() {
+	s.disk.work(s.vary(time.Duration(s.config.Fsyncs)*s.config.Fsync), func() {
 		s.flushing = false
 		if len(s.committing) > 0 {
 			s.flush()
@@ -146,7 +146,7 @@ func (q *sequence) serve() {
 // fetch takes a block of at least so many ids: a transaction of its own.
 func (q *sequence) fetch(ids int) {
 	q.fetching, q.since = true, q.zones.clock.now
-	q.zones.server.do(q.zones.config.Costs.Server.Part, func() {
+	q.zones.compute(q.zones.server, q.zones.config.Costs.Server.Part, func() {
 		q.zones.commit(func() {
 			q.left += max(q.zones.config.Cache, ids)
 			q.used += q.zones.clock.now - max(q.since, q.zones.counting)

@@ -92,7 +92,7 @@ func (t *traffic) ask(caller int, flood bool) {
 		send()
 		return
 	}
-	t.load.do(t.config.Costs.Load.Check/2, send)
+	t.compute(t.load, t.config.Costs.Load.Check/2, send)
 }
 
 func (t *traffic) of(c *check) *tally {
@@ -149,7 +149,7 @@ func (t *traffic) answered(c *check, decided bool) {
 		t.note(c, decided)
 		return
 	}
-	t.load.do(t.config.Costs.Load.Check/2, func() { t.note(c, decided) })
+	t.compute(t.load, t.config.Costs.Load.Check/2, func() { t.note(c, decided) })
 }
 
 func (t *traffic) note(c *check, decided bool) {
