@@ -32,6 +32,7 @@ type site struct {
 	service *child
 	address string
 	shards  []string            // of the buckets' keyspace; none on one MySQL
+	idle    map[string]float64  // the cores that the cluster uses when nobody asks, by kind
 	keys    map[string][]string // of users, by shard
 	others  map[string][]string // of addresses, by shard
 }
@@ -64,6 +65,9 @@ func measureCluster(ctx context.Context, o options, s *stage) error {
 	defer func() { _ = at.sql.Close() }()
 	defer at.service.stop()
 	m := describe(ctx, s.root, s.dir)
+	if err := at.rest(ctx); err != nil {
+		return err
+	}
 	var measured []round.Run
 	source := fmt.Sprintf("bench -cluster, %s, commit %s, load average before it %s", time.Now().UTC().Format(time.DateOnly), m.commit, m.load)
 	for _, a := range asks(len(at.shards)) {
@@ -71,7 +75,7 @@ func measureCluster(ctx context.Context, o options, s *stage) error {
 		if err != nil {
 			return err
 		}
-		r.Source = source
+		r.Source, r.Mixed = source, o.mixed && len(at.shards) > 0
 		s.progress("%-50s %6.0f/s  p50 %.2f ms  p99 %.2f ms  %.1f in a batch  %v", r.Name, r.PerSecond, r.P50, r.P99, r.Batch, r.CPU)
 		measured = append(measured, r)
 	}
@@ -226,6 +230,30 @@ func (at *site) listKeys(ctx context.Context) (err error) {
 	return at.leaveKeyspace(ctx)
 }
 
+// restTime is for how long the cluster is watched while nobody asks.
+const restTime = 4 * time.Second
+
+// rest measures what the cluster uses when nobody asks.
+func (at *site) rest(ctx context.Context) error {
+	began := time.Now()
+	was, err := at.look(ctx)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(restTime):
+	}
+	is, err := at.look(ctx)
+	at.idle = map[string]float64{}
+	for kind := range is.used {
+		at.idle[kind] = (is.used[kind].cpu - was.used[kind].cpu).Seconds() / time.Since(began).Seconds()
+	}
+	at.stage.progress("cores that are used when nobody asks: %v", at.idle)
+	return err
+}
+
 // name names a run as tables have it.
 func (at *site) name(a ask) string {
 	where := "one MySQL"
@@ -277,17 +305,19 @@ func (at *site) measure(ctx context.Context, a ask, seconds float64) (r round.Ru
 	if sum.Errors > 0 || sum.Answers() == 0 {
 		return r, fmt.Errorf("%s: %d answers, %d calls without one: %s", r.Name, sum.Answers(), sum.Errors, sum.FirstError)
 	}
-	fill(&r, sum, load, was, is)
+	at.fill(&r, sum, load, was, is)
 	return r, nil
 }
 
 // glance is the counters of all processes and of the service's batches.
 type glance struct {
+	at               time.Time
 	used             map[string]counters
 	batches, batched float64
 }
 
 func (at *site) look(ctx context.Context) (g glance, err error) {
+	g.at = time.Now()
 	if g.used, err = at.census.look(); err != nil {
 		return g, err
 	}
@@ -321,8 +351,8 @@ func metric(text, name string) float64 {
 	return 0
 }
 
-// fill writes what was measured into a run.
-func fill(r *round.Run, sum round.Summary, load time.Duration, was, is glance) {
+// fill writes what was measured into a run. What the cluster uses at rest is taken off.
+func (at *site) fill(r *round.Run, sum round.Summary, load time.Duration, was, is glance) {
 	answers := float64(sum.Answers())
 	r.PerSecond, r.P50, r.P99 = rounded(sum.PerSecond()), rounded(sum.P50.Seconds()*1e3), rounded(sum.P99.Seconds()*1e3)
 	if batches := is.batches - was.batches; batches > 0 {
@@ -330,7 +360,8 @@ func fill(r *round.Run, sum round.Summary, load time.Duration, was, is glance) {
 	}
 	r.CPU[round.Load] = rounded(load.Seconds() * 1e6 / answers)
 	for kind, now := range is.used {
-		r.CPU[kind] = rounded((now.cpu - was.used[kind].cpu).Seconds() * 1e6 / answers)
+		used := (now.cpu - was.used[kind].cpu).Seconds() - at.idle[kind]*is.at.Sub(was.at).Seconds()
+		r.CPU[kind] = rounded(max(used, 0) * 1e6 / answers)
 	}
 	r.Written = rounded(float64(is.used[round.Mysqld].written-was.used[round.Mysqld].written) / answers)
 }

@@ -72,7 +72,11 @@ func micros(us float64) time.Duration {
 }
 
 func termsOf(r round.Run) terms {
-	return terms{1 / r.Batch, partsOf(r.Batch, r.Buckets, r.Touched) / r.Batch, float64(r.Buckets), 1}
+	parts := partsOf(r.Batch, r.Buckets, r.Touched)
+	if r.Mixed {
+		parts = partsOf(r.Batch*float64(r.Buckets)-1, 2, r.Touched)
+	}
+	return terms{1 / r.Batch, parts / r.Batch, float64(r.Buckets), 1}
 }
 
 // partsOf returns how many shards a batch of lone checks touches on average, where lanes are by

@@ -54,6 +54,8 @@ func asMeasured(runs round.Runs, r round.Run, costs sim.Costs, length time.Durat
 	}
 	if r.Shards > 0 {
 		c.Gate, c.Shards = sim.Group{Count: 1}, r.Touched
+	}
+	if r.Shards > 0 && !r.Mixed {
 		c.Lanes.Count, c.Lanes.ByShard = 1, true
 	}
 	return c
