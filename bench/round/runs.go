@@ -51,6 +51,7 @@ type Run struct {
 	P99       float64            `json:"p99"` // milliseconds
 	Batch     float64            `json:"batch,omitempty"`
 	CPU       map[string]float64 `json:"cpu"`
+	Errors    int64              `json:"errors,omitempty"` // calls that were refused or not answered
 	// Written is how many bytes the mysqlds of the shards gave to the disk for a check.
 	Written float64 `json:"written,omitempty"`
 }
