@@ -74,19 +74,25 @@ func micros(us float64) time.Duration {
 func termsOf(r round.Run) terms {
 	parts := partsOf(r.Batch, r.Buckets, r.Touched)
 	if r.Mixed {
-		parts = partsOf(r.Batch*float64(r.Buckets)-1, 2, r.Touched)
+		parts = mixedParts(r.Batch*float64(r.Buckets), r.Touched)
 	}
 	return terms{1 / r.Batch, parts / r.Batch, float64(r.Buckets), 1}
 }
 
 // partsOf returns how many shards a batch of lone checks touches on average, where lanes are by
-// shard: all first buckets are on one, and the second ones anywhere.
+// shard: a check of two buckets shares a batch with those on the same shard or, if its buckets lie on
+// two, with others of that sort.
 func partsOf(batch float64, buckets, shards int) float64 {
 	if buckets == 1 || shards <= 1 {
 		return 1
 	}
-	others := float64(shards - 1)
-	return 1 + others*(1-math.Pow(1-1/float64(shards), batch))
+	n := float64(shards)
+	return 1/n + (1-1/n)*max(mixedParts(2*batch, shards), 2)
+}
+
+// mixedParts returns on how many shards so many buckets lie.
+func mixedParts(named float64, shards int) float64 {
+	return float64(shards) * (1 - math.Pow(1-1/float64(shards), named))
 }
 
 // leastSquares finds costs of at least zero such that did·costs is near to took, by relative error.

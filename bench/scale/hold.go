@@ -56,7 +56,7 @@ func asMeasured(runs round.Runs, r round.Run, costs sim.Costs, length time.Durat
 		c.Gate, c.Shards = sim.Group{Count: 1}, r.Touched
 	}
 	if r.Shards > 0 && !r.Mixed {
-		c.Lanes.Count, c.Lanes.ByShard = 1, true
+		c.Lanes.ByShard = true
 	}
 	return c
 }

@@ -73,16 +73,30 @@ func machines(need float64) int { return int(math.Ceil(need / busy / cores)) }
 // fill finds how many checks meet in a batch: as many as come to a lane while the batch before is
 // under way, and at least one.
 func (p *plan) fill(costs sim.Costs, fsync time.Duration) {
-	lanes := float64(p.shards * p.instances)
-	if p.sticky {
-		lanes = float64(p.shards * homes)
-	}
 	for range 200 {
 		p.parts = partsOf(p.batch, p.buckets, p.shards)
 		p.takes = p.length(costs, fsync)
-		next := min(max(p.perSecond/lanes*p.takes.Seconds(), 1), 500)
+		next := min(max(p.meet(), 1), 500)
 		p.batch += (next - p.batch) / 4
 	}
+}
+
+// enough is service's: how many buckets wait in a lane before the next one is used.
+const enough = 40
+
+// meet returns how many checks come to a lane while a batch is under way.
+func (p *plan) meet() float64 {
+	if p.buckets == 1 {
+		lanes := p.shards * p.instances
+		if p.sticky {
+			lanes = p.shards * homes
+		}
+		return p.perSecond / float64(lanes) * p.takes.Seconds()
+	}
+	// Nearly all checks of two buckets are for the lanes over several shards, which are used one
+	// after the other.
+	coming := p.perSecond / float64(p.instances) * p.takes.Seconds()
+	return max(min(coming, enough/2), coming/cores)
 }
 
 // length is how long a batch takes if it waits for no core: the calls one after the other, and the

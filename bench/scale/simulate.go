@@ -64,7 +64,7 @@ func simulate(all []curve, most int, costs sim.Costs, fsync, length time.Duratio
 // their own.
 func (c curve) config(shards int, costs sim.Costs, fsync, length time.Duration) sim.Config {
 	lanes := sim.DefaultLanes(cores)
-	lanes.Count, lanes.ByShard = 1, true
+	lanes.ByShard = true
 	rate := perShard * float64(shards)
 	return sim.Config{
 		Seed: seed, Warmup: length / 2, Length: length,

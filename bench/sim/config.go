@@ -45,7 +45,9 @@ type Group struct {
 
 // Lanes are the settings of an instance's coalescer. Its defaults are DefaultLanes.
 type Lanes struct {
-	// Count is how many lanes there are for lone checks; with ByShard, for those of each shard.
+	// Count is how many lanes there are for lone checks. With ByShard and several shards these are
+	// the lanes for checks over several shards, and each shard has Count divided by the shards
+	// besides, at least one.
 	Count     int
 	ByShard   bool
 	Held      int // calls for held buckets

@@ -6,7 +6,7 @@ import "slices"
 type instance struct {
 	*cluster
 	process *process
-	lanes   [][]*lane // by shard, or one group for all
+	lanes   [][]*lane // those of each shard, if lanes are by shard, and those for all other checks
 	held    *lane
 	// pending is how many checks of a bucket are in the lanes, and to which lane the first went.
 	pending map[bucket]place
@@ -20,22 +20,41 @@ type place struct {
 
 func newInstance(cl *cluster, no int) *instance {
 	in := &instance{cluster: cl, process: cl.start("velocityd", cl.config.Service.Cores), pending: map[bucket]place{}}
-	groups := 1
-	if cl.config.Lanes.ByShard {
-		groups = cl.config.Shards
-	}
-	for range groups {
-		group := make([]*lane, cl.config.Lanes.Count)
-		for i := range group {
-			group[i] = newLane(in, cl.config.Lanes, 1, false)
+	if n := cl.config.Shards; cl.config.Lanes.ByShard && n > 1 {
+		for range n {
+			in.addLanes(max(cl.config.Lanes.Count/n, 1))
 		}
-		in.lanes = append(in.lanes, group)
 	}
+	in.addLanes(cl.config.Lanes.Count)
 	in.held = newLane(in, cl.config.Lanes, cl.config.Lanes.Held, true)
 	if len(cl.gates) > 0 {
 		in.gate = cl.gates[no%len(cl.gates)]
 	}
 	return in
+}
+
+// addLanes adds a group of lanes for lone checks.
+func (in *instance) addLanes(n int) {
+	group := make([]*lane, n)
+	for i := range group {
+		group[i] = newLane(in, in.config.Lanes, 1, false)
+	}
+	in.lanes = append(in.lanes, group)
+}
+
+// group returns the lanes of a check: those of the shard on which all its buckets lie, or the last.
+func (in *instance) group(c *check) []*lane {
+	others := len(in.lanes) - 1
+	if others == 0 {
+		return in.lanes[0]
+	}
+	first := c.buckets[0].shard(others)
+	for _, b := range c.buckets[1:] {
+		if b.shard(others) != first {
+			return in.lanes[others]
+		}
+	}
+	return in.lanes[first]
 }
 
 // ask takes a check that has come over the network. Half of a check's own work is done before it
@@ -61,7 +80,7 @@ const enough = 40
 // route chooses the lane of a check: that of the bucket that most checks in the lanes have in common
 // with it or else the first lane in which fewer than enough buckets are waited for.
 func (in *instance) route(c *check) *lane {
-	group := in.lanes[c.buckets[0].shard(in.config.Shards)%len(in.lanes)]
+	group := in.group(c)
 	if len(group) == 1 {
 		return group[0]
 	}
