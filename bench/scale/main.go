@@ -155,8 +155,9 @@ func writeFitted(b *strings.Builder, name string, f fitted) {
 func writeModel(b *strings.Builder, costs sim.Costs, fsync time.Duration) {
 	fmt.Fprintf(b, "### What a rate needs\n\nArithmetic from the costs above. Supposed, and measured by nobody here: %v a message between machines, one way; "+
 		"%d fsyncs a group of commits, of %.2f ms as above; cores as quick as the measured ones and used %.0f %%; %d cores a machine; blocks of %s ids. "+
+		"Batches have at most %d checks: where lanes would make longer ones, there are more shards or instances. \"None\" means that no size does it: each shard more costs more than it gives. "+
 		"Replicas and the copies that they keep come on top. Bytes: %d a txn with its index and %d of binary log, docs/performance.md.\n\n",
-		way, fsyncs, fsync.Seconds()*1e3, 100*busy, cores, grouped(cache), txnBytes, logBytes)
+		way, fsyncs, fsync.Seconds()*1e3, 100*busy, cores, grouped(cache), longest, txnBytes, logBytes)
 	for _, k := range []struct {
 		title   string
 		buckets int

@@ -47,25 +47,43 @@ type need struct {
 	blocks                                                float64 // of ids, a second
 }
 
+// longest is how many checks of a batch are planned for: longer batches would make callers wait for
+// many of their kind, and at 500 a lane has no more to give. mostShards ends the search.
+const (
+	longest    = 100
+	mostShards = 512
+)
+
 // newPlan finds the number of shards and instances, and the length of batches that follows: more
 // instances and shards make shorter batches, which cost more for a check, and so on until it rests.
+// Where lanes are too few, it takes more shards for checks of one bucket, since lanes are by shard,
+// and more instances for those of two. There may be no such size: then shards are above mostShards.
 func newPlan(perSecond float64, buckets int, sticky bool, costs sim.Costs, fsync time.Duration) plan {
-	p := plan{perSecond: perSecond, buckets: buckets, sticky: sticky, shards: 1, instances: 1, gates: 1, batch: 1}
-	for range 100 {
+	p := plan{perSecond: perSecond, buckets: buckets, sticky: sticky, shards: 1, instances: homes, gates: 1, batch: 1}
+	for p.shards <= mostShards {
 		was := p
 		p.fill(costs, fsync)
 		p.demand(costs)
 		p.shards = max(p.shards, machines(p.need.server), machines(p.need.tablet))
 		p.instances, p.gates = max(p.instances, machines(p.need.service)), max(p.gates, machines(p.need.gate))
-		if sticky {
-			p.instances = max(p.instances, homes)
-		}
-		if p.shards == was.shards && p.instances == was.instances && math.Abs(p.batch-was.batch) < 1e-6 {
-			break
+		switch {
+		case p.shards != was.shards || p.instances != was.instances:
+		case p.batch <= longest:
+			return p
+		case buckets == 1:
+			p.shards++
+		default:
+			p.instances += max(p.instances/20, 1)
+			if p.instances > 100*mostShards {
+				p.shards = mostShards + 1
+			}
 		}
 	}
 	return p
 }
+
+// exists says whether there is such a size.
+func (p plan) exists() bool { return p.shards <= mostShards }
 
 // machines returns how many machines have so many cores, busy as planned.
 func machines(need float64) int { return int(math.Ceil(need / busy / cores)) }
@@ -149,7 +167,11 @@ func writePlans(b *strings.Builder, plans []plan) {
 	row := func(what string, f func(plan) string) {
 		fmt.Fprintf(b, "| %s |", what)
 		for _, p := range plans {
-			fmt.Fprintf(b, " %s |", f(p))
+			text := "none"
+			if p.exists() || what == "" {
+				text = f(p)
+			}
+			fmt.Fprintf(b, " %s |", text)
 		}
 		b.WriteString("\n")
 	}
