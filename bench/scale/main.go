@@ -134,8 +134,13 @@ func writeFitted(b *strings.Builder, name string, f fitted) {
 		kind string
 		cost sim.Cost
 	}{
-		{round.Velocityd, f.costs.Service}, {round.Vtgate, f.costs.Gate}, {round.Vttablet, f.costs.Tablet}, {round.Mysqld, f.costs.Server},
-		{round.ZoneTablet, f.costs.ZoneTablet}, {round.ZoneMysqld, f.costs.ZoneServer}, {round.Load, f.costs.Load},
+		{round.Velocityd, f.costs.Service},
+		{round.Vtgate, f.costs.Gate},
+		{round.Vttablet, f.costs.Tablet},
+		{round.Mysqld, f.costs.Server},
+		{round.ZoneTablet, f.costs.ZoneTablet},
+		{round.ZoneMysqld, f.costs.ZoneServer},
+		{round.Load, f.costs.Load},
 	} {
 		if k.cost == (sim.Cost{}) {
 			continue

@@ -187,8 +187,10 @@ func writePlans(b *strings.Builder, plans []plan) {
 		what string
 		of   func(need) float64
 	}{
-		{"velocityd", func(n need) float64 { return n.service }}, {"vtgates", func(n need) float64 { return n.gate }},
-		{"vttablets", func(n need) float64 { return n.tablet }}, {"mysqlds", func(n need) float64 { return n.server }},
+		{"velocityd", func(n need) float64 { return n.service }},
+		{"vtgates", func(n need) float64 { return n.gate }},
+		{"vttablets", func(n need) float64 { return n.tablet }},
+		{"mysqlds", func(n need) float64 { return n.server }},
 		{"the unsharded vttablet", func(n need) float64 { return n.zoneTablet }},
 		{"the unsharded mysqld", func(n need) float64 { return n.zoneServer }},
 	} {

@@ -136,7 +136,7 @@ func TestAFullCoreIsNamedAsTheBound(t *testing.T) {
 		t.Errorf("bound by %q: %+v", r.Bound(), r.Uses)
 	}
 	// 2 shards of one core each; a check costs at least 35 µs.
-	if most := 2 / (35e-6); r.PerSecond > most || r.PerSecond < most/2 {
+	if most := 2 / 35e-6; r.PerSecond > most || r.PerSecond < most/2 {
 		t.Errorf("%.0f checks/s, at most %.0f can be", r.PerSecond, most)
 	}
 	c.Traffic.Callers = 1
