@@ -76,7 +76,7 @@ test-cluster-faults: bin/cluster ## kill, replace and split the parts of Vitess 
 		go test -tags cluster -run '^TestFault' -count=1 -p 1 -timeout 60m $(TESTFLAGS) $(CLUSTER_PKG)
 
 # The packages whose tests start no database engine.
-QUICK = ./api ./client ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay
+QUICK = ./api ./client ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./bench/sim ./bench/scale ./cmd/velocityd/replay
 
 .PHONY: check
 check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine
@@ -99,6 +99,17 @@ bench-smoke: toolchain ## a few minutes of the same, against the textbook way in
 	@scripts/engines.sh mysql mariadb
 	@go build -o bin/bench ./bench
 	@exec bin/bench -smoke $(ARGS)
+
+# The cluster is that of `make cluster`; the benchmark runs below the same process and so finds the cluster's others.
+.PHONY: bench-cluster
+bench-cluster: bin/cluster ## measure the service on a Vitess cluster of its own and write docs/scale-out.json; then make scale
+	@programs=$$(tools/vitess/programs.sh); go build -o bin/bench ./bench; \
+	exec bin/cluster -programs "$$programs" -migrate -- bin/bench -cluster env $(ARGS)
+
+.PHONY: scale
+scale: toolchain ## simulate larger clusters from docs/scale-out.json and write the page's figures (ARGS=-hold: only compare)
+	@go build -o bin/scale ./bench/scale
+	@exec bin/scale $(ARGS)
 
 ## Change
 

@@ -60,6 +60,10 @@ type options struct {
 	report       string
 	chart        string
 	only         string
+	cluster      string // the DSN of a cluster to measure; everything else is left out then
+	pids         string
+	mixed        bool
+	runs         string
 	args         []string // as they were given
 }
 
@@ -78,8 +82,17 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.report, "report", filepath.Join("docs", "performance.md"), "file whose marked section is written")
 	flags.StringVar(&o.chart, "chart", filepath.Join("docs", "performance.svg"), "chart to write")
 	flags.StringVar(&o.only, "only", "", "scenarios to measure, by id, separated by commas; does not write the report")
+	flags.StringVar(&o.cluster, "cluster", "", "measure only the service on this cluster or MySQL that runs and has the tables: its DSN, or env for the variable VELOCITY_CLUSTER_DSN")
+	flags.StringVar(&o.pids, "pids", "", "the cluster's processes as kind=pid,…; without it those that this program's parent has started")
+	flags.BoolVar(&o.mixed, "mixed", false, "with -cluster: say that this velocityd has no lanes by shard")
+	flags.StringVar(&o.runs, "runs", filepath.Join("docs", "scale-out.json"), "file to which the runs of -cluster are added")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if o.cluster == "env" {
+		if o.cluster = os.Getenv("VELOCITY_CLUSTER_DSN"); o.cluster == "" {
+			return o, errors.New("VELOCITY_CLUSTER_DSN names no cluster")
+		}
 	}
 	if o.quick {
 		o.turns, o.seconds, o.history = 1, 1, min(o.history, 200_000)
@@ -117,6 +130,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
+	if o.cluster != "" {
+		return runCluster(ctx, o)
+	}
 	began := time.Now()
 	progress := func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))

@@ -227,6 +227,20 @@ func TestDrawsAreTheSameForEachContender(t *testing.T) {
 	}
 }
 
+func TestListedKeysAreDrawnAsTheyAre(t *testing.T) {
+	t.Parallel()
+	o := order("", "", round.Draw{Prefix: "unused-", Keys: []string{"one", "two", "three"}, Hot: 0.4})
+	d, seen := newDraws(o, 1), map[string]int{}
+	const draws = 10_000
+	for range draws {
+		seen[string(d.next()[0].key)]++
+	}
+	// 40 % and a third of the rest: 0.6.
+	if share := float64(seen["one"]) / draws; len(seen) != 3 || share < 0.55 || share > 0.65 {
+		t.Errorf("drawn: %v", seen)
+	}
+}
+
 func TestNewKeysAreNeverDrawnTwice(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -30,13 +30,14 @@ type Order struct {
 	Every float64 `json:"every"`
 }
 
-// Draw says how a bucket's key is drawn: the Prefix and a number of five digits below Of.
-// If Of is 0, every key is new.
+// Draw says how a bucket's key is drawn: one of Keys or, without them, the Prefix and a number of
+// five digits below Of. If Of is 0, every key is new.
 type Draw struct {
-	Zone   int     `json:"zone"`
-	Prefix string  `json:"prefix"`
-	Of     int     `json:"of"`
-	Hot    float64 `json:"hot"` // the share of the checks that names number 0
+	Zone   int      `json:"zone"`
+	Keys   []string `json:"keys,omitempty"`
+	Prefix string   `json:"prefix"`
+	Of     int      `json:"of"`
+	Hot    float64  `json:"hot"` // the share of the checks that names number 0, or the first of Keys
 	// The zone's limit, for contenders that keep no zones: at most Rate in Window
 	// seconds.
 	Rate   int `json:"rate"`

@@ -1,0 +1,158 @@
+package sim
+
+import (
+	"slices"
+	"time"
+)
+
+// check is one question on its way, and its caller.
+type check struct {
+	buckets  []bucket
+	caller   int // of a closed loop; -1 otherwise
+	flood    bool
+	asked    time.Duration
+	instance *instance
+	lane     *lane
+	tries    int // in its lane
+}
+
+// lane is a queue of checks that share batches, as service.Coalescer has them. A test holds the
+// two against each other.
+type lane struct {
+	instance *instance
+	settings Lanes
+	calls    int // batches that may be under way at once
+	// waits is true in the lane for held buckets: its batches wait for them.
+	waits bool
+
+	queue   []*check
+	length  int // of the queue, in buckets
+	waiting map[bucket]int
+	claimed map[bucket]int // in batches under way, where waits is true
+	taken   map[bucket]int // of the batch that is being filled
+	working int
+	busy    time.Duration // summed over the batches that ended
+	begun   map[*batch]time.Duration
+}
+
+func newLane(in *instance, settings Lanes, calls int, waits bool) *lane {
+	return &lane{
+		instance: in, settings: settings, calls: calls, waits: waits,
+		waiting: map[bucket]int{}, claimed: map[bucket]int{}, taken: map[bucket]int{}, begun: map[*batch]time.Duration{},
+	}
+}
+
+// join puts a check into the queue. It returns false if the check is refused for want of room.
+func (l *lane) join(c *check) bool {
+	if len(l.queue) >= l.settings.Queue || anyReaches(c, l.waiting, l.settings.PerBucket) {
+		return false
+	}
+	l.queue = append(l.queue, c)
+	l.length += len(c.buckets)
+	count(l.waiting, c, 1)
+	l.begin()
+	return true
+}
+
+// begin starts batches while one may begin.
+func (l *lane) begin() {
+	for l.working < l.calls && len(l.queue) > 0 {
+		var checks []*check
+		if l.waits {
+			checks = l.fillHeld()
+		} else {
+			checks = l.fill()
+		}
+		if len(checks) == 0 {
+			return
+		}
+		l.working++
+		b := l.instance.newBatch(l, checks)
+		l.begun[b] = l.instance.clock.now
+		b.start()
+	}
+}
+
+// ended lets the next batch begin. The answers are given afterwards, as the coalescer does.
+func (l *lane) ended(b *batch) {
+	l.working--
+	l.busy += l.instance.clock.now - l.begun[b]
+	delete(l.begun, b)
+	if l.waits {
+		for _, c := range b.checks {
+			count(l.claimed, c, -1)
+		}
+	}
+	l.begin()
+}
+
+// leastShare is service's: how many checks of one bucket a batch takes in any case.
+const leastShare = 16
+
+// fill takes checks from the head of the queue. While checks of other buckets wait, one bucket gets
+// a quarter of the batch at most.
+func (l *lane) fill() (checks []*check) {
+	share := l.share()
+	clear(l.taken)
+	l.queue = slices.DeleteFunc(l.queue, func(c *check) bool {
+		if len(checks) == l.settings.Batch || anyReaches(c, l.taken, share) {
+			return false
+		}
+		checks = append(checks, l.take(c))
+		count(l.taken, c, 1)
+		return true
+	})
+	return checks
+}
+
+// fillHeld takes the first check that has no bucket in a batch under way, and those behind it that
+// share a bucket with it.
+func (l *lane) fillHeld() (checks []*check) {
+	clear(l.taken)
+	l.queue = slices.DeleteFunc(l.queue, func(c *check) bool {
+		first := len(checks) == 0
+		if len(checks) == l.settings.Batch || anyReaches(c, l.claimed, 1) || !first && !anyReaches(c, l.taken, 1) {
+			return false
+		}
+		checks = append(checks, l.take(c))
+		if first {
+			count(l.taken, c, 1)
+		}
+		return true
+	})
+	for _, c := range checks {
+		count(l.claimed, c, 1)
+	}
+	return checks
+}
+
+func (l *lane) take(c *check) *check {
+	l.length -= len(c.buckets)
+	count(l.waiting, c, -1)
+	return c
+}
+
+func (l *lane) share() int {
+	share := max(leastShare, min(len(l.queue), l.settings.Batch)/4)
+	if len(l.queue) <= share || slices.ContainsFunc(l.queue, func(c *check) bool { return !anyReaches(c, l.waiting, share+1) }) {
+		return share
+	}
+	return l.settings.Batch
+}
+
+func anyReaches(c *check, counted map[bucket]int, n int) bool {
+	for _, b := range c.buckets {
+		if counted[b] >= n {
+			return true
+		}
+	}
+	return false
+}
+
+func count(counted map[bucket]int, c *check, by int) {
+	for _, b := range c.buckets {
+		if counted[b] += by; counted[b] == 0 {
+			delete(counted, b)
+		}
+	}
+}
