@@ -38,6 +38,7 @@ type Tablet struct {
 
 	mu       sync.Mutex // guards what follows
 	mysqld   *localdb.Server
+	lost     bool // is not to be started again
 	stopping bool
 }
 
@@ -49,8 +50,21 @@ func (t *Tablet) Port() int { return t.ports.mysqld }
 
 // KillMysqld ends the tablet's mysqld by SIGKILL. It comes back about a second later, with all
 // that it had committed, and can be written to again when vtorc has seen it.
-func (t *Tablet) KillMysqld() error {
+func (t *Tablet) KillMysqld() error { return t.kill(false) }
+
+// LoseMysqld ends the tablet's mysqld by SIGKILL. It stays away until ReturnMysqld.
+func (t *Tablet) LoseMysqld() error { return t.kill(true) }
+
+// ReturnMysqld lets a mysqld come back that LoseMysqld has taken away, about a second later.
+func (t *Tablet) ReturnMysqld() {
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost = false
+}
+
+func (t *Tablet) kill(lost bool) error {
+	t.mu.Lock()
+	t.lost = lost
 	server := t.mysqld
 	t.mu.Unlock()
 	if err := syscall.Kill(server.PID(), syscall.SIGKILL); err != nil {
@@ -129,12 +143,15 @@ func (t *Tablet) keep(failed func(error)) {
 	}
 }
 
-// restart reports whether there is a mysqld again.
+// restart starts mysqld again unless it is lost. It reports whether to go on looking after it.
 func (t *Tablet) restart(failed func(error)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopping {
 		return false
+	}
+	if t.lost {
+		return true
 	}
 	server, err := t.startMysqld(context.Background())
 	if err != nil {
