@@ -220,7 +220,8 @@ func (c *Cluster) AddShards(ctx context.Context, keyspace string, shards ...stri
 			starts = append(starts, func() error { return t.start(ctx, c) })
 		}
 		elections = append(elections, func() error {
-			_, err := c.Vtctldclient(ctx, "PlannedReparentShard", keyspace+"/"+shard, "--new-primary="+fresh[0].Alias())
+			_, err := c.Vtctldclient(ctx, "PlannedReparentShard", keyspace+"/"+shard,
+				"--new-primary="+fresh[0].Alias(), "--wait-replicas-timeout=1m")
 			return err
 		})
 	}
