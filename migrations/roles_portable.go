@@ -110,4 +110,3 @@ SELECT definer FROM information_schema.routines WHERE routine_schema = DATABASE(
  UNION
 SELECT definer FROM information_schema.views WHERE table_schema = DATABASE()`)
 }
-

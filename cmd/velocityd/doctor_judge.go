@@ -59,7 +59,9 @@ func (d *diagnoses) judgeVersion(i db.Inspection) {
 	}
 }
 
-func (d *diagnoses) judgeGrants(i db.Inspection) { d.judgeRights(migrations.ReadGrants(i.Database, i.Grants)) }
+func (d *diagnoses) judgeGrants(i db.Inspection) {
+	d.judgeRights(migrations.ReadGrants(i.Database, i.Grants))
+}
 
 // judgeRights holds what the account may do against the role of the service.
 func (d *diagnoses) judgeRights(grants migrations.Grants) {
