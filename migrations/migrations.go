@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,6 +45,9 @@ func (s State) IsCurrent() bool {
 // Change is what Up or Down has done.
 type Change struct {
 	From, To uint // versions; equal if no step was carried out
+	// Tables are the portable tables that were made, by name. None is told of on MySQL, where
+	// the steps make tables.
+	Tables []string
 	// Routines are the procedures, functions, triggers and views that were made anew or,
 	// being retired, dropped.
 	Routines []Routine
@@ -214,6 +218,15 @@ func lockError(err error) error {
 // open returns a connection pool of its own for migrations: procedures keep the
 // sql_mode that they were created under, so it is pinned here.
 func open(dsn string) (db *sql.DB, name string, err error) {
+	return openWith(dsn, map[string]string{
+		"sql_mode":          "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+		"lock_wait_timeout": metadataWait,
+	})
+}
+
+// openWith returns a connection pool whose sessions have these settings, and the name of the
+// database.
+func openWith(dsn string, settings map[string]string) (db *sql.DB, name string, err error) {
 	cfg, err := driver.ParseDSN(dsn)
 	if err != nil {
 		return nil, "", errors.New("dsn cannot be read; write user:password@tcp(host:3306)/database")
@@ -224,8 +237,7 @@ func open(dsn string) (db *sql.DB, name string, err error) {
 	if cfg.Params == nil {
 		cfg.Params = map[string]string{}
 	}
-	cfg.Params["sql_mode"] = "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'"
-	cfg.Params["lock_wait_timeout"] = metadataWait
+	maps.Copy(cfg.Params, settings)
 	cfg.ParseTime = true
 	cfg.MultiStatements = false // one statement a file, whatever the dsn says
 	if cfg.Timeout == 0 {

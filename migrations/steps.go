@@ -12,7 +12,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/database"
 )
 
-//go:embed *.sql from46/*.sql procedures/*.sql triggers/*.sql views/*.sql retired.txt
+//go:embed *.sql from46/*.sql procedures/*.sql triggers/*.sql views/*.sql retired.txt portable/*/*.sql
 var texts embed.FS
 
 // none is golang-migrate's version of a schema without any step.

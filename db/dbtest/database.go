@@ -30,7 +30,7 @@ type Database struct {
 // tables may be those of a test that has ended: see shelf.
 func (e *Engine) Database(tb testing.TB, zones ...service.Zone) *Database {
 	tb.Helper()
-	d := e.shelf.take(tb, e)
+	d := e.shelf.take(tb, e, Migrate)
 	for _, zone := range zones {
 		d.SetZone(tb, zone)
 	}

@@ -22,6 +22,8 @@ type Engine struct {
 	Name  string // a localdb.Engine, or userServer
 	admin func() (*mysql.Config, error)
 	shelf shelf
+	// portable has databases with the tables for engines without procedures.
+	portable shelf
 }
 
 // userServer is the name of the server that VELOCITY_TEST_DSN names.

@@ -28,10 +28,10 @@ type shelved struct {
 // schema is how the engine describes a database: a text for each thing in it.
 type schema map[string]string
 
-// take returns a database with the newest schema and without rows, which the test has for
-// itself until its end. Then it is given back, unless the test has failed or has changed its
-// schema.
-func (s *shelf) take(tb testing.TB, e *Engine) *Database {
+// take returns a database with the newest schema, which migrate makes, and without rows. The
+// test has it for itself until its end. Then it is given back, unless the test has failed or
+// has changed its schema.
+func (s *shelf) take(tb testing.TB, e *Engine, migrate func(testing.TB, string)) *Database {
 	tb.Helper()
 	var d *Database
 	found, ok := s.next()
@@ -40,7 +40,7 @@ func (s *shelf) take(tb testing.TB, e *Engine) *Database {
 		tb.Cleanup(d.drop)
 	} else {
 		d = e.Empty(tb)
-		Migrate(tb, d.DSN)
+		migrate(tb, d.DSN)
 		var err error
 		if found.schema, err = d.describe(); err != nil {
 			tb.Fatal(err)
@@ -78,7 +78,8 @@ func (s *shelf) giveBack(tb testing.TB, d *Database, fresh schema) {
 
 // drop drops the databases that wait on a server which does not end with the tests.
 func (e *Engine) drop() error {
-	if e.Name != userServer || len(e.shelf.idle) == 0 {
+	idle := slices.Concat(e.shelf.idle, e.portable.idle)
+	if e.Name != userServer || len(idle) == 0 {
 		return nil
 	}
 	cfg, err := e.admin()
@@ -90,7 +91,7 @@ func (e *Engine) drop() error {
 		return err
 	}
 	defer admin.Close()
-	for _, idle := range e.shelf.idle {
+	for _, idle := range idle {
 		if _, dropErr := admin.Exec("DROP DATABASE " + idle.name); dropErr != nil {
 			err = errors.Join(err, fmt.Errorf("drop database %s: %w", idle.name, dropErr))
 		}
@@ -176,6 +177,9 @@ func (d *Database) describe() (schema, error) {
 		"version":  "SELECT * FROM `" + d.name + "`.schema_migrations",
 		"texts":    "SELECT * FROM `" + d.name + "`.schema_routine ORDER BY 1, 2",
 	} {
+		if name == "texts" && found["BASE TABLE schema_routine"] == "" {
+			continue // a portable database
+		}
 		rows, err := d.texts(query)
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", name, err)

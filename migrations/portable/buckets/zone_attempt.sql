@@ -1,0 +1,18 @@
+-- What was answered to the checks that gave an attempt_id, for as long as a
+-- retry is to get the same answer. Compared byte by byte: 'a' and 'a ' are two
+-- attempts.
+--
+-- bucket_key puts the row beside the check's first bucket. Where there are shards, an
+-- attempt_id is unique among the checks that begin with one bucket; elsewhere, at all.
+CREATE TABLE IF NOT EXISTS zone_attempt (
+  attempt_id VARBINARY(64) NOT NULL,
+  bucket_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin NOT NULL
+    COMMENT 'of the check''s first bucket in order of (zone_id, bucket_key)',
+  created_at DATETIME(6) NOT NULL COMMENT 'UTC',
+  expires_at DATETIME(6) NOT NULL COMMENT 'UTC: from then on the row means nothing and may be deleted',
+  answer     JSON NOT NULL
+    COMMENT 'for each bucket [zone_id, bucket_key, blocked, would_block, txn_id, rate, window, velocity, remaining, retry_after]',
+  PRIMARY KEY (attempt_id, bucket_key),
+  /*U! UNIQUE KEY zone_attempt_id (attempt_id), */
+  KEY zone_attempt_expiry (expires_at)
+) ENGINE = InnoDB COMMENT = 'what was answered to checks with an attempt_id, for their retries'

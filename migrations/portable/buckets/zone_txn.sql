@@ -1,0 +1,28 @@
+-- Every attempt, allowed or blocked, one row for each bucket it names.
+--
+-- The primary key ends in created_at and there is no foreign key, so that the
+-- table can be partitioned by day. zone_txn_window answers the count without
+-- touching a row; counted comes before created_at, so blocked rows are never
+-- read, however many an attacker adds. Its newest txns come first (TiDB reads DESC
+-- and keeps the index ascending).
+--
+-- Behind vtgate ids come from zone_txn_seq: each shard's own would be given twice.
+CREATE TABLE IF NOT EXISTS zone_txn (
+  id            BIGINT UNSIGNED NOT NULL /*U! AUTO_INCREMENT */,
+  created_at    DATETIME(6) NOT NULL COMMENT 'UTC',
+  zone_id       INT NOT NULL,
+  bucket_key    VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin NOT NULL,
+  blocked       BOOLEAN NOT NULL COMMENT 'not let through, by this bucket or by another one of the same check',
+  would_block   BOOLEAN NOT NULL COMMENT 'this bucket had no room, was locked or denied, whether or not its zone is enforced',
+  counted       BOOLEAN NOT NULL COMMENT 'takes one of the bucket''s `rate` places while it is in the window',
+  outcome       ENUM('success', 'failure') CHARACTER SET ascii NULL DEFAULT NULL
+    COMMENT 'how the login ended; NULL while nobody has said',
+  attempt_id    VARCHAR(64) CHARACTER SET ascii COLLATE ascii_bin NULL DEFAULT NULL
+    COMMENT 'the caller''s own name of the attempt, if it gave one',
+  check_id      BIGINT UNSIGNED NULL DEFAULT NULL
+    COMMENT 'what the txns of one check of several buckets share; otherwise NULL',
+  check_buckets TINYINT UNSIGNED NULL DEFAULT NULL
+    COMMENT 'how many they are',
+  PRIMARY KEY (id, created_at),
+  KEY zone_txn_window (zone_id, bucket_key, counted, created_at DESC, id DESC)
+) ENGINE = InnoDB COMMENT = 'every attempt, allowed or blocked, one row for each bucket it names'

@@ -1,0 +1,6 @@
+-- As golang-migrate makes it: one row, which holds the version of the schema.
+CREATE TABLE IF NOT EXISTS schema_migrations (
+  version BIGINT  NOT NULL,
+  dirty   BOOLEAN NOT NULL,
+  PRIMARY KEY (version)
+) ENGINE = InnoDB COMMENT = 'kept by velocityd migrate: the version of the tables'

@@ -1,0 +1,18 @@
+-- Every change of a zone or an override, and every release of a bucket, that velocityd has
+-- made: it writes the row in the transaction of the change. Changes by other writers are
+-- not here, because there are no triggers.
+CREATE TABLE IF NOT EXISTS zone_audit (
+  id           BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+  changed_at   DATETIME(6) NOT NULL COMMENT 'UTC',
+  changed_by   VARCHAR(384) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NOT NULL COMMENT 'the account of the session',
+  principal    VARCHAR(128) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NULL DEFAULT NULL
+    COMMENT 'on whose behalf, as the service said',
+  subject      ENUM('zone', 'override', 'bucket') CHARACTER SET ascii NOT NULL,
+  action       ENUM('insert', 'update', 'delete', 'release') CHARACTER SET ascii NOT NULL,
+  zone_id      INT NOT NULL,
+  override_id  BIGINT UNSIGNED NULL DEFAULT NULL,
+  state_before JSON NULL,
+  state_after  JSON NULL,
+  PRIMARY KEY (id),
+  KEY zone_audit_zone (zone_id, id)
+) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */ COMMENT = 'every change of a zone or an override, and every release of a bucket'

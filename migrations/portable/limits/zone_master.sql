@@ -1,0 +1,83 @@
+-- A zone is a use case with a limit: at most `rate` allowed attempts in any
+-- interval of `window` seconds, for each bucket by itself.
+--
+-- rate and window may be NULL as columns and are refused by CHECK, as are the empty
+-- values of ENUMs: a session without strict mode would store 0 or ''. The name of each
+-- CHECK is its rule in words, because the engine shows the name when it refuses a row.
+--
+-- What velocityd keeps (overridden, revision, narrowed_at) has no triggers here that would
+-- overrule other writers: change zones by the program or over HTTP.
+CREATE TABLE IF NOT EXISTS zone_master (
+  id               INT          NOT NULL,
+  description      VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NOT NULL DEFAULT '',
+  rate             INT          COMMENT 'attempts that a bucket may have in any interval of `window` seconds',
+  `window`         INT          COMMENT 'seconds',
+  mode             ENUM('enforce', 'shadow', 'off') CHARACTER SET ascii NOT NULL DEFAULT 'enforce'
+    COMMENT 'enforce; shadow: decide and record, never block; off: let pass and record, do not count',
+  counts           ENUM('attempts', 'failures') CHARACTER SET ascii NOT NULL DEFAULT 'attempts'
+    COMMENT 'failures: a reported success gives its place back',
+  reserve_ttl      INT          NULL DEFAULT NULL
+    COMMENT 'seconds within which a success may be reported where failures count; NULL: the window',
+  reset_on_success BOOLEAN      NOT NULL DEFAULT FALSE
+    COMMENT 'a reported success releases all that counts in the bucket',
+  lockout          INT          NOT NULL DEFAULT 0
+    COMMENT 'seconds for which the attempt that finds a bucket full locks it; 0: never',
+  lockout_factor   DECIMAL(5,2) NOT NULL DEFAULT 2.00
+    COMMENT 'a lockout soon after the last one is so many times longer',
+  lockout_max      INT          NOT NULL DEFAULT 86400
+    COMMENT 'seconds: no lockout grows longer',
+  lockout_decay    INT          NOT NULL DEFAULT 86400
+    COMMENT 'seconds after the end of a lockout in which the next one grows; later it is `lockout` again',
+  key_kind         ENUM('opaque', 'username', 'ip') CHARACTER SET ascii NOT NULL DEFAULT 'opaque'
+    COMMENT 'how the service normalises keys',
+  key_form         ENUM('clear', 'hmac') CHARACTER SET ascii NOT NULL DEFAULT 'clear'
+    COMMENT 'clear: keys are kept as they are; hmac: as pseudonyms, which the service makes; a change begins all windows anew',
+  ipv4_prefix      INT          NOT NULL DEFAULT 32
+    COMMENT 'in ip zones: bits of an IPv4 address that make one bucket',
+  ipv6_prefix      INT          NOT NULL DEFAULT 64
+    COMMENT 'in ip zones: bits of an IPv6 address that make one bucket',
+  on_failure       ENUM('error', 'allow', 'block') CHARACTER SET ascii NOT NULL DEFAULT 'error'
+    COMMENT 'what the service answers while the database is away: error (503, the caller decides); allow or block, recorded nowhere',
+  key_rule         VARCHAR(16)  CHARACTER SET ascii
+    AS (CONCAT(IF(key_form = 'hmac', 'hmac/', ''), IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind))) STORED
+    COMMENT 'kept by the engine: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',
+  overridden       BOOLEAN      NOT NULL DEFAULT FALSE
+    COMMENT 'kept by velocityd: the zone has or had rows in zone_override; where FALSE, checks look for none',
+  revision         BIGINT UNSIGNED NOT NULL DEFAULT 1
+    COMMENT 'kept by velocityd: counts the changes of the zone; the ETag of the HTTP interface',
+  narrowed_at      DATETIME(6)  NOT NULL DEFAULT '1970-01-01'
+    COMMENT 'kept by velocityd: UTC; when rate was last lowered or window lengthened: a bucket may hold more than rate from before',
+  PRIMARY KEY (id),
+  CONSTRAINT `zone id must be 1 or more`
+    CHECK (id >= 1),
+  CONSTRAINT `rate must be 0 to 1000000`
+    CHECK (rate IS NOT NULL AND rate BETWEEN 0 AND 1000000),
+  CONSTRAINT `window must be 1 to 31622400 seconds`
+    CHECK (`window` IS NOT NULL AND `window` BETWEEN 1 AND 31622400),
+  CONSTRAINT `mode must be enforce, shadow or off`
+    CHECK (mode <> ''),
+  CONSTRAINT `counts must be attempts or failures`
+    CHECK (counts <> ''),
+  CONSTRAINT `reserve_ttl must be 1 second to the window, or NULL`
+    CHECK (reserve_ttl IS NULL OR reserve_ttl BETWEEN 1 AND `window`),
+  CONSTRAINT `reset_on_success must be TRUE or FALSE`
+    CHECK (reset_on_success IN (0, 1)),
+  CONSTRAINT `lockout must be 0 to 31622400 seconds`
+    CHECK (lockout BETWEEN 0 AND 31622400),
+  CONSTRAINT `lockout_factor must be 1 to 100`
+    CHECK (lockout_factor BETWEEN 1 AND 100),
+  CONSTRAINT `lockout_max must be 1 to 31622400 seconds`
+    CHECK (lockout_max BETWEEN 1 AND 31622400),
+  CONSTRAINT `lockout_decay must be 1 to 31622400 seconds`
+    CHECK (lockout_decay BETWEEN 1 AND 31622400),
+  CONSTRAINT `key_kind must be opaque, username or ip`
+    CHECK (key_kind <> ''),
+  CONSTRAINT `key_form must be clear or hmac`
+    CHECK (key_form <> ''),
+  CONSTRAINT `ipv4_prefix must be 1 to 32`
+    CHECK (ipv4_prefix BETWEEN 1 AND 32),
+  CONSTRAINT `ipv6_prefix must be 1 to 128`
+    CHECK (ipv6_prefix BETWEEN 1 AND 128),
+  CONSTRAINT `on_failure must be error, allow or block`
+    CHECK (on_failure <> '')
+) ENGINE = InnoDB COMMENT = 'limits, one row a use case: in force at the next check'
