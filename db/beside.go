@@ -40,7 +40,7 @@ type AuditComparison struct {
 // Errors are those of look-ups: service.ErrForbidden without the right to read zone_audit.
 func (s *Store) CompareAudit(ctx context.Context) (AuditComparison, error) {
 	c := auditComparer{AuditComparison: AuditComparison{Whole: true}, newest: map[audited]auditState{}}
-	tx, err := s.pool.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true})
+	tx, err := s.pool.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 	if err == nil {
 		defer tx.Rollback() // it has changed nothing
 		err = c.readAudit(ctx, tx)

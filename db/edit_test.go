@@ -233,3 +233,72 @@ func TestEditsByStatementsLeaveWhatTriggersLeave(t *testing.T) {
 		})
 	}
 }
+
+func TestAZoneMayChangeItsKeysWhileItHasOverrides(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		_, store := overridden(t, f)
+		old, err := store.AddOverride(t.Context(), within("203.0.113.0/24"), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := zone(1, 5, time.Minute)
+		changed.Keys = service.KeyRule{Kind: service.KeyUsername}
+		if _, err := store.PutZone(t.Context(), changed, service.Match{}, "ann"); err != nil {
+			t.Fatal(err)
+		}
+		old.Reason = "its network stays, though it fits no bucket"
+		if got, err := store.SetOverride(t.Context(), old, "ann"); err != nil || !same(got, old) {
+			t.Errorf("got %+v, %v, want %+v", got, err, old)
+		}
+		for _, o := range []service.Override{within("198.51.100.0/24"), deny("Bob")} {
+			o.ID = old.ID
+			var field *service.FieldError
+			if _, err := store.SetOverride(t.Context(), o, "ann"); !errors.Is(err, service.ErrInvalid) || !errors.As(err, &field) {
+				t.Errorf("set to %+v: %v, want a field that is invalid", o, err)
+			}
+			if _, err := store.AddOverride(t.Context(), o, "ann"); !errors.Is(err, service.ErrInvalid) || !errors.As(err, &field) {
+				t.Errorf("add %+v: %v, want a field that is invalid", o, err)
+			}
+		}
+	})
+}
+
+func TestAnEditThatIsRefusedLeavesNothing(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := overridden(t, f)
+		first, err := store.AddOverride(t.Context(), within("203.0.113.0/24"), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := store.AddOverride(t.Context(), deny("192.0.2.1"), "ann")
+		if err != nil {
+			t.Fatal(err)
+		}
+		left := func() int {
+			return d.Count(t, "SELECT COUNT(*) FROM zone_audit") + d.Count(t, "SELECT COUNT(*) FROM zone_override_prefix_length") +
+				d.Count(t, "SELECT SUM(revision) FROM zone_master")
+		}
+		before := left()
+		second.Key, second.Prefix = "", first.Prefix
+		elsewhere := service.Override{ZoneID: 9, Prefix: first.Prefix, Action: service.OverrideDeny}
+		for name, err := range map[string]error{
+			"add of the same network":  errorOf(store.AddOverride(t.Context(), within("203.0.113.0/24"), "bob")),
+			"set to the same network":  errorOf(store.SetOverride(t.Context(), second, "bob")),
+			"add to an unknown zone":   errorOf(store.AddOverride(t.Context(), elsewhere, "bob")),
+			"put of another revision":  errorOf(store.PutZone(t.Context(), zone(1, 1, time.Minute), service.Match{Revision: 9}, "bob")),
+			"deletion of no override":  store.DeleteOverride(t.Context(), 1, 99, "bob"),
+			"deletion of another zone": store.DeleteZone(t.Context(), 9, service.Match{}, "bob"),
+		} {
+			if err == nil {
+				t.Errorf("%s: done", name)
+			}
+		}
+		if after := left(); after != before {
+			t.Errorf("%d rows and revisions, and %d before", after, before)
+		}
+	})
+}
+
+func errorOf[T any](_ T, err error) error { return err }

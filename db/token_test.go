@@ -147,6 +147,37 @@ func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 	})
 }
 
+func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{MaxConns: 32})
+		rows := make([]string, service.MaxLiveCredentials-1)
+		for i := range rows {
+			rows[i] = fmt.Sprintf("('token', 'n%d', RPAD('%d', 32, 'x'), 'vel_', 'check', 'dba', UTC_TIMESTAMP(6))", i, i)
+		}
+		dbtest.Exec(t, d.SQL, "INSERT INTO access_token (kind, name, digest, shown, scopes, created_by, created_at) VALUES "+strings.Join(rows, ","))
+		errs := make(chan error, 6)
+		for i := range cap(errs) {
+			go func() {
+				_, err := store.AddCredential(t.Context(), service.NewTokenCredential(service.NewToken(), callerOf(fmt.Sprint("late", i))), "dba")
+				errs <- err
+			}()
+		}
+		made := 0
+		for range cap(errs) {
+			switch err := <-errs; {
+			case err == nil:
+				made++
+			case !errors.Is(err, service.ErrConflict):
+				t.Error(err)
+			}
+		}
+		if made != 1 || len(live(t, store)) != service.MaxLiveCredentials {
+			t.Errorf("%d were made, and %d are live", made, len(live(t, store)))
+		}
+	})
+}
+
 func TestOneSubjectIsOneCallerAtATime(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
