@@ -202,7 +202,7 @@ func TestEditsByStatementsLeaveWhatTriggersLeave(t *testing.T) {
 				d, store := f.stand(t, Options{})
 				twins = append(twins, &editor{Database: d, store: store})
 			}
-			r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a draw that can be repeated
+			r := rand.New(rand.NewPCG(seed, 7))
 			answered := map[string]int{}
 			for i := range edits {
 				edit := drawEdit(r)
