@@ -14,6 +14,8 @@ PKG ?= ./...
 RACE ?= -race
 TESTFLAGS ?=
 export NAME ?=
+PORT ?= 15300
+REPLICAS ?= 0
 
 .PHONY: help
 help: ## list the commands
@@ -36,6 +38,16 @@ build: toolchain ## build bin/velocityd, one static binary
 	@stamp=false; if git describe --always >/dev/null 2>&1; then stamp=true; fi; \
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$$stamp -o bin/velocityd ./cmd/velocityd
 
+.PHONY: cluster
+cluster: bin/cluster ## run a Vitess cluster with two shards until Ctrl-C (PORT=15300 REPLICAS=0); builds Vitess once, in minutes
+	@programs=$$(tools/vitess/programs.sh); \
+	exec bin/cluster -programs "$$programs" -base-port $(PORT) -replicas $(REPLICAS)
+
+.PHONY: bin/cluster
+bin/cluster: toolchain
+	@scripts/engines.sh mysql
+	@go build -o bin/cluster ./db/dbtest/vitess/cluster
+
 ## Prove
 
 # -parallel: tests wait for engines more than they compute, and the private servers must not grow with the machine's cores.
@@ -48,6 +60,20 @@ test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_
 		scripts/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; fi; \
 	status=0; go test $(RACE) -timeout 60m -parallel 4 $(TESTFLAGS) $(PKG) || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
+
+# Tests with the build tag cluster: those named TestCluster… share one cluster, which VELOCITY_CLUSTER_DSN names, and
+# those named TestFault… start clusters of their own, from the programs in VELOCITY_VITESS. -p 1 because of the two cores.
+CLUSTER_PKG = $(if $(filter ./...,$(PKG)),./db/... ./migrations/... ./cmd/...,$(PKG))
+
+.PHONY: test-cluster
+test-cluster: bin/cluster ## run the tests that need a Vitess cluster, on one of their own (PKG=./db TESTFLAGS=-v)
+	@programs=$$(tools/vitess/programs.sh); exec bin/cluster -programs "$$programs" -migrate -- \
+		go test -tags cluster -run '^TestCluster' -count=1 -p 1 -timeout 30m $(TESTFLAGS) $(CLUSTER_PKG)
+
+.PHONY: test-cluster-faults
+test-cluster-faults: bin/cluster ## kill, replace and split the parts of Vitess clusters under load, for many minutes
+	@programs=$$(tools/vitess/programs.sh); VELOCITY_VITESS=$$programs \
+		go test -tags cluster -run '^TestFault' -count=1 -p 1 -timeout 60m $(TESTFLAGS) $(CLUSTER_PKG)
 
 # The packages whose tests start no database engine.
 QUICK = ./api ./client ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay

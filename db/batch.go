@@ -20,7 +20,8 @@ type batch struct {
 	conn   *connection
 	checks []service.Check
 
-	buckets    []service.Bucket // of all checks, each once, in lock order: by zone and key
+	shardMap   *shardMap        // nil where there are no shards
+	buckets    []service.Bucket // of all checks, each once, in lock order: by shard, zone and key
 	places     map[service.Bucket]int
 	asked      []int            // how many checks name a bucket
 	states     []state          // of buckets
@@ -31,6 +32,7 @@ type batch struct {
 	guesses    bool             // it makes rows before it knows whether they are missing
 	existed    int              // how many of made had a row
 	singly     bool             // it locks the rows of made one by one
+	lostRow    bool             // a row that is locked was not read
 	taken      int              // how many of made other sessions were found to hold
 	givenUp    []bool           // of buckets: their rows are made only after a wait for them
 	attemptIDs []string
@@ -84,7 +86,10 @@ func newBatch(hints *hints, conn *connection, checks []service.Check) *batch {
 	}
 	slices.Sort(b.attemptIDs)
 	b.attemptIDs = slices.Compact(b.attemptIDs)
-	slices.SortFunc(b.buckets, service.Bucket.Compare)
+	if conn.dialect.isSharded {
+		b.shardMap = conn.shards.current.Load()
+	}
+	slices.SortFunc(b.buckets, b.compare)
 	b.states, b.asked, b.givenUp = make([]state, len(b.buckets)), make([]int, len(b.buckets)), make([]bool, len(b.buckets))
 	for i, bucket := range b.buckets {
 		b.asked[i], b.places[bucket] = b.places[bucket], i
@@ -92,6 +97,10 @@ func newBatch(hints *hints, conn *connection, checks []service.Check) *batch {
 			b.zoneIDs = append(b.zoneIDs, bucket.ZoneID)
 			b.plans[bucket.ZoneID] = hints.plan(bucket.ZoneID)
 		}
+	}
+	if b.shardMap.count() > 1 {
+		slices.Sort(b.zoneIDs)
+		b.zoneIDs = slices.Compact(b.zoneIDs)
 	}
 	return b
 }
@@ -150,17 +159,24 @@ func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) erro
 		b.make(&r, makes)
 	}
 	until := len(r.readers)
-	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
+	if b.conn.dialect.skipsLocked {
+		b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
+	} else {
+		b.lockMade(&r)
+	}
 	r.afterwards(func() { b.noteUnlocked(awaited) })
 	b.read(&r)
 	if err := r.send(ctx, b.conn); err != nil {
 		switch {
 		case !isTaken(err) || len(makes) == 0 || r.answered < before || r.answered > until:
 			return err
-		case r.answered < until:
+		case r.answered < until, !b.conn.dialect.skipsLocked && !b.singly:
 			b.setAside(r.answered - before)
 		} // otherwise another session made a row between the SELECT and the INSERT
 		return errInTheMaking
+	}
+	if b.lostRow {
+		return fmt.Errorf("%w: %w", service.ErrBusy, errLostRow)
 	}
 	if !b.now.IsZero() {
 		b.hints.sawClock(b.now)
@@ -176,12 +192,12 @@ func (b *batch) open(r *reading) {
 	if b.isOpen {
 		r.sql("ROLLBACK;")
 	}
-	if !b.conn.isMariaDB {
+	if b.conn.boundsEach {
 		r.sql("SET SESSION wait_timeout = ").int(silentTx).sql(";")
 	}
 	// RELEASE SAVEPOINT in the last packet proves that the transaction is still this one.
 	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
-	b.isOpen, b.supposed, b.present = true, b.hints.now(), b.zoneIDs
+	b.isOpen, b.lostRow, b.supposed, b.present = true, false, b.hints.now(), b.zoneIDs
 	clear(b.states)
 	clear(b.ledger.Lockouts)
 	clear(b.tallies)
@@ -189,26 +205,52 @@ func (b *batch) open(r *reading) {
 
 // lock locks the rows of buckets, and reads their lockouts and tallies.
 func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
-	r.sql("SELECT zone_id, bucket_key, locked_until, lockout_us, tally, tally_from, tally_until, tallied_at "+
-		"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(buckets, nil).sql(how)
-	r.each(func(row []driver.Value) error {
-		place, err := b.place(row)
-		if err != nil {
-			return err
+	for part := range b.parts(buckets) {
+		r.sql("SELECT zone_id, bucket_key, locked_until, lockout_us, tally, tally_from, tally_until, tallied_at " +
+			"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
+		b.where(r, part, nil)
+		r.sql(how)
+		r.each(b.readLock)
+	}
+}
+
+// readLock reads a lock row that this session holds.
+func (b *batch) readLock(row []driver.Value) error {
+	place, err := b.place(row)
+	if err != nil {
+		return err
+	}
+	b.states[place] = locked
+	until, err := asInstant(row[2])
+	if err != nil {
+		return err
+	}
+	if !until.IsZero() {
+		b.ledger.Lockouts[b.buckets[place]] = service.Lockout{
+			Until: until, Length: time.Duration(asInt(row[3])) * time.Microsecond,
 		}
-		b.states[place] = locked
-		until, err := asInstant(row[2])
-		if err != nil {
-			return err
-		}
-		if !until.IsZero() {
-			b.ledger.Lockouts[b.buckets[place]] = service.Lockout{
-				Until: until, Length: time.Duration(asInt(row[3])) * time.Microsecond,
+	}
+	return b.readTally(b.buckets[place], row[4:])
+}
+
+// lockMade reads the rows that make has made or found, and so has locked. It is for engines
+// without SKIP LOCKED: nothing else locks there but the waiting for held buckets.
+func (b *batch) lockMade(r *reading) {
+	if len(b.made) == 0 {
+		return
+	}
+	b.lock(r, b.made, ";")
+	r.afterwards(func() {
+		for _, bucket := range b.made {
+			if b.states[b.places[bucket]] != locked {
+				b.lostRow = true
 			}
 		}
-		return b.readTally(b.buckets[place], row[4:])
 	})
 }
+
+// errLostRow says that a row that was just locked could not be read. Nothing was decided.
+var errLostRow = errors.New("a lock row was locked and could not be read")
 
 // noteUnlocked takes an unlocked bucket for held if this instance has seen its row before. If
 // that row was deleted since, a check that waits for it finds that out. Other unlocked buckets
@@ -218,9 +260,9 @@ func (b *batch) noteUnlocked(awaited []service.Bucket) {
 	met, found := 0, 0
 	for i, bucket := range b.buckets {
 		switch {
-		case !b.hasZone(bucket.ZoneID), contains(b.made, bucket):
-		case b.givenUp[i] || b.hints.hasSeenRow(bucket):
-			if b.states[i] == absent && !contains(awaited, bucket) {
+		case !b.hasZone(bucket.ZoneID), b.contains(b.made, bucket):
+		case b.givenUp[i] || b.conn.dialect.skipsLocked && b.hints.hasSeenRow(bucket):
+			if b.states[i] == absent && !b.contains(awaited, bucket) {
 				b.states[i] = held
 			}
 		default:
@@ -238,8 +280,8 @@ func (b *batch) noteUnlocked(awaited []service.Bucket) {
 }
 
 // contains says whether a bucket is in a list that is in lock order.
-func contains(list []service.Bucket, bucket service.Bucket) bool {
-	_, found := slices.BinarySearchFunc(list, bucket, service.Bucket.Compare)
+func (b *batch) contains(list []service.Bucket, bucket service.Bucket) bool {
+	_, found := slices.BinarySearchFunc(list, bucket, b.compare)
 	return found
 }
 
@@ -259,31 +301,44 @@ var errInTheMaking = errors.New("another session holds a row or is making it")
 // another session has made and not committed is found by a locking read only. NOWAIT lets that
 // read fail; otherwise the INSERT, and so the whole batch, would wait for the other session.
 func (b *batch) make(r *reading, buckets []service.Bucket) {
+	b.existed = 0
+	if b.conn.dialect.skipsLocked || b.singly {
+		for part := range b.parts(buckets) {
+			b.lockExisting(r, part)
+		}
+	}
+	for part := range b.shards(buckets) {
+		// ON DUPLICATE KEY UPDATE takes the exclusive lock of a row that another session has just
+		// made. INSERT IGNORE would take a shared lock, and two sessions that want to make it
+		// exclusive deadlock.
+		r.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
+		for i, bucket := range part {
+			if i > 0 {
+				r.sql(",")
+			}
+			r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
+		}
+		r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id);")
+	}
+}
+
+// lockExisting locks the rows that buckets have, and fails if another session holds one of them.
+func (b *batch) lockExisting(r *reading, buckets []service.Bucket) {
 	size := len(buckets)
 	if b.singly {
 		size = 1
 	}
-	b.existed = 0
 	for list := range slices.Chunk(buckets, size) {
 		// lockout_us is not in the primary key. If all columns were, the optimizer could read a
 		// small table from end to end and meet locked rows of other buckets.
-		r.sql("SELECT lockout_us FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ").keys(list, nil).sql(" FOR UPDATE NOWAIT;")
+		r.sql("SELECT lockout_us FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
+		b.where(r, list, nil)
+		r.sql(" FOR UPDATE NOWAIT;")
 		r.each(func([]driver.Value) error {
 			b.existed++
 			return nil
 		})
 	}
-	// ON DUPLICATE KEY UPDATE takes the exclusive lock of a row that another session has just
-	// made. INSERT IGNORE would take a shared lock, and two sessions that want to make it
-	// exclusive deadlock.
-	r.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
-	for i, bucket := range buckets {
-		if i > 0 {
-			r.sql(",")
-		}
-		r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
-	}
-	r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id);")
 }
 
 // mostSetAside is how many rows that other sessions hold are found one by one, before all
@@ -308,14 +363,15 @@ func (b *batch) setAside(place int) {
 	for _, bucket := range gone {
 		b.givenUp[b.places[bucket]] = true
 	}
-	b.made = slices.DeleteFunc(slices.Clone(b.made), func(bucket service.Bucket) bool { return contains(gone, bucket) })
+	b.made = slices.DeleteFunc(slices.Clone(b.made), func(bucket service.Bucket) bool { return b.contains(gone, bucket) })
 }
 
 // likelyNew returns the buckets whose rows are made in the first packet, because they are
 // probably missing: this instance has not seen them, and recently most unseen buckets were
-// new. It leaves out checks that name a zone which may not exist.
+// new. It leaves out checks that name a zone which may not exist. On engines without SKIP LOCKED
+// it returns all buckets, since to make a row is the way to lock it there.
 func (b *batch) likelyNew() []service.Bucket {
-	if !b.hints.unseenAreNew.Load() {
+	if b.conn.dialect.skipsLocked && !b.hints.unseenAreNew.Load() {
 		return nil
 	}
 	var list []service.Bucket
@@ -324,7 +380,7 @@ func (b *batch) likelyNew() []service.Bucket {
 			continue
 		}
 		for _, bucket := range check.Buckets {
-			if !b.hints.hasSeenRow(bucket) {
+			if !b.conn.dialect.skipsLocked || !b.hints.hasSeenRow(bucket) {
 				list = append(list, bucket)
 			}
 		}
@@ -492,7 +548,7 @@ func (b *batch) roll(ctx context.Context) error {
 // before the end of the transaction in the same packet, so that the last answer of the packet
 // is that of the end.
 func (b *batch) reset(p *packet) {
-	if !b.conn.isMariaDB {
+	if b.conn.boundsEach {
 		p.sql("SET SESSION wait_timeout = DEFAULT;")
 	}
 }

@@ -53,12 +53,14 @@ func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service
 // checkAlone decides one check. If its bucket is still held after the lock wait, that is an
 // error of the call and not of the check.
 func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.Decision, error) {
-	if len(check.Buckets) == 1 && check.AttemptID == "" {
+	if len(check.Buckets) == 1 && check.AttemptID == "" && s.engines.mayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check)
-		if err != nil {
+		switch {
+		case err == nil:
+			return []service.Decision{decision}, nil
+		case !errors.Is(err, errNoRoutines):
 			return nil, err
 		}
-		return []service.Decision{decision}, nil
 	}
 	decisions, err := s.checkBatch(ctx, []service.Check{check})
 	if err == nil && errors.Is(decisions[0].Err, service.ErrHeld) && !check.NoWait {
@@ -92,6 +94,11 @@ func (s *Store) checkBatch(ctx context.Context, checks []service.Check) ([]servi
 // tryBatch decides checks in one transaction, once.
 func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions []service.Decision, err error) {
 	err = s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
+		if conn.dialect.isSharded {
+			if err := conn.shards.refresh(ctx, conn); err != nil {
+				return false, unrecorded(err)
+			}
+		}
 		b := newBatch(s.hints, conn, checks)
 		decisions, err = s.carryOut(ctx, b)
 		return err == nil || !isLost(err) && !endsSession(err) && b.roll(ctx) == nil, err
@@ -199,6 +206,9 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 	bucket := check.Buckets[0]
 	err = s.again(ctx, "check", func() error {
 		return s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
+			if !conn.dialect.hasRoutines {
+				return true, errNoRoutines
+			}
 			decision, err = callByRule(ctx, conn, check)
 			return err == nil || faultOf(err).clean, err
 		})
@@ -215,6 +225,9 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 	}
 	return decision, err
 }
+
+// errNoRoutines says that the engine turned out to have no procedures. Nothing was asked.
+var errNoRoutines = errors.New("the engine has no procedures")
 
 // callByRule is CALL check_velocity_by_rule for the one bucket of a check.
 func callByRule(ctx context.Context, conn *connection, check service.Check) (d service.Decision, err error) {

@@ -38,7 +38,10 @@ func engineOf(version, comment string) Engine {
 
 // engineMemory remembers the engine that the connections of a store lead to. It stays the same
 // until the process ends.
-type engineMemory struct{ engine atomic.Pointer[Engine] }
+type engineMemory struct {
+	engine atomic.Pointer[Engine]
+	shards shardMemory
+}
 
 // newEngineMemory returns a memory that holds the engine already unless it is EngineAuto or
 // empty.
@@ -63,6 +66,12 @@ func (m *engineMemory) is() Engine {
 		return *engine
 	}
 	return ""
+}
+
+// mayHaveRoutines says that the engine has procedures, as far as it is known.
+func (m *engineMemory) mayHaveRoutines() bool {
+	engine := m.is()
+	return engine == "" || engine.hasRoutines()
 }
 
 // engine returns the engine of the database. It connects if no connection was made yet. The

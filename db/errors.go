@@ -91,6 +91,10 @@ func faults() []fault {
 // one: deadlock, snapshot conflict (MariaDB from 11.6.2), table definition changed.
 func beaten() []uint16 { return []uint16{errDeadlock, errSnapshot, 1412} }
 
+// rolledBack are the numbers of a COMMIT that an engine without procedures answers when it has
+// rolled the transaction back. After any other error of a COMMIT nobody knows.
+func rolledBack() []uint16 { return append(beaten(), 8002, 8022, 8028, 9007) }
+
 // lackingRight are the numbers of a statement that is refused for want of a right.
 func lackingRight() []uint16 { return []uint16{1044, 1142, 1143, 1227, 1370} }
 
@@ -112,6 +116,9 @@ func endsSession(err error) bool { return isOneOf(err, readOnly()) || isOneOf(er
 
 // faultOf classifies an error that came back from what was sent.
 func faultOf(err error) fault {
+	if errors.Is(err, errUncertain) {
+		return fault{kind: service.ErrUndecided, tries: 1}
+	}
 	var engine *mysql.MySQLError
 	if errors.As(err, &engine) {
 		for _, f := range faults() {
@@ -153,6 +160,10 @@ var errUnsent = errors.New("not sent")
 
 // errUnreached says that no connection could be made.
 var errUnreached = errors.New("not reached")
+
+// errUncertain says that a COMMIT failed, and that it may have taken effect, all of it or on some
+// shards.
+var errUncertain = errors.New("commit failed")
 
 // errCutEarly says that the connection or the deadline went before anything was recorded.
 var errCutEarly = errors.New("cut off before anything was recorded")

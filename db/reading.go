@@ -114,8 +114,8 @@ func (b *batch) readZones(r *reading) {
 	if len(b.present) == 0 {
 		return
 	}
-	r.sql("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), @@auto_increment_increment "+
-		"FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
+	r.sql("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.conn.dialect.idStep+
+		" FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		list(len(b.present), func(i int) { r.int(b.present[i]) }).sql(";")
 	r.each(func(row []driver.Value) error {
 		limit, rest, err := limitOf(row)
@@ -233,8 +233,9 @@ func (b *batch) readAttempts(r *reading) {
 	if len(b.attemptIDs) == 0 {
 		return
 	}
-	r.sql("SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE attempt_id IN ").
-		list(len(b.attemptIDs), func(i int) { r.string(b.attemptIDs[i]) }).sql(";")
+	r.sql("SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE ")
+	b.attemptsIn(&r.packet, b.attemptIDs)
+	r.sql(";")
 	b.ledger.Attempts = map[string]service.Attempt{}
 	r.each(func(row []driver.Value) (err error) {
 		var attempt service.Attempt
@@ -250,6 +251,26 @@ func (b *batch) readAttempts(r *reading) {
 		b.ledger.Attempts[text(row[0])] = attempt
 		return nil
 	})
+}
+
+// attemptsIn writes a condition that is true for the rows of attempt ids. Where there are shards,
+// these are looked for on the shards of the buckets alone, of all checks that have an id.
+func (b *batch) attemptsIn(p *packet, ids []string) {
+	p.sql("attempt_id IN ").list(len(ids), func(i int) { p.string(ids[i]) })
+	if !b.conn.dialect.isSharded {
+		return
+	}
+	var keys []string
+	for _, check := range b.checks {
+		for _, bucket := range check.Buckets {
+			if check.AttemptID != "" {
+				keys = append(keys, bucket.Key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	p.sql(" AND bucket_key IN ").list(len(keys), func(i int) { p.string(keys[i]) })
 }
 
 // parseAnswer reads zone_attempt.answer: an array for each bucket, of zone_id,

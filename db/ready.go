@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
@@ -28,6 +29,10 @@ type Probe struct {
 	// that its account had when it entered it last.
 	use   string
 	hints *hints
+	// keyspace is the name of the DSN's database.
+	keyspace string
+	engines  *engineMemory
+	lost     atomic.Pointer[[]string]
 }
 
 // OpenProbe returns a probe of the database of o, of which it takes DSN and Reread alone, and
@@ -44,7 +49,7 @@ func OpenProbe(o Options) (*Probe, error) {
 		return nil, err
 	}
 	use := "USE `" + strings.ReplaceAll(cfg.DBName, "`", "``") + "`"
-	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints()}, nil
+	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(), keyspace: cfg.DBName, engines: o.engines}, nil
 }
 
 // Close waits for a question that is under way and closes the connection.
@@ -59,11 +64,13 @@ func (p *Probe) SchemaVersion(ctx context.Context) (version uint, dirty bool, er
 // recording anything. It calls the procedures that decide and report, with a zone and
 // with reports that do not exist; and it sends a batch's statements in one transaction,
 // those that write with a condition that no row meets, and rolls back. What it does
-// NOT see is what only a written row shows, such as a full disk.
+// NOT see is what only a written row shows, such as a full disk. Where there are no procedures
+// it sends statements alone. Behind vtgate it asks every shard, and it is enough that one of
+// them works: see Lost.
 //
 // The error is an *UnreadyError. ctx should have a deadline of two seconds or more.
 func (p *Probe) Prove(ctx context.Context) error {
-	return p.proveBy(ctx, func(ctx context.Context, conn *connection) error {
+	return p.proveBy(ctx, true, func(ctx context.Context, conn *connection) error {
 		if err := p.proveChecks(ctx, conn); err != nil {
 			return err
 		}
@@ -72,12 +79,36 @@ func (p *Probe) Prove(ctx context.Context) error {
 }
 
 // ProveChecks is Prove for what decides checks alone.
-func (p *Probe) ProveChecks(ctx context.Context) error { return p.proveBy(ctx, p.proveChecks) }
+func (p *Probe) ProveChecks(ctx context.Context) error { return p.proveBy(ctx, false, p.proveChecks) }
 
-func (p *Probe) proveBy(ctx context.Context, prove func(context.Context, *connection) error) error {
+// Engine returns the engine of the database. It connects if no connection was made yet. Errors
+// are those of look-ups.
+func (p *Probe) Engine(ctx context.Context) (Engine, error) {
+	if engine := p.engines.is(); engine != "" {
+		return engine, nil
+	}
+	err := p.onConn(ctx, func(context.Context, *connection) error { return nil })
+	if err != nil {
+		return "", fmt.Errorf("look for the engine: %w", lookupError(err))
+	}
+	return p.engines.is(), nil
+}
+
+// proveBy proves by prove where there are procedures, and elsewhere by provePortable, with the
+// statements of reports or without them.
+func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Context, *connection) error) error {
 	const longestPause = 50 * time.Millisecond
 	for try := 1; ; try++ {
-		err := p.onConn(ctx, prove)
+		var d dialect
+		err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
+			if d = conn.dialect; d.hasRoutines {
+				return prove(ctx, conn)
+			}
+			return p.provePortable(ctx, conn, reports)
+		})
+		if err == nil && d.isSharded {
+			err = p.proveShards(ctx, reports)
+		}
 		// What another check would be asked again for, such as a procedure that is being
 		// replaced, is asked again here. A lock that was waited for was waited for enough.
 		f := faultOf(err)
@@ -228,7 +259,7 @@ func (p *Probe) proveBatch(ctx context.Context, conn *connection) error {
 	write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, "+
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL WHERE FALSE")
 	write("INSERT", "table zone_txn", nothingInto("zone_txn", longTxnRowColumns))
-	write("INSERT", "table zone_attempt", nothingInto("zone_attempt", attemptRowColumns))
+	write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
 	write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
 	b.reset(&r.packet)
 	r.sql("ROLLBACK")
@@ -304,6 +335,8 @@ func asUnready(ctx context.Context, err error) error {
 	unready := &UnreadyError{cause: err}
 	var engine *mysql.MySQLError
 	switch {
+	case errors.Is(err, errNoShard):
+		unready.reason = "no shard of the buckets has a primary that serves: look at the tablets"
 	case errors.Is(err, errNoIDsLeft):
 		unready.reason = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
 			"and set AUTO_INCREMENT of the table back"

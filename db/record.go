@@ -2,10 +2,12 @@ package db
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -23,36 +25,74 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 		return b.roll(ctx)
 	}
 	// Fails where there is no such savepoint, and then nothing behind it runs.
-	p := new(packet).sql("RELEASE SAVEPOINT velocityd;")
+	var r reading
+	p := r.sql("RELEASE SAVEPOINT velocityd;")
 	b.insertTxns(p, ruling)
 	b.updateLockouts(p, ruling)
 	b.rememberAttempts(p, ruling)
 	b.writeTallies(p, ruling)
-	b.reset(p)
-	p.sql("COMMIT")
-	if int64(len(p.text)) >= b.conn.maxPacket {
-		return errTooLong
+	send := b.sendAll
+	if !b.conn.dialect.hasRoutines {
+		send = b.sendApart
 	}
-	answer, err := b.conn.ExecContext(ctx, string(p.text), nil)
+	first, err := send(ctx, &r)
 	if err != nil {
 		return err
 	}
 	for _, bucket := range b.made { // for good only now
 		b.hints.sawRow(bucket)
 	}
+	ruling.Number(first, b.idStep)
+	return nil
+}
+
+// sendAll sends the packet that records and commits, and returns the first txn's id. After an
+// error that is none of the engine's own, nobody knows whether the packet took effect.
+func (b *batch) sendAll(ctx context.Context, r *reading) (first uint64, err error) {
+	b.reset(&r.packet)
+	r.sql("COMMIT")
+	if int64(len(r.text)) >= b.conn.maxPacket {
+		return 0, errTooLong
+	}
+	answer, err := b.conn.ExecContext(ctx, string(r.text), nil)
+	if err != nil {
+		return 0, err
+	}
 	result, ok := answer.(mysql.Result)
 	if !ok || len(result.AllLastInsertIds()) < 2 {
-		return fmt.Errorf("%w: %w", service.ErrUndecided, errNoIDs)
+		return 0, fmt.Errorf("%w: %w", service.ErrUndecided, errNoIDs)
 	}
-	ruling.Number(uint64(result.AllLastInsertIds()[1]), b.idStep)
-	return nil
+	return uint64(result.AllLastInsertIds()[1]), nil
+}
+
+// sendApart does what sendAll does on engines where a COMMIT can fail half-way: its errors tell
+// the COMMIT's from those of the statements before it, after which nothing was recorded.
+func (b *batch) sendApart(ctx context.Context, r *reading) (first uint64, err error) {
+	r.sql("SELECT LAST_INSERT_ID();")
+	r.each(func(row []driver.Value) error {
+		first = uint64(asInt(row[0]))
+		return nil
+	})
+	b.reset(&r.packet)
+	r.sql("COMMIT")
+	switch err := r.send(ctx, b.conn); {
+	case err == nil && first == 0:
+		return 0, fmt.Errorf("%w: %w", service.ErrUndecided, errNoIDs)
+	case err == nil, isLost(err), errors.Is(err, errTooLong):
+		return first, err
+	case r.answered == 0:
+		return 0, unrecorded(err)
+	case isOneOf(err, rolledBack()):
+		return 0, err
+	default:
+		return 0, fmt.Errorf("%w: %w", errUncertain, err)
+	}
 }
 
 // Columns of the rows that a batch writes.
 const (
 	txnRowColumns     = "created_at, zone_id, bucket_key, blocked, would_block, counted"
 	longTxnRowColumns = txnRowColumns + ", attempt_id, check_id, check_buckets"
-	attemptRowColumns = "attempt_id, created_at, expires_at, answer"
 )
 
 // insertTxns writes the rows of all txns. What only checks of several buckets and
@@ -117,6 +157,9 @@ func (b *batch) rememberAttempts(p *packet, ruling *service.Ruling) {
 				expired = append(expired, id)
 			}
 			written.sql(",(").string(id).sql(",")
+			if !b.conn.dialect.hasRoutines {
+				written.string(slices.MinFunc(b.checks[i].Buckets, service.Bucket.Compare).Key).sql(",")
+			}
 			b.writeAttempt(written, ruling.Decisions[i])
 			written.sql(")")
 		}
@@ -125,12 +168,23 @@ func (b *batch) rememberAttempts(p *packet, ruling *service.Ruling) {
 		return
 	}
 	if len(expired) > 0 {
-		list, _ := json.Marshal(expired) // strings cannot fail
-		p.sql("CALL forget_attempts(").string(string(list)).sql(");")
+		b.forgetAttempts(p, expired)
 	}
-	p.sql("INSERT INTO zone_attempt (" + attemptRowColumns + ") VALUES ")
+	p.sql("INSERT INTO zone_attempt (" + b.conn.dialect.attemptColumns() + ") VALUES ")
 	p.text = append(p.text, written.text[1:]...)
 	p.sql(";")
+}
+
+// forgetAttempts deletes the rows of attempt ids that have expired.
+func (b *batch) forgetAttempts(p *packet, ids []string) {
+	if b.conn.dialect.hasRoutines {
+		list, _ := json.Marshal(ids) // strings cannot fail
+		p.sql("CALL forget_attempts(").string(string(list)).sql(");")
+		return
+	}
+	p.sql("DELETE FROM zone_attempt WHERE ")
+	b.attemptsIn(p, ids)
+	p.sql(" AND expires_at <= ").instant(b.now).sql(";")
 }
 
 // writeAttempt writes the other columns of zone_attempt: see parseAnswer.

@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"strconv"
@@ -42,12 +41,14 @@ const silentTx = 2
 // connector opens connections whose session is pinned and then read back, so
 // that a proxy or an init_connect that bends it is found at once.
 type connector struct {
-	login   *login
-	engines *engineMemory
-	timeout time.Duration     // of one connect
-	wanted  map[string]string // session variable → value, or part of it
-	late    chan lateConn     // connections that were there after their caller had gone
-	closed  atomic.Bool
+	login    *login
+	engines  *engineMemory
+	timeout  time.Duration // of one connect
+	lockWait time.Duration
+	session  map[string]string // session variable → what it is set to, as SQL
+	wanted   map[string]string // session variable → value, or part of it
+	late     chan lateConn     // connections that were there after their caller had gone
+	closed   atomic.Bool
 }
 
 // Driver implements driver.Connector.
@@ -62,10 +63,32 @@ func newConnector(o Options, use use) (*connector, error) {
 		return nil, fmt.Errorf("%w: lock wait must be whole seconds, is %s", service.ErrInvalid, o.LockWait)
 	}
 	seconds := fmt.Sprint(service.WholeSeconds(o.LockWait))
-	pin(cfg, map[string]string{
+	pin(cfg)
+	session := maps.Clone(cfg.Params)
+	if session == nil {
+		session = map[string]string{}
+	}
+	cfg.Params = nil // set by prepare: which of them an engine takes is known only then
+	maps.Copy(session, use.settings(seconds))
+	use.configure(cfg)
+	login, err := newLogin(cfg, o.Reread)
+	if err != nil {
+		return nil, err
+	}
+	engines := cmp.Or(o.engines, newEngineMemory(o.Engine))
+	engines.shards.keyspace = cfg.DBName + bucketsKeyspace
+	return &connector{
+		login: login, engines: engines, timeout: cmp.Or(o.connectTimeout, connectTimeout),
+		lockWait: o.LockWait, session: session, wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
+	}, nil
+}
+
+// settings returns what a session is set to, as SQL. lockWait is in seconds.
+func (u use) settings(lockWait string) map[string]string {
+	session := map[string]string{
 		"sql_mode":                 "'" + sqlMode + "'",
 		"time_zone":                "'+00:00'",
-		"innodb_lock_wait_timeout": seconds,
+		"innodb_lock_wait_timeout": lockWait,
 		// Lists of keys are looked up one by one. The estimate for each of them would
 		// cost more than it could save.
 		"eq_range_index_dive_limit": "1",
@@ -77,24 +100,16 @@ func newConnector(o Options, use use) (*connector, error) {
 		"completion_type": "0",
 		// No row of an answer is left out.
 		"sql_select_limit": noLimit,
-	})
-	use.configure(cfg)
-	login, err := newLogin(cfg, o.Reread)
-	if err != nil {
-		return nil, err
 	}
-	return &connector{
-		login: login, engines: cmp.Or(o.engines, newEngineMemory(o.Engine)), timeout: cmp.Or(o.connectTimeout, connectTimeout),
-		wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
-	}, nil
+	if u == forProbe {
+		// For tables that DDL, a backup or FLUSH TABLES WITH READ LOCK holds; in seconds.
+		session["lock_wait_timeout"] = "1"
+	}
+	return session
 }
 
 // configure sets what differs between the uses of connections.
 func (u use) configure(cfg *mysql.Config) {
-	if u == forProbe {
-		// For tables that DDL, a backup or FLUSH TABLES WITH READ LOCK holds; in seconds.
-		cfg.Params["lock_wait_timeout"] = "1"
-	}
 	if u != forPool {
 		cfg.MultiStatements = true
 		// The engine's error says more than the driver's, which is only that the connection
@@ -126,7 +141,7 @@ func wantedSettings(lockWait string) map[string]string {
 }
 
 // pin edits a parsed DSN; what the SQL relies on is not for the DSN to choose.
-func pin(cfg *mysql.Config, session map[string]string) {
+func pin(cfg *mysql.Config) {
 	cfg.ParseTime = true
 	cfg.Loc = time.UTC
 	// One round trip a statement instead of prepare, execute, close.
@@ -145,10 +160,6 @@ func pin(cfg *mysql.Config, session map[string]string) {
 	if cfg.ReadTimeout == 0 {
 		cfg.ReadTimeout = silenceTimeout
 	}
-	if cfg.Params == nil {
-		cfg.Params = map[string]string{}
-	}
-	maps.Copy(cfg.Params, session)
 }
 
 // driverConn is all that database/sql can ask of the driver's connection.
@@ -169,8 +180,13 @@ type connection struct {
 	driverConn
 	socket    net.Conn // of a lane
 	id        int64    // the engine's, for KILL
-	isMariaDB bool
 	engine    Engine
+	dialect   dialect
+	shards    *shardMemory
+	isMariaDB bool
+	// boundsEach says that each batch bounds by wait_timeout how long it may be silent. Elsewhere
+	// the session has a bound for all its transactions.
+	boundsEach bool
 	// maxPacket is the longest packet that the engine takes, in bytes.
 	maxPacket int64
 }
@@ -324,44 +340,112 @@ func (s *connection) within(ctx context.Context, do func(context.Context) error)
 	return err
 }
 
+// prepare sets the session of a new connection and reads it back.
 func (c *connector) prepare(ctx context.Context, s *connection) error {
+	if err := c.meet(ctx, s); err != nil {
+		return err
+	}
+	if s.engine == EngineVitess {
+		return c.prepareVitess(ctx, s)
+	}
+	session := c.session
+	if s.engine == EngineTiDB {
+		session = maps.Clone(session)
+		session["completion_type"] = "'NO_CHAIN'" // TiDB keeps the very text
+	}
+	found, err := c.set(ctx, s, session, showVariables)
+	if err != nil {
+		return err
+	}
+	if err := s.read(found, c.wanted); err != nil {
+		return err
+	}
+	s.isMariaDB = strings.Contains(found["version"], "MariaDB")
+	bound := silentBound(found["version"])
+	if s.boundsEach = bound == ""; s.boundsEach {
+		return nil
+	}
+	if _, err := s.ExecContext(ctx, bound, nil); err != nil {
+		return fmt.Errorf("bound silent transactions: %w", err)
+	}
+	return nil
+}
+
+// meet finds out which engine the connection leads to. It asks only if nobody has said or seen
+// it before: settings that one engine needs another one refuses.
+func (c *connector) meet(ctx context.Context, s *connection) error {
+	engine := c.engines.is()
+	if engine == "" {
+		var version, comment string
+		rows, err := s.QueryContext(ctx, "SELECT @@version, @@version_comment", nil)
+		if err == nil {
+			err = errors.Join(readRows(rows, func(row []driver.Value) error {
+				version, comment = text(row[0]), text(row[1])
+				return nil
+			}), rows.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("ask for the engine: %w", err)
+		}
+		engine = c.engines.saw(engineOf(version, comment))
+	}
+	s.engine, s.dialect, s.shards = engine, engine.dialect(), &c.engines.shards
+	return nil
+}
+
+// set sets the variables of a session and its isolation level, and returns what ask answers
+// about variables then.
+func (c *connector) set(
+	ctx context.Context, s *connection, variables map[string]string, ask func(context.Context, *connection) (map[string]string, error),
+) (found map[string]string, err error) {
+	p := new(packet)
+	for name, value := range variables {
+		if len(p.text) == 0 {
+			p.sql("SET ")
+		} else {
+			p.sql(", ")
+		}
+		p.sql(name).sql(" = ").sql(value)
+	}
+	if _, err := s.ExecContext(ctx, string(p.text), nil); err != nil {
+		return nil, fmt.Errorf("set session variables: %w", err)
+	}
 	// As a statement, because the variable is transaction_isolation on MySQL
 	// and tx_isolation on MariaDB before 11.1.
-	_, err := s.ExecContext(ctx,
-		"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
+	_, err = s.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
 	if err != nil {
-		return fmt.Errorf("set isolation level: %w", err)
+		return nil, fmt.Errorf("set isolation level: %w", err)
 	}
-	found, err := s.variables(ctx)
-	if err != nil {
-		return fmt.Errorf("read session variables: %w", err)
+	if found, err = ask(ctx, s); err != nil {
+		return nil, fmt.Errorf("read session variables: %w", err)
 	}
-	for name, want := range c.wanted {
+	return found, nil
+}
+
+// read looks whether the variables of a session are as they are wanted, and takes what the
+// session is to know of the engine.
+func (s *connection) read(found, wanted map[string]string) (err error) {
+	for name, want := range wanted {
 		if !strings.Contains(found[name], want) {
 			return fmt.Errorf("session variable %s is %q, must be %q: is a proxy or init_connect changing it?",
 				name, found[name], want)
 		}
 	}
-	s.isMariaDB = strings.Contains(found["version"], "MariaDB")
-	s.engine = c.engines.saw(engineOf(found["version"], found["version_comment"]))
 	if s.maxPacket, err = strconv.ParseInt(found["max_allowed_packet"], 10, 64); err != nil {
 		return fmt.Errorf("read max_allowed_packet: %w", err)
+	}
+	if s.engine == EngineTiDB {
+		return nil // KILL may meet another session on another server, and TiDB sees that a client has gone
 	}
 	if s.id, err = strconv.ParseInt(found["pseudo_thread_id"], 10, 64); err != nil {
 		return fmt.Errorf("read the connection's id: %w", err)
 	}
-	if s.isMariaDB {
-		// MySQL has no such variable: batches set its wait_timeout.
-		if _, err := s.ExecContext(ctx, fmt.Sprint("SET SESSION idle_transaction_timeout = ", silentTx), nil); err != nil {
-			return fmt.Errorf("set idle_transaction_timeout: %w", err)
-		}
-	}
 	return nil
 }
 
-// variables returns the pinned variables and what a session is to know of the
+// showVariables returns the pinned variables and what a session is to know of the
 // engine, the isolation level under the one name "isolation".
-func (s *connection) variables(ctx context.Context) (map[string]string, error) {
+func showVariables(ctx context.Context, s *connection) (map[string]string, error) {
 	rows, err := s.QueryContext(ctx, `
 SHOW SESSION VARIABLES
 WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq_range_index_dive_limit', 'autocommit',
@@ -372,22 +456,14 @@ WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq
 	}
 	defer rows.Close()
 	found := map[string]string{}
-	row := make([]driver.Value, 2)
-	for {
-		err := rows.Next(row)
-		switch {
-		case err == nil:
-			name := strings.ToLower(text(row[0]))
-			if name == "transaction_isolation" || name == "tx_isolation" {
-				name = "isolation"
-			}
-			found[name] = text(row[1])
-		case errors.Is(err, io.EOF):
-			return found, nil
-		default:
-			return nil, err
+	return found, readRows(rows, func(row []driver.Value) error {
+		name := strings.ToLower(text(row[0]))
+		if name == "transaction_isolation" || name == "tx_isolation" {
+			name = "isolation"
 		}
-	}
+		found[name] = text(row[1])
+		return nil
+	})
 }
 
 // text is a driver value of a character column.

@@ -56,7 +56,7 @@ func (b *batch) countMoved(r *reading, limits []limit) {
 		}
 		old, begin := b.tallies[l.bucket], b.now.Add(-l.window)
 		moved[l.bucket] = tally{count: old.count, from: begin, until: b.now, countedAt: old.countedAt}
-		r.keys([]service.Bucket{l.bucket}, func(int64) {
+		b.where(r, []service.Bucket{l.bucket}, func(int64) {
 			r.sql(" AND (created_at > ").instant(old.from).sql(" AND created_at <= ").instant(begin).
 				sql(" OR created_at > ").instant(old.until).sql(")")
 		})

@@ -2,6 +2,7 @@ package db
 
 import (
 	"database/sql/driver"
+	"slices"
 	"time"
 
 	"velocityd/service"
@@ -40,10 +41,19 @@ func (b *batch) listTxns(r *reading) {
 	if len(listed) == 0 {
 		return
 	}
-	most := len(listed) * (mostListed + 1)
-	r.sql("SELECT zone_id, bucket_key, created_at"+fromCounted).keys(listed, func(zoneID int64) {
+	for part := range b.parts(listed) {
+		b.listPart(r, part)
+	}
+}
+
+// listPart lists the counted txns of buckets that one statement may name.
+func (b *batch) listPart(r *reading, part []service.Bucket) {
+	most := b.conn.dialect.bounded(len(part) * (mostListed + 1))
+	r.sql("SELECT zone_id, bucket_key, created_at" + fromCounted)
+	b.where(r, part, func(zoneID int64) {
 		r.sql(" AND created_at > ").instant(b.supposed.Add(-clockMargin - b.plans[zoneID].window))
-	}).sql(") LIMIT ").int(int64(most)).sql(";")
+	})
+	r.sql(") LIMIT ").int(int64(most)).sql(";")
 	read := 0
 	r.each(func(row []driver.Value) error {
 		bucket, at, err := b.txn(row)
@@ -52,7 +62,7 @@ func (b *batch) listTxns(r *reading) {
 		}
 		b.ledger.Counted[bucket] = append(b.ledger.Counted[bucket], at)
 		read++
-		b.isCut = read == most
+		b.isCut = b.isCut || read == most
 		return nil
 	})
 }
@@ -122,7 +132,13 @@ func (b *batch) count(r *reading, limits []limit) (isAll bool) {
 		}
 	}
 	if len(tallied) > 0 {
-		b.countMoved(r, tallied)
+		size := len(tallied)
+		if b.conn.dialect.isSharded {
+			size = 1 // each has bounds of its own, and an OR would send the statement to all shards
+		}
+		for some := range slices.Chunk(tallied, size) {
+			b.countMoved(r, some)
+		}
 	}
 	if len(steady) > 0 {
 		b.countAll(r, steady)
@@ -143,29 +159,37 @@ func (b *batch) countAll(r *reading, limits []limit) {
 		buckets[i] = l.bucket
 		b.ledger.Velocities[l.bucket] = service.Velocity{}
 	}
-	r.sql("SELECT zone_id, bucket_key, COUNT(*), MAX(created_at)"+fromCounted).keys(buckets, func(zoneID int64) {
-		r.sql(" AND created_at > ").instant(b.now.Add(-b.zones[zoneID].Window))
-	}).sql(") GROUP BY zone_id, bucket_key;")
-	r.each(func(row []driver.Value) error {
-		place, err := b.place(row)
-		if err != nil {
-			return err
-		}
-		newest, err := asInstant(row[3])
-		bucket, n := b.buckets[place], int(asInt(row[2]))
-		b.renew(bucket, tally{
-			count: n, from: b.now.Add(-b.zones[bucket.ZoneID].Window), until: later(b.now, newest), countedAt: b.now, read: n,
+	for part := range b.parts(buckets) {
+		r.sql("SELECT zone_id, bucket_key, COUNT(*), MAX(created_at)" + fromCounted)
+		b.where(r, part, func(zoneID int64) {
+			r.sql(" AND created_at > ").instant(b.now.Add(-b.zones[zoneID].Window))
 		})
+		r.sql(") GROUP BY zone_id, bucket_key;")
+		r.each(b.readCount)
+	}
+}
+
+// readCount reads how many counted txns a bucket has, and when the newest of them was.
+func (b *batch) readCount(row []driver.Value) error {
+	place, err := b.place(row)
+	if err != nil {
 		return err
+	}
+	newest, err := asInstant(row[3])
+	bucket, n := b.buckets[place], int(asInt(row[2]))
+	b.renew(bucket, tally{
+		count: n, from: b.now.Add(-b.zones[bucket.ZoneID].Window), until: later(b.now, newest), countedAt: b.now, read: n,
 	})
+	return err
 }
 
 // countBounded counts a bucket's txns and reads at most rate index entries, however many txns
 // there are: the LIMIT in the derived table bounds it. Txns later than now, which a clock that
 // was set back has left, count too.
 func (b *batch) countBounded(r *reading, l limit) {
-	r.sql("SELECT COUNT(*), MIN(created_at) FROM (SELECT created_at"+fromCounted).keys([]service.Bucket{l.bucket}, nil).
-		sql(") AND created_at > ").instant(b.now.Add(-l.window)).
+	r.sql("SELECT COUNT(*), MIN(created_at) FROM (SELECT created_at" + fromCounted)
+	b.where(r, []service.Bucket{l.bucket}, nil)
+	r.sql(") AND created_at > ").instant(b.now.Add(-l.window)).
 		sql(" ORDER BY created_at DESC LIMIT ").int(int64(l.rate)).sql(") AS newest;")
 	r.each(func(row []driver.Value) error {
 		oldest, err := asInstant(row[1])

@@ -2,7 +2,9 @@ package migrations
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -17,20 +19,145 @@ const (
 	TiDB   Engine = "tidb"   // the portable tables, in one database
 )
 
+// ErrNoSteps says that an engine has no numbered steps.
+var ErrNoSteps = errors.New("there are no numbered steps on this engine: --all takes back everything, with the data")
+
 // Up brings the schema of a database to Latest, in the form of its engine. On MySQL it is the
 // function Up. Elsewhere it makes what is missing and notes the version last, so that it can be
-// carried out again after a failure; it changes no table that is there, but those of a
-// database that was migrated as MySQL: see portable.adopt. An engine that is not Auto is
-// believed: TiDB makes the portable tables on MySQL, too.
-func (e Engine) Up(ctx context.Context, dsn string) (Change, error) {
-	e, err := e.of(ctx, dsn)
-	switch {
-	case err != nil:
+// carried out again after a failure. It changes no table that is there but zone_attempt, if the
+// database was migrated as MySQL. An engine that is not Auto is believed: TiDB makes the
+// portable tables on MySQL, too.
+func (e Engine) Up(ctx context.Context, dsn string) (done Change, err error) {
+	if e, err = e.of(ctx, dsn); err != nil {
 		return Change{}, err
-	case e == MySQL:
+	}
+	if e == MySQL {
 		return Up(ctx, dsn)
 	}
-	return e.upPortable(ctx, dsn)
+	err = e.onPortable(ctx, dsn, func(p portable) error {
+		actions, f, err := p.plan(ctx)
+		if err != nil {
+			return err
+		}
+		done, err = p.carryOut(ctx, actions)
+		done.From, done.To = f.version, max(f.version, Latest())
+		if err == nil {
+			done.Left, err = p.left(ctx)
+		}
+		return err
+	})
+	return done, err
+}
+
+// Plan returns what Up would do where there are no numbered steps, and changes nothing.
+func (e Engine) Plan(ctx context.Context, dsn string) (actions []Action, err error) {
+	if e, err = e.of(ctx, dsn); err != nil {
+		return nil, err
+	}
+	if e == MySQL {
+		return nil, errors.New("a plan is for Vitess and TiDB: on MySQL the steps are the files in the folder migrations, " +
+			"and 'velocityd migrate status' says which are to be carried out")
+	}
+	err = e.onPortable(ctx, dsn, func(p portable) error {
+		actions, _, err = p.plan(ctx)
+		return err
+	})
+	return actions, err
+}
+
+// Down takes back the newest steps, as the function Down does on MySQL. Elsewhere count must be
+// 0, for everything, or the error wraps ErrNoSteps. What the tables held is lost.
+func (e Engine) Down(ctx context.Context, dsn string, count int) (done Change, err error) {
+	if e, err = e.of(ctx, dsn); err != nil {
+		return Change{}, err
+	}
+	switch {
+	case e == MySQL:
+		return Down(ctx, dsn, count)
+	case count != 0:
+		return Change{}, fmt.Errorf("take back %d migrations: %w", count, ErrNoSteps)
+	}
+	err = e.onPortable(ctx, dsn, func(p portable) error {
+		actions, f, err := p.planDown(ctx)
+		if err != nil {
+			return err
+		}
+		done, err = p.carryOut(ctx, actions)
+		done.From = f.version
+		return err
+	})
+	return done, err
+}
+
+// Status reads the schema's state, as the function Status does on MySQL.
+func (e Engine) Status(ctx context.Context, dsn string) (state State, err error) {
+	if e, err = e.of(ctx, dsn); err != nil {
+		return State{}, err
+	}
+	if e == MySQL {
+		return Status(ctx, dsn)
+	}
+	state = State{Latest: Latest(), Engine: e}
+	err = e.onPortable(ctx, dsn, func(p portable) error {
+		actions, f, err := p.plan(ctx)
+		state.Version, state.Dirty, state.Actions = f.version, f.dirty, actions
+		if err != nil && !errors.Is(err, ErrDirty) {
+			return err
+		}
+		state.Left, err = p.left(ctx)
+		return err
+	})
+	return state, err
+}
+
+// carryOut carries out the actions of a plan, until one fails or ctx ends.
+func (p portable) carryOut(ctx context.Context, actions []Action) (done Change, err error) {
+	keyspace := ""
+	for _, a := range actions {
+		if err := ctx.Err(); err != nil {
+			return done, fmt.Errorf("stopped before: %s: %w", a.What, err)
+		}
+		if a.Keyspace != keyspace {
+			keyspace = a.Keyspace
+			use := Action{What: "use " + keyspace, Statement: "USE " + quoteName(keyspace)}
+			if err := p.exec(ctx, use); err != nil {
+				return done, err
+			}
+		}
+		if err := p.exec(ctx, a); err != nil {
+			return done, err
+		}
+		done.Actions = append(done.Actions, a)
+	}
+	return done, nil
+}
+
+// planDown drops all portable tables, the newest first, and then what vtgate knows of them.
+func (p portable) planDown(ctx context.Context) (actions []Action, f found, err error) {
+	if f, err = p.look(ctx); err != nil {
+		return nil, f, err
+	}
+	tables, err := portableTables(p.engine)
+	if err != nil {
+		return nil, f, err
+	}
+	if left, err := p.left(ctx); err != nil || len(left) > 0 {
+		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd migrate down --engine-mode mysql'"))
+	}
+	for _, table := range slices.Backward(tables) {
+		have := f.limits
+		if table.folder == bucketsFolder {
+			have = f.buckets
+		}
+		if !has(have, table.name) {
+			continue
+		}
+		actions = append(actions, p.action(table.folder, "drop table "+table.name, "DROP TABLE "+quoteName(table.name)))
+		if p.engine == Vitess && table.folder == bucketsFolder {
+			actions = append(actions, p.vschema(table.folder, "ALTER VSCHEMA ON "+p.quote(table.folder, table.name)+" DROP VINDEX `xxhash`"))
+		}
+	}
+	return actions, f, nil
 }
 
 // of returns the engine itself or, for Auto, the one that the database says that it is.

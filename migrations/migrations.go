@@ -33,21 +33,29 @@ type State struct {
 	Latest   uint      // of the newest step in this program
 	Dirty    bool      // that step stopped half-way
 	Routines []Routine // of this program, and retired ones that are still there
+	// Engine is the one whose form the schema has. Where it is not MySQL there are no Routines,
+	// and Actions are what is to be done.
+	Engine  Engine
+	Actions []Action
+	Left    []Routine // see Change
 }
 
 // IsCurrent says that there is nothing to do: the schema is this program's, and so
 // is each procedure, function and trigger.
 func (s State) IsCurrent() bool {
-	return !s.Dirty && s.Version == s.Latest &&
+	return !s.Dirty && s.Version == s.Latest && len(s.Actions) == 0 &&
 		!slices.ContainsFunc(s.Routines, func(r Routine) bool { return r.State != Current })
 }
 
 // Change is what Up or Down has done.
 type Change struct {
 	From, To uint // versions; equal if no step was carried out
-	// Tables are the portable tables that were made, by name. None is told of on MySQL, where
-	// the steps make tables.
-	Tables []string
+	// Actions are what was carried out where there are no steps.
+	Actions []Action
+	// Left are the procedures, triggers and views of a database behind vtgate that was migrated
+	// as MySQL. They are of use as long as instances reach that MySQL directly, and are to be
+	// dropped there when none does any more.
+	Left []Routine
 	// Routines are the procedures, functions, triggers and views that were made anew or,
 	// being retired, dropped.
 	Routines []Routine
@@ -138,7 +146,7 @@ func Down(ctx context.Context, dsn string, count int) (Change, error) {
 // was never migrated, the empty table that will hold it. It waits for a
 // migration under way, as Up does.
 func Status(ctx context.Context, dsn string) (State, error) {
-	state := State{Latest: Latest()}
+	state := State{Latest: Latest(), Engine: MySQL}
 	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()
 		if err != nil {

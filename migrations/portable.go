@@ -1,13 +1,10 @@
 package migrations
 
 import (
-	"context"
-	"database/sql"
 	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -35,7 +32,7 @@ type portableTable struct {
 var unsharded = regexp.MustCompile(`/\*U! (.*?) \*/`)
 
 // portableTables returns the tables that an engine needs, in the order in which they can be
-// created.
+// created: zone_override refers to zone_master, which comes before it by its name.
 func portableTables(e Engine) ([]portableTable, error) {
 	folders := []string{limitsFolder, bucketsFolder}
 	if e == Vitess {
@@ -52,90 +49,39 @@ func portableTables(e Engine) ([]portableTable, error) {
 			if err != nil {
 				return nil, err
 			}
-			statement := string(content)
+			statement := strings.TrimSpace(string(content))
 			if e != Vitess {
 				statement = unsharded.ReplaceAllString(statement, "$1")
 			}
 			list = append(list, portableTable{strings.TrimSuffix(path.Base(file), ".sql"), folder, statement})
 		}
 	}
-	// A foreign key needs its table first: zone_master comes before zone_override by its name.
 	return list, nil
 }
 
-// portable is a database that has, or is to have, the portable tables.
-type portable struct {
-	engine Engine
-	conn   *sql.Conn
-	name   string // the database's or, behind vtgate, the unsharded keyspace's
+// Action is one statement of a migration where there are no numbered steps.
+type Action struct {
+	// Keyspace is where the statement is carried out: a keyspace of Vitess, or the database.
+	Keyspace string
+	What     string // "create table zone_txn"
+	// Statement is SQL or, if IsVSchema, an ALTER VSCHEMA.
+	Statement string
+	IsVSchema bool
 }
 
-// upPortable is Up.
-func (e Engine) upPortable(ctx context.Context, dsn string) (Change, error) {
-	var done Change
-	err := e.onPortable(ctx, dsn, func(p portable) error {
-		version, _, err := p.version(ctx)
-		if err != nil {
-			return err
-		}
-		done = Change{From: version, To: version}
-		if version > Latest() {
-			return nil
-		}
-		if done.Tables, err = p.makeTables(ctx); err != nil {
-			return err
-		}
-		if version == Latest() {
-			return nil
-		}
-		done.To = Latest()
-		return p.noteVersion(ctx, done.To)
-	})
-	return done, err
-}
+// portableSince is the version of the first portable tables: a database with an older one was
+// migrated as MySQL.
+const portableSince = 116
 
-// onPortable connects, does one thing under the lock of migrations and lets go.
-func (e Engine) onPortable(ctx context.Context, dsn string, do func(portable) error) error {
-	db, name, err := openWith(dsn, nil)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	conn, err := db.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("connect for migration: %w", err)
-	}
-	defer conn.Close()
-	p := portable{engine: e, conn: conn, name: name}
-	if err := p.lock(ctx); err != nil {
-		return err
-	}
-	defer p.unlock(ctx)
-	return do(p)
-}
-
-// makeTables creates the tables that are not there, and returns their names.
-func (p portable) makeTables(ctx context.Context) (made []string, err error) {
-	tables, err := portableTables(p.engine)
-	if err != nil {
-		return nil, err
-	}
-	var have []string
-	folder := ""
-	for _, table := range tables {
-		if table.folder != folder {
-			folder = table.folder
-			if have, err = p.enter(ctx, folder); err != nil {
-				return made, err
-			}
-		}
-		if slices.Contains(have, table.name) {
+// fitsPortable returns an error if the tables of a database at this version have to be changed
+// by a step, which only MySQL has. Steps that install procedures change none.
+func fitsPortable(version uint) error {
+	for _, step := range steps(".") {
+		if uint(step) <= version || isMarker(step) {
 			continue
 		}
-		if err := p.exec(ctx, "create table "+table.name, table.statement); err != nil {
-			return made, err
-		}
-		made = append(made, table.name)
+		return fmt.Errorf("schema is at version %d: migrate it as MySQL first, by 'velocityd migrate up --engine-mode mysql' "+
+			"on the MySQL server itself", version)
 	}
-	return made, nil
+	return nil
 }

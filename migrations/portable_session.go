@@ -1,6 +1,7 @@
 package migrations
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -10,6 +11,37 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 )
+
+// portable is a database that has, or is to have, the portable tables.
+type portable struct {
+	engine Engine
+	conn   *sql.Conn
+	name   string // the database's or, behind vtgate, the unsharded keyspace's
+}
+
+// errNoChecks says that TiDB would leave the CHECKs of new tables out.
+var errNoChecks = errors.New("TiDB keeps no CHECK constraints as it is set, so a zone could get any rate: " +
+	"let an administrator run SET GLOBAL tidb_enable_check_constraint = ON, which must stay, and start again")
+
+// onPortable connects, does one thing under the lock of migrations and lets go.
+func (e Engine) onPortable(ctx context.Context, dsn string, do func(portable) error) error {
+	db, name, err := openWith(dsn, nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connect for migration: %w", err)
+	}
+	defer conn.Close()
+	p := portable{engine: e, conn: conn, name: name}
+	if err := p.lock(ctx); err != nil {
+		return err
+	}
+	defer p.unlock(ctx)
+	return do(p)
+}
 
 // lock waits until no other migration of this database is under way, for 10 seconds.
 func (p portable) lock(ctx context.Context) error {
@@ -38,8 +70,8 @@ func (p portable) lockName() string {
 // enter makes the database of a folder's tables the session's own, and returns the names of
 // its tables.
 func (p portable) enter(ctx context.Context, folder string) (tables []string, err error) {
-	if err := p.exec(ctx, "use "+p.keyspace(folder), "USE "+quoteName(p.keyspace(folder))); err != nil {
-		return nil, p.explainKeyspace(folder, err)
+	if err := p.exec(ctx, Action{What: "use " + p.keyspace(folder), Statement: "USE " + quoteName(p.keyspace(folder))}); err != nil {
+		return nil, err
 	}
 	err = query(ctx, p.conn, func(rows *sql.Rows) error {
 		var name string
@@ -50,7 +82,7 @@ func (p portable) enter(ctx context.Context, folder string) (tables []string, er
 		return nil
 	}, "SHOW TABLES")
 	if err != nil {
-		return nil, p.explainKeyspace(folder, fmt.Errorf("list the tables of %s: %w", p.keyspace(folder), err))
+		return nil, p.explain(Action{}, fmt.Errorf("list the tables of %s: %w", p.keyspace(folder), withoutStatement(err)))
 	}
 	return tables, nil
 }
@@ -80,36 +112,20 @@ func (p portable) version(ctx context.Context) (version uint, dirty bool, err er
 	return uint(max(noted, 0)), dirty, nil
 }
 
-// noteVersion notes the version in place of the one before.
-func (p portable) noteVersion(ctx context.Context, version uint) error {
-	if _, err := p.enter(ctx, limitsFolder); err != nil {
-		return err
-	}
-	tx, err := p.conn.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("note version %d: %w", version, err)
-	}
-	defer func() { _ = tx.Rollback() }()
-	for _, statement := range []string{
-		"DELETE FROM schema_migrations",
-		fmt.Sprintf("INSERT INTO schema_migrations (version, dirty) VALUES (%d, FALSE)", version),
-	} {
-		if _, err := tx.ExecContext(ctx, statement); err != nil {
-			return fmt.Errorf("note version %d: %w", version, err)
-		}
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("note version %d: %w", version, err)
+// exec carries out one statement, whose text is not part of the error.
+func (p portable) exec(ctx context.Context, a Action) error {
+	if _, err := p.conn.ExecContext(ctx, a.Statement); err != nil {
+		return p.explain(a, fmt.Errorf("%s: %w", a.What, withoutStatement(err)))
 	}
 	return nil
 }
 
-// exec carries out one statement, whose text is not part of the error.
-func (p portable) exec(ctx context.Context, what, statement string) error {
-	if _, err := p.conn.ExecContext(ctx, statement); err != nil {
-		return fmt.Errorf("%s: %w", what, withoutStatement(err))
+// explain puts behind an error what to do about it, if that is known.
+func (p portable) explain(a Action, err error) error {
+	if advice := cmp.Or(p.vitessAdvice(a, err), rightsAdvice(err)); advice != "" {
+		return fmt.Errorf("%w: %s", err, advice)
 	}
-	return nil
+	return err
 }
 
 // withoutStatement cuts off what vtgate and vttablet put behind an error: the statement and its
@@ -125,12 +141,3 @@ func withoutStatement(err error) error {
 }
 
 func has(list []string, name string) bool { return slices.Contains(list, name) }
-
-// explainKeyspace says what to do if a keyspace is not there.
-func (p portable) explainKeyspace(folder string, err error) error {
-	var engine *mysql.MySQLError
-	if p.engine != Vitess || !errors.As(err, &engine) || engine.Number != errNoDatabase {
-		return err
-	}
-	return fmt.Errorf("%w: make the keyspace first: vtctldclient CreateKeyspace %s, with its shards", err, p.keyspace(folder))
-}

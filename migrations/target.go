@@ -28,8 +28,9 @@ type target struct {
 }
 
 const (
-	errNoSuchTable = 1146
-	errNoDatabase  = 1049
+	errNoSuchTable  = 1146
+	errNoDatabase   = 1049
+	errAccessDenied = 1045
 	// errNoTrust is what a server with a binary log says to a CREATE TRIGGER of an
 	// account without SUPER, unless it trusts the creators of triggers.
 	errNoTrust = 1419

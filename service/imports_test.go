@@ -41,6 +41,7 @@ func rules() map[string]rule {
 		"db/localdb":            {},
 		"db/private":            {ours: []string{"migrations"}, theirs: []string{driver}},
 		"db/dbtest":             {ours: []string{"service", "migrations", "db/localdb"}, theirs: []string{driver}},
+		"db/dbtest/vitess":      {ours: []string{"db/localdb"}},
 		"migrations":            {theirs: []string{driver, migrate}},
 		"handlers":              {ours: []string{"service", "api"}, theirs: []string{echo, fields, strict}},
 		"handlers/handlerstest": {ours: []string{"service"}},
@@ -48,6 +49,9 @@ func rules() map[string]rule {
 		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
 		"bench/round":           {},
+		"db/dbtest/vitess/cluster": {
+			ours: []string{"db/dbtest/vitess", "db/localdb", "migrations"},
+		},
 		"cmd/velocityd": {
 			ours:   []string{"service", "api", "client", "db", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "cmd/velocityd/replay"},
 			theirs: []string{"*"},

@@ -29,6 +29,8 @@ Migrate up before you start programs that need the new schema: every migration l
 
 Status exits with 4 if there is something to do.
 
+On Vitess and TiDB there are no procedures, triggers and views, and no numbered steps: up makes the tables that are missing, and, on Vitess, what vtgate must know of them. The database of the DSN is the unsharded keyspace; the sharded one has the same name with _buckets behind it. Both must be there. vtgate takes ALTER VSCHEMA only from accounts that --vschema-ddl-authorized-users names. To carry everything out by vtctldclient instead, print it with --dry-run.
+
 Example:
 
   VELOCITY_DSN='velocity_admin:secret@tcp(db.example:3306)/velocityd' velocityd migrate up`
@@ -40,16 +42,59 @@ func (migrateDownCmd) Help() string {
 
 Example:
 
-  velocityd migrate down --steps 1`
+  velocityd migrate down --steps 1
+
+On Vitess and TiDB there are no steps: --all drops the tables.`
 }
 
 type migrateUpCmd struct {
+	DryRun        bool `env:"-" help:"On Vitess and TiDB: print the statements that are to be carried out, and change nothing."`
 	databaseFlags `embed:""`
 }
 
 // Run brings the schema up.
 func (c *migrateUpCmd) Run(ctx context.Context, p *process) error {
-	return c.move(p, func(dsn string) (migrations.Change, error) { return migrations.Up(ctx, dsn) })
+	if c.DryRun {
+		return c.printPlan(ctx, p)
+	}
+	return c.move(p, func(dsn string) (migrations.Change, error) { return c.form().Up(ctx, dsn) })
+}
+
+// form is the engine whose form the schema has.
+func (f databaseFlags) form() migrations.Engine { return migrations.Engine(f.Engine) }
+
+// printPlan prints what up would do, as a script for each keyspace.
+func (c *migrateUpCmd) printPlan(ctx context.Context, p *process) error {
+	dsn, err := c.resolve()
+	if err != nil {
+		return err
+	}
+	actions, err := c.form().Plan(ctx, dsn)
+	if err != nil {
+		return err
+	}
+	if len(actions) == 0 {
+		fmt.Fprintf(p.stdout, "-- nothing to do: %s\n", db.RedactDSN(dsn))
+	}
+	printActions(p.stdout, actions)
+	return nil
+}
+
+// printActions prints the statements of a plan. Where the keyspace or the kind of statement
+// changes stands by which command of vtctldclient they can be carried out.
+func printActions(w io.Writer, actions []migrations.Action) {
+	var last migrations.Action
+	for _, a := range actions {
+		if a.Keyspace != last.Keyspace || a.IsVSchema != last.IsVSchema {
+			command := "vtctldclient ApplySchema --sql-file FILE"
+			if a.IsVSchema {
+				command = "vtctldclient ApplyVSchema --sql STATEMENT"
+			}
+			fmt.Fprintf(w, "-- in %s; on Vitess by: %s %s\n\n", a.Keyspace, command, a.Keyspace)
+		}
+		last = a
+		fmt.Fprintf(w, "%s;\n\n", a.Statement)
+	}
 }
 
 type migrateDownCmd struct {
@@ -63,7 +108,7 @@ func (c *migrateDownCmd) Run(ctx context.Context, p *process) error {
 	if c.All == (c.Steps != 0) || c.Steps < 0 {
 		return usagef("name either --steps N, with N at least 1, or --all")
 	}
-	return c.move(p, func(dsn string) (migrations.Change, error) { return migrations.Down(ctx, dsn, c.Steps) })
+	return c.move(p, func(dsn string) (migrations.Change, error) { return c.form().Down(ctx, dsn, c.Steps) })
 }
 
 // move changes the schema and prints what it changed. It does not print what another
@@ -80,11 +125,15 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 	switch {
 	case done.From != done.To:
 		fmt.Fprintf(p.stdout, "%s: version %d -> %d\n", db.RedactDSN(dsn), done.From, done.To)
-	case len(done.Routines) == 0:
+	case len(done.Routines) == 0 && len(done.Actions) == 0:
 		fmt.Fprintf(p.stdout, "nothing to do: %s is at version %d\n", db.RedactDSN(dsn), done.To)
 	default:
 		fmt.Fprintf(p.stdout, "%s: version %d\n", db.RedactDSN(dsn), done.To)
 	}
+	for _, a := range done.Actions {
+		fmt.Fprintf(p.stdout, "  %s\n", a.What)
+	}
+	printLeft(p.stdout, done.Left)
 	if done.From == 0 {
 		return nil // a new schema has all routines: no need to list them
 	}
@@ -99,6 +148,18 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 			"run 'velocityd migrate roles' again for accounts that had any")
 	}
 	return nil
+}
+
+// printLeft says what a database behind vtgate still has of its time as MySQL.
+func printLeft(w io.Writer, left []migrations.Routine) {
+	if len(left) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\n%d procedures, triggers and views are left of the time when this was a MySQL database. While instances reach that MySQL\n"+
+		"directly, they need them. When none does any more, drop them on the MySQL server itself, before the buckets are moved:\n\n", len(left))
+	for _, r := range left {
+		fmt.Fprintf(w, "DROP %s %s;\n", r.Kind, r.Name)
+	}
 }
 
 type migrateStatusCmd struct {
@@ -118,7 +179,7 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	state, err := migrations.Status(ctx, dsn)
+	state, err := c.form().Status(ctx, dsn)
 	if err != nil {
 		return err
 	}
@@ -136,6 +197,14 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	default:
 		fmt.Fprintln(p.stdout, "to do     velocityd migrate up")
 		findings = errFindings
+	}
+	if state.Engine != migrations.MySQL {
+		fmt.Fprintf(p.stdout, "form      %s: tables alone, without procedures, triggers and views\n", state.Engine)
+		for _, a := range state.Actions {
+			fmt.Fprintf(p.stdout, "  to do   %s\n", a.What)
+		}
+		printLeft(p.stdout, state.Left)
+		return findings
 	}
 	return cmp.Or(printRoutines(p.stdout, state.Routines), findings)
 }

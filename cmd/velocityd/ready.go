@@ -162,8 +162,8 @@ func (r *readiness) watch(ctx context.Context) {
 }
 
 // askWholeWay tests whether the schema fits, whether all steps of a decision work, and
-// whether the procedures are there that only some checks need.
-func askWholeWay(ctx context.Context, probe *db.Probe, routines *routineCheck) error {
+// whether the procedures are there that only some checks need, on an engine that has them.
+func askWholeWay(ctx context.Context, probe *db.Probe, routines *routineCheck, shards *shardCheck) error {
 	version, err := verifySchema(ctx, probe)
 	switch {
 	case errors.Is(err, errSchema):
@@ -174,10 +174,36 @@ func askWholeWay(ctx context.Context, probe *db.Probe, routines *routineCheck) e
 	if err := probe.Prove(ctx); err != nil {
 		return err
 	}
+	shards.note(ctx)
+	if engine, err := probe.Engine(ctx); err == nil && engine != db.EngineMySQL {
+		return nil // there are no procedures
+	}
 	if version > migrations.Latest() {
 		return nil // a newer schema has other procedures than this program knows
 	}
 	return routines.ask(ctx)
+}
+
+// shardCheck logs which shards are lost while others decide. The instance stays ready then: it
+// answers checks of the other shards' buckets, and no other instance would do better.
+type shardCheck struct {
+	probe  *db.Probe
+	logger *slog.Logger
+	told   string // the lost shards that were last logged
+}
+
+// note logs the lost shards if they are others than before.
+func (c *shardCheck) note(ctx context.Context) {
+	list := strings.Join(c.probe.Lost(), ", ")
+	switch {
+	case list == c.told:
+		return
+	case list == "":
+		c.logger.LogAttrs(ctx, slog.LevelInfo, "all shards decide again")
+	default:
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "degraded: checks of the buckets on some shards cannot be decided", slog.String("shards", list))
+	}
+	c.told = list
 }
 
 // routineCheck compares the procedures and functions of a database with this program's.

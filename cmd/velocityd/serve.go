@@ -122,8 +122,9 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 	s := &instance{
 		flags: f, store: store, keys: keys, probe: probe, logger: logger, metrics: metrics, tracing: tracing,
 	}
+	shards := &shardCheck{probe: probe, logger: logger}
 	s.readiness = newReadiness(func(ctx context.Context) error {
-		if err := askWholeWay(ctx, probe, routines); err != nil || !s.asksWho.Load() {
+		if err := askWholeWay(ctx, probe, routines, shards); err != nil || !s.asksWho.Load() {
 			return err
 		}
 		return probe.ProveCredentials(ctx)

@@ -3,6 +3,7 @@ package dbtest
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 
 	"velocityd/db/localdb"
@@ -39,7 +40,8 @@ func MigratePortable(tb testing.TB, dsn string) {
 	}
 }
 
-// portableEngine returns the server for portable databases: MySQL, or the user's server.
+// portableEngine returns the server for portable databases: MySQL, or the user's server, which
+// may be a TiDB.
 func portableEngine(tb testing.TB) *Engine {
 	tb.Helper()
 	at := slices.IndexFunc(all(), func(e *Engine) bool { return e.Name == string(localdb.MySQL) || e.Name == userServer })
@@ -47,8 +49,16 @@ func portableEngine(tb testing.TB) *Engine {
 		tb.Fatal("MySQL is not among the engines that the project is tested on")
 	}
 	engine := all()[at]
-	if _, err := engine.admin(); err != nil {
+	cfg, err := engine.admin()
+	if err != nil {
 		missing(tb, err)
+	}
+	var version string
+	if err := open(tb, cfg).QueryRow("SELECT VERSION()").Scan(&version); err != nil {
+		tb.Fatal(err)
+	}
+	if strings.Contains(version, "MariaDB") {
+		tb.Skip("the portable tables are not for MariaDB")
 	}
 	return engine
 }

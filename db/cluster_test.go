@@ -1,0 +1,243 @@
+//go:build cluster
+
+package db
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// The tests with the build tag cluster need a Vitess cluster with the tables of this program,
+// and share it: `make test-cluster` starts one and runs those that are named TestCluster….
+// Each uses zones of its own.
+
+// overCluster returns a pool of connections to the first vtgate of the cluster that
+// VELOCITY_CLUSTER_DSN names. Its sessions find a table in whichever keyspace has it.
+func overCluster(t *testing.T) *sql.DB {
+	t.Helper()
+	dsn := os.Getenv("VELOCITY_CLUSTER_DSN")
+	if dsn == "" {
+		t.Fatal("VELOCITY_CLUSTER_DSN names no cluster: run make test-cluster")
+	}
+	// The driver knows one address a DSN.
+	before, addresses, _ := strings.Cut(dsn, "(")
+	addresses, after, _ := strings.Cut(addresses, ")")
+	first, _, _ := strings.Cut(addresses, ",")
+	cfg, err := mysql.ParseDSN(before + "(" + first + ")" + after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.DBName, cfg.InterpolateParams, cfg.MultiStatements = "", true, true
+	connector, err := mysql.NewConnector(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := sql.OpenDB(connector)
+	t.Cleanup(func() { _ = pool.Close() })
+	return pool
+}
+
+// keysOfBothShards returns n keys that lie on both shards of the cluster.
+func keysOfBothShards(t *testing.T, pool *sql.DB, prefix string, n int) []string {
+	t.Helper()
+	var keys []string
+	shards := map[string]bool{}
+	for i := range n {
+		key := fmt.Sprintf("%s-%d", prefix, i)
+		var shard string
+		// The vindex function takes a plain literal alone.
+		if err := pool.QueryRow("SELECT shard FROM xxhash WHERE id = '" + key + "'").Scan(&shard); err != nil {
+			t.Fatal(err)
+		}
+		shards[shard] = true
+		keys = append(keys, key)
+	}
+	if len(shards) != 2 {
+		t.Fatalf("%d keys lie on %d shards, want 2", n, len(shards))
+	}
+	return keys
+}
+
+// insertTxns returns an INSERT of a txn in each of the buckets.
+func insertTxns(zoneID int64, keys []string) string {
+	rows := make([]string, len(keys))
+	for i, key := range keys {
+		rows[i] = fmt.Sprintf("(UTC_TIMESTAMP(6), %d, '%s', FALSE, FALSE, TRUE)", zoneID, key)
+	}
+	return "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES " + strings.Join(rows, ", ")
+}
+
+func TestClusterIDsOfOneInsertAreConsecutiveOverBothShards(t *testing.T) {
+	t.Parallel()
+	const zoneID, writers, inserts, rows = 900_001, 8, 25, 20
+	pool := overCluster(t)
+	keys := keysOfBothShards(t, pool, "ids", rows)
+	var mu sync.Mutex
+	var firsts []int64
+	atOnce(writers, func(int) {
+		for range inserts {
+			result, err := pool.Exec(insertTxns(zoneID, keys))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			first, err := result.LastInsertId()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			firsts = append(firsts, first)
+			mu.Unlock()
+		}
+	})
+	byKey := txnIDs(t, pool, zoneID)
+	var all []int64
+	for _, ids := range byKey {
+		all = append(all, ids...)
+	}
+	slices.Sort(all)
+	if total := len(all); total != writers*inserts*rows || len(slices.Compact(all)) != total {
+		t.Errorf("%d txns, of them %d with an id of their own; want %d of both", total, len(slices.Compact(all)), writers*inserts*rows)
+	}
+	for _, first := range firsts {
+		for i, key := range keys {
+			if want := first + int64(i); !slices.Contains(byKey[key], want) {
+				t.Fatalf("an INSERT answered %d: row %d of it, in bucket %s, does not have the id %d", first, i, key, want)
+			}
+		}
+	}
+}
+
+func TestClusterAnswersTheFirstIDOfEachInsertOfAPacket(t *testing.T) {
+	t.Parallel()
+	const zoneID = 900_002
+	pool := overCluster(t)
+	keys := keysOfBothShards(t, pool, "packet", 20)
+	conn, err := pool.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	var firsts []int64
+	packet := strings.Join([]string{"BEGIN", insertTxns(zoneID, keys[:3]), insertTxns(zoneID, keys[3:]), "COMMIT"}, "; ")
+	err = conn.Raw(func(driverConn any) error {
+		result, err := driverConn.(interface {
+			ExecContext(context.Context, string, []driver.NamedValue) (driver.Result, error)
+		}).ExecContext(t.Context(), packet, nil)
+		if err != nil {
+			return err
+		}
+		firsts = result.(mysql.Result).AllLastInsertIds()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	byKey := txnIDs(t, pool, zoneID)
+	want := []int64{0, byKey[keys[0]][0], byKey[keys[3]][0], 0}
+	if !slices.Equal(firsts, want) {
+		t.Errorf("the statements of a packet answer the ids %v, want %v", firsts, want)
+	}
+}
+
+// txnIDs returns the ids of a zone's txns by bucket, in rising order.
+func txnIDs(t *testing.T, pool *sql.DB, zoneID int64) map[string][]int64 {
+	t.Helper()
+	rows, err := pool.Query("SELECT bucket_key, id FROM zone_txn WHERE zone_id = ? ORDER BY id", zoneID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	ids := map[string][]int64{}
+	for rows.Next() {
+		var key string
+		var id int64
+		if err := rows.Scan(&key, &id); err != nil {
+			t.Fatal(err)
+		}
+		ids[key] = append(ids[key], id)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// TestClusterAdmitsExactlyRateByPlainStatements holds what the store relies on, without the
+// store: a row that INSERT … ON DUPLICATE KEY UPDATE has locked is a bucket's mutex on its
+// shard, and a count under it sees all that was committed before.
+func TestClusterAdmitsExactlyRateByPlainStatements(t *testing.T) {
+	t.Parallel()
+	const zoneID, clients, buckets, rate, rounds = 900_003, 16, 20, 5, 10
+	pool := overCluster(t)
+	keys := keysOfBothShards(t, pool, "exact", buckets)
+	atOnce(clients, func(client int) {
+		for i := range rounds * buckets / clients * 2 {
+			key := keys[(client+i*7)%buckets]
+			for err := admit(pool, zoneID, key, rate); err != nil; err = admit(pool, zoneID, key, rate) {
+				if !isBusy(err) {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	byKey := txnIDs(t, pool, zoneID)
+	for _, key := range keys {
+		if len(byKey[key]) != rate {
+			t.Errorf("bucket %s admitted %d, want %d", key, len(byKey[key]), rate)
+		}
+	}
+}
+
+// admit records a txn if the bucket has fewer than rate.
+func admit(pool *sql.DB, zoneID int64, key string, rate int) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	tx, err := pool.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?) "+
+		"ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id)", zoneID, key); err != nil {
+		return err
+	}
+	var counted int
+	if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = ? AND bucket_key = ?", zoneID, key).Scan(&counted); err != nil {
+		return err
+	}
+	if counted < rate {
+		if _, err := tx.ExecContext(ctx, insertTxns(zoneID, []string{key})); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// isBusy tells the errors after which the same statements may be tried again.
+func isBusy(err error) bool {
+	var engine *mysql.MySQLError
+	return errors.As(err, &engine) && (engine.Number == 1205 || engine.Number == 1213)
+}
+
+// atOnce runs a function n times at once and waits for all.
+func atOnce(n int, f func(int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { f(i) })
+	}
+	group.Wait()
+}

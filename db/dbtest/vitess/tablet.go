@@ -1,0 +1,193 @@
+package vitess
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"velocityd/db/localdb"
+)
+
+//go:embed accounts.sql
+var accounts string
+
+// restartAfter is how long a mysqld that has died stays away.
+const restartAfter = time.Second
+
+// firstUID is the number of the first tablet.
+const firstUID = 100
+
+// Tablet is a mysqld and the vttablet in front of it. Its methods may be called from several
+// goroutines.
+type Tablet struct {
+	Keyspace, Shard string
+
+	uid      int
+	dir      string
+	ports    tabletPorts
+	binary   localdb.Binary
+	vttablet *process
+	gone     chan struct{} // closed when nobody looks after mysqld any more
+
+	mu       sync.Mutex // guards what follows
+	mysqld   *localdb.Server
+	stopping bool
+}
+
+// Alias returns the tablet's name, as vtctldclient takes it.
+func (t *Tablet) Alias() string { return fmt.Sprintf("%s-%010d", cell, t.uid) }
+
+// Port returns the port of its mysqld. root cannot log in there, vt_dba can.
+func (t *Tablet) Port() int { return t.ports.mysqld }
+
+// KillMysqld ends the tablet's mysqld by SIGKILL. It comes back about a second later, with all
+// that it had committed, and can be written to again when vtorc has seen it.
+func (t *Tablet) KillMysqld() error {
+	t.mu.Lock()
+	server := t.mysqld
+	t.mu.Unlock()
+	if err := syscall.Kill(server.PID(), syscall.SIGKILL); err != nil {
+		return fmt.Errorf("kill mysqld of %s: %w", t.Alias(), err)
+	}
+	<-server.Done()
+	return nil
+}
+
+// template makes a folder of MySQL's that has the accounts of a tablet. Copying it is quicker
+// than making another.
+func template(ctx context.Context, dir string, binary localdb.Binary) error {
+	file := dir + ".accounts.sql"
+	if err := os.WriteFile(file, []byte(accounts), 0o600); err != nil {
+		return fmt.Errorf("write accounts of tablets: %w", err)
+	}
+	server, err := localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: append(withoutKeys(), "--skip-log-bin", "--init-file="+file)})
+	if err != nil {
+		return fmt.Errorf("make a template for tablets: %w", err)
+	}
+	if err := server.Stop(ctx); err != nil {
+		return fmt.Errorf("make a template for tablets: %w", err)
+	}
+	// Every server makes itself an identity of its own.
+	if err := os.Remove(filepath.Join(dir, "data", "auto.cnf")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("make a template for tablets: %w", err)
+	}
+	return nil
+}
+
+// withoutKeys are settings that stop MySQL from making keys and certificates, which takes most
+// of a second. No connection of a tablet's uses TLS.
+func withoutKeys() []string {
+	return []string{
+		"--auto-generate-certs=OFF", "--caching-sha2-password-auto-generate-rsa-keys=OFF", "--tls-version=", "--admin-tls-version=",
+	}
+}
+
+// startMysqld starts the tablet's mysqld on its folder, with the settings that Vitess ships for
+// it (config/mycnf/mysql90.cnf). It is read only until the tablet or vtorc says otherwise.
+// Commits reach the system and not the disk: they survive the end of a process, which is all
+// that tests do to it.
+func (t *Tablet) startMysqld(ctx context.Context) (*localdb.Server, error) {
+	server, err := localdb.Start(ctx, localdb.Options{
+		Dir: t.dir, Binary: t.binary, Port: t.ports.mysqld,
+		Args: append(withoutKeys(),
+			"--server-id="+strconv.Itoa(t.uid),
+			"--gtid-mode=ON", "--enforce-gtid-consistency=ON",
+			"--super-read-only=ON", "--skip-replica-start=ON", "--relay-log=relay", "--relay-log-recovery=ON",
+			"--replica-net-timeout=8", "--report-host="+loopback,
+			"--plugin-load=rpl_semi_sync_source=semisync_source.so;rpl_semi_sync_replica=semisync_replica.so",
+			"--loose-rpl-semi-sync-source-timeout=1000000000000000000", "--loose-rpl-semi-sync-source-wait-no-replica=ON",
+			"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--skip-innodb-doublewrite",
+			"--innodb-buffer-pool-size=64M", "--innodb-lock-wait-timeout=20", "--max-connections=500",
+		),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start mysqld of %s: %w", t.Alias(), err)
+	}
+	return server, nil
+}
+
+// keep starts the tablet's mysqld again whenever it dies. What it cannot start again it tells
+// to failed.
+func (t *Tablet) keep(failed func(error)) {
+	defer close(t.gone)
+	for {
+		t.mu.Lock()
+		server := t.mysqld
+		t.mu.Unlock()
+		<-server.Done()
+		<-time.After(restartAfter)
+		if !t.restart(failed) {
+			return
+		}
+	}
+}
+
+// restart reports whether there is a mysqld again.
+func (t *Tablet) restart(failed func(error)) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopping {
+		return false
+	}
+	server, err := t.startMysqld(context.Background())
+	if err != nil {
+		failed(err)
+		return false
+	}
+	t.mysqld = server
+	return true
+}
+
+// start copies the template, and starts mysqld and vttablet on the copy. It returns when the
+// tablet can be made a primary.
+func (t *Tablet) start(ctx context.Context, c *Cluster) error {
+	if err := os.CopyFS(t.dir, os.DirFS(c.path("template"))); err != nil {
+		return fmt.Errorf("copy template for %s: %w", t.Alias(), err)
+	}
+	server, err := t.startMysqld(ctx)
+	if err != nil {
+		return err
+	}
+	t.mysqld = server
+	go t.keep(c.fail)
+	t.vttablet, err = c.launch("vttablet-"+strconv.Itoa(t.uid), "vttablet", append(c.topo(),
+		"--tablet-path="+t.Alias(), "--tablet-hostname="+loopback, "--init-keyspace="+t.Keyspace, "--init-shard="+t.Shard,
+		"--init-tablet-type=replica", "--init-db-name-override=vt_"+t.Keyspace,
+		"--db-host="+loopback, "--db-port="+strconv.Itoa(t.ports.mysqld), "--db-ssl-mode=disabled",
+		"--bind-address="+loopback, "--port="+strconv.Itoa(t.ports.http),
+		"--grpc-bind-address="+loopback, "--grpc-port="+strconv.Itoa(t.ports.grpc),
+		"--service-map=grpc-queryservice,grpc-tabletmanager,grpc-updatestream",
+		"--health-check-interval=1s", "--shutdown-grace-period=3s",
+		"--queryserver-config-transaction-cap="+strconv.Itoa(transactionCap), "--queryserver-config-pool-size=64",
+		"--queryserver-config-terse-errors", "--sanitize-log-messages",
+	)...)
+	if err != nil {
+		return err
+	}
+	return t.vttablet.await(ctx, answers(t.ports.http, "/debug/vars"))
+}
+
+// stop ends vttablet, then mysqld. A tablet that was never started is left alone.
+func (t *Tablet) stop() {
+	if t.vttablet != nil {
+		t.vttablet.stop()
+	}
+	t.mu.Lock()
+	t.stopping = true
+	server := t.mysqld
+	t.mu.Unlock()
+	if server == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopWait)
+	defer cancel()
+	_ = server.Stop(ctx) // kills it in the end
+	<-t.gone
+}

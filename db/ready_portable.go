@@ -1,0 +1,224 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+)
+
+// A zone has an id of 1 or more, so that conditions on this one find no row, and lock none.
+const noZone = "zone_id = 0"
+
+// proof collects the statements that prove one thing each, and sends them as one packet.
+type proof struct {
+	reading
+	steps []obstacle // of each result set
+}
+
+// read adds a statement that answers with rows, or with none.
+func (p *proof) read(object, statement string) {
+	p.sql(statement).sql(";")
+	p.each(func([]driver.Value) error { return nil })
+	p.steps = append(p.steps, obstacle{right: "SELECT", object: object})
+}
+
+// write adds a statement without rows of its own. A row that follows it tells that it is done.
+func (p *proof) write(right, object, statement string) {
+	p.sql(statement).sql("; SELECT 1;")
+	p.each(func([]driver.Value) error { return nil })
+	p.steps = append(p.steps, obstacle{right: right, object: object})
+}
+
+// ask sends the packet. The error is an obstacle.
+func (p *proof) ask(ctx context.Context, conn *connection) error {
+	err := p.send(ctx, conn)
+	if err == nil {
+		return nil
+	}
+	at := p.steps[min(p.answered, len(p.steps)-1)]
+	at.error = err
+	return at
+}
+
+// proveLimits reads what a decision reads of zones and overrides.
+func proveLimits(ctx context.Context, conn *connection) error {
+	var p proof
+	p.read("table zone_master", "SELECT id, rate, `window`, mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, "+
+		"lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, key_rule, overridden, revision, narrowed_at "+
+		"FROM zone_master WHERE id = 0")
+	p.read("table zone_override", "SELECT id, bucket_key, network, action, rate, `window`, expires_at FROM zone_override WHERE "+noZone)
+	p.read("table zone_override_prefix_length", "SELECT family, prefix_length FROM zone_override_prefix_length WHERE "+noZone)
+	return p.ask(ctx, conn)
+}
+
+// proveBuckets reads and writes all that a check and, if reports is true, a report reads and
+// writes of buckets, with conditions that no row meets. Behind vtgate it asks every shard, or the
+// one that the session is bound to.
+func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
+	var p proof
+	p.read("table zone_bucket_lock", "SELECT bucket_key, locked_until, lockout_us, tally, tally_from, tally_until, tallied_at "+
+		"FROM zone_bucket_lock WHERE "+noZone+" FOR UPDATE")
+	p.read("table zone_attempt", "SELECT "+conn.dialect.attemptColumns()+" FROM zone_attempt WHERE attempt_id = ''")
+	p.read("table zone_txn", "SELECT id, "+longTxnRowColumns+", outcome FROM zone_txn WHERE "+noZone)
+	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, "+
+		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL WHERE "+noZone)
+	p.write("DELETE", "table zone_attempt", "DELETE FROM zone_attempt WHERE attempt_id = ''")
+	if reports {
+		p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET outcome = NULL, counted = FALSE WHERE "+noZone)
+	}
+	if !conn.dialect.isSharded {
+		// vtgate gives a writer all rights at once.
+		p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
+		p.write("INSERT", "table zone_txn", nothingInto("zone_txn", longTxnRowColumns))
+		p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
+		lookForLastIDs(&p.reading)
+		p.steps = append(p.steps, obstacle{right: "SELECT", object: "table zone_txn"})
+	}
+	return p.ask(ctx, conn)
+}
+
+// provePortable is Prove where there are no procedures. Behind vtgate it leaves the buckets to
+// proveShards.
+func (p *Probe) provePortable(ctx context.Context, conn *connection, reports bool) error {
+	if conn.dialect.isSharded {
+		return proveLimits(ctx, conn)
+	}
+	if _, err := conn.ExecContext(ctx, p.use, nil); err != nil {
+		return err
+	}
+	if err := proveLimits(ctx, conn); err != nil {
+		return err
+	}
+	return proveBuckets(ctx, conn, reports)
+}
+
+const (
+	// allShardsPatience bounds how long all shards are asked at once, and shardPatience how long
+	// one of them is. vtgate may wait for a shard that is away, in the hope that it comes back.
+	allShardsPatience = 700 * time.Millisecond
+	shardPatience     = 300 * time.Millisecond
+)
+
+// proveShards asks all shards at once. If that fails, or if vtgate knows of a shard without a
+// primary, it asks them one by one, and returns nil if one of them works, because the buckets of
+// that one can be decided. The others are lost: see Lost.
+func (p *Probe) proveShards(ctx context.Context, reports bool) error {
+	keyspace := p.keyspace + bucketsKeyspace
+	var shards []Shard
+	err := p.onConn(ctx, func(ctx context.Context, conn *connection) (err error) {
+		shards, err = readShardStates(ctx, conn, keyspace)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	isLost := func(s Shard) bool { return !s.IsServing }
+	if !slices.ContainsFunc(shards, isLost) {
+		err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) error {
+			return proveBuckets(ctx, conn, reports)
+		})
+		if err == nil {
+			p.setLost(nil)
+			return nil
+		}
+	}
+	var lost []string
+	for _, shard := range shards {
+		if shard.IsServing {
+			shardErr := p.proveShard(ctx, keyspace, shard.Name, reports)
+			if shardErr == nil {
+				continue
+			}
+			err = shardErr
+		}
+		lost = append(lost, shard.Name)
+	}
+	p.setLost(lost)
+	switch {
+	case len(lost) < len(shards):
+		return nil
+	case err == nil:
+		return errNoShard
+	}
+	return err
+}
+
+// errNoShard says that there is no shard to ask.
+var errNoShard = errors.New("no shard has a primary that serves")
+
+// proveShard asks one shard, on a connection that is bound to it and given up afterwards.
+func (p *Probe) proveShard(ctx context.Context, keyspace, shard string, reports bool) (err error) {
+	unbound := p.onConnFor(ctx, shardPatience, func(ctx context.Context, conn *connection) error {
+		if _, err = conn.ExecContext(ctx, "USE `"+keyspace+":"+shard+"`", nil); err == nil {
+			err = proveBuckets(ctx, conn, reports)
+		}
+		return errBound
+	})
+	if !errors.Is(unbound, errBound) {
+		return unbound
+	}
+	return err
+}
+
+// errBound has a connection given up, because its session is bound to one shard.
+var errBound = errors.New("the session is bound to a shard")
+
+// onConnFor is onConn with a bound besides.
+func (p *Probe) onConnFor(ctx context.Context, patience time.Duration, do func(context.Context, *connection) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return p.onConn(ctx, do)
+}
+
+// Shard is a shard of the buckets, as vtgate sees it.
+type Shard struct {
+	Name      string // such as -80
+	IsServing bool   // it has a primary that takes queries
+	Replicas  int    // that serve
+}
+
+// readShardStates returns the shards of a keyspace, in order.
+func readShardStates(ctx context.Context, conn *connection, keyspace string) ([]Shard, error) {
+	var shards []Shard
+	var r reading
+	r.sql("SHOW VITESS_SHARDS;")
+	r.each(func(row []driver.Value) error {
+		if of, name, _ := strings.Cut(text(row[0]), "/"); of == keyspace {
+			shards = append(shards, Shard{Name: name})
+		}
+		return nil
+	})
+	r.sql("SHOW VITESS_TABLETS")
+	r.each(func(row []driver.Value) error {
+		const keyspaceAt, shardAt, typeAt, stateAt = 1, 2, 3, 4
+		at := slices.IndexFunc(shards, func(s Shard) bool { return s.Name == text(row[shardAt]) })
+		if at < 0 || text(row[keyspaceAt]) != keyspace || text(row[stateAt]) != "SERVING" {
+			return nil
+		}
+		if text(row[typeAt]) == "PRIMARY" {
+			shards[at].IsServing = true
+		} else {
+			shards[at].Replicas++
+		}
+		return nil
+	})
+	err := r.send(ctx, conn)
+	slices.SortFunc(shards, func(a, b Shard) int { return strings.Compare(a.Name, b.Name) })
+	return shards, err
+}
+
+func (p *Probe) setLost(shards []string) { p.lost.Store(&shards) }
+
+// Lost returns the names of the shards that the last question by Prove or ProveChecks found to
+// decide nothing, while others do. Their buckets are answered as those of a database that is
+// away. Where there are no shards, none is lost.
+func (p *Probe) Lost() []string {
+	if lost := p.lost.Load(); lost != nil {
+		return *lost
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package db
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"velocityd/service"
+)
+
+// bucketsKeyspace is what stands behind the name of the DSN's database in the name of the
+// keyspace that holds the buckets on shards.
+const bucketsKeyspace = "_buckets"
+
+// shardMap is the ranges of keyspace ids that the shards of a keyspace hold, in order.
+type shardMap struct {
+	ends [][]byte // of each shard but the last: the first keyspace id behind it
+}
+
+// keyspaceID is where Vitess puts a bucket: the vindex xxhash of its key.
+func keyspaceID(key string) [8]byte {
+	var id [8]byte
+	binary.LittleEndian.PutUint64(id[:], xxhash.Sum64String(key))
+	return id
+}
+
+// of returns the place of a bucket's shard in the order of the shards' ranges.
+func (m *shardMap) of(bucket service.Bucket) int {
+	if m == nil || len(m.ends) == 0 {
+		return 0
+	}
+	id := keyspaceID(bucket.Key)
+	place, found := slices.BinarySearchFunc(m.ends, id[:], bytes.Compare)
+	if found {
+		place++ // a shard ends before the id that its name ends with
+	}
+	return place
+}
+
+// count returns how many shards there are.
+func (m *shardMap) count() int {
+	if m == nil {
+		return 1
+	}
+	return len(m.ends) + 1
+}
+
+// newShardMap returns the map of shards by the names that Vitess gives them: -80, 80-c0, c0-, or
+// 0 for the only one. Without any name there is one shard.
+func newShardMap(names []string) (*shardMap, error) {
+	m := &shardMap{}
+	for _, name := range names {
+		_, end, isRange := strings.Cut(name, "-")
+		if !isRange || end == "" {
+			continue
+		}
+		id, err := hex.DecodeString(end)
+		if err != nil {
+			return nil, fmt.Errorf("read the name of shard %.40q: %w", name, err)
+		}
+		m.ends = append(m.ends, id)
+	}
+	slices.SortFunc(m.ends, bytes.Compare)
+	return m, nil
+}
+
+// shardMemory is the map of shards as a store last read it. A map that is out of date costs
+// time and no correctness: vtgate itself knows where a bucket lies.
+type shardMemory struct {
+	keyspace string // that holds the buckets
+	current  atomic.Pointer[shardMap]
+	readAt   atomic.Int64 // Unix time in nanoseconds; 0 if it must be read
+}
+
+// shardMapLife is how long a map of shards is used before it is read again.
+const shardMapLife = time.Minute
+
+// refresh reads the map of shards if it is old or doubted. Of several sessions that find it old
+// one reads it.
+func (m *shardMemory) refresh(ctx context.Context, conn *connection) error {
+	was, now := m.readAt.Load(), time.Now().UnixNano()
+	if was != 0 && now-was < int64(shardMapLife) || !m.readAt.CompareAndSwap(was, now) {
+		return nil
+	}
+	shards, err := readShards(ctx, conn, m.keyspace)
+	if err != nil {
+		m.readAt.Store(0)
+		return fmt.Errorf("read the shards: %w", err)
+	}
+	m.current.Store(shards)
+	return nil
+}
+
+// doubt has the map of shards read again before the next batch.
+func (m *shardMemory) doubt() { m.readAt.Store(0) }
+
+// readShards asks for the shards of a keyspace. There is one if the keyspace does not exist or
+// is not sharded.
+func readShards(ctx context.Context, conn *connection, keyspace string) (*shardMap, error) {
+	rows, err := conn.QueryContext(ctx, "SHOW VITESS_SHARDS", nil)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var names []string
+	err = readRows(rows, func(row []driver.Value) error {
+		if of, name, _ := strings.Cut(text(row[0]), "/"); of == keyspace {
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newShardMap(names)
+}
+
+// ShardOf returns the place of a bucket's shard, from 0, and how many shards there are, as they
+// were last seen. Where the engine has no shards, or none was seen yet, that is 0 of 1. It asks
+// no engine.
+func (s *Store) ShardOf(bucket service.Bucket) (shard, shards int) {
+	m := s.engines.shards.current.Load()
+	return m.of(bucket), m.count()
+}
+
+// shardOf returns the place of a bucket's shard.
+func (b *batch) shardOf(bucket service.Bucket) int { return b.shardMap.of(bucket) }
+
+// compare is the lock order of buckets: by shard, zone and key.
+func (b *batch) compare(x, y service.Bucket) int {
+	if b.shardMap.count() == 1 {
+		return x.Compare(y)
+	}
+	return cmp.Or(b.shardOf(x)-b.shardOf(y), x.Compare(y))
+}

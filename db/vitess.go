@@ -1,0 +1,90 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// prepareVitess sets the session of a connection to vtgate and reads it back. vtgate passes
+// settings on to the tablets' connections, one by one with each transaction. It knows no SHOW
+// VARIABLES of them, and some variables of MySQL's neither.
+func (c *connector) prepareVitess(ctx context.Context, s *connection) error {
+	session := map[string]string{}
+	for name, value := range c.session {
+		switch name {
+		case "character_set_client", "character_set_connection", "character_set_results", "completion_type",
+			"sql_select_limit", "lock_wait_timeout":
+			// They are those of the tablets' own connections, which vtgate does not change.
+		default:
+			session[name] = value
+		}
+	}
+	// In milliseconds.
+	session["transaction_timeout"] = fmt.Sprint(c.transactionLife().Milliseconds())
+	session["query_timeout"] = fmt.Sprint(c.statementLife().Milliseconds())
+	found, err := c.set(ctx, s, session, selectVariables)
+	if err != nil {
+		return err
+	}
+	wanted := map[string]string{
+		"transaction_timeout": session["transaction_timeout"], "query_timeout": session["query_timeout"], "autocommit": "1",
+	}
+	for _, name := range []string{"sql_mode", "time_zone", "innodb_lock_wait_timeout", "eq_range_index_dive_limit", "isolation"} {
+		wanted[name] = c.wanted[name]
+	}
+	if err := s.read(found, wanted); err != nil {
+		return err
+	}
+	s.maxPacket = min(s.maxPacket, longestToTablet)
+	// Without a keyspace vtgate finds each table by its name, wherever it lies.
+	if _, err := s.ExecContext(ctx, useNoKeyspace, nil); err != nil {
+		return fmt.Errorf("leave the keyspace: %w", err)
+	}
+	return nil
+}
+
+// useNoKeyspace lets a session name tables of all keyspaces.
+const useNoKeyspace = "USE `@primary`"
+
+// longestToTablet is how long a packet to vtgate may be: it sends statements on in messages of
+// at most 16 MiB, and a statement grows on its way.
+const longestToTablet = 4 << 20
+
+// statementLife is how long vtgate lets a statement take: one that waits for a lock ends by the
+// lock wait, and one that waits for a shard that is away ends by this.
+func (c *connector) statementLife() time.Duration { return c.lockWait + time.Second }
+
+// transactionLife is how long a tablet lets a transaction live. A batch may wait for a bucket
+// on one shard while it holds those of another one.
+func (c *connector) transactionLife() time.Duration { return 2*c.lockWait + silentTx*time.Second }
+
+// selectVariables returns the variables of a session of vtgate.
+func selectVariables(ctx context.Context, s *connection) (map[string]string, error) {
+	asked := map[string]string{
+		"sql_mode": "@@sql_mode", "time_zone": "@@time_zone", "innodb_lock_wait_timeout": "@@innodb_lock_wait_timeout",
+		"eq_range_index_dive_limit": "@@eq_range_index_dive_limit", "isolation": "@@transaction_isolation",
+		"autocommit": "@@autocommit", "transaction_timeout": "@@transaction_timeout", "query_timeout": "@@query_timeout",
+		"version": "@@version", "max_allowed_packet": "@@max_allowed_packet", "pseudo_thread_id": "CONNECTION_ID()",
+	}
+	p := new(packet)
+	var names []string
+	for name, expression := range asked {
+		p.sql(map[bool]string{true: "SELECT ", false: ", "}[len(names) == 0]).sql(expression)
+		names = append(names, name)
+	}
+	rows, err := s.QueryContext(ctx, string(p.text), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	found := map[string]string{}
+	return found, readRows(rows, func(row []driver.Value) error {
+		for i, name := range names {
+			found[name] = strings.ToUpper(text(row[i]))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,192 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+)
+
+// found is what a look at a database has shown.
+type found struct {
+	version uint
+	dirty   bool
+	limits  []string // the tables beside the zones
+	buckets []string // those beside the buckets: the same ones where there is one database
+	// isWhole says that vtgate's unsharded keyspace has the tables of buckets, too: the database
+	// was migrated as MySQL, and its buckets are yet to be moved to their shards.
+	isWhole bool
+}
+
+// look finds out what is there.
+func (p portable) look(ctx context.Context) (f found, err error) {
+	if f.version, f.dirty, err = p.version(ctx); err != nil {
+		return f, err
+	}
+	if f.limits, err = p.enter(ctx, limitsFolder); err != nil {
+		return f, err
+	}
+	if p.engine != Vitess {
+		f.buckets = f.limits
+		return f, nil
+	}
+	if f.isWhole = has(f.limits, "zone_txn"); f.isWhole {
+		f.buckets = f.limits
+		return f, nil
+	}
+	f.buckets, err = p.enter(ctx, bucketsFolder)
+	return f, err
+}
+
+// plan returns what is to be done, in order, and what was found. It changes nothing.
+func (p portable) plan(ctx context.Context) (actions []Action, f found, err error) {
+	if f, err = p.look(ctx); err != nil {
+		return nil, f, err
+	}
+	switch {
+	case f.dirty:
+		return nil, f, dirtyAt(int(f.version))
+	case f.version > Latest():
+		return nil, f, nil
+	case f.version > 0:
+		if err := fitsPortable(f.version); err != nil {
+			return nil, f, err
+		}
+	}
+	for _, part := range []func(context.Context, found) ([]Action, error){
+		p.planChecks, p.planTables, p.planAttempts, p.planSequence, p.planLimitsVSchema, p.planBucketsVSchema,
+	} {
+		more, err := part(ctx, f)
+		if err != nil {
+			return nil, f, err
+		}
+		actions = append(actions, more...)
+	}
+	if f.version < Latest() {
+		actions = append(actions, p.noteVersion(f.version)...)
+	}
+	return actions, f, nil
+}
+
+// planChecks refuses TiDB if it would drop the CHECKs of new tables without a word.
+func (p portable) planChecks(ctx context.Context, _ found) ([]Action, error) {
+	var name string
+	var isOn bool
+	rows, err := p.conn.QueryContext(ctx, "SHOW GLOBAL VARIABLES LIKE 'tidb\\_enable\\_check\\_constraint'")
+	if err != nil {
+		return nil, fmt.Errorf("look whether the engine keeps CHECKs: %w", withoutStatement(err))
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var value string
+		if err := rows.Scan(&name, &value); err != nil {
+			return nil, err
+		}
+		isOn = value == "ON"
+	}
+	if name != "" && !isOn {
+		return nil, errNoChecks
+	}
+	return nil, rows.Err()
+}
+
+// planTables creates the tables that are not there. Before the buckets of a database are
+// moved to shards, their tables there are not made: the move makes them.
+func (p portable) planTables(_ context.Context, f found) (actions []Action, err error) {
+	tables, err := portableTables(p.engine)
+	for _, table := range tables {
+		have := f.limits
+		if table.folder == bucketsFolder {
+			have = f.buckets
+		}
+		if has(have, table.name) {
+			continue
+		}
+		folder := table.folder
+		if f.isWhole {
+			folder = limitsFolder
+		}
+		actions = append(actions, p.action(folder, "create table "+table.name, table.statement))
+	}
+	return actions, err
+}
+
+// attemptKey gives zone_attempt its bucket_key. The default is for instances that still decide
+// by procedures and know nothing of the column: it names a bucket of the check, and lookups
+// name all of them.
+const attemptKey = `
+ALTER TABLE zone_attempt
+  ADD COLUMN bucket_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin NOT NULL
+    DEFAULT (JSON_UNQUOTE(JSON_EXTRACT(answer, '$[0][1]'))) COMMENT 'of a bucket of the check',
+  DROP PRIMARY KEY,
+  ADD PRIMARY KEY (attempt_id, bucket_key)`
+
+// planAttempts changes zone_attempt of a database that was migrated as MySQL.
+func (p portable) planAttempts(ctx context.Context, f found) ([]Action, error) {
+	if !has(f.buckets, "zone_attempt") {
+		return nil, nil
+	}
+	folder := bucketsFolder
+	if f.isWhole {
+		folder = limitsFolder
+	}
+	if _, err := p.enter(ctx, folder); err != nil {
+		return nil, err
+	}
+	isPortable := false
+	err := query(ctx, p.conn, func(rows *sql.Rows) error {
+		isPortable = true
+		return rows.Scan(new(any), new(any), new(any), new(any), new(any), new(any))
+	}, "SHOW COLUMNS FROM zone_attempt LIKE 'bucket\\_key'")
+	if err != nil || isPortable {
+		return nil, withoutStatement(err)
+	}
+	if p.engine == Vitess {
+		return []Action{
+			p.action(folder, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP()"),
+			p.action(folder, "give zone_attempt its bucket_key", strings.TrimSpace(attemptKey)),
+		}, nil
+	}
+	return p.replaceAttempts()
+}
+
+// replaceAttempts makes zone_attempt anew, because TiDB can give no table another primary key.
+// Nobody decides meanwhile: see docs. Only the answers that still count are copied.
+func (p portable) replaceAttempts() ([]Action, error) {
+	tables, err := portableTables(p.engine)
+	if err != nil {
+		return nil, err
+	}
+	var create string
+	for _, table := range tables {
+		if table.name == "zone_attempt" {
+			create = strings.Replace(table.statement, "EXISTS zone_attempt ", "EXISTS zone_attempt_portable ", 1)
+		}
+	}
+	const what = "replace zone_attempt"
+	return []Action{
+		p.action(bucketsFolder, what, "DROP TABLE IF EXISTS zone_attempt_portable"),
+		p.action(bucketsFolder, what, create),
+		p.action(bucketsFolder, what, "INSERT INTO zone_attempt_portable (attempt_id, bucket_key, created_at, expires_at, answer)\n"+
+			"SELECT attempt_id, JSON_UNQUOTE(JSON_EXTRACT(answer, '$[0][1]')), created_at, expires_at, answer\n"+
+			"  FROM zone_attempt\n WHERE expires_at > UTC_TIMESTAMP()"),
+		p.action(bucketsFolder, what, "DROP TABLE zone_attempt"),
+		p.action(bucketsFolder, what, "ALTER TABLE zone_attempt_portable RENAME TO zone_attempt"),
+	}, nil
+}
+
+// noteVersion notes the newest version in place of the one before.
+func (p portable) noteVersion(before uint) []Action {
+	what := fmt.Sprintf("note version %d", Latest())
+	if before > 0 {
+		return []Action{p.action(limitsFolder, what, fmt.Sprintf("UPDATE schema_migrations SET version = %d, dirty = 0", Latest()))}
+	}
+	return []Action{
+		p.action(limitsFolder, what, "DELETE FROM schema_migrations"), // version -1, after the way down
+		p.action(limitsFolder, what, fmt.Sprintf("INSERT INTO schema_migrations (version, dirty) VALUES (%d, 0)", Latest())),
+	}
+}
+
+func (p portable) action(folder, what, statement string) Action {
+	return Action{Keyspace: p.keyspace(folder), What: what, Statement: statement}
+}

@@ -1,0 +1,229 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// sequence is where ids of zone_txn come from behind vtgate.
+const sequence = "zone_txn_seq"
+
+const (
+	// idsAtATime is how many ids a vttablet takes from the sequence.
+	idsAtATime = 1000
+	// idsAhead is how far above the last id of zone_txn a sequence begins while zone_txn still
+	// gives ids itself: at 10,000 checks a second they last for five days. Who moves the
+	// buckets sets the sequence again, by vtctldclient MoveTables … --initialize-target-sequences.
+	idsAhead = 1 << 32
+)
+
+// planSequence gives the sequence its one row, and raises it if zone_txn has higher ids.
+func (p portable) planSequence(ctx context.Context, f found) ([]Action, error) {
+	if p.engine != Vitess {
+		return nil, nil
+	}
+	last, err := p.lastID(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	first := last + 1
+	if f.isWhole {
+		first += idsAhead
+	}
+	if has(f.limits, sequence) {
+		if _, err := p.enter(ctx, limitsFolder); err != nil {
+			return nil, err
+		}
+		var next uint64
+		err := p.conn.QueryRowContext(ctx, "SELECT next_id FROM "+sequence+" WHERE id = 0").Scan(&next)
+		switch {
+		case err == nil && next > last:
+			return nil, nil
+		case err == nil:
+			return []Action{p.action(limitsFolder, "raise "+sequence,
+				fmt.Sprintf("UPDATE %s SET next_id = %d WHERE id = 0 AND next_id < %d", sequence, first, first))}, nil
+		case !errors.Is(err, sql.ErrNoRows):
+			return nil, fmt.Errorf("read %s: %w", sequence, withoutStatement(err))
+		}
+	}
+	return []Action{p.action(limitsFolder, "begin "+sequence,
+		fmt.Sprintf("INSERT INTO %s (id, next_id, cache) VALUES (0, %d, %d)", sequence, first, idsAtATime))}, nil
+}
+
+// lastID returns the highest id of zone_txn; 0 if there is none.
+func (p portable) lastID(ctx context.Context, f found) (uint64, error) {
+	if !has(f.buckets, "zone_txn") {
+		return 0, nil
+	}
+	folder := bucketsFolder
+	if f.isWhole {
+		folder = limitsFolder
+	}
+	if _, err := p.enter(ctx, folder); err != nil {
+		return 0, err
+	}
+	var last sql.Null[uint64]
+	if err := p.conn.QueryRowContext(ctx, "SELECT MAX(id) FROM zone_txn").Scan(&last); err != nil {
+		return 0, fmt.Errorf("read the last id of zone_txn: %w", withoutStatement(err))
+	}
+	return last.V, nil
+}
+
+// planLimitsVSchema names the tables of the unsharded keyspace to vtgate, so that statements
+// find them without naming the keyspace, and says which of them is a sequence.
+func (p portable) planLimitsVSchema(ctx context.Context, f found) ([]Action, error) {
+	if p.engine != Vitess {
+		return nil, nil
+	}
+	if _, err := p.enter(ctx, limitsFolder); err != nil {
+		return nil, err
+	}
+	known, err := p.column(ctx, "SHOW VSCHEMA TABLES")
+	if err != nil {
+		return nil, fmt.Errorf("read the vschema of %s: %w", p.name, withoutStatement(err))
+	}
+	tables, err := portableTables(p.engine)
+	if err != nil {
+		return nil, err
+	}
+	var actions []Action
+	for _, table := range tables {
+		if table.folder == limitsFolder && !has(known, table.name) {
+			actions = append(actions, p.vschema(limitsFolder, "ALTER VSCHEMA ADD TABLE "+p.quote(limitsFolder, table.name)))
+		}
+	}
+	if !p.isSequence(ctx, f) {
+		actions = append(actions, p.vschema(limitsFolder, "ALTER VSCHEMA ADD SEQUENCE "+p.quote(limitsFolder, sequence)))
+	}
+	return actions, nil
+}
+
+// isSequence says that vtgate takes ids from the sequence. It uses up one.
+func (p portable) isSequence(ctx context.Context, f found) bool {
+	if !has(f.limits, sequence) {
+		return false
+	}
+	var id uint64
+	return p.conn.QueryRowContext(ctx, "SELECT NEXT 1 VALUES FROM "+p.quote(limitsFolder, sequence)).Scan(&id) == nil
+}
+
+// planBucketsVSchema says that the tables of buckets are sharded by bucket_key, and that ids of
+// zone_txn come from the sequence. As long as the tables are in the unsharded keyspace there is
+// nothing to say: ids are then those of the table itself.
+func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, error) {
+	if p.engine != Vitess || f.isWhole {
+		return nil, nil
+	}
+	if _, err := p.enter(ctx, bucketsFolder); err != nil {
+		return nil, err
+	}
+	tables, err := portableTables(p.engine)
+	if err != nil {
+		return nil, err
+	}
+	var actions []Action
+	for _, table := range tables {
+		if table.folder != bucketsFolder {
+			continue
+		}
+		name := p.quote(bucketsFolder, table.name)
+		// An error says that vtgate does not know the table.
+		if columns, err := p.column(ctx, "SHOW VSCHEMA VINDEXES FROM "+name); err != nil || !has(columns, "bucket_key") {
+			actions = append(actions, p.vschema(bucketsFolder, "ALTER VSCHEMA ON "+name+" ADD VINDEX `xxhash` (bucket_key) USING `xxhash`"))
+		}
+	}
+	if !p.takesIDs(ctx) {
+		actions = append(actions, p.vschema(bucketsFolder, "ALTER VSCHEMA ON "+p.quote(bucketsFolder, "zone_txn")+
+			" ADD AUTO_INCREMENT id USING "+p.quote(limitsFolder, sequence)))
+	}
+	return actions, nil
+}
+
+// takesIDs says that vtgate takes the ids of zone_txn from the sequence. It asks for the plan
+// of an INSERT, which is not carried out.
+func (p portable) takesIDs(ctx context.Context) bool {
+	lines, err := p.column(ctx, "VEXPLAIN PLAN INSERT INTO "+p.quote(bucketsFolder, "zone_txn")+
+		" (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2026-01-01', 0, 'a', 0, 0, 0)")
+	return err == nil && strings.Contains(strings.Join(lines, "\n"), sequence)
+}
+
+// left returns the triggers, procedures and views that a database behind vtgate still has from
+// when it was migrated as MySQL.
+func (p portable) left(ctx context.Context) (list []Routine, err error) {
+	if _, err := p.enter(ctx, limitsFolder); err != nil {
+		return nil, err
+	}
+	for _, look := range []struct{ kind, statement string }{
+		{"TRIGGER", "SELECT trigger_name FROM information_schema.triggers WHERE trigger_schema = DATABASE()"},
+		{"VIEW", "SELECT table_name FROM information_schema.views WHERE table_schema = DATABASE()"},
+		{"PROCEDURE", "SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() AND routine_type = 'PROCEDURE'"},
+		{"FUNCTION", "SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE() AND routine_type = 'FUNCTION'"},
+	} {
+		names, err := p.column(ctx, look.statement)
+		if err != nil {
+			return nil, fmt.Errorf("look for what was migrated as MySQL: %w", withoutStatement(err))
+		}
+		for _, name := range names {
+			list = append(list, Routine{Kind: look.kind, Name: name})
+		}
+	}
+	return ours(list)
+}
+
+// ours returns those of list that this program installs on MySQL.
+func ours(list []Routine) ([]Routine, error) {
+	want, err := Expected()
+	return slices.DeleteFunc(list, func(r Routine) bool { return !slices.ContainsFunc(want, r.is) }), err
+}
+
+// column returns the first column of an answer.
+func (p portable) column(ctx context.Context, statement string) (list []string, err error) {
+	err = query(ctx, p.conn, func(rows *sql.Rows) error {
+		columns, err := rows.Columns()
+		if err != nil {
+			return err
+		}
+		var first string
+		into := make([]any, len(columns))
+		for i := range into {
+			into[i] = new(any)
+		}
+		into[0] = &first
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		list = append(list, first)
+		return nil
+	}, statement)
+	return list, err
+}
+
+func (p portable) vschema(folder, statement string) Action {
+	return Action{Keyspace: p.keyspace(folder), What: "change the vschema of " + p.keyspace(folder), Statement: statement, IsVSchema: true}
+}
+
+// quote names a table with its keyspace.
+func (p portable) quote(folder, table string) string {
+	return quoteName(p.keyspace(folder)) + "." + quoteName(table)
+}
+
+// vitessAdvice says what to do about an error of vtgate, and nothing about any other.
+func (p portable) vitessAdvice(a Action, err error) string {
+	var engine *mysql.MySQLError
+	switch {
+	case p.engine != Vitess || !errors.As(err, &engine):
+		return ""
+	case a.IsVSchema && engine.Number == errAccessDenied:
+		return "let vtgate take ALTER VSCHEMA from this account (--vschema-ddl-authorized-users), " +
+			"or carry out by vtctldclient what 'velocityd migrate up --dry-run' prints"
+	case engine.Number == errNoDatabase:
+		return "make the keyspace first, by vtctldclient CreateKeyspace, and its shards"
+	}
+	return ""
+}
