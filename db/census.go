@@ -57,10 +57,10 @@ func (s *Store) lockedBuckets(ctx context.Context) ([]zoneLocks, error) {
 	var zones []struct {
 		ID      int64     `db:"id"`
 		Lockout int64     `db:"lockout"`
-		Now     time.Time `db:"now"`
+		ReadAt  time.Time `db:"read_at"`
 	}
 	if err := s.pool.SelectContext(ctx, &zones, `
-SELECT id, lockout, UTC_TIMESTAMP(6) AS now
+SELECT id, lockout, UTC_TIMESTAMP(6) AS read_at
   FROM zone_master
  ORDER BY id`); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ SELECT id, lockout, UTC_TIMESTAMP(6) AS now
 	numbers := map[int64]int{}
 	if locking != nil {
 		var err error
-		if numbers, err = s.countLocked(ctx, locking, zones[0].Now); err != nil {
+		if numbers, err = s.countLocked(ctx, locking, zones[0].ReadAt); err != nil {
 			return nil, err
 		}
 	}
