@@ -158,8 +158,8 @@ func lockZone(ctx context.Context, e *edit, id int64) (service.Zone, error) {
 	return zone, err
 }
 
-// targetOf returns the condition of the one override that a zone can have of the target of o.
-func targetOf(o service.Override) (where string, args []any) {
+// sameTarget returns the condition of the one override that a zone can have of the target of o.
+func sameTarget(o service.Override) (where string, args []any) {
 	if o.Prefix.IsValid() {
 		return "zone_id = ? AND network = ?", []any{o.ZoneID, network(o.Prefix)}
 	}
@@ -169,7 +169,7 @@ func targetOf(o service.Override) (where string, args []any) {
 // dropExpired deletes an expired override of the same key or network as o, which would
 // otherwise be in the way of o.
 func dropExpired(ctx context.Context, e *edit, o service.Override) error {
-	where, args := targetOf(o)
+	where, args := sameTarget(o)
 	var id uint64
 	err := e.GetContext(ctx, &id, `
 SELECT id
@@ -191,7 +191,7 @@ SELECT id
 // insertOverride inserts an override whose target fits its zone, and returns its id. created_by
 // is cut to the length of its column, as a principal is in zone_audit.
 func insertOverride(ctx context.Context, e *edit, o service.Override) (id uint64, err error) {
-	where, args := targetOf(o)
+	where, args := sameTarget(o)
 	err = e.audited(ctx, auditInsert, overrideRows(where, args...), func() error {
 		result, err := e.ExecContext(ctx, `
 INSERT INTO zone_override (bucket_key, prefix, network, action, rate, `+"`window`"+`, expires_at, reason, created_by, created_at, zone_id)
