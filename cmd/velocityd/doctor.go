@@ -123,6 +123,9 @@ func examine(ctx context.Context, options db.Options) (diagnoses, error) {
 		return found, nil
 	}
 	found.judge(inspection)
+	if inspection.Engine != db.EngineMySQL {
+		found.judgeAudit(ctx, store)
+	}
 	found.judgeZones(ctx, store, inspection.Now)
 	return found, nil
 }

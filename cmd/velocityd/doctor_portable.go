@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 
 	"velocityd/db"
 	"velocityd/migrations"
+	"velocityd/service"
 )
 
 // judgeTiDB says what is to be said about a TiDB.
@@ -23,7 +26,6 @@ func (d *diagnoses) judgeTiDB(i db.Inspection) {
 	d.judgePartitions(i)
 	d.judgeGrowth(i)
 	d.judgePlans(i)
-	d.judgeEditing()
 	d.add(levelNote, "not seen", "how many copies TiKV keeps, and the state of its stores", "look at TiDB's dashboard or at pd-ctl store")
 }
 
@@ -35,7 +37,6 @@ func (d *diagnoses) judgeVitess(i db.Inspection) {
 	d.judgeClock(i)
 	d.judgeGrowth(i)
 	d.judgePlans(i)
-	d.judgeEditing()
 	d.add(levelNote, "not seen", "the account's rights, which are table ACLs of the tablets; the settings, sizes and partitions of the MySQL servers behind them; "+
 		"and the durability policy of the keyspaces", "look at each MySQL server itself as docs/capacity.md says, and at vtctldclient GetKeyspace")
 }
@@ -73,8 +74,31 @@ func (d *diagnoses) judgeShards(shards []db.Shard) {
 	}
 }
 
-// judgeEditing reminds of what triggers would do.
-func (d *diagnoses) judgeEditing() {
-	d.add(levelNote, "edits", "there are no triggers: a zone or an override that is edited by SQL is in no audit, and keeps its revision",
-		"edit by velocityd zone and velocityd override, or over HTTP")
+// judgeAudit names the zones and overrides that were edited beside the service: without triggers
+// nothing records that.
+func (d *diagnoses) judgeAudit(ctx context.Context, store *db.Store) {
+	compared, err := store.CompareAudit(ctx)
+	switch {
+	case errors.Is(err, service.ErrForbidden):
+		d.add(levelNote, "audit", "the account cannot read zone_audit, so it cannot be said whether zones were edited by SQL, which nothing records here",
+			"run doctor as the owner of the schema")
+		return
+	case err != nil:
+		d.add(levelWarning, "audit", "zones cannot be compared with zone_audit: "+err.Error(), "look at the database")
+		return
+	}
+	for _, one := range compared.Unaudited {
+		what := fmt.Sprintf("zone %d", one.ZoneID)
+		if one.OverrideID > 0 {
+			what = fmt.Sprintf("override %d of zone %d", one.OverrideID, one.ZoneID)
+		}
+		d.add(levelWarning, "audit", what+" is not as zone_audit has it last: it was edited beside the service, by SQL or by a restore",
+			"look at it, and set it by velocityd zone or velocityd override")
+	}
+	switch {
+	case !compared.Whole:
+		d.add(levelNote, "audit", fmt.Sprintf("only the newest %d zones, overrides and changes were compared", db.MostAudited), "nothing")
+	case len(compared.Unaudited) == 0:
+		d.add(levelOK, "audit", "all zones and overrides are as zone_audit has them last", "")
+	}
 }

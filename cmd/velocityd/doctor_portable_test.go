@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +25,20 @@ func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
 	}
 	if list := found["texts"]; len(list) != 0 {
 		t.Errorf("texts: %+v, want nothing about procedures, of which there are none", list)
+	}
+}
+
+// Nothing records an edit by SQL where there are no triggers, but who may read the audit is told.
+func TestDoctorNamesPortableZonesThatWereEditedBesideTheService(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Portable(t, service.Zone{ID: 7, Rate: 5, Window: time.Minute}) // by SQL
+	_, found := consultOn(t, d, db.EngineTiDB)
+	if list := found["audit"]; len(list) != 1 || list[0].Level != levelWarning || !strings.Contains(list[0].Is, "zone 7") {
+		t.Errorf("audit: %+v, want a warning about zone 7", list)
+	}
+	_, found = consultOn(t, d.ServiceAccount(t), db.EngineTiDB)
+	if list := found["audit"]; len(list) != 1 || list[0].Level != levelNote {
+		t.Errorf("audit, as the service: %+v, want a note that it cannot look", list)
 	}
 }
 
