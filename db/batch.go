@@ -307,18 +307,24 @@ func (b *batch) make(r *reading, buckets []service.Bucket) {
 			b.lockExisting(r, part)
 		}
 	}
+	b.makeRows(&r.packet, buckets)
+}
+
+// makeRows makes the missing lock rows of buckets, which must be in lock order, and locks the rows
+// of all of them. It waits for whoever holds one of them.
+func (b *batch) makeRows(p *packet, buckets []service.Bucket) {
 	for part := range b.shards(buckets) {
 		// ON DUPLICATE KEY UPDATE takes the exclusive lock of a row that another session has just
 		// made. INSERT IGNORE would take a shared lock, and two sessions that want to make it
 		// exclusive deadlock.
-		r.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
+		p.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
 		for i, bucket := range part {
 			if i > 0 {
-				r.sql(",")
+				p.sql(",")
 			}
-			r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
+			p.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
 		}
-		r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id);")
+		p.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id);")
 	}
 }
 

@@ -23,7 +23,7 @@ type peekRow struct {
 	at                        time.Time
 }
 
-// Peek returns what check_velocity would find in a bucket now, and the bucket's newest txns.
+// Peek returns what a check would find in a bucket now, and the bucket's newest txns.
 // It records no attempt, takes no lock and makes no row. The error wraps
 // service.ErrNotFound for an unknown zone, service.ErrInvalid for a bad key, and
 // service.ErrBusy if the engine is away.
@@ -31,6 +31,32 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	if err := bucket.Validate(); err != nil {
 		return service.Peek{}, err
 	}
+	engine, err := s.engine(ctx)
+	if err != nil {
+		return service.Peek{}, err
+	}
+	look := s.lookInto
+	if engine.hasRoutines() {
+		look = s.callPeek
+	}
+	peek, err := look(ctx, bucket)
+	if err != nil || peek.Override == nil {
+		return peek, err
+	}
+	// All of the override, which may have gone meanwhile.
+	switch override, err := s.Override(ctx, bucket.ZoneID, peek.Override.ID); {
+	case err == nil:
+		peek.Override = &override
+	case errors.Is(err, service.ErrNotFound):
+		peek.Override = nil
+	default:
+		return service.Peek{}, err
+	}
+	return peek, nil
+}
+
+// callPeek is CALL peek_velocity, and the newest txns. Of the override in force it returns the id.
+func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	var row peekRow
 	err := s.call(ctx, "peek", func(rows *sql.Rows) error {
 		if !rows.Next() {
@@ -48,13 +74,7 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 		LockedUntil: row.lockedUntil.V,
 	}
 	if row.overrideID.Valid {
-		override, err := s.Override(ctx, bucket.ZoneID, row.overrideID.V)
-		switch {
-		case err == nil:
-			peek.Override = &override
-		case !errors.Is(err, service.ErrNotFound): // it may have gone meanwhile
-			return service.Peek{}, err
-		}
+		peek.Override = &service.Override{ID: row.overrideID.V}
 	}
 	peek.Txns, err = s.newestTxns(ctx, bucket)
 	return peek, err
@@ -96,14 +116,26 @@ func (s *Store) Release(ctx context.Context, bucket service.Bucket, principal, r
 	if err := bucket.Validate(); err != nil {
 		return err
 	}
+	engine, err := s.engine(ctx)
+	if err != nil {
+		return err
+	}
+	release := s.setFree
+	if engine.hasRoutines() {
+		release = s.callRelease
+	}
+	if err := release(ctx, bucket, principal, reason); err != nil {
+		return fmt.Errorf("release a bucket of zone %d: %w", bucket.ZoneID, err)
+	}
+	return nil
+}
+
+// callRelease is CALL release_bucket.
+func (s *Store) callRelease(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	name := sql.Null[string]{V: principal, Valid: principal != ""}
-	err := s.call(ctx, "release", func(rows *sql.Rows) error {
+	return s.call(ctx, "release", func(rows *sql.Rows) error {
 		for rows.Next() {
 		}
 		return rows.Err()
 	}, "CALL release_bucket(?, ?, ?, ?)", bucket.ZoneID, bucket.Key, name, reason)
-	if err != nil {
-		return fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
-	}
-	return nil
 }

@@ -85,18 +85,12 @@ func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
 		_ = conn.Close()
 		return
 	}
-	var id int64
-	_ = conn.Raw(func(inner any) error {
-		if own, ok := inner.(*connection); ok {
-			id = own.id
-		}
-		return nil
-	})
+	own := ownOf(conn)
 	abandon := func() {
 		discard(conn)
 		_ = conn.Close()
 	}
-	if ctx.Err() == nil || id == 0 {
+	if ctx.Err() == nil || own == nil || own.id == 0 {
 		abandon() // the engine has answered, or is away
 		return
 	}
@@ -104,8 +98,30 @@ func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
 		defer abandon()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 		defer cancel()
-		_, _ = s.pool.ExecContext(ctx, fmt.Sprint("KILL ", id)) // it may have ended by itself
+		s.kill(ctx, own.address, own.id)
 	}()
+}
+
+// kill ends a session of the server at an address. If the DSN names several, the pool may lead
+// to another one, where the id is somebody else's: then nothing is killed.
+func (s *Store) kill(ctx context.Context, address string, id int64) {
+	conn, err := s.pool.Conn(ctx)
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	if own := ownOf(conn); own != nil && own.address == address {
+		_, _ = conn.ExecContext(ctx, fmt.Sprint("KILL ", id)) // it may have ended by itself
+	}
+}
+
+// ownOf returns the connection of this package that conn holds, or nil.
+func ownOf(conn *sql.Conn) (own *connection) {
+	_ = conn.Raw(func(inner any) error {
+		own, _ = inner.(*connection)
+		return nil
+	})
+	return own
 }
 
 // onConnection calls do with the connection of this package that conn holds, until the

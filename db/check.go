@@ -35,7 +35,7 @@ func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service
 	var failed error
 	for rest := checks; len(rest) > 0; {
 		batch := service.Piece(rest, mostBuckets)
-		part, err := s.checkBatch(ctx, batch)
+		part, err := s.checkReachable(ctx, batch)
 		if err != nil {
 			failed = err
 			part = slices.Repeat([]service.Decision{{Err: err}}, len(batch))
@@ -62,7 +62,7 @@ func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.
 			return nil, err
 		}
 	}
-	decisions, err := s.checkBatch(ctx, []service.Check{check})
+	decisions, err := s.checkReachable(ctx, []service.Check{check})
 	if err == nil && errors.Is(decisions[0].Err, service.ErrHeld) && !check.NoWait {
 		return nil, decisions[0].Err
 	}
@@ -93,20 +93,30 @@ func (s *Store) checkBatch(ctx context.Context, checks []service.Check) ([]servi
 
 // tryBatch decides checks in one transaction, once.
 func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions []service.Decision, err error) {
-	err = s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
+	err = s.withBatch(ctx, checks, func(ctx context.Context, b *batch) (err error) {
+		decisions, err = s.carryOut(ctx, b)
+		return err
+	})
+	return decisions, err
+}
+
+// withBatch calls do with a batch on a connection of the lanes, and rolls back what do leaves
+// undone.
+func (s *Store) withBatch(ctx context.Context, checks []service.Check, do func(context.Context, *batch) error) error {
+	err := s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
 		if conn.dialect.isSharded {
 			if err := conn.shards.refresh(ctx, conn); err != nil {
 				return false, unrecorded(err)
 			}
 		}
 		b := newBatch(s.hints, conn, checks)
-		decisions, err = s.carryOut(ctx, b)
+		err = do(ctx, b)
 		return err == nil || !isLost(err) && !endsSession(err) && b.roll(ctx) == nil, err
 	})
 	if errors.Is(err, errCutEarly) && ctx.Err() == nil {
 		err = asKind(service.ErrAway, err) // the connection went, and not the deadline
 	}
-	return decisions, err
+	return err
 }
 
 // onLane calls do with a connection of the lanes, until the deadline of ctx. If the connection
@@ -147,12 +157,14 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 // into one that says that it was not.
 func unrecorded(err error) error {
 	switch {
+	case err == nil:
+		return nil
 	case !errors.Is(faultOf(err).kind, service.ErrUndecided):
 		return err
 	case isLost(err):
 		return fmt.Errorf("%w: %w: %w", service.ErrBusy, errCutEarly, err)
 	}
-	return fmt.Errorf("%w: before anything was recorded: %w", service.ErrBusy, err)
+	return fmt.Errorf("%w: %w: %w", service.ErrBusy, errUnrecorded, err)
 }
 
 // lockAll begins the batch and makes the lock rows of new buckets. If its checks may wait, it

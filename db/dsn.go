@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/address"
 	"velocityd/service"
 )
 
@@ -20,19 +21,37 @@ func CheckDSN(dsn string) error {
 	return err
 }
 
-// parseDSN does not wrap the driver's error, which may quote the password.
-func parseDSN(dsn string) (*mysql.Config, error) {
-	if fault := dsnFault(dsn); fault != "" {
-		return nil, fmt.Errorf("%w: dsn cannot be read: %s; write user:password@tcp(host:3306)/database", service.ErrInvalid, fault)
-	}
-	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		return nil, fmt.Errorf("%w: dsn cannot be read; write user:password@tcp(host:3306)/database", service.ErrInvalid)
-	}
-	if cfg.DBName == "" {
+// parseDSN reads a DSN of one address or several, and returns the configuration of each. It does
+// not wrap the driver's error, which may quote the password.
+func parseDSN(dsn string) ([]*mysql.Config, error) {
+	configs, fault := parseForms(dsn)
+	switch {
+	case fault != "":
+		return nil, fmt.Errorf("%w: dsn cannot be read%s; write user:password@tcp(host:3306)/database", service.ErrInvalid, fault)
+	case configs[0].DBName == "":
 		return nil, fmt.Errorf("%w: dsn names no database; end it in /database", service.ErrInvalid)
 	}
-	return cfg, nil
+	return configs, nil
+}
+
+// parseForms reads a DSN that may lack a database. fault says what is wrong with its form, to
+// stand behind other words.
+func parseForms(dsn string) (configs []*mysql.Config, fault string) {
+	list := address.Split(dsn)
+	for _, one := range list {
+		if fault := dsnFault(one); fault != "" {
+			return nil, ": " + fault
+		}
+		if len(list) > 1 && strings.Contains(one[:strings.LastIndex(one, "/")], "()") {
+			return nil, ": one of its addresses is empty"
+		}
+		cfg, err := mysql.ParseDSN(one)
+		if err != nil {
+			return nil, " by the driver"
+		}
+		configs = append(configs, cfg)
+	}
+	return configs, ""
 }
 
 // dsnFault finds out what is wrong with the form of a dsn, by the driver's own

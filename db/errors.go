@@ -22,6 +22,10 @@ const (
 	errLockWait        = 1205
 	errDeadlock        = 1213
 	errNoSuchTable     = 1146
+	errOther           = 1105
+	errInterrupted     = 1317
+	errCheck           = 3819
+	errWriteConflict   = 9007
 	errNoSuchProcedure = 1305
 	errNoSuchParent    = 1452
 	errNoWait          = 3572
@@ -57,6 +61,11 @@ func faults() []fault {
 		// Another session remembered the same attempt_id at this very moment.
 		{numbers: []uint16{errDuplicate}, kind: service.ErrBusy, tries: 6, clean: true},
 		{numbers: beaten(), kind: service.ErrBusy, tries: 6, clean: true},
+		// TiDB has rolled the transaction back because of another one.
+		{numbers: conflicts(), kind: service.ErrBusy, tries: 6},
+		// TiDB: a region, a store or the placement driver does not answer or is overloaded. vtgate:
+		// out of connections or of memory. Unless it was a COMMIT, nothing was recorded.
+		{numbers: []uint16{9001, 9002, 9003, 9004, 9005, 9009, 9010, 9011, 9012, 9013, 8229, 1041}, kind: service.ErrBusy, tries: 1},
 		{numbers: []uint16{errLockWait}, kind: service.ErrBusy, tries: 3, clean: true},
 		// No id to be had. MySQL runs no handler for it, so the transaction is open.
 		{numbers: []uint16{1467}, kind: service.ErrBusy, tries: 3},
@@ -93,7 +102,11 @@ func beaten() []uint16 { return []uint16{errDeadlock, errSnapshot, 1412} }
 
 // rolledBack are the numbers of a COMMIT that an engine without procedures answers when it has
 // rolled the transaction back. After any other error of a COMMIT nobody knows.
-func rolledBack() []uint16 { return append(beaten(), 8002, 8022, 8028, 9007) }
+func rolledBack() []uint16 { return append(beaten(), conflicts()...) }
+
+// conflicts are TiDB's numbers of a transaction that was rolled back because of another one:
+// SELECT … FOR UPDATE or a write met a newer row, or the COMMIT did, or a table changed.
+func conflicts() []uint16 { return []uint16{8002, 8022, 8028, errWriteConflict} }
 
 // lackingRight are the numbers of a statement that is refused for want of a right.
 func lackingRight() []uint16 { return []uint16{1044, 1142, 1143, 1227, 1370} }
@@ -116,8 +129,14 @@ func endsSession(err error) bool { return isOneOf(err, readOnly()) || isOneOf(er
 
 // faultOf classifies an error that came back from what was sent.
 func faultOf(err error) fault {
-	if errors.Is(err, errUncertain) {
+	var away *awayError
+	switch {
+	case errors.Is(err, errUncertain):
 		return fault{kind: service.ErrUndecided, tries: 1}
+	case errors.Is(err, errUnrecorded):
+		return fault{kind: service.ErrBusy, tries: 1}
+	case errors.As(err, &away):
+		return fault{kind: firstKind(err, service.ErrAway, service.ErrBusy), tries: 1}
 	}
 	var engine *mysql.MySQLError
 	if errors.As(err, &engine) {
@@ -131,7 +150,7 @@ func faultOf(err error) fault {
 		}
 		return fault{tries: 1}
 	}
-	for _, kind := range []error{service.ErrStaleKey, service.ErrInvalid, service.ErrAway, service.ErrBusy} {
+	for _, kind := range []error{service.ErrStaleKey, service.ErrInvalid, service.ErrNotFound, service.ErrAway, service.ErrBusy} {
 		if errors.Is(err, kind) {
 			return fault{kind: kind, tries: 1}
 		}
@@ -155,15 +174,24 @@ func faultOf(err error) fault {
 	return fault{kind: service.ErrUndecided, tries: 1}
 }
 
+// firstKind returns the first of kinds that err wraps.
+func firstKind(err error, kinds ...error) error {
+	for _, kind := range kinds {
+		if errors.Is(err, kind) {
+			return kind
+		}
+	}
+	return nil
+}
+
+// errUnrecorded says that the engine gave up before anything was recorded.
+var errUnrecorded = errors.New("before anything was recorded")
+
 // errUnsent says that nothing reached the engine.
 var errUnsent = errors.New("not sent")
 
 // errUnreached says that no connection could be made.
 var errUnreached = errors.New("not reached")
-
-// errUncertain says that a COMMIT failed, and that it may have taken effect, all of it or on some
-// shards.
-var errUncertain = errors.New("commit failed")
 
 // errCutEarly says that the connection or the deadline went before anything was recorded.
 var errCutEarly = errors.New("cut off before anything was recorded")

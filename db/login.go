@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/address"
 	"velocityd/service"
 )
 
@@ -16,17 +17,17 @@ import (
 type login struct {
 	reread func() (string, error) // nil: the account never changes
 
-	mu    sync.Mutex
-	cfg   *mysql.Config
-	inner driver.Connector // of cfg
+	mu      sync.Mutex
+	configs []*mysql.Config  // one for each address
+	inner   driver.Connector // of configs
 }
 
-func newLogin(cfg *mysql.Config, reread func() (string, error)) (*login, error) {
-	inner, err := mysql.NewConnector(cfg)
+func newLogin(configs []*mysql.Config, reread func() (string, error)) (*login, error) {
+	inner, err := address.NewConnector(configs)
 	if err != nil {
 		return nil, fmt.Errorf("%w: dsn: %w", service.ErrInvalid, err)
 	}
-	return &login{reread: reread, cfg: cfg, inner: inner}, nil
+	return &login{reread: reread, configs: configs, inner: inner}, nil
 }
 
 // connect opens a connection. After a refusal it tries once more, if there is another
@@ -65,15 +66,19 @@ func (l *login) renew(refused driver.Connector) (driver.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	if read.User == l.cfg.User && read.Passwd == l.cfg.Passwd {
+	user, password := read[0].User, read[0].Passwd
+	if user == l.configs[0].User && password == l.configs[0].Passwd {
 		return nil, nil //nolint:nilnil // there is nothing new
 	}
-	cfg := l.cfg.Clone()
-	cfg.User, cfg.Passwd = read.User, read.Passwd
-	inner, err := mysql.NewConnector(cfg)
+	configs := make([]*mysql.Config, len(l.configs))
+	for i, cfg := range l.configs {
+		configs[i] = cfg.Clone()
+		configs[i].User, configs[i].Passwd = user, password
+	}
+	inner, err := address.NewConnector(configs)
 	if err != nil {
 		return nil, fmt.Errorf("%w: dsn: %w", service.ErrInvalid, err)
 	}
-	l.cfg, l.inner = cfg, inner
+	l.configs, l.inner = configs, inner
 	return inner, nil
 }

@@ -11,11 +11,33 @@ import (
 
 var _ service.OutcomeStore = (*Store)(nil)
 
-// ReportAll implements service.OutcomeStore with one CALL.
+// ReportAll implements service.OutcomeStore: with one CALL, or by statements where the engine has
+// no procedures.
 func (s *Store) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
 	if len(reports) == 0 {
 		return nil, nil
 	}
+	engine, err := s.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	report := s.settleAll
+	if engine.hasRoutines() {
+		report = s.callReport
+	}
+	statuses, err := report(ctx, reports)
+	if err != nil {
+		return nil, err
+	}
+	receipts := make([]error, len(reports))
+	for i, status := range statuses {
+		receipts[i] = status.Err(reports[i])
+	}
+	return receipts, nil
+}
+
+// callReport is CALL report_outcomes.
+func (s *Store) callReport(ctx context.Context, reports []service.Report) ([]service.ReportStatus, error) {
 	type report struct {
 		TxnID   uint64          `json:"txn_id"`
 		Outcome service.Outcome `json:"outcome"`
@@ -28,40 +50,21 @@ func (s *Store) ReportAll(ctx context.Context, reports []service.Report) ([]erro
 	if err != nil {
 		return nil, fmt.Errorf("encode %d reports: %w", len(reports), err)
 	}
-	receipts := make([]error, len(reports))
+	statuses := make([]service.ReportStatus, len(reports))
 	err = s.call(ctx, "report", func(rows *sql.Rows) error {
 		answered := 0
 		for ; rows.Next(); answered++ {
 			var place int
-			var status string
+			var status service.ReportStatus
 			if err := rows.Scan(&place, &status); err != nil {
 				return err
 			}
-			receipts[place] = receipt(reports[place], status)
+			statuses[place] = status
 		}
 		if rows.Err() == nil && answered != len(reports) {
 			return fmt.Errorf("engine answered for %d of %d reports", answered, len(reports))
 		}
 		return rows.Err()
 	}, "CALL report_outcomes(?)", string(argument))
-	if err != nil {
-		return nil, err
-	}
-	return receipts, nil
-}
-
-// receipt returns the error that a status stands for, or nil for recorded.
-func receipt(report service.Report, status string) error {
-	switch status {
-	case "recorded":
-		return nil
-	case "unknown_txn":
-		return fmt.Errorf("txn %d: %w", report.TxnID, service.ErrNotFound)
-	case "blocked":
-		return fmt.Errorf("%w: txn %d was blocked: there was no login", service.ErrConflict, report.TxnID)
-	case "expired":
-		return fmt.Errorf("%w: txn %d counts as a failure since its reserve_ttl", service.ErrConflict, report.TxnID)
-	default:
-		return fmt.Errorf("%w: txn %d has the other outcome", service.ErrConflict, report.TxnID)
-	}
+	return statuses, err
 }

@@ -34,6 +34,11 @@ func (p *packet) int(n int64) *packet {
 	return p
 }
 
+func (p *packet) uint(n uint64) *packet {
+	p.text = strconv.AppendUint(p.text, n, 10)
+	return p
+}
+
 func (p *packet) bool(is bool) *packet {
 	if is {
 		return p.sql("1")

@@ -50,16 +50,16 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 	for i, read := range r.readers {
 		if i > 0 {
 			if err := results.NextResultSet(); err != nil {
-				return fmt.Errorf("read result set %d of %d: %w", i+1, len(r.readers), err)
+				return fmt.Errorf("read result set %d of %d: %w", i+1, len(r.readers), conn.plain(err))
 			}
 		}
 		if err := readRows(rows, read); err != nil {
-			return err
+			return conn.plain(err)
 		}
 		r.answered++
 	}
 	if err := results.NextResultSet(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("more than %d result sets: %w", len(r.readers), err)
+		return fmt.Errorf("more than %d result sets: %w", len(r.readers), conn.plain(err))
 	}
 	for _, do := range r.ends {
 		do()
@@ -148,9 +148,8 @@ type lockedZone struct {
 func (b *batch) readOverrides(r *reading) {
 	keys, zoneIDs, networks := b.overridable()
 	b.ledger.Overrides, b.lengths = nil, nil
-	const columns = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, expires_at FROM zone_override "
 	if len(keys) > 0 {
-		r.sql(columns+"FORCE INDEX (zone_override_key) WHERE ").keys(keys, nil).sql(";")
+		r.sql(selectLimitOverride+"FORCE INDEX (zone_override_key) WHERE ").keys(keys, nil).sql(";")
 		r.each(b.addOverride)
 	}
 	inZones := func() { r.list(len(zoneIDs), func(i int) { r.int(zoneIDs[i]) }) }
@@ -164,7 +163,7 @@ func (b *batch) readOverrides(r *reading) {
 		})
 	}
 	if len(networks) > 0 {
-		r.sql(columns + "FORCE INDEX (zone_override_network) WHERE zone_id IN ")
+		r.sql(selectLimitOverride + "FORCE INDEX (zone_override_network) WHERE zone_id IN ")
 		inZones()
 		r.sql(" AND network IN ").list(len(networks), func(i int) { r.string(networks[i]) }).sql(";")
 		r.each(b.addOverride)
@@ -211,21 +210,29 @@ func appendNetworks(networks []string, key string, lengths []prefixLength) []str
 	return networks
 }
 
-func (b *batch) addOverride(row []driver.Value) (err error) {
-	o := service.Override{
+func (b *batch) addOverride(row []driver.Value) error {
+	o, err := limitOverrideOf(row)
+	b.ledger.Overrides = append(b.ledger.Overrides, o)
+	return err
+}
+
+// selectLimitOverride selects the columns of zone_override that a decision needs, in the order in
+// which limitOverrideOf reads them.
+const selectLimitOverride = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, expires_at FROM zone_override "
+
+// limitOverrideOf returns the override of a row, without its reason and its maker.
+func limitOverrideOf(row []driver.Value) (o service.Override, err error) {
+	o = service.Override{
 		ID: uint64(asInt(row[0])), ZoneID: asInt(row[1]), Action: service.OverrideAction(text(row[4])),
 		Rate: int(asInt(row[5])), Window: service.Seconds(asInt(row[6])),
 	}
 	if row[2] != nil {
 		o.Key = text(row[2])
 	} else if o.Prefix, err = netip.ParsePrefix(text(row[3])); err != nil {
-		return fmt.Errorf("read override %d: %w", o.ID, err)
+		return o, fmt.Errorf("read override %d: %w", o.ID, err)
 	}
-	if o.ExpiresAt, err = asInstant(row[7]); err != nil {
-		return err
-	}
-	b.ledger.Overrides = append(b.ledger.Overrides, o)
-	return nil
+	o.ExpiresAt, err = asInstant(row[7])
+	return o, err
 }
 
 // readAttempts reads what was answered to the attempt ids of the checks.

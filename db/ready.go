@@ -40,7 +40,7 @@ type Probe struct {
 func OpenProbe(o Options) (*Probe, error) {
 	o.LockWait = DefaultLockWait
 	o.engines = newEngineMemory(o.Engine)
-	cfg, err := parseDSN(o.DSN)
+	configs, err := parseDSN(o.DSN)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func OpenProbe(o Options) (*Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	use := "USE `" + strings.ReplaceAll(cfg.DBName, "`", "``") + "`"
-	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(), keyspace: cfg.DBName, engines: o.engines}, nil
+	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
+	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(), keyspace: configs[0].DBName, engines: o.engines}, nil
 }
 
 // Close waits for a question that is under way and closes the connection.

@@ -73,19 +73,29 @@ func (b *batch) sendApart(ctx context.Context, r *reading) (first uint64, err er
 		first = uint64(asInt(row[0]))
 		return nil
 	})
+	if err := b.commitApart(ctx, r); err != nil {
+		return 0, err
+	}
+	if first == 0 {
+		return 0, fmt.Errorf("%w: %w", service.ErrUndecided, errNoIDs)
+	}
+	return first, nil
+}
+
+// commitApart sends a packet that records something and ends in a SELECT, and commits. That
+// SELECT tells an error of the COMMIT from one before it.
+func (b *batch) commitApart(ctx context.Context, r *reading) error {
 	b.reset(&r.packet)
 	r.sql("COMMIT")
 	switch err := r.send(ctx, b.conn); {
-	case err == nil && first == 0:
-		return 0, fmt.Errorf("%w: %w", service.ErrUndecided, errNoIDs)
 	case err == nil, isLost(err), errors.Is(err, errTooLong):
-		return first, err
-	case r.answered == 0:
-		return 0, unrecorded(err)
+		return err
+	case r.answered < len(r.readers):
+		return unrecorded(err)
 	case isOneOf(err, rolledBack()):
-		return 0, err
+		return err
 	default:
-		return 0, fmt.Errorf("%w: %w", errUncertain, err)
+		return fmt.Errorf("%w: %w", errUncertain, err)
 	}
 }
 

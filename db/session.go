@@ -55,7 +55,7 @@ type connector struct {
 func (c *connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
 func newConnector(o Options, use use) (*connector, error) {
-	cfg, err := parseDSN(o.DSN)
+	configs, err := parseDSN(o.DSN)
 	if err != nil {
 		return nil, err
 	}
@@ -63,20 +63,19 @@ func newConnector(o Options, use use) (*connector, error) {
 		return nil, fmt.Errorf("%w: lock wait must be whole seconds, is %s", service.ErrInvalid, o.LockWait)
 	}
 	seconds := fmt.Sprint(service.WholeSeconds(o.LockWait))
-	pin(cfg)
-	session := maps.Clone(cfg.Params)
-	if session == nil {
-		session = map[string]string{}
-	}
-	cfg.Params = nil // set by prepare: which of them an engine takes is known only then
+	session := map[string]string{}
+	maps.Copy(session, configs[0].Params)
 	maps.Copy(session, use.settings(seconds))
-	use.configure(cfg)
-	login, err := newLogin(cfg, o.Reread)
+	for _, cfg := range configs {
+		pin(cfg)
+		use.configure(cfg)
+	}
+	login, err := newLogin(configs, o.Reread)
 	if err != nil {
 		return nil, err
 	}
 	engines := cmp.Or(o.engines, newEngineMemory(o.Engine))
-	engines.shards.keyspace = cfg.DBName + bucketsKeyspace
+	engines.shards.keyspace = configs[0].DBName + bucketsKeyspace
 	return &connector{
 		login: login, engines: engines, timeout: cmp.Or(o.connectTimeout, connectTimeout),
 		lockWait: o.LockWait, session: session, wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
@@ -110,6 +109,7 @@ func (u use) settings(lockWait string) map[string]string {
 
 // configure sets what differs between the uses of connections.
 func (u use) configure(cfg *mysql.Config) {
+	cfg.DialFunc = dialPool
 	if u != forPool {
 		cfg.MultiStatements = true
 		// The engine's error says more than the driver's, which is only that the connection
@@ -153,6 +153,7 @@ func pin(cfg *mysql.Config) {
 	cfg.AllowAllFiles = false
 	// What the driver would log it also returns, and here nothing is told twice.
 	cfg.Logger = &mysql.NopLogger{}
+	cfg.Params = nil // prepare sets them: only then it is known which of them the engine takes
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
 	}
@@ -179,7 +180,8 @@ type driverConn interface {
 type connection struct {
 	driverConn
 	socket    net.Conn // of a lane
-	id        int64    // the engine's, for KILL
+	address   string   // of the server
+	id        int64    // the server's, for KILL; 0 where there is no KILL
 	engine    Engine
 	dialect   dialect
 	shards    *shardMemory
@@ -315,11 +317,19 @@ type dialling struct{}
 
 // dialLane dials as the driver does, and lets the connection keep its socket.
 func dialLane(ctx context.Context, network, address string) (net.Conn, error) {
-	socket, err := new(net.Dialer).DialContext(ctx, network, address)
+	socket, err := dialPool(ctx, network, address)
 	if s, ok := ctx.Value(dialling{}).(*connection); ok {
 		s.socket = socket
 	}
 	return socket, err
+}
+
+// dialPool dials as the driver does, and notes the address.
+func dialPool(ctx context.Context, network, address string) (net.Conn, error) {
+	if s, ok := ctx.Value(dialling{}).(*connection); ok {
+		s.address = address
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
 // within does something on a lane's connection that ends, at the latest, at the

@@ -7,6 +7,7 @@ import (
 	"database/sql/driver"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,6 +81,45 @@ type shardMemory struct {
 	keyspace string // that holds the buckets
 	current  atomic.Pointer[shardMap]
 	readAt   atomic.Int64 // Unix time in nanoseconds; 0 if it must be read
+	// away is when each of the first shards was last found away, as Unix time in nanoseconds.
+	away [mostShards]atomic.Int64
+}
+
+// mostShards is of how many shards it is remembered that they are away.
+const mostShards = 256
+
+// awayPause is for how long checks are refused after their shard was found away. Without it each
+// of them would wait for as long as vtgate waits for the shard.
+const awayPause = time.Second
+
+// lose remembers that a shard is away, and has the map read again.
+func (m *shardMemory) lose(name string) {
+	shards := m.current.Load()
+	if shards == nil {
+		return
+	}
+	_, end, _ := strings.Cut(name, "-")
+	id, err := hex.DecodeString(end)
+	if err != nil {
+		return
+	}
+	place := len(shards.ends)
+	if end != "" {
+		place, _ = slices.BinarySearchFunc(shards.ends, id, bytes.Compare)
+	}
+	if place < mostShards {
+		m.away[place].Store(time.Now().UnixNano())
+	}
+	m.readAt.Store(0)
+}
+
+// isAway says that a check has a bucket on a shard that was found away just now.
+func (m *shardMemory) isAway(check service.Check) bool {
+	shards, now := m.current.Load(), time.Now().UnixNano()
+	return slices.ContainsFunc(check.Buckets, func(b service.Bucket) bool {
+		place := shards.of(b)
+		return place < mostShards && now-m.away[place].Load() < int64(awayPause)
+	})
 }
 
 // shardMapLife is how long a map of shards is used before it is read again.
@@ -100,9 +140,6 @@ func (m *shardMemory) refresh(ctx context.Context, conn *connection) error {
 	m.current.Store(shards)
 	return nil
 }
-
-// doubt has the map of shards read again before the next batch.
-func (m *shardMemory) doubt() { m.readAt.Store(0) }
 
 // readShards asks for the shards of a keyspace. There is one if the keyspace does not exist or
 // is not sharded.
@@ -131,6 +168,60 @@ func readShards(ctx context.Context, conn *connection, keyspace string) (*shardM
 func (s *Store) ShardOf(bucket service.Bucket) (shard, shards int) {
 	m := s.engines.shards.current.Load()
 	return m.of(bucket), m.count()
+}
+
+// checkReachable decides checks as checkBatch does. Where there are shards, it refuses the checks
+// of a shard that is away, with ErrBusy in their decisions, and decides the others.
+func (s *Store) checkReachable(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	if !s.engines.is().dialect().isSharded {
+		return s.checkBatch(ctx, checks)
+	}
+	decisions := make([]service.Decision, len(checks))
+	for {
+		var asked []service.Check
+		var places []int // of asked in checks
+		for i, check := range checks {
+			if s.engines.shards.isAway(check) {
+				decisions[i] = service.Decision{Err: service.NewBusyError(awayPause, "a shard of the database is away")}
+				continue
+			}
+			asked, places = append(asked, check), append(places, i)
+		}
+		if len(asked) == 0 {
+			return nil, decisions[0].Err
+		}
+		answers, err := s.checkBatch(ctx, asked)
+		if err == nil {
+			for i, place := range places {
+				decisions[place] = answers[i]
+			}
+			return decisions, nil
+		}
+		// Each round leaves out the checks of one more shard.
+		if !s.lostShard(err) || ctx.Err() != nil || !slices.ContainsFunc(asked, s.engines.shards.isAway) {
+			return nil, err
+		}
+	}
+}
+
+// lostShard says that err came from a shard that is away, before anything was recorded, and
+// remembers the shard.
+func (s *Store) lostShard(err error) bool {
+	var away *awayError
+	if !errors.As(err, &away) || !away.isOf(&s.engines.shards) {
+		return false
+	}
+	s.engines.shards.lose(away.shard)
+	return !errors.Is(err, service.ErrUndecided)
+}
+
+// Sharding returns ShardOf if the engine has shards, and nil if it has none or no connection has
+// told yet what it is.
+func (s *Store) Sharding() func(service.Bucket) (shard, shards int) {
+	if !s.engines.is().dialect().isSharded {
+		return nil
+	}
+	return s.ShardOf
 }
 
 // shardOf returns the place of a bucket's shard.

@@ -9,9 +9,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/service"
@@ -130,16 +130,17 @@ SELECT version, dirty
 // RedactDSN returns dsn for printing, without its password and parameters. A
 // dsn that cannot be parsed is not repeated at all.
 func RedactDSN(dsn string) string {
-	if dsnFault(dsn) != "" {
+	configs, fault := parseForms(dsn)
+	if fault != "" {
 		return "(unreadable dsn)"
 	}
-	cfg, err := mysql.ParseDSN(dsn)
-	if err != nil {
-		return "(unreadable dsn)"
-	}
-	password := ""
+	cfg, password := configs[0], ""
 	if cfg.Passwd != "" {
 		password = ":***"
 	}
-	return fmt.Sprintf("%s%s@%s(%s)/%s", cfg.User, password, cfg.Net, cfg.Addr, cfg.DBName)
+	addresses := make([]string, len(configs))
+	for i, cfg := range configs {
+		addresses[i] = cfg.Addr
+	}
+	return fmt.Sprintf("%s%s@%s(%s)/%s", cfg.User, password, cfg.Net, strings.Join(addresses, ","), cfg.DBName)
 }

@@ -23,7 +23,8 @@ var (
 
 // TestGoAndSQLAgreeOnRandomTimelines asks the same of package db, which decides by
 // service.Decide, and of the procedures, which decide in SQL, in two databases that
-// have one clock. Answers and rows must be alike.
+// have one clock. Reports, releases and peeks are carried out by statements in one of them, and
+// by procedures in the other. Answers and rows must be alike.
 func TestGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -145,6 +146,7 @@ func (l *timeline) step(t *testing.T) {
 		for range pick(l.random, 1, 1, 3) {
 			l.check(t)
 		}
+		l.peek(t)
 	}
 }
 
@@ -321,11 +323,37 @@ func (l *timeline) release(t *testing.T) {
 	bucket := l.bucket()
 	var kinds []string
 	for _, w := range l.twins {
-		kinds = append(kinds, kindOf(w.store.Release(context.Background(), bucket, "operator", "timeline")))
+		kinds = append(kinds, kindOf(w.others.Release(context.Background(), bucket, "operator", "timeline")))
 	}
 	l.note("release of %+v: %s", bucket, kinds)
 	if kinds[0] != kinds[1] {
 		t.Errorf("release of %+v: go %s, sql %s", bucket, kinds[0], kinds[1])
+	}
+}
+
+// peek looks into a bucket, whose newest txns are told apart by their ordinals.
+func (l *timeline) peek(t *testing.T) {
+	t.Helper()
+	bucket := l.bucket()
+	var seen [2]string
+	for side, w := range l.twins {
+		peek, err := w.others.Peek(context.Background(), bucket)
+		if err != nil {
+			seen[side] = kindOf(err)
+			continue
+		}
+		for i, txn := range peek.Txns {
+			peek.Txns[i].ID = uint64(nameOf(w.ordinals, txn.ID))
+			peek.Txns[i].CreatedAt = txn.CreatedAt.UTC()
+		}
+		if o := peek.Override; o != nil {
+			seen[side], peek.Override = fmt.Sprintf("%+v ", *o), nil
+		}
+		peek.At, peek.LockedUntil = peek.At.UTC(), peek.LockedUntil.UTC()
+		seen[side] += fmt.Sprintf("%+v", peek)
+	}
+	if seen[0] != seen[1] {
+		t.Errorf("peek into %+v\n statements: %s\n procedures: %s", bucket, seen[0], seen[1])
 	}
 }
 
@@ -345,7 +373,7 @@ func (l *timeline) report(t *testing.T) {
 	}
 	var lines [2][]string
 	for side, w := range l.twins {
-		errs, err := w.store.ReportAll(context.Background(), reports[side])
+		errs, err := w.others.ReportAll(context.Background(), reports[side])
 		for _, err := range append(errs, err) {
 			lines[side] = append(lines[side], kindOf(err))
 		}

@@ -26,17 +26,18 @@ type TLSFiles struct {
 }
 
 // WithTLS returns dsn with TLS by files. The server's certificate is always verified, for
-// the host of the DSN. The files must be readable now, and the CA's is not read again. Other
+// the host of the DSN that it is at. The files must be readable now, and the CA's is not read again. Other
 // packages of this process can use the DSN that is returned, and other processes cannot. The
 // error wraps service.ErrInvalid if the files or the DSN are wrong.
 func WithTLS(dsn string, files TLSFiles) (string, error) {
 	if files == (TLSFiles{}) {
 		return dsn, nil
 	}
-	cfg, err := parseDSN(dsn)
-	switch {
-	case err != nil:
+	configs, err := parseDSN(dsn)
+	if err != nil {
 		return "", err
+	}
+	switch cfg := configs[0]; {
 	case cfg.TLSConfig != "":
 		return "", fmt.Errorf("%w: dsn has a parameter tls, and files of TLS are named besides: leave one out", service.ErrInvalid)
 	case cfg.Net == "unix":

@@ -19,6 +19,8 @@ import (
 type twin struct {
 	*dbtest.Database
 	store *Store
+	// others carries out what is no check: reports, releases and peeks.
+	others *Store
 	ask   []service.CheckStore // to choose from, for each call
 	uses  int                  // of tallies, by the store's batches
 	// ordinals and checkIDs are the names of what the twins number on their own:
@@ -26,14 +28,18 @@ type twin struct {
 	ordinals, checkIDs map[uint64]int
 }
 
-func newTwin(t *testing.T, engine *dbtest.Engine, ask func(*Store) []service.CheckStore) *twin {
+// newTwin returns a twin that carries out what is no check by statements or by procedures.
+func newTwin(t *testing.T, engine *dbtest.Engine, byStatements bool, ask func(*Store) []service.CheckStore) *twin {
 	t.Helper()
 	d := engine.Database(t)
 	d.FollowSessionClocks(t)
 	d.SQL.SetMaxOpenConns(1)
 	w := &twin{Database: d}
 	w.countUses(t)
-	w.ask = ask(w.store)
+	w.ask, w.others = ask(w.store), w.store
+	if byStatements {
+		w.others = connect(t, d, Options{Engine: EngineTiDB, MaxConns: 2}) // a session for each pool
+	}
 	return w
 }
 
@@ -42,7 +48,7 @@ func (w *twin) setClock(t *testing.T, now time.Time) {
 	t.Helper()
 	// A fraction more, for the engine cuts off what a double cannot hold.
 	set := fmt.Sprintf("SET timestamp = %d.%06d2", now.Unix(), now.Nanosecond()/1000)
-	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.pool.DB} {
+	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.pool.DB, w.others.lanes, w.others.pool.DB} {
 		dbtest.Exec(t, pool, set)
 	}
 }
@@ -196,11 +202,11 @@ func (w *twin) fill(t *testing.T, bucket service.Bucket, instants []time.Time) {
 func newTwins(t *testing.T, engine *dbtest.Engine) []*twin {
 	t.Helper()
 	return slices.Clip([]*twin{
-		newTwin(t, engine, func(s *Store) []service.CheckStore {
+		newTwin(t, engine, true, func(s *Store) []service.CheckStore {
 			// By SQL, too: whoever asks, the next batch of the service must know of it.
 			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.pool.DB, batchOnly: true}}
 		}),
-		newTwin(t, engine, func(s *Store) []service.CheckStore {
+		newTwin(t, engine, false, func(s *Store) []service.CheckStore {
 			return []service.CheckStore{sqlStore{conns: s.pool.DB}, sqlStore{conns: s.pool.DB, batchOnly: true}}
 		}),
 	})

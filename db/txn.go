@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -31,6 +32,22 @@ func (r txnRow) txn() service.Txn {
 		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Counted: r.Counted,
 		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V,
 	}
+}
+
+// txnOf returns the txn of a row of txnColumns that was read as text.
+func txnOf(row []driver.Value) (txn service.Txn, err error) {
+	txn = service.Txn{
+		ID: uint64(asInt(row[0])), Bucket: service.Bucket{ZoneID: asInt(row[2]), Key: text(row[3])},
+		Blocked: asInt(row[4]) != 0, WouldBlock: asInt(row[5]) != 0, Counted: asInt(row[6]) != 0,
+	}
+	if row[7] != nil {
+		txn.Outcome = service.Outcome(text(row[7]))
+	}
+	if row[8] != nil {
+		txn.AttemptID = text(row[8])
+	}
+	txn.CreatedAt, err = asInstant(row[1])
+	return txn, err
 }
 
 // Txn returns one recorded attempt. The error wraps service.ErrNotFound if

@@ -12,17 +12,21 @@ import (
 // TxnZones returns, for each of these txns that exists, the zones of all txns of its
 // check. The error wraps service.ErrBusy if the engine is away.
 func (s *Store) TxnZones(ctx context.Context, ids []uint64) (map[uint64][]int64, error) {
-	zones := make(map[uint64][]int64, len(ids))
-	for some := range slices.Chunk(ids, txnZonesAtOnce) {
-		if err := s.txnZones(ctx, some, zones); err != nil {
-			return nil, fmt.Errorf("look up the zones of %d txns: %w", len(ids), lookupError(err))
+	checks, err := s.txnsOfChecks(ctx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("look up the zones of %d txns: %w", len(ids), err)
+	}
+	zones := make(map[uint64][]int64, len(checks))
+	for id, txns := range checks {
+		for _, t := range txns {
+			zones[id] = append(zones[id], t.ZoneID)
 		}
 	}
 	return zones, nil
 }
 
-// txnZonesAtOnce bounds how many txns one statement names.
-const txnZonesAtOnce = 100
+// txnsAtOnce bounds how many txns one statement names.
+const txnsAtOnce = 100
 
 // txnOfCheck is what ties a txn to the others of its check. They have ids close to each
 // other: there is no index on check_id.
@@ -30,6 +34,7 @@ type txnOfCheck struct {
 	ID        uint64    `db:"id"`
 	CreatedAt time.Time `db:"created_at"`
 	ZoneID    int64     `db:"zone_id"`
+	Key       string    `db:"bucket_key"`
 	CheckID   *uint64   `db:"check_id"`
 	Buckets   *int      `db:"check_buckets"`
 }
@@ -43,13 +48,28 @@ type checkKey struct {
 func (t txnOfCheck) key() checkKey { return checkKey{id: *t.CheckID, at: t.CreatedAt.UnixMicro()} }
 
 const selectTxnOfCheck = `
-SELECT id, created_at, zone_id, check_id, check_buckets
+SELECT id, created_at, zone_id, bucket_key, check_id, check_buckets
   FROM zone_txn
  WHERE `
 
-// txnZones adds the zones of some txns to zones. If two txns have one id, the zones of
-// both are added.
-func (s *Store) txnZones(ctx context.Context, ids []uint64, zones map[uint64][]int64) error {
+// txnsOfChecks returns, for each of these txns that exists, all txns of its check. If two txns
+// have one id, those of both checks are returned for it. The error wraps service.ErrBusy if the
+// engine is away. On Vitess it asks all shards, since an id alone does not say where a txn lies.
+func (s *Store) txnsOfChecks(ctx context.Context, ids []uint64) (map[uint64][]txnOfCheck, error) {
+	unique := slices.Clone(ids)
+	slices.Sort(unique)
+	unique = slices.Compact(unique)
+	checks := make(map[uint64][]txnOfCheck, len(unique))
+	for some := range slices.Chunk(unique, txnsAtOnce) {
+		if err := s.addChecks(ctx, some, checks); err != nil {
+			return nil, lookupError(err)
+		}
+	}
+	return checks, nil
+}
+
+// addChecks adds the txns of the checks of some txns to checks. Each id is given once.
+func (s *Store) addChecks(ctx context.Context, ids []uint64, checks map[uint64][]txnOfCheck) error {
 	args := make([]any, len(ids))
 	for i, id := range ids {
 		args[i] = id
@@ -60,26 +80,27 @@ func (s *Store) txnZones(ctx context.Context, ids []uint64, zones map[uint64][]i
 	}
 	var shared []txnOfCheck
 	for _, t := range named {
-		zones[t.ID] = append(zones[t.ID], t.ZoneID)
 		if t.Buckets != nil && t.CheckID != nil {
 			shared = append(shared, t)
+		} else {
+			checks[t.ID] = append(checks[t.ID], t)
 		}
 	}
-	of, err := s.checkZones(ctx, slices.Clone(shared))
+	of, err := s.siblings(ctx, slices.Clone(shared))
 	if err != nil {
 		return err
 	}
 	for _, t := range shared {
-		zones[t.ID] = append(zones[t.ID], of[t.key()]...)
+		checks[t.ID] = append(checks[t.ID], of[t.key()]...)
 	}
 	return nil
 }
 
-// checkZones returns the zones of the checks to which txns belong. The search widens from
+// siblings returns all txns of the checks to which txns belong. The search widens from
 // each txn until it has found all of its check, and ends 65,536 ids away, in case some were
 // deleted, as that of the procedure txns_of_check does. It changes txns.
-func (s *Store) checkZones(ctx context.Context, txns []txnOfCheck) (map[checkKey][]int64, error) {
-	of := map[checkKey][]int64{}
+func (s *Store) siblings(ctx context.Context, txns []txnOfCheck) (map[checkKey][]txnOfCheck, error) {
+	of := map[checkKey][]txnOfCheck{}
 	for span := uint64(16); span <= 1<<16 && len(txns) > 0; span *= 16 {
 		var where []string
 		var args []any
@@ -93,7 +114,7 @@ func (s *Store) checkZones(ctx context.Context, txns []txnOfCheck) (map[checkKey
 			return nil, err
 		}
 		for _, t := range found {
-			of[t.key()] = append(of[t.key()], t.ZoneID)
+			of[t.key()] = append(of[t.key()], t)
 		}
 		txns = slices.DeleteFunc(txns, func(t txnOfCheck) bool { return len(of[t.key()]) >= *t.Buckets })
 	}

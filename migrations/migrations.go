@@ -18,6 +18,8 @@ import (
 	"github.com/golang-migrate/migrate/v4/database"
 	"github.com/golang-migrate/migrate/v4/database/mysql"
 	"github.com/golang-migrate/migrate/v4/source/iofs"
+
+	"velocityd/db/address"
 )
 
 // metadataWait bounds, in seconds, how long a DDL statement may wait for running
@@ -235,25 +237,29 @@ func open(dsn string) (db *sql.DB, name string, err error) {
 // openWith returns a connection pool whose sessions have these settings, and the name of the
 // database.
 func openWith(dsn string, settings map[string]string) (db *sql.DB, name string, err error) {
-	cfg, err := driver.ParseDSN(dsn)
-	if err != nil {
-		return nil, "", errors.New("dsn cannot be read; write user:password@tcp(host:3306)/database")
+	var configs []*driver.Config
+	for _, one := range address.Split(dsn) {
+		cfg, err := driver.ParseDSN(one)
+		if err != nil {
+			return nil, "", errors.New("dsn cannot be read; write user:password@tcp(host:3306)/database")
+		}
+		if cfg.DBName == "" {
+			return nil, "", errors.New("dsn names no database; end it in /database")
+		}
+		if cfg.Params == nil {
+			cfg.Params = map[string]string{}
+		}
+		maps.Copy(cfg.Params, settings)
+		cfg.ParseTime = true
+		cfg.MultiStatements = false // one statement a file, whatever the dsn says
+		if cfg.Timeout == 0 {
+			cfg.Timeout = 5 * time.Second
+		}
+		configs = append(configs, cfg)
 	}
-	if cfg.DBName == "" {
-		return nil, "", errors.New("dsn names no database; end it in /database")
-	}
-	if cfg.Params == nil {
-		cfg.Params = map[string]string{}
-	}
-	maps.Copy(cfg.Params, settings)
-	cfg.ParseTime = true
-	cfg.MultiStatements = false // one statement a file, whatever the dsn says
-	if cfg.Timeout == 0 {
-		cfg.Timeout = 5 * time.Second
-	}
-	connector, err := driver.NewConnector(cfg)
+	connector, err := address.NewConnector(configs)
 	if err != nil {
 		return nil, "", fmt.Errorf("dsn: %w", err)
 	}
-	return sql.OpenDB(connector), cfg.DBName, nil
+	return sql.OpenDB(connector), configs[0].DBName, nil
 }

@@ -67,6 +67,8 @@ type Action struct {
 	// Statement is SQL or, if IsVSchema, an ALTER VSCHEMA.
 	Statement string
 	IsVSchema bool
+	// GoesOn says that the statement is carried out again until it changes no more row.
+	GoesOn bool
 }
 
 // portableSince is the version of the first portable tables: a database with an older one was

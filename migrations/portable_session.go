@@ -114,10 +114,20 @@ func (p portable) version(ctx context.Context) (version uint, dirty bool, err er
 
 // exec carries out one statement, whose text is not part of the error.
 func (p portable) exec(ctx context.Context, a Action) error {
-	if _, err := p.conn.ExecContext(ctx, a.Statement); err != nil {
-		return p.explain(a, fmt.Errorf("%s: %w", a.What, withoutStatement(err)))
+	_, err := p.changed(ctx, a)
+	return err
+}
+
+// changed is exec, and returns how many rows were changed.
+func (p portable) changed(ctx context.Context, a Action) (rows int64, err error) {
+	result, err := p.conn.ExecContext(ctx, a.Statement)
+	if err == nil {
+		rows, err = result.RowsAffected()
 	}
-	return nil
+	if err != nil {
+		return 0, p.explain(a, fmt.Errorf("%s: %w", a.What, withoutStatement(err)))
+	}
+	return rows, nil
 }
 
 // explain puts behind an error what to do about it, if that is known.

@@ -48,9 +48,19 @@ type CoalescerOptions struct {
 	// batch may still decide. So Timeout must be shorter than the deadline of callers; the
 	// difference is how long a check can wait in its queue.
 	Timeout time.Duration
+	// ShardOf returns the place, from 0, of the shard that a bucket lies on, and how many shards
+	// there are. It is asked for each lone check, and may answer otherwise later. If there are
+	// several, each has lanes of its own, at least one even if Lanes are fewer, and checks over
+	// several shards have others: so nearly every call is one shard's, and no check waits in a
+	// lane behind one of a shard that does not answer. The lanes of a shard are Lanes divided by
+	// the shards. Nil means that there are no shards.
+	ShardOf func(bucket Bucket) (shard, shards int)
 	// Observe is told what the Coalescer does.
 	Observe CoalescerObserver
 }
+
+// mostShardLanes bounds the lanes of shards: with more shards than these, some share a lane.
+const mostShardLanes = 64
 
 func (o CoalescerOptions) withDefaults() CoalescerOptions {
 	queue, lanes := cmp.Or(o.Queue, DefaultQueue), cmp.Or(o.Lanes, DefaultLanes)
@@ -62,6 +72,7 @@ func (o CoalescerOptions) withDefaults() CoalescerOptions {
 		Queue:          queue,
 		QueuePerBucket: cmp.Or(o.QueuePerBucket, max(queue/4, 1)),
 		Timeout:        cmp.Or(o.Timeout, DefaultBatchTimeout),
+		ShardOf:        o.ShardOf,
 		Observe:        o.Observe,
 	}
 }
@@ -106,6 +117,10 @@ func (e *BusyError) Unwrap() error { return ErrBusy }
 // waits with it: see fillHeld. Calls with more than one check have another lane: see bulk.
 type Coalescer struct {
 	lanes []*lane
+	// shardOf is nil or CoalescerOptions.ShardOf. With it the last lanes, as many as share, are
+	// for checks over several shards, and those before them are the shards'.
+	shardOf func(Bucket) (shard, shards int)
+	share   int // CoalescerOptions.Lanes
 	bulk  *bulk
 	held  *lane
 
@@ -130,8 +145,12 @@ const pendingPlaces = 1 << 14
 // error that wraps neither ErrUndecided nor ErrBusy the Coalescer asks the checks again.
 func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 	options = options.withDefaults()
+	lanes := options.Lanes
+	if options.ShardOf != nil {
+		lanes = max(options.Lanes, mostShardLanes) + options.Lanes
+	}
 	c := &Coalescer{
-		lanes: make([]*lane, options.Lanes),
+		lanes: make([]*lane, lanes), shardOf: options.ShardOf, share: options.Lanes,
 		seed:  maphash.MakeSeed(), pending: make([]atomic.Uint64, pendingPlaces),
 		callers: newCallers(),
 	}
@@ -260,21 +279,38 @@ const laneBits = 16
 // route chooses the lane of a lone check: that of the bucket that most checks in the
 // lanes have in common with it or, if there is none, the first lane in which fewer
 // than enough buckets are waited for. So checks of one bucket share a lane, and so do
-// checks of many users from one address while that address is hot.
+// checks of many users from one address while that address is hot. Where there are shards, it
+// chooses among the lanes of the check's shard.
 func (c *Coalescer) route(w *waiter) *lane {
+	first, last := 0, len(c.lanes)
+	if c.shardOf != nil {
+		first, last = c.lanesOf(w.checks[0])
+	}
 	var most, chosen uint64
 	for _, h := range w.hashes {
-		if place := c.pending[h%pendingPlaces].Load(); place>>laneBits > most {
-			most, chosen = place>>laneBits, place&(1<<laneBits-1)
+		place := c.pending[h%pendingPlaces].Load()
+		if lane := place & (1<<laneBits - 1); place>>laneBits > most && int(lane) >= first && int(lane) < last {
+			most, chosen = place>>laneBits, lane
 		}
 	}
 	if most == 0 {
-		chosen = c.emptiest()
+		chosen = c.emptiest(first, last)
 	}
 	for _, h := range w.hashes {
 		enterLane(&c.pending[h%pendingPlaces], chosen)
 	}
 	return c.lanes[chosen]
+}
+
+// lanesOfEach returns how many lanes each of so many shards has.
+func (c *Coalescer) lanesOfEach(shards int) int { return max(c.share/shards, 1) }
+
+// lanesFor returns how many lanes are used for so many shards.
+func (c *Coalescer) lanesFor(shards int) int {
+	if shards <= 1 {
+		return c.share
+	}
+	return min(shards*c.lanesOfEach(shards), len(c.lanes)-c.share) + c.share
 }
 
 // enterLane counts one more check at a place of pending, in the given lane if it is
@@ -292,11 +328,12 @@ func enterLane(place *atomic.Uint64, lane uint64) {
 	}
 }
 
-// emptiest returns the first lane in which fewer than enough buckets are waited for,
-// or else that with the fewest.
-func (c *Coalescer) emptiest() (lane uint64) {
-	for i, l := range c.lanes {
-		waiting := l.length.Load()
+// emptiest returns the first lane from first to before last in which fewer than enough buckets
+// are waited for, or else that with the fewest.
+func (c *Coalescer) emptiest(first, last int) (lane uint64) {
+	lane = uint64(first)
+	for i := first; i < last; i++ {
+		waiting := c.lanes[i].length.Load()
 		if waiting < enough {
 			return uint64(i)
 		}
@@ -305,6 +342,24 @@ func (c *Coalescer) emptiest() (lane uint64) {
 		}
 	}
 	return lane
+}
+
+// lanesOf returns the lanes of the shard that all buckets of a check lie on, from first to
+// before last, or those for checks over several shards.
+func (c *Coalescer) lanesOf(check Check) (first, last int) {
+	several := len(c.lanes) - c.share
+	shard, shards := c.shardOf(check.Buckets[0])
+	if shards <= 1 {
+		return 0, c.share
+	}
+	for _, b := range check.Buckets[1:] {
+		if other, _ := c.shardOf(b); other != shard {
+			return several, len(c.lanes)
+		}
+	}
+	each := c.lanesOfEach(shards)
+	first = shard * each % several
+	return first, min(first+each, several)
 }
 
 // unroute takes back what route has counted.

@@ -30,6 +30,7 @@ func rules() map[string]rule {
 		echo    = "github.com/labstack/echo/v4"
 		fields  = "github.com/dunglas/httpsfv"
 		strict  = "github.com/go-json-experiment/json"
+		xxhash  = "github.com/cespare/xxhash/v2"
 		text    = "golang.org/x/text" // what Unicode says of case and of equal spellings
 	)
 	return map[string]rule{
@@ -37,12 +38,13 @@ func rules() map[string]rule {
 		"service/servicetest":   {ours: []string{"service"}},
 		"api":                   {ours: []string{"service"}},
 		"client":                {ours: []string{"api", "service"}},
-		"db":                    {ours: []string{"service"}, theirs: []string{driver, sqlx}},
+		"db":                    {ours: []string{"service", "db/address"}, theirs: []string{driver, sqlx, xxhash}},
+		"db/address":            {theirs: []string{driver}},
 		"db/localdb":            {},
-		"db/private":            {ours: []string{"migrations"}, theirs: []string{driver}},
-		"db/dbtest":             {ours: []string{"service", "migrations", "db/localdb"}, theirs: []string{driver}},
+		"db/private":            {ours: []string{"migrations", "db/address"}, theirs: []string{driver}},
+		"db/dbtest":             {ours: []string{"service", "migrations", "db/address", "db/localdb"}, theirs: []string{driver}},
 		"db/dbtest/vitess":      {ours: []string{"db/localdb"}},
-		"migrations":            {theirs: []string{driver, migrate}},
+		"migrations":            {ours: []string{"db/address"}, theirs: []string{driver, migrate}},
 		"handlers":              {ours: []string{"service", "api"}, theirs: []string{echo, fields, strict}},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service"}, theirs: telemetryModules()},
@@ -50,10 +52,10 @@ func rules() map[string]rule {
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
 		"bench/round":           {},
 		"db/dbtest/vitess/cluster": {
-			ours: []string{"db/dbtest/vitess", "db/localdb", "migrations"},
+			ours: []string{"db/address", "db/dbtest/vitess", "db/localdb", "migrations"},
 		},
 		"cmd/velocityd": {
-			ours:   []string{"service", "api", "client", "db", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "cmd/velocityd/replay"},
+			ours:   []string{"service", "api", "client", "db", "db/address", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}},

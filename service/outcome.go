@@ -2,6 +2,8 @@ package service
 
 import (
 	"context"
+	"fmt"
+	"time"
 )
 
 // Outcome is how a login ended.
@@ -44,4 +46,160 @@ func (r Report) Validate() error {
 // or wraps ErrUndecided: reporting again is harmless.
 type OutcomeStore interface {
 	ReportAll(ctx context.Context, reports []Report) ([]error, error)
+}
+
+// ReportStatus is what becomes of a report. It speaks for the whole check that the txn
+// belongs to. The procedure report_outcomes answers with the same words.
+type ReportStatus string
+
+// What may become of a report.
+const (
+	ReportRecorded   ReportStatus = "recorded"    // now, or before with the same outcome
+	ReportUnknownTxn ReportStatus = "unknown_txn" // there is no such txn
+	ReportBlocked    ReportStatus = "blocked"     // the attempt was blocked, so there was no login
+	ReportConflict   ReportStatus = "conflict"    // the other outcome is recorded
+	// ReportExpired is that of a success which comes after the ReserveTTL of a zone where
+	// failures count: the attempt is a failure by now.
+	ReportExpired ReportStatus = "expired"
+)
+
+// Err returns the error that the status stands for: nil for ReportRecorded, otherwise one that
+// wraps ErrNotFound or ErrConflict.
+func (s ReportStatus) Err(report Report) error {
+	switch s {
+	case ReportRecorded:
+		return nil
+	case ReportUnknownTxn:
+		return fmt.Errorf("txn %d: %w", report.TxnID, ErrNotFound)
+	case ReportBlocked:
+		return fmt.Errorf("%w: txn %d was blocked: there was no login", ErrConflict, report.TxnID)
+	case ReportExpired:
+		return fmt.Errorf("%w: txn %d counts as a failure since its reserve_ttl", ErrConflict, report.TxnID)
+	default:
+		return fmt.Errorf("%w: txn %d has the other outcome", ErrConflict, report.TxnID)
+	}
+}
+
+// Settlement is what Settle answers: what becomes of the reports, and what has to be recorded
+// before that is true.
+type Settlement struct {
+	// Statuses holds one element for each report.
+	Statuses []ReportStatus
+	// Settled are the txns that get an outcome, each once.
+	Settled []SettledTxn
+	// Resets are the buckets whose txns stop counting as by a release (see UncountSince), because
+	// their zones reset on success. Their lockouts stay. A bucket may be there several times.
+	Resets []Bucket
+}
+
+// SettledTxn is a txn as it is to be recorded.
+type SettledTxn struct {
+	Txn // with its Outcome, and Counted as it becomes
+	// GivenBack says that the txn counted until now.
+	GivenBack bool
+}
+
+// Settle says what reports change, which are taken in order as if they all came at now. checks
+// holds for each report the txns of the check that it names, all of them as they are recorded, or
+// none if there is no such txn. zones are the zones as they are now; a zone that is missing was
+// deleted, and its txns change no more than their outcome. Settle does NOT change its arguments.
+//
+// If only some txns of a check have an outcome, because its transaction was committed on one shard
+// and lost on another, a report of the same outcome settles the others, however late it comes.
+func Settle(now time.Time, zones map[int64]Zone, reports []Report, checks [][]Txn) Settlement {
+	s := settler{now: now, zones: zones, outcomes: map[txnName]Outcome{}}
+	s.Statuses = make([]ReportStatus, len(reports))
+	for i, report := range reports {
+		s.Statuses[i] = s.take(report.Outcome, checks[i])
+	}
+	return s.Settlement
+}
+
+// settler is the state of one call of Settle.
+type settler struct {
+	now      time.Time
+	zones    map[int64]Zone
+	outcomes map[txnName]Outcome // of the txns that this call settles
+	Settlement
+}
+
+// txnName tells two txns apart that have one id.
+type txnName struct {
+	id uint64
+	at int64 // microseconds
+}
+
+func (t Txn) name() txnName { return txnName{t.ID, t.CreatedAt.UnixMicro()} }
+
+// take takes one report on a check.
+func (s *settler) take(outcome Outcome, check []Txn) ReportStatus {
+	status := s.judge(outcome, check)
+	if status != ReportRecorded {
+		return status
+	}
+	for _, txn := range check {
+		if s.outcomeOf(txn) == "" {
+			s.settle(outcome, txn)
+		}
+	}
+	return status
+}
+
+// judge says what becomes of a report on a check.
+func (s *settler) judge(outcome Outcome, check []Txn) ReportStatus {
+	if len(check) == 0 {
+		return ReportUnknownTxn
+	}
+	late, said := false, false
+	for _, txn := range check {
+		before := s.outcomeOf(txn)
+		switch {
+		case txn.Blocked:
+			return ReportBlocked
+		case before != "" && before != outcome:
+			return ReportConflict
+		}
+		late, said = late || s.isLate(txn), said || before != ""
+	}
+	if outcome == OutcomeSuccess && late && !said {
+		return ReportExpired
+	}
+	return ReportRecorded
+}
+
+func (s *settler) outcomeOf(txn Txn) Outcome {
+	if outcome, settled := s.outcomes[txn.name()]; settled {
+		return outcome
+	}
+	return txn.Outcome
+}
+
+// isLate says that a success comes too late for a txn.
+func (s *settler) isLate(txn Txn) bool {
+	zone, exists := s.zones[txn.Bucket.ZoneID]
+	return exists && zone.Counts == CountsFailures && s.now.After(txn.CreatedAt.Add(zone.WithDefaults().ReserveTTL))
+}
+
+// settle gives a txn its outcome.
+func (s *settler) settle(outcome Outcome, txn Txn) {
+	s.outcomes[txn.name()] = outcome
+	zone := s.zones[txn.Bucket.ZoneID]
+	succeeded := outcome == OutcomeSuccess
+	settled := SettledTxn{Txn: txn, GivenBack: txn.Counted && succeeded && zone.Counts == CountsFailures}
+	settled.Outcome, settled.Counted = outcome, txn.Counted && !settled.GivenBack
+	s.Settled = append(s.Settled, settled)
+	if succeeded && zone.ResetOnSuccess {
+		s.Resets = append(s.Resets, txn.Bucket)
+	}
+}
+
+// UncountSince returns the instant after which the txns of a bucket stop counting when the bucket
+// is released, or reset by a success, at now. override is the one in force for the bucket, or nil:
+// its window may be longer than the zone's.
+func UncountSince(now time.Time, zone Zone, override *Override) time.Time {
+	window := zone.Window
+	if override != nil {
+		window = max(window, override.Window)
+	}
+	return now.Add(-window)
 }

@@ -113,6 +113,15 @@ func ValidateReason(reason string) error {
 	return validateText("reason", reason, MaxReasonLength)
 }
 
+// ValidateRelease returns an ErrInvalid unless reason is one by ValidateReason, and principal, who
+// releases a bucket, has at most MaxNameLength characters; it may be empty.
+func ValidateRelease(principal, reason string) error {
+	if err := validateText("principal", principal, MaxNameLength); err != nil {
+		return err
+	}
+	return ValidateReason(reason)
+}
+
 func (o Override) validateAction() error {
 	switch o.Action {
 	case OverrideAllow, OverrideDeny:
@@ -168,6 +177,17 @@ func (x OverrideIndex) Of(zone Zone, bucket Bucket) *Override {
 		}
 	}
 	return found
+}
+
+// InForce returns the override in force for a bucket of zone at now, or nil. It is a copy of one of
+// overrides.
+func InForce(now time.Time, zone Zone, bucket Bucket, overrides []Override) *Override {
+	o := IndexOverrides(now, overrides).Of(zone, bucket)
+	if o == nil {
+		return nil
+	}
+	found := *o
+	return &found
 }
 
 // NetworkOf returns the network that a bucket's key means where keys are

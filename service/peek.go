@@ -1,6 +1,9 @@
 package service
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // PeekTxns is how many of a bucket's newest txns a Peek shows.
 const PeekTxns = 10
@@ -26,4 +29,33 @@ type Peek struct {
 	Override *Override
 	// Txns are the newest of the bucket, newest first, at most PeekTxns.
 	Txns []Txn
+}
+
+// NewPeek returns what the ledger shows of a bucket at now, all but the Txns. It asks Decide what
+// an attempt would meet, and records nothing. The error wraps ErrNotFound if the ledger does not
+// have the zone, and ErrInvalid for a clear key in a zone with key_form hmac.
+func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
+	zone, exists := ledger.Zones[bucket.ZoneID]
+	if !exists {
+		return Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, ErrNotFound)
+	}
+	checks := []Check{{Buckets: []Bucket{bucket}}}
+	if err := StaleKey(ledger.Zones, checks); err != nil {
+		return Peek{}, err
+	}
+	zone = zone.WithDefaults()
+	peek := Peek{Bucket: bucket, At: now, Mode: zone.Mode, Override: InForce(now, zone, bucket, ledger.Overrides)}
+	zone.Mode = ModeEnforce
+	ledger.Zones, ledger.Held, ledger.Attempts = map[int64]Zone{zone.ID: zone}, nil, nil
+	ruling := Decide(now, ledger, checks)
+	v := ruling.Decisions[0].Verdicts[0]
+	if ruling.Txns[0].Counted {
+		v.Velocity-- // a peek does not charge the bucket
+	}
+	peek.Rate, peek.Window, peek.RetryAfter = v.Rate, v.Window, v.RetryAfter
+	peek.Velocity, peek.Remaining = v.Velocity, v.Remaining()
+	if lockout := ledger.Lockouts[bucket]; lockout.locks(now, zone) {
+		peek.LockedUntil = lockout.Until
+	}
+	return peek, nil
 }

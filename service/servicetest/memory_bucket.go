@@ -11,38 +11,15 @@ import (
 	"velocityd/service"
 )
 
-// Peek returns what the next attempt in a bucket would meet, or ErrNotFound for an
-// unknown zone.
+// Peek returns what the next attempt in a bucket would meet, or the error of service.NewPeek.
 func (m *Memory) Peek(_ context.Context, bucket service.Bucket) (service.Peek, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	zone, err := m.zone(bucket.ZoneID)
+	peek, err := service.NewPeek(m.now(), m.ledger([]service.Bucket{bucket}), bucket)
 	if err != nil {
 		return service.Peek{}, err
 	}
-	now := m.now()
-	ledger := m.ledger([]service.Bucket{bucket})
-	enforced := zone
-	enforced.Mode = service.ModeEnforce
-	ledger.Zones = map[int64]service.Zone{zone.ID: enforced}
-	ruling := service.Decide(now, ledger, []service.Check{{Buckets: []service.Bucket{bucket}}})
-	v := ruling.Decisions[0].Verdicts[0]
-	peek := service.Peek{
-		Bucket: bucket, At: now, Mode: zone.Mode, Rate: v.Rate, Window: v.Window, RetryAfter: v.RetryAfter,
-		Txns: m.newest(bucket),
-	}
-	if override := service.IndexOverrides(now, m.overrides).Of(zone, bucket); override != nil {
-		found := *override
-		peek.Override = &found
-	}
-	if until := m.lockouts[bucket].Until; zone.Lockout > 0 && now.Before(until) {
-		peek.LockedUntil = until
-	}
-	// A peek does not charge the bucket.
-	if ruling.Txns[0].Counted {
-		v.Velocity--
-	}
-	peek.Velocity, peek.Remaining = v.Velocity, v.Remaining()
+	peek.Txns = m.newest(bucket)
 	return peek, nil
 }
 

@@ -1,0 +1,166 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"slices"
+
+	"velocityd/service"
+)
+
+// lookInto returns what Peek shows of a bucket, by statements. Of the override in force it reads
+// only what limits.
+func (s *Store) lookInto(ctx context.Context, bucket service.Bucket) (peek service.Peek, err error) {
+	err = s.onErrand(ctx, "peek", []service.Bucket{bucket}, func(ctx context.Context, e errand) error {
+		peek, err = e.look(ctx, bucket)
+		return unrecorded(err)
+	})
+	return peek, lookupError(err)
+}
+
+// look reads what a decision about a bucket depends on, without a lock, and the newest txns.
+func (e errand) look(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+	var r reading
+	e.readSettings(&r)
+	e.lock(&r, e.buckets, ";") // without FOR UPDATE it only reads
+	if err := e.send(ctx, &r); err != nil {
+		return service.Peek{}, err
+	}
+	if err := e.readExceptions(ctx, e.zoneIDs); err != nil {
+		return service.Peek{}, err
+	}
+	zone := e.ledger.Zones[bucket.ZoneID]
+	l := limit{bucket: bucket, rate: zone.Rate, window: zone.Window}
+	if o := e.exception(bucket); o != nil && o.Action == service.OverrideLimit {
+		l.rate, l.window = o.Rate, o.Window
+	}
+	var counts reading
+	e.countBounded(&counts, l)
+	txns := e.readNewest(&counts, bucket)
+	if err := counts.send(ctx, e.conn); err != nil {
+		return service.Peek{}, err
+	}
+	peek, err := service.NewPeek(e.now, e.ledger, bucket)
+	peek.Txns = newestOf(*txns)
+	return peek, err
+}
+
+// readNewest reads the newest txns of a bucket among those that count and among those that do not,
+// which lie apart in the index.
+func (e errand) readNewest(r *reading, bucket service.Bucket) *[]service.Txn {
+	txns := new([]service.Txn)
+	for _, counted := range []bool{true, false} {
+		r.sql("SELECT " + txnColumns + " FROM zone_txn FORCE INDEX (zone_txn_window) WHERE zone_id = ").int(bucket.ZoneID).
+			sql(" AND bucket_key = ").string(bucket.Key).sql(" AND counted = ").bool(counted).
+			sql(" ORDER BY created_at DESC, id DESC LIMIT ").int(service.PeekTxns).sql(";")
+		r.each(func(row []driver.Value) error {
+			txn, err := txnOf(row)
+			*txns = append(*txns, txn)
+			return err
+		})
+	}
+	return txns
+}
+
+// newestOf returns the newest of txns, newest first.
+func newestOf(txns []service.Txn) []service.Txn {
+	slices.SortFunc(txns, func(a, b service.Txn) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
+	})
+	return txns[:min(len(txns), service.PeekTxns)]
+}
+
+// setFree releases a bucket by statements.
+func (s *Store) setFree(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+	if err := service.ValidateRelease(principal, reason); err != nil {
+		return err
+	}
+	return s.onErrand(ctx, "release", []service.Bucket{bucket}, func(ctx context.Context, e errand) error {
+		isSeen, err := e.isSeen(ctx, bucket)
+		if err != nil {
+			return unrecorded(err)
+		}
+		account, err := e.prepareRelease(ctx, bucket, isSeen)
+		if err != nil {
+			return unrecorded(err)
+		}
+		return e.commit(ctx, func(p *packet) {
+			e.auditRelease(p, bucket, account, principal, reason)
+			if isSeen {
+				e.release(p, bucket)
+			}
+		})
+	})
+}
+
+// isSeen says that the bucket has a lock row, or txns though somebody deleted the row. Otherwise
+// there is nothing to release, and no row is made.
+func (e errand) isSeen(ctx context.Context, bucket service.Bucket) (isSeen bool, err error) {
+	var r reading
+	for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
+		r.sql("SELECT 1 FROM " + table + " WHERE zone_id = ").int(bucket.ZoneID).
+			sql(" AND bucket_key = ").string(bucket.Key).sql(" LIMIT 1;")
+		r.each(func([]driver.Value) error {
+			isSeen = true
+			return nil
+		})
+	}
+	return isSeen, r.send(ctx, e.conn)
+}
+
+// prepareRelease opens the transaction, locks the bucket if it was seen, and reads its zone, its
+// overrides and the account of the session. The error wraps service.ErrNotFound for an unknown
+// zone, and service.ErrInvalid for a clear key in a zone with key_form hmac.
+func (e errand) prepareRelease(ctx context.Context, bucket service.Bucket, isSeen bool) (account string, err error) {
+	var r reading
+	e.open(&r)
+	// Vitess commits on its servers in the order in which a transaction came to them. If it ends
+	// half-way, there is an audit of what was not released, and nothing was released unaudited.
+	r.sql("SELECT version FROM schema_migrations;")
+	r.each(func([]driver.Value) error { return nil })
+	if isSeen {
+		e.makeRows(&r.packet, e.buckets)
+	}
+	e.readSettings(&r)
+	e.lock(&r, e.buckets, ";")
+	// Without a table, so that vtgate answers with the account that it knows.
+	r.sql("SELECT SESSION_USER();")
+	r.each(func(row []driver.Value) error {
+		account = text(row[0])
+		return nil
+	})
+	if err := e.send(ctx, &r); err != nil {
+		return "", err
+	}
+	if _, exists := e.ledger.Zones[bucket.ZoneID]; !exists {
+		return "", fmt.Errorf("zone %d: %w", bucket.ZoneID, service.ErrNotFound)
+	}
+	if err := service.StaleKey(e.ledger.Zones, e.checks); err != nil {
+		return "", err
+	}
+	return account, e.readExceptions(ctx, e.zoneIDs)
+}
+
+// auditRelease writes the row of zone_audit, as the procedure release_bucket does.
+func (e errand) auditRelease(p *packet, bucket service.Bucket, account, principal, reason string) {
+	p.sql("INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, state_after) VALUES (").
+		instant(e.now).sql(",").string(account).sql(",")
+	if principal == "" {
+		p.sql("NULL")
+	} else {
+		p.string(principal)
+	}
+	p.sql(",'bucket','release',").int(bucket.ZoneID).
+		sql(",JSON_OBJECT('bucket_key',").string(bucket.Key).sql(",'reason',").string(reason).sql("));")
+}
+
+// release writes that the bucket's txns do not count any more, and that it has no lockout.
+func (e errand) release(p *packet, bucket service.Bucket) {
+	since := service.UncountSince(e.now, e.ledger.Zones[bucket.ZoneID], e.exception(bucket))
+	e.uncount(p, bucket, since)
+	e.forgetTally(p, bucket, since)
+	p.sql("UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0 WHERE zone_id = ").int(bucket.ZoneID).
+		sql(" AND bucket_key = ").string(bucket.Key).sql(";")
+}

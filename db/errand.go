@@ -1,0 +1,118 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"time"
+
+	"velocityd/service"
+)
+
+// errand is what a session does with buckets besides checks on engines without procedures: it
+// settles reports, releases a bucket, or looks into one. It locks and reads as a batch does, and
+// its checks stand for their buckets alone.
+type errand struct{ *batch }
+
+// onErrand calls do with an errand in these buckets, until ctx ends. It calls again as long as the
+// engine's error says that nothing was recorded and that another try may help.
+func (s *Store) onErrand(ctx context.Context, what string, buckets []service.Bucket, do func(context.Context, errand) error) error {
+	return s.again(ctx, what, func() error {
+		return s.withBatch(ctx, []service.Check{{Buckets: buckets}}, func(ctx context.Context, b *batch) error {
+			return do(ctx, errand{b})
+		})
+	})
+}
+
+// readSettings reads the engine's clock, and the zones of the buckets as they are now, with all
+// settings but those that no errand needs. The clock is that of the server that has the zones. It
+// comes from a table that has a row even when all zones are deleted.
+func (e errand) readSettings(r *reading) {
+	e.now = time.Time{}
+	r.sql("SELECT UTC_TIMESTAMP(6) FROM schema_migrations;")
+	r.each(func(row []driver.Value) (err error) {
+		e.now, err = asInstant(row[0])
+		return err
+	})
+	r.sql("SELECT "+limitColumns+", COALESCE(reserve_ttl, `window`), reset_on_success, overridden "+
+		"FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
+		list(len(e.zoneIDs), func(i int) { r.int(e.zoneIDs[i]) }).sql(";")
+	r.each(func(row []driver.Value) error {
+		zone, rest, err := limitOf(row)
+		if err != nil {
+			return err
+		}
+		zone.ReserveTTL, zone.ResetOnSuccess = service.Seconds(asInt(rest[0])), asInt(rest[1]) != 0
+		e.ledger.Zones[zone.ID] = zone
+		e.zones[zone.ID] = lockedZone{Zone: zone, overridden: asInt(rest[2]) != 0}
+		return nil
+	})
+}
+
+// send sends a packet that holds readSettings.
+func (e errand) send(ctx context.Context, r *reading) error {
+	err := r.send(ctx, e.conn)
+	if err == nil && e.now.IsZero() {
+		err = errNoClock
+	}
+	return err
+}
+
+var errNoClock = errors.New("schema_migrations has no row to read the clock with")
+
+// readExceptions reads the overrides of the buckets in some zones, whose settings are read. The
+// lengths of the networks that an ip zone has overrides of are known only after a first reading.
+func (e errand) readExceptions(ctx context.Context, zoneIDs []int64) error {
+	clear(e.plans)
+	for _, id := range zoneIDs {
+		e.plans[id] = e.planOf(e.zones[id], zonePlan{})
+	}
+	for again := true; again; {
+		var r reading
+		e.readOverrides(&r)
+		if len(r.readers) == 0 {
+			return nil
+		}
+		if err := r.send(ctx, e.conn); err != nil {
+			return err
+		}
+		again = false
+		for _, id := range zoneIDs {
+			had := e.plans[id]
+			e.plans[id] = e.planOf(e.zones[id], had)
+			again = again || len(e.plans[id].lengths) > len(had.lengths)
+		}
+	}
+	return nil
+}
+
+// exception returns the override in force for a bucket whose zone's overrides are read, or nil.
+func (e errand) exception(bucket service.Bucket) *service.Override {
+	return service.InForce(e.now, e.ledger.Zones[bucket.ZoneID], bucket, e.ledger.Overrides)
+}
+
+// commit records what write writes, and commits. If that fails in the COMMIT, the error wraps
+// service.ErrUndecided or says that the engine rolled back.
+func (e errand) commit(ctx context.Context, write func(*packet)) error {
+	var r reading
+	r.sql("RELEASE SAVEPOINT velocityd;") // fails if the transaction is not this one any more
+	write(&r.packet)
+	r.sql("SELECT 1;")
+	r.each(func([]driver.Value) error { return nil })
+	return e.commitApart(ctx, &r)
+}
+
+// uncount writes that the txns of a bucket which came after since do not count any more.
+func (e errand) uncount(p *packet, bucket service.Bucket, since time.Time) {
+	p.sql("UPDATE zone_txn FORCE INDEX (zone_txn_window) SET counted = FALSE WHERE zone_id = ").int(bucket.ZoneID).
+		sql(" AND bucket_key = ").string(bucket.Key).sql(" AND counted = TRUE AND created_at > ").instant(since).sql(";")
+}
+
+// forgetTally writes that a bucket has no tally if the one that it has reaches since: it is wrong
+// when a txn from then on does not count any more.
+func (e errand) forgetTally(p *packet, bucket service.Bucket, since time.Time) {
+	if t, isTallied := e.tallies[bucket]; isTallied && !t.until.Before(since) {
+		p.sql("UPDATE zone_bucket_lock SET tally_until = NULL WHERE zone_id = ").int(bucket.ZoneID).
+			sql(" AND bucket_key = ").string(bucket.Key).sql(";")
+	}
+}

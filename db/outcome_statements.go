@@ -1,0 +1,250 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"velocityd/service"
+)
+
+// mostSettled is how many txns one transaction gives their outcome, unless one check has more.
+// It locks no more buckets than that.
+const mostSettled = 500
+
+// settleAll says what becomes of reports, and records it, by statements. The txns of all reports
+// are looked up once. They are settled in order, in a transaction for every mostSettled txns. If
+// one of these fails after others were committed, the error wraps service.ErrUndecided: reporting
+// again records the rest.
+func (s *Store) settleAll(ctx context.Context, reports []service.Report) ([]service.ReportStatus, error) {
+	checks, err := s.reported(ctx, reports)
+	if err != nil {
+		return nil, fmt.Errorf("look up the txns of %d reports: %w", len(reports), err)
+	}
+	statuses := make([]service.ReportStatus, 0, len(reports))
+	for most := mostSettled; len(statuses) < len(reports); {
+		first := len(statuses)
+		end := first + pieceOf(checks[first:], most)
+		some, err := s.settle(ctx, reports[first:end], checks[first:end])
+		switch {
+		case errors.Is(err, errTooLong) && end-first > 1:
+			most /= 2
+		case err != nil && first > 0:
+			// Without the kind of err, which says that nothing was recorded.
+			return nil, fmt.Errorf("%w: only the first %d of %d reports are recorded for certain: %s",
+				service.ErrUndecided, first, len(reports), err.Error())
+		case err != nil:
+			return nil, err
+		}
+		statuses = append(statuses, some...)
+	}
+	return statuses, nil
+}
+
+// reported returns, for each report, the txns of the check that it names. If two txns have the id,
+// the older one is meant.
+func (s *Store) reported(ctx context.Context, reports []service.Report) ([][]txnOfCheck, error) {
+	ids := make([]uint64, len(reports))
+	for i, report := range reports {
+		ids[i] = report.TxnID
+	}
+	found, err := s.txnsOfChecks(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	checks := make([][]txnOfCheck, len(reports))
+	for i, id := range ids {
+		var named time.Time
+		for _, t := range found[id] {
+			if t.ID == id && (named.IsZero() || t.CreatedAt.Before(named)) {
+				named = t.CreatedAt
+			}
+		}
+		for _, t := range found[id] {
+			if t.CreatedAt.Equal(named) {
+				checks[i] = append(checks[i], t)
+			}
+		}
+	}
+	return checks, nil
+}
+
+// pieceOf returns how many of checks, at least one, have no more than most txns together.
+func pieceOf(checks [][]txnOfCheck, most int) int {
+	txns := 0
+	for i, check := range checks {
+		if txns += len(check); txns > most && i > 0 {
+			return i
+		}
+	}
+	return len(checks)
+}
+
+// settle says what becomes of reports on checks, and records it in one transaction.
+func (s *Store) settle(
+	ctx context.Context, reports []service.Report, checks [][]txnOfCheck,
+) (statuses []service.ReportStatus, err error) {
+	var buckets []service.Bucket
+	for _, check := range checks {
+		for _, t := range check {
+			buckets = append(buckets, t.bucket())
+		}
+	}
+	if len(buckets) == 0 { // no txn is known
+		return service.Settle(time.Time{}, nil, reports, make([][]service.Txn, len(reports))).Statuses, nil
+	}
+	err = s.onErrand(ctx, "report", buckets, func(ctx context.Context, e errand) error {
+		settlement, err := e.settle(ctx, reports, checks)
+		if err != nil {
+			return unrecorded(err)
+		}
+		statuses = settlement.Statuses
+		if len(settlement.Settled) == 0 {
+			return unrecorded(e.roll(ctx))
+		}
+		since, err := e.resetsSince(ctx, settlement.Resets)
+		if err != nil {
+			return unrecorded(err)
+		}
+		return e.commit(ctx, func(p *packet) { e.record(p, settlement.Settled, since) })
+	})
+	return statuses, err
+}
+
+// settle locks the buckets of checks, reads the checks' txns and zones, and says what becomes of
+// reports on the checks.
+func (e errand) settle(ctx context.Context, reports []service.Report, checks [][]txnOfCheck) (service.Settlement, error) {
+	var r reading
+	e.open(&r)
+	e.makeRows(&r.packet, e.buckets)
+	e.readSettings(&r)
+	e.lock(&r, e.buckets, ";")
+	recorded := e.readTxns(&r, checks)
+	if err := e.send(ctx, &r); err != nil {
+		return service.Settlement{}, err
+	}
+	txns := make([][]service.Txn, len(checks))
+	for i, check := range checks {
+		for _, t := range check {
+			if txn, exists := recorded[t.name()]; exists { // otherwise it was deleted meanwhile
+				txns[i] = append(txns[i], txn)
+			}
+		}
+		if !slices.ContainsFunc(txns[i], func(t service.Txn) bool { return t.ID == reports[i].TxnID }) {
+			txns[i] = nil
+		}
+	}
+	return service.Settle(e.now, e.ledger.Zones, reports, txns), nil
+}
+
+// txnName tells two txns apart that have one id.
+type txnName struct {
+	id uint64
+	at int64 // microseconds
+}
+
+func (t txnOfCheck) name() txnName          { return txnName{t.ID, t.CreatedAt.UnixMicro()} }
+func (t txnOfCheck) bucket() service.Bucket { return service.Bucket{ZoneID: t.ZoneID, Key: t.Key} }
+
+// readTxns reads the txns of checks as they are recorded now.
+func (e errand) readTxns(r *reading, checks [][]txnOfCheck) map[txnName]service.Txn {
+	ids := make([][]uint64, len(e.buckets)) // by the places of their buckets
+	for _, check := range checks {
+		for _, t := range check {
+			place := e.places[t.bucket()]
+			ids[place] = append(ids[place], t.ID)
+		}
+	}
+	recorded := map[txnName]service.Txn{}
+	for part := range e.shards(e.buckets) {
+		var of []uint64
+		for _, bucket := range part {
+			of = append(of, ids[e.places[bucket]]...)
+		}
+		r.sql("SELECT "+txnColumns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
+			list(len(of), func(i int) { r.uint(of[i]) }).sql(" AND bucket_key IN ").
+			list(len(part), func(i int) { r.string(part[i].Key) }).sql(";")
+		r.each(func(row []driver.Value) error {
+			txn, err := txnOf(row)
+			recorded[txnName{txn.ID, txn.CreatedAt.UnixMicro()}] = txn
+			return err
+		})
+	}
+	return recorded
+}
+
+// resetsSince returns for each of these buckets since when its txns do not count any more.
+func (e errand) resetsSince(ctx context.Context, buckets []service.Bucket) (map[service.Bucket]time.Time, error) {
+	if len(buckets) == 0 {
+		return nil, nil
+	}
+	var zoneIDs []int64
+	for _, bucket := range buckets {
+		if !slices.Contains(zoneIDs, bucket.ZoneID) {
+			zoneIDs = append(zoneIDs, bucket.ZoneID)
+		}
+	}
+	if err := e.readExceptions(ctx, zoneIDs); err != nil {
+		return nil, err
+	}
+	since := make(map[service.Bucket]time.Time, len(buckets))
+	for _, bucket := range buckets {
+		since[bucket] = service.UncountSince(e.now, e.ledger.Zones[bucket.ZoneID], e.exception(bucket))
+	}
+	return since, nil
+}
+
+// record writes the outcomes of txns, and that those of some buckets do not count any more.
+func (e errand) record(p *packet, settled []service.SettledTxn, resets map[service.Bucket]time.Time) {
+	e.recordOutcomes(p, settled)
+	wrong := map[service.Bucket]time.Time{} // since when tallies are
+	for _, txn := range settled {
+		if at, isKnown := wrong[txn.Bucket]; txn.GivenBack && (!isKnown || txn.CreatedAt.Before(at)) {
+			wrong[txn.Bucket] = txn.CreatedAt
+		}
+	}
+	for _, bucket := range e.buckets {
+		if since, isReset := resets[bucket]; isReset {
+			e.uncount(p, bucket, since)
+			e.forgetTally(p, bucket, since)
+		}
+		if since, isWrong := wrong[bucket]; isWrong {
+			e.forgetTally(p, bucket, since)
+		}
+	}
+}
+
+// outcomeChange is what txns have in common that one statement changes: all of them lie on one
+// shard, and in one partition if the table has any.
+type outcomeChange struct {
+	shard     int
+	at        int64 // created_at in microseconds
+	outcome   service.Outcome
+	givenBack bool
+}
+
+// recordOutcomes writes the outcomes of txns.
+func (e errand) recordOutcomes(p *packet, settled []service.SettledTxn) {
+	var changes []outcomeChange
+	txns := map[outcomeChange][]service.SettledTxn{}
+	for _, txn := range settled {
+		change := outcomeChange{e.shardOf(txn.Bucket), txn.CreatedAt.UnixMicro(), txn.Outcome, txn.GivenBack}
+		if txns[change] == nil {
+			changes = append(changes, change)
+		}
+		txns[change] = append(txns[change], txn)
+	}
+	for _, change := range changes {
+		of := txns[change]
+		p.sql("UPDATE zone_txn FORCE INDEX (PRIMARY) SET outcome = ").string(string(change.outcome))
+		if change.givenBack {
+			p.sql(", counted = FALSE")
+		}
+		p.sql(" WHERE id IN ").list(len(of), func(i int) { p.uint(of[i].ID) }).
+			sql(" AND created_at = ").instant(of[0].CreatedAt).
+			sql(" AND bucket_key IN ").list(len(of), func(i int) { p.string(of[i].Bucket.Key) }).sql(";")
+	}
+}

@@ -1,0 +1,147 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/service"
+)
+
+// Engines without procedures repeat statements and their values in errors, and bucket keys are
+// people's names. So everything that a connection to one of them answers goes through plain.
+
+// QueryContext implements driver.QueryerContext.
+func (s *connection) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := s.driverConn.QueryContext(ctx, query, args)
+	if err != nil {
+		return nil, s.plain(err)
+	}
+	return rows, nil
+}
+
+// ExecContext implements driver.ExecerContext.
+func (s *connection) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	result, err := s.driverConn.ExecContext(ctx, query, args)
+	if err != nil {
+		return nil, s.plain(err)
+	}
+	return result, nil
+}
+
+// BeginTx implements driver.ConnBeginTx.
+func (s *connection) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
+	tx, err := s.driverConn.BeginTx(ctx, options)
+	if err != nil || !s.dialect.secrets {
+		return tx, s.plain(err)
+	}
+	return plainTx{tx, s}, nil
+}
+
+// plainTx is a transaction whose COMMIT can fail half-way.
+type plainTx struct {
+	driver.Tx
+	of *connection
+}
+
+// Commit implements driver.Tx.
+func (t plainTx) Commit() error { return t.of.commitError(t.Tx.Commit()) }
+
+// commitError returns the error of a COMMIT on an engine without procedures. Unless the engine
+// says that it has rolled back, it wraps service.ErrUndecided.
+func (s *connection) commitError(err error) error {
+	if err == nil {
+		return nil
+	}
+	err = s.plain(err)
+	if isLost(err) || isOneOf(err, rolledBack()) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errUncertain, err)
+}
+
+// errUncertain says that a COMMIT failed, and that it may have taken effect, all of it or on some
+// shards.
+var errUncertain = fmt.Errorf("%w: commit failed", service.ErrUndecided)
+
+// awayError is an error of one keyspace or shard of Vitess that does not answer or does not take
+// statements. Nothing was recorded there by the statement that it came from.
+type awayError struct {
+	keyspace, shard string
+	cause           error
+}
+
+// Error implements error.
+func (e *awayError) Error() string { return e.cause.Error() }
+
+// Unwrap returns the engine's error.
+func (e *awayError) Unwrap() error { return e.cause }
+
+// isOf says that a shard of the buckets is away, and not the keyspace of all the rest.
+func (e *awayError) isOf(buckets *shardMemory) bool { return e.keyspace == buckets.keyspace }
+
+// plain returns an engine's error without the values of the statement.
+func (s *connection) plain(err error) error {
+	var engine *mysql.MySQLError
+	if err == nil || !s.dialect.secrets || !errors.As(err, &engine) {
+		return err
+	}
+	told := &mysql.MySQLError{Number: engine.Number, SQLState: engine.SQLState, Message: plainText(engine)}
+	if engine.Number == errOther && strings.Contains(engine.Message, "pessimistic lock retry limit reached") {
+		told.Number = errWriteConflict // TiDB has no number for it
+	}
+	keyspace, shard := targetOf(engine.Message)
+	if keyspace != "" && meansAway(engine) {
+		away := &awayError{keyspace: keyspace, shard: shard, cause: told}
+		if away.isOf(s.shards) {
+			return fmt.Errorf("%w: shard %s is away: %w", service.ErrBusy, shard, away)
+		}
+		return fmt.Errorf("%w: keyspace %s: %w", service.ErrAway, keyspace, away)
+	}
+	return told
+}
+
+// plainText returns the words of an error up to the first value that may be in it. The name of
+// a CHECK constraint is not one.
+func plainText(engine *mysql.MySQLError) string {
+	text := engine.Message
+	if engine.Number == errCheck {
+		return text
+	}
+	for _, mark := range []string{"'", `"`, "{", "(errno", "(CallerID", "Sql:", "BindVars", "key="} {
+		text, _, _ = strings.Cut(text, mark)
+	}
+	return strings.TrimRight(text, " :,(")
+}
+
+// targetOf returns the keyspace and the shard that vtgate names in front of the errors of a
+// tablet, or of the want of one.
+func targetOf(message string) (keyspace, shard string) {
+	_, target, found := strings.Cut(message, "target: ")
+	if !found {
+		return "", ""
+	}
+	target, _, _ = strings.Cut(target, ": ")
+	parts := strings.Split(target, ".")
+	if len(parts) != 3 {
+		return "", ""
+	}
+	return parts[0], parts[1]
+}
+
+// meansAway says that an error of a tablet means that it is away, that its MySQL is, or that it
+// is read-only. vtgate has one number for most of these, and for statements that ran out of time
+// the one of those that were killed.
+func meansAway(engine *mysql.MySQLError) bool {
+	switch engine.Number {
+	case errOther, 1053, 2002, 2003, 2006, 2013:
+		return true
+	case errInterrupted:
+		return strings.Contains(strings.ToLower(engine.Message), "deadline")
+	}
+	return isOneOf(engine, readOnly())
+}

@@ -1,0 +1,41 @@
+package db
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// byStatements is a bench whose reports, peeks and releases are carried out by statements, beside
+// procedures and triggers that do the rest.
+type byStatements struct {
+	bench
+	plain *Store
+}
+
+func newByStatements(t *testing.T, engine *dbtest.Engine) byStatements {
+	t.Helper()
+	b := newBench(t, engine.Database(t))
+	plain := connect(t, b.Database, Options{Engine: EngineTiDB, LockWait: 10 * time.Second})
+	b.OutcomeStore = plain
+	return byStatements{b, plain}
+}
+
+func (b byStatements) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+	return b.plain.Peek(ctx, bucket)
+}
+
+func (b byStatements) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+	return b.plain.Release(ctx, bucket, principal, reason)
+}
+
+func TestStatementsKeepTheContractBesideProcedures(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench { return newByStatements(t, engine) })
+	})
+}
