@@ -22,13 +22,9 @@ import (
 // and share it: `make test-cluster` starts one and runs those that are named TestCluster….
 // Each uses zones of its own.
 
-// anyKeyspace in the place of a database lets a session find a table in whichever keyspace
-// has it.
-const anyKeyspace = "@primary"
-
 // overCluster returns a pool of connections to the first vtgate of the cluster that
-// VELOCITY_CLUSTER_DSN names.
-func overCluster(t *testing.T, keyspace string) *sql.DB {
+// VELOCITY_CLUSTER_DSN names. Its sessions find a table in whichever keyspace has it.
+func overCluster(t *testing.T) *sql.DB {
 	t.Helper()
 	dsn := os.Getenv("VELOCITY_CLUSTER_DSN")
 	if dsn == "" {
@@ -42,7 +38,7 @@ func overCluster(t *testing.T, keyspace string) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.DBName, cfg.InterpolateParams, cfg.MultiStatements = keyspace, true, true
+	cfg.DBName, cfg.InterpolateParams, cfg.MultiStatements, cfg.ParseTime = "@primary", true, true, true
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -61,16 +57,24 @@ func clearZone(t *testing.T, pool *sql.DB, zoneID int64) {
 }
 
 // keysOfBothShards returns n keys that lie on both shards of the cluster.
-func keysOfBothShards(t *testing.T, prefix string, n int) []string {
+func keysOfBothShards(t *testing.T, pool *sql.DB, prefix string, n int) []string {
 	t.Helper()
-	pool := overCluster(t, "velocityd_buckets") // only there is xxhash known
+	conn, err := pool.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// Only there is xxhash known.
+	if _, err := conn.ExecContext(t.Context(), "USE velocityd_buckets"); err != nil {
+		t.Fatal(err)
+	}
 	var keys []string
 	shards := map[string]bool{}
 	for i := range n {
 		key := fmt.Sprintf("%s-%d", prefix, i)
 		var shard string
 		// The vindex function takes a plain literal alone.
-		if err := pool.QueryRow("SELECT shard FROM xxhash WHERE id = '" + key + "'").Scan(&shard); err != nil {
+		if err := conn.QueryRowContext(t.Context(), "SELECT shard FROM xxhash WHERE id = '"+key+"'").Scan(&shard); err != nil {
 			t.Fatal(err)
 		}
 		shards[shard] = true
@@ -78,6 +82,9 @@ func keysOfBothShards(t *testing.T, prefix string, n int) []string {
 	}
 	if len(shards) != 2 {
 		t.Fatalf("%d keys lie on %d shards, want 2", n, len(shards))
+	}
+	if _, err := conn.ExecContext(t.Context(), "USE `@primary`"); err != nil {
+		t.Fatal(err)
 	}
 	return keys
 }
@@ -94,9 +101,9 @@ func insertTxns(zoneID int64, keys []string) string {
 func TestClusterIDsOfOneInsertAreConsecutiveOverBothShards(t *testing.T) {
 	t.Parallel()
 	const zoneID, writers, inserts, rows = 900_001, 8, 25, 20
-	pool := overCluster(t, anyKeyspace)
+	pool := overCluster(t)
 	clearZone(t, pool, zoneID)
-	keys := keysOfBothShards(t, "ids", rows)
+	keys := keysOfBothShards(t, pool, "ids", rows)
 	var mu sync.Mutex
 	var firsts []int64
 	atOnce(writers, func(int) {
@@ -137,9 +144,9 @@ func TestClusterIDsOfOneInsertAreConsecutiveOverBothShards(t *testing.T) {
 func TestClusterAnswersTheFirstIDOfEachInsertOfAPacket(t *testing.T) {
 	t.Parallel()
 	const zoneID = 900_002
-	pool := overCluster(t, anyKeyspace)
+	pool := overCluster(t)
 	clearZone(t, pool, zoneID)
-	keys := keysOfBothShards(t, "packet", 20)
+	keys := keysOfBothShards(t, pool, "packet", 20)
 	conn, err := pool.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -196,9 +203,9 @@ func txnIDs(t *testing.T, pool *sql.DB, zoneID int64) map[string][]int64 {
 func TestClusterAdmitsExactlyRateByPlainStatements(t *testing.T) {
 	t.Parallel()
 	const zoneID, clients, buckets, rate, rounds = 900_003, 16, 20, 5, 10
-	pool := overCluster(t, anyKeyspace)
+	pool := overCluster(t)
 	clearZone(t, pool, zoneID)
-	keys := keysOfBothShards(t, "exact", buckets)
+	keys := keysOfBothShards(t, pool, "exact", buckets)
 	atOnce(clients, func(client int) {
 		for i := range rounds * buckets / clients * 2 {
 			key := keys[(client+i*7)%buckets]

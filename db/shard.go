@@ -126,10 +126,15 @@ func (m *shardMemory) isAway(check service.Check) bool {
 const shardMapLife = time.Minute
 
 // refresh reads the map of shards if it is old or doubted. Of several sessions that find it old
-// one reads it.
+// one reads it, and the others go on with the old one. Without any map all of them read it: a
+// batch that takes the buckets of several shards for those of one may deadlock with others.
 func (m *shardMemory) refresh(ctx context.Context, conn *connection) error {
 	was, now := m.readAt.Load(), time.Now().UnixNano()
-	if was != 0 && now-was < int64(shardMapLife) || !m.readAt.CompareAndSwap(was, now) {
+	isKnown := m.current.Load() != nil
+	switch {
+	case isKnown && was != 0 && now-was < int64(shardMapLife):
+		return nil
+	case !m.readAt.CompareAndSwap(was, now) && isKnown:
 		return nil
 	}
 	shards, err := readShards(ctx, conn, m.keyspace)

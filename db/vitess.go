@@ -54,8 +54,9 @@ const useNoKeyspace = "USE `@primary`"
 const longestToTablet = 4 << 20
 
 // statementLife is how long vtgate lets a statement take: one that waits for a lock ends by the
-// lock wait, and one that waits for a shard that is away ends by this.
-func (c *connector) statementLife() time.Duration { return c.lockWait + time.Second }
+// lock wait, which engines look at once a second, and one that waits for a shard that is away
+// ends by this.
+func (c *connector) statementLife() time.Duration { return c.lockWait + 1500*time.Millisecond }
 
 // transactionLife is how long a tablet lets a transaction live. A batch may wait for a bucket
 // on one shard while it holds those of another one.

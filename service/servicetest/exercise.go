@@ -3,6 +3,7 @@ package servicetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -36,7 +37,9 @@ type Bench interface {
 // service.CheckStore and service.OutcomeStore, and decides as service.Decide does. It
 // calls open once for each claim; open must return a Bench without zones and txns.
 // Checks reach the Bench through a service.Limiter, as in the service.
-func Exercise(t *testing.T, open func(t *testing.T) Bench) {
+//
+// The store need not keep what is allowed.
+func Exercise(t *testing.T, open func(t *testing.T) Bench, allowed ...Allowance) {
 	for _, claims := range []map[string]claim{
 		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), lockoutClaims(),
 		releaseClaims(), modeClaims(), overrideClaims(), peekClaims(), oracleClaims(),
@@ -45,11 +48,19 @@ func Exercise(t *testing.T, open func(t *testing.T) Bench) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				b := open(t)
-				holds(t, bench{Bench: b, limiter: service.NewLimiter(b, patience)})
+				holds(t, bench{Bench: b, limiter: service.NewLimiter(b, patience), allowed: allowed})
 			})
 		}
 	}
 }
+
+// Allowance is a part of the contract that a store need not keep.
+type Allowance int
+
+// AttemptIDsOfShards allows a store to know an AttemptID on the shard of one of its check's buckets
+// alone: used again with other buckets it may be a new attempt. With the same buckets it is a
+// retry, as ever.
+const AttemptIDsOfShards Allowance = 1
 
 // patience is the deadline of a call. It is long, because machines may be slow.
 const patience = 5 * time.Minute
@@ -61,7 +72,11 @@ type claim func(t *testing.T, b bench)
 type bench struct {
 	Bench
 	limiter *service.Limiter
+	allowed []Allowance
 }
+
+// forgets says that an AttemptID used again with other buckets may be a new attempt.
+func (b bench) forgets() bool { return slices.Contains(b.allowed, AttemptIDsOfShards) }
 
 // set creates a zone or replaces all its settings.
 func (b bench) set(tb testing.TB, zone service.Zone) service.Zone {

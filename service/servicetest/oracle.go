@@ -127,6 +127,9 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 	}
 	l.zones[id] = l.set(t, zone)
 	l.oracle.SetZone(t, zone)
+	if l.forgets() {
+		l.attempts = nil // by another key rule their buckets are others
+	}
 }
 
 // bucket returns a random bucket, normalised by its zone's present rule.
@@ -215,7 +218,7 @@ func (l *timeline) randomCheck() service.Check {
 		retry := pick(l.random, l.attempts...)
 		retry.Buckets = slices.Clone(retry.Buckets)
 		slices.Reverse(retry.Buckets)
-		if l.random.IntN(4) == 0 {
+		if !l.forgets() && l.random.IntN(4) == 0 {
 			retry.Buckets = l.randomCheck().Buckets
 		}
 		return retry

@@ -1,0 +1,378 @@
+//go:build cluster
+
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// clusterStore returns a store on the cluster, and zones with these ids and settings, whose
+// buckets have no rows.
+func clusterStore(t *testing.T, o Options, zones ...service.Zone) *Store {
+	t.Helper()
+	pool := overCluster(t)
+	d := &dbtest.Database{SQL: pool}
+	for _, zone := range zones {
+		for _, table := range []string{"zone_txn", "zone_bucket_lock"} {
+			dbtest.Exec(t, pool, "DELETE FROM "+table+" WHERE zone_id = ?", zone.ID)
+		}
+		d.SetZone(t, zone)
+	}
+	o.DSN, o.connectTimeout = os.Getenv("VELOCITY_CLUSTER_DSN"), time.Minute
+	store, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
+}
+
+// auditCluster audits the txns of zones.
+func auditCluster(t *testing.T, zones ...service.Zone) {
+	t.Helper()
+	pool := overCluster(t)
+	for _, zone := range zones {
+		(&dbtest.Database{SQL: pool}).AuditZone(t, zone)
+	}
+}
+
+// exercised is the turn of a claim of Exercise: they share one database.
+type exercised struct{ sync.Mutex }
+
+// open returns a bench on the cluster without zones and txns below 1000, which belong to
+// Exercise. The next claim waits for the end of this one.
+func (e *exercised) open(t *testing.T) servicetest.Bench {
+	t.Helper()
+	e.Lock()
+	t.Cleanup(e.Unlock)
+	pool := overCluster(t)
+	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length", "zone_audit"} {
+		dbtest.Exec(t, pool, "DELETE FROM "+table+" WHERE zone_id < 1000")
+	}
+	dbtest.Exec(t, pool, "DELETE FROM zone_master WHERE id < 1000")
+	dbtest.Exec(t, pool, "DELETE FROM zone_attempt WHERE attempt_id NOT LIKE 'cluster-%'")
+	store := clusterStore(t, Options{LockWait: 10 * time.Second})
+	return portableBench{bench{store, store, &dbtest.Database{SQL: pool}, store}.asking(store)}
+}
+
+func TestClusterStoreKeepsTheContract(t *testing.T) {
+	t.Parallel()
+	servicetest.Exercise(t, new(exercised).open, servicetest.AttemptIDsOfShards)
+}
+
+// awkwardKeys lie on shards, too.
+func awkwardKeys() []string {
+	keys := []string{
+		"a", "A", "é", "e\u0301", "😀", "it's", `"`, `\`, `\'`, "`", "a ", " a", "a  ", "%", "_", "0x41", "NULL", "null", "1", "01", "1.0",
+		"ß", "ss", "ﬁ", "\u00a0", "日本語", "a;b", "--", "/*x*/", "{", "}", ":v1", "?", "@x", "$1", strings.Repeat("é", 255), strings.Repeat("x", 255),
+		"2001:db8::/64", "203.0.113.7", "-80", "80-",
+	}
+	for i := range 60 {
+		keys = append(keys, fmt.Sprintf("user%d@example.org", i))
+	}
+	return keys
+}
+
+func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1000, Description: "shards", Rate: 100, Window: time.Hour}
+	store, vindex := clusterStore(t, Options{}, zone), session(t, &dbtest.Database{SQL: overCluster(t)}, "USE velocityd_buckets")
+	if _, err := store.CheckAll(t.Context(), check(service.Bucket{ZoneID: zone.ID, Key: "first"})); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"-80", "80-"}
+	seen := map[int]bool{}
+	for _, key := range awkwardKeys() {
+		var shard, id string
+		quoted := "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(key) + "'"
+		if err := vindex.QueryRowContext(t.Context(), "SELECT shard, hex_keyspace_id FROM xxhash WHERE id = "+quoted).Scan(&shard, &id); err != nil {
+			t.Fatalf("%q: %v", key, err)
+		}
+		place, shards := store.ShardOf(service.Bucket{ZoneID: zone.ID, Key: key})
+		if own := keyspaceID(key); shards != 2 || names[place] != shard || fmt.Sprintf("%x", own) != id {
+			t.Errorf("%q: got shard %d of %d and id %x, want %s and %s", key, place, shards, own, shard, id)
+		}
+		seen[place] = true
+		// What is written by a batch must be found where the batch looks for it.
+		bucket := service.Bucket{ZoneID: zone.ID, Key: key}
+		for n := 1; n <= 2; n++ {
+			d, err := ask(t.Context(), store, check(bucket))
+			if err != nil || d.Verdicts[0].Velocity != n {
+				t.Errorf("%q: check %d: got %+v, %v", key, n, d, err)
+			}
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("the keys lie on %d shards, want 2", len(seen))
+	}
+}
+
+// onShards returns keys of the first and of the second shard, n of each.
+func onShards(prefix string, n int) (first, second []string) {
+	m, _ := newShardMap([]string{"-80", "80-"})
+	for i := 0; len(first) < n || len(second) < n; i++ {
+		key := fmt.Sprint(prefix, i)
+		if m.of(service.Bucket{Key: key}) == 0 {
+			first = append(first, key)
+		} else {
+			second = append(second, key)
+		}
+	}
+	return first[:n], second[:n]
+}
+
+func TestClusterAdmitsExactlyRate(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1001, Description: "exact", Rate: 5, Window: time.Hour}
+	first, second := onShards("user", 5)
+	stores := []*Store{clusterStore(t, Options{LockWait: 10 * time.Second}, zone), nil}
+	stores[1] = clusterStore(t, Options{LockWait: 10 * time.Second})
+	keys := slices.Concat(first, second)
+	allowed := map[service.Bucket]int{}
+	var mu sync.Mutex
+	note := func(decisions []service.Decision, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, d := range decisions {
+			if d.Err != nil {
+				t.Error(d.Err)
+			}
+			for _, v := range d.Verdicts {
+				if !d.Blocked {
+					allowed[v.Bucket]++
+				}
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	atOnce(16, func(i int) {
+		store := stores[i%2]
+		var checks []service.Check
+		for j := range keys {
+			key := keys[(j*(1+2*(i%2))+i)%len(keys)] // in several orders
+			checks = append(checks, check(service.Bucket{ZoneID: zone.ID, Key: key})...)
+		}
+		note(store.CheckAll(ctx, checks))
+		for _, c := range checks[:3] {
+			note(store.CheckAll(ctx, []service.Check{c}))
+		}
+		note(store.CheckAll(ctx, check(
+			service.Bucket{ZoneID: zone.ID, Key: second[i%5]}, service.Bucket{ZoneID: zone.ID, Key: first[(i+1)%5]})))
+	})
+	for _, key := range keys {
+		if n := allowed[service.Bucket{ZoneID: zone.ID, Key: key}]; n != zone.Rate {
+			t.Errorf("bucket %s admitted %d, want %d", key, n, zone.Rate)
+		}
+	}
+	auditCluster(t, zone)
+}
+
+func TestClusterOneBucketUnderManyCallers(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1002, Description: "hot", Rate: 7, Window: time.Hour}
+	store := clusterStore(t, Options{LockWait: 10 * time.Second}, zone)
+	c := service.NewCoalescer(store, service.CoalescerOptions{ShardOf: store.ShardOf, Timeout: time.Minute})
+	var mu sync.Mutex
+	admitted := 0
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	atOnce(200, func(int) {
+		d, err := ask(ctx, c, check(service.Bucket{ZoneID: zone.ID, Key: "hot"}))
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			t.Error(err)
+		} else if !d.Blocked {
+			admitted++
+		}
+	})
+	if admitted != zone.Rate {
+		t.Errorf("admitted %d, want %d", admitted, zone.Rate)
+	}
+	auditCluster(t, zone)
+}
+
+func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1003, Description: "held", Rate: 5, Window: time.Hour}
+	store, pool := clusterStore(t, Options{}, zone), overCluster(t)
+	first, second := onShards("held", 2)
+	bucket := func(key string) service.Bucket { return service.Bucket{ZoneID: zone.ID, Key: key} }
+	all := []service.Check{
+		{Buckets: []service.Bucket{bucket(first[0])}, NoWait: true}, {Buckets: []service.Bucket{bucket(first[1])}, NoWait: true},
+		{Buckets: []service.Bucket{bucket(second[0])}, NoWait: true}, {Buckets: []service.Bucket{bucket(second[1]), bucket(first[0])}, NoWait: true},
+	}
+	if _, err := store.CheckAll(t.Context(), all); err != nil { // makes the rows
+		t.Fatal(err)
+	}
+	tx, err := pool.Begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.Exec("SELECT lockout_us FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = '"+first[0]+"' FOR UPDATE", zone.ID); err != nil {
+		t.Fatal(err)
+	}
+	decisions, err := store.CheckAll(t.Context(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, held := range []bool{true, false, false, true} {
+		if got := errors.Is(decisions[i].Err, service.ErrHeld); got != held || !held && decisions[i].Err != nil {
+			t.Errorf("check %d: got %v, want held=%v", i, decisions[i].Err, held)
+		}
+	}
+}
+
+func TestClusterCheckOverTwoShardsIsAllOrNothing(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1004, Description: "two shards", Rate: 3, Window: time.Hour}
+	store := clusterStore(t, Options{}, zone)
+	first, second := onShards("both", 1)
+	a, b := service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]}
+	for i := range 6 {
+		question := check(b, a)
+		if i < 3 {
+			question = check(a)
+		}
+		d, err := ask(t.Context(), store, question)
+		if err != nil || d.Blocked != (i >= 3) {
+			t.Fatalf("check %d: got %+v, %v", i, d, err)
+		}
+	}
+	if d, err := ask(t.Context(), store, check(b)); err != nil || d.Blocked || d.Verdicts[0].Velocity != 1 {
+		t.Errorf("the bucket that had room was charged: %+v, %v", d, err)
+	}
+	auditCluster(t, zone)
+}
+
+// TestClusterNoStatementOfABatchAsksAllShards asks vtgate how it would carry out every kind of
+// statement that a batch sends.
+func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
+	t.Parallel()
+	store := clusterStore(t, Options{})
+	first, second := onShards("plan", 2)
+	var checks []service.Check
+	for _, zoneID := range []int64{1006, 1007} {
+		for _, key := range slices.Concat(first, second) {
+			checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: zoneID, Key: key}}, AttemptID: fmt.Sprint("plan-", zoneID, key)})
+		}
+	}
+	err := store.onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
+		if err := conn.shards.refresh(ctx, conn); err != nil {
+			return false, err
+		}
+		for _, statement := range statementsOf(store, conn, checks) {
+			plan := new(strings.Builder)
+			rows, err := conn.QueryContext(ctx, "VEXPLAIN PLAN "+statement, nil)
+			if err == nil {
+				err = readRows(rows, func(row []driver.Value) error { plan.WriteString(text(row[0])); return nil })
+				err = errors.Join(err, rows.Close())
+			}
+			if err != nil {
+				return false, fmt.Errorf("%.300s: %w", statement, err)
+			}
+			for _, variant := range []string{"Scatter", "MultiShard", "Broadcast"} {
+				if strings.Contains(plan.String(), variant) {
+					t.Errorf("%.300s: %s in %s", statement, variant, plan)
+				}
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// statementsOf returns what a batch of checks may send besides its transaction's begin and end.
+func statementsOf(store *Store, conn *connection, checks []service.Check) []string {
+	b := newBatch(store.hints, conn, checks)
+	now := time.Now()
+	b.now, b.supposed, b.present, b.idStep = now, now, b.zoneIDs, 1
+	for _, zoneID := range b.zoneIDs {
+		b.plans[zoneID] = zonePlan{known: true, window: time.Second, overridden: true}
+	}
+	var r reading
+	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
+	b.make(&r, b.buckets)
+	b.read(&r)
+	var limits []limit
+	for _, bucket := range b.buckets {
+		zone := service.Zone{ID: bucket.ZoneID, Rate: 500, Window: time.Hour, Lockout: time.Hour}
+		b.zones[zone.ID], b.ledger.Zones[zone.ID] = lockedZone{Zone: zone}, zone
+		limits = append(limits, limit{bucket: bucket, rate: 500, window: time.Hour, steady: true})
+	}
+	b.count(&r, limits)
+	for _, l := range limits {
+		b.tallies[l.bucket] = tally{from: now.Add(-2 * time.Hour), until: now.Add(-time.Minute), countedAt: now}
+		b.ledger.Attempts[checks[0].AttemptID] = service.Attempt{}
+	}
+	clear(b.ledger.Velocities)
+	b.count(&r, limits)
+	b.countBounded(&r, limits[0])
+	ruling := service.Decide(now, b.ledger, checks)
+	ruling.Lockouts = map[service.Bucket]service.Lockout{limits[0].bucket: {Until: now}}
+	for _, l := range limits {
+		b.renewed[l.bucket] = tally{until: now}
+	}
+	b.insertTxns(&r.packet, &ruling)
+	b.updateLockouts(&r.packet, &ruling)
+	b.rememberAttempts(&r.packet, &ruling)
+	b.writeTallies(&r.packet, &ruling)
+	return strings.Split(strings.TrimSuffix(string(r.text), ";"), ";")
+}
+
+func TestClusterAttemptIDsAreRemembered(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1005, Description: "attempts", Rate: 3, Window: time.Hour}
+	store := clusterStore(t, Options{}, zone)
+	dbtest.Exec(t, overCluster(t), "DELETE FROM zone_attempt WHERE attempt_id LIKE 'cluster-%'")
+	first, second := onShards("attempt", 2)
+	a, b := service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]}
+	for _, tc := range []struct {
+		id            string
+		first, second []service.Bucket
+		kind          error
+	}{
+		{"cluster-1", []service.Bucket{a}, []service.Bucket{a}, nil},
+		{"cluster-2", []service.Bucket{a, b}, []service.Bucket{b, a}, nil},
+		{"cluster-3", []service.Bucket{b}, []service.Bucket{a, b}, service.ErrConflict},
+	} {
+		once, err := ask(t.Context(), store, []service.Check{{Buckets: tc.first, AttemptID: tc.id}})
+		if err != nil {
+			t.Fatalf("%s: %v", tc.id, err)
+		}
+		again, err := ask(t.Context(), store, []service.Check{{Buckets: tc.second, AttemptID: tc.id}})
+		switch {
+		case tc.kind != nil && !errors.Is(err, tc.kind):
+			t.Errorf("%s: got %+v, %v, want %v", tc.id, again, err, tc.kind)
+		case tc.kind == nil && (err != nil || !again.CheckedAt.Equal(once.CheckedAt)):
+			t.Errorf("%s: got %+v, %v, want %+v", tc.id, again, err, once)
+		}
+		for _, v := range again.Verdicts {
+			if !slices.Contains(once.Verdicts, v) {
+				t.Errorf("%s: %+v is not of the first answer", tc.id, v)
+			}
+		}
+	}
+	auditCluster(t, zone)
+}

@@ -1,0 +1,64 @@
+package db
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/service"
+)
+
+func TestErrorsOfVitessAndTiDBLoseTheirValues(t *testing.T) {
+	t.Parallel()
+	const shard, zones = "target: velocityd_buckets.-80.primary: ", "target: velocityd.0.primary: "
+	for _, tc := range []struct {
+		engine  Engine
+		number  uint16
+		message string
+		kind    error // of a check that it met before the COMMIT
+		wants   string
+	}{
+		{EngineVitess, 1105, shard + `no healthy tablet available for 'keyspace:"velocityd_buckets" shard:"-80" tablet_type:PRIMARY'`, service.ErrBusy, "shard -80"},
+		{EngineVitess, 1105, zones + `no healthy tablet available for 'keyspace:"velocityd" shard:"0" tablet_type:PRIMARY'`, service.ErrAway, "keyspace velocityd"},
+		{EngineVitess, 1105, shard + `vttablet: rpc error: code = Unavailable desc = error reading from server: EOF`, service.ErrBusy, "shard -80"},
+		{EngineVitess, 2013, shard + `vttablet: (errno 2013) (sqlstate HY000) (CallerID: x): Sql: "SELECT hunter2"`, service.ErrBusy, "shard -80"},
+		{EngineVitess, 1290, shard + `vttablet: The MySQL server is running with the --super-read-only option (errno 1290)`, service.ErrBusy, "shard -80"},
+		{EngineVitess, 1317, shard + `vttablet: rpc error: code = DeadlineExceeded desc = context deadline exceeded`, service.ErrBusy, "shard -80"},
+		{EngineVitess, 1317, shard + `vttablet: rpc error: code = Aborted desc = transaction 7: ended at 12:00 (exceeded timeout: 4s)`, service.ErrBusy, "1317"},
+		{EngineVitess, 1205, shard + `vttablet: rpc error: (errno 1205) (sqlstate HY000): Sql: "SELECT hunter2", BindVars: {k: "hunter2"}`, service.ErrBusy, "1205"},
+		{EngineVitess, 1062, shard + `Duplicate entry 'hunter2' for key 'zone_attempt.PRIMARY' (errno 1062)`, service.ErrBusy, "1062"},
+		{EngineVitess, 1105, `syntax error at position 7 near 'hunter2'`, nil, "syntax error"},
+		{EngineTiDB, 1105, `pessimistic lock retry limit reached`, service.ErrBusy, "9007"},
+		{EngineTiDB, 9007, `Write conflict, txnStartTS=1, key={tableID=1, handle={1, hunter2}} [try again later]`, service.ErrBusy, "9007"},
+		{EngineTiDB, 9005, `Region is unavailable`, service.ErrBusy, "9005"},
+		{EngineTiDB, 3819, `Check constraint 'rate must be 0 to 1000000' is violated.`, service.ErrInvalid, "rate must be"},
+	} {
+		conn := &connection{engine: tc.engine, dialect: tc.engine.dialect(), shards: &shardMemory{keyspace: "velocityd_buckets"}}
+		err := conn.plain(&mysql.MySQLError{Number: tc.number, Message: tc.message})
+		if text := err.Error(); strings.Contains(text, "hunter2") || !strings.Contains(text, tc.wants) {
+			t.Errorf("%d %s: got %s, want %s and no value", tc.number, tc.message, text, tc.wants)
+		}
+		before := unrecorded(err)
+		if f := faultOf(before); !errors.Is(f.kind, tc.kind) || errors.Is(asKind(f.kind, before), service.ErrUndecided) {
+			t.Errorf("%d %s: got kind %v, want %v", tc.number, tc.message, f.kind, tc.kind)
+		}
+		isAway := errors.Is(asKind(faultOf(before).kind, before), service.ErrAway)
+		if want := errors.Is(tc.kind, service.ErrAway); isAway != want {
+			t.Errorf("%d %s: away is %v, want %v: a circuit opens for it", tc.number, tc.message, isAway, want)
+		}
+	}
+}
+
+func TestACommitThatFailsIsUndecidedUnlessItWasRolledBack(t *testing.T) {
+	t.Parallel()
+	conn := &connection{engine: EngineVitess, dialect: EngineVitess.dialect(), shards: &shardMemory{keyspace: "velocityd_buckets"}}
+	for number, undecided := range map[uint16]bool{1213: false, 8022: false, 9007: false, 1105: true, 2013: true, 1317: true, 9005: true} {
+		err := conn.commitError(&mysql.MySQLError{Number: number, Message: "target: velocityd_buckets.-80.primary: it went"})
+		kind := faultOf(err).kind
+		if got := errors.Is(asKind(kind, err), service.ErrUndecided); got != undecided {
+			t.Errorf("%d: got %v", number, err)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package db
+
+import (
+	"slices"
+	"testing"
+
+	"velocityd/service"
+)
+
+func TestShardOfAKeyFollowsTheRanges(t *testing.T) {
+	t.Parallel()
+	buckets := []service.Bucket{{ZoneID: 1, Key: "a"}, {ZoneID: 1, Key: "b"}, {ZoneID: 1, Key: "c"}, {ZoneID: 1, Key: "é"}}
+	for _, names := range [][]string{nil, {"0"}, {"-"}, {"-80", "80-"}, {"c0-", "-40", "40-80", "80-c0"}, {"-5b6e8ca9f1c44ed2", "5b6e8ca9f1c44ed2-"}} {
+		m, err := newShardMap(names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := max(len(names), 1); m.count() != want {
+			t.Errorf("%v: got %d shards, want %d", names, m.count(), want)
+		}
+		for _, b := range buckets {
+			id, place := keyspaceID(b.Key), m.of(b)
+			if place > 0 && slices.Compare(m.ends[place-1], id[:]) > 0 || place < len(m.ends) && slices.Compare(id[:], m.ends[place]) >= 0 {
+				t.Errorf("%v: %x is on shard %d", names, id, place)
+			}
+		}
+	}
+	if _, err := newShardMap([]string{"-8g"}); err == nil {
+		t.Error("a name that is no range was read")
+	}
+}
+
+func TestLockOrderIsByShardFirst(t *testing.T) {
+	t.Parallel()
+	m, err := newShardMap([]string{"-80", "80-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shards := &shardMemory{}
+	shards.current.Store(m)
+	conn := &connection{dialect: EngineVitess.dialect(), shards: shards}
+	var checks []service.Check
+	for zoneID := range int64(3) {
+		for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+			checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: zoneID + 1, Key: key}}})
+		}
+	}
+	b := newBatch(newHints(), conn, checks)
+	if !slices.Equal(b.zoneIDs, []int64{1, 2, 3}) {
+		t.Errorf("zones are %v", b.zoneIDs)
+	}
+	last, parts := 0, 0
+	for part := range b.parts(b.buckets) {
+		parts++
+		for _, bucket := range part {
+			if bucket.ZoneID != part[0].ZoneID || m.of(bucket) != m.of(part[0]) {
+				t.Errorf("a part names %v and %v", part[0], bucket)
+			}
+		}
+		if shard := m.of(part[0]); shard < last {
+			t.Errorf("shard %d comes after %d", shard, last)
+		} else {
+			last = shard
+		}
+	}
+	if parts != 6 {
+		t.Errorf("got %d parts, want one for each of 3 zones on 2 shards", parts)
+	}
+}
+
+func TestChecksOfAShardThatIsAwayAreRefusedForAMoment(t *testing.T) {
+	t.Parallel()
+	m, err := newShardMap([]string{"-80", "80-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shards := &shardMemory{}
+	shards.current.Store(m)
+	shards.lose("80-")
+	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
+		bucket := service.Bucket{ZoneID: 1, Key: key}
+		if got, want := shards.isAway(service.Check{Buckets: []service.Bucket{bucket}}), m.of(bucket) == 1; got != want {
+			t.Errorf("key %s on shard %d: away is %v", key, m.of(bucket), got)
+		}
+	}
+	if shards.readAt.Load() != 0 {
+		t.Error("the map of shards is not read again")
+	}
+}
