@@ -71,10 +71,6 @@ type Action struct {
 	GoesOn bool
 }
 
-// portableSince is the version of the first portable tables: a database with an older one was
-// migrated as MySQL.
-const portableSince = 116
-
 // fitsPortable returns an error if the tables of a database at this version have to be changed
 // by a step, which only MySQL has. Steps that install procedures change none.
 func fitsPortable(version uint) error {

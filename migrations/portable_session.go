@@ -46,7 +46,7 @@ func (e Engine) onPortable(ctx context.Context, dsn string, do func(portable) er
 // lock waits until no other migration of this database is under way, for 10 seconds.
 func (p portable) lock(ctx context.Context) error {
 	var got sql.Null[int64]
-	if err := p.conn.QueryRowContext(ctx, "SELECT GET_LOCK('"+p.lockName()+"', 10)").Scan(&got); err != nil {
+	if err := p.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 10)", p.lockName()).Scan(&got); err != nil {
 		return fmt.Errorf("prepare migration: %w", err)
 	}
 	if got.V != 1 {
@@ -57,13 +57,13 @@ func (p portable) lock(ctx context.Context) error {
 
 // unlock lets the next migration begin. The end of the connection would do it, too.
 func (p portable) unlock(ctx context.Context) {
-	_, _ = p.conn.ExecContext(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK('"+p.lockName()+"')")
+	_, _ = p.conn.ExecContext(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK(?)", p.lockName())
 }
 
 // lockName is as long as a lock's name may be, whatever the database is called.
 func (p portable) lockName() string {
 	const longest = 64
-	name := "velocityd migrate " + strings.ReplaceAll(p.name, "'", "")
+	name := "velocityd migrate " + p.name
 	return name[:min(len(name), longest)]
 }
 
