@@ -3,26 +3,20 @@ package db
 import (
 	"context"
 	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"velocityd/service"
 )
 
 // Census returns how many buckets are locked out and how many overrides there are, for every
 // zone. It takes no lock. It reads the lock rows of all buckets of those zones that have
-// lockouts, which takes about a second for some million buckets. The error wraps
-// service.ErrBusy if the engine is away.
+// lockouts, which takes about a second for some million buckets; where there are shards, it asks
+// all of them. The error wraps service.ErrBusy if the engine, or one of its shards, is away.
 func (s *Store) Census(ctx context.Context) ([]service.ZoneCensus, error) {
-	var zones []struct {
-		ID     int64 `db:"id"`
-		Locked int   `db:"locked"`
-	}
-	// A zone without lockouts has no locked bucket, whatever its rows say.
-	if err := s.pool.SelectContext(ctx, &zones, `
-SELECT z.id,
-       IF(z.lockout > 0,
-          (SELECT COUNT(*) FROM zone_bucket_lock AS l WHERE l.zone_id = z.id AND l.locked_until > UTC_TIMESTAMP(6)), 0) AS locked
-  FROM zone_master AS z
- ORDER BY z.id`); err != nil {
+	locked, err := s.lockedBuckets(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("count locked buckets: %w", lookupError(err))
 	}
 	var overrides []struct {
@@ -38,9 +32,9 @@ SELECT zone_id, action, COUNT(*) AS number
  GROUP BY zone_id, action`); err != nil {
 		return nil, fmt.Errorf("count overrides: %w", lookupError(err))
 	}
-	census, places := make([]service.ZoneCensus, len(zones)), make(map[int64]int, len(zones))
-	for i, zone := range zones {
-		census[i], places[zone.ID] = service.ZoneCensus{ZoneID: zone.ID, Locked: zone.Locked, Overrides: map[service.OverrideAction]int{}}, i
+	census, places := make([]service.ZoneCensus, len(locked)), make(map[int64]int, len(locked))
+	for i, zone := range locked {
+		census[i], places[zone.id] = service.ZoneCensus{ZoneID: zone.id, Locked: zone.number, Overrides: map[service.OverrideAction]int{}}, i
 	}
 	for _, row := range overrides {
 		if i, ok := places[row.ZoneID]; ok { // otherwise the zone was made meanwhile
@@ -48,4 +42,70 @@ SELECT zone_id, action, COUNT(*) AS number
 		}
 	}
 	return census, nil
+}
+
+// zoneLocks is how many buckets of a zone are locked out.
+type zoneLocks struct {
+	id     int64
+	number int
+}
+
+// lockedBuckets returns how many buckets are locked out, for every zone by id. Zones and buckets
+// may lie in different databases behind vtgate. So it asks for them apart, and compares the ends
+// of lockouts with the clock of the zones' database.
+func (s *Store) lockedBuckets(ctx context.Context) ([]zoneLocks, error) {
+	var zones []struct {
+		ID      int64     `db:"id"`
+		Lockout int64     `db:"lockout"`
+		ReadAt  time.Time `db:"read_at"`
+	}
+	if err := s.pool.SelectContext(ctx, &zones, `
+SELECT id, lockout, UTC_TIMESTAMP(6) AS read_at
+  FROM zone_master
+ ORDER BY id`); err != nil {
+		return nil, err
+	}
+	var locking []int64
+	for _, zone := range zones {
+		if zone.Lockout > 0 { // a zone without lockouts has no locked bucket, whatever its rows say
+			locking = append(locking, zone.ID)
+		}
+	}
+	numbers := map[int64]int{}
+	if locking != nil {
+		var err error
+		if numbers, err = s.countLocked(ctx, locking, zones[0].ReadAt); err != nil {
+			return nil, err
+		}
+	}
+	locks := make([]zoneLocks, len(zones))
+	for i, zone := range zones {
+		locks[i] = zoneLocks{zone.ID, numbers[zone.ID]}
+	}
+	return locks, nil
+}
+
+// countLocked returns how many buckets of zones are locked out at an instant.
+func (s *Store) countLocked(ctx context.Context, zones []int64, at time.Time) (map[int64]int, error) {
+	query, args, err := sqlx.In(`
+SELECT zone_id, COUNT(*) AS number
+  FROM zone_bucket_lock
+ WHERE zone_id IN (?)
+   AND locked_until > ?
+ GROUP BY zone_id`, zones, at)
+	if err != nil {
+		return nil, err
+	}
+	var rows []struct {
+		ZoneID int64 `db:"zone_id"`
+		Number int   `db:"number"`
+	}
+	if err := s.pool.SelectContext(ctx, &rows, query, args...); err != nil {
+		return nil, err
+	}
+	numbers := make(map[int64]int, len(rows))
+	for _, row := range rows {
+		numbers[row.ZoneID] = row.Number
+	}
+	return numbers, nil
 }

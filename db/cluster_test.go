@@ -38,7 +38,7 @@ func overCluster(t *testing.T) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.DBName, cfg.InterpolateParams, cfg.MultiStatements, cfg.ParseTime = "", true, true, true
+	cfg.DBName, cfg.InterpolateParams, cfg.MultiStatements, cfg.ParseTime = "@primary", true, true, true
 	connector, err := mysql.NewConnector(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -48,16 +48,33 @@ func overCluster(t *testing.T) *sql.DB {
 	return pool
 }
 
+// clearZone removes what an earlier run has recorded on a cluster that outlives it.
+func clearZone(t *testing.T, pool *sql.DB, zoneID int64) {
+	t.Helper()
+	if _, err := pool.Exec("DELETE FROM zone_txn WHERE zone_id = ?", zoneID); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // keysOfBothShards returns n keys that lie on both shards of the cluster.
 func keysOfBothShards(t *testing.T, pool *sql.DB, prefix string, n int) []string {
 	t.Helper()
+	conn, err := pool.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// Only there is xxhash known.
+	if _, err := conn.ExecContext(t.Context(), "USE velocityd_buckets"); err != nil {
+		t.Fatal(err)
+	}
 	var keys []string
 	shards := map[string]bool{}
 	for i := range n {
 		key := fmt.Sprintf("%s-%d", prefix, i)
 		var shard string
 		// The vindex function takes a plain literal alone.
-		if err := pool.QueryRow("SELECT shard FROM xxhash WHERE id = '" + key + "'").Scan(&shard); err != nil {
+		if err := conn.QueryRowContext(t.Context(), "SELECT shard FROM xxhash WHERE id = '"+key+"'").Scan(&shard); err != nil {
 			t.Fatal(err)
 		}
 		shards[shard] = true
@@ -65,6 +82,9 @@ func keysOfBothShards(t *testing.T, pool *sql.DB, prefix string, n int) []string
 	}
 	if len(shards) != 2 {
 		t.Fatalf("%d keys lie on %d shards, want 2", n, len(shards))
+	}
+	if _, err := conn.ExecContext(t.Context(), "USE `@primary`"); err != nil {
+		t.Fatal(err)
 	}
 	return keys
 }
@@ -82,6 +102,7 @@ func TestClusterIDsOfOneInsertAreConsecutiveOverBothShards(t *testing.T) {
 	t.Parallel()
 	const zoneID, writers, inserts, rows = 900_001, 8, 25, 20
 	pool := overCluster(t)
+	clearZone(t, pool, zoneID)
 	keys := keysOfBothShards(t, pool, "ids", rows)
 	var mu sync.Mutex
 	var firsts []int64
@@ -124,6 +145,7 @@ func TestClusterAnswersTheFirstIDOfEachInsertOfAPacket(t *testing.T) {
 	t.Parallel()
 	const zoneID = 900_002
 	pool := overCluster(t)
+	clearZone(t, pool, zoneID)
 	keys := keysOfBothShards(t, pool, "packet", 20)
 	conn, err := pool.Conn(t.Context())
 	if err != nil {
@@ -182,6 +204,7 @@ func TestClusterAdmitsExactlyRateByPlainStatements(t *testing.T) {
 	t.Parallel()
 	const zoneID, clients, buckets, rate, rounds = 900_003, 16, 20, 5, 10
 	pool := overCluster(t)
+	clearZone(t, pool, zoneID)
 	keys := keysOfBothShards(t, pool, "exact", buckets)
 	atOnce(clients, func(client int) {
 		for i := range rounds * buckets / clients * 2 {

@@ -1,11 +1,11 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +16,9 @@ import (
 // Inspection is what a database and its server are like, for somebody who judges it. It
 // holds no password and no bucket key.
 type Inspection struct {
+	// Engine says which of the others can be empty: without procedures there is no IsMariaDB,
+	// and vtgate tells no Variables, Grants, Tables and Partitions.
+	Engine    Engine
 	Version   string
 	IsMariaDB bool
 	// Variables are settings of the server by their names, as new sessions get them. The
@@ -31,6 +34,8 @@ type Inspection struct {
 	// Grants are the lines of SHOW GRANTS of the account, up to its name.
 	Grants []string
 	Tables []TableSize
+	// Shards are those of the buckets, in order. None means that there are none.
+	Shards []Shard
 	// Partitions are those of zone_txn, in order. None means that it has none.
 	Partitions []Partition
 	// Plans are how the engine carries out the statements that decide.
@@ -78,7 +83,10 @@ type Plan struct {
 func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	var i Inspection
 	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
-		i.IsMariaDB = conn.isMariaDB
+		i.Engine, i.IsMariaDB = conn.engine, conn.isMariaDB
+		if !conn.dialect.hasRoutines {
+			return p.inspectPortable(ctx, conn, &i)
+		}
 		for _, look := range []func(context.Context, *connection) error{
 			i.readClock, i.readServer, i.readGrants, i.readTables,
 		} {
@@ -122,7 +130,7 @@ func (i *Inspection) readServer(ctx context.Context, conn *connection) error {
 	var r reading
 	r.sql("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', 'tx_isolation', " +
 		"'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_rollback_on_timeout', 'read_only', " +
-		"'max_connections', 'wsrep_on')")
+		"'max_connections', 'wsrep_on', 'tidb_enable_check_constraint', 'tidb_txn_mode')")
 	r.each(func(row []driver.Value) error {
 		name := strings.ToLower(text(row[0]))
 		if name == "transaction_isolation" || name == "tx_isolation" {
@@ -202,15 +210,7 @@ func (p *Probe) plans(ctx context.Context, conn *connection) []Plan {
 		known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{one.ZoneID, 4, 32}},
 	}
 	b.present, b.supposed = []int64{-1, one.ZoneID}, time.Now()
-	plans := []Plan{
-		{Table: "zone_bucket_lock", Want: "PRIMARY"},
-		{Table: "zone_master", Want: "PRIMARY"},
-		{Table: "zone_override", Want: "zone_override_key"},
-		{Table: "zone_override_prefix_length", Want: "PRIMARY"},
-		{Table: "zone_override", Want: "zone_override_network"},
-		{Table: "zone_attempt", Want: "PRIMARY"},
-		{Table: "zone_txn", Want: "zone_txn_window"},
-	}
+	plans := decisionPlans()
 	var r reading
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
 	b.readZones(&r)
@@ -224,28 +224,31 @@ func (p *Probe) plans(ctx context.Context, conn *connection) []Plan {
 	return plans
 }
 
+// decisionPlans are the statements that decide, in their order, and the indexes that they must use.
+func decisionPlans() []Plan {
+	return []Plan{
+		{Table: "zone_bucket_lock", Want: "PRIMARY"},
+		{Table: "zone_master", Want: "PRIMARY"},
+		{Table: "zone_override", Want: "zone_override_key"},
+		{Table: "zone_override_prefix_length", Want: "PRIMARY"},
+		{Table: "zone_override", Want: "zone_override_network"},
+		{Table: "zone_attempt", Want: "PRIMARY"},
+		{Table: "zone_txn", Want: "zone_txn_window"},
+	}
+}
+
 // explain returns the index that the engine would use for a statement on one table.
 func explain(ctx context.Context, conn *connection, statement string) (index string, err error) {
-	rows, err := conn.QueryContext(ctx, "EXPLAIN FORMAT=TRADITIONAL "+statement, nil)
+	columns, lines, err := explainRows(ctx, conn, "EXPLAIN FORMAT=TRADITIONAL "+statement)
 	if err != nil {
 		return "", err
 	}
-	defer rows.Close()
-	at := slices.Index(rows.Columns(), "key")
+	at := slices.Index(columns, "key")
 	if at < 0 {
 		return "", errors.New("the engine's EXPLAIN has no column key")
 	}
-	err = readRows(rows, func(row []driver.Value) error {
-		if row[at] != nil {
-			index = text(row[at])
-		}
-		return nil
-	})
-	// The connection is to be used for more statements.
-	if results, ok := rows.(driver.RowsNextResultSet); ok && err == nil {
-		if err = results.NextResultSet(); errors.Is(err, io.EOF) {
-			err = nil
-		}
+	for _, line := range lines {
+		index = cmp.Or(line[at], index)
 	}
-	return index, err
+	return index, nil
 }

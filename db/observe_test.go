@@ -68,20 +68,13 @@ func TestADeadlockALockWaitAndTheirRetriesAreTold(t *testing.T) {
 
 func TestTheCensusCountsWhatIsInForce(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	eachForm(t, func(t *testing.T, f form) {
 		locking := zone(1, 1, time.Hour)
 		locking.Lockout = time.Hour
-		d, owner := stand(t, engine, Options{}, locking, zone(2, 1, time.Hour), zone(3, 1, time.Hour))
-		for _, key := range []string{"alice", "bob", "carol"} {
-			for range 2 {
-				if _, err := owner.CheckAll(t.Context(), check(user(key))); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		dbtest.Exec(t, d.SQL, "UPDATE zone_bucket_lock SET locked_until = UTC_TIMESTAMP(6) WHERE bucket_key = 'carol'")
-		// The zone has no lockouts, so this one does not hold.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until) VALUES (2, 'x', '2199-01-01')")
+		d := f.database(t, locking, zone(2, 1, time.Hour), zone(3, 1, time.Hour))
+		// Zone 2 has no lockouts, so that of x does not hold.
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until) VALUES (1, 'alice', '2199-01-01'), "+
+			"(1, 'bob', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR), (1, 'carol', UTC_TIMESTAMP(6)), (1, 'dave', NULL), (2, 'x', '2199-01-01')")
 		for key, o := range map[string]service.Override{
 			"a": {Action: service.OverrideDeny}, "b": {Action: service.OverrideDeny, ExpiresAt: time.Now().Add(time.Hour)},
 			"c": {Action: service.OverrideDeny, ExpiresAt: time.Now().Add(-time.Hour)}, "d": {Action: service.OverrideAllow},
@@ -89,7 +82,10 @@ func TestTheCensusCountsWhatIsInForce(t *testing.T) {
 			o.ZoneID, o.Key = 2, key
 			d.SetOverride(t, o)
 		}
-		census, err := connect(t, d.ServiceAccount(t), Options{}).Census(t.Context())
+		if f.engine != nil {
+			d = d.ServiceAccount(t)
+		}
+		census, err := f.connect(t, d, Options{}).Census(t.Context())
 		if err != nil || len(census) != 3 {
 			t.Fatalf("got %v, %v", census, err)
 		}

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -54,6 +55,7 @@ func overrideValues(o service.Override) []any {
 	return []any{
 		sql.Null[string]{V: o.Key, Valid: o.Key != ""},
 		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()},
+		sql.Null[string]{V: network(o.Prefix), Valid: o.Prefix.IsValid()},
 		string(o.Action),
 		sql.Null[int]{V: o.Rate, Valid: limits},
 		sql.Null[int64]{V: service.WholeSeconds(o.Window), Valid: limits},
@@ -120,28 +122,23 @@ func (s *Store) AddOverride(ctx context.Context, o service.Override, principal s
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
-	if o.CreatedBy == "" {
-		o.CreatedBy = principal
-	}
 	var stored service.Override
-	err := s.edit(ctx, principal, func(tx *sqlx.Tx) error {
-		if err := lockZone(ctx, tx, o.ZoneID); err != nil {
-			return err
-		}
-		if err := dropExpired(ctx, tx, o); err != nil {
-			return err
-		}
-		result, err := tx.ExecContext(ctx, `
-INSERT INTO zone_override (bucket_key, prefix, action, rate, `+"`window`"+`, expires_at, reason, created_by, zone_id)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(overrideValues(o), o.ZoneID)...)
+	err := s.edit(ctx, principal, func(e *edit) error {
+		zone, err := lockZone(ctx, e, o.ZoneID)
 		if err != nil {
 			return err
 		}
-		id, err := result.LastInsertId()
-		if err != nil {
+		if o, err = zone.Keys.Fit(o); err != nil {
 			return err
 		}
-		stored, err = readOverride(ctx, tx, o.ZoneID, uint64(id))
+		o.CreatedBy = cmp.Or(o.CreatedBy, principal, e.account)
+		if err := dropExpired(ctx, e, o); err != nil {
+			return err
+		}
+		if o.ID, err = insertOverride(ctx, e, o); err != nil {
+			return err
+		}
+		stored, err = readOverride(ctx, e, o.ZoneID, o.ID)
 		return err
 	})
 	if err != nil {
@@ -150,36 +147,75 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, append(overrideValues(o), o.ZoneID)...)
 	return stored, nil
 }
 
-// lockZone locks the zone's row as the first step of every edit of overrides. The foreign key
-// and the triggers lock that row too; without this step two edits could lock rows in different
-// orders and deadlock.
-func lockZone(ctx context.Context, tx *sqlx.Tx, id int64) error {
-	exists, err := lockMatching(ctx, tx, id, service.Match{})
+// lockZone locks the zone's row as the first step of every edit of overrides, and returns the
+// zone. The foreign key and the triggers lock that row too; without this step two edits could
+// lock rows in different orders and deadlock.
+func lockZone(ctx context.Context, e *edit, id int64) (service.Zone, error) {
+	zone, exists, err := lockMatching(ctx, e, id, service.Match{})
 	if err == nil && !exists {
 		err = fmt.Errorf("zone %d: %w", id, service.ErrNotFound)
 	}
-	return err
+	return zone, err
+}
+
+// sameTarget returns the condition of the one override that a zone can have of the target of o.
+func sameTarget(o service.Override) (where string, args []any) {
+	if o.Prefix.IsValid() {
+		return "zone_id = ? AND network = ?", []any{o.ZoneID, network(o.Prefix)}
+	}
+	return "zone_id = ? AND bucket_key = ?", []any{o.ZoneID, o.Key}
 }
 
 // dropExpired deletes an expired override of the same key or network as o, which would
 // otherwise be in the way of o.
-func dropExpired(ctx context.Context, tx *sqlx.Tx, o service.Override) error {
-	column, value := "bucket_key", o.Key
-	if o.Prefix.IsValid() {
-		column, value = "network", network(o.Prefix)
-	}
-	_, err := tx.ExecContext(ctx, `
-DELETE FROM zone_override
- WHERE zone_id = ?
-   AND `+column+` = ?
+func dropExpired(ctx context.Context, e *edit, o service.Override) error {
+	where, args := sameTarget(o)
+	var id uint64
+	err := e.GetContext(ctx, &id, `
+SELECT id
+  FROM zone_override
+ WHERE `+where+`
    AND id <> ?
-   AND expires_at <= UTC_TIMESTAMP(6)`, o.ZoneID, value, o.ID)
+   AND expires_at <= UTC_TIMESTAMP(6)
+   FOR UPDATE`, append(args, o.ID)...)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	}
+	_, err = e.remove(ctx, overrideRows("id = ?", id))
 	return err
 }
 
+// insertOverride inserts an override whose target fits its zone, and returns its id. created_by
+// is cut to the length of its column, as a principal is in zone_audit.
+func insertOverride(ctx context.Context, e *edit, o service.Override) (id uint64, err error) {
+	where, args := sameTarget(o)
+	err = e.audited(ctx, auditInsert, overrideRows(where, args...), func() error {
+		result, err := e.ExecContext(ctx, `
+INSERT INTO zone_override (bucket_key, prefix, network, action, rate, `+"`window`"+`, expires_at, reason, created_by, created_at, zone_id)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, LEFT(?, 128), UTC_TIMESTAMP(6), ?)`, append(overrideValues(o), o.ZoneID)...)
+		if err != nil {
+			return err
+		}
+		last, err := result.LastInsertId()
+		id = uint64(last)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	return id, e.noteOverride(ctx, o)
+}
+
 // network returns the value of zone_override.network for a masked prefix: its family and
-// leading bits, such as 4:11001011 for 203.0.0.0/8. The procedure derive_network makes the same.
+// leading bits, such as 4:11001011 for 203.0.0.0/8. It is empty for the zero Prefix. The procedure
+// derive_network makes the same.
 func network(prefix netip.Prefix) string {
+	if !prefix.IsValid() {
+		return ""
+	}
 	family, bits := "6:", ""
 	if prefix.Addr().Is4() {
 		family = "4:"
@@ -198,28 +234,29 @@ func (s *Store) SetOverride(ctx context.Context, o service.Override, principal s
 		return service.Override{}, err
 	}
 	var stored service.Override
-	err := s.edit(ctx, principal, func(tx *sqlx.Tx) error {
-		if err := lockZone(ctx, tx, o.ZoneID); err != nil {
-			return err
-		}
-		before, err := readOverride(ctx, tx, o.ZoneID, o.ID)
+	err := s.edit(ctx, principal, func(e *edit) error {
+		zone, err := lockZone(ctx, e, o.ZoneID)
 		if err != nil {
 			return err
 		}
-		if o.CreatedBy == "" {
-			o.CreatedBy = before.CreatedBy
-		}
-		if err := dropExpired(ctx, tx, o); err != nil {
+		before, err := readOverride(ctx, e, o.ZoneID, o.ID)
+		if err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `
-UPDATE zone_override
-   SET bucket_key = ?, prefix = ?, action = ?, rate = ?, `+"`window`"+` = ?, expires_at = ?, reason = ?, created_by = ?
- WHERE zone_id = ?
-   AND id = ?`, append(overrideValues(o), o.ZoneID, o.ID)...); err != nil {
+		// A target that fitted the zone once may stay when the zone has changed.
+		if o.Key != before.Key || o.Prefix != before.Prefix {
+			if o, err = zone.Keys.Fit(o); err != nil {
+				return err
+			}
+		}
+		o.CreatedBy = cmp.Or(o.CreatedBy, before.CreatedBy)
+		if err := dropExpired(ctx, e, o); err != nil {
 			return err
 		}
-		stored, err = readOverride(ctx, tx, o.ZoneID, o.ID)
+		if err := updateOverride(ctx, e, o); err != nil {
+			return err
+		}
+		stored, err = readOverride(ctx, e, o.ZoneID, o.ID)
 		return err
 	})
 	if err != nil {
@@ -228,24 +265,31 @@ UPDATE zone_override
 	return stored, nil
 }
 
+func updateOverride(ctx context.Context, e *edit, o service.Override) error {
+	if err := e.audited(ctx, auditUpdate, overrideRows("id = ?", o.ID), func() error {
+		_, err := e.ExecContext(ctx, `
+UPDATE zone_override
+   SET bucket_key = ?, prefix = ?, network = ?, action = ?, rate = ?, `+"`window`"+` = ?, expires_at = ?, reason = ?, created_by = ?
+ WHERE id = ?`, append(overrideValues(o), o.ID)...)
+		return err
+	}); err != nil {
+		return err
+	}
+	return e.noteOverride(ctx, o)
+}
+
 // DeleteOverride removes an override. The error wraps service.ErrNotFound if the
 // zone has no such override.
 func (s *Store) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
-	err := s.edit(ctx, principal, func(tx *sqlx.Tx) error {
-		if err := lockZone(ctx, tx, zoneID); err != nil {
+	err := s.edit(ctx, principal, func(e *edit) error {
+		if _, err := lockZone(ctx, e, zoneID); err != nil {
 			return err
 		}
-		result, err := tx.ExecContext(ctx, `
-DELETE FROM zone_override
- WHERE zone_id = ?
-   AND id = ?`, zoneID, id)
-		if err != nil {
-			return err
+		n, err := e.remove(ctx, overrideRows("zone_id = ? AND id = ?", zoneID, id))
+		if err == nil && n == 0 {
+			err = service.ErrNotFound
 		}
-		if n, err := result.RowsAffected(); err != nil || n > 0 {
-			return err
-		}
-		return service.ErrNotFound
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("delete override %d of zone %d: %w", id, zoneID, writeError(err))

@@ -23,16 +23,15 @@ func within(prefix string) service.Override {
 }
 
 // overridden is a database with zone 1, whose keys are addresses.
-func overridden(t *testing.T, engine *dbtest.Engine) (*dbtest.Database, *Store) {
+func overridden(t *testing.T, f form) (*dbtest.Database, *Store) {
 	t.Helper()
-	d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128}})
-	return d, connect(t, d, Options{})
+	return f.stand(t, Options{}, service.Zone{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128}})
 }
 
 func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		_, store := overridden(t, engine)
+	eachForm(t, func(t *testing.T, f form) {
+		_, store := overridden(t, f)
 		ctx := context.Background()
 		ids := map[uint64]service.Override{}
 		var first uint64
@@ -91,8 +90,8 @@ func same(a, b service.Override) bool {
 
 func TestOverridesThatDoNotExistAreNotFound(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := overridden(t, engine)
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := overridden(t, f)
 		d.SetZone(t, zone(2, 5, time.Minute))
 		added, err := store.AddOverride(t.Context(), deny("192.0.2.1"), "")
 		if err != nil {
@@ -127,8 +126,8 @@ func TestOverridesThatDoNotExistAreNotFound(t *testing.T) {
 
 func TestOneTargetHasOneOverrideAtATime(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := overridden(t, engine)
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := overridden(t, f)
 		for name, o := range map[string]service.Override{"key": deny("192.0.2.1"), "prefix": within("192.0.2.0/24"), "all": within("::/0")} {
 			first, err := store.AddOverride(t.Context(), o, "ann")
 			if err != nil {
@@ -163,8 +162,8 @@ func TestOneTargetHasOneOverrideAtATime(t *testing.T) {
 
 func TestOverridesAreListedInPages(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := overridden(t, engine)
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := overridden(t, f)
 		d.SetZone(t, zone(2, 5, time.Minute))
 		for i := range 7 {
 			d.SetOverride(t, deny(fmt.Sprint("192.0.2.", i)))
@@ -195,9 +194,9 @@ func TestOverridesAreListedInPages(t *testing.T) {
 
 func TestOverrideEditsAtOnceNeverDeadlock(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, _ := overridden(t, engine)
-		store := connect(t, d, Options{LockWait: 20 * time.Second}) // an edit waits once
+	eachForm(t, func(t *testing.T, f form) {
+		d, _ := overridden(t, f)
+		store := f.connect(t, d, Options{LockWait: 20 * time.Second}) // an edit waits once
 		var group sync.WaitGroup
 		for caller := range 8 {
 			group.Go(func() {
@@ -238,7 +237,7 @@ func TestOverrideEditsAtOnceNeverDeadlock(t *testing.T) {
 func TestADenyForALifetimeIsAnsweredAlikeByBothForms(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := overridden(t, engine)
+		d, store := overridden(t, form{engine})
 		o := deny("192.0.2.1")
 		o.ExpiresAt = time.Date(2199, 12, 31, 0, 0, 0, 0, time.UTC)
 		d.SetOverride(t, o)
@@ -262,7 +261,7 @@ func TestADenyForALifetimeIsAnsweredAlikeByBothForms(t *testing.T) {
 func TestAnOverrideThatComesAndGoesNeverSplitsACheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := overridden(t, engine)
+		d, store := overridden(t, form{engine})
 		d.SetZone(t, zone(1, 1_000_000, time.Hour))
 		d.SetZone(t, zone(2, 0, time.Hour))
 		allow := service.Override{ZoneID: 2, Key: "b", Action: service.OverrideAllow}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
 )
 
 // A zone has an id of 1 or more, so that conditions on this one find no row, and lock none.

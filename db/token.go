@@ -3,8 +3,8 @@ package db
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
@@ -122,10 +122,13 @@ UPDATE access_token
 	return nil
 }
 
-// Now returns the time by the engine's clock, in UTC.
+// Now returns the time by the engine's clock, in UTC. It asks a table that has one row: without
+// a table, vtgate would answer by its own clock.
 func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
-	if err := s.pool.GetContext(ctx, &now, "SELECT UTC_TIMESTAMP(6)"); err != nil {
+	if err := s.pool.GetContext(ctx, &now, `
+SELECT UTC_TIMESTAMP(6)
+  FROM schema_migrations`); err != nil {
 		return now, fmt.Errorf("read the engine's time: %w", lookupError(err))
 	}
 	return now, nil
@@ -143,8 +146,7 @@ func (s *Store) AddCredential(ctx context.Context, c service.Credential, princip
 	err := s.editCredentials(ctx, func(tx *sqlx.Tx) error {
 		live, _, err := readCredentials(ctx, tx, `
  WHERE `+credentialHolds+`
- ORDER BY id
-   FOR UPDATE`)
+ ORDER BY id`)
 		if err != nil {
 			return err
 		}
@@ -187,8 +189,8 @@ func roomFor(c service.Credential, live []service.Credential) error {
 
 func insertCredential(ctx context.Context, tx *sqlx.Tx, c service.Credential, principal string) (uint64, error) {
 	result, err := tx.ExecContext(ctx, `
-INSERT INTO access_token (kind, name, digest, shown, subject, scopes, zones, expires_at, created_by)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+INSERT INTO access_token (kind, name, digest, shown, subject, scopes, zones, expires_at, created_by, created_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 		string(c.Kind), c.Name, c.Digest[:],
 		sql.Null[string]{V: c.Shown, Valid: c.Kind == service.KindToken},
 		sql.Null[string]{V: c.Subject, Valid: c.Kind == service.KindCertificate},
@@ -244,32 +246,22 @@ UPDATE access_token
 	return stored, nil
 }
 
-// editTries is how often an edit of credentials is tried that has met another one.
-const editTries = 6
-
-// editCredentials runs change in a transaction that sees no other edit of credentials
-// between its statements. If two meet, the engine may roll one back, which is tried again.
+// editCredentials runs change in a transaction that sees no other edit of credentials by this
+// program between its statements: each begins with a lock on the one row of schema_migrations.
+// The error wraps service.ErrBusy if a migration has taken the row away for a moment.
 func (s *Store) editCredentials(ctx context.Context, change func(*sqlx.Tx) error) error {
-	for try := 1; ; try++ {
-		err := s.inIsolation(ctx, change)
-		if !isOneOf(err, beaten()) || try == editTries || !pause(ctx, rand.N(firstBackoff)) {
-			return writeError(err)
+	return writeError(s.inTx(ctx, func(tx *sqlx.Tx) error {
+		var version int64
+		err := tx.GetContext(ctx, &version, `
+SELECT version
+  FROM schema_migrations
+   FOR UPDATE`)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return fmt.Errorf("%w: schema_migrations is empty", service.ErrBusy)
+		case err != nil:
+			return err
 		}
-	}
-}
-
-func (s *Store) inIsolation(ctx context.Context, change func(*sqlx.Tx) error) error {
-	tx, err := s.pool.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // after Commit it does nothing
-	if err := change(tx); err != nil {
-		return err
-	}
-	err = tx.Commit()
-	if err != nil && isLost(err) {
-		return asKind(service.ErrUndecided, err) // what was not committed is rolled back
-	}
-	return err
+		return change(tx)
+	}))
 }

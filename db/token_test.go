@@ -44,8 +44,8 @@ func live(t *testing.T, s *Store) []uint64 {
 
 func TestCredentialsComeBackAsTheyWereMade(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		_, store := stand(t, engine, Options{})
+	eachForm(t, func(t *testing.T, f form) {
+		_, store := f.stand(t, Options{})
 		many := service.Caller{Name: "many", Scopes: service.Scopes()}
 		for zone := range int64(service.MaxBoundZones) {
 			many.Zones = append(many.Zones, service.MaxZoneID-zone)
@@ -83,8 +83,8 @@ func TestCredentialsComeBackAsTheyWereMade(t *testing.T) {
 
 func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{})
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{})
 		kept, revoked, expired := add(t, store, callerOf("kept")), add(t, store, callerOf("revoked")), add(t, store, callerOf("expired"))
 		if got := live(t, store); !slices.Equal(got, []uint64{kept.ID, revoked.ID, expired.ID}) {
 			t.Errorf("live are %v", got)
@@ -113,8 +113,8 @@ func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 
 func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{MaxConns: 32})
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{MaxConns: 32})
 		var wait sync.WaitGroup
 		var mu sync.Mutex
 		made, refused := 0, 0
@@ -147,10 +147,41 @@ func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 	})
 }
 
+func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{MaxConns: 32})
+		rows := make([]string, service.MaxLiveCredentials-1)
+		for i := range rows {
+			rows[i] = fmt.Sprintf("('token', 'n%d', RPAD('%d', 32, 'x'), 'vel_', 'check', 'dba', UTC_TIMESTAMP(6))", i, i)
+		}
+		dbtest.Exec(t, d.SQL, "INSERT INTO access_token (kind, name, digest, shown, scopes, created_by, created_at) VALUES "+strings.Join(rows, ","))
+		errs := make(chan error, 6)
+		for i := range cap(errs) {
+			go func() {
+				_, err := store.AddCredential(t.Context(), service.NewTokenCredential(service.NewToken(), callerOf(fmt.Sprint("late", i))), "dba")
+				errs <- err
+			}()
+		}
+		made := 0
+		for range cap(errs) {
+			switch err := <-errs; {
+			case err == nil:
+				made++
+			case !errors.Is(err, service.ErrConflict):
+				t.Error(err)
+			}
+		}
+		if made != 1 || len(live(t, store)) != service.MaxLiveCredentials {
+			t.Errorf("%d were made, and %d are live", made, len(live(t, store)))
+		}
+	})
+}
+
 func TestOneSubjectIsOneCallerAtATime(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		_, store := stand(t, engine, Options{})
+	eachForm(t, func(t *testing.T, f form) {
+		_, store := f.stand(t, Options{})
 		ask := func(name string) (service.Credential, error) {
 			return store.AddCredential(t.Context(), service.NewCertificateCredential("CN=auth-1,O=Example", callerOf(name)), "dba")
 		}

@@ -25,8 +25,8 @@ func every(id int64) service.Zone {
 
 func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		store := connect(t, engine.Database(t), Options{})
+	eachForm(t, func(t *testing.T, f form) {
+		store := f.connect(t, f.database(t), Options{})
 		ctx := context.Background()
 		if zones, err := store.Zones(ctx); err != nil || len(zones) != 0 {
 			t.Errorf("no zone yet: got %v, %v", zones, err)
@@ -89,8 +89,8 @@ func TestAReservationOfTheWindowGoesWithTheWindow(t *testing.T) {
 
 func TestAZoneIsWrittenOnlyIfItIsAsExpected(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		store := connect(t, engine.Database(t), Options{})
+	eachForm(t, func(t *testing.T, f form) {
+		store := f.connect(t, f.database(t), Options{})
 		ctx := context.Background()
 		put := func(match service.Match) error {
 			_, err := store.PutZone(ctx, zone(1, 5, time.Minute), match, "")
@@ -132,10 +132,10 @@ func TestAZoneIsWrittenOnlyIfItIsAsExpected(t *testing.T) {
 
 func TestOfManyCreatorsOneCreates(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	eachForm(t, func(t *testing.T, f form) {
 		const callers = 12
-		d := engine.Database(t)
-		store := connect(t, d, Options{LockWait: 20 * time.Second}) // an edit waits once
+		d := f.database(t)
+		store := f.connect(t, d, Options{LockWait: 20 * time.Second}) // an edit waits once
 		for id, match := range map[int64]service.Match{1: {Absent: true}, 2: {}} {
 			var mu sync.Mutex
 			var revisions []uint64
@@ -168,9 +168,9 @@ func TestOfManyCreatorsOneCreates(t *testing.T) {
 
 func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+	eachForm(t, func(t *testing.T, f form) {
 		const callers, rounds = 6, 5
-		_, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, 0, time.Minute))
+		_, store := f.stand(t, Options{LockWait: 20 * time.Second}, zone(1, 0, time.Minute))
 		var group sync.WaitGroup
 		for range callers {
 			group.Go(func() {
@@ -201,16 +201,14 @@ func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
 
 func TestDeletingAZoneTakesItsOverridesAndLeavesItsTxns(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t)
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{})
 		for id := range int64(2) {
 			d.SetZone(t, zone(id+1, 5, time.Hour))
 			d.SetOverride(t, service.Override{ZoneID: id + 1, Key: "bob", Action: service.OverrideDeny})
 		}
-		store := connect(t, d, Options{})
-		if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
-			t.Fatal(err)
-		}
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+			"VALUES (UTC_TIMESTAMP(6), 1, 'alice', FALSE, FALSE, TRUE)")
 		if err := store.DeleteZone(t.Context(), 1, service.Match{}, "ann"); err != nil {
 			t.Fatal(err)
 		}
@@ -224,17 +222,22 @@ func TestDeletingAZoneTakesItsOverridesAndLeavesItsTxns(t *testing.T) {
 			t.Errorf("%d deletions are audited, want those of the override and the zone", n)
 		}
 		// A new zone of that id begins without them.
-		d.SetZone(t, zone(1, 5, time.Hour))
+		if _, err := store.PutZone(t.Context(), zone(1, 5, time.Hour), service.Match{Absent: true}, ""); err != nil {
+			t.Fatal(err)
+		}
 		if n := d.Count(t, "SELECT overridden FROM zone_master WHERE id = 1"); n != 0 {
 			t.Error("a new zone looks for overrides of the old one")
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 1 AND narrowed_at > UTC_TIMESTAMP() - INTERVAL 1 HOUR"); n != 1 {
+			t.Error("a new zone does not expect the txns of the old one")
 		}
 	})
 }
 
 func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		_, store := stand(t, engine, Options{MaxConns: 1})
+	eachForm(t, func(t *testing.T, f form) {
+		_, store := f.stand(t, Options{MaxConns: 1})
 		for i, who := range []string{"ann", "", "bob", ""} {
 			if _, err := store.PutZone(t.Context(), zone(int64(i+1), 5, time.Minute), service.Match{}, who); err != nil {
 				t.Fatal(err)
@@ -259,8 +262,8 @@ func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
 
 func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Minute))
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Minute))
 		holder := session(t, d, "START TRANSACTION", "SELECT 1 FROM zone_master WHERE id = 1 FOR UPDATE")
 		_, err := store.PutZone(t.Context(), zone(1, 6, time.Minute), service.Match{}, "ann")
 		if !errors.Is(err, service.ErrBusy) {

@@ -48,22 +48,16 @@ func AssignRoles(ctx context.Context, dsn string, assignments []Assignment) ([]R
 func assign(ctx context.Context, dsn string, assignments []Assignment, carryOut bool) ([]Reassignment, error) {
 	var plan []Reassignment
 	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
-		a := assigner{conn: t.conn}
-		if err := a.prepare(ctx, t); err != nil {
+		version, dirty, err := t.Version()
+		if err != nil {
 			return err
 		}
-		var err error
-		if plan, err = a.plan(ctx, assignments); err != nil || !carryOut {
+		a := assigner{conn: t.conn, engine: MySQL}
+		if err := a.prepare(ctx, version, dirty); err != nil {
 			return err
 		}
-		for _, change := range plan {
-			for _, statement := range change.Statements {
-				if _, err := a.conn.ExecContext(ctx, statement); err != nil {
-					return fmt.Errorf("%s: %w%s", statement, err, grantAdvice(err))
-				}
-			}
-		}
-		return nil
+		plan, err = a.assign(ctx, assignments, carryOut)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -71,20 +65,33 @@ func assign(ctx context.Context, dsn string, assignments []Assignment, carryOut 
 	return plan, nil
 }
 
+// assign plans what is to change, and changes it if it is to be carried out.
+func (a *assigner) assign(ctx context.Context, assignments []Assignment, carryOut bool) ([]Reassignment, error) {
+	plan, err := a.plan(ctx, assignments)
+	if err != nil || !carryOut {
+		return plan, err
+	}
+	for _, change := range plan {
+		for _, statement := range change.Statements {
+			if _, err := a.conn.ExecContext(ctx, statement); err != nil {
+				return nil, fmt.Errorf("%s: %w%s", statement, err, grantAdvice(err))
+			}
+		}
+	}
+	return plan, nil
+}
+
 // assigner looks at and changes the grants of accounts in one database.
 type assigner struct {
 	conn     *sql.Conn
+	engine   Engine
 	database string
 	self     string   // the account that it is logged in as, 'name'@'host'
 	owners   []string // of procedures, triggers and views
 }
 
-func (a *assigner) prepare(ctx context.Context, t *target) error {
-	version, dirty, err := t.Version()
-	switch {
-	case err != nil:
-		return err
-	case dirty || version < int(Latest()):
+func (a *assigner) prepare(ctx context.Context, version int, dirty bool) error {
+	if dirty || version < int(Latest()) {
 		return errors.New("the schema is not at the version of this program: run 'velocityd migrate up' first")
 	}
 	var self string
@@ -92,15 +99,7 @@ func (a *assigner) prepare(ctx context.Context, t *target) error {
 		return fmt.Errorf("read the account's own name: %w", err)
 	}
 	a.self = quoted(self)
-	return query(ctx, a.conn, func(rows *sql.Rows) error {
-		var owner string
-		err := rows.Scan(&owner)
-		a.owners = append(a.owners, quoted(owner))
-		return err
-	}, `
-SELECT definer FROM information_schema.routines WHERE routine_schema = DATABASE()
- UNION
-SELECT definer FROM information_schema.views WHERE table_schema = DATABASE()`)
+	return a.ownersOf(ctx)
 }
 
 // quoted turns name@host, as the engine writes it, into 'name'@'host'.
@@ -156,7 +155,7 @@ func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignm
 	case err != nil:
 		return Reassignment{}, fmt.Errorf("read the grants of %s: %w%s", name, err, grantAdvice(err))
 	}
-	grants := ReadGrants(a.database, lines)
+	grants := a.engine.ReadGrants(a.database, lines)
 	return Reassignment{
 		Assignment: assignment, Statements: grants.alter(assignment.Role, a.database, assignment.Account), Elsewhere: grants.Elsewhere,
 	}, nil

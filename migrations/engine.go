@@ -124,12 +124,23 @@ func (p portable) carryOut(ctx context.Context, actions []Action) (done Change, 
 				return done, err
 			}
 		}
-		if err := p.exec(ctx, a); err != nil {
+		if err := p.repeat(ctx, a); err != nil {
 			return done, err
 		}
 		done.Actions = append(done.Actions, a)
 	}
 	return done, nil
+}
+
+// repeat carries out an action or, if it is one that goes on, carries it out until it changes no
+// more row.
+func (p portable) repeat(ctx context.Context, a Action) error {
+	for {
+		changed, err := p.changed(ctx, a)
+		if err != nil || !a.GoesOn || changed == 0 {
+			return err
+		}
+	}
 }
 
 // planDown drops all portable tables, the newest first, and then what vtgate knows of them.
@@ -154,7 +165,7 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 		}
 		actions = append(actions, p.action(table.folder, "drop table "+table.name, "DROP TABLE "+quoteName(table.name)))
 		if p.engine == Vitess && table.folder == bucketsFolder {
-			actions = append(actions, p.vschema(table.folder, "ALTER VSCHEMA ON "+p.quote(table.folder, table.name)+" DROP VINDEX `xxhash`"))
+			actions = append(actions, p.vschema(table.folder, "end of "+table.name, "ALTER VSCHEMA ON "+p.quote(table.folder, table.name)+" DROP VINDEX `xxhash`"))
 		}
 	}
 	return actions, f, nil

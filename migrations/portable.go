@@ -67,11 +67,9 @@ type Action struct {
 	// Statement is SQL or, if IsVSchema, an ALTER VSCHEMA.
 	Statement string
 	IsVSchema bool
+	// GoesOn says that the statement is carried out again until it changes no more row.
+	GoesOn bool
 }
-
-// portableSince is the version of the first portable tables: a database with an older one was
-// migrated as MySQL.
-const portableSince = 116
 
 // fitsPortable returns an error if the tables of a database at this version have to be changed
 // by a step, which only MySQL has. Steps that install procedures change none.

@@ -142,8 +142,10 @@ func (p portable) planAttempts(ctx context.Context, f found) ([]Action, error) {
 		return nil, withoutStatement(err)
 	}
 	if p.engine == Vitess {
+		forget := p.action(folder, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
+		forget.GoesOn = true
 		return []Action{
-			p.action(folder, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP()"),
+			forget,
 			p.action(folder, "give zone_attempt its bucket_key", strings.TrimSpace(attemptKey)),
 		}, nil
 	}

@@ -46,7 +46,7 @@ func (e Engine) onPortable(ctx context.Context, dsn string, do func(portable) er
 // lock waits until no other migration of this database is under way, for 10 seconds.
 func (p portable) lock(ctx context.Context) error {
 	var got sql.Null[int64]
-	if err := p.conn.QueryRowContext(ctx, "SELECT GET_LOCK('"+p.lockName()+"', 10)").Scan(&got); err != nil {
+	if err := p.conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, 10)", p.lockName()).Scan(&got); err != nil {
 		return fmt.Errorf("prepare migration: %w", err)
 	}
 	if got.V != 1 {
@@ -57,13 +57,13 @@ func (p portable) lock(ctx context.Context) error {
 
 // unlock lets the next migration begin. The end of the connection would do it, too.
 func (p portable) unlock(ctx context.Context) {
-	_, _ = p.conn.ExecContext(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK('"+p.lockName()+"')")
+	_, _ = p.conn.ExecContext(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK(?)", p.lockName())
 }
 
 // lockName is as long as a lock's name may be, whatever the database is called.
 func (p portable) lockName() string {
 	const longest = 64
-	name := "velocityd migrate " + strings.ReplaceAll(p.name, "'", "")
+	name := "velocityd migrate " + p.name
 	return name[:min(len(name), longest)]
 }
 
@@ -114,10 +114,20 @@ func (p portable) version(ctx context.Context) (version uint, dirty bool, err er
 
 // exec carries out one statement, whose text is not part of the error.
 func (p portable) exec(ctx context.Context, a Action) error {
-	if _, err := p.conn.ExecContext(ctx, a.Statement); err != nil {
-		return p.explain(a, fmt.Errorf("%s: %w", a.What, withoutStatement(err)))
+	_, err := p.changed(ctx, a)
+	return err
+}
+
+// changed is exec, and returns how many rows were changed.
+func (p portable) changed(ctx context.Context, a Action) (rows int64, err error) {
+	result, err := p.conn.ExecContext(ctx, a.Statement)
+	if err == nil {
+		rows, err = result.RowsAffected()
 	}
-	return nil
+	if err != nil {
+		return 0, p.explain(a, fmt.Errorf("%s: %w", a.What, withoutStatement(err)))
+	}
+	return rows, nil
 }
 
 // explain puts behind an error what to do about it, if that is known.

@@ -1,8 +1,12 @@
 package migrations_test
 
 import (
+	"crypto/rand"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"velocityd/db/dbtest"
@@ -76,5 +80,95 @@ func TestPortableUpMakesWhatIsMissing(t *testing.T) {
 	done, err = migrations.TiDB.Up(t.Context(), d.DSN)
 	if err != nil || len(done.Actions) != 1 || done.Actions[0].What != "create table zone_attempt" {
 		t.Errorf("without a table the migration did %+v, %v", done, err)
+	}
+}
+
+// An account with the rights of a role on portable tables has nothing to be granted, and loses
+// what is too much.
+func TestPortableRolesAreGranted(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Portable(t)
+	account := migrations.Account{User: strings.ToLower(rand.Text()[:12]), Host: "localhost"}
+	dbtest.Exec(t, d.SQL, "CREATE USER "+account.String())
+	t.Cleanup(func() { _, _ = d.SQL.Exec("DROP USER " + account.String()) })
+	dbtest.Exec(t, d.SQL, "GRANT DELETE ON zone_txn TO "+account.String())
+	for _, role := range []migrations.Role{migrations.Service, migrations.Editor, migrations.DBA, migrations.Analyst, migrations.Auditor} {
+		list := []migrations.Assignment{{Role: role, Account: account}}
+		done, err := migrations.TiDB.AssignRoles(t.Context(), d.DSN, list)
+		if err != nil || len(done) != 1 || len(done[0].Statements) == 0 {
+			t.Errorf("%s: %+v, %v", role, done, err)
+			continue
+		}
+		again, err := migrations.TiDB.PlanRoles(t.Context(), d.DSN, list)
+		if err != nil || len(again[0].Statements) != 0 {
+			t.Errorf("%s: the second time there is to do: %+v, %v", role, again, err)
+		}
+	}
+	if _, err := migrations.Vitess.PlanRoles(t.Context(), d.DSN, nil); !errors.Is(err, migrations.ErrNoAccounts) {
+		t.Errorf("on Vitess: %v", err)
+	}
+}
+
+func TestPortableStatusAndDownSayWhatThereIsToDo(t *testing.T) {
+	t.Parallel()
+	d := dbtest.EmptyPortable(t)
+	state, err := migrations.TiDB.Status(t.Context(), d.DSN)
+	if err != nil || state.IsCurrent() || state.Version != 0 || len(state.Actions) == 0 {
+		t.Errorf("an empty database is %+v, %v", state, err)
+	}
+	dbtest.MigratePortable(t, d.DSN)
+	state, err = migrations.TiDB.Status(t.Context(), d.DSN)
+	if err != nil || !state.IsCurrent() {
+		t.Errorf("a migrated database is %+v, %v", state, err)
+	}
+	if _, err := migrations.TiDB.Down(t.Context(), d.DSN, 1); !errors.Is(err, migrations.ErrNoSteps) {
+		t.Errorf("a step was taken back: %v", err)
+	}
+	if _, err := migrations.TiDB.Down(t.Context(), d.DSN, 0); err != nil {
+		t.Error(err)
+	}
+	if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"); n != 0 {
+		t.Errorf("the way down has left %d tables", n)
+	}
+}
+
+// A database that was migrated as MySQL keeps its answers to attempts.
+func TestPortableUpTakesOverADatabaseOfMySQL(t *testing.T) {
+	t.Parallel()
+	d := dbtest.EmptyPortable(t)
+	dbtest.Migrate(t, d.DSN)
+	dbtest.Exec(t, d.SQL, "INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES "+
+		"('a', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, '[[1, \"alice\", 0, 0, 1, 5, 60, 1, 4, 0]]'), "+
+		"('b', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, '[[1, \"bob\", 0, 0, 1, 5, 60, 1, 4, 0]]')")
+	if _, err := migrations.TiDB.Up(t.Context(), d.DSN); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"attempt_id=a | bucket_key=alice"}
+	if got := rows(t, d, "SELECT attempt_id, bucket_key FROM zone_attempt"); !slices.Equal(got, want) {
+		t.Errorf("the attempts are %q, want %q", got, want)
+	}
+	if state, err := migrations.TiDB.Status(t.Context(), d.DSN); err != nil || !state.IsCurrent() {
+		t.Errorf("afterwards the database is %+v, %v", state, err)
+	}
+}
+
+// Two migrations at once do no harm, and one of them does the work.
+func TestPortableUpsAtOnceWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	d := dbtest.EmptyPortable(t)
+	var group sync.WaitGroup
+	var actions atomic.Int64
+	for range 3 {
+		group.Go(func() {
+			done, err := migrations.TiDB.Up(t.Context(), d.DSN)
+			actions.Add(int64(len(done.Actions)))
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if n := actions.Load(); n != 11 {
+		t.Errorf("they carried out %d statements, want those of one migration", n)
 	}
 }

@@ -94,12 +94,13 @@ func (p portable) planLimitsVSchema(ctx context.Context, f found) ([]Action, err
 	}
 	var actions []Action
 	for _, table := range tables {
-		if table.folder == limitsFolder && !has(known, table.name) {
-			actions = append(actions, p.vschema(limitsFolder, "ALTER VSCHEMA ADD TABLE "+p.quote(limitsFolder, table.name)))
+		isHere := table.folder == limitsFolder || f.isWhole && table.folder == bucketsFolder
+		if isHere && !has(known, table.name) {
+			actions = append(actions, p.vschema(limitsFolder, "table "+table.name, "ALTER VSCHEMA ADD TABLE "+p.quote(limitsFolder, table.name)))
 		}
 	}
 	if !p.isSequence(ctx, f) {
-		actions = append(actions, p.vschema(limitsFolder, "ALTER VSCHEMA ADD SEQUENCE "+p.quote(limitsFolder, sequence)))
+		actions = append(actions, p.vschema(limitsFolder, "sequence "+sequence, "ALTER VSCHEMA ADD SEQUENCE "+p.quote(limitsFolder, sequence)))
 	}
 	return actions, nil
 }
@@ -135,11 +136,12 @@ func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, er
 		name := p.quote(bucketsFolder, table.name)
 		// An error says that vtgate does not know the table.
 		if columns, err := p.column(ctx, "SHOW VSCHEMA VINDEXES FROM "+name); err != nil || !has(columns, "bucket_key") {
-			actions = append(actions, p.vschema(bucketsFolder, "ALTER VSCHEMA ON "+name+" ADD VINDEX `xxhash` (bucket_key) USING `xxhash`"))
+			actions = append(actions, p.vschema(bucketsFolder, "shards of "+table.name,
+				"ALTER VSCHEMA ON "+name+" ADD VINDEX `xxhash` (bucket_key) USING `xxhash`"))
 		}
 	}
 	if !p.takesIDs(ctx) {
-		actions = append(actions, p.vschema(bucketsFolder, "ALTER VSCHEMA ON "+p.quote(bucketsFolder, "zone_txn")+
+		actions = append(actions, p.vschema(bucketsFolder, "ids of zone_txn", "ALTER VSCHEMA ON "+p.quote(bucketsFolder, "zone_txn")+
 			" ADD AUTO_INCREMENT id USING "+p.quote(limitsFolder, sequence)))
 	}
 	return actions, nil
@@ -204,8 +206,9 @@ func (p portable) column(ctx context.Context, statement string) (list []string, 
 	return list, err
 }
 
-func (p portable) vschema(folder, statement string) Action {
-	return Action{Keyspace: p.keyspace(folder), What: "change the vschema of " + p.keyspace(folder), Statement: statement, IsVSchema: true}
+// vschema is an action that tells vtgate of something.
+func (p portable) vschema(folder, of, statement string) Action {
+	return Action{Keyspace: p.keyspace(folder), What: "tell vtgate of the " + of, Statement: statement, IsVSchema: true}
 }
 
 // quote names a table with its keyspace.

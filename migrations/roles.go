@@ -171,8 +171,13 @@ func (a Account) String() string { return "'" + a.User + "'@'" + a.Host + "'" }
 
 // GrantStatements returns the statements that give a new account its role in a database.
 func GrantStatements(role Role, database string, account Account) []string {
+	return MySQL.GrantStatements(role, database, account)
+}
+
+// GrantStatements is the function GrantStatements for the roles on an engine.
+func (e Engine) GrantStatements(role Role, database string, account Account) []string {
 	var statements []string
-	for _, right := range Rights(role) {
+	for _, right := range e.Rights(role) {
 		statements = append(statements, grantStatement(right, quoteName(database), account))
 	}
 	return statements

@@ -254,3 +254,26 @@ func (r KeyRule) Network(text string) (key string, prefix netip.Prefix, err erro
 	}
 	return "", network, nil
 }
+
+// Fit returns an override of a zone of this rule as stores keep it: a prefix that is as long as
+// the zone's buckets becomes the key of one. The error wraps ErrInvalid for a target that no
+// bucket of the zone has: a prefix that Network refuses, a key that is written otherwise than
+// Name returns it, or a clear key where keys are kept as pseudonyms. It does not repeat the key.
+// Like Target it does NOT check length or control characters.
+func (r KeyRule) Fit(o Override) (Override, error) {
+	if o.Prefix.IsValid() {
+		var err error
+		if o.Key, o.Prefix, err = r.Network(o.Prefix.String()); err != nil || o.Key == "" {
+			return o, err
+		}
+	}
+	switch key, err := r.Name(o.Key); {
+	case err != nil:
+		return o, err
+	case key != o.Key:
+		return o, fieldError("bucket_key", "must be written as the keys of this zone, whose key_kind is %s, are kept", r.withDefaults().Kind)
+	case r.hides() && !IsPseudonym(key):
+		return o, fieldError("bucket_key", "must be a pseudonym, because the key_form of this zone is hmac")
+	}
+	return o, nil
+}

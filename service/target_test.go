@@ -144,3 +144,47 @@ func FuzzKeyRuleTarget(f *testing.F) {
 		}
 	})
 }
+
+func TestFitTakesWhatBucketsOfTheZoneCanHave(t *testing.T) {
+	t.Parallel()
+	const pseudonym = "hmac:k1:44q2vkckJ9cmgjH-QNXbvXrATOfUrBBsQIFwpi0LpQk"
+	username, ip := service.KeyRule{Kind: service.KeyUsername}, service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24}
+	hidden := service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24}
+	network := func(text string) service.Override { return service.Override{Prefix: prefix(text), Reason: "kept"} }
+	key := func(text string) service.Override { return service.Override{Key: text, Reason: "kept"} }
+	for _, test := range []struct {
+		rule        service.KeyRule
+		given, want service.Override
+		field       string // of the error, if it is one
+	}{
+		{service.KeyRule{}, key("Bob "), key("Bob "), ""},
+		{service.KeyRule{}, key("203.0.113.0/24"), key("203.0.113.0/24"), ""},
+		{service.KeyRule{}, network("203.0.113.0/24"), service.Override{}, "prefix"},
+		{username, key("bob"), key("bob"), ""},
+		{username, key("Bob"), service.Override{}, "bucket_key"},
+		{username, key("Ä"), service.Override{}, "bucket_key"},
+		{ip, key("203.0.113.0/24"), key("203.0.113.0/24"), ""},
+		{ip, network("203.0.113.0/24"), key("203.0.113.0/24"), ""},
+		{ip, network("2001:db8::/64"), key("2001:db8::/64"), ""},
+		{ip, network("203.0.0.0/16"), network("203.0.0.0/16"), ""},
+		{ip, network("203.0.113.0/25"), service.Override{}, "prefix"},
+		{ip, key("203.0.113.9"), service.Override{}, "bucket_key"},
+		{ip, key("2001:DB8::/64"), service.Override{}, "bucket_key"},
+		{ip, key("bob"), service.Override{}, "bucket_key"},
+		{ip, key(pseudonym), service.Override{}, "bucket_key"},
+		{hidden, key(pseudonym), key(pseudonym), ""},
+		{hidden, key("203.0.113.0/24"), service.Override{}, "bucket_key"},
+		{hidden, network("203.0.113.0/24"), service.Override{}, "bucket_key"},
+		{hidden, network("203.0.0.0/16"), service.Override{}, "prefix"},
+	} {
+		got, err := test.rule.Fit(test.given)
+		if test.field == "" && (err != nil || got != test.want) {
+			t.Errorf("%+v in %s: %+v, %v, want %+v", test.given, test.rule, got, err, test.want)
+		}
+		if test.field != "" {
+			if field, text := errorField(t, err); field != test.field || test.given.Key != "" && strings.Contains(text, test.given.Key) {
+				t.Errorf("%+v in %s: %v, want an error of %s without the key", test.given, test.rule, err, test.field)
+			}
+		}
+	}
+}

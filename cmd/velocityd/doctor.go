@@ -114,13 +114,18 @@ func examine(ctx context.Context, options db.Options) (diagnoses, error) {
 		return found, nil
 	}
 	found.judgeDecision(probe.Prove(ctx))
-	found.judgeTexts(ctx, probe)
+	if engine, err := probe.Engine(ctx); err == nil && engine == db.EngineMySQL {
+		found.judgeTexts(ctx, probe)
+	}
 	inspection, err := probe.Inspect(ctx)
 	if err != nil {
 		found.add(levelFault, "database", "it could not be looked at: "+err.Error(), "mend that first, and run doctor again")
 		return found, nil
 	}
 	found.judge(inspection)
+	if inspection.Engine != db.EngineMySQL {
+		found.judgeAudit(ctx, store)
+	}
 	found.judgeZones(ctx, store, inspection.Now)
 	return found, nil
 }

@@ -24,6 +24,14 @@ const (
 
 // judge says what is to be said about an inspection.
 func (d *diagnoses) judge(i db.Inspection) {
+	switch i.Engine {
+	case db.EngineTiDB:
+		d.judgeTiDB(i)
+		return
+	case db.EngineVitess:
+		d.judgeVitess(i)
+		return
+	}
 	d.judgeVersion(i)
 	d.judgeGrants(i)
 	d.judgeSessions(i)
@@ -52,7 +60,11 @@ func (d *diagnoses) judgeVersion(i db.Inspection) {
 }
 
 func (d *diagnoses) judgeGrants(i db.Inspection) {
-	grants := migrations.ReadGrants(i.Database, i.Grants)
+	d.judgeRights(migrations.ReadGrants(i.Database, i.Grants))
+}
+
+// judgeRights holds what the account may do against the role of the service.
+func (d *diagnoses) judgeRights(grants migrations.Grants) {
 	const roles = "let an administrator run 'velocityd migrate roles --service ACCOUNT --dry-run', and then without --dry-run"
 	found := false
 	if len(grants.Elsewhere) == 0 { // they may be granted there

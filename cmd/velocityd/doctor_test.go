@@ -19,7 +19,13 @@ import (
 // consult runs doctor as an account, and returns its findings by what they are about.
 func consult(t *testing.T, d *dbtest.Database) (code int, found map[string][]diagnosis) {
 	t.Helper()
-	r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "doctor", "--json")
+	return consultOn(t, d, db.EngineAuto)
+}
+
+// consultOn is consult with an engine that doctor is told.
+func consultOn(t *testing.T, d *dbtest.Database, engine db.Engine) (code int, found map[string][]diagnosis) {
+	t.Helper()
+	r := command(environment{"VELOCITY_DSN": d.DSN, "VELOCITY_ENGINE_MODE": string(engine)}, nil, "doctor", "--json")
 	var answer struct {
 		Faults   int
 		Findings diagnoses

@@ -93,6 +93,9 @@ func printActions(w io.Writer, actions []migrations.Action) {
 			fmt.Fprintf(w, "-- in %s; on Vitess by: %s %s\n\n", a.Keyspace, command, a.Keyspace)
 		}
 		last = a
+		if a.GoesOn {
+			fmt.Fprintln(w, "-- again, until it changes no more row:")
+		}
 		fmt.Fprintf(w, "%s;\n\n", a.Statement)
 	}
 }

@@ -26,6 +26,8 @@ An account is written 'name'@'host', name@host, or name, whose host is %. It mus
 
 Log in as an administrator, who can see and grant the rights of others. The schema must be at this program's version. It does no harm to run the command again.
 
+On TiDB there are no procedures and views: accounts have rights on tables instead, and SELECT on a table lets TiDB's analysts read keys as they are. On Vitess the command does nothing: accounts are vtgate's, and rights are table ACLs of the tablets.
+
 Example:
 
   VELOCITY_DSN='root:secret@tcp(db.example:3306)/velocityd' velocityd migrate roles --service velocity --analyst analyst --dry-run`
@@ -41,9 +43,9 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	assign := migrations.AssignRoles
+	assign := c.form().AssignRoles
 	if c.DryRun {
-		assign = migrations.PlanRoles
+		assign = c.form().PlanRoles
 	}
 	changes, err := assign(ctx, dsn, assignments)
 	if err != nil {

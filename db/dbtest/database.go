@@ -24,6 +24,7 @@ type Database struct {
 	name  string
 	admin *sql.DB // reaches the server, without a database
 	kept  bool    // for another test
+	form  migrations.Engine
 }
 
 // Database returns a database with the newest schema and these zones, and nothing else. Its

@@ -20,6 +20,7 @@ func Portable(tb testing.TB, zones ...service.Zone) *Database {
 	tb.Helper()
 	e := portableEngine(tb)
 	d := e.portable.take(tb, e, MigratePortable)
+	d.form = migrations.TiDB
 	for _, zone := range zones {
 		d.SetZone(tb, zone)
 	}

@@ -3,7 +3,6 @@ module velocityd/tools/vitess
 go 1.26.7
 
 tool (
-	vitess.io/vitess/go/cmd/mysqlctl
 	vitess.io/vitess/go/cmd/vtctldclient
 	vitess.io/vitess/go/cmd/vtgate
 	vitess.io/vitess/go/cmd/vtorc

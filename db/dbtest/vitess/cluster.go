@@ -41,7 +41,8 @@ type Options struct {
 	// Programs is the folder that has etcd, vtctldclient, vtgate, vtorc and vttablet:
 	// tools/vitess/programs.sh prints it.
 	Programs string
-	// Dir is a folder for all files of the cluster, empty or new. Stop leaves it there.
+	// Dir is a folder for all files of the cluster, empty or new. Stop leaves it there. Root runs
+	// the servers as another user, who has to be able to pass to it.
 	Dir string
 	// BasePort is the first of the hundred ports that the cluster uses. They should be below
 	// those that the system gives to outgoing connections (on Linux 32768). 0 looks for a
@@ -108,13 +109,28 @@ func makeFolder(dir string) (string, error) {
 	if len(entries) > 0 {
 		return "", fmt.Errorf("folder %s holds files (such as %s): name an empty or new one", dir, entries[0].Name())
 	}
-	if os.Getuid() == 0 {
-		err = os.Chown(dir, nobody, nobody)
+	if os.Getuid() != 0 {
+		return dir, nil
 	}
-	if err != nil {
+	if err := os.Chown(dir, nobody, nobody); err != nil {
 		return "", fmt.Errorf("give folder to the servers: %w", err)
 	}
-	return dir, nil
+	return dir, passable(filepath.Dir(dir))
+}
+
+// passable returns an error if a folder, or one that it is in, is closed to the user that the
+// servers run as.
+func passable(dir string) error {
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look at folder: %w", err)
+	case info.Mode().Perm()&0o001 == 0:
+		return fmt.Errorf("folder %s is closed to user %d, as which root runs the servers: set TMPDIR to another", dir, nobody)
+	case dir == filepath.Dir(dir):
+		return nil
+	}
+	return passable(filepath.Dir(dir))
 }
 
 func (c *Cluster) path(name string) string { return filepath.Join(c.options.Dir, name) }
@@ -204,7 +220,8 @@ func (c *Cluster) AddShards(ctx context.Context, keyspace string, shards ...stri
 			starts = append(starts, func() error { return t.start(ctx, c) })
 		}
 		elections = append(elections, func() error {
-			_, err := c.Vtctldclient(ctx, "PlannedReparentShard", keyspace+"/"+shard, "--new-primary="+fresh[0].Alias())
+			_, err := c.Vtctldclient(ctx, "PlannedReparentShard", keyspace+"/"+shard,
+				"--new-primary="+fresh[0].Alias(), "--wait-replicas-timeout=1m")
 			return err
 		})
 	}

@@ -38,6 +38,7 @@ type Tablet struct {
 
 	mu       sync.Mutex // guards what follows
 	mysqld   *localdb.Server
+	lost     bool // is not to be started again
 	stopping bool
 }
 
@@ -49,8 +50,21 @@ func (t *Tablet) Port() int { return t.ports.mysqld }
 
 // KillMysqld ends the tablet's mysqld by SIGKILL. It comes back about a second later, with all
 // that it had committed, and can be written to again when vtorc has seen it.
-func (t *Tablet) KillMysqld() error {
+func (t *Tablet) KillMysqld() error { return t.kill(false) }
+
+// LoseMysqld ends the tablet's mysqld by SIGKILL. It stays away until ReturnMysqld.
+func (t *Tablet) LoseMysqld() error { return t.kill(true) }
+
+// ReturnMysqld lets a mysqld come back that LoseMysqld has taken away, about a second later.
+func (t *Tablet) ReturnMysqld() {
 	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lost = false
+}
+
+func (t *Tablet) kill(lost bool) error {
+	t.mu.Lock()
+	t.lost = lost
 	server := t.mysqld
 	t.mu.Unlock()
 	if err := syscall.Kill(server.PID(), syscall.SIGKILL); err != nil {
@@ -60,14 +74,15 @@ func (t *Tablet) KillMysqld() error {
 	return nil
 }
 
-// template makes a folder of MySQL's that has the accounts of a tablet. Copying it is quicker
-// than making another.
+// template makes a folder of MySQL's that has the accounts of a tablet, and keys and a
+// certificate: MySQL 9.7 replicates by TLS unless it is told not to, and Vitess 24 does not tell
+// it. Copying the folder is quicker than making another.
 func template(ctx context.Context, dir string, binary localdb.Binary) error {
 	file := dir + ".accounts.sql"
 	if err := os.WriteFile(file, []byte(accounts), 0o600); err != nil {
 		return fmt.Errorf("write accounts of tablets: %w", err)
 	}
-	server, err := localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: append(withoutKeys(), "--skip-log-bin", "--init-file="+file)})
+	server, err := localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: []string{"--skip-log-bin", "--auto-generate-certs=ON", "--init-file=" + file}})
 	if err != nil {
 		return fmt.Errorf("make a template for tablets: %w", err)
 	}
@@ -81,14 +96,6 @@ func template(ctx context.Context, dir string, binary localdb.Binary) error {
 	return nil
 }
 
-// withoutKeys are settings that stop MySQL from making keys and certificates, which takes most
-// of a second. No connection of a tablet's uses TLS.
-func withoutKeys() []string {
-	return []string{
-		"--auto-generate-certs=OFF", "--caching-sha2-password-auto-generate-rsa-keys=OFF", "--tls-version=", "--admin-tls-version=",
-	}
-}
-
 // startMysqld starts the tablet's mysqld on its folder, with the settings that Vitess ships for
 // it (config/mycnf/mysql90.cnf). It is read only until the tablet or vtorc says otherwise.
 // Commits reach the system and not the disk: they survive the end of a process, which is all
@@ -96,16 +103,16 @@ func withoutKeys() []string {
 func (t *Tablet) startMysqld(ctx context.Context) (*localdb.Server, error) {
 	server, err := localdb.Start(ctx, localdb.Options{
 		Dir: t.dir, Binary: t.binary, Port: t.ports.mysqld,
-		Args: append(withoutKeys(),
-			"--server-id="+strconv.Itoa(t.uid),
+		Args: []string{
+			"--server-id=" + strconv.Itoa(t.uid),
 			"--gtid-mode=ON", "--enforce-gtid-consistency=ON",
 			"--super-read-only=ON", "--skip-replica-start=ON", "--relay-log=relay", "--relay-log-recovery=ON",
-			"--replica-net-timeout=8", "--report-host="+loopback,
+			"--replica-net-timeout=8", "--report-host=" + loopback,
 			"--plugin-load=rpl_semi_sync_source=semisync_source.so;rpl_semi_sync_replica=semisync_replica.so",
 			"--loose-rpl-semi-sync-source-timeout=1000000000000000000", "--loose-rpl-semi-sync-source-wait-no-replica=ON",
 			"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=2", "--skip-innodb-doublewrite",
 			"--innodb-buffer-pool-size=64M", "--innodb-lock-wait-timeout=20", "--max-connections=500",
-		),
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start mysqld of %s: %w", t.Alias(), err)
@@ -129,12 +136,15 @@ func (t *Tablet) keep(failed func(error)) {
 	}
 }
 
-// restart reports whether there is a mysqld again.
+// restart starts mysqld again unless it is lost. It reports whether to go on looking after it.
 func (t *Tablet) restart(failed func(error)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopping {
 		return false
+	}
+	if t.lost {
+		return true
 	}
 	server, err := t.startMysqld(context.Background())
 	if err != nil {

@@ -44,6 +44,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	programs := flags.String("programs", "", "the folder of Vitess' programs, as tools/vitess/programs.sh prints it")
 	base := flags.Int("base-port", 0, "the first of the hundred ports to use; 0 looks for free ones")
 	replicas := flags.Int("replicas", 0, "how many replicas each shard has")
+	shards := flags.String("shards", "-80,80-", "the key ranges of the buckets' shards")
 	migrate := flags.Bool("migrate", false, "make the tables, as velocityd migrate up does")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0, nil
@@ -61,7 +62,9 @@ func run(ctx context.Context, args []string) (int, error) {
 	begun := time.Now()
 	starting, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	c, err := vitess.Start(starting, vitess.Options{Programs: *programs, Dir: dir, BasePort: *base, Replicas: *replicas})
+	c, err := vitess.Start(starting, vitess.Options{
+		Programs: *programs, Dir: dir, BasePort: *base, Shards: strings.Split(*shards, ","), Replicas: *replicas,
+	})
 	if err != nil {
 		return 1, err
 	}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db"
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Portable(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+	code, found := consultOn(t, d.ServiceAccount(t), db.EngineTiDB)
+	if code != exitFine {
+		t.Errorf("exit code %d: %+v", code, found)
+	}
+	for _, about := range []string{"schema", "decision", "rights", "checks", "sessions", "clock", "partitions", "growth", "indexes", "zones"} {
+		if list := found[about]; len(list) != 1 || list[0].Level != levelOK {
+			t.Errorf("%s: %+v, want that it is as it should be", about, list)
+		}
+	}
+	if list := found["texts"]; len(list) != 0 {
+		t.Errorf("texts: %+v, want nothing about procedures, of which there are none", list)
+	}
+}
+
+// Nothing records an edit by SQL where there are no triggers, but who may read the audit is told.
+func TestDoctorNamesPortableZonesThatWereEditedBesideTheService(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Portable(t, service.Zone{ID: 7, Rate: 5, Window: time.Minute}) // by SQL
+	_, found := consultOn(t, d, db.EngineTiDB)
+	if list := found["audit"]; len(list) != 1 || list[0].Level != levelWarning || !strings.Contains(list[0].Is, "zone 7") {
+		t.Errorf("audit: %+v, want a warning about zone 7", list)
+	}
+	_, found = consultOn(t, d.ServiceAccount(t), db.EngineTiDB)
+	if list := found["audit"]; len(list) != 1 || list[0].Level != levelNote {
+		t.Errorf("audit, as the service: %+v, want a note that it cannot look", list)
+	}
+}
+
+func TestDoctorNamesAPortableTableWithoutItsIndex(t *testing.T) {
+	t.Parallel()
+	d := dbtest.EmptyPortable(t)
+	dbtest.MigratePortable(t, d.DSN)
+	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP KEY zone_txn_window")
+	code, found := consultOn(t, d, db.EngineTiDB)
+	isFault := func(one diagnosis) bool { return one.Level == levelFault }
+	if code != exitError || !slices.ContainsFunc(found["indexes"], isFault) {
+		t.Errorf("exit code %d, indexes: %+v, want a fault", code, found["indexes"])
+	}
+}
+
+func TestDoctorNamesShardsWithoutAPrimary(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		shards []db.Shard
+		want   level
+	}{
+		"none":              {nil, levelFault},
+		"one is lost":       {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-"}}, levelFault},
+		"one has no copies": {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-", IsServing: true}}, levelNote},
+		"all serve":         {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-", IsServing: true, Replicas: 2}}, levelOK},
+	} {
+		var found diagnoses
+		found.judgeShards(test.shards)
+		if len(found) != 1 || found[0].Level != test.want {
+			t.Errorf("%s: %+v, want %s", name, found, test.want)
+		}
+	}
+}

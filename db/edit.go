@@ -1,0 +1,193 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/service"
+)
+
+// edit is a transaction that changes zones and overrides on behalf of somebody. Triggers do what
+// belongs to such a change. Where a database has none, audited and noteOverride do it.
+type edit struct {
+	*sqlx.Tx
+	hasTriggers bool
+	principal   sql.Null[string]
+	account     string // the session's; empty where there are triggers, which know it
+}
+
+// edit runs change in a transaction on behalf of principal, who may be empty.
+func (s *Store) edit(ctx context.Context, principal string, change func(*edit) error) error {
+	return s.inTx(ctx, func(tx *sqlx.Tx) error {
+		e := &edit{
+			Tx: tx, hasTriggers: s.engines.is().hasRoutines(),
+			principal: sql.Null[string]{V: principal, Valid: principal != ""},
+		}
+		if err := e.identify(ctx); err != nil {
+			return err
+		}
+		return change(e)
+	})
+}
+
+// inTx runs change in a transaction. The error wraps service.ErrUndecided if the answer to its
+// COMMIT was lost. After any other error nothing is changed.
+func (s *Store) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
+	tx, err := s.pool.BeginTxx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // after Commit it does nothing
+	if err := change(tx); err != nil {
+		return err
+	}
+	err = tx.Commit()
+	if err != nil && isLost(err) {
+		return asKind(service.ErrUndecided, err) // what was not committed is rolled back
+	}
+	return err
+}
+
+// identify tells the triggers the principal. It always sets @velocityd_principal, if need be to
+// NULL: a pooled connection may still have the value of another caller. Where there are no
+// triggers, it reads the account. The statement names no table, so that vtgate answers with the
+// account that it knows, and not with its own account of MySQL.
+func (e *edit) identify(ctx context.Context) error {
+	if e.hasTriggers {
+		_, err := e.ExecContext(ctx, "SET @velocityd_principal = ?", e.principal)
+		return err
+	}
+	return e.GetContext(ctx, &e.account, "SELECT SESSION_USER()")
+}
+
+// auditAction is a value of zone_audit.action.
+type auditAction string
+
+const (
+	auditInsert auditAction = "insert"
+	auditUpdate auditAction = "update"
+	auditDelete auditAction = "delete"
+)
+
+// auditedRows are rows of a table whose changes zone_audit records.
+type auditedRows struct {
+	subject, table string
+	ids            string // the columns that are zone_id and override_id in zone_audit
+	state          string // a row in JSON, with the members that the triggers write
+	where          string
+	args           []any
+}
+
+func zoneRows(id int64) auditedRows {
+	return auditedRows{"zone", "zone_master", "id, NULL", zoneState(), "id = ?", []any{id}}
+}
+
+func overrideRows(where string, args ...any) auditedRows {
+	return auditedRows{"override", "zone_override", "zone_id, id", overrideState(), where, args}
+}
+
+func zoneState() string {
+	return jsonObject("id", "description", "rate", "window", "mode", "counts", "reserve_ttl", "reset_on_success", "lockout",
+		"lockout_factor", "lockout_max", "lockout_decay", "key_kind", "key_form", "ipv4_prefix", "ipv6_prefix", "on_failure", "revision")
+}
+
+func overrideState() string {
+	return jsonObject("id", "zone_id", "bucket_key", "prefix", "action", "rate", "window", "expires_at", "reason", "created_by")
+}
+
+// jsonObject returns the SQL of an object with a member for each column.
+func jsonObject(columns ...string) string {
+	members := make([]string, len(columns))
+	for i, column := range columns {
+		members[i] = "'" + column + "', `" + column + "`"
+	}
+	return "JSON_OBJECT(" + strings.Join(members, ", ") + ")"
+}
+
+// audited carries out a change of rows. Where there are no triggers, it also records the change
+// in zone_audit, with what the triggers record. An update must be one of a single row.
+func (e *edit) audited(ctx context.Context, action auditAction, rows auditedRows, change func() error) error {
+	if e.hasTriggers {
+		return change()
+	}
+	switch action {
+	case auditInsert:
+		if err := change(); err != nil {
+			return err
+		}
+		return e.record(ctx, action, rows, "NULL", rows.state)
+	case auditDelete:
+		if err := e.record(ctx, action, rows, rows.state, "NULL"); err != nil {
+			return err
+		}
+		return change()
+	}
+	var before string
+	if err := e.GetContext(ctx, &before, `
+SELECT `+rows.state+`
+  FROM `+rows.table+`
+ WHERE `+rows.where, rows.args...); err != nil {
+		return err
+	}
+	if err := change(); err != nil {
+		return err
+	}
+	// A DECIMAL in JSON is written with its two digits, and loses them as text.
+	return e.record(ctx, action, rows,
+		"JSON_REPLACE(?, '$.lockout_factor', CAST(JSON_EXTRACT(?, '$.lockout_factor') AS DECIMAL(5,2)))", rows.state, before, before)
+}
+
+// remove deletes rows, and returns how many there were.
+func (e *edit) remove(ctx context.Context, rows auditedRows) (n int64, err error) {
+	err = e.audited(ctx, auditDelete, rows, func() error {
+		result, err := e.ExecContext(ctx, `
+DELETE FROM `+rows.table+`
+ WHERE `+rows.where, rows.args...)
+		if err == nil {
+			n, err = result.RowsAffected()
+		}
+		return err
+	})
+	return n, err
+}
+
+// record writes a row of zone_audit for each of rows as they are now. before and after are the
+// SQL of their states, and states the values of the placeholders in it.
+func (e *edit) record(ctx context.Context, action auditAction, rows auditedRows, before, after string, states ...any) error {
+	args := append([]any{e.account, e.principal, rows.subject, string(action)}, states...)
+	_, err := e.ExecContext(ctx, `
+INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, override_id, state_before, state_after)
+SELECT UTC_TIMESTAMP(6), ?, LEFT(?, 128), ?, ?, `+rows.ids+`, `+before+`, `+after+`
+  FROM `+rows.table+`
+ WHERE `+rows.where+`
+ ORDER BY id`, append(args, rows.args...)...)
+	return err
+}
+
+// noteOverride makes checks look for an override that was written: it marks the zone as
+// overridden, which is no change of the zone that would raise its revision, and notes the length
+// of the prefix. Where there are triggers, they have done it.
+func (e *edit) noteOverride(ctx context.Context, o service.Override) error {
+	if e.hasTriggers {
+		return nil
+	}
+	if _, err := e.ExecContext(ctx, `
+UPDATE zone_master
+   SET overridden = TRUE
+ WHERE id = ?
+   AND NOT overridden`, o.ZoneID); err != nil || !o.Prefix.IsValid() {
+		return err
+	}
+	family := 6
+	if o.Prefix.Addr().Is4() {
+		family = 4
+	}
+	_, err := e.ExecContext(ctx, `
+INSERT INTO zone_override_prefix_length (zone_id, family, prefix_length)
+VALUES (?, ?, ?)
+ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id)`, o.ZoneID, family, o.Prefix.Bits())
+	return err
+}

@@ -1,0 +1,46 @@
+//go:build cluster
+
+package migrations_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"velocityd/migrations"
+)
+
+// clusterDSN is of a cluster that is migrated.
+func clusterDSN(t *testing.T) string {
+	t.Helper()
+	dsn := os.Getenv("VELOCITY_CLUSTER_DSN")
+	if dsn == "" {
+		t.Skip("VELOCITY_CLUSTER_DSN names no cluster")
+	}
+	return dsn
+}
+
+// A second migration finds nothing to do: it sees all that the first one has made, the vschema
+// included.
+func TestClusterMigrateUpHasNothingToDoTheSecondTime(t *testing.T) {
+	t.Parallel()
+	dsn := clusterDSN(t)
+	if _, err := migrations.Auto.Up(t.Context(), dsn); err != nil {
+		t.Fatal(err)
+	}
+	done, err := migrations.Auto.Up(t.Context(), dsn)
+	if err != nil || len(done.Actions) != 0 || done.To != migrations.Latest() || len(done.Left) != 0 {
+		t.Errorf("the second migration did %+v, %v", done, err)
+	}
+	state, err := migrations.Auto.Status(t.Context(), dsn)
+	if err != nil || !state.IsCurrent() || state.Engine == migrations.MySQL {
+		t.Errorf("the schema is %+v, %v", state, err)
+	}
+}
+
+func TestClusterHasNoStepsToTakeBack(t *testing.T) {
+	t.Parallel()
+	if _, err := migrations.Auto.Down(t.Context(), clusterDSN(t), 1); !errors.Is(err, migrations.ErrNoSteps) {
+		t.Errorf("a step was taken back: %v", err)
+	}
+}
