@@ -100,7 +100,7 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rows []string
-	keys := keysOfBothShards(t, "census", 20)
+	keys := keysOfBothShards(t, "census", 12)
 	for _, key := range keys {
 		rows = append(rows, fmt.Sprintf("(%d, '%s', '2199-01-01')", zoneID, key))
 	}
