@@ -28,18 +28,26 @@ type editor struct {
 
 const firstEdited, lastEdited = 3001, 3003
 
-// newEditor returns an editor of a database without rows of the edited zones.
+// newEditor returns an editor of a database that has no rows of the edited zones, until the end of
+// the test.
 func newEditor(t *testing.T, db *sql.DB, store *Store) *editor {
 	t.Helper()
-	for _, table := range []string{"zone_override", "zone_override_prefix_length", "zone_audit"} {
-		dbtest.Exec(t, db, fmt.Sprintf("DELETE FROM %s WHERE zone_id BETWEEN %d AND %d", table, firstEdited, lastEdited))
-	}
-	dbtest.Exec(t, db, fmt.Sprintf("DELETE FROM zone_master WHERE id BETWEEN %d AND %d", firstEdited, lastEdited))
 	e := &editor{DB: db, store: store}
+	e.clear(t)
+	t.Cleanup(func() { e.clear(t) })
 	if err := db.QueryRow("SELECT SESSION_USER()").Scan(&e.account); err != nil {
 		t.Fatal(err)
 	}
 	return e
+}
+
+func (e *editor) clear(t *testing.T) {
+	t.Helper()
+	for _, where := range []string{
+		"zone_override WHERE zone_id", "zone_override_prefix_length WHERE zone_id", "zone_master WHERE id", "zone_audit WHERE zone_id",
+	} {
+		dbtest.Exec(t, e, "DELETE FROM "+where+" BETWEEN ? AND ?", firstEdited, lastEdited)
+	}
 }
 
 // drawnEdit is an edit that is made in both. It returns what was answered, without ids.
