@@ -36,6 +36,11 @@ build: toolchain ## build bin/velocityd, one static binary
 	@stamp=false; if git describe --always >/dev/null 2>&1; then stamp=true; fi; \
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$$stamp -o bin/velocityd ./cmd/velocityd
 
+# Sources come from tools/tidb, a module of its own: neither `make test` nor .ci/run needs TiDB.
+.PHONY: tidb
+tidb: toolchain ## run TiDB's server to try things on; builds it once, for minutes (TIDB_PORT=14000 TIDB_FOLDER=…)
+	@exec tools/tidb/tidb.sh serve
+
 ## Prove
 
 # -parallel: tests wait for engines more than they compute, and the private servers must not grow with the machine's cores.
@@ -48,6 +53,10 @@ test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_
 		scripts/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; fi; \
 	status=0; go test $(RACE) -timeout 60m -parallel 4 $(TESTFLAGS) $(PKG) || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
+
+.PHONY: test-tidb
+test-tidb: toolchain ## run the tests of clusters on a TiDB of their own, one tidb-server (PKG=./db TESTFLAGS='-run Exercise -v')
+	@exec tools/tidb/tidb.sh test $(TESTFLAGS) $(CLUSTER_PKG)
 
 # The packages whose tests start no database engine.
 QUICK = ./api ./client ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay
