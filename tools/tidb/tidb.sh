@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Builds and runs TiDB's server on this machine, to develop and test on: `tidb.sh build|serve|test`.
+# Builds and runs TiDB's server on this machine, to develop and test on: `tidb.sh build|serve|with COMMAND …`.
 #
 #   build                 makes tidb-server, in the version that go.mod beside this file pins, and prints where it is
 #   serve                 runs one until it is interrupted, and prints its DSN; what it stores stays in its folder
-#   test [go test's …]    runs the portable tests on one of its own in a temporary folder: what follows goes to go test
+#   with COMMAND …        runs a command beside one in a temporary folder, which ends with the command; the environment
+#                         of the command has its DSN, without a database, as VELOCITY_CLUSTER_DSN and VELOCITY_TEST_DSN
 #
 # It is one tidb-server on its embedded store: the SQL of TiDB without the distribution of TiKV. It listens on loopback
 # alone and takes root without a password.
 #
-#   TIDB_PORT             its port; 14000 for serve, a free one for test
+#   TIDB_PORT             its port; 14000 for serve, a free one for with
 #   TIDB_FOLDER           where serve keeps its data; the folder tidb/data of the cache if nothing is said
 #
 # The server is built from source at its first use, for four minutes on two cores, and kept in the cache,
@@ -153,25 +154,31 @@ serve() {
   wait "$server_pid" || die "tidb-server ended by itself; what it said is in $folder"
 }
 
-test_on() {
-  local port status=0
+# with COMMAND ...: exits as the command does.
+with() {
+  local port dsn status=0
   port=${TIDB_PORT:-$(free_port)}
   folder=$(mktemp -d "${TMPDIR:-/tmp}/velocityd-tidb.XXXXXX")
   trap 'stop; rm -rf "$folder"' EXIT
   trap 'exit 130' INT TERM
   start "$port" "$folder"
-  (cd "$here/../.." && VELOCITY_CLUSTER_DSN=$(dsn "$port" '') go test -tags cluster "$@") || status=$?
+  dsn=$(dsn "$port" '')
+  VELOCITY_CLUSTER_DSN=$dsn VELOCITY_TEST_DSN=$dsn "$@" || status=$?
   return "$status"
 }
 
 main() {
+  local usage='usage: tidb.sh build|serve|with COMMAND ...'
   here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
   home=${VELOCITY_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or VELOCITY_CACHE}/.cache}/velocityd}/tidb
   case ${1:-} in
     build) build ;;
     serve) serve ;;
-    test) test_on "${@:2}" ;;
-    *) die "usage: tidb.sh build|serve|test [arguments of go test]" ;;
+    with)
+      (($# > 1)) || die "$usage"
+      with "${@:2}"
+      ;;
+    *) die "$usage" ;;
   esac
 }
 
