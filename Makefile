@@ -48,6 +48,11 @@ bin/cluster: toolchain
 	@scripts/engines.sh mysql
 	@go build -o bin/cluster ./db/dbtest/vitess/cluster
 
+# Sources come from tools/tidb, a module of its own: neither `make test` nor .ci/run needs TiDB.
+.PHONY: tidb
+tidb: toolchain ## run TiDB's server to try things on; builds it once, for minutes (TIDB_PORT=14000 TIDB_FOLDER=…)
+	@exec tools/tidb/tidb.sh serve
+
 ## Prove
 
 # -parallel: tests wait for engines more than they compute, and the private servers must not grow with the machine's cores.
@@ -74,6 +79,11 @@ test-cluster: bin/cluster ## run the tests that need a Vitess cluster, on one of
 test-cluster-faults: bin/cluster ## kill, replace and split the parts of Vitess clusters under load, for many minutes
 	@programs=$$(tools/vitess/programs.sh); VELOCITY_VITESS=$$programs \
 		go test -tags cluster -run '^TestFault' -count=1 -p 1 -timeout 60m $(TESTFLAGS) $(CLUSTER_PKG)
+
+# TestPortable…: what the store does by statements alone, which `make test` runs on MySQL.
+.PHONY: test-tidb
+test-tidb: toolchain ## run the tests of engines without procedures on TiDB, a server of their own (PKG=./db TESTFLAGS=-v)
+	@exec tools/tidb/tidb.sh with go test -tags cluster -timeout 60m -parallel 4 -run 'Portable|./portable' $(TESTFLAGS) $(PKG)
 
 # The packages whose tests start no database engine.
 QUICK = ./api ./client ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./bench/sim ./bench/scale ./cmd/velocityd/replay

@@ -23,7 +23,7 @@ func onCluster(t *testing.T) *Store {
 
 func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 	t.Parallel()
-	pool, store := overCluster(t, anyKeyspace), onCluster(t)
+	pool, store := overCluster(t), onCluster(t)
 	for seed := uint64(10); seed < 13; seed++ {
 		editAlike(t, withTriggers(t), newEditor(t, pool, store), seed, 200)
 	}
@@ -93,7 +93,7 @@ func TestClusterHoldsTheLimitsOfTokensInARace(t *testing.T) {
 func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	t.Parallel()
 	const zoneID = 3010
-	pool, store := overCluster(t, anyKeyspace), onCluster(t)
+	pool, store := overCluster(t), onCluster(t)
 	dbtest.Exec(t, pool, "DELETE FROM zone_bucket_lock WHERE zone_id = ?", zoneID) // of an earlier run
 	locking := zone(zoneID, 5, time.Minute)
 	locking.Lockout = time.Minute
@@ -101,7 +101,7 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	var rows []string
-	keys := keysOfBothShards(t, "census", 12)
+	keys := keysOfBothShards(t, pool, "census", 12)
 	for _, key := range keys {
 		rows = append(rows, fmt.Sprintf("(%d, '%s', '2199-01-01')", zoneID, key))
 	}
@@ -125,7 +125,7 @@ func name(t *testing.T) string { return fmt.Sprint(t.Name(), time.Now().UnixNano
 
 func TestClusterEditsReachNoShard(t *testing.T) {
 	t.Parallel()
-	pool := overCluster(t, anyKeyspace)
+	pool := overCluster(t)
 	conn, err := pool.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)

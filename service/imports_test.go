@@ -54,8 +54,8 @@ func rules() map[string]rule {
 		"db/dbtest/vitess/cluster": {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/localdb", "migrations"},
 		},
-		"bench/sim":             {ours: []string{"bench/round"}},
-		"bench/scale":           {ours: []string{"bench/round", "bench/sim"}},
+		"bench/sim":   {ours: []string{"bench/round"}},
+		"bench/scale": {ours: []string{"bench/round", "bench/sim"}},
 		"cmd/velocityd": {
 			ours:   []string{"service", "api", "client", "db", "db/address", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
