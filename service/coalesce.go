@@ -121,8 +121,8 @@ type Coalescer struct {
 	// for checks over several shards, and those before them are the shards'.
 	shardOf func(Bucket) (shard, shards int)
 	share   int // CoalescerOptions.Lanes
-	bulk  *bulk
-	held  *lane
+	bulk    *bulk
+	held    *lane
 
 	// pending tells, by hash, how many checks of a bucket are in the lanes, and to
 	// which lane the first of them went.
@@ -151,7 +151,7 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 	}
 	c := &Coalescer{
 		lanes: make([]*lane, lanes), shardOf: options.ShardOf, share: options.Lanes,
-		seed:  maphash.MakeSeed(), pending: make([]atomic.Uint64, pendingPlaces),
+		seed: maphash.MakeSeed(), pending: make([]atomic.Uint64, pendingPlaces),
 		callers: newCallers(),
 	}
 	lone := laneOptions{
