@@ -84,7 +84,9 @@ func under(t *testing.T, c *vitess.Cluster, callers int) (l *load, stop func()) 
 	for range callers {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				l.askOnce()
+				if l.askOnce() != nil {
+					breathe(ctx)
+				}
 			}
 		})
 	}
@@ -94,8 +96,16 @@ func under(t *testing.T, c *vitess.Cluster, callers int) (l *load, stop func()) 
 	return l, stop
 }
 
+// breathe is what a caller does after a fault, so that callers do not spin while a shard is away.
+func breathe(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(20 * time.Millisecond):
+	}
+}
+
 // askOnce asks one check and remembers what came of it.
-func (l *load) askOnce() {
+func (l *load) askOnce() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	key := fmt.Sprintf("key-%d", l.asked.Add(1)/int64(2*l.zone.Rate))
@@ -111,6 +121,7 @@ func (l *load) askOnce() {
 	default:
 		l.told.Add(1)
 	}
+	return err
 }
 
 // await waits until callers have been told two hundred further decisions.
@@ -264,6 +275,28 @@ func TestFaultAPrimaryThatIsLostLosesNoTxn(t *testing.T) {
 	l.await(t, "after the primary was lost")
 	before.ReturnMysqld()
 	l.await(t, "after it came back")
+	stop()
+	l.wantExact(t)
+}
+
+func TestFaultShardsAreSplitUnderLoad(t *testing.T) {
+	c := ownCluster(t, vitess.Options{})
+	l, stop := under(t, c, 4)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*faultWait)
+	defer cancel()
+	if err := c.AddShards(ctx, vitess.Buckets, "-40", "40-80", "80-c0", "c0-"); err != nil {
+		t.Fatal(err)
+	}
+	reshard := func(args ...string) {
+		t.Helper()
+		if _, err := c.Vtctldclient(ctx, append([]string{"Reshard", "--workflow=split", "--target-keyspace=" + vitess.Buckets}, args...)...); err != nil {
+			t.Fatal(err)
+		}
+		l.await(t, "after reshard "+args[0])
+	}
+	reshard("create", "--source-shards=-80,80-", "--target-shards=-40,40-80,80-c0,c0-")
+	reshard("switchtraffic", "--timeout=1m")
+	reshard("complete")
 	stop()
 	l.wantExact(t)
 }
