@@ -97,5 +97,5 @@ func TestPortableStoreSendsNoCall(t *testing.T) {
 			t.Fatalf("check %d: got %+v, %v", i, decision, err)
 		}
 	}
-	wantSettled(t, d, zone(1, 1, time.Hour))
+	d.Audit(t, zone(1, 1, time.Hour))
 }
