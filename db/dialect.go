@@ -3,6 +3,7 @@ package db
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"velocityd/service"
@@ -41,8 +42,8 @@ func (e Engine) dialect() dialect {
 }
 
 // attemptColumns are those of zone_attempt that a batch writes. Where there are no procedures
-// the table also has the key of the check's first bucket, in order of zone and key: the shard of
-// that bucket remembers the attempt.
+// the table also has the key of one of the check's buckets, see keeper: the shard of that bucket
+// remembers the attempt.
 func (d dialect) attemptColumns() string {
 	if d.hasRoutines {
 		return "attempt_id, created_at, expires_at, answer"
@@ -69,13 +70,17 @@ func (b *batch) shards(buckets []service.Bucket) iter.Seq[[]service.Bucket] {
 	return b.runs(buckets, func(x, y service.Bucket) bool { return b.shardOf(x) == b.shardOf(y) })
 }
 
-// runs yields the longest parts of a list in which each bucket goes with the one before it.
+// runs yields the longest parts of a list in which each bucket goes with the one before it. A
+// part is on one shard. It is noted which shards come first in the transaction.
 func (b *batch) runs(buckets []service.Bucket, together func(x, y service.Bucket) bool) iter.Seq[[]service.Bucket] {
 	return func(yield func([]service.Bucket) bool) {
 		first := 0
 		for i := 1; i <= len(buckets); i++ {
 			if i < len(buckets) && together(buckets[i-1], buckets[i]) {
 				continue
+			}
+			if shard := b.shardOf(buckets[first]); !slices.Contains(b.touched, shard) {
+				b.touched = append(b.touched, shard)
 			}
 			if !yield(buckets[first:i]) {
 				return
