@@ -277,7 +277,7 @@ func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
 		}
 	}
 	err := store.onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
-		if err := conn.shards.refresh(ctx, conn); err != nil {
+		if err := store.knowShards(ctx, conn); err != nil {
 			return false, err
 		}
 		for _, statement := range statementsOf(store, conn, checks) {
