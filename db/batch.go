@@ -28,6 +28,7 @@ type batch struct {
 	zoneIDs    []int64          // of buckets, each once, in order
 	present    []int64          // of zoneIDs, those whose zones are read
 	isOpen     bool             // a transaction was begun
+	touched    []int            // the shards that it came to, in order: Vitess commits on them in this order
 	made       []service.Bucket // whose lock rows it makes, if they are missing
 	guesses    bool             // it makes rows before it knows whether they are missing
 	existed    int              // how many of made had a row
@@ -198,6 +199,7 @@ func (b *batch) open(r *reading) {
 	// RELEASE SAVEPOINT in the last packet proves that the transaction is still this one.
 	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
 	b.isOpen, b.lostRow, b.supposed, b.present = true, false, b.hints.now(), b.zoneIDs
+	b.touched = nil
 	clear(b.states)
 	clear(b.ledger.Lockouts)
 	clear(b.tallies)

@@ -104,17 +104,19 @@ const (
 
 // proveShards asks all shards at once. If that fails, or if vtgate knows of a shard without a
 // primary, it asks them one by one, and returns nil if one of them works, because the buckets of
-// that one can be decided. The others are lost: see Lost.
+// that one can be decided. The others are lost: see Lost. If vtgate cannot list the shards, as it
+// reads them from the cluster's topology, all of them must work.
 func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	keyspace := p.keyspace + bucketsKeyspace
 	var shards []Shard
-	err := p.onConn(ctx, func(ctx context.Context, conn *connection) (err error) {
+	unlisted := p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) (err error) {
 		shards, err = readShardStates(ctx, conn, keyspace)
 		return err
 	})
-	if err != nil {
-		return err
+	if unlisted != nil {
+		shards = nil
 	}
+	var err error
 	isLost := func(s Shard) bool { return !s.IsServing }
 	if !slices.ContainsFunc(shards, isLost) {
 		err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) error {
@@ -124,6 +126,9 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 			p.setLost(nil)
 			return nil
 		}
+	}
+	if unlisted != nil {
+		return errors.Join(err, unlisted)
 	}
 	var lost []string
 	for _, shard := range shards {
