@@ -99,7 +99,7 @@ func TestPortableStoreSendsNoCall(t *testing.T) {
 			t.Fatalf("check %d: got %+v, %v", i, decision, err)
 		}
 	}
-	wantSettled(t, d, zone(1, 1, time.Hour))
+	d.Audit(t, zone(1, 1, time.Hour))
 }
 
 // TiDB can be told not to lock a row that an INSERT … ON DUPLICATE KEY UPDATE leaves as it is. A

@@ -1,5 +1,5 @@
-// Package vitess runs a Vitess cluster of real processes on the loopback: etcd, a mysqld and a
-// vttablet for each shard and replica, two vtgates and vtorc. It is for tests only, knows
+// Package vitess runs a Vitess cluster of real processes on the loopback: etcd, vtctld, a mysqld
+// and a vttablet for each shard and replica, two vtgates and vtorc. It is for tests only, knows
 // nothing of zones and checks, and installs no software: tools/vitess/programs.sh does.
 package vitess
 
@@ -38,7 +38,7 @@ const (
 
 // Options say what to start. Programs and Dir are required.
 type Options struct {
-	// Programs is the folder that has etcd, vtctldclient, vtgate, vtorc and vttablet:
+	// Programs is the folder that has etcd, vtctld, vtctldclient, vtgate, vtorc and vttablet:
 	// tools/vitess/programs.sh prints it.
 	Programs string
 	// Dir is a folder for all files of the cluster, empty or new. Stop leaves it there. Root runs
@@ -62,7 +62,7 @@ type Cluster struct {
 	failed  chan error
 
 	mu      sync.Mutex // guards what follows
-	others  []*process // etcd and vtorc
+	others  []*process // etcd, vtctld and vtorc
 	vtgates []*process
 	tablets []*Tablet
 }
@@ -182,7 +182,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	return c.startVtgates(ctx)
 }
 
-// startTopology starts etcd, and writes the cell and the keyspaces into it.
+// startTopology starts etcd and vtctld, and writes the cell and the keyspaces.
 func (c *Cluster) startTopology(ctx context.Context) error {
 	client, peer := address(c.options.BasePort+etcdPort), address(c.options.BasePort+etcdPeerPort)
 	etcd, err := c.launch("etcd", "etcd", "--data-dir="+c.path("etcd"), "--unsafe-no-fsync",
@@ -193,6 +193,9 @@ func (c *Cluster) startTopology(ctx context.Context) error {
 	}
 	c.own(func() { c.others = append(c.others, etcd) })
 	if err := etcd.await(ctx, answers(c.options.BasePort+etcdPort, "/health")); err != nil {
+		return err
+	}
+	if err := c.startVtctld(ctx); err != nil {
 		return err
 	}
 	if _, err := c.Vtctldclient(ctx, "AddCellInfo", "--root=/vitess/"+cell, "--server-address="+client, cell); err != nil {
@@ -208,6 +211,19 @@ func (c *Cluster) startTopology(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// startVtctld starts what carries out the commands of vtctldclient. The client can do most of
+// them by itself, but not switch the traffic of shards.
+func (c *Cluster) startVtctld(ctx context.Context) error {
+	vtctld, err := c.launch("vtctld", "vtctld", append(c.topo(), "--cell="+cell, "--service-map=grpc-vtctl,grpc-vtctld",
+		"--bind-address="+loopback, "--port="+strconv.Itoa(c.options.BasePort+vtctldPort),
+		"--grpc-bind-address="+loopback, "--grpc-port="+strconv.Itoa(c.options.BasePort+vtctldGRPCPort))...)
+	if err != nil {
+		return err
+	}
+	c.own(func() { c.others = append(c.others, vtctld) })
+	return vtctld.await(ctx, answers(c.options.BasePort+vtctldPort, "/debug/vars"))
 }
 
 // AddShards starts the tablets of further shards, which have no tables yet, and makes the first
@@ -315,10 +331,9 @@ func (c *Cluster) Vtctldclient(ctx context.Context, args ...string) (string, err
 	return out.String(), nil
 }
 
-// VtctldclientArgs returns the arguments by which vtctldclient finds the cluster. There is no
-// vtctld: it does the work itself.
+// VtctldclientArgs returns the arguments by which vtctldclient finds the cluster.
 func (c *Cluster) VtctldclientArgs() []string {
-	return append([]string{"--server=internal"}, c.topo()...)
+	return []string{"--server=" + address(c.options.BasePort+vtctldGRPCPort)}
 }
 
 // DSN returns the data source name of the cluster. It has the addresses of both vtgates.
