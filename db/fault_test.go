@@ -51,7 +51,7 @@ func (c mockConnector) Connect(context.Context) (driver.Conn, error) {
 		driver.NamedValueChecker
 		driver.Pinger
 	}
-	return &connection{driverConn: struct {
+	return &connection{engine: EngineMySQL, dialect: EngineMySQL.dialect(), driverConn: struct {
 		mockConn
 		reusable
 	}{conn.(mockConn), reusable{}}, engine: EngineMySQL, dialect: EngineMySQL.dialect(), maxPacket: 1 << 20}, nil
