@@ -3,6 +3,7 @@ module velocityd/tools/vitess
 go 1.26.7
 
 tool (
+	vitess.io/vitess/go/cmd/vtctld
 	vitess.io/vitess/go/cmd/vtctldclient
 	vitess.io/vitess/go/cmd/vtgate
 	vitess.io/vitess/go/cmd/vtorc

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the programs of a Vitess cluster available: `tools/vitess/programs.sh` prints the folder that has etcd,
-# vtctldclient, vtgate, vtorc and vttablet. `make cluster` and `make test-cluster` run them.
+# vtctld, vtctldclient, vtgate, vtorc and vttablet. `make cluster` and `make test-cluster` run them.
 #
 # Those of Vitess are built from source at their first use, in the version that go.mod beside this file pins. This takes
 # some minutes and, for Go's own caches, 2.6 GB of disk. They are kept in the user's cache,

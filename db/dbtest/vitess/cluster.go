@@ -1,6 +1,7 @@
-// Package vitess runs a Vitess cluster of real processes on the loopback: etcd, a mysqld and a
-// vttablet for each shard and replica, two vtgates and vtorc. It is for tests only, knows
-// nothing of zones and checks, and installs no software: tools/vitess/programs.sh does.
+// Package vitess runs a Vitess cluster of real processes on the loopback: etcd, vtctld, a
+// mysqld and a vttablet for each shard and replica, two vtgates and vtorc. It is for tests
+// only, knows nothing of zones and checks, and installs no software: tools/vitess/programs.sh
+// does.
 package vitess
 
 import (
@@ -38,7 +39,7 @@ const (
 
 // Options say what to start. Programs and Dir are required.
 type Options struct {
-	// Programs is the folder that has etcd, vtctldclient, vtgate, vtorc and vttablet:
+	// Programs is the folder that has etcd, vtctld, vtctldclient, vtgate, vtorc and vttablet:
 	// tools/vitess/programs.sh prints it.
 	Programs string
 	// Dir is a folder for all files of the cluster, empty or new. Stop leaves it there. Root runs
@@ -53,6 +54,17 @@ type Options struct {
 	// Replicas is how many further mysqlds each shard has. With any, a commit returns when one
 	// of them has it (semi_sync), and vtorc makes one of them the primary when that is lost.
 	Replicas int
+	// Source is what the tablet of Keyspace stands in front of. With it there are no Replicas,
+	// and Start does not make the keyspace Buckets: AddKeyspace does, when it is time to move
+	// tables there. Nil makes a MySQL server for that tablet, too.
+	Source *Source
+}
+
+// Source is a database on a MySQL server that the cluster neither starts nor stops. The server
+// listens on the loopback, has gtid_mode=ON, and has the accounts that Accounts makes.
+type Source struct {
+	Port     int
+	Database string
 }
 
 // Cluster is a running cluster. Its methods may be called from several goroutines.
@@ -62,7 +74,7 @@ type Cluster struct {
 	failed  chan error
 
 	mu      sync.Mutex // guards what follows
-	others  []*process // etcd and vtorc
+	others  []*process // etcd, vtctld and vtorc
 	vtgates []*process
 	tablets []*Tablet
 }
@@ -73,6 +85,9 @@ type Cluster struct {
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if len(o.Shards) == 0 {
 		o.Shards = []string{"-80", "80-"}
+	}
+	if o.Source != nil && o.Replicas > 0 {
+		return nil, errors.New("start cluster: a source has no replicas")
 	}
 	binary, err := localdb.Find(ctx, localdb.MySQL)
 	if err != nil {
@@ -170,11 +185,13 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.AddShards(ctx, Keyspace, "0"); err != nil {
+	if err := c.AddKeyspace(ctx, Keyspace, "0"); err != nil {
 		return err
 	}
-	if err := c.AddShards(ctx, Buckets, c.options.Shards...); err != nil {
-		return err
+	if c.options.Source == nil {
+		if err := c.AddKeyspace(ctx, Buckets, c.options.Shards...); err != nil {
+			return err
+		}
 	}
 	if err := c.startVtorc(ctx); err != nil {
 		return err
@@ -182,7 +199,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	return c.startVtgates(ctx)
 }
 
-// startTopology starts etcd, and writes the cell and the keyspaces into it.
+// startTopology starts etcd, and vtctld, by which it writes the cell into it.
 func (c *Cluster) startTopology(ctx context.Context) error {
 	client, peer := address(c.options.BasePort+etcdPort), address(c.options.BasePort+etcdPeerPort)
 	etcd, err := c.launch("etcd", "etcd", "--data-dir="+c.path("etcd"), "--unsafe-no-fsync",
@@ -195,19 +212,38 @@ func (c *Cluster) startTopology(ctx context.Context) error {
 	if err := etcd.await(ctx, answers(c.options.BasePort+etcdPort, "/health")); err != nil {
 		return err
 	}
-	if _, err := c.Vtctldclient(ctx, "AddCellInfo", "--root=/vitess/"+cell, "--server-address="+client, cell); err != nil {
+	if err := c.startVtctld(ctx); err != nil {
 		return err
 	}
+	_, err = c.Vtctldclient(ctx, "AddCellInfo", "--root=/vitess/"+cell, "--server-address="+client, cell)
+	return err
+}
+
+// startVtctld starts what carries out the commands of vtctldclient. vtctldclient could carry out
+// most of them by itself, but not the last steps of MoveTables.
+func (c *Cluster) startVtctld(ctx context.Context) error {
+	port := c.options.BasePort + vtctldPort
+	vtctld, err := c.launch("vtctld", "vtctld", append(c.topo(), "--cell="+cell, "--service-map=grpc-vtctl,grpc-vtctld",
+		"--bind-address="+loopback, "--port="+strconv.Itoa(port),
+		"--grpc-bind-address="+loopback, "--grpc-port="+strconv.Itoa(c.options.BasePort+vtctldGRPCPort))...)
+	if err != nil {
+		return err
+	}
+	c.own(func() { c.others = append(c.others, vtctld) })
+	return vtctld.await(ctx, answers(port, "/debug/vars"))
+}
+
+// AddKeyspace makes a keyspace without tables, whose commits wait for a replica if there are
+// any, and adds its shards.
+func (c *Cluster) AddKeyspace(ctx context.Context, keyspace string, shards ...string) error {
 	durability := "none"
 	if c.options.Replicas > 0 {
 		durability = "semi_sync"
 	}
-	for _, keyspace := range []string{Keyspace, Buckets} {
-		if _, err := c.Vtctldclient(ctx, "CreateKeyspace", "--durability-policy="+durability, keyspace); err != nil {
-			return err
-		}
+	if _, err := c.Vtctldclient(ctx, "CreateKeyspace", "--durability-policy="+durability, keyspace); err != nil {
+		return err
 	}
-	return nil
+	return c.AddShards(ctx, keyspace, shards...)
 }
 
 // AddShards starts the tablets of further shards, which have no tables yet, and makes the first
@@ -240,6 +276,10 @@ func (c *Cluster) plan(keyspace, shard string) (fresh []*Tablet) {
 		t := &Tablet{
 			Keyspace: keyspace, Shard: shard, uid: firstUID + n, binary: c.binary,
 			dir: c.path("mysql-" + strconv.Itoa(firstUID+n)), ports: portsOf(c.options.BasePort, n), gone: make(chan struct{}),
+			database: "vt_" + keyspace,
+		}
+		if source := c.options.Source; source != nil && keyspace == Keyspace {
+			t.isSource, t.ports.mysqld, t.database = true, source.Port, source.Database
 		}
 		c.tablets = append(c.tablets, t)
 		fresh = append(fresh, t)
@@ -315,10 +355,9 @@ func (c *Cluster) Vtctldclient(ctx context.Context, args ...string) (string, err
 	return out.String(), nil
 }
 
-// VtctldclientArgs returns the arguments by which vtctldclient finds the cluster. There is no
-// vtctld: it does the work itself.
+// VtctldclientArgs returns the arguments by which vtctldclient finds the cluster.
 func (c *Cluster) VtctldclientArgs() []string {
-	return append([]string{"--server=internal"}, c.topo()...)
+	return []string{"--server=" + address(c.options.BasePort+vtctldGRPCPort)}
 }
 
 // DSN returns the data source name of the cluster. It has the addresses of both vtgates.

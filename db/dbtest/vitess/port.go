@@ -14,6 +14,8 @@ const (
 	etcdPort       = 0
 	etcdPeerPort   = 1
 	vtorcPort      = 2
+	vtctldPort     = 3
+	vtctldGRPCPort = 4
 	vtgateSQLPort  = 6 // and 7
 	vtgatePort     = 8 // and 9, by HTTP
 	vtgateGRPCPort = 10
