@@ -28,6 +28,7 @@ type batch struct {
 	zoneIDs    []int64          // of buckets, each once, in order
 	present    []int64          // of zoneIDs, those whose zones are read
 	isOpen     bool             // a transaction was begun
+	touched    []int            // the shards that it came to, in order: Vitess commits on them in this order
 	made       []service.Bucket // whose lock rows it makes, if they are missing
 	guesses    bool             // it makes rows before it knows whether they are missing
 	existed    int              // how many of made had a row
@@ -198,6 +199,7 @@ func (b *batch) open(r *reading) {
 	// RELEASE SAVEPOINT in the last packet proves that the transaction is still this one.
 	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
 	b.isOpen, b.lostRow, b.supposed, b.present = true, false, b.hints.now(), b.zoneIDs
+	b.touched = nil
 	clear(b.states)
 	clear(b.ledger.Lockouts)
 	clear(b.tallies)
@@ -375,9 +377,10 @@ func (b *batch) setAside(place int) {
 // likelyNew returns the buckets whose rows are made in the first packet, because they are
 // probably missing: this instance has not seen them, and recently most unseen buckets were
 // new. It leaves out checks that name a zone which may not exist. On engines without SKIP LOCKED
-// it returns all buckets, since to make a row is the way to lock it there.
+// it also returns the buckets that this instance has seen: to make a row is to lock it there.
 func (b *batch) likelyNew() []service.Bucket {
-	if b.conn.dialect.skipsLocked && !b.hints.unseenAreNew.Load() {
+	unseenAreNew, skipsLocked := b.hints.unseenAreNew.Load(), b.conn.dialect.skipsLocked
+	if skipsLocked && !unseenAreNew {
 		return nil
 	}
 	var list []service.Bucket
@@ -385,14 +388,22 @@ func (b *batch) likelyNew() []service.Bucket {
 		if slices.ContainsFunc(check.Buckets, func(bucket service.Bucket) bool { return !b.plans[bucket.ZoneID].known }) {
 			continue
 		}
-		for _, bucket := range check.Buckets {
-			if !b.conn.dialect.skipsLocked || !b.hints.hasSeenRow(bucket) {
+		for i, bucket := range check.Buckets {
+			seen := b.hints.hasSeenRow(bucket)
+			if seen && !skipsLocked || !seen && unseenAreNew && (skipsLocked || !b.isStale(check, i)) {
 				list = append(list, bucket)
 			}
 		}
 	}
-	b.guesses = len(list) > 0
+	b.guesses = skipsLocked && len(list) > 0
 	return b.inOrder(list)
+}
+
+// isStale says that a key was normalised by another rule than the zone had when it was last read.
+// A check with a stale key is refused, and sessions that wait for a row that is then taken back
+// may deadlock.
+func (b *batch) isStale(check service.Check, i int) bool {
+	return check.KeyRules != nil && check.KeyRules[i] != b.plans[check.Buckets[i].ZoneID].keys
 }
 
 // hasMadeInVain says that the batch made rows in a zone that does not exist.
@@ -511,10 +522,11 @@ func (b *batch) replan() (changed bool) {
 		plan := b.planOf(zone, had)
 		isOther := plan.window != had.window || plan.overridden != had.overridden || plan.networks != had.networks ||
 			len(plan.lengths) != len(had.lengths)
-		if isOther || !had.known {
+		isNew := isOther || !had.known || plan.keys != had.keys
+		if isNew {
 			b.plans[id] = plan
 		}
-		changed, learns = changed || isOther, learns || isOther || !had.known
+		changed, learns = changed || isOther, learns || isNew
 	}
 	if learns {
 		b.hints.learn(b.plans)
@@ -525,7 +537,7 @@ func (b *batch) replan() (changed bool) {
 // planOf returns what must be read of a zone's buckets. had is what was read of them.
 func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	plan := zonePlan{
-		known: true, overridden: zone.overridden, networks: zone.overridden && zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
+		known: true, keys: zone.Keys, overridden: zone.overridden, networks: zone.overridden && zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
 	}
 	if zone.Rate <= mostListed {
 		plan.window = zone.Window

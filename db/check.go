@@ -105,7 +105,7 @@ func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions
 func (s *Store) withBatch(ctx context.Context, checks []service.Check, do func(context.Context, *batch) error) error {
 	err := s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
 		if conn.dialect.isSharded {
-			if err := conn.shards.refresh(ctx, conn); err != nil {
+			if err := s.knowShards(ctx, conn); err != nil {
 				return false, unrecorded(err)
 			}
 		}

@@ -277,7 +277,7 @@ func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
 		}
 	}
 	err := store.onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
-		if err := conn.shards.refresh(ctx, conn); err != nil {
+		if err := store.knowShards(ctx, conn); err != nil {
 			return false, err
 		}
 		for _, statement := range statementsOf(store, conn, checks) {
@@ -375,4 +375,31 @@ func TestClusterAttemptIDsAreRemembered(t *testing.T) {
 		}
 	}
 	auditCluster(t, zone)
+}
+
+// TestClusterAttemptOfTwoShardsIsCommittedLast asks where an attempt is remembered: if it were
+// committed before a bucket is charged, a COMMIT that ends half-way would leave an answer whose
+// retry is let through uncounted.
+func TestClusterAttemptOfTwoShardsIsCommittedLast(t *testing.T) {
+	t.Parallel()
+	low := service.Zone{ID: 1010, Description: "low", Rate: 9, Window: time.Hour}
+	high := service.Zone{ID: 1011, Description: "high", Rate: 9, Window: time.Hour}
+	store, pool := clusterStore(t, Options{}, low, high), overCluster(t)
+	dbtest.Exec(t, pool, "DELETE FROM zone_attempt WHERE attempt_id LIKE 'cluster-last-%'")
+	first, second := onShards("last", 1)
+	for id, buckets := range map[string][]service.Bucket{
+		"cluster-last-1": {{ZoneID: low.ID, Key: first[0]}, {ZoneID: high.ID, Key: second[0]}},
+		"cluster-last-2": {{ZoneID: low.ID, Key: second[0]}, {ZoneID: high.ID, Key: first[0]}},
+	} {
+		if _, err := ask(t.Context(), store, []service.Check{{Buckets: buckets, AttemptID: id}}); err != nil {
+			t.Fatal(err)
+		}
+		var key string
+		if err := pool.QueryRow("SELECT bucket_key FROM zone_attempt WHERE attempt_id = ?", id).Scan(&key); err != nil {
+			t.Fatal(err)
+		}
+		if key != second[0] {
+			t.Errorf("%s is remembered beside %s, want it beside %s, on the shard that commits last", id, key, second[0])
+		}
+	}
 }

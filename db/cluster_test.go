@@ -30,6 +30,12 @@ func overCluster(t *testing.T) *sql.DB {
 	if dsn == "" {
 		t.Fatal("VELOCITY_CLUSTER_DSN names no cluster: run make test-cluster")
 	}
+	return firstGate(t, dsn)
+}
+
+// firstGate returns a pool of connections to the first vtgate of a DSN.
+func firstGate(t *testing.T, dsn string) *sql.DB {
+	t.Helper()
 	// The driver knows one address a DSN.
 	before, addresses, _ := strings.Cut(dsn, "(")
 	addresses, after, _ := strings.Cut(addresses, ")")

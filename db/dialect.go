@@ -3,6 +3,7 @@ package db
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"velocityd/service"
@@ -41,8 +42,8 @@ func (e Engine) dialect() dialect {
 }
 
 // attemptColumns are those of zone_attempt that a batch writes. Where there are no procedures
-// the table also has the key of the check's first bucket, in order of zone and key: the shard of
-// that bucket remembers the attempt.
+// the table also has the key of one of the check's buckets, see keeper: the shard of that bucket
+// remembers the attempt.
 func (d dialect) attemptColumns() string {
 	if d.hasRoutines {
 		return "attempt_id, created_at, expires_at, answer"
@@ -69,13 +70,17 @@ func (b *batch) shards(buckets []service.Bucket) iter.Seq[[]service.Bucket] {
 	return b.runs(buckets, func(x, y service.Bucket) bool { return b.shardOf(x) == b.shardOf(y) })
 }
 
-// runs yields the longest parts of a list in which each bucket goes with the one before it.
+// runs yields the longest parts of a list in which each bucket goes with the one before it. A
+// part is on one shard. It is noted which shards come first in the transaction.
 func (b *batch) runs(buckets []service.Bucket, together func(x, y service.Bucket) bool) iter.Seq[[]service.Bucket] {
 	return func(yield func([]service.Bucket) bool) {
 		first := 0
 		for i := 1; i <= len(buckets); i++ {
 			if i < len(buckets) && together(buckets[i-1], buckets[i]) {
 				continue
+			}
+			if shard := b.shardOf(buckets[first]); !slices.Contains(b.touched, shard) {
+				b.touched = append(b.touched, shard)
 			}
 			if !yield(buckets[first:i]) {
 				return
@@ -116,14 +121,15 @@ func (d dialect) bounded(n int) int {
 // silentBound is the statement that lets a session's transactions be silent for silentTx seconds
 // at most, or nothing where batches say so each by itself. version is what the engine answers to
 // VERSION(): an engine that is forced by Options may run on another one. On Vitess the session's
-// settings have a bound.
+// settings have a bound. On TiDB it also says that a bucket is locked by an INSERT … ON DUPLICATE
+// KEY UPDATE that changes nothing: tidb_lock_unchanged_keys may be off globally.
 func silentBound(version string) string {
 	switch {
 	case strings.Contains(version, "MariaDB"):
 		// MySQL has no such variable: batches set its wait_timeout.
 		return fmt.Sprint("SET SESSION idle_transaction_timeout = ", silentTx)
 	case strings.Contains(version, "TiDB"):
-		return fmt.Sprint("SET SESSION tidb_idle_transaction_timeout = ", silentTx, ", tidb_txn_mode = 'pessimistic'")
+		return fmt.Sprint("SET SESSION tidb_idle_transaction_timeout = ", silentTx, ", tidb_txn_mode = 'pessimistic', tidb_lock_unchanged_keys = 1")
 	}
 	return ""
 }

@@ -104,6 +104,7 @@ func (h *hints) groupOf(b service.Bucket) (tag uint32, group []atomic.Uint32) {
 // nothing.
 type zonePlan struct {
 	known bool // the zone existed
+	keys  service.KeyRule
 	// window is how far back txns are listed. 0 lists no txns; zones with a high rate have 0.
 	window time.Duration
 	// overridden says that overrides of keys are read. networks says that overrides of

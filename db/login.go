@@ -30,13 +30,14 @@ func newLogin(configs []*mysql.Config, reread func() (string, error)) (*login, e
 	return &login{reread: reread, configs: configs, inner: inner}, nil
 }
 
-// connect opens a connection. After a refusal it tries once more, if there is another
-// account or password by now.
-func (l *login) connect(ctx context.Context) (driver.Conn, error) {
+// connect opens a connection and prepares its session. After a refusal it tries once more, if
+// there is another account or password by now. MariaDB lets an account with an expired password
+// in, and refuses its first statement.
+func (l *login) connect(ctx context.Context, prepare func(driver.Conn) error) (driver.Conn, error) {
 	l.mu.Lock()
 	inner := l.inner
 	l.mu.Unlock()
-	conn, err := inner.Connect(ctx)
+	conn, err := connectBy(ctx, inner, prepare)
 	if !RefusesAccount(err) || l.reread == nil {
 		return conn, err
 	}
@@ -47,7 +48,20 @@ func (l *login) connect(ctx context.Context) (driver.Conn, error) {
 	case renewed == nil:
 		return nil, err
 	}
-	return renewed.Connect(ctx)
+	return connectBy(ctx, renewed, prepare)
+}
+
+// connectBy opens a connection and prepares its session.
+func connectBy(ctx context.Context, inner driver.Connector, prepare func(driver.Conn) error) (driver.Conn, error) {
+	conn, err := inner.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(conn); err != nil {
+		_ = conn.Close() // the first error says more
+		return nil, err
+	}
+	return conn, nil
 }
 
 // renew reads the DSN again after refused was refused. It takes the user and the password of

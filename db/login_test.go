@@ -24,6 +24,25 @@ import (
 	"velocityd/service"
 )
 
+// MySQL refuses an account with an expired password when it connects, and MariaDB refuses its first
+// statement.
+func TestANewAccountIsReadWhenThePasswordHasExpired(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 1000, time.Hour))
+		old, renewed := d.ServiceAccount(t), d.ServiceAccount(t)
+		account, _ := accountOf(t, old)
+		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" PASSWORD EXPIRE")
+		store := connect(t, old, Options{Reread: func() (string, error) { return renewed.DSN, nil }})
+		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
+			t.Errorf("check: %v", err)
+		}
+		if _, err := store.Zones(t.Context()); err != nil {
+			t.Errorf("look-up: %v", err)
+		}
+	})
+}
+
 // TestANewPasswordIsReadWhenTheOldOneIsRefused changes the account's password under a store
 // that goes on.
 func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {

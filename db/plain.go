@@ -106,13 +106,14 @@ func (s *connection) plain(err error) error {
 }
 
 // plainText returns the words of an error up to the first value that may be in it. The name of
-// a CHECK constraint is not one.
+// a CHECK constraint, which is between quotes, is not one.
 func plainText(engine *mysql.MySQLError) string {
 	text := engine.Message
-	if engine.Number == errCheck {
-		return text
+	marks := []string{"(errno", "(CallerID", "Sql:", "BindVars", "{", `"`, "key="}
+	if engine.Number != errCheck {
+		marks = append(marks, "'")
 	}
-	for _, mark := range []string{"'", `"`, "{", "(errno", "(CallerID", "Sql:", "BindVars", "key="} {
+	for _, mark := range marks {
 		text, _, _ = strings.Cut(text, mark)
 	}
 	return strings.TrimRight(text, " :,(")

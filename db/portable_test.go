@@ -2,7 +2,9 @@ package db
 
 import (
 	"context"
+	"database/sql/driver"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,5 +99,38 @@ func TestPortableStoreSendsNoCall(t *testing.T) {
 			t.Fatalf("check %d: got %+v, %v", i, decision, err)
 		}
 	}
-	wantSettled(t, d, zone(1, 1, time.Hour))
+	d.Audit(t, zone(1, 1, time.Hour))
+}
+
+// TiDB can be told not to lock a row that an INSERT … ON DUPLICATE KEY UPDATE leaves as it is. A
+// bucket would have no lock then, and more than the rate would pass.
+func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Portable(t)
+	var version string
+	if err := d.SQL.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	if engineOf(version, "") != EngineTiDB {
+		t.Skip("the variable is TiDB's")
+	}
+	off := *d
+	if off.DSN += "?"; strings.Count(off.DSN, "?") > 1 {
+		off.DSN = strings.TrimSuffix(off.DSN, "?") + "&"
+	}
+	off.DSN += "tidb_lock_unchanged_keys=0"
+	err := portable(t, &off, Options{}).onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
+		var r reading
+		r.sql("SELECT @@tidb_lock_unchanged_keys")
+		r.each(func(row []driver.Value) error {
+			if asInt(row[0]) != 1 {
+				t.Errorf("tidb_lock_unchanged_keys is %s, want 1", text(row[0]))
+			}
+			return nil
+		})
+		return true, r.send(ctx, conn)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -105,17 +105,19 @@ const (
 // proveShards asks all shards at once. If that fails, or if vtgate knows of a shard without a
 // primary, it asks them one by one, and returns nil if one of them works, because the buckets of
 // that one can be decided. The others are lost: see Lost. If none works, it may be that the
-// buckets are yet to be moved there: then it asks wherever vtgate finds the tables.
+// buckets are yet to be moved there: then it asks wherever vtgate finds the tables. If vtgate
+// cannot list the shards, as it reads them from the cluster's topology, all of them must work.
 func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	keyspace := p.keyspace + bucketsKeyspace
 	var shards []Shard
-	err := p.onConn(ctx, func(ctx context.Context, conn *connection) (err error) {
+	unlisted := p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) (err error) {
 		shards, err = readShardStates(ctx, conn, keyspace)
 		return err
 	})
-	if err != nil {
-		return err
+	if unlisted != nil {
+		shards = nil
 	}
+	var err error
 	isLost := func(s Shard) bool { return !s.IsServing }
 	if !slices.ContainsFunc(shards, isLost) {
 		err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) error {
@@ -125,6 +127,9 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 			p.setLost(nil)
 			return nil
 		}
+	}
+	if unlisted != nil {
+		return errors.Join(err, unlisted)
 	}
 	var lost []string
 	for _, shard := range shards {

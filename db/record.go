@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"encoding/json"
@@ -168,7 +169,7 @@ func (b *batch) rememberAttempts(p *packet, ruling *service.Ruling) {
 			}
 			written.sql(",(").string(id).sql(",")
 			if !b.conn.dialect.hasRoutines {
-				written.string(slices.MinFunc(b.checks[i].Buckets, service.Bucket.Compare).Key).sql(",")
+				written.string(b.keeper(b.checks[i]).Key).sql(",")
 			}
 			b.writeAttempt(written, ruling.Decisions[i])
 			written.sql(")")
@@ -183,6 +184,16 @@ func (b *batch) rememberAttempts(p *packet, ruling *service.Ruling) {
 	p.sql("INSERT INTO zone_attempt (" + b.conn.dialect.attemptColumns() + ") VALUES ")
 	p.text = append(p.text, written.text[1:]...)
 	p.sql(";")
+}
+
+// keeper returns the bucket of a check whose key the row of its attempt id has: the first one of
+// those on the shard that Vitess commits last. If a COMMIT ends half-way, the attempt is not known,
+// and its retry is decided anew. It would otherwise be answered with what one of its buckets has
+// no txn of.
+func (b *batch) keeper(check service.Check) service.Bucket {
+	return slices.MinFunc(check.Buckets, func(x, y service.Bucket) int {
+		return cmp.Or(slices.Index(b.touched, b.shardOf(y))-slices.Index(b.touched, b.shardOf(x)), x.Compare(y))
+	})
 }
 
 // forgetAttempts deletes the rows of attempt ids that have expired.

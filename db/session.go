@@ -297,16 +297,14 @@ func (c *connector) open(ctx context.Context) (driver.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	s := new(connection)
-	inner, err := c.login.connect(context.WithValue(ctx, dialling{}, s))
+	_, err := c.login.connect(context.WithValue(ctx, dialling{}, s), func(inner driver.Conn) error {
+		var ok bool
+		if s.driverConn, ok = inner.(driverConn); !ok {
+			return errors.New("the driver's connection is not what this package was made for")
+		}
+		return c.prepare(ctx, s)
+	})
 	if err != nil {
-		return nil, err
-	}
-	var ok bool
-	if s.driverConn, ok = inner.(driverConn); !ok {
-		return nil, errors.Join(errors.New("the driver's connection is not what this package was made for"), inner.Close())
-	}
-	if err := c.prepare(ctx, s); err != nil {
-		_ = inner.Close() // the first error says more
 		return nil, err
 	}
 	return s, nil

@@ -78,9 +78,10 @@ func newShardMap(names []string) (*shardMap, error) {
 // shardMemory is the map of shards as a store last read it. A map that is out of date costs
 // time and no correctness: vtgate itself knows where a bucket lies.
 type shardMemory struct {
-	keyspace string // that holds the buckets
-	current  atomic.Pointer[shardMap]
-	readAt   atomic.Int64 // Unix time in nanoseconds; 0 if it must be read
+	keyspace  string // that holds the buckets
+	current   atomic.Pointer[shardMap]
+	readAt    atomic.Int64 // Unix time in nanoseconds; 0 if it is doubted
+	isReading atomic.Bool  // somebody reads it beside the checks
 	// away is when each of the first shards was last found away, as Unix time in nanoseconds.
 	away [mostShards]atomic.Int64
 }
@@ -122,28 +123,65 @@ func (m *shardMemory) isAway(check service.Check) bool {
 	})
 }
 
-// shardMapLife is how long a map of shards is used before it is read again.
-const shardMapLife = time.Minute
+const (
+	// shardMapLife is how long a map of shards is used before it is read again.
+	shardMapLife = time.Minute
+	// shardMapPause is how long a map is used before that is tried again if it did not work.
+	shardMapPause = 10 * time.Second
+	// shardMapPatience bounds how long a new map is waited for while there is an old one. vtgate
+	// asks the cluster's topology, and waits for it when it is away.
+	shardMapPatience = 3 * time.Second
+)
 
-// refresh reads the map of shards if it is old or doubted. Of several sessions that find it old
-// one reads it, and the others go on with the old one. Without any map all of them read it: a
-// batch that takes the buckets of several shards for those of one may deadlock with others.
-func (m *shardMemory) refresh(ctx context.Context, conn *connection) error {
-	was, now := m.readAt.Load(), time.Now().UnixNano()
-	isKnown := m.current.Load() != nil
-	switch {
-	case isKnown && was != 0 && now-was < int64(shardMapLife):
-		return nil
-	case !m.readAt.CompareAndSwap(was, now) && isKnown:
-		return nil
+// refresh reads the map of shards by read if there is none yet, and returns its error. All
+// sessions that find none read it: a batch that takes the buckets of several shards for those of
+// one may deadlock with others. A map that is old or doubted is read again beside the checks: it
+// is used on as long as that takes or does not work.
+func (m *shardMemory) refresh(ctx context.Context, read, beside func(context.Context) (*shardMap, error)) error {
+	if m.current.Load() == nil {
+		return m.renew(ctx, read)
 	}
-	shards, err := readShards(ctx, conn, m.keyspace)
+	if time.Now().UnixNano()-m.readAt.Load() > int64(shardMapLife) && m.isReading.CompareAndSwap(false, true) {
+		go func() {
+			defer m.isReading.Store(false)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), shardMapPatience)
+			defer cancel()
+			_ = m.renew(ctx, beside) // the old map is good enough, and doctor tells of a topology that is away
+		}()
+	}
+	return nil
+}
+
+// renew reads the map of shards.
+func (m *shardMemory) renew(ctx context.Context, read func(context.Context) (*shardMap, error)) error {
+	shards, err := read(ctx)
 	if err != nil {
-		m.readAt.Store(0)
+		m.readAt.Store(time.Now().Add(shardMapPause - shardMapLife).UnixNano())
 		return fmt.Errorf("read the shards: %w", err)
 	}
+	m.readAt.Store(time.Now().UnixNano())
 	m.current.Store(shards)
 	return nil
+}
+
+// knowShards has the map of shards read if need be: at once on conn, or by a connection of the
+// pool beside the checks.
+func (s *Store) knowShards(ctx context.Context, conn *connection) error {
+	shards := conn.shards
+	read := func(ctx context.Context) (*shardMap, error) { return readShards(ctx, conn, shards.keyspace) }
+	beside := func(ctx context.Context) (found *shardMap, err error) {
+		pooled, err := s.pool.Conn(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer pooled.Close()
+		err = onConnection(ctx, pooled, func(ctx context.Context, own *connection) (err error) {
+			found, err = readShards(ctx, own, shards.keyspace)
+			return err
+		})
+		return found, err
+	}
+	return shards.refresh(ctx, read, beside)
 }
 
 // readShards asks for the shards of a keyspace. There is one if the keyspace does not exist or

@@ -1,6 +1,9 @@
 package db
 
 import (
+	"context"
+	"errors"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -85,5 +88,41 @@ func TestChecksOfAShardThatIsAwayAreRefusedForAMoment(t *testing.T) {
 	}
 	if shards.readAt.Load() != 0 {
 		t.Error("the map of shards is not read again")
+	}
+}
+
+// vtgate answers SHOW VITESS_SHARDS out of the cluster's topology. When that is away, vtgate goes
+// on with all other statements, and so must checks.
+func TestChecksGoOnByTheOldMapWhenTheTopologyIsAway(t *testing.T) {
+	t.Parallel()
+	away := errors.New("the topology is away")
+	shards, asked := new(shardMemory), make(chan struct{}, 10)
+	lost := func(context.Context) (*shardMap, error) {
+		asked <- struct{}{}
+		return nil, away
+	}
+	if err := shards.refresh(t.Context(), lost, nil); !errors.Is(err, away) {
+		t.Fatalf("without any map: %v, want the error", err)
+	}
+	<-asked
+	m, err := newShardMap([]string{"-80", "80-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shards.refresh(t.Context(), func(context.Context) (*shardMap, error) { return m, nil }, nil); err != nil {
+		t.Fatal(err)
+	}
+	shards.lose("80-")
+	for range 3 {
+		if err := shards.refresh(t.Context(), nil, lost); err != nil {
+			t.Errorf("with an old map: %v", err)
+		}
+	}
+	<-asked
+	for shards.isReading.Load() {
+		runtime.Gosched()
+	}
+	if err := shards.refresh(t.Context(), nil, lost); err != nil || len(asked) > 0 || shards.current.Load() != m {
+		t.Errorf("after it was asked in vain: %v, asked again %d times; want a pause, and the old map", err, len(asked))
 	}
 }

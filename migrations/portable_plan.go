@@ -54,7 +54,7 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 		}
 	}
 	for _, part := range []func(context.Context, found) ([]Action, error){
-		p.planChecks, p.planTables, p.planAttempts, p.planSequence, p.planLimitsVSchema, p.planBucketsVSchema,
+		p.planChecks, p.planSharding, p.planTables, p.planAttempts, p.planSequence, p.planLimitsVSchema, p.planBucketsVSchema,
 	} {
 		more, err := part(ctx, f)
 		if err != nil {

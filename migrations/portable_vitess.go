@@ -23,6 +23,31 @@ const (
 	idsAhead = 1 << 32
 )
 
+// planSharding gives the keyspace of buckets its first vindex before it has tables: until then
+// vtgate takes the keyspace for unsharded, and refuses a CREATE TABLE for more than one shard.
+func (p portable) planSharding(ctx context.Context, f found) ([]Action, error) {
+	if p.engine != Vitess || f.isWhole {
+		return nil, nil
+	}
+	var isSharded bool
+	err := query(ctx, p.conn, func(rows *sql.Rows) error {
+		var keyspace, sharded, foreignKeys, comment string
+		if err := rows.Scan(&keyspace, &sharded, &foreignKeys, &comment); err != nil {
+			return err
+		}
+		isSharded = isSharded || keyspace == p.keyspace(bucketsFolder) && sharded == "true"
+		return nil
+	}, "SHOW VSCHEMA KEYSPACES")
+	if err != nil {
+		return nil, fmt.Errorf("look whether %s is sharded: %w", p.keyspace(bucketsFolder), withoutStatement(err))
+	}
+	if isSharded {
+		return nil, nil
+	}
+	return []Action{p.vschema(bucketsFolder, "sharding of "+p.keyspace(bucketsFolder),
+		"ALTER VSCHEMA CREATE VINDEX "+p.quote(bucketsFolder, "xxhash")+" USING `xxhash`")}, nil
+}
+
 // planSequence gives the sequence its one row, and raises it if zone_txn has higher ids.
 func (p portable) planSequence(ctx context.Context, f found) ([]Action, error) {
 	if p.engine != Vitess {

@@ -1,7 +1,6 @@
-// Package vitess runs a Vitess cluster of real processes on the loopback: etcd, vtctld, a
-// mysqld and a vttablet for each shard and replica, two vtgates and vtorc. It is for tests
-// only, knows nothing of zones and checks, and installs no software: tools/vitess/programs.sh
-// does.
+// Package vitess runs a Vitess cluster of real processes on the loopback: etcd, vtctld, a mysqld
+// and a vttablet for each shard and replica, two vtgates and vtorc. It is for tests only, knows
+// nothing of zones and checks, and installs no software: tools/vitess/programs.sh does.
 package vitess
 
 import (
@@ -219,20 +218,6 @@ func (c *Cluster) startTopology(ctx context.Context) error {
 	return err
 }
 
-// startVtctld starts what carries out the commands of vtctldclient. vtctldclient could carry out
-// most of them by itself, but not the last steps of MoveTables.
-func (c *Cluster) startVtctld(ctx context.Context) error {
-	port := c.options.BasePort + vtctldPort
-	vtctld, err := c.launch("vtctld", "vtctld", append(c.topo(), "--cell="+cell, "--service-map=grpc-vtctl,grpc-vtctld",
-		"--bind-address="+loopback, "--port="+strconv.Itoa(port),
-		"--grpc-bind-address="+loopback, "--grpc-port="+strconv.Itoa(c.options.BasePort+vtctldGRPCPort))...)
-	if err != nil {
-		return err
-	}
-	c.own(func() { c.others = append(c.others, vtctld) })
-	return vtctld.await(ctx, answers(port, "/debug/vars"))
-}
-
 // AddKeyspace makes a keyspace without tables, whose commits wait for a replica if there are
 // any, and adds its shards.
 func (c *Cluster) AddKeyspace(ctx context.Context, keyspace string, shards ...string) error {
@@ -244,6 +229,19 @@ func (c *Cluster) AddKeyspace(ctx context.Context, keyspace string, shards ...st
 		return err
 	}
 	return c.AddShards(ctx, keyspace, shards...)
+}
+
+// startVtctld starts what carries out the commands of vtctldclient. The client can do most of
+// them by itself, but not switch the traffic of shards.
+func (c *Cluster) startVtctld(ctx context.Context) error {
+	vtctld, err := c.launch("vtctld", "vtctld", append(c.topo(), "--cell="+cell, "--service-map=grpc-vtctl,grpc-vtctld",
+		"--bind-address="+loopback, "--port="+strconv.Itoa(c.options.BasePort+vtctldPort),
+		"--grpc-bind-address="+loopback, "--grpc-port="+strconv.Itoa(c.options.BasePort+vtctldGRPCPort))...)
+	if err != nil {
+		return err
+	}
+	c.own(func() { c.others = append(c.others, vtctld) })
+	return vtctld.await(ctx, answers(c.options.BasePort+vtctldPort, "/debug/vars"))
 }
 
 // AddShards starts the tablets of further shards, which have no tables yet, and makes the first

@@ -51,8 +51,8 @@ func launch(dir, name, program string, args ...string) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	defer func() { _ = file.Close() }()   // likewise
-	cmd := exec.Command(program, args...) // lives until stop, not as long as a context
+	defer func() { _ = file.Close() }() // likewise
+	cmd := exec.Command(program, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HOME="+dir, "VTDATAROOT="+dir)
 	cmd.Stdout, cmd.Stderr = log, log

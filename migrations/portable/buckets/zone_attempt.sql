@@ -2,12 +2,12 @@
 -- retry is to get the same answer. Compared byte by byte: 'a' and 'a ' are two
 -- attempts.
 --
--- bucket_key puts the row beside the check's first bucket. Where there are shards, an
--- attempt_id is unique among the checks that begin with one bucket; elsewhere, at all.
+-- bucket_key puts the row beside one of the check's buckets. Where there are shards, it is one on
+-- the shard that commits last, and an attempt_id is unique for one bucket_key; elsewhere, at all.
 CREATE TABLE IF NOT EXISTS zone_attempt (
   attempt_id VARBINARY(64) NOT NULL,
   bucket_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin NOT NULL
-    COMMENT 'of the check''s first bucket in order of (zone_id, bucket_key)',
+    COMMENT 'of one of the check''s buckets',
   created_at DATETIME(6) NOT NULL COMMENT 'UTC',
   expires_at DATETIME(6) NOT NULL COMMENT 'UTC: from then on the row means nothing and may be deleted',
   answer     JSON NOT NULL

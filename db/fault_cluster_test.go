@@ -1,0 +1,302 @@
+//go:build cluster
+
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/dbtest/vitess"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+// The tests that are named TestFault… start clusters of their own and break parts of them
+// while checks are asked: `make test-cluster-faults`.
+
+// faultWait bounds what comes by itself on a slow machine: a start, a failover.
+const faultWait = 5 * time.Minute
+
+// ownCluster starts a cluster with tables for one test.
+func ownCluster(t *testing.T, o vitess.Options) *vitess.Cluster {
+	t.Helper()
+	if o.Programs = os.Getenv("VELOCITY_VITESS"); o.Programs == "" {
+		t.Fatal("VELOCITY_VITESS names no folder of programs: run make test-cluster-faults")
+	}
+	dir, err := os.MkdirTemp("", "velocityd-cluster-") //nolint:usetesting // t.TempDir is closed to the servers' user
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	o.Dir = dir
+	ctx, cancel := context.WithTimeout(t.Context(), faultWait)
+	defer cancel()
+	c, err := vitess.Start(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	if _, err := migrations.Vitess.Up(ctx, c.DSN()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// load is many callers of one zone. They go on to the next bucket when each has been asked
+// about twice as often as it admits, so that there are always some with room.
+type load struct {
+	zone  service.Zone
+	store *Store
+	pool  *sql.DB
+	asked atomic.Int64
+	told  atomic.Int64 // how many decisions came back
+
+	mu       sync.Mutex
+	admitted map[string]int     // by key: what callers were told
+	faults   map[string][]error // by key
+}
+
+// under starts callers on a cluster. They stop at stop, which waits for the last of them.
+func under(t *testing.T, c *vitess.Cluster, callers int) (l *load, stop func()) {
+	t.Helper()
+	l = &load{
+		zone:     service.Zone{ID: 1, Description: "under fault", Rate: 5, Window: time.Hour},
+		pool:     firstGate(t, c.DSN()),
+		admitted: map[string]int{}, faults: map[string][]error{},
+	}
+	(&dbtest.Database{SQL: l.pool}).SetZone(t, l.zone)
+	store, err := Open(Options{DSN: c.DSN(), LockWait: 10 * time.Second, connectTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	l.store = store
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				if l.askOnce() != nil {
+					breathe(ctx)
+				}
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { cancel(); group.Wait() })
+	t.Cleanup(stop)
+	l.await(t, "before the first fault")
+	return l, stop
+}
+
+// breathe is what a caller does after a fault, so that callers do not spin while a shard is away.
+func breathe(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(20 * time.Millisecond):
+	}
+}
+
+// askOnce asks one check and remembers what came of it.
+func (l *load) askOnce() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	key := fmt.Sprintf("key-%d", l.asked.Add(1)/int64(2*l.zone.Rate))
+	decision, err := ask(ctx, l.store, check(service.Bucket{ZoneID: l.zone.ID, Key: key}))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		l.faults[key] = append(l.faults[key], err)
+	case !decision.Blocked:
+		l.admitted[key]++
+		fallthrough
+	default:
+		l.told.Add(1)
+	}
+	return err
+}
+
+// await waits until callers have been told two hundred further decisions.
+func (l *load) await(t *testing.T, when string) {
+	t.Helper()
+	enough := l.told.Load() + 200
+	dbtest.Eventually(t, "200 decisions "+when, func() bool { return l.told.Load() >= enough })
+}
+
+// wantExact holds what is recorded against what callers were told: no bucket has more than its
+// rate, and none has fewer txns than its callers were told of. Faults must say whether the check
+// may have been counted.
+func (l *load) wantExact(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	recorded := l.recorded(t)
+	for key, counted := range recorded {
+		if counted > l.zone.Rate {
+			t.Errorf("%s has %d counted txns, more than %d", key, counted, l.zone.Rate)
+		}
+	}
+	undecided, busy := 0, 0
+	for key, admitted := range l.admitted {
+		if admitted > recorded[key] {
+			t.Errorf("callers were told that %d attempts pass in %s, and %d are recorded", admitted, key, recorded[key])
+		}
+	}
+	for key, errs := range l.faults {
+		for _, err := range errs {
+			switch {
+			case errors.Is(err, service.ErrUndecided):
+				undecided++
+			case errors.Is(err, service.ErrBusy):
+				busy++
+			default:
+				t.Errorf("%s: neither busy nor undecided: %v", key, err)
+			}
+		}
+	}
+	t.Logf("%d decisions in %d buckets, %d undecided, %d busy", l.told.Load(), len(recorded), undecided, busy)
+}
+
+// recorded returns how many txns count in each bucket.
+func (l *load) recorded(t *testing.T) map[string]int {
+	t.Helper()
+	rows, err := l.pool.Query("SELECT bucket_key, COUNT(*) FROM zone_txn WHERE zone_id = ? AND counted GROUP BY bucket_key", l.zone.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	counted := map[string]int{}
+	for rows.Next() {
+		var key string
+		var n int
+		if err := rows.Scan(&key, &n); err != nil {
+			t.Fatal(err)
+		}
+		counted[key] = n
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return counted
+}
+
+// wantNoFaults asserts that no bucket of a shard has met a fault.
+func (l *load) wantNoFaults(t *testing.T, shards *shardMap, place int) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, errs := range l.faults {
+		if shards.of(service.Bucket{ZoneID: l.zone.ID, Key: key}) == place {
+			t.Errorf("%s, in a shard that nothing was done to, met %v", key, errs[0])
+		}
+	}
+}
+
+// primaryOf waits for a primary of one of the buckets' shards that can be written to.
+func primaryOf(t *testing.T, c *vitess.Cluster, shard, not string) *vitess.Tablet {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), faultWait)
+	defer cancel()
+	primary, err := c.AwaitPrimary(ctx, vitess.Buckets, shard, not)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return primary
+}
+
+func TestFaultAShardThatIsKilledHarmsOnlyItsOwnBuckets(t *testing.T) {
+	c := ownCluster(t, vitess.Options{})
+	l, stop := under(t, c, 8)
+	for i := range 5 {
+		if err := primaryOf(t, c, "-80", "").KillMysqld(); err != nil {
+			t.Fatal(err)
+		}
+		primaryOf(t, c, "-80", "")
+		l.await(t, fmt.Sprintf("after kill %d", i+1))
+	}
+	stop()
+	l.wantExact(t)
+	shards, err := newShardMap([]string{"-80", "80-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.wantNoFaults(t, shards, 1)
+}
+
+func TestFaultAVtgateThatIsKilledIsReplacedByTheOther(t *testing.T) {
+	c := ownCluster(t, vitess.Options{})
+	l, stop := under(t, c, 8)
+	for i := range 4 {
+		n := 1 - i%2 // the pool that looks at the result reaches the first one
+		c.KillVtgate(n)
+		l.await(t, fmt.Sprintf("without vtgate %d", n+1))
+		if err := c.StartVtgate(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		l.await(t, fmt.Sprintf("with vtgate %d again", n+1))
+	}
+	stop()
+	l.wantExact(t)
+}
+
+func TestFaultAPlannedReparentLosesNoTxn(t *testing.T) {
+	c := ownCluster(t, vitess.Options{Replicas: 2, Shards: []string{"-"}})
+	l, stop := under(t, c, 4)
+	for i := range 3 {
+		before := primaryOf(t, c, "-", "")
+		if _, err := c.Vtctldclient(t.Context(), "PlannedReparentShard", vitess.Buckets+"/-"); err != nil {
+			t.Fatal(err)
+		}
+		primaryOf(t, c, "-", before.Alias())
+		l.await(t, fmt.Sprintf("after reparent %d", i+1))
+	}
+	stop()
+	l.wantExact(t)
+}
+
+// A primary whose mysqld does not come back is replaced by vtorc. semi_sync has it that a
+// replica has every txn whose COMMIT was answered.
+func TestFaultAPrimaryThatIsLostLosesNoTxn(t *testing.T) {
+	c := ownCluster(t, vitess.Options{Replicas: 2, Shards: []string{"-"}})
+	l, stop := under(t, c, 4)
+	before := primaryOf(t, c, "-", "")
+	if err := before.LoseMysqld(); err != nil {
+		t.Fatal(err)
+	}
+	primaryOf(t, c, "-", before.Alias())
+	l.await(t, "after the primary was lost")
+	before.ReturnMysqld()
+	l.await(t, "after it came back")
+	stop()
+	l.wantExact(t)
+}
+
+func TestFaultShardsAreSplitUnderLoad(t *testing.T) {
+	c := ownCluster(t, vitess.Options{})
+	l, stop := under(t, c, 4)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*faultWait)
+	defer cancel()
+	if err := c.AddShards(ctx, vitess.Buckets, "-40", "40-80", "80-c0", "c0-"); err != nil {
+		t.Fatal(err)
+	}
+	reshard := func(args ...string) {
+		t.Helper()
+		if _, err := c.Vtctldclient(ctx, append([]string{"Reshard", "--workflow=split", "--target-keyspace=" + vitess.Buckets}, args...)...); err != nil {
+			t.Fatal(err)
+		}
+		l.await(t, "after reshard "+args[0])
+	}
+	reshard("create", "--source-shards=-80,80-", "--target-shards=-40,40-80,80-c0,c0-")
+	reshard("switchtraffic", "--timeout=1m")
+	reshard("complete")
+	stop()
+	l.wantExact(t)
+}
