@@ -76,7 +76,7 @@ test-cluster: bin/cluster ## run the tests that need a Vitess cluster, on one of
 		go test -tags cluster -run '^TestCluster' -count=1 -p 1 -timeout 30m $(TESTFLAGS) $(CLUSTER_PKG)
 
 .PHONY: test-cluster-faults
-test-cluster-faults: bin/cluster ## kill, replace and split the parts of Vitess clusters under load, for many minutes
+test-cluster-faults: bin/cluster ## kill, replace and split the parts of Vitess clusters under load, and move a database to one, for many minutes
 	@programs=$$(tools/vitess/programs.sh); VELOCITY_VITESS=$$programs \
 		go test -tags cluster -run '^TestFault[A-Z]' -count=1 -p 1 -timeout 60m $(TESTFLAGS) $(CLUSTER_PKG)
 

@@ -104,8 +104,9 @@ const (
 
 // proveShards asks all shards at once. If that fails, or if vtgate knows of a shard without a
 // primary, it asks them one by one, and returns nil if one of them works, because the buckets of
-// that one can be decided. The others are lost: see Lost. If vtgate cannot list the shards, as it
-// reads them from the cluster's topology, all of them must work.
+// that one can be decided. The others are lost: see Lost. If none works, it may be that the
+// buckets are yet to be moved there: then it asks wherever vtgate finds the tables. If vtgate
+// cannot list the shards, as it reads them from the cluster's topology, all of them must work.
 func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	keyspace := p.keyspace + bucketsKeyspace
 	var shards []Shard
@@ -141,13 +142,21 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 		}
 		lost = append(lost, shard.Name)
 	}
-	p.setLost(lost)
-	switch {
-	case len(lost) < len(shards):
+	if len(lost) < len(shards) {
+		p.setLost(lost)
 		return nil
-	case err == nil:
-		return errNoShard
 	}
+	elsewhere := p.onConn(ctx, func(ctx context.Context, conn *connection) error { return proveBuckets(ctx, conn, reports) })
+	switch {
+	case elsewhere == nil:
+		p.setLost(nil)
+		return nil
+	case len(shards) == 0:
+		err = elsewhere
+	case err == nil:
+		err = errNoShard
+	}
+	p.setLost(lost)
 	return err
 }
 

@@ -18,8 +18,8 @@ const (
 	// idsAtATime is how many ids a vttablet takes from the sequence.
 	idsAtATime = 1000
 	// idsAhead is how far above the last id of zone_txn a sequence begins while zone_txn still
-	// gives ids itself: at 10,000 checks a second they last for five days. Who moves the
-	// buckets sets the sequence again, by vtctldclient MoveTables … --initialize-target-sequences.
+	// gives ids itself: at 10,000 checks a second they last for five days. Who moves the buckets
+	// raises the sequence where that is not enough, by MoveTables … --initialize-target-sequences.
 	idsAhead = 1 << 32
 )
 

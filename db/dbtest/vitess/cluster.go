@@ -53,6 +53,17 @@ type Options struct {
 	// Replicas is how many further mysqlds each shard has. With any, a commit returns when one
 	// of them has it (semi_sync), and vtorc makes one of them the primary when that is lost.
 	Replicas int
+	// Source is what the tablet of Keyspace stands in front of. With it there are no Replicas,
+	// and Start does not make the keyspace Buckets: AddKeyspace does, when it is time to move
+	// tables there. Nil makes a MySQL server for that tablet, too.
+	Source *Source
+}
+
+// Source is a database on a MySQL server that the cluster neither starts nor stops. The server
+// listens on the loopback, has gtid_mode=ON, and has the accounts that Accounts makes.
+type Source struct {
+	Port     int
+	Database string
 }
 
 // Cluster is a running cluster. Its methods may be called from several goroutines.
@@ -73,6 +84,9 @@ type Cluster struct {
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if len(o.Shards) == 0 {
 		o.Shards = []string{"-80", "80-"}
+	}
+	if o.Source != nil && o.Replicas > 0 {
+		return nil, errors.New("start cluster: a source has no replicas")
 	}
 	binary, err := localdb.Find(ctx, localdb.MySQL)
 	if err != nil {
@@ -170,11 +184,13 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.AddShards(ctx, Keyspace, "0"); err != nil {
+	if err := c.AddKeyspace(ctx, Keyspace, "0"); err != nil {
 		return err
 	}
-	if err := c.AddShards(ctx, Buckets, c.options.Shards...); err != nil {
-		return err
+	if c.options.Source == nil {
+		if err := c.AddKeyspace(ctx, Buckets, c.options.Shards...); err != nil {
+			return err
+		}
 	}
 	if err := c.startVtorc(ctx); err != nil {
 		return err
@@ -182,7 +198,7 @@ func (c *Cluster) start(ctx context.Context) error {
 	return c.startVtgates(ctx)
 }
 
-// startTopology starts etcd and vtctld, and writes the cell and the keyspaces.
+// startTopology starts etcd, and vtctld, by which it writes the cell into it.
 func (c *Cluster) startTopology(ctx context.Context) error {
 	client, peer := address(c.options.BasePort+etcdPort), address(c.options.BasePort+etcdPeerPort)
 	etcd, err := c.launch("etcd", "etcd", "--data-dir="+c.path("etcd"), "--unsafe-no-fsync",
@@ -198,19 +214,21 @@ func (c *Cluster) startTopology(ctx context.Context) error {
 	if err := c.startVtctld(ctx); err != nil {
 		return err
 	}
-	if _, err := c.Vtctldclient(ctx, "AddCellInfo", "--root=/vitess/"+cell, "--server-address="+client, cell); err != nil {
-		return err
-	}
+	_, err = c.Vtctldclient(ctx, "AddCellInfo", "--root=/vitess/"+cell, "--server-address="+client, cell)
+	return err
+}
+
+// AddKeyspace makes a keyspace without tables, whose commits wait for a replica if there are
+// any, and adds its shards.
+func (c *Cluster) AddKeyspace(ctx context.Context, keyspace string, shards ...string) error {
 	durability := "none"
 	if c.options.Replicas > 0 {
 		durability = "semi_sync"
 	}
-	for _, keyspace := range []string{Keyspace, Buckets} {
-		if _, err := c.Vtctldclient(ctx, "CreateKeyspace", "--durability-policy="+durability, keyspace); err != nil {
-			return err
-		}
+	if _, err := c.Vtctldclient(ctx, "CreateKeyspace", "--durability-policy="+durability, keyspace); err != nil {
+		return err
 	}
-	return nil
+	return c.AddShards(ctx, keyspace, shards...)
 }
 
 // startVtctld starts what carries out the commands of vtctldclient. The client can do most of
@@ -256,6 +274,10 @@ func (c *Cluster) plan(keyspace, shard string) (fresh []*Tablet) {
 		t := &Tablet{
 			Keyspace: keyspace, Shard: shard, uid: firstUID + n, binary: c.binary,
 			dir: c.path("mysql-" + strconv.Itoa(firstUID+n)), ports: portsOf(c.options.BasePort, n), gone: make(chan struct{}),
+			database: "vt_" + keyspace,
+		}
+		if source := c.options.Source; source != nil && keyspace == Keyspace {
+			t.isSource, t.ports.mysqld, t.database = true, source.Port, source.Database
 		}
 		c.tablets = append(c.tablets, t)
 		fresh = append(fresh, t)

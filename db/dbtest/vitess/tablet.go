@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +19,14 @@ import (
 
 //go:embed accounts.sql
 var accounts string
+
+// Accounts returns the statements, one a line, that make the accounts by which a tablet comes
+// to its MySQL server from the loopback. They have no passwords.
+func Accounts() []string {
+	return slices.DeleteFunc(strings.Split(accounts, "\n"), func(line string) bool {
+		return line == "" || strings.HasPrefix(line, "--")
+	})
+}
 
 // restartAfter is how long a mysqld that has died stays away.
 const restartAfter = time.Second
@@ -31,6 +41,8 @@ type Tablet struct {
 
 	uid      int
 	dir      string
+	database string
+	isSource bool // mysqld is not the cluster's
 	ports    tabletPorts
 	binary   localdb.Binary
 	vttablet *process
@@ -63,6 +75,9 @@ func (t *Tablet) ReturnMysqld() {
 }
 
 func (t *Tablet) kill(lost bool) error {
+	if t.isSource {
+		return fmt.Errorf("kill mysqld of %s: it is the source, which the cluster has not started", t.Alias())
+	}
 	t.mu.Lock()
 	t.lost = lost
 	server := t.mysqld
@@ -155,21 +170,18 @@ func (t *Tablet) restart(failed func(error)) bool {
 	return true
 }
 
-// start copies the template, and starts mysqld and vttablet on the copy. It returns when the
-// tablet can be made a primary.
+// start starts vttablet, and before it, unless that of the source is there, mysqld. It returns
+// when the tablet can be made a primary.
 func (t *Tablet) start(ctx context.Context, c *Cluster) error {
-	if err := os.CopyFS(t.dir, os.DirFS(c.path("template"))); err != nil {
-		return fmt.Errorf("copy template for %s: %w", t.Alias(), err)
+	if !t.isSource {
+		if err := t.startOwnMysqld(ctx, c); err != nil {
+			return err
+		}
 	}
-	server, err := t.startMysqld(ctx)
-	if err != nil {
-		return err
-	}
-	t.mysqld = server
-	go t.keep(c.fail)
+	var err error
 	t.vttablet, err = c.launch("vttablet-"+strconv.Itoa(t.uid), "vttablet", append(c.topo(),
 		"--tablet-path="+t.Alias(), "--tablet-hostname="+loopback, "--init-keyspace="+t.Keyspace, "--init-shard="+t.Shard,
-		"--init-tablet-type=replica", "--init-db-name-override=vt_"+t.Keyspace,
+		"--init-tablet-type=replica", "--init-db-name-override="+t.database,
 		"--db-host="+loopback, "--db-port="+strconv.Itoa(t.ports.mysqld), "--db-ssl-mode=disabled",
 		"--bind-address="+loopback, "--port="+strconv.Itoa(t.ports.http),
 		"--grpc-bind-address="+loopback, "--grpc-port="+strconv.Itoa(t.ports.grpc),
@@ -182,6 +194,20 @@ func (t *Tablet) start(ctx context.Context, c *Cluster) error {
 		return err
 	}
 	return t.vttablet.await(ctx, answers(t.ports.http, "/debug/vars"))
+}
+
+// startOwnMysqld copies the template, starts mysqld on the copy, and looks after it.
+func (t *Tablet) startOwnMysqld(ctx context.Context, c *Cluster) error {
+	if err := os.CopyFS(t.dir, os.DirFS(c.path("template"))); err != nil {
+		return fmt.Errorf("copy template for %s: %w", t.Alias(), err)
+	}
+	server, err := t.startMysqld(ctx)
+	if err != nil {
+		return err
+	}
+	t.mysqld = server
+	go t.keep(c.fail)
+	return nil
 }
 
 // stop ends vttablet, then mysqld. A tablet that was never started is left alone.
