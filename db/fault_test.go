@@ -54,7 +54,7 @@ func (c mockConnector) Connect(context.Context) (driver.Conn, error) {
 	return &connection{engine: EngineMySQL, dialect: EngineMySQL.dialect(), driverConn: struct {
 		mockConn
 		reusable
-	}{conn.(mockConn), reusable{}}, engine: EngineMySQL, dialect: EngineMySQL.dialect(), maxPacket: 1 << 20}, nil
+	}{conn.(mockConn), reusable{}}, maxPacket: 1 << 20}, nil
 }
 
 func (c mockConnector) Driver() driver.Driver { return c.mock }
