@@ -42,7 +42,7 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	flags.StringVar(&o.runs, "runs", filepath.Join("docs", "scale-out.json"), "file of measured runs")
-	flags.StringVar(&o.page, "page", filepath.Join("docs", "scale-out.d-SIM.md"), "file whose marked section is written")
+	flags.StringVar(&o.page, "page", filepath.Join("docs", "scale-out-figures.md"), "file whose marked section is written")
 	flags.StringVar(&o.chart, "chart", filepath.Join("docs", "scale-out.svg"), "chart to write")
 	flags.BoolVar(&o.hold, "hold", false, "only hold the simulation against the measured runs and print that")
 	flags.IntVar(&o.shards, "shards", 64, "shards of the largest simulated cluster")
