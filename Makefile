@@ -80,10 +80,15 @@ test-cluster-faults: bin/cluster ## kill, replace and split the parts of Vitess 
 	@programs=$$(tools/vitess/programs.sh); VELOCITY_VITESS=$$programs \
 		go test -tags cluster -run '^TestFault[A-Z]' -count=1 -p 1 -timeout 60m $(TESTFLAGS) $(CLUSTER_PKG)
 
-# TestPortable…: what the store does by statements alone, which `make test` runs on MySQL.
+# TestPortable… and the subtests portable: what the store does by statements alone, which `make test` runs on MySQL. Left
+# out are two tests that also make the tables of MySQL, and one that meets a fault of TiDB's embedded store alone: beside
+# commits it answers 8133, "data inconsistency", to every other SELECT by an index that it has to look up rows for.
+NOT_ON_TIDB = TestPortableTablesAreThoseOfTheSteps|TestPortableUpTakesOverADatabaseOfMySQL|TestPortableStoreKeepsTheContract/PeeksRacing
+
 .PHONY: test-tidb
 test-tidb: toolchain ## run the tests of engines without procedures on TiDB, a server of their own (PKG=./db TESTFLAGS=-v)
-	@exec tools/tidb/tidb.sh with go test -tags cluster -timeout 60m -parallel 4 -run 'Portable|./portable' $(TESTFLAGS) $(PKG)
+	@exec tools/tidb/tidb.sh with go test -count=1 -p 1 -parallel 2 -timeout 60m -run 'Portable|./portable' -skip '$(NOT_ON_TIDB)' \
+		$(TESTFLAGS) $(if $(filter ./...,$(PKG)),./db/... ./migrations/... ./cmd/...,$(PKG))
 
 # The packages whose tests start no database engine.
 QUICK = ./api ./client ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./bench/sim ./bench/scale ./cmd/velocityd/replay
