@@ -91,8 +91,8 @@ func (s *connection) plain(err error) error {
 		return err
 	}
 	told := &mysql.MySQLError{Number: engine.Number, SQLState: engine.SQLState, Message: plainText(engine)}
-	if engine.Number == errOther && strings.Contains(engine.Message, "pessimistic lock retry limit reached") {
-		told.Number = errWriteConflict // TiDB has no number for it
+	if number := unnumbered(engine); number != 0 {
+		told.Number = number
 	}
 	keyspace, shard := targetOf(engine.Message)
 	if keyspace != "" && meansAway(engine) {
@@ -103,6 +103,21 @@ func (s *connection) plain(err error) error {
 		return fmt.Errorf("%w: keyspace %s: %w", service.ErrAway, keyspace, away)
 	}
 	return told
+}
+
+// unnumbered returns the number that an error should have which TiDB answers as "other error"; 0
+// for all others.
+func unnumbered(engine *mysql.MySQLError) uint16 {
+	switch {
+	case engine.Number != errOther:
+		return 0
+	case strings.Contains(engine.Message, "pessimistic lock retry limit reached"):
+		return errWriteConflict
+	case engine.Message == "lock wait timeout":
+		// Of a statement in READ COMMITTED that met newer rows until its wait was over.
+		return errLockWait
+	}
+	return 0
 }
 
 // plainText returns the words of an error up to the first value that may be in it. The name of

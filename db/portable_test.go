@@ -1,6 +1,7 @@
 package db
 
 import (
+	"errors"
 	"context"
 	"database/sql/driver"
 	"net/netip"
@@ -33,7 +34,7 @@ type portableBench struct{ bench }
 
 func newPortableBench(tb testing.TB, d *dbtest.Database, o Options) portableBench {
 	tb.Helper()
-	o.LockWait = 10 * time.Second
+	o.LockWait = 30 * time.Second
 	store := portable(tb, d, o)
 	return portableBench{bench{store, store, d, store}.asking(store)}
 }
@@ -132,5 +133,15 @@ func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+func TestPortableSessionsRefuseToCountByAnOlderState(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]error{"ON": errStaleCounts, "OFF": nil, "": nil} {
+		s := &connection{engine: EngineTiDB}
+		if err := s.read(map[string]string{"tidb_rc_read_check_ts": value, "max_allowed_packet": "1024"}, nil); !errors.Is(err, want) {
+			t.Errorf("tidb_rc_read_check_ts = %q: %v, want %v", value, err, want)
+		}
 	}
 }

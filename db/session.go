@@ -430,6 +430,11 @@ func (c *connector) set(
 	return found, nil
 }
 
+// errStaleCounts says that a TiDB server would count txns by an older state than that under the
+// locks, so that buckets admit more than their rate.
+var errStaleCounts = errors.New("tidb_rc_read_check_ts is ON on this TiDB server, by which it would count too few txns: " +
+	"SET GLOBAL tidb_rc_read_check_ts = OFF, and take it out of the server's configuration")
+
 // read looks whether the variables of a session are as they are wanted, and takes what the
 // session is to know of the engine.
 func (s *connection) read(found, wanted map[string]string) (err error) {
@@ -441,6 +446,9 @@ func (s *connection) read(found, wanted map[string]string) (err error) {
 	}
 	if s.maxPacket, err = strconv.ParseInt(found["max_allowed_packet"], 10, 64); err != nil {
 		return fmt.Errorf("read max_allowed_packet: %w", err)
+	}
+	if found["tidb_rc_read_check_ts"] == "ON" {
+		return errStaleCounts
 	}
 	if s.engine == EngineTiDB {
 		return nil // KILL may meet another session on another server, and TiDB sees that a client has gone
@@ -458,7 +466,8 @@ func showVariables(ctx context.Context, s *connection) (map[string]string, error
 SHOW SESSION VARIABLES
 WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq_range_index_dive_limit', 'autocommit',
                         'completion_type', 'sql_select_limit', 'character_set_client', 'character_set_results',
-                        'transaction_isolation', 'tx_isolation', 'version', 'version_comment', 'max_allowed_packet', 'pseudo_thread_id')`, nil)
+                        'transaction_isolation', 'tx_isolation', 'version', 'version_comment', 'max_allowed_packet', 'pseudo_thread_id',
+                        'tidb_rc_read_check_ts')`, nil)
 	if err != nil {
 		return nil, err
 	}
