@@ -1,9 +1,9 @@
 package db
 
 import (
-	"errors"
 	"context"
 	"database/sql/driver"
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
