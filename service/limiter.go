@@ -28,6 +28,10 @@ type Limiter struct {
 	zones   ZoneLister // nil: keys are not normalised
 	keys    *Keyring   // nil: no check of a zone with key_form hmac can be asked
 	rules   atomic.Pointer[keyRules]
+
+	reading chan struct{} // has room for one value: that of whoever reads the zones
+	begun   atomic.Uint64 // readings of the zones
+	read    uint64        // the newest of them that has ended well; of whoever holds reading
 }
 
 var _ CheckStore = (*Limiter)(nil)
@@ -43,7 +47,7 @@ func NewLimiter(store CheckStore, timeout time.Duration) *Limiter {
 // NewNormalizingLimiter returns a Limiter that also normalises keys, by the rules of zones. It
 // reads no zone yet.
 func NewNormalizingLimiter(store CheckStore, zones ZoneLister, timeout time.Duration) *Limiter {
-	l := &Limiter{store: store, timeout: timeout, zones: zones}
+	l := &Limiter{store: store, timeout: timeout, zones: zones, reading: make(chan struct{}, 1)}
 	l.rules.Store(newKeyRules(nil))
 	return l
 }
@@ -113,14 +117,28 @@ func (l *Limiter) ask(ctx context.Context, q *questions) error {
 // be silent.
 const reloadTimeout = time.Second
 
+// reload reads the zones. After a change of a zone many checks ask for that at once: one of them
+// reads, and those that had asked before it began share what it has read.
 func (l *Limiter) reload(ctx context.Context) error {
+	asked := l.begun.Load()
 	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
+	select {
+	case l.reading <- struct{}{}:
+		defer func() { <-l.reading }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: wait for another reading of the key rules: %w", ErrBusy, ctx.Err())
+	}
+	if l.read > asked {
+		return nil
+	}
+	begun := l.begun.Add(1)
 	zones, err := l.zones.Zones(ctx)
 	if err != nil {
 		return fmt.Errorf("read key rules: %w", err)
 	}
 	l.Learn(zones)
+	l.read = begun
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -286,5 +287,47 @@ func TestABadKeyIsRefusedAndOthersAskedWhileZonesCannotBeRead(t *testing.T) {
 	decisions, err := n.CheckAll(t.Context(), []service.Check{check(at(3, "no address")), check(at(2, "bob"))})
 	if err != nil || !errors.Is(decisions[0].Err, service.ErrInvalid) || decisions[1].Err != nil {
 		t.Errorf("%+v, %v", decisions, err)
+	}
+}
+
+// renamed is a store whose zone has become one of user names, and the list of it. A reading ends
+// when all checks have been asked by the old rule.
+type renamed struct {
+	stale sync.WaitGroup
+	read  atomic.Int64 // how often the zones were read
+}
+
+func (r *renamed) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	if checks[0].KeyRules[0].Kind != service.KeyUsername {
+		r.stale.Done()
+		return nil, service.ErrStaleKey
+	}
+	return make([]service.Decision, len(checks)), nil
+}
+
+func (r *renamed) Zones(context.Context) ([]service.Zone, error) {
+	r.read.Add(1)
+	r.stale.Wait()
+	return []service.Zone{{ID: 1, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyUsername}}}, nil
+}
+
+func TestChecksThatFindAZoneChangedShareAReading(t *testing.T) {
+	t.Parallel()
+	const callers = 100
+	store := new(renamed)
+	store.stale.Add(callers)
+	limiter := service.NewNormalizingLimiter(store, store, time.Minute)
+	limiter.Learn([]service.Zone{{ID: 1, Rate: 5, Window: time.Minute}})
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			if _, err := limiter.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: "a"}}}}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if read := store.read.Load(); read >= callers/2 {
+		t.Errorf("%d checks read the zones %d times", callers, read)
 	}
 }

@@ -102,6 +102,7 @@ func connect(tb testing.TB, adminDSN, name string) *Database {
 
 func open(tb testing.TB, cfg *mysql.Config) *sql.DB {
 	tb.Helper()
+	cfg = cfg.Clone()               // several tests may share it
 	cfg.Logger = &mysql.NopLogger{} // tests stop servers on purpose
 	// Where many schemas come and go, a statement that is prepared first can be told
 	// to be prepared again, without end (MariaDB: error 1615).
