@@ -105,7 +105,12 @@ func (at *site) open(ctx context.Context, o options) (err error) {
 	if at.address, err = freeAddress(ctx); err != nil {
 		return err
 	}
-	at.service, err = startChild(ctx, at.stage.dir, "velocityd", nil, at.stage.programs.velocityd, "serve", "--dsn", at.dsn, "--listen", at.address)
+	mode := "auto"
+	if len(at.shards) > 0 && !o.mixed {
+		mode = "vitess" // which gives each shard lanes of its own
+	}
+	at.service, err = startChild(ctx, at.stage.dir, "velocityd", nil, at.stage.programs.velocityd,
+		"serve", "--dsn", at.dsn, "--listen", at.address, "--engine-mode", mode)
 	if err != nil {
 		return err
 	}
