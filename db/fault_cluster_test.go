@@ -295,7 +295,11 @@ func TestFaultShardsAreSplitUnderLoad(t *testing.T) {
 		l.await(t, "after reshard "+args[0])
 	}
 	reshard("create", "--source-shards=-80,80-", "--target-shards=-40,40-80,80-c0,c0-")
-	reshard("switchtraffic", "--timeout=1m")
+	dbtest.Eventually(t, "the copy to end, so that traffic is switched", func() bool {
+		_, err := c.Vtctldclient(ctx, "Reshard", "--workflow=split", "--target-keyspace="+vitess.Buckets, "switchtraffic", "--timeout=1m")
+		return err == nil
+	})
+	l.await(t, "after the switch")
 	reshard("complete")
 	stop()
 	l.wantExact(t)
