@@ -40,7 +40,10 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 		look = s.callPeek
 	}
 	peek, err := look(ctx, bucket)
-	if err != nil || peek.Override == nil {
+	if err != nil {
+		return service.Peek{}, err
+	}
+	if peek.Txns, err = s.newestTxns(ctx, bucket); err != nil || peek.Override == nil {
 		return peek, err
 	}
 	// All of the override, which may have gone meanwhile.
@@ -55,7 +58,7 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	return peek, nil
 }
 
-// callPeek is CALL peek_velocity, and the newest txns. Of the override in force it returns the id.
+// callPeek is CALL peek_velocity. Of the override in force it returns the id.
 func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	var row peekRow
 	err := s.call(ctx, "peek", func(rows *sql.Rows) error {
@@ -76,8 +79,7 @@ func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Pe
 	if row.overrideID.Valid {
 		peek.Override = &service.Override{ID: row.overrideID.V}
 	}
-	peek.Txns, err = s.newestTxns(ctx, bucket)
-	return peek, err
+	return peek, nil
 }
 
 // newestTxns returns the newest txns of a bucket. The index has counted before created_at, so

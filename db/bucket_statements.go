@@ -1,17 +1,15 @@
 package db
 
 import (
-	"cmp"
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"slices"
 
 	"velocityd/service"
 )
 
-// lookInto returns what Peek shows of a bucket, by statements. Of the override in force it reads
-// only what limits.
+// lookInto returns what Peek shows of a bucket but its txns, by statements. Of the override in force
+// it reads only what limits.
 func (s *Store) lookInto(ctx context.Context, bucket service.Bucket) (peek service.Peek, err error) {
 	err = s.onErrand(ctx, "peek", []service.Bucket{bucket}, func(ctx context.Context, e errand) error {
 		peek, err = e.look(ctx, bucket)
@@ -20,7 +18,7 @@ func (s *Store) lookInto(ctx context.Context, bucket service.Bucket) (peek servi
 	return peek, lookupError(err)
 }
 
-// look reads what a decision about a bucket depends on, without a lock, and the newest txns.
+// look reads what a decision about a bucket depends on, without a lock.
 func (e errand) look(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	var r reading
 	e.readSettings(&r)
@@ -38,38 +36,10 @@ func (e errand) look(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	}
 	var counts reading
 	e.countBounded(&counts, l)
-	txns := e.readNewest(&counts, bucket)
 	if err := counts.send(ctx, e.conn); err != nil {
 		return service.Peek{}, err
 	}
-	peek, err := service.NewPeek(e.now, e.ledger, bucket)
-	peek.Txns = newestOf(*txns)
-	return peek, err
-}
-
-// readNewest reads the newest txns of a bucket among those that count and among those that do not,
-// which lie apart in the index.
-func (e errand) readNewest(r *reading, bucket service.Bucket) *[]service.Txn {
-	txns := new([]service.Txn)
-	for _, counted := range []bool{true, false} {
-		r.sql("SELECT " + txnColumns + " FROM zone_txn FORCE INDEX (zone_txn_window) WHERE zone_id = ").int(bucket.ZoneID).
-			sql(" AND bucket_key = ").string(bucket.Key).sql(" AND counted = ").bool(counted).
-			sql(" ORDER BY created_at DESC, id DESC LIMIT ").int(service.PeekTxns).sql(";")
-		r.each(func(row []driver.Value) error {
-			txn, err := txnOf(row)
-			*txns = append(*txns, txn)
-			return err
-		})
-	}
-	return txns
-}
-
-// newestOf returns the newest of txns, newest first.
-func newestOf(txns []service.Txn) []service.Txn {
-	slices.SortFunc(txns, func(a, b service.Txn) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.ID, a.ID))
-	})
-	return txns[:min(len(txns), service.PeekTxns)]
+	return service.NewPeek(e.now, e.ledger, bucket)
 }
 
 // setFree releases a bucket by statements.
