@@ -305,6 +305,11 @@ type UnreadyError struct {
 	cause  error
 }
 
+// NewUnreadyError returns an error with a reason that is fit for any caller, and its cause or nil.
+func NewUnreadyError(reason string, cause error) *UnreadyError {
+	return &UnreadyError{reason: reason, cause: cause}
+}
+
 // Error implements error.
 func (u *UnreadyError) Error() string { return u.reason }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"velocityd/db"
 	"velocityd/service"
 )
 
@@ -60,7 +61,7 @@ func (s *instance) ready(ctx context.Context) error {
 		return err
 	}
 	if s.front.fallback.IsOpen() {
-		return unready{"the database was away, and the test that lets it decide again has not succeeded yet", nil}
+		return db.NewUnreadyError("the database was away, and the test that lets it decide again has not succeeded yet", nil)
 	}
 	return nil
 }

@@ -26,16 +26,6 @@ const (
 	lookPause = 3 * time.Second
 )
 
-// unready is a reason for not being ready. Its text is for callers, its cause
-// for the log.
-type unready struct {
-	text  string
-	cause error
-}
-
-func (u unready) Error() string { return u.text }
-func (u unready) Unwrap() error { return u.cause }
-
 // readiness knows whether checks can be decided now. It tests this, one test at a time,
 // and logs each change of the result. The zero value cannot be used.
 type readiness struct {
@@ -65,7 +55,7 @@ func (r *readiness) now(ctx context.Context) error {
 	case r.turn <- struct{}{}:
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
-		return unready{"the database did not answer in time", ctx.Err()}
+		return db.NewUnreadyError("the database did not answer in time", ctx.Err())
 	}
 	if fresh, err := r.known(); fresh {
 		return err // the result of the test that was running
@@ -170,7 +160,7 @@ func askWholeWay(ctx context.Context, probe *db.Probe, routines *routineCheck, s
 	version, err := verifySchema(ctx, probe)
 	switch {
 	case errors.Is(err, errSchema):
-		return unready{err.Error(), nil}
+		return db.NewUnreadyError(err.Error(), nil)
 	case err != nil:
 		return db.Unready(ctx, err)
 	}
@@ -247,7 +237,7 @@ func (c *routineCheck) ask(ctx context.Context) error {
 	case err != nil: // the account may not read schema_routine; other faults are found by the next test
 		return nil
 	case len(missing) > 0:
-		return unready{strings.Join(missing, ", ") + " missing: run 'velocityd migrate up' as the owner of the schema", nil}
+		return db.NewUnreadyError(strings.Join(missing, ", ")+" missing: run 'velocityd migrate up' as the owner of the schema", nil)
 	}
 	list := strings.Join(differing, ", ")
 	if list != c.told && list != "" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db"
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
 	"velocityd/service"
@@ -167,7 +168,7 @@ func TestAHundredProbersCostOneLookASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		looks := 0
-		away := unready{"away", nil}
+		away := db.NewUnreadyError("away", nil)
 		r := newReadiness(func(context.Context) error {
 			looks++ // one at a time
 			time.Sleep(100 * time.Millisecond)
