@@ -258,15 +258,6 @@ func (s *Store) lostShard(err error) bool {
 	return !errors.Is(err, service.ErrUndecided)
 }
 
-// Sharding returns ShardOf if the engine has shards, and nil if it has none or no connection has
-// told yet what it is.
-func (s *Store) Sharding() func(service.Bucket) (shard, shards int) {
-	if !s.engines.is().dialect().isSharded {
-		return nil
-	}
-	return s.ShardOf
-}
-
 // shardOf returns the place of a bucket's shard.
 func (b *batch) shardOf(bucket service.Bucket) int { return b.shardMap.of(bucket) }
 

@@ -53,7 +53,7 @@ type CoalescerOptions struct {
 	// several, each has lanes of its own, at least one even if Lanes are fewer, and checks over
 	// several shards have others: so nearly every call is one shard's, and no check waits in a
 	// lane behind one of a shard that does not answer. The lanes of a shard are Lanes divided by
-	// the shards. Nil means that there are no shards.
+	// the shards. The default is that there is one shard, whose lanes all checks share.
 	ShardOf func(bucket Bucket) (shard, shards int)
 	// Observe is told what the Coalescer does.
 	Observe CoalescerObserver
@@ -64,6 +64,9 @@ const mostShardLanes = 64
 
 func (o CoalescerOptions) withDefaults() CoalescerOptions {
 	queue, lanes := cmp.Or(o.Queue, DefaultQueue), cmp.Or(o.Lanes, DefaultLanes)
+	if o.ShardOf == nil {
+		o.ShardOf = func(Bucket) (shard, shards int) { return 0, 1 }
+	}
 	return CoalescerOptions{
 		Lanes:          lanes,
 		BulkLanes:      cmp.Or(o.BulkLanes, max(lanes/2, 1)),
@@ -117,8 +120,9 @@ func (e *BusyError) Unwrap() error { return ErrBusy }
 // waits with it: see fillHeld. Calls with more than one check have another lane: see bulk.
 type Coalescer struct {
 	lanes []*lane
-	// shardOf is nil or CoalescerOptions.ShardOf. With it the last lanes, as many as share, are
-	// for checks over several shards, and those before them are the shards'.
+	// shardOf is CoalescerOptions.ShardOf. Where there are several shards, the last lanes, as many
+	// as share, are for checks over several, and those before them are the shards'. Otherwise
+	// the first lanes, as many as share, are for all checks.
 	shardOf func(Bucket) (shard, shards int)
 	share   int // CoalescerOptions.Lanes
 	bulk    *bulk
@@ -145,12 +149,8 @@ const pendingPlaces = 1 << 14
 // error that wraps neither ErrUndecided nor ErrBusy the Coalescer asks the checks again.
 func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 	options = options.withDefaults()
-	lanes := options.Lanes
-	if options.ShardOf != nil {
-		lanes = max(options.Lanes, mostShardLanes) + options.Lanes
-	}
 	c := &Coalescer{
-		lanes: make([]*lane, lanes), shardOf: options.ShardOf, share: options.Lanes,
+		lanes: make([]*lane, max(options.Lanes, mostShardLanes)+options.Lanes), shardOf: options.ShardOf, share: options.Lanes,
 		seed: maphash.MakeSeed(), pending: make([]atomic.Uint64, pendingPlaces),
 		callers: newCallers(),
 	}
@@ -282,10 +282,7 @@ const laneBits = 16
 // checks of many users from one address while that address is hot. Where there are shards, it
 // chooses among the lanes of the check's shard.
 func (c *Coalescer) route(w *waiter) *lane {
-	first, last := 0, len(c.lanes)
-	if c.shardOf != nil {
-		first, last = c.lanesOf(w.checks[0])
-	}
+	first, last := c.lanesOf(w.checks[0])
 	var most, chosen uint64
 	for _, h := range w.hashes {
 		place := c.pending[h%pendingPlaces].Load()

@@ -35,10 +35,8 @@ func (c *Coalescer) Use() (lone, bulk, held LaneUse) {
 	for _, l := range c.lanes {
 		lone.add(l)
 	}
-	if c.shardOf != nil {
-		_, shards := c.shardOf(Bucket{})
-		lone.Lanes = c.lanesFor(shards)
-	}
+	_, shards := c.shardOf(Bucket{})
+	lone.Lanes = c.lanesFor(shards)
 	bulk.add(c.bulk.pieces)
 	held.add(c.held)
 	return lone, bulk, held

@@ -26,7 +26,7 @@ type dsnFlags struct {
 	DBTLSCA   string    `name:"db-tls-ca" env:"VELOCITY_DB_TLS_CA" placeholder:"FILE" help:"Use TLS to the database, whose certificate must be signed by one in this PEM file."`
 	DBTLSCert string    `name:"db-tls-cert" env:"VELOCITY_DB_TLS_CERT" placeholder:"FILE" help:"Certificate of the database account, as PEM. Needs --db-tls-key."`
 	DBTLSKey  string    `name:"db-tls-key" env:"VELOCITY_DB_TLS_KEY" placeholder:"FILE" help:"Key of --db-tls-cert, as PEM."`
-	Engine    db.Engine `name:"engine-mode" env:"VELOCITY_ENGINE_MODE" enum:"auto,mysql,vitess,tidb" default:"auto" help:"What the database is: auto (ask it), mysql (MySQL or MariaDB), vitess or tidb. vitess also gives the checks of each shard lanes of their own."`
+	Engine    db.Engine `name:"engine-mode" env:"VELOCITY_ENGINE_MODE" enum:"auto,mysql,vitess,tidb" default:"auto" help:"What the database is: auto (ask it), mysql (MySQL or MariaDB), vitess or tidb."`
 	// credentials is the folder of a systemd service's credentials, or "".
 	credentials string
 }

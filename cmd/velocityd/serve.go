@@ -305,7 +305,7 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 	}
 	coalescer := service.NewCoalescer(s.observed(), service.CoalescerOptions{
 		Lanes: s.flags.lanes(), HeldCalls: s.flags.heldCalls(), Queue: s.flags.Queue, Timeout: s.flags.batchTimeout(),
-		ShardOf: s.store.Sharding(), Observe: s.coalescerObserver(),
+		ShardOf: s.store.ShardOf, Observe: s.coalescerObserver(),
 	})
 	s.watchWith(coalescer.Use)
 	return coalescer, coalescer.Close
