@@ -156,11 +156,7 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd migrate down --engine-mode mysql'"))
 	}
 	for _, table := range slices.Backward(tables) {
-		have := f.limits
-		if table.folder == bucketsFolder {
-			have = f.buckets
-		}
-		if !has(have, table.name) {
+		if !has(f.tables(table.folder), table.name) {
 			continue
 		}
 		actions = append(actions, p.action(table.folder, "drop table "+table.name, "DROP TABLE "+quoteName(table.name)))

@@ -18,6 +18,23 @@ type found struct {
 	isWhole bool
 }
 
+// tables are those that were found of a folder's.
+func (f found) tables(folder string) []string {
+	if folder == bucketsFolder {
+		return f.buckets
+	}
+	return f.limits
+}
+
+// home is the folder beside whose tables those of a folder are, or are to be made: tables of
+// buckets are in the unsharded keyspace until they are moved to their shards.
+func (f found) home(folder string) string {
+	if f.isWhole && folder == bucketsFolder {
+		return limitsFolder
+	}
+	return folder
+}
+
 // look finds out what is there.
 func (p portable) look(ctx context.Context) (f found, err error) {
 	if f.version, f.dirty, err = p.version(ctx); err != nil {
@@ -70,24 +87,20 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 
 // planChecks refuses TiDB if it would drop the CHECKs of new tables without a word.
 func (p portable) planChecks(ctx context.Context, _ found) ([]Action, error) {
-	var name string
-	var isOn bool
-	rows, err := p.conn.QueryContext(ctx, "SHOW GLOBAL VARIABLES LIKE 'tidb\\_enable\\_check\\_constraint'")
-	if err != nil {
+	isKnown, isOn := false, false
+	err := query(ctx, p.conn, func(rows *sql.Rows) error {
+		var name, value string
+		err := rows.Scan(&name, &value)
+		isKnown, isOn = true, value == "ON"
+		return err
+	}, "SHOW GLOBAL VARIABLES LIKE 'tidb\\_enable\\_check\\_constraint'")
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("look whether the engine keeps CHECKs: %w", withoutStatement(err))
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return nil, err
-		}
-		isOn = value == "ON"
-	}
-	if name != "" && !isOn {
+	case isKnown && !isOn:
 		return nil, errNoChecks
 	}
-	return nil, rows.Err()
+	return nil, nil
 }
 
 // planTables creates the tables that are not there. Before the buckets of a database are
@@ -95,18 +108,9 @@ func (p portable) planChecks(ctx context.Context, _ found) ([]Action, error) {
 func (p portable) planTables(_ context.Context, f found) (actions []Action, err error) {
 	tables, err := portableTables(p.engine)
 	for _, table := range tables {
-		have := f.limits
-		if table.folder == bucketsFolder {
-			have = f.buckets
+		if !has(f.tables(table.folder), table.name) {
+			actions = append(actions, p.action(f.home(table.folder), "create table "+table.name, table.statement))
 		}
-		if has(have, table.name) {
-			continue
-		}
-		folder := table.folder
-		if f.isWhole {
-			folder = limitsFolder
-		}
-		actions = append(actions, p.action(folder, "create table "+table.name, table.statement))
 	}
 	return actions, err
 }
@@ -126,10 +130,7 @@ func (p portable) planAttempts(ctx context.Context, f found) ([]Action, error) {
 	if !has(f.buckets, "zone_attempt") {
 		return nil, nil
 	}
-	folder := bucketsFolder
-	if f.isWhole {
-		folder = limitsFolder
-	}
+	folder := f.home(bucketsFolder)
 	if _, err := p.enter(ctx, folder); err != nil {
 		return nil, err
 	}
