@@ -3,7 +3,6 @@
 package db
 
 import (
-	"os"
 	"testing"
 	"time"
 )
@@ -12,11 +11,7 @@ import (
 // all of them.
 func TestClusterProbeSeesAllShards(t *testing.T) {
 	t.Parallel()
-	dsn := os.Getenv("VELOCITY_CLUSTER_DSN")
-	if dsn == "" {
-		t.Skip("VELOCITY_CLUSTER_DSN names no cluster")
-	}
-	p, err := OpenProbe(Options{DSN: dsn, connectTimeout: time.Minute})
+	p, err := OpenProbe(Options{DSN: clusterDSN(t), connectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
