@@ -17,9 +17,6 @@ const (
 	vitessFolder  = "vitess" // what there is behind vtgate alone; in the unsharded keyspace
 )
 
-// bucketsSuffix makes the name of the sharded keyspace from that of the unsharded one.
-const bucketsSuffix = "_buckets"
-
 // portableTable is one of the tables for engines without procedures.
 type portableTable struct {
 	name, folder string
