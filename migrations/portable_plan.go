@@ -16,6 +16,9 @@ type found struct {
 	// isWhole says that vtgate's unsharded keyspace has the tables of buckets, too: the database
 	// was migrated as MySQL, and its buckets are yet to be moved to their shards.
 	isWhole bool
+	// isPortable says that zone_attempt is the portable one. It is the one table that is not as
+	// the steps make it: without its bucket_key the database was migrated as MySQL last.
+	isPortable bool
 }
 
 // tables are those that were found of a folder's.
@@ -43,16 +46,20 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 	if f.limits, err = p.enter(ctx, limitsFolder); err != nil {
 		return f, err
 	}
-	if p.engine != Vitess {
-		f.buckets = f.limits
-		return f, nil
+	f.isWhole = p.engine == Vitess && has(f.limits, "zone_txn")
+	if f.buckets = f.limits; p.engine == Vitess && !f.isWhole {
+		if f.buckets, err = p.enter(ctx, bucketsFolder); err != nil {
+			return f, err
+		}
 	}
-	if f.isWhole = has(f.limits, "zone_txn"); f.isWhole {
-		f.buckets = f.limits
-		return f, nil
+	if has(f.buckets, "zone_attempt") {
+		columns, err := p.column(ctx, "SHOW COLUMNS FROM zone_attempt")
+		if err != nil {
+			return f, fmt.Errorf("read the columns of zone_attempt: %w", withoutStatement(err))
+		}
+		f.isPortable = has(columns, "bucket_key")
 	}
-	f.buckets, err = p.enter(ctx, bucketsFolder)
-	return f, err
+	return f, nil
 }
 
 // plan returns what is to be done, in order, and what was found. It changes nothing.
@@ -66,7 +73,7 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 	case f.version > Latest():
 		return nil, f, nil
 	case f.version > 0:
-		if err := fitsPortable(f.version); err != nil {
+		if err := f.fits(tableSteps()); err != nil {
 			return nil, f, err
 		}
 	}
@@ -126,22 +133,11 @@ ALTER TABLE zone_attempt
   ADD PRIMARY KEY (attempt_id, bucket_key)`
 
 // planAttempts changes zone_attempt of a database that was migrated as MySQL.
-func (p portable) planAttempts(ctx context.Context, f found) ([]Action, error) {
-	if !has(f.buckets, "zone_attempt") {
+func (p portable) planAttempts(_ context.Context, f found) ([]Action, error) {
+	if f.isPortable || !has(f.buckets, "zone_attempt") {
 		return nil, nil
 	}
 	folder := f.home(bucketsFolder)
-	if _, err := p.enter(ctx, folder); err != nil {
-		return nil, err
-	}
-	isPortable := false
-	err := query(ctx, p.conn, func(rows *sql.Rows) error {
-		isPortable = true
-		return rows.Scan(new(any), new(any), new(any), new(any), new(any), new(any))
-	}, "SHOW COLUMNS FROM zone_attempt LIKE 'bucket\\_key'")
-	if err != nil || isPortable {
-		return nil, withoutStatement(err)
-	}
 	if p.engine == Vitess {
 		forget := p.action(folder, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
 		forget.GoesOn = true
