@@ -30,7 +30,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 		if !shard.IsServing {
 			t.Errorf("shard %s serves not", shard.Name)
 		}
-		if err := p.proveShard(t.Context(), p.keyspace+bucketsKeyspace, shard.Name, true); err != nil {
+		if err := p.proveShard(t.Context(), p.engines.shards.keyspace, shard.Name, true); err != nil {
 			t.Errorf("shard %s alone: %v", shard.Name, err)
 		}
 	}

@@ -146,7 +146,7 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 // listShards returns the shards of the buckets, as vtgate sees them.
 func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
 	err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) (err error) {
-		shards, err = readShardStates(ctx, conn, p.keyspace+bucketsKeyspace)
+		shards, err = readShardStates(ctx, conn, p.engines.shards.keyspace)
 		return err
 	})
 	return shards, err
@@ -157,7 +157,7 @@ func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
 func (p *Probe) proveEach(ctx context.Context, shards []Shard, reports bool) (lost []string, lastErr error) {
 	for _, shard := range shards {
 		if shard.IsServing {
-			err := p.proveShard(ctx, p.keyspace+bucketsKeyspace, shard.Name, reports)
+			err := p.proveShard(ctx, p.engines.shards.keyspace, shard.Name, reports)
 			if err == nil {
 				continue
 			}
