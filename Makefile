@@ -91,7 +91,7 @@ test-tidb: toolchain ## run the tests of engines without procedures on TiDB, a s
 		$(TESTFLAGS) $(if $(filter ./...,$(PKG)),./db/... ./migrations/... ./cmd/...,$(PKG))
 
 # The packages whose tests start no database engine.
-QUICK = ./api ./client ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./bench/sim ./bench/scale ./cmd/velocityd/replay
+QUICK = ./api ./client ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./bench/sim ./bench/scale ./cmd/velocityd/replay
 
 .PHONY: check
 check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine

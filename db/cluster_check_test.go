@@ -7,7 +7,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -31,7 +30,7 @@ func clusterStore(t *testing.T, o Options, zones ...service.Zone) *Store {
 		}
 		d.SetZone(t, zone)
 	}
-	o.DSN, o.connectTimeout = os.Getenv("VELOCITY_CLUSTER_DSN"), time.Minute
+	o.DSN, o.connectTimeout = clusterDSN(t), time.Minute
 	store, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -22,15 +22,21 @@ import (
 // and share it: `make test-cluster` starts one and runs those that are named TestCluster….
 // Each uses zones of its own.
 
-// overCluster returns a pool of connections to the first vtgate of the cluster that
-// VELOCITY_CLUSTER_DSN names. Its sessions find a table in whichever keyspace has it.
-func overCluster(t *testing.T) *sql.DB {
+// clusterDSN returns the DSN of the cluster, which VELOCITY_CLUSTER_DSN names.
+func clusterDSN(t *testing.T) string {
 	t.Helper()
 	dsn := os.Getenv("VELOCITY_CLUSTER_DSN")
 	if dsn == "" {
 		t.Fatal("VELOCITY_CLUSTER_DSN names no cluster: run make test-cluster")
 	}
-	return firstGate(t, dsn)
+	return dsn
+}
+
+// overCluster returns a pool of connections to the first vtgate of the cluster. Its sessions
+// find a table in whichever keyspace has it.
+func overCluster(t *testing.T) *sql.DB {
+	t.Helper()
+	return firstGate(t, clusterDSN(t))
 }
 
 // firstGate returns a pool of connections to the first vtgate of a DSN.

@@ -5,7 +5,6 @@ package db
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,10 +14,10 @@ import (
 	"velocityd/service"
 )
 
-// onCluster returns the store of the cluster that VELOCITY_CLUSTER_DSN names.
+// onCluster returns the store of the cluster.
 func onCluster(t *testing.T) *Store {
 	t.Helper()
-	return connect(t, &dbtest.Database{DSN: os.Getenv("VELOCITY_CLUSTER_DSN")}, Options{LockWait: 10 * time.Second})
+	return connect(t, &dbtest.Database{DSN: clusterDSN(t)}, Options{LockWait: 10 * time.Second})
 }
 
 func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {

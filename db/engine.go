@@ -3,8 +3,9 @@ package db
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync/atomic"
+
+	"velocityd/db/engine"
 )
 
 // Engine is what carries out the rules of a database.
@@ -12,29 +13,18 @@ type Engine string
 
 // The engines. EngineAuto stands for whichever the database says that it is.
 const (
-	EngineAuto   Engine = "auto"
-	EngineMySQL  Engine = "mysql"  // MySQL or MariaDB: procedures and triggers are there
-	EngineVitess Engine = "vitess" // vtgate in front of MySQL: buckets may lie on several shards
-	EngineTiDB   Engine = "tidb"
+	EngineAuto   Engine = engine.Auto
+	EngineMySQL  Engine = engine.MySQL  // procedures and triggers are there
+	EngineVitess Engine = engine.Vitess // buckets may lie on several shards
+	EngineTiDB   Engine = engine.TiDB
 )
-
-// Engines returns all of them.
-func Engines() []Engine { return []Engine{EngineAuto, EngineMySQL, EngineVitess, EngineTiDB} }
 
 // hasRoutines says that the database has the procedures and triggers of package migrations.
 // Where it has none, this package carries out everything by statements of its own.
 func (e Engine) hasRoutines() bool { return e == EngineMySQL }
 
 // engineOf tells the engine by what it answers to VERSION() and @@version_comment.
-func engineOf(version, comment string) Engine {
-	switch {
-	case strings.Contains(version, "TiDB"):
-		return EngineTiDB
-	case strings.Contains(version, "Vitess"), strings.Contains(strings.ToLower(comment), "vitess"):
-		return EngineVitess
-	}
-	return EngineMySQL
-}
+func engineOf(version, comment string) Engine { return Engine(engine.Of(version, comment)) }
 
 // engineMemory remembers the engine that the connections of a store lead to. It stays the same
 // until the process ends.

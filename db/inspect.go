@@ -84,21 +84,20 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	var i Inspection
 	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
 		i.Engine, i.IsMariaDB = conn.engine, conn.isMariaDB
-		if !conn.dialect.hasRoutines {
-			return p.inspectPortable(ctx, conn, &i)
+		looks := []func(context.Context, *connection) error{i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges}
+		if conn.dialect.isSharded {
+			looks = []func(context.Context, *connection) error{i.readClock, i.readVitess, i.readAges}
 		}
-		for _, look := range []func(context.Context, *connection) error{
-			i.readClock, i.readServer, i.readGrants, i.readTables,
-		} {
+		for _, look := range looks {
 			if err := look(ctx, conn); err != nil {
 				return err
 			}
 		}
-		// Without the right to read attempts there is enough to say.
-		if err := i.readAges(ctx, conn); err != nil && !isOneOf(err, append(lackingRight(), errNoSuchTable)) {
-			return err
+		if conn.dialect.hasRoutines {
+			i.Plans = p.plans(ctx, conn)
+			return nil
 		}
-		i.Plans = p.plans(ctx, conn)
+		i.Plans, i.Database = portablePlans(ctx, conn), p.keyspace
 		return nil
 	})
 	if err != nil {
@@ -107,11 +106,13 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	return i, nil
 }
 
+// readClock asks for the clock of decisions, in a query on a table: behind vtgate that is the
+// clock of the unsharded keyspace, and not vtgate's own.
 func (i *Inspection) readClock(ctx context.Context, conn *connection) error {
 	var r reading
 	var err error
 	asked := time.Now()
-	r.sql("SELECT UTC_TIMESTAMP(6), DATABASE()")
+	r.sql("SELECT UTC_TIMESTAMP(6), DATABASE() FROM schema_migrations")
 	r.each(func(row []driver.Value) error {
 		i.Database = text(row[1])
 		i.Now, err = asInstant(row[0])
@@ -119,6 +120,9 @@ func (i *Inspection) readClock(ctx context.Context, conn *connection) error {
 	})
 	if err := r.send(ctx, conn); err != nil {
 		return err
+	}
+	if i.Now.IsZero() {
+		return errNoClock
 	}
 	i.ClockError = time.Since(asked)
 	i.ClockAhead = i.Now.Sub(asked.Add(i.ClockError / 2))
@@ -183,6 +187,8 @@ func (i *Inspection) readTables(ctx context.Context, conn *connection) error {
 	return r.send(ctx, conn)
 }
 
+// readAges reads how old the oldest rows are. Without the right to read them, or without their
+// tables, it reads nothing: there is enough else to say.
 func (i *Inspection) readAges(ctx context.Context, conn *connection) error {
 	var r reading
 	var err error
@@ -197,7 +203,10 @@ func (i *Inspection) readAges(ctx context.Context, conn *connection) error {
 		i.ExpiredAttempts = asInt(row[0])
 		return nil
 	})
-	return r.send(ctx, conn)
+	if err := r.send(ctx, conn); err != nil && !isOneOf(err, append(lackingRight(), errNoSuchTable)) {
+		return err
+	}
+	return nil
 }
 
 // plans asks the engine how it carries out what a batch of two buckets reads.

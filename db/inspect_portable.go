@@ -8,65 +8,22 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 )
 
-// inspectPortable looks at a database without procedures. What the engine cannot tell stays
-// empty: vtgate knows neither the tablets' settings nor the account's grants, and tells no sizes
-// of tables.
-func (p *Probe) inspectPortable(ctx context.Context, conn *connection, i *Inspection) error {
-	looks := []func(context.Context, *connection) error{i.readPortableClock, i.readServer, i.readGrants, i.readTables}
-	if conn.dialect.isSharded {
-		looks = []func(context.Context, *connection) error{i.readPortableClock, i.readVitess}
-	}
-	for _, look := range looks {
-		if err := look(ctx, conn); err != nil {
-			return err
-		}
-	}
-	i.Database = p.keyspace
-	if conn.dialect.isSharded {
-		shards, err := readShardStates(ctx, conn, p.keyspace+bucketsKeyspace)
-		if err != nil {
-			return err
-		}
-		i.Shards = shards
-	}
-	if err := i.readAges(ctx, conn); err != nil && !isOneOf(err, append(lackingRight(), errNoSuchTable)) {
-		return err
-	}
-	i.Plans = portablePlans(ctx, conn)
-	return nil
-}
-
-// readPortableClock asks for the clock of decisions: behind vtgate that is the one of the
-// unsharded keyspace, and not vtgate's own.
-func (i *Inspection) readPortableClock(ctx context.Context, conn *connection) error {
-	var r reading
-	var err error
-	asked := time.Now()
-	r.sql("SELECT UTC_TIMESTAMP(6) FROM schema_migrations")
-	r.each(func(row []driver.Value) error {
-		i.Now, err = asInstant(row[0])
-		return err
-	})
-	if err := r.send(ctx, conn); err != nil {
-		return err
-	}
-	i.ClockError = time.Since(asked)
-	i.ClockAhead = i.Now.Sub(asked.Add(i.ClockError / 2))
-	return nil
-}
-
-// readVitess asks vtgate for its version.
-func (i *Inspection) readVitess(ctx context.Context, conn *connection) error {
+// readVitess asks vtgate for its version and for the shards of the buckets. It can tell neither the
+// tablets' settings nor the account's grants, nor sizes of tables.
+func (i *Inspection) readVitess(ctx context.Context, conn *connection) (err error) {
 	var r reading
 	r.sql("SELECT @@version, @@version_comment")
 	r.each(func(row []driver.Value) error {
 		i.Version = text(row[0]) + ", " + text(row[1])
 		return nil
 	})
-	return r.send(ctx, conn)
+	if err := r.send(ctx, conn); err != nil {
+		return err
+	}
+	i.Shards, err = readShardStates(ctx, conn, conn.shards.keyspace)
+	return err
 }
 
 // portablePlans asks how the engine carries out what a check of one bucket reads.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -21,10 +20,7 @@ import (
 // keys that no other run has.
 func outcomeStand(t *testing.T, zones ...service.Zone) (d *dbtest.Database, store *Store, prefix string) {
 	t.Helper()
-	d = &dbtest.Database{DSN: os.Getenv("VELOCITY_CLUSTER_DSN")}
-	if d.DSN == "" {
-		t.Fatal("VELOCITY_CLUSTER_DSN names no cluster: run make test-cluster")
-	}
+	d = &dbtest.Database{DSN: clusterDSN(t)}
 	store = connect(t, d, Options{LockWait: 5 * time.Second})
 	d.SQL = store.pool.DB
 	for _, zone := range zones {

@@ -3,20 +3,19 @@
 package db
 
 import (
-	"os"
+	"slices"
 	"testing"
 	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/dbtest/vitess"
 )
 
 // The proof asks every shard, and the inspection names them and finds no statement that goes to
 // all of them.
 func TestClusterProbeSeesAllShards(t *testing.T) {
 	t.Parallel()
-	dsn := os.Getenv("VELOCITY_CLUSTER_DSN")
-	if dsn == "" {
-		t.Skip("VELOCITY_CLUSTER_DSN names no cluster")
-	}
-	p, err := OpenProbe(Options{DSN: dsn, connectTimeout: time.Minute})
+	p, err := OpenProbe(Options{DSN: clusterDSN(t), connectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +34,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 		if !shard.IsServing {
 			t.Errorf("shard %s serves not", shard.Name)
 		}
-		if err := p.proveShard(t.Context(), p.keyspace+bucketsKeyspace, shard.Name, true); err != nil {
+		if err := p.proveShard(t.Context(), p.engines.shards.keyspace, shard.Name, true); err != nil {
 			t.Errorf("shard %s alone: %v", shard.Name, err)
 		}
 	}
@@ -44,4 +43,43 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 			t.Errorf("%+v", plan)
 		}
 	}
+}
+
+// With one of two shards an instance is ready, and names the other. With none of them it is not.
+func TestFaultTheProbeNamesTheShardsThatAreLost(t *testing.T) {
+	c := ownCluster(t, vitess.Options{})
+	p, err := OpenProbe(Options{DSN: c.DSN(), connectTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	await := func(what string, isReady bool, lost ...string) {
+		t.Helper()
+		var last error
+		defer func() { t.Logf("%s: lost %q, %v", what, p.Lost(), last) }()
+		dbtest.Eventually(t, what, func() bool {
+			last = proved(p)
+			return (last == nil) == isReady && slices.Equal(p.Lost(), lost)
+		})
+	}
+	await("all shards work", true)
+	low, high := primaryOf(t, c, "-80", ""), primaryOf(t, c, "80-", "")
+	for _, step := range []struct {
+		what    string
+		tablet  *vitess.Tablet
+		isReady bool
+		lost    []string
+	}{
+		{"one shard is lost", low, true, []string{"-80"}},
+		{"the other is lost, too", high, false, []string{"-80", "80-"}},
+	} {
+		if err := step.tablet.LoseMysqld(); err != nil {
+			t.Fatal(err)
+		}
+		await(step.what, step.isReady, step.lost...)
+	}
+	high.ReturnMysqld()
+	await("the other is back", true, "-80")
+	low.ReturnMysqld()
+	await("both are back", true)
 }

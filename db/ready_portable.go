@@ -108,18 +108,9 @@ const (
 // buckets are yet to be moved there: then it asks wherever vtgate finds the tables. If vtgate
 // cannot list the shards, as it reads them from the cluster's topology, all of them must work.
 func (p *Probe) proveShards(ctx context.Context, reports bool) error {
-	keyspace := p.keyspace + bucketsKeyspace
-	var shards []Shard
-	unlisted := p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) (err error) {
-		shards, err = readShardStates(ctx, conn, keyspace)
-		return err
-	})
-	if unlisted != nil {
-		shards = nil
-	}
+	shards, unlisted := p.listShards(ctx)
 	var err error
-	isLost := func(s Shard) bool { return !s.IsServing }
-	if !slices.ContainsFunc(shards, isLost) {
+	if !slices.ContainsFunc(shards, func(s Shard) bool { return !s.IsServing }) {
 		err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) error {
 			return proveBuckets(ctx, conn, reports)
 		})
@@ -131,17 +122,7 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	if unlisted != nil {
 		return errors.Join(err, unlisted)
 	}
-	var lost []string
-	for _, shard := range shards {
-		if shard.IsServing {
-			shardErr := p.proveShard(ctx, keyspace, shard.Name, reports)
-			if shardErr == nil {
-				continue
-			}
-			err = shardErr
-		}
-		lost = append(lost, shard.Name)
-	}
+	lost, lastErr := p.proveEach(ctx, shards, reports)
 	if len(lost) < len(shards) {
 		p.setLost(lost)
 		return nil
@@ -153,11 +134,38 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 		return nil
 	case len(shards) == 0:
 		err = elsewhere
+	case lastErr != nil:
+		err = lastErr
 	case err == nil:
 		err = errNoShard
 	}
 	p.setLost(lost)
 	return err
+}
+
+// listShards returns the shards of the buckets, as vtgate sees them.
+func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
+	err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) (err error) {
+		shards, err = readShardStates(ctx, conn, p.engines.shards.keyspace)
+		return err
+	})
+	return shards, err
+}
+
+// proveEach asks the shards one by one, and returns the names of those that do not work. lastErr
+// is that of the last one that has a primary and yet does not work.
+func (p *Probe) proveEach(ctx context.Context, shards []Shard, reports bool) (lost []string, lastErr error) {
+	for _, shard := range shards {
+		if shard.IsServing {
+			err := p.proveShard(ctx, p.engines.shards.keyspace, shard.Name, reports)
+			if err == nil {
+				continue
+			}
+			lastErr = err
+		}
+		lost = append(lost, shard.Name)
+	}
+	return lost, lastErr
 }
 
 // errNoShard says that there is no shard to ask.
@@ -219,9 +227,11 @@ func readShardStates(ctx context.Context, conn *connection, keyspace string) ([]
 		}
 		return nil
 	})
-	err := r.send(ctx, conn)
+	if err := r.send(ctx, conn); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(shards, func(a, b Shard) int { return strings.Compare(a.Name, b.Name) })
-	return shards, err
+	return shards, nil
 }
 
 func (p *Probe) setLost(shards []string) { p.lost.Store(&shards) }

@@ -25,18 +25,7 @@ func (r *running) askAs(t *testing.T, method, path, host string, header map[stri
 	if host != "" {
 		request.Host = host
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := reply{status: response.StatusCode, header: response.Header, body: string(text)}
-	described(t).holds(t, method, path, got)
-	return got
+	return send(t, request)
 }
 
 func TestRequestsOfForeignWebPagesAreRefused(t *testing.T) {

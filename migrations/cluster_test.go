@@ -15,7 +15,7 @@ func clusterDSN(t *testing.T) string {
 	t.Helper()
 	dsn := os.Getenv("VELOCITY_CLUSTER_DSN")
 	if dsn == "" {
-		t.Skip("VELOCITY_CLUSTER_DSN names no cluster")
+		t.Fatal("VELOCITY_CLUSTER_DSN names no cluster: run make test-cluster")
 	}
 	return dsn
 }

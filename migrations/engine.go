@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
+
+	"velocityd/db/engine"
 )
 
 // Engine is what a database is, and so the form of its schema.
@@ -13,10 +14,10 @@ type Engine string
 
 // The engines. Auto stands for whichever the database says that it is.
 const (
-	Auto   Engine = "auto"
-	MySQL  Engine = "mysql"  // MySQL or MariaDB: numbered steps, procedures, triggers and views
-	Vitess Engine = "vitess" // vtgate: the portable tables, in two keyspaces
-	TiDB   Engine = "tidb"   // the portable tables, in one database
+	Auto   Engine = engine.Auto
+	MySQL  Engine = engine.MySQL  // numbered steps, procedures, triggers and views
+	Vitess Engine = engine.Vitess // the portable tables, in two keyspaces
+	TiDB   Engine = engine.TiDB   // the portable tables, in one database
 )
 
 // ErrNoSteps says that an engine has no numbered steps.
@@ -156,11 +157,7 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd migrate down --engine-mode mysql'"))
 	}
 	for _, table := range slices.Backward(tables) {
-		have := f.limits
-		if table.folder == bucketsFolder {
-			have = f.buckets
-		}
-		if !has(have, table.name) {
+		if !has(f.tables(table.folder), table.name) {
 			continue
 		}
 		actions = append(actions, p.action(table.folder, "drop table "+table.name, "DROP TABLE "+quoteName(table.name)))
@@ -185,16 +182,5 @@ func (e Engine) of(ctx context.Context, dsn string) (Engine, error) {
 	if err := db.QueryRowContext(ctx, "SELECT VERSION(), @@version_comment").Scan(&version, &comment); err != nil {
 		return "", fmt.Errorf("look for the engine: %w", err)
 	}
-	return engineOf(version, comment), nil
-}
-
-// engineOf is the rule of package db, which this package must not know.
-func engineOf(version, comment string) Engine {
-	switch {
-	case strings.Contains(version, "TiDB"):
-		return TiDB
-	case strings.Contains(version, "Vitess"), strings.Contains(strings.ToLower(comment), "vitess"):
-		return Vitess
-	}
-	return MySQL
+	return Engine(engine.Of(version, comment)), nil
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,9 +17,6 @@ const (
 	bucketsFolder = "buckets"
 	vitessFolder  = "vitess" // what there is behind vtgate alone; in the unsharded keyspace
 )
-
-// bucketsSuffix makes the name of the sharded keyspace from that of the unsharded one.
-const bucketsSuffix = "_buckets"
 
 // portableTable is one of the tables for engines without procedures.
 type portableTable struct {
@@ -71,15 +69,28 @@ type Action struct {
 	GoesOn bool
 }
 
-// fitsPortable returns an error if the tables of a database at this version have to be changed
-// by a step, which only MySQL has. Steps that install procedures change none.
-func fitsPortable(version uint) error {
-	for _, step := range steps(".") {
-		if uint(step) <= version || isMarker(step) {
-			continue
+// plannedStep is the newest numbered step to whose tables the plan brings portable tables that are
+// there. Steps up to 115 are older than these. One that comes after it and changes a table needs
+// a part of the plan that makes the same change, and only then its number here.
+const plannedStep = 115
+
+// tableSteps returns the numbered steps that change tables, in order: all but those that install
+// procedures.
+func tableSteps() []int { return slices.DeleteFunc(steps("."), isMarker) }
+
+// fits returns an error if one of the steps that change tables must be carried out on the
+// database and cannot be: a step is for MySQL alone.
+func (f found) fits(steps []int) error {
+	for _, step := range steps {
+		switch {
+		case uint(step) <= f.version:
+		case !f.isPortable:
+			return fmt.Errorf("schema is at version %d: migrate it as MySQL first, by 'velocityd migrate up --engine-mode mysql' "+
+				"on the MySQL server itself", f.version)
+		case step > plannedStep:
+			return fmt.Errorf("schema is at version %d: step %d changes tables, and this program can carry it out on MySQL alone; "+
+				"nothing was changed: go on with the program that has migrated the database", f.version, step)
 		}
-		return fmt.Errorf("schema is at version %d: migrate it as MySQL first, by 'velocityd migrate up --engine-mode mysql' "+
-			"on the MySQL server itself", version)
 	}
 	return nil
 }

@@ -16,6 +16,26 @@ type found struct {
 	// isWhole says that vtgate's unsharded keyspace has the tables of buckets, too: the database
 	// was migrated as MySQL, and its buckets are yet to be moved to their shards.
 	isWhole bool
+	// isPortable says that zone_attempt is the portable one. It is the one table that is not as
+	// the steps make it: without its bucket_key the database was migrated as MySQL last.
+	isPortable bool
+}
+
+// tables are those that were found of a folder's.
+func (f found) tables(folder string) []string {
+	if folder == bucketsFolder {
+		return f.buckets
+	}
+	return f.limits
+}
+
+// home is the folder beside whose tables those of a folder are, or are to be made: tables of
+// buckets are in the unsharded keyspace until they are moved to their shards.
+func (f found) home(folder string) string {
+	if f.isWhole && folder == bucketsFolder {
+		return limitsFolder
+	}
+	return folder
 }
 
 // look finds out what is there.
@@ -26,16 +46,20 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 	if f.limits, err = p.enter(ctx, limitsFolder); err != nil {
 		return f, err
 	}
-	if p.engine != Vitess {
-		f.buckets = f.limits
-		return f, nil
+	f.isWhole = p.engine == Vitess && has(f.limits, "zone_txn")
+	if f.buckets = f.limits; p.engine == Vitess && !f.isWhole {
+		if f.buckets, err = p.enter(ctx, bucketsFolder); err != nil {
+			return f, err
+		}
 	}
-	if f.isWhole = has(f.limits, "zone_txn"); f.isWhole {
-		f.buckets = f.limits
-		return f, nil
+	if has(f.buckets, "zone_attempt") {
+		columns, err := p.column(ctx, "SHOW COLUMNS FROM zone_attempt")
+		if err != nil {
+			return f, fmt.Errorf("read the columns of zone_attempt: %w", withoutStatement(err))
+		}
+		f.isPortable = has(columns, "bucket_key")
 	}
-	f.buckets, err = p.enter(ctx, bucketsFolder)
-	return f, err
+	return f, nil
 }
 
 // plan returns what is to be done, in order, and what was found. It changes nothing.
@@ -49,7 +73,7 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 	case f.version > Latest():
 		return nil, f, nil
 	case f.version > 0:
-		if err := fitsPortable(f.version); err != nil {
+		if err := f.fits(tableSteps()); err != nil {
 			return nil, f, err
 		}
 	}
@@ -70,24 +94,20 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 
 // planChecks refuses TiDB if it would drop the CHECKs of new tables without a word.
 func (p portable) planChecks(ctx context.Context, _ found) ([]Action, error) {
-	var name string
-	var isOn bool
-	rows, err := p.conn.QueryContext(ctx, "SHOW GLOBAL VARIABLES LIKE 'tidb\\_enable\\_check\\_constraint'")
-	if err != nil {
+	isKnown, isOn := false, false
+	err := query(ctx, p.conn, func(rows *sql.Rows) error {
+		var name, value string
+		err := rows.Scan(&name, &value)
+		isKnown, isOn = true, value == "ON"
+		return err
+	}, "SHOW GLOBAL VARIABLES LIKE 'tidb\\_enable\\_check\\_constraint'")
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("look whether the engine keeps CHECKs: %w", withoutStatement(err))
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return nil, err
-		}
-		isOn = value == "ON"
-	}
-	if name != "" && !isOn {
+	case isKnown && !isOn:
 		return nil, errNoChecks
 	}
-	return nil, rows.Err()
+	return nil, nil
 }
 
 // planTables creates the tables that are not there. Before the buckets of a database are
@@ -95,18 +115,9 @@ func (p portable) planChecks(ctx context.Context, _ found) ([]Action, error) {
 func (p portable) planTables(_ context.Context, f found) (actions []Action, err error) {
 	tables, err := portableTables(p.engine)
 	for _, table := range tables {
-		have := f.limits
-		if table.folder == bucketsFolder {
-			have = f.buckets
+		if !has(f.tables(table.folder), table.name) {
+			actions = append(actions, p.action(f.home(table.folder), "create table "+table.name, table.statement))
 		}
-		if has(have, table.name) {
-			continue
-		}
-		folder := table.folder
-		if f.isWhole {
-			folder = limitsFolder
-		}
-		actions = append(actions, p.action(folder, "create table "+table.name, table.statement))
 	}
 	return actions, err
 }
@@ -122,25 +133,11 @@ ALTER TABLE zone_attempt
   ADD PRIMARY KEY (attempt_id, bucket_key)`
 
 // planAttempts changes zone_attempt of a database that was migrated as MySQL.
-func (p portable) planAttempts(ctx context.Context, f found) ([]Action, error) {
-	if !has(f.buckets, "zone_attempt") {
+func (p portable) planAttempts(_ context.Context, f found) ([]Action, error) {
+	if f.isPortable || !has(f.buckets, "zone_attempt") {
 		return nil, nil
 	}
-	folder := bucketsFolder
-	if f.isWhole {
-		folder = limitsFolder
-	}
-	if _, err := p.enter(ctx, folder); err != nil {
-		return nil, err
-	}
-	isPortable := false
-	err := query(ctx, p.conn, func(rows *sql.Rows) error {
-		isPortable = true
-		return rows.Scan(new(any), new(any), new(any), new(any), new(any), new(any))
-	}, "SHOW COLUMNS FROM zone_attempt LIKE 'bucket\\_key'")
-	if err != nil || isPortable {
-		return nil, withoutStatement(err)
-	}
+	folder := f.home(bucketsFolder)
 	if p.engine == Vitess {
 		forget := p.action(folder, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
 		forget.GoesOn = true

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/engine"
 )
 
 // portable is a database that has, or is to have, the portable tables.
@@ -90,7 +92,7 @@ func (p portable) enter(ctx context.Context, folder string) (tables []string, er
 // keyspace is where the tables of a folder are.
 func (p portable) keyspace(folder string) string {
 	if p.engine == Vitess && folder == bucketsFolder {
-		return p.name + bucketsSuffix
+		return p.name + engine.BucketsSuffix
 	}
 	return p.name
 }

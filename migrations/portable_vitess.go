@@ -86,11 +86,7 @@ func (p portable) lastID(ctx context.Context, f found) (uint64, error) {
 	if !has(f.buckets, "zone_txn") {
 		return 0, nil
 	}
-	folder := bucketsFolder
-	if f.isWhole {
-		folder = limitsFolder
-	}
-	if _, err := p.enter(ctx, folder); err != nil {
+	if _, err := p.enter(ctx, f.home(bucketsFolder)); err != nil {
 		return 0, err
 	}
 	var last sql.Null[uint64]
@@ -119,8 +115,7 @@ func (p portable) planLimitsVSchema(ctx context.Context, f found) ([]Action, err
 	}
 	var actions []Action
 	for _, table := range tables {
-		isHere := table.folder == limitsFolder || f.isWhole && table.folder == bucketsFolder
-		if isHere && !has(known, table.name) {
+		if f.home(table.folder) == limitsFolder && !has(known, table.name) {
 			actions = append(actions, p.vschema(limitsFolder, "table "+table.name, "ALTER VSCHEMA ADD TABLE "+p.quote(limitsFolder, table.name)))
 		}
 	}

@@ -108,38 +108,18 @@ func askAway(t *testing.T, url string, zone int, key string) awayAnswer {
 	return awayAnswer(fmt.Sprintf("%s with Retry-After %q, RateLimit %q", r.body, retry, limits))
 }
 
-// awayLog is what callers were told, by key.
-type awayLog struct {
-	mu   sync.Mutex
-	told map[string]awayAnswer
-}
-
-func (l *awayLog) note(key string, answer awayAnswer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.told[key] = answer
-}
-
-func (l *awayLog) count(answer awayAnswer) (n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, told := range l.told {
-		if told == answer {
-			n++
-		}
-	}
-	return n
-}
+// awayLog is what callers were told while the engine was away.
+type awayLog struct{ *told[awayAnswer] }
 
 // compare holds what was told against what is recorded, and against what callers of each zone
 // may be told. A key ends in the number of its zone.
-func (l *awayLog) compare(t *testing.T, d *dbtest.Database) {
+func (l awayLog) compare(t *testing.T, d *dbtest.Database) {
 	t.Helper()
 	mayBe := map[byte][]awayAnswer{
 		'1': {toldAllowed, toldUndecided, toldAway}, '2': {toldAllowed, toldUndecided, degradedAllow},
 		'3': {toldAllowed, toldUndecided, degradedBlock},
 	}
-	for key, told := range l.told {
+	for key, told := range l.answers {
 		fits := false
 		for _, answer := range mayBe[key[len(key)-1]] {
 			fits = fits || told == answer
@@ -163,7 +143,7 @@ func TestChecksAreAnsweredByTheirZonesWhileTheEngineIsKilledAndComesBack(t *test
 			m := newMortal(t)
 			i := start(t, environment{"VELOCITY_DSN": m.DSN},
 				append([]string{"serve", "--coalesce", coalesce, "--degraded-after", "20s"}, slow...)...)
-			answers := &awayLog{told: map[string]awayAnswer{}}
+			answers := awayLog{newTold[awayAnswer]()}
 			ended := make(chan struct{})
 			var group sync.WaitGroup
 			for n := range callers {
@@ -210,7 +190,7 @@ func TestChecksAreAnsweredByTheirZonesWhileTheEngineIsKilledAndComesBack(t *test
 
 // wantAwayLog holds a log against what was told: the circuit opened and closed, and the degraded
 // answers are counted in few lines.
-func wantAwayLog(t *testing.T, log string, answers *awayLog) {
+func wantAwayLog(t *testing.T, log string, answers awayLog) {
 	t.Helper()
 	for _, message := range []string{
 		"the database is away: checks are answered by on_failure of their zones", "the database is back: it decides all checks",

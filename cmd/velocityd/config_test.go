@@ -239,7 +239,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-pa55"
 	log := filepath.Join(t.TempDir(), "log")
-	write(t, log, stamp+"Failed password for root from 203.0.113.9 port 22 ssh2\n")
+	writeFile(t, log, stamp+"Failed password for root from 203.0.113.9 port 22 ssh2\n")
 	for _, dsn := range []string{
 		"velocity:" + secret + "@tcp(127.0.0.1:1)/velocityd",                   // nobody listens
 		"velocity:" + secret + "@unix(/nonexistent/sock)/velocityd",            // nor there

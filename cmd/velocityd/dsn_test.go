@@ -17,8 +17,8 @@ func TestDSNIsReadFromAFileOrACredential(t *testing.T) {
 	const dsn, other = "u:p@tcp(127.0.0.1:1)/file", "u:p@tcp(127.0.0.1:1)/other"
 	folder := t.TempDir()
 	file := filepath.Join(folder, "file")
-	write(t, file, dsn+"\n")
-	write(t, filepath.Join(folder, credentialName), other+"\r\n")
+	writeFile(t, file, dsn+"\n")
+	writeFile(t, filepath.Join(folder, credentialName), other+"\r\n")
 	for name, c := range map[string]struct {
 		flags dsnFlags
 		want  string
@@ -55,7 +55,7 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 			credentialName:    {"CREDENTIALS_DIRECTORY": folder},
 			"(--dsn-file it)": {"CREDENTIALS_DIRECTORY": "/nowhere"},
 		} {
-			write(t, filepath.Join(folder, credentialName), c.text)
+			writeFile(t, filepath.Join(folder, credentialName), c.text)
 			args := []string{"zone", "list"}
 			if strings.HasPrefix(flag, "(") {
 				args = append(args, "--dsn-file", filepath.Join(folder, credentialName))

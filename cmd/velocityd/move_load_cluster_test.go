@@ -325,23 +325,7 @@ func (l *moveLoad) hold(t *testing.T, recorded map[uint64]service.Bucket) {
 // it may have been asked several times, and here and there in the middle of the move.
 func (l *moveLoad) holdAttempts(t *testing.T, on *sql.DB) {
 	t.Helper()
-	rows, err := on.Query("SELECT attempt_id, COUNT(*) FROM zone_txn WHERE attempt_id IS NOT NULL GROUP BY attempt_id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	recorded := map[string]int{}
-	for rows.Next() {
-		var id string
-		var n int
-		if err := rows.Scan(&id, &n); err != nil {
-			t.Fatal(err)
-		}
-		recorded[id] = n
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	recorded := recordedBy(t, on, "SELECT attempt_id, COUNT(*) FROM zone_txn WHERE attempt_id IS NOT NULL GROUP BY attempt_id")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var wrong []string

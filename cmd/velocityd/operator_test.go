@@ -286,7 +286,7 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "auth.log")
-			write(t, file, log)
+			writeFile(t, file, log)
 			users, ips, attempts := greedy(log, userRate, ipRate)
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 				for way, args := range map[string][]string{

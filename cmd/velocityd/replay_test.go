@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -20,13 +19,6 @@ import (
 
 // stamp is what sshd's lines begin with.
 const stamp = "Dec 10 06:55:48 gate sshd[24200]: "
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
 	t.Parallel()
@@ -101,7 +93,7 @@ func TestReplayThatReportsAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "auth.log")
-			write(t, file, log)
+			writeFile(t, file, log)
 			users, ips, want := forgiving(log, userRate, ipRate)
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 				for way, args := range map[string][]string{

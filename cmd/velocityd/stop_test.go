@@ -77,38 +77,18 @@ func awaitNoNewConnections(t *testing.T, i *instanceUnderTest) {
 	})
 }
 
-// told is what callers were told, by key: a status, or 0 where no answer came.
-type told struct {
-	mu       sync.Mutex
-	statuses map[string]int
-}
-
-func (o *told) remember(key string, status int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.statuses[key] = status
-}
-
-func (o *told) count(status int) (n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, s := range o.statuses {
-		if s == status {
-			n++
-		}
-	}
-	return n
-}
+// statusLog is what callers were told: a status, or 0 where no answer came.
+type statusLog struct{ *told[int] }
 
 // askUntilRefused asks check after check, each of a key of its own, until no
 // answer comes.
-func (o *told) askUntilRefused(url, name string) {
+func (o statusLog) askUntilRefused(url, name string) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	for n := 0; ; n++ {
 		key := fmt.Sprint(name, "-", n)
 		r, err := askBy(context.Background(), transport, url, fmt.Sprintf(`{"zone_id":1,"bucket_key":%q}`, key))
-		o.remember(key, r.status)
+		o.note(key, r.status)
 		if err != nil {
 			return
 		}
@@ -117,26 +97,10 @@ func (o *told) askUntilRefused(url, name string) {
 
 // compare holds what callers were told against what is recorded: 200 is one txn,
 // and everything else none.
-func (o *told) compare(t *testing.T, d *dbtest.Database) {
+func (o statusLog) compare(t *testing.T, d *dbtest.Database) {
 	t.Helper()
-	rows, err := d.SQL.Query("SELECT bucket_key, COUNT(*) FROM zone_txn GROUP BY bucket_key")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	recorded := map[string]int{}
-	for rows.Next() {
-		var key string
-		var n int
-		if err := rows.Scan(&key, &n); err != nil {
-			t.Fatal(err)
-		}
-		recorded[key] = n
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	for key, status := range o.statuses {
+	recorded := recordedBy(t, d.SQL, "SELECT bucket_key, COUNT(*) FROM zone_txn GROUP BY bucket_key")
+	for key, status := range o.answers {
 		want := 0
 		switch status {
 		case http.StatusOK:
@@ -165,7 +129,7 @@ func TestStopUnderLoadRecordsWhatWasAnsweredAndNothingElse(t *testing.T) {
 		// of HTTP/1.1 can tell.
 		i := start(t, environment{"VELOCITY_DSN": d.DSN},
 			append([]string{"serve", "--coalesce", coalesce, "--queue", "16", "--drain-delay", "2s"}, slow...)...)
-		answers := &told{statuses: map[string]int{}}
+		answers := statusLog{newTold[int]()}
 		var group sync.WaitGroup
 		for n := range callers {
 			group.Go(func() { answers.askUntilRefused(i.url+"/v1/check", fmt.Sprint("caller-", n)) })

@@ -1,0 +1,29 @@
+// Package engine names what carries out the rules of a database, and tells it by what the
+// database says of itself. It must not know what is done with a database.
+package engine
+
+import "strings"
+
+// The engines. Auto stands for whichever the database says that it is.
+const (
+	Auto   = "auto"
+	MySQL  = "mysql"  // MySQL or MariaDB
+	Vitess = "vitess" // vtgate in front of MySQL
+	TiDB   = "tidb"
+)
+
+// BucketsSuffix stands behind the name of Vitess' unsharded keyspace, which the DSN names, in the
+// name of the keyspace that holds the buckets on shards.
+const BucketsSuffix = "_buckets"
+
+// Of tells the engine by what it answers to VERSION() and @@version_comment. It is MySQL unless
+// the answers name another.
+func Of(version, comment string) string {
+	switch {
+	case strings.Contains(version, "TiDB"):
+		return TiDB
+	case strings.Contains(version, "Vitess"), strings.Contains(strings.ToLower(comment), "vitess"):
+		return Vitess
+	}
+	return MySQL
+}
