@@ -32,6 +32,8 @@ type batch struct {
 	made       []service.Bucket // whose lock rows it makes, if they are missing
 	guesses    bool             // it makes rows before it knows whether they are missing
 	existed    int              // how many of made had a row
+	inserted   int              // how many of made had none
+	missed     bool             // a row of made was neither read nor inserted
 	singly     bool             // it locks the rows of made one by one
 	lostRow    bool             // a row that is locked was not read
 	taken      int              // how many of made other sessions were found to hold
@@ -152,16 +154,14 @@ func (b *batch) inState(wanted state) []service.Bucket {
 func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) error {
 	var r reading
 	b.open(&r)
-	if len(awaited) > 0 {
-		b.lock(&r, awaited, " FOR UPDATE;")
-	}
+	b.lock(&r, awaited, " FOR UPDATE;")
 	before := len(r.readers)
-	if b.made = makes; len(makes) > 0 {
-		b.make(&r, makes)
-	}
+	b.made = makes
+	inserts := b.make(&r)
 	until := len(r.readers)
 	if b.conn.dialect.skipsLocked {
-		b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
+		b.lock(&r, b.notMade(), " FOR UPDATE SKIP LOCKED;")
+		r.afterwards(b.noteMade)
 	} else {
 		b.lockMade(&r)
 	}
@@ -169,15 +169,18 @@ func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) erro
 	b.read(&r)
 	if err := r.send(ctx, b.conn); err != nil {
 		switch {
-		case !isTaken(err) || len(makes) == 0 || r.answered < before || r.answered > until:
+		case !isTaken(err) || r.answered < before || r.answered >= until:
 			return err
-		case r.answered < until, !b.conn.dialect.skipsLocked && !b.singly:
+		case r.answered < inserts, !b.conn.dialect.skipsLocked && !b.singly:
 			b.setAside(r.answered - before)
-		} // otherwise another session made a row between the SELECT and the INSERT
+		} // otherwise another session is making a row since the SELECT
 		return errInTheMaking
 	}
-	if b.lostRow {
+	switch {
+	case b.lostRow:
 		return fmt.Errorf("%w: %w", service.ErrBusy, errLostRow)
+	case b.missed:
+		return errInTheMaking
 	}
 	if !b.now.IsZero() {
 		b.hints.sawClock(b.now)
@@ -198,7 +201,7 @@ func (b *batch) open(r *reading) {
 	}
 	// RELEASE SAVEPOINT in the last packet proves that the transaction is still this one.
 	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
-	b.isOpen, b.lostRow, b.supposed, b.present = true, false, b.hints.now(), b.zoneIDs
+	b.isOpen, b.lostRow, b.missed, b.supposed, b.present = true, false, false, b.hints.now(), b.zoneIDs
 	b.touched = nil
 	clear(b.states)
 	clear(b.ledger.Lockouts)

@@ -91,7 +91,7 @@ func (e errand) prepareRelease(ctx context.Context, bucket service.Bucket, isSee
 	r.sql("SELECT version FROM schema_migrations;")
 	r.each(func([]driver.Value) error { return nil })
 	if isSeen {
-		e.makeRows(&r.packet, e.buckets)
+		e.makeRows(&r, e.buckets)
 	}
 	e.readSettings(&r)
 	e.lock(&r, e.buckets, ";")

@@ -11,6 +11,9 @@ import (
 
 // lock locks the rows of buckets, and reads their lockouts and tallies.
 func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
+	if len(buckets) == 0 {
+		return
+	}
 	for part := range b.parts(buckets) {
 		r.sql("SELECT zone_id, bucket_key, locked_until, lockout_us, tally, tally_from, tally_until, tallied_at " +
 			"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
@@ -42,9 +45,6 @@ func (b *batch) readLock(row []driver.Value) error {
 // lockMade reads the rows that make has made or found, and so has locked. It is for engines
 // without SKIP LOCKED: nothing else locks there but the waiting for held buckets.
 func (b *batch) lockMade(r *reading) {
-	if len(b.made) == 0 {
-		return
-	}
 	b.lock(r, b.made, ";")
 	r.afterwards(func() {
 		for _, bucket := range b.made {
@@ -95,51 +95,70 @@ func (b *batch) contains(list []service.Bucket, bucket service.Bucket) bool {
 // committed yet. An INSERT of the row would wait for that session.
 var errInTheMaking = errors.New("another session holds a row or is making it")
 
-// make makes the missing lock rows of buckets, and locks the rows of all of them. A row that
-// another session has made and not committed is found by a locking read only. NOWAIT lets that
-// read fail; otherwise the INSERT, and so the whole batch, would wait for the other session.
-func (b *batch) make(r *reading, buckets []service.Bucket) {
-	b.existed = 0
+// make makes the missing lock rows of the buckets in made, and locks the rows of all of them. It
+// returns after how many answered SELECTs of the packet the first INSERT stands.
+//
+// A row that another session has made and not committed is found by a locking read only. NOWAIT lets
+// that read fail; otherwise the INSERT, and so the whole batch, would wait for the other session.
+func (b *batch) make(r *reading) (inserts int) {
+	size := max(len(b.made), 1)
+	if b.singly {
+		size = 1
+	}
 	if b.conn.dialect.skipsLocked || b.singly {
-		for part := range b.parts(buckets) {
-			b.lockExisting(r, part)
+		for list := range slices.Chunk(b.made, size) {
+			b.lock(r, list, " FOR UPDATE NOWAIT;")
 		}
 	}
-	b.makeRows(&r.packet, buckets)
+	inserts = len(r.readers)
+	b.makeRows(r, b.made)
+	return inserts
+}
+
+// noteMade takes the rows in made for locked. Those that were there have been read, and those that
+// an INSERT has made have neither a lockout nor a tally. missed says that some are neither: another
+// session made them between the SELECT and the INSERT, and they have not been read.
+func (b *batch) noteMade() {
+	b.existed = 0
+	for _, bucket := range b.made {
+		if place := b.places[bucket]; b.states[place] == locked {
+			b.existed++
+		} else {
+			b.states[place] = locked
+		}
+	}
+	b.missed = b.existed+b.inserted < len(b.made)
+}
+
+// notMade returns the buckets that are not in made.
+func (b *batch) notMade() []service.Bucket {
+	if len(b.made) == 0 {
+		return b.buckets
+	}
+	return slices.DeleteFunc(slices.Clone(b.buckets), func(bucket service.Bucket) bool { return b.contains(b.made, bucket) })
 }
 
 // makeRows makes the missing lock rows of buckets, which must be in lock order, and locks the rows
-// of all of them. It waits for whoever holds one of them.
-func (b *batch) makeRows(p *packet, buckets []service.Bucket) {
+// of all of them. It waits for whoever holds one of them. It counts the rows that it makes.
+func (b *batch) makeRows(r *reading, buckets []service.Bucket) {
+	b.inserted = 0
+	if len(buckets) == 0 {
+		return
+	}
 	for part := range b.shards(buckets) {
 		// ON DUPLICATE KEY UPDATE takes the exclusive lock of a row that another session has just
 		// made. INSERT IGNORE would take a shared lock, and two sessions that want to make it
 		// exclusive deadlock.
-		p.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
+		r.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
 		for i, bucket := range part {
 			if i > 0 {
-				p.sql(",")
+				r.sql(",")
 			}
-			p.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
+			r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
 		}
-		p.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id);")
-	}
-}
-
-// lockExisting locks the rows that buckets have, and fails if another session holds one of them.
-func (b *batch) lockExisting(r *reading, buckets []service.Bucket) {
-	size := len(buckets)
-	if b.singly {
-		size = 1
-	}
-	for list := range slices.Chunk(buckets, size) {
-		// lockout_us is not in the primary key. If all columns were, the optimizer could read a
-		// small table from end to end and meet locked rows of other buckets.
-		r.sql("SELECT lockout_us FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
-		b.where(r, list, nil)
-		r.sql(" FOR UPDATE NOWAIT;")
-		r.each(func([]driver.Value) error {
-			b.existed++
+		r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id); SELECT ROW_COUNT();")
+		r.each(func(row []driver.Value) error {
+			b.inserted += int(asInt(row[0])) // a row that is there and stays as it is counts 0
 			return nil
 		})
 	}

@@ -1,8 +1,10 @@
 package db
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -175,6 +177,38 @@ func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key <> 'a'"); n != 2 {
 			t.Errorf("%d rows, want those of zone 1 alone", n)
 		}
+	})
+}
+
+// TestARowThatAnotherSessionMakesInTheLastMomentIsRead lets another session commit a row, with a
+// lockout, after a batch has found it missing and before the batch's INSERT gets to it: the INSERT
+// waits for the gap before it.
+func TestARowThatAnotherSessionMakesInTheLastMomentIsRead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		locking := zone(1, 5, time.Minute)
+		locking.Lockout = time.Hour
+		d, store := stand(t, engine, Options{}, locking)
+		other, err := d.SQL.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = other.Rollback() })
+		dbtest.Exec(t, other, "SELECT 1 FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = 'a' FOR UPDATE")
+		var decision service.Decision
+		var asking sync.WaitGroup
+		asking.Go(func() { decision, err = ask(t.Context(), store, check(user("a"), user("b"))) })
+		d.AwaitWaiting(t, 1)
+		dbtest.Exec(t, other, "INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until, lockout_us) "+
+			"VALUES (1, 'b', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, 3600000000)")
+		if err := other.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		asking.Wait()
+		if err != nil || !decision.Blocked {
+			t.Errorf("got %+v, %v: want it blocked by the lockout of b", decision, err)
+		}
+		wantSettled(t, d, locking)
 	})
 }
 

@@ -119,7 +119,7 @@ func (s *Store) settle(
 func (e errand) settle(ctx context.Context, reports []service.Report, checks [][]txnOfCheck) (service.Settlement, error) {
 	var r reading
 	e.open(&r)
-	e.makeRows(&r.packet, e.buckets)
+	e.makeRows(&r, e.buckets)
 	e.readSettings(&r)
 	e.lock(&r, e.buckets, ";")
 	recorded := e.readTxns(&r, checks)

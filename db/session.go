@@ -153,6 +153,8 @@ func pin(cfg *mysql.Config) {
 	cfg.AllowAllFiles = false
 	// What the driver would log it also returns, and here nothing is told twice.
 	cfg.Logger = &mysql.NopLogger{}
+	// ROW_COUNT() of an INSERT must not count rows that were there.
+	cfg.ClientFoundRows = false
 	cfg.Params = nil // prepare sets them: only then it is known which of them the engine takes
 	if cfg.Timeout == 0 {
 		cfg.Timeout = dialTimeout
