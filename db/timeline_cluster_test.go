@@ -28,32 +28,57 @@ func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	onMySQL := newTwin(t, mysqlEngine(t), false, func(s *Store) []service.CheckStore {
 		return []service.CheckStore{sqlStore{conns: s.pool.DB}, sqlStore{conns: s.pool.DB, batchOnly: true}}
 	})
-	onShards := newShardedTwin(t)
+	sharded := newShardedTwin(t)
 	// What an earlier run has left that was cut off.
-	clearZones(t, onShards.SQL, firstLived, 2*firstLived)
-	dbtest.Exec(t, onShards.SQL, "DELETE FROM zone_attempt WHERE attempt_id LIKE 'cluster-t%'")
-	liveTogether(t, []*twin{onShards, onMySQL}, firstLived)
+	clearZones(t, sharded.SQL, firstLived, 2*firstLived)
+	dbtest.Exec(t, sharded.SQL, "DELETE FROM zone_attempt WHERE attempt_id LIKE 'cluster-t%'")
+	liveTogether(t, []*twin{sharded, onMySQL}, firstLived, 50)
+}
+
+func TestClusterTimelinesAskForBothShardsInEachZone(t *testing.T) {
+	t.Parallel()
+	m, err := newShardMap([]string{"-80", "80-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, keys := range newTimeline(nil, 1, firstLived).keys {
+		shards := map[int]bool{}
+		for _, key := range keys {
+			shards[m.of(service.Bucket{Key: key})] = true
+		}
+		if len(shards) != 2 {
+			t.Errorf("%q lie on %d shards, want 2", keys, len(shards))
+		}
+	}
 }
 
 // firstLived is the first zone of timelines on a cluster. Its other tests use lower ones, and
 // those above 900,000.
 const firstLived = 100_001
 
-// newShardedTwin returns a twin on the cluster that VELOCITY_CLUSTER_DSN names.
+// newShardedTwin returns a twin on the cluster that VELOCITY_CLUSTER_DSN names. Two instances of
+// the service ask it: each must know what the other one has done.
 func newShardedTwin(t *testing.T) *twin {
+	t.Helper()
+	w := &twin{Database: &dbtest.Database{SQL: overCluster(t)}, isSharded: true}
+	w.store, w.others = w.instance(t), w.instance(t)
+	w.ask, w.dba = []service.CheckStore{w.store, w.others}, statements{w.others}
+	return w
+}
+
+// instance returns a store whose statements go by the twin's clock.
+func (w *twin) instance(t *testing.T) *Store {
 	t.Helper()
 	o := Options{DSN: os.Getenv("VELOCITY_CLUSTER_DSN"), MaxConns: 2, LockWait: 10 * time.Second, connectTimeout: time.Minute}
 	store, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	_ = store.Close() // before its pools have a connection
 	t.Cleanup(func() { _ = store.Close() })
-	w := &twin{Database: &dbtest.Database{SQL: overCluster(t)}, dba: statements{store}, isSharded: true, store: store, others: store}
-	w.ask = []service.CheckStore{store}
 	o.engines = store.engines
-	_ = store.Close()
 	store.lanes, store.pool.DB = w.toldTheClock(t, o, forLanes), w.toldTheClock(t, o, forPool)
-	return w
+	return store
 }
 
 // toldTheClock returns a pool of one connection whose statements go by the twin's clock.
@@ -87,7 +112,11 @@ func (e editing) Connect(ctx context.Context) (driver.Conn, error) {
 // no SET timestamp. It passes on the hint SET_VAR(timestamp=…), but after it the clock of a session
 // of MySQL 9.7 stands still, and tablets share their sessions.
 func (w *twin) atClock(packet string) string {
-	return strings.ReplaceAll(packet, "UTC_TIMESTAMP(6)", "CAST('"+w.now.Format(instantFormat)+"' AS DATETIME(6))")
+	const clock = "UTC_TIMESTAMP(6)"
+	if !strings.Contains(packet, clock) { // as of the shards, which are read beside the timeline
+		return packet
+	}
+	return strings.ReplaceAll(packet, clock, "CAST('"+w.now.Format(instantFormat)+"' AS DATETIME(6))")
 }
 
 // statements is a dba who edits by the store's own statements.
