@@ -63,7 +63,7 @@ test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_
 	scripts/promtool.sh >/dev/null || true; \
 	note=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
 		scripts/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; fi; \
-	status=0; go test $(RACE) -timeout 60m -parallel 4 $(TESTFLAGS) $(PKG) || status=$$?; \
+	status=0; go test $(RACE) -timeout 60m -parallel 4 $(PKG) $(TESTFLAGS) || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
 
 # Tests with the build tag cluster: those named TestCluster… share one cluster, which VELOCITY_CLUSTER_DSN names, and
@@ -73,7 +73,7 @@ CLUSTER_PKG = $(if $(filter ./...,$(PKG)),./db/... ./migrations/... ./cmd/...,$(
 .PHONY: test-cluster
 test-cluster: bin/cluster ## run the tests that need a Vitess cluster, on one of their own (PKG=./db TESTFLAGS=-v)
 	@programs=$$(tools/vitess/programs.sh); exec bin/cluster -programs "$$programs" -migrate -- \
-		go test -tags cluster -run '^TestCluster' -count=1 -p 1 -timeout 30m $(TESTFLAGS) $(CLUSTER_PKG)
+		go test -tags cluster -run '^TestCluster' -count=1 -p 1 -timeout 30m $(CLUSTER_PKG) $(TESTFLAGS)
 
 .PHONY: test-cluster-faults
 test-cluster-faults: bin/cluster ## kill, replace and split the parts of Vitess clusters under load, and move a database to one, for many minutes

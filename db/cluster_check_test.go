@@ -42,10 +42,7 @@ func clusterStore(t *testing.T, o Options, zones ...service.Zone) *Store {
 // auditCluster audits the txns of zones.
 func auditCluster(t *testing.T, zones ...service.Zone) {
 	t.Helper()
-	pool := overCluster(t)
-	for _, zone := range zones {
-		(&dbtest.Database{SQL: pool}).AuditZone(t, zone)
-	}
+	(&dbtest.Database{SQL: overCluster(t)}).AuditZones(t, zones...)
 }
 
 // exercised is the turn of a claim of Exercise: they share one database.

@@ -43,10 +43,17 @@ func newEditor(t *testing.T, db *sql.DB, store *Store) *editor {
 
 func (e *editor) clear(t *testing.T) {
 	t.Helper()
+	clearZones(t, e.DB, firstEdited, lastEdited)
+}
+
+// clearZones removes zones, and all that was recorded in them but attempts.
+func clearZones(t *testing.T, pool *sql.DB, first, last int64) {
+	t.Helper()
 	for _, where := range []string{
 		"zone_override WHERE zone_id", "zone_override_prefix_length WHERE zone_id", "zone_master WHERE id", "zone_audit WHERE zone_id",
+		"zone_txn WHERE zone_id", "zone_bucket_lock WHERE zone_id",
 	} {
-		dbtest.Exec(t, e, "DELETE FROM "+where+" BETWEEN ? AND ?", firstEdited, lastEdited)
+		dbtest.Exec(t, pool, "DELETE FROM "+where+" BETWEEN ? AND ?", first, last)
 	}
 }
 
@@ -245,13 +252,19 @@ func editAlike(t *testing.T, triggers, statements *editor, seed uint64, edits in
 // withTriggers returns an editor on MySQL. MariaDB writes JSON with other spaces.
 func withTriggers(t *testing.T) *editor {
 	t.Helper()
+	d, store := stand(t, mysqlEngine(t), Options{})
+	return newEditor(t, d.SQL, store)
+}
+
+// mysqlEngine returns MySQL. Without it the test is skipped.
+func mysqlEngine(t *testing.T) *dbtest.Engine {
+	t.Helper()
 	engines := dbtest.Engines(t)
 	at := slices.IndexFunc(engines, func(e *dbtest.Engine) bool { return e.Name == string(localdb.MySQL) })
 	if at < 0 {
 		t.Skip("there is no MySQL of the tests' own")
 	}
-	d, store := stand(t, engines[at], Options{})
-	return newEditor(t, d.SQL, store)
+	return engines[at]
 }
 
 func TestEditsByStatementsLeaveWhatTriggersLeave(t *testing.T) {

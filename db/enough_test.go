@@ -14,14 +14,18 @@ import (
 
 // Ways in which a batch could decide by too little.
 
-// edited is a lane's connection whose packets of SELECTs a test changes on the way.
+// edited is a connection whose packets a test changes on the way.
 type edited struct {
 	driverConn
 	edit func(packet string) string
 }
 
 func (e edited) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	return e.driverConn.(driver.QueryerContext).QueryContext(ctx, e.edit(query), args)
+	return e.driverConn.QueryContext(ctx, e.edit(query), args)
+}
+
+func (e edited) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	return e.driverConn.ExecContext(ctx, e.edit(query), args)
 }
 
 // onTheWay returns a store with one lane, whose packets edit changes.

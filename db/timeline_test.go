@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -15,10 +16,10 @@ import (
 	"velocityd/service"
 )
 
-// Flags of TestGoAndSQLAgreeOnRandomTimelines.
+// Flags of TestGoAndSQLAgreeOnRandomTimelines and TestClusterGoAndSQLAgreeOnRandomTimelines.
 var (
-	timelines = flag.Int("timelines", 100, "random `number` of timelines for each engine")      //nolint:gochecknoglobals // a flag of the test binary
-	firstSeed = flag.Uint64("timeline", 0, "`seed` of the first timeline; 0: the present time") //nolint:gochecknoglobals // a flag of the test binary
+	timelines = flag.Int("timelines", 0, "random `number` of timelines for each engine; 0: 100, and 50 on a cluster") //nolint:gochecknoglobals // a flag of the test binary
+	firstSeed = flag.Uint64("timeline", 0, "`seed` of the first timeline; 0: the present time")                       //nolint:gochecknoglobals // a flag of the test binary
 )
 
 // TestGoAndSQLAgreeOnRandomTimelines asks the same of package db, which decides by
@@ -28,24 +29,31 @@ var (
 func TestGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		twins := newTwins(t, engine)
-		seed := *firstSeed
-		if seed == 0 {
-			seed = uint64(time.Now().UnixNano())
-		}
-		failures, lived := 0, 0
-		for ; lived < *timelines && failures < 3; lived++ {
-			l := newTimeline(twins, seed, int64(1+3*lived))
-			if !t.Run(fmt.Sprint("timeline ", seed), l.live) {
-				failures++
-			}
-			seed++
-		}
-		t.Logf("%d timelines, up to that of seed %d; %d batches used tallies", lived, seed-1, twins[0].uses)
-		if lived >= 100 && twins[0].uses == 0 {
-			t.Error("no timeline has crossed a tally")
-		}
+		liveTogether(t, newTwins(t, engine), 1, 100)
 	})
+}
+
+// liveTogether has twins live through random timelines, each in three zones of its own: most of
+// them, unless the flag says how many.
+func liveTogether(t *testing.T, twins []*twin, firstZone int64, most int) {
+	t.Helper()
+	most = cmp.Or(*timelines, most)
+	seed := *firstSeed
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	failures, lived := 0, 0
+	for ; lived < most && failures < 3; lived++ {
+		l := newTimeline(twins, seed, firstZone+int64(3*lived))
+		if !t.Run(fmt.Sprint("timeline ", seed), l.live) {
+			failures++
+		}
+		seed++
+	}
+	t.Logf("%d timelines, up to that of seed %d; %d batches used tallies", lived, seed-1, twins[0].uses)
+	if lived >= 50 && twins[0].uses == 0 {
+		t.Error("no timeline has crossed a tally")
+	}
 }
 
 // timeline is a random history that twins live through together.
@@ -94,17 +102,20 @@ func (l *timeline) live(t *testing.T) {
 			t.Logf("to see it again: -timelines 1 -timeline <its number>\n%s", strings.Join(l.past, "\n"))
 		}
 	}()
-	l.setClock(t, l.now)
-	for id := l.first; id < l.first+3; id++ {
+	defer l.forget(t)
+	noon := l.now
+	l.setClock(t, noon.Add(-2*time.Hour)) // the zones are older than their windows
+	for id := l.first; id <= l.lastZone(); id++ {
 		l.editZone(t, id)
 	}
 	for _, zone := range l.zones {
 		l.audited = append(l.audited, zone)
 	}
+	l.setClock(t, noon)
 	l.crowd(t)
 	for range steps {
 		l.step(t)
-		l.twins[0].auditTallies(t, l.first)
+		l.twins[0].auditTallies(t, l.first, l.lastZone())
 		if t.Failed() {
 			return
 		}
@@ -112,10 +123,17 @@ func (l *timeline) live(t *testing.T) {
 	l.compareRows(t)
 	for _, w := range l.twins {
 		if l.steady {
-			w.Audit(t, l.audited...)
+			w.AuditZones(t, l.audited...)
 		}
-		dbtest.Exec(t, w.SQL, "DELETE FROM zone_txn") // an audit reads them all
-		dbtest.Exec(t, w.SQL, "DELETE FROM zone_bucket_lock")
+	}
+}
+
+// forget removes what the twins have of the timeline.
+func (l *timeline) forget(t *testing.T) {
+	t.Helper()
+	for _, w := range l.twins {
+		clearZones(t, w.SQL, l.first, l.lastZone())
+		dbtest.Exec(t, w.SQL, "DELETE FROM zone_attempt WHERE attempt_id LIKE ?", l.attemptName("%"))
 	}
 }
 
@@ -155,6 +173,8 @@ func pick[T any](random *rand.Rand, from ...T) T { return from[random.IntN(len(f
 func (l *timeline) note(format string, args ...any) {
 	l.past = append(l.past, fmt.Sprintf(format, args...))
 }
+
+func (l *timeline) lastZone() int64 { return l.first + 2 }
 
 func (l *timeline) zoneID() int64 { return l.first + l.random.Int64N(3) }
 
@@ -214,7 +234,7 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 	l.zones[id] = zone
 	l.spans = append(l.spans, zone.Window, zone.Lockout, zone.Lockout+zone.WithDefaults().LockoutDecay)
 	for _, w := range l.twins {
-		w.SetZone(t, zone)
+		w.dba.SetZone(t, zone)
 	}
 }
 
@@ -224,7 +244,7 @@ func (l *timeline) deleteZone(t *testing.T) {
 	l.note("zone %d is deleted", id)
 	delete(l.zones, id)
 	for _, w := range l.twins {
-		w.DeleteZone(t, id)
+		w.dba.DeleteZone(t, id)
 	}
 }
 
@@ -239,11 +259,11 @@ func (l *timeline) override(t *testing.T) {
 	case l.random.IntN(5) == 0:
 		l.note("zone %d has no override any more", zone.ID)
 		for _, w := range l.twins {
-			w.DeleteOverrides(t, zone.ID)
+			w.dba.DeleteOverrides(t, zone.ID)
 		}
 		return
 	}
-	o := service.Override{ZoneID: zone.ID, Key: bucket.Key, Action: pick(l.random, service.OverrideAllow, service.OverrideDeny)}
+	o := service.Override{ZoneID: zone.ID, Key: bucket.Key, CreatedBy: "timeline", Action: pick(l.random, service.OverrideAllow, service.OverrideDeny)}
 	if l.random.IntN(3) > 0 {
 		o.Action = service.OverrideLimit
 		o.Rate = pick(l.random, 0, 1, 2, 4, mostListed, mostListed+1)
@@ -261,7 +281,7 @@ func (l *timeline) override(t *testing.T) {
 	}
 	l.note("override %+v", o)
 	for _, w := range l.twins {
-		w.SetOverride(t, o)
+		w.dba.SetOverride(t, o)
 	}
 }
 
@@ -285,7 +305,7 @@ func (l *timeline) fill(t *testing.T) {
 // is high, and no more than its rate.
 func (l *timeline) crowd(t *testing.T) {
 	t.Helper()
-	zone := l.zones[l.first+2]
+	zone := l.zones[l.lastZone()]
 	if zone.Rate <= mostListed {
 		return
 	}
@@ -314,7 +334,7 @@ func (l *timeline) clean(t *testing.T) {
 	l.note("a cleaner takes the lock row of %+v", bucket)
 	for _, w := range l.twins {
 		dbtest.Exec(t, w.SQL, "DELETE FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = ?", bucket.ZoneID, bucket.Key)
-		dbtest.Exec(t, w.SQL, "DELETE FROM zone_attempt WHERE expires_at <= UTC_TIMESTAMP(6)")
+		dbtest.Exec(t, w.SQL, "DELETE FROM zone_attempt WHERE expires_at <= ? AND attempt_id LIKE ?", l.now, l.attemptName("%"))
 	}
 }
 
@@ -347,6 +367,7 @@ func (l *timeline) peek(t *testing.T) {
 			peek.Txns[i].CreatedAt = txn.CreatedAt.UTC()
 		}
 		if o := peek.Override; o != nil {
+			o.ID = uint64(nameOf(w.overrideIDs, o.ID))
 			seen[side], peek.Override = fmt.Sprintf("%+v ", *o), nil
 		}
 		peek.At, peek.LockedUntil = peek.At.UTC(), peek.LockedUntil.UTC()
@@ -388,14 +409,15 @@ func (l *timeline) compareRows(t *testing.T) {
 	t.Helper()
 	var lines [2][]string
 	for side, w := range l.twins {
-		lines[side] = w.rows(t, l.first, l.first+2, l.attemptName(""))
+		lines[side] = w.rows(t, l.first, l.lastZone(), l.attemptName(""))
 	}
 	if d := difference(lines[0], lines[1]); d != "" {
 		t.Errorf("rows: %s", d)
 	}
 }
 
-func (l *timeline) attemptName(n any) string { return fmt.Sprintf("t%d-%v", l.first, n) }
+// attemptName returns an attempt id. Those that begin otherwise other tests delete from a cluster.
+func (l *timeline) attemptName(n any) string { return fmt.Sprintf("cluster-t%d-%v", l.first, n) }
 
 // check asks a random batch, in one of the ways that each twin has.
 func (l *timeline) check(t *testing.T) {
@@ -416,8 +438,8 @@ func (l *timeline) check(t *testing.T) {
 		lines[side], decisions[side] = w.answers(l.random.IntN(len(w.ask)), checks)
 	}
 	l.note("checks %+v\n  %s", checks, strings.Join(lines[0], "\n  "))
-	for _, d := range slices.Concat(decisions[0], decisions[1]) {
-		if d.Err == nil && time.Since(d.CheckedAt).Abs() < 24*time.Hour {
+	for side, w := range l.twins {
+		if !w.isSharded && isOfToday(decisions[side]) {
 			t.Skip("the machine stood still for so long that the engine ended a session: its successor does not have the timeline's clock")
 		}
 	}
@@ -433,8 +455,25 @@ func (l *timeline) check(t *testing.T) {
 			t.Errorf("decided at %s, the clock said %s", d.CheckedAt, l.now)
 		}
 		l.instants = append(l.instants, d.CheckedAt)
+		l.answered(checks[i])
 		for j, v := range d.Verdicts {
 			l.reported = append(l.reported, [2]uint64{v.TxnID, decisions[1][i].Verdicts[j].TxnID})
+		}
+	}
+}
+
+// isOfToday says that checks were decided by the true time.
+func isOfToday(decisions []service.Decision) bool {
+	return slices.ContainsFunc(decisions, func(d service.Decision) bool {
+		return d.Err == nil && time.Since(d.CheckedAt).Abs() < 24*time.Hour
+	})
+}
+
+// answered remembers the buckets that an attempt has now. It may have begun anew with others.
+func (l *timeline) answered(check service.Check) {
+	for i := range l.attempts {
+		if l.attempts[i].AttemptID == check.AttemptID {
+			l.attempts[i].Buckets = slices.Clone(check.Buckets)
 		}
 	}
 }
@@ -460,7 +499,13 @@ func (l *timeline) randomCheck() service.Check {
 		retry.Buckets = slices.Clone(retry.Buckets)
 		slices.Reverse(retry.Buckets)
 		if l.random.IntN(4) == 0 {
-			retry.Buckets = l.randomBuckets()
+			others := l.randomBuckets()
+			if l.twins[0].isSharded { // and knows the attempt where it has the buckets that it had
+				others = slices.Compact(slices.SortedFunc(slices.Values(slices.Concat(retry.Buckets, others)), service.Bucket.Compare))
+			}
+			if len(others) <= service.MaxBuckets {
+				retry.Buckets = others
+			}
 		}
 		return retry
 	}

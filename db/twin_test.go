@@ -18,14 +18,27 @@ import (
 // the test's: it has one session for each pool, and each has its timestamp set.
 type twin struct {
 	*dbtest.Database
+	dba   dba
 	store *Store
 	// others carries out what is no check: reports, releases and peeks.
 	others *Store
 	ask    []service.CheckStore // to choose from, for each call
 	uses   int                  // of tallies, by the store's batches
+	// isSharded says that the twin is on a Vitess cluster, where each statement is told now: see
+	// atClock.
+	isSharded bool
+	now       time.Time
 	// ordinals and checkIDs are the names of what the twins number on their own:
 	// 1 is what came first.
-	ordinals, checkIDs map[uint64]int
+	ordinals, checkIDs, overrideIDs map[uint64]int
+}
+
+// dba edits zones and overrides.
+type dba interface {
+	SetZone(tb testing.TB, zone service.Zone)
+	DeleteZone(tb testing.TB, id int64)
+	SetOverride(tb testing.TB, o service.Override)
+	DeleteOverrides(tb testing.TB, zoneID int64)
 }
 
 // newTwin returns a twin that carries out what is no check by statements or by procedures.
@@ -34,8 +47,8 @@ func newTwin(t *testing.T, engine *dbtest.Engine, byStatements bool, ask func(*S
 	d := engine.Database(t)
 	d.FollowSessionClocks(t)
 	d.SQL.SetMaxOpenConns(1)
-	w := &twin{Database: d}
-	w.countUses(t)
+	w := &twin{Database: d, dba: d}
+	w.store = onTheWay(t, d, w.countUses)
 	w.ask, w.others = ask(w.store), w.store
 	if byStatements {
 		w.others = connect(t, d, Options{Engine: EngineTiDB, MaxConns: 2}) // a session for each pool
@@ -46,6 +59,9 @@ func newTwin(t *testing.T, engine *dbtest.Engine, byStatements bool, ask func(*S
 // setClock sets the clock of all sessions.
 func (w *twin) setClock(t *testing.T, now time.Time) {
 	t.Helper()
+	if w.now = now; w.isSharded {
+		return
+	}
 	// A fraction more, for the engine cuts off what a double cannot hold.
 	set := fmt.Sprintf("SET timestamp = %d.%06d2", now.Unix(), now.Nanosecond()/1000)
 	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.pool.DB, w.others.lanes, w.others.pool.DB} {
@@ -54,7 +70,7 @@ func (w *twin) setClock(t *testing.T, now time.Time) {
 }
 
 func (w *twin) forgetNames() {
-	w.ordinals, w.checkIDs = map[uint64]int{}, map[uint64]int{}
+	w.ordinals, w.checkIDs, w.overrideIDs = map[uint64]int{}, map[uint64]int{}, map[uint64]int{}
 }
 
 func nameOf(names map[uint64]int, id uint64) int {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -29,25 +30,29 @@ type auditedTxn struct {
 // the rows that they do not count.
 func (d *Database) Audit(tb testing.TB, zones ...service.Zone) {
 	tb.Helper()
-	for _, breach := range breaches(d.auditedTxns(tb), zones) {
+	for _, breach := range breaches(d.auditedTxns(tb, 1, math.MaxInt32), zones) {
 		tb.Errorf("audit: %s", breach)
 	}
 }
 
-// AuditZone is Audit for the txns of one zone alone, in a database that others use, too. Checks
-// must name buckets of no other zone.
-func (d *Database) AuditZone(tb testing.TB, zone service.Zone) {
+// AuditZones is Audit for the txns of these zones alone, in a database that others use, too. No
+// check may name buckets of one of them and of another zone.
+func (d *Database) AuditZones(tb testing.TB, zones ...service.Zone) {
 	tb.Helper()
-	own := slices.DeleteFunc(d.auditedTxns(tb), func(x auditedTxn) bool { return x.bucket.ZoneID != zone.ID })
-	for _, breach := range breaches(own, []service.Zone{zone}) {
+	var own []auditedTxn
+	for _, zone := range zones {
+		own = append(own, d.auditedTxns(tb, zone.ID, zone.ID)...)
+	}
+	for _, breach := range breaches(own, zones) {
 		tb.Errorf("audit: %s", breach)
 	}
 }
 
-func (d *Database) auditedTxns(tb testing.TB) []auditedTxn {
+func (d *Database) auditedTxns(tb testing.TB, firstZone, lastZone int64) []auditedTxn {
 	tb.Helper()
-	rows, err := d.SQL.Query("SELECT id, COALESCE(check_id, 0), COALESCE(check_buckets, 0), zone_id, bucket_key, created_at, " +
-		"blocked, would_block, counted, COALESCE(outcome, ''), COALESCE(attempt_id, '') FROM zone_txn ORDER BY id")
+	rows, err := d.SQL.Query("SELECT id, COALESCE(check_id, 0), COALESCE(check_buckets, 0), zone_id, bucket_key, created_at, "+
+		"blocked, would_block, counted, COALESCE(outcome, ''), COALESCE(attempt_id, '') FROM zone_txn "+
+		"WHERE zone_id BETWEEN ? AND ? ORDER BY id", firstZone, lastZone)
 	if err != nil {
 		tb.Fatal(err)
 	}
