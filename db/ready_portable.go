@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -106,16 +107,22 @@ const (
 // primary, it asks them one by one, and returns nil if one of them works, because the buckets of
 // that one can be decided. The others are lost: see Lost. If none works, it may be that the
 // buckets are yet to be moved there: then it asks wherever vtgate finds the tables. If vtgate
-// cannot list the shards, as it reads them from the cluster's topology, all of them must work.
+// cannot list the shards, as it reads them from the cluster's topology, all of them must work, and
+// they must have been listed before: no check is decided by a store that has never known them.
 func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	keyspace := p.keyspace + bucketsKeyspace
 	var shards []Shard
 	unlisted := p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) (err error) {
-		shards, err = readShardStates(ctx, conn, keyspace)
-		return err
+		if shards, err = readShardStates(ctx, conn, keyspace); err != nil {
+			return err
+		}
+		return p.engines.shards.learn(shards)
 	})
 	if unlisted != nil {
 		shards = nil
+		if p.engines.shards.current.Load() == nil {
+			return fmt.Errorf("%w: %w", errUnlisted, unlisted)
+		}
 	}
 	var err error
 	isLost := func(s Shard) bool { return !s.IsServing }
