@@ -61,8 +61,12 @@ func (s *connection) commitError(err error) error {
 	if isLost(err) || isOneOf(err, rolledBack()) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", errUncertain, err)
+	return uncertain(err)
 }
+
+// uncertain returns the error of a COMMIT that failed with err. It does not wrap err, whose kind
+// may be that of a statement which recorded nothing: a shard that is away is busy.
+func uncertain(err error) error { return fmt.Errorf("%w: %s", errUncertain, err.Error()) }
 
 // errUncertain says that a COMMIT failed, and that it may have taken effect, all of it or on some
 // shards.
