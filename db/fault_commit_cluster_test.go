@@ -8,9 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
-
-	_ "github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
@@ -55,22 +52,59 @@ type halfway struct {
 
 // lose asks the check, lets it wait in the COMMIT of a shard, and then does something to the
 // shards. It returns how the check ended.
-func (h *halfway) lose(t *testing.T, attemptID string, held int, do func(release func())) (service.Decision, error) {
+func (h *halfway) lose(t *testing.T, attemptID string, fault halfwayFault) (service.Decision, error) {
 	t.Helper()
-	waits, release := holdCommits(t, h.mysqlds[held])
-	type end struct {
-		decision service.Decision
-		err      error
-	}
-	ended := make(chan end, 1)
+	waits, release := holdCommits(t, h.mysqlds[fault.held])
+	var decision service.Decision
+	var err error
+	ended := make(chan struct{})
 	go func() {
-		decision, err := h.ask(attemptID)
-		ended <- end{decision, err}
+		decision, err = h.ask(attemptID)
+		close(ended)
 	}()
-	dbtest.Eventually(t, "the COMMIT to wait", func() bool { return waits() > 0 || len(ended) > 0 })
-	do(release)
-	got := <-ended
-	return got.decision, got.err
+	isEnded := func() bool {
+		select {
+		case <-ended:
+			return true
+		default:
+			return false
+		}
+	}
+	dbtest.Eventually(t, "the COMMIT to wait", func() bool { return isEnded() || waits() > 0 })
+	if doing := fault.do(h, release); doing != nil {
+		t.Fatal(doing)
+	}
+	<-ended
+	if doing := fault.undo(h); doing != nil {
+		t.Fatal(doing)
+	}
+	return decision, err
+}
+
+// halfwayFault is what happens to the shards of a check while it waits in the COMMIT of one.
+type halfwayFault struct {
+	name string
+	held int // the shard whose COMMIT waits
+	do   func(h *halfway, release func()) error
+	undo func(h *halfway) error // once the caller has an answer
+}
+
+func halfwayFaults() []halfwayFault {
+	nothing := func(*halfway) error { return nil }
+	return []halfwayFault{
+		{"the second shard is lost before its COMMIT", 0, func(h *halfway, release func()) error {
+			err := h.tablets[1].KillMysqld()
+			release()
+			return err
+		}, nothing},
+		{"the first shard is lost in its COMMIT", 0, func(h *halfway, _ func()) error { return h.tablets[0].KillMysqld() }, nothing},
+		{"the second shard is lost in its COMMIT", 1, func(h *halfway, _ func()) error { return h.tablets[1].KillMysqld() }, nothing},
+		{"the second shard hangs before its COMMIT", 0, func(h *halfway, release func()) error {
+			err := h.tablets[1].FreezeMysqld()
+			release()
+			return err
+		}, func(h *halfway) error { return h.tablets[1].ThawMysqld() }},
+	}
 }
 
 func (h *halfway) ask(attemptID string) (service.Decision, error) {
@@ -119,69 +153,88 @@ func (h *halfway) wantRecorded(t *testing.T, decision service.Decision) {
 	}
 }
 
-// vtgate commits on one shard after the other. Here a shard is lost between the two COMMITs, or
-// in one of them.
-func TestFaultACheckWhoseCommitEndsHalfWayIsUndecidedAndNeverAdmitsMore(t *testing.T) {
-	const rounds = 3
+// newHalfway returns a check on a cluster with the shards -80 and 80-.
+func newHalfway(t *testing.T) *halfway {
+	t.Helper()
 	c := ownCluster(t, vitess.Options{})
-	l := newLoad(t, c, Options{Engine: EngineVitess})
-	shards, err := newShardMap([]string{"-80", "80-"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &halfway{load: l}
+	h := &halfway{load: newLoad(t, c, Options{Engine: EngineVitess})}
 	for i, shard := range []string{"-80", "80-"} {
 		h.tablets[i] = primaryOf(t, c, shard, "")
 		h.mysqlds[i] = mysqldOf(t, h.tablets[i])
 	}
-	kill := func(i int) {
-		if err := h.tablets[i].KillMysqld(); err != nil {
-			t.Fatal(err)
-		}
+	return h
+}
+
+// use chooses other buckets, by a number.
+func (h *halfway) use(t *testing.T, number int64) {
+	t.Helper()
+	shards, err := newShardMap([]string{"-80", "80-"})
+	if err != nil {
+		t.Fatal(err)
 	}
-	faults := []struct {
-		name     string
-		held     int
-		do       func(release func())
-		recorded [2]int // of the attempt, once both shards are there again
-	}{
-		{"the second shard is lost before its COMMIT", 0, func(release func()) { kill(1); release() }, [2]int{1, 0}},
-		{"the first shard is lost in its COMMIT", 0, func(func()) { kill(0) }, [2]int{1, 0}},
-		{"the second shard is lost in its COMMIT", 1, func(func()) { kill(1) }, [2]int{1, 1}},
-	}
-	for number := range int64(rounds * len(faults)) {
-		fault := faults[number%int64(len(faults))]
-		h.buckets = [2]service.Bucket{{ZoneID: l.zone.ID, Key: keyOn(shards, 0, number)}, {ZoneID: l.zone.ID, Key: keyOn(shards, 1, number)}}
-		attemptID := fmt.Sprintf("halfway-%d", number)
-		h.insist(t, "")
-		decision, err := h.lose(t, attemptID, fault.held, fault.do)
-		if !errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrBusy) {
-			t.Errorf("%s: %+v, %v, want undecided and not busy", fault.name, decision, err)
-		}
-		h.insist(t, "") // both shards are there again
-		recorded := h.counted(t, attemptID)
-		if recorded != fault.recorded {
-			t.Errorf("%s: %v of the attempt are recorded, want %v", fault.name, recorded, fault.recorded)
-		}
-		again := h.insist(t, attemptID)
-		retried := h.counted(t, attemptID)
-		if again.Blocked || retried[0] == 0 || retried[1] == 0 {
-			t.Errorf("%s: asked again: blocked %v, %v recorded, want it to pass with a txn in both buckets", fault.name, again.Blocked, retried)
-		}
-		h.wantRecorded(t, again)
-		passed := 3
-		for range 2 * l.zone.Rate {
-			if !h.insist(t, "").Blocked {
-				passed++
-			}
-		}
-		counted := h.counted(t, "")
-		t.Logf("round %d, %s: %v; recorded %v, after it was asked again %v; %d of %d passed, %v counted",
-			number+1, fault.name, err, recorded, retried, passed, l.zone.Rate, counted)
-		if passed > min(counted[0], counted[1]) || max(counted[0], counted[1]) > l.zone.Rate {
-			t.Errorf("%s: %d passed, %v are counted, the rate is %d", fault.name, passed, counted, l.zone.Rate)
-		}
+	for i := range h.buckets {
+		h.buckets[i] = service.Bucket{ZoneID: h.load.zone.ID, Key: keyOn(shards, i, number)}
 	}
 }
 
-var _ = time.Second
+// round meets a fault once. It returns how many txns of the attempt each shard has then, and
+// false if the COMMIT ended before the fault came, because vtorc let it go on.
+func (h *halfway) round(t *testing.T, attemptID string, fault halfwayFault) (recorded [2]int, isMet bool) {
+	t.Helper()
+	h.insist(t, "")
+	decision, err := h.lose(t, attemptID, fault)
+	if err == nil {
+		return recorded, false
+	}
+	if !errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrBusy) {
+		t.Errorf("%s: %+v, %v, want undecided and not busy", fault.name, decision, err)
+	}
+	h.insist(t, "") // both shards are there again
+	recorded = h.counted(t, attemptID)
+	again := h.insist(t, attemptID)
+	want := recorded // an attempt of which both txns are recorded is answered by them
+	if recorded[1] == 0 {
+		want = [2]int{recorded[0] + 1, 1}
+	}
+	if retried := h.counted(t, attemptID); again.Blocked || retried != want {
+		t.Errorf("%s: asked again: blocked %v, %v are recorded, want that it passes and %v", fault.name, again.Blocked, retried, want)
+	}
+	h.wantRecorded(t, again)
+	passed := 3
+	for range 2 * h.load.zone.Rate {
+		if !h.insist(t, "").Blocked {
+			passed++
+		}
+	}
+	all := h.counted(t, "")
+	if passed > min(all[0], all[1]) || max(all[0], all[1]) > h.load.zone.Rate {
+		t.Errorf("%s: %d passed and %v are counted, the rate is %d", fault.name, passed, all, h.load.zone.Rate)
+	}
+	t.Logf("%s: recorded %v; of a rate of %d passed %d, counted %v; told %v", fault.name, recorded, h.load.zone.Rate, passed, all, err)
+	return recorded, true
+}
+
+// vtgate commits on one shard after the other.
+func TestFaultACheckWhoseCommitEndsHalfWayIsUndecidedAndNeverAdmitsMore(t *testing.T) {
+	const rounds, mostMissed = 3, 20
+	h := newHalfway(t)
+	number, missed, ended := int64(0), 0, map[[2]int]int{}
+	for range rounds {
+		for _, fault := range halfwayFaults() {
+			for isMet := false; !isMet; number++ {
+				h.use(t, number)
+				var recorded [2]int
+				if recorded, isMet = h.round(t, fmt.Sprintf("halfway-%d", number), fault); isMet {
+					ended[recorded]++
+				} else if missed++; missed > mostMissed {
+					t.Fatalf("%s: the COMMIT ended before it, %d times in all", fault.name, missed)
+				}
+			}
+		}
+	}
+	// What is on the second shard is on the first, which is committed before.
+	if ended[[2]int{1, 0}] == 0 || ended[[2]int{1, 0}]+ended[[2]int{1, 1}]+ended[[2]int{0, 0}] != rounds*len(halfwayFaults()) {
+		t.Errorf("txns of an attempt on the two shards, and how often: %v; want some with one txn, and none on the second shard alone", ended)
+	}
+	t.Logf("txns of an attempt on the two shards, and how often: %v; missed %d", ended, missed)
+}
