@@ -98,6 +98,9 @@ func (s *connection) plain(err error) error {
 	if number := unnumbered(engine); number != 0 {
 		told.Number = number
 	}
+	if isSwitching(engine) {
+		return fmt.Errorf("%w: %w", service.ErrPaused, told)
+	}
 	keyspace, shard := targetOf(engine.Message)
 	if keyspace != "" && meansAway(engine) {
 		away := &awayError{keyspace: keyspace, shard: shard, cause: told}
@@ -136,6 +139,13 @@ func plainText(engine *mysql.MySQLError) string {
 		text, _, _ = strings.Cut(text, mark)
 	}
 	return strings.TrimRight(text, " :,(")
+}
+
+// isSwitching reports whether a tablet refuses a statement because the traffic of its table is
+// being switched to other shards. Vitess' rule for that is to fail, and to be asked again. vtgate
+// has no number of its own for it.
+func isSwitching(engine *mysql.MySQLError) bool {
+	return engine.Number == errOther && strings.Contains(engine.Message, "enforce denied tables")
 }
 
 // targetOf returns the keyspace and the shard that vtgate names in front of the errors of a

@@ -336,6 +336,8 @@ func asUnready(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errNoShard):
 		unready.reason = "no shard of the buckets has a primary that serves: look at the tablets"
+	case errors.Is(err, service.ErrPaused):
+		unready.reason = "Vitess is switching traffic to other shards: wait for its end, or look at the workflow (vtctldclient Workflow … list)"
 	case errors.Is(err, errUnlisted):
 		unready.reason = "the shards of the buckets are not known yet: vtgate gets no answer from the cluster's topology server (etcd)"
 	case errors.Is(err, errNoIDsLeft):

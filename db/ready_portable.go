@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"velocityd/service"
 )
 
 // A zone has an id of 1 or more, so that conditions on this one find no row, and lock none.
@@ -134,6 +136,9 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 			p.setLost(nil)
 			return nil
 		}
+	}
+	if errors.Is(err, service.ErrPaused) {
+		return err // a shard that is asked by its name may work, and vtgate still sends checks elsewhere
 	}
 	if unlisted != nil {
 		return errors.Join(err, unlisted)
