@@ -7,7 +7,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -64,6 +66,8 @@ type load struct {
 	mu       sync.Mutex
 	admitted map[string]int     // by key: what callers were told
 	faults   map[string][]error // by key
+	lastTold time.Time
+	silence  time.Duration // the longest time between two decisions
 }
 
 // newLoad makes the zone, and a store with options, on a cluster. Nobody calls yet.
@@ -139,6 +143,11 @@ func (l *load) askAbout(key string) error {
 		fallthrough
 	default:
 		l.told.Add(1)
+		now := time.Now()
+		if !l.lastTold.IsZero() {
+			l.silence = max(l.silence, now.Sub(l.lastTold))
+		}
+		l.lastTold = now
 	}
 	return err
 }
@@ -163,7 +172,7 @@ func (l *load) wantExact(t *testing.T) {
 			t.Errorf("%s has %d counted txns, more than %d", key, counted, l.zone.Rate)
 		}
 	}
-	undecided, busy := 0, 0
+	undecided, busy, texts := 0, 0, map[string]int{}
 	for key, admitted := range l.admitted {
 		if admitted > recorded[key] {
 			t.Errorf("callers were told that %d attempts pass in %s, and %d are recorded", admitted, key, recorded[key])
@@ -171,6 +180,7 @@ func (l *load) wantExact(t *testing.T) {
 	}
 	for key, errs := range l.faults {
 		for _, err := range errs {
+			texts[err.Error()]++
 			switch {
 			case errors.Is(err, service.ErrUndecided):
 				undecided++
@@ -181,7 +191,11 @@ func (l *load) wantExact(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d decisions in %d buckets, %d undecided, %d busy", l.told.Load(), len(recorded), undecided, busy)
+	t.Logf("%d decisions in %d buckets, %d undecided, %d busy; the longest time between two decisions was %s",
+		l.told.Load(), len(recorded), undecided, busy, l.silence.Round(time.Millisecond))
+	for _, text := range slices.Sorted(maps.Keys(texts)) {
+		t.Logf("%d times: %s", texts[text], text)
+	}
 }
 
 // recorded returns how many txns count in each bucket.

@@ -139,8 +139,13 @@ func TestFaultAShardThatIsKilledHarmsOnlyItsOwnBuckets(t *testing.T) {
 	}
 	lost, living := &side{load: l, shards: shards, place: 0}, &side{load: l, shards: shards, place: 1}
 	tablet := primaryOf(t, c, "-80", "")
-	stopLost, stopLiving := l.start(t, callers, lost.ask), l.start(t, callers, living.ask)
+	stopLiving := l.start(t, callers, living.ask)
 	living.await(t, "to warm up", time.Now(), 500)
+	alone := span{begin: time.Now()}
+	living.await(t, "while nobody asks about the other", alone.begin, calm)
+	alone.end = time.Now()
+	stopLost := l.start(t, callers, lost.ask)
+	lost.await(t, "to warm up", time.Now(), 500)
 	before := span{begin: time.Now()}
 	living.await(t, "before the first kill", before.begin, calm)
 	lost.await(t, "before the first kill", before.begin, calm/2)
@@ -162,10 +167,11 @@ func TestFaultAShardThatIsKilledHarmsOnlyItsOwnBuckets(t *testing.T) {
 	l.wantExact(t)
 	l.wantNoFaults(t, shards, 1)
 	lost.wantInTime(t)
-	t.Logf("the living shard before:  %s", living.paceIn(before))
+	t.Logf("the living shard while nobody asks about the other: %s", living.paceIn(alone))
+	t.Logf("the living shard before the first kill: %s", living.paceIn(before))
 	t.Logf("the living shard while the other is away: %s", living.paceIn(away...))
-	t.Logf("the living shard in between: %s", living.paceIn(between...))
-	t.Logf("the lost shard before: %s", lost.paceIn(before))
+	t.Logf("the living shard from there to the next kill: %s", living.paceIn(between...))
+	t.Logf("the other shard before the first kill: %s", lost.paceIn(before))
 }
 
 // logFault logs how soon after its begin callers were refused, and how soon they were served.
