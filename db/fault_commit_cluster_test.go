@@ -21,6 +21,7 @@ func mysqldOf(t *testing.T, tablet *vitess.Tablet) *sql.DB {
 	if err != nil {
 		t.Fatal(err)
 	}
+	pool.SetMaxIdleConns(-1) // it is killed again and again
 	t.Cleanup(func() { _ = pool.Close() })
 	return pool
 }

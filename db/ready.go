@@ -339,7 +339,8 @@ func asUnready(ctx context.Context, err error) error {
 	case errors.Is(err, service.ErrPaused):
 		unready.reason = "Vitess is switching traffic to other shards: wait for its end, or look at the workflow (vtctldclient Workflow … list)"
 	case errors.Is(err, errUnlisted):
-		unready.reason = "the shards of the buckets are not known yet: vtgate gets no answer from the cluster's topology server (etcd)"
+		unready.reason = "the shards of the buckets are not known: vtgate gets no answer from the cluster's topology server (etcd). " +
+			"Instances that have listed them before go on"
 	case errors.Is(err, errNoIDsLeft):
 		unready.reason = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
 			"and set AUTO_INCREMENT of the table back"
