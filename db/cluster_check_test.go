@@ -309,7 +309,8 @@ func statementsOf(store *Store, conn *connection, checks []service.Check) []stri
 	}
 	var r reading
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
-	b.make(&r, b.buckets)
+	b.made = b.buckets
+	b.make(&r)
 	b.read(&r)
 	var limits []limit
 	for _, bucket := range b.buckets {

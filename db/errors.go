@@ -137,6 +137,10 @@ func faultOf(err error) fault {
 		return fault{kind: service.ErrBusy, tries: 1}
 	case errors.As(err, &away):
 		return fault{kind: firstKind(err, service.ErrAway, service.ErrBusy), tries: 1}
+	case errors.Is(err, service.ErrPaused):
+		return fault{kind: service.ErrPaused, tries: 1} // it lasts longer than any tries
+	case errors.Is(err, errUnlisted):
+		return fault{kind: service.ErrAway, tries: 1} // nobody's check is decided until the topology is back
 	}
 	var engine *mysql.MySQLError
 	if errors.As(err, &engine) {

@@ -7,7 +7,9 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,38 +55,61 @@ func ownCluster(t *testing.T, o vitess.Options) *vitess.Cluster {
 // load is many callers of one zone. They go on to the next bucket when each has been asked
 // about twice as often as it admits, so that there are always some with room.
 type load struct {
-	zone  service.Zone
-	store *Store
-	pool  *sql.DB
-	asked atomic.Int64
-	told  atomic.Int64 // how many decisions came back
+	zone     service.Zone
+	store    *Store
+	asked    service.CheckStore // the store, or what stands in front of it
+	deadline time.Duration      // of a call
+	pool     *sql.DB
+	count    atomic.Int64 // of the checks that were asked about key-…
+	told     atomic.Int64 // how many decisions came back
 
 	mu       sync.Mutex
 	admitted map[string]int     // by key: what callers were told
 	faults   map[string][]error // by key
+	lastTold time.Time
+	silence  time.Duration // the longest time between two decisions
+}
+
+// newLoad makes the zone, and a store with options, on a cluster. Nobody calls yet.
+func newLoad(t *testing.T, c *vitess.Cluster, o Options) *load {
+	t.Helper()
+	l := &load{
+		zone:     service.Zone{ID: 1, Description: "under fault", Rate: 5, Window: time.Hour},
+		deadline: time.Minute,
+		pool:     firstGate(t, c.DSN()),
+		admitted: map[string]int{}, faults: map[string][]error{},
+	}
+	(&dbtest.Database{SQL: l.pool}).SetZone(t, l.zone)
+	o.DSN = c.DSN()
+	store, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	l.store, l.asked = store, store
+	return l
 }
 
 // under starts callers on a cluster. They stop at stop, which waits for the last of them.
 func under(t *testing.T, c *vitess.Cluster, callers int) (l *load, stop func()) {
 	t.Helper()
-	l = &load{
-		zone:     service.Zone{ID: 1, Description: "under fault", Rate: 5, Window: time.Hour},
-		pool:     firstGate(t, c.DSN()),
-		admitted: map[string]int{}, faults: map[string][]error{},
-	}
-	(&dbtest.Database{SQL: l.pool}).SetZone(t, l.zone)
-	store, err := Open(Options{DSN: c.DSN(), LockWait: 10 * time.Second, connectTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	l.store = store
+	l = newLoad(t, c, Options{LockWait: 10 * time.Second, connectTimeout: time.Minute})
+	stop = l.start(t, callers, func() error {
+		return l.askAbout(fmt.Sprintf("key-%d", l.count.Add(1)/int64(2*l.zone.Rate)))
+	})
+	l.await(t, "before the first fault")
+	return l, stop
+}
+
+// start starts callers who ask once and once again. They stop at stop, or at the test's end.
+func (l *load) start(t *testing.T, callers int, once func() error) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	for range callers {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				if l.askOnce() != nil {
+				if once() != nil {
 					breathe(ctx)
 				}
 			}
@@ -92,8 +117,7 @@ func under(t *testing.T, c *vitess.Cluster, callers int) (l *load, stop func()) 
 	}
 	stop = sync.OnceFunc(func() { cancel(); group.Wait() })
 	t.Cleanup(stop)
-	l.await(t, "before the first fault")
-	return l, stop
+	return stop
 }
 
 // breathe is what a caller does after a fault, so that callers do not spin while a shard is away.
@@ -104,12 +128,11 @@ func breathe(ctx context.Context) {
 	}
 }
 
-// askOnce asks one check and remembers what came of it.
-func (l *load) askOnce() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+// askAbout asks one check of a bucket and remembers what came of it.
+func (l *load) askAbout(key string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), l.deadline)
 	defer cancel()
-	key := fmt.Sprintf("key-%d", l.asked.Add(1)/int64(2*l.zone.Rate))
-	decision, err := ask(ctx, l.store, check(service.Bucket{ZoneID: l.zone.ID, Key: key}))
+	decision, err := ask(ctx, l.asked, check(service.Bucket{ZoneID: l.zone.ID, Key: key}))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -120,6 +143,11 @@ func (l *load) askOnce() error {
 		fallthrough
 	default:
 		l.told.Add(1)
+		now := time.Now()
+		if !l.lastTold.IsZero() {
+			l.silence = max(l.silence, now.Sub(l.lastTold))
+		}
+		l.lastTold = now
 	}
 	return err
 }
@@ -144,7 +172,7 @@ func (l *load) wantExact(t *testing.T) {
 			t.Errorf("%s has %d counted txns, more than %d", key, counted, l.zone.Rate)
 		}
 	}
-	undecided, busy := 0, 0
+	undecided, busy, texts := 0, 0, map[string]int{}
 	for key, admitted := range l.admitted {
 		if admitted > recorded[key] {
 			t.Errorf("callers were told that %d attempts pass in %s, and %d are recorded", admitted, key, recorded[key])
@@ -152,6 +180,7 @@ func (l *load) wantExact(t *testing.T) {
 	}
 	for key, errs := range l.faults {
 		for _, err := range errs {
+			texts[err.Error()]++
 			switch {
 			case errors.Is(err, service.ErrUndecided):
 				undecided++
@@ -162,7 +191,11 @@ func (l *load) wantExact(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d decisions in %d buckets, %d undecided, %d busy", l.told.Load(), len(recorded), undecided, busy)
+	t.Logf("%d decisions in %d buckets, %d undecided, %d busy; the longest time between two decisions was %s",
+		l.told.Load(), len(recorded), undecided, busy, l.silence.Round(time.Millisecond))
+	for _, text := range slices.Sorted(maps.Keys(texts)) {
+		t.Logf("%d times: %s", texts[text], text)
+	}
 }
 
 // recorded returns how many txns count in each bucket.
@@ -210,25 +243,6 @@ func primaryOf(t *testing.T, c *vitess.Cluster, shard, not string) *vitess.Table
 		t.Fatal(err)
 	}
 	return primary
-}
-
-func TestFaultAShardThatIsKilledHarmsOnlyItsOwnBuckets(t *testing.T) {
-	c := ownCluster(t, vitess.Options{})
-	l, stop := under(t, c, 8)
-	for i := range 5 {
-		if err := primaryOf(t, c, "-80", "").KillMysqld(); err != nil {
-			t.Fatal(err)
-		}
-		primaryOf(t, c, "-80", "")
-		l.await(t, fmt.Sprintf("after kill %d", i+1))
-	}
-	stop()
-	l.wantExact(t)
-	shards, err := newShardMap([]string{"-80", "80-"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.wantNoFaults(t, shards, 1)
 }
 
 func TestFaultAVtgateThatIsKilledIsReplacedByTheOther(t *testing.T) {

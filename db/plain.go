@@ -61,8 +61,12 @@ func (s *connection) commitError(err error) error {
 	if isLost(err) || isOneOf(err, rolledBack()) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", errUncertain, err)
+	return uncertain(err)
 }
+
+// uncertain returns the error of a COMMIT that failed with err. It does not wrap err, whose kind
+// may be that of a statement which recorded nothing: a shard that is away is busy.
+func uncertain(err error) error { return fmt.Errorf("%w: %s", errUncertain, err.Error()) }
 
 // errUncertain says that a COMMIT failed, and that it may have taken effect, all of it or on some
 // shards.
@@ -93,6 +97,9 @@ func (s *connection) plain(err error) error {
 	told := &mysql.MySQLError{Number: engine.Number, SQLState: engine.SQLState, Message: plainText(engine)}
 	if number := unnumbered(engine); number != 0 {
 		told.Number = number
+	}
+	if isSwitching(engine) {
+		return fmt.Errorf("%w: %w", service.ErrPaused, told)
 	}
 	keyspace, shard := targetOf(engine.Message)
 	if keyspace != "" && meansAway(engine) {
@@ -132,6 +139,13 @@ func plainText(engine *mysql.MySQLError) string {
 		text, _, _ = strings.Cut(text, mark)
 	}
 	return strings.TrimRight(text, " :,(")
+}
+
+// isSwitching reports whether a tablet refuses a statement because the traffic of its table is
+// being switched to other shards. Vitess' rule for that is to fail, and to be asked again. vtgate
+// has no number of its own for it.
+func isSwitching(engine *mysql.MySQLError) bool {
+	return engine.Number == errOther && strings.Contains(engine.Message, "enforce denied tables")
 }
 
 // targetOf returns the keyspace and the shard that vtgate names in front of the errors of a

@@ -29,6 +29,8 @@ func TestErrorsOfVitessAndTiDBLoseTheirValues(t *testing.T) {
 		{EngineVitess, 1317, shard + `vttablet: rpc error: code = Aborted desc = transaction 7: ended at 12:00 (exceeded timeout: 4s)`, service.ErrBusy, "1317"},
 		{EngineVitess, 1205, shard + `vttablet: rpc error: (errno 1205) (sqlstate HY000): Sql: "SELECT hunter2", BindVars: {k: "hunter2"}`, service.ErrBusy, "1205"},
 		{EngineVitess, 1062, shard + `Duplicate entry 'hunter2' for key 'zone_attempt.PRIMARY' (errno 1062)`, service.ErrBusy, "1062"},
+		{EngineVitess, 1105, zones + `vttablet: rpc error: code = FailedPrecondition desc = disallowed due to rule: enforce denied tables (CallerID: x)`, service.ErrPaused, "denied tables"},
+		{EngineVitess, 1105, shard + `vttablet: disallowed due to rule: enforce denied tables (CallerID: x)`, service.ErrPaused, "denied tables"},
 		{EngineVitess, 1105, `syntax error at position 7 near 'hunter2'`, nil, "syntax error"},
 		{EngineVitess, 3819, shard + `vttablet: Check constraint 'rate must be 0 to 1000000' is violated. (errno 3819) (sqlstate HY000) (CallerID: x): Sql: "insert into zone_override values (:v1)", BindVars: {v1: "hunter2"}`, service.ErrInvalid, "rate must be"},
 		{EngineTiDB, 1105, `pessimistic lock retry limit reached`, service.ErrBusy, "9007"},
@@ -58,8 +60,9 @@ func TestACommitThatFailsIsUndecidedUnlessItWasRolledBack(t *testing.T) {
 	for number, undecided := range map[uint16]bool{1213: false, 8022: false, 9007: false, 1105: true, 2013: true, 1317: true, 9005: true} {
 		err := conn.commitError(&mysql.MySQLError{Number: number, Message: "target: velocityd_buckets.-80.primary: it went"})
 		kind := faultOf(err).kind
-		if got := errors.Is(asKind(kind, err), service.ErrUndecided); got != undecided {
-			t.Errorf("%d: got %v", number, err)
+		told := asKind(kind, err)
+		if got := errors.Is(told, service.ErrUndecided); got != undecided || errors.Is(told, service.ErrBusy) == undecided {
+			t.Errorf("%d: got %v, want it undecided (%v) or busy, and not both", number, told, undecided)
 		}
 	}
 }

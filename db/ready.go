@@ -38,7 +38,7 @@ type Probe struct {
 // connects to nothing yet. Errors are those of Open.
 func OpenProbe(o Options) (*Probe, error) {
 	o.LockWait = DefaultLockWait
-	o.engines = newEngineMemory(o.Engine)
+	o.engines = cmp.Or(o.engines, newEngineMemory(o.Engine))
 	configs, err := parseDSN(o.DSN)
 	if err != nil {
 		return nil, err
@@ -49,6 +49,14 @@ func OpenProbe(o Options) (*Probe, error) {
 	}
 	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
 	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(), keyspace: configs[0].DBName, engines: o.engines}, nil
+}
+
+// OpenProbe is the function OpenProbe for the database of the store. What the probe finds out of
+// the engine and its shards the store knows, too: so a store that has decided nothing yet can
+// decide when the probe has succeeded.
+func (s *Store) OpenProbe(o Options) (*Probe, error) {
+	o.engines = s.engines
+	return OpenProbe(o)
 }
 
 // Close waits for a question that is under way and closes the connection.
@@ -328,6 +336,11 @@ func asUnready(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errNoShard):
 		unready.reason = "no shard of the buckets has a primary that serves: look at the tablets"
+	case errors.Is(err, service.ErrPaused):
+		unready.reason = "Vitess is switching traffic to other shards: wait for its end, or look at the workflow (vtctldclient Workflow … list)"
+	case errors.Is(err, errUnlisted):
+		unready.reason = "the shards of the buckets are not known: vtgate gets no answer from the cluster's topology server (etcd). " +
+			"Instances that have listed them before go on"
 	case errors.Is(err, errNoIDsLeft):
 		unready.reason = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
 			"and set AUTO_INCREMENT of the table back"

@@ -4,9 +4,12 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"velocityd/service"
 )
 
 // A zone has an id of 1 or more, so that conditions on this one find no row, and lock none.
@@ -106,9 +109,13 @@ const (
 // primary, it asks them one by one, and returns nil if one of them works, because the buckets of
 // that one can be decided. The others are lost: see Lost. If none works, it may be that the
 // buckets are yet to be moved there: then it asks wherever vtgate finds the tables. If vtgate
-// cannot list the shards, as it reads them from the cluster's topology, all of them must work.
+// cannot list the shards, as it reads them from the cluster's topology, all of them must work, and
+// they must have been listed before: no check is decided by a store that has never known them.
 func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	shards, unlisted := p.listShards(ctx)
+	if unlisted != nil && p.engines.shards.current.Load() == nil {
+		return fmt.Errorf("%w: %w", errUnlisted, unlisted)
+	}
 	var err error
 	if !slices.ContainsFunc(shards, func(s Shard) bool { return !s.IsServing }) {
 		err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) error {
@@ -118,6 +125,9 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 			p.setLost(nil)
 			return nil
 		}
+	}
+	if errors.Is(err, service.ErrPaused) {
+		return err // a shard that is asked by its name may work, and vtgate still sends checks elsewhere
 	}
 	if unlisted != nil {
 		return errors.Join(err, unlisted)
@@ -146,10 +156,15 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 // listShards returns the shards of the buckets, as vtgate sees them.
 func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
 	err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) (err error) {
-		shards, err = readShardStates(ctx, conn, p.engines.shards.keyspace)
-		return err
+		if shards, err = readShardStates(ctx, conn, p.engines.shards.keyspace); err != nil {
+			return err
+		}
+		return p.engines.shards.learn(shards)
 	})
-	return shards, err
+	if err != nil {
+		return nil, err
+	}
+	return shards, nil
 }
 
 // proveEach asks the shards one by one, and returns the names of those that do not work. lastErr

@@ -96,7 +96,7 @@ func (b *batch) commitApart(ctx context.Context, r *reading) error {
 	case isOneOf(err, rolledBack()):
 		return err
 	default:
-		return fmt.Errorf("%w: %w", errUncertain, err)
+		return uncertain(err)
 	}
 }
 

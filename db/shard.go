@@ -153,12 +153,28 @@ func (m *shardMemory) refresh(ctx context.Context, read, beside func(context.Con
 	return nil
 }
 
+// errUnlisted says that the shards of the buckets are not known. vtgate reads their list from the
+// cluster's topology, and that does not answer. Nothing was begun.
+var errUnlisted = errors.New("the shards cannot be listed, which vtgate asks the cluster's topology for")
+
+// learn takes the names of all shards for the first map. A later map is left to refresh.
+func (m *shardMemory) learn(shards []Shard) error {
+	if m.current.Load() != nil {
+		return nil
+	}
+	names := make([]string, len(shards))
+	for i, shard := range shards {
+		names[i] = shard.Name
+	}
+	return m.renew(context.Background(), func(context.Context) (*shardMap, error) { return newShardMap(names) })
+}
+
 // renew reads the map of shards.
 func (m *shardMemory) renew(ctx context.Context, read func(context.Context) (*shardMap, error)) error {
 	shards, err := read(ctx)
 	if err != nil {
 		m.readAt.Store(time.Now().Add(shardMapPause - shardMapLife).UnixNano())
-		return fmt.Errorf("read the shards: %w", err)
+		return fmt.Errorf("%w: %w", errUnlisted, err)
 	}
 	m.readAt.Store(time.Now().UnixNano())
 	m.current.Store(shards)

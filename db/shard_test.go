@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"velocityd/service"
@@ -91,6 +92,22 @@ func TestChecksOfAShardThatIsAwayAreRefusedForAMoment(t *testing.T) {
 	}
 }
 
+func TestAProbeTeachesTheFirstMapOfShardsAndNoOther(t *testing.T) {
+	t.Parallel()
+	shards := new(shardMemory)
+	for _, names := range [][]Shard{{{Name: "-80"}, {Name: "80-"}}, {{Name: "-40"}, {Name: "40-80"}, {Name: "80-"}}} {
+		if err := shards.learn(names); err != nil {
+			t.Fatal(err)
+		}
+		if n := shards.current.Load().count(); n != 2 {
+			t.Errorf("%d shards are known, want 2: a later list is read by refresh", n)
+		}
+	}
+	if err := new(shardMemory).learn([]Shard{{Name: "-8g"}}); err == nil {
+		t.Error("a name that is no range was learned")
+	}
+}
+
 // vtgate answers SHOW VITESS_SHARDS out of the cluster's topology. When that is away, vtgate goes
 // on with all other statements, and so must checks.
 func TestChecksGoOnByTheOldMapWhenTheTopologyIsAway(t *testing.T) {
@@ -103,6 +120,10 @@ func TestChecksGoOnByTheOldMapWhenTheTopologyIsAway(t *testing.T) {
 	}
 	if err := shards.refresh(t.Context(), lost, nil); !errors.Is(err, away) {
 		t.Fatalf("without any map: %v, want the error", err)
+	} else if kind := faultOf(unrecorded(err)).kind; !errors.Is(kind, service.ErrAway) {
+		t.Errorf("without any map a check ends with %v, want away", kind)
+	} else if unready := asUnready(t.Context(), err); !strings.Contains(unready.Error(), "topology") {
+		t.Errorf("without any map the probe says %v", unready)
 	}
 	<-asked
 	m, err := newShardMap([]string{"-80", "80-"})

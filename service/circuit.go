@@ -25,8 +25,8 @@ type period struct {
 	once   sync.Once
 	opened chan struct{} // closed when the circuit opens
 	cause  error         // why it opened; valid once opened is closed
-	// lost is when the first check was lost after which none was answered, as the time since
-	// since; 0 if there is none.
+	// lost is when the first check was lost, or met a pause, after which none was answered, as the
+	// time since since; 0 if there is none.
 	lost atomic.Int64
 }
 
@@ -49,13 +49,14 @@ func (p *period) open(cause error) {
 }
 
 // note concludes from how a check ended whether the store is away. One check whose answer is
-// lost proves nothing: a person may have ended its statement. So the circuit opens if a second
-// one is lost, patience or more after the first, and none was answered in between.
+// lost proves nothing: a person may have ended its statement. Nor does one that a store has refused
+// because it pauses. So the circuit opens if a second one ends like that, patience or more after
+// the first, and none was answered in between.
 func (p *period) note(err error, patience time.Duration) {
 	switch {
 	case isAway(err):
 		p.open(err)
-	case errors.Is(err, ErrUndecided):
+	case errors.Is(err, ErrUndecided), errors.Is(err, ErrPaused):
 		now := int64(time.Since(p.since)) | 1 // not 0
 		if first := p.lost.Load(); first == 0 {
 			p.lost.CompareAndSwap(0, now)

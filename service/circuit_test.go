@@ -132,7 +132,7 @@ func TestStoreThatPassesEachTestAndFailsEachCheckIsTestedOnceASecond(t *testing.
 
 func TestLostAnswersOpenTheCircuitIfNoneComesInBetween(t *testing.T) {
 	t.Parallel()
-	lost := fmt.Errorf("check: %w", service.ErrUndecided)
+	lost, paused := fmt.Errorf("check: %w", service.ErrUndecided), fmt.Errorf("check: %w", service.ErrPaused)
 	for name, test := range map[string]struct {
 		ends  []error // of checks that are asked every 100 ms
 		opens bool
@@ -142,6 +142,8 @@ func TestLostAnswersOpenTheCircuitIfNoneComesInBetween(t *testing.T) {
 		"an unknown zone is an answer": {[]error{lost, lost, lost, service.ErrNotFound, lost, lost}, false},
 		"nothing comes any more":       {[]error{lost, lost, lost, lost}, true},
 		"being busy is no answer":      {[]error{lost, service.ErrBusy, service.ErrBusy, lost}, true},
+		"a pause ends":                 {[]error{paused, nil, nil, nil}, false},
+		"a pause lasts":                {[]error{paused, paused, paused}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -34,6 +34,9 @@ var (
 	// its address, it has been silent for long, or it is read-only. Overload is not that: a full
 	// queue, a held bucket and an engine that takes no more connections are ErrBusy alone.
 	ErrAway = fmt.Errorf("%w: the database is away", ErrBusy)
+	// ErrPaused is the ErrBusy of a database that refuses everybody for a moment, and says so, as
+	// Vitess does while it switches traffic to other shards. If that lasts, the database is away.
+	ErrPaused = fmt.Errorf("%w: the database has paused", ErrBusy)
 	// ErrUnfit says that the database lacks something that a decision needs, such as a table.
 	// Nothing was recorded. For callers it is an internal fault.
 	ErrUnfit = errors.New("the database lacks what a decision needs")

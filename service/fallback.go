@@ -14,8 +14,8 @@ const DefaultDegradedAfter = 250 * time.Millisecond
 
 // FallbackOptions are what a Fallback needs. Probe is required.
 type FallbackOptions struct {
-	// After is how long a store may be silent, and how long it may take to reach its engine,
-	// before checks are answered without it. 0 is DefaultDegradedAfter.
+	// After is how long a store may be silent or paused, and how long it may take to reach its
+	// engine, before checks are answered without it. 0 is DefaultDegradedAfter.
 	After time.Duration
 	// Silence returns for how long the store has been asked and has answered nothing, as
 	// Coalescer.Silence does. Nil: silence is not looked at.

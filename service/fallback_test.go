@@ -134,6 +134,7 @@ func TestOnlyAStoreThatIsAwayIsReplaced(t *testing.T) {
 		"away":            {fmt.Errorf("check: %w: refused", service.ErrAway), true},
 		"a table missing": {fmt.Errorf("check: %w", service.ErrUnfit), true},
 		"a right missing": {fmt.Errorf("check: %w", service.ErrForbidden), true},
+		"paused":          {fmt.Errorf("check: %w", service.ErrPaused), false},
 		"undecided":       {fmt.Errorf("check: %w", service.ErrUndecided), false},
 		"undecided for being away": {
 			fmt.Errorf("%w: left while under way: %w", service.ErrUndecided, service.ErrAway), false,

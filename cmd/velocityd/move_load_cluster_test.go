@@ -5,9 +5,11 @@ package main
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/db/dbtest"
 	"velocityd/handlers/handlerstest"
 	"velocityd/service"
@@ -26,11 +29,14 @@ const (
 	movePause     = 40 * time.Millisecond // between two checks of a caller
 	moveUsers     = 200
 	moveAddresses = 24
+	// zoneWithAnswer is the zone that has another on_failure than error. It has a caller of its own.
+	zoneWithAnswer = 4
 )
 
 // moveLoad is callers that check until they are stopped, and remember all that they were told.
 type moveLoad struct {
 	instances atomic.Pointer[[]*handlerstest.Client]
+	firstURL  atomic.Pointer[string] // of the first instance
 	stop      context.CancelFunc
 	callers   sync.WaitGroup
 	stopOfSQL context.CancelFunc
@@ -59,6 +65,7 @@ type moveStage struct {
 	decided    int
 	blocked    int
 	bySQL      int
+	withAnswer map[string]int // by what the caller of zoneWithAnswer was told
 	refused    map[string]int // by the text of the error
 	kinds      map[error]int
 	lastAnswer time.Time
@@ -78,7 +85,7 @@ func (l *moveLoad) turn(name string) {
 	if l.now != nil {
 		last = l.now.lastAnswer
 	}
-	l.now = &moveStage{name: name, begun: time.Now(), refused: map[string]int{}, kinds: map[error]int{}, lastAnswer: last}
+	l.now = &moveStage{name: name, begun: time.Now(), withAnswer: map[string]int{}, refused: map[string]int{}, kinds: map[error]int{}, lastAnswer: last}
 	l.stages = append(l.stages, l.now)
 }
 
@@ -89,6 +96,7 @@ func (l *moveLoad) use(instances ...*instanceUnderTest) {
 		clients = append(clients, handlerstest.New(i.url))
 	}
 	l.instances.Store(&clients)
+	l.firstURL.Store(&instances[0].url)
 }
 
 // start lets the callers begin: those that ask instances, and one that calls the procedure.
@@ -100,6 +108,7 @@ func (l *moveLoad) start(t *testing.T, d *dbtest.Database) {
 	for caller := range moveCallers {
 		l.callers.Go(func() { l.askOnAndOn(ctx, caller) })
 	}
+	l.callers.Go(func() { l.askWithAnswer(ctx) })
 	l.sqlCaller.Go(func() { l.callOnAndOn(ofSQL, d.SQL) })
 	t.Cleanup(func() { l.stop(); l.callers.Wait(); l.sqlCaller.Wait() })
 }
@@ -126,9 +135,9 @@ func (l *moveLoad) stage(t *testing.T, name string, checks int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.now
-	t.Logf("%s stage %q: %s, %d decided (%d blocked, %d by SQL), refused %v, longest silence %s",
+	t.Logf("%s stage %q: %s, %d decided (%d blocked, %d by SQL), refused %v, longest silence %s; in the zone with an answer %v",
 		time.Now().Format(time.TimeOnly), name, time.Since(s.begun).Round(time.Millisecond), s.decided, s.blocked, s.bySQL, s.refused,
-		s.silence.Round(time.Millisecond))
+		s.silence.Round(time.Millisecond), s.withAnswer)
 	l.turn("after " + name)
 }
 
@@ -189,6 +198,41 @@ func (l *moveLoad) askOnAndOn(ctx context.Context, caller int) {
 			return
 		case <-tick.C:
 		}
+	}
+}
+
+// askWithAnswer checks in zoneWithAnswer until ctx ends.
+func (l *moveLoad) askWithAnswer(ctx context.Context) {
+	tick := time.NewTicker(movePause)
+	defer tick.Stop()
+	bucket := service.Bucket{ZoneID: zoneWithAnswer, Key: "always"}
+	for {
+		l.noteWithAnswer(ask(*l.firstURL.Load()+"/v1/check", fmt.Sprintf(`{"zone_id":%d,"bucket_key":%q}`, bucket.ZoneID, bucket.Key)))
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (l *moveLoad) noteWithAnswer(r reply, err error) {
+	var d api.Decision
+	if err == nil && r.status == http.StatusOK {
+		err = json.Unmarshal([]byte(r.body), &d)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err != nil:
+		l.now.kinds[err]++
+	case r.status != http.StatusOK:
+		l.now.withAnswer[fmt.Sprint(r.status)]++
+	case d.Degraded:
+		l.now.withAnswer["without the database"]++
+	default:
+		l.now.withAnswer["decided"]++
+		l.note(d.TxnID, service.Bucket{ZoneID: zoneWithAnswer, Key: "always"})
 	}
 }
 

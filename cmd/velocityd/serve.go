@@ -114,7 +114,7 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 	if err != nil {
 		return nil, err
 	}
-	probe, err := db.OpenProbe(options)
+	probe, err := store.OpenProbe(options)
 	if err != nil {
 		return nil, err
 	}

@@ -73,7 +73,8 @@ type Cluster struct {
 	failed  chan error
 
 	mu      sync.Mutex // guards what follows
-	others  []*process // etcd, vtctld and vtorc
+	etcd    *process
+	others  []*process // vtctld and vtorc
 	vtgates []*process
 	tablets []*Tablet
 }
@@ -200,21 +201,13 @@ func (c *Cluster) start(ctx context.Context) error {
 
 // startTopology starts etcd, and vtctld, by which it writes the cell into it.
 func (c *Cluster) startTopology(ctx context.Context) error {
-	client, peer := address(c.options.BasePort+etcdPort), address(c.options.BasePort+etcdPeerPort)
-	etcd, err := c.launch("etcd", "etcd", "--data-dir="+c.path("etcd"), "--unsafe-no-fsync",
-		"--listen-client-urls=http://"+client, "--advertise-client-urls=http://"+client,
-		"--listen-peer-urls=http://"+peer, "--initial-advertise-peer-urls=http://"+peer, "--initial-cluster=default=http://"+peer)
-	if err != nil {
-		return err
-	}
-	c.own(func() { c.others = append(c.others, etcd) })
-	if err := etcd.await(ctx, answers(c.options.BasePort+etcdPort, "/health")); err != nil {
+	if err := c.startEtcd(ctx); err != nil {
 		return err
 	}
 	if err := c.startVtctld(ctx); err != nil {
 		return err
 	}
-	_, err = c.Vtctldclient(ctx, "AddCellInfo", "--root=/vitess/"+cell, "--server-address="+client, cell)
+	_, err := c.Vtctldclient(ctx, "AddCellInfo", "--root=/vitess/"+cell, "--server-address="+address(c.options.BasePort+etcdPort), cell)
 	return err
 }
 
@@ -399,6 +392,9 @@ func (c *Cluster) Stop() {
 	}
 	for _, p := range slices.Backward(c.others) {
 		others = append(others, func() error { p.stop(); return nil })
+	}
+	if c.etcd != nil {
+		others = append(others, func() error { c.etcd.stop(); return nil })
 	}
 	for _, stops := range [][]func() error{vtgates, tablets, others} {
 		_ = together(stops...) // they return no errors

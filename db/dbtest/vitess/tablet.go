@@ -75,17 +75,33 @@ func (t *Tablet) ReturnMysqld() {
 }
 
 func (t *Tablet) kill(lost bool) error {
-	if t.isSource {
-		return fmt.Errorf("kill mysqld of %s: it is the source, which the cluster has not started", t.Alias())
-	}
 	t.mu.Lock()
 	t.lost = lost
 	server := t.mysqld
 	t.mu.Unlock()
-	if err := syscall.Kill(server.PID(), syscall.SIGKILL); err != nil {
-		return fmt.Errorf("kill mysqld of %s: %w", t.Alias(), err)
+	if err := t.signal(syscall.SIGKILL); err != nil {
+		return err
 	}
 	<-server.Done()
+	return nil
+}
+
+// FreezeMysqld lets the tablet's mysqld keep its connections and answer nobody, until ThawMysqld.
+func (t *Tablet) FreezeMysqld() error { return t.signal(syscall.SIGSTOP) }
+
+// ThawMysqld lets mysqld go on after FreezeMysqld.
+func (t *Tablet) ThawMysqld() error { return t.signal(syscall.SIGCONT) }
+
+func (t *Tablet) signal(signal syscall.Signal) error {
+	if t.isSource {
+		return fmt.Errorf("send %s to mysqld of %s: it is the source, which the cluster has not started", signal, t.Alias())
+	}
+	t.mu.Lock()
+	server := t.mysqld
+	t.mu.Unlock()
+	if err := syscall.Kill(server.PID(), signal); err != nil {
+		return fmt.Errorf("send %s to mysqld of %s: %w", signal, t.Alias(), err)
+	}
 	return nil
 }
 
