@@ -78,7 +78,7 @@ test-cluster: bin/cluster ## run the tests that need a Vitess cluster, on one of
 .PHONY: test-cluster-faults
 test-cluster-faults: bin/cluster ## kill, replace and split the parts of Vitess clusters under load, and move a database to one, for many minutes
 	@programs=$$(tools/vitess/programs.sh); VELOCITY_VITESS=$$programs \
-		go test -tags cluster -run '^TestFault[A-Z]' -count=1 -p 1 -timeout 60m $(TESTFLAGS) $(CLUSTER_PKG)
+		go test -tags cluster -run '^TestFault[A-Z]' -count=1 -p 1 -timeout 60m $(CLUSTER_PKG) $(TESTFLAGS)
 
 # TestPortable… and the subtests portable: what the store does by statements alone, which `make test` runs on MySQL. Left
 # out are two tests that also make the tables of MySQL, and one that meets a fault of TiDB's embedded store alone: beside
@@ -88,7 +88,7 @@ NOT_ON_TIDB = TestPortableTablesAreThoseOfTheSteps|TestPortableUpTakesOverADatab
 .PHONY: test-tidb
 test-tidb: toolchain ## run the tests of engines without procedures on TiDB, a server of their own (PKG=./db TESTFLAGS=-v)
 	@exec tools/tidb/tidb.sh with go test -count=1 -p 1 -parallel 2 -timeout 60m -run 'Portable|./portable' -skip '$(NOT_ON_TIDB)' \
-		$(TESTFLAGS) $(if $(filter ./...,$(PKG)),./db/... ./migrations/... ./cmd/...,$(PKG))
+		$(if $(filter ./...,$(PKG)),./db/... ./migrations/... ./cmd/...,$(PKG)) $(TESTFLAGS)
 
 # The packages whose tests start no database engine.
 QUICK = ./api ./client ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./bench/sim ./bench/scale ./cmd/velocityd/replay
