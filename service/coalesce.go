@@ -269,8 +269,10 @@ func (c *Coalescer) release(w *waiter) {
 	c.waiters.Put(w)
 }
 
-// enough is how many buckets must wait in a lane before further checks go to the next lane.
+// enough is how many checks must wait in a lane before further checks go to the next lane.
 // With fewer, the calls would be so small that more calls cost more than their overlap gains.
+// Checks of several buckets count as one each: what a call costs however little it holds is
+// shared by its checks.
 const enough = 40
 
 // laneBits is how many bits of a place in pending tell the lane.
@@ -278,9 +280,9 @@ const laneBits = 16
 
 // route chooses the lane of a lone check: that of the bucket that most checks in the
 // lanes have in common with it or, if there is none, the first lane in which fewer
-// than enough buckets are waited for. So checks of one bucket share a lane, and so do
-// checks of many users from one address while that address is hot. Where there are shards, it
-// chooses among the lanes of the check's shard.
+// than enough wait. So checks of one bucket share a lane, and so do checks of many users from one
+// address while that address is hot. Where there are shards, it chooses among the lanes of the
+// check's shard.
 func (c *Coalescer) route(w *waiter) *lane {
 	first, last := c.lanesOf(w.checks[0])
 	var most, chosen uint64
@@ -325,8 +327,8 @@ func enterLane(place *atomic.Uint64, lane uint64) {
 	}
 }
 
-// emptiest returns the first lane from first to before last in which fewer than enough buckets
-// are waited for, or else that with the fewest.
+// emptiest returns the first lane from first to before last in which fewer than enough checks
+// wait, or else that with the fewest.
 func (c *Coalescer) emptiest(first, last int) (lane uint64) {
 	lane = uint64(first)
 	for i := first; i < last; i++ {

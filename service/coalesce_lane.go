@@ -62,7 +62,7 @@ type lane struct {
 	mu     sync.Mutex
 	queue  []*waiter
 	queued int          // weight of the queue
-	length atomic.Int32 // of the queue in buckets; read without the mutex
+	length atomic.Int32 // of the queue; read without the mutex
 	closed bool
 	// waiting counts, by hash, in how many waiters' checks of the queue a bucket is.
 	waiting map[uint64]int
@@ -157,7 +157,7 @@ func (l *lane) join(w *waiter) (*batch, error) {
 	}
 	l.queue = append(l.queue, w)
 	l.queued += w.weight
-	l.length.Add(int32(len(w.hashes)))
+	l.length.Add(1)
 	count(l.waiting, w.hashes)
 	for {
 		b := l.next(now)
@@ -181,7 +181,7 @@ func anyReaches(w *waiter, checks map[uint64]int, n int) bool {
 // dequeued takes back what join has counted for w, which is not in the queue any more.
 func (l *lane) dequeued(w *waiter) {
 	l.queued -= w.weight
-	l.length.Add(-int32(len(w.hashes)))
+	l.length.Add(-1)
 	uncount(l.waiting, w.hashes)
 }
 
