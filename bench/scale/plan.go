@@ -99,7 +99,7 @@ func (p *plan) fill(costs sim.Costs, fsync time.Duration) {
 	}
 }
 
-// enough is service's: how many buckets wait in a lane before the next one is used.
+// enough is service's: how many checks wait in a lane before the next one is used.
 const enough = 40
 
 // meet returns how many checks come to a lane while a batch is under way.
@@ -114,7 +114,7 @@ func (p *plan) meet() float64 {
 	// Nearly all checks of two buckets are for the lanes over several shards, which are used one
 	// after the other.
 	coming := p.perSecond / float64(p.instances) * p.takes.Seconds()
-	return max(min(coming, enough/2), coming/cores)
+	return max(min(coming, enough), coming/cores)
 }
 
 // length is how long a batch takes if it waits for no core: the calls one after the other, and the

@@ -74,11 +74,11 @@ func (in *instance) ask(c *check) {
 	})
 }
 
-// enough is service's: how many buckets must wait in a lane before further checks go to the next.
+// enough is service's: how many checks must wait in a lane before further checks go to the next.
 const enough = 40
 
 // route chooses the lane of a check: that of the bucket that most checks in the lanes have in common
-// with it or else the first lane in which fewer than enough buckets are waited for.
+// with it or else the first lane in which fewer than enough wait.
 func (in *instance) route(c *check) *lane {
 	group := in.group(c)
 	if len(group) == 1 {
@@ -95,10 +95,10 @@ func (in *instance) route(c *check) *lane {
 	}
 	emptiest := group[0]
 	for _, l := range group {
-		if l.length < enough {
+		if len(l.queue) < enough {
 			return l
 		}
-		if l.length < emptiest.length {
+		if len(l.queue) < len(emptiest.queue) {
 			emptiest = l
 		}
 	}

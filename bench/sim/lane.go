@@ -26,7 +26,6 @@ type lane struct {
 	waits bool
 
 	queue   []*check
-	length  int // of the queue, in buckets
 	waiting map[bucket]int
 	claimed map[bucket]int // in batches under way, where waits is true
 	taken   map[bucket]int // of the batch that is being filled
@@ -48,7 +47,6 @@ func (l *lane) join(c *check) bool {
 		return false
 	}
 	l.queue = append(l.queue, c)
-	l.length += len(c.buckets)
 	count(l.waiting, c, 1)
 	l.begin()
 	return true
@@ -127,7 +125,6 @@ func (l *lane) fillHeld() (checks []*check) {
 }
 
 func (l *lane) take(c *check) *check {
-	l.length -= len(c.buckets)
 	count(l.waiting, c, -1)
 	return c
 }

@@ -94,8 +94,8 @@ func TestEveryCheckIsAnsweredOnce(t *testing.T) {
 				}
 			}
 			for _, in := range cl.instances {
-				if len(in.pending) > 0 || in.held.length > 0 || len(in.held.claimed) > 0 || len(in.held.waiting) > 0 {
-					t.Errorf("checks are left in an instance: %d, %d, %d, %d", len(in.pending), in.held.length, len(in.held.claimed), len(in.held.waiting))
+				if len(in.pending) > 0 || len(in.held.queue) > 0 || len(in.held.claimed) > 0 || len(in.held.waiting) > 0 {
+					t.Errorf("checks are left in an instance: %d, %d, %d, %d", len(in.pending), len(in.held.queue), len(in.held.claimed), len(in.held.waiting))
 				}
 			}
 		})
