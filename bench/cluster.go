@@ -75,7 +75,7 @@ func measureCluster(ctx context.Context, o options, s *stage) error {
 		if err != nil {
 			return err
 		}
-		r.Source, r.Mixed = source, o.mixed && len(at.shards) > 0
+		r.Source = source
 		s.progress("%-50s %6.0f/s  p50 %.2f ms  p99 %.2f ms  %.1f in a batch  %v", r.Name, r.PerSecond, r.P50, r.P99, r.Batch, r.CPU)
 		measured = append(measured, r)
 	}
@@ -105,12 +105,7 @@ func (at *site) open(ctx context.Context, o options) (err error) {
 	if at.address, err = freeAddress(ctx); err != nil {
 		return err
 	}
-	mode := "auto"
-	if len(at.shards) > 0 && !o.mixed {
-		mode = "vitess" // which gives each shard lanes of its own
-	}
-	at.service, err = startChild(ctx, at.stage.dir, "velocityd", nil, at.stage.programs.velocityd,
-		"serve", "--dsn", at.dsn, "--listen", at.address, "--engine-mode", mode)
+	at.service, err = startChild(ctx, at.stage.dir, "velocityd", nil, at.stage.programs.velocityd, "serve", "--dsn", at.dsn, "--listen", at.address)
 	if err != nil {
 		return err
 	}

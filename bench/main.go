@@ -62,7 +62,6 @@ type options struct {
 	only         string
 	cluster      string // the DSN of a cluster to measure; everything else is left out then
 	pids         string
-	mixed        bool
 	runs         string
 	args         []string // as they were given
 }
@@ -84,7 +83,6 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.only, "only", "", "scenarios to measure, by id, separated by commas; does not write the report")
 	flags.StringVar(&o.cluster, "cluster", "", "measure only the service on this cluster or MySQL that runs and has the tables: its DSN, or env for the variable VELOCITY_CLUSTER_DSN")
 	flags.StringVar(&o.pids, "pids", "", "the cluster's processes as kind=pid,…; without it those that this program's parent has started")
-	flags.BoolVar(&o.mixed, "mixed", false, "with -cluster: a velocityd without lanes by shard")
 	flags.StringVar(&o.runs, "runs", filepath.Join("docs", "scale-out.json"), "file to which the runs of -cluster are added")
 	if err := flags.Parse(args); err != nil {
 		return o, err

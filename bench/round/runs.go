@@ -41,9 +41,6 @@ type Run struct {
 	Touched int    `json:"touched"`
 	Buckets int    `json:"buckets"` // of a check
 	Callers int    `json:"callers"`
-	// Mixed says that the service had no lanes by shard, so that a batch held buckets of all
-	// shards that were asked.
-	Mixed bool `json:"mixed,omitempty"`
 	// Hot is the share of the checks that have one second bucket in common.
 	Hot       float64            `json:"hot,omitempty"`
 	PerSecond float64            `json:"per_second"`

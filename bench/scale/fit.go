@@ -73,9 +73,6 @@ func micros(us float64) time.Duration {
 
 func termsOf(r round.Run) terms {
 	parts := partsOf(r.Batch, r.Buckets, r.Touched)
-	if r.Mixed {
-		parts = mixedParts(r.Batch*float64(r.Buckets), r.Touched)
-	}
 	return terms{1 / r.Batch, parts / r.Batch, float64(r.Buckets), 1}
 }
 

@@ -54,8 +54,6 @@ func asMeasured(runs round.Runs, r round.Run, costs sim.Costs, length time.Durat
 	}
 	if r.Shards > 0 {
 		c.Gate, c.Shards = sim.Group{Count: 1}, r.Touched
-	}
-	if r.Shards > 0 && !r.Mixed {
 		c.Lanes.ByShard = true
 	}
 	return c
