@@ -33,7 +33,6 @@ type batch struct {
 	guesses    bool             // it makes rows before it knows whether they are missing
 	existed    int              // how many of made had a row
 	inserted   int              // how many of made had none
-	missed     bool             // a row of made was neither read nor inserted
 	singly     bool             // it locks the rows of made one by one
 	lostRow    bool             // a row that is locked was not read
 	taken      int              // how many of made other sessions were found to hold
@@ -179,8 +178,8 @@ func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) erro
 	switch {
 	case b.lostRow:
 		return fmt.Errorf("%w: %w", service.ErrBusy, errLostRow)
-	case b.missed:
-		return errInTheMaking
+	case b.conn.dialect.skipsLocked && b.existed+b.inserted < len(b.made):
+		return errInTheMaking // another session made a row between the SELECT and the INSERT: it has not been read
 	}
 	if !b.now.IsZero() {
 		b.hints.sawClock(b.now)
@@ -201,7 +200,7 @@ func (b *batch) open(r *reading) {
 	}
 	// RELEASE SAVEPOINT in the last packet proves that the transaction is still this one.
 	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
-	b.isOpen, b.lostRow, b.missed, b.supposed, b.present = true, false, false, b.hints.now(), b.zoneIDs
+	b.isOpen, b.lostRow, b.supposed, b.present = true, false, b.hints.now(), b.zoneIDs
 	b.touched = nil
 	clear(b.states)
 	clear(b.ledger.Lockouts)

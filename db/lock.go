@@ -116,8 +116,7 @@ func (b *batch) make(r *reading) (inserts int) {
 }
 
 // noteMade takes the rows in made for locked. Those that were there have been read, and those that
-// an INSERT has made have neither a lockout nor a tally. missed says that some are neither: another
-// session made them between the SELECT and the INSERT, and they have not been read.
+// an INSERT has made have neither a lockout nor a tally.
 func (b *batch) noteMade() {
 	b.existed = 0
 	for _, bucket := range b.made {
@@ -127,7 +126,6 @@ func (b *batch) noteMade() {
 			b.states[place] = locked
 		}
 	}
-	b.missed = b.existed+b.inserted < len(b.made)
 }
 
 // notMade returns the buckets that are not in made.

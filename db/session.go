@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
@@ -75,7 +76,7 @@ func newConnector(o Options, use use) (*connector, error) {
 		return nil, err
 	}
 	engines := cmp.Or(o.engines, newEngineMemory(o.Engine))
-	engines.shards.keyspace = configs[0].DBName + bucketsKeyspace
+	engines.shards.keyspace = configs[0].DBName + engine.BucketsSuffix
 	return &connector{
 		login: login, engines: engines, timeout: cmp.Or(o.connectTimeout, connectTimeout),
 		lockWait: o.LockWait, session: session, wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),

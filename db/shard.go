@@ -16,13 +16,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"velocityd/db/engine"
 	"velocityd/service"
 )
-
-// bucketsKeyspace is what stands behind the name of the DSN's database in the name of the
-// keyspace that holds the buckets on shards.
-const bucketsKeyspace = engine.BucketsSuffix
 
 // shardMap is the ranges of keyspace ids that the shards of a keyspace hold, in order.
 type shardMap struct {
