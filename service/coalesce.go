@@ -8,7 +8,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -17,13 +16,14 @@ const (
 	DefaultLanes        = 4
 	DefaultHeldCalls    = 4
 	defaultMaxBatch     = 500
-	DefaultQueue        = 4096
+	DefaultQueue        = 16_384
 	DefaultBatchTimeout = 5 * time.Second
 )
 
 // CoalescerOptions are the sizes of a Coalescer. Zero stands for the default.
 type CoalescerOptions struct {
-	// Lanes is how many shared calls of lone checks may be under way at once.
+	// Lanes is how many shared calls of lone checks may be under way at once. Beside others, a
+	// call begins when 20 checks wait, and as many as the others have on average.
 	Lanes int
 	// BulkLanes is how many calls for parts of larger calls may be under way
 	// besides; the default is half of Lanes and at least one.
@@ -34,13 +34,13 @@ type CoalescerOptions struct {
 	HeldCalls int
 	// MaxBatch is how many checks may share a call, at most MaxChecks.
 	MaxBatch int
-	// Queue is how many callers may wait in one lane, besides those under way.
+	// Queue is how many callers may wait for a call, besides those under way.
 	Queue int
 	// QueuePerBucket is how many of those may name one and the same bucket; the
-	// default is a quarter of Queue. A further check of that bucket is refused
+	// default is a sixteenth of Queue. A further check of that bucket is refused
 	// as if the queue were full, whatever other buckets it names, while checks
-	// without it still find room: a flood on one key does not shut out the keys
-	// that share its lane. Nor does it hold them up: while checks without it wait,
+	// without it still find room: a flood on one key does not shut out other
+	// keys. Nor does it hold them up: while checks without it wait,
 	// they overtake it as soon as it has a quarter of a batch, or 16 checks.
 	QueuePerBucket int
 	// Timeout is how long a batch may take. A check is not begun if its caller's ctx ends
@@ -50,17 +50,18 @@ type CoalescerOptions struct {
 	Timeout time.Duration
 	// ShardOf returns the place, from 0, of the shard that a bucket lies on, and how many shards
 	// there are. It is asked for each lone check, and may answer otherwise later. If there are
-	// several, each has lanes of its own, at least one even if Lanes are fewer, and checks over
-	// several shards have others: so nearly every call is one shard's, and no check waits in a
-	// lane behind one of a shard that does not answer. The lanes of a shard are Lanes divided by
-	// the shards. The default is that there is one shard, whose lanes all checks share.
+	// several, each has a queue and calls of its own, and checks over several shards have others:
+	// so nearly every call is one shard's, and no check waits behind one of a shard that does not
+	// answer. The calls of a shard are Lanes divided by the shards, and at least one. The default
+	// is that there is one shard.
 	ShardOf func(bucket Bucket) (shard, shards int)
 	// Observe is told what the Coalescer does.
 	Observe CoalescerObserver
 }
 
-// mostShardLanes bounds the lanes of shards: with more shards than these, some share a lane.
-const mostShardLanes = 64
+// shardLanes is how many lanes there are for shards. With more shards than these, some share a
+// lane.
+const shardLanes = 64
 
 func (o CoalescerOptions) withDefaults() CoalescerOptions {
 	queue, lanes := cmp.Or(o.Queue, DefaultQueue), cmp.Or(o.Lanes, DefaultLanes)
@@ -73,7 +74,7 @@ func (o CoalescerOptions) withDefaults() CoalescerOptions {
 		HeldCalls:      cmp.Or(o.HeldCalls, DefaultHeldCalls),
 		MaxBatch:       min(cmp.Or(o.MaxBatch, defaultMaxBatch), MaxChecks),
 		Queue:          queue,
-		QueuePerBucket: cmp.Or(o.QueuePerBucket, max(queue/4, 1)),
+		QueuePerBucket: cmp.Or(o.QueuePerBucket, max(queue/16, 1)),
 		Timeout:        cmp.Or(o.Timeout, DefaultBatchTimeout),
 		ShardOf:        o.ShardOf,
 		Observe:        o.Observe,
@@ -107,41 +108,32 @@ func (e *BusyError) Unwrap() error { return ErrBusy }
 // Coalescer lets concurrent checks share one call of a store: one round trip,
 // one pass over the locks, one commit. It is a CheckStore itself.
 //
-// A lone check goes to a lane. If no call is under way in the lane, the caller leads: it
-// calls the store on its own goroutine. Callers that come during this call wait. When the
-// call ends, its leader wakes the first of them, which calls the store for all that wait.
-// There is no timer and no other goroutine, so a check that comes to an idle lane does not
-// wait. Checks of one bucket go to one lane, as far as route can tell. That saves lock
-// waits; it is not needed for right decisions, which are the store's work.
+// A lone check goes to a lane, see CoalescerOptions.ShardOf. If no call is under way in the
+// lane, the caller leads: it calls the store on its own goroutine. Callers that come during this
+// call wait, until they are enough for a call of their own or the call ends. Then its leader
+// wakes the first of them, which calls the store for all that wait. There is no timer and no
+// other goroutine, so a check that comes to an idle lane does not wait. A bucket is in one call
+// of a lane at a time. That saves lock waits; it is not needed for right decisions, which are
+// the store's work.
 //
 // These lanes ask the store not to wait for buckets that another session holds. A check
 // that names a held bucket is asked a second time in its lane. If the bucket is still held,
 // the check moves to the lane for held buckets, whose calls do wait, so that no other check
 // waits with it: see fillHeld. Calls with more than one check have another lane: see bulk.
 type Coalescer struct {
-	lanes []*lane
-	// shardOf is CoalescerOptions.ShardOf. Where there are several shards, the last lanes, as many
-	// as share, are for checks over several, and those before them are the shards'. Otherwise
-	// the first lanes, as many as share, are for all checks.
+	// lanes are for lone checks: those of the shards, and the last for checks over several.
+	lanes   []*lane
 	shardOf func(Bucket) (shard, shards int)
-	share   int // CoalescerOptions.Lanes
+	calls   int // CoalescerOptions.Lanes
 	bulk    *bulk
 	held    *lane
 
-	// pending tells, by hash, how many checks of a bucket are in the lanes, and to
-	// which lane the first of them went.
 	seed    maphash.Seed
-	pending []atomic.Uint64
-
 	waiters sync.Pool // of *waiter, for use again
 	callers *callers
 }
 
 var _ CheckStore = (*Coalescer)(nil)
-
-// pendingPlaces is large against the checks that can be in the lanes at once.
-// Buckets that share a place may cost a call in vain, no more.
-const pendingPlaces = 1 << 14
 
 // NewCoalescer returns a Coalescer in front of store. All lanes may call the store at once.
 // The store must honour Check.NoWait and must not keep the slice of checks after the call.
@@ -150,22 +142,22 @@ const pendingPlaces = 1 << 14
 func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 	options = options.withDefaults()
 	c := &Coalescer{
-		lanes: make([]*lane, max(options.Lanes, mostShardLanes)+options.Lanes), shardOf: options.ShardOf, share: options.Lanes,
-		seed: maphash.MakeSeed(), pending: make([]atomic.Uint64, pendingPlaces),
-		callers: newCallers(),
+		shardOf: options.ShardOf, calls: options.Lanes, seed: maphash.MakeSeed(), callers: newCallers(),
 	}
 	lone := laneOptions{
-		calls: 1, size: options.MaxBatch, noWait: true,
+		calls: c.callsOfEach, gathers: true, size: options.MaxBatch, noWait: true,
 		queue: options.Queue, perBucket: options.QueuePerBucket, timeout: options.Timeout,
 		observe: options.Observe,
 	}
-	for i := range c.lanes {
-		c.lanes[i] = newLane(store, lone, c.callers.abandoned)
+	for range shardLanes {
+		c.lanes = append(c.lanes, newLane(store, lone, c.callers.abandoned))
 	}
 	bulk, held := lone, lone
-	bulk.calls, bulk.size, bulk.timeout = options.BulkLanes, pieceBuckets, options.Timeout/2
+	lone.calls = always(options.Lanes)
+	c.lanes = append(c.lanes, newLane(store, lone, c.callers.abandoned))
+	bulk.calls, bulk.gathers, bulk.size, bulk.timeout = always(options.BulkLanes), false, pieceBuckets, options.Timeout/2
 	c.bulk = newBulk(newLane(store, bulk, c.callers.abandoned))
-	held.calls, held.noWait = options.HeldCalls, false
+	held.calls, held.gathers, held.noWait = always(options.HeldCalls), false, false
 	c.held = newLane(store, held, c.callers.abandoned)
 	return c
 }
@@ -216,14 +208,13 @@ const loneTries = 2
 func (c *Coalescer) askLone(ctx context.Context, checks []Check) (decisions []Decision, err error) {
 	w := c.newWaiter(ctx, checks, 1)
 	c.hash(w)
-	lane, free := c.route(w), true
+	lane, free := c.laneOf(checks[0]), true
 	for range loneTries {
 		decisions, free, err = lane.wait(w)
 		if !isHeld(decisions) {
 			break
 		}
 	}
-	c.unroute(w)
 	if isHeld(decisions) {
 		decisions, free, err = c.held.wait(w)
 	}
@@ -269,104 +260,34 @@ func (c *Coalescer) release(w *waiter) {
 	c.waiters.Put(w)
 }
 
-// enough is how many checks must wait in a lane before further checks go to the next lane.
-// With fewer, the calls would be so small that more calls cost more than their overlap gains.
-// Checks of several buckets count as one each: what a call costs however little it holds is
-// shared by its checks.
-const enough = 40
-
-// laneBits is how many bits of a place in pending tell the lane.
-const laneBits = 16
-
-// route chooses the lane of a lone check: that of the bucket that most checks in the
-// lanes have in common with it or, if there is none, the first lane in which fewer
-// than enough wait. So checks of one bucket share a lane, and so do checks of many users from one
-// address while that address is hot. Where there are shards, it chooses among the lanes of the
-// check's shard.
-func (c *Coalescer) route(w *waiter) *lane {
-	first, last := c.lanesOf(w.checks[0])
-	var most, chosen uint64
-	for _, h := range w.hashes {
-		place := c.pending[h%pendingPlaces].Load()
-		if lane := place & (1<<laneBits - 1); place>>laneBits > most && int(lane) >= first && int(lane) < last {
-			most, chosen = place>>laneBits, lane
-		}
-	}
-	if most == 0 {
-		chosen = c.emptiest(first, last)
-	}
-	for _, h := range w.hashes {
-		enterLane(&c.pending[h%pendingPlaces], chosen)
-	}
-	return c.lanes[chosen]
-}
-
-// lanesOfEach returns how many lanes each of so many shards has.
-func (c *Coalescer) lanesOfEach(shards int) int { return max(c.share/shards, 1) }
-
-// lanesFor returns how many lanes are used for so many shards.
-func (c *Coalescer) lanesFor(shards int) int {
-	if shards <= 1 {
-		return c.share
-	}
-	return min(shards*c.lanesOfEach(shards), len(c.lanes)-c.share) + c.share
-}
-
-// enterLane counts one more check at a place of pending, in the given lane if it is
-// the first.
-func enterLane(place *atomic.Uint64, lane uint64) {
-	for {
-		was := place.Load()
-		is := was + 1<<laneBits
-		if was>>laneBits == 0 {
-			is = 1<<laneBits | lane
-		}
-		if place.CompareAndSwap(was, is) {
-			return
-		}
-	}
-}
-
-// emptiest returns the first lane from first to before last in which fewer than enough checks
-// wait, or else that with the fewest.
-func (c *Coalescer) emptiest(first, last int) (lane uint64) {
-	lane = uint64(first)
-	for i := first; i < last; i++ {
-		waiting := c.lanes[i].length.Load()
-		if waiting < enough {
-			return uint64(i)
-		}
-		if waiting < c.lanes[lane].length.Load() {
-			lane = uint64(i)
-		}
-	}
-	return lane
-}
-
-// lanesOf returns the lanes of the shard that all buckets of a check lie on, from first to
-// before last, or those for checks over several shards.
-func (c *Coalescer) lanesOf(check Check) (first, last int) {
-	several := len(c.lanes) - c.share
-	shard, shards := c.shardOf(check.Buckets[0])
-	if shards <= 1 {
-		return 0, c.share
-	}
+// laneOf returns the lane of the shard that all buckets of a check lie on, or that for checks
+// over several shards.
+func (c *Coalescer) laneOf(check Check) *lane {
+	shard, _ := c.shardOf(check.Buckets[0])
 	for _, b := range check.Buckets[1:] {
 		if other, _ := c.shardOf(b); other != shard {
-			return several, len(c.lanes)
+			return c.lanes[shardLanes]
 		}
 	}
-	each := c.lanesOfEach(shards)
-	first = shard * each % several
-	return first, min(first+each, several)
+	return c.lanes[shard%shardLanes]
 }
 
-// unroute takes back what route has counted.
-func (c *Coalescer) unroute(w *waiter) {
-	for _, h := range w.hashes {
-		c.pending[h%pendingPlaces].Add(^uint64(1<<laneBits - 1))
-	}
+// callsOfEach returns how many calls may be under way for each shard.
+func (c *Coalescer) callsOfEach() int {
+	_, shards := c.shardOf(Bucket{})
+	return max(c.calls/max(shards, 1), 1)
 }
+
+// mostCalls returns how many calls may be under way for lone checks.
+func (c *Coalescer) mostCalls() int {
+	_, shards := c.shardOf(Bucket{})
+	if shards <= 1 {
+		return c.calls
+	}
+	return min(shards, shardLanes)*c.callsOfEach() + c.calls
+}
+
+func always(n int) func() int { return func() int { return n } }
 
 // Silence returns for how long the store has answered no call although calls are under way that
 // do not wait for held buckets. It is 0 while there are none. A call that found the store away,

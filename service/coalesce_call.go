@@ -33,9 +33,6 @@ func (l *lane) lead(b *batch) {
 	began := time.Now()
 	l.decide(b)
 	ended := time.Now()
-	if !l.options.noWait {
-		l.unclaim(b)
-	}
 	// The next call begins before the answers are given, so that the store is not idle.
 	l.handOn(b, ended, ended.Sub(began))
 	for _, w := range b.waiters {
@@ -53,6 +50,10 @@ func (l *lane) handOn(b *batch, now time.Time, took time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.observe(b, now, took)
+	l.unclaim(b)
+	if !l.options.noWait {
+		l.refuseHeld(b)
+	}
 	for {
 		next := l.next(now)
 		if next == nil {

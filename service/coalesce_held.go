@@ -8,13 +8,13 @@ import (
 
 // fillHeld moves one waiter into the batch: the first that has no bucket in a call under way.
 // It adds the waiters behind it that share a bucket with it and have no bucket in another
-// call. So a bucket is in one call at a time, however many checks wait for it: a bucket that is
-// held for long occupies one call, and checks of other buckets go on.
+// call. So a bucket that is held for long occupies one call, however many checks wait for it,
+// and checks of other buckets go on.
 func (l *lane) fillHeld(b *batch, now time.Time) {
 	clear(l.taken)
 	l.queue = slices.DeleteFunc(l.queue, func(w *waiter) bool {
 		first := len(b.waiters) == 0
-		if !l.hasRoom(b, w) || anyReaches(w, l.claimed, 1) || !first && !anyReaches(w, l.taken, 1) {
+		if !l.hasRoom(b, w) || !l.isFree(w) || !first && !anyReaches(w, l.taken, 1) {
 			return false
 		}
 		if l.take(b, w, now) && first {
@@ -22,19 +22,13 @@ func (l *lane) fillHeld(b *batch, now time.Time) {
 		}
 		return true
 	})
-	for _, w := range b.waiters {
-		count(l.claimed, w.hashes)
-	}
 }
 
-// unclaim frees the buckets of an answered batch for other calls. Buckets for which the store
-// waited in vain are held for long: all callers that wait for them are refused.
-func (l *lane) unclaim(b *batch) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// refuseHeld looks at an answered batch for buckets for which the store waited in vain. They are
+// held for long: all callers that wait for them are refused.
+func (l *lane) refuseHeld(b *batch) {
 	var refused []uint64
 	for _, w := range b.waiters {
-		uncount(l.claimed, w.hashes)
 		buckets := w.hashes
 		for i, check := range w.checks {
 			var set []uint64

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -42,10 +41,11 @@ func (w *waiter) isLate(now time.Time, timeout time.Duration) bool {
 
 // laneOptions are the sizes of a lane, and what it asks.
 type laneOptions struct {
-	calls     int // under way at once
-	size      int // of a call, in the waiters' weight; a first waiter always fits
-	queue     int // waiters
-	perBucket int // of those
+	calls     func() int // under way at once
+	gathers   bool       // a call begins beside others only when a batch like theirs has gathered
+	size      int        // of a call, in the waiters' weight; a first waiter always fits
+	queue     int        // waiters
+	perBucket int        // of those
 	timeout   time.Duration
 	noWait    bool // ask with Check.NoWait
 	observe   CoalescerObserver
@@ -61,14 +61,12 @@ type lane struct {
 
 	mu     sync.Mutex
 	queue  []*waiter
-	queued int          // weight of the queue
-	length atomic.Int32 // of the queue; read without the mutex
+	queued int // weight of the queue
+	free   int // waiters of the queue none of whose buckets is in a call under way
 	closed bool
 	// waiting counts, by hash, in how many waiters' checks of the queue a bucket is.
 	waiting map[uint64]int
-	// claimed counts the buckets of calls under way, in a lane that waits for buckets: see
-	// fillHeld.
-	claimed map[uint64]int
+	claimed map[uint64]int // as waiting, of the calls under way
 	taken   map[uint64]int // as waiting, of the batch that is being filled
 	calls   int            // under way
 	// asked is when the calls under way began, the first of them as far as it is known, and
@@ -157,8 +155,10 @@ func (l *lane) join(w *waiter) (*batch, error) {
 	}
 	l.queue = append(l.queue, w)
 	l.queued += w.weight
-	l.length.Add(1)
 	count(l.waiting, w.hashes)
+	if l.isFree(w) {
+		l.free++
+	}
 	for {
 		b := l.next(now)
 		if b == nil || b.leader == w {
@@ -181,8 +181,42 @@ func anyReaches(w *waiter, checks map[uint64]int, n int) bool {
 // dequeued takes back what join has counted for w, which is not in the queue any more.
 func (l *lane) dequeued(w *waiter) {
 	l.queued -= w.weight
-	l.length.Add(-1)
 	uncount(l.waiting, w.hashes)
+	if l.isFree(w) {
+		l.free--
+	}
+}
+
+// isFree says that no call under way has a bucket of w.
+func (l *lane) isFree(w *waiter) bool { return !anyReaches(w, l.claimed, 1) }
+
+// claim notes that the buckets of a batch are in a call under way.
+func (l *lane) claim(b *batch) {
+	for _, w := range b.waiters {
+		count(l.claimed, w.hashes)
+	}
+	l.recount(b)
+}
+
+// unclaim takes back what claim has noted.
+func (l *lane) unclaim(b *batch) {
+	for _, w := range b.waiters {
+		uncount(l.claimed, w.hashes)
+	}
+	l.recount(b)
+}
+
+// recount counts anew who is free, if somebody waits for a bucket of the batch.
+func (l *lane) recount(b *batch) {
+	if !slices.ContainsFunc(b.waiters, func(w *waiter) bool { return anyReaches(w, l.waiting, 1) }) {
+		return
+	}
+	l.free = 0
+	for _, w := range l.queue {
+		if l.isFree(w) {
+			l.free++
+		}
+	}
 }
 
 func count(checks map[uint64]int, hashes []uint64) {
@@ -212,7 +246,7 @@ func (l *lane) retryAfter() time.Duration {
 
 // timeFor estimates how long the lane takes for checks of a weight, by recent calls.
 func (l *lane) timeFor(weight int) time.Duration {
-	return time.Duration(float64(weight) * float64(l.spent) / max(l.decided, 1) / float64(l.options.calls))
+	return time.Duration(float64(weight) * float64(l.spent) / max(l.decided, 1) / float64(l.options.calls()))
 }
 
 // leave ends the waiting of w for the reason why. If w is still in the queue, it is removed.
@@ -245,7 +279,7 @@ func (l *lane) unqueue(w *waiter) bool {
 // next returns a batch of waiting callers, led by the first of them, or nil if no call may
 // begin.
 func (l *lane) next(now time.Time) *batch {
-	if l.calls == l.options.calls || len(l.queue) == 0 {
+	if l.free == 0 || l.calls > 0 && (l.options.gathers && !l.hasGathered() || l.calls >= l.options.calls()) {
 		return nil
 	}
 	b, ok := l.batches.Get().(*batch)
@@ -261,6 +295,7 @@ func (l *lane) next(now time.Time) *batch {
 		l.batches.Put(b)
 		return nil
 	}
+	l.claim(b)
 	b.deadline = now.Add(l.options.timeout)
 	if l.calls == 0 {
 		l.asked = now
@@ -272,12 +307,22 @@ func (l *lane) next(now time.Time) *batch {
 	return b
 }
 
+// enough is how many checks must wait before another call begins beside one under way. With
+// fewer, the calls would be so small that more calls cost more than their overlap gains. Checks
+// of several buckets count as one each: what a call costs however little it holds is shared by
+// its checks.
+const enough = 20
+
+// hasGathered says that enough wait for another call, and as many as those under way have on
+// average. Many small calls beside a large one would cost more than calls of one size.
+func (l *lane) hasGathered() bool { return l.free >= enough && l.free*l.calls >= l.underWay }
+
 // leastShare is how many checks of one bucket a batch may take in any case. So many cost a
 // store about a quarter more than a lone check.
 const leastShare = 16
 
-// fill moves callers from the head of the queue into the batch. A caller whose ctx may end
-// before the batch does is answered with a BusyError. While checks of other buckets wait, one
+// fill moves callers from the head of the queue into the batch, but for those with a bucket in
+// a call under way. A caller whose ctx may end before the batch does is answered with a BusyError. While checks of other buckets wait, one
 // bucket gets a quarter of the batch at most, and the rest of its checks stay at the head of
 // the queue, so that a flood on one key does not make the batches of other keys long. Checks
 // of one bucket keep their order; a check of several buckets may be overtaken.
@@ -285,7 +330,7 @@ func (l *lane) fill(b *batch, now time.Time) {
 	share := l.share()
 	clear(l.taken)
 	l.queue = slices.DeleteFunc(l.queue, func(w *waiter) bool {
-		if !l.hasRoom(b, w) || anyReaches(w, l.taken, share) {
+		if !l.hasRoom(b, w) || !l.isFree(w) || anyReaches(w, l.taken, share) {
 			return false
 		}
 		if l.take(b, w, now) {
@@ -297,8 +342,9 @@ func (l *lane) fill(b *batch, now time.Time) {
 
 // share is how many checks of one bucket the next batch takes.
 func (l *lane) share() int {
-	share := max(leastShare, min(len(l.queue), l.options.size)/4)
-	if len(l.queue) <= share || slices.ContainsFunc(l.queue, func(w *waiter) bool { return !anyReaches(w, l.waiting, share+1) }) {
+	share := max(leastShare, min(l.free, l.options.size)/4)
+	isOther := func(w *waiter) bool { return l.isFree(w) && !anyReaches(w, l.waiting, share+1) }
+	if l.free <= share || slices.ContainsFunc(l.queue, isOther) {
 		return share
 	}
 	return l.options.size // there are no others
@@ -330,7 +376,6 @@ func (l *lane) refuseQueued() {
 	for _, w := range l.queue {
 		w.answer(nil, shuttingDown())
 	}
-	l.queue, l.queued = nil, 0
-	l.length.Store(0)
+	l.queue, l.queued, l.free = nil, 0, 0
 	clear(l.waiting)
 }

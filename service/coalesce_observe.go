@@ -35,8 +35,7 @@ func (c *Coalescer) Use() (lone, bulk, held LaneUse) {
 	for _, l := range c.lanes {
 		lone.add(l)
 	}
-	_, shards := c.shardOf(Bucket{})
-	lone.Lanes = c.lanesFor(shards)
+	lone.Lanes = c.mostCalls()
 	bulk.add(c.bulk.pieces)
 	held.add(c.held)
 	return lone, bulk, held
@@ -45,7 +44,7 @@ func (c *Coalescer) Use() (lone, bulk, held LaneUse) {
 func (u *LaneUse) add(l *lane) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	u.Lanes += l.options.calls
+	u.Lanes += l.options.calls()
 	u.Busy += l.calls
 	u.Waiting += len(l.queue)
 }

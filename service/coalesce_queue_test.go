@@ -34,10 +34,10 @@ func TestFloodOnOneBucketLeavesRoomForItsNeighbours(t *testing.T) {
 		options service.CoalescerOptions
 		share   int
 	}{
-		"a quarter of the queue":   {service.CoalescerOptions{Lanes: 1, Queue: 16}, 4},
+		"a sixteenth of the queue": {service.CoalescerOptions{Lanes: 1, Queue: 64}, 4},
 		"as said":                  {service.CoalescerOptions{Lanes: 1, Queue: 16, QueuePerBucket: 7}, 7},
 		"at least one":             {service.CoalescerOptions{Lanes: 1, Queue: 3}, 1},
-		"in the default's quarter": {service.CoalescerOptions{Lanes: 1}, service.DefaultQueue / 4},
+		"of the default's":         {service.CoalescerOptions{Lanes: 1}, service.DefaultQueue / 16},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +108,7 @@ func TestNeighboursOvertakeAFlood(t *testing.T) {
 
 func TestFloodedBucketIsAcceptedAgainAsItsChecksGo(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Queue: 8}, func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, service.CoalescerOptions{Lanes: 1, QueuePerBucket: 2}, func(t *testing.T, c *service.Coalescer, g *gated) {
 		hot := check(at(2, "203.0.113.7"))
 		answers := askKeys(t, c, "first")
 		ctx, cancel := context.WithCancel(t.Context())

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,137 +243,169 @@ func TestNoChecksAreNoBatch(t *testing.T) {
 	}
 }
 
-// laneOf is where a check waits while nothing goes on.
-func laneOf(t *testing.T, c *service.Coalescer, question service.Check) (int, <-chan answer) {
-	t.Helper()
-	before := c.Waiting()
-	answers := ask(t.Context(), c, question)
-	for i, n := range c.Waiting() {
-		if n > before[i] {
-			return i, answers
+// others are the keys of n checks that share no bucket.
+func others(name string, n int) []string {
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = fmt.Sprint(name, "-", i)
+	}
+	return keys
+}
+
+func TestAnotherCallBeginsWhenEnoughWait(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *service.Coalescer, g *gated) {
+		want := func(working, waiting int) {
+			t.Helper()
+			if c.Working() != working || c.Waiting()[0] != waiting {
+				t.Errorf("%d calls are under way and %d checks wait, want %d and %d", c.Working(), c.Waiting()[0], working, waiting)
+			}
+		}
+		second, third := others("second", service.Enough), others("third", service.Enough)
+		answers := slices.Concat(askKeys(t, c, "first"), askKeys(t, c, second[1:]...))
+		want(1, len(second)-1)
+		answers = append(answers, askKeys(t, c, second[0])...)
+		want(2, 0)
+		answers = append(answers, askKeys(t, c, third...)...)
+		want(2, len(third)) // there are two lanes
+		g.wantBatch(t, admit, "first")
+		g.wantBatch(t, admit, append(second[1:], second[0])...)
+		g.wantBatch(t, admit, third...)
+		wantAnswers(t, answers, make([]error, len(answers))...)
+	})
+}
+
+func TestAnotherCallBeginsWhenAsManyWaitAsTheOthersHave(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *service.Coalescer, g *gated) {
+		small, large := others("small", service.Enough), others("large", 2*service.Enough)
+		answers := slices.Concat(askKeys(t, c, "first"), askKeys(t, c, small...), askKeys(t, c, large...))
+		g.wantBatch(t, admit, "first") // the large one begins in its place
+		next := others("next", len(large))
+		answers = append(answers, askKeys(t, c, next[1:]...)...)
+		g.wantBatch(t, admit, small...)
+		synctest.Wait()
+		if c.Working() != 1 {
+			t.Errorf("%d calls are under way, want one, because one check less waits than it has", c.Working())
+		}
+		answers = append(answers, askKeys(t, c, next[0])...)
+		if c.Working() != 2 {
+			t.Errorf("%d calls are under way, want two", c.Working())
+		}
+		g.wantBatch(t, admit, large...)
+		g.wantBatch(t, admit, append(next[1:], next[0])...)
+		wantAnswers(t, answers, make([]error, len(answers))...)
+	})
+}
+
+func TestFewerThanEnoughWaitForTheEndOfAllCalls(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *service.Coalescer, g *gated) {
+		second := others("second", service.Enough)
+		answers := slices.Concat(askKeys(t, c, "first"), askKeys(t, c, second...), askKeys(t, c, "third"))
+		g.wantBatch(t, admit, "first")
+		synctest.Wait()
+		if c.Working() != 1 || c.Waiting()[0] != 1 {
+			t.Errorf("%d calls are under way and %d checks wait after the end of the first", c.Working(), c.Waiting()[0])
+		}
+		g.wantBatch(t, admit, second...)
+		g.wantBatch(t, admit, "third")
+		wantAnswers(t, answers, make([]error, len(answers))...)
+	})
+}
+
+func TestABucketIsInOneCallAtATime(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 3}, func(t *testing.T, c *service.Coalescer, g *gated) {
+		hot := at(1, "hot")
+		second := others("second", service.Enough)
+		answers := askKeys(t, c, "hot")
+		for _, user := range []string{"alice", "bob"} {
+			answers = append(answers, ask(t.Context(), c, check(at(2, user), hot)))
+		}
+		answers = append(answers, askKeys(t, c, slices.Repeat([]string{"hot"}, service.Enough)...)...)
+		answers = append(answers, ask(t.Context(), c, check(at(2, "bob"))))
+		answers = append(answers, askKeys(t, c, second[1:]...)...)
+		if c.Working() != 2 {
+			t.Errorf("%d calls are under way, want that of the hot bucket and that of the others", c.Working())
+		}
+		g.wantBatch(t, admit, "hot")
+		g.wantBatch(t, admit, append([]string{"bob"}, second[1:]...)...)
+		g.wantBatch(t, admit, append([]string{"alice"}, slices.Repeat([]string{"hot"}, service.Enough)...)...)
+		g.wantBatch(t, admit, "bob") // one of whose buckets was in each of the two calls
+		wantAnswers(t, answers, make([]error, len(answers))...)
+	})
+}
+
+// exclusive is a store that fails the test if a bucket is in two calls at once, or if there are
+// more calls than allowed.
+type exclusive struct {
+	t     *testing.T
+	most  int
+	mu    sync.Mutex
+	calls int
+	taken map[service.Bucket]bool
+}
+
+func (s *exclusive) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	mine := map[service.Bucket]bool{}
+	for _, check := range checks {
+		for _, b := range check.Buckets {
+			mine[b] = true
 		}
 	}
-	t.Fatal("the check waits in no lane")
-	return 0, nil
-}
-
-// inBusyLanes is inBubble with four lanes, all at work, so that what comes next
-// stays in its queue. test returns those that it queued.
-func inBusyLanes(t *testing.T, test func(t *testing.T, c *service.Coalescer) []<-chan answer) {
-	t.Helper()
-	inBubble(t, service.CoalescerOptions{Lanes: 4}, func(t *testing.T, c *service.Coalescer, g *gated) {
-		var waiting []<-chan answer
-		// Each call that has begun stands in its lane; more for that lane queue.
-		for i := 0; c.Working() < 4; i++ {
-			waiting = append(waiting, ask(t.Context(), c, check(at(9, string(rune('a'+i))))))
-		}
-		waiting = append(waiting, test(t, c)...)
-		answered := make(chan struct{})
-		go func() {
-			defer close(answered)
-			wantAnswers(t, waiting, make([]error, len(waiting))...)
-		}()
-		g.serve(admit, answered)
-	})
-}
-
-// comeAndGo asks a check that many times over, and leaves its queue each time.
-func comeAndGo(t *testing.T, c *service.Coalescer, question service.Check, times int) {
-	t.Helper()
-	for range times {
-		ctx, cancel := context.WithCancel(t.Context())
-		answers := ask(ctx, c, question)
-		cancel()
-		if got := <-answers; !errors.Is(got.err, service.ErrBusy) {
-			t.Errorf("left the queue with %v", got.err)
-		}
+	s.mu.Lock()
+	if s.calls++; s.calls > s.most {
+		s.t.Errorf("%d calls are under way, want at most %d", s.calls, s.most)
 	}
+	for b := range mine {
+		if s.taken[b] {
+			s.t.Errorf("bucket %v is in two calls at once", b)
+		}
+		s.taken[b] = true
+	}
+	s.mu.Unlock()
+	time.Sleep(time.Duration(len(checks)) * time.Millisecond) // the bubble's clock
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls--
+	for b := range mine {
+		delete(s.taken, b)
+	}
+	return admit(ctx, checks)
 }
 
-func TestChecksOfOneBucketMeetInOneLane(t *testing.T) {
+func TestCallsOfARandomCrowdShareNoBucket(t *testing.T) {
 	t.Parallel()
-	inBusyLanes(t, func(t *testing.T, c *service.Coalescer) (waiting []<-chan answer) {
-		t.Helper()
-		used := map[int]bool{}
-		for i := range 3 * service.Enough {
-			key := fmt.Sprint("key-", i)
-			home, first := laneOf(t, c, check(at(1, key)))
-			waiting = append(waiting, first)
-			used[home] = true
-			lane, next := laneOf(t, c, check(at(1, key)))
-			if waiting = append(waiting, next); lane != home {
-				t.Errorf("checks of %s wait in lanes %d and %d", key, home, lane)
-			}
-		}
-		if len(used) != 4 {
-			t.Errorf("so many keys met in lanes %v", used)
-		}
-		return waiting
-	})
-}
-
-func TestALaneIsFilledBeforeTheNextIsUsed(t *testing.T) {
-	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 4}, func(t *testing.T, c *service.Coalescer, g *gated) {
-		waiting := []<-chan answer{ask(t.Context(), c, check(at(1, "under way")))}
-		for i := range service.Enough {
-			lane, next := laneOf(t, c, check(at(1, fmt.Sprint("key-", i))))
-			if waiting = append(waiting, next); lane != 0 {
-				t.Errorf("check %d waits in lane %d", i, lane)
-			}
-		}
-		waiting = append(waiting, ask(t.Context(), c, check(at(1, "one more"))))
-		if working := c.Working(); working != 2 {
-			t.Errorf("%d lanes are at work, want the second, too", working)
-		}
-		answered := make(chan struct{})
-		go func() {
-			defer close(answered)
-			wantAnswers(t, waiting, make([]error, len(waiting))...)
-		}()
-		g.serve(admit, answered)
-	})
-}
-
-func TestChecksThatShareABucketMeetThoughAnotherOneWasHot(t *testing.T) {
-	t.Parallel()
-	inBusyLanes(t, func(t *testing.T, c *service.Coalescer) (waiting []<-chan answer) {
-		t.Helper()
-		apart := 0
-		for _, name := range []string{"alice", "bob", "carol", "dave", "eve"} {
-			user, addr := at(1, name), at(2, "address of "+name)
-			comeAndGo(t, c, check(addr), 3) // was hot, is not
-			var lanes []int
-			for _, question := range []service.Check{check(addr, user), check(user, addr), check(user)} {
-				lane, answers := laneOf(t, c, question)
-				lanes, waiting = append(lanes, lane), append(waiting, answers)
-			}
-			if lanes[0] != lanes[1] || lanes[1] != lanes[2] {
-				apart++
-			}
-		}
-		// One in a few thousand shares its place in the count with another bucket.
-		if apart > 1 {
-			t.Errorf("the checks of %d of 5 users wait in several lanes", apart)
-		}
-		return waiting
-	})
-}
-
-func TestChecksThatShareAHotBucketMeetInItsLane(t *testing.T) {
-	t.Parallel()
-	inBusyLanes(t, func(t *testing.T, c *service.Coalescer) (waiting []<-chan answer) {
-		t.Helper()
-		hot := at(2, "203.0.113.7")
-		comeAndGo(t, c, check(hot), 9)
-		home, first := laneOf(t, c, check(hot))
-		waiting = append(waiting, first, ask(t.Context(), c, check(hot)), ask(t.Context(), c, check(hot)))
-		for _, user := range []string{"alice", "bob", "carol", "dave", "eve", "faythe", "grace", "heidi", "ivan", "judy"} {
-			lane, answers := laneOf(t, c, check(at(1, user), hot))
-			if waiting = append(waiting, answers); lane != home {
-				t.Errorf("%s's check waits in lane %d, others from that address in %d", user, lane, home)
-			}
-		}
-		return waiting
-	})
+	for name, keys := range map[string]int{"few keys": 30, "many keys": 3000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				store := &exclusive{t: t, most: 4, taken: map[service.Bucket]bool{}}
+				c := service.NewCoalescer(store, service.CoalescerOptions{Lanes: store.most, MaxBatch: 40})
+				var most atomic.Int64
+				var group sync.WaitGroup
+				for i := range 300 {
+					random := rand.New(rand.NewPCG(1, uint64(i)))
+					group.Go(func() {
+						for range 40 {
+							question := check(at(1, fmt.Sprint(random.IntN(keys))), at(2, fmt.Sprint(random.IntN(keys))))
+							if _, err := c.CheckAll(t.Context(), []service.Check{question}); err != nil {
+								t.Error(err)
+							}
+							most.Store(max(most.Load(), int64(c.Working())))
+							time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
+						}
+					})
+				}
+				group.Wait()
+				if most.Load() < 2 {
+					t.Error("there were never two calls under way: the test shows nothing")
+				}
+				if err := c.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }

@@ -1,6 +1,6 @@
 package service
 
-// Enough is how many buckets a lane waits for before the next one is used.
+// Enough is how many checks must wait before another call begins beside one under way.
 const Enough = enough
 
 // Waiting is how many callers wait in each lane for lone checks.
@@ -21,7 +21,7 @@ func (l *lane) waits() int {
 	return len(l.queue)
 }
 
-// Working is how many lanes for lone checks have a call under way.
+// Working is how many calls for lone checks are under way.
 func (c *Coalescer) Working() int {
 	lone, _, _ := c.Use()
 	return lone.Busy
