@@ -18,7 +18,7 @@ type hints struct {
 	zones map[int64]zonePlan
 
 	seed maphash.Seed
-	seen [seenPlaces]atomic.Uint32 // of buckets that had a lock row
+	seen []atomic.Uint32 // of buckets that had a lock row
 	// unseenAreNew says that most buckets that were not in seen had no lock row, in the last
 	// batch that had such buckets.
 	unseenAreNew atomic.Bool
@@ -26,15 +26,16 @@ type hints struct {
 	ahead atomic.Int64 // nanoseconds by which the engine's clock is ahead of this machine's
 }
 
-// seenPlaces is how many buckets are remembered at most. Each has a group of seenGroup places
+// seenPlaces is how many buckets a store remembers at most. Each has a group of seenGroup places
 // in which it may stand.
 const (
 	seenPlaces = 1 << 18
 	seenGroup  = 8
 )
 
-func newHints() *hints {
-	return &hints{zones: map[int64]zonePlan{}, seed: maphash.MakeSeed()}
+// newHints returns hints that remember so many buckets, a multiple of seenGroup.
+func newHints(places int) *hints {
+	return &hints{zones: map[int64]zonePlan{}, seed: maphash.MakeSeed(), seen: make([]atomic.Uint32, places)}
 }
 
 // plan returns what had to be read of a zone's buckets when one was last read.
@@ -96,7 +97,7 @@ func (h *hints) metUnseen(met, found int) {
 // and no correctness.
 func (h *hints) groupOf(b service.Bucket) (tag uint32, group []atomic.Uint32) {
 	hash := maphash.Comparable(h.seed, b)
-	first := hash >> 32 % (seenPlaces / seenGroup) * seenGroup
+	first := hash >> 32 % uint64(len(h.seen)/seenGroup) * seenGroup
 	return uint32(hash) | 1, h.seen[first : first+seenGroup]
 }
 

@@ -48,7 +48,7 @@ func OpenProbe(o Options) (*Probe, error) {
 		return nil, err
 	}
 	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
-	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(), keyspace: configs[0].DBName, engines: o.engines}, nil
+	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(seenGroup), keyspace: configs[0].DBName, engines: o.engines}, nil
 }
 
 // OpenProbe is the function OpenProbe for the database of the store. What the probe finds out of

@@ -84,7 +84,7 @@ func Open(o Options) (*Store, error) {
 	}
 	return &Store{
 		lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), lockWait: o.LockWait,
-		hints: newHints(), engines: o.engines, observe: o.Observe,
+		hints: newHints(seenPlaces), engines: o.engines, observe: o.Observe,
 	}, nil
 }
 

@@ -53,10 +53,13 @@ func (s *server) postCheck(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	d := decisions[0]
-	if d.Err != nil {
-		return asked.pointAtFault(d.Err)
+	if err := decisions[0].Err; err != nil {
+		return asked.pointAtFault(err)
 	}
+	return s.respondDecision(x, decisions[0])
+}
+
+func (s *server) respondDecision(x *exchange, d service.Decision) error {
 	setRateLimit(x, d)
 	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendDecision(b, d) })
 }

@@ -74,13 +74,15 @@ func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
 
 // Remember replaces what is known of the zones by zones, which must be all of them.
 func (f *Fallback) Remember(zones []Zone) {
-	if !slices.ContainsFunc(zones, Zone.hasAnswer) {
+	known, isAnswered := knownZones{}, false
+	for _, zone := range zones {
+		zone = zone.WithDefaults()
+		known[zone.ID] = &zone
+		isAnswered = isAnswered || zone.hasAnswer()
+	}
+	if !isAnswered {
 		f.zones.Store(nil)
 		return
-	}
-	known := knownZones{}
-	for _, zone := range zones {
-		known[zone.ID] = zone.WithDefaults()
 	}
 	f.zones.Store(&known)
 }
@@ -97,14 +99,16 @@ func (f *Fallback) Open(cause error) {
 }
 
 // knownZones are all zones as they were last seen, with every setting spelt out.
-type knownZones map[int64]Zone
+type knownZones map[int64]*Zone
 
-func (z Zone) hasAnswer() bool { return z.OnFailure == OnFailureAllow || z.OnFailure == OnFailureBlock }
+func (z *Zone) hasAnswer() bool {
+	return z != nil && (z.OnFailure == OnFailureAllow || z.OnFailure == OnFailureBlock)
+}
 
 // haveAnswer says that a check has an answer without the store.
 func (k knownZones) haveAnswer(check Check) bool {
 	for _, b := range check.Buckets {
-		if zone := k[b.ZoneID]; !zone.hasAnswer() { // nor has the zero Zone
+		if !k[b.ZoneID].hasAnswer() { // nor has nil
 			return false
 		}
 	}

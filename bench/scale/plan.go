@@ -99,8 +99,8 @@ func (p *plan) fill(costs sim.Costs, fsync time.Duration) {
 	}
 }
 
-// enough is service's: how many checks wait in a lane before the next one is used.
-const enough = 40
+// enough is service's: how many checks wait before another batch begins beside one under way.
+const enough = 20
 
 // meet returns how many checks come to a lane while a batch is under way.
 func (p *plan) meet() float64 {
@@ -111,8 +111,8 @@ func (p *plan) meet() float64 {
 		}
 		return p.perSecond / float64(lanes) * p.takes.Seconds()
 	}
-	// Nearly all checks of two buckets are for the lanes over several shards, which are used one
-	// after the other.
+	// Nearly all checks of two buckets are for the lane over several shards, which may have a batch
+	// under way for each core.
 	coming := p.perSecond / float64(p.instances) * p.takes.Seconds()
 	return max(min(coming, enough), coming/cores)
 }

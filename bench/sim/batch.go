@@ -187,16 +187,12 @@ func (b *batch) commitPart(p *part, then func()) {
 func (b *batch) end() {
 	b.lane.ended(b)
 	for _, c := range b.checks {
-		switch {
-		case !b.isFree(c):
-			b.counts.held++
-			b.retry(c)
-		case b.lane.waits:
+		if b.isFree(c) {
 			b.answer(c, true)
-		default:
-			b.unroute(c)
-			b.answer(c, true)
+			continue
 		}
+		b.counts.held++
+		b.retry(c)
 	}
 }
 

@@ -138,9 +138,7 @@ func (cl *cluster) allShards() []*shard {
 // lanes returns the lanes for lone checks of all instances.
 func (cl *cluster) lanes() (all []*lane) {
 	for _, in := range cl.instances {
-		for _, group := range in.lanes {
-			all = append(all, group...)
-		}
+		all = append(all, in.lanes...)
 	}
 	return all
 }

@@ -45,12 +45,12 @@ type Group struct {
 
 // Lanes are the settings of an instance's coalescer. Its defaults are DefaultLanes.
 type Lanes struct {
-	// Count is how many lanes there are for lone checks. With ByShard and several shards these are
-	// the lanes for checks over several shards, and each shard has Count divided by the shards
-	// besides, at least one.
+	// Count is how many batches of lone checks may be under way. With ByShard and several shards
+	// these are those of checks over several shards, and each shard has a lane of its own with
+	// Count divided by the shards, at least one.
 	Count     int
 	ByShard   bool
-	Held      int // calls for held buckets
+	Held      int // batches for held buckets
 	Batch     int // checks in one
 	Queue     int // callers in a lane
 	PerBucket int // of those, of one bucket
@@ -58,7 +58,7 @@ type Lanes struct {
 
 // DefaultLanes returns the settings of velocityd on machines with so many cores.
 func DefaultLanes(cores int) Lanes {
-	return Lanes{Count: cores, Held: 4, Batch: 500, Queue: 4096, PerBucket: 1024}
+	return Lanes{Count: cores, Held: 4, Batch: 500, Queue: 16_384, PerBucket: 1024}
 }
 
 // Network is how long a message takes on each way, one way.

@@ -27,7 +27,9 @@ type lane struct {
 
 	queue   []*check
 	waiting map[bucket]int
-	claimed map[bucket]int // in batches under way, where waits is true
+	claimed map[bucket]int // in batches under way
+	free    int            // checks of the queue that have no bucket in a batch under way
+	batched int            // checks of batches under way
 	taken   map[bucket]int // of the batch that is being filled
 	working int
 	busy    time.Duration // summed over the batches that ended
@@ -48,13 +50,16 @@ func (l *lane) join(c *check) bool {
 	}
 	l.queue = append(l.queue, c)
 	count(l.waiting, c, 1)
+	if l.isFree(c) {
+		l.free++
+	}
 	l.begin()
 	return true
 }
 
 // begin starts batches while one may begin.
 func (l *lane) begin() {
-	for l.working < l.calls && len(l.queue) > 0 {
+	for l.mayBegin() {
 		var checks []*check
 		if l.waits {
 			checks = l.fillHeld()
@@ -64,6 +69,7 @@ func (l *lane) begin() {
 		if len(checks) == 0 {
 			return
 		}
+		l.claim(checks, 1)
 		l.working++
 		b := l.instance.newBatch(l, checks)
 		l.begun[b] = l.instance.clock.now
@@ -76,13 +82,42 @@ func (l *lane) ended(b *batch) {
 	l.working--
 	l.busy += l.instance.clock.now - l.begun[b]
 	delete(l.begun, b)
-	if l.waits {
-		for _, c := range b.checks {
-			count(l.claimed, c, -1)
-		}
-	}
+	l.claim(b.checks, -1)
 	l.begin()
 }
+
+// enough is service's: how many checks must wait before another batch begins beside one under way.
+const enough = 20
+
+// mayBegin is service's rule for another batch.
+func (l *lane) mayBegin() bool {
+	if l.working == 0 || l.waits {
+		return l.free > 0 && l.working < l.calls
+	}
+	return l.working < l.calls && l.free >= enough && l.free*l.working >= l.batched
+}
+
+// claim notes that a batch of checks begins, by 1, or has ended, by -1.
+func (l *lane) claim(checks []*check, by int) {
+	l.batched += by * len(checks)
+	shared := false
+	for _, c := range checks {
+		count(l.claimed, c, by)
+		shared = shared || anyReaches(c, l.waiting, 1)
+	}
+	if !shared {
+		return
+	}
+	l.free = 0
+	for _, c := range l.queue {
+		if l.isFree(c) {
+			l.free++
+		}
+	}
+}
+
+// isFree says that no batch under way has a bucket of the check.
+func (l *lane) isFree(c *check) bool { return !anyReaches(c, l.claimed, 1) }
 
 // leastShare is service's: how many checks of one bucket a batch takes in any case.
 const leastShare = 16
@@ -93,7 +128,7 @@ func (l *lane) fill() (checks []*check) {
 	share := l.share()
 	clear(l.taken)
 	l.queue = slices.DeleteFunc(l.queue, func(c *check) bool {
-		if len(checks) == l.settings.Batch || anyReaches(c, l.taken, share) {
+		if len(checks) == l.settings.Batch || !l.isFree(c) || anyReaches(c, l.taken, share) {
 			return false
 		}
 		checks = append(checks, l.take(c))
@@ -109,7 +144,7 @@ func (l *lane) fillHeld() (checks []*check) {
 	clear(l.taken)
 	l.queue = slices.DeleteFunc(l.queue, func(c *check) bool {
 		first := len(checks) == 0
-		if len(checks) == l.settings.Batch || anyReaches(c, l.claimed, 1) || !first && !anyReaches(c, l.taken, 1) {
+		if len(checks) == l.settings.Batch || !l.isFree(c) || !first && !anyReaches(c, l.taken, 1) {
 			return false
 		}
 		checks = append(checks, l.take(c))
@@ -118,20 +153,19 @@ func (l *lane) fillHeld() (checks []*check) {
 		}
 		return true
 	})
-	for _, c := range checks {
-		count(l.claimed, c, 1)
-	}
 	return checks
 }
 
 func (l *lane) take(c *check) *check {
 	count(l.waiting, c, -1)
+	l.free--
 	return c
 }
 
 func (l *lane) share() int {
-	share := max(leastShare, min(len(l.queue), l.settings.Batch)/4)
-	if len(l.queue) <= share || slices.ContainsFunc(l.queue, func(c *check) bool { return !anyReaches(c, l.waiting, share+1) }) {
+	share := max(leastShare, min(l.free, l.settings.Batch)/4)
+	isOther := func(c *check) bool { return l.isFree(c) && !anyReaches(c, l.waiting, share+1) }
+	if l.free <= share || slices.ContainsFunc(l.queue, isOther) {
 		return share
 	}
 	return l.settings.Batch

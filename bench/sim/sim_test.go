@@ -94,8 +94,10 @@ func TestEveryCheckIsAnsweredOnce(t *testing.T) {
 				}
 			}
 			for _, in := range cl.instances {
-				if len(in.pending) > 0 || len(in.held.queue) > 0 || len(in.held.claimed) > 0 || len(in.held.waiting) > 0 {
-					t.Errorf("checks are left in an instance: %d, %d, %d, %d", len(in.pending), len(in.held.queue), len(in.held.claimed), len(in.held.waiting))
+				for _, l := range append(in.lanes, in.held) {
+					if len(l.queue) > 0 || len(l.claimed) > 0 || len(l.waiting) > 0 || l.free != 0 || l.batched != 0 {
+						t.Errorf("checks are left in a lane: %d, %d, %d, %d, %d", len(l.queue), len(l.claimed), len(l.waiting), l.free, l.batched)
+					}
 				}
 			}
 		})
