@@ -38,7 +38,7 @@ type part struct {
 	txns    int // to insert
 }
 
-func (in *instance) newBatch(l *lane, checks []*check) *batch {
+func (in *instance) startBatch(l *lane, checks []*check) *batch {
 	b := &batch{instance: in, lane: l, checks: checks}
 	byShard := map[*shard]*part{}
 	for _, c := range checks {
@@ -61,6 +61,7 @@ func (in *instance) newBatch(l *lane, checks []*check) *batch {
 	in.counts.batches++
 	in.counts.batched += len(checks)
 	in.counts.parts += len(b.parts)
+	b.start()
 	return b
 }
 

@@ -27,15 +27,27 @@ func (g *gated) CheckAll(_ context.Context, checks []service.Check) ([]service.D
 	return make([]service.Decision, len(checks)), nil
 }
 
-// realBatches returns the batches, by the numbers of the checks, that service.Coalescer makes of
-// checks that come one by one while its first batch is under way.
-func realBatches(t *testing.T, settings Lanes, checks [][]bucket) (batches [][]int) {
+// realBatches returns the batches, by the numbers of the checks and in the order in which they
+// begin, that service.Coalescer makes of checks that come one by one. After some checks the oldest
+// batch ends, and after the last one all do.
+func realBatches(t *testing.T, settings Lanes, checks [][]bucket, ends []bool) (batches [][]int) {
 	t.Helper()
 	g := &gated{asked: make(chan []service.Check), done: make(chan struct{})}
 	c := service.NewCoalescer(g, service.CoalescerOptions{
-		Lanes: 1, MaxBatch: settings.Batch, Queue: settings.Queue, QueuePerBucket: settings.PerBucket,
+		Lanes: settings.Count, MaxBatch: settings.Batch, Queue: settings.Queue, QueuePerBucket: settings.PerBucket,
 		Timeout: time.Minute,
 	})
+	begun := func() {
+		for {
+			synctest.Wait()
+			select {
+			case asked := <-g.asked:
+				batches = append(batches, numbers(t, asked))
+			default:
+				return
+			}
+		}
+	}
 	var group sync.WaitGroup
 	for i, buckets := range checks {
 		check := service.Check{AttemptID: fmt.Sprint(i)}
@@ -43,17 +55,16 @@ func realBatches(t *testing.T, settings Lanes, checks [][]bucket) (batches [][]i
 			check.Buckets = append(check.Buckets, service.Bucket{ZoneID: 1, Key: fmt.Sprint(b)})
 		}
 		group.Go(func() { _, _ = c.CheckAll(t.Context(), []service.Check{check}) }) // the batches are what matters
-		if i == 0 {
-			batches = append(batches, numbers(t, <-g.asked))
-			continue
+		begun()
+		if ends[i] {
+			g.done <- struct{}{}
+			begun()
 		}
-		synctest.Wait() // until it is in the queue
 	}
-	for answered := 1; answered < len(checks); answered += len(batches[len(batches)-1]) {
+	for lone, _, _ := c.Use(); lone.Busy > 0; lone, _, _ = c.Use() {
 		g.done <- struct{}{}
-		batches = append(batches, numbers(t, <-g.asked))
+		begun()
 	}
-	g.done <- struct{}{}
 	group.Wait()
 	return batches
 }
@@ -71,26 +82,33 @@ func numbers(t *testing.T, checks []service.Check) (list []int) {
 }
 
 // simulatedBatches returns the batches that lane makes of the same checks.
-func simulatedBatches(settings Lanes, checks [][]bucket) (batches [][]int) {
-	l := newLane(nil, settings, 0, false) // no batch begins by itself
+func simulatedBatches(settings Lanes, checks [][]bucket, ends []bool) (batches [][]int) {
 	place := map[*check]int{}
-	take := func() {
+	var underWay []*batch
+	start := func(_ *lane, checks []*check) *batch {
 		var list []int
-		for _, c := range l.fill() {
+		for _, c := range checks {
 			list = append(list, place[c])
 		}
-		batches = append(batches, list)
+		batches, underWay = append(batches, list), append(underWay, &batch{checks: checks})
+		return underWay[len(underWay)-1]
+	}
+	l := newLane(&clock{}, start, settings, settings.Count, false)
+	end := func() {
+		oldest := underWay[0]
+		underWay = underWay[1:]
+		l.ended(oldest)
 	}
 	for i, buckets := range checks {
 		c := &check{buckets: buckets}
 		place[c] = i
 		l.join(c)
-		if i == 0 {
-			take()
+		if ends[i] {
+			end()
 		}
 	}
-	for len(l.queue) > 0 {
-		take()
+	for len(underWay) > 0 {
+		end()
 	}
 	return batches
 }
@@ -110,15 +128,21 @@ func TestALaneFormsTheBatchesThatTheCoalescerForms(t *testing.T) {
 						checks[i] = append(checks[i], address(keys.draw(random)))
 					}
 				}
-				t.Run(fmt.Sprintf("%s, batches of %d, pairs %v", name, size, pairs), func(t *testing.T) {
-					t.Parallel()
-					settings := Lanes{Count: 1, Held: 4, Batch: size, Queue: 4096, PerBucket: 1024}
-					synctest.Test(t, func(t *testing.T) {
-						if got, want := simulatedBatches(settings, checks), realBatches(t, settings, checks); !reflect.DeepEqual(got, want) {
-							t.Errorf("simulated %v\nreally    %v", got, want)
-						}
+				ends := make([]bool, len(checks))
+				for i := range ends {
+					ends[i] = random.IntN(20) == 0
+				}
+				for _, lanes := range []int{1, 4} {
+					t.Run(fmt.Sprintf("%s, batches of %d, pairs %v, %d lanes", name, size, pairs, lanes), func(t *testing.T) {
+						t.Parallel()
+						settings := Lanes{Count: lanes, Held: 4, Batch: size, Queue: 4096, PerBucket: 1024}
+						synctest.Test(t, func(t *testing.T) {
+							if got, want := simulatedBatches(settings, checks, ends), realBatches(t, settings, checks, ends); !reflect.DeepEqual(got, want) {
+								t.Errorf("simulated %v\nreally    %v", got, want)
+							}
+						})
 					})
-				})
+				}
 			}
 		}
 	}

@@ -13,11 +13,11 @@ func newInstance(cl *cluster, no int) *instance {
 	in := &instance{cluster: cl, process: cl.start("velocityd", cl.config.Service.Cores)}
 	if n := cl.config.Shards; cl.config.Lanes.ByShard && n > 1 {
 		for range n {
-			in.lanes = append(in.lanes, newLane(in, cl.config.Lanes, max(cl.config.Lanes.Count/n, 1), false))
+			in.lanes = append(in.lanes, newLane(cl.clock, in.startBatch, cl.config.Lanes, max(cl.config.Lanes.Count/n, 1), false))
 		}
 	}
-	in.lanes = append(in.lanes, newLane(in, cl.config.Lanes, cl.config.Lanes.Count, false))
-	in.held = newLane(in, cl.config.Lanes, cl.config.Lanes.Held, true)
+	in.lanes = append(in.lanes, newLane(cl.clock, in.startBatch, cl.config.Lanes, cl.config.Lanes.Count, false))
+	in.held = newLane(cl.clock, in.startBatch, cl.config.Lanes, cl.config.Lanes.Held, true)
 	if len(cl.gates) > 0 {
 		in.gate = cl.gates[no%len(cl.gates)]
 	}

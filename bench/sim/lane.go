@@ -19,7 +19,8 @@ type check struct {
 // lane is a queue of checks that share batches, as service.Coalescer has them. A test holds the
 // two against each other.
 type lane struct {
-	instance *instance
+	clock    *clock
+	start    func(l *lane, checks []*check) *batch
 	settings Lanes
 	calls    int // batches that may be under way at once
 	// waits is true in the lane for held buckets: its batches wait for them.
@@ -36,9 +37,9 @@ type lane struct {
 	begun   map[*batch]time.Duration
 }
 
-func newLane(in *instance, settings Lanes, calls int, waits bool) *lane {
+func newLane(c *clock, start func(*lane, []*check) *batch, settings Lanes, calls int, waits bool) *lane {
 	return &lane{
-		instance: in, settings: settings, calls: calls, waits: waits,
+		clock: c, start: start, settings: settings, calls: calls, waits: waits,
 		waiting: map[bucket]int{}, claimed: map[bucket]int{}, taken: map[bucket]int{}, begun: map[*batch]time.Duration{},
 	}
 }
@@ -71,16 +72,14 @@ func (l *lane) begin() {
 		}
 		l.claim(checks, 1)
 		l.working++
-		b := l.instance.newBatch(l, checks)
-		l.begun[b] = l.instance.clock.now
-		b.start()
+		l.begun[l.start(l, checks)] = l.clock.now
 	}
 }
 
 // ended lets the next batch begin. The answers are given afterwards, as the coalescer does.
 func (l *lane) ended(b *batch) {
 	l.working--
-	l.busy += l.instance.clock.now - l.begun[b]
+	l.busy += l.clock.now - l.begun[b]
 	delete(l.begun, b)
 	l.claim(b.checks, -1)
 	l.begin()
