@@ -313,9 +313,11 @@ func (l *lane) next(now time.Time) *batch {
 // its checks.
 const enough = 20
 
-// hasGathered says that enough wait for another call, and as many as those under way have on
-// average. Many small calls beside a large one would cost more than calls of one size.
-func (l *lane) hasGathered() bool { return l.free >= enough && l.free*l.calls >= l.underWay }
+// hasGathered says that enough wait for another call, or as many as can wait, and as many as those
+// under way have on average. Many small calls beside a large one would cost more than calls of one size.
+func (l *lane) hasGathered() bool {
+	return l.free >= min(enough, l.options.queue) && l.free*l.calls >= l.underWay
+}
 
 // leastShare is how many checks of one bucket a batch may take in any case. So many cost a
 // store about a quarter more than a lone check.

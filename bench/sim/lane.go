@@ -93,7 +93,7 @@ func (l *lane) mayBegin() bool {
 	if l.working == 0 || l.waits {
 		return l.free > 0 && l.working < l.calls
 	}
-	return l.working < l.calls && l.free >= enough && l.free*l.working >= l.batched
+	return l.working < l.calls && l.free >= min(enough, l.settings.Queue) && l.free*l.working >= l.batched
 }
 
 // claim notes that a batch of checks begins, by 1, or has ended, by -1.

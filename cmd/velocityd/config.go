@@ -104,8 +104,8 @@ type serviceFlags struct {
 	LockWait        time.Duration `env:"VELOCITY_LOCK_WAIT" placeholder:"DURATION" default:"${lock_wait}" help:"How long the engine waits for a bucket's lock, in whole seconds, below the check timeout."`
 	MaxConns        int           `env:"VELOCITY_MAX_CONNS" default:"${max_conns}" placeholder:"N" help:"Most connections to the database for checks and look-ups. GET /readyz has one more."`
 	Coalesce        string        `env:"VELOCITY_COALESCE" default:"on" enum:"on,off" placeholder:"on|off" help:"on: checks that arrive at the same time are decided in one batch, with one commit. off: each call goes to the database by itself."`
-	Lanes           int           `env:"VELOCITY_LANES" default:"0" placeholder:"N" help:"Batches that may be under way at once. 0 means one for each core, and at most a quarter of the connections."`
-	Queue           int           `env:"VELOCITY_QUEUE" default:"${queue}" placeholder:"N" help:"Checks that may wait in one lane, at most a quarter of them for one bucket. Others are answered with 503 and Retry-After."`
+	Lanes           int           `env:"VELOCITY_LANES" default:"0" placeholder:"N" help:"Batches of lone checks that may be under way at once. 0 means one for each core, and at most a quarter of the connections."`
+	Queue           int           `env:"VELOCITY_QUEUE" default:"${queue}" placeholder:"N" help:"Checks that may wait, at most a sixteenth of them for one bucket. Others are answered with 503 and Retry-After."`
 	DrainDelay      time.Duration `env:"VELOCITY_DRAIN_DELAY" placeholder:"DURATION" default:"0s" help:"Time between answering 'not ready' and accepting no more connections, for load balancers to notice."`
 	ShutdownTimeout time.Duration `env:"VELOCITY_SHUTDOWN_TIMEOUT" placeholder:"DURATION" default:"15s" help:"How long requests in flight may take to end when the service stops."`
 	AccessLog       bool          `env:"VELOCITY_ACCESS_LOG" help:"Log one line for each request. Faults of the service are logged in any case, the same one at most once a second."`
@@ -147,8 +147,8 @@ const maxQueue = 100_000
 
 func (f serviceFlags) coalesces() bool { return f.Coalesce == "on" }
 
-// lanes returns the number of lanes. The default is one for each core: a lane is used
-// only when those before it have enough to do. So few callers share large batches, and
+// lanes returns the number of lanes. The default is one for each core: a batch begins
+// beside others only when enough checks wait. So few callers share large batches, and
 // many callers keep all cores busy while batches wait for their commits. At most a
 // quarter of the connections are for lanes. Three quarters decide checks, and the rest
 // of those is for pieces of larger calls and for held buckets.

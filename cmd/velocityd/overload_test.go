@@ -23,9 +23,9 @@ import (
 // find room in it, who ask again at once whatever they are told.
 const (
 	overloadLanes = 2
-	overloadQueue = 4
-	// overloadRoom is for a full queue in each lane, and the batch that was one.
-	overloadRoom    = overloadLanes * 2 * overloadQueue
+	overloadQueue = 8
+	// overloadRoom is for a full queue, and the batch that was one.
+	overloadRoom    = 2 * overloadQueue
 	overloadCallers = 10 * overloadRoom
 	overloadTime    = 20 * time.Second
 	// overloadTimeout is a check's; callers wait longer, on machines that are slow
