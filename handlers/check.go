@@ -59,6 +59,7 @@ func (s *server) postCheck(x *exchange) error {
 	return s.respondDecision(x, decisions[0])
 }
 
+// respondDecision answers with a decision that was made.
 func (s *server) respondDecision(x *exchange, d service.Decision) error {
 	setRateLimit(x, d)
 	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendDecision(b, d) })

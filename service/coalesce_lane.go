@@ -313,8 +313,9 @@ func (l *lane) next(now time.Time) *batch {
 // its checks.
 const enough = 20
 
-// hasGathered says that enough wait for another call, or as many as can wait, and as many as those
-// under way have on average. Many small calls beside a large one would cost more than calls of one size.
+// hasGathered says that enough wait for another call, or as many as can wait, and as many as
+// those under way have on average. Many small calls beside a large one would cost more than
+// calls of one size.
 func (l *lane) hasGathered() bool {
 	return l.free >= min(enough, l.options.queue) && l.free*l.calls >= l.underWay
 }
@@ -324,10 +325,11 @@ func (l *lane) hasGathered() bool {
 const leastShare = 16
 
 // fill moves callers from the head of the queue into the batch, but for those with a bucket in
-// a call under way. A caller whose ctx may end before the batch does is answered with a BusyError. While checks of other buckets wait, one
-// bucket gets a quarter of the batch at most, and the rest of its checks stay at the head of
-// the queue, so that a flood on one key does not make the batches of other keys long. Checks
-// of one bucket keep their order; a check of several buckets may be overtaken.
+// a call under way. A caller whose ctx may end before the batch does is answered with a
+// BusyError. While checks of other buckets wait, one bucket gets a quarter of the batch at most,
+// and the rest of its checks stay at the head of the queue, so that a flood on one key does not
+// make the batches of other keys long. Checks of one bucket keep their order; a check of several
+// buckets may be overtaken.
 func (l *lane) fill(b *batch, now time.Time) {
 	share := l.share()
 	clear(l.taken)

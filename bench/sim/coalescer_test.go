@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,18 +15,32 @@ import (
 	"velocityd/service"
 )
 
-// gated is a store whose calls end when they are let go, and which notes what it was asked.
-type gated struct {
-	asked chan []service.Check
-	done  chan struct{}
+// gated is a store that notes what it was asked, and whose calls end when they are let go.
+type gated struct{ asked chan call }
+
+type call struct {
+	checks []int // their numbers
+	done   chan struct{}
 }
 
 func (g *gated) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
-	copied := make([]service.Check, len(checks))
-	copy(copied, checks)
-	g.asked <- copied
-	<-g.done
+	c := call{done: make(chan struct{})}
+	for _, check := range checks {
+		n, err := strconv.Atoi(check.AttemptID)
+		if err != nil {
+			return nil, err
+		}
+		c.checks = append(c.checks, n)
+	}
+	g.asked <- c
+	<-c.done
 	return make([]service.Decision, len(checks)), nil
+}
+
+// inOrder puts the batches that began at one instant into the order of their first checks.
+func inOrder(calls []call) []call {
+	slices.SortFunc(calls, func(x, y call) int { return x.checks[0] - y.checks[0] })
+	return calls
 }
 
 // realBatches returns the batches, by the numbers of the checks and in the order in which they
@@ -32,82 +48,83 @@ func (g *gated) CheckAll(_ context.Context, checks []service.Check) ([]service.D
 // batch ends, and after the last one all do.
 func realBatches(t *testing.T, settings Lanes, checks [][]bucket, ends []bool) (batches [][]int) {
 	t.Helper()
-	g := &gated{asked: make(chan []service.Check), done: make(chan struct{})}
+	g := &gated{asked: make(chan call, settings.Count)}
 	c := service.NewCoalescer(g, service.CoalescerOptions{
 		Lanes: settings.Count, MaxBatch: settings.Batch, Queue: settings.Queue, QueuePerBucket: settings.PerBucket,
 		Timeout: time.Minute,
 	})
+	var underWay []call
 	begun := func() {
-		for {
-			synctest.Wait()
-			select {
-			case asked := <-g.asked:
-				batches = append(batches, numbers(t, asked))
-			default:
-				return
-			}
+		synctest.Wait()
+		var calls []call
+		for len(g.asked) > 0 {
+			calls = append(calls, <-g.asked)
 		}
+		for _, begins := range inOrder(calls) {
+			batches, underWay = append(batches, begins.checks), append(underWay, begins)
+		}
+	}
+	end := func() {
+		close(underWay[0].done)
+		underWay = underWay[1:]
+		begun()
 	}
 	var group sync.WaitGroup
 	for i, buckets := range checks {
-		check := service.Check{AttemptID: fmt.Sprint(i)}
+		check := service.Check{AttemptID: strconv.Itoa(i)}
 		for _, b := range buckets {
 			check.Buckets = append(check.Buckets, service.Bucket{ZoneID: 1, Key: fmt.Sprint(b)})
 		}
 		group.Go(func() { _, _ = c.CheckAll(t.Context(), []service.Check{check}) }) // the batches are what matters
 		begun()
 		if ends[i] {
-			g.done <- struct{}{}
-			begun()
+			end()
 		}
 	}
-	for lone, _, _ := c.Use(); lone.Busy > 0; lone, _, _ = c.Use() {
-		g.done <- struct{}{}
-		begun()
+	for len(underWay) > 0 {
+		end()
 	}
 	group.Wait()
 	return batches
 }
 
-func numbers(t *testing.T, checks []service.Check) (list []int) {
-	t.Helper()
-	for _, c := range checks {
-		var n int
-		if _, err := fmt.Sscan(c.AttemptID, &n); err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, n)
-	}
-	return list
-}
-
 // simulatedBatches returns the batches that lane makes of the same checks.
 func simulatedBatches(settings Lanes, checks [][]bucket, ends []bool) (batches [][]int) {
 	place := map[*check]int{}
-	var underWay []*batch
+	var calls []call
+	started := map[int]*batch{} // by the first check
 	start := func(_ *lane, checks []*check) *batch {
 		var list []int
 		for _, c := range checks {
 			list = append(list, place[c])
 		}
-		batches, underWay = append(batches, list), append(underWay, &batch{checks: checks})
-		return underWay[len(underWay)-1]
+		started[list[0]] = &batch{checks: checks}
+		calls = append(calls, call{checks: list})
+		return started[list[0]]
 	}
 	l := newLane(&clock{}, start, settings, settings.Count, false)
+	ended := 0
+	begun := func() {
+		for _, begins := range inOrder(calls) {
+			batches = append(batches, begins.checks)
+		}
+		calls = nil
+	}
 	end := func() {
-		oldest := underWay[0]
-		underWay = underWay[1:]
-		l.ended(oldest)
+		l.ended(started[batches[ended][0]])
+		ended++
+		begun()
 	}
 	for i, buckets := range checks {
 		c := &check{buckets: buckets}
 		place[c] = i
 		l.join(c)
+		begun()
 		if ends[i] {
 			end()
 		}
 	}
-	for len(underWay) > 0 {
+	for ended < len(batches) {
 		end()
 	}
 	return batches
