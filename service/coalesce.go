@@ -23,7 +23,7 @@ const (
 // CoalescerOptions are the sizes of a Coalescer. Zero stands for the default.
 type CoalescerOptions struct {
 	// Lanes is how many shared calls of lone checks may be under way at once. Beside others, a
-	// call begins when 20 checks wait, and as many as the others have on average.
+	// call begins when 28 checks wait, and as many as the others have on average.
 	Lanes int
 	// BulkLanes is how many calls for parts of larger calls may be under way
 	// besides; the default is half of Lanes and at least one.

@@ -311,7 +311,7 @@ func (l *lane) next(now time.Time) *batch {
 // fewer, the calls would be so small that more calls cost more than their overlap gains. Checks
 // of several buckets count as one each: what a call costs however little it holds is shared by
 // its checks.
-const enough = 20
+const enough = 28
 
 // hasGathered says that enough wait for another call, or as many as can wait, and as many as
 // those under way have on average. Many small calls beside a large one would cost more than

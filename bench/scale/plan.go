@@ -100,7 +100,7 @@ func (p *plan) fill(costs sim.Costs, fsync time.Duration) {
 }
 
 // enough is service's: how many checks wait before another batch begins beside one under way.
-const enough = 20
+const enough = 28
 
 // meet returns how many checks come to a lane while a batch is under way.
 func (p *plan) meet() float64 {

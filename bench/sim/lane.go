@@ -86,7 +86,7 @@ func (l *lane) ended(b *batch) {
 }
 
 // enough is service's: how many checks must wait before another batch begins beside one under way.
-const enough = 20
+const enough = 28
 
 // mayBegin is service's rule for another batch.
 func (l *lane) mayBegin() bool {
