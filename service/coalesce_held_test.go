@@ -14,7 +14,8 @@ import (
 )
 
 // locking is a store whose calls lock their buckets for a while, and wait for
-// those of others up to a second unless told not to. Tests lock buckets, too.
+// those of others up to a second unless told not to. Calls that do not wait pass over
+// buckets for which others wait, as SKIP LOCKED does. Tests lock buckets, too.
 type locking struct {
 	takes time.Duration // and a sixteenth more for each check
 
@@ -23,6 +24,11 @@ type locking struct {
 	calls, most    int // under way, and the most at once
 	waits, mostOne int // calls that may wait, and the most at once for one bucket
 	waitsFor       map[service.Bucket]int
+}
+
+// isForeign says that a call must not lock a bucket that it does not hold.
+func (s *locking) isForeign(b service.Bucket, noWait bool) bool {
+	return s.locked[b] || noWait && s.waitsFor[b] > 0
 }
 
 func newLocking(takes time.Duration, held ...service.Bucket) *locking {
@@ -66,7 +72,7 @@ func (s *locking) lock(checks []service.Check, locked []bool, mine []service.Buc
 	defer s.mu.Unlock()
 	for i, c := range checks {
 		foreign := func(b service.Bucket) bool {
-			return s.locked[b] && !slices.Contains(mine, b) && !slices.Contains(more, b)
+			return s.isForeign(b, c.NoWait) && !slices.Contains(mine, b) && !slices.Contains(more, b)
 		}
 		if locked[i] || slices.ContainsFunc(c.Buckets, foreign) {
 			continue
@@ -266,19 +272,26 @@ func TestTwoInstancesWithHotBucketsInCommonAreNotBusy(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		var group sync.WaitGroup
-		for i := range 512 { // enough that each instance uses several lanes
-			group.Go(func() {
-				for n := range 30 {
-					began := time.Now()
-					d, err := askOne(ctx, instances[i%2], check(at(1, fmt.Sprint((i*7+n*13)%60))))
-					if err != nil || d.TxnID() == 0 || time.Since(began) > 2*time.Second {
-						t.Errorf("after %v: %+v, %v", time.Since(began), d, err)
+		crowd := func() {
+			var group sync.WaitGroup
+			for i := range 512 { // enough that each instance has several calls under way
+				group.Go(func() {
+					for n := range 30 {
+						began := time.Now()
+						d, err := askOne(ctx, instances[i%2], check(at(1, fmt.Sprint((i*7+n*13)%60))))
+						if err != nil || d.TxnID() == 0 || time.Since(began) > 2*time.Second {
+							t.Errorf("after %v: %+v, %v", time.Since(began), d, err)
+						}
 					}
-				}
-			})
+				})
+			}
+			group.Wait()
 		}
-		group.Wait()
+		for range 20 { // nearly always the first is enough
+			if crowd(); s.mostOne > 0 {
+				break
+			}
+		}
 		if s.mostOne == 0 {
 			t.Error("nobody had to wait for the other instance")
 		}
