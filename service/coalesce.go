@@ -34,7 +34,7 @@ type CoalescerOptions struct {
 	HeldCalls int
 	// MaxBatch is how many checks may share a call, at most MaxChecks.
 	MaxBatch int
-	// Queue is how many callers may wait for a call, besides those under way.
+	// Queue is how many callers may wait in one queue, besides those under way.
 	Queue int
 	// QueuePerBucket is how many of those may name one and the same bucket; the
 	// default is a sixteenth of Queue. A further check of that bucket is refused

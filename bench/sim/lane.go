@@ -67,9 +67,6 @@ func (l *lane) begin() {
 		} else {
 			checks = l.fill()
 		}
-		if len(checks) == 0 {
-			return
-		}
 		l.claim(checks, 1)
 		l.working++
 		l.begun[l.start(l, checks)] = l.clock.now
