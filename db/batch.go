@@ -66,35 +66,28 @@ const (
 const mostReadings = 6
 
 func newBatch(hints *hints, conn *connection, checks []service.Check) *batch {
+	n := service.CountBuckets(checks)
 	b := &batch{
 		hints: hints, conn: conn, checks: checks,
-		places: map[service.Bucket]int{}, plans: map[int64]zonePlan{},
+		buckets: make([]service.Bucket, 0, n), places: make(map[service.Bucket]int, n), plans: map[int64]zonePlan{},
 		zones: map[int64]lockedZone{}, tallies: map[service.Bucket]tally{}, renewed: map[service.Bucket]tally{},
 		ledger: service.Ledger{
 			Zones: map[int64]service.Zone{}, Lockouts: map[service.Bucket]service.Lockout{},
-			Counted: map[service.Bucket][]time.Time{}, Velocities: map[service.Bucket]service.Velocity{},
+			Counted: make(map[service.Bucket][]time.Time, n), Velocities: map[service.Bucket]service.Velocity{},
 		},
 	}
+	if conn.dialect.isSharded {
+		b.shardMap = conn.shards.current.Load()
+	}
 	for _, check := range checks {
-		for _, bucket := range check.Buckets {
-			if b.places[bucket] == 0 {
-				b.buckets = append(b.buckets, bucket)
-			}
-			b.places[bucket]++ // how often it is asked for, until its place is known
-		}
 		if check.AttemptID != "" {
 			b.attemptIDs = append(b.attemptIDs, check.AttemptID)
 		}
 	}
 	slices.Sort(b.attemptIDs)
 	b.attemptIDs = slices.Compact(b.attemptIDs)
-	if conn.dialect.isSharded {
-		b.shardMap = conn.shards.current.Load()
-	}
-	slices.SortFunc(b.buckets, b.compare)
-	b.states, b.asked, b.givenUp = make([]state, len(b.buckets)), make([]int, len(b.buckets)), make([]bool, len(b.buckets))
+	b.order()
 	for i, bucket := range b.buckets {
-		b.asked[i], b.places[bucket] = b.places[bucket], i
 		if i == 0 || b.zoneIDs[len(b.zoneIDs)-1] != bucket.ZoneID {
 			b.zoneIDs = append(b.zoneIDs, bucket.ZoneID)
 			b.plans[bucket.ZoneID] = hints.plan(bucket.ZoneID)
@@ -105,6 +98,24 @@ func newBatch(hints *hints, conn *connection, checks []service.Check) *batch {
 		b.zoneIDs = slices.Compact(b.zoneIDs)
 	}
 	return b
+}
+
+// order puts the buckets of all checks in lock order, each once, and counts how often each is
+// asked for.
+func (b *batch) order() {
+	for _, check := range b.checks {
+		for _, bucket := range check.Buckets {
+			if b.places[bucket] == 0 {
+				b.buckets = append(b.buckets, bucket)
+			}
+			b.places[bucket]++ // how often it is asked for, until its place is known
+		}
+	}
+	slices.SortFunc(b.buckets, b.compare)
+	b.states, b.asked, b.givenUp = make([]state, len(b.buckets)), make([]int, len(b.buckets)), make([]bool, len(b.buckets))
+	for i, bucket := range b.buckets {
+		b.asked[i], b.places[bucket] = b.places[bucket], i
+	}
 }
 
 // place returns the place among buckets of the one that a row's first two columns
@@ -151,7 +162,7 @@ func (b *batch) inState(wanted state) []service.Bucket {
 // holds or makes one of these rows, the error is errInTheMaking; begin does not wait for it,
 // except in the moment in which two sessions insert the same row.
 func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) error {
-	var r reading
+	r := b.conn.reading()
 	b.open(&r)
 	b.lock(&r, awaited, " FOR UPDATE;")
 	before := len(r.readers)

@@ -17,6 +17,22 @@ type packet struct {
 	text []byte
 }
 
+// mostText is how many bytes a connection keeps for the next packet's text. Most packets of a batch
+// fit in.
+const mostText = 128 << 10
+
+// reading returns an empty packet for a batch. Its text lies in the connection's memory, so the
+// packet must be sent, or given up, before the next one is begun.
+func (s *connection) reading() reading { return reading{packet: packet{text: s.text[:0]}} }
+
+// query returns the text of a packet that is sent now. The packet must not be used any more.
+func (s *connection) query(p *packet) string {
+	if cap(p.text) <= mostText {
+		s.text = p.text
+	}
+	return string(p.text)
+}
+
 // longestList is how many keys an IN list may hold. From 1,000 on MariaDB turns the list into
 // a join with a temporary table (in_predicate_conversion_threshold).
 const longestList = 500

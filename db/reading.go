@@ -38,7 +38,7 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 	if int64(len(r.text)) >= conn.maxPacket {
 		return errTooLong
 	}
-	rows, err := conn.QueryContext(ctx, string(r.text), nil)
+	rows, err := conn.QueryContext(ctx, conn.query(&r.packet), nil)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 		return b.roll(ctx)
 	}
 	// Fails where there is no such savepoint, and then nothing behind it runs.
-	var r reading
+	r := b.conn.reading()
 	p := r.sql("RELEASE SAVEPOINT velocityd;")
 	b.insertTxns(p, ruling)
 	b.updateLockouts(p, ruling)
@@ -55,7 +55,7 @@ func (b *batch) sendAll(ctx context.Context, r *reading) (first uint64, err erro
 	if int64(len(r.text)) >= b.conn.maxPacket {
 		return 0, errTooLong
 	}
-	answer, err := b.conn.ExecContext(ctx, string(r.text), nil)
+	answer, err := b.conn.ExecContext(ctx, b.conn.query(&r.packet), nil)
 	if err != nil {
 		return 0, err
 	}
@@ -116,12 +116,13 @@ func (b *batch) insertTxns(p *packet, ruling *service.Ruling) {
 		columns = longTxnRowColumns
 	}
 	p.sql("INSERT INTO zone_txn (" + columns + ") VALUES ")
+	created := string(new(packet).instant(ruling.Txns[0].CreatedAt).text) // that of all txns of a batch
 	txns := ruling.Txns
 	for _, i := range ruling.Recorded {
 		buckets := len(b.checks[i].Buckets)
 		checkID := rand.Int64()
 		for _, txn := range txns[:buckets] {
-			p.sql("(").instant(txn.CreatedAt).sql(",").int(txn.Bucket.ZoneID).sql(",").string(txn.Bucket.Key).sql(",").
+			p.sql("(").sql(created).sql(",").int(txn.Bucket.ZoneID).sql(",").string(txn.Bucket.Key).sql(",").
 				bool(txn.Blocked).sql(",").bool(txn.WouldBlock).sql(",").bool(txn.Counted)
 			switch {
 			case !long:

@@ -194,6 +194,8 @@ type connection struct {
 	boundsEach bool
 	// maxPacket is the longest packet that the engine takes, in bytes.
 	maxPacket int64
+	// text is memory for the next packet of a batch, which the last one has left.
+	text []byte
 }
 
 // Connect opens one connection and proves its session. For a call that service.Patience limits

@@ -78,7 +78,7 @@ func (b *bulk) dismiss(caller *bulkCaller) {
 
 // askMany asks for more than one check, piece by piece.
 func (c *Coalescer) askMany(ctx context.Context, checks []Check) ([]Decision, error) {
-	caller, err := c.bulk.admit(ctx, countBuckets(checks))
+	caller, err := c.bulk.admit(ctx, CountBuckets(checks))
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (c *Coalescer) askMany(ctx context.Context, checks []Check) ([]Decision, er
 		if place := slices.IndexFunc(answers, isStale); place >= 0 {
 			return refuse(decisions, len(checks)-len(decisions), answers[place].Err), nil
 		}
-		c.bulk.answered(caller, countBuckets(piece))
+		c.bulk.answered(caller, CountBuckets(piece))
 	}
 	if !slices.ContainsFunc(decisions, func(d Decision) bool { return !errors.Is(d.Err, ErrBusy) }) {
 		return nil, decisions[0].Err // nothing at all was decided
@@ -133,7 +133,8 @@ func Piece(checks []Check, buckets int) []Check {
 	return checks
 }
 
-func countBuckets(checks []Check) int {
+// CountBuckets returns how many buckets checks name, those that several name as often.
+func CountBuckets(checks []Check) int {
 	n := 0
 	for _, check := range checks {
 		n += len(check.Buckets)
@@ -146,7 +147,7 @@ func (c *Coalescer) askPiece(ctx context.Context, checks []Check) ([]Decision, e
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left between two pieces: %w", ErrBusy, err)
 	}
-	w := c.newWaiter(ctx, checks, countBuckets(checks))
+	w := c.newWaiter(ctx, checks, CountBuckets(checks))
 	decisions, free, err := c.bulk.pieces.wait(w)
 	if free {
 		c.release(w)

@@ -125,10 +125,7 @@ type decider struct {
 }
 
 func newDecider(now time.Time, ledger Ledger, checks []Check) *decider {
-	buckets := 0
-	for _, check := range checks {
-		buckets += len(check.Buckets)
-	}
+	buckets := CountBuckets(checks)
 	return &decider{
 		now: now, ledger: ledger,
 		zones: make(map[int64]*Zone, len(ledger.Zones)), overrides: IndexOverrides(now, ledger.Overrides).Spread(checks),
