@@ -23,6 +23,7 @@ type batch struct {
 	shardMap   *shardMap        // nil where there are no shards
 	buckets    []service.Bucket // of all checks, each once, in lock order: by shard, zone and key
 	places     map[service.Bucket]int
+	placed     int              // the place that was looked up last
 	asked      []int            // how many checks name a bucket
 	states     []state          // of buckets
 	zoneIDs    []int64          // of buckets, each once, in order
@@ -122,11 +123,17 @@ func (b *batch) order() {
 // name. A row of a bucket that was not asked for is an error: the key was changed on its way,
 // and nothing may be decided.
 func (b *batch) place(row []driver.Value) (int, error) {
+	zoneID := asInt(row[0])
 	key, _ := row[1].([]byte)
-	place, ok := b.places[service.Bucket{ZoneID: asInt(row[0]), Key: string(key)}]
+	// Most rows of txns name the same bucket as the row before.
+	if last := b.buckets[b.placed]; last.ZoneID == zoneID && last.Key == string(key) {
+		return b.placed, nil
+	}
+	place, ok := b.places[service.Bucket{ZoneID: zoneID, Key: string(key)}]
 	if !ok {
 		return 0, errBentKey
 	}
+	b.placed = place
 	return place, nil
 }
 

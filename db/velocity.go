@@ -54,17 +54,46 @@ func (b *batch) listPart(r *reading, part []service.Bucket) {
 		r.sql(" AND created_at > ").instant(b.supposed.Add(-clockMargin - b.plans[zoneID].window))
 	})
 	r.sql(") LIMIT ").int(int64(most)).sql(";")
-	read := 0
+	list := instants{of: b.ledger.Counted}
 	r.each(func(row []driver.Value) error {
 		bucket, at, err := b.txn(row)
 		if err != nil {
 			return err
 		}
-		b.ledger.Counted[bucket] = append(b.ledger.Counted[bucket], at)
-		read++
-		b.isCut = b.isCut || read == most
+		list.add(bucket, at)
+		b.isCut = b.isCut || len(list.all) == most
 		return nil
 	})
+	r.afterwards(list.close)
+}
+
+// instants gathers the instants of buckets from rows. The rows of one bucket come one after the
+// other, so their instants are a part of one slice, and their bucket's list is set once.
+type instants struct {
+	of     map[service.Bucket][]time.Time
+	all    []time.Time
+	bucket service.Bucket // of the last rows
+	first  int            // place in all of the first of them
+}
+
+func (l *instants) add(bucket service.Bucket, at time.Time) {
+	if bucket != l.bucket {
+		l.close()
+		l.bucket, l.first = bucket, len(l.all)
+	}
+	l.all = append(l.all, at)
+}
+
+// close adds the last rows to their bucket's list.
+func (l *instants) close() {
+	last := l.all[l.first:len(l.all):len(l.all)]
+	switch {
+	case len(last) == 0:
+	case l.of[l.bucket] == nil:
+		l.of[l.bucket] = last
+	default:
+		l.of[l.bucket] = append(l.of[l.bucket], last...)
+	}
 }
 
 // txn reads a row of zone_id, bucket_key and created_at.
