@@ -26,7 +26,8 @@ const (
 
 // chartNotes explain what the bars cannot show.
 const chartNotes = "Redis without persistence forgets every attempt when it restarts; with appendfsync always, and in the databases, " +
-	"each is on disk before its answer. Echo alone stores and decides nothing: it shows what HTTP by itself costs."
+	"each is on disk before its answer. Echo alone stores and decides nothing, and recording behind Echo decides nothing: they show what HTTP " +
+	"and a durable row cost by themselves."
 
 // bar is one contender in one panel: the median of the turns, and their extremes.
 type bar struct {

@@ -35,21 +35,22 @@ type contender struct {
 
 // The kinds of contenders.
 const (
-	kindTextbook      = "textbook"
-	kindProcedure     = "procedure"
-	kindService       = "service"
-	kindBare          = "bare"
-	kindGuarded       = "guarded"
-	kindHistory       = "history"
-	kindUnpartitioned = "unpartitioned"
-	kindRecording     = "recording"
-	kindEcho          = "echo"
-	kindBehindEcho    = "textbook-behind-echo"
-	kindEnvoy         = "envoy"
-	kindEnvoyAOF      = "envoy-aof"
-	kindRate          = "redis-rate"
-	kindRateAOF       = "redis-rate-aof"
-	kindFlexible      = "flexible"
+	kindTextbook        = "textbook"
+	kindProcedure       = "procedure"
+	kindService         = "service"
+	kindBare            = "bare"
+	kindGuarded         = "guarded"
+	kindHistory         = "history"
+	kindUnpartitioned   = "unpartitioned"
+	kindRecording       = "recording"
+	kindEcho            = "echo"
+	kindTextbookBehind  = "textbook-behind-echo"
+	kindRecordingBehind = "recording-behind-echo"
+	kindEnvoy           = "envoy"
+	kindEnvoyAOF        = "envoy-aof"
+	kindRate            = "redis-rate"
+	kindRateAOF         = "redis-rate-aof"
+	kindFlexible        = "flexible"
 )
 
 // stage is everything that runs during the benchmark.

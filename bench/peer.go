@@ -320,15 +320,43 @@ func (s *stage) addEcho(ctx context.Context, name string) error {
 		about: "an Echo handler that reads a check and answers with the headers and the body of one of velocityd's answers; " +
 			"no store, no decision: a floor, not a limiter",
 	})
+	return errors.Join(s.addTextbookBehind(ctx, program, path), s.addRecordingBehind(ctx, program, path))
+}
+
+// addTextbookBehind sets up the same handler, which calls the textbook's procedure, on each
+// engine.
+func (s *stage) addTextbookBehind(ctx context.Context, program, answer string) error {
 	for _, textbook := range s.of(kindTextbook) {
-		process, address, err := s.startEcho(ctx, program, path, textbook.engine.name()+"-echo", "-call", textbook.address+"?interpolateParams=true")
+		process, address, err := s.startEcho(ctx, program, answer, textbook.engine.name()+"-echo", "-call", textbook.address+"?interpolateParams=true")
 		if err != nil {
 			return err
 		}
 		s.add(&contender{
-			kind: kindBehindEcho, name: "textbook procedure behind Echo, " + textbook.engine.name(), protocol: round.Service,
+			kind: kindTextbookBehind, name: "textbook procedure behind Echo, " + textbook.engine.name(), protocol: round.Service,
 			engine: textbook.engine, server: textbook.server, address: address, service: process.pid(),
 			about: "the same handler, which CALLs the textbook's procedure before each answer: what HTTP alone makes of it",
+		})
+	}
+	return nil
+}
+
+// addRecordingBehind sets up the same handler, which records each check, on a schema of its own
+// of each engine.
+func (s *stage) addRecordingBehind(ctx context.Context, program, answer string) error {
+	for _, e := range s.engines {
+		d, err := s.schema(ctx, e, "bench_recorded", s.migrate, nil)
+		if err != nil {
+			return err
+		}
+		process, address, err := s.startEcho(ctx, program, answer, e.name()+"-recording", "-record", d.dsn)
+		if err != nil {
+			return err
+		}
+		s.add(&contender{
+			kind: kindRecordingBehind, name: "recording behind Echo, " + e.name(), protocol: round.Service,
+			engine: e, server: e.server.PID(), database: d, address: address, service: process.pid(),
+			about: "the same handler, which inserts a txn for each bucket and commits before each answer, with all checks that wait in one packet; " +
+				"no lock, no count: a floor, not a limiter",
 		})
 	}
 	return nil

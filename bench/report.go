@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,6 +69,7 @@ func (m *measured) report(now time.Time) string {
 	var b strings.Builder
 	m.writeHead(&b, now)
 	m.writeTargets(&b)
+	m.writeBounds(&b)
 	m.writeScenarios(&b)
 	m.writeAnswers(&b)
 	m.writeDisk(&b)
@@ -128,6 +130,30 @@ func (m *measured) writeTargets(b *strings.Builder) {
 			fmt.Fprintf(b, " %s |", column[i].found.text(decimal))
 		}
 		fmt.Fprintf(b, " %s |\n", t.verdict())
+	}
+	b.WriteString("\n")
+}
+
+// writeBounds writes what bounds a target, with a column for each engine.
+func (m *measured) writeBounds(b *strings.Builder) {
+	var columns [][]bound
+	head, line := "", ""
+	for _, e := range m.options.engines {
+		columns = append(columns, m.bounds(e))
+		head += " " + engineName(e) + " |"
+		line += "---|"
+	}
+	if !slices.ContainsFunc(columns[0], func(one bound) bool { return one.found.of > 0 }) {
+		return
+	}
+	fmt.Fprintf(b, "### Bounds\n\nWhat others reach in the same targets who do only a part of the work: the textbook behind Echo is HTTP and one CALL, "+
+		"recording behind Echo neither locks nor counts, and envoyproxy/ratelimit keeps nothing.\n\n| |%s\n|---|%s\n", head, line)
+	for i, one := range columns[0] {
+		fmt.Fprintf(b, "| %s |", one.what)
+		for _, column := range columns {
+			fmt.Fprintf(b, " %s |", column[i].found.text(decimal))
+		}
+		b.WriteString("\n")
 	}
 	b.WriteString("\n")
 }

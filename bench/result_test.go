@@ -144,7 +144,7 @@ func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 	t.Parallel()
 	known := []string{
 		kindTextbook, kindProcedure, kindService, kindBare, kindGuarded, kindHistory, kindUnpartitioned, kindRecording,
-		kindEcho, kindBehindEcho, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
+		kindEcho, kindTextbookBehind, kindRecordingBehind, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
 	}
 	ids := map[string]bool{}
 	for _, sc := range scenarios(1_000_000) {

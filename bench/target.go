@@ -132,6 +132,32 @@ func neighbourTargets(of resultsOf) []target {
 	}
 }
 
+// bound is what a contender reaches that does only a part of a limiter's work. It tells how much of
+// a target is left to gain.
+type bound struct {
+	what  string
+	found spread
+}
+
+// bounds returns what bounds a target, as measured on an engine.
+func (m *measured) bounds(engine localdb.Engine) []bound {
+	of := func(scenario, contender string) []result { return m.of(scenario, contender, engine) }
+	return []bound{
+		{
+			"a lone check, p50: the textbook behind Echo, against the textbook called directly",
+			ratio(of(inLone, kindTextbookBehind), of(inLone, kindTextbook), medianTime),
+		},
+		{
+			"user and address, throughput against one bucket, 512 connections: recording behind Echo",
+			faster(of(inPair512, kindRecordingBehind), of(in512, kindRecordingBehind)),
+		},
+		{
+			"the same: envoyproxy/ratelimit, Redis without persistence",
+			faster(of(inPair512, kindEnvoy), of(in512, kindEnvoy)),
+		},
+	}
+}
+
 func (m *measured) memoryTargets(engine localdb.Engine) []target {
 	var list []target
 	for _, crowd := range crowds() {

@@ -1,7 +1,8 @@
 // Command echo is a lower limit of the benchmark: an Echo handler that reads a check in
 // JSON and answers each with the same header and body, from a file. It decides nothing
 // and knows nothing of velocityd. With -call it calls check_velocity before each answer,
-// which shows what HTTP alone adds to a CALL.
+// which shows what HTTP alone adds to a CALL. With -record it inserts a row for each bucket, as
+// a limiter does that records and does not limit.
 package main
 
 import (
@@ -31,11 +32,20 @@ type bucket struct {
 	BucketKey string `json:"bucket_key"`
 }
 
+// all returns the buckets of a check, which names one or lists several.
+func (c check) all() []bucket {
+	if len(c.Buckets) == 0 {
+		return []bucket{c.bucket}
+	}
+	return c.Buckets
+}
+
 type answer struct {
 	Header http.Header     `json:"header"`
 	Body   json.RawMessage `json:"body"`
 
-	database *sql.DB // where check_velocity is called; nil means no call
+	database *sql.DB   // where check_velocity is called; nil means no call
+	recorder *recorder // nil means that nothing is recorded
 }
 
 func main() { serve.Main("echo", run) }
@@ -45,6 +55,8 @@ func run(ctx context.Context, args []string) error {
 	listen := flags.String("listen", "127.0.0.1:8080", "address to answer on")
 	path := flags.String("answer", "", "file with the header and the body of every answer, in JSON")
 	dsn := flags.String("call", "", "database whose check_velocity is called for each check")
+	record := flags.String("record", "", "database in whose zone_txn each check is recorded")
+	lanes := flags.Int("lanes", 2, "connections that record")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -62,6 +74,11 @@ func run(ctx context.Context, args []string) error {
 		}
 		defer a.database.Close()
 	}
+	if *record != "" {
+		if a.recorder, err = newRecorder(ctx, *record, *lanes); err != nil {
+			return err
+		}
+	}
 	// The server writes these header fields by itself.
 	a.Header.Del("Date")
 	a.Header.Del("Content-Length")
@@ -76,6 +93,11 @@ func (a answer) give(c echo.Context) error {
 	if a.database != nil {
 		if err := a.call(c.Request().Context(), asked.bucket); err != nil {
 			return err
+		}
+	}
+	if a.recorder != nil {
+		if err := a.recorder.record(asked.all()); err != nil {
+			return fmt.Errorf("record a check: %w", err)
 		}
 	}
 	header := c.Response().Header()
