@@ -237,6 +237,9 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 			}
 		}
 		excess := "keeps no rows"
+		if c.database != nil {
+			excess = "limits nothing"
+		}
 		for _, k := range m.kept {
 			if k.contender == c {
 				excess = grouped(int(k.excess))
