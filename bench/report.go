@@ -112,12 +112,10 @@ func (m *measured) command() string {
 // writeTargets writes a column for each engine. The verdict is about the first engine.
 func (m *measured) writeTargets(b *strings.Builder) {
 	var columns [][]target
-	head, line := "", ""
 	for _, e := range m.options.engines {
 		columns = append(columns, m.targets(e))
-		head += " " + engineName(e) + " |"
-		line += "---|"
 	}
+	head, line := m.engineHeads()
 	fmt.Fprintf(b, "### Targets\n\nThe verdict is on %s: a floor is what must be kept, an aim what is wanted.\n\n"+
 		"| | floor | aim |%s |\n|---|---|---|%s---|\n", engineName(m.options.engines[0]), head, line)
 	for i, t := range columns[0] {
@@ -134,18 +132,25 @@ func (m *measured) writeTargets(b *strings.Builder) {
 	b.WriteString("\n")
 }
 
+// engineHeads returns the head of a table's columns, one for each engine, and the line below it.
+func (m *measured) engineHeads() (head, line string) {
+	for _, e := range m.options.engines {
+		head += " " + engineName(e) + " |"
+		line += "---|"
+	}
+	return head, line
+}
+
 // writeBounds writes what bounds a target, with a column for each engine.
 func (m *measured) writeBounds(b *strings.Builder) {
 	var columns [][]bound
-	head, line := "", ""
 	for _, e := range m.options.engines {
 		columns = append(columns, m.bounds(e))
-		head += " " + engineName(e) + " |"
-		line += "---|"
 	}
 	if !slices.ContainsFunc(columns[0], func(one bound) bool { return one.found.of > 0 }) {
 		return
 	}
+	head, line := m.engineHeads()
 	fmt.Fprintf(b, "### Bounds\n\nWhat others reach in the same targets who do only a part of the work: the textbook behind Echo is HTTP and one CALL, "+
 		"recording behind Echo neither locks nor counts, and envoyproxy/ratelimit keeps nothing.\n\n| |%s\n|---|%s\n", head, line)
 	for i, one := range columns[0] {

@@ -56,7 +56,6 @@ func run(ctx context.Context, args []string) error {
 	path := flags.String("answer", "", "file with the header and the body of every answer, in JSON")
 	dsn := flags.String("call", "", "database whose check_velocity is called for each check")
 	record := flags.String("record", "", "database in whose zone_txn each check is recorded")
-	lanes := flags.Int("lanes", 2, "connections that record")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -75,7 +74,7 @@ func run(ctx context.Context, args []string) error {
 		defer a.database.Close()
 	}
 	if *record != "" {
-		if a.recorder, err = newRecorder(ctx, *record, *lanes); err != nil {
+		if a.recorder, err = newRecorder(ctx, *record); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -23,16 +24,16 @@ type recorder struct {
 
 // shared is what is recorded with one COMMIT.
 type shared struct {
-	text []byte
-	rows int
+	text []byte        // empty while there is no check
 	done chan struct{} // closed when err is set
 	err  error
 }
 
 func newShared() *shared { return &shared{done: make(chan struct{})} }
 
-// newRecorder records over as many connections as lanes says, until ctx ends.
-func newRecorder(ctx context.Context, dsn string, lanes int) (*recorder, error) {
+// newRecorder records until ctx ends, over one connection for each core, as many as velocityd has
+// batches under way.
+func newRecorder(ctx context.Context, dsn string) (*recorder, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return nil, errors.New("parse the DSN: write user@unix(/path)/database")
@@ -43,7 +44,7 @@ func newRecorder(ctx context.Context, dsn string, lanes int) (*recorder, error) 
 		return nil, fmt.Errorf("make a connector: %w", err)
 	}
 	r := &recorder{gathering: newShared(), ready: make(chan struct{}, 1)}
-	for range lanes {
+	for range runtime.GOMAXPROCS(0) {
 		conn, err := connector.Connect(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("connect to the database: %w", err)
@@ -70,7 +71,7 @@ func (r *recorder) record(buckets []bucket) error {
 	r.mu.Unlock()
 	select {
 	case r.ready <- struct{}{}:
-	default: // a lane has been called already
+	default: // a connection has been called already
 	}
 	<-s.done
 	return s.err
@@ -79,12 +80,11 @@ func (r *recorder) record(buckets []bucket) error {
 // add appends a row. It needs no escapes, because the benchmark's keys are letters, digits and
 // hyphens.
 func (s *shared) add(b bucket) {
-	if s.rows == 0 {
+	if len(s.text) == 0 {
 		s.text = append(s.text, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "...)
 	} else {
 		s.text = append(s.text, ", "...)
 	}
-	s.rows++
 	s.text = time.Now().UTC().AppendFormat(append(s.text, '('), "'2006-01-02 15:04:05.000000'")
 	s.text = strconv.AppendInt(append(s.text, ", "...), b.ZoneID, 10)
 	s.text = append(append(append(s.text, ", '"...), b.BucketKey...), "', 0, 0, 1)"...)
@@ -102,7 +102,7 @@ func (r *recorder) work(ctx context.Context, conn driver.ExecerContext) {
 		s := r.gathering
 		r.gathering = newShared()
 		r.mu.Unlock()
-		if s.rows > 0 {
+		if len(s.text) > 0 {
 			_, s.err = conn.ExecContext(ctx, string(append(s.text, "; COMMIT"...)), nil)
 		}
 		close(s.done)
