@@ -61,19 +61,20 @@ func BenchmarkCPUOfACheck(b *testing.B) {
 	}
 }
 
-// benchServers give the same answer to the same request.
-func benchServers() map[string]*http.Server {
+// benchServers serve a listener, and give the same answer to the same request.
+func benchServers() map[string]func(net.Listener) error {
 	decision := service.Decision{
 		CheckedAt: time.Now(),
 		Verdicts:  []service.Verdict{{Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 1}},
 	}
-	over := func(store service.CheckStore) *http.Server {
-		return NewServer(New(Options{
+	over := func(store service.CheckStore) func(net.Listener) error {
+		server := NewServer(New(Options{
 			Limiter: service.NewLimiter(store, time.Minute), AllowedHosts: []string{}, MaxBodyBytes: maxBody,
 		}), time.Minute)
+		return func(l net.Listener) error { return server.Serve(NewListener(l, ListenerOptions{})) }
 	}
-	return map[string]*http.Server{
-		"echo":     {Handler: echoAlone(), ReadHeaderTimeout: time.Minute},
+	return map[string]func(net.Listener) error{
+		"echo":     (&http.Server{Handler: echoAlone(), ReadHeaderTimeout: time.Minute}).Serve,
 		"handlers": over(fixed(decision)),
 		"service":  over(service.NewCoalescer(fixed(decision), service.CoalescerOptions{Lanes: 1, Timeout: time.Second})),
 	}
@@ -109,13 +110,13 @@ type benchUsage struct {
 
 // serveBenchmark says where it serves, and then, for each line that it is told,
 // what it has used. It ends with its input.
-func serveBenchmark(server *http.Server) error {
+func serveBenchmark(serve func(net.Listener) error) error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	fmt.Println(listener.Addr())
-	go func() { _ = server.Serve(NewListener(listener, ListenerOptions{})) }()
+	go func() { _ = serve(listener) }()
 	for input := bufio.NewScanner(os.Stdin); input.Scan(); {
 		var kernel syscall.Rusage
 		var memory runtime.MemStats
@@ -131,7 +132,7 @@ func serveBenchmark(server *http.Server) error {
 			return err
 		}
 	}
-	return server.Close()
+	return listener.Close()
 }
 
 // startedServer is a server process, seen from the benchmark.

@@ -22,10 +22,11 @@ import (
 type phase = int32
 
 const (
-	phaseIdle    phase = iota // the next request has not begun
-	phaseHead                 // a part of a request's head has come
-	phaseRead                 // net/http has read the head, or given up
-	phaseHandled              // a handler has the request
+	phaseIdle      phase = iota // the next request has not begun
+	phaseHead                   // a part of a request's head has come
+	phaseRead                   // net/http has read the head, or given up
+	phaseHandled                // a handler has the request
+	phaseUnwatched              // a handler has it, and finishes it whether or not its caller waits
 )
 
 // farewellTime is how long a connection may take to tell its caller that it was slow.
@@ -51,9 +52,19 @@ func (c *connection) end() {
 	c.listener.peers.leave(c.peer)
 }
 
+// unwatch keeps net/http from watching for the caller of HTTP/1 to leave, from the end of the
+// body to the answer. The watch is a read of one byte, in a goroutine of its own that a deadline
+// ends, and takes an eighth of what the service does for a check. Without it the request's context
+// does not end when the caller leaves. It must be called before the body is read, and only if the
+// body's length was announced: net/http may read a chunked body byte by byte.
+func (c *connection) unwatch() { c.phase.CompareAndSwap(phaseHandled, phaseUnwatched) }
+
 // Read implements net.Conn. A caller that has begun a request and is slow with its head
 // is answered before the error is returned, because net/http only closes the connection.
 func (c *connection) Read(p []byte) (int, error) {
+	if len(p) == 1 && c.phase.Load() == phaseUnwatched {
+		return 0, nil // ends the watch at once
+	}
 	n, err := c.Conn.Read(p)
 	c.lengths.look(p[:n])
 	switch c.phase.Load() {
@@ -83,7 +94,7 @@ func (c *connection) tellSlow() {
 
 // Write implements net.Conn. It logs the answers that net/http writes by itself.
 func (c *connection) Write(p []byte) (int, error) {
-	if c.phase.Load() != phaseHandled {
+	if c.phase.Load() < phaseHandled {
 		c.listener.logRefusal(p)
 	}
 	return c.Conn.Write(p)

@@ -2,10 +2,12 @@ package handlers
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,15 +84,72 @@ func TestSlowAndSilentCallersAreCutOff(t *testing.T) {
 // servedPipe returns a connection with a server, and what ends both.
 func servedPipe(work time.Duration) (caller net.Conn, end func()) {
 	limiter := service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), work)
-	pipes := pipeListener{make(chan net.Conn, 1)}
-	server := NewServer(New(Options{Limiter: limiter}), work)
-	go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{})) }()
 	caller, accepted := net.Pipe()
+	return caller, serveConn(New(Options{Limiter: limiter}), work, accepted)
+}
+
+// serveConn serves requests of one connection, and returns what ends that.
+func serveConn(handler http.Handler, work time.Duration, accepted net.Conn) (end func()) {
+	pipes := pipeListener{make(chan net.Conn, 1)}
+	server := NewServer(handler, work)
+	go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{})) }()
 	pipes.accepted <- accepted
-	return caller, func() {
-		caller.Close()
+	return func() {
+		accepted.Close()
 		close(pipes.accepted)
 		_ = server.Close()
+	}
+}
+
+// countedReads is a connection that knows how many calls of Read are under way.
+type countedReads struct {
+	net.Conn
+	underWay atomic.Int32
+}
+
+func (c *countedReads) Read(p []byte) (int, error) {
+	c.underWay.Add(1)
+	defer c.underWay.Add(-1)
+	return c.Conn.Read(p)
+}
+
+func TestOnlyLookUpsAreWatchedForTheirCallerToLeave(t *testing.T) {
+	t.Parallel()
+	check, chunk := bucketJSON(1, "alice"), fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(bucketJSON(1, "alice")), bucketJSON(1, "alice"))
+	const head = " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+	for name, test := range map[string]struct {
+		request string
+		watched int32
+	}{
+		"a check":                   {request: fmt.Sprintf("POST /v1/check%sContent-Length: %d\r\n\r\n%s", head, len(check), check)},
+		"a check of unknown length": {request: "POST /v1/check" + head + "Transfer-Encoding: chunked\r\n\r\n" + chunk, watched: 1},
+		"a look-up":                 {request: "GET /v1/zones" + head + "\r\n", watched: 1},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			caller, accepted := net.Pipe()
+			conn := &countedReads{Conn: accepted}
+			look := func() {
+				synctest.Wait() // now all others wait for something
+				if reads := conn.underWay.Load(); reads != test.watched {
+					t.Errorf("%s: %d reads while it is worked on, want %d", name, reads, test.watched)
+				}
+			}
+			limiter := service.NewLimiter(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+				look()
+				return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
+			}), time.Minute)
+			defer serveConn(New(Options{Limiter: limiter, Reader: &slowStore{begun: look}}), time.Minute, conn)()
+			answers := bufio.NewReader(caller)
+			for range 3 {
+				mustWrite(t, caller, test.request)
+				answer, err := http.ReadResponse(answers, nil)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				answer.Body.Close()
+			}
+		})
 	}
 }
 
