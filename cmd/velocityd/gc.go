@@ -10,11 +10,11 @@ const (
 	// gcPercent is how much the heap may grow over the live heap while the process is
 	// small. With 50, which saves memory, collecting took a fifth of a busy service's
 	// time, because its garbage is large compared with its live heap.
-	gcPercent = 100
+	gcPercent = 125
 	// smallMemory is how much memory, in bytes, the process may use before it collects
 	// often. It does not include the pages of the binary. With it, 2,000 connections
 	// need less than 100 MiB.
-	smallMemory = 74 << 20
+	smallMemory = 80 << 20
 )
 
 // paceCollector lets the heap grow to smallMemory before collecting often. Above that

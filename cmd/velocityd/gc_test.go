@@ -29,11 +29,11 @@ func TestCollectorLeavesRoomForWhatLives(t *testing.T) {
 	}
 	dbtest.Eventually(t, "a limit above the 200 MiB that live", func() bool {
 		runtime.GC()
-		return limit() >= 300<<20
+		return limit() >= 280<<20
 	})
 	runtime.KeepAlive(alive)
 	dbtest.Eventually(t, "a limit that has come down with what lives", func() bool {
 		runtime.GC()
-		return limit() < 300<<20
+		return limit() < 280<<20
 	})
 }
