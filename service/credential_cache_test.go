@@ -307,6 +307,7 @@ func TestKnownTokensGoOnWhileOneCallerReadsAnew(t *testing.T) {
 			t.Error("a second caller waited for the reading of the first")
 		}
 		time.Sleep(2 * time.Second)
+		synctest.Wait() // the first has its answer
 	})
 }
 
@@ -329,6 +330,7 @@ func TestCallerThatLeavesDoesNotEndTheReadingOfOthers(t *testing.T) {
 		if !knows(t, cache, token) {
 			t.Error("unknown")
 		}
+		synctest.Wait() // the first has its answer: nobody may ask while the cache is closed
 	})
 }
 
