@@ -22,11 +22,11 @@ import (
 type phase = int32
 
 const (
-	phaseIdle      phase = iota // the next request has not begun
-	phaseHead                   // a part of a request's head has come
-	phaseRead                   // net/http has read the head, or given up
-	phaseHandled                // a handler has the request
-	phaseUnwatched              // a handler has it, and finishes it whether or not its caller waits
+	phaseIdle     phase = iota // the next request has not begun
+	phaseHead                  // a part of a request's head has come
+	phaseRead                  // net/http has read the head, or given up
+	phaseHandled               // a handler has the request
+	phaseDetached              // a handler has it, and finishes it whether or not its caller waits
 )
 
 // farewellTime is how long a connection may take to tell its caller that it was slow.
@@ -52,18 +52,15 @@ func (c *connection) end() {
 	c.listener.peers.leave(c.peer)
 }
 
-// unwatch keeps net/http from watching for the caller of HTTP/1 to leave, from the end of the
-// body to the answer. The watch is a read of one byte, in a goroutine of its own that a deadline
-// ends, and takes an eighth of what the service does for a check. Without it the request's context
-// does not end when the caller leaves. It must be called before the body is read, and only if the
-// body's length was announced: net/http may read a chunked body byte by byte.
-func (c *connection) unwatch() { c.phase.CompareAndSwap(phaseHandled, phaseUnwatched) }
-
 // Read implements net.Conn. A caller that has begun a request and is slow with its head
 // is answered before the error is returned, because net/http only closes the connection.
+//
+// From the end of a body to the answer net/http watches for the caller to leave: it reads one
+// byte, in a goroutine of its own, which a deadline ends. That takes an eighth of what the service
+// does for a check, and nobody needs it in phaseDetached: there such a read ends at once.
 func (c *connection) Read(p []byte) (int, error) {
-	if len(p) == 1 && c.phase.Load() == phaseUnwatched {
-		return 0, nil // ends the watch at once
+	if len(p) == 1 && c.phase.Load() == phaseDetached {
+		return 0, nil
 	}
 	n, err := c.Conn.Read(p)
 	c.lengths.look(p[:n])
@@ -167,10 +164,17 @@ func noteState(c net.Conn, state http.ConnState) {
 
 // watched closes the connection of a request of two lengths after its answer, and tells
 // connections when handlers begin.
+//
+// Requests with a body decide or change something, which is finished even if their callers leave
+// (service.Limiter, server.change). So they are detached, but not those with a chunked body,
+// which net/http may read byte by byte.
 func watched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c := requestConnection(r); c != nil && r.ProtoMajor == 1 {
 			c.phase.Store(phaseHandled)
+			if r.ContentLength > 0 {
+				c.phase.Store(phaseDetached)
+			}
 			if c.lengths.isAmbiguous(r) {
 				w.Header().Set(fieldConnection, "close")
 			}

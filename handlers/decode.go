@@ -49,15 +49,9 @@ func (s *server) read(x *exchange, value any) error {
 
 // withBody reads the body of a request and calls use with it. use must not keep it.
 // The error is that of use, or a requestError.
-//
-// Requests with a body decide or change something, and are finished whether or not their
-// callers wait for the answer (service.Limiter, server.change).
 func (s *server) withBody(x *exchange, use func(body []byte) error) error {
 	if err := requireJSON(x.Request().Header); err != nil {
 		return err
-	}
-	if x.connection != nil && x.Request().ContentLength > 0 {
-		x.connection.unwatch()
 	}
 	body := s.buffers.take()
 	defer s.buffers.giveBack(body)

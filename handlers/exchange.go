@@ -35,18 +35,17 @@ const maxRequestID = 64
 // exchange is one request and its answer, and what its log line needs.
 type exchange struct {
 	echo.Context
-	id         string
-	connection *connection     // nil if it is not of NewListener
-	caller     service.Caller  // who asks; empty if nobody is asked who he is
-	needed     []service.Scope // one of them is needed for the request; none if there is no caller
-	checks     []service.Check
-	decisions  []service.Decision
-	keys       []string    // keys that the request names besides those of checks; they must not be logged
-	attrs      []slog.Attr // attributes of the log line that the handler has added
-	slotTimer  *time.Timer // gives the slot of a large body back in time; nil without a slot
-	freeSlot   func()      // gives the slot back at once
-	bodies     *bodyMemory // what counts bodyBytes; nil if nothing is counted
-	bodyBytes  int64
+	id        string
+	caller    service.Caller  // who asks; empty if nobody is asked who he is
+	needed    []service.Scope // one of them is needed for the request; none if there is no caller
+	checks    []service.Check
+	decisions []service.Decision
+	keys      []string    // keys that the request names besides those of checks; they must not be logged
+	attrs     []slog.Attr // attributes of the log line that the handler has added
+	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
+	freeSlot  func()      // gives the slot back at once
+	bodies    *bodyMemory // what counts bodyBytes; nil if nothing is counted
+	bodyBytes int64
 	// fields are the values of the answer's header. They lie in room, which belongs to
 	// the exchange, so that they need no allocation.
 	fields []string

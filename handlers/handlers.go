@@ -228,7 +228,7 @@ func get(e *echo.Echo, path string, handle func(*exchange) error) {
 }
 
 // lookUp calls ask, which must not change anything, with the deadline of look-ups. It
-// is interrupted when the caller goes away, unless the request has a body (withBody).
+// is interrupted when the caller goes away, unless the request has a body (watched).
 func (s *server) lookUp(x *exchange, ask func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(x.Request().Context(), lookUpTimeout)
 	defer cancel()

@@ -85,22 +85,23 @@ func (o *origins) allows(host string) bool {
 // use the route. Requests that show and change nothing are answered in any case: a service
 // at its caps is alive.
 func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
-	x.connection = requestConnection(x.Request())
-	if x.connection != nil && x.connection.isExcess {
+	r := x.Request()
+	connection := requestConnection(r)
+	if connection != nil && connection.isExcess {
 		x.set(fieldConnection, "close")
 	}
 	switch x.Path() {
 	case pathWelcome, pathLive, pathReady, pathDescription:
 		return s.authorize(handle, x)
 	}
-	if err := s.origins.check(x.Request(), x.connection); err != nil {
+	if err := s.origins.check(r, connection); err != nil {
 		return err
 	}
-	if x.connection != nil {
-		if err := x.connection.beginRequest(); err != nil {
+	if connection != nil {
+		if err := connection.beginRequest(); err != nil {
 			return err
 		}
-		defer x.connection.endRequest()
+		defer connection.endRequest()
 	}
 	return s.authorize(handle, x)
 }

@@ -113,16 +113,16 @@ func (c *countedReads) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-func TestOnlyLookUpsAreWatchedForTheirCallerToLeave(t *testing.T) {
+func TestNobodyWatchesForCallersWithABodyOfKnownLengthToLeave(t *testing.T) {
 	t.Parallel()
-	check, chunk := bucketJSON(1, "alice"), fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(bucketJSON(1, "alice")), bucketJSON(1, "alice"))
+	body := bucketJSON(1, "alice")
 	const head = " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
 	for name, test := range map[string]struct {
 		request string
 		watched int32
 	}{
-		"a check":                   {request: fmt.Sprintf("POST /v1/check%sContent-Length: %d\r\n\r\n%s", head, len(check), check)},
-		"a check of unknown length": {request: "POST /v1/check" + head + "Transfer-Encoding: chunked\r\n\r\n" + chunk, watched: 1},
+		"a check":                   {request: fmt.Sprintf("POST /v1/check%sContent-Length: %d\r\n\r\n%s", head, len(body), body)},
+		"a check of unknown length": {request: fmt.Sprintf("POST /v1/check%sTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", head, len(body), body), watched: 1},
 		"a look-up":                 {request: "GET /v1/zones" + head + "\r\n", watched: 1},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -139,15 +139,11 @@ func TestOnlyLookUpsAreWatchedForTheirCallerToLeave(t *testing.T) {
 				return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
 			}), time.Minute)
 			defer serveConn(New(Options{Limiter: limiter, Reader: &slowStore{begun: look}}), time.Minute, conn)()
-			answers := bufio.NewReader(caller)
+			asking := &line{Conn: caller, answers: bufio.NewReader(caller)}
 			for range 3 {
-				mustWrite(t, caller, test.request)
-				answer, err := http.ReadResponse(answers, nil)
-				if err != nil {
+				if _, _, _, err := asking.ask(test.request); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
-				_, _ = io.Copy(io.Discard, answer.Body)
-				answer.Body.Close()
 			}
 		})
 	}
