@@ -38,6 +38,7 @@ const (
 	kindTextbook        = "textbook"
 	kindProcedure       = "procedure"
 	kindService         = "service"
+	kindLone            = "lone"
 	kindBare            = "bare"
 	kindGuarded         = "guarded"
 	kindHistory         = "history"
@@ -191,6 +192,10 @@ func (s *stage) onNewSchemas(ctx context.Context, e *engine, o options) ([]*cont
 	if err != nil {
 		return nil, err
 	}
+	lone, err := s.schema(ctx, e, "bench_"+kindLone, s.migrate, pairs())
+	if err != nil {
+		return nil, err
+	}
 	service, err := s.schema(ctx, e, "bench_service", s.migrate, served())
 	if err != nil {
 		return nil, err
@@ -204,6 +209,9 @@ func (s *stage) onNewSchemas(ctx context.Context, e *engine, o options) ([]*cont
 	}, {
 		kind: kindProcedure, name: "velocityd's procedure, CALL", protocol: round.Procedure, database: procedure,
 		about: "check_velocity called by SQL, one CALL a check, over the socket",
+	}, {
+		kind: kindLone, name: "velocityd over HTTP, lone callers only", protocol: round.Service, database: lone,
+		about: "velocityd serve as it comes, on a schema that nobody else asks, so that its tables are about as long as the textbook's",
 	}, {
 		kind: kindService, name: "velocityd over HTTP", protocol: round.Service, database: service,
 		about: "velocityd serve as it comes, POST /v1/check",

@@ -74,8 +74,9 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&o.smoke, "smoke", false, "three turns of one second, ours against the textbook alone; does not write the report")
 	flags.BoolVar(&o.redraw, "redraw", false, "measure nothing: draw the chart anew from the figures of the report")
 	flags.StringVar(&engines, "engine", string(localdb.MySQL)+","+string(localdb.MariaDB), "mysql, mariadb, or both, separated by a comma")
-	flags.IntVar(&o.turns, "turns", 3, "how often everything is measured")
-	flags.Float64Var(&o.seconds, "seconds", 3, "how long a contender is asked, each time")
+	// The machine's pace changes from one second to the next, so many short turns tell more than few long ones.
+	flags.IntVar(&o.turns, "turns", 9, "how often everything is measured")
+	flags.Float64Var(&o.seconds, "seconds", 1, "how long a contender is asked, each time")
 	flags.IntVar(&o.history, "history", 20_000_000, "txns of each history")
 	flags.IntVar(&o.overrides, "overrides", 1_000_000, "overrides")
 	flags.StringVar(&o.report, "report", filepath.Join("docs", "performance.md"), "file whose marked section is written")

@@ -143,7 +143,7 @@ func TestAGeneratorAtItsLimitIsAFault(t *testing.T) {
 func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 	t.Parallel()
 	known := []string{
-		kindTextbook, kindProcedure, kindService, kindBare, kindGuarded, kindHistory, kindUnpartitioned, kindRecording,
+		kindTextbook, kindProcedure, kindService, kindLone, kindBare, kindGuarded, kindHistory, kindUnpartitioned, kindRecording,
 		kindEcho, kindTextbookBehind, kindRecordingBehind, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
 	}
 	ids := map[string]bool{}

@@ -65,9 +65,9 @@ const (
 	in64        = "64"
 	inPair64    = "pair-64"
 	in512       = "512"
+	inPair512   = "pair-512"
 	inRecording = "recording"
 	inGuarded   = "guarded"
-	inPair512   = "pair-512"
 	inLone      = "lone"
 	inPairLone  = "pair-lone"
 	inHot       = "hot"
@@ -102,6 +102,7 @@ func scenarios(overrides int) []scenario {
 		return []round.Draw{zoneOf(zoneHot).draw(fmt.Sprintf("hot-%d-", seed), 1)}
 	}
 	ours := []string{kindService}
+	lone := []string{kindTextbook, kindTextbookBehind, kindProcedure, kindLone, kindEcho, kindEnvoy}
 	web := []string{kindService, kindEcho, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF}
 	all := append([]string{kindTextbook, kindProcedure, kindFlexible}, web...)
 	pairs := "user and address in one check, 5 % of them from one address, "
@@ -109,11 +110,11 @@ func scenarios(overrides int) []scenario {
 		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: all, draws: users},
 		{id: inPair64, title: pairs + "64 callers", callers: 64, contenders: []string{kindService, kindEnvoy}, draws: pair},
 		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: append(web, kindRecordingBehind), draws: users},
+		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: []string{kindService, kindRecordingBehind, kindEnvoy}, draws: pair},
 		{id: inRecording, title: "recording alone, as the service records at 512 callers", contenders: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets)},
 		{id: inGuarded, title: "512 callers, without and with tokens and metrics", callers: 512, contenders: []string{kindBare, kindGuarded}, rounds: 3, draws: users},
-		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: []string{kindService, kindRecordingBehind, kindEnvoy}, draws: pair},
-		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, contenders: []string{kindTextbook, kindTextbookBehind, kindProcedure, kindService, kindEcho, kindEnvoy}, draws: users},
-		{id: inPairLone, title: pairs + "a lone caller", callers: 1, contenders: ours, draws: pair},
+		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, contenders: lone, draws: users},
+		{id: inPairLone, title: pairs + "a lone caller", callers: 1, contenders: []string{kindLone}, draws: pair},
 		{id: inHot, title: "one hot bucket, 64 callers", callers: 64, contenders: []string{kindTextbook, kindService, kindEnvoy, kindRate}, draws: hot, admits: hotRate},
 		{id: inHistory, title: "with a history, 64 callers, 100,000 buckets", callers: 64, contenders: []string{kindService, kindHistory, kindUnpartitioned}, draws: users},
 		{id: inNew, title: "new buckets only, 64 callers", callers: 64, contenders: ours, draws: known(zoneUser, "new-", 0)},

@@ -107,13 +107,16 @@ type known struct {
 	of     int
 }
 
-// users are the buckets of all contenders with a schema but the service.
+// users are the buckets of the contenders with a schema of which nobody asks for more.
 func users() []known { return []known{{zoneUser, "user-", buckets}} }
+
+// pairs are the buckets of checks of user and address.
+func pairs() []known { return append(users(), known{zoneAddress, "address-", buckets}) }
 
 // served are the buckets of the service.
 func served() []known {
-	list := append(users(),
-		known{zoneAddress, "address-", buckets}, known{zoneExcepted, "user-", buckets}, known{zoneLocked, "user-", buckets},
+	list := append(pairs(),
+		known{zoneExcepted, "user-", buckets}, known{zoneLocked, "user-", buckets},
 		known{zoneHeld, "held-", heldBuckets}, known{zoneFew, "held-", heldBuckets}, known{zoneUser, takenPrefix, 1})
 	for i := range bulkBuckets {
 		list = append(list, known{zoneAddress, bulkPrefix(i), bulkKeys})
