@@ -192,7 +192,7 @@ func (s *stage) onNewSchemas(ctx context.Context, e *engine, o options) ([]*cont
 	if err != nil {
 		return nil, err
 	}
-	lone, err := s.schema(ctx, e, "bench_"+kindLone, s.migrate, pairs())
+	lone, err := s.schema(ctx, e, "bench_"+kindLone, s.migrate, usersAndAddresses())
 	if err != nil {
 		return nil, err
 	}

@@ -65,8 +65,8 @@ const (
 	in64        = "64"
 	inPair64    = "pair-64"
 	in512       = "512"
-	inPair512   = "pair-512"
 	inRecording = "recording"
+	inPair512   = "pair-512"
 	inGuarded   = "guarded"
 	inLone      = "lone"
 	inPairLone  = "pair-lone"
@@ -110,8 +110,8 @@ func scenarios(overrides int) []scenario {
 		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: all, draws: users},
 		{id: inPair64, title: pairs + "64 callers", callers: 64, contenders: []string{kindService, kindEnvoy}, draws: pair},
 		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: append(web, kindRecordingBehind), draws: users},
-		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: []string{kindService, kindRecordingBehind, kindEnvoy}, draws: pair},
 		{id: inRecording, title: "recording alone, as the service records at 512 callers", contenders: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets)},
+		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: []string{kindService, kindRecordingBehind, kindEnvoy}, draws: pair},
 		{id: inGuarded, title: "512 callers, without and with tokens and metrics", callers: 512, contenders: []string{kindBare, kindGuarded}, rounds: 3, draws: users},
 		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, contenders: lone, draws: users},
 		{id: inPairLone, title: pairs + "a lone caller", callers: 1, contenders: []string{kindLone}, draws: pair},

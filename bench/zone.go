@@ -110,12 +110,12 @@ type known struct {
 // users are the buckets of the contenders with a schema of which nobody asks for more.
 func users() []known { return []known{{zoneUser, "user-", buckets}} }
 
-// pairs are the buckets of checks of user and address.
-func pairs() []known { return append(users(), known{zoneAddress, "address-", buckets}) }
+// usersAndAddresses are the buckets of a contender that is also asked for users with their addresses.
+func usersAndAddresses() []known { return append(users(), known{zoneAddress, "address-", buckets}) }
 
 // served are the buckets of the service.
 func served() []known {
-	list := append(pairs(),
+	list := append(usersAndAddresses(),
 		known{zoneExcepted, "user-", buckets}, known{zoneLocked, "user-", buckets},
 		known{zoneHeld, "held-", heldBuckets}, known{zoneFew, "held-", heldBuckets}, known{zoneUser, takenPrefix, 1})
 	for i := range bulkBuckets {

@@ -171,9 +171,10 @@ func noteState(c net.Conn, state http.ConnState) {
 func watched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c := requestConnection(r); c != nil && r.ProtoMajor == 1 {
-			c.phase.Store(phaseHandled)
 			if r.ContentLength > 0 {
 				c.phase.Store(phaseDetached)
+			} else {
+				c.phase.Store(phaseHandled)
 			}
 			if c.lengths.isAmbiguous(r) {
 				w.Header().Set(fieldConnection, "close")
