@@ -17,6 +17,7 @@ import (
 
 	"velocityd/db/engine"
 	"velocityd/service"
+	"velocityd/socket"
 )
 
 // sqlMode makes the engine refuse what it would otherwise cut or bend.
@@ -320,11 +321,25 @@ type dialling struct{}
 
 // dialLane dials as the driver does, and lets the connection keep its socket.
 func dialLane(ctx context.Context, network, address string) (net.Conn, error) {
-	socket, err := dialPool(ctx, network, address)
-	if s, ok := ctx.Value(dialling{}).(*connection); ok {
-		s.socket = socket
+	inner, err := dialPool(ctx, network, address)
+	if err != nil {
+		return nil, err
 	}
-	return socket, err
+	conn := socket.New(inner)
+	if s, ok := ctx.Value(dialling{}).(*connection); ok {
+		s.socket = conn
+	}
+	return conn, nil
+}
+
+// ResetSession implements driver.SessionResetter. It refuses a connection that the engine has ended
+// meanwhile. The driver finds that out by itself for connections of the pool, but not for a
+// socket.Conn.
+func (s *connection) ResetSession(ctx context.Context) error {
+	if conn, ok := s.socket.(*socket.Conn); ok && !conn.IsQuiet() {
+		return driver.ErrBadConn
+	}
+	return s.driverConn.ResetSession(ctx)
 }
 
 // dialPool dials as the driver does, and notes the address.

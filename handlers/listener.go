@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"velocityd/socket"
 )
 
 // mostExcess is how many connections above the cap are open at a time to have their
@@ -89,7 +91,7 @@ func (l *listener) admit(inner net.Conn) *connection {
 		l.report("connections_exhausted", "too many connections; closed without an answer")
 		return nil
 	}
-	lazy := newLazyConn(inner)
+	lazy := newLazyConn(socket.New(inner))
 	lazy.known = &connection{Conn: lazy, listener: l, isExcess: most > 0 && open > most}
 	if l.options.MaxRequestsPerPeer > 0 {
 		lazy.known.peer = l.peers.join(inner.RemoteAddr())

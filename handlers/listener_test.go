@@ -20,21 +20,21 @@ import (
 	"velocityd/service/servicetest"
 )
 
-// socket is a service on a real socket, as a process has it.
-type socket struct {
+// listening is a service on a real socket, as a process has it.
+type listening struct {
 	address string
 	server  *server
 	log     *logLines
 }
 
 // listenWith serves checks of zone 1 from store, or from a memory if it is nil.
-func listenWith(t *testing.T, store storeFunc, o ListenerOptions, change func(*Options)) *socket {
+func listenWith(t *testing.T, store storeFunc, o ListenerOptions, change func(*Options)) *listening {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &socket{address: inner.Addr().String(), log: &logLines{}}
+	s := &listening{address: inner.Addr().String(), log: &logLines{}}
 	if store == nil {
 		store = fixed(service.Decision{CheckedAt: time.Now()})
 	}
@@ -68,7 +68,7 @@ type line struct {
 	answers *bufio.Reader
 }
 
-func (s *socket) dial(t *testing.T) *line {
+func (s *listening) dial(t *testing.T) *line {
 	t.Helper()
 	conn, err := net.Dial("tcp", s.address)
 	if err != nil {
@@ -360,7 +360,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 	t.Parallel()
 	counted := make(chan int64, 1)
-	var s *socket
+	var s *listening
 	s = listenWith(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 		counted <- s.server.bodies.held.Load()
 		return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)

@@ -33,7 +33,7 @@ func caller(t *testing.T, config *tls.Config) *http.Client {
 }
 
 // dialTLS returns a connection on which HTTP/1 is spoken.
-func (s *socket) dialTLS(t *testing.T, authority *handlerstest.Authority) *line {
+func (s *listening) dialTLS(t *testing.T, authority *handlerstest.Authority) *line {
 	t.Helper()
 	conn, err := tls.Dial("tcp", s.address, &tls.Config{RootCAs: authority.Pool})
 	if err != nil {
