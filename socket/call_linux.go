@@ -19,5 +19,5 @@ func call(number, fd uintptr, p []byte) (int, error) {
 	if errno != 0 {
 		return 0, errno
 	}
-	return int(n), nil //nolint:gosec // at most len(p)
+	return int(n), nil
 }

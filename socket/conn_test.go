@@ -110,8 +110,8 @@ func TestConnMovesMoreThanTheKernelHolds(t *testing.T) {
 	}
 }
 
-func TestConnReadsAndWritesWithoutMemory(t *testing.T) {
-	near, far := connected(t, "unix") //nolint:paralleltest // counts allocations
+func TestConnReadsAndWritesWithoutMemory(t *testing.T) { //nolint:paralleltest // counts allocations
+	near, far := connected(t, "unix")
 	message := []byte("may this attempt go ahead?")
 	space := make([]byte, len(message))
 	allocations := testing.AllocsPerRun(100, func() {
