@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,6 +42,24 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 			if _, err := store.Peek(t.Context(), user(key)); !errors.Is(err, want) {
 				t.Errorf("%.20q: %v, want %v", key, err, want)
 			}
+		}
+	})
+}
+
+// A look-up that was cut off can be asked again. Nobody must be told that something may have been
+// counted.
+func TestPeekWithoutAnAnswerInTimeIsBusyAndNotUndecided(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d, store := f.stand(t, Options{}, zone(1, 5, time.Hour))
+		if _, err := store.Peek(t.Context(), user("alice")); err != nil {
+			t.Fatal(err)
+		}
+		session(t, d, "LOCK TABLES zone_txn WRITE")
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if _, err := store.Peek(ctx, user("alice")); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
+			t.Errorf("%v, want ErrBusy alone", err)
 		}
 	})
 }

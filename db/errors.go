@@ -212,7 +212,8 @@ func isLost(err error) bool {
 }
 
 // lookupError classifies an error of connecting or of a statement that changes
-// nothing: whatever was lost on the way, it can be asked again.
+// nothing: whatever was lost on the way, it can be asked again. It never wraps
+// service.ErrUndecided.
 func lookupError(err error) error {
 	if err == nil {
 		return nil
@@ -223,6 +224,9 @@ func lookupError(err error) error {
 		if isLost(err) || f.numbers != nil {
 			f.kind = service.ErrBusy
 		}
+	}
+	if errors.Is(err, service.ErrUndecided) {
+		err = errors.New(err.Error())
 	}
 	return asKind(f.kind, err)
 }
