@@ -1,10 +1,11 @@
-//go:build !linux || race
+//go:build !linux || race || msan || asan
 
 package socket
 
 import "syscall"
 
-// The race detector learns from package syscall's own functions who has waited for whom.
+// Package syscall's own functions tell the race detector who has waited for whom, and the other
+// sanitizers what was read.
 
 // receive reads from a socket that does not block.
 func receive(fd uintptr, p []byte) (int, error) {

@@ -1,22 +1,26 @@
 // Package socket makes connections whose reads and writes the Go scheduler does not look after.
 //
-// Go takes every system call for one that may last: before it the processor is marked, so that
-// another thread can take it over, and a watching thread of the runtime (sysmon) is woken, which
-// then looks every 20 µs whether to do so. A read or write of a socket that does not block needs
-// none of that. A service that does little else pays for it: the watching thread alone took 5 % of
-// the processor time of velocityd, and wakes on the cores on which its callers and its database
-// run. What it gains is in docs/decisions/0047.
+// Go takes every system call for one that may last. It marks the goroutine, so that another thread
+// can take over its processor, and wakes a watching thread of the runtime (sysmon) if that sleeps,
+// which then looks for such goroutines, at first every 20 µs. A read or write of a socket that does
+// not block needs none of that. A service that does little else pays for it: the watching thread
+// alone took 5 % of the processor time of velocityd, and wakes on the cores on which its callers
+// and its database run. What it gains is in docs/decisions/0047.
+//
+// A program that uses this package must call KeepWatch.
 //
 // This package knows neither HTTP nor SQL. It must not be used for files, which block.
 package socket
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Conn is a net.Conn over a TCP or Unix socket. It does what the connection that it is made of
@@ -56,13 +60,36 @@ func New(inner net.Conn) net.Conn {
 	return c
 }
 
+// watchEvery is how long the watching thread may sleep. To wake ten times a second costs nothing
+// that can be measured.
+const watchEvery = 100 * time.Millisecond
+
+// KeepWatch wakes the runtime's watching thread from time to time, until ctx ends. That thread
+// interrupts goroutines that compute for longer than 10 ms, and looks at sockets while all
+// processors are busy. Nothing else wakes it for certain while Conns are read and written: it
+// sleeps until the next timer.
+func KeepWatch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // Read implements net.Conn.
 func (c *Conn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return c.Conn.Read(p)
+	}
 	n, err := c.read.run(c.raw.Read, p)
 	if err != nil {
 		return n, c.failed("read", err)
 	}
-	if n == 0 && len(p) > 0 {
+	if n == 0 {
 		return 0, io.EOF
 	}
 	return n, nil
@@ -86,7 +113,8 @@ func (c *Conn) CloseWrite() error {
 }
 
 // IsQuiet says that the other side has neither closed the connection nor sent anything. It does
-// not wait. If something was sent, a part of it is lost, so the connection must be closed then.
+// not wait, but for a Read that is under way. If something was sent, a part of it is lost, so the
+// connection must be closed then.
 func (c *Conn) IsQuiet() bool {
 	var one [1]byte
 	var problem error
@@ -112,9 +140,6 @@ func (d *direction) run(wait func(func(uintptr) bool) error, p []byte) (int, err
 
 // receive takes what has come.
 func (d *direction) receive(fd uintptr) bool {
-	if len(d.rest) == 0 {
-		return true
-	}
 	n, err := again(receive, fd, d.rest)
 	return d.took(n, err)
 }
@@ -123,6 +148,9 @@ func (d *direction) receive(fd uintptr) bool {
 func (d *direction) send(fd uintptr) bool {
 	for len(d.rest) > 0 {
 		n, err := again(send, fd, d.rest)
+		if n == 0 && err == nil {
+			err = io.ErrUnexpectedEOF // as package net has it
+		}
 		if !d.took(n, err) {
 			return false
 		}
@@ -146,10 +174,14 @@ func (d *direction) took(n int, err error) bool {
 	return true
 }
 
-// again repeats a system call that a signal has ended.
+// mostAtOnce is how many bytes one system call moves, because nothing can interrupt it: the garbage
+// collector waits for its end. 64 KiB take some tens of µs.
+const mostAtOnce = 64 << 10
+
+// again makes a system call for a part of p, and repeats it if a signal has ended it.
 func again(call func(uintptr, []byte) (int, error), fd uintptr, p []byte) (int, error) {
 	for {
-		n, err := call(fd, p)
+		n, err := call(fd, p[:min(len(p), mostAtOnce)])
 		if !errors.Is(err, syscall.EINTR) {
 			return n, err
 		}

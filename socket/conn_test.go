@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"golang.org/x/net/nettest"
@@ -100,11 +99,35 @@ func TestConnMovesMoreThanTheKernelHolds(t *testing.T) {
 				}
 				sent <- errors.Join(err, near.CloseWrite())
 			}()
-			if err := iotest.TestReader(far, []byte(text)); err != nil {
-				t.Error(err)
+			got, err := io.ReadAll(far)
+			if err != nil || string(got) != text {
+				t.Errorf("%d bytes came of %d, or others: %v", len(got), len(text), err)
 			}
 			if err := <-sent; err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestWriteTellsHowMuchWasSentBeforeItsDeadline(t *testing.T) {
+	t.Parallel()
+	for _, network := range networks() {
+		t.Run(network, func(t *testing.T) {
+			t.Parallel()
+			near, far := connected(t, network)
+			if err := near.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+				t.Fatal(err)
+			}
+			n, err := near.Write(make([]byte, 64<<20))
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Fatalf("%d bytes, %v, want the deadline's error", n, err)
+			}
+			if err := near.CloseWrite(); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(far); len(got) != n || err != nil {
+				t.Errorf("%d bytes came of the %d that were sent: %v", len(got), n, err)
 			}
 		})
 	}
