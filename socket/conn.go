@@ -60,8 +60,7 @@ func New(inner net.Conn) net.Conn {
 	return c
 }
 
-// watchEvery is how long the watching thread may sleep. To wake ten times a second costs nothing
-// that can be measured.
+// watchEvery is how long the watching thread may sleep.
 const watchEvery = 100 * time.Millisecond
 
 // KeepWatch wakes the runtime's watching thread from time to time, until ctx ends. That thread
