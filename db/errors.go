@@ -225,7 +225,7 @@ func lookupError(err error) error {
 			f.kind = service.ErrBusy
 		}
 	}
-	if errors.Is(err, service.ErrUndecided) {
+	if errors.Is(err, service.ErrUndecided) { // of a CALL, which does not know that it changes nothing
 		err = errors.New(err.Error())
 	}
 	return asKind(f.kind, err)

@@ -15,6 +15,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
+	"velocityd/socket"
 )
 
 // phase says where in a request a connection of HTTP/1 is. It tells what net/http
@@ -99,14 +100,7 @@ func (c *connection) Write(p []byte) (int, error) {
 
 // CloseWrite closes the sending half of the connection. net/http calls it so that a
 // caller that is refused before it has sent its whole request can read the answer.
-func (c *connection) CloseWrite() error { return closeWrite(c.Conn) }
-
-func closeWrite(c net.Conn) error {
-	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
-}
+func (c *connection) CloseWrite() error { return socket.CloseWrite(c.Conn) }
 
 // secureConnection is a connection of HTTP/1 over TLS.
 type secureConnection struct {

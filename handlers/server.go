@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"velocityd/socket"
 )
 
 // Limits of one connection. They keep slow or idle callers from holding memory
@@ -78,7 +80,7 @@ func (c *lazyConn) Write(p []byte) (int, error) {
 }
 
 // CloseWrite closes the sending half of the connection.
-func (c *lazyConn) CloseWrite() error { return closeWrite(c.Conn) }
+func (c *lazyConn) CloseWrite() error { return socket.CloseWrite(c.Conn) }
 
 // SetReadDeadline implements net.Conn.
 func (c *lazyConn) SetReadDeadline(t time.Time) error { return c.read.set(t) }

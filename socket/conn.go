@@ -104,8 +104,11 @@ func (c *Conn) Write(p []byte) (int, error) {
 }
 
 // CloseWrite closes the sending half of the connection, if it has halves.
-func (c *Conn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+func (c *Conn) CloseWrite() error { return CloseWrite(c.Conn) }
+
+// CloseWrite closes the sending half of a connection of any type, if it has halves.
+func CloseWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil
@@ -145,16 +148,13 @@ func (d *direction) receive(fd uintptr) bool {
 
 // send sends as much as the kernel takes.
 func (d *direction) send(fd uintptr) bool {
-	for len(d.rest) > 0 {
+	for len(d.rest) > 0 && d.err == nil {
 		n, err := again(send, fd, d.rest)
 		if n == 0 && err == nil {
 			err = io.ErrUnexpectedEOF // as package net has it
 		}
 		if !d.took(n, err) {
 			return false
-		}
-		if err != nil {
-			return true
 		}
 	}
 	return true

@@ -64,6 +64,18 @@ func connected(t *testing.T, network string) (near, far *socket.Conn) {
 	return near, b.(*socket.Conn)
 }
 
+// overEach runs a claim on connections over each network.
+func overEach(t *testing.T, claim func(t *testing.T, near, far *socket.Conn)) {
+	t.Helper()
+	for _, network := range networks() {
+		t.Run(network, func(t *testing.T) {
+			t.Parallel()
+			near, far := connected(t, network)
+			claim(t, near, far)
+		})
+	}
+}
+
 func TestConnKeepsTheContractOfNetConn(t *testing.T) {
 	t.Parallel()
 	for _, network := range networks() {
@@ -86,51 +98,43 @@ func TestNewLeavesWhatIsNoSocketAsItIs(t *testing.T) {
 // A body of some megabytes does not fit into the kernel's buffers, so that both sides must wait.
 func TestConnMovesMoreThanTheKernelHolds(t *testing.T) {
 	t.Parallel()
-	for _, network := range networks() {
-		t.Run(network, func(t *testing.T) {
-			t.Parallel()
-			near, far := connected(t, network)
-			text := strings.Repeat("velocity", 1<<20)
-			sent := make(chan error, 1)
-			go func() {
-				n, err := near.Write([]byte(text))
-				if err == nil && n != len(text) {
-					err = io.ErrShortWrite
-				}
-				sent <- errors.Join(err, near.CloseWrite())
-			}()
-			got, err := io.ReadAll(far)
-			if err != nil || string(got) != text {
-				t.Errorf("%d bytes came of %d, or others: %v", len(got), len(text), err)
+	overEach(t, func(t *testing.T, near, far *socket.Conn) {
+		text := strings.Repeat("velocity", 1<<20)
+		sent := make(chan error, 1)
+		go func() {
+			n, err := near.Write([]byte(text))
+			if err == nil && n != len(text) {
+				err = io.ErrShortWrite
 			}
-			if err := <-sent; err != nil {
-				t.Error(err)
-			}
-		})
-	}
+			sent <- errors.Join(err, near.CloseWrite())
+		}()
+		got, err := io.ReadAll(far)
+		if err != nil || string(got) != text {
+			t.Errorf("%d bytes came of %d, or others: %v", len(got), len(text), err)
+		}
+		if err := <-sent; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestWriteTellsHowMuchWasSentBeforeItsDeadline(t *testing.T) {
 	t.Parallel()
-	for _, network := range networks() {
-		t.Run(network, func(t *testing.T) {
-			t.Parallel()
-			near, far := connected(t, network)
-			if err := near.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
-				t.Fatal(err)
-			}
-			n, err := near.Write(make([]byte, 64<<20))
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Fatalf("%d bytes, %v, want the deadline's error", n, err)
-			}
-			if err := near.CloseWrite(); err != nil {
-				t.Fatal(err)
-			}
-			if got, err := io.ReadAll(far); len(got) != n || err != nil {
-				t.Errorf("%d bytes came of the %d that were sent: %v", len(got), n, err)
-			}
-		})
-	}
+	overEach(t, func(t *testing.T, near, far *socket.Conn) {
+		if err := near.SetWriteDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := near.Write(make([]byte, 64<<20))
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatalf("%d bytes, %v, want the deadline's error", n, err)
+		}
+		if err := near.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(far); len(got) != n || err != nil {
+			t.Errorf("%d bytes came of the %d that were sent: %v", len(got), n, err)
+		}
+	})
 }
 
 func TestConnReadsAndWritesWithoutMemory(t *testing.T) { //nolint:paralleltest // counts allocations
@@ -152,26 +156,22 @@ func TestConnReadsAndWritesWithoutMemory(t *testing.T) { //nolint:paralleltest /
 
 func TestIsQuietTellsWhatTheOtherSideDid(t *testing.T) {
 	t.Parallel()
-	for _, network := range networks() {
-		t.Run(network, func(t *testing.T) {
-			t.Parallel()
-			near, far := connected(t, network)
-			if !near.IsQuiet() {
-				t.Error("a new connection is not quiet")
-			}
-			if _, err := far.Write([]byte("x")); err != nil {
-				t.Fatal(err)
-			}
-			await(t, "a byte that was sent", func() bool { return !near.IsQuiet() })
-			if err := near.Close(); err != nil {
-				t.Fatal(err)
-			}
-			await(t, "the end of the connection", func() bool { return !far.IsQuiet() })
-			if near.IsQuiet() {
-				t.Error("a closed connection is quiet")
-			}
-		})
-	}
+	overEach(t, func(t *testing.T, near, far *socket.Conn) {
+		if !near.IsQuiet() {
+			t.Error("a new connection is not quiet")
+		}
+		if _, err := far.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "a byte that was sent", func() bool { return !near.IsQuiet() })
+		if err := near.Close(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the end of the connection", func() bool { return !far.IsQuiet() })
+		if near.IsQuiet() {
+			t.Error("a closed connection is quiet")
+		}
+	})
 }
 
 // await asks until something is so.

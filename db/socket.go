@@ -1,0 +1,63 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"net"
+	"time"
+
+	"velocityd/socket"
+)
+
+// dialling is the key of the connection that a context is dialled for.
+type dialling struct{}
+
+// dialPool dials as the driver does, and notes the address.
+func dialPool(ctx context.Context, network, address string) (net.Conn, error) {
+	if s, ok := ctx.Value(dialling{}).(*connection); ok {
+		s.address = address
+	}
+	return new(net.Dialer).DialContext(ctx, network, address)
+}
+
+// dialLane dials as the driver does, and lets the connection keep its socket.
+func dialLane(ctx context.Context, network, address string) (net.Conn, error) {
+	inner, err := dialPool(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	conn := socket.New(inner)
+	if s, ok := ctx.Value(dialling{}).(*connection); ok {
+		s.socket = conn
+	}
+	return conn, nil
+}
+
+// ResetSession implements driver.SessionResetter. It refuses a connection that the engine has ended
+// meanwhile. The driver finds that out by itself for connections of the pool, but not for a
+// socket.Conn.
+func (s *connection) ResetSession(ctx context.Context) error {
+	if conn, ok := s.socket.(*socket.Conn); ok && !conn.IsQuiet() {
+		return driver.ErrBadConn
+	}
+	return s.driverConn.ResetSession(ctx)
+}
+
+// within does something on a lane's connection that ends, at the latest, at the
+// deadline of ctx, and hands it a context that does not end. The deadline is the
+// socket's: for a context that ends the driver would wake a goroutine of its own
+// twice for each packet. What ctx is cancelled for besides is NOT looked at.
+func (s *connection) within(ctx context.Context, do func(context.Context) error) error {
+	deadline, limited := ctx.Deadline()
+	if !limited || s.socket == nil {
+		return do(ctx)
+	}
+	// A little later, so that ctx is known to have ended.
+	if err := s.socket.SetDeadline(deadline.Add(time.Millisecond)); err != nil {
+		return fmt.Errorf("%w: %w", driver.ErrBadConn, err)
+	}
+	err := do(context.WithoutCancel(ctx))
+	_ = s.socket.SetDeadline(time.Time{}) // fails only where nothing is sent any more
+	return err
+}
