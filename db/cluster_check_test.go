@@ -30,7 +30,7 @@ func clusterStore(t *testing.T, o Options, zones ...service.Zone) *Store {
 		}
 		d.SetZone(t, zone)
 	}
-	o.DSN, o.connectTimeout = clusterDSN(t), time.Minute
+	o.DSN, o.ConnectTimeout = clusterDSN(t), time.Minute
 	store, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"velocityd/service"
 )
@@ -102,4 +103,22 @@ func FuzzCheckDSN(f *testing.F) {
 		}
 		_ = RedactDSN(dsn)
 	})
+}
+
+func TestADialMayTakeTwoThirdsOfAConnectUnlessTheDSNSaysOtherwise(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]time.Duration{
+		"u:p@tcp(a:1,b:2)/velocityd":            time.Minute,
+		"u:p@tcp(a:1,b:2)/velocityd?timeout=7s": 7 * time.Second,
+	} {
+		configs, err := parseDSN(dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, cfg := range configs {
+			if pin(cfg, 90*time.Second); cfg.Timeout != want {
+				t.Errorf("%s: a dial may take %s, want %s", dsn, cfg.Timeout, want)
+			}
+		}
+	}
 }

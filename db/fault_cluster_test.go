@@ -93,7 +93,7 @@ func newLoad(t *testing.T, c *vitess.Cluster, o Options) *load {
 // under starts callers on a cluster. They stop at stop, which waits for the last of them.
 func under(t *testing.T, c *vitess.Cluster, callers int) (l *load, stop func()) {
 	t.Helper()
-	l = newLoad(t, c, Options{LockWait: 10 * time.Second, connectTimeout: time.Minute})
+	l = newLoad(t, c, Options{LockWait: 10 * time.Second, ConnectTimeout: time.Minute})
 	stop = l.start(t, callers, func() error {
 		return l.askAbout(fmt.Sprintf("key-%d", l.count.Add(1)/int64(2*l.zone.Rate)))
 	})

@@ -72,7 +72,7 @@ func stand(tb testing.TB, engine *dbtest.Engine, o Options, zones ...service.Zon
 // connect returns the store of a database with the newest schema.
 func connect(tb testing.TB, d *dbtest.Database, o Options) *Store {
 	tb.Helper()
-	o.DSN, o.connectTimeout = d.DSN, time.Minute
+	o.DSN, o.ConnectTimeout = d.DSN, time.Minute
 	store, err := Open(o)
 	if err != nil {
 		tb.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // all of them.
 func TestClusterProbeSeesAllShards(t *testing.T) {
 	t.Parallel()
-	p, err := OpenProbe(Options{DSN: clusterDSN(t), connectTimeout: time.Minute})
+	p, err := OpenProbe(Options{DSN: clusterDSN(t), ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 // With one of two shards an instance is ready, and names the other. With none of them it is not.
 func TestFaultTheProbeNamesTheShardsThatAreLost(t *testing.T) {
 	c := ownCluster(t, vitess.Options{})
-	p, err := OpenProbe(Options{DSN: c.DSN(), connectTimeout: time.Minute})
+	p, err := OpenProbe(Options{DSN: c.DSN(), ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // portableProbe returns a probe of a portable database.
 func portableProbe(t *testing.T, dsn string) *Probe {
 	t.Helper()
-	p, err := OpenProbe(Options{DSN: dsn, Engine: EngineTiDB, connectTimeout: time.Minute})
+	p, err := OpenProbe(Options{DSN: dsn, Engine: EngineTiDB, ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

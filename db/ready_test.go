@@ -18,7 +18,7 @@ import (
 // probe returns a probe of a database that is patient with a slow machine.
 func probe(t *testing.T, dsn string) *Probe {
 	t.Helper()
-	p, err := OpenProbe(Options{DSN: dsn, connectTimeout: time.Minute})
+	p, err := OpenProbe(Options{DSN: dsn, ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

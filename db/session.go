@@ -67,8 +67,9 @@ func newConnector(o Options, use use) (*connector, error) {
 	session := map[string]string{}
 	maps.Copy(session, configs[0].Params)
 	maps.Copy(session, use.settings(seconds))
+	timeout := cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	for _, cfg := range configs {
-		pin(cfg)
+		pin(cfg, timeout)
 		use.configure(cfg)
 	}
 	login, err := newLogin(configs, o.Reread)
@@ -78,7 +79,7 @@ func newConnector(o Options, use use) (*connector, error) {
 	engines := cmp.Or(o.engines, newEngineMemory(o.Engine))
 	engines.shards.keyspace = configs[0].DBName + engine.BucketsSuffix
 	return &connector{
-		login: login, engines: engines, timeout: cmp.Or(o.connectTimeout, connectTimeout),
+		login: login, engines: engines, timeout: timeout,
 		lockWait: o.LockWait, session: session, wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
 	}, nil
 }
@@ -141,8 +142,9 @@ func wantedSettings(lockWait string) map[string]string {
 	}
 }
 
-// pin edits a parsed DSN; what the SQL relies on is not for the DSN to choose.
-func pin(cfg *mysql.Config) {
+// pin edits a parsed DSN; what the SQL relies on is not for the DSN to choose. timeout is that of one
+// connect, in which there is time to dial another address.
+func pin(cfg *mysql.Config, timeout time.Duration) {
 	cfg.ParseTime = true
 	cfg.Loc = time.UTC
 	// One round trip a statement instead of prepare, execute, close.
@@ -158,7 +160,7 @@ func pin(cfg *mysql.Config) {
 	cfg.ClientFoundRows = false
 	cfg.Params = nil // prepare sets them: only then it is known which of them the engine takes
 	if cfg.Timeout == 0 {
-		cfg.Timeout = dialTimeout
+		cfg.Timeout = timeout * 2 / 3
 	}
 	// For what no context watches; every check and look-up has a shorter deadline.
 	if cfg.ReadTimeout == 0 {

@@ -19,12 +19,11 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultMaxConns = 32
-	DefaultLockWait = time.Second
-	dialTimeout     = 2 * time.Second
-	connectTimeout  = 3 * time.Second // dial, handshake and session
-	silenceTimeout  = time.Minute
-	connLifetime    = 30 * time.Minute
+	DefaultMaxConns       = 32
+	DefaultLockWait       = time.Second
+	DefaultConnectTimeout = 3 * time.Second
+	silenceTimeout        = time.Minute
+	connLifetime          = 30 * time.Minute
 )
 
 // Options says how to reach the engine.
@@ -48,8 +47,10 @@ type Options struct {
 	// Observe is called when an Event has happened, by many goroutines at once. Nil means
 	// that nobody wants to know.
 	Observe func(Event)
-	// connectTimeout is 3 s if it is 0; tests for slow machines need longer.
-	connectTimeout time.Duration
+	// ConnectTimeout is how long one connection may take to come about: dial, handshake and
+	// session. 0 means DefaultConnectTimeout. The dial to one address may take two thirds of it,
+	// unless the DSN has a timeout.
+	ConnectTimeout time.Duration
 	engines        *engineMemory // of the store that the connections are of
 }
 

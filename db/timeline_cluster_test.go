@@ -69,7 +69,7 @@ func newShardedTwin(t *testing.T) *twin {
 // instance returns a store whose statements go by the twin's clock.
 func (w *twin) instance(t *testing.T) *Store {
 	t.Helper()
-	o := Options{DSN: os.Getenv("VELOCITY_CLUSTER_DSN"), MaxConns: 2, LockWait: 10 * time.Second, connectTimeout: time.Minute}
+	o := Options{DSN: os.Getenv("VELOCITY_CLUSTER_DSN"), MaxConns: 2, LockWait: 10 * time.Second, ConnectTimeout: time.Minute}
 	store, err := Open(o)
 	if err != nil {
 		t.Fatal(err)

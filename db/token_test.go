@@ -247,7 +247,7 @@ func TestAnInstanceThatAsksWhoNeedsTheTableOfCredentials(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
-		probe, err := OpenProbe(Options{DSN: d.ServiceAccount(t).DSN, connectTimeout: time.Minute})
+		probe, err := OpenProbe(Options{DSN: d.ServiceAccount(t).DSN, ConnectTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

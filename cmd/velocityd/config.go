@@ -169,6 +169,13 @@ func (f serviceFlags) batchTimeout() time.Duration {
 	return f.LockWait + (f.CheckTimeout-f.LockWait)/2
 }
 
+// connectTimeout returns how long a connection to the database may take to come about: as long as a
+// batch. It is never less than the default, however short the checks' time: a connection that comes
+// late serves the next check.
+func (f serviceFlags) connectTimeout() time.Duration {
+	return max(db.DefaultConnectTimeout, f.batchTimeout())
+}
+
 // attrs returns the settings for the log, with dsn but not its password.
 func (f serviceFlags) attrs(dsn string) []slog.Attr {
 	return slices.Concat([]slog.Attr{

@@ -337,6 +337,17 @@ func TestBatchTimeoutIsBetweenTheLockWaitAndTheCheckTimeout(t *testing.T) {
 	}
 }
 
+func TestConnectionMayTakeAsLongAsABatchButNoLessThanTheDefault(t *testing.T) {
+	t.Parallel()
+	for check, want := range map[time.Duration]time.Duration{
+		1100 * time.Millisecond: 3 * time.Second, 5 * time.Second: 3 * time.Second, 9 * time.Second: 5 * time.Second,
+	} {
+		if got := (serviceFlags{CheckTimeout: check, LockWait: time.Second}).connectTimeout(); got != want {
+			t.Errorf("--check-timeout %s: a connection may take %s, want %s", check, got, want)
+		}
+	}
+}
+
 func TestConfigurationLineTellsTheSettingsOfAllKinds(t *testing.T) {
 	t.Parallel()
 	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d", "VELOCITY_QUEUE": "77", "VELOCITY_ACCESS_LOG": "true", "VELOCITY_ENGINE_MODE": "mysql"}

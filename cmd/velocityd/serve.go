@@ -111,6 +111,7 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 		logger = slog.New(telemetry.LogHandler(logger.Handler()))
 	}
 	options.MaxConns, options.LockWait, options.Observe = f.MaxConns, f.LockWait, countEvents(metrics)
+	options.ConnectTimeout = f.connectTimeout()
 	store, err := db.Open(options)
 	if err != nil {
 		return nil, err
