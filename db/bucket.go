@@ -61,15 +61,18 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 // callPeek is CALL peek_velocity. Of the override in force it returns the id.
 func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	var row peekRow
-	err := s.call(ctx, "peek", func(rows *sql.Rows) error {
+	read := func(rows *sql.Rows) error {
 		if !rows.Next() {
 			return cmp.Or(rows.Err(), errors.New("engine answered without a row"))
 		}
 		return rows.Scan(&row.zoneID, &row.key, &row.mode, &row.rate, &row.window, &row.velocity, &row.remaining,
 			&row.retryAfter, &row.lockedUntil, &row.overrideID, &row.overrideAction, &row.at)
-	}, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
+	}
+	err := s.retry(ctx, "peek", func() error {
+		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
+	}, lookupError)
 	if err != nil {
-		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, lookupError(err))
+		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
 	}
 	peek := service.Peek{
 		Bucket: bucket, At: row.at, Mode: service.Mode(row.mode), Rate: row.rate, Window: service.Seconds(row.window),

@@ -24,6 +24,11 @@ const (
 // nothing was recorded and that another try may help. The error begins with what and wraps
 // the service error that it stands for.
 func (s *Store) again(ctx context.Context, what string, once func() error) error {
+	return s.retry(ctx, what, once, func(err error) error { return asKind(faultOf(err).kind, err) })
+}
+
+// retry is again, with the error of the last try as classify has it.
+func (s *Store) retry(ctx context.Context, what string, once func() error, classify func(error) error) error {
 	backoff := firstBackoff
 	for try := 1; ; try++ {
 		err := once()
@@ -33,7 +38,7 @@ func (s *Store) again(ctx context.Context, what string, once func() error) error
 		s.noteError(err)
 		f := faultOf(err)
 		if try >= f.tries || !s.hasTime(ctx) || !pause(ctx, rand.N(backoff)) {
-			return fmt.Errorf("%s, try %d: %w", what, try, asKind(f.kind, err))
+			return fmt.Errorf("%s, try %d: %w", what, try, classify(err))
 		}
 		s.note(Retry)
 		backoff *= 2
@@ -46,15 +51,18 @@ func (s *Store) again(ctx context.Context, what string, once func() error) error
 func (s *Store) call(
 	ctx context.Context, what string, read func(*sql.Rows) error, query string, args ...any,
 ) error {
-	return s.again(ctx, what, func() error {
-		conn, err := s.pool.Conn(ctx)
-		if err != nil {
-			return fmt.Errorf("%w: no connection: %w", errUnsent, err)
-		}
-		whole, err := callOn(ctx, conn, read, query, args...)
-		s.release(ctx, conn, whole || err != nil && faultOf(err).clean)
-		return err
-	})
+	return s.again(ctx, what, func() error { return s.callOnce(ctx, read, query, args...) })
+}
+
+// callOnce is call, once and with the error as it is.
+func (s *Store) callOnce(ctx context.Context, read func(*sql.Rows) error, query string, args ...any) error {
+	conn, err := s.pool.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
+	}
+	whole, err := callOn(ctx, conn, read, query, args...)
+	s.release(ctx, conn, whole || err != nil && faultOf(err).clean)
+	return err
 }
 
 // callOn carries out one CALL on a connection. whole says that all of its answer was read.

@@ -212,8 +212,8 @@ func isLost(err error) bool {
 }
 
 // lookupError classifies an error of connecting or of a statement that changes
-// nothing: whatever was lost on the way, it can be asked again. It never wraps
-// service.ErrUndecided.
+// nothing: whatever was lost on the way, it can be asked again. err must not be classified yet
+// as if something might have changed.
 func lookupError(err error) error {
 	if err == nil {
 		return nil
@@ -224,9 +224,6 @@ func lookupError(err error) error {
 		if isLost(err) || f.numbers != nil {
 			f.kind = service.ErrBusy
 		}
-	}
-	if errors.Is(err, service.ErrUndecided) { // of a CALL, which does not know that it changes nothing
-		err = errors.New(err.Error())
 	}
 	return asKind(f.kind, err)
 }

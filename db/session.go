@@ -142,8 +142,8 @@ func wantedSettings(lockWait string) map[string]string {
 	}
 }
 
-// pin edits a parsed DSN; what the SQL relies on is not for the DSN to choose. timeout is that of one
-// connect, in which there is time to dial another address.
+// pin edits a parsed DSN; what the SQL relies on is not for the DSN to choose. timeout is how
+// long one connect may take: a dial gets two thirds of it, so that another address can be dialled, too.
 func pin(cfg *mysql.Config, timeout time.Duration) {
 	cfg.ParseTime = true
 	cfg.Loc = time.UTC
