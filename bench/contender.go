@@ -36,6 +36,7 @@ type contender struct {
 // The kinds of contenders.
 const (
 	kindTextbook        = "textbook"
+	kindTextbookPaced   = "textbook-paced"
 	kindProcedure       = "procedure"
 	kindService         = "service"
 	kindLone            = "lone"
@@ -45,6 +46,7 @@ const (
 	kindUnpartitioned   = "unpartitioned"
 	kindRecording       = "recording"
 	kindEcho            = "echo"
+	kindEchoPaced       = "echo-paced"
 	kindTextbookBehind  = "textbook-behind-echo"
 	kindRecordingBehind = "recording-behind-echo"
 	kindEnvoy           = "envoy"
@@ -178,8 +180,22 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, e
 			return nil, err
 		}
 	}
-	return list, nil
+	return append(list, list[0].paced(kindTextbookPaced)), nil
 }
+
+// paced returns a lone contender that is asked as often as the service answers a lone caller, and
+// not as often as it answers itself. In between its processor does other things, or sleeps, as
+// that of the database does while the service has the turn.
+func (c *contender) paced(kind string) *contender {
+	return &contender{
+		kind: kind, engine: c.engine, name: c.name + ", at the service's pace", protocol: c.protocol, address: c.address,
+		server: c.server, service: c.service,
+		about: "the same, asked no more often than the service answers a lone caller: the caches and the sleep of the processor that are part of any way through a service",
+	}
+}
+
+// isPaced says that a contender was made by paced.
+func (c *contender) isPaced() bool { return c.kind == kindTextbookPaced || c.kind == kindEchoPaced }
 
 // onNewSchemas makes the schemas without a history and returns their contenders, the
 // service last.

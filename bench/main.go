@@ -215,7 +215,7 @@ func (s *stage) measureAll(ctx context.Context, o options) (*measured, error) {
 func (s *stage) askAll(ctx context.Context, m *measured, sc scenario, turn int, seed uint64) error {
 	for _, c := range s.turnOf(sc, turn) {
 		order := orderOf(c, sc, seed, m.options.seconds)
-		if c.kind == kindRecording && !m.asServed(c.engine.binary.Engine, &order) {
+		if c.kind == kindRecording && !m.asServed(c.engine.binary.Engine, &order) || c.isPaced() && !m.atPace(c, &order) {
 			continue
 		}
 		r, err := s.measure(ctx, c, sc, order)
@@ -248,6 +248,22 @@ func (m *measured) asServed(engine localdb.Engine, order *round.Order) bool {
 	last := served[len(served)-1]
 	order.Checks, order.Callers = max(last.batch(), 1), max(last.lanes, 1)
 	order.Every = float64(order.Checks*order.Callers) / max(last.PerSecond(), 1)
+	return true
+}
+
+// atPace sets the order of a paced contender to as many checks a second as the service has just
+// answered to a lone caller, on the same engine or on the first. It returns false if the service
+// was not measured.
+func (m *measured) atPace(c *contender, order *round.Order) bool {
+	engine := m.options.engines[0]
+	if c.engine != nil {
+		engine = c.engine.binary.Engine
+	}
+	served := m.of(inLone, kindLone, engine)
+	if len(served) == 0 {
+		return false
+	}
+	order.Every = 1 / max(served[len(served)-1].PerSecond(), 1)
 	return true
 }
 

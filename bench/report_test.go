@@ -69,7 +69,8 @@ func sample() *measured {
 	for turn := range 2 {
 		m.results = append(m.results, on(ran(turn, inHot, kindTextbook, 400)), on(ran(turn, inHot, kindService, 10_000)),
 			on(ran(turn, in512, kindService, 30_000)), ran(turn, in512, kindEcho, 40_000), on(ran(turn, in64, kindService, 24_000)),
-			on(ran(turn, in512, kindRecordingBehind, 50_000)), on(ran(turn, inPair512, kindRecordingBehind, 40_000)))
+			on(ran(turn, in512, kindRecordingBehind, 50_000)), on(ran(turn, inPair512, kindRecordingBehind, 40_000)),
+			on(ran(turn, inLone, kindTextbook, 1_000)), on(ran(turn, inLone, kindTextbookPaced, 500)), ran(turn, inLone, kindEchoPaced, 500))
 	}
 	m.results[0].faults = []string{"admitted 101, not 100"}
 	for i := range m.results {
@@ -94,11 +95,13 @@ func TestTheReportSaysWhatWasFound(t *testing.T) {
 		"| one hot bucket, throughput against the textbook's | ≥ 20 × | 30 × | 25 | – | floor met |",
 		"| new buckets only, throughput against known ones, 64 connections | ≥ 0.8 × | 0.9 × | – | – | not measured |",
 		"| the service's memory at 2,000 connections | ≤ 100 MiB | – | 90 | – | floor met |",
+		"no more often than the service is, against the textbook called directly | 1 | – |",
+		"| the same, with the p50 of Echo alone at the same pace added: the CALL and the HTTP of a service that does nothing else | 2 | – |",
 		"| user and address, throughput against one bucket, 512 connections: recording behind Echo | 0.8 | – |",
 		"| textbook | 400 | 1.00 ms | 3.00 ms | 0.000 | – | 0.000 |",
 		"| Echo | 40,000 | 1.00 ms | 3.00 ms | – | 0.050 | 0.000 |",
 		"velocityd <HTTP>: 200 txns a COMMIT, over 2 connections.",
-		"| textbook | 2 | 1,600 | 0 | 1 | keeps no rows | hot: admitted 101, not 100 |",
+		"| textbook | 4 | 5,600 | 0 | 1 | keeps no rows | hot: admitted 101, not 100 |",
 		"| recording | 4 | 360,000 | 0 | 0 | limits nothing | nothing |",
 		"| velocityd <HTTP> | 6 | 256,000 | 0 | 0 | 0 | nothing |",
 		"| velocityd <HTTP> | 70 | 100 | 200,000 | 90 | 200,000 |",

@@ -142,10 +142,19 @@ type bound struct {
 // bounds returns what bounds a target, as measured on an engine.
 func (m *measured) bounds(engine localdb.Engine) []bound {
 	of := func(scenario, contender string) []result { return m.of(scenario, contender, engine) }
+	textbook, paced := of(inLone, kindTextbook), of(inLone, kindTextbookPaced)
 	return []bound{
 		{
+			"a lone check, p50: the textbook called directly, but no more often than the service is, against the textbook called directly",
+			ratio(paced, textbook, medianTime),
+		},
+		{
+			"the same, with the p50 of Echo alone at the same pace added: the CALL and the HTTP of a service that does nothing else",
+			ratio(inSeries(paced, of(inLone, kindEchoPaced)), textbook, medianTime),
+		},
+		{
 			"a lone check, p50: the textbook behind Echo, against the textbook called directly",
-			ratio(of(inLone, kindTextbookBehind), of(inLone, kindTextbook), medianTime),
+			ratio(of(inLone, kindTextbookBehind), textbook, medianTime),
 		},
 		{
 			"user and address, throughput against one bucket, 512 connections: recording behind Echo",
