@@ -157,8 +157,8 @@ func (p *Probe) Installed(ctx context.Context) (Installed, error) {
 	if err != nil {
 		return Installed{}, fmt.Errorf("list procedures: %w", lookupError(err))
 	}
-	// Only check_velocity_by_rule calls it, with its owner's rights, so nobody is granted
-	// this one alone.
+	// Only procedures that run with their owner's rights call it, so nobody is granted this
+	// one alone.
 	found.Whole = hasKey(found.Texts, "make_bucket")
 	return found, nil
 }
