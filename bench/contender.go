@@ -183,14 +183,15 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, e
 	return append(list, list[0].paced(kindTextbookPaced)), nil
 }
 
-// paced returns a lone contender that is asked as often as the service answers a lone caller, and
-// not as often as it answers itself. In between its processor does other things, or sleeps, as
+// paced returns a contender for a lone caller who asks c no more often than the service answers one,
+// and not as often as c answers itself. In between its processor does other things, or sleeps, as
 // that of the database does while the service has the turn.
 func (c *contender) paced(kind string) *contender {
 	return &contender{
 		kind: kind, engine: c.engine, name: c.name + ", at the service's pace", protocol: c.protocol, address: c.address,
 		server: c.server, service: c.service,
-		about: "the same, asked no more often than the service answers a lone caller: the caches and the sleep of the processor that are part of any way through a service",
+		about: "that contender, asked no more often than the service answers a lone caller, so that caches and processors have had a pause, " +
+			"as they have on any way through a service",
 	}
 }
 
@@ -198,7 +199,7 @@ func (c *contender) paced(kind string) *contender {
 func (c *contender) isPaced() bool { return c.kind == kindTextbookPaced || c.kind == kindEchoPaced }
 
 // onNewSchemas makes the schemas without a history and returns their contenders, the
-// service last.
+// textbook first and the service last.
 func (s *stage) onNewSchemas(ctx context.Context, e *engine, o options) ([]*contender, error) {
 	textbook, err := s.schema(ctx, e, "bench_textbook", createTextbook, users())
 	if err != nil {

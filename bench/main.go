@@ -215,7 +215,7 @@ func (s *stage) measureAll(ctx context.Context, o options) (*measured, error) {
 func (s *stage) askAll(ctx context.Context, m *measured, sc scenario, turn int, seed uint64) error {
 	for _, c := range s.turnOf(sc, turn) {
 		order := orderOf(c, sc, seed, m.options.seconds)
-		if c.kind == kindRecording && !m.asServed(c.engine.binary.Engine, &order) || c.isPaced() && !m.atPace(c, &order) {
+		if !m.pace(c, &order) {
 			continue
 		}
 		r, err := s.measure(ctx, c, sc, order)
@@ -237,40 +237,41 @@ func (s *stage) hasTime(turns int) bool {
 	return turns == 0 || time.Since(s.began)+each+endTime < runLimit
 }
 
-// asServed sets the order of recording to what the service just did at 512 callers: as
-// many connections, as many txns a COMMIT, as many txns a second. It returns false if the
-// service was not measured.
-func (m *measured) asServed(engine localdb.Engine, order *round.Order) bool {
-	served := m.of(in512, kindService, engine)
-	if len(served) == 0 {
-		return false
+// pace sets the order of a contender that is asked as the service was just before: recording as at
+// 512 callers, with as many connections, as many txns a COMMIT and as many txns a second, and
+// paced contenders as often as a lone caller. It returns false if the service was not measured.
+func (m *measured) pace(c *contender, order *round.Order) bool {
+	switch {
+	case c.kind == kindRecording:
+		served, ok := m.last(in512, kindService, c.engine)
+		order.Checks, order.Callers = max(served.batch(), 1), max(served.lanes, 1)
+		order.Every = float64(order.Checks*order.Callers) / max(served.PerSecond(), 1)
+		return ok
+	case c.isPaced():
+		served, ok := m.last(inLone, kindLone, c.engine)
+		order.Every = 1 / max(served.PerSecond(), 1)
+		return ok
 	}
-	last := served[len(served)-1]
-	order.Checks, order.Callers = max(last.batch(), 1), max(last.lanes, 1)
-	order.Every = float64(order.Checks*order.Callers) / max(last.PerSecond(), 1)
 	return true
 }
 
-// atPace sets the order of a paced contender to as many checks a second as the service has just
-// answered to a lone caller, on the same engine or on the first. It returns false if the service
-// was not measured.
-func (m *measured) atPace(c *contender, order *round.Order) bool {
-	engine := m.options.engines[0]
-	if c.engine != nil {
-		engine = c.engine.binary.Engine
+// last returns the newest result of a contender in a scenario, on an engine or, if that is nil, on
+// the first one.
+func (m *measured) last(scenario, contender string, e *engine) (r result, ok bool) {
+	if e == nil {
+		e = m.stage.engines[0]
 	}
-	served := m.of(inLone, kindLone, engine)
-	if len(served) == 0 {
-		return false
+	list := m.of(scenario, contender, e.binary.Engine)
+	if len(list) == 0 {
+		return r, false
 	}
-	order.Every = 1 / max(served[len(served)-1].PerSecond(), 1)
-	return true
+	return list[len(list)-1], true
 }
 
 // warmUp asks a contender for a second, which does not count, and updates the statistics
 // of its tables to those of a server that has run for a while.
 func (s *stage) warmUp(ctx context.Context, c *contender, sc scenario, seed uint64) (err error) {
-	if c.kind == kindRecording { // uses the table of the service, which is warm
+	if c.kind == kindRecording || c.isPaced() { // what they use is warmed up as another contender's
 		return nil
 	}
 	if c.database != nil {

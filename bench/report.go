@@ -89,7 +89,7 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 		h.cores, h.cpu, h.memory, h.system, h.kernel, duration(h.sync), h.load)
 	fmt.Fprintf(b, "**Versions:** %s.\n\n", strings.Join(m.stage.versions, ", "))
 	fmt.Fprintf(b, "**How:** all contenders with SQL share one server of each engine, with the settings of `db/localdb` (`sync_binlog=1`, "+
-		"`innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) and `%s`. Each is asked for %s s in a closed loop, some at the service's pace, %d %s, "+
+		"`innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) and `%s`. Each is asked for %s s in a closed loop, or at the pace that its name says, %d %s, "+
 		"in turn with the others and in another order each time; a second of warming up comes first, and the database is let come to rest before each. "+
 		"Figures are the median of the turns, with the least and the most in brackets; ratios are made within a turn, because the "+
 		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a process of its own "+

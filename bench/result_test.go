@@ -148,16 +148,16 @@ func TestAPacedContenderIsAskedAsOftenAsTheServiceAnswered(t *testing.T) {
 	if !textbook.isPaced() || textbook.address != "dsn" || textbook.server != 7 || echo.service != 8 {
 		t.Errorf("paced contenders are %+v and %+v", textbook, echo)
 	}
-	m := &measured{options: options{engines: []localdb.Engine{localdb.MySQL, localdb.MariaDB}}}
+	m := &measured{stage: &stage{engines: []*engine{e}}}
 	var order round.Order
-	if m.atPace(textbook, &order) {
+	if m.pace(textbook, &order) {
 		t.Error("there is a pace before the service was asked")
 	}
 	r := ran(0, inLone, kindLone, 500)
 	r.engine = localdb.MySQL
 	m.results = append(m.results, r)
 	for _, c := range []*contender{textbook, echo} {
-		if order.Every = 0; !m.atPace(c, &order) || order.Every != 0.002 {
+		if order.Every = 0; !m.pace(c, &order) || order.Every != 0.002 {
 			t.Errorf("%s is asked every %v s, want 0.002", c.kind, order.Every)
 		}
 	}
@@ -213,11 +213,14 @@ func TestRecordingGoesOnAsTheServiceDid(t *testing.T) {
 	t.Parallel()
 	last := result{scenario: in512, contender: kindService, engine: localdb.MariaDB, txns: 4000, commits: 20, lanes: 2, Summary: round.Summary{Admitted: 4000, Seconds: 2}}
 	m := &measured{results: []result{{scenario: in512, contender: kindService, engine: localdb.MariaDB}, last}}
+	recording := func(kind localdb.Engine) *contender {
+		return &contender{kind: kindRecording, engine: &engine{binary: localdb.Binary{Engine: kind}}}
+	}
 	var order round.Order
-	if !m.asServed(localdb.MariaDB, &order) || order.Checks != 200 || order.Callers != 2 || !near(order.Every, 0.2) {
+	if !m.pace(recording(localdb.MariaDB), &order) || order.Checks != 200 || order.Callers != 2 || !near(order.Every, 0.2) {
 		t.Errorf("200 txns a COMMIT over 2 connections at 2,000 a second: %+v", order)
 	}
-	if m.asServed(localdb.MySQL, &order) {
+	if m.pace(recording(localdb.MySQL), &order) {
 		t.Error("on an engine where the service was not asked")
 	}
 }
