@@ -251,6 +251,7 @@ func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 			for i := range store.hints.seen {
 				store.hints.seen[i].Store(0)
 			}
+			dbtest.Exec(t, d.SQL, "DO 1") // a loop that never waits would keep a processor to itself
 		})
 		err := store.lockAll(t.Context(), b)
 		stop()
