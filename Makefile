@@ -107,7 +107,7 @@ lint: toolchain ## hold the code against .golangci.yml (the first time builds th
 	@tools/golangci-lint.sh run ./...
 
 .PHONY: bench
-bench: toolchain ## hold the service against other limiters and write docs/performance.md, in 25 minutes (ARGS=-quick)
+bench: toolchain ## hold the service against other limiters and write docs/performance.md, in half an hour (ARGS=-quick)
 	@scripts/engines.sh mysql mariadb
 	@go build -o bin/bench ./bench
 	@exec bin/bench $(ARGS)

@@ -399,7 +399,7 @@ func runCluster(ctx context.Context, o options) error {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	began := time.Now()
-	s := &stage{dir: dir, root: root, began: began, progress: func(format string, args ...any) {
+	s := &stage{dir: dir, root: root, progress: func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
 	}}
 	defer s.close()

@@ -61,7 +61,6 @@ type stage struct {
 	dir        string // temporary, removed at the end
 	root       string // the checkout
 	progress   func(string, ...any)
-	began      time.Time // when the run began
 	turning    time.Time // when its turns began
 	engines    []*engine
 	programs   programs

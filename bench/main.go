@@ -24,8 +24,8 @@ import (
 
 // Limits of time.
 const (
-	runLimit   = 25 * time.Minute
-	endTime    = 2 * time.Minute // what the end of a run takes, at most
+	runLimit   = 45 * time.Minute
+	turnsLimit = 20 * time.Minute // of all turns; what comes before them takes 5 to 11 minutes
 	buildLimit = 5 * time.Minute
 	roundLimit = time.Minute
 	// An engine is idle if it uses less than a tenth of the pause. After so many tries
@@ -144,7 +144,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return fmt.Errorf("make a temporary folder: %w", err)
 	}
-	s := &stage{dir: dir, root: root, progress: progress, began: began}
+	s := &stage{dir: dir, root: root, progress: progress}
 	defer func() { _ = os.RemoveAll(dir) }()
 	defer s.close()
 	about := describe(ctx, root, dir)
@@ -233,8 +233,8 @@ func (s *stage) askAll(ctx context.Context, m *measured, sc scenario, turn int, 
 // hasTime reports whether the run has time for another turn, if that takes as long as
 // those before.
 func (s *stage) hasTime(turns int) bool {
-	each := time.Since(s.turning) / time.Duration(max(turns, 1))
-	return turns == 0 || time.Since(s.began)+each+endTime < runLimit
+	spent := time.Since(s.turning)
+	return turns == 0 || spent+spent/time.Duration(turns) < turnsLimit
 }
 
 // pace sets the order of a contender that is asked as the service was just before: recording as at
