@@ -147,7 +147,9 @@ func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
 		var group sync.WaitGroup
 		for range 16 {
 			group.Go(func() {
-				for run.ask(t) == nil { // until the server is away
+				var err error
+				for err == nil { // until the server is away
+					err = run.ask(t)
 				}
 			})
 		}
