@@ -244,6 +244,7 @@ func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("held"))
 		store := connect(t, d, Options{})
+		store.hints = newHints(seenGroup) // few, so that they are emptied between any two packets
 		checks := append(check(user("free")), check(user("held"))...)
 		checks[0].NoWait, checks[1].NoWait = true, true
 		b := newBatch(store.hints, laneOf(t, store), checks)
