@@ -27,6 +27,7 @@ type contender struct {
 	server   int       // process id of the database or Redis; 0 if there is none
 	service  int       // process id of the HTTP server; 0 if callers reach the database or Redis directly
 	database *database // the schema with a row for every attempt; nil if there is none
+	records  bool      // it only records: it limits nothing and lets every attempt through
 	logBytes func() (int64, error)
 	// run asks a contender that a load generator cannot ask, because it is a library. It
 	// returns the processor time of the asking process. nil for all other contenders.
@@ -49,6 +50,7 @@ const (
 	kindEchoPaced       = "echo-paced"
 	kindTextbookBehind  = "textbook-behind-echo"
 	kindRecordingBehind = "recording-behind-echo"
+	kindRecordingInTurn = "recording-in-turn-behind-echo"
 	kindEnvoy           = "envoy"
 	kindEnvoyAOF        = "envoy-aof"
 	kindRate            = "redis-rate"
@@ -170,7 +172,7 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, e
 		list = append(list, checked...)
 	}
 	list = append(list, &contender{
-		kind: kindRecording, name: "recording alone", protocol: round.Recording, database: service,
+		kind: kindRecording, name: "recording alone", protocol: round.Recording, database: service, records: true,
 		about: "INSERT INTO zone_txn and COMMIT in one packet, into the service's own table, in batches as long and over as many " +
 			"connections and at the same pace as the service at 512 callers just before; no lock, no count, no answer: a floor, not a limiter",
 	})

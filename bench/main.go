@@ -328,7 +328,7 @@ func (s *stage) finish(ctx context.Context, m *measured) error {
 	}
 	s.progress("looking for attempts that were let through in excess")
 	for _, c := range s.contenders {
-		if c.database == nil || c.kind == kindRecording || c.kind == kindRecordingBehind {
+		if c.database == nil || c.records {
 			continue
 		}
 		k, err := c.database.keeps(ctx, c)

@@ -342,23 +342,32 @@ func (s *stage) addTextbookBehind(ctx context.Context, program, answer string) e
 }
 
 // addRecordingBehind sets up the same handler, which records each check, on a schema of its own
-// of each engine.
+// of each engine. One of its instances has one batch under way at a time, as the service has for
+// one bucket.
 func (s *stage) addRecordingBehind(ctx context.Context, program, answer string) error {
 	for _, e := range s.engines {
 		d, err := s.schema(ctx, e, "bench_recorded", s.migrate, nil)
 		if err != nil {
 			return err
 		}
-		process, address, err := s.startEcho(ctx, program, answer, e.name()+"-recording", "-record", d.dsn)
-		if err != nil {
-			return err
-		}
-		s.add(&contender{
-			kind: kindRecordingBehind, name: "recording behind Echo, " + e.name(), protocol: round.Service,
-			engine: e, server: e.server.PID(), database: d, address: address, service: process.pid(),
+		several := &contender{
+			kind: kindRecordingBehind, name: "recording behind Echo, " + e.name(),
 			about: "the same handler, which inserts a txn for each bucket and commits before each answer, with all checks that wait in one packet; " +
 				"no lock, no count: a floor, not a limiter",
-		})
+		}
+		inTurn := &contender{
+			kind: kindRecordingInTurn, name: "recording behind Echo, in turn, " + e.name(), flags: []string{"-at-once", "1"},
+			about: "the same with one packet under way at a time, as for a lone caller or one hot bucket",
+		}
+		for _, c := range []*contender{several, inTurn} {
+			process, address, err := s.startEcho(ctx, program, answer, e.name()+"-"+c.kind, append([]string{"-record", d.dsn}, c.flags...)...)
+			if err != nil {
+				return err
+			}
+			c.protocol, c.address, c.service = round.Service, address, process.pid()
+			c.engine, c.server, c.database, c.records = e, e.server.PID(), d, true
+			s.add(c)
+		}
 	}
 	return nil
 }

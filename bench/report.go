@@ -242,7 +242,7 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 			}
 		}
 		excess := "keeps no rows"
-		if c.database != nil {
+		if c.records {
 			excess = "limits nothing"
 		}
 		for _, k := range m.kept {

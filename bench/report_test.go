@@ -51,7 +51,7 @@ func sample() *measured {
 			{kind: kindTextbook, engine: e, name: "textbook", about: "by the book", protocol: round.Procedure, server: 1},
 			service,
 			{kind: kindEcho, name: "Echo", about: "a floor", service: 1},
-			{kind: kindRecordingBehind, engine: e, name: "recording", about: "a floor", database: &database{}},
+			{kind: kindRecordingBehind, engine: e, name: "recording", about: "a floor", database: &database{}, records: true},
 		},
 		absent:   []absence{{name: "pigeons", reason: "none in the loft"}},
 		versions: []string{"MySQL 9.7"},

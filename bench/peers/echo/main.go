@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime"
 
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/labstack/echo/v4"
@@ -56,6 +57,7 @@ func run(ctx context.Context, args []string) error {
 	path := flags.String("answer", "", "file with the header and the body of every answer, in JSON")
 	dsn := flags.String("call", "", "database whose check_velocity is called for each check")
 	record := flags.String("record", "", "database in whose zone_txn each check is recorded")
+	atOnce := flags.Int("at-once", runtime.GOMAXPROCS(0), "how many connections record; velocityd has as many batches under way, but one for one bucket")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 		defer a.database.Close()
 	}
 	if *record != "" {
-		if a.recorder, err = newRecorder(ctx, *record); err != nil {
+		if a.recorder, err = newRecorder(ctx, *record, *atOnce); err != nil {
 			return err
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -31,9 +30,8 @@ type shared struct {
 
 func newShared() *shared { return &shared{done: make(chan struct{})} }
 
-// newRecorder records until ctx ends, over one connection for each core, as many as velocityd has
-// batches under way.
-func newRecorder(ctx context.Context, dsn string) (*recorder, error) {
+// newRecorder records until ctx ends, over so many connections.
+func newRecorder(ctx context.Context, dsn string, connections int) (*recorder, error) {
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return nil, errors.New("parse the DSN: write user@unix(/path)/database")
@@ -44,7 +42,7 @@ func newRecorder(ctx context.Context, dsn string) (*recorder, error) {
 		return nil, fmt.Errorf("make a connector: %w", err)
 	}
 	r := &recorder{gathering: newShared(), ready: make(chan struct{}, 1)}
-	for range runtime.GOMAXPROCS(0) {
+	for range connections {
 		conn, err := connector.Connect(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("connect to the database: %w", err)
