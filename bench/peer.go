@@ -342,24 +342,25 @@ func (s *stage) addTextbookBehind(ctx context.Context, program, answer string) e
 }
 
 // addRecordingBehind sets up the same handler, which records each check, on a schema of its own
-// of each engine. One of its instances has one batch under way at a time, as the service has for
-// one bucket.
+// of each engine: without a lock, and with the lock of one bucket.
 func (s *stage) addRecordingBehind(ctx context.Context, program, answer string) error {
 	for _, e := range s.engines {
-		d, err := s.schema(ctx, e, "bench_recorded", s.migrate, nil)
+		d, err := s.schema(ctx, e, "bench_recorded", s.migrate, users())
 		if err != nil {
 			return err
 		}
-		several := &contender{
+		for _, c := range []*contender{{
 			kind: kindRecordingBehind, name: "recording behind Echo, " + e.name(),
 			about: "the same handler, which inserts a txn for each bucket and commits before each answer, with all checks that wait in one packet; " +
 				"no lock, no count: a floor, not a limiter",
-		}
-		inTurn := &contender{
-			kind: kindRecordingInTurn, name: "recording behind Echo, in turn, " + e.name(), flags: []string{"-at-once", "1"},
-			about: "the same with one packet under way at a time, as for a lone caller or one hot bucket",
-		}
-		for _, c := range []*contender{several, inTurn} {
+		}, {
+			kind: kindLockingBehind, name: "locking and recording behind Echo, " + e.name(), flags: []string{"-lock", "with"},
+			about: "the same over one connection, with START TRANSACTION and a SELECT … FOR UPDATE of one bucket in the packet, as a lone caller " +
+				"needs it; no zone, no count, and the answer is always the same",
+		}, {
+			kind: kindLockingFirst, name: "locking and then recording behind Echo, " + e.name(), flags: []string{"-lock", "before"},
+			about: "the same with the lock in a packet of its own, so that a service can decide in between, as one hot bucket needs it",
+		}} {
 			process, address, err := s.startEcho(ctx, program, answer, e.name()+"-"+c.kind, append([]string{"-record", d.dsn}, c.flags...)...)
 			if err != nil {
 				return err

@@ -167,7 +167,8 @@ func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 	t.Parallel()
 	known := []string{
 		kindTextbook, kindProcedure, kindService, kindLone, kindBare, kindGuarded, kindHistory, kindUnpartitioned, kindRecording,
-		kindEcho, kindEchoPaced, kindTextbookPaced, kindTextbookBehind, kindRecordingBehind, kindRecordingInTurn, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
+		kindEcho, kindEchoPaced, kindTextbookPaced, kindTextbookBehind, kindRecordingBehind, kindLockingBehind, kindLockingFirst,
+		kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
 	}
 	ids := map[string]bool{}
 	for _, sc := range scenarios(1_000_000) {

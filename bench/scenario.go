@@ -102,7 +102,7 @@ func scenarios(overrides int) []scenario {
 		return []round.Draw{zoneOf(zoneHot).draw(fmt.Sprintf("hot-%d-", seed), 1)}
 	}
 	ours := []string{kindService}
-	lone := []string{kindTextbook, kindTextbookBehind, kindProcedure, kindLone, kindTextbookPaced, kindRecordingInTurn, kindEcho, kindEchoPaced, kindEnvoy}
+	lone := []string{kindTextbook, kindTextbookBehind, kindProcedure, kindLone, kindTextbookPaced, kindLockingBehind, kindEcho, kindEchoPaced, kindEnvoy}
 	web := []string{kindService, kindEcho, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF}
 	all := append([]string{kindTextbook, kindProcedure, kindFlexible}, web...)
 	pairs := "user and address in one check, 5 % of them from one address, "
@@ -115,7 +115,7 @@ func scenarios(overrides int) []scenario {
 		{id: inGuarded, title: "512 callers, without and with tokens and metrics", callers: 512, contenders: []string{kindBare, kindGuarded}, rounds: 3, draws: users},
 		{id: inLone, title: "a lone caller, 100,000 buckets", callers: 1, contenders: lone, draws: users},
 		{id: inPairLone, title: pairs + "a lone caller", callers: 1, contenders: []string{kindLone}, draws: pair},
-		{id: inHot, title: "one hot bucket, 64 callers", callers: 64, contenders: []string{kindTextbook, kindService, kindRecordingInTurn, kindEnvoy, kindRate}, draws: hot, admits: hotRate},
+		{id: inHot, title: "one hot bucket, 64 callers", callers: 64, contenders: []string{kindTextbook, kindService, kindLockingFirst, kindEnvoy, kindRate}, draws: hot, admits: hotRate},
 		{id: inHistory, title: "with a history, 64 callers, 100,000 buckets", callers: 64, contenders: []string{kindService, kindHistory, kindUnpartitioned}, draws: users},
 		{id: inNew, title: "new buckets only, 64 callers", callers: 64, contenders: ours, draws: known(zoneUser, "new-", 0)},
 		{id: inOverrides, title: fmt.Sprintf("a zone with %s overrides, half of the buckets have one, 64 callers", grouped(overrides)), callers: 64, contenders: ours, draws: known(zoneExcepted, "user-", buckets)},

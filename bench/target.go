@@ -157,12 +157,12 @@ func (m *measured) bounds(engine localdb.Engine) []bound {
 			ratio(of(inLone, kindTextbookBehind), textbook, medianTime),
 		},
 		{
-			"the same: recording behind Echo, without a lock or a count, against the textbook called directly",
-			ratio(of(inLone, kindRecordingInTurn), textbook, medianTime),
+			"the same: locking and recording behind Echo, without a zone or a count, against the textbook called directly",
+			ratio(of(inLone, kindLockingBehind), textbook, medianTime),
 		},
 		{
-			"one hot bucket, throughput: recording behind Echo in turn, without a lock or a count, against the textbook",
-			faster(of(inHot, kindRecordingInTurn), of(inHot, kindTextbook)),
+			"one hot bucket, throughput: locking and then recording behind Echo, without a zone or a count, against the textbook",
+			faster(of(inHot, kindLockingFirst), of(inHot, kindTextbook)),
 		},
 		{
 			"user and address, throughput against one bucket, 512 connections: recording behind Echo",

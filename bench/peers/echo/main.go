@@ -2,7 +2,8 @@
 // JSON and answers each with the same header and body, from a file. It decides nothing
 // and knows nothing of velocityd. With -call it calls check_velocity before each answer,
 // which shows what HTTP alone adds to a CALL. With -record it inserts a row for each bucket, as
-// a limiter does that records and does not limit.
+// a limiter does that records and does not limit. With -lock it also locks a bucket and looks at
+// nothing.
 package main
 
 import (
@@ -13,7 +14,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime"
 
 	_ "github.com/go-sql-driver/mysql"
 	"github.com/labstack/echo/v4"
@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string) error {
 	path := flags.String("answer", "", "file with the header and the body of every answer, in JSON")
 	dsn := flags.String("call", "", "database whose check_velocity is called for each check")
 	record := flags.String("record", "", "database in whose zone_txn each check is recorded")
-	atOnce := flags.Int("at-once", runtime.GOMAXPROCS(0), "how many connections record; velocityd has as many batches under way, but one for one bucket")
+	lock := flags.String("lock", "", `where the bucket of the first check is locked: "with" its row, in one packet, or "before", in one more; then one packet or pair of packets is under way at a time; empty means that nothing is locked`)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 		defer a.database.Close()
 	}
 	if *record != "" {
-		if a.recorder, err = newRecorder(ctx, *record, *atOnce); err != nil {
+		if a.recorder, err = newRecorder(ctx, *record, *lock); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -13,9 +14,10 @@ import (
 )
 
 // recorder inserts a txn for each bucket of a check before the check is answered, and commits.
-// Checks that meet share a packet, an INSERT and a COMMIT, as those of velocityd do. It locks
-// nothing and counts nothing.
+// Checks that meet share a packet, an INSERT and a COMMIT, as those of velocityd do. It counts
+// nothing. If lock is set, it locks the bucket of the first check that shares a packet.
 type recorder struct {
+	lock      string
 	mu        sync.Mutex
 	gathering *shared
 	ready     chan struct{} // has a value while gathering may hold a check
@@ -23,15 +25,25 @@ type recorder struct {
 
 // shared is what is recorded with one COMMIT.
 type shared struct {
-	text []byte        // empty while there is no check
-	done chan struct{} // closed when err is set
-	err  error
+	first bucket
+	text  []byte        // of the INSERT; empty while there is no check
+	done  chan struct{} // closed when err is set
+	err   error
 }
 
 func newShared() *shared { return &shared{done: make(chan struct{})} }
 
-// newRecorder records until ctx ends, over so many connections.
-func newRecorder(ctx context.Context, dsn string, connections int) (*recorder, error) {
+// newRecorder records until ctx ends, over one connection for each core, as many as velocityd has
+// batches under way. If it locks, it does so over one connection, as velocityd does for one bucket.
+func newRecorder(ctx context.Context, dsn, lock string) (*recorder, error) {
+	connections := runtime.GOMAXPROCS(0)
+	switch lock {
+	case "":
+	case "with", "before":
+		connections = 1
+	default:
+		return nil, fmt.Errorf("lock %q: write with or before, or leave it out", lock)
+	}
 	cfg, err := mysql.ParseDSN(dsn)
 	if err != nil {
 		return nil, errors.New("parse the DSN: write user@unix(/path)/database")
@@ -41,7 +53,7 @@ func newRecorder(ctx context.Context, dsn string, connections int) (*recorder, e
 	if err != nil {
 		return nil, fmt.Errorf("make a connector: %w", err)
 	}
-	r := &recorder{gathering: newShared(), ready: make(chan struct{}, 1)}
+	r := &recorder{lock: lock, gathering: newShared(), ready: make(chan struct{}, 1)}
 	for range connections {
 		conn, err := connector.Connect(ctx)
 		if err != nil {
@@ -79,6 +91,7 @@ func (r *recorder) record(buckets []bucket) error {
 // hyphens.
 func (s *shared) add(b bucket) {
 	if len(s.text) == 0 {
+		s.first = b
 		s.text = append(s.text, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "...)
 	} else {
 		s.text = append(s.text, ", "...)
@@ -101,8 +114,25 @@ func (r *recorder) work(ctx context.Context, conn driver.ExecerContext) {
 		r.gathering = newShared()
 		r.mu.Unlock()
 		if len(s.text) > 0 {
-			_, s.err = conn.ExecContext(ctx, string(append(s.text, "; COMMIT"...)), nil)
+			s.err = r.send(ctx, conn, s)
 		}
 		close(s.done)
 	}
+}
+
+// send records what is shared and commits, with the lock that is wanted.
+func (r *recorder) send(ctx context.Context, conn driver.ExecerContext, s *shared) error {
+	rows := string(append(s.text, "; COMMIT"...))
+	lock := fmt.Sprintf("START TRANSACTION; SELECT zone_id FROM zone_bucket_lock WHERE zone_id = %d AND bucket_key = '%s' FOR UPDATE",
+		s.first.ZoneID, s.first.BucketKey)
+	switch r.lock {
+	case "with":
+		rows = lock + "; " + rows
+	case "before":
+		if _, err := conn.ExecContext(ctx, lock, nil); err != nil {
+			return err
+		}
+	}
+	_, err := conn.ExecContext(ctx, rows, nil)
+	return err
 }
