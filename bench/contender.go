@@ -37,7 +37,6 @@ type contender struct {
 // The kinds of contenders.
 const (
 	kindTextbook        = "textbook"
-	kindTextbookPaced   = "textbook-paced"
 	kindProcedure       = "procedure"
 	kindService         = "service"
 	kindLone            = "lone"
@@ -47,7 +46,6 @@ const (
 	kindUnpartitioned   = "unpartitioned"
 	kindRecording       = "recording"
 	kindEcho            = "echo"
-	kindEchoPaced       = "echo-paced"
 	kindTextbookBehind  = "textbook-behind-echo"
 	kindRecordingBehind = "recording-behind-echo"
 	kindLockingBehind   = "locking-behind-echo"
@@ -182,23 +180,8 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, e
 			return nil, err
 		}
 	}
-	return append(list, list[0].paced(kindTextbookPaced)), nil
+	return list, nil
 }
-
-// paced returns a contender for a lone caller who asks c no more often than the service answers one,
-// and not as often as c answers itself. In between its processor does other things, or sleeps, as
-// that of the database does while the service has the turn.
-func (c *contender) paced(kind string) *contender {
-	return &contender{
-		kind: kind, engine: c.engine, name: c.name + ", at the service's pace", protocol: c.protocol, address: c.address,
-		server: c.server, service: c.service,
-		about: "that contender, asked no more often than the service answers a lone caller, so that caches and processors have had a pause, " +
-			"as they have on any way through a service",
-	}
-}
-
-// isPaced says that a contender was made by paced.
-func (c *contender) isPaced() bool { return c.kind == kindTextbookPaced || c.kind == kindEchoPaced }
 
 // onNewSchemas makes the schemas without a history and returns their contenders, the
 // textbook first and the service last.

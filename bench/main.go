@@ -237,41 +237,27 @@ func (s *stage) hasTime(turns int) bool {
 	return turns == 0 || spent+spent/time.Duration(turns) < turnsLimit
 }
 
-// pace sets the order of a contender that is asked as the service was just before: recording as at
-// 512 callers, with as many connections, as many txns a COMMIT and as many txns a second, and
-// paced contenders as often as a lone caller. It returns false if the service was not measured.
+// pace sets the order of recording alone, which is asked as the service was at 512 callers just
+// before: with as many connections, as many txns a COMMIT and as many txns a second. It returns
+// false if the service was not measured.
 func (m *measured) pace(c *contender, order *round.Order) bool {
-	switch {
-	case c.kind == kindRecording:
-		served, ok := m.last(in512, kindService, c.engine)
-		order.Checks, order.Callers = max(served.batch(), 1), max(served.lanes, 1)
-		order.Every = float64(order.Checks*order.Callers) / max(served.PerSecond(), 1)
-		return ok
-	case c.isPaced():
-		served, ok := m.last(inLone, kindLone, c.engine)
-		order.Every = 1 / max(served.PerSecond(), 1)
-		return ok
+	if c.kind != kindRecording {
+		return true
 	}
-	return true
-}
-
-// last returns the newest result of a contender in a scenario, on an engine or, if that is nil, on
-// the first one.
-func (m *measured) last(scenario, contender string, e *engine) (r result, ok bool) {
-	if e == nil {
-		e = m.stage.engines[0]
-	}
-	list := m.of(scenario, contender, e.binary.Engine)
+	list := m.of(in512, kindService, c.engine.binary.Engine)
 	if len(list) == 0 {
-		return r, false
+		return false
 	}
-	return list[len(list)-1], true
+	served := list[len(list)-1]
+	order.Checks, order.Callers = max(served.batch(), 1), max(served.lanes, 1)
+	order.Every = float64(order.Checks*order.Callers) / max(served.PerSecond(), 1)
+	return true
 }
 
 // warmUp asks a contender for a second, which does not count, and updates the statistics
 // of its tables to those of a server that has run for a while.
 func (s *stage) warmUp(ctx context.Context, c *contender, sc scenario, seed uint64) (err error) {
-	if c.kind == kindRecording || c.isPaced() { // what they use is warmed up as another contender's
+	if c.kind == kindRecording { // it uses what is warmed up as the service's
 		return nil
 	}
 	if c.database != nil {

@@ -315,12 +315,11 @@ func (s *stage) addEcho(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	echo := &contender{
+	s.add(&contender{
 		kind: kindEcho, name: name, protocol: round.Service, address: address, service: process.pid(),
 		about: "an Echo handler that reads a check and answers with the headers and the body of one of velocityd's answers; " +
 			"no store, no decision: a floor, not a limiter",
-	}
-	s.add(echo, echo.paced(kindEchoPaced))
+	})
 	return errors.Join(s.addTextbookBehind(ctx, program, path), s.addRecordingBehind(ctx, program, path))
 }
 

@@ -89,7 +89,7 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 		h.cores, h.cpu, h.memory, h.system, h.kernel, duration(h.sync), h.load)
 	fmt.Fprintf(b, "**Versions:** %s.\n\n", strings.Join(m.stage.versions, ", "))
 	fmt.Fprintf(b, "**How:** all contenders with SQL share one server of each engine, with the settings of `db/localdb` (`sync_binlog=1`, "+
-		"`innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) and `%s`. Each is asked for %s s in a closed loop, or at the pace that its name says, %d %s, "+
+		"`innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) and `%s`. Each is asked for %s s in a closed loop, recording alone at the pace of the service, %d %s, "+
 		"in turn with the others and in another order each time; a second of warming up comes first, and the database is let come to rest before each. "+
 		"Figures are the median of the turns, with the least and the most in brackets; ratios are made within a turn, because the "+
 		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a process of its own "+
@@ -151,8 +151,9 @@ func (m *measured) writeBounds(b *strings.Builder) {
 		return
 	}
 	head, line := m.engineHeads()
-	fmt.Fprintf(b, "### Bounds\n\nWhat others reach in the same targets who do only a part of the work: the textbook at the service's pace is the CALL that the "+
-		"target is held against, only not asked again at once, the textbook behind Echo is HTTP and one CALL, recording behind Echo neither locks nor counts, and envoyproxy/ratelimit keeps nothing.\n\n| |%s\n|---|%s\n", head, line)
+	fmt.Fprintf(b, "### Bounds\n\nWhat others reach in the same targets who do only a part of the work: locking and recording behind Echo "+
+		"reads no zone, counts nothing and decides nothing, recording behind Echo does not lock either, the textbook behind Echo is HTTP and one CALL, "+
+		"and envoyproxy/ratelimit keeps nothing.\n\n| |%s\n|---|%s\n", head, line)
 	for i, one := range columns[0] {
 		fmt.Fprintf(b, "| %s |", one.what)
 		for _, column := range columns {

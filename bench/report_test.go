@@ -70,7 +70,7 @@ func sample() *measured {
 		m.results = append(m.results, on(ran(turn, inHot, kindTextbook, 400)), on(ran(turn, inHot, kindService, 10_000)),
 			on(ran(turn, in512, kindService, 30_000)), ran(turn, in512, kindEcho, 40_000), on(ran(turn, in64, kindService, 24_000)),
 			on(ran(turn, in512, kindRecordingBehind, 50_000)), on(ran(turn, inPair512, kindRecordingBehind, 40_000)),
-			on(ran(turn, inLone, kindTextbook, 1_000)), on(ran(turn, inLone, kindTextbookPaced, 500)), ran(turn, inLone, kindEchoPaced, 500))
+			on(ran(turn, inLone, kindTextbook, 1_000)), on(ran(turn, inLone, kindLockingBehind, 500)))
 	}
 	m.results[0].faults = []string{"admitted 101, not 100"}
 	for i := range m.results {
@@ -95,8 +95,7 @@ func TestTheReportSaysWhatWasFound(t *testing.T) {
 		"| one hot bucket, throughput against the textbook's | ≥ 20 × | 30 × | 25 | – | floor met |",
 		"| new buckets only, throughput against known ones, 64 connections | ≥ 0.8 × | 0.9 × | – | – | not measured |",
 		"| the service's memory at 2,000 connections | ≤ 100 MiB | – | 90 | – | floor met |",
-		"no more often than the service is, against the textbook called directly | 1 | – |",
-		"| the same, with the p50 of Echo alone at the same pace added: the CALL and the HTTP of a service that does nothing else | 2 | – |",
+		"| a lone check, p50: locking and recording behind Echo, against the textbook called directly | 1 | – |",
 		"| user and address, throughput against one bucket, 512 connections: recording behind Echo | 0.8 | – |",
 		"| textbook | 400 | 1.00 ms | 3.00 ms | 0.000 | – | 0.000 |",
 		"| Echo | 40,000 | 1.00 ms | 3.00 ms | – | 0.050 | 0.000 |",

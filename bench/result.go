@@ -91,20 +91,6 @@ func perSecond(r result) float64  { return r.PerSecond() }
 func medianTime(r result) float64 { return float64(r.P50) }
 func longTime(r result) float64   { return float64(r.P99) }
 
-// inSeries returns the results of one with the median time of next added in each turn: what it takes
-// to do one after the other. It leaves out turns that one of them lacks.
-func inSeries(one, next []result) (list []result) {
-	for _, r := range one {
-		for _, after := range next {
-			if after.turn == r.turn {
-				r.P50 += after.P50
-				list = append(list, r)
-			}
-		}
-	}
-	return list
-}
-
 // ratio divides one by the other for each turn, because the machine's pace changes within
 // minutes, and returns the spread of the quotients. It leaves out turns that one of them
 // lacks, or in which the other is zero.

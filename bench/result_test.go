@@ -140,34 +140,11 @@ func TestAGeneratorAtItsLimitIsAFault(t *testing.T) {
 	}
 }
 
-func TestAPacedContenderIsAskedAsOftenAsTheServiceAnswered(t *testing.T) {
-	t.Parallel()
-	e := &engine{binary: localdb.Binary{Engine: localdb.MySQL}}
-	textbook := (&contender{kind: kindTextbook, engine: e, address: "dsn", server: 7}).paced(kindTextbookPaced)
-	echo := (&contender{kind: kindEcho, service: 8}).paced(kindEchoPaced)
-	if !textbook.isPaced() || textbook.address != "dsn" || textbook.server != 7 || echo.service != 8 {
-		t.Errorf("paced contenders are %+v and %+v", textbook, echo)
-	}
-	m := &measured{stage: &stage{engines: []*engine{e}}}
-	var order round.Order
-	if m.pace(textbook, &order) {
-		t.Error("there is a pace before the service was asked")
-	}
-	r := ran(0, inLone, kindLone, 500)
-	r.engine = localdb.MySQL
-	m.results = append(m.results, r)
-	for _, c := range []*contender{textbook, echo} {
-		if order.Every = 0; !m.pace(c, &order) || order.Every != 0.002 {
-			t.Errorf("%s is asked every %v s, want 0.002", c.kind, order.Every)
-		}
-	}
-}
-
 func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 	t.Parallel()
 	known := []string{
 		kindTextbook, kindProcedure, kindService, kindLone, kindBare, kindGuarded, kindHistory, kindUnpartitioned, kindRecording,
-		kindEcho, kindEchoPaced, kindTextbookPaced, kindTextbookBehind, kindRecordingBehind, kindLockingBehind, kindLockingFirst,
+		kindEcho, kindTextbookBehind, kindRecordingBehind, kindLockingBehind, kindLockingFirst,
 		kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
 	}
 	ids := map[string]bool{}

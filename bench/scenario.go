@@ -102,7 +102,7 @@ func scenarios(overrides int) []scenario {
 		return []round.Draw{zoneOf(zoneHot).draw(fmt.Sprintf("hot-%d-", seed), 1)}
 	}
 	ours := []string{kindService}
-	lone := []string{kindTextbook, kindTextbookBehind, kindProcedure, kindLone, kindTextbookPaced, kindLockingBehind, kindEcho, kindEchoPaced, kindEnvoy}
+	lone := []string{kindTextbook, kindTextbookBehind, kindProcedure, kindLone, kindLockingBehind, kindEcho, kindEnvoy}
 	web := []string{kindService, kindEcho, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF}
 	all := append([]string{kindTextbook, kindProcedure, kindFlexible}, web...)
 	pairs := "user and address in one check, 5 % of them from one address, "

@@ -142,26 +142,18 @@ type bound struct {
 // bounds returns what bounds a target, as measured on an engine.
 func (m *measured) bounds(engine localdb.Engine) []bound {
 	of := func(scenario, contender string) []result { return m.of(scenario, contender, engine) }
-	textbook, paced := of(inLone, kindTextbook), of(inLone, kindTextbookPaced)
+	textbook := of(inLone, kindTextbook)
 	return []bound{
 		{
-			"a lone check, p50: the textbook called directly, but no more often than the service is, against the textbook called directly",
-			ratio(paced, textbook, medianTime),
-		},
-		{
-			"the same, with the p50 of Echo alone at the same pace added: the CALL and the HTTP of a service that does nothing else",
-			ratio(inSeries(paced, of(inLone, kindEchoPaced)), textbook, medianTime),
-		},
-		{
-			"a lone check, p50: the textbook behind Echo, against the textbook called directly",
-			ratio(of(inLone, kindTextbookBehind), textbook, medianTime),
-		},
-		{
-			"the same: locking and recording behind Echo, without a zone or a count, against the textbook called directly",
+			"a lone check, p50: locking and recording behind Echo, against the textbook called directly",
 			ratio(of(inLone, kindLockingBehind), textbook, medianTime),
 		},
 		{
-			"one hot bucket, throughput: locking and then recording behind Echo, without a zone or a count, against the textbook",
+			"the same: the textbook behind Echo",
+			ratio(of(inLone, kindTextbookBehind), textbook, medianTime),
+		},
+		{
+			"one hot bucket, throughput: locking and then recording behind Echo, against the textbook",
 			faster(of(inHot, kindLockingFirst), of(inHot, kindTextbook)),
 		},
 		{

@@ -114,7 +114,7 @@ func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{MaxConns: 32})
+		d, store := f.stand(t, Options{MaxConns: 32, LockWait: 20 * time.Second})
 		var wait sync.WaitGroup
 		var mu sync.Mutex
 		made, refused := 0, 0
@@ -150,7 +150,7 @@ func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{MaxConns: 32})
+		d, store := f.stand(t, Options{MaxConns: 32, LockWait: 20 * time.Second})
 		rows := make([]string, service.MaxLiveCredentials-1)
 		for i := range rows {
 			rows[i] = fmt.Sprintf("('token', 'n%d', RPAD('%d', 32, 'x'), 'vel_', 'check', 'dba', UTC_TIMESTAMP(6))", i, i)
