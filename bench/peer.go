@@ -354,7 +354,7 @@ func (s *stage) addRecordingBehind(ctx context.Context, program, answer string) 
 				"no lock, no count: a floor, not a limiter",
 		}, {
 			kind: kindLockingBehind, name: "locking and recording behind Echo, " + e.name(), flags: []string{"-lock", "with"},
-			about: "the same over one connection, with START TRANSACTION and a SELECT … FOR UPDATE of one bucket in the packet, as a lone caller " +
+			about: "the same over one connection, with a SELECT … FOR UPDATE of one bucket in the packet, as a lone caller " +
 				"needs it; no zone, no count, and the answer is always the same",
 		}, {
 			kind: kindLockingFirst, name: "locking and then recording behind Echo, " + e.name(), flags: []string{"-lock", "before"},

@@ -120,19 +120,23 @@ func (r *recorder) work(ctx context.Context, conn driver.ExecerContext) {
 	}
 }
 
-// send records what is shared and commits, with the lock that is wanted.
+// send records what is shared and commits, with the lock that is wanted. The session has autocommit
+// off, so the lock begins the transaction and needs no statement more.
 func (r *recorder) send(ctx context.Context, conn driver.ExecerContext, s *shared) error {
 	rows := string(append(s.text, "; COMMIT"...))
-	lock := fmt.Sprintf("START TRANSACTION; SELECT zone_id FROM zone_bucket_lock WHERE zone_id = %d AND bucket_key = '%s' FOR UPDATE",
-		s.first.ZoneID, s.first.BucketKey)
 	switch r.lock {
 	case "with":
-		rows = lock + "; " + rows
+		rows = s.first.lock() + "; " + rows
 	case "before":
-		if _, err := conn.ExecContext(ctx, lock, nil); err != nil {
+		if _, err := conn.ExecContext(ctx, s.first.lock(), nil); err != nil {
 			return err
 		}
 	}
 	_, err := conn.ExecContext(ctx, rows, nil)
 	return err
+}
+
+// lock returns the statement that locks a bucket's row.
+func (b bucket) lock() string {
+	return fmt.Sprintf("SELECT zone_id FROM zone_bucket_lock WHERE zone_id = %d AND bucket_key = '%s' FOR UPDATE", b.ZoneID, b.BucketKey)
 }
