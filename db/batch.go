@@ -35,6 +35,7 @@ type batch struct {
 	existed    int              // how many of made had a row
 	inserted   int              // how many of made had none
 	singly     bool             // it locks the rows of made one by one
+	makesNone  bool             // it takes buckets without a row for held, because making is stuck
 	lostRow    bool             // a row that is locked was not read
 	taken      int              // how many of made other sessions were found to hold
 	givenUp    []bool           // of buckets: their rows are made only after a wait for them
@@ -167,7 +168,8 @@ func (b *batch) inState(wanted state) []service.Bucket {
 // It waits for the buckets in awaited before it locks others, in lock order, so that no two
 // batches deadlock. It makes the missing lock rows of the buckets in makes. If another session
 // holds or makes one of these rows, the error is errInTheMaking; begin does not wait for it,
-// except in the moment in which two sessions insert the same row.
+// except in the moment in which two sessions insert the same row. If the making has waited in vain
+// for the lock of a gap, the error is errMakingStuck.
 func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) error {
 	r := b.conn.reading()
 	b.open(&r)
@@ -190,6 +192,9 @@ func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) erro
 			return err
 		case r.answered < inserts, !b.conn.dialect.skipsLocked && !b.singly:
 			b.setAside(r.answered - before)
+		case isNumber(err, errLockWait):
+			b.giveUpMaking()
+			return errMakingStuck
 		} // otherwise another session is making a row since the SELECT
 		return errInTheMaking
 	}

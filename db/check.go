@@ -53,12 +53,14 @@ func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service
 // checkAlone decides one check. If its bucket is still held after the lock wait, that is an
 // error of the call and not of the check.
 func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.Decision, error) {
-	if len(check.Buckets) == 1 && check.AttemptID == "" && s.engines.mayHaveRoutines() {
+	// The procedure would wait to make a row, and a batch that may not wait does not.
+	waitsInVain := check.NoWait && s.hints.makingIsStuck()
+	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.engines.mayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check)
 		switch {
 		case err == nil:
 			return []service.Decision{decision}, nil
-		case !errors.Is(err, errNoRoutines):
+		case !errors.Is(err, errNoRoutines) && !errors.Is(err, errMakingStuck):
 			return nil, err
 		}
 	}
@@ -173,6 +175,8 @@ func unrecorded(err error) error {
 // sessions do not wait because this one waits, and no two batches deadlock.
 func (s *Store) lockAll(ctx context.Context, b *batch) error {
 	mayWait := slices.ContainsFunc(b.checks, func(check service.Check) bool { return !check.NoWait })
+	isShared := !mayWait
+	b.makesNone = isShared && b.conn.dialect.skipsLocked && b.hints.makingIsStuck()
 	until := time.Now().Add(s.lockWait)
 	var awaited []service.Bucket
 	makes := b.likelyNew()
@@ -182,6 +186,11 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 		}
 		err := b.begin(ctx, awaited, makes)
 		switch {
+		case errors.Is(err, errMakingStuck):
+			s.note(LockWaitTimeout)
+			awaited, makes, mayWait = nil, nil, false
+			b.makesNone = isShared && b.conn.dialect.skipsLocked
+			continue
 		case errors.Is(err, errInTheMaking):
 			makes = b.made
 			continue
@@ -222,6 +231,11 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 				return true, errNoRoutines
 			}
 			decision, err = callByRule(ctx, conn, check)
+			if check.NoWait && isNumber(err, errLockWait) { // the one lock of a bucket that it waits for is that of a gap
+				s.note(LockWaitTimeout)
+				s.hints.makingWaited()
+				return true, errMakingStuck
+			}
 			return err == nil || faultOf(err).clean, err
 		})
 	})

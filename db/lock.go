@@ -67,7 +67,7 @@ func (b *batch) noteUnlocked(awaited []service.Bucket) {
 	for i, bucket := range b.buckets {
 		switch {
 		case !b.hasZone(bucket.ZoneID), b.contains(b.made, bucket):
-		case b.givenUp[i] || b.conn.dialect.skipsLocked && b.hints.hasSeenRow(bucket):
+		case b.givenUp[i] || b.makesNone && b.states[i] == absent || b.conn.dialect.skipsLocked && b.hints.hasSeenRow(bucket):
 			if b.states[i] == absent && !b.contains(awaited, bucket) {
 				b.states[i] = held
 			}
@@ -94,6 +94,20 @@ func (b *batch) contains(list []service.Bucket, bucket service.Bucket) bool {
 // errInTheMaking says that another session holds the row of a bucket, or has made it and not
 // committed yet. An INSERT of the row would wait for that session.
 var errInTheMaking = errors.New("another session holds a row or is making it")
+
+// errMakingStuck says that lock rows could not be made within the lock wait: see hints.makingIsStuck.
+var errMakingStuck = errors.New("the making of a lock row waited in vain")
+
+// giveUpMaking takes the rows in made for held after the INSERT of them has waited in vain. Nobody
+// knows which of them it waited for. Their checks are asked again apart from others, and wait.
+func (b *batch) giveUpMaking() {
+	for _, bucket := range b.made {
+		b.hints.sawRow(bucket)
+		b.givenUp[b.places[bucket]] = true
+	}
+	b.made = nil
+	b.hints.makingWaited()
+}
 
 // make makes the missing lock rows of the buckets in made, and locks the rows of all of them. It
 // returns after how many answered SELECTs of the packet the first INSERT stands.
@@ -193,7 +207,7 @@ func (b *batch) setAside(place int) {
 // it also returns the buckets that this instance has seen: to make a row is to lock it there.
 func (b *batch) likelyNew() []service.Bucket {
 	unseenAreNew, skipsLocked := b.hints.unseenAreNew.Load(), b.conn.dialect.skipsLocked
-	if skipsLocked && !unseenAreNew {
+	if skipsLocked && (!unseenAreNew || b.makesNone) {
 		return nil
 	}
 	var list []service.Bucket

@@ -21,7 +21,7 @@ type checkCmd struct {
 	Zone          int64    `arg:"" help:"Zone to ask in."`
 	Key           string   `arg:"" help:"Bucket key, such as a user or an address."`
 	More          []string `arg:"" optional:"" name:"zone-key" help:"Further pairs of zone and key, up to 8 buckets in all. The check is allowed if all of them have room."`
-	AttemptID     string   `name:"attempt-id" env:"-" placeholder:"ID" help:"Your own name for the attempt. Asked again with it, the check is answered as the first time and counts once."`
+	AttemptID     *string  `name:"attempt-id" env:"-" placeholder:"ID" help:"Your own name for the attempt. Asked again with it, the check is answered as the first time and counts once."`
 	JSON          bool     `name:"json" env:"VELOCITY_JSON" help:"Print the answer as the HTTP interface gives it."`
 	endpointFlags `embed:""`
 }
@@ -64,7 +64,12 @@ func (c *checkCmd) Run(ctx context.Context, p *process) error {
 
 // question returns the check, or a usageError.
 func (c *checkCmd) question() (service.Check, error) {
-	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.Zone, Key: c.Key}}, AttemptID: c.AttemptID}
+	check := service.Check{Buckets: []service.Bucket{{ZoneID: c.Zone, Key: c.Key}}}
+	if c.AttemptID != nil {
+		if check.AttemptID = *c.AttemptID; check.AttemptID == "" {
+			return check, usagef("--attempt-id must not be empty: leave it out if the attempt has no name")
+		}
+	}
 	if len(c.More)%2 != 0 {
 		return check, usagef("zones and keys must come in pairs: the last zone has no key")
 	}

@@ -203,7 +203,7 @@ func (f *databaseFlags) AfterApply(command *kong.Context, p *process) error {
 		f.dsnFlags = dsnFlags{}
 		return nil
 	}
-	return f.dsnFlags.AfterApply(p)
+	return f.dsnFlags.AfterApply(command, p)
 }
 
 // errNoDatabase says that nothing tells where the database is.

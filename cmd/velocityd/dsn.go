@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/alecthomas/kong"
+
 	"velocityd/db"
 )
 
@@ -31,8 +33,15 @@ type dsnFlags struct {
 	credentials string
 }
 
-// AfterApply implements kong's hook that is called when all flags have values.
-func (f *dsnFlags) AfterApply(p *process) error {
+// AfterApply implements kong's hook that is called when all flags have values. A flag wins over
+// the environment variable of the other one.
+func (f *dsnFlags) AfterApply(command *kong.Context, p *process) error {
+	switch byDSN, byFile := given(command, "dsn"), given(command, "dsn-file"); {
+	case byDSN && !byFile:
+		f.DSNFile = ""
+	case byFile && !byDSN:
+		f.DSN = ""
+	}
 	f.credentials, _ = p.lookupEnv("CREDENTIALS_DIRECTORY")
 	return nil
 }

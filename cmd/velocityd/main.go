@@ -179,8 +179,9 @@ func explainForbidden(err error) error {
 		return fmt.Errorf("%w: the database does not let this account in; look at its user name, its password and the host that "+
 			"it may come from", err)
 	}
-	return fmt.Errorf("%w: the database account lacks this right; name an account that has it in VELOCITY_DSN or --dsn, "+
-		"such as the schema owner's (velocity_admin), or have the right granted", err)
+	return fmt.Errorf("%w: the database account lacks this right, or there is no such database; an administrator grants the service's "+
+		"account what it needs by 'velocityd migrate roles --service NAME', and zones are edited by the schema owner's account "+
+		"(velocity_admin) or one of 'migrate roles --dba'; VELOCITY_DSN or --dsn names the account", err)
 }
 
 // explainRemote adds to an error of asking a service what to do about it.
