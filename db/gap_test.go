@@ -3,6 +3,7 @@ package db
 import (
 	"database/sql"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -65,6 +66,11 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 		want("a lone check", ask(byCall, false, "missing"), service.ErrHeld)
 		told.want(t, LockWaitTimeout, LockWaitTimeout)
 		for _, store := range []*Store{byBatch, byCall} {
+			if store.hints.stuckUntil.Swap(math.MaxInt64) == 0 { // for as long as the test takes
+				t.Error("nobody remembers that the making waited")
+			}
+		}
+		for _, store := range []*Store{byBatch, byCall} {
 			want("a second batch", ask(store, false, "mister", "known"), service.ErrHeld, nil)
 			want("another new bucket", ask(store, false, "missed"), service.ErrHeld)
 			want("the same", ask(store, false, "missing"), service.ErrHeld)
@@ -77,6 +83,10 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 		for _, store := range []*Store{byBatch, byCall} {
 			want("after", ask(store, true, "missing"), nil)
 			want("after, in a batch", ask(store, true, "missing", "mister"), nil, nil)
+		}
+		for _, store := range []*Store{byBatch, byCall} {
+			store.hints.stuckUntil.Store(0)
+			want("when that is forgotten", ask(store, false, "known", "new"), nil, nil)
 		}
 		wantSettled(t, d, old)
 	})
