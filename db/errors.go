@@ -144,12 +144,13 @@ func faultOf(err error) fault {
 	}
 	var engine *mysql.MySQLError
 	if errors.As(err, &engine) {
+		unsent := errors.Is(err, errUnsent)
 		for _, f := range faults() {
-			if slices.Contains(f.numbers, engine.Number) {
+			if slices.Contains(f.numbers, engine.Number) && !(unsent && errors.Is(f.kind, service.ErrUndecided)) {
 				return f
 			}
 		}
-		if errors.Is(err, errUnsent) {
+		if unsent {
 			return fault{kind: service.ErrAway, tries: 1} // whatever keeps it from connecting
 		}
 		return fault{tries: 1}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -151,5 +152,16 @@ func TestRetriesEndWithTheDeadline(t *testing.T) {
 	defer cancel()
 	if _, err := store.CheckAll(ctx, check(user("alice"))); err == nil {
 		t.Error("decided after the deadline")
+	}
+}
+
+func TestWhatWasNeverSentIsNeverUndecided(t *testing.T) {
+	t.Parallel()
+	for _, f := range faults() {
+		for _, n := range f.numbers {
+			if kind := faultOf(fmt.Errorf("%w: no connection: %w", errUnsent, number(n))).kind; errors.Is(kind, service.ErrUndecided) {
+				t.Errorf("%d while connecting: %v", n, kind)
+			}
+		}
 	}
 }
