@@ -35,7 +35,6 @@ type batch struct {
 	existed    int              // how many of made had a row
 	inserted   int              // how many of made had none
 	singly     bool             // it locks the rows of made one by one
-	makesNone  bool             // it takes buckets without a row for held, because making is stuck
 	lostRow    bool             // a row that is locked was not read
 	taken      int              // how many of made other sessions were found to hold
 	givenUp    []bool           // of buckets: their rows are made only after a wait for them
@@ -169,7 +168,7 @@ func (b *batch) inState(wanted state) []service.Bucket {
 // batches deadlock. It makes the missing lock rows of the buckets in makes. If another session
 // holds or makes one of these rows, the error is errInTheMaking; begin does not wait for it,
 // except in the moment in which two sessions insert the same row. If the making has waited in vain
-// for the lock of a gap, the error is errMakingStuck.
+// for the lock of a gap, the error is the engine's, and the rows are given up.
 func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) error {
 	r := b.conn.reading()
 	b.open(&r)
@@ -194,7 +193,7 @@ func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) erro
 			b.setAside(r.answered - before)
 		case isNumber(err, errLockWait):
 			b.giveUpMaking()
-			return errMakingStuck
+			return err
 		} // otherwise another session is making a row since the SELECT
 		return errInTheMaking
 	}

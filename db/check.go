@@ -174,9 +174,7 @@ func unrecorded(err error) error {
 // it holds only buckets that it waited for before, and those come first in lock order. So other
 // sessions do not wait because this one waits, and no two batches deadlock.
 func (s *Store) lockAll(ctx context.Context, b *batch) error {
-	mayWait := slices.ContainsFunc(b.checks, func(check service.Check) bool { return !check.NoWait })
-	isShared := !mayWait
-	b.makesNone = isShared && b.conn.dialect.skipsLocked && b.hints.makingIsStuck()
+	mayWait := b.mayWait()
 	until := time.Now().Add(s.lockWait)
 	var awaited []service.Bucket
 	makes := b.likelyNew()
@@ -186,15 +184,10 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 		}
 		err := b.begin(ctx, awaited, makes)
 		switch {
-		case errors.Is(err, errMakingStuck):
-			s.note(LockWaitTimeout)
-			awaited, makes, mayWait = nil, nil, false
-			b.makesNone = isShared && b.conn.dialect.skipsLocked
-			continue
 		case errors.Is(err, errInTheMaking):
 			makes = b.made
 			continue
-		case isNumber(err, errLockWait) && len(awaited) > 0:
+		case isNumber(err, errLockWait) && len(awaited)+len(makes) > 0:
 			s.note(LockWaitTimeout)
 			awaited, makes, mayWait = nil, nil, false
 			continue
@@ -251,6 +244,10 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 	}
 	return decision, err
 }
+
+// errMakingStuck says that the procedure waited in vain to make a lock row: see
+// hints.makingIsStuck. Nothing was recorded.
+var errMakingStuck = errors.New("the making of a lock row waited in vain")
 
 // errNoRoutines says that the engine turned out to have no procedures. Nothing was asked.
 var errNoRoutines = errors.New("the engine has no procedures")

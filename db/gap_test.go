@@ -32,11 +32,11 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 		old := zone(1, 100, time.Hour)
 		d := engine.Database(t, old)
 		var told events
-		ask := func(store *Store, may bool, keys ...string) []error {
+		ask := func(store *Store, waits bool, keys ...string) []error {
 			t.Helper()
 			checks := make([]service.Check, len(keys))
 			for i, key := range keys {
-				checks[i] = service.Check{Buckets: []service.Bucket{user(key)}, NoWait: !may}
+				checks[i] = service.Check{Buckets: []service.Bucket{user(key)}, NoWait: !waits}
 			}
 			decisions, err := store.CheckAll(t.Context(), checks)
 			if err != nil {

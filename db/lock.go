@@ -63,11 +63,11 @@ var errLostRow = errors.New("a lock row was locked and could not be read")
 // count as new until make looks. It also notes in hints which rows it found; it leaves out the
 // rows in made, which are not committed yet.
 func (b *batch) noteUnlocked(awaited []service.Bucket) {
-	met, found := 0, 0
+	met, found, leavesMaking := 0, 0, b.leavesMaking()
 	for i, bucket := range b.buckets {
 		switch {
 		case !b.hasZone(bucket.ZoneID), b.contains(b.made, bucket):
-		case b.givenUp[i] || b.makesNone && b.states[i] == absent || b.conn.dialect.skipsLocked && b.hints.hasSeenRow(bucket):
+		case b.givenUp[i] || leavesMaking && b.states[i] == absent || b.conn.dialect.skipsLocked && b.hints.hasSeenRow(bucket):
 			if b.states[i] == absent && !b.contains(awaited, bucket) {
 				b.states[i] = held
 			}
@@ -95,18 +95,33 @@ func (b *batch) contains(list []service.Bucket, bucket service.Bucket) bool {
 // committed yet. An INSERT of the row would wait for that session.
 var errInTheMaking = errors.New("another session holds a row or is making it")
 
-// errMakingStuck says that lock rows could not be made within the lock wait: see hints.makingIsStuck.
-var errMakingStuck = errors.New("the making of a lock row waited in vain")
-
 // giveUpMaking takes the rows in made for held after the INSERT of them has waited in vain. Nobody
 // knows which of them it waited for. Their checks are asked again apart from others, and wait.
 func (b *batch) giveUpMaking() {
 	for _, bucket := range b.made {
 		b.hints.sawRow(bucket)
+	}
+	b.giveUp(b.made)
+	b.hints.makingWaited()
+}
+
+// giveUp takes some of the rows in made for held, and does not make them.
+func (b *batch) giveUp(rows []service.Bucket) {
+	for _, bucket := range rows {
 		b.givenUp[b.places[bucket]] = true
 	}
-	b.made = nil
-	b.hints.makingWaited()
+	b.made = slices.DeleteFunc(slices.Clone(b.made), func(bucket service.Bucket) bool { return b.contains(rows, bucket) })
+}
+
+// mayWait says that some check of the batch may wait for a bucket.
+func (b *batch) mayWait() bool {
+	return slices.ContainsFunc(b.checks, func(check service.Check) bool { return !check.NoWait })
+}
+
+// leavesMaking says that the batch makes no lock rows, because that is stuck and nobody may wait.
+// Without SKIP LOCKED to make a row is to lock it.
+func (b *batch) leavesMaking() bool {
+	return b.hints.makingIsStuck() && b.conn.dialect.skipsLocked && !b.mayWait()
 }
 
 // make makes the missing lock rows of the buckets in made, and locks the rows of all of them. It
@@ -195,10 +210,7 @@ func (b *batch) setAside(place int) {
 	if b.taken++; b.taken >= mostSetAside {
 		gone = b.made
 	}
-	for _, bucket := range gone {
-		b.givenUp[b.places[bucket]] = true
-	}
-	b.made = slices.DeleteFunc(slices.Clone(b.made), func(bucket service.Bucket) bool { return b.contains(gone, bucket) })
+	b.giveUp(gone)
 }
 
 // likelyNew returns the buckets whose rows are made in the first packet, because they are
@@ -207,7 +219,7 @@ func (b *batch) setAside(place int) {
 // it also returns the buckets that this instance has seen: to make a row is to lock it there.
 func (b *batch) likelyNew() []service.Bucket {
 	unseenAreNew, skipsLocked := b.hints.unseenAreNew.Load(), b.conn.dialect.skipsLocked
-	if skipsLocked && (!unseenAreNew || b.makesNone) {
+	if skipsLocked && (!unseenAreNew || b.leavesMaking()) {
 		return nil
 	}
 	var list []service.Bucket
