@@ -38,7 +38,7 @@ func (c *Client) insist(ctx context.Context, try func(ctx context.Context) error
 		case lost != nil && busy:
 			err = fmt.Errorf("%w; asked again: %v", lost, failed.cause) //nolint:errorlint // must not wrap ErrBusy, see above
 		}
-		if !failed.again || ctx.Err() != nil {
+		if !failed.again {
 			return err
 		}
 		length := failed.after

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -185,18 +184,43 @@ func TestCheckWaitsForAServiceThatStarts(t *testing.T) {
 	}
 }
 
-func TestPauseEndsWithItsContext(t *testing.T) {
+func TestWhoLeavesIsToldSo(t *testing.T) {
 	t.Parallel()
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	c := connect(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		problem(503, "busy", "Retry-After", "100")(w, r)
-		leave() // while the client reads, or waits
-	})))
-	_, err := c.Check(ctx, one("alice"))
-	if err == nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "canceled") {
-		t.Errorf("got %v", err)
+	url := serve(t, problem(503, "busy", "Retry-After", "100"))
+	for when, leaving := range map[string]func(leave func(), given *http.Response){
+		"before the answer is read": func(leave func(), _ *http.Response) { leave() },
+		"when it was read":          func(leave func(), given *http.Response) { given.Body = &closing{given.Body, leave} },
+		"while the client waits":    func(leave func(), _ *http.Response) { time.AfterFunc(10*time.Millisecond, leave) },
+	} {
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		given := &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+			response, err := http.DefaultTransport.RoundTrip(r)
+			if err == nil {
+				leaving(leave, response)
+			}
+			return response, err
+		})}
+		if _, err := connect(t, url, client.WithHTTPClient(given)).Check(ctx, one("alice")); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v", when, err)
+		}
 	}
+}
+
+// transport answers requests by a function.
+type transport func(r *http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// closing calls then when the body was closed.
+type closing struct {
+	io.ReadCloser
+	then func()
+}
+
+func (c *closing) Close() error {
+	defer c.then()
+	return c.ReadCloser.Close()
 }
 
 func TestCallsEndWithTheirDeadline(t *testing.T) {
