@@ -68,11 +68,8 @@ BEGIN
       INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_is_overridden, v_narrowed_at
       FROM zone_master
      WHERE id = p_zone_id;
-    IF v_rate IS NULL OR p_key_rule <> v_key_rule THEN
-      CALL refuse_zone(p_zone_id, v_key_rule);
-    END IF;
-    IF v_key_rule LIKE 'hmac/%' THEN
-      CALL refuse_clear_key(p_bucket_key);
+    IF v_rate IS NULL OR p_key_rule <> v_key_rule OR v_key_rule LIKE 'hmac/%' THEN
+      CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, p_key_rule);
     END IF;
     -- A statement that waited keeps the time at which it began. So the clock is read in a
     -- statement of its own, once, for counting and for created_at.

@@ -18,18 +18,18 @@ BEGIN
   --   conflict  the attempt_id was used with other buckets
   --   decided   p_verdicts is the answer in the form of zone_attempt.answer, and p_checked_at
   --             the time of the decision
-  DECLARE v_done, v_known, v_stale, v_overridden, v_enforced, v_counts, v_would_block BOOLEAN DEFAULT FALSE;
+  DECLARE v_done, v_known, v_overridden, v_enforced, v_counts, v_would_block BOOLEAN DEFAULT FALSE;
   DECLARE v_blocked BOOLEAN DEFAULT FALSE; -- by any bucket: then no bucket is charged
   DECLARE v_buckets, v_zone_id, v_rate, v_window, v_lockout, v_velocity, v_longest INT DEFAULT 0;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
-  DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_key_rule, v_callers_rule VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   DECLARE v_oldest, v_locked_until DATETIME(6);
   DECLARE v_wait, v_retry_after BIGINT;
   DECLARE v_override_id, v_check_id BIGINT UNSIGNED;
   DECLARE v_judged LONGTEXT CHARACTER SET utf8mb4 DEFAULT '';
   DECLARE asked CURSOR FOR
-    SELECT b.zone_id, b.bucket_key, b.key_rule <> z.key_rule,
+    SELECT b.zone_id, b.bucket_key, b.key_rule,
            z.rate, z.`window`, z.mode, z.lockout, z.key_rule, z.overridden
       FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
              bucket_no FOR ORDINALITY,
@@ -62,16 +62,11 @@ BEGIN
     -- First the rule for each bucket, then, when it is known whether any blocks, the rows.
     OPEN asked;
     the_buckets: LOOP
-      FETCH asked INTO v_zone_id, v_key, v_stale, v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden;
+      FETCH asked INTO v_zone_id, v_key, v_callers_rule, v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden;
       IF v_done THEN
         LEAVE the_buckets;
       END IF;
-      IF v_rate IS NULL OR v_stale THEN
-        CALL refuse_zone(v_zone_id, v_key_rule); -- deleted or changed after lock_checks looked
-      END IF;
-      IF v_key_rule LIKE 'hmac/%' THEN
-        CALL refuse_clear_key(v_key);
-      END IF;
+      CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule); -- the zone may have changed after lock_checks looked
       SET v_velocity = NULL;
       CALL judge_bucket(v_zone_id, v_key, p_now, TRUE, v_mode, v_lockout, v_key_rule, v_overridden,
         v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action);

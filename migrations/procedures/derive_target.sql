@@ -18,7 +18,8 @@ BEGIN
   --
   -- A session with foreign_key_checks = 0 restores a dump. It may hold rows that fitted their
   -- zone when they were made, and they are taken as they are.
-  DECLARE v_kind, v_form VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_kind VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_rule VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_ipv4_prefix, v_ipv6_prefix, v_length INT;
   DECLARE v_text VARCHAR(255) CHARACTER SET utf8mb4;
   DECLARE v_address VARBINARY(16);
@@ -27,15 +28,15 @@ BEGIN
   CALL derive_network(p_prefix, p_network);
   IF @@SESSION.foreign_key_checks THEN
     -- An aggregate, so that an unknown zone is a row of NULLs. The foreign key refuses it later.
-    SELECT MAX(key_kind), MAX(key_form), MAX(ipv4_prefix), MAX(ipv6_prefix)
-      INTO v_kind, v_form, v_ipv4_prefix, v_ipv6_prefix
+    SELECT MAX(key_kind), MAX(key_rule), MAX(ipv4_prefix), MAX(ipv6_prefix)
+      INTO v_kind, v_rule, v_ipv4_prefix, v_ipv6_prefix
       FROM zone_master
      WHERE id = p_zone_id;
-    IF v_form = 'hmac' THEN
+    IF v_rule LIKE 'hmac/%' THEN
       IF p_prefix IS NOT NULL THEN
         SET v_message = 'prefix needs a zone whose key_form is clear: this one keeps pseudonyms, so it would match no bucket';
       ELSEIF p_bucket_key IS NOT NULL THEN
-        CALL refuse_clear_key(p_bucket_key);
+        CALL validate_bucket(p_zone_id, p_bucket_key, v_rule, NULL);
       END IF;
     ELSEIF p_prefix IS NOT NULL THEN
       SET v_length = IF(p_network LIKE '4:%', v_ipv4_prefix, v_ipv6_prefix);

@@ -13,9 +13,8 @@ BEGIN
   -- another session holds it. Makes the row if need be, and locks it. The key is checked here
   -- alone, since the key of an existing row was checked before. Errors, which leave no row:
   --   45423  p_waits is FALSE, and another session holds the row or is making it
-  --   45400  the key is empty or too long, or it is clear in a zone that keeps pseudonyms
-  --   45404, 45410  see refuse_zone
-  --   3819, 4025    the key has control characters
+  --   45400, 45404, 45410  see validate_bucket
+  --   3819, 4025  the key has control characters
   DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_held     BOOLEAN DEFAULT FALSE;
   IF NOT p_waits THEN
@@ -36,22 +35,13 @@ BEGIN
   IF v_held THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45423, MESSAGE_TEXT = 'another session holds the bucket';
   END IF;
-  IF p_bucket_key IS NULL OR CHAR_LENGTH(p_bucket_key) NOT BETWEEN 1 AND 255 THEN
-    SIGNAL SQLSTATE '45000'
-      SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'bucket_key must be 1 to 255 characters';
-  END IF;
   -- A check that will be refused must not make the row: sessions that wait for a new row
   -- deadlock when it is rolled back.
   SELECT MAX(key_rule)
     INTO v_key_rule
     FROM zone_master
    WHERE id = p_zone_id;
-  IF v_key_rule IS NULL OR p_key_rule <> v_key_rule THEN
-    CALL refuse_zone(p_zone_id, v_key_rule);
-  END IF;
-  IF v_key_rule LIKE 'hmac/%' THEN
-    CALL refuse_clear_key(p_bucket_key);
-  END IF;
+  CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, p_key_rule);
   /*M! SET check_constraint_checks = TRUE; */
   -- ON DUPLICATE KEY UPDATE takes the exclusive lock whether the row is new or another session
   -- has just made it. INSERT IGNORE would take a shared lock, and two sessions that want to

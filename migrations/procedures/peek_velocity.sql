@@ -25,19 +25,11 @@ BEGIN
   DECLARE v_wait BIGINT;
   DECLARE v_override_id BIGINT UNSIGNED;
 
-  IF p_bucket_key IS NULL OR CHAR_LENGTH(p_bucket_key) NOT BETWEEN 1 AND 255 THEN
-    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'bucket_key must be 1 to 255 characters';
-  END IF;
   SELECT rate, `window`, mode, lockout, key_rule, overridden
     INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden
     FROM zone_master
    WHERE id = p_zone_id;
-  IF v_rate IS NULL THEN
-    CALL refuse_zone(p_zone_id, NULL);
-  END IF;
-  IF v_key_rule LIKE 'hmac/%' THEN
-    CALL refuse_clear_key(p_bucket_key);
-  END IF;
+  CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, NULL);
   /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
   SET v_now = UTC_TIMESTAMP(6);
   CALL judge_bucket(p_zone_id, p_bucket_key, v_now, FALSE, 'enforce', v_lockout, v_key_rule, v_overridden,

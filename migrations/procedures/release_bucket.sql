@@ -22,7 +22,7 @@ BEGIN
   --          zone whose key_form is hmac, or the session has set insert_id
   -- It sets the session's timestamp to its default.
   DECLARE v_locked INT;
-  DECLARE v_key_form VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_now DATETIME(6);
   IF p_bucket_key IS NULL OR CHAR_LENGTH(p_bucket_key) NOT BETWEEN 1 AND 255
      OR CHAR_LENGTH(p_principal) > 128 OR COALESCE(CHAR_LENGTH(p_reason), 0) NOT BETWEEN 1 AND 255 THEN
@@ -47,16 +47,11 @@ BEGIN
        AND bucket_key = p_bucket_key
        FOR UPDATE;
     -- A SELECT of its own, because EXISTS in an IF would lock the zone's row.
-    SELECT MAX(key_form)
-      INTO v_key_form
+    SELECT MAX(key_rule)
+      INTO v_key_rule
       FROM zone_master
      WHERE id = p_zone_id;
-    IF v_key_form IS NULL THEN
-      CALL refuse_zone(p_zone_id, NULL);
-    END IF;
-    IF v_key_form = 'hmac' THEN
-      CALL refuse_clear_key(p_bucket_key);
-    END IF;
+    CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, NULL);
     IF v_locked = 0 THEN
       -- Without a lock row there is something to release only if somebody deleted the row.
       SELECT COUNT(*)
