@@ -264,24 +264,27 @@ func (b *batch) decide(ctx context.Context) (*service.Ruling, error) {
 	if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
 		return nil, err
 	}
-	b.ledger.Held = b.notLocked()
+	b.ledger.Held = b.refused()
+	b.ledger.AttemptsHeld = b.hints.stuck.attempts.lasts() && !b.mayWait()
 	ruling := service.Decide(b.now, b.ledger, b.checks)
 	return &ruling, nil
 }
 
-// notLocked returns the buckets that must not be decided: other sessions hold them, or their
-// zones did not exist when the rows were locked.
-func (b *batch) notLocked() map[service.Bucket]bool {
-	if !slices.ContainsFunc(b.states, func(s state) bool { return s != locked }) {
-		return nil
-	}
-	not := map[service.Bucket]bool{}
+// refused returns the buckets that must not be decided: other sessions hold them, their zones did
+// not exist when the rows were locked, or nobody may wait and the recording of them is stuck.
+func (b *batch) refused() map[service.Bucket]bool {
+	var refused map[service.Bucket]bool
+	waits := b.mayWait()
 	for i, bucket := range b.buckets {
-		if b.states[i] != locked {
-			not[bucket] = true
+		if b.states[i] == locked && (waits || !b.hints.stuck.has(bucket)) {
+			continue
 		}
+		if refused == nil {
+			refused = map[service.Bucket]bool{}
+		}
+		refused[bucket] = true
 	}
-	return not
+	return refused
 }
 
 // complete reads again until enough is known to decide at now.

@@ -53,8 +53,8 @@ func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service
 // checkAlone decides one check. If its bucket is still held after the lock wait, that is an
 // error of the call and not of the check.
 func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.Decision, error) {
-	// The procedure would wait to make a row, and a batch that may not wait does not.
-	waitsInVain := check.NoWait && s.hints.makingIsStuck()
+	// The procedure would wait to make a row or to record, and a batch that may not wait does not.
+	waitsInVain := check.NoWait && (s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0]))
 	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.engines.mayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check)
 		switch {
@@ -99,6 +99,9 @@ func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions
 		decisions, err = s.carryOut(ctx, b)
 		return err
 	})
+	if errors.Is(err, errRecordingStuck) { // nobody knows by which of them: each is asked again apart
+		return slices.Repeat([]service.Decision{{Err: service.ErrHeld}}, len(checks)), nil
+	}
 	return decisions, err
 }
 
@@ -149,6 +152,9 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 	switch err := b.commit(ctx, ruling); {
 	case err != nil && len(ruling.Txns) == 0:
 		return nil, unrecorded(err)
+	case isNumber(err, errLockWait) && !b.mayWait():
+		s.note(LockWaitTimeout)
+		return nil, fmt.Errorf("%w: %w", errRecordingStuck, err)
 	case err != nil:
 		return nil, err
 	}
@@ -224,10 +230,9 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 				return true, errNoRoutines
 			}
 			decision, err = callByRule(ctx, conn, check)
-			if check.NoWait && isNumber(err, errLockWait) { // the one lock of a bucket that it waits for is that of a gap
+			if check.NoWait && isNumber(err, errLockWait) { // the one lock that it waits for is that of a gap
 				s.note(LockWaitTimeout)
-				s.hints.makingWaited()
-				return true, errMakingStuck
+				return true, s.hints.loneWaited(bucket)
 			}
 			return err == nil || faultOf(err).clean, err
 		})
@@ -241,13 +246,30 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 		return service.Decision{Err: service.ErrHeld}, nil
 	case err == nil:
 		s.hints.sawRow(bucket)
+		s.hints.stuck.recorded(bucket)
+	case isNumber(err, errLockWait):
+		s.hints.stuck.waited(bucket)
 	}
 	return decision, err
 }
 
-// errMakingStuck says that the procedure waited in vain to make a lock row: see
-// hints.makingIsStuck. Nothing was recorded.
+// loneWaited remembers that a check of one bucket has waited in vain though it may not wait: to
+// record, if the bucket has a lock row, and otherwise to make that. It returns the check's error.
+func (h *hints) loneWaited(bucket service.Bucket) error {
+	if h.hasSeenRow(bucket) {
+		h.stuck.waited(bucket)
+		return service.ErrHeld
+	}
+	h.stuck.making.begin()
+	return errMakingStuck
+}
+
+// errMakingStuck says that the procedure waited in vain to make a lock row. Nothing was recorded.
 var errMakingStuck = errors.New("the making of a lock row waited in vain")
+
+// errRecordingStuck says that a batch that may not wait has waited in vain to record. Nothing was
+// recorded.
+var errRecordingStuck = errors.New("the recording waited in vain")
 
 // errNoRoutines says that the engine turned out to have no procedures. Nothing was asked.
 var errNoRoutines = errors.New("the engine has no procedures")

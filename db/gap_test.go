@@ -1,7 +1,6 @@
 package db
 
 import (
-	"database/sql"
 	"errors"
 	"math"
 	"testing"
@@ -11,17 +10,40 @@ import (
 	"velocityd/service"
 )
 
-// lockGap locks the gap in which the row of a bucket that has none would be, as a locking read
-// does under the engines' default isolation, until end.
-func lockGap(t *testing.T, d *dbtest.Database, missing service.Bucket) (end func()) {
+// wantErrs asks for checks, as callers do who share a call or, if they wait, as the lane for held
+// buckets does. It compares the kinds of their errors.
+func wantErrs(t *testing.T, what string, store *Store, waits bool, checks []service.Check, kinds ...error) {
 	t.Helper()
-	tx, err := d.SQL.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-	if err != nil {
-		t.Fatal(err)
+	for i := range checks {
+		checks[i].NoWait = !waits
 	}
-	t.Cleanup(func() { _ = tx.Rollback() })
-	dbtest.Exec(t, tx, "SELECT 1 FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = ? FOR UPDATE", missing.ZoneID, missing.Key)
-	return func() { _ = tx.Rollback() }
+	decisions, err := store.CheckAll(t.Context(), checks)
+	for i, kind := range kinds {
+		got := err
+		if err == nil {
+			got = decisions[i].Err
+		}
+		if !errors.Is(got, kind) || kind == nil && got != nil {
+			t.Errorf("%s: check %d got %v, want %v", what, i, got, kind)
+		}
+	}
+}
+
+// each makes one check for each key.
+func each(keys ...string) []service.Check {
+	checks := make([]service.Check, len(keys))
+	for i, key := range keys {
+		checks[i].Buckets = []service.Bucket{user(key)}
+	}
+	return checks
+}
+
+// identified gives each check an attempt id.
+func identified(checks []service.Check, ids ...string) []service.Check {
+	for i, id := range ids {
+		checks[i].AttemptID = id
+	}
+	return checks
 }
 
 // TestALockedGapHarmsNewBucketsOnly asks of an instance that meets the gap by a batch, and of one
@@ -32,62 +54,110 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 		old := zone(1, 100, time.Hour)
 		d := engine.Database(t, old)
 		var told events
-		ask := func(store *Store, waits bool, keys ...string) []error {
-			t.Helper()
-			checks := make([]service.Check, len(keys))
-			for i, key := range keys {
-				checks[i] = service.Check{Buckets: []service.Bucket{user(key)}, NoWait: !waits}
-			}
-			decisions, err := store.CheckAll(t.Context(), checks)
-			if err != nil {
-				return []error{err}
-			}
-			errs := make([]error, len(decisions))
-			for i := range decisions {
-				errs[i] = decisions[i].Err
-			}
-			return errs
-		}
-		want := func(what string, got []error, kinds ...error) {
-			t.Helper()
-			for i, kind := range kinds {
-				if !errors.Is(got[i], kind) || kind == nil && got[i] != nil {
-					t.Errorf("%s: check %d got %v, want %v", what, i, got[i], kind)
-				}
-			}
-		}
 		byBatch := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
 		byCall := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
 		for _, store := range []*Store{byBatch, byCall} {
-			want("before", ask(store, false, "known", "other"), nil, nil)
+			wantErrs(t, "before", store, false, each("known", "other"), nil, nil)
 		}
-		end := lockGap(t, d, user("missing"))
-		want("a batch", ask(byBatch, false, "known", "missing", "other"), nil, service.ErrHeld, nil)
-		want("a lone check", ask(byCall, false, "missing"), service.ErrHeld)
+		end := holdOpen(t, d, "REPEATABLE READ", "SELECT 1 FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = 'missing' FOR UPDATE")
+		wantErrs(t, "a batch", byBatch, false, each("known", "missing", "other"), nil, service.ErrHeld, nil)
+		wantErrs(t, "a lone check", byCall, false, each("missing"), service.ErrHeld)
 		told.want(t, LockWaitTimeout, LockWaitTimeout)
 		for _, store := range []*Store{byBatch, byCall} {
-			if store.hints.stuckUntil.Swap(math.MaxInt64) == 0 { // for as long as the test takes
+			if store.hints.stuck.making.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
 				t.Error("nobody remembers that the making waited")
 			}
 		}
 		for _, store := range []*Store{byBatch, byCall} {
-			want("a second batch", ask(store, false, "mister", "known"), service.ErrHeld, nil)
-			want("another new bucket", ask(store, false, "missed"), service.ErrHeld)
-			want("the same", ask(store, false, "missing"), service.ErrHeld)
-			want("a known bucket", ask(store, false, "known"), nil)
+			wantErrs(t, "a second batch", store, false, each("mister", "known"), service.ErrHeld, nil)
+			wantErrs(t, "another new bucket", store, false, each("missed"), service.ErrHeld)
+			wantErrs(t, "the same", store, false, each("missing"), service.ErrHeld)
+			wantErrs(t, "a known bucket", store, false, each("known"), nil)
 		}
 		told.want(t) // nobody has waited again
-		want("a batch that waits", ask(byBatch, true, "missing", "known"), service.ErrBusy, nil)
-		want("a lone check that waits", ask(byCall, true, "missing"), service.ErrBusy)
+		wantErrs(t, "a batch that waits", byBatch, true, each("missing", "known"), service.ErrBusy, nil)
+		wantErrs(t, "a lone check that waits", byCall, true, each("missing"), service.ErrBusy)
 		end()
 		for _, store := range []*Store{byBatch, byCall} {
-			want("after", ask(store, true, "missing"), nil)
-			want("after, in a batch", ask(store, true, "missing", "mister"), nil, nil)
+			wantErrs(t, "after", store, true, each("missing"), nil)
+			wantErrs(t, "after, in a batch", store, true, each("missing", "mister"), nil, nil)
 		}
 		for _, store := range []*Store{byBatch, byCall} {
-			store.hints.stuckUntil.Store(0)
-			want("when that is forgotten", ask(store, false, "known", "new"), nil, nil)
+			store.hints.stuck.making.until.Store(0)
+			wantErrs(t, "when that is forgotten", store, false, each("known", "new"), nil, nil)
 		}
+		wantSettled(t, d, old)
+	})
+}
+
+// TestLockedHistoryHarmsItsBucketOnly has a foreign session lock the txns of one bucket, and with
+// them the gap for its next one, as somebody does who deletes them and does not commit.
+func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		old := zone(1, 100, time.Hour)
+		d := engine.Database(t, old)
+		var told events
+		byBatch := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
+		byCall := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
+		for _, store := range []*Store{byBatch, byCall} {
+			// The gap behind the txns of deleted belongs to whatever comes next, and nobody asks for that.
+			wantErrs(t, "before", store, false, each("deleted", "deletee", "known", "other"), nil, nil, nil, nil)
+		}
+		end := holdOpen(t, d, "REPEATABLE READ",
+			"SELECT 1 FROM zone_txn FORCE INDEX (zone_txn_window) WHERE zone_id = 1 AND bucket_key = 'deleted' AND counted = TRUE FOR UPDATE")
+		wantErrs(t, "a batch", byBatch, false, each("known", "deleted", "other"), service.ErrHeld, service.ErrHeld, service.ErrHeld)
+		wantErrs(t, "a lone check", byCall, false, each("deleted"), service.ErrHeld)
+		told.want(t, LockWaitTimeout, LockWaitTimeout)
+		for _, store := range []*Store{byBatch, byCall} {
+			for bucket := range store.hints.stuck.until {
+				store.hints.stuck.until[bucket] = time.Now().Add(time.Hour) // for as long as the test takes
+			}
+		}
+		wantErrs(t, "one of the batch, which waits", byBatch, true, each("known"), nil)
+		wantErrs(t, "the other, in two packets", byBatch, true, identified(each("other"), "a"), nil)
+		for _, store := range []*Store{byBatch, byCall} {
+			wantErrs(t, "a second batch", store, false, each("known", "deleted", "other"), nil, service.ErrHeld, nil)
+			wantErrs(t, "the same alone", store, false, each("deleted"), service.ErrHeld)
+			wantErrs(t, "a new bucket", store, false, each("mister", "known"), nil, nil)
+		}
+		told.want(t) // nobody has waited again
+		wantErrs(t, "a check that waits", byBatch, true, each("deleted"), service.ErrBusy)
+		wantErrs(t, "a check that waits, in two packets", byCall, true, identified(each("deleted"), "b"), service.ErrBusy)
+		end()
+		for _, store := range []*Store{byBatch, byCall} {
+			wantErrs(t, "after", store, true, each("deleted"), nil)
+			wantErrs(t, "after, in a batch", store, false, each("known", "deleted"), nil, nil)
+		}
+		wantSettled(t, d, old)
+	})
+}
+
+// TestLockedAttemptsHarmAttemptIDsOnly has a foreign session lock the gap for an attempt id.
+func TestLockedAttemptsHarmAttemptIDsOnly(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		old := zone(1, 100, time.Hour)
+		d := engine.Database(t, old)
+		var told events
+		store := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
+		wantErrs(t, "before", store, false, identified(each("known", "other"), "a", "y"), nil, nil)
+		end := holdOpen(t, d, "REPEATABLE READ", "SELECT 1 FROM zone_attempt WHERE attempt_id = 'm' FOR UPDATE")
+		wantErrs(t, "a batch", store, false, identified(each("known", "other"), "m1"), service.ErrHeld, service.ErrHeld)
+		told.want(t, LockWaitTimeout)
+		if store.hints.stuck.attempts.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
+			t.Error("nobody remembers that the attempts waited")
+		}
+		wantErrs(t, "a second batch", store, false, identified(each("known", "other", "new"), "m1", "", "z"), service.ErrHeld, nil, service.ErrHeld)
+		wantErrs(t, "a retry", store, false, identified(each("known", "other"), "a", "y"), nil, nil)
+		wantErrs(t, "without an id", store, false, each("known"), nil)
+		told.want(t) // nobody has waited again
+		wantErrs(t, "another id, which waits", store, true, identified(each("known"), "z"), nil)
+		wantErrs(t, "the id, which waits", store, true, identified(each("known"), "m1"), service.ErrBusy)
+		end()
+		wantErrs(t, "after", store, true, identified(each("known"), "m1"), nil)
+		store.hints.stuck.attempts.until.Store(0)
+		wantErrs(t, "when that is forgotten", store, false, identified(each("known", "other"), "m2", "m3"), nil, nil)
 		wantSettled(t, d, old)
 	})
 }

@@ -23,7 +23,7 @@ type hints struct {
 	// batch that had such buckets.
 	unseenAreNew atomic.Bool
 
-	stuckUntil atomic.Int64 // see makingIsStuck; Unix nanoseconds
+	stuck stuck
 
 	ahead atomic.Int64 // nanoseconds by which the engine's clock is ahead of this machine's
 }
@@ -93,19 +93,6 @@ func (h *hints) metUnseen(met, found int) {
 		h.unseenAreNew.Store(2*found < met)
 	}
 }
-
-// stuckFor is how long shared batches leave the making of lock rows to others, after one of them
-// has waited for it in vain. Once in that time a batch may wait again.
-const stuckFor = 10 * time.Second
-
-// makingWaited remembers that the making of lock rows has waited in vain.
-func (h *hints) makingWaited() { h.stuckUntil.Store(time.Now().Add(stuckFor).UnixNano()) }
-
-// makingIsStuck says that an INSERT into zone_bucket_lock has recently waited in vain: another
-// session locks the gap between two rows, as every locking read of a missing row does under
-// REPEATABLE READ. Neither SKIP LOCKED nor NOWAIT finds such a lock, and MySQL has no INSERT that
-// does not wait.
-func (h *hints) makingIsStuck() bool { return time.Now().UnixNano() < h.stuckUntil.Load() }
 
 // groupOf returns the places in which a bucket can be remembered, and the tag by which it is
 // known there. Two buckets with the same group and tag are taken for one, which costs time

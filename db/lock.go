@@ -102,7 +102,7 @@ func (b *batch) giveUpMaking() {
 		b.hints.sawRow(bucket)
 	}
 	b.giveUp(b.made)
-	b.hints.makingWaited()
+	b.hints.stuck.making.begin()
 }
 
 // giveUp takes some of the rows in made for held, and does not make them.
@@ -121,7 +121,7 @@ func (b *batch) mayWait() bool {
 // leavesMaking says that the batch makes no lock rows, because that is stuck and nobody may wait.
 // Without SKIP LOCKED to make a row is to lock it.
 func (b *batch) leavesMaking() bool {
-	return b.hints.makingIsStuck() && b.conn.dialect.skipsLocked && !b.mayWait()
+	return b.hints.stuck.making.lasts() && b.conn.dialect.skipsLocked && !b.mayWait()
 }
 
 // make makes the missing lock rows of the buckets in made, and locks the rows of all of them. It

@@ -58,8 +58,11 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 		}
 		r.answered++
 	}
-	if err := results.NextResultSet(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("more than %d result sets: %w", len(r.readers), conn.plain(err))
+	switch err := results.NextResultSet(); {
+	case err == nil:
+		return fmt.Errorf("more than %d result sets", len(r.readers))
+	case !errors.Is(err, io.EOF): // of a statement after the last SELECT
+		return conn.plain(err)
 	}
 	for _, do := range r.ends {
 		do()

@@ -23,6 +23,9 @@ type Ledger struct {
 	// Held are the buckets whose locks the store does not have. Checks that name one of them
 	// are refused with ErrHeld.
 	Held map[Bucket]bool
+	// AttemptsHeld says that the store cannot remember checks now. Those with an AttemptID that
+	// is not remembered are refused with ErrHeld.
+	AttemptsHeld bool
 }
 
 // Velocity is how many txns count in a bucket's window, by the limit in force.
@@ -149,6 +152,9 @@ func (d *decider) decide(i int, check Check) Decision {
 	if check.AttemptID != "" {
 		if repeated, ok := d.repeat(i, check); ok {
 			return repeated
+		}
+		if d.ledger.AttemptsHeld {
+			return Decision{Err: ErrHeld}
 		}
 	}
 	decision := Decision{CheckedAt: d.now, Verdicts: d.judge(check)}

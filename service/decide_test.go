@@ -264,6 +264,26 @@ func TestDecideRefusesChecksOfHeldBucketsAlone(t *testing.T) {
 	}
 }
 
+func TestDecideRefusesNewAttemptsWhileTheyAreHeld(t *testing.T) {
+	t.Parallel()
+	l := ledger(1)
+	l.AttemptsHeld = true
+	l.Attempts = map[string]service.Attempt{"known": service.NewAttempt(service.Decision{
+		CheckedAt: noon(), Verdicts: []service.Verdict{{Bucket: at(1, "bob"), TxnID: 7, Rate: 1, Window: time.Hour}},
+	})}
+	checks := []service.Check{check(at(1, "alice")), check(at(1, "bob")), check(at(1, "alice")), check(at(9, "eve"))}
+	checks[0].AttemptID, checks[1].AttemptID, checks[3].AttemptID = "new", "known", "other"
+	r := service.Decide(noon(), l, checks)
+	for i, want := range []error{service.ErrHeld, nil, nil, service.ErrNotFound} {
+		if err := r.Decisions[i].Err; !errors.Is(err, want) {
+			t.Errorf("check %d: %v, want %v", i, err, want)
+		}
+	}
+	if len(r.Txns) != 1 || r.Txns[0].Bucket != at(1, "alice") || r.Decisions[2].Blocked {
+		t.Errorf("txns %v, want that of the check without an id alone", r.Txns)
+	}
+}
+
 func TestDecideLeavesTheLedgerAlone(t *testing.T) {
 	t.Parallel()
 	l := ledger(3, time.Minute, 2*time.Hour, 30*time.Minute)

@@ -1,0 +1,74 @@
+package db
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"velocityd/service"
+)
+
+// stuckFor is how long calls that others share leave alone what a call has waited for in vain. Once
+// in that time one of them may wait again.
+const stuckFor = 10 * time.Second
+
+// stuck remembers which writes have recently waited in vain for another session. A locking read,
+// UPDATE or DELETE under REPEATABLE READ also locks the gaps between the rows that it reads, and
+// stops every INSERT there. Neither SKIP LOCKED nor NOWAIT finds such a lock, and MySQL has no
+// INSERT that does not wait.
+type stuck struct {
+	making   spell // of lock rows, in zone_bucket_lock
+	attempts spell // the recording of attempt ids, in zone_attempt
+
+	// The recording of txns, in zone_txn. Gaps lie between the rows of neighbouring buckets, so
+	// buckets are remembered one by one.
+	mu    sync.Mutex
+	until map[service.Bucket]time.Time
+	any   atomic.Bool // until is not empty
+}
+
+// waited remembers buckets which a call has waited in vain to record. Nobody knows for which of them
+// it waited.
+func (s *stuck) waited(buckets ...service.Bucket) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.until, func(_ service.Bucket, until time.Time) bool { return until.Before(now) })
+	if s.until == nil {
+		s.until = map[service.Bucket]time.Time{}
+	}
+	for _, b := range buckets {
+		s.until[b] = now.Add(stuckFor)
+	}
+	s.any.Store(true)
+}
+
+// recorded forgets a bucket, because it was recorded.
+func (s *stuck) recorded(b service.Bucket) {
+	if !s.any.Load() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.until, b)
+	s.any.Store(len(s.until) > 0)
+}
+
+// has says that a call has recently waited in vain to record a bucket.
+func (s *stuck) has(b service.Bucket) bool {
+	if !s.any.Load() {
+		return false
+	}
+	now := time.Now()
+	s.mu.Lock()
+	until := s.until[b]
+	s.mu.Unlock()
+	return now.Before(until)
+}
+
+// spell is a time that begins now and again, and lasts for stuckFor.
+type spell struct{ until atomic.Int64 } // Unix nanoseconds
+
+func (s *spell) begin()      { s.until.Store(time.Now().Add(stuckFor).UnixNano()) }
+func (s *spell) lasts() bool { return time.Now().UnixNano() < s.until.Load() }
