@@ -73,6 +73,8 @@ func (c Credential) Validate() error {
 			return fieldError("subject", "must be valid UTF-8 without control characters")
 		case utf8.RuneCountInString(c.Subject) > MaxSubjectLength:
 			return fieldError("subject", "must be at most %d characters", MaxSubjectLength)
+		case strings.Contains(strings.ReplaceAll(c.Subject, `\,`, ""), ", "): // it would match no certificate
+			return fieldError("subject", "must have no space after a comma, by RFC 2253: CN=auth-1,O=Example")
 		}
 	}
 	if c.ExpiresAt.IsZero() {

@@ -67,6 +67,8 @@ func TestCredentialsAreValidated(t *testing.T) {
 		"expiry":               {expiring(time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)), ""},
 		"absurd expiry":        {expiring(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)), "expires_at"},
 		"subject":              {NewCertificateCredential("CN=auth-1,O=Example", good), ""},
+		"a comma in a name":    {NewCertificateCredential(`CN=auth-1,O=Example\, Inc.`, good), ""},
+		"a space":              {NewCertificateCredential("CN=auth-1, O=Example", good), "subject"},
 		"no subject":           {NewCertificateCredential(" ", good), "subject"},
 		"subject of two lines": {NewCertificateCredential("CN=a\nb", good), "subject"},
 		"subject too long":     {NewCertificateCredential("CN="+strings.Repeat("a", 512), good), "subject"},
