@@ -39,6 +39,8 @@ type batch struct {
 	taken      int              // how many of made other sessions were found to hold
 	givenUp    []bool           // of buckets: their rows are made only after a wait for them
 	attemptIDs []string
+	// leavesAttempts says that the recording of attempt ids is stuck, and left alone.
+	leavesAttempts bool
 
 	plans   map[int64]zonePlan // what the last reading was to read
 	ledger  service.Ledger
@@ -265,18 +267,17 @@ func (b *batch) decide(ctx context.Context) (*service.Ruling, error) {
 		return nil, err
 	}
 	b.ledger.Held = b.refused()
-	b.ledger.AttemptsHeld = b.hints.stuck.attempts.lasts() && !b.mayWait()
+	b.ledger.AttemptsHeld = b.leavesAttempts
 	ruling := service.Decide(b.now, b.ledger, b.checks)
 	return &ruling, nil
 }
 
 // refused returns the buckets that must not be decided: other sessions hold them, their zones did
-// not exist when the rows were locked, or nobody may wait and the recording of them is stuck.
+// not exist when the rows were locked, or the recording of them is stuck.
 func (b *batch) refused() map[service.Bucket]bool {
 	var refused map[service.Bucket]bool
-	waits := b.mayWait()
 	for i, bucket := range b.buckets {
-		if b.states[i] == locked && (waits || !b.hints.stuck.has(bucket)) {
+		if b.states[i] == locked && !b.hints.stuck.has(bucket) {
 			continue
 		}
 		if refused == nil {

@@ -99,7 +99,8 @@ func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions
 		decisions, err = s.carryOut(ctx, b)
 		return err
 	})
-	if errors.Is(err, errRecordingStuck) { // nobody knows by which of them: each is asked again apart
+	if errors.Is(err, errRecordingStuck) && !mayWait(checks) { // nobody knows by which of them: each is asked again apart
+		s.note(LockWaitTimeout)
 		return slices.Repeat([]service.Decision{{Err: service.ErrHeld}}, len(checks)), nil
 	}
 	return decisions, err
@@ -142,6 +143,9 @@ func (s *Store) onLane(ctx context.Context, do func(context.Context, *connection
 // carryOut decides a batch and records that. Until the last packet is sent nothing
 // is recorded, however the packets before it end.
 func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, error) {
+	if err := s.rehearse(ctx, b); err != nil {
+		return nil, unrecorded(err)
+	}
 	if err := s.lockAll(ctx, b); err != nil {
 		return nil, unrecorded(err)
 	}
@@ -152,9 +156,6 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 	switch err := b.commit(ctx, ruling); {
 	case err != nil && len(ruling.Txns) == 0:
 		return nil, unrecorded(err)
-	case isNumber(err, errLockWait) && !b.mayWait():
-		s.note(LockWaitTimeout)
-		return nil, fmt.Errorf("%w: %w", errRecordingStuck, err)
 	case err != nil:
 		return nil, err
 	}
@@ -232,7 +233,7 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 			decision, err = callByRule(ctx, conn, check)
 			if check.NoWait && isNumber(err, errLockWait) { // the one lock that it waits for is that of a gap
 				s.note(LockWaitTimeout)
-				return true, s.hints.loneWaited(bucket)
+				return true, s.loneWaited(ctx, conn, bucket)
 			}
 			return err == nil || faultOf(err).clean, err
 		})
@@ -255,20 +256,29 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 
 // loneWaited remembers that a check of one bucket has waited in vain though it may not wait: to
 // record, if the bucket has a lock row, and otherwise to make that. It returns the check's error.
-func (h *hints) loneWaited(bucket service.Bucket) error {
-	if h.hasSeenRow(bucket) {
-		h.stuck.waited(bucket)
+func (s *Store) loneWaited(ctx context.Context, conn *connection, bucket service.Bucket) error {
+	hasRow := false
+	r := conn.reading()
+	r.sql("SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = ").int(bucket.ZoneID).sql(" AND bucket_key = ").string(bucket.Key)
+	r.each(func(row []driver.Value) error {
+		hasRow = asInt(row[0]) > 0
+		return nil
+	})
+	if err := r.send(ctx, conn); err != nil {
+		return unrecorded(err)
+	}
+	if hasRow {
+		s.hints.stuck.waited(bucket)
 		return service.ErrHeld
 	}
-	h.stuck.making.begin()
+	s.hints.stuck.making.begin()
 	return errMakingStuck
 }
 
 // errMakingStuck says that the procedure waited in vain to make a lock row. Nothing was recorded.
 var errMakingStuck = errors.New("the making of a lock row waited in vain")
 
-// errRecordingStuck says that a batch that may not wait has waited in vain to record. Nothing was
-// recorded.
+// errRecordingStuck says that a batch has waited in vain to record. Nothing was recorded.
 var errRecordingStuck = errors.New("the recording waited in vain")
 
 // errNoRoutines says that the engine turned out to have no procedures. Nothing was asked.

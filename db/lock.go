@@ -114,8 +114,10 @@ func (b *batch) giveUp(rows []service.Bucket) {
 }
 
 // mayWait says that some check of the batch may wait for a bucket.
-func (b *batch) mayWait() bool {
-	return slices.ContainsFunc(b.checks, func(check service.Check) bool { return !check.NoWait })
+func (b *batch) mayWait() bool { return mayWait(b.checks) }
+
+func mayWait(checks []service.Check) bool {
+	return slices.ContainsFunc(checks, func(check service.Check) bool { return !check.NoWait })
 }
 
 // leavesMaking says that the batch makes no lock rows, because that is stuck and nobody may wait.

@@ -38,8 +38,9 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	}
 	first, err := send(ctx, &r)
 	if err != nil {
-		if isNumber(err, errLockWait) {
+		if isNumber(err, errLockWait) && b.conn.dialect.hasRoutines {
 			b.noteStuck(ctx, ruling)
+			return fmt.Errorf("%w: %w", errRecordingStuck, err)
 		}
 		return err
 	}
@@ -51,27 +52,6 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	}
 	ruling.Number(first, b.idStep)
 	return nil
-}
-
-// noteStuck remembers what the recording has waited for in vain. If the txns were written, that was
-// a row of zone_attempt: all other rows that are written behind the txns were locked before.
-func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
-	hasTxns := false
-	r := b.conn.reading()
-	r.sql("SELECT COUNT(*) FROM zone_txn WHERE id = LAST_INSERT_ID() AND created_at = ").instant(b.now)
-	r.each(func(row []driver.Value) error {
-		hasTxns = asInt(row[0]) > 0
-		return nil
-	})
-	if r.send(ctx, b.conn) == nil && hasTxns {
-		b.hints.stuck.attempts.begin()
-		return
-	}
-	buckets := make([]service.Bucket, len(ruling.Txns))
-	for i, txn := range ruling.Txns {
-		buckets[i] = txn.Bucket
-	}
-	b.hints.stuck.waited(buckets...)
 }
 
 // sendAll sends the packet that records and commits, and returns the first txn's id. After an

@@ -9,9 +9,9 @@ import (
 	"velocityd/service"
 )
 
-// stuckFor is how long calls that others share leave alone what a call has waited for in vain. Once
-// in that time one of them may wait again.
-const stuckFor = 10 * time.Second
+// stuckFor is how long calls that others share leave alone what a call has waited for in vain. Calls
+// that may wait prolong it. Once in that time one that is shared may wait again.
+const stuckFor = 5 * time.Second
 
 // stuck remembers which writes have recently waited in vain for another session. A locking read,
 // UPDATE or DELETE under REPEATABLE READ also locks the gaps between the rows that it reads, and
@@ -62,8 +62,12 @@ func (s *stuck) has(b service.Bucket) bool {
 	}
 	now := time.Now()
 	s.mu.Lock()
-	until := s.until[b]
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	until, found := s.until[b]
+	if found && until.Before(now) {
+		delete(s.until, b)
+		s.any.Store(len(s.until) > 0)
+	}
 	return now.Before(until)
 }
 

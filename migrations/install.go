@@ -45,6 +45,8 @@ func install(ctx context.Context, conn *sql.Conn) (due, hidden []Routine, err er
 		return nil, nil, err
 	}
 	due = slices.DeleteFunc(list, func(r Routine) bool { return r.State == Current })
+	// Those that are not there yet come first, because the others' current texts may call them.
+	slices.SortStableFunc(due, func(a, b Routine) int { return a.order() - b.order() })
 	if len(due) == 0 {
 		return nil, nil, nil
 	}
@@ -91,6 +93,14 @@ func (in *installer) carryOut(ctx context.Context, due []Routine) error {
 	}
 	return in.exec(ctx, "note routines",
 		"INSERT INTO schema_routine (kind, name, sha256, installed_at, installed_by) VALUES "+strings.Join(notes, ", "))
+}
+
+// order is less for procedures and functions that are to be made than for all others.
+func (r Routine) order() int {
+	if r.State == Missing && r.IsCallable() {
+		return 0
+	}
+	return 1
 }
 
 // make brings one routine to its current text. MariaDB replaces it in one atomic

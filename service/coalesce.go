@@ -14,7 +14,7 @@ import (
 // Defaults of CoalescerOptions.
 const (
 	DefaultLanes        = 4
-	DefaultHeldCalls    = 4
+	DefaultHeldCalls    = 8
 	defaultMaxBatch     = 500
 	DefaultQueue        = 16_384
 	DefaultBatchTimeout = 5 * time.Second

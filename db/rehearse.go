@@ -1,0 +1,106 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+
+	"velocityd/service"
+)
+
+// noteStuck remembers what the recording has waited for in vain. If the txns were written, that was
+// a row of zone_attempt: all other rows that are written behind the txns were locked before.
+func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
+	hasTxns := false
+	r := b.conn.reading()
+	r.sql("SELECT COUNT(*) FROM zone_txn WHERE id = LAST_INSERT_ID() AND created_at = ").instant(b.now)
+	r.each(func(row []driver.Value) error {
+		hasTxns = asInt(row[0]) > 0
+		return nil
+	})
+	if r.send(ctx, b.conn) == nil && hasTxns {
+		b.hints.stuck.attempts.begin()
+		return
+	}
+	buckets := make([]service.Bucket, len(ruling.Txns))
+	for i, txn := range ruling.Txns {
+		buckets[i] = txn.Bucket
+	}
+	b.hints.stuck.waited(buckets...)
+}
+
+// rehearse finds out whether a batch can record what was stuck. If nobody may wait, what is stuck
+// is left alone. Otherwise it records the stuck buckets and attempt ids and takes that back, before
+// the batch locks anything: so nobody waits because it waits. Checks of what it waits for in vain are
+// refused as held. The ids of the txns that it takes back are not used again.
+func (s *Store) rehearse(ctx context.Context, b *batch) error {
+	if !b.mayWait() {
+		b.leavesAttempts = b.hints.stuck.attempts.lasts()
+		return nil
+	}
+	var stuck []service.Bucket
+	for _, bucket := range b.buckets {
+		if b.hints.stuck.has(bucket) {
+			stuck = append(stuck, bucket)
+		}
+	}
+	if len(stuck) > 0 {
+		waited, err := s.try(ctx, b, b.rehearseTxns(stuck))
+		switch {
+		case err != nil:
+			return err
+		case waited:
+			b.hints.stuck.waited(stuck...)
+		default:
+			for _, bucket := range stuck {
+				b.hints.stuck.recorded(bucket)
+			}
+		}
+	}
+	if len(b.attemptIDs) == 0 || !b.hints.stuck.attempts.lasts() {
+		return nil
+	}
+	waited, err := s.try(ctx, b, b.rehearseAttempts())
+	if waited {
+		b.hints.stuck.attempts.begin()
+		b.leavesAttempts = true
+	}
+	return err
+}
+
+// try carries out an INSERT and takes it back. waited says that it has waited in vain.
+func (s *Store) try(ctx context.Context, b *batch, insert *packet) (waited bool, err error) {
+	_, err = b.conn.ExecContext(ctx, "START TRANSACTION; "+string(insert.text)+"; ROLLBACK", nil)
+	if !isNumber(err, errLockWait) {
+		return false, err
+	}
+	s.note(LockWaitTimeout)
+	return true, b.roll(ctx)
+}
+
+// rehearseTxns writes an INSERT of a counted txn and of one that is not for each bucket, since they
+// go to different places of the index.
+func (b *batch) rehearseTxns(buckets []service.Bucket) *packet {
+	p := new(packet).sql("INSERT INTO zone_txn (" + txnRowColumns + ") VALUES ")
+	for i, bucket := range buckets {
+		for counted := range 2 {
+			if i+counted > 0 {
+				p.sql(",")
+			}
+			p.sql("(UTC_TIMESTAMP(6),").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",0,0,").int(int64(counted)).sql(")")
+		}
+	}
+	return p
+}
+
+// rehearseAttempts writes an INSERT of the batch's attempt ids. Those that are remembered stay as
+// they are.
+func (b *batch) rehearseAttempts() *packet {
+	p := new(packet).sql("INSERT IGNORE INTO zone_attempt (" + b.conn.dialect.attemptColumns() + ") VALUES ")
+	for i, id := range b.attemptIDs {
+		if i > 0 {
+			p.sql(",")
+		}
+		p.sql("(").string(id).sql(",UTC_TIMESTAMP(6),UTC_TIMESTAMP(6) + INTERVAL 600 SECOND,'[]')")
+	}
+	return p
+}
