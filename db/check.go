@@ -53,8 +53,8 @@ func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service
 // checkAlone decides one check. If its bucket is still held after the lock wait, that is an
 // error of the call and not of the check.
 func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.Decision, error) {
-	// The procedure would wait to make a row or to record, and a batch that may not wait does not.
-	waitsInVain := check.NoWait && (s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0]))
+	// The procedure would wait to make a row or to record. A batch knows better.
+	waitsInVain := check.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
 	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.engines.mayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check)
 		switch {
@@ -101,7 +101,7 @@ func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions
 	})
 	if errors.Is(err, errRecordingStuck) && !mayWait(checks) { // nobody knows by which of them: each is asked again apart
 		s.note(LockWaitTimeout)
-		return slices.Repeat([]service.Decision{{Err: service.ErrHeld}}, len(checks)), nil
+		return slices.Repeat([]service.Decision{{Err: service.ErrStuck}}, len(checks)), nil
 	}
 	return decisions, err
 }

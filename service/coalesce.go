@@ -211,7 +211,7 @@ func (c *Coalescer) askLone(ctx context.Context, checks []Check) (decisions []De
 	lane, free := c.laneOf(checks[0]), true
 	for range loneTries {
 		decisions, free, err = lane.wait(w)
-		if !isHeld(decisions) {
+		if !isHeld(decisions) || errors.Is(decisions[0].Err, ErrStuck) {
 			break
 		}
 	}
