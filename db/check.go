@@ -53,7 +53,7 @@ func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service
 // checkAlone decides one check. If its bucket is still held after the lock wait, that is an
 // error of the call and not of the check.
 func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.Decision, error) {
-	// The procedure would wait to make a row or to record. A batch knows better.
+	// The procedure would wait to make a row or to record; a batch knows when that is in vain.
 	waitsInVain := check.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
 	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.engines.mayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check)
@@ -233,7 +233,8 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 			decision, err = callByRule(ctx, conn, check)
 			if check.NoWait && isNumber(err, errLockWait) { // the one lock that it waits for is that of a gap
 				s.note(LockWaitTimeout)
-				return true, s.loneWaited(ctx, conn, bucket)
+				err = s.loneWaited(ctx, conn, bucket)
+				return !isLost(err), err
 			}
 			return err == nil || faultOf(err).clean, err
 		})

@@ -39,7 +39,7 @@ func (s *Store) rehearse(ctx context.Context, b *batch) error {
 	}
 	var stuck []service.Bucket
 	for _, bucket := range b.buckets {
-		if b.hints.stuck.isDue(bucket) {
+		if b.hints.stuck.has(bucket) {
 			stuck = append(stuck, bucket)
 		}
 	}
@@ -49,7 +49,7 @@ func (s *Store) rehearse(ctx context.Context, b *batch) error {
 		case err != nil:
 			return err
 		case waited:
-			b.hints.stuck.rehearsed(stuck...)
+			b.hints.stuck.waited(stuck...)
 		default:
 			for _, bucket := range stuck {
 				b.hints.stuck.recorded(bucket)

@@ -9,14 +9,9 @@ import (
 	"velocityd/service"
 )
 
-const (
-	// stuckFor is how long calls that others share leave alone what a call has waited for in vain.
-	// Calls that may wait prolong it. Once in that time one that is shared may wait again.
-	stuckFor = 5 * time.Second
-	// rehearsedFor is how long a bucket is refused without another rehearsal, so that the calls that
-	// may wait are not all used up by buckets that are stuck.
-	rehearsedFor = time.Second
-)
+// stuckFor is how long calls that others share leave alone what a call has waited for in vain. Calls
+// that may wait prolong it. Once in that time one that is shared may wait again.
+const stuckFor = 5 * time.Second
 
 // stuck remembers which writes have recently waited in vain for another session. A locking read,
 // UPDATE or DELETE under REPEATABLE READ also locks the gaps between the rows that it reads, and
@@ -28,37 +23,23 @@ type stuck struct {
 
 	// The recording of txns, in zone_txn. Gaps lie between the rows of neighbouring buckets, so
 	// buckets are remembered one by one.
-	mu      sync.Mutex
-	buckets map[service.Bucket]stuckBucket
-	any     atomic.Bool // buckets is not empty
+	mu    sync.Mutex
+	until map[service.Bucket]time.Time
+	any   atomic.Bool // until is not empty
 }
-
-// stuckBucket says until when a bucket is left alone, and from when on it may be rehearsed.
-type stuckBucket struct{ until, due time.Time }
 
 // waited remembers buckets which a call has waited in vain to record. Nobody knows for which of them
-// it waited, so each is due for a rehearsal.
-func (s *stuck) waited(buckets ...service.Bucket) { s.add(0, buckets) }
-
-// rehearsed remembers buckets whose rehearsal has waited in vain.
-func (s *stuck) rehearsed(buckets ...service.Bucket) {
-	if len(buckets) > 1 {
-		s.add(0, buckets)
-		return
-	}
-	s.add(rehearsedFor, buckets)
-}
-
-func (s *stuck) add(pause time.Duration, buckets []service.Bucket) {
+// it waited.
+func (s *stuck) waited(buckets ...service.Bucket) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.buckets, func(_ service.Bucket, b stuckBucket) bool { return b.until.Before(now) })
-	if s.buckets == nil {
-		s.buckets = map[service.Bucket]stuckBucket{}
+	maps.DeleteFunc(s.until, func(_ service.Bucket, until time.Time) bool { return until.Before(now) })
+	if s.until == nil {
+		s.until = map[service.Bucket]time.Time{}
 	}
 	for _, b := range buckets {
-		s.buckets[b] = stuckBucket{until: now.Add(stuckFor), due: now.Add(pause)}
+		s.until[b] = now.Add(stuckFor)
 	}
 	s.any.Store(true)
 }
@@ -70,30 +51,19 @@ func (s *stuck) recorded(b service.Bucket) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.buckets, b)
-	s.any.Store(len(s.buckets) > 0)
+	delete(s.until, b)
+	s.any.Store(len(s.until) > 0)
 }
 
-// has says that a bucket is to be left alone.
+// has says that a call has recently waited in vain to record a bucket, or others beside it.
 func (s *stuck) has(b service.Bucket) bool {
-	found, isStuck := s.find(b)
-	return isStuck && time.Now().Before(found.until)
-}
-
-// isDue says that a bucket was stuck and may be rehearsed.
-func (s *stuck) isDue(b service.Bucket) bool {
-	found, isStuck := s.find(b)
-	return isStuck && !time.Now().Before(found.due)
-}
-
-func (s *stuck) find(b service.Bucket) (found stuckBucket, isStuck bool) {
 	if !s.any.Load() {
-		return stuckBucket{}, false
+		return false
 	}
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	found, isStuck = s.buckets[b]
-	return found, isStuck
+	return now.Before(s.until[b])
 }
 
 // spell is a time that begins now and again, and lasts for stuckFor.

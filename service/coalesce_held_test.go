@@ -316,6 +316,34 @@ func (heldAtFirst) CheckAll(ctx context.Context, checks []service.Check) ([]serv
 	return decisions, err
 }
 
+// refusing is a store that refuses who may not wait, and notes who asks.
+type refusing struct {
+	err   error
+	asked []bool // whether a check that may wait
+}
+
+func (s *refusing) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	s.asked = append(s.asked, !checks[0].NoWait)
+	decisions, err := admit(ctx, checks)
+	if checks[0].NoWait {
+		decisions[0] = service.Decision{Err: s.err}
+	}
+	return decisions, err
+}
+
+func TestACheckIsAskedTwiceBeforeItWaitsUnlessTheFirstCallHasWaited(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error][]bool{
+		service.ErrHeld: {false, false, true}, service.ErrStuck: {false, true},
+	} {
+		s := &refusing{err: err}
+		decisions, failed := service.NewCoalescer(s, service.CoalescerOptions{}).CheckAll(t.Context(), []service.Check{check(at(1, "alice"))})
+		if failed != nil || decisions[0].Err != nil || !slices.Equal(s.asked, want) {
+			t.Errorf("%v: got %+v, %v by calls %v, want %v", err, decisions, failed, s.asked, want)
+		}
+	}
+}
+
 func TestNobodyIsForgottenWhoWaitsForABucketThatBecomesFree(t *testing.T) {
 	t.Parallel()
 	const callers, each, buckets = 64, 400, 5

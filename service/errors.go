@@ -50,9 +50,9 @@ var (
 	// its buckets. It passes between a store and the Coalescer, which then asks
 	// again and waits, and never reaches a caller.
 	ErrHeld = fmt.Errorf("%w: a bucket is held by another session", ErrBusy)
-	// ErrStuck is the ErrHeld of a call that waited for that session nevertheless. To ask again
-	// with NoWait may take as long.
-	ErrStuck = fmt.Errorf("%w: and what was asked together with it has waited", ErrHeld)
+	// ErrStuck is the ErrHeld of checks whose call has waited for such a session although none of
+	// them may wait. To ask again in that way may take as long.
+	ErrStuck = fmt.Errorf("%w, for which a shared call has waited", ErrHeld)
 )
 
 // BusyRetryAfter is how long a caller that met ErrBusy should wait.
