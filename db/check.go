@@ -258,17 +258,12 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 // loneWaited remembers that a check of one bucket has waited in vain though it may not wait: to
 // record, if the bucket has a lock row, and otherwise to make that. It returns the check's error.
 func (s *Store) loneWaited(ctx context.Context, conn *connection, bucket service.Bucket) error {
-	hasRow := false
 	r := conn.reading()
 	r.sql("SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = ").int(bucket.ZoneID).sql(" AND bucket_key = ").string(bucket.Key)
-	r.each(func(row []driver.Value) error {
-		hasRow = asInt(row[0]) > 0
-		return nil
-	})
-	if err := r.send(ctx, conn); err != nil {
+	switch hasRow, err := r.counts(ctx, conn); {
+	case err != nil:
 		return unrecorded(err)
-	}
-	if hasRow {
+	case hasRow:
 		s.hints.stuck.waited(bucket)
 		return service.ErrHeld
 	}

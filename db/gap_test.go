@@ -48,6 +48,14 @@ func identified(checks []service.Check, ids ...string) []service.Check {
 	return checks
 }
 
+// twoInstances returns two stores, of which a test has one meet a lock by a batch and the other by a
+// lone check. Each may wait once.
+func twoInstances(t *testing.T, d *dbtest.Database, told *events) (byBatch, byCall *Store) {
+	t.Helper()
+	options := Options{LockWait: time.Second, Observe: told.add}
+	return connect(t, d, options), connect(t, d, options)
+}
+
 // stayStuck has a store leave alone for as long as a test takes the buckets that it has waited for.
 func stayStuck(store *Store) {
 	for bucket := range store.hints.stuck.until {
@@ -55,16 +63,14 @@ func stayStuck(store *Store) {
 	}
 }
 
-// TestALockedGapHarmsNewBucketsOnly asks of an instance that meets the gap by a batch, and of one
-// that meets it by a lone check. Each may wait once.
+// TestALockedGapHarmsNewBucketsOnly has a foreign session lock the gap for a new lock row.
 func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		old := zone(1, 100, time.Hour)
 		d := engine.Database(t, old)
 		var told events
-		byBatch := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
-		byCall := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
+		byBatch, byCall := twoInstances(t, d, &told)
 		for _, store := range []*Store{byBatch, byCall} {
 			wantErrs(t, "before", store, false, each("known", "other"), nil, nil)
 		}
@@ -107,8 +113,7 @@ func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 		old := zone(1, 100, time.Hour)
 		d := engine.Database(t, old)
 		var told events
-		byBatch := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
-		byCall := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
+		byBatch, byCall := twoInstances(t, d, &told)
 		for _, store := range []*Store{byBatch, byCall} {
 			// The gap behind the txns of deleted belongs to whatever comes next, and nobody asks for that.
 			wantErrs(t, "before", store, false, each("deleted", "deletee", "known", "other"), nil, nil, nil, nil)
@@ -148,7 +153,7 @@ func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 }
 
 // TestWhoWaitsToRecordHoldsNothing has a check of two buckets and one of an attempt id wait for a
-// foreign session, and asks about their other buckets meanwhile.
+// foreign session, and locks the rows of all their buckets meanwhile.
 func TestWhoWaitsToRecordHoldsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

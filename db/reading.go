@@ -70,6 +70,16 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 	return nil
 }
 
+// counts sends the packet, whose SELECT is a COUNT(*), and says whether that is above 0.
+func (r *reading) counts(ctx context.Context, conn *connection) (found bool, err error) {
+	r.each(func(row []driver.Value) error {
+		found = asInt(row[0]) > 0
+		return nil
+	})
+	err = r.send(ctx, conn)
+	return found, err
+}
+
 func readRows(rows driver.Rows, read func([]driver.Value) error) error {
 	row := make([]driver.Value, len(rows.Columns()))
 	for {

@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql/driver"
 
 	"velocityd/service"
 )
@@ -10,14 +9,9 @@ import (
 // noteStuck remembers what the recording has waited for in vain. If the txns were written, that was
 // a row of zone_attempt: all other rows that are written behind the txns were locked before.
 func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
-	hasTxns := false
 	r := b.conn.reading()
 	r.sql("SELECT COUNT(*) FROM zone_txn WHERE id = LAST_INSERT_ID() AND created_at = ").instant(b.now)
-	r.each(func(row []driver.Value) error {
-		hasTxns = asInt(row[0]) > 0
-		return nil
-	})
-	if r.send(ctx, b.conn) == nil && hasTxns {
+	if hasTxns, err := r.counts(ctx, b.conn); err == nil && hasTxns {
 		b.hints.stuck.attempts.begin()
 		return
 	}
