@@ -80,6 +80,7 @@ func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
 			}
 			inner := laneOf(t, store)
 			silent, ruling := begun(t, store, inner, bucket)
+			wantSilence(t, inner)
 			dbtest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, bucket) })
 			err := silent.commit(context.Background(), ruling)
 			if kind := faultOf(err).kind; err == nil || !errors.Is(kind, service.ErrBusy) && !errors.Is(kind, service.ErrUndecided) {
@@ -88,6 +89,26 @@ func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
 			wantNothing(t, d)
 		}
 	})
+}
+
+// wantSilence asks how many seconds the engine lets a transaction be silent.
+func wantSilence(t *testing.T, conn *connection) {
+	t.Helper()
+	variable := "@@wait_timeout"
+	if conn.isMariaDB {
+		variable = "@@idle_transaction_timeout"
+	}
+	var r reading
+	r.sql("SELECT ").sql(variable)
+	r.each(func(row []driver.Value) error {
+		if seconds := asInt(row[0]); seconds != 2 {
+			t.Errorf("%s is %d within a batch, want 2", variable, seconds)
+		}
+		return nil
+	})
+	if err := r.send(t.Context(), conn); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestABatchOnAnotherConnectionThanItsLocksRecordsNothing(t *testing.T) {

@@ -110,10 +110,10 @@ func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
 	}()
 }
 
-// kill ends a session of the server at an address. If the DSN names several, the pool may lead
-// to another one, where the id is somebody else's: then nothing is killed.
+// kill ends a session of the server at an address. If the DSN names several, the connection may
+// lead to another one, where the id is somebody else's: then nothing is killed.
 func (s *Store) kill(ctx context.Context, address string, id int64) {
-	conn, err := s.pool.Conn(ctx)
+	conn, err := s.killer.Conn(ctx)
 	if err != nil {
 		return
 	}

@@ -30,21 +30,29 @@ func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service
 	if len(checks) == 1 {
 		return s.checkAlone(ctx, checks[0])
 	}
+	if first := service.Piece(checks, mostBuckets); len(first) == len(checks) {
+		return s.checkReachable(ctx, checks)
+	}
+	return s.checkPieces(ctx, checks)
+}
+
+// checkPieces decides checks in several transactions. If one of them may have been recorded, the
+// error of another one is that of its checks.
+func (s *Store) checkPieces(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	decisions := make([]service.Decision, 0, len(checks))
-	decided := 0
+	mayBeRecorded := false
 	var failed error
 	for rest := checks; len(rest) > 0; {
-		batch := service.Piece(rest, mostBuckets)
-		part, err := s.checkReachable(ctx, batch)
+		piece := service.Piece(rest, mostBuckets)
+		part, err := s.checkReachable(ctx, piece)
 		if err != nil {
 			failed = err
-			part = slices.Repeat([]service.Decision{{Err: err}}, len(batch))
-		} else {
-			decided++
+			part = slices.Repeat([]service.Decision{{Err: err}}, len(piece))
 		}
-		decisions, rest = append(decisions, part...), rest[len(batch):]
+		mayBeRecorded = mayBeRecorded || err == nil || errors.Is(err, service.ErrUndecided)
+		decisions, rest = append(decisions, part...), rest[len(piece):]
 	}
-	if decided == 0 {
+	if !mayBeRecorded {
 		return nil, failed
 	}
 	return decisions, nil

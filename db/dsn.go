@@ -103,6 +103,9 @@ func parameterFault(param string) string {
 	if _, err := mysql.ParseDSN("/?" + param); err != nil || !hasValue {
 		return "one of its parameters is no name=value"
 	}
+	if strings.EqualFold(name, "timestamp") || strings.EqualFold(name, "insert_id") {
+		return fmt.Sprintf("its parameter %s would set the time or the ids of what is recorded", strings.ToLower(name))
+	}
 	return "" // a system variable, of which the engine knows more
 }
 

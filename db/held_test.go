@@ -48,16 +48,37 @@ func TestABucketThatIsHeldForLongIsBusyAndTheOthersAreServed(t *testing.T) {
 	})
 }
 
+// TestCallersWhoRunOutOfTimeLeaveNoConnectionAtWork keeps all connections for look-ups at work, so
+// that none of them can end what the callers leave behind.
 func TestCallersWhoRunOutOfTimeLeaveNoConnectionAtWork(t *testing.T) {
 	t.Parallel()
+	t.Run("late", func(t *testing.T) {
+		t.Parallel()
+		runOutOfTime(t, 2*time.Second, false)
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		t.Parallel()
+		runOutOfTime(t, time.Hour, true)
+	})
+}
+
+func runOutOfTime(t *testing.T, timeout time.Duration, cancels bool) {
+	t.Helper()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, conns, own = 100, 8, 2
 		d := engine.Database(t)
 		d.SQL.SetMaxOpenConns(own) // the holder's, and that of who counts
 		d.SetZone(t, zone(1, 200, time.Hour))
 		store := connect(t, d, Options{LockWait: time.Minute, MaxConns: conns})
+		for range store.pool.Stats().MaxOpenConnections {
+			busy, err := store.pool.Conn(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer busy.Close()
+		}
 		d.Hold(t, user("held"))
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		var group sync.WaitGroup
 		for i := range callers {
@@ -67,13 +88,16 @@ func TestCallersWhoRunOutOfTimeLeaveNoConnectionAtWork(t *testing.T) {
 					question = check(user("held"), user(fmt.Sprint(i)))
 				}
 				_, err := store.CheckAll(ctx, question)
-				if !errors.Is(err, service.ErrUndecided) && !errors.Is(err, service.ErrBusy) {
+				if !errors.Is(err, service.ErrUndecided) && (!errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrAway)) {
 					t.Errorf("after the deadline: %v", err)
 				}
 			})
 		}
-		d.AwaitWaiting(t, conns-conns/4) // all lanes
-		cancel()                         // as a deadline does
+		if cancels {
+			d.AwaitWaiting(t, conns-conns/4) // all lanes
+			cancel()
+		}
+		group.Wait()
 		dbtest.Eventually(t, "nothing is at work but the holder", func() bool {
 			if n := len(d.Sessions(t)); n > conns+own {
 				t.Fatalf("%d connections, want %d at most", n-own, conns)
@@ -81,7 +105,6 @@ func TestCallersWhoRunOutOfTimeLeaveNoConnectionAtWork(t *testing.T) {
 			open, _ := d.Transactions(t)
 			return open == 1
 		})
-		group.Wait()
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != 0 {
 			t.Errorf("%d txns of the held bucket", n)
 		}

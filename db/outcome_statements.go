@@ -32,6 +32,7 @@ func (s *Store) settleAll(ctx context.Context, reports []service.Report) ([]serv
 		switch {
 		case errors.Is(err, errTooLong) && end-first > 1:
 			most /= 2
+			continue
 		case err != nil && first > 0:
 			// Without the kind of err, which says that nothing was recorded.
 			return nil, fmt.Errorf("%w: only the first %d of %d reports are recorded for certain: %s",
@@ -86,7 +87,7 @@ func pieceOf(checks [][]txnOfCheck, most int) int {
 // settle says what becomes of reports on checks, and records it in one transaction.
 func (s *Store) settle(
 	ctx context.Context, reports []service.Report, checks [][]txnOfCheck,
-) (statuses []service.ReportStatus, err error) {
+) ([]service.ReportStatus, error) {
 	var buckets []service.Bucket
 	for _, check := range checks {
 		for _, t := range check {
@@ -96,7 +97,8 @@ func (s *Store) settle(
 	if len(buckets) == 0 { // no txn is known
 		return service.Settle(time.Time{}, nil, reports, make([][]service.Txn, len(reports))).Statuses, nil
 	}
-	err = s.onErrand(ctx, "report", buckets, func(ctx context.Context, e errand) error {
+	var statuses []service.ReportStatus
+	err := s.onErrand(ctx, "report", buckets, func(ctx context.Context, e errand) error {
 		settlement, err := e.settle(ctx, reports, checks)
 		if err != nil {
 			return unrecorded(err)
@@ -111,7 +113,10 @@ func (s *Store) settle(
 		}
 		return e.commit(ctx, func(p *packet) { e.record(p, settlement.Settled, since) })
 	})
-	return statuses, err
+	if err != nil {
+		return nil, err
+	}
+	return statuses, nil
 }
 
 // settle locks the buckets of checks, reads the checks' txns and zones, and says what becomes of

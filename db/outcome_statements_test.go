@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -139,5 +140,32 @@ func TestAReportThatIsCutOffSaysTruly(t *testing.T) {
 				t.Errorf("got %+v", txn)
 			}
 		})
+	}
+}
+
+func TestReportsTooManyForOnePacketAreRecordedInParts(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Portable(t, zone(1, 100, time.Hour))
+	store := portable(t, d, Options{MaxConns: LeastMaxConns})
+	reports := make([]service.Report, 60)
+	for i := range reports {
+		decision, err := ask(t.Context(), store, check(user(fmt.Sprint(i))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports[i] = service.Report{TxnID: decision.TxnID(), Outcome: service.OutcomeFailure}
+	}
+	if err := store.onLane(t.Context(), func(_ context.Context, conn *connection) (clean bool, err error) {
+		conn.maxPacket = 4000
+		return true, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	receipts, err := store.ReportAll(t.Context(), reports)
+	if err := errors.Join(append(receipts, err)...); err != nil {
+		t.Error(err)
+	}
+	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'failure'"); n != len(reports) {
+		t.Errorf("%d outcomes are recorded, want %d", n, len(reports))
 	}
 }

@@ -31,29 +31,59 @@ func (s *Store) rehearse(ctx context.Context, b *batch) error {
 		b.leavesAttempts = b.hints.stuck.attempts.lasts()
 		return nil
 	}
+	if err := s.rehearseTxns(ctx, b); err != nil {
+		return err
+	}
+	return s.rehearseAttempts(ctx, b)
+}
+
+// rehearseTxns records the batch's stuck buckets and takes that back: a counted txn and one that is
+// not for each, since they go to different places of the index.
+func (s *Store) rehearseTxns(ctx context.Context, b *batch) error {
 	var stuck []service.Bucket
 	for _, bucket := range b.buckets {
 		if b.hints.stuck.has(bucket) {
 			stuck = append(stuck, bucket)
 		}
 	}
-	if len(stuck) > 0 {
-		waited, err := s.try(ctx, b, b.rehearseTxns(stuck))
-		switch {
-		case err != nil:
-			return err
-		case waited:
-			b.hints.stuck.waited(stuck...)
-		default:
-			for _, bucket := range stuck {
-				b.hints.stuck.recorded(bucket)
+	if len(stuck) == 0 {
+		return nil
+	}
+	p := new(packet).sql("INSERT INTO zone_txn (" + txnRowColumns + ") VALUES ")
+	for i, bucket := range stuck {
+		for counted := range 2 {
+			if i+counted > 0 {
+				p.sql(",")
 			}
+			p.sql("(UTC_TIMESTAMP(6),").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",0,0,").int(int64(counted)).sql(")")
 		}
 	}
+	waited, err := s.try(ctx, b, p)
+	switch {
+	case err != nil:
+		return err
+	case waited:
+		b.hints.stuck.waited(stuck...)
+	default:
+		b.hints.stuck.recorded(stuck...)
+	}
+	return nil
+}
+
+// rehearseAttempts records the batch's attempt ids and takes that back, if attempt ids are stuck.
+// Those that are remembered stay as they are.
+func (s *Store) rehearseAttempts(ctx context.Context, b *batch) error {
 	if len(b.attemptIDs) == 0 || !b.hints.stuck.attempts.lasts() {
 		return nil
 	}
-	waited, err := s.try(ctx, b, b.rehearseAttempts())
+	p := new(packet).sql("INSERT IGNORE INTO zone_attempt (" + b.conn.dialect.attemptColumns() + ") VALUES ")
+	for i, id := range b.attemptIDs {
+		if i > 0 {
+			p.sql(",")
+		}
+		p.sql("(").string(id).sql(",UTC_TIMESTAMP(6),UTC_TIMESTAMP(6) + INTERVAL 600 SECOND,'[]')")
+	}
+	waited, err := s.try(ctx, b, p)
 	if waited {
 		b.hints.stuck.attempts.begin()
 		b.leavesAttempts = true
@@ -69,32 +99,4 @@ func (s *Store) try(ctx context.Context, b *batch, insert *packet) (waited bool,
 	}
 	s.note(LockWaitTimeout)
 	return true, b.roll(ctx)
-}
-
-// rehearseTxns writes an INSERT of a counted txn and of one that is not for each bucket, since they
-// go to different places of the index.
-func (b *batch) rehearseTxns(buckets []service.Bucket) *packet {
-	p := new(packet).sql("INSERT INTO zone_txn (" + txnRowColumns + ") VALUES ")
-	for i, bucket := range buckets {
-		for counted := range 2 {
-			if i+counted > 0 {
-				p.sql(",")
-			}
-			p.sql("(UTC_TIMESTAMP(6),").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",0,0,").int(int64(counted)).sql(")")
-		}
-	}
-	return p
-}
-
-// rehearseAttempts writes an INSERT of the batch's attempt ids. Those that are remembered stay as
-// they are.
-func (b *batch) rehearseAttempts() *packet {
-	p := new(packet).sql("INSERT IGNORE INTO zone_attempt (" + b.conn.dialect.attemptColumns() + ") VALUES ")
-	for i, id := range b.attemptIDs {
-		if i > 0 {
-			p.sql(",")
-		}
-		p.sql("(").string(id).sql(",UTC_TIMESTAMP(6),UTC_TIMESTAMP(6) + INTERVAL 600 SECOND,'[]')")
-	}
-	return p
 }

@@ -102,9 +102,14 @@ func (u use) settings(lockWait string) map[string]string {
 		// No row of an answer is left out.
 		"sql_select_limit": noLimit,
 	}
-	if u == forProbe {
-		// For tables that DDL, a backup or FLUSH TABLES WITH READ LOCK holds; in seconds.
+	// For tables that DDL, a backup or FLUSH TABLES WITH READ LOCK holds; in seconds. Checks wait until
+	// their deadline, and are ended by KILL.
+	switch u {
+	case forPool:
+		session["lock_wait_timeout"] = lockWait
+	case forProbe:
 		session["lock_wait_timeout"] = "1"
+	case forLanes:
 	}
 	return session
 }

@@ -53,11 +53,13 @@ func (s *connection) within(ctx context.Context, do func(context.Context) error)
 	if !limited || s.socket == nil {
 		return do(ctx)
 	}
-	// A little later, so that ctx is known to have ended.
-	if err := s.socket.SetDeadline(deadline.Add(time.Millisecond)); err != nil {
+	if err := s.socket.SetDeadline(deadline); err != nil {
 		return fmt.Errorf("%w: %w", driver.ErrBadConn, err)
 	}
 	err := do(context.WithoutCancel(ctx))
+	if err != nil && !time.Now().Before(deadline) {
+		<-ctx.Done() // its timer may be later than the socket's, and callers ask ctx why do has failed
+	}
 	_ = s.socket.SetDeadline(time.Time{}) // fails only where nothing is sent any more
 	return err
 }

@@ -20,6 +20,7 @@ import (
 // Defaults of Options.
 const (
 	DefaultMaxConns       = 32
+	LeastMaxConns         = 3 // for checks, for all else, and for KILL
 	DefaultLockWait       = time.Second
 	DefaultConnectTimeout = 3 * time.Second
 	silenceTimeout        = time.Minute
@@ -35,8 +36,8 @@ type Options struct {
 	// means that the DSN never changes. Several connections may call it one after the other.
 	Reread func() (string, error)
 	// MaxConns bounds the connections, those whose statement is being killed
-	// included; 0 means DefaultMaxConns. Two are the least. A quarter of them are
-	// for what is not a check.
+	// included; 0 means DefaultMaxConns. LeastMaxConns are the least. A quarter of
+	// them are for what is not a check, and one of these only for KILL.
 	MaxConns int
 	// Engine is what the database is; empty means EngineAuto.
 	Engine Engine
@@ -59,6 +60,7 @@ type Options struct {
 type Store struct {
 	lanes    *sql.DB // decide checks; the only ones that take several statements in a packet
 	pool     *sqlx.DB
+	killer   *sql.DB // ends statements; apart, because those may have all other connections
 	lockWait time.Duration
 	hints    *hints
 	engines  *engineMemory
@@ -71,20 +73,25 @@ var _ service.CheckStore = (*Store)(nil)
 // that is away is ErrBusy for whoever asks. The error wraps service.ErrInvalid if
 // the options are wrong and never holds the password.
 func Open(o Options) (*Store, error) {
-	o.MaxConns = max(cmp.Or(o.MaxConns, DefaultMaxConns), 2)
+	o.MaxConns = max(cmp.Or(o.MaxConns, DefaultMaxConns), LeastMaxConns)
 	o.LockWait = cmp.Or(o.LockWait, DefaultLockWait)
 	o.engines = newEngineMemory(o.Engine)
-	others := max(o.MaxConns/4, 1)
+	const killers = 1
+	others := max(o.MaxConns/4, 1+killers)
 	lanes, err := openPool(o, forLanes, o.MaxConns-others)
 	if err != nil {
 		return nil, err
 	}
-	pool, err := openPool(o, forPool, others)
+	pool, err := openPool(o, forPool, others-killers)
+	if err != nil {
+		return nil, err
+	}
+	killer, err := openPool(o, forPool, killers)
 	if err != nil {
 		return nil, err
 	}
 	return &Store{
-		lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), lockWait: o.LockWait,
+		lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), killer: killer, lockWait: o.LockWait,
 		hints: newHints(seenPlaces), engines: o.engines, observe: o.Observe,
 	}, nil
 }
@@ -102,7 +109,7 @@ func openPool(o Options, use use, conns int) (*sql.DB, error) {
 }
 
 // Close waits for running queries and closes all connections.
-func (s *Store) Close() error { return errors.Join(s.lanes.Close(), s.pool.Close()) }
+func (s *Store) Close() error { return errors.Join(s.lanes.Close(), s.pool.Close(), s.killer.Close()) }
 
 // SchemaVersion returns the number of the newest migration that was begun, and
 // whether it stopped half-way. A database that was never migrated has version 0.

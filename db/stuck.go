@@ -44,14 +44,16 @@ func (s *stuck) waited(buckets ...service.Bucket) {
 	s.any.Store(true)
 }
 
-// recorded forgets a bucket, because it was recorded.
-func (s *stuck) recorded(b service.Bucket) {
+// recorded forgets buckets, because they were recorded.
+func (s *stuck) recorded(buckets ...service.Bucket) {
 	if !s.any.Load() {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.until, b)
+	for _, b := range buckets {
+		delete(s.until, b)
+	}
 	s.any.Store(len(s.until) > 0)
 }
 
@@ -63,7 +65,12 @@ func (s *stuck) has(b service.Bucket) bool {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return now.Before(s.until[b])
+	until, isKnown := s.until[b]
+	if isKnown && !now.Before(until) {
+		delete(s.until, b)
+		s.any.Store(len(s.until) > 0)
+	}
+	return now.Before(until)
 }
 
 // spell is a time that begins now and again, and lasts for stuckFor.

@@ -42,15 +42,21 @@ func liveTogether(t *testing.T, twins []*twin, firstZone int64, most int) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	failures, lived := 0, 0
+	failures, lived, ended := 0, 0, 0
 	for ; lived < most && failures < 3; lived++ {
 		l := newTimeline(twins, seed, firstZone+int64(3*lived))
 		if !t.Run(fmt.Sprint("timeline ", seed), l.live) {
 			failures++
 		}
+		if l.lostClock {
+			ended++
+		}
 		seed++
 	}
 	t.Logf("%d timelines, up to that of seed %d; %d batches used tallies", lived, seed-1, twins[0].uses)
+	if ended > lived/2 {
+		t.Errorf("%d of %d timelines ended early, because a session was lost", ended, lived)
+	}
 	if lived >= 50 && twins[0].uses == 0 {
 		t.Error("no timeline has crossed a tally")
 	}
@@ -74,6 +80,8 @@ type timeline struct {
 	attempts []service.Check
 	named    int         // attempt ids
 	reported [][2]uint64 // txn ids of the twins
+	// lostClock says that a session was lost that had the timeline's clock.
+	lostClock bool
 }
 
 func newTimeline(twins []*twin, seed uint64, firstZone int64) *timeline {
@@ -440,6 +448,7 @@ func (l *timeline) check(t *testing.T) {
 	l.note("checks %+v\n  %s", checks, strings.Join(lines[0], "\n  "))
 	for side, w := range l.twins {
 		if !w.isSharded && isOfToday(decisions[side]) {
+			l.lostClock = true
 			t.Skip("the machine stood still for so long that the engine ended a session: its successor does not have the timeline's clock")
 		}
 	}

@@ -282,3 +282,29 @@ func TestOverloadAndHeldBucketsAreNoSilence(t *testing.T) {
 		})
 	})
 }
+
+// TestADatabaseThatRefusesOverlappingCallsInTimeIsNotSilent always has a call under way.
+func TestADatabaseThatRefusesOverlappingCallsInTimeIsNotSilent(t *testing.T) {
+	t.Parallel()
+	full := failWith(fmt.Errorf("%w: too many connections", service.ErrBusy))
+	o := service.CoalescerOptions{Lanes: 2, MaxBatch: 1, Queue: 1, Timeout: 3 * time.Second}
+	inBubble(t, o, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
+			answers := []<-chan answer{askIn(t, c, "allow", "first")}
+			<-g.began
+			for i := 0; i < 10 && !t.Failed(); i++ {
+				answers = append(answers, askIn(t, c, "allow", fmt.Sprint(i)))
+				<-g.began // beside the other one
+				time.Sleep(100 * time.Millisecond)
+				g.proceed <- full
+				c.wantChanges(t)
+			}
+			g.proceed <- full
+			for _, got := range answers {
+				if a := <-got; !errors.Is(a.err, service.ErrBusy) || errors.Is(a.err, service.ErrAway) {
+					t.Errorf("got %+v, want busy", a)
+				}
+			}
+		})
+	})
+}

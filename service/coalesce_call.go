@@ -101,7 +101,7 @@ func (b *batch) context() context.Context {
 // same deadline, until the checks at fault are alone.
 func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 	decisions, err := l.call(ctx, b, waiters)
-	b.heard = b.heard || !errors.Is(err, ErrBusy) && !errors.Is(err, ErrUndecided)
+	b.heard = b.heard || err == nil || ctx.Err() == nil && !errors.Is(err, ErrUndecided) && !isAbsent(err)
 	if err == nil {
 		for _, w := range waiters {
 			n := len(w.checks)
@@ -130,6 +130,10 @@ func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 		l.ask(ctx, b, part)
 	}
 }
+
+// isAbsent says that the store had no database to ask. Other refusals, such as for too many
+// connections or a held bucket, are answers of a database that is at work.
+func isAbsent(err error) bool { return errors.Is(err, ErrAway) || errors.Is(err, ErrPaused) }
 
 func fail(waiters []*waiter, err error) {
 	for _, w := range waiters {

@@ -368,3 +368,31 @@ func TestNobodyIsForgottenWhoWaitsForABucketThatBecomesFree(t *testing.T) {
 	}
 	group.Wait()
 }
+
+// goneBehind is a store of buckets that others hold. Its database goes while a call waits for one.
+type goneBehind struct{}
+
+func (goneBehind) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	if checks[0].NoWait {
+		return []service.Decision{{Err: service.ErrHeld}}, nil
+	}
+	time.Sleep(time.Second) // the bubble's clock
+	return nil, service.ErrAway
+}
+
+func TestWhoeverWaitsForAHeldBucketIsToldThatTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := service.NewCoalescer(goneBehind{}, service.CoalescerOptions{})
+		var answers []<-chan answer
+		for range 3 {
+			answers = append(answers, ask(t.Context(), c, check(at(1, "held"))))
+			synctest.Wait()
+		}
+		for i, got := range answers {
+			if a := <-got; !errors.Is(a.err, service.ErrAway) {
+				t.Errorf("caller %d: %+v", i, a)
+			}
+		}
+	})
+}

@@ -131,8 +131,9 @@ func (f serviceFlags) validate() error {
 			f.ShutdownTimeout, f.CheckTimeout)
 	case f.DrainDelay < 0:
 		return usagef("--drain-delay must not be negative; it is %s", f.DrainDelay)
-	case f.MaxConns < 2:
-		return usagef("--max-conns must be at least 2, one for checks and one for other requests; it is %d", f.MaxConns)
+	case f.MaxConns < db.LeastMaxConns:
+		return usagef("--max-conns must be at least %d: one for checks, one for other requests and one that ends what has run out of time; it is %d",
+			db.LeastMaxConns, f.MaxConns)
 	case f.Lanes < 0 || f.Lanes > max(1, f.MaxConns/2):
 		return usagef("--lanes must be 0 to %d, half of --max-conns (%d), because other requests need connections, too; it is %d",
 			max(1, f.MaxConns/2), f.MaxConns, f.Lanes)
@@ -230,7 +231,7 @@ func (f databaseFlags) open(ctx context.Context) (*db.Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	store, err := openDatabase(ctx, db.Options{DSN: dsn, Engine: f.Engine, MaxConns: 2})
+	store, err := openDatabase(ctx, db.Options{DSN: dsn, Engine: f.Engine, MaxConns: db.LeastMaxConns})
 	if running, _ := private.RunningDSN(f.Data); errors.Is(err, service.ErrBusy) && running == dsn {
 		return nil, fmt.Errorf("%w (is 'velocityd dev' still running on %s?)", err, f.Data)
 	}

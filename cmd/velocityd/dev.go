@@ -166,7 +166,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 
 // demoZones adds the demo zones if there are no zones, and returns all zones.
 func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
-	store, err := db.Open(db.Options{DSN: dsn, MaxConns: 2})
+	store, err := db.Open(db.Options{DSN: dsn, MaxConns: db.LeastMaxConns})
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func (c *doctorCmd) Run(ctx context.Context, p *process) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
-	report, err := examine(ctx, db.Options{DSN: dsn, Engine: c.Engine, MaxConns: 2})
+	report, err := examine(ctx, db.Options{DSN: dsn, Engine: c.Engine, MaxConns: db.LeastMaxConns})
 	if err != nil {
 		return err
 	}

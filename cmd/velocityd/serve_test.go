@@ -224,7 +224,7 @@ func TestInstanceWithAllConnectionsAtWorkIsReady(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "2"}, slow...)...)
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, append([]string{"serve", "--max-conns", "3"}, slow...)...)
 		release := d.Hold(t, service.Bucket{ZoneID: 1, Key: "alice"})
 		defer release()
 		answered := make(chan error)

@@ -1,0 +1,121 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted cuts the connection after the
+// first transaction was committed, and again when the second one begins.
+func TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted(t *testing.T) {
+	t.Parallel()
+	const most, each = 250, 4 // checks of a transaction, buckets of a check
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 5, time.Hour))
+		p := dbtest.Through(t, d.DSN)
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
+		checks := make([]service.Check, most+50)
+		for i := range checks {
+			for j := range each {
+				checks[i].Buckets = append(checks[i].Buckets, user(fmt.Sprint(i, "-", j)))
+			}
+		}
+		p.BeforeAnswer("RELEASE SAVEPOINT", func() {
+			dbtest.Eventually(t, "the first transaction is recorded", func() bool {
+				return d.Count(t, "SELECT COUNT(*) FROM zone_txn") == most*each
+			})
+			p.Before("START TRANSACTION", p.Cut)
+			p.Cut()
+		})
+		decisions, err := store.CheckAll(t.Context(), checks)
+		if err != nil || len(decisions) != len(checks) {
+			t.Fatalf("%d decisions, %v", len(decisions), err)
+		}
+		for i, decision := range decisions {
+			if mayBeCounted := errors.Is(decision.Err, service.ErrUndecided); decision.Err == nil || mayBeCounted != (i < most) {
+				t.Fatalf("check %d: %+v", i, decision)
+			}
+		}
+	})
+}
+
+// TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed asks for checks, which wait for
+// the table in their transactions, and for outcomes.
+func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		const conns, own, rounds, callers = 8, 2, 3, 6
+		d := engine.Database(t)
+		d.SQL.SetMaxOpenConns(own)
+		d.SetZone(t, zone(1, 200, time.Hour))
+		store := connect(t, d, Options{MaxConns: conns})
+		first, err := ask(t.Context(), store, check(user("a")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, session(t, d, "LOCK TABLES zone_txn WRITE"), "SELECT 1")
+		for range rounds {
+			ended := make(chan error)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			for range callers {
+				go func() {
+					_, err := store.ReportAll(ctx, []service.Report{{TxnID: first.TxnID(), Outcome: service.OutcomeFailure}})
+					ended <- err
+				}()
+				go func() {
+					_, err := store.CheckAll(ctx, check(user("a"), user("b")))
+					ended <- err
+				}()
+			}
+			for range 2 * callers {
+				if err := <-ended; err == nil {
+					t.Error("answered beside a locked table")
+				}
+			}
+			cancel()
+			if n := len(d.Sessions(t)); n > conns+own {
+				t.Errorf("%d connections, want %d at most", n-own, conns)
+			}
+		}
+		dbtest.Eventually(t, "nobody waits for the table any more", func() bool {
+			if n := len(d.Sessions(t)); n > conns+own {
+				t.Fatalf("%d connections, want %d at most", n-own, conns)
+			}
+			open, _ := d.Transactions(t)
+			return open == 0
+		})
+	})
+}
+
+// TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen has the engine run out of ids, which it
+// says by error 1467. MySQL runs no handler of a procedure for it.
+func TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 18446744073709551615")
+		for name, checks := range map[string][]service.Check{
+			"lone": check(user("a")), "pair": check(user("a"), user("b")), "two checks": append(check(user("a")), check(user("b"))...),
+		} {
+			if _, err := store.CheckAll(t.Context(), checks); !isNumber(err, 1467) || !errors.Is(err, service.ErrBusy) {
+				t.Errorf("%s: %v", name, err)
+			}
+			d.AwaitNone(t, name)
+		}
+		caller := session(t, d)
+		for range 2 {
+			if _, err := caller.ExecContext(t.Context(), "CALL check_velocity(1, 'a')"); !isNumber(err, 1467) {
+				t.Errorf("a caller by SQL: %v", err)
+			}
+			dbtest.Exec(t, caller, "ROLLBACK") // as docs/dba.md says
+			d.AwaitNone(t, "a caller by SQL")
+		}
+		wantNothing(t, d)
+	})
+}
