@@ -122,6 +122,7 @@ func TestANarrowingThatIsCommittedLateIsCountedRight(t *testing.T) {
 			instants = append(instants, now.Add(-30*time.Minute))
 		}
 		leave(t, d, user("x"), instants...)
+		d.LeaveUnaudited()
 		store := connect(t, d, Options{})
 		for range 2 {
 			got := wantBlocked(t, inBatches{store}, true, user("x"))

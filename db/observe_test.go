@@ -45,7 +45,7 @@ func TestABucketThatStaysHeldIsALockWaitTimeout(t *testing.T) {
 			t.Errorf("got %+v, %v, want that only the held bucket is refused", decisions, err)
 		}
 		told.want(t, LockWaitTimeout)
-		if checks, others := store.Pools(); checks.OpenConnections < 1 || checks.MaxOpenConnections != 24 || others.MaxOpenConnections != 8 {
+		if checks, others := store.Pools(); checks.OpenConnections < 1 || checks.MaxOpenConnections != 24 || others.MaxOpenConnections != 7 {
 			t.Errorf("connections: %+v, %+v", checks, others)
 		}
 	})

@@ -118,6 +118,7 @@ func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		gone := decisions[0].Verdicts[1].TxnID
+		d.LeaveUnaudited()
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id = ?", gone)
 		receipts, err := store.ReportAll(t.Context(), []service.Report{
 			{TxnID: decisions[0].Verdicts[2].TxnID, Outcome: service.OutcomeSuccess}, {TxnID: gone, Outcome: service.OutcomeSuccess},
@@ -198,6 +199,7 @@ func TestAnIDThatWasRecordedTwiceFailsNoOtherReport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		d.LeaveUnaudited()
 		dbtest.Exec(t, conn, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) "+
 			"VALUES (?, UTC_TIMESTAMP(6) + INTERVAL 1 SECOND, 1, 'mallory', FALSE, FALSE, TRUE)", first.txnID)
 		answer, _, err := answerTo(conn, fmt.Sprintf(`CALL report_outcomes('[{"txn_id":%d,"outcome":"failure"},{"txn_id":%d,"outcome":"success"}]')`,

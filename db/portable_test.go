@@ -68,6 +68,7 @@ func (b portableBench) SetOverride(tb testing.TB, o service.Override) {
 // rows of the others.
 func (b portableBench) Age(tb testing.TB, bucket service.Bucket, by time.Duration) {
 	tb.Helper()
+	b.HasAgedRows()
 	attempts := map[string]bool{}
 	for _, txn := range b.Txns(tb, bucket) {
 		attempts[txn.AttemptID] = true

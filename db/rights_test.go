@@ -95,6 +95,7 @@ func TestWhatIsMissingIsToldApart(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+				d.LeaveUnaudited()
 				dbtest.Exec(t, d.SQL, c.gone)
 				_, err := ask(t.Context(), store, c.question)
 				isService := errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden) || errors.Is(err, service.ErrNotFound)

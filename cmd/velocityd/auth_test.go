@@ -190,12 +190,12 @@ func TestDevSaysWhoIsAnswered(t *testing.T) {
 		want    string
 	}{
 		{"127.0.0.1:8080", authFlags{}, "every program on this machine may ask, change zones and release keys, without credentials"},
-		{"127.0.0.1:8080", authFlags{RequireAuth: true}, "velocityd token create"},
-		{"0.0.0.0:8080", authFlags{}, "velocityd token create"},
+		{"127.0.0.1:8080", authFlags{RequireAuth: true}, "velocityd token create me --scope admin --data '/data of mine'"},
+		{"0.0.0.0:8080", authFlags{}, "velocityd token create me --scope admin --data '/data of mine'"},
 		{"0.0.0.0:8080", authFlags{InsecureNoAuth: true}, "whoever reaches 0.0.0.0:8080 may ask"},
 	} {
 		dev := devCmd{serviceFlags: serviceFlags{authFlags: c.flags}}
-		if got := dev.openness(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.address))); !strings.Contains(got, c.want) {
+		if got := dev.openness(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.address)), "/data of mine"); !strings.Contains(got, c.want) {
 			t.Errorf("%s, %+v: %s", c.address, c.flags, got)
 		}
 	}

@@ -190,6 +190,10 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 
 // greet prints how to reach the service and its database, and how to stop them.
 func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server, zones []service.Zone, l *listeners) error {
+	folder, err := filepath.Abs(c.Data)
+	if err != nil {
+		return fmt.Errorf("name data folder %s: %w", c.Data, err)
+	}
 	fmt.Fprintf(p.stdout, "\nDatabase\n  socket  %s\n  DSN     %s\n", base.Socket, base.DSN())
 	if c.DBPort != 0 {
 		dsn, err := base.NetworkDSN()
@@ -198,7 +202,7 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 		}
 		fmt.Fprintf(p.stdout, "  by TCP  %s\n", dsn)
 	}
-	fmt.Fprintf(p.stdout, "\n%s\n", c.openness(l.farthest()))
+	fmt.Fprintf(p.stdout, "\n%s\n", c.openness(l.farthest(), folder))
 	fmt.Fprintf(p.stdout, "\nZones\n")
 	printZones(p.stdout, zones)
 	if len(zones) > 0 {
@@ -212,21 +216,18 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 		note = fmt.Sprintf(" (%s is not installed)", client)
 	}
 	fmt.Fprintf(p.stdout, "\nOpen the database in an SQL client%s:\n\n  %s\n", note, shellLine(append([]string{client}, base.ClientArgs()...)))
-	folder, err := filepath.Abs(c.Data)
-	if err != nil {
-		return fmt.Errorf("name data folder %s: %w", c.Data, err)
-	}
 	fmt.Fprintf(p.stdout, "\nCtrl-C stops the service and its database; the data stays. From another terminal:\n\n  kill %d\n", os.Getpid())
 	fmt.Fprintf(p.stdout, "\nAfter the stop, this removes the data:\n\n  %s\n\n", shellLine([]string{"rm", "-r", folder}))
 	return nil
 }
 
-// openness says who is answered at an address.
-func (c *devCmd) openness(address net.Addr) string {
+// openness says who is answered at an address. folder is that of the data.
+func (c *devCmd) openness(address net.Addr, folder string) string {
 	who := "every program on this machine"
 	switch {
 	case c.requiresAuth(address):
-		return "Callers need a token. This makes one, in another terminal:\n\n  velocityd token create me --scope admin"
+		return "Callers need a token. This makes one, in another terminal:\n\n  " +
+			shellLine([]string{"velocityd", "token", "create", "me", "--scope", "admin", "--data", folder})
 	case !isLoopback(address):
 		who = "whoever reaches " + address.String()
 	}

@@ -180,8 +180,8 @@ func explainForbidden(err error) error {
 			"it may come from", err)
 	}
 	return fmt.Errorf("%w: the database account lacks this right, or there is no such database; an administrator grants the service's "+
-		"account what it needs by 'velocityd migrate roles --service NAME', and zones are edited by the schema owner's account "+
-		"(velocity_admin) or one of 'migrate roles --dba'; VELOCITY_DSN or --dsn names the account", err)
+		"account what it needs by 'velocityd migrate roles --service NAME', zones are edited by the schema owner's account "+
+		"(velocity_admin) or one of 'migrate roles --dba', and tokens by the owner's; VELOCITY_DSN or --dsn names the account", err)
 }
 
 // explainRemote adds to an error of asking a service what to do about it.

@@ -48,6 +48,57 @@ func (d *Database) AuditZones(tb testing.TB, zones ...service.Zone) {
 	}
 }
 
+// LeaveUnaudited says that the test itself writes or deletes txns, so that they need not keep the
+// definition, or that it leaves no table to read them from. They are not audited at its end.
+func (d *Database) LeaveUnaudited() { d.isUnaudited = true }
+
+// HasAgedRows says that the test has moved txns into the past, so that their instants mean nothing to
+// the audit at its end.
+func (d *Database) HasAgedRows() { d.hasAgedRows = true }
+
+// auditAtEnd is Audit of all that a test has left, and of all zones that nobody has edited.
+func (d *Database) auditAtEnd(tb testing.TB) {
+	tb.Helper()
+	if d.isUnaudited {
+		return
+	}
+	txns, zones := d.auditedTxns(tb, 1, math.MaxInt32), d.unchangedZones(tb)
+	if d.hasAgedRows {
+		zones = nil
+		for i := range txns {
+			txns[i].at = time.Time{}
+		}
+	}
+	for _, breach := range breaches(txns, zones) {
+		tb.Errorf("audit at the end: %s", breach)
+	}
+}
+
+// unchangedZones returns the zones that are as they were made, and that never had an override.
+func (d *Database) unchangedZones(tb testing.TB) []service.Zone {
+	tb.Helper()
+	rows, err := d.SQL.Query("SELECT z.id, z.rate, z.`window`, z.mode FROM zone_master AS z WHERE z.revision = 1 AND NOT EXISTS (" +
+		"SELECT 1 FROM zone_audit AS a WHERE a.zone_id = z.id AND (a.subject = 'override' OR a.subject = 'zone' AND a.action <> 'insert'))")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer rows.Close()
+	var zones []service.Zone
+	for rows.Next() {
+		var zone service.Zone
+		var window int64
+		if err := rows.Scan(&zone.ID, &zone.Rate, &window, &zone.Mode); err != nil {
+			tb.Fatal(err)
+		}
+		zone.Window = service.Seconds(window)
+		zones = append(zones, zone)
+	}
+	if err := rows.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return zones
+}
+
 func (d *Database) auditedTxns(tb testing.TB, firstZone, lastZone int64) []auditedTxn {
 	tb.Helper()
 	rows, err := d.SQL.Query("SELECT id, COALESCE(check_id, 0), COALESCE(check_buckets, 0), zone_id, bucket_key, created_at, "+

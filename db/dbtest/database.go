@@ -25,6 +25,9 @@ type Database struct {
 	admin *sql.DB // reaches the server, without a database
 	kept  bool    // for another test
 	form  migrations.Engine
+
+	// What its test did with txns by itself.
+	isUnaudited, hasAgedRows bool
 }
 
 // Database returns a database with the newest schema and these zones, and nothing else. Its

@@ -79,6 +79,7 @@ func (d *Database) DeleteOverrides(tb testing.TB, zoneID int64) {
 // the end of its lockout, and the expiry of the attempt ids that its txns carry.
 func (d *Database) Age(tb testing.TB, bucket service.Bucket, by time.Duration) {
 	tb.Helper()
+	d.HasAgedRows()
 	us := by.Microseconds()
 	Exec(tb, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND "+
 		"WHERE zone_id = ? AND bucket_key = ?", us, bucket.ZoneID, bucket.Key)

@@ -62,10 +62,13 @@ func (s *shelf) next() (found shelved, ok bool) {
 	return found, true
 }
 
-// giveBack empties the tables of a database, and keeps it for another test if it is as it was
-// made then.
+// giveBack audits the txns of a database at the end of its test. Then it empties the tables, and
+// keeps the database for another test if it is as it was made then.
 func (s *shelf) giveBack(tb testing.TB, d *Database, fresh schema) {
 	tb.Helper()
+	if !tb.Failed() {
+		d.auditAtEnd(tb)
+	}
 	_ = d.SQL.Close()
 	if tb.Failed() || !d.isQuiet(tb) || d.empty(fresh) != nil {
 		return // and drop it

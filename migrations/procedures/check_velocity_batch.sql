@@ -20,8 +20,9 @@ BEGIN
   --   conflict      the attempt_id was used with other buckets
   -- It has a transaction of its own: call it outside of one. Errors:
   --   1568   it was called inside a transaction
-  --   45400  the argument is malformed, or a key is no pseudonym in a zone whose key_form is hmac; for text that is no JSON, and for keys with control
-  --          characters, the engine's own errors
+  --   45400  the argument is malformed, or a key is no pseudonym in a zone whose key_form is hmac;
+  --          for text that is no JSON, and keys with control characters, the engine's own errors
+  --   45404  a zone was deleted during the call: call again
   --   45410  a bucket has a member key_rule, and its zone has another key_rule
   --   1062   another session has just used an attempt_id for other buckets: call again
   --   45504  the checks ARE recorded, but the engine could not send the answer
