@@ -110,16 +110,28 @@ func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
 	}()
 }
 
-// kill ends a session of the server at an address. If the DSN names several, the connection may
-// lead to another one, where the id is somebody else's: then nothing is killed.
+// killTries is how many connections are made to reach one server of several.
+const killTries = 8
+
+// kill ends a session of the server at an address. If the DSN names several, a connection may lead
+// to another one, where the id is somebody else's: then the next one is tried.
 func (s *Store) kill(ctx context.Context, address string, id int64) {
-	conn, err := s.killer.Conn(ctx)
-	if err != nil {
-		return
-	}
-	defer conn.Close()
-	if own := ownOf(conn); own != nil && own.address == address {
-		_, _ = conn.ExecContext(ctx, fmt.Sprint("KILL ", id)) // it may have ended by itself
+	for range killTries {
+		conn, err := s.killer.Conn(ctx)
+		if err != nil {
+			return
+		}
+		own := ownOf(conn)
+		isThere := own != nil && own.address == address
+		if isThere {
+			_, _ = conn.ExecContext(ctx, fmt.Sprint("KILL ", id)) // it may have ended by itself
+		} else {
+			discard(conn)
+		}
+		_ = conn.Close()
+		if isThere {
+			return
+		}
 	}
 }
 

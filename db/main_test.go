@@ -99,7 +99,10 @@ func session(t *testing.T, d *dbtest.Database, settings ...string) *sql.Conn {
 		t.Fatal(err)
 	}
 	// Not back to the pool: its settings are the test's own.
-	t.Cleanup(func() { _ = conn.Close() })
+	t.Cleanup(func() {
+		discard(conn)
+		_ = conn.Close()
+	})
 	for _, setting := range settings {
 		dbtest.Exec(t, conn, setting)
 	}

@@ -101,14 +101,15 @@ func (b *batch) context() context.Context {
 // same deadline, until the checks at fault are alone.
 func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 	decisions, err := l.call(ctx, b, waiters)
-	b.heard = b.heard || err == nil || ctx.Err() == nil && !errors.Is(err, ErrUndecided) && !isAbsent(err)
 	if err == nil {
+		b.heard = b.heard || slices.ContainsFunc(decisions, func(d Decision) bool { return isAnswer(d.Err) })
 		for _, w := range waiters {
 			n := len(w.checks)
 			w.decisions, decisions = decisions[:n:n], decisions[n:]
 		}
 		return
 	}
+	b.heard = b.heard || ctx.Err() == nil && isAnswer(err)
 	split := len(waiters) / 2
 	switch {
 	case errors.Is(err, ErrBusy), errors.Is(err, ErrUndecided):
@@ -130,6 +131,9 @@ func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 		l.ask(ctx, b, part)
 	}
 }
+
+// isAnswer says that a check or a call that has ended in err was answered by a database at work.
+func isAnswer(err error) bool { return err == nil || !errors.Is(err, ErrUndecided) && !isAbsent(err) }
 
 // isAbsent says that the store had no database to ask. Other refusals, such as for too many
 // connections or a held bucket, are answers of a database that is at work.

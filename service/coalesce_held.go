@@ -42,13 +42,13 @@ func (l *lane) refuseHeld(b *batch) {
 	}
 }
 
-// isBusy says whether the answer to w's check i is an ErrBusy of a database that is there. If that came with the check's
-// own decision, it replaces it by heldForLong.
+// isBusy says whether the answer to w's check i is an ErrBusy of a database that is there. If that
+// came with the check's own decision, it replaces it by heldForLong.
 func (w *waiter) isBusy(i int) bool {
 	if w.err != nil {
 		return errors.Is(w.err, ErrBusy) && !isAbsent(w.err)
 	}
-	if !errors.Is(w.decisions[i].Err, ErrBusy) {
+	if err := w.decisions[i].Err; !errors.Is(err, ErrBusy) || isAbsent(err) {
 		return false
 	}
 	w.decisions[i].Err = heldForLong()
