@@ -161,8 +161,14 @@ func TestBatchesWithKeysInCommonNeitherDeadlockNorOverAdmit(t *testing.T) {
 						k := fmt.Sprint("key-", (i*(1+2*(caller%3))+round)%keys)
 						checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: 2, Key: k}, {ZoneID: 1, Key: k}}})
 					}
-					if _, err := store.CheckAll(context.Background(), checks); err != nil {
+					decisions, err := store.CheckAll(context.Background(), checks)
+					if err != nil {
 						t.Error(err)
+					}
+					for i, decision := range decisions {
+						if decision.Err != nil {
+							t.Errorf("check %d: %v", i, decision.Err)
+						}
 					}
 				}
 			})
