@@ -121,17 +121,13 @@ func (s *Store) kill(ctx context.Context, address string, id int64) {
 		if err != nil {
 			return
 		}
-		own := ownOf(conn)
-		isThere := own != nil && own.address == address
-		if isThere {
+		if own := ownOf(conn); own != nil && own.address == address {
 			_, _ = conn.ExecContext(ctx, fmt.Sprint("KILL ", id)) // it may have ended by itself
-		} else {
-			discard(conn)
-		}
-		_ = conn.Close()
-		if isThere {
+			_ = conn.Close()
 			return
 		}
+		discard(conn)
+		_ = conn.Close()
 	}
 }
 

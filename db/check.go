@@ -30,14 +30,11 @@ func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service
 	if len(checks) == 1 {
 		return s.checkAlone(ctx, checks[0])
 	}
-	if first := service.Piece(checks, mostBuckets); len(first) == len(checks) {
-		return s.checkReachable(ctx, checks)
-	}
 	return s.checkPieces(ctx, checks)
 }
 
-// checkPieces decides checks in several transactions. If one of them may have been recorded, the
-// error of another one is that of its checks.
+// checkPieces decides checks in one transaction, or in several if they have too many buckets. If one of
+// several may have been recorded, the error of another one is that of its checks.
 func (s *Store) checkPieces(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	decisions := make([]service.Decision, 0, len(checks))
 	mayBeRecorded := false
@@ -45,6 +42,9 @@ func (s *Store) checkPieces(ctx context.Context, checks []service.Check) ([]serv
 	for rest := checks; len(rest) > 0; {
 		piece := service.Piece(rest, mostBuckets)
 		part, err := s.checkReachable(ctx, piece)
+		if len(piece) == len(checks) {
+			return part, err
+		}
 		if err != nil {
 			failed = err
 			part = slices.Repeat([]service.Decision{{Err: err}}, len(piece))

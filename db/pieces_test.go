@@ -59,7 +59,7 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 		if err != nil {
 			t.Fatal(err)
 		}
-		locking := session(t, d, "LOCK TABLES zone_txn WRITE")
+		session(t, d, "LOCK TABLES zone_txn WRITE")
 		for range rounds {
 			ended := make(chan error)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -90,7 +90,6 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 			open, _ := d.Transactions(t)
 			return open == 0
 		})
-		dbtest.Exec(t, locking, "UNLOCK TABLES")
 	})
 }
 

@@ -30,9 +30,7 @@ type auditedTxn struct {
 // the rows that they do not count.
 func (d *Database) Audit(tb testing.TB, zones ...service.Zone) {
 	tb.Helper()
-	for _, breach := range breaches(d.auditedTxns(tb, 1, math.MaxInt32), zones) {
-		tb.Errorf("audit: %s", breach)
-	}
+	audit(tb, d.auditedTxns(tb, 1, math.MaxInt32), zones)
 }
 
 // AuditZones is Audit for the txns of these zones alone, in a database that others use, too. No
@@ -43,9 +41,7 @@ func (d *Database) AuditZones(tb testing.TB, zones ...service.Zone) {
 	for _, zone := range zones {
 		own = append(own, d.auditedTxns(tb, zone.ID, zone.ID)...)
 	}
-	for _, breach := range breaches(own, zones) {
-		tb.Errorf("audit: %s", breach)
-	}
+	audit(tb, own, zones)
 }
 
 // LeaveUnaudited says that the test itself writes or deletes txns, so that they need not keep the
@@ -69,8 +65,14 @@ func (d *Database) auditAtEnd(tb testing.TB) {
 			txns[i].at = time.Time{}
 		}
 	}
+	audit(tb, txns, zones)
+}
+
+// audit fails the test for each place where txns break the definition.
+func audit(tb testing.TB, txns []auditedTxn, zones []service.Zone) {
+	tb.Helper()
 	for _, breach := range breaches(txns, zones) {
-		tb.Errorf("audit at the end: %s", breach)
+		tb.Errorf("audit: %s", breach)
 	}
 }
 
