@@ -2,12 +2,10 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -139,66 +137,4 @@ func answeredBuckets(txns map[uint64]service.Txn) []service.Bucket {
 		buckets[txn.Bucket] = struct{}{}
 	}
 	return slices.Collect(maps.Keys(buckets))
-}
-
-func TestAPartitionedHistoryIsPruned(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 2, time.Hour), zone(crowdZone, 1_000_000, time.Hour))
-		today := time.Now().UTC().Truncate(24 * time.Hour)
-		var days []string
-		for day := range 10 {
-			days = append(days, fmt.Sprintf("PARTITION p%d VALUES LESS THAN ('%s')", day, today.AddDate(0, 0, day-7).Format(time.DateTime)))
-		}
-		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+strings.Join(days, ", ")+")")
-		store := connect(t, d, Options{})
-		for name, ask := range map[string]service.CheckStore{"one": store, "many": crowded{store}} {
-			for i, blocked := range []bool{false, false, true} {
-				decisions, err := ask.CheckAll(t.Context(), check(user(name)))
-				if err != nil || decisions[0].Blocked != blocked {
-					t.Errorf("%s, attempt %d: %+v, %v", name, i, decisions, err)
-				}
-			}
-		}
-		// A count of several buckets, and the reading of a txn by id and instant.
-		for statement, most := range map[string]int{
-			"SELECT COUNT(*), MIN(created_at) FROM zone_txn WHERE zone_id = 1 AND bucket_key IN (_utf8mb4 0x6F6E65, _utf8mb4 0x6D616E79)" +
-				" AND counted = TRUE AND created_at > '" + time.Now().UTC().Add(-time.Hour).Format(time.DateTime) + "' GROUP BY zone_id, bucket_key": 4,
-			"SELECT id FROM zone_txn WHERE id >= 1 AND created_at = '" + time.Now().UTC().Format(time.DateTime) + "'": 1,
-		} {
-			if read := partitions(t, d, statement); len(read) < 1 || len(read) > most {
-				t.Errorf("%s reads %q, want at most %d of 10 partitions", statement, read, most)
-			}
-		}
-	})
-}
-
-// partitions are those that a statement reads, by EXPLAIN.
-func partitions(t *testing.T, d *dbtest.Database, statement string) []string {
-	t.Helper()
-	explain := "EXPLAIN FORMAT=TRADITIONAL "
-	if d.Count(t, "SELECT VERSION() LIKE '%MariaDB%'") == 1 {
-		explain = "EXPLAIN PARTITIONS "
-	}
-	rows, err := d.SQL.QueryContext(t.Context(), explain+statement)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := make([]any, len(columns))
-	for i := range values {
-		values[i] = new(sql.NullString)
-	}
-	if !rows.Next() {
-		t.Fatalf("no plan of %s: %v", statement, rows.Err())
-	}
-	if err := rows.Scan(values...); err != nil {
-		t.Fatal(err)
-	}
-	read, _ := values[slices.Index(columns, "partitions")].(*sql.NullString)
-	return strings.Split(read.String, ",")
 }

@@ -1,0 +1,98 @@
+package db
+
+import (
+	"database/sql"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// TestAPartitionedHistoryIsPruned holds that a check reads one partition, however many days of
+// history there are. The engine counts how often it looks a key up, once in each partition that it
+// reads. A report looks for the day of its txn, once in each.
+func TestAPartitionedHistoryIsPruned(t *testing.T) {
+	t.Parallel()
+	const few, many = 10, 60
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		short, long := lookUps(t, engine, few), lookUps(t, engine, many)
+		for step, n := range long {
+			most := short[step]
+			if step == "a report" {
+				most += many - few
+			}
+			if n > most || n == 0 {
+				t.Errorf("%s: %d look-ups in %d partitions, and %d in %d", step, n, many, short[step], few)
+			}
+		}
+	})
+}
+
+// lookUps returns how often the engine looks a key up for each step, if the history has so many
+// partitions. All but the last are too old for a check.
+func lookUps(t *testing.T, engine *dbtest.Engine, partitions int) map[string]int {
+	t.Helper()
+	d := engine.Database(t, zone(1, 2, time.Hour), zone(2, 2*mostListed, time.Hour), zone(3, 2*mostListed, time.Hour))
+	var days []string
+	for i := range partitions - 1 {
+		day := time.Now().UTC().AddDate(0, 0, -1-partitions+i)
+		days = append(days, fmt.Sprintf("PARTITION p%d VALUES LESS THAN ('%s')", i, day.Format(time.DateOnly)))
+	}
+	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+
+		strings.Join(days, ", ")+", PARTITION newest VALUES LESS THAN (MAXVALUE))")
+	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate - 1 WHERE id = 3") // so its buckets may hold more than its rate
+	store := connect(t, d, Options{MaxConns: LeastMaxConns})                     // one session for checks, and one for reports
+	var txnID uint64
+	asks := func(buckets ...service.Bucket) func() error {
+		return func() error {
+			decision, err := ask(t.Context(), store, check(buckets...))
+			txnID = decision.TxnID()
+			return err
+		}
+	}
+	steps := []struct {
+		name string
+		by   *sql.DB
+		do   func() error
+	}{
+		{"a check of one bucket", store.lanes, asks(user("alice"))},
+		{"a check of one by a count with a limit", store.lanes, asks(service.Bucket{ZoneID: 3, Key: "alice"})},
+		{"a check of two", store.lanes, asks(user("bob"), user("192.0.2.7"))},
+		{"a check by a count", store.lanes, asks(user("carol"), service.Bucket{ZoneID: 2, Key: "carol"})},
+		{"a check by a count with a limit", store.lanes, asks(user("dave"), service.Bucket{ZoneID: 3, Key: "dave"})},
+		{"a report", store.pool.DB, func() error {
+			_, err := store.ReportAll(t.Context(), []service.Report{{TxnID: txnID, Outcome: service.OutcomeSuccess}})
+			return err
+		}},
+	}
+	// The least of some rounds: the first one opens the tables, and so does one after other tests
+	// have used all that the engine keeps open.
+	least := map[string]int{}
+	for round := range 5 {
+		for _, step := range steps {
+			before := lookedUp(t, step.by)
+			if err := step.do(); err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+			n := lookedUp(t, step.by) - before
+			if round == 0 {
+				least[step.name] = n
+			}
+			least[step.name] = min(least[step.name], n)
+		}
+	}
+	return least
+}
+
+// lookedUp returns how often the only session of a pool has looked a key up.
+func lookedUp(t *testing.T, session *sql.DB) (n int) {
+	t.Helper()
+	var name string
+	if err := session.QueryRow("SHOW SESSION STATUS LIKE 'Handler_read_key'").Scan(&name, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
