@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -32,23 +31,14 @@ func onFailureZones() []service.Zone {
 // mortal is an engine that a test ends and starts again, with onFailureZones.
 type mortal struct {
 	*dbtest.Database
+	engine *dbtest.Engine
 	server *localdb.Server
-	kind   localdb.Engine
 	dir    string
 }
 
-func newMortal(t *testing.T) *mortal {
+func newMortal(t *testing.T, engine *dbtest.Engine) *mortal {
 	t.Helper()
-	if os.Getenv("VELOCITY_TEST_DSN") != "" {
-		t.Skip("needs an engine of its own")
-	}
-	binary, err := localdb.FindAny(t.Context())
-	if errors.Is(err, localdb.ErrNotFound) && os.Getenv("CI") != "true" {
-		t.Skip(err)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	m := &mortal{kind: binary.Engine, dir: t.TempDir()}
+	m := &mortal{engine: engine, dir: t.TempDir()}
 	m.start(t)
 	m.Database = dbtest.Empty(t, dbtest.AdminDSN(m.server, ""))
 	dbtest.Migrate(t, m.DSN)
@@ -60,7 +50,7 @@ func newMortal(t *testing.T) *mortal {
 
 func (m *mortal) start(t *testing.T) {
 	t.Helper()
-	m.server = dbtest.Private(t, m.kind, m.dir)
+	m.server = m.engine.Private(t, m.dir)
 }
 
 // kill ends the engine without giving it time for anything.
@@ -136,56 +126,64 @@ func (l awayLog) compare(t *testing.T, d *dbtest.Database) {
 
 func TestChecksAreAnsweredByTheirZonesWhileTheEngineIsKilledAndComesBack(t *testing.T) {
 	t.Parallel()
-	for _, coalesce := range []string{"on", "off"} {
-		t.Run("coalesce="+coalesce, func(t *testing.T) {
-			t.Parallel()
-			const callers = 6
-			m := newMortal(t)
-			i := start(t, environment{"VELOCITY_DSN": m.DSN},
-				append([]string{"serve", "--coalesce", coalesce, "--degraded-after", "20s"}, slow...)...)
-			answers := awayLog{newTold[awayAnswer]()}
-			ended := make(chan struct{})
-			var group sync.WaitGroup
-			for n := range callers {
-				group.Go(func() {
-					for asked := 0; ; asked++ {
-						select {
-						case <-ended:
-							return
-						default:
-						}
-						zone := asked%3 + 1
-						key := fmt.Sprintf("caller-%d-%d-in-%d", n, asked, zone)
-						answers.note(key, askAway(t, i.url, zone, key))
-					}
-				})
-			}
-			dbtest.Eventually(t, "the load is under way", func() bool { return answers.count(toldAllowed) > 20*callers })
-			m.kill()
-			// No check waits for the 20 s of silence, let alone for the 100 s of its deadline.
-			dbtest.Eventually(t, "all are answered without the engine", func() bool {
-				return answers.count(toldAway) > callers && answers.count(degradedAllow) > callers && answers.count(degradedBlock) > callers
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		for _, coalesce := range []string{"on", "off"} {
+			t.Run("coalesce="+coalesce, func(t *testing.T) {
+				t.Parallel()
+				m := newMortal(t, engine)
+				i := start(t, environment{"VELOCITY_DSN": m.DSN},
+					append([]string{"serve", "--coalesce", coalesce, "--degraded-after", "20s"}, slow...)...)
+				answers := awayLog{newTold[awayAnswer]()}
+				answers.killInMidRun(t, m, i.url)
+				answers.compare(t, m.Database)
+				if got := askAway(t, i.url, 3, "after"); got != toldAllowed {
+					t.Errorf("afterwards: %s", got)
+				}
+				wantAwayLog(t, i.stderr.String(), answers)
 			})
-			m.start(t)
-			asked := 0
-			dbtest.Eventually(t, "the engine decides again", func() bool {
-				asked++
-				key := fmt.Sprintf("again-%d-in-3", asked)
-				got := askAway(t, i.url, 3, key)
-				answers.note(key, got)
-				return got == toldAllowed
-			})
-			decided := answers.count(toldAllowed)
-			dbtest.Eventually(t, "it decides for all", func() bool { return answers.count(toldAllowed) > decided+20*callers })
-			close(ended)
-			group.Wait()
-			answers.compare(t, m.Database)
-			if got := askAway(t, i.url, 3, "after"); got != toldAllowed {
-				t.Errorf("afterwards: %s", got)
+		}
+	})
+}
+
+// killInMidRun asks all the time, kills the engine and starts it again.
+func (l awayLog) killInMidRun(t *testing.T, m *mortal, url string) {
+	t.Helper()
+	const callers = 6
+	ended := make(chan struct{})
+	var group sync.WaitGroup
+	for n := range callers {
+		group.Go(func() {
+			for asked := 0; ; asked++ {
+				select {
+				case <-ended:
+					return
+				default:
+				}
+				zone := asked%3 + 1
+				key := fmt.Sprintf("caller-%d-%d-in-%d", n, asked, zone)
+				l.note(key, askAway(t, url, zone, key))
 			}
-			wantAwayLog(t, i.stderr.String(), answers)
 		})
 	}
+	dbtest.Eventually(t, "the load is under way", func() bool { return l.count(toldAllowed) > 20*callers })
+	m.kill()
+	// No check waits for the 20 s of silence, let alone for the 100 s of its deadline.
+	dbtest.Eventually(t, "all are answered without the engine", func() bool {
+		return l.count(toldAway) > callers && l.count(degradedAllow) > callers && l.count(degradedBlock) > callers
+	})
+	m.start(t)
+	asked := 0
+	dbtest.Eventually(t, "the engine decides again", func() bool {
+		asked++
+		key := fmt.Sprintf("again-%d-in-3", asked)
+		got := askAway(t, url, 3, key)
+		l.note(key, got)
+		return got == toldAllowed
+	})
+	decided := l.count(toldAllowed)
+	dbtest.Eventually(t, "it decides for all", func() bool { return l.count(toldAllowed) > decided+20*callers })
+	close(ended)
+	group.Wait()
 }
 
 // wantAwayLog holds a log against what was told: the circuit opened and closed, and the degraded
@@ -217,93 +215,97 @@ func wantAwayLog(t *testing.T, log string, answers awayLog) {
 
 func TestChecksThatWereSentToASilentEngineAreUndecidedAndLaterOnesDegraded(t *testing.T) {
 	t.Parallel()
-	m := newMortal(t)
-	i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--degraded-after", "1s",
-		"--check-timeout", "3s", "--lock-wait", "1s")
-	dbtest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
-	process, err := os.FindProcess(m.server.PID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	proceed := sync.OnceFunc(func() { _ = process.Signal(syscall.SIGCONT) })
-	t.Cleanup(proceed)
-	if err := process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if got := askAway(t, i.url, 2, "sent"); got != toldUndecided {
-		t.Errorf("a check that was sent: %s, want 504", got)
-	}
-	for zone, want := range map[int]awayAnswer{2: degradedAllow, 3: degradedBlock} {
-		for range 20 {
-			if got := askAway(t, i.url, zone, "later"); got != want {
-				t.Errorf("zone %d later: %s, want %s", zone, got, want)
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		m := newMortal(t, engine)
+		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--degraded-after", "1s",
+			"--check-timeout", "3s", "--lock-wait", "1s")
+		dbtest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
+		process, err := os.FindProcess(m.server.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		proceed := sync.OnceFunc(func() { _ = process.Signal(syscall.SIGCONT) })
+		t.Cleanup(proceed)
+		if err := process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		if got := askAway(t, i.url, 2, "sent"); got != toldUndecided {
+			t.Errorf("a check that was sent: %s, want 504", got)
+		}
+		for zone, want := range map[int]awayAnswer{2: degradedAllow, 3: degradedBlock} {
+			for range 20 {
+				if got := askAway(t, i.url, zone, "later"); got != want {
+					t.Errorf("zone %d later: %s, want %s", zone, got, want)
+				}
 			}
 		}
-	}
-	if got := askAway(t, i.url, 1, "later"); got != toldAway && got != toldUndecided {
-		t.Errorf("zone 1 later: %s", got)
-	}
-	proceed()
-	dbtest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
-	if n := m.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id <> 1 AND bucket_key = 'later'"); n != 0 {
-		t.Errorf("%d degraded answers are recorded", n)
-	}
+		if got := askAway(t, i.url, 1, "later"); got != toldAway && got != toldUndecided {
+			t.Errorf("zone 1 later: %s", got)
+		}
+		proceed()
+		dbtest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
+		if n := m.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id <> 1 AND bucket_key = 'later'"); n != 0 {
+			t.Errorf("%d degraded answers are recorded", n)
+		}
+	})
 }
 
 // TestARestartedServiceAnswersFromItsStateFolder asks by a token, so that callers must be
 // remembered as well.
 func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 	t.Parallel()
-	m := newMortal(t)
-	env := environment{
-		"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd"), "VELOCITY_REQUIRE_AUTH": "true",
-	}
-	token := strings.TrimSpace(command(env, nil, "token", "create", "shop", "--scope", "check,zones").stdout)
-	file := filepath.Join(env["VELOCITY_STATE_DIR"], zonesFile)
-	first := start(t, env, append([]string{"serve"}, slow...)...)
-	dbtest.Eventually(t, "the zones are remembered", func() bool {
-		text, err := os.ReadFile(file)
-		return err == nil && strings.Contains(string(text), `"on_failure":"block"`)
-	})
-	mustAsk(t, withToken(t, first.url, token)+"/v1/zones", "", http.StatusOK)
-	for _, file := range []string{file, filepath.Join(env["VELOCITY_STATE_DIR"], credentialsFile)} {
-		dbtest.Eventually(t, file+" is for its owner alone", func() bool {
-			info, err := os.Stat(file)
-			return err == nil && info.Mode().Perm() == 0o600
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		m := newMortal(t, engine)
+		env := environment{
+			"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd"), "VELOCITY_REQUIRE_AUTH": "true",
+		}
+		token := strings.TrimSpace(command(env, nil, "token", "create", "shop", "--scope", "check,zones").stdout)
+		file := filepath.Join(env["VELOCITY_STATE_DIR"], zonesFile)
+		first := start(t, env, append([]string{"serve"}, slow...)...)
+		dbtest.Eventually(t, "the zones are remembered", func() bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), `"on_failure":"block"`)
 		})
-	}
-	if code := first.stop(t); code != exitFine {
-		t.Errorf("exit code %d", code)
-	}
-	m.kill()
-	forgetful := launch(t, environment{"VELOCITY_DSN": m.DSN}, append([]string{"serve"}, slow...)...)
-	second := launch(t, env, append([]string{"serve"}, slow...)...)
-	forgetful.awaitAddress(t)
-	second.awaitAddress(t)
-	url := withToken(t, second.url, token)
-	stranger := withToken(t, second.url, service.NewToken().Reveal())
-	mustAsk(t, stranger+"/v1/check", `{"zone_id":2,"bucket_key":"alice"}`, http.StatusServiceUnavailable) // it cannot be known
-	for zone, want := range map[int]awayAnswer{1: toldAway, 2: degradedAllow, 3: degradedBlock, 4: toldAway} {
-		if got := askAway(t, url, zone, "alice"); got != want {
-			t.Errorf("zone %d: %s, want %s", zone, got, want)
+		mustAsk(t, withToken(t, first.url, token)+"/v1/zones", "", http.StatusOK)
+		for _, file := range []string{file, filepath.Join(env["VELOCITY_STATE_DIR"], credentialsFile)} {
+			dbtest.Eventually(t, file+" is for its owner alone", func() bool {
+				info, err := os.Stat(file)
+				return err == nil && info.Mode().Perm() == 0o600
+			})
 		}
-		if got := askAway(t, forgetful.url, zone, "alice"); got != toldAway {
-			t.Errorf("zone %d without a state folder: %s", zone, got)
+		if code := first.stop(t); code != exitFine {
+			t.Errorf("exit code %d", code)
 		}
-	}
-	if r := mustAsk(t, url+"/v1/check", `{"zone_id":2,"bucket_key":" Alice "}`, http.StatusOK); !strings.Contains(r.body, `"bucket_key":"alice"`) {
-		t.Errorf("the key is not normalised by the remembered rule: %s", r.body)
-	}
-	for zone, want := range map[string]result{
-		"2": {exitFine, "allowed, without the database: recorded nowhere\n  zone 2, bob: at most 50 in 3600 s\n", ""},
-		"3": {exitBlocked, "blocked for 1 s, without the database: recorded nowhere\n  zone 3, bob: at most 50 in 3600 s\n", ""},
-	} {
-		if got := command(environment{"VELOCITY_URL": url}, nil, "check", zone, "bob"); got != want {
-			t.Errorf("check %s bob: %+v, want %+v", zone, got, want)
+		m.kill()
+		forgetful := launch(t, environment{"VELOCITY_DSN": m.DSN}, append([]string{"serve"}, slow...)...)
+		second := launch(t, env, append([]string{"serve"}, slow...)...)
+		forgetful.awaitAddress(t)
+		second.awaitAddress(t)
+		url := withToken(t, second.url, token)
+		stranger := withToken(t, second.url, service.NewToken().Reveal())
+		mustAsk(t, stranger+"/v1/check", `{"zone_id":2,"bucket_key":"alice"}`, http.StatusServiceUnavailable) // it cannot be known
+		for zone, want := range map[int]awayAnswer{1: toldAway, 2: degradedAllow, 3: degradedBlock, 4: toldAway} {
+			if got := askAway(t, url, zone, "alice"); got != want {
+				t.Errorf("zone %d: %s, want %s", zone, got, want)
+			}
+			if got := askAway(t, forgetful.url, zone, "alice"); got != toldAway {
+				t.Errorf("zone %d without a state folder: %s", zone, got)
+			}
 		}
-	}
-	m.start(t)
-	for _, url := range []string{url, forgetful.url} {
-		dbtest.Eventually(t, "the engine decides", func() bool { return askAway(t, url, 3, "alice") == toldAllowed })
-	}
+		if r := mustAsk(t, url+"/v1/check", `{"zone_id":2,"bucket_key":" Alice "}`, http.StatusOK); !strings.Contains(r.body, `"bucket_key":"alice"`) {
+			t.Errorf("the key is not normalised by the remembered rule: %s", r.body)
+		}
+		for zone, want := range map[string]result{
+			"2": {exitFine, "allowed, without the database: recorded nowhere\n  zone 2, bob: at most 50 in 3600 s\n", ""},
+			"3": {exitBlocked, "blocked for 1 s, without the database: recorded nowhere\n  zone 3, bob: at most 50 in 3600 s\n", ""},
+		} {
+			if got := command(environment{"VELOCITY_URL": url}, nil, "check", zone, "bob"); got != want {
+				t.Errorf("check %s bob: %+v, want %+v", zone, got, want)
+			}
+		}
+		m.start(t)
+		for _, url := range []string{url, forgetful.url} {
+			dbtest.Eventually(t, "the engine decides", func() bool { return askAway(t, url, 3, "alice") == toldAllowed })
+		}
+	})
 }
