@@ -259,6 +259,7 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 		s.hints.stuck.recorded(bucket)
 	case isNumber(err, errLockWait):
 		s.hints.stuck.waited(bucket)
+		err = asKind(service.ErrHeld, err)
 	}
 	return decision, err
 }
@@ -283,7 +284,7 @@ func (s *Store) loneWaited(ctx context.Context, conn *connection, bucket service
 var errMakingStuck = errors.New("the making of a lock row waited in vain")
 
 // errRecordingStuck says that a batch has waited in vain to record. Nothing was recorded.
-var errRecordingStuck = errors.New("the recording waited in vain")
+var errRecordingStuck = fmt.Errorf("%w: the recording waited in vain", service.ErrHeld)
 
 // errNoRoutines says that the engine turned out to have no procedures. Nothing was asked.
 var errNoRoutines = errors.New("the engine has no procedures")

@@ -37,7 +37,7 @@ type Check struct {
 	Named []int
 	// NoWait asks the store to refuse the check with ErrHeld in its Decision if another
 	// session holds one of its buckets. Without it the store waits for the bucket, and
-	// answers ErrBusy if it is still held after the store's lock wait. A store may wait for
+	// answers ErrHeld if it is still held after the store's lock wait. A store may wait for
 	// the buckets of all checks of a call if any of them has no NoWait. Only a Coalescer
 	// sets it.
 	NoWait bool

@@ -183,7 +183,7 @@ func TestHeldChecksOfAPieceAreAskedAgainBeforeTheNextPiece(t *testing.T) {
 		}, keysOf(checks[:32])...)
 		g.wantBatch(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			decisions, err := admit(ctx, checks)
-			decisions[1] = service.Decision{Err: fmt.Errorf("%w: lock wait", service.ErrBusy)}
+			decisions[1] = service.Decision{Err: fmt.Errorf("%w: lock wait", service.ErrHeld)}
 			if checks[0].NoWait {
 				t.Error("nobody waits for what is held")
 			}

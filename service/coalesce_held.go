@@ -33,7 +33,7 @@ func (l *lane) refuseHeld(b *batch) {
 		for i, check := range w.checks {
 			var set []uint64
 			set, buckets = buckets[:len(check.Buckets)], buckets[len(check.Buckets):]
-			if !w.isBusy(i) || slices.Equal(set, refused) {
+			if !w.isHeld(i) || slices.Equal(set, refused) {
 				continue
 			}
 			refused = set
@@ -42,13 +42,13 @@ func (l *lane) refuseHeld(b *batch) {
 	}
 }
 
-// isBusy says whether the answer to w's check i is an ErrBusy of a database that is there. If that
-// came with the check's own decision, it replaces it by heldForLong.
-func (w *waiter) isBusy(i int) bool {
+// isHeld says whether the store waited in vain for a bucket of w's check i. If the check has an
+// answer of its own, that becomes heldForLong.
+func (w *waiter) isHeld(i int) bool {
 	if w.err != nil {
-		return errors.Is(w.err, ErrBusy) && !isAbsent(w.err)
+		return errors.Is(w.err, ErrHeld)
 	}
-	if err := w.decisions[i].Err; !errors.Is(err, ErrBusy) || isAbsent(err) {
+	if !errors.Is(w.decisions[i].Err, ErrHeld) {
 		return false
 	}
 	w.decisions[i].Err = heldForLong()

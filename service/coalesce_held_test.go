@@ -60,7 +60,7 @@ func (s *locking) CheckAll(ctx context.Context, checks []service.Check) ([]servi
 		case c.NoWait:
 			decisions[i] = service.Decision{Err: service.ErrHeld}
 		default:
-			decisions[i] = service.Decision{Err: fmt.Errorf("%w: lock wait", service.ErrBusy)}
+			decisions[i] = service.Decision{Err: fmt.Errorf("%w: lock wait", service.ErrHeld)}
 		}
 	}
 	return decisions, nil
@@ -369,30 +369,32 @@ func TestNobodyIsForgottenWhoWaitsForABucketThatBecomesFree(t *testing.T) {
 	group.Wait()
 }
 
-// goneBehind is a store of buckets that others hold. Its database goes while a call waits for one.
-type goneBehind struct{}
+// goneBehind is a store of buckets that others hold. A call that waits for one fails after a second.
+type goneBehind struct{ why error }
 
-func (goneBehind) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+func (g goneBehind) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 	if checks[0].NoWait {
 		return []service.Decision{{Err: service.ErrHeld}}, nil
 	}
 	time.Sleep(time.Second) // the bubble's clock
-	return nil, service.ErrAway
+	return nil, g.why
 }
 
-func TestWhoeverWaitsForAHeldBucketIsToldThatTheDatabaseIsAway(t *testing.T) {
+func TestWhoeverWaitsForAHeldBucketIsToldWhyTheDatabaseDidNotWait(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c := service.NewCoalescer(goneBehind{}, service.CoalescerOptions{})
-		var answers []<-chan answer
-		for range 3 {
-			answers = append(answers, ask(t.Context(), c, check(at(1, "held"))))
-			synctest.Wait()
-		}
-		for i, got := range answers {
-			if a := <-got; !errors.Is(a.err, service.ErrAway) {
-				t.Errorf("caller %d: %+v", i, a)
+	for _, why := range []error{service.ErrAway, fmt.Errorf("%w: too many connections", service.ErrBusy)} {
+		synctest.Test(t, func(t *testing.T) {
+			c := service.NewCoalescer(goneBehind{why}, service.CoalescerOptions{})
+			var answers []<-chan answer
+			for range 3 {
+				answers = append(answers, ask(t.Context(), c, check(at(1, "held"))))
+				synctest.Wait()
 			}
-		}
-	})
+			for i, got := range answers {
+				if a := <-got; !errors.Is(a.err, why) {
+					t.Errorf("caller %d: %+v, want %v", i, a, why)
+				}
+			}
+		})
+	}
 }
