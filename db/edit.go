@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -33,8 +34,8 @@ func (s *Store) edit(ctx context.Context, principal string, change func(*edit) e
 	})
 }
 
-// inTx runs change in a transaction. The error wraps service.ErrUndecided if the answer to its
-// COMMIT was lost. After any other error nothing is changed.
+// inTx runs change in a transaction. The error wraps service.ErrUndecided if its COMMIT was
+// killed or the answer to it was lost. After any other error nothing is changed.
 func (s *Store) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
 	tx, err := s.pool.BeginTxx(ctx, nil)
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *Store) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
 		return err
 	}
 	err = tx.Commit()
-	if err != nil && isLost(err) {
+	if err != nil && errors.Is(faultOf(err).kind, service.ErrUndecided) {
 		return asKind(service.ErrUndecided, err) // what was not committed is rolled back
 	}
 	return err
