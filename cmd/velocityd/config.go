@@ -140,7 +140,7 @@ func (f serviceFlags) validate() error {
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
-	return cmp.Or(f.listenFlags.validate(), f.authFlags.validate(), f.awayFlags.validate(f.CheckTimeout))
+	return cmp.Or(validateAddress("--listen", f.Listen), f.listenFlags.validate(), f.authFlags.validate(), f.awayFlags.validate(f.CheckTimeout))
 }
 
 // maxQueue is the upper limit of --queue. A longer queue could not be served in time.

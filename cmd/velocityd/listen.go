@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -58,6 +59,22 @@ func (f listenFlags) validate() error {
 		if host == "" || strings.ContainsAny(host, ":/ []") || strings.Contains(host, "*") && host != anyHost {
 			return usagef("--allowed-hosts takes names without scheme and port, such as velocityd.example.org, or *; it has %q", host)
 		}
+	}
+	if f.AdminListen != "" {
+		return validateAddress("--admin-listen", f.AdminListen)
+	}
+	return nil
+}
+
+// validateAddress returns a usageError unless address is a host, which may be empty, and a port.
+// Without a port the instance would take any free one, on all addresses.
+func validateAddress(flag, address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return usagef("%s takes a host and a port, such as 127.0.0.1:8080 or [::1]:8080; it is %q", flag, address)
 	}
 	return nil
 }
@@ -108,7 +125,7 @@ func (f serviceFlags) listen(ctx context.Context) (*listeners, error) {
 	if f.usesTLS() {
 		l.certificates = newCertificates(f.listenFlags)
 		if err := l.certificates.load(); err != nil {
-			return nil, err
+			return nil, usageError{err: err}
 		}
 	}
 	var err error

@@ -26,7 +26,7 @@ type serveCmd struct {
 func (serveCmd) Help() string {
 	return `Any number of instances may serve from one database; they share its limits exactly.
 
-The database must have the schema (velocityd migrate up). Without it, or if the account or the database is wrong, serve ends at once with exit code 1. It ends with 2 if the DSN is malformed. If the database is away, serve waits for it, and answers checks with 503 meanwhile.
+The database must have the schema (velocityd migrate up). Without it, or if the account or the database is wrong, serve ends at once with exit code 1. It ends with 2 if the DSN, a flag or a file that one names is wrong. If the database is away, serve waits for it, and answers checks with 503 meanwhile.
 
 GET /readyz answers 200 while checks can be decided, and otherwise 503 with the reason and what to do: the database cannot be reached, is read-only or refuses the account; the schema is older than this program, or a migration has stopped half-way; a table, a procedure, its owner or a right of the account is missing; a table is locked; or the instance is stopping. The service tests this by itself every few seconds, and logs "not ready" and "ready again". The test goes through all steps of a decision on a separate connection, and records nothing.
 

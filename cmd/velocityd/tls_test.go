@@ -132,7 +132,7 @@ func TestAPairThatDoesNotLoadEndsServeAtOnce(t *testing.T) {
 	files := newMount(t, handlerstest.Pair{Cert: authority.Issue(t, "a").Cert, Key: authority.Issue(t, "b").Key})
 	r := command(environment{"VELOCITY_DSN": "u@tcp(127.0.0.1:1)/d"}, nil, "serve", "--listen", "127.0.0.1:0",
 		"--tls-cert", files.cert(), "--tls-key", files.key())
-	if r.code != exitError || !strings.Contains(r.stderr, "private key does not match") {
+	if r.code != exitUsage || !strings.Contains(r.stderr, "private key does not match") {
 		t.Errorf("got %+v", r)
 	}
 }
@@ -143,6 +143,12 @@ func TestFlagsOfListenersThatCannotWorkAreRefused(t *testing.T) {
 		"--tls-cert a":                              "--tls-cert and --tls-key",
 		"--tls-key a":                               "--tls-cert and --tls-key",
 		"--tls-client-ca a":                         "--tls-client-ca needs",
+		"--tls-cert none --tls-key none":            "no such file",
+		"--listen=":                                 "--listen takes a host and a port",
+		"--listen 127.0.0.1":                        "--listen takes a host and a port",
+		"--listen 127.0.0.1:":                       "--listen takes a host and a port",
+		"--listen 127.0.0.1:65536":                  "--listen takes a host and a port",
+		"--admin-listen :x":                         "--admin-listen takes a host and a port",
 		"--max-connections 0":                       "--max-connections",
 		"--max-requests-per-peer -1":                "--max-requests-per-peer",
 		"--max-body-bytes 1048575":                  "--max-body-bytes",
