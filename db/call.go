@@ -11,14 +11,9 @@ import (
 	"time"
 )
 
-const (
-	// firstBackoff is the longest pause before the second try. The bound doubles with each
-	// try. Pauses are random, so that sessions which met in a deadlock do not meet again.
-	firstBackoff = 10 * time.Millisecond
-	// killTimeout bounds how long an abandoned statement keeps its connection's
-	// place among MaxConns.
-	killTimeout = 2 * time.Second
-)
+// firstBackoff is the longest pause before the second try. The bound doubles with each try. Pauses
+// are random, so that sessions which met in a deadlock do not meet again.
+const firstBackoff = 10 * time.Millisecond
 
 // again calls once. It calls it again after a pause, as long as the engine's error says that
 // nothing was recorded and that another try may help. The error begins with what and wraps
@@ -85,50 +80,22 @@ func callOn(
 }
 
 // release gives a connection back to its pool. A connection that is not clean is closed. If
-// the engine may still be working on its statement, the session is ended by KILL first,
-// because a closed socket alone would leave the statement running
-// (go-sql-driver/mysql#731). The connection keeps its place in the pool until then.
+// the engine may still be working on its statement, the session is ended first, and the
+// connection keeps its place in the pool until it is gone.
 func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
 	if clean {
 		_ = conn.Close()
 		return
 	}
-	own := ownOf(conn)
 	abandon := func() {
 		discard(conn)
 		_ = conn.Close()
 	}
-	if ctx.Err() == nil || own == nil || own.id == 0 {
-		abandon() // the engine has answered, or is away
+	if own := ownOf(conn); ctx.Err() != nil && own != nil && own.id != 0 {
+		s.killer.end(own.address, own.id, abandon)
 		return
 	}
-	go func() {
-		defer abandon()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
-		defer cancel()
-		s.kill(ctx, own.address, own.id)
-	}()
-}
-
-// killTries is how many connections are made to reach one server of several.
-const killTries = 8
-
-// kill ends a session of the server at an address. If the DSN names several, a connection may lead
-// to another one, where the id is somebody else's: then the next one is tried.
-func (s *Store) kill(ctx context.Context, address string, id int64) {
-	for range killTries {
-		conn, err := s.killer.Conn(ctx)
-		if err != nil {
-			return
-		}
-		if own := ownOf(conn); own != nil && own.address == address {
-			_, _ = conn.ExecContext(ctx, fmt.Sprint("KILL ", id)) // it may have ended by itself
-			_ = conn.Close()
-			return
-		}
-		discard(conn)
-		_ = conn.Close()
-	}
+	abandon() // the engine has answered, or is away
 }
 
 // ownOf returns the connection of this package that conn holds, or nil.

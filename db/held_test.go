@@ -54,22 +54,22 @@ func TestCallersWhoRunOutOfTimeLeaveNoConnectionAtWork(t *testing.T) {
 	t.Parallel()
 	t.Run("late", func(t *testing.T) {
 		t.Parallel()
-		runOutOfTime(t, 2*time.Second, false)
+		runOutOfTime(t, 2*time.Second, time.Minute, false)
 	})
 	t.Run("cancelled", func(t *testing.T) {
 		t.Parallel()
-		runOutOfTime(t, time.Hour, true)
+		runOutOfTime(t, time.Hour, 4*time.Second, true)
 	})
 }
 
-func runOutOfTime(t *testing.T, timeout time.Duration, cancels bool) {
+func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 	t.Helper()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, conns, own = 100, 8, 2
 		d := engine.Database(t)
 		d.SQL.SetMaxOpenConns(own) // the holder's, and that of who counts
 		d.SetZone(t, zone(1, 200, time.Hour))
-		store := connect(t, d, Options{LockWait: time.Minute, MaxConns: conns})
+		store := connect(t, d, Options{LockWait: lockWait, MaxConns: conns})
 		for range store.pool.Stats().MaxOpenConnections {
 			busy, err := store.pool.Conn(t.Context())
 			if err != nil {

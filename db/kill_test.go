@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,4 +68,58 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestASessionInItsCommitIsNotKilledAndKeepsItsPlace has the engine wait in each COMMIT for others.
+func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		server := engine.Private(t, t.TempDir())
+		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
+		dbtest.Migrate(t, d.DSN)
+		d.SetZone(t, zone(1, 50, time.Hour))
+		store := connect(t, d, Options{MaxConns: LeastMaxConns})
+		if d.Count(t, "SELECT VERSION() LIKE '%MariaDB%'") == 1 {
+			dbtest.Exec(t, d.SQL, "SET GLOBAL binlog_commit_wait_count = 1000, binlog_commit_wait_usec = 2000000")
+		} else {
+			dbtest.Exec(t, d.SQL, "SET GLOBAL binlog_group_commit_sync_delay = 1000000") // microseconds, and the most
+		}
+		for _, question := range [][]service.Check{check(user("a")), check(user("b"), user("c"))} {
+			buckets := question[0].Buckets
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() {
+				_, err := store.CheckAll(ctx, question)
+				ended <- err
+			}()
+			dbtest.Eventually(t, "it is in its COMMIT", func() bool { return len(committing(t, d)) == 1 })
+			cancel()
+			if err := <-ended; !errors.Is(err, service.ErrUndecided) {
+				t.Errorf("%v: %v", buckets, err)
+			}
+			dbtest.Eventually(t, "the COMMIT has ended", func() bool {
+				places := store.lanes.Stats().InUse
+				sessions := committing(t, d)
+				if len(sessions) == 1 && (places != 1 || sessions[0].Command == "Killed") {
+					t.Errorf("%v: %d places for %+v", buckets, places, sessions)
+				}
+				return len(sessions) == 0
+			})
+			dbtest.Eventually(t, "its place is free", func() bool { return store.lanes.Stats().InUse == 0 })
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = ?", buckets[0].Key); n != 1 {
+				t.Errorf("%v: %d txns", buckets, n)
+			}
+		}
+	})
+}
+
+// committing returns the sessions that are in their COMMIT.
+func committing(t *testing.T, d *dbtest.Database) (sessions []dbtest.Session) {
+	t.Helper()
+	for _, s := range d.Sessions(t) {
+		if strings.HasPrefix(s.Statement, "COMMIT") {
+			sessions = append(sessions, s)
+		}
+	}
+	return sessions
 }

@@ -60,7 +60,7 @@ type Options struct {
 type Store struct {
 	lanes    *sql.DB // decide checks; the only ones that take several statements in a packet
 	pool     *sqlx.DB
-	killer   *sql.DB // ends statements; apart, because those may have all other connections
+	killer   *killer
 	lockWait time.Duration
 	hints    *hints
 	engines  *engineMemory
@@ -91,7 +91,7 @@ func Open(o Options) (*Store, error) {
 		return nil, err
 	}
 	return &Store{
-		lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), killer: killer, lockWait: o.LockWait,
+		lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), killer: newKiller(killer), lockWait: o.LockWait,
 		hints: newHints(seenPlaces), engines: o.engines, observe: o.Observe,
 	}, nil
 }
@@ -109,7 +109,9 @@ func openPool(o Options, use use, conns int) (*sql.DB, error) {
 }
 
 // Close waits for running queries and closes all connections.
-func (s *Store) Close() error { return errors.Join(s.lanes.Close(), s.pool.Close(), s.killer.Close()) }
+func (s *Store) Close() error {
+	return errors.Join(s.lanes.Close(), s.pool.Close(), s.killer.pool.Close())
+}
 
 // SchemaVersion returns the number of the newest migration that was begun, and
 // whether it stopped half-way. A database that was never migrated has version 0.

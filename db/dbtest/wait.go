@@ -52,6 +52,7 @@ func (d *Database) Hold(tb testing.TB, bucket service.Bucket) (release func()) {
 // Session is one connection to a Database.
 type Session struct {
 	ID        string
+	Command   string
 	State     string
 	Statement string // its first 100 characters, or nothing
 }
@@ -73,11 +74,11 @@ func sessionsIn(tb testing.TB, on *sql.DB, name string) []Session {
 	defer rows.Close()
 	var sessions []Session
 	for rows.Next() {
-		var user, host, command string
+		var user, host string
 		var database, state, statement sql.NullString
 		var s Session
 		var seconds any
-		columns := []any{&s.ID, &user, &host, &database, &command, &seconds, &state, &statement, new(any)}
+		columns := []any{&s.ID, &user, &host, &database, &s.Command, &seconds, &state, &statement, new(any)}
 		names, err := rows.Columns()
 		if err != nil {
 			tb.Fatal(err)
