@@ -135,6 +135,9 @@ func faultOf(err error) fault {
 		return fault{kind: service.ErrUndecided, tries: 1}
 	case errors.Is(err, errUnrecorded):
 		return fault{kind: service.ErrBusy, tries: 1}
+	case errors.Is(err, errCutEarly):
+		// A person may have ended the session. If the database is away, the next connection tells.
+		return fault{kind: firstKind(err, service.ErrAway, service.ErrBusy), tries: 2}
 	case errors.As(err, &away):
 		return fault{kind: firstKind(err, service.ErrAway, service.ErrBusy), tries: 1}
 	case errors.Is(err, service.ErrPaused):
@@ -151,7 +154,7 @@ func faultOf(err error) fault {
 			}
 		}
 		if unsent {
-			return fault{kind: service.ErrAway, tries: 1} // whatever keeps it from connecting
+			return fault{kind: service.ErrAway, tries: 2} // whatever keeps it from connecting; a person may have ended the session
 		}
 		return fault{tries: 1}
 	}
