@@ -81,13 +81,15 @@ func isAway(err error) bool {
 // closes it after the first test that succeeds. It returns when ctx ends. Without it an open
 // circuit stays open. It must not be called twice at a time.
 func (f *Fallback) Watch(ctx context.Context) {
+	t := &storeTest{probe: f.options.Probe, ended: make(chan error)}
+	defer t.wait()
 	for {
 		p := f.period.Load()
-		if !f.awaitOpening(ctx, p) {
+		if !f.awaitOpening(ctx, p, t) {
 			return
 		}
 		f.options.OnChange(p.cause)
-		if !f.awaitClosing(ctx, p) {
+		if !f.awaitClosing(ctx, p, t) {
 			return
 		}
 		f.period.Store(newPeriod())
@@ -95,33 +97,84 @@ func (f *Fallback) Watch(ctx context.Context) {
 	}
 }
 
-// awaitOpening returns true when the circuit is open, and false when ctx has ended. It looks at
-// the store's silence only when that can have become too long.
-func (f *Fallback) awaitOpening(ctx context.Context, p *period) bool {
-	timer := time.NewTimer(f.options.After)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-p.opened:
-			return true
-		case <-timer.C:
-		}
-		silence := time.Duration(0)
-		if f.zones.Load() != nil {
-			silence = f.options.Silence()
-		}
-		if silence >= f.options.After {
-			p.open(fmt.Errorf("%w: it has answered nothing for %s", ErrAway, silence.Round(time.Millisecond)))
-			return true
-		}
-		timer.Reset(f.options.After - silence)
+// storeTest tests the store, once at a time. It is used by one goroutine.
+type storeTest struct {
+	probe      func(context.Context) error
+	ended      chan error // the end of the test that is under way; who takes it calls done
+	isUnderWay bool
+}
+
+// begin begins a test unless one is under way.
+func (t *storeTest) begin(ctx context.Context) {
+	if t.isUnderWay {
+		return
+	}
+	t.isUnderWay = true
+	go func() { t.ended <- t.probe(ctx) }()
+}
+
+func (t *storeTest) done() { t.isUnderWay = false }
+
+// wait waits for the test that is under way, if there is one.
+func (t *storeTest) wait() {
+	if t.isUnderWay {
+		_ = <-t.ended
+		t.done()
 	}
 }
 
+// awaitOpening returns true when the circuit is open, and false when ctx has ended. A store that
+// has answered nobody for half of After is tested. If it has not passed by the end of After, it is
+// away. So calls that all wait for one stuck bucket do not open the circuit, and nor does a process
+// that was stopped itself.
+func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bool {
+	half := f.options.After / 2
+	var passed time.Time // when the last test succeeded
+	isTested := false    // in this silence
+	due := time.Now().Add(half)
+	for {
+		timer := time.NewTimer(time.Until(due))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		case <-p.opened:
+			timer.Stop()
+			return true
+		case err := <-t.ended:
+			timer.Stop()
+			t.done()
+			if err == nil {
+				passed, isTested = time.Now(), false
+			}
+			continue
+		case <-timer.C:
+		}
+		now := time.Now()
+		silence := f.silence(passed)
+		switch wasStopped := now.Sub(due) > half; {
+		case silence < half:
+			isTested, due = false, now.Add(half-silence)
+		case !isTested, silence < f.options.After, wasStopped:
+			t.begin(ctx)
+			isTested, due = true, now.Add(max(half, f.options.After-silence))
+		default:
+			p.open(fmt.Errorf("%w: it has answered nothing for %s", ErrAway, silence.Round(time.Millisecond)))
+			return true
+		}
+	}
+}
+
+// silence returns for how long the store has been asked and has answered neither that nor a test.
+func (f *Fallback) silence(passed time.Time) time.Duration {
+	if f.zones.Load() == nil {
+		return 0
+	}
+	return min(f.options.Silence(), time.Since(passed))
+}
+
 // awaitClosing returns true when a test has succeeded, and false when ctx has ended.
-func (f *Fallback) awaitClosing(ctx context.Context, p *period) bool {
+func (f *Fallback) awaitClosing(ctx context.Context, p *period, t *storeTest) bool {
 	pause := time.Duration(0)
 	if time.Since(p.since) < calmTime {
 		pause = probePause
@@ -134,7 +187,10 @@ func (f *Fallback) awaitClosing(ctx context.Context, p *period) bool {
 			return false
 		case <-timer.C:
 		}
-		if f.options.Probe(ctx) == nil {
+		t.begin(ctx)
+		err := <-t.ended
+		t.done()
+		if err == nil {
 			return true
 		}
 		pause = probePause

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,7 +19,8 @@ type circuitTest struct {
 	*service.Fallback
 	began   time.Time
 	mu      sync.Mutex
-	probe   error    // what a test of the store finds
+	probe   error // what a test of the store finds
+	hangs   time.Duration
 	changes []string // when it opened and closed, and was tested
 }
 
@@ -27,6 +29,13 @@ func (c *circuitTest) find(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.probe = err
+}
+
+// hang has the tests of the store take so long.
+func (c *circuitTest) hang(hangs time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hangs = hangs
 }
 
 func (c *circuitTest) noted(what string) {
@@ -47,6 +56,16 @@ func (c *circuitTest) wantChanges(t *testing.T, want ...string) {
 	c.changes = nil
 }
 
+// wantClosed holds that the circuit has not opened since the last call, however often it was tested.
+func (c *circuitTest) wantClosed(t *testing.T) {
+	t.Helper()
+	synctest.Wait()
+	c.mu.Lock()
+	c.changes = slices.DeleteFunc(c.changes, func(change string) bool { return strings.HasPrefix(change, "tested ") })
+	c.mu.Unlock()
+	c.wantChanges(t)
+}
+
 // watched runs a test with a watched Fallback. silence may be nil.
 func watched(t *testing.T, store service.CheckStore, silence func() time.Duration, test func(c *circuitTest)) {
 	t.Helper()
@@ -56,8 +75,10 @@ func watched(t *testing.T, store service.CheckStore, silence func() time.Duratio
 		Probe: func(context.Context) error {
 			c.noted("tested")
 			c.mu.Lock()
-			defer c.mu.Unlock()
-			return c.probe
+			finds, hangs := c.probe, c.hangs
+			c.mu.Unlock()
+			time.Sleep(hangs) // the bubble's clock
+			return finds
 		},
 		OnChange: func(cause error) {
 			if cause == nil {
@@ -183,7 +204,7 @@ func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
 			waiting := map[string]<-chan answer{"allow": askIn(t, c, "allow", "a"), "block": askIn(t, c, "block", "b")}
 			patient := askIn(t, c, "error", "patient")
 			time.Sleep(service.DefaultDegradedAfter)
-			c.wantChanges(t, "opened 350ms")
+			c.wantChanges(t, "tested 225ms", "opened 350ms")
 			for name, got := range waiting {
 				if a := <-got; a.err != nil || !a.decision.Degraded || a.decision.Blocked != (name == "block") || time.Since(c.began) != 350*time.Millisecond {
 					t.Errorf("%s: %+v after %v", name, a, time.Since(c.began))
@@ -278,7 +299,7 @@ func TestOverloadAndHeldBucketsAreNoSilence(t *testing.T) {
 			if a := <-held; !errors.Is(a.err, service.ErrBusy) || errors.Is(a.err, service.ErrAway) {
 				t.Errorf("a held bucket: %+v", a)
 			}
-			c.wantChanges(t)
+			c.wantClosed(t)
 		})
 	})
 }
@@ -297,7 +318,7 @@ func TestADatabaseThatRefusesOverlappingCallsInTimeIsNotSilent(t *testing.T) {
 				<-g.began // beside the other one
 				time.Sleep(100 * time.Millisecond)
 				g.proceed <- full
-				c.wantChanges(t)
+				c.wantClosed(t)
 			}
 			g.proceed <- full
 			for _, got := range answers {
@@ -305,6 +326,50 @@ func TestADatabaseThatRefusesOverlappingCallsInTimeIsNotSilent(t *testing.T) {
 					t.Errorf("got %+v, want busy", a)
 				}
 			}
+		})
+	})
+}
+
+// TestAStoreThatPassesATestIsNotAway has the only call wait for a bucket that is stuck, which it does
+// not expect: the other checks wait with it, and are decided.
+func TestAStoreThatPassesATestIsNotAway(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
+			stuck := askIn(t, c, "allow", "stuck")
+			<-g.began
+			other := askIn(t, c, "allow", "other")
+			time.Sleep(2 * time.Second)
+			c.wantClosed(t)
+			g.proceed <- failWith(fmt.Errorf("lock wait: %w", service.ErrBusy))
+			if a := <-stuck; !errors.Is(a.err, service.ErrBusy) {
+				t.Errorf("what is stuck: %+v", a)
+			}
+			g.wantBatch(t, admit, "other")
+			if a := <-other; a.err != nil || a.decision.Degraded {
+				t.Errorf("the other one: %+v", a)
+			}
+			c.wantClosed(t)
+		})
+	})
+}
+
+// TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime has the test hang as the calls do.
+func TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
+			c.hang(2 * time.Second)
+			sent := askIn(t, c, "allow", "sent")
+			<-g.began
+			time.Sleep(service.DefaultDegradedAfter)
+			c.wantChanges(t, "tested 125ms", "opened 250ms")
+			g.proceed <- admit
+			if a := <-sent; a.err != nil || a.decision.Degraded {
+				t.Errorf("got %+v", a)
+			}
+			time.Sleep(3 * time.Second)
+			c.wantChanges(t, "closed 2.125s") // by the test that was under way
 		})
 	})
 }

@@ -21,7 +21,8 @@ type FallbackOptions struct {
 	// Coalescer.Silence does. Nil: silence is not looked at.
 	Silence func() time.Duration
 	// Probe tests whether the store can decide checks. It is called about once a second while
-	// the circuit is open, and must end by itself.
+	// the circuit is open, and once the store has been silent for half of After. It must end
+	// by itself, and is called once at a time.
 	Probe func(ctx context.Context) error
 	// OnChange is called by Watch with the cause when the circuit opens, and with nil when it
 	// closes.
@@ -43,7 +44,8 @@ type FallbackOptions struct {
 // is closed, overload and held buckets are ErrBusy as without a Fallback.
 //
 // The circuit opens after the first check that the store could not decide for such a reason,
-// after lost answers between which none came, and when the store has been silent for After.
+// after lost answers between which none came, and when the store has been silent for After and
+// has not passed a test meanwhile.
 // Checks that wait in a Coalescer's queue then leave it. Those that were sent before stay: only
 // the store's answer tells whether they were recorded. Watch closes the circuit again.
 type Fallback struct {
