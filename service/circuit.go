@@ -82,7 +82,11 @@ func isAway(err error) bool {
 // circuit stays open. It must not be called twice at a time.
 func (f *Fallback) Watch(ctx context.Context) {
 	t := &storeTest{probe: f.options.Probe, ended: make(chan error)}
-	defer t.wait()
+	defer func() {
+		if t.isUnderWay {
+			_ = t.wait()
+		}
+	}()
 	for {
 		p := f.period.Load()
 		if !f.awaitOpening(ctx, p, t) {
@@ -115,12 +119,11 @@ func (t *storeTest) begin(ctx context.Context) {
 
 func (t *storeTest) done() { t.isUnderWay = false }
 
-// wait waits for the test that is under way, if there is one.
-func (t *storeTest) wait() {
-	if t.isUnderWay {
-		_ = <-t.ended
-		t.done()
-	}
+// wait waits for the end of the test that is under way, and returns why it failed.
+func (t *storeTest) wait() error {
+	err := <-t.ended
+	t.done()
+	return err
 }
 
 // awaitOpening returns true when the circuit is open, and false when ctx has ended. A store that
@@ -188,9 +191,7 @@ func (f *Fallback) awaitClosing(ctx context.Context, p *period, t *storeTest) bo
 		case <-timer.C:
 		}
 		t.begin(ctx)
-		err := <-t.ended
-		t.done()
-		if err == nil {
+		if t.wait() == nil {
 			return true
 		}
 		pause = probePause
