@@ -166,3 +166,23 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 		}
 	})
 }
+
+// TestACutConnectionDoesNotSayThatTheDatabaseIsAway leaves no time for another try, which would tell.
+func TestACutConnectionDoesNotSayThatTheDatabaseIsAway(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 5, time.Hour))
+		p := dbtest.Through(t, d.DSN)
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{LockWait: time.Minute})
+		both := check(user("alice"), user("bob"))
+		if _, err := ask(t.Context(), store, both); err != nil {
+			t.Fatal(err)
+		}
+		p.BeforeAnswer("START TRANSACTION", p.Cut)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := ask(ctx, store, both); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrAway) {
+			t.Errorf("got %v", err)
+		}
+	})
+}

@@ -117,7 +117,7 @@ func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions
 // withBatch calls do with a batch on a connection of the lanes, and rolls back what do leaves
 // undone.
 func (s *Store) withBatch(ctx context.Context, checks []service.Check, do func(context.Context, *batch) error) error {
-	err := s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
+	return s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
 		if conn.dialect.isSharded {
 			if err := s.knowShards(ctx, conn); err != nil {
 				return false, unrecorded(err)
@@ -127,10 +127,6 @@ func (s *Store) withBatch(ctx context.Context, checks []service.Check, do func(c
 		err = do(ctx, b)
 		return err == nil || !isLost(err) && !endsSession(err) && b.roll(ctx) == nil, err
 	})
-	if errors.Is(err, errCutEarly) && ctx.Err() == nil {
-		err = asKind(service.ErrAway, err) // the connection went, and not the deadline
-	}
-	return err
 }
 
 // onLane calls do with a connection of the lanes, until the deadline of ctx. If the connection

@@ -136,8 +136,8 @@ func faultOf(err error) fault {
 	case errors.Is(err, errUnrecorded):
 		return fault{kind: service.ErrBusy, tries: 1}
 	case errors.Is(err, errCutEarly):
-		// A person may have ended the session. If the database is away, the next connection tells.
-		return fault{kind: firstKind(err, service.ErrAway, service.ErrBusy), tries: 2}
+		// A person may have ended the session. Whether the database is away, the next connection tells.
+		return fault{kind: service.ErrBusy, tries: 2}
 	case errors.As(err, &away):
 		return fault{kind: firstKind(err, service.ErrAway, service.ErrBusy), tries: 1}
 	case errors.Is(err, service.ErrPaused):
