@@ -125,7 +125,9 @@ func (s *Store) withBatch(ctx context.Context, checks []service.Check, do func(c
 		}
 		b := newBatch(s.hints, conn, checks)
 		err = do(ctx, b)
-		return err == nil || !isLost(err) && !endsSession(err) && b.roll(ctx) == nil, err
+		// A check that is too long by itself may not be for a new session, which reads the limit anew.
+		endsHere := endsSession(err) || len(checks) == 1 && errors.Is(err, errTooLong)
+		return err == nil || !isLost(err) && !endsHere && b.roll(ctx) == nil, err
 	})
 }
 

@@ -19,7 +19,7 @@ func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, rate, time.Hour))
 		dbtest.Exec(t, d.SQL, "SET GLOBAL max_allowed_packet = ?", smallest)
-		store := connect(t, d, Options{})
+		store := connect(t, d, Options{MaxConns: LeastMaxConns}) // one session for all
 		var checks []service.Check
 		for i := range 60 {
 			checks = append(checks, check(user(fmt.Sprint("key-", i)))...)
@@ -42,6 +42,10 @@ func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != callsOfAll*tooLong {
 			t.Errorf("%d txns, want %d", n, callsOfAll*tooLong)
+		}
+		dbtest.Exec(t, d.SQL, "SET GLOBAL max_allowed_packet = ?", 1<<20)
+		if _, err := ask(t.Context(), store, checks[tooLong:]); err != nil {
+			t.Errorf("the limit is higher now: %v", err)
 		}
 		wantSettled(t, d, zone(1, rate, time.Hour))
 	})

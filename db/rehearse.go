@@ -93,7 +93,11 @@ func (s *Store) rehearseAttempts(ctx context.Context, b *batch) error {
 
 // try carries out an INSERT and takes it back. waited says that it has waited in vain.
 func (s *Store) try(ctx context.Context, b *batch, insert *packet) (waited bool, err error) {
-	_, err = b.conn.ExecContext(ctx, "START TRANSACTION; "+string(insert.text)+"; ROLLBACK", nil)
+	text := "START TRANSACTION; " + string(insert.text) + "; ROLLBACK"
+	if int64(len(text)) >= b.conn.maxPacket {
+		return false, errTooLong
+	}
+	_, err = b.conn.ExecContext(ctx, text, nil)
 	if !isNumber(err, errLockWait) {
 		return false, err
 	}
