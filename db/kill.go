@@ -130,7 +130,7 @@ func (k *killer) lookAt(address string, sessions []*endedSession) (gone []*ended
 func lookBy(ctx context.Context, conn *connection, sessions []*endedSession) (gone []*endedSession, err error) {
 	var statements map[int64]string
 	if !conn.dialect.isSharded { // vtgate lists no sessions of its own, so there one is gone when its KILL is answered
-		if statements, err = statementsOf(ctx, conn); err != nil {
+		if statements, err = statementsBy(ctx, conn); err != nil {
 			return nil, err
 		}
 	}
@@ -168,10 +168,10 @@ func (k *killer) at(ctx context.Context, address string, do func(context.Context
 	return fmt.Errorf("no connection to %s in %d tries", address, killTries)
 }
 
-// statementsOf returns what the sessions of the account are doing, by their ids. It does not read
+// statementsBy returns what the sessions of the account are doing, by their ids. It does not read
 // information_schema.processlist, which on MySQL fails with 3854 while any session runs a statement
 // with a character beyond utf8mb3.
-func statementsOf(ctx context.Context, conn *connection) (map[int64]string, error) {
+func statementsBy(ctx context.Context, conn *connection) (map[int64]string, error) {
 	rows, err := conn.QueryContext(ctx, "SHOW PROCESSLIST", nil)
 	if err != nil {
 		return nil, err
