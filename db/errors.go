@@ -27,6 +27,7 @@ const (
 	errCheck           = 3819
 	errWriteConflict   = 9007
 	errNoSuchProcedure = 1305
+	errNoSuchThread    = 1094
 	errNoSuchParent    = 1452
 	errNoWait          = 3572
 	errBadArgument     = 45400

@@ -137,7 +137,7 @@ func lookBy(ctx context.Context, conn *connection, sessions []*endedSession) (go
 	for _, s := range sessions {
 		statement, isThere := statements[s.id]
 		if (isThere || conn.dialect.isSharded) && !s.isKilled && !strings.HasPrefix(statement, "COMMIT") {
-			if _, err := conn.ExecContext(ctx, fmt.Sprint("KILL ", s.id), nil); isLost(err) {
+			if _, err := conn.ExecContext(ctx, fmt.Sprint("KILL ", s.id), nil); err != nil && !isNumber(err, errNoSuchThread) {
 				return gone, err
 			}
 			s.isKilled = true // or it has ended by itself

@@ -148,7 +148,7 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bo
 			timer.Stop()
 			t.done()
 			if err == nil {
-				passed, isTested = time.Now(), false
+				passed = time.Now()
 			}
 			continue
 		case <-timer.C:
@@ -169,11 +169,17 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bo
 }
 
 // silence returns for how long the store has been asked and has answered neither that nor a test.
+// After StuckAtMost no test counts: a store that hangs in its commits passes each, as a test records
+// nothing.
 func (f *Fallback) silence(passed time.Time) time.Duration {
 	if f.zones.Load() == nil {
 		return 0
 	}
-	return min(f.options.Silence(), time.Since(passed))
+	silence := f.options.Silence()
+	if silence >= f.options.StuckAtMost {
+		return silence
+	}
+	return min(silence, time.Since(passed))
 }
 
 // awaitClosing returns true when a test has succeeded, and false when ctx has ended.
@@ -188,6 +194,10 @@ func (f *Fallback) awaitClosing(ctx context.Context, p *period, t *storeTest) bo
 		case <-ctx.Done():
 			timer.Stop()
 			return false
+		case <-t.ended: // it began before the circuit opened, and tells nothing
+			timer.Stop()
+			t.done()
+			continue
 		case <-timer.C:
 		}
 		t.begin(ctx)

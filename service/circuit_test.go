@@ -373,3 +373,46 @@ func TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime(t *testing.T) {
 		})
 	})
 }
+
+// TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests never answers a call.
+func TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
+			sent := askIn(t, c, "allow", "sent")
+			<-g.began
+			waiting := askIn(t, c, "allow", "waiting")
+			time.Sleep(2800 * time.Millisecond)
+			select {
+			case a := <-waiting:
+				if a.err != nil || !a.decision.Degraded {
+					t.Errorf("got %+v", a)
+				}
+			default:
+				t.Error("the circuit is closed")
+			}
+			g.proceed <- admit
+			if a := <-sent; a.err != nil || a.decision.Degraded {
+				t.Errorf("a check that was sent: %+v", a)
+			}
+		})
+	})
+}
+
+// TestATestThatBeganBeforeTheCircuitOpenedDoesNotCloseIt passes, and no later one does.
+func TestATestThatBeganBeforeTheCircuitOpenedDoesNotCloseIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		silent := func() time.Duration { return time.Second }
+		watched(t, failing(service.ErrAway), silent, func(c *circuitTest) {
+			c.hang(50 * time.Millisecond)
+			time.Sleep(130 * time.Millisecond) // the first test is under way
+			c.find(service.ErrAway)
+			if _, err := askOne(t.Context(), c, in("allow")); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(1500 * time.Millisecond)
+			c.wantChanges(t, "tested 125ms", "opened 130ms", "tested 1.175s")
+		})
+	})
+}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ type FallbackOptions struct {
 	// Silence returns for how long the store has been asked and has answered nothing, as
 	// Coalescer.Silence does. Nil: silence is not looked at.
 	Silence func() time.Duration
+	// StuckAtMost is the longest time that all calls may wait for one stuck bucket while the store
+	// is at work: its lock wait, and what engines take longer. 0 means that of the default lock wait.
+	StuckAtMost time.Duration
 	// Probe tests whether the store can decide checks. It is called about once a second while
 	// the circuit is open, and once the store has been silent for half of After. It must end
 	// by itself, and is called once at a time.
@@ -63,6 +67,7 @@ func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
 	if options.After == 0 {
 		options.After = DefaultDegradedAfter
 	}
+	options.StuckAtMost = cmp.Or(options.StuckAtMost, 2*time.Second) + options.After
 	if options.Silence == nil {
 		options.Silence = func() time.Duration { return 0 }
 	}

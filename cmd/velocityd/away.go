@@ -41,7 +41,10 @@ type front struct {
 // holds, if there is one. It does not connect to the database.
 func (s *instance) newFront() *front {
 	checks, end := s.newCheckStore()
-	options := service.FallbackOptions{After: s.flags.DegradedAfter, Probe: s.proveChecks, OnChange: s.logAway}
+	options := service.FallbackOptions{
+		After: s.flags.DegradedAfter, StuckAtMost: s.flags.LockWait + time.Second, // engines look at lock waits once a second
+		Probe: s.proveChecks, OnChange: s.logAway,
+	}
 	if coalescer, ok := checks.(*service.Coalescer); ok {
 		options.Silence = coalescer.Silence
 	}
