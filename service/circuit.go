@@ -81,7 +81,7 @@ func isAway(err error) bool {
 // closes it after the first test that succeeds. It returns when ctx ends. Without it an open
 // circuit stays open. It must not be called twice at a time.
 func (f *Fallback) Watch(ctx context.Context) {
-	t := &storeTest{probe: f.options.Probe, ended: make(chan error)}
+	t := &storeTest{probe: f.options.Probe, ended: make(chan testEnd)}
 	defer func() {
 		if t.isUnderWay {
 			_ = t.wait()
@@ -101,10 +101,13 @@ func (f *Fallback) Watch(ctx context.Context) {
 	}
 }
 
+// testEnd is why a test failed, or nil in it.
+type testEnd struct{ err error }
+
 // storeTest tests the store, once at a time. It is used by one goroutine.
 type storeTest struct {
 	probe      func(context.Context) error
-	ended      chan error // the end of the test that is under way; who takes it calls done
+	ended      chan testEnd // of the test that is under way; who takes it calls done
 	isUnderWay bool
 }
 
@@ -114,16 +117,16 @@ func (t *storeTest) begin(ctx context.Context) {
 		return
 	}
 	t.isUnderWay = true
-	go func() { t.ended <- t.probe(ctx) }()
+	go func() { t.ended <- testEnd{t.probe(ctx)} }()
 }
 
 func (t *storeTest) done() { t.isUnderWay = false }
 
 // wait waits for the end of the test that is under way, and returns why it failed.
 func (t *storeTest) wait() error {
-	err := <-t.ended
+	end := <-t.ended
 	t.done()
-	return err
+	return end.err
 }
 
 // awaitOpening returns true when the circuit is open, and false when ctx has ended. A store that
@@ -144,10 +147,10 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bo
 		case <-p.opened:
 			timer.Stop()
 			return true
-		case err := <-t.ended:
+		case end := <-t.ended:
 			timer.Stop()
 			t.done()
-			if err == nil {
+			if end.err == nil {
 				passed = time.Now()
 			}
 			continue
