@@ -87,12 +87,9 @@ func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
 		_ = conn.Close()
 		return
 	}
-	abandon := func() {
-		discard(conn)
-		_ = conn.Close()
-	}
+	abandon := func() { discard(conn) }
 	if own := ownOf(conn); ctx.Err() != nil && own != nil && own.id != 0 {
-		s.killer.end(own.address, own.id, abandon)
+		s.killer.end(own, abandon)
 		return
 	}
 	abandon() // the engine has answered, or is away
@@ -119,8 +116,7 @@ func onConnection(ctx context.Context, conn *sql.Conn, do func(context.Context, 
 	})
 }
 
-// discard makes the pool close a connection instead of keeping it. It does NOT give conn
-// back.
+// discard gives conn back to its pool, which closes the connection instead of keeping it.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }

@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -34,44 +35,60 @@ type killer struct {
 	mu       sync.Mutex
 	sessions []*endedSession
 	isAtWork bool
-	more     chan struct{} // has room for one
+	isClosed bool
+	soon     chan struct{} // asks for the next look to be soon; has room for one
 }
 
 // endedSession is a session that has to end.
 type endedSession struct {
-	address  string // of its server
-	id       int64
+	*connection
 	gone     func()
 	seen     time.Time
 	isKilled bool
 }
 
-func newKiller(pool *sql.DB) *killer { return &killer{pool: pool, more: make(chan struct{}, 1)} }
+func newKiller(pool *sql.DB) *killer { return &killer{pool: pool, soon: make(chan struct{}, 1)} }
 
-// end ends a session of the server at an address, and calls gone when the server no longer lists
-// it. It does not wait for that.
-func (k *killer) end(address string, id int64, gone func()) {
+// end ends the session of a connection, and calls gone when its server no longer lists it. It does
+// not wait for that.
+func (k *killer) end(conn *connection, gone func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.sessions = append(k.sessions, &endedSession{address: address, id: id, gone: gone, seen: time.Now()})
+	k.sessions = append(k.sessions, &endedSession{connection: conn, gone: gone, seen: time.Now()})
 	if !k.isAtWork {
 		k.isAtWork = true
 		go k.work()
 		return
 	}
+	k.lookSoon()
+}
+
+// lookSoon makes the pauses short again.
+func (k *killer) lookSoon() {
 	select {
-	case k.more <- struct{}{}:
+	case k.soon <- struct{}{}:
 	default:
 	}
+}
+
+// Close lets all sessions go, also those that are not gone.
+func (k *killer) Close() error {
+	k.mu.Lock()
+	k.isClosed = true
+	k.mu.Unlock()
+	k.lookSoon()
+	return k.pool.Close()
 }
 
 // work looks at the servers until no session is left to end.
 func (k *killer) work() {
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		k.mu.Lock()
-		sessions := slices.Clone(k.sessions)
+		gone, isClosed := slices.Clone(k.sessions), k.isClosed
 		k.mu.Unlock()
-		gone := k.look(sessions)
+		if !isClosed {
+			gone = k.look(gone)
+		}
 		k.mu.Lock()
 		k.sessions = slices.DeleteFunc(k.sessions, func(s *endedSession) bool { return slices.Contains(gone, s) })
 		k.isAtWork = len(k.sessions) > 0
@@ -84,7 +101,7 @@ func (k *killer) work() {
 			return
 		}
 		select {
-		case <-k.more:
+		case <-k.soon:
 			pause = firstLook
 		case <-time.After(pause):
 		}
@@ -114,7 +131,7 @@ func (k *killer) lookAt(address string, sessions []*endedSession) (gone []*ended
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
 	err := k.at(ctx, address, func(ctx context.Context, conn *connection) (err error) {
-		gone, err = lookBy(ctx, conn, sessions)
+		gone, err = k.lookBy(ctx, conn, sessions)
 		return err
 	})
 	if err == nil {
@@ -127,27 +144,54 @@ func (k *killer) lookAt(address string, sessions []*endedSession) (gone []*ended
 
 // lookBy is look by one connection to the server of the sessions. After an error it returns those
 // of which it is known that they are gone.
-func lookBy(ctx context.Context, conn *connection, sessions []*endedSession) (gone []*endedSession, err error) {
-	var statements map[int64]string
-	if !conn.dialect.isSharded { // vtgate lists no sessions of its own, so there one is gone when its KILL is answered
-		if statements, err = statementsBy(ctx, conn); err != nil {
-			return nil, err
+func (k *killer) lookBy(ctx context.Context, conn *connection, sessions []*endedSession) (gone []*endedSession, err error) {
+	if conn.dialect.isSharded { // vtgate lists no sessions of its own
+		for _, s := range sessions {
+			if err := s.kill(ctx, conn); err != nil {
+				return gone, err
+			}
+			gone = append(gone, s)
 		}
+		return gone, nil
+	}
+	uptime, err := uptimeBy(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	statements, err := statementsBy(ctx, conn)
+	if err != nil {
+		return nil, err
 	}
 	for _, s := range sessions {
 		statement, isThere := statements[s.id]
-		if (isThere || conn.dialect.isSharded) && !s.isKilled && !strings.HasPrefix(statement, "COMMIT") {
-			if _, err := conn.ExecContext(ctx, fmt.Sprint("KILL ", s.id), nil); err != nil && !isNumber(err, errNoSuchThread) {
+		switch {
+		case !isThere, s.isOlderThan(uptime):
+			gone = append(gone, s)
+		case !s.isKilled && !strings.HasPrefix(statement, "COMMIT"):
+			if err := s.kill(ctx, conn); err != nil {
 				return gone, err
 			}
-			s.isKilled = true // or it has ended by itself
-		}
-		if !isThere {
-			gone = append(gone, s)
+			k.lookSoon()
 		}
 		s.seen = time.Now()
 	}
 	return gone, nil
+}
+
+// isOlderThan says that the session was there before its server was started for the last time.
+// Then its id may be that of another session now. uptime is in whole seconds, and may be one too few.
+func (s *endedSession) isOlderThan(uptime time.Duration) bool {
+	return time.Since(s.since) > uptime+time.Second
+}
+
+// kill ends a session, unless it has ended by itself.
+func (s *endedSession) kill(ctx context.Context, conn *connection) error {
+	_, err := conn.ExecContext(ctx, fmt.Sprint("KILL ", s.id), nil)
+	if err != nil && !isNumber(err, errNoSuchThread) {
+		return err
+	}
+	s.isKilled = true
+	return nil
 }
 
 // at calls do with a connection to the server at an address. If the DSN names several, a connection
@@ -163,7 +207,6 @@ func (k *killer) at(ctx context.Context, address string, do func(context.Context
 			return onConnection(ctx, conn, do)
 		}
 		discard(conn)
-		_ = conn.Close()
 	}
 	return fmt.Errorf("no connection to %s in %d tries", address, killTries)
 }
@@ -177,10 +220,28 @@ func statementsBy(ctx context.Context, conn *connection) (map[int64]string, erro
 		return nil, err
 	}
 	defer rows.Close()
-	const id, info = 0, 7 // of the columns of MySQL and MariaDB
+	id, info := slices.Index(rows.Columns(), "Id"), slices.Index(rows.Columns(), "Info")
+	if id < 0 || info < 0 {
+		return nil, fmt.Errorf("SHOW PROCESSLIST has no columns Id and Info, but %v", rows.Columns())
+	}
 	statements := map[int64]string{}
 	return statements, readRows(rows, func(row []driver.Value) error {
 		statements[asInt(row[id])] = text(row[info])
 		return nil
 	})
+}
+
+// uptimeBy returns for how long the server has been running, in whole seconds.
+func uptimeBy(ctx context.Context, conn *connection) (uptime time.Duration, err error) {
+	rows, err := conn.QueryContext(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'", nil)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	err = readRows(rows, func(row []driver.Value) error {
+		seconds, err := strconv.Atoi(text(row[1]))
+		uptime = time.Duration(seconds) * time.Second
+		return err
+	})
+	return uptime, err
 }

@@ -99,10 +99,7 @@ func session(t *testing.T, d *dbtest.Database, settings ...string) *sql.Conn {
 		t.Fatal(err)
 	}
 	// Not back to the pool: its settings are the test's own.
-	t.Cleanup(func() {
-		discard(conn)
-		_ = conn.Close()
-	})
+	t.Cleanup(func() { discard(conn) })
 	for _, setting := range settings {
 		dbtest.Exec(t, conn, setting)
 	}

@@ -192,6 +192,7 @@ type connection struct {
 	socket    net.Conn // of a lane
 	address   string   // of the server
 	id        int64    // the server's, for KILL; 0 where there is no KILL
+	since     time.Time
 	engine    Engine
 	dialect   dialect
 	shards    *shardMemory
@@ -371,7 +372,7 @@ func (c *connector) meet(ctx context.Context, s *connection) error {
 		}
 		engine = c.engines.saw(engineOf(version, comment))
 	}
-	s.engine, s.dialect, s.shards = engine, engine.dialect(), &c.engines.shards
+	s.engine, s.dialect, s.shards, s.since = engine, engine.dialect(), &c.engines.shards, time.Now()
 	return nil
 }
 

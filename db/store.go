@@ -110,7 +110,7 @@ func openPool(o Options, use use, conns int) (*sql.DB, error) {
 
 // Close waits for running queries and closes all connections.
 func (s *Store) Close() error {
-	return errors.Join(s.lanes.Close(), s.pool.Close(), s.killer.pool.Close())
+	return errors.Join(s.lanes.Close(), s.pool.Close(), s.killer.Close())
 }
 
 // SchemaVersion returns the number of the newest migration that was begun, and

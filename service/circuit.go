@@ -163,7 +163,7 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bo
 			isTested, due = false, now.Add(half-silence)
 		case !isTested, silence < f.options.After, wasStopped:
 			t.begin(ctx)
-			isTested, due = true, now.Add(max(half, f.options.After-silence))
+			isTested, due = !wasStopped, now.Add(max(half, f.options.After-silence))
 		default:
 			p.open(fmt.Errorf("%w: it has answered nothing for %s", ErrAway, silence.Round(time.Millisecond)))
 			return true

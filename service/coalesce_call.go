@@ -136,7 +136,8 @@ func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 func isAnswer(err error) bool { return err == nil || !errors.Is(err, ErrUndecided) && !isAbsent(err) }
 
 // isAbsent says that the store had no database to ask. Other refusals, such as for too many
-// connections or a held bucket, are answers of a database that is at work.
+// connections or a held bucket, are answers of a database that is at work, and so is the end of a
+// connection before anything was recorded: whether the database is away, the next one tells.
 func isAbsent(err error) bool { return errors.Is(err, ErrAway) || errors.Is(err, ErrPaused) }
 
 func fail(waiters []*waiter, err error) {

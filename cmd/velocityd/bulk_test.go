@@ -104,14 +104,15 @@ func TestFortyCallersOfTheLargestCallsAreAnsweredBesideLoneChecks(t *testing.T) 
 				}
 			})
 		}
+		go func() {
+			group.Wait()
+			isOver.Store(true)
+		}()
 		most := 0
-		beside.Go(func() {
-			for !isOver.Load() {
-				most = max(most, len(d.Sessions(t)))
-			}
-		})
-		group.Wait()
-		isOver.Store(true)
+		for !isOver.Load() {
+			// Of two looks, because a server lists a session for a moment after its client has closed it.
+			most = max(most, min(len(d.Sessions(t)), len(d.Sessions(t))))
+		}
 		beside.Wait()
 		d.AwaitNone(t, "the last call")
 		if own := 1 + 1; most > conns+own { // the test's, and that of /readyz
