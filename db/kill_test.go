@@ -3,8 +3,6 @@ package db
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -80,17 +78,17 @@ func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, 50, time.Hour))
 		store := connect(t, d, Options{MaxConns: LeastMaxConns})
-		waits := semiSync(t, d)
+		stall := d.StallCommits(t)
 		for _, question := range [][]service.Check{check(user("a")), check(user("b"), user("c"))} {
 			buckets := question[0].Buckets
-			waits(true)
+			stall(true)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() {
 				_, err := store.CheckAll(ctx, question)
 				ended <- err
 			}()
-			dbtest.Eventually(t, "it is in its COMMIT", func() bool { return len(committing(t, d)) == 1 })
+			dbtest.Eventually(t, "it is in its COMMIT", func() bool { return len(d.Committing(t)) == 1 })
 			before := looks(t, d)
 			cancel()
 			if err := <-ended; !errors.Is(err, service.ErrUndecided) {
@@ -99,34 +97,17 @@ func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
 			dbtest.Eventually(t, "the killer has looked at it", func() bool {
 				return looks(t, d) >= before+3 || store.lanes.Stats().InUse == 0
 			})
-			sessions, places := committing(t, d), store.lanes.Stats().InUse
+			sessions, places := d.Committing(t), store.lanes.Stats().InUse
 			if len(sessions) != 1 || places != 1 || sessions[0].Command == "Killed" {
 				t.Fatalf("%v: %d places for %+v", buckets, places, sessions)
 			}
-			waits(false)
+			stall(false)
 			dbtest.Eventually(t, "its place is free", func() bool { return store.lanes.Stats().InUse == 0 })
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = ?", buckets[0].Key); n != 1 {
 				t.Errorf("%v: %d txns", buckets, n)
 			}
 		}
 	})
-}
-
-// semiSync returns what has each COMMIT of a server wait for a replica, or no more.
-func semiSync(t *testing.T, d *dbtest.Database) (waits func(bool)) {
-	t.Helper()
-	variables := "rpl_semi_sync_master_"
-	if d.Count(t, "SELECT VERSION() LIKE '%MariaDB%'") == 0 {
-		dbtest.Exec(t, d.SQL, "INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
-		variables = "rpl_semi_sync_source_"
-	}
-	dbtest.Exec(t, d.SQL, "SET GLOBAL "+variables+"timeout = 600000") // milliseconds
-	waits = func(on bool) {
-		t.Helper()
-		dbtest.Exec(t, d.SQL, fmt.Sprint("SET GLOBAL ", variables, "enabled = ", on))
-	}
-	t.Cleanup(func() { waits(false) })
-	return waits
 }
 
 // looks returns how often sessions of a server were listed.
@@ -136,15 +117,4 @@ func looks(t *testing.T, d *dbtest.Database) (n int) {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// committing returns the sessions that are in their COMMIT.
-func committing(t *testing.T, d *dbtest.Database) (sessions []dbtest.Session) {
-	t.Helper()
-	for _, s := range d.Sessions(t) {
-		if strings.HasPrefix(s.Statement, "COMMIT") {
-			sessions = append(sessions, s)
-		}
-	}
-	return sessions
 }

@@ -24,13 +24,18 @@ type period struct {
 	since  time.Time
 	once   sync.Once
 	opened chan struct{} // closed when the circuit opens
-	cause  error         // why it opened; valid once opened is closed
+	cause  error         // why it opened; valid once opened is closed, like at
+	at     time.Time     // when it opened
+	// wasSilent says that the store was silent when the period before ended.
+	wasSilent bool
 	// lost is when the first check was lost, or met a pause, after which none was answered, as the
 	// time since since; 0 if there is none.
 	lost atomic.Int64
 }
 
-func newPeriod() *period { return &period{since: time.Now(), opened: make(chan struct{})} }
+func newPeriod(wasSilent bool) *period {
+	return &period{since: time.Now(), opened: make(chan struct{}), wasSilent: wasSilent}
+}
 
 func (p *period) isOpen() bool {
 	select {
@@ -43,7 +48,7 @@ func (p *period) isOpen() bool {
 
 func (p *period) open(cause error) {
 	p.once.Do(func() {
-		p.cause = cause
+		p.cause, p.at = cause, time.Now()
 		close(p.opened)
 	})
 }
@@ -78,7 +83,7 @@ func isAway(err error) bool {
 }
 
 // Watch opens the circuit if the store is silent, tests the store while the circuit is open, and
-// closes it after the first test that succeeds. It returns when ctx ends. Without it an open
+// closes it after the first test that succeeds, unless calls from before are still unanswered. It returns when ctx ends. Without it an open
 // circuit stays open. It must not be called twice at a time.
 func (f *Fallback) Watch(ctx context.Context) {
 	t := &storeTest{probe: f.options.Probe, ended: make(chan testEnd)}
@@ -96,7 +101,7 @@ func (f *Fallback) Watch(ctx context.Context) {
 		if !f.awaitClosing(ctx, p, t) {
 			return
 		}
-		f.period.Store(newPeriod())
+		f.period.Store(newPeriod(errors.Is(p.cause, errSilent)))
 		f.options.OnChange(nil)
 	}
 }
@@ -157,7 +162,7 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bo
 		case <-timer.C:
 		}
 		now := time.Now()
-		silence := f.silence(passed)
+		silence := f.silence(p, passed)
 		switch wasStopped := now.Sub(due) > half; {
 		case silence < half:
 			isTested, due = false, now.Add(half-silence)
@@ -165,27 +170,31 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bo
 			t.begin(ctx)
 			isTested, due = !wasStopped, now.Add(max(half, f.options.After-silence))
 		default:
-			p.open(fmt.Errorf("%w: it has answered nothing for %s", ErrAway, silence.Round(time.Millisecond)))
+			p.open(fmt.Errorf("%w: it %w for %s", ErrAway, errSilent, silence.Round(time.Millisecond)))
 			return true
 		}
 	}
 }
 
+// errSilent is the cause of a circuit that opened because nothing was answered.
+var errSilent = errors.New("has answered nothing")
+
 // silence returns for how long the store has been asked and has answered neither that nor a test.
 // After StuckAtMost no test counts: a store that hangs in its commits passes each, as a test records
-// nothing.
-func (f *Fallback) silence(passed time.Time) time.Duration {
+// nothing. If it has just been silent, none counts at all.
+func (f *Fallback) silence(p *period, passed time.Time) time.Duration {
 	if f.zones.Load() == nil {
 		return 0
 	}
 	silence := f.options.Silence()
-	if silence >= f.options.StuckAtMost {
+	if silence >= f.options.StuckAtMost || p.wasSilent && time.Since(p.since) < calmTime {
 		return silence
 	}
 	return min(silence, time.Since(passed))
 }
 
-// awaitClosing returns true when a test has succeeded, and false when ctx has ended.
+// awaitClosing returns true when a test has succeeded, and false when ctx has ended. While none of
+// the calls is answered that were under way when the circuit opened, a test proves nothing.
 func (f *Fallback) awaitClosing(ctx context.Context, p *period, t *storeTest) bool {
 	pause := time.Duration(0)
 	if time.Since(p.since) < calmTime {
@@ -204,7 +213,7 @@ func (f *Fallback) awaitClosing(ctx context.Context, p *period, t *storeTest) bo
 		case <-timer.C:
 		}
 		t.begin(ctx)
-		if t.wait() == nil {
+		if t.wait() == nil && f.options.Silence() <= time.Since(p.at) {
 			return true
 		}
 		pause = probePause

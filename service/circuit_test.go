@@ -56,14 +56,22 @@ func (c *circuitTest) wantChanges(t *testing.T, want ...string) {
 	c.changes = nil
 }
 
+// opened returns when the circuit has opened and closed since the last look.
+func (c *circuitTest) opened() (changes []string) {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changes = slices.DeleteFunc(c.changes, func(change string) bool { return strings.HasPrefix(change, "tested ") })
+	c.changes = nil
+	return changes
+}
+
 // wantClosed holds that the circuit has not opened since the last call, however often it was tested.
 func (c *circuitTest) wantClosed(t *testing.T) {
 	t.Helper()
-	synctest.Wait()
-	c.mu.Lock()
-	c.changes = slices.DeleteFunc(c.changes, func(change string) bool { return strings.HasPrefix(change, "tested ") })
-	c.mu.Unlock()
-	c.wantChanges(t)
+	if changes := c.opened(); len(changes) > 0 {
+		t.Errorf("after %v: %q", time.Since(c.began), changes)
+	}
 }
 
 // watched runs a test with a watched Fallback. silence may be nil.
@@ -374,26 +382,33 @@ func TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime(t *testing.T) {
 	})
 }
 
-// TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests never answers a call.
+// TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests loses what was sent to it, twice.
 func TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+	const deadline = 5 * time.Second
+	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: deadline}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
-			sent := askIn(t, c, "allow", "sent")
-			<-g.began
-			waiting := askIn(t, c, "allow", "waiting")
-			time.Sleep(2800 * time.Millisecond)
-			select {
-			case a := <-waiting:
-				if a.err != nil || !a.decision.Degraded {
-					t.Errorf("got %+v", a)
+			for _, opens := range []time.Duration{2250 * time.Millisecond, service.DefaultDegradedAfter} {
+				c.wantClosed(t)
+				began := time.Now()
+				sent := askIn(t, c, "allow", "sent")
+				<-g.began
+				waiting := askIn(t, c, "allow", "waiting")
+				if a := <-waiting; a.err != nil || !a.decision.Degraded || time.Since(began) != opens {
+					t.Errorf("after %s: %+v, %v", time.Since(began), a.decision, a.err)
 				}
-			default:
-				t.Error("the circuit is closed")
-			}
-			g.proceed <- admit
-			if a := <-sent; a.err != nil || a.decision.Degraded {
-				t.Errorf("a check that was sent: %+v", a)
+				time.Sleep(deadline - opens)
+				if changes := c.opened(); len(changes) != 1 {
+					t.Errorf("while the calls are unanswered: %q", changes)
+				}
+				g.proceed <- failWith(service.ErrUndecided)
+				if a := <-sent; !errors.Is(a.err, service.ErrUndecided) {
+					t.Errorf("a check that was sent: %+v", a)
+				}
+				time.Sleep(1500 * time.Millisecond)
+				if changes := c.opened(); len(changes) != 1 || !strings.HasPrefix(changes[0], "closed ") {
+					t.Errorf("after the calls have ended: %q", changes)
+				}
 			}
 		})
 	})

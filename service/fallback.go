@@ -75,7 +75,7 @@ func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
 		options.OnChange = func(error) {}
 	}
 	f := &Fallback{store: store, options: options}
-	f.period.Store(newPeriod())
+	f.period.Store(newPeriod(false))
 	return f
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -247,6 +248,50 @@ func TestChecksThatWereSentToASilentEngineAreUndecidedAndLaterOnesDegraded(t *te
 		if n := m.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id <> 1 AND bucket_key = 'later'"); n != 0 {
 			t.Errorf("%d degraded answers are recorded", n)
 		}
+	})
+}
+
+// TestADatabaseThatHangsInItsCommitsIsAwayThoughItPassesTests has each COMMIT wait for a replica
+// that is away. The service's tests record nothing, so they succeed.
+func TestADatabaseThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		m := newMortal(t, engine)
+		stall := m.StallCommits(t)
+		var asked atomic.Int64
+		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lanes", "1", "--lock-wait", "1s", "--degraded-after", "1s",
+			"--check-timeout", "100s", "--shutdown-timeout", "110s")
+		dbtest.Eventually(t, "checks are decided", func() bool { return askAway(t, i.url, 2, "before") == toldAllowed })
+		stall(true)
+		answers := awayLog{newTold[awayAnswer]()}
+		asks := func(zone int) func() bool {
+			return func() bool {
+				key := fmt.Sprintf("check-%d-in-%d", asked.Add(1), zone)
+				got := askAway(t, i.url, zone, key)
+				answers.note(key, got)
+				return got == degradedAllow || got == degradedBlock
+			}
+		}
+		var sent sync.WaitGroup
+		sent.Go(func() { asks(2)() })
+		dbtest.Eventually(t, "it is in its COMMIT", func() bool { return len(m.Committing(t)) == 1 })
+		openings := func() int {
+			return len(entries(t, i.stderr.String(), "the database is away: checks are answered by on_failure of their zones"))
+		}
+		before := openings()
+		dbtest.Eventually(t, "it is answered without the database", asks(2))
+		for range 20 {
+			if !asks(2)() || !asks(3)() {
+				t.Fatalf("later: %v", answers.answers)
+			}
+		}
+		if n := openings() - before; n != 1 {
+			t.Errorf("%d times away", n)
+		}
+		stall(false)
+		sent.Wait()
+		dbtest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
+		answers.compare(t, m.Database)
 	})
 }
 
