@@ -24,17 +24,21 @@ type period struct {
 	since  time.Time
 	once   sync.Once
 	opened chan struct{} // closed when the circuit opens
-	cause  error         // why it opened; valid once opened is closed, like at
-	at     time.Time     // when it opened
-	// wasSilent says that the store was silent when the period before ended.
-	wasSilent bool
+	// These are valid once opened is closed.
+	cause error     // why it opened
+	at    time.Time // when it opened
+	hangs bool      // it opened because answers did not come
+	// hung says that it opened for that reason in the period before, and that none came afterwards.
+	hung bool
 	// lost is when the first check was lost, or met a pause, after which none was answered, as the
 	// time since since; 0 if there is none.
 	lost atomic.Int64
+	// answered says that an answer came after the circuit had opened.
+	answered atomic.Bool
 }
 
-func newPeriod(wasSilent bool) *period {
-	return &period{since: time.Now(), opened: make(chan struct{}), wasSilent: wasSilent}
+func newPeriod(hung bool) *period {
+	return &period{since: time.Now(), opened: make(chan struct{}), hung: hung}
 }
 
 func (p *period) isOpen() bool {
@@ -46,9 +50,9 @@ func (p *period) isOpen() bool {
 	}
 }
 
-func (p *period) open(cause error) {
+func (p *period) open(cause error, hangs bool) {
 	p.once.Do(func() {
-		p.cause, p.at = cause, time.Now()
+		p.cause, p.at, p.hangs = cause, time.Now(), hangs
 		close(p.opened)
 	})
 }
@@ -60,17 +64,20 @@ func (p *period) open(cause error) {
 func (p *period) note(err error, patience time.Duration) {
 	switch {
 	case isAway(err):
-		p.open(err)
+		p.open(err, false)
 	case errors.Is(err, ErrUndecided), errors.Is(err, ErrPaused):
 		now := int64(time.Since(p.since)) | 1 // not 0
 		if first := p.lost.Load(); first == 0 {
 			p.lost.CompareAndSwap(0, now)
 		} else if time.Duration(now-first) >= patience {
-			p.open(err)
+			p.open(err, errors.Is(err, ErrUndecided))
 		}
-	case err == nil, errors.Is(err, ErrNotFound), errors.Is(err, ErrConflict):
+	case err == nil, errors.Is(err, ErrNotFound), errors.Is(err, ErrConflict), errors.Is(err, ErrStaleKey):
 		if p.lost.Load() != 0 { // mostly it is 0, and then nothing is written
 			p.lost.Store(0)
+		}
+		if p.isOpen() {
+			p.answered.Store(true)
 		}
 	}
 }
@@ -83,15 +90,12 @@ func isAway(err error) bool {
 }
 
 // Watch opens the circuit if the store is silent, tests the store while the circuit is open, and
-// closes it after the first test that succeeds, unless calls from before are still unanswered. It returns when ctx ends. Without it an open
-// circuit stays open. It must not be called twice at a time.
+// closes it after the first test that succeeds, unless all calls from before are still unanswered.
+// It returns when ctx ends. Without it an open circuit stays open. It must not be called twice at a
+// time.
 func (f *Fallback) Watch(ctx context.Context) {
-	t := &storeTest{probe: f.options.Probe, ended: make(chan testEnd)}
-	defer func() {
-		if t.isUnderWay {
-			_ = t.wait()
-		}
-	}()
+	t := &storeTest{probe: f.options.Probe, ended: make(chan struct{})}
+	defer t.finish()
 	for {
 		p := f.period.Load()
 		if !f.awaitOpening(ctx, p, t) {
@@ -101,19 +105,17 @@ func (f *Fallback) Watch(ctx context.Context) {
 		if !f.awaitClosing(ctx, p, t) {
 			return
 		}
-		f.period.Store(newPeriod(errors.Is(p.cause, errSilent)))
+		f.period.Store(newPeriod(p.hangs && !p.answered.Load()))
 		f.options.OnChange(nil)
 	}
 }
 
-// testEnd is why a test failed, or nil in it.
-type testEnd struct{ err error }
-
 // storeTest tests the store, once at a time. It is used by one goroutine.
 type storeTest struct {
 	probe      func(context.Context) error
-	ended      chan testEnd // of the test that is under way; who takes it calls done
-	isUnderWay bool
+	ended      chan struct{} // the test under way has ended
+	isUnderWay bool          // until somebody has heard that
+	err        error         // of the last test that has ended
 }
 
 // begin begins a test unless one is under way.
@@ -122,16 +124,18 @@ func (t *storeTest) begin(ctx context.Context) {
 		return
 	}
 	t.isUnderWay = true
-	go func() { t.ended <- testEnd{t.probe(ctx)} }()
+	go func() {
+		t.err = t.probe(ctx)
+		t.ended <- struct{}{}
+	}()
 }
 
-func (t *storeTest) done() { t.isUnderWay = false }
-
-// wait waits for the end of the test that is under way, and returns why it failed.
-func (t *storeTest) wait() error {
-	end := <-t.ended
-	t.done()
-	return end.err
+// finish waits for the end of the test that is under way, if there is one.
+func (t *storeTest) finish() {
+	if t.isUnderWay {
+		<-t.ended
+		t.isUnderWay = false
+	}
 }
 
 // awaitOpening returns true when the circuit is open, and false when ctx has ended. A store that
@@ -144,22 +148,18 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bo
 	isTested := false    // in this silence
 	due := time.Now().Add(half)
 	for {
-		timer := time.NewTimer(time.Until(due))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return false
 		case <-p.opened:
-			timer.Stop()
 			return true
-		case end := <-t.ended:
-			timer.Stop()
-			t.done()
-			if end.err == nil {
+		case <-t.ended:
+			t.isUnderWay = false
+			if t.err == nil {
 				passed = time.Now()
 			}
 			continue
-		case <-timer.C:
+		case <-time.After(time.Until(due)):
 		}
 		now := time.Now()
 		silence := f.silence(p, passed)
@@ -170,50 +170,42 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bo
 			t.begin(ctx)
 			isTested, due = !wasStopped, now.Add(max(half, f.options.After-silence))
 		default:
-			p.open(fmt.Errorf("%w: it %w for %s", ErrAway, errSilent, silence.Round(time.Millisecond)))
+			p.open(fmt.Errorf("%w: it has answered nothing for %s", ErrAway, silence.Round(time.Millisecond)), true)
 			return true
 		}
 	}
 }
 
-// errSilent is the cause of a circuit that opened because nothing was answered.
-var errSilent = errors.New("has answered nothing")
-
 // silence returns for how long the store has been asked and has answered neither that nor a test.
-// After StuckAtMost no test counts: a store that hangs in its commits passes each, as a test records
-// nothing. If it has just been silent, none counts at all.
+// A silence longer than any stuck bucket explains is not ended by a test: a store that hangs in its
+// commits passes each, as a test records nothing. Nor is a short one, if the store has just hung.
 func (f *Fallback) silence(p *period, passed time.Time) time.Duration {
 	if f.zones.Load() == nil {
 		return 0
 	}
 	silence := f.options.Silence()
-	if silence >= f.options.StuckAtMost || p.wasSilent && time.Since(p.since) < calmTime {
+	if silence >= f.options.StuckAtMost+f.options.After || p.hung && time.Since(p.since) < calmTime {
 		return silence
 	}
 	return min(silence, time.Since(passed))
 }
 
-// awaitClosing returns true when a test has succeeded, and false when ctx has ended. While none of
-// the calls is answered that were under way when the circuit opened, a test proves nothing.
+// awaitClosing returns true when a test has succeeded that began after the circuit had opened, and
+// false when ctx has ended. If the store hangs, a test proves nothing as long as none of the calls
+// is answered that are under way since then.
 func (f *Fallback) awaitClosing(ctx context.Context, p *period, t *storeTest) bool {
+	t.finish()
 	pause := time.Duration(0)
 	if time.Since(p.since) < calmTime {
 		pause = probePause
 	}
 	for {
-		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return false
-		case <-t.ended: // it began before the circuit opened, and tells nothing
-			timer.Stop()
-			t.done()
-			continue
-		case <-timer.C:
+		case <-time.After(pause):
 		}
-		t.begin(ctx)
-		if t.wait() == nil && f.options.Silence() <= time.Since(p.at) {
+		if f.options.Probe(ctx) == nil && (!p.hangs || f.options.Silence() <= time.Since(p.at)) {
 			return true
 		}
 		pause = probePause

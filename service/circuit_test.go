@@ -376,8 +376,9 @@ func TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime(t *testing.T) {
 			if a := <-sent; a.err != nil || a.decision.Degraded {
 				t.Errorf("got %+v", a)
 			}
+			c.hang(0)
 			time.Sleep(3 * time.Second)
-			c.wantChanges(t, "closed 2.125s") // by the test that was under way
+			c.wantChanges(t, "tested 3.125s", "closed 3.125s") // after the test that was under way
 		})
 	})
 }
@@ -417,17 +418,22 @@ func TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
 // TestATestThatBeganBeforeTheCircuitOpenedDoesNotCloseIt passes, and no later one does.
 func TestATestThatBeganBeforeTheCircuitOpenedDoesNotCloseIt(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		silent := func() time.Duration { return time.Second }
-		watched(t, failing(service.ErrAway), silent, func(c *circuitTest) {
-			c.hang(50 * time.Millisecond)
-			time.Sleep(130 * time.Millisecond) // the first test is under way
-			c.find(service.ErrAway)
-			if _, err := askOne(t.Context(), c, in("allow")); err != nil {
-				t.Error(err)
-			}
-			time.Sleep(1500 * time.Millisecond)
-			c.wantChanges(t, "tested 125ms", "opened 130ms", "tested 1.175s")
+	for _, calm := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			silent := func() time.Duration { return min(time.Second, max(0, time.Since(began)-calm)) }
+			watched(t, failing(service.ErrAway), silent, func(c *circuitTest) {
+				c.hang(50 * time.Millisecond)
+				time.Sleep(calm + 130*time.Millisecond) // the first test is under way
+				c.find(service.ErrAway)
+				if _, err := askOne(t.Context(), c, in("allow")); err != nil {
+					t.Error(err)
+				}
+				time.Sleep(3 * time.Second)
+				if changes := c.opened(); len(changes) != 1 {
+					t.Errorf("after %s of calm: %q", calm, changes)
+				}
+			})
 		})
-	})
+	}
 }

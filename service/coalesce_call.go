@@ -16,8 +16,11 @@ type batch struct {
 	weight   int
 	deadline time.Time
 	checks   []Check // of a call; the store's until it returns
-	heard    bool    // the store has answered a call
 }
+
+// wakeLeader must be called under the mutex of the lane: if the leader finds that it is not in the
+// queue any more, it must also find done filled.
+func (b *batch) wakeLeader() { b.leader.done <- struct{}{} }
 
 // callers yields the contexts of the callers, the leader's first.
 func (b *batch) callers(yield func(context.Context) bool) {
@@ -54,22 +57,13 @@ func (l *lane) handOn(b *batch, now time.Time, took time.Duration) {
 	if !l.options.noWait {
 		l.refuseHeld(b)
 	}
-	for {
-		next := l.next(now)
-		if next == nil {
-			return
-		}
-		// Under the mutex: a caller that finds itself out of the queue must find done filled.
-		next.leader.done <- struct{}{}
-	}
+	l.begin(now)
 }
 
 // observe notes how long a call took. Older calls count less and less.
 func (l *lane) observe(b *batch, now time.Time, took time.Duration) {
 	l.calls--
-	if b.heard {
-		l.heard = now
-	}
+	l.moved = now
 	l.underWay -= b.weight
 	l.spent = l.spent*7/8 + took
 	l.decided = l.decided*7/8 + float64(b.weight)
@@ -102,14 +96,18 @@ func (b *batch) context() context.Context {
 func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 	decisions, err := l.call(ctx, b, waiters)
 	if err == nil {
-		b.heard = b.heard || slices.ContainsFunc(decisions, func(d Decision) bool { return isAnswer(d.Err) })
+		if slices.ContainsFunc(decisions, func(d Decision) bool { return isAnswer(d.Err) }) {
+			l.hear()
+		}
 		for _, w := range waiters {
 			n := len(w.checks)
 			w.decisions, decisions = decisions[:n:n], decisions[n:]
 		}
 		return
 	}
-	b.heard = b.heard || ctx.Err() == nil && isAnswer(err)
+	if ctx.Err() == nil && isAnswer(err) {
+		l.hear()
+	}
 	split := len(waiters) / 2
 	switch {
 	case errors.Is(err, ErrBusy), errors.Is(err, ErrUndecided):
@@ -130,6 +128,14 @@ func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 		}
 		l.ask(ctx, b, part)
 	}
+}
+
+// hear notes that the store has answered.
+func (l *lane) hear() {
+	now := time.Now()
+	l.mu.Lock()
+	l.heard = now
+	l.mu.Unlock()
 }
 
 // isAnswer says that a check or a call that has ended in err was answered by a database at work.

@@ -39,20 +39,28 @@ func (l *lane) refuseHeld(b *batch) {
 			refused = set
 			l.refuseWaitingFor(set)
 		}
+		w.tellHeld()
 	}
 }
 
-// isHeld says whether the store waited in vain for a bucket of w's check i. If the check has an
-// answer of its own, that becomes heldForLong.
+// isHeld says whether the store waited in vain for a bucket of w's check i.
 func (w *waiter) isHeld(i int) bool {
 	if w.err != nil {
 		return errors.Is(w.err, ErrHeld)
 	}
-	if !errors.Is(w.decisions[i].Err, ErrHeld) {
-		return false
+	return errors.Is(w.decisions[i].Err, ErrHeld)
+}
+
+// tellHeld replaces ErrHeld in w's answer by heldForLong.
+func (w *waiter) tellHeld() {
+	if errors.Is(w.err, ErrHeld) {
+		w.err = heldForLong()
 	}
-	w.decisions[i].Err = heldForLong()
-	return true
+	for i := range w.decisions {
+		if errors.Is(w.decisions[i].Err, ErrHeld) {
+			w.decisions[i].Err = heldForLong()
+		}
+	}
 }
 
 // heldForLong is the error of a check whose bucket stayed held. Nobody knows for how much

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -72,6 +73,8 @@ type lane struct {
 	// asked is when the calls under way began, the first of them as far as it is known, and
 	// heard when the store last answered one.
 	asked, heard time.Time
+	moved        time.Time // when a call last began or ended
+	isWatched    bool      // watch is going to look at the queue
 	// underWay is the weight of what was taken and not answered yet.
 	underWay int
 	// spent and decided are the time and the weight of past calls; older calls count less in
@@ -117,7 +120,10 @@ func (l *lane) await(w *waiter) (decisions []Decision, free bool, err error) {
 		case <-w.ctx.Done():
 			return l.leave(w, w.ctx.Err())
 		case <-l.abandoned:
-			return l.leave(w, shuttingDown())
+			if l.unqueue(w) {
+				return nil, true, shuttingDown()
+			}
+			return l.leave(w, errors.New("shutting down")) // its check is under way: that is not busy
 		case <-away:
 			if l.unqueue(w) {
 				return nil, true, fmt.Errorf("%w: left the queue", ErrAway)
@@ -161,12 +167,13 @@ func (l *lane) join(w *waiter) (*batch, error) {
 	}
 	for {
 		b := l.next(now)
+		if b == nil {
+			l.watch()
+		}
 		if b == nil || b.leader == w {
 			return b, nil
 		}
-		// The leader is a caller that has waited for longer. It is woken under the mutex: if it
-		// finds that it is not in the queue any more, it must also find done filled.
-		b.leader.done <- struct{}{}
+		b.wakeLeader() // a caller that has waited for longer
 	}
 }
 
@@ -279,7 +286,7 @@ func (l *lane) unqueue(w *waiter) bool {
 // next returns a batch of waiting callers, led by the first of them, or nil if no call may
 // begin.
 func (l *lane) next(now time.Time) *batch {
-	if l.free == 0 || l.calls > 0 && (l.options.gathers && !l.hasGathered() || l.calls >= l.options.calls()) {
+	if l.free == 0 || l.calls > 0 && (l.gathers(now) || l.calls >= l.options.calls()) {
 		return nil
 	}
 	b, ok := l.batches.Get().(*batch)
@@ -302,9 +309,17 @@ func (l *lane) next(now time.Time) *batch {
 	}
 	b.leader = b.waiters[0]
 	b.leader.lead = b
+	l.moved = now
 	l.calls++
 	l.underWay += b.weight
 	return b
+}
+
+// begin lets waiting callers lead as many calls as may begin.
+func (l *lane) begin(now time.Time) {
+	for b := l.next(now); b != nil; b = l.next(now) {
+		b.wakeLeader()
+	}
 }
 
 // enough is how many checks must wait before another call begins beside one under way. With
@@ -313,28 +328,62 @@ func (l *lane) next(now time.Time) *batch {
 // its checks.
 const enough = 28
 
-// hasGathered says that enough wait for another call, or as many as can wait, and as many as
-// those under way have on average. Many small calls beside a large one would cost more than
-// calls of one size.
-func (l *lane) hasGathered() bool {
-	return l.free >= min(enough, l.options.queue) && l.free*l.calls >= l.underWay
+// longCall is how long nobody waits for more checks to gather beside calls under way. The database
+// may have lost one of them, and it would only be noticed at its deadline.
+const longCall = 100 * time.Millisecond
+
+// gathers says that no other call begins yet beside those under way. Enough must wait for one, or as
+// many as can wait, and as many as those under way have on average. Many small calls beside a large
+// one would cost more than calls of one size.
+func (l *lane) gathers(now time.Time) bool {
+	hasGathered := l.free >= min(enough, l.options.queue) && l.free*l.calls >= l.underWay
+	return l.options.gathers && !hasGathered && now.Sub(l.moved) < longCall
+}
+
+// watch has the lane begin a call after longCall if none has begun or ended until then, as long as
+// somebody waits.
+func (l *lane) watch() {
+	if l.isWatched || !l.options.gathers {
+		return
+	}
+	l.isWatched = true
+	time.AfterFunc(longCall, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.isWatched = false
+		l.begin(time.Now())
+		if len(l.queue) > 0 {
+			l.watch()
+		}
+	})
 }
 
 // leastShare is how many checks of one bucket a batch may take in any case. So many cost a
 // store about a quarter more than a lone check.
 const leastShare = 16
 
+// overtakenFor is the part of a batch's time for which a check of several buckets may be overtaken.
+const overtakenFor = 16
+
 // fill moves callers from the head of the queue into the batch, but for those with a bucket in
 // a call under way. A caller whose ctx may end before the batch does is answered with a
 // BusyError. While checks of other buckets wait, one bucket gets a quarter of the batch at most,
 // and the rest of its checks stay at the head of the queue, so that a flood on one key does not
-// make the batches of other keys long. Checks of one bucket keep their order; a check of several
-// buckets may be overtaken.
+// make the batches of other keys long. Checks of one bucket keep their order. A check of several
+// buckets may be overtaken, as each of them may be in another call at any time; but once it has
+// waited for long, the first such check is not overtaken any more.
 func (l *lane) fill(b *batch, now time.Time) {
 	share := l.share()
 	clear(l.taken)
+	isReserved := false
 	l.queue = slices.DeleteFunc(l.queue, func(w *waiter) bool {
 		if !l.hasRoom(b, w) || !l.isFree(w) || anyReaches(w, l.taken, share) {
+			if !isReserved && len(w.hashes) > 1 && now.Sub(w.joined) > l.options.timeout/overtakenFor {
+				isReserved = true
+				for _, h := range w.hashes {
+					l.taken[h] = share
+				}
+			}
 			return false
 		}
 		if l.take(b, w, now) {

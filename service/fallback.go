@@ -67,7 +67,7 @@ func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
 	if options.After == 0 {
 		options.After = DefaultDegradedAfter
 	}
-	options.StuckAtMost = cmp.Or(options.StuckAtMost, 2*time.Second) + options.After
+	options.StuckAtMost = cmp.Or(options.StuckAtMost, 2*time.Second)
 	if options.Silence == nil {
 		options.Silence = func() time.Duration { return 0 }
 	}
@@ -101,7 +101,7 @@ func (f *Fallback) IsOpen() bool { return f.period.Load().isOpen() }
 // store away before the first check.
 func (f *Fallback) Open(cause error) {
 	if f.zones.Load() != nil {
-		f.period.Load().open(cause)
+		f.period.Load().open(cause, false)
 	}
 }
 
@@ -161,7 +161,7 @@ func (f *Fallback) CheckAll(ctx context.Context, checks []Check) ([]Decision, er
 	for i := range decisions {
 		p.note(decisions[i].Err, f.options.After)
 	}
-	return f.replace(*zones, p, checks, decisions, err)
+	return f.replace(*zones, checks, decisions, err)
 }
 
 // askWithoutAnswer answers what can be answered without the store, and asks it for the rest.
@@ -197,9 +197,9 @@ func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, check
 }
 
 // replace replaces errors of the store by answers without it, where that is right.
-func (f *Fallback) replace(zones knownZones, p *period, checks []Check, decisions []Decision, err error) ([]Decision, error) {
+func (f *Fallback) replace(zones knownZones, checks []Check, decisions []Decision, err error) ([]Decision, error) {
 	replaces := func(err error) bool {
-		return isAway(err) || errors.Is(err, ErrBusy) && !errors.Is(err, ErrUndecided) && p.isOpen()
+		return isAway(err) || errors.Is(err, ErrBusy) && !errors.Is(err, ErrUndecided) && f.IsOpen()
 	}
 	if err != nil {
 		if !replaces(err) || !slices.ContainsFunc(checks, zones.haveAnswer) {

@@ -16,11 +16,10 @@ func (l Lockout) locks(now time.Time, zone Zone) bool {
 	return zone.Lockout > 0 && now.Before(l.Until)
 }
 
-// next returns the lockout that begins at now. If the last one ended less than LockoutDecay
-// ago, the new one is LockoutFactor times as long. Nothing can overflow, because Length is at
+// next returns the lockout that begins at now, in a zone with every setting spelt out. If the last
+// one ended at most LockoutDecay ago, the new one is LockoutFactor times as long. Nothing can overflow, because Length is at
 // most MaxWindow and the factor at most MaxLockoutFactor.
 func (l Lockout) next(now time.Time, zone Zone) Lockout {
-	zone = zone.WithDefaults()
 	length := zone.Lockout
 	if l.Length > 0 && !now.After(l.Until.Add(zone.LockoutDecay)) {
 		length = l.Length / time.Microsecond * time.Duration(zone.lockoutPercent()) / 100 * time.Microsecond

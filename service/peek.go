@@ -46,7 +46,7 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 	zone = zone.WithDefaults()
 	peek := Peek{Bucket: bucket, At: now, Mode: zone.Mode, Override: InForce(now, zone, bucket, ledger.Overrides)}
 	zone.Mode = ModeEnforce
-	ledger.Zones, ledger.Held, ledger.Attempts = map[int64]Zone{zone.ID: zone}, nil, nil
+	ledger.Zones, ledger.Held = map[int64]Zone{zone.ID: zone}, nil
 	ruling := Decide(now, ledger, checks)
 	v := ruling.Decisions[0].Verdicts[0]
 	if ruling.Txns[0].Counted {
