@@ -40,16 +40,15 @@ type AuditComparison struct {
 // Errors are those of look-ups: service.ErrForbidden without the right to read zone_audit.
 func (s *Store) CompareAudit(ctx context.Context) (AuditComparison, error) {
 	c := auditComparer{AuditComparison: AuditComparison{Whole: true}, newest: map[audited]auditState{}}
-	tx, err := s.pool.BeginTxx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
-	if err == nil {
-		defer tx.Rollback() // it has changed nothing
-		err = c.readAudit(ctx, tx)
-	}
-	for _, rows := range []auditedRows{zoneRows(0), overrideRows("")} {
-		if err == nil {
-			err = c.compare(ctx, tx, rows)
+	err := s.pool.inTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}, func(tx *sqlx.Tx) error {
+		if err := c.readAudit(ctx, tx); err != nil {
+			return err
 		}
-	}
+		if err := c.compare(ctx, tx, zoneRows(0)); err != nil {
+			return err
+		}
+		return c.compare(ctx, tx, overrideRows(""))
+	})
 	if err != nil {
 		return AuditComparison{}, fmt.Errorf("compare with zone_audit: %w", lookupError(err))
 	}

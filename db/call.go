@@ -51,12 +51,12 @@ func (s *Store) call(
 
 // callOnce is call, once and with the error as it is.
 func (s *Store) callOnce(ctx context.Context, read func(*sql.Rows) error, query string, args ...any) error {
-	conn, err := s.pool.Conn(ctx)
+	conn, err := s.pool.conns.Conn(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
 	}
 	whole, err := callOn(ctx, conn, read, query, args...)
-	s.release(ctx, conn, whole || err != nil && faultOf(err).clean)
+	s.killer.release(ctx, conn, whole || err != nil && faultOf(err).clean)
 	return err
 }
 
@@ -77,22 +77,6 @@ func callOn(
 	for rows.Next() || rows.NextResultSet() { //nolint:revive // nothing is left to look at
 	}
 	return rows.Err() == nil, nil
-}
-
-// release gives a connection back to its pool. A connection that is not clean is closed. If
-// the engine may still be working on its statement, the session is ended first, and the
-// connection keeps its place in the pool until it is gone.
-func (s *Store) release(ctx context.Context, conn *sql.Conn, clean bool) {
-	if clean {
-		_ = conn.Close()
-		return
-	}
-	abandon := func() { discard(conn) }
-	if own := ownOf(conn); ctx.Err() != nil && own != nil && own.id != 0 {
-		s.killer.end(own, abandon)
-		return
-	}
-	abandon() // the engine has answered, or is away
 }
 
 // ownOf returns the connection of this package that conn holds, or nil.

@@ -139,7 +139,7 @@ func (s *Store) onLane(ctx context.Context, do func(context.Context, *connection
 		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
 	}
 	clean := false
-	defer func() { s.release(ctx, conn, clean) }()
+	defer func() { s.killer.release(ctx, conn, clean) }()
 	return onConnection(ctx, conn, func(ctx context.Context, own *connection) (err error) {
 		clean, err = do(ctx, own)
 		return err

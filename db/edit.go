@@ -37,19 +37,16 @@ func (s *Store) edit(ctx context.Context, principal string, change func(*edit) e
 // inTx runs change in a transaction. The error wraps service.ErrUndecided if its COMMIT was
 // killed or the answer to it was lost. After any other error nothing is changed.
 func (s *Store) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
-	tx, err := s.pool.BeginTxx(ctx, nil)
-	if err != nil {
+	return s.pool.inTx(ctx, nil, func(tx *sqlx.Tx) error {
+		if err := change(tx); err != nil {
+			return err
+		}
+		err := tx.Commit()
+		if err != nil && errors.Is(faultOf(err).kind, service.ErrUndecided) {
+			return asKind(service.ErrUndecided, err) // what was not committed is rolled back
+		}
 		return err
-	}
-	defer tx.Rollback() // after Commit it does nothing
-	if err := change(tx); err != nil {
-		return err
-	}
-	err = tx.Commit()
-	if err != nil && errors.Is(faultOf(err).kind, service.ErrUndecided) {
-		return asKind(service.ErrUndecided, err) // what was not committed is rolled back
-	}
-	return err
+	})
 }
 
 // identify tells the triggers the principal. It always sets @velocityd_principal, if need be to

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/jmoiron/sqlx"
+
 	"velocityd/db/engine"
 )
 
@@ -70,10 +72,8 @@ func (s *Store) engine(ctx context.Context) (Engine, error) {
 	if engine := s.engines.is(); engine != "" {
 		return engine, nil
 	}
-	conn, err := s.pool.Conn(ctx)
-	if err != nil {
-		return "", fmt.Errorf("look for the engine: %w", lookupError(fmt.Errorf("%w: no connection: %w", errUnsent, err)))
+	if err := s.pool.on(ctx, func(*sqlx.Conn) error { return nil }); err != nil {
+		return "", fmt.Errorf("look for the engine: %w", lookupError(err))
 	}
-	defer conn.Close()
 	return s.engines.is(), nil
 }

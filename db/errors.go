@@ -54,7 +54,7 @@ type fault struct {
 func faults() []fault {
 	return []fault{
 		// Refused by a procedure, or by a CHECK constraint of MySQL or MariaDB.
-		{numbers: []uint16{errBadArgument, 3819, 4025}, kind: service.ErrInvalid, tries: 1, clean: true},
+		{numbers: []uint16{errBadArgument, errCheck, 4025}, kind: service.ErrInvalid, tries: 1, clean: true},
 		{numbers: []uint16{errUnknown}, kind: service.ErrNotFound, tries: 1, clean: true},
 		{numbers: []uint16{errContradiction}, kind: service.ErrConflict, tries: 1, clean: true},
 		{numbers: []uint16{errStaleKeyRule}, kind: service.ErrStaleKey, tries: 1, clean: true},
@@ -159,10 +159,8 @@ func faultOf(err error) fault {
 		}
 		return fault{tries: 1}
 	}
-	for _, kind := range []error{service.ErrStaleKey, service.ErrInvalid, service.ErrNotFound, service.ErrAway, service.ErrBusy} {
-		if errors.Is(err, kind) {
-			return fault{kind: kind, tries: 1}
-		}
+	if kind := firstKind(err, service.ErrStaleKey, service.ErrInvalid, service.ErrNotFound, service.ErrAway, service.ErrBusy); kind != nil {
+		return fault{kind: kind, tries: 1}
 	}
 	if errors.Is(err, errUnsent) {
 		if errors.Is(err, errUnreached) {

@@ -29,7 +29,7 @@ func mocked(t *testing.T) (*Store, sqlmock.Sqlmock) {
 	}
 	lanes := sql.OpenDB(mockConnector{conns.Driver(), dsn})
 	t.Cleanup(func() { _, _ = lanes.Close(), conns.Close() })
-	return &Store{lanes: lanes, pool: sqlx.NewDb(conns, "mysql"), hints: newHints(seenPlaces), engines: newEngineMemory(EngineMySQL)}, mock
+	return &Store{lanes: lanes, pool: &pool{conns: sqlx.NewDb(conns, "mysql")}, hints: newHints(seenPlaces), engines: newEngineMemory(EngineMySQL)}, mock
 }
 
 // mockConnector opens connections of a mock that this package takes for its own.

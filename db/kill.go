@@ -17,7 +17,7 @@ const (
 	lookTimeout = 2 * time.Second
 	// blindTime is how long a session that nobody can look for counts as there.
 	blindTime = 10 * time.Second
-	// firstLook and lastLook are the least and the longest time between two looks.
+	// firstLook and lastLook are the first and the longest time between two looks that nothing hurries.
 	firstLook, lastLook = 5 * time.Millisecond, time.Second
 	// killTries is how many connections are made to reach one server of several.
 	killTries = 8
@@ -61,6 +61,22 @@ func (k *killer) end(conn *connection, gone func()) {
 		return
 	}
 	k.lookSoon()
+}
+
+// release gives a connection back to its pool. A connection that is not clean is closed. If
+// the engine may still be working on its statement, the session is ended first, and the
+// connection keeps its place in the pool until it is gone.
+func (k *killer) release(ctx context.Context, conn *sql.Conn, clean bool) {
+	if clean {
+		_ = conn.Close()
+		return
+	}
+	abandon := func() { discard(conn) }
+	if own := ownOf(conn); ctx.Err() != nil && own != nil && own.id != 0 {
+		k.end(own, abandon)
+		return
+	}
+	abandon() // the engine has answered, or is away
 }
 
 // lookSoon makes the pauses short again.
@@ -111,26 +127,31 @@ func (k *killer) work() {
 // look kills the sessions that are not in their COMMIT, and returns those that are gone.
 func (k *killer) look(sessions []*endedSession) (gone []*endedSession) {
 	for len(sessions) > 0 {
-		address := sessions[0].address
+		first := sessions[0].connection
 		var here, elsewhere []*endedSession
 		for _, s := range sessions {
-			if s.address == address {
+			if s.isBeside(first) {
 				here = append(here, s)
 			} else {
 				elsewhere = append(elsewhere, s)
 			}
 		}
 		sessions = elsewhere
-		gone = append(gone, k.lookAt(address, here)...)
+		gone = append(gone, k.lookAt(first, here)...)
 	}
 	return gone
 }
 
-// lookAt is look for sessions of one server.
-func (k *killer) lookAt(address string, sessions []*endedSession) (gone []*endedSession) {
+// isBeside says that two sessions are of one server.
+func (s *connection) isBeside(other *connection) bool {
+	return s.address == other.address && s.serverID == other.serverID
+}
+
+// lookAt is look for sessions of one server, which are beside first.
+func (k *killer) lookAt(first *connection, sessions []*endedSession) (gone []*endedSession) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	err := k.at(ctx, address, func(ctx context.Context, conn *connection) (err error) {
+	err := k.at(ctx, first, func(ctx context.Context, conn *connection) (err error) {
 		gone, err = k.lookBy(ctx, conn, sessions)
 		return err
 	})
@@ -154,7 +175,7 @@ func (k *killer) lookBy(ctx context.Context, conn *connection, sessions []*ended
 		}
 		return gone, nil
 	}
-	uptime, err := uptimeBy(ctx, conn)
+	started, err := startBy(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +186,7 @@ func (k *killer) lookBy(ctx context.Context, conn *connection, sessions []*ended
 	for _, s := range sessions {
 		statement, isThere := statements[s.id]
 		switch {
-		case !isThere, s.isOlderThan(uptime):
+		case !isThere, s.since.Before(started): // or its id is that of another session now
 			gone = append(gone, s)
 		case !s.isKilled && !strings.HasPrefix(statement, "COMMIT"):
 			if err := s.kill(ctx, conn); err != nil {
@@ -178,12 +199,6 @@ func (k *killer) lookBy(ctx context.Context, conn *connection, sessions []*ended
 	return gone, nil
 }
 
-// isOlderThan says that the session was there before its server was started for the last time.
-// Then its id may be that of another session now. uptime is in whole seconds, and may be one too few.
-func (s *endedSession) isOlderThan(uptime time.Duration) bool {
-	return time.Since(s.since) > uptime+time.Second
-}
-
 // kill ends a session, unless it has ended by itself.
 func (s *endedSession) kill(ctx context.Context, conn *connection) error {
 	_, err := conn.ExecContext(ctx, fmt.Sprint("KILL ", s.id), nil)
@@ -194,21 +209,22 @@ func (s *endedSession) kill(ctx context.Context, conn *connection) error {
 	return nil
 }
 
-// at calls do with a connection to the server at an address. If the DSN names several, a connection
-// may lead to another one, where an id is somebody else's: then the next one is tried.
-func (k *killer) at(ctx context.Context, address string, do func(context.Context, *connection) error) error {
+// at calls do with a connection to the server of another one. If the DSN names several addresses, or a
+// name leads to several servers, a connection may lead to another server, where an id is somebody
+// else's: then the next one is tried.
+func (k *killer) at(ctx context.Context, other *connection, do func(context.Context, *connection) error) error {
 	for range killTries {
 		conn, err := k.pool.Conn(ctx)
 		if err != nil {
 			return err
 		}
-		if own := ownOf(conn); own != nil && own.address == address {
+		if own := ownOf(conn); own != nil && own.isBeside(other) {
 			defer conn.Close()
 			return onConnection(ctx, conn, do)
 		}
 		discard(conn)
 	}
-	return fmt.Errorf("no connection to %s in %d tries", address, killTries)
+	return fmt.Errorf("no connection to the server at %s in %d tries", other.address, killTries)
 }
 
 // statementsBy returns what the sessions of the account are doing, by their ids. It does not read
@@ -231,17 +247,19 @@ func statementsBy(ctx context.Context, conn *connection) (map[int64]string, erro
 	})
 }
 
-// uptimeBy returns for how long the server has been running, in whole seconds.
-func uptimeBy(ctx context.Context, conn *connection) (uptime time.Duration, err error) {
+// startBy returns when the server was started for the last time, or up to two seconds earlier:
+// Uptime is in whole seconds.
+func startBy(ctx context.Context, conn *connection) (started time.Time, err error) {
+	asked := time.Now()
 	rows, err := conn.QueryContext(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'", nil)
 	if err != nil {
-		return 0, err
+		return started, err
 	}
 	defer rows.Close()
 	err = readRows(rows, func(row []driver.Value) error {
-		seconds, err := strconv.Atoi(text(row[1]))
-		uptime = time.Duration(seconds) * time.Second
+		uptime, err := strconv.Atoi(text(row[1]))
+		started = asked.Add(-time.Duration(uptime+1) * time.Second)
 		return err
 	})
-	return uptime, err
+	return started, err
 }

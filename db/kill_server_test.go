@@ -102,18 +102,21 @@ func TestASessionIsEndedOnItsOwnServerOfSeveral(t *testing.T) {
 	})
 }
 
-// TestASessionOfAnEarlierRunOfTheServerIsLeftToItsNewOwner asks for the end of a session which is
-// older than its server, and has the id of another one.
-func TestASessionOfAnEarlierRunOfTheServerIsLeftToItsNewOwner(t *testing.T) {
+// TestASessionThatIsGoneIsNotTakenForAnotherWithItsID asks for the end of a session that is older
+// than its server, and of one of another server, as after a failover behind one name.
+func TestASessionThatIsGoneIsNotTakenForAnotherWithItsID(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		k, pool := killerOf(t, engine.Database(t).DSN)
 		conn, own := sessionOf(t, pool)
-		earlier := *own
-		earlier.since = time.Time{}
-		awaitEnd(t, k, &earlier)
-		if err := conn.PingContext(t.Context()); err != nil {
-			t.Errorf("its new owner: %v", err)
+		older, elsewhere := *own, *own
+		older.since = time.Time{}
+		elsewhere.serverID += "1"
+		for _, gone := range []*connection{&older, &elsewhere} {
+			awaitEnd(t, k, gone)
+			if err := conn.PingContext(t.Context()); err != nil {
+				t.Errorf("another session, with the id of %+v: %v", gone, err)
+			}
 		}
 		awaitEnd(t, k, own)
 		if err := conn.PingContext(t.Context()); err == nil {

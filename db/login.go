@@ -44,7 +44,7 @@ func (l *login) connect(ctx context.Context, prepare func(driver.Conn) error) (d
 	renewed, renewErr := l.renew(inner)
 	switch {
 	case renewErr != nil:
-		return nil, fmt.Errorf("%w; read the dsn again: %w", err, renewErr)
+		return nil, fmt.Errorf("%w; read the dsn again: %s", err, renewErr.Error()) // not that kind of error
 	case renewed == nil:
 		return nil, err
 	}

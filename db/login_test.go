@@ -64,7 +64,7 @@ func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {
 		works := func(when string, want error) {
 			t.Helper()
 			for _, question := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
-				if _, err := ask(t.Context(), store, question); !errors.Is(err, want) {
+				if _, err := ask(t.Context(), store, question); !errors.Is(err, want) || errors.Is(err, service.ErrInvalid) {
 					t.Errorf("%s: %v, want %v", when, err, want)
 				}
 			}
@@ -73,7 +73,7 @@ func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {
 			}
 		}
 		letGo := func() {
-			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.lanes, store.pool} {
+			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.lanes, store.pool.conns} {
 				pool.SetMaxIdleConns(-1) // closes the idle ones, and keeps none
 			}
 		}
@@ -88,6 +88,9 @@ func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {
 		gone := ""
 		written.Store(&gone)
 		works("without the file", service.ErrForbidden)
+		half := narrow.DSN[:len(narrow.DSN)/2]
+		written.Store(&half)
+		works("while it is being written", service.ErrForbidden)
 		renewed := strings.Replace(narrow.DSN, ":pass@", ":second@", 1)
 		written.Store(&renewed)
 		works("after it is written", nil)

@@ -9,8 +9,6 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/jmoiron/sqlx"
-
 	"velocityd/service"
 )
 
@@ -99,9 +97,9 @@ func (s *Store) Override(ctx context.Context, zoneID int64, id uint64) (service.
 	return o, nil
 }
 
-func readOverride(ctx context.Context, from sqlx.QueryerContext, zoneID int64, id uint64) (service.Override, error) {
+func readOverride(ctx context.Context, from reader, zoneID int64, id uint64) (service.Override, error) {
 	var row overrideRow
-	err := sqlx.GetContext(ctx, from, &row, selectOverride+`
+	err := from.GetContext(ctx, &row, selectOverride+`
  WHERE zone_id = ?
    AND id = ?`, zoneID, id)
 	switch {

@@ -70,7 +70,7 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 		{"a check of two", store.lanes, asks(user("bob"), user("192.0.2.7"))},
 		{"a check by a count", store.lanes, asks(user("carol"), service.Bucket{ZoneID: 2, Key: "carol"})},
 		{"a check by a count with a limit", store.lanes, asks(user("dave"), service.Bucket{ZoneID: 3, Key: "dave"})},
-		{"a report", store.pool.DB, func() error {
+		{"a report", store.pool.conns.DB, func() error {
 			_, err := store.ReportAll(t.Context(), []service.Report{{TxnID: txnID, Outcome: service.OutcomeSuccess}})
 			return err
 		}},

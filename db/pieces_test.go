@@ -53,7 +53,7 @@ func TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted(t *testing.
 func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		const conns, own, rounds, callers = 8, 2, 3, 6
+		const conns, own, rounds, callers, kinds = 8, 2, 3, 6, 3
 		d := engine.Database(t)
 		d.SQL.SetMaxOpenConns(own)
 		d.SetZone(t, zone(1, 200, time.Hour))
@@ -75,8 +75,12 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 					_, err := store.CheckAll(ctx, check(user("a"), user("b")))
 					ended <- err
 				}()
+				go func() {
+					_, err := store.Txn(ctx, first.TxnID())
+					ended <- err
+				}()
 			}
-			for range 2 * callers {
+			for range kinds * callers {
 				if err := <-ended; err == nil {
 					t.Error("answered beside a locked table")
 				}

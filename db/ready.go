@@ -59,7 +59,7 @@ func (s *Store) OpenProbe(o Options) (*Probe, error) {
 	return OpenProbe(o)
 }
 
-// Close waits for a question that is under way and closes the connection.
+// Close closes the connection, or if it is at work, when it comes back. It does NOT wait for that.
 func (p *Probe) Close() error { return p.conns.Close() }
 
 // SchemaVersion is Store.SchemaVersion.

@@ -76,7 +76,7 @@ func (s *Store) rehearseAttempts(ctx context.Context, b *batch) error {
 	if len(b.attemptIDs) == 0 || !b.hints.stuck.attempts.lasts() {
 		return nil
 	}
-	p := new(packet).sql("INSERT IGNORE INTO zone_attempt (" + b.conn.dialect.attemptColumns() + ") VALUES ")
+	p := new(packet).sql("INSERT IGNORE INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES ")
 	for i, id := range b.attemptIDs {
 		if i > 0 {
 			p.sql(",")

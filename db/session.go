@@ -159,6 +159,8 @@ func pin(cfg *mysql.Config, timeout time.Duration) {
 	// Only where packets are written for it: it widens any injection.
 	cfg.MultiStatements = false
 	cfg.AllowAllFiles = false
+	// What the engine takes is read from it; this is the most that any takes.
+	cfg.MaxAllowedPacket = 1 << 30
 	// What the driver would log it also returns, and here nothing is told twice.
 	cfg.Logger = &mysql.NopLogger{}
 	// ROW_COUNT() of an INSERT must not count rows that were there.
@@ -191,6 +193,7 @@ type connection struct {
 	driverConn
 	socket    net.Conn // of a lane
 	address   string   // of the server
+	serverID  string   // its server_id: an address may lead to another server after a failover
 	id        int64    // the server's, for KILL; 0 where there is no KILL
 	since     time.Time
 	engine    Engine
@@ -431,6 +434,7 @@ func (s *connection) read(found, wanted map[string]string) (err error) {
 	if s.id, err = strconv.ParseInt(found["pseudo_thread_id"], 10, 64); err != nil {
 		return fmt.Errorf("read the connection's id: %w", err)
 	}
+	s.serverID = found["server_id"]
 	return nil
 }
 
@@ -442,7 +446,7 @@ SHOW SESSION VARIABLES
 WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq_range_index_dive_limit', 'autocommit',
                         'completion_type', 'sql_select_limit', 'character_set_client', 'character_set_results',
                         'transaction_isolation', 'tx_isolation', 'version', 'version_comment', 'max_allowed_packet', 'pseudo_thread_id',
-                        'tidb_rc_read_check_ts')`, nil)
+                        'server_id', 'tidb_rc_read_check_ts')`, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/jmoiron/sqlx"
+
 	"velocityd/service"
 )
 
@@ -182,14 +184,11 @@ func (s *Store) knowShards(ctx context.Context, conn *connection) error {
 	shards := conn.shards
 	read := func(ctx context.Context) (*shardMap, error) { return readShards(ctx, conn, shards.keyspace) }
 	beside := func(ctx context.Context) (found *shardMap, err error) {
-		pooled, err := s.pool.Conn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer pooled.Close()
-		err = onConnection(ctx, pooled, func(ctx context.Context, own *connection) (err error) {
-			found, err = readShards(ctx, own, shards.keyspace)
-			return err
+		err = s.pool.on(ctx, func(pooled *sqlx.Conn) error {
+			return onConnection(ctx, pooled.Conn, func(ctx context.Context, own *connection) (err error) {
+				found, err = readShards(ctx, own, shards.keyspace)
+				return err
+			})
 		})
 		return found, err
 	}

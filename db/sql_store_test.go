@@ -26,7 +26,7 @@ var _ service.CheckStore = sqlStore{}
 
 func newSQLStore(tb testing.TB, d *dbtest.Database, batchOnly bool) sqlStore {
 	tb.Helper()
-	return sqlStore{conns: connect(tb, d, Options{LockWait: 40 * time.Second}).pool.DB, batchOnly: batchOnly}
+	return sqlStore{conns: connect(tb, d, Options{LockWait: 40 * time.Second}).pool.conns.DB, batchOnly: batchOnly}
 }
 
 func (s sqlStore) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {

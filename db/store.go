@@ -59,7 +59,7 @@ type Options struct {
 // the session settings that the SQL of this package relies on; see session.go.
 type Store struct {
 	lanes    *sql.DB // decide checks; the only ones that take several statements in a packet
-	pool     *sqlx.DB
+	pool     *pool
 	killer   *killer
 	lockWait time.Duration
 	hints    *hints
@@ -82,16 +82,17 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	pool, err := openPool(o, forPool, others-killers)
+	rest, err := openPool(o, forPool, others-killers)
 	if err != nil {
 		return nil, err
 	}
-	killer, err := openPool(o, forPool, killers)
+	last, err := openPool(o, forPool, killers)
 	if err != nil {
 		return nil, err
 	}
+	killer := newKiller(last)
 	return &Store{
-		lanes: lanes, pool: sqlx.NewDb(pool, "mysql"), killer: newKiller(killer), lockWait: o.LockWait,
+		lanes: lanes, pool: &pool{conns: sqlx.NewDb(rest, "mysql"), killer: killer}, killer: killer, lockWait: o.LockWait,
 		hints: newHints(seenPlaces), engines: o.engines, observe: o.Observe,
 	}, nil
 }
@@ -108,9 +109,10 @@ func openPool(o Options, use use, conns int) (*sql.DB, error) {
 	return pool, nil
 }
 
-// Close waits for running queries and closes all connections.
+// Close closes the connections. Those at work are closed when they come back, and Close does NOT
+// wait for them.
 func (s *Store) Close() error {
-	return errors.Join(s.lanes.Close(), s.pool.Close(), s.killer.Close())
+	return errors.Join(s.lanes.Close(), s.pool.conns.Close(), s.killer.Close())
 }
 
 // SchemaVersion returns the number of the newest migration that was begun, and
@@ -120,12 +122,12 @@ func (s *Store) SchemaVersion(ctx context.Context) (version uint, dirty bool, er
 	return schemaVersion(ctx, s.pool)
 }
 
-func schemaVersion(ctx context.Context, from sqlx.QueryerContext) (version uint, dirty bool, err error) {
+func schemaVersion(ctx context.Context, from reader) (version uint, dirty bool, err error) {
 	rows := []struct {
 		Version int64 `db:"version"` // -1 when taking back the first stopped half-way
 		Dirty   bool  `db:"dirty"`
 	}{}
-	err = sqlx.SelectContext(ctx, from, &rows, `
+	err = from.SelectContext(ctx, &rows, `
 SELECT version, dirty
   FROM schema_migrations`)
 	switch {

@@ -26,7 +26,7 @@ func TestEveryConnectionHasTheSessionItNeeds(t *testing.T) {
 		store := connect(t, d, Options{LockWait: 3 * time.Second})
 		ctx := context.Background()
 		for range 3 {
-			conn, err := store.pool.Connx(ctx)
+			conn, err := store.pool.conns.Connx(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}

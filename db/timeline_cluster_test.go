@@ -26,7 +26,7 @@ import (
 func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
 	onMySQL := newTwin(t, mysqlEngine(t), false, func(s *Store) []service.CheckStore {
-		return []service.CheckStore{sqlStore{conns: s.pool.DB}, sqlStore{conns: s.pool.DB, batchOnly: true}}
+		return []service.CheckStore{sqlStore{conns: s.pool.conns.DB}, sqlStore{conns: s.pool.conns.DB, batchOnly: true}}
 	})
 	sharded := newShardedTwin(t)
 	// What an earlier run has left that was cut off.
@@ -77,7 +77,7 @@ func (w *twin) instance(t *testing.T) *Store {
 	_ = store.Close() // before its pools have a connection
 	t.Cleanup(func() { _ = store.Close() })
 	o.engines = store.engines
-	store.lanes, store.pool.DB = w.toldTheClock(t, o, forLanes), w.toldTheClock(t, o, forPool)
+	store.lanes, store.pool.conns.DB = w.toldTheClock(t, o, forLanes), w.toldTheClock(t, o, forPool)
 	return store
 }
 

@@ -70,10 +70,10 @@ func (r credentialRow) credential() (service.Credential, error) {
 // readCredentials returns the credentials that a condition selects, by id, and the
 // engine's time. The time is zero if there are none.
 func readCredentials(
-	ctx context.Context, from sqlx.QueryerContext, condition string, args ...any,
+	ctx context.Context, from reader, condition string, args ...any,
 ) (list []service.Credential, at time.Time, err error) {
 	var rows []credentialRow
-	if err := sqlx.SelectContext(ctx, from, &rows, selectCredential+condition, args...); err != nil {
+	if err := from.SelectContext(ctx, &rows, selectCredential+condition, args...); err != nil {
 		return nil, at, err
 	}
 	list = make([]service.Credential, len(rows))
@@ -111,7 +111,7 @@ func (s *Store) Credentials(ctx context.Context) (all []service.Credential, at t
 // UseCredential implements service.CredentialStore. The account needs the right to update
 // the column last_used_at, and no other.
 func (s *Store) UseCredential(ctx context.Context, id uint64) error {
-	_, err := s.pool.ExecContext(ctx, `
+	err := s.pool.exec(ctx, `
 UPDATE access_token
    SET last_used_at = UTC_TIMESTAMP(6)
  WHERE id = ?
@@ -205,7 +205,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 	return uint64(id), err
 }
 
-func readCredential(ctx context.Context, from sqlx.QueryerContext, id uint64) (service.Credential, error) {
+func readCredential(ctx context.Context, from reader, id uint64) (service.Credential, error) {
 	list, _, err := readCredentials(ctx, from, `
  WHERE id = ?`, id)
 	switch {

@@ -236,7 +236,7 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 			"UPDATE access_token SET scopes = 'admin'", "UPDATE access_token SET revoked_at = NULL, revoked_by = NULL", "DELETE FROM access_token",
 			"UPDATE access_token SET expires_at = NULL, last_used_at = NULL",
 		} {
-			if _, err := store.pool.ExecContext(t.Context(), statement); !isOneOf(err, lackingRight()) {
+			if _, err := store.pool.conns.ExecContext(t.Context(), statement); !isOneOf(err, lackingRight()) {
 				t.Errorf("%s: %v, want refused", statement, err)
 			}
 		}

@@ -64,7 +64,7 @@ func (w *twin) setClock(t *testing.T, now time.Time) {
 	}
 	// A fraction more, for the engine cuts off what a double cannot hold.
 	set := fmt.Sprintf("SET timestamp = %d.%06d2", now.Unix(), now.Nanosecond()/1000)
-	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.pool.DB, w.others.lanes, w.others.pool.DB} {
+	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.pool.conns.DB, w.others.lanes, w.others.pool.conns.DB} {
 		dbtest.Exec(t, pool, set)
 	}
 }
@@ -220,10 +220,10 @@ func newTwins(t *testing.T, engine *dbtest.Engine) []*twin {
 	return slices.Clip([]*twin{
 		newTwin(t, engine, true, func(s *Store) []service.CheckStore {
 			// By SQL, too: whoever asks, the next batch of the service must know of it.
-			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.pool.DB, batchOnly: true}}
+			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.pool.conns.DB, batchOnly: true}}
 		}),
 		newTwin(t, engine, false, func(s *Store) []service.CheckStore {
-			return []service.CheckStore{sqlStore{conns: s.pool.DB}, sqlStore{conns: s.pool.DB, batchOnly: true}}
+			return []service.CheckStore{sqlStore{conns: s.pool.conns.DB}, sqlStore{conns: s.pool.conns.DB, batchOnly: true}}
 		}),
 	})
 }

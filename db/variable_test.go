@@ -115,6 +115,9 @@ func (c *caller) script(t *testing.T, settings ...string) (answers []string, ref
 		if step.args == nil {
 			step.args = []any{all[5]} // the first of the batch
 		}
+		for _, setting := range settings { // a CALL may have put it right for the next one
+			_, _ = conn.ExecContext(t.Context(), setting)
+		}
 		answer, ids, err := answerTo(conn, step.query, step.args...)
 		if err != nil {
 			refused = err

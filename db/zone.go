@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/jmoiron/sqlx"
-
 	"velocityd/service"
 )
 
@@ -105,9 +103,9 @@ func (s *Store) Zone(ctx context.Context, id int64) (service.Zone, error) {
 	return zone, nil
 }
 
-func readZone(ctx context.Context, from sqlx.QueryerContext, id int64, lock string) (service.Zone, error) {
+func readZone(ctx context.Context, from reader, id int64, lock string) (service.Zone, error) {
 	var row zoneRow
-	err := sqlx.GetContext(ctx, from, &row, selectZone+`
+	err := from.GetContext(ctx, &row, selectZone+`
  WHERE id = ?`+lock, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return service.Zone{}, service.ErrNotFound

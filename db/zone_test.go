@@ -251,7 +251,7 @@ func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
 			t.Errorf("created by %q, %v, want the account", o.CreatedBy, err)
 		}
 		var got []string
-		if err := store.pool.Select(&got, "SELECT CONCAT(zone_id, ' ', COALESCE(principal, '-')) FROM zone_audit ORDER BY id"); err != nil {
+		if err := store.pool.conns.Select(&got, "SELECT CONCAT(zone_id, ' ', COALESCE(principal, '-')) FROM zone_audit ORDER BY id"); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"1 ann", "2 -", "3 bob", "4 -", "1 -"}; !slices.Equal(got, want) {
@@ -274,5 +274,35 @@ func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
 			t.Errorf("got %+v, %v, want the zone as it was", got, err)
 		}
 		d.AwaitNone(t, "the edit")
+	})
+}
+
+// TestAnOpenInsertOfAZoneHoldsUpNoCheck inserts a zone between two others, and one that is there, and
+// does not commit.
+func TestAnOpenInsertOfAZoneHoldsUpNoCheck(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, Options{LockWait: time.Second}, zone(1, 100, time.Hour), zone(3, 100, time.Hour))
+		checks := func(keys ...string) {
+			t.Helper()
+			for _, id := range []int64{1, 3} {
+				for _, key := range keys {
+					if _, err := ask(t.Context(), store, check(service.Bucket{ZoneID: id, Key: key})); err != nil {
+						t.Errorf("zone %d, %s: %v", id, key, err)
+					}
+				}
+			}
+		}
+		checks("d", "m", "t")
+		dba := session(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+		for _, statement := range []string{
+			"INSERT INTO zone_master (id, rate, `window`) VALUES (2, 5, 60)",
+			"INSERT INTO zone_master (id, rate, `window`) VALUES (3, 5, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate)",
+		} {
+			dbtest.Exec(t, dba, "START TRANSACTION")
+			dbtest.Exec(t, dba, statement)
+			checks("a", "d", "m", "t", "z")
+			dbtest.Exec(t, dba, "ROLLBACK")
+		}
 	})
 }

@@ -159,11 +159,10 @@ func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 			{"UPDATE zone_master SET revision = revision", "5", "1"},
 			{"UPDATE zone_master SET revision = 0, narrowed_at = " + old + ", key_kind = 'opaque'", "6", "1"},
 			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 8, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate), revision = 40", "7", "1"},
-			{"REPLACE INTO zone_master (id, rate, `window`, revision) VALUES (1, 9, 60, 40)", "1", "0"}, // a new zone in its place
+			{"REPLACE INTO zone_master (id, rate, `window`, revision) VALUES (1, 9, 60, 40)", "1", "1"}, // a new zone over a former one's id
 			{"UPDATE zone_master SET rate = 8", "2", "1"},
 			{"DELETE FROM zone_master", "", ""},
-			{"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (" + old + ", 1, 'a', 0, 0, 1)", "", ""},
-			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)", "1", "1"}, // over a former one's history
+			{"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)", "1", "1"}, // over a former one's id
 		} {
 			dbtest.Exec(t, conn, step.statement)
 			want := "id=1 | revision=" + step.revision + " | key_rule=opaque | overridden=0 | narrowed=" + step.narrowed

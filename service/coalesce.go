@@ -30,7 +30,8 @@ type CoalescerOptions struct {
 	BulkLanes int
 	// HeldCalls is how many calls may be under way besides that wait for buckets
 	// which another session holds. The store is never asked for more at once than
-	// Lanes, BulkLanes and HeldCalls together; each call needs a connection.
+	// Lanes, BulkLanes and HeldCalls together, and the calls of ShardOf; each call needs a
+	// connection.
 	HeldCalls int
 	// MaxBatch is how many checks may share a call, at most MaxChecks.
 	MaxBatch int
@@ -52,8 +53,8 @@ type CoalescerOptions struct {
 	// there are. It is asked for each lone check, and may answer otherwise later. If there are
 	// several, each has a queue and calls of its own, and checks over several shards have others:
 	// so nearly every call is one shard's, and no check waits behind one of a shard that does not
-	// answer. The calls of a shard are Lanes divided by the shards, and at least one. The default
-	// is that there is one shard.
+	// answer. The calls of a shard are Lanes divided by the shards, and at least one, and those
+	// over several shards are Lanes. The default is that there is one shard.
 	ShardOf func(bucket Bucket) (shard, shards int)
 	// Observe is told what the Coalescer does.
 	Observe CoalescerObserver

@@ -177,6 +177,11 @@ func (c *Coalescer) askHeld(ctx context.Context, checks []Check, decisions []Dec
 	if free {
 		c.release(w)
 	}
+	scatter(decisions, places, answers, err)
+}
+
+// scatter puts answers to their places among decisions, or an error to all of these.
+func scatter(decisions []Decision, places []int, answers []Decision, err error) {
 	for i, place := range places {
 		if err != nil {
 			decisions[place] = Decision{Err: err}

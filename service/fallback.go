@@ -186,13 +186,7 @@ func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, check
 	if err == nil && len(answers) != len(asked) {
 		err = fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(answers), len(asked))
 	}
-	for i, place := range places {
-		if err != nil {
-			decisions[place] = Decision{Err: err}
-			continue
-		}
-		decisions[place] = answers[i]
-	}
+	scatter(decisions, places, answers, err)
 	return decisions, nil
 }
 

@@ -1,0 +1,63 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// reader reads rows: in a transaction, or each time by a connection of a pool.
+type reader interface {
+	GetContext(ctx context.Context, dest any, query string, args ...any) error
+	SelectContext(ctx context.Context, dest any, query string, args ...any) error
+}
+
+// pool is the connections for all but checks. If a caller leaves, his session is ended: its
+// statement would go on for nobody, beside those of the connections that take its place.
+type pool struct {
+	conns  *sqlx.DB
+	killer *killer
+}
+
+// on calls do with a connection.
+func (p *pool) on(ctx context.Context, do func(*sqlx.Conn) error) error {
+	conn, err := p.conns.Connx(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
+	}
+	err = do(conn)
+	p.killer.release(ctx, conn.Conn, err == nil || ctx.Err() == nil)
+	return err
+}
+
+// GetContext implements reader.
+func (p *pool) GetContext(ctx context.Context, dest any, query string, args ...any) error {
+	return p.on(ctx, func(conn *sqlx.Conn) error { return conn.GetContext(ctx, dest, query, args...) })
+}
+
+// SelectContext implements reader.
+func (p *pool) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
+	return p.on(ctx, func(conn *sqlx.Conn) error { return conn.SelectContext(ctx, dest, query, args...) })
+}
+
+// exec carries out a statement that returns no rows, in a transaction of its own.
+func (p *pool) exec(ctx context.Context, query string, args ...any) error {
+	return p.on(ctx, func(conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, query, args...)
+		return err
+	})
+}
+
+// inTx calls do in a transaction, which do commits or else is rolled back.
+func (p *pool) inTx(ctx context.Context, o *sql.TxOptions, do func(*sqlx.Tx) error) error {
+	return p.on(ctx, func(conn *sqlx.Conn) error {
+		tx, err := conn.BeginTxx(ctx, o)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // after Commit it does nothing
+		return do(tx)
+	})
+}

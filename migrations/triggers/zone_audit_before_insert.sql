@@ -1,0 +1,10 @@
+CREATE /*M! OR REPLACE */ TRIGGER zone_audit_before_insert
+BEFORE INSERT ON zone_audit
+FOR EACH ROW
+BEGIN
+  -- Refuses an edit in a session that has chosen the next AUTO_INCREMENT id by insert_id: with the
+  -- highest id taken, nothing could be recorded and so nothing edited any more.
+  IF @@insert_id <> 0 THEN
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
+  END IF;
+END
