@@ -187,3 +187,18 @@ func TestMigrationsRunUnderASQLModeOfTheirOwn(t *testing.T) {
 		}
 	})
 }
+
+// TestEachProcedureSaysForWhomItIsAndWhatItDoes reads what SHOW CREATE PROCEDURE shows.
+func TestEachProcedureSaysForWhomItIsAndWhatItDoes(t *testing.T) {
+	t.Parallel()
+	const mostLines = 130
+	form := regexp.MustCompile(`\nCOMMENT '(public|internal): .+'\n(?s:.*?)\nBEGIN\n  -- `)
+	for name, text := range sqlFiles(t, "procedures") {
+		if !form.MatchString(text) {
+			t.Errorf("%s has no COMMENT 'public: …' or 'internal: …', or its body does not begin with what it does", name)
+		}
+		if n := strings.Count(text, "\n"); n > mostLines {
+			t.Errorf("%s has %d lines, more than %d", name, n, mostLines)
+		}
+	}
+}

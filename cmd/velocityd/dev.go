@@ -134,7 +134,11 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	} else if err != nil {
 		return err
 	}
-	zones, err := demoZones(ctx, base.DSN())
+	dsn, err := base.ServiceDSN()
+	if err != nil {
+		return err
+	}
+	zones, err := demoZones(ctx, dsn)
 	if err != nil {
 		return err
 	}
@@ -155,8 +159,8 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	if err != nil {
 		return errors.Join(err, listeners.close())
 	}
-	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", append(c.attrs(base.DSN()), slog.Bool("traces", tracing != nil))...)
-	instance, err := newInstance(c.serviceFlags, db.Options{DSN: base.DSN()}, logger, tracing)
+	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", append(c.attrs(dsn), slog.Bool("traces", tracing != nil))...)
+	instance, err := newInstance(c.serviceFlags, db.Options{DSN: dsn}, logger, tracing)
 	if err != nil {
 		return errors.Join(err, listeners.close())
 	}

@@ -58,7 +58,13 @@ func (d *Database) auditAtEnd(tb testing.TB) {
 	if d.isUnaudited {
 		return
 	}
-	txns, zones := d.auditedTxns(tb, 1, math.MaxInt32), d.unchangedZones(tb)
+	txns, zones := d.auditedTxns(tb, 1, math.MaxInt32), d.unchangedZones(tb, "")
+	for _, zone := range d.unchangedZones(tb, " AND z.mode <> 'off' AND NOT z.reset_on_success AND NOT EXISTS ("+
+		"SELECT 1 FROM zone_audit AS r WHERE r.zone_id = z.id AND r.action = 'release')") {
+		for _, breach := range uncounted(zone, txns) {
+			tb.Errorf("audit: %s", breach)
+		}
+	}
 	if d.hasAgedRows {
 		zones = nil
 		for i := range txns {
@@ -76,11 +82,12 @@ func audit(tb testing.TB, txns []auditedTxn, zones []service.Zone) {
 	}
 }
 
-// unchangedZones returns the zones that are as they were made, and that never had an override.
-func (d *Database) unchangedZones(tb testing.TB) []service.Zone {
+// unchangedZones returns the zones that are as they were made, and that never had an override, if
+// they meet a further condition.
+func (d *Database) unchangedZones(tb testing.TB, and string) []service.Zone {
 	tb.Helper()
 	rows, err := d.SQL.Query("SELECT z.id, z.rate, z.`window`, z.mode FROM zone_master AS z WHERE z.revision = 1 AND NOT EXISTS (" +
-		"SELECT 1 FROM zone_audit AS a WHERE a.zone_id = z.id AND (a.subject = 'override' OR a.subject = 'zone' AND a.action <> 'insert'))")
+		"SELECT 1 FROM zone_audit AS a WHERE a.zone_id = z.id AND (a.subject = 'override' OR a.subject = 'zone' AND a.action <> 'insert'))" + and)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -175,6 +182,18 @@ func isWhole(check []auditedTxn) bool {
 		}
 	}
 	return len(named) == len(check) && uint64(len(check)) == first.buckets && (wouldBlock || !first.blocked)
+}
+
+// uncounted says which txns of a zone passed with room and do not count, although no outcome, release
+// or reset gave their places back.
+func uncounted(zone service.Zone, txns []auditedTxn) []string {
+	var found []string
+	for _, x := range txns {
+		if x.bucket.ZoneID == zone.ID && x.outcome == "" && !x.blocked && !x.wouldBlock && !x.counted {
+			found = append(found, fmt.Sprintf("%+v passed and does not count", x))
+		}
+	}
+	return found
 }
 
 // breachesOf looks at the windows of one zone: half-open intervals of the

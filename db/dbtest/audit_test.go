@@ -53,3 +53,20 @@ func TestTheAuditFindsWhatBreaksTheDefinition(t *testing.T) {
 		}
 	}
 }
+
+func TestTheAuditFindsWhatPassedAndDoesNotCount(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1, Rate: 2, Window: time.Minute}
+	b := service.Bucket{ZoneID: 1, Key: "a"}
+	txns := []auditedTxn{
+		{id: 1, bucket: b, counted: true},
+		{id: 2, bucket: b, outcome: "success"},
+		{id: 3, bucket: b, wouldBlock: true},
+		{id: 4, bucket: b, blocked: true},
+		{id: 5, bucket: service.Bucket{ZoneID: 2, Key: "a"}},
+		{id: 6, bucket: b},
+	}
+	if found := uncounted(zone, txns); len(found) != 1 || !strings.Contains(found[0], "id:6 ") {
+		t.Errorf("found %q, want the txn 6", found)
+	}
+}

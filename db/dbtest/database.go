@@ -71,8 +71,19 @@ func Empty(tb testing.TB, adminDSN string) *Database {
 	d := connect(tb, adminDSN, "velocityd_test_"+strings.ToLower(rand.Text()[:12]))
 	// A hostile default, so that what the schema does not say is found out.
 	Exec(tb, d.admin, "CREATE DATABASE "+d.name+" CHARACTER SET latin1")
-	tb.Cleanup(d.drop)
+	tb.Cleanup(func() {
+		if d.hasHistory() {
+			d.auditAtEnd(tb)
+		}
+		d.drop()
+	})
 	return d
+}
+
+// hasHistory says that the database has txns. The server may be gone by the test's own hand.
+func (d *Database) hasHistory() bool {
+	var one int
+	return d.SQL.QueryRow("SELECT 1 FROM zone_txn JOIN zone_audit LIMIT 1").Scan(&one) == nil
 }
 
 // drop drops the database unless it is kept. The server may be gone by the test's own hand;

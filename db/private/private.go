@@ -24,8 +24,10 @@ import (
 const (
 	databaseName = "velocityd"
 	accountName  = "velocity"
-	// networkHost is where the account may come from. No other account can log in by TCP.
+	// networkHost is where the account may come from by TCP. No other account can log in so.
 	networkHost = "127.0.0.1"
+	// socketHost is where the account comes from through the socket.
+	socketHost = "localhost"
 	// adminName is the account that can log in through the socket without a password.
 	adminName = "root"
 )
@@ -34,8 +36,14 @@ const (
 // because it holds an @ or a bracket.
 var ErrSocketPath = errors.New("the socket's path cannot be written in a DSN")
 
-func networkAccount() migrations.Account {
-	return migrations.Account{User: accountName, Host: networkHost}
+// accounts returns the accounts of a service: the one through the socket and, if there is a port, the
+// one for the network. They have the same password.
+func (d Database) accounts() []migrations.Account {
+	accounts := []migrations.Account{{User: accountName, Host: socketHost}}
+	if d.Port != 0 {
+		accounts = append(accounts, migrations.Account{User: accountName, Host: networkHost})
+	}
+	return accounts
 }
 
 // Database is the one database inside a private engine that is running.
@@ -78,18 +86,25 @@ func (d Database) open(database string) (*sql.DB, error) {
 // NetworkDSN returns the DSN of the database on 127.0.0.1 at Port, as an account with a
 // password and the rights of the service. The error is one of the password's file.
 func (d Database) NetworkDSN() (string, error) {
+	return d.serviceDSN("tcp", fmt.Sprintf("%s:%d", networkHost, d.Port))
+}
+
+// ServiceDSN returns the DSN of the database through the socket, with the rights of the service.
+// The error is one of the password's file.
+func (d Database) ServiceDSN() (string, error) { return d.serviceDSN("unix", d.Socket) }
+
+func (d Database) serviceDSN(network, address string) (string, error) {
 	password, err := d.password()
 	if err != nil {
 		return "", err
 	}
 	cfg := mysql.NewConfig()
-	cfg.User, cfg.Passwd, cfg.DBName = accountName, password, databaseName
-	cfg.Net, cfg.Addr = "tcp", fmt.Sprintf("127.0.0.1:%d", d.Port)
+	cfg.User, cfg.Passwd, cfg.Net, cfg.Addr, cfg.DBName = accountName, password, network, address, databaseName
 	return cfg.FormatDSN(), nil
 }
 
-// Prepare makes what is missing: the database, its schema, and the account for the
-// network if there is a port. It keeps what exists. But if a killed earlier start has
+// Prepare makes what is missing: the database, its schema, and the accounts of the service.
+// It keeps what exists. But if a killed earlier start has
 // left the schema half-made, without zones and txns, it makes the schema again. The
 // error wraps ErrSocketPath, or migrations.ErrDirty if the schema must be repaired by
 // hand.
@@ -147,32 +162,33 @@ func (d Database) isEmpty(ctx context.Context, table string) (bool, error) {
 	return false, nil
 }
 
-// create makes the database and, if there is a port, the account for the network. The
-// account has no rights before grant.
+// create makes the database and the accounts of the service. These have no rights before
+// grant.
 func (d Database) create(ctx context.Context) error {
 	statements := []string{"CREATE DATABASE IF NOT EXISTS " + databaseName + " CHARACTER SET utf8mb4"}
-	if d.Port != 0 {
-		password, err := d.password()
-		if err != nil {
-			return err
-		}
+	password, err := d.password()
+	if err != nil {
+		return err
+	}
+	for _, account := range d.accounts() {
 		// The password holds only letters and digits, so it needs no quoting.
 		statements = append(statements,
-			"CREATE USER IF NOT EXISTS "+networkAccount().String()+" IDENTIFIED BY '"+password+"'",
-			"ALTER USER "+networkAccount().String()+" IDENTIFIED BY '"+password+"'")
+			"CREATE USER IF NOT EXISTS "+account.String()+" IDENTIFIED BY '"+password+"'",
+			"ALTER USER "+account.String()+" IDENTIFIED BY '"+password+"'")
 	}
 	return d.administer(ctx, statements...)
 }
 
-// grant gives the account for the network the rights of a service that also edits zones
-// and overrides, and revokes all others. The account can add to the history and cannot
-// change it. The tables must exist.
+// grant gives the accounts of the service the rights of one that also edits zones and
+// overrides, and revokes all others. They can add to the history and cannot change it. The
+// tables must exist.
 func (d Database) grant(ctx context.Context) error {
-	if d.Port == 0 {
-		return nil
+	var statements []string
+	for _, account := range d.accounts() {
+		statements = append(statements, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM "+account.String())
+		statements = append(statements, migrations.GrantStatements(migrations.Editor, databaseName, account)...)
 	}
-	statements := []string{"REVOKE ALL PRIVILEGES, GRANT OPTION FROM " + networkAccount().String()}
-	return d.administer(ctx, append(statements, migrations.GrantStatements(migrations.Editor, databaseName, networkAccount())...)...)
+	return d.administer(ctx, statements...)
 }
 
 // administer runs statements without a current database.
