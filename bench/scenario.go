@@ -107,8 +107,8 @@ func scenarios(overrides int) []scenario {
 	all := append([]string{kindTextbook, kindProcedure, kindFlexible}, web...)
 	pairs := "user and address in one check, 5 % of them from one address, "
 	return []scenario{
-		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: all, draws: users},
-		{id: inPair64, title: pairs + "64 callers", callers: 64, contenders: []string{kindService, kindEnvoy}, draws: pair},
+		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: append(all, kindRecordingBehind), draws: users},
+		{id: inPair64, title: pairs + "64 callers", callers: 64, contenders: []string{kindService, kindRecordingBehind, kindEnvoy}, draws: pair},
 		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: append(web, kindRecordingBehind), draws: users},
 		{id: inRecording, title: "recording alone, as the service records at 512 callers", contenders: []string{kindRecording}, draws: known(zoneRecorded, "user-", buckets)},
 		{id: inPair512, title: pairs + "512 callers", callers: 512, contenders: []string{kindService, kindRecordingBehind, kindEnvoy}, draws: pair},
