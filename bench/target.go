@@ -161,11 +161,11 @@ func (m *measured) bounds(engine localdb.Engine) []bound {
 			faster(of(inPair64, kindRecordingBehind), of(in64, kindRecordingBehind)),
 		},
 		{
-			"the same, 512 connections",
+			"user and address, throughput against one bucket, 512 connections: recording behind Echo",
 			faster(of(inPair512, kindRecordingBehind), of(in512, kindRecordingBehind)),
 		},
 		{
-			"the same: envoyproxy/ratelimit, Redis without persistence, 512 connections",
+			"the same: envoyproxy/ratelimit, Redis without persistence",
 			faster(of(inPair512, kindEnvoy), of(in512, kindEnvoy)),
 		},
 	}
