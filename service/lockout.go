@@ -17,8 +17,8 @@ func (l Lockout) locks(now time.Time, zone Zone) bool {
 }
 
 // next returns the lockout that begins at now, in a zone with every setting spelt out. If the last
-// one ended at most LockoutDecay ago, the new one is LockoutFactor times as long. Nothing can overflow, because Length is at
-// most MaxWindow and the factor at most MaxLockoutFactor.
+// one ended at most LockoutDecay ago, the new one is LockoutFactor times as long. Nothing can
+// overflow, because Length is at most MaxWindow and the factor at most MaxLockoutFactor.
 func (l Lockout) next(now time.Time, zone Zone) Lockout {
 	length := zone.Lockout
 	if l.Length > 0 && !now.After(l.Until.Add(zone.LockoutDecay)) {
