@@ -14,22 +14,29 @@ import (
 )
 
 // recorder inserts a txn for each bucket of a check before the check is answered, and commits.
-// Checks that meet share a packet, an INSERT and a COMMIT, as those of velocityd do. It counts
+// Checks that meet share a packet, an INSERT and a COMMIT, as many as in velocityd. It counts
 // nothing. If lock is set, it locks the bucket of the first check that shares a packet.
 type recorder struct {
 	lock      string
 	mu        sync.Mutex
+	underWay  int // calls
+	asked     int // checks of the calls under way
 	gathering *shared
-	ready     chan struct{} // has a value while gathering may hold a check
+	ready     chan struct{} // has a value while gathering may be begun
 }
 
 // shared is what is recorded with one COMMIT.
 type shared struct {
-	first bucket
-	text  []byte        // of the INSERT; empty while there is no check
-	done  chan struct{} // closed when err is set
-	err   error
+	checks int
+	first  bucket
+	text   []byte        // of the INSERT; empty while there is no check
+	done   chan struct{} // closed when err is set
+	err    error
 }
+
+// enough is how many checks must wait before a call begins beside another one, if the calls
+// under way do not have more on average: velocityd's rule (decision 0024).
+const enough = 28
 
 func newShared() *shared { return &shared{done: make(chan struct{})} }
 
@@ -75,16 +82,22 @@ func newRecorder(ctx context.Context, dsn, lock string) (*recorder, error) {
 func (r *recorder) record(buckets []bucket) error {
 	r.mu.Lock()
 	s := r.gathering
+	s.checks++
 	for _, b := range buckets {
 		s.add(b)
 	}
 	r.mu.Unlock()
-	select {
-	case r.ready <- struct{}{}:
-	default: // a connection has been called already
-	}
+	r.wake()
 	<-s.done
 	return s.err
+}
+
+// wake has a connection look at what has gathered.
+func (r *recorder) wake() {
+	select {
+	case r.ready <- struct{}{}:
+	default: // one has been called already
+	}
 }
 
 // add appends a row. It needs no escapes, because the benchmark's keys are letters, digits and
@@ -109,15 +122,35 @@ func (r *recorder) work(ctx context.Context, conn driver.ExecerContext) {
 			return
 		case <-r.ready:
 		}
-		r.mu.Lock()
-		s := r.gathering
-		r.gathering = newShared()
-		r.mu.Unlock()
-		if len(s.text) > 0 {
+		if s := r.begin(); s != nil {
 			s.err = r.send(ctx, conn, s)
+			r.end(s)
 		}
-		close(s.done)
 	}
+}
+
+// begin takes what has gathered, or nil if it is too little for a call.
+func (r *recorder) begin() *shared {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.gathering
+	if s.checks == 0 || r.underWay > 0 && s.checks < max(enough, r.asked/r.underWay) {
+		return nil
+	}
+	r.gathering = newShared()
+	r.underWay++
+	r.asked += s.checks
+	return s
+}
+
+// end lets the next call begin, and then answers the checks of a call that is over.
+func (r *recorder) end(s *shared) {
+	r.mu.Lock()
+	r.underWay--
+	r.asked -= s.checks
+	r.mu.Unlock()
+	r.wake()
+	close(s.done)
 }
 
 // send records what is shared and commits, with the lock that is wanted. The session has autocommit
