@@ -111,11 +111,34 @@ func TestAHalfDoneAdoptionGoesOn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := version46(t, engine)
-		carryOut(t, d, sqlFiles(t, "from46")["from46/000047_zone_override_prefix_length.up.sql"])
+		carryOut(t, d, sqlFiles(t, "earlier")["earlier/000047_zone_override_prefix_length.up.sql"])
 		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 47")
 		up(t, d)
 		wantStatus(t, d, migrations.Latest(), false)
 		wantSchema(t, d, schema(t, engine.Database(t)))
+	})
+}
+
+// The tables of versions 107 to 119 are those of version 46 with some of the steps that adopt.
+func TestADatabaseOfBeforeTheSecondSquashIsBroughtUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		want := schema(t, engine.Database(t))
+		for version, dirty := range map[int]bool{107: false, 110: false, 112: true, 114: false, 115: false, 119: true} {
+			d := version46(t, engine)
+			for _, f := range files(t, "earlier") {
+				if f.number <= version {
+					carryOut(t, d, f.text)
+				}
+			}
+			if version >= 115 {
+				carryOut(t, d, text(t, 208, "up"))
+			}
+			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?, dirty = ?", version, dirty)
+			up(t, d)
+			wantStatus(t, d, migrations.Latest(), false)
+			wantSchema(t, d, want)
+		}
 	})
 }
 
@@ -124,7 +147,7 @@ func TestADatabaseOfAnEarlierVersionIsRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := version46(t, engine)
 		before := schema(t, d)
-		for version, dirty := range map[int]bool{1: false, 45: false, 12: true, 46: true} {
+		for version, dirty := range map[int]bool{1: false, 45: false, 12: true, 46: true, 52: false, 101: false, 106: true, 115: true} {
 			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?, dirty = ?", version, dirty)
 			_, upErr := migrations.Up(t.Context(), d.DSN)
 			_, downErr := migrations.Down(t.Context(), d.DSN, 0)

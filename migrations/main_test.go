@@ -114,7 +114,16 @@ func schema(t *testing.T, d *dbtest.Database) []string {
 		"WHERE routine_schema = DATABASE() ORDER BY routine_type, routine_name") {
 		lines = append(lines, rows(t, d, "SHOW CREATE "+strings.TrimPrefix(line, "name="))...)
 	}
+	for i, line := range lines {
+		lines[i] = withoutCharset(line)
+	}
 	return lines
+}
+
+// withoutCharset drops the character set of a CHECK's literal, which MySQL notes otherwise after an
+// ALTER TABLE than after a CREATE TABLE.
+func withoutCharset(line string) string {
+	return strings.NewReplacer(`_ascii\'`, `\'`, `_utf8mb4\'`, `\'`).Replace(line)
 }
 
 // wantSchema holds the schema of a database against one that was taken before.

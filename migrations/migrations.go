@@ -84,10 +84,12 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 			return nil
 		case dirty && isMarker(version):
 			// A marker's step can be carried out again.
-			if err := t.SetVersion(before(version), false); err != nil {
+			version, dirty = before(version), false
+			if err := t.SetVersion(version, dirty); err != nil {
 				return err
 			}
-		case isUnsquashed(version):
+		}
+		if isUnsquashed(version) {
 			if err := adopt(m, t, version, dirty); err != nil {
 				return err
 			}

@@ -70,9 +70,9 @@ type Action struct {
 }
 
 // plannedStep is the newest numbered step to whose tables the plan brings portable tables that are
-// there. Steps up to 115 are older than these. One that comes after it and changes a table needs
-// a part of the plan that makes the same change, and only then its number here.
-const plannedStep = 115
+// there, which are older than none of the steps up to it. One that comes after it and changes a table
+// needs a part of the plan that makes the same change, and only then its number here.
+const plannedStep = adoptedAs + 1
 
 // tableSteps returns the numbered steps that change tables, in order: all but those that install
 // procedures.

@@ -12,19 +12,23 @@ import (
 	"github.com/golang-migrate/migrate/v4/database"
 )
 
-//go:embed *.sql from46/*.sql procedures/*.sql triggers/*.sql views/*.sql retired.txt portable/*/*.sql
+//go:embed *.sql earlier/*.sql procedures/*.sql triggers/*.sql views/*.sql retired.txt portable/*/*.sql
 var texts embed.FS
 
 // none is golang-migrate's version of a schema without any step.
 const none = database.NilVersion
 
-// Databases that were made before the steps were squashed into their present
-// form have versions 1 to 46. One of version 46 is brought up by the steps in
-// adoptionFolder, after which its tables are those of version adoptedAs.
+// The steps were squashed into their present form twice, before the first release. Databases of
+// earlier versions are brought up by the steps in adoptionFolder, after which their tables are
+// those of version adoptedAs. Versions 1 to 46 are of the first form, and of them only the last can
+// be brought up. Those from 101 on are of the second: 107 was the first with all tables but
+// access_token, which came with version 115 and is the last table now.
 const (
 	beforeSquash   = 46
-	adoptionFolder = "from46"
-	adoptedAs      = 107
+	adoptionFolder = "earlier"
+	firstWhole     = 107
+	withTokens     = 115
+	adoptedAs      = 207
 )
 
 // markerStart begins the text of a step that stands for the procedures and
@@ -45,7 +49,7 @@ func files(folder, number string) []string {
 func steps(folder string) []int {
 	var versions []int
 	for _, file := range files(folder, "*") {
-		if version, err := strconv.Atoi(path.Base(file)[:len("000101")]); err == nil {
+		if version, err := strconv.Atoi(path.Base(file)[:len("000201")]); err == nil {
 			versions = append(versions, version)
 		}
 	}
@@ -82,10 +86,10 @@ func newestMarker() (version int, digest string) {
 	return none, ""
 }
 
-// isMarker says that a version is that of a marker.
+// isMarker says that a version is that of a marker, or was one before the steps were squashed.
 func isMarker(version int) bool {
 	_, ok := markerAt(version)
-	return ok
+	return ok || version > firstWhole && version != withTokens && isUnsquashed(version) && !isAdoption(version)
 }
 
 // markerAt returns the digest that a step names, if it is a marker.
@@ -109,8 +113,8 @@ func markerDigest(text []byte) (digest string, ok bool) {
 
 // before returns the version from which a step leads on; for the first step it is none.
 func before(version int) int {
-	if version > beforeSquash && version < steps(".")[0] {
-		return version - 1 // one of the steps that adopt
+	if version > beforeSquash && isUnsquashed(version) {
+		return version - 1 // one of the steps that adopt, or an earlier marker
 	}
 	versions := steps(".")
 	at, _ := slices.BinarySearch(versions, version)
@@ -123,7 +127,7 @@ func before(version int) int {
 // after returns the version that the next step leads to, if there is one.
 func after(version int) (next int, ok bool) {
 	versions := steps(".")
-	if version > 0 && version < versions[0] {
+	if isUnsquashed(version) {
 		return 0, false // the steps that adopt have no way down
 	}
 	at, found := slices.BinarySearch(versions, version)

@@ -141,7 +141,7 @@ func dirtyAt(version int) error {
 		return fmt.Errorf("%w: the installation of procedures, triggers and views (version %d) stopped half-way: migrate up does the rest",
 			ErrDirty, version)
 	}
-	if version > 0 && version <= beforeSquash {
+	if isUnsquashed(version) && !isAdoption(version) {
 		return fmt.Errorf("%w: migration %d, of before the first release, stopped half-way: "+
 			"put it right with the program that began it", ErrDirty, version)
 	}

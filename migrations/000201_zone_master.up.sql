@@ -6,6 +6,15 @@
 -- alone would let a session without strict mode turn NULL into 0. ENUMs are
 -- CHECKed for the empty value that such a session would store.
 --
+-- Of a CHECK that refuses a row, both engines show the constraint's name and nothing
+-- else. So the name of each is the rule in words: "Check constraint 'rate must be 0 to
+-- 1000000' is violated." An ENUM cannot speak so: in strict mode the engine refuses
+-- mode = 'shadov' as "Data truncated for column 'mode'" before any CHECK sees the row.
+--
+-- A zone may keep a pseudonym in the place of each key. key_rule tells both forms apart, so
+-- that a check whose key was made for the other form is refused like one of another
+-- key_kind: whoever has not heard of key_form never writes a clear key into such a zone.
+--
 -- What the schema keeps by itself (key_rule, overridden, revision, narrowed_at) is
 -- overruled by the triggers, whatever a writer says.
 CREATE TABLE zone_master (
@@ -31,13 +40,17 @@ CREATE TABLE zone_master (
     COMMENT 'seconds after the end of a lockout in which the next one grows; later it is `lockout` again',
   key_kind         ENUM('opaque', 'username', 'ip') CHARACTER SET ascii NOT NULL DEFAULT 'opaque'
     COMMENT 'how the service normalises keys; callers by SQL pass normal keys',
+  key_form         ENUM('clear', 'hmac') CHARACTER SET ascii NOT NULL DEFAULT 'clear'
+    COMMENT 'clear: keys are kept as they are; hmac: as pseudonyms, which the service makes; a change begins all windows anew',
   ipv4_prefix      INT          NOT NULL DEFAULT 32
     COMMENT 'in ip zones: bits of an IPv4 address that make one bucket',
   ipv6_prefix      INT          NOT NULL DEFAULT 64
     COMMENT 'in ip zones: bits of an IPv6 address that make one bucket',
+  on_failure       ENUM('error', 'allow', 'block') CHARACTER SET ascii NOT NULL DEFAULT 'error'
+    COMMENT 'what the service answers while the database is away: error (503, the caller decides); allow or block, recorded nowhere',
   key_rule         VARCHAR(16)  CHARACTER SET ascii
-    AS (IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind)) STORED
-    COMMENT 'kept by the schema: key_kind and prefixes in one word; a check of keys normalised by another rule is refused',
+    AS (CONCAT(IF(key_form = 'hmac', 'hmac/', ''), IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind))) STORED
+    COMMENT 'kept by the schema: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',
   overridden       BOOLEAN      NOT NULL DEFAULT FALSE
     COMMENT 'kept by the schema: the zone has or had rows in zone_override; where FALSE, checks look for none',
   revision         BIGINT UNSIGNED NOT NULL DEFAULT 1
@@ -45,18 +58,36 @@ CREATE TABLE zone_master (
   narrowed_at      DATETIME(6)  NOT NULL DEFAULT '1970-01-01'
     COMMENT 'kept by the schema: UTC; when rate was last lowered or window lengthened: a bucket may hold more than rate from before',
   PRIMARY KEY (id),
-  CONSTRAINT zone_master_id               CHECK (id >= 1),
-  CONSTRAINT zone_master_rate             CHECK (rate IS NOT NULL AND rate BETWEEN 0 AND 1000000),
-  CONSTRAINT zone_master_window           CHECK (`window` IS NOT NULL AND `window` BETWEEN 1 AND 31622400),
-  CONSTRAINT zone_master_mode             CHECK (mode <> ''),
-  CONSTRAINT zone_master_counts           CHECK (counts <> ''),
-  CONSTRAINT zone_master_reserve_ttl      CHECK (reserve_ttl IS NULL OR reserve_ttl BETWEEN 1 AND `window`),
-  CONSTRAINT zone_master_reset_on_success CHECK (reset_on_success IN (0, 1)),
-  CONSTRAINT zone_master_lockout          CHECK (lockout BETWEEN 0 AND 31622400),
-  CONSTRAINT zone_master_lockout_factor   CHECK (lockout_factor BETWEEN 1 AND 100),
-  CONSTRAINT zone_master_lockout_max      CHECK (lockout_max BETWEEN 1 AND 31622400),
-  CONSTRAINT zone_master_lockout_decay    CHECK (lockout_decay BETWEEN 1 AND 31622400),
-  CONSTRAINT zone_master_key_kind         CHECK (key_kind <> ''),
-  CONSTRAINT zone_master_ipv4_prefix      CHECK (ipv4_prefix BETWEEN 1 AND 32),
-  CONSTRAINT zone_master_ipv6_prefix      CHECK (ipv6_prefix BETWEEN 1 AND 128)
+  CONSTRAINT `zone id must be 1 or more`
+    CHECK (id >= 1),
+  CONSTRAINT `rate must be 0 to 1000000`
+    CHECK (rate IS NOT NULL AND rate BETWEEN 0 AND 1000000),
+  CONSTRAINT `window must be 1 to 31622400 seconds`
+    CHECK (`window` IS NOT NULL AND `window` BETWEEN 1 AND 31622400),
+  CONSTRAINT `mode must be enforce, shadow or off`
+    CHECK (mode <> ''),
+  CONSTRAINT `counts must be attempts or failures`
+    CHECK (counts <> ''),
+  CONSTRAINT `reserve_ttl must be 1 second to the window, or NULL`
+    CHECK (reserve_ttl IS NULL OR reserve_ttl BETWEEN 1 AND `window`),
+  CONSTRAINT `reset_on_success must be TRUE or FALSE`
+    CHECK (reset_on_success IN (0, 1)),
+  CONSTRAINT `lockout must be 0 to 31622400 seconds`
+    CHECK (lockout BETWEEN 0 AND 31622400),
+  CONSTRAINT `lockout_factor must be 1 to 100`
+    CHECK (lockout_factor BETWEEN 1 AND 100),
+  CONSTRAINT `lockout_max must be 1 to 31622400 seconds`
+    CHECK (lockout_max BETWEEN 1 AND 31622400),
+  CONSTRAINT `lockout_decay must be 1 to 31622400 seconds`
+    CHECK (lockout_decay BETWEEN 1 AND 31622400),
+  CONSTRAINT `key_kind must be opaque, username or ip`
+    CHECK (key_kind <> ''),
+  CONSTRAINT `ipv4_prefix must be 1 to 32`
+    CHECK (ipv4_prefix BETWEEN 1 AND 32),
+  CONSTRAINT `ipv6_prefix must be 1 to 128`
+    CHECK (ipv6_prefix BETWEEN 1 AND 128),
+  CONSTRAINT `on_failure must be error, allow or block`
+    CHECK (on_failure <> ''),
+  CONSTRAINT `key_form must be clear or hmac`
+    CHECK (key_form <> '')
 ) ENGINE = InnoDB COMMENT = 'limits, one row a use case: written by DBAs, in force at the next check'

@@ -1,1 +1,0 @@
--- routines sha256: 4f1f973c13f1bb9c359d3d72fc720f3c555fd9b5981a9b0dbc32fa8183bd6c78

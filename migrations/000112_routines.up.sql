@@ -1,1 +1,0 @@
--- routines sha256: 18abacfdf2b2cd683ee891ac93505e91cf9fc7baa51e6142ff33f7c01c7acd7b

@@ -1,1 +1,0 @@
--- routines sha256: 397caaa9e1a4ae61debbe0b73f271efaef6249b0d74bc841c460755fc489d53b
