@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -128,6 +130,37 @@ func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted"); n != 2 {
 			t.Errorf("%d txns are successes, want the 2 that are left", n)
+		}
+	})
+}
+
+func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 5, time.Hour))
+		conn := session(t, d)
+		first, err := call(conn, user("alice"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := fmt.Sprint(first.txnID)
+		report := func(id, outcome string) string {
+			return "CALL report_outcomes('[{\"txn_id\":" + id + ",\"outcome\":" + outcome + "}]')"
+		}
+		for _, statement := range []string{
+			report(id+".4", `"success"`), report(`"`+id+`abc"`, `"success"`), report("-"+id, `"success"`), report("true", `"success"`),
+			report("18446744073709551617", `"success"`), report("null", `"success"`), report("[]", `"success"`),
+			report(id, `"süccess"`), report(id, `"success "`), report(id, `"SUCCESS"`), report(id, `"succ\\u00adess"`), report(id, "null"),
+			"CALL report_outcome(" + id + ", 'süccess')", "CALL report_outcome(" + id + ", 'success ')", "CALL report_outcome(NULL, 'success')",
+		} {
+			_, err := conn.ExecContext(t.Context(), statement)
+			var refused *mysql.MySQLError
+			if !errors.As(err, &refused) || refused.Number != 45400 {
+				t.Errorf("%s: %v, want 45400", statement, err)
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome IS NOT NULL"); n != 0 {
+			t.Errorf("%d outcomes were recorded", n)
 		}
 	})
 }

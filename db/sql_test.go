@@ -199,12 +199,17 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		long := strings.Repeat("x", 256)
+		many := `{"zone_id":1,"bucket_key":"a"}`
+		for i := range 255 {
+			many += fmt.Sprintf(`,{"zone_id":1,"bucket_key":"%d"}`, i)
+		}
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
 			conn := session(t, d, "SET SESSION sql_mode = '"+mode+"'")
 			for _, statement := range []string{
 				"CALL check_velocity(1, '')", "CALL check_velocity(1, NULL)", "CALL check_velocity(1, '" + long + "')",
 				"CALL check_velocity(1, '" + long + long + "')", `CALL check_velocity(1, 'a\nb')`, `CALL check_velocity(1, 'a\0b')`,
 				"CALL check_velocity(NULL, 'a')", "CALL check_velocity(0, 'a')", "CALL check_velocity(2, 'a')",
+				batch(many), batch(`{"zone_id":1.4,"bucket_key":"a"}`), batch(`{"zone_id":"1a","bucket_key":"a"}`),
 				batch(`{"zone_id":1,"bucket_key":""}`), batch(`{"zone_id":1}`), batch(""),
 				batch(`{"zone_id":1,"bucket_key":"` + long + `"}`), batch(`{"zone_id":1,"bucket_key":"a\\u0000"}`),
 				batch(`{"zone_id":1,"bucket_key":"a"},{"zone_id":1,"bucket_key":"a"}`),

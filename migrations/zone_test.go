@@ -1,6 +1,8 @@
 package migrations_test
 
 import (
+	"database/sql"
+	"slices"
 	"strings"
 	"testing"
 
@@ -176,6 +178,48 @@ func TestRevisionAndNarrowedAtAreTheSchemasOwn(t *testing.T) {
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE narrowed_at > UTC_TIMESTAMP(6)"); n != 0 {
 			t.Error("narrowed_at is not UTC")
 		}
+	})
+}
+
+// A trigger marks a zone as overridden, which is no edit, but an edit may come with the mark.
+func TestAnEditOfALetterIsAnEditThoughTheZoneIsMarkedAsOverridden(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'abc', 5, 60), (2, 'abc', 5, 60)")
+		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'ABC' WHERE id = 1")
+		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'abc' WHERE id = 2")
+		got := rows(t, d, "SELECT z.id, revision, COUNT(*) AS changes FROM zone_master z JOIN zone_audit a ON a.zone_id = z.id GROUP BY z.id ORDER BY z.id")
+		if want := []string{"id=1 | revision=2 | changes=2", "id=2 | revision=1 | changes=1"}; !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+func TestWhoInsertsAZoneHoldsUpNobodyBesideIt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`) VALUES (10, 5, 60), (30, 5, 60)")
+		dbtest.Exec(t, d.SQL, "CALL check_velocity(10, 'bob')")
+		inserting, beside := session(t, d, ""), session(t, d, "")
+		for _, conn := range []*sql.Conn{inserting, beside} {
+			dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+			dbtest.Exec(t, conn, "SET SESSION innodb_lock_wait_timeout = 1")
+		}
+		dbtest.Exec(t, inserting, "BEGIN")
+		dbtest.Exec(t, inserting, "INSERT INTO zone_master (id, rate, `window`) VALUES (20, 5, 60)")
+		for _, statement := range []string{
+			"UPDATE zone_master SET rate = 6 WHERE id IN (10, 30)",
+			"INSERT INTO zone_master (id, rate, `window`) VALUES (19, 5, 60), (21, 5, 60)",
+			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (10, 'eve', 'deny'), (21, 'eve', 'deny'), (30, 'eve', 'deny')",
+			"CALL release_bucket(10, 'bob', 'who', 'why')",
+			"CALL check_velocity(10, 'bob')",
+		} {
+			dbtest.Exec(t, beside, statement)
+		}
+		dbtest.Exec(t, inserting, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (20, 'eve', 'deny')")
+		dbtest.Exec(t, inserting, "COMMIT")
 	})
 }
 

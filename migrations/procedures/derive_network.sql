@@ -10,14 +10,15 @@ BEGIN
   -- network from it ('4:' and its 24 bits). A network of IPv4 addresses that is written as
   -- IPv6 (::ffff:203.0.113.0/120) becomes one of IPv4. Both results are NULL for NULL.
   -- Error 45400 for a text that is no IPv4 or IPv6 network, and for bits set beyond the length.
-  DECLARE v_address VARBINARY(16) DEFAULT NULL;
+  DECLARE v_address VARBINARY(16);
+  DECLARE v_text    VARCHAR(43) CHARACTER SET ascii DEFAULT SUBSTRING_INDEX(p_prefix, '/', 1);
   DECLARE v_bits    VARCHAR(128) CHARACTER SET ascii;
   DECLARE v_length  INT;
   DECLARE v_message VARCHAR(128);
-  SET p_network = NULL;
   IF p_prefix IS NOT NULL THEN
-    IF p_prefix REGEXP '^[0-9A-Fa-f.:]+/(0|[1-9][0-9]{0,2})$' THEN
-      SET v_address = INET6_ATON(SUBSTRING_INDEX(p_prefix, '/', 1));
+    -- INET6_ATON would fail on other text in MySQL (1411).
+    IF (IS_IPV4(v_text) OR IS_IPV6(v_text)) AND p_prefix REGEXP '^[^/]+/(0|[1-9][0-9]{0,2})\\z' THEN
+      SET v_address = INET6_ATON(v_text);
       SET v_length = SUBSTRING_INDEX(p_prefix, '/', -1);
       IF HEX(v_address) REGEXP '^0{20}FFFF.{8}$' AND v_length BETWEEN 96 AND 128 THEN
         SET v_address = RIGHT(v_address, 4), v_length = v_length - 96;

@@ -28,10 +28,12 @@ BEGIN
   CALL derive_network(p_prefix, p_network);
   IF @@SESSION.foreign_key_checks THEN
     -- An aggregate, so that an unknown zone is a row of NULLs. The foreign key refuses it later.
+    -- The lock reads the zone as it is now, and not as it was when the transaction began.
     SELECT MAX(key_kind), MAX(key_rule), MAX(ipv4_prefix), MAX(ipv6_prefix)
       INTO v_kind, v_rule, v_ipv4_prefix, v_ipv6_prefix
       FROM zone_master
-     WHERE id = p_zone_id;
+     WHERE id = p_zone_id
+      LOCK IN SHARE MODE;
     IF v_rule LIKE 'hmac/%' THEN
       IF p_prefix IS NOT NULL THEN
         SET v_message = 'prefix needs a zone whose key_form is clear: this one keeps pseudonyms, so it would match no bucket';

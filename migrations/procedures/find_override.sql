@@ -23,8 +23,6 @@ BEGIN
   -- "No row" is a normal result. It is handled here so that the caller's own handler for
   -- NOT FOUND does not fire.
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
-  SET p_id = NULL, p_action = NULL, p_rate = NULL, p_window = NULL, p_expires_at = NULL;
-
   SELECT id, action, rate, `window`, expires_at
     INTO p_id, p_action, p_rate, p_window, p_expires_at
     FROM zone_override
@@ -32,7 +30,7 @@ BEGIN
      AND bucket_key = p_bucket_key
      AND (expires_at IS NULL OR expires_at > p_now);
 
-  IF p_id IS NULL AND p_is_ip AND p_bucket_key REGEXP '^[0-9a-f.:]+(/[0-9]+)?$' THEN
+  IF p_id IS NULL AND p_is_ip AND p_bucket_key REGEXP '^[0-9a-f.:]+(/(0|[1-9][0-9]{0,2}))?\\z' THEN
     SET v_text = SUBSTRING_INDEX(p_bucket_key, '/', 1);
     -- A key that is no address has no network. INET6_ATON would fail on it in MySQL (1411).
     SET v_address = IF(IS_IPV4(v_text) OR IS_IPV6(v_text), INET6_ATON(v_text), NULL);
@@ -48,6 +46,7 @@ BEGIN
      WHERE k.zone_id = p_zone_id
        AND k.family = IF(LENGTH(v_bits) = 32, 4, 6)
        AND k.prefix_length <= v_length
+       AND v_length <= LENGTH(v_bits)
        AND (o.expires_at IS NULL OR o.expires_at > p_now)
      ORDER BY k.prefix_length DESC
      LIMIT 1;

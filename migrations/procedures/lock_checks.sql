@@ -20,8 +20,10 @@ BEGIN
       FROM (
         SELECT n.zone_id, n.bucket_key, n.is_decidable,
                CASE
-                 WHEN n.zone_id IS NULL OR n.times > 1
-                   THEN CONCAT('check ', n.check_no - 1, ' must name each of its buckets once, and at least one')
+                 WHEN n.zone_id IS NULL OR n.times > 1 OR n.buckets > 255
+                   THEN CONCAT('check ', n.check_no - 1, ' must name each of its buckets once, at least one and at most 255')
+                 WHEN n.written NOT REGEXP '^-?[0-9]+\\z' -- an engine makes a number of 1.6 and of '1abc'
+                   THEN 'zone_id must be a whole number'
                  WHEN n.attempt_id COLLATE utf8mb4_bin NOT REGEXP '^[ -~]{1,64}\\z'
                    THEN 'attempt_id must be 1 to 64 printable ASCII characters'
                  WHEN n.is_decidable AND COALESCE(CHAR_LENGTH(n.bucket_key), 0) NOT BETWEEN 1 AND 255
@@ -29,8 +31,9 @@ BEGIN
                  WHEN n.key_rule <> n.zone_rule THEN 'a zone has another key_rule now'
                END AS problem
           FROM (
-            SELECT c.check_no, c.attempt_id, b.zone_id, b.bucket_key, b.key_rule, z.key_rule AS zone_rule,
+            SELECT c.check_no, c.attempt_id, b.zone_id, b.written, b.bucket_key, b.key_rule, z.key_rule AS zone_rule,
                    MIN(z.id IS NOT NULL) OVER (PARTITION BY c.check_no) AS is_decidable,
+                   COUNT(*) OVER (PARTITION BY c.check_no) AS buckets,
                    COUNT(*) OVER (PARTITION BY c.check_no, b.zone_id, b.bucket_key) AS times
               FROM JSON_TABLE(p_checks, '$[*]' COLUMNS (
                      check_no FOR ORDINALITY,
@@ -38,6 +41,7 @@ BEGIN
                      buckets JSON PATH '$.buckets')) AS c
               LEFT JOIN JSON_TABLE(c.buckets, '$[*]' COLUMNS (
                      zone_id BIGINT PATH '$.zone_id',
+                     written VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.zone_id',
                      bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key',
                      key_rule VARCHAR(16) CHARACTER SET ascii PATH '$.key_rule' ERROR ON ERROR)) AS b ON TRUE
               LEFT JOIN zone_master AS z ON z.id = b.zone_id

@@ -18,7 +18,9 @@ BEGIN
   DECLARE v_zone_id INT;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   DECLARE siblings CURSOR FOR
-    SELECT t.id, t.zone_id, t.bucket_key, COALESCE(z.counts = 'failures', FALSE), COALESCE(z.reset_on_success, FALSE)
+    SELECT t.id, t.zone_id, t.bucket_key,
+           p_outcome = 'success' AND COALESCE(z.counts = 'failures', FALSE), -- its place is given back
+           p_outcome = 'success' AND COALESCE(z.reset_on_success, FALSE)
       FROM JSON_TABLE(p_txns, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS c
       JOIN zone_txn AS t ON t.id = c.id AND t.created_at = p_created_at
       LEFT JOIN zone_master AS z ON z.id = t.zone_id;
@@ -50,14 +52,13 @@ BEGIN
       -- that edits the zone, while the buckets stay locked, and could deadlock with it.
       UPDATE zone_txn
          SET outcome = p_outcome,
-             -- Where failures count, a success gives its place back.
-             counted = counted AND NOT (p_outcome = 'success' AND v_is_given_back)
+             counted = counted AND NOT v_is_given_back
        WHERE id = v_id
          AND created_at = p_created_at;
-      IF p_outcome = 'success' AND v_is_given_back THEN
+      IF v_is_given_back THEN
         CALL forget_tally(v_zone_id, v_key, p_created_at);
       END IF;
-      IF p_outcome = 'success' AND v_resets THEN
+      IF v_resets THEN
         CALL uncount_bucket(v_zone_id, v_key, p_now);
       END IF;
     END LOOP;

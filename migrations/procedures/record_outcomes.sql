@@ -7,8 +7,7 @@ BEGIN
   -- becomes a JSON array with one status for each report, in order; report_outcomes lists them.
   DECLARE v_done BOOLEAN DEFAULT FALSE;
   DECLARE v_created_at, v_now DATETIME(6);
-  DECLARE v_txn_id BIGINT UNSIGNED;
-  DECLARE v_outcome, v_status VARCHAR(16) CHARACTER SET utf8mb4;
+  DECLARE v_txn_id, v_outcome, v_status VARCHAR(32) CHARACTER SET utf8mb4;
   DECLARE v_zone_id INT;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   DECLARE v_txns TEXT CHARACTER SET ascii;
@@ -18,8 +17,8 @@ BEGIN
     SELECT r.txn_id, r.outcome
       FROM JSON_TABLE(p_reports, '$[*]' COLUMNS (
              report_no FOR ORDINALITY,
-             txn_id BIGINT UNSIGNED PATH '$.txn_id',
-             outcome VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.outcome')) AS r
+             txn_id VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.txn_id',
+             outcome VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.outcome')) AS r
      ORDER BY r.report_no;
   DECLARE wanted_locks CURSOR FOR
     SELECT DISTINCT t.zone_id, t.bucket_key
@@ -58,7 +57,10 @@ BEGIN
       IF v_done THEN
         LEAVE the_given;
       END IF;
-      IF v_txn_id IS NULL OR v_outcome IS NULL OR v_outcome NOT IN ('success', 'failure') THEN
+      -- The id is read as text, because engines make a number of 1.6 and of '1abc', and the outcome is
+      -- compared as bytes, because 'süccess' is the same text as 'success'.
+      IF v_txn_id IS NULL OR v_txn_id NOT REGEXP '^[0-9]{1,19}\\z'
+         OR v_outcome IS NULL OR HEX(v_outcome) NOT IN (HEX('success'), HEX('failure')) THEN
         SIGNAL SQLSTATE '45000'
           SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'a report must have a txn_id, and an outcome that is success or failure';
       END IF;

@@ -9,14 +9,11 @@ MODIFIES SQL DATA
 BEGIN
   -- Sets counted = FALSE for every txn that counts in the bucket's window at p_now. The caller
   -- holds the bucket's lock.
-  DECLARE v_window INT DEFAULT NULL;
-  DECLARE v_own    INT DEFAULT NULL;
-  DECLARE v_is_ip  BOOLEAN;
-  DECLARE v_id     BIGINT UNSIGNED;
+  DECLARE v_window, v_own, v_rate INT;
+  DECLARE v_is_ip BOOLEAN;
+  DECLARE v_id BIGINT UNSIGNED;
   DECLARE v_action VARCHAR(8) CHARACTER SET ascii;
-  DECLARE v_rate   INT;
-  DECLARE v_until  DATETIME(6);
-  DECLARE v_since  DATETIME(6);
+  DECLARE v_until, v_since DATETIME(6);
   DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
   SELECT `window`, key_kind = 'ip'
     INTO v_window, v_is_ip

@@ -4,10 +4,21 @@ FOR EACH ROW
 BEGIN
   -- Sets what the schema keeps by itself, whatever the writer said of it.
   --
+  -- SELECT … INTO locks nothing. EXISTS in an expression would lock the gap in which a new zone's
+  -- rows go until the writer commits: others who insert zones beside it would deadlock with him,
+  -- and edits and releases there would wait.
+  DECLARE v_overrides, v_changes INT;
   -- A REPLACE deletes the zone and inserts it anew, and its overrides may have stayed.
-  SET NEW.overridden = EXISTS (SELECT 1 FROM zone_override WHERE zone_id = NEW.id LOCK IN SHARE MODE);
-  SET NEW.revision = 1;
-  -- A former zone may have had this id and left txns, which count. zone_txn itself is not asked: EXISTS
-  -- locks what it reads until the writer commits, and checks of the zones beside it would wait.
-  SET NEW.narrowed_at = IF(EXISTS (SELECT 1 FROM zone_audit WHERE zone_id = NEW.id), UTC_TIMESTAMP(6), '1970-01-01');
+  SELECT COUNT(*)
+    INTO v_overrides
+    FROM zone_override
+   WHERE zone_id = NEW.id;
+  -- A former zone may have had this id and left txns, which count.
+  SELECT COUNT(*)
+    INTO v_changes
+    FROM zone_audit
+   WHERE zone_id = NEW.id;
+  SET NEW.overridden = v_overrides > 0,
+      NEW.revision = 1,
+      NEW.narrowed_at = IF(v_changes > 0, UTC_TIMESTAMP(6), '1970-01-01');
 END

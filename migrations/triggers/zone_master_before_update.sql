@@ -10,17 +10,14 @@ BEGIN
   END IF;
   -- Once set it stays: this session cannot see the overrides that others are adding.
   SET NEW.overridden = NEW.overridden OR OLD.overridden;
-  -- That the zone got its first override is no change of the zone: the revision stays.
-  IF NEW.overridden = OLD.overridden
-     OR NOT ((NEW.description, NEW.rate, NEW.`window`, NEW.mode, NEW.counts, NEW.reserve_ttl,
+  -- That the zone got its first override is no change of the zone: the revision stays. HEX, because
+  -- a comparison of text ignores case.
+  SET NEW.revision = OLD.revision + (NEW.overridden = OLD.overridden
+     OR NOT ((HEX(NEW.description), NEW.rate, NEW.`window`, NEW.mode, NEW.counts, NEW.reserve_ttl,
          NEW.reset_on_success, NEW.lockout, NEW.lockout_factor, NEW.lockout_max, NEW.lockout_decay,
          NEW.key_kind, NEW.key_form, NEW.ipv4_prefix, NEW.ipv6_prefix, NEW.on_failure)
-        <=> (OLD.description, OLD.rate, OLD.`window`, OLD.mode, OLD.counts, OLD.reserve_ttl,
+        <=> (HEX(OLD.description), OLD.rate, OLD.`window`, OLD.mode, OLD.counts, OLD.reserve_ttl,
          OLD.reset_on_success, OLD.lockout, OLD.lockout_factor, OLD.lockout_max, OLD.lockout_decay,
-         OLD.key_kind, OLD.key_form, OLD.ipv4_prefix, OLD.ipv6_prefix, OLD.on_failure)) THEN
-    SET NEW.revision = OLD.revision + 1;
-  ELSE
-    SET NEW.revision = OLD.revision;
-  END IF;
+         OLD.key_kind, OLD.key_form, OLD.ipv4_prefix, OLD.ipv6_prefix, OLD.on_failure)));
   SET NEW.narrowed_at = IF(NEW.rate < OLD.rate OR NEW.`window` > OLD.`window`, UTC_TIMESTAMP(6), OLD.narrowed_at);
 END

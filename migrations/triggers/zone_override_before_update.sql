@@ -8,7 +8,8 @@ BEGIN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,
       MESSAGE_TEXT = 'an override keeps its zone: delete it and insert one in the other zone';
   END IF;
-  IF NEW.bucket_key <=> OLD.bucket_key AND NEW.prefix COLLATE ascii_bin <=> OLD.prefix THEN
+  -- HEX, because a comparison of text ignores trailing spaces.
+  IF NEW.bucket_key <=> OLD.bucket_key AND HEX(NEW.prefix) <=> HEX(OLD.prefix) THEN
     SET NEW.network = OLD.network;
   ELSE
     CALL derive_target(NEW.zone_id, NEW.bucket_key, NEW.prefix, NEW.network);
