@@ -45,6 +45,9 @@ type Inspection struct {
 	// ExpiredAttempts is how many rows of zone_attempt expired more than a day ago, and no
 	// more than MostExpired.
 	ExpiredAttempts int64
+	// Overlooked is how many overrides no decision looks for, because what is kept of them beside
+	// them says that there are none: tables were restored apart from each other.
+	Overlooked int64
 }
 
 // MostExpired is where the counting of expired attempts ends.
@@ -84,9 +87,9 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	var i Inspection
 	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
 		i.Engine, i.IsMariaDB = conn.engine, conn.isMariaDB
-		looks := []func(context.Context, *connection) error{i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges}
+		looks := []func(context.Context, *connection) error{i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges, i.readOverlooked}
 		if conn.dialect.isSharded {
-			looks = []func(context.Context, *connection) error{i.readClock, i.readVitess, i.readAges}
+			looks = []func(context.Context, *connection) error{i.readClock, i.readVitess, i.readAges, i.readOverlooked}
 		}
 		for _, look := range looks {
 			if err := look(ctx, conn); err != nil {
@@ -201,6 +204,24 @@ func (i *Inspection) readAges(ctx context.Context, conn *connection) error {
 		MostExpired))
 	r.each(func(row []driver.Value) error {
 		i.ExpiredAttempts = asInt(row[0])
+		return nil
+	})
+	if err := r.send(ctx, conn); err != nil && !isOneOf(err, append(lackingRight(), errNoSuchTable)) {
+		return err
+	}
+	return nil
+}
+
+// readOverlooked counts the overrides that decisions do not look for.
+func (i *Inspection) readOverlooked(ctx context.Context, conn *connection) error {
+	var r reading
+	r.sql("SELECT COUNT(*) FROM zone_override AS o " +
+		"JOIN zone_master AS z ON z.id = o.zone_id " +
+		"LEFT JOIN zone_override_prefix_length AS k ON k.zone_id = o.zone_id AND k.family = LEFT(o.network, 1) " +
+		"AND k.prefix_length = LENGTH(o.network) - 2 " +
+		"WHERE NOT z.overridden OR o.network IS NOT NULL AND k.zone_id IS NULL")
+	r.each(func(row []driver.Value) error {
+		i.Overlooked = asInt(row[0])
 		return nil
 	})
 	if err := r.send(ctx, conn); err != nil && !isOneOf(err, append(lackingRight(), errNoSuchTable)) {

@@ -40,6 +40,7 @@ func (d *diagnoses) judge(i db.Inspection) {
 	d.judgePartitions(i)
 	d.judgeGrowth(i)
 	d.judgePlans(i)
+	d.judgeOverrides(i)
 }
 
 func (d *diagnoses) judgeVersion(i db.Inspection) {
@@ -214,6 +215,19 @@ func (d *diagnoses) judgeGrowth(i db.Inspection) {
 	if !found {
 		d.add(levelOK, "growth", "no table has grown for want of cleaning", "")
 	}
+}
+
+// judgeOverrides says whether decisions look for all overrides.
+func (d *diagnoses) judgeOverrides(i db.Inspection) {
+	if i.Overlooked == 0 {
+		d.add(levelOK, "overrides", "decisions look for all of them", "")
+		return
+	}
+	d.add(levelFault, "overrides", fmt.Sprintf("no decision looks for %d of them: zone_master, zone_override and zone_override_prefix_length "+
+		"were not restored together", i.Overlooked),
+		"run UPDATE zone_master SET overridden = TRUE WHERE id IN (SELECT zone_id FROM zone_override); "+
+			"INSERT IGNORE INTO zone_override_prefix_length SELECT DISTINCT zone_id, LEFT(network, 1), LENGTH(network) - 2 "+
+			"FROM zone_override WHERE network IS NOT NULL")
 }
 
 func (d *diagnoses) judgePlans(i db.Inspection) {

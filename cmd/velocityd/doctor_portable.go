@@ -26,6 +26,7 @@ func (d *diagnoses) judgeTiDB(i db.Inspection) {
 	d.judgePartitions(i)
 	d.judgeGrowth(i)
 	d.judgePlans(i)
+	d.judgeOverrides(i)
 	d.add(levelNote, "not seen", "how many copies TiKV keeps, and the state of its stores", "look at TiDB's dashboard or at pd-ctl store")
 }
 
@@ -37,6 +38,7 @@ func (d *diagnoses) judgeVitess(i db.Inspection) {
 	d.judgeClock(i)
 	d.judgeGrowth(i)
 	d.judgePlans(i)
+	d.judgeOverrides(i)
 	d.add(levelNote, "not seen", "the account's rights, which are table ACLs of the tablets; the settings, sizes and partitions of the MySQL servers behind them; "+
 		"and the durability policy of the keyspaces", "look at each MySQL server itself as docs/capacity.md says, and at vtctldclient GetKeyspace")
 }

@@ -55,7 +55,7 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		for _, about := range []string{
-			"schema", "decision", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "zones",
+			"schema", "decision", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "overrides", "zones",
 		} {
 			if list := found[about]; len(list) != 1 || list[0].Level != levelOK {
 				t.Errorf("%s: %+v, want that it is as it should be", about, list)
@@ -73,6 +73,34 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 }
 
 // TestDoctorSaysWhatIsWrong makes a database worse and worse.
+// Two of the tables may come from dumps of other days.
+func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'mallory', 'deny')")
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny'), (2, '2001:db8::/32', 'deny')")
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_override_prefix_length WHERE family = 6")
+		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_before_update")
+		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = FALSE WHERE id = 1")
+		if _, err := migrations.Up(t.Context(), d.DSN); err != nil {
+			t.Fatal(err)
+		}
+		code, found := consult(t, d)
+		if code != exitError || len(found["overrides"]) != 1 || !strings.Contains(found["overrides"][0].Is, "looks for 2 of them") {
+			t.Fatalf("exit code %d, %+v", code, found["overrides"])
+		}
+		_, repair, _ := strings.Cut(found["overrides"][0].Do, "run ")
+		for statement := range strings.SplitSeq(repair, "; ") {
+			dbtest.Exec(t, d.SQL, statement)
+		}
+		if code, found = consult(t, d); code != exitFine || found["overrides"][0].Level != levelOK {
+			t.Errorf("after %s: exit code %d, %+v", repair, code, found["overrides"])
+		}
+	})
+}
+
 func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	const insertTxn = "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "
