@@ -16,8 +16,8 @@ import (
 //
 // A check without an AttemptID gets one, 26 letters and digits from crypto/rand,
 // and is then asked again with the same one, until the deadline of ctx, if the
-// service is busy (503), an answer is lost (504, a cut connection) or the connection
-// is refused. It is counted once, however often it is asked. Between tries Check
+// service is busy (503), an answer is lost (500, 504, a cut connection, none within two
+// seconds), the request was too slow (408) or the connection is refused. It is counted once, however often it is asked. Between tries Check
 // waits as long as Retry-After says, and for a moment if it says nothing; if that
 // is beyond the deadline, the error is returned at once. To ask one check once and
 // without an id, which costs the database less, use CheckAll.
@@ -103,10 +103,11 @@ func decisionOf(result api.Result, check service.Check) (service.Decision, error
 	return result.Decision.Decision(), nil
 }
 
-// fits reports whether an answer is about the buckets of check. Their keys may differ,
-// because the service answers them normalised.
+// fits reports whether an answer is a decision about the buckets of check. Their keys may differ,
+// because the service answers them normalised. One that is not degraded was recorded, and says so.
 func fits(answer api.Decision, check service.Check) bool {
-	if len(answer.Buckets) != len(check.Buckets) {
+	isRecorded := answer.TxnID != 0 && !answer.CheckedAt.IsZero()
+	if len(answer.Buckets) != len(check.Buckets) || isRecorded == answer.Degraded {
 		return false
 	}
 	for i, b := range check.Buckets {

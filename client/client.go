@@ -51,8 +51,9 @@ type Client struct {
 	shown     string // base as errors name it, without a password
 	http      *http.Client
 	userAgent string
-	token     string // goes out with every request; "" means none
-	timeout   time.Duration
+	token     string        // goes out with every request; "" means none
+	timeout   time.Duration // of a call
+	tryTime   time.Duration // of one of its tries
 	maxAnswer int64
 	pause     func(ctx context.Context, length time.Duration) error
 }
@@ -116,7 +117,7 @@ func New(baseURL string, options ...Option) (*Client, error) {
 	c := &Client{
 		base: strings.TrimRight(baseURL, "/"), shown: strings.TrimRight(parsed.Redacted(), "/"),
 		http: &http.Client{Transport: newTransport()}, userAgent: "velocityd-client",
-		timeout: DefaultTimeout, maxAnswer: maxAnswer, pause: pause,
+		timeout: DefaultTimeout, tryTime: longestTry, maxAnswer: maxAnswer, pause: pause,
 	}
 	for _, option := range options {
 		option(c)

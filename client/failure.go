@@ -89,7 +89,8 @@ func (c *Client) refused(r request, response *http.Response, text []byte) error 
 		f.kind = r.whenLost()
 	}
 	switch status {
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusRequestTimeout, http.StatusInternalServerError,
+		http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		f.again, f.after = true, retryAfter(response.Header)
 	}
 	return f

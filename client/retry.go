@@ -18,6 +18,10 @@ const (
 	lastPause  = time.Second
 )
 
+// longestTry is how long one try waits for its answer, so that one instance that hangs does not use
+// up the time of the call.
+const longestTry = 2 * time.Second
+
 // insist tries until there is an answer, or until the deadline of ctx would pass before
 // the next try. If an earlier try may have been counted, insist returns its error and
 // not a later ErrBusy, which would mean that nothing was counted.
@@ -26,7 +30,7 @@ func (c *Client) insist(ctx context.Context, try func(ctx context.Context) error
 	defer cancel()
 	var lost error
 	for tries := 0; ; tries++ {
-		err := try(ctx)
+		err := within(ctx, c.tryTime, try)
 		var failed *failure
 		if err == nil || !errors.As(err, &failed) {
 			return err
@@ -52,6 +56,13 @@ func (c *Client) insist(ctx context.Context, try func(ctx context.Context) error
 			return fmt.Errorf("%w; not asked again: %w", err, interrupted)
 		}
 	}
+}
+
+// within calls try with a context that ends with ctx, and after length at the latest.
+func within(ctx context.Context, length time.Duration, try func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, length)
+	defer cancel()
+	return try(ctx)
 }
 
 // pauseAfter returns how long to wait after a try that followed so many others.

@@ -28,7 +28,7 @@ func afterwards(handler http.Handler, lose http.HandlerFunc) http.HandlerFunc {
 func TestCheckWhoseAnswerIsLostIsAskedAgainAndCountedOnce(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]http.HandlerFunc{
-		"cut": cut, "undecided": problem(504, "undecided"), "a proxy": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) },
+		"cut": cut, "undecided": problem(504, "undecided"), "internal": problem(500, "internal"), "a proxy": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) },
 		"half of it": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, `{"blocked":`)
@@ -52,6 +52,22 @@ func TestCheckWhoseAnswerIsLostIsAskedAgainAndCountedOnce(t *testing.T) {
 				t.Errorf("%s: pause %d is %s", name, i, length)
 			}
 		}
+	}
+}
+
+// One instance of several that hangs must not use up the time of a login.
+func TestATryWithoutAnAnswerLeavesTimeForAnother(t *testing.T) {
+	t.Parallel()
+	m := servicetest.NewMemory()
+	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	hang := func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or net/http would not see the caller leave
+		<-r.Context().Done()
+	}
+	f := &faults{list: []http.HandlerFunc{hang, problem(408, "request_timeout")}, next: newHandler(m)}
+	c := connect(t, serve(t, f), client.WithTimeout(time.Hour), client.WithTryTime(100*time.Millisecond))
+	if d, err := c.Check(t.Context(), one("alice")); err != nil || d.TxnID() == 0 {
+		t.Errorf("got %+v, %v", d, err)
 	}
 }
 
@@ -148,7 +164,7 @@ func TestWhatIsRefusedIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]http.HandlerFunc{
 		"invalid": problem(400, "invalid_request"), "not found": problem(404, "not_found"), "conflict": problem(409, "conflict"),
-		"internal": problem(500, "internal"), "HTML": answer("text/html", "<p>Log in"),
+		"HTML": answer("text/html", "<p>Log in"),
 	} {
 		f := &faults{list: []http.HandlerFunc{refusal}, next: http.NotFoundHandler()}
 		if _, err := connect(t, serve(t, f)).Check(t.Context(), one("alice")); err == nil || f.asked != 1 {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -298,9 +299,20 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Callers: cache, Txns: memory}})
 	credentials.Add(service.NewCertificateCredential("CN=auth-1,O=Example", service.Caller{Name: "auth-1", Scopes: []service.Scope{service.ScopeZones}}))
 	token := credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}})
-	named := func(name, organization string) *x509.Certificate {
-		return &x509.Certificate{Subject: pkix.Name{CommonName: name, Organization: []string{organization}}}
+	of := func(parts pkix.RDNSequence) *x509.Certificate {
+		raw, err := asn1.Marshal(parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cert := &x509.Certificate{RawSubject: raw}
+		cert.Subject.FillFromRDNSequence(&parts)
+		return cert
 	}
+	named := func(name, organization string) *x509.Certificate {
+		return of(pkix.Name{CommonName: name, Organization: []string{organization}}.ToRDNSequence())
+	}
+	registered := pkix.Name{CommonName: "auth-1", Organization: []string{"Example"}}.ToRDNSequence()
+	another := pkix.Name{CommonName: "mallory"}.ToRDNSequence()
 	verified := func(chain ...*x509.Certificate) *tls.ConnectionState {
 		return &tls.ConnectionState{PeerCertificates: chain, VerifiedChains: [][]*x509.Certificate{chain}}
 	}
@@ -316,6 +328,9 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 		"another name":                 {verified(named("auth-2", "Example")), "", 401},
 		"another organization":         {verified(named("auth-1", "Mallory")), "", 401},
 		"name with the organization":   {verified(named("auth-1,O=Example", "")), "", 401},
+		"another name before it":       {verified(of(slices.Insert(slices.Clone(registered), 1, another[0]))), "", 401},
+		"in another order":             {verified(of(pkix.RDNSequence{registered[1], registered[0]})), "", 401},
+		"no subject that can be read":  {verified(&x509.Certificate{Subject: pkix.Name{CommonName: "auth-1", Organization: []string{"Example"}}}), "", 401},
 		"registered, as an issuer":     {verified(named("x", "Example"), named("auth-1", "Example")), "", 401},
 		"not verified":                 {&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("auth-1", "Example")}}, "", 401},
 		"no certificate":               {&tls.ConnectionState{}, "", 401},

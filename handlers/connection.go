@@ -45,6 +45,7 @@ type connection struct {
 	lengths  lengthWatch
 	host     string // the last Host that was allowed; without TLS, requests come one by one
 	phase    atomic.Int32
+	isTold   atomic.Bool // tellSlow has answered: nothing more may be written
 }
 
 // end is called once, when the connection is closed.
@@ -88,10 +89,15 @@ func (c *connection) tellSlow() {
 	_ = c.SetWriteDeadline(time.Now().Add(farewellTime))
 	c.listener.logRefusal(answer)
 	_, _ = c.Conn.Write(answer)
+	c.isTold.Store(true)
 }
 
-// Write implements net.Conn. It logs the answers that net/http writes by itself.
+// Write implements net.Conn. It logs the answers that net/http writes by itself. For a head that ends
+// in the middle of a line net/http has one, too, which must not follow that of tellSlow.
 func (c *connection) Write(p []byte) (int, error) {
+	if c.isTold.Load() {
+		return len(p), nil
+	}
 	if c.phase.Load() < phaseHandled {
 		c.listener.logRefusal(p)
 	}

@@ -1,6 +1,9 @@
 package handlers
 
 import (
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/base64"
 	"net/http"
 	"strings"
@@ -39,7 +42,18 @@ func credentialOf(r *http.Request) (digest service.Digest, given bool) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return service.Digest{}, false
 	}
-	return service.SubjectDigest(r.TLS.VerifiedChains[0][0].Subject.String()), true
+	return service.SubjectDigest(CertificateSubject(r.TLS.VerifiedChains[0][0])), true
+}
+
+// CertificateSubject returns the subject of a certificate as it is registered: by RFC 2253, with all
+// of its parts in their order. Two certificates have the same only if their subjects are the same.
+// It is not what OpenSSL prints for subjects with other than plain parts.
+func CertificateSubject(cert *x509.Certificate) string {
+	var parts pkix.RDNSequence
+	if rest, err := asn1.Unmarshal(cert.RawSubject, &parts); err != nil || len(rest) > 0 {
+		return "" // that of no credential
+	}
+	return parts.String()
 }
 
 // longestBasic bounds the credentials of the scheme Basic that are decoded, in characters.

@@ -263,7 +263,9 @@ func TestRefusalsOfTheHTTPServerAreInTheLog(t *testing.T) {
 
 func TestASlowHeadIsToldThatItWasSlow(t *testing.T) {
 	t.Parallel()
-	for exchanges := range 2 {
+	const head = "POST /v1/check HTTP/1.1\r\nHost: a\r\n"
+	for exchanges, sent := range []string{head, head, head[:5], head[:10], head[:len(head)-4], head[:len(head)-1]} {
+		exchanges = min(exchanges, 1)
 		synctest.Test(t, func(t *testing.T) {
 			log := &logLines{}
 			pipes := pipeListener{make(chan net.Conn, 1)}
@@ -281,7 +283,7 @@ func TestASlowHeadIsToldThatItWasSlow(t *testing.T) {
 				l.mustAsk(t, askLive, http.StatusOK)
 			}
 			began := time.Now()
-			mustWrite(t, caller, "POST /v1/check HTTP/1.1\r\nHost: a\r\n")
+			mustWrite(t, caller, sent)
 			status, header, body, err := l.answer()
 			if err != nil || status != http.StatusRequestTimeout || !strings.Contains(body, `"code":"request_timeout"`) ||
 				header.Get("Content-Type") != "application/problem+json" || header.Get("Connection") != "close" {

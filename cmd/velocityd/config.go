@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -30,6 +31,8 @@ func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
 		kong.Name("velocityd"), kong.Description(description),
 		kong.Writers(p.stdout, p.stderr), kong.Exit(exit), kong.Bind(p),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.ValueFormatter(describe),
+		kong.KindMapper(reflect.Int, kong.MapperFunc(decimal)), kong.KindMapper(reflect.Int64, kong.MapperFunc(decimal)),
+		kong.KindMapper(reflect.Uint64, kong.MapperFunc(decimal)),
 		kong.Vars{
 			"data_folder": dataFolder, "queue": strconv.Itoa(service.DefaultQueue),
 			"max_conns": strconv.Itoa(db.DefaultMaxConns), "lock_wait": db.DefaultLockWait.String(),
@@ -47,6 +50,34 @@ func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
 		return nil, err
 	}
 	return parser, disownEnvironment(parser)
+}
+
+// decimal reads a whole number. kong's own mappers would take 010 for 8, and 0x10 and 1_0 for numbers.
+func decimal(ctx *kong.DecodeContext, target reflect.Value) error {
+	token, err := ctx.Scan.PopValue("number")
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprint(token.Value)
+	if target.CanUint() {
+		n, err := strconv.ParseUint(text, 10, target.Type().Bits())
+		target.SetUint(n)
+		return wholeNumber(text, err)
+	}
+	n, err := strconv.ParseInt(text, 10, target.Type().Bits())
+	target.SetInt(n)
+	return wholeNumber(text, err)
+}
+
+// wholeNumber returns the error of a text that is not read as a number.
+func wholeNumber(text string, err error) error {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("%q is too large", text)
+	case err != nil:
+		return fmt.Errorf("expected a whole number but got %q", text)
+	}
+	return nil
 }
 
 // disownEnvironment stops kong from looking up environment variables itself. Their

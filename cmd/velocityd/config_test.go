@@ -1,15 +1,24 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
 )
 
 func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
@@ -17,7 +26,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 	said := []string{ // each time, by design
 		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success",
 		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
-		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-subject",
+		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject",
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run",
 	}
 	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
@@ -380,5 +389,80 @@ func TestDefaultDataFolderFollowsTheEnvironment(t *testing.T) {
 		if got, err := defaultDataFolder(c.env.lookup); got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%v: got %q, %v", c.env, got, err)
 		}
+	}
+}
+
+// Programs write leading zeros, and kong would read an octal number.
+func TestNumbersAreDecimal(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 8, Rate: 5, Window: time.Hour}, service.Zone{ID: 10, Rate: 5, Window: time.Hour})
+	env := environment{"VELOCITY_DSN": d.DSN}
+	must(t, env, "zone", "set", "008", "--rate", "010", "--window", "010")
+	must(t, env, "zone", "delete", "010")
+	if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 8 AND rate = 10 AND `window` = 10"); n != 1 || d.Count(t, "SELECT COUNT(*) FROM zone_master") != 1 {
+		t.Error("010 was not taken for 10")
+	}
+	for _, number := range []string{"0x8", "0o10", "0b1000", "1_0", "8.0", "8e0", "", "18446744073709551616", "ten"} {
+		for _, args := range [][]string{{"zone", "delete", number}, {"outcome", number, "success"}, {"zone", "set", "8", "--rate", number}} {
+			if r := command(env, nil, args...); r.code != exitUsage {
+				t.Errorf("%q: %+v", args, r)
+			}
+		}
+	}
+	if r := command(env, nil, "zone", "set", "0", "--rate", "1", "--window", "1"); r.code != exitUsage {
+		t.Errorf("zone 0: %+v", r)
+	}
+}
+
+// full is an output to which nothing can be written.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestOutputThatIsLostIsAnError(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	for _, args := range []string{"zone list", "zone list --json", "bucket peek 1 alice", "check 1 alice", "--version", "version", "--help", "migrate status"} {
+		var stderr bytes.Buffer
+		code := run(t.Context(), strings.Fields(args), &process{
+			lookupEnv: environment{"VELOCITY_DSN": d.DSN}.lookup, stdout: full{}, stderr: &stderr, principal: tester,
+		})
+		if code != exitError || !strings.Contains(stderr.String(), "no space left") {
+			t.Errorf("%s: exit code %d, %s", args, code, &stderr)
+		}
+	}
+}
+
+// TestServeOutlivesTheReaderOfItsLog runs the program as a process of its own.
+func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--access-log", "--log-format", "json")
+	cmd.Env = append(os.Environ(), "VELOCITY_DSN="+d.DSN, asProgram+"=1")
+	cmd.Stdout, cmd.Stderr = writer, writer
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = writer.Close()
+	address := ""
+	for lines := bufio.NewScanner(reader); address == "" && lines.Scan(); {
+		address = addressIn(lines.Text())
+	}
+	if address == "" {
+		t.Fatal("it has ended before it listened")
+	}
+	_ = reader.Close()
+	for range 2 {
+		mustAsk(t, "http://"+address+"/v1/check", alice, http.StatusOK)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended by %v", err)
 	}
 }

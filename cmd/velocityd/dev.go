@@ -42,6 +42,7 @@ Example:
 
 // Run serves from the private database until ctx ends or the engine does.
 func (c *devCmd) Run(ctx context.Context, p *process) (err error) {
+	outliveReaders()
 	if err := c.validate(); err != nil {
 		return err
 	}

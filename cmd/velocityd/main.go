@@ -109,6 +109,8 @@ type helpCmd struct {
 // ctx ends, the running command ends in an orderly way. run uses only the parts of the
 // process that p holds, and starts the engine of dev.
 func run(ctx context.Context, args []string, p *process) int {
+	out := &checkedWriter{to: p.stdout}
+	p.stdout = out
 	var grammar cli
 	ended := false // set by --help and --version, which need no command
 	parser, err := newParser(&grammar, p, func(int) { ended = true })
@@ -126,8 +128,8 @@ func run(ctx context.Context, args []string, p *process) int {
 		args = append(slices.Clone(args[1:]), "--help")
 	}
 	command, err := parser.Parse(joinValues(args))
-	if ended {
-		return exitFine
+	if ended || out.err != nil {
+		return p.fail(out.lost())
 	}
 	if err != nil {
 		return p.fail(usageError{err: err})
@@ -137,7 +139,29 @@ func run(ctx context.Context, args []string, p *process) int {
 	if usage := (usageError{}); errors.As(err, &usage) {
 		err = usageError{err: err, command: callOf(command.Selected())}
 	}
-	return p.fail(explainRemote(explainForbidden(err)))
+	return p.fail(cmp.Or(explainRemote(explainForbidden(err)), out.lost()))
+}
+
+// checkedWriter remembers the first error of what is written to standard output, so that no command needs
+// to look at each.
+type checkedWriter struct {
+	to  io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (o *checkedWriter) Write(p []byte) (int, error) {
+	n, err := o.to.Write(p)
+	o.err = cmp.Or(o.err, err)
+	return n, err
+}
+
+// lost returns the error of an output that did not arrive. A reader that has gone needs none.
+func (o *checkedWriter) lost() error {
+	if o.err == nil || errors.Is(o.err, syscall.EPIPE) {
+		return nil
+	}
+	return fmt.Errorf("write the output: %w", o.err)
 }
 
 // failWithHelp prints to stderr that there is no command, and the help. It returns the

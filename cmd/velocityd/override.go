@@ -311,7 +311,7 @@ func printOverrides(w io.Writer, now time.Time, overrides []service.Override) {
 		fmt.Fprintf(table, "  %d\t%d\t%s\t%s\t%s\t%s\t%s\n", o.ZoneID, o.ID, targetOf(o), actionOf(o), expiryOf(o, now),
 			printable(o.CreatedBy), printable(o.Reason))
 	}
-	_ = table.Flush() // a reader that has gone needs no table
+	_ = table.Flush() // run tells of it
 }
 
 func targetOf(o service.Override) string {

@@ -40,7 +40,7 @@ func (f keyFlags) keyring() (*service.Keyring, error) {
 		err = ring.Replace(keys)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("keys of pseudonyms (--key-hmac-file): %w", err)
+		return nil, usagef("keys of pseudonyms (--key-hmac-file): %w", err)
 	}
 	return ring, nil
 }

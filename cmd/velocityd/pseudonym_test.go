@@ -316,7 +316,7 @@ func TestAServiceWithoutKeysRefusesHiddenZonesAndSaysWhy(t *testing.T) {
 		t.Errorf("no warning:\n%s", i.stderr)
 	}
 	wrong := launch(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": filepath.Join(t.TempDir(), "none")}, "serve")
-	if code := wrong.await(t); code != exitError || !strings.Contains(wrong.stderr.String(), "--key-hmac-file") {
+	if code := wrong.await(t); code != exitUsage || !strings.Contains(wrong.stderr.String(), "--key-hmac-file") {
 		t.Errorf("with a folder that is not there: %d\n%s", code, wrong.stderr)
 	}
 }

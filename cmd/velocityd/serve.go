@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"os/signal"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"velocityd/db"
@@ -47,6 +50,7 @@ Example:
 
 // Run serves until ctx ends.
 func (c *serveCmd) Run(ctx context.Context, p *process) error {
+	outliveReaders()
 	dsn, err := c.configured()
 	switch {
 	case err != nil:
@@ -75,6 +79,10 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	}
 	return instance.serve(ctx, listeners)
 }
+
+// outliveReaders lets the program go on when the reader of its log has gone. Go would end it at the
+// next line (os/signal, "SIGPIPE").
+func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // instance is one running service.
 type instance struct {

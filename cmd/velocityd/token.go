@@ -3,9 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +16,7 @@ import (
 	"time"
 
 	"velocityd/db"
+	"velocityd/handlers"
 	"velocityd/service"
 )
 
@@ -38,7 +42,8 @@ type tokenCreateCmd struct {
 	Scope         []service.Scope `env:"-" required:"" sep:"," enum:"check,report,peek,release,zones,overrides,history,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, or admin, which is everything. Several are separated by commas."`
 	Zone          []int64         `env:"-" sep:"," placeholder:"N" help:"Zones in which the caller may do it. Several are separated by commas. Left out: all zones."`
 	Expires       string          `env:"-" placeholder:"WHEN" help:"When the token ends: a length from now by the database's clock (90d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
-	ClientSubject string          `name:"client-subject" env:"-" placeholder:"SUBJECT" help:"Make no token, but know the caller by client certificates of this subject, written by RFC 2253: CN=auth-1,O=Example."`
+	ClientCert    string          `name:"client-cert" env:"-" xor:"certificate" placeholder:"FILE" help:"Make no token, but know the caller by client certificates with the subject of the one in this file, which is PEM."`
+	ClientSubject string          `name:"client-subject" env:"-" xor:"certificate" placeholder:"SUBJECT" help:"The same with the subject itself, as this command prints it for a file: CN=auth-1,O=Example."`
 	databaseFlags `embed:""`
 }
 
@@ -48,13 +53,13 @@ func (tokenCreateCmd) Help() string {
 
 To replace a token, make a second one of the same name, give it to the caller, and revoke the first. Two may be live at a time.
 
-'openssl x509 -noout -subject -nameopt RFC2253 -in client.pem' prints a certificate's subject.
+A client certificate is known by its whole subject, so certificates that are renewed with the same subject need no new registration.
 
 Examples:
 
   velocityd token create auth-server --scope check,report --expires 365d
   velocityd token create helpdesk --scope peek,release --zone 1
-  velocityd token create auth-1 --scope check,report --client-subject 'CN=auth-1,O=Example'`
+  velocityd token create auth-1 --scope check,report --client-cert auth-1.pem`
 }
 
 // Run makes the credential. A token is printed to stdout, and what is kept of it to
@@ -63,8 +68,12 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
 	caller := service.Caller{Name: c.Name, Scopes: distinct(c.Scope), Zones: distinct(c.Zone)}
 	token := service.NewToken()
 	wanted := service.NewTokenCredential(token, caller)
-	if c.ClientSubject != "" {
-		wanted = service.NewCertificateCredential(c.ClientSubject, caller)
+	subject, err := c.subject()
+	if err != nil {
+		return err
+	}
+	if subject != "" {
+		wanted = service.NewCertificateCredential(subject, caller)
 	}
 	if err := wanted.Validate(); err != nil {
 		return usageError{err: err}
@@ -100,6 +109,30 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
 		return fmt.Errorf("print the token: %w; revoke it by 'velocityd token revoke %d'", err, made.ID)
 	}
 	return nil
+}
+
+// subject returns the subject of the certificates by which the caller is to be known, or "".
+func (c *tokenCreateCmd) subject() (string, error) {
+	if c.ClientCert == "" {
+		return c.ClientSubject, nil
+	}
+	text, err := os.ReadFile(c.ClientCert)
+	if err != nil {
+		return "", usagef("--client-cert: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE" {
+		return "", usagef("--client-cert %s: its first block is no CERTIFICATE in PEM", c.ClientCert)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return "", usagef("--client-cert %s: %w", c.ClientCert, err)
+	}
+	subject := handlers.CertificateSubject(cert)
+	if subject == "" {
+		return "", usagef("--client-cert %s: the certificate has no subject to be known by", c.ClientCert)
+	}
+	return subject, nil
 }
 
 // warnOfNoZone names the zones that do not exist. They may be made later.
@@ -212,7 +245,7 @@ func printCredentials(w io.Writer, now time.Time, list []service.Credential) {
 		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones, endOf(c, now),
 			instantOr("never", c.LastUsedAt), instantOr("", c.CreatedAt), printable(c.CreatedBy), revocationOf(c))
 	}
-	_ = table.Flush() // a reader that has gone needs no table
+	_ = table.Flush() // run tells of it
 }
 
 // markOf returns by what a person tells the credential from others.

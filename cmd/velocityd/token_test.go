@@ -1,6 +1,14 @@
 package main
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +18,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/handlers"
 	"velocityd/service"
 )
 
@@ -85,6 +94,45 @@ func TestTokensAreRotatedAndRevoked(t *testing.T) {
 	}
 	if n := d.Count(t, "SELECT COUNT(*) FROM access_token WHERE revoked_by = ?", tester); n != 4 {
 		t.Errorf("%d rows are kept of four that were revoked", n)
+	}
+}
+
+// A subject with parts that programs write in different ways is read from the certificate.
+func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t)
+	env := environment{"VELOCITY_DSN": d.DSN}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	subject := pkix.Name{CommonName: "José, auth-1", OrganizationalUnit: []string{"a", "b"}, ExtraNames: []pkix.AttributeTypeAndValue{
+		{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "auth@example.org"},
+	}}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: subject}, &x509.Certificate{Subject: subject}, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "auth-1.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, env, "token", "create", "auth-1", "--scope", "check", "--client-cert", file)
+	var got string
+	if err := d.SQL.QueryRow("SELECT subject FROM access_token").Scan(&got); err != nil || got != handlers.CertificateSubject(cert) || !strings.Contains(got, "OU=a") {
+		t.Errorf("registered %q, %v", got, err)
+	}
+	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range []string{file, file + ".gone"} {
+		if r := command(env, nil, "token", "create", "auth-2", "--scope", "check", "--client-cert", bad); r.code != exitUsage || !strings.Contains(r.stderr, "--client-cert") {
+			t.Errorf("%s: %+v", bad, r)
+		}
 	}
 }
 

@@ -120,7 +120,7 @@ func printZones(w io.Writer, zones []service.Zone) {
 		fmt.Fprintf(table, "  %d\t%d\t%d s\t%s\t%s\n", z.ID, z.Rate, service.WholeSeconds(z.Window), printable(z.Description),
 			cmp.Or(strings.Join(differences(z), " "), "defaults"))
 	}
-	_ = table.Flush() // a reader that has gone needs no table
+	_ = table.Flush() // run tells of it
 }
 
 // differences returns the settings of a zone that differ from the defaults, but for those that

@@ -116,6 +116,9 @@ func (c *zoneSetCmd) Run(ctx context.Context, p *process) error {
 	if c.zoneSettings == (zoneSettings{}) {
 		return usagef("nothing to set: name a setting, such as --rate, --window or --description")
 	}
+	if c.ID < 1 {
+		return usagef("id must be 1 or more")
+	}
 	if err := c.validate(); err != nil {
 		return err
 	}

@@ -252,7 +252,7 @@ func (r *Replayer) ask(ctx context.Context) error {
 		case err == nil:
 		case ctx.Err() != nil && errors.Is(err, service.ErrBusy):
 			return ErrInterrupted
-		case !errors.Is(err, service.ErrBusy) || try == busyTries:
+		case !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrNoKeys) || try == busyTries:
 			return fmt.Errorf("asked %d times: %w", try, err)
 		case !pause(ctx, service.BusyRetryAfter):
 			return ErrInterrupted
