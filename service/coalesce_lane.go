@@ -109,8 +109,7 @@ func (l *lane) await(w *waiter) (decisions []Decision, free bool, err error) {
 	case err != nil:
 		return nil, true, err
 	case lead != nil:
-		l.lead(lead)
-		return w.decisions, true, w.err
+		return l.answered(w)
 	}
 	away := w.away
 	for {
@@ -119,11 +118,8 @@ func (l *lane) await(w *waiter) (decisions []Decision, free bool, err error) {
 			return l.answered(w)
 		case <-w.ctx.Done():
 			return l.leave(w, w.ctx.Err())
-		case <-l.abandoned:
-			if l.unqueue(w) {
-				return nil, true, shuttingDown()
-			}
-			return l.leave(w, errors.New("shutting down")) // its check is under way: that is not busy
+		case <-l.abandoned: // after refuseQueued: w was answered, or its check is under way
+			return l.leave(w, errors.New("shutting down"))
 		case <-away:
 			if l.unqueue(w) {
 				return nil, true, fmt.Errorf("%w: left the queue", ErrAway)
