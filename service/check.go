@@ -175,3 +175,12 @@ func (d Decision) RetryAfter() time.Duration {
 type CheckStore interface {
 	CheckAll(ctx context.Context, checks []Check) ([]Decision, error)
 }
+
+// checkAll asks a store. An answer that is not one for each check is none.
+func checkAll(ctx context.Context, store CheckStore, checks []Check) ([]Decision, error) {
+	decisions, err := store.CheckAll(ctx, checks)
+	if err == nil && len(decisions) != len(checks) {
+		return nil, fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(decisions), len(checks))
+	}
+	return decisions, err
+}

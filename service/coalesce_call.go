@@ -168,11 +168,7 @@ func (l *lane) call(ctx context.Context, b *batch, waiters []*waiter) (decisions
 			decisions, err = nil, fmt.Errorf("%w: store panicked: %v\n%s", ErrUndecided, r, debug.Stack())
 		}
 	}()
-	decisions, err = l.store.CheckAll(ctx, b.checks)
-	if err == nil && len(decisions) != len(b.checks) {
-		err = fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(decisions), len(b.checks))
-	}
-	return decisions, err
+	return checkAll(ctx, l.store, b.checks)
 }
 
 // sameRulesFirst moves the waiters whose checks have the same zones and key rules as the first

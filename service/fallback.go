@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -182,10 +181,7 @@ func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, check
 	case len(checks):
 		return f.store.CheckAll(ctx, checks)
 	}
-	answers, err := f.store.CheckAll(ctx, asked)
-	if err == nil && len(answers) != len(asked) {
-		err = fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(answers), len(asked))
-	}
+	answers, err := checkAll(ctx, f.store, asked)
 	scatter(decisions, places, answers, err)
 	return decisions, nil
 }

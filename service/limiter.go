@@ -103,12 +103,9 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 // ask asks the store for q.asked. ErrStaleKey means that some checks must be asked again; any
 // other error is one of all checks that were asked.
 func (l *Limiter) ask(ctx context.Context, q *questions) error {
-	answers, err := l.store.CheckAll(ctx, q.asked)
+	answers, err := checkAll(ctx, l.store, q.asked)
 	if err != nil {
 		return err
-	}
-	if len(answers) != len(q.asked) {
-		return fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(answers), len(q.asked))
 	}
 	return q.take(answers)
 }
