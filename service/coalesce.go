@@ -229,7 +229,7 @@ func (c *Coalescer) askLone(ctx context.Context, checks []Check) (decisions []De
 }
 
 func isHeld(decisions []Decision) bool {
-	return len(decisions) == 1 && decisions[0].Err != nil && errors.Is(decisions[0].Err, ErrHeld)
+	return len(decisions) == 1 && errors.Is(decisions[0].Err, ErrHeld)
 }
 
 // newWaiter returns the waiter of a caller that asks for checks. Their weight counts against

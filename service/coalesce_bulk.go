@@ -119,7 +119,7 @@ func notBegun(err error) error {
 	return fmt.Errorf("%w: not begun after the failure of earlier checks", ErrBusy)
 }
 
-func isStale(d Decision) bool { return d.Err != nil && errors.Is(d.Err, ErrStaleKey) }
+func isStale(d Decision) bool { return errors.Is(d.Err, ErrStaleKey) }
 
 // Piece returns the first checks of a slice: as many as name at most the given number of
 // buckets together, and at least one.
@@ -164,7 +164,7 @@ func (c *Coalescer) askHeld(ctx context.Context, checks []Check, decisions []Dec
 	var held []Check
 	var places []int
 	for i, d := range decisions {
-		if d.Err != nil && errors.Is(d.Err, ErrHeld) {
+		if errors.Is(d.Err, ErrHeld) {
 			held, places = append(held, checks[i]), append(places, i)
 		}
 	}

@@ -198,7 +198,7 @@ func (f *Fallback) replace(zones knownZones, checks []Check, decisions []Decisio
 		decisions = slices.Repeat([]Decision{{Err: err}}, len(checks))
 	}
 	for i := range min(len(decisions), len(checks)) {
-		if err := decisions[i].Err; err != nil && replaces(err) && zones.haveAnswer(checks[i]) {
+		if replaces(decisions[i].Err) && zones.haveAnswer(checks[i]) {
 			decisions[i] = zones.answer(checks[i])
 		}
 	}
