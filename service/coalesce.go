@@ -65,21 +65,17 @@ type CoalescerOptions struct {
 const shardLanes = 64
 
 func (o CoalescerOptions) withDefaults() CoalescerOptions {
-	queue, lanes := cmp.Or(o.Queue, DefaultQueue), cmp.Or(o.Lanes, DefaultLanes)
+	o.Lanes = cmp.Or(o.Lanes, DefaultLanes)
+	o.BulkLanes = cmp.Or(o.BulkLanes, max(o.Lanes/2, 1))
+	o.HeldCalls = cmp.Or(o.HeldCalls, DefaultHeldCalls)
+	o.MaxBatch = min(cmp.Or(o.MaxBatch, defaultMaxBatch), MaxChecks)
+	o.Queue = cmp.Or(o.Queue, DefaultQueue)
+	o.QueuePerBucket = cmp.Or(o.QueuePerBucket, max(o.Queue/16, 1))
+	o.Timeout = cmp.Or(o.Timeout, DefaultBatchTimeout)
 	if o.ShardOf == nil {
 		o.ShardOf = func(Bucket) (shard, shards int) { return 0, 1 }
 	}
-	return CoalescerOptions{
-		Lanes:          lanes,
-		BulkLanes:      cmp.Or(o.BulkLanes, max(lanes/2, 1)),
-		HeldCalls:      cmp.Or(o.HeldCalls, DefaultHeldCalls),
-		MaxBatch:       min(cmp.Or(o.MaxBatch, defaultMaxBatch), MaxChecks),
-		Queue:          queue,
-		QueuePerBucket: cmp.Or(o.QueuePerBucket, max(queue/16, 1)),
-		Timeout:        cmp.Or(o.Timeout, DefaultBatchTimeout),
-		ShardOf:        o.ShardOf,
-		Observe:        o.Observe,
-	}
+	return o
 }
 
 // BusyError is an ErrBusy that knows when there will be room.

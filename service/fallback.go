@@ -63,9 +63,7 @@ var _ CheckStore = (*Fallback)(nil)
 // NewFallback returns a Fallback in front of store. It knows no zone yet, and its circuit is
 // closed.
 func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
-	if options.After == 0 {
-		options.After = DefaultDegradedAfter
-	}
+	options.After = cmp.Or(options.After, DefaultDegradedAfter)
 	options.StuckAtMost = cmp.Or(options.StuckAtMost, 2*time.Second)
 	if options.Silence == nil {
 		options.Silence = func() time.Duration { return 0 }
