@@ -85,5 +85,5 @@ func (c Credential) Validate() error {
 
 // IsLive reports whether the credential holds at an instant, by the engine's clock.
 func (c Credential) IsLive(now time.Time) bool {
-	return c.RevokedAt.IsZero() && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
+	return c.RevokedAt.IsZero() && !hasExpired(c.ExpiresAt, now)
 }

@@ -156,7 +156,7 @@ func cannotLookUp(err error) error {
 // find returns the key of a digest, or nil if there is none that holds.
 func (r *ring) find(digest Digest, now time.Time) *key {
 	found := r.keys[digest]
-	if found == nil || !found.ends.IsZero() && !now.Before(found.ends) {
+	if found == nil || hasExpired(found.ends, now) {
 		return nil
 	}
 	return found

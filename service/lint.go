@@ -182,7 +182,7 @@ func mentionsUsers(description string) bool {
 }
 
 func (l *lint) lintOverride(now time.Time, o Override) {
-	if !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt) {
+	if hasExpired(o.ExpiresAt, now) {
 		l.addf("expires_at", "expired %s: the override does nothing any more", o.ExpiresAt.UTC().Format(time.RFC3339))
 		return
 	}

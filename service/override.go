@@ -94,6 +94,10 @@ func ValidateExpiry(at time.Time) error {
 	return nil
 }
 
+// hasExpired says that what expires at an instant, or never if that is the zero time, has no effect
+// at now.
+func hasExpired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+
 // validateText refuses what would not stay on its line where it is listed, or would
 // steer a terminal. Only the service says so: plain SQL may hold such texts already,
 // and whatever prints them writes them escaped.
@@ -149,7 +153,7 @@ func IndexOverrides(now time.Time, overrides []Override) OverrideIndex {
 	index := OverrideIndex{exact: make(map[Bucket]*Override, len(overrides))}
 	for i := range overrides {
 		switch o := &overrides[i]; {
-		case !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt):
+		case hasExpired(o.ExpiresAt, now):
 		case o.Key != "":
 			index.exact[Bucket{ZoneID: o.ZoneID, Key: o.Key}] = o
 		default:
