@@ -65,7 +65,7 @@ func (k SecretKey) Equal(other SecretKey) bool {
 }
 
 func isKeyID(id string) bool {
-	strange := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }
+	strange := func(r rune) bool { return (r < 'a' || r > 'z') && !isDigit(r) && r != '-' }
 	return id != "" && len(id) <= maxKeyIDLength && !strings.ContainsFunc(id, strange)
 }
 
@@ -95,9 +95,7 @@ func IsPseudonym(key string) bool { return keyIDOf(key) != "" }
 func keyIDOf(key string) string {
 	rest, isOne := strings.CutPrefix(key, pseudonymPrefix)
 	id, mac, _ := strings.Cut(rest, ":")
-	strange := func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
-	}
+	strange := func(r rune) bool { return !isLetter(r) && !isDigit(r) && r != '-' && r != '_' }
 	if !isOne || !isKeyID(id) || len(mac) != macLength || strings.ContainsFunc(mac, strange) {
 		return ""
 	}

@@ -103,9 +103,10 @@ const maxCallerName = 48
 // isCallerName reports whether text can be the name of a caller. It begins with a letter,
 // so that a command can tell names from ids.
 func isCallerName(text string) bool {
-	isLetter := func(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }
-	other := func(r rune) bool {
-		return !isLetter(r) && (r < '0' || r > '9') && !strings.ContainsRune("-._@", r)
-	}
-	return text != "" && len(text) <= maxCallerName && isLetter(rune(text[0])) && !strings.ContainsFunc(text, other)
+	strange := func(r rune) bool { return !isLetter(r) && !isDigit(r) && !strings.ContainsRune("-._@", r) }
+	return text != "" && len(text) <= maxCallerName && isLetter(rune(text[0])) && !strings.ContainsFunc(text, strange)
 }
+
+// isLetter and isDigit are for ASCII.
+func isLetter(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }
+func isDigit(r rune) bool  { return r >= '0' && r <= '9' }

@@ -58,10 +58,9 @@ func ParseToken(text string) (token Token, ok bool) {
 	if len(text) != tokenLength || !strings.HasPrefix(text, tokenStart) {
 		return Token{}, false
 	}
-	for _, c := range []byte(text[len(tokenStart):]) {
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return Token{}, false
-		}
+	strange := func(r rune) bool { return !isLetter(r) && !isDigit(r) }
+	if strings.ContainsFunc(text[len(tokenStart):], strange) {
+		return Token{}, false
 	}
 	copy(token.text[:], text)
 	given := token
