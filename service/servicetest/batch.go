@@ -100,7 +100,6 @@ func largeBatchIsAnsweredInFull(t *testing.T, b bench) {
 	for i := range checks {
 		checks[i] = one(1, fmt.Sprintf("key-%03d", i%90)) // 90 keys, each 11 or 12 times
 	}
-	blocked := 0
 	for i, d := range b.all(t, checks...) {
 		if d.Verdicts[0].Bucket != checks[i].Buckets[0] {
 			t.Fatalf("decision %d answers %+v", i, d.Verdicts[0].Bucket)
@@ -108,11 +107,5 @@ func largeBatchIsAnsweredInFull(t *testing.T, b bench) {
 		if d.Blocked != (i >= 900) {
 			t.Errorf("check %d: blocked = %v", i, d.Blocked)
 		}
-		if d.Blocked {
-			blocked++
-		}
-	}
-	if blocked != 100 {
-		t.Errorf("blocked %d, want 100", blocked)
 	}
 }

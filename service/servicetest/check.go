@@ -61,15 +61,11 @@ func admitsExactlyRateUnderContention(t *testing.T, b bench) {
 	const callers, rate = 200, 7
 	b.zone(t, 1, rate, time.Hour)
 	decisions := b.together(t, callers, func(int) service.Check { return one(1, "hot") })
-	allowed := 0
 	ids := map[uint64]bool{}
 	for _, d := range decisions {
-		if !d.Blocked {
-			allowed++
-		}
 		ids[d.TxnID()] = true
 	}
-	if allowed != rate || len(ids) != callers {
+	if allowed := allowedOf(decisions); allowed != rate || len(ids) != callers {
 		t.Errorf("allowed %d with %d distinct txn ids, want %d and %d", allowed, len(ids), rate, callers)
 	}
 	if recorded, counted := b.counted(t, at(1, "hot")); recorded != callers || counted != rate {
@@ -186,12 +182,7 @@ func oppositeOrderNeverDeadlocks(t *testing.T, b bench) {
 		}
 		return service.Check{Buckets: []service.Bucket{y, x}}
 	})
-	allowed := 0
-	for _, d := range decisions {
-		if !d.Blocked {
-			allowed++
-		}
-	}
+	allowed := allowedOf(decisions)
 	_, countedX := b.counted(t, x)
 	_, countedY := b.counted(t, y)
 	if allowed != 30 || countedX != 30 || countedY != 30 {

@@ -134,6 +134,16 @@ func (b bench) counted(tb testing.TB, bucket service.Bucket) (recorded, counted 
 	return len(txns), counted
 }
 
+// allowedOf counts the decisions that are not blocked.
+func allowedOf(decisions []service.Decision) (n int) {
+	for _, d := range decisions {
+		if !d.Blocked {
+			n++
+		}
+	}
+	return n
+}
+
 // together asks n checks at once, each in a separate goroutine and call.
 func (b bench) together(tb testing.TB, n int, check func(i int) service.Check) []service.Decision {
 	tb.Helper()

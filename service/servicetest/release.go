@@ -87,13 +87,7 @@ func releaseRacesWithChecks(t *testing.T, b bench) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	allowed := 0
-	for _, d := range decisions {
-		if !d.Blocked {
-			allowed++
-		}
-	}
-	if allowed < rate || allowed > rate*(releases+1) {
+	if allowed := allowedOf(decisions); allowed < rate || allowed > rate*(releases+1) {
 		t.Errorf("allowed %d, want %d to %d with %d releases", allowed, rate, rate*(releases+1), releases)
 	}
 	if recorded, counted := b.counted(t, alice); recorded != callers || counted > rate {
