@@ -80,7 +80,7 @@ func retryIsAnsweredAsBefore(t *testing.T, b bench) {
 	b.check(t, x)
 	b.set(t, service.Zone{ID: 1, Rate: 0, Window: 2 * time.Hour, Lockout: time.Hour})
 	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Mode: service.ModeOff})
-	b.SetOverride(t, service.Override{ZoneID: 1, Key: "x", Action: service.OverrideDeny, Reason: "exercise"})
+	b.SetOverride(t, deny(1, "x"))
 	b.wantReport(t, first.TxnID(), service.OutcomeSuccess, nil)
 	wantSame(t, first, b.attempt(t, "id", x, y))
 	wantSame(t, other, b.attempt(t, "lone", x))

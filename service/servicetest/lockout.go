@@ -29,6 +29,9 @@ func wantRetry(tb testing.TB, d service.Decision, want, slack time.Duration) {
 	}
 }
 
+// roundUp returns d in whole seconds, rounded up.
+func roundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
+
 func fullBucketIsLocked(t *testing.T, b bench) {
 	b.set(t, service.Zone{ID: 1, Rate: 2, Window: 5 * time.Minute, Lockout: 30 * time.Minute})
 	alice := at(1, "alice")
@@ -51,7 +54,7 @@ func fullBucketIsLocked(t *testing.T, b bench) {
 		}
 		// Exactly: attempts while locked extend nothing.
 		left := until.Add(-10 * time.Minute).Sub(d.CheckedAt)
-		wantRetry(t, d, (left + time.Second - 1).Truncate(time.Second), 0)
+		wantRetry(t, d, roundUp(left), 0)
 	}
 	if got := b.peek(t, alice).LockedUntil; !got.Equal(until.Add(-10 * time.Minute)) {
 		t.Errorf("locked until %v, want %v", got, until.Add(-10*time.Minute))
@@ -74,7 +77,7 @@ func retryAfterIsTheLongerWait(t *testing.T, b bench) {
 	first := b.check(t, alice)
 	d := b.check(t, alice)
 	left := first.CheckedAt.Add(time.Hour).Sub(d.CheckedAt)
-	wantRetry(t, d, (left + time.Second - 1).Truncate(time.Second), 0)
+	wantRetry(t, d, roundUp(left), 0)
 	b.Age(t, alice, 50*time.Minute) // unlocked, and still full: locked again, and longer
 	again := b.check(t, alice)
 	wantRetry(t, again, 20*time.Minute, 0)

@@ -3,7 +3,6 @@ package servicetest
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -61,7 +60,7 @@ func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
 		lockout.Until = lockout.Until.Add(-by)
 		m.lockouts[bucket] = lockout
 	}
-	for id := range maps.Keys(ids) {
+	for id := range ids {
 		if first, ok := m.attempts[id]; ok {
 			first.ExpiresAt = first.ExpiresAt.Add(-by)
 			m.attempts[id] = first

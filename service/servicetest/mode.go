@@ -67,7 +67,7 @@ func shadowLocksAsIfEnforced(t *testing.T, b bench) {
 	zone.Mode = service.ModeEnforce
 	b.set(t, zone)
 	wantRetry(t, b.check(t, alice), 50*time.Minute, time.Minute)
-	b.SetOverride(t, service.Override{ZoneID: 1, Key: "bob", Action: service.OverrideDeny, Reason: "exercise"})
+	b.SetOverride(t, deny(1, "bob"))
 	zone.Mode = service.ModeShadow
 	b.set(t, zone)
 	if d := b.check(t, at(1, "bob")); d.Blocked || !d.WouldBlock || d.RetryAfter() != 0 {
@@ -81,7 +81,7 @@ func offRecordsAndCountsNothing(t *testing.T, b bench) {
 	b.set(t, zone)
 	alice, bob := at(1, "alice"), at(1, "bob")
 	b.fill(t, alice) // full and locked
-	b.SetOverride(t, service.Override{ZoneID: 1, Key: "bob", Action: service.OverrideDeny, Reason: "exercise"})
+	b.SetOverride(t, deny(1, "bob"))
 	b.SetOverride(t, limit(1, "carol", 7, time.Hour))
 	zone.Mode = service.ModeOff
 	b.set(t, zone)

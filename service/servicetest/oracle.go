@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -192,12 +193,7 @@ func (l *timeline) ageSome(t *testing.T) {
 func (l *timeline) everyBucket() []service.Bucket {
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
-	var buckets []service.Bucket
-	for bucket := range l.memory.indexes {
-		buckets = append(buckets, bucket)
-	}
-	slices.SortFunc(buckets, service.Bucket.Compare)
-	return buckets
+	return slices.SortedFunc(maps.Keys(l.memory.indexes), service.Bucket.Compare)
 }
 
 // ask asks both a random batch. Its last check has no attempt id, so that its CheckedAt

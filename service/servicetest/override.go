@@ -82,7 +82,7 @@ func denyOverride(t *testing.T, b bench) {
 	b.SetOverride(t, until)
 	for _, d := range append(b.all(t, one(1, "bob"), one(1, "bob")), b.check(t, at(1, "bob"))) {
 		left := until.ExpiresAt.Sub(d.CheckedAt)
-		wantRetry(t, d, (left + time.Second - 1).Truncate(time.Second), 0)
+		wantRetry(t, d, roundUp(left), 0)
 	}
 	if d := b.check(t, at(1, "carol")); d.Blocked {
 		t.Errorf("another key is denied: %+v", d)
@@ -145,7 +145,7 @@ func overrideExpiresExactly(t *testing.T, b bench) {
 	b.SetOverride(t, expiring)
 	d := b.check(t, at(1, key))
 	left := expiring.ExpiresAt.Sub(d.CheckedAt)
-	wantRetry(t, d, (left + time.Second - 1).Truncate(time.Second), 0)
+	wantRetry(t, d, roundUp(left), 0)
 	network := within("203.0.113.0/24", deny(1, ""))
 	network.ExpiresAt = d.CheckedAt
 	b.SetOverride(t, network)

@@ -119,21 +119,21 @@ func (r *rotation) longest() time.Duration {
 func (r *rotation) attempt(t *testing.T, by string) {
 	t.Helper()
 	key := r.keys[r.IntN(len(r.keys))]
-	hidden, clear := bucketCheck(hiddenZone, key), bucketCheck(clearZone, key)
+	hidden, clear := one(hiddenZone, key), one(clearZone, key)
 	again := false
 	last := len(r.attempts) - 1
 	switch {
 	case last >= 0 && r.IntN(4) == 0 && r.passed-r.attempts[last].at < mostRetried: // perhaps by another instance
 		clear, again = r.attempts[last].check, true
 		key = clear.Buckets[0].Key
-		hidden = bucketCheck(hiddenZone, key)
+		hidden = one(hiddenZone, key)
 		hidden.AttemptID = "hidden-" + clear.AttemptID
 	case r.IntN(3) == 0:
 		clear.AttemptID = fmt.Sprint("id-", len(r.attempts))
 		hidden.AttemptID = "hidden-" + clear.AttemptID
 		r.attempts = append(r.attempts, namedAttempt{clear, r.passed})
 	}
-	before := len(r.bench.Txns(t, service.Bucket{ZoneID: clearZone, Key: key}))
+	before := len(r.bench.Txns(t, at(clearZone, key)))
 	decisions, err := r.instances[by].CheckAll(context.Background(), []service.Check{hidden, clear})
 	if err != nil || decisions[0].Err != nil || decisions[1].Err != nil {
 		t.Fatalf("%s asked by %q: %v (%v)", key, by, decisions, err)
@@ -169,8 +169,8 @@ func (r *rotation) wait(t *testing.T) time.Duration {
 	pass := time.Duration(1+r.IntN(9)) * 90 * time.Second
 	r.passed += pass
 	for _, key := range r.keys {
-		r.bench.Age(t, service.Bucket{ZoneID: clearZone, Key: key}, pass)
-		both, err := r.rings["both"].Pseudonyms(service.Bucket{ZoneID: hiddenZone, Key: key})
+		r.bench.Age(t, at(clearZone, key), pass)
+		both, err := r.rings["both"].Pseudonyms(at(hiddenZone, key))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,13 +186,13 @@ func (r *rotation) wait(t *testing.T) time.Duration {
 func (r *rotation) compareRows(t *testing.T) {
 	t.Helper()
 	for _, key := range r.keys {
-		clear := r.bench.Txns(t, service.Bucket{ZoneID: clearZone, Key: key})
-		both, err := r.rings["both"].Pseudonyms(service.Bucket{ZoneID: hiddenZone, Key: key})
+		clear := r.bench.Txns(t, at(clearZone, key))
+		both, err := r.rings["both"].Pseudonyms(at(hiddenZone, key))
 		if err != nil {
 			t.Fatal(err)
 		}
 		byNew, byOld := r.bench.Txns(t, both[0]), r.bench.Txns(t, both[1])
-		if n := len(r.bench.Txns(t, service.Bucket{ZoneID: hiddenZone, Key: key})); n > 0 {
+		if n := len(r.bench.Txns(t, at(hiddenZone, key))); n > 0 {
 			t.Errorf("%d txns of %s under the clear key", n, key)
 		}
 		asked := r.asked[key]
@@ -210,10 +210,6 @@ func (r *rotation) compareRows(t *testing.T) {
 			}
 		}
 	}
-}
-
-func bucketCheck(zone int64, key string) service.Check {
-	return service.Check{Buckets: []service.Bucket{{ZoneID: zone, Key: key}}}
 }
 
 // RotationZones returns limits for ExerciseRotation: a plain one, one with lockouts, one that counts

@@ -60,7 +60,7 @@ func deletedZoneTakesItsOverridesAlong(t *testing.T, b bench) {
 	b.zone(t, 1, 5, time.Hour)
 	b.zone(t, 2, 5, time.Hour)
 	for id := range int64(2) {
-		b.SetOverride(t, service.Override{ZoneID: id + 1, Key: "alice", Action: service.OverrideDeny, Reason: "exercise"})
+		b.SetOverride(t, deny(id+1, "alice"))
 	}
 	b.DeleteZone(t, 1)
 	b.zone(t, 1, 5, time.Hour)
