@@ -89,7 +89,7 @@ func (e errand) prepareRelease(ctx context.Context, bucket service.Bucket, isSee
 	// Vitess commits on its servers in the order in which a transaction came to them. If it ends
 	// half-way, there is an audit of what was not released, and nothing was released unaudited.
 	r.sql("SELECT version FROM schema_migrations;")
-	r.each(func([]driver.Value) error { return nil })
+	r.skip()
 	if isSeen {
 		e.makeRows(&r, e.buckets)
 	}

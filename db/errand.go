@@ -98,7 +98,7 @@ func (e errand) commit(ctx context.Context, write func(*packet)) error {
 	r.sql("RELEASE SAVEPOINT velocityd;") // fails if the transaction is not this one any more
 	write(&r.packet)
 	r.sql("SELECT 1;")
-	r.each(func([]driver.Value) error { return nil })
+	r.skip()
 	return e.commitApart(ctx, &r)
 }
 

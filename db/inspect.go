@@ -233,20 +233,13 @@ func (i *Inspection) readOverlooked(ctx context.Context, conn *connection) error
 // plans asks the engine how it carries out what a batch of two buckets reads.
 func (p *Probe) plans(ctx context.Context, conn *connection) []Plan {
 	one, two := noBucket(), service.Bucket{ZoneID: noBucket().ZoneID, Key: "0.0.0.1"}
-	b := newBatch(p.hints, conn, []service.Check{
-		{Buckets: []service.Bucket{one}, AttemptID: "doctor-1"}, {Buckets: []service.Bucket{two}, AttemptID: "doctor-2"},
-	})
-	b.plans[one.ZoneID] = zonePlan{
-		known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{one.ZoneID, 4, 32}},
-	}
+	b := batchOfNoZone(conn, p.hints,
+		service.Check{Buckets: []service.Bucket{one}, AttemptID: "doctor-1"}, service.Check{Buckets: []service.Bucket{two}, AttemptID: "doctor-2"})
 	b.present, b.supposed = []int64{-1, one.ZoneID}, time.Now()
 	plans := decisionPlans()
 	var r reading
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
-	b.readZones(&r)
-	b.readOverrides(&r)
-	b.readAttempts(&r)
-	b.listTxns(&r)
+	b.read(&r)
 	statements := strings.Split(strings.TrimSuffix(string(r.text), ";"), ";")
 	for i := range plans {
 		plans[i].Index, plans[i].Err = explain(ctx, conn, statements[i])

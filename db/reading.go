@@ -30,6 +30,9 @@ type reading struct {
 // valid until the next row.
 func (r *reading) each(read func(row []driver.Value) error) { r.readers = append(r.readers, read) }
 
+// skip is each for a SELECT whose rows nobody looks at.
+func (r *reading) skip() { r.each(func([]driver.Value) error { return nil }) }
+
 // afterwards has do called when all rows of all SELECTs were read.
 func (r *reading) afterwards(do func()) { r.ends = append(r.ends, do) }
 

@@ -187,6 +187,13 @@ func (p *Probe) onConn(ctx context.Context, do func(context.Context, *connection
 // asked for, too.
 func noBucket() service.Bucket { return service.Bucket{ZoneID: 0, Key: "0.0.0.0"} }
 
+// batchOfNoZone returns a batch of checks in the zone of noBucket. It reads all that a batch can read.
+func batchOfNoZone(conn *connection, hints *hints, checks ...service.Check) *batch {
+	b, id := newBatch(hints, conn, checks), noBucket().ZoneID
+	b.plans[id] = zonePlan{known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{id, 4, 32}}}
+	return b
+}
+
 func (p *Probe) proveChecks(ctx context.Context, conn *connection) error {
 	if _, err := conn.ExecContext(ctx, p.use, nil); err != nil {
 		return err
@@ -194,7 +201,7 @@ func (p *Probe) proveChecks(ctx context.Context, conn *connection) error {
 	if err := proveCheck(ctx, conn); err != nil {
 		return err
 	}
-	return p.proveBatch(ctx, conn)
+	return proveBatch(ctx, conn, p.hints)
 }
 
 // proveCheck calls what decides a lone check.
@@ -211,72 +218,46 @@ func proveCheck(ctx context.Context, conn *connection) error {
 
 // proveReport calls what records outcomes.
 func proveReport(ctx context.Context, conn *connection) error {
-	var r reading
-	r.sql("CALL report_outcomes('[]')")
-	r.each(func([]driver.Value) error { return nil })
-	if err := r.send(ctx, conn); err != nil {
-		return obstacle{"EXECUTE", "procedure report_outcomes", err}
-	}
-	return nil
+	var p proof
+	p.add("EXECUTE", "procedure report_outcomes", func(r *reading) {
+		r.sql("CALL report_outcomes('[]')")
+		r.skip()
+	})
+	return p.ask(ctx, conn)
 }
 
 // proveBatch sends what a batch sends, as one packet.
-func (p *Probe) proveBatch(ctx context.Context, conn *connection) error {
-	bucket := noBucket()
-	b := newBatch(p.hints, conn, []service.Check{{Buckets: []service.Bucket{bucket}, AttemptID: "readyz"}})
-	b.plans[bucket.ZoneID] = zonePlan{
-		known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{bucket.ZoneID, 4, 32}},
-	}
-	var r reading
-	var steps []obstacle // of each result set
-	step := func(right, object string, write func(*reading)) {
-		write(&r)
-		for len(steps) < len(r.readers) {
-			steps = append(steps, obstacle{right: right, object: object})
-		}
-	}
-	// A statement without rows of its own is followed by a row that tells that it is done.
-	write := func(right, object, statement string) {
-		step(right, object, func(r *reading) {
-			r.sql(statement + "; SELECT 1;")
-			r.each(func([]driver.Value) error { return nil })
-		})
-	}
-	b.open(&r)
-	step("SELECT", "table zone_bucket_lock", func(r *reading) { b.lock(r, b.buckets, " FOR UPDATE SKIP LOCKED;") })
-	step("SELECT", "table zone_master", b.readZones)
-	step("SELECT", "tables zone_override and zone_override_prefix_length", b.readOverrides)
-	step("SELECT", "table zone_attempt", b.readAttempts)
-	step("SELECT", "table zone_txn", b.listTxns)
-	step("SELECT", "table zone_txn", lookForLastIDs)
-	write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
-	write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, "+
+func proveBatch(ctx context.Context, conn *connection, hints *hints) error {
+	b := batchOfNoZone(conn, hints, service.Check{Buckets: []service.Bucket{noBucket()}, AttemptID: "readyz"})
+	var p proof
+	b.open(&p.reading)
+	p.add("SELECT", "table zone_bucket_lock", func(r *reading) { b.lock(r, b.buckets, " FOR UPDATE SKIP LOCKED;") })
+	p.add("SELECT", "table zone_master", b.readZones)
+	p.add("SELECT", "tables zone_override and zone_override_prefix_length", b.readOverrides)
+	p.add("SELECT", "table zone_attempt", b.readAttempts)
+	p.add("SELECT", "table zone_txn", b.listTxns)
+	p.add("SELECT", "table zone_txn", lookForLastIDs)
+	p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
+	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, "+
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL WHERE FALSE")
-	write("INSERT", "table zone_txn", nothingInto("zone_txn", longTxnRowColumns))
-	write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
-	write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
-	b.reset(&r.packet)
-	r.sql("ROLLBACK")
-	if err := r.send(ctx, conn); err != nil {
-		at := steps[min(r.answered, len(steps)-1)]
-		at.error = err
-		return at
-	}
-	return nil
+	p.write("INSERT", "table zone_txn", nothingInto("zone_txn", longTxnRowColumns))
+	p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
+	p.write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
+	b.reset(&p.packet)
+	p.sql("ROLLBACK")
+	return p.ask(ctx, conn)
 }
 
 // ProveCredentials reads from the table of credentials, without which an instance that asks
 // callers who they are can answer nobody. The error is an *UnreadyError.
 func (p *Probe) ProveCredentials(ctx context.Context) error {
-	return asUnready(ctx, p.onConn(ctx, func(ctx context.Context, conn *connection) error {
-		var r reading
-		r.sql("SELECT id FROM access_token LIMIT 1")
-		r.each(func([]driver.Value) error { return nil })
-		if err := r.send(ctx, conn); err != nil {
-			return obstacle{"SELECT", "table access_token", err}
-		}
-		return nil
-	}))
+	return asUnready(ctx, p.onConn(ctx, proveCredentials))
+}
+
+func proveCredentials(ctx context.Context, conn *connection) error {
+	var p proof
+	p.read("table access_token", "SELECT id FROM access_token LIMIT 1")
+	return p.ask(ctx, conn)
 }
 
 // nothingInto is an INSERT of no row. The engine asks for it all that it asks for one
@@ -304,6 +285,47 @@ type obstacle struct {
 }
 
 func (o obstacle) Unwrap() error { return o.error }
+
+// proof collects the statements that prove one thing each, and sends them as one packet.
+type proof struct {
+	reading
+	steps []obstacle // of each result set
+}
+
+// add adds the statements that write writes, each with a result set.
+func (p *proof) add(right, object string, write func(*reading)) {
+	write(&p.reading)
+	for len(p.steps) < len(p.readers) {
+		p.steps = append(p.steps, obstacle{right: right, object: object})
+	}
+}
+
+// read adds a statement that answers with rows, or with none.
+func (p *proof) read(object, statement string) {
+	p.add("SELECT", object, func(r *reading) {
+		r.sql(statement).sql(";")
+		r.skip()
+	})
+}
+
+// write adds a statement without rows of its own. A row that follows it tells that it is done.
+func (p *proof) write(right, object, statement string) {
+	p.add(right, object, func(r *reading) {
+		r.sql(statement).sql("; SELECT 1;")
+		r.skip()
+	})
+}
+
+// ask sends the packet. The error is an obstacle.
+func (p *proof) ask(ctx context.Context, conn *connection) error {
+	err := p.send(ctx, conn)
+	if err == nil {
+		return nil
+	}
+	at := p.steps[min(p.answered, len(p.steps)-1)]
+	at.error = err
+	return at
+}
 
 // UnreadyError says why checks cannot be decided, and what to do about it, in words
 // that are fit for any caller: they name no host, account or key. It wraps the error

@@ -15,37 +15,6 @@ import (
 // A zone has an id of 1 or more, so that conditions on this one find no row, and lock none.
 const noZone = "zone_id = 0"
 
-// proof collects the statements that prove one thing each, and sends them as one packet.
-type proof struct {
-	reading
-	steps []obstacle // of each result set
-}
-
-// read adds a statement that answers with rows, or with none.
-func (p *proof) read(object, statement string) {
-	p.sql(statement).sql(";")
-	p.each(func([]driver.Value) error { return nil })
-	p.steps = append(p.steps, obstacle{right: "SELECT", object: object})
-}
-
-// write adds a statement without rows of its own. A row that follows it tells that it is done.
-func (p *proof) write(right, object, statement string) {
-	p.sql(statement).sql("; SELECT 1;")
-	p.each(func([]driver.Value) error { return nil })
-	p.steps = append(p.steps, obstacle{right: right, object: object})
-}
-
-// ask sends the packet. The error is an obstacle.
-func (p *proof) ask(ctx context.Context, conn *connection) error {
-	err := p.send(ctx, conn)
-	if err == nil {
-		return nil
-	}
-	at := p.steps[min(p.answered, len(p.steps)-1)]
-	at.error = err
-	return at
-}
-
 // proveLimits reads what a decision reads of zones and overrides.
 func proveLimits(ctx context.Context, conn *connection) error {
 	var p proof
@@ -77,8 +46,7 @@ func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
 		p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
 		p.write("INSERT", "table zone_txn", nothingInto("zone_txn", longTxnRowColumns))
 		p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
-		lookForLastIDs(&p.reading)
-		p.steps = append(p.steps, obstacle{right: "SELECT", object: "table zone_txn"})
+		p.add("SELECT", "table zone_txn", lookForLastIDs)
 	}
 	return p.ask(ctx, conn)
 }
