@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 )
 
 // firstBackoff is the longest pause before the second try. The bound doubles with each try. Pauses
@@ -51,32 +53,21 @@ func (s *Store) call(
 
 // callOnce is call, once and with the error as it is.
 func (s *Store) callOnce(ctx context.Context, read func(*sql.Rows) error, query string, args ...any) error {
-	conn, err := s.pool.conns.Conn(ctx)
-	if err != nil {
-		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
-	}
-	whole, err := callOn(ctx, conn, read, query, args...)
-	s.killer.release(ctx, conn, whole || err != nil && faultOf(err).clean)
-	return err
-}
-
-// callOn carries out one CALL on a connection. whole says that all of its answer was read.
-func callOn(
-	ctx context.Context, conn *sql.Conn, read func(*sql.Rows) error, query string, args ...any,
-) (whole bool, err error) {
-	rows, err := conn.QueryContext(ctx, query, args...)
-	if err != nil {
-		return false, err
-	}
-	defer rows.Close()
-	if err := cmp.Or(read(rows), rows.Err()); err != nil {
-		return false, err
-	}
-	// Read the CALL's closing packet here: the driver's Close would wait for it
-	// without a deadline. If it does not come, the answer holds all the same.
-	for rows.Next() || rows.NextResultSet() { //nolint:revive // nothing is left to look at
-	}
-	return rows.Err() == nil, nil
+	return s.pool.with(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
+		rows, err := conn.QueryContext(ctx, query, args...)
+		if err != nil {
+			return faultOf(err).clean, err
+		}
+		defer rows.Close()
+		if err := cmp.Or(read(rows), rows.Err()); err != nil {
+			return faultOf(err).clean, err
+		}
+		// Read the CALL's closing packet here: the driver's Close would wait for it
+		// without a deadline. If it does not come, the answer holds all the same.
+		for rows.Next() || rows.NextResultSet() { //nolint:revive // nothing is left to look at
+		}
+		return rows.Err() == nil, nil
+	})
 }
 
 // ownOf returns the connection of this package that conn holds, or nil.

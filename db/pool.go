@@ -23,12 +23,20 @@ type pool struct {
 
 // on calls do with a connection.
 func (p *pool) on(ctx context.Context, do func(*sqlx.Conn) error) error {
+	return p.with(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
+		err = do(conn)
+		return err == nil || ctx.Err() == nil, err
+	})
+}
+
+// with calls do with a connection. If that is not clean afterwards, it is closed.
+func (p *pool) with(ctx context.Context, do func(*sqlx.Conn) (clean bool, err error)) error {
 	conn, err := p.conns.Connx(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
 	}
-	err = do(conn)
-	p.killer.release(ctx, conn.Conn, err == nil || ctx.Err() == nil)
+	clean, err := do(conn)
+	p.killer.release(ctx, conn.Conn, clean)
 	return err
 }
 
