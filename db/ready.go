@@ -120,7 +120,7 @@ func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Co
 		// replaced, is asked again here. A lock that was waited for was waited for enough.
 		f := faultOf(err)
 		if err == nil || isNumber(err, errLockWait) || try >= f.tries || !pause(ctx, rand.N(longestPause)) {
-			return asUnready(ctx, err)
+			return Unready(ctx, err)
 		}
 	}
 }
@@ -147,7 +147,8 @@ func (p *Probe) Installed(ctx context.Context) (Installed, error) {
 		})
 		r.sql("SELECT name, sha256 FROM schema_routine WHERE kind IN ('PROCEDURE', 'FUNCTION')")
 		r.each(func(row []driver.Value) error {
-			if name := text(row[0]); hasKey(found.Texts, name) {
+			name := text(row[0])
+			if _, isThere := found.Texts[name]; isThere {
 				found.Texts[name] = text(row[1])
 			}
 			return nil
@@ -159,13 +160,8 @@ func (p *Probe) Installed(ctx context.Context) (Installed, error) {
 	}
 	// Only procedures that run with their owner's rights call it, so nobody is granted this
 	// one alone.
-	found.Whole = hasKey(found.Texts, "make_bucket")
+	_, found.Whole = found.Texts["make_bucket"]
 	return found, nil
-}
-
-func hasKey(texts map[string]string, name string) bool {
-	_, has := texts[name]
-	return has
 }
 
 // onConn does something on the one connection, until the deadline of ctx, and gives
@@ -251,7 +247,7 @@ func proveBatch(ctx context.Context, conn *connection, hints *hints) error {
 // ProveCredentials reads from the table of credentials, without which an instance that asks
 // callers who they are can answer nobody. The error is an *UnreadyError.
 func (p *Probe) ProveCredentials(ctx context.Context) error {
-	return asUnready(ctx, p.onConn(ctx, proveCredentials))
+	return Unready(ctx, p.onConn(ctx, proveCredentials))
 }
 
 func proveCredentials(ctx context.Context, conn *connection) error {
@@ -346,8 +342,9 @@ func (u *UnreadyError) Error() string { return u.reason }
 // Unwrap returns the cause.
 func (u *UnreadyError) Unwrap() error { return u.cause }
 
-// asUnready says in words what err means. ctx is what the question was asked with.
-func asUnready(ctx context.Context, err error) error {
+// Unready returns the *UnreadyError of an error of connecting or of looking something up
+// with ctx, or nil for nil.
+func Unready(ctx context.Context, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -377,10 +374,6 @@ func asUnready(ctx context.Context, err error) error {
 	}
 	return unready
 }
-
-// Unready returns the *UnreadyError of an error of connecting or of looking something up
-// with ctx, or nil for nil.
-func Unready(ctx context.Context, err error) error { return asUnready(ctx, err) }
 
 // reason says what an engine's error number means for whoever needs the object.
 func (o obstacle) reason(number uint16) string {

@@ -122,7 +122,7 @@ func TestChecksGoOnByTheOldMapWhenTheTopologyIsAway(t *testing.T) {
 		t.Fatalf("without any map: %v, want the error", err)
 	} else if kind := faultOf(unrecorded(err)).kind; !errors.Is(kind, service.ErrAway) {
 		t.Errorf("without any map a check ends with %v, want away", kind)
-	} else if unready := asUnready(t.Context(), err); !strings.Contains(unready.Error(), "topology") {
+	} else if unready := Unready(t.Context(), err); !strings.Contains(unready.Error(), "topology") {
 		t.Errorf("without any map the probe says %v", unready)
 	}
 	<-asked
