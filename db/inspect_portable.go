@@ -22,7 +22,7 @@ func (i *Inspection) readVitess(ctx context.Context, conn *connection) (err erro
 	if err := r.send(ctx, conn); err != nil {
 		return err
 	}
-	i.Shards, err = readShardStates(ctx, conn, conn.shards.keyspace)
+	i.Shards, err = readShardStates(ctx, conn)
 	return err
 }
 

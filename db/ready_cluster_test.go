@@ -34,7 +34,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 			t.Errorf("shard %s serves not", shard.Name)
 		}
 		dbtest.Eventually(t, "shard "+shard.Name+" alone decides", func() bool {
-			return p.proveShard(t.Context(), p.engines.shards.keyspace, shard.Name, true) == nil
+			return p.proveShard(t.Context(), shard.Name, true) == nil
 		})
 	}
 	for _, plan := range found.Plans {

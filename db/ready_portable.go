@@ -124,7 +124,7 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 // listShards returns the shards of the buckets, as vtgate sees them.
 func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
 	err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) (err error) {
-		if shards, err = readShardStates(ctx, conn, p.engines.shards.keyspace); err != nil {
+		if shards, err = readShardStates(ctx, conn); err != nil {
 			return err
 		}
 		return p.engines.shards.learn(shards)
@@ -140,7 +140,7 @@ func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
 func (p *Probe) proveEach(ctx context.Context, shards []Shard, reports bool) (lost []string, lastErr error) {
 	for _, shard := range shards {
 		if shard.IsServing {
-			err := p.proveShard(ctx, p.engines.shards.keyspace, shard.Name, reports)
+			err := p.proveShard(ctx, shard.Name, reports)
 			if err == nil {
 				continue
 			}
@@ -155,9 +155,9 @@ func (p *Probe) proveEach(ctx context.Context, shards []Shard, reports bool) (lo
 var errNoShard = errors.New("no shard has a primary that serves")
 
 // proveShard asks one shard, on a connection that is bound to it and given up afterwards.
-func (p *Probe) proveShard(ctx context.Context, keyspace, shard string, reports bool) (err error) {
+func (p *Probe) proveShard(ctx context.Context, shard string, reports bool) (err error) {
 	unbound := p.onConnFor(ctx, shardPatience, func(ctx context.Context, conn *connection) error {
-		if _, err = conn.ExecContext(ctx, "USE `"+keyspace+":"+shard+"`", nil); err == nil {
+		if _, err = conn.ExecContext(ctx, "USE `"+conn.shards.keyspace+":"+shard+"`", nil); err == nil {
 			err = proveBuckets(ctx, conn, reports)
 		}
 		return errBound
@@ -185,13 +185,13 @@ type Shard struct {
 	Replicas  int    // that serve
 }
 
-// readShardStates returns the shards of a keyspace, in order.
-func readShardStates(ctx context.Context, conn *connection, keyspace string) ([]Shard, error) {
+// readShardStates returns the shards of the buckets, in order.
+func readShardStates(ctx context.Context, conn *connection) ([]Shard, error) {
 	var shards []Shard
 	var r reading
 	r.sql("SHOW VITESS_SHARDS;")
 	r.each(func(row []driver.Value) error {
-		if of, name, _ := strings.Cut(text(row[0]), "/"); of == keyspace {
+		if of, name, _ := strings.Cut(text(row[0]), "/"); of == conn.shards.keyspace {
 			shards = append(shards, Shard{Name: name})
 		}
 		return nil
@@ -200,7 +200,7 @@ func readShardStates(ctx context.Context, conn *connection, keyspace string) ([]
 	r.each(func(row []driver.Value) error {
 		const keyspaceAt, shardAt, typeAt, stateAt = 1, 2, 3, 4
 		at := slices.IndexFunc(shards, func(s Shard) bool { return s.Name == text(row[shardAt]) })
-		if at < 0 || text(row[keyspaceAt]) != keyspace || text(row[stateAt]) != "SERVING" {
+		if at < 0 || text(row[keyspaceAt]) != conn.shards.keyspace || text(row[stateAt]) != "SERVING" {
 			return nil
 		}
 		if text(row[typeAt]) == "PRIMARY" {

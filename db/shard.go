@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
-
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/service"
@@ -181,23 +180,22 @@ func (m *shardMemory) renew(ctx context.Context, read func(context.Context) (*sh
 // knowShards has the map of shards read if need be: at once on conn, or by a connection of the
 // pool beside the checks.
 func (s *Store) knowShards(ctx context.Context, conn *connection) error {
-	shards := conn.shards
-	read := func(ctx context.Context) (*shardMap, error) { return readShards(ctx, conn, shards.keyspace) }
+	read := func(ctx context.Context) (*shardMap, error) { return readShards(ctx, conn) }
 	beside := func(ctx context.Context) (found *shardMap, err error) {
 		err = s.pool.on(ctx, func(pooled *sqlx.Conn) error {
 			return onConnection(ctx, pooled.Conn, func(ctx context.Context, own *connection) (err error) {
-				found, err = readShards(ctx, own, shards.keyspace)
+				found, err = readShards(ctx, own)
 				return err
 			})
 		})
 		return found, err
 	}
-	return shards.refresh(ctx, read, beside)
+	return conn.shards.refresh(ctx, read, beside)
 }
 
-// readShards asks for the shards of a keyspace. There is one if the keyspace does not exist or
+// readShards asks for the shards of the buckets' keyspace. There is one if that does not exist or
 // is not sharded.
-func readShards(ctx context.Context, conn *connection, keyspace string) (*shardMap, error) {
+func readShards(ctx context.Context, conn *connection) (*shardMap, error) {
 	rows, err := conn.QueryContext(ctx, "SHOW VITESS_SHARDS", nil)
 	if err != nil {
 		return nil, err
@@ -205,7 +203,7 @@ func readShards(ctx context.Context, conn *connection, keyspace string) (*shardM
 	defer rows.Close()
 	var names []string
 	err = readRows(rows, func(row []driver.Value) error {
-		if of, name, _ := strings.Cut(text(row[0]), "/"); of == keyspace {
+		if of, name, _ := strings.Cut(text(row[0]), "/"); of == conn.shards.keyspace {
 			names = append(names, name)
 		}
 		return nil
