@@ -339,7 +339,7 @@ func (c *connector) prepare(ctx context.Context, s *connection) error {
 		session = maps.Clone(session)
 		session["completion_type"] = "'NO_CHAIN'" // TiDB keeps the very text
 	}
-	found, err := c.set(ctx, s, session, showVariables)
+	found, err := s.set(ctx, session, showVariables)
 	if err != nil {
 		return err
 	}
@@ -381,25 +381,19 @@ func (c *connector) meet(ctx context.Context, s *connection) error {
 
 // set sets the variables of a session and its isolation level, and returns what ask answers
 // about variables then.
-func (c *connector) set(
-	ctx context.Context, s *connection, variables map[string]string, ask func(context.Context, *connection) (map[string]string, error),
+func (s *connection) set(
+	ctx context.Context, variables map[string]string, ask func(context.Context, *connection) (map[string]string, error),
 ) (found map[string]string, err error) {
-	p := new(packet)
+	var settings []string
 	for name, value := range variables {
-		if len(p.text) == 0 {
-			p.sql("SET ")
-		} else {
-			p.sql(", ")
-		}
-		p.sql(name).sql(" = ").sql(value)
+		settings = append(settings, name+" = "+value)
 	}
-	if _, err := s.ExecContext(ctx, string(p.text), nil); err != nil {
+	if _, err := s.ExecContext(ctx, "SET "+strings.Join(settings, ", "), nil); err != nil {
 		return nil, fmt.Errorf("set session variables: %w", err)
 	}
 	// As a statement, because the variable is transaction_isolation on MySQL
 	// and tx_isolation on MariaDB before 11.1.
-	_, err = s.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil)
-	if err != nil {
+	if _, err := s.ExecContext(ctx, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", nil); err != nil {
 		return nil, fmt.Errorf("set isolation level: %w", err)
 	}
 	if found, err = ask(ctx, s); err != nil {

@@ -25,7 +25,7 @@ func (c *connector) prepareVitess(ctx context.Context, s *connection) error {
 	// In milliseconds.
 	session["transaction_timeout"] = fmt.Sprint(c.transactionLife().Milliseconds())
 	session["query_timeout"] = fmt.Sprint(c.statementLife().Milliseconds())
-	found, err := c.set(ctx, s, session, selectVariables)
+	found, err := s.set(ctx, session, selectVariables)
 	if err != nil {
 		return err
 	}
@@ -70,13 +70,11 @@ func selectVariables(ctx context.Context, s *connection) (map[string]string, err
 		"autocommit": "@@autocommit", "transaction_timeout": "@@transaction_timeout", "query_timeout": "@@query_timeout",
 		"version": "@@version", "max_allowed_packet": "@@max_allowed_packet", "pseudo_thread_id": "CONNECTION_ID()",
 	}
-	p := new(packet)
-	var names []string
+	var names, expressions []string
 	for name, expression := range asked {
-		p.sql(map[bool]string{true: "SELECT ", false: ", "}[len(names) == 0]).sql(expression)
-		names = append(names, name)
+		names, expressions = append(names, name), append(expressions, expression)
 	}
-	rows, err := s.QueryContext(ctx, string(p.text), nil)
+	rows, err := s.QueryContext(ctx, "SELECT "+strings.Join(expressions, ", "), nil)
 	if err != nil {
 		return nil, err
 	}
