@@ -251,12 +251,7 @@ func statementsBy(ctx context.Context, conn *connection) (map[int64]string, erro
 // Uptime is in whole seconds.
 func startBy(ctx context.Context, conn *connection) (started time.Time, err error) {
 	asked := time.Now()
-	rows, err := conn.QueryContext(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'", nil)
-	if err != nil {
-		return started, err
-	}
-	defer rows.Close()
-	err = readRows(rows, func(row []driver.Value) error {
+	err = conn.each(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(row []driver.Value) error {
 		uptime, err := strconv.Atoi(text(row[1]))
 		started = asked.Add(-time.Duration(uptime+1) * time.Second)
 		return err

@@ -83,6 +83,16 @@ func (r *reading) counts(ctx context.Context, conn *connection) (found bool, err
 	return found, err
 }
 
+// each reads the rows of one statement.
+func (s *connection) each(ctx context.Context, query string, read func(row []driver.Value) error) error {
+	rows, err := s.QueryContext(ctx, query, nil)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	return readRows(rows, read)
+}
+
 func readRows(rows driver.Rows, read func([]driver.Value) error) error {
 	row := make([]driver.Value, len(rows.Columns()))
 	for {

@@ -363,14 +363,10 @@ func (c *connector) meet(ctx context.Context, s *connection) error {
 	engine := c.engines.is()
 	if engine == "" {
 		var version, comment string
-		rows, err := s.QueryContext(ctx, "SELECT @@version, @@version_comment", nil)
-		if err == nil {
-			err = errors.Join(readRows(rows, func(row []driver.Value) error {
-				version, comment = text(row[0]), text(row[1])
-				return nil
-			}), rows.Close())
-		}
-		if err != nil {
+		if err := s.each(ctx, "SELECT @@version, @@version_comment", func(row []driver.Value) error {
+			version, comment = text(row[0]), text(row[1])
+			return nil
+		}); err != nil {
 			return fmt.Errorf("ask for the engine: %w", err)
 		}
 		engine = c.engines.saw(engineOf(version, comment))
@@ -435,18 +431,13 @@ func (s *connection) read(found, wanted map[string]string) (err error) {
 // showVariables returns the pinned variables and what a session is to know of the
 // engine, the isolation level under the one name "isolation".
 func showVariables(ctx context.Context, s *connection) (map[string]string, error) {
-	rows, err := s.QueryContext(ctx, `
+	found := map[string]string{}
+	return found, s.each(ctx, `
 SHOW SESSION VARIABLES
 WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq_range_index_dive_limit', 'autocommit',
                         'completion_type', 'sql_select_limit', 'character_set_client', 'character_set_results',
                         'transaction_isolation', 'tx_isolation', 'version', 'version_comment', 'max_allowed_packet', 'pseudo_thread_id',
-                        'server_id', 'tidb_rc_read_check_ts')`, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	found := map[string]string{}
-	return found, readRows(rows, func(row []driver.Value) error {
+                        'server_id', 'tidb_rc_read_check_ts')`, func(row []driver.Value) error {
 		name := strings.ToLower(text(row[0]))
 		if name == "transaction_isolation" || name == "tx_isolation" {
 			name = "isolation"

@@ -196,13 +196,8 @@ func (s *Store) knowShards(ctx context.Context, conn *connection) error {
 // readShards asks for the shards of the buckets' keyspace. There is one if that does not exist or
 // is not sharded.
 func readShards(ctx context.Context, conn *connection) (*shardMap, error) {
-	rows, err := conn.QueryContext(ctx, "SHOW VITESS_SHARDS", nil)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	var names []string
-	err = readRows(rows, func(row []driver.Value) error {
+	err := conn.each(ctx, "SHOW VITESS_SHARDS", func(row []driver.Value) error {
 		if of, name, _ := strings.Cut(text(row[0]), "/"); of == conn.shards.keyspace {
 			names = append(names, name)
 		}

@@ -74,13 +74,8 @@ func selectVariables(ctx context.Context, s *connection) (map[string]string, err
 	for name, expression := range asked {
 		names, expressions = append(names, name), append(expressions, expression)
 	}
-	rows, err := s.QueryContext(ctx, "SELECT "+strings.Join(expressions, ", "), nil)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	found := map[string]string{}
-	return found, readRows(rows, func(row []driver.Value) error {
+	return found, s.each(ctx, "SELECT "+strings.Join(expressions, ", "), func(row []driver.Value) error {
 		for i, name := range names {
 			found[name] = strings.ToUpper(text(row[i]))
 		}
