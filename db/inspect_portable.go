@@ -106,9 +106,7 @@ func explainRows(ctx context.Context, conn *connection, statement string) (colum
 	err = readRows(rows, func(row []driver.Value) error {
 		line := make([]string, len(row))
 		for i, value := range row {
-			if value != nil {
-				line[i] = text(value)
-			}
+			line[i] = text(value)
 		}
 		lines = append(lines, line)
 		return nil

@@ -110,6 +110,17 @@ func readRows(rows driver.Rows, read func([]driver.Value) error) error {
 
 // The values of a row as the driver hands them out when it reads text.
 
+// text is a value of a character column, and empty for NULL.
+func text(value driver.Value) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case []byte:
+		return string(v)
+	}
+	return fmt.Sprint(value)
+}
+
 func asInt(value driver.Value) int64 {
 	switch v := value.(type) {
 	case int64:

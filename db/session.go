@@ -446,11 +446,3 @@ WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq
 		return nil
 	})
 }
-
-// text is a driver value of a character column.
-func text(value driver.Value) string {
-	if raw, ok := value.([]byte); ok {
-		return string(raw)
-	}
-	return fmt.Sprint(value)
-}

@@ -39,12 +39,7 @@ func txnOf(row []driver.Value) (txn service.Txn, err error) {
 	txn = service.Txn{
 		ID: uint64(asInt(row[0])), Bucket: service.Bucket{ZoneID: asInt(row[2]), Key: text(row[3])},
 		Blocked: asInt(row[4]) != 0, WouldBlock: asInt(row[5]) != 0, Counted: asInt(row[6]) != 0,
-	}
-	if row[7] != nil {
-		txn.Outcome = service.Outcome(text(row[7]))
-	}
-	if row[8] != nil {
-		txn.AttemptID = text(row[8])
+		Outcome: service.Outcome(text(row[7])), AttemptID: text(row[8]),
 	}
 	txn.CreatedAt, err = asInstant(row[1])
 	return txn, err
