@@ -179,13 +179,9 @@ UPDATE zone_master
    AND NOT overridden`, o.ZoneID); err != nil || !o.Prefix.IsValid() {
 		return err
 	}
-	family := 6
-	if o.Prefix.Addr().Is4() {
-		family = 4
-	}
 	_, err := e.ExecContext(ctx, `
 INSERT INTO zone_override_prefix_length (zone_id, family, prefix_length)
 VALUES (?, ?, ?)
-ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id)`, o.ZoneID, family, o.Prefix.Bits())
+ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id)`, o.ZoneID, familyOf(o.Prefix), o.Prefix.Bits())
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"velocityd/service"
@@ -214,14 +215,19 @@ func network(prefix netip.Prefix) string {
 	if !prefix.IsValid() {
 		return ""
 	}
-	family, bits := "6:", ""
-	if prefix.Addr().Is4() {
-		family = "4:"
-	}
+	bits := ""
 	for _, octet := range prefix.Addr().AsSlice() {
 		bits += fmt.Sprintf("%08b", octet)
 	}
-	return family + bits[:prefix.Bits()]
+	return strconv.Itoa(familyOf(prefix)) + ":" + bits[:prefix.Bits()]
+}
+
+// familyOf returns 4 for IPv4 and 6 for IPv6.
+func familyOf(prefix netip.Prefix) int {
+	if prefix.Addr().Is4() {
+		return 4
+	}
+	return 6
 }
 
 // SetOverride replaces all of the override with o.ID and returns it as stored.

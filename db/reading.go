@@ -235,12 +235,8 @@ func appendNetworks(networks []string, key string, lengths []prefixLength) []str
 	if !isAddress {
 		return networks
 	}
-	family := 6
-	if around.Addr().Is4() {
-		family = 4
-	}
 	for _, length := range lengths {
-		if length.family == family && length.bits <= around.Bits() {
+		if length.family == familyOf(around) && length.bits <= around.Bits() {
 			networks = append(networks, network(netip.PrefixFrom(around.Addr(), length.bits)))
 		}
 	}
