@@ -1,8 +1,10 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jmoiron/sqlx"
@@ -15,7 +17,7 @@ import (
 // lockouts, which takes about a second for some million buckets; where there are shards, it asks
 // all of them. The error wraps service.ErrBusy if the engine, or one of its shards, is away.
 func (s *Store) Census(ctx context.Context) ([]service.ZoneCensus, error) {
-	locked, err := s.lockedBuckets(ctx)
+	census, err := s.lockedBuckets(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("count locked buckets: %w", lookupError(err))
 	}
@@ -32,28 +34,19 @@ SELECT zone_id, action, COUNT(*) AS number
  GROUP BY zone_id, action`); err != nil {
 		return nil, fmt.Errorf("count overrides: %w", lookupError(err))
 	}
-	census, places := make([]service.ZoneCensus, len(locked)), make(map[int64]int, len(locked))
-	for i, zone := range locked {
-		census[i], places[zone.id] = service.ZoneCensus{ZoneID: zone.id, Locked: zone.number, Overrides: map[service.OverrideAction]int{}}, i
-	}
+	byID := func(zone service.ZoneCensus, id int64) int { return cmp.Compare(zone.ZoneID, id) }
 	for _, row := range overrides {
-		if i, ok := places[row.ZoneID]; ok { // otherwise the zone was made meanwhile
+		if i, found := slices.BinarySearchFunc(census, row.ZoneID, byID); found { // otherwise the zone was made meanwhile
 			census[i].Overrides[service.OverrideAction(row.Action)] = row.Number
 		}
 	}
 	return census, nil
 }
 
-// zoneLocks is how many buckets of a zone are locked out.
-type zoneLocks struct {
-	id     int64
-	number int
-}
-
-// lockedBuckets returns how many buckets are locked out, for every zone by id. Zones and buckets
+// lockedBuckets returns the census of every zone by id, with its locked buckets alone. Zones and buckets
 // may lie in different databases behind vtgate. So it asks for them apart, and compares the ends
 // of lockouts with the clock of the zones' database.
-func (s *Store) lockedBuckets(ctx context.Context) ([]zoneLocks, error) {
+func (s *Store) lockedBuckets(ctx context.Context) ([]service.ZoneCensus, error) {
 	var zones []struct {
 		ID      int64     `db:"id"`
 		Lockout int64     `db:"lockout"`
@@ -78,11 +71,11 @@ SELECT id, lockout, UTC_TIMESTAMP(6) AS read_at
 			return nil, err
 		}
 	}
-	locks := make([]zoneLocks, len(zones))
+	census := make([]service.ZoneCensus, len(zones))
 	for i, zone := range zones {
-		locks[i] = zoneLocks{zone.ID, numbers[zone.ID]}
+		census[i] = service.ZoneCensus{ZoneID: zone.ID, Locked: numbers[zone.ID], Overrides: map[service.OverrideAction]int{}}
 	}
-	return locks, nil
+	return census, nil
 }
 
 // countLocked returns how many buckets of zones are locked out at an instant.
