@@ -11,18 +11,6 @@ import (
 	"velocityd/service"
 )
 
-// peekRow is the answer of peek_velocity.
-type peekRow struct {
-	zoneID                    int64
-	key, mode                 string
-	rate, velocity, remaining int
-	window, retryAfter        int64
-	lockedUntil               sql.Null[time.Time]
-	overrideID                sql.Null[uint64]
-	overrideAction            sql.Null[string]
-	at                        time.Time
-}
-
 // Peek returns what a check would find in a bucket now, and the bucket's newest txns.
 // It records no attempt, takes no lock and makes no row. The error wraps
 // service.ErrNotFound for an unknown zone, service.ErrInvalid for a bad key, and
@@ -60,13 +48,17 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 
 // callPeek is CALL peek_velocity. Of the override in force it returns the id.
 func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
-	var row peekRow
+	peek := service.Peek{Bucket: bucket}
+	var window, retryAfter int64
+	var lockedUntil sql.Null[time.Time]
+	var overrideID sql.Null[uint64]
 	read := func(rows *sql.Rows) error {
 		if !rows.Next() {
 			return cmp.Or(rows.Err(), errors.New("engine answered without a row"))
 		}
-		return rows.Scan(&row.zoneID, &row.key, &row.mode, &row.rate, &row.window, &row.velocity, &row.remaining,
-			&row.retryAfter, &row.lockedUntil, &row.overrideID, &row.overrideAction, &row.at)
+		var ignored any
+		return rows.Scan(&ignored, &ignored, &peek.Mode, &peek.Rate, &window, &peek.Velocity, &peek.Remaining,
+			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At)
 	}
 	err := s.retry(ctx, "peek", func() error {
 		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
@@ -74,13 +66,9 @@ func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Pe
 	if err != nil {
 		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
 	}
-	peek := service.Peek{
-		Bucket: bucket, At: row.at, Mode: service.Mode(row.mode), Rate: row.rate, Window: service.Seconds(row.window),
-		Velocity: row.velocity, Remaining: row.remaining, RetryAfter: service.Seconds(row.retryAfter),
-		LockedUntil: row.lockedUntil.V,
-	}
-	if row.overrideID.Valid {
-		peek.Override = &service.Override{ID: row.overrideID.V}
+	peek.Window, peek.RetryAfter, peek.LockedUntil = service.Seconds(window), service.Seconds(retryAfter), lockedUntil.V
+	if overrideID.Valid {
+		peek.Override = &service.Override{ID: overrideID.V}
 	}
 	return peek, nil
 }
@@ -113,10 +101,10 @@ SELECT ` + txnColumns + `
 }
 
 // Release ends a bucket's lockout, forgets how long lockouts had grown, and makes the txns
-// that count in its window count no longer. principal and reason go to zone_audit. The error wraps service.ErrNotFound for an unknown zone,
-// service.ErrInvalid for a bad key or text, service.ErrBusy if nothing was
-// released, and service.ErrUndecided if nobody can know; releasing again is
-// harmless.
+// that count in its window count no longer. principal and reason go to zone_audit. The error
+// wraps service.ErrNotFound for an unknown zone, service.ErrInvalid for a bad key or text,
+// service.ErrBusy if nothing was released, and service.ErrUndecided if nobody can know; releasing
+// again is harmless.
 func (s *Store) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	if err := bucket.Validate(); err != nil {
 		return err
