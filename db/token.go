@@ -40,9 +40,11 @@ SELECT id, kind, name, digest, shown, subject, scopes, zones, expires_at, create
        revoked_at, revoked_by, UTC_TIMESTAMP(6) AS read_at
   FROM access_token`
 
-// credentialHolds is the condition of rows that are not revoked and have not expired.
-const credentialHolds = `revoked_at IS NULL
-   AND (expires_at IS NULL OR expires_at > UTC_TIMESTAMP(6))`
+// liveCredentials selects the rows that are not revoked and have not expired.
+const liveCredentials = `
+ WHERE revoked_at IS NULL
+   AND (expires_at IS NULL OR expires_at > UTC_TIMESTAMP(6))
+ ORDER BY id`
 
 func (r credentialRow) credential() (service.Credential, error) {
 	c := service.Credential{
@@ -88,9 +90,7 @@ func readCredentials(
 
 // LiveCredentials implements service.CredentialStore.
 func (s *Store) LiveCredentials(ctx context.Context) (live []service.Credential, at time.Time, err error) {
-	live, at, err = readCredentials(ctx, s.pool, `
- WHERE `+credentialHolds+`
- ORDER BY id`)
+	live, at, err = readCredentials(ctx, s.pool, liveCredentials)
 	if err != nil {
 		return nil, at, fmt.Errorf("read credentials: %w", lookupError(err))
 	}
@@ -144,9 +144,7 @@ func (s *Store) AddCredential(ctx context.Context, c service.Credential, princip
 	}
 	var stored service.Credential
 	err := s.editCredentials(ctx, func(tx *sqlx.Tx) error {
-		live, _, err := readCredentials(ctx, tx, `
- WHERE `+credentialHolds+`
- ORDER BY id`)
+		live, _, err := readCredentials(ctx, tx, liveCredentials)
 		if err != nil {
 			return err
 		}
