@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -79,10 +80,7 @@ func (o Override) Validate() error {
 			return err
 		}
 	}
-	if err := validateText("reason", o.Reason, MaxReasonLength); err != nil {
-		return err
-	}
-	return validateText("created_by", o.CreatedBy, MaxNameLength)
+	return cmp.Or(validateText("reason", o.Reason, MaxReasonLength), validateText("created_by", o.CreatedBy, MaxNameLength))
 }
 
 // ValidateExpiry returns an ErrInvalid for an instant at which no override can expire, or
@@ -120,10 +118,7 @@ func ValidateReason(reason string) error {
 // ValidateRelease returns an ErrInvalid unless reason is one by ValidateReason, and principal, who
 // releases a bucket, has at most MaxNameLength characters; it may be empty.
 func ValidateRelease(principal, reason string) error {
-	if err := validateText("principal", principal, MaxNameLength); err != nil {
-		return err
-	}
-	return ValidateReason(reason)
+	return cmp.Or(validateText("principal", principal, MaxNameLength), ValidateReason(reason))
 }
 
 func (o Override) validateAction() error {

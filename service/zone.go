@@ -115,16 +115,8 @@ func (z Zone) Validate() error { return z.WithDefaults().ValidateAsGiven() }
 
 // ValidateAsGiven is Validate for a zone whose settings are all spelt out.
 func (z Zone) ValidateAsGiven() error {
-	if err := validateZoneID(z.ID); err != nil {
-		return err
-	}
-	if err := validateLimit(z.Rate, z.Window); err != nil {
-		return err
-	}
-	if err := validateText("description", z.Description, MaxDescriptionLength); err != nil {
-		return err
-	}
-	return z.validateSettings()
+	return cmp.Or(validateZoneID(z.ID), validateLimit(z.Rate, z.Window),
+		validateText("description", z.Description, MaxDescriptionLength), z.validateSettings())
 }
 
 func (z Zone) validateSettings() error {
@@ -155,13 +147,7 @@ func (z Zone) validateSettings() error {
 		math.Abs(z.LockoutFactor*100-float64(z.lockoutPercent())) > 1e-6 {
 		return fieldError("lockout_factor", "must be 1 to %d with at most two decimals, is %v", MaxLockoutFactor, z.LockoutFactor)
 	}
-	if err := validateSeconds("lockout_max", z.LockoutMax); err != nil {
-		return err
-	}
-	if err := validateSeconds("lockout_decay", z.LockoutDecay); err != nil {
-		return err
-	}
-	return z.Keys.validate()
+	return cmp.Or(validateSeconds("lockout_max", z.LockoutMax), validateSeconds("lockout_decay", z.LockoutDecay), z.Keys.validate())
 }
 
 // lockoutPercent is LockoutFactor in hundredths.
