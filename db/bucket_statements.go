@@ -116,13 +116,7 @@ func (e errand) prepareRelease(ctx context.Context, bucket service.Bucket, isSee
 // auditRelease writes the row of zone_audit, as the procedure release_bucket does.
 func (e errand) auditRelease(p *packet, bucket service.Bucket, account, principal, reason string) {
 	p.sql("INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, state_after) VALUES (").
-		instant(e.now).sql(",").string(account).sql(",")
-	if principal == "" {
-		p.sql("NULL")
-	} else {
-		p.string(principal)
-	}
-	p.sql(",'bucket','release',").int(bucket.ZoneID).
+		instant(e.now).sql(",").string(account).sql(",").orNull(principal).sql(",'bucket','release',").int(bucket.ZoneID).
 		sql(",JSON_OBJECT('bucket_key',").string(bucket.Key).sql(",'reason',").string(reason).sql("));")
 }
 

@@ -86,6 +86,14 @@ func (p *packet) string(s string) *packet {
 	return p
 }
 
+// orNull writes s as string does, and NULL if it is empty.
+func (p *packet) orNull(s string) *packet {
+	if s == "" {
+		return p.sql("NULL")
+	}
+	return p.string(s)
+}
+
 func isSpecial(r rune) bool {
 	switch {
 	case r >= '0' && r <= '9', r >= 'A' && r <= 'Z', r >= 'a' && r <= 'z':

@@ -132,18 +132,10 @@ func (b *batch) insertTxns(p *packet, ruling *service.Ruling) {
 			p.sql("(").sql(created).sql(",").int(txn.Bucket.ZoneID).sql(",").string(txn.Bucket.Key).sql(",").
 				bool(txn.Blocked).sql(",").bool(txn.WouldBlock).sql(",").bool(txn.Counted)
 			switch {
-			case !long:
-			case txn.AttemptID == "":
-				p.sql(",NULL")
-			default:
-				p.sql(",").string(txn.AttemptID)
-			}
-			switch {
-			case !long:
-			case buckets == 1:
-				p.sql(",NULL,NULL")
-			default:
-				p.sql(",").int(checkID).sql(",").int(int64(buckets))
+			case long && buckets > 1:
+				p.sql(",").orNull(txn.AttemptID).sql(",").int(checkID).sql(",").int(int64(buckets))
+			case long:
+				p.sql(",").orNull(txn.AttemptID).sql(",NULL,NULL")
 			}
 			p.sql("),")
 		}
