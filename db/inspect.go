@@ -113,10 +113,9 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 // clock of the unsharded keyspace, and not vtgate's own.
 func (i *Inspection) readClock(ctx context.Context, conn *connection) error {
 	var r reading
-	var err error
 	asked := time.Now()
 	r.sql("SELECT UTC_TIMESTAMP(6), DATABASE() FROM schema_migrations")
-	r.each(func(row []driver.Value) error {
+	r.each(func(row []driver.Value) (err error) {
 		i.Database = text(row[1])
 		i.Now, err = asInstant(row[0])
 		return err
@@ -139,11 +138,8 @@ func (i *Inspection) readServer(ctx context.Context, conn *connection) error {
 		"'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_rollback_on_timeout', 'read_only', " +
 		"'max_connections', 'wsrep_on', 'tidb_enable_check_constraint', 'tidb_txn_mode')")
 	r.each(func(row []driver.Value) error {
-		name := strings.ToLower(text(row[0]))
-		if name == "transaction_isolation" || name == "tx_isolation" {
-			name = "isolation"
-		}
-		i.Variables[name] = text(row[1])
+		name, value := variable(row)
+		i.Variables[name] = value
 		return nil
 	})
 	err := r.send(ctx, conn)
@@ -194,9 +190,8 @@ func (i *Inspection) readTables(ctx context.Context, conn *connection) error {
 // tables, it reads nothing: there is enough else to say.
 func (i *Inspection) readAges(ctx context.Context, conn *connection) error {
 	var r reading
-	var err error
 	r.sql("SELECT created_at FROM zone_txn ORDER BY id LIMIT 1;")
-	r.each(func(row []driver.Value) error {
+	r.each(func(row []driver.Value) (err error) {
 		i.FirstTxn, err = asInstant(row[0])
 		return err
 	})

@@ -31,8 +31,8 @@ const selectOverride = `
 SELECT id, zone_id, bucket_key, prefix, action, rate, ` + "`window`" + `, expires_at, reason, created_by
   FROM zone_override`
 
-func (r overrideRow) override() (service.Override, error) {
-	o := service.Override{
+func (r overrideRow) override() (o service.Override, err error) {
+	o = service.Override{
 		ID: r.ID, ZoneID: r.ZoneID, Key: r.Key.V, Action: service.OverrideAction(r.Action),
 		Rate: r.Rate.V, Window: service.Seconds(r.Window.V), ExpiresAt: r.ExpiresAt.V,
 		Reason: r.Reason, CreatedBy: r.CreatedBy,
@@ -40,7 +40,6 @@ func (r overrideRow) override() (service.Override, error) {
 	if !r.Prefix.Valid {
 		return o, nil
 	}
-	var err error
 	if o.Prefix, err = netip.ParsePrefix(r.Prefix.V); err != nil {
 		return o, fmt.Errorf("override %d: %w", r.ID, err)
 	}

@@ -429,7 +429,7 @@ func (s *connection) read(found, wanted map[string]string) (err error) {
 }
 
 // showVariables returns the pinned variables and what a session is to know of the
-// engine, the isolation level under the one name "isolation".
+// engine, by the names that variable gives them.
 func showVariables(ctx context.Context, s *connection) (map[string]string, error) {
 	found := map[string]string{}
 	return found, s.each(ctx, `
@@ -438,11 +438,17 @@ WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq
                         'completion_type', 'sql_select_limit', 'character_set_client', 'character_set_results',
                         'transaction_isolation', 'tx_isolation', 'version', 'version_comment', 'max_allowed_packet', 'pseudo_thread_id',
                         'server_id', 'tidb_rc_read_check_ts')`, func(row []driver.Value) error {
-		name := strings.ToLower(text(row[0]))
-		if name == "transaction_isolation" || name == "tx_isolation" {
-			name = "isolation"
-		}
-		found[name] = text(row[1])
+		name, value := variable(row)
+		found[name] = value
 		return nil
 	})
+}
+
+// variable reads a row of SHOW VARIABLES. The isolation level has the name "isolation" on all engines.
+func variable(row []driver.Value) (name, value string) {
+	name = strings.ToLower(text(row[0]))
+	if name == "transaction_isolation" || name == "tx_isolation" {
+		name = "isolation"
+	}
+	return name, text(row[1])
 }
