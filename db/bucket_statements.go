@@ -70,8 +70,7 @@ func (s *Store) setFree(ctx context.Context, bucket service.Bucket, principal, r
 func (e errand) isSeen(ctx context.Context, bucket service.Bucket) (isSeen bool, err error) {
 	var r reading
 	for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
-		r.sql("SELECT 1 FROM " + table + " WHERE zone_id = ").int(bucket.ZoneID).
-			sql(" AND bucket_key = ").string(bucket.Key).sql(" LIMIT 1;")
+		r.sql("SELECT 1 FROM " + table).whereBucket(bucket).sql(" LIMIT 1;")
 		r.each(func([]driver.Value) error {
 			isSeen = true
 			return nil
@@ -125,6 +124,5 @@ func (e errand) release(p *packet, bucket service.Bucket) {
 	since := service.UncountSince(e.now, e.ledger.Zones[bucket.ZoneID], e.exception(bucket))
 	e.uncount(p, bucket, since)
 	e.forgetTally(p, bucket, since)
-	p.sql("UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0 WHERE zone_id = ").int(bucket.ZoneID).
-		sql(" AND bucket_key = ").string(bucket.Key).sql(";")
+	p.sql("UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0").whereBucket(bucket).sql(";")
 }

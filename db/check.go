@@ -266,7 +266,7 @@ func (s *Store) checkOne(ctx context.Context, check service.Check) (decision ser
 // record, if the bucket has a lock row, and otherwise to make that. It returns the check's error.
 func (s *Store) loneWaited(ctx context.Context, conn *connection, bucket service.Bucket) error {
 	r := conn.reading()
-	r.sql("SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = ").int(bucket.ZoneID).sql(" AND bucket_key = ").string(bucket.Key)
+	r.sql("SELECT COUNT(*) FROM zone_bucket_lock").whereBucket(bucket)
 	switch hasRow, err := r.counts(ctx, conn); {
 	case err != nil:
 		return unrecorded(err)

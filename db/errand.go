@@ -104,15 +104,14 @@ func (e errand) commit(ctx context.Context, write func(*packet)) error {
 
 // uncount writes that the txns of a bucket which came after since do not count any more.
 func (e errand) uncount(p *packet, bucket service.Bucket, since time.Time) {
-	p.sql("UPDATE zone_txn FORCE INDEX (zone_txn_window) SET counted = FALSE WHERE zone_id = ").int(bucket.ZoneID).
-		sql(" AND bucket_key = ").string(bucket.Key).sql(" AND counted = TRUE AND created_at > ").instant(since).sql(";")
+	p.sql("UPDATE zone_txn FORCE INDEX (zone_txn_window) SET counted = FALSE").whereBucket(bucket).
+		sql(" AND counted = TRUE AND created_at > ").instant(since).sql(";")
 }
 
 // forgetTally writes that a bucket has no tally if the one that it has reaches since: it is wrong
 // when a txn from then on does not count any more.
 func (e errand) forgetTally(p *packet, bucket service.Bucket, since time.Time) {
 	if t, isTallied := e.tallies[bucket]; isTallied && !t.until.Before(since) {
-		p.sql("UPDATE zone_bucket_lock SET tally_until = NULL WHERE zone_id = ").int(bucket.ZoneID).
-			sql(" AND bucket_key = ").string(bucket.Key).sql(";")
+		p.sql("UPDATE zone_bucket_lock SET tally_until = NULL").whereBucket(bucket).sql(";")
 	}
 }

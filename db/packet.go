@@ -86,6 +86,11 @@ func (p *packet) string(s string) *packet {
 	return p
 }
 
+// whereBucket writes the condition that is true for the rows of one bucket.
+func (p *packet) whereBucket(b service.Bucket) *packet {
+	return p.sql(" WHERE zone_id = ").int(b.ZoneID).sql(" AND bucket_key = ").string(b.Key)
+}
+
 // orNull writes s as string does, and NULL if it is empty.
 func (p *packet) orNull(s string) *packet {
 	if s == "" {

@@ -152,8 +152,7 @@ func (b *batch) updateLockouts(p *packet, ruling *service.Ruling) {
 			continue
 		}
 		p.sql("UPDATE zone_bucket_lock SET locked_until = ").instant(lockout.Until).
-			sql(", lockout_us = ").int(lockout.Length.Microseconds()).
-			sql(" WHERE zone_id = ").int(bucket.ZoneID).sql(" AND bucket_key = ").string(bucket.Key).sql(";")
+			sql(", lockout_us = ").int(lockout.Length.Microseconds()).whereBucket(bucket).sql(";")
 	}
 }
 
