@@ -9,8 +9,8 @@ import (
 	"velocityd/service"
 )
 
-// dialect is what differs between the engines in the statements of a check. All of it is told by
-// Store's engine; the sessions' settings differ besides, see session.go.
+// dialect is what differs between the engines in the statements of a check: see Engine.dialect. The
+// sessions' settings differ besides: see session.go.
 type dialect struct {
 	// hasRoutines says that the procedures are there: a lone check is one CALL, and expired
 	// attempt ids are deleted by one. It also says which columns zone_attempt has.

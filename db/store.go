@@ -1,6 +1,6 @@
-// Package db carries out the rules of service on MySQL and MariaDB: sessions, SQL,
-// locks, and engine error numbers turned into service errors. It must not know
-// HTTP, and nothing but cmd imports it.
+// Package db carries out the rules of service on MySQL, MariaDB, Vitess and TiDB: sessions,
+// SQL, locks, and engine error numbers turned into service errors. It must not know HTTP, and
+// nothing but cmd imports it.
 package db
 
 import (
@@ -36,8 +36,8 @@ type Options struct {
 	// means that the DSN never changes. Several connections may call it one after the other.
 	Reread func() (string, error)
 	// MaxConns bounds the connections, those whose statement is being killed
-	// included; 0 means DefaultMaxConns. LeastMaxConns are the least. A quarter of
-	// them are for what is not a check, and one of these only for KILL.
+	// included; 0 means DefaultMaxConns, and less than LeastMaxConns means that. A
+	// quarter of the connections are for what is not a check, one of them for KILL alone.
 	MaxConns int
 	// Engine is what the database is; empty means EngineAuto.
 	Engine Engine

@@ -48,9 +48,9 @@ type FallbackOptions struct {
 //
 // The circuit opens after the first check that the store could not decide for such a reason,
 // after lost answers between which none came, and when the store has been silent for After and
-// has not passed a test meanwhile.
-// Checks that wait in a Coalescer's queue then leave it. Those that were sent before stay: only
-// the store's answer tells whether they were recorded. Watch closes the circuit again.
+// has not passed a test meanwhile. Checks that wait in a Coalescer's queue then leave it. Those
+// that were sent before stay: only the store's answer tells whether they were recorded. Watch
+// closes the circuit again.
 type Fallback struct {
 	store   CheckStore
 	options FallbackOptions

@@ -123,11 +123,11 @@ func onlyEnforcedBucketsBlock(t *testing.T, b bench) {
 		b.check(t, at(id+1, "full"))
 	}
 	for _, test := range []struct {
-		name                 string
-		keys                 [3]string // in the zones enforced, shadow, off
-		blocked, would       bool
-		enforced, shadow     bool // would_block of each
-		chargeFirst, chargeS bool
+		name                         string
+		keys                         [3]string // in the zones enforced, shadow, off
+		blocked, would               bool
+		enforced, shadow             bool // would_block of each
+		enforcedCounts, shadowCounts bool
 	}{
 		{"all have room", [3]string{"a", "a", "a"}, false, false, false, false, true, true},
 		{"the shadow is full", [3]string{"b", "full", "b"}, false, true, false, true, true, false},
@@ -145,7 +145,7 @@ func onlyEnforcedBucketsBlock(t *testing.T, b bench) {
 			if v.WouldBlock != would || v.Blocked != (would && i == 0) || (v.RetryAfter > 0) != v.Blocked {
 				t.Errorf("%s, bucket %d: %+v", test.name, i, v)
 			}
-			charged := []bool{test.chargeFirst, test.chargeS, false}[i]
+			charged := []bool{test.enforcedCounts, test.shadowCounts, false}[i]
 			b.wantTxn(t, buckets[i], test.blocked, would, charged)
 		}
 	}
