@@ -36,8 +36,8 @@ type Options struct {
 	// means that the DSN never changes. Several connections may call it one after the other.
 	Reread func() (string, error)
 	// MaxConns bounds the connections, those whose statement is being killed
-	// included; 0 means DefaultMaxConns, and less than LeastMaxConns means that. A
-	// quarter of the connections are for what is not a check, one of them for KILL alone.
+	// included; 0 means DefaultMaxConns, and there are LeastMaxConns at least. A quarter
+	// of them are for what is not a check, and one of that quarter is for KILL alone.
 	MaxConns int
 	// Engine is what the database is; empty means EngineAuto.
 	Engine Engine
