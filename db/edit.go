@@ -80,20 +80,14 @@ type auditedRows struct {
 }
 
 func zoneRows(id int64) auditedRows {
-	return auditedRows{"zone", "zone_master", "id, NULL", zoneState(), "id = ?", []any{id}}
+	state := jsonObject("id", "description", "rate", "window", "mode", "counts", "reserve_ttl", "reset_on_success", "lockout",
+		"lockout_factor", "lockout_max", "lockout_decay", "key_kind", "key_form", "ipv4_prefix", "ipv6_prefix", "on_failure", "revision")
+	return auditedRows{"zone", "zone_master", "id, NULL", state, "id = ?", []any{id}}
 }
 
 func overrideRows(where string, args ...any) auditedRows {
-	return auditedRows{"override", "zone_override", "zone_id, id", overrideState(), where, args}
-}
-
-func zoneState() string {
-	return jsonObject("id", "description", "rate", "window", "mode", "counts", "reserve_ttl", "reset_on_success", "lockout",
-		"lockout_factor", "lockout_max", "lockout_decay", "key_kind", "key_form", "ipv4_prefix", "ipv6_prefix", "on_failure", "revision")
-}
-
-func overrideState() string {
-	return jsonObject("id", "zone_id", "bucket_key", "prefix", "action", "rate", "window", "expires_at", "reason", "created_by")
+	state := jsonObject("id", "zone_id", "bucket_key", "prefix", "action", "rate", "window", "expires_at", "reason", "created_by")
+	return auditedRows{"override", "zone_override", "zone_id, id", state, where, args}
 }
 
 // jsonObject returns the SQL of an object with a member for each column.
