@@ -143,8 +143,8 @@ func (s *Store) PutZone(
 		return err
 	}
 	err := s.edit(ctx, principal, put)
-	if isNumber(err, errDuplicate) {
-		err = s.edit(ctx, principal, put) // somebody created it at the same time
+	if isOneOf(err, []uint16{errDuplicate, errSnapshot}) {
+		err = s.edit(ctx, principal, put) // somebody created it at the same time, so its row is locked first now
 	}
 	if err != nil {
 		return service.Zone{}, fmt.Errorf("put zone %d: %w", zone.ID, writeError(err))
