@@ -16,10 +16,11 @@ import (
 //
 // A check without an AttemptID gets one, 26 letters and digits from crypto/rand,
 // and is then asked again with the same one, until the deadline of ctx, if the
-// service is busy (503), an answer is lost (500, 504, a cut connection, none within two
-// seconds), the request was too slow (408) or the connection is refused. It is counted once, however often it is asked. Between tries Check
-// waits as long as Retry-After says, and for a moment if it says nothing; if that
-// is beyond the deadline, the error is returned at once. To ask one check once and
+// service is busy (503), an answer is lost (500, 504, a cut connection, none within
+// two seconds), the request was too slow (408) or the connection is refused. It is
+// counted once, however often it is asked. Between tries Check waits as long as
+// Retry-After says, and for a moment if it says nothing; if that is beyond the
+// deadline, the error is returned at once. To ask one check once and
 // without an id, which costs the database less, use CheckAll.
 //
 // While its database is away the service may answer by the settings of the zones: then

@@ -29,7 +29,7 @@ import (
 )
 
 // DefaultTimeout is the deadline of a call whose context has none. It is longer than
-// the service's own deadline, so that the service gives up first.
+// the service's own deadline, so that the service gives up first on what is asked once.
 const DefaultTimeout = 10 * time.Second
 
 const (

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func (c *Client) unreached(r request, err error) error {
 	}
 	f := c.failure(r, service.ErrBusy, cause)
 	var dial *net.OpError
-	f.again = errors.As(err, &dial) && dial.Op == "dial"
+	f.again = errors.As(err, &dial) && dial.Op == "dial" || errors.Is(err, context.DeadlineExceeded)
 	return f
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,7 +56,8 @@ func TestCheckWhoseAnswerIsLostIsAskedAgainAndCountedOnce(t *testing.T) {
 	}
 }
 
-// One instance of several that hangs must not use up the time of a login.
+// One instance of several that hangs must not use up the time of a login, whether it takes the
+// connection or not.
 func TestATryWithoutAnAnswerLeavesTimeForAnother(t *testing.T) {
 	t.Parallel()
 	m := servicetest.NewMemory()
@@ -68,6 +70,19 @@ func TestATryWithoutAnAnswerLeavesTimeForAnother(t *testing.T) {
 	c := connect(t, serve(t, f), client.WithTimeout(time.Hour), client.WithTryTime(100*time.Millisecond))
 	if d, err := c.Check(t.Context(), one("alice")); err != nil || d.TxnID() == 0 {
 		t.Errorf("got %+v, %v", d, err)
+	}
+	var dials atomic.Int32
+	transport := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if dials.Add(1) == 1 {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	t.Cleanup(transport.CloseIdleConnections)
+	c = connect(t, serve(t, newHandler(m)), client.WithTimeout(time.Hour), client.WithTryTime(100*time.Millisecond), client.WithHTTPClient(&http.Client{Transport: transport}))
+	if d, err := c.Check(t.Context(), one("bob")); err != nil || d.TxnID() == 0 {
+		t.Errorf("without a connection: got %+v, %v", d, err)
 	}
 }
 

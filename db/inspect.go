@@ -46,7 +46,8 @@ type Inspection struct {
 	// more than MostExpired.
 	ExpiredAttempts int64
 	// Overlooked is how many overrides no decision looks for, because what is kept of them beside
-	// them says that there are none: tables were restored apart from each other.
+	// them says that there are none: tables were restored apart from each other. It is -1 if they
+	// cannot be read.
 	Overlooked int64
 }
 
@@ -219,10 +220,11 @@ func (i *Inspection) readOverlooked(ctx context.Context, conn *connection) error
 		i.Overlooked = asInt(row[0])
 		return nil
 	})
-	if err := r.send(ctx, conn); err != nil && !isOneOf(err, append(lackingRight(), errNoSuchTable)) {
-		return err
+	err := r.send(ctx, conn)
+	if isOneOf(err, append(lackingRight(), errNoSuchTable)) {
+		i.Overlooked, err = -1, nil
 	}
-	return nil
+	return err
 }
 
 // plans asks the engine how it carries out what a batch of two buckets reads.

@@ -3,6 +3,7 @@ package db
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -149,7 +150,7 @@ func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
 		}
 		for _, statement := range []string{
 			report(id+".4", `"success"`), report(`"`+id+`abc"`, `"success"`), report("-"+id, `"success"`), report("true", `"success"`),
-			report("18446744073709551617", `"success"`), report("null", `"success"`), report("[]", `"success"`),
+			report("18446744073709551616", `"success"`), report("99999999999999999999", `"success"`), report("null", `"success"`), report("[]", `"success"`),
 			report(id, `"süccess"`), report(id, `"success "`), report(id, `"SUCCESS"`), report(id, `"succ\\u00adess"`), report(id, "null"),
 			"CALL report_outcome(" + id + ", 'süccess')", "CALL report_outcome(" + id + ", 'success ')", "CALL report_outcome(NULL, 'success')",
 		} {
@@ -161,6 +162,11 @@ func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome IS NOT NULL"); n != 0 {
 			t.Errorf("%d outcomes were recorded", n)
+		}
+		// The highest id fails no other report.
+		reports := []service.Report{{TxnID: first.txnID, Outcome: service.OutcomeFailure}, {TxnID: math.MaxUint64, Outcome: service.OutcomeFailure}}
+		if errs, err := connect(t, d, Options{}).ReportAll(t.Context(), reports); err != nil || errs[0] != nil || !errors.Is(errs[1], service.ErrNotFound) {
+			t.Errorf("got %v, %v", errs, err)
 		}
 	})
 }

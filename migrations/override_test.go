@@ -257,9 +257,6 @@ func TestAReplacedZoneKeepsItsOverrides(t *testing.T) {
 	})
 }
 
-// TestOverridesOfOneTransactionAreSeenByAnother lets a session of the default
-// isolation, which has read before a colleague adds an override, take away the
-// last one that it knows of, and edit the zone.
 // A transaction that began before the zone's rule was what it is now reads the zone as it was.
 func TestAnOverrideMustFitTheZoneAsItIsNow(t *testing.T) {
 	t.Parallel()
@@ -289,6 +286,9 @@ func TestAnOverrideMustFitTheZoneAsItIsNow(t *testing.T) {
 	})
 }
 
+// TestOverridesOfOneTransactionAreSeenByAnother lets a session of the default
+// isolation, which has read before a colleague adds an override, take away the
+// last one that it knows of, and edit the zone.
 func TestOverridesOfOneTransactionAreSeenByAnother(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

@@ -219,7 +219,10 @@ func (d *diagnoses) judgeGrowth(i db.Inspection) {
 
 // judgeOverrides says whether decisions look for all overrides.
 func (d *diagnoses) judgeOverrides(i db.Inspection) {
-	if i.Overlooked == 0 {
+	switch i.Overlooked {
+	case -1: // what the account or the schema lacks is said elsewhere
+		return
+	case 0:
 		d.add(levelOK, "overrides", "decisions look for all of them", "")
 		return
 	}

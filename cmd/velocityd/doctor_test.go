@@ -72,7 +72,6 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 	})
 }
 
-// TestDoctorSaysWhatIsWrong makes a database worse and worse.
 // Two of the tables may come from dumps of other days.
 func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 	t.Parallel()
@@ -101,6 +100,7 @@ func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 	})
 }
 
+// TestDoctorSaysWhatIsWrong makes a database worse and worse.
 func TestDoctorSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	const insertTxn = "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "

@@ -59,7 +59,8 @@ BEGIN
       END IF;
       -- The id is read as text, because engines make a number of 1.6 and of '1abc', and the outcome is
       -- compared as bytes, because 'süccess' is the same text as 'success'.
-      IF v_txn_id IS NULL OR v_txn_id NOT REGEXP '^[0-9]{1,19}\\z'
+      IF v_txn_id IS NULL OR v_txn_id NOT REGEXP '^[0-9]{1,20}\\z'
+         OR CAST(v_txn_id AS DECIMAL(20)) > 18446744073709551615
          OR v_outcome IS NULL OR HEX(v_outcome) NOT IN (HEX('success'), HEX('failure')) THEN
         SIGNAL SQLSTATE '45000'
           SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'a report must have a txn_id, and an outcome that is success or failure';

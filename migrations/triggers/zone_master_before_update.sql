@@ -9,7 +9,7 @@ BEGIN
       MESSAGE_TEXT = 'a zone keeps its id: insert another one';
   END IF;
   -- Once set it stays: this session cannot see the overrides that others are adding.
-  SET NEW.overridden = NEW.overridden OR OLD.overridden;
+  SET NEW.overridden = COALESCE(NEW.overridden, FALSE) OR OLD.overridden;
   -- That the zone got its first override is no change of the zone: the revision stays. HEX, because
   -- a comparison of text ignores case.
   SET NEW.revision = OLD.revision + (NEW.overridden = OLD.overridden

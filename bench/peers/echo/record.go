@@ -35,7 +35,7 @@ type shared struct {
 }
 
 // enough is how many checks must wait before a call begins beside another one, if the calls
-// under way do not have more on average: velocityd's rule (decision 0024).
+// under way do not have more on average: velocityd's rule (decision 0024), but for its 0.1 s.
 const enough = 28
 
 func newShared() *shared { return &shared{done: make(chan struct{})} }
