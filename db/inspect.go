@@ -202,7 +202,7 @@ func (i *Inspection) readAges(ctx context.Context, conn *connection) error {
 		i.ExpiredAttempts = asInt(row[0])
 		return nil
 	})
-	if err := r.send(ctx, conn); err != nil && !isOneOf(err, append(lackingRight(), errNoSuchTable)) {
+	if err := r.send(ctx, conn); err != nil && !isHidden(err) {
 		return err
 	}
 	return nil
@@ -221,11 +221,14 @@ func (i *Inspection) readOverlooked(ctx context.Context, conn *connection) error
 		return nil
 	})
 	err := r.send(ctx, conn)
-	if isOneOf(err, append(lackingRight(), errNoSuchTable)) {
+	if isHidden(err) {
 		i.Overlooked, err = -1, nil
 	}
 	return err
 }
+
+// isHidden says that a table cannot be read, for want of the right or of the table.
+func isHidden(err error) bool { return isOneOf(err, append(lackingRight(), errNoSuchTable)) }
 
 // plans asks the engine how it carries out what a batch of two buckets reads.
 func (p *Probe) plans(ctx context.Context, conn *connection) []Plan {

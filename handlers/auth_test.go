@@ -1,10 +1,6 @@
 package handlers
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/asn1"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -256,95 +252,6 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 			if w.Code != http.StatusUnauthorized || got != first || w.Header().Get("WWW-Authenticate") != challenge {
 				t.Fatalf("%s %s: got\n%s, and others\n%s", request.method, request.path, got, first)
 			}
-		}
-	}
-}
-
-func TestACredentialIsTakenInEachForm(t *testing.T) {
-	t.Parallel()
-	g := guard(t)
-	token := g.credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeHistory}}).Reveal()
-	basic := func(user string) string {
-		return base64.StdEncoding.EncodeToString([]byte(user + ":" + token))
-	}
-	for name, headers := range map[string][]string{
-		"bearer":                        {"Authorization", "Bearer " + token},
-		"bearer in small letters":       {"Authorization", "bearer   " + token},
-		"key":                           {"X-API-Key", token},
-		"key, in small letters":         {"x-api-key", token},
-		"basic":                         {"Authorization", "Basic " + basic("anybody")},
-		"basic without user":            {"Authorization", "BASIC " + basic("")},
-		"key before the user's bearer":  {"X-API-Key", token, "Authorization", "Bearer eyJhbGciOi"},
-		"key before somebody's token":   {"X-API-Key", token, "Authorization", "Bearer " + service.NewToken().Reveal()},
-		"key before the user's several": {"X-API-Key", token, "Authorization", "a", "Authorization", "b"},
-	} {
-		if got := g.ask(t, "GET", "/v1/txns/1", "", headers...); got.status != http.StatusOK {
-			t.Errorf("%s: %d %s", name, got.status, got.body)
-		}
-	}
-	if line := g.log.last(t); line["caller"] != "shop" {
-		t.Errorf("the log has caller %v", line["caller"])
-	}
-	if text := g.log.String(); strings.Contains(text, token[4:20]) || strings.Contains(text, basic("anybody")) {
-		t.Error("the log holds a token")
-	}
-}
-
-func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
-	t.Parallel()
-	var credentials servicetest.Credentials
-	cache := service.NewCredentialCache(&credentials, service.CredentialOptions{})
-	t.Cleanup(cache.Close)
-	memory := servicetest.NewMemory()
-	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Callers: cache, Txns: memory}})
-	credentials.Add(service.NewCertificateCredential("CN=auth-1,O=Example", service.Caller{Name: "auth-1", Scopes: []service.Scope{service.ScopeZones}}))
-	token := credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}})
-	of := func(parts pkix.RDNSequence) *x509.Certificate {
-		raw, err := asn1.Marshal(parts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cert := &x509.Certificate{RawSubject: raw}
-		cert.Subject.FillFromRDNSequence(&parts)
-		return cert
-	}
-	named := func(name, organization string) *x509.Certificate {
-		return of(pkix.Name{CommonName: name, Organization: []string{organization}}.ToRDNSequence())
-	}
-	registered := pkix.Name{CommonName: "auth-1", Organization: []string{"Example"}}.ToRDNSequence()
-	another := pkix.Name{CommonName: "mallory"}.ToRDNSequence()
-	verified := func(chain ...*x509.Certificate) *tls.ConnectionState {
-		return &tls.ConnectionState{PeerCertificates: chain, VerifiedChains: [][]*x509.Certificate{chain}}
-	}
-	for name, c := range map[string]struct {
-		state  *tls.ConnectionState
-		header string
-		status int
-	}{
-		"registered":                   {verified(named("auth-1", "Example"), named("ca", "Example")), "", 200},
-		"and the user's credentials":   {verified(named("auth-1", "Example")), "Basic YWxpY2U6c2VjcmV0", 200},
-		"and a token, which wins":      {verified(named("auth-1", "Example")), "Bearer " + token.Reveal(), 403},
-		"and a token that nobody made": {verified(named("auth-1", "Example")), "Bearer " + service.NewToken().Reveal(), 401},
-		"another name":                 {verified(named("auth-2", "Example")), "", 401},
-		"another organization":         {verified(named("auth-1", "Mallory")), "", 401},
-		"name with the organization":   {verified(named("auth-1,O=Example", "")), "", 401},
-		"another name before it":       {verified(of(slices.Insert(slices.Clone(registered), 1, another[0]))), "", 401},
-		"in another order":             {verified(of(pkix.RDNSequence{registered[1], registered[0]})), "", 401},
-		"no subject that can be read":  {verified(&x509.Certificate{Subject: pkix.Name{CommonName: "auth-1", Organization: []string{"Example"}}}), "", 401},
-		"registered, as an issuer":     {verified(named("x", "Example"), named("auth-1", "Example")), "", 401},
-		"not verified":                 {&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("auth-1", "Example")}}, "", 401},
-		"no certificate":               {&tls.ConnectionState{}, "", 401},
-		"no TLS":                       {nil, "", 401},
-	} {
-		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/zones", nil)
-		r.TLS = c.state
-		if c.header != "" {
-			r.Header.Set("Authorization", c.header)
-		}
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		if w.Code != c.status {
-			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.status)
 		}
 	}
 }

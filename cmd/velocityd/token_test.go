@@ -1,14 +1,10 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
-	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +15,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/handlers"
+	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 )
 
@@ -102,23 +99,17 @@ func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Engines(t)[0].Database(t)
 	env := environment{"VELOCITY_DSN": d.DSN}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	subject := pkix.Name{CommonName: "José, auth-1", OrganizationalUnit: []string{"a", "b"}, ExtraNames: []pkix.AttributeTypeAndValue{
+	subject := pkix.Name{CommonName: "auth-1", Organization: []string{"José, Inc."}, OrganizationalUnit: []string{"a", "b"}, ExtraNames: []pkix.AttributeTypeAndValue{
 		{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "auth@example.org"},
 	}}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1), Subject: subject}, &x509.Certificate{Subject: subject}, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
+	text := handlerstest.NewAuthority(t).IssueTo(t, subject).Cert
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "auth-1.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	must(t, env, "token", "create", "auth-1", "--scope", "check", "--client-cert", file)

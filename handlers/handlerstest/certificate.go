@@ -42,7 +42,7 @@ func NewAuthority(tb testing.TB) *Authority {
 	tb.Helper()
 	a := &Authority{Pool: x509.NewCertPool()}
 	a.key = newKey(tb)
-	template := newTemplate(tb, "authority")
+	template := newTemplate(tb, pkix.Name{CommonName: "authority"})
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign
 	a.certificate, a.PEM = sign(tb, template, template, &a.key.PublicKey, a.key)
@@ -53,9 +53,15 @@ func NewAuthority(tb testing.TB) *Authority {
 // Issue returns a certificate of this name for servers on 127.0.0.1 and for clients.
 func (a *Authority) Issue(tb testing.TB, name string) Pair {
 	tb.Helper()
+	return a.IssueTo(tb, pkix.Name{CommonName: name})
+}
+
+// IssueTo is Issue for a whole subject, whose common name is the server's.
+func (a *Authority) IssueTo(tb testing.TB, subject pkix.Name) Pair {
+	tb.Helper()
 	key := newKey(tb)
-	template := newTemplate(tb, name)
-	template.DNSNames, template.IPAddresses = []string{name}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	template := newTemplate(tb, subject)
+	template.DNSNames, template.IPAddresses = []string{subject.CommonName}, []net.IP{net.IPv4(127, 0, 0, 1)}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	_, cert := sign(tb, template, a.certificate, &key.PublicKey, a.key)
@@ -75,14 +81,14 @@ func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
-func newTemplate(tb testing.TB, name string) *x509.Certificate {
+func newTemplate(tb testing.TB, subject pkix.Name) *x509.Certificate {
 	tb.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: name},
+		SerialNumber: serial, Subject: subject,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 	}
 }
