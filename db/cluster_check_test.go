@@ -26,7 +26,7 @@ func clusterStore(t *testing.T, o Options, zones ...service.Zone) *Store {
 	d := &dbtest.Database{SQL: pool}
 	for _, zone := range zones {
 		for _, table := range []string{"zone_txn", "zone_bucket_lock"} {
-			dbtest.Exec(t, pool, "DELETE FROM "+table+" WHERE zone_id = ?", zone.ID)
+			deleteRows(t, pool, table+" WHERE zone_id = ?", zone.ID)
 		}
 		d.SetZone(t, zone)
 	}
@@ -56,10 +56,10 @@ func (e *exercised) open(t *testing.T) servicetest.Bench {
 	t.Cleanup(e.Unlock)
 	pool := overCluster(t)
 	for _, table := range []string{"zone_txn", "zone_bucket_lock", "zone_override", "zone_override_prefix_length", "zone_audit"} {
-		dbtest.Exec(t, pool, "DELETE FROM "+table+" WHERE zone_id < 1000")
+		deleteRows(t, pool, table+" WHERE zone_id < 1000")
 	}
-	dbtest.Exec(t, pool, "DELETE FROM zone_master WHERE id < 1000")
-	dbtest.Exec(t, pool, "DELETE FROM zone_attempt WHERE attempt_id NOT LIKE 'cluster-%'")
+	deleteRows(t, pool, "zone_master WHERE id < 1000")
+	deleteRows(t, pool, "zone_attempt WHERE attempt_id NOT LIKE 'cluster-%'")
 	store := clusterStore(t, Options{LockWait: 10 * time.Second})
 	return portableBench{bench{store, store, &dbtest.Database{SQL: pool}, store}.asking(store)}
 }
@@ -342,7 +342,7 @@ func TestClusterAttemptIDsAreRemembered(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1005, Description: "attempts", Rate: 3, Window: time.Hour}
 	store := clusterStore(t, Options{}, zone)
-	dbtest.Exec(t, overCluster(t), "DELETE FROM zone_attempt WHERE attempt_id IN ('cluster-1', 'cluster-2', 'cluster-3')")
+	deleteRows(t, overCluster(t), "zone_attempt WHERE attempt_id IN ('cluster-1', 'cluster-2', 'cluster-3')")
 	first, second := onShards("attempt", 2)
 	a, b := service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]}
 	for _, tc := range []struct {
@@ -382,7 +382,7 @@ func TestClusterAttemptOfTwoShardsIsCommittedLast(t *testing.T) {
 	low := service.Zone{ID: 1010, Description: "low", Rate: 9, Window: time.Hour}
 	high := service.Zone{ID: 1011, Description: "high", Rate: 9, Window: time.Hour}
 	store, pool := clusterStore(t, Options{}, low, high), overCluster(t)
-	dbtest.Exec(t, pool, "DELETE FROM zone_attempt WHERE attempt_id LIKE 'cluster-last-%'")
+	deleteRows(t, pool, "zone_attempt WHERE attempt_id LIKE 'cluster-last-%'")
 	first, second := onShards("last", 1)
 	for id, buckets := range map[string][]service.Bucket{
 		"cluster-last-1": {{ZoneID: low.ID, Key: first[0]}, {ZoneID: high.ID, Key: second[0]}},

@@ -66,9 +66,7 @@ func firstGate(t *testing.T, dsn string) *sql.DB {
 // clearZone removes what an earlier run has recorded on a cluster that outlives it.
 func clearZone(t *testing.T, pool *sql.DB, zoneID int64) {
 	t.Helper()
-	if _, err := pool.Exec("DELETE FROM zone_txn WHERE zone_id = ?", zoneID); err != nil {
-		t.Fatal(err)
-	}
+	deleteRows(t, pool, "zone_txn WHERE zone_id = ?", zoneID)
 }
 
 // keysOfBothShards returns n keys that lie on both shards of the cluster.

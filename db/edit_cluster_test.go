@@ -93,7 +93,7 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	t.Parallel()
 	const zoneID = 3010
 	pool, store := overCluster(t), onCluster(t)
-	dbtest.Exec(t, pool, "DELETE FROM zone_bucket_lock WHERE zone_id = ?", zoneID) // of an earlier run
+	deleteRows(t, pool, "zone_bucket_lock WHERE zone_id = ?", zoneID) // of an earlier run
 	locking := zone(zoneID, 5, time.Minute)
 	locking.Lockout = time.Minute
 	if _, err := store.PutZone(t.Context(), locking, service.Match{}, ""); err != nil {

@@ -31,7 +31,7 @@ func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	sharded := newShardedTwin(t)
 	// What an earlier run has left that was cut off.
 	clearZones(t, sharded.SQL, firstLived, 2*firstLived)
-	dbtest.Exec(t, sharded.SQL, "DELETE FROM zone_attempt WHERE attempt_id LIKE 'cluster-t%'")
+	deleteRows(t, sharded.SQL, "zone_attempt WHERE attempt_id LIKE 'cluster-t%'")
 	liveTogether(t, []*twin{sharded, onMySQL}, firstLived, 50)
 }
 

@@ -141,7 +141,7 @@ func (l *timeline) forget(t *testing.T) {
 	t.Helper()
 	for _, w := range l.twins {
 		clearZones(t, w.SQL, l.first, l.lastZone())
-		dbtest.Exec(t, w.SQL, "DELETE FROM zone_attempt WHERE attempt_id LIKE ?", l.attemptName("%"))
+		deleteRows(t, w.SQL, "zone_attempt WHERE attempt_id LIKE ?", l.attemptName("%"))
 	}
 }
 
@@ -341,8 +341,8 @@ func (l *timeline) clean(t *testing.T) {
 	bucket := l.bucket()
 	l.note("a cleaner takes the lock row of %+v", bucket)
 	for _, w := range l.twins {
-		dbtest.Exec(t, w.SQL, "DELETE FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = ?", bucket.ZoneID, bucket.Key)
-		dbtest.Exec(t, w.SQL, "DELETE FROM zone_attempt WHERE expires_at <= ? AND attempt_id LIKE ?", l.now, l.attemptName("%"))
+		deleteRows(t, w.SQL, "zone_bucket_lock WHERE zone_id = ? AND bucket_key = ?", bucket.ZoneID, bucket.Key)
+		deleteRows(t, w.SQL, "zone_attempt WHERE expires_at <= ? AND attempt_id LIKE ?", l.now, l.attemptName("%"))
 	}
 }
 
