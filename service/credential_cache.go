@@ -56,6 +56,10 @@ type CredentialCache struct {
 	failure  error     // of the last reading; nil if it succeeded
 	failedAt time.Time
 
+	// isUnread says that the store was away when its latest reading began: what it says now is
+	// not known yet, though it may be back.
+	isUnread atomic.Bool
+
 	background sync.WaitGroup // uses that are being recorded, and readings
 }
 
@@ -85,9 +89,9 @@ type CredentialOptions struct {
 	// OnFault is called with the error of a use that could not be recorded, at most once a
 	// minute for each credential. Nil means that nobody wants to know.
 	OnFault func(error)
-	// IsAway reports whether the store is known to be away. While it is, credentials that were
-	// read before hold on until they expire: a revocation could not be read either. Nil means
-	// never.
+	// IsAway reports whether the store is known to be away. While it is, and until the next
+	// reading, credentials that were read before hold on until they expire: a revocation could
+	// not be read either. Nil means never.
 	IsAway func() bool
 }
 
@@ -130,7 +134,7 @@ func (c *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Cal
 	age := now.Sub(current.at) // very long if they never were read
 	switch {
 	case found != nil && age < credentialsRenewal, found == nil && age < unknownAge:
-	case found != nil && (age < credentialsAge || c.options.IsAway()):
+	case found != nil && (age < credentialsAge || c.options.IsAway() || c.isUnread.Load()):
 		c.renewBehind(ctx, current)
 	default:
 		renewed, err := c.renew(ctx, current)
@@ -223,6 +227,7 @@ func (c *CredentialCache) join(old *ring) (read *ringRead, isMine bool, err erro
 
 func (c *CredentialCache) carryOut(ctx context.Context, read *ringRead, old *ring) {
 	defer c.end(read)
+	c.isUnread.Store(c.options.IsAway())
 	read.ring, read.err = c.read(ctx, old)
 }
 

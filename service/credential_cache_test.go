@@ -187,6 +187,9 @@ func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
 			t.Errorf("another token: %v, want ErrBusy", err)
 		}
 		isKnownAway.Store(false) // it answers others, and these cannot be read: what is known may be revoked
+		time.Sleep(3 * time.Second)
+		knows(t, cache, token) // the first reading begins since the store is back
+		synctest.Wait()
 		if _, _, err := cache.Caller(t.Context(), token.Digest()); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("%v, want ErrBusy", err)
 		}
@@ -197,6 +200,33 @@ func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
 			t.Error("a revoked token is known when the store is back")
 		}
 	})
+}
+
+// TestNobodyIsRefusedWhenTheStoreIsBack asks just after a reading has failed, and while one is
+// under way that began before.
+func TestNobodyIsRefusedWhenTheStoreIsBack(t *testing.T) {
+	t.Parallel()
+	for name, sinceReading := range map[string]time.Duration{"under way": time.Second, "failed": 2500 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			mute := &mute{}
+			var isKnownAway atomic.Bool
+			cache, _, token := shopCache(t, mute.in, service.CredentialOptions{IsAway: isKnownAway.Load})
+			knows(t, cache, token)
+			mute.isAway.Store(true)
+			isKnownAway.Store(true)
+			time.Sleep(time.Minute)
+			knows(t, cache, token) // a reading begins, which takes two seconds
+			time.Sleep(sinceReading)
+			mute.isAway.Store(false)
+			isKnownAway.Store(false)
+			for range 50 {
+				if !knows(t, cache, token) {
+					t.Errorf("%s: a token that was known is refused when the store is back", name)
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		})
+	}
 }
 
 func TestASilentStoreIsReadOnceHoweverManyCallersThereAre(t *testing.T) {
