@@ -70,7 +70,7 @@ func benchServers() map[string]func(net.Listener) error {
 	over := func(store service.CheckStore) func(net.Listener) error {
 		server := NewServer(New(Options{
 			Limiter: service.NewLimiter(store, time.Minute), AllowedHosts: []string{}, MaxBodyBytes: maxBody,
-		}), time.Minute)
+		}), time.Minute, nil)
 		return func(l net.Listener) error { return server.Serve(NewListener(l, ListenerOptions{})) }
 	}
 	return map[string]func(net.Listener) error{

@@ -21,7 +21,7 @@ const mostFaults = 64
 type fault struct {
 	kind   faultKind
 	level  slog.Level
-	method string // of the request, if there is one
+	method string // of the request, if routes have it
 	route  string
 	code   string
 	text   string // holds no bucket key
@@ -67,12 +67,26 @@ type recentFault struct {
 // report writes a line about f with the attributes that attrs returns, or counts f
 // without calling attrs. ctx is that of the request. It may be called concurrently.
 func (l *faultLog) report(ctx context.Context, f fault, attrs func() []slog.Attr) {
+	f.text = f.text[:min(len(f.text), maxLoggedFault)]
 	if !l.isFirst(f) {
 		return
 	}
 	all := append(attrs(), slog.String("code", f.code), slog.String("error", f.text))
 	first, _ := f.kind.lines()
 	l.logger.LogAttrs(ctx, f.level, first, all...) //nolint:sloglint // one of the messages of lines
+}
+
+// reportConnection reports a fault of connections.
+func (l *faultLog) reportConnection(code, text string) {
+	f := fault{level: slog.LevelWarn, kind: connectionFailed, code: code, text: text}
+	l.report(context.Background(), f, func() []slog.Attr { return nil })
+}
+
+// Write implements io.Writer for http.Server.ErrorLog, which calls it for each line. With HTTP/2 a
+// caller can cause a line by each frame.
+func (l *faultLog) Write(line []byte) (int, error) {
+	l.reportConnection("http", strings.TrimSpace(string(line)))
+	return len(line), nil
 }
 
 // isFirst counts f and reports whether it is the first since faultPause or longer.

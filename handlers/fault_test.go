@@ -1,10 +1,13 @@
 package handlers
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 )
 
@@ -152,6 +156,63 @@ func TestFaultsOfManyKindsAreFewLines(t *testing.T) {
 			t.Errorf("summed up as %v", lines)
 		}
 	})
+}
+
+// TestStrangersFillNoLog has callers send what net/http or a handler tells of, with other words each
+// time.
+func TestStrangersFillNoLog(t *testing.T) {
+	t.Parallel()
+	authority := handlerstest.NewAuthority(t)
+	trusting := &tls.Config{RootCAs: authority.Pool}
+	const times = 1000
+	for name, send := range map[string]func(t *testing.T, address string){
+		"protocols": func(_ *testing.T, address string) {
+			for i := range times / 10 {
+				config := trusting.Clone()
+				config.NextProtos = []string{strings.Repeat("alice", 1+i%50) + "@example.org"}
+				if conn, err := tls.Dial("tcp", address, config); err == nil {
+					_ = conn.Close()
+				}
+			}
+		},
+		"frames": func(t *testing.T, address string) {
+			t.Helper()
+			config := trusting.Clone()
+			config.NextProtos = []string{"h2"}
+			conn, err := tls.Dial("tcp", address, config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			const settings, goAway = "\x00\x00\x00\x04\x00\x00\x00\x00\x00", "\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01"
+			_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+settings+strings.Repeat(goAway, times))
+			_, _ = io.Copy(io.Discard, conn) // until the server has read all and closes
+		},
+		"methods": func(t *testing.T, address string) {
+			t.Helper()
+			for i := range times / 10 {
+				conn, err := tls.Dial("tcp", address, trusting)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l := &line{Conn: conn, answers: bufio.NewReader(conn)}
+				l.mustAsk(t, "ALICE"+strings.Repeat("E", i)+" /v1/zones HTTP/1.1\r\nHost: x\r\n\r\n", http.StatusServiceUnavailable)
+				_ = conn.Close()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority), MaxConnections: 1}, func(o *Options) { o.AccessLog = false })
+			if name == "methods" {
+				s.dialTLS(t, authority).mustAsk(t, askLive, http.StatusOK) // and stays
+			}
+			send(t, s.address)
+			if log := s.log.String(); strings.Count(log, "\n") > times/50 || !strings.Contains(log, `"level":"WARN"`) || strings.Contains(log, "alice") {
+				t.Errorf("logged %d lines: %.2000s", strings.Count(log, "\n"), log)
+			}
+		})
+	}
 }
 
 func TestWithoutAccessLogOnlyFaultsAreLogged(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -88,7 +89,7 @@ func (l *listener) admit(inner net.Conn) *connection {
 	if most > 0 && open > most+mostExcess {
 		l.open.Add(-1)
 		_ = inner.Close()
-		l.report("connections_exhausted", "too many connections; closed without an answer")
+		l.faults.reportConnection("connections_exhausted", "too many connections; closed without an answer")
 		return nil
 	}
 	lazy := newLazyConn(socket.New(inner))
@@ -97,12 +98,6 @@ func (l *listener) admit(inner net.Conn) *connection {
 		lazy.known.peer = l.peers.join(inner.RemoteAddr())
 	}
 	return lazy.known
-}
-
-// report logs a fault of connections.
-func (l *listener) report(code, text string) {
-	f := fault{level: slog.LevelWarn, kind: connectionFailed, code: code, text: text}
-	l.faults.report(context.Background(), f, func() []slog.Attr { return nil })
 }
 
 // logRefusal logs an answer to a request that no handler gets, as it goes over the wire.
@@ -204,8 +199,17 @@ func (l *secureListener) logHandshake(err error) {
 		l.logRefusal(answer)
 		_, _ = plain.Conn.Write(answer)
 	default:
-		l.report("tls_handshake", err.Error())
+		l.faults.reportConnection("tls_handshake", withoutNames(err.Error()))
 	}
+}
+
+// withoutNames cuts the error of a handshake before the first text that its caller has made up:
+// names of protocols, or those in a certificate.
+func withoutNames(text string) string {
+	if i := strings.IndexAny(text, `(["`); i > 0 {
+		text = strings.TrimSpace(text[:i])
+	}
+	return text
 }
 
 // looksLikeHTTP reports whether the first bytes of a connection are a method's name.

@@ -48,7 +48,7 @@ func listenWith(t *testing.T, store storeFunc, o ListenerOptions, change func(*O
 		change(&options)
 	}
 	s.server = newServer(options)
-	server := NewServer(s.server.echo(s.server.routeCalls, s.server.routeRecords), time.Minute)
+	server := NewServer(s.server.echo(s.server.routeCalls, s.server.routeRecords), time.Minute, o.Logger)
 	served := make(chan struct{})
 	listener := NewListener(inner, o)
 	go func() {
@@ -269,7 +269,7 @@ func TestASlowHeadIsToldThatItWasSlow(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			log := &logLines{}
 			pipes := pipeListener{make(chan net.Conn, 1)}
-			server := NewServer(New(Options{}), time.Minute)
+			server := NewServer(New(Options{}), time.Minute, nil)
 			logger := slog.New(slog.NewJSONHandler(log, nil))
 			go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{Logger: logger, AccessLog: true})) }()
 			defer func() { _ = server.Close() }()
@@ -313,7 +313,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			s := newServer(Options{
 				Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), time.Minute), MaxBodyBytes: fit * smallBody,
 			})
-			server := NewServer(s.echo(s.routeCalls), time.Minute)
+			server := NewServer(s.echo(s.routeCalls), time.Minute, nil)
 			go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{})) }()
 			dial := func() *line {
 				caller, accepted := net.Pipe()

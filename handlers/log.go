@@ -16,6 +16,7 @@ import (
 const (
 	maxLoggedZones  = 16
 	maxLoggedMethod = 16
+	maxLoggedFault  = 4 << 10
 )
 
 // log writes a line of the access log, if that is on, and has a fault of the service
@@ -33,7 +34,7 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 	if !isFault || !s.logger.Enabled(x.Request().Context(), level) {
 		return
 	}
-	f := fault{level: level, method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(err)}
+	f := fault{level: level, method: x.routeMethod(), route: x.Path(), code: answer.Code, text: x.loggable(err)}
 	s.faults.report(x.Request().Context(), f, func() []slog.Attr {
 		attrs := x.appendRequest(nil, took)
 		if p := new(panicked); errors.As(err, &p) {
@@ -53,7 +54,7 @@ func (s *server) logParts(x *exchange, took time.Duration) {
 		}
 		answer := problemOf(d.Err)
 		if level, isFault := faultLevel(answer, d.Err); isFault && level > worst.level {
-			worst = fault{level: level, method: x.Request().Method, route: x.Path(), code: answer.Code, text: x.loggable(d.Err)}
+			worst = fault{level: level, method: x.routeMethod(), route: x.Path(), code: answer.Code, text: x.loggable(d.Err)}
 		}
 	}
 	if worst.level > 0 {
@@ -66,12 +67,22 @@ func (s *server) logDegraded(x *exchange, took time.Duration) {
 	for _, d := range x.decisions {
 		if d.Degraded {
 			s.faults.report(x.Request().Context(), fault{
-				level: slog.LevelWarn, method: x.Request().Method, route: x.Path(),
+				level: slog.LevelWarn, method: x.routeMethod(), route: x.Path(),
 				kind: requestDegraded, code: "degraded", text: degradedText(d.Blocked),
 			}, func() []slog.Attr { return x.appendRequest(nil, took) })
 			return
 		}
 	}
+}
+
+// routeMethod returns the method of the request, or "" for one that no route has: a caller who makes
+// up methods makes no faults of their own by them.
+func (x *exchange) routeMethod() string {
+	switch method := x.Request().Method; method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete:
+		return method
+	}
+	return ""
 }
 
 func degradedText(blocked bool) string {

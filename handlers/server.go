@@ -1,6 +1,8 @@
 package handlers
 
 import (
+	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"sync"
@@ -25,9 +27,13 @@ const http2Window = 64 << 10
 
 // NewServer returns a server of handler. It closes connections that are slow or idle,
 // and those on which a request has both Content-Length and Transfer-Encoding. work is
-// the longest time that handler may take for a request once it has read it. Nothing
-// is started. Serve must be called with a listener of NewListener.
-func NewServer(handler http.Handler, work time.Duration) *http.Server {
+// the longest time that handler may take for a request once it has read it. logger
+// gets what net/http says of connections, the same at most once a second; nil means no
+// log. Nothing is started. Serve must be called with a listener of NewListener.
+func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *http.Server {
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
 	return &http.Server{
 		Handler:           watched(handler),
 		ConnContext:       withConnection,
@@ -37,6 +43,7 @@ func NewServer(handler http.Handler, work time.Duration) *http.Server {
 		WriteTimeout:      bodyTimeout + work + headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          log.New(&faultLog{logger: logger}, "", 0),
 		HTTP2:             &http.HTTP2Config{MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window},
 	}
 }

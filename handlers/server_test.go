@@ -91,7 +91,7 @@ func servedPipe(work time.Duration) (caller net.Conn, end func()) {
 // serveConn serves requests of one connection, and returns what ends that.
 func serveConn(handler http.Handler, work time.Duration, accepted net.Conn) (end func()) {
 	pipes := pipeListener{make(chan net.Conn, 1)}
-	server := NewServer(handler, work)
+	server := NewServer(handler, work, nil)
 	go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{})) }()
 	pipes.accepted <- accepted
 	return func() {

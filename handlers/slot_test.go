@@ -40,7 +40,7 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 			}
 			return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
 		})
-		server := NewServer(New(Options{Limiter: service.NewLimiter(store, time.Minute), Slots: 1}), time.Minute)
+		server := NewServer(New(Options{Limiter: service.NewLimiter(store, time.Minute), Slots: 1}), time.Minute, nil)
 		go func() { _ = server.Serve(NewListener(h.pipes, ListenerOptions{})) }()
 		f(t, h)
 		close(h.pipes.accepted)

@@ -117,7 +117,7 @@ func TestCertificatesOfCallersAreVerified(t *testing.T) {
 			who = r.TLS.VerifiedChains[0][0].Subject.CommonName
 		}
 		w.Header().Set("Who", fmt.Sprint(r.ProtoMajor, " ", who))
-	}), time.Minute)
+	}), time.Minute, nil)
 	go func() { _ = server.Serve(NewListener(inner, ListenerOptions{TLS: tlsSettings(t, authority)})) }()
 	defer func() { _ = server.Close() }()
 	for _, c := range []struct {
@@ -251,7 +251,7 @@ func TestASilentHandshakeIsCutOff(t *testing.T) {
 	settings := tlsSettings(t, handlerstest.NewAuthority(t))
 	synctest.Test(t, func(t *testing.T) {
 		pipes := pipeListener{make(chan net.Conn, 1)}
-		server := NewServer(New(Options{}), time.Minute)
+		server := NewServer(New(Options{}), time.Minute, nil)
 		go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{TLS: settings})) }()
 		caller, accepted := net.Pipe()
 		pipes.accepted <- accepted

@@ -194,7 +194,7 @@ func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners
 			w.Header().Set("Connection", "close")
 		}
 		api.ServeHTTP(w, r)
-	}), s.flags.CheckTimeout)
+	}), s.flags.CheckTimeout, s.logger)
 	if s.metrics != nil {
 		follow := server.ConnState
 		server.ConnState = func(c net.Conn, state http.ConnState) {
@@ -202,7 +202,6 @@ func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners
 			s.metrics.CountConnection(c, state)
 		}
 	}
-	server.ErrorLog = slog.NewLogLogger(s.logger.Handler(), slog.LevelWarn)
 	o := handlers.ListenerOptions{
 		MaxConnections: connections, MaxRequestsPerPeer: s.flags.MaxRequestsPerPeer,
 		Logger: s.logger, AccessLog: s.flags.AccessLog,
