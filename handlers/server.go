@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -34,6 +33,8 @@ func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *h
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
+	errorLog := slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
+	errorLog.SetOutput(&faultLog{logger: logger})
 	return &http.Server{
 		Handler:           watched(handler),
 		ConnContext:       withConnection,
@@ -43,7 +44,7 @@ func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *h
 		WriteTimeout:      bodyTimeout + work + headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          log.New(&faultLog{logger: logger}, "", 0),
+		ErrorLog:          errorLog,
 		HTTP2:             &http.HTTP2Config{MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window},
 	}
 }
