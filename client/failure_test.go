@@ -174,7 +174,7 @@ func TestAddressOfAService(t *testing.T) {
 			t.Errorf("%s: asks %s as %s, want %s", base, path, agent, want)
 		}
 	}
-	for _, bad := range []string{"", "h:1", "ftp://h", "http://", "127.0.0.1:8080", "http://h:x", "/v1", "http://h?a=b", "http://h#a"} {
+	for _, bad := range []string{"", "h:1", "ftp://h", "http://", "127.0.0.1:8080", "http://h:x", "/v1", "http://h?a=b", "http://h#a", "http://h?", "http://h#"} {
 		if _, err := client.New(bad); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%q: %v", bad, err)
 		}

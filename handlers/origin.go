@@ -24,7 +24,7 @@ func newOrigins(allowedHosts []string) origins {
 		o.hosts = make(map[string]bool, len(allowedHosts))
 	}
 	for _, host := range allowedHosts {
-		o.hosts[strings.ToLower(host)] = true
+		o.hosts[strings.ToLower(strings.TrimSuffix(host, "."))] = true
 	}
 	return o
 }

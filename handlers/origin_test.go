@@ -71,7 +71,7 @@ func TestRequestsOfForeignWebPagesAreRefused(t *testing.T) {
 
 func TestForeignNamesOfThisServiceAreRefused(t *testing.T) {
 	t.Parallel()
-	r := start(t, func(o *Options) { o.AllowedHosts = []string{"Velocityd.Example.org"} })
+	r := start(t, func(o *Options) { o.AllowedHosts = []string{"Velocityd.Example.org."} })
 	r.zones(t)
 	for host, refused := range map[string]bool{
 		"": false, "127.0.0.1": false, "10.1.2.3:80": false, "[::1]": false, "[fe80::1]:8080": false, "localhost": false,

@@ -18,7 +18,7 @@ import (
 // authFlags say whose requests are answered.
 type authFlags struct {
 	RequireAuth    bool          `name:"require-auth" env:"VELOCITY_REQUIRE_AUTH" help:"Answer only callers with a token or a registered client certificate, on a loopback address as well. On every other address this is always so."`
-	InsecureNoAuth bool          `name:"insecure-no-auth" env:"VELOCITY_INSECURE_NO_AUTH" help:"Answer whoever reaches the address of --listen, without asking who he is: he may also change zones and release buckets. For networks in which every program may do that."`
+	InsecureNoAuth bool          `name:"insecure-no-auth" env:"VELOCITY_INSECURE_NO_AUTH" help:"Answer whoever reaches the addresses of --listen and --admin-listen, without asking who that is: they may also change zones and release buckets. For networks in which every program may do that."`
 	TrustedProxies []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies whose header X-Forwarded-User is believed, separated by commas. Default: none where callers must prove who they are, and otherwise this machine."`
 }
 
@@ -102,16 +102,18 @@ func (s *instance) newCredentials() *service.CredentialCache {
 	return cache
 }
 
-// auth returns whose requests are answered at an address. If callers must prove who they
-// are, the instance is from then on not ready without the table of credentials.
-func (s *instance) auth(address net.Addr) handlers.Auth {
+// auth returns whose requests are answered. If callers must prove who they are, the instance is
+// from then on not ready without the table of credentials.
+func (s *instance) auth(l *listeners) handlers.Auth {
 	var auth handlers.Auth
-	if s.flags.requiresAuth(address) {
+	if s.flags.requiresAuth(l.farthest()) {
 		auth.Callers, auth.Txns = s.credentials, s.store
 		s.asksWho.Store(true)
-	} else if !isLoopback(address) {
-		s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without credentials, "+
-			"because of --insecure-no-auth", slog.String("address", address.String()))
+	} else {
+		for _, address := range l.reachable() {
+			s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without credentials, "+
+				"because of --insecure-no-auth", slog.String("address", address.String()))
+		}
 	}
 	for _, network := range s.flags.TrustedProxies {
 		auth.TrustedProxies = append(auth.TrustedProxies, netip.Prefix(network))

@@ -143,10 +143,16 @@ func (f serviceFlags) listen(ctx context.Context) (*listeners, error) {
 // farthest returns the address that other machines reach, if one of them is such, and
 // otherwise that of the callers. It decides for both whether callers must prove who they are.
 func (l *listeners) farthest() net.Addr {
-	if l.admin != nil && isLoopback(l.main.Addr()) {
-		return l.admin.Addr()
+	return append(l.reachable(), l.main.Addr())[0]
+}
+
+// reachable returns the addresses that other machines reach.
+func (l *listeners) reachable() []net.Addr {
+	addresses := []net.Addr{l.main.Addr()}
+	if l.admin != nil {
+		addresses = append(addresses, l.admin.Addr())
 	}
-	return l.main.Addr()
+	return slices.DeleteFunc(addresses, isLoopback)
 }
 
 func bind(ctx context.Context, address, flag string) (net.Listener, error) {

@@ -329,7 +329,7 @@ func (s *instance) handlerOptions(ctx context.Context, l *listeners) handlers.Op
 		Writer: countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)},
 		Ready:  s.ready, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 		Metrics: s.metrics.Handler(), Observe: s.countRequest,
-		Auth: s.auth(l.farthest()), AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,
+		Auth: s.auth(l), AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,
 	}
 }
 
