@@ -160,6 +160,39 @@ func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
 	})
 }
 
+// TestWhoWaitsForABucketLeavesTheTablesToAMigration would otherwise end after ten seconds: who holds
+// the bucket and reads a table next would wait behind the migration, which waits for who waits.
+func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour))
+		if _, err := store.CheckAll(t.Context(), check(user("held"))); err != nil {
+			t.Fatal(err)
+		}
+		release := d.Hold(t, user("held"))
+		calls := []string{
+			"CALL check_velocity(1, 'held')",
+			`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"free"},{"zone_id":1,"bucket_key":"held"}]}]')`,
+			"CALL report_outcome(1, 'failure')",
+			"CALL release_bucket(1, 'held', NULL, 'a test')",
+		}
+		var group sync.WaitGroup
+		for _, statement := range calls {
+			conn := session(t, d)
+			group.Go(func() {
+				if _, _, err := answerTo(conn, statement); err != nil {
+					t.Errorf("%s: %v", statement, err)
+				}
+			})
+		}
+		d.AwaitWaiting(t, len(calls))
+		migration := session(t, d, "SET SESSION lock_wait_timeout = 1", "LOCK TABLES zone_master WRITE, zone_txn WRITE, zone_override WRITE")
+		dbtest.Exec(t, migration, "UNLOCK TABLES")
+		release()
+		group.Wait()
+	})
+}
+
 func TestAHeldCheckWhoseZoneIsDeletedMeanwhileIsAnsweredAsUnknown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

@@ -207,6 +207,42 @@ func TestAReportDoesNotWaitForWhoeverEditsTheZone(t *testing.T) {
 	})
 }
 
+// TestAResetWaitsForNoOtherBucket has another session record the bucket that comes next in the index.
+func TestAResetWaitsForNoOtherBucket(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		resetting := zone(1, 100, time.Hour)
+		resetting.ResetOnSuccess = true
+		d, store := stand(t, engine, Options{LockWait: time.Second}, resetting)
+		var last service.Decision
+		for range 9 {
+			decisions, err := store.CheckAll(t.Context(), check(user("m")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = decisions[0]
+		}
+		d.LeaveUnaudited()
+		// So many that no engine reads the whole table in place of a range of an index.
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) "+
+			"WITH RECURSIVE other AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM other WHERE i < 900) "+
+			"SELECT UTC_TIMESTAMP(6), 1, CONCAT('k', i), 0, 0, 1 FROM other")
+		end := holdOpen(t, d, "READ COMMITTED",
+			"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (UTC_TIMESTAMP(6), 1, 'n', 0, 0, 1)")
+		receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: last.TxnID(), Outcome: service.OutcomeSuccess}})
+		if err != nil || receipts[0] != nil {
+			t.Errorf("a report: %v, %v", receipts, err)
+		}
+		if err := store.Release(t.Context(), user("m"), "ann", "a test"); err != nil {
+			t.Errorf("a release: %v", err)
+		}
+		end()
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key = 'm' AND counted"); n != 0 {
+			t.Errorf("%d txns count, want none", n)
+		}
+	})
+}
+
 func TestAReportNeedsNoAutocommit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

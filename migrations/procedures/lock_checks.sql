@@ -6,19 +6,21 @@ BEGIN
   -- Locks the buckets of every check whose zones all exist. p_zones becomes the list of these
   -- zones, such as '1,2'. A malformed argument is refused (45400, 45410) before any row is locked
   -- or made: sessions that wait for a new row deadlock when it is rolled back. A check that names
-  -- an unknown zone is not locked here; decide_check refuses it alone.
+  -- an unknown zone is not locked here; decide_check refuses it alone. The caller's transaction,
+  -- which has done nothing yet, ends here and begins anew.
   DECLARE v_done BOOLEAN DEFAULT FALSE;
   DECLARE v_problem VARCHAR(128) CHARACTER SET ascii;
-  DECLARE v_locked, v_known INT;
+  DECLARE v_locked INT;
   DECLARE v_zone_id, v_last_zone BIGINT DEFAULT 0;
+  DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   -- First the problems, then each bucket once, by zone_id and bucket_key. Every session locks in
   -- this order, so two batches with buckets in common wait for each other. MariaDB has answered 1213
   -- to one of two that make the same rows all the same, seldom.
   DECLARE wanted CURSOR FOR
-    SELECT DISTINCT a.problem, a.zone_id, a.bucket_key
+    SELECT DISTINCT a.problem, a.zone_id, a.bucket_key, a.zone_rule
       FROM (
-        SELECT n.zone_id, n.bucket_key, n.is_decidable,
+        SELECT n.zone_id, n.bucket_key, n.zone_rule, n.is_decidable,
                CASE
                  WHEN n.zone_id IS NULL OR n.times > 1 OR n.buckets > 255
                    THEN CONCAT('check ', n.check_no - 1, ' must name each of its buckets once, at least one and at most 255')
@@ -56,9 +58,15 @@ BEGIN
       SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'checks must be a JSON array of objects with buckets';
   END IF;
   SET p_zones = '';
-  OPEN wanted;
+  OPEN wanted; -- the cursor has its rows now
+  -- A transaction keeps the metadata lock of each table that it has read. Who waits for a bucket must
+  -- not have that of zone_master: who has the bucket reads zone_master next, and would wait behind a
+  -- migration that waits for this session. No engine sees such a deadlock.
+  COMMIT AND NO CHAIN NO RELEASE;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION READ WRITE;
   the_locks: LOOP
-    FETCH wanted INTO v_problem, v_zone_id, v_key;
+    FETCH wanted INTO v_problem, v_zone_id, v_key, v_key_rule;
     IF v_done THEN
       LEAVE the_locks;
     END IF;
@@ -74,16 +82,14 @@ BEGIN
        AND bucket_key = v_key
        FOR UPDATE;
     IF v_locked = 0 THEN
-      CALL make_bucket(v_zone_id, v_key, NULL, TRUE);
+      CALL validate_bucket(v_zone_id, v_key, v_key_rule, NULL);
+      /*M! SET check_constraint_checks = TRUE; */
+      INSERT INTO zone_bucket_lock (zone_id, bucket_key)
+      VALUES (v_zone_id, v_key)
+      ON DUPLICATE KEY UPDATE zone_id = v_zone_id; -- as make_bucket does, which reads zone_master
     END IF;
     IF v_zone_id <> v_last_zone THEN
-      -- The zone may have been deleted during the wait. A SELECT of its own asks, because EXISTS
-      -- in an IF would lock the zone's row.
-      SELECT COUNT(*)
-        INTO v_known
-        FROM zone_master
-       WHERE id = v_zone_id;
-      SET v_last_zone = v_zone_id, p_zones = CONCAT_WS(',', NULLIF(p_zones, ''), IF(v_known, v_zone_id, NULL));
+      SET v_last_zone = v_zone_id, p_zones = CONCAT_WS(',', NULLIF(p_zones, ''), v_zone_id);
     END IF;
   END LOOP;
   CLOSE wanted;

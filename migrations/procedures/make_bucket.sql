@@ -8,10 +8,10 @@ COMMENT 'internal: the lock of a bucket that has no row'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Called by check_velocity_by_rule and lock_checks, if they found no row to lock. Either there
-  -- is none: it is the bucket's first use, or somebody deleted the row. Or, if p_waits is FALSE,
-  -- another session holds it. Makes the row if need be, and locks it. The key is checked here
-  -- alone, since the key of an existing row was checked before. Errors, which leave no row:
+  -- Called by check_velocity_by_rule, if it found no row to lock. Either there is none: it is the
+  -- bucket's first use, or somebody deleted the row. Or, if p_waits is FALSE, another session holds
+  -- it. Makes the row if need be, and locks it. The key is checked here alone, since the key of an
+  -- existing row was checked before. Errors, which leave no row:
   --   45423  p_waits is FALSE, and another session holds the row or is making it
   --   45400, 45404, 45410  see validate_bucket
   --   3819, 4025  the key has control characters

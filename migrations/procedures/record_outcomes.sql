@@ -74,6 +74,9 @@ BEGIN
     -- The order of locks is that of lock_checks.
     SET v_done = FALSE;
     OPEN wanted_locks;
+    COMMIT AND NO CHAIN NO RELEASE; -- gives the metadata lock of zone_txn back: see lock_checks
+    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+    START TRANSACTION READ WRITE;
     the_locks: LOOP
       FETCH wanted_locks INTO v_zone_id, v_key;
       IF v_done THEN
