@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
 )
 
 const createSchemaRoutine = `
@@ -116,7 +119,7 @@ func (r Routine) order() int {
 func (in *installer) make(ctx context.Context, t text, old Routine) (err error) {
 	what := "install " + old.String()
 	if in.mariaDB || old.State == Missing || t.kind == "VIEW" {
-		return in.exec(ctx, what, t.statement)
+		return in.execBetweenChecks(ctx, what, t.statement)
 	}
 	var kept keepsGrants
 	if old.IsCallable() {
@@ -132,7 +135,7 @@ func (in *installer) make(ctx context.Context, t text, old Routine) (err error) 
 		}
 	}
 	if t.kind == "TRIGGER" {
-		if err := in.exec(ctx, "lock table for "+old.String(), "LOCK TABLES "+t.table+" WRITE"); err != nil {
+		if err := in.execBetweenChecks(ctx, what, "LOCK TABLES "+t.table+" WRITE"); err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, in.exec(ctx, "unlock tables", "UNLOCK TABLES")) }()
@@ -150,6 +153,31 @@ func (in *installer) make(ctx context.Context, t text, old Routine) (err error) 
 		}
 	}
 	return in.regrant(ctx, old, kept)
+}
+
+// mostTries is how often a statement is tried that waits for a table.
+const mostTries = 10
+
+// execBetweenChecks carries out a statement that needs a table for itself. While it waits for an open
+// transaction that has read the table, each check waits behind it. So it waits for a second at most,
+// lets them go on for another one, and tries again.
+func (in *installer) execBetweenChecks(ctx context.Context, what, statement string) error {
+	if err := in.exec(ctx, what, "SET SESSION lock_wait_timeout = 1"); err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		err := in.exec(ctx, what, statement)
+		var engine *mysql.MySQLError
+		switch {
+		case err == nil:
+			return in.exec(ctx, what, "SET SESSION lock_wait_timeout = "+metadataWait)
+		case !errors.As(err, &engine) || engine.Number != errLockWait:
+			return err
+		case try == mostTries:
+			return fmt.Errorf("%w: an open transaction has read the table; end it, and run migrate up again", err)
+		}
+		time.Sleep(time.Second)
+	}
 }
 
 // regrant puts the grants on a routine back.

@@ -1,12 +1,16 @@
 package migrations_test
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/service"
 )
 
 // edit makes a routine another one than this program's, as an older program would
@@ -129,6 +133,43 @@ func TestNoEditGoesUnauditedWhileTriggersAreReplaced(t *testing.T) {
 		}
 		if got := d.Count(t, "SELECT revision FROM zone_master"); got != edits+1 {
 			t.Errorf("after %d edits the revision is %d", edits, got)
+		}
+	})
+}
+
+// TestChecksGoOnWhileATriggerWaitsForAnOpenTransaction asks while Up waits for a reader of zone_master.
+// The check's time is less than a statement of a migration may wait elsewhere.
+func TestChecksGoOnWhileATriggerWaitsForAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+		dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE name = 'zone_master_after_delete'")
+		reader, err := d.SQL.BeginTx(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dbtest.Exec(t, reader, "SELECT COUNT(*) FROM read_zone")
+		ended := make(chan error, 1)
+		go func() {
+			_, err := migrations.Up(t.Context(), d.DSN)
+			ended <- err
+		}()
+		dbtest.Eventually(t, "the migration waits", func() bool {
+			return slices.ContainsFunc(d.Sessions(t), func(s dbtest.Session) bool { return strings.Contains(s.State, "metadata lock") })
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+		defer cancel()
+		if _, err := d.SQL.ExecContext(ctx, "CALL check_velocity(1, 'a')"); err != nil {
+			t.Errorf("a check: %v", err)
+		}
+		if err := reader.Rollback(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-ended; err != nil {
+			t.Errorf("the migration: %v", err)
+		}
+		if odd := states(t, d); len(odd) > 0 {
+			t.Errorf("up has left %v", odd)
 		}
 	})
 }

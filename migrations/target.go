@@ -29,6 +29,7 @@ type target struct {
 
 const (
 	errNoSuchTable  = 1146
+	errLockWait     = 1205
 	errNoDatabase   = 1049
 	errAccessDenied = 1045
 	// errNoTrust is what a server with a binary log says to a CREATE TRIGGER of an
