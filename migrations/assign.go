@@ -31,20 +31,6 @@ type Reassignment struct {
 	Elsewhere []string
 }
 
-// PlanRoles returns what AssignRoles would do, and changes nothing.
-func PlanRoles(ctx context.Context, dsn string, assignments []Assignment) ([]Reassignment, error) {
-	return assign(ctx, dsn, assignments, false)
-}
-
-// AssignRoles gives accounts that exist exactly the rights of their roles in the database of
-// dsn: it grants what they lack there and revokes what is too much. It touches no right
-// beyond the database, no role of the engine, and no password. dsn's account must be able to
-// see and to grant the rights of others. It changes nothing if an account does not exist,
-// owns the schema, is dsn's own, or is named twice.
-func AssignRoles(ctx context.Context, dsn string, assignments []Assignment) ([]Reassignment, error) {
-	return assign(ctx, dsn, assignments, true)
-}
-
 func assign(ctx context.Context, dsn string, assignments []Assignment, carryOut bool) ([]Reassignment, error) {
 	var plan []Reassignment
 	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {

@@ -1,13 +1,42 @@
 package migrations
 
-import "database/sql"
+import (
+	"crypto/sha256"
+	"database/sql"
+	"fmt"
+	"io/fs"
+)
 
 // Open gives the tests, which have to stand outside of the package for the sake
 // of dbtest, the pool that migrations run on.
 func Open(dsn string) (db *sql.DB, name string, err error) { return open(dsn) }
 
-// Digest is that of the current texts.
-func Digest() (string, error) { return digest() }
+// Digest returns the SHA-256 of what
+//
+//	cd migrations && sha256sum procedures/*.sql triggers/*.sql views/*.sql retired.txt
+//
+// prints: all that a marker stands for.
+func Digest() (string, error) {
+	sum := sha256.New()
+	var patterns []string
+	for _, folder := range folders() {
+		patterns = append(patterns, folder+"/*.sql")
+	}
+	for _, pattern := range append(patterns, retiredFile) {
+		files, err := fs.Glob(texts, pattern)
+		if err != nil {
+			return "", fmt.Errorf("list %s: %w", pattern, err)
+		}
+		for _, file := range files {
+			content, err := readText(file)
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintf(sum, "%x  %s\n", sha256.Sum256(content), file)
+		}
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+}
 
 // NewestMarker is the step that installs them.
 func NewestMarker() (version int, digest string) { return newestMarker() }

@@ -57,14 +57,16 @@ func editingTables() []Right {
 var ErrNoAccounts = errors.New("accounts of Vitess are vtgate's (--mysql-auth-server-impl), and their rights are table ACLs of the tablets " +
 	"(--table-acl-config): there is nothing to grant by SQL. docs/scale-out.md has the table groups and roles")
 
-// PlanRoles is the function PlanRoles in the form of the engine. On Vitess the error wraps
-// ErrNoAccounts.
+// PlanRoles returns what AssignRoles would do, and changes nothing.
 func (e Engine) PlanRoles(ctx context.Context, dsn string, assignments []Assignment) ([]Reassignment, error) {
 	return e.assign(ctx, dsn, assignments, false)
 }
 
-// AssignRoles is the function AssignRoles in the form of the engine. On Vitess the error wraps
-// ErrNoAccounts.
+// AssignRoles gives accounts that exist exactly the rights of their roles in the database of
+// dsn: it grants what they lack there and revokes what is too much. It touches no right
+// beyond the database, no role of the engine, and no password. dsn's account must be able to
+// see and to grant the rights of others. It changes nothing if an account does not exist,
+// owns the schema, is dsn's own, or is named twice. On Vitess the error wraps ErrNoAccounts.
 func (e Engine) AssignRoles(ctx context.Context, dsn string, assignments []Assignment) ([]Reassignment, error) {
 	return e.assign(ctx, dsn, assignments, true)
 }

@@ -131,33 +131,6 @@ func parseText(file string, content []byte) (text, error) {
 	return t, nil
 }
 
-// digest returns the SHA-256 of what
-//
-//	cd migrations && sha256sum procedures/*.sql triggers/*.sql views/*.sql retired.txt
-//
-// prints: all that a marker stands for.
-func digest() (string, error) {
-	sum := sha256.New()
-	var patterns []string
-	for _, folder := range folders() {
-		patterns = append(patterns, folder+"/*.sql")
-	}
-	for _, pattern := range append(patterns, retiredFile) {
-		files, err := fs.Glob(texts, pattern)
-		if err != nil {
-			return "", fmt.Errorf("list %s: %w", pattern, err)
-		}
-		for _, file := range files {
-			content, err := readText(file)
-			if err != nil {
-				return "", err
-			}
-			fmt.Fprintf(sum, "%x  %s\n", sha256.Sum256(content), file)
-		}
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil)), nil
-}
-
 // retired returns the kinds and names of retiredFile.
 func retired() ([]Routine, error) {
 	content, err := readText(retiredFile)
