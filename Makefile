@@ -68,7 +68,7 @@ test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_
 
 # Tests with the build tag cluster: those named TestCluster… share one cluster, which VELOCITY_CLUSTER_DSN names, and
 # those named TestFault… start clusters of their own, from the programs in VELOCITY_VITESS. -p 1 because of the two cores.
-CLUSTER_PKG = $(if $(filter ./...,$(PKG)),./db/... ./migrations/... ./cmd/...,$(PKG))
+CLUSTER_PKG = $(if $(filter ./...,$(PKG)),./db/... ./migrations/... ./cmd/... ./docs,$(PKG))
 
 .PHONY: test-cluster
 test-cluster: bin/cluster ## run the tests that need a Vitess cluster, on one of their own (PKG=./db TESTFLAGS=-v)

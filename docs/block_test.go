@@ -88,10 +88,11 @@ func statements(sql string) []statement {
 }
 
 // runsAs reads the first line of a block of SQL, which says who runs it, and, if
-// it is for one engine alone, on which: "-- as analyst", "-- as root on MySQL".
+// it is for one engine alone, on which: "-- as analyst", "-- as root on MySQL". What is
+// for Vitess is run on a cluster: see TestClusterStatementsForVitessRun.
 func (b block) runsAs() (account, family string, err error) {
 	first, _, _ := strings.Cut(b.text, "\n")
-	said := regexp.MustCompile(`^-- as ([a-z_]+)(?: on (MySQL|MariaDB))?(?:[:,] .*)?$`).FindStringSubmatch(first)
+	said := regexp.MustCompile(`^-- as ([a-z_]+)(?: on (MySQL|MariaDB|Vitess))?(?:[:,] .*)?$`).FindStringSubmatch(first)
 	if said == nil {
 		return "", "", fmt.Errorf("%s: a block of SQL begins with who runs it, such as '-- as analyst', and not with %q", b.at(0), first)
 	}
@@ -150,6 +151,7 @@ func TestABlockOfSQLSaysWhoRunsIt(t *testing.T) {
 		"-- as analyst\nSELECT 1;":                          {"analyst", ""},
 		"-- as root on MySQL\nSELECT 1;":                    {"root", "mysql"},
 		"-- as velocity_admin, every night\nSELECT 1;":      {"velocity_admin", ""},
+		"-- as analyst on Vitess\nSELECT 1;":                {"analyst", "vitess"},
 		"-- as root on MariaDB: who holds a lock\nSELECT 1": {"root", "mariadb"},
 	} {
 		account, family, err := block{text: text}.runsAs()
