@@ -181,6 +181,23 @@ func TestClusterAdmitsExactlyRate(t *testing.T) {
 	auditCluster(t, zone)
 }
 
+// A vtgate can be told to keep each transaction on one shard, and so can a session.
+func TestClusterSessionsMayWriteToSeveralShardsWhateverTheyAreTold(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1020, Description: "several", Rate: 5, Window: time.Hour}
+	_ = clusterStore(t, Options{}, zone)
+	store, err := Open(Options{DSN: clusterDSN(t) + "?transaction_mode='SINGLE'", ConnectTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	first, second := onShards("several", 1)
+	both := check(service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]})
+	if d, err := ask(t.Context(), store, both); err != nil || d.Blocked {
+		t.Errorf("got %+v, %v, want it allowed", d, err)
+	}
+}
+
 func TestClusterOneBucketUnderManyCallers(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1002, Description: "hot", Rate: 7, Window: time.Hour}

@@ -25,12 +25,15 @@ func (c *connector) prepareVitess(ctx context.Context, s *connection) error {
 	// In milliseconds.
 	session["transaction_timeout"] = fmt.Sprint(c.transactionLife().Milliseconds())
 	session["query_timeout"] = fmt.Sprint(c.statementLife().Milliseconds())
+	// A vtgate that is told to keep a transaction on one shard refuses a batch over several.
+	session["transaction_mode"] = "'MULTI'"
 	found, err := s.set(ctx, session, selectVariables)
 	if err != nil {
 		return err
 	}
 	wanted := map[string]string{
 		"transaction_timeout": session["transaction_timeout"], "query_timeout": session["query_timeout"], "autocommit": "1",
+		"transaction_mode": "MULTI",
 	}
 	for _, name := range []string{"sql_mode", "time_zone", "innodb_lock_wait_timeout", "eq_range_index_dive_limit", "isolation"} {
 		wanted[name] = c.wanted[name]
@@ -67,7 +70,7 @@ func selectVariables(ctx context.Context, s *connection) (map[string]string, err
 	asked := map[string]string{
 		"sql_mode": "@@sql_mode", "time_zone": "@@time_zone", "innodb_lock_wait_timeout": "@@innodb_lock_wait_timeout",
 		"eq_range_index_dive_limit": "@@eq_range_index_dive_limit", "isolation": "@@transaction_isolation",
-		"autocommit": "@@autocommit", "transaction_timeout": "@@transaction_timeout", "query_timeout": "@@query_timeout",
+		"autocommit": "@@autocommit", "transaction_timeout": "@@transaction_timeout", "query_timeout": "@@query_timeout", "transaction_mode": "@@transaction_mode",
 		"version": "@@version", "max_allowed_packet": "@@max_allowed_packet", "pseudo_thread_id": "CONNECTION_ID()",
 	}
 	var names, expressions []string
