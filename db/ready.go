@@ -360,6 +360,8 @@ func Unready(ctx context.Context, err error) error {
 	case errors.Is(err, errUnlisted):
 		unready.reason = "the shards of the buckets are not known: vtgate gets no answer from the cluster's topology server (etcd). " +
 			"Instances that have listed them before go on"
+	case errors.Is(err, errNoSequence):
+		unready.reason = "vtgate does not know that the ids of zone_txn come from a sequence: run 'velocityd migrate up' as the owner of the schema"
 	case errors.Is(err, errNoIDsLeft):
 		unready.reason = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
 			"and set AUTO_INCREMENT of the table back"

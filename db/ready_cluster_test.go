@@ -3,12 +3,17 @@
 package db
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
+	"velocityd/migrations"
 )
 
 // The proof asks every shard, and the inspection names them and finds no statement that goes to
@@ -41,6 +46,38 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 		if plan.Err != nil || plan.Index != plan.Want {
 			t.Errorf("%+v", plan)
 		}
+	}
+}
+
+// What vtgate must have been told, and cannot decide checks without. The tests of this package that
+// are parallel begin after this one, and find all of it.
+//
+//nolint:paralleltest // it takes away what other tests need
+func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
+	pool := overCluster(t)
+	p, err := OpenProbe(Options{DSN: clusterDSN(t), ConnectTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	restore := func() {
+		if _, err := migrations.Vitess.Up(context.Background(), clusterDSN(t)); err != nil {
+			t.Error(err)
+		}
+		dbtest.Eventually(t, "vtgate has been told all of it", func() bool { return proved(p) == nil })
+	}
+	for untold, reason := range map[string]string{
+		"ALTER VSCHEMA ON velocityd_buckets.zone_txn DROP AUTO_INCREMENT":        "ids of zone_txn",
+		"ALTER VSCHEMA ON velocityd_buckets.zone_attempt DROP VINDEX xxhash":     "table zone_attempt",
+		"ALTER VSCHEMA ON velocityd_buckets.zone_bucket_lock DROP VINDEX xxhash": "table zone_bucket_lock",
+	} {
+		dbtest.Exec(t, pool, untold)
+		dbtest.Eventually(t, untold+" is not ready", func() bool {
+			err := proved(p)
+			t.Logf("%s: %v (%v)", untold, err, errors.Unwrap(err))
+			return err != nil && strings.Contains(fmt.Sprint(err, errors.Unwrap(err)), reason)
+		})
+		restore()
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-sql-driver/mysql"
+
 	"velocityd/service"
 )
 
@@ -55,7 +57,10 @@ func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
 // proveShards.
 func (p *Probe) provePortable(ctx context.Context, conn *connection, reports bool) error {
 	if conn.dialect.isSharded {
-		return proveLimits(ctx, conn)
+		if err := proveLimits(ctx, conn); err != nil {
+			return err
+		}
+		return proveIDs(ctx, conn)
 	}
 	if _, err := conn.ExecContext(ctx, p.use, nil); err != nil {
 		return err
@@ -66,6 +71,27 @@ func (p *Probe) provePortable(ctx context.Context, conn *connection, reports boo
 	return proveBuckets(ctx, conn, reports)
 }
 
+// errNoSequence says that vtgate does not know where the ids of txns on shards come from.
+var errNoSequence = errors.New("vtgate takes no ids for zone_txn from a sequence")
+
+// proveIDs asks vtgate how it would carry out an INSERT of a txn, which it is NOT asked to do.
+// While zone_txn is not on shards, it gives its ids itself.
+func proveIDs(ctx context.Context, conn *connection) error {
+	var p proof
+	p.add("INSERT", "table zone_txn", func(r *reading) {
+		r.sql("VEXPLAIN PLAN INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
+			"VALUES ('2026-01-01', 0, 'a', 0, 0, 0)")
+		r.each(func(row []driver.Value) error {
+			plan := text(row[0])
+			if strings.Contains(plan, `"Sharded": true`) && !strings.Contains(plan, `"AutoIncrement"`) {
+				return errNoSequence
+			}
+			return nil
+		})
+	})
+	return p.ask(ctx, conn)
+}
+
 const (
 	// allShardsPatience bounds how long all shards are asked at once, and shardPatience how long
 	// one of them is. vtgate may wait for a shard that is away, in the hope that it comes back.
@@ -73,9 +99,10 @@ const (
 	shardPatience     = 300 * time.Millisecond
 )
 
-// proveShards asks all shards at once. If that fails, or if vtgate knows of a shard without a
-// primary, it asks them one by one, and returns nil if one of them works, because the buckets of
-// that one can be decided. The others are lost: see Lost. If none works, it may be that the
+// proveShards asks all shards at once. If a shard does not answer as it should, or if vtgate knows
+// of one without a primary, it asks them one by one, and returns nil if one of them works, because
+// the buckets of that one can be decided. It does NOT do so after an error of vtgate itself, which
+// a session that is bound to a shard would not meet. The others are lost: see Lost. If none works, it may be that the
 // buckets are yet to be moved there: then it asks wherever vtgate finds the tables. If vtgate
 // cannot list the shards, as it reads them from the cluster's topology, all of them must work, and
 // they must have been listed before: no check is decided by a store that has never known them.
@@ -94,7 +121,7 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 			return nil
 		}
 	}
-	if errors.Is(err, service.ErrPaused) {
+	if errors.Is(err, service.ErrPaused) || isOfGate(err) {
 		return err // a shard that is asked by its name may work, and vtgate still sends checks elsewhere
 	}
 	if unlisted != nil {
@@ -119,6 +146,17 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	}
 	p.setLost(lost)
 	return err
+}
+
+// isOfGate says that vtgate has refused a statement itself: it found no table of that name, or no
+// plan. It names the tablet whose error it passes on. A statement that ran out of time is nobody's.
+func isOfGate(err error) bool {
+	var gate *mysql.MySQLError
+	if !errors.As(err, &gate) || gate.Number == errInterrupted {
+		return false
+	}
+	keyspace, _ := targetOf(gate.Message)
+	return keyspace == ""
 }
 
 // listShards returns the shards of the buckets, as vtgate sees them.
