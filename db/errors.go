@@ -22,6 +22,7 @@ const (
 	errLockWait        = 1205
 	errDeadlock        = 1213
 	errNoSuchTable     = 1146
+	errAmbiguous       = 1052
 	errOther           = 1105
 	errInterrupted     = 1317
 	errCheck           = 3819
@@ -73,9 +74,9 @@ func faults() []fault {
 		// A migration that replaces a procedure leaves a short gap on MySQL. A batch whose
 		// connection was replaced gets this, too, as its savepoint is not there.
 		{numbers: []uint16{errNoSuchProcedure}, kind: service.ErrAway, tries: 5, clean: true},
-		// A table, column, index, parameter or definer is not there, or no space for a row. A
-		// statement that is refused for that has done nothing.
-		{numbers: []uint16{errNoSuchTable, 1054, 1176, 1318, 1449, 1021, 1114}, kind: service.ErrUnfit, tries: 1},
+		// A table, column, index, parameter or definer is not there, or a table is in two keyspaces,
+		// or no space for a row. A statement that is refused for that has done nothing.
+		{numbers: []uint16{errNoSuchTable, errAmbiguous, 1054, 1176, 1318, 1449, 1021, 1114}, kind: service.ErrUnfit, tries: 1},
 		// The account lacks a right: on the database, a table, a column, a routine. A
 		// statement that is refused for that has done nothing. The session would not see
 		// a right on the database that is granted now, so its connection is given up.

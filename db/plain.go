@@ -112,8 +112,8 @@ func (s *connection) plain(err error) error {
 	return told
 }
 
-// unnumbered returns the number that an error should have which TiDB answers as "other error"; 0
-// for all others.
+// unnumbered returns the number that an error should have which TiDB or vtgate answers as "other
+// error"; 0 for all others.
 func unnumbered(engine *mysql.MySQLError) uint16 {
 	switch {
 	case engine.Number != errOther:
@@ -123,6 +123,10 @@ func unnumbered(engine *mysql.MySQLError) uint16 {
 	case engine.Message == "lock wait timeout":
 		// Of a statement in READ COMMITTED that met newer rows until its wait was over.
 		return errLockWait
+	case strings.HasPrefix(engine.Message, "table ") && strings.HasSuffix(engine.Message, " not found"):
+		return errNoSuchTable // vtgate knows of no keyspace that it is in
+	case strings.HasPrefix(engine.Message, "ambiguous table reference"):
+		return errAmbiguous
 	}
 	return 0
 }

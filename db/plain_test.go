@@ -31,6 +31,8 @@ func TestErrorsOfVitessAndTiDBLoseTheirValues(t *testing.T) {
 		{EngineVitess, 1062, shard + `Duplicate entry 'hunter2' for key 'zone_attempt.PRIMARY' (errno 1062)`, service.ErrBusy, "1062"},
 		{EngineVitess, 1105, zones + `vttablet: rpc error: code = FailedPrecondition desc = disallowed due to rule: enforce denied tables (CallerID: x)`, service.ErrPaused, "denied tables"},
 		{EngineVitess, 1105, shard + `vttablet: disallowed due to rule: enforce denied tables (CallerID: x)`, service.ErrPaused, "denied tables"},
+		{EngineVitess, 1105, `table zone_txn not found`, service.ErrUnfit, "1146"},
+		{EngineVitess, 1105, `ambiguous table reference: zone_txn`, service.ErrUnfit, "1052"},
 		{EngineVitess, 1105, `syntax error at position 7 near 'hunter2'`, nil, "syntax error"},
 		{EngineVitess, 3819, shard + `vttablet: Check constraint 'rate must be 0 to 1000000' is violated. (errno 3819) (sqlstate HY000) (CallerID: x): Sql: "insert into zone_override values (:v1)", BindVars: {v1: "hunter2"}`, service.ErrInvalid, "rate must be"},
 		{EngineTiDB, 1105, `pessimistic lock retry limit reached`, service.ErrBusy, "9007"},

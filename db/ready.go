@@ -403,7 +403,9 @@ func (o obstacle) reason(number uint16) string {
 	case number == errNoSuchTable && isProcedure:
 		return "a table that " + o.object + " uses is missing: rename it back, or restore it"
 	case number == errNoSuchTable:
-		return o.object + " is missing: rename it back, or restore it"
+		return o.object + " is missing: rename it back, restore it or, on Vitess, run 'velocityd migrate up'"
+	case number == errAmbiguous:
+		return "another keyspace has a table of the same name: keep it apart by require_explicit_routing in the vschema of that keyspace"
 	case slices.Contains([]uint16{1054, 1136, 1176, 1318}, number):
 		return o.object + " is not as this program needs it: run 'velocityd migrate status'"
 	}

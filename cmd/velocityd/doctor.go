@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"velocityd/db"
@@ -147,16 +148,21 @@ func (d *diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) bool {
 	return err == nil
 }
 
+// judgeDecision says what a *db.UnreadyError, or nil, means.
 func (d *diagnoses) judgeDecision(err error) {
-	var unready *db.UnreadyError
-	switch {
-	case err == nil:
+	if err == nil {
 		d.add(levelOK, "decision", "every step of a decision works, as far as it can be gone without recording one", "")
-	case errors.As(err, &unready):
-		d.add(levelFault, "decision", "checks cannot be decided: "+unready.Error(), "do that, and run doctor again")
-	default:
-		d.add(levelFault, "decision", "checks cannot be decided: "+err.Error(), "look at the database")
+		return
 	}
+	const undecided = "checks cannot be decided"
+	is, do := undecided+": "+err.Error(), "do that, and run doctor again"
+	if strings.HasPrefix(err.Error(), undecided) { // for a reason that nobody knows
+		is, do = err.Error(), "look at the database, and run doctor again"
+	}
+	if cause := errors.Unwrap(err); cause != nil {
+		is += " (" + cause.Error() + ")"
+	}
+	d.add(levelFault, "decision", is, do)
 }
 
 // judgeTexts compares procedures and functions with this program's.

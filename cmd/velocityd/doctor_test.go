@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -241,5 +242,26 @@ func TestServeTakesTheNewPasswordFromItsFile(t *testing.T) {
 	}
 	if code := i.stop(t); code != exitFine || strings.Contains(i.stderr.String(), "second") {
 		t.Errorf("exit code %d, or the password is in the log:\n%s", code, i.stderr)
+	}
+}
+
+func TestDoctorSaysWhyChecksCannotBeDecidedOnce(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("Error 1064: syntax error")
+	for reason, want := range map[string]diagnosis{
+		"table zone_txn is missing: restore it": {
+			levelFault, "decision", "checks cannot be decided: table zone_txn is missing: restore it (Error 1064: syntax error)",
+			"do that, and run doctor again",
+		},
+		"checks cannot be decided: the database answers with error 1064": {
+			levelFault, "decision", "checks cannot be decided: the database answers with error 1064 (Error 1064: syntax error)",
+			"look at the database, and run doctor again",
+		},
+	} {
+		var found diagnoses
+		found.judgeDecision(db.NewUnreadyError(reason, cause))
+		if !slices.Equal(found, diagnoses{want}) {
+			t.Errorf("%s: got %+v, want %+v", reason, found, want)
+		}
 	}
 }
