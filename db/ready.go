@@ -16,6 +16,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
@@ -351,7 +352,7 @@ func Unready(ctx context.Context, err error) error {
 	var o obstacle
 	errors.As(err, &o)
 	unready := &UnreadyError{cause: err}
-	var engine *mysql.MySQLError
+	var told *mysql.MySQLError
 	switch {
 	case errors.Is(err, errNoShard):
 		unready.reason = "no shard of the buckets has a primary that serves: look at the tablets"
@@ -360,13 +361,15 @@ func Unready(ctx context.Context, err error) error {
 	case errors.Is(err, errUnlisted):
 		unready.reason = "the shards of the buckets are not known: vtgate gets no answer from the cluster's topology server (etcd). " +
 			"Instances that have listed them before go on"
+	case errors.Is(err, engine.ErrSharded):
+		unready.reason = engine.ErrSharded.Error()
 	case errors.Is(err, errNoSequence):
 		unready.reason = "vtgate does not know that the ids of zone_txn come from a sequence: run 'velocityd migrate up' as the owner of the schema"
 	case errors.Is(err, errNoIDsLeft):
 		unready.reason = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
 			"and set AUTO_INCREMENT of the table back"
-	case errors.As(err, &engine):
-		unready.reason = o.reason(engine.Number)
+	case errors.As(err, &told):
+		unready.reason = o.reason(told.Number)
 	case ctx.Err() != nil:
 		unready.reason = "the database did not answer in time"
 	case isLost(err), errors.Is(err, driver.ErrBadConn), errors.Is(err, errUnsent):

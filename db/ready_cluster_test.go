@@ -12,6 +12,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
+	"velocityd/db/engine"
 	"velocityd/migrations"
 )
 
@@ -78,6 +79,16 @@ func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 		})
 		restore()
 	}
+}
+
+func TestClusterAProbeOfAShardedKeyspaceSaysWhatToName(t *testing.T) {
+	t.Parallel()
+	p, err := OpenProbe(Options{DSN: clusterDSN(t) + engine.BucketsSuffix, ConnectTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	wantUnready(t, "the DSN names the buckets", proved(p), "name the unsharded one")
 }
 
 // With one of two shards an instance is ready, and names the other. With none of them it is not.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"velocityd/db/engine"
 )
 
 // prepareVitess sets the session of a connection to vtgate and reads it back. vtgate passes
@@ -42,11 +44,25 @@ func (c *connector) prepareVitess(ctx context.Context, s *connection) error {
 		return err
 	}
 	s.maxPacket = min(s.maxPacket, longestToTablet)
+	if err := s.refuseSharded(ctx); err != nil {
+		return err
+	}
 	// Without a keyspace vtgate finds each table by its name, wherever it lies.
 	if _, err := s.ExecContext(ctx, useNoKeyspace, nil); err != nil {
 		return fmt.Errorf("leave the keyspace: %w", err)
 	}
 	return nil
+}
+
+// refuseSharded returns engine.ErrSharded if vtgate calls the DSN's keyspace sharded.
+func (s *connection) refuseSharded(ctx context.Context) error {
+	name := strings.TrimSuffix(s.shards.keyspace, engine.BucketsSuffix)
+	return s.each(ctx, "SHOW VSCHEMA KEYSPACES", func(row []driver.Value) error {
+		if text(row[0]) == name && text(row[1]) == "true" {
+			return engine.ErrSharded
+		}
+		return nil
+	})
 }
 
 // useNoKeyspace lets a session name tables of all keyspaces.

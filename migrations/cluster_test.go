@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"velocityd/db/engine"
 	"velocityd/migrations"
 )
 
@@ -42,5 +43,20 @@ func TestClusterHasNoStepsToTakeBack(t *testing.T) {
 	t.Parallel()
 	if _, err := migrations.Auto.Down(t.Context(), clusterDSN(t), 1); !errors.Is(err, migrations.ErrNoSteps) {
 		t.Errorf("a step was taken back: %v", err)
+	}
+}
+
+// Its tables would come into the keyspace of the buckets, and stay there.
+func TestClusterAShardedKeyspaceIsNotMigrated(t *testing.T) {
+	t.Parallel()
+	dsn := clusterDSN(t) + engine.BucketsSuffix
+	if _, err := migrations.Auto.Up(t.Context(), dsn); !errors.Is(err, engine.ErrSharded) {
+		t.Errorf("migrated up: %v", err)
+	}
+	if _, err := migrations.Auto.Down(t.Context(), dsn, 0); !errors.Is(err, engine.ErrSharded) {
+		t.Errorf("migrated down: %v", err)
+	}
+	if _, err := migrations.Auto.Status(t.Context(), dsn); !errors.Is(err, engine.ErrSharded) {
+		t.Errorf("read the status: %v", err)
 	}
 }

@@ -38,6 +38,9 @@ func (e Engine) onPortable(ctx context.Context, dsn string, do func(portable) er
 	}
 	defer conn.Close()
 	p := portable{engine: e, conn: conn, name: name}
+	if err := p.refuseSharded(ctx); err != nil {
+		return err
+	}
 	if err := p.lock(ctx); err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/engine"
 )
 
 // sequence is where ids of zone_txn come from behind vtgate.
@@ -29,23 +31,39 @@ func (p portable) planSharding(ctx context.Context, f found) ([]Action, error) {
 	if p.engine != Vitess || f.isWhole {
 		return nil, nil
 	}
-	var isSharded bool
-	err := query(ctx, p.conn, func(rows *sql.Rows) error {
+	if isSharded, err := p.isSharded(ctx, p.keyspace(bucketsFolder)); err != nil || isSharded {
+		return nil, err
+	}
+	return []Action{p.vschema(bucketsFolder, "sharding of "+p.keyspace(bucketsFolder),
+		"ALTER VSCHEMA CREATE VINDEX "+p.quote(bucketsFolder, "xxhash")+" USING `xxhash`")}, nil
+}
+
+// isSharded says that vtgate calls a keyspace sharded.
+func (p portable) isSharded(ctx context.Context, of string) (isSharded bool, err error) {
+	err = query(ctx, p.conn, func(rows *sql.Rows) error {
 		var keyspace, sharded, foreignKeys, comment string
 		if err := rows.Scan(&keyspace, &sharded, &foreignKeys, &comment); err != nil {
 			return err
 		}
-		isSharded = isSharded || keyspace == p.keyspace(bucketsFolder) && sharded == "true"
+		isSharded = isSharded || keyspace == of && sharded == "true"
 		return nil
 	}, "SHOW VSCHEMA KEYSPACES")
 	if err != nil {
-		return nil, fmt.Errorf("look whether %s is sharded: %w", p.keyspace(bucketsFolder), withoutStatement(err))
+		return false, fmt.Errorf("look whether %s is sharded: %w", of, withoutStatement(err))
 	}
-	if isSharded {
-		return nil, nil
+	return isSharded, nil
+}
+
+// refuseSharded returns engine.ErrSharded if the DSN names a sharded keyspace.
+func (p portable) refuseSharded(ctx context.Context) error {
+	if p.engine != Vitess {
+		return nil
 	}
-	return []Action{p.vschema(bucketsFolder, "sharding of "+p.keyspace(bucketsFolder),
-		"ALTER VSCHEMA CREATE VINDEX "+p.quote(bucketsFolder, "xxhash")+" USING `xxhash`")}, nil
+	isSharded, err := p.isSharded(ctx, p.name)
+	if err == nil && isSharded {
+		err = engine.ErrSharded
+	}
+	return err
 }
 
 // planSequence gives the sequence its one row, and raises it if zone_txn has higher ids.

@@ -2,7 +2,10 @@
 // database says of itself. It must not know what is done with a database.
 package engine
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // The engines. Auto stands for whichever the database says that it is.
 const (
@@ -15,6 +18,11 @@ const (
 // BucketsSuffix stands behind the name of Vitess' unsharded keyspace, which the DSN names, in the
 // name of the keyspace that holds the buckets on shards.
 const BucketsSuffix = "_buckets"
+
+// ErrSharded says that a DSN names the keyspace of the buckets, or another that is sharded. Tables
+// would be looked for in the keyspace of that name with BucketsSuffix, and be made there.
+var ErrSharded = errors.New("the DSN names a sharded keyspace of Vitess: name the unsharded one, " +
+	"which is velocityd if the buckets are in velocityd" + BucketsSuffix)
 
 // Of tells the engine by what it answers to VERSION() and @@version_comment. It is MySQL unless
 // the answers name another.
