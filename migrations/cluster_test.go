@@ -39,6 +39,19 @@ func TestClusterMigrateUpHasNothingToDoTheSecondTime(t *testing.T) {
 	}
 }
 
+// The tests of this package that are parallel begin after this one, and find all tables.
+//
+//nolint:paralleltest // it drops all tables
+func TestClusterMigrateUpWorksAfterTheWayDown(t *testing.T) {
+	dsn := clusterDSN(t)
+	if done, err := migrations.Auto.Down(t.Context(), dsn, 0); err != nil || done.From != migrations.Latest() {
+		t.Fatalf("the way down began at version %d: %v", done.From, err)
+	}
+	if done, err := migrations.Auto.Up(t.Context(), dsn); err != nil || done.To != migrations.Latest() {
+		t.Errorf("the way up ended at version %d: %v", done.To, err)
+	}
+}
+
 func TestClusterHasNoStepsToTakeBack(t *testing.T) {
 	t.Parallel()
 	if _, err := migrations.Auto.Down(t.Context(), clusterDSN(t), 1); !errors.Is(err, migrations.ErrNoSteps) {

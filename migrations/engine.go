@@ -161,8 +161,11 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 			continue
 		}
 		actions = append(actions, p.action(table.folder, "drop table "+table.name, "DROP TABLE "+quoteName(table.name)))
-		if p.engine == Vitess && table.folder == bucketsFolder {
+		switch {
+		case p.engine == Vitess && table.folder == bucketsFolder:
 			actions = append(actions, p.vschema(table.folder, "end of "+table.name, "ALTER VSCHEMA ON "+p.quote(table.folder, table.name)+" DROP VINDEX `xxhash`"))
+		case table.name == sequence:
+			actions = append(actions, p.vschema(table.folder, "end of "+table.name, "ALTER VSCHEMA DROP SEQUENCE "+p.quote(table.folder, table.name)))
 		}
 	}
 	return actions, f, nil
