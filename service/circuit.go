@@ -141,7 +141,7 @@ func (t *storeTest) finish() {
 // awaitOpening returns true when the circuit is open, and false when ctx has ended. A store that
 // has answered nobody for half of After is tested. If it has not passed by the end of After, it is
 // away. So calls that all wait for one stuck bucket do not open the circuit, and nor does a process
-// that was stopped itself.
+// that was stopped itself. Of a store in parts the end of the test is awaited, which one part can delay.
 func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bool {
 	half := f.options.After / 2
 	var passed time.Time // when the last test succeeded
@@ -169,6 +169,8 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bo
 		case !isTested, silence < f.options.After, wasStopped:
 			t.begin(ctx)
 			isTested, due = !wasStopped, now.Add(max(half, f.options.After-silence))
+		case f.options.InParts() && (t.isUnderWay || t.err == nil):
+			due = now.Add(half)
 		default:
 			p.open(fmt.Errorf("%w: it has answered nothing for %s", ErrAway, silence.Round(time.Millisecond)), true)
 			return true
@@ -178,13 +180,14 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bo
 
 // silence returns for how long the store has been asked and has answered neither that nor a test.
 // A silence longer than any stuck bucket explains is not ended by a test: a store that hangs in its
-// commits passes each, as a test records nothing. Nor is a short one, if the store has just hung.
+// commits passes each, as a test records nothing. Nor is a short one, if the store has just hung. In
+// a store in parts it may be one part that hangs, so there each test counts that passes.
 func (f *Fallback) silence(p *period, passed time.Time) time.Duration {
 	if f.zones.Load() == nil {
 		return 0
 	}
 	silence := f.options.Silence()
-	if silence >= f.options.StuckAtMost+f.options.After || p.hung && time.Since(p.since) < calmTime {
+	if !f.options.InParts() && (silence >= f.options.StuckAtMost+f.options.After || p.hung && time.Since(p.since) < calmTime) {
 		return silence
 	}
 	return min(silence, time.Since(passed))

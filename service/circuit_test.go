@@ -21,6 +21,7 @@ type circuitTest struct {
 	mu      sync.Mutex
 	probe   error // what a test of the store finds
 	hangs   time.Duration
+	inParts bool     // the store decides in parts
 	changes []string // when it opened and closed, and was tested
 }
 
@@ -36,6 +37,13 @@ func (c *circuitTest) hang(hangs time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.hangs = hangs
+}
+
+// divide has the store decide in parts.
+func (c *circuitTest) divide() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inParts = true
 }
 
 func (c *circuitTest) noted(what string) {
@@ -80,6 +88,11 @@ func watched(t *testing.T, store service.CheckStore, silence func() time.Duratio
 	c := &circuitTest{began: time.Now()}
 	c.Fallback = service.NewFallback(store, service.FallbackOptions{
 		Silence: silence,
+		InParts: func() bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return c.inParts
+		},
 		Probe: func(context.Context) error {
 			c.noted("tested")
 			c.mu.Lock()
@@ -410,6 +423,49 @@ func TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
 				if changes := c.opened(); len(changes) != 1 || !strings.HasPrefix(changes[0], "closed ") {
 					t.Errorf("after the calls have ended: %q", changes)
 				}
+			}
+		})
+	})
+}
+
+// TestASilentPartOfAStoreIsNotAwayAsAWhole has a part hang whose call nobody else's answer ends,
+// and tests that wait for that part, too, before they pass.
+func TestASilentPartOfAStoreIsNotAwayAsAWhole(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
+			c.divide()
+			c.hang(time.Second)
+			sent := askIn(t, c, "allow", "sent")
+			<-g.began
+			time.Sleep(10 * time.Second)
+			c.wantClosed(t)
+			g.proceed <- failWith(fmt.Errorf("a part is away: %w", service.ErrBusy))
+			if a := <-sent; !errors.Is(a.err, service.ErrBusy) {
+				t.Errorf("got %+v, want what the part answered", a)
+			}
+		})
+	})
+}
+
+// TestAStoreInPartsIsAwayOnceATestFailsInItsSilence has the test hang as the call does, and fail.
+func TestAStoreInPartsIsAwayOnceATestFailsInItsSilence(t *testing.T) {
+	t.Parallel()
+	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
+			c.divide()
+			c.hang(2 * time.Second)
+			c.find(service.ErrAway)
+			sent := askIn(t, c, "allow", "sent")
+			<-g.began
+			waiting := askIn(t, c, "allow", "waiting")
+			if a := <-waiting; a.err != nil || !a.decision.Degraded {
+				t.Errorf("got %+v, want an answer without the store", a)
+			}
+			c.wantChanges(t, "tested 125ms", "opened 2.25s")
+			g.proceed <- admit
+			if a := <-sent; a.err != nil || a.decision.Degraded {
+				t.Errorf("what was sent: %+v", a)
 			}
 		})
 	})

@@ -20,6 +20,10 @@ type FallbackOptions struct {
 	// Silence returns for how long the store has been asked and has answered nothing, as
 	// Coalescer.Silence does. Nil: silence is not looked at.
 	Silence func() time.Duration
+	// InParts says that the store decides in parts, such as the shards of a database, of which one
+	// may be silent while the others answer whoever asks them. Then a silence that a test has not
+	// failed in proves nothing. Nil: it does not.
+	InParts func() bool
 	// StuckAtMost is the longest time that all calls may wait for one stuck bucket while the store
 	// is at work: its lock wait, and what engines take longer. 0 means that of the default lock wait.
 	StuckAtMost time.Duration
@@ -48,7 +52,7 @@ type FallbackOptions struct {
 //
 // The circuit opens after the first check that the store could not decide for such a reason,
 // after lost answers between which none came, and when the store has been silent for After and
-// has not passed a test meanwhile. Checks that wait in a Coalescer's queue then leave it. Those
+// has not passed a test meanwhile or, if it decides in parts, has failed one. Checks that wait in a Coalescer's queue then leave it. Those
 // that were sent before stay: only the store's answer tells whether they were recorded. Watch
 // closes the circuit again.
 type Fallback struct {
@@ -67,6 +71,9 @@ func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
 	options.StuckAtMost = cmp.Or(options.StuckAtMost, 2*time.Second)
 	if options.Silence == nil {
 		options.Silence = func() time.Duration { return 0 }
+	}
+	if options.InParts == nil {
+		options.InParts = func() bool { return false }
 	}
 	if options.OnChange == nil {
 		options.OnChange = func(error) {}

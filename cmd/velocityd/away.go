@@ -44,6 +44,7 @@ func (s *instance) newFront() *front {
 	options := service.FallbackOptions{
 		After: s.flags.DegradedAfter, StuckAtMost: s.flags.LockWait + time.Second, // engines look at lock waits once a second
 		Probe: s.proveChecks, OnChange: s.logAway,
+		InParts: func() bool { _, shards := s.store.ShardOf(service.Bucket{}); return shards > 1 },
 	}
 	if coalescer, ok := checks.(*service.Coalescer); ok {
 		options.Silence = coalescer.Silence
