@@ -3,10 +3,14 @@
 package migrations_test
 
 import (
+	"database/sql"
 	"errors"
 	"os"
+	"strings"
 	"testing"
 
+	"velocityd/db/address"
+	"velocityd/db/dbtest"
 	"velocityd/db/engine"
 	"velocityd/migrations"
 )
@@ -49,6 +53,32 @@ func TestClusterMigrateUpWorksAfterTheWayDown(t *testing.T) {
 	}
 	if done, err := migrations.Auto.Up(t.Context(), dsn); err != nil || done.To != migrations.Latest() {
 		t.Errorf("the way up ended at version %d: %v", done.To, err)
+	}
+}
+
+// vtgate sees a new table some time after it was made, unless its vschema names it.
+//
+//nolint:paralleltest // it takes a table away
+func TestClusterMigrateUpGoesOnWithTablesThatVtgateHasNotSeen(t *testing.T) {
+	dsn := clusterDSN(t)
+	pool, err := sql.Open("mysql", address.Split(dsn)[0]+engine.BucketsSuffix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pool.Close() }()
+	var name, create string
+	if err := pool.QueryRowContext(t.Context(), "SHOW CREATE TABLE zone_attempt").Scan(&name, &create); err != nil {
+		t.Fatal(err)
+	}
+	dbtest.Exec(t, pool, "DROP TABLE zone_attempt")
+	dbtest.Exec(t, pool, "ALTER VSCHEMA ON zone_attempt DROP VINDEX xxhash")
+	dbtest.Eventually(t, "vtgate has forgotten the table", func() bool {
+		_, err := pool.ExecContext(t.Context(), "SHOW COLUMNS FROM zone_attempt")
+		return err != nil && strings.Contains(err.Error(), "1105")
+	})
+	dbtest.Exec(t, pool, create)
+	if done, err := migrations.Auto.Up(t.Context(), dsn); err != nil || len(done.Actions) != 1 {
+		t.Errorf("carried out %d actions, want 1, which names the table: %v", len(done.Actions), err)
 	}
 }
 

@@ -53,7 +53,9 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 		}
 	}
 	if has(f.buckets, "zone_attempt") {
-		columns, err := p.column(ctx, "SHOW COLUMNS FROM zone_attempt")
+		// Not by SHOW COLUMNS, for which vtgate would have to know the table by now.
+		columns, err := p.column(ctx, "SELECT column_name FROM information_schema.columns "+
+			"WHERE table_schema = DATABASE() AND table_name = 'zone_attempt'")
 		if err != nil {
 			return f, fmt.Errorf("read the columns of zone_attempt: %w", withoutStatement(err))
 		}
