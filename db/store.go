@@ -50,7 +50,7 @@ type Options struct {
 	Observe func(Event)
 	// ConnectTimeout is how long one connection may take to come about: dial, handshake and
 	// session. 0 means DefaultConnectTimeout. The dial to one address may take two thirds of it,
-	// unless the DSN has a timeout.
+	// unless the DSN has a timeout. Of several addresses each gets an equal part of what is left.
 	ConnectTimeout time.Duration
 	engines        *engineMemory // of the store that the connections are of
 }

@@ -78,14 +78,16 @@ func NewConnector(configs []*mysql.Config) (*Connector, error) {
 func (c *Connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
 // Connect connects to the addresses in turn. It goes on to the next one if an address cannot be
-// reached, and not if a server there refuses the account or a setting.
+// reached or says nothing in its share of the time that is left, and not if a server there refuses
+// the account or a setting.
 func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if len(c.inner) == 1 {
 		return c.inner[0].Connect(ctx)
 	}
 	var unreached []error
-	for _, i := range c.order(time.Now()) {
-		conn, err := c.inner[i].Connect(ctx)
+	order := c.order(time.Now())
+	for k, i := range order {
+		conn, err := connectWithin(ctx, c.inner[i], len(order)-k)
 		var engine *mysql.MySQLError
 		if err == nil || errors.As(err, &engine) {
 			return conn, err
@@ -97,6 +99,16 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 		}
 	}
 	return nil, fmt.Errorf("%d of %d addresses: %w", len(unreached), len(c.inner), errors.Join(unreached...))
+}
+
+// connectWithin connects in one of several equal parts of the time that ctx has left.
+func connectWithin(ctx context.Context, to driver.Connector, parts int) (driver.Conn, error) {
+	if deadline, limited := ctx.Deadline(); limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(parts))
+		defer cancel()
+	}
+	return to.Connect(ctx)
 }
 
 // order returns the places of all addresses: first those that were not found away lately.

@@ -101,3 +101,23 @@ func TestEveryAddressIsTriedWhenOneIsAway(t *testing.T) {
 	<-seenA
 	<-seenB
 }
+
+// A process that is stopped still has its connections accepted, by the system.
+func TestAnAddressThatSaysNothingLeavesTimeForTheNext(t *testing.T) {
+	t.Parallel()
+	var addresses []string
+	for range 2 {
+		listener, err := net.Listen("tcp", "127.0.0.1:0") // which accepts nobody
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = listener.Close() })
+		addresses = append(addresses, listener.Addr().String())
+	}
+	c := connector(t, "u@tcp("+strings.Join(addresses, ",")+")/d")
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if _, err := c.Connect(ctx); err == nil || !strings.HasPrefix(err.Error(), "2 of 2 addresses: ") {
+		t.Errorf("got %v, want that both were tried", err)
+	}
+}
