@@ -35,11 +35,9 @@ func TestADirtySchemaIsReportedWithWhatToDo(t *testing.T) {
 			done     string
 			up, down string
 		}{
-			{207, 207, "207", "206", "208"},
-			{201, 201, "201", "-1", "202"},
-			{-1, 0, "-1", "", "201"},
-			{47, 47, "47", "46", ""}, // steps that adopt
-			{113, 113, "113", "112", ""},
+			{7, 7, "7", "6", "8"},
+			{1, 1, "1", "-1", "2"},
+			{-1, 0, "-1", "", "1"},
 		} {
 			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?, dirty = 1", test.at)
 			wantStatus(t, d, test.version, true)
@@ -67,7 +65,7 @@ func TestAFailedWayUpIsRepairedByItsOwnAdvice(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		want := schema(t, engine.Database(t))
-		for version, table := range map[uint]string{201: "zone_master", 203: "zone_txn"} {
+		for version, table := range map[uint]string{1: "zone_master", 3: "zone_txn"} {
 			for _, finish := range []bool{false, true} {
 				d := engine.Empty(t)
 				dbtest.Exec(t, d.SQL, "CREATE TABLE "+table+" (in_the_way INT)")
@@ -107,7 +105,7 @@ func TestAFailedWayDownIsRepairedByItsOwnAdvice(t *testing.T) {
 		advice(t, failed)
 		wantStatus(t, d, 0, true)
 		dbtest.Exec(t, d.SQL, advice(t, failed)["way down"])
-		wantStatus(t, d, 201, false)
+		wantStatus(t, d, 1, false)
 		dbtest.Exec(t, d.SQL, "DROP TABLE notes")
 		down(t, d, 1)
 		wantStatus(t, d, 0, false)
@@ -137,4 +135,17 @@ func text(t *testing.T, version uint, way string) string {
 	}
 	t.Fatalf("there is no migration %d %s", version, way)
 	return ""
+}
+
+func TestADatabaseOfBeforeTheFirstReleaseIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		for _, version := range []int{46, 116, 209} {
+			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
+			if _, err := migrations.Up(t.Context(), d.DSN); err == nil || !strings.Contains(err.Error(), "make a new database") {
+				t.Errorf("version %d: %v, want to be told to make a new database", version, err)
+			}
+		}
+	})
 }

@@ -29,7 +29,7 @@ func files(t *testing.T, folder string) []file {
 	for name, text := range sqlFiles(t, folder) {
 		parts := form.FindStringSubmatch(filepath.Base(name))
 		if parts == nil {
-			t.Fatalf("%s is not named like 000201_title.up.sql", name)
+			t.Fatalf("%s is not named like 000001_title.up.sql", name)
 		}
 		number, err := strconv.Atoi(parts[1])
 		if err != nil {
@@ -93,15 +93,8 @@ func TestNumbersHaveNoGapsAndOneFileEachWay(t *testing.T) {
 	if migrations.Latest() != uint(last) {
 		t.Errorf("Latest() is %d, and the last step is %d", migrations.Latest(), last)
 	}
-	// A program from before the squash takes what it does not know for newer.
-	titles, begin, end := ways(t, "earlier")
-	for number, ways := range titles {
-		if ways["up"] == "" || ways["down"] != "" {
-			t.Errorf("step %d of earlier is %q, want a way up alone", number, ways)
-		}
-	}
-	if begin != 47 || end >= first {
-		t.Errorf("the steps of earlier are %d to %d, want 47 to less than %d", begin, end, first)
+	if first != 1 {
+		t.Errorf("the first step is %d, want 1", first)
 	}
 }
 
@@ -128,7 +121,7 @@ func TestEachFileIsOneStatement(t *testing.T) {
 	routine := regexp.MustCompile(`^CREATE /\*M! OR REPLACE \*/ (PROCEDURE|FUNCTION|TRIGGER) `)
 	// See read_txn: nothing but the derived table keeps a view from locking.
 	view := regexp.MustCompile(`^CREATE OR REPLACE SQL SECURITY DEFINER VIEW [a-z_]+ AS\nSELECT \*\n  FROM \(SELECT [^;]*\) AS [a-z]+$`)
-	for _, folder := range []string{".", "earlier", "procedures", "triggers", "views"} {
+	for _, folder := range []string{".", "procedures", "triggers", "views"} {
 		for name, text := range sqlFiles(t, folder) {
 			statement := strings.TrimSpace(comment.ReplaceAllString(text, ""))
 			if folder == "views" {

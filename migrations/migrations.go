@@ -77,20 +77,16 @@ type Change struct {
 func Up(ctx context.Context, dsn string) (Change, error) {
 	return change(ctx, dsn, func(m *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()
-		switch {
-		case err != nil:
+		if err = errors.Join(err, refuseUnreleased(version)); err != nil {
 			return err
+		}
+		switch {
 		case version > int(Latest()) && !dirty:
 			return nil
 		case dirty && isMarker(version):
 			// A marker's step can be carried out again.
 			version, dirty = before(version), false
 			if err := t.SetVersion(version, dirty); err != nil {
-				return err
-			}
-		}
-		if isUnsquashed(version) {
-			if err := adopt(m, t, version, dirty); err != nil {
 				return err
 			}
 		}
@@ -144,7 +140,7 @@ func Down(ctx context.Context, dsn string, count int) (Change, error) {
 	return change(ctx, dsn, func(m *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()
 		there := 0
-		for _, step := range steps(".") {
+		for _, step := range steps() {
 			if step <= version {
 				there++
 			}
@@ -157,8 +153,6 @@ func Down(ctx context.Context, dsn string, count int) (Change, error) {
 		case version > int(Latest()):
 			return fmt.Errorf("schema is at version %d and this program knows only %d: use the newer program",
 				version, Latest())
-		case isUnsquashed(version):
-			return fmt.Errorf("schema is at version %d, of before the first release: migrate up first", version)
 		case count > there:
 			return fmt.Errorf("take back %d migrations: there are only %d", count, there)
 		}

@@ -191,7 +191,7 @@ func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) || errors.Is(err, migrations.ErrDirty) {
 			t.Errorf("got %v, want context.Canceled alone", err)
 		}
-		wantStatus(t, d, 203, false) // zone_attempt is gone, and zone_txn is not
+		wantStatus(t, d, 3, false) // zone_attempt is gone, and zone_txn is not
 		up(t, d)
 	})
 }

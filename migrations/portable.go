@@ -72,11 +72,11 @@ type Action struct {
 // plannedStep is the newest numbered step to whose tables the plan brings portable tables that are
 // there, which are older than none of the steps up to it. One that comes after it and changes a table
 // needs a part of the plan that makes the same change, and only then its number here.
-const plannedStep = adoptedAs + 1
+const plannedStep = 8
 
 // tableSteps returns the numbered steps that change tables, in order: all but those that install
 // procedures.
-func tableSteps() []int { return slices.DeleteFunc(steps("."), isMarker) }
+func tableSteps() []int { return slices.DeleteFunc(steps(), isMarker) }
 
 // fits returns an error if one of the steps that change tables must be carried out on the
 // database and cannot be: a step is for MySQL alone.

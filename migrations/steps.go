@@ -5,51 +5,49 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"path"
 	"slices"
 	"strconv"
 
 	"github.com/golang-migrate/migrate/v4/database"
 )
 
-//go:embed *.sql earlier/*.sql procedures/*.sql triggers/*.sql views/*.sql retired.txt portable/*/*.sql
+//go:embed *.sql procedures/*.sql triggers/*.sql views/*.sql retired.txt portable/*/*.sql
 var texts embed.FS
 
 // none is golang-migrate's version of a schema without any step.
 const none = database.NilVersion
 
-// The steps were squashed into their present form twice, before the first release. Databases of
-// earlier versions are brought up by the steps in adoptionFolder, after which their tables are
-// those of version adoptedAs. Versions 1 to 46 are of the first form, and of them only the last can
-// be brought up. Those from 101 on are of the second: 107 was the first with all tables but
-// access_token, which came with version 115 and is the last table now.
-const (
-	beforeSquash   = 46
-	adoptionFolder = "earlier"
-	firstWhole     = 107
-	withTokens     = 115
-	adoptedAs      = 207
-)
+// firstUnreleased is the lowest version that a database of a program before the first release can
+// have. Those programs numbered their steps otherwise, so their tables are not those of a step.
+const firstUnreleased = 46
+
+// refuseUnreleased returns an error for a database that a program before the first release has made.
+func refuseUnreleased(version int) error {
+	if version < firstUnreleased {
+		return nil
+	}
+	return fmt.Errorf("the database is at version %d, which programs before the first release have made, and cannot be migrated: "+
+		"make a new database; a folder of velocityd dev is to be removed", version)
+}
 
 // markerStart begins the text of a step that stands for the procedures and
 // triggers: the digest of their texts follows.
 const markerStart = "-- routines sha256: "
 
-// files returns the way up of each step in a folder, by name.
-func files(folder, number string) []string {
-	list, err := fs.Glob(texts, path.Join(folder, number+"_*.up.sql"))
+// files returns the way up of each step, by name.
+func files(number string) []string {
+	list, err := fs.Glob(texts, number+"_*.up.sql")
 	if err != nil {
 		return nil // the patterns are constants, so never
 	}
 	return list
 }
 
-// steps returns the versions of the steps in a folder, in order. They need not
-// begin at 1.
-func steps(folder string) []int {
+// steps returns the versions of the steps, in order.
+func steps() []int {
 	var versions []int
-	for _, file := range files(folder, "*") {
-		if version, err := strconv.Atoi(path.Base(file)[:len("000201")]); err == nil {
+	for _, file := range files("*") {
+		if version, err := strconv.Atoi(file[:len("000001")]); err == nil {
 			versions = append(versions, version)
 		}
 	}
@@ -57,8 +55,8 @@ func steps(folder string) []int {
 }
 
 // stepText returns the text of one step's way up.
-func stepText(folder string, version int) ([]byte, error) {
-	found := files(folder, fmt.Sprintf("%06d", version))
+func stepText(version int) ([]byte, error) {
+	found := files(fmt.Sprintf("%06d", version))
 	if len(found) != 1 {
 		return nil, fmt.Errorf("find migration %d: %w", version, fs.ErrNotExist)
 	}
@@ -71,14 +69,14 @@ func stepText(folder string, version int) ([]byte, error) {
 
 // Latest returns the version that this program needs.
 func Latest() uint {
-	versions := steps(".")
+	versions := steps()
 	return uint(versions[len(versions)-1])
 }
 
 // newestMarker returns the version of the step that installs the procedures and
 // triggers, and the digest that it names.
 func newestMarker() (version int, digest string) {
-	for _, version := range slices.Backward(steps(".")) {
+	for _, version := range slices.Backward(steps()) {
 		if digest, ok := markerAt(version); ok {
 			return version, digest
 		}
@@ -86,15 +84,15 @@ func newestMarker() (version int, digest string) {
 	return none, ""
 }
 
-// isMarker says that a version is that of a marker, or was one before the steps were squashed.
+// isMarker says that a version is that of a marker.
 func isMarker(version int) bool {
 	_, ok := markerAt(version)
-	return ok || version > firstWhole && version != withTokens && isUnsquashed(version) && !isAdoption(version)
+	return ok
 }
 
 // markerAt returns the digest that a step names, if it is a marker.
 func markerAt(version int) (digest string, ok bool) {
-	text, err := stepText(".", version)
+	text, err := stepText(version)
 	if err != nil {
 		return "", false
 	}
@@ -113,10 +111,7 @@ func markerDigest(text []byte) (digest string, ok bool) {
 
 // before returns the version from which a step leads on; for the first step it is none.
 func before(version int) int {
-	if version > beforeSquash && isUnsquashed(version) {
-		return version - 1 // one of the steps that adopt, or an earlier marker
-	}
-	versions := steps(".")
+	versions := steps()
 	at, _ := slices.BinarySearch(versions, version)
 	if at == 0 {
 		return none
@@ -126,10 +121,7 @@ func before(version int) int {
 
 // after returns the version that the next step leads to, if there is one.
 func after(version int) (next int, ok bool) {
-	versions := steps(".")
-	if isUnsquashed(version) {
-		return 0, false // the steps that adopt have no way down
-	}
+	versions := steps()
 	at, found := slices.BinarySearch(versions, version)
 	if found {
 		at++

@@ -142,19 +142,11 @@ func dirtyAt(version int) error {
 		return fmt.Errorf("%w: the installation of procedures, triggers and views (version %d) stopped half-way: migrate up does the rest",
 			ErrDirty, version)
 	}
-	if isUnsquashed(version) && !isAdoption(version) {
-		return fmt.Errorf("%w: migration %d, of before the first release, stopped half-way: "+
-			"put it right with the program that began it", ErrDirty, version)
-	}
 	var advice strings.Builder
 	fmt.Fprintf(&advice, "a migration to version %d stopped half-way. Each migration is one statement: look whether it was "+
 		"carried out. If it was, run "+set, max(version, 0), version)
 	if version >= 1 {
-		folder := "migrations"
-		if isAdoption(version) {
-			folder += "/" + adoptionFolder
-		}
-		fmt.Fprintf(&advice, "; if it was not, and was the way up (%s/%06d_*.up.sql), run "+set, folder, version, before(version))
+		fmt.Fprintf(&advice, "; if it was not, and was the way up (migrations/%06d_*.up.sql), run "+set, version, before(version))
 	}
 	if after, ok := after(version); ok {
 		fmt.Fprintf(&advice, "; if it was not, and was the way down (migrations/%06d_*.down.sql), run "+set, after, after)

@@ -28,7 +28,7 @@ func TestPrepareBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
 		if _, err := migrations.Up(ctx, d.DSN()); err != nil {
 			t.Fatal(err)
 		}
-		const killed = "UPDATE velocityd.schema_migrations SET version = 203, dirty = TRUE"
+		const killed = "UPDATE velocityd.schema_migrations SET version = 3, dirty = TRUE"
 		if err := d.administer(ctx, killed); err != nil {
 			t.Fatal(err)
 		}

@@ -1,1 +1,0 @@
-RENAME TABLE zone_override_kind TO zone_override_prefix_length

@@ -1,3 +1,0 @@
-ALTER TABLE zone_txn
-  DROP COLUMN call_id,
-  DROP COLUMN check_no
