@@ -61,11 +61,11 @@ func routeNeeds() map[string]need {
 		"GET " + pathDescription: everybody,
 		"GET " + pathMetrics:     {},
 
-		"POST /v1/check":            one(service.ScopeCheck),
-		"POST /v1/checks":           one(service.ScopeCheck),
-		"POST /v1/outcomes":         one(service.ScopeReport),
-		"POST /v1/txns/:id/outcome": one(service.ScopeReport),
-		"GET /v1/txns/:id":          one(service.ScopeHistory),
+		"POST " + pathCheck:    one(service.ScopeCheck),
+		"POST " + pathChecks:   one(service.ScopeCheck),
+		"POST " + pathOutcomes: one(service.ScopeReport),
+		"POST " + pathOutcome:  one(service.ScopeReport),
+		"GET /v1/txns/:id":     one(service.ScopeHistory),
 
 		"GET /v1/zones":        readZone,
 		"GET /v1/zones/:id":    readZone,

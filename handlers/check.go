@@ -11,6 +11,11 @@ import (
 	"velocityd/service"
 )
 
+const (
+	pathCheck  = "/v1/check"
+	pathChecks = "/v1/checks"
+)
+
 // checkRequest is one check: either ZoneID and BucketKey, or Buckets. Pointers
 // tell what is missing from what is zero.
 type checkRequest struct {

@@ -40,12 +40,14 @@ type exchange struct {
 	needed    []service.Scope // one of them is needed for the request; none if there is no caller
 	checks    []service.Check
 	decisions []service.Decision
-	keys      []string    // keys that the request names besides those of checks; they must not be logged
-	attrs     []slog.Attr // attributes of the log line that the handler has added
-	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
-	freeSlot  func()      // gives the slot back at once
-	bodies    *bodyMemory // what counts bodyBytes; nil if nothing is counted
-	bodyBytes int64
+	// refusedReport is why the first of several reports was refused that was, or nil.
+	refusedReport error
+	keys          []string    // keys that the request names besides those of checks; they must not be logged
+	attrs         []slog.Attr // attributes of the log line that the handler has added
+	slotTimer     *time.Timer // gives the slot of a large body back in time; nil without a slot
+	freeSlot      func()      // gives the slot back at once
+	bodies        *bodyMemory // what counts bodyBytes; nil if nothing is counted
+	bodyBytes     int64
 	// fields are the values of the answer's header. They lie in room, which belongs to
 	// the exchange, so that they need no allocation.
 	fields []string
@@ -73,7 +75,9 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		s.log(x, time.Since(began), answer, err)
 		if s.observer != nil {
-			s.observer(c.Request().Context(), Observed{Method: c.Request().Method, Route: c.Path(), Status: c.Response().Status})
+			s.observer(c.Request().Context(), Observed{
+				Method: c.Request().Method, Route: c.Path(), Status: c.Response().Status, Refused: x.refusedUnasked(answer),
+			})
 		}
 		return nil
 	}

@@ -16,8 +16,8 @@ const faultPause = time.Second
 // others count as one more fault.
 const mostFaults = 64
 
-// fault is an error of the service that an operator must know of, or an answer that was
-// given in spite of one.
+// fault is an error of the service that an operator must know of, an answer that was given in
+// spite of one, or a call that was refused.
 type fault struct {
 	kind   faultKind
 	level  slog.Level
@@ -33,6 +33,7 @@ type faultKind uint8
 const (
 	requestFailed faultKind = iota
 	requestDegraded
+	requestRefused   // a check or report that is wrong, or that its caller may not make
 	connectionFailed // without a request that could be answered
 )
 
@@ -42,11 +43,18 @@ func (k faultKind) lines() (first, more string) {
 	switch k {
 	case requestDegraded:
 		return "request answered without the database", "more requests answered without the database"
+	case requestRefused:
+		return "request refused", "more requests refused for this reason"
 	case connectionFailed:
 		return "connection failed", "more connections failed with this error"
 	case requestFailed:
 	}
 	return "request failed", "more requests failed with this error"
+}
+
+// isWorse reports whether f should be logged rather than other, which may be the zero fault.
+func (f fault) isWorse(other fault) bool {
+	return f.level > other.level || f.level == other.level && f.kind == requestFailed && other.kind != requestFailed
 }
 
 // faultLog writes a line for the first occurrence of a fault at once. As long as the
@@ -62,13 +70,15 @@ type faultLog struct {
 type recentFault struct {
 	fault
 	leftOut int
+	zones   []int64 // that the requests name that were left out, the first of them
 }
 
 // report writes a line about f with the attributes that attrs returns, or counts f
-// without calling attrs. ctx is that of the request. It may be called concurrently.
-func (l *faultLog) report(ctx context.Context, f fault, attrs func() []slog.Attr) {
+// without calling attrs. ctx is that of the request, and zones are those that it names. It may be
+// called concurrently.
+func (l *faultLog) report(ctx context.Context, f fault, zones []int64, attrs func() []slog.Attr) {
 	f.text = f.text[:min(len(f.text), maxLoggedFault)]
-	if !l.isFirst(f) {
+	if !l.isFirst(f, zones) {
 		return
 	}
 	all := append(attrs(), slog.String("code", f.code), slog.String("error", f.text))
@@ -79,7 +89,7 @@ func (l *faultLog) report(ctx context.Context, f fault, attrs func() []slog.Attr
 // reportConnection reports a fault of connections.
 func (l *faultLog) reportConnection(code, text string) {
 	f := fault{level: slog.LevelWarn, kind: connectionFailed, code: code, text: text}
-	l.report(context.Background(), f, func() []slog.Attr { return nil })
+	l.report(context.Background(), f, nil, func() []slog.Attr { return nil })
 }
 
 // Write implements io.Writer for http.Server.ErrorLog, which calls it for each line. With HTTP/2 a
@@ -90,7 +100,7 @@ func (l *faultLog) Write(line []byte) (int, error) {
 }
 
 // isFirst counts f and reports whether it is the first since faultPause or longer.
-func (l *faultLog) isFirst(f fault) bool {
+func (l *faultLog) isFirst(f fault, zones []int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	same := f.withoutDigits()
@@ -100,6 +110,7 @@ func (l *faultLog) isFirst(f fault) bool {
 	}
 	if seen := l.recent[same]; seen != nil {
 		seen.leftOut++
+		seen.zones = appendZones(seen.zones, zones)
 		return false
 	}
 	if l.recent == nil {
@@ -128,7 +139,8 @@ func (f fault) withoutDigits() fault {
 func (l *faultLog) sumUp(same fault) {
 	l.mu.Lock()
 	seen := l.recent[same]
-	leftOut := seen.leftOut
+	leftOut, zones := seen.leftOut, seen.zones
+	seen.zones = nil
 	if seen.leftOut = 0; leftOut == 0 {
 		delete(l.recent, same)
 	} else {
@@ -141,6 +153,9 @@ func (l *faultLog) sumUp(same fault) {
 	attrs := []slog.Attr{slog.Int("left_out", leftOut)}
 	if seen.kind != connectionFailed {
 		attrs = append(attrs, slog.String("method", seen.method), slog.String("route", seen.route))
+	}
+	if len(zones) > 0 {
+		attrs = append(attrs, slog.Any("zone_ids", zones))
 	}
 	attrs = append(attrs, slog.String("code", seen.code), slog.String("error", seen.text))
 	_, more := seen.kind.lines()

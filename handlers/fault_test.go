@@ -215,13 +215,13 @@ func TestStrangersFillNoLog(t *testing.T) {
 	}
 }
 
-func TestWithoutAccessLogOnlyFaultsAreLogged(t *testing.T) {
+func TestWithoutAccessLogOnlyFaultsAndRefusedCallsAreLogged(t *testing.T) {
 	t.Parallel()
 	r := start(t, func(o *Options) { o.AccessLog = false })
 	r.zones(t)
 	r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
-	r.post(t, "/v1/check", bucketJSON(7, "alice")).refused(t, http.StatusNotFound, "not_found")
-	r.post(t, "/v1/check", `{`).refused(t, http.StatusBadRequest, "invalid_request")
+	r.get(t, "/v1/zones/7").refused(t, http.StatusNotFound, "not_found")
+	r.get(t, "/v1/zones/1/buckets/%00").refused(t, http.StatusBadRequest, "invalid_request")
 	r.get(t, "/livez")
 	if text := r.log.String(); text != "" {
 		t.Errorf("logged %s", text)

@@ -64,9 +64,9 @@ type Options struct {
 	// reason. Callers of /readyz see the reason, so it must not hold secrets. Its
 	// deadline is two seconds. Nil means always ready.
 	Ready func(ctx context.Context) error
-	// Logger gets a line for each fault of the service that a request meets. The same
-	// fault is logged at most once a second, with the number of those left out. Nil
-	// means no log.
+	// Logger gets a line for each fault of the service that a request meets, and for each check
+	// or report that is refused. The same one is logged at most once a second, with the number
+	// of those left out. Nil means no log.
 	Logger *slog.Logger
 	// AccessLog makes Logger get one line for each request, too.
 	AccessLog bool
@@ -182,10 +182,10 @@ func (s *server) echo(parts ...func(*echo.Echo)) *echo.Echo {
 // routeCalls routes what those need who ask for decisions, and what shows nothing of
 // zones, buckets and txns.
 func (s *server) routeCalls(e *echo.Echo) {
-	e.POST("/v1/check", adapted(s.postCheck))
-	e.POST("/v1/checks", adapted(s.postChecks))
-	e.POST("/v1/outcomes", adapted(s.postOutcomes))
-	e.POST("/v1/txns/:id/outcome", adapted(s.postOutcome))
+	e.POST(pathCheck, adapted(s.postCheck))
+	e.POST(pathChecks, adapted(s.postChecks))
+	e.POST(pathOutcomes, adapted(s.postOutcomes))
+	e.POST(pathOutcome, adapted(s.postOutcome))
 	get(e, pathWelcome, s.welcome)
 	get(e, pathLive, s.live)
 	get(e, pathReady, s.answerReady)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"velocityd/api"
 	"velocityd/service"
 )
@@ -26,16 +28,15 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 	if s.accessLog {
 		s.logAccess(x, took, answer, err)
 	}
-	if err == nil && len(x.decisions) > 0 {
+	if err == nil {
 		s.logParts(x, took)
 		s.logDegraded(x, took)
 	}
-	level, isFault := faultLevel(answer, err)
-	if !isFault || !s.logger.Enabled(x.Request().Context(), level) {
+	f, isFault := x.faultOf(answer, err)
+	if !isFault || !s.logger.Enabled(x.Request().Context(), f.level) {
 		return
 	}
-	f := fault{level: level, method: x.routeMethod(), route: x.Path(), code: answer.Code, text: x.loggable(err)}
-	s.faults.report(x.Request().Context(), f, func() []slog.Attr {
+	s.faults.report(x.Request().Context(), f, x.zoneIDs(), func() []slog.Attr {
 		attrs := x.appendRequest(nil, took)
 		if p := new(panicked); errors.As(err, &p) {
 			attrs = append(attrs, slog.String("stack", string(p.stack)))
@@ -44,22 +45,56 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 	})
 }
 
-// logParts reports the worst fault among the decisions of a call, the first of
-// several. It is for calls that do not fail as a whole.
+// logParts reports the worst fault among the parts of a call, the first of several: a failure is
+// worse than a refusal. It is for calls that do not fail as a whole.
 func (s *server) logParts(x *exchange, took time.Duration) {
 	var worst fault
+	note := func(err error) {
+		if err == nil {
+			return
+		}
+		if f, isFault := x.faultOf(problemOf(err), err); isFault && f.isWorse(worst) {
+			worst = f
+		}
+	}
 	for _, d := range x.decisions {
-		if d.Err == nil {
-			continue
-		}
-		answer := problemOf(d.Err)
-		if level, isFault := faultLevel(answer, d.Err); isFault && level > worst.level {
-			worst = fault{level: level, method: x.routeMethod(), route: x.Path(), code: answer.Code, text: x.loggable(d.Err)}
-		}
+		note(d.Err)
 	}
+	note(x.refusedReport)
 	if worst.level > 0 {
-		s.faults.report(x.Request().Context(), worst, func() []slog.Attr { return x.appendRequest(nil, took) })
+		s.faults.report(x.Request().Context(), worst, x.zoneIDs(), func() []slog.Attr { return x.appendRequest(nil, took) })
 	}
+}
+
+// faultOf returns what an operator must know of an answer other than what was asked for: a failure
+// of the service, or that a check or report was refused. If all of them are refused, nobody is
+// limited or nobody can log in, and only the operator can find out why.
+func (x *exchange) faultOf(answer api.Problem, err error) (f fault, isFault bool) {
+	f = fault{method: x.routeMethod(), route: x.Path(), code: answer.Code}
+	if f.level, isFault = faultLevel(answer, err); isFault {
+		f.text = x.loggable(err)
+		return f, true
+	}
+	if err == nil || answer.Status >= http.StatusInternalServerError || !x.isCall() {
+		return f, false
+	}
+	f.level, f.kind, f.text = slog.LevelWarn, requestRefused, x.loggable(err)
+	if knownPart(jsontext.Pointer(answer.Pointer)) != answer.Pointer {
+		f.text = "the body has a member that is not known" // its name is the caller's
+	}
+	return f, true
+}
+
+// isCall reports whether the request is one that login servers make: checks or reports.
+func (x *exchange) isCall() bool {
+	return x.isCheck() || x.isPost(pathOutcomes) || x.isPost(pathOutcome)
+}
+
+// isCheck reports whether the request is one for checks.
+func (x *exchange) isCheck() bool { return x.isPost(pathCheck) || x.isPost(pathChecks) }
+
+func (x *exchange) isPost(path string) bool {
+	return x.Path() == path && x.Request().Method == http.MethodPost
 }
 
 // logDegraded reports a call of which some checks were answered without the database.
@@ -69,7 +104,7 @@ func (s *server) logDegraded(x *exchange, took time.Duration) {
 			s.faults.report(x.Request().Context(), fault{
 				level: slog.LevelWarn, method: x.routeMethod(), route: x.Path(),
 				kind: requestDegraded, code: "degraded", text: degradedText(d.Blocked),
-			}, func() []slog.Attr { return x.appendRequest(nil, took) })
+			}, x.zoneIDs(), func() []slog.Attr { return x.appendRequest(nil, took) })
 			return
 		}
 	}
@@ -184,10 +219,18 @@ func (x *exchange) zoneIDs() []int64 {
 	ids := make([]int64, 0, 2)
 	for _, check := range x.checks {
 		for _, b := range check.Buckets {
-			if len(ids) < maxLoggedZones && !slices.Contains(ids, b.ZoneID) {
-				ids = append(ids, b.ZoneID)
-			}
+			ids = appendZones(ids, []int64{b.ZoneID})
 		}
 	}
 	return ids
+}
+
+// appendZones appends the zones that list does not have, while it is short enough for a line.
+func appendZones(list, zones []int64) []int64 {
+	for _, id := range zones {
+		if len(list) < maxLoggedZones && !slices.Contains(list, id) {
+			list = append(list, id)
+		}
+	}
+	return list
 }

@@ -50,10 +50,10 @@ func TestEachRequestIsOneLine(t *testing.T) {
 		{"GET", "/readyz", "", map[string]any{"level": "DEBUG", "route": "/readyz"}},
 	} {
 		got := r.ask(t, test.method, test.path, test.body, "Content-Type", "application/json")
-		if lines := strings.Count(r.log.String(), "\n"); lines != i+1 {
+		line, lines := r.log.lastRequest(t)
+		if lines != i+1 {
 			t.Fatalf("%d requests wrote %d lines", i+1, lines)
 		}
-		line := r.log.last(t)
 		for name, want := range test.want {
 			value := line[name]
 			if list, ok := value.([]any); ok {

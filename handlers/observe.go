@@ -1,5 +1,11 @@
 package handlers
 
+import (
+	"net/http"
+
+	"velocityd/api"
+)
+
 // Observed is what is known of an answered request besides its content.
 type Observed struct {
 	// Method is as the caller has written it, and may be any word.
@@ -8,4 +14,15 @@ type Observed struct {
 	// matches. The path itself may hold a bucket key.
 	Route  string
 	Status int
+	// Refused is the code of the problem if the request was to ask for checks and was refused
+	// before Options.Limiter saw any of them; otherwise it is empty.
+	Refused string
+}
+
+// refusedUnasked returns the code of an answer to a request for checks about which nobody was asked.
+func (x *exchange) refusedUnasked(answer api.Problem) string {
+	if answer.Status < http.StatusInternalServerError && x.isCheck() && len(x.checks) == 0 {
+		return answer.Code
+	}
+	return ""
 }

@@ -28,12 +28,14 @@ func TestEachAnsweredRequestIsObservedByItsRoute(t *testing.T) {
 	r.zones(t)
 	r.post(t, "/v1/check", bucketJSON(1, "alice"))
 	r.post(t, "/v1/check", bucketJSON(9, "alice"))
+	r.post(t, "/v1/checks", `{"checks":[]}`)
 	r.get(t, "/v1/zones/1/buckets/alice")
 	r.get(t, "/alice")
 	mu.Lock()
 	defer mu.Unlock()
 	if want := []Observed{
-		{"POST", "/v1/check", 200}, {"POST", "/v1/check", 404}, {"GET", "/v1/zones/:id/buckets/:key", 200}, {"GET", "", 404},
+		{"POST", "/v1/check", 200, ""}, {"POST", "/v1/check", 404, ""}, {"POST", "/v1/checks", 400, "invalid_request"},
+		{"GET", "/v1/zones/:id/buckets/:key", 200, ""}, {"GET", "", 404, ""},
 	}; !slices.Equal(seen, want) {
 		t.Errorf("observed %+v, want %+v", seen, want)
 	}

@@ -54,7 +54,7 @@ func TestRequestsOfForeignWebPagesAreRefused(t *testing.T) {
 			continue
 		}
 		got.refused(t, http.StatusForbidden, "foreign_origin")
-		if line := r.log.last(t); line["level"] != "INFO" || line["code"] != "foreign_origin" {
+		if line, _ := r.log.lastRequest(t); line["level"] != "INFO" || line["code"] != "foreign_origin" {
 			t.Errorf("%s: logged %v", name, line)
 		}
 		for _, change := range changes() {

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,11 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
+)
+
+const (
+	pathOutcomes = "/v1/outcomes"
+	pathOutcome  = "/v1/txns/:id/outcome"
 )
 
 // outcomeRequest says how one login ended. The path names its txn.
@@ -69,7 +75,7 @@ func (s *server) postOutcomes(x *exchange) error {
 	for i, r := range request.Reports {
 		report, err := r.report()
 		if err != nil {
-			results[i] = newReceipt(report, pointBelow(err, fmt.Sprint("/reports/", i)))
+			results[i] = x.receipt(report, pointBelow(err, fmt.Sprint("/reports/", i)))
 			continue
 		}
 		valid, indexes = append(valid, report), append(indexes, i)
@@ -79,7 +85,7 @@ func (s *server) postOutcomes(x *exchange) error {
 		return err
 	}
 	for i, index := range indexes {
-		results[index] = newReceipt(valid[i], errs[i])
+		results[index] = x.receipt(valid[i], errs[i])
 	}
 	refused := 0
 	for _, r := range results {
@@ -153,8 +159,10 @@ func (l *reportList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
 	return err
 }
 
-func newReceipt(r service.Report, err error) api.Receipt {
+// receipt returns the answer to one of several reports, and notes for the log that it was refused.
+func (x *exchange) receipt(r service.Report, err error) api.Receipt {
 	if err != nil {
+		x.refusedReport = cmp.Or(x.refusedReport, err)
 		p := problemOf(err)
 		return api.Receipt{Problem: &p}
 	}

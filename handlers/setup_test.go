@@ -193,6 +193,20 @@ func (l *logLines) last(t *testing.T) map[string]any {
 	return line
 }
 
+// lastRequest returns the newest line of the access log, and how many there are.
+func (l *logLines) lastRequest(t *testing.T) (line map[string]any, lines int) {
+	t.Helper()
+	for text := range strings.Lines(l.String()) {
+		if strings.Contains(text, `"msg":"request"`) {
+			line, lines = map[string]any{}, lines+1
+			if err := json.Unmarshal([]byte(text), &line); err != nil {
+				t.Fatalf("log line %q: %v", text, err)
+			}
+		}
+	}
+	return line, lines
+}
+
 // quoted returns s as JSON.
 func quoted(s string) string {
 	b, _ := json.Marshal(s)

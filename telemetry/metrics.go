@@ -131,8 +131,10 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 		"queue", "held", "deadline", "database", "no_keys")
 	m.undecided = newReasons(create, "reason", "velocityd_undecided_total", "Checks whose answer was lost, which may have been counted, answered with 504.",
 		"deadline", "connection")
-	m.refused = newReasons(create, "reason", "velocityd_refused_total", "Checks that were wrong and not decided.",
-		"unknown_zone", "conflict", "invalid")
+	m.refused = newReasons(create, "reason", "velocityd_refused_total",
+		"Checks that were wrong, or whose caller may not ask them, and that were not decided. A request of reason unauthenticated, "+
+			"scope, foreign_origin or unreadable counts once, however many checks it has.",
+		"unknown_zone", "conflict", "invalid", "unauthenticated", "scope", "foreign_origin", "unreadable")
 	m.failed = newReasons(create, "reason", "velocityd_failed_total", "Checks that were not decided because of a fault of the service, its database or its rights.",
 		"forbidden", "internal")
 	m.reloads = newReasons(create, "result", "velocityd_tls_reloads_total",
@@ -214,6 +216,22 @@ func (m *Metrics) CountRequest(method, route string, status int) {
 		route = "none"
 	}
 	m.requests.of(request{method: knownMethod(method), route: route, status: status}).Inc()
+}
+
+// CountRefusal counts a request for checks that was refused before it was known which checks it has.
+// code is that of the problem that its caller was answered.
+func (m *Metrics) CountRefusal(code string) {
+	if m == nil {
+		return
+	}
+	switch code {
+	case "unauthenticated", "foreign_origin":
+		m.refused.add(code, 1)
+	case "missing_scope":
+		m.refused.add("scope", 1)
+	default:
+		m.refused.add("unreadable", 1)
+	}
 }
 
 // knownMethod returns method if it is one that HTTP defines, and otherwise "other": callers may

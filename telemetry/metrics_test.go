@@ -219,6 +219,19 @@ func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
 	}
 }
 
+func TestRequestsThatAreRefusedUnaskedAreCountedByReason(t *testing.T) {
+	t.Parallel()
+	m := newMetrics()
+	for _, code := range []string{"unauthenticated", "missing_scope", "foreign_origin", "invalid_request", "payload_too_large", "a code to come"} {
+		m.CountRefusal(code)
+	}
+	wantLines(
+		t, scrape(t, m),
+		`velocityd_refused_total{reason="unauthenticated"} 1`, `velocityd_refused_total{reason="scope"} 1`,
+		`velocityd_refused_total{reason="foreign_origin"} 1`, `velocityd_refused_total{reason="unreadable"} 3`,
+	)
+}
+
 func TestChecksAreCountedAsTheirCallersAskThem(t *testing.T) {
 	t.Parallel()
 	memory := servicetest.NewMemory()

@@ -65,6 +65,9 @@ func countEvents(metrics *telemetry.Metrics) func(db.Event) {
 // countRequest counts an answered request, and names its span.
 func (s *instance) countRequest(ctx context.Context, r handlers.Observed) {
 	s.metrics.CountRequest(r.Method, r.Route, r.Status)
+	if r.Refused != "" {
+		s.metrics.CountRefusal(r.Refused)
+	}
 	if s.tracing != nil {
 		s.tracing.NameRequest(ctx, r.Method, r.Route)
 	}

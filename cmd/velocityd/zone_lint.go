@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"velocityd/service"
@@ -14,12 +16,13 @@ var errFindings = errors.New("findings")
 
 type zoneLintCmd struct {
 	IDs           []int64 `arg:"" optional:"" name:"id" help:"Zones to look at. Without it, all zones."`
+	JSON          bool    `name:"json" env:"VELOCITY_JSON" help:"Print the findings as JSON."`
 	endpointFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (zoneLintCmd) Help() string {
-	return `Prints a line for each setting that is allowed but probably not meant. Examples are a rate that no bucket can reach, a lockout shorter than the window, addresses or user names in a zone whose keys are opaque, a zone that does not enforce, and an override that has expired or matches no bucket. Changes nothing.
+	return `Prints a line for each setting that is allowed but probably not meant. Examples are a rate that no bucket can reach, a lockout shorter than the window, addresses or user names in a zone whose keys are opaque, a zone that does not enforce, and an override that has expired or matches no bucket. That there are no zones at all is a finding, too. Changes nothing.
 
 Exit code 0 means no findings, 4 findings.
 
@@ -39,31 +42,74 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	found := 0
+	findings, err := c.findings(ctx, store, zones)
+	if err != nil {
+		return err
+	}
+	if err := c.print(p.stdout, len(zones), findings); err != nil {
+		return err
+	}
+	if len(findings) > 0 {
+		return errFindings
+	}
+	return nil
+}
+
+// findings returns what is unusual about zones. Without any of them every check is refused.
+func (c *zoneLintCmd) findings(ctx context.Context, store endpoint, zones []service.Zone) ([]service.Finding, error) {
+	if len(zones) == 0 {
+		return []service.Finding{{Field: "zones", Text: "there are none, so every check is answered with 404; " +
+			"'velocityd zone set' makes one, and 'velocityd zone restore' brings deleted ones back"}}, nil
+	}
+	var findings []service.Finding
 	for _, zone := range zones {
 		overrides, err := overridesOf(ctx, store, zone.ID)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for _, finding := range service.Lint(time.Now(), zone, overrides) {
-			found++
-			fmt.Fprintln(p.stdout, describeFinding(finding))
+		findings = append(findings, service.Lint(time.Now(), zone, overrides)...)
+	}
+	return findings, nil
+}
+
+// foundJSON is a finding as JSON.
+type foundJSON struct {
+	ZoneID     int64  `json:"zone_id,omitempty"`
+	OverrideID uint64 `json:"override_id,omitempty"`
+	Field      string `json:"field"`
+	Text       string `json:"text"`
+}
+
+func (c *zoneLintCmd) print(w io.Writer, zones int, findings []service.Finding) error {
+	if c.JSON {
+		list := make([]foundJSON, len(findings))
+		for i, f := range findings {
+			list[i] = foundJSON(f)
 		}
+		return json.NewEncoder(w).Encode(struct {
+			Zones    int         `json:"zones"`
+			Findings []foundJSON `json:"findings"`
+		}{zones, list})
 	}
-	if found > 0 {
-		return errFindings
+	for _, finding := range findings {
+		fmt.Fprintln(w, describeFinding(finding))
 	}
-	fmt.Fprintf(p.stdout, "no findings in %s\n", counted(len(zones), "zone"))
+	if len(findings) == 0 {
+		fmt.Fprintf(w, "no findings in %s\n", counted(zones, "zone"))
+	}
 	return nil
 }
 
 // describeFinding writes a finding of lint in one line.
 func describeFinding(finding service.Finding) string {
-	where := fmt.Sprintf("zone %d", finding.ZoneID)
-	if finding.OverrideID != 0 {
-		where += fmt.Sprintf(", override %d", finding.OverrideID)
+	about := fmt.Sprintf("%s: %s", finding.Field, finding.Text)
+	switch {
+	case finding.ZoneID == 0:
+		return about
+	case finding.OverrideID == 0:
+		return fmt.Sprintf("zone %d: %s", finding.ZoneID, about)
 	}
-	return fmt.Sprintf("%s: %s: %s", where, finding.Field, finding.Text)
+	return fmt.Sprintf("zone %d, override %d: %s", finding.ZoneID, finding.OverrideID, about)
 }
 
 // counted writes a number of things whose plural ends in s: "1 zone", "2 zones".

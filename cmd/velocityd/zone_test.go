@@ -180,13 +180,16 @@ func TestZoneLintTellsByTextAndExitCode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
+		env := environment{"VELOCITY_DSN": d.DSN}
+		if r := command(env, nil, "zone", "lint"); r.code != exitFindings || !strings.HasPrefix(r.stdout, "zones: there are none, so every check") {
+			t.Errorf("without zones: %+v", r)
+		}
 		d.SetZone(t, service.Zone{
 			ID: 1, Description: "login per user", Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyUsername},
 		})
 		d.SetZone(t, service.Zone{ID: 2, Rate: 5, Window: time.Minute, Mode: service.ModeShadow, Lockout: time.Second})
 		d.SetZone(t, service.Zone{ID: 3, Rate: 5, Window: time.Minute})
 		d.SetOverride(t, service.Override{ZoneID: 3, Key: "bob", Action: service.OverrideDeny, ExpiresAt: time.Now().Add(-time.Hour)})
-		env := environment{"VELOCITY_DSN": d.DSN}
 		expired := fmt.Sprintf("zone 3, override %d: expires_at: expired", d.Count(t, "SELECT MIN(id) FROM zone_override"))
 		shadow, lockout := "zone 2: mode: shadow", "zone 2: lockout: 1 s is shorter than the window of 60 s"
 		for _, c := range []struct {
@@ -198,6 +201,8 @@ func TestZoneLintTellsByTextAndExitCode(t *testing.T) {
 			{" 3 2", exitFindings, []string{expired, shadow, lockout}},
 			{" 1", exitFine, []string{"no findings in 1 zone"}},
 			{" 1 9", exitError, nil},
+			{" 1 --json", exitFine, []string{`{"zones":1,"findings":[]}`}},
+			{" 1 2 --json", exitFindings, []string{`{"zones":2,"findings":[{"zone_id":2,"field":"mode","text":"shadow:`}},
 		} {
 			r := command(env, nil, strings.Fields("zone lint"+c.args)...)
 			lines := strings.Split(strings.TrimSpace(r.stdout), "\n")
