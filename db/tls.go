@@ -6,12 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/service"
+	"velocityd/trusted"
 )
 
 // TLSFiles name the PEM files of TLS to the database. The zero value means that the DSN
@@ -68,7 +68,7 @@ func (f TLSFiles) readCA() ([]byte, error) {
 	if f.CA == "" {
 		return nil, nil
 	}
-	return os.ReadFile(f.CA)
+	return trusted.Read(f.CA, trusted.LongLimit)
 }
 
 func (f TLSFiles) config(ca []byte) (*tls.Config, error) {
@@ -86,7 +86,15 @@ func (f TLSFiles) config(ca []byte) (*tls.Config, error) {
 		return nil, errors.New("a client certificate needs both files, of the certificate and of its key")
 	}
 	load := func() (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+		cert, err := trusted.Read(f.Cert, trusted.LongLimit)
+		if err != nil {
+			return nil, fmt.Errorf("read client certificate: %w", err)
+		}
+		key, err := trusted.ReadSecret(f.Key, trusted.ShortLimit)
+		if err != nil {
+			return nil, fmt.Errorf("read key of client certificate: %w", err)
+		}
+		pair, err := tls.X509KeyPair(cert, key)
 		if err != nil {
 			return nil, fmt.Errorf("read client certificate %s: %w", f.Cert, err)
 		}

@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/trusted"
 )
 
 // authFlags say whose requests are answered.
@@ -136,20 +135,12 @@ type tokenFlags struct {
 	inherited string // VELOCITY_TOKEN
 }
 
-// longestTokenFile is how much of a file is read that should hold a token, in bytes.
-const longestTokenFile = 1 << 10
-
 // token returns the token to ask with, or "" if there is none. Its errors are usageErrors
 // and repeat nothing of what was read.
 func (f tokenFlags) token() (string, error) {
 	text, source := f.inherited, "VELOCITY_TOKEN"
 	if f.TokenFile != "" {
-		file, err := os.Open(f.TokenFile)
-		if err != nil {
-			return "", usagef("--token-file (VELOCITY_TOKEN_FILE): %w", err)
-		}
-		defer func() { _ = file.Close() }() // has only been read
-		read, err := io.ReadAll(io.LimitReader(file, longestTokenFile))
+		read, err := trusted.ReadSecret(f.TokenFile, trusted.ShortLimit)
 		if err != nil {
 			return "", usagef("--token-file (VELOCITY_TOKEN_FILE): %w", err)
 		}

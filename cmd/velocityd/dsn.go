@@ -3,23 +3,19 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/alecthomas/kong"
 
 	"velocityd/db"
+	"velocityd/trusted"
 )
 
 // credentialName is the name of the systemd credential that may hold the DSN.
 const credentialName = "velocity-dsn"
-
-// maxDSN is the longest DSN that is read from a file, in bytes.
-const maxDSN = 64 << 10
 
 // dsnFlags tell which database is configured.
 type dsnFlags struct {
@@ -109,19 +105,12 @@ func (f dsnFlags) read() (dsn, source string, err error) {
 
 // readDSNFile returns the only line of a file, without its line end.
 func readDSNFile(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }() // has only been read
-	text, err := io.ReadAll(io.LimitReader(file, maxDSN+1))
+	text, err := trusted.ReadSecret(path, trusted.ShortLimit)
 	if err != nil {
 		return "", err
 	}
 	dsn := strings.TrimRight(string(text), "\r\n")
 	switch {
-	case len(text) > maxDSN:
-		return "", fmt.Errorf("%s is longer than a DSN can be (%d bytes)", path, maxDSN)
 	case strings.TrimSpace(dsn) == "":
 		return "", fmt.Errorf("%s is empty", path)
 	case strings.ContainsAny(dsn, "\r\n"):

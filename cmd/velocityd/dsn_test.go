@@ -10,6 +10,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/trusted"
 )
 
 func TestDSNIsReadFromAFileOrACredential(t *testing.T) {
@@ -48,7 +49,7 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 		{"u:hunter2@tcp(h:1)/d\nu:hunter2@tcp(h:2)/d\n", "one line"},
 		{"hunter2\n", "no / in front"},
 		{"u:hunter2@tcp(h:1)/d?tls=hunter2", "tls must be"},
-		{strings.Repeat("hunter2", maxDSN), "longer than a DSN can be"},
+		{strings.Repeat("hunter2", trusted.ShortLimit), "is longer than"},
 	} {
 		for flag, env := range map[string]environment{
 			"file":            {"VELOCITY_DSN_FILE": filepath.Join(folder, credentialName)},
@@ -65,6 +66,16 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 			if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, flag) || strings.Contains(r.stderr, "hunter2") {
 				t.Errorf("%.20q by %s: got %+v, want %q", c.text, flag, r, c.want)
 			}
+		}
+	}
+	for mode, want := range map[os.FileMode]string{0o666: "chmod go-w", 0o644: "chmod o="} {
+		file := filepath.Join(folder, credentialName)
+		writeFile(t, file, "u:hunter2@tcp(h:1)/d")
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if r := command(nil, nil, "serve", "--dsn-file", file); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+			t.Errorf("%04o: %+v", mode, r)
 		}
 	}
 	for _, path := range []string{folder, filepath.Join(folder, "absent")} {

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"velocityd/client"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/trusted"
 )
 
 const (
@@ -113,7 +113,7 @@ func (f endpointFlags) openService() (endpoint, error) {
 
 // readRoots returns the certificates of a file.
 func readRoots(path string) (*x509.CertPool, error) {
-	text, err := os.ReadFile(path)
+	text, err := trusted.Read(path, trusted.LongLimit)
 	if err != nil {
 		return nil, err
 	}

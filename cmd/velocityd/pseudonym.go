@@ -12,6 +12,7 @@ import (
 
 	"velocityd/db"
 	"velocityd/service"
+	"velocityd/trusted"
 )
 
 // keyFlags name the secret keys by which pseudonyms are made.
@@ -24,10 +25,7 @@ func (f keyFlags) attrs() []slog.Attr {
 	return []slog.Attr{slog.String("key_hmac_file", f.KeyHMACFile)}
 }
 
-const (
-	keyPollPause = 10 * time.Second
-	mostKeyBytes = 4096 // of a file; a key is much shorter
-)
+const keyPollPause = 10 * time.Second
 
 // keyring returns the keys of the folder, or an empty Keyring if no folder is named.
 func (f keyFlags) keyring() (*service.Keyring, error) {
@@ -70,18 +68,7 @@ func readKeys(folder string) ([]service.SecretKey, error) {
 }
 
 func readKey(path string) (service.SecretKey, error) {
-	info, err := os.Stat(path) // of what a link leads to
-	switch {
-	case err != nil:
-		return service.SecretKey{}, err
-	case !info.Mode().IsRegular():
-		return service.SecretKey{}, fmt.Errorf("%s is no file: the folder must hold one file for each key", path)
-	case info.Mode().Perm()&0o007 != 0:
-		return service.SecretKey{}, fmt.Errorf("%s: everybody on this machine may read or change it: run 'chmod o= %s'", path, shellLine([]string{path}))
-	case info.Size() > mostKeyBytes:
-		return service.SecretKey{}, fmt.Errorf("%s is too long for a key", path)
-	}
-	text, err := os.ReadFile(path)
+	text, err := trusted.ReadSecret(path, trusted.ShortLimit)
 	if err != nil {
 		return service.SecretKey{}, err
 	}

@@ -51,10 +51,10 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 		"link to a key": {func(folder string) error {
 			return os.Symlink(filepath.Join(folder, "k1"), filepath.Join(folder, "k2"))
 		}, ""},
-		"read by the group": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o640) }, ""},          //nolint:gosec // what is tested
-		"read by everybody": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o644) }, "chmod o= "}, //nolint:gosec // what is tested
+		"read by the group": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o640) }, ""},         //nolint:gosec // what is tested
+		"read by everybody": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o644) }, "chmod o="}, //nolint:gosec // what is tested
 		"another file":      {func(folder string) error { return os.WriteFile(filepath.Join(folder, "k1~"), []byte(newKey), 0o600) }, "a-z, 0-9 and -"},
-		"a folder in it":    {func(folder string) error { return os.Mkdir(filepath.Join(folder, "k2"), 0o700) }, "is no file"},
+		"a folder in it":    {func(folder string) error { return os.Mkdir(filepath.Join(folder, "k2"), 0o700) }, "is no regular file"},
 		"too short": {func(folder string) error {
 			return os.WriteFile(filepath.Join(folder, "k1"), []byte(oldKey[:62]), 0o600)
 		}, "openssl rand -hex 32"},
@@ -63,7 +63,7 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 		}, "hexadecimal"},
 		"enormous": {func(folder string) error {
 			return os.WriteFile(filepath.Join(folder, "k1"), make([]byte, 1<<20), 0o600)
-		}, "too long"},
+		}, "is longer than"},
 		"no key":    {func(folder string) error { return os.Remove(filepath.Join(folder, "k1")) }, "holds no key"},
 		"no folder": {os.RemoveAll, "no such file"},
 		"three keys": {func(folder string) error {

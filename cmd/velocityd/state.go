@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"velocityd/trusted"
 )
 
 // stateFolder is a folder of the service's own, for what must outlast a restart without the
@@ -26,11 +28,18 @@ type stateFolder struct {
 // stateVersion is that of the files' forms. A program ignores files of other versions.
 const stateVersion = 1
 
+// stateLimit is the longest file that is read, in bytes. 100,000 zones are about 50 MB.
+const stateLimit = 256 << 20
+
 // openState returns the folder at path, which it makes if it is missing. It removes what a
-// program that was killed while it wrote has left there.
+// program that was killed while it wrote has left there. It refuses a folder in which other users
+// can write: they would say which tokens are good.
 func openState(path string, logger *slog.Logger) (*stateFolder, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make the state folder: %w", err)
+	}
+	if err := trusted.Folder(path); err != nil {
+		return nil, fmt.Errorf("look at the state folder: %w", err)
 	}
 	for _, file := range []string{zonesFile, credentialsFile} {
 		left, err := filepath.Glob(filepath.Join(path, file+".*"))
@@ -155,14 +164,7 @@ func (f *stateFile) recall(form any, use func() error) {
 // fs.ErrNotExist if there is none.
 func (f *stateFolder) read(file string, form any) (text []byte, err error) {
 	name := filepath.Join(f.path, file)
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, fmt.Errorf("look at what is remembered: %w", err)
-	}
-	if info.Mode().Perm()&0o022 != 0 {
-		return nil, fmt.Errorf("%s can be written by other users (mode %04o)", name, info.Mode().Perm())
-	}
-	if text, err = os.ReadFile(name); err != nil {
+	if text, err = trusted.Read(name, stateLimit); err != nil {
 		return nil, fmt.Errorf("read what is remembered: %w", err)
 	}
 	var header struct {

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -149,6 +150,30 @@ func TestStateFolderThatCannotBeWrittenIsSaidOnce(t *testing.T) {
 	r := command(environment{"VELOCITY_DSN": "u@tcp(127.0.0.1:1)/d"}, nil, "serve", "--listen", "127.0.0.1:0", "--state-dir", taken)
 	if r.code != exitError || !strings.Contains(r.stderr, "--state-dir") {
 		t.Errorf("got %+v", r)
+	}
+}
+
+func TestStateOfWhichAnybodyMayHaveMadeAPartIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	shared := t.TempDir()
+	if err := os.Chmod(shared, 0o777|os.ModeSticky); err != nil {
+		t.Fatal(err)
+	}
+	r := command(environment{"VELOCITY_DSN": "u@tcp(127.0.0.1:1)/d"}, nil, "serve", "--listen", "127.0.0.1:0", "--state-dir", shared)
+	if r.code != exitError || !strings.Contains(r.stderr, "--state-dir") || !strings.Contains(r.stderr, "chmod go-w") {
+		t.Errorf("a folder for everybody: %+v", r)
+	}
+	path := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(path, zonesFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	m, learned, log := remembering(t, path, &listed{zones: spelt()})
+	if len(*learned) != 0 || !strings.Contains(log.String(), "no regular file") {
+		t.Errorf("a FIFO: learned %+v, logged %s", *learned, log)
+	}
+	refresh(t, m)
+	if info, err := os.Stat(filepath.Join(path, zonesFile)); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("the FIFO is still there: %v, %v", info, err)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"velocityd/trusted"
 )
 
 // lookAgain is the time between two looks at the files of TLS. Their contents are
@@ -45,16 +47,15 @@ type contents struct{ cert, key, clientCA []byte }
 
 // read reads the files.
 func (c *certificates) read() (read contents, err error) {
-	for _, file := range []struct {
-		into *[]byte
-		path string
-	}{{&read.cert, c.files.TLSCert}, {&read.key, c.files.TLSKey}, {&read.clientCA, c.files.TLSClientCA}} {
-		if file.path == "" {
-			continue
-		}
-		if *file.into, err = os.ReadFile(file.path); err != nil {
-			return contents{}, fmt.Errorf("read file of TLS: %w", err)
-		}
+	read.cert, err = trusted.Read(c.files.TLSCert, trusted.LongLimit)
+	if err == nil {
+		read.key, err = trusted.ReadSecret(c.files.TLSKey, trusted.ShortLimit)
+	}
+	if err == nil && c.files.TLSClientCA != "" {
+		read.clientCA, err = trusted.Read(c.files.TLSClientCA, trusted.LongLimit)
+	}
+	if err != nil {
+		return contents{}, fmt.Errorf("read file of TLS: %w", err)
 	}
 	return read, nil
 }

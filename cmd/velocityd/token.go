@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"velocityd/db"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/trusted"
 )
 
 type tokenCmd struct {
@@ -116,7 +116,7 @@ func (c *tokenCreateCmd) subject() (string, error) {
 	if c.ClientCert == "" {
 		return c.ClientSubject, nil
 	}
-	text, err := os.ReadFile(c.ClientCert)
+	text, err := trusted.Read(c.ClientCert, trusted.LongLimit)
 	if err != nil {
 		return "", usagef("--client-cert: %w", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/migrations"
+	"velocityd/trusted"
 )
 
 // Names inside the private engine.
@@ -209,7 +210,7 @@ func (d Database) administer(ctx context.Context, statements ...string) error {
 // password returns the password in the data folder. The first call makes it.
 func (d Database) password() (string, error) {
 	path := filepath.Join(d.Folder, "password")
-	text, err := os.ReadFile(path)
+	text, err := trusted.ReadSecret(path, trusted.ShortLimit)
 	if err == nil {
 		if password := strings.TrimSpace(string(text)); isPlain(password) {
 			return password, nil
@@ -249,7 +250,7 @@ func (d Database) Withdraw() { _ = os.Remove(dsnFile(d.Folder)) }
 // RunningDSN returns the DSN that a running velocityd dev has written to its data
 // folder. The error wraps fs.ErrNotExist if there is none.
 func RunningDSN(folder string) (string, error) {
-	text, err := os.ReadFile(dsnFile(folder))
+	text, err := trusted.ReadSecret(dsnFile(folder), trusted.ShortLimit)
 	if err != nil {
 		return "", fmt.Errorf("look for a running velocityd dev: %w", err)
 	}
