@@ -15,8 +15,10 @@
 -- where it can: compiling one took MySQL a tenth of a bucket's first check. If JSON
 -- can write a key as it is, in as many bytes as characters, then it is ASCII without
 -- quotes, backslashes and the control characters below space (RFC 8259, section 7),
--- and is free of all if DEL (7F) is not in it either. It has no backslash: MySQL
--- reads a CHECK under the sql_mode of the session that opens the table first.
+-- and is free of all if DEL (7F) is not in it either. Engines read a CHECK under the
+-- settings of the session that opens the table first. So it has no backslash, which
+-- sql_mode gives a meaning, and compares no two texts that have the collation of the
+-- session: HEX() LIKE '…' is error 1267 where two settings name two collations.
 CREATE TABLE zone_bucket_lock (
   zone_id      INT NOT NULL,
   bucket_key   VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ NOT NULL,
@@ -29,6 +31,6 @@ CREATE TABLE zone_bucket_lock (
   PRIMARY KEY (zone_id, bucket_key),
   CONSTRAINT zone_bucket_lock_key CHECK (
     bucket_key <> ''
-    AND ((LENGTH(JSON_QUOTE(bucket_key)) = CHAR_LENGTH(bucket_key) + 2 AND HEX(bucket_key) NOT LIKE '%7F%')
+    AND ((LENGTH(JSON_QUOTE(bucket_key)) = CHAR_LENGTH(bucket_key) + 2 AND INSTR(bucket_key, 0x7F) = 0)
       OR bucket_key NOT REGEXP '[[:cntrl:]]'))
 ) ENGINE = InnoDB COMMENT = 'one row a bucket seen: its mutex, its last lockout and its tally'

@@ -90,11 +90,6 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 				return err
 			}
 		}
-		if version == none {
-			if err := wantCollation(ctx, t.conn); err != nil {
-				return err
-			}
-		}
 		if err := m.Up(); err != nil && !errors.Is(err, migrate.ErrNoChange) {
 			return err
 		}
@@ -106,27 +101,6 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 		}
 		return err
 	})
-}
-
-// wantCollation returns an error if a database without tables has a collation by default in which
-// MySQL cannot make them: a CHECK of zone_bucket_lock compares a text of the connection's collation
-// with one of the database's (error 1267).
-func wantCollation(ctx context.Context, conn *sql.Conn) error {
-	var collation string
-	var isRefused bool
-	err := conn.QueryRowContext(ctx, `
-SELECT @@collation_database,
-       VERSION() NOT LIKE '%MariaDB%'
-       AND @@character_set_database = 'utf8mb4'
-       AND @@collation_database NOT IN ('utf8mb4_0900_ai_ci', 'utf8mb4_bin')`).Scan(&collation, &isRefused)
-	switch {
-	case err != nil:
-		return fmt.Errorf("read the collation of the database: %w", err)
-	case isRefused:
-		return fmt.Errorf("the database has the collation %s by default, and needs another one for its tables: "+
-			"ALTER DATABASE … COLLATE utf8mb4_0900_ai_ci, then run migrate up again", collation)
-	}
-	return nil
 }
 
 // Down takes back the newest steps, or all of them if steps is 0. What the tables
