@@ -1,1 +1,1 @@
--- routines sha256: ddc28642f9bc0ed1eaca71ea0da206635a9e91ae6f97649da6ed54f33ec5cb1b
+-- routines sha256: 6dc29cbdef2ee27319a2be27c4ead74f1174b40112c42c8ec2a3321b6e4c7e7d

@@ -87,7 +87,7 @@ func TestPrefixesAreBroughtIntoOneForm(t *testing.T) {
 				"255.255.255.254/31":             "prefix=255.255.255.254/31 | network=4:" + strings.Repeat("1", 31),
 				"::ffff:203.0.113.0/120":         "prefix=203.0.113.0/24 | network=4:110010110000000001110001",
 				"::FFFF:0:0/96":                  "prefix=0.0.0.0/0 | network=4:",
-				"::1.2.0.0/112":                  "prefix=::102:0/112 | network=6:" + strings.Repeat("0", 96) + "0000000100000010",
+				"::0.2.0.0/112":                  "prefix=::2:0/112 | network=6:" + strings.Repeat("0", 96) + "0000000000000010",
 				"2001:DB8::/32":                  "prefix=2001:db8::/32 | network=6:" + "00100000000000010000110110111000",
 				"2001:0db8:0000:0:0:0:0:0/32":    "prefix=2001:db8::/32 | network=6:" + "00100000000000010000110110111000",
 				"8000::/1":                       "prefix=8000::/1 | network=6:1",
@@ -95,7 +95,10 @@ func TestPrefixesAreBroughtIntoOneForm(t *testing.T) {
 				"0:0:0:0:0:0:0:0/64":             "prefix=::/64 | network=6:" + strings.Repeat("0", 64),
 				"0:0:0:0:8000:0:0:0/65":          "prefix=::8000:0:0:0/65 | network=6:" + strings.Repeat("0", 64) + "1",
 				"ffff:ffff:ffff:ffff::/64":       "prefix=ffff:ffff:ffff:ffff::/64 | network=6:" + strings.Repeat("1", 64),
-				"64:FF9B:0:0:0:0:192.0.2.34/127": "prefix=64:ff9b::c000:222/127 | network=6:" + fmt.Sprintf("%016b%016b%064b%031b", 0x64, 0xff9b, 0, 0xc0000222>>1),
+				"64:FF9B:1:0:0:0:192.0.2.34/127": "prefix=64:ff9b:1::c000:222/127 | network=6:" + fmt.Sprintf("%016b%016b%016b%048b%031b", 0x64, 0xff9b, 1, 0, 0xc0000222>>1),
+				"64:ff9b::/47":                   "prefix=64:ff9b::/47 | network=6:" + fmt.Sprintf("%016b%016b%015b", 0x64, 0xff9b, 0),
+				"2001::/31":                      "prefix=2001::/31 | network=6:0010000000000001000000000000000",
+				"2002::/15":                      "prefix=2002::/15 | network=6:001000000000001",
 			} {
 				for _, statement := range []string{
 					"INSERT INTO zone_override (zone_id, prefix, network, action) VALUES (1, ?, '4:forged', 'deny')",
@@ -129,6 +132,9 @@ func TestWhatIsNoNetworkIsRefused(t *testing.T) {
 				"203.0.113.7/24", "10.0.0.1/31", "128.0.0.0/0", "2001:db8::1/64", "::1/127", "::1/0", "0:0:0:1::/63", "::1:0:0:0/64",
 				// IPv4 addresses written as IPv6, with bits beyond the length or of both families.
 				"::ffff:1.2.3.4/96", "::ffff:203.0.113.1/120", "::ffff:0:0/95", "::ffff:0:0/129",
+				// Networks whose addresses count as IPv4 ones.
+				"64:ff9b::/96", "64:ff9b::/48", "64:ff9b::203.0.113.0/120", "::203.0.113.0/120", "::ffff:0:203.0.113.0/120",
+				"2002::/16", "2002:cb00:7109::/48", "2002:cb00:7109:1::/64", "2001::/32", "2001:0:5ef5:79fb::/64",
 			} {
 				for _, statement := range []string{
 					"INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, ?, 'allow')",

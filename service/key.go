@@ -2,7 +2,6 @@ package service
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -105,8 +104,12 @@ func (r KeyRule) hides() bool { return r.Form == KeyHMAC }
 
 // Normalize returns the key of the bucket that key means; for a key that is
 // normal already, itself. The error wraps ErrInvalid and does not repeat the
-// key. It does NOT check length or control characters: Bucket.Validate does. Nor does it make
+// key. It does NOT check length or control characters: Bucket.Validate does. It makes no
 // pseudonyms: a Keyring does.
+//
+// Callers pass the address of a socket's peer as it is. Where keys are addresses, a zone id
+// (fe80::1%eth0) is dropped, and an IPv6 address that stands for an IPv4 one is counted as
+// that. So an address from a socket is never refused.
 func (r KeyRule) Normalize(key string) (string, error) {
 	r = r.withDefaults()
 	switch r.Kind {
@@ -149,42 +152,6 @@ func foldCherokee(r rune) rune {
 	return r
 }
 
-func (r KeyRule) normalizeIP(key string) (string, error) {
-	text, length, isNetwork := strings.Cut(key, "/")
-	addr, err := netip.ParseAddr(text)
-	if err != nil || addr.Zone() != "" {
-		return "", fieldError("bucket_key", "must be an IPv4 or IPv6 address in this zone")
-	}
-	addr = addr.Unmap()
-	bits := r.bucketBits(addr)
-	// A network is a key only in the length in which the zone's buckets are written.
-	if isNetwork && length != strconv.Itoa(bits) {
-		return "", fieldError("bucket_key", "must be an address or a network of /%d in this zone", bits)
-	}
-	network, err := addr.Prefix(bits)
-	if err != nil {
-		return "", fmt.Errorf("%w: bucket_key: %w", ErrInvalid, err)
-	}
-	return bucketOf(network), nil
-}
-
-// bucketBits returns how many leading bits of addr tell buckets apart.
-func (r KeyRule) bucketBits(addr netip.Addr) int {
-	if addr.Is4() {
-		return r.IPv4Prefix
-	}
-	return r.IPv6Prefix
-}
-
-// bucketOf returns the key of the bucket that is a masked network: a single address
-// is written without its length.
-func bucketOf(network netip.Prefix) string {
-	if network.IsSingleIP() {
-		return network.Addr().String()
-	}
-	return network.String()
-}
-
 // Name returns the key of the bucket that key names in a look-up or in a change by an
 // operator: like Normalize, but where keys are kept as pseudonyms, a pseudonym names its bucket
 // by itself. Checks do NOT take pseudonyms: whoever logs in chooses the keys of checks.
@@ -221,8 +188,9 @@ func (r KeyRule) Target(text string) (key string, prefix netip.Prefix, err error
 // Network returns what a network means as an override's target in a zone of this rule.
 // One that is as long as the zone's buckets is the key of a bucket: 203.0.113.9/32 is
 // the key 203.0.113.9 where ipv4_prefix is 32. A shorter one is a prefix. A network of
-// IPv4 addresses written as IPv6 is folded to IPv4. The error wraps ErrInvalid: for a
-// text that is no network, for bits set beyond the length, for a network that is longer
+// IPv4 addresses written as IPv6 (::ffff:203.0.113.0/120) is folded to IPv4. The error wraps
+// ErrInvalid: for a text that is no network, for another network whose addresses count as IPv4
+// (64:ff9b::/96: whoever means NAT64 would else bind all of IPv4), for bits set beyond the length, for a network that is longer
 // than the zone's buckets, and in a zone whose keys are not addresses. Where keys are kept as
 // pseudonyms it is refused unless it is the key of a bucket: nobody can tell in which network
 // a pseudonym lies.
@@ -243,6 +211,9 @@ func (r KeyRule) Network(text string) (key string, prefix netip.Prefix, err erro
 	}
 	if masked := network.Masked(); network != masked {
 		return "", prefix, fieldError("prefix", "must have no bits set beyond its length: write %s", masked)
+	}
+	if holdsIPv4Alone(network) {
+		return "", prefix, fieldError("prefix", "holds addresses that count as the IPv4 addresses inside them: write the IPv4 network")
 	}
 	switch bits := r.bucketBits(network.Addr()); {
 	case network.Bits() > bits:

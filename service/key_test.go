@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -59,12 +60,45 @@ func TestKeyRuleNormalizesAddresses(t *testing.T) {
 		{0, 0, "2001:db8::/64", "2001:db8::/64"},
 		{0, 0, "2001:db8::1/64", "2001:db8::/64"},
 		{0, 0, "::", "::/64"},
-		{0, 0, "::203.0.113.9", "::/64"},
+		{0, 0, "::1", "::/64"},
+		{0, 0, "::0.1.2.3", "::/64"},
+		{0, 0, "fe80::1%eth0", "fe80::/64"},
+		{0, 0, "::ffff:203.0.113.9%1", "203.0.113.9"},
+		{0, 128, "fe80::1%lo", "fe80::1"},
+		// What stands for an IPv4 address is counted as that.
+		{0, 0, "::203.0.113.9", "203.0.113.9"},
+		{0, 0, "::ffff:0:203.0.113.9", "203.0.113.9"},
+		{0, 0, "64:ff9b::cb00:7109", "203.0.113.9"},
+		{0, 0, "64:FF9B::203.0.113.9", "203.0.113.9"},
+		{0, 0, "64:ff9b::cb00:7109%eth0", "203.0.113.9"},
+		{0, 0, "64:ff9b::c000:201", "192.0.2.1"},
+		{0, 0, "2002:cb00:7109::1", "203.0.113.9"},
+		{0, 0, "2002:cb00:7109:ffff:1:2:3:4", "203.0.113.9"},
+		{0, 0, "2001:0:5ef5:79fb:8000:f227:34ff:8ef6", "203.0.113.9"},
+		{24, 128, "64:ff9b::cb00:7109", "203.0.113.0/24"},
+		{24, 128, "2002:cb00:71ff:2::", "203.0.113.0/24"},
+		{24, 32, "64:ff9b::cb00:7109", "203.0.113.0/24"},
+		// Only the network itself knows where these hold one.
+		{0, 0, "64:ff9b:1::cb00:7109", "64:ff9b:1::cb00:7109"},
+		{0, 0, "64:ff9b:1:cb00:71:900::", "64:ff9b:1:cb00:71:900::"},
+		{0, 0, "64:ff9b:0:1::cb00:7109", "64:ff9b:0:1::cb00:7109"},
+		{0, 32, "64:ff9b:1::cb00:7109", "64:ff9b::/32"},
+		{0, 0, "64:ff9b:2::1", "64:ff9b:2::/64"},
+		{0, 0, "2001:db8::5efe:cb00:7109", "2001:db8::/64"}, // ISATAP: the host chooses these bits
+		{0, 0, "2001:db8:cb00:7109::1", "2001:db8:cb00:7109::/64"},
+		{0, 16, "2001:db8::1", "2001::/16"},
+		{0, 15, "2003::1", "2002::/15"},
+		{0, 16, "2001::/16", "2001::/16"},
+		{0, 15, "2002::/15", "2002::/15"},
+		{0, 0, "2002:cb00:7109::/64", ""},
+		{0, 128, "64:ff9b::/128", ""},
+		{0, 0, "64:ff9b::/64", ""},
+		{0, 0, "64:ff9b:1::/64", ""},
 		{24, 128, "203.0.113.9", "203.0.113.0/24"},
 		{24, 128, "::ffff:203.0.113.9", "203.0.113.0/24"},
 		{24, 128, "203.0.113.0/24", "203.0.113.0/24"},
 		{24, 128, "2001:db8:0:0:0::1", "2001:db8::1"},
-		{24, 128, "::203.0.113.9", "::cb00:7109"},
+		{24, 128, "::203.0.113.9", "203.0.113.0/24"},
 		{1, 1, "203.0.113.9", "128.0.0.0/1"},
 		{1, 1, "2001:db8::1", "::/1"},
 		{31, 127, "203.0.113.9", "203.0.113.8/31"},
@@ -84,9 +118,9 @@ func TestKeyRuleNormalizesAddresses(t *testing.T) {
 		{0, 0, " 203.0.113.9", ""},
 		{0, 0, "203.0.113.9:22", ""},
 		{0, 0, "[::1]", ""},
-		{0, 0, "fe80::1%eth0", ""},
+		{0, 0, "fe80::1%", ""},
 		{0, 0, "fe80::1%eth0/64", ""},
-		{0, 0, "::ffff:203.0.113.9%1", ""},
+		{0, 0, "203.0.113.9%1", ""},
 		{0, 0, "3405803785", ""},
 		{0, 0, "203.0.113.9\xff", ""},
 	} {
@@ -141,6 +175,7 @@ func FuzzKeyRuleNormalize(f *testing.F) {
 	for _, key := range []string{
 		"", "Bob", "straße", "İ", "\u1e9e", "o\ufb03ce", "\u0345\u03b1", "\u1f80", "\ufdfa", " a ", "\u212b", "\xff", "\u0390", "\u1fe3",
 		"203.0.113.9", "::ffff:203.0.113.9", "2001:db8::/64", "2001:db8::1/56", "fe80::1%eth0", "1.2.3.4/24",
+		"64:ff9b::cb00:7109", "64:ff9b::/32", "64:ff9b:1::1", "2002:cb00:7109::/48", "2001:0:5ef5:79fb::1", "2001::/16", "::203.0.113.9", "::/96", "::ffff:0:1.2.3.4",
 	} {
 		f.Add(key, uint8(32), uint8(64))
 		f.Add(key, uint8(24), uint8(56))
@@ -168,25 +203,49 @@ func FuzzKeyRuleNormalize(f *testing.F) {
 	})
 }
 
-// wantNetworkOf says that a normalised key is the network, in canonical form, of
-// the address that it was made from.
+// wantNetworkOf says that a normalised key is a network in canonical form, and that it holds the
+// address that it was made from, unless that was IPv6 and the key is IPv4.
 func wantNetworkOf(t *testing.T, normal, key string) {
 	t.Helper()
 	text, _, _ := strings.Cut(key, "/")
 	addr, err := netip.ParseAddr(text)
-	if err != nil {
-		t.Fatalf("%q was taken for an address: %v", key, err)
+	network, ok := service.NetworkOf(normal)
+	if err != nil || !ok {
+		t.Fatalf("%q became %q: %v", key, normal, err)
 	}
-	network, err := netip.ParsePrefix(normal)
-	if err != nil {
-		if normal != addr.Unmap().String() {
-			t.Errorf("%q became %q", key, normal)
-		}
-		return
-	}
-	if network != network.Masked() || !network.Contains(addr.Unmap()) || network.String() != normal {
+	inside := network.Contains(addr.Unmap().WithZone("")) || addr.Is6() && network.Addr().Is4()
+	if network != network.Masked() || !inside || normal != network.String() && normal != network.Addr().String() {
 		t.Errorf("%q became %q", key, normal)
 	}
+}
+
+// FuzzSpellingsOfAnAddressAreOneBucket holds for all forms in which an IPv4 address is written.
+func FuzzSpellingsOfAnAddressAreOneBucket(f *testing.F) {
+	f.Add([]byte{203, 0, 113, 9}, uint64(1), uint8(32), uint8(64))
+	f.Add([]byte{255, 1, 2, 3}, uint64(0xffff_ffff_ffff), uint8(24), uint8(15))
+	f.Fuzz(func(t *testing.T, address []byte, other uint64, v4, v6 uint8) {
+		if len(address) != 4 || address[0] == 0 {
+			t.Skip()
+		}
+		rule := service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 1 + int(v4)%32, IPv6Prefix: 1 + int(v6)%128}
+		plain := netip.AddrFrom4([4]byte(address)).String()
+		want, err := rule.Normalize(plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		groups := func(b []byte) string { return fmt.Sprintf("%x%02x:%x%02x", b[0], b[1], b[2], b[3]) }
+		inverted := []byte{^address[0], ^address[1], ^address[2], ^address[3]}
+		for _, spelling := range []string{
+			"::ffff:" + plain, "::FFFF:" + groups(address), "0:0:0:0:0:ffff:" + plain, "::ffff:" + plain + "%eth0", "::" + plain, "::" + groups(address),
+			"::ffff:0:" + plain, "64:ff9b::" + plain, "0064:FF9B:0:0:0:0:" + groups(address),
+			fmt.Sprintf("2002:%s:%x:%x::%x", groups(address), uint16(other), uint16(other>>16), uint16(other>>32)),
+			fmt.Sprintf("2001:0:%x:%x:%x:%x:%s", uint16(other), uint16(other>>16), uint16(other>>32), uint16(other>>48), groups(inverted)),
+		} {
+			if got, err := rule.Normalize(spelling); err != nil || got != want {
+				t.Errorf("%v: %s became %s, %v, want %s as of %s", rule, spelling, got, err, want, plain)
+			}
+		}
+	})
 }
 
 func TestUsernameOfPlainCharactersIsNormalAsItIs(t *testing.T) {

@@ -188,13 +188,3 @@ func InForce(now time.Time, zone Zone, bucket Bucket, overrides []Override) *Ove
 	found := *o
 	return &found
 }
-
-// NetworkOf returns the network that a bucket's key means where keys are
-// addresses: an address is a network of itself alone.
-func NetworkOf(key string) (network netip.Prefix, ok bool) {
-	if addr, err := netip.ParseAddr(key); err == nil {
-		return netip.PrefixFrom(addr, addr.BitLen()), true
-	}
-	network, err := netip.ParsePrefix(key)
-	return network, err == nil
-}

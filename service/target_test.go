@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -49,6 +50,20 @@ func TestTargetTellsKeysFromNetworks(t *testing.T) {
 		{ip(0, 0), "::ffff:203.0.113.0/120", "", "203.0.113.0/24", ""},
 		{ip(0, 0), "::ffff:0:0/96", "", "0.0.0.0/0", ""},
 		{ip(0, 0), "::/0", "", "::/0", ""},
+		{ip(0, 0), "64:ff9b::cb00:7109", "203.0.113.9", "", ""},
+		{ip(0, 0), "2002:cb00:7109::1", "203.0.113.9", "", ""},
+		{ip(0, 0), "fe80::1%eth0", "fe80::/64", "", ""},
+		{ip(0, 0), "64:ff9b:1::/48", "", "64:ff9b:1::/48", ""},
+		{ip(0, 0), "64:ff9b:1::/64", "", "64:ff9b:1::/64", ""},
+		{ip(0, 0), "64:ff9b:1::1/128", "64:ff9b:1::1", "", ""},
+		{ip(0, 0), "2001::/16", "", "2001::/16", ""},
+		{ip(0, 0), "64:ff9b::/96", "", "", "count as the IPv4 addresses inside them"},
+		{ip(0, 0), "64:ff9b::/64", "", "", "count as the IPv4 addresses inside them"},
+		{ip(0, 0), "64:ff9b::cb00:7100/120", "", "", "write the IPv4 network"},
+		{ip(0, 0), "::203.0.113.0/120", "", "", "write the IPv4 network"},
+		{ip(0, 0), "2002::/16", "", "", "write the IPv4 network"},
+		{ip(0, 0), "2002:cb00:7109::/48", "", "", "write the IPv4 network"},
+		{ip(0, 0), "2001::/32", "", "", "write the IPv4 network"},
 		{ip(0, 0), "2001:DB8::1", "2001:db8::/64", "", ""},
 		{ip(0, 0), "2001:DB8::/64", "2001:db8::/64", "", ""},
 		{ip(0, 0), "2001:DB8::/32", "", "2001:db8::/32", ""},
@@ -107,7 +122,7 @@ func TestNetworkRefusesWhatIsNoNetwork(t *testing.T) {
 func FuzzKeyRuleTarget(f *testing.F) {
 	for _, text := range []string{"203.0.113.9/32", "::ffff:10.0.0.0/104", "2001:db8::/64", "10.1.1.1", "Bob", "::/0"} {
 		f.Add(text, uint8(32), uint8(64))
-		f.Add(text, uint8(8), uint8(128))
+		f.Add(text, uint8(8), uint8(127))
 	}
 	f.Fuzz(func(t *testing.T, text string, v4, v6 uint8) {
 		rule := service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 1 + int(v4)%32, IPv6Prefix: 1 + int(v6)%128}
@@ -120,7 +135,7 @@ func FuzzKeyRuleTarget(f *testing.F) {
 		}
 		normal, inside := key, prefix.Addr()
 		if prefix.IsValid() {
-			normal = prefix.String()
+			normal, inside = prefix.String(), lastOf(prefix)
 		} else {
 			network, _ := service.NetworkOf(key)
 			inside = network.Addr()
@@ -135,6 +150,9 @@ func FuzzKeyRuleTarget(f *testing.F) {
 			t.Fatalf("%q: %v", text, err)
 		}
 		bucketKey, err := rule.Normalize(inside.String())
+		if key != "" {
+			bucketKey, err = rule.Normalize(key)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,6 +161,16 @@ func FuzzKeyRuleTarget(f *testing.F) {
 			t.Fatalf("%q: an override of %q matches no bucket of %s", text, normal, inside)
 		}
 	})
+}
+
+// lastOf returns the last address of a network. The first of 2001::/16 stands for an IPv4 address.
+func lastOf(network netip.Prefix) netip.Addr {
+	b := network.Addr().AsSlice()
+	for i := network.Bits(); i < 8*len(b); i++ {
+		b[i/8] |= 0x80 >> (i % 8)
+	}
+	last, _ := netip.AddrFromSlice(b)
+	return last
 }
 
 func TestFitTakesWhatBucketsOfTheZoneCanHave(t *testing.T) {

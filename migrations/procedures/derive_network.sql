@@ -9,7 +9,8 @@ BEGIN
   -- Brings the prefix of an override into its one form ('203.0.113.0/24') and derives the
   -- network from it ('4:' and its 24 bits). A network of IPv4 addresses that is written as
   -- IPv6 (::ffff:203.0.113.0/120) becomes one of IPv4. Both results are NULL for NULL.
-  -- Error 45400 for a text that is no IPv4 or IPv6 network, and for bits set beyond the length.
+  -- Error 45400 for a text that is no IPv4 or IPv6 network, for bits set beyond the length, and
+  -- for a network of other IPv6 addresses that count as IPv4 ones.
   DECLARE v_address VARBINARY(16);
   DECLARE v_text    VARCHAR(43) CHARACTER SET ascii DEFAULT SUBSTRING_INDEX(p_prefix, '/', 1);
   DECLARE v_bits    VARCHAR(128) CHARACTER SET ascii;
@@ -36,6 +37,10 @@ BEGIN
           LPAD(CONV(LEFT(v_bits, 64), 2, 16), LEAST(16, LENGTH(v_bits) DIV 4), '0'),
           IF(LENGTH(v_bits) = 128, LPAD(CONV(RIGHT(v_bits, 64), 2, 16), 16, '0'), '')))), '/', v_length);
       SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = v_message;
+    END IF;
+    IF holds_ipv4(v_address, v_length) THEN
+      SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,
+        MESSAGE_TEXT = 'prefix holds addresses that count as the IPv4 addresses inside them: write the IPv4 network';
     END IF;
     SET p_prefix = CONCAT(address_text(v_address), '/', v_length);
     SET p_network = CONCAT(IF(LENGTH(v_address) = 4, '4:', '6:'), LEFT(v_bits, v_length));

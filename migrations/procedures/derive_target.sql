@@ -34,6 +34,10 @@ BEGIN
       FROM zone_master
      WHERE id = p_zone_id
       LOCK IN SHARE MODE;
+    -- Each address of 64:ff9b::/47 is a bucket, unless the zone's buckets are larger than that.
+    IF v_ipv6_prefix >= 47 AND COALESCE(p_prefix, p_bucket_key) REGEXP '^64:ff9b:[01]?:' THEN
+      SET v_ipv6_prefix = 128;
+    END IF;
     IF v_rule LIKE 'hmac/%' THEN
       IF p_prefix IS NOT NULL THEN
         SET v_message = 'prefix needs a zone whose key_form is clear: this one keeps pseudonyms, so it would match no bucket';
@@ -56,7 +60,7 @@ BEGIN
       SET v_bits = address_bits(v_address);
       SET v_length = IF(LENGTH(v_address) = 4, v_ipv4_prefix, v_ipv6_prefix);
       IF NOT COALESCE(LOCATE('1', v_bits, v_length + 1) = 0
-          AND v_bits NOT LIKE CONCAT(REPEAT('0', 80), REPEAT('1', 16), '%')
+          AND NOT holds_ipv4(v_address, v_length)
           AND p_bucket_key = CONCAT(address_text(v_address), IF(v_length < LENGTH(v_bits), CONCAT('/', v_length), '')), FALSE) THEN
         SET v_message = CONCAT('bucket_key must be an IPv4 ', IF(v_ipv4_prefix = 32, 'address', CONCAT('network of /', v_ipv4_prefix)),
           ' or an IPv6 ', IF(v_ipv6_prefix = 128, 'address', CONCAT('network of /', v_ipv6_prefix)),
