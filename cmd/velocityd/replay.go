@@ -27,13 +27,17 @@ type replayCmd struct {
 
 // Help is the longer explanation of the command.
 func (replayCmd) Help() string {
-	return `Reads the log of sshd and asks one check for every login attempt, in the file's order. The attempts count as made now: the times in the log are not used. Either zone may be left out.
+	return `Reads the log of sshd and asks one check for every login attempt, in the log's order. The attempts count as made NOW: the times in the log are not used. Four hours of a log are asked in seconds, so a window of a minute meets all of them, and many more are blocked than would have been then. It shows which keys a zone would meet, and what it does with them at this pace; it does not tell how many people a limit would have kept out.
 
-An attempt is a line 'Failed password for [invalid user ]U from IP port P' or 'Accepted METHOD for U from IP port P' of sshd or sshd-session; 'message repeated N times: [ ... ]' is N attempts. All other lines, and those with a user that cannot be a key, such as an empty one, are counted as skipped.
+The log is a file or a pipe of lines as syslog daemons or journalctl write them, as text or compressed by gzip. An attempt is whatever sshd says of a login that failed or succeeded, by any method: 'Failed METHOD for [invalid user ]U from IP port P', 'Accepted METHOD for U from IP port P', and 'error: PAM: REASON for U from IP', which is one attempt together with the 'Failed keyboard-interactive/pam' that may follow it. sshd writes one line for each public key that it refuses, and 'Failed none' is no attempt. 'message repeated N times: [ ... ]' and 'last message repeated N times' are N attempts. Lines that a logger left out because there were too many, such as 'Suppressed N messages', are not. Names are read as the client sent them: what sshd escapes, such as \\303\\253, is undone.
+
+Either zone may be left out. An attempt whose user or address cannot be a key in its zone, such as an empty name, is asked in the other zone alone and counted as partly asked, too. All other lines are counted as skipped. Those among them that look like attempts are counted as unread attempts, the first of them is shown, and the exit code is 1.
 
 'would block' counts the attempts for which at least one zone had no room: the blocked ones, and those that were allowed because that zone is in shadow mode. The summary lists the ten keys of each zone with the most of them.
 
-With --report-outcomes 'Accepted' is reported as success and 'Failed' as failure, for allowed attempts only: a blocked attempt would not have had an outcome. The result is as if the attempts were asked and reported one by one, so consecutive attempts of one user or address cannot share a call.
+With --report-outcomes 'Accepted' is reported as success and all else as failure, for allowed attempts only: a blocked attempt would not have had an outcome. The result is as if the attempts were asked and reported one by one, so consecutive attempts of one user or address cannot share a call.
+
+With --url the token needs the scopes check and peek, and report for --report-outcomes, in both zones.
 
 A log without any attempt that can be asked about is an error, and so is a zone that does not exist.
 
@@ -41,7 +45,8 @@ If the service or database is busy, the replay asks again a few times. A lost an
 
 Example:
 
-  velocityd replay /var/log/auth.log --user-zone 1 --ip-zone 2`
+  velocityd replay /var/log/auth.log --user-zone 1 --ip-zone 2
+  journalctl -u ssh -o short-iso | velocityd replay - --user-zone 1`
 }
 
 // Run replays the log and prints the summary, also if the replay ends early.
@@ -60,15 +65,17 @@ func (c *replayCmd) Run(ctx context.Context, p *process) error {
 	}
 	defer store.release()
 	bar := newBar(p.stderr, size)
-	r, err := c.replayer(ctx, store, func(bytes int) { _ = bar.Add(bytes) })
+	r, err := c.replayer(ctx, store)
 	if err != nil {
 		return err
 	}
-	s, err := r.Run(ctx, input)
+	s, err := r.Run(ctx, io.TeeReader(input, bar))
 	_ = bar.Finish()
 	switch {
-	case errors.Is(err, replay.ErrNoAttempt):
+	case errors.Is(err, replay.ErrNoAttempt) && !errors.Is(err, replay.ErrUnread):
 		return fmt.Errorf("replay %s: %w", c.File, err)
+	case errors.Is(err, replay.ErrUnread):
+		err = fmt.Errorf("replay %s: %w", c.File, err)
 	case err != nil:
 		err = fmt.Errorf("replay ended after %d attempts: %w", s.Attempts, explainCheck(err))
 	}
@@ -77,13 +84,13 @@ func (c *replayCmd) Run(ctx context.Context, p *process) error {
 
 // replayer returns a Replayer with the zones' key rules, or an error if a zone does
 // not exist.
-func (c *replayCmd) replayer(ctx context.Context, store endpoint, progress func(bytes int)) (*replay.Replayer, error) {
+func (c *replayCmd) replayer(ctx context.Context, store endpoint) (*replay.Replayer, error) {
 	zones, err := store.Zones(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read key rules: %w", err)
 	}
 	o := replay.Options{
-		Store: store, UserZone: c.UserZone, IPZone: c.IPZone, Zones: zones, Batch: c.Batch, Progress: progress,
+		Store: store, UserZone: c.UserZone, IPZone: c.IPZone, Zones: zones, Batch: c.Batch,
 	}
 	if c.Report {
 		o.Outcomes = store
@@ -144,9 +151,11 @@ func (c *replayCmd) print(w io.Writer, s replay.Summary) error {
 	if c.JSON {
 		return json.NewEncoder(w).Encode(s)
 	}
+	fmt.Fprintf(w, "All attempts were asked as if they came now, within %.2f s: the times in the log were not used.\n\n", s.ElapsedSeconds)
 	fmt.Fprintf(w, "attempts       %d\nallowed        %d\nblocked        %d\nwould block    %d\nskipped lines  %d\n",
 		s.Attempts, s.Allowed, s.Blocked, s.WouldBlock, s.SkippedLines)
-	fmt.Fprintf(w, "checks/s       %.0f (%.2f s)\n", s.ChecksPerSecond, s.ElapsedSeconds)
+	fmt.Fprintf(w, "partly asked   %d\nunread         %d\n", s.PartlyAsked, s.UnreadAttempts)
+	fmt.Fprintf(w, "checks/s       %.0f\n", s.ChecksPerSecond)
 	if s.ReportedSuccesses != nil {
 		fmt.Fprintf(w, "reported       %d successes, %d failures\n", *s.ReportedSuccesses, *s.ReportedFailures)
 	}

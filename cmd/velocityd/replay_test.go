@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"io"
 	"path/filepath"
@@ -33,7 +34,7 @@ func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
 func TestReplayPrintsItsSummaryAsTextAndAsJSON(t *testing.T) {
 	t.Parallel()
 	var asJSON, asText bytes.Buffer
-	s := replay.Summary{Attempts: 6, Allowed: 4, Blocked: 2, WouldBlock: 3, SkippedLines: 4, MostWouldBlock: []replay.FullKey{{ZoneID: 1, Key: "a\u202eb", WouldBlock: 2}}}
+	s := replay.Summary{Attempts: 6, Allowed: 4, Blocked: 2, WouldBlock: 3, SkippedLines: 4, PartlyAsked: 1, UnreadAttempts: 2, FirstUnread: "x", MostWouldBlock: []replay.FullKey{{ZoneID: 1, Key: "a\u202eb", WouldBlock: 2}}}
 	for cmd, to := range map[*replayCmd]*bytes.Buffer{{JSON: true}: &asJSON, {}: &asText} {
 		if err := cmd.print(to, s); err != nil {
 			t.Fatal(err)
@@ -43,15 +44,61 @@ func TestReplayPrintsItsSummaryAsTextAndAsJSON(t *testing.T) {
 	if err := json.Unmarshal(asJSON.Bytes(), &object); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]float64{"attempts": 6, "allowed": 4, "blocked": 2, "would_block": 3, "skipped_lines": 4} {
+	for name, want := range map[string]float64{"attempts": 6, "allowed": 4, "blocked": 2, "would_block": 3, "skipped_lines": 4, "partly_asked": 1, "unread_attempts": 2} {
 		if object[name] != want {
 			t.Errorf("%s is %v in %s", name, object[name], &asJSON)
 		}
 	}
-	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text, "blocked        2\nwould block    3\nskipped lines  4\n") ||
+	if object["log_times_used"] != false || object["first_unread"] != "x" {
+		t.Errorf("JSON: %s", &asJSON)
+	}
+	if !strings.HasPrefix(asText.String(), "All attempts were asked as if they came now, within 0.00 s: the times in the log were not used.\n\n") {
+		t.Errorf("text:\n%s", &asText)
+	}
+	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text, "blocked        2\nwould block    3\nskipped lines  4\npartly asked   1\nunread         2\n") ||
 		!strings.Contains(text, "would block most in zone 1\n        2  ") {
 		t.Errorf("text:\n%s", text)
 	}
+}
+
+func TestReplayTellsOfAttemptsThatItCouldNotRead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
+		env := environment{"VELOCITY_DSN": d.DSN}
+		const read, unread = stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n", "x sshd[1]: Failed password for zo\\303\\253 from 192.0.2.1 port 22 ssh2\n"
+		for _, c := range []struct {
+			log      string
+			code     int
+			attempts int
+			unread   int
+			stderr   string
+		}{
+			{gzipped(t, read+"noise\n") + gzipped(t, read), exitFine, 2, 0, ""},
+			{read + unread + unread, exitError, 1, 2, `not all attempts were read: 2 lines look like login attempts, and their form is not known; the first is "x sshd[1]: Failed password for zo`},
+			{unread, exitError, 0, 1, "no login attempt in the log that could be read: not all attempts were read: 1 lines look"},
+			{"BZh91AY&SY\x00", exitError, 0, 0, "it is no text"},
+		} {
+			r := command(env, strings.NewReader(c.log), "replay", "-", "--user-zone", "1", "--json")
+			var s replay.Summary
+			if r.stdout != "" && json.Unmarshal([]byte(r.stdout), &s) != nil {
+				t.Fatalf("%+v", r)
+			}
+			if r.code != c.code || s.Attempts != c.attempts || s.UnreadAttempts != c.unread || !strings.Contains(r.stderr, c.stderr) || (r.stderr == "") != (c.stderr == "") {
+				t.Errorf("%q: got %+v", c.log, r)
+			}
+		}
+	})
+}
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	if _, err := io.WriteString(w, text); err != nil || w.Close() != nil {
+		t.Fatal(err)
+	}
+	return out.String()
 }
 
 // forgiving is an independent reading of an sshd log under a limit per user and

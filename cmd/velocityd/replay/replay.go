@@ -25,6 +25,8 @@ var (
 	// ErrNoAttempt says that nothing was asked, because the log holds no login
 	// attempt that could be asked about.
 	ErrNoAttempt = errors.New("no login attempt in the log")
+	// ErrUnread says that a log holds lines that look like attempts and could not be read.
+	ErrUnread = errors.New("not all attempts were read")
 	// errRulesChanged says that the store normalised keys in another way than the
 	// replay.
 	errRulesChanged = errors.New("the key rule of a zone was changed during the replay, so outcomes may have been reported in another order; replay again")
@@ -44,9 +46,6 @@ type Options struct {
 	Zones []service.Zone
 	// Batch is how many checks may be asked in one call, 1 to service.MaxChecks.
 	Batch int
-	// Progress is called with the number of bytes of the log that were read since its
-	// last call. It may be nil.
-	Progress func(bytes int)
 }
 
 // Replayer asks a store about every attempt in one log. Its memory does not grow
@@ -59,12 +58,11 @@ type Replayer struct {
 	batch    int
 	outcomes service.OutcomeStore // nil: outcomes are not reported
 	// rules are the key rules of the zones, by which the store normalises keys.
-	rules    map[int64]service.KeyRule
-	progress func(bytes int)
-	tally    *tally
+	rules  map[int64]service.KeyRule
+	reader reader
+	tally  *tally
 
 	pending []question
-	unseen  int // bytes read since the last call of progress
 }
 
 // New returns a Replayer for one log. The error wraps service.ErrNotFound if UserZone
@@ -72,13 +70,10 @@ type Replayer struct {
 func New(o Options) (*Replayer, error) {
 	r := &Replayer{
 		store: o.Store, userZone: o.UserZone, ipZone: o.IPZone, batch: o.Batch, outcomes: o.Outcomes,
-		rules: map[int64]service.KeyRule{}, progress: o.Progress, tally: newTally(),
+		rules: map[int64]service.KeyRule{}, tally: newTally(),
 	}
 	for _, zone := range o.Zones {
 		r.rules[zone.ID] = zone.Keys
-	}
-	if r.progress == nil {
-		r.progress = func(int) {}
 	}
 	for _, zone := range []int64{o.UserZone, o.IPZone} {
 		if _, exists := r.rules[zone]; zone != 0 && !exists {
@@ -91,11 +86,13 @@ func New(o Options) (*Replayer, error) {
 // Run asks about each attempt in log, and returns the summary of the answers. With an
 // error it returns the summary of the answers before it. If ctx ends, Run finishes the
 // running call and returns ErrInterrupted. The error wraps ErrNoAttempt if the whole
-// log was read and nothing in it could be asked.
+// log was read and nothing in it could be asked, and ErrUnread if there are attempts that
+// could not be read.
 func (r *Replayer) Run(ctx context.Context, log io.Reader) (Summary, error) {
 	began := time.Now()
-	err := cmp.Or(r.run(ctx, log), r.tally.nothing())
+	err := cmp.Or(r.run(ctx, log), r.nothing(), r.reader.notRead())
 	s := r.tally.summary(time.Since(began), err == nil)
+	s.UnreadAttempts, s.FirstUnread = r.reader.unread, r.reader.firstUnread
 	if r.outcomes != nil {
 		successes, failures := r.tally.reported[service.OutcomeSuccess], r.tally.reported[service.OutcomeFailure]
 		s.ReportedSuccesses, s.ReportedFailures = &successes, &failures
@@ -127,17 +124,16 @@ func (r *Replayer) run(ctx context.Context, log io.Reader) error {
 			if !more {
 				return r.ask(ctx)
 			}
-			if err := r.take(ctx, line); err != nil {
+			if err := r.take(ctx, line.text); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// logLine is a line with its length in the file, or the error of reading it.
+// logLine is a line of the log, or the error of reading it.
 type logLine struct {
 	text string
-	size int
 	err  error
 }
 
@@ -148,12 +144,12 @@ func readLines(ctx context.Context, log io.Reader) <-chan logLine {
 	go func() {
 		defer close(lines)
 		for reader := newLineReader(log); ; {
-			text, size, err := reader.next()
+			text, err := reader.next()
 			if errors.Is(err, io.EOF) {
 				return
 			}
 			select {
-			case lines <- logLine{text, size, err}:
+			case lines <- logLine{text, err}:
 			case <-ctx.Done():
 				return
 			}
@@ -165,20 +161,21 @@ func readLines(ctx context.Context, log io.Reader) <-chan logLine {
 	return lines
 }
 
-// take adds the attempts of one line to the pending checks. It asks the pending ones
+// take adds the attempts that a line stands for to the pending checks. It asks the pending ones
 // when the batch is full, or when the next one depends on their outcomes.
-func (r *Replayer) take(ctx context.Context, line logLine) error {
-	r.unseen += line.size
-	attempt, ok := parseLine(line.text)
-	if !ok {
+func (r *Replayer) take(ctx context.Context, line string) error {
+	attempt := r.reader.read(line)
+	next := r.question(attempt)
+	switch {
+	case attempt.times == 0:
 		r.tally.skipped++
 		return nil
-	}
-	next, err := r.question(attempt)
-	if err != nil {
+	case len(next.buckets) == 0:
 		r.tally.skipped++
 		r.tally.keyless++
 		return nil
+	case r.userZone != 0 && r.ipZone != 0 && len(next.buckets) == 1:
+		r.tally.partly += attempt.times
 	}
 	for range attempt.times {
 		if r.mustAskBefore(next) {
@@ -197,25 +194,20 @@ func (r *Replayer) take(ctx context.Context, line logLine) error {
 	return nil
 }
 
-// question returns the check for an attempt, or an error that wraps
-// service.ErrInvalid if its user or address cannot be a key.
-func (r *Replayer) question(a attempt) (question, error) {
+// question returns the check for an attempt. It leaves out a zone in which the attempt's user or address
+// cannot be a key, and so may have no bucket.
+func (r *Replayer) question(a attempt) question {
 	q := question{outcome: a.outcome}
-	for _, b := range []service.Bucket{{ZoneID: r.userZone, Key: a.user}, {ZoneID: r.ipZone, Key: a.addr.String()}} {
-		if b.ZoneID == 0 {
+	for _, b := range []service.Bucket{{ZoneID: r.userZone, Key: a.user}, {ZoneID: r.ipZone, Key: a.address()}} {
+		key, err := r.rules[b.ZoneID].Normalize(b.Key)
+		normal := service.Bucket{ZoneID: b.ZoneID, Key: key}
+		if b.ZoneID == 0 || cmp.Or(err, b.Validate(), normal.Validate()) != nil {
 			continue
 		}
-		key, err := r.rules[b.ZoneID].Normalize(b.Key)
-		if err != nil {
-			return q, err
-		}
 		q.check.Buckets = append(q.check.Buckets, b)
-		q.buckets = append(q.buckets, service.Bucket{ZoneID: b.ZoneID, Key: key})
+		q.buckets = append(q.buckets, normal)
 	}
-	if err := (service.Check{Buckets: q.buckets}).Validate(); err != nil {
-		return q, err
-	}
-	return q, q.check.Validate()
+	return q
 }
 
 // mustAskBefore reports whether the pending checks must be asked, and their outcomes
@@ -258,8 +250,6 @@ func (r *Replayer) ask(ctx context.Context) error {
 			return ErrInterrupted
 		}
 	}
-	r.progress(r.unseen)
-	r.unseen = 0
 	return nil
 }
 

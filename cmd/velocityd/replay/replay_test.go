@@ -33,7 +33,7 @@ func memory(t *testing.T, userRate, ipRate int) *servicetest.Memory {
 
 // asking returns a replayer of zones that no test has told it of.
 func asking(store service.CheckStore, userZone, ipZone int64, batch int) *Replayer {
-	return &Replayer{store: store, userZone: userZone, ipZone: ipZone, batch: batch, progress: func(int) {}, tally: newTally()}
+	return &Replayer{store: store, userZone: userZone, ipZone: ipZone, batch: batch, tally: newTally()}
 }
 
 // failed is the line of a failed attempt.
@@ -46,10 +46,11 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 	log := failed("ann", "192.0.2.1") + // allowed
 		"noise\n" +
 		stamp + "message repeated 3 times: [ Failed password for ann from 192.0.2.1 port 22 ssh2]\n" + // 1 allowed, 2 blocked by the user
-		failed("", "192.0.2.1") + // no key
-		failed(strings.Repeat("x", 256), "192.0.2.1") + // nor this
 		failed("bob", "192.0.2.1") + // allowed: the blocked ones charged no address
 		failed("eve", "192.0.2.1") + // blocked by the address
+		failed("", "192.0.2.1") + // the user is no key: asked about the address alone, and blocked
+		failed(strings.Repeat("x", 256), "192.0.2.1") + // this one, too
+		failed("joe", "UNKNOWN") + // the address is no key: asked about the user alone, and allowed
 		strings.Repeat("y", 2*maxLine) + "\n" +
 		strings.TrimRight(failed("ann", "192.0.2.2"), "\r\n") // blocked by the user
 	for _, batch := range []int{1, 2, 3, 100} {
@@ -62,24 +63,22 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 			asked = append(asked, checks...)
 			return m.CheckAll(ctx, checks)
 		}), 1, 2, batch)
-		progress := 0
-		r.progress = func(n int) { progress += n }
 		if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
 			t.Fatal(err)
 		}
 		got := r.tally.summary(time.Second, true)
 		want := Summary{
-			Attempts: 7, Allowed: 3, Blocked: 4, WouldBlock: 4, SkippedLines: 4, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 7,
-			MostWouldBlock: []FullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
+			Attempts: 10, Allowed: 4, Blocked: 6, WouldBlock: 6, PartlyAsked: 3, SkippedLines: 2, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 10,
+			MostWouldBlock: []FullKey{{1, "ann", 3}, {2, "192.0.2.1", 3}},
 		}
-		if !reflect.DeepEqual(got, want) || progress != len(log) {
-			t.Errorf("batch %d, %d of %d bytes:\n got %+v\nwant %+v", batch, progress, len(log), got, want)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("batch %d:\n got %+v\nwant %+v", batch, got, want)
 		}
 		var users []string
 		for _, check := range asked {
 			users = append(users, check.Buckets[0].Key)
 		}
-		if got := strings.Join(users, " "); got != "ann ann ann ann bob eve ann" {
+		if got := strings.Join(users, " "); got != "ann ann ann ann bob eve 192.0.2.1 192.0.2.1 joe ann" {
 			t.Errorf("batch %d: asked about %s", batch, got)
 		}
 	}
@@ -112,10 +111,11 @@ func TestReplayAsksInTheNamedZonesAlone(t *testing.T) {
 		user, ip int64
 		keys     string
 		skipped  int
+		partly   int
 	}{
-		{1, 0, "ann ann", 1},
-		{0, 2, "192.0.2.1 192.0.2.1 2001:db8::1", 0}, // an empty user harms nobody here
-		{1, 2, "ann 192.0.2.1 ann 2001:db8::1", 1},
+		{1, 0, "ann ann", 1, 0},
+		{0, 2, "192.0.2.1 192.0.2.1 2001:db8::1", 0, 0}, // an empty user harms nobody here
+		{1, 2, "ann 192.0.2.1 192.0.2.1 ann 2001:db8::1", 0, 1},
 	} {
 		m := memory(t, 9, 9)
 		var keys []string
@@ -130,8 +130,8 @@ func TestReplayAsksInTheNamedZonesAlone(t *testing.T) {
 		if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(keys, " "); got != c.keys || r.tally.skipped != c.skipped {
-			t.Errorf("zones %d and %d: asked %s, skipped %d", c.user, c.ip, got, r.tally.skipped)
+		if got := strings.Join(keys, " "); got != c.keys || r.tally.skipped != c.skipped || r.tally.partly != c.partly {
+			t.Errorf("zones %d and %d: asked %s, %+v", c.user, c.ip, got, r.tally)
 		}
 	}
 }
@@ -213,6 +213,8 @@ func TestReplayOfALogWithoutAnAttemptIsAnError(t *testing.T) {
 		"": "the log is empty",
 		"Dec 10 06:55:48 gate cron[1]: job\nnoise\n":           "its 2 lines hold no",
 		"noise\n" + failed("ann", "192.0.2.1"):                 "of its 2 lines 1 are attempts",
+		"noise\n" + failed("ann", "192.0.2.1")[21:]:            "1 lines look like login attempts, and their form is not known; the first is \"sshd[24200]: Failed",
+		"\xfd7zXZ\x00\x00\x04noise":                            "it is no text",
 		failed("192.0.2.9", "192.0.2.1") + failed("ann", "::"): "",
 	} {
 		r, err := New(Options{Store: m, UserZone: 2, Zones: []service.Zone{users, addresses}, Batch: 9}) // users as addresses
@@ -223,6 +225,20 @@ func TestReplayOfALogWithoutAnAttemptIsAnError(t *testing.T) {
 		if errors.Is(err, ErrNoAttempt) != (want != "") || s.Complete == (want != "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %+v, %v, want %q", log, s, err, want)
 		}
+	}
+}
+
+func TestReplayOfALogThatIsReadInPartIsAnError(t *testing.T) {
+	t.Parallel()
+	m := memory(t, 9, 9)
+	r, err := New(Options{Store: m, UserZone: 1, Zones: []service.Zone{{ID: 1}}, Batch: 9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const unread = "Nov/26 gate sshd[1]: Failed password for bob from 192.0.2.2 port 22 ssh2"
+	s, err := r.Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+unread+"\n"+unread+"\n"+failed("eve", "192.0.2.3")))
+	if !errors.Is(err, ErrUnread) || errors.Is(err, ErrNoAttempt) || s.Attempts != 2 || s.UnreadAttempts != 2 || s.FirstUnread != unread || s.Complete {
+		t.Errorf("got %+v, %v", s, err)
 	}
 }
 

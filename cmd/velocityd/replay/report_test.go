@@ -84,11 +84,11 @@ func TestReplayInBatchesIsReplayOneByOne(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		log := randomLog(random, 120)
-		want, plain := newTally(), loginZones(t)
+		want, plain, lines := newTally(), loginZones(t), &reader{}
 		single := service.NewNormalizingLimiter(plain, plain, time.Minute)
 		for line := range strings.Lines(log) {
-			a, ok := parseLine(line)
-			if !ok {
+			a := lines.read(line)
+			if a.times == 0 {
 				t.Fatalf("no attempt: %q", line)
 			}
 			for range a.times {
@@ -231,19 +231,54 @@ func TestReplayNoticesThatBucketsAreOthersThanItKeptApart(t *testing.T) {
 	}
 }
 
-func TestReplaySkipsUsersThatAreNoKeyInTheirZone(t *testing.T) {
+func TestReplayLeavesOutTheZoneThatCannotHaveAKey(t *testing.T) {
 	t.Parallel()
 	m := loginZones(t)
 	r := reporting(t, m, 100)
-	log := failed(" ", "192.0.2.1") + // nothing is left of it
+	log := failed(" ", "192.0.2.1") + // nothing is left of the user
 		failed(strings.Repeat("\ufdfa", 250), "192.0.2.1") + // too long once it is spelt out
-		failed("ann", "192.0.2.1")
-	if err := r.run(t.Context(), strings.NewReader(log)); err != nil || r.tally.skipped != 2 || r.tally.allowed != 1 {
+		failed(`a\nb`, "192.0.2.1") + // a control character
+		failed("ann", "192.0.2.1") + failed("ann", "UNKNOWN") + failed("", "UNKNOWN")
+	if err := r.run(t.Context(), strings.NewReader(log)); err != nil || r.tally.partly != 4 || r.tally.skipped != 1 || r.tally.keyless != 1 || r.tally.allowed != 5 {
 		t.Errorf("got %v, %+v", err, r.tally)
+	}
+	if users, addresses := len(m.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})), len(m.Txns(t, service.Bucket{ZoneID: 2, Key: "192.0.2.1"})); users != 2 || addresses != 4 {
+		t.Errorf("%d txns of the user, %d of the address", users, addresses)
 	}
 	swapped := asking(m, 2, 0, 100) // users in a zone of addresses
 	swapped.rules = r.rules
-	if err := swapped.run(t.Context(), strings.NewReader(log)); err != nil || swapped.tally.skipped != 3 {
+	if err := swapped.run(t.Context(), strings.NewReader(log)); err != nil || swapped.tally.skipped != 6 {
 		t.Errorf("got %v, %+v", err, swapped.tally)
+	}
+}
+
+// TestReplayHasTheKeysOfLiveChecks replays what a real sshd (OpenSSH 9.2, UsePAM) writes of password and
+// keyboard-interactive logins.
+func TestReplayHasTheKeysOfLiveChecks(t *testing.T) {
+	t.Parallel()
+	const log = `Nov 26 09:07:57 gate sshd[100]: error: PAM: Authentication failure for carol from 127.0.0.1
+Nov 26 09:07:59 gate sshd[108]: error: PAM: Authentication failure for illegal user oracle from 127.0.0.1
+Nov 26 09:07:59 gate sshd[108]: Failed keyboard-interactive/pam for invalid user oracle from 127.0.0.1 port 46288 ssh2
+Nov 26 09:08:10 gate sshd[156]: Accepted keyboard-interactive/pam for carol from 127.0.0.1 port 49706 ssh2
+Nov 26 09:08:19 gate sshd[189]: Failed password for invalid user zo\303\253 from ::1 port 47104 ssh2
+Nov 26 09:08:23 gate sshd[196]: Failed password for invalid user ZO\303\213 from ::1 port 54118 ssh2
+Nov 26 09:08:27 gate sshd[203]: Failed password for invalid user CORP\\zoe from 127.0.0.1 port 60130 ssh2
+Nov 26 09:08:32 gate sshd[217]: Failed password for carol from fe80::1234%lo port 48732 ssh2
+`
+	m := loginZones(t)
+	r := reporting(t, m, 100)
+	if err := r.run(t.Context(), strings.NewReader(log)); err != nil || r.tally.skipped != 1 || r.tally.partly != 0 {
+		t.Errorf("got %v, %+v", err, r.tally)
+	}
+	for key, want := range map[service.Bucket]int{
+		{ZoneID: 1, Key: "carol"}: 3, {ZoneID: 1, Key: "oracle"}: 1, {ZoneID: 1, Key: "zoë"}: 2, {ZoneID: 1, Key: `corp\zoe`}: 1,
+		{ZoneID: 2, Key: "127.0.0.1"}: 4, {ZoneID: 2, Key: "::/64"}: 2, {ZoneID: 2, Key: "fe80::/64"}: 1,
+	} {
+		if got := len(m.Txns(t, key)); got != want {
+			t.Errorf("%+v: %d txns, want %d", key, got, want)
+		}
+	}
+	if want := (map[service.Outcome]int{service.OutcomeFailure: 6, service.OutcomeSuccess: 1}); !maps.Equal(r.tally.reported, want) {
+		t.Errorf("reported %v", r.tally.reported)
 	}
 }

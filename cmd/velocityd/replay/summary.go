@@ -15,7 +15,8 @@ const keysNamed = 10
 // tally counts the answers.
 type tally struct {
 	allowed, blocked, skipped int
-	keyless                   int // skipped lines that are attempts, but whose user or address cannot be a key
+	keyless                   int // skipped lines that are attempts, but whose user and address cannot be keys
+	partly                    int // attempts that were asked in one of two zones, because the other cannot have their key
 	wouldBlock                int // blocked attempts, and those allowed only because a full zone is not enforced
 	reported                  map[service.Outcome]int
 	keys                      map[service.Bucket]int // how often each bucket had no room
@@ -65,7 +66,8 @@ func (t *tally) countReports(reports []service.Report, results []error) error {
 
 // nothing returns an error that wraps ErrNoAttempt and says why nothing was asked, or
 // nil if something was.
-func (t *tally) nothing() error {
+func (r *Replayer) nothing() error {
+	t := r.tally
 	switch {
 	case t.allowed+t.blocked > 0:
 		return nil
@@ -74,9 +76,12 @@ func (t *tally) nothing() error {
 	case t.keyless > 0:
 		return fmt.Errorf("%w that can be asked about: of its %d lines %d are attempts, and each has a user or an address "+
 			"that cannot be a key in its zone", ErrNoAttempt, t.skipped, t.keyless)
+	case r.reader.unread > 0:
+		return fmt.Errorf("%w that could be read: %w", ErrNoAttempt, r.reader.notRead())
+	case r.reader.binary:
+		return fmt.Errorf("%w: it is no text; unpack it first if it is compressed in another way than by gzip", ErrNoAttempt)
 	}
-	return fmt.Errorf("%w: its %d lines hold no 'Failed password for ...' and no 'Accepted ... for ...' of sshd",
-		ErrNoAttempt, t.skipped)
+	return fmt.Errorf("%w: its %d lines hold no login that sshd accepted or refused", ErrNoAttempt, t.skipped)
 }
 
 // Summary is the result of a replay.
@@ -86,9 +91,18 @@ type Summary struct {
 	Blocked  int `json:"blocked"`
 	// WouldBlock counts the attempts that would be blocked if every zone in
 	// shadow mode were enforced; Blocked ones are among them.
-	WouldBlock   int  `json:"would_block"`
-	SkippedLines int  `json:"skipped_lines"`
-	Complete     bool `json:"complete"` // whether the whole log was replayed
+	WouldBlock int `json:"would_block"`
+	// PartlyAsked counts the attempts that were asked in one of two zones, because their
+	// user or address cannot be a key in the other.
+	PartlyAsked  int `json:"partly_asked"`
+	SkippedLines int `json:"skipped_lines"` // lines that added no attempt
+	// UnreadAttempts counts the skipped lines that look like attempts and could not be
+	// read. FirstUnread is the first of them, as the log has it.
+	UnreadAttempts int    `json:"unread_attempts"`
+	FirstUnread    string `json:"first_unread,omitempty"`
+	Complete       bool   `json:"complete"` // whether the whole log was read and replayed
+	// LogTimesUsed is false: the attempts were asked as if they came now.
+	LogTimesUsed bool `json:"log_times_used"`
 	// ReportedSuccesses and ReportedFailures are nil unless outcomes were reported.
 	ReportedSuccesses *int      `json:"reported_successes,omitempty"`
 	ReportedFailures  *int      `json:"reported_failures,omitempty"`
@@ -108,7 +122,7 @@ type FullKey struct {
 func (t *tally) summary(took time.Duration, complete bool) Summary {
 	s := Summary{
 		Attempts: t.allowed + t.blocked, Allowed: t.allowed, Blocked: t.blocked, WouldBlock: t.wouldBlock,
-		SkippedLines: t.skipped, Complete: complete, ElapsedSeconds: took.Seconds(), MostWouldBlock: []FullKey{},
+		PartlyAsked: t.partly, SkippedLines: t.skipped, Complete: complete, ElapsedSeconds: took.Seconds(), MostWouldBlock: []FullKey{},
 	}
 	if took > 0 {
 		s.ChecksPerSecond = float64(s.Attempts) / took.Seconds()

@@ -1,0 +1,175 @@
+package replay
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+const (
+	// maxLine is the longest line of a log that is parsed, in bytes.
+	maxLine = 64 << 10
+	// maxShown is how much is shown of a line that could not be read, in bytes.
+	maxShown = 500
+	// recentSize is how many processes and hosts a reader remembers at least.
+	recentSize = 4096
+)
+
+// reader makes attempts of lines. It remembers the newest ones, because one attempt may be two lines, and
+// a line may stand for many like the one before.
+type reader struct {
+	before   recent[string, attempt]  // by host, what its last line said
+	told     recent[process, attempt] // failures of which PAM has told, and sshd may tell again
+	lastHost string
+
+	unread      int    // lines that look like attempts and could not be read
+	firstUnread string // of them
+	binary      bool   // whether a line has a zero byte: the log is no text
+}
+
+// process is one of sshd's, which has one login to look after.
+type process struct{ host, pid string }
+
+// read returns the attempts that a line adds to those of the lines before; times is 0 if it adds none.
+func (r *reader) read(line string) attempt {
+	line = strings.TrimRight(line, "\r\n")
+	r.binary = r.binary || strings.Contains(line, "\x00")
+	h, known := splitHead(line)
+	if !known {
+		r.miss(line, likeAttempt.FindStringSubmatch(line))
+		return attempt{}
+	}
+	if h.host == "" {
+		h.host = r.lastHost
+	}
+	r.lastHost = h.host
+	if m := again.FindStringSubmatch(h.message); m != nil && h.isLogger() {
+		a := r.before.get(h.host)
+		times, _ := strconv.Atoi(m[1]) // digits that again has found
+		a.times *= times
+		return a
+	}
+	a, adds := r.attempt(h, line)
+	r.before.put(h.host, a)
+	a.times = adds
+	return a
+}
+
+// attempt returns what the message of a head says, once, and how many attempts it adds.
+func (r *reader) attempt(h head, line string) (attempt, int) {
+	message, times := h.message, 1
+	if m := folded.FindStringSubmatch(message); m != nil {
+		message = m[2]
+		times, _ = strconv.Atoi(m[1]) // digits that folded has found
+	}
+	// The part of sshd that has no rights yet passes such messages on, and decides nothing.
+	if strings.HasSuffix(message, " [preauth]") {
+		return attempt{}, 0
+	}
+	a, method, ok := parseMessage(message)
+	if !ok || !h.isSSHD() {
+		if found := likeAttempt.FindStringSubmatch(message); found != nil && strings.HasPrefix(message, found[0]) {
+			r.miss(line, found)
+		}
+		return attempt{}, 0
+	}
+	p := process{h.host, h.pid}
+	told := r.told.get(p)
+	switch {
+	case method == "PAM":
+		r.told.put(p, a)
+		return a, times
+	case told.times > 0:
+		r.told.put(p, attempt{})
+		if strings.HasPrefix(method, "keyboard-interactive") && a.user == told.user && a.outcome == told.outcome {
+			return a, times - 1
+		}
+	}
+	return a, times
+}
+
+// miss notes a line in which likeAttempt found this, if it is not of method none.
+func (r *reader) miss(line string, found []string) {
+	if found == nil || found[1] == "none" {
+		return
+	}
+	if r.unread++; r.unread == 1 {
+		r.firstUnread = line[:min(len(line), maxShown)]
+	}
+}
+
+// notRead returns an error that wraps ErrUnread if there are such lines, or nil.
+func (r *reader) notRead() error {
+	if r.unread == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %d lines look like login attempts, and their form is not known; the first is %q", ErrUnread, r.unread, r.firstUnread)
+}
+
+// recent is a map of bounded size: it keeps at least the recentSize keys that were put last.
+type recent[K comparable, V any] struct{ newer, older map[K]V }
+
+func (m *recent[K, V]) get(key K) V {
+	if value, ok := m.newer[key]; ok {
+		return value
+	}
+	return m.older[key]
+}
+
+func (m *recent[K, V]) put(key K, value V) {
+	if m.newer == nil || len(m.newer) >= recentSize {
+		m.newer, m.older = map[K]V{}, m.newer
+	}
+	m.newer[key] = value
+}
+
+// lineReader splits a log into lines, in constant memory. A log that is compressed by gzip is
+// unpacked first.
+type lineReader struct {
+	log *bufio.Reader
+	in  *bufio.Reader // nil before the first line
+}
+
+func newLineReader(log io.Reader) *lineReader {
+	return &lineReader{log: bufio.NewReaderSize(log, maxLine)}
+}
+
+// next returns the next line, or io.EOF. For a line longer than maxLine it returns "", which is
+// not an attempt.
+func (r *lineReader) next() (line string, err error) {
+	if err := r.open(); err != nil {
+		return "", err
+	}
+	piece, err := r.in.ReadSlice('\n')
+	size, line := len(piece), string(piece)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line = ""
+		piece, err = r.in.ReadSlice('\n')
+		size += len(piece)
+	}
+	if errors.Is(err, io.EOF) && size > 0 {
+		err = nil // the last line needs no line end
+	}
+	return line, err
+}
+
+// open looks at the first bytes of the log, once.
+func (r *lineReader) open() error {
+	if r.in != nil {
+		return nil
+	}
+	r.in = r.log
+	if magic, _ := r.log.Peek(2); string(magic) != "\x1f\x8b" {
+		return nil
+	}
+	unpacked, err := gzip.NewReader(r.log)
+	if err != nil {
+		return err
+	}
+	r.in = bufio.NewReaderSize(unpacked, maxLine)
+	return nil
+}
