@@ -29,10 +29,10 @@ func TestCompletionKnowsCommandsFlagsAndValues(t *testing.T) {
 		{"z", "zone"},
 		{"ver", "version"},
 		{"__", ""}, // not for people
-		{"zone ", "list set delete lint"},
+		{"zone ", "list show set apply delete restore lint"},
 		{"zone l", "list lint"},
 		{"migrate --dsn x ", "up down status roles"},
-		{"help zone s", "set"},
+		{"help zone s", "show set"},
 		{"help he", "help"},
 		{"completion ", "bash zsh fish"},
 		{"outcome ", ""},
@@ -102,7 +102,7 @@ func inShell(t *testing.T, shell, text string) string {
 func TestBashCompletesByTheScript(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
-		"velocityd zone ''":             "list set delete lint",
+		"velocityd zone ''":             "list show set apply delete restore lint",
 		"velocityd zo":                  "zone",
 		"velocityd override set --act":  "--action",
 		"velocityd serve --log-level w": "warn",

@@ -27,7 +27,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success",
 		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject",
-		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run",
+		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes",
 	}
 	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {
@@ -58,8 +58,8 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 func TestHelpExplainsEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check", "outcome", "zone", "zone list", "zone set",
-		"zone delete", "zone lint", "override", "override list", "override set", "override delete", "bucket", "bucket peek",
+		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check", "outcome", "zone", "zone list", "zone show", "zone set",
+		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set", "override delete", "bucket", "bucket peek",
 		"bucket release", "replay", "completion", "token", "token create", "token list", "token revoke",
 	} {
 		r := command(nil, nil, append(strings.Fields(args), "--help")...)

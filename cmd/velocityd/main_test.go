@@ -89,6 +89,9 @@ type result struct {
 func command(env environment, stdin io.Reader, args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), lifetime)
 	defer cancel()
+	if stdin == nil {
+		stdin = strings.NewReader("")
+	}
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, args, &process{
 		lookupEnv: env.lookup, stdin: stdin, stdout: &stdout, stderr: &stderr, principal: tester,

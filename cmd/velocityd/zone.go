@@ -15,10 +15,13 @@ import (
 )
 
 type zoneCmd struct {
-	List   zoneListCmd   `cmd:"" help:"List all zones."`
-	Set    zoneSetCmd    `cmd:"" help:"Create or change a zone. It takes effect at the next check."`
-	Delete zoneDeleteCmd `cmd:"" help:"Remove a zone and its overrides. Checks in it are answered with not found."`
-	Lint   zoneLintCmd   `cmd:"" help:"Look for settings that are probably not meant."`
+	List    zoneListCmd    `cmd:"" help:"List all zones."`
+	Show    zoneShowCmd    `cmd:"" help:"Print zones with all their settings, for a file."`
+	Set     zoneSetCmd     `cmd:"" help:"Create or change a zone. It takes effect at the next check."`
+	Apply   zoneApplyCmd   `cmd:"" help:"Make zones what a file says, after a look at the differences."`
+	Delete  zoneDeleteCmd  `cmd:"" help:"Remove a zone and its overrides. Checks in it are answered with not found."`
+	Restore zoneRestoreCmd `cmd:"" help:"Make a zone what it was before a change that zone_audit has; also after a deletion."`
+	Lint    zoneLintCmd    `cmd:"" help:"Look for settings that are probably not meant."`
 }
 
 // Help is the longer explanation of the command.
@@ -108,7 +111,7 @@ func (c *zoneDeleteCmd) remove(ctx context.Context, store endpoint, principal st
 // explainStale adds to ErrPrecondition what to do about a concurrent edit.
 func explainStale(err error) error {
 	if errors.Is(err, service.ErrPrecondition) {
-		return fmt.Errorf("%w: another program is changing this zone; this command has changed nothing, look at the zone and try again", err)
+		return fmt.Errorf("%w: another program is changing this zone; this command has not changed it, look at the zone and try again", err)
 	}
 	return err
 }

@@ -38,7 +38,7 @@ func (c *zoneLintCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.release()
-	zones, err := c.zones(ctx, store)
+	zones, err := zonesOf(ctx, store, c.IDs)
 	if err != nil {
 		return err
 	}
@@ -120,12 +120,13 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-func (c *zoneLintCmd) zones(ctx context.Context, store endpoint) ([]service.Zone, error) {
-	if len(c.IDs) == 0 {
+// zonesOf returns the zones with these ids, or all zones if there are no ids.
+func zonesOf(ctx context.Context, store endpoint, ids []int64) ([]service.Zone, error) {
+	if len(ids) == 0 {
 		return store.Zones(ctx)
 	}
-	zones := make([]service.Zone, len(c.IDs))
-	for i, id := range c.IDs {
+	zones := make([]service.Zone, len(ids))
+	for i, id := range ids {
 		zone, err := store.Zone(ctx, id)
 		if err != nil {
 			return nil, err

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+// writeZones writes zones with all their settings as YAML, in the form that readZones reads. A
+// scalar of JSON is one of YAML.
+func writeZones(w io.Writer, zones []service.Zone) {
+	fmt.Fprintln(w, "zones:")
+	for _, z := range zones {
+		fmt.Fprintf(w, "  - id: %d\n", z.ID)
+		for _, setting := range api.NewZoneSettings(z).List() {
+			fmt.Fprintf(w, "    %s: %s\n", setting.Name, setting.Value)
+		}
+		fmt.Fprintf(w, "    revision: %d\n", z.Revision)
+	}
+}
+
+// readZones reads zones as writeZones writes them, or as GET /v1/zones answers them. A setting that is
+// left out has its default. Revision is 0 where it is left out. The errors say where the text is wrong.
+func readZones(text []byte) ([]service.Zone, error) {
+	var file struct {
+		Zones []map[string]any `json:"zones" yaml:"zones"`
+	}
+	if json.Valid(text) { // not all JSON is YAML: tabs are not
+		if err := json.Unmarshal(text, &file); err != nil {
+			return nil, errors.New("it must be an object with the list zones")
+		}
+	} else if err := yaml.Unmarshal(text, &file); err != nil {
+		return nil, err
+	}
+	if len(file.Zones) == 0 {
+		return nil, errors.New("it must have a list of zones, such as:\nzones:\n  - id: 1\n    rate: 5\n    window: 60")
+	}
+	zones := make([]service.Zone, len(file.Zones))
+	for i, members := range file.Zones {
+		zone, err := zoneOf(members)
+		if err != nil {
+			return nil, fmt.Errorf("zone %d of the list: %w", i+1, err)
+		}
+		if slices.ContainsFunc(zones[:i], func(z service.Zone) bool { return z.ID == zone.ID }) {
+			return nil, fmt.Errorf("zone %d of the list: the id %d is there already", i+1, zone.ID)
+		}
+		zones[i] = zone
+	}
+	return zones, nil
+}
+
+// zoneOf returns the zone that has these members, by their names in JSON.
+func zoneOf(members map[string]any) (service.Zone, error) {
+	for _, name := range []string{"id", "rate", "window"} {
+		if members[name] == nil {
+			return service.Zone{}, fmt.Errorf("%s is missing", name)
+		}
+	}
+	for name, value := range members {
+		if value == nil {
+			return service.Zone{}, fmt.Errorf("%s has no value", name)
+		}
+	}
+	text, err := json.Marshal(members)
+	if err != nil {
+		return service.Zone{}, err
+	}
+	read := api.Zone{ZoneSettings: api.DefaultSettings()}
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&read); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return service.Zone{}, fmt.Errorf("%s cannot be a %s", wrong.Field, wrong.Value)
+		}
+		return service.Zone{}, errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if members["reserve_ttl"] == nil {
+		read.ReserveTTL = read.Window
+	}
+	zone := read.Zone()
+	return zone, zone.ValidateAsGiven()
+}
+
+// zoneChange is what a zone is and what it is to be.
+type zoneChange struct {
+	now    service.Zone // as it is, or the zero Zone if it does not exist
+	wanted service.Zone
+}
+
+// isNone says that the zone is as it is to be.
+func (c zoneChange) isNone() bool {
+	return c.now.ID != 0 && api.NewZoneSettings(c.now) == api.NewZoneSettings(c.wanted)
+}
+
+// print writes the settings that change; of a new zone those that have no default or another value.
+func (c zoneChange) print(w io.Writer) {
+	wanted := api.NewZoneSettings(c.wanted).List()
+	if c.now.ID == 0 {
+		fmt.Fprintf(w, "zone %d, new:\n", c.wanted.ID)
+		byDefault := api.NewZoneSettings(service.Zone{Window: c.wanted.Window}).List()
+		for i, setting := range wanted {
+			if setting != byDefault[i] || setting.Name == "window" || setting.Name == "rate" {
+				fmt.Fprintf(w, "  %-16s %s\n", setting.Name, setting.Value)
+			}
+		}
+		return
+	}
+	fmt.Fprintf(w, "zone %d, revision %d:\n", c.now.ID, c.now.Revision)
+	for i, setting := range api.NewZoneSettings(c.now).List() {
+		if setting != wanted[i] {
+			fmt.Fprintf(w, "  %-16s %s -> %s\n", setting.Name, setting.Value, wanted[i].Value)
+		}
+	}
+}
+
+// match is the condition under which the zone may be written: it is still as it was read.
+func (c zoneChange) match() service.Match {
+	if c.now.ID == 0 {
+		return service.Match{Absent: true}
+	}
+	return service.Match{Revision: c.now.Revision}
+}

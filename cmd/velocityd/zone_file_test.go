@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+	"velocityd/service"
+)
+
+// zoneFile writes a file for zone apply.
+func zoneFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "zones.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// everySetting is a zone with no setting at its default.
+func everySetting() service.Zone {
+	return service.Zone{
+		ID: 1, Description: `"login": per user # 1`, Rate: 5, Window: time.Minute, Mode: service.ModeOff, Counts: service.CountsFailures,
+		ReserveTTL: 30 * time.Second, ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.25, LockoutMax: 2 * time.Hour,
+		LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
+		OnFailure: service.OnFailureBlock,
+	}
+}
+
+func TestZonesAreWhatAFileSaysAfterALookAtTheDifferences(t *testing.T) {
+	t.Parallel()
+	for _, over := range []string{"database", "service"} {
+		t.Run(over, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+				d := engine.Database(t, everySetting(), service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+				env := environment{"VELOCITY_DSN": d.DSN}
+				if over == "service" {
+					env = environment{"VELOCITY_URL": start(t, env, "serve").url}
+				}
+				before := must(t, env, "zone", "show")
+				for _, format := range []string{before, must(t, env, "zone", "show", "--json"), must(t, env, "zone", "list", "--json")} {
+					if got := must(t, env, "zone", "apply", zoneFile(t, format)); !strings.HasPrefix(got, "nothing to do") {
+						t.Errorf("what is shown differs from what is there: %s\nshown: %s", got, format)
+					}
+				}
+				must(t, env, "zone", "delete", "1")
+				must(t, env, "zone", "set", "3", "--rate", "1", "--window", "60")
+				file := zoneFile(t, strings.Replace(before, "rate: 9", "rate: 8", 1))
+				for _, answer := range []io.Reader{nil, strings.NewReader("n\n"), strings.NewReader("y")} {
+					r := command(env, answer, "zone", "apply", file)
+					if r.code != exitError || !strings.Contains(r.stderr, "nothing was changed") ||
+						!strings.Contains(r.stdout, "zone 1, new:") || !strings.Contains(r.stdout, "9 -> 8") {
+						t.Errorf("without a yes: %+v", r)
+					}
+				}
+				if r := command(env, strings.NewReader("y\n"), "zone", "apply", file); r.code != exitFine || !strings.Contains(r.stderr, "Write 2 zones?") {
+					t.Errorf("with a yes: %+v", r)
+				}
+				want := strings.Replace(before, "rate: 9", "rate: 8", 1)
+				got := must(t, env, "zone", "show", "1", "2")
+				for i, line := range strings.Split(want, "\n") {
+					if have := strings.Split(got, "\n"); !strings.Contains(line, "revision") && have[i] != line {
+						t.Errorf("line %d is %q, want %q", i, have[i], line)
+					}
+				}
+				if n := d.Count(t, "SELECT rate FROM zone_master WHERE id = 3"); n != 1 {
+					t.Errorf("a zone that the file does not name has rate %d now", n)
+				}
+			})
+		})
+	}
+}
+
+// onRead lets somebody else change the zones while the question of a command waits.
+type onRead struct{ do func() }
+
+func (r onRead) Read(p []byte) (int, error) {
+	r.do()
+	return copy(p, "y\n"), nil
+}
+
+func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute}, service.Zone{ID: 2, Rate: 5, Window: time.Minute})
+		env := environment{"VELOCITY_DSN": d.DSN}
+		const file = "zones: [{id: 1, rate: 6, window: 60}, {id: 2, rate: 6, window: 60}, {id: 3, rate: 6, window: 60}]"
+		for _, sql := range []string{
+			"UPDATE zone_master SET rate = 7 WHERE id = 1", "DELETE FROM zone_master WHERE id = 1",
+			"INSERT INTO zone_master (id, rate, `window`) VALUES (1, 7, 60)",
+		} {
+			r := command(env, onRead{func() { dbtest.Exec(t, d.SQL, sql) }}, "zone", "apply", zoneFile(t, file))
+			if r.code != exitError || !strings.Contains(r.stderr, "another program is changing this zone") ||
+				!strings.Contains(r.stderr, "the zones after it were not written either") {
+				t.Errorf("%s meanwhile: %+v", sql, r)
+			}
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE rate = 6"); n != 0 {
+				t.Errorf("%s meanwhile: %d zones were written", sql, n)
+			}
+		}
+		stale := zoneFile(t, must(t, env, "zone", "show", "2"))
+		must(t, env, "zone", "set", "2", "--rate", "8")
+		if r := command(env, nil, "zone", "apply", "--yes", stale); r.code != exitError || !strings.Contains(r.stderr, "zone 2 has revision 2, and the file is about 1") {
+			t.Errorf("a file of an older revision: %+v", r)
+		}
+		must(t, env, "zone", "delete", "2")
+		must(t, env, "zone", "apply", "--yes", stale) // overwrites nothing
+	})
+}
+
+func TestAFileOfZonesIsReadStrictly(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                  "it must have a list of zones",
+		"5":                 "it must be an object",
+		"zones: 5":          "cannot unmarshal",
+		"zones:\n  - id: 1": "zone 1 of the list: rate is missing",
+		"zones:\n\t- id: 1": "line 2: found character",
+		"zones: [{id: 1, rate: 5, window: 60}, {id: 1, rate: 5, window: 60}]": "zone 2 of the list: the id 1 is there already",
+		"zones: [{id: 1, rate: , window: 60}]":                                "rate is missing",
+		"zones: [{id: 1, rate: 5, window: 60, mode: }]":                       "mode has no value",
+		"zones: [{id: 1, rate: 5, window: 60, mode: never}]":                  "mode must be enforce, shadow or off",
+		"zones: [{id: 1, rate: 5, window: 60, rat: 6}]":                       `unknown field "rat"`,
+		"zones: [{id: 1, rate: 5, window: 5m}]":                               "window cannot be a string",
+		"zones: [{id: 1, rate: 5.5, window: 60}]":                             "rate cannot be a number 5.5",
+		"zones: [{id: 1, rate: 5, rate: 6, window: 60}]":                      "already defined",
+		"zones: [{id: 0, rate: 5, window: 60}]":                               "zone_id must be 1 to",
+		"zones: [{id: 1, rate: 5, window: 60, lockout_factor: 0}]":            "lockout_factor must be",
+		"zones: [{id: 1, rate: 5, window: 60, reset_on_success: maybe}]":      "reset_on_success cannot be a string",
+	} {
+		if _, err := readZones([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if zones, err := readZones([]byte("{\"zones\":[\n\t{\"id\":1,\"rate\":5,\"window\":60,\"mode\":\"off\"}]}")); err != nil || zones[0].Mode != service.ModeOff {
+		t.Errorf("JSON with tabs: %v, %v", zones, err)
+	}
+	if r := command(environment{}, nil, "zone", "apply", "/nowhere/zones.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "no such file") {
+		t.Errorf("no file: %+v", r)
+	}
+}
+
+func TestAZoneComesBackAsItWasBeforeAChange(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		restoreWhatWasDeleted(t, engine.Database(t), environment{})
+	})
+	t.Run("portable", func(t *testing.T) {
+		t.Parallel()
+		restoreWhatWasDeleted(t, dbtest.Portable(t), environment{"VELOCITY_ENGINE_MODE": "tidb"})
+	})
+}
+
+func restoreWhatWasDeleted(t *testing.T, d *dbtest.Database, env environment) {
+	t.Helper()
+	env["VELOCITY_DSN"] = d.DSN
+	zone := everySetting()
+	zone.Keys.Form = service.KeyClear
+	var text strings.Builder
+	writeZones(&text, []service.Zone{zone, {ID: 2, Rate: 9, Window: time.Hour}})
+	must(t, env, "zone", "apply", "--yes", zoneFile(t, text.String()))
+	must(t, env, "override", "set", "1", "203.0.113.0/24", "--action", "limit", "--rate", "0", "--window", "60", "--reason", "a", "--expires", "2030-01-01")
+	must(t, env, "override", "set", "1", "198.51.100.0/24", "--action", "deny", "--reason", "b")
+	must(t, env, "override", "set", "1", "192.0.2.0/24", "--action", "allow", "--reason", "over soon", "--expires", "1h")
+	must(t, env, "override", "set", "2", "bob", "--action", "allow", "--reason", "c")
+	zones, overrides := must(t, env, "zone", "show"), must(t, env, "override", "list")
+	for _, id := range []string{"1", "2"} {
+		must(t, env, "zone", "delete", id)
+	}
+	dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET state_before = JSON_SET(state_before, '$.expires_at', '2020-01-01 00:00:00.000000') WHERE action = 'delete' AND subject = 'override' AND state_before LIKE '%over soon%'")
+	list := must(t, env, "zone", "restore")
+	if !strings.Contains(list, "3 overrides of zone 1 deleted") || !strings.Contains(list, "zone 2 deleted") || !strings.Contains(list, tester) {
+		t.Errorf("listed: %s", list)
+	}
+	first := func(zone int) string {
+		return fmt.Sprint(d.Count(t, "SELECT MIN(id) FROM zone_audit WHERE action = 'delete' AND zone_id = ?", zone))
+	}
+	if r := command(env, strings.NewReader("n\n"), "zone", "restore", first(1)); r.code != exitError || !strings.Contains(r.stdout, "zone 1, new:") || !strings.Contains(r.stdout, "203.0.113.0/24") {
+		t.Errorf("without a yes: %+v", r)
+	}
+	must(t, env, "zone", "restore", "--yes", first(1))
+	must(t, env, "zone", "restore", "--yes", first(2))
+	if got := must(t, env, "zone", "show"); settings(got) != settings(zones) {
+		t.Errorf("restored %s, want %s", got, zones)
+	}
+	if got := must(t, env, "override", "list"); !strings.Contains(got, "limit 0 in 60 s  2030-01-01T00:00:00Z") ||
+		strings.Count(got, "\n") != strings.Count(overrides, "\n")-1 || strings.Contains(got, "192.0.2.0/24") {
+		t.Errorf("restored %s, of %s", got, overrides)
+	}
+	if got := must(t, env, "zone", "restore", "--yes", first(1)); !strings.HasPrefix(got, "nothing to do") {
+		t.Errorf("again: %s", got)
+	}
+	made := fmt.Sprint(d.Count(t, "SELECT MIN(id) FROM zone_audit WHERE action = 'insert' AND subject = 'zone'"))
+	if r := command(env, nil, "zone", "restore", made); r.code != exitError || !strings.Contains(r.stderr, "there was no zone 1 before change") {
+		t.Errorf("before it was made: %+v", r)
+	}
+	if r := command(env, nil, "zone", "restore", "999999"); r.code != exitError || !strings.Contains(r.stderr, "change 999999 of zone_audit: not found") {
+		t.Errorf("a change that is not there: %+v", r)
+	}
+}
+
+// settings returns what zone show prints, without the revisions.
+func settings(shown string) string {
+	var lines []string
+	for line := range strings.Lines(shown) {
+		if !strings.Contains(line, "revision") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}
+
+func TestTheDBAMayRestoreZones(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
+		env := environment{"VELOCITY_DSN": d.RoleAccount(t, migrations.DBA).DSN}
+		must(t, env, "zone", "set", "1", "--rate", "6")
+		changed := fmt.Sprint(d.Count(t, "SELECT MAX(id) FROM zone_audit"))
+		must(t, env, "zone", "set", "1", "--rate", "7", "--description", "x")
+		if got := must(t, env, "zone", "restore", "--yes", changed); !strings.Contains(got, "7 -> 5") {
+			t.Errorf("restored: %s", got)
+		}
+	})
+}
+
+func TestAQuestionEndsWithTheProgram(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	silent, _ := io.Pipe()
+	p := &process{stdin: silent, stderr: cancelWhenWritten{cancel}}
+	if err := (yesFlag{}).confirm(ctx, p, "Go on?"); err == nil || !strings.Contains(err.Error(), "nothing was changed") {
+		t.Errorf("got %v", err)
+	}
+}
+
+type cancelWhenWritten struct{ cancel func() }
+
+func (c cancelWhenWritten) Write(p []byte) (int, error) {
+	c.cancel()
+	return len(p), nil
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"text/tabwriter"
+	"time"
+
+	"velocityd/db"
+	"velocityd/service"
+)
+
+// mostListedChanges is how many lines zone restore lists.
+const mostListedChanges = 30
+
+type zoneRestoreCmd struct {
+	Change        uint64 `arg:"" optional:"" name:"audit-id" help:"Id of the change in zone_audit. Without it, the newest changes are listed."`
+	yesFlag       `embed:""`
+	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (zoneRestoreCmd) Help() string {
+	return `The zone of the change gets the settings that it had before the change, whatever has happened to it since. Of its overrides, those come back that have been deleted since. Overrides that were made since stay, also where another one was deleted. The command shows first what it is about to do, and asks.
+
+It needs the database, whose zone_audit it reads: the account is the schema owner's or one of 'velocityd migrate roles --dba'. If overrides were deleted before their zone, name the first of these deletions.
+
+Example:
+
+  velocityd zone restore
+  velocityd zone restore 4711`
+}
+
+// Run shows what is to be restored, asks, and restores it; or lists changes.
+func (c *zoneRestoreCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	if c.Change == 0 {
+		groups, err := store.NewestChanges(ctx, mostListedChanges)
+		if err == nil {
+			printChanges(p.stdout, groups)
+		}
+		return err
+	}
+	changes, err := store.ChangesSince(ctx, c.Change)
+	if err != nil {
+		return err
+	}
+	zone, err := zoneBefore(ctx, store, changes)
+	if err != nil {
+		return err
+	}
+	overrides, err := deletedOverrides(ctx, store, changes)
+	if err != nil {
+		return err
+	}
+	if zone.isNone() && len(overrides) == 0 {
+		fmt.Fprintf(p.stdout, "nothing to do: zone %d is as it was before change %d\n", zone.wanted.ID, c.Change)
+		return nil
+	}
+	if !zone.isNone() {
+		zone.print(p.stdout)
+	}
+	if len(overrides) > 0 {
+		fmt.Fprintln(p.stdout, "overrides that come back:")
+		printOverrides(p.stdout, time.Now(), overrides)
+	}
+	if err := c.confirm(ctx, p, fmt.Sprintf("Restore zone %d?", zone.wanted.ID)); err != nil {
+		return err
+	}
+	return restore(ctx, p, store, zone, overrides)
+}
+
+// zoneBefore returns the change that makes a zone what it was before the first of changes.
+func zoneBefore(ctx context.Context, store *db.Store, changes []service.Change) (zoneChange, error) {
+	id := changes[0].ZoneID
+	now, err := store.Zone(ctx, id)
+	if err != nil && !errors.Is(err, service.ErrNotFound) {
+		return zoneChange{}, err
+	}
+	for _, change := range changes {
+		switch {
+		case change.OverrideID != 0:
+			continue
+		case len(change.Before) == 0:
+			return zoneChange{}, fmt.Errorf("%w: there was no zone %d before change %d, which made it; 'velocityd zone delete %d' removes it",
+				service.ErrConflict, id, change.ID, id)
+		}
+		var row map[string]any
+		if err := json.Unmarshal(change.Before, &row); err != nil {
+			return zoneChange{}, fmt.Errorf("change %d: %w", change.ID, err)
+		}
+		row["reset_on_success"] = row["reset_on_success"] == 1.0 || row["reset_on_success"] == true
+		if row["reserve_ttl"] == nil {
+			delete(row, "reserve_ttl")
+		}
+		before, err := zoneOf(row)
+		if err != nil {
+			return zoneChange{}, fmt.Errorf("change %d: %w", change.ID, err)
+		}
+		return zoneChange{now: now, wanted: before}, nil
+	}
+	return zoneChange{now: now, wanted: now}, nil // only overrides were changed
+}
+
+// overrideState is a row of zone_override in zone_audit.
+type overrideState struct {
+	Key       string                 `json:"bucket_key"`
+	Prefix    string                 `json:"prefix"`
+	Action    service.OverrideAction `json:"action"`
+	Rate      int                    `json:"rate"`
+	Window    int64                  `json:"window"`
+	ExpiresAt string                 `json:"expires_at"`
+	Reason    string                 `json:"reason"`
+	CreatedBy string                 `json:"created_by"`
+}
+
+// deletedOverrides returns the overrides that one of changes has deleted, as they were before the
+// first of them that concerns them. Those that have expired, or whose key or network has another
+// override now, are left out.
+func deletedOverrides(ctx context.Context, store *db.Store, changes []service.Change) ([]service.Override, error) {
+	now, err := store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	there, err := overridesOf(ctx, store, changes[0].ZoneID)
+	if err != nil && !errors.Is(err, service.ErrNotFound) {
+		return nil, err
+	}
+	type target struct {
+		key    string
+		prefix netip.Prefix
+	}
+	seen, taken := map[uint64]bool{}, map[target]bool{}
+	for _, o := range there {
+		seen[o.ID], taken[target{o.Key, o.Prefix}] = true, true
+	}
+	var deleted []service.Override
+	for _, change := range changes {
+		if change.OverrideID == 0 || seen[change.OverrideID] {
+			continue
+		}
+		seen[change.OverrideID] = true
+		if len(change.Before) == 0 {
+			continue // it was made after the moment that is restored
+		}
+		o, err := overrideBefore(change)
+		if err != nil {
+			return nil, err
+		}
+		if of := (target{o.Key, o.Prefix}); !taken[of] && (o.ExpiresAt.IsZero() || o.ExpiresAt.After(now)) {
+			taken[of] = true
+			deleted = append(deleted, o)
+		}
+	}
+	return deleted, nil
+}
+
+// overrideBefore returns the override before a change.
+func overrideBefore(change service.Change) (service.Override, error) {
+	var row overrideState
+	err := json.Unmarshal(change.Before, &row)
+	o := service.Override{
+		ID: change.OverrideID, ZoneID: change.ZoneID, Key: row.Key, Action: row.Action, Rate: row.Rate,
+		Window: service.Seconds(row.Window), Reason: row.Reason, CreatedBy: row.CreatedBy,
+	}
+	if err == nil && row.Prefix != "" {
+		o.Prefix, err = netip.ParsePrefix(row.Prefix)
+	}
+	if err == nil && row.ExpiresAt != "" {
+		o.ExpiresAt, err = time.Parse(time.DateTime, row.ExpiresAt)
+	}
+	if err != nil {
+		return o, fmt.Errorf("change %d: override %d cannot be read", change.ID, change.OverrideID) // the text may hold its key
+	}
+	return o, nil
+}
+
+// restore writes the zone and adds the overrides, which get new ids.
+func restore(ctx context.Context, p *process, store *db.Store, zone zoneChange, overrides []service.Override) error {
+	if !zone.isNone() {
+		if err := putZones(ctx, p, store, []zoneChange{zone}); err != nil {
+			return err
+		}
+	}
+	for i, o := range overrides {
+		if _, err := store.AddOverride(ctx, o, p.principal); err != nil {
+			return fmt.Errorf("%d of %s came back, and override %d did not: %w", i, counted(len(overrides), "override"), o.ID, err)
+		}
+	}
+	if len(overrides) > 0 {
+		fmt.Fprintf(p.stdout, "%s came back\n", counted(len(overrides), "override"))
+	}
+	return nil
+}
+
+func printChanges(w io.Writer, groups []service.ChangeGroup) {
+	if len(groups) == 0 {
+		fmt.Fprintln(w, "no zone or override was ever changed")
+		return
+	}
+	verbs := map[string]string{"insert": "made", "update": "changed", "delete": "deleted"}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "  id\tfirst at\tchange\tby\ton behalf of")
+	for _, g := range groups {
+		what := fmt.Sprintf("zone %d", g.ZoneID)
+		if g.OfOverride {
+			what = fmt.Sprintf("%s of zone %d", counted(g.Number, "override"), g.ZoneID)
+		} else if g.Number > 1 {
+			what += fmt.Sprintf(", %d times,", g.Number)
+		}
+		fmt.Fprintf(table, "  %d\t%s\t%s %s\t%s\t%s\n", g.ID, instantOr("", g.At), what, verbs[g.Action], printable(g.By), printable(g.Principal))
+	}
+	_ = table.Flush() // run tells of it
+}

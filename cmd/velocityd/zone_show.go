@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	"velocityd/api"
+)
+
+type zoneShowCmd struct {
+	IDs           []int64 `arg:"" optional:"" name:"id" help:"Zones to show. Without it, all zones."`
+	JSON          bool    `name:"json" env:"VELOCITY_JSON" help:"Print JSON, as GET /v1/zones answers."`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (zoneShowCmd) Help() string {
+	return `Prints YAML, or JSON with --json. 'velocityd zone apply' reads both.
+
+Example:
+
+  velocityd zone show >zones.yaml`
+}
+
+// Run prints the zones with all their settings.
+func (c *zoneShowCmd) Run(ctx context.Context, p *process) error {
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	zones, err := zonesOf(ctx, store, c.IDs)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(api.NewZones(zones))
+	}
+	writeZones(p.stdout, zones)
+	return nil
+}
