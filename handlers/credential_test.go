@@ -6,12 +6,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/base64"
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
+	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -43,6 +45,35 @@ func TestACredentialIsTakenInEachForm(t *testing.T) {
 	}
 	if text := g.log.String(); strings.Contains(text, token[4:20]) || strings.Contains(text, basic("anybody")) {
 		t.Error("the log holds a token")
+	}
+}
+
+// What a credential of a subject refuses as the subject of no certificate must not be one's.
+func TestTheSubjectsOfCertificatesAreOfTheFormOfCredentials(t *testing.T) {
+	t.Parallel()
+	authority := handlerstest.NewAuthority(t)
+	for _, subject := range []pkix.Name{
+		{CommonName: "auth-1"},
+		{CommonName: "auth-1", Organization: []string{"Example"}},
+		{CommonName: ` #a,b+c"d\e<f>g;h=i# `, OrganizationalUnit: []string{"a", "b c", "É"}, Country: []string{"CH"}},
+		{
+			SerialNumber: "7", Locality: []string{"L"}, Province: []string{"P"}, StreetAddress: []string{"S"}, PostalCode: []string{"8000"},
+			ExtraNames: []pkix.AttributeTypeAndValue{
+				{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "auth@example.org"},
+				{Type: asn1.ObjectIdentifier{0, 9, 2342, 19200300, 100, 1, 25}, Value: "example"},
+			},
+		},
+	} {
+		block, _ := pem.Decode(authority.IssueTo(t, subject).Cert)
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		written := CertificateSubject(cert)
+		caller := service.Caller{Name: "auth-1", Scopes: []service.Scope{service.ScopeCheck}}
+		if err := service.NewCertificateCredential(written, caller).Validate(); err != nil {
+			t.Errorf("%s: %v", written, err)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -73,14 +74,28 @@ func (c Credential) Validate() error {
 			return fieldError("subject", "must be valid UTF-8 without control characters")
 		case utf8.RuneCountInString(c.Subject) > MaxSubjectLength:
 			return fieldError("subject", "must be at most %d characters", MaxSubjectLength)
-		case strings.Contains(strings.ReplaceAll(c.Subject, `\,`, ""), ", "): // it would match no certificate
-			return fieldError("subject", "must have no space after a comma, by RFC 2253: CN=auth-1,O=Example")
+		case !subjectForm().MatchString(c.Subject): // it would match no certificate
+			return fieldError("subject", "must be written as by RFC 2253, such as CN=auth-1,O=Example: the certificate's last part first, without blanks "+
+				"around commas and equals signs, and with names in capital letters (C, CN, L, O, OU, POSTALCODE, SERIALNUMBER, ST, STREET)")
 		}
 	}
 	if c.ExpiresAt.IsZero() {
 		return nil
 	}
 	return ValidateExpiry(c.ExpiresAt)
+}
+
+// subjectForm matches the subjects that pkix.Name.String writes, which are compared byte by byte:
+// what it does not match is the subject of no certificate. Parts of other kinds are written as
+// their number and the hexadecimal form of their value.
+func subjectForm() *regexp.Regexp {
+	const (
+		escaped = `\\[,+"\\<>;# ]`
+		edge    = `(?:[^,+"\\<>;# ]|` + escaped + `)` // the first or last character of a value
+		value   = edge + `(?:(?:[^,+"\\<>;]|` + escaped + `)*(?:` + edge + `|#))?`
+		part    = `(?:(?:C|CN|L|O|OU|POSTALCODE|SERIALNUMBER|ST|STREET)=` + value + `|[0-9]+(?:\.[0-9]+)+=#(?:[0-9a-f]{2})+)`
+	)
+	return regexp.MustCompile(`^` + part + `(?:[,+]` + part + `)*$`)
 }
 
 // IsLive reports whether the credential holds at an instant, by the engine's clock.

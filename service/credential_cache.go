@@ -154,7 +154,7 @@ func (c *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Cal
 // cannotLookUp returns an error that wraps ErrBusy and no other kind: a caller who is not
 // known yet must not learn what is wrong with the store.
 func cannotLookUp(err error) error {
-	return fmt.Errorf("%w: credentials cannot be looked up: %s", ErrBusy, err.Error())
+	return fmt.Errorf("%w: the database does not say whose token or certificate this is: %s", ErrBusy, err.Error())
 }
 
 // find returns the key of a digest, or nil if there is none that holds.

@@ -61,7 +61,7 @@ func TestServeRefusesOtherAddressesWithoutCredentials(t *testing.T) {
 	}
 	env := environment{"VELOCITY_DSN": d.DSN}
 	newToken(t, env, "shop", "--scope", "check")
-	must(t, env, "token", "revoke", "shop")
+	must(t, env, "token", "revoke", "--yes", "shop")
 	if r := command(env, nil, "serve", "--listen", "0.0.0.0:0"); r.code != exitError {
 		t.Errorf("with a revoked token: %+v", r)
 	}
@@ -99,7 +99,7 @@ func TestOtherAddressesAnswerWhoProvesWhoHeIs(t *testing.T) {
 			t.Errorf("%d changes are recorded under %q, want 1", n, want)
 		}
 	}
-	must(t, env, "token", "revoke", "shop")
+	must(t, env, "token", "revoke", "--yes", "shop")
 	for _, i := range []*instanceUnderTest{one, two} {
 		dbtest.Eventually(t, "the revocation is seen", func() bool {
 			status, _ := askWith(t, "POST", i.url+"/v1/check", token, alice)

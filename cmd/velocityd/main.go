@@ -203,9 +203,10 @@ func explainForbidden(err error) error {
 		return fmt.Errorf("%w: the database does not let this account in; look at its user name, its password and the host that "+
 			"it may come from", err)
 	}
-	return fmt.Errorf("%w: the database account lacks this right, or there is no such database; an administrator grants the service's "+
-		"account what it needs by 'velocityd migrate roles --service NAME', zones are edited by the schema owner's account "+
-		"(velocity_admin) or one of 'migrate roles --dba', and tokens by the owner's; VELOCITY_DSN or --dsn names the account", err)
+	return fmt.Errorf("%w: the database account, which VELOCITY_DSN or --dsn names, lacks this right, or there is no such database. The schema "+
+		"owner's account (velocity_admin) may do everything. To others an administrator grants their rights by 'velocityd migrate roles': "+
+		"--service for an account that decides checks, --dba for one that edits zones. Those of --analyst and --auditor read views by SQL alone: "+
+		"for commands they take --url and a token", err)
 }
 
 // explainRemote adds to an error of asking a service what to do about it.

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -166,6 +167,7 @@ func printLeft(w io.Writer, left []migrations.Routine) {
 }
 
 type migrateStatusCmd struct {
+	JSON          bool `name:"json" env:"VELOCITY_JSON" help:"Print the state as JSON."`
 	databaseFlags `embed:""`
 }
 
@@ -186,20 +188,29 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.stdout, "database  %s\nversion   %d\nneeded    %d\n", db.RedactDSN(dsn), state.Version, state.Latest)
+	if c.JSON {
+		err = printState(p.stdout, db.RedactDSN(dsn), state)
+	} else {
+		fmt.Fprintf(p.stdout, "database  %s\nversion   %d\nneeded    %d\n", db.RedactDSN(dsn), state.Version, state.Latest)
+	}
 	if state.Dirty {
 		return fmt.Errorf("%w: migration %d stopped half-way; 'velocityd migrate up' does the rest or explains what to do",
 			migrations.ErrDirty, state.Version)
 	}
 	var findings error
+	if isBehind(state) {
+		findings = errFindings
+	}
+	if c.JSON {
+		return cmp.Or(err, findings)
+	}
 	switch {
 	case state.Version > state.Latest:
 		fmt.Fprintln(p.stdout, "to do     nothing: the schema is newer than this program, which works with it")
-	case state.IsCurrent():
+	case findings == nil:
 		fmt.Fprintln(p.stdout, "to do     nothing")
 	default:
 		fmt.Fprintln(p.stdout, "to do     velocityd migrate up")
-		findings = errFindings
 	}
 	if state.Engine != migrations.MySQL {
 		fmt.Fprintf(p.stdout, "form      %s: tables alone, without procedures, triggers and views\n", state.Engine)
@@ -210,6 +221,33 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 		return findings
 	}
 	return cmp.Or(printRoutines(p.stdout, state.Routines), findings)
+}
+
+// isBehind says that 'migrate up' has something to do.
+func isBehind(s migrations.State) bool { return s.Version <= s.Latest && !s.IsCurrent() }
+
+// printState writes the state as JSON. Of the procedures, triggers and views it names those that
+// are not as they should be.
+func printState(w io.Writer, database string, s migrations.State) error {
+	report := struct {
+		Database string                             `json:"database"`
+		Form     migrations.Engine                  `json:"form"`
+		Version  uint                               `json:"version"`
+		Needed   uint                               `json:"needed"`
+		Dirty    bool                               `json:"dirty"`
+		IsBehind bool                               `json:"migrate_up"`
+		Actions  []string                           `json:"actions"`
+		Routines map[string]migrations.RoutineState `json:"routines"`
+	}{database, s.Engine, s.Version, s.Latest, s.Dirty, isBehind(s), []string{}, map[string]migrations.RoutineState{}}
+	for _, a := range s.Actions {
+		report.Actions = append(report.Actions, a.What)
+	}
+	for _, r := range s.Routines {
+		if r.State != migrations.Current {
+			report.Routines[r.String()] = r.State
+		}
+	}
+	return json.NewEncoder(w).Encode(report)
 }
 
 // remarks compare a routine of the database with this program's.

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"slices"
+	"strings"
 
 	"velocityd/migrations"
 )
@@ -15,12 +18,13 @@ type migrateRolesCmd struct {
 	Auditor   string `env:"-" placeholder:"ACCOUNT" help:"Reads who changed what, and the history."`
 	DryRun    bool   `env:"-" help:"Print the statements and change nothing."`
 
+	yesFlag       `embed:""`
 	databaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (migrateRolesCmd) Help() string {
-	return `Gives each account exactly the rights of its role in this database: it grants what the account lacks, and revokes what is too much. It prints each statement. Rights beyond this database, and roles of the engine, stay as they are and are named.
+	return `Gives each account exactly the rights of its role in this database: it grants what the account lacks, and revokes what is too much. It prints each statement, and asks before it takes a right away: a program that uses the account would fail at once. Rights beyond this database, and roles of the engine, stay as they are and are named.
 
 An account is written 'name'@'host', name@host, or name, whose host is %. It must exist: the command sees and sets no password. It refuses the account that owns the schema, and the one that you are logged in as.
 
@@ -43,27 +47,42 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	assign := c.form().AssignRoles
-	if c.DryRun {
-		assign = c.form().PlanRoles
-	}
-	changes, err := assign(ctx, dsn, assignments)
+	changes, err := c.form().PlanRoles(ctx, dsn, assignments)
 	if err != nil {
 		return err
 	}
-	for _, change := range changes {
-		fmt.Fprintf(p.stdout, "-- %s: %s\n", change.Role, change.Account)
-		for _, statement := range change.Statements {
-			fmt.Fprintf(p.stdout, "%s;\n", statement)
-		}
-		if len(change.Statements) == 0 {
-			fmt.Fprintln(p.stdout, "-- it has exactly its rights")
-		}
-		for _, right := range change.Elsewhere {
-			fmt.Fprintf(p.stdout, "-- left alone: %s\n", right)
+	losers := printReassignments(p.stdout, changes)
+	if c.DryRun {
+		return nil
+	}
+	if len(losers) > 0 {
+		if err := c.confirm(ctx, p, strings.Join(losers, ", ")+" would lose rights, by the REVOKE above, and a program that needs them would "+
+			"fail at once. Go on?"); err != nil {
+			return err
 		}
 	}
-	return nil
+	_, err = c.form().AssignRoles(ctx, dsn, assignments)
+	return err
+}
+
+// printReassignments prints what changes are to be made, and returns the accounts that lose rights.
+func printReassignments(w io.Writer, changes []migrations.Reassignment) (losers []string) {
+	for _, change := range changes {
+		fmt.Fprintf(w, "-- %s: %s\n", change.Role, change.Account)
+		for _, statement := range change.Statements {
+			fmt.Fprintf(w, "%s;\n", statement)
+		}
+		if slices.ContainsFunc(change.Statements, func(s string) bool { return strings.HasPrefix(s, "REVOKE ") }) {
+			losers = append(losers, change.Account.String())
+		}
+		if len(change.Statements) == 0 {
+			fmt.Fprintln(w, "-- it has exactly its rights")
+		}
+		for _, right := range change.Elsewhere {
+			fmt.Fprintf(w, "-- left alone: %s\n", right)
+		}
+	}
+	return losers
 }
 
 // assignments returns the roles that the flags give.

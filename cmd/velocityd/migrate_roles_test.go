@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"strings"
 	"testing"
 
@@ -32,7 +33,16 @@ func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
 	if again := must(t, env, "migrate", "roles", "--analyst", account); !strings.Contains(again, "it has exactly its rights") {
 		t.Errorf("a second time: %s", again)
 	}
-	if other := must(t, env, "migrate", "roles", "--service", account, "--service-edits-zones"); !strings.Contains(other, "REVOKE SELECT ON ") ||
+	for _, answer := range []io.Reader{nil, strings.NewReader("n\n")} {
+		r := command(env, answer, "migrate", "roles", "--service", account)
+		if r.code != exitError || !strings.Contains(r.stdout, "REVOKE SELECT ON ") || !strings.Contains(r.stderr, cfg.User+"'@'localhost' would lose rights") {
+			t.Errorf("an account with another role: %+v", r)
+		}
+	}
+	if _, err := narrow.SQL.Exec("SELECT * FROM read_txn"); err != nil {
+		t.Errorf("without a yes the account has lost a right: %v", err)
+	}
+	if other := must(t, env, "migrate", "roles", "--yes", "--service", account, "--service-edits-zones"); !strings.Contains(other, "REVOKE SELECT ON ") ||
 		!strings.Contains(other, "UPDATE, DELETE ON `"+cfg.DBName+"`.`zone_master`") {
 		t.Errorf("another role: %s", other)
 	}

@@ -33,9 +33,11 @@ func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 			want string
 		}{
 			{"migrate status", exitFindings, "to do     velocityd migrate up"},
+			{"migrate status --json", exitFindings, `"version":0,`},
 			{"migrate up", exitFine, fmt.Sprintf("version 0 -> %d", latest)},
 			{"migrate up", exitFine, "nothing to do"},
 			{"migrate status", exitFine, "to do     nothing"},
+			{"migrate status --json", exitFine, `"dirty":false,"migrate_up":false,"actions":[],"routines":{}}`},
 			{"migrate down --steps 1", exitFine, fmt.Sprintf("version %d -> %d", latest, latest-1)},
 			{"migrate status", exitFindings, "to do     velocityd migrate up"},
 			{"migrate down --all", exitFine, fmt.Sprintf("version %d -> 0", latest-1)},

@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
 type outcomeCmd struct {
 	Txn           uint64          `arg:"" help:"Id of a txn of the check, from its answer."`
 	Outcome       service.Outcome `arg:"" enum:"success,failure" help:"How the login ended: success or failure."`
+	JSON          bool            `name:"json" env:"VELOCITY_JSON" help:"Print what the HTTP interface answers."`
 	endpointFlags `embed:""`
 }
 
@@ -43,6 +46,9 @@ func (c *outcomeCmd) Run(ctx context.Context, p *process) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(api.Report(report))
 	}
 	fmt.Fprintf(p.stdout, "txn %d: %s\n", c.Txn, c.Outcome)
 	return nil

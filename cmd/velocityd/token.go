@@ -186,7 +186,17 @@ func (c *tokenListCmd) Run(ctx context.Context, p *process) error {
 type tokenRevokeCmd struct {
 	Token         string `arg:"" name:"id-or-name" help:"Its id, as token list shows it, or the name, if one token has it."`
 	All           bool   `env:"-" help:"Revoke all live tokens of the name."`
+	yesFlag       `embed:""`
 	databaseFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (tokenRevokeCmd) Help() string {
+	return `Asks before it ends the last live token of a name: the caller is then refused within five seconds.
+
+Example:
+
+  velocityd token revoke 2`
 }
 
 // Run revokes the credential, or all of a name, and prints them.
@@ -196,9 +206,19 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.Close()
-	ids, err := c.find(ctx, store)
+	live, _, err := store.LiveCredentials(ctx)
 	if err != nil {
 		return err
+	}
+	ids, err := c.find(live)
+	if err != nil {
+		return err
+	}
+	if name := lastOf(live, ids); name != "" {
+		question := fmt.Sprintf("%s has no other live token or certificate, and would be refused within five seconds. Revoke it?", name)
+		if err := c.confirm(ctx, p, question); err != nil {
+			return err
+		}
 	}
 	var revoked []service.Credential
 	for _, id := range ids {
@@ -214,13 +234,9 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, p *process) error {
 
 // find returns the ids of the credentials that are named. A number is an id: no name
 // begins with a digit.
-func (c *tokenRevokeCmd) find(ctx context.Context, store *db.Store) ([]uint64, error) {
+func (c *tokenRevokeCmd) find(live []service.Credential) ([]uint64, error) {
 	if id, err := strconv.ParseUint(c.Token, 10, 64); err == nil {
 		return []uint64{id}, nil
-	}
-	live, _, err := store.LiveCredentials(ctx)
-	if err != nil {
-		return nil, err
 	}
 	var ids []uint64
 	for _, credential := range live {
@@ -235,6 +251,24 @@ func (c *tokenRevokeCmd) find(ctx context.Context, store *db.Store) ([]uint64, e
 		return nil, usageError{err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) + ", or revoke all with --all")}
 	}
 	return ids, nil
+}
+
+// lastOf returns the name of which no live credential is left when those with these ids, which are of
+// one name, are revoked; or "" if one is left, or none of them is live.
+func lastOf(live []service.Credential, ids []uint64) string {
+	left := map[string]int{}
+	ended := ""
+	for _, credential := range live {
+		left[credential.Name]++
+		if slices.Contains(ids, credential.ID) {
+			left[credential.Name]--
+			ended = credential.Name
+		}
+	}
+	if left[ended] > 0 {
+		return ""
+	}
+	return ended
 }
 
 func printCredentials(w io.Writer, now time.Time, list []service.Credential) {

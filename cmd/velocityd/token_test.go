@@ -75,11 +75,16 @@ func TestTokensAreRotatedAndRevoked(t *testing.T) {
 		{"token list", exitFine, second[:8]},
 		{"token list --all", exitFine, first[:8]},
 		{"token create shop --scope check", exitFine, "vel_"},
-		{"token revoke shop --all", exitFine, second[:8]},
+		{"token revoke shop --all", exitError, "shop has no other live token"},
+		{"token list", exitFine, second[:8]},
+		{"token revoke shop --all --yes", exitFine, second[:8]},
 		{"token list", exitFine, "no tokens"},
 		{"token create auth-1 --scope check,report --client-subject CN=auth-1,O=Example", exitFine, "CN=auth-1,O=Example"},
 		{"token create auth-2 --scope check --client-subject CN=auth-1,O=Example", exitError, "the same subject"},
-		{"token revoke auth-1", exitFine, "CN=auth-1,O=Example"},
+		{"token revoke auth-1", exitError, "nothing was changed: nobody answered"},
+		{"token revoke 4", exitError, "auth-1 has no other live token"},
+		{"token revoke 4 --yes", exitFine, "CN=auth-1,O=Example"},
+		{"token revoke 4", exitError, "revoked before"},
 	} {
 		r := command(env, nil, strings.Fields(step.args)...)
 		if r.code != step.code || !strings.Contains(r.stdout+r.stderr, step.want) {
@@ -139,6 +144,7 @@ func TestTokenCommandsRefuseWhatMeansNothing(t *testing.T) {
 		"token create shop --scope check --expires 2001-01-01":                "future",
 		"token create shop --scope check --client-subject " + "\u00a0":        "subject must not be empty",
 		"token create shop --scope check --client-subject " + longText("CN="): "at most 512",
+		"token create shop --scope check --client-subject cn=auth-1,o=Example":   "such as CN=auth-1,O=Example",
 		"token revoke": "<id-or-name>",
 	} {
 		words := strings.Split(args, " ")
