@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// Description is the OpenAPI description of the whole interface, in YAML.
+// Description is the OpenAPI description of the whole interface, in YAML. It is one copy for all
+// requests, and must not be changed.
 //
 //go:embed openapi.yaml
-var Description string
+var Description []byte
 
 // Media types of the bodies.
 const (

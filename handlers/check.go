@@ -106,6 +106,9 @@ func (s *server) postChecks(x *exchange) error {
 			checks[i] = asked[i].check // the store is not asked about an empty one
 		}
 	}
+	if err := x.takeMemory(answerBytes(checks)); err != nil {
+		return err
+	}
 	decisions, err := s.decide(x, checks)
 	if err != nil {
 		return err

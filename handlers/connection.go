@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"sync/atomic"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"velocityd/api"
-	"velocityd/service"
 	"velocityd/socket"
 )
 
@@ -30,18 +30,20 @@ const (
 	phaseDetached              // a handler has it, and finishes it whether or not its caller waits
 )
 
-// farewellTime is how long a connection may take to tell its caller that it was slow.
-const farewellTime = time.Second
+// farewellTime is how long a connection may take to tell its caller that it was slow. It is more
+// than mostEarly: the deadline of the answer before may be armed.
+const farewellTime = 2 * time.Second
 
 // connection is one caller's connection, and what the service knows of it. net/http
 // reads HTTP/1 from it. It reads HTTP/2 from the tls.Conn instead.
 type connection struct {
 	net.Conn // what requests are read from: a lazyConn, or TLS on one
 	listener *listener
-	// isExcess says that the connection came when there were too many. Its requests
+	peer     netip.Prefix
+	places   int // that it has taken; none if it is a connection too many
+	// isExcess says that the connection has fewer places than it may use. Its requests
 	// are refused.
 	isExcess bool
-	peer     *peer // nil if requests of one peer are not bounded
 	lengths  lengthWatch
 	host     string // the last Host that was allowed; without TLS, requests come one by one
 	phase    atomic.Int32
@@ -49,10 +51,7 @@ type connection struct {
 }
 
 // end is called once, when the connection is closed.
-func (c *connection) end() {
-	c.listener.open.Add(-1)
-	c.listener.peers.leave(c.peer)
-}
+func (c *connection) end() { c.listener.places.giveBack(c.peer, c.places) }
 
 // Read implements net.Conn. A caller that has begun a request and is slow with its head
 // is answered before the error is returned, because net/http only closes the connection.
@@ -182,24 +181,4 @@ func watched(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-// beginRequest refuses a request of a connection too many, or of a peer that has too
-// many under way. The errors wrap service.ErrBusy. Otherwise the caller must call
-// endRequest after the request.
-func (c *connection) beginRequest() error {
-	if c.isExcess {
-		return service.NewBusyError(service.BusyRetryAfter, "too many connections")
-	}
-	if c.peer != nil && c.peer.underWay.Add(1) > int64(c.listener.options.MaxRequestsPerPeer) {
-		c.peer.underWay.Add(-1)
-		return service.NewBusyError(service.BusyRetryAfter, "too many requests of one peer")
-	}
-	return nil
-}
-
-func (c *connection) endRequest() {
-	if c.peer != nil {
-		c.peer.underWay.Add(-1)
-	}
 }

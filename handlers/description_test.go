@@ -39,7 +39,7 @@ var described = func() func(*testing.T) *description {
 
 func loadDescription() (*description, error) {
 	var read any
-	if err := yaml.Unmarshal([]byte(api.Description), &read); err != nil {
+	if err := yaml.Unmarshal(api.Description, &read); err != nil {
 		return nil, fmt.Errorf("read openapi.yaml: %w", err)
 	}
 	text, err := json.Marshal(read)

@@ -46,8 +46,8 @@ type exchange struct {
 	attrs         []slog.Attr // attributes of the log line that the handler has added
 	slotTimer     *time.Timer // gives the slot of a large body back in time; nil without a slot
 	freeSlot      func()      // gives the slot back at once
-	bodies        *bodyMemory // what counts bodyBytes; nil if nothing is counted
-	bodyBytes     int64
+	bodies        *bodyMemory // what counts bodyBytes
+	bodyBytes     int64       // of the body or the answer
 	// fields are the values of the answer's header. They lie in room, which belongs to
 	// the exchange, so that they need no allocation.
 	fields []string
@@ -63,7 +63,7 @@ const mostFields = 8
 func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := time.Now()
-		x := &exchange{Context: c, id: s.requestID(c.Request().Header.Get(fieldRequestID))}
+		x := &exchange{Context: c, id: s.requestID(c.Request().Header.Get(fieldRequestID)), bodies: &s.bodies}
 		x.fields = x.room[:0]
 		x.set(fieldRequestID, x.id)
 		err := s.recovered(next, x)
@@ -123,12 +123,17 @@ func (x *exchange) set(name, value string) {
 	x.Response().Header()[name] = x.fields[i : i+1 : i+1]
 }
 
-// respondJSON answers with value. It returns an error if value cannot be encoded,
-// and none if the caller has gone.
+// respondJSON answers with value. It returns an error if value cannot be encoded, or if
+// there is no memory for the answer of a look-up, and none if the caller has gone.
 func (x *exchange) respondJSON(status int, contentType string, value any) error {
 	body, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encode answer: %w", err)
+	}
+	if x.Request().Method == http.MethodGet { // others may have changed something, and took the memory before
+		if err := x.takeMemory(int64(len(body))); err != nil {
+			return err
+		}
 	}
 	x.set(fieldCacheControl, "no-store")
 	x.respond(status, contentType, body)
@@ -136,17 +141,22 @@ func (x *exchange) respondJSON(status int, contentType string, value any) error 
 }
 
 // respond answers with body, or with its length alone for HEAD. It gives the slot of
-// the request and the memory of its body back first, so that a caller that reads slowly
-// does not keep them.
+// the request back first, so that a caller that reads slowly does not keep it. It must not
+// be given a copy of what is the same for all requests.
 func (x *exchange) respond(status int, contentType string, body []byte) {
 	x.leaveSlot(nil)
-	x.leaveMemory()
+	x.hurry()
 	x.set(fieldContentType, contentType)
 	x.set(fieldContentLength, strconv.Itoa(len(body)))
 	x.Response().WriteHeader(status)
 	if x.Request().Method != http.MethodHead {
 		_, _ = x.Response().Write(body)
 	}
+}
+
+// hurry bounds the time that the caller has to receive the answer, if it is on a connection.
+func (x *exchange) hurry() {
+	_ = http.NewResponseController(x.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
 }
 
 // respondNothing answers with status 204: the change was made.

@@ -79,8 +79,8 @@ type Options struct {
 	// their Host header, without a port, besides localhost, addresses and names without
 	// a dot. An empty list allows no others, and nil allows all.
 	AllowedHosts []string
-	// MaxBodyBytes is how many bytes of bodies may be in memory at once; 0 means any
-	// number. Requests that need more are answered with 503. Bodies of up to 1 KiB are
+	// MaxBodyBytes is how many bytes of bodies and answers may be in memory at once; 0 means
+	// any number. Requests that need more are answered with 503. Those of up to 1 KiB are
 	// not counted.
 	MaxBodyBytes int64
 	// Running ends when the service begins to stop. Profiles that are being taken then

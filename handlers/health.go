@@ -46,6 +46,7 @@ func (s *server) answerReady(x *exchange) error {
 
 // showMetrics answers GET /metrics.
 func (s *server) showMetrics(x *exchange) error {
+	x.hurry()
 	s.metrics.ServeHTTP(x.Response(), x.Request())
 	return nil
 }

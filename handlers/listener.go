@@ -11,15 +11,10 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"velocityd/socket"
 )
-
-// mostExcess is how many connections above the cap are open at a time to have their
-// requests refused. Those above are closed at once, without an answer.
-const mostExcess = 64
 
 // ListenerOptions is what NewListener needs besides the listener. The zero value bounds
 // nothing, logs nothing and speaks plain text.
@@ -27,14 +22,14 @@ type ListenerOptions struct {
 	// TLS makes connections speak TLS. Its NextProtos decide whether HTTP/2 can be
 	// spoken.
 	TLS *tls.Config
-	// MaxConnections is how many connections are served at once; 0 means any number.
+	// MaxConnections is how many connections are served at once; 0 means any number. One of
+	// HTTP/2 counts as http2Streams, because as many requests may be under way on it.
 	// Requests of others are answered with 503 and close their connection. So do their
 	// requests for the health of the service, which are answered as usual.
 	MaxConnections int
-	// MaxRequestsPerPeer is how many requests of one peer, an IPv4 address or an IPv6
-	// network of 64 bits, may be under way at once; 0 means any number. Others are
-	// answered with 503.
-	MaxRequestsPerPeer int
+	// MaxConnectionsPerPeer is the same for one peer, an IPv4 address or an IPv6 network of
+	// 64 bits.
+	MaxConnectionsPerPeer int
 	// Logger gets a line for connections that fail, the same fault at most once a
 	// second. Nil means no log.
 	Logger *slog.Logger
@@ -49,7 +44,10 @@ func NewListener(inner net.Listener, o ListenerOptions) net.Listener {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	plain := &listener{Listener: inner, options: o, faults: faultLog{logger: o.Logger}}
+	plain := &listener{
+		Listener: inner, options: o, faults: faultLog{logger: o.Logger},
+		places: places{most: o.MaxConnections, ofPeer: o.MaxConnectionsPerPeer},
+	}
 	if o.TLS == nil {
 		return plain
 	}
@@ -62,8 +60,7 @@ func NewListener(inner net.Listener, o ListenerOptions) net.Listener {
 type listener struct {
 	net.Listener
 	options ListenerOptions
-	open    atomic.Int64 // connections that are not closed yet
-	peers   peers
+	places  places // of connections that are not closed yet
 	faults  faultLog
 }
 
@@ -85,19 +82,23 @@ func (l *listener) accept() (*connection, error) {
 // admit returns the connection that inner becomes, or nil if there were far too many
 // and it is closed.
 func (l *listener) admit(inner net.Conn) *connection {
-	open, most := l.open.Add(1), int64(l.options.MaxConnections)
-	if most > 0 && open > most+mostExcess {
-		l.open.Add(-1)
+	c := &connection{listener: l, peer: peerOf(inner.RemoteAddr())}
+	switch {
+	case l.places.take(c.peer, 1):
+		c.places = 1
+	case l.places.takeExcess():
+		c.isExcess = true
+	default:
 		_ = inner.Close()
 		l.faults.reportConnection("connections_exhausted", "too many connections; closed without an answer")
 		return nil
 	}
-	lazy := newLazyConn(socket.New(inner))
-	lazy.known = &connection{Conn: lazy, listener: l, isExcess: most > 0 && open > most}
-	if l.options.MaxRequestsPerPeer > 0 {
-		lazy.known.peer = l.peers.join(inner.RemoteAddr())
+	if tcp, ok := inner.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer) // fails if the connection has gone
 	}
-	return lazy.known
+	lazy := newLazyConn(socket.New(inner))
+	lazy.known, c.Conn = c, lazy
+	return c
 }
 
 // logRefusal logs an answer to a request that no handler gets, as it goes over the wire.
@@ -179,9 +180,15 @@ func (l *secureListener) secure(c *connection) {
 		return
 	}
 	var conn net.Conn = secure // net/http speaks HTTP/2 with nothing but a tls.Conn
-	if secure.ConnectionState().NegotiatedProtocol != "h2" {
+	switch {
+	case secure.ConnectionState().NegotiatedProtocol != "h2":
 		c.Conn = secure
 		conn = secureConnection{c, secure}
+	case c.isExcess:
+	case l.places.take(c.peer, http2Streams-1):
+		c.places = http2Streams
+	default:
+		c.isExcess = true
 	}
 	if !l.handOver(accepted{conn: conn}) {
 		_ = secure.Close()

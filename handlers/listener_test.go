@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -170,56 +171,52 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-func TestAPeerWithManyRequestsUnderWayIsRefusedMore(t *testing.T) {
+func TestAPeerWithManyConnectionsIsRefusedMore(t *testing.T) {
 	t.Parallel()
-	begun, end := make(chan struct{}), make(chan struct{})
-	store := storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-		if checks[0].Buckets[0].Key == "waits" {
-			begun <- struct{}{}
-			<-end
-		}
-		return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
-	})
-	s := listenWith(t, store, ListenerOptions{MaxRequestsPerPeer: 2}, nil)
-	slow := []*line{s.dial(t), s.dial(t)}
-	for _, l := range slow {
-		mustWrite(t, l, asks("/v1/check", bucketJSON(1, "waits")))
-		<-begun
+	s := listenWith(t, nil, ListenerOptions{MaxConnectionsPerPeer: 2}, nil)
+	check := asks("/v1/check", bucketJSON(1, "alice"))
+	old := []*line{s.dial(t), s.dial(t)}
+	for _, l := range old {
+		l.mustAsk(t, check, http.StatusOK)
 	}
-	other := s.dial(t)
-	header := other.mustAsk(t, asks("/v1/check", bucketJSON(1, "alice")), http.StatusServiceUnavailable)
-	if header.Get("Retry-After") != "1" || header.Get("Connection") == "close" {
+	header := s.dial(t).mustAsk(t, check, http.StatusServiceUnavailable)
+	if header.Get("Retry-After") != "1" || header.Get("Connection") != "close" {
 		t.Errorf("refused with %v", header)
 	}
-	other.mustAsk(t, askLive, http.StatusOK)
-	close(end)
-	for _, l := range slow {
-		if status, _, body, err := l.answer(); err != nil || status != http.StatusOK {
-			t.Errorf("a request under way: %d %s %v", status, body, err)
-		}
+	s.dial(t).mustAsk(t, askLive, http.StatusOK)
+	for _, l := range old {
+		l.mustAsk(t, check, http.StatusOK)
 	}
-	eventually(t, "the peer may ask again", func() bool {
-		status, _, _, err := other.ask(asks("/v1/check", bucketJSON(1, "alice")))
+	old[0].Close()
+	eventually(t, "the peer may ask on a new connection", func() bool {
+		status, _, _, err := s.dial(t).ask(check)
 		return err == nil && status == http.StatusOK
 	})
 }
 
-func TestPeersAreForgottenWithTheirLastConnection(t *testing.T) {
+func TestPlacesAreCountedInAllAndByPeer(t *testing.T) {
 	t.Parallel()
-	var p peers
-	address := func(text string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(text), Port: 1} }
-	first, second := p.join(address("192.0.2.1")), p.join(address("::ffff:192.0.2.1"))
-	other := p.join(address("192.0.2.2"))
-	near, far := p.join(address("2001:db8::1")), p.join(address("2001:db8::ffff:2"))
-	apart, unix := p.join(address("2001:db8:0:1::1")), p.join(&net.UnixAddr{})
-	if first != second || first == other || near != far || near == apart || unix == other {
+	p := places{most: 6, ofPeer: 3}
+	peer := func(text string) netip.Prefix { return peerOf(&net.TCPAddr{IP: net.ParseIP(text), Port: 1}) }
+	first, other := peer("192.0.2.1"), peer("192.0.2.2")
+	if first != peer("::ffff:192.0.2.1") || first == other || peer("2001:db8::1") != peer("2001:db8::ffff:2") ||
+		peer("2001:db8::1") == peer("2001:db8:0:1::1") || peerOf(&net.UnixAddr{}) == other {
 		t.Error("peers are told apart by the wrong part of their address")
 	}
-	for _, one := range []*peer{first, second, other, near, far, apart, unix, nil} {
-		p.leave(one)
+	for i, c := range []struct {
+		of   netip.Prefix
+		n    int
+		want bool
+	}{{first, 2, true}, {first, 2, false}, {first, 1, true}, {other, 3, true}, {peer("192.0.2.3"), 1, false}} {
+		if got := p.take(c.of, c.n); got != c.want {
+			t.Errorf("%d: %t", i, got)
+		}
 	}
-	if len(p.known) != 0 {
-		t.Errorf("%d peers are left", len(p.known))
+	p.giveBack(first, 2)
+	p.giveBack(first, 1)
+	p.giveBack(other, 3)
+	if p.open() != 0 || len(p.peers) != 0 {
+		t.Errorf("%d places and %d peers are left", p.open(), len(p.peers))
 	}
 }
 
@@ -366,7 +363,7 @@ func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 	s = listenWith(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 		counted <- s.server.bodies.held.Load()
 		return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
-	}, ListenerOptions{}, func(o *Options) { o.MaxBodyBytes = maxBody })
+	}, ListenerOptions{}, func(o *Options) { o.MaxBodyBytes = 4 * maxBody })
 	l := s.dial(t)
 	for body, want := range map[string]int64{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) + bucketJSON(1, "a"): 2*firstBuffer + int64(len(bucketJSON(1, "a")))} {
 		l.mustAsk(t, asks("/v1/check", body), http.StatusOK)

@@ -18,7 +18,7 @@ import (
 func TestDescriptionIsServedAsItStands(t *testing.T) {
 	t.Parallel()
 	got := start(t, nil).get(t, "/openapi.yaml")
-	if got.status != http.StatusOK || got.body != api.Description || got.header.Get("Content-Type") != "application/yaml" {
+	if got.status != http.StatusOK || got.body != string(api.Description) || got.header.Get("Content-Type") != "application/yaml" {
 		t.Errorf("got %d, %d bytes of %s", got.status, len(got.body), got.header.Get("Content-Type"))
 	}
 }

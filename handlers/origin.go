@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
+	"velocityd/service"
 )
 
 // origins refuses requests that a web page of another origin can make the browser of its
@@ -81,13 +82,13 @@ func (o *origins) allows(host string) bool {
 }
 
 // admit calls handle, unless the request comes from a web page of another origin, on a
-// connection too many, from a peer that has too many under way, or from a caller who may not
-// use the route. Requests that show and change nothing are answered in any case: a service
-// at its caps is alive.
+// connection too many, or from a caller who may not use the route. Requests that show and
+// change nothing are answered in any case: a service at its caps is alive.
 func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
 	r := x.Request()
 	connection := requestConnection(r)
-	if connection != nil && connection.isExcess {
+	isExcess := connection != nil && connection.isExcess
+	if isExcess {
 		x.set(fieldConnection, "close")
 	}
 	switch x.Path() {
@@ -97,11 +98,8 @@ func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
 	if err := s.origins.check(r, connection); err != nil {
 		return err
 	}
-	if connection != nil {
-		if err := connection.beginRequest(); err != nil {
-			return err
-		}
-		defer connection.endRequest()
+	if isExcess {
+		return service.NewBusyError(service.BusyRetryAfter, "too many connections")
 	}
 	return s.authorize(handle, x)
 }

@@ -69,6 +69,9 @@ func (s *server) postOutcomes(x *exchange) error {
 	if len(request.Reports) == 0 {
 		return tooManyOrFew("reports", service.MaxReports)
 	}
+	if err := x.takeMemory(resultBytes * int64(len(request.Reports))); err != nil {
+		return err
+	}
 	results := make([]api.Receipt, len(request.Reports))
 	var valid []service.Report
 	var indexes []int // of valid, in request.Reports

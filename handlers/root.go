@@ -13,13 +13,10 @@ import (
 //go:embed root.html
 var welcomePage []byte
 
-const welcomeText = `velocityd: may this login attempt go ahead?
-
-POST /v1/check        asks whether an attempt may go ahead; ask before each login attempt
-GET  /openapi.yaml    describes the whole HTTP interface, for people and for programs
-GET  /readyz          says whether checks can be decided now, and if not, why
-GET  /livez           says that the process runs
-`
+// welcomeText is what other callers get there.
+//
+//go:embed root.txt
+var welcomeText []byte
 
 // welcomePolicy lets the page load, run and submit nothing.
 const welcomePolicy = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -42,7 +39,7 @@ func (s *server) welcome(x *exchange) error {
 		x.respond(http.StatusOK, "text/html; charset=utf-8", welcomePage)
 		return nil
 	}
-	x.respond(http.StatusOK, "text/plain; charset=utf-8", []byte(welcomeText))
+	x.respond(http.StatusOK, "text/plain; charset=utf-8", welcomeText)
 	return nil
 }
 

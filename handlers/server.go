@@ -19,10 +19,22 @@ const (
 	maxHeaderBytes = 16 << 10
 )
 
+// answerTimeout is how long a caller may take to receive an answer that is ready. Who does
+// not take it keeps its memory no longer.
+const answerTimeout = 5 * time.Second
+
 // http2Window is how many bytes of bodies that nobody has read yet one connection of
 // HTTP/2 may hold, in all its requests. It is the smallest that net/http allows. On a
 // connection of HTTP/1 such bytes stay in the kernel.
 const http2Window = 64 << 10
+
+// http2Frame is the longest frame that a connection of HTTP/2 reads, in bytes. It is the
+// smallest that the protocol allows. Memory for a whole frame is taken when its head has come.
+const http2Frame = 16 << 10
+
+// sendBuffer is how many bytes of answers the kernel is asked to keep for a connection. By itself it would
+// keep some MB of answers that nobody takes.
+const sendBuffer = 64 << 10
 
 // NewServer returns a server of handler. It closes connections that are slow or idle,
 // and those on which a request has both Content-Length and Transfer-Encoding. work is
@@ -45,7 +57,10 @@ func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *h
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          errorLog,
-		HTTP2:             &http.HTTP2Config{MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window},
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: http2Streams, MaxReadFrameSize: http2Frame,
+			MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window, WriteByteTimeout: answerTimeout,
+		},
 	}
 }
 

@@ -33,7 +33,6 @@ func (l pipeListener) Addr() net.Addr { return &net.UnixAddr{} }
 func TestSlowAndSilentCallersAreCutOff(t *testing.T) {
 	t.Parallel()
 	const work = time.Minute
-	const answerTimeout = bodyTimeout + work + headerTimeout
 	body := bucketJSON(1, "alice")
 	header := fmt.Sprintf("POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
 	for name, test := range map[string]struct {

@@ -109,7 +109,7 @@ func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 	case length > maxBody:
 		return tooLarge()
 	case length < 0: // the length is not announced, so it has to be limited here
-		if err := s.takeMemory(x, smallBody); err != nil {
+		if err := x.takeMemory(smallBody); err != nil {
 			return err
 		}
 		rest, most = http.MaxBytesReader(x.Response().Writer, r.Body, maxBody), maxBody
@@ -121,7 +121,7 @@ func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 			return bodyError(err)
 		}
 	case length <= smallBody:
-		if err := s.takeMemory(x, length); err != nil {
+		if err := x.takeMemory(length); err != nil {
 			return err
 		}
 		_, err := body.ReadFrom(rest)
@@ -130,7 +130,7 @@ func (s *server) readBody(x *exchange, body *bytes.Buffer) error {
 	if err := s.takeSlot(x, rest); err != nil {
 		return err
 	}
-	if err := s.takeMemory(x, most); err != nil { // not before it has a slot: it waits unread
+	if err := x.takeMemory(most); err != nil { // not before it has a slot: it waits unread
 		return err
 	}
 	connection := http.NewResponseController(x.Response())

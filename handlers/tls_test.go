@@ -46,8 +46,8 @@ func (s *listening) dialTLS(t *testing.T, authority *handlerstest.Authority) *li
 func TestHTTP2IsSpokenOverTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority), MaxRequestsPerPeer: 1}, func(o *Options) {
-		o.MaxBodyBytes, o.AllowedHosts = maxBody, []string{}
+	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority), MaxConnectionsPerPeer: http2Streams}, func(o *Options) {
+		o.MaxBodyBytes, o.AllowedHosts = 4*maxBody, []string{}
 	})
 	client := caller(t, &tls.Config{RootCAs: authority.Pool})
 	for _, body := range []string{bucketJSON(1, "alice"), strings.Repeat(" ", 4*http2Window) + bucketJSON(1, "alice")} {
@@ -190,7 +190,7 @@ func TestPlainHTTPAtAPortOfTLSIsToldSo(t *testing.T) {
 func TestTheCapOfConnectionsHoldsUnderTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority), MaxConnections: 2}, nil)
+	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority), MaxConnections: http2Streams + 1}, nil)
 	leaving, old := s.dialTLS(t, authority), s.dialTLS(t, authority)
 	leaving.mustAsk(t, askLive, http.StatusOK)
 	old.mustAsk(t, askLive, http.StatusOK)
@@ -235,7 +235,7 @@ func TestAListenerOfTLSThatIsClosedEndsItsHandshakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	eventually(t, "the handshake begins", func() bool { return secure.listener.open.Load() == 1 })
+	eventually(t, "the handshake begins", func() bool { return secure.listener.places.open() == 1 })
 	listener.Close()
 	if err := <-ended; err == nil {
 		t.Error("a connection was accepted")
@@ -243,7 +243,7 @@ func TestAListenerOfTLSThatIsClosedEndsItsHandshakes(t *testing.T) {
 	if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
 		t.Error(err)
 	}
-	eventually(t, "the connection is closed", func() bool { return secure.listener.open.Load() == 0 })
+	eventually(t, "the connection is closed", func() bool { return secure.listener.places.open() == 0 })
 }
 
 func TestASilentHandshakeIsCutOff(t *testing.T) {

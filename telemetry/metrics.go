@@ -193,6 +193,10 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	}
 }
 
+// mostScrapes is how many answers of Handler may be under way at once: each takes a copy of all
+// metrics until its caller has taken it. Further ones are 503.
+const mostScrapes = 4
+
 // Handler answers with all metrics, in the form that the caller asks for. It is nil if m is.
 // Callers at the same time share one collection. It waits for no database.
 func (m *Metrics) Handler() http.Handler {
@@ -202,7 +206,7 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorLog:       slog.NewLogLogger(m.logger.Handler(), slog.LevelWarn),
 		ErrorHandling:  promhttp.ContinueOnError,
-		CoalesceGather: true, EnableOpenMetrics: true,
+		CoalesceGather: true, EnableOpenMetrics: true, MaxRequestsInFlight: mostScrapes,
 	})
 }
 

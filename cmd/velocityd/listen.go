@@ -21,19 +21,19 @@ import (
 
 // listenFlags say where and how an instance answers, and what it bears of callers.
 type listenFlags struct {
-	AdminListen        string   `env:"VELOCITY_ADMIN_LISTEN" placeholder:"ADDR" help:"Second address, for those who look after the service. It answers everything, with metrics and Go's profiles (/debug/pprof/). --listen then answers checks, outcomes and health only."`
-	TLSCert            string   `name:"tls-cert" env:"VELOCITY_TLS_CERT" placeholder:"FILE" help:"Certificate in PEM, with its chain. Both addresses then speak TLS 1.2 or newer. A changed file is read again by itself within seconds, and on SIGHUP."`
-	TLSKey             string   `name:"tls-key" env:"VELOCITY_TLS_KEY" placeholder:"FILE" help:"Private key of --tls-cert, in PEM."`
-	TLSClientCA        string   `name:"tls-client-ca" env:"VELOCITY_TLS_CLIENT_CA" placeholder:"FILE" help:"Certificates, in PEM, of those who sign callers' certificates. Callers are then asked for one, and one that does not verify is refused. Callers may have none."`
-	AllowedHosts       []string `env:"VELOCITY_ALLOWED_HOSTS" placeholder:"NAME,..." help:"Names of this service that callers without TLS use in their URLs, separated by commas. Addresses, localhost and names without a dot need no entry; * allows all names."`
-	MaxConnections     int      `env:"VELOCITY_MAX_CONNECTIONS" default:"10000" placeholder:"N" help:"Most connections at one address. Requests of further ones are answered with 503 at once."`
-	MaxRequestsPerPeer int      `env:"VELOCITY_MAX_REQUESTS_PER_PEER" default:"0" placeholder:"N" help:"Most requests under way of one peer: one IPv4 address, or one IPv6 network of 64 bits. Further ones are answered with 503. 0: no limit, because a proxy in front is one peer."`
-	MaxBodyBytes       int64    `env:"VELOCITY_MAX_BODY_BYTES" default:"67108864" placeholder:"BYTES" help:"Most bytes of requests' bodies in memory. Requests that need more are answered with 503 at once. Bodies of up to 1 KiB are not counted."`
+	AdminListen           string   `env:"VELOCITY_ADMIN_LISTEN" placeholder:"ADDR" help:"Second address, for those who look after the service. It answers everything, with metrics and Go's profiles (/debug/pprof/). --listen then answers checks, outcomes and health only."`
+	TLSCert               string   `name:"tls-cert" env:"VELOCITY_TLS_CERT" placeholder:"FILE" help:"Certificate in PEM, with its chain. Both addresses then speak TLS 1.2 or newer. A changed file is read again by itself within seconds, and on SIGHUP."`
+	TLSKey                string   `name:"tls-key" env:"VELOCITY_TLS_KEY" placeholder:"FILE" help:"Private key of --tls-cert, in PEM."`
+	TLSClientCA           string   `name:"tls-client-ca" env:"VELOCITY_TLS_CLIENT_CA" placeholder:"FILE" help:"Certificates, in PEM, of those who sign callers' certificates. Callers are then asked for one, and one that does not verify is refused. Callers may have none."`
+	AllowedHosts          []string `env:"VELOCITY_ALLOWED_HOSTS" placeholder:"NAME,..." help:"Names of this service that callers without TLS use in their URLs, separated by commas. Addresses, localhost and names without a dot need no entry; * allows all names."`
+	MaxConnections        int      `env:"VELOCITY_MAX_CONNECTIONS" default:"10000" placeholder:"N" help:"Most connections at one address; one of HTTP/2 counts as 16, because as many requests may be under way on it. Requests of further ones are answered with 503 at once."`
+	MaxConnectionsPerPeer int      `env:"VELOCITY_MAX_CONNECTIONS_PER_PEER" default:"0" placeholder:"N" help:"The same for one peer: one IPv4 address, or one IPv6 network of 64 bits. 0: no limit, because a proxy in front is one peer."`
+	MaxBodyBytes          int64    `env:"VELOCITY_MAX_BODY_BYTES" default:"67108864" placeholder:"BYTES" help:"Most bytes of requests' bodies and of answers in memory. Requests that need more are answered with 503 at once. Those of up to 1 KiB are not counted."`
 }
 
 const (
-	// largestBody is the lower limit of --max-body-bytes: each body that is allowed fits.
-	largestBody = 1 << 20
+	// mostOfACall is the lower limit of --max-body-bytes: each body that is allowed fits, and its answer.
+	mostOfACall = 4 << 20
 	// spareFiles are open files besides connections of callers and of the database: the
 	// log, the poller, and connections that are refused.
 	spareFiles = 192
@@ -50,10 +50,10 @@ func (f listenFlags) validate() error {
 		return usagef("--tls-client-ca needs --tls-cert and --tls-key")
 	case f.MaxConnections < 1:
 		return usagef("--max-connections must be at least 1; it is %d", f.MaxConnections)
-	case f.MaxRequestsPerPeer < 0:
-		return usagef("--max-requests-per-peer must not be negative; it is %d", f.MaxRequestsPerPeer)
-	case f.MaxBodyBytes < largestBody:
-		return usagef("--max-body-bytes must be at least %d, the largest body that is allowed; it is %d", largestBody, f.MaxBodyBytes)
+	case f.MaxConnectionsPerPeer < 0:
+		return usagef("--max-connections-per-peer must not be negative; it is %d", f.MaxConnectionsPerPeer)
+	case f.MaxBodyBytes < mostOfACall:
+		return usagef("--max-body-bytes must be at least %d, the most that one call may need; it is %d", mostOfACall, f.MaxBodyBytes)
 	}
 	for _, host := range f.AllowedHosts {
 		if host == "" || strings.ContainsAny(host, ":/ []") || strings.Contains(host, "*") && host != anyHost {
@@ -94,7 +94,7 @@ func (f listenFlags) attrs() []slog.Attr {
 	return []slog.Attr{
 		slog.String("admin_listen", f.AdminListen), slog.String("tls_cert", f.TLSCert), slog.String("tls_client_ca", f.TLSClientCA),
 		slog.Any("allowed_hosts", f.AllowedHosts), slog.Int("max_connections", f.MaxConnections),
-		slog.Int("max_requests_per_peer", f.MaxRequestsPerPeer), slog.Int64("max_body_bytes", f.MaxBodyBytes),
+		slog.Int("max_connections_per_peer", f.MaxConnectionsPerPeer), slog.Int64("max_body_bytes", f.MaxBodyBytes),
 	}
 }
 
@@ -209,7 +209,7 @@ func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners
 		}
 	}
 	o := handlers.ListenerOptions{
-		MaxConnections: connections, MaxRequestsPerPeer: s.flags.MaxRequestsPerPeer,
+		MaxConnections: connections, MaxConnectionsPerPeer: s.flags.MaxConnectionsPerPeer,
 		Logger: s.logger, AccessLog: s.flags.AccessLog,
 	}
 	if l.certificates != nil {

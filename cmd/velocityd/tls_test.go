@@ -151,7 +151,7 @@ func TestFlagsOfListenersThatCannotWorkAreRefused(t *testing.T) {
 		"--admin-listen :x":                         "--admin-listen takes a host and a port",
 		"--max-connections 0":                       "--max-connections",
 		"--max-requests-per-peer -1":                "--max-requests-per-peer",
-		"--max-body-bytes 1048575":                  "--max-body-bytes",
+		"--max-body-bytes 4194303":                  "--max-body-bytes",
 		"--allowed-hosts velocityd.example.org:80":  "--allowed-hosts",
 		"--allowed-hosts https://velocityd.example": "--allowed-hosts",
 		"--allowed-hosts *.example.org":             "--allowed-hosts",
