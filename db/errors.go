@@ -121,6 +121,9 @@ func refusedAccount() []uint16 { return []uint16{1045, 1130, 1698, 1820, 1862, 3
 // a wrong password or host, or an account that is locked or whose password has expired.
 func RefusesAccount(err error) bool { return isOneOf(err, refusedAccount()) }
 
+// LacksDatabase reports whether err says that the server has no database of the name in the DSN.
+func LacksDatabase(err error) bool { return isOneOf(err, []uint16{1049}) }
+
 // readOnly are the numbers of a statement that a read-only server refuses.
 func readOnly() []uint16 { return []uint16{1290, 1792, 1836} }
 

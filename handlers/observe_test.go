@@ -34,8 +34,11 @@ func TestEachAnsweredRequestIsObservedByItsRoute(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	want := []Observed{
-		{"POST", "/v1/check", 200, ""}, {"POST", "/v1/check", 404, ""}, {"POST", "/v1/checks", 400, "invalid_request"},
-		{"GET", "/v1/zones/:id/buckets/:key", 200, ""}, {"GET", "", 404, ""},
+		{"POST", "/v1/check", 200, ""},
+		{"POST", "/v1/check", 404, ""},
+		{"POST", "/v1/checks", 400, "invalid_request"},
+		{"GET", "/v1/zones/:id/buckets/:key", 200, ""},
+		{"GET", "", 404, ""},
 	}
 	if !slices.Equal(seen, want) {
 		t.Errorf("observed %+v, want %+v", seen, want)

@@ -117,7 +117,7 @@ func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 func explainCheck(err error) error {
 	switch {
 	case errors.Is(err, service.ErrNotFound):
-		return fmt.Errorf("%w ('velocityd zone list' shows the zones)", err)
+		return explainNoZone(err)
 	case errors.Is(err, service.ErrUndecided):
 		return fmt.Errorf("%w: the answer was lost, and the attempt may have been counted", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
@@ -226,11 +227,18 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 type databaseFlags struct {
 	dsnFlags `embed:""`
 	Data     string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Data folder of a running 'velocityd dev', whose database is used if no other is configured."`
+	// service is the address in VELOCITY_URL, if it and no flag tells what is meant.
+	service string
+	stderr  io.Writer
 }
 
 // AfterApply implements kong's hook that is called when all flags have values. A flag
 // wins over all environment variables: with --data alone, no DSN of theirs is meant.
 func (f *databaseFlags) AfterApply(command *kong.Context, p *process) error {
+	f.stderr = p.stderr
+	if !given(command, "data", "dsn", "dsn-file") {
+		f.service, _ = p.lookupEnv("VELOCITY_URL")
+	}
 	if given(command, "data") && !given(command, "dsn", "dsn-file") {
 		f.dsnFlags = dsnFlags{}
 		return nil
@@ -241,12 +249,19 @@ func (f *databaseFlags) AfterApply(command *kong.Context, p *process) error {
 // errNoDatabase says that nothing tells where the database is.
 var errNoDatabase = errors.New("no database")
 
-// resolve returns the configured DSN, or that of a running dev.
+// resolve returns the configured DSN, or that of a running dev, which it names. It does not take that
+// for the database of a service that is named.
 func (f databaseFlags) resolve() (string, error) {
 	if dsn, err := f.configured(); dsn != "" || err != nil {
 		return dsn, err
 	}
+	if f.service != "" {
+		return "", usagef("%w: VELOCITY_URL names a service, and this command needs its database: set VELOCITY_DSN (or --dsn, --dsn-file, --data)", errNoDatabase)
+	}
 	dsn, err := private.RunningDSN(f.Data)
+	if err == nil {
+		fmt.Fprintf(f.stderr, "velocityd: asking the database of 'velocityd dev' on %s\n", f.Data)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", usagef("%w: set VELOCITY_DSN (or --dsn, --dsn-file), or run 'velocityd dev' in another terminal "+
 			"(no dev runs on %q; --data names another folder)", errNoDatabase, f.Data)

@@ -398,7 +398,7 @@ func TestNumbersAreDecimal(t *testing.T) {
 	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 8, Rate: 5, Window: time.Hour}, service.Zone{ID: 10, Rate: 5, Window: time.Hour})
 	env := environment{"VELOCITY_DSN": d.DSN}
 	must(t, env, "zone", "set", "008", "--rate", "010", "--window", "010")
-	must(t, env, "zone", "delete", "010")
+	must(t, env, "zone", "delete", "--yes", "010")
 	if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 8 AND rate = 10 AND `window` = 10"); n != 1 || d.Count(t, "SELECT COUNT(*) FROM zone_master") != 1 {
 		t.Error("010 was not taken for 10")
 	}

@@ -124,6 +124,26 @@ func readRoots(path string) (*x509.CertPool, error) {
 	return roots, nil
 }
 
+// Zone returns a zone. If there is none, the error says where to look.
+func (e endpoint) Zone(ctx context.Context, id int64) (service.Zone, error) {
+	zone, err := e.Reader.Zone(ctx, id)
+	return zone, explainNoZone(err)
+}
+
+// Overrides returns overrides of a zone. If there is no such zone, the error says where to look.
+func (e endpoint) Overrides(ctx context.Context, zone int64, after uint64, limit int) ([]service.Override, error) {
+	overrides, err := e.Reader.Overrides(ctx, zone, after, limit)
+	return overrides, explainNoZone(err)
+}
+
+// explainNoZone adds to service.ErrNotFound where the zones are listed.
+func explainNoZone(err error) error {
+	if errors.Is(err, service.ErrNotFound) {
+		return fmt.Errorf("%w ('velocityd zone list' shows the zones)", err)
+	}
+	return err
+}
+
 // ReportAll implements service.OutcomeStore.
 func (e endpoint) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
 	return withTimeout{e.Writer, e.timeout}.ReportAll(ctx, reports)

@@ -47,7 +47,8 @@ func TestOperatorCommandsAskAServiceAsTheyAskTheDatabase(t *testing.T) {
 			{"bucket peek 2 bob", exitUsage, "bucket_key"},
 			{"bucket release 1 alice --reason proved", exitFine, "alice: 2 of 2 left"},
 			{"bucket release 9 alice --reason proved", exitError, "not found"},
-			{"zone delete 1", exitFine, "with 1 override:"},
+			{"zone delete 1", exitError, "nothing was changed"},
+			{"zone delete --yes 1", exitFine, "with 1 override:"},
 			{"zone delete 1", exitError, "not found"},
 		} {
 			r := command(over, nil, strings.Fields(step.args)...)

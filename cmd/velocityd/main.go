@@ -192,16 +192,20 @@ func joinValues(args []string) []string {
 	return joined
 }
 
-// explainForbidden adds to the error of a database account that lacks a right what to
-// do about it. It leaves an error that a service has answered as it is.
+// explainForbidden adds to the error of a database account that is not let in or lacks a right what
+// to do about it. It leaves an error that a service has answered as it is.
 func explainForbidden(err error) error {
 	var remote *api.Problem
-	if !errors.Is(err, service.ErrForbidden) || errors.As(err, &remote) {
+	switch {
+	case errors.As(err, &remote):
 		return err
-	}
-	if db.RefusesAccount(err) {
+	case db.RefusesAccount(err):
 		return fmt.Errorf("%w: the database does not let this account in; look at its user name, its password and the host that "+
 			"it may come from", err)
+	case db.LacksDatabase(err):
+		return fmt.Errorf("%w: the server has no database of this name; make it by CREATE DATABASE, or name another one in the DSN", err)
+	case !errors.Is(err, service.ErrForbidden):
+		return err
 	}
 	return fmt.Errorf("%w: the database account, which VELOCITY_DSN or --dsn names, lacks this right, or there is no such database. The schema "+
 		"owner's account (velocity_admin) may do everything. To others an administrator grants their rights by 'velocityd migrate roles': "+

@@ -39,7 +39,7 @@ Example:
 
 // Help is the longer explanation of the command.
 func (migrateDownCmd) Help() string {
-	return `Either --steps or --all must be given.
+	return `Either --steps or --all must be given. Asks first.
 
 Example:
 
@@ -72,7 +72,7 @@ func (c *migrateUpCmd) printPlan(ctx context.Context, p *process) error {
 	}
 	actions, err := c.form().Plan(ctx, dsn)
 	if err != nil {
-		return err
+		return fmt.Errorf("database %s: %w", db.RedactDSN(dsn), err)
 	}
 	if len(actions) == 0 {
 		fmt.Fprintf(p.stdout, "-- nothing to do: %s\n", db.RedactDSN(dsn))
@@ -104,6 +104,7 @@ func printActions(w io.Writer, actions []migrations.Action) {
 type migrateDownCmd struct {
 	Steps         int  `env:"-" placeholder:"N" help:"Undo the newest N migrations."`
 	All           bool `env:"-" help:"Undo all migrations."`
+	yesFlag       `embed:""`
 	databaseFlags `embed:""`
 }
 
@@ -112,7 +113,13 @@ func (c *migrateDownCmd) Run(ctx context.Context, p *process) error {
 	if c.All == (c.Steps != 0) || c.Steps < 0 {
 		return usagef("name either --steps N, with N at least 1, or --all")
 	}
-	return c.move(p, func(dsn string) (migrations.Change, error) { return c.form().Down(ctx, dsn, c.Steps) })
+	return c.move(p, func(dsn string) (migrations.Change, error) {
+		question := fmt.Sprintf("Drop tables of %s, with all attempts, zones or tokens that they hold?", db.RedactDSN(dsn))
+		if err := c.confirm(ctx, p, question); err != nil {
+			return migrations.Change{}, err
+		}
+		return c.form().Down(ctx, dsn, c.Steps)
+	})
 }
 
 // move changes the schema and prints what it changed. It does not print what another
@@ -124,7 +131,7 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 	}
 	done, err := change(dsn)
 	if err != nil {
-		return err
+		return fmt.Errorf("database %s: %w", db.RedactDSN(dsn), err)
 	}
 	switch {
 	case done.From != done.To:
@@ -186,7 +193,7 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	}
 	state, err := c.form().Status(ctx, dsn)
 	if err != nil {
-		return err
+		return fmt.Errorf("database %s: %w", db.RedactDSN(dsn), err)
 	}
 	if c.JSON {
 		err = printState(p.stdout, db.RedactDSN(dsn), state)

@@ -38,10 +38,12 @@ func TestMigrateGoesUpDownAndUpAgain(t *testing.T) {
 			{"migrate up", exitFine, "nothing to do"},
 			{"migrate status", exitFine, "to do     nothing"},
 			{"migrate status --json", exitFine, `"dirty":false,"migrate_up":false,"actions":[],"routines":{}}`},
-			{"migrate down --steps 1", exitFine, fmt.Sprintf("version %d -> %d", latest, latest-1)},
+			{"migrate down --steps 1", exitError, ""},
+			{"migrate status", exitFine, "to do     nothing"},
+			{"migrate down --yes --steps 1", exitFine, fmt.Sprintf("version %d -> %d", latest, latest-1)},
 			{"migrate status", exitFindings, "to do     velocityd migrate up"},
-			{"migrate down --all", exitFine, fmt.Sprintf("version %d -> 0", latest-1)},
-			{"migrate down --all", exitFine, "nothing to do"},
+			{"migrate down --yes --all", exitFine, fmt.Sprintf("version %d -> 0", latest-1)},
+			{"migrate down --yes --all", exitFine, "nothing to do"},
 			{"migrate up", exitFine, fmt.Sprintf("version 0 -> %d", latest)},
 			{"zone set 1 --rate 1 --window 60", exitFine, "60 s"},
 			{"check 1 alice", exitFine, "allowed"},
@@ -83,7 +85,7 @@ func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 3, dirty = 1")
 		for args, want := range map[string]string{
 			"migrate status": "velocityd migrate up", "migrate up": "UPDATE schema_migrations",
-			"migrate down --all": "UPDATE schema_migrations", "check 1 alice": "velocityd migrate status",
+			"migrate down --yes --all": "UPDATE schema_migrations", "check 1 alice": "velocityd migrate status",
 		} {
 			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
 			if r.code != exitError || !strings.Contains(r.stderr, want) {
@@ -103,7 +105,7 @@ func TestOperatorWithoutTheRightIsToldWhatToDo(t *testing.T) {
 			must(t, env, strings.Fields(args)...)
 		}
 		for _, args := range []string{
-			"zone set 1 --rate 9", "zone set 2 --rate 9 --window 60", "zone delete 1",
+			"zone set 1 --rate 9", "zone set 2 --rate 9 --window 60", "zone delete --yes 1",
 			"override set 1 alice --action deny --reason x", "override delete 1 1",
 		} {
 			r := command(env, nil, strings.Fields(args)...)

@@ -110,7 +110,7 @@ func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 		if lines := strings.Split(strings.TrimSpace(must(t, env, "override", "list", "1")), "\n"); len(lines) != 1+n || !strings.Contains(got, "the last") {
 			t.Errorf("%d lines are listed, want %d; set said\n%s", len(lines), 1+n, got)
 		}
-		if got := must(t, env, "zone", "delete", "1"); !strings.Contains(got, fmt.Sprintf("with %d overrides", n)) {
+		if got := must(t, env, "zone", "delete", "--yes", "1"); !strings.Contains(got, fmt.Sprintf("with %d overrides", n)) {
 			t.Errorf("delete said\n%s", got)
 		}
 	})

@@ -262,7 +262,7 @@ func TestReadinessFollowsTheSchema(t *testing.T) {
 			{func() { state(latest+1, false) }, ""},
 			{func() { state(latest+2, true) }, ""},
 			{func() { state(latest, false) }, ""},
-			{func() { must(t, env, "migrate", "down", "--all") }, "the database has no schema; run 'velocityd migrate up'"},
+			{func() { must(t, env, "migrate", "down", "--yes", "--all") }, "the database has no schema; run 'velocityd migrate up'"},
 			{func() { dbtest.Exec(t, d.SQL, "DROP TABLE schema_migrations") }, "the database has no schema"},
 			{func() { must(t, env, "migrate", "up") }, ""},
 		} {

@@ -246,7 +246,7 @@ func (c *tokenRevokeCmd) find(live []service.Credential) ([]uint64, error) {
 	}
 	switch {
 	case len(ids) == 0:
-		return nil, fmt.Errorf("%w: no live token has this name", service.ErrNotFound)
+		return nil, fmt.Errorf("%w: no live token has this name ('velocityd token list --all' shows all)", service.ErrNotFound)
 	case len(ids) > 1 && !c.All:
 		return nil, usageError{err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) + ", or revoke all with --all")}
 	}

@@ -135,16 +135,16 @@ func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 func TestTokenCommandsRefuseWhatMeansNothing(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"token create shop":                                                   "--scope",
-		"token create shop --scope root":                                      "check",
-		"token create 7 --scope check":                                        "name must be a letter",
-		"token create shop --scope check --zone 0":                            "zones must each be",
-		"token create shop --scope check --zone x":                            "--zone",
-		"token create shop --scope check --expires yesterday":                 "--expires",
-		"token create shop --scope check --expires 2001-01-01":                "future",
-		"token create shop --scope check --client-subject " + "\u00a0":        "subject must not be empty",
-		"token create shop --scope check --client-subject " + longText("CN="): "at most 512",
-		"token create shop --scope check --client-subject cn=auth-1,o=Example":   "such as CN=auth-1,O=Example",
+		"token create shop":                                                    "--scope",
+		"token create shop --scope root":                                       "check",
+		"token create 7 --scope check":                                         "name must be a letter",
+		"token create shop --scope check --zone 0":                             "zones must each be",
+		"token create shop --scope check --zone x":                             "--zone",
+		"token create shop --scope check --expires yesterday":                  "--expires",
+		"token create shop --scope check --expires 2001-01-01":                 "future",
+		"token create shop --scope check --client-subject " + "\u00a0":         "subject must not be empty",
+		"token create shop --scope check --client-subject " + longText("CN="):  "at most 512",
+		"token create shop --scope check --client-subject cn=auth-1,o=Example": "such as CN=auth-1,O=Example",
 		"token revoke": "<id-or-name>",
 	} {
 		words := strings.Split(args, " ")

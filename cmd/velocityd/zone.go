@@ -67,12 +67,13 @@ func (c *zoneListCmd) Run(ctx context.Context, p *process) error {
 
 type zoneDeleteCmd struct {
 	ID            int64 `arg:"" help:"The zone's id."`
+	yesFlag       `embed:""`
 	endpointFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (zoneDeleteCmd) Help() string {
-	return `Does not ask for confirmation. The zone's overrides are removed, too. Its txns stay, and count again if a zone of this id is created within their window.`
+	return `Asks first. The zone's overrides are removed, too. Its txns stay, and count again if a zone of this id is created within their window. 'velocityd zone restore' brings a zone back.`
 }
 
 // Run removes the zone and prints it.
@@ -82,30 +83,25 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer store.release()
-	removed, overrides, err := c.remove(ctx, store, p.principal)
-	if errors.Is(err, service.ErrPrecondition) {
-		// The zone was changed after it was read. Read it again, so that the zone that is
-		// printed is the one that is removed.
-		removed, overrides, err = c.remove(ctx, store, p.principal)
-	}
-	if err != nil {
-		return explainStale(err)
-	}
-	fmt.Fprintf(p.stdout, "removed, with %s:\n", counted(overrides, "override"))
-	printZones(p.stdout, []service.Zone{removed})
-	return nil
-}
-
-func (c *zoneDeleteCmd) remove(ctx context.Context, store endpoint, principal string) (service.Zone, int, error) {
 	zone, err := store.Zone(ctx, c.ID)
 	if err != nil {
-		return zone, 0, err
+		return err
 	}
 	overrides, err := overridesOf(ctx, store, c.ID)
 	if err != nil {
-		return zone, 0, err
+		return err
 	}
-	return zone, len(overrides), store.DeleteZone(ctx, c.ID, service.Match{Revision: zone.Revision}, principal)
+	question := fmt.Sprintf("Delete zone %d (%s) with %s? Its checks are then answered with 404.",
+		c.ID, printable(zone.Description), counted(len(overrides), "override"))
+	if err := c.confirm(ctx, p, question); err != nil {
+		return err
+	}
+	if err := store.DeleteZone(ctx, c.ID, service.Match{Revision: zone.Revision}, p.principal); err != nil {
+		return explainStale(err)
+	}
+	fmt.Fprintf(p.stdout, "removed, with %s:\n", counted(len(overrides), "override"))
+	printZones(p.stdout, []service.Zone{zone})
+	return nil
 }
 
 // explainStale adds to ErrPrecondition what to do about a concurrent edit.

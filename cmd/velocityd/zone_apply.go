@@ -35,7 +35,11 @@ Example:
 
 // Run shows the changes, asks, and makes them.
 func (c *zoneApplyCmd) Run(ctx context.Context, p *process) error {
-	wanted, err := c.read()
+	text, err := c.read()
+	if err != nil {
+		return usageError{err: err}
+	}
+	wanted, err := readZones(text)
 	if err != nil {
 		return usagef("%s: %w", c.File, err)
 	}
@@ -65,20 +69,17 @@ func (c *zoneApplyCmd) Run(ctx context.Context, p *process) error {
 	return putZones(ctx, p, store, changes)
 }
 
-func (c *zoneApplyCmd) read() ([]service.Zone, error) {
+func (c *zoneApplyCmd) read() ([]byte, error) {
 	file, err := os.Open(c.File)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = file.Close() }() // has only been read
 	text, err := io.ReadAll(io.LimitReader(file, mostZoneBytes+1))
-	switch {
-	case err != nil:
-		return nil, err
-	case len(text) > mostZoneBytes:
-		return nil, fmt.Errorf("it is longer than %d bytes", mostZoneBytes)
+	if len(text) > mostZoneBytes {
+		return nil, fmt.Errorf("%s is longer than %d bytes", c.File, mostZoneBytes)
 	}
-	return readZones(text)
+	return text, err
 }
 
 // changesOf returns how zones that are there must change to be as wanted. The error names all zones

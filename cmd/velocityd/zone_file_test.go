@@ -52,7 +52,7 @@ func TestZonesAreWhatAFileSaysAfterALookAtTheDifferences(t *testing.T) {
 						t.Errorf("what is shown differs from what is there: %s\nshown: %s", got, format)
 					}
 				}
-				must(t, env, "zone", "delete", "1")
+				must(t, env, "zone", "delete", "--yes", "1")
 				must(t, env, "zone", "set", "3", "--rate", "1", "--window", "60")
 				file := zoneFile(t, strings.Replace(before, "rate: 9", "rate: 8", 1))
 				for _, answer := range []io.Reader{nil, strings.NewReader("n\n"), strings.NewReader("y")} {
@@ -112,7 +112,7 @@ func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 		if r := command(env, nil, "zone", "apply", "--yes", stale); r.code != exitError || !strings.Contains(r.stderr, "zone 2 has revision 2, and the file is about 1") {
 			t.Errorf("a file of an older revision: %+v", r)
 		}
-		must(t, env, "zone", "delete", "2")
+		must(t, env, "zone", "delete", "--yes", "2")
 		must(t, env, "zone", "apply", "--yes", stale) // overwrites nothing
 	})
 }
@@ -174,7 +174,7 @@ func restoreWhatWasDeleted(t *testing.T, d *dbtest.Database, env environment) {
 	must(t, env, "override", "set", "2", "bob", "--action", "allow", "--reason", "c")
 	zones, overrides := must(t, env, "zone", "show"), must(t, env, "override", "list")
 	for _, id := range []string{"1", "2"} {
-		must(t, env, "zone", "delete", id)
+		must(t, env, "zone", "delete", "--yes", id)
 	}
 	dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET state_before = JSON_SET(state_before, '$.expires_at', '2020-01-01 00:00:00.000000') WHERE action = 'delete' AND subject = 'override' AND state_before LIKE '%over soon%'")
 	list := must(t, env, "zone", "restore")

@@ -50,6 +50,9 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	changes, err := store.ChangesSince(ctx, c.Change)
+	if errors.Is(err, service.ErrNotFound) {
+		return fmt.Errorf("%w ('velocityd zone restore' lists the newest changes of zones and overrides)", err)
+	}
 	if err != nil {
 		return err
 	}

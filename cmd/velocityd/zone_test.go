@@ -158,7 +158,7 @@ func TestZoneDeleteSaysWhatItRemoved(t *testing.T) {
 		d.SetOverride(t, service.Override{ZoneID: 7, Key: "bob", Action: service.OverrideDeny})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "check", "7", "alice")
-		got := must(t, env, "zone", "delete", "7")
+		got := must(t, env, "zone", "delete", "--yes", "7")
 		if !strings.Contains(got, "with 1 override:") || !strings.Contains(got, "7   5     60 s    login per user  lockout=3600") {
 			t.Errorf("said\n%s", got)
 		}
