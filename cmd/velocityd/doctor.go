@@ -197,7 +197,8 @@ func (d *diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Ti
 		return
 	}
 	if len(zones) == 0 {
-		d.add(levelWarning, "zones", "there are none, so every check is answered with 404", "make one by 'velocityd zone set 1 --rate 5 --window 60'")
+		d.add(levelFault, "zones", "there are none, so every check is answered with 404",
+			"make one by 'velocityd zone set 1 --rate 5 --window 60'; 'velocityd zone restore' brings deleted ones back")
 		return
 	}
 	found := 0

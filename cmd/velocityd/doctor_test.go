@@ -122,7 +122,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 			is    string
 		}{
 			{"UPDATE zone_master SET mode = 'shadow'", "zones", levelWarning, "zone 1: mode: shadow"},
-			{"DELETE FROM zone_master", "zones", levelWarning, "there are none"},
+			{"DELETE FROM zone_master", "zones", levelFault, "there are none"},
 			{insertTxn + "('2020-01-01', 1, 'a', 0, 0, 1)", "growth", levelNote, "the oldest txn is"},
 			{"INSERT INTO zone_attempt VALUES ('a', '2020-01-01', '2020-01-01', '[]')", "growth", levelNote, "1 rows that expired"},
 			{byYear, "partitions", levelWarning, "from 2020-01-01"},
