@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -122,8 +121,7 @@ func (b *batch) order() {
 }
 
 // place returns the place among buckets of the one that a row's first two columns
-// name. A row of a bucket that was not asked for is an error: the key was changed on its way,
-// and nothing may be decided.
+// name. A row of a bucket that was not asked for is an error, and nothing may be decided.
 func (b *batch) place(row []driver.Value) (int, error) {
 	zoneID := asInt(row[0])
 	key, _ := row[1].([]byte)
@@ -133,13 +131,11 @@ func (b *batch) place(row []driver.Value) (int, error) {
 	}
 	place, ok := b.places[service.Bucket{ZoneID: zoneID, Key: string(key)}]
 	if !ok {
-		return 0, errBentKey
+		return 0, errMisfit
 	}
 	b.placed = place
 	return place, nil
 }
-
-var errBentKey = errors.New("the engine answered with a key that was not asked for")
 
 // bucketsOf returns the buckets of one zone that another session does not hold.
 func (b *batch) bucketsOf(zoneID int64) []service.Bucket {

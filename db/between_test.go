@@ -100,7 +100,7 @@ func wantSilence(t *testing.T, conn *connection) {
 	}
 	var r reading
 	r.sql("SELECT ").sql(variable)
-	r.each(func(row []driver.Value) error {
+	r.each(1, func(row []driver.Value) error {
 		if seconds := asInt(row[0]); seconds != 2 {
 			t.Errorf("%s is %d within a batch, want 2", variable, seconds)
 		}

@@ -54,11 +54,16 @@ func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Pe
 	var overrideID sql.Null[uint64]
 	read := func(rows *sql.Rows) error {
 		if !rows.Next() {
-			return cmp.Or(rows.Err(), errors.New("engine answered without a row"))
+			return cmp.Or(rows.Err(), errMisfit)
 		}
+		var found service.Bucket
 		var ignored any
-		return rows.Scan(&ignored, &ignored, &peek.Mode, &peek.Rate, &window, &peek.Velocity, &peek.Remaining,
+		err := rows.Scan(&found.ZoneID, &found.Key, &peek.Mode, &peek.Rate, &window, &peek.Velocity, &peek.Remaining,
 			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At)
+		if err == nil && found != bucket {
+			err = errMisfit
+		}
+		return err
 	}
 	err := s.retry(ctx, "peek", func() error {
 		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
@@ -95,7 +100,9 @@ SELECT ` + txnColumns + `
 	}
 	txns := make([]service.Txn, len(rows))
 	for i, row := range rows {
-		txns[i] = row.txn()
+		if txns[i] = row.txn(); txns[i].Bucket != bucket {
+			return nil, lookupError(errMisfit)
+		}
 	}
 	return txns, nil
 }
@@ -127,8 +134,14 @@ func (s *Store) Release(ctx context.Context, bucket service.Bucket, principal, r
 func (s *Store) callRelease(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	name := sql.Null[string]{V: principal, Valid: principal != ""}
 	return s.call(ctx, "release", func(rows *sql.Rows) error {
-		for rows.Next() {
+		var found service.Bucket
+		if !rows.Next() {
+			return cmp.Or(rows.Err(), errMisfit)
 		}
-		return rows.Err()
+		err := rows.Scan(&found.ZoneID, &found.Key)
+		if err == nil && found != bucket {
+			err = errMisfit
+		}
+		return err
 	}, "CALL release_bucket(?, ?, ?, ?)", bucket.ZoneID, bucket.Key, name, reason)
 }

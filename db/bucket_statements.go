@@ -71,7 +71,7 @@ func (e errand) isSeen(ctx context.Context, bucket service.Bucket) (isSeen bool,
 	var r reading
 	for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
 		r.sql("SELECT 1 FROM " + table).whereBucket(bucket).sql(" LIMIT 1;")
-		r.each(func([]driver.Value) error {
+		r.each(1, func([]driver.Value) error {
 			isSeen = true
 			return nil
 		})
@@ -96,7 +96,7 @@ func (e errand) prepareRelease(ctx context.Context, bucket service.Bucket, isSee
 	e.lock(&r, e.buckets, ";")
 	// Without a table, so that vtgate answers with the account that it knows.
 	r.sql("SELECT SESSION_USER();")
-	r.each(func(row []driver.Value) error {
+	r.each(1, func(row []driver.Value) error {
 		account = text(row[0])
 		return nil
 	})

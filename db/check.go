@@ -298,10 +298,9 @@ func callByRule(ctx context.Context, conn *connection, check service.Check) (d s
 		r.string(check.KeyRules[0].String())
 	}
 	r.sql(",").bool(!check.NoWait).sql(")")
-	r.each(func(row []driver.Value) error {
-		const columns = 11
-		if len(row) != columns {
-			return fmt.Errorf("%w: engine answered with %d columns, want %d", service.ErrUndecided, len(row), columns)
+	r.each(11, func(row []driver.Value) error {
+		if asInt(row[2]) != v.Bucket.ZoneID || text(row[3]) != v.Bucket.Key {
+			return errMisfit
 		}
 		v.Blocked, v.TxnID = asInt(row[0]) != 0, uint64(asInt(row[1]))
 		v.Rate, v.Window = int(asInt(row[4])), service.Seconds(asInt(row[5]))
@@ -312,8 +311,8 @@ func callByRule(ctx context.Context, conn *connection, check service.Check) (d s
 	if err := r.send(ctx, conn); err != nil {
 		return service.Decision{}, err
 	}
-	if v.TxnID == 0 {
-		return service.Decision{}, fmt.Errorf("%w: engine answered without a row", service.ErrUndecided)
+	if err := conn.tellsNew(v.TxnID); err != nil { // or there was no row
+		return service.Decision{}, err
 	}
 	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}
 	return d, nil

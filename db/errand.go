@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"slices"
 	"time"
 
 	"velocityd/service"
@@ -30,17 +31,20 @@ func (s *Store) onErrand(ctx context.Context, what string, buckets []service.Buc
 func (e errand) readSettings(r *reading) {
 	e.now = time.Time{}
 	r.sql("SELECT UTC_TIMESTAMP(6) FROM schema_migrations;")
-	r.each(func(row []driver.Value) (err error) {
+	r.each(1, func(row []driver.Value) (err error) {
 		e.now, err = asInstant(row[0])
 		return err
 	})
 	r.sql("SELECT "+limitColumns+", COALESCE(reserve_ttl, `window`), reset_on_success, overridden "+
 		"FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		list(len(e.zoneIDs), func(i int) { r.int(e.zoneIDs[i]) }).sql(";")
-	r.each(func(row []driver.Value) error {
+	r.each(limits+3, func(row []driver.Value) error {
 		zone, rest, err := limitOf(row)
 		if err != nil {
 			return err
+		}
+		if !slices.Contains(e.zoneIDs, zone.ID) {
+			return errMisfit
 		}
 		zone.ReserveTTL, zone.ResetOnSuccess = service.Seconds(asInt(rest[0])), asInt(rest[1]) != 0
 		e.ledger.Zones[zone.ID] = zone

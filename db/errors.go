@@ -129,8 +129,11 @@ func readOnly() []uint16 { return []uint16{1290, 1792, 1836} }
 
 // endsSession says that a session is of no more use once it met err, though it can be
 // used: the server is read-only, and the new primary is elsewhere; or the account lacks
-// a right, which only a new session sees if it is granted on the database.
-func endsSession(err error) bool { return isOneOf(err, readOnly()) || isOneOf(err, lackingRight()) }
+// a right, which only a new session sees if it is granted on the database; or its answers are not
+// those to its questions.
+func endsSession(err error) bool {
+	return isOneOf(err, readOnly()) || isOneOf(err, lackingRight()) || errors.Is(err, errMisfit)
+}
 
 // faultOf classifies an error that came back from what was sent.
 func faultOf(err error) fault {
@@ -228,7 +231,7 @@ func lookupError(err error) error {
 	f := faultOf(err)
 	if errors.Is(f.kind, service.ErrUndecided) {
 		f.kind = nil // an answer that cannot be read will be no better next time
-		if isLost(err) || f.numbers != nil {
+		if isLost(err) || f.numbers != nil || errors.Is(err, errMisfit) {
 			f.kind = service.ErrBusy
 		}
 	}

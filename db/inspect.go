@@ -116,7 +116,7 @@ func (i *Inspection) readClock(ctx context.Context, conn *connection) error {
 	var r reading
 	asked := time.Now()
 	r.sql("SELECT UTC_TIMESTAMP(6), DATABASE() FROM schema_migrations")
-	r.each(func(row []driver.Value) (err error) {
+	r.each(2, func(row []driver.Value) (err error) {
 		i.Database = text(row[1])
 		i.Now, err = asInstant(row[0])
 		return err
@@ -138,7 +138,7 @@ func (i *Inspection) readServer(ctx context.Context, conn *connection) error {
 	r.sql("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', 'tx_isolation', " +
 		"'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_rollback_on_timeout', 'read_only', " +
 		"'max_connections', 'wsrep_on', 'tidb_enable_check_constraint', 'tidb_txn_mode')")
-	r.each(func(row []driver.Value) error {
+	r.each(2, func(row []driver.Value) error {
 		name, value := variable(row)
 		i.Variables[name] = value
 		return nil
@@ -151,7 +151,7 @@ func (i *Inspection) readServer(ctx context.Context, conn *connection) error {
 func (i *Inspection) readGrants(ctx context.Context, conn *connection) error {
 	var r reading
 	r.sql("SHOW GRANTS")
-	r.each(func(row []driver.Value) error {
+	r.each(1, func(row []driver.Value) error {
 		line := text(row[0])
 		// MariaDB has the hash of the password behind the account's name.
 		if before, _, found := strings.Cut(line, " IDENTIFIED "); found {
@@ -167,13 +167,13 @@ func (i *Inspection) readTables(ctx context.Context, conn *connection) error {
 	var r reading
 	r.sql("SELECT table_name, table_rows, data_length + index_length FROM information_schema.tables " +
 		"WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND table_name LIKE 'zone%' ORDER BY table_name;")
-	r.each(func(row []driver.Value) error {
+	r.each(3, func(row []driver.Value) error {
 		i.Tables = append(i.Tables, TableSize{text(row[0]), asInt(row[1]), asInt(row[2])})
 		return nil
 	})
 	r.sql("SELECT partition_name, partition_description FROM information_schema.partitions " +
 		"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position")
-	r.each(func(row []driver.Value) error {
+	r.each(2, func(row []driver.Value) error {
 		partition := Partition{Name: text(row[0])}
 		bound := strings.Trim(text(row[1]), "'")
 		for _, layout := range []string{time.DateOnly, time.DateTime, instantFormat} {
@@ -192,13 +192,13 @@ func (i *Inspection) readTables(ctx context.Context, conn *connection) error {
 func (i *Inspection) readAges(ctx context.Context, conn *connection) error {
 	var r reading
 	r.sql("SELECT created_at FROM zone_txn ORDER BY id LIMIT 1;")
-	r.each(func(row []driver.Value) (err error) {
+	r.each(1, func(row []driver.Value) (err error) {
 		i.FirstTxn, err = asInstant(row[0])
 		return err
 	})
 	r.sql(fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY LIMIT %d) AS old",
 		MostExpired))
-	r.each(func(row []driver.Value) error {
+	r.each(1, func(row []driver.Value) error {
 		i.ExpiredAttempts = asInt(row[0])
 		return nil
 	})
@@ -216,7 +216,7 @@ func (i *Inspection) readOverlooked(ctx context.Context, conn *connection) error
 		"LEFT JOIN zone_override_prefix_length AS k ON k.zone_id = o.zone_id AND k.family = LEFT(o.network, 1) " +
 		"AND k.prefix_length = LENGTH(o.network) - 2 " +
 		"WHERE NOT z.overridden OR o.network IS NOT NULL AND k.zone_id IS NULL")
-	r.each(func(row []driver.Value) error {
+	r.each(1, func(row []driver.Value) error {
 		i.Overlooked = asInt(row[0])
 		return nil
 	})

@@ -15,7 +15,7 @@ import (
 func (i *Inspection) readVitess(ctx context.Context, conn *connection) (err error) {
 	var r reading
 	r.sql("SELECT @@version, @@version_comment")
-	r.each(func(row []driver.Value) error {
+	r.each(2, func(row []driver.Value) error {
 		i.Version = text(row[0]) + ", " + text(row[1])
 		return nil
 	})
@@ -103,14 +103,14 @@ func explainRows(ctx context.Context, conn *connection, statement string) (colum
 	}
 	defer rows.Close()
 	columns = rows.Columns()
-	err = readRows(rows, func(row []driver.Value) error {
+	err = rowReader{0, anyColumns, func(row []driver.Value) error {
 		line := make([]string, len(row))
 		for i, value := range row {
 			line[i] = text(value)
 		}
 		lines = append(lines, line)
 		return nil
-	})
+	}}.all(rows)
 	// The connection is to be used for more statements.
 	if results, ok := rows.(driver.RowsNextResultSet); ok && err == nil {
 		if err = results.NextResultSet(); errors.Is(err, io.EOF) {

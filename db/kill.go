@@ -241,17 +241,17 @@ func statementsBy(ctx context.Context, conn *connection) (map[int64]string, erro
 		return nil, fmt.Errorf("SHOW PROCESSLIST has no columns Id and Info, but %v", rows.Columns())
 	}
 	statements := map[int64]string{}
-	return statements, readRows(rows, func(row []driver.Value) error {
+	return statements, rowReader{0, anyColumns, func(row []driver.Value) error {
 		statements[asInt(row[id])] = text(row[info])
 		return nil
-	})
+	}}.all(rows)
 }
 
 // startBy returns when the server was started for the last time, or up to two seconds earlier:
 // Uptime is in whole seconds.
 func startBy(ctx context.Context, conn *connection) (started time.Time, err error) {
 	asked := time.Now()
-	err = conn.each(ctx, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(row []driver.Value) error {
+	err = conn.each(ctx, 2, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(row []driver.Value) error {
 		uptime, err := strconv.Atoi(text(row[1]))
 		started = asked.Add(-time.Duration(uptime+1) * time.Second)
 		return err

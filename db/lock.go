@@ -19,7 +19,7 @@ func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
 			"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
 		b.where(r, part, nil)
 		r.sql(how)
-		r.each(b.readLock)
+		r.each(8, b.readLock)
 	}
 }
 
@@ -186,7 +186,7 @@ func (b *batch) makeRows(r *reading, buckets []service.Bucket) {
 			r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
 		}
 		r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id); SELECT ROW_COUNT();")
-		r.each(func(row []driver.Value) error {
+		r.each(1, func(row []driver.Value) error {
 			b.inserted += int(asInt(row[0])) // a row that is there and stays as it is counts 0
 			return nil
 		})

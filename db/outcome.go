@@ -59,10 +59,13 @@ func (s *Store) callReport(ctx context.Context, reports []service.Report) ([]ser
 			if err := rows.Scan(&place, &status); err != nil {
 				return err
 			}
+			if place != answered || place >= len(reports) {
+				return errMisfit
+			}
 			statuses[place] = status
 		}
 		if rows.Err() == nil && answered != len(reports) {
-			return fmt.Errorf("engine answered for %d of %d reports", answered, len(reports))
+			return errMisfit
 		}
 		return rows.Err()
 	}, "CALL report_outcomes(?)", string(argument))

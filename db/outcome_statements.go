@@ -172,8 +172,11 @@ func (e errand) readTxns(r *reading, checks [][]txnOfCheck) map[txnName]service.
 		r.sql("SELECT "+txnColumns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
 			list(len(of), func(i int) { r.uint(of[i]) }).sql(" AND bucket_key IN ").
 			list(len(part), func(i int) { r.string(part[i].Key) }).sql(";")
-		r.each(func(row []driver.Value) error {
+		r.each(9, func(row []driver.Value) error {
 			txn, err := txnOf(row)
+			if _, isAsked := e.places[txn.Bucket]; err == nil && !isAsked {
+				return errMisfit
+			}
 			recorded[txnName{txn.ID, txn.CreatedAt.UnixMicro()}] = txn
 			return err
 		})

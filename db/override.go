@@ -107,6 +107,8 @@ func readOverride(ctx context.Context, from reader, zoneID int64, id uint64) (se
 		return service.Override{}, service.ErrNotFound
 	case err != nil:
 		return service.Override{}, err
+	case row.ID != id || row.ZoneID != zoneID:
+		return service.Override{}, errMisfit
 	}
 	return row.override()
 }

@@ -2,7 +2,6 @@ package db
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -159,7 +158,7 @@ func parseInstant(text []byte) (time.Time, error) {
 		isWrong = isDigit != (form[i] == '0') || !isDigit && text[i] != form[i]
 	}
 	if isWrong {
-		return time.Time{}, fmt.Errorf("read instant: %.40q", text)
+		return time.Time{}, errMisfit
 	}
 	number := func(from, to int) (n int) {
 		for _, digit := range text[from:to] {
@@ -171,7 +170,7 @@ func parseInstant(text []byte) (time.Time, error) {
 	hour, minute, second := number(11, 13), number(14, 16), number(17, 19)
 	t := time.Date(year, month, day, hour, minute, second, number(20, 26)*1000, time.UTC)
 	if month < 1 || month > 12 || t.Day() != day || hour > 23 || minute > 59 || second > 59 {
-		return time.Time{}, fmt.Errorf("read instant: there is no %s", text)
+		return time.Time{}, errMisfit
 	}
 	return t, nil
 }

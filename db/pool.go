@@ -3,7 +3,9 @@ package db
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -29,15 +31,31 @@ func (p *pool) on(ctx context.Context, do func(*sqlx.Conn) error) error {
 	})
 }
 
-// with calls do with a connection. If that is not clean afterwards, it is closed.
+// with calls do with a connection. If that is not clean afterwards, it is closed. The error is errMisfit
+// in the place of one that quotes a value.
 func (p *pool) with(ctx context.Context, do func(*sqlx.Conn) (clean bool, err error)) error {
 	conn, err := p.conns.Connx(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
 	}
 	clean, err := do(conn)
+	if err != nil && isUnscanned(err) {
+		err = errMisfit
+	}
+	clean = clean && !errors.Is(err, errMisfit)
 	p.killer.release(ctx, conn.Conn, clean)
 	return err
+}
+
+// isUnscanned says that a row could not be read into its variables: it has other columns, or a value
+// that cannot be theirs, which the error quotes. These errors have no types.
+func isUnscanned(err error) bool {
+	for _, words := range []string{"sql: Scan error", "sql: expected ", "missing destination name "} {
+		if strings.Contains(err.Error(), words) {
+			return true
+		}
+	}
+	return false
 }
 
 // GetContext implements reader.

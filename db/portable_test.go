@@ -124,7 +124,7 @@ func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 	err := portable(t, &off, Options{}).onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
 		var r reading
 		r.sql("SELECT @@tidb_lock_unchanged_keys")
-		r.each(func(row []driver.Value) error {
+		r.each(1, func(row []driver.Value) error {
 			if asInt(row[0]) != 1 {
 				t.Errorf("tidb_lock_unchanged_keys is %s, want 1", text(row[0]))
 			}

@@ -20,18 +20,38 @@ import (
 // reading is a packet of SELECTs, with a function for the rows of each.
 type reading struct {
 	packet
-	readers []func(row []driver.Value) error
+	readers []rowReader
 	ends    []func()
 	// answered is how many SELECTs were answered completely.
 	answered int
 }
 
-// each has read called with every row of the SELECT that was written last. Text in a row is
-// valid until the next row.
-func (r *reading) each(read func(row []driver.Value) error) { r.readers = append(r.readers, read) }
+// rowReader reads the rows of one result set, which has least to most columns.
+type rowReader struct {
+	least, most int
+	read        func(row []driver.Value) error
+}
+
+const anyColumns = 1 << 12 // that a table can have
+
+// each has read called with every row of the SELECT that was written last, which has so many
+// columns. Text in a row is valid until the next row. read returns errMisfit for a row that was not
+// asked for: a connection on which something was said twice answers with another question's rows.
+func (r *reading) each(columns int, read func(row []driver.Value) error) {
+	r.readers = append(r.readers, rowReader{columns, columns, read})
+}
+
+// atLeast is each for a statement that has more columns on some engines.
+func (r *reading) atLeast(columns int, read func(row []driver.Value) error) {
+	r.readers = append(r.readers, rowReader{columns, anyColumns, read})
+}
 
 // skip is each for a SELECT whose rows nobody looks at.
-func (r *reading) skip() { r.each(func([]driver.Value) error { return nil }) }
+func (r *reading) skip() { r.atLeast(0, func([]driver.Value) error { return nil }) }
+
+// errMisfit says that an answer of the engine is not one to what was asked. It does NOT repeat the
+// answer, which may be that to another caller. The connection is of no more use.
+var errMisfit = errors.New("the engine's answer does not fit the question: does something on the way repeat packets?")
 
 // afterwards has do called when all rows of all SELECTs were read.
 func (r *reading) afterwards(do func()) { r.ends = append(r.ends, do) }
@@ -50,20 +70,23 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 	if !ok {
 		return errors.New("the driver reads one result set only")
 	}
-	for i, read := range r.readers {
+	for i, reader := range r.readers {
 		if i > 0 {
-			if err := results.NextResultSet(); err != nil {
+			switch err := results.NextResultSet(); {
+			case errors.Is(err, io.EOF):
+				return errMisfit
+			case err != nil:
 				return fmt.Errorf("read result set %d of %d: %w", i+1, len(r.readers), conn.plain(err))
 			}
 		}
-		if err := readRows(rows, read); err != nil {
+		if err := reader.all(rows); err != nil {
 			return conn.plain(err)
 		}
 		r.answered++
 	}
 	switch err := results.NextResultSet(); {
 	case err == nil:
-		return fmt.Errorf("more than %d result sets", len(r.readers))
+		return errMisfit
 	case !errors.Is(err, io.EOF): // of a statement after the last SELECT
 		return conn.plain(err)
 	}
@@ -73,9 +96,19 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 	return nil
 }
 
+// tellsNew notes the id of a txn that was recorded now. It returns errMisfit for an id that no new
+// txn can have: 0, and that of the last one, with which an answer that came twice begins.
+func (s *connection) tellsNew(id uint64) error {
+	if id == 0 || id == s.lastTxn {
+		return errMisfit
+	}
+	s.lastTxn = id
+	return nil
+}
+
 // counts sends the packet, whose SELECT is a COUNT(*), and says whether that is above 0.
 func (r *reading) counts(ctx context.Context, conn *connection) (found bool, err error) {
-	r.each(func(row []driver.Value) error {
+	r.each(1, func(row []driver.Value) error {
 		found = asInt(row[0]) > 0
 		return nil
 	})
@@ -83,18 +116,22 @@ func (r *reading) counts(ctx context.Context, conn *connection) (found bool, err
 	return found, err
 }
 
-// each reads the rows of one statement.
-func (s *connection) each(ctx context.Context, query string, read func(row []driver.Value) error) error {
+// each reads the rows of one statement, which have so many columns at least.
+func (s *connection) each(ctx context.Context, columns int, query string, read func(row []driver.Value) error) error {
 	rows, err := s.QueryContext(ctx, query, nil)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	return readRows(rows, read)
+	return rowReader{columns, anyColumns, read}.all(rows)
 }
 
-func readRows(rows driver.Rows, read func([]driver.Value) error) error {
+// all reads all rows of a result set.
+func (r rowReader) all(rows driver.Rows) error {
 	row := make([]driver.Value, len(rows.Columns()))
+	if len(row) < r.least || len(row) > r.most {
+		return errMisfit
+	}
 	for {
 		switch err := rows.Next(row); {
 		case errors.Is(err, io.EOF):
@@ -102,7 +139,7 @@ func readRows(rows driver.Rows, read func([]driver.Value) error) error {
 		case err != nil:
 			return err
 		}
-		if err := read(row); err != nil {
+		if err := r.read(row); err != nil {
 			return err
 		}
 	}
@@ -136,10 +173,7 @@ func asInstant(value driver.Value) (time.Time, error) {
 	if value == nil {
 		return time.Time{}, nil
 	}
-	raw, ok := value.([]byte)
-	if !ok {
-		return time.Time{}, fmt.Errorf("read instant: engine sent %T", value)
-	}
+	raw, _ := value.([]byte)
 	return parseInstant(raw)
 }
 
@@ -154,10 +188,13 @@ func (b *batch) readZones(r *reading) {
 	r.sql("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.conn.dialect.idStep+
 		" FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		list(len(b.present), func(i int) { r.int(b.present[i]) }).sql(";")
-	r.each(func(row []driver.Value) error {
+	r.each(limits+4, func(row []driver.Value) error {
 		limit, rest, err := limitOf(row)
 		if err != nil {
 			return err
+		}
+		if _, isAsked := b.plans[limit.ID]; !isAsked {
+			return errMisfit
 		}
 		zone := lockedZone{Zone: limit, overridden: asInt(rest[0]) != 0}
 		if zone.narrowedAt, err = asInstant(rest[1]); err != nil {
@@ -187,14 +224,17 @@ func (b *batch) readOverrides(r *reading) {
 	b.ledger.Overrides, b.lengths = nil, nil
 	if len(keys) > 0 {
 		r.sql(selectLimitOverride+"FORCE INDEX (zone_override_key) WHERE ").keys(keys, nil).sql(";")
-		r.each(b.addOverride)
+		r.each(overrideColumns, b.addOverride)
 	}
 	inZones := func() { r.list(len(zoneIDs), func(i int) { r.int(zoneIDs[i]) }) }
 	if len(zoneIDs) > 0 {
 		r.sql("SELECT zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id IN ")
 		inZones()
 		r.sql(";")
-		r.each(func(row []driver.Value) error {
+		r.each(3, func(row []driver.Value) error {
+			if !slices.Contains(zoneIDs, asInt(row[0])) {
+				return errMisfit
+			}
 			b.lengths = append(b.lengths, prefixLength{asInt(row[0]), int(asInt(row[1])), int(asInt(row[2]))})
 			return nil
 		})
@@ -203,7 +243,7 @@ func (b *batch) readOverrides(r *reading) {
 		r.sql(selectLimitOverride + "FORCE INDEX (zone_override_network) WHERE zone_id IN ")
 		inZones()
 		r.sql(" AND network IN ").list(len(networks), func(i int) { r.string(networks[i]) }).sql(";")
-		r.each(b.addOverride)
+		r.each(overrideColumns, b.addOverride)
 	}
 }
 
@@ -245,13 +285,23 @@ func appendNetworks(networks []string, key string, lengths []prefixLength) []str
 
 func (b *batch) addOverride(row []driver.Value) error {
 	o, err := limitOverrideOf(row)
+	_, isAsked := b.places[service.Bucket{ZoneID: o.ZoneID, Key: o.Key}]
+	if o.Key == "" {
+		_, isAsked = b.plans[o.ZoneID]
+	}
+	if err == nil && !isAsked {
+		return errMisfit
+	}
 	b.ledger.Overrides = append(b.ledger.Overrides, o)
 	return err
 }
 
 // selectLimitOverride selects the columns of zone_override that a decision needs, in the order in
 // which limitOverrideOf reads them.
-const selectLimitOverride = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, expires_at FROM zone_override "
+const (
+	overrideColumns     = 8
+	selectLimitOverride = "SELECT id, zone_id, bucket_key, prefix, action, rate, `window`, expires_at FROM zone_override "
+)
 
 // limitOverrideOf returns the override of a row, without its reason and its maker.
 func limitOverrideOf(row []driver.Value) (o service.Override, err error) {
@@ -262,7 +312,7 @@ func limitOverrideOf(row []driver.Value) (o service.Override, err error) {
 	if row[2] != nil {
 		o.Key = text(row[2])
 	} else if o.Prefix, err = netip.ParsePrefix(text(row[3])); err != nil {
-		return o, fmt.Errorf("read override %d: %w", o.ID, err)
+		return o, errMisfit
 	}
 	o.ExpiresAt, err = asInstant(row[7])
 	return o, err
@@ -277,8 +327,12 @@ func (b *batch) readAttempts(r *reading) {
 	b.attemptsIn(&r.packet, b.attemptIDs)
 	r.sql(";")
 	b.ledger.Attempts = map[string]service.Attempt{}
-	r.each(func(row []driver.Value) (err error) {
+	r.each(4, func(row []driver.Value) (err error) {
 		var attempt service.Attempt
+		id := text(row[0])
+		if _, isAsked := slices.BinarySearch(b.attemptIDs, id); !isAsked {
+			return errMisfit
+		}
 		if attempt.Decision.CheckedAt, err = asInstant(row[1]); err != nil {
 			return err
 		}
@@ -288,7 +342,7 @@ func (b *batch) readAttempts(r *reading) {
 		if err := parseAnswer([]byte(text(row[3])), &attempt.Decision); err != nil {
 			return err
 		}
-		b.ledger.Attempts[text(row[0])] = attempt
+		b.ledger.Attempts[id] = attempt
 		return nil
 	})
 }
@@ -319,7 +373,7 @@ func (b *batch) attemptsIn(p *packet, ids []string) {
 func parseAnswer(answer []byte, d *service.Decision) error {
 	var rows [][]json.RawMessage
 	if err := json.Unmarshal(answer, &rows); err != nil {
-		return fmt.Errorf("read answer of an attempt: %w", err)
+		return errors.New("read answer of an attempt: it is no list of lists") // err would quote it
 	}
 	if len(rows) == 0 {
 		return errors.New("read answer of an attempt: it names no bucket")
@@ -348,11 +402,11 @@ func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
 			target = &v.Bucket.Key
 		}
 		if err := json.Unmarshal(member, target); err != nil {
-			return v, err
+			return v, fmt.Errorf("member %d is of another kind", i) // err would quote it
 		}
 		// A number of seconds must fit into a time.Duration.
 		if string(member) == "null" || numbers[i] > cmp.Or(most[i], uint64(math.MaxInt64/time.Second)) {
-			return v, fmt.Errorf("member %d is %.40s", i, member)
+			return v, fmt.Errorf("member %d is out of range", i)
 		}
 	}
 	v.Bucket.ZoneID = int64(numbers[0])

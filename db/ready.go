@@ -142,12 +142,12 @@ func (p *Probe) Installed(ctx context.Context) (Installed, error) {
 	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
 		var r reading
 		r.sql("SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE();")
-		r.each(func(row []driver.Value) error {
+		r.each(1, func(row []driver.Value) error {
 			found.Texts[text(row[0])] = ""
 			return nil
 		})
 		r.sql("SELECT name, sha256 FROM schema_routine WHERE kind IN ('PROCEDURE', 'FUNCTION')")
-		r.each(func(row []driver.Value) error {
+		r.each(2, func(row []driver.Value) error {
 			name := text(row[0])
 			if _, isThere := found.Texts[name]; isThere {
 				found.Texts[name] = text(row[1])
@@ -271,7 +271,7 @@ var errNoIDsLeft = errors.New("the ids of zone_txn are used up")
 
 func lookForLastIDs(r *reading) {
 	r.sql(fmt.Sprintf("SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > %d LIMIT 1;", uint64(math.MaxUint64-lastIDs)))
-	r.each(func([]driver.Value) error { return errNoIDsLeft })
+	r.each(1, func([]driver.Value) error { return errNoIDsLeft })
 }
 
 // obstacle is an error of something that a decision needs.

@@ -81,7 +81,7 @@ func proveIDs(ctx context.Context, conn *connection) error {
 	p.add("INSERT", "table zone_txn", func(r *reading) {
 		r.sql("VEXPLAIN PLAN INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
 			"VALUES ('2026-01-01', 0, 'a', 0, 0, 0)")
-		r.each(func(row []driver.Value) error {
+		r.atLeast(1, func(row []driver.Value) error {
 			plan := text(row[0])
 			if strings.Contains(plan, `"Sharded": true`) && !strings.Contains(plan, `"AutoIncrement"`) {
 				return errNoSequence
@@ -228,14 +228,14 @@ func readShardStates(ctx context.Context, conn *connection) ([]Shard, error) {
 	var shards []Shard
 	var r reading
 	r.sql("SHOW VITESS_SHARDS;")
-	r.each(func(row []driver.Value) error {
+	r.atLeast(1, func(row []driver.Value) error {
 		if of, name, _ := strings.Cut(text(row[0]), "/"); of == conn.shards.keyspace {
 			shards = append(shards, Shard{Name: name})
 		}
 		return nil
 	})
 	r.sql("SHOW VITESS_TABLETS")
-	r.each(func(row []driver.Value) error {
+	r.atLeast(5, func(row []driver.Value) error {
 		const keyspaceAt, shardAt, typeAt, stateAt = 1, 2, 3, 4
 		at := slices.IndexFunc(shards, func(s Shard) bool { return s.Name == text(row[shardAt]) })
 		if at < 0 || text(row[keyspaceAt]) != conn.shards.keyspace || text(row[stateAt]) != "SERVING" {

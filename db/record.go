@@ -36,7 +36,7 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	if !b.conn.dialect.hasRoutines {
 		send = b.sendApart
 	}
-	first, err := send(ctx, &r)
+	first, err := send(ctx, &r, len(ruling.Txns))
 	if err != nil {
 		if isNumber(err, errLockWait) && b.conn.dialect.hasRoutines {
 			b.noteStuck(ctx, ruling)
@@ -50,13 +50,16 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	for _, txn := range ruling.Txns {
 		b.hints.stuck.recorded(txn.Bucket)
 	}
+	if err := b.conn.tellsNew(first); err != nil {
+		return err
+	}
 	ruling.Number(first, b.idStep)
 	return nil
 }
 
-// sendAll sends the packet that records and commits, and returns the first txn's id. After an
+// sendAll sends the packet that records so many txns and commits, and returns the first txn's id. After an
 // error that is none of the engine's own, nobody knows whether the packet took effect.
-func (b *batch) sendAll(ctx context.Context, r *reading) (first uint64, err error) {
+func (b *batch) sendAll(ctx context.Context, r *reading, txns int) (first uint64, err error) {
 	b.reset(&r.packet)
 	r.sql("COMMIT")
 	if int64(len(r.text)) >= b.conn.maxPacket {
@@ -66,28 +69,24 @@ func (b *batch) sendAll(ctx context.Context, r *reading) (first uint64, err erro
 	if err != nil {
 		return 0, err
 	}
+	// The answers are those to RELEASE SAVEPOINT, to the INSERT of the txns, to others, and to COMMIT.
+	const inserted = 1
 	result, ok := answer.(mysql.Result)
-	if !ok || len(result.AllLastInsertIds()) < 2 {
-		return 0, fmt.Errorf("%w: %w", service.ErrUndecided, errNoIDs)
+	if !ok || len(result.AllLastInsertIds()) <= inserted || result.AllRowsAffected()[inserted] != int64(txns) {
+		return 0, errMisfit
 	}
-	return uint64(result.AllLastInsertIds()[1]), nil
+	return uint64(result.AllLastInsertIds()[inserted]), nil
 }
 
 // sendApart does what sendAll does on engines where a COMMIT can fail half-way: its errors tell
 // the COMMIT's from those of the statements before it, after which nothing was recorded.
-func (b *batch) sendApart(ctx context.Context, r *reading) (first uint64, err error) {
+func (b *batch) sendApart(ctx context.Context, r *reading, _ int) (first uint64, err error) {
 	r.sql("SELECT LAST_INSERT_ID();")
-	r.each(func(row []driver.Value) error {
+	r.each(1, func(row []driver.Value) error {
 		first = uint64(asInt(row[0]))
 		return nil
 	})
-	if err := b.commitApart(ctx, r); err != nil {
-		return 0, err
-	}
-	if first == 0 {
-		return 0, fmt.Errorf("%w: %w", service.ErrUndecided, errNoIDs)
-	}
-	return first, nil
+	return first, b.commitApart(ctx, r)
 }
 
 // commitApart sends a packet that records something and ends in a SELECT, and commits. That
@@ -219,5 +218,3 @@ func (b *batch) writeAttempt(p *packet, d service.Decision) {
 			sql(",").int(int64(v.Remaining())).sql(",").seconds(v.RetryAfter).sql(")")
 	})
 }
-
-var errNoIDs = errors.New("the driver does not tell the ids of a packet's rows")

@@ -205,6 +205,8 @@ type connection struct {
 	boundsEach bool
 	// maxPacket is the longest packet that the engine takes, in bytes.
 	maxPacket int64
+	// lastTxn is the id of the last txn that was recorded by this connection, the first of several.
+	lastTxn uint64
 	// text is memory for the next packet of a batch, which the last one has left.
 	text []byte
 }
@@ -363,7 +365,7 @@ func (c *connector) meet(ctx context.Context, s *connection) error {
 	engine := c.engines.is()
 	if engine == "" {
 		var version, comment string
-		if err := s.each(ctx, "SELECT @@version, @@version_comment", func(row []driver.Value) error {
+		if err := s.each(ctx, 2, "SELECT @@version, @@version_comment", func(row []driver.Value) error {
 			version, comment = text(row[0]), text(row[1])
 			return nil
 		}); err != nil {
@@ -432,7 +434,7 @@ func (s *connection) read(found, wanted map[string]string) (err error) {
 // engine, by the names that variable gives them.
 func showVariables(ctx context.Context, s *connection) (map[string]string, error) {
 	found := map[string]string{}
-	return found, s.each(ctx, `
+	return found, s.each(ctx, 2, `
 SHOW SESSION VARIABLES
 WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq_range_index_dive_limit', 'autocommit',
                         'completion_type', 'sql_select_limit', 'character_set_client', 'character_set_results',

@@ -197,7 +197,7 @@ func (s *Store) knowShards(ctx context.Context, conn *connection) error {
 // is not sharded.
 func readShards(ctx context.Context, conn *connection) (*shardMap, error) {
 	var names []string
-	err := conn.each(ctx, "SHOW VITESS_SHARDS", func(row []driver.Value) error {
+	err := conn.each(ctx, 1, "SHOW VITESS_SHARDS", func(row []driver.Value) error {
 		if of, name, _ := strings.Cut(text(row[0]), "/"); of == conn.shards.keyspace {
 			names = append(names, name)
 		}

@@ -63,7 +63,7 @@ func (b *batch) countMoved(r *reading, limits []limit) {
 	}
 	most, read := len(limits)*(mostListed+1), 0
 	r.sql(") LIMIT ").int(int64(most)).sql(";")
-	r.each(func(row []driver.Value) error {
+	r.each(3, func(row []driver.Value) error {
 		read++
 		return b.readMoved(row, moved)
 	})

@@ -59,5 +59,8 @@ SELECT `+txnColumns+`
 	case err != nil:
 		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, lookupError(err))
 	}
+	if row.ID != id {
+		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, lookupError(errMisfit))
+	}
 	return row.txn(), nil
 }

@@ -80,6 +80,9 @@ func (s *Store) addChecks(ctx context.Context, ids []uint64, checks map[uint64][
 	}
 	var shared []txnOfCheck
 	for _, t := range named {
+		if !slices.Contains(ids, t.ID) {
+			return errMisfit
+		}
 		if t.Buckets != nil && t.CheckID != nil {
 			shared = append(shared, t)
 		} else {

@@ -55,7 +55,7 @@ func (b *batch) listPart(r *reading, part []service.Bucket) {
 	})
 	r.sql(") LIMIT ").int(int64(most)).sql(";")
 	list := instants{of: b.ledger.Counted}
-	r.each(func(row []driver.Value) error {
+	r.each(3, func(row []driver.Value) error {
 		bucket, at, err := b.txn(row)
 		if err != nil {
 			return err
@@ -194,7 +194,7 @@ func (b *batch) countAll(r *reading, limits []limit) {
 			r.sql(" AND created_at > ").instant(b.now.Add(-b.zones[zoneID].Window))
 		})
 		r.sql(") GROUP BY zone_id, bucket_key;")
-		r.each(b.readCount)
+		r.each(4, b.readCount)
 	}
 }
 
@@ -220,7 +220,7 @@ func (b *batch) countBounded(r *reading, l limit) {
 	b.where(r, []service.Bucket{l.bucket}, nil)
 	r.sql(") AND created_at > ").instant(b.now.Add(-l.window)).
 		sql(" ORDER BY created_at DESC LIMIT ").int(int64(l.rate)).sql(") AS newest;")
-	r.each(func(row []driver.Value) error {
+	r.each(2, func(row []driver.Value) error {
 		oldest, err := asInstant(row[1])
 		delete(b.ledger.Counted, l.bucket)
 		b.ledger.Velocities[l.bucket] = service.Velocity{Count: int(asInt(row[0])), Oldest: oldest}

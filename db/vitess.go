@@ -57,7 +57,7 @@ func (c *connector) prepareVitess(ctx context.Context, s *connection) error {
 // refuseSharded returns engine.ErrSharded if vtgate calls the DSN's keyspace sharded.
 func (s *connection) refuseSharded(ctx context.Context) error {
 	name := strings.TrimSuffix(s.shards.keyspace, engine.BucketsSuffix)
-	return s.each(ctx, "SHOW VSCHEMA KEYSPACES", func(row []driver.Value) error {
+	return s.each(ctx, 2, "SHOW VSCHEMA KEYSPACES", func(row []driver.Value) error {
 		if text(row[0]) == name && text(row[1]) == "true" {
 			return engine.ErrSharded
 		}
@@ -94,7 +94,7 @@ func selectVariables(ctx context.Context, s *connection) (map[string]string, err
 		names, expressions = append(names, name), append(expressions, expression)
 	}
 	found := map[string]string{}
-	return found, s.each(ctx, "SELECT "+strings.Join(expressions, ", "), func(row []driver.Value) error {
+	return found, s.each(ctx, len(names), "SELECT "+strings.Join(expressions, ", "), func(row []driver.Value) error {
 		for i, name := range names {
 			found[name] = strings.ToUpper(text(row[i]))
 		}

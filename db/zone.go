@@ -59,11 +59,13 @@ func (r zoneRow) zone() service.Zone {
 const limitColumns = "id, rate, `window`, mode, counts, lockout, lockout_factor, lockout_max, lockout_decay, " +
 	"key_kind, key_form, ipv4_prefix, ipv6_prefix"
 
+const limits = 13 // columns
+
 // limitOf returns the zone whose limitColumns begin row, and the rest of the row.
 func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err error) {
 	factor, err := strconv.ParseFloat(text(row[6]), 64)
 	if err != nil {
-		return zone, nil, fmt.Errorf("read lockout_factor: %w", err)
+		return zone, nil, errMisfit
 	}
 	return service.Zone{
 		ID: asInt(row[0]), Rate: int(asInt(row[1])), Window: service.Seconds(asInt(row[2])),
@@ -74,7 +76,7 @@ func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err er
 			Kind: service.KeyKind(text(row[9])), Form: service.KeyForm(text(row[10])),
 			IPv4Prefix: int(asInt(row[11])), IPv6Prefix: int(asInt(row[12])),
 		},
-	}, row[13:], nil
+	}, row[limits:], nil
 }
 
 // Zones returns all zones by id, with every setting spelt out. The error wraps
@@ -109,6 +111,9 @@ func readZone(ctx context.Context, from reader, id int64, lock string) (service.
  WHERE id = ?`+lock, id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return service.Zone{}, service.ErrNotFound
+	}
+	if err == nil && row.ID != id {
+		err = errMisfit
 	}
 	return row.zone(), err
 }

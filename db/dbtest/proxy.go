@@ -27,9 +27,35 @@ type Proxy struct {
 
 // step is something to do, once, when a client sends a certain text.
 type step struct {
-	text   []byte
-	answer bool // not before the packet, but before its answer
-	do     func()
+	text    []byte
+	answer  bool // not before the packet, but before its answer
+	repeats bool // its answer
+	do      func()
+}
+
+// echo is what is to be said once more to the client of a connection.
+type echo struct {
+	mu     sync.Mutex
+	hears  bool // the answer that the engine gives now
+	answer []byte
+}
+
+// hear keeps a piece of an answer that is to be repeated.
+func (e *echo) hear(piece []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.hears {
+		e.answer = append(e.answer, piece...)
+	}
+}
+
+// take returns what is to be repeated now that the client sends its next packet, and says whether the
+// answer to that is to be repeated.
+func (e *echo) take(hears bool) (answer []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	answer, e.answer, e.hears = e.answer, nil, hears
+	return answer
 }
 
 // tail is a part of the packet that closes the answer of a CALL, in bytes.
@@ -73,6 +99,10 @@ func (p *Proxy) BeforeAnswer(text string, do func()) {
 	p.add(&step{text: []byte(text), answer: true, do: do})
 }
 
+// Repeat passes the answer to the next packet that holds text on once more, when the client sends its
+// next packet on that connection: from then on the client is one answer behind.
+func (p *Proxy) Repeat(text string) { p.add(&step{text: []byte(text), repeats: true}) }
+
 func (p *Proxy) add(s *step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,11 +135,15 @@ func (p *Proxy) accept(listener net.Listener, engineSocket string) {
 		p.conns = append(p.conns, client, engine)
 		p.mu.Unlock()
 		answers := make(chan *step, 8) // more than are ever waited for
+		var again echo
 		go p.pass(client, engine, func(packet []byte) []byte {
-			p.meet(packet, answers)
+			if answer := again.take(p.meet(packet, answers)); len(answer) > 0 {
+				_, _ = client.Write(answer) // the client may have gone
+			}
 			return packet
 		})
 		go p.pass(engine, client, func(packet []byte) []byte {
+			again.hear(packet)
 			select {
 			case s := <-answers:
 				s.do()
@@ -140,8 +174,8 @@ func (p *Proxy) pass(from, to net.Conn, through func([]byte) []byte) {
 }
 
 // meet does what is to be done before a packet, and takes note of what is to be
-// done before its answer.
-func (p *Proxy) meet(packet []byte, answers chan<- *step) {
+// done before its answer. It says whether the answer is to be repeated.
+func (p *Proxy) meet(packet []byte, answers chan<- *step) (repeats bool) {
 	p.mu.Lock()
 	var met *step
 	for i, s := range p.steps {
@@ -154,9 +188,12 @@ func (p *Proxy) meet(packet []byte, answers chan<- *step) {
 	p.mu.Unlock()
 	switch {
 	case met == nil:
+	case met.repeats:
+		return true
 	case met.answer:
 		answers <- met
 	default:
 		met.do()
 	}
+	return false
 }

@@ -1,0 +1,141 @@
+package db
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// TestAnAnswerToAnotherQuestionIsGivenToNobody repeats an answer of the engine when the next question
+// is on its way on the same connection.
+func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) {
+	t.Parallel()
+	const lone, first, second = "check_velocity_by_rule", "START TRANSACTION", "INSERT INTO zone_txn"
+	// ids are of a txn of alice and one of bob.
+	type question = func(t *testing.T, store *Store, ids []uint64) error
+	checked := func(buckets ...service.Bucket) question {
+		return func(t *testing.T, store *Store, _ []uint64) error {
+			d, err := ask(t.Context(), store, check(buckets...))
+			if err == nil && (len(d.Verdicts) != len(buckets) || d.Verdicts[0].Bucket != buckets[0] || d.TxnID() == 0) {
+				t.Errorf("%v got %+v", buckets, d)
+			}
+			return err
+		}
+	}
+	peeked := func(key string) question {
+		return func(t *testing.T, store *Store, _ []uint64) error {
+			peek, err := store.Peek(t.Context(), user(key))
+			for _, txn := range peek.Txns {
+				if txn.Bucket != user(key) {
+					t.Errorf("the peek at %s shows a txn of %s", key, txn.Bucket.Key)
+				}
+			}
+			return err
+		}
+	}
+	read := func(i int) question {
+		return func(t *testing.T, store *Store, ids []uint64) error {
+			txn, err := store.Txn(t.Context(), ids[i])
+			if err == nil && txn.ID != ids[i] {
+				t.Errorf("txn %d is %+v", ids[i], txn)
+			}
+			return err
+		}
+	}
+	zoned := func(i int) question {
+		return func(t *testing.T, store *Store, ids []uint64) error {
+			zones, err := store.TxnZones(t.Context(), ids[i:i+1])
+			if err == nil && len(zones[ids[i]]) != 1 {
+				t.Errorf("the zones of txn %d are %v", ids[i], zones)
+			}
+			return err
+		}
+	}
+	reported := func(n int) question {
+		return func(t *testing.T, store *Store, ids []uint64) error {
+			reports := []service.Report{{TxnID: ids[0], Outcome: service.OutcomeFailure}, {TxnID: ids[1], Outcome: service.OutcomeFailure}}
+			_, err := store.ReportAll(t.Context(), reports[:n])
+			return err
+		}
+	}
+	released := func(t *testing.T, store *Store, _ []uint64) error {
+		return store.Release(t.Context(), user("bob"), "test", "test")
+	}
+	zone2 := func(t *testing.T, store *Store, _ []uint64) error {
+		z, err := store.Zone(t.Context(), 2)
+		if err == nil && z.ID != 2 {
+			t.Errorf("zone 2 is %+v", z)
+		}
+		return err
+	}
+	zone1 := func(t *testing.T, store *Store, _ []uint64) error {
+		_, err := store.Zone(t.Context(), 1)
+		return err
+	}
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		for name, c := range map[string]struct {
+			text          string
+			before, after question
+			kind          error // nil: it may be asked again, and then the answer is right
+		}{
+			"a lone check":                   {lone, checked(user("alice")), checked(user("bob")), service.ErrUndecided},
+			"a lone check of the same":       {lone, checked(user("alice")), checked(user("alice")), service.ErrUndecided},
+			"a lone check, then a batch":     {lone, checked(user("alice")), checked(user("alice"), user("bob")), service.ErrBusy},
+			"a batch within itself":          {first, nil, checked(user("alice"), user("bob")), service.ErrUndecided},
+			"a batch":                        {second, checked(user("alice"), user("bob")), checked(user("carol"), user("dave")), service.ErrBusy},
+			"a batch, then the same":         {second, checked(user("alice"), user("bob")), checked(user("alice"), user("bob")), service.ErrBusy},
+			"a batch, then a lone check":     {second, checked(user("alice"), user("bob")), checked(user("bob")), service.ErrUndecided},
+			"a peek within itself":           {"peek_velocity", nil, peeked("alice"), service.ErrBusy},
+			"a release":                      {"release_bucket", released, peeked("alice"), service.ErrBusy},
+			"a list of txns":                 {"ORDER BY created_at", peeked("alice"), peeked("bob"), service.ErrBusy},
+			"a list of txns, then a release": {"ORDER BY created_at", peeked("alice"), released, service.ErrUndecided},
+			"a txn":                          {"FROM zone_txn", read(0), read(1), service.ErrBusy},
+			"the zones of a txn":             {"check_buckets", zoned(0), zoned(1), service.ErrBusy},
+			"a txn, then its zones":          {"FROM zone_txn", read(0), zoned(0), nil},
+			"a report":                       {"report_outcomes", reported(1), reported(2), service.ErrUndecided},
+			"a txn, then a report":           {"FROM zone_txn", read(0), reported(1), service.ErrUndecided},
+			"a zone":                         {"FROM zone_master", zone1, zone2, service.ErrBusy},
+		} {
+			t.Run(name, func(t *testing.T) {
+				d := engine.Database(t, zone(1, 50, time.Hour), zone(2, 50, time.Hour))
+				direct := connect(t, d, Options{})
+				var ids []uint64
+				for _, key := range []string{"alice", "bob"} {
+					decision, err := ask(t.Context(), direct, check(user(key)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					ids = append(ids, decision.TxnID())
+				}
+				p := dbtest.Through(t, d.DSN)
+				store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{MaxConns: LeastMaxConns})
+				if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); err != nil { // it knows zone and rows then
+					t.Fatal(err)
+				}
+				p.Repeat(c.text)
+				if c.before != nil {
+					if err := c.before(t, store, ids); err != nil {
+						t.Fatal(err)
+					}
+				}
+				err := c.after(t, store, ids)
+				if c.kind != nil && !errors.Is(err, c.kind) {
+					t.Errorf("got %v, want %v", err, c.kind)
+				}
+				if err != nil && (strings.Contains(err.Error(), "alice") || strings.Contains(err.Error(), "bob")) {
+					t.Errorf("the error repeats a key: %v", err)
+				}
+				for range 2 {
+					if err := c.after(t, store, ids); err != nil {
+						t.Errorf("afterwards: %v", err)
+					}
+				}
+				d.AwaitNone(t, "the test")
+			})
+		}
+	})
+}
