@@ -32,9 +32,9 @@ func (e Engine) onPortable(ctx context.Context, dsn string, do func(portable) er
 		return err
 	}
 	defer db.Close()
-	conn, err := connect(ctx, db)
+	conn, err := db.Conn(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("connect for migration: %w", err)
 	}
 	defer conn.Close()
 	p := portable{engine: e, conn: conn, name: name}

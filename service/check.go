@@ -131,9 +131,9 @@ type Decision struct {
 	// WouldBlock says that some bucket has no room, enforced or not.
 	WouldBlock bool
 	// Degraded says that the check was answered without the database, by the OnFailure of its
-	// zones. It is recorded nowhere and counts nowhere: there is no txn and no CheckedAt, and its
-	// AttemptID is not remembered. Rate and Window of its verdicts are the zone's as they were
-	// last seen, without overrides. How many attempts count is not known: nothing remains.
+	// zones. It is recorded nowhere: there is no txn and no CheckedAt, and its AttemptID is not
+	// remembered. Rate and Window of its verdicts are those that were last seen. How many attempts
+	// count is not known: nothing remains.
 	Degraded bool
 	// CheckedAt is the engine's clock, UTC in microseconds, read under the
 	// buckets' locks: the created_at of the check's txns.

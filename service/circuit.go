@@ -16,6 +16,9 @@ const (
 	// as it opens. Otherwise a store that passes every test and fails every check would be tested
 	// without end.
 	calmTime = 10 * time.Second
+	// silentTest is how long a test of a silent store may take, unless the store decides in parts:
+	// there a test asks one part after another.
+	silentTest = time.Second
 )
 
 // period is the time of a circuit from one closing to the next. The circuit opens at most once
@@ -28,18 +31,12 @@ type period struct {
 	cause error     // why it opened
 	at    time.Time // when it opened
 	hangs bool      // it opened because answers did not come
-	// hung says that it opened for that reason in the period before, and that none came afterwards.
-	hung bool
 	// lost is when the first check was lost, or met a pause, after which none was answered, as the
 	// time since since; 0 if there is none.
 	lost atomic.Int64
-	// answered says that an answer came after the circuit had opened.
-	answered atomic.Bool
 }
 
-func newPeriod(hung bool) *period {
-	return &period{since: time.Now(), opened: make(chan struct{}), hung: hung}
-}
+func newPeriod() *period { return &period{since: time.Now(), opened: make(chan struct{})} }
 
 func (p *period) isOpen() bool {
 	select {
@@ -76,9 +73,6 @@ func (p *period) note(err error, patience time.Duration) {
 		if p.lost.Load() != 0 { // mostly it is 0, and then nothing is written
 			p.lost.Store(0)
 		}
-		if p.isOpen() {
-			p.answered.Store(true)
-		}
 	}
 }
 
@@ -90,114 +84,76 @@ func isAway(err error) bool {
 }
 
 // Watch opens the circuit if the store is silent, tests the store while the circuit is open, and
-// closes it after the first test that succeeds, unless all calls from before are still unanswered.
-// It returns when ctx ends. Without it an open circuit stays open. It must not be called twice at a
-// time.
+// closes it after the first test that succeeds. It returns when ctx ends. Without it an open circuit
+// stays open. It must not be called twice at a time.
+//
+// Three things are concluded from silence, which is the time since the store's last answer to
+// anybody's call while it is asked:
+//   - A store that is silent for After, and fails a test, is away. A test that passes late proves nothing.
+//   - A store that says nothing for longer than any stuck bucket explains is away though it passes
+//     tests: a test records nothing, and so passes where each COMMIT hangs.
+//   - A circuit that silence has opened closes when a test passes and the silence has ended.
 func (f *Fallback) Watch(ctx context.Context) {
-	t := &storeTest{probe: f.options.Probe, ended: make(chan struct{})}
-	defer t.finish()
 	for {
 		p := f.period.Load()
-		if !f.awaitOpening(ctx, p, t) {
+		if !f.awaitOpening(ctx, p) {
 			return
 		}
 		f.options.OnChange(p.cause)
-		if !f.awaitClosing(ctx, p, t) {
+		if !f.awaitClosing(ctx, p) {
 			return
 		}
-		f.period.Store(newPeriod(p.hangs && !p.answered.Load()))
+		f.period.Store(newPeriod())
 		f.options.OnChange(nil)
 	}
 }
 
-// storeTest tests the store, once at a time. It is used by one goroutine.
-type storeTest struct {
-	probe      func(context.Context) error
-	ended      chan struct{} // the test under way has ended
-	isUnderWay bool          // until somebody has heard that
-	err        error         // of the last test that has ended
-}
-
-// begin begins a test unless one is under way.
-func (t *storeTest) begin(ctx context.Context) {
-	if t.isUnderWay {
-		return
-	}
-	t.isUnderWay = true
-	go func() {
-		t.err = t.probe(ctx)
-		t.ended <- struct{}{}
-	}()
-}
-
-// finish waits for the end of the test that is under way, if there is one.
-func (t *storeTest) finish() {
-	if t.isUnderWay {
-		<-t.ended
-		t.isUnderWay = false
-	}
-}
-
-// awaitOpening returns true when the circuit is open, and false when ctx has ended. A store that
-// has answered nobody for half of After is tested. If it has not passed by the end of After, it is
-// away. So calls that all wait for one stuck bucket do not open the circuit, and nor does a process
-// that was stopped itself. Of a store in parts the end of the test is awaited, which one part can delay.
-func (f *Fallback) awaitOpening(ctx context.Context, p *period, t *storeTest) bool {
-	half := f.options.After / 2
-	var passed time.Time // when the last test succeeded
-	isTested := false    // in this silence
-	due := time.Now().Add(half)
+// awaitOpening returns true when the circuit is open, and false when ctx has ended.
+func (f *Fallback) awaitOpening(ctx context.Context, p *period) bool {
+	pause := f.options.After
 	for {
 		select {
 		case <-ctx.Done():
 			return false
 		case <-p.opened:
 			return true
-		case <-t.ended:
-			t.isUnderWay = false
-			if t.err == nil {
-				passed = time.Now()
-			}
-			continue
-		case <-time.After(time.Until(due)):
+		case <-time.After(pause):
 		}
-		now := time.Now()
-		silence := f.silence(p, passed)
-		switch wasStopped := now.Sub(due) > half; {
-		case silence < half:
-			isTested, due = false, now.Add(half-silence)
-		case !isTested, silence < f.options.After, wasStopped:
-			t.begin(ctx)
-			isTested, due = !wasStopped, now.Add(max(half, f.options.After-silence))
-		case f.options.InParts() && (t.isUnderWay || t.err == nil):
-			due = now.Add(half)
-		default:
+		pause = f.options.After
+		if silence := f.silence(); silence < f.options.After {
+			pause -= silence
+			continue
+		}
+		err := f.testSilent(ctx)
+		silence := f.silence()
+		isStuck := silence >= f.options.StuckAtMost+f.options.After && !f.options.InParts()
+		if silence >= f.options.After && (err != nil || isStuck) {
 			p.open(fmt.Errorf("%w: it has answered nothing for %s", ErrAway, silence.Round(time.Millisecond)), true)
-			return true
 		}
 	}
 }
 
-// silence returns for how long the store has been asked and has answered neither that nor a test.
-// A silence longer than any stuck bucket explains is not ended by a test: a store that hangs in its
-// commits passes each, as a test records nothing. Nor is a short one, if the store has just hung. In
-// a store in parts it may be one part that hangs, so there each test counts that passes.
-func (f *Fallback) silence(p *period, passed time.Time) time.Duration {
+// testSilent tests a silent store.
+func (f *Fallback) testSilent(ctx context.Context) error {
+	if !f.options.InParts() {
+		short, cancel := context.WithTimeout(ctx, silentTest)
+		defer cancel()
+		ctx = short
+	}
+	return f.options.Probe(ctx)
+}
+
+// silence returns for how long the store has been silent, and 0 if nobody asks for an answer without it.
+func (f *Fallback) silence() time.Duration {
 	if f.zones.Load() == nil {
 		return 0
 	}
-	silence := f.options.Silence()
-	if !f.options.InParts() && (silence >= f.options.StuckAtMost+f.options.After || p.hung && time.Since(p.since) < calmTime) {
-		return silence
-	}
-	return min(silence, time.Since(passed))
+	return f.options.Silence()
 }
 
 // awaitClosing returns true when a test has succeeded that began after the circuit had opened, and
-// false when ctx has ended. If the store hangs, a test proves nothing as long as none of the calls
-// is answered that are under way since then.
-func (f *Fallback) awaitClosing(ctx context.Context, p *period, t *storeTest) bool {
-	t.finish()
+// false when ctx has ended.
+func (f *Fallback) awaitClosing(ctx context.Context, p *period) bool {
 	pause := time.Duration(0)
 	if time.Since(p.since) < calmTime {
 		pause = probePause

@@ -286,6 +286,10 @@ func (c *Coalescer) mostCalls() int {
 
 func always(n int) func() int { return func() int { return n } }
 
+// Hear notes that the store has said something in the midst of a call, such as that a lock was waited
+// for too long. Silence ends with it.
+func (c *Coalescer) Hear() { c.held.hear() }
+
 // Silence returns for how long the store has answered no call although calls are under way that
 // do not wait for held buckets. It is 0 while there are none. A call that found the store away,
 // or whose answer was lost, is not answered.

@@ -14,22 +14,22 @@ const DefaultDegradedAfter = 250 * time.Millisecond
 
 // FallbackOptions are what a Fallback needs. Probe is required.
 type FallbackOptions struct {
-	// After is how long a store may be silent or paused, and how long it may take to reach its
-	// engine, before checks are answered without it. 0 is DefaultDegradedAfter.
+	// After is how long a store may be silent before it is tested, how long it may be paused, and how
+	// long it may take to reach its engine. 0 is DefaultDegradedAfter.
 	After time.Duration
 	// Silence returns for how long the store has been asked and has answered nothing, as
-	// Coalescer.Silence does. Nil: silence is not looked at.
+	// Coalescer.Silence does. Whatever the engine says ends it, also that a lock was waited for too
+	// long. Nil: silence is not looked at.
 	Silence func() time.Duration
 	// InParts says that the store decides in parts, such as the shards of a database, of which one
-	// may be silent while the others answer whoever asks them. Then a silence that a test has not
-	// failed in proves nothing. Nil: it does not.
+	// may be silent while the others answer whoever asks them. Then a silence proves nothing unless a
+	// test fails in it. Nil: it does not.
 	InParts func() bool
-	// StuckAtMost is the longest time that all calls may wait for one stuck bucket while the store
-	// is at work: its lock wait, and what engines take longer. 0 means that of the default lock wait.
+	// StuckAtMost is the longest time for which a store that is at work may say nothing: its lock
+	// wait, and what engines take longer. 0 means that of the default lock wait.
 	StuckAtMost time.Duration
-	// Probe tests whether the store can decide checks. It is called about once a second while
-	// the circuit is open, and once the store has been silent for half of After. It must end
-	// by itself, and is called once at a time.
+	// Probe tests whether the store can decide checks. It is called once a second while the circuit
+	// is open, and while the store is silent. It must end by itself, and is called once at a time.
 	Probe func(ctx context.Context) error
 	// OnChange is called by Watch with the cause when the circuit opens, and with nil when it
 	// closes.
@@ -41,9 +41,11 @@ type FallbackOptions struct {
 // store that is asked without one.
 //
 // A check has an answer without the store if none of its zones has OnFailureError and all of
-// them are known. Then the strictest zone decides: the check is blocked if any of its zones has
-// OnFailureBlock and is enforced, and allowed otherwise. All other checks pass through as they
-// are, and their errors are those of the store.
+// them are known. Where a zone has OnFailureBlock, its bucket has no room. Where it has
+// OnFailureAllow, Decide decides by what this instance knows: what the store has answered it for the
+// bucket, and what it has allowed by itself. So n instances allow at most n times the rate in a
+// window while the store is away. All other checks pass through as they are, and their errors are
+// those of the store.
 //
 // An answer without the store has Decision.Degraded. It is given only if it is sure that the
 // check was not recorded: instead of ErrAway, ErrUnfit and ErrForbidden and, while the circuit
@@ -51,15 +53,15 @@ type FallbackOptions struct {
 // is closed, overload and held buckets are ErrBusy as without a Fallback.
 //
 // The circuit opens after the first check that the store could not decide for such a reason,
-// after lost answers between which none came, and when the store has been silent for After and
-// has not passed a test meanwhile or, if it decides in parts, has failed one. Checks that wait in a Coalescer's queue then leave it. Those
-// that were sent before stay: only the store's answer tells whether they were recorded. Watch
-// closes the circuit again.
+// after lost answers between which none came, and when the store is silent: see Watch. Checks that
+// wait in a Coalescer's queue then leave it. Those that were sent before stay: only the store's
+// answer tells whether they were recorded. Watch closes the circuit again.
 type Fallback struct {
 	store   CheckStore
 	options FallbackOptions
 	zones   atomic.Pointer[knownZones] // nil if no zone has an answer
 	period  atomic.Pointer[period]
+	memory  *memory
 }
 
 var _ CheckStore = (*Fallback)(nil)
@@ -78,8 +80,8 @@ func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
 	if options.OnChange == nil {
 		options.OnChange = func(error) {}
 	}
-	f := &Fallback{store: store, options: options}
-	f.period.Store(newPeriod(false))
+	f := &Fallback{store: store, options: options, memory: newMemory(mostRemembered)}
+	f.period.Store(newPeriod())
 	return f
 }
 
@@ -126,24 +128,6 @@ func (k knownZones) haveAnswer(check Check) bool {
 	return true
 }
 
-// answer returns what a check that has an answer is answered. What nobody has counted is
-// answered as if nothing were left.
-func (k knownZones) answer(check Check) Decision {
-	d := Decision{Degraded: true, Verdicts: make([]Verdict, len(check.Buckets))}
-	for i, b := range check.Buckets {
-		zone := k[b.ZoneID]
-		v := Verdict{Bucket: b, Rate: zone.Rate, Window: zone.Window, Velocity: zone.Rate}
-		v.WouldBlock = zone.OnFailure == OnFailureBlock && zone.Mode != ModeOff
-		v.Blocked = v.WouldBlock && zone.Mode == ModeEnforce
-		if v.Blocked {
-			v.RetryAfter = BusyRetryAfter
-		}
-		d.Verdicts[i] = v
-		d.Blocked, d.WouldBlock = d.Blocked || v.Blocked, d.WouldBlock || v.WouldBlock
-	}
-	return d
-}
-
 // CheckAll implements CheckStore. Each check of a call is answered by itself. A call that holds
 // both checks with an answer and checks without one ends when the store has answered the latter.
 // An AttemptID of a check that is answered without the store is not remembered.
@@ -164,6 +148,7 @@ func (f *Fallback) CheckAll(ctx context.Context, checks []Check) ([]Decision, er
 	}
 	for i := range decisions {
 		p.note(decisions[i].Err, f.options.After)
+		f.memory.note(*zones, decisions[i])
 	}
 	return f.replace(*zones, checks, decisions, err)
 }
@@ -175,7 +160,7 @@ func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, check
 	var places []int // of asked in checks
 	for i, check := range checks {
 		if zones.haveAnswer(check) {
-			decisions[i] = zones.answer(check)
+			decisions[i] = f.memory.decide(zones, check)
 			continue
 		}
 		asked, places = append(asked, check), append(places, i)
@@ -204,7 +189,7 @@ func (f *Fallback) replace(zones knownZones, checks []Check, decisions []Decisio
 	}
 	for i := range min(len(decisions), len(checks)) {
 		if replaces(decisions[i].Err) && zones.haveAnswer(checks[i]) {
-			decisions[i] = zones.answer(checks[i])
+			decisions[i] = f.memory.decide(zones, checks[i])
 		}
 	}
 	return decisions, nil

@@ -141,13 +141,8 @@ func (l *lint) lintKeys() {
 }
 
 func (l *lint) lintOnFailure() {
-	switch z := l.zone; {
-	case z.OnFailure == OnFailureBlock && z.Mode != ModeEnforce:
+	if z := l.zone; z.OnFailure == OnFailureBlock && z.Mode != ModeEnforce {
 		l.addf("on_failure", "block blocks nobody while mode is %s", z.Mode)
-	case z.OnFailure == OnFailureAllow && z.Lockout > 0:
-		l.addf("on_failure", "allow lets locked buckets pass while the database is away")
-	case z.OnFailure == OnFailureAllow && z.Rate == 0:
-		l.addf("on_failure", "allow lets everybody pass while the database is away, though rate is 0")
 	}
 }
 

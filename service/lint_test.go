@@ -51,8 +51,6 @@ func TestLintFindsWhatIsProbablyNotMeant(t *testing.T) {
 		"no lockout to be odd":         {service.Zone{Rate: 5, LockoutFactor: 1, LockoutMax: time.Second, LockoutDecay: time.Second}, ""},
 		"blocks while away":            {service.Zone{Rate: 5, OnFailure: "block", Lockout: time.Minute}, ""},
 		"allows while away":            {service.Zone{Rate: 5, OnFailure: "allow"}, ""},
-		"allows the locked":            {service.Zone{Rate: 5, OnFailure: "allow", Lockout: hour}, "on_failure"},
-		"allows where nobody may":      {service.Zone{OnFailure: "allow"}, "rate on_failure"},
 		"blocks in shadow":             {service.Zone{Rate: 5, Mode: "shadow", OnFailure: "block"}, "mode on_failure"},
 		"one IPv6 address a bucket":    {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 128}}, "ipv6_prefix"},
 		"half a subnet":                {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 65}}, "ipv6_prefix"},

@@ -49,7 +49,8 @@ type OnFailure string
 const (
 	OnFailureError OnFailure = "error" // ErrBusy, so that the caller decides; the default
 	// OnFailureAllow and OnFailureBlock are answers without the database: they are recorded
-	// nowhere, and Decision.Degraded says so.
+	// nowhere, and Decision.Degraded says so. OnFailureAllow means that each instance holds the rate
+	// by what it knows itself.
 	OnFailureAllow OnFailure = "allow"
 	OnFailureBlock OnFailure = "block"
 )

@@ -11,7 +11,7 @@ import (
 
 // awayFlags are the settings of answers that are given while the database is away.
 type awayFlags struct {
-	DegradedAfter time.Duration `env:"VELOCITY_DEGRADED_AFTER" placeholder:"DURATION" default:"${degraded_after}" help:"How long the database may be silent, and may take to be connected to, before checks of zones with on_failure allow or block are answered without it."`
+	DegradedAfter time.Duration `env:"VELOCITY_DEGRADED_AFTER" placeholder:"DURATION" default:"${degraded_after}" help:"How long the database may be silent before it is tested, and may take to be connected to, before checks of zones with on_failure allow or block are answered without it."`
 	StateDir      string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings and who may call are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it both are remembered until the service ends."`
 }
 
@@ -34,6 +34,7 @@ type front struct {
 	limiter  *service.Limiter
 	fallback *service.Fallback
 	zones    *zoneMemory
+	hear     func()                      // tells that the database has said something in the midst of a call
 	end      func(context.Context) error // must be called after the last check
 }
 
@@ -46,10 +47,11 @@ func (s *instance) newFront() *front {
 		Probe: s.proveChecks, OnChange: s.logAway,
 		InParts: func() bool { _, shards := s.store.ShardOf(service.Bucket{}); return shards > 1 },
 	}
+	f := &front{hear: func() {}, end: end}
 	if coalescer, ok := checks.(*service.Coalescer); ok {
-		options.Silence = coalescer.Silence
+		options.Silence, f.hear = coalescer.Silence, coalescer.Hear
 	}
-	f := &front{fallback: service.NewFallback(checks, options), end: end}
+	f.fallback = service.NewFallback(checks, options)
 	f.zones = newZoneMemory(s.store, s.state, func(zones []service.Zone) {
 		f.limiter.Learn(zones)
 		f.fallback.Remember(zones)

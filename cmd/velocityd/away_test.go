@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -292,6 +293,56 @@ func TestADatabaseThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
 		sent.Wait()
 		dbtest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
 		answers.compare(t, m.Database)
+	})
+}
+
+// TestADatabaseThatGivesUpItsLockWaitsIsNotAway has an analyst's open transaction keep everybody from
+// recording: the engine says so to each call, once a second or two. It also stops for a moment.
+func TestADatabaseThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		m := newMortal(t, engine)
+		i := start(t, environment{"VELOCITY_DSN": m.DSN}, "serve", "--lock-wait", "1s")
+		mustAsk(t, i.url+"/v1/check", `{"zone_id":2,"bucket_key":"before"}`, http.StatusOK)
+		reader, err := m.SQL.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelSerializable})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = reader.Rollback() }()
+		dbtest.Exec(t, reader, "SELECT * FROM zone_txn ORDER BY id DESC LIMIT 10")
+		answers := awayLog{newTold[awayAnswer]()}
+		ended := make(chan struct{})
+		var group sync.WaitGroup
+		for n := range 4 {
+			group.Go(func() {
+				for asked := 0; ; asked++ {
+					select {
+					case <-ended:
+						return
+					default:
+					}
+					key := fmt.Sprintf("caller-%d-%d-in-2", n, asked)
+					answers.note(key, askAway(t, i.url, 2, key))
+				}
+			})
+		}
+		dbtest.Eventually(t, "recording waits", func() bool { return answers.count(toldAway) > 4 })
+		process, err := os.FindProcess(m.server.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = process.Signal(syscall.SIGSTOP)
+		dbtest.Eventually(t, "it is away", func() bool { return answers.count(degradedAllow) > 0 })
+		_ = process.Signal(syscall.SIGCONT)
+		refused := answers.count(toldAway)
+		dbtest.Eventually(t, "the engine refuses again", func() bool { return answers.count(toldAway) > refused+8 })
+		if n := len(entries(t, i.stderr.String(), "the database is away: checks are answered by on_failure of their zones")); n != 1 {
+			t.Errorf("%d times away, want once", n)
+		}
+		_ = reader.Rollback()
+		dbtest.Eventually(t, "the engine decides again", func() bool { return askAway(t, i.url, 2, "after") == toldAllowed })
+		close(ended)
+		group.Wait()
 	})
 }
 

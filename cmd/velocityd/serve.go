@@ -118,7 +118,8 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 	if tracing != nil {
 		logger = slog.New(telemetry.LogHandler(logger.Handler()))
 	}
-	options.MaxConns, options.LockWait, options.Observe = f.MaxConns, f.LockWait, countEvents(metrics)
+	s := &instance{flags: f, keys: keys, logger: logger, metrics: metrics, tracing: tracing}
+	options.MaxConns, options.LockWait, options.Observe = f.MaxConns, f.LockWait, s.noteEvent
 	options.ConnectTimeout = f.connectTimeout()
 	store, err := db.Open(options)
 	if err != nil {
@@ -132,9 +133,7 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 	if err != nil {
 		return nil, err
 	}
-	s := &instance{
-		flags: f, store: store, keys: keys, probe: probe, logger: logger, metrics: metrics, tracing: tracing,
-	}
+	s.store, s.probe = store, probe
 	shards := &shardCheck{probe: probe, logger: logger}
 	s.readiness = newReadiness(func(ctx context.Context) error {
 		if err := askWholeWay(ctx, probe, routines, shards); err != nil || !s.asksWho.Load() {

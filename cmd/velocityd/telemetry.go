@@ -48,17 +48,17 @@ func (p *process) newTracing(ctx context.Context, f serviceFlags, logger *slog.L
 	return tracing, nil
 }
 
-// countEvents returns what counts the events of a store.
-func countEvents(metrics *telemetry.Metrics) func(db.Event) {
-	return func(event db.Event) {
-		switch event {
-		case db.LockWaitTimeout:
-			metrics.CountLockWaitTimeout()
-		case db.Deadlock:
-			metrics.CountDeadlock()
-		case db.Retry:
-			metrics.CountRetry()
-		}
+// noteEvent counts an event of the store. An engine that ends a wait is not silent.
+func (s *instance) noteEvent(event db.Event) {
+	switch event {
+	case db.LockWaitTimeout:
+		s.metrics.CountLockWaitTimeout()
+		s.front.hear()
+	case db.Deadlock:
+		s.metrics.CountDeadlock()
+		s.front.hear()
+	case db.Retry:
+		s.metrics.CountRetry()
 	}
 }
 

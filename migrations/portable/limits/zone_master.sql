@@ -37,7 +37,7 @@ CREATE TABLE IF NOT EXISTS zone_master (
   ipv6_prefix      INT          NOT NULL DEFAULT 64
     COMMENT 'in ip zones: bits of an IPv6 address that make one bucket',
   on_failure       ENUM('error', 'allow', 'block') CHARACTER SET ascii NOT NULL DEFAULT 'error'
-    COMMENT 'what the service answers while the database is away: error (503, the caller decides); allow or block, recorded nowhere',
+    COMMENT 'what the service answers while the database is away: error (503, the caller decides); block; or allow, up to the rate by what each instance knows; the latter are recorded nowhere',
   key_rule         VARCHAR(16)  CHARACTER SET ascii
     AS (CONCAT(IF(key_form = 'hmac', 'hmac/', ''), IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind))) STORED
     COMMENT 'kept by the engine: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',

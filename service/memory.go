@@ -1,0 +1,330 @@
+package service
+
+import (
+	"hash/maphash"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// mostRemembered is how many buckets a memory holds. They take about 20 MiB.
+const mostRemembered = 1 << 17
+
+// memory is what an instance knows of the buckets whose checks it may have to decide without the
+// store: those of enforced zones with OnFailureAllow. It keeps what the store has answered last, and
+// what the instance has allowed by itself. Each bucket takes the same room, and its key is not kept.
+//
+// Once it is full, a new bucket takes the place of another one. A bucket in which the instance has
+// allowed something by itself keeps its place until that has left the window. So the instance
+// never allows more than the rate by itself, however many keys a caller makes up. A bucket that finds
+// no place is blocked while the store is away.
+//
+// Its clock is the process's, which never steps.
+type memory struct {
+	began time.Time
+	seed  maphash.Seed
+	most  int
+
+	mu      sync.Mutex
+	places  map[uint64]int32 // in buckets, by the hash of the bucket
+	buckets []remembered
+}
+
+func newMemory(most int) *memory {
+	return &memory{began: time.Now(), seed: maphash.MakeSeed(), most: most}
+}
+
+// remembered is what is known of one bucket. Times are since the memory began.
+type remembered struct {
+	hash      uint64
+	checkedAt int64         // of the newest answer of the store, in microseconds of the engine's clock
+	until     time.Duration // it is full, locked or denied until then
+	// rate and window are the limit in force. hasLimit says that the store has answered with another one
+	// than the zone's: an override's.
+	rate     int32
+	hasLimit bool
+	isFree   bool // an override lets everything pass
+	window   time.Duration
+	// groups are attempts that count, the oldest first. Those of a group came within groupPart of a
+	// window, and leave it with the last of them: at most that part late. One attempt leaves in time.
+	groups [groupsInWindow + 1]group
+	began  time.Duration // when the newest group did
+}
+
+// groupsInWindow is how many groups of attempts begin in a window at most.
+const groupsInWindow = 4
+
+// group is attempts that leave the window together. A group without any is no group.
+type group struct {
+	last time.Duration
+	// known is how many the store has counted, and alone how many the instance has allowed without it.
+	known, alone int32
+}
+
+// denied is until when what is denied for ever is denied.
+const denied = time.Duration(math.MaxInt64)
+
+func (m *memory) hash(b Bucket) uint64 { return maphash.Comparable(m.seed, b) }
+
+// now is the time of the memory as a time.Time, for Decide.
+func (m *memory) now() time.Time { return instantOf(time.Since(m.began)) }
+
+func instantOf(d time.Duration) time.Time { return time.Unix(0, int64(d)).UTC() }
+
+// note remembers an answer of the store.
+func (m *memory) note(zones knownZones, d Decision) {
+	for _, v := range d.Verdicts {
+		zone := zones[v.Bucket.ZoneID]
+		if !zone.isRemembered() {
+			continue
+		}
+		m.noteVerdict(zone, v, d)
+	}
+}
+
+func (m *memory) noteVerdict(zone *Zone, v Verdict, d Decision) {
+	hash, now := m.hash(v.Bucket), time.Since(m.began)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := m.open(hash, now)
+	if r == nil {
+		return
+	}
+	r.follow(zone)
+	// The answers of calls that overlap come in any order.
+	checkedAt := d.CheckedAt.UnixMicro()
+	isNewer := checkedAt > r.checkedAt
+	if isNewer {
+		r.checkedAt, r.until = checkedAt, 0
+		r.rate, r.window, r.hasLimit = int32(v.Rate), v.Window, v.Rate != zone.Rate || v.Window != zone.Window
+		r.isFree = !d.Blocked && v.Velocity == 0 // what passes and is not charged
+	}
+	if v.Blocked {
+		r.until = max(r.until, v.until(now))
+		return
+	}
+	known, before := r.known(now), v.Velocity
+	if !d.Blocked {
+		before-- // this attempt is the newest of them
+	}
+	if isNewer && known > before {
+		r.release(now, int32(known-before))
+		known = max(before, 0)
+	}
+	if v.Velocity > known {
+		r.add(now, group{known: int32(v.Velocity - known)})
+	}
+}
+
+// until returns when a blocked verdict ends. A bucket that has room and is to wait for the whole window
+// is denied for ever.
+func (v Verdict) until(now time.Duration) time.Duration {
+	if v.Velocity < v.Rate && v.RetryAfter == v.Window {
+		return denied
+	}
+	return now + v.RetryAfter
+}
+
+// find returns what is remembered of a bucket, or nil.
+func (m *memory) find(hash uint64) *remembered {
+	if place, ok := m.places[hash]; ok {
+		return &m.buckets[place]
+	}
+	return nil
+}
+
+// open is find, and makes room for what it does not find. It returns nil if there is none.
+func (m *memory) open(hash uint64, now time.Duration) *remembered {
+	if r := m.find(hash); r != nil {
+		return r
+	}
+	var place int32
+	if m.places == nil {
+		m.places, m.buckets = map[uint64]int32{}, make([]remembered, 0, m.most) // its pages come with use
+	}
+	if len(m.buckets) < m.most {
+		place = int32(len(m.buckets))
+		m.buckets = append(m.buckets, remembered{})
+	} else {
+		place = m.forget(now)
+		if place < 0 {
+			return nil
+		}
+	}
+	m.places[hash], m.buckets[place] = place, remembered{hash: hash}
+	return &m.buckets[place]
+}
+
+// forget makes room, and returns its place, or -1 if none of some buckets can be forgotten.
+func (m *memory) forget(now time.Duration) int32 {
+	const looks = 8
+	for range looks {
+		place := rand.Int32N(int32(len(m.buckets)))
+		if r := &m.buckets[place]; !r.isAlone(now) {
+			delete(m.places, r.hash)
+			return place
+		}
+	}
+	return -1
+}
+
+// follow takes the limit of a zone as it is now, unless the bucket has one of its own.
+func (r *remembered) follow(zone *Zone) {
+	if !r.hasLimit {
+		r.rate, r.window = int32(zone.Rate), zone.Window
+	}
+}
+
+// counts says that a group is in the window.
+func (r *remembered) counts(g group, now time.Duration) bool {
+	return g.known+g.alone > 0 && g.last+r.window > now
+}
+
+func (r *remembered) isAlone(now time.Duration) bool {
+	for _, g := range r.groups {
+		if g.alone > 0 && r.counts(g, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// known is how many of the attempts in the window the store has counted.
+func (r *remembered) known(now time.Duration) (n int) {
+	for _, g := range r.groups {
+		if r.counts(g, now) {
+			n += int(g.known)
+		}
+	}
+	return n
+}
+
+// velocity is how many attempts count, at most rate, and the oldest of them.
+func (r *remembered) velocity(now time.Duration, rate int) Velocity {
+	var v Velocity
+	for i := len(r.groups) - 1; i >= 0 && v.Count < rate; i-- {
+		if g := r.groups[i]; r.counts(g, now) {
+			v.Count, v.Oldest = min(v.Count+int(g.known+g.alone), rate), instantOf(g.last)
+		}
+	}
+	return v
+}
+
+// add adds attempts of now.
+func (r *remembered) add(now time.Duration, more group) {
+	newest := &r.groups[len(r.groups)-1]
+	if newest.known+newest.alone == 0 || now-r.began > r.window/groupsInWindow {
+		// The oldest has left the window, unless that was shorter before: then it leaves with the next.
+		oldest := r.groups[0]
+		copy(r.groups[:], r.groups[1:])
+		if r.counts(oldest, now) {
+			r.groups[0].known += oldest.known
+			r.groups[0].alone += oldest.alone
+		}
+		*newest, r.began = group{}, now
+	}
+	newest.last, newest.known, newest.alone = now, newest.known+more.known, newest.alone+more.alone
+}
+
+// release takes n attempts that the store does not count any more from the oldest groups.
+func (r *remembered) release(now time.Duration, n int32) {
+	for i := range r.groups {
+		if g := &r.groups[i]; r.counts(*g, now) {
+			taken := min(n, g.known)
+			g.known, n = g.known-taken, n-taken
+		}
+	}
+}
+
+// isRemembered says that a memory keeps the buckets of a zone.
+func (z *Zone) isRemembered() bool {
+	return z != nil && z.OnFailure == OnFailureAllow && z.Mode == ModeEnforce
+}
+
+// decide answers a check without the store, and remembers what it allows. All zones of the check have
+// an answer. The store counts none of this, and nobody knows what is left: nothing remains.
+func (m *memory) decide(zones knownZones, check Check) Decision {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	elapsed := time.Since(m.began)
+	ruling := Decide(instantOf(elapsed), m.ledger(elapsed, zones, check), []Check{check})
+	d := ruling.Decisions[0]
+	for i := range d.Verdicts {
+		v := &d.Verdicts[i]
+		if lockout, begins := ruling.Lockouts[v.Bucket]; begins {
+			m.lockOut(v.Bucket, lockout)
+		}
+		if ruling.Txns[i].Counted && !m.charge(elapsed, zones[v.Bucket.ZoneID], v.Bucket) {
+			d.Blocked, d.WouldBlock = true, true
+			v.Blocked, v.WouldBlock, v.RetryAfter = true, true, BusyRetryAfter
+		}
+		v.TxnID, v.Velocity = 0, v.Rate
+	}
+	d.Degraded, d.CheckedAt = true, time.Time{}
+	return d
+}
+
+// ledger is what is known of the buckets of a check.
+func (m *memory) ledger(now time.Duration, zones knownZones, check Check) Ledger {
+	l := Ledger{Zones: map[int64]Zone{}, Velocities: map[Bucket]Velocity{}, Lockouts: map[Bucket]Lockout{}}
+	for _, b := range check.Buckets {
+		zone := zones[b.ZoneID]
+		l.Zones[b.ZoneID] = *zone
+		if zone.OnFailure == OnFailureBlock {
+			l.Overrides = append(l.Overrides, Override{
+				ZoneID: b.ZoneID, Key: b.Key, Action: OverrideDeny, ExpiresAt: instantOf(now + BusyRetryAfter),
+			})
+		}
+		if r := m.find(m.hash(b)); r != nil && zone.isRemembered() {
+			r.follow(zone)
+			r.enter(&l, now, b)
+		}
+	}
+	return l
+}
+
+// enter writes into a ledger what is remembered of a bucket.
+func (r *remembered) enter(l *Ledger, now time.Duration, b Bucket) {
+	switch o := (Override{ZoneID: b.ZoneID, Key: b.Key}); {
+	case r.until == denied:
+		o.Action = OverrideDeny
+		l.Overrides = append(l.Overrides, o)
+	case r.isFree:
+		o.Action = OverrideAllow
+		l.Overrides = append(l.Overrides, o)
+	case r.hasLimit:
+		o.Action, o.Rate, o.Window = OverrideLimit, int(r.rate), r.window
+		l.Overrides = append(l.Overrides, o)
+	}
+	v, until := r.velocity(now, int(r.rate)), instantOf(r.until)
+	if full := until.Add(-r.window); r.until > now && (v.Count < int(r.rate) || v.Oldest.Before(full)) {
+		v = Velocity{Count: int(r.rate), Oldest: full}
+	}
+	l.Velocities[b] = v
+	if r.until > 0 {
+		l.Lockouts[b] = Lockout{Until: until, Length: l.Zones[b.ZoneID].Lockout}
+	}
+}
+
+// charge counts an attempt that is allowed without the store. It returns false if there is no room to
+// remember that.
+func (m *memory) charge(now time.Duration, zone *Zone, b Bucket) bool {
+	if !zone.isRemembered() {
+		return true
+	}
+	r := m.open(m.hash(b), now)
+	if r == nil {
+		return false
+	}
+	r.follow(zone)
+	r.add(now, group{alone: 1})
+	return true
+}
+
+// lockOut remembers a lockout that begins. A bucket that is locked by a rate of 0 has no place, and needs none.
+func (m *memory) lockOut(b Bucket, lockout Lockout) {
+	if r := m.find(m.hash(b)); r != nil {
+		r.until = time.Duration(lockout.Until.UnixNano())
+	}
+}

@@ -1,0 +1,273 @@
+package service_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+	"velocityd/service/servicetest"
+)
+
+// outage is a store that is away at times, with instances in front of it.
+type outage struct {
+	*servicetest.Memory
+	isAway    bool
+	step      time.Duration // of the store's clock
+	zones     []service.Zone
+	instances []*service.Fallback
+	let       []admission
+}
+
+// admission is an attempt that an instance let pass.
+type admission struct {
+	at       time.Time
+	instance int
+	bucket   service.Bucket
+	isAlone  bool // without the store
+}
+
+// CheckAll implements service.CheckStore.
+func (o *outage) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	if o.isAway {
+		return nil, service.ErrAway
+	}
+	return o.Memory.CheckAll(ctx, checks)
+}
+
+// inOutage runs a test in a bubble, with instances in front of a store that has zones.
+func inOutage(t *testing.T, instances int, zones []service.Zone, test func(t *testing.T, o *outage)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		o := &outage{zones: zones}
+		o.Memory = servicetest.NewMemoryAt(func() time.Time { return time.Now().Add(o.step) })
+		for i := range o.zones {
+			o.zones[i].OnFailure = service.OnFailureAllow
+			o.Bench().SetZone(t, o.zones[i])
+		}
+		for range instances {
+			f := service.NewFallback(o, service.FallbackOptions{Probe: func(context.Context) error {
+				if o.isAway {
+					return service.ErrAway
+				}
+				return nil
+			}})
+			f.Remember(o.zones)
+			go f.Watch(ctx)
+			o.instances = append(o.instances, f)
+		}
+		test(t, o)
+		stop()
+	})
+}
+
+// goAway has the store go away, and comeBack has it decide again for all instances.
+func (o *outage) goAway() { o.isAway = true }
+
+func (o *outage) comeBack() {
+	o.isAway = false
+	time.Sleep(1100 * time.Millisecond)
+}
+
+// ask asks an instance about one attempt in some buckets.
+func (o *outage) ask(t *testing.T, instance int, buckets ...service.Bucket) service.Decision {
+	t.Helper()
+	d, err := askOne(t.Context(), o.instances[instance], check(buckets...))
+	if err != nil || d.Degraded != o.isAway {
+		t.Fatalf("away %t: %+v, %v", o.isAway, d, err)
+	}
+	if !d.Blocked {
+		for _, b := range buckets {
+			o.let = append(o.let, admission{time.Now(), instance, b, d.Degraded})
+		}
+	}
+	return d
+}
+
+// passed counts the attempts among the next n that an instance lets pass, all at once.
+func (o *outage) passed(t *testing.T, n int, buckets ...service.Bucket) (passed int) {
+	t.Helper()
+	for range n {
+		if d := o.ask(t, 0, buckets...); !d.Blocked {
+			passed++
+		}
+	}
+	return passed
+}
+
+// inWindow counts what was let pass in the window that ends now, and fits.
+func (o *outage) inWindow(window time.Duration, fits func(admission) bool) (n int) {
+	for _, a := range o.let {
+		if time.Since(a.at) < window && fits(a) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestInstancesHoldTheRateWhileTheStoreIsAway asks at random, while the store goes and comes.
+func TestInstancesHoldTheRateWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 33)) //nolint:gosec // a timeline
+		instances, rate := 1+random.IntN(3), 1+random.IntN(20)
+		window := time.Duration(5+random.IntN(20)) * time.Second
+		zones := []service.Zone{{ID: 1, Rate: rate, Window: window}, {ID: 2, Rate: rate, Window: window}}
+		steps := seed%2 == 1
+		inOutage(t, instances, zones, func(t *testing.T, o *outage) {
+			for range 600 {
+				switch random.IntN(60) {
+				case 0:
+					o.goAway()
+				case 1:
+					o.comeBack()
+				case 2:
+					if steps {
+						o.step += time.Duration(random.Int64N(int64(2*window))) - window
+					}
+				}
+				time.Sleep(time.Duration(random.Int64N(int64(window) / int64(rate))))
+				buckets := []service.Bucket{at(1, fmt.Sprint("user", random.IntN(2))), at(2, "address")}
+				asked := random.IntN(instances)
+				if d := o.ask(t, asked, buckets[random.IntN(2):]...); d.Blocked {
+					continue
+				}
+				for _, b := range buckets {
+					alone := o.inWindow(window, func(a admission) bool { return a.bucket == b && a.instance == asked && a.isAlone })
+					own := o.inWindow(window, func(a admission) bool { return a.bucket == b && a.instance == asked })
+					all := o.inWindow(window, func(a admission) bool { return a.bucket == b })
+					if alone > rate || o.isAway && !steps && own > rate || !steps && all > (instances+1)*rate {
+						t.Fatalf("seed %d: rate %d: %d alone, %d by the instance, %d by all %d", seed, rate, alone, own, all, instances)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway has buckets that the store has let nothing pass in.
+func TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	plain := service.Zone{ID: 1, Rate: 3, Window: time.Minute}
+	locking := service.Zone{ID: 1, Rate: 3, Window: time.Minute, Lockout: 5 * time.Minute}
+	for name, test := range map[string]struct {
+		zone     service.Zone
+		override service.Override
+		before   int           // attempts before the store goes away
+		let      int           // of 5 attempts then
+		until    time.Duration // when they pass again
+	}{
+		"nothing was seen":   {zone: plain, let: 3, until: time.Minute},
+		"one place is left":  {zone: plain, before: 2, let: 1, until: time.Minute},
+		"full":               {zone: plain, before: 3, until: time.Minute},
+		"full and stopped":   {zone: plain, before: 4, until: time.Minute},
+		"locked":             {zone: locking, before: 4, until: 5 * time.Minute},
+		"locked while away":  {zone: locking, let: 3, until: 5 * time.Minute},
+		"denied for a while": {zone: plain, override: service.Override{Action: service.OverrideDeny}, before: 1, until: 10 * time.Minute},
+		"denied for ever":    {zone: plain, override: service.Override{Action: service.OverrideDeny, Reason: "for ever"}, before: 1, until: -1},
+		"a limit of its own": {zone: plain, override: service.Override{Action: service.OverrideLimit, Rate: 4, Window: 2 * time.Minute}, before: 2, let: 2, until: 2 * time.Minute},
+		"always let in":      {zone: plain, override: service.Override{Action: service.OverrideAllow}, before: 1, let: 5},
+		"a rate of 0":        {zone: service.Zone{ID: 1, Rate: 0, Window: time.Minute}, until: -1},
+		"only a shadow":      {zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeShadow}, before: 4, let: 5},
+		"the zone is off":    {zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeOff}, before: 4, let: 5},
+	} {
+		inOutage(t, 1, []service.Zone{test.zone}, func(t *testing.T, o *outage) {
+			if o := test.override; o.Action != "" {
+				o.ZoneID, o.Key = 1, "alice"
+				if o.Action == service.OverrideDeny && o.Reason == "" {
+					o.ExpiresAt = time.Now().Add(10 * time.Minute)
+				}
+				test.override = o
+			}
+			if test.override.Action != "" {
+				o.Bench().SetOverride(t, test.override)
+			}
+			for range test.before {
+				o.ask(t, 0, at(1, "alice"))
+			}
+			o.goAway()
+			if let := o.passed(t, 5, at(1, "alice")); let != test.let {
+				t.Errorf("%s: %d of 5 pass, want %d", name, let, test.let)
+			}
+			if d := o.ask(t, 0, at(1, "bob")); d.Blocked != (test.zone.Rate == 0) {
+				t.Errorf("%s: somebody else: %+v", name, d)
+			}
+			switch d := o.ask(t, 0, at(1, "alice")); {
+			case test.until > 0:
+				if d.RetryAfter() != test.until {
+					t.Errorf("%s: retry after %s, want %s", name, d.RetryAfter(), test.until)
+				}
+				time.Sleep(test.until - time.Millisecond)
+				if d := o.ask(t, 0, at(1, "alice")); !d.Blocked {
+					t.Errorf("%s: it passes too early", name)
+				}
+				time.Sleep(time.Millisecond)
+				if d := o.ask(t, 0, at(1, "alice")); d.Blocked {
+					t.Errorf("%s: afterwards: %+v", name, d)
+				}
+			case test.until < 0:
+				time.Sleep(24 * time.Hour)
+				if again := o.ask(t, 0, at(1, "alice")); !d.Blocked || !again.Blocked {
+					t.Errorf("%s: it passes", name)
+				}
+			}
+		})
+	}
+}
+
+// TestAnOutcomeIsKnownWithTheNextCheck has successes give their places back.
+func TestAnOutcomeIsKnownWithTheNextCheck(t *testing.T) {
+	t.Parallel()
+	zone := service.Zone{ID: 1, Rate: 3, Window: time.Minute, Counts: service.CountsFailures, ResetOnSuccess: true}
+	inOutage(t, 1, []service.Zone{zone}, func(t *testing.T, o *outage) {
+		for range 20 {
+			d := o.ask(t, 0, at(1, "alice"))
+			if _, err := o.ReportAll(t.Context(), []service.Report{{TxnID: d.TxnID(), Outcome: service.OutcomeSuccess}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		o.goAway()
+		if let := o.passed(t, 5, at(1, "alice")); let != 2 { // the last one's outcome is not known
+			t.Errorf("after 20 successes %d pass, want 2", let)
+		}
+	})
+}
+
+// TestMadeUpKeysBuyNoGuesses has a caller ask for a million keys while the store is away, and for one
+// of them in between.
+func TestMadeUpKeysBuyNoGuesses(t *testing.T) {
+	t.Parallel()
+	zones := []service.Zone{{ID: 1, Rate: 3, Window: time.Minute}, {ID: 2, Rate: 3, Window: time.Minute}}
+	inOutage(t, 1, zones, func(t *testing.T, o *outage) {
+		locked := at(2, "victim")
+		for range 4 {
+			o.ask(t, 0, locked)
+		}
+		o.goAway()
+		guesses, others := 0, 0
+		for i := range 1_000_000 {
+			if i%100 == 0 {
+				guesses += o.passed(t, 1, at(1, "alice"))
+			}
+			if d := o.ask(t, 0, at(1, fmt.Sprint(i))); !d.Blocked {
+				others++
+			}
+			o.let = nil
+		}
+		if guesses != 3 || others > 1<<17 {
+			t.Errorf("%d guesses of one key, and %d of a million others", guesses, others)
+		}
+		if let := o.passed(t, 5, locked); let > 3 {
+			t.Errorf("%d of a bucket that was full", let)
+		}
+		time.Sleep(time.Minute)
+		if let := o.passed(t, 5, at(1, "somebody new")); let != 3 {
+			t.Errorf("a window later %d of a new key, want 3", let)
+		}
+	})
+}
