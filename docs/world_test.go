@@ -213,6 +213,13 @@ func (w *world) install(program string) {
 			w.t.Fatal(err)
 		}
 	}
+	deploy, err := filepath.Abs("../deploy")
+	if err == nil {
+		err = os.Symlink(deploy, filepath.Join(w.folder, "deploy"))
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	script := strings.Replace(launcher, "PROGRAM", "'"+program+"'", 2)
 	if err := os.WriteFile(filepath.Join(bin, "velocityd"), []byte(script), 0o700); err != nil { //nolint:gosec // it is run
 		w.t.Fatal(err)
