@@ -25,7 +25,8 @@ type dialect struct {
 	idStep string
 	// mostRows is how many rows the engine answers with at most; 0 means any number.
 	mostRows int
-	// secrets says that the engine's errors repeat the statement with its values.
+	// secrets says that the engine's errors repeat the statement with its values, and that vtgate or
+	// TiDB has written them.
 	secrets bool
 }
 

@@ -20,6 +20,7 @@ const (
 	errDuplicate       = 1062
 	errSnapshot        = 1020
 	errLockWait        = 1205
+	errSignal          = 1644
 	errDeadlock        = 1213
 	errNoSuchTable     = 1146
 	errAmbiguous       = 1052

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -12,8 +13,9 @@ import (
 	"velocityd/service"
 )
 
-// Engines without procedures repeat statements and their values in errors, and bucket keys are
-// people's names. So everything that a connection to one of them answers goes through plain.
+// Engines repeat values in errors, and those without procedures whole statements. Bucket keys are
+// people's names. So each error that a connection answers goes through plain, by which it loses
+// what stands where a value can stand. No other text needs to be looked at for keys.
 
 // QueryContext implements driver.QueryerContext.
 func (s *connection) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
@@ -21,8 +23,23 @@ func (s *connection) QueryContext(ctx context.Context, query string, args []driv
 	if err != nil {
 		return nil, s.plain(err)
 	}
+	if several, ok := rows.(driver.RowsNextResultSet); ok {
+		return plainRows{several, s}, nil
+	}
 	return rows, nil
 }
+
+// plainRows are rows that can end with an error.
+type plainRows struct {
+	driver.RowsNextResultSet
+	of *connection
+}
+
+// Next implements driver.Rows.
+func (r plainRows) Next(row []driver.Value) error { return r.of.plain(r.RowsNextResultSet.Next(row)) }
+
+// NextResultSet implements driver.RowsNextResultSet.
+func (r plainRows) NextResultSet() error { return r.of.plain(r.RowsNextResultSet.NextResultSet()) }
 
 // ExecContext implements driver.ExecerContext.
 func (s *connection) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
@@ -90,11 +107,14 @@ func (e *awayError) isOf(buckets *shardMemory) bool { return e.keyspace == bucke
 
 // plain returns an engine's error without the values of the statement.
 func (s *connection) plain(err error) error {
-	var engine *mysql.MySQLError
-	if err == nil || !s.dialect.secrets || !errors.As(err, &engine) {
+	engine, ok := errors.AsType[*mysql.MySQLError](err)
+	if !ok {
 		return err
 	}
 	told := &mysql.MySQLError{Number: engine.Number, SQLState: engine.SQLState, Message: plainText(engine)}
+	if !s.dialect.secrets {
+		return told
+	}
 	if number := unnumbered(engine); number != 0 {
 		told.Number = number
 	}
@@ -131,18 +151,30 @@ func unnumbered(engine *mysql.MySQLError) uint16 {
 	return 0
 }
 
-// plainText returns the words of an error up to the first value that may be in it. The name of
-// a CHECK constraint, which is between quotes, is not one.
+// plainText returns the words of an error up to the first value that may be in it.
 func plainText(engine *mysql.MySQLError) string {
 	text := engine.Message
-	marks := []string{"(errno", "(CallerID", "Sql:", "BindVars", "{", `"`, "key="}
-	if engine.Number != errCheck {
-		marks = append(marks, "'")
+	marks := []string{"(errno", "(CallerID", "Sql:", "BindVars", "{", "key="}
+	switch {
+	case engine.Number == errSignal:
+		return "raised by SIGNAL" // somebody's trigger may say anything
+	case !namesThings(engine.Number):
+		marks = append(marks, "'", `"`)
 	}
 	for _, mark := range marks {
 		text, _, _ = strings.Cut(text, mark)
 	}
 	return strings.TrimRight(text, " :,(")
+}
+
+// namesThings says that what the messages of an error have between quotes are names: of a CHECK
+// constraint, a table, a column, a routine, an option or an account. Those of procedures and
+// triggers of package migrations hold no values.
+func namesThings(number uint16) bool {
+	names := slices.Concat(lackingRight(), refusedAccount(), readOnly(), []uint16{
+		errCheck, 4025, errNoSuchTable, errNoSuchProcedure, errAmbiguous, 1048, 1049, 1054, 1176, 1193, 1231, 1318, 1364, 1406, 1449,
+	})
+	return number >= errBadArgument || slices.Contains(names, number)
 }
 
 // isSwitching reports whether a tablet refuses a statement because the traffic of its table is

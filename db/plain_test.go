@@ -4,9 +4,11 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/dbtest"
 	"velocityd/service"
 )
 
@@ -65,6 +67,62 @@ func TestACommitThatFailsIsUndecidedUnlessItWasRolledBack(t *testing.T) {
 		told := asKind(kind, err)
 		if got := errors.Is(told, service.ErrUndecided); got != undecided || errors.Is(told, service.ErrBusy) == undecided {
 			t.Errorf("%d: got %v, want it undecided (%v) or busy, and not both", number, told, undecided)
+		}
+	}
+}
+
+func TestErrorsOfTheEngineLoseTheirValuesOnAllEngines(t *testing.T) {
+	t.Parallel()
+	keys := []string{"alice", "1", "try", "zone", "a", "o'brien", `"x"`, "`y`", `back\slash`, "ключ"}
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 100, time.Hour))
+		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn ADD UNIQUE KEY one_of_a_bucket (bucket_key)")
+		d.LeaveUnaudited()
+		s := connect(t, d, Options{})
+		for name, question := range map[string]func(key string) []service.Check{
+			"a lone check":       func(key string) []service.Check { return check(user(key)) },
+			"a check of several": func(key string) []service.Check { return check(user(key), user("beside "+key)) },
+		} {
+			texts := map[string]string{}
+			for _, key := range keys {
+				_, _ = ask(t.Context(), s, question(key)) // once is allowed by the index, if nothing has recorded it before
+				_, err := ask(t.Context(), s, question(key))
+				if err == nil {
+					t.Fatalf("%s: nothing was wrong", name)
+				}
+				texts[err.Error()] = key
+			}
+			if len(texts) != 1 {
+				t.Errorf("%s: the error depends on the key: %q", name, texts)
+			}
+			for text := range texts {
+				if !strings.Contains(text, "Error 1062 (23000): Duplicate entry") || strings.ContainsAny(text, "'`\"") {
+					t.Errorf("%s: %s", name, text)
+				}
+			}
+		}
+	})
+}
+
+func TestErrorsLoseValuesAndKeepNames(t *testing.T) {
+	t.Parallel()
+	conn := &connection{engine: EngineMySQL, dialect: EngineMySQL.dialect()}
+	for message, c := range map[string]struct {
+		number uint16
+		want   string
+	}{
+		"Incorrect string value: '\\xE2' for column 'bucket_key' at row 1":    {1366, "Incorrect string value"},
+		"Truncated incorrect DOUBLE value: 'alice'":                           {1292, "Truncated incorrect DOUBLE value"},
+		"You have an error in your SQL syntax near 'alice'' at line 1":        {1064, "You have an error in your SQL syntax near"},
+		"alice must not log in":                                               {errSignal, "raised by SIGNAL"},
+		"Data too long for column 'bucket_key' at row 1":                      {1406, "Data too long for column 'bucket_key' at row 1"},
+		"INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'": {1142, "INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'"},
+		"CONSTRAINT `rate` failed for `velocityd`.`zone_master`":              {4025, "CONSTRAINT `rate` failed for `velocityd`.`zone_master`"},
+		"bucket_key must be 1 to 255 characters":                              {errBadArgument, "bucket_key must be 1 to 255 characters"},
+	} {
+		told, _ := errors.AsType[*mysql.MySQLError](conn.plain(&mysql.MySQLError{Number: c.number, Message: message}))
+		if told.Message != c.want || told.Number != c.number {
+			t.Errorf("%d %s: %s", c.number, message, told.Message)
 		}
 	}
 }

@@ -76,11 +76,11 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 			case errors.Is(err, io.EOF):
 				return errMisfit
 			case err != nil:
-				return fmt.Errorf("read result set %d of %d: %w", i+1, len(r.readers), conn.plain(err))
+				return fmt.Errorf("read result set %d of %d: %w", i+1, len(r.readers), err)
 			}
 		}
 		if err := reader.all(rows); err != nil {
-			return conn.plain(err)
+			return err
 		}
 		r.answered++
 	}
@@ -88,7 +88,7 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 	case err == nil:
 		return errMisfit
 	case !errors.Is(err, io.EOF): // of a statement after the last SELECT
-		return conn.plain(err)
+		return err
 	}
 	for _, do := range r.ends {
 		do()

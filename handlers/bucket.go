@@ -82,7 +82,6 @@ func pathBucket(x *exchange) (service.Bucket, error) {
 	if err != nil {
 		return service.Bucket{}, err
 	}
-	x.keys = append(x.keys, key)
 	bucket := service.Bucket{ZoneID: id, Key: key}
 	return bucket, bucket.Validate()
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -42,7 +43,6 @@ type exchange struct {
 	decisions []service.Decision
 	// refusedReport is why the first of several reports was refused that was, or nil.
 	refusedReport error
-	keys          []string    // keys that the request names besides those of checks; they must not be logged
 	attrs         []slog.Attr // attributes of the log line that the handler has added
 	slotTimer     *time.Timer // gives the slot of a large body back in time; nil without a slot
 	freeSlot      func()      // gives the slot back at once
@@ -103,7 +103,15 @@ type panicked struct {
 	stack []byte
 }
 
-func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+// Error tells what the runtime says. Any other value may hold a bucket key: its type and the
+// stack have to do.
+func (p *panicked) Error() string {
+	if fault, ok := p.value.(runtime.Error); ok {
+		return "panic: " + fault.Error()
+	}
+	return fmt.Sprintf("panic: a value of type %T", p.value)
+}
+
 func (p *panicked) Unwrap() error { return api.ErrInternal }
 
 func (s *server) recovered(handle echo.HandlerFunc, x *exchange) (err error) {

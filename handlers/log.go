@@ -72,13 +72,13 @@ func (s *server) logParts(x *exchange, took time.Duration) {
 func (x *exchange) faultOf(answer api.Problem, err error) (f fault, isFault bool) {
 	f = fault{method: x.routeMethod(), route: x.Path(), code: answer.Code}
 	if f.level, isFault = faultLevel(answer, err); isFault {
-		f.text = x.loggable(err)
+		f.text = err.Error()
 		return f, true
 	}
 	if err == nil || answer.Status >= http.StatusInternalServerError || !x.isCall() {
 		return f, false
 	}
-	f.level, f.kind, f.text = slog.LevelWarn, requestRefused, x.loggable(err)
+	f.level, f.kind, f.text = slog.LevelWarn, requestRefused, err.Error()
 	if knownPart(jsontext.Pointer(answer.Pointer)) != answer.Pointer {
 		f.text = "the body has a member that is not known" // its name is the caller's
 	}

@@ -150,7 +150,6 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 	if err := s.read(x, &request); err != nil {
 		return wanted, "", err
 	}
-	x.keys = append(x.keys, orZero(request.BucketKey), orZero(request.Prefix))
 	var rule service.KeyRule
 	if err := s.lookUp(x, func(ctx context.Context) error {
 		z, err := s.reader.Zone(ctx, zoneID)

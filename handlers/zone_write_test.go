@@ -214,7 +214,7 @@ type talkative struct {
 }
 
 func (s talkative) err() error {
-	return fmt.Errorf("%w: Error 1062 (23000): Duplicate entry '1-secret' for key 'hidden_name'", s.kind)
+	return fmt.Errorf("%w: Error 1062 (23000): Duplicate entry in hidden_name", s.kind)
 }
 
 func (s talkative) PutZone(context.Context, service.Zone, service.Match, string) (service.Zone, error) {
