@@ -64,6 +64,9 @@ type Options struct {
 	// reason. Callers of /readyz see the reason, so it must not hold secrets. Its
 	// deadline is two seconds. Nil means always ready.
 	Ready func(ctx context.Context) error
+	// Answers is the same for checks that are answered, be it without the database. Nil means
+	// that it is Ready.
+	Answers func(ctx context.Context) error
 	// Logger gets a line for each fault of the service that a request meets, and for each check
 	// or report that is refused. The same one is logged at most once a second, with the number
 	// of those left out. Nil means no log.
@@ -120,6 +123,7 @@ type server struct {
 	reader       Reader
 	writer       Writer
 	ready        func(ctx context.Context) error
+	answers      func(ctx context.Context) error
 	logger       *slog.Logger
 	accessLog    bool
 	observer     func(context.Context, Observed)
@@ -146,7 +150,7 @@ func newEcho(o Options) *echo.Echo {
 func newServer(o Options) *server {
 	s := &server{
 		name:    rand.Text()[:nameLength],
-		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready,
+		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready, answers: o.Answers,
 		logger: o.Logger, accessLog: o.AccessLog, metrics: o.Metrics, observer: o.Observe, auth: o.Auth, needs: map[endpoint]need{},
 		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, running: o.Running,
 		writeTimeout: cmp.Or(o.WriteTimeout, defaultWriteTimeout),
@@ -154,6 +158,9 @@ func newServer(o Options) *server {
 	}
 	if s.ready == nil {
 		s.ready = func(context.Context) error { return nil }
+	}
+	if s.answers == nil {
+		s.answers = s.ready
 	}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)

@@ -34,11 +34,20 @@ func (s *server) live(x *exchange) error {
 }
 
 // answerReady answers GET /readyz with 200 if checks can be decided now, and
-// otherwise with 503 and the reason.
+// otherwise with 503 and the reason. With degraded=ok in its query, answers that are
+// given without the database do as well.
 func (s *server) answerReady(x *exchange) error {
+	ready := s.ready
+	switch x.QueryParam("degraded") {
+	case "":
+	case "ok":
+		ready = s.answers
+	default:
+		return invalid("degraded must be ok, or left out.")
+	}
 	ctx, cancel := context.WithTimeout(x.Request().Context(), readyTimeout)
 	defer cancel()
-	if err := s.ready(ctx); err != nil {
+	if err := ready(ctx); err != nil {
 		return &requestError{kind: api.ErrNotReady, detail: fmt.Sprintf("Not ready: %s.", err)}
 	}
 	return x.respondJSON(http.StatusOK, api.MediaJSON, health{Status: "ok"})

@@ -42,3 +42,19 @@ func TestReadySaysWhyNot(t *testing.T) {
 		t.Errorf("logged %v", line)
 	}
 }
+
+func TestReadyTakesAnswersWithoutTheDatabaseIfItIsAskedTo(t *testing.T) {
+	t.Parallel()
+	var reason error
+	r := start(t, func(o *Options) {
+		o.Ready = func(context.Context) error { return errors.New("the database is away") }
+		o.Answers = func(context.Context) error { return reason }
+	})
+	r.get(t, "/readyz").refused(t, http.StatusServiceUnavailable, "not_ready")
+	if got := r.get(t, "/readyz?degraded=ok"); got.status != http.StatusOK {
+		t.Errorf("got %d %s", got.status, got.body)
+	}
+	reason = errors.New("the service is stopping")
+	r.get(t, "/readyz?degraded=ok").refused(t, http.StatusServiceUnavailable, "not_ready")
+	r.get(t, "/readyz?degraded=yes").refused(t, http.StatusBadRequest, "invalid_request")
+}

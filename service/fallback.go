@@ -100,6 +100,9 @@ func (f *Fallback) Remember(zones []Zone) {
 	f.zones.Store(&known)
 }
 
+// HasAnswers reports whether there are checks that have an answer without the store.
+func (f *Fallback) HasAnswers() bool { return f.zones.Load() != nil }
+
 // IsOpen reports whether the circuit is open: the store is known to be away.
 func (f *Fallback) IsOpen() bool { return f.period.Load().isOpen() }
 

@@ -72,6 +72,17 @@ func (s *instance) ready(ctx context.Context) error {
 	return nil
 }
 
+// answers returns why checks are not answered now, be it by on_failure of their zones, or nil.
+func (s *instance) answers(ctx context.Context) error {
+	if !s.front.fallback.HasAnswers() {
+		return s.ready(ctx)
+	}
+	if _, isStopping, _ := s.readiness.last(); isStopping {
+		return errStopping
+	}
+	return nil
+}
+
 // proveChecks tests whether checks can be decided. It asks for less than /readyz does: what no
 // check needs must not keep the database from deciding.
 func (s *instance) proveChecks(ctx context.Context) error {

@@ -230,3 +230,25 @@ func TestAServiceThatLacksARightSaysSo(t *testing.T) {
 		}
 	})
 }
+
+func TestAnInstanceThatAnswersWithoutTheDatabaseIsSentRequestsUntilItDrains(t *testing.T) {
+	t.Parallel()
+	const sendable = "/readyz?degraded=ok"
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		m := newMortal(t, engine)
+		_, i := program(t, []string{"VELOCITY_DSN=" + m.DSN}, append([]string{"serve", "--drain-delay", "1h"}, slow...)...)
+		defer insist(t, i)
+		mustAsk(t, i.url+sendable, "", http.StatusOK)
+		m.kill()
+		eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
+		mustAsk(t, i.url+sendable, "", http.StatusOK)
+		if got := askAway(t, i.url, 2, "alice"); got != degradedAllow {
+			t.Errorf("the database is away: %s", got)
+		}
+		i.cancel()
+		eventuallyStatus(t, i.url+sendable, http.StatusServiceUnavailable)
+		if got := askAway(t, i.url, 2, "alice"); got != degradedAllow {
+			t.Errorf("a draining instance: %s", got)
+		}
+	})
+}

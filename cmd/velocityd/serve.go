@@ -39,7 +39,7 @@ On a loopback address everybody on the machine is answered, unless --require-aut
 
 With --tls-cert and --tls-key it speaks HTTPS, and SIGHUP reads the files again; a pair that does not load leaves the one before in force. With --admin-listen, --listen answers callers only.
 
-While the database is away, read-only or not fit, checks of zones with on_failure allow or block are answered without it, with "degraded": true (--degraded-after, --state-dir). They are recorded nowhere. Once it is known to be away, nobody waits for it; the service tests it every second, and lets it decide again as soon as it can. /readyz answers 503 meanwhile: where a load balancer then sends no requests at all, route by /livez.
+While the database is away, read-only or not fit, checks of zones with on_failure allow or block are answered without it, with "degraded": true (--degraded-after, --state-dir). They are recorded nowhere. Once it is known to be away, nobody waits for it; the service tests it every second, and lets it decide again as soon as it can. /readyz answers 503 meanwhile, so that a load balancer sends no requests; route by /readyz?degraded=ok where it shall send them.
 
 SIGTERM or Ctrl-C: the instance is not ready; after the drain delay it accepts no new connections; it answers every request in flight; then it closes its connections to the database. A second signal ends the process at once.
 
@@ -326,7 +326,7 @@ func (s *instance) handlerOptions(ctx context.Context, l *listeners) handlers.Op
 	return handlers.Options{
 		Limiter: s.metrics.Checks(s.front.limiter), Reader: stored,
 		Writer: countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)},
-		Ready:  s.ready, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
+		Ready:  s.ready, Answers: s.answers, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
 		Metrics: s.metrics.Handler(), Observe: s.countRequest,
 		Auth: s.auth(l), AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,
 	}
