@@ -59,7 +59,7 @@ func routeNeeds() map[string]need {
 		"GET " + pathLive:        everybody,
 		"GET " + pathReady:       everybody,
 		"GET " + pathDescription: everybody,
-		"GET " + pathMetrics:     {},
+		"GET " + pathMetrics:     one(service.ScopeMetrics),
 
 		"POST " + pathCheck:    one(service.ScopeCheck),
 		"POST " + pathChecks:   one(service.ScopeCheck),
@@ -182,25 +182,18 @@ func (x *exchange) lacking(where, pointer string) error {
 	}
 }
 
-// reachable returns which of these txns the caller may report about. To a caller who is
+// reachable returns which of these txns the caller may read and report about. To a caller who is
 // bound to zones, a txn of a check with other zones does not exist.
-func (s *server) reachable(x *exchange, reports []service.Report) ([]bool, error) {
-	reached := make([]bool, len(reports))
+func (s *server) reachable(x *exchange, ids ...uint64) ([]bool, error) {
 	if !x.caller.IsBound() {
-		for i := range reached {
-			reached[i] = true
-		}
-		return reached, nil
-	}
-	ids := make([]uint64, len(reports))
-	for i, r := range reports {
-		ids[i] = r.TxnID
+		return slices.Repeat([]bool{true}, len(ids)), nil
 	}
 	var zones map[uint64][]int64
 	err := s.lookUp(x, func(ctx context.Context) (err error) {
 		zones, err = s.auth.Txns.TxnZones(ctx, ids)
 		return err
 	})
+	reached := make([]bool, len(ids))
 	for i, id := range ids {
 		outside := func(zone int64) bool { return !x.caller.Reaches(zone) }
 		reached[i] = len(zones[id]) > 0 && !slices.ContainsFunc(zones[id], outside)

@@ -153,6 +153,32 @@ func TestEveryRouteIsForItsScopesAlone(t *testing.T) {
 	}
 }
 
+func TestMetricsAreForTheirScopeAlone(t *testing.T) {
+	t.Parallel()
+	credentials := &servicetest.Credentials{}
+	memory := servicetest.NewMemory()
+	tokens := map[service.Scope]string{}
+	for _, scope := range service.Scopes() {
+		tokens[scope] = credentials.AddToken(service.Caller{Name: "prometheus", Scopes: []service.Scope{scope}}).Reveal()
+	}
+	cache := service.NewCredentialCache(credentials, service.CredentialOptions{})
+	t.Cleanup(cache.Close)
+	handler := New(Options{Reader: memory, Writer: memory, Metrics: http.NotFoundHandler(), Auth: Auth{Callers: cache, Txns: memory}})
+	for scope, token := range tokens {
+		want := http.StatusForbidden
+		if scope == service.ScopeMetrics || scope == service.ScopeAdmin {
+			want = http.StatusNotFound // of the handler of metrics
+		}
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+		request.Header.Set("Authorization", "Bearer "+token)
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, request)
+		if answer.Code != want {
+			t.Errorf("%s: %d %s, want %d", scope, answer.Code, answer.Body, want)
+		}
+	}
+}
+
 func TestAnyCallerLearnsThatNothingIsRouted(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
@@ -325,17 +351,21 @@ func TestTxnsOfOtherZonesDoNotExist(t *testing.T) {
 		}
 	}
 	absent := g.ask(t, "GET", "/v1/txns/99", "", headers...)
-	sameBut("2", g.ask(t, "GET", "/v1/txns/2", "", headers...), absent)
-	sameBut("4", g.ask(t, "GET", "/v1/txns/4", "", headers...), absent)
-	if got := g.ask(t, "GET", "/v1/txns/3", "", headers...); got.status != http.StatusOK {
+	for _, id := range others {
+		sameBut(id, g.ask(t, "GET", "/v1/txns/"+id, "", headers...), absent)
+		if got := g.ask(t, "HEAD", "/v1/txns/"+id, "", headers...); got.status != http.StatusNotFound {
+			t.Errorf("HEAD of txn %s: %d", id, got.status)
+		}
+	}
+	if got := g.ask(t, "GET", "/v1/txns/1", "", headers...); got.status != http.StatusOK {
 		t.Errorf("a txn in the caller's zone: %d", got.status)
 	}
 	absent = g.ask(t, "POST", "/v1/txns/99/outcome", `{"outcome":"success"}`, headers...)
 	for _, id := range others {
 		sameBut(id, g.ask(t, "POST", "/v1/txns/"+id+"/outcome", `{"outcome":"success"}`, headers...), absent)
 	}
-	got := g.ask(t, "POST", "/v1/outcomes", `{"reports":[{"txn_id":2,"outcome":"success"},{"txn_id":1,"outcome":"failure"},{"txn_id":99,"outcome":"success"}]}`, headers...)
-	if strings.Count(got.body, "not_found") != 2 || !strings.Contains(got.body, `{"txn_id":1,"outcome":"failure"}`) {
+	got := g.ask(t, "POST", "/v1/outcomes", `{"reports":[{"txn_id":2,"outcome":"success"},{"txn_id":3,"outcome":"success"},{"txn_id":1,"outcome":"failure"},{"txn_id":99,"outcome":"success"}]}`, headers...)
+	if strings.Count(got.body, "not_found") != 3 || !strings.Contains(got.body, `{"txn_id":1,"outcome":"failure"}`) {
 		t.Errorf("reports: %s", got.body)
 	}
 	for _, id := range []uint64{2, 3, 4} {

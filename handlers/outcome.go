@@ -103,7 +103,11 @@ func (s *server) postOutcomes(x *exchange) error {
 // report has the outcomes recorded of the txns that the caller reaches. The others do not
 // exist to the caller. Its errors are those of record, and of the look-up of the zones.
 func (s *server) report(x *exchange, reports []service.Report) ([]error, error) {
-	reached, err := s.reachable(x, reports)
+	ids := make([]uint64, len(reports))
+	for i, r := range reports {
+		ids[i] = r.TxnID
+	}
+	reached, err := s.reachable(x, ids...)
 	if err != nil {
 		return nil, err
 	}

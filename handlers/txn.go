@@ -16,13 +16,17 @@ func (s *server) showTxn(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	absent := fmt.Sprintf("txn %d: not found.", id)
+	switch reached, err := s.reachable(x, id); {
+	case err != nil:
+		return err
+	case !reached[0]:
+		return notFound(service.ErrNotFound, absent)
+	}
 	return s.lookUp(x, func(ctx context.Context) error {
 		found, err := s.reader.Txn(ctx, id)
-		if err == nil && !x.caller.Reaches(found.Bucket.ZoneID) {
-			err = service.ErrNotFound // to this caller
-		}
 		if err != nil {
-			return notFound(err, fmt.Sprintf("txn %d: not found.", id))
+			return notFound(err, absent)
 		}
 		x.attrs = append(x.attrs,
 			slog.Any("zone_ids", []int64{found.Bucket.ZoneID}), slog.Bool("blocked", found.Blocked))

@@ -12,7 +12,7 @@ CREATE TABLE access_token (
     COMMENT 'the first characters of a token, to tell it by; NULL for a certificate',
   subject      VARCHAR(512) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL DEFAULT NULL
     COMMENT 'of a client certificate, as in RFC 2253; NULL for a token',
-  scopes       SET('check', 'report', 'peek', 'release', 'zones', 'overrides', 'history', 'admin') CHARACTER SET ascii NOT NULL
+  scopes       SET('check', 'report', 'peek', 'release', 'zones', 'overrides', 'history', 'metrics', 'admin') CHARACTER SET ascii NOT NULL
     COMMENT 'what the caller may do; admin: everything',
   zones        VARCHAR(2815) CHARACTER SET ascii COLLATE ascii_bin NULL DEFAULT NULL
     COMMENT 'ids of the zones in which the scopes hold, as 1,2,7 for FIND_IN_SET; NULL: all zones',

@@ -18,13 +18,14 @@ const (
 	ScopeZones     Scope = "zones"     // change zones
 	ScopeOverrides Scope = "overrides" // list and change overrides
 	ScopeHistory   Scope = "history"   // look at recorded attempts
+	ScopeMetrics   Scope = "metrics"   // read the service's metrics
 	ScopeAdmin     Scope = "admin"     // everything
 )
 
 // Scopes returns all scopes, in the order in which they are listed everywhere.
 func Scopes() []Scope {
 	return []Scope{
-		ScopeCheck, ScopeReport, ScopePeek, ScopeRelease, ScopeZones, ScopeOverrides, ScopeHistory, ScopeAdmin,
+		ScopeCheck, ScopeReport, ScopePeek, ScopeRelease, ScopeZones, ScopeOverrides, ScopeHistory, ScopeMetrics, ScopeAdmin,
 	}
 }
 

@@ -39,7 +39,7 @@ Example:
 
 type tokenCreateCmd struct {
 	Name          string          `arg:"" help:"Name of the caller, such as auth-server: a letter, and then letters, digits or any of - . _ @"`
-	Scope         []service.Scope `env:"-" required:"" sep:"," enum:"check,report,peek,release,zones,overrides,history,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, or admin, which is everything. Several are separated by commas."`
+	Scope         []service.Scope `env:"-" required:"" sep:"," enum:"check,report,peek,release,zones,overrides,history,metrics,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, metrics, or admin, which is everything. Several are separated by commas."`
 	Zone          []int64         `env:"-" sep:"," placeholder:"N" help:"Zones in which the caller may do it. Several are separated by commas. Left out: all zones."`
 	Expires       string          `env:"-" placeholder:"WHEN" help:"When the token ends: a length from now by the database's clock (90d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
 	ClientCert    string          `name:"client-cert" env:"-" xor:"certificate" placeholder:"FILE" help:"Make no token, but know the caller by client certificates with the subject of the one in this file, which is PEM."`
