@@ -49,18 +49,7 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *process) error {
 		}
 		return err
 	}
-	changes, err := store.ChangesSince(ctx, c.Change)
-	if errors.Is(err, service.ErrNotFound) {
-		return fmt.Errorf("%w ('velocityd zone restore' lists the newest changes of zones and overrides)", err)
-	}
-	if err != nil {
-		return err
-	}
-	zone, err := zoneBefore(ctx, store, changes)
-	if err != nil {
-		return err
-	}
-	overrides, err := deletedOverrides(ctx, store, changes)
+	zone, overrides, err := c.plan(ctx, store)
 	if err != nil {
 		return err
 	}
@@ -79,6 +68,21 @@ func (c *zoneRestoreCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	return restore(ctx, p, store, zone, overrides)
+}
+
+// plan returns what the zone is to become, and the overrides that are to come back.
+func (c *zoneRestoreCmd) plan(ctx context.Context, store *db.Store) (zone zoneChange, overrides []service.Override, err error) {
+	changes, err := store.ChangesSince(ctx, c.Change)
+	if errors.Is(err, service.ErrNotFound) {
+		err = fmt.Errorf("%w ('velocityd zone restore' lists the newest changes of zones and overrides)", err)
+	}
+	if err == nil {
+		zone, err = zoneBefore(ctx, store, changes)
+	}
+	if err == nil {
+		overrides, err = deletedOverrides(ctx, store, changes)
+	}
+	return zone, overrides, err
 }
 
 // zoneBefore returns the change that makes a zone what it was before the first of changes.
