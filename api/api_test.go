@@ -64,15 +64,16 @@ func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
 		ExpiresAt: at(9), Reason: "r", CreatedBy: "c",
 	}
 	txn := service.Txn{
-		ID: 981, Bucket: service.Bucket{ZoneID: 2, Key: "k"}, CreatedAt: at(1), Blocked: true, WouldBlock: true, Counted: true,
+		ID: 981, Bucket: service.Bucket{ZoneID: 2, Key: "k"}, CreatedAt: at(1), Blocked: true, WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 3, Counted: true,
 		Outcome: service.OutcomeFailure, AttemptID: "a",
 	}
 	peek := service.Peek{
 		Bucket: txn.Bucket, At: at(2), Mode: service.ModeOff, Rate: 5, Window: time.Minute, Velocity: 3, Remaining: 2, RetryAfter: time.Second,
+		Reason:      service.ReasonFull,
 		LockedUntil: at(3), Override: &limit, Txns: []service.Txn{txn},
 	}
 	decision := service.Decision{Blocked: true, WouldBlock: true, CheckedAt: at(4), Verdicts: []service.Verdict{
-		{Bucket: txn.Bucket, Blocked: true, WouldBlock: true, TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 5, RetryAfter: time.Hour},
+		{Bucket: txn.Bucket, Blocked: true, WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 3, TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 5, RetryAfter: time.Hour},
 	}}
 	degraded := service.Decision{WouldBlock: true, Degraded: true, Verdicts: []service.Verdict{
 		{Bucket: txn.Bucket, WouldBlock: true, Rate: 5, Window: time.Minute, Velocity: 5},

@@ -2,20 +2,22 @@ package api
 
 import "velocityd/service"
 
-// Peek is what the next attempt in a bucket would meet.
+// Peek is what the next attempt in a bucket would meet. It has no Velocity and Remaining where no
+// limit decides.
 type Peek struct {
-	ZoneID      int64        `json:"zone_id"`
-	BucketKey   string       `json:"bucket_key"`
-	CheckedAt   Instant      `json:"checked_at"`
-	Mode        service.Mode `json:"mode"`
-	Rate        int          `json:"rate"`
-	Window      int64        `json:"window"`
-	Velocity    int          `json:"velocity"`
-	Remaining   int          `json:"remaining"`
-	RetryAfter  int64        `json:"retry_after"`
-	LockedUntil Instant      `json:"locked_until,omitzero"`
-	Override    *Override    `json:"override,omitzero"`
-	Txns        []Txn        `json:"txns"`
+	ZoneID      int64          `json:"zone_id"`
+	BucketKey   string         `json:"bucket_key"`
+	CheckedAt   Instant        `json:"checked_at"`
+	Mode        service.Mode   `json:"mode"`
+	Rate        int            `json:"rate"`
+	Window      int64          `json:"window"`
+	Velocity    *int           `json:"velocity,omitzero"`
+	Remaining   *int           `json:"remaining,omitzero"`
+	RetryAfter  int64          `json:"retry_after"`
+	Reason      service.Reason `json:"reason,omitzero"`
+	LockedUntil Instant        `json:"locked_until,omitzero"`
+	Override    *Override      `json:"override,omitzero"`
+	Txns        []Txn          `json:"txns"`
 }
 
 // ReleaseRequest is the body of POST /v1/zones/{id}/buckets/{key}/release.
@@ -31,6 +33,8 @@ type Txn struct {
 	CreatedAt  Instant         `json:"created_at"`
 	Blocked    bool            `json:"blocked"`
 	WouldBlock bool            `json:"would_block"`
+	Reason     service.Reason  `json:"reason,omitzero"`
+	OverrideID uint64          `json:"override_id,omitzero"`
 	Counted    bool            `json:"counted"`
 	Outcome    service.Outcome `json:"outcome,omitzero"`
 	AttemptID  string          `json:"attempt_id,omitzero"`
@@ -40,8 +44,11 @@ type Txn struct {
 func NewPeek(p service.Peek) Peek {
 	answer := Peek{
 		ZoneID: p.Bucket.ZoneID, BucketKey: p.Bucket.Key, CheckedAt: Instant(p.At), Mode: p.Mode,
-		Rate: p.Rate, Window: service.WholeSeconds(p.Window), Velocity: p.Velocity, Remaining: p.Remaining,
-		RetryAfter: service.WholeSeconds(p.RetryAfter), LockedUntil: Instant(p.LockedUntil), Txns: make([]Txn, len(p.Txns)),
+		Rate: p.Rate, Window: service.WholeSeconds(p.Window),
+		RetryAfter: service.WholeSeconds(p.RetryAfter), Reason: p.Reason, LockedUntil: Instant(p.LockedUntil), Txns: make([]Txn, len(p.Txns)),
+	}
+	if !p.Unmetered {
+		answer.Velocity, answer.Remaining = &p.Velocity, &p.Remaining
 	}
 	if p.Override != nil {
 		o := NewOverride(*p.Override)
@@ -57,8 +64,11 @@ func NewPeek(p service.Peek) Peek {
 func (p Peek) Peek() service.Peek {
 	seen := service.Peek{
 		Bucket: service.Bucket{ZoneID: p.ZoneID, Key: p.BucketKey}, At: p.CheckedAt.Time(), Mode: p.Mode,
-		Rate: p.Rate, Window: service.Seconds(p.Window), Velocity: p.Velocity, Remaining: p.Remaining,
-		RetryAfter: service.Seconds(p.RetryAfter), LockedUntil: p.LockedUntil.Time(),
+		Rate: p.Rate, Window: service.Seconds(p.Window), Unmetered: p.Velocity == nil,
+		RetryAfter: service.Seconds(p.RetryAfter), Reason: p.Reason, LockedUntil: p.LockedUntil.Time(),
+	}
+	if p.Velocity != nil && p.Remaining != nil {
+		seen.Velocity, seen.Remaining = *p.Velocity, *p.Remaining
 	}
 	if p.Override != nil {
 		o := p.Override.Override()
@@ -74,7 +84,7 @@ func (p Peek) Peek() service.Peek {
 func NewTxn(t service.Txn) Txn {
 	return Txn{
 		ID: t.ID, ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
-		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
 	}
 }
 
@@ -82,6 +92,6 @@ func NewTxn(t service.Txn) Txn {
 func (t Txn) Txn() service.Txn {
 	return service.Txn{
 		ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
-		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
 	}
 }

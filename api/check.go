@@ -42,19 +42,21 @@ type Decision struct {
 	Buckets    []Verdict `json:"buckets"`
 }
 
-// Verdict is the answer for one bucket of a check. That of a degraded decision has no TxnID,
-// Velocity or Remaining.
+// Verdict is the answer for one bucket of a check. It has no Velocity and Remaining where no limit
+// decided, and in a degraded decision no TxnID either.
 type Verdict struct {
-	ZoneID     int64  `json:"zone_id"`
-	BucketKey  string `json:"bucket_key"`
-	Blocked    bool   `json:"blocked"`
-	WouldBlock bool   `json:"would_block"`
-	TxnID      uint64 `json:"txn_id,omitzero"`
-	Rate       int    `json:"rate"`
-	Window     int64  `json:"window"`
-	Velocity   *int   `json:"velocity,omitzero"`
-	Remaining  *int   `json:"remaining,omitzero"`
-	RetryAfter int64  `json:"retry_after"`
+	ZoneID     int64          `json:"zone_id"`
+	BucketKey  string         `json:"bucket_key"`
+	Blocked    bool           `json:"blocked"`
+	WouldBlock bool           `json:"would_block"`
+	Reason     service.Reason `json:"reason,omitzero"`
+	OverrideID uint64         `json:"override_id,omitzero"`
+	TxnID      uint64         `json:"txn_id,omitzero"`
+	Rate       int            `json:"rate"`
+	Window     int64          `json:"window"`
+	Velocity   *int           `json:"velocity,omitzero"`
+	Remaining  *int           `json:"remaining,omitzero"`
+	RetryAfter int64          `json:"retry_after"`
 }
 
 // Results is the answer of POST /v1/checks: element i answers check i.
@@ -76,10 +78,11 @@ func NewDecision(d service.Decision) Decision {
 	}
 	for i, v := range d.Verdicts {
 		answer.Buckets[i] = Verdict{
-			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
+			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock,
+			Reason: v.Reason, OverrideID: v.OverrideID, TxnID: v.TxnID,
 			Rate: v.Rate, Window: service.WholeSeconds(v.Window), RetryAfter: service.WholeSeconds(v.RetryAfter),
 		}
-		if !d.Degraded {
+		if !d.Degraded && !v.Unmetered {
 			remaining := v.Remaining()
 			answer.Buckets[i].Velocity, answer.Buckets[i].Remaining = &v.Velocity, &remaining
 		}
@@ -97,11 +100,14 @@ func (d Decision) Decision() service.Decision {
 	}
 	for i, v := range d.Buckets {
 		decision.Verdicts[i] = service.Verdict{
-			Bucket: service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey}, Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
+			Bucket: service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey}, Blocked: v.Blocked, WouldBlock: v.WouldBlock,
+			Reason: v.Reason, OverrideID: v.OverrideID, TxnID: v.TxnID,
 			Rate: v.Rate, Window: service.Seconds(v.Window), Velocity: v.Rate, RetryAfter: service.Seconds(v.RetryAfter),
 		}
 		if v.Velocity != nil {
 			decision.Verdicts[i].Velocity = *v.Velocity
+		} else if !d.Degraded {
+			decision.Verdicts[i].Unmetered, decision.Verdicts[i].Velocity = true, 0
 		}
 	}
 	return decision

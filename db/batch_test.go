@@ -118,7 +118,8 @@ func writeAtOnce(t *testing.T, d *dbtest.Database) map[uint64]service.Txn {
 				for i, decision := range decisions {
 					for _, v := range decision.Verdicts {
 						answers[v.TxnID] = service.Txn{
-							ID: v.TxnID, Bucket: v.Bucket, Blocked: decision.Blocked, WouldBlock: v.WouldBlock, AttemptID: checks[i].AttemptID,
+							ID: v.TxnID, Bucket: v.Bucket, Blocked: decision.Blocked, WouldBlock: v.WouldBlock, Reason: v.Reason,
+							AttemptID: checks[i].AttemptID,
 						}
 					}
 				}

@@ -52,14 +52,16 @@ func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Pe
 	var window, retryAfter int64
 	var lockedUntil sql.Null[time.Time]
 	var overrideID sql.Null[uint64]
+	var velocity, remaining sql.Null[int]
+	var reason sql.Null[service.Reason]
 	read := func(rows *sql.Rows) error {
 		if !rows.Next() {
 			return cmp.Or(rows.Err(), errMisfit)
 		}
 		var found service.Bucket
 		var ignored any
-		err := rows.Scan(&found.ZoneID, &found.Key, &peek.Mode, &peek.Rate, &window, &peek.Velocity, &peek.Remaining,
-			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At)
+		err := rows.Scan(&found.ZoneID, &found.Key, &peek.Mode, &peek.Rate, &window, &velocity, &remaining,
+			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At, &reason)
 		if err == nil && found != bucket {
 			err = errMisfit
 		}
@@ -72,6 +74,7 @@ func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Pe
 		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
 	}
 	peek.Window, peek.RetryAfter, peek.LockedUntil = service.Seconds(window), service.Seconds(retryAfter), lockedUntil.V
+	peek.Unmetered, peek.Velocity, peek.Remaining, peek.Reason = !velocity.Valid, velocity.V, remaining.V, reason.V
 	if overrideID.Valid {
 		peek.Override = &service.Override{ID: overrideID.V}
 	}

@@ -298,13 +298,15 @@ func callByRule(ctx context.Context, conn *connection, check service.Check) (d s
 		r.string(check.KeyRules[0].String())
 	}
 	r.sql(",").bool(!check.NoWait).sql(")")
-	r.each(11, func(row []driver.Value) error {
+	r.each(13, func(row []driver.Value) error {
 		if asInt(row[2]) != v.Bucket.ZoneID || text(row[3]) != v.Bucket.Key {
 			return errMisfit
 		}
 		v.Blocked, v.TxnID = asInt(row[0]) != 0, uint64(asInt(row[1]))
 		v.Rate, v.Window = int(asInt(row[4])), service.Seconds(asInt(row[5]))
 		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(asInt(row[7])), asInt(row[9]) != 0, int(asInt(row[10]))
+		v.Unmetered = row[10] == nil
+		v.Reason, v.OverrideID = service.Reason(text(row[11])), uint64(asInt(row[12]))
 		d.CheckedAt, err = asInstant(row[8])
 		return err
 	})

@@ -71,12 +71,12 @@ func number(n uint16) error { return &mysql.MySQLError{Number: n, Message: "by t
 func answerRows() *sqlmock.Rows {
 	return sqlmock.NewRows([]string{
 		"blocked", "txn_id", "zone_id", "bucket_key", "rate", "window", "remaining", "retry_after", "checked_at",
-		"would_block", "velocity",
+		"would_block", "velocity", "reason", "override_id",
 	})
 }
 
 func goodRow() *sqlmock.Rows {
-	return answerRows().AddRow(0, 7, 1, "alice", 5, 60, 4, 0, []byte("1970-01-01 00:00:01.000000"), 0, 1)
+	return answerRows().AddRow(0, 7, 1, "alice", 5, 60, 4, 0, []byte("1970-01-01 00:00:01.000000"), 0, 1, nil, nil)
 }
 
 func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
@@ -104,7 +104,7 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 		"connection cut before the answer":    {[]any{mysql.ErrInvalidConn}, service.ErrUndecided},
 		"connection cut in the answer":        {[]any{goodRow().RowError(0, mysql.ErrInvalidConn)}, service.ErrUndecided},
 		"no row":                              {[]any{answerRows()}, service.ErrUndecided},
-		"unreadable row":                      {[]any{answerRows().AddRow(0, 7, 1, "a", 5, 60, 4, 0, []byte("yesterday"), 0, 1)}, service.ErrUndecided},
+		"unreadable row":                      {[]any{answerRows().AddRow(0, 7, 1, "a", 5, 60, 4, 0, []byte("yesterday"), 0, 1, nil, nil)}, service.ErrUndecided},
 		"unknown zone":                        {[]any{number(errUnknown)}, service.ErrNotFound},
 		"attempt remembered at the same time": {[]any{number(errDuplicate), goodRow()}, nil},
 		"key rule of yesterday":               {[]any{number(errStaleKeyRule)}, service.ErrStaleKey},

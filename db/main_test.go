@@ -117,6 +117,8 @@ type row struct {
 	checkedAt        time.Time
 	wouldBlock       bool
 	velocity         int
+	reason           sql.Null[service.Reason]
+	overrideID       sql.Null[uint64]
 }
 
 // call is CALL check_velocity by an SQL client.
@@ -124,7 +126,7 @@ func call(conn *sql.Conn, bucket service.Bucket) (row, error) {
 	var r row
 	err := conn.QueryRowContext(context.Background(), "CALL check_velocity(?, ?)", bucket.ZoneID, bucket.Key).
 		Scan(&r.blocked, &r.txnID, &r.zoneID, &r.key, &r.rate, &r.window, &r.remaining, &r.retry, &r.checkedAt,
-			&r.wouldBlock, &r.velocity)
+			&r.wouldBlock, &r.velocity, &r.reason, &r.overrideID)
 	return r, err
 }
 

@@ -51,6 +51,15 @@ func (p *packet) int(n int64) *packet {
 
 func (p *packet) uint(n uint64) { p.text = strconv.AppendUint(p.text, n, 10) }
 
+// idOrNull writes an id, or NULL for 0.
+func (p *packet) idOrNull(id uint64) *packet {
+	if id == 0 {
+		return p.sql("NULL")
+	}
+	p.uint(id)
+	return p
+}
+
 func (p *packet) bool(is bool) *packet {
 	if is {
 		return p.sql("1")

@@ -108,15 +108,16 @@ func (b *batch) commitApart(ctx context.Context, r *reading) error {
 
 // Columns of the rows that a batch writes.
 const (
-	txnRowColumns     = "created_at, zone_id, bucket_key, blocked, would_block, counted"
-	longTxnRowColumns = txnRowColumns + ", attempt_id, check_id, check_buckets"
+	txnRowColumns     = "created_at, zone_id, bucket_key, blocked, would_block, counted, reason"
+	longTxnRowColumns = txnRowColumns + ", override_id, attempt_id, check_id, check_buckets"
 )
 
-// insertTxns writes the rows of all txns. What only checks of several buckets and
-// checks with an attempt id have is left out where there are none: four columns
-// that are NULL cost MariaDB a tenth of a row.
+// insertTxns writes the rows of all txns. What only checks of several buckets, checks with an
+// attempt id and denied ones have is left out where there are none: four columns that are NULL
+// cost MariaDB a tenth of a row.
 func (b *batch) insertTxns(p *packet, ruling *service.Ruling) {
-	long := len(b.attemptIDs) > 0 || len(ruling.Txns) > len(ruling.Recorded)
+	long := len(b.attemptIDs) > 0 || len(ruling.Txns) > len(ruling.Recorded) ||
+		slices.ContainsFunc(ruling.Txns, func(txn service.Txn) bool { return txn.OverrideID != 0 })
 	columns := txnRowColumns
 	if long {
 		columns = longTxnRowColumns
@@ -129,12 +130,15 @@ func (b *batch) insertTxns(p *packet, ruling *service.Ruling) {
 		checkID := rand.Int64()
 		for _, txn := range txns[:buckets] {
 			p.sql("(").sql(created).sql(",").int(txn.Bucket.ZoneID).sql(",").string(txn.Bucket.Key).sql(",").
-				bool(txn.Blocked).sql(",").bool(txn.WouldBlock).sql(",").bool(txn.Counted)
+				bool(txn.Blocked).sql(",").bool(txn.WouldBlock).sql(",").bool(txn.Counted).sql(",").orNull(string(txn.Reason))
+			if long {
+				p.sql(",").idOrNull(txn.OverrideID).sql(",").orNull(txn.AttemptID)
+			}
 			switch {
 			case long && buckets > 1:
-				p.sql(",").orNull(txn.AttemptID).sql(",").int(checkID).sql(",").int(int64(buckets))
+				p.sql(",").int(checkID).sql(",").int(int64(buckets))
 			case long:
-				p.sql(",").orNull(txn.AttemptID).sql(",NULL,NULL")
+				p.sql(",NULL,NULL")
 			}
 			p.sql("),")
 		}
@@ -214,7 +218,12 @@ func (b *batch) writeAttempt(p *packet, d service.Decision) {
 		p.sql("JSON_ARRAY(").int(v.Bucket.ZoneID).sql(",").string(v.Bucket.Key).
 			sql(",").bool(v.Blocked).sql(",").bool(v.WouldBlock).
 			sql(",LAST_INSERT_ID()+").int(int64((v.TxnID - 1) * b.idStep)).
-			sql(",").int(int64(v.Rate)).sql(",").seconds(v.Window).sql(",").int(int64(v.Velocity)).
-			sql(",").int(int64(v.Remaining())).sql(",").seconds(v.RetryAfter).sql(")")
+			sql(",").int(int64(v.Rate)).sql(",").seconds(v.Window)
+		if v.Unmetered {
+			p.sql(",NULL,NULL")
+		} else {
+			p.sql(",").int(int64(v.Velocity)).sql(",").int(int64(v.Remaining()))
+		}
+		p.sql(",").seconds(v.RetryAfter).sql(",").string(string(v.Reason)).sql(",").int(int64(v.OverrideID)).sql(")")
 	})
 }

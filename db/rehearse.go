@@ -55,7 +55,7 @@ func (s *Store) rehearseTxns(ctx context.Context, b *batch) error {
 			if i+counted > 0 {
 				p.sql(",")
 			}
-			p.sql("(UTC_TIMESTAMP(6),").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",0,0,").int(int64(counted)).sql(")")
+			p.sql("(UTC_TIMESTAMP(6),").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",0,0,").int(int64(counted)).sql(",NULL)")
 		}
 	}
 	waited, err := s.try(ctx, b, p)

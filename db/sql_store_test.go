@@ -65,18 +65,22 @@ func (s sqlStore) lone(ctx context.Context, check service.Check) (d service.Deci
 	v := service.Verdict{Bucket: check.Buckets[0]}
 	var seconds, retryAfter int64
 	var ignored sql.RawBytes
+	var reason sql.Null[service.Reason]
+	var overrideID sql.Null[uint64]
+	var velocity sql.Null[int]
 	rows, err := s.conns.QueryContext(ctx, "CALL check_velocity_by_rule(?, ?, ?, TRUE)", v.Bucket.ZoneID, v.Bucket.Key, ruleOf(check, 0))
 	if err == nil {
 		defer rows.Close()
 		for rows.Next() {
 			err = errors.Join(err, rows.Scan(&v.Blocked, &v.TxnID, &ignored, &ignored, &v.Rate, &seconds, &ignored, &retryAfter,
-				&d.CheckedAt, &v.WouldBlock, &v.Velocity))
+				&d.CheckedAt, &v.WouldBlock, &velocity, &reason, &overrideID))
 		}
 		err = errors.Join(err, rows.Err())
 	}
 	if kind := faultOf(err).kind; err != nil && (errors.Is(kind, service.ErrNotFound) || errors.Is(kind, service.ErrInvalid)) {
 		return service.Decision{Err: asKind(kind, err)}, nil
 	}
+	v.Reason, v.OverrideID, v.Unmetered, v.Velocity = reason.V, overrideID.V, !velocity.Valid, velocity.V
 	v.Window, v.RetryAfter = time.Duration(seconds)*time.Second, time.Duration(retryAfter)*time.Second
 	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}
 	return d, err
@@ -141,11 +145,13 @@ type batchRow struct {
 	velocity, remaining sql.Null[int]
 	retryAfter          sql.Null[int]
 	checkedAt           time.Time
+	reason              sql.Null[service.Reason]
+	overrideID          sql.Null[uint64]
 }
 
 func (r *batchRow) scan(rows *sql.Rows) error {
 	return rows.Scan(&r.checkNo, &r.bucketNo, &r.status, &r.blocked, &r.wouldBlock, &r.txnID, &r.rate,
-		&r.window, &r.velocity, &r.remaining, &r.retryAfter, &r.checkedAt)
+		&r.window, &r.velocity, &r.remaining, &r.retryAfter, &r.checkedAt, &r.reason, &r.overrideID)
 }
 
 func (r *batchRow) addTo(d *service.Decision, bucket service.Bucket) {
@@ -156,8 +162,8 @@ func (r *batchRow) addTo(d *service.Decision, bucket service.Bucket) {
 		d.WouldBlock = d.WouldBlock || r.wouldBlock.Bool
 		d.Verdicts = append(d.Verdicts, service.Verdict{
 			Bucket: bucket, Blocked: r.blocked.Bool, WouldBlock: r.wouldBlock.Bool, TxnID: r.txnID.V,
-			Rate: r.rate.V, Window: time.Duration(r.window.V) * time.Second, Velocity: r.velocity.V,
-			RetryAfter: time.Duration(r.retryAfter.V) * time.Second,
+			Rate: r.rate.V, Window: time.Duration(r.window.V) * time.Second, Unmetered: !r.velocity.Valid, Velocity: r.velocity.V,
+			RetryAfter: time.Duration(r.retryAfter.V) * time.Second, Reason: r.reason.V, OverrideID: r.overrideID.V,
 		})
 	case "unknown_zone":
 		d.Err = fmt.Errorf("zone %d: %w", bucket.ZoneID, service.ErrNotFound)

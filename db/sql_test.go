@@ -35,7 +35,7 @@ func TestTextbookUseWorksFromAnySQLClient(t *testing.T) {
 		}
 		want := []string{
 			"blocked", "txn_id", "zone_id", "bucket_key", "rate", "window", "remaining", "retry_after", "checked_at",
-			"would_block", "velocity",
+			"would_block", "velocity", "reason", "override_id",
 		}
 		if !slices.Equal(columns, want) {
 			t.Errorf("columns %v, want %v", columns, want)
@@ -432,7 +432,7 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 		wantRefused(t, conn,
 			"CALL find_override(1, 'a', FALSE, UTC_TIMESTAMP(6), @a, @b, @c, @d, @e)",
 			"CALL judge_bucket(1, 'a', UTC_TIMESTAMP(6), TRUE, 'enforce', 0, 'opaque', FALSE, "+
-				"@rate, @window, @velocity, @oldest, @wait, @counts, @locked, @id, @action)",
+				"@rate, @window, @velocity, @oldest, @wait, @counts, @locked, @id, @action, @reason)",
 			"CALL make_bucket(1, 'c', NULL, TRUE)",
 			"CALL forget_tally(1, 'a', UTC_TIMESTAMP(6))",
 			`CALL decide_check('[{"zone_id":1,"bucket_key":"a"}]', NULL, '1', UTC_TIMESTAMP(6), @a, @b, @c)`,

@@ -113,6 +113,9 @@ func (w *twin) line(d service.Decision) string {
 	line := fmt.Sprint(d.CheckedAt.UTC(), " ", d.Blocked, d.WouldBlock)
 	for _, v := range d.Verdicts {
 		v.TxnID = uint64(nameOf(w.ordinals, v.TxnID))
+		if v.OverrideID != 0 {
+			v.OverrideID = uint64(nameOf(w.overrideIDs, v.OverrideID))
+		}
 		line += fmt.Sprintf(" %+v", v)
 	}
 	return line
@@ -125,17 +128,20 @@ func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []
 	t.Helper()
 	var lines []string
 	w.each(t, func(rows *sql.Rows) error {
-		var id, checkID uint64
-		values := make([]sql.NullString, 9)
+		var id, checkID, overrideID uint64
+		values := make([]sql.NullString, 10)
 		err := rows.Scan(&id, &checkID, &values[0], &values[1], &values[2], &values[3], &values[4], &values[5], &values[6],
-			&values[7], &values[8])
+			&values[7], &values[8], &values[9], &overrideID)
 		if checkID != 0 {
 			checkID = uint64(nameOf(w.checkIDs, checkID))
 		}
-		lines = append(lines, fmt.Sprint("txn ", nameOf(w.ordinals, id), " check ", checkID, " ", values))
+		if overrideID != 0 {
+			overrideID = uint64(nameOf(w.overrideIDs, overrideID))
+		}
+		lines = append(lines, fmt.Sprint("txn ", nameOf(w.ordinals, id), " check ", checkID, " override ", overrideID, " ", values))
 		return err
 	}, "SELECT id, COALESCE(check_id, 0), created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, "+
-		"check_buckets FROM zone_txn WHERE zone_id BETWEEN ? AND ? ORDER BY id", firstZone, lastZone)
+		"check_buckets, reason, COALESCE(override_id, 0) FROM zone_txn WHERE zone_id BETWEEN ? AND ? ORDER BY id", firstZone, lastZone)
 	w.each(t, func(rows *sql.Rows) error {
 		values := make([]sql.NullString, 4)
 		err := rows.Scan(&values[0], &values[1], &values[2], &values[3])

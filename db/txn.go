@@ -19,17 +19,19 @@ type txnRow struct {
 	Key        string           `db:"bucket_key"`
 	Blocked    bool             `db:"blocked"`
 	WouldBlock bool             `db:"would_block"`
+	Reason     sql.Null[string] `db:"reason"`
+	OverrideID sql.Null[uint64] `db:"override_id"`
 	Counted    bool             `db:"counted"`
 	Outcome    sql.Null[string] `db:"outcome"`
 	AttemptID  sql.Null[string] `db:"attempt_id"`
 }
 
-const txnColumns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id"
+const txnColumns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id"
 
 func (r txnRow) txn() service.Txn {
 	return service.Txn{
 		ID: r.ID, Bucket: service.Bucket{ZoneID: r.ZoneID, Key: r.Key}, CreatedAt: r.CreatedAt,
-		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Counted: r.Counted,
+		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Reason: service.Reason(r.Reason.V), OverrideID: r.OverrideID.V, Counted: r.Counted,
 		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V,
 	}
 }
@@ -40,6 +42,7 @@ func txnOf(row []driver.Value) (txn service.Txn, err error) {
 		ID: uint64(asInt(row[0])), Bucket: service.Bucket{ZoneID: asInt(row[2]), Key: text(row[3])},
 		Blocked: asInt(row[4]) != 0, WouldBlock: asInt(row[5]) != 0, Counted: asInt(row[6]) != 0,
 		Outcome: service.Outcome(text(row[7])), AttemptID: text(row[8]),
+		Reason: service.Reason(text(row[9])), OverrideID: uint64(asInt(row[10])),
 	}
 	txn.CreatedAt, err = asInstant(row[1])
 	return txn, err

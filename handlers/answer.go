@@ -38,7 +38,7 @@ func appendDecision(b []byte, d service.Decision) (_ []byte, err error) {
 	if d.Degraded {
 		b = append(b, `,"degraded":true`...)
 	}
-	b = appendTxnID(b, d.TxnID())
+	b = appendID(b, `,"txn_id":`, d.TxnID())
 	b = strconv.AppendInt(append(b, `,"retry_after":`...), service.WholeSeconds(d.RetryAfter()), 10)
 	if !d.CheckedAt.IsZero() {
 		b = append(api.Instant(d.CheckedAt).Append(append(b, `,"checked_at":"`...)), '"')
@@ -48,30 +48,35 @@ func appendDecision(b []byte, d service.Decision) (_ []byte, err error) {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		if b, err = appendVerdict(b, v, d.Degraded); err != nil {
+		if b, err = appendVerdict(b, v, d.Degraded || v.Unmetered); err != nil {
 			return b, err
 		}
 	}
 	return append(b, "]}"...), nil
 }
 
-func appendTxnID(b []byte, id uint64) []byte {
+// appendID appends a member, unless there is no such id.
+func appendID(b []byte, name string, id uint64) []byte {
 	if id == 0 {
 		return b
 	}
-	return strconv.AppendUint(append(b, `,"txn_id":`...), id, 10)
+	return strconv.AppendUint(append(b, name...), id, 10)
 }
 
-// appendVerdict appends the answer for one bucket of a check.
-func appendVerdict(b []byte, v service.Verdict, degraded bool) ([]byte, error) {
+// appendVerdict appends the answer for one bucket of a check, without figures if nothing was counted.
+func appendVerdict(b []byte, v service.Verdict, uncounted bool) ([]byte, error) {
 	b = strconv.AppendInt(append(b, `{"zone_id":`...), v.Bucket.ZoneID, 10)
 	b, err := jsontext.AppendQuote(append(b, `,"bucket_key":`...), v.Bucket.Key)
 	b = strconv.AppendBool(append(b, `,"blocked":`...), v.Blocked)
 	b = strconv.AppendBool(append(b, `,"would_block":`...), v.WouldBlock)
-	b = appendTxnID(b, v.TxnID)
+	if v.Reason != "" {
+		b = append(append(append(b, `,"reason":"`...), v.Reason...), '"')
+	}
+	b = appendID(b, `,"override_id":`, v.OverrideID)
+	b = appendID(b, `,"txn_id":`, v.TxnID)
 	b = strconv.AppendInt(append(b, `,"rate":`...), int64(v.Rate), 10)
 	b = strconv.AppendInt(append(b, `,"window":`...), service.WholeSeconds(v.Window), 10)
-	if !degraded {
+	if !uncounted {
 		b = strconv.AppendInt(append(b, `,"velocity":`...), int64(v.Velocity), 10)
 		b = strconv.AppendInt(append(b, `,"remaining":`...), int64(v.Remaining()), 10)
 	}

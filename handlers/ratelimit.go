@@ -16,7 +16,8 @@ import (
 // items of two buckets of one zone would look the same. So a zone has one item, that
 // of its strictest bucket. The body has every bucket.
 //
-// A degraded answer has no RateLimit: nobody knows what is left.
+// A degraded answer has no RateLimit: nobody knows what is left. A bucket of which no limit decided
+// is in no item: a caller that obeys RateLimit would hold back people who are let in.
 func setRateLimit(x *exchange, d service.Decision) {
 	if d.Blocked {
 		x.set(fieldRetryAfter, decimal(service.WholeSeconds(d.RetryAfter())))
@@ -26,6 +27,9 @@ func setRateLimit(x *exchange, d service.Decision) {
 	}
 	strictest := make([]service.Verdict, 0, service.MaxBuckets)
 	for _, v := range d.Verdicts {
+		if v.Unmetered {
+			continue
+		}
 		i := slices.IndexFunc(strictest, func(s service.Verdict) bool { return s.Bucket.ZoneID == v.Bucket.ZoneID })
 		switch {
 		case i < 0:
@@ -34,6 +38,9 @@ func setRateLimit(x *exchange, d service.Decision) {
 			v.RetryAfter == strictest[i].RetryAfter && v.Remaining() < strictest[i].Remaining():
 			strictest[i] = v
 		}
+	}
+	if len(strictest) == 0 {
+		return
 	}
 	text := make([]byte, 0, 256)
 	for i, v := range strictest {

@@ -21,6 +21,11 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 		v.Blocked, v.RetryAfter = true, wait
 		return v
 	}
+	beside := func(zone int64, key string) service.Verdict {
+		v := free(zone, key, 0)
+		v.Unmetered = true
+		return v
+	}
 	for name, test := range map[string]struct {
 		verdicts                  []service.Verdict
 		policy, limit, retryAfter string
@@ -45,6 +50,14 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 			[]service.Verdict{blocked(1, "a", 9*time.Second), free(1, "b", 0), blocked(1, "secret", 8*time.Second)},
 			`"1";q=5;w=60`, `"1";r=0;t=9`, "9",
 		},
+		"no limit decided about one of two buckets of a zone": {
+			[]service.Verdict{beside(1, "vip"), free(1, "secret", 3), beside(3, "secret")}, `"1";q=5;w=60`, `"1";r=2`, "",
+		},
+		"no limit decided": {[]service.Verdict{beside(1, "secret")}, "", "", ""},
+		"denied": {
+			[]service.Verdict{{Bucket: bucketOf(1, "x"), TxnID: 1, Rate: 5, Window: time.Minute, Unmetered: true, Blocked: true, RetryAfter: time.Hour}},
+			"", "", "3600",
+		},
 		"rate 0": {
 			[]service.Verdict{{Bucket: bucketOf(1, "x"), TxnID: 1, Window: time.Hour, Blocked: true, RetryAfter: time.Hour}},
 			`"1";q=0;w=3600`, `"1";r=0;t=3600`, "3600",
@@ -59,6 +72,9 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 			t.Errorf("%s: got %q, %q, %q", name, got.Get("RateLimit-Policy"), got.Get("RateLimit"), got.Get("Retry-After"))
 		}
 		for _, field := range []string{"RateLimit-Policy", "RateLimit"} {
+			if _, exists := got[http.CanonicalHeaderKey(field)]; exists != (test.limit != "") {
+				t.Errorf("%s: has %s: %v", name, field, exists)
+			}
 			if _, err := httpsfv.UnmarshalList(got.Values(field)); err != nil {
 				t.Errorf("%s: %s is no structured field: %v", name, field, err)
 			}

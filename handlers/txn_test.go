@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"velocityd/api"
+	"velocityd/service"
 )
 
 func TestTxnOfEachKindIsShown(t *testing.T) {
@@ -18,8 +19,11 @@ func TestTxnOfEachKindIsShown(t *testing.T) {
 	blocked := r.post(t, "/v1/check", body).decision(t)
 	for _, want := range []api.Txn{
 		{ID: allowed.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: allowed.CheckedAt, Counted: true},
-		{ID: blocked.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: blocked.CheckedAt, Blocked: true},
-		{ID: blocked.Buckets[1].TxnID, ZoneID: 2, BucketKey: "203.0.113.9", CreatedAt: blocked.CheckedAt, Blocked: true, WouldBlock: true},
+		{ID: blocked.TxnID, ZoneID: 1, BucketKey: "é\"", CreatedAt: blocked.CheckedAt, Blocked: true, Reason: service.ReasonElsewhere},
+		{
+			ID: blocked.Buckets[1].TxnID, ZoneID: 2, BucketKey: "203.0.113.9", CreatedAt: blocked.CheckedAt, Blocked: true, WouldBlock: true,
+			Reason: service.ReasonFull,
+		},
 	} {
 		reply := r.get(t, fmt.Sprint("/v1/txns/", want.ID))
 		var got api.Txn

@@ -20,15 +20,15 @@ func TestPublicProceduresKeepTheirContract(t *testing.T) {
 		for _, c := range []struct{ name, parameters, call, columns string }{
 			{
 				"check_velocity", "p_zone_id int, p_bucket_key varchar(256)", "(1, 'alice')",
-				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity",
+				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason override_id",
 			},
 			{
 				"check_velocity_batch", "p_checks json", `('[{"buckets":[{"zone_id":1,"bucket_key":"alice"}]}]')`,
-				"check_no bucket_no status blocked would_block txn_id rate window velocity remaining retry_after checked_at",
+				"check_no bucket_no status blocked would_block txn_id rate window velocity remaining retry_after checked_at reason override_id",
 			},
 			{
 				"peek_velocity", "p_zone_id int, p_bucket_key varchar(256)", "(1, 'alice')",
-				"zone_id bucket_key mode rate window velocity remaining retry_after locked_until override_id override_action checked_at",
+				"zone_id bucket_key mode rate window velocity remaining retry_after locked_until override_id override_action checked_at reason",
 			},
 			{"report_outcome", "p_txn_id bigint unsigned, p_outcome varchar(16)", "(1, 'success')", "txn_id outcome"},
 			{"report_outcomes", "p_reports json", `('[{"txn_id":1,"outcome":"success"}]')`, "report_no status"},

@@ -99,12 +99,20 @@ type Verdict struct {
 	// WouldBlock says that this bucket has no room, is locked or denied, whether
 	// or not its zone is enforced.
 	WouldBlock bool
+	// Reason says why, or why this bucket let an attempt through that another one blocked. It is empty
+	// for an attempt that passed, and in a degraded decision.
+	Reason Reason
+	// OverrideID is that of the override that denies, or 0.
+	OverrideID uint64
 	// TxnID is the id of the recorded attempt in this bucket.
 	TxnID uint64
 	// Rate and Window are the limit at the moment of the decision: the zone's, or
 	// that of an override.
 	Rate   int
 	Window time.Duration
+	// Unmetered says that no limit decided: the zone is off, or an override allows or denies. Then
+	// Velocity is 0 and means nothing, and nobody can say how many attempts remain.
+	Unmetered bool
 	// Velocity is how many txns count in the bucket's window now, this attempt
 	// included if it was charged. Counting stops at Rate.
 	Velocity int
@@ -116,9 +124,9 @@ type Verdict struct {
 	RetryAfter time.Duration
 }
 
-// Remaining is how many further attempts the bucket admits now.
+// Remaining is how many further attempts the bucket admits now. It means nothing if v is Unmetered.
 func (v Verdict) Remaining() int {
-	if v.WouldBlock {
+	if v.WouldBlock || v.Unmetered {
 		return 0
 	}
 	return v.Rate - v.Velocity

@@ -162,8 +162,20 @@ func (d *decider) decide(i int, check Check) Decision {
 		decision.Blocked = decision.Blocked || v.Blocked
 		decision.WouldBlock = decision.WouldBlock || v.WouldBlock
 	}
+	if decision.Blocked {
+		decision.blame()
+	}
 	d.record(i, check, decision)
 	return decision
+}
+
+// blame gives the verdicts of a blocked check that are not the cause of it their reason.
+func (d Decision) blame() {
+	for i := range d.Verdicts {
+		if v := &d.Verdicts[i]; !v.WouldBlock {
+			v.Reason = ReasonElsewhere
+		}
+	}
 }
 
 // judge answers for each bucket of a check before any of them is charged.
@@ -215,7 +227,7 @@ func (d *decider) record(i int, check Check, decision Decision) {
 		}
 		d.ruling.Txns = append(d.ruling.Txns, Txn{
 			Bucket: v.Bucket, CreatedAt: d.now, Blocked: decision.Blocked,
-			WouldBlock: v.WouldBlock, Counted: counted, AttemptID: check.AttemptID,
+			WouldBlock: v.WouldBlock, Reason: v.Reason, OverrideID: v.OverrideID, Counted: counted, AttemptID: check.AttemptID,
 		})
 		v.TxnID = uint64(len(d.ruling.Txns))
 	}
@@ -278,7 +290,9 @@ func (d *decider) open(bucket Bucket) account {
 			a.rate, a.window = a.override.Rate, a.override.Window
 		}
 	}
-	if v, ok := d.ledger.Velocities[bucket]; ok {
+	if v, ok := d.ledger.Velocities[bucket]; !a.counts {
+		return a
+	} else if ok {
 		a.velocity, a.oldest = min(v.Count, a.rate), v.Oldest
 	} else {
 		a.velocity, a.oldest = countIn(d.now, a.rate, a.window, d.ledger.Counted[bucket])
@@ -305,9 +319,12 @@ type account struct {
 
 // judge answers for the bucket before the check is charged.
 func (a *account) judge(now time.Time, bucket Bucket) Verdict {
-	v := Verdict{Bucket: bucket, Rate: a.rate, Window: a.window, Velocity: a.velocity}
-	wait := a.wait(now)
-	v.WouldBlock = wait > 0
+	v := Verdict{Bucket: bucket, Rate: a.rate, Window: a.window, Unmetered: !a.counts, Velocity: a.velocity}
+	wait, reason := a.wait(now)
+	v.WouldBlock, v.Reason = wait > 0, reason
+	if reason == ReasonDenied {
+		v.OverrideID = a.override.ID
+	}
 	v.Blocked = v.WouldBlock && a.zone.Mode == ModeEnforce
 	if v.Blocked {
 		v.RetryAfter = roundUp(wait)
@@ -315,34 +332,33 @@ func (a *account) judge(now time.Time, bucket Bucket) Verdict {
 	return v
 }
 
-// wait is how long it takes until an attempt would pass, and 0 if it passes now.
-// An attempt that finds the bucket full begins a lockout, if the zone has any.
-func (a *account) wait(now time.Time) time.Duration {
+// wait is how long it takes until an attempt would pass, and why: 0 and no reason if it passes
+// now. An attempt that finds the bucket full begins a lockout, if the zone has any.
+func (a *account) wait(now time.Time) (wait time.Duration, reason Reason) {
 	switch {
 	case a.zone.Mode == ModeOff:
-		return 0
+		return 0, ""
 	case a.override == nil || a.override.Action == OverrideLimit:
 	case a.override.Action == OverrideAllow:
-		return 0
+		return 0, ""
 	case a.override.ExpiresAt.IsZero(): // denied for ever
-		return a.window
+		return a.window, ReasonDenied
 	default:
-		return a.override.ExpiresAt.Sub(now)
+		return a.override.ExpiresAt.Sub(now), ReasonDenied
 	}
-	var wait time.Duration
-	switch full := a.velocity >= a.rate; {
-	case full && a.rate == 0:
-		wait = a.window
-	case full:
-		wait = a.oldest.Add(a.window).Sub(now)
-	}
-	if wait > 0 && a.zone.Lockout > 0 && !a.lockout.locks(now, *a.zone) {
-		a.lockout, a.lockoutBegins = a.lockout.next(now, *a.zone), true
+	if a.velocity >= a.rate {
+		if wait, reason = a.window, ReasonFull; a.rate > 0 {
+			wait = a.oldest.Add(a.window).Sub(now)
+		}
 	}
 	if a.lockout.locks(now, *a.zone) {
-		wait = max(wait, a.lockout.Until.Sub(now))
+		return max(wait, a.lockout.Until.Sub(now)), ReasonLocked
 	}
-	return wait
+	if reason == ReasonFull && a.zone.Lockout > 0 {
+		a.lockout, a.lockoutBegins = a.lockout.next(now, *a.zone), true
+		return max(wait, a.lockout.Until.Sub(now)), ReasonLockout
+	}
+	return wait, reason
 }
 
 // charge counts one more txn.

@@ -98,10 +98,10 @@ func TestDecideInAZoneThatIsOffLooksAtNothing(t *testing.T) {
 		{ZoneID: 3, Key: "denied", Action: service.OverrideDeny},
 		{ZoneID: 3, Key: "limited", Action: service.OverrideLimit, Rate: 0, Window: time.Minute},
 	}
-	for key, velocity := range map[string]int{"full": 1, "denied": 0, "limited": 0, "a": 0} {
+	for _, key := range []string{"full", "denied", "limited", "a"} {
 		d := service.Decide(noon(), l, []service.Check{check(at(3, key))}).Decisions[0]
 		v := d.Verdicts[0]
-		if d.Blocked || d.WouldBlock || v.Velocity != velocity || v.Rate != 1 || v.Window != time.Hour || v.Remaining() != 1-velocity {
+		if d.Blocked || d.WouldBlock || !v.Unmetered || v.Velocity != 0 || v.Rate != 1 || v.Window != time.Hour || v.Remaining() != 0 {
 			t.Errorf("%s: %+v, want it to pass with the zone's own limit", key, d)
 		}
 	}

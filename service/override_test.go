@@ -91,8 +91,8 @@ func TestDecideByOverrides(t *testing.T) {
 		counted bool
 	}{
 		{"allowed when idle", service.Override{Key: key, Action: service.OverrideAllow}, nil, verdict{}, false},
-		{"allowed when full", service.Override{Key: key, Action: service.OverrideAllow}, full, verdict{velocity: 3}, false},
-		{"denied for ever", service.Override{Key: key, Action: service.OverrideDeny}, full[:1], verdict{true, 1, time.Hour}, false},
+		{"allowed when full", service.Override{Key: key, Action: service.OverrideAllow}, full, verdict{}, false},
+		{"denied for ever", service.Override{Key: key, Action: service.OverrideDeny}, full[:1], verdict{true, 0, time.Hour}, false},
 		{
 			"denied for a while",
 			service.Override{Key: key, Action: service.OverrideDeny, ExpiresAt: noon().Add(90 * time.Minute)},

@@ -16,14 +16,18 @@ type Peek struct {
 	At   time.Time
 	Mode Mode
 	// Rate and Window are the zone's limit, or that of the override.
-	Rate     int
-	Window   time.Duration
-	Velocity int // at most Rate
-	// Remaining and RetryAfter are what the next attempt would meet if the zone
-	// were enforced: RetryAfter is 0 if it would pass.
+	Rate   int
+	Window time.Duration
+	// Unmetered says that no limit would decide: the zone is off, or an override allows or denies.
+	// Then Velocity and Remaining are 0 and mean nothing.
+	Unmetered bool
+	Velocity  int // at most Rate
+	// Remaining, RetryAfter and Reason are what the next attempt would meet, in a zone that is a
+	// shadow as if it were enforced: RetryAfter is 0 if it would pass.
 	Remaining  int
 	RetryAfter time.Duration
-	// LockedUntil is the zero time unless the bucket is locked now.
+	Reason     Reason // why it would not pass
+	// LockedUntil is the zero time unless the bucket is locked now and a limit decides.
 	LockedUntil time.Time
 	// Override is the one in force, or nil.
 	Override *Override
@@ -44,17 +48,19 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 		return Peek{}, err
 	}
 	zone = zone.WithDefaults()
-	peek := Peek{Bucket: bucket, At: now, Mode: zone.Mode, Override: InForce(now, zone, bucket, ledger.Overrides)}
-	zone.Mode = ModeEnforce
+	peek := Peek{Bucket: bucket, At: now, Mode: zone.Mode}
+	if zone.Mode != ModeOff {
+		zone.Mode, peek.Override = ModeEnforce, InForce(now, zone, bucket, ledger.Overrides)
+	}
 	ledger.Zones, ledger.Held = map[int64]Zone{zone.ID: zone}, nil
 	ruling := Decide(now, ledger, checks)
 	v := ruling.Decisions[0].Verdicts[0]
 	if ruling.Txns[0].Counted {
 		v.Velocity-- // a peek does not charge the bucket
 	}
-	peek.Rate, peek.Window, peek.RetryAfter = v.Rate, v.Window, v.RetryAfter
-	peek.Velocity, peek.Remaining = v.Velocity, v.Remaining()
-	if lockout := ledger.Lockouts[bucket]; lockout.locks(now, zone) {
+	peek.Rate, peek.Window, peek.RetryAfter, peek.Reason = v.Rate, v.Window, v.RetryAfter, v.Reason
+	peek.Unmetered, peek.Velocity, peek.Remaining = v.Unmetered, v.Velocity, v.Remaining()
+	if lockout := ledger.Lockouts[bucket]; !v.Unmetered && lockout.locks(now, zone) {
 		peek.LockedUntil = lockout.Until
 	}
 	return peek, nil

@@ -232,11 +232,13 @@ func (c Check) level(verdicts []Verdict) {
 		var strictest Verdict
 		for _, v := range verdicts[first:end] {
 			strictest.Blocked, strictest.WouldBlock = strictest.Blocked || v.Blocked, strictest.WouldBlock || v.WouldBlock
+			strictest.Reason, strictest.OverrideID = cmp.Or(strictest.Reason, v.Reason), cmp.Or(strictest.OverrideID, v.OverrideID)
 			strictest.RetryAfter, strictest.Velocity = max(strictest.RetryAfter, v.RetryAfter), max(strictest.Velocity, v.Velocity)
 		}
 		for i := first; i < end; i++ {
 			v := &verdicts[i]
 			v.Blocked, v.WouldBlock = strictest.Blocked, strictest.WouldBlock
+			v.Reason, v.OverrideID = strictest.Reason, strictest.OverrideID
 			v.RetryAfter, v.Velocity = strictest.RetryAfter, strictest.Velocity
 		}
 	}

@@ -2,6 +2,25 @@ package service
 
 import "time"
 
+// Reason says why a bucket had no room for an attempt, or why it did not let one through. The zero
+// value is that of an attempt that passed.
+type Reason string
+
+// The reasons. All but ReasonElsewhere are the bucket's own: with them its verdict has WouldBlock,
+// and in a zone that is a shadow they are the reasons of attempts that passed all the same.
+const (
+	ReasonFull      Reason = "full"      // rate attempts count in the window
+	ReasonLocked    Reason = "locked"    // by a lockout that began before
+	ReasonLockout   Reason = "lockout"   // it was full, and so a lockout begins
+	ReasonDenied    Reason = "denied"    // by an override
+	ReasonElsewhere Reason = "elsewhere" // it had room, and another bucket of the check blocked the attempt
+)
+
+// Reasons returns all reasons.
+func Reasons() []Reason {
+	return []Reason{ReasonFull, ReasonLocked, ReasonLockout, ReasonDenied, ReasonElsewhere}
+}
+
 // Txn is one recorded attempt in one bucket.
 type Txn struct {
 	ID        uint64
@@ -13,6 +32,9 @@ type Txn struct {
 	// WouldBlock says that this bucket itself had no room, whether or not its zone
 	// was enforced.
 	WouldBlock bool
+	// Reason and OverrideID are those of the verdict.
+	Reason     Reason
+	OverrideID uint64
 	// Counted says that the txn takes one of the bucket's places while it is
 	// inside the window.
 	Counted bool

@@ -71,14 +71,14 @@ func (m *Metrics) countDecision(d *service.Decision) {
 		zone := m.zones.of(v.Bucket.ZoneID)
 		switch {
 		case v.Blocked:
-			zone.blocked.Inc()
+			zone.blocked[v.Reason].Inc()
 		case v.WouldBlock:
-			zone.wouldBlock.Inc()
+			zone.wouldBlock[v.Reason].Inc()
 		case d.Blocked:
-			zone.blockedByOther.Inc()
+			zone.blocked[service.ReasonElsewhere].Inc()
 		default:
 			zone.allowed.Inc()
-			if v.Remaining()*5 <= v.Rate {
+			if !v.Unmetered && v.Remaining()*5 <= v.Rate {
 				zone.nearLimit.Inc()
 			}
 		}

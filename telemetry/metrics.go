@@ -65,9 +65,9 @@ type Metrics struct {
 type zone struct {
 	label string
 	// By the answer for the zone's bucket in a check.
-	allowed, blocked, wouldBlock, blockedByOther prometheus.Counter
-	nearLimit                                    prometheus.Counter
-	degradedAllowed, degradedBlocked             prometheus.Counter
+	allowed, nearLimit               prometheus.Counter
+	blocked, wouldBlock              map[service.Reason]prometheus.Counter
+	degradedAllowed, degradedBlocked prometheus.Counter
 }
 
 // request is what requests are counted by.
@@ -99,9 +99,9 @@ func NewMetrics(version string, logger *slog.Logger) *Metrics {
 func (m *Metrics) makeChecks(create promauto.Factory) {
 	checks := create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_checks_total",
-		Help: "Decided checks, once for each zone that they name. Result allowed; blocked: the zone's bucket had no room; " +
-			"would_block: it had none, but the zone only watches; blocked_by_other: another bucket of the check had no room.",
-	}, []string{"zone", "result"})
+		Help: "Decided checks, once for each zone that they name. Result allowed, blocked, or would_block: the zone's " +
+			"bucket had no room, but the zone only watches. Reason full, locked, lockout (one began), denied, or elsewhere: another bucket blocked the check.",
+	}, []string{"zone", "result", "reason"})
 	near := create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_near_limit_total",
 		Help: "Allowed checks after which at most a fifth of the limit was left in the zone's bucket.",
@@ -116,14 +116,19 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 		if id != 0 {
 			label = strconv.FormatInt(id, 10)
 		}
-		return &zone{
+		z := &zone{
 			label:   label,
-			allowed: checks.WithLabelValues(label, "allowed"), blocked: checks.WithLabelValues(label, "blocked"),
-			wouldBlock:      checks.WithLabelValues(label, "would_block"),
-			blockedByOther:  checks.WithLabelValues(label, "blocked_by_other"),
-			nearLimit:       near.WithLabelValues(label),
+			allowed: checks.WithLabelValues(label, "allowed", ""), nearLimit: near.WithLabelValues(label),
+			blocked: map[service.Reason]prometheus.Counter{}, wouldBlock: map[service.Reason]prometheus.Counter{},
 			degradedAllowed: degraded.WithLabelValues(label, "allowed"), degradedBlocked: degraded.WithLabelValues(label, "blocked"),
 		}
+		for _, reason := range service.Reasons() {
+			z.blocked[reason] = checks.WithLabelValues(label, "blocked", string(reason))
+			if reason != service.ReasonElsewhere {
+				z.wouldBlock[reason] = checks.WithLabelValues(label, "would_block", string(reason))
+			}
+		}
+		return z
 	})
 	m.decided = newReasons(create, "result", "velocityd_decisions_total", "Decided checks, each counted once, by the answer for the whole check.",
 		"allowed", "would_block", "blocked")

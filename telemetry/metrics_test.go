@@ -147,13 +147,13 @@ func TestFurtherZonesShareTheirSeries(t *testing.T) {
 		ask(t, store, check(service.Bucket{ZoneID: id + 1, Key: "alice"}))
 	}
 	text := scrape(t, m)
-	wantLines(t, text, `velocityd_checks_total{result="allowed",zone="other"} 50`, `velocityd_checks_total{result="allowed",zone="1000"} 1`)
+	wantLines(t, text, `velocityd_checks_total{reason="",result="allowed",zone="other"} 50`, `velocityd_checks_total{reason="",result="allowed",zone="1000"} 1`)
 	if strings.Contains(text, `zone="1001"`) {
 		t.Error("the number of zones with series is not bounded")
 	}
 }
 
-func TestDecisionsAreCountedByZone(t *testing.T) {
+func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
 	verdict := func(zone int64, change func(*service.Verdict)) service.Verdict {
@@ -163,8 +163,8 @@ func TestDecisionsAreCountedByZone(t *testing.T) {
 	}
 	free := verdict(1, func(*service.Verdict) {})
 	near := verdict(1, func(v *service.Verdict) { v.Velocity = 8 })
-	shadow := verdict(2, func(v *service.Verdict) { v.WouldBlock = true })
-	blocked := verdict(3, func(v *service.Verdict) { v.Blocked, v.WouldBlock = true, true })
+	shadow := verdict(2, func(v *service.Verdict) { v.WouldBlock, v.Reason = true, service.ReasonDenied })
+	blocked := verdict(3, func(v *service.Verdict) { v.Blocked, v.WouldBlock, v.Reason = true, true, service.ReasonLockout })
 	store := m.Checks(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
 		return []service.Decision{
 			{Verdicts: []service.Verdict{free}},
@@ -177,10 +177,10 @@ func TestDecisionsAreCountedByZone(t *testing.T) {
 	ask(t, store, make([]service.Check, 5)...)
 	wantLines(
 		t, scrape(t, m),
-		`velocityd_checks_total{result="allowed",zone="1"} 2`,
-		`velocityd_checks_total{result="blocked_by_other",zone="1"} 1`,
-		`velocityd_checks_total{result="would_block",zone="2"} 1`,
-		`velocityd_checks_total{result="blocked",zone="3"} 1`,
+		`velocityd_checks_total{reason="",result="allowed",zone="1"} 2`,
+		`velocityd_checks_total{reason="elsewhere",result="blocked",zone="1"} 1`,
+		`velocityd_checks_total{reason="denied",result="would_block",zone="2"} 1`,
+		`velocityd_checks_total{reason="lockout",result="blocked",zone="3"} 1`,
 		`velocityd_near_limit_total{zone="1"} 1`,
 		`velocityd_decisions_total{result="allowed"} 1`,
 		`velocityd_decisions_total{result="would_block"} 1`,
@@ -258,7 +258,7 @@ func TestChecksAreCountedAsTheirCallersAskThem(t *testing.T) {
 	wantLines(
 		t, scrape(t, m),
 		`velocityd_busy_total{reason="no_keys"} 1`, `velocityd_refused_total{reason="invalid"} 1`,
-		`velocityd_checks_total{result="allowed",zone="1"} 1`, // and not one for each pseudonym
+		`velocityd_checks_total{reason="",result="allowed",zone="1"} 1`, // and not one for each pseudonym
 		`velocityd_decisions_total{result="allowed"} 1`, `velocityd_check_duration_seconds_count 2`,
 	)
 }

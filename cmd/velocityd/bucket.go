@@ -120,9 +120,16 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
 }
 
 func printPeek(w io.Writer, peek service.Peek) {
-	fmt.Fprintf(w, "zone %d (%s), %s: %d of %d left in %d s\n", peek.Bucket.ZoneID, peek.Mode, printable(peek.Bucket.Key),
-		peek.Remaining, peek.Rate, service.WholeSeconds(peek.Window))
-	fmt.Fprintf(w, "  velocity      %d\n  retry after   %d s\n", peek.Velocity, service.WholeSeconds(peek.RetryAfter))
+	fmt.Fprintf(w, "zone %d (%s), %s: ", peek.Bucket.ZoneID, peek.Mode, printable(peek.Bucket.Key))
+	if peek.Unmetered {
+		fmt.Fprintf(w, "no limit applies\n")
+	} else {
+		fmt.Fprintf(w, "%d of %d left in %d s\n  velocity      %d\n", peek.Remaining, peek.Rate, service.WholeSeconds(peek.Window), peek.Velocity)
+	}
+	fmt.Fprintf(w, "  retry after   %d s\n", service.WholeSeconds(peek.RetryAfter))
+	if peek.Reason != "" {
+		fmt.Fprintf(w, "  reason        %s\n", peek.Reason)
+	}
 	if !peek.LockedUntil.IsZero() {
 		fmt.Fprintf(w, "  locked until  %s\n", peek.LockedUntil.UTC().Format(time.RFC3339))
 	}
@@ -150,6 +157,7 @@ func describeTxn(txn service.Txn) string {
 		told bool
 	}{
 		{"would block", txn.WouldBlock && !txn.Blocked},
+		{string(txn.Reason), txn.Reason != ""},
 		{"counted", txn.Counted},
 		{string(txn.Outcome), txn.Outcome != ""},
 	} {

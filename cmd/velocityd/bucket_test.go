@@ -30,7 +30,7 @@ func TestBucketPeekShowsWhatANextAttemptWouldMeet(t *testing.T) {
 		got := must(t, env, "bucket", "peek", "1", " ALICE ")
 		for _, want := range []string{
 			"alice: 0 of 2 left", "velocity      2", "locked until  ", "newest txns   3  ",
-			"Z  blocked\n", "Z  allowed, counted\n", "Z  allowed, counted, failure\n",
+			"Z  blocked, lockout\n", "reason        locked\n", "Z  allowed, counted\n", "Z  allowed, counted, failure\n",
 		} {
 			if !strings.Contains(got, want) {
 				t.Errorf("lacks %q:\n%s", want, got)

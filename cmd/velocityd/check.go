@@ -104,11 +104,20 @@ func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 			continue
 		}
 		note := ""
-		if v.WouldBlock && !v.Blocked {
-			note = ", would block if its zone were enforced"
+		if v.Reason != "" {
+			note = ", " + string(v.Reason)
 		}
-		fmt.Fprintf(w, "  zone %d, %s: %d of %d left in %d s (txn %d)%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key),
-			v.Remaining(), v.Rate, service.WholeSeconds(v.Window), v.TxnID, note)
+		if v.OverrideID != 0 {
+			note += fmt.Sprintf(" by override %d", v.OverrideID)
+		}
+		if v.WouldBlock && !v.Blocked {
+			note += ", would block if its zone were enforced"
+		}
+		left := "no limit applies"
+		if !v.Unmetered {
+			left = fmt.Sprintf("%d of %d left in %d s", v.Remaining(), v.Rate, service.WholeSeconds(v.Window))
+		}
+		fmt.Fprintf(w, "  zone %d, %s: %s (txn %d)%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), left, v.TxnID, note)
 	}
 	return nil
 }

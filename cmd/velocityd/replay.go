@@ -152,9 +152,14 @@ func (c *replayCmd) print(w io.Writer, s replay.Summary) error {
 		return json.NewEncoder(w).Encode(s)
 	}
 	fmt.Fprintf(w, "All attempts were asked as if they came now, within %.2f s: the times in the log were not used.\n\n", s.ElapsedSeconds)
-	fmt.Fprintf(w, "attempts       %d\nallowed        %d\nblocked        %d\nwould block    %d\nskipped lines  %d\n",
-		s.Attempts, s.Allowed, s.Blocked, s.WouldBlock, s.SkippedLines)
-	fmt.Fprintf(w, "partly asked   %d\nunread         %d\n", s.PartlyAsked, s.UnreadAttempts)
+	fmt.Fprintf(w, "attempts       %d\nallowed        %d\nblocked        %d\nwould block    %d\n",
+		s.Attempts, s.Allowed, s.Blocked, s.WouldBlock)
+	for _, reason := range service.Reasons() {
+		if n := s.Reasons[reason]; n > 0 {
+			fmt.Fprintf(w, "  %-12s %d\n", reason, n)
+		}
+	}
+	fmt.Fprintf(w, "skipped lines  %d\npartly asked   %d\nunread         %d\n", s.SkippedLines, s.PartlyAsked, s.UnreadAttempts)
 	fmt.Fprintf(w, "checks/s       %.0f\n", s.ChecksPerSecond)
 	if s.ReportedSuccesses != nil {
 		fmt.Fprintf(w, "reported       %d successes, %d failures\n", *s.ReportedSuccesses, *s.ReportedFailures)

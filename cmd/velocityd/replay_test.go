@@ -34,7 +34,7 @@ func TestReplayTellsAFileThatCannotBeRead(t *testing.T) {
 func TestReplayPrintsItsSummaryAsTextAndAsJSON(t *testing.T) {
 	t.Parallel()
 	var asJSON, asText bytes.Buffer
-	s := replay.Summary{Attempts: 6, Allowed: 4, Blocked: 2, WouldBlock: 3, SkippedLines: 4, PartlyAsked: 1, UnreadAttempts: 2, FirstUnread: "x", MostWouldBlock: []replay.FullKey{{ZoneID: 1, Key: "a\u202eb", WouldBlock: 2}}}
+	s := replay.Summary{Attempts: 6, Allowed: 4, Blocked: 2, WouldBlock: 3, Reasons: map[service.Reason]int{service.ReasonFull: 3}, SkippedLines: 4, PartlyAsked: 1, UnreadAttempts: 2, FirstUnread: "x", MostWouldBlock: []replay.FullKey{{ZoneID: 1, Key: "a\u202eb", WouldBlock: 2}}}
 	for cmd, to := range map[*replayCmd]*bytes.Buffer{{JSON: true}: &asJSON, {}: &asText} {
 		if err := cmd.print(to, s); err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestReplayPrintsItsSummaryAsTextAndAsJSON(t *testing.T) {
 	if !strings.HasPrefix(asText.String(), "All attempts were asked as if they came now, within 0.00 s: the times in the log were not used.\n\n") {
 		t.Errorf("text:\n%s", &asText)
 	}
-	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text, "blocked        2\nwould block    3\nskipped lines  4\npartly asked   1\nunread         2\n") ||
+	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text, "blocked        2\nwould block    3\n  full         3\nskipped lines  4\npartly asked   1\nunread         2\n") ||
 		!strings.Contains(text, "would block most in zone 1\n        2  ") {
 		t.Errorf("text:\n%s", text)
 	}

@@ -72,7 +72,7 @@ func TestARunningServiceExportsWhatRulesAndDashboardAskFor(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		`velocityd_checks_total{result="allowed",zone="1"} 1`, `velocityd_checks_total{result="blocked",zone="2"} 1`,
+		`velocityd_checks_total{reason="",result="allowed",zone="1"} 1`, `velocityd_checks_total{reason="lockout",result="blocked",zone="2"} 1`,
 		`velocityd_locked_buckets{zone="2"} 1`, `velocityd_overrides{action="deny",zone="1"} 1`,
 		`velocityd_refused_total{reason="unknown_zone"} 1`, `velocityd_outcomes_total{outcome="success",result="recorded"} 1`,
 		`velocityd_database_up 1`, `velocityd_ready 1`, `velocityd_http_requests_total{code="200",method="POST",route="/v1/check"} 3`,

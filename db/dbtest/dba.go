@@ -94,7 +94,7 @@ func (d *Database) Age(tb testing.TB, bucket service.Bucket, by time.Duration) {
 func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 	tb.Helper()
 	rows, err := d.SQL.Query("SELECT id, bucket_key, created_at, blocked, would_block, counted, "+
-		"COALESCE(outcome, ''), COALESCE(attempt_id, '') FROM zone_txn "+
+		"COALESCE(outcome, ''), COALESCE(attempt_id, ''), COALESCE(reason, ''), COALESCE(override_id, 0) FROM zone_txn "+
 		"WHERE zone_id = ? AND bucket_key = ? ORDER BY id", bucket.ZoneID, bucket.Key)
 	if err != nil {
 		tb.Fatal(err)
@@ -104,7 +104,7 @@ func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 	for rows.Next() {
 		txn := service.Txn{Bucket: service.Bucket{ZoneID: bucket.ZoneID}}
 		if err := rows.Scan(&txn.ID, &txn.Bucket.Key, &txn.CreatedAt, &txn.Blocked, &txn.WouldBlock, &txn.Counted,
-			&txn.Outcome, &txn.AttemptID); err != nil {
+			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID); err != nil {
 			tb.Fatal(err)
 		}
 		txns = append(txns, txn)

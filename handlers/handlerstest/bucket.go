@@ -19,9 +19,10 @@ type peek struct {
 	Mode        service.Mode `json:"mode"`
 	Rate        int          `json:"rate"`
 	Window      int64        `json:"window"`
-	Velocity    int          `json:"velocity"`
-	Remaining   int          `json:"remaining"`
+	Velocity    *int         `json:"velocity"`
+	Remaining   *int         `json:"remaining"`
 	RetryAfter  int64        `json:"retry_after"`
+	Reason      string       `json:"reason"`
 	LockedUntil time.Time    `json:"locked_until"`
 	Override    *override    `json:"override"`
 	Txns        []txn        `json:"txns"`
@@ -47,6 +48,8 @@ type txn struct {
 	CreatedAt  time.Time       `json:"created_at"`
 	Blocked    bool            `json:"blocked"`
 	WouldBlock bool            `json:"would_block"`
+	Reason     string          `json:"reason"`
+	OverrideID uint64          `json:"override_id"`
 	Counted    bool            `json:"counted"`
 	Outcome    service.Outcome `json:"outcome"`
 	AttemptID  string          `json:"attempt_id"`
@@ -89,8 +92,11 @@ func (c *Client) look(ctx context.Context, method, path string, body []byte, pri
 func (p peek) peek() service.Peek {
 	seen := service.Peek{
 		Bucket: service.Bucket{ZoneID: p.ZoneID, Key: p.BucketKey}, At: p.CheckedAt.UTC(), Mode: p.Mode,
-		Rate: p.Rate, Window: seconds(p.Window), Velocity: p.Velocity, Remaining: p.Remaining,
-		RetryAfter: seconds(p.RetryAfter), LockedUntil: p.LockedUntil.UTC(),
+		Rate: p.Rate, Window: seconds(p.Window), Unmetered: p.Velocity == nil,
+		RetryAfter: seconds(p.RetryAfter), Reason: service.Reason(p.Reason), LockedUntil: p.LockedUntil.UTC(),
+	}
+	if p.Velocity != nil && p.Remaining != nil {
+		seen.Velocity, seen.Remaining = *p.Velocity, *p.Remaining
 	}
 	if o := p.Override; o != nil {
 		seen.Override = &service.Override{
@@ -101,7 +107,7 @@ func (p peek) peek() service.Peek {
 	for _, t := range p.Txns {
 		seen.Txns = append(seen.Txns, service.Txn{
 			ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.UTC(),
-			Blocked: t.Blocked, WouldBlock: t.WouldBlock, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
+			Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: service.Reason(t.Reason), OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
 		})
 	}
 	return seen

@@ -185,11 +185,13 @@ type verdict struct {
 	BucketKey  string `json:"bucket_key"`
 	Blocked    bool   `json:"blocked"`
 	WouldBlock bool   `json:"would_block"`
+	Reason     string `json:"reason"`
+	OverrideID uint64 `json:"override_id"`
 	TxnID      uint64 `json:"txn_id"`
 	Rate       int    `json:"rate"`
 	Window     int64  `json:"window"`
-	Velocity   int    `json:"velocity"`
-	Remaining  int    `json:"remaining"`
+	Velocity   *int   `json:"velocity"`
+	Remaining  *int   `json:"remaining"`
 	RetryAfter int64  `json:"retry_after"`
 }
 
@@ -230,10 +232,13 @@ func (d decision) decision() service.Decision {
 	for i, v := range d.Buckets {
 		answer.Verdicts[i] = service.Verdict{
 			Bucket:  service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey},
-			Blocked: v.Blocked, WouldBlock: v.WouldBlock, TxnID: v.TxnID,
-			Rate: v.Rate, Window: seconds(v.Window), Velocity: v.Velocity, RetryAfter: seconds(v.RetryAfter),
+			Blocked: v.Blocked, WouldBlock: v.WouldBlock, Reason: service.Reason(v.Reason), OverrideID: v.OverrideID, TxnID: v.TxnID,
+			Rate: v.Rate, Window: seconds(v.Window), Unmetered: v.Velocity == nil, RetryAfter: seconds(v.RetryAfter),
 		}
-		agrees = agrees && answer.Verdicts[i].Remaining() == v.Remaining
+		if agrees = agrees && (v.Velocity == nil) == (v.Remaining == nil); v.Velocity != nil {
+			answer.Verdicts[i].Velocity = *v.Velocity
+			agrees = agrees && answer.Verdicts[i].Remaining() == *v.Remaining
+		}
 	}
 	if !agrees || answer.TxnID() != d.TxnID || answer.RetryAfter() != seconds(d.RetryAfter) {
 		return service.Decision{Err: fmt.Errorf("answer contradicts its buckets: %+v", d)}

@@ -10,10 +10,14 @@ BEGIN
   --   CALL check_velocity(1, 'alice')
   -- The arguments are the zone's id and the key of the bucket. The columns are:
   --   blocked, txn_id, zone_id, bucket_key, rate, window, remaining, retry_after,
-  --   checked_at, would_block, velocity
+  --   checked_at, would_block, velocity, reason, override_id
   -- retry_after is in whole seconds, 0 unless blocked. checked_at is UTC. would_block says
-  -- that the bucket is full, locked or denied; it is the same in every mode of the zone, and
-  -- the attempt is blocked only if the mode is enforce.
+  -- that the bucket has no room, and reason why: full, locked (by a lockout that began before),
+  -- lockout (it was full, so one begins) or denied (by the override of override_id). They are the
+  -- same in the modes enforce and shadow, and the attempt is blocked only if the mode is enforce.
+  --
+  -- Where no limit decides, as the zone is off or an override allows or denies, velocity and
+  -- remaining are NULL.
   --
   -- It has a transaction of its own: call it outside of one. Errors:
   --   1568        it was called inside a transaction

@@ -12,7 +12,8 @@ BEGIN
   -- A check is blocked if any of its buckets blocks, and then none of them is charged. The
   -- answer has one row for each bucket of each check, positions counted from 0:
   --   check_no, bucket_no, status, blocked (by this bucket), would_block, txn_id, rate,
-  --   window, velocity, remaining, retry_after, checked_at
+  --   window, velocity, remaining, retry_after, checked_at, reason (as that of check_velocity, or
+  --   elsewhere: this bucket had room, and another one of the check blocked it), override_id
   -- A status that is not decided speaks for the whole check, which records nothing:
   --   decided       now, or when the attempt_id was first seen
   --   unknown_zone  this bucket's zone does not exist
@@ -86,7 +87,7 @@ BEGIN
            b.bucket_no - 1 AS bucket_no,
            IF(a.status = 'refused' AND NOT COALESCE(FIND_IN_SET(b.zone_id, v_zones), 0), 'unknown_zone', a.status) AS status,
            v.blocked, v.would_block, v.txn_id, v.rate, v.`window`, v.velocity, v.remaining, v.retry_after,
-           a.checked_at
+           a.checked_at, NULLIF(v.reason, '') AS reason, NULLIF(v.override_id, 0) AS override_id
       FROM JSON_TABLE(CONCAT('[', SUBSTRING(v_answers, 2), ']'), '$[*]' COLUMNS (
              check_no INT PATH '$[0]',
              status VARCHAR(8) PATH '$[1]',
@@ -102,7 +103,8 @@ BEGIN
              bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[1]',
              blocked BOOLEAN PATH '$[2]', would_block BOOLEAN PATH '$[3]', txn_id BIGINT UNSIGNED PATH '$[4]',
              rate INT PATH '$[5]', `window` INT PATH '$[6]', velocity INT PATH '$[7]', remaining INT PATH '$[8]',
-             retry_after BIGINT PATH '$[9]')) AS v
+             retry_after BIGINT PATH '$[9]',
+             reason VARCHAR(9) CHARACTER SET ascii PATH '$[10]', override_id BIGINT UNSIGNED PATH '$[11]')) AS v
         ON a.status = 'decided'
        AND v.zone_id = b.zone_id
        AND v.bucket_key = b.bucket_key

@@ -23,6 +23,8 @@ BEGIN
   DECLARE v_wait BIGINT DEFAULT 0; -- microseconds until an attempt would pass
   DECLARE v_counts BOOLEAN DEFAULT TRUE;
   DECLARE v_blocked BOOLEAN DEFAULT FALSE;
+  DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
+  DECLARE v_override_id BIGINT UNSIGNED; -- of one that denies
 
   -- A session can choose the next AUTO_INCREMENT id by insert_id. A chosen 0 cannot be read
   -- there; it is found after the INSERT, when LAST_INSERT_ID() is still the 0 set here.
@@ -92,11 +94,10 @@ BEGIN
     IF v_velocity IS NULL OR v_velocity >= v_rate OR v_mode = 'off'
        OR (v_lockout > 0 AND (v_locked_until > v_now OR NOT v_locked)) THEN
       BEGIN
-        DECLARE v_override_id BIGINT UNSIGNED;
         DECLARE v_action VARCHAR(8) CHARACTER SET ascii;
         CALL judge_bucket(p_zone_id, p_bucket_key, v_now, TRUE, v_mode, v_lockout, v_key_rule, v_is_overridden,
-          v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action);
-        SET v_counts = v_counts AND v_wait = 0,
+          v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
+        SET v_override_id = IF(v_reason = 'denied', v_override_id, NULL), v_counts = v_counts AND v_wait = 0,
             v_blocked = v_wait > 0 AND v_mode = 'enforce';
       END;
     END IF;
@@ -104,8 +105,8 @@ BEGIN
     IF v_now <= v_tally_until THEN
       CALL forget_tally(p_zone_id, p_bucket_key, v_now); -- the clock was set back
     END IF;
-    INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
-    VALUES (v_now, p_zone_id, p_bucket_key, v_blocked, v_wait > 0, v_counts);
+    INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, reason, override_id)
+    VALUES (v_now, p_zone_id, p_bucket_key, v_blocked, v_wait > 0, v_counts, v_reason, v_override_id);
     IF LAST_INSERT_ID() = 0 THEN
       SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
     END IF;
@@ -121,8 +122,9 @@ BEGIN
     -- round to four decimals.
     SELECT v_blocked AS blocked, LAST_INSERT_ID() AS txn_id, p_zone_id AS zone_id, p_bucket_key AS bucket_key,
            v_rate AS rate, v_window AS `window`,
-           IF(v_wait > 0, 0, v_rate - v_velocity - v_counts) AS remaining,
+           IF(v_wait > 0 AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts) AS remaining,
            IF(v_blocked, (v_wait + 999999) DIV 1000000, 0) AS retry_after,
-           v_now AS checked_at, v_wait > 0 AS would_block, v_velocity + v_counts AS velocity;
+           v_now AS checked_at, v_wait > 0 AS would_block, v_velocity + v_counts AS velocity,
+           v_reason AS reason, v_override_id AS override_id;
   END;
 END

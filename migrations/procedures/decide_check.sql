@@ -22,6 +22,7 @@ BEGIN
   DECLARE v_blocked BOOLEAN DEFAULT FALSE; -- by any bucket: then no bucket is charged
   DECLARE v_buckets, v_zone_id, v_rate, v_window, v_lockout, v_velocity, v_longest INT DEFAULT 0;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
   DECLARE v_key_rule, v_callers_rule VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   DECLARE v_oldest, v_locked_until DATETIME(6);
@@ -39,13 +40,14 @@ BEGIN
       LEFT JOIN zone_master AS z ON z.id = b.zone_id
      ORDER BY b.bucket_no;
   DECLARE judged CURSOR FOR
-    SELECT j.zone_id, j.bucket_key, j.would_block, j.enforced, j.counts, j.retry_after, j.rate, j.`window`, j.velocity
+    SELECT j.zone_id, j.bucket_key, j.would_block, j.enforced, j.counts, j.retry_after, j.rate, j.`window`, j.velocity, j.reason, j.override_id
       FROM JSON_TABLE(CONCAT('[', SUBSTRING(v_judged, 2), ']'), '$[*]' COLUMNS (
              bucket_no FOR ORDINALITY,
              zone_id INT PATH '$[0]',
              bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[1]',
              would_block INT PATH '$[2]', enforced INT PATH '$[3]', counts INT PATH '$[4]', retry_after BIGINT PATH '$[5]',
-             rate INT PATH '$[6]', `window` INT PATH '$[7]', velocity INT PATH '$[8]')) AS j
+             rate INT PATH '$[6]', `window` INT PATH '$[7]', velocity INT PATH '$[8]',
+             reason VARCHAR(9) CHARACTER SET ascii PATH '$[9]', override_id BIGINT UNSIGNED PATH '$[10]')) AS j
      ORDER BY j.bucket_no;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
 
@@ -69,10 +71,11 @@ BEGIN
       CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule); -- the zone may have changed after lock_checks looked
       SET v_velocity = NULL;
       CALL judge_bucket(v_zone_id, v_key, p_now, TRUE, v_mode, v_lockout, v_key_rule, v_overridden,
-        v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action);
+        v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
       SET v_blocked = v_blocked OR (v_wait > 0 AND v_mode = 'enforce'),
           v_judged = CONCAT(v_judged, ',[', CONCAT_WS(',', v_zone_id, JSON_QUOTE(v_key), v_wait > 0, v_mode = 'enforce',
-            v_counts, (v_wait + 999999) DIV 1000000, v_rate, v_window, v_velocity), ']');
+            v_counts, (v_wait + 999999) DIV 1000000, v_rate, v_window, COALESCE(v_velocity, 'null'),
+            JSON_QUOTE(COALESCE(v_reason, '')), IF(v_reason = 'denied', v_override_id, 0)), ']');
     END LOOP;
     CLOSE asked;
 
@@ -80,22 +83,25 @@ BEGIN
         v_check_id = IF(v_buckets > 1, UUID_SHORT(), NULL);
     OPEN judged;
     the_rows: LOOP
-      FETCH judged INTO v_zone_id, v_key, v_would_block, v_enforced, v_counts, v_retry_after, v_rate, v_window, v_velocity;
+      FETCH judged INTO v_zone_id, v_key, v_would_block, v_enforced, v_counts, v_retry_after, v_rate, v_window, v_velocity,
+        v_reason, v_override_id;
       IF v_done THEN
         LEAVE the_rows;
       END IF;
-      SET v_counts = v_counts AND NOT v_would_block AND NOT v_blocked, v_longest = GREATEST(v_longest, v_window);
+      SET v_counts = v_counts AND NOT v_would_block AND NOT v_blocked, v_longest = GREATEST(v_longest, v_window),
+          v_reason = IF(v_blocked AND NOT v_would_block, 'elsewhere', v_reason);
       CALL forget_tally(v_zone_id, v_key, p_now); -- in case the clock was set back
       INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted,
-                            attempt_id, check_id, check_buckets)
+                            reason, override_id, attempt_id, check_id, check_buckets)
       VALUES (p_now, v_zone_id, v_key, v_blocked, v_would_block, v_counts,
-              p_attempt_id, v_check_id, IF(v_buckets > 1, v_buckets, NULL));
+              NULLIF(v_reason, ''), NULLIF(v_override_id, 0), p_attempt_id, v_check_id, IF(v_buckets > 1, v_buckets, NULL));
       IF LAST_INSERT_ID() = 0 THEN
         SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
       END IF;
       SET p_verdicts = CONCAT(p_verdicts, ',[', CONCAT_WS(',', v_zone_id, JSON_QUOTE(v_key), v_would_block AND v_enforced,
-        v_would_block, LAST_INSERT_ID(), v_rate, v_window, v_velocity + v_counts,
-        IF(v_would_block, 0, v_rate - v_velocity - v_counts), IF(v_would_block AND v_enforced, v_retry_after, 0)), ']');
+        v_would_block, LAST_INSERT_ID(), v_rate, v_window, COALESCE(v_velocity + v_counts, 'null'),
+        COALESCE(IF(v_would_block AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts), 'null'), IF(v_would_block AND v_enforced, v_retry_after, 0),
+        JSON_QUOTE(v_reason), v_override_id), ']');
     END LOOP;
     CLOSE judged;
     SET p_verdicts = CONCAT('[', SUBSTRING(p_verdicts, 2), ']');

@@ -15,7 +15,8 @@ CREATE /*M! OR REPLACE */ PROCEDURE judge_bucket(
   OUT   p_counts         BOOLEAN,
   OUT   p_locked_until   DATETIME(6),
   OUT   p_override_id    BIGINT UNSIGNED,
-  OUT   p_action         VARCHAR(8) CHARACTER SET ascii
+  OUT   p_action         VARCHAR(8) CHARACTER SET ascii,
+  OUT   p_reason         VARCHAR(9) CHARACTER SET ascii
 )
 COMMENT 'internal: the rule for one bucket'
 SQL SECURITY INVOKER
@@ -28,11 +29,13 @@ BEGIN
   -- is changed, and without an attempt nothing at all. service.Decide is the same rule in Go.
   --   p_rate, p_window:     in: the zone's; out: those of an override that limits, if there is one
   --   p_velocity, p_oldest: in: how many txns count in the zone's window and the time of the
-  --                         oldest, or NULL if the caller has not counted; out: at most p_rate
+  --                         oldest, or NULL if the caller has not counted; out: at most p_rate,
+  --                         or NULL where no limit decides
   --   p_wait:               microseconds until an attempt would pass; 0: it passes now
   --   p_counts:             an attempt that passes takes one of the bucket's places
-  --   p_locked_until:       the end of a lockout that began before this attempt, or NULL
+  --   p_locked_until:       the end of a lockout that began before this attempt and locks, or NULL
   --   p_override_id, p_action: of the override in force, or NULL
+  --   p_reason:             why p_wait is not 0: full, locked, lockout (one begins now) or denied
   DECLARE v_own_rate, v_own_window INT;
   DECLARE v_expires_at, v_last_end DATETIME(6);
   DECLARE v_lockout_us BIGINT;
@@ -45,11 +48,14 @@ BEGIN
     END IF;
   END IF;
 
+  SET p_wait = 0, p_counts = p_mode <> 'off' AND COALESCE(p_action = 'limit', TRUE);
   -- LIMIT bounds the count to p_rate index entries. A plain count would read millions after a
   -- DBA made a busy zone's window longer. If p_rate of them are found, the bucket is full until
   -- the oldest of these leaves the window. Txns later than p_now, which a clock that was set
   -- back has left, count too.
-  IF p_velocity IS NULL OR p_velocity > p_rate THEN
+  IF NOT p_counts THEN
+    SET p_velocity = NULL;
+  ELSEIF p_velocity IS NULL OR p_velocity > p_rate THEN
     SELECT COUNT(*), MIN(newest.created_at)
       INTO p_velocity, p_oldest
       FROM (
@@ -64,16 +70,16 @@ BEGIN
       ) AS newest;
   END IF;
 
-  SET p_wait = 0, p_counts = p_mode <> 'off' AND COALESCE(p_action = 'limit', TRUE);
   IF p_action = 'deny' THEN
-    SET p_wait = COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, v_expires_at), p_window * 1000000);
+    SET p_wait = COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, v_expires_at), p_window * 1000000), p_reason = 'denied';
   END IF;
   IF p_counts AND p_velocity >= p_rate THEN
     -- With a rate of 0 there is no oldest txn: the answer is the window.
-    SET p_wait = COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, p_oldest + INTERVAL p_window SECOND), p_window * 1000000);
+    SET p_wait = COALESCE(TIMESTAMPDIFF(MICROSECOND, p_now, p_oldest + INTERVAL p_window SECOND), p_window * 1000000),
+        p_reason = 'full';
   END IF;
 
-  IF p_lockout > 0 THEN
+  IF p_lockout > 0 AND p_counts THEN
     -- Aggregates, as a SELECT … INTO without a row raises a condition (1329).
     SELECT MAX(locked_until), MAX(lockout_us)
       INTO v_last_end, v_lockout_us
@@ -81,9 +87,9 @@ BEGIN
      WHERE zone_id = p_zone_id
        AND bucket_key = p_bucket_key;
     SET p_locked_until = IF(v_last_end > p_now, v_last_end, NULL);
-    IF p_counts AND p_locked_until IS NOT NULL THEN
-      SET p_wait = GREATEST(p_wait, TIMESTAMPDIFF(MICROSECOND, p_now, p_locked_until));
-    ELSEIF p_counts AND p_velocity >= p_rate THEN
+    IF p_locked_until IS NOT NULL THEN
+      SET p_wait = GREATEST(p_wait, TIMESTAMPDIFF(MICROSECOND, p_now, p_locked_until)), p_reason = 'locked';
+    ELSEIF p_velocity >= p_rate THEN
       -- The bucket is full, so a lockout begins. It is longer than the last one if that ended
       -- less than lockout_decay ago. If the zone's lockout was switched off after the caller
       -- read the zone, there is none.
@@ -95,7 +101,7 @@ BEGIN
         FROM zone_master
        WHERE id = p_zone_id
          AND lockout > 0;
-      SET p_wait = GREATEST(p_wait, v_lockout_us);
+      SET p_wait = GREATEST(p_wait, v_lockout_us), p_reason = IF(v_lockout_us > 0, 'lockout', p_reason);
       IF p_is_attempt AND v_lockout_us > 0 THEN
         UPDATE zone_bucket_lock
            SET locked_until = p_now + INTERVAL v_lockout_us MICROSECOND,

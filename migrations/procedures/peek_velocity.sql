@@ -11,14 +11,16 @@ BEGIN
   --   CALL peek_velocity(1, 'alice')
   -- Answers with one row; a key that was never seen looks like one without recent attempts:
   --   zone_id, bucket_key, mode, rate, window, velocity, remaining, retry_after,
-  --   locked_until, override_id, override_action, checked_at
-  -- remaining and retry_after (seconds) are what the next attempt would meet if the zone's mode
-  -- were enforce. Others may use the bucket before the answer arrives. Errors:
+  --   locked_until, override_id, override_action, checked_at, reason
+  -- remaining, retry_after (seconds) and reason (as that of check_velocity) are what the next attempt would meet, in
+  -- a zone in shadow as if it were enforced. Where no limit decides, as the zone is off or an override
+  -- allows or denies, velocity and remaining are NULL. Others may use the bucket before the answer arrives. Errors:
   --   45404  the zone does not exist
   --   45400  the key is empty or too long, or it is no pseudonym in a zone whose key_form is hmac
   -- It sets the session's timestamp to its default.
   DECLARE v_rate, v_window, v_lockout, v_velocity INT;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
+  DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
   DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_overridden, v_counts BOOLEAN;
   DECLARE v_now, v_oldest, v_locked_until DATETIME(6);
@@ -32,18 +34,19 @@ BEGIN
   CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, NULL);
   /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
   SET v_now = UTC_TIMESTAMP(6);
-  CALL judge_bucket(p_zone_id, p_bucket_key, v_now, FALSE, 'enforce', v_lockout, v_key_rule, v_overridden,
-    v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action);
+  CALL judge_bucket(p_zone_id, p_bucket_key, v_now, FALSE, v_mode, v_lockout, v_key_rule, v_overridden,
+    v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
   SELECT p_zone_id AS zone_id,
          p_bucket_key AS bucket_key,
          v_mode AS mode,
          v_rate AS rate,
          v_window AS `window`,
          v_velocity AS velocity,
-         IF(v_wait > 0, 0, v_rate - v_velocity) AS remaining,
+         IF(v_wait > 0 AND v_velocity IS NOT NULL, 0, v_rate - v_velocity) AS remaining,
          (v_wait + 999999) DIV 1000000 AS retry_after,
          v_locked_until AS locked_until,
          v_override_id AS override_id,
          v_action AS override_action,
-         v_now AS checked_at;
+         v_now AS checked_at,
+         v_reason AS reason;
 END

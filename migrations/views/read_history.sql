@@ -2,5 +2,6 @@
 -- By itself the engine would read the index, and look up each row. See read_txn.
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW read_history AS
 SELECT *
-  FROM (SELECT id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, check_id, check_buckets
+  FROM (SELECT id, created_at, zone_id, bucket_key, blocked, would_block, counted, reason, override_id, outcome, attempt_id,
+               check_id, check_buckets
           FROM zone_txn IGNORE INDEX (zone_txn_window)) AS txn

@@ -52,7 +52,7 @@ func allowOverride(t *testing.T, b bench) {
 	checks := []service.Check{one(1, "alice"), one(1, "alice")}
 	for i, d := range append(b.all(t, checks...), b.check(t, at(1, "alice"))) {
 		v := d.Verdicts[0]
-		if d.Blocked || d.WouldBlock || v.Velocity != 1 || v.Rate != 1 || v.Window != time.Hour {
+		if d.Blocked || d.WouldBlock || !v.Unmetered || v.Velocity != 0 || v.Rate != 1 || v.Window != time.Hour {
 			t.Errorf("attempt %d of an allowed key: %+v", i+1, d)
 		}
 	}

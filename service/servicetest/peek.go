@@ -77,8 +77,8 @@ func peekTellsTheNextAttempt(t *testing.T, b bench) {
 	b.check(t, at(3, "alice"))
 	zone.Mode = service.ModeOff
 	b.set(t, zone)
-	if peek := b.peek(t, at(3, "alice")); peek.Mode != service.ModeOff || peek.Velocity != 1 || peek.Remaining != 0 || peek.RetryAfter == 0 {
-		t.Errorf("off: %+v, want what an enforced zone would say", peek)
+	if peek := b.peek(t, at(3, "alice")); peek.Mode != service.ModeOff || !peek.Unmetered || peek.Remaining != 0 || peek.RetryAfter != 0 {
+		t.Errorf("off: %+v, want no figures of a limit that does not decide", peek)
 	}
 	b.zone(t, 4, 0, time.Hour)
 	if peek := b.peek(t, at(4, "alice")); peek.RetryAfter != time.Hour || peek.Remaining != 0 || peek.Velocity != 0 {
@@ -135,11 +135,11 @@ func peekShowsLockoutAndOverride(t *testing.T, b bench) {
 	}
 	b.SetOverride(t, allow(1, addr.Key))
 	peek = b.peek(t, addr)
-	if peek.Override == nil || peek.Override.Key != addr.Key || peek.RetryAfter != 0 || peek.Rate != 1 {
+	if peek.Override == nil || peek.Override.Key != addr.Key || peek.RetryAfter != 0 || peek.Rate != 1 || !peek.Unmetered || peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() {
 		t.Errorf("allowed: %+v", peek)
 	}
 	b.SetOverride(t, deny(1, addr.Key))
-	if peek := b.peek(t, addr); peek.RetryAfter != time.Minute || peek.Remaining != 0 {
+	if peek := b.peek(t, addr); peek.RetryAfter != time.Minute || !peek.Unmetered || peek.Remaining != 0 || !peek.LockedUntil.IsZero() {
 		t.Errorf("denied: %+v", peek)
 	}
 	b.DeleteOverrides(t, 1)

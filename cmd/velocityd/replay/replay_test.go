@@ -68,7 +68,7 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 		}
 		got := r.tally.summary(time.Second, true)
 		want := Summary{
-			Attempts: 10, Allowed: 4, Blocked: 6, WouldBlock: 6, PartlyAsked: 3, SkippedLines: 2, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 10,
+			Attempts: 10, Allowed: 4, Blocked: 6, WouldBlock: 6, Reasons: map[service.Reason]int{service.ReasonFull: 6}, PartlyAsked: 3, SkippedLines: 2, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 10,
 			MostWouldBlock: []FullKey{{1, "ann", 3}, {2, "192.0.2.1", 3}},
 		}
 		if !reflect.DeepEqual(got, want) {
@@ -96,7 +96,7 @@ func TestReplayTellsWhatZonesInShadowModeWouldHaveBlocked(t *testing.T) {
 	}
 	got := r.tally.summary(0, true)
 	want := Summary{
-		Attempts: 6, Allowed: 5, Blocked: 1, WouldBlock: 3, Complete: true,
+		Attempts: 6, Allowed: 5, Blocked: 1, WouldBlock: 3, Reasons: map[service.Reason]int{service.ReasonFull: 4}, Complete: true,
 		MostWouldBlock: []FullKey{{1, "ann", 3}, {2, "192.0.2.1", 1}},
 	}
 	if !reflect.DeepEqual(got, want) {

@@ -20,10 +20,11 @@ type tally struct {
 	wouldBlock                int // blocked attempts, and those allowed only because a full zone is not enforced
 	reported                  map[service.Outcome]int
 	keys                      map[service.Bucket]int // how often each bucket had no room
+	reasons                   map[service.Reason]int // why
 }
 
 func newTally() *tally {
-	return &tally{reported: map[service.Outcome]int{}, keys: map[service.Bucket]int{}}
+	return &tally{reported: map[service.Outcome]int{}, keys: map[service.Bucket]int{}, reasons: map[service.Reason]int{}}
 }
 
 // count adds decisions and returns the first refusal among them.
@@ -45,6 +46,7 @@ func (t *tally) count(decisions []service.Decision) error {
 		for _, v := range d.Verdicts {
 			if v.WouldBlock {
 				t.keys[v.Bucket]++
+				t.reasons[v.Reason]++
 			}
 		}
 	}
@@ -92,6 +94,8 @@ type Summary struct {
 	// WouldBlock counts the attempts that would be blocked if every zone in
 	// shadow mode were enforced; Blocked ones are among them.
 	WouldBlock int `json:"would_block"`
+	// Reasons count the buckets without room, of which an attempt may have two, by why they had none.
+	Reasons map[service.Reason]int `json:"reasons"`
 	// PartlyAsked counts the attempts that were asked in one of two zones, because their
 	// user or address cannot be a key in the other.
 	PartlyAsked  int `json:"partly_asked"`
@@ -121,7 +125,7 @@ type FullKey struct {
 
 func (t *tally) summary(took time.Duration, complete bool) Summary {
 	s := Summary{
-		Attempts: t.allowed + t.blocked, Allowed: t.allowed, Blocked: t.blocked, WouldBlock: t.wouldBlock,
+		Attempts: t.allowed + t.blocked, Allowed: t.allowed, Blocked: t.blocked, WouldBlock: t.wouldBlock, Reasons: t.reasons,
 		PartlyAsked: t.partly, SkippedLines: t.skipped, Complete: complete, ElapsedSeconds: took.Seconds(), MostWouldBlock: []FullKey{},
 	}
 	if took > 0 {
