@@ -99,7 +99,7 @@ func query(ctx context.Context, conn *sql.Conn, text string, out io.Writer, with
 			}
 			texts := make([]string, len(names))
 			for i, value := range values {
-				texts[i] = value.String
+				texts[i] = strings.NewReplacer(`\`, `\\`, "\t", `\t`, "\n", `\n`, "\x00", `\0`).Replace(value.String)
 				if !value.Valid {
 					texts[i] = "NULL"
 				}

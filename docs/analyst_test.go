@@ -1,0 +1,150 @@
+package docs_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+)
+
+// script is a program that a page has its reader write to a file.
+func script(t *testing.T, page, name string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?s)cat >` + regexp.QuoteMeta(name) + ` <<'PYTHON'\n(.*?)\nPYTHON\n`).FindStringSubmatch(readPage(t, page))
+	if found == nil {
+		t.Fatalf("%s has no %s", page, name)
+	}
+	return found[1]
+}
+
+// runPython runs a program with its input, and returns what it prints.
+func runPython(t *testing.T, program, input string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "python3", "-c", program)
+	command.Stdin = strings.NewReader(input)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+func TestTheAnalystsPageCountsAStricterLimitExactly(t *testing.T) {
+	t.Parallel()
+	program := script(t, "docs/analyst.md", "stricter.py")
+	const rate, window = 3, 600 * time.Second
+	for seed := range uint64(5) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		var lines strings.Builder
+		passed, stopped, users := map[string][]time.Duration{}, 0, map[string]bool{}
+		at := time.Duration(0)
+		for range 400 {
+			at += time.Duration(random.IntN(100)) * time.Second // steps of whole seconds meet the edge of the window
+			key := []string{"ann", "bob", "=cmd", `a\\tb`}[random.IntN(4)]
+			fmt.Fprintf(&lines, "%s\t%d\n", key, at.Microseconds())
+			counting := 0
+			for _, earlier := range passed[key] {
+				if earlier > at-window {
+					counting++
+				}
+			}
+			if counting >= rate {
+				stopped++
+				users[key] = true
+				continue
+			}
+			passed[key] = append(passed[key], at)
+		}
+		want := fmt.Sprintf("400 attempts, %d stopped, of %d users\n", stopped, len(users))
+		if got := runPython(t, program, lines.String()); got != want || stopped == 0 {
+			t.Errorf("seed %d: got %q, want %q", seed, got, want)
+		}
+	}
+}
+
+func TestTheAnalystsPageExportsNoFormula(t *testing.T) {
+	t.Parallel()
+	names := []string{
+		`=cmd|' /C calc'!A0`, `+1+1`, `-2`, `@SUM(1)`, "\t=1", "\r=1", " =1", "＝1", `'=1`, `a"b,c;d`, `a\b`, "x\ny", "zoë", "", "bob",
+	}
+	escape := strings.NewReplacer(`\`, `\\`, "\t", `\t`, "\n", `\n`)
+	var lines strings.Builder
+	for i, name := range names {
+		fmt.Fprintf(&lines, "%d\t%s\tNULL\n", i, escape.Replace(name))
+	}
+	printed := runPython(t, script(t, "docs/analyst.md", "tocsv.py"), lines.String())
+	// The reader of package csv makes one byte of CR LF, and none is in a name.
+	rows, err := csv.NewReader(strings.NewReader(printed)).ReadAll()
+	if err != nil || len(rows) != len(names) {
+		t.Fatalf("%d rows (%v)\n%s", len(rows), err, printed)
+	}
+	for i, row := range rows {
+		cell := row[1]
+		if regexp.MustCompile(`^\s*[=+\-@＝＋－＠]|^[\t\r\n]`).MatchString(cell) {
+			t.Errorf("%q begins like a formula", cell)
+		}
+		if got := strings.TrimPrefix(cell, "'"); got != names[i] {
+			t.Errorf("%q is exported as %q", names[i], cell)
+		}
+	}
+}
+
+// TestTheAnalystsPageFindsTheFirstIDOfATime holds the range of ids against a scan: it must have all rows of the time,
+// and few others.
+func TestTheAnalystsPageFindsTheFirstIDOfATime(t *testing.T) {
+	t.Parallel()
+	program := buildProgram(t)
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		const page = "docs/analyst.md"
+		w := newWorld(t, engine, program, page, nil)
+		search := ""
+		for _, b := range pageBlocks(t, page) {
+			if strings.Contains(b.text, "INTO @first") {
+				search = b.text
+			}
+		}
+		root, analyst := w.session("root"), w.session("analyst")
+		dbtest.Exec(t, root, "USE "+w.Database)
+		since := func(minutes int) (inTime, inRange, both int) {
+			for _, s := range statements(strings.Replace(search, "INTERVAL 1 HOUR", fmt.Sprintf("INTERVAL %d MINUTE", minutes), 1)) {
+				if err := query(t.Context(), analyst, s.text, io.Discard, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const scan = "SELECT COUNT(IF(created_at >= @since, 1, NULL)), COUNT(IF(id >= @first, 1, NULL)), COUNT(IF(id >= @first AND created_at >= @since, 1, NULL)) FROM read_txn"
+			if err := analyst.QueryRowContext(t.Context(), scan).Scan(&inTime, &inRange, &both); err != nil {
+				t.Fatal(err)
+			}
+			return inTime, inRange, both
+		}
+		if inTime, inRange, both := since(60); inTime+inRange+both != 0 {
+			t.Errorf("no txn: got %d, %d, %d", inTime, inRange, both)
+		}
+		random := rand.New(rand.NewPCG(7, 7))
+		const rows = 6000
+		var values []string
+		for id, second, n := 1000, 5*3600, 0; n < rows; n++ {
+			id += 1 + random.IntN(2)
+			if n < rows/2 { // the older half comes slowly, the newer one within half an hour
+				second -= random.IntN(11)
+			} else {
+				second = 1800 * (rows - n) / (rows / 2)
+			}
+			values = append(values, fmt.Sprintf("(%d, UTC_TIMESTAMP(6) - INTERVAL %d SECOND, 1, 'ann', 1, 1, 0)", id, second))
+		}
+		dbtest.Exec(t, root, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+strings.Join(values, ", "))
+		for _, minutes := range []int{0, 1, 10, 29, 60, 200, 1000} {
+			inTime, inRange, both := since(minutes)
+			if both != inTime || inRange > inTime+rows/100 || minutes > 0 && inTime == 0 {
+				t.Errorf("%d minutes: %d rows, the range has %d of them among %d", minutes, inTime, both, inRange)
+			}
+		}
+	})
+}
