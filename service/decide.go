@@ -231,6 +231,11 @@ func (d *decider) record(i int, check Check, decision Decision) {
 		})
 		v.TxnID = uint64(len(d.ruling.Txns))
 	}
+	for first, end := range check.groups { // whoever is asked again, by whatever secret keys, tells the same txn
+		for j := first; j < end; j++ {
+			decision.Verdicts[j].TxnID = decision.Verdicts[first].TxnID
+		}
+	}
 	d.ruling.Recorded = append(d.ruling.Recorded, i)
 	if check.AttemptID != "" {
 		if d.attempts == nil {

@@ -349,7 +349,7 @@ func TestAttemptsAreTheSameAcrossARotation(t *testing.T) {
 			t.Errorf("%+v: answered %+v, then %+v", test, first, again)
 		}
 		for j, v := range again.Verdicts {
-			if v.Bucket != test.buckets[j] || v.Velocity != first.Verdicts[j].Velocity || v.TxnID == 0 {
+			if v.Bucket != test.buckets[j] || v.Velocity != first.Verdicts[j].Velocity || v.TxnID == 0 || v.TxnID != first.Verdicts[j].TxnID {
 				t.Errorf("%+v: verdict %d was %+v, and is %+v", test, j, first.Verdicts[j], v)
 			}
 		}

@@ -21,7 +21,7 @@ type checkCmd struct {
 	Zone          int64    `arg:"" help:"Zone to ask in."`
 	Key           string   `arg:"" help:"Bucket key, such as a user or an address."`
 	More          []string `arg:"" optional:"" name:"zone-key" help:"Further pairs of zone and key, up to 8 buckets in all. The check is allowed if all of them have room."`
-	AttemptID     *string  `name:"attempt-id" env:"-" placeholder:"ID" help:"Your own name for the attempt. Asked again with it, the check is answered as the first time and counts once."`
+	AttemptID     *string  `name:"attempt-id" env:"-" placeholder:"ID" help:"A random id of the attempt, such as uuidgen prints. Asked again with it, the check is answered as the first time and counts once."`
 	JSON          bool     `name:"json" env:"VELOCITY_JSON" help:"Print the answer as the HTTP interface gives it."`
 	endpointFlags `embed:""`
 }

@@ -68,6 +68,7 @@ type rotation struct {
 type namedAttempt struct {
 	check service.Check
 	at    time.Duration
+	txnID uint64 // that its check in the hidden zone was answered with
 }
 
 // mostRetried is the age up to which an attempt is asked again. It is less than half the least time for
@@ -140,6 +141,13 @@ func (r *rotation) attempt(t *testing.T, by string) {
 	}
 	got, want := decisions[0].Verdicts[0], decisions[1].Verdicts[0]
 	txnID := got.TxnID
+	if last = len(r.attempts) - 1; hidden.AttemptID != "" {
+		if attempt := &r.attempts[last]; !again {
+			attempt.txnID = txnID
+		} else if txnID != attempt.txnID {
+			t.Errorf("%s asked again by %q: txn %d, which was %d", key, by, txnID, attempt.txnID)
+		}
+	}
 	got.Bucket, got.TxnID = want.Bucket, want.TxnID
 	if got != want || decisions[0].Blocked != decisions[1].Blocked || decisions[0].WouldBlock != decisions[1].WouldBlock {
 		t.Errorf("%s asked by %q, again %v: got %+v, want %+v", key, by, again, got, want)
