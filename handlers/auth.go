@@ -40,8 +40,9 @@ type TxnZones interface {
 
 // need is what a route needs of its caller.
 type need struct {
-	isOpen bool            // nothing: it is answered to everybody
-	anyOf  []service.Scope // one of these scopes; none means any credential that holds
+	isOpen   bool            // nothing: it is answered to everybody
+	anyOf    []service.Scope // one of these scopes; none means any credential that holds
+	allZones bool            // that hold in all zones, because what is shown is of all
 }
 
 // routeNeeds returns what each route needs, by its method and path. HEAD needs what GET
@@ -59,7 +60,7 @@ func routeNeeds() map[string]need {
 		"GET " + pathLive:        everybody,
 		"GET " + pathReady:       everybody,
 		"GET " + pathDescription: everybody,
-		"GET " + pathMetrics:     one(service.ScopeMetrics),
+		"GET " + pathMetrics:     {anyOf: []service.Scope{service.ScopeMetrics}, allZones: true},
 
 		"POST " + pathCheck:    one(service.ScopeCheck),
 		"POST " + pathChecks:   one(service.ScopeCheck),
@@ -87,7 +88,7 @@ func routeNeeds() map[string]need {
 type endpoint struct{ method, path string }
 
 // needsOf returns what each of these routes needs. One that routeNeeds does not list
-// needs the scope admin.
+// needs the scope admin in all zones.
 func needsOf(routes []*echo.Route) map[endpoint]need {
 	listed, needs := routeNeeds(), make(map[endpoint]need, len(routes))
 	for _, route := range routes {
@@ -97,7 +98,7 @@ func needsOf(routes []*echo.Route) map[endpoint]need {
 		}
 		wanted, ok := listed[method+" "+route.Path]
 		if !ok {
-			wanted = need{anyOf: []service.Scope{service.ScopeAdmin}}
+			wanted = need{anyOf: []service.Scope{service.ScopeAdmin}, allZones: true}
 		}
 		needs[endpoint{route.Method, route.Path}] = wanted
 	}
@@ -121,6 +122,9 @@ func (s *server) authorize(handle echo.HandlerFunc, x *exchange) error {
 	x.needed = wanted.anyOf
 	if len(x.needed) > 0 && !slices.ContainsFunc(x.needed, x.caller.Has) {
 		return x.lacking("", "")
+	}
+	if wanted.allZones && x.caller.IsBound() {
+		return x.lacking(" in all zones", "")
 	}
 	return handle(x)
 }

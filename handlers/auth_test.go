@@ -164,6 +164,7 @@ func TestMetricsAreForTheirScopeAlone(t *testing.T) {
 	cache := service.NewCredentialCache(credentials, service.CredentialOptions{})
 	t.Cleanup(cache.Close)
 	handler := New(Options{Reader: memory, Writer: memory, Metrics: http.NotFoundHandler(), Auth: Auth{Callers: cache, Txns: memory}})
+	tokens["bound to zones"] = credentials.AddToken(service.Caller{Name: "prometheus", Scopes: service.Scopes(), Zones: []int64{1}}).Reveal()
 	for scope, token := range tokens {
 		want := http.StatusForbidden
 		if scope == service.ScopeMetrics || scope == service.ScopeAdmin {

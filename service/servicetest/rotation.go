@@ -132,7 +132,7 @@ func (r *rotation) attempt(t *testing.T, by string) {
 	case r.IntN(3) == 0:
 		clear.AttemptID = fmt.Sprint("id-", len(r.attempts))
 		hidden.AttemptID = "hidden-" + clear.AttemptID
-		r.attempts = append(r.attempts, namedAttempt{clear, r.passed})
+		r.attempts = append(r.attempts, namedAttempt{check: clear, at: r.passed})
 	}
 	before := len(r.bench.Txns(t, at(clearZone, key)))
 	decisions, err := r.instances[by].CheckAll(context.Background(), []service.Check{hidden, clear})
