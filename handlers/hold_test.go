@@ -82,7 +82,7 @@ func TestOneConnectionOfHTTP2HoldsFewRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }()
 		caller := newDeafCaller(t, conn)
 		for range asked {
 			caller.ask(t, request.method, request.path)
