@@ -48,22 +48,24 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 // logParts reports the worst fault among the parts of a call, the first of several: a failure is
 // worse than a refusal. It is for calls that do not fail as a whole.
 func (s *server) logParts(x *exchange, took time.Duration) {
-	var worst fault
-	note := func(err error) {
-		if err == nil {
-			return
-		}
-		if f, isFault := x.faultOf(problemOf(err), err); isFault && f.isWorse(worst) {
-			worst = f
-		}
-	}
+	worst := x.worseOf(fault{}, x.refusedReport)
 	for _, d := range x.decisions {
-		note(d.Err)
+		worst = x.worseOf(worst, d.Err)
 	}
-	note(x.refusedReport)
 	if worst.level > 0 {
 		s.faults.report(x.Request().Context(), worst, x.zoneIDs(), func() []slog.Attr { return x.appendRequest(nil, took) })
 	}
+}
+
+// worseOf returns worst, or the fault that err is if that should rather be logged.
+func (x *exchange) worseOf(worst fault, err error) fault {
+	if err == nil {
+		return worst
+	}
+	if f, isFault := x.faultOf(problemOf(err), err); isFault && f.isWorse(worst) {
+		return f
+	}
+	return worst
 }
 
 // faultOf returns what an operator must know of an answer other than what was asked for: a failure
