@@ -2,11 +2,15 @@ package db
 
 import (
 	"context"
+	"database/sql/driver"
+	"errors"
 	"fmt"
 	"sync/atomic"
 
+	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/address"
 	"velocityd/db/engine"
 )
 
@@ -31,8 +35,34 @@ func engineOf(version, comment string) Engine { return Engine(engine.Of(version,
 // engineMemory remembers the engine that the connections of a store lead to. It stays the same
 // until the process ends.
 type engineMemory struct {
-	engine atomic.Pointer[Engine]
-	shards shardMemory
+	engine   atomic.Pointer[Engine]
+	identity atomic.Pointer[string] // of the database
+	shards   shardMemory
+}
+
+// errOtherDatabase says that a connection leads to another database than those before it. Two
+// databases would each admit the rate.
+var errOtherDatabase = fmt.Errorf("%w: it is another database than the one that this service has used since its start", address.ErrElsewhere)
+
+// identify holds the database that a connection leads to against that of the first one.
+// A database that has no identity yet, or does not let the account read it, is as good as any:
+// readiness and doctor say what it lacks.
+func (m *engineMemory) identify(ctx context.Context, s *connection) error {
+	var identity string
+	err := s.each(ctx, 1, "SELECT value FROM velocity_identity WHERE name = 'database'", func(row []driver.Value) error {
+		identity = text(row[0])
+		return nil
+	})
+	var refused *mysql.MySQLError
+	switch {
+	case errors.As(err, &refused):
+		return nil
+	case err != nil:
+		return fmt.Errorf("ask for the identity of the database: %w", err)
+	case identity == "" || m.identity.CompareAndSwap(nil, &identity) || *m.identity.Load() == identity:
+		return nil
+	}
+	return fmt.Errorf("%s: %w", s.address, errOtherDatabase)
 }
 
 // newEngineMemory returns a memory that holds the engine already unless it is EngineAuto or

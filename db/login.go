@@ -18,8 +18,8 @@ type login struct {
 	reread func() (string, error) // nil: the account never changes
 
 	mu      sync.Mutex
-	configs []*mysql.Config  // one for each address
-	inner   driver.Connector // of configs
+	configs []*mysql.Config    // one for each address
+	inner   *address.Connector // of configs
 }
 
 func newLogin(configs []*mysql.Config, reread func() (string, error)) (*login, error) {
@@ -37,7 +37,7 @@ func (l *login) connect(ctx context.Context, prepare func(driver.Conn) error) (d
 	l.mu.Lock()
 	inner := l.inner
 	l.mu.Unlock()
-	conn, err := connectBy(ctx, inner, prepare)
+	conn, err := inner.ConnectTo(ctx, prepare)
 	if !RefusesAccount(err) || l.reread == nil {
 		return conn, err
 	}
@@ -48,25 +48,12 @@ func (l *login) connect(ctx context.Context, prepare func(driver.Conn) error) (d
 	case renewed == nil:
 		return nil, err
 	}
-	return connectBy(ctx, renewed, prepare)
-}
-
-// connectBy opens a connection and prepares its session.
-func connectBy(ctx context.Context, inner driver.Connector, prepare func(driver.Conn) error) (driver.Conn, error) {
-	conn, err := inner.Connect(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := prepare(conn); err != nil {
-		_ = conn.Close() // the first error says more
-		return nil, err
-	}
-	return conn, nil
+	return renewed.ConnectTo(ctx, prepare)
 }
 
 // renew reads the DSN again after refused was refused. It takes the user and the password of
 // it, and nothing else. It returns nil if they are still the same.
-func (l *login) renew(refused driver.Connector) (driver.Connector, error) {
+func (l *login) renew(refused *address.Connector) (*address.Connector, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.inner != refused {

@@ -16,6 +16,9 @@ const (
 	// Retry says that a call is made once more, because the engine's error said that nothing
 	// was recorded.
 	Retry
+	// OtherDatabase says that an address of the DSN led to another database than the connections
+	// before it, and was not used.
+	OtherDatabase
 )
 
 // note tells the observer that an Event has happened.

@@ -229,6 +229,7 @@ func proveBatch(ctx context.Context, conn *connection, hints *hints) error {
 	var p proof
 	b.open(&p.reading)
 	p.add("SELECT", "table zone_bucket_lock", func(r *reading) { b.lock(r, b.buckets, " FOR UPDATE SKIP LOCKED;") })
+	p.read("table velocity_identity", "SELECT value FROM velocity_identity LIMIT 1")
 	p.add("SELECT", "table zone_master", b.readZones)
 	p.add("SELECT", "tables zone_override and zone_override_prefix_length", b.readOverrides)
 	p.add("SELECT", "table zone_attempt", b.readAttempts)
@@ -354,6 +355,8 @@ func Unready(ctx context.Context, err error) error {
 	unready := &UnreadyError{cause: err}
 	var told *mysql.MySQLError
 	switch {
+	case errors.Is(err, errOtherDatabase):
+		unready.reason = "the address of the database leads to another database than before: restart the service if that is meant, and otherwise take it out of the DSN"
 	case errors.Is(err, errNoShard):
 		unready.reason = "no shard of the buckets has a primary that serves: look at the tablets"
 	case errors.Is(err, service.ErrPaused):

@@ -44,6 +44,7 @@ const silentTx = 2
 type connector struct {
 	login    *login
 	engines  *engineMemory
+	observe  func(Event)   // or nil
 	timeout  time.Duration // of one connect
 	lockWait time.Duration
 	session  map[string]string // session variable → what it is set to, as SQL
@@ -79,7 +80,7 @@ func newConnector(o Options, use use) (*connector, error) {
 	engines := cmp.Or(o.engines, newEngineMemory(o.Engine))
 	engines.shards.keyspace = configs[0].DBName + engine.BucketsSuffix
 	return &connector{
-		login: login, engines: engines, timeout: timeout,
+		login: login, engines: engines, observe: o.Observe, timeout: timeout,
 		lockWait: o.LockWait, session: session, wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
 	}, nil
 }
@@ -320,7 +321,14 @@ func (c *connector) open(ctx context.Context) (driver.Conn, error) {
 		if s.driverConn, ok = inner.(driverConn); !ok {
 			return errors.New("the driver's connection is not what this package was made for")
 		}
-		return c.prepare(ctx, s)
+		if err := c.prepare(ctx, s); err != nil {
+			return err
+		}
+		err := c.engines.identify(ctx, s)
+		if errors.Is(err, errOtherDatabase) && c.observe != nil {
+			c.observe(OtherDatabase)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ type Action struct {
 // plannedStep is the newest numbered step to whose tables the plan brings portable tables that are
 // there, which are older than none of the steps up to it. One that comes after it and changes a table
 // needs a part of the plan that makes the same change, and only then its number here.
-const plannedStep = 8
+const plannedStep = 10
 
 // tableSteps returns the numbered steps that change tables, in order: all but those that install
 // procedures.

@@ -83,7 +83,7 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 		}
 	}
 	for _, part := range []func(context.Context, found) ([]Action, error){
-		p.planChecks, p.planSharding, p.planTables, p.planAttempts, p.planSequence, p.planLimitsVSchema, p.planBucketsVSchema,
+		p.planChecks, p.planSharding, p.planTables, p.planIdentity, p.planAttempts, p.planSequence, p.planLimitsVSchema, p.planBucketsVSchema,
 	} {
 		more, err := part(ctx, f)
 		if err != nil {
@@ -125,6 +125,16 @@ func (p portable) planTables(_ context.Context, f found) (actions []Action, err 
 		}
 	}
 	return actions, err
+}
+
+// planIdentity gives a database the identity that step 10 gives it elsewhere, in front of the version:
+// so it has one as soon as it has a version.
+func (p portable) planIdentity(_ context.Context, f found) ([]Action, error) {
+	if f.version >= Latest() {
+		return nil, nil
+	}
+	return []Action{p.action(limitsFolder, "give the database its identity",
+		"INSERT IGNORE INTO velocity_identity (name, value) VALUES ('database', UUID())")}, nil
 }
 
 // attemptKey gives zone_attempt its bucket_key. The default is for instances that still decide

@@ -69,7 +69,7 @@ func TestPortableUpMakesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	d := dbtest.EmptyPortable(t)
 	done, err := migrations.TiDB.Up(t.Context(), d.DSN)
-	if err != nil || done.From != 0 || done.To != migrations.Latest() || len(done.Actions) != 11 {
+	if err != nil || done.From != 0 || done.To != migrations.Latest() || len(done.Actions) != 13 {
 		t.Errorf("the first migration did %+v, %v", done, err)
 	}
 	done, err = migrations.TiDB.Up(t.Context(), d.DSN)
@@ -192,7 +192,7 @@ func TestPortableUpsAtOnceWaitForEachOther(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := actions.Load(); n != 11 {
+	if n := actions.Load(); n != 13 {
 		t.Errorf("they carried out %d statements, want those of one migration", n)
 	}
 }

@@ -42,6 +42,7 @@ func deciding() []Right {
 		on([]string{"SELECT", "INSERT", "DELETE"}, "zone_attempt"),
 		on([]string{"SELECT", "UPDATE"}, "access_token"),
 		on([]string{"INSERT"}, "zone_audit"),
+		on([]string{"SELECT", "INSERT"}, "velocity_identity"),
 	)
 }
 

@@ -103,6 +103,7 @@ type instance struct {
 	credentials *service.CredentialCache
 	asksWho     atomic.Bool
 	state       *stateFolder // nil: what was known does not outlast a restart
+	toldOfOther atomic.Int64 // Unix time of the last log line of another database
 	// startsEmpty makes the instance serve also while it knows nobody whom it could answer.
 	startsEmpty bool
 }

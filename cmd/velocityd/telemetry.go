@@ -48,7 +48,7 @@ func (p *process) newTracing(ctx context.Context, f serviceFlags, logger *slog.L
 	return tracing, nil
 }
 
-// noteEvent counts an event of the store. An engine that ends a wait is not silent.
+// noteEvent counts an event of the store, and logs once a second that an address is not used. An engine that ends a wait is not silent.
 func (s *instance) noteEvent(event db.Event) {
 	switch event {
 	case db.LockWaitTimeout:
@@ -59,6 +59,11 @@ func (s *instance) noteEvent(event db.Event) {
 		s.front.hear()
 	case db.Retry:
 		s.metrics.CountRetry()
+	case db.OtherDatabase:
+		if now := time.Now().Unix(); s.toldOfOther.Swap(now) != now {
+			s.logger.LogAttrs(context.Background(), slog.LevelError, "an address of the database leads to another database than the "+
+				"one that this service has used since its start, and is not used: each of the two would admit the rate")
+		}
 	}
 }
 

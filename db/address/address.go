@@ -81,15 +81,24 @@ func (c *Connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 // reached or says nothing in its share of the time that is left, and not if a server there refuses
 // the account or a setting.
 func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
+	return c.ConnectTo(ctx, func(driver.Conn) error { return nil })
+}
+
+// ErrElsewhere says that an address leads to what was not meant.
+var ErrElsewhere = errors.New("the address leads elsewhere")
+
+// ConnectTo is Connect, and calls prepare with each new connection. If the error of that wraps
+// ErrElsewhere, it goes on to the next address as if this one could not be reached.
+func (c *Connector) ConnectTo(ctx context.Context, prepare func(driver.Conn) error) (driver.Conn, error) {
 	if len(c.inner) == 1 {
-		return c.inner[0].Connect(ctx)
+		return connect(ctx, c.inner[0], prepare)
 	}
 	var unreached []error
 	order := c.order(time.Now())
 	for k, i := range order {
-		conn, err := connectWithin(ctx, c.inner[i], len(order)-k)
+		conn, err := connectWithin(ctx, c.inner[i], len(order)-k, prepare)
 		var engine *mysql.MySQLError
-		if err == nil || errors.As(err, &engine) {
+		if err == nil || errors.As(err, &engine) && !errors.Is(err, ErrElsewhere) {
 			return conn, err
 		}
 		c.failed[i].Store(time.Now().UnixNano())
@@ -102,13 +111,26 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // connectWithin connects in one of several equal parts of the time that ctx has left.
-func connectWithin(ctx context.Context, to driver.Connector, parts int) (driver.Conn, error) {
+func connectWithin(ctx context.Context, to driver.Connector, parts int, prepare func(driver.Conn) error) (driver.Conn, error) {
 	if deadline, limited := ctx.Deadline(); limited {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(parts))
 		defer cancel()
 	}
-	return to.Connect(ctx)
+	return connect(ctx, to, prepare)
+}
+
+// connect connects to one address, and closes the connection if it cannot be prepared.
+func connect(ctx context.Context, to driver.Connector, prepare func(driver.Conn) error) (driver.Conn, error) {
+	conn, err := to.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(conn); err != nil {
+		_ = conn.Close() // the first error says more
+		return nil, err
+	}
+	return conn, nil
 }
 
 // order returns the places of all addresses: first those that were not found away lately.

@@ -127,7 +127,7 @@ func (d *Database) empty(fresh schema) error {
 	}
 	for name, text := range now {
 		table, isTable := strings.CutPrefix(name, "BASE TABLE ")
-		if !isTable || strings.HasPrefix(table, "schema_") { // those say what is installed
+		if !isTable || strings.HasPrefix(table, "schema_") || table == "velocity_identity" { // those say what is installed
 			continue
 		}
 		used := true

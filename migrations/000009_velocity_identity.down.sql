@@ -1,0 +1,1 @@
+DROP TABLE velocity_identity

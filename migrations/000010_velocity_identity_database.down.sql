@@ -1,0 +1,1 @@
+DELETE FROM velocity_identity WHERE name = 'database'

@@ -1,0 +1,1 @@
+INSERT INTO velocity_identity (name, value) VALUES ('database', UUID())
