@@ -99,7 +99,7 @@ func TestPutZonePointsAtWhatIsWrong(t *testing.T) {
 		{`"rate":5,"window":60,"lockout_factor":"2"`, "/lockout_factor", "a number"},
 		{`"rate":5,"window":60,"lockout_max":0`, "/lockout_max", "1 to 31622400"},
 		{`"rate":5,"window":60,"lockout_decay":0`, "/lockout_decay", "1 to 31622400"},
-		{`"rate":5,"window":60,"key_kind":"email"`, "/key_kind", "opaque, username or ip"},
+		{`"rate":5,"window":60,"key_kind":"email"`, "/key_kind", "opaque, username, username_ai_ci, username_general_ci or ip"},
 		{`"rate":5,"window":60,"key_form":"rot13"`, "/key_form", "clear or hmac"},
 		{`"rate":5,"window":60,"ipv4_prefix":33`, "/ipv4_prefix", "1 to 32"},
 		{`"rate":5,"window":60,"ipv4_prefix":0`, "/ipv4_prefix", "1 to 32"},

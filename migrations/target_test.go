@@ -22,7 +22,7 @@ func targetZones(t *testing.T, d *dbtest.Database) {
 	dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind, ipv4_prefix, ipv6_prefix) VALUES "+
 		"(1, 5, 60, 'opaque', 32, 64), (2, 5, 60, 'username', 32, 64), (3, 5, 60, 'ip', 32, 128), (4, 5, 60, 'ip', 24, 48)")
 	dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind, key_form) VALUES "+
-		"(5, 5, 60, 'username', 'hmac'), (6, 5, 60, 'ip', 'hmac')")
+		"(5, 5, 60, 'username', 'hmac'), (6, 5, 60, 'ip', 'hmac'), (7, 5, 60, 'username_general_ci', 'clear')")
 }
 
 // isBadInput says that a trigger refused what was written.
@@ -67,6 +67,8 @@ func uselessTargets() map[aim]string {
 		{4, "", "203.0.113.0/25"}:     "prefix must not be longer than /24",
 		{4, "", "2001:db8::/49"}:      "prefix must not be longer than /48",
 		{2, "Bob", ""}:                "lower case, no spaces around",
+		{7, "Bob", ""}:                "lower case, no spaces around",
+		{7, "", "203.0.113.0/24"}:     "this one is username_general_ci",
 		{2, " bob", ""}:               "lower case, no spaces around",
 		{2, "bob ", ""}:               "lower case, no spaces around",
 		{3, "bob", ""}:                "must be an IPv4 address or an IPv6 address: lower case",
@@ -109,7 +111,7 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		targetZones(t, d)
-		for _, zone := range []string{"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'", "5, 'hmac:k1:" + mac + "'", "6, 'hmac:2026-11:" + mac + "'"} {
+		for _, zone := range []string{"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'", "7, 'k'", "5, 'hmac:k1:" + mac + "'", "6, 'hmac:2026-11:" + mac + "'"} {
 			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES ("+zone+", 'deny')")
 		}
 		for mode, setting := range modes() {
@@ -125,8 +127,8 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 				}
 			}
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 6 {
-			t.Errorf("%d overrides, want the 6 good ones", n)
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override"); n != 7 {
+			t.Errorf("%d overrides, want the 7 good ones", n)
 		}
 	})
 }

@@ -17,9 +17,15 @@ type KeyKind string
 // The kinds of keys.
 const (
 	KeyOpaque KeyKind = "opaque" // bytes as they are; the default
-	// KeyUsername is one bucket for all spellings that differ in case,
-	// compatibility forms (Unicode NFKC) or surrounding space alone.
+	// KeyUsername is one bucket for all spellings that differ in case, compatibility
+	// forms (Unicode NFKC), characters that are not shown, or surrounding space alone.
 	KeyUsername KeyKind = "username"
+	// KeyUsernameAI is KeyUsername without accents: one bucket for all spellings that the
+	// collations utf8mb4_0900_ai_ci, utf8mb4_uca1400_ai_ci or utf8mb4_unicode_520_ci take for equal.
+	KeyUsernameAI KeyKind = "username_ai_ci"
+	// KeyUsernameGeneral is the same for utf8mb4_general_ci and utf8mb4_unicode_ci, which take
+	// all characters beyond Unicode's basic plane for one.
+	KeyUsernameGeneral KeyKind = "username_general_ci"
 	// KeyIP is an address or the network around it, in canonical form.
 	KeyIP KeyKind = "ip"
 )
@@ -62,9 +68,9 @@ func (r KeyRule) withDefaults() KeyRule {
 
 func (r KeyRule) validate() error {
 	switch r.Kind {
-	case KeyOpaque, KeyUsername, KeyIP:
+	case KeyOpaque, KeyUsername, KeyUsernameAI, KeyUsernameGeneral, KeyIP:
 	default:
-		return fieldError("key_kind", "must be opaque, username or ip, is %q", r.Kind)
+		return fieldError("key_kind", "must be opaque, username, username_ai_ci, username_general_ci or ip, is %q", r.Kind)
 	}
 	if r.Form != KeyClear && r.Form != KeyHMAC {
 		return fieldError("key_form", "must be clear or hmac, is %q", r.Form)
@@ -84,8 +90,7 @@ func (r KeyRule) means(other KeyRule) bool {
 	return r == other || r.Kind == other.Kind && r.Form == other.Form && r.Kind != KeyIP
 }
 
-// String is the rule in the words of zone_master.key_rule: "opaque", "username", or
-// "ip/32/64" with the two prefix lengths. Where keys are kept as pseudonyms, "hmac/" comes
+// String is the rule in the words of zone_master.key_rule: the kind, or "ip/32/64" with the two prefix lengths. Where keys are kept as pseudonyms, "hmac/" comes
 // before that.
 func (r KeyRule) String() string {
 	r = r.withDefaults()
@@ -115,6 +120,10 @@ func (r KeyRule) Normalize(key string) (string, error) {
 	switch r.Kind {
 	case KeyUsername:
 		return normalizeUsername(key), nil
+	case KeyUsernameAI:
+		return foldAccents(key), nil
+	case KeyUsernameGeneral:
+		return foldGeneral(key), nil
 	case KeyIP:
 		return r.normalizeIP(key)
 	default:
@@ -130,7 +139,7 @@ func normalizeUsername(key string) string {
 		return key
 	}
 	for range 4 { // one round is enough for all but a few characters
-		folded := strings.Map(foldCherokee, cases.Fold().String(norm.NFKC.String(key)))
+		folded := strings.Map(foldRune, cases.Fold().String(norm.NFKC.String(key)))
 		folded = strings.TrimSpace(norm.NFKC.String(folded))
 		if folded == key {
 			break
@@ -143,10 +152,13 @@ func normalizeUsername(key string) string {
 // mayFold is false for the visible characters of ASCII but for capital letters.
 func mayFold(r rune) bool { return r <= ' ' || r >= unicode.MaxASCII || 'A' <= r && r <= 'Z' }
 
-// foldCherokee folds what cases.Fold leaves alone: Cherokee is the one script that
-// Unicode folds to upper case.
-func foldCherokee(r rune) rune {
-	if unicode.Is(unicode.Cherokee, r) {
+// foldRune drops what is not shown, and folds what cases.Fold leaves alone: Cherokee is the one
+// script that Unicode folds to upper case.
+func foldRune(r rune) rune {
+	switch {
+	case isIgnorable(r):
+		return -1
+	case unicode.Is(unicode.Cherokee, r):
 		return unicode.ToUpper(r)
 	}
 	return r

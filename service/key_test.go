@@ -3,6 +3,7 @@ package service_test
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -31,7 +32,7 @@ func TestKeyRuleNormalizesUsernames(t *testing.T) {
 		"ss":                      {"ß", "SS", "\u017f\u017f"},
 		"":                        {"", " ", "\u3000\u00a0"},
 		"1_42":                    {"1_42"},
-		"bob\u200b":               {"Bob\u200b"}, // a zero-width space is no space
+		"\u0301bob":               {"\u0301Bob\u200b", "\u0301b\u034fo\ufe0fb\U000e0101", "\u2060\u0301bob\u00ad"}, // not shown
 		"\u13a0":                  {"\u13a0", "\uab70"},
 		"\u03c9\u03b9":            {"\u1ff3", "\u1ffc"},
 		strings.Repeat("ffi", 85): {strings.Repeat("\ufb03", 85)},
@@ -40,6 +41,69 @@ func TestKeyRuleNormalizesUsernames(t *testing.T) {
 			if got, err := rule.Normalize(spelling); err != nil || got != want {
 				t.Errorf("%+q: got %+q, %v, want %+q", spelling, got, err, want)
 			}
+		}
+	}
+}
+
+func TestKeysOfAccentInsensitiveKindsAreFoldedAsCollationsDo(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []service.KeyKind{service.KeyUsernameAI, service.KeyUsernameGeneral} {
+		for want, spellings := range map[string][]string{
+			"alice":  {"alice", "álice", "alîce", "ałice", "alİce", "alıce", "ÁŁÍÇÉ", "a\u0301\u0323lice", "alice\u200b", "al\u0345ice", "ⓐlice ", "\u0363lice"},
+			"oaed":   {"øæđ", "ØÆĐ", "oaeð", "OAED"},
+			"office": {"o\ufb03ce", "Öffice"},
+			"1":      {"١", "१", "①", "۱", "➊"},
+			"ぁか":     {"アカ", "ｱｶ", "ァが", "あヵ"},
+			"한":      {"한", "\u1112\u1161\u11ab"},
+			"ни":     {"ни", "Нӣ", "ни\u0306"},
+			"รม":     {"รเม", "เรม", "แรม"}, // the vowel is written before its consonant and compared after it
+			"रामा":   {"रामा"},
+			"रम":     {"रम", "रंम"},
+			"a b":    {"a\u1680b", "Á\u3000B"},
+		} {
+			for _, spelling := range spellings {
+				if got, err := ofKind(kind).Normalize(spelling); err != nil || got != want {
+					t.Errorf("%s: %+q: got %+q, %v, want %+q", kind, spelling, got, err, want)
+				}
+			}
+		}
+	}
+	for spelling, want := range map[string][2]string{
+		"straße":       {"strasse", "strase"},
+		"STRASSE":      {"strasse", "strase"},
+		"bob😀":         {"bob😀", "bob\ufffd"},
+		"bob🍣":         {"bob🍣", "bob\ufffd"},
+		"\U0001d401ob": {"bob", "\ufffdob"},
+		"\u1fb3":       {"α", "α"},
+		"αι":           {"αι", "α"},
+	} {
+		for i, kind := range []service.KeyKind{service.KeyUsernameAI, service.KeyUsernameGeneral} {
+			if got, err := ofKind(kind).Normalize(spelling); err != nil || got != want[i] {
+				t.Errorf("%s: %+q: got %+q, %v, want %+q", kind, spelling, got, err, want[i])
+			}
+		}
+	}
+}
+
+// TestUsernamesLoseWhatIsNotShown holds the formula against ranges of Unicode's
+// DerivedCoreProperties.txt.
+func TestUsernamesLoseWhatIsNotShown(t *testing.T) {
+	t.Parallel()
+	shown := func(r rune) bool {
+		key, err := ofKind(service.KeyUsername).Normalize("a" + string(r) + "z")
+		return err != nil || key != "az"
+	}
+	ignorable := [][2]rune{
+		{0xAD, 0xAD}, {0x34F, 0x34F}, {0x61C, 0x61C}, {0x115F, 0x1160}, {0x17B4, 0x17B5}, {0x180B, 0x180F}, {0x200B, 0x200F}, {0x202A, 0x202E},
+		{0x2060, 0x206F}, {0x3164, 0x3164}, {0xFE00, 0xFE0F}, {0xFEFF, 0xFEFF}, {0xFFA0, 0xFFA0}, {0xFFF0, 0xFFF8}, {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
+	}
+	for r := rune(0x21); r <= unicode.MaxRune; r++ {
+		if !utf8.ValidRune(r) || r > 0x20000 && r&0xffff > 0x1fff { // the rest of these planes is like this part
+			continue
+		}
+		want := slices.ContainsFunc(ignorable, func(of [2]rune) bool { return of[0] <= r && r <= of[1] })
+		if shown(r) == want {
+			t.Errorf("%U: shown %v", r, !want)
 		}
 	}
 }
@@ -182,7 +246,9 @@ func FuzzKeyRuleNormalize(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, key string, v4, v6 uint8) {
 		prefixes := service.KeyRule{IPv4Prefix: 1 + int(v4)%32, IPv6Prefix: 1 + int(v6)%128}
-		for _, kind := range []service.KeyKind{service.KeyOpaque, service.KeyUsername, service.KeyIP} {
+		for _, kind := range []service.KeyKind{
+			service.KeyOpaque, service.KeyUsername, service.KeyUsernameAI, service.KeyUsernameGeneral, service.KeyIP,
+		} {
 			rule := prefixes
 			rule.Kind = kind
 			once, err := rule.Normalize(key)

@@ -21,7 +21,7 @@ type zoneSettings struct {
 	LockoutFactor  *float64      `env:"-" placeholder:"N" help:"A lockout that begins within --lockout-decay of the last one is this many times as long: 1 to 100, two decimals."`
 	LockoutMax     *durationFlag `env:"-" placeholder:"LENGTH" help:"The longest lockout."`
 	LockoutDecay   *durationFlag `env:"-" placeholder:"LENGTH" help:"After this time without a lockout the next one has the first length again."`
-	KeyKind        *string       `env:"-" enum:"opaque,username,ip" placeholder:"KIND" help:"opaque: keys are compared as they are; username: case, width and spaces around do not matter; ip: keys are addresses."`
+	KeyKind        *string       `env:"-" enum:"opaque,username,username_ai_ci,username_general_ci,ip" placeholder:"KIND" help:"opaque: keys are compared as they are; username: case, width and spaces around do not matter; username_ai_ci, username_general_ci: accents and whatever these collations of a users table take for equal do not matter either; ip: keys are addresses."`
 	KeyForm        *string       `env:"-" enum:"clear,hmac" placeholder:"FORM" help:"clear: keys are kept as they are; hmac: as pseudonyms, which need --key-hmac-file. A change begins all windows of the zone anew."`
 	IPv4Prefix     *int          `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
 	IPv6Prefix     *int          `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`

@@ -3,7 +3,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE check_velocity_by_rule(
   -- One character longer than a key may be: a session without strict mode cuts
   -- an over-long argument, and the cut one must still be seen as too long.
   IN p_bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */,
-  IN p_key_rule   VARCHAR(16) CHARACTER SET ascii,
+  IN p_key_rule   VARCHAR(32) CHARACTER SET ascii,
   IN p_waits      BOOLEAN
 )
 COMMENT 'internal: check_velocity for a key that the service normalised'
@@ -18,7 +18,7 @@ BEGIN
   DECLARE v_locked, v_is_overridden BOOLEAN;
   DECLARE v_rate, v_window, v_lockout, v_velocity INT;
   DECLARE v_mode VARCHAR(8) CHARACTER SET ascii;
-  DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_locked_until, v_tally_until, v_narrowed_at, v_now, v_oldest DATETIME(6);
   DECLARE v_wait BIGINT DEFAULT 0; -- microseconds until an attempt would pass
   DECLARE v_counts BOOLEAN DEFAULT TRUE;

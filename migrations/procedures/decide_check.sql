@@ -23,7 +23,7 @@ BEGIN
   DECLARE v_buckets, v_zone_id, v_rate, v_window, v_lockout, v_velocity, v_longest INT DEFAULT 0;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
-  DECLARE v_key_rule, v_callers_rule VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_key_rule, v_callers_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   DECLARE v_oldest, v_locked_until DATETIME(6);
   DECLARE v_wait, v_retry_after BIGINT;
@@ -36,7 +36,7 @@ BEGIN
              bucket_no FOR ORDINALITY,
              zone_id INT PATH '$.zone_id',
              bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key',
-             key_rule VARCHAR(16) CHARACTER SET ascii PATH '$.key_rule')) AS b
+             key_rule VARCHAR(32) CHARACTER SET ascii PATH '$.key_rule')) AS b
       LEFT JOIN zone_master AS z ON z.id = b.zone_id
      ORDER BY b.bucket_no;
   DECLARE judged CURSOR FOR

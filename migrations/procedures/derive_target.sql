@@ -18,8 +18,8 @@ BEGIN
   --
   -- A session with foreign_key_checks = 0 restores a dump. It may hold rows that fitted their
   -- zone when they were made, and they are taken as they are.
-  DECLARE v_kind VARCHAR(8) CHARACTER SET ascii;
-  DECLARE v_rule VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_kind VARCHAR(32) CHARACTER SET ascii;
+  DECLARE v_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_ipv4_prefix, v_ipv6_prefix, v_length INT;
   DECLARE v_text VARCHAR(255) CHARACTER SET utf8mb4;
   DECLARE v_address VARBINARY(16);
@@ -66,7 +66,7 @@ BEGIN
           ' or an IPv6 ', IF(v_ipv6_prefix = 128, 'address', CONCAT('network of /', v_ipv6_prefix)),
           ': lower case, shortest form, no host bits');
       END IF;
-    ELSEIF v_kind = 'username' AND (p_bucket_key REGEXP '[A-Z]' OR p_bucket_key <> TRIM(p_bucket_key)) THEN
+    ELSEIF v_kind LIKE 'username%' AND (p_bucket_key REGEXP '[A-Z]' OR p_bucket_key <> TRIM(p_bucket_key)) THEN
       SET v_message = 'bucket_key must be a user name as this zone writes them: lower case, no spaces around';
     END IF;
     IF v_message IS NOT NULL THEN

@@ -5,7 +5,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE judge_bucket(
   IN    p_is_attempt     BOOLEAN,
   IN    p_mode           VARCHAR(8) CHARACTER SET ascii,
   IN    p_lockout        INT,
-  IN    p_key_rule       VARCHAR(16) CHARACTER SET ascii,
+  IN    p_key_rule       VARCHAR(32) CHARACTER SET ascii,
   IN    p_is_overridden  BOOLEAN,
   INOUT p_rate           INT,
   INOUT p_window         INT,

@@ -12,7 +12,7 @@ BEGIN
   DECLARE v_problem VARCHAR(128) CHARACTER SET ascii;
   DECLARE v_locked INT;
   DECLARE v_zone_id, v_last_zone BIGINT DEFAULT 0;
-  DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   -- First the problems, then each bucket once, by zone_id and bucket_key. Every session locks in
   -- this order, so two batches with buckets in common wait for each other. MariaDB has answered 1213
@@ -45,7 +45,7 @@ BEGIN
                      zone_id BIGINT PATH '$.zone_id',
                      written VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.zone_id',
                      bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key',
-                     key_rule VARCHAR(16) CHARACTER SET ascii PATH '$.key_rule' ERROR ON ERROR)) AS b ON TRUE
+                     key_rule VARCHAR(32) CHARACTER SET ascii PATH '$.key_rule' ERROR ON ERROR)) AS b ON TRUE
               LEFT JOIN zone_master AS z ON z.id = b.zone_id
           ) AS n
       ) AS a

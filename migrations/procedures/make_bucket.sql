@@ -1,7 +1,7 @@
 CREATE /*M! OR REPLACE */ PROCEDURE make_bucket(
   IN p_zone_id    INT,
   IN p_bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */,
-  IN p_key_rule   VARCHAR(16) CHARACTER SET ascii,
+  IN p_key_rule   VARCHAR(32) CHARACTER SET ascii,
   IN p_waits      BOOLEAN
 )
 COMMENT 'internal: the lock of a bucket that has no row'
@@ -15,7 +15,7 @@ BEGIN
   --   45423  p_waits is FALSE, and another session holds the row or is making it
   --   45400, 45404, 45410  see validate_bucket
   --   3819, 4025  the key has control characters
-  DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_held     BOOLEAN DEFAULT FALSE;
   IF NOT p_waits THEN
     BEGIN

@@ -21,7 +21,7 @@ BEGIN
   DECLARE v_rate, v_window, v_lockout, v_velocity INT;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
-  DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_overridden, v_counts BOOLEAN;
   DECLARE v_now, v_oldest, v_locked_until DATETIME(6);
   DECLARE v_wait BIGINT;

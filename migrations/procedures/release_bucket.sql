@@ -22,7 +22,7 @@ BEGIN
   --          zone whose key_form is hmac, or the session has set insert_id
   -- It sets the session's timestamp to its default.
   DECLARE v_locked INT;
-  DECLARE v_key_rule VARCHAR(16) CHARACTER SET ascii;
+  DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_now DATETIME(6);
   IF p_bucket_key IS NULL OR CHAR_LENGTH(p_bucket_key) NOT BETWEEN 1 AND 255
      OR CHAR_LENGTH(p_principal) > 128 OR COALESCE(CHAR_LENGTH(p_reason), 0) NOT BETWEEN 1 AND 255 THEN

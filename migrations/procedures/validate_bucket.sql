@@ -1,8 +1,8 @@
 CREATE /*M! OR REPLACE */ PROCEDURE validate_bucket(
   IN p_zone_id      INT,
   IN p_bucket_key   VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */,
-  IN p_key_rule     VARCHAR(16) CHARACTER SET ascii,
-  IN p_callers_rule VARCHAR(16) CHARACTER SET ascii
+  IN p_key_rule     VARCHAR(32) CHARACTER SET ascii,
+  IN p_callers_rule VARCHAR(32) CHARACTER SET ascii
 )
 COMMENT 'internal: refuses a key that the zone can not have'
 SQL SECURITY INVOKER

@@ -15,6 +15,7 @@ func keyClaims() map[string]claim {
 		"KeysAreComparedByteByByte":                  keysAreComparedByteByByte,
 		"BadKeysAreRefusedAndRecordNothing":          badKeysAreRefusedAndRecordNothing,
 		"SpellingsOfAUsernameAreOneBucket":           spellingsAreOneBucket,
+		"SpellingsThatCollationsTakeForOneAreOne":    accentsAreFolded,
 		"SpellingsOfAnAddressAreOneBucket":           addressesAreOneBucket,
 		"AddressesOfANetworkAreOneBucket":            networksAreOneBucket,
 		"WhatIsNoAddressIsRefusedInAnAddressZone":    notAnAddress,
@@ -111,6 +112,16 @@ func spellingsAreOneBucket(t *testing.T, b bench) {
 		"1_42":         {"1_42", "\u2460_42"},
 		"\ud55c":       {"\ud55c", "\u1112\u1161\u11ab"},
 	})
+}
+
+func accentsAreFolded(t *testing.T, b bench) {
+	b.set(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsernameAI}})
+	b.set(t, service.Zone{ID: 2, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsernameGeneral}})
+	for zone := range int64(2) {
+		b.wantBuckets(t, zone+1, map[string][]string{"alice": {"alice", "álice", "alîce", "ałice", "alİce", "ALICE\u200b"}})
+	}
+	b.wantBuckets(t, 1, map[string][]string{"bob😀": {"bob😀", "Bób😀"}, "bob🍣": {"bob🍣"}})
+	b.wantBuckets(t, 2, map[string][]string{"bob\ufffd": {"bob😀", "bob🍣", "Bob\U0001d401"}})
 }
 
 func addressesAreOneBucket(t *testing.T, b bench) {

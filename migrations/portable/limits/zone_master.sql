@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS zone_master (
     COMMENT 'seconds: no lockout grows longer',
   lockout_decay    INT          NOT NULL DEFAULT 86400
     COMMENT 'seconds after the end of a lockout in which the next one grows; later it is `lockout` again',
-  key_kind         ENUM('opaque', 'username', 'ip') CHARACTER SET ascii NOT NULL DEFAULT 'opaque'
+  key_kind         ENUM('opaque', 'username', 'username_ai_ci', 'username_general_ci', 'ip') CHARACTER SET ascii NOT NULL DEFAULT 'opaque'
     COMMENT 'how the service normalises keys',
   key_form         ENUM('clear', 'hmac') CHARACTER SET ascii NOT NULL DEFAULT 'clear'
     COMMENT 'clear: keys are kept as they are; hmac: as pseudonyms, which the service makes; a change begins all windows anew',
@@ -38,7 +38,7 @@ CREATE TABLE IF NOT EXISTS zone_master (
     COMMENT 'in ip zones: bits of an IPv6 address that make one bucket',
   on_failure       ENUM('error', 'allow', 'block') CHARACTER SET ascii NOT NULL DEFAULT 'error'
     COMMENT 'what the service answers while the database is away: error (503, the caller decides); block; or allow, up to the rate by what each instance knows; the latter are recorded nowhere',
-  key_rule         VARCHAR(16)  CHARACTER SET ascii
+  key_rule         VARCHAR(32)  CHARACTER SET ascii
     AS (CONCAT(IF(key_form = 'hmac', 'hmac/', ''), IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind))) STORED
     COMMENT 'kept by the engine: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',
   overridden       BOOLEAN      NOT NULL DEFAULT FALSE
@@ -70,7 +70,7 @@ CREATE TABLE IF NOT EXISTS zone_master (
     CHECK (lockout_max BETWEEN 1 AND 31622400),
   CONSTRAINT `lockout_decay must be 1 to 31622400 seconds`
     CHECK (lockout_decay BETWEEN 1 AND 31622400),
-  CONSTRAINT `key_kind must be opaque, username or ip`
+  CONSTRAINT `key_kind must be opaque, ip or a kind of username`
     CHECK (key_kind <> ''),
   CONSTRAINT `key_form must be clear or hmac`
     CHECK (key_form <> ''),
