@@ -139,3 +139,23 @@ func TestADatabaseThatDoesNotExistIsAnError(t *testing.T) {
 		}
 	})
 }
+
+// A server that hangs accepts a connection and says nothing.
+func TestAServerThatSaysNothingIsNotWaitedForForLong(t *testing.T) {
+	t.Parallel()
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = silent.Close() })
+	dsn := "a:b@tcp(" + silent.Addr().String() + ")/velocityd"
+	for _, engine := range []migrations.Engine{migrations.Auto, migrations.MySQL, migrations.TiDB} {
+		t.Run(string(engine), func(t *testing.T) {
+			t.Parallel()
+			_, err := engine.Status(t.Context(), dsn)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

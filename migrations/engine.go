@@ -181,6 +181,8 @@ func (e Engine) of(ctx context.Context, dsn string) (Engine, error) {
 		return "", err
 	}
 	defer db.Close()
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
 	var version, comment string
 	if err := db.QueryRowContext(ctx, "SELECT VERSION(), @@version_comment").Scan(&version, &comment); err != nil {
 		return "", fmt.Errorf("look for the engine: %w", err)

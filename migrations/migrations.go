@@ -26,6 +26,9 @@ import (
 // ones, because every new check would queue behind it.
 const metadataWait = "10"
 
+// connectTimeout bounds how long it may take to connect to a database and ask what it is.
+const connectTimeout = 5 * time.Second
+
 // ErrDirty says that a step stopped half-way and a person has to look.
 var ErrDirty = errors.New("schema is dirty")
 
@@ -189,9 +192,9 @@ func run(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) err
 		return err
 	}
 	defer db.Close()
-	conn, err := db.Conn(ctx)
+	conn, err := connect(ctx, db)
 	if err != nil {
-		return fmt.Errorf("connect for migration: %w", err)
+		return err
 	}
 	defer conn.Close()
 	driver, err := mysql.WithConnection(ctx, conn, &mysql.Config{DatabaseName: name})
@@ -211,6 +214,18 @@ func run(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) err
 		err = explain(do(m, t))
 	}
 	return errors.Join(err, driver.Unlock())
+}
+
+// connect returns a connection. A server that hangs accepts one and says nothing, so this has a
+// deadline, other than the statements of a migration, which may take long.
+func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect for migration: %w", err)
+	}
+	return conn, nil
 }
 
 // lockError says what it means that golang-migrate's lock can not be had.

@@ -32,9 +32,9 @@ func (e Engine) onPortable(ctx context.Context, dsn string, do func(portable) er
 		return err
 	}
 	defer db.Close()
-	conn, err := db.Conn(ctx)
+	conn, err := connect(ctx, db)
 	if err != nil {
-		return fmt.Errorf("connect for migration: %w", err)
+		return err
 	}
 	defer conn.Close()
 	p := portable{engine: e, conn: conn, name: name}

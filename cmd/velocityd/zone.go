@@ -16,7 +16,7 @@ import (
 
 type zoneCmd struct {
 	List    zoneListCmd    `cmd:"" help:"List all zones."`
-	Show    zoneShowCmd    `cmd:"" help:"Print zones with all their settings, for a file."`
+	Show    zoneShowCmd    `cmd:"" help:"Print zones with their settings, for a file."`
 	Set     zoneSetCmd     `cmd:"" help:"Create or change a zone. It takes effect at the next check."`
 	Apply   zoneApplyCmd   `cmd:"" help:"Make zones what a file says, after a look at the differences."`
 	Delete  zoneDeleteCmd  `cmd:"" help:"Remove a zone and its overrides. Checks in it are answered with not found."`

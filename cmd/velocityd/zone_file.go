@@ -14,13 +14,17 @@ import (
 	"velocityd/service"
 )
 
-// writeZones writes zones with all their settings as YAML, in the form that readZones reads. A
-// scalar of JSON is one of YAML.
+// writeZones writes zones with their settings as YAML, in the form that readZones reads. A scalar of
+// JSON is one of YAML.
 func writeZones(w io.Writer, zones []service.Zone) {
 	fmt.Fprintln(w, "zones:")
 	for _, z := range zones {
+		z = z.WithDefaults()
 		fmt.Fprintf(w, "  - id: %d\n", z.ID)
 		for _, setting := range api.NewZoneSettings(z).List() {
+			if setting.Name == "reserve_ttl" && z.ReserveTTL == z.Window {
+				continue // its default, also when somebody changes the window in the file
+			}
 			fmt.Fprintf(w, "    %s: %s\n", setting.Name, setting.Value)
 		}
 		fmt.Fprintf(w, "    revision: %d\n", z.Revision)

@@ -117,6 +117,17 @@ func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 	})
 }
 
+// reserve_ttl is as long as the window by default, so it must follow a window that somebody edits.
+func TestAShownZoneWhoseWindowIsEditedKeepsItsDefaults(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	writeZones(&text, []service.Zone{{ID: 1, Rate: 5, Window: time.Minute}})
+	zones, err := readZones([]byte(strings.Replace(text.String(), "window: 60", "window: 30", 1)))
+	if want := (service.Zone{ID: 1, Rate: 5, Window: 30 * time.Second}).WithDefaults(); err != nil || zones[0] != want {
+		t.Errorf("read %+v, %v, want %+v", zones, err, want)
+	}
+}
+
 func TestAFileOfZonesIsReadStrictly(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
