@@ -64,6 +64,14 @@ func (k SecretKey) Equal(other SecretKey) bool {
 	return k.id == other.id && hmac.Equal(k.secret, other.secret)
 }
 
+// Fingerprint returns 16 characters by which instances compare their keys. It tells nothing of the
+// secret, which has 32 random bytes.
+func (k SecretKey) Fingerprint() string {
+	mac := hmac.New(sha256.New, k.secret)
+	mac.Write([]byte("velocityd: fingerprint of a key of pseudonyms")) // no bucket's message: those begin with a digit
+	return hex.EncodeToString(mac.Sum(nil)[:8])
+}
+
 func isKeyID(id string) bool {
 	strange := func(r rune) bool { return (r < 'a' || r > 'z') && !isDigit(r) && r != '-' }
 	return id != "" && len(id) <= maxKeyIDLength && !strings.ContainsFunc(id, strange)
@@ -113,8 +121,9 @@ type Keyring struct {
 	keys atomic.Pointer[[]SecretKey] // the current one first
 }
 
-// Replace replaces all keys. The error wraps ErrInvalid, for more than MaxKeys keys, and for two
-// with one id; then the keys stay as they were.
+// Replace replaces all keys. The error wraps ErrInvalid, for more than MaxKeys keys, for two
+// with one id, for another secret under an id that r has, and if none of r's keys is among them:
+// all windows would be empty. Then the keys stay as they were.
 func (r *Keyring) Replace(keys []SecretKey) error {
 	keys = slices.SortedFunc(slices.Values(keys), func(a, b SecretKey) int { return cmp.Compare(b.id, a.id) })
 	if len(keys) > MaxKeys {
@@ -125,7 +134,26 @@ func (r *Keyring) Replace(keys []SecretKey) error {
 			return fieldError("id", "of a key must be its own, %q has two", keys[i].id)
 		}
 	}
+	if err := follow(r.Keys(), keys); err != nil {
+		return err
+	}
 	r.keys.Store(&keys)
+	return nil
+}
+
+// follow returns an error if keys cannot take the place of had without a loss of what was counted.
+func follow(had, keys []SecretKey) error {
+	shared := len(had) == 0
+	for _, key := range keys {
+		i := slices.IndexFunc(had, func(k SecretKey) bool { return k.id == key.id })
+		if i >= 0 && !had[i].Equal(key) {
+			return fieldError("id", "%q has another secret than before: give a new secret a new id", key.id)
+		}
+		shared = shared || i >= 0
+	}
+	if !shared {
+		return fieldError("keys", "share none with those in force: add the new key, wait for a window, and then remove the old one")
+	}
 	return nil
 }
 

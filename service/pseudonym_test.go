@@ -164,7 +164,8 @@ func TestKeyringHoldsTwoKeysTheLastIdFirst(t *testing.T) {
 	before := ring.Keys()
 	three := ringOf(t, "a", "b").Keys()
 	for name, keys := range map[string][]service.SecretKey{
-		"three": append(slices.Clone(before), three[0]), "two of one id": {before[0], before[0]},
+		"three": append(slices.Clone(before), three[0]), "two of one id": {before[0], before[0]}, "none of those before": three,
+		"another secret under a known id": {before[0], anotherSecret(t, before[1].String())},
 	} {
 		if err := ring.Replace(keys); !errors.Is(err, service.ErrInvalid) || len(ring.Keys()) != 2 {
 			t.Errorf("%s: %v, %v", name, err, ring.Keys())
@@ -174,6 +175,23 @@ func TestKeyringHoldsTwoKeysTheLastIdFirst(t *testing.T) {
 		if _, err := none.Pseudonyms(at(1, "alice")); !errors.Is(err, service.ErrNoKeys) || !errors.Is(err, service.ErrBusy) {
 			t.Errorf("without keys: %v", err)
 		}
+	}
+}
+
+func anotherSecret(t *testing.T, id string) service.SecretKey {
+	t.Helper()
+	key, err := service.ParseSecretKey(id, strings.Repeat("5a", 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestFingerprintsTellSecretsApartAndNothingElse(t *testing.T) {
+	t.Parallel()
+	a, b := anotherSecret(t, "a"), ringOf(t, "a").Keys()[0]
+	if a.Fingerprint() == b.Fingerprint() || a.Fingerprint() != anotherSecret(t, "b").Fingerprint() || len(a.Fingerprint()) != 16 {
+		t.Errorf("%s, %s", a.Fingerprint(), b.Fingerprint())
 	}
 }
 

@@ -25,6 +25,7 @@ type doctorCmd struct {
 	JSON bool `name:"json" env:"VELOCITY_JSON" help:"Print the findings as one JSON object."`
 
 	databaseFlags `embed:""`
+	keyFlags      `embed:""`
 }
 
 // Help is the longer explanation of the command.
@@ -42,13 +43,17 @@ Example:
 
 // Run prints what it finds.
 func (c *doctorCmd) Run(ctx context.Context, p *process) error {
+	keys, err := c.keyring()
+	if err != nil {
+		return err
+	}
 	dsn, err := c.resolve()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
-	report, err := examine(ctx, db.Options{DSN: dsn, Engine: c.Engine, MaxConns: db.LeastMaxConns})
+	report, err := examine(ctx, db.Options{DSN: dsn, Engine: c.Engine, MaxConns: db.LeastMaxConns}, keys.Keys())
 	if err != nil {
 		return err
 	}
@@ -99,7 +104,7 @@ func (d diagnoses) count(l level) int {
 }
 
 // examine looks at everything. Its errors are those of options that are wrong.
-func examine(ctx context.Context, options db.Options) (diagnoses, error) {
+func examine(ctx context.Context, options db.Options, keys []service.SecretKey) (diagnoses, error) {
 	probe, err := db.OpenProbe(options)
 	if err != nil {
 		return nil, err
@@ -115,6 +120,11 @@ func examine(ctx context.Context, options db.Options) (diagnoses, error) {
 		return found, nil
 	}
 	found.judgeDecision(probe.Prove(ctx))
+	if err := store.ProveKeys(ctx, keys); err != nil {
+		found.add(levelFault, "secret keys", err.Error(), "see docs/dba.md#pseudonyms")
+	} else if len(keys) > 0 {
+		found.add(levelOK, "secret keys", "they are those of the other instances", "")
+	}
 	if engine, err := probe.Engine(ctx); err == nil && engine == db.EngineMySQL {
 		found.judgeTexts(ctx, probe)
 	}

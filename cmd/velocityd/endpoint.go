@@ -77,6 +77,12 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
+	proving, cancel := context.WithTimeout(ctx, localTimeout)
+	defer cancel()
+	if err := store.ProveKeys(proving, keys.Keys()); err != nil {
+		_ = store.Close() // the first error says more
+		return endpoint{}, err
+	}
 	return endpoint{
 		Reader: hidingStore{store, keys}, Writer: hidingStore{store, keys},
 		CheckStore: service.NewHidingLimiter(store, store, keys, localTimeout),

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"velocityd/db/dbtest"
 	"velocityd/service"
 )
 
@@ -141,6 +142,28 @@ func TestARunningServiceFollowsItsFolderOfKeys(t *testing.T) {
 			t.Errorf("a secret is in the log:\n%s", text)
 		}
 	})
+}
+
+func TestAnInstanceWithAnotherSecretUnderAKnownIDIsNotReady(t *testing.T) {
+	t.Parallel()
+	d := anyDatabase(t)
+	d.SetZone(t, hidingZonesOf()[0])
+	right, wrong := keyFolderOf(t, map[string]string{"k1": oldKey}), keyFolderOf(t, map[string]string{"k1": newKey})
+	env := func(folder string) environment {
+		return environment{"VELOCITY_DSN": d.DSN, "VELOCITY_KEY_HMAC_FILE": folder}
+	}
+	i := start(t, env(right), append([]string{"serve"}, slow...)...)
+	dbtest.Eventually(t, "its fingerprint is noted", func() bool {
+		return d.Count(t, "SELECT COUNT(*) FROM velocity_identity WHERE name = 'key k1' AND LENGTH(value) = 16") == 1
+	})
+	for _, args := range []string{"doctor", "bucket peek 1 alice"} {
+		if r := command(env(wrong), nil, strings.Fields(args)...); r.code != exitError || !strings.Contains(r.stdout+r.stderr, "other instances use") {
+			t.Errorf("%s: %d %s%s", args, r.code, r.stdout, r.stderr)
+		}
+	}
+	must(t, env(right), "doctor")
+	dbtest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = REVERSE(value) WHERE name = 'key k1'") // as if others had come first
+	eventuallyStatus(t, i.url+"/readyz", http.StatusServiceUnavailable)
 }
 
 // hidingZonesOf makes a zone of users and one of addresses that keep pseudonyms, and one of addresses that

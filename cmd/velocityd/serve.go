@@ -137,7 +137,11 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 	s.store, s.probe = store, probe
 	shards := &shardCheck{probe: probe, logger: logger}
 	s.readiness = newReadiness(func(ctx context.Context) error {
-		if err := askWholeWay(ctx, probe, routines, shards); err != nil || !s.asksWho.Load() {
+		err := askWholeWay(ctx, probe, routines, shards)
+		if err == nil {
+			err = s.proveKeys(ctx)
+		}
+		if err != nil || !s.asksWho.Load() {
 			return err
 		}
 		return probe.ProveCredentials(ctx)
