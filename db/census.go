@@ -48,26 +48,29 @@ SELECT zone_id, action, COUNT(*) AS number
 // of lockouts with the clock of the zones' database.
 func (s *Store) lockedBuckets(ctx context.Context) ([]service.ZoneCensus, error) {
 	var zones []struct {
-		ID      int64     `db:"id"`
-		Lockout int64     `db:"lockout"`
-		ReadAt  time.Time `db:"read_at"`
+		ID      int64        `db:"id"`
+		Lockout int64        `db:"lockout"`
+		Mode    service.Mode `db:"mode"`
+		ReadAt  time.Time    `db:"read_at"`
 	}
 	if err := s.pool.SelectContext(ctx, &zones, `
-SELECT id, lockout, UTC_TIMESTAMP(6) AS read_at
+SELECT id, lockout, mode, UTC_TIMESTAMP(6) AS read_at
   FROM zone_master
  ORDER BY id`); err != nil {
 		return nil, err
 	}
 	var locking []int64
+	enforced := map[int64]bool{}
 	for _, zone := range zones {
 		if zone.Lockout > 0 { // a zone without lockouts has no locked bucket, whatever its rows say
 			locking = append(locking, zone.ID)
+			enforced[zone.ID] = zone.Mode == service.ModeEnforce
 		}
 	}
 	numbers := map[int64]int{}
 	if locking != nil {
 		var err error
-		if numbers, err = s.countLocked(ctx, locking, zones[0].ReadAt); err != nil {
+		if numbers, err = s.countLocked(ctx, locking, enforced, zones[0].ReadAt); err != nil {
 			return nil, err
 		}
 	}
@@ -78,19 +81,21 @@ SELECT id, lockout, UTC_TIMESTAMP(6) AS read_at
 	return census, nil
 }
 
-// countLocked returns how many buckets of zones are locked out at an instant.
-func (s *Store) countLocked(ctx context.Context, zones []int64, at time.Time) (map[int64]int, error) {
+// countLocked returns how many buckets of zones are locked out at an instant. A lockout that began in
+// a shadow locks nobody out of a zone that is enforced.
+func (s *Store) countLocked(ctx context.Context, zones []int64, enforced map[int64]bool, at time.Time) (map[int64]int, error) {
 	query, args, err := sqlx.In(`
-SELECT zone_id, COUNT(*) AS number
+SELECT zone_id, lockout_shadow, COUNT(*) AS number
   FROM zone_bucket_lock
  WHERE zone_id IN (?)
    AND locked_until > ?
- GROUP BY zone_id`, zones, at)
+ GROUP BY zone_id, lockout_shadow`, zones, at)
 	if err != nil {
 		return nil, err
 	}
 	var rows []struct {
 		ZoneID int64 `db:"zone_id"`
+		Shadow bool  `db:"lockout_shadow"`
 		Number int   `db:"number"`
 	}
 	if err := s.pool.SelectContext(ctx, &rows, query, args...); err != nil {
@@ -98,7 +103,9 @@ SELECT zone_id, COUNT(*) AS number
 	}
 	numbers := make(map[int64]int, len(rows))
 	for _, row := range rows {
-		numbers[row.ZoneID] = row.Number
+		if !row.Shadow || !enforced[row.ZoneID] {
+			numbers[row.ZoneID] += row.Number
+		}
 	}
 	return numbers, nil
 }

@@ -15,11 +15,11 @@ func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
 		return
 	}
 	for part := range b.parts(buckets) {
-		r.sql("SELECT zone_id, bucket_key, locked_until, lockout_us, tally, tally_from, tally_until, tallied_at " +
+		r.sql("SELECT zone_id, bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at " +
 			"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
 		b.where(r, part, nil)
 		r.sql(how)
-		r.each(8, b.readLock)
+		r.each(9, b.readLock)
 	}
 }
 
@@ -36,10 +36,10 @@ func (b *batch) readLock(row []driver.Value) error {
 	}
 	if !until.IsZero() {
 		b.ledger.Lockouts[b.buckets[place]] = service.Lockout{
-			Until: until, Length: time.Duration(asInt(row[3])) * time.Microsecond,
+			Until: until, Length: time.Duration(asInt(row[3])) * time.Microsecond, Shadow: asInt(row[4]) != 0,
 		}
 	}
-	return b.readTally(b.buckets[place], row[4:])
+	return b.readTally(b.buckets[place], row[5:])
 }
 
 // lockMade reads the rows that make has made or found, and so has locked. It is for engines

@@ -236,7 +236,7 @@ func proveBatch(ctx context.Context, conn *connection, hints *hints) error {
 	p.add("SELECT", "table zone_txn", b.listTxns)
 	p.add("SELECT", "table zone_txn", lookForLastIDs)
 	p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
-	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, "+
+	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL WHERE FALSE")
 	p.write("INSERT", "table zone_txn", nothingInto("zone_txn", longTxnRowColumns))
 	p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))

@@ -33,11 +33,11 @@ func proveLimits(ctx context.Context, conn *connection) error {
 // one that the session is bound to.
 func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
 	var p proof
-	p.read("table zone_bucket_lock", "SELECT bucket_key, locked_until, lockout_us, tally, tally_from, tally_until, tallied_at "+
+	p.read("table zone_bucket_lock", "SELECT bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at "+
 		"FROM zone_bucket_lock WHERE "+noZone+" FOR UPDATE")
 	p.read("table zone_attempt", "SELECT "+conn.dialect.attemptColumns()+" FROM zone_attempt WHERE attempt_id = ''")
 	p.read("table zone_txn", "SELECT id, "+longTxnRowColumns+", outcome FROM zone_txn WHERE "+noZone)
-	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, "+
+	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL WHERE "+noZone)
 	p.write("DELETE", "table zone_attempt", "DELETE FROM zone_attempt WHERE attempt_id = ''")
 	if reports {

@@ -155,7 +155,7 @@ func (b *batch) updateLockouts(p *packet, ruling *service.Ruling) {
 			continue
 		}
 		p.sql("UPDATE zone_bucket_lock SET locked_until = ").instant(lockout.Until).
-			sql(", lockout_us = ").int(lockout.Length.Microseconds()).whereBucket(bucket).sql(";")
+			sql(", lockout_us = ").int(lockout.Length.Microseconds()).sql(", lockout_shadow = ").bool(lockout.Shadow).whereBucket(bucket).sql(";")
 	}
 }
 

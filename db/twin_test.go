@@ -143,11 +143,11 @@ func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []
 	}, "SELECT id, COALESCE(check_id, 0), created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, "+
 		"check_buckets, reason, COALESCE(override_id, 0) FROM zone_txn WHERE zone_id BETWEEN ? AND ? ORDER BY id", firstZone, lastZone)
 	w.each(t, func(rows *sql.Rows) error {
-		values := make([]sql.NullString, 4)
-		err := rows.Scan(&values[0], &values[1], &values[2], &values[3])
+		values := make([]sql.NullString, 5)
+		err := rows.Scan(&values[0], &values[1], &values[2], &values[3], &values[4])
 		lines = append(lines, fmt.Sprint("lock ", values))
 		return err
-	}, "SELECT zone_id, bucket_key, locked_until, lockout_us FROM zone_bucket_lock "+
+	}, "SELECT zone_id, bucket_key, locked_until, lockout_us, lockout_shadow FROM zone_bucket_lock "+
 		"WHERE zone_id BETWEEN ? AND ? AND (locked_until IS NOT NULL OR lockout_us <> 0) ORDER BY zone_id, bucket_key", firstZone, lastZone)
 	w.each(t, func(rows *sql.Rows) error {
 		var id, expires, answer string

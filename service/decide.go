@@ -182,12 +182,22 @@ func (d Decision) blame() {
 func (d *decider) judge(check Check) []Verdict {
 	first := len(d.verdicts)
 	d.shareLockouts(check)
+	isDenied := d.denies(check)
 	for _, b := range check.Buckets {
-		d.verdicts = append(d.verdicts, d.account(b).judge(d.now, b))
+		d.verdicts = append(d.verdicts, d.account(b).judge(d.now, b, !isDenied))
 	}
 	d.shareLockouts(check)
 	check.level(d.verdicts[first:])
 	return slices.Clip(d.verdicts[first:])
+}
+
+// denies says that an override of a zone that is enforced denies a bucket of a check of several. Such
+// an attempt comes from somebody who is let in nowhere, so it begins no lockout of the other buckets.
+func (d *decider) denies(check Check) bool {
+	return len(check.Buckets) > 1 && len(d.ledger.Overrides) > 0 && slices.ContainsFunc(check.Buckets, func(b Bucket) bool {
+		a := d.account(b)
+		return a.zone.Mode == ModeEnforce && a.override != nil && a.override.Action == OverrideDeny
+	})
 }
 
 // shareLockouts makes the last lockout of one pseudonym that of all pseudonyms of a bucket, whether
@@ -286,6 +296,9 @@ func (d *decider) open(bucket Bucket) account {
 		zone: zone, rate: zone.Rate, window: zone.Window,
 		counts: zone.Mode != ModeOff, lockout: d.ledger.Lockouts[bucket],
 	}
+	if a.lockout.Shadow && zone.Mode == ModeEnforce {
+		a.lockout = Lockout{}
+	}
 	if zone.Mode != ModeOff {
 		a.override = d.overrides.Of(*zone, bucket)
 	}
@@ -322,10 +335,10 @@ type account struct {
 	lockoutBegins bool
 }
 
-// judge answers for the bucket before the check is charged.
-func (a *account) judge(now time.Time, bucket Bucket) Verdict {
+// judge answers for the bucket before the check is charged. See wait.
+func (a *account) judge(now time.Time, bucket Bucket, mayLock bool) Verdict {
 	v := Verdict{Bucket: bucket, Rate: a.rate, Window: a.window, Unmetered: !a.counts, Velocity: a.velocity}
-	wait, reason := a.wait(now)
+	wait, reason := a.wait(now, mayLock)
 	v.WouldBlock, v.Reason = wait > 0, reason
 	if reason == ReasonDenied {
 		v.OverrideID = a.override.ID
@@ -338,8 +351,9 @@ func (a *account) judge(now time.Time, bucket Bucket) Verdict {
 }
 
 // wait is how long it takes until an attempt would pass, and why: 0 and no reason if it passes
-// now. An attempt that finds the bucket full begins a lockout, if the zone has any.
-func (a *account) wait(now time.Time) (wait time.Duration, reason Reason) {
+// now. An attempt that finds the bucket full begins a lockout, if the zone has any and the attempt
+// mayLock.
+func (a *account) wait(now time.Time, mayLock bool) (wait time.Duration, reason Reason) {
 	switch {
 	case a.zone.Mode == ModeOff:
 		return 0, ""
@@ -359,7 +373,7 @@ func (a *account) wait(now time.Time) (wait time.Duration, reason Reason) {
 	if a.lockout.locks(now, *a.zone) {
 		return max(wait, a.lockout.Until.Sub(now)), ReasonLocked
 	}
-	if reason == ReasonFull && a.zone.Lockout > 0 {
+	if reason == ReasonFull && mayLock && a.zone.Lockout > 0 {
 		a.lockout, a.lockoutBegins = a.lockout.next(now, *a.zone), true
 		return max(wait, a.lockout.Until.Sub(now)), ReasonLockout
 	}

@@ -8,6 +8,9 @@ type Lockout struct {
 	Until time.Time
 	// Length is how long it was, in microseconds' precision.
 	Length time.Duration
+	// Shadow says that it began while its zone only watched. It binds nobody once the zone is
+	// enforced, and the next one there does not grow from it.
+	Shadow bool
 }
 
 // locks says that the bucket is locked at now, in a zone as it is now: a zone
@@ -25,5 +28,5 @@ func (l Lockout) next(now time.Time, zone Zone) Lockout {
 		length = l.Length / time.Microsecond * time.Duration(zone.lockoutPercent()) / 100 * time.Microsecond
 	}
 	length = min(length, zone.LockoutMax)
-	return Lockout{Until: now.Add(length), Length: length}
+	return Lockout{Until: now.Add(length), Length: length, Shadow: zone.Mode != ModeEnforce}
 }

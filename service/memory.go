@@ -259,7 +259,8 @@ func (m *memory) decide(zones knownZones, check Check) Decision {
 			d.Blocked, d.WouldBlock = true, true
 			v.Blocked, v.WouldBlock, v.RetryAfter = true, true, BusyRetryAfter
 		}
-		v.TxnID, v.Velocity = 0, v.Rate
+		// Why the store would have said so is not known.
+		v.Reason, v.OverrideID, v.TxnID, v.Unmetered, v.Velocity = "", 0, 0, false, v.Rate
 	}
 	d.Degraded, d.CheckedAt = true, time.Time{}
 	return d

@@ -39,7 +39,7 @@ type Peek struct {
 // an attempt would meet, and records nothing. The error wraps ErrNotFound if the ledger does not
 // have the zone, and ErrInvalid for a clear key in a zone with key_form hmac.
 func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
-	zone, exists := ledger.Zones[bucket.ZoneID]
+	_, exists := ledger.Zones[bucket.ZoneID]
 	if !exists {
 		return Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, ErrNotFound)
 	}
@@ -47,21 +47,17 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 	if err := StaleKey(ledger.Zones, checks); err != nil {
 		return Peek{}, err
 	}
-	zone = zone.WithDefaults()
-	peek := Peek{Bucket: bucket, At: now, Mode: zone.Mode}
-	if zone.Mode != ModeOff {
-		zone.Mode, peek.Override = ModeEnforce, InForce(now, zone, bucket, ledger.Overrides)
+	account := newDecider(now, ledger, checks).account(bucket)
+	peek := Peek{Bucket: bucket, At: now, Mode: account.zone.Mode}
+	if account.override != nil {
+		peek.Override = new(*account.override)
 	}
-	ledger.Zones, ledger.Held = map[int64]Zone{zone.ID: zone}, nil
-	ruling := Decide(now, ledger, checks)
-	v := ruling.Decisions[0].Verdicts[0]
-	if ruling.Txns[0].Counted {
-		v.Velocity-- // a peek does not charge the bucket
+	if account.counts && account.lockout.locks(now, *account.zone) {
+		peek.LockedUntil = account.lockout.Until
 	}
-	peek.Rate, peek.Window, peek.RetryAfter, peek.Reason = v.Rate, v.Window, v.RetryAfter, v.Reason
+	v := account.judge(now, bucket, true)
+	wait, _ := account.wait(now, true) // also in a zone that blocks nobody
+	peek.Rate, peek.Window, peek.RetryAfter, peek.Reason = v.Rate, v.Window, roundUp(wait), v.Reason
 	peek.Unmetered, peek.Velocity, peek.Remaining = v.Unmetered, v.Velocity, v.Remaining()
-	if lockout := ledger.Lockouts[bucket]; !v.Unmetered && lockout.locks(now, zone) {
-		peek.LockedUntil = lockout.Until
-	}
 	return peek, nil
 }

@@ -18,7 +18,7 @@ BEGIN
   --   conflict  the attempt_id was used with other buckets
   --   decided   p_verdicts is the answer in the form of zone_attempt.answer, and p_checked_at
   --             the time of the decision
-  DECLARE v_done, v_known, v_overridden, v_enforced, v_counts, v_would_block BOOLEAN DEFAULT FALSE;
+  DECLARE v_done, v_known, v_overridden, v_enforced, v_counts, v_would_block, v_denied BOOLEAN DEFAULT FALSE;
   DECLARE v_blocked BOOLEAN DEFAULT FALSE; -- by any bucket: then no bucket is charged
   DECLARE v_buckets, v_zone_id, v_rate, v_window, v_lockout, v_velocity, v_longest INT DEFAULT 0;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
@@ -70,9 +70,10 @@ BEGIN
       END IF;
       CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule); -- the zone may have changed after lock_checks looked
       SET v_velocity = NULL;
-      CALL judge_bucket(v_zone_id, v_key, p_now, TRUE, v_mode, v_lockout, v_key_rule, v_overridden,
+      CALL judge_bucket(v_zone_id, v_key, p_now, FALSE, v_mode, v_lockout, v_key_rule, v_overridden,
         v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
       SET v_blocked = v_blocked OR (v_wait > 0 AND v_mode = 'enforce'),
+          v_denied = v_denied OR (v_reason <=> 'denied' AND v_mode = 'enforce'),
           v_judged = CONCAT(v_judged, ',[', CONCAT_WS(',', v_zone_id, JSON_QUOTE(v_key), v_wait > 0, v_mode = 'enforce',
             v_counts, (v_wait + 999999) DIV 1000000, v_rate, v_window, COALESCE(v_velocity, 'null'),
             JSON_QUOTE(COALESCE(v_reason, '')), IF(v_reason = 'denied', v_override_id, 0)), ']');
@@ -87,6 +88,12 @@ BEGIN
         v_reason, v_override_id;
       IF v_done THEN
         LEAVE the_rows;
+      END IF;
+      IF v_reason = 'lockout' THEN -- it begins now, unless another bucket of the check is denied
+        SET v_velocity = NULL;
+        CALL judge_bucket(v_zone_id, v_key, p_now, TRUE, IF(v_enforced, 'enforce', 'shadow'), NOT v_denied, '', FALSE,
+          v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
+        SET v_override_id = 0, v_retry_after = (v_wait + 999999) DIV 1000000;
       END IF;
       SET v_counts = v_counts AND NOT v_would_block AND NOT v_blocked, v_longest = GREATEST(v_longest, v_window),
           v_reason = IF(v_blocked AND NOT v_would_block, 'elsewhere', v_reason);

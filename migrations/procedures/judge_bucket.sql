@@ -85,7 +85,8 @@ BEGIN
       INTO v_last_end, v_lockout_us
       FROM zone_bucket_lock
      WHERE zone_id = p_zone_id
-       AND bucket_key = p_bucket_key;
+       AND bucket_key = p_bucket_key
+       AND (lockout_shadow = FALSE OR p_mode <> 'enforce'); -- one that began in a shadow binds nobody
     SET p_locked_until = IF(v_last_end > p_now, v_last_end, NULL);
     IF p_locked_until IS NOT NULL THEN
       SET p_wait = GREATEST(p_wait, TIMESTAMPDIFF(MICROSECOND, p_now, p_locked_until)), p_reason = 'locked';
@@ -105,7 +106,8 @@ BEGIN
       IF p_is_attempt AND v_lockout_us > 0 THEN
         UPDATE zone_bucket_lock
            SET locked_until = p_now + INTERVAL v_lockout_us MICROSECOND,
-               lockout_us = v_lockout_us
+               lockout_us = v_lockout_us,
+               lockout_shadow = p_mode <> 'enforce'
          WHERE zone_id = p_zone_id
            AND bucket_key = p_bucket_key;
       END IF;

@@ -16,6 +16,8 @@ func lockoutClaims() map[string]claim {
 		"LockoutEndsWithTheSetting":                     lockoutEndsWithTheSetting,
 		"LockoutLocksFullBucketsOfACheckAlone":          lockoutLocksFullBucketsAlone,
 		"LockoutInsideOfABatch":                         lockoutInsideOfABatch,
+		"LockoutOfAShadowBindsNobodyOnceEnforced":       shadowLockoutBindsNobody,
+		"ADeniedAttemptBeginsNoLockoutOfOtherBuckets":   deniedBeginsNoLockout,
 		"ConcurrentAttemptsLockOnce":                    concurrentAttemptsLockOnce,
 	}
 }
@@ -236,6 +238,70 @@ func lockoutLocksFullBucketsAlone(t *testing.T, b bench) {
 	if d := b.check(t, other); d.Blocked || d.Verdicts[0].Velocity != 2 {
 		t.Errorf("the third bucket: %+v", d)
 	}
+}
+
+func shadowLockoutBindsNobody(t *testing.T, b bench) {
+	zone := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, Mode: service.ModeShadow}
+	b.set(t, zone)
+	alice, bob := at(1, "alice"), at(1, "bob")
+	b.wantReasons(t, b.fill(t, alice), service.ReasonLockout)
+	b.age(t, 10*time.Minute, alice)
+	b.wantReasons(t, b.check(t, alice), service.ReasonLocked)
+
+	zone.Mode = service.ModeEnforce
+	b.set(t, zone)
+	if peek := b.peek(t, alice); !peek.LockedUntil.IsZero() || peek.Remaining != 1 {
+		t.Errorf("enforced by now: %+v", peek)
+	}
+	if d := b.check(t, alice); d.Blocked {
+		t.Errorf("locked by what only a shadow saw: %+v", d)
+	}
+	d := b.check(t, alice)
+	b.wantReasons(t, d, service.ReasonLockout)
+	wantRetry(t, d, time.Hour, 0) // not grown from that of the shadow
+	b.wantReasons(t, b.all(t, service.Check{Buckets: []service.Bucket{alice, bob}, AttemptID: "enforced"})[0],
+		service.ReasonLocked, service.ReasonElsewhere)
+
+	// A lockout that began enforced holds in the shadow, and again after it.
+	zone.Mode = service.ModeShadow
+	b.set(t, zone)
+	b.wantReasons(t, b.check(t, alice), service.ReasonLocked)
+	zone.Mode = service.ModeEnforce
+	b.set(t, zone)
+	b.age(t, 10*time.Minute, alice)
+	wantRetry(t, b.check(t, alice), 50*time.Minute, time.Minute)
+}
+
+func deniedBeginsNoLockout(t *testing.T, b bench) {
+	b.set(t, service.Zone{ID: 1, Rate: 1, Window: 10 * time.Minute, Lockout: time.Hour})
+	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Minute})
+	b.set(t, service.Zone{ID: 3, Rate: 9, Window: time.Minute, Mode: service.ModeShadow})
+	b.SetOverride(t, deny(2, "stranger"))
+	b.SetOverride(t, deny(3, "watched"))
+	user, stranger, watched := at(1, "alice"), at(2, "stranger"), at(3, "watched")
+	b.check(t, user)
+	for _, buckets := range [][]service.Bucket{{user, stranger}, {stranger, user}} {
+		for _, d := range b.all(t, service.Check{Buckets: buckets}, service.Check{Buckets: buckets}) {
+			for _, v := range d.Verdicts {
+				if want := map[service.Bucket]service.Reason{user: service.ReasonFull, stranger: service.ReasonDenied}[v.Bucket]; v.Reason != want {
+					t.Errorf("reason %q, want %q: %+v", v.Reason, want, v)
+				}
+				if v.Bucket == user && (v.RetryAfter > 10*time.Minute || v.RetryAfter < 9*time.Minute) {
+					t.Errorf("the user waits for %v, as before", v.RetryAfter)
+				}
+			}
+		}
+	}
+	if until := b.peek(t, user).LockedUntil; !until.IsZero() {
+		t.Errorf("a denied stranger has locked the user until %v", until)
+	}
+	b.Age(t, user, 10*time.Minute)
+	if d := b.check(t, user); d.Blocked {
+		t.Errorf("the user's window is over: %+v", d)
+	}
+	// A zone that only watches denies nobody, and an attempt of the user locks as ever.
+	b.wantReasons(t, b.check(t, user, watched), service.ReasonLockout, service.ReasonDenied)
+	b.wantReasons(t, b.check(t, user, stranger), service.ReasonLocked, service.ReasonDenied)
 }
 
 func lockoutInsideOfABatch(t *testing.T, b bench) {

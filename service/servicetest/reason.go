@@ -1,6 +1,8 @@
 package servicetest
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -140,12 +142,17 @@ func retryIsToldTheReason(t *testing.T, b bench) {
 	b.zone(t, 3, 5, time.Minute)
 	b.SetOverride(t, deny(3, "x"))
 	alice, other, denied := at(1, "alice"), at(2, "alice"), at(3, "x")
-	first := b.attempt(t, "first", alice, other, denied)
-	b.wantReasons(t, first, service.ReasonLockout, service.ReasonElsewhere, service.ReasonDenied)
-	again := b.attempt(t, "first", alice, other, denied)
-	for i, v := range again.Verdicts {
-		if v != first.Verdicts[i] {
-			t.Errorf("the retry is answered %+v, the attempt was %+v", v, first.Verdicts[i])
+	for id, want := range map[string]map[service.Bucket]service.Reason{
+		"denied": {denied: service.ReasonDenied, other: service.ReasonElsewhere},
+		"locked": {alice: service.ReasonLockout, other: service.ReasonElsewhere},
+	} {
+		buckets := slices.SortedFunc(maps.Keys(want), service.Bucket.Compare)
+		first := b.attempt(t, id, buckets...)
+		again := b.attempt(t, id, buckets...)
+		for i, v := range first.Verdicts {
+			if v.Reason != want[v.Bucket] || again.Verdicts[i] != v {
+				t.Errorf("the attempt is answered %+v, and the retry %+v; want %q", v, again.Verdicts[i], want[v.Bucket])
+			}
 		}
 	}
 }
