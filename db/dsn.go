@@ -17,6 +17,7 @@ import (
 // repeats nothing of the dsn but the name of a parameter that the driver knows: a
 // password may stand in the wrong place.
 func CheckDSN(dsn string) error {
+	dsn, _ = cutVerifyCA(dsn) // see WithTLS
 	_, err := newConnector(Options{DSN: dsn, LockWait: DefaultLockWait}, forPool)
 	return err
 }
@@ -122,7 +123,7 @@ func driverParameters() map[string]string {
 		"readTimeout": duration, "timeTruncate": duration, "timeout": duration, "writeTimeout": duration,
 		"charset": "a list of character sets such as utf8mb4", "collation": "a collation such as utf8mb4_bin",
 		"connectionAttributes": "a list such as program_name:velocityd", "loc": "a time zone such as UTC",
-		"maxAllowedPacket": "a number of bytes", "tls": "true, false, skip-verify or preferred",
+		"maxAllowedPacket": "a number of bytes", "tls": "true, verify-ca, false, skip-verify or preferred",
 		"serverPubKey": "", "strict": "",
 	}
 }

@@ -34,7 +34,7 @@ func TestCheckDSNSaysWhatIsWrong(t *testing.T) {
 		"velocity:hunter2@carrier/velocityd":                                       "before its last /",
 		"velocity:hunter2@carrier(pigeon)/velocityd":                               "neither tcp nor unix",
 		"mysql://velocity:hunter2@db.example/velocityd":                            "before its last /",
-		address + "/velocityd?tls=hunter2":                                         "tls must be true, false, skip-verify or preferred",
+		address + "/velocityd?tls=hunter2":                                         "tls must be true, verify-ca, false, skip-verify or preferred",
 		address + "/velocityd?timeout=hunter2":                                     "timeout must be a length of time",
 		address + "/velocityd?readTimeout=5":                                       "readTimeout must be a length of time",
 		address + "/velocityd?parseTime=hunter2":                                   "parseTime must be true or false",

@@ -192,9 +192,24 @@ func TestTLSToTheDatabaseVerifiesBothSides(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if err := CheckDSN(dsn); err != nil {
+				t.Error(err)
+			}
 			p := probe(t, dsn)
 			_, _, err = p.SchemaVersion(t.Context())
 			return err
+		}
+		name := cfg.DBName
+		anyHost := func(ca string) error { // by the CA alone
+			cfg.DBName = name + "?tls=verify-ca"
+			defer func() { cfg.DBName = name }()
+			return connects("by_tls", "localhost", TLSFiles{CA: ca})
+		}
+		if err := anyHost(ours.file); err != nil {
+			t.Errorf("a certificate of our CA for another host: %v", err)
+		}
+		if err := anyHost(stranger.file); !IsUnverified(err) {
+			t.Errorf("a certificate of another CA: %v", err)
 		}
 		withCert := TLSFiles{CA: ours.file, Cert: clientCert, Key: clientKey}
 		for name, c := range map[string]struct {
@@ -230,6 +245,8 @@ func TestWithTLSRefusesWhatCannotBe(t *testing.T) {
 		{dsn, TLSFiles{CA: a.file}, ""},
 		{dsn + "?timeout=2s", TLSFiles{CA: a.file, Cert: cert, Key: key}, ""},
 		{dsn + "?tls=true", TLSFiles{}, ""},
+		{dsn + "?tls=verify-ca", TLSFiles{}, "--db-tls-ca"},
+		{dsn + "?tls=verify-ca", TLSFiles{Cert: cert, Key: key}, "--db-tls-ca"},
 		{dsn + "?tls=true", TLSFiles{CA: a.file}, "leave one out"},
 		{"root@unix(/run/mysqld.sock)/velocityd", TLSFiles{CA: a.file}, "leads to a socket"},
 		{dsn, TLSFiles{CA: a.file + ".gone"}, "no such file"},

@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-sql-driver/mysql"
@@ -25,13 +27,58 @@ type TLSFiles struct {
 	Cert, Key string
 }
 
+// verifyCA is the parameter of a DSN by which the server's certificate may name any host, as MySQL
+// makes its own ones.
+const verifyCA = "tls=verify-ca"
+
+// cutVerifyCA returns dsn without verifyCA, and says whether it was there. The driver does not know it.
+func cutVerifyCA(dsn string) (rest string, found bool) {
+	slash := strings.LastIndex(dsn, "/") + 1
+	before, params, _ := strings.Cut(dsn[slash:], "?")
+	list := strings.Split(params, "&")
+	kept := slices.DeleteFunc(slices.Clone(list), func(param string) bool { return param == verifyCA })
+	switch {
+	case len(kept) == len(list):
+		return dsn, false
+	case len(kept) == 0:
+		return dsn[:slash] + before, true
+	}
+	return dsn[:slash] + before + "?" + strings.Join(kept, "&"), true
+}
+
+// verifyChain makes config verify who has signed the server's certificate, and not for which host.
+func verifyChain(config *tls.Config) {
+	config.InsecureSkipVerify = true // of the two, the driver's and this one, which follows
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		options := x509.VerifyOptions{Roots: config.RootCAs, Intermediates: x509.NewCertPool()}
+		for _, cert := range state.PeerCertificates[1:] {
+			options.Intermediates.AddCert(cert)
+		}
+		if _, err := state.PeerCertificates[0].Verify(options); err != nil {
+			return &tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}
+		}
+		return nil
+	}
+}
+
+// IsUnverified reports whether err says that the certificate of the database's server is not believed.
+func IsUnverified(err error) bool {
+	return errors.Is(err, errUnreached) && errors.As(err, new(*tls.CertificateVerificationError))
+}
+
 // WithTLS returns dsn with TLS by files. The server's certificate is always verified, for
-// the host of the DSN that it is at. The files must be readable now, and the CA's is not read again. Other
+// the host of the DSN that it is at, unless the DSN says tls=verify-ca. The files must be readable now, and the CA's is not read again. Other
 // packages of this process can use the DSN that is returned, and other processes cannot. The
 // error wraps service.ErrInvalid if the files or the DSN are wrong.
 func WithTLS(dsn string, files TLSFiles) (string, error) {
-	if files == (TLSFiles{}) {
+	dsn, anyHost := cutVerifyCA(dsn)
+	switch {
+	case files == (TLSFiles{}) && anyHost:
+		return "", fmt.Errorf("%w: %s in the dsn needs the file of the authorities (--db-tls-ca)", service.ErrInvalid, verifyCA)
+	case files == (TLSFiles{}):
 		return dsn, nil
+	case anyHost && files.CA == "":
+		return "", fmt.Errorf("%w: %s with the authorities that the machine trusts would let any server in: name a file (--db-tls-ca)", service.ErrInvalid, verifyCA)
 	}
 	configs, err := parseDSN(dsn)
 	if err != nil {
@@ -51,8 +98,11 @@ func WithTLS(dsn string, files TLSFiles) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", service.ErrInvalid, err)
 	}
+	if anyHost {
+		verifyChain(config)
+	}
 	// The driver looks configurations up by name. The same name always means the same.
-	name := fmt.Sprintf("velocityd-%x", sha256.Sum256([]byte(strings.Join([]string{string(ca), files.Cert, files.Key}, "\x00"))))
+	name := fmt.Sprintf("velocityd-%x", sha256.Sum256([]byte(strings.Join([]string{string(ca), files.Cert, files.Key, strconv.FormatBool(anyHost)}, "\x00"))))
 	if err := mysql.RegisterTLSConfig(name, config); err != nil {
 		return "", fmt.Errorf("register the configuration of TLS: %w", err)
 	}

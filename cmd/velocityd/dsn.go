@@ -66,11 +66,15 @@ func (f dsnFlags) configured() (string, error) {
 	if err := db.CheckDSN(dsn); err != nil {
 		return "", usageError{err: fmt.Errorf("%s: %w", source, err)}
 	}
-	dsn, err = db.WithTLS(dsn, db.TLSFiles{CA: f.DBTLSCA, Cert: f.DBTLSCert, Key: f.DBTLSKey})
+	dsn, err = db.WithTLS(dsn, f.tls())
 	if err != nil {
 		return "", usageError{err: fmt.Errorf("TLS to the database: %w", err)}
 	}
 	return dsn, nil
+}
+
+func (f dsnFlags) tls() db.TLSFiles {
+	return db.TLSFiles{CA: f.DBTLSCA, Cert: f.DBTLSCert, Key: f.DBTLSKey}
 }
 
 // reread returns a function that reads the DSN again, or nil if it comes from no file. The
@@ -81,7 +85,10 @@ func (f dsnFlags) reread() func() (string, error) {
 	}
 	return func() (string, error) {
 		dsn, _, err := f.read()
-		return dsn, err
+		if err != nil {
+			return "", err
+		}
+		return db.WithTLS(dsn, f.tls())
 	}
 }
 
