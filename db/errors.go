@@ -177,7 +177,7 @@ func faultOf(err error) fault {
 		return fault{kind: service.ErrBusy, tries: 1} // all connections are at work
 	}
 	if errors.Is(err, errTooLong) {
-		return fault{tries: 1}
+		return fault{kind: service.ErrBusy, tries: 1} // until somebody raises the limit
 	}
 	if errors.Is(err, driver.ErrBadConn) {
 		// The driver promises that nothing was sent, or that the server is

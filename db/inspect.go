@@ -137,7 +137,7 @@ func (i *Inspection) readServer(ctx context.Context, conn *connection) error {
 	var r reading
 	r.sql("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', 'tx_isolation', " +
 		"'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_rollback_on_timeout', 'read_only', " +
-		"'max_connections', 'wsrep_on', 'tidb_enable_check_constraint', 'tidb_txn_mode')")
+		"'max_connections', 'max_allowed_packet', 'wsrep_on', 'tidb_enable_check_constraint', 'tidb_txn_mode')")
 	r.each(2, func(row []driver.Value) error {
 		name, value := variable(row)
 		i.Variables[name] = value

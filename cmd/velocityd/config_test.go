@@ -216,7 +216,7 @@ func TestWrongUsageOfTheDSNAndOfHelpIsToldWithCode2(t *testing.T) {
 		{"completion", nil, "shell"},
 		{"completion tcsh", nil, "fish"},
 		{"serve", environment{"VELOCITY_DSN": "foo"}, "--dsn (VELOCITY_DSN)"},
-		{"serve", environment{"VELOCITY_DSN": dsn + "?tls=foo"}, "tls must be true, false, skip-verify or preferred"},
+		{"serve", environment{"VELOCITY_DSN": dsn + "?tls=foo"}, "tls must be true, verify-ca, false, skip-verify or preferred"},
 		{"serve", environment{"VELOCITY_DSN": dsn + "?parsetime=true"}, "parseTime is written with other capitals"},
 		{"serve --max-conns -1", environment{"VELOCITY_DSN": dsn}, "it is -1"},
 		{"migrate status", environment{"VELOCITY_DSN": "foo"}, "no / in front"},

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const (
 	// longHistory is what docs/dba.md keeps, with some days for the job that cleans.
 	longHistory = 410 * 24 * time.Hour
 )
+
+// leastPacket is a max_allowed_packet in which every check fits. The engines' defaults are 16 MiB and more.
+const leastPacket = 1 << 20
 
 // judge says what is to be said about an inspection.
 func (d *diagnoses) judge(i db.Inspection) {
@@ -118,6 +122,10 @@ func (d *diagnoses) judgeSessions(i db.Inspection) {
 			"set transaction_isolation to REPEATABLE-READ or READ-COMMITTED")
 	} else {
 		d.add(levelOK, "isolation", "the server's default is "+isolation, "")
+	}
+	if most, err := strconv.Atoi(i.Variables["max_allowed_packet"]); err == nil && most < leastPacket {
+		d.add(levelWarning, "packets", fmt.Sprintf("the server takes none above %d bytes (max_allowed_packet): batches are small, and a check of many "+
+			"or long keys that does not fit is answered with 503", most), fmt.Sprintf("SET GLOBAL max_allowed_packet = %d or more, and in the server's configuration", leastPacket))
 	}
 	d.add(levelOK, "time zone", "the server's is "+i.Variables["time_zone"]+"; all instants are stored in UTC", "")
 }

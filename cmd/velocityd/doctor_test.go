@@ -265,3 +265,14 @@ func TestDoctorSaysWhyChecksCannotBeDecidedOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestDoctorWarnsOfAServerThatTakesShortPackets(t *testing.T) {
+	t.Parallel()
+	for most, want := range map[string]int{"16384": 1, "1048576": 0, "16777216": 0, "": 0} {
+		var found diagnoses
+		found.judgeSessions(db.Inspection{Variables: map[string]string{"max_allowed_packet": most, "sql_mode": "STRICT_ALL_TABLES"}})
+		if n := found.count(levelWarning); n != want {
+			t.Errorf("max_allowed_packet %s: %d warnings, want %d: %+v", most, n, want, found)
+		}
+	}
+}
