@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,9 +25,10 @@ const (
 type zoneMemory struct {
 	lister service.ZoneLister
 	file   *stateFile
-	learn  func([]service.Zone) // is told the zones each time they are seen
+	learn  func([]service.Zone) // is told the zones when others are seen
 
-	mu sync.Mutex // of learn and file, so that both are told in one order
+	mu   sync.Mutex     // of what follows, of learn and of file, so that both are told in one order
+	seen []service.Zone // last; nil: none
 }
 
 const zonesFile = "zones.json"
@@ -51,8 +53,12 @@ func (m *zoneMemory) Zones(ctx context.Context) ([]service.Zone, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.seen != nil && slices.Equal(m.seen, zones) {
+		return zones, nil // many zones cost much to learn and to write
+	}
 	m.learn(zones)
 	m.file.remember(zoneState{stateVersion, api.NewZones(zones).Zones})
+	m.seen = slices.Clone(zones)
 	return zones, nil
 }
 
