@@ -7,6 +7,7 @@ package telemetry
 
 import (
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"runtime"
@@ -44,8 +45,9 @@ type Metrics struct {
 	undecided reasons
 	refused   reasons
 	failed    reasons
-	reloads   reasons
 	outcomes  *prometheus.CounterVec
+
+	tlsLoaded, tlsNotAfter prometheus.Gauge
 
 	checkDuration prometheus.Histogram
 	queueWait     prometheus.Histogram
@@ -142,8 +144,6 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 		"unknown_zone", "conflict", "invalid", "unauthenticated", "scope", "foreign_origin", "unreadable")
 	m.failed = newReasons(create, "reason", "velocityd_failed_total", "Checks that were not decided because of a fault of the service, its database or its rights.",
 		"forbidden", "internal")
-	m.reloads = newReasons(create, "result", "velocityd_tls_reloads_total",
-		"How often changed files of TLS were loaded. After a failure those before stay in force.", "loaded", "failed")
 	m.checkDuration = create.NewHistogram(durations("velocityd_check_duration_seconds",
 		"How long calls for one or more checks took, from the keys' normalisation to the answer, in the queue and in the database."))
 	m.outcomes = create.NewCounterVec(prometheus.CounterOpts{
@@ -181,6 +181,14 @@ func (m *Metrics) makeRequests(create promauto.Factory) {
 		}
 		return requests.WithLabelValues(r.method, r.route, strconv.Itoa(r.status))
 	})
+	m.tlsLoaded = create.NewGauge(prometheus.GaugeOpts{
+		Name: "velocityd_tls_files_loaded", Help: "0 if the files of TLS do not load as they are now, and those before are in force, otherwise 1.",
+	})
+	m.tlsLoaded.Set(1)
+	m.tlsNotAfter = create.NewGauge(prometheus.GaugeOpts{
+		Name: "velocityd_tls_certificate_not_after_seconds", Help: "When the certificate in force expires, in seconds since 1970; +Inf without TLS.",
+	})
+	m.tlsNotAfter.Set(math.Inf(1))
 	m.connections = create.NewGauge(prometheus.GaugeOpts{Name: "velocityd_http_connections", Help: "Open connections of callers."})
 }
 
@@ -272,14 +280,16 @@ func (m *Metrics) CountQueueWait(wait time.Duration) {
 	}
 }
 
-// CountReload counts an attempt to load changed files of TLS.
-func (m *Metrics) CountReload(err error) {
-	switch {
-	case m == nil:
-	case err != nil:
-		m.reloads.add("failed", 1)
-	default:
-		m.reloads.add("loaded", 1)
+// NoteTLS notes how the last attempt to load the files of TLS ended, and when the certificate in force
+// expires.
+func (m *Metrics) NoteTLS(notAfter time.Time, err error) {
+	if m == nil {
+		return
+	}
+	m.tlsNotAfter.Set(float64(notAfter.Unix()))
+	m.tlsLoaded.Set(1)
+	if err != nil {
+		m.tlsLoaded.Set(0)
 	}
 }
 

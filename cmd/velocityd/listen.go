@@ -181,7 +181,8 @@ type door struct {
 func (s *instance) newDoors(ctx context.Context, l *listeners) []door {
 	options := s.handlerOptions(ctx, l)
 	if l.certificates != nil {
-		l.certificates.observe = s.metrics.CountReload
+		l.certificates.observe = s.metrics.NoteTLS
+		s.metrics.NoteTLS(l.certificates.expires(), nil)
 	}
 	if l.admin == nil {
 		return []door{s.newDoor(handlers.New(options), l.main, l, s.connectionsAt(1))}

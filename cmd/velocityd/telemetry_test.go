@@ -52,7 +52,7 @@ func TestARunningServiceExportsWhatRulesAndDashboardAskFor(t *testing.T) {
 	})
 	name := regexp.MustCompile(`\b(velocityd|process|go)_[a-z0-9_]+\b`)
 	for _, file := range []string{
-		"../../deploy/prometheus/velocityd.rules.yml", "../../deploy/prometheus/velocityd.test.yml", "../../deploy/grafana/velocityd.json",
+		"../../deploy/prometheus/velocityd.rules.yml", "../../deploy/grafana/velocityd.json",
 	} {
 		asked, err := os.ReadFile(file)
 		if err != nil {

@@ -24,8 +24,9 @@ const lookAgain = 2 * time.Second
 type certificates struct {
 	files listenFlags
 	// observe is called after each attempt to load files that have changed, and after
-	// each that was asked for, with its error or nil. It may be nil.
-	observe func(error)
+	// each that was asked for, with when the certificate in force expires, and the error or nil. It
+	// may be nil.
+	observe func(expires time.Time, err error)
 	current atomic.Pointer[tls.Config]
 	tried   [sha256.Size]byte // what the last attempt has read
 }
@@ -131,7 +132,7 @@ func (c *certificates) reload(ctx context.Context, logger *slog.Logger) {
 		c.logInForce(ctx, logger)
 	}
 	if c.observe != nil {
-		c.observe(err)
+		c.observe(c.expires(), err)
 	}
 }
 

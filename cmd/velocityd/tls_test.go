@@ -72,7 +72,7 @@ func TestFilesOfTLSAreReadAgainWhenTheyChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := make(chan bool, 2)
-		c.observe = func(err error) { told <- err == nil }
+		c.observe = func(_ time.Time, err error) { told <- err == nil }
 		ctx, end := context.WithCancel(t.Context())
 		log := newOutput()
 		hangups := make(chan os.Signal)
