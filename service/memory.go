@@ -98,10 +98,12 @@ func (m *memory) noteVerdict(zone *Zone, v Verdict, d Decision) {
 	if isNewer {
 		r.checkedAt, r.until = checkedAt, 0
 		r.rate, r.window, r.hasLimit = int32(v.Rate), v.Window, v.Rate != zone.Rate || v.Window != zone.Window
-		r.isFree = !d.Blocked && v.Velocity == 0 // what passes and is not charged
+		r.isFree = v.Unmetered && !v.WouldBlock
 	}
 	if v.Blocked {
 		r.until = max(r.until, v.until(now))
+	}
+	if v.Blocked || v.Unmetered {
 		return
 	}
 	known, before := r.known(now), v.Velocity
@@ -117,10 +119,9 @@ func (m *memory) noteVerdict(zone *Zone, v Verdict, d Decision) {
 	}
 }
 
-// until returns when a blocked verdict ends. A bucket that has room and is to wait for the whole window
-// is denied for ever.
+// until returns when a blocked verdict ends. What is denied for ever has its window as RetryAfter.
 func (v Verdict) until(now time.Duration) time.Duration {
-	if v.Velocity < v.Rate && v.RetryAfter == v.Window {
+	if v.Reason == ReasonDenied && v.RetryAfter == v.Window {
 		return denied
 	}
 	return now + v.RetryAfter
