@@ -182,8 +182,12 @@ func reasonsOfABatch(t *testing.T, b bench) {
 	user, addr := at(1, "alice"), at(2, "x")
 	both := service.Check{Buckets: []service.Bucket{user, addr}}
 	want := [][]service.Reason{
-		{""}, {service.ReasonLockout, service.ReasonElsewhere}, {service.ReasonLocked, service.ReasonElsewhere},
-		{""}, {service.ReasonLocked, service.ReasonFull}, {service.ReasonFull},
+		{""},
+		{service.ReasonLockout, service.ReasonElsewhere},
+		{service.ReasonLocked, service.ReasonElsewhere},
+		{""},
+		{service.ReasonLocked, service.ReasonFull},
+		{service.ReasonFull},
 	}
 	for i, d := range b.all(t, one(1, "alice"), both, both, one(2, "x"), both, one(2, "x")) {
 		for j, v := range d.Verdicts {
