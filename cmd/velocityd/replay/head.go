@@ -33,7 +33,7 @@ const (
 )
 
 // heads are the forms of heads. The groups of each are those of type head, in order.
-var heads = []*regexp.Regexp{
+var heads = []*regexp.Regexp{ //nolint:gochecknoglobals // a table that nothing changes
 	// TIME HOST PROGRAM[PID]: MESSAGE, with what several loggers put between them.
 	regexp.MustCompile(container + priority + anyTime + facility + host + facility + program + solarisID + `(.*)`),
 	// RFC 5424: <PRIORITY>1 TIME HOST PROGRAM PID ID STRUCTURE MESSAGE

@@ -45,7 +45,7 @@ type messageForm struct {
 // "x from 192.0.2.1 port 22 ssh2", so that only the last " from " is surely sshd's. A user who was accepted
 // exists, but the text of a certificate may follow, which somebody else wrote: there the first " from "
 // is sshd's. Where a certificate is refused, both could be forged: the first is taken.
-var messageForms = []messageForm{
+var messageForms = []messageForm{ //nolint:gochecknoglobals // a table that nothing changes
 	{regexp.MustCompile(`^Failed (\S+) for ` + invalid + `(.*)` + source + `$`), service.OutcomeFailure},
 	{regexp.MustCompile(`^Failed (\S+) for ` + invalid + `(.*)` + source + sshKey + `$`), service.OutcomeFailure},
 	{regexp.MustCompile(`^Failed (\S+) for ` + invalid + `(.*?)` + source + `: `), service.OutcomeFailure},
