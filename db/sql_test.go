@@ -212,7 +212,6 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 				batch(many), batch(`{"zone_id":1.4,"bucket_key":"a"}`), batch(`{"zone_id":"1a","bucket_key":"a"}`),
 				batch(`{"zone_id":1,"bucket_key":""}`), batch(`{"zone_id":1}`), batch(""),
 				batch(`{"zone_id":1,"bucket_key":"` + long + `"}`), batch(`{"zone_id":1,"bucket_key":"a\\u0000"}`),
-				batch(`{"zone_id":1,"bucket_key":"a"},{"zone_id":1,"bucket_key":"a"}`),
 				"CALL check_velocity_batch('[[')", "CALL check_velocity_batch('{}')", "CALL check_velocity_batch('null')",
 				"CALL check_velocity_batch(NULL)", `CALL check_velocity_batch('"x"')`,
 			} {
@@ -226,6 +225,29 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 			t.Errorf("left %d lock rows and %d txns", locks, txns)
 		}
 		d.AwaitNone(t, "what was refused")
+	})
+}
+
+func TestABucketThatABatchNamesTwiceIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 2, time.Hour))
+		for range 2 { // the second time it is remembered
+			rows, err := dbtest.Texts(d.SQL, `CALL check_velocity_batch('[{"attempt_id":"x","buckets":[{"zone_id":1,"bucket_key":"a"},
+				{"zone_id":1,"bucket_key":"b"},{"zone_id":1,"bucket_key":"a"}]},{"buckets":[{"zone_id":1,"bucket_key":"c"},{"zone_id":1,"bucket_key":"c"}]}]')`)
+			if err != nil || len(rows) != 5 {
+				t.Fatalf("%q, %v", rows, err)
+			}
+			for i, same := range map[int]int{0: 2, 3: 4} {
+				rows[i][1], rows[same][1] = "", "" // bucket_no
+				if !slices.Equal(rows[i], rows[same]) || rows[i][2] != "decided" || rows[i][8] != "1" && i == 0 {
+					t.Errorf("%q and %q", rows[i], rows[same])
+				}
+			}
+		}
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE check_buckets <=> IF(bucket_key = 'c', NULL, 2)"); n != 4 {
+			t.Errorf("%d txns, want a, b and twice c", n)
+		}
 	})
 }
 

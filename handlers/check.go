@@ -224,15 +224,11 @@ func (q question) pointAtFault(err error) error {
 		return err
 	}
 	pointed := pointAtField(err)
-	about, field := new(service.BucketError), new(service.FieldError)
-	switch {
-	case !q.listed || !errors.As(err, &about):
+	about := new(service.BucketError)
+	if !q.listed || !errors.As(err, &about) {
 		return pointed
-	case errors.As(err, &field):
-		return pointAtBucket(pointed, about.Bucket)
-	default:
-		return pointAtBucket(invalid("the same zone and key as an earlier one."), about.Bucket)
 	}
+	return pointAtBucket(pointed, about.Bucket)
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.

@@ -248,7 +248,7 @@ func TestDescriptionAcceptsTheChecksThatTheServerAccepts(t *testing.T) {
 		`{"buckets":[{"zone_id":1}]}`:                           false,
 		`{"buckets":[{"zone_id":1,"bucket_key":"y","rate":1}]}`: false,
 		`{"buckets":[{"zone_id":1,"bucket_key":"y"}]}`:          true,
-		`{"buckets":[{"zone_id":1,"bucket_key":"y"},{"bucket_key":"y","zone_id":1}]}`: false,
+		`{"buckets":[{"zone_id":1,"bucket_key":"y"},{"bucket_key":"y","zone_id":1}]}`: true,
 		`{"buckets":[{"zone_id":1,"bucket_key":"y"},{"zone_id":2,"bucket_key":"y"}]}`: true,
 		`{"buckets":[` + nine + `]}`:                                                false,
 		`{"zone_id":1,"buckets":[{"zone_id":1,"bucket_key":"y"}]}`:                  false,

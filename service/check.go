@@ -18,7 +18,8 @@ const (
 )
 
 // Check is one question: may this attempt pass, in all these buckets? It is all or
-// nothing: if any bucket blocks, the check is blocked and no bucket is charged.
+// nothing: if any bucket blocks, the check is blocked and no bucket is charged. A bucket that
+// stands there twice, perhaps in two spellings, is counted once: a Limiter sees to that.
 type Check struct {
 	Buckets []Bucket
 	// AttemptID is the caller's own name for the attempt, or empty. A second check with
@@ -73,12 +74,49 @@ func (c Check) Validate() error {
 		if err := b.Validate(); err != nil {
 			return &BucketError{Bucket: i, cause: fmt.Errorf("bucket %d: %w", i, err)}
 		}
-		if slices.Contains(c.Buckets[:i], b) {
-			err := fmt.Errorf("%w: bucket %d names the same zone and key as an earlier one", ErrInvalid, i)
-			return &BucketError{Bucket: i, cause: err}
-		}
 	}
 	return validateAttemptID(c.AttemptID)
+}
+
+// distinct returns the check with each bucket once, and for each bucket of c its place
+// there.
+func (c Check) distinct() (Check, []int) {
+	places := make([]int, 0, MaxBuckets)
+	once := Check{AttemptID: c.AttemptID, NoWait: c.NoWait}
+	for i, b := range c.Buckets {
+		place := slices.Index(once.Buckets, b)
+		if place < 0 {
+			place, once.Buckets = len(once.Buckets), append(once.Buckets, b)
+			if c.KeyRules != nil {
+				once.KeyRules = append(once.KeyRules, c.KeyRules[i])
+			}
+		}
+		places = append(places, place)
+	}
+	return once, places
+}
+
+// repeats says that some bucket stands in the check more than once.
+func (c Check) repeats() bool {
+	for i, b := range c.Buckets {
+		if slices.Contains(c.Buckets[:i], b) {
+			return true
+		}
+	}
+	return false
+}
+
+// spread returns the decision of a check's distinct buckets as that of the check: see distinct.
+func (d Decision) spread(places []int) Decision {
+	if d.Err != nil {
+		return d
+	}
+	verdicts := make([]Verdict, len(places))
+	for i, place := range places {
+		verdicts[i] = d.Verdicts[place]
+	}
+	d.Verdicts = verdicts
+	return d
 }
 
 func validateAttemptID(id string) error {

@@ -27,8 +27,7 @@ func newKeyRules(zones []Zone) *keyRules {
 }
 
 // normalize returns a check with normal keys. It returns the check unchanged if r is nil. A
-// check with changed keys is validated again, because keys may have become longer and two
-// buckets may have become one.
+// check with changed keys is validated again, because keys may have become longer.
 func (r *keyRules) normalize(check Check) (Check, error) {
 	if r == nil {
 		return check, nil

@@ -144,10 +144,11 @@ func (l *Limiter) reload(ctx context.Context) error {
 type questions struct {
 	checks []Check // the caller's
 	keys   *Keyring
-	asked  []Check    // of the store, with normal keys or pseudonyms
-	named  [][]Bucket // of the checks in asked that have pseudonyms, the buckets with normal keys; nil: none has
-	places []int      // of asked in checks; nil: the same
-	open   []int      // places of the checks that were not answered yet; nil: all
+	asked  []Check       // of the store, with normal keys or pseudonyms
+	named  [][]Bucket    // of the checks in asked that have pseudonyms, the buckets with normal keys; nil: none has
+	spread map[int][]int // of the checks in asked that named a bucket twice, the places of their buckets
+	places []int         // of asked in checks; nil: the same
+	open   []int         // places of the checks that were not answered yet; nil: all
 	// decisions are by place, as far as there are any; decided says that the store
 	// has answered some.
 	decisions []Decision
@@ -162,7 +163,7 @@ func (q *questions) prepare(rules *keyRules, mayBeOld bool) error {
 	if q.open != nil {
 		n = len(q.open)
 	}
-	q.asked, q.places, q.named = make([]Check, 0, n), nil, nil
+	q.asked, q.places, q.named, q.spread = make([]Check, 0, n), nil, nil, nil
 	if rules != nil && rules.hides {
 		q.named = make([][]Bucket, 0, n)
 	}
@@ -178,6 +179,9 @@ func (q *questions) prepare(rules *keyRules, mayBeOld bool) error {
 		}
 		if err == nil {
 			check, err = rules.normalize(check)
+			if err == nil && check.repeats() {
+				check = q.merge(check)
+			}
 			if err == nil && q.named != nil {
 				check, err = q.hide(check)
 			}
@@ -196,6 +200,16 @@ func (q *questions) prepare(rules *keyRules, mayBeOld bool) error {
 		}
 	}
 	return nil
+}
+
+// merge returns the next check to be asked with each bucket once, and notes the places of all.
+func (q *questions) merge(check Check) Check {
+	check, places := check.distinct()
+	if q.spread == nil {
+		q.spread = map[int][]int{}
+	}
+	q.spread[len(q.asked)] = places
+	return check
 }
 
 // hide puts pseudonyms into a check with normal keys, if a zone keeps them, and notes in named
@@ -231,6 +245,9 @@ func (q *questions) take(answers []Decision) error {
 		if buckets != nil {
 			answers[i] = answers[i].standFor(buckets, q.asked[i].Named)
 		}
+	}
+	for i, places := range q.spread {
+		answers[i] = answers[i].spread(places)
 	}
 	if q.decisions == nil {
 		if !slices.ContainsFunc(answers, isStale) {

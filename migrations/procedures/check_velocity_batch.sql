@@ -9,7 +9,8 @@ BEGIN
   --                                          {"zone_id":2,"bucket_key":"203.0.113.9"}]},
   --                               {"buckets":[{"zone_id":1,"bucket_key":"bob"}],
   --                                "attempt_id":"3f6c"}]')
-  -- A check is blocked if any of its buckets blocks, and then none of them is charged. The
+  -- A check is blocked if any of its buckets blocks, and then none of them is charged. A bucket
+  -- that it names twice is counted once, and both rows have the same txn_id. The
   -- answer has one row for each bucket of each check, positions counted from 0:
   --   check_no, bucket_no, status, blocked (by this bucket), would_block, txn_id, rate,
   --   window, velocity, remaining, retry_after, checked_at, reason (as that of check_velocity, or

@@ -32,11 +32,15 @@ BEGIN
   DECLARE asked CURSOR FOR
     SELECT b.zone_id, b.bucket_key, b.key_rule,
            z.rate, z.`window`, z.mode, z.lockout, z.key_rule, z.overridden
-      FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
-             bucket_no FOR ORDINALITY,
-             zone_id INT PATH '$.zone_id',
-             bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key',
-             key_rule VARCHAR(32) CHARACTER SET ascii PATH '$.key_rule')) AS b
+      FROM (
+        SELECT MIN(n.bucket_no) AS bucket_no, n.zone_id, n.bucket_key, MAX(n.key_rule) AS key_rule -- one that is named twice counts once
+          FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
+                 bucket_no FOR ORDINALITY,
+                 zone_id INT PATH '$.zone_id',
+                 bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key',
+                 key_rule VARCHAR(32) CHARACTER SET ascii PATH '$.key_rule')) AS n
+         GROUP BY n.zone_id, n.bucket_key
+      ) AS b
       LEFT JOIN zone_master AS z ON z.id = b.zone_id
      ORDER BY b.bucket_no;
   DECLARE judged CURSOR FOR
@@ -51,9 +55,11 @@ BEGIN
      ORDER BY j.bucket_no;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
 
-  SELECT COUNT(*), MIN(COALESCE(FIND_IN_SET(b.zone_id, p_zones) > 0, FALSE))
+  SELECT COUNT(DISTINCT b.zone_id, b.bucket_key), MIN(COALESCE(FIND_IN_SET(b.zone_id, p_zones) > 0, FALSE))
     INTO v_buckets, v_known
-    FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (zone_id BIGINT PATH '$.zone_id')) AS b;
+    FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
+           zone_id BIGINT PATH '$.zone_id',
+           bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b;
   IF NOT v_known THEN
     SET p_status = 'refused', p_checked_at = p_now, p_verdicts = '[]';
   ELSEIF p_attempt_id IS NOT NULL THEN

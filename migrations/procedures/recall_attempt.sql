@@ -11,7 +11,7 @@ COMMENT 'internal: called by decide_check for a check with an attempt_id'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Reads what was answered to an attempt_id. The check has p_number buckets, and the caller
+  -- Reads what was answered to an attempt_id. The check has p_number buckets that differ, and the caller
   -- holds their locks. p_status is:
   --   decided   the id was used with the same buckets in any order: p_verdicts and p_checked_at
   --             are the answer of that time
@@ -23,7 +23,7 @@ BEGIN
     FROM zone_attempt
    WHERE attempt_id = p_attempt_id;
   IF v_expires_at > p_now THEN
-    SELECT IF(COUNT(*) = p_number AND p_number = JSON_LENGTH(p_verdicts), 'decided', 'conflict')
+    SELECT IF(COUNT(DISTINCT v.zone_id, v.bucket_key) = p_number AND p_number = JSON_LENGTH(p_verdicts), 'decided', 'conflict')
       INTO p_status
       FROM JSON_TABLE(p_verdicts, '$[*]' COLUMNS (
              zone_id BIGINT PATH '$[0]',

@@ -3,6 +3,7 @@ package servicetest
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ func keyClaims() map[string]claim {
 		"AddressesOfANetworkAreOneBucket":            networksAreOneBucket,
 		"WhatIsNoAddressIsRefusedInAnAddressZone":    notAnAddress,
 		"NormalisedKeysAreValidatedAnew":             normalisedKeysAreValidated,
+		"BucketThatIsNamedTwiceIsCountedOnce":        bucketNamedTwice,
 		"EditedKeyKindTakesEffectAtTheNextCheck":     editedKeyKind,
 		"KeyKindEditedBesideChecksFailsNone":         keyKindEditedBesideChecks,
 		"RetryInAnotherSpellingIsTheSameAttempt":     retryInAnotherSpelling,
@@ -184,10 +186,8 @@ func normalisedKeysAreValidated(t *testing.T, b bench) {
 	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	for name, buckets := range map[string][]service.Bucket{
-		"nothing but space":          {at(1, " \u3000 ")},
-		"longer than a key may be":   {at(1, strings.Repeat("\ufdfa", service.MaxKeyLength))},
-		"two spellings of one name":  {at(1, "Bob"), at(2, "::1"), at(1, "bob ")},
-		"two addresses of a network": {at(2, "2001:db8::1"), at(2, "2001:db8::2")},
+		"nothing but space":        {at(1, " \u3000 ")},
+		"longer than a key may be": {at(1, strings.Repeat("\ufdfa", service.MaxKeyLength))},
 	} {
 		_, err := b.ask(t.Context(), service.Check{Buckets: buckets})
 		if !errors.Is(err, service.ErrInvalid) {
@@ -203,6 +203,35 @@ func normalisedKeysAreValidated(t *testing.T, b bench) {
 	key := strings.Repeat("e\u0301", service.MaxKeyLength/2)
 	if v := b.check(t, at(1, key)).Verdicts[0]; v.Bucket.Key != strings.Repeat("\u00e9", service.MaxKeyLength/2) {
 		t.Errorf("got the bucket %q", v.Bucket.Key)
+	}
+}
+
+// bucketNamedTwice claims that a person whose user name and address of mail are alike can log in.
+func bucketNamedTwice(t *testing.T, b bench) {
+	b.set(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+	check := service.Check{Buckets: []service.Bucket{at(1, "Bob"), at(2, "64:ff9b::cb00:7109"), at(1, "bob "), at(1, "bob"), at(2, "203.0.113.9")}}
+	for i := range 4 {
+		want := []service.Bucket{at(1, "bob"), at(2, "203.0.113.9"), at(1, "bob"), at(1, "bob"), at(2, "203.0.113.9")}
+		check.AttemptID = fmt.Sprint("twice-", i)
+		first := b.all(t, check)[0]
+		again := b.all(t, check, one(1, "alice"))[0]
+		for j, v := range first.Verdicts {
+			if v.Bucket != want[j] || v.TxnID != first.Verdicts[slices.Index(want, v.Bucket)].TxnID || again.Verdicts[j] != v {
+				t.Errorf("attempt %d, bucket %d: %+v, again %+v", i+1, j, v, again.Verdicts[j])
+			}
+		}
+		if len(first.Verdicts) != len(want) || first.Blocked != (i == 3) || first.Verdicts[1].TxnID != first.Verdicts[4].TxnID {
+			t.Errorf("attempt %d: %+v", i+1, first)
+		}
+	}
+	if d := b.check(t, at(2, "203.0.113.8"), at(2, "203.0.113.8")); len(d.Verdicts) != 2 || d.Verdicts[0] != d.Verdicts[1] || d.Verdicts[0].Velocity != 1 {
+		t.Errorf("one key twice: %+v", d)
+	}
+	for _, bucket := range []service.Bucket{at(1, "bob"), at(2, "203.0.113.9")} {
+		if recorded, counted := b.counted(t, bucket); recorded != 4 || counted != 3 {
+			t.Errorf("%d recorded and %d counted, want 4 and 3", recorded, counted)
+		}
 	}
 }
 
