@@ -49,7 +49,7 @@ func TestLimiterKeepsInvalidChecksFromTheStoreAndInTheirPlaces(t *testing.T) {
 	t.Parallel()
 	store := admitting()
 	checks := []service.Check{
-		{}, check(at(1, "a")), check(at(0, "b")), check(at(1, "c"), at(1, "c")), check(at(1, "d")), check(at(1, "")),
+		{}, check(at(1, "a")), check(at(0, "b")), check(at(1, "c"), at(0, "c")), check(at(1, "d")), check(at(1, "")),
 	}
 	decisions, err := service.NewLimiter(store, time.Minute).CheckAll(t.Context(), checks)
 	if err != nil || len(decisions) != len(checks) {

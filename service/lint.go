@@ -84,6 +84,9 @@ func (l *lint) lintRate(field string, rate int, window time.Duration) {
 }
 
 func (l *lint) lintReserve() {
+	if l.zone.Keys.Kind == KeyIP && l.zone.ResetOnSuccess {
+		l.addf("reset_on_success", "voids the limit of addresses: whoever logs in to one account now and then releases all failures of the address; turn it off")
+	}
 	switch {
 	case l.zone.Counts == CountsFailures && l.zone.ReserveTTL < minReserveTTL:
 		l.addf("reserve_ttl", "%d s is short for a person's login: a success that is reported later counts as a failure",

@@ -69,6 +69,8 @@ func TestLintFindsWhatIsProbablyNotMeant(t *testing.T) {
 		"speaks of renaming":           {service.Zone{Rate: 5, Description: "per renamed thing"}, ""},
 		"users are normalised":         {service.Zone{Rate: 5, Description: "login per user", Keys: service.KeyRule{Kind: "username"}}, ""},
 		"is about addresses":           {service.Zone{Rate: 5, Description: "per address", Keys: service.KeyRule{Kind: "ip"}}, ""},
+		"own success resets":           {service.Zone{Rate: 5, Counts: "failures", ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}}, "reset_on_success"},
+		"a user's success resets":      {service.Zone{Rate: 5, Counts: "failures", ResetOnSuccess: true, Keys: service.KeyRule{Kind: "username"}}, ""},
 		"several at once": {
 			service.Zone{Mode: "shadow", Lockout: time.Second, LockoutFactor: 1, LockoutDecay: time.Second},
 			"mode rate lockout lockout_factor lockout_decay",
