@@ -126,43 +126,23 @@ func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Co
 	}
 }
 
-// Installed is the procedures and functions that a database has, as far as the
-// account may see them.
-type Installed struct {
-	// Texts has the checksum that is noted of each one's text, by its name: SHA-256 in
-	// hexadecimal, or nothing if none is noted.
-	Texts map[string]string
-	// Whole says that the account sees all of them, not only those that it may call.
-	Whole bool
-}
-
-// Installed returns what is installed. It does NOT look at the texts themselves.
-func (p *Probe) Installed(ctx context.Context) (Installed, error) {
-	found := Installed{Texts: map[string]string{}}
-	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
-		var r reading
-		r.sql("SELECT routine_name FROM information_schema.routines WHERE routine_schema = DATABASE();")
-		r.each(1, func(row []driver.Value) error {
-			found.Texts[text(row[0])] = ""
-			return nil
-		})
-		r.sql("SELECT name, sha256 FROM schema_routine WHERE kind IN ('PROCEDURE', 'FUNCTION')")
-		r.each(2, func(row []driver.Value) error {
-			name := text(row[0])
-			if _, isThere := found.Texts[name]; isThere {
-				found.Texts[name] = text(row[1])
+// Describe returns the rows of CALL describe_schema: what the database has of procedures, triggers,
+// views, keys and constraints, as the engine keeps it. Errors are those of look-ups.
+func (p *Probe) Describe(ctx context.Context) (rows [][]string, err error) {
+	err = p.onConn(ctx, func(ctx context.Context, conn *connection) error {
+		return conn.each(ctx, 6, "CALL describe_schema()", func(row []driver.Value) error {
+			cells := make([]string, len(row))
+			for i, cell := range row {
+				cells[i] = text(cell)
 			}
+			rows = append(rows, cells)
 			return nil
 		})
-		return r.send(ctx, conn)
 	})
 	if err != nil {
-		return Installed{}, fmt.Errorf("list procedures: %w", lookupError(err))
+		return nil, fmt.Errorf("describe schema: %w", lookupError(err))
 	}
-	// Only procedures that run with their owner's rights call it, so nobody is granted this
-	// one alone.
-	_, found.Whole = found.Texts["make_bucket"]
-	return found, nil
+	return rows, nil
 }
 
 // onConn does something on the one connection, until the deadline of ctx, and gives
@@ -198,7 +178,10 @@ func (p *Probe) proveChecks(ctx context.Context, conn *connection) error {
 	if err := proveCheck(ctx, conn); err != nil {
 		return err
 	}
-	return proveBatch(ctx, conn, p.hints)
+	if err := proveBatch(ctx, conn, p.hints); err != nil {
+		return err
+	}
+	return rehearseWay(ctx, conn, "check", 0)
 }
 
 // proveCheck calls what decides a lone check.
@@ -210,17 +193,70 @@ func proveCheck(ctx context.Context, conn *connection) error {
 	case err == nil:
 		err = errors.New("a check of a zone that does not exist was decided")
 	}
-	return obstacle{"EXECUTE", "procedure check_velocity_by_rule", err}
+	return obstacle{right: "EXECUTE", object: "procedure check_velocity_by_rule", error: err}
 }
 
 // proveReport calls what records outcomes.
 func proveReport(ctx context.Context, conn *connection) error {
+	if err := proveCall(ctx, conn, "report_outcomes", "CALL report_outcomes('[]')"); err != nil {
+		return err
+	}
+	return rehearseWay(ctx, conn, "report", 2)
+}
+
+// proveRelease calls what releases a bucket.
+func proveRelease(ctx context.Context, conn *connection) error {
+	err := proveCall(ctx, conn, "release_bucket", "CALL release_bucket(0, '0.0.0.0', NULL, 'doctor')")
+	if err != nil && !isNumber(err, errUnknown) {
+		return err
+	}
+	return rehearseWay(ctx, conn, "release", 0)
+}
+
+// proveEdit lets the owner edit a zone and an override, whose triggers run with the owner's rights.
+func proveEdit(ctx context.Context, conn *connection) error { return rehearseWay(ctx, conn, "edit", 0) }
+
+// proveCall calls a procedure.
+func proveCall(ctx context.Context, conn *connection, procedure, statement string) error {
 	var p proof
-	p.add("EXECUTE", "procedure report_outcomes", func(r *reading) {
-		r.sql("CALL report_outcomes('[]')")
+	p.add("EXECUTE", "procedure "+procedure, func(r *reading) {
+		r.sql(statement)
 		r.skip()
 	})
 	return p.ask(ctx, conn)
+}
+
+// rehearseWay writes the rows of a way, and takes them back, see the procedure. depth is by how many
+// calls the way is deeper than the rehearsal. A row that it has waited for says nothing of the way:
+// a reader who locks the end of a table holds it up.
+func rehearseWay(ctx context.Context, conn *connection, way string, depth int) error {
+	err := proveCall(ctx, conn, "rehearse", fmt.Sprintf("CALL rehearse('%s', %d)", way, depth))
+	if isNumber(err, errLockWait) {
+		return nil
+	}
+	var o obstacle
+	if errors.As(err, &o) {
+		o.way = map[string]string{"check": "checks", "report": "reports of outcomes", "release": "releases", "edit": "edits of zones"}[way]
+		return o
+	}
+	return err
+}
+
+// ProveReleases goes the way of a release, and ProveEdits that of an edit of a zone and an override.
+// Neither is part of Prove, since checks are decided without. Where there are no procedures, both do
+// nothing. Errors are those of Prove.
+func (p *Probe) ProveReleases(ctx context.Context) error { return p.proveProcedures(ctx, proveRelease) }
+
+// ProveEdits: see ProveReleases.
+func (p *Probe) ProveEdits(ctx context.Context) error { return p.proveProcedures(ctx, proveEdit) }
+
+func (p *Probe) proveProcedures(ctx context.Context, prove func(context.Context, *connection) error) error {
+	return Unready(ctx, p.onConn(ctx, func(ctx context.Context, conn *connection) error {
+		if !conn.dialect.hasRoutines {
+			return nil
+		}
+		return prove(ctx, conn)
+	}))
 }
 
 // proveBatch sends what a batch sends, as one packet.
@@ -264,6 +300,12 @@ func nothingInto(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") SELECT " + columns + " FROM " + table + " WHERE FALSE"
 }
 
+const (
+	errStack       = 1436
+	errNoPartition = 1526
+	errNoNextID    = 1467
+)
+
 // lastIDs is how many ids before the last one of zone_txn are as good as none: at 10,000
 // a second they are used up in two minutes.
 const lastIDs = 1 << 20
@@ -279,6 +321,7 @@ func lookForLastIDs(r *reading) {
 type obstacle struct {
 	right  string // what the account needs for it
 	object string // on what
+	way    string // what is not possible without; empty for checks
 	error
 }
 
@@ -368,7 +411,7 @@ func Unready(ctx context.Context, err error) error {
 		unready.reason = engine.ErrSharded.Error()
 	case errors.Is(err, errNoSequence):
 		unready.reason = "vtgate does not know that the ids of zone_txn come from a sequence: run 'velocityd migrate up' as the owner of the schema"
-	case errors.Is(err, errNoIDsLeft):
+	case errors.Is(err, errNoIDsLeft), isNumber(err, errNoNextID):
 		unready.reason = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
 			"and set AUTO_INCREMENT of the table back"
 	case errors.As(err, &told):
@@ -405,15 +448,20 @@ func (o obstacle) reason(number uint16) string {
 	case number == errNoSuchProcedure:
 		return o.object + ", or one that it calls, is missing: run 'velocityd migrate up' as the owner of the schema"
 	case number == 1449:
-		return "the owner (definer) of " + o.object + " does not exist: create that account again with the rights of the schema's owner"
+		return "the owner (definer) of " + o.object + " does not exist: create that account again with the rights of the schema's owner, " +
+			"or run 'velocityd migrate up' as another account, which is the owner then"
 	case number == errNoSuchTable && isProcedure:
 		return "a table that " + o.object + " uses is missing: rename it back, or restore it"
 	case number == errNoSuchTable:
 		return o.object + " is missing: rename it back, restore it or, on Vitess, run 'velocityd migrate up'"
 	case number == errAmbiguous:
 		return "another keyspace has a table of the same name: keep it apart by require_explicit_routing in the vschema of that keyspace"
+	case number == errStack:
+		return "the server's thread_stack is too small for " + cmp.Or(o.way, "checks") + ": set it to 1M in its configuration, and start it again"
+	case number == errNoPartition:
+		return "zone_txn has no partition for the txns of now: run ALTER TABLE zone_txn ADD PARTITION (PARTITION later VALUES LESS THAN (MAXVALUE))"
 	case slices.Contains([]uint16{1054, 1136, 1176, 1318}, number):
-		return o.object + " is not as this program needs it: run 'velocityd migrate status'"
+		return o.object + " is not as this program needs it: 'velocityd doctor' names what is different, and what mends it"
 	}
-	return fmt.Sprintf("checks cannot be decided: the database answers with error %d", number)
+	return fmt.Sprintf("%s fail: the database answers with error %d", cmp.Or(o.way, "checks"), number)
 }

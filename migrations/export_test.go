@@ -52,3 +52,13 @@ func TableSteps() []int { return tableSteps() }
 
 // PlannedStep is the newest step whose change the plan for portable tables makes, too.
 const PlannedStep = plannedStep
+
+// PartNames are the kind, table and name of each key and constraint that the steps make.
+func PartNames() ([]string, error) {
+	list, err := parts()
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = p.kind + " " + p.table + " " + p.name
+	}
+	return names, err
+}

@@ -12,42 +12,34 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-const createSchemaRoutine = `
-CREATE TABLE IF NOT EXISTS schema_routine (
-  kind         VARCHAR(16)  CHARACTER SET ascii NOT NULL,
-  name         VARCHAR(64)  CHARACTER SET ascii NOT NULL,
-  sha256       CHAR(64)     CHARACTER SET ascii NOT NULL COMMENT 'of the text, a file of the program that installed it',
-  installed_at DATETIME(6)  NOT NULL COMMENT 'UTC',
-  installed_by VARCHAR(384) CHARACTER SET utf8mb4 NOT NULL COMMENT 'the account, with whose rights the routine runs',
-  PRIMARY KEY (kind, name)
-) ENGINE = InnoDB COMMENT = 'kept by velocityd migrate: which text each procedure, function, trigger and view has'`
-
 // installer brings the procedures, triggers and views of a database to their current
 // texts, on the one connection that holds the lock of migrations.
 type installer struct {
 	conn    *sql.Conn
 	mariaDB bool
 	texts   []text
-	have    []Routine
 	// hidden are the procedures and functions that were made anew although the account may
 	// not see who was granted something on them.
 	hidden []Routine
 }
 
-// install creates each routine again whose text is not the current one, drops the retired
-// ones, and returns both. It can be run again after a failure: a routine is noted in
-// schema_routine when it is in place, and the note is deleted before the routine is touched.
+// install creates each routine again whose text is not the current one or whose owner is not the
+// account, drops the retired ones, and returns both. It can be run again after a failure.
 // hidden are those whose grants may be gone, see installer.
 func install(ctx context.Context, conn *sql.Conn) (due, hidden []Routine, err error) {
-	in := installer{conn: conn}
-	if in.have, err = present(ctx, conn); err != nil {
-		return nil, nil, err
-	}
-	list, err := compare(in.have)
+	have, err := describe(ctx, conn)
 	if err != nil {
 		return nil, nil, err
 	}
-	due = slices.DeleteFunc(list, func(r Routine) bool { return r.State == Current })
+	list, err := compare(have)
+	if err != nil {
+		return nil, nil, err
+	}
+	in := installer{conn: conn, mariaDB: have.IsMariaDB}
+	if err := in.wantOwner(ctx, have.account, list); err != nil {
+		return nil, nil, err
+	}
+	due = slices.DeleteFunc(list, func(r Routine) bool { return r.State == Current && r.Owner == have.account })
 	// Those that are not there yet come first, because the others' current texts may call them.
 	slices.SortStableFunc(due, func(a, b Routine) int { return a.order() - b.order() })
 	if len(due) == 0 {
@@ -56,28 +48,38 @@ func install(ctx context.Context, conn *sql.Conn) (due, hidden []Routine, err er
 	if in.texts, err = current(); err != nil {
 		return nil, nil, err
 	}
-	var version string
-	if err := conn.QueryRowContext(ctx, "SELECT VERSION()").Scan(&version); err != nil {
-		return nil, nil, fmt.Errorf("read engine version: %w", err)
-	}
-	in.mariaDB = strings.Contains(version, "MariaDB")
 	err = in.carryOut(context.WithoutCancel(ctx), due) // not to be cut off between DROP and CREATE
 	return due, in.hidden, err
 }
 
+// errNoDefiner is what an administrator is told of a view whose owner does not exist. Others are told
+// errAccessDenied.
+const errNoDefiner = 1449
+
+// wantOwner returns the account, or an error if another one owns all that is there. Procedures,
+// triggers and views run with the rights of whoever made them: those that an administrator makes
+// after a restore would run with an administrator's. If the owner does not exist any more, or has
+// only a part of them, the account may take its place.
+func (in *installer) wantOwner(ctx context.Context, account string, have []Routine) error {
+	owners := owners(have)
+	if len(owners) == 0 || slices.Contains(owners, account) {
+		return nil
+	}
+	for _, r := range have {
+		if r.Kind != "VIEW" || r.Owner == "" {
+			continue
+		}
+		_, err := in.conn.ExecContext(ctx, "SELECT 1 FROM "+r.Name+" WHERE FALSE")
+		var engine *mysql.MySQLError
+		if errors.As(err, &engine) && (engine.Number == errNoDefiner || engine.Number == errAccessDenied) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the procedures, triggers and views belong to %s and would run with the rights of %s: run migrate up as %[1]s; "+
+		"if that account is not to own them any more, drop it first", strings.Join(owners, ", "), account)
+}
+
 func (in *installer) carryOut(ctx context.Context, due []Routine) error {
-	if err := in.exec(ctx, "create schema_routine", createSchemaRoutine); err != nil {
-		return err
-	}
-	names := make([]string, len(due))
-	for i, r := range due {
-		names[i] = fmt.Sprintf("('%s', '%s')", r.Kind, r.Name)
-	}
-	err := in.exec(ctx, "take notes away", "DELETE FROM schema_routine WHERE (kind, name) IN ("+strings.Join(names, ", ")+")")
-	if err != nil {
-		return err
-	}
-	var notes []string
 	for _, r := range due {
 		at := slices.IndexFunc(in.texts, func(t text) bool { return t.kind == r.Kind && t.name == r.Name })
 		if at < 0 { // retired
@@ -89,13 +91,8 @@ func (in *installer) carryOut(ctx context.Context, due []Routine) error {
 		if err := in.make(ctx, in.texts[at], r); err != nil {
 			return err
 		}
-		notes = append(notes, fmt.Sprintf("('%s', '%s', '%s', UTC_TIMESTAMP(6), CURRENT_USER())", r.Kind, r.Name, in.texts[at].sha256))
 	}
-	if notes == nil {
-		return nil
-	}
-	return in.exec(ctx, "note routines",
-		"INSERT INTO schema_routine (kind, name, sha256, installed_at, installed_by) VALUES "+strings.Join(notes, ", "))
+	return nil
 }
 
 // order is less for procedures and functions that are to be made than for all others.
@@ -201,7 +198,7 @@ func (in *installer) exec(ctx context.Context, what, statement string) error {
 // dropViews drops the views, which would be of no use without their tables, and would stop
 // a dump of the database. Up makes them again.
 func dropViews(ctx context.Context, conn *sql.Conn) error {
-	have, err := present(ctx, conn)
+	have, err := describe(ctx, conn)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,6 @@
 // Package migrations owns the schema's history: tables as numbered steps, one
 // statement a file, which golang-migrate carries out; and procedures, functions,
-// triggers and views as one current text each, installed by checksum. It also owns what
+// triggers and views as one current text each, compared with what the engine keeps of it. It also owns what
 // each account may do in the schema. It must not know what the tables are for.
 package migrations
 
@@ -154,7 +154,7 @@ func Status(ctx context.Context, dsn string) (State, error) {
 			return err
 		}
 		state.Version, state.Dirty = uint(max(version, 0)), dirty
-		have, err := present(ctx, t.conn)
+		have, err := describe(ctx, t.conn)
 		if err != nil {
 			return err
 		}

@@ -41,18 +41,18 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		untrusted("a first installation")
 		wantStatus(t, d, migrations.Latest()-1, false)
 		trust("1")
-		for _, state := range []string{
-			"DO 0",
-			"UPDATE schema_routine SET sha256 = REPEAT('0', 64)", // as after an older program
-			"DROP TRIGGER zone_master_after_delete",
+		for state, bring := range map[string]func(){
+			"nothing":          func() {},
+			"an older program": func() { d.Outdate(t) },
+			"a trigger's DROP": func() { dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete") },
 		} {
-			dbtest.Exec(t, d.SQL, state)
+			bring()
 			if _, err := migrations.Up(t.Context(), owner); err != nil {
 				t.Errorf("after %s: %v", state, err)
 			}
 		}
 		trust("0")
-		dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE kind = 'TRIGGER'")
+		d.Outdate(t, triggers(t)...)
 		untrusted("new triggers")
 		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE()"); n != 11 {
 			t.Errorf("%d triggers are left of 11", n)

@@ -73,7 +73,7 @@ func Rights(role Role) []Right {
 func serviceRights() []Right {
 	return merge(
 		[]Right{{[]string{"EXECUTE"}, everything()}},
-		on([]string{"SELECT"}, "schema_migrations", "schema_routine", "zone_master", "zone_override", "zone_override_prefix_length"),
+		on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length"),
 		on([]string{"SELECT", "INSERT"}, "zone_txn", "zone_attempt", "velocity_identity"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_bucket_lock"),
 		on([]string{"SELECT", "UPDATE (last_used_at)"}, "access_token"),
@@ -82,7 +82,7 @@ func serviceRights() []Right {
 
 // dbaRights let a person look at everything and call what is for callers.
 func dbaRights() []Right {
-	rights := on([]string{"SELECT"}, "schema_migrations", "schema_routine", "zone_master", "zone_override", "zone_override_prefix_length",
+	rights := on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length",
 		"zone_txn", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit")
 	for _, name := range publicProcedures() {

@@ -48,7 +48,7 @@ func writes() []string {
 		"DELETE FROM zone_attempt", "DELETE FROM zone_bucket_lock",
 		"INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id) VALUES (NOW(), 'x', 'zone', 'insert', 1)",
 		"UPDATE zone_audit SET changed_by = 'x'", "DELETE FROM zone_audit",
-		"UPDATE schema_migrations SET version = 1", "DELETE FROM schema_routine", "INSERT INTO zone_override_prefix_length VALUES (1, 4, 8)",
+		"UPDATE schema_migrations SET version = 1", "INSERT INTO zone_override_prefix_length VALUES (1, 4, 8)",
 		"CREATE TABLE own (id INT)", "CREATE TEMPORARY TABLE own (id INT)", "ALTER TABLE zone_txn ADD COLUMN own INT", "DROP TABLE zone_txn", "DROP VIEW read_txn",
 		"CREATE TRIGGER own BEFORE INSERT ON zone_txn FOR EACH ROW SET @own = 1", "DROP TRIGGER zone_master_after_delete",
 		"CREATE PROCEDURE own() SET @own = 1", "DROP PROCEDURE check_velocity", "CREATE VIEW own AS SELECT 1", "LOCK TABLES zone_txn READ",
@@ -253,7 +253,7 @@ func TestGrantsOnAProcedureOutliveItsReplacement(t *testing.T) {
 		assign(t, d, migrations.DBA, as)
 		dbtest.Exec(t, d.SQL, "GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE check_velocity TO "+as.String()+" WITH GRANT OPTION")
 		want := grantsOf(t, d, as)
-		dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64)")
+		d.Outdate(t)
 		done, err := migrations.Up(t.Context(), d.DSN)
 		if err != nil || len(done.Ungranted) != 0 {
 			t.Errorf("up: %+v, %v", done, err)
@@ -279,9 +279,7 @@ func TestUpSaysWhenItCannotKeepGrants(t *testing.T) {
 		ownerAccount, _ := account(t, owner)
 		as, _ := account(t, d.Account(t))
 		assign(t, d, migrations.DBA, as)
-		older := func() {
-			dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE name IN ('check_velocity', 'make_bucket', 'read_txn')")
-		}
+		older := func() { owner.Outdate(t, "check_velocity", "make_bucket", "read_txn") }
 		replaces := !strings.HasPrefix(engine.Name, "mariadb") // which loses nothing
 		older()
 		dbtest.Exec(t, d.SQL, "GRANT SELECT ON mysql.procs_priv TO "+ownerAccount.String())

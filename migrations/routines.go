@@ -4,18 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"database/sql"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
-	"time"
-
-	"github.com/go-sql-driver/mysql"
 )
 
 // retiredFile lists the routines that are to be dropped.
@@ -24,11 +18,9 @@ const retiredFile = "retired.txt"
 // Routine is one procedure, function, trigger or view: of this program, of the
 // database, or of both.
 type Routine struct {
-	Kind, Name  string    // PROCEDURE, FUNCTION, TRIGGER or VIEW
-	SHA256      string    // of the text in the database; empty if nobody has noted it
-	InstalledAt time.Time // UTC, by the database's clock
-	InstalledBy string    // the account
-	State       RoutineState
+	Kind, Name string // PROCEDURE, FUNCTION, TRIGGER or VIEW
+	Owner      string // the account with whose rights it runs; empty if it is not in the database
+	State      RoutineState
 }
 
 // RoutineState is how a routine of the database stands to this program.
@@ -37,7 +29,7 @@ type RoutineState string
 // The states of a routine.
 const (
 	Current RoutineState = "current" // the text of this program
-	Differs RoutineState = "differs" // another text, or one of which nothing is noted
+	Differs RoutineState = "differs" // another text, or one that is hidden from the account
 	Missing RoutineState = "missing" // not in the database, or hidden from the account
 	Retired RoutineState = "retired" // in the database, and no longer of use
 )
@@ -54,7 +46,6 @@ type text struct {
 	isPublic   bool   // a procedure that is for callers, by its COMMENT
 	table      string // a trigger's
 	statement  string
-	sha256     string
 }
 
 var (
@@ -90,8 +81,7 @@ func current() ([]text, error) {
 	return list, nil
 }
 
-// Expected returns the routines that this program installs, each with the checksum of
-// its text.
+// Expected returns the routines that this program installs.
 func Expected() ([]Routine, error) {
 	list, err := current()
 	if err != nil {
@@ -99,7 +89,7 @@ func Expected() ([]Routine, error) {
 	}
 	routines := make([]Routine, len(list))
 	for i, t := range list {
-		routines[i] = Routine{Kind: t.kind, Name: t.name, SHA256: t.sha256, State: Current}
+		routines[i] = Routine{Kind: t.kind, Name: t.name, State: Current}
 	}
 	return routines, nil
 }
@@ -114,7 +104,7 @@ func readText(file string) ([]byte, error) {
 }
 
 func parseText(file string, content []byte) (text, error) {
-	t := text{statement: string(content), sha256: fmt.Sprintf("%x", sha256.Sum256(content))}
+	t := text{statement: string(content)}
 	head := creation.FindSubmatch(content)
 	if head == nil || string(head[3])+".sql" != path.Base(file) {
 		return text{}, fmt.Errorf("%s does not create what it is named after", file)
@@ -152,60 +142,6 @@ func retired() ([]Routine, error) {
 	return list, lines.Err()
 }
 
-// present returns the routines that the database has, each with what
-// schema_routine notes of it.
-func present(ctx context.Context, conn *sql.Conn) ([]Routine, error) {
-	var list []Routine
-	err := query(ctx, conn, func(rows *sql.Rows) error {
-		var r Routine
-		if err := rows.Scan(&r.Kind, &r.Name); err != nil {
-			return err
-		}
-		list = append(list, r)
-		return nil
-	}, `
-SELECT routine_type, routine_name
-  FROM information_schema.routines
- WHERE routine_schema = DATABASE()
- UNION ALL
-SELECT 'TRIGGER', trigger_name
-  FROM information_schema.triggers
- WHERE trigger_schema = DATABASE()
- UNION ALL
-SELECT 'VIEW', table_name
-  FROM information_schema.views
- WHERE table_schema = DATABASE()
- ORDER BY 1, 2`)
-	if err != nil {
-		return nil, fmt.Errorf("list routines: %w", err)
-	}
-	return list, noteInstalled(ctx, conn, list)
-}
-
-// noteInstalled completes the routines of list by what schema_routine says of them.
-func noteInstalled(ctx context.Context, conn *sql.Conn, list []Routine) error {
-	err := query(ctx, conn, func(rows *sql.Rows) error {
-		var noted Routine
-		if err := rows.Scan(&noted.Kind, &noted.Name, &noted.SHA256, &noted.InstalledAt, &noted.InstalledBy); err != nil {
-			return err
-		}
-		if at := slices.IndexFunc(list, noted.is); at >= 0 {
-			list[at] = noted
-		}
-		return nil
-	}, `
-SELECT kind, name, sha256, installed_at, installed_by
-  FROM schema_routine`)
-	var engine *mysql.MySQLError
-	if errors.As(err, &engine) && engine.Number == errNoSuchTable {
-		err = nil // nothing was ever installed by checksum
-	}
-	if err != nil {
-		return fmt.Errorf("read schema_routine: %w", err)
-	}
-	return nil
-}
-
 // is says that both are the same routine, whatever their texts.
 func (r Routine) is(other Routine) bool { return r.Kind == other.Kind && r.Name == other.Name }
 
@@ -225,8 +161,9 @@ func query(ctx context.Context, conn *sql.Conn, scan func(*sql.Rows) error, stat
 }
 
 // compare returns the routines of this program, in the order of their
-// installation, and then the retired ones that the database still has.
-func compare(have []Routine) ([]Routine, error) {
+// installation, and then the retired ones that the database still has. If several accounts own
+// routines, those of others than the account that asks differ.
+func compare(have Schema) ([]Routine, error) {
 	want, err := current()
 	if err != nil {
 		return nil, err
@@ -238,19 +175,17 @@ func compare(have []Routine) ([]Routine, error) {
 	list := make([]Routine, 0, len(want))
 	for _, t := range want {
 		r := Routine{Kind: t.kind, Name: t.name, State: Missing}
-		if at := slices.IndexFunc(have, r.is); at >= 0 {
-			r = have[at]
-			r.State = Differs
-			if r.SHA256 == t.sha256 {
+		if found, is := have.find(t.kind, "", t.name); is {
+			r.Owner, r.State = found.Definer, Differs
+			if have.keeps(found, t) && (r.Owner == have.account || !have.isShared()) {
 				r.State = Current
 			}
 		}
 		list = append(list, r)
 	}
 	for _, r := range gone {
-		if at := slices.IndexFunc(have, r.is); at >= 0 {
-			have[at].State = Retired
-			list = append(list, have[at])
+		if found, is := have.find(r.Kind, "", r.Name); is {
+			list = append(list, Routine{Kind: r.Kind, Name: r.Name, Owner: found.Definer, State: Retired})
 		}
 	}
 	return list, nil

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"strings"
 	"time"
 
 	"velocityd/db"
@@ -116,17 +114,15 @@ func examine(ctx context.Context, options db.Options, keys []service.SecretKey) 
 	}
 	defer func() { _ = store.Close() }()
 	var found diagnoses
-	if !found.judgeSchema(ctx, probe) {
+	version, isThere := found.judgeSchema(ctx, probe)
+	if !isThere {
 		return found, nil
 	}
-	found.judgeDecision(probe.Prove(ctx))
+	found.judgeWays(ctx, probe)
 	if err := store.ProveKeys(ctx, keys); err != nil {
 		found.add(levelFault, "secret keys", err.Error(), "see docs/dba.md#pseudonyms")
 	} else if len(keys) > 0 {
 		found.add(levelOK, "secret keys", "they are those of the other instances", "")
-	}
-	if engine, err := probe.Engine(ctx); err == nil && engine == db.EngineMySQL {
-		found.judgeTexts(ctx, probe)
 	}
 	inspection, err := probe.Inspect(ctx)
 	if err != nil {
@@ -134,15 +130,18 @@ func examine(ctx context.Context, options db.Options, keys []service.SecretKey) 
 		return found, nil
 	}
 	found.judge(inspection)
-	if inspection.Engine != db.EngineMySQL {
+	switch {
+	case inspection.Engine == db.EngineMySQL && version == migrations.Latest():
+		found.judgeTexts(ctx, probe, inspection.IsMariaDB)
+	case inspection.Engine != db.EngineMySQL:
 		found.judgeAudit(ctx, store)
 	}
 	found.judgeZones(ctx, store, inspection.Now)
 	return found, nil
 }
 
-// judgeSchema returns whether there is a schema to look at further.
-func (d *diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) bool {
+// judgeSchema returns the version, and whether there is a schema to look at further.
+func (d *diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) (version uint, isThere bool) {
 	version, err := verifySchema(ctx, probe)
 	switch {
 	case errors.Is(err, errSchema):
@@ -155,47 +154,49 @@ func (d *diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) bool {
 	default:
 		d.add(levelOK, "schema", fmt.Sprintf("it is at this program's version, %d", version), "")
 	}
-	return err == nil
+	return version, err == nil
 }
 
-// judgeDecision says what a *db.UnreadyError, or nil, means.
-func (d *diagnoses) judgeDecision(err error) {
+// judgeWays goes the ways of everything that the service does.
+func (d *diagnoses) judgeWays(ctx context.Context, probe *db.Probe) {
+	d.judgeWay("checks and reports", probe.Prove(ctx))
+	if engine, err := probe.Engine(ctx); err == nil && engine == db.EngineMySQL {
+		d.judgeWay("releases", probe.ProveReleases(ctx))
+		d.judgeWay("edits", probe.ProveEdits(ctx))
+	}
+}
+
+// judgeWay says what a *db.UnreadyError, or nil, means.
+func (d *diagnoses) judgeWay(about string, err error) {
 	if err == nil {
-		d.add(levelOK, "decision", "every step of a decision works, as far as it can be gone without recording one", "")
+		d.add(levelOK, about, "every step works, and was taken back", "")
 		return
 	}
-	const undecided = "checks cannot be decided"
-	is, do := undecided+": "+err.Error(), "do that, and run doctor again"
-	if strings.HasPrefix(err.Error(), undecided) { // for a reason that nobody knows
-		is, do = err.Error(), "look at the database, and run doctor again"
-	}
+	is := err.Error()
 	if cause := errors.Unwrap(err); cause != nil {
 		is += " (" + cause.Error() + ")"
 	}
-	d.add(levelFault, "decision", is, do)
+	d.add(levelFault, about, is, "do that, or look at the database, and run doctor again")
 }
 
-// judgeTexts compares procedures and functions with this program's.
-func (d *diagnoses) judgeTexts(ctx context.Context, probe *db.Probe) {
-	routines, err := newRoutineCheck(probe, slog.New(slog.DiscardHandler))
+// judgeTexts compares what the database has, as the engine keeps it, with this program's.
+func (d *diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB bool) {
+	rows, err := probe.Describe(ctx)
+	if err != nil {
+		d.add(levelFault, "texts", "procedures, triggers, views, keys and constraints cannot be looked at: "+err.Error(),
+			"run 'velocityd migrate up' as the owner of the schema")
+		return
+	}
+	faults, err := migrations.SchemaOf(rows, isMariaDB).Faults()
 	if err != nil {
 		d.add(levelFault, "texts", err.Error(), "install the program again")
 		return
 	}
-	missing, differing, err := routines.compare(ctx)
-	const up = "run 'velocityd migrate up' as the owner of the schema"
-	switch {
-	case err != nil:
-		d.add(levelWarning, "texts", "the texts of procedures cannot be compared: "+err.Error(), "run 'velocityd migrate status' as the owner of the schema")
-		return
-	case len(missing) == 0 && len(differing) == 0:
-		d.add(levelOK, "texts", "all procedures and functions that the account sees have this program's texts", "")
+	for _, fault := range faults {
+		d.add(levelFault, "texts", fault.Is, fault.Do)
 	}
-	for _, name := range missing {
-		d.add(levelFault, "texts", name+" is missing", up)
-	}
-	for _, name := range differing {
-		d.add(levelWarning, "texts", name+" has another text than this program's", up+", unless another version of the program has installed it")
+	if len(faults) == 0 {
+		d.add(levelOK, "texts", "procedures, triggers, views, keys and constraints are this program's, and have one owner", "")
 	}
 }
 

@@ -256,7 +256,7 @@ func (d *diagnoses) judgePlans(i db.Inspection) {
 			continue
 		}
 		found = true
-		d.add(levelFault, "indexes", is, "run 'velocityd migrate status'; if the schema is right, run ANALYZE TABLE "+plan.Table)
+		d.add(levelFault, "indexes", is, "make the index as the schema has it (doctor names what is missing), and run ANALYZE TABLE "+plan.Table)
 	}
 	if !found {
 		d.add(levelOK, "indexes", "decisions read each table by the index that is made for it", "")

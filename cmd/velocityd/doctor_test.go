@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,7 +55,7 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		for _, about := range []string{
-			"schema", "decision", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "overrides", "zones",
+			"schema", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "overrides", "zones",
 		} {
 			if list := found[about]; len(list) != 1 || list[0].Level != levelOK {
 				t.Errorf("%s: %+v, want that it is as it should be", about, list)
@@ -132,13 +131,16 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_master TO ACCOUNT", "rights", levelOK, "no more"},
 			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_override TO ACCOUNT", "rights", levelNote, "may edit zones"},
 			{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT", "rights", levelWarning, "has DELETE on zone_txn"},
-			{"UPDATE schema_routine SET sha256 = 'x' WHERE name = 'peek_velocity'", "texts", levelWarning, "procedure peek_velocity has another text"},
+			{"ALTER PROCEDURE peek_velocity COMMENT 'of a DBA'", "texts", levelFault, "procedure peek_velocity has another text"},
 			{"DROP PROCEDURE peek_velocity", "texts", levelFault, "procedure peek_velocity is missing"},
-			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "decision", levelFault, "lacks the right INSERT"},
+			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "checks and reports", levelFault, "lacks the right INSERT"},
 			{"REVOKE SELECT ON DATABASE.zone_txn FROM ACCOUNT", "rights", levelWarning, "lacks SELECT, INSERT on zone_txn"},
-			{"GRANT SELECT, INSERT ON DATABASE.zone_txn TO ACCOUNT", "decision", levelOK, ""},
+			{"GRANT SELECT, INSERT ON DATABASE.zone_txn TO ACCOUNT", "checks and reports", levelOK, ""},
 			{"GRANT PROCESS ON *.* TO ACCOUNT", "rights", levelWarning, "PROCESS on all databases"},
 			{"ALTER TABLE zone_txn DROP INDEX zone_txn_window", "indexes", levelFault, "zone_txn"},
+			{"DROP PROCEDURE uncount_bucket", "releases", levelFault, "is missing"},
+			{"DROP PROCEDURE derive_target", "edits", levelFault, "is missing"},
+			{"DROP TRIGGER zone_master_after_delete", "texts", levelFault, "trigger zone_master_after_delete is missing"},
 			{"DROP TABLE schema_migrations", "schema", levelFault, "has no schema"},
 			{"ALTER USER ACCOUNT IDENTIFIED BY 'other'", "database", levelFault, "refuses the service's account"},
 		} {
@@ -242,27 +244,6 @@ func TestServeTakesTheNewPasswordFromItsFile(t *testing.T) {
 	}
 	if code := i.stop(t); code != exitFine || strings.Contains(i.stderr.String(), "second") {
 		t.Errorf("exit code %d, or the password is in the log:\n%s", code, i.stderr)
-	}
-}
-
-func TestDoctorSaysWhyChecksCannotBeDecidedOnce(t *testing.T) {
-	t.Parallel()
-	cause := errors.New("Error 1064: syntax error")
-	for reason, want := range map[string]diagnosis{
-		"table zone_txn is missing: restore it": {
-			levelFault, "decision", "checks cannot be decided: table zone_txn is missing: restore it (Error 1064: syntax error)",
-			"do that, and run doctor again",
-		},
-		"checks cannot be decided: the database answers with error 1064": {
-			levelFault, "decision", "checks cannot be decided: the database answers with error 1064 (Error 1064: syntax error)",
-			"look at the database, and run doctor again",
-		},
-	} {
-		var found diagnoses
-		found.judgeDecision(db.NewUnreadyError(reason, cause))
-		if !slices.Equal(found, diagnoses{want}) {
-			t.Errorf("%s: got %+v, want %+v", reason, found, want)
-		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"text/tabwriter"
-	"time"
 
 	"velocityd/db"
 	"velocityd/migrations"
@@ -149,7 +148,7 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 		return nil // a new schema has all routines: no need to list them
 	}
 	verbs := map[migrations.RoutineState]string{
-		migrations.Differs: "replaced", migrations.Missing: "installed", migrations.Retired: "dropped",
+		migrations.Current: "replaced", migrations.Differs: "replaced", migrations.Missing: "installed", migrations.Retired: "dropped",
 	}
 	for _, r := range done.Routines {
 		fmt.Fprintf(p.stdout, "  %s %s\n", verbs[r.State], r)
@@ -260,7 +259,7 @@ func printState(w io.Writer, database string, s migrations.State) error {
 // remarks compare a routine of the database with this program's.
 func remarks() map[migrations.RoutineState]string {
 	return map[migrations.RoutineState]string{
-		migrations.Differs: "differs from this program",
+		migrations.Differs: "differs from this program, has another owner than the rest, or is hidden from this account",
 		migrations.Missing: "missing",
 		migrations.Retired: "retired: migrate up drops it",
 	}
@@ -269,13 +268,9 @@ func remarks() map[migrations.RoutineState]string {
 // printRoutines prints a line for each procedure, function, trigger and view.
 func printRoutines(w io.Writer, routines []migrations.Routine) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "\nroutine\tsha256\tinstalled (UTC)\tby\t")
+	fmt.Fprintln(table, "\nroutine\towner\t")
 	for _, r := range routines {
-		sum, at := "-", "-"
-		if r.SHA256 != "" {
-			sum, at = r.SHA256[:8], r.InstalledAt.Format(time.DateTime)
-		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r, sum, at, cmp.Or(r.InstalledBy, "-"), remarks()[r.State])
+		fmt.Fprintf(table, "%s\t%s\t%s\n", r, cmp.Or(r.Owner, "-"), remarks()[r.State])
 	}
 	return table.Flush()
 }

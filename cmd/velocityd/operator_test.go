@@ -60,14 +60,14 @@ func TestMigrateStatusNamesEachText(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
-		line := regexp.MustCompile(`(?m)^procedure check_velocity +[0-9a-f]{8} +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +\S+@\S+ *$`)
+		line := regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ *$`)
 		if got := must(t, env, "migrate", "status"); !line.MatchString(got) || !strings.Contains(got, "trigger zone_master_after_delete ") {
 			t.Errorf("got %s", got)
 		}
-		dbtest.Exec(t, d.SQL, "UPDATE schema_routine SET sha256 = REPEAT('0', 64) WHERE name = 'check_velocity'")
+		d.Outdate(t, "check_velocity")
 		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete")
 		r := command(env, nil, "migrate", "status")
-		if r.code != exitFindings || !regexp.MustCompile(`(?m)^procedure check_velocity +00000000 .*differs from this program$`).MatchString(r.stdout) ||
+		if r.code != exitFindings || !regexp.MustCompile(`(?m)^procedure check_velocity +\S+@\S+ +differs from this program,`).MatchString(r.stdout) ||
 			!regexp.MustCompile(`(?m)^trigger zone_master_after_delete .*missing$`).MatchString(r.stdout) {
 			t.Errorf("got %+v", r)
 		}

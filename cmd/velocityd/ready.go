@@ -5,13 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"velocityd/db"
-	"velocityd/migrations"
 )
 
 const (
@@ -154,11 +152,9 @@ func (r *readiness) watch(ctx context.Context) {
 	}
 }
 
-// askWholeWay tests whether the schema fits, whether all steps of a decision work, and
-// whether the procedures are there that only some checks need, on an engine that has them.
-func askWholeWay(ctx context.Context, probe *db.Probe, routines *routineCheck, shards *shardCheck) error {
-	version, err := verifySchema(ctx, probe)
-	switch {
+// askWholeWay tests whether the schema fits, and whether checks can be decided and outcomes recorded.
+func askWholeWay(ctx context.Context, probe *db.Probe, shards *shardCheck) error {
+	switch _, err := verifySchema(ctx, probe); {
 	case errors.Is(err, errSchema):
 		return db.NewUnreadyError(err.Error(), nil)
 	case err != nil:
@@ -168,13 +164,7 @@ func askWholeWay(ctx context.Context, probe *db.Probe, routines *routineCheck, s
 		return err
 	}
 	shards.note(ctx)
-	if engine, err := probe.Engine(ctx); err == nil && engine != db.EngineMySQL {
-		return nil // there are no procedures
-	}
-	if version > migrations.Latest() {
-		return nil // a newer schema has other procedures than this program knows
-	}
-	return routines.ask(ctx)
+	return nil
 }
 
 // shardCheck logs which shards are lost while others decide. The instance stays ready then: it
@@ -197,70 +187,4 @@ func (c *shardCheck) note(ctx context.Context) {
 		c.logger.LogAttrs(ctx, slog.LevelWarn, "degraded: checks of the buckets on some shards cannot be decided", slog.String("shards", list))
 	}
 	c.told = list
-}
-
-// routineCheck compares the procedures and functions of a database with this program's.
-type routineCheck struct {
-	probe  *db.Probe
-	logger *slog.Logger
-	wanted []migrations.Routine
-	told   string // the differing routines that were last logged
-}
-
-func newRoutineCheck(probe *db.Probe, logger *slog.Logger) (*routineCheck, error) {
-	wanted, err := migrations.Expected()
-	if err != nil {
-		return nil, err
-	}
-	// Triggers are hidden from the service's account, and no decision needs a view.
-	wanted = slices.DeleteFunc(wanted, func(r migrations.Routine) bool { return !r.IsCallable() })
-	return &routineCheck{probe: probe, logger: logger, wanted: wanted}, nil
-}
-
-// gapPause is longer than the gap in which a procedure does not exist on MySQL while a
-// migration replaces it.
-const gapPause = 100 * time.Millisecond
-
-// ask returns a reason if a procedure is missing, and still is after a pause. It logs
-// procedures whose text differs, once: another version of the program may have installed
-// them, and this one works with them. It returns nil if the account cannot see them.
-func (c *routineCheck) ask(ctx context.Context) error {
-	missing, differing, err := c.compare(ctx)
-	if len(missing) > 0 {
-		select {
-		case <-ctx.Done():
-		case <-time.After(gapPause):
-		}
-		missing, differing, err = c.compare(ctx)
-	}
-	switch {
-	case err != nil: // the account may not read schema_routine; other faults are found by the next test
-		return nil
-	case len(missing) > 0:
-		return db.NewUnreadyError(strings.Join(missing, ", ")+" missing: run 'velocityd migrate up' as the owner of the schema", nil)
-	}
-	list := strings.Join(differing, ", ")
-	if list != c.told && list != "" {
-		c.logger.LogAttrs(ctx, slog.LevelWarn, "procedures differ from this program's: run 'velocityd migrate up', unless another version of "+
-			"the program has installed them", slog.String("differing", list))
-	}
-	c.told = list
-	return nil
-}
-
-// compare returns the routines that are missing, and those whose text differs.
-func (c *routineCheck) compare(ctx context.Context) (missing, differing []string, err error) {
-	installed, err := c.probe.Installed(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, r := range c.wanted {
-		switch noted, has := installed.Texts[r.Name]; {
-		case !has && installed.Whole:
-			missing = append(missing, r.String())
-		case has && noted != r.SHA256:
-			differing = append(differing, r.String())
-		}
-	}
-	return missing, differing, nil
 }

@@ -130,14 +130,10 @@ func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracin
 	if err != nil {
 		return nil, err
 	}
-	routines, err := newRoutineCheck(probe, logger)
-	if err != nil {
-		return nil, err
-	}
 	s.store, s.probe = store, probe
 	shards := &shardCheck{probe: probe, logger: logger}
 	s.readiness = newReadiness(func(ctx context.Context) error {
-		err := askWholeWay(ctx, probe, routines, shards)
+		err := askWholeWay(ctx, probe, shards)
 		if err == nil {
 			err = s.proveKeys(ctx)
 		}

@@ -178,11 +178,7 @@ func (d *Database) describe() (schema, error) {
 		"triggers": "SHOW TRIGGERS FROM `" + d.name + "`",
 		"defaults": "SHOW CREATE DATABASE `" + d.name + "`",
 		"version":  "SELECT * FROM `" + d.name + "`.schema_migrations",
-		"texts":    "SELECT * FROM `" + d.name + "`.schema_routine ORDER BY 1, 2",
 	} {
-		if name == "texts" && found["BASE TABLE schema_routine"] == "" {
-			continue // a portable database
-		}
 		rows, err := Texts(d.admin, query)
 		if err != nil {
 			return nil, fmt.Errorf("describe %s: %w", name, err)

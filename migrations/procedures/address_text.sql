@@ -2,8 +2,8 @@ CREATE /*M! OR REPLACE */ FUNCTION address_text(p_address VARBINARY(16))
 RETURNS VARCHAR(39) CHARACTER SET ascii
 COMMENT 'internal: an IP address as the service writes it'
 DETERMINISTIC
-NO SQL
 SQL SECURITY INVOKER
+NO SQL
 BEGIN
   -- Called by derive_network and derive_target. Writes an address in the form of INET6_ATON as
   -- the service does: in lower case and in the shortest form (RFC 5952). NULL for NULL.

@@ -18,6 +18,6 @@ CREATE TABLE IF NOT EXISTS zone_bucket_lock (
   PRIMARY KEY (zone_id, bucket_key),
   CONSTRAINT zone_bucket_lock_key CHECK (
     bucket_key <> ''
-    AND ((LENGTH(JSON_QUOTE(bucket_key)) = CHAR_LENGTH(bucket_key) + 2 AND INSTR(bucket_key, 0x7F) = 0)
+    AND ((LENGTH(JSON_QUOTE(bucket_key)) = CHAR_LENGTH(bucket_key) + 2 AND INSTR(bucket_key, CHAR(127)) = 0)
       OR bucket_key NOT REGEXP '[[:cntrl:]]'))
 ) ENGINE = InnoDB COMMENT = 'one row a bucket seen: its mutex, its last lockout and its tally'

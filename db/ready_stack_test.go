@@ -1,0 +1,124 @@
+package db
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// goWays checks, reports, releases and edits in earnest, and returns the error of each way.
+func goWays(t *testing.T, d *dbtest.Database, store *Store) map[string]error {
+	t.Helper()
+	bucket := service.Bucket{ZoneID: 1, Key: "203.0.113.9"}
+	decision, checks := ask(t.Context(), store, check(bucket))
+	if checks == nil {
+		_, checks = ask(t.Context(), store, check(bucket, service.Bucket{ZoneID: 2, Key: bucket.Key}))
+	}
+	receipts, reports := store.ReportAll(t.Context(), []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}})
+	if reports == nil {
+		reports = receipts[0]
+	}
+	_, edits := store.PutZone(t.Context(), zone(9, 1, time.Minute), service.Match{}, "ann")
+	if edits == nil {
+		_, edits = d.SQL.Exec("INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '203.0.113.0/24', 'deny')")
+	}
+	return map[string]error{"checks": checks, "reports": reports, "releases": store.Release(t.Context(), bucket, "ann", "forgot"), "edits": edits}
+}
+
+// proveWays proves the same ways.
+func proveWays(t *testing.T, p *Probe) map[string]error {
+	t.Helper()
+	return map[string]error{
+		"checks": p.ProveChecks(t.Context()), "reports": p.Prove(t.Context()), "releases": p.ProveReleases(t.Context()), "edits": p.ProveEdits(t.Context()),
+	}
+}
+
+// TestProveFindsAStackThatIsTooSmall has a server on which MySQL decides checks and records no outcome.
+// MariaDB needs less, whatever the way: its least stack for one is that for all.
+func TestProveFindsAStackThatIsTooSmall(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		stack, tooSmall := "--thread-stack=192K", engine.Name == "mysql"
+		if !tooSmall {
+			stack = "--thread-stack=144K"
+		}
+		d := dbtest.Empty(t, dbtest.AdminDSN(engine.Private(t, t.TempDir(), stack), ""))
+		dbtest.Migrate(t, d.DSN)
+		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, ResetOnSuccess: true})
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
+		found := proveWays(t, probe(t, d.DSN))
+		for way, err := range goWays(t, d, connect(t, d, Options{})) {
+			if err != nil && (found[way] == nil || !strings.Contains(found[way].Error(), "thread_stack")) {
+				t.Errorf("%s fail (%v), and the proof says %v", way, err, found[way])
+			}
+		}
+		if tooSmall {
+			if found["checks"] != nil {
+				t.Errorf("checks: %v", found["checks"])
+			}
+			wantUnready(t, stack, found["reports"], "thread_stack is too small for reports of outcomes: set it to 1M")
+		}
+	})
+}
+
+// TestProveFindsThatAPartitionIsMissing ends the partitions in the past, and then does what the reason says.
+func TestProveFindsThatAPartitionIsMissing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 5, time.Hour))
+		p := probe(t, d.ServiceAccount(t).DSN)
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2019-01-01', 1, 'a', 0, 0, 1)")
+		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION past VALUES LESS THAN ('2020-01-01'))")
+		found := proved(p)
+		wantUnready(t, "no partition", found, "zone_txn has no partition for the txns of now")
+		_, cure, _ := strings.Cut(found.Error(), "run ")
+		dbtest.Exec(t, d.SQL, cure)
+		if err := proved(p); err != nil {
+			t.Errorf("after %s: %v", cure, err)
+		}
+		if _, err := ask(t.Context(), connect(t, d, Options{}), check(user("alice"))); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestProveNeedsTheRightsOfReportsAndReleases gives accounts EXECUTE procedure by procedure.
+func TestProveNeedsTheRightsOfReportsAndReleases(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		narrow := d.ServiceAccount(t)
+		account, name := accountOf(t, narrow)
+		dbtest.Exec(t, d.SQL, "REVOKE EXECUTE ON "+name+".* FROM "+account)
+		for _, procedure := range []string{"check_velocity_by_rule", "forget_attempts", "rehearse"} {
+			dbtest.Exec(t, d.SQL, "GRANT EXECUTE ON PROCEDURE "+name+"."+procedure+" TO "+account)
+		}
+		found := proveWays(t, probe(t, narrow.DSN))
+		if found["checks"] != nil || found["edits"] != nil {
+			t.Errorf("found %v", found)
+		}
+		wantUnready(t, "no EXECUTE of reports", found["reports"], "lacks the right EXECUTE on procedure report_outcomes: grant it")
+		wantUnready(t, "no EXECUTE of releases", found["releases"], "lacks the right EXECUTE on procedure release_bucket: grant it")
+	})
+}
+
+// TestWithoutAnIndexTheProofFailsAsTheServiceDoes drops the index by which a batch counts: a lone check
+// is still decided, and a check of two buckets is not.
+func TestWithoutAnIndexTheProofFailsAsTheServiceDoes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 5, time.Hour))
+		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP INDEX zone_txn_window")
+		store := connect(t, d, Options{})
+		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
+			t.Errorf("a lone check: %v", err)
+		}
+		if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); !isOneOf(err, []uint16{1176}) {
+			t.Errorf("a check of two buckets: %v, want error 1176", err)
+		}
+		wantUnready(t, "no index", proved(probe(t, d.DSN)), "'velocityd doctor' names what is different, and what mends it")
+	})
+}

@@ -1,0 +1,310 @@
+package migrations
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Described is a row of describe_schema: something that a database has, as the engine keeps it.
+type Described struct {
+	Kind    string // PROCEDURE, FUNCTION, TRIGGER, VIEW, KEY, CHECK or FOREIGN KEY
+	Name    string
+	Table   string // of a trigger, key or constraint
+	Definer string // of a routine, as user@host
+	Text    string
+}
+
+// Schema is all that describe_schema has found.
+type Schema struct {
+	Rows      []Described
+	IsMariaDB bool
+	account   string // that has asked, if it may own routines
+}
+
+// isShared says that several accounts own routines, and that one has asked that may own them all.
+func (s Schema) isShared() bool {
+	first := slices.IndexFunc(s.Rows, func(d Described) bool { return d.Definer != "" })
+	return s.account != "" && slices.ContainsFunc(s.Rows, func(d Described) bool {
+		return d.Definer != "" && d.Definer != s.Rows[first].Definer
+	})
+}
+
+// SchemaOf reads the rows of describe_schema.
+func SchemaOf(rows [][]string, isMariaDB bool) Schema {
+	s := Schema{IsMariaDB: isMariaDB}
+	for _, row := range rows {
+		s.Rows = append(s.Rows, Described{Kind: row[0], Name: row[1], Table: row[2], Definer: row[3], Text: row[4]})
+	}
+	return s
+}
+
+// Fault is something in a database that is not as this program makes it.
+type Fault struct {
+	Is string // what is so
+	Do string // what mends it
+}
+
+// find returns what has a name; the table is not asked for if it is empty.
+func (s Schema) find(kind, table, name string) (found Described, is bool) {
+	at := slices.IndexFunc(s.Rows, func(d Described) bool {
+		return d.Kind == kind && d.Name == name && (table == "" || d.Table == table)
+	})
+	if at < 0 {
+		return Described{}, false
+	}
+	return s.Rows[at], true
+}
+
+var (
+	comments     = regexp.MustCompile(`(?m)^-- .*\n`)
+	forMariaDB   = regexp.MustCompile(`(?s)/\*M! (.*?) \*/`)
+	forMySQL     = regexp.MustCompile(`(?s)/\*!\d{5} (.*?) \*/`)
+	routineHead  = regexp.MustCompile(`(?s)\nCOMMENT '(.*?)'\n(?:DETERMINISTIC\n)?SQL SECURITY (\w+)\n([A-Z ]+)\n(BEGIN\n.*)`)
+	triggerHead  = regexp.MustCompile(`(?s)\n((?:BEFORE|AFTER) [^\n]*)\nFOR EACH ROW\n(BEGIN\n.*)`)
+	viewForm     = regexp.MustCompile(`(?s)SQL SECURITY (\w+) VIEW .*\(SELECT (.*?)\s+FROM (.*)\) AS (\w+)`)
+	viewAddition = regexp.MustCompile("`[^`]*`\\.| as `[^`]*`|`")
+)
+
+// words is a text whose blanks and line ends do not matter.
+func words(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// keeps says that a routine of the database is what the engine makes of a text.
+func (s Schema) keeps(d Described, t text) bool {
+	statement := forMySQL.ReplaceAllString(t.statement, " $1 ")
+	if s.IsMariaDB {
+		statement = forMariaDB.ReplaceAllString(forMySQL.ReplaceAllString(t.statement, " "), " $1 ")
+	}
+	form := routineHead
+	switch t.kind {
+	case "TRIGGER":
+		form = triggerHead
+	case "VIEW":
+		return viewText(statement) == keptView(d.Text)
+	}
+	parts := form.FindStringSubmatch(statement)
+	unescaped := strings.NewReplacer(`\\`, `\`, "''", "'") // engines show a literal as it is or as it was written
+	return parts != nil && words(unescaped.Replace(strings.Join(parts[1:], " "))) == words(unescaped.Replace(d.Text))
+}
+
+// viewText is a view's text as keptView has it. CONTRIBUTING has the one form of views.
+func viewText(statement string) string {
+	parts := viewForm.FindStringSubmatch(statement)
+	if parts == nil {
+		return ""
+	}
+	columns := strings.ReplaceAll(words(strings.ReplaceAll(parts[2], "`", "")), ", ", ",")
+	return strings.ToLower(fmt.Sprintf("%s select %s from (select %s from %s) %s", parts[1], columns, columns, words(parts[3]), parts[4]))
+}
+
+// keptView is a view's text without what engines add to it: quotes, the names of the database and
+// of the table before each column, and the name of each column behind it.
+func keptView(text string) string {
+	return viewAddition.ReplaceAllString(strings.ToLower(words(text)), "")
+}
+
+// describe reads what the database has.
+func describe(ctx context.Context, conn *sql.Conn) (s Schema, err error) {
+	content, err := readText("procedures/describe_schema.sql")
+	if err != nil {
+		return s, err
+	}
+	var version string
+	if err := conn.QueryRowContext(ctx, "SELECT VERSION(), CURRENT_USER()").Scan(&version, &s.account); err != nil {
+		return s, fmt.Errorf("read engine version and account: %w", err)
+	}
+	s.IsMariaDB = strings.Contains(version, "MariaDB")
+	_, body, _ := strings.Cut(string(content), "\n  SELECT ")
+	statement, _, _ := strings.Cut(body, ";")
+	err = query(ctx, conn, func(rows *sql.Rows) error {
+		var d Described
+		var place int
+		if err := rows.Scan(&d.Kind, &d.Name, &d.Table, &d.Definer, &d.Text, &place); err != nil {
+			return err
+		}
+		s.Rows = append(s.Rows, d)
+		return nil
+	}, "SELECT "+statement)
+	if err != nil {
+		return s, fmt.Errorf("look at the schema: %w", err)
+	}
+	return s, nil
+}
+
+// Faults returns what of this program's schema is missing in a database, is another one than this
+// program's, or runs with the rights of another account than the rest.
+func (s Schema) Faults() ([]Fault, error) {
+	routines, err := compare(s)
+	if err != nil {
+		return nil, err
+	}
+	const up = "run 'velocityd migrate up' as the owner of the schema"
+	var list []Fault
+	for _, r := range routines {
+		switch r.State {
+		case Missing:
+			list = append(list, Fault{r.String() + " is missing", up})
+		case Differs:
+			list = append(list, Fault{r.String() + " has another text than this program's", up})
+		case Retired:
+			list = append(list, Fault{r.String() + " is of no use any more", up})
+		}
+	}
+	if owners := owners(routines); len(owners) > 1 {
+		list = append(list, Fault{
+			"procedures, triggers and views run with the rights of several accounts: " + strings.Join(owners, ", "),
+			"run 'velocityd migrate up' as the one of them that is to own all, which makes the others' anew",
+		})
+	}
+	wanted, err := parts()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range wanted {
+		if f, is := s.faultOf(p); is {
+			list = append(list, f)
+		}
+	}
+	return list, nil
+}
+
+// owners returns the accounts with whose rights routines run, those of the fewest first.
+func owners(routines []Routine) []string {
+	number := map[string]int{}
+	for _, r := range routines {
+		if r.Owner != "" {
+			number[r.Owner]++
+		}
+	}
+	return slices.SortedFunc(maps.Keys(number), func(a, b string) int {
+		return cmp.Or(cmp.Compare(number[a], number[b]), cmp.Compare(a, b))
+	})
+}
+
+// faultOf says how a key or constraint of the database differs from this program's.
+func (s Schema) faultOf(p part) (f Fault, is bool) {
+	var have []string
+	for _, d := range s.Rows {
+		if d.Kind != p.kind || d.Table != p.table || d.Name != p.name {
+			continue
+		}
+		if p.kind != "KEY" {
+			d.Text = literalsOf(d.Text)
+		}
+		have = append(have, d.Text)
+	}
+	if slices.Equal(have, p.want) {
+		return Fault{}, false
+	}
+	drop, name := "DROP CONSTRAINT `"+p.name+"`", "constraint `"+p.name+"`"
+	if p.kind == "KEY" {
+		drop, name = "DROP INDEX "+p.name, "index "+p.name
+		if p.name == "PRIMARY" {
+			drop, name = "DROP PRIMARY KEY", "primary key"
+		}
+	}
+	f = Fault{p.table + " has another " + name + " than this program makes", "run ALTER TABLE " + p.table + " " + drop + ", ADD " + p.definition}
+	switch {
+	case strings.HasSuffix(strings.Join(have, ""), " INVISIBLE"):
+		f.Do = "run ALTER TABLE " + p.table + " ALTER INDEX " + p.name + " VISIBLE"
+	case strings.HasSuffix(strings.Join(have, ""), " IGNORED"):
+		f.Do = "run ALTER TABLE " + p.table + " ALTER INDEX " + p.name + " NOT IGNORED"
+	case have == nil:
+		f = Fault{p.table + " has no " + name, "run ALTER TABLE " + p.table + " ADD " + p.definition}
+	}
+	return f, true
+}
+
+// literalsOf returns the literals of a CHECK, in order. Engines keep a CHECK in words of their own,
+// and its literals as they were.
+func literalsOf(check string) string {
+	text := strings.Join(literals.FindAllString(strings.ReplaceAll(check, `\'`, "'"), -1), " ")
+	if strings.HasPrefix(check, "not enforced ") {
+		return "not enforced " + text
+	}
+	return text
+}
+
+// part is a key or constraint of a table, by the table's text.
+type part struct {
+	kind, table, name string
+	definition        string // for ALTER TABLE … ADD
+	want              []string
+}
+
+var (
+	tableForm = regexp.MustCompile("(?s)CREATE TABLE (\\w+) \\((.*)\\) ENGINE")
+	keyForm   = regexp.MustCompile(`^(PRIMARY |UNIQUE |)KEY (\w*) ?\((.*)\)$`)
+	checkForm = regexp.MustCompile("^CONSTRAINT `?([^`]*?)`?\\s+(CHECK|FOREIGN KEY) (.*)$")
+	literals  = regexp.MustCompile(`'[^']*'|\b[0-9]+\b`)
+)
+
+// parts returns the keys and constraints of all tables, by their steps.
+func parts() ([]part, error) {
+	var list []part
+	for _, file := range files("*") {
+		content, err := fs.ReadFile(texts, file)
+		if err != nil {
+			return nil, fmt.Errorf("read step: %w", err)
+		}
+		table := tableForm.FindStringSubmatch(comments.ReplaceAllString(string(content), ""))
+		if table == nil {
+			continue
+		}
+		for _, item := range items(table[2]) {
+			p := part{table: table[1], definition: words(item)}
+			if key := keyForm.FindStringSubmatch(p.definition); key != nil {
+				p.kind, p.name = "KEY", key[2]
+				if key[1] == "PRIMARY " {
+					p.name = "PRIMARY"
+				}
+				for column := range strings.SplitSeq(key[3], ", ") {
+					if key[1] != "" {
+						column = "UNIQUE " + column
+					}
+					p.want = append(p.want, column)
+				}
+			} else if rule := checkForm.FindStringSubmatch(p.definition); rule != nil {
+				p.kind, p.name = rule[2], rule[1]
+				p.want = []string{""}
+				if p.kind == "CHECK" {
+					p.want[0] = literalsOf(rule[3])
+				}
+			} else {
+				continue
+			}
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+// items cuts the inside of CREATE TABLE at the commas that are in no parenthesis and no quotes.
+func items(inside string) []string {
+	var list []string
+	depth, begin, quote := 0, 0, byte(0)
+	for i := range len(inside) {
+		switch c := inside[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '`':
+			quote = c
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == ',' && depth == 0:
+			list = append(list, inside[begin:i])
+			begin = i + 1
+		}
+	}
+	return append(list, inside[begin:])
+}

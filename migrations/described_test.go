@@ -1,0 +1,150 @@
+package migrations_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"velocityd/db/dbtest"
+	"velocityd/migrations"
+)
+
+// described returns what describe_schema tells the service's account.
+func described(t *testing.T, d, as *dbtest.Database) migrations.Schema {
+	t.Helper()
+	found, err := dbtest.Texts(as.SQL, "CALL describe_schema()")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return migrations.SchemaOf(found, strings.Contains(rows(t, d, "SELECT VERSION()")[0], "MariaDB"))
+}
+
+// TestWhatWasChangedByHandIsAFaultAndItsCureMendsIt does to a database what no program notes.
+func TestWhatWasChangedByHandIsAFaultAndItsCureMendsIt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
+		owner := d.RoleAccount(t, migrations.Owner)
+		dbtest.Migrate(t, owner.DSN)
+		want := schema(t, d)
+		as := d.ServiceAccount(t)
+		faults := func() []migrations.Fault {
+			t.Helper()
+			list, err := described(t, d, as).Faults()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}
+		if list := faults(); len(list) > 0 {
+			t.Fatalf("a fresh database has %q", list)
+		}
+		hide := "INVISIBLE"
+		if engine.Name != "mysql" {
+			hide = "IGNORED"
+		}
+		for change, says := range map[string]string{
+			"DROP PROCEDURE release_bucket": "procedure release_bucket is missing",
+			"DROP PROCEDURE forget_tally;CREATE PROCEDURE forget_tally(a INT, b VARCHAR(255), c DATETIME) SELECT 1":                                      "procedure forget_tally has another text",
+			"ALTER PROCEDURE check_velocity SQL SECURITY INVOKER":                                                                                        "procedure check_velocity has another text",
+			"DROP FUNCTION address_bits;CREATE FUNCTION address_bits(a VARBINARY(16)) RETURNS TEXT NO SQL RETURN 1":                                      "function address_bits has another text",
+			"DROP TRIGGER zone_master_after_delete":                                                                                                      "trigger zone_master_after_delete is missing",
+			"DROP TRIGGER zone_override_before_insert;CREATE TRIGGER zone_override_before_insert BEFORE INSERT ON zone_override FOR EACH ROW SET @a = 1": "trigger zone_override_before_insert has another text",
+			"DROP VIEW read_zone": "view read_zone is missing",
+			"CREATE OR REPLACE VIEW read_txn AS SELECT * FROM (SELECT * FROM zone_txn WHERE counted) AS txn": "view read_txn has another text",
+			"CREATE OR REPLACE SQL SECURITY INVOKER VIEW read_audit AS SELECT * FROM zone_audit":             "view read_audit has another text",
+			"ALTER TABLE zone_txn DROP INDEX zone_txn_window":                                                "zone_txn has no index zone_txn_window",
+			"ALTER TABLE zone_txn DROP INDEX zone_txn_window, ADD KEY zone_txn_window (zone_id, bucket_key)": "zone_txn has another index zone_txn_window",
+			"ALTER TABLE zone_txn ALTER INDEX zone_txn_window " + hide:                                       "zone_txn has another index zone_txn_window",
+			"ALTER TABLE zone_attempt DROP PRIMARY KEY":                                                      "zone_attempt has no primary key",
+			"ALTER TABLE zone_override DROP FOREIGN KEY zone_override_zone":                                  "zone_override has no constraint",
+			"ALTER TABLE zone_bucket_lock DROP CONSTRAINT zone_bucket_lock_key":                              "zone_bucket_lock has no constraint",
+			"ALTER TABLE zone_master DROP CONSTRAINT `rate must be 0 to 1000000`, ADD CONSTRAINT `rate must be 0 to 1000000` CHECK (rate IS NOT NULL AND rate BETWEEN -1 AND 2000000)": "zone_master has another constraint",
+		} {
+			for statement := range strings.SplitSeq(change, ";") {
+				dbtest.Exec(t, owner.SQL, statement)
+			}
+			list := faults()
+			if len(list) != 1 || !strings.Contains(list[0].Is, says) {
+				t.Errorf("%s: %q, want one that says %q", change, list, says)
+			}
+			for _, fault := range list {
+				if statement, is := strings.CutPrefix(fault.Do, "run ALTER "); is {
+					dbtest.Exec(t, d.SQL, "ALTER "+statement)
+				} else if _, err := migrations.Up(t.Context(), owner.DSN); err != nil {
+					t.Errorf("%s: %v", change, err)
+				}
+			}
+			if list := faults(); len(list) > 0 {
+				t.Errorf("after %s and its cure: %q", change, list)
+			}
+		}
+		wantSchema(t, d, want)
+	})
+}
+
+// TestEachKeyAndConstraintIsOneThatStepsMake holds the reading of the steps against a database.
+func TestEachKeyAndConstraintIsOneThatStepsMake(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		known, err := migrations.PartNames()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range described(t, d, d).Rows {
+			name := row.Kind + " " + row.Table + " " + row.Name
+			ofEngine := row.Table == "schema_migrations" || row.Kind == "CHECK" && strings.HasPrefix(row.Text, "json_valid(")
+			if row.Table != "" && row.Kind != "TRIGGER" && !ofEngine && !slices.Contains(known, name) {
+				t.Errorf("%s is not read out of the steps", name)
+			}
+		}
+	})
+}
+
+// TestUpKeepsOneOwner restores parts of a database, and migrates as others than its owner.
+func TestUpKeepsOneOwner(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Empty(t)
+		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
+		owner, other := d.RoleAccount(t, migrations.Owner), d.RoleAccount(t, migrations.Owner)
+		dbtest.Migrate(t, owner.DSN)
+		ownerName, _ := account(t, owner)
+		want := schema(t, d)
+		dbtest.Exec(t, d.SQL, "DROP PROCEDURE check_velocity") // as a dump without routines does
+		for _, as := range []*dbtest.Database{d, other} {
+			if _, err := migrations.Up(t.Context(), as.DSN); err == nil || !strings.Contains(err.Error(), "run migrate up as "+ownerName.User+"@") {
+				t.Errorf("up as another account than the owner: %v", err)
+			}
+		}
+		up(t, owner)
+		wantSchema(t, d, want)
+
+		// A part has another owner, by the hand of an administrator.
+		dbtest.Exec(t, d.SQL, "DROP VIEW read_zone")
+		carryOut(t, d, strings.Replace(sqlFiles(t, "views")["views/read_zone.sql"], "CREATE OR REPLACE", "CREATE", 1))
+		list, err := described(t, d, d).Faults()
+		if err != nil || len(list) != 1 || !strings.Contains(list[0].Is, "several accounts: root@localhost, "+ownerName.User) {
+			t.Errorf("mixed owners: %q, %v", list, err)
+		}
+		if odd := states(t, owner); fmt.Sprint(odd) != "map[view read_zone:differs]" {
+			t.Errorf("status says %v", odd)
+		}
+		up(t, owner)
+		wantSchema(t, d, want)
+
+		// The owner is gone.
+		dbtest.Exec(t, d.SQL, "DROP USER "+ownerName.String())
+		up(t, other)
+		otherName, _ := account(t, other)
+		if list, err := described(t, d, d).Faults(); err != nil || len(list) > 0 {
+			t.Errorf("after the new owner's up: %q, %v", list, err)
+		}
+		if got := rows(t, d, "SELECT DISTINCT definer FROM information_schema.views WHERE table_schema = DATABASE()"); len(got) != 1 || !strings.Contains(got[0], otherName.User) {
+			t.Errorf("the owner is %q, want %s", got, otherName)
+		}
+	})
+}
