@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,7 @@ import (
 // outage is a store that is away at times, with instances in front of it.
 type outage struct {
 	*servicetest.Memory
-	isAway    bool
+	isAway    atomic.Bool
 	step      time.Duration // of the store's clock
 	zones     []service.Zone
 	instances []*service.Fallback
@@ -32,7 +33,7 @@ type admission struct {
 
 // CheckAll implements service.CheckStore.
 func (o *outage) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	if o.isAway {
+	if o.isAway.Load() {
 		return nil, service.ErrAway
 	}
 	return o.Memory.CheckAll(ctx, checks)
@@ -51,7 +52,7 @@ func inOutage(t *testing.T, instances int, zones []service.Zone, test func(t *te
 		}
 		for range instances {
 			f := service.NewFallback(o, service.FallbackOptions{Probe: func(context.Context) error {
-				if o.isAway {
+				if o.isAway.Load() {
 					return service.ErrAway
 				}
 				return nil
@@ -66,10 +67,10 @@ func inOutage(t *testing.T, instances int, zones []service.Zone, test func(t *te
 }
 
 // goAway has the store go away, and comeBack has it decide again for all instances.
-func (o *outage) goAway() { o.isAway = true }
+func (o *outage) goAway() { o.isAway.Store(true) }
 
 func (o *outage) comeBack() {
-	o.isAway = false
+	o.isAway.Store(false)
 	time.Sleep(1100 * time.Millisecond)
 }
 
@@ -77,8 +78,8 @@ func (o *outage) comeBack() {
 func (o *outage) ask(t *testing.T, instance int, buckets ...service.Bucket) service.Decision {
 	t.Helper()
 	d, err := askOne(t.Context(), o.instances[instance], check(buckets...))
-	if err != nil || d.Degraded != o.isAway {
-		t.Fatalf("away %t: %+v, %v", o.isAway, d, err)
+	if err != nil || d.Degraded != o.isAway.Load() {
+		t.Fatalf("away %t: %+v, %v", o.isAway.Load(), d, err)
 	}
 	if !d.Blocked {
 		for _, b := range buckets {
@@ -140,7 +141,7 @@ func TestInstancesHoldTheRateWhileTheStoreIsAway(t *testing.T) {
 					alone := o.inWindow(window, func(a admission) bool { return a.bucket == b && a.instance == asked && a.isAlone })
 					own := o.inWindow(window, func(a admission) bool { return a.bucket == b && a.instance == asked })
 					all := o.inWindow(window, func(a admission) bool { return a.bucket == b })
-					if alone > rate || o.isAway && !steps && own > rate || !steps && all > (instances+1)*rate {
+					if alone > rate || o.isAway.Load() && !steps && own > rate || !steps && all > (instances+1)*rate {
 						t.Fatalf("seed %d: rate %d: %d alone, %d by the instance, %d by all %d", seed, rate, alone, own, all, instances)
 					}
 				}
