@@ -31,7 +31,7 @@ func TestLintFindsWhatIsProbablyNotMeant(t *testing.T) {
 		want string
 	}{
 		"the textbook's zone":          {service.Zone{Rate: 5}, ""},
-		"everything in use":            {service.Zone{Rate: 5, Counts: "failures", ReserveTTL: 10 * time.Second, Lockout: hour, ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}}, ""},
+		"everything in use":            {service.Zone{Rate: 5, Counts: "failures", ReserveTTL: 10 * time.Second, Lockout: hour, ResetOnSuccess: true, Keys: service.KeyRule{Kind: "username"}}, ""},
 		"rate 0":                       {service.Zone{}, "rate"},
 		"rate in reach":                {service.Zone{Rate: 10_000, Window: time.Second}, ""},
 		"rate out of reach":            {service.Zone{Rate: 10_001, Window: time.Second}, "rate"},
