@@ -2,8 +2,8 @@ CREATE /*M! OR REPLACE */ FUNCTION holds_ipv4(p_address VARBINARY(16), p_length 
 RETURNS BOOLEAN
 COMMENT 'internal: whether IPv6 addresses of a network count as IPv4 ones'
 DETERMINISTIC
-NO SQL
 SQL SECURITY INVOKER
+NO SQL
 BEGIN
   -- Called by derive_network and derive_target. Says that all addresses of an IPv6 network, in
   -- the form of INET6_ATON, stand for IPv4 addresses and are counted as those: IPv4-mapped,
