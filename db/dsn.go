@@ -118,12 +118,12 @@ func driverParameters() map[string]string {
 	return map[string]string{
 		"allowAllFiles": boolean, "allowCleartextPasswords": boolean, "allowFallbackToPlaintext": boolean,
 		"allowNativePasswords": boolean, "allowOldPasswords": boolean, "checkConnLiveness": boolean,
-		"clientFoundRows": boolean, "columnsWithAlias": boolean, "compress": boolean, "interpolateParams": boolean,
+		"clientFoundRows": boolean, "compress": boolean, "interpolateParams": boolean,
 		"multiStatements": boolean, "parseTime": boolean, "rejectReadOnly": boolean,
 		"readTimeout": duration, "timeTruncate": duration, "timeout": duration, "writeTimeout": duration,
 		"charset": "a list of character sets such as utf8mb4", "collation": "a collation such as utf8mb4_bin",
 		"connectionAttributes": "a list such as program_name:velocityd", "loc": "a time zone such as UTC",
 		"maxAllowedPacket": "a number of bytes", "tls": "true, verify-ca, false, skip-verify or preferred",
-		"serverPubKey": "", "strict": "",
+		"columnsWithAlias": "", "serverPubKey": "", "strict": "",
 	}
 }

@@ -45,6 +45,7 @@ func TestCheckDSNSaysWhatIsWrong(t *testing.T) {
 		address + "/velocityd?collation=hunter2%":                                  "",
 		address + "/velocityd?strict=true":                                         "strict does not work here",
 		address + "/velocityd?serverPubKey=hunter2":                                "serverPubKey does not work here",
+		address + "/velocityd?columnsWithAlias=true":                               "columnsWithAlias does not work here",
 		address + "/velocityd?timestamp=1000000000":                                "timestamp would set the time",
 		address + "/velocityd?parseTime=true&INSERT_ID=7":                          "insert_id would set the time or the ids",
 		address + "/velocityd?hunter2":                                             "no name=value",

@@ -156,6 +156,12 @@ func (s Schema) Faults() ([]Fault, error) {
 			list = append(list, Fault{r.String() + " is of no use any more", up})
 		}
 	}
+	for _, d := range s.Rows {
+		is := func(r Routine) bool { return r.Kind == d.Kind && r.Name == d.Name }
+		if d.Kind == "TRIGGER" && !slices.ContainsFunc(routines, is) {
+			list = append(list, Fault{"trigger " + d.Name + " on " + d.Table + " is not this program's, and can change what is recorded", "run DROP TRIGGER `" + d.Name + "`"})
+		}
+	}
 	if owners := owners(routines); len(owners) > 1 {
 		list = append(list, Fault{
 			"procedures, triggers and views run with the rights of several accounts: " + strings.Join(owners, ", "),

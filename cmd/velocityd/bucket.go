@@ -122,7 +122,7 @@ func (c *bucketReleaseCmd) Run(ctx context.Context, p *process) error {
 func printPeek(w io.Writer, peek service.Peek) {
 	fmt.Fprintf(w, "zone %d (%s), %s: ", peek.Bucket.ZoneID, peek.Mode, printable(peek.Bucket.Key))
 	if peek.Unmetered {
-		fmt.Fprintf(w, "no limit applies\n")
+		fmt.Fprintf(w, "%s\n", unmetered(peek.Reason))
 	} else {
 		fmt.Fprintf(w, "%d of %d left in %d s\n  velocity      %d\n", peek.Remaining, peek.Rate, service.WholeSeconds(peek.Window), peek.Velocity)
 	}

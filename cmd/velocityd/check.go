@@ -113,13 +113,21 @@ func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 		if v.WouldBlock && !v.Blocked {
 			note += ", would block if its zone were enforced"
 		}
-		left := "no limit applies"
+		left := unmetered(v.Reason)
 		if !v.Unmetered {
 			left = fmt.Sprintf("%d of %d left in %d s", v.Remaining(), v.Rate, service.WholeSeconds(v.Window))
 		}
 		fmt.Fprintf(w, "  zone %d, %s: %s (txn %d)%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), left, v.TxnID, note)
 	}
 	return nil
+}
+
+// unmetered says what holds where no limit decides.
+func unmetered(reason service.Reason) string {
+	if reason == service.ReasonDenied {
+		return "nothing passes"
+	}
+	return "no limit applies"
 }
 
 // explainCheck adds to an error of checks what to do about it.

@@ -147,7 +147,7 @@ func (d *diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) (version u
 	case errors.Is(err, errSchema):
 		d.add(levelFault, "schema", err.Error(), "run 'velocityd migrate status' as the owner of the schema")
 	case err != nil:
-		d.add(levelFault, "database", db.Unready(ctx, err).Error()+" ("+err.Error()+")", "mend that first, and run doctor again")
+		d.add(levelFault, "database", db.Unready(ctx, err).Error()+" ("+explainRemote(err).Error()+")", "mend that first, and run doctor again")
 	case version > migrations.Latest():
 		d.add(levelNote, "schema", fmt.Sprintf("it is at version %d, newer than this program's %d, which works with it", version, migrations.Latest()),
 			"use the newer program")
