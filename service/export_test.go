@@ -29,3 +29,12 @@ func (c *Coalescer) Working() int {
 
 // Size returns how many credentials are in memory.
 func (c *CredentialCache) Size() int { return len(c.ring.Load().keys) }
+
+// LintTexts returns what Lint can say, each text once for each finding.
+func LintTexts() []string {
+	var texts []string
+	for _, odd := range oddities {
+		texts = append(texts, odd.text)
+	}
+	return texts
+}

@@ -1,8 +1,6 @@
 package service
 
 import (
-	"fmt"
-	"net/netip"
 	"regexp"
 	"time"
 )
@@ -13,6 +11,9 @@ const (
 	// decided one after the other, and even in batches each takes the engine about
 	// 0.1 ms: a rate above this pace never stops anybody.
 	maxBucketPace = 10_000
+	// maxLooserBy is how many times the zone's pace an override's limit is seen to need. More is
+	// probably a slip in the unit of the window: a second in the place of an hour is 3,600 times.
+	maxLooserBy = 100
 	// minReserveTTL is the least time in which a login that a person types can be
 	// reported, with a second factor or a retry in between.
 	minReserveTTL = 10 * time.Second
@@ -21,6 +22,10 @@ const (
 	// (RFC 6177). Anything shorter makes strangers share a bucket.
 	minSiteIPv4Prefix = 24
 	minSiteIPv6Prefix = 48
+	// Hardly any organisation has public networks that are shorter than these: an allow of one is
+	// for strangers.
+	minAllowedIPv4Prefix = 8
+	minAllowedIPv6Prefix = 16
 )
 
 // Finding is a setting that Validate allows and that is probably not meant.
@@ -32,187 +37,148 @@ type Finding struct {
 }
 
 // Lint returns the settings of a zone and its overrides that are allowed and probably not
-// meant, at now: first the zone's, then each override's. It takes them as valid. It does NOT
-// know whether outcomes are ever reported, or how callers write their keys.
+// meant, at now: first all of the zone, then the weightiest of each override. It takes them as
+// valid. It does NOT know whether outcomes are ever reported, or how callers write their keys.
 func Lint(now time.Time, zone Zone, overrides []Override) []Finding {
-	l := lint{zone: zone.WithDefaults()}
-	l.lintMode()
-	l.lintRate("rate", l.zone.Rate, l.zone.Window)
-	l.lintReserve()
-	l.lintLockout()
-	l.lintKeys()
-	l.lintOnFailure()
+	zone = zone.WithDefaults()
+	var findings []Finding
+	for _, odd := range oddities {
+		if odd.zone != nil && odd.zone(zone) {
+			findings = append(findings, Finding{ZoneID: zone.ID, Field: odd.field, Text: odd.text})
+		}
+	}
 	for _, override := range overrides {
-		l.override = override.ID
-		l.lintOverride(now, override)
-	}
-	return l.findings
-}
-
-// lint collects findings about one zone.
-type lint struct {
-	zone     Zone
-	override uint64 // the one that is looked at, or 0
-	findings []Finding
-}
-
-func (l *lint) addf(field, text string, args ...any) {
-	l.findings = append(l.findings, Finding{
-		ZoneID: l.zone.ID, OverrideID: l.override, Field: field, Text: fmt.Sprintf(text, args...),
-	})
-}
-
-func (l *lint) lintMode() {
-	switch l.zone.Mode {
-	case ModeShadow:
-		l.addf("mode", "shadow: the zone decides and records, and blocks nobody")
-	case ModeOff:
-		l.addf("mode", "off: the zone blocks nobody and counts nothing")
-	case ModeEnforce:
-	}
-}
-
-func (l *lint) lintRate(field string, rate int, window time.Duration) {
-	most := maxBucketPace * WholeSeconds(window)
-	switch {
-	case rate == 0:
-		l.addf(field, "0 lets nobody pass")
-	case int64(rate) > most:
-		l.addf(field, "%d in %d s is out of reach: one bucket sees at most about %d checks a second, so nobody is ever blocked",
-			rate, WholeSeconds(window), maxBucketPace)
-	}
-}
-
-func (l *lint) lintReserve() {
-	if l.zone.Keys.Kind == KeyIP && l.zone.ResetOnSuccess {
-		l.addf("reset_on_success", "voids the limit of addresses: whoever logs in to one account now and then releases all failures of the address; turn it off")
-	}
-	switch {
-	case l.zone.Counts == CountsFailures && l.zone.ReserveTTL < minReserveTTL:
-		l.addf("reserve_ttl", "%d s is short for a person's login: a success that is reported later counts as a failure",
-			WholeSeconds(l.zone.ReserveTTL))
-	case l.zone.Counts == CountsAttempts && l.zone.ReserveTTL != l.zone.Window:
-		l.addf("reserve_ttl", "does nothing while counts is attempts")
-	}
-}
-
-func (l *lint) lintLockout() {
-	z := l.zone
-	if z.Lockout == 0 {
-		return
-	}
-	if z.Lockout < z.Window {
-		l.addf("lockout", "%d s is shorter than the window of %d s: the bucket may still be full when it ends",
-			WholeSeconds(z.Lockout), WholeSeconds(z.Window))
-	}
-	switch {
-	case z.LockoutMax < z.Lockout:
-		l.addf("lockout_max", "%d s cuts the first lockout of %d s short", WholeSeconds(z.LockoutMax), WholeSeconds(z.Lockout))
-	case z.LockoutFactor > 1 && z.LockoutMax == z.Lockout:
-		l.addf("lockout_max", "%d s is the first lockout's length: later ones do not grow", WholeSeconds(z.LockoutMax))
-	}
-	if z.LockoutFactor <= 1 {
-		l.addf("lockout_factor", "1 makes every lockout as long as the first: it does not grow")
-	}
-	if z.LockoutDecay < z.Window {
-		l.addf("lockout_decay", "%d s is shorter than the window of %d s: a lockout may be forgotten before the bucket can be full again",
-			WholeSeconds(z.LockoutDecay), WholeSeconds(z.Window))
-	}
-}
-
-func (l *lint) lintKeys() {
-	rule := l.zone.Keys
-	if rule.Kind != KeyIP {
-		if rule.IPv4Prefix != defaultIPv4Prefix || rule.IPv6Prefix != defaultIPv6Prefix {
-			l.addf("key_kind", "%s: ipv4_prefix and ipv6_prefix have a meaning for ip alone", rule.Kind)
+		for _, odd := range oddities {
+			if odd.override != nil && odd.override(now, zone, override) {
+				findings = append(findings, Finding{ZoneID: zone.ID, OverrideID: override.ID, Field: odd.field, Text: odd.text})
+				break
+			}
 		}
-		l.lintOpaque()
-		return
 	}
-	switch {
-	case rule.IPv6Prefix > defaultIPv6Prefix:
-		l.addf("ipv6_prefix", "%d tells addresses of one host apart: it has 2^%d buckets to guess from; %d is one subnet",
-			rule.IPv6Prefix, rule.IPv6Prefix-defaultIPv6Prefix, defaultIPv6Prefix)
-	case rule.IPv6Prefix < minSiteIPv6Prefix:
-		l.addf("ipv6_prefix", "%d throws many sites, or whole providers, into one bucket; one site has at least %d",
-			rule.IPv6Prefix, minSiteIPv6Prefix)
-	}
-	if rule.IPv4Prefix < minSiteIPv4Prefix {
-		l.addf("ipv4_prefix", "%d throws many sites, or whole providers, into one bucket; one site has at least %d",
-			rule.IPv4Prefix, minSiteIPv4Prefix)
-	}
+	return findings
 }
 
-func (l *lint) lintOnFailure() {
-	if z := l.zone; z.OnFailure == OnFailureBlock && z.Mode != ModeEnforce {
-		l.addf("on_failure", "block blocks nobody while mode is %s", z.Mode)
-	}
+// oddity is a setting, or several that go together, that voids a limit or that means nothing.
+type oddity struct {
+	field    string
+	zone     func(z Zone) bool // with every setting spelt out
+	override func(now time.Time, z Zone, o Override) bool
+	text     string
 }
 
-// lintOpaque looks for opaque keys whose description tells of a better key_kind.
-func (l *lint) lintOpaque() {
-	switch {
-	case l.zone.Keys.Kind != KeyOpaque:
-	case mentionsAddresses(l.zone.Description):
-		l.addf("key_kind", "opaque, but the description speaks of addresses: "+
-			"ip makes one bucket of an address's spellings and of the IPv6 addresses of one host")
-	case mentionsUsers(l.zone.Description):
-		l.addf("key_kind", "opaque, but the description speaks of users: bob, Bob and BOB are three buckets, "+
-			"each with a rate to guess with; username makes them one")
-	}
+// oddities are all that Lint knows. Of an override the first one is told.
+var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing changes
+	{
+		field: "mode", zone: func(z Zone) bool { return z.Mode == ModeShadow },
+		text: "shadow: the zone decides and records, and blocks nobody, whatever on_failure is",
+	}, {
+		field: "mode", zone: func(z Zone) bool { return z.Mode == ModeOff },
+		text: "off: the zone blocks nobody and counts nothing, and its overrides, lockouts and on_failure block do nothing",
+	}, {
+		field: "expires_at", override: func(now time.Time, _ Zone, o Override) bool { return hasExpired(o.ExpiresAt, now) },
+		text: "expired: the override does nothing any more",
+	}, {
+		field: "key_form", override: func(_ time.Time, z Zone, o Override) bool { return z.Keys.hides() != IsPseudonym(o.Key) },
+		text: "the override fits no bucket: hmac keeps pseudonyms alone, which belong to no network, and clear keeps none",
+	}, {
+		field: "bucket_key", override: func(_ time.Time, z Zone, o Override) bool { return o.Key != "" && !fits(z, o) },
+		text: "is not written as the zone writes its keys: no bucket has it",
+	}, {
+		field: "bucket_key", override: isAddressElsewhere,
+		text: "reads as an address or a network: where key_kind is not ip, it holds for this one spelling",
+	}, {
+		field: "prefix", override: func(_ time.Time, z Zone, o Override) bool { return o.Key == "" && !fits(z, o) },
+		text: "fits no bucket: key_kind is not ip, or the network is smaller than the zone's buckets, or its addresses count as IPv4",
+	}, {
+		field: "prefix", override: coversTheInternet,
+		text: "covers much of the Internet: to change the zone for all, set its mode or rate",
+	}, {
+		field: "rate", zone: func(z Zone) bool { return z.Rate == 0 },
+		override: func(_ time.Time, _ Zone, o Override) bool { return o.Action == OverrideLimit && o.Rate == 0 },
+		text:     "0 lets nobody pass",
+	}, {
+		field: "rate", zone: func(z Zone) bool { return isOutOfReach(z.Rate, z.Window) },
+		override: func(_ time.Time, _ Zone, o Override) bool { return isOutOfReach(o.Rate, o.Window) },
+		text:     "is out of reach: one bucket sees at most about 10000 checks a second, so nobody is ever blocked",
+	}, {
+		field: "rate", override: isFarLooser,
+		text: "and window allow more than 100 times the zone's attempts: look whether the window has the right unit",
+	}, {
+		field: "reset_on_success", zone: func(z Zone) bool { return z.ResetOnSuccess && z.Keys.Kind == KeyIP },
+		text: "voids the limit of addresses: whoever logs in to one account now and then releases all failures of the address; turn it off",
+	}, {
+		field: "reserve_ttl", zone: func(z Zone) bool { return z.Counts == CountsFailures && z.ReserveTTL < minReserveTTL },
+		text: "is short for a person's login: a success that is reported later counts as a failure",
+	}, {
+		field: "reserve_ttl", zone: func(z Zone) bool { return z.Counts == CountsAttempts && z.ReserveTTL != z.Window },
+		text: "does nothing while counts is attempts",
+	}, {
+		field: "lockout", zone: func(z Zone) bool {
+			return z.Lockout == 0 && (z.LockoutFactor != defaultLockoutFactor || z.LockoutMax != defaultLockoutMax || z.LockoutDecay != defaultLockoutDecay)
+		},
+		text: "0: lockout_factor, lockout_max and lockout_decay do nothing without lockouts",
+	}, {
+		field: "lockout", zone: func(z Zone) bool { return z.Lockout > 0 && z.Lockout < z.Window },
+		text: "is shorter than the window: the bucket may still be full when it ends",
+	}, {
+		field: "lockout_max", zone: func(z Zone) bool {
+			return z.LockoutMax < z.Lockout || z.LockoutMax == z.Lockout && z.LockoutFactor > 1
+		},
+		text: "is not longer than lockout: no lockout is longer than lockout_max, so later ones do not grow",
+	}, {
+		field: "lockout_factor", zone: func(z Zone) bool {
+			return z.Lockout > 0 && z.LockoutFactor == 1 && (z.LockoutDecay != defaultLockoutDecay || z.LockoutMax > z.Lockout && z.LockoutMax != defaultLockoutMax)
+		},
+		text: "1 keeps every lockout as long as the first: lockout_max and lockout_decay do nothing",
+	}, {
+		field: "lockout_decay", zone: func(z Zone) bool { return z.Lockout > 0 && z.LockoutFactor > 1 && z.LockoutDecay < z.Window },
+		text: "is shorter than the window: a lockout may be forgotten before the bucket can be full again",
+	}, {
+		field: "key_kind", zone: func(z Zone) bool { return z.Keys.Kind == KeyOpaque && perPerson.MatchString(z.Description) },
+		text: "opaque, but the description speaks of users or addresses: each spelling is a bucket with a rate of its own; username or ip makes them one",
+	}, {
+		field: "key_kind", zone: func(z Zone) bool {
+			return z.Keys.Kind != KeyIP && (z.Keys.IPv4Prefix != defaultIPv4Prefix || z.Keys.IPv6Prefix != defaultIPv6Prefix)
+		},
+		text: "ipv4_prefix and ipv6_prefix have a meaning for ip alone",
+	}, {
+		field: "ipv6_prefix", zone: func(z Zone) bool { return z.Keys.Kind == KeyIP && z.Keys.IPv6Prefix > defaultIPv6Prefix },
+		text: "tells addresses of one host apart, which has a rate for each: 64 is one subnet",
+	}, {
+		field: "ipv6_prefix", zone: func(z Zone) bool { return z.Keys.Kind == KeyIP && z.Keys.IPv6Prefix < minSiteIPv6Prefix },
+		text: "throws many sites, or whole providers, into one bucket: the shortest network of one site is a /48",
+	}, {
+		field: "ipv4_prefix", zone: func(z Zone) bool { return z.Keys.Kind == KeyIP && z.Keys.IPv4Prefix < minSiteIPv4Prefix },
+		text: "throws many sites, or whole providers, into one bucket: the shortest network of one site is a /24",
+	},
 }
 
-// mentionsAddresses says that a description is about IP addresses, and not about those
-// of mail, of streets or the like.
-func mentionsAddresses(description string) bool {
-	address := regexp.MustCompile(`(?i)\b(ip|ipv4|ipv6|cidr|subnets?|address|addresses)\b`)
-	other := regexp.MustCompile(`(?i)\b(e-?mail|mail|postal|street|billing|shipping|delivery|wallet|mac)\b`)
-	return address.MatchString(description) && !other.MatchString(description)
+// perPerson is how a description says that keys are names or addresses.
+var perPerson = regexp.MustCompile(`(?i)\bper (user|user ?name|login|account|ip|(ip )?address)\s*($|[,.;:(])`)
+
+func fits(z Zone, o Override) bool {
+	_, err := z.Keys.Fit(o)
+	return err == nil
 }
 
-// mentionsUsers says that a description is about names that people type: users, logins
-// or accounts, and not about their numbers, devices or the like.
-func mentionsUsers(description string) bool {
-	user := regexp.MustCompile(`(?i)\b(users?|user-?names?|log-?ins?|names?|accounts?)\b`)
-	other := regexp.MustCompile(`(?i)\b(ids?|uuids?|numbers?|agents?|tokens?|sessions?|devices?|clients?|hosts?|domains?|files?|` +
-		`e-?mail|mail|address|addresses)\b`)
-	return user.MatchString(description) && !other.MatchString(description)
+func isAddressElsewhere(_ time.Time, z Zone, o Override) bool {
+	_, isAddress := NetworkOf(o.Key)
+	return isAddress && z.Keys.Kind != KeyIP
 }
 
-func (l *lint) lintOverride(now time.Time, o Override) {
-	if hasExpired(o.ExpiresAt, now) {
-		l.addf("expires_at", "expired %s: the override does nothing any more", o.ExpiresAt.UTC().Format(time.RFC3339))
-		return
+func coversTheInternet(_ time.Time, _ Zone, o Override) bool {
+	shortest := minAllowedIPv4Prefix
+	if o.Prefix.Addr().Is6() {
+		shortest = minAllowedIPv6Prefix
 	}
-	if o.Action == OverrideLimit {
-		l.lintRate("rate", o.Rate, o.Window)
-	}
-	switch isPseudonym := IsPseudonym(o.Key); {
-	case l.zone.Keys.hides() && !isPseudonym:
-		l.addf("key_form", "hmac: the zone keeps pseudonyms, and this override names a clear key or a network: it fits no bucket")
-		return
-	case isPseudonym && !l.zone.Keys.hides():
-		l.addf("key_form", "clear: this override names a pseudonym: it fits no bucket")
-		return
-	}
-	if o.Key != "" {
-		normal, err := l.zone.Keys.Name(o.Key)
-		if err != nil || normal != o.Key {
-			l.addf("bucket_key", "is not as the zone writes its keys (%s): no bucket has it", l.zone.Keys)
-		}
-		return
-	}
-	l.lintPrefix(o.Prefix)
+	isLocal := o.Prefix.Addr().IsPrivate() || o.Prefix.Addr().IsLinkLocalUnicast()
+	return o.Prefix.IsValid() && (o.Prefix.Bits() == 0 || o.Action == OverrideAllow && o.Prefix.Bits() < shortest && !isLocal)
 }
 
-func (l *lint) lintPrefix(prefix netip.Prefix) {
-	longest := l.zone.Keys.bucketBits(prefix.Addr())
-	switch {
-	case l.zone.Keys.Kind != KeyIP:
-		l.addf("prefix", "fits no bucket: key_kind is %s and not ip", l.zone.Keys.Kind)
-	case prefix.Bits() == 0:
-		l.addf("prefix", "%s covers every address of its family: to change the zone for all, set its mode or rate", prefix)
-	case prefix.Bits() > longest:
-		l.addf("prefix", "/%d fits no bucket: those of the zone are networks of /%d", prefix.Bits(), longest)
-	}
+func isOutOfReach(rate int, window time.Duration) bool {
+	return int64(rate) > maxBucketPace*WholeSeconds(window)
+}
+
+func isFarLooser(_ time.Time, z Zone, o Override) bool {
+	return z.Rate > 0 && int64(o.Rate)*WholeSeconds(z.Window) > maxLooserBy*int64(z.Rate)*WholeSeconds(o.Window)
 }
