@@ -344,6 +344,8 @@ func TestTxnsOfOtherZonesDoNotExist(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	headers := append(g.as("shop", []int64{1}, service.ScopeHistory, service.ScopeReport), "Content-Type", "application/json")
+	owner := append(g.as("owner", nil, service.ScopeAdmin), "Content-Type", "application/json")
+	desk := g.as("desk", []int64{1}, service.ScopePeek)
 	others := []string{"2", "3", "4"} // in zone 2; of a check in both zones, as two txns
 	sameBut := func(id string, got, absent reply) {
 		t.Helper()
@@ -368,6 +370,15 @@ func TestTxnsOfOtherZonesDoNotExist(t *testing.T) {
 	got := g.ask(t, "POST", "/v1/outcomes", `{"reports":[{"txn_id":2,"outcome":"success"},{"txn_id":3,"outcome":"success"},{"txn_id":1,"outcome":"failure"},{"txn_id":99,"outcome":"success"}]}`, headers...)
 	if strings.Count(got.body, "not_found") != 3 || !strings.Contains(got.body, `{"txn_id":1,"outcome":"failure"}`) {
 		t.Errorf("reports: %s", got.body)
+	}
+	const secret = "5b0c0b3e-6f2f-4a53-9b8e-1f7f4f0a7a11"
+	g.ask(t, "POST", "/v1/check", `{"attempt_id":"`+secret+`","buckets":[{"zone_id":1,"bucket_key":"both"},{"zone_id":2,"bucket_key":"both"}]}`, owner...)
+	if got := g.ask(t, "GET", "/v1/zones/1/buckets/both", "", owner...); !strings.Contains(got.body, secret) {
+		t.Errorf("a peek: %s", got.body)
+	}
+	got = g.ask(t, "GET", "/v1/zones/1/buckets/both", "", desk...)
+	if got.status != http.StatusOK || strings.Contains(got.body, secret) {
+		t.Errorf("a peek by a caller bound to one zone of the check: %d %s", got.status, got.body)
 	}
 	for _, id := range []uint64{2, 3, 4} {
 		if txn, err := g.Txn(t.Context(), id); err != nil || txn.Outcome != "" {

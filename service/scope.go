@@ -67,6 +67,9 @@ func (c Caller) Validate() error {
 			return fieldError("scopes", "must be of %s", strings.Join(ScopeNames(Scopes()), ", "))
 		}
 	}
+	if c.IsBound() && slices.Contains(c.Scopes, ScopeMetrics) { // metrics show all zones
+		return fieldError("scopes", "must not hold metrics in a credential that is bound to zones")
+	}
 	if len(c.Zones) > MaxBoundZones {
 		return fieldError("zones", "must be at most %d", MaxBoundZones)
 	}
