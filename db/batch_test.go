@@ -54,19 +54,28 @@ func TestBatchesKeepTheContractInACrowd(t *testing.T) {
 func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		bySeven := dbtest.AdminDSN(engine.Private(t, t.TempDir(), "--auto-increment-increment=7"), "")
+		databases := map[string]func(t *testing.T) *dbtest.Database{
+			"1": func(t *testing.T) *dbtest.Database { return engine.Database(t) },
+			"7": func(t *testing.T) *dbtest.Database {
+				d := dbtest.Empty(t, bySeven)
+				dbtest.Migrate(t, d.DSN)
+				return d
+			},
+		}
 		for name, prepare := range map[string]string{
 			"plain": "DO 0",
 			"partitioned": "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) " +
 				"(PARTITION old VALUES LESS THAN ('2020-01-01'), PARTITION today VALUES LESS THAN (MAXVALUE))",
 		} {
-			for _, increment := range []int{1, 7} {
-				t.Run(fmt.Sprint(name, " by ", increment), func(t *testing.T) {
+			for increment, database := range databases {
+				t.Run(name+" by "+increment, func(t *testing.T) {
 					t.Parallel()
-					d := engine.Database(t)
+					d := database(t)
 					dbtest.Exec(t, d.SQL, prepare)
 					d.SetZone(t, zone(1, 20, time.Hour))
 					d.SetZone(t, zone(2, 100, time.Hour))
-					answers := writeAtOnce(t, &dbtest.Database{DSN: fmt.Sprintf("%s&auto_increment_increment=%d", d.DSN, increment)})
+					answers := writeAtOnce(t, d)
 					if rows := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); rows != len(answers) {
 						t.Errorf("%d rows for %d answered ids", rows, len(answers))
 					}

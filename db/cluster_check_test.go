@@ -4,6 +4,7 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -185,12 +186,14 @@ func TestClusterAdmitsExactlyRate(t *testing.T) {
 func TestClusterSessionsMayWriteToSeveralShardsWhateverTheyAreTold(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1020, Description: "several", Rate: 5, Window: time.Hour}
-	_ = clusterStore(t, Options{}, zone)
-	store, err := Open(Options{DSN: clusterDSN(t) + "?transaction_mode='SINGLE'", ConnectTimeout: time.Minute})
+	store := clusterStore(t, Options{}, zone)
+	connector, err := newConnector(Options{DSN: clusterDSN(t), LockWait: DefaultLockWait, ConnectTimeout: time.Minute}, forLanes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = store.Close() })
+	connector.session["transaction_mode"] = "'SINGLE'"
+	_ = store.lanes.Close()
+	store.lanes = sql.OpenDB(connector)
 	first, second := onShards("several", 1)
 	both := check(service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]})
 	if d, err := ask(t.Context(), store, both); err != nil || d.Blocked {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -12,8 +13,8 @@ import (
 )
 
 // CheckDSN says what is wrong with dsn, as far as that can be known without
-// connecting: whether it can be read, names a database, and gives the driver's
-// parameters values that they can have. The error wraps service.ErrInvalid and
+// connecting: whether it can be read, names a database, and carries parameters
+// and values that velocityd works with. The error wraps service.ErrInvalid and
 // repeats nothing of the dsn but the name of a parameter that the driver knows: a
 // password may stand in the wrong place.
 func CheckDSN(dsn string) error {
@@ -50,6 +51,9 @@ func parseForms(dsn string) (configs []*mysql.Config, fault string) {
 		if err != nil {
 			return nil, " by the driver"
 		}
+		if cfg.Net == "unix" && cfg.TLSConfig == "true" {
+			return nil, ": tls=true verifies the name of a host, and a socket has none"
+		}
 		configs = append(configs, cfg)
 	}
 	return configs, ""
@@ -70,60 +74,94 @@ func dsnFault(dsn string) string {
 		return "its network is neither tcp nor unix"
 	}
 	_, params, _ := strings.Cut(dsn[slash+1:], "?")
+	seen := map[string]bool{}
 	for param := range strings.SplitSeq(params, "&") {
+		name, _, _ := strings.Cut(param, "=")
 		if fault := parameterFault(param); fault != "" {
 			return fault
 		}
+		if param != "" && seen[name] {
+			return fmt.Sprintf("its parameter %s stands there twice", name)
+		}
+		seen[name] = true
 	}
 	return ""
 }
 
-// parameterFault says what is wrong with one name=value, by the driver's own
-// reading, or returns "".
+// parameterFault says what is wrong with one name=value, or returns "".
 func parameterFault(param string) string {
-	name, _, hasValue := strings.Cut(param, "=")
-	if name == "" && !hasValue {
+	if param == "" {
 		return ""
 	}
-	for known, form := range driverParameters() {
+	name, value, hasValue := strings.Cut(param, "=")
+	for known, p := range parameters() {
 		switch {
 		case !strings.EqualFold(name, known):
+			continue
 		case name != known:
 			return fmt.Sprintf("its parameter %s is written with other capitals", known)
 		case !hasValue:
 			return fmt.Sprintf("its parameter %s has no value", known)
-		case form == "":
-			return fmt.Sprintf("its parameter %s does not work here", known)
-		default:
-			if _, err := mysql.ParseDSN("/?" + param); err != nil {
-				return fmt.Sprintf("its parameter %s must be %s", known, form)
+		case p.takes != nil && p.takes(value):
+			if _, err := mysql.ParseDSN("/?" + param); err == nil {
+				return ""
 			}
-			return ""
 		}
+		return fmt.Sprintf("its parameter %s must be %s", known, p.form)
 	}
-	if _, err := mysql.ParseDSN("/?" + param); err != nil || !hasValue {
+	if !hasValue {
 		return "one of its parameters is no name=value"
 	}
-	if strings.EqualFold(name, "timestamp") || strings.EqualFold(name, "insert_id") {
-		return fmt.Sprintf("its parameter %s would set the time or the ids of what is recorded", strings.ToLower(name))
-	}
-	return "" // a system variable, of which the engine knows more
+	return "one of its parameters is none that velocityd takes: variables of the engine are set on the server"
 }
 
-// driverParameters are the parameters that the driver itself reads, with the form
-// of their values. Those without a form are of no use in a program like this one.
-// All other parameters are system variables of the engine.
-func driverParameters() map[string]string {
-	const boolean, duration = "true or false", "a length of time such as 5s"
-	return map[string]string{
-		"allowAllFiles": boolean, "allowCleartextPasswords": boolean, "allowFallbackToPlaintext": boolean,
-		"allowNativePasswords": boolean, "allowOldPasswords": boolean, "checkConnLiveness": boolean,
-		"clientFoundRows": boolean, "compress": boolean, "interpolateParams": boolean,
-		"multiStatements": boolean, "parseTime": boolean, "rejectReadOnly": boolean,
-		"readTimeout": duration, "timeTruncate": duration, "timeout": duration, "writeTimeout": duration,
-		"charset": "a list of character sets such as utf8mb4", "collation": "a collation such as utf8mb4_bin",
-		"connectionAttributes": "a list such as program_name:velocityd", "loc": "a time zone such as UTC",
-		"maxAllowedPacket": "a number of bytes", "tls": "true, verify-ca, false, skip-verify or preferred",
-		"columnsWithAlias": "", "serverPubKey": "", "strict": "",
+// parameter is one that the driver reads. takes says whether velocityd works with a value, if
+// the driver can read it; nil means that it works with none. form says which values they are.
+type parameter struct {
+	takes func(value string) bool
+	form  string
+}
+
+// parameters returns all parameters that the driver reads. It takes every other name for a
+// variable of the engine. A DSN carries none of those: the sessions have what the SQL relies on.
+func parameters() map[string]parameter {
+	free := func(form string) parameter { return parameter{func(string) bool { return true }, form} }
+	fixed := func(values ...string) parameter {
+		return parameter{func(value string) bool { return slices.Contains(values, strings.ToLower(value)) }, values[0] + ", or be left out"}
+	}
+	yes, no := fixed("true", "1"), fixed("false", "0")
+	absent := func(reason string) parameter { return parameter{nil, "left out: " + reason} }
+	return map[string]parameter{
+		"allowCleartextPasswords": free("true or false"),
+		"allowNativePasswords":    free("true or false"),
+		"compress":                free("true or false"),
+		"connectionAttributes":    free("a list such as program_name:velocityd"),
+		"tls":                     free("true, verify-ca, false, skip-verify or preferred"),
+		"timeout": {func(value string) bool {
+			timeout, _ := time.ParseDuration(value)
+			return timeout > 0
+		}, "a length of time such as 5s"},
+
+		// People write them, and velocityd works with one value alone.
+		"allowAllFiles":            no,
+		"allowFallbackToPlaintext": no, // tls=true would mean tls=preferred
+		"allowOldPasswords":        no,
+		"charset":                  fixed("utf8mb4"),
+		"checkConnLiveness":        yes,
+		"clientFoundRows":          no, // ROW_COUNT() of an INSERT must not count rows that were there
+		"columnsWithAlias":         no,
+		"interpolateParams":        yes,
+		"loc":                      fixed("UTC", "utc"),
+		"multiStatements":          no, // it widens any injection
+		"parseTime":                yes,
+		"rejectReadOnly":           yes,
+
+		"collation":        absent("the tables say how keys are compared"),
+		"maxAllowedPacket": absent("the server says how long a packet may be"),
+		"readTimeout":      absent("velocityd gives each statement its deadline"),
+		"serverPubKey":     absent("velocityd reads no such key; TLS proves the server"),
+		"strict":           absent("sessions are always strict"), // the driver panics
+		"timeTruncate":     absent("instants are exact to a microsecond"),
+		"writeTimeout":     absent("velocityd gives each statement its deadline"),
 	}
 }

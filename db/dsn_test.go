@@ -2,9 +2,13 @@ package db
 
 import (
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-sql-driver/mysql"
 
 	"velocityd/service"
 )
@@ -14,47 +18,33 @@ func TestCheckDSNSaysWhatIsWrong(t *testing.T) {
 	const address = "velocity:hunter2@tcp(db.example:3306)"
 	for dsn, want := range map[string]string{
 		address + "/velocityd": "",
-		address + "/velocityd?tls=true&timeout=2s&parseTime=false&charset=utf8mb4": "",
-		address + "/velocityd?innodb_lock_wait_timeout=7":                          "", // for the engine to judge
-		"velocity:hunter2@tcp(a:1,b:2, [::1]:3)/velocityd?tls=true":                "",
-		"velocity:hunter2@tcp(a:1,,b:2)/velocityd":                                 "one of its addresses is empty",
-		"velocity:hunter2@tcp(a:1,b:2)/":                                           "names no database",
-		"velocity:hunter2@tcp(a:1,b:2)/velocityd?tls=hunter2":                      "tls must be true",
-		address + "/velocityd?":                                                    "",
-		"velocity:p/w@d?x=y@unix(/run/my sql.sock)/velocityd":                      "",
-		"root@unix(/run/mysqld.sock)/velocityd":                                    "",
-		"velocity:hunter2@/velocityd":                                              "",
-		"":                                                                         "no / in front",
-		"hunter2":                                                                  "no / in front",
-		address:                                                                    "no / in front",
-		address + "/":                                                              "names no database",
-		address + "/?tls=true":                                                     "names no database",
-		"velocity:hunter2@tcp(db.example:3306/velocityd":                           "before its last /",
-		"velocity:hunter2@tcp(db)x/velocityd":                                      "before its last /",
-		"velocity:hunter2@carrier/velocityd":                                       "before its last /",
-		"velocity:hunter2@carrier(pigeon)/velocityd":                               "neither tcp nor unix",
-		"mysql://velocity:hunter2@db.example/velocityd":                            "before its last /",
-		address + "/velocityd?tls=hunter2":                                         "tls must be true, verify-ca, false, skip-verify or preferred",
-		address + "/velocityd?timeout=hunter2":                                     "timeout must be a length of time",
-		address + "/velocityd?readTimeout=5":                                       "readTimeout must be a length of time",
-		address + "/velocityd?parseTime=hunter2":                                   "parseTime must be true or false",
-		address + "/velocityd?parsetime=true":                                      "parseTime is written with other capitals",
-		address + "/velocityd?TLS=true":                                            "tls is written with other capitals",
-		address + "/velocityd?loc=hunter2":                                         "loc must be a time zone",
-		address + "/velocityd?maxAllowedPacket=hunter2":                            "maxAllowedPacket must be a number",
-		address + "/velocityd?collation=hunter2%":                                  "",
-		address + "/velocityd?strict=true":                                         "strict does not work here",
-		address + "/velocityd?serverPubKey=hunter2":                                "serverPubKey does not work here",
-		address + "/velocityd?columnsWithAlias=true":                               "columnsWithAlias does not work here",
-		address + "/velocityd?timestamp=1000000000":                                "timestamp would set the time",
-		address + "/velocityd?parseTime=true&INSERT_ID=7":                          "insert_id would set the time or the ids",
-		address + "/velocityd?hunter2":                                             "no name=value",
-		address + "/velocityd?tls":                                                 "tls has no value",
-		address + "/velocityd?sql_mode=%hunter2":                                   "no name=value",
-		address + "/velocityd?timeout=5s&&tls=hunter2":                             "tls must be",
-		address + "/%zz":                                                           "cannot be read",
-		address + "/velocityd?connectionAttributes=%zzhunter2":                     "connectionAttributes must be",
-		address + "/velocityd?allowNativePasswords=hunter2&x=1":                    "allowNativePasswords must be true or false",
+		"velocity:hunter2@tcp(a:1,b:2, [::1]:3)/velocityd?tls=true": "",
+		"velocity:hunter2@tcp(a:1,,b:2)/velocityd":                  "one of its addresses is empty",
+		"velocity:hunter2@tcp(a:1,b:2)/":                            "names no database",
+		"velocity:hunter2@tcp(a:1,b:2)/velocityd?tls=hunter2":       "tls must be true",
+		address + "/velocityd?":                                     "",
+		"velocity:p/w@d?x=y@unix(/run/my sql.sock)/velocityd":       "",
+		"root@unix(/run/mysqld.sock)/velocityd?tls=true":            "a socket has none",
+		"root@unix(/run/mysqld.sock)/velocityd":                     "",
+		"velocity:hunter2@/velocityd":                               "",
+		"":                                                          "no / in front",
+		"hunter2":                                                   "no / in front",
+		address:                                                     "no / in front",
+		address + "/":                                               "names no database",
+		address + "/?tls=true":                                      "names no database",
+		"velocity:hunter2@tcp(db.example:3306/velocityd":            "before its last /",
+		"velocity:hunter2@tcp(db)x/velocityd":                       "before its last /",
+		"velocity:hunter2@carrier/velocityd":                        "before its last /",
+		"velocity:hunter2@carrier(pigeon)/velocityd":                "neither tcp nor unix",
+		"mysql://velocity:hunter2@db.example/velocityd":             "before its last /",
+		address + "/velocityd?tls=hunter2":                          "tls must be true, verify-ca, false, skip-verify or preferred",
+		address + "/velocityd?parsetime=true":                       "parseTime is written with other capitals",
+		address + "/velocityd?TLS=true":                             "tls is written with other capitals",
+		address + "/velocityd?hunter2":                              "no name=value",
+		address + "/velocityd?tls":                                  "tls has no value",
+		address + "/velocityd?timeout=5s&&tls=hunter2":              "tls must be",
+		address + "/velocityd?tls=true&timeout=5s&tls=false":        "tls stands there twice",
+		address + "/%zz":                                            "cannot be read",
 	} {
 		err := CheckDSN(dsn)
 		switch {
@@ -66,12 +56,100 @@ func TestCheckDSNSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestEachParameterOfADSNIsTakenOrRefusedInWords(t *testing.T) {
+	t.Parallel()
+	const boolean, yes, no, absent = "true or false", "true, or be left out", "false, or be left out", "be left out: "
+	const duration, variable = "a length of time such as 5s", "none that velocityd takes: variables of the engine are set on the server"
+	for name, c := range map[string]struct {
+		taken, refused []string // values
+		says           string
+	}{
+		"allowCleartextPasswords":  {[]string{"true", "false"}, []string{"hunter2", ""}, boolean},
+		"allowNativePasswords":     {[]string{"1", "0"}, []string{"hunter2"}, boolean},
+		"compress":                 {[]string{"True", "FALSE"}, []string{"hunter2", "zlib"}, boolean},
+		"connectionAttributes":     {[]string{"program_name:velocityd,team:auth", ""}, []string{"%zzhunter2"}, "a list such as"},
+		"timeout":                  {[]string{"2s", "1m30s"}, []string{"hunter2", "5", "0s", "-1s", ""}, duration},
+		"tls":                      {[]string{"true", "false", "skip-verify", "preferred", "verify-ca"}, []string{"hunter2", "VERIFY-CA"}, "true, verify-ca, false, skip-verify or preferred"},
+		"allowAllFiles":            {[]string{"false"}, []string{"true"}, no},
+		"allowFallbackToPlaintext": {[]string{"false"}, []string{"true"}, no},
+		"allowOldPasswords":        {[]string{"false"}, []string{"true"}, no},
+		"clientFoundRows":          {[]string{"false"}, []string{"true"}, no},
+		"columnsWithAlias":         {[]string{"false"}, []string{"true"}, no},
+		"multiStatements":          {[]string{"false", "0"}, []string{"true", "1", "hunter2"}, no},
+		"checkConnLiveness":        {[]string{"true"}, []string{"false"}, yes},
+		"interpolateParams":        {[]string{"true"}, []string{"false"}, yes},
+		"parseTime":                {[]string{"true", "TRUE", "1"}, []string{"false", "0", "tRUE", "hunter2"}, yes},
+		"rejectReadOnly":           {[]string{"true"}, []string{"false"}, yes},
+		"charset":                  {[]string{"utf8mb4"}, []string{"latin1", "latin1,utf8mb4", "hunter2"}, "utf8mb4, or be left out"},
+		"loc":                      {[]string{"UTC"}, []string{"Local", "Europe%2FBerlin", "hunter2"}, "UTC, or be left out"},
+		"collation":                {nil, []string{"utf8mb4_bin", "latin1_swedish_ci", "hunter2%"}, absent},
+		"maxAllowedPacket":         {nil, []string{"0", "512", "hunter2"}, absent},
+		"readTimeout":              {nil, []string{"5s", "-5s", "hunter2"}, absent},
+		"writeTimeout":             {nil, []string{"5s", "hunter2"}, absent},
+		"serverPubKey":             {nil, []string{"hunter2"}, absent},
+		"strict":                   {nil, []string{"true", "false"}, absent},
+		"timeTruncate":             {nil, []string{"1s", "0s"}, absent},
+
+		"sql_mode": {nil, []string{"%27%27", "%hunter2"}, variable}, "SQL_MODE": {nil, []string{"%27%27"}, variable},
+		"time_zone": {nil, []string{"%27%2B05:00%27"}, variable}, "transaction_isolation": {nil, []string{"%27SERIALIZABLE%27"}, variable},
+		"innodb_lock_wait_timeout": {nil, []string{"50"}, variable}, "autocommit": {nil, []string{"0"}, variable},
+		"wait_timeout": {nil, []string{"1"}, variable}, "character_set_results": {nil, []string{"latin1"}, variable},
+		"timestamp": {nil, []string{"1000000000"}, variable}, "insert_id": {nil, []string{"7"}, variable},
+		"GLOBAL max_connections": {nil, []string{"1"}, variable}, "@@session.sql_mode": {nil, []string{"%27%27"}, variable},
+		"hunter2": {nil, []string{"hunter2", ""}, variable}, "": {nil, []string{"hunter2"}, variable},
+	} {
+		for _, value := range c.taken {
+			if err := CheckDSN("u:p@tcp(h:1)/d?" + name + "=" + value); err != nil {
+				t.Errorf("%s=%s: %v", name, value, err)
+			}
+		}
+		for _, value := range c.refused {
+			err := CheckDSN("u:p@tcp(h:1)/d?" + name + "=" + value)
+			if !errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s=%s: got %v, want %q", name, value, err, c.says)
+			}
+		}
+	}
+}
+
+func TestEachParameterOfTheDriverIsKnown(t *testing.T) {
+	t.Parallel()
+	known := parameters()
+	for name := range known {
+		if name == "strict" { // the driver panics
+			continue
+		}
+		// The driver reads some values of its parameters and calls others wrong, and keeps all others as variables.
+		cfg, err := mysql.ParseDSN("/?" + name + "=true")
+		if err == nil && len(cfg.Params) > 0 {
+			t.Errorf("%s: the driver takes it for a variable", name)
+		}
+	}
+	fields := reflect.TypeFor[mysql.Config]()
+	for i := range fields.NumField() {
+		field := fields.Field(i)
+		if slices.Contains([]string{
+			"User", "Passwd", "Net", "Addr", "DBName", "Params", "TLS", "Logger", "DialFunc", "beforeConnect", "pubKey", // no parameters
+			"TLSConfig", "charsets", // tls, charset
+		}, field.Name) {
+			continue
+		}
+		found := false
+		for name := range known {
+			found = found || strings.EqualFold(name, field.Name)
+		}
+		if !found {
+			t.Errorf("the driver has a new setting %s: does velocityd work with it?", field.Name)
+		}
+	}
+}
+
 func TestRedactedDSNNamesAllAddresses(t *testing.T) {
 	t.Parallel()
 	for dsn, want := range map[string]string{
-		"u:hunter2@tcp(a:1,b:2)/d?x=1": "u:***@tcp(a:1,b:2)/d",
-		"u@tcp(a,[::1]:2)/d":           "u@tcp(a:3306,[::1]:2)/d",
-		"u:hunter2@tcp(a:1,)/d":        "(unreadable dsn)",
+		"u:hunter2@tcp(a:1,b:2)/d?tls=true": "u:***@tcp(a:1,b:2)/d",
+		"u@tcp(a,[::1]:2)/d":                "u@tcp(a:3306,[::1]:2)/d",
+		"u:hunter2@tcp(a:1,)/d":             "(unreadable dsn)",
 	} {
 		if got := RedactDSN(dsn); got != want {
 			t.Errorf("%s: got %s, want %s", dsn, got, want)

@@ -183,27 +183,29 @@ func TestAZoneThatIsMadeMeanwhileIsNotDecidedWithoutALock(t *testing.T) {
 	})
 }
 
-// TestASessionThatWouldHideRowsIsPutRight connects with settings of the DSN's, or of an
-// init_connect, under which SELECTs answer of fewer rows, or of other keys.
+// TestASessionThatWouldHideRowsIsPutRight connects with settings of an init_connect,
+// under which SELECTs answer of fewer rows, or of other keys.
 func TestASessionThatWouldHideRowsIsPutRight(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, account, begin := beginner(t, engine, zone(1, 3, time.Hour))
 		for name, setting := range map[string]string{
-			"few rows": "sql_select_limit=1", "other bytes": "character_set_results=latin1", "other bytes at all": "charset=latin1",
+			"few rows": "sql_select_limit=1", "other bytes": "character_set_results=latin1", "other bytes at all": "NAMES latin1",
 			"one more transaction": "completion_type=1",
 		} {
-			d := engine.Database(t, zone(1, 3, time.Hour))
-			store := connect(t, &dbtest.Database{DSN: d.DSN + "&" + setting}, Options{})
+			begin("SET " + setting)
+			anna, jürgen, zoë := user("anna, "+name), user("jürgen, "+name), user("zoë, "+name)
+			store := connect(t, account, Options{})
 			for range 5 {
-				if _, err := store.CheckAll(t.Context(), append(check(user("anna"), user("jürgen")), check(user("zoë"))...)); err != nil {
+				if _, err := store.CheckAll(t.Context(), append(check(anna, jürgen), check(zoë)...)); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			for _, key := range []string{"anna", "jürgen", "zoë"} {
-				wantBlocked(t, inBatches{store}, true, user(key))
+			for _, bucket := range []service.Bucket{anna, jürgen, zoë} {
+				wantBlocked(t, inBatches{store}, true, bucket)
 			}
-			d.Audit(t, zone(1, 3, time.Hour))
-			d.AwaitNone(t, "the test")
 		}
+		d.Audit(t, zone(1, 3, time.Hour))
+		d.AwaitNone(t, "the test")
 	})
 }

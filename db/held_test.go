@@ -111,19 +111,33 @@ func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 	})
 }
 
-func TestNoSettingOfADSNMovesADecision(t *testing.T) {
+// beginner returns a new database of a new server, and the same as an account reaches it whose new
+// sessions begin with a statement that begin sets. Those of administrators do not.
+func beginner(t *testing.T, engine *dbtest.Engine, zones ...service.Zone) (d, account *dbtest.Database, begin func(statement string)) {
+	t.Helper()
+	d = dbtest.Empty(t, dbtest.AdminDSN(engine.Private(t, t.TempDir()), ""))
+	dbtest.Migrate(t, d.DSN)
+	for _, zone := range zones {
+		d.SetZone(t, zone)
+	}
+	account = d.ServiceAccount(t)
+	return d, account, func(statement string) { dbtest.Exec(t, d.SQL, "SET GLOBAL init_connect = ?", statement) }
+}
+
+func TestNoSettingThatSessionsBeginWithMovesADecision(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		for _, settings := range []string{
-			"sql_mode=%27ANSI,NO_BACKSLASH_ESCAPES%27", "sql_mode=%27%27", "sql_mode=%27PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE%27",
-			"time_zone=%27%2B13:00%27", "time_zone=%27-12:00%27", "completion_type=1", "completion_type=2",
-			"collation=latin1_swedish_ci", "charset=latin1", "sql_safe_updates=1", "sql_select_limit=1", "unique_checks=0",
-			"foreign_key_checks=0", "lock_wait_timeout=1",
+		d, account, begin := beginner(t, engine, zone(1, 2, time.Hour), zone(2, 20, time.Hour))
+		for i, settings := range []string{
+			"sql_mode='ANSI,NO_BACKSLASH_ESCAPES'", "sql_mode=''", "sql_mode='PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE'",
+			"time_zone='+13:00'", "time_zone='-12:00'", "completion_type=1", "completion_type=2", "NAMES latin1",
+			"NAMES latin1 COLLATE latin1_swedish_ci", "NAMES utf8mb4 COLLATE utf8mb4_bin", "sql_safe_updates=1", "sql_select_limit=1",
+			"unique_checks=0", "foreign_key_checks=0", "lock_wait_timeout=1",
 		} {
-			d := engine.Database(t, zone(1, 2, time.Hour), zone(2, 20, time.Hour))
-			store := connect(t, &dbtest.Database{DSN: d.DSN + "&" + settings}, Options{MaxConns: 4})
+			begin("SET " + settings)
+			store := connect(t, account, Options{MaxConns: 4})
 			for attempt := range 3 {
-				question := append(check(user("Æ'\\\"|%_")), check(service.Bucket{ZoneID: 2, Key: "x"}, user("b"))[0])
+				question := append(check(user(fmt.Sprint("Æ'\\\"|%_", i))), check(service.Bucket{ZoneID: 2, Key: fmt.Sprint("x", i)}, user(fmt.Sprint("b", i)))[0])
 				decisions, err := store.CheckAll(t.Context(), question)
 				if err != nil {
 					t.Errorf("%s: %v", settings, err)
@@ -134,15 +148,15 @@ func TestNoSettingOfADSNMovesADecision(t *testing.T) {
 						t.Errorf("%s, attempt %d, check %d: %+v", settings, attempt, i, decision)
 					}
 				}
-				if alone, err := ask(t.Context(), store, check(user("alone"))); err != nil || alone.Blocked != (attempt == 2) {
+				if alone, err := ask(t.Context(), store, check(user(fmt.Sprint("alone", i)))); err != nil || alone.Blocked != (attempt == 2) {
 					t.Errorf("%s, attempt %d, alone: %+v, %v", settings, attempt, alone, err)
 				}
 			}
-			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE ABS(TIMESTAMPDIFF(SECOND, created_at, UTC_TIMESTAMP(6))) < 300"); n != 12 {
-				t.Errorf("%s: %d txns of now, want 12", settings, n)
+			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE ABS(TIMESTAMPDIFF(SECOND, created_at, UTC_TIMESTAMP(6))) < 300"); n != 12*(i+1) {
+				t.Errorf("%s: %d txns of now, want 12 more", settings, n)
 			}
-			wantSettled(t, d, zone(1, 2, time.Hour), zone(2, 20, time.Hour))
 		}
+		wantSettled(t, d, zone(1, 2, time.Hour), zone(2, 20, time.Hour))
 	})
 }
 

@@ -19,8 +19,7 @@ func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, rate, time.Hour))
 		dbtest.Exec(t, d.SQL, "SET GLOBAL max_allowed_packet = ?", smallest)
-		// One session for all; and what the DSN says of packets limits none.
-		store := connect(t, &dbtest.Database{DSN: d.DSN + "&maxAllowedPacket=512"}, Options{MaxConns: LeastMaxConns})
+		store := connect(t, d, Options{MaxConns: LeastMaxConns}) // one session for all
 		var checks []service.Check
 		for i := range 60 {
 			checks = append(checks, check(user(fmt.Sprint("key-", i)))...)

@@ -5,7 +5,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"net/netip"
-	"strings"
 	"testing"
 	"time"
 
@@ -116,12 +115,9 @@ func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 	if engineOf(version, "") != EngineTiDB {
 		t.Skip("the variable is TiDB's")
 	}
-	off := *d
-	if off.DSN += "?"; strings.Count(off.DSN, "?") > 1 {
-		off.DSN = strings.TrimSuffix(off.DSN, "?") + "&"
-	}
-	off.DSN += "tidb_lock_unchanged_keys=0"
-	err := portable(t, &off, Options{}).onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
+	dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 0")
+	t.Cleanup(func() { dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 1") })
+	err := portable(t, d, Options{}).onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
 		var r reading
 		r.sql("SELECT @@tidb_lock_unchanged_keys")
 		r.each(1, func(row []driver.Value) error {

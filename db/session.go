@@ -65,9 +65,6 @@ func newConnector(o Options, use use) (*connector, error) {
 		return nil, fmt.Errorf("%w: lock wait must be whole seconds, is %s", service.ErrInvalid, o.LockWait)
 	}
 	seconds := fmt.Sprint(service.WholeSeconds(o.LockWait))
-	session := map[string]string{}
-	maps.Copy(session, configs[0].Params)
-	maps.Copy(session, use.settings(seconds))
 	timeout := cmp.Or(o.ConnectTimeout, DefaultConnectTimeout)
 	for _, cfg := range configs {
 		pin(cfg, timeout)
@@ -81,7 +78,7 @@ func newConnector(o Options, use use) (*connector, error) {
 	engines.shards.keyspace = configs[0].DBName + engine.BucketsSuffix
 	return &connector{
 		login: login, engines: engines, observe: o.Observe, timeout: timeout,
-		lockWait: o.LockWait, session: session, wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
+		lockWait: o.LockWait, session: use.settings(seconds), wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
 	}, nil
 }
 
@@ -125,7 +122,7 @@ func (u use) configure(cfg *mysql.Config) {
 		cfg.RejectReadOnly = false
 		cfg.ParseTime = false
 		// See connection.within.
-		cfg.ReadTimeout, cfg.WriteTimeout = 0, 0
+		cfg.ReadTimeout = 0
 		cfg.DialFunc = dialLane
 	}
 }
@@ -148,32 +145,21 @@ func wantedSettings(lockWait string) map[string]string {
 	}
 }
 
-// pin edits a parsed DSN; what the SQL relies on is not for the DSN to choose. timeout is how
+// pin sets in a parsed DSN what the DSN may leave out; see parameters. timeout is how
 // long one connect may take: a dial gets two thirds of it, so that another address can be dialled, too.
 func pin(cfg *mysql.Config, timeout time.Duration) {
 	cfg.ParseTime = true
-	cfg.Loc = time.UTC
 	// One round trip a statement instead of prepare, execute, close.
 	cfg.InterpolateParams = true
 	// After a failover the old primary is read-only: leave it.
 	cfg.RejectReadOnly = true
-	// Only where packets are written for it: it widens any injection.
-	cfg.MultiStatements = false
-	cfg.AllowAllFiles = false
 	// What the engine takes is read from it; this is the most that any takes.
 	cfg.MaxAllowedPacket = 1 << 30
 	// What the driver would log it also returns, and here nothing is told twice.
 	cfg.Logger = &mysql.NopLogger{}
-	// ROW_COUNT() of an INSERT must not count rows that were there.
-	cfg.ClientFoundRows = false
-	cfg.Params = nil // prepare sets them: only then it is known which of them the engine takes
-	if cfg.Timeout == 0 {
-		cfg.Timeout = timeout * 2 / 3
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, timeout*2/3)
 	// For what no context watches; every check and look-up has a shorter deadline.
-	if cfg.ReadTimeout == 0 {
-		cfg.ReadTimeout = silenceTimeout
-	}
+	cfg.ReadTimeout = silenceTimeout
 }
 
 // driverConn is all that database/sql can ask of the driver's connection.

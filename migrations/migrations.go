@@ -9,7 +9,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -257,10 +256,7 @@ func openWith(dsn string, settings map[string]string) (db *sql.DB, name string, 
 		if cfg.DBName == "" {
 			return nil, "", errors.New("dsn names no database; end it in /database")
 		}
-		if cfg.Params == nil {
-			cfg.Params = map[string]string{}
-		}
-		maps.Copy(cfg.Params, settings)
+		cfg.Params = settings
 		cfg.ParseTime = true
 		cfg.MultiStatements = false // one statement a file, whatever the dsn says
 		if cfg.Timeout == 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -107,20 +108,63 @@ func TestEveryCommandThatTakesADSNTakesAFile(t *testing.T) {
 	})
 }
 
-func TestAVariableThatTheEngineDoesNotKnowIsNamed(t *testing.T) {
+// TestParametersThatADSNMayCarryWork carries them all through every kind of work.
+func TestParametersThatADSNMayCarryWork(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		dsn := engine.Database(t).DSN
-		separator := "?"
-		if strings.Contains(dsn, "?") {
-			separator = "&"
-		}
-		env := environment{"VELOCITY_DSN": dsn + separator + "no_such_setting=1"}
-		for _, args := range []string{"serve --listen 127.0.0.1:0", "zone list", "migrate status"} {
-			r := command(env, nil, strings.Fields(args)...)
-			if r.code != exitError || !strings.Contains(r.stderr, "no_such_setting") {
-				t.Errorf("%s: got %+v", args, r)
-			}
+		for name, parameters := range map[string]string{
+			"free": "compress=true&allowCleartextPasswords=true&allowNativePasswords=true&connectionAttributes=program_name:velocityd,team:auth" +
+				"&timeout=9s&tls=preferred",
+			"fixed": "compress=false&tls=false&allowAllFiles=false&allowFallbackToPlaintext=false&allowOldPasswords=false&charset=utf8mb4" +
+				"&checkConnLiveness=true&clientFoundRows=false&columnsWithAlias=false&interpolateParams=true&loc=UTC&multiStatements=false" +
+				"&parseTime=true&rejectReadOnly=true",
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				d := engine.Empty(t)
+				dsn, _, _ := strings.Cut(d.DSN, "?")
+				env := environment{"VELOCITY_DSN": dsn + "?" + parameters}
+				must(t, env, "migrate", "up")
+				must(t, env, "zone", "set", "1", "--rate", "2", "--window", "3600")
+				must(t, env, "override", "set", "1", "bob", "--action", "deny", "--reason", "guessing")
+				url := start(t, env, "serve").url
+				mustAsk(t, url+"/v1/check", alice, http.StatusOK)
+				many := make([]string, 200) // packets that are worth to be compressed
+				for i := range many {
+					many[i] = fmt.Sprintf(`{"buckets":[{"zone_id":1,"bucket_key":"%s%d"}]}`, strings.Repeat("long", 20), i)
+				}
+				if r := command(env, nil, "check", "1", "alice"); r.code != exitFine || !strings.Contains(r.stdout, "0 of 2 left") {
+					t.Errorf("%+v", r)
+				}
+				mustAsk(t, url+"/v1/checks", `{"checks":[`+strings.Join(many, ",")+"]}", http.StatusOK)
+				if r := command(env, nil, "check", "1", "bob"); r.code != exitBlocked {
+					t.Errorf("%+v", r)
+				}
+				must(t, env, "outcome", "1", "failure")
+				must(t, env, "bucket", "peek", "1", "alice")
+				must(t, env, "bucket", "release", "1", "alice", "--reason", "proved")
+				must(t, env, "zone", "set", "1", "--rate", "9")
+				must(t, env, "migrate", "status")
+				if got := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); got != 203 {
+					t.Errorf("%d txns, want 203", got)
+				}
+				must(t, env, "migrate", "down", "--all", "--yes")
+			})
 		}
 	})
+}
+
+func TestAParameterThatADSNMayNotCarryIsMisuse(t *testing.T) {
+	t.Parallel()
+	for parameter, want := range map[string]string{
+		"sql_mode=%27%27": "variables of the engine are set on the server", "multiStatements=true": "multiStatements must be false",
+		"readTimeout=5s": "readTimeout must be left out", "strict=true": "strict must be left out", "tls=true&tls=false": "tls stands there twice",
+	} {
+		for _, args := range []string{"serve --listen 127.0.0.1:0", "zone list", "migrate up", "doctor"} {
+			r := command(environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d?" + parameter}, nil, strings.Fields(args)...)
+			if r.code != exitUsage || !strings.Contains(r.stderr, want) {
+				t.Errorf("%s, %s: %+v, want %q", args, parameter, r, want)
+			}
+		}
+	}
 }

@@ -104,6 +104,8 @@ func connect(tb testing.TB, adminDSN, name string) *Database {
 	}
 	cfg.DBName = ""
 	cfg.ParseTime = true
+	plain := cfg.Clone()
+	plain.DBName, plain.Params = name, nil // velocityd takes no variables from a DSN
 	if cfg.Params == nil {
 		cfg.Params = map[string]string{}
 	}
@@ -111,7 +113,7 @@ func connect(tb testing.TB, adminDSN, name string) *Database {
 	admins := cfg.Clone()
 	admins.Params["foreign_key_checks"] = "0" // TRUNCATE of a table that others refer to
 	cfg.DBName = name
-	return &Database{DSN: cfg.FormatDSN(), SQL: open(tb, cfg), name: name, admin: open(tb, admins)}
+	return &Database{DSN: plain.FormatDSN(), SQL: open(tb, cfg), name: name, admin: open(tb, admins)}
 }
 
 func open(tb testing.TB, cfg *mysql.Config) *sql.DB {
