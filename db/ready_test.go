@@ -162,6 +162,28 @@ func TestProveLeavesNothing(t *testing.T) {
 	})
 }
 
+// A person who looks at rows with locks holds up what is written beside them, and no check of other zones.
+func TestRowsThatSomebodyHasLockedMakeNoInstanceUnready(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t, zone(1, 5, time.Hour), zone(70, 5, time.Hour))
+		store := connect(t, d, Options{})
+		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
+			t.Fatal(err)
+		}
+		person := session(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION")
+		for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
+			dbtest.Exec(t, person, "SELECT zone_id FROM "+table+" WHERE zone_id >= 0 FOR UPDATE")
+			p := probe(t, d.ServiceAccount(t).DSN)
+			for name, err := range map[string]error{"reports": proved(p), "checks": p.ProveChecks(t.Context())} {
+				if err != nil {
+					t.Errorf("%s, with the rows of %s locked: %v (%v)", name, table, err, errors.Unwrap(err))
+				}
+			}
+		}
+	})
+}
+
 func userOf(t *testing.T, p *Probe) string {
 	t.Helper()
 	var name string
