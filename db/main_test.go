@@ -108,17 +108,18 @@ func session(t *testing.T, d *dbtest.Database, settings ...string) *sql.Conn {
 
 // row is what check_velocity answers.
 type row struct {
-	blocked          bool
-	txnID            uint64
-	zoneID           int64
-	key              string
-	rate, window     int
-	remaining, retry int
-	checkedAt        time.Time
-	wouldBlock       bool
-	velocity         int
-	reason           sql.Null[service.Reason]
-	overrideID       sql.Null[uint64]
+	blocked      bool
+	txnID        uint64
+	zoneID       int64
+	key          string
+	rate, window int
+	remaining    sql.Null[int] // NULL where no limit decides
+	retry        int
+	checkedAt    time.Time
+	wouldBlock   bool
+	velocity     sql.Null[int] // like remaining
+	reason       sql.Null[service.Reason]
+	overrideID   sql.Null[uint64]
 }
 
 // call is CALL check_velocity by an SQL client.

@@ -78,21 +78,23 @@ func (p *Probe) SchemaVersion(ctx context.Context) (version uint, dirty bool, er
 //
 // The error is an *UnreadyError. ctx should have a deadline of two seconds or more.
 func (p *Probe) Prove(ctx context.Context) error {
+	until := rehearsalEnd(ctx)
 	return p.proveBy(ctx, true, func(ctx context.Context, conn *connection) error {
 		if err := p.proveChecks(ctx, conn); err != nil {
 			return err
 		}
-		return proveReport(ctx, conn)
+		return proveReport(ctx, conn, until)
 	})
 }
 
 // ProveChecks is Prove for what decides checks alone.
 func (p *Probe) ProveChecks(ctx context.Context) error {
+	until := rehearsalEnd(ctx)
 	return p.proveBy(ctx, false, func(ctx context.Context, conn *connection) error {
 		if err := p.proveChecks(ctx, conn); err != nil {
 			return err
 		}
-		return rehearseWay(ctx, conn, "check", 0)
+		return rehearseWay(ctx, conn, until, "check", 0)
 	})
 }
 
@@ -204,24 +206,12 @@ func proveCheck(ctx context.Context, conn *connection) error {
 }
 
 // proveReport calls what records outcomes. Its rehearsal writes all that the one of a check writes.
-func proveReport(ctx context.Context, conn *connection) error {
+func proveReport(ctx context.Context, conn *connection, until time.Time) error {
 	if err := proveCall(ctx, conn, "report_outcomes", "CALL report_outcomes('[]')"); err != nil {
 		return err
 	}
-	return rehearseWay(ctx, conn, "report", 2)
+	return rehearseWay(ctx, conn, until, "report", 2)
 }
-
-// proveRelease calls what releases a bucket.
-func proveRelease(ctx context.Context, conn *connection) error {
-	err := proveCall(ctx, conn, "release_bucket", "CALL release_bucket(0, '0.0.0.0', NULL, 'doctor')")
-	if err != nil && !isNumber(err, errUnknown) {
-		return err
-	}
-	return rehearseWay(ctx, conn, "release", 0)
-}
-
-// proveEdit lets the owner edit a zone and an override, whose triggers run with the owner's rights.
-func proveEdit(ctx context.Context, conn *connection) error { return rehearseWay(ctx, conn, "edit", 0) }
 
 // proveCall calls a procedure.
 func proveCall(ctx context.Context, conn *connection, procedure, statement string) error {
@@ -231,54 +221,6 @@ func proveCall(ctx context.Context, conn *connection, procedure, statement strin
 		r.skip()
 	})
 	return p.ask(ctx, conn)
-}
-
-// errRowsLocked says that a rehearsal was given up, because somebody else has locked rows beside its own.
-var errRowsLocked = errors.New("rows beside those of the rehearsal are locked")
-
-// rehearsalTime is how long a rehearsal may take. With what comes before it, a proof has two seconds.
-const rehearsalTime = time.Second
-
-// rehearseWay writes the rows of a way, and takes them back, see the procedure. depth is by how many
-// calls the way is deeper than the rehearsal. A session that has locked rows beside those, such as a
-// reader who locks the end of a table, holds up the rehearsal, and may hold up no check at all. So a
-// rehearsal that waits for a lock, or does not end in time, proves nothing, and ends in errRowsLocked.
-func rehearseWay(ctx context.Context, conn *connection, way string, depth int) error {
-	short, cancel := context.WithTimeout(ctx, rehearsalTime)
-	defer cancel()
-	err := conn.within(short, func(ctx context.Context) error {
-		return proveCall(ctx, conn, "rehearse", fmt.Sprintf("CALL rehearse('%s', %d)", way, depth))
-	})
-	if isNumber(err, errLockWait) || err != nil && short.Err() != nil {
-		return fmt.Errorf("%w: %w", errRowsLocked, err)
-	}
-	var o obstacle
-	if errors.As(err, &o) {
-		o.way = map[string]string{"check": "checks", "report": "reports of outcomes", "release": "releases", "edit": "edits of zones"}[way]
-		return o
-	}
-	return err
-}
-
-// ProveReleases goes the way of a release, and ProveEdits that of an edit of a zone and an override.
-// Neither is part of Prove, since checks are decided without. Where there are no procedures, both do
-// nothing. Errors are those of Prove.
-func (p *Probe) ProveReleases(ctx context.Context) error { return p.proveProcedures(ctx, proveRelease) }
-
-// ProveEdits: see ProveReleases.
-func (p *Probe) ProveEdits(ctx context.Context) error { return p.proveProcedures(ctx, proveEdit) }
-
-func (p *Probe) proveProcedures(ctx context.Context, prove func(context.Context, *connection) error) error {
-	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
-		if !conn.dialect.hasRoutines {
-			return nil
-		}
-		return prove(ctx, conn)
-	})
-	if errors.Is(err, errRowsLocked) {
-		return nil
-	}
-	return Unready(ctx, err)
 }
 
 // proveBatch sends what a batch sends, as one packet.
