@@ -233,8 +233,10 @@ func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 	first, second := onShards("held", 2)
 	bucket := func(key string) service.Bucket { return service.Bucket{ZoneID: zone.ID, Key: key} }
 	all := []service.Check{
-		{Buckets: []service.Bucket{bucket(first[0])}, NoWait: true}, {Buckets: []service.Bucket{bucket(first[1])}, NoWait: true},
-		{Buckets: []service.Bucket{bucket(second[0])}, NoWait: true}, {Buckets: []service.Bucket{bucket(second[1]), bucket(first[0])}, NoWait: true},
+		{Buckets: []service.Bucket{bucket(first[0])}, NoWait: true},
+		{Buckets: []service.Bucket{bucket(first[1])}, NoWait: true},
+		{Buckets: []service.Bucket{bucket(second[0])}, NoWait: true},
+		{Buckets: []service.Bucket{bucket(second[1]), bucket(first[0])}, NoWait: true},
 	}
 	if _, err := store.CheckAll(t.Context(), all); err != nil { // makes the rows
 		t.Fatal(err)

@@ -178,7 +178,7 @@ func wantService(t *testing.T, d *dbtest.Database, setting string) {
 	} {
 		if rows, err := d.SQL.QueryContext(context.Background(), call); err != nil {
 			t.Errorf("%s: %s: %v", setting, call, err)
-		} else if err := rows.Close(); err != nil {
+		} else if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 			t.Errorf("%s: %s: %v", setting, call, err)
 		}
 	}

@@ -27,7 +27,7 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer probe.Close()
+		t.Cleanup(func() { _ = probe.Close() })
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}

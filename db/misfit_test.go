@@ -12,7 +12,7 @@ import (
 
 // TestAnAnswerToAnotherQuestionIsGivenToNobody repeats an answer of the engine when the next question
 // is on its way on the same connection.
-func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) {
+func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funlen // one table of questions
 	t.Parallel()
 	const lone, first, second = "check_velocity_by_rule", "START TRANSACTION", "INSERT INTO zone_txn"
 	// ids are of a txn of alice and one of bob.

@@ -47,7 +47,7 @@ func rehearseWay(ctx context.Context, conn *connection, until time.Time, way str
 // nothing. Errors are those of Prove.
 func (p *Probe) ProveReleases(ctx context.Context) error { return p.proveProcedures(ctx, proveRelease) }
 
-// ProveEdits: see ProveReleases.
+// ProveEdits goes the way of an edit, as ProveReleases goes that of a release.
 func (p *Probe) ProveEdits(ctx context.Context) error { return p.proveProcedures(ctx, proveEdit) }
 
 func (p *Probe) proveProcedures(ctx context.Context, prove func(context.Context, *connection, time.Time) error) error {

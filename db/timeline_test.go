@@ -373,6 +373,9 @@ func (l *timeline) peek(t *testing.T) {
 		for i, txn := range peek.Txns {
 			peek.Txns[i].ID = uint64(nameOf(w.ordinals, txn.ID))
 			peek.Txns[i].CreatedAt = txn.CreatedAt.UTC()
+			if txn.OverrideID != 0 {
+				peek.Txns[i].OverrideID = uint64(nameOf(w.overrideIDs, txn.OverrideID))
+			}
 		}
 		if o := peek.Override; o != nil {
 			o.ID = uint64(nameOf(w.overrideIDs, o.ID))

@@ -245,7 +245,7 @@ type part struct {
 }
 
 var (
-	tableForm = regexp.MustCompile("(?s)CREATE TABLE (\\w+) \\((.*)\\) ENGINE")
+	tableForm = regexp.MustCompile(`(?s)CREATE TABLE (\w+) \((.*)\) ENGINE`)
 	keyForm   = regexp.MustCompile(`^(PRIMARY |UNIQUE |)KEY (\w*) ?\((.*)\)$`)
 	checkForm = regexp.MustCompile("^CONSTRAINT `?([^`]*?)`?\\s+(CHECK|FOREIGN KEY) (.*)$")
 	literals  = regexp.MustCompile(`'[^']*'|\b[0-9]+\b`)

@@ -67,9 +67,7 @@ const denied = time.Duration(math.MaxInt64)
 
 func (m *memory) hash(b Bucket) uint64 { return maphash.Comparable(m.seed, b) }
 
-// now is the time of the memory as a time.Time, for Decide.
-func (m *memory) now() time.Time { return instantOf(time.Since(m.began)) }
-
+// instantOf is a time of the memory as a time.Time, for Decide.
 func instantOf(d time.Duration) time.Time { return time.Unix(0, int64(d)).UTC() }
 
 // note remembers an answer of the store.

@@ -114,7 +114,7 @@ func (o *outage) inWindow(window time.Duration, fits func(admission) bool) (n in
 func TestInstancesHoldTheRateWhileTheStoreIsAway(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {
-		random := rand.New(rand.NewPCG(seed, 33)) //nolint:gosec // a timeline
+		random := rand.New(rand.NewPCG(seed, 33))
 		instances, rate := 1+random.IntN(3), 1+random.IntN(20)
 		window := time.Duration(5+random.IntN(20)) * time.Second
 		zones := []service.Zone{{ID: 1, Rate: rate, Window: window}, {ID: 2, Rate: rate, Window: window}}

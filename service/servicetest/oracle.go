@@ -31,6 +31,7 @@ type timeline struct {
 	zones  map[int64]service.Zone
 	keys   map[int64][]string
 	ids    map[uint64]uint64 // from the bench's txn ids to the oracle's
+	denies map[uint64]uint64 // the same for the overrides that have denied
 	// attempts are the checks with an attempt id, as long as only one of them has it.
 	attempts []service.Check
 	recorded map[string]int  // how often an attempt id was recorded
@@ -44,7 +45,7 @@ func newTimeline(t *testing.T, b bench) *timeline {
 	t.Logf("seed %d", seed)
 	l := &timeline{
 		bench: b, random: rand.New(rand.NewPCG(seed, 1)), now: new(time.Time),
-		zones: map[int64]service.Zone{}, ids: map[uint64]uint64{}, recorded: map[string]int{}, hasAged: map[string]bool{},
+		zones: map[int64]service.Zone{}, ids: map[uint64]uint64{}, denies: map[uint64]uint64{}, recorded: map[string]int{}, hasAged: map[string]bool{},
 		keys: map[int64][]string{
 			1: {"bob", "Bob", "BOB ", "alice"},
 			2: {"203.0.113.9", "::ffff:203.0.113.9", "203.0.113.10", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"},
@@ -306,6 +307,15 @@ func (l *timeline) note(check service.Check, d service.Decision) {
 	}
 }
 
+// deny returns the oracle's id of an override that the bench names. Other tests may have taken ids of the
+// bench's store, so the first id that the oracle names beside it is its own.
+func (l *timeline) deny(mine, theirs uint64) uint64 {
+	if _, known := l.denies[mine]; !known && mine != 0 {
+		l.denies[mine] = theirs
+	}
+	return l.denies[mine]
+}
+
 func (l *timeline) compare(t *testing.T, check service.Check, got, want service.Decision) {
 	t.Helper()
 	for _, kind := range []error{service.ErrInvalid, service.ErrNotFound, service.ErrConflict} {
@@ -326,6 +336,7 @@ func (l *timeline) compare(t *testing.T, check service.Check, got, want service.
 		}
 		theirs := got.Verdicts[i]
 		theirs.TxnID = l.ids[mine]
+		theirs.OverrideID = l.deny(theirs.OverrideID, want.Verdicts[i].OverrideID)
 		if theirs != want.Verdicts[i] {
 			t.Errorf("check %+v, bucket %d:\n got %+v\nwant %+v\nzone %+v", check, i, theirs, want.Verdicts[i], l.zones[theirs.Bucket.ZoneID])
 		}
