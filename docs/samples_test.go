@@ -41,7 +41,7 @@ for (const name of NAMES) {
 // run runs the sample against a service, and returns for each name what it was told, and before that what was logged.
 func (s sample) run(t *testing.T, url string, failOpen bool, names []string) (told, logged []string) {
 	t.Helper()
-	if _, err := exec.LookPath(s.args[0]); err != nil {
+	if err := leftOut(s.args[0]); err != nil {
 		t.Skip(err)
 	}
 	blocks := pageBlocks(t, "docs/samples.md")
@@ -78,13 +78,16 @@ func (s sample) run(t *testing.T, url string, failOpen bool, names []string) (to
 // startFake starts the page's service that behaves as the user's name says, and returns its URL.
 func startFake(t *testing.T) string {
 	t.Helper()
+	if err := leftOut("python3"); err != nil {
+		t.Skip(err)
+	}
 	command := exec.CommandContext(t.Context(), "python3", "-c", script(t, "docs/samples.md", "fake.py"), "0")
 	out, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := command.Start(); err != nil {
-		t.Skip(err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = command.Wait() }) // the test's context has ended it
 	url, err := bufio.NewReader(out).ReadString('\n')
