@@ -94,7 +94,7 @@ test-tidb: toolchain ## run the tests of engines without procedures on TiDB, a s
 	@$(if $(filter ./...,$(PKG)),tools/tidb/tidb.sh with $(GO_TEST_TIDB) -run Portable ./cmd/... $(TESTFLAGS))
 
 # The packages whose tests start no database engine.
-QUICK = ./api ./client ./db/engine ./service/... ./handlers/... ./socket ./telemetry ./deploy ./bench/load ./bench/round ./bench/sim ./bench/scale ./cmd/velocityd/replay
+QUICK = ./api ./client ./db/engine ./service/... ./handlers/... ./socket ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay
 
 .PHONY: check
 check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine
@@ -107,7 +107,7 @@ lint: toolchain ## hold the code against .golangci.yml (the first time builds th
 	@tools/golangci-lint.sh run ./...
 
 .PHONY: bench
-bench: toolchain ## hold the service against other limiters and write docs/performance.md, in half an hour (ARGS=-quick)
+bench: toolchain ## hold the service against other limiters and write bench/report.md, in half an hour (ARGS=-quick)
 	@scripts/engines.sh mysql mariadb
 	@go build -o bin/bench ./bench
 	@exec bin/bench $(ARGS)
@@ -117,17 +117,6 @@ bench-smoke: toolchain ## a few minutes of the same, against the textbook way in
 	@scripts/engines.sh mysql mariadb
 	@go build -o bin/bench ./bench
 	@exec bin/bench -smoke $(ARGS)
-
-# The cluster is that of `make cluster`; the benchmark runs below the same process and so finds the cluster's others.
-.PHONY: bench-cluster
-bench-cluster: bin/cluster ## measure the service on a Vitess cluster of its own and write docs/scale-out.json; then make scale
-	@programs=$$(tools/vitess/programs.sh); go build -o bin/bench ./bench; \
-	exec bin/cluster -programs "$$programs" -migrate -- bin/bench -cluster env $(ARGS)
-
-.PHONY: scale
-scale: toolchain ## simulate larger clusters from docs/scale-out.json and write the page's figures (ARGS=-hold: only compare)
-	@go build -o bin/scale ./bench/scale
-	@exec bin/scale $(ARGS)
 
 ## Change
 

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"html"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -26,8 +23,7 @@ const (
 
 // chartNotes explain what the bars cannot show.
 const chartNotes = "Redis without persistence forgets every attempt when it restarts; with appendfsync always, and in the databases, " +
-	"each is on disk before its answer. Echo alone stores and decides nothing, and recording behind Echo decides nothing: they show what HTTP " +
-	"and a durable row cost by themselves."
+	"each is on disk before its answer. Echo alone stores and decides nothing: it shows the cost of HTTP by itself."
 
 // bar is one contender in one panel: the median of the turns, and their extremes.
 type bar struct {
@@ -45,88 +41,22 @@ type panel struct {
 // oursPrefix begins the names of the contenders that are the service.
 const oursPrefix = "velocityd over HTTP, "
 
-// redraw writes the chart again from the figures of a report, without a run.
-func redraw(o options) error {
-	report, err := os.ReadFile(o.report)
-	if err != nil {
-		return fmt.Errorf("read the report: %w", err)
-	}
-	return writeChart(o.chart, string(report), scenarios(o.overrides))
-}
-
-// writeChart writes the chart of a report.
-func writeChart(path, report string, all []scenario) error {
-	image, err := chart(report, all)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(path, []byte(image), 0o644); err != nil { //nolint:gosec // a document for everybody
-		return fmt.Errorf("write the chart: %w", err)
-	}
-	return nil
-}
-
-// chart draws the throughput in the most important scenarios. It takes it from the
-// report's tables, so that chart and report agree.
-func chart(report string, all []scenario) (string, error) {
+// chart draws the throughput in the most important scenarios.
+func (m *measured) chart() string {
 	var panels []panel
-	for _, sc := range all {
+	for _, sc := range m.scenarios {
 		if sc.id != in64 && sc.id != in512 && sc.id != inHot {
 			continue
 		}
-		p, err := panelOf(report, capital(sc.title))
-		if err != nil {
-			return "", fmt.Errorf("chart of %q: %w", p.title, err)
+		p := panel{title: capital(sc.title)}
+		for _, c := range m.stage.contenders {
+			if list := m.by(sc.id, c); len(list) > 0 {
+				p.bars = append(p.bars, bar{label: c.name, ours: strings.HasPrefix(c.name, oursPrefix), found: spreadOf(values(list, perSecond))})
+			}
 		}
 		panels = append(panels, p)
 	}
-	return draw("Checks a second: a longer bar is better", panels), nil
-}
-
-// panelOf reads the table below a title of the report.
-func panelOf(report, title string) (panel, error) {
-	p := panel{title: title}
-	_, rest, found := strings.Cut(report, "\n### "+title+"\n")
-	if !found {
-		return p, errors.New("the report has no table with this title")
-	}
-	table, _, _ := strings.Cut(rest, "\n### ")
-	for line := range strings.Lines(table) {
-		cells := strings.Split(line, " | ")
-		if len(cells) < 3 || !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| |") {
-			continue // the table's head, or a line outside of it
-		}
-		name := strings.TrimPrefix(cells[0], "| ")
-		s, err := parseSpread(cells[1])
-		if err != nil {
-			return p, fmt.Errorf("%s: %w", name, err)
-		}
-		p.bars = append(p.bars, bar{label: name, ours: strings.HasPrefix(name, oursPrefix), found: s})
-	}
-	if len(p.bars) == 0 {
-		return p, errors.New("the report's table is empty")
-	}
-	return p, nil
-}
-
-// parseSpread reads the text that spread.text writes for whole numbers. It cannot know
-// the number of values.
-func parseSpread(text string) (spread, error) {
-	var numbers []float64
-	for field := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" (–)", r) }) {
-		n, err := strconv.ParseFloat(strings.ReplaceAll(field, ",", ""), 64)
-		if err != nil {
-			return spread{}, fmt.Errorf("read %q: %w", text, err)
-		}
-		numbers = append(numbers, n)
-	}
-	switch len(numbers) {
-	case 1:
-		return spread{median: numbers[0], least: numbers[0], most: numbers[0], of: 1}, nil
-	case 3:
-		return spread{median: numbers[0], least: numbers[1], most: numbers[2], of: 3}, nil
-	}
-	return spread{}, fmt.Errorf("%q is not a median with its extremes", text)
+	return draw("Checks a second: a longer bar is better", panels)
 }
 
 // absentNotes returns lines that name the contenders that a panel lacks and others have.

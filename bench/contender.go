@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,8 +20,6 @@ type contender struct {
 	name     string  // for the report
 	protocol string
 	address  string
-	token    string    // by which callers prove who they are, or empty
-	flags    []string  // of serve
 	about    string    // a sentence on what it is and how it is set up
 	server   int       // process id of the database or Redis; 0 if there is none
 	service  int       // process id of the HTTP server; 0 if callers reach the database or Redis directly
@@ -36,25 +33,18 @@ type contender struct {
 
 // The kinds of contenders.
 const (
-	kindTextbook        = "textbook"
-	kindProcedure       = "procedure"
-	kindService         = "service"
-	kindLone            = "lone"
-	kindBare            = "bare"
-	kindGuarded         = "guarded"
-	kindHistory         = "history"
-	kindUnpartitioned   = "unpartitioned"
-	kindRecording       = "recording"
-	kindEcho            = "echo"
-	kindTextbookBehind  = "textbook-behind-echo"
-	kindRecordingBehind = "recording-behind-echo"
-	kindLockingBehind   = "locking-behind-echo"
-	kindLockingFirst    = "locking-first-behind-echo"
-	kindEnvoy           = "envoy"
-	kindEnvoyAOF        = "envoy-aof"
-	kindRate            = "redis-rate"
-	kindRateAOF         = "redis-rate-aof"
-	kindFlexible        = "flexible"
+	kindTextbook  = "textbook"
+	kindProcedure = "procedure"
+	kindService   = "service"
+	kindLone      = "lone"
+	kindHistory   = "history"
+	kindRecording = "recording"
+	kindEcho      = "echo"
+	kindEnvoy     = "envoy"
+	kindEnvoyAOF  = "envoy-aof"
+	kindRate      = "redis-rate"
+	kindRateAOF   = "redis-rate-aof"
+	kindFlexible  = "flexible"
 )
 
 // stage is everything that runs during the benchmark.
@@ -145,7 +135,7 @@ func (s *stage) addOurs(ctx context.Context, o options) error {
 }
 
 // ours sets up the contenders that need only an engine: the textbook, velocityd's
-// procedure, the service, the service on schemas with a history if that is wanted, and
+// procedure, the service, the service on a schema with a history if that is wanted, and
 // recording without a check. Each schema has one contender, but recording uses the
 // service's.
 func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, error) {
@@ -155,20 +145,11 @@ func (s *stage) ours(ctx context.Context, e *engine, o options) ([]*contender, e
 	}
 	service := list[len(list)-1].database
 	if o.wants(inHistory) {
-		for _, past := range []struct{ kind, layout string }{{kindHistory, byDay}, {kindUnpartitioned, "without partitions"}} {
-			c, err := s.old(ctx, e, o, past.kind, past.layout)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, c)
-		}
-	}
-	if o.wants(inGuarded) {
-		checked, err := s.checked(ctx, e)
+		c, err := s.old(ctx, e, o)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, checked...)
+		list = append(list, c)
 	}
 	list = append(list, &contender{
 		kind: kindRecording, name: "recording alone", protocol: round.Recording, database: service, records: true,
@@ -202,7 +183,7 @@ func (s *stage) onNewSchemas(ctx context.Context, e *engine, o options) ([]*cont
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(service.seedHeld(ctx), service.seedOverrides(ctx, o.overrides), service.lockOut(ctx)); err != nil {
+	if err := service.seedOverrides(ctx, o.overrides); err != nil {
 		return nil, err
 	}
 	return []*contender{{
@@ -227,7 +208,7 @@ func (s *stage) connect(ctx context.Context, c *contender, e *engine) error {
 		c.address = c.database.dsn
 		return nil
 	}
-	process, address, err := s.serve(ctx, c.database, c.kind, c.flags...)
+	process, address, err := s.serve(ctx, c.database, c.kind)
 	if err != nil {
 		return err
 	}
@@ -235,45 +216,19 @@ func (s *stage) connect(ctx context.Context, c *contender, e *engine) error {
 	return nil
 }
 
-// checked sets up the service twice, without and with all that tells who asks and what
-// happens, each on a schema of its own.
-func (s *stage) checked(ctx context.Context, e *engine) ([]*contender, error) {
-	bare, err := s.schema(ctx, e, "bench_"+kindBare, s.migrate, users())
-	if err != nil {
-		return nil, err
-	}
-	guarded, err := s.schema(ctx, e, "bench_"+kindGuarded, s.migrate, users())
-	if err != nil {
-		return nil, err
-	}
-	made, err := output(ctx, buildLimit, exec.CommandContext(ctx, s.programs.velocityd,
-		"token", "create", "bench", "--scope", "check", "--dsn", guarded.dsn))
-	if err != nil {
-		return nil, err
-	}
-	return []*contender{{
-		kind: kindBare, name: "velocityd over HTTP, bare", protocol: round.Service, database: bare, flags: []string{"--metrics", "off"},
-		about: "velocityd serve --metrics off, and nobody is asked who he is",
-	}, {
-		kind: kindGuarded, name: "velocityd over HTTP, guarded", protocol: round.Service, database: guarded, flags: []string{"--require-auth"},
-		token: strings.TrimSpace(string(made)),
-		about: "velocityd serve --require-auth with metrics; each request has a token",
-	}}, nil
-}
-
 // old sets up the service on a schema with a history.
-func (s *stage) old(ctx context.Context, e *engine, o options, kind, layout string) (*contender, error) {
-	d, err := s.schema(ctx, e, "bench_"+kind, s.migrate, users())
+func (s *stage) old(ctx context.Context, e *engine, o options) (*contender, error) {
+	d, err := s.schema(ctx, e, "bench_"+kindHistory, s.migrate, users())
 	if err != nil {
 		return nil, err
 	}
-	s.progress("%s: %s txns of history, %s", e.name(), grouped(o.history), layout)
-	if err := d.seedHistory(ctx, o.history, layout == byDay); err != nil {
+	s.progress("%s: %s txns of history, %s", e.name(), grouped(o.history), byDay)
+	if err := d.seedHistory(ctx, o.history); err != nil {
 		return nil, err
 	}
 	return &contender{
-		kind: kind, name: "velocityd over HTTP, with a history " + layout, protocol: round.Service, database: d,
-		about: fmt.Sprintf("the same on a schema with %s txns of the last %d days, %s", grouped(o.history), historyDays, layout),
+		kind: kindHistory, name: "velocityd over HTTP, with a history " + byDay, protocol: round.Service, database: d,
+		about: fmt.Sprintf("the same on a schema with %s txns of the last %d days, %s", grouped(o.history), historyDays, byDay),
 	}, nil
 }
 
@@ -298,12 +253,11 @@ func (s *stage) migrate(ctx context.Context, d *database) error {
 }
 
 // serve starts velocityd on a database. close stops it.
-func (s *stage) serve(ctx context.Context, d *database, name string, flags ...string) (process *child, address string, err error) {
+func (s *stage) serve(ctx context.Context, d *database, name string) (process *child, address string, err error) {
 	if address, err = freeAddress(ctx); err != nil {
 		return nil, "", err
 	}
-	flags = append([]string{"serve", "--dsn", d.dsn, "--listen", address}, flags...)
-	process, err = startChild(ctx, s.dir, d.engine.name()+"-"+name, nil, s.programs.velocityd, flags...)
+	process, err = startChild(ctx, s.dir, d.engine.name()+"-"+name, nil, s.programs.velocityd, "serve", "--dsn", d.dsn, "--listen", address)
 	if err != nil {
 		return nil, "", err
 	}

@@ -32,7 +32,6 @@ const (
 	// the benchmark does not wait any longer.
 	settlePause = 100 * time.Millisecond
 	settleTries = 10
-	besideLead  = 300 * time.Millisecond // how much sooner begins what is asked beside, and how much later it ends
 )
 
 func main() {
@@ -51,7 +50,6 @@ func main() {
 // options are the settings of the command line.
 type options struct {
 	quick, smoke bool
-	redraw       bool
 	engines      []localdb.Engine
 	turns        int
 	seconds      float64
@@ -60,9 +58,6 @@ type options struct {
 	report       string
 	chart        string
 	only         string
-	cluster      string // the DSN of a cluster to measure; everything else is left out then
-	pids         string
-	runs         string
 	args         []string // as they were given
 }
 
@@ -72,26 +67,17 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.BoolVar(&o.quick, "quick", false, "short and rough: one turn of one second, small seeds; does not write the report")
 	flags.BoolVar(&o.smoke, "smoke", false, "three turns of one second, ours against the textbook alone; does not write the report")
-	flags.BoolVar(&o.redraw, "redraw", false, "measure nothing: draw the chart anew from the figures of the report")
 	flags.StringVar(&engines, "engine", string(localdb.MySQL)+","+string(localdb.MariaDB), "mysql, mariadb, or both, separated by a comma")
 	// The machine's pace changes from one second to the next, so many short turns tell more than few long ones.
 	flags.IntVar(&o.turns, "turns", 9, "how often everything is measured")
 	flags.Float64Var(&o.seconds, "seconds", 1, "how long a contender is asked, each time")
 	flags.IntVar(&o.history, "history", 20_000_000, "txns of each history")
 	flags.IntVar(&o.overrides, "overrides", 1_000_000, "overrides")
-	flags.StringVar(&o.report, "report", filepath.Join("docs", "performance.md"), "file whose marked section is written")
-	flags.StringVar(&o.chart, "chart", filepath.Join("docs", "performance.svg"), "chart to write")
+	flags.StringVar(&o.report, "report", filepath.Join("bench", "report.md"), "report to write")
+	flags.StringVar(&o.chart, "chart", filepath.Join("bench", "report.svg"), "chart to write")
 	flags.StringVar(&o.only, "only", "", "scenarios to measure, by id, separated by commas; does not write the report")
-	flags.StringVar(&o.cluster, "cluster", "", "measure only the service on this cluster or MySQL that runs and has the tables: its DSN, or env for the variable VELOCITY_CLUSTER_DSN")
-	flags.StringVar(&o.pids, "pids", "", "the cluster's processes as kind=pid,…; without it those that this program's parent has started")
-	flags.StringVar(&o.runs, "runs", filepath.Join("docs", "scale-out.json"), "file to which the runs of -cluster are added")
 	if err := flags.Parse(args); err != nil {
 		return o, err
-	}
-	if o.cluster == "env" {
-		if o.cluster = os.Getenv("VELOCITY_CLUSTER_DSN"); o.cluster == "" {
-			return o, errors.New("VELOCITY_CLUSTER_DSN names no cluster")
-		}
 	}
 	if o.quick {
 		o.turns, o.seconds, o.history = 1, 1, min(o.history, 200_000)
@@ -124,14 +110,8 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.redraw {
-		return redraw(o)
-	}
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
-	if o.cluster != "" {
-		return runCluster(ctx, o)
-	}
 	began := time.Now()
 	progress := func(format string, args ...any) {
 		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
@@ -201,10 +181,8 @@ func (s *stage) measureAll(ctx context.Context, o options) (*measured, error) {
 			break
 		}
 		for i, sc := range m.scenarios {
-			for again := range max(sc.rounds, 1) {
-				if err := s.askAll(ctx, m, sc, turn+again*o.turns, uint64(1000*(turn+1)+100*again+i)); err != nil {
-					return nil, err
-				}
+			if err := s.askAll(ctx, m, sc, turn, uint64(1000*(turn+1)+i)); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -294,7 +272,7 @@ func (s *stage) turnOf(sc scenario, turn int) []*contender {
 
 func orderOf(c *contender, sc scenario, seed uint64, seconds float64) round.Order {
 	return round.Order{
-		Protocol: c.protocol, Address: c.address, Token: c.token, Callers: sc.callers, Seconds: seconds, Seed: seed, Draws: sc.draws(seed),
+		Protocol: c.protocol, Address: c.address, Callers: sc.callers, Seconds: seconds, Seed: seed, Draws: sc.draws(seed),
 	}
 }
 
@@ -302,9 +280,9 @@ func orderOf(c *contender, sc scenario, seed uint64, seconds float64) round.Orde
 func (s *stage) finish(ctx context.Context, m *measured) error {
 	crowded := scenarios(m.options.overrides)[0]
 	for _, c := range s.of(kindService) {
-		for _, crowd := range crowds() {
-			s.progress("memory at %d connections, %s", crowd.connections, c.engine.name())
-			crowded.callers = crowd.connections
+		for _, connections := range crowds() {
+			s.progress("memory at %d connections, %s", connections, c.engine.name())
+			crowded.callers = connections
 			found, err := s.memory(ctx, c, crowded, m.options)
 			if err != nil {
 				return err

@@ -27,13 +27,12 @@ type result struct {
 	txns     int64         // rows that were written
 	commits  int64         // of the database, meanwhile
 	lanes    int           // connections to the database that the service used
-	beside   round.Summary // of the callers beside
 	faults   []string      // wrong answers
 }
 
 // cost returns processor time in seconds for 1,000 answers.
 func (r result) cost(d time.Duration) float64 {
-	answers := r.Answers() + r.beside.Answers()
+	answers := r.Answers()
 	if answers == 0 {
 		return 0
 	}
@@ -68,8 +67,6 @@ func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order ro
 	switch {
 	case c.run != nil:
 		r.Summary, r.service, err = c.run(ctx, order)
-	case sc.beside != nil:
-		err = s.askBeside(ctx, c, &r, order, sc.beside)
 	default:
 		r.Summary, r.load, err = s.ask(ctx, order)
 	}
@@ -165,36 +162,26 @@ func (c *contender) look(ctx context.Context) (b before, err error) {
 // faultsOf returns what is wrong with the answers of a round.
 func faultsOf(r result, c *contender, sc scenario, passed int64) (faults []string) {
 	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	for _, asked := range []struct {
-		of     string
-		sum    round.Summary
-		admits int64
-		yields bool
-	}{
-		{"checks", r.Summary, sc.admits, false},
-		{"calls beside", r.beside, sc.besides().admits, sc.besides().yields},
-	} {
-		if asked.sum.Errors > 0 {
-			add("%d %s without an answer (%s)", asked.sum.Errors, asked.of, asked.sum.FirstError)
-		}
-		if asked.sum.Busy > 0 && !asked.yields {
-			add("%d %s refused for want of capacity", asked.sum.Busy, asked.of)
-		}
-		if asked.admits > 0 && !c.records && asked.sum.Admitted != asked.admits {
-			add("of %s %d admitted, not %d", asked.of, asked.sum.Admitted, asked.admits)
-		}
+	if r.Errors > 0 {
+		add("%d checks without an answer (%s)", r.Errors, r.FirstError)
 	}
-	if sc.beside == nil && r.load.Seconds() > 0.9*r.Seconds {
+	if r.Busy > 0 {
+		add("%d checks refused for want of capacity", r.Busy)
+	}
+	if sc.admits > 0 && !c.records && r.Admitted != sc.admits {
+		add("%d admitted, not %d", r.Admitted, sc.admits)
+	}
+	if r.load.Seconds() > 0.9*r.Seconds {
 		add("the load generator was the limit: it took a whole core")
 	}
-	if c.database == nil || r.Errors+r.beside.Errors > 0 { // an attempt without an answer may have a row
+	if c.database == nil || r.Errors > 0 { // an attempt without an answer may have a row
 		return faults
 	}
-	each, besides := int64(len(sc.draws(0))), int64(len(sc.besides().draws(0)))
-	if want := r.Answers()*each + r.beside.Answers()*besides; r.txns != want {
+	each := int64(len(sc.draws(0)))
+	if want := r.Answers() * each; r.txns != want {
 		add("%d rows in zone_txn for %d answers", r.txns, want)
 	}
-	if want := r.Admitted*each + r.beside.Admitted*besides; passed != want {
+	if want := r.Admitted * each; passed != want {
 		add("%d rows in zone_txn were let through, and %d answers", passed, want)
 	}
 	return faults
@@ -206,34 +193,6 @@ func (s *stage) ask(ctx context.Context, order round.Order) (sum round.Summary, 
 	// One core is more than it needs, and more threads would spin.
 	cmd.Env = append(cmd.Environ(), "GOMAXPROCS=1", "GOGC=400")
 	return carryOut(ctx, cmd, order)
-}
-
-// askBeside asks a contender while the callers of b ask it, too. Those begin before and
-// end after. If b.hold is set, a foreign session holds locks meanwhile.
-func (s *stage) askBeside(ctx context.Context, c *contender, r *result, order round.Order, b *beside) (err error) {
-	release := func() error { return nil }
-	if b.hold != nil {
-		if release, err = b.hold(ctx, c.database); err != nil {
-			return err
-		}
-	}
-	var others time.Duration
-	var otherErr error
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		r.beside, others, otherErr = s.ask(ctx, b.order(order))
-	}()
-	select {
-	case <-time.After(besideLead):
-		r.Summary, r.load, err = s.ask(ctx, order)
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	err = errors.Join(err, release())
-	<-done
-	r.load += others
-	return errors.Join(err, otherErr)
 }
 
 // carryOut gives an order to a program and returns its summary and processor time.

@@ -311,8 +311,16 @@ func (s *stage) addEcho(ctx context.Context, name string) error {
 	if err := os.WriteFile(path, text, 0o600); err != nil {
 		return fmt.Errorf("write an answer: %w", err)
 	}
-	process, address, err := s.startEcho(ctx, program, path, "echo")
+	address, err := freeAddress(ctx)
 	if err != nil {
+		return err
+	}
+	process, err := startChild(ctx, s.dir, "echo", nil, program, "-listen", address, "-answer", path)
+	if err != nil {
+		return err
+	}
+	s.later(process.stop)
+	if err := process.awaitPort(ctx, "tcp", address); err != nil {
 		return err
 	}
 	s.add(&contender{
@@ -320,69 +328,7 @@ func (s *stage) addEcho(ctx context.Context, name string) error {
 		about: "an Echo handler that reads a check and answers with the headers and the body of one of velocityd's answers; " +
 			"no store, no decision: a floor, not a limiter",
 	})
-	return errors.Join(s.addTextbookBehind(ctx, program, path), s.addRecordingBehind(ctx, program, path))
-}
-
-// addTextbookBehind sets up the same handler, which calls the textbook's procedure, on each
-// engine.
-func (s *stage) addTextbookBehind(ctx context.Context, program, answer string) error {
-	for _, textbook := range s.of(kindTextbook) {
-		process, address, err := s.startEcho(ctx, program, answer, textbook.engine.name()+"-echo", "-call", textbook.address+"?interpolateParams=true")
-		if err != nil {
-			return err
-		}
-		s.add(&contender{
-			kind: kindTextbookBehind, name: "textbook procedure behind Echo, " + textbook.engine.name(), protocol: round.Service,
-			engine: textbook.engine, server: textbook.server, address: address, service: process.pid(),
-			about: "the same handler, which CALLs the textbook's procedure before each answer: what HTTP alone makes of it",
-		})
-	}
 	return nil
-}
-
-// addRecordingBehind sets up the same handler, which records each check, on a schema of its own
-// of each engine: without a lock, and with the lock of one bucket.
-func (s *stage) addRecordingBehind(ctx context.Context, program, answer string) error {
-	for _, e := range s.engines {
-		d, err := s.schema(ctx, e, "bench_recorded", s.migrate, users())
-		if err != nil {
-			return err
-		}
-		for _, c := range []*contender{{
-			kind: kindRecordingBehind, name: "recording behind Echo, " + e.name(),
-			about: "the same handler, which inserts a txn for each bucket and commits before each answer, with all checks that wait in one packet; " +
-				"no lock, no count: a floor, not a limiter",
-		}, {
-			kind: kindLockingBehind, name: "locking and recording behind Echo, " + e.name(), flags: []string{"-lock", "with"},
-			about: "the same over one connection, with a SELECT … FOR UPDATE of one bucket in the packet, as a lone caller " +
-				"needs it; no zone, no count, and the answer is always the same",
-		}, {
-			kind: kindLockingFirst, name: "locking and then recording behind Echo, " + e.name(), flags: []string{"-lock", "before"},
-			about: "the same with the lock in a packet of its own, so that a service can decide in between, as one hot bucket needs it",
-		}} {
-			process, address, err := s.startEcho(ctx, program, answer, e.name()+"-"+c.kind, append([]string{"-record", d.dsn}, c.flags...)...)
-			if err != nil {
-				return err
-			}
-			c.protocol, c.address, c.service = round.Service, address, process.pid()
-			c.engine, c.server, c.database, c.records = e, e.server.PID(), d, true
-			s.add(c)
-		}
-	}
-	return nil
-}
-
-// startEcho starts the Echo handler that gives the answer in a file.
-func (s *stage) startEcho(ctx context.Context, program, answer, name string, args ...string) (process *child, address string, err error) {
-	if address, err = freeAddress(ctx); err != nil {
-		return nil, "", err
-	}
-	process, err = startChild(ctx, s.dir, name, nil, program, append([]string{"-listen", address, "-answer", answer}, args...)...)
-	if err != nil {
-		return nil, "", err
-	}
-	s.later(process.stop)
-	return process, address, process.awaitPort(ctx, "tcp", address)
 }
 
 // answerOf asks a service once and returns its answer as canned.

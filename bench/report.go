@@ -2,28 +2,16 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"velocityd/bench/round"
-)
-
-// The report is the part of its file between these lines.
-const (
-	beginMark = "<!-- bench:begin -->"
-	endMark   = "<!-- bench:end -->"
 )
 
 // enoughRows is how many rows a file needs so that its length tells theirs: files grow in
 // large steps.
 const enoughRows = 200_000
-
-var errMarks = errors.New("the report's marks are not one pair in order")
 
 // publish writes the report and the chart, or prints the report if the run was not
 // complete.
@@ -33,43 +21,20 @@ func (m *measured) publish(o options) error {
 		fmt.Print(text)
 		return nil
 	}
-	page, err := os.ReadFile(o.report)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("read the report: %w", err)
-	}
-	changed, err := replaceMarked(string(page), text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", o.report, err)
-	}
-	if err := os.WriteFile(o.report, []byte(changed), 0o644); err != nil { //nolint:gosec // a document for everybody
+	if err := os.WriteFile(o.report, []byte(text), 0o644); err != nil { //nolint:gosec // a document for everybody
 		return fmt.Errorf("write the report: %w", err)
 	}
-	if err := writeChart(o.chart, changed, m.scenarios); err != nil {
-		return err
+	if err := os.WriteFile(o.chart, []byte(m.chart()), 0o644); err != nil { //nolint:gosec // a document for everybody
+		return fmt.Errorf("write the chart: %w", err)
 	}
 	m.stage.progress("wrote %s and %s", o.report, o.chart)
 	return nil
 }
 
-// replaceMarked replaces the text between the marks of a page. If the page has no marks,
-// it adds text at the end.
-func replaceMarked(page, text string) (string, error) {
-	section := beginMark + "\n" + strings.TrimSpace(text) + "\n" + endMark
-	begin, end := strings.Index(page, beginMark), strings.Index(page, endMark)
-	if begin < 0 && end < 0 {
-		return strings.TrimRight(page, "\n") + "\n\n" + section + "\n", nil
-	}
-	if begin < 0 || end < begin || strings.Count(page, beginMark) != 1 || strings.Count(page, endMark) != 1 {
-		return "", errMarks
-	}
-	return page[:begin] + section + page[end+len(endMark):], nil
-}
-
 func (m *measured) report(now time.Time) string {
 	var b strings.Builder
 	m.writeHead(&b, now)
-	m.writeTargets(&b)
-	m.writeBounds(&b)
+	m.writeComparisons(&b)
 	m.writeScenarios(&b)
 	m.writeAnswers(&b)
 	m.writeDisk(&b)
@@ -80,10 +45,10 @@ func (m *measured) report(now time.Time) string {
 
 func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 	h := m.machine
-	fmt.Fprintf(b, "## Against other limiters\n\n")
+	fmt.Fprintf(b, "# Against other limiters\n\n")
 	fmt.Fprintf(b, "Written by `%s` on %s, at commit %s, in %s.\n\n", m.command(), now.UTC().Format(time.DateOnly), h.commit,
 		m.took.Round(time.Second))
-	fmt.Fprintf(b, "![Throughput of the contenders](performance.svg)\n\n")
+	fmt.Fprintf(b, "![Throughput of the contenders](report.svg)\n\n")
 	fmt.Fprintf(b, "**Hardware:** %d cores of %s, %s; %s, Linux %s. A write of 512 bytes and its fsync take %s. "+
 		"Load average before the run: %s. Everything runs on these cores: the database, Redis, the services and the load generator.\n\n",
 		h.cores, h.cpu, h.memory, h.system, h.kernel, duration(h.sync), h.load)
@@ -109,52 +74,20 @@ func (m *measured) command() string {
 	return "make bench ARGS='" + strings.Join(m.options.args, " ") + "'"
 }
 
-// writeTargets writes a column for each engine. The verdict is about the first engine.
-func (m *measured) writeTargets(b *strings.Builder) {
-	var columns [][]target
+// writeComparisons writes the ratios, with a column for each engine.
+func (m *measured) writeComparisons(b *strings.Builder) {
+	head, line := "", ""
+	var columns [][]comparison
 	for _, e := range m.options.engines {
-		columns = append(columns, m.targets(e))
-	}
-	head, line := m.engineHeads()
-	fmt.Fprintf(b, "### Targets\n\nThe verdict is on %s: a floor is what must be kept, an aim what is wanted.\n\n"+
-		"| | floor | aim |%s |\n|---|---|---|%s---|\n", engineName(m.options.engines[0]), head, line)
-	for i, t := range columns[0] {
-		if !m.options.whole() && t.found.of == 0 {
-			continue
-		}
-		floor, aim := t.limits()
-		fmt.Fprintf(b, "| %s | %s | %s |", t.what, floor, aim)
-		for _, column := range columns {
-			fmt.Fprintf(b, " %s |", column[i].found.text(decimal))
-		}
-		fmt.Fprintf(b, " %s |\n", t.verdict())
-	}
-	b.WriteString("\n")
-}
-
-// engineHeads returns the head of a table's columns, one for each engine, and the line below it.
-func (m *measured) engineHeads() (head, line string) {
-	for _, e := range m.options.engines {
+		columns = append(columns, m.comparisons(e))
 		head += " " + engineName(e) + " |"
 		line += "---|"
 	}
-	return head, line
-}
-
-// writeBounds writes what bounds a target, with a column for each engine.
-func (m *measured) writeBounds(b *strings.Builder) {
-	var columns [][]bound
-	for _, e := range m.options.engines {
-		columns = append(columns, m.bounds(e))
-	}
-	if !slices.ContainsFunc(columns[0], func(one bound) bool { return one.found.of > 0 }) {
-		return
-	}
-	head, line := m.engineHeads()
-	fmt.Fprintf(b, "### Bounds\n\nWhat others reach in the same targets who do only a part of the work: locking and recording behind Echo "+
-		"reads no zone, counts nothing and decides nothing, recording behind Echo does not lock either, the textbook behind Echo is HTTP and one CALL, "+
-		"and envoyproxy/ratelimit keeps nothing.\n\n| |%s\n|---|%s\n", head, line)
+	fmt.Fprintf(b, "## Ratios\n\n| |%s\n|---|%s\n", head, line)
 	for i, one := range columns[0] {
+		if one.found.of == 0 {
+			continue
+		}
 		fmt.Fprintf(b, "| %s |", one.what)
 		for _, column := range columns {
 			fmt.Fprintf(b, " %s |", column[i].found.text(decimal))
@@ -166,7 +99,7 @@ func (m *measured) writeBounds(b *strings.Builder) {
 
 func (m *measured) writeScenarios(b *strings.Builder) {
 	for _, sc := range m.scenarios {
-		fmt.Fprintf(b, "### %s\n\n", capital(sc.title))
+		fmt.Fprintf(b, "## %s\n\n", capital(sc.title))
 		fmt.Fprintf(b, "| | checks/s | p50 | p99 | CPU server | CPU service | CPU generator |\n")
 		fmt.Fprintf(b, "|---|---|---|---|---|---|---|\n")
 		for _, c := range m.stage.contenders {
@@ -198,8 +131,8 @@ func writeLine(b *strings.Builder, c *contender, list []result) {
 		latency(medianTime), latency(longTime), server, service, load)
 }
 
-// writeNote writes what does not fit into a contender's line: the result of the calls
-// beside, and the length of its batches if that matters.
+// writeNote writes what does not fit into a contender's line: the length of its batches, if that
+// matters.
 func (m *measured) writeNote(b *strings.Builder, sc scenario, c *contender) {
 	list := m.by(sc.id, c)
 	if len(list) == 0 {
@@ -210,19 +143,10 @@ func (m *measured) writeNote(b *strings.Builder, sc scenario, c *contender) {
 			spreadOf(values(list, func(r result) float64 { return float64(r.batch()) })).text(whole),
 			spreadOf(values(list, func(r result) float64 { return float64(r.lanes) })).text(whole))
 	}
-	if sc.beside != nil {
-		var all round.Summary
-		for _, r := range list {
-			all.Admitted, all.Blocked = all.Admitted+r.beside.Admitted, all.Blocked+r.beside.Blocked
-			all.Busy, all.Errors, all.Max = all.Busy+r.beside.Busy, all.Errors+r.beside.Errors, max(all.Max, r.beside.Max)
-		}
-		fmt.Fprintf(b, "%s, %s: %s checks decided, the slowest call in %s; %s refused for want of capacity, %s without an answer.\n\n", c.name,
-			sc.beside.title, grouped(int(all.Answers())), duration(all.Max), grouped(int(all.Busy)), grouped(int(all.Errors)))
-	}
 }
 
 func (m *measured) writeAnswers(b *strings.Builder) {
-	fmt.Fprintf(b, "### Answers\n\nIn every round the rows written to `zone_txn` were counted and held against the answers, "+
+	fmt.Fprintf(b, "## Answers\n\nIn every round the rows written to `zone_txn` were counted and held against the answers, "+
 		"and a hot bucket, at its first use, must admit its rate of %d in a day, no more and no less. "+
 		"At the end every bucket's txns were searched for more than its rate within a window.\n\n", hotRate)
 	fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | what was wrong first |\n|---|---|---|---|---|---|---|\n")
@@ -258,7 +182,7 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 }
 
 func (m *measured) writeDisk(b *strings.Builder) {
-	fmt.Fprintf(b, "### Bytes on disk\n\nThe log is the binary log or Redis's append-only file, at 64 callers over 100,000 buckets; "+
+	fmt.Fprintf(b, "## Bytes on disk\n\nThe log is the binary log or Redis's append-only file, at 64 callers over 100,000 buckets; "+
 		"tables are the files of `zone_txn` with its indexes and of `zone_bucket_lock` at the end, divided by their rows. "+
 		"Fewer than %s rows tell nothing.\n\n", grouped(enoughRows))
 	fmt.Fprintf(b, "| | log, bytes a check | bytes a txn | txns | bytes a bucket | buckets |\n|---|---|---|---|---|---|\n")
@@ -281,7 +205,7 @@ func (m *measured) writeDisk(b *strings.Builder) {
 }
 
 func (m *measured) writeMemory(b *strings.Builder) {
-	fmt.Fprintf(b, "### Memory of the service\n\nThe most that a new `velocityd serve` held resident while so many connections asked at once.\n\n"+
+	fmt.Fprintf(b, "## Memory of the service\n\nThe most that a new `velocityd serve` held resident while so many connections asked at once.\n\n"+
 		"| | connections | MiB | checks/s | p99 | refused | without an answer |\n|---|---|---|---|---|---|---|\n")
 	for _, k := range m.memory {
 		fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s | %s |\n", engineName(k.engine), grouped(k.connections), mebibytes(k.resident),
@@ -291,7 +215,7 @@ func (m *measured) writeMemory(b *strings.Builder) {
 }
 
 func (m *measured) writeContenders(b *strings.Builder) {
-	fmt.Fprintf(b, "### Contenders\n\n")
+	fmt.Fprintf(b, "## Contenders\n\n")
 	for _, c := range m.stage.contenders {
 		fmt.Fprintf(b, "- **%s**: %s.\n", c.name, c.about)
 	}

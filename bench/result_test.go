@@ -64,35 +64,12 @@ func TestCostIsForAThousandAnswers(t *testing.T) {
 	}
 }
 
-func TestTargetsSayHowNearTheyAre(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		target           target
-		says, floor, aim string
-	}{
-		{target{floor: 9, aim: 10, atLeast: true, unit: " ×", found: spread{9, 8, 10, 3}}, "floor met", "≥ 9 ×", "10 ×"},
-		{target{floor: 9, aim: 10, atLeast: true, unit: " ×", found: spread{10, 8, 11, 3}}, "aim met", "≥ 9 ×", "10 ×"},
-		{target{floor: 9, aim: 10, atLeast: true, unit: " ×", found: spread{7.2, 7, 10, 3}}, "**missed** by 20 %", "≥ 9 ×", "10 ×"},
-		{target{floor: 0.8, aim: 1, atLeast: true, found: spread{0, 0, 0, 3}}, "**missed** by 100 %", "≥ 0.8", "1"},
-		{target{floor: 1.1, found: spread{1.1, 1, 2, 3}}, "floor met", "≤ 1.1", "–"},
-		{target{floor: 0.75, aim: 0.5, found: spread{0.9, 0.9, 0.9, 1}}, "**missed** by 20 %", "≤ 0.75", "0.5"},
-		{target{floor: 0.75}, "not measured", "≤ 0.75", "–"},
-	} {
-		if floor, aim := c.target.limits(); c.target.verdict() != c.says || floor != c.floor || aim != c.aim {
-			t.Errorf("%+v: %q, %q, %q", c.target, c.target.verdict(), floor, aim)
-		}
-	}
-}
-
 func TestWrongAnswersAreFaults(t *testing.T) {
 	t.Parallel()
 	one := scenario{draws: func(uint64) []round.Draw { return make([]round.Draw, 1) }}
 	two := scenario{draws: func(uint64) []round.Draw { return make([]round.Draw, 2) }}
 	hot := one
 	hot.admits = 100
-	flooded, large := one, one
-	flooded.beside = &beside{draws: one.draws, admits: 100}
-	large.beside = &beside{draws: two.draws, yields: true}
 	kept, forgotten := &contender{database: &database{}}, &contender{}
 	for name, c := range map[string]struct {
 		contender *contender
@@ -100,27 +77,21 @@ func TestWrongAnswersAreFaults(t *testing.T) {
 		sum       round.Summary
 		txns      int64
 		passed    int64
-		beside    round.Summary
 		faults    int
 	}{
-		"right":                       {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 10, 7, round.Summary{}, 0},
-		"a row too few":               {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 9, 7, round.Summary{}, 1},
-		"rows that say otherwise":     {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 10, 8, round.Summary{}, 1},
-		"pairs":                       {kept, two, round.Summary{Admitted: 7, Blocked: 3}, 20, 14, round.Summary{}, 0},
-		"pairs with one row":          {kept, two, round.Summary{Admitted: 7, Blocked: 3}, 10, 7, round.Summary{}, 2},
-		"exactly the rate":            {forgotten, hot, round.Summary{Admitted: 100, Blocked: 3}, 0, 0, round.Summary{}, 0},
-		"one too many":                {forgotten, hot, round.Summary{Admitted: 101, Blocked: 3}, 0, 0, round.Summary{}, 1},
-		"one too few":                 {kept, hot, round.Summary{Admitted: 99, Blocked: 3}, 102, 99, round.Summary{}, 1},
-		"no answers":                  {forgotten, one, round.Summary{Errors: 1, FirstError: "reset"}, 0, 0, round.Summary{}, 1},
-		"a flood":                     {kept, flooded, round.Summary{Admitted: 7}, 107, 107, round.Summary{Admitted: 100}, 0},
-		"a flood that gets through":   {kept, flooded, round.Summary{Admitted: 7}, 108, 108, round.Summary{Admitted: 101}, 1},
-		"a flood without its rows":    {kept, flooded, round.Summary{Admitted: 7}, 7, 7, round.Summary{Admitted: 100}, 2},
-		"busy":                        {kept, one, round.Summary{Admitted: 1, Busy: 5}, 1, 1, round.Summary{}, 1},
-		"a row of an unknown outcome": {kept, one, round.Summary{Admitted: 7, Errors: 1}, 8, 8, round.Summary{}, 1},
-		"large calls":                 {kept, large, round.Summary{Admitted: 7}, 27, 17, round.Summary{Admitted: 5, Blocked: 5, Busy: 9}, 0},
-		"a large call given up":       {kept, large, round.Summary{Admitted: 7}, 30, 20, round.Summary{Admitted: 5, Errors: 1}, 1},
+		"right":                       {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 10, 7, 0},
+		"a row too few":               {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 9, 7, 1},
+		"rows that say otherwise":     {kept, one, round.Summary{Admitted: 7, Blocked: 3}, 10, 8, 1},
+		"pairs":                       {kept, two, round.Summary{Admitted: 7, Blocked: 3}, 20, 14, 0},
+		"pairs with one row":          {kept, two, round.Summary{Admitted: 7, Blocked: 3}, 10, 7, 2},
+		"exactly the rate":            {forgotten, hot, round.Summary{Admitted: 100, Blocked: 3}, 0, 0, 0},
+		"one too many":                {forgotten, hot, round.Summary{Admitted: 101, Blocked: 3}, 0, 0, 1},
+		"one too few":                 {kept, hot, round.Summary{Admitted: 99, Blocked: 3}, 102, 99, 1},
+		"no answers":                  {forgotten, one, round.Summary{Errors: 1, FirstError: "reset"}, 0, 0, 1},
+		"busy":                        {kept, one, round.Summary{Admitted: 1, Busy: 5}, 1, 1, 1},
+		"a row of an unknown outcome": {kept, one, round.Summary{Admitted: 7, Errors: 1}, 8, 8, 1},
 	} {
-		got := faultsOf(result{Summary: c.sum, txns: c.txns, beside: c.beside}, c.contender, c.scenario, c.passed)
+		got := faultsOf(result{Summary: c.sum, txns: c.txns}, c.contender, c.scenario, c.passed)
 		if len(got) != c.faults {
 			t.Errorf("%s: %d faults, want %d: %q", name, len(got), c.faults, got)
 		}
@@ -143,8 +114,7 @@ func TestAGeneratorAtItsLimitIsAFault(t *testing.T) {
 func TestEveryScenarioIsAskedOfKnownContenders(t *testing.T) {
 	t.Parallel()
 	known := []string{
-		kindTextbook, kindProcedure, kindService, kindLone, kindBare, kindGuarded, kindHistory, kindUnpartitioned, kindRecording,
-		kindEcho, kindTextbookBehind, kindRecordingBehind, kindLockingBehind, kindLockingFirst,
+		kindTextbook, kindProcedure, kindService, kindLone, kindHistory, kindRecording, kindEcho,
 		kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF, kindFlexible,
 	}
 	ids := map[string]bool{}

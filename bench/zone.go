@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -24,42 +23,27 @@ const (
 	zoneUser = iota + 1
 	zoneAddress
 	zoneHot
-	zoneHeld
-	zoneFew
 	zoneExcepted
-	zoneLocked
 	zoneRecorded
 )
 
 const (
 	minute, day  = 60, 86_400
 	buckets      = 100_000
-	heldBuckets  = 100
-	heldTxns     = 5_000 // in each of heldBuckets, all in the window
 	hotRate      = 100
 	longBefore   = 400 * day // age of the zones, which is more than any window, as in most real databases
 	historyDays  = 60
 	seedAtOnce   = 1_000_000
 	byDay        = "partitioned by day"
 	settledAfter = 120 // seconds before now at which seeded txns end
-	bulkBuckets  = 8   // in each check of a large call
-	bulkKeys     = 10_000
-	takenPrefix  = "taken-" // of the bucket that a foreign session holds
 )
-
-// bulkPrefix returns the prefix of the i-th bucket of a large call's checks. Each i has
-// another prefix, because a check may name a bucket only once.
-func bulkPrefix(i int) string { return fmt.Sprintf("bulk-%d-", i) }
 
 func zones() []zone {
 	return []zone{
 		{zoneUser, "login per user", 5, minute},
 		{zoneAddress, "login per address", 100, minute},
 		{zoneHot, "one hot bucket", hotRate, day},
-		{zoneHeld, "a high rate, much in the window", 10_000, day},
-		{zoneFew, "a low rate, few buckets", 5, day},
 		{zoneExcepted, "login per user, with overrides", 5, minute},
-		{zoneLocked, "login per user, with lockouts", 5, minute},
 		{zoneRecorded, "recorded without a check", 5, minute},
 	}
 }
@@ -115,13 +99,7 @@ func usersAndAddresses() []known { return append(users(), known{zoneAddress, "ad
 
 // served are the buckets of the service.
 func served() []known {
-	list := append(usersAndAddresses(),
-		known{zoneExcepted, "user-", buckets}, known{zoneLocked, "user-", buckets},
-		known{zoneHeld, "held-", heldBuckets}, known{zoneFew, "held-", heldBuckets}, known{zoneUser, takenPrefix, 1})
-	for i := range bulkBuckets {
-		list = append(list, known{zoneAddress, bulkPrefix(i), bulkKeys})
-	}
-	return list
+	return append(usersAndAddresses(), known{zoneExcepted, "user-", buckets})
 }
 
 // seedBuckets makes the lock rows of known buckets, in no order, as new buckets come. The order in
@@ -135,61 +113,15 @@ SELECT %d, CONCAT('%s', LPAD(n, 5, '0')) FROM %s numbers ORDER BY CRC32(n)`, k.z
 	return d.session(ctx, append(statements, logged)...)
 }
 
-// lockOut locks every tenth bucket of zoneLocked until after the run. It also gives the
-// zone a lockout, with an old time of change.
-func (d *database) lockOut(ctx context.Context) error {
-	return d.session(ctx, unlogged, fmt.Sprintf("SET SESSION timestamp = UNIX_TIMESTAMP() - %d", longBefore),
-		fmt.Sprintf("UPDATE zone_master SET lockout = %d WHERE id = %d", minute, zoneLocked),
-		"SET SESSION timestamp = DEFAULT",
-		fmt.Sprintf(`UPDATE zone_bucket_lock
-   SET locked_until = UTC_TIMESTAMP(6) + INTERVAL %d SECOND, lockout_us = %d
- WHERE zone_id = %d
-   AND bucket_key LIKE '%%0'`, day, day*1_000_000, zoneLocked), logged)
-}
-
-// hold takes a bucket's lock in a separate session until release, as foreign SQL might
-// do.
-func (d *database) hold(ctx context.Context, zone int, key string) (release func() error, err error) {
-	tx, err := d.sql.BeginTx(ctx, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%s: begin to hold a bucket: %w", d.name, err)
-	}
-	err = tx.QueryRowContext(ctx, `
-SELECT zone_id
-  FROM zone_bucket_lock
- WHERE zone_id = ?
-   AND bucket_key = ?
-   FOR UPDATE`, zone, key).Scan(&zone)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: hold a bucket: %w", d.name, err), tx.Rollback())
-	}
-	return tx.Rollback, nil
-}
-
-// seedHeld fills zoneHeld's buckets: half of their rate is in the window.
-func (d *database) seedHeld(ctx context.Context) error {
-	const total = heldBuckets * heldTxns
-	const spread = day / 2
-	return d.session(ctx, unlogged, fmt.Sprintf(`INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
-SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL n * %d MICROSECOND, %d,
-       CONCAT('held-', LPAD(n MOD %d, 5, '0')), FALSE, FALSE, TRUE
-  FROM %s numbers
- ORDER BY n`, spread+settledAfter, spread*1_000_000/total, zoneHeld, heldBuckets, numbers(total)),
-		logged)
-}
-
 // seedHistory inserts txns of historyDays into zoneUser, in the order of their times,
 // each of a pseudorandom bucket. It drops the secondary indexes and builds them at the
 // end, which is much faster.
-func (d *database) seedHistory(ctx context.Context, txns int, partitioned bool) error {
+func (d *database) seedHistory(ctx context.Context, txns int) error {
 	drop, add, err := d.indexes(ctx, "zone_txn")
 	if err != nil {
 		return err
 	}
-	statements := []string{unlogged, "SET SESSION unique_checks = 0", drop}
-	if partitioned {
-		statements = append(statements, partitionByDay(time.Now()))
-	}
+	statements := []string{unlogged, "SET SESSION unique_checks = 0", drop, partitionByDay(time.Now())}
 	step := historyDays * day * 1_000_000 / max(txns, 1)
 	for from := 0; from < txns; from += seedAtOnce {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)

@@ -57,8 +57,6 @@ func rules() map[string]rule {
 		"db/dbtest/vitess/cluster": {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},
-		"bench/sim":   {ours: []string{"bench/round"}},
-		"bench/scale": {ours: []string{"bench/round", "bench/sim"}},
 		"cmd/velocityd": {
 			ours:   []string{"service", "api", "client", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "socket", "trusted", "cmd/velocityd/replay"},
 			theirs: []string{"*"},

@@ -40,10 +40,6 @@ func (d *draws) next() []bucket {
 		draw := d.order[i%len(d.order)]
 		key := append(d.buckets[i].key[:0], draw.Prefix...)
 		switch {
-		case len(draw.Keys) > 0 && draw.Hot > 0 && d.random.Float64() < draw.Hot:
-			key = append(key[:0], draw.Keys[0]...)
-		case len(draw.Keys) > 0:
-			key = append(key[:0], draw.Keys[d.random.IntN(len(draw.Keys))]...)
 		case draw.Of == 0:
 			d.fresh++
 			key = strconv.AppendUint(append(key, d.prefix...), d.fresh, 36)

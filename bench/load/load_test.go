@@ -93,28 +93,6 @@ func TestACheckNamesAllItsBuckets(t *testing.T) {
 	}
 }
 
-func TestACallOfManyChecksCountsEachOfThem(t *testing.T) {
-	t.Parallel()
-	address, _ := answering(t, func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		const check = `{"buckets":[{"zone_id":1,"bucket_key":"user-00000"},{"zone_id":2,"bucket_key":"address-00000"}]}`
-		if want := `{"checks":[` + check + "," + check + "," + check + `]}`; string(body) != want {
-			t.Errorf("got  %s\nwant %s", body, want)
-		}
-		fmt.Fprint(w, `{"results":[{"decision":{"blocked":false,"buckets":[{"blocked":false}]}},`+
-			`{"decision":{"blocked":true,"buckets":[{"blocked":true}]}},{"problem":{"status":503}}]}`)
-	})
-	o := order(round.Bulk, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1}, round.Draw{Zone: 2, Prefix: "address-", Of: 1})
-	o.Checks = 3
-	sum := carryOut(t, o)
-	if sum.Admitted == 0 || sum.Blocked != sum.Admitted || sum.Busy != sum.Admitted || sum.Errors > 0 {
-		t.Errorf("%+v", sum)
-	}
-	if _, err := (bulkLanguage{}).read(200, []byte(`{"results":[{"problem":{"status":404}}]}`)); err == nil {
-		t.Error("a check of an unknown zone is no fault")
-	}
-}
-
 func TestARecordIsOneInsertAndItsCommit(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 5, 6, 7, 8_000, time.UTC)
@@ -224,20 +202,6 @@ func TestDrawsAreTheSameForEachContender(t *testing.T) {
 	// 5 % and a fiftieth of the rest: 0.069.
 	if share := float64(hot) / draws; share < 0.05 || share > 0.09 {
 		t.Errorf("the hot address has %.3f of the draws", share)
-	}
-}
-
-func TestListedKeysAreDrawnAsTheyAre(t *testing.T) {
-	t.Parallel()
-	o := order("", "", round.Draw{Prefix: "unused-", Keys: []string{"one", "two", "three"}, Hot: 0.4})
-	d, seen := newDraws(o, 1), map[string]int{}
-	const draws = 10_000
-	for range draws {
-		seen[string(d.next()[0].key)]++
-	}
-	// 40 % and a third of the rest: 0.6.
-	if share := float64(seen["one"]) / draws; len(seen) != 3 || share < 0.55 || share > 0.65 {
-		t.Errorf("drawn: %v", seen)
 	}
 }
 

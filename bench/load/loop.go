@@ -193,9 +193,7 @@ func newDialer(order round.Order) (dialer, error) {
 	case round.Procedure, round.Recording:
 		return newSQLDialer(order)
 	case round.Service:
-		return webDialer{address: order.Address, path: "/v1/check", token: order.Token, language: serviceLanguage{}}, nil
-	case round.Bulk:
-		return webDialer{address: order.Address, path: "/v1/checks", language: bulkLanguage{perCheck: len(order.Draws)}}, nil
+		return webDialer{address: order.Address, path: "/v1/check", language: serviceLanguage{}}, nil
 	case round.Envoy:
 		return webDialer{address: order.Address, path: "/json", language: envoyLanguage{}}, nil
 	}

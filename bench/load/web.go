@@ -17,7 +17,7 @@ import (
 // with a Content-Length. It shares the cores with the programs that it measures, so it
 // must cost little: no header maps, no garbage.
 
-const maxBody = 1 << 23 // a check's answer is a few hundred bytes; that of 8,000 buckets is 2 MB
+const maxBody = 1 << 16 // an answer is a few hundred bytes
 
 // language is the part of the protocol in which contenders behind HTTP differ.
 type language interface {
@@ -29,7 +29,6 @@ type language interface {
 
 type webDialer struct {
 	address, path string
-	token         string // or empty
 	language      language
 }
 
@@ -42,11 +41,7 @@ func (d webDialer) dial(ctx context.Context, until time.Time) (caller, error) {
 		conn.Close()
 		return nil, err
 	}
-	head := "POST " + d.path + " HTTP/1.1\r\nHost: " + d.address
-	if d.token != "" {
-		head += "\r\nAuthorization: Bearer " + d.token
-	}
-	head += "\r\nContent-Type: application/json\r\nContent-Length: "
+	head := "POST " + d.path + " HTTP/1.1\r\nHost: " + d.address + "\r\nContent-Type: application/json\r\nContent-Length: "
 	return &webCaller{conn: conn, in: bufio.NewReaderSize(conn, 2048), head: head, language: d.language}, nil
 }
 
@@ -153,37 +148,6 @@ func (serviceLanguage) read(status int, body []byte) (answer, error) {
 		return decided(false), nil
 	}
 	return answer{}, errors.New("an answer that does not begin with blocked")
-}
-
-// bulkLanguage is velocityd's language for many checks in one call. A refused call counts
-// once, and so does a refused check.
-type bulkLanguage struct{ perCheck int }
-
-func (l bulkLanguage) appendBody(body []byte, buckets []bucket) []byte {
-	body = append(body, `{"checks":`...)
-	separator := byte('[')
-	for check := range slices.Chunk(buckets, l.perCheck) {
-		body = serviceLanguage{}.appendBody(append(body, separator), check)
-		separator = ','
-	}
-	return append(body, "]}"...)
-}
-
-func (bulkLanguage) read(status int, body []byte) (got answer, err error) {
-	switch status {
-	case 503:
-		return answer{busy: 1}, nil
-	case 200:
-	default:
-		return answer{}, fmt.Errorf("status %d", status)
-	}
-	got.admitted = int64(bytes.Count(body, []byte(`{"decision":{"blocked":false`)))
-	got.blocked = int64(bytes.Count(body, []byte(`{"decision":{"blocked":true`)))
-	problems := int64(bytes.Count(body, []byte(`{"problem":{`)))
-	if got.busy = int64(bytes.Count(body, []byte(`"status":503`))); got.busy < problems {
-		return got, fmt.Errorf("%d problems that are not for want of capacity", problems-got.busy)
-	}
-	return got, nil
 }
 
 // envoyLanguage is the language of envoyproxy/ratelimit: one descriptor for each bucket,

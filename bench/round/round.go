@@ -9,7 +9,6 @@ const (
 	Procedure = "procedure" // CALL check_velocity, ours or the textbook's
 	Recording = "recording" // INSERT INTO zone_txn and COMMIT, without any check
 	Service   = "service"   // POST /v1/check
-	Bulk      = "bulk"      // POST /v1/checks
 	Envoy     = "envoy"     // POST /json of envoyproxy/ratelimit
 	Library   = "library"   // none: the contender's process asks itself
 )
@@ -19,25 +18,22 @@ const (
 type Order struct {
 	Protocol string  `json:"protocol"`
 	Address  string  `json:"address"` // host:port, or a DSN in go-sql-driver's form
-	Token    string  `json:"token"`   // for Service, or empty: the callers prove who they are by it
 	Callers  int     `json:"callers"`
 	Seconds  float64 `json:"seconds"`
 	Seed     uint64  `json:"seed"`
 	Draws    []Draw  `json:"draws"`  // one for each bucket of a check
-	Checks   int     `json:"checks"` // in one call of Recording and Bulk; the others ask one
+	Checks   int     `json:"checks"` // in one call of Recording; the others ask one
 	// Every is the number of seconds between two questions of one caller. The callers are
 	// spread evenly. With 0 each asks again as soon as it is answered.
 	Every float64 `json:"every"`
 }
 
-// Draw says how a bucket's key is drawn: one of Keys or, without them, the Prefix and a number of
-// five digits below Of. If Of is 0, every key is new.
+// Draw says how a bucket's key is drawn: the Prefix and a number of five digits below Of. If Of is 0, every key is new.
 type Draw struct {
-	Zone   int      `json:"zone"`
-	Keys   []string `json:"keys,omitempty"`
-	Prefix string   `json:"prefix"`
-	Of     int      `json:"of"`
-	Hot    float64  `json:"hot"` // the share of the checks that names number 0, or the first of Keys
+	Zone   int     `json:"zone"`
+	Prefix string  `json:"prefix"`
+	Of     int     `json:"of"`
+	Hot    float64 `json:"hot"` // the share of the checks that names number 0
 	// The zone's limit, for contenders that keep no zones: at most Rate in Window
 	// seconds.
 	Rate   int `json:"rate"`

@@ -1,0 +1,44 @@
+package main
+
+import "velocityd/db/localdb"
+
+// comparison is a ratio between two results of the same turn, in words.
+type comparison struct {
+	what  string
+	found spread
+}
+
+// comparisons returns what a reader wants to know first, as measured on an engine.
+func (m *measured) comparisons(engine localdb.Engine) []comparison {
+	of := func(scenario, contender string) []result { return m.of(scenario, contender, engine) }
+	service := func(scenario string) []result { return of(scenario, kindService) }
+	faster := func(one, other []result) spread { return ratio(one, other, perSecond) }
+	// dearer is how many times as long a check takes now as before.
+	dearer := func(before, now []result) spread { return ratio(before, now, perSecond) }
+	ordinary := service(inHistory)
+	return []comparison{
+		{"512 connections, throughput against envoyproxy/ratelimit, Redis without persistence", faster(service(in512), of(in512, kindEnvoy))},
+		{"the same, Redis with every command on disk", faster(service(in512), of(in512, kindEnvoyAOF))},
+		{"64 connections, against envoyproxy/ratelimit without persistence", faster(service(in64), of(in64, kindEnvoy))},
+		{"the same, with every command on disk", faster(service(in64), of(in64, kindEnvoyAOF))},
+		{"64 connections, against rate-limiter-flexible on the same engine", faster(service(in64), of(in64, kindFlexible))},
+		{"the database's CPU for a check at 512, against recording alone", ratio(service(in512), of(inRecording, kindRecording), serverCost)},
+		{"the service's CPU for a check at 512, against Echo alone", ratio(service(in512), of(in512, kindEcho), serviceCost)},
+		{"a lone check over HTTP, p50, against the textbook called directly", ratio(of(inLone, kindLone), of(inLone, kindTextbook), medianTime)},
+		{"a lone check of user and address, p50, against one of one bucket", ratio(of(inPairLone, kindLone), of(inLone, kindLone), medianTime)},
+		{"user and address, throughput against one bucket, 64 connections", faster(service(inPair64), service(in64))},
+		{"the same, 512 connections", faster(service(inPair512), service(in512))},
+		{"one hot bucket, throughput against the textbook's", faster(service(inHot), of(inHot, kindTextbook))},
+		{"new buckets only, throughput against known ones, 64 connections", faster(service(inNew), ordinary)},
+		{"a zone with " + grouped(m.options.overrides) + " overrides, time of a check against none", dearer(ordinary, service(inOverrides))},
+		{
+			"a history of " + grouped(m.options.history) + " txns, " + byDay + ", time of a check against none",
+			dearer(ordinary, of(inHistory, kindHistory)),
+		},
+	}
+}
+
+// crowds are the numbers of connections at which the service's memory is read.
+func crowds() []int { return []int{500, 2000} }
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
