@@ -72,19 +72,11 @@ func (s *server) respondDecision(x *exchange, d service.Decision) error {
 
 // readCheck reads the body of one check.
 func (s *server) readCheck(x *exchange) (asked question, err error) {
-	err = s.withBody(x, func(body []byte) (err error) {
-		var plain bool
-		if asked, plain = plainQuestion(body); plain {
-			return nil
-		}
-		var request checkRequest
-		if err := s.decoder.decode(body, &request); err != nil {
-			return err
-		}
-		asked, err = request.question()
-		return err
-	})
-	return asked, err
+	var request checkRequest
+	if err := s.read(x, &request); err != nil {
+		return question{}, err
+	}
+	return request.question()
 }
 
 // postChecks answers POST /v1/checks: each check by itself, unless the body is
@@ -128,26 +120,18 @@ func (s *server) postChecks(x *exchange) error {
 // readChecks reads the body of several checks. A check that lacks a part has its
 // error in wrong and is empty in asked: the Limiter does not ask the store about it.
 func (s *server) readChecks(x *exchange) (asked []question, wrong []error, err error) {
-	err = s.withBody(x, func(body []byte) error {
-		var plain bool
-		if asked, plain = plainQuestions(body); plain {
-			wrong = make([]error, len(asked))
-			return nil
-		}
-		var request checksRequest
-		if err := s.decoder.decode(body, &request); err != nil {
-			return err
-		}
-		if len(request.Checks) == 0 {
-			return tooManyOrFew("checks", service.MaxChecks)
-		}
-		asked, wrong = make([]question, len(request.Checks)), make([]error, len(request.Checks))
-		for i, r := range request.Checks {
-			asked[i], wrong[i] = r.question()
-		}
-		return nil
-	})
-	return asked, wrong, err
+	var request checksRequest
+	if err := s.read(x, &request); err != nil {
+		return nil, nil, err
+	}
+	if len(request.Checks) == 0 {
+		return nil, nil, tooManyOrFew("checks", service.MaxChecks)
+	}
+	asked, wrong = make([]question, len(request.Checks)), make([]error, len(request.Checks))
+	for i, r := range request.Checks {
+		asked[i], wrong[i] = r.question()
+	}
+	return asked, wrong, nil
 }
 
 const attemptDetail = "This attempt_id was given before, with other buckets."

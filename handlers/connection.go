@@ -9,13 +9,13 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"velocityd/api"
-	"velocityd/socket"
 )
 
 // phase says where in a request a connection of HTTP/1 is. It tells what net/http
@@ -30,14 +30,13 @@ const (
 	phaseDetached              // a handler has it, and finishes it whether or not its caller waits
 )
 
-// farewellTime is how long a connection may take to tell its caller that it was slow. It is more
-// than mostEarly: the deadline of the answer before may be armed.
+// farewellTime is how long a connection may take to tell its caller that it was slow.
 const farewellTime = 2 * time.Second
 
 // connection is one caller's connection, and what the service knows of it. net/http
 // reads HTTP/1 from it. It reads HTTP/2 from the tls.Conn instead.
 type connection struct {
-	net.Conn // what requests are read from: a lazyConn, or TLS on one
+	net.Conn // what requests are read from: a counted connection, or TLS on one
 	listener *listener
 	peer     netip.Prefix
 	places   int // that it has taken; none if it is a connection too many
@@ -105,7 +104,31 @@ func (c *connection) Write(p []byte) (int, error) {
 
 // CloseWrite closes the sending half of the connection. net/http calls it so that a
 // caller that is refused before it has sent its whole request can read the answer.
-func (c *connection) CloseWrite() error { return socket.CloseWrite(c.Conn) }
+func (c *connection) CloseWrite() error { return closeWrite(c.Conn) }
+
+// closeWrite closes the sending half of a connection, if it has halves.
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// counted is a socket whose first Close gives back the places of its connection.
+type counted struct {
+	net.Conn
+	known *connection // what the service knows of it
+	ended sync.Once
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.ended.Do(c.known.end)
+	return c.Conn.Close()
+}
+
+// CloseWrite closes the sending half of the socket.
+func (c *counted) CloseWrite() error { return closeWrite(c.Conn) }
 
 // secureConnection is a connection of HTTP/1 over TLS.
 type secureConnection struct {
@@ -125,8 +148,8 @@ func connectionOf(c net.Conn) *connection {
 	case secureConnection:
 		return c.connection
 	case *tls.Conn: // of HTTP/2
-		if lazy, ok := c.NetConn().(*lazyConn); ok {
-			return lazy.known
+		if socket, ok := c.NetConn().(*counted); ok {
+			return socket.known
 		}
 	}
 	return nil

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-
-	"velocityd/socket"
 )
 
 // ListenerOptions is what NewListener needs besides the listener. The zero value bounds
@@ -96,8 +94,7 @@ func (l *listener) admit(inner net.Conn) *connection {
 	if tcp, ok := inner.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(sendBuffer) // fails if the connection has gone
 	}
-	lazy := newLazyConn(socket.New(inner))
-	lazy.known, c.Conn = c, lazy
+	c.Conn = &counted{Conn: inner, known: c}
 	return c
 }
 

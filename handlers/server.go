@@ -2,12 +2,8 @@ package handlers
 
 import (
 	"log/slog"
-	"net"
 	"net/http"
-	"sync"
 	"time"
-
-	"velocityd/socket"
 )
 
 // Limits of one connection. They keep slow or idle callers from holding memory
@@ -62,110 +58,4 @@ func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *h
 			MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window, WriteByteTimeout: answerTimeout,
 		},
 	}
-}
-
-// lazyConn saves work on deadlines: it arms them only when a read or write starts.
-// net/http sets eight per request; three reach the poller. A deadline fires up to one
-// second early, never late.
-type lazyConn struct {
-	net.Conn
-	read, write deadline
-	known       *connection // what the service knows of it
-	ended       sync.Once
-}
-
-func newLazyConn(inner net.Conn) *lazyConn {
-	return &lazyConn{Conn: inner, read: deadline{arm: inner.SetReadDeadline}, write: deadline{arm: inner.SetWriteDeadline}}
-}
-
-// Close implements net.Conn. The first call counts the connection as ended.
-func (c *lazyConn) Close() error {
-	c.ended.Do(c.known.end)
-	return c.Conn.Close()
-}
-
-// Read implements net.Conn.
-func (c *lazyConn) Read(p []byte) (int, error) {
-	if err := c.read.begin(); err != nil {
-		return 0, err
-	}
-	defer c.read.end()
-	return c.Conn.Read(p)
-}
-
-// Write implements net.Conn.
-func (c *lazyConn) Write(p []byte) (int, error) {
-	if err := c.write.begin(); err != nil {
-		return 0, err
-	}
-	defer c.write.end()
-	return c.Conn.Write(p)
-}
-
-// CloseWrite closes the sending half of the connection.
-func (c *lazyConn) CloseWrite() error { return socket.CloseWrite(c.Conn) }
-
-// SetReadDeadline implements net.Conn.
-func (c *lazyConn) SetReadDeadline(t time.Time) error { return c.read.set(t) }
-
-// SetWriteDeadline implements net.Conn.
-func (c *lazyConn) SetWriteDeadline(t time.Time) error { return c.write.set(t) }
-
-// SetDeadline implements net.Conn.
-func (c *lazyConn) SetDeadline(t time.Time) error {
-	if err := c.read.set(t); err != nil {
-		return err
-	}
-	return c.write.set(t)
-}
-
-// deadline is the deadline of a connection's reads, or of its writes.
-type deadline struct {
-	arm func(time.Time) error // sets the deadline of the inner connection
-
-	mu      sync.Mutex
-	wanted  time.Time // what net/http has set; zero means no deadline
-	armed   time.Time // what the inner connection has
-	waiting int       // how many calls are reading, or writing
-}
-
-// mostEarly is how much earlier than wanted the armed deadline may be.
-const mostEarly = time.Second
-
-// set changes the wanted deadline. It takes effect at once for calls that are reading
-// or writing now.
-func (d *deadline) set(t time.Time) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.wanted = t
-	if d.waiting > 0 {
-		return d.rearm()
-	}
-	return nil
-}
-
-// begin must be called before a read or write, and end after it unless begin has
-// failed.
-func (d *deadline) begin() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	early := d.wanted.Sub(d.armed)
-	if d.wanted.IsZero() != d.armed.IsZero() || early < 0 || early > mostEarly {
-		if err := d.rearm(); err != nil {
-			return err
-		}
-	}
-	d.waiting++
-	return nil
-}
-
-func (d *deadline) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.waiting--
-}
-
-func (d *deadline) rearm() error {
-	d.armed = d.wanted
-	return d.arm(d.wanted)
 }

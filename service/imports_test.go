@@ -20,6 +20,7 @@ const module = "velocityd"
 type rule struct {
 	ours   []string // rooms of this module, by any way
 	theirs []string // modules that its own files name; "*" for any
+	never  []string // packages of the standard library that are another room's trade
 }
 
 func rules() map[string]rule {
@@ -31,26 +32,27 @@ func rules() map[string]rule {
 		fields  = "github.com/dunglas/httpsfv"
 		strict  = "github.com/go-json-experiment/json"
 		xxhash  = "github.com/cespare/xxhash/v2"
+		sql     = "database/sql"
+		http    = "net/http"
 		text    = "golang.org/x/text" // what Unicode says of case and of equal spellings
 	)
 	return map[string]rule{
-		"service":               {theirs: []string{text}},
+		"service":               {theirs: []string{text}, never: []string{sql, http}},
 		"service/servicetest":   {ours: []string{"service"}},
 		"api":                   {ours: []string{"service"}},
 		"client":                {ours: []string{"api", "service"}},
-		"db":                    {ours: []string{"service", "db/address", "db/engine", "socket", "trusted"}, theirs: []string{driver, sqlx, xxhash}},
+		"db":                    {ours: []string{"service", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash}, never: []string{http}},
 		"db/address":            {theirs: []string{driver}},
-		"db/engine":             {},
-		"db/localdb":            {},
+		"db/engine":             {never: []string{sql, http}},
+		"db/localdb":            {never: []string{sql}},
 		"db/private":            {ours: []string{"migrations", "db/address", "db/engine", "trusted"}, theirs: []string{driver}},
 		"db/dbtest":             {ours: []string{"service", "migrations", "db/address", "db/engine", "db/localdb"}, theirs: []string{driver}},
-		"db/dbtest/vitess":      {ours: []string{"db/localdb"}},
+		"db/dbtest/vitess":      {ours: []string{"db/localdb"}, never: []string{sql}},
 		"migrations":            {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
-		"handlers":              {ours: []string{"service", "api", "socket"}, theirs: []string{echo, fields, strict}},
+		"handlers":              {ours: []string{"service", "api"}, theirs: []string{echo, fields, strict}, never: []string{sql}},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service"}, theirs: telemetryModules()},
-		"socket":                {},
-		"trusted":               {},
+		"trusted":               {never: []string{"net", sql, http}},
 		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
 		"bench/round":           {},
@@ -58,10 +60,10 @@ func rules() map[string]rule {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},
 		"cmd/velocityd": {
-			ours:   []string{"service", "api", "client", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "socket", "trusted", "cmd/velocityd/replay"},
+			ours:   []string{"service", "api", "client", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "trusted", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
 		},
-		"cmd/velocityd/replay": {ours: []string{"service"}},
+		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
 		"docs":                 {}, // the test of the pages
 		"deploy":               {}, // the test of what operators are given
 	}
@@ -161,6 +163,9 @@ func TestRoomsImportOnlyWhatTheyMay(t *testing.T) {
 			}
 		}
 		for _, path := range p.Imports {
+			if slices.Contains(allowed.never, path) {
+				t.Errorf("room %s must not import %s", room, path)
+			}
 			other := all[path]
 			if other.Standard || other.Module.Path == module || slices.Contains(allowed.theirs, "*") {
 				continue

@@ -16,7 +16,6 @@ import (
 	"velocityd/db"
 	"velocityd/handlers"
 	"velocityd/service"
-	"velocityd/socket"
 	"velocityd/telemetry"
 )
 
@@ -201,7 +200,6 @@ func (s *instance) serve(ctx context.Context, l *listeners) error {
 	answering, endAnswers := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
 	defer endAnswers()
 	var background sync.WaitGroup
-	background.Go(func() { socket.KeepWatch(answering) })
 	background.Go(func() { s.front.fallback.Watch(answering) })
 	background.Go(func() { s.front.zones.keep(running) })
 	background.Go(func() { s.state.keep(answering) })

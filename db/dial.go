@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"time"
-
-	"velocityd/socket"
 )
 
 // dialling is the key of the connection that a context is dialled for.
@@ -23,25 +21,11 @@ func dialPool(ctx context.Context, network, address string) (net.Conn, error) {
 
 // dialLane dials as the driver does, and lets the connection keep its socket.
 func dialLane(ctx context.Context, network, address string) (net.Conn, error) {
-	inner, err := dialPool(ctx, network, address)
-	if err != nil {
-		return nil, err
-	}
-	conn := socket.New(inner)
+	conn, err := dialPool(ctx, network, address)
 	if s, ok := ctx.Value(dialling{}).(*connection); ok {
 		s.socket = conn
 	}
-	return conn, nil
-}
-
-// ResetSession implements driver.SessionResetter. It refuses a connection that the engine has ended
-// meanwhile. The driver finds that out by itself for connections of the pool, but not for a
-// socket.Conn.
-func (s *connection) ResetSession(ctx context.Context) error {
-	if conn, ok := s.socket.(*socket.Conn); ok && !conn.IsQuiet() {
-		return driver.ErrBadConn
-	}
-	return s.driverConn.ResetSession(ctx)
+	return conn, err
 }
 
 // within does something on a lane's connection that ends, at the latest, at the
