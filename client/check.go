@@ -57,7 +57,7 @@ func (c *Client) Check(ctx context.Context, check service.Check) (service.Decisi
 	return decision, nil
 }
 
-// CheckAll implements service.CheckStore: it asks up to service.MaxChecks checks
+// CheckAll implements service.Checker: it asks up to service.MaxChecks checks
 // in one call, in their order. It asks once and repeats nothing. A check whose
 // Decision.Err wraps service.ErrBusy can be asked again. Invalid checks are refused
 // without asking.

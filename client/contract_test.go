@@ -186,7 +186,8 @@ func TestTxnsAndBucketsAreShownWithAnyKey(t *testing.T) {
 // degraded is a store whose database is away.
 type degraded struct{}
 
-func (degraded) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+func (degraded) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	decisions := make([]service.Decision, len(checks))
 	for i, check := range checks {
 		decisions[i] = service.Decision{Degraded: true}
@@ -204,7 +205,7 @@ func TestDegradedAnswersComeBackAsTheyWereGiven(t *testing.T) {
 	check := service.Check{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}, {ZoneID: 2, Key: "192.0.2.1"}}}
 	d, err := c.Check(t.Context(), check)
 	all, allErr := c.CheckAll(t.Context(), []service.Check{check})
-	want, _ := degraded{}.CheckAll(t.Context(), []service.Check{check})
+	want, _ := degraded{}.CheckAll(t.Context(), service.Call{Checks: []service.Check{check}})
 	if err != nil || allErr != nil || fmt.Sprint(d, all[0]) != fmt.Sprint(want[0], want[0]) {
 		t.Errorf("got %+v, %v and %+v, %v, want %+v", d, err, all, allErr, want[0])
 	}

@@ -24,20 +24,20 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 		p := dbtest.Through(t, d.DSN)
 		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{LockWait: 20 * time.Second, MaxConns: 1})
 		p.BeforeAnswer("INSERT INTO zone_txn", p.Cut)
-		lost, err := store.CheckAll(t.Context(), attempt("once", user("alice"), user("bob")))
+		lost, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("once", user("alice"), user("bob"))})
 		if !errors.Is(err, service.ErrUndecided) {
 			t.Errorf("connection cut: %+v, %v, want ErrUndecided", lost, err)
 		}
-		first, err := store.CheckAll(t.Context(), attempt("once", user("alice"), user("bob")))
+		first, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("once", user("alice"), user("bob"))})
 		if err != nil || first[0].Err != nil || first[0].Blocked {
 			t.Fatalf("retry: %+v, %v", first, err)
 		}
-		again, err := store.CheckAll(t.Context(), attempt("once", user("bob"), user("alice")))
+		again, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("once", user("bob"), user("alice"))})
 		if err != nil || again[0].Verdicts[1] != first[0].Verdicts[0] || !again[0].CheckedAt.Equal(first[0].CheckedAt) {
 			t.Errorf("second retry: %+v, %v, want %+v", again, err, first)
 		}
 		p.BeforeAnswer("ROLLBACK", p.Cut) // it has nothing to record
-		third, err := store.CheckAll(t.Context(), attempt("once", user("alice"), user("bob")))
+		third, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("once", user("alice"), user("bob"))})
 		if err != nil || third[0].Verdicts[0] != first[0].Verdicts[0] {
 			t.Errorf("connection cut, third retry: %+v, %v, want %+v", third, err, first)
 		}
@@ -60,7 +60,7 @@ func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
 			for caller := range callers {
 				go func() {
 					<-start
-					decisions, err := store.CheckAll(context.Background(), attempt(id, user(fmt.Sprint("key-", caller))))
+					decisions, err := store.CheckAll(context.Background(), service.Call{Checks: attempt(id, user(fmt.Sprint("key-", caller)))})
 					if err == nil {
 						err = decisions[0].Err
 					}
@@ -91,7 +91,7 @@ func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
-		if _, err := store.CheckAll(t.Context(), attempt("x", user("old"))); err != nil {
+		if _, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("x", user("old"))}); err != nil {
 			t.Fatal(err)
 		}
 		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
@@ -100,7 +100,7 @@ func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
 VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",0,0,77,100,3600,1,99,0,"",0]]')`)
 		ended := make(chan error, 1)
 		go func() {
-			decisions, err := store.CheckAll(context.Background(), attempt("x", user("mine")))
+			decisions, err := store.CheckAll(context.Background(), service.Call{Checks: attempt("x", user("mine"))})
 			if err == nil {
 				err = decisions[0].Err
 			}
@@ -126,7 +126,7 @@ func TestAttemptIDsDifferByCaseAndTrailingSpaceAndAreForgotten(t *testing.T) {
 		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour))
 		ids := []string{"a", "A", "a ", " a", "~", strings.Repeat("x", 64), strings.Repeat("x", 63), `"\'%`}
 		ask := func(id string) uint64 {
-			decisions, err := store.CheckAll(t.Context(), attempt(id, user("alice")))
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: attempt(id, user("alice"))})
 			if err != nil || decisions[0].Err != nil {
 				t.Fatalf("%q: %+v, %v", id, decisions, err)
 			}
@@ -197,7 +197,7 @@ func TestAStaleKeyRuleIsRefusedBeforeAnyLockRow(t *testing.T) {
 			},
 			"among many": slices.Repeat([]service.Check{{Buckets: []service.Bucket{user("a")}, KeyRules: []service.KeyRule{name}}}, 20),
 		} {
-			if _, err := store.CheckAll(t.Context(), question); !errors.Is(err, service.ErrStaleKey) {
+			if _, err := store.CheckAll(t.Context(), service.Call{Checks: question}); !errors.Is(err, service.ErrStaleKey) {
 				t.Errorf("%s: %v, want ErrStaleKey", what, err)
 			}
 		}
@@ -234,7 +234,7 @@ func TestAThousandChecksOfEveryKindInOneCall(t *testing.T) {
 			}
 		}
 		// The second of two with one id names other addresses, or the same.
-		decisions, err := connect(t, d, Options{}).CheckAll(t.Context(), checks)
+		decisions, err := connect(t, d, Options{}).CheckAll(t.Context(), service.Call{Checks: checks})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -150,7 +150,7 @@ func contextOf(t *testing.T, patience time.Duration) context.Context {
 	t.Helper()
 	var asked context.Context
 	f := hurry(asker(func(ctx context.Context) { asked = ctx }), patience)
-	if _, err := f.CheckAll(t.Context(), check(user("alice"))); err != nil {
+	if _, err := f.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil {
 		t.Fatal(err)
 	}
 	return asked
@@ -159,7 +159,8 @@ func contextOf(t *testing.T, patience time.Duration) context.Context {
 // asker is a store that shows how it is asked.
 type asker func(ctx context.Context)
 
-func (a asker) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (a asker) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	a(ctx)
 	return make([]service.Decision, len(checks)), nil
 }

@@ -18,6 +18,7 @@ type batch struct {
 	hints  *hints
 	conn   *connection
 	checks []service.Check
+	noWait bool // as that of the call
 
 	shardMap   *shardMap        // nil where there are no shards
 	buckets    []service.Bucket // of all checks, each once, in lock order: by shard, zone and key
@@ -67,10 +68,11 @@ const (
 // edited a zone or its overrides, or set the clock back, since the last reading.
 const mostReadings = 6
 
-func newBatch(hints *hints, conn *connection, checks []service.Check) *batch {
+func newBatch(hints *hints, conn *connection, call service.Call) *batch {
+	checks := call.Checks
 	n := service.CountBuckets(checks)
 	b := &batch{
-		hints: hints, conn: conn, checks: checks,
+		hints: hints, conn: conn, checks: checks, noWait: call.NoWait,
 		buckets: make([]service.Bucket, 0, n), places: make(map[service.Bucket]int, n), plans: map[int64]zonePlan{},
 		zones: map[int64]lockedZone{}, tallies: map[service.Bucket]tally{}, renewed: map[service.Bucket]tally{},
 		ledger: service.Ledger{

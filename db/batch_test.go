@@ -24,16 +24,17 @@ const (
 // crowded asks other checks beside those it is asked, so that they share a batch.
 type crowded struct{ store service.CheckStore }
 
-func (c crowded) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (c crowded) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	if len(checks) == 0 {
-		return c.store.CheckAll(ctx, checks)
+		return c.store.CheckAll(ctx, service.Call{Checks: checks})
 	}
 	all := append([]service.Check(nil), checks...)
 	for range crowd {
 		bucket := service.Bucket{ZoneID: crowdZone, Key: fmt.Sprint("other-", rand.N(1000))}
 		all = append(all, service.Check{Buckets: []service.Bucket{bucket}})
 	}
-	decisions, err := c.store.CheckAll(ctx, all)
+	decisions, err := c.store.CheckAll(ctx, service.Call{Checks: all})
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func writeAtOnce(t *testing.T, d *dbtest.Database) map[uint64]service.Txn {
 					}
 					checks = append(checks, question)
 				}
-				decisions, err := store.CheckAll(t.Context(), checks)
+				decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
 				if err != nil {
 					t.Error(err)
 					return

@@ -35,7 +35,7 @@ func laneOf(t *testing.T, store *Store) (inner *connection) {
 // its buckets, and what it is going to record.
 func begun(t *testing.T, store *Store, conn *connection, buckets ...service.Bucket) (*batch, *service.Ruling) {
 	t.Helper()
-	b := newBatch(store.hints, conn, check(buckets...))
+	b := newBatch(store.hints, conn, service.Call{Checks: check(buckets...)})
 	if err := store.lockAll(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 			p := dbtest.Through(t, d.DSN)
 			store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
 			step.at(p, step.text, p.Cut)
-			decisions, err := store.CheckAll(t.Context(), check(user("alice"), user("bob")))
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))})
 			if !errors.Is(err, step.kind) {
 				t.Errorf("%s: %+v, %v, want %v", name, decisions, err, step.kind)
 			}
@@ -160,7 +160,7 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != step.txns {
 				t.Errorf("%s: %d txns, want %d", name, n, step.txns)
 			}
-			if decisions, err = store.CheckAll(t.Context(), check(user("alice"), user("bob"))); err != nil || decisions[0].Blocked {
+			if decisions, err = store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))}); err != nil || decisions[0].Blocked {
 				t.Errorf("%s, the next check: %+v, %v", name, decisions, err)
 			}
 		}

@@ -17,7 +17,7 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, Options{LockWait: time.Second}, zone(1, 5, time.Hour))
-		if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
+		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil {
 			t.Fatal(err)
 		}
 		rows := func() string {
@@ -68,7 +68,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
-		if _, err := store.CheckAll(t.Context(), slices.Repeat(check(user("alice")), 3)); err != nil {
+		if _, err := store.CheckAll(t.Context(), service.Call{Checks: slices.Repeat(check(user("alice")), 3)}); err != nil {
 			t.Fatal(err)
 		}
 		for _, step := range []struct{ key, who, why string }{
@@ -88,7 +88,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key = 'never seen'"); n != 0 {
 			t.Error("a key that was never seen got a lock row")
 		}
-		if decisions, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil || decisions[0].Blocked {
+		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil || decisions[0].Blocked {
 			t.Errorf("after the release: %+v, %v", decisions, err)
 		}
 		for want, release := range map[error]func() error{
@@ -109,7 +109,7 @@ func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, Options{}, zone(1, 1, time.Hour))
-		if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
+		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil {
 			t.Fatal(err)
 		}
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_bucket_lock") // as a cleaner does
@@ -146,7 +146,7 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, Options{}, zone(1, 1, time.Hour))
-		decisions, err := store.CheckAll(t.Context(), slices.Repeat(check(user("alice")), 2))
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: slices.Repeat(check(user("alice")), 2)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,29 +20,28 @@ const mostBuckets = 1000
 //
 // A lone check of one bucket is one CALL, so that no lock is held while packets
 // travel. All others are decided in batches, one transaction each, in slice order;
-// if only some of them fail, their error is that of their checks. A batch of
-// checks that are all NoWait refuses those whose buckets are held, with ErrHeld;
-// any other waits for them.
-func (s *Store) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	if len(checks) == 0 {
+// if only some of them fail, their error is that of their checks.
+func (s *Store) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	ctx = context.WithValue(ctx, patienceKey{}, call.Patience)
+	switch len(call.Checks) {
+	case 0:
 		return nil, nil
+	case 1:
+		return s.checkAlone(ctx, call)
 	}
-	if len(checks) == 1 {
-		return s.checkAlone(ctx, checks[0])
-	}
-	return s.checkPieces(ctx, checks)
+	return s.checkPieces(ctx, call)
 }
 
 // checkPieces decides checks in one transaction, or in several if they have too many buckets. If one of
 // several may have been recorded, the error of another one is that of its checks.
-func (s *Store) checkPieces(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	decisions := make([]service.Decision, 0, len(checks))
+func (s *Store) checkPieces(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	decisions := make([]service.Decision, 0, len(call.Checks))
 	mayBeRecorded := false
 	var failed error
-	for rest := checks; len(rest) > 0; {
+	for rest := call.Checks; len(rest) > 0; {
 		piece := service.Piece(rest, mostBuckets)
-		part, err := s.checkReachable(ctx, piece)
-		if len(piece) == len(checks) {
+		part, err := s.checkReachable(ctx, call.Of(piece))
+		if len(piece) == len(call.Checks) {
 			return part, err
 		}
 		if err != nil {
@@ -60,11 +59,12 @@ func (s *Store) checkPieces(ctx context.Context, checks []service.Check) ([]serv
 
 // checkAlone decides one check. If its bucket is still held after the lock wait, that is an
 // error of the call and not of the check.
-func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.Decision, error) {
+func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	check := call.Checks[0]
 	// The procedure would wait to make a row or to record; a batch knows when that is in vain.
-	waitsInVain := check.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
+	waitsInVain := call.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
 	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.engines.mayHaveRoutines() {
-		decision, err := s.checkOne(ctx, check)
+		decision, err := s.checkOne(ctx, check, !call.NoWait)
 		switch {
 		case err == nil:
 			return []service.Decision{decision}, nil
@@ -72,8 +72,8 @@ func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.
 			return nil, err
 		}
 	}
-	decisions, err := s.checkReachable(ctx, []service.Check{check})
-	if err == nil && errors.Is(decisions[0].Err, service.ErrHeld) && !check.NoWait {
+	decisions, err := s.checkReachable(ctx, call)
+	if err == nil && errors.Is(decisions[0].Err, service.ErrHeld) && !call.NoWait {
 		return nil, decisions[0].Err
 	}
 	return decisions, err
@@ -81,52 +81,53 @@ func (s *Store) checkAlone(ctx context.Context, check service.Check) ([]service.
 
 // checkBatch decides checks in one transaction, or in several if its packets
 // would be longer than the engine takes.
-func (s *Store) checkBatch(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s *Store) checkBatch(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	var decisions []service.Decision
 	err := s.again(ctx, "check", func() (err error) {
-		decisions, err = s.tryBatch(ctx, checks)
+		decisions, err = s.tryBatch(ctx, call)
 		return err
 	})
-	if !errors.Is(err, errTooLong) || len(checks) == 1 {
+	if !errors.Is(err, errTooLong) || len(call.Checks) == 1 {
 		return decisions, err
 	}
-	decisions, err = s.checkBatch(ctx, checks[:len(checks)/2])
+	first, second := call.Checks[:len(call.Checks)/2], call.Checks[len(call.Checks)/2:]
+	decisions, err = s.checkBatch(ctx, call.Of(first))
 	if err != nil {
 		return nil, err
 	}
-	others, err := s.checkBatch(ctx, checks[len(checks)/2:])
+	others, err := s.checkBatch(ctx, call.Of(second))
 	if err != nil {
-		others = slices.Repeat([]service.Decision{{Err: err}}, len(checks)-len(checks)/2)
+		others = slices.Repeat([]service.Decision{{Err: err}}, len(second))
 	}
 	return append(decisions, others...), nil
 }
 
 // tryBatch decides checks in one transaction, once.
-func (s *Store) tryBatch(ctx context.Context, checks []service.Check) (decisions []service.Decision, err error) {
-	err = s.withBatch(ctx, checks, func(ctx context.Context, b *batch) (err error) {
+func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []service.Decision, err error) {
+	err = s.withBatch(ctx, call, func(ctx context.Context, b *batch) (err error) {
 		decisions, err = s.carryOut(ctx, b)
 		return err
 	})
-	if errors.Is(err, errRecordingStuck) && !mayWait(checks) { // nobody knows by which of them: each is asked again apart
+	if errors.Is(err, errRecordingStuck) && call.NoWait { // nobody knows by which of them: each is asked again apart
 		s.note(LockWaitTimeout)
-		return slices.Repeat([]service.Decision{{Err: service.ErrStuck}}, len(checks)), nil
+		return slices.Repeat([]service.Decision{{Err: service.ErrStuck}}, len(call.Checks)), nil
 	}
 	return decisions, err
 }
 
 // withBatch calls do with a batch on a connection of the lanes, and rolls back what do leaves
 // undone.
-func (s *Store) withBatch(ctx context.Context, checks []service.Check, do func(context.Context, *batch) error) error {
+func (s *Store) withBatch(ctx context.Context, call service.Call, do func(context.Context, *batch) error) error {
 	return s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
 		if conn.dialect.isSharded {
 			if err := s.knowShards(ctx, conn); err != nil {
 				return false, unrecorded(err)
 			}
 		}
-		b := newBatch(s.hints, conn, checks)
+		b := newBatch(s.hints, conn, call)
 		err = do(ctx, b)
 		// A check that is too long by itself may not be for a new session, which reads the limit anew.
-		endsHere := endsSession(err) || len(checks) == 1 && errors.Is(err, errTooLong)
+		endsHere := endsSession(err) || len(call.Checks) == 1 && errors.Is(err, errTooLong)
 		return err == nil || !isLost(err) && !endsHere && b.roll(ctx) == nil, err
 	})
 }
@@ -187,7 +188,7 @@ func unrecorded(err error) error {
 // it holds only buckets that it waited for before, and those come first in lock order. So other
 // sessions do not wait because this one waits, and no two batches deadlock.
 func (s *Store) lockAll(ctx context.Context, b *batch) error {
-	mayWait := b.mayWait()
+	mayWait := !b.noWait
 	until := time.Now().Add(s.lockWait)
 	var awaited []service.Bucket
 	makes := b.likelyNew()
@@ -229,15 +230,15 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 }
 
 // checkOne asks about one bucket by the procedure, in one round trip.
-func (s *Store) checkOne(ctx context.Context, check service.Check) (decision service.Decision, err error) {
+func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (decision service.Decision, err error) {
 	bucket := check.Buckets[0]
 	err = s.again(ctx, "check", func() error {
 		return s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
 			if !conn.dialect.hasRoutines {
 				return true, errNoRoutines
 			}
-			decision, err = callByRule(ctx, conn, check)
-			if check.NoWait && isNumber(err, errLockWait) { // the one lock that it waits for is that of a gap
+			decision, err = callByRule(ctx, conn, check, waits)
+			if !waits && isNumber(err, errLockWait) { // the one lock that it waits for is that of a gap
 				s.note(LockWaitTimeout)
 				err = s.loneWaited(ctx, conn, bucket)
 				return !isLost(err), err
@@ -288,7 +289,7 @@ var errRecordingStuck = fmt.Errorf("%w: the recording waited in vain", service.E
 var errNoRoutines = errors.New("the engine has no procedures")
 
 // callByRule is CALL check_velocity_by_rule for the one bucket of a check.
-func callByRule(ctx context.Context, conn *connection, check service.Check) (d service.Decision, err error) {
+func callByRule(ctx context.Context, conn *connection, check service.Check, waits bool) (d service.Decision, err error) {
 	v := service.Verdict{Bucket: check.Buckets[0]}
 	var r reading
 	r.sql("CALL check_velocity_by_rule(").int(v.Bucket.ZoneID).sql(",").string(v.Bucket.Key).sql(",")
@@ -297,7 +298,7 @@ func callByRule(ctx context.Context, conn *connection, check service.Check) (d s
 	} else {
 		r.string(check.KeyRules[0].String())
 	}
-	r.sql(",").bool(!check.NoWait).sql(")")
+	r.sql(",").bool(waits).sql(")")
 	r.each(13, func(row []driver.Value) error {
 		if asInt(row[2]) != v.Bucket.ZoneID || text(row[3]) != v.Bucket.Key {
 			return errMisfit

@@ -128,7 +128,7 @@ func TestNewKeysAtOnceInOppositeOrdersAreAllDecided(t *testing.T) {
 				if i%2 == 0 {
 					slices.Reverse(checks)
 				}
-				decisions, err := ways[i%len(ways)].CheckAll(t.Context(), checks)
+				decisions, err := ways[i%len(ways)].CheckAll(t.Context(), service.Call{Checks: checks})
 				if err != nil {
 					t.Error(err)
 				}
@@ -161,7 +161,7 @@ func TestBatchesWithKeysInCommonNeitherDeadlockNorOverAdmit(t *testing.T) {
 						k := fmt.Sprint("key-", (i*(1+2*(caller%3))+round)%keys)
 						checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: 2, Key: k}, {ZoneID: 1, Key: k}}})
 					}
-					decisions, err := store.CheckAll(context.Background(), checks)
+					decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks})
 					if err != nil {
 						t.Error(err)
 					}
@@ -191,7 +191,7 @@ func TestRefusedCheckLeavesNoLockRowAndNoTxn(t *testing.T) {
 			check(service.Bucket{ZoneID: 404, Key: "alice"}),
 			check(user("alice"), service.Bucket{ZoneID: 404, Key: "alice"}),
 		} {
-			decisions, err := store.CheckAll(context.Background(), checks)
+			decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks})
 			if err != nil || !errors.Is(decisions[0].Err, service.ErrNotFound) {
 				t.Errorf("got %+v, %v, want ErrNotFound", decisions, err)
 			}
@@ -226,9 +226,9 @@ func TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate(t *testing.T) {
 				var group sync.WaitGroup
 				for range callers {
 					group.Go(func() {
-						_, err := store.CheckAll(context.Background(), []service.Check{
+						_, err := store.CheckAll(context.Background(), service.Call{Checks: []service.Check{
 							{Buckets: []service.Bucket{user(fmt.Sprint(i))}, KeyRules: []service.KeyRule{{}}},
-						})
+						}})
 						if err != nil && !errors.Is(err, service.ErrStaleKey) && !errors.Is(err, service.ErrBusy) {
 							t.Error(err)
 						}
@@ -256,7 +256,7 @@ func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 			group.Go(func() {
 				limiter := service.NewLimiter(store, 2*time.Minute)
 				for range 3 {
-					_, err := ask(context.Background(), limiter, check(user("hot")))
+					_, err := askLimiter(context.Background(), limiter, check(user("hot")))
 					if err != nil && !errors.Is(err, service.ErrBusy) {
 						t.Error(err)
 					}

@@ -62,7 +62,7 @@ func (e *exercised) open(t *testing.T) servicetest.Bench {
 	deleteRows(t, pool, "zone_master WHERE id < 1000")
 	deleteRows(t, pool, "zone_attempt WHERE attempt_id NOT LIKE 'cluster-%'")
 	store := clusterStore(t, Options{LockWait: 10 * time.Second})
-	return portableBench{bench{store, store, &dbtest.Database{SQL: pool}, store}.asking(store)}
+	return portableBench{bench{nil, store, &dbtest.Database{SQL: pool}, store}.asking(store)}
 }
 
 func TestClusterStoreKeepsTheContract(t *testing.T) {
@@ -87,7 +87,7 @@ func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1000, Description: "shards", Rate: 100, Window: time.Hour}
 	store, vindex := clusterStore(t, Options{}, zone), session(t, &dbtest.Database{SQL: overCluster(t)}, "USE velocityd_buckets")
-	if _, err := store.CheckAll(t.Context(), check(service.Bucket{ZoneID: zone.ID, Key: "first"})); err != nil {
+	if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(service.Bucket{ZoneID: zone.ID, Key: "first"})}); err != nil {
 		t.Fatal(err)
 	}
 	names := []string{"-80", "80-"}
@@ -167,12 +167,12 @@ func TestClusterAdmitsExactlyRate(t *testing.T) {
 			key := keys[(j*(1+2*(i%2))+i)%len(keys)] // in several orders
 			checks = append(checks, check(service.Bucket{ZoneID: zone.ID, Key: key})...)
 		}
-		note(store.CheckAll(ctx, checks))
+		note(store.CheckAll(ctx, service.Call{Checks: checks}))
 		for _, c := range checks[:3] {
-			note(store.CheckAll(ctx, []service.Check{c}))
+			note(store.CheckAll(ctx, service.Call{Checks: []service.Check{c}}))
 		}
-		note(store.CheckAll(ctx, check(
-			service.Bucket{ZoneID: zone.ID, Key: second[i%5]}, service.Bucket{ZoneID: zone.ID, Key: first[(i+1)%5]})))
+		note(store.CheckAll(ctx, service.Call{Checks: check(
+			service.Bucket{ZoneID: zone.ID, Key: second[i%5]}, service.Bucket{ZoneID: zone.ID, Key: first[(i+1)%5]})}))
 	})
 	for _, key := range keys {
 		if n := allowed[service.Bucket{ZoneID: zone.ID, Key: key}]; n != zone.Rate {
@@ -233,12 +233,12 @@ func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 	first, second := onShards("held", 2)
 	bucket := func(key string) service.Bucket { return service.Bucket{ZoneID: zone.ID, Key: key} }
 	all := []service.Check{
-		{Buckets: []service.Bucket{bucket(first[0])}, NoWait: true},
-		{Buckets: []service.Bucket{bucket(first[1])}, NoWait: true},
-		{Buckets: []service.Bucket{bucket(second[0])}, NoWait: true},
-		{Buckets: []service.Bucket{bucket(second[1]), bucket(first[0])}, NoWait: true},
+		{Buckets: []service.Bucket{bucket(first[0])}},
+		{Buckets: []service.Bucket{bucket(first[1])}},
+		{Buckets: []service.Bucket{bucket(second[0])}},
+		{Buckets: []service.Bucket{bucket(second[1]), bucket(first[0])}},
 	}
-	if _, err := store.CheckAll(t.Context(), all); err != nil { // makes the rows
+	if _, err := store.CheckAll(t.Context(), service.Call{Checks: all, NoWait: true}); err != nil { // makes the rows
 		t.Fatal(err)
 	}
 	tx, err := pool.Begin()
@@ -249,7 +249,7 @@ func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 	if _, err := tx.Exec("SELECT lockout_us FROM zone_bucket_lock WHERE zone_id = ? AND bucket_key = '"+first[0]+"' FOR UPDATE", zone.ID); err != nil {
 		t.Fatal(err)
 	}
-	decisions, err := store.CheckAll(t.Context(), all)
+	decisions, err := store.CheckAll(t.Context(), service.Call{Checks: all, NoWait: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
 
 // statementsOf returns what a batch of checks may send besides its transaction's begin and end.
 func statementsOf(store *Store, conn *connection, checks []service.Check) []string {
-	b := newBatch(store.hints, conn, checks)
+	b := newBatch(store.hints, conn, service.Call{Checks: checks})
 	now := time.Now()
 	b.now, b.supposed, b.present, b.idStep = now, now, b.zoneIDs, 1
 	for _, zoneID := range b.zoneIDs {

@@ -41,9 +41,10 @@ type counted struct {
 	calls *atomic.Int64
 }
 
-func (c counted) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (c counted) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	c.calls.Add(1)
-	return c.CheckStore.CheckAll(ctx, checks)
+	return c.CheckStore.CheckAll(ctx, service.Call{Checks: checks})
 }
 
 func TestTwoCoalescersShareOneLimit(t *testing.T) {
@@ -66,7 +67,7 @@ func TestTwoCoalescersShareOneLimit(t *testing.T) {
 					if i%3 == 0 { // with a bucket of its own besides
 						question = check(user("hot"), service.Bucket{ZoneID: 2, Key: fmt.Sprint("address-", i)})
 					}
-					decisions, err := instances[i%2].CheckAll(context.Background(), question)
+					decisions, err := instances[i%2].CheckAll(context.Background(), service.Call{Checks: question})
 					switch {
 					case err != nil:
 						t.Error(err)

@@ -172,7 +172,7 @@ func TestAZoneThatIsMadeMeanwhileIsNotDecidedWithoutALock(t *testing.T) {
 			}
 			return packet
 		})
-		decisions, err := store.CheckAll(t.Context(), append(check(user("known")), check(late)...))
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: append(check(user("known")), check(late)...)})
 		if packets < 2 {
 			t.Fatal("one packet was enough: this test proves nothing")
 		}
@@ -197,7 +197,7 @@ func TestASessionThatWouldHideRowsIsPutRight(t *testing.T) {
 			anna, jürgen, zoë := user("anna, "+name), user("jürgen, "+name), user("zoë, "+name)
 			store := connect(t, account, Options{})
 			for range 5 {
-				if _, err := store.CheckAll(t.Context(), append(check(anna, jürgen), check(zoë)...)); err != nil {
+				if _, err := store.CheckAll(t.Context(), service.Call{Checks: append(check(anna, jürgen), check(zoë)...)}); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}

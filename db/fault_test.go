@@ -121,7 +121,7 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 					expected.WillReturnRows(answer.(*sqlmock.Rows))
 				}
 			}
-			decisions, err := store.CheckAll(context.Background(), check(user("alice")))
+			decisions, err := store.CheckAll(context.Background(), service.Call{Checks: check(user("alice"))})
 			if err == nil {
 				err = decisions[0].Err
 			}
@@ -165,7 +165,7 @@ func TestRetriesEndWithTheDeadline(t *testing.T) {
 	mock.ExpectQuery("CALL check_velocity").WillDelayFor(50 * time.Millisecond).WillReturnError(number(1213))
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Millisecond)
 	defer cancel()
-	if _, err := store.CheckAll(ctx, check(user("alice"))); err == nil {
+	if _, err := store.CheckAll(ctx, service.Call{Checks: check(user("alice"))}); err == nil {
 		t.Error("decided after the deadline")
 	}
 }

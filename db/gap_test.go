@@ -16,10 +16,7 @@ import (
 // buckets does. It compares the kinds of their errors.
 func wantErrs(t *testing.T, what string, store *Store, waits bool, checks []service.Check, kinds ...error) {
 	t.Helper()
-	for i := range checks {
-		checks[i].NoWait = !waits
-	}
-	decisions, err := store.CheckAll(t.Context(), checks)
+	decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks, NoWait: !waits})
 	for i, kind := range kinds {
 		got := err
 		if err == nil {

@@ -87,7 +87,7 @@ func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 				if i%2 == 0 {
 					question = check(user("held"), user(fmt.Sprint(i)))
 				}
-				_, err := store.CheckAll(ctx, question)
+				_, err := store.CheckAll(ctx, service.Call{Checks: question})
 				if !errors.Is(err, service.ErrUndecided) && (!errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrAway)) {
 					t.Errorf("after the deadline: %v", err)
 				}
@@ -138,7 +138,7 @@ func TestNoSettingThatSessionsBeginWithMovesADecision(t *testing.T) {
 			store := connect(t, account, Options{MaxConns: 4})
 			for attempt := range 3 {
 				question := append(check(user(fmt.Sprint("Æ'\\\"|%_", i))), check(service.Bucket{ZoneID: 2, Key: fmt.Sprint("x", i)}, user(fmt.Sprint("b", i)))[0])
-				decisions, err := store.CheckAll(t.Context(), question)
+				decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question})
 				if err != nil {
 					t.Errorf("%s: %v", settings, err)
 					break
@@ -167,7 +167,7 @@ func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, Options{LockWait: time.Hour}, zone(1, 5, time.Hour))
 		d.Hold(t, user("held"))
-		decisions, err := store.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{user("held")}, NoWait: true}})
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("held")), NoWait: true})
 		if err != nil || !errors.Is(decisions[0].Err, service.ErrHeld) {
 			t.Errorf("got %+v, %v, want it held", decisions, err)
 		}
@@ -180,7 +180,7 @@ func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour))
-		if _, err := store.CheckAll(t.Context(), check(user("held"))); err != nil {
+		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("held"))}); err != nil {
 			t.Fatal(err)
 		}
 		release := d.Hold(t, user("held"))
@@ -219,8 +219,7 @@ func TestAHeldCheckWhoseZoneIsDeletedMeanwhileIsAnsweredAsUnknown(t *testing.T) 
 		// The first batch in a zone reads the zones again before it lists txns.
 		p.Before("FROM zone_txn FORCE INDEX", func() { d.DeleteZone(t, 2) })
 		checks := append(check(held), check(user("a"))...)
-		checks[0].NoWait, checks[1].NoWait = true, true
-		decisions, err := store.CheckAll(t.Context(), checks)
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks, NoWait: true})
 		if err != nil || !errors.Is(decisions[0].Err, service.ErrNotFound) || decisions[1].Err != nil || decisions[1].TxnID() == 0 {
 			t.Errorf("got %+v, %v", decisions, err)
 		}

@@ -43,7 +43,7 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 			{"before the answer of a CALL", check(user("g")), (*dbtest.Proxy).BeforeAnswer, lone, service.ErrUndecided, 1},
 		} {
 			dbtest.Eventually(t, "checks are decided", func() bool {
-				_, err := store.CheckAll(t.Context(), check(user("known"), user("too")))
+				_, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("known"), user("too"))})
 				return err == nil
 			})
 			victim := server
@@ -54,7 +54,7 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 				killed(victim)
 				p.Cut()
 			})
-			if _, err := store.CheckAll(t.Context(), step.question); !errors.Is(err, step.kind) {
+			if _, err := store.CheckAll(t.Context(), service.Call{Checks: step.question}); !errors.Is(err, step.kind) {
 				t.Errorf("%s: %v, want %v", step.name, err, step.kind)
 			}
 			server = engine.Private(t, dir)
@@ -85,7 +85,7 @@ func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error)
 			go func() {
-				_, err := store.CheckAll(ctx, question)
+				_, err := store.CheckAll(ctx, service.Call{Checks: question})
 				ended <- err
 			}()
 			dbtest.Eventually(t, "it is in its COMMIT", func() bool { return len(d.Committing(t)) == 1 })

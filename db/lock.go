@@ -113,17 +113,10 @@ func (b *batch) giveUp(rows []service.Bucket) {
 	b.made = slices.DeleteFunc(slices.Clone(b.made), func(bucket service.Bucket) bool { return b.contains(rows, bucket) })
 }
 
-// mayWait says that some check of the batch may wait for a bucket.
-func (b *batch) mayWait() bool { return mayWait(b.checks) }
-
-func mayWait(checks []service.Check) bool {
-	return slices.ContainsFunc(checks, func(check service.Check) bool { return !check.NoWait })
-}
-
 // leavesMaking says that the batch makes no lock rows, because that is stuck and nobody may wait.
 // Without SKIP LOCKED to make a row is to lock it.
 func (b *batch) leavesMaking() bool {
-	return b.hints.stuck.making.lasts() && b.conn.dialect.skipsLocked && !b.mayWait()
+	return b.hints.stuck.making.lasts() && b.conn.dialect.skipsLocked && b.noWait
 }
 
 // make makes the missing lock rows of the buckets in made, and locks the rows of all of them. It

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 // bench is a Store as servicetest.Exercise wants it, with a front that normalises
 // keys and the database behind it.
 type bench struct {
-	service.CheckStore
+	service.Checker
 	service.OutcomeStore
 	*dbtest.Database
 	store *Store
@@ -26,18 +26,27 @@ type bench struct {
 func newBench(tb testing.TB, d *dbtest.Database) bench {
 	tb.Helper()
 	store := connect(tb, d, Options{LockWait: 10 * time.Second}) // hundreds of callers on one bucket, and a slow machine
-	return bench{store, store, d, store}.asking(store)
+	return bench{nil, store, d, store}.asking(store)
 }
 
 // asking returns the bench with another store of checks on the same database.
 func (b bench) asking(checks service.CheckStore) bench {
-	b.CheckStore = service.NewNormalizingLimiter(checks, b.store, 5*time.Minute)
+	b.Checker = service.NewNormalizingLimiter(checks, b.store, 5*time.Minute)
 	return b
+}
+
+// askLimiter is ask for a Limiter.
+func askLimiter(ctx context.Context, limiter *service.Limiter, checks []service.Check) (service.Decision, error) {
+	decisions, err := limiter.CheckAll(ctx, checks)
+	if err != nil {
+		return service.Decision{}, err
+	}
+	return decisions[0], decisions[0].Err
 }
 
 // ask asks one check; the error may be that of the check alone.
 func ask(ctx context.Context, store service.CheckStore, checks []service.Check) (service.Decision, error) {
-	decisions, err := store.CheckAll(ctx, checks)
+	decisions, err := store.CheckAll(ctx, service.Call{Checks: checks})
 	if err != nil {
 		return service.Decision{}, err
 	}
@@ -57,8 +66,9 @@ var _ servicetest.Bench = bench{}
 // inBatches is a Store that sends lone checks by two packets, too.
 type inBatches struct{ *Store }
 
-func (s inBatches) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return s.checkBatch(ctx, checks)
+func (s inBatches) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
+	return s.checkBatch(ctx, service.Call{Checks: checks})
 }
 
 // stand sets up what most tests need: a fresh database with these zones, and a

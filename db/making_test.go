@@ -43,10 +43,7 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		ask := func(store *Store, checks []service.Check, held ...int) {
 			t.Helper()
-			for i := range checks {
-				checks[i].NoWait = true
-			}
-			decisions, err := store.CheckAll(t.Context(), checks)
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks, NoWait: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -74,7 +71,7 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 			end(name == "old")
 			ask(store, []service.Check{{Buckets: []service.Bucket{user(name + " after")}}, {Buckets: []service.Bucket{user(name + " again")}}})
 			checks = check(user(name), user(name+" with it"))
-			if decisions, err := store.CheckAll(t.Context(), checks); err != nil || decisions[0].Err != nil {
+			if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); err != nil || decisions[0].Err != nil {
 				t.Errorf("%s, once it is there or not: %+v, %v", name, decisions, err)
 			}
 		}
@@ -95,9 +92,9 @@ func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 			if i%2 == 0 {
 				ends = append(ends, making(t, d, key))
 			}
-			checks = append(checks, service.Check{Buckets: []service.Bucket{key}, NoWait: true})
+			checks = append(checks, service.Check{Buckets: []service.Bucket{key}})
 		}
-		decisions, err := store.CheckAll(t.Context(), checks)
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks, NoWait: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,10 +106,7 @@ func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 		for _, end := range ends {
 			end(true)
 		}
-		for i := range checks {
-			checks[i].NoWait = false
-		}
-		decisions, err = store.CheckAll(t.Context(), checks)
+		decisions, err = store.CheckAll(t.Context(), service.Call{Checks: checks})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,10 +137,10 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 			{check(user("f"), user("g")), 0},
 			{append(check(user("h")), check(service.Bucket{ZoneID: 2, Key: "no such zone"}, user("i"))[0]), 1},
 		} {
-			if made := newBatch(store.hints, &connection{dialect: EngineMySQL.dialect()}, step.checks).likelyNew(); len(made) != step.new {
+			if made := newBatch(store.hints, &connection{dialect: EngineMySQL.dialect()}, service.Call{Checks: step.checks}).likelyNew(); len(made) != step.new {
 				t.Errorf("step %d makes %v, want %d", i, made, step.new)
 			}
-			decisions, err := store.CheckAll(t.Context(), step.checks)
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: step.checks})
 			if err != nil || decisions[0].Err != nil {
 				t.Errorf("step %d: %+v, %v", i, decisions, err)
 			}
@@ -162,15 +156,15 @@ func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour))
 		other := func(key string) service.Bucket { return service.Bucket{ZoneID: 2, Key: key} }
-		if _, err := store.CheckAll(t.Context(), check(user("a"), other("a"))); err != nil {
+		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), other("a"))}); err != nil {
 			t.Fatal(err)
 		}
 		d.DeleteZone(t, 2)
 		checks := append(check(user("b"), user("c")), check(other("b"))[0])
-		if made := newBatch(store.hints, &connection{dialect: EngineMySQL.dialect()}, checks).likelyNew(); len(made) != 3 {
+		if made := newBatch(store.hints, &connection{dialect: EngineMySQL.dialect()}, service.Call{Checks: checks}).likelyNew(); len(made) != 3 {
 			t.Errorf("makes %v, want all three", made)
 		}
-		decisions, err := store.CheckAll(t.Context(), checks)
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
 		if err != nil || decisions[0].Err != nil || !errors.Is(decisions[1].Err, service.ErrNotFound) {
 			t.Errorf("got %+v, %v", decisions, err)
 		}
@@ -218,7 +212,7 @@ func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour))
-		if _, err := store.CheckAll(t.Context(), check(user("a"), user("b"))); err != nil {
+		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))}); err != nil {
 			t.Fatal(err)
 		}
 		d.Hold(t, user("not asked for"))
@@ -226,7 +220,7 @@ func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 		for i := range 300 {
 			checks = append(checks, check(user(fmt.Sprint("new-", i)))...)
 		}
-		b := newBatch(store.hints, laneOf(t, store), checks)
+		b := newBatch(store.hints, laneOf(t, store), service.Call{Checks: checks})
 		if err := store.lockAll(t.Context(), b); err != nil || b.singly {
 			t.Errorf("%v; it had to ask for the rows one by one: %v", err, b.singly)
 		}
@@ -252,8 +246,7 @@ func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 			return query
 		}}
 		checks := append(check(user("free")), check(user("held"))...)
-		checks[0].NoWait, checks[1].NoWait = true, true
-		b := newBatch(store.hints, conn, checks)
+		b := newBatch(store.hints, conn, service.Call{Checks: checks, NoWait: true})
 		err := store.lockAll(t.Context(), b)
 		if err != nil || !b.isHeld(checks[1]) || b.isHeld(checks[0]) {
 			t.Errorf("%v, states %v, want the first free and the second held", err, b.states)

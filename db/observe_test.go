@@ -40,7 +40,7 @@ func TestABucketThatStaysHeldIsALockWaitTimeout(t *testing.T) {
 		d, store := stand(t, engine, Options{LockWait: time.Second, Observe: told.add}, zone(1, 5, time.Hour))
 		release := d.Hold(t, user("alice"))
 		defer release()
-		decisions, err := store.CheckAll(t.Context(), []service.Check{check(user("alice"))[0], check(user("bob"))[0]})
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(user("alice"))[0], check(user("bob"))[0]}})
 		if err != nil || !errors.Is(decisions[0].Err, service.ErrBusy) || decisions[1].Err != nil {
 			t.Errorf("got %+v, %v, want that only the held bucket is refused", decisions, err)
 		}
@@ -60,7 +60,7 @@ func TestADeadlockALockWaitAndTheirRetriesAreTold(t *testing.T) {
 	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(1213))
 	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(1020))
 	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(errUnknown))
-	if _, err := store.CheckAll(t.Context(), check(user("alice"))); err != nil {
+	if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil {
 		t.Fatal(err)
 	}
 	told.want(t, LockWaitTimeout, Retry, Deadlock, Retry, Deadlock, Retry)

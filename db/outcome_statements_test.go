@@ -71,7 +71,7 @@ func TestACallThatEndsHalfWayIsUndecidedAndCanBeRepeated(t *testing.T) {
 	for i := range checks {
 		checks[i] = check(user(fmt.Sprint("a-", i)), user(fmt.Sprint("b-", i)))[0]
 	}
-	decisions, err := store.CheckAll(t.Context(), checks)
+	decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,9 +22,9 @@ func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, Options{LockWait: time.Second, MaxConns: 1}, failures())
-		decisions, err := store.CheckAll(t.Context(), []service.Check{
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{
 			{Buckets: []service.Bucket{user("alice"), user("bob")}}, {Buckets: []service.Bucket{user("carol")}},
-		})
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 		d, store := f.stand(t, Options{}, failures())
 		buckets := []service.Bucket{user("a"), user("b"), user("c")}
 		for _, apart := range []int{1, 15, 16, 17, 255, 256, 257, 5000, 30_000} {
-			decisions, err := store.CheckAll(t.Context(), check(buckets...))
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(buckets...)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
 			for i := range 20 {
 				checks = append(checks, check(user(fmt.Sprint(call, "-a-", i)), user(fmt.Sprint(call, "-b-", i)))...)
 			}
-			decisions, err := store.CheckAll(t.Context(), checks)
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, Options{}, failures())
-		decisions, err := store.CheckAll(t.Context(), check(user("a"), user("b"), user("c")))
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"), user("c"))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, Options{}, failures())
-		decisions, err := store.CheckAll(t.Context(), check(user("a")))
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestAReportDoesNotWaitForWhoeverEditsTheZone(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, Options{LockWait: time.Second}, failures())
-		decisions, err := store.CheckAll(t.Context(), check(user("alice"), user("bob")))
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,7 +216,7 @@ func TestAResetWaitsForNoOtherBucket(t *testing.T) {
 		d, store := stand(t, engine, Options{LockWait: time.Second}, resetting)
 		var last service.Decision
 		for range 9 {
-			decisions, err := store.CheckAll(t.Context(), check(user("m")))
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("m"))})
 			if err != nil {
 				t.Fatal(err)
 			}

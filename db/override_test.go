@@ -247,7 +247,7 @@ func TestADenyForALifetimeIsAnsweredAlikeByBothForms(t *testing.T) {
 			"attempt": {Buckets: []service.Bucket{user("192.0.2.1")}, AttemptID: "a"},
 			"retry":   {Buckets: []service.Bucket{user("192.0.2.1")}, AttemptID: "a"},
 		} {
-			decisions, err := store.CheckAll(t.Context(), []service.Check{question})
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{question}})
 			if err != nil || !decisions[0].Blocked || time.Until(o.ExpiresAt)-decisions[0].RetryAfter() > time.Hour {
 				t.Errorf("%s: retry after %v, %v, want %v", name, decisions, err, time.Until(o.ExpiresAt))
 			}
@@ -272,7 +272,7 @@ func TestAnOverrideThatComesAndGoesNeverSplitsACheck(t *testing.T) {
 			toggle = map[string]string{"deny": "allow", "allow": "deny"}[toggle]
 		})
 		for range 300 {
-			decisions, err := store.CheckAll(t.Context(), check(user("a"), service.Bucket{ZoneID: 2, Key: "b"}))
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), service.Bucket{ZoneID: 2, Key: "b"})})
 			if err != nil {
 				t.Error(err)
 				break

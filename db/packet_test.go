@@ -27,7 +27,7 @@ func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 		tooLong := len(checks)
 		checks = append(checks, check(user(strings.Repeat("é", 255)), user("x"))[0])
 		for call := range callsOfAll {
-			decisions, err := store.CheckAll(t.Context(), checks)
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -36,7 +36,7 @@ func TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted(t *testing.
 			})
 			p.Cut()
 		})
-		decisions, err := store.CheckAll(t.Context(), checks)
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
 		if err != nil || len(decisions) != len(checks) {
 			t.Fatalf("%d decisions, %v", len(decisions), err)
 		}
@@ -72,7 +72,7 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 					ended <- err
 				}()
 				go func() {
-					_, err := store.CheckAll(ctx, check(user("a"), user("b")))
+					_, err := store.CheckAll(ctx, service.Call{Checks: check(user("a"), user("b"))})
 					ended <- err
 				}()
 				go func() {
@@ -110,7 +110,7 @@ func TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen(t *testing.T) {
 		for name, checks := range map[string][]service.Check{
 			"lone": check(user("a")), "pair": check(user("a"), user("b")), "two checks": append(check(user("a")), check(user("b"))...),
 		} {
-			if _, err := store.CheckAll(t.Context(), checks); !isNumber(err, 1467) || !errors.Is(err, service.ErrBusy) {
+			if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); !isNumber(err, 1467) || !errors.Is(err, service.ErrBusy) {
 				t.Errorf("%s: %v", name, err)
 			}
 			d.AwaitNone(t, name)

@@ -35,7 +35,7 @@ func newPortableBench(tb testing.TB, d *dbtest.Database, o Options) portableBenc
 	tb.Helper()
 	o.LockWait = 30 * time.Second
 	store := portable(tb, d, o)
-	return portableBench{bench{store, store, d, store}.asking(store)}
+	return portableBench{bench{nil, store, d, store}.asking(store)}
 }
 
 func (b portableBench) SetZone(tb testing.TB, zone service.Zone) {

@@ -91,12 +91,12 @@ func TestAServiceThatHasNotHeardOfPseudonymsCanWriteNoClearKey(t *testing.T) {
 			Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}, KeyRules: []service.KeyRule{{Kind: service.KeyUsername}},
 		}
 		for name, checks := range map[string][]service.Check{"lone": {one}, "batch": {one, one}} {
-			if _, err := store.CheckAll(t.Context(), checks); !errors.Is(err, service.ErrStaleKey) {
+			if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); !errors.Is(err, service.ErrStaleKey) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		unruled := service.Check{Buckets: one.Buckets}
-		if _, err := store.CheckAll(t.Context(), []service.Check{unruled, unruled}); !errors.Is(err, service.ErrInvalid) {
+		if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{unruled, unruled}}); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("without a rule: %v", err)
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn") + d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"); n != 0 {
@@ -139,7 +139,7 @@ func TestOverridesOfAnOldKeyHoldUnderTheNewOne(t *testing.T) {
 		for key, want := range map[string]int{"raised": 5, "denied": 0, "allowed": 5, "plain": 2} {
 			passed := 0
 			for range 5 {
-				decision, err := ask(t.Context(), limiter, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: key}}}})
+				decision, err := askLimiter(t.Context(), limiter, []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: key}}}})
 				if err != nil {
 					t.Fatal(err)
 				}

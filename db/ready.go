@@ -178,7 +178,7 @@ func noBucket() service.Bucket { return service.Bucket{ZoneID: 0, Key: "0.0.0.0"
 
 // batchOfNoZone returns a batch of checks in the zone of noBucket. It reads all that a batch can read.
 func batchOfNoZone(conn *connection, hints *hints, checks ...service.Check) *batch {
-	b, id := newBatch(hints, conn, checks), noBucket().ZoneID
+	b, id := newBatch(hints, conn, service.Call{Checks: checks}), noBucket().ZoneID
 	b.plans[id] = zonePlan{known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{id, 4, 32}}}
 	return b
 }
@@ -195,7 +195,7 @@ func (p *Probe) proveChecks(ctx context.Context, conn *connection) error {
 
 // proveCheck calls what decides a lone check.
 func proveCheck(ctx context.Context, conn *connection) error {
-	_, err := callByRule(ctx, conn, service.Check{Buckets: []service.Bucket{noBucket()}, NoWait: true})
+	_, err := callByRule(ctx, conn, service.Check{Buckets: []service.Bucket{noBucket()}}, false)
 	switch {
 	case isNumber(err, errUnknown): // as it answers after it has looked for the zone
 		return nil

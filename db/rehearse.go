@@ -27,7 +27,7 @@ func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
 // the batch locks anything: so nobody waits because it waits. Checks of what it waits for in vain are
 // refused as held. The ids of the txns that it takes back are not used again.
 func (s *Store) rehearse(ctx context.Context, b *batch) error {
-	if !b.mayWait() {
+	if b.noWait {
 		b.leavesAttempts = b.hints.stuck.attempts.lasts()
 		return nil
 	}

@@ -198,15 +198,18 @@ type connection struct {
 	text []byte
 }
 
-// Connect opens one connection and proves its session. For a call that service.Patience limits
+// patienceKey is the key of a Call's patience in the context in which the pool connects.
+type patienceKey struct{}
+
+// Connect opens one connection and proves its session. For a call whose Patience is limited
 // it waits no longer than that. The connecting then goes on, and the next call gets what comes
 // of it: an engine that is slow to connect to is not away for ever.
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if conn := c.kept(); conn != nil {
 		return conn, nil
 	}
-	patience, limited := service.Patience(ctx)
-	if !limited {
+	patience, _ := ctx.Value(patienceKey{}).(time.Duration)
+	if patience == 0 {
 		return c.connect(ctx)
 	}
 	type result struct {

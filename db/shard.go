@@ -219,15 +219,15 @@ func (s *Store) ShardOf(bucket service.Bucket) (shard, shards int) {
 
 // checkReachable decides checks as checkBatch does. Where there are shards, it refuses the checks
 // of a shard that is away, with ErrBusy in their decisions, and decides the others.
-func (s *Store) checkReachable(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s *Store) checkReachable(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	if !s.engines.is().dialect().isSharded {
-		return s.checkBatch(ctx, checks)
+		return s.checkBatch(ctx, call)
 	}
-	decisions := make([]service.Decision, len(checks))
+	decisions := make([]service.Decision, len(call.Checks))
 	for {
 		var asked []service.Check
 		var places []int // of asked in checks
-		for i, check := range checks {
+		for i, check := range call.Checks {
 			if s.engines.shards.isAway(check) {
 				decisions[i] = service.Decision{Err: service.NewBusyError(awayPause, "a shard of the database is away")}
 				continue
@@ -237,7 +237,7 @@ func (s *Store) checkReachable(ctx context.Context, checks []service.Check) ([]s
 		if len(asked) == 0 {
 			return nil, decisions[0].Err
 		}
-		answers, err := s.checkBatch(ctx, asked)
+		answers, err := s.checkBatch(ctx, call.Of(asked))
 		if err == nil {
 			for i, place := range places {
 				decisions[place] = answers[i]

@@ -29,7 +29,8 @@ func newSQLStore(tb testing.TB, d *dbtest.Database, batchOnly bool) sqlStore {
 	return sqlStore{conns: connect(tb, d, Options{LockWait: 40 * time.Second}).pool.conns.DB, batchOnly: batchOnly}
 }
 
-func (s sqlStore) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s sqlStore) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	decisions := make([]service.Decision, len(checks))
 	for { // a caller by SQL tries again what gave up cleanly
 		err := s.once(ctx, checks, decisions)
@@ -55,7 +56,8 @@ func (s sqlStore) once(ctx context.Context, checks []service.Check, decisions []
 // bySQL is a sqlStore whose caller does not try anything again, either.
 type bySQL struct{ sqlStore }
 
-func (s bySQL) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s bySQL) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	decisions := make([]service.Decision, len(checks))
 	return decisions, s.once(ctx, checks, decisions)
 }

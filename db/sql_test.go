@@ -344,7 +344,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 		d, store := stand(t, engine, Options{}, zone(1, flood, 365*24*time.Hour))
 		checks := slices.Repeat(check(user("alice")), service.MaxChecks)
 		for range 2 { // as many counted as blocked rows
-			if _, err := store.CheckAll(context.Background(), checks); err != nil {
+			if _, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -414,13 +414,13 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 			{Buckets: []service.Bucket{user("a")}},
 		}
 		for range 2 { // the second time with a lockout and a retry
-			decisions, err := store.CheckAll(t.Context(), question)
+			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question})
 			if err != nil || decisions[0].Blocked || !decisions[2].Blocked {
 				t.Fatalf("got %+v, %v", decisions, err)
 			}
 		}
 		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = '2000-01-01'")
-		if decisions, err := store.CheckAll(t.Context(), question[:1]); err != nil || !decisions[0].Blocked {
+		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question[:1]}); err != nil || !decisions[0].Blocked {
 			t.Errorf("after the attempt was forgotten: %+v, %v", decisions, err)
 		}
 		if errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: 1, Outcome: service.OutcomeFailure}}); err != nil || errs[0] != nil {
@@ -437,7 +437,7 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		store := connect(t, d.Account(t, "EXECUTE ON *"), Options{})
-		decisions, err := sqlStore{conns: store.pool.conns.DB}.CheckAll(t.Context(), check(user("a"), user("b")))
+		decisions, err := sqlStore{conns: store.pool.conns.DB}.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))})
 		if err != nil || decisions[0].Blocked {
 			t.Errorf("got %+v, %v", decisions, err)
 		}

@@ -185,7 +185,7 @@ func (r *midRun) ask(t *testing.T) error {
 	r.asked++
 	key := fmt.Sprint("user-", r.asked)
 	r.mu.Unlock()
-	_, err := ask(context.Background(), r.limiter, check(user(key)))
+	_, err := askLimiter(context.Background(), r.limiter, check(user(key)))
 	if err != nil && !errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrUndecided) {
 		t.Errorf("%s: %v", key, err)
 	}
@@ -255,7 +255,7 @@ func TestReadOnlyServerIsBusyUntilItIsWritableAgain(t *testing.T) {
 		} {
 			before := d.Count(t, "SELECT COUNT(*) FROM zone_txn")
 			step.begin()
-			if _, err := store.CheckAll(t.Context(), step.question); !errors.Is(err, service.ErrBusy) {
+			if _, err := store.CheckAll(t.Context(), service.Call{Checks: step.question}); !errors.Is(err, service.ErrBusy) {
 				t.Errorf("%s: %v, want ErrBusy", name, err)
 			}
 			readOnly("OFF")
@@ -263,7 +263,7 @@ func TestReadOnlyServerIsBusyUntilItIsWritableAgain(t *testing.T) {
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != before {
 				t.Errorf("%s: recorded %d txns", name, n-before)
 			}
-			if _, err := store.CheckAll(t.Context(), step.question); err != nil {
+			if _, err := store.CheckAll(t.Context(), service.Call{Checks: step.question}); err != nil {
 				t.Errorf("%s, writable again: %v", name, err)
 			}
 		}
@@ -280,9 +280,12 @@ func TestAStoreWhoseEngineIsAwayIsBusyWithEverything(t *testing.T) {
 	ctx := t.Context()
 	deny := service.Override{ID: 1, ZoneID: 1, Key: "alice", Action: service.OverrideDeny}
 	for name, question := range map[string]func() error{
-		"SchemaVersion":  func() error { _, _, err := s.SchemaVersion(ctx); return err },
-		"CheckAll, one":  func() error { _, err := s.CheckAll(ctx, check(user("alice"))); return err },
-		"CheckAll, two":  func() error { _, err := s.CheckAll(ctx, check(user("alice"), user("bob"))); return err },
+		"SchemaVersion": func() error { _, _, err := s.SchemaVersion(ctx); return err },
+		"CheckAll, one": func() error { _, err := s.CheckAll(ctx, service.Call{Checks: check(user("alice"))}); return err },
+		"CheckAll, two": func() error {
+			_, err := s.CheckAll(ctx, service.Call{Checks: check(user("alice"), user("bob"))})
+			return err
+		},
 		"ReportAll":      func() error { _, err := s.ReportAll(ctx, []service.Report{{TxnID: 1}}); return err },
 		"Txn":            func() error { _, err := s.Txn(ctx, 1); return err },
 		"Peek":           func() error { _, err := s.Peek(ctx, user("alice")); return err },

@@ -242,7 +242,7 @@ func TestACrowdIsAdmittedToTheRateWithTallies(t *testing.T) {
 					checks = checks[:1] // SQL's, alone
 				}
 				for range calls {
-					decisions, err := way.CheckAll(t.Context(), checks)
+					decisions, err := way.CheckAll(t.Context(), service.Call{Checks: checks})
 					if err != nil {
 						t.Error(err)
 					}

@@ -327,7 +327,7 @@ func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 			{Buckets: []service.Bucket{at(3, "d")}},
 			{Buckets: []service.Bucket{at(2, "e"), at(3, "e")}},
 		}
-		decisions, err := store.CheckAll(t.Context(), checks)
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
 		if err != nil {
 			t.Fatal(err)
 		}

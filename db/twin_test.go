@@ -96,7 +96,7 @@ func kindOf(err error) string {
 // answers asks checks and tells what was answered, one line each, with ordinals in
 // place of ids.
 func (w *twin) answers(how int, checks []service.Check) (lines []string, decisions []service.Decision) {
-	decisions, err := w.ask[how].CheckAll(context.Background(), checks)
+	decisions, err := w.ask[how].CheckAll(context.Background(), service.Call{Checks: checks})
 	if err != nil {
 		return []string{kindOf(err)}, nil
 	}

@@ -42,7 +42,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 						checks[0].Buckets[1].Key = string(rune('a' + i))
 					}
 					go func() {
-						decisions, err := store.CheckAll(context.Background(), checks)
+						decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks})
 						if err != nil {
 							results <- result{err: err}
 							return
@@ -81,14 +81,14 @@ func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 			check(user("aaron"), user("aaron's first"), user("alice")),
 		} {
 			release := d.Hold(t, user("alice"))
-			if _, err := store.CheckAll(context.Background(), checks); !errors.Is(err, service.ErrBusy) {
+			if _, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); !errors.Is(err, service.ErrBusy) {
 				t.Errorf("err = %v, want ErrBusy", err)
 			}
 			if open, _ := d.Transactions(t); open != 1 {
 				t.Errorf("%d transactions open, want the holder's alone", open)
 			}
 			release()
-			if decisions, err := store.CheckAll(context.Background(), checks); err != nil || decisions[0].Blocked {
+			if decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); err != nil || decisions[0].Blocked {
 				t.Errorf("after release: %+v, %v", decisions, err)
 			}
 		}
@@ -109,7 +109,7 @@ func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 				checks = append(checks, check(user(fmt.Sprint(name, i)))...)
 			}
 			checks = append(checks, check(user("held"))[0], check(user(name))[0])
-			decisions, err := store.CheckAll(context.Background(), checks)
+			decisions, err := store.CheckAll(context.Background(), service.Call{Checks: checks})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -127,7 +127,7 @@ func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 			t.Errorf("%d txns in the held bucket", n)
 		}
 		d.Hold(t, user("held"))
-		decisions, err := store.CheckAll(context.Background(), append(check(user("held")), check(user("held"))...))
+		decisions, err := store.CheckAll(context.Background(), service.Call{Checks: append(check(user("held")), check(user("held"))...)})
 		if err != nil || !errors.Is(decisions[0].Err, service.ErrBusy) || !errors.Is(decisions[1].Err, service.ErrBusy) {
 			t.Errorf("held ones alone: %+v, %v", decisions, err)
 		}
@@ -144,7 +144,7 @@ func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		limiter := service.NewLimiter(connect(t, d, Options{LockWait: 5 * time.Second}), 10*time.Second)
 		d.Hold(t, user("alice"))
-		if _, err := ask(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) {
+		if _, err := askLimiter(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("err = %v, want ErrBusy: a second wait would not end in time", err)
 		}
 	})
@@ -157,7 +157,7 @@ func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 		hurried, patient := service.NewLimiter(store, 3*time.Second), service.NewLimiter(store, time.Minute)
 		before := connectionID(t, store)
 		release := d.Hold(t, user("alice"))
-		if _, err := ask(context.Background(), hurried, check(user("alice"))); !errors.Is(err, service.ErrUndecided) {
+		if _, err := askLimiter(context.Background(), hurried, check(user("alice"))); !errors.Is(err, service.ErrUndecided) {
 			t.Errorf("err = %v, want ErrUndecided", err)
 		}
 		if after := connectionID(t, store); after == before {
@@ -171,7 +171,7 @@ func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 		if n := len(d.Txns(t, user("alice"))); n > 1 {
 			t.Errorf("the lost check was recorded %d times", n)
 		}
-		if d, err := ask(context.Background(), patient, check(user("alice"))); err != nil || d.Blocked {
+		if d, err := askLimiter(context.Background(), patient, check(user("alice"))); err != nil || d.Blocked {
 			t.Errorf("next check: %+v, %v", d, err)
 		}
 	})
@@ -195,7 +195,7 @@ func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 		ctx, leave := context.WithCancel(context.Background())
 		answered := make(chan error, 1)
 		go func() {
-			_, err := ask(ctx, limiter, check(user("alice")))
+			_, err := askLimiter(ctx, limiter, check(user("alice")))
 			answered <- err
 		}()
 		d.AwaitWaiting(t, 1)
@@ -223,7 +223,7 @@ func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 		}
 		defer conn.Close()
 		limiter := service.NewLimiter(store, 100*time.Millisecond)
-		if _, err := ask(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrAway) {
+		if _, err := askLimiter(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrAway) {
 			t.Errorf("err = %v, want ErrBusy and no more: nothing was sent, and the engine is there", err)
 		}
 	})

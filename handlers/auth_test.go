@@ -36,7 +36,7 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 		g.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
 	}
 	for _, buckets := range [][]service.Bucket{{{ZoneID: 1, Key: "a"}}, {{ZoneID: 2, Key: "a"}}, {{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}}} {
-		if _, err := g.CheckAll(t.Context(), []service.Check{{Buckets: buckets}}); err != nil {
+		if _, err := g.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets}}}); err != nil {
 			t.Fatal(err)
 		}
 	}

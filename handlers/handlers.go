@@ -57,7 +57,7 @@ type Writer interface {
 type Options struct {
 	// Limiter decides the checks: a service.Limiter, or a store around one. It must normalise
 	// the checks' keys, which it gets as callers write them.
-	Limiter service.CheckStore
+	Limiter service.Checker
 	Reader  Reader
 	Writer  Writer
 	// Ready returns nil if the service can decide checks now, and otherwise the
@@ -119,7 +119,7 @@ type server struct {
 	requests     atomic.Uint64
 	buffers      buffers
 	slots        *slots
-	limiter      service.CheckStore
+	limiter      service.Checker
 	reader       Reader
 	writer       Writer
 	ready        func(ctx context.Context) error

@@ -184,7 +184,7 @@ func TestCheckIsCompletedWhenItsCallerGoesAway(t *testing.T) {
 		func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			close(begun)
 			<-gone
-			decisions, err := memory.CheckAll(ctx, checks)
+			decisions, err := memory.CheckAll(ctx, service.Call{Checks: checks})
 			done <- ctx.Err()
 			return decisions, err
 		}), time.Minute)})

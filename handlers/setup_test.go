@@ -60,8 +60,8 @@ func startWith(t *testing.T, store storeFunc) *running {
 // storeFunc is a store that ends as a test wants.
 type storeFunc func(ctx context.Context, checks []service.Check) ([]service.Decision, error)
 
-func (f storeFunc) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return f(ctx, checks)
+func (f storeFunc) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	return f(ctx, call.Checks)
 }
 
 // reply is an answer, read in full.

@@ -36,12 +36,6 @@ type Check struct {
 	// is nil, each of Buckets stands for itself. Only a Limiter sets it. Then there may be
 	// MaxKeys times as many Buckets as MaxBuckets.
 	Named []int
-	// NoWait asks the store to refuse the check with ErrHeld in its Decision if another
-	// session holds one of its buckets. Without it the store waits for the bucket, and
-	// answers ErrHeld if it is still held after the store's lock wait. A store may wait for
-	// the buckets of all checks of a call if any of them has no NoWait. Only a Coalescer
-	// sets it.
-	NoWait bool
 }
 
 // MaxAttemptIDLength is the longest AttemptID, and MinAttemptLife the least time
@@ -82,7 +76,7 @@ func (c Check) Validate() error {
 // there.
 func (c Check) distinct() (Check, []int) {
 	places := make([]int, 0, MaxBuckets)
-	once := Check{AttemptID: c.AttemptID, NoWait: c.NoWait}
+	once := Check{AttemptID: c.AttemptID}
 	for i, b := range c.Buckets {
 		place := slices.Index(once.Buckets, b)
 		if place < 0 {
@@ -210,7 +204,7 @@ func (d Decision) RetryAfter() time.Duration {
 	return longest
 }
 
-// CheckStore is the one seam of the service, drawn at the decision.
+// Checker answers the checks of callers: a Limiter does, and a client of one.
 //
 // CheckAll decides and records checks, in slice order: the tenth attempt of a
 // bucket sees the nine before it. Element i of the result answers checks[i].
@@ -218,15 +212,42 @@ func (d Decision) RetryAfter() time.Duration {
 // is refused says so in its own Decision.Err and harms no neighbour. The error
 // result wraps ErrBusy (nothing was decided) or ErrUndecided (unknown), or is
 // an internal fault; then there are no decisions. A denial is never an error.
-type CheckStore interface {
+type Checker interface {
 	CheckAll(ctx context.Context, checks []Check) ([]Decision, error)
 }
 
-// checkAll asks a store. An answer that is not one for each check is none.
-func checkAll(ctx context.Context, store CheckStore, checks []Check) ([]Decision, error) {
-	decisions, err := store.CheckAll(ctx, checks)
-	if err == nil && len(decisions) != len(checks) {
-		return nil, fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(decisions), len(checks))
+// CheckStore is the one seam of the service, drawn at the decision: all that stands between a
+// Limiter and the engine. CheckAll does what that of a Checker does, in the way that the call wants.
+type CheckStore interface {
+	CheckAll(ctx context.Context, call Call) ([]Decision, error)
+}
+
+// Call is checks for a CheckStore, and how they are to be asked.
+type Call struct {
+	Checks []Check
+	// NoWait asks the store to refuse checks with ErrHeld in their Decision if another session
+	// holds one of their buckets. Without it the store waits for the buckets, and answers ErrHeld
+	// if one is still held after the store's lock wait.
+	NoWait bool
+	// Patience is how long a store may take to reach its engine, if all checks of the call have an
+	// answer without it; 0 is no limit. What the store does once it has sent a check is NOT limited.
+	Patience time.Duration
+	// Away is closed when the store is known to be away, so that checks that were not sent yet need
+	// not be asked any more; nil: they must be.
+	Away <-chan struct{}
+}
+
+// Of returns the same call with other checks.
+func (c Call) Of(checks []Check) Call {
+	c.Checks = checks
+	return c
+}
+
+// Ask asks a store. An answer that is not one for each check is none.
+func Ask(ctx context.Context, store CheckStore, call Call) ([]Decision, error) {
+	decisions, err := store.CheckAll(ctx, call)
+	if err == nil && len(decisions) != len(call.Checks) {
+		return nil, fmt.Errorf("%w: store answered %d of %d checks", ErrUndecided, len(decisions), len(call.Checks))
 	}
 	return decisions, err
 }

@@ -198,9 +198,10 @@ func TestLostAnswersOpenTheCircuitIfNoneComesInBetween(t *testing.T) {
 				watched(t, store, nil, func(c *circuitTest) {
 					c.find(service.ErrAway)
 					for _, end := range test.ends {
-						store.answer = func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+						store.answer = func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+							checks := call.Checks
 							if end == nil {
-								return admit(ctx, checks)
+								return admit(ctx, service.Call{Checks: checks})
 							}
 							return nil, end
 						}
@@ -238,7 +239,7 @@ func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
 			if a := <-askIn(t, c, "allow", "later"); a.err != nil || !a.decision.Degraded {
 				t.Errorf("later: %+v", a)
 			}
-			g.proceed <- func(ctx context.Context, _ []service.Check) ([]service.Decision, error) {
+			g.proceed <- func(ctx context.Context, _ service.Call) ([]service.Decision, error) {
 				<-ctx.Done()
 				return nil, service.ErrUndecided
 			}
@@ -292,9 +293,10 @@ func TestCheckThatWasSentGetsItsAnswerAfterTheCircuitHasOpened(t *testing.T) {
 
 func TestOverloadAndHeldBucketsAreNoSilence(t *testing.T) {
 	t.Parallel()
-	slowly := func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+		checks := call.Checks
 		time.Sleep(200 * time.Millisecond)
-		return admit(ctx, checks)
+		return admit(ctx, service.Call{Checks: checks})
 	}
 	o := service.CoalescerOptions{Lanes: 1, MaxBatch: 1, Timeout: 3 * time.Second}
 	inBubble(t, o, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
@@ -313,11 +315,11 @@ func TestOverloadAndHeldBucketsAreNoSilence(t *testing.T) {
 			}
 			held := askIn(t, c, "allow", "held")
 			for range 2 {
-				g.wantBatch(t, func(context.Context, []service.Check) ([]service.Decision, error) {
+				g.wantBatch(t, func(context.Context, service.Call) ([]service.Decision, error) {
 					return []service.Decision{{Err: service.ErrHeld}}, nil
 				}, "held")
 			}
-			g.wantBatch(t, func(context.Context, []service.Check) ([]service.Decision, error) {
+			g.wantBatch(t, func(context.Context, service.Call) ([]service.Decision, error) {
 				time.Sleep(2 * time.Second)
 				return nil, fmt.Errorf("lock wait: %w", service.ErrBusy)
 			}, "held")
@@ -440,7 +442,7 @@ func TestAStoreThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
 	t.Parallel()
 	const between, deadline = 2 * time.Second, time.Minute
 	synctest.Test(t, func(t *testing.T) {
-		coalescer := service.NewCoalescer(storeFunc(func(ctx context.Context, _ string, _ []service.Check) ([]service.Decision, error) {
+		coalescer := service.NewCoalescer(storeFunc(func(ctx context.Context, _ string, _ service.Call) ([]service.Decision, error) {
 			return hangs(ctx)
 		}), service.CoalescerOptions{Lanes: 1, Timeout: deadline})
 		began := time.Now()

@@ -133,7 +133,7 @@ type Coalescer struct {
 var _ CheckStore = (*Coalescer)(nil)
 
 // NewCoalescer returns a Coalescer in front of store. All lanes may call the store at once.
-// The store must honour Check.NoWait and must not keep the slice of checks after the call.
+// The store must honour Call.NoWait and must not keep the slice of checks after the call.
 // If a call fails and may have decided checks, its error must wrap ErrUndecided: after an
 // error that wraps neither ErrUndecided nor ErrBusy the Coalescer asks the checks again.
 func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
@@ -177,7 +177,7 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 // the Decision.Err of its checks, and the checks after it are refused with ErrBusy or, if a
 // key was stale, ErrStaleKey. Checks are decided in slice order, except that checks of held
 // buckets are decided after the others of their piece.
-func (c *Coalescer) CheckAll(ctx context.Context, checks []Check) ([]Decision, error) {
+func (c *Coalescer) CheckAll(ctx context.Context, call Call) ([]Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left before the check began: %w", ErrBusy, err)
 	}
@@ -185,13 +185,13 @@ func (c *Coalescer) CheckAll(ctx context.Context, checks []Check) ([]Decision, e
 		return nil, shuttingDown()
 	}
 	defer c.callers.leave()
-	switch len(checks) {
+	switch len(call.Checks) {
 	case 0:
 		return nil, nil
 	case 1:
-		return c.askLone(ctx, checks)
+		return c.askLone(ctx, call)
 	}
-	return c.askMany(ctx, checks)
+	return c.askMany(ctx, call)
 }
 
 func shuttingDown() error { return fmt.Errorf("%w: shutting down", ErrBusy) }
@@ -202,10 +202,10 @@ func shuttingDown() error { return fmt.Errorf("%w: shutting down", ErrBusy) }
 const loneTries = 2
 
 // askLone asks for the one check of checks.
-func (c *Coalescer) askLone(ctx context.Context, checks []Check) (decisions []Decision, err error) {
-	w := c.newWaiter(ctx, checks, 1)
+func (c *Coalescer) askLone(ctx context.Context, call Call) (decisions []Decision, err error) {
+	w := c.newWaiter(ctx, call, 1)
 	c.hash(w)
-	lane, free := c.laneOf(checks[0]), true
+	lane, free := c.laneOf(call.Checks[0]), true
 	for range loneTries {
 		decisions, free, err = lane.wait(w)
 		if !isHeld(decisions) || errors.Is(decisions[0].Err, ErrStuck) {
@@ -228,17 +228,15 @@ func isHeld(decisions []Decision) bool {
 	return len(decisions) == 1 && errors.Is(decisions[0].Err, ErrHeld)
 }
 
-// newWaiter returns the waiter of a caller that asks for checks. Their weight counts against
+// newWaiter returns the waiter of a caller that makes a call. The weight of its checks counts against
 // the size of a call.
-func (c *Coalescer) newWaiter(ctx context.Context, checks []Check, weight int) *waiter {
+func (c *Coalescer) newWaiter(ctx context.Context, call Call, weight int) *waiter {
 	w, ok := c.waiters.Get().(*waiter)
 	if !ok {
 		w = &waiter{done: make(chan struct{}, 1)}
 	}
-	w.ctx, w.checks, w.weight = ctx, checks, weight
-	if hurried, ok := ctx.(*hurried); ok {
-		w.away = hurried.away
-	}
+	w.ctx, w.checks, w.weight = ctx, call.Checks, weight
+	w.away, w.patience = call.Away, call.Patience
 	return w
 }
 

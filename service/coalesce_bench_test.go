@@ -13,7 +13,8 @@ import (
 // instant is a store that costs nearly nothing, and that any number may ask.
 type instant struct{}
 
-func (instant) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+func (instant) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	return make([]service.Decision, len(checks)), nil
 }
 
@@ -32,8 +33,12 @@ func BenchmarkCheck(b *testing.B) {
 				b.Cleanup(func() { _ = c.Close(context.Background()) })
 				store = c
 			}
-			b.Run(name+"/callers=1", func(b *testing.B) { askAtOnce(b, store, question, 1) })
-			b.Run(name+"/callers=64", func(b *testing.B) { askAtOnce(b, store, question, 64) })
+			ask := func(ctx context.Context) error {
+				_, err := store.CheckAll(ctx, service.Call{Checks: question})
+				return err
+			}
+			b.Run(name+"/callers=1", func(b *testing.B) { askAtOnce(b, ask, 1) })
+			b.Run(name+"/callers=64", func(b *testing.B) { askAtOnce(b, ask, 64) })
 		}
 	}
 }
@@ -42,20 +47,26 @@ func BenchmarkCheck(b *testing.B) {
 func BenchmarkLimiter(b *testing.B) {
 	for name, key := range map[string]string{"opaque": "Alice", "username": "alice", "ip": "203.0.113.77"} {
 		store := &stub{}
-		store.answer = func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		store.answer = func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+			checks := call.Checks
 			if store.calls == 1 {
 				return nil, service.ErrStaleKey // so that the rules are read
 			}
-			return instant{}.CheckAll(ctx, checks)
+			return instant{}.CheckAll(ctx, service.Call{Checks: checks})
 		}
 		limiter := service.NewNormalizingLimiter(store, &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}}, time.Minute)
 		question := []service.Check{check(at(1, key))}
-		b.Run(name, func(b *testing.B) { askAtOnce(b, limiter, question, 1) })
+		b.Run(name, func(b *testing.B) {
+			askAtOnce(b, func(ctx context.Context) error {
+				_, err := limiter.CheckAll(ctx, question)
+				return err
+			}, 1)
+		})
 	}
 }
 
 // askAtOnce asks b.N times in all.
-func askAtOnce(b *testing.B, store service.CheckStore, checks []service.Check, callers int) {
+func askAtOnce(b *testing.B, ask func(context.Context) error, callers int) {
 	b.ReportAllocs()
 	ctx, cancel := context.WithCancel(b.Context()) // one that can end, as callers' can
 	defer cancel()
@@ -63,7 +74,7 @@ func askAtOnce(b *testing.B, store service.CheckStore, checks []service.Check, c
 	for i := range callers {
 		group.Go(func() {
 			for n := i; n < b.N; n += callers {
-				if _, err := store.CheckAll(ctx, checks); err != nil {
+				if err := ask(ctx); err != nil {
 					b.Error(err)
 				}
 			}

@@ -77,7 +77,8 @@ func (b *bulk) dismiss(caller *bulkCaller) {
 }
 
 // askMany asks for more than one check, piece by piece.
-func (c *Coalescer) askMany(ctx context.Context, checks []Check) ([]Decision, error) {
+func (c *Coalescer) askMany(ctx context.Context, call Call) ([]Decision, error) {
+	checks := call.Checks
 	caller, err := c.bulk.admit(ctx, CountBuckets(checks))
 	if err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func (c *Coalescer) askMany(ctx context.Context, checks []Check) ([]Decision, er
 	decisions := make([]Decision, 0, len(checks))
 	for len(decisions) < len(checks) {
 		piece := Piece(checks[len(decisions):], pieceBuckets)
-		answers, err := c.askPiece(ctx, piece)
+		answers, err := c.askPiece(ctx, call.Of(piece))
 		switch {
 		case err != nil && len(decisions) == 0:
 			return nil, err
@@ -143,11 +144,11 @@ func CountBuckets(checks []Check) int {
 }
 
 // askPiece asks for checks that fit into one call, and then again for those of held buckets.
-func (c *Coalescer) askPiece(ctx context.Context, checks []Check) ([]Decision, error) {
+func (c *Coalescer) askPiece(ctx context.Context, call Call) ([]Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left between two pieces: %w", ErrBusy, err)
 	}
-	w := c.newWaiter(ctx, checks, CountBuckets(checks))
+	w := c.newWaiter(ctx, call, CountBuckets(call.Checks))
 	decisions, free, err := c.bulk.pieces.wait(w)
 	if free {
 		c.release(w)
@@ -155,23 +156,23 @@ func (c *Coalescer) askPiece(ctx context.Context, checks []Check) ([]Decision, e
 	if err != nil {
 		return nil, err
 	}
-	c.askHeld(ctx, checks, decisions)
+	c.askHeld(ctx, call, decisions)
 	return decisions, nil
 }
 
 // askHeld asks again, and waits, for the checks that were refused with ErrHeld.
-func (c *Coalescer) askHeld(ctx context.Context, checks []Check, decisions []Decision) {
+func (c *Coalescer) askHeld(ctx context.Context, call Call, decisions []Decision) {
 	var held []Check
 	var places []int
 	for i, d := range decisions {
 		if errors.Is(d.Err, ErrHeld) {
-			held, places = append(held, checks[i]), append(places, i)
+			held, places = append(held, call.Checks[i]), append(places, i)
 		}
 	}
 	if len(held) == 0 {
 		return
 	}
-	w := c.newWaiter(ctx, held, len(held))
+	w := c.newWaiter(ctx, call.Of(held), len(held))
 	c.hash(w)
 	answers, free, err := c.held.wait(w)
 	if free {

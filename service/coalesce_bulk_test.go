@@ -35,7 +35,7 @@ type answers struct {
 func askAll(ctx context.Context, store service.CheckStore, checks []service.Check) <-chan answers {
 	got := make(chan answers, 1)
 	go func() {
-		decisions, err := store.CheckAll(ctx, checks)
+		decisions, err := store.CheckAll(ctx, service.Call{Checks: checks})
 		got <- answers{decisions, err}
 	}()
 	synctest.Wait()
@@ -77,17 +77,15 @@ func TestLargeCallIsAskedInPiecesInOrder(t *testing.T) {
 				checks := wide("key", test.checks, test.buckets)
 				got := askAll(t.Context(), c, checks)
 				for part := range slices.Chunk(checks, test.piece) {
-					g.wantBatch(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-						if !checks[0].NoWait {
+					g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+						checks := call.Checks
+						if !call.NoWait {
 							t.Error("a piece would wait for what others hold")
 						}
-						return admit(ctx, checks)
+						return admit(ctx, service.Call{Checks: checks})
 					}, keysOf(part)...)
 				}
 				wantErrs(t, <-got, test.checks, nil)
-				if checks[0].NoWait {
-					t.Error("the caller's checks were changed")
-				}
 			})
 		})
 	}
@@ -174,17 +172,19 @@ func TestHeldChecksOfAPieceAreAskedAgainBeforeTheNextPiece(t *testing.T) {
 	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
 		checks := wide("key", 40, 8)
 		got := askAll(t.Context(), c, checks)
-		g.wantBatch(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			decisions, err := admit(ctx, checks)
+		g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+			checks := call.Checks
+			decisions, err := admit(ctx, service.Call{Checks: checks})
 			for _, i := range []int{3, 7, 9} {
 				decisions[i] = service.Decision{Err: service.ErrHeld}
 			}
 			return decisions, err
 		}, keysOf(checks[:32])...)
-		g.wantBatch(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			decisions, err := admit(ctx, checks)
+		g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+			checks := call.Checks
+			decisions, err := admit(ctx, service.Call{Checks: checks})
 			decisions[1] = service.Decision{Err: fmt.Errorf("%w: lock wait", service.ErrHeld)}
-			if checks[0].NoWait {
+			if call.NoWait {
 				t.Error("nobody waits for what is held")
 			}
 			return decisions, err
@@ -200,16 +200,17 @@ func TestCallOfHeldBucketsAloneIsBusyAsAWhole(t *testing.T) {
 	t.Parallel()
 	held := at(1, "held")
 	overLocks(t, newLocking(0, held), service.CoalescerOptions{}, func(t *testing.T, c *service.Coalescer) {
-		_, err := c.CheckAll(t.Context(), []service.Check{check(held), check(held, at(1, "free"))})
+		_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(held), check(held, at(1, "free"))}})
 		wantBusy(t, "a call of which nothing was decided", err)
 	})
 }
 
 func TestCallThatWouldNotBeThroughInTimeIsToldSoAtOnce(t *testing.T) {
 	t.Parallel()
-	slowly := func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+		checks := call.Checks
 		time.Sleep(500 * time.Millisecond) // the bubble's clock; 2 ms a bucket
-		return admit(ctx, checks)
+		return admit(ctx, service.Call{Checks: checks})
 	}
 	o := service.CoalescerOptions{Lanes: 1, Timeout: 2 * time.Second}
 	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
@@ -219,16 +220,16 @@ func TestCallThatWouldNotBeThroughInTimeIsToldSoAtOnce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		first := askAll(ctx, c, wide("first", 128, 8)) // 2 s
-		if _, err := c.CheckAll(t.Context(), wide("warm", 32, 8)); err != nil {
+		if _, err := c.CheckAll(t.Context(), service.Call{Checks: wide("warm", 32, 8)}); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		_, err := c.CheckAll(ctx, wide("too large", 200, 8)) // 3.1 s, and as much as there is of the first
+		_, err := c.CheckAll(ctx, service.Call{Checks: wide("too large", 200, 8)}) // 3.1 s, and as much as there is of the first
 		wantBusy(t, "a call that would be through too late", err)
 		if waited := time.Since(began); waited != 0 {
 			t.Errorf("told so after %v", waited)
 		}
-		small, err := c.CheckAll(ctx, wide("small", 10, 1))
+		small, err := c.CheckAll(ctx, service.Call{Checks: wide("small", 10, 1)})
 		if err != nil || time.Since(began) > time.Second {
 			t.Errorf("a small call: %v, %v after %v", small, err, time.Since(began))
 		}
@@ -249,7 +250,7 @@ func TestFortyOfTheLargestCallsAreAnsweredWholeOrToldWhenToComeAgain(t *testing.
 				for range 5 {
 					began := time.Now()
 					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-					decisions, err := c.CheckAll(ctx, wide(fmt.Sprint("large ", i, "-"), 1000, 8))
+					decisions, err := c.CheckAll(ctx, service.Call{Checks: wide(fmt.Sprint("large ", i, "-"), 1000, 8)})
 					cancel()
 					refused := slices.DeleteFunc(decisions, func(d service.Decision) bool { return d.Err == nil })
 					if err == nil {
@@ -290,7 +291,7 @@ func TestLimiterAsksOnlyWhatWasStaleAgain(t *testing.T) {
 		}
 		checks[300].Buckets[0].ZoneID = 1
 		store.reads = 1 // another rule than the Limiter knows
-		got := <-askAll(t.Context(), service.NewNormalizingLimiter(c, store, time.Hour), checks)
+		got := <-askAll(t.Context(), behind{service.NewNormalizingLimiter(c, store, time.Hour)}, checks)
 		wantErrs(t, got, 512, nil)
 		if got.decisions[300].Verdicts[0].Bucket != at(1, "key300") || len(store.asked) != 3 {
 			t.Errorf("asked %d times, %+v", len(store.asked), got.decisions[300])

@@ -71,7 +71,7 @@ func (l *lane) observe(b *batch, now time.Time, took time.Duration) {
 
 // decide finds the answer of every waiter of a batch.
 func (l *lane) decide(b *batch) {
-	ctx := context.WithoutCancel(b.context())
+	ctx := context.WithoutCancel(b.leader.ctx)
 	if observe := l.options.observe.Batch; observe != nil {
 		ctx = observe(ctx, b.callers)
 	}
@@ -80,14 +80,12 @@ func (l *lane) decide(b *batch) {
 	l.ask(ctx, b, b.waiters)
 }
 
-// context returns the leader's. If some of the waiters must wait for the store, it is not
-// hurried.
-func (b *batch) context() context.Context {
-	hurried, ok := b.leader.ctx.(*hurried)
-	if ok && slices.ContainsFunc(b.waiters, func(w *waiter) bool { return w.away == nil }) {
-		return hurried.Context
+// patience returns that of the leader's call, or 0 if some of the waiters must wait for the store.
+func (b *batch) patience() time.Duration {
+	if slices.ContainsFunc(b.waiters, func(w *waiter) bool { return w.away == nil }) {
+		return 0
 	}
-	return b.leader.ctx
+	return b.leader.patience
 }
 
 // ask finds the answers of some waiters by one call of the store. If single checks make the
@@ -159,16 +157,13 @@ func (l *lane) call(ctx context.Context, b *batch, waiters []*waiter) (decisions
 	for _, w := range waiters {
 		b.checks = append(b.checks, w.checks...)
 	}
-	for i := range b.checks {
-		b.checks[i].NoWait = l.options.noWait
-	}
 	defer func() {
 		clear(b.checks)
 		if r := recover(); r != nil {
 			decisions, err = nil, fmt.Errorf("%w: store panicked: %v\n%s", ErrUndecided, r, debug.Stack())
 		}
 	}()
-	return checkAll(ctx, l.store, b.checks)
+	return Ask(ctx, l.store, Call{Checks: b.checks, NoWait: l.options.noWait, Patience: b.patience()})
 }
 
 // sameRulesFirst moves the waiters whose checks have the same zones and key rules as the first

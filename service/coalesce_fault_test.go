@@ -22,13 +22,14 @@ func TestBatchHasItsOwnContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "trace"), time.Hour)
 		defer cancel()
 		answers := ask(ctx, c, check(at(1, "alice")))
-		g.wantBatch(t, func(inner context.Context, checks []service.Check) ([]service.Decision, error) {
+		g.wantBatch(t, func(inner context.Context, call service.Call) ([]service.Decision, error) {
+			checks := call.Checks
 			cancel()
 			deadline, _ := inner.Deadline()
 			if inner.Err() != nil || time.Until(deadline) != timeout || inner.Value(key{}) != "trace" {
 				t.Errorf("the store's context: %v, %v left, value %v", inner.Err(), time.Until(deadline), inner.Value(key{}))
 			}
-			return admit(inner, checks)
+			return admit(inner, service.Call{Checks: checks})
 		}, "alice")
 		<-answers
 	})
@@ -36,15 +37,16 @@ func TestBatchHasItsOwnContext(t *testing.T) {
 
 func TestFullQueueIsBusyAndSaysForHowLong(t *testing.T) {
 	t.Parallel()
-	slowly := func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+		checks := call.Checks
 		time.Sleep(700 * time.Millisecond * time.Duration(len(checks))) // the bubble's clock
-		return admit(ctx, checks)
+		return admit(ctx, service.Call{Checks: checks})
 	}
 	o := service.CoalescerOptions{Lanes: 1, MaxBatch: 4, Queue: 4, Timeout: time.Minute}
 	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
 		refused := func(want time.Duration) {
 			t.Helper()
-			_, err := c.CheckAll(t.Context(), []service.Check{check(at(1, "late"))})
+			_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "late"))}})
 			var busy *service.BusyError
 			if !errors.As(err, &busy) || !errors.Is(err, service.ErrBusy) || busy.RetryAfter != want {
 				t.Errorf("got %v, want ErrBusy for %v", err, want)
@@ -76,14 +78,14 @@ func TestRetryAfterIsNotLongerThanTheBatchesDeadlines(t *testing.T) {
 	o := service.CoalescerOptions{Lanes: 1, MaxBatch: 10, Queue: 10, Timeout: 3 * time.Second}
 	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
 		answers := askKeys(t, c, "stuck")
-		g.wantBatch(t, func(ctx context.Context, _ []service.Check) ([]service.Decision, error) {
+		g.wantBatch(t, func(ctx context.Context, _ service.Call) ([]service.Decision, error) {
 			<-ctx.Done()
 			return nil, service.ErrUndecided
 		}, "stuck")
 		wantAnswers(t, answers, service.ErrUndecided)
 		keys := strings.Fields("0 1 2 3 4 5 6 7 8 9 10")
 		answers = askKeys(t, c, keys...)
-		_, err := c.CheckAll(t.Context(), []service.Check{check(at(1, "late"))})
+		_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "late"))}})
 		var busy *service.BusyError
 		if !errors.As(err, &busy) || busy.RetryAfter != 6*time.Second {
 			t.Errorf("got %v, want the deadlines of two batches", err)
@@ -109,7 +111,7 @@ func TestCallerThatLeavesTheQueueIsNotDecided(t *testing.T) {
 		g.wantBatch(t, admit, "first")
 		g.wantBatch(t, admit, "a", "b")
 		wantAnswers(t, answers, nil, nil, nil)
-		if _, err := c.CheckAll(ctx, []service.Check{check(at(1, "leaver"))}); !errors.Is(err, service.ErrBusy) {
+		if _, err := c.CheckAll(ctx, service.Call{Checks: []service.Check{check(at(1, "leaver"))}}); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("a caller that had left before: %v, want ErrBusy", err)
 		}
 	})
@@ -130,9 +132,10 @@ func TestCheckGoesOnWhenItsCallerLeaves(t *testing.T) {
 			t.Errorf("got %v, want ErrUndecided", got.err)
 		}
 		decided := false
-		g.proceed <- func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		g.proceed <- func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+			checks := call.Checks
 			decided = ctx.Err() == nil && checks[1].Buckets[0].Key == "leaver"
-			return admit(ctx, checks)
+			return admit(ctx, service.Call{Checks: checks})
 		}
 		wantAnswers(t, answers, nil, nil)
 		if !decided {
@@ -153,11 +156,12 @@ func TestLeaderStaysForTheAnswerWhenHisContextEnds(t *testing.T) {
 		if got := <-second; !errors.Is(got.err, service.ErrBusy) { // it would have led the next call
 			t.Errorf("the one who left the queue got %v", got.err)
 		}
-		g.proceed <- func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		g.proceed <- func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+			checks := call.Checks
 			if ctx.Err() != nil {
 				t.Error("the call ended with its leader's context")
 			}
-			return admit(ctx, checks)
+			return admit(ctx, service.Call{Checks: checks})
 		}
 		g.wantBatch(t, admit, "other")
 		wantAnswers(t, []<-chan answer{first, others[0]}, nil, nil)
@@ -171,14 +175,14 @@ type poisoned struct {
 	decided []string
 }
 
-func (p *poisoned) answer(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (p *poisoned) answer(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	p.calls++
-	keys := keysOf(checks)
+	keys := keysOf(call.Checks)
 	if slices.ContainsFunc(keys, func(key string) bool { return strings.HasPrefix(key, "poison") }) {
 		return nil, p.err
 	}
 	p.decided = append(p.decided, keys...)
-	return admit(ctx, checks)
+	return admit(ctx, call)
 }
 
 func TestPoisonedCheckHarmsItselfOnly(t *testing.T) {
@@ -231,7 +235,7 @@ func TestNoMoreCallsAreMadeForAPoisonedBatchAfterItsDeadline(t *testing.T) {
 		g.wantBatch(t, admit, "first")
 		g.wantBatch(t, failWith(fault), "a", "b", "c", "d")
 		g.wantBatch(t, admit, "a", "b")
-		g.wantBatch(t, func(ctx context.Context, _ []service.Check) ([]service.Decision, error) {
+		g.wantBatch(t, func(ctx context.Context, _ service.Call) ([]service.Decision, error) {
 			<-ctx.Done()
 			return nil, fault
 		}, "c", "d")
@@ -245,13 +249,14 @@ func TestStaleKeyIsToldToThoseOfItsRuleOnly(t *testing.T) {
 	ruled := func(key string, rule service.KeyRule) service.Check {
 		return service.Check{Buckets: []service.Bucket{at(1, key)}, KeyRules: []service.KeyRule{rule}}
 	}
-	stale := func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	stale := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+		checks := call.Checks
 		for _, c := range checks {
 			if c.KeyRules != nil && c.KeyRules[0] == old {
 				return nil, fmt.Errorf("zone 1: %w", service.ErrStaleKey)
 			}
 		}
-		return admit(ctx, checks)
+		return admit(ctx, service.Call{Checks: checks})
 	}
 	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first")
@@ -272,12 +277,12 @@ func TestStaleKeyIsToldToThoseOfItsRuleOnly(t *testing.T) {
 
 func TestLostOrRefusedBatchIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	tooFew := func(context.Context, []service.Check) ([]service.Decision, error) {
+	tooFew := func(context.Context, service.Call) ([]service.Decision, error) {
 		return make([]service.Decision, 1), nil
 	}
-	panicking := func(context.Context, []service.Check) ([]service.Decision, error) { panic("broken store") }
+	panicking := func(context.Context, service.Call) ([]service.Decision, error) { panic("broken store") }
 	for name, test := range map[string]struct {
-		answer func(context.Context, []service.Check) ([]service.Decision, error)
+		answer func(context.Context, service.Call) ([]service.Decision, error)
 		want   error
 	}{
 		"undecided":        {failWith(fmt.Errorf("check: %w: EOF", service.ErrUndecided)), service.ErrUndecided},
@@ -309,7 +314,7 @@ func TestCloseDecidesWhatIsQueuedAndRefusesTheRest(t *testing.T) {
 		synctest.Wait()
 		for n := range 3 {
 			checks := slices.Repeat([]service.Check{check(at(1, "late"))}, n)
-			if _, err := c.CheckAll(t.Context(), checks); !errors.Is(err, service.ErrBusy) {
+			if _, err := c.CheckAll(t.Context(), service.Call{Checks: checks}); !errors.Is(err, service.ErrBusy) {
 				t.Errorf("%d checks after Close: %v, want ErrBusy", n, err)
 			}
 		}
@@ -364,7 +369,7 @@ func TestEveryCheckIsDecidedOnceWhileCallersComeAndGo(t *testing.T) {
 					go cancel()
 				}
 				user, addr := at(1, fmt.Sprint("user", i)), at(2, fmt.Sprint("addr", n%5))
-				decisions, err := c.CheckAll(ctx, []service.Check{check(user, addr)})
+				decisions, err := c.CheckAll(ctx, service.Call{Checks: []service.Check{check(user, addr)}})
 				cancel()
 				mu.Lock()
 				switch {
@@ -394,9 +399,10 @@ type tally struct {
 	checks uint64
 }
 
-func (s *tally) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s *tally) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.checks += uint64(len(checks))
-	return admit(ctx, checks)
+	return admit(ctx, service.Call{Checks: checks})
 }

@@ -13,10 +13,10 @@ import (
 )
 
 // storeFunc is a store. It asks apart by the first key of a call.
-type storeFunc func(ctx context.Context, key string, checks []service.Check) ([]service.Decision, error)
+type storeFunc func(ctx context.Context, key string, call service.Call) ([]service.Decision, error)
 
-func (s storeFunc) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return s(ctx, checks[0].Buckets[0].Key, checks)
+func (s storeFunc) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	return s(ctx, call.Checks[0].Buckets[0].Key, call)
 }
 
 // hangs never answers, as if the connection were dead.
@@ -28,7 +28,7 @@ func hangs(ctx context.Context) ([]service.Decision, error) {
 // busyFor takes the bubble's time for a call.
 func busyFor(d time.Duration, checks []service.Check) ([]service.Decision, error) {
 	time.Sleep(d)
-	return admit(context.Background(), checks)
+	return admit(context.Background(), service.Call{Checks: checks})
 }
 
 // over runs a test with a watched Fallback over a Coalescer over a store.
@@ -51,7 +51,8 @@ func TestOneCallThatHangsHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
 	for _, gap := range []time.Duration{0, 20 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond} {
-		store := func(ctx context.Context, key string, checks []service.Check) ([]service.Decision, error) {
+		store := func(ctx context.Context, key string, call service.Call) ([]service.Decision, error) {
+			checks := call.Checks
 			if key == "hangs" {
 				return hangs(ctx)
 			}
@@ -89,7 +90,8 @@ func TestOneCallThatHangsHoldsUpNobodyElse(t *testing.T) {
 func TestASlowStoreIsNotAwayOnceItHasAnsweredAfterASilence(t *testing.T) {
 	t.Parallel()
 	var isSilent bool
-	store := func(ctx context.Context, _ string, checks []service.Check) ([]service.Decision, error) {
+	store := func(ctx context.Context, _ string, call service.Call) ([]service.Decision, error) {
+		checks := call.Checks
 		if isSilent {
 			return hangs(ctx)
 		}
@@ -123,7 +125,8 @@ func TestASlowStoreIsNotAwayOnceItHasAnsweredAfterASilence(t *testing.T) {
 func TestASplitBatchIsNoSilence(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("internal fault")
-	store := func(_ context.Context, key string, checks []service.Check) ([]service.Decision, error) {
+	store := func(_ context.Context, key string, call service.Call) ([]service.Decision, error) {
+		checks := call.Checks
 		if key == "first" {
 			return busyFor(100*time.Millisecond, checks)
 		}
@@ -153,11 +156,12 @@ func TestASplitBatchIsNoSilence(t *testing.T) {
 // away for a moment.
 func TestWhatIsBusyAfterTheCircuitHasClosedAgainStaysBusy(t *testing.T) {
 	t.Parallel()
-	store := func(_ context.Context, key string, checks []service.Check) ([]service.Decision, error) {
+	store := func(_ context.Context, key string, call service.Call) ([]service.Decision, error) {
+		checks := call.Checks
 		switch {
 		case key == "away":
 			return nil, service.ErrAway
-		case key == "held" && !checks[0].NoWait:
+		case key == "held" && !call.NoWait:
 			time.Sleep(2 * time.Second)
 			fallthrough
 		case key == "held":
@@ -182,7 +186,8 @@ func TestWhatIsBusyAfterTheCircuitHasClosedAgainStaysBusy(t *testing.T) {
 func TestACheckOfTwoHotBucketsIsNotOvertakenForLong(t *testing.T) {
 	t.Parallel()
 	const callers, timeout = 64, 3 * time.Second
-	store := func(_ context.Context, _ string, checks []service.Check) ([]service.Decision, error) {
+	store := func(_ context.Context, _ string, call service.Call) ([]service.Decision, error) {
+		checks := call.Checks
 		return busyFor(10*time.Millisecond+time.Duration(len(checks))*37*time.Microsecond, checks)
 	}
 	synctest.Test(t, func(t *testing.T) {

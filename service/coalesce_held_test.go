@@ -39,25 +39,26 @@ func newLocking(takes time.Duration, held ...service.Bucket) *locking {
 	return s
 }
 
-func (s *locking) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s *locking) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	checks = slices.Clone(checks)
-	s.begin(checks, +1)
-	defer s.begin(checks, -1)
-	decisions, _ := admit(ctx, checks)
+	s.begin(call, +1)
+	defer s.begin(call, -1)
+	decisions, _ := admit(ctx, service.Call{Checks: checks})
 	locked := make([]bool, len(checks))
 	var mine []service.Bucket
 	for deadline := time.Now().Add(time.Second); ; time.Sleep(time.Millisecond) { // the bubble's clock
-		mine = append(mine, s.lock(checks, locked, mine)...)
-		if !slices.Contains(locked, false) || checks[0].NoWait || !time.Now().Before(deadline) {
+		mine = append(mine, s.lock(call, locked, mine)...)
+		if !slices.Contains(locked, false) || call.NoWait || !time.Now().Before(deadline) {
 			break
 		}
 	}
 	time.Sleep(s.takes + time.Duration(len(checks))*s.takes/16)
 	s.unlock(mine...)
-	for i, c := range checks {
+	for i := range checks {
 		switch {
 		case locked[i]:
-		case c.NoWait:
+		case call.NoWait:
 			decisions[i] = service.Decision{Err: service.ErrHeld}
 		default:
 			decisions[i] = service.Decision{Err: fmt.Errorf("%w: lock wait", service.ErrHeld)}
@@ -67,12 +68,12 @@ func (s *locking) CheckAll(ctx context.Context, checks []service.Check) ([]servi
 }
 
 // lock locks the buckets of those checks that find all of theirs free.
-func (s *locking) lock(checks []service.Check, locked []bool, mine []service.Bucket) (more []service.Bucket) {
+func (s *locking) lock(call service.Call, locked []bool, mine []service.Bucket) (more []service.Bucket) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i, c := range checks {
+	for i, c := range call.Checks {
 		foreign := func(b service.Bucket) bool {
-			return s.isForeign(b, c.NoWait) && !slices.Contains(mine, b) && !slices.Contains(more, b)
+			return s.isForeign(b, call.NoWait) && !slices.Contains(mine, b) && !slices.Contains(more, b)
 		}
 		if locked[i] || slices.ContainsFunc(c.Buckets, foreign) {
 			continue
@@ -95,17 +96,17 @@ func (s *locking) unlock(buckets ...service.Bucket) {
 }
 
 // begin counts calls.
-func (s *locking) begin(checks []service.Check, by int) {
+func (s *locking) begin(call service.Call, by int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls += by
 	s.most = max(s.most, s.calls)
-	if checks[0].NoWait {
+	if call.NoWait {
 		return
 	}
 	s.waits += by
 	buckets := map[service.Bucket]bool{}
-	for _, c := range checks {
+	for _, c := range call.Checks {
 		for _, b := range c.Buckets {
 			buckets[b] = true
 		}
@@ -145,7 +146,7 @@ func TestHeldBucketHarmsItselfOnly(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				began := time.Now()
-				_, err := c.CheckAll(ctx, []service.Check{check(at(2, fmt.Sprint("user", i)), held)})
+				_, err := c.CheckAll(ctx, service.Call{Checks: []service.Check{check(at(2, fmt.Sprint("user", i)), held)}})
 				wantBusy(t, "a check of the held bucket", err)
 				if took := time.Since(began); took > 3*time.Second {
 					t.Errorf("told so after %v", took)
@@ -153,7 +154,7 @@ func TestHeldBucketHarmsItselfOnly(t *testing.T) {
 			})
 			for range 20 {
 				began := time.Now()
-				decisions, err := c.CheckAll(t.Context(), []service.Check{check(at(1, fmt.Sprint(i)))})
+				decisions, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, fmt.Sprint(i)))}})
 				if err != nil || decisions[0].Err != nil || time.Since(began) > 20*time.Millisecond {
 					t.Errorf("another bucket: %v, %v after %v", decisions, err, time.Since(began))
 				}
@@ -201,7 +202,7 @@ func TestBucketIsInOneWaitingCallAtATime(t *testing.T) {
 		var group sync.WaitGroup
 		for i := range 60 {
 			group.Go(func() {
-				_, err := c.CheckAll(t.Context(), []service.Check{check(held[i%10], held[(i+1+i/10)%10])})
+				_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(held[i%10], held[(i+1+i/10)%10])}})
 				if err != nil {
 					wantBusy(t, "a held bucket", err)
 				}
@@ -306,10 +307,11 @@ func TestTwoInstancesWithHotBucketsInCommonAreNotBusy(t *testing.T) {
 // heldAtFirst is a store of buckets that others hold whenever nobody waits.
 type heldAtFirst struct{}
 
-func (heldAtFirst) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	decisions, err := admit(ctx, checks)
-	for i, c := range checks {
-		if c.NoWait {
+func (heldAtFirst) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
+	decisions, err := admit(ctx, service.Call{Checks: checks})
+	for i := range checks {
+		if call.NoWait {
 			decisions[i] = service.Decision{Err: service.ErrHeld}
 		}
 	}
@@ -322,10 +324,11 @@ type refusing struct {
 	asked []bool // whether a check that may wait
 }
 
-func (s *refusing) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	s.asked = append(s.asked, !checks[0].NoWait)
-	decisions, err := admit(ctx, checks)
-	if checks[0].NoWait {
+func (s *refusing) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
+	s.asked = append(s.asked, !call.NoWait)
+	decisions, err := admit(ctx, service.Call{Checks: checks})
+	if call.NoWait {
 		decisions[0] = service.Decision{Err: s.err}
 	}
 	return decisions, err
@@ -337,7 +340,7 @@ func TestACheckIsAskedTwiceBeforeItWaitsUnlessTheFirstCallHasWaited(t *testing.T
 		service.ErrHeld: {false, false, true}, service.ErrStuck: {false, true},
 	} {
 		s := &refusing{err: err}
-		decisions, failed := service.NewCoalescer(s, service.CoalescerOptions{}).CheckAll(t.Context(), []service.Check{check(at(1, "alice"))})
+		decisions, failed := service.NewCoalescer(s, service.CoalescerOptions{}).CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "alice"))}})
 		if failed != nil || decisions[0].Err != nil || !slices.Equal(s.asked, want) {
 			t.Errorf("%v: got %+v, %v by calls %v, want %v", err, decisions, failed, s.asked, want)
 		}
@@ -358,7 +361,7 @@ func TestNobodyIsForgottenWhoWaitsForABucketThatBecomesFree(t *testing.T) {
 				if n%3 == 0 {
 					question = check(at(1, fmt.Sprint((i+n)%buckets)), at(1, fmt.Sprint((i+n+1)%buckets)))
 				}
-				decisions, err := c.CheckAll(ctx, []service.Check{question})
+				decisions, err := c.CheckAll(ctx, service.Call{Checks: []service.Check{question}})
 				if err != nil || len(decisions) != 1 || decisions[0].Err != nil || decisions[0].Verdicts[0].Bucket != question.Buckets[0] {
 					t.Errorf("caller %d, check %d: %+v, %v", i, n, decisions, err)
 					return
@@ -372,8 +375,8 @@ func TestNobodyIsForgottenWhoWaitsForABucketThatBecomesFree(t *testing.T) {
 // goneBehind is a store of buckets that others hold. A call that waits for one fails after a second.
 type goneBehind struct{ why error }
 
-func (g goneBehind) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
-	if checks[0].NoWait {
+func (g goneBehind) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
+	if call.NoWait {
 		return []service.Decision{{Err: service.ErrHeld}}, nil
 	}
 	time.Sleep(time.Second) // the bubble's clock

@@ -12,13 +12,14 @@ import (
 // waiter is a caller with the checks that it asks at once: a lone check, or a piece of a
 // larger call.
 type waiter struct {
-	ctx    context.Context
-	checks []Check
-	weight int             // against the size of a call
-	hashes []uint64        // of the checks' buckets
-	away   <-chan struct{} // closed when the caller need not wait any longer; nil: it must
-	joined time.Time
-	taken  time.Time // into a batch; zero if it was not
+	ctx      context.Context
+	checks   []Check
+	weight   int             // against the size of a call
+	hashes   []uint64        // of the checks' buckets
+	away     <-chan struct{} // closed when the caller need not wait any longer; nil: it must
+	patience time.Duration   // as that of its call
+	joined   time.Time
+	taken    time.Time // into a batch; zero if it was not
 
 	// A lane sets these and then sends to done, which has room for one value: either the
 	// answer is there, or lead is a batch that this caller must lead. After the answer the
@@ -48,7 +49,7 @@ type laneOptions struct {
 	queue     int        // waiters
 	perBucket int        // of those
 	timeout   time.Duration
-	noWait    bool // ask with Check.NoWait
+	noWait    bool // ask with Call.NoWait
 	observe   CoalescerObserver
 }
 

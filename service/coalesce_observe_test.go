@@ -43,12 +43,13 @@ func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 		},
 	}
 	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
-		slowly := func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+			checks := call.Checks
 			if ctx.Value(noted{}) == nil {
 				t.Error("the store does not get what the observer has made")
 			}
 			time.Sleep(time.Second) // the bubble's clock
-			return admit(ctx, checks)
+			return admit(ctx, service.Call{Checks: checks})
 		}
 		first := ask(as(t, "first"), c, check(at(1, "first")))
 		second := ask(as(t, "second"), c, check(at(1, "second")))
@@ -93,7 +94,7 @@ func TestUseCountsWhatIsUnderWayAndWhatWaits(t *testing.T) {
 		want(service.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, service.LaneUse{Lanes: 3})
 		bulk := make(chan error, 1)
 		go func() {
-			_, err := c.CheckAll(t.Context(), []service.Check{check(at(1, "e")), check(at(1, "f"))})
+			_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "e")), check(at(1, "f"))}})
 			bulk <- err
 		}()
 		synctest.Wait()

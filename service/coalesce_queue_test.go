@@ -24,7 +24,7 @@ func wantBusy(t *testing.T, what string, err error) {
 // refusal asks a check that is to be answered at once.
 func refusal(t *testing.T, c *service.Coalescer, question service.Check) error {
 	t.Helper()
-	_, err := c.CheckAll(t.Context(), []service.Check{question})
+	_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{question}})
 	return err
 }
 
@@ -145,7 +145,7 @@ func TestCheckIsNotBegunThatItsCallerMightNotAwait(t *testing.T) {
 		late, onTime := ask(hasty, c, check(at(1, "hasty"))), ask(patient, c, check(at(1, "patient")))
 		time.Sleep(2 * time.Second) // the bubble's clock
 		g.proceed <- admit
-		g.wantBatch(t, func(ctx context.Context, _ []service.Check) ([]service.Decision, error) {
+		g.wantBatch(t, func(ctx context.Context, _ service.Call) ([]service.Decision, error) {
 			<-ctx.Done()
 			return nil, fmt.Errorf("check: %w: %w", service.ErrBusy, ctx.Err()) // the store knows its end, and says so
 		}, "patient")
@@ -156,7 +156,7 @@ func TestCheckIsNotBegunThatItsCallerMightNotAwait(t *testing.T) {
 		}
 		soon, cancel := context.WithTimeout(t.Context(), timeout-1)
 		defer cancel()
-		_, err := c.CheckAll(soon, []service.Check{check(at(1, "hopeless"))})
+		_, err := c.CheckAll(soon, service.Call{Checks: []service.Check{check(at(1, "hopeless"))}})
 		wantBusy(t, "a caller whom no batch can serve", err)
 		if waiting := c.Waiting()[0]; waiting != 0 {
 			t.Errorf("%d checks still wait", waiting)

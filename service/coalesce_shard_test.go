@@ -22,7 +22,8 @@ type shardedStore struct {
 // shardOf puts a bucket on the shard that its zone says.
 func shardOf(b service.Bucket) (shard, shards int) { return int(b.ZoneID) % 3, 3 }
 
-func (s *shardedStore) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s *shardedStore) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	shards := map[int]bool{}
 	for _, check := range checks {
 		for _, b := range check.Buckets {
@@ -47,7 +48,7 @@ func TestLaneOfAShardThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 			store := &shardedStore{away: 1, mended: make(chan struct{})}
 			c := service.NewCoalescer(store, service.CoalescerOptions{Lanes: lanes, ShardOf: shardOf, Timeout: time.Minute})
 			ask := func(buckets ...service.Bucket) {
-				if _, err := c.CheckAll(context.Background(), []service.Check{{Buckets: buckets}}); err != nil {
+				if _, err := c.CheckAll(context.Background(), service.Call{Checks: []service.Check{{Buckets: buckets}}}); err != nil {
 					t.Error(err)
 				}
 			}

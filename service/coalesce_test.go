@@ -19,19 +19,20 @@ import (
 // and goes on with what the test sends to proceed.
 type gated struct {
 	began   chan []string
-	proceed chan func(ctx context.Context, checks []service.Check) ([]service.Decision, error)
+	proceed chan func(ctx context.Context, call service.Call) ([]service.Decision, error)
 }
 
 func newGated() *gated {
 	return &gated{
 		began:   make(chan []string),
-		proceed: make(chan func(context.Context, []service.Check) ([]service.Decision, error)),
+		proceed: make(chan func(context.Context, service.Call) ([]service.Decision, error)),
 	}
 }
 
-func (g *gated) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (g *gated) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	g.began <- keysOf(checks)
-	return (<-g.proceed)(ctx, checks)
+	return (<-g.proceed)(ctx, call)
 }
 
 // keysOf are the first buckets' keys.
@@ -44,7 +45,8 @@ func keysOf(checks []service.Check) []string {
 }
 
 // admit answers each check with its place in the call, from 1, as txn id.
-func admit(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+func admit(_ context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	decisions := make([]service.Decision, len(checks))
 	for i, c := range checks {
 		decisions[i].Verdicts = []service.Verdict{{Bucket: c.Buckets[0], TxnID: uint64(i + 1)}}
@@ -52,8 +54,8 @@ func admit(_ context.Context, checks []service.Check) ([]service.Decision, error
 	return decisions, nil
 }
 
-func failWith(err error) func(context.Context, []service.Check) ([]service.Decision, error) {
-	return func(context.Context, []service.Check) ([]service.Decision, error) { return nil, err }
+func failWith(err error) func(context.Context, service.Call) ([]service.Decision, error) {
+	return func(context.Context, service.Call) ([]service.Decision, error) { return nil, err }
 }
 
 // inBubble runs a test with a Coalescer in front of a gated store. Time is the
@@ -84,7 +86,7 @@ type answer struct {
 func ask(ctx context.Context, c *service.Coalescer, question service.Check) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
-		decisions, err := c.CheckAll(ctx, []service.Check{question})
+		decisions, err := c.CheckAll(ctx, service.Call{Checks: []service.Check{question}})
 		got := answer{key: question.Buckets[0].Key, err: err}
 		if err == nil {
 			got.decision = decisions[0]
@@ -106,7 +108,7 @@ func askKeys(t *testing.T, c *service.Coalescer, keys ...string) (answers []<-ch
 
 // wantBatch waits for a call of the store and lets it go on.
 func (g *gated) wantBatch(
-	t *testing.T, proceed func(context.Context, []service.Check) ([]service.Decision, error), keys ...string,
+	t *testing.T, proceed func(context.Context, service.Call) ([]service.Decision, error), keys ...string,
 ) {
 	t.Helper()
 	if got := <-g.began; !slices.Equal(got, keys) {
@@ -117,7 +119,7 @@ func (g *gated) wantBatch(
 
 // serve lets every call go on until the test says so.
 func (g *gated) serve(
-	proceed func(context.Context, []service.Check) ([]service.Decision, error), until <-chan struct{},
+	proceed func(context.Context, service.Call) ([]service.Decision, error), until <-chan struct{},
 ) {
 	for {
 		select {
@@ -168,7 +170,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 // coalesced is the reference store, its checks asked through a Coalescer.
 type coalesced struct {
 	servicetest.Bench
-	checks service.CheckStore
+	checks *service.Limiter
 }
 
 func (c coalesced) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
@@ -218,8 +220,9 @@ func TestRefusalOfOneCheckIsItsOwnAnswer(t *testing.T) {
 	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "unknown", "bob")
 		g.wantBatch(t, admit, "first")
-		g.wantBatch(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-			decisions, err := admit(ctx, checks)
+		g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+			checks := call.Checks
+			decisions, err := admit(ctx, service.Call{Checks: checks})
 			decisions[0] = service.Decision{Err: service.ErrNotFound}
 			return decisions, err
 		}, "unknown", "bob")
@@ -234,7 +237,7 @@ func TestNoChecksAreNoBatch(t *testing.T) {
 	t.Parallel()
 	store := admitting()
 	c := service.NewCoalescer(store, service.CoalescerOptions{})
-	if decisions, err := c.CheckAll(t.Context(), nil); err != nil || len(decisions) != 0 || store.calls != 0 {
+	if decisions, err := c.CheckAll(t.Context(), service.Call{Checks: nil}); err != nil || len(decisions) != 0 || store.calls != 0 {
 		t.Errorf("got %+v, %v", decisions, err)
 	}
 	if err := c.Close(t.Context()); err != nil {
@@ -347,7 +350,8 @@ type exclusive struct {
 	taken   map[service.Bucket]bool
 }
 
-func (s *exclusive) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s *exclusive) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	mine := map[service.Bucket]bool{}
 	for _, check := range checks {
 		for _, b := range check.Buckets {
@@ -373,7 +377,7 @@ func (s *exclusive) CheckAll(ctx context.Context, checks []service.Check) ([]ser
 	for b := range mine {
 		delete(s.taken, b)
 	}
-	return admit(ctx, checks)
+	return admit(ctx, service.Call{Checks: checks})
 }
 
 func TestCallsOfARandomCrowdShareNoBucket(t *testing.T) {
@@ -390,7 +394,7 @@ func TestCallsOfARandomCrowdShareNoBucket(t *testing.T) {
 					group.Go(func() {
 						for range 40 {
 							question := check(at(1, fmt.Sprint(random.IntN(keys))), at(2, fmt.Sprint(random.IntN(keys))))
-							if _, err := c.CheckAll(t.Context(), []service.Check{question}); err != nil {
+							if _, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{question}}); err != nil {
 								t.Error(err)
 							}
 							time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)

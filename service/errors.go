@@ -47,8 +47,7 @@ var (
 	// instance without secret keys: it cannot make pseudonyms, and never sends clear keys.
 	ErrNoKeys = fmt.Errorf("%w: the zone's key_form is hmac, and this program has no keys of pseudonyms (--key-hmac-file)", ErrBusy)
 	// ErrHeld is the ErrBusy of a check of which another session holds a bucket: now, or still
-	// after the lock wait if the check is not NoWait. For NoWait it passes between a store and the
-	// Coalescer, which then asks again and waits, and never reaches a caller.
+	// after the lock wait if its Call is not NoWait.
 	ErrHeld = fmt.Errorf("%w: a bucket is held by another session", ErrBusy)
 	// ErrStuck is the ErrHeld of checks whose call has waited for such a session although none of
 	// them may wait. To ask again in that way may take as long.

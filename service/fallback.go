@@ -134,18 +134,18 @@ func (k knownZones) haveAnswer(check Check) bool {
 // CheckAll implements CheckStore. Each check of a call is answered by itself. A call that holds
 // both checks with an answer and checks without one ends when the store has answered the latter.
 // An AttemptID of a check that is answered without the store is not remembered.
-func (f *Fallback) CheckAll(ctx context.Context, checks []Check) ([]Decision, error) {
+func (f *Fallback) CheckAll(ctx context.Context, call Call) ([]Decision, error) {
 	zones, p := f.zones.Load(), f.period.Load()
 	if zones == nil {
-		return f.store.CheckAll(ctx, checks)
+		return f.store.CheckAll(ctx, call)
 	}
 	if p.isOpen() {
-		return f.askWithoutAnswer(ctx, *zones, checks)
+		return f.askWithoutAnswer(ctx, *zones, call)
 	}
-	if !slices.ContainsFunc(checks, func(check Check) bool { return !zones.haveAnswer(check) }) {
-		ctx = &hurried{Context: ctx, away: p.opened, patience: f.options.After}
+	if !slices.ContainsFunc(call.Checks, func(check Check) bool { return !zones.haveAnswer(check) }) {
+		call.Away, call.Patience = p.opened, f.options.After
 	}
-	decisions, err := f.store.CheckAll(ctx, checks)
+	decisions, err := f.store.CheckAll(ctx, call)
 	if err != nil {
 		p.note(err, f.options.After)
 	}
@@ -153,15 +153,15 @@ func (f *Fallback) CheckAll(ctx context.Context, checks []Check) ([]Decision, er
 		p.note(decisions[i].Err, f.options.After)
 		f.memory.note(*zones, decisions[i])
 	}
-	return f.replace(*zones, checks, decisions, err)
+	return f.replace(*zones, call.Checks, decisions, err)
 }
 
 // askWithoutAnswer answers what can be answered without the store, and asks it for the rest.
-func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, checks []Check) ([]Decision, error) {
-	decisions := make([]Decision, len(checks))
+func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, call Call) ([]Decision, error) {
+	decisions := make([]Decision, len(call.Checks))
 	var asked []Check
 	var places []int // of asked in checks
-	for i, check := range checks {
+	for i, check := range call.Checks {
 		if zones.haveAnswer(check) {
 			decisions[i] = f.memory.decide(zones, check)
 			continue
@@ -171,10 +171,10 @@ func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, check
 	switch len(asked) {
 	case 0:
 		return decisions, nil
-	case len(checks):
-		return f.store.CheckAll(ctx, checks)
+	case len(call.Checks):
+		return f.store.CheckAll(ctx, call)
 	}
-	answers, err := checkAll(ctx, f.store, asked)
+	answers, err := Ask(ctx, f.store, call.Of(asked))
 	scatter(decisions, places, answers, err)
 	return decisions, nil
 }
@@ -196,32 +196,4 @@ func (f *Fallback) replace(zones knownZones, checks []Check, decisions []Decisio
 		}
 	}
 	return decisions, nil
-}
-
-// hurried is the context of a call whose checks all have an answer without the store. A
-// Coalescer knows it by its type, which costs nothing where it is another one: so nothing may
-// wrap the context between the two.
-type hurried struct {
-	context.Context
-
-	away     <-chan struct{} // closed when the store is known to be away
-	patience time.Duration
-}
-
-type patienceKey struct{}
-
-// Value implements context.Context.
-func (h *hurried) Value(key any) any {
-	if key == (patienceKey{}) {
-		return h.patience
-	}
-	return h.Context.Value(key)
-}
-
-// Patience returns how long a store may take to reach its engine for a call, and whether that
-// is limited: it is if all checks of the call have an answer without the engine. What the store
-// does once it has sent a check is NOT limited by it.
-func Patience(ctx context.Context) (patience time.Duration, limited bool) {
-	patience, limited = ctx.Value(patienceKey{}).(time.Duration)
-	return patience, limited
 }

@@ -150,7 +150,7 @@ func TestOnlyAStoreThatIsAwayIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ofDecision := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) {
+			ofDecision := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) {
 				return []service.Decision{{Err: test.err}}, nil
 			}}
 			for of, store := range map[string]*stub{"the call": failing(test.err), "the check": ofDecision} {
@@ -176,7 +176,7 @@ func TestEachCheckOfACallIsReplacedByItself(t *testing.T) {
 	store := failing(service.ErrAway)
 	f := awayFrom(store)
 	for _, asked := range []int{5, 2} { // at first nobody knows that the store is away
-		decisions, err := f.CheckAll(t.Context(), checks)
+		decisions, err := f.CheckAll(t.Context(), service.Call{Checks: checks})
 		if err != nil || len(decisions) != len(checks) || len(store.asked) != asked {
 			t.Fatalf("got %+v, %v, the store was asked %d checks, want %d", decisions, err, len(store.asked), asked)
 		}
@@ -186,16 +186,16 @@ func TestEachCheckOfACallIsReplacedByItself(t *testing.T) {
 			}
 		}
 	}
-	if _, err := f.CheckAll(t.Context(), []service.Check{in("error"), in("unknown")}); !errors.Is(err, service.ErrAway) {
+	if _, err := f.CheckAll(t.Context(), service.Call{Checks: []service.Check{in("error"), in("unknown")}}); !errors.Is(err, service.ErrAway) {
 		t.Errorf("a call without an answer: %v, want the store's error", err)
 	}
 	store.answer = admit
-	decisions, err := f.CheckAll(t.Context(), checks)
+	decisions, err := f.CheckAll(t.Context(), service.Call{Checks: checks})
 	if err != nil || decisions[1].TxnID() != 1 || decisions[3].TxnID() != 2 || !decisions[4].Degraded {
 		t.Errorf("the store's answers are not at their places: %+v, %v", decisions, err)
 	}
-	store.answer = func(context.Context, []service.Check) ([]service.Decision, error) { return nil, nil }
-	if decisions, _ := f.CheckAll(t.Context(), checks); !errors.Is(decisions[1].Err, service.ErrUndecided) {
+	store.answer = func(context.Context, service.Call) ([]service.Decision, error) { return nil, nil }
+	if decisions, _ := f.CheckAll(t.Context(), service.Call{Checks: checks}); !errors.Is(decisions[1].Err, service.ErrUndecided) {
 		t.Errorf("a store that answers too little: %+v", decisions)
 	}
 }
@@ -231,12 +231,11 @@ func TestPatienceEndsWhereACallerMustWait(t *testing.T) {
 		{[]service.Check{in("allow"), in("block")}, true},
 		{[]service.Check{in("allow"), in("error")}, false},
 	} {
-		if _, err := f.CheckAll(t.Context(), test.checks); err != nil {
+		if _, err := f.CheckAll(t.Context(), service.Call{Checks: test.checks}); err != nil {
 			t.Fatal(err)
 		}
-		patience, limited := service.Patience(store.ctx)
-		if limited != test.limited || limited && patience != service.DefaultDegradedAfter {
-			t.Errorf("%+v: patience %v, %t", test.checks, patience, limited)
+		if limited := store.patience == service.DefaultDegradedAfter; limited != test.limited || !limited && store.patience != 0 {
+			t.Errorf("%+v: patience %v", test.checks, store.patience)
 		}
 	}
 }
@@ -244,7 +243,7 @@ func TestPatienceEndsWhereACallerMustWait(t *testing.T) {
 // answering is the reference store behind a Fallback whose zones are remembered as they are set.
 type answering struct {
 	servicetest.Bench
-	checks   service.CheckStore
+	checks   *service.Limiter
 	fallback *service.Fallback
 	zones    service.ZoneLister
 }

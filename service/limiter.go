@@ -14,7 +14,7 @@ type ZoneLister interface {
 	Zones(ctx context.Context) ([]Zone, error)
 }
 
-// Limiter is the front of a store, and a CheckStore itself. It refuses invalid checks before
+// Limiter is the front of a store, and the Checker of callers. It refuses invalid checks before
 // the store sees them, normalises keys by the rules of their zones, and gives every call its
 // own deadline, which does not depend on whether the caller goes away.
 //
@@ -34,7 +34,7 @@ type Limiter struct {
 	read    uint64        // the newest of them that has ended well; of whoever holds reading
 }
 
-var _ CheckStore = (*Limiter)(nil)
+var _ Checker = (*Limiter)(nil)
 
 // NewLimiter returns a Limiter in front of store that does NOT normalise keys. A check that
 // the store has not answered after timeout ends in ErrUndecided or ErrBusy. In front of a
@@ -69,7 +69,7 @@ func NewHidingLimiter(store CheckStore, zones ZoneLister, keys *Keyring, timeout
 // maxRuleReads bounds how often one call may find that a rule has changed.
 const maxRuleReads = 3
 
-// CheckAll decides and records checks as CheckStore says; the verdicts name the
+// CheckAll decides and records checks as Checker says; the verdicts name the
 // normalised keys. It does not change checks, but the store may read them and
 // their buckets even after a call that failed. Once started it is NOT interrupted
 // by the caller's cancellation: go-sql-driver would close the connection while the
@@ -103,7 +103,7 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 // ask asks the store for q.asked. ErrStaleKey means that some checks must be asked again; any
 // other error is one of all checks that were asked.
 func (l *Limiter) ask(ctx context.Context, q *questions) error {
-	answers, err := checkAll(ctx, l.store, q.asked)
+	answers, err := Ask(ctx, l.store, Call{Checks: q.asked})
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,8 @@ func (c *changing) Zones(context.Context) ([]service.Zone, error) {
 	return zones, nil
 }
 
-func (c *changing) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+func (c *changing) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	c.asked = append(c.asked, checks)
 	decisions := make([]service.Decision, len(checks))
 	for i, check := range checks {
@@ -174,7 +175,7 @@ func TestLimiterGivesUpOnRulesThatNeverRest(t *testing.T) {
 func TestLimiterPassesErrorsOn(t *testing.T) {
 	t.Parallel()
 	for _, want := range []error{service.ErrBusy, service.ErrUndecided, errors.New("internal")} {
-		failing := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) { return nil, want }}
+		failing := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) { return nil, want }}
 		n := service.NewNormalizingLimiter(failing, &changing{rules: []service.KeyRule{{}}}, time.Minute)
 		if d, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "a"))}); !errors.Is(err, want) || d != nil || failing.calls != 1 {
 			t.Errorf("store: got %+v, %v after %d calls, want no decisions and %v", d, err, failing.calls, want)
@@ -184,7 +185,7 @@ func TestLimiterPassesErrorsOn(t *testing.T) {
 			t.Errorf("zones: got %+v, %v, want no decisions and %v", d, err, want)
 		}
 	}
-	short := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) {
+	short := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) {
 		return make([]service.Decision, 1), nil
 	}}
 	n := service.NewNormalizingLimiter(short, &changing{rules: []service.KeyRule{{}}}, time.Minute)
@@ -243,11 +244,12 @@ func TestLimiterKeepsWhatWasDecidedBeforeAFailure(t *testing.T) {
 	t.Parallel()
 	for _, want := range []error{service.ErrBusy, service.ErrUndecided, service.ErrStaleKey} {
 		store := &stub{}
-		store.answer = func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+		store.answer = func(ctx context.Context, call service.Call) ([]service.Decision, error) {
+			checks := call.Checks
 			if store.calls > 1 {
 				return nil, want
 			}
-			decisions, err := admit(ctx, checks)
+			decisions, err := admit(ctx, service.Call{Checks: checks})
 			decisions[1] = service.Decision{Err: service.ErrStaleKey}
 			return decisions, err
 		}
@@ -272,7 +274,7 @@ func TestLimiterUsesTheRulesThatItHasLearned(t *testing.T) {
 	zones := &changing{} // which would say that keys are opaque
 	limiter := service.NewNormalizingLimiter(store, zones, time.Minute)
 	limiter.Learn([]service.Zone{{ID: 1, Rate: 5, Window: time.Minute, Keys: ofKind(service.KeyUsername)}})
-	d, err := askOne(t.Context(), limiter, check(at(1, " Alice ")))
+	d, err := askLimiter(t.Context(), limiter, check(at(1, " Alice ")))
 	if err != nil || d.Verdicts[0].Bucket.Key != "alice" {
 		t.Errorf("got %+v, %v", d, err)
 	}
@@ -297,7 +299,8 @@ type renamed struct {
 	read  atomic.Int64 // how often the zones were read
 }
 
-func (r *renamed) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+func (r *renamed) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	if checks[0].KeyRules[0].Kind != service.KeyUsername {
 		r.stale.Done()
 		return nil, service.ErrStaleKey

@@ -12,22 +12,25 @@ import (
 
 // stub is a store that answers as the test says and notes how it was asked.
 type stub struct {
-	calls int
-	asked []service.Check
-	ctx   context.Context //nolint:containedctx // it is what some tests look at
+	calls    int
+	asked    []service.Check
+	patience time.Duration
+	ctx      context.Context //nolint:containedctx // it is what some tests look at
 	// answer is asked in CheckAll, while ctx lives.
-	answer func(ctx context.Context, checks []service.Check) ([]service.Decision, error)
+	answer func(ctx context.Context, call service.Call) ([]service.Decision, error)
 }
 
-func (s *stub) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s *stub) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	s.calls++
-	s.ctx, s.asked = ctx, checks
-	return s.answer(ctx, checks)
+	s.ctx, s.asked, s.patience = ctx, checks, call.Patience
+	return s.answer(ctx, call)
 }
 
 // admitting answers every check with a decision that names its key.
 func admitting() *stub {
-	return &stub{answer: func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	return &stub{answer: func(_ context.Context, call service.Call) ([]service.Decision, error) {
+		checks := call.Checks
 		decisions := make([]service.Decision, len(checks))
 		for i, c := range checks {
 			decisions[i].Verdicts = []service.Verdict{{Bucket: c.Buckets[0], TxnID: uint64(i + 1)}}
@@ -36,9 +39,25 @@ func admitting() *stub {
 	}}
 }
 
-// askOne asks one check; the error may be that of the check alone.
+// askLimiter asks one check; the error may be that of the check alone.
+func askLimiter(ctx context.Context, limiter *service.Limiter, check service.Check) (service.Decision, error) {
+	decisions, err := limiter.CheckAll(ctx, []service.Check{check})
+	if err != nil {
+		return service.Decision{}, err
+	}
+	return decisions[0], decisions[0].Err
+}
+
+// behind asks a Limiter as a store is asked.
+type behind struct{ *service.Limiter }
+
+func (b behind) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	return b.Limiter.CheckAll(ctx, call.Checks)
+}
+
+// askOne is askLimiter for a store.
 func askOne(ctx context.Context, store service.CheckStore, check service.Check) (service.Decision, error) {
-	decisions, err := store.CheckAll(ctx, []service.Check{check})
+	decisions, err := store.CheckAll(ctx, service.Call{Checks: []service.Check{check}})
 	if err != nil {
 		return service.Decision{}, err
 	}
@@ -97,7 +116,8 @@ func TestLimiterKeepsTheCallersCancellationFromTheStore(t *testing.T) {
 	store := admitting()
 	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "trace"))
 	answer := store.answer
-	store.answer = func(inner context.Context, checks []service.Check) ([]service.Decision, error) {
+	store.answer = func(inner context.Context, call service.Call) ([]service.Decision, error) {
+		checks := call.Checks
 		cancel() // the caller goes away while the engine is at work
 		if ctx.Err() == nil || inner.Err() != nil {
 			t.Errorf("caller's context %v, store's %v, want only the caller's ended", ctx.Err(), inner.Err())
@@ -105,9 +125,9 @@ func TestLimiterKeepsTheCallersCancellationFromTheStore(t *testing.T) {
 		if inner.Value(key{}) != "trace" {
 			t.Error("the store does not see the values of the caller's context")
 		}
-		return answer(inner, checks)
+		return answer(inner, service.Call{Checks: checks})
 	}
-	if d, err := askOne(ctx, service.NewLimiter(store, time.Minute), check(at(1, "a"))); err != nil || d.TxnID() != 1 {
+	if d, err := askLimiter(ctx, service.NewLimiter(store, time.Minute), check(at(1, "a"))); err != nil || d.TxnID() != 1 {
 		t.Errorf("got %+v, %v, want the answer in spite of the cancellation", d, err)
 	}
 	if store.ctx.Err() == nil {
@@ -117,11 +137,11 @@ func TestLimiterKeepsTheCallersCancellationFromTheStore(t *testing.T) {
 
 func TestLimiterGivesTheStoreItsOwnDeadline(t *testing.T) {
 	t.Parallel()
-	store := &stub{answer: func(ctx context.Context, _ []service.Check) ([]service.Decision, error) {
+	store := &stub{answer: func(ctx context.Context, _ service.Call) ([]service.Decision, error) {
 		<-ctx.Done()
 		return nil, errors.Join(service.ErrUndecided, ctx.Err())
 	}}
-	_, err := askOne(t.Context(), service.NewLimiter(store, time.Millisecond), check(at(1, "a")))
+	_, err := askLimiter(t.Context(), service.NewLimiter(store, time.Millisecond), check(at(1, "a")))
 	if !errors.Is(err, service.ErrUndecided) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the store's ErrUndecided at the deadline", err)
 	}
@@ -131,7 +151,7 @@ func TestLimiterGivesTheStoreItsOwnDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), theirs)
 		defer cancel()
 		before := time.Now()
-		if _, err := askOne(ctx, service.NewLimiter(store, time.Hour), check(at(1, "a"))); err != nil {
+		if _, err := askLimiter(ctx, service.NewLimiter(store, time.Hour), check(at(1, "a"))); err != nil {
 			t.Fatal(err)
 		}
 		got, ok := store.ctx.Deadline()
@@ -146,7 +166,7 @@ func TestLimiterAsksNothingForACallerThatHasLeft(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	store := admitting()
-	_, err := askOne(ctx, service.NewLimiter(store, time.Minute), check(at(1, "a")))
+	_, err := askLimiter(ctx, service.NewLimiter(store, time.Minute), check(at(1, "a")))
 	if !errors.Is(err, service.ErrBusy) || !errors.Is(err, context.Canceled) || errors.Is(err, service.ErrUndecided) {
 		t.Errorf("got %v, want ErrBusy: nothing was decided", err)
 	}
@@ -158,7 +178,7 @@ func TestLimiterAsksNothingForACallerThatHasLeft(t *testing.T) {
 func TestLimiterPassesTheStoresErrorOnForAllChecks(t *testing.T) {
 	t.Parallel()
 	for _, want := range []error{service.ErrBusy, service.ErrUndecided, errors.New("internal")} {
-		failing := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) { return nil, want }}
+		failing := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) { return nil, want }}
 		limiter := service.NewLimiter(failing, time.Minute)
 		if d, err := limiter.CheckAll(t.Context(), []service.Check{{}, check(at(1, "a"))}); !errors.Is(err, want) || d != nil {
 			t.Errorf("got %+v, %v, want no decisions and %v", d, err, want)
@@ -168,10 +188,10 @@ func TestLimiterPassesTheStoresErrorOnForAllChecks(t *testing.T) {
 
 func TestLimiterDeniesWithoutAnError(t *testing.T) {
 	t.Parallel()
-	denying := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) {
+	denying := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) {
 		return []service.Decision{{Blocked: true, Verdicts: []service.Verdict{{Blocked: true, TxnID: 7}}}}, nil
 	}}
-	d, err := askOne(t.Context(), service.NewLimiter(denying, time.Minute), check(at(1, "a")))
+	d, err := askLimiter(t.Context(), service.NewLimiter(denying, time.Minute), check(at(1, "a")))
 	if err != nil || !d.Blocked || d.TxnID() != 7 {
 		t.Errorf("got %+v, %v, want a denial as an answer", d, err)
 	}
@@ -179,7 +199,7 @@ func TestLimiterDeniesWithoutAnError(t *testing.T) {
 
 func TestLimiterIsUndecidedWhenAStoreAnswersTooFew(t *testing.T) {
 	t.Parallel()
-	store := &stub{answer: func(context.Context, []service.Check) ([]service.Decision, error) {
+	store := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) {
 		return make([]service.Decision, 1), nil
 	}}
 	_, err := service.NewLimiter(store, time.Minute).CheckAll(t.Context(), []service.Check{check(at(1, "a")), check(at(1, "b"))})

@@ -32,11 +32,12 @@ type admission struct {
 }
 
 // CheckAll implements service.CheckStore.
-func (o *outage) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (o *outage) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	if o.isAway.Load() {
 		return nil, service.ErrAway
 	}
-	return o.Memory.CheckAll(ctx, checks)
+	return o.Memory.CheckAll(ctx, service.Call{Checks: checks})
 }
 
 // inOutage runs a test in a bubble, with instances in front of a store that has zones.

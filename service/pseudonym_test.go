@@ -256,9 +256,10 @@ type spy struct {
 }
 
 // CheckAll implements service.CheckStore.
-func (s *spy) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (s *spy) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	s.asked = append(s.asked, checks)
-	return s.CheckStore.CheckAll(ctx, checks)
+	return s.CheckStore.CheckAll(ctx, service.Call{Checks: checks})
 }
 
 func TestWithoutKeysTheChecksOfHidingZonesAreRefusedAndNoOthers(t *testing.T) {
@@ -293,14 +294,14 @@ func TestWithoutKeysTheChecksOfHidingZonesAreRefusedAndNoOthers(t *testing.T) {
 func TestAStoreRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 	t.Parallel()
 	store := hidingZones(t)
-	if _, err := store.CheckAll(t.Context(), []service.Check{check(at(1, "alice"))}); !errors.Is(err, service.ErrInvalid) {
+	if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "alice"))}}); !errors.Is(err, service.ErrInvalid) {
 		t.Errorf("a clear key: %v", err)
 	}
 	hidden, err := ringOf(t, "k1").Pseudonyms(at(1, "alice"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.CheckAll(t.Context(), []service.Check{check(hidden...)}); err != nil {
+	if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(hidden...)}}); err != nil {
 		t.Errorf("a pseudonym: %v", err)
 	}
 }

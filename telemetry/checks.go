@@ -10,7 +10,7 @@ import (
 
 // Checks returns store with its decisions counted. It belongs before the Limiter, so that it sees
 // each check once and as its caller is answered.
-func (m *Metrics) Checks(store service.CheckStore) service.CheckStore {
+func (m *Metrics) Checks(store service.Checker) service.Checker {
 	if m == nil {
 		return store
 	}
@@ -19,10 +19,10 @@ func (m *Metrics) Checks(store service.CheckStore) service.CheckStore {
 
 type countedChecks struct {
 	*Metrics
-	store service.CheckStore
+	store service.Checker
 }
 
-// CheckAll implements service.CheckStore.
+// CheckAll implements service.Checker.
 func (c *countedChecks) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	began := time.Now()
 	decisions, err := c.store.CheckAll(ctx, checks)
@@ -143,11 +143,11 @@ type measuredBatches struct {
 }
 
 // CheckAll implements service.CheckStore.
-func (b *measuredBatches) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (b *measuredBatches) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	began := time.Now()
-	decisions, err := b.store.CheckAll(ctx, checks)
+	decisions, err := b.store.CheckAll(ctx, call)
 	b.batchDuration.Observe(time.Since(began).Seconds())
-	b.batchSize.Observe(float64(len(checks)))
+	b.batchSize.Observe(float64(len(call.Checks)))
 	for i := range decisions {
 		if decisions[i].Err != nil && errors.Is(decisions[i].Err, service.ErrHeld) {
 			b.heldChecks.Inc()

@@ -24,8 +24,8 @@ import (
 // storeFunc is a store that answers as a test wants.
 type storeFunc func(ctx context.Context, checks []service.Check) ([]service.Decision, error)
 
-func (f storeFunc) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
-	return f(ctx, checks)
+func (f storeFunc) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
+	return f(ctx, call.Checks)
 }
 
 // allowing is a store that allows every check.
@@ -92,7 +92,7 @@ func wantLines(t *testing.T, text string, want ...string) {
 
 func check(buckets ...service.Bucket) service.Check { return service.Check{Buckets: buckets} }
 
-func ask(t *testing.T, store service.CheckStore, checks ...service.Check) {
+func ask(t *testing.T, store service.Checker, checks ...service.Check) {
 	t.Helper()
 	if _, err := store.CheckAll(t.Context(), checks); err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func summariesOfGo() []string { return []string{"go_gc_duration_seconds"} }
 func TestUnknownZonesMakeNoSeries(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	store := m.Checks(servicetest.NewMemory())
+	store := m.Checks(servicetest.Asking(servicetest.NewMemory()))
 	for id := range int64(5000) {
 		ask(t, store, check(service.Bucket{ZoneID: id + 1, Key: "alice"}))
 	}
@@ -142,7 +142,7 @@ func TestUnknownZonesMakeNoSeries(t *testing.T) {
 func TestFurtherZonesShareTheirSeries(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	store := m.Checks(allowing())
+	store := m.Checks(servicetest.Asking(allowing()))
 	for id := range int64(telemetry.MaxZones + 50) {
 		ask(t, store, check(service.Bucket{ZoneID: id + 1, Key: "alice"}))
 	}
@@ -165,7 +165,7 @@ func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
 	near := verdict(1, func(v *service.Verdict) { v.Velocity = 8 })
 	shadow := verdict(2, func(v *service.Verdict) { v.WouldBlock, v.Reason = true, service.ReasonDenied })
 	blocked := verdict(3, func(v *service.Verdict) { v.Blocked, v.WouldBlock, v.Reason = true, true, service.ReasonLockout })
-	store := m.Checks(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
+	store := m.Checks(servicetest.Asking(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
 		return []service.Decision{
 			{Verdicts: []service.Verdict{free}},
 			{Verdicts: []service.Verdict{near, shadow}, WouldBlock: true},
@@ -173,7 +173,7 @@ func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
 			{Err: service.ErrNotFound},
 			{Err: service.ErrConflict},
 		}, nil
-	}))
+	})))
 	ask(t, store, make([]service.Check, 5)...)
 	wantLines(
 		t, scrape(t, m),
@@ -211,7 +211,7 @@ func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
 		`velocityd_check_duration_seconds_bucket{le="10"} 1`: service.ErrBusy,
 	} {
 		m := newMetrics()
-		store := m.Checks(m.Batches(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return nil, err })))
+		store := m.Checks(servicetest.Asking(m.Batches(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return nil, err }))))
 		if _, got := store.CheckAll(t.Context(), make([]service.Check, 2)); !errors.Is(got, err) {
 			t.Errorf("got %v, want the store's error", got)
 		}
@@ -309,7 +309,7 @@ func whole(t *testing.T) *telemetry.Metrics {
 	m.Watch(idle())
 	memory := servicetest.NewMemory()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
-	ask(t, m.Checks(memory), check(service.Bucket{ZoneID: 1, Key: "alice"}))
+	ask(t, m.Checks(servicetest.Asking(memory)), check(service.Bucket{ZoneID: 1, Key: "alice"}))
 	m.CountRequest("GET", "/v1/zones/:id", http.StatusOK)
 	return m
 }
@@ -427,7 +427,7 @@ func TestAScrapeTakesNoLockOfALane(t *testing.T) {
 	m.Watch(sources)
 	answered := make(chan error)
 	go func() {
-		_, err := coalescer.CheckAll(t.Context(), []service.Check{check(service.Bucket{ZoneID: 1, Key: "alice"})})
+		_, err := coalescer.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(service.Bucket{ZoneID: 1, Key: "alice"})}})
 		answered <- err
 	}()
 	<-entered
@@ -446,7 +446,7 @@ func BenchmarkChecks(b *testing.B) {
 	instant := storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return decisions, nil })
 	m := newMetrics()
 	question := []service.Check{check(buckets...)}
-	for name, store := range map[string]service.CheckStore{"without": instant, "with": m.Checks(instant)} {
+	for name, store := range map[string]service.Checker{"without": servicetest.Asking(instant), "with": m.Checks(servicetest.Asking(instant))} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {
@@ -474,7 +474,7 @@ func BenchmarkScrape(b *testing.B) {
 func scrapeMany(b *testing.B, zones int) {
 	m := newMetrics()
 	m.Watch(idle())
-	store := m.Checks(allowing())
+	store := m.Checks(servicetest.Asking(allowing()))
 	for id := range int64(zones) {
 		_, _ = store.CheckAll(b.Context(), []service.Check{check(service.Bucket{ZoneID: id + 1, Key: "alice"})})
 	}
@@ -491,7 +491,7 @@ func TestMetricsThatAreOffCountNothingAndHaveNoPath(t *testing.T) {
 	t.Parallel()
 	var off *telemetry.Metrics
 	m := servicetest.NewMemory()
-	if off.Checks(m) != service.CheckStore(m) || off.Batches(m) != service.CheckStore(m) || off.Outcomes(m) != service.OutcomeStore(m) {
+	if off.Checks(nil) != nil || off.Batches(m) != service.CheckStore(m) || off.Outcomes(m) != service.OutcomeStore(m) {
 		t.Error("a store is wrapped")
 	}
 	off.CountRequest("GET", "/", 200)

@@ -240,15 +240,15 @@ type tracedBatches struct {
 }
 
 // CheckAll implements service.CheckStore.
-func (b *tracedBatches) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+func (b *tracedBatches) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	if !trace.SpanFromContext(ctx).IsRecording() {
-		return b.store.CheckAll(ctx, checks)
+		return b.store.CheckAll(ctx, call)
 	}
 	links, _ := ctx.Value(shared{}).([]trace.Link)
 	ctx, span := b.tracer.Start(ctx, "decide batch", trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links...),
-		trace.WithAttributes(attribute.String("db.system.name", "mysql"), attribute.Int("db.operation.batch.size", len(checks))))
+		trace.WithAttributes(attribute.String("db.system.name", "mysql"), attribute.Int("db.operation.batch.size", len(call.Checks))))
 	defer span.End()
-	decisions, err := b.store.CheckAll(ctx, checks)
+	decisions, err := b.store.CheckAll(ctx, call)
 	if err != nil {
 		// Not its text, which may be the engine's, and quote a key.
 		span.SetAttributes(attribute.String("error.type", kindOf(err)))

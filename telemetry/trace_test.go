@@ -133,7 +133,7 @@ func TestABatchIsLinkedToItsRequests(t *testing.T) {
 	ask := func(key string, traced bool) {
 		handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			tracing.NameRequest(r.Context(), "POST", "/"+key)
-			_, err := coalescer.CheckAll(r.Context(), []service.Check{check(service.Bucket{ZoneID: 1, Key: key})})
+			_, err := coalescer.CheckAll(r.Context(), service.Call{Checks: []service.Check{check(service.Bucket{ZoneID: 1, Key: key})}})
 			answered <- err
 		})
 		go tracing.Handler(handler, func(*http.Request) bool { return !traced }).
@@ -180,7 +180,7 @@ func TestTheErrorOfABatchIsItsKindAlone(t *testing.T) {
 		return nil, fmt.Errorf("%w: Duplicate entry 'secret'", service.ErrUndecided)
 	}))
 	tracing.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if _, err := store.CheckAll(r.Context(), make([]service.Check, 3)); !errors.Is(err, service.ErrUndecided) {
+		if _, err := store.CheckAll(r.Context(), service.Call{Checks: make([]service.Check, 3)}); !errors.Is(err, service.ErrUndecided) {
 			t.Error(err)
 		}
 	}), func(*http.Request) bool { return false }).

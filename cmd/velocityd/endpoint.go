@@ -56,8 +56,8 @@ func given(command *kong.Context, names ...string) bool {
 type endpoint struct {
 	handlers.Reader
 	handlers.Writer
-	service.CheckStore
-	timeout time.Duration // of a report
+	service.Checker
+	timeout time.Duration // of checks and reports
 	release func()        // closes the connections
 }
 
@@ -85,8 +85,8 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 	}
 	return endpoint{
 		Reader: hidingStore{store, keys}, Writer: hidingStore{store, keys},
-		CheckStore: service.NewHidingLimiter(store, store, keys, localTimeout),
-		timeout:    localTimeout, release: func() { _ = store.Close() },
+		Checker: service.NewHidingLimiter(store, store, keys, localTimeout),
+		timeout: localTimeout, release: func() { _ = store.Close() },
 	}, nil
 }
 
@@ -112,7 +112,7 @@ func (f endpointFlags) openService() (endpoint, error) {
 		return endpoint{}, err
 	}
 	return endpoint{
-		Reader: remote, Writer: remote, CheckStore: service.NewLimiter(remote, remoteTimeout),
+		Reader: remote, Writer: remote, Checker: remote,
 		timeout: remoteTimeout, release: remote.Close,
 	}, nil
 }
@@ -148,6 +148,13 @@ func explainNoZone(err error) error {
 		return fmt.Errorf("%w ('velocityd zone list' shows the zones)", err)
 	}
 	return err
+}
+
+// CheckAll implements service.Checker.
+func (e endpoint) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timeout)
+	defer cancel()
+	return e.Checker.CheckAll(ctx, checks)
 }
 
 // ReportAll implements service.OutcomeStore.

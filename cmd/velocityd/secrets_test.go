@@ -334,7 +334,8 @@ func askWithoutKeys(t *testing.T, dsn string) string {
 type panics struct{ *servicetest.Memory }
 
 // CheckAll implements service.CheckStore.
-func (panics) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+func (panics) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	panic(fmt.Sprintf("store: %v", checks))
 }
 

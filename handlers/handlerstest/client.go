@@ -32,7 +32,7 @@ type Client struct {
 }
 
 var (
-	_ service.CheckStore   = (*Client)(nil)
+	_ service.Checker      = (*Client)(nil)
 	_ service.OutcomeStore = (*Client)(nil)
 )
 

@@ -34,7 +34,7 @@ type Bench interface {
 }
 
 // Exercise tests that the store that open returns keeps the contracts of
-// service.CheckStore and service.OutcomeStore, and decides as service.Decide does. It
+// service.Checker and service.OutcomeStore, and decides as service.Decide does. It
 // calls open once for each claim; open must return a Bench without zones and txns.
 // Checks reach the Bench through a service.Limiter, as in the service.
 //
@@ -48,7 +48,7 @@ func Exercise(t *testing.T, open func(t *testing.T) Bench, allowed ...Allowance)
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				b := open(t)
-				holds(t, bench{Bench: b, limiter: service.NewLimiter(b, patience), allowed: allowed})
+				holds(t, bench{Bench: b, allowed: allowed})
 			})
 		}
 	}
@@ -71,7 +71,6 @@ type claim func(t *testing.T, b bench)
 // bench adds to a Bench what nearly every claim needs.
 type bench struct {
 	Bench
-	limiter *service.Limiter
 	allowed []Allowance
 }
 
@@ -94,7 +93,7 @@ func (b bench) zone(tb testing.TB, id int64, rate int, window time.Duration) {
 
 func (b bench) all(tb testing.TB, checks ...service.Check) []service.Decision {
 	tb.Helper()
-	decisions, err := b.limiter.CheckAll(context.Background(), checks)
+	decisions, err := b.CheckAll(context.Background(), checks)
 	if err != nil {
 		tb.Fatalf("check %d checks: %v", len(checks), err)
 	}
@@ -106,7 +105,7 @@ func (b bench) all(tb testing.TB, checks ...service.Check) []service.Decision {
 
 // ask asks one check. The error is that of the call or that of the check.
 func (b bench) ask(ctx context.Context, check service.Check) (service.Decision, error) {
-	decisions, err := b.limiter.CheckAll(ctx, []service.Check{check})
+	decisions, err := b.CheckAll(ctx, []service.Check{check})
 	if err != nil {
 		return service.Decision{}, err
 	}

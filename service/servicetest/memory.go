@@ -17,7 +17,7 @@ import (
 // Memory is the reference store: service.Decide over maps, under one mutex. Its data
 // ends with the process, so it is NOT for serving. It does not normalise keys: put a
 // normalizing service.Limiter in front of it. No other session can hold its buckets, so
-// it ignores Check.NoWait.
+// it ignores Call.NoWait.
 type Memory struct {
 	mu    sync.Mutex
 	clock func() time.Time
@@ -73,7 +73,8 @@ func NewMemoryAt(clock func() time.Time) *Memory {
 func (m *Memory) now() time.Time { return m.clock().UTC().Truncate(time.Microsecond) }
 
 // CheckAll implements service.CheckStore. Its only error is ErrStaleKey.
-func (m *Memory) CheckAll(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+func (m *Memory) CheckAll(_ context.Context, call service.Call) ([]service.Decision, error) {
+	checks := call.Checks
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := service.StaleKey(m.zones, checks); err != nil {

@@ -94,7 +94,7 @@ type memoryBench struct {
 	checks *service.Limiter
 }
 
-// CheckAll implements service.CheckStore.
+// CheckAll implements service.Checker.
 func (b memoryBench) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	return b.checks.CheckAll(ctx, checks)
 }

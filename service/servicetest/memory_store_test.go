@@ -25,7 +25,7 @@ func newClocked() *clocked {
 
 func (c *clocked) check(t *testing.T, check service.Check) service.Decision {
 	t.Helper()
-	decisions, err := c.CheckAll(t.Context(), []service.Check{check})
+	decisions, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check}})
 	if err != nil || decisions[0].Err != nil {
 		t.Fatalf("check: %v, %v", err, decisions)
 	}
@@ -101,13 +101,13 @@ func TestMemoryRefusesStaleKeysAsAWhole(t *testing.T) {
 	fresh.KeyRules = []service.KeyRule{{Kind: service.KeyUsername, IPv4Prefix: 8}} // the same in words
 	unknown.Buckets[0].ZoneID = 404
 	unknown.KeyRules = []service.KeyRule{{Kind: service.KeyIP}}
-	if d, err := c.CheckAll(t.Context(), []service.Check{fresh, one("", "a"), stale}); !errors.Is(err, service.ErrStaleKey) || d != nil {
+	if d, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{fresh, one("", "a"), stale}}); !errors.Is(err, service.ErrStaleKey) || d != nil {
 		t.Errorf("got %+v, %v, want nothing but ErrStaleKey", d, err)
 	}
 	if txns := c.Txns(t, service.Bucket{ZoneID: 1, Key: "a"}); len(txns) != 0 {
 		t.Errorf("a stale call recorded %+v", txns)
 	}
-	decisions, err := c.CheckAll(t.Context(), []service.Check{fresh, one("", "a"), unknown})
+	decisions, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{fresh, one("", "a"), unknown}})
 	if err != nil || decisions[0].Err != nil || decisions[1].Err != nil || !errors.Is(decisions[2].Err, service.ErrNotFound) {
 		t.Errorf("got %+v, %v, want the unknown zone alone refused", decisions, err)
 	}

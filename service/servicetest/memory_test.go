@@ -32,7 +32,7 @@ func TestMemoryFindsWhatItHoldsAndNothingElse(t *testing.T) {
 		t.Errorf("zone 404: got %v, want ErrNotFound", err)
 	}
 	alice := service.Bucket{ZoneID: 1, Key: "alice"}
-	decisions, err := m.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{alice}}})
+	decisions, err := m.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: []service.Bucket{alice}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,20 @@ import (
 
 // Asker is what callers ask of a service: the part of a Bench that is no DBA's.
 type Asker interface {
-	service.CheckStore
+	service.Checker
 	service.OutcomeStore
 	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
 	Release(ctx context.Context, bucket service.Bucket, principal, reason string) error
+}
+
+// Asking returns a Checker that asks store as it is: no Limiter normalises keys or refuses checks.
+func Asking(store service.CheckStore) service.Checker { return asking{store} }
+
+type asking struct{ store service.CheckStore }
+
+// CheckAll implements service.Checker.
+func (a asking) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	return a.store.CheckAll(ctx, service.Call{Checks: checks})
 }
 
 // Through returns a Bench whose checks, reports, looks and releases go to asker, such as
@@ -23,7 +33,7 @@ type through struct {
 	asker Asker
 }
 
-// CheckAll implements service.CheckStore.
+// CheckAll implements service.Checker.
 func (t through) CheckAll(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 	return t.asker.CheckAll(ctx, checks)
 }

@@ -35,7 +35,7 @@ var (
 // Options are the settings of a Replayer. Store is required, and a zone.
 type Options struct {
 	// Store answers the checks.
-	Store service.CheckStore
+	Store service.Checker
 	// Outcomes gets the outcome of each allowed attempt, before the next attempt in
 	// one of its buckets is asked about. Nil means that outcomes are not reported.
 	Outcomes service.OutcomeStore
@@ -52,7 +52,7 @@ type Options struct {
 // with the log, but with the number of keys that had no room. It is for one
 // goroutine.
 type Replayer struct {
-	store    service.CheckStore
+	store    service.Checker
 	userZone int64 // 0: users are not asked about
 	ipZone   int64 // 0: addresses are not asked about
 	batch    int

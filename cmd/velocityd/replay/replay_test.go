@@ -32,7 +32,7 @@ func memory(t *testing.T, userRate, ipRate int) *servicetest.Memory {
 }
 
 // asking returns a replayer of zones that no test has told it of.
-func asking(store service.CheckStore, userZone, ipZone int64, batch int) *Replayer {
+func asking(store service.Checker, userZone, ipZone int64, batch int) *Replayer {
 	return &Replayer{store: store, userZone: userZone, ipZone: ipZone, batch: batch, tally: newTally()}
 }
 
@@ -61,7 +61,7 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 				t.Errorf("asked %d checks at once, want at most %d", len(checks), batch)
 			}
 			asked = append(asked, checks...)
-			return m.CheckAll(ctx, checks)
+			return m.CheckAll(ctx, service.Call{Checks: checks})
 		}), 1, 2, batch)
 		if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestReplayTellsWhatZonesInShadowModeWouldHaveBlocked(t *testing.T) {
 	m := servicetest.NewMemory()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Mode: service.ModeShadow})
 	m.SetZone(t, service.Zone{ID: 2, Rate: 4, Window: time.Hour})
-	r := asking(m, 1, 2, 3)
+	r := asking(servicetest.Asking(m), 1, 2, 3)
 	log := strings.Repeat(failed("ann", "192.0.2.1"), 5) + failed("bob", "192.0.2.2") // the fifth is blocked by the address
 	if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestReplayAsksInTheNamedZonesAlone(t *testing.T) {
 					keys = append(keys, b.Key)
 				}
 			}
-			return m.CheckAll(ctx, checks)
+			return m.CheckAll(ctx, service.Call{Checks: checks})
 		}), c.user, c.ip, 10)
 		if err := r.run(t.Context(), strings.NewReader(log)); err != nil {
 			t.Fatal(err)
@@ -144,7 +144,7 @@ func TestReplayAsksABusyStoreAgain(t *testing.T) {
 			if calls++; calls%busyTries != 0 {
 				return nil, fmt.Errorf("%w: away", service.ErrBusy)
 			}
-			return m.CheckAll(ctx, checks)
+			return m.CheckAll(ctx, service.Call{Checks: checks})
 		}), 1, 2, 1)
 		err := r.run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+failed("bob", "192.0.2.1")))
 		if err != nil || calls != 2*busyTries || r.tally.allowed != 2 {
@@ -167,7 +167,7 @@ func TestReplayEndsAtAnErrorThatAskingAgainWouldNotMend(t *testing.T) {
 				if calls++; calls > 1 {
 					return nil, fmt.Errorf("%w: on purpose", kind)
 				}
-				return m.CheckAll(ctx, checks)
+				return m.CheckAll(ctx, service.Call{Checks: checks})
 			}), 1, 0, 2)
 			err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 9)))
 			if !errors.Is(err, kind) || calls != 1+tries || r.tally.allowed != 2 {
@@ -180,7 +180,7 @@ func TestReplayEndsAtAnErrorThatAskingAgainWouldNotMend(t *testing.T) {
 func TestReplayEndsAtAnUnknownZone(t *testing.T) {
 	t.Parallel()
 	m := memory(t, 9, 9)
-	r := asking(m, 1, 7, 2)
+	r := asking(servicetest.Asking(m), 1, 7, 2)
 	err := r.run(t.Context(), strings.NewReader(strings.Repeat(failed("ann", "192.0.2.1"), 9)))
 	if !errors.Is(err, service.ErrNotFound) || r.tally.allowed+r.tally.blocked != 0 {
 		t.Errorf("got %v, %+v", err, r.tally)
@@ -217,7 +217,7 @@ func TestReplayOfALogWithoutAnAttemptIsAnError(t *testing.T) {
 		"\xfd7zXZ\x00\x00\x04noise":                            "it is no text",
 		failed("192.0.2.9", "192.0.2.1") + failed("ann", "::"): "",
 	} {
-		r, err := New(Options{Store: m, UserZone: 2, Zones: []service.Zone{users, addresses}, Batch: 9}) // users as addresses
+		r, err := New(Options{Store: servicetest.Asking(m), UserZone: 2, Zones: []service.Zone{users, addresses}, Batch: 9}) // users as addresses
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +231,7 @@ func TestReplayOfALogWithoutAnAttemptIsAnError(t *testing.T) {
 func TestReplayOfALogThatIsReadInPartIsAnError(t *testing.T) {
 	t.Parallel()
 	m := memory(t, 9, 9)
-	r, err := New(Options{Store: m, UserZone: 1, Zones: []service.Zone{{ID: 1}}, Batch: 9})
+	r, err := New(Options{Store: servicetest.Asking(m), UserZone: 1, Zones: []service.Zone{{ID: 1}}, Batch: 9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +249,7 @@ func TestReplayAsksAgainForWhatTheStoreWasTooBusyFor(t *testing.T) {
 		calls := 0
 		r := asking(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 			calls++
-			decisions, err := m.CheckAll(ctx, checks[:len(checks)-min(calls%2, 1)]) // the last one, each other time
+			decisions, err := m.CheckAll(ctx, service.Call{Checks: checks[:len(checks)-min(calls%2, 1)]}) // the last one, each other time
 			if len(decisions) < len(checks) {
 				decisions = append(decisions, refused)
 			}
@@ -269,10 +269,10 @@ func TestReplayEndsWhenToldTo(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	m := memory(t, 9, 9)
-	r := asking(service.NewLimiter(storeFunc(func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
+	r := asking(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 		cancel()
-		return m.CheckAll(ctx, checks) // the call at work is finished
-	}), time.Minute), 1, 2, 2)
+		return m.CheckAll(context.Background(), service.Call{Checks: checks}) // the call at work is finished
+	}), 1, 2, 2)
 	reader, writer := io.Pipe() // never ends, like a pipe from a command that goes on
 	defer writer.Close()
 	go func() { _, _ = io.WriteString(writer, strings.Repeat(failed("ann", "192.0.2.1"), 4)) }()

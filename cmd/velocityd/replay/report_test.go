@@ -245,7 +245,7 @@ func TestReplayLeavesOutTheZoneThatCannotHaveAKey(t *testing.T) {
 	if users, addresses := len(m.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})), len(m.Txns(t, service.Bucket{ZoneID: 2, Key: "192.0.2.1"})); users != 2 || addresses != 4 {
 		t.Errorf("%d txns of the user, %d of the address", users, addresses)
 	}
-	swapped := asking(m, 2, 0, 100) // users in a zone of addresses
+	swapped := asking(servicetest.Asking(m), 2, 0, 100) // users in a zone of addresses
 	swapped.rules = r.rules
 	if err := swapped.run(t.Context(), strings.NewReader(log)); err != nil || swapped.tally.skipped != 6 {
 		t.Errorf("got %v, %+v", err, swapped.tally)
