@@ -13,12 +13,13 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // hurry puts a Fallback in front of a store, so that its callers need not wait for the engine
 // longer than patience. Zone 1 is answered without the database.
-func hurry(store service.CheckStore, patience time.Duration) *service.Fallback {
-	f := service.NewFallback(store, service.FallbackOptions{After: patience})
+func hurry(store service.CheckStore, patience time.Duration) *queue.Fallback {
+	f := queue.NewFallback(store, queue.FallbackOptions{After: patience})
 	allow := zone(1, 5, time.Hour)
 	allow.OnFailure = service.OnFailureAllow
 	f.Remember([]service.Zone{allow})

@@ -13,6 +13,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
 
@@ -43,7 +44,7 @@ func TestTwoInstancesAndSQLCallersShareOneLimit(t *testing.T) {
 		var ways []service.CheckStore
 		for range 2 {
 			store := connect(t, d, Options{LockWait: 20 * time.Second})
-			ways = append(ways, store, coalesce(t, store, service.CoalescerOptions{Timeout: time.Minute}))
+			ways = append(ways, store, coalesce(t, store, queue.CoalescerOptions{Timeout: time.Minute}))
 		}
 		ways = append(ways, bySQL{newSQLStore(t, d, false)}, bySQL{newSQLStore(t, d, true)})
 		var allowed atomic.Int64
@@ -78,7 +79,7 @@ func TestHotBucketsInCommonMakeNobodyBusy(t *testing.T) {
 		var ways []service.CheckStore
 		for range 2 {
 			store := connect(t, d, Options{LockWait: 20 * time.Second})
-			ways = append(ways, coalesce(t, store, service.CoalescerOptions{Timeout: time.Minute}))
+			ways = append(ways, coalesce(t, store, queue.CoalescerOptions{Timeout: time.Minute}))
 		}
 		bySQL := bySQL{newSQLStore(t, d, false)}
 		for n := range hot / 2 { // the others are new

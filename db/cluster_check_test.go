@@ -16,6 +16,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
 
@@ -205,7 +206,7 @@ func TestClusterOneBucketUnderManyCallers(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1002, Description: "hot", Rate: 7, Window: time.Hour}
 	store := clusterStore(t, Options{LockWait: 10 * time.Second}, zone)
-	c := service.NewCoalescer(store, service.CoalescerOptions{ShardOf: store.ShardOf, Timeout: time.Minute})
+	c := queue.NewCoalescer(store, queue.CoalescerOptions{ShardOf: store.ShardOf, Timeout: time.Minute})
 	var mu sync.Mutex
 	admitted := 0
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -10,13 +10,14 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
 
 // coalesce puts a Coalescer in front of a store until the test's end.
-func coalesce(t *testing.T, store service.CheckStore, o service.CoalescerOptions) *service.Coalescer {
+func coalesce(t *testing.T, store service.CheckStore, o queue.CoalescerOptions) *queue.Coalescer {
 	t.Helper()
-	c := service.NewCoalescer(store, o)
+	c := queue.NewCoalescer(store, o)
 	t.Cleanup(func() {
 		if err := c.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -30,7 +31,7 @@ func TestCoalescedStoreKeepsTheContract(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
 			b := newBench(t, engine.Database(t))
-			return b.asking(coalesce(t, b.store, service.CoalescerOptions{Lanes: 2, Timeout: 2 * time.Minute}))
+			return b.asking(coalesce(t, b.store, queue.CoalescerOptions{Lanes: 2, Timeout: 2 * time.Minute}))
 		})
 	})
 }
@@ -52,11 +53,11 @@ func TestTwoCoalescersShareOneLimit(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, each, rate = 200, 3, 17
 		d := engine.Database(t, zone(1, rate, time.Hour), zone(2, callers*each, time.Hour))
-		var instances []*service.Coalescer
+		var instances []*queue.Coalescer
 		var calls atomic.Int64
 		for range 2 {
 			store := connect(t, d, Options{LockWait: 20 * time.Second})
-			instances = append(instances, coalesce(t, counted{store, &calls}, service.CoalescerOptions{Lanes: 2, Timeout: time.Minute}))
+			instances = append(instances, coalesce(t, counted{store, &calls}, queue.CoalescerOptions{Lanes: 2, Timeout: time.Minute}))
 		}
 		var allowed atomic.Int64
 		var group sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // How `velocityd serve` asks by default: see serviceFlags of cmd/velocityd.
@@ -130,7 +131,7 @@ func TestFaultAShardThatIsKilledHarmsOnlyItsOwnBuckets(t *testing.T) {
 	c := ownCluster(t, vitess.Options{})
 	l := newLoad(t, c, Options{Engine: EngineVitess})
 	l.deadline = servedDeadline
-	l.asked = coalesce(t, l.store, service.CoalescerOptions{
+	l.asked = coalesce(t, l.store, queue.CoalescerOptions{
 		Lanes: max(1, min(runtime.GOMAXPROCS(0), DefaultMaxConns/4)), Timeout: servedBatch, ShardOf: l.store.ShardOf,
 	})
 	shards, err := newShardMap([]string{"-80", "80-"})

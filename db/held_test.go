@@ -10,6 +10,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 func TestABucketThatIsHeldForLongIsBusyAndTheOthersAreServed(t *testing.T) {
@@ -17,7 +18,7 @@ func TestABucketThatIsHeldForLongIsBusyAndTheOthersAreServed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const others = 40
 		d := engine.Database(t, zone(1, 100, time.Hour))
-		c := coalesce(t, connect(t, d, Options{}), service.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
+		c := coalesce(t, connect(t, d, Options{}), queue.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
 		release := d.Hold(t, user("held"))
 		var group sync.WaitGroup
 		for i := range others {

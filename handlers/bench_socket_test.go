@@ -23,6 +23,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // benchServer makes a process of this test's binary the server of this name.
@@ -76,7 +77,7 @@ func benchServers() map[string]func(net.Listener) error {
 	return map[string]func(net.Listener) error{
 		"echo":     (&http.Server{Handler: echoAlone(), ReadHeaderTimeout: time.Minute}).Serve,
 		"handlers": over(fixed(decision)),
-		"service":  over(service.NewCoalescer(fixed(decision), service.CoalescerOptions{Lanes: 1, Timeout: time.Second})),
+		"service":  over(queue.NewCoalescer(fixed(decision), queue.CoalescerOptions{Lanes: 1, Timeout: time.Second})),
 	}
 }
 

@@ -251,3 +251,24 @@ func Ask(ctx context.Context, store CheckStore, call Call) ([]Decision, error) {
 	}
 	return decisions, err
 }
+
+// Piece returns the first checks of a slice: as many as name at most the given number of
+// buckets together, and at least one.
+func Piece(checks []Check, buckets int) []Check {
+	named := 0
+	for i, check := range checks {
+		if named += len(check.Buckets); i > 0 && named > buckets {
+			return checks[:i]
+		}
+	}
+	return checks
+}
+
+// CountBuckets returns how many buckets checks name, those that several name as often.
+func CountBuckets(checks []Check) int {
+	n := 0
+	for _, check := range checks {
+		n += len(check.Buckets)
+	}
+	return n
+}

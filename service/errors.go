@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -77,3 +78,27 @@ func (e *FieldError) Error() string {
 
 // Unwrap returns ErrInvalid.
 func (e *FieldError) Unwrap() error { return ErrInvalid }
+
+// BusyError is an ErrBusy that knows when there will be room.
+type BusyError struct {
+	// RetryAfter is a whole number of seconds, at least BusyRetryAfter.
+	RetryAfter time.Duration
+	// Held says that another session has held a bucket of the check for long. Otherwise
+	// there was no room, or too little time.
+	Held   bool
+	reason string
+}
+
+// NewBusyError returns the error of a caller that is refused for reason and may ask again
+// after about d. The reason must not name a bucket.
+func NewBusyError(d time.Duration, reason string) *BusyError {
+	return &BusyError{RetryAfter: max(roundUp(d), BusyRetryAfter), reason: reason}
+}
+
+// Error implements error. The text names no bucket.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("%v: %s, retry in %v", ErrBusy, cmp.Or(e.reason, "queue is full"), e.RetryAfter)
+}
+
+// Unwrap returns ErrBusy.
+func (e *BusyError) Unwrap() error { return ErrBusy }

@@ -1,32 +1,5 @@
 package service
 
-// Enough is how many checks must wait before another call begins beside one under way.
-const Enough = enough
-
-// Waiting is how many callers wait in each lane for lone checks.
-func (c *Coalescer) Waiting() []int {
-	waiting := make([]int, len(c.lanes))
-	for i, l := range c.lanes {
-		waiting[i] = l.waits()
-	}
-	return waiting
-}
-
-// WaitingForHeld is how many callers wait for buckets that are held.
-func (c *Coalescer) WaitingForHeld() int { return c.held.waits() }
-
-func (l *lane) waits() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.queue)
-}
-
-// Working is how many calls for lone checks are under way.
-func (c *Coalescer) Working() int {
-	lone, _, _ := c.Use()
-	return lone.Busy
-}
-
 // Size returns how many credentials are in memory.
 func (c *CredentialCache) Size() int { return len(c.ring.Load().keys) }
 

@@ -38,6 +38,7 @@ func rules() map[string]rule {
 	)
 	return map[string]rule{
 		"service":               {theirs: []string{text}, never: []string{sql, http}},
+		"service/queue":         {ours: []string{"service"}},
 		"service/servicetest":   {ours: []string{"service"}},
 		"api":                   {ours: []string{"service"}},
 		"client":                {ours: []string{"api", "service"}},
@@ -51,7 +52,7 @@ func rules() map[string]rule {
 		"migrations":            {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
 		"handlers":              {ours: []string{"service", "api"}, theirs: []string{echo, fields, strict}, never: []string{sql}},
 		"handlers/handlerstest": {ours: []string{"service"}},
-		"telemetry":             {ours: []string{"service"}, theirs: telemetryModules()},
+		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
 		"trusted":               {never: []string{"net", sql, http}},
 		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
@@ -60,7 +61,7 @@ func rules() map[string]rule {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},
 		"cmd/velocityd": {
-			ours:   []string{"service", "api", "client", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "trusted", "cmd/velocityd/replay"},
+			ours:   []string{"service", "service/queue", "api", "client", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "trusted", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},

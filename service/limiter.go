@@ -286,3 +286,5 @@ func (q *questions) result(err error) ([]Decision, error) {
 	}
 	return q.decisions, nil
 }
+
+func isStale(d Decision) bool { return errors.Is(d.Err, ErrStaleKey) }

@@ -8,9 +8,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
 
@@ -245,11 +247,10 @@ func TestLimiterKeepsWhatWasDecidedBeforeAFailure(t *testing.T) {
 	for _, want := range []error{service.ErrBusy, service.ErrUndecided, service.ErrStaleKey} {
 		store := &stub{}
 		store.answer = func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-			checks := call.Checks
 			if store.calls > 1 {
 				return nil, want
 			}
-			decisions, err := admit(ctx, service.Call{Checks: checks})
+			decisions, err := admitting().CheckAll(ctx, call)
 			decisions[1] = service.Decision{Err: service.ErrStaleKey}
 			return decisions, err
 		}
@@ -333,4 +334,33 @@ func TestChecksThatFindAZoneChangedShareAReading(t *testing.T) {
 	if read := store.read.Load(); read >= callers/2 {
 		t.Errorf("%d checks read the zones %d times", callers, read)
 	}
+}
+
+func TestLimiterAsksOnlyWhatWasStaleAgain(t *testing.T) {
+	t.Parallel()
+	store := &changing{rules: []service.KeyRule{{}, ofKind(service.KeyUsername), ofKind(service.KeyUsername)}}
+	synctest.Test(t, func(t *testing.T) {
+		c := queue.NewCoalescer(store, queue.CoalescerOptions{Lanes: 1})
+		checks := make([]service.Check, 512)
+		for i := range checks {
+			checks[i] = check(at(2, fmt.Sprint("KEY", i)))
+		}
+		checks[300].Buckets[0].ZoneID = 1
+		store.reads = 1 // another rule than the Limiter knows
+		got, err := service.NewNormalizingLimiter(c, store, time.Hour).CheckAll(t.Context(), checks)
+		if err != nil || slices.ContainsFunc(got, func(d service.Decision) bool { return d.Err != nil }) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if got[300].Verdicts[0].Bucket != at(1, "key300") || len(store.asked) != 3 {
+			t.Errorf("asked %d times, %+v", len(store.asked), got[300])
+		}
+		for _, i := range []int{0, 255, 256, 511} {
+			if want := []uint64{1, 3}[i/256]; got[i].TxnID() != want {
+				t.Errorf("check %d was decided by call %d, want %d", i, got[i].TxnID(), want)
+			}
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }

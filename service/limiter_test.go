@@ -12,10 +12,9 @@ import (
 
 // stub is a store that answers as the test says and notes how it was asked.
 type stub struct {
-	calls    int
-	asked    []service.Check
-	patience time.Duration
-	ctx      context.Context //nolint:containedctx // it is what some tests look at
+	calls int
+	asked []service.Check
+	ctx   context.Context //nolint:containedctx // it is what some tests look at
 	// answer is asked in CheckAll, while ctx lives.
 	answer func(ctx context.Context, call service.Call) ([]service.Decision, error)
 }
@@ -23,7 +22,7 @@ type stub struct {
 func (s *stub) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	checks := call.Checks
 	s.calls++
-	s.ctx, s.asked, s.patience = ctx, checks, call.Patience
+	s.ctx, s.asked = ctx, checks
 	return s.answer(ctx, call)
 }
 
@@ -42,22 +41,6 @@ func admitting() *stub {
 // askLimiter asks one check; the error may be that of the check alone.
 func askLimiter(ctx context.Context, limiter *service.Limiter, check service.Check) (service.Decision, error) {
 	decisions, err := limiter.CheckAll(ctx, []service.Check{check})
-	if err != nil {
-		return service.Decision{}, err
-	}
-	return decisions[0], decisions[0].Err
-}
-
-// behind asks a Limiter as a store is asked.
-type behind struct{ *service.Limiter }
-
-func (b behind) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	return b.Limiter.CheckAll(ctx, call.Checks)
-}
-
-// askOne is askLimiter for a store.
-func askOne(ctx context.Context, store service.CheckStore, check service.Check) (service.Decision, error) {
-	decisions, err := store.CheckAll(ctx, service.Call{Checks: []service.Check{check}})
 	if err != nil {
 		return service.Decision{}, err
 	}
@@ -205,5 +188,28 @@ func TestLimiterIsUndecidedWhenAStoreAnswersTooFew(t *testing.T) {
 	_, err := service.NewLimiter(store, time.Minute).CheckAll(t.Context(), []service.Check{check(at(1, "a")), check(at(1, "b"))})
 	if !errors.Is(err, service.ErrUndecided) {
 		t.Errorf("err = %v, want ErrUndecided", err)
+	}
+}
+
+// BenchmarkLimiter is what a check costs before it is asked.
+func BenchmarkLimiter(b *testing.B) {
+	for name, key := range map[string]string{"opaque": "Alice", "username": "alice", "ip": "203.0.113.77"} {
+		store := &stub{}
+		store.answer = func(_ context.Context, call service.Call) ([]service.Decision, error) {
+			if store.calls == 1 {
+				return nil, service.ErrStaleKey // so that the rules are read
+			}
+			return make([]service.Decision, len(call.Checks)), nil
+		}
+		limiter := service.NewNormalizingLimiter(store, &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}}, time.Minute)
+		question := []service.Check{check(at(1, key))}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := limiter.CheckAll(b.Context(), question); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 	"velocityd/telemetry"
 )
@@ -102,7 +103,7 @@ func ask(t *testing.T, store service.Checker, checks ...service.Check) {
 func TestAHundredThousandKeysMakeNoSeries(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	coalescer := service.NewCoalescer(m.Batches(allowing()), service.CoalescerOptions{Observe: service.CoalescerObserver{
+	coalescer := queue.NewCoalescer(m.Batches(allowing()), queue.CoalescerOptions{Observe: queue.CoalescerObserver{
 		Queued: func(_ context.Context, joined, taken time.Time) { m.CountQueueWait(taken.Sub(joined)) },
 	}})
 	store := m.Checks(service.NewLimiter(coalescer, time.Minute))
@@ -292,8 +293,8 @@ func TestOutcomesAreCounted(t *testing.T) {
 // idle are sources that have nothing to tell.
 func idle() telemetry.Sources {
 	return telemetry.Sources{
-		Lanes: func() (lone, bulk, held service.LaneUse) {
-			return service.LaneUse{Lanes: 4, Busy: 1, Waiting: 2}, service.LaneUse{Lanes: 2}, service.LaneUse{Lanes: 3}
+		Lanes: func() (lone, bulk, held queue.LaneUse) {
+			return queue.LaneUse{Lanes: 4, Busy: 1, Waiting: 2}, queue.LaneUse{Lanes: 2}, queue.LaneUse{Lanes: 3}
 		},
 		Pools: func() (checks, others sql.DBStats) {
 			return sql.DBStats{MaxOpenConnections: 24, InUse: 5, Idle: 1, WaitCount: 7, WaitDuration: time.Second}, sql.DBStats{}
@@ -416,11 +417,11 @@ func TestACensusIsAskedForByAScrapeAndNotRepeatedSoon(t *testing.T) {
 func TestAScrapeTakesNoLockOfALane(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
-	coalescer := service.NewCoalescer(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	coalescer := queue.NewCoalescer(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 		close(entered)
 		<-leave
 		return make([]service.Decision, len(checks)), nil
-	}), service.CoalescerOptions{Lanes: 1})
+	}), queue.CoalescerOptions{Lanes: 1})
 	m := newMetrics()
 	sources := idle()
 	sources.Lanes = coalescer.Use

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/telemetry"
 )
 
@@ -123,12 +124,12 @@ func TestABatchIsLinkedToItsRequests(t *testing.T) {
 	exporter := tracetest.NewInMemoryExporter()
 	tracing := telemetry.NewTracingTo(exporter)
 	calls := make(chan chan struct{})
-	coalescer := service.NewCoalescer(tracing.Batches(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
+	coalescer := queue.NewCoalescer(tracing.Batches(storeFunc(func(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 		done := make(chan struct{})
 		calls <- done
 		<-done
 		return make([]service.Decision, len(checks)), nil
-	})), service.CoalescerOptions{Lanes: 1, Observe: service.CoalescerObserver{Queued: tracing.Queued, Batch: tracing.Batch}})
+	})), queue.CoalescerOptions{Lanes: 1, Observe: queue.CoalescerObserver{Queued: tracing.Queued, Batch: tracing.Batch}})
 	answered := make(chan error)
 	ask := func(key string, traced bool) {
 		handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

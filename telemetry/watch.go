@@ -9,12 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // Sources are what is asked at each scrape. All of them must answer from memory, at once.
 type Sources struct {
 	// Lanes returns the use of the Coalescer's lanes. Nil means that there is no Coalescer.
-	Lanes func() (lone, bulk, held service.LaneUse)
+	Lanes func() (lone, bulk, held queue.LaneUse)
 	// Pools returns the use of the connections to the database: of those that decide checks,
 	// and of the others.
 	Pools func() (checks, others sql.DBStats)
@@ -72,7 +73,7 @@ func (w *watch) Collect(metrics chan<- prometheus.Metric) {
 	}
 	if w.Lanes != nil {
 		lone, bulk, held := w.Lanes()
-		for name, use := range map[string]service.LaneUse{"lone": lone, "bulk": bulk, "held": held} {
+		for name, use := range map[string]queue.LaneUse{"lone": lone, "bulk": bulk, "held": held} {
 			gauge(w.lanes, float64(use.Lanes), name)
 			gauge(w.lanesBusy, float64(use.Busy), name)
 			gauge(w.waiting, float64(use.Waiting), name)

@@ -7,6 +7,7 @@ import (
 
 	"velocityd/db"
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // awayFlags are the settings of answers that are given while the database is away.
@@ -32,7 +33,7 @@ func (f awayFlags) attrs() []slog.Attr {
 // is remembered of the zones.
 type front struct {
 	limiter  *service.Limiter
-	fallback *service.Fallback
+	fallback *queue.Fallback
 	zones    *zoneMemory
 	hear     func()                      // tells that the database has said something in the midst of a call
 	end      func(context.Context) error // must be called after the last check
@@ -42,16 +43,16 @@ type front struct {
 // holds, if there is one. It does not connect to the database.
 func (s *instance) newFront() *front {
 	checks, end := s.newCheckStore()
-	options := service.FallbackOptions{
+	options := queue.FallbackOptions{
 		After: s.flags.DegradedAfter, StuckAtMost: s.flags.LockWait + time.Second, // engines look at lock waits once a second
 		Probe: s.proveChecks, OnChange: s.logAway,
 		InParts: func() bool { _, shards := s.store.ShardOf(service.Bucket{}); return shards > 1 },
 	}
 	f := &front{hear: func() {}, end: end}
-	if coalescer, ok := checks.(*service.Coalescer); ok {
+	if coalescer, ok := checks.(*queue.Coalescer); ok {
 		options.Silence, f.hear = coalescer.Silence, coalescer.Hear
 	}
-	f.fallback = service.NewFallback(checks, options)
+	f.fallback = queue.NewFallback(checks, options)
 	f.zones = newZoneMemory(s.store, s.state, func(zones []service.Zone) {
 		f.limiter.Learn(zones)
 		f.fallback.Remember(zones)

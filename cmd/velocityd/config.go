@@ -22,6 +22,7 @@ import (
 	"velocityd/db"
 	"velocityd/db/private"
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // newParser returns the parser of command lines. It takes environment variables from
@@ -35,9 +36,9 @@ func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
 		kong.KindMapper(reflect.Int, kong.MapperFunc(decimal)), kong.KindMapper(reflect.Int64, kong.MapperFunc(decimal)),
 		kong.KindMapper(reflect.Uint64, kong.MapperFunc(decimal)),
 		kong.Vars{
-			"data_folder": dataFolder, "queue": strconv.Itoa(service.DefaultQueue),
+			"data_folder": dataFolder, "queue": strconv.Itoa(queue.DefaultQueue),
 			"max_conns": strconv.Itoa(db.DefaultMaxConns), "lock_wait": db.DefaultLockWait.String(),
-			"degraded_after": service.DefaultDegradedAfter.String(),
+			"degraded_after": queue.DefaultDegradedAfter.String(),
 		},
 		kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 			for _, name := range flag.Envs {
@@ -193,7 +194,7 @@ func (f serviceFlags) lanes() int {
 }
 
 // heldCalls returns how many calls may wait for buckets that another session holds.
-func (f serviceFlags) heldCalls() int { return max(1, min(service.DefaultHeldCalls, f.MaxConns/4)) }
+func (f serviceFlags) heldCalls() int { return max(1, min(queue.DefaultHeldCalls, f.MaxConns/4)) }
 
 // batchTimeout returns the deadline of a batch. It is half-way between --lock-wait and
 // --check-timeout: the engine must give up a lock before the batch ends, so that it is

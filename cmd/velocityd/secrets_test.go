@@ -26,6 +26,7 @@ import (
 	"velocityd/db/localdb"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
 
@@ -358,7 +359,7 @@ func askWherePanicsAre(t *testing.T, folder string) string {
 	}
 	log := newOutput()
 	logger := slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	coalescer := service.NewCoalescer(store, service.CoalescerOptions{Lanes: 1, HeldCalls: 1, Queue: 10, Timeout: time.Minute})
+	coalescer := queue.NewCoalescer(store, queue.CoalescerOptions{Lanes: 1, HeldCalls: 1, Queue: 10, Timeout: time.Minute})
 	defer func() { _ = coalescer.Close(context.Background()) }()
 	answers := ""
 	for _, checks := range []service.CheckStore{store, coalescer} {

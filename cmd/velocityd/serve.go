@@ -16,6 +16,7 @@ import (
 	"velocityd/db"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/telemetry"
 )
 
@@ -312,7 +313,7 @@ func (s *instance) newCheckStore() (store service.CheckStore, end func(context.C
 		s.watchWith(nil)
 		return s.observed(), func(context.Context) error { return nil }
 	}
-	coalescer := service.NewCoalescer(s.observed(), service.CoalescerOptions{
+	coalescer := queue.NewCoalescer(s.observed(), queue.CoalescerOptions{
 		Lanes: s.flags.lanes(), HeldCalls: s.flags.heldCalls(), Queue: s.flags.Queue, Timeout: s.flags.batchTimeout(),
 		ShardOf: s.store.ShardOf, Observe: s.coalescerObserver(),
 	})

@@ -9,6 +9,7 @@ import (
 	"velocityd/db"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/telemetry"
 )
 
@@ -88,16 +89,16 @@ func (s *instance) observed() service.CheckStore {
 }
 
 // coalescerObserver returns what measures and traces the lanes.
-func (s *instance) coalescerObserver() service.CoalescerObserver {
+func (s *instance) coalescerObserver() queue.CoalescerObserver {
 	switch {
 	case s.tracing == nil && s.metrics == nil:
-		return service.CoalescerObserver{}
+		return queue.CoalescerObserver{}
 	case s.tracing == nil:
-		return service.CoalescerObserver{Queued: func(_ context.Context, joined, taken time.Time) {
+		return queue.CoalescerObserver{Queued: func(_ context.Context, joined, taken time.Time) {
 			s.metrics.CountQueueWait(taken.Sub(joined))
 		}}
 	}
-	return service.CoalescerObserver{
+	return queue.CoalescerObserver{
 		Queued: func(ctx context.Context, joined, taken time.Time) {
 			s.metrics.CountQueueWait(taken.Sub(joined))
 			s.tracing.Queued(ctx, joined, taken)
@@ -108,7 +109,7 @@ func (s *instance) coalescerObserver() service.CoalescerObserver {
 
 // watchWith adds the metrics that are asked for at each scrape. lanes is nil if checks are not
 // coalesced.
-func (s *instance) watchWith(lanes func() (lone, bulk, held service.LaneUse)) {
+func (s *instance) watchWith(lanes func() (lone, bulk, held queue.LaneUse)) {
 	s.metrics.Watch(telemetry.Sources{
 		Lanes: lanes, Pools: s.store.Pools, Reached: s.readiness.reached, Ready: s.readiness.isReady,
 	})

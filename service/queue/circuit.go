@@ -1,4 +1,4 @@
-package service
+package queue
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"velocityd/service"
 )
 
 const (
@@ -62,14 +64,14 @@ func (p *period) note(err error, patience time.Duration) {
 	switch {
 	case isAway(err):
 		p.open(err, false)
-	case errors.Is(err, ErrUndecided), errors.Is(err, ErrPaused):
+	case errors.Is(err, service.ErrUndecided), errors.Is(err, service.ErrPaused):
 		now := int64(time.Since(p.since)) | 1 // not 0
 		if first := p.lost.Load(); first == 0 {
 			p.lost.CompareAndSwap(0, now)
 		} else if time.Duration(now-first) >= patience {
-			p.open(err, errors.Is(err, ErrUndecided))
+			p.open(err, errors.Is(err, service.ErrUndecided))
 		}
-	case err == nil, errors.Is(err, ErrNotFound), errors.Is(err, ErrConflict), errors.Is(err, ErrStaleKey):
+	case err == nil, errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrConflict), errors.Is(err, service.ErrStaleKey):
 		if p.lost.Load() != 0 { // mostly it is 0, and then nothing is written
 			p.lost.Store(0)
 		}
@@ -79,8 +81,8 @@ func (p *period) note(err error, patience time.Duration) {
 // isAway says that a check was surely not recorded, for a reason that other checks will meet,
 // too, until somebody mends it.
 func isAway(err error) bool {
-	return err != nil && !errors.Is(err, ErrUndecided) &&
-		(errors.Is(err, ErrAway) || errors.Is(err, ErrUnfit) || errors.Is(err, ErrForbidden))
+	return err != nil && !errors.Is(err, service.ErrUndecided) &&
+		(errors.Is(err, service.ErrAway) || errors.Is(err, service.ErrUnfit) || errors.Is(err, service.ErrForbidden))
 }
 
 // Watch opens the circuit if the store is silent, tests the store while the circuit is open, and
@@ -128,7 +130,7 @@ func (f *Fallback) awaitOpening(ctx context.Context, p *period) bool {
 		silence := f.silence()
 		isStuck := silence >= f.options.StuckAtMost+f.options.After && !f.options.InParts()
 		if silence >= f.options.After && (err != nil || isStuck) {
-			p.open(fmt.Errorf("%w: it has answered nothing for %s", ErrAway, silence.Round(time.Millisecond)), true)
+			p.open(fmt.Errorf("%w: it has answered nothing for %s", service.ErrAway, silence.Round(time.Millisecond)), true)
 		}
 	}
 }

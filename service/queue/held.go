@@ -1,9 +1,11 @@
-package service
+package queue
 
 import (
 	"errors"
 	"slices"
 	"time"
+
+	"velocityd/service"
 )
 
 // fillHeld moves one waiter into the batch: the first that has no bucket in a call under way.
@@ -46,18 +48,18 @@ func (l *lane) refuseHeld(b *batch) {
 // isHeld says whether the store waited in vain for a bucket of w's check i.
 func (w *waiter) isHeld(i int) bool {
 	if w.err != nil {
-		return errors.Is(w.err, ErrHeld)
+		return errors.Is(w.err, service.ErrHeld)
 	}
-	return errors.Is(w.decisions[i].Err, ErrHeld)
+	return errors.Is(w.decisions[i].Err, service.ErrHeld)
 }
 
 // tellHeld replaces ErrHeld in w's answer by heldForLong.
 func (w *waiter) tellHeld() {
-	if errors.Is(w.err, ErrHeld) {
+	if errors.Is(w.err, service.ErrHeld) {
 		w.err = heldForLong()
 	}
 	for i := range w.decisions {
-		if errors.Is(w.decisions[i].Err, ErrHeld) {
+		if errors.Is(w.decisions[i].Err, service.ErrHeld) {
 			w.decisions[i].Err = heldForLong()
 		}
 	}
@@ -66,7 +68,7 @@ func (w *waiter) tellHeld() {
 // heldForLong is the error of a check whose bucket stayed held. Nobody knows for how much
 // longer, so it asks the caller to wait the least time.
 func heldForLong() error {
-	busy := NewBusyError(0, "another session holds a bucket for long")
+	busy := service.NewBusyError(0, "another session holds a bucket for long")
 	busy.Held = true
 	return busy
 }

@@ -1,4 +1,4 @@
-package service
+package queue
 
 import (
 	"hash/maphash"
@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"velocityd/service"
 )
 
 // mostRemembered is how many buckets a memory holds. They take about 20 MiB.
@@ -65,23 +67,23 @@ type group struct {
 // denied is until when what is denied for ever is denied.
 const denied = time.Duration(math.MaxInt64)
 
-func (m *memory) hash(b Bucket) uint64 { return maphash.Comparable(m.seed, b) }
+func (m *memory) hash(b service.Bucket) uint64 { return maphash.Comparable(m.seed, b) }
 
 // instantOf is a time of the memory as a time.Time, for Decide.
 func instantOf(d time.Duration) time.Time { return time.Unix(0, int64(d)).UTC() }
 
 // note remembers an answer of the store.
-func (m *memory) note(zones knownZones, d Decision) {
+func (m *memory) note(zones knownZones, d service.Decision) {
 	for _, v := range d.Verdicts {
 		zone := zones[v.Bucket.ZoneID]
-		if !zone.isRemembered() {
+		if !isRemembered(zone) {
 			continue
 		}
 		m.noteVerdict(zone, v, d)
 	}
 }
 
-func (m *memory) noteVerdict(zone *Zone, v Verdict, d Decision) {
+func (m *memory) noteVerdict(zone *service.Zone, v service.Verdict, d service.Decision) {
 	hash, now := m.hash(v.Bucket), time.Since(m.began)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +101,7 @@ func (m *memory) noteVerdict(zone *Zone, v Verdict, d Decision) {
 		r.isFree = v.Unmetered && !v.WouldBlock
 	}
 	if v.Blocked {
-		r.until = max(r.until, v.until(now))
+		r.until = max(r.until, untilOf(v, now))
 	}
 	if v.Blocked || v.Unmetered {
 		return
@@ -117,9 +119,9 @@ func (m *memory) noteVerdict(zone *Zone, v Verdict, d Decision) {
 	}
 }
 
-// until returns when a blocked verdict ends. What is denied for ever has its window as RetryAfter.
-func (v Verdict) until(now time.Duration) time.Duration {
-	if v.Reason == ReasonDenied && v.RetryAfter == v.Window {
+// untilOf returns when a blocked verdict ends. What is denied for ever has its window as RetryAfter.
+func untilOf(v service.Verdict, now time.Duration) time.Duration {
+	if v.Reason == service.ReasonDenied && v.RetryAfter == v.Window {
 		return denied
 	}
 	return now + v.RetryAfter
@@ -169,7 +171,7 @@ func (m *memory) forget(now time.Duration) int32 {
 }
 
 // follow takes the limit of a zone as it is now, unless the bucket has one of its own.
-func (r *remembered) follow(zone *Zone) {
+func (r *remembered) follow(zone *service.Zone) {
 	if !r.hasLimit {
 		r.rate, r.window = int32(zone.Rate), zone.Window
 	}
@@ -200,8 +202,8 @@ func (r *remembered) known(now time.Duration) (n int) {
 }
 
 // velocity is how many attempts count, at most rate, and the oldest of them.
-func (r *remembered) velocity(now time.Duration, rate int) Velocity {
-	var v Velocity
+func (r *remembered) velocity(now time.Duration, rate int) service.Velocity {
+	var v service.Velocity
 	for i := len(r.groups) - 1; i >= 0 && v.Count < rate; i-- {
 		if g := r.groups[i]; r.counts(g, now) {
 			v.Count, v.Oldest = min(v.Count+int(g.known+g.alone), rate), instantOf(g.last)
@@ -237,17 +239,17 @@ func (r *remembered) release(now time.Duration, n int32) {
 }
 
 // isRemembered says that a memory keeps the buckets of a zone.
-func (z *Zone) isRemembered() bool {
-	return z != nil && z.OnFailure == OnFailureAllow && z.Mode == ModeEnforce
+func isRemembered(z *service.Zone) bool {
+	return z != nil && z.OnFailure == service.OnFailureAllow && z.Mode == service.ModeEnforce
 }
 
 // decide answers a check without the store, and remembers what it allows. All zones of the check have
 // an answer. The store counts none of this, and nobody knows what is left: nothing remains.
-func (m *memory) decide(zones knownZones, check Check) Decision {
+func (m *memory) decide(zones knownZones, check service.Check) service.Decision {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	elapsed := time.Since(m.began)
-	ruling := Decide(instantOf(elapsed), m.ledger(elapsed, zones, check), []Check{check})
+	ruling := service.Decide(instantOf(elapsed), m.ledger(elapsed, zones, check), []service.Check{check})
 	d := ruling.Decisions[0]
 	for i := range d.Verdicts {
 		v := &d.Verdicts[i]
@@ -256,7 +258,7 @@ func (m *memory) decide(zones knownZones, check Check) Decision {
 		}
 		if ruling.Txns[i].Counted && !m.charge(elapsed, zones[v.Bucket.ZoneID], v.Bucket) {
 			d.Blocked, d.WouldBlock = true, true
-			v.Blocked, v.WouldBlock, v.RetryAfter = true, true, BusyRetryAfter
+			v.Blocked, v.WouldBlock, v.RetryAfter = true, true, service.BusyRetryAfter
 		}
 		// Why the store would have said so is not known.
 		v.Reason, v.OverrideID, v.TxnID, v.Unmetered, v.Velocity = "", 0, 0, false, v.Rate
@@ -266,17 +268,17 @@ func (m *memory) decide(zones knownZones, check Check) Decision {
 }
 
 // ledger is what is known of the buckets of a check.
-func (m *memory) ledger(now time.Duration, zones knownZones, check Check) Ledger {
-	l := Ledger{Zones: map[int64]Zone{}, Velocities: map[Bucket]Velocity{}, Lockouts: map[Bucket]Lockout{}}
+func (m *memory) ledger(now time.Duration, zones knownZones, check service.Check) service.Ledger {
+	l := service.Ledger{Zones: map[int64]service.Zone{}, Velocities: map[service.Bucket]service.Velocity{}, Lockouts: map[service.Bucket]service.Lockout{}}
 	for _, b := range check.Buckets {
 		zone := zones[b.ZoneID]
 		l.Zones[b.ZoneID] = *zone
-		if zone.OnFailure == OnFailureBlock {
-			l.Overrides = append(l.Overrides, Override{
-				ZoneID: b.ZoneID, Key: b.Key, Action: OverrideDeny, ExpiresAt: instantOf(now + BusyRetryAfter),
+		if zone.OnFailure == service.OnFailureBlock {
+			l.Overrides = append(l.Overrides, service.Override{
+				ZoneID: b.ZoneID, Key: b.Key, Action: service.OverrideDeny, ExpiresAt: instantOf(now + service.BusyRetryAfter),
 			})
 		}
-		if r := m.find(m.hash(b)); r != nil && zone.isRemembered() {
+		if r := m.find(m.hash(b)); r != nil && isRemembered(zone) {
 			r.follow(zone)
 			r.enter(&l, now, b)
 		}
@@ -285,32 +287,32 @@ func (m *memory) ledger(now time.Duration, zones knownZones, check Check) Ledger
 }
 
 // enter writes into a ledger what is remembered of a bucket.
-func (r *remembered) enter(l *Ledger, now time.Duration, b Bucket) {
-	switch o := (Override{ZoneID: b.ZoneID, Key: b.Key}); {
+func (r *remembered) enter(l *service.Ledger, now time.Duration, b service.Bucket) {
+	switch o := (service.Override{ZoneID: b.ZoneID, Key: b.Key}); {
 	case r.until == denied:
-		o.Action = OverrideDeny
+		o.Action = service.OverrideDeny
 		l.Overrides = append(l.Overrides, o)
 	case r.isFree:
-		o.Action = OverrideAllow
+		o.Action = service.OverrideAllow
 		l.Overrides = append(l.Overrides, o)
 	case r.hasLimit:
-		o.Action, o.Rate, o.Window = OverrideLimit, int(r.rate), r.window
+		o.Action, o.Rate, o.Window = service.OverrideLimit, int(r.rate), r.window
 		l.Overrides = append(l.Overrides, o)
 	}
 	v, until := r.velocity(now, int(r.rate)), instantOf(r.until)
 	if full := until.Add(-r.window); r.until > now && (v.Count < int(r.rate) || v.Oldest.Before(full)) {
-		v = Velocity{Count: int(r.rate), Oldest: full}
+		v = service.Velocity{Count: int(r.rate), Oldest: full}
 	}
 	l.Velocities[b] = v
 	if r.until > 0 {
-		l.Lockouts[b] = Lockout{Until: until, Length: l.Zones[b.ZoneID].Lockout}
+		l.Lockouts[b] = service.Lockout{Until: until, Length: l.Zones[b.ZoneID].Lockout}
 	}
 }
 
 // charge counts an attempt that is allowed without the store. It returns false if there is no room to
 // remember that.
-func (m *memory) charge(now time.Duration, zone *Zone, b Bucket) bool {
-	if !zone.isRemembered() {
+func (m *memory) charge(now time.Duration, zone *service.Zone, b service.Bucket) bool {
+	if !isRemembered(zone) {
 		return true
 	}
 	r := m.open(m.hash(b), now)
@@ -323,7 +325,7 @@ func (m *memory) charge(now time.Duration, zone *Zone, b Bucket) bool {
 }
 
 // lockOut remembers a lockout that begins. A bucket that is locked by a rate of 0 has no place, and needs none.
-func (m *memory) lockOut(b Bucket, lockout Lockout) {
+func (m *memory) lockOut(b service.Bucket, lockout service.Lockout) {
 	if r := m.find(m.hash(b)); r != nil {
 		r.until = time.Duration(lockout.Until.UnixNano())
 	}

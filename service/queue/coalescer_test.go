@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
 
@@ -60,11 +61,11 @@ func failWith(err error) func(context.Context, service.Call) ([]service.Decision
 
 // inBubble runs a test with a Coalescer in front of a gated store. Time is the
 // bubble's; the Coalescer is closed at the end, when nothing may be left.
-func inBubble(t *testing.T, o service.CoalescerOptions, test func(t *testing.T, c *service.Coalescer, g *gated)) {
+func inBubble(t *testing.T, o queue.CoalescerOptions, test func(t *testing.T, c *queue.Coalescer, g *gated)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated()
-		c := service.NewCoalescer(g, o)
+		c := queue.NewCoalescer(g, o)
 		test(t, c, g)
 		if err := c.Close(t.Context()); err != nil {
 			t.Errorf("close: %v", err)
@@ -73,7 +74,7 @@ func inBubble(t *testing.T, o service.CoalescerOptions, test func(t *testing.T, 
 }
 
 // oneLane is what tests want that are not about lanes.
-func oneLane() service.CoalescerOptions { return service.CoalescerOptions{Lanes: 1} }
+func oneLane() queue.CoalescerOptions { return queue.CoalescerOptions{Lanes: 1} }
 
 // answer is what one caller got.
 type answer struct {
@@ -83,7 +84,7 @@ type answer struct {
 }
 
 // ask asks a check in a goroutine of its own and returns when it is in its lane.
-func ask(ctx context.Context, c *service.Coalescer, question service.Check) <-chan answer {
+func ask(ctx context.Context, c *queue.Coalescer, question service.Check) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
 		decisions, err := c.CheckAll(ctx, service.Call{Checks: []service.Check{question}})
@@ -98,7 +99,7 @@ func ask(ctx context.Context, c *service.Coalescer, question service.Check) <-ch
 }
 
 // askKeys asks for keys of zone 1, one after the other.
-func askKeys(t *testing.T, c *service.Coalescer, keys ...string) (answers []<-chan answer) {
+func askKeys(t *testing.T, c *queue.Coalescer, keys ...string) (answers []<-chan answer) {
 	t.Helper()
 	for _, key := range keys {
 		answers = append(answers, ask(t.Context(), c, check(at(1, key))))
@@ -145,7 +146,7 @@ func wantAnswers(t *testing.T, answers []<-chan answer, wants ...error) {
 
 func TestCoalescerKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	for name, o := range map[string]service.CoalescerOptions{
+	for name, o := range map[string]queue.CoalescerOptions{
 		"default":       {},
 		"one lane":      {Lanes: 1},
 		"small batches": {Lanes: 2, MaxBatch: 3},
@@ -154,7 +155,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 			t.Parallel()
 			servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
 				m := servicetest.NewMemory()
-				c := service.NewCoalescer(m, o)
+				c := queue.NewCoalescer(m, o)
 				t.Cleanup(func() {
 					if err := c.Close(context.Background()); err != nil {
 						t.Error(err)
@@ -179,7 +180,7 @@ func (c coalesced) CheckAll(ctx context.Context, checks []service.Check) ([]serv
 
 func TestLoneCheckIsABatchOfOne(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		began := time.Now()
 		answers := askKeys(t, c, "alice")
 		g.wantBatch(t, admit, "alice")
@@ -192,7 +193,7 @@ func TestLoneCheckIsABatchOfOne(t *testing.T) {
 
 func TestWhatWaitedSharesOneCallInOrder(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "alice", "bob", "alice", "carol", "alice")
 		g.wantBatch(t, admit, "first")
 		g.wantBatch(t, admit, "alice", "bob", "alice", "carol", "alice")
@@ -206,7 +207,7 @@ func TestWhatWaitedSharesOneCallInOrder(t *testing.T) {
 
 func TestBatchIsNotLargerThanAllowed(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 1, MaxBatch: 2}, func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, MaxBatch: 2}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "a", "b", "c", "d")
 		g.wantBatch(t, admit, "a")
 		g.wantBatch(t, admit, "b", "c")
@@ -217,7 +218,7 @@ func TestBatchIsNotLargerThanAllowed(t *testing.T) {
 
 func TestRefusalOfOneCheckIsItsOwnAnswer(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "unknown", "bob")
 		g.wantBatch(t, admit, "first")
 		g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
@@ -236,7 +237,7 @@ func TestRefusalOfOneCheckIsItsOwnAnswer(t *testing.T) {
 func TestNoChecksAreNoBatch(t *testing.T) {
 	t.Parallel()
 	store := admitting()
-	c := service.NewCoalescer(store, service.CoalescerOptions{})
+	c := queue.NewCoalescer(store, queue.CoalescerOptions{})
 	if decisions, err := c.CheckAll(t.Context(), service.Call{Checks: nil}); err != nil || len(decisions) != 0 || store.calls != 0 {
 		t.Errorf("got %+v, %v", decisions, err)
 	}
@@ -256,14 +257,14 @@ func others(name string, n int) []string {
 
 func TestAnotherCallBeginsWhenEnoughWait(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		want := func(working, waiting int) {
 			t.Helper()
 			if c.Working() != working || c.Waiting()[0] != waiting {
 				t.Errorf("%d calls are under way and %d checks wait, want %d and %d", c.Working(), c.Waiting()[0], working, waiting)
 			}
 		}
-		second, third := others("second", service.Enough), others("third", service.Enough)
+		second, third := others("second", queue.Enough), others("third", queue.Enough)
 		answers := slices.Concat(askKeys(t, c, "first"), askKeys(t, c, second[1:]...))
 		want(1, len(second)-1)
 		answers = append(answers, askKeys(t, c, second[0])...)
@@ -279,8 +280,8 @@ func TestAnotherCallBeginsWhenEnoughWait(t *testing.T) {
 
 func TestAnotherCallBeginsWhenAsManyWaitAsTheOthersHave(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *service.Coalescer, g *gated) {
-		small, large := others("small", service.Enough), others("large", 2*service.Enough)
+	inBubble(t, queue.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *queue.Coalescer, g *gated) {
+		small, large := others("small", queue.Enough), others("large", 2*queue.Enough)
 		answers := slices.Concat(askKeys(t, c, "first"), askKeys(t, c, small...), askKeys(t, c, large...))
 		g.wantBatch(t, admit, "first") // the large one begins in its place
 		next := others("next", len(large))
@@ -302,8 +303,8 @@ func TestAnotherCallBeginsWhenAsManyWaitAsTheOthersHave(t *testing.T) {
 
 func TestFewerThanEnoughWaitForTheEndOfAllCalls(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *service.Coalescer, g *gated) {
-		second := others("second", service.Enough)
+	inBubble(t, queue.CoalescerOptions{Lanes: 2}, func(t *testing.T, c *queue.Coalescer, g *gated) {
+		second := others("second", queue.Enough)
 		answers := slices.Concat(askKeys(t, c, "first"), askKeys(t, c, second...), askKeys(t, c, "third"))
 		g.wantBatch(t, admit, "first")
 		synctest.Wait()
@@ -318,14 +319,14 @@ func TestFewerThanEnoughWaitForTheEndOfAllCalls(t *testing.T) {
 
 func TestABucketIsInOneCallAtATime(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 3}, func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 3}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		hot := at(1, "hot")
-		second := others("second", service.Enough)
+		second := others("second", queue.Enough)
 		answers := askKeys(t, c, "hot")
 		for _, user := range []string{"alice", "bob"} {
 			answers = append(answers, ask(t.Context(), c, check(at(2, user), hot)))
 		}
-		answers = append(answers, askKeys(t, c, slices.Repeat([]string{"hot"}, service.Enough)...)...)
+		answers = append(answers, askKeys(t, c, slices.Repeat([]string{"hot"}, queue.Enough)...)...)
 		answers = append(answers, ask(t.Context(), c, check(at(2, "bob"))))
 		answers = append(answers, askKeys(t, c, second[1:]...)...)
 		if c.Working() != 2 {
@@ -333,7 +334,7 @@ func TestABucketIsInOneCallAtATime(t *testing.T) {
 		}
 		g.wantBatch(t, admit, "hot")
 		g.wantBatch(t, admit, append([]string{"bob"}, second[1:]...)...)
-		g.wantBatch(t, admit, append([]string{"alice"}, slices.Repeat([]string{"hot"}, service.Enough)...)...)
+		g.wantBatch(t, admit, append([]string{"alice"}, slices.Repeat([]string{"hot"}, queue.Enough)...)...)
 		g.wantBatch(t, admit, "bob") // one of whose buckets was in each of the two calls
 		wantAnswers(t, answers, make([]error, len(answers))...)
 	})
@@ -387,7 +388,7 @@ func TestCallsOfARandomCrowdShareNoBucket(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				store := &exclusive{t: t, allowed: 4, taken: map[service.Bucket]bool{}}
-				c := service.NewCoalescer(store, service.CoalescerOptions{Lanes: store.allowed, MaxBatch: 40})
+				c := queue.NewCoalescer(store, queue.CoalescerOptions{Lanes: store.allowed, MaxBatch: 40})
 				var group sync.WaitGroup
 				for i := range 300 {
 					random := rand.New(rand.NewPCG(1, uint64(i)))

@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // shardedStore tells of each call which shards its checks lie on, and lets calls for one shard
@@ -46,7 +47,7 @@ func TestLaneOfAShardThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 		t.Run(strconv.Itoa(lanes), func(t *testing.T) {
 			t.Parallel()
 			store := &shardedStore{away: 1, mended: make(chan struct{})}
-			c := service.NewCoalescer(store, service.CoalescerOptions{Lanes: lanes, ShardOf: shardOf, Timeout: time.Minute})
+			c := queue.NewCoalescer(store, queue.CoalescerOptions{Lanes: lanes, ShardOf: shardOf, Timeout: time.Minute})
 			ask := func(buckets ...service.Bucket) {
 				if _, err := c.CheckAll(context.Background(), service.Call{Checks: []service.Check{{Buckets: buckets}}}); err != nil {
 					t.Error(err)
@@ -75,7 +76,7 @@ func TestLaneOfAShardThatDoesNotAnswerHoldsUpNoOther(t *testing.T) {
 func TestWithoutShardsThereAreAsManyLanesAsAsked(t *testing.T) {
 	t.Parallel()
 	for shards, want := range map[int]int{0: 4, 1: 4, 2: 8, 3: 7, 9: 13, 1000: 68} {
-		c := service.NewCoalescer(&shardedStore{}, service.CoalescerOptions{
+		c := queue.NewCoalescer(&shardedStore{}, queue.CoalescerOptions{
 			Lanes: 4, ShardOf: func(service.Bucket) (int, int) { return 0, shards },
 		})
 		if lone, _, _ := c.Use(); lone.Lanes != want {

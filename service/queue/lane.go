@@ -1,4 +1,4 @@
-package service
+package queue
 
 import (
 	"context"
@@ -7,13 +7,15 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"velocityd/service"
 )
 
 // waiter is a caller with the checks that it asks at once: a lone check, or a piece of a
 // larger call.
 type waiter struct {
 	ctx      context.Context
-	checks   []Check
+	checks   []service.Check
 	weight   int             // against the size of a call
 	hashes   []uint64        // of the checks' buckets
 	away     <-chan struct{} // closed when the caller need not wait any longer; nil: it must
@@ -24,13 +26,13 @@ type waiter struct {
 	// A lane sets these and then sends to done, which has room for one value: either the
 	// answer is there, or lead is a batch that this caller must lead. After the answer the
 	// lane does not touch the waiter again.
-	decisions []Decision
+	decisions []service.Decision
 	err       error
 	lead      *batch
 	done      chan struct{}
 }
 
-func (w *waiter) answer(decisions []Decision, err error) {
+func (w *waiter) answer(decisions []service.Decision, err error) {
 	w.decisions, w.err = decisions, err
 	w.done <- struct{}{}
 }
@@ -57,7 +59,7 @@ type laneOptions struct {
 // caller that comes while a call may begin leads that call. When a call ends, its leader lets
 // the first caller in the queue lead the next one.
 type lane struct {
-	store     CheckStore
+	store     service.CheckStore
 	options   laneOptions
 	abandoned <-chan struct{} // as of callers
 
@@ -86,7 +88,7 @@ type lane struct {
 	batches sync.Pool // of *batch, for use again
 }
 
-func newLane(store CheckStore, options laneOptions, abandoned <-chan struct{}) *lane {
+func newLane(store service.CheckStore, options laneOptions, abandoned <-chan struct{}) *lane {
 	return &lane{
 		store: store, options: options, abandoned: abandoned,
 		waiting: map[uint64]int{}, claimed: map[uint64]int{}, taken: map[uint64]int{},
@@ -96,7 +98,7 @@ func newLane(store CheckStore, options laneOptions, abandoned <-chan struct{}) *
 // wait returns the answer for w, unless before it w's ctx ends, the lane is abandoned, or the
 // store is found to be away while w is still in the queue. free says that the lane does not hold
 // w any more.
-func (l *lane) wait(w *waiter) (decisions []Decision, free bool, err error) {
+func (l *lane) wait(w *waiter) (decisions []service.Decision, free bool, err error) {
 	decisions, free, err = l.await(w)
 	if observe := l.options.observe.Queued; observe != nil && !w.taken.IsZero() {
 		observe(w.ctx, w.joined, w.taken)
@@ -104,7 +106,7 @@ func (l *lane) wait(w *waiter) (decisions []Decision, free bool, err error) {
 	return decisions, free, err
 }
 
-func (l *lane) await(w *waiter) (decisions []Decision, free bool, err error) {
+func (l *lane) await(w *waiter) (decisions []service.Decision, free bool, err error) {
 	lead, err := l.join(w)
 	switch {
 	case err != nil:
@@ -123,7 +125,7 @@ func (l *lane) await(w *waiter) (decisions []Decision, free bool, err error) {
 			return l.leave(w, errors.New("shutting down"))
 		case <-away:
 			if l.unqueue(w) {
-				return nil, true, fmt.Errorf("%w: left the queue", ErrAway)
+				return nil, true, fmt.Errorf("%w: left the queue", service.ErrAway)
 			}
 			away = nil // the check is under way: only its answer tells whether it was recorded
 		}
@@ -131,7 +133,7 @@ func (l *lane) await(w *waiter) (decisions []Decision, free bool, err error) {
 }
 
 // answered returns w's answer. If w is to lead a batch, it does so first.
-func (l *lane) answered(w *waiter) ([]Decision, bool, error) {
+func (l *lane) answered(w *waiter) ([]service.Decision, bool, error) {
 	if w.lead != nil {
 		l.lead(w.lead)
 	}
@@ -238,7 +240,7 @@ func uncount(checks map[uint64]int, hashes []uint64) {
 }
 
 func (l *lane) busy(reason string) error {
-	return NewBusyError(l.retryAfter(), reason)
+	return service.NewBusyError(l.retryAfter(), reason)
 }
 
 // retryAfter estimates when all checks that are in the lane now will be answered, by the time
@@ -256,15 +258,15 @@ func (l *lane) timeFor(weight int) time.Duration {
 // leave ends the waiting of w for the reason why. If w is still in the queue, it is removed.
 // If it was taken from the queue, its check is under way, and the answer or the call to lead
 // a batch may have come meanwhile: then leave returns what answered does.
-func (l *lane) leave(w *waiter, why error) (decisions []Decision, free bool, err error) {
+func (l *lane) leave(w *waiter, why error) (decisions []service.Decision, free bool, err error) {
 	if l.unqueue(w) {
-		return nil, true, fmt.Errorf("%w: left the queue: %w", ErrBusy, why)
+		return nil, true, fmt.Errorf("%w: left the queue: %w", service.ErrBusy, why)
 	}
 	select {
 	case <-w.done:
 		return l.answered(w)
 	default:
-		return nil, false, fmt.Errorf("%w: left while the check was under way: %w", ErrUndecided, why)
+		return nil, false, fmt.Errorf("%w: left while the check was under way: %w", service.ErrUndecided, why)
 	}
 }
 

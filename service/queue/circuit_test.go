@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // circuitTest is a Fallback with its Watch in a bubble, whose time passes when all wait.
 type circuitTest struct {
-	*service.Fallback
+	*queue.Fallback
 	began   time.Time
 	mu      sync.Mutex
 	probe   error // what a test of the store finds
@@ -86,7 +87,7 @@ func (c *circuitTest) wantClosed(t *testing.T) {
 func watched(t *testing.T, store service.CheckStore, silence func() time.Duration, test func(c *circuitTest)) {
 	t.Helper()
 	c := &circuitTest{began: time.Now()}
-	c.Fallback = service.NewFallback(store, service.FallbackOptions{
+	c.Fallback = queue.NewFallback(store, queue.FallbackOptions{
 		Silence: silence,
 		InParts: func() bool {
 			c.mu.Lock()
@@ -221,7 +222,7 @@ func TestLostAnswersOpenTheCircuitIfNoneComesInBetween(t *testing.T) {
 
 func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *queue.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
 			c.find(service.ErrAway)
 			time.Sleep(100 * time.Millisecond) // the silence is not measured from a look at it
@@ -229,7 +230,7 @@ func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
 			<-g.began
 			waiting := map[string]<-chan answer{"allow": askIn(t, c, "allow", "a"), "block": askIn(t, c, "block", "b")}
 			patient := askIn(t, c, "error", "patient")
-			time.Sleep(service.DefaultDegradedAfter)
+			time.Sleep(queue.DefaultDegradedAfter)
 			c.wantChanges(t, "tested 350ms", "opened 350ms")
 			for name, got := range waiting {
 				if a := <-got; a.err != nil || !a.decision.Degraded || a.decision.Blocked != (name == "block") || time.Since(c.began) != 350*time.Millisecond {
@@ -271,7 +272,7 @@ func askIn(t *testing.T, store service.CheckStore, zone, key string) <-chan answ
 
 func TestCheckThatWasSentGetsItsAnswerAfterTheCircuitHasOpened(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *queue.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
 			first := askIn(t, c, "allow", "first")
 			<-g.began
@@ -298,8 +299,8 @@ func TestOverloadAndHeldBucketsAreNoSilence(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		return admit(ctx, service.Call{Checks: checks})
 	}
-	o := service.CoalescerOptions{Lanes: 1, MaxBatch: 1, Timeout: 3 * time.Second}
-	inBubble(t, o, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+	o := queue.CoalescerOptions{Lanes: 1, MaxBatch: 1, Timeout: 3 * time.Second}
+	inBubble(t, o, func(t *testing.T, coalescer *queue.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
 			var answers []<-chan answer
 			for i := range 10 { // 2 s of work
@@ -335,8 +336,8 @@ func TestOverloadAndHeldBucketsAreNoSilence(t *testing.T) {
 func TestADatabaseThatRefusesOverlappingCallsInTimeIsNotSilent(t *testing.T) {
 	t.Parallel()
 	full := failWith(fmt.Errorf("%w: too many connections", service.ErrBusy))
-	o := service.CoalescerOptions{Lanes: 2, MaxBatch: 1, Queue: 1, Timeout: 3 * time.Second}
-	inBubble(t, o, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+	o := queue.CoalescerOptions{Lanes: 2, MaxBatch: 1, Queue: 1, Timeout: 3 * time.Second}
+	inBubble(t, o, func(t *testing.T, coalescer *queue.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
 			answers := []<-chan answer{askIn(t, c, "allow", "first")}
 			<-g.began
@@ -361,7 +362,7 @@ func TestADatabaseThatRefusesOverlappingCallsInTimeIsNotSilent(t *testing.T) {
 // not expect: the other checks wait with it, and are decided.
 func TestAStoreThatPassesATestIsNotAway(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *queue.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
 			stuck := askIn(t, c, "allow", "stuck")
 			<-g.began
@@ -384,7 +385,7 @@ func TestAStoreThatPassesATestIsNotAway(t *testing.T) {
 // TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime has the test hang as the calls do.
 func TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, coalescer *queue.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
 			c.hang(2 * time.Second)
 			sent := askIn(t, c, "allow", "sent")
@@ -406,7 +407,7 @@ func TestAStoreWhoseTestIsNotAnsweredEitherIsAwayInTime(t *testing.T) {
 func TestAStoreThatHangsInItsCommitsIsAwayThoughItPassesTests(t *testing.T) {
 	t.Parallel()
 	const deadline = 5 * time.Second
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: deadline}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: deadline}, func(t *testing.T, coalescer *queue.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
 			const opens = 2250 * time.Millisecond // no stuck bucket explains a longer silence
 			for range 2 {
@@ -442,9 +443,9 @@ func TestAStoreThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
 	t.Parallel()
 	const between, deadline = 2 * time.Second, time.Minute
 	synctest.Test(t, func(t *testing.T) {
-		coalescer := service.NewCoalescer(storeFunc(func(ctx context.Context, _ string, _ service.Call) ([]service.Decision, error) {
+		coalescer := queue.NewCoalescer(storeFunc(func(ctx context.Context, _ string, _ service.Call) ([]service.Decision, error) {
 			return hangs(ctx)
-		}), service.CoalescerOptions{Lanes: 1, Timeout: deadline})
+		}), queue.CoalescerOptions{Lanes: 1, Timeout: deadline})
 		began := time.Now()
 		said := func() time.Duration { return min(coalescer.Silence(), time.Since(began)%between) }
 		watched(t, coalescer, said, func(c *circuitTest) {
@@ -472,7 +473,7 @@ func TestAStoreThatGivesUpItsLockWaitsIsNotAway(t *testing.T) {
 // and tests that wait for that part, too, before they pass.
 func TestASilentPartOfAStoreIsNotAwayAsAWhole(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second}, func(t *testing.T, coalescer *queue.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
 			c.divide()
 			c.hang(time.Second)
@@ -491,7 +492,7 @@ func TestASilentPartOfAStoreIsNotAwayAsAWhole(t *testing.T) {
 // TestAStoreInPartsIsAwayOnceATestFailsInItsSilence has the test hang as the call does, and fail.
 func TestAStoreInPartsIsAwayOnceATestFailsInItsSilence(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second}, func(t *testing.T, coalescer *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: 20 * time.Second}, func(t *testing.T, coalescer *queue.Coalescer, g *gated) {
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
 			c.divide()
 			c.hang(2 * time.Second)

@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // locking is a store whose calls lock their buckets for a while, and wait for
@@ -124,11 +125,11 @@ func (s *locking) underWay() (waits, calls int) {
 }
 
 // overLocks is inBubble in front of a locking store, with one lane.
-func overLocks(t *testing.T, s *locking, o service.CoalescerOptions, test func(t *testing.T, c *service.Coalescer)) {
+func overLocks(t *testing.T, s *locking, o queue.CoalescerOptions, test func(t *testing.T, c *queue.Coalescer)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		o.Lanes, o.Timeout = 1, 3*time.Second
-		c := service.NewCoalescer(s, o)
+		c := queue.NewCoalescer(s, o)
 		test(t, c)
 		if err := c.Close(t.Context()); err != nil {
 			t.Errorf("close: %v", err)
@@ -139,7 +140,7 @@ func overLocks(t *testing.T, s *locking, o service.CoalescerOptions, test func(t
 func TestHeldBucketHarmsItselfOnly(t *testing.T) {
 	t.Parallel()
 	held := at(1, "held")
-	overLocks(t, newLocking(5*time.Millisecond, held), service.CoalescerOptions{}, func(t *testing.T, c *service.Coalescer) {
+	overLocks(t, newLocking(5*time.Millisecond, held), queue.CoalescerOptions{}, func(t *testing.T, c *queue.Coalescer) {
 		var group sync.WaitGroup
 		for i := range 50 { // 10 seconds
 			group.Go(func() {
@@ -175,7 +176,7 @@ func TestBucketThatIsHeldForAMomentIsDecided(t *testing.T) {
 			t.Parallel()
 			held := at(1, "held")
 			s := newLocking(5*time.Millisecond, held)
-			overLocks(t, s, service.CoalescerOptions{}, func(t *testing.T, c *service.Coalescer) {
+			overLocks(t, s, queue.CoalescerOptions{}, func(t *testing.T, c *queue.Coalescer) {
 				time.AfterFunc(moment, func() { s.unlock(held) })
 				began := time.Now()
 				wantAnswers(t, []<-chan answer{ask(t.Context(), c, check(held))}, nil)
@@ -198,7 +199,7 @@ func TestBucketIsInOneWaitingCallAtATime(t *testing.T) {
 		held = append(held, at(int64(i+1), "held"))
 	}
 	s := newLocking(5*time.Millisecond, held...)
-	overLocks(t, s, service.CoalescerOptions{HeldCalls: workers}, func(t *testing.T, c *service.Coalescer) {
+	overLocks(t, s, queue.CoalescerOptions{HeldCalls: workers}, func(t *testing.T, c *queue.Coalescer) {
 		var group sync.WaitGroup
 		for i := range 60 {
 			group.Go(func() {
@@ -224,7 +225,7 @@ func TestWhoWaitsForABucketThatWasWaitedForInVainIsToldSo(t *testing.T) {
 	t.Parallel()
 	first, other := at(1, "first"), at(1, "other")
 	s := newLocking(0, first, other)
-	overLocks(t, s, service.CoalescerOptions{HeldCalls: 1}, func(t *testing.T, c *service.Coalescer) {
+	overLocks(t, s, queue.CoalescerOptions{HeldCalls: 1}, func(t *testing.T, c *queue.Coalescer) {
 		answers := []<-chan answer{ask(t.Context(), c, check(first))} // until 1.0 s
 		time.Sleep(900 * time.Millisecond)                            // the bubble's clock
 		answers = append(answers, ask(t.Context(), c, check(first)), ask(t.Context(), c, check(at(2, "user"), first)))
@@ -248,7 +249,7 @@ func TestWhoLeavesAHeldBucketIsNotDecided(t *testing.T) {
 	t.Parallel()
 	held := at(1, "held")
 	s := newLocking(0, held)
-	overLocks(t, s, service.CoalescerOptions{}, func(t *testing.T, c *service.Coalescer) {
+	overLocks(t, s, queue.CoalescerOptions{}, func(t *testing.T, c *queue.Coalescer) {
 		first := ask(t.Context(), c, check(held))
 		ctx, cancel := context.WithCancel(t.Context())
 		leaver, stays := ask(ctx, c, check(held)), ask(t.Context(), c, check(held))
@@ -268,8 +269,8 @@ func TestTwoInstancesWithHotBucketsInCommonAreNotBusy(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newLocking(5 * time.Millisecond)
-		instances := []*service.Coalescer{
-			service.NewCoalescer(s, service.CoalescerOptions{}), service.NewCoalescer(s, service.CoalescerOptions{}),
+		instances := []*queue.Coalescer{
+			queue.NewCoalescer(s, queue.CoalescerOptions{}), queue.NewCoalescer(s, queue.CoalescerOptions{}),
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
@@ -340,7 +341,7 @@ func TestACheckIsAskedTwiceBeforeItWaitsUnlessTheFirstCallHasWaited(t *testing.T
 		service.ErrHeld: {false, false, true}, service.ErrStuck: {false, true},
 	} {
 		s := &refusing{err: err}
-		decisions, failed := service.NewCoalescer(s, service.CoalescerOptions{}).CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "alice"))}})
+		decisions, failed := queue.NewCoalescer(s, queue.CoalescerOptions{}).CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "alice"))}})
 		if failed != nil || decisions[0].Err != nil || !slices.Equal(s.asked, want) {
 			t.Errorf("%v: got %+v, %v by calls %v, want %v", err, decisions, failed, s.asked, want)
 		}
@@ -350,7 +351,7 @@ func TestACheckIsAskedTwiceBeforeItWaitsUnlessTheFirstCallHasWaited(t *testing.T
 func TestNobodyIsForgottenWhoWaitsForABucketThatBecomesFree(t *testing.T) {
 	t.Parallel()
 	const callers, each, buckets = 64, 400, 5
-	c := service.NewCoalescer(heldAtFirst{}, service.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
+	c := queue.NewCoalescer(heldAtFirst{}, queue.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var group sync.WaitGroup
@@ -387,7 +388,7 @@ func TestWhoeverWaitsForAHeldBucketIsToldWhyTheDatabaseDidNotWait(t *testing.T) 
 	t.Parallel()
 	for _, why := range []error{service.ErrAway, fmt.Errorf("%w: too many connections", service.ErrBusy)} {
 		synctest.Test(t, func(t *testing.T) {
-			c := service.NewCoalescer(goneBehind{why}, service.CoalescerOptions{})
+			c := queue.NewCoalescer(goneBehind{why}, queue.CoalescerOptions{})
 			var answers []<-chan answer
 			for range 3 {
 				answers = append(answers, ask(t.Context(), c, check(at(1, "held"))))

@@ -1,10 +1,11 @@
-package service_test
+package queue_test
 
 import (
 	"context"
 	"testing"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // BenchmarkFallback is what a Fallback adds to a check through an idle lane, and what an answer
@@ -18,9 +19,9 @@ func BenchmarkFallback(b *testing.B) {
 		"allow, away":      {{ID: 1, OnFailure: service.OnFailureAllow}},
 	} {
 		b.Run(name, func(b *testing.B) {
-			c := service.NewCoalescer(instant{}, service.CoalescerOptions{Lanes: 1})
+			c := queue.NewCoalescer(instant{}, queue.CoalescerOptions{Lanes: 1})
 			b.Cleanup(func() { _ = c.Close(context.Background()) })
-			f := service.NewFallback(c, service.FallbackOptions{})
+			f := queue.NewFallback(c, queue.FallbackOptions{})
 			f.Remember(zones)
 			if name == "allow, away" {
 				f.Open(service.ErrAway)

@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // storeFunc is a store. It asks apart by the first key of a call.
@@ -32,10 +33,10 @@ func busyFor(d time.Duration, checks []service.Check) ([]service.Decision, error
 }
 
 // over runs a test with a watched Fallback over a Coalescer over a store.
-func over(t *testing.T, store storeFunc, o service.CoalescerOptions, test func(t *testing.T, c *circuitTest)) {
+func over(t *testing.T, store storeFunc, o queue.CoalescerOptions, test func(t *testing.T, c *circuitTest)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		coalescer := service.NewCoalescer(store, o)
+		coalescer := queue.NewCoalescer(store, o)
 		watched(t, coalescer, coalescer.Silence, func(c *circuitTest) {
 			time.Sleep(time.Minute) // so that the circuit is calm
 			test(t, c)
@@ -58,7 +59,7 @@ func TestOneCallThatHangsHoldsUpNobodyElse(t *testing.T) {
 			}
 			return busyFor(2*time.Millisecond, checks)
 		}
-		over(t, store, service.CoalescerOptions{Lanes: 4, Timeout: timeout}, func(t *testing.T, c *circuitTest) {
+		over(t, store, queue.CoalescerOptions{Lanes: 4, Timeout: timeout}, func(t *testing.T, c *circuitTest) {
 			dead := askIn(t, c, "allow", "hangs")
 			synctest.Wait()
 			var others []<-chan answer
@@ -97,7 +98,7 @@ func TestASlowStoreIsNotAwayOnceItHasAnsweredAfterASilence(t *testing.T) {
 		}
 		return busyFor(300*time.Millisecond, checks)
 	}
-	over(t, store, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest) {
+	over(t, store, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest) {
 		isSilent = true
 		c.find(service.ErrAway)
 		<-askIn(t, c, "allow", "lost")
@@ -138,7 +139,7 @@ func TestASplitBatchIsNoSilence(t *testing.T) {
 		}
 		return decisions, err
 	}
-	over(t, store, service.CoalescerOptions{Lanes: 1, Timeout: 4 * time.Second}, func(t *testing.T, c *circuitTest) {
+	over(t, store, queue.CoalescerOptions{Lanes: 1, Timeout: 4 * time.Second}, func(t *testing.T, c *circuitTest) {
 		got := []<-chan answer{askIn(t, c, "allow", "first"), askIn(t, c, "allow", "at fault")}
 		for i := range 100 {
 			got = append(got, askIn(t, c, "allow", fmt.Sprint(i)))
@@ -169,7 +170,7 @@ func TestWhatIsBusyAfterTheCircuitHasClosedAgainStaysBusy(t *testing.T) {
 		}
 		return busyFor(0, checks)
 	}
-	over(t, store, service.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest) {
+	over(t, store, queue.CoalescerOptions{Lanes: 1, Timeout: 3 * time.Second}, func(t *testing.T, c *circuitTest) {
 		held := askIn(t, c, "allow", "held")
 		time.Sleep(100 * time.Millisecond)
 		if a := <-askIn(t, c, "allow", "away"); !a.decision.Degraded {
@@ -191,7 +192,7 @@ func TestACheckOfTwoHotBucketsIsNotOvertakenForLong(t *testing.T) {
 		return busyFor(10*time.Millisecond+time.Duration(len(checks))*37*time.Microsecond, checks)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := service.NewCoalescer(storeFunc(store), service.CoalescerOptions{Lanes: 2, Timeout: timeout})
+		c := queue.NewCoalescer(storeFunc(store), queue.CoalescerOptions{Lanes: 2, Timeout: timeout})
 		ctx, stop := context.WithCancel(t.Context())
 		var flood sync.WaitGroup
 		for i := range 2 * callers {
@@ -219,7 +220,7 @@ func TestACheckOfTwoHotBucketsIsNotOvertakenForLong(t *testing.T) {
 // TestACheckThatMayHaveCountedIsNotBusyWhenTheServiceEnds has a leader, who stays, and a follower.
 func TestACheckThatMayHaveCountedIsNotBusyWhenTheServiceEnds(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "leader", "follower")
 		g.wantBatch(t, admit, "first")
 		<-g.began

@@ -1,4 +1,4 @@
-package service
+package queue
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"velocityd/service"
 )
 
 // DefaultDegradedAfter is how long a Fallback lets a check wait for a silent store.
@@ -57,18 +59,18 @@ type FallbackOptions struct {
 // wait in a Coalescer's queue then leave it. Those that were sent before stay: only the store's
 // answer tells whether they were recorded. Watch closes the circuit again.
 type Fallback struct {
-	store   CheckStore
+	store   service.CheckStore
 	options FallbackOptions
 	zones   atomic.Pointer[knownZones] // nil if no zone has an answer
 	period  atomic.Pointer[period]
 	memory  *memory
 }
 
-var _ CheckStore = (*Fallback)(nil)
+var _ service.CheckStore = (*Fallback)(nil)
 
 // NewFallback returns a Fallback in front of store. It knows no zone yet, and its circuit is
 // closed.
-func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
+func NewFallback(store service.CheckStore, options FallbackOptions) *Fallback {
 	options.After = cmp.Or(options.After, DefaultDegradedAfter)
 	options.StuckAtMost = cmp.Or(options.StuckAtMost, 2*time.Second)
 	if options.Silence == nil {
@@ -86,12 +88,12 @@ func NewFallback(store CheckStore, options FallbackOptions) *Fallback {
 }
 
 // Remember replaces what is known of the zones by zones, which must be all of them.
-func (f *Fallback) Remember(zones []Zone) {
+func (f *Fallback) Remember(zones []service.Zone) {
 	known, isAnswered := knownZones{}, false
 	for _, zone := range zones {
 		zone = zone.WithDefaults()
 		known[zone.ID] = &zone
-		isAnswered = isAnswered || zone.hasAnswer()
+		isAnswered = isAnswered || hasAnswer(&zone)
 	}
 	if !isAnswered {
 		f.zones.Store(nil)
@@ -115,16 +117,16 @@ func (f *Fallback) Open(cause error) {
 }
 
 // knownZones are all zones as they were last seen, with every setting spelt out.
-type knownZones map[int64]*Zone
+type knownZones map[int64]*service.Zone
 
-func (z *Zone) hasAnswer() bool {
-	return z != nil && (z.OnFailure == OnFailureAllow || z.OnFailure == OnFailureBlock)
+func hasAnswer(z *service.Zone) bool {
+	return z != nil && (z.OnFailure == service.OnFailureAllow || z.OnFailure == service.OnFailureBlock)
 }
 
 // haveAnswer says that a check has an answer without the store.
-func (k knownZones) haveAnswer(check Check) bool {
+func (k knownZones) haveAnswer(check service.Check) bool {
 	for _, b := range check.Buckets {
-		if !k[b.ZoneID].hasAnswer() { // nor has nil
+		if !hasAnswer(k[b.ZoneID]) { // nor has nil
 			return false
 		}
 	}
@@ -134,7 +136,7 @@ func (k knownZones) haveAnswer(check Check) bool {
 // CheckAll implements CheckStore. Each check of a call is answered by itself. A call that holds
 // both checks with an answer and checks without one ends when the store has answered the latter.
 // An AttemptID of a check that is answered without the store is not remembered.
-func (f *Fallback) CheckAll(ctx context.Context, call Call) ([]Decision, error) {
+func (f *Fallback) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	zones, p := f.zones.Load(), f.period.Load()
 	if zones == nil {
 		return f.store.CheckAll(ctx, call)
@@ -142,7 +144,7 @@ func (f *Fallback) CheckAll(ctx context.Context, call Call) ([]Decision, error) 
 	if p.isOpen() {
 		return f.askWithoutAnswer(ctx, *zones, call)
 	}
-	if !slices.ContainsFunc(call.Checks, func(check Check) bool { return !zones.haveAnswer(check) }) {
+	if !slices.ContainsFunc(call.Checks, func(check service.Check) bool { return !zones.haveAnswer(check) }) {
 		call.Away, call.Patience = p.opened, f.options.After
 	}
 	decisions, err := f.store.CheckAll(ctx, call)
@@ -157,9 +159,9 @@ func (f *Fallback) CheckAll(ctx context.Context, call Call) ([]Decision, error) 
 }
 
 // askWithoutAnswer answers what can be answered without the store, and asks it for the rest.
-func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, call Call) ([]Decision, error) {
-	decisions := make([]Decision, len(call.Checks))
-	var asked []Check
+func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, call service.Call) ([]service.Decision, error) {
+	decisions := make([]service.Decision, len(call.Checks))
+	var asked []service.Check
 	var places []int // of asked in checks
 	for i, check := range call.Checks {
 		if zones.haveAnswer(check) {
@@ -174,21 +176,21 @@ func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, call 
 	case len(call.Checks):
 		return f.store.CheckAll(ctx, call)
 	}
-	answers, err := Ask(ctx, f.store, call.Of(asked))
+	answers, err := service.Ask(ctx, f.store, call.Of(asked))
 	scatter(decisions, places, answers, err)
 	return decisions, nil
 }
 
 // replace replaces errors of the store by answers without it, where that is right.
-func (f *Fallback) replace(zones knownZones, checks []Check, decisions []Decision, err error) ([]Decision, error) {
+func (f *Fallback) replace(zones knownZones, checks []service.Check, decisions []service.Decision, err error) ([]service.Decision, error) {
 	replaces := func(err error) bool {
-		return isAway(err) || errors.Is(err, ErrBusy) && !errors.Is(err, ErrUndecided) && f.IsOpen()
+		return isAway(err) || errors.Is(err, service.ErrBusy) && !errors.Is(err, service.ErrUndecided) && f.IsOpen()
 	}
 	if err != nil {
 		if !replaces(err) || !slices.ContainsFunc(checks, zones.haveAnswer) {
 			return decisions, err
 		}
-		decisions = slices.Repeat([]Decision{{Err: err}}, len(checks))
+		decisions = slices.Repeat([]service.Decision{{Err: err}}, len(checks))
 	}
 	for i := range min(len(decisions), len(checks)) {
 		if replaces(decisions[i].Err) && zones.haveAnswer(checks[i]) {

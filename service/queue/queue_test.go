@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // wantBusy fails unless err is a *BusyError, and nothing worse.
@@ -22,7 +23,7 @@ func wantBusy(t *testing.T, what string, err error) {
 }
 
 // refusal asks a check that is to be answered at once.
-func refusal(t *testing.T, c *service.Coalescer, question service.Check) error {
+func refusal(t *testing.T, c *queue.Coalescer, question service.Check) error {
 	t.Helper()
 	_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{question}})
 	return err
@@ -31,17 +32,17 @@ func refusal(t *testing.T, c *service.Coalescer, question service.Check) error {
 func TestFloodOnOneBucketLeavesRoomForItsNeighbours(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		options service.CoalescerOptions
+		options queue.CoalescerOptions
 		share   int
 	}{
-		"a sixteenth of the queue": {service.CoalescerOptions{Lanes: 1, Queue: 64}, 4},
-		"as said":                  {service.CoalescerOptions{Lanes: 1, Queue: 16, QueuePerBucket: 7}, 7},
-		"at least one":             {service.CoalescerOptions{Lanes: 1, Queue: 3}, 1},
-		"of the default's":         {service.CoalescerOptions{Lanes: 1}, service.DefaultQueue / 16},
+		"a sixteenth of the queue": {queue.CoalescerOptions{Lanes: 1, Queue: 64}, 4},
+		"as said":                  {queue.CoalescerOptions{Lanes: 1, Queue: 16, QueuePerBucket: 7}, 7},
+		"at least one":             {queue.CoalescerOptions{Lanes: 1, Queue: 3}, 1},
+		"of the default's":         {queue.CoalescerOptions{Lanes: 1}, queue.DefaultQueue / 16},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, test.options, func(t *testing.T, c *service.Coalescer, g *gated) {
+			inBubble(t, test.options, func(t *testing.T, c *queue.Coalescer, g *gated) {
 				answers := askKeys(t, c, "first")
 				<-g.began
 				for range test.share {
@@ -94,7 +95,7 @@ func TestNeighboursOvertakeAFlood(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, service.CoalescerOptions{Lanes: 1}, func(t *testing.T, c *service.Coalescer, g *gated) {
+			inBubble(t, queue.CoalescerOptions{Lanes: 1}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 				answers := slices.Concat(askKeys(t, c, "first"), askKeys(t, c, test.waiting...))
 				g.wantBatch(t, admit, "first")
 				for _, batch := range test.batches {
@@ -108,7 +109,7 @@ func TestNeighboursOvertakeAFlood(t *testing.T) {
 
 func TestFloodedBucketIsAcceptedAgainAsItsChecksGo(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 1, QueuePerBucket: 2}, func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, QueuePerBucket: 2}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		hot := check(at(2, "203.0.113.7"))
 		answers := askKeys(t, c, "first")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -135,7 +136,7 @@ func TestFloodedBucketIsAcceptedAgainAsItsChecksGo(t *testing.T) {
 func TestCheckIsNotBegunThatItsCallerMightNotAwait(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: timeout}, func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: timeout}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		first := askKeys(t, c, "first")
 		<-g.began
 		patient, cancel := context.WithTimeout(t.Context(), 6*time.Second)
@@ -166,8 +167,8 @@ func TestCheckIsNotBegunThatItsCallerMightNotAwait(t *testing.T) {
 
 func TestBatchOfLateChecksAloneIsNone(t *testing.T) {
 	t.Parallel()
-	o := service.CoalescerOptions{Lanes: 1, MaxBatch: 2, Timeout: 3 * time.Second}
-	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
+	o := queue.CoalescerOptions{Lanes: 1, MaxBatch: 2, Timeout: 3 * time.Second}
+	inBubble(t, o, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first")
 		<-g.began
 		hasty, cancel := context.WithTimeout(t.Context(), 4*time.Second)
@@ -188,7 +189,7 @@ func TestCloseOfIdleLanesIsInTimeAtAnyDeadline(t *testing.T) {
 	t.Parallel()
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
-			c := service.NewCoalescer(newGated(), service.CoalescerOptions{Lanes: 4})
+			c := queue.NewCoalescer(newGated(), queue.CoalescerOptions{Lanes: 4})
 			synctest.Wait()
 			if err := c.Close(t.Context()); err != nil {
 				t.Error(err)

@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
 
@@ -19,7 +20,7 @@ type outage struct {
 	isAway    atomic.Bool
 	step      time.Duration // of the store's clock
 	zones     []service.Zone
-	instances []*service.Fallback
+	instances []*queue.Fallback
 	let       []admission
 }
 
@@ -52,7 +53,7 @@ func inOutage(t *testing.T, instances int, zones []service.Zone, test func(t *te
 			o.Bench().SetZone(t, o.zones[i])
 		}
 		for range instances {
-			f := service.NewFallback(o, service.FallbackOptions{Probe: func(context.Context) error {
+			f := queue.NewFallback(o, queue.FallbackOptions{Probe: func(context.Context) error {
 				if o.isAway.Load() {
 					return service.ErrAway
 				}

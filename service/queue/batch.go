@@ -1,4 +1,4 @@
-package service
+package queue
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"velocityd/service"
 )
 
 // batch is the callers that share one call of the store. One of them, the leader, makes it.
@@ -15,7 +17,7 @@ type batch struct {
 	waiters  []*waiter
 	weight   int
 	deadline time.Time
-	checks   []Check // of a call; the store's until it returns
+	checks   []service.Check // of a call; the store's until it returns
 }
 
 // wakeLeader must be called under the mutex of the lane: if the leader finds that it is not in the
@@ -94,7 +96,7 @@ func (b *batch) patience() time.Duration {
 func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 	decisions, err := l.call(ctx, b, waiters)
 	if err == nil {
-		if slices.ContainsFunc(decisions, func(d Decision) bool { return isAnswer(d.Err) }) {
+		if slices.ContainsFunc(decisions, func(d service.Decision) bool { return isAnswer(d.Err) }) {
 			l.hear()
 		}
 		for _, w := range waiters {
@@ -108,11 +110,11 @@ func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 	}
 	split := len(waiters) / 2
 	switch {
-	case errors.Is(err, ErrBusy), errors.Is(err, ErrUndecided):
+	case errors.Is(err, service.ErrBusy), errors.Is(err, service.ErrUndecided):
 		// Busy is not the fault of a check. Undecided checks may have been counted, and asking
 		// again could count them twice.
 		split = 0
-	case errors.Is(err, ErrStaleKey):
+	case errors.Is(err, service.ErrStaleKey):
 		split = sameRulesFirst(waiters) % len(waiters) // 0 if all have the same: all are stale
 	}
 	if split == 0 {
@@ -121,7 +123,7 @@ func (l *lane) ask(ctx context.Context, b *batch, waiters []*waiter) {
 	}
 	for _, part := range [][]*waiter{waiters[:split], waiters[split:]} {
 		if ctx.Err() != nil {
-			fail(part, fmt.Errorf("%w: no time left to ask apart from a check that failed", ErrBusy))
+			fail(part, fmt.Errorf("%w: no time left to ask apart from a check that failed", service.ErrBusy))
 			continue
 		}
 		l.ask(ctx, b, part)
@@ -137,12 +139,16 @@ func (l *lane) hear() {
 }
 
 // isAnswer says that a check or a call that has ended in err was answered by a database at work.
-func isAnswer(err error) bool { return err == nil || !errors.Is(err, ErrUndecided) && !isAbsent(err) }
+func isAnswer(err error) bool {
+	return err == nil || !errors.Is(err, service.ErrUndecided) && !isAbsent(err)
+}
 
 // isAbsent says that the store had no database to ask. Other refusals, such as for too many
 // connections or a held bucket, are answers of a database that is at work, and so is the end of a
 // connection before anything was recorded: whether the database is away, the next one tells.
-func isAbsent(err error) bool { return errors.Is(err, ErrAway) || errors.Is(err, ErrPaused) }
+func isAbsent(err error) bool {
+	return errors.Is(err, service.ErrAway) || errors.Is(err, service.ErrPaused)
+}
 
 func fail(waiters []*waiter, err error) {
 	for _, w := range waiters {
@@ -152,7 +158,7 @@ func fail(waiters []*waiter, err error) {
 
 // call calls the store. A panic of the store becomes an ErrUndecided of all callers, since
 // their checks may have been counted; it does not end the leader's goroutine.
-func (l *lane) call(ctx context.Context, b *batch, waiters []*waiter) (decisions []Decision, err error) {
+func (l *lane) call(ctx context.Context, b *batch, waiters []*waiter) (decisions []service.Decision, err error) {
 	b.checks = b.checks[:0]
 	for _, w := range waiters {
 		b.checks = append(b.checks, w.checks...)
@@ -160,10 +166,10 @@ func (l *lane) call(ctx context.Context, b *batch, waiters []*waiter) (decisions
 	defer func() {
 		clear(b.checks)
 		if r := recover(); r != nil {
-			decisions, err = nil, fmt.Errorf("%w: store panicked: %v\n%s", ErrUndecided, r, debug.Stack())
+			decisions, err = nil, fmt.Errorf("%w: store panicked: %v\n%s", service.ErrUndecided, r, debug.Stack())
 		}
 	}()
-	return Ask(ctx, l.store, Call{Checks: b.checks, NoWait: l.options.noWait, Patience: b.patience()})
+	return service.Ask(ctx, l.store, service.Call{Checks: b.checks, NoWait: l.options.noWait, Patience: b.patience()})
 }
 
 // sameRulesFirst moves the waiters whose checks have the same zones and key rules as the first
@@ -175,7 +181,7 @@ func sameRulesFirst(waiters []*waiter) int {
 	var others []*waiter
 	n := 0
 	for _, w := range waiters {
-		if slices.EqualFunc(w.checks, first, Check.hasRulesOf) {
+		if slices.EqualFunc(w.checks, first, haveSameRules) {
 			waiters[n] = w
 			n++
 		} else {
@@ -186,7 +192,7 @@ func sameRulesFirst(waiters []*waiter) int {
 	return n
 }
 
-func (c Check) hasRulesOf(other Check) bool {
-	sameZone := func(a, b Bucket) bool { return a.ZoneID == b.ZoneID }
+func haveSameRules(c, other service.Check) bool {
+	sameZone := func(a, b service.Bucket) bool { return a.ZoneID == b.ZoneID }
 	return slices.EqualFunc(c.Buckets, other.Buckets, sameZone) && slices.Equal(c.KeyRules, other.KeyRules)
 }

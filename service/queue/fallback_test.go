@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 	"velocityd/service/servicetest"
 )
 
@@ -29,13 +30,13 @@ func awayZones() map[string]service.Zone {
 }
 
 // awayFrom returns a Fallback in front of a store that fails with err, which knows awayZones.
-func awayFrom(store service.CheckStore) *service.Fallback {
-	f := service.NewFallback(store, service.FallbackOptions{Probe: func(context.Context) error { return service.ErrAway }})
+func awayFrom(store service.CheckStore) *queue.Fallback {
+	f := queue.NewFallback(store, queue.FallbackOptions{Probe: func(context.Context) error { return service.ErrAway }})
 	remember(f)
 	return f
 }
 
-func remember(f *service.Fallback) {
+func remember(f *queue.Fallback) {
 	var zones []service.Zone
 	for _, zone := range awayZones() {
 		zones = append(zones, zone)
@@ -234,7 +235,7 @@ func TestPatienceEndsWhereACallerMustWait(t *testing.T) {
 		if _, err := f.CheckAll(t.Context(), service.Call{Checks: test.checks}); err != nil {
 			t.Fatal(err)
 		}
-		if limited := store.patience == service.DefaultDegradedAfter; limited != test.limited || !limited && store.patience != 0 {
+		if limited := store.patience == queue.DefaultDegradedAfter; limited != test.limited || !limited && store.patience != 0 {
 			t.Errorf("%+v: patience %v", test.checks, store.patience)
 		}
 	}
@@ -244,7 +245,7 @@ func TestPatienceEndsWhereACallerMustWait(t *testing.T) {
 type answering struct {
 	servicetest.Bench
 	checks   *service.Limiter
-	fallback *service.Fallback
+	fallback *queue.Fallback
 	zones    service.ZoneLister
 }
 
@@ -267,9 +268,9 @@ func TestFallbackKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
 		m := servicetest.NewMemory()
-		c := service.NewCoalescer(m, service.CoalescerOptions{})
+		c := queue.NewCoalescer(m, queue.CoalescerOptions{})
 		var probed atomic.Int64
-		f := service.NewFallback(c, service.FallbackOptions{
+		f := queue.NewFallback(c, queue.FallbackOptions{
 			After: time.Minute, Silence: c.Silence,
 			Probe: func(context.Context) error { probed.Add(1); return nil },
 		})

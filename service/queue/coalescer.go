@@ -1,4 +1,4 @@
-package service
+package queue
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"velocityd/service"
 )
 
 // Defaults of CoalescerOptions.
@@ -55,7 +57,7 @@ type CoalescerOptions struct {
 	// so nearly every call is one shard's, and no check waits behind one of a shard that does not
 	// answer. The calls of a shard are Lanes divided by the shards, and at least one, and those
 	// over several shards are Lanes. The default is that there is one shard.
-	ShardOf func(bucket Bucket) (shard, shards int)
+	ShardOf func(bucket service.Bucket) (shard, shards int)
 	// Observe is told what the Coalescer does.
 	Observe CoalescerObserver
 }
@@ -68,39 +70,15 @@ func (o CoalescerOptions) withDefaults() CoalescerOptions {
 	o.Lanes = cmp.Or(o.Lanes, DefaultLanes)
 	o.BulkLanes = cmp.Or(o.BulkLanes, max(o.Lanes/2, 1))
 	o.HeldCalls = cmp.Or(o.HeldCalls, DefaultHeldCalls)
-	o.MaxBatch = min(cmp.Or(o.MaxBatch, defaultMaxBatch), MaxChecks)
+	o.MaxBatch = min(cmp.Or(o.MaxBatch, defaultMaxBatch), service.MaxChecks)
 	o.Queue = cmp.Or(o.Queue, DefaultQueue)
 	o.QueuePerBucket = cmp.Or(o.QueuePerBucket, max(o.Queue/16, 1))
 	o.Timeout = cmp.Or(o.Timeout, DefaultBatchTimeout)
 	if o.ShardOf == nil {
-		o.ShardOf = func(Bucket) (shard, shards int) { return 0, 1 }
+		o.ShardOf = func(service.Bucket) (shard, shards int) { return 0, 1 }
 	}
 	return o
 }
-
-// BusyError is an ErrBusy that knows when there will be room.
-type BusyError struct {
-	// RetryAfter is a whole number of seconds, at least BusyRetryAfter.
-	RetryAfter time.Duration
-	// Held says that another session has held a bucket of the check for long. Otherwise
-	// there was no room, or too little time.
-	Held   bool
-	reason string
-}
-
-// NewBusyError returns the error of a caller that is refused for reason and may ask again
-// after about d. The reason must not name a bucket.
-func NewBusyError(d time.Duration, reason string) *BusyError {
-	return &BusyError{RetryAfter: max(roundUp(d), BusyRetryAfter), reason: reason}
-}
-
-// Error implements error. The text names no bucket.
-func (e *BusyError) Error() string {
-	return fmt.Sprintf("%v: %s, retry in %v", ErrBusy, cmp.Or(e.reason, "queue is full"), e.RetryAfter)
-}
-
-// Unwrap returns ErrBusy.
-func (e *BusyError) Unwrap() error { return ErrBusy }
 
 // Coalescer lets concurrent checks share one call of a store: one round trip,
 // one pass over the locks, one commit. It is a CheckStore itself.
@@ -120,7 +98,7 @@ func (e *BusyError) Unwrap() error { return ErrBusy }
 type Coalescer struct {
 	// lanes are for lone checks: those of the shards, and the last for checks over several.
 	lanes   []*lane
-	shardOf func(Bucket) (shard, shards int)
+	shardOf func(service.Bucket) (shard, shards int)
 	calls   int // CoalescerOptions.Lanes
 	bulk    *bulk
 	held    *lane
@@ -130,13 +108,13 @@ type Coalescer struct {
 	callers *callers
 }
 
-var _ CheckStore = (*Coalescer)(nil)
+var _ service.CheckStore = (*Coalescer)(nil)
 
 // NewCoalescer returns a Coalescer in front of store. All lanes may call the store at once.
 // The store must honour Call.NoWait and must not keep the slice of checks after the call.
 // If a call fails and may have decided checks, its error must wrap ErrUndecided: after an
 // error that wraps neither ErrUndecided nor ErrBusy the Coalescer asks the checks again.
-func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
+func NewCoalescer(store service.CheckStore, options CoalescerOptions) *Coalescer {
 	options = options.withDefaults()
 	c := &Coalescer{
 		shardOf: options.ShardOf, calls: options.Lanes, seed: maphash.MakeSeed(), callers: newCallers(),
@@ -177,9 +155,9 @@ func NewCoalescer(store CheckStore, options CoalescerOptions) *Coalescer {
 // the Decision.Err of its checks, and the checks after it are refused with ErrBusy or, if a
 // key was stale, ErrStaleKey. Checks are decided in slice order, except that checks of held
 // buckets are decided after the others of their piece.
-func (c *Coalescer) CheckAll(ctx context.Context, call Call) ([]Decision, error) {
+func (c *Coalescer) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%w: caller left before the check began: %w", ErrBusy, err)
+		return nil, fmt.Errorf("%w: caller left before the check began: %w", service.ErrBusy, err)
 	}
 	if !c.callers.enter() {
 		return nil, shuttingDown()
@@ -194,7 +172,7 @@ func (c *Coalescer) CheckAll(ctx context.Context, call Call) ([]Decision, error)
 	return c.askMany(ctx, call)
 }
 
-func shuttingDown() error { return fmt.Errorf("%w: shutting down", ErrBusy) }
+func shuttingDown() error { return fmt.Errorf("%w: shutting down", service.ErrBusy) }
 
 // loneTries is how often a check is asked in its lane before it goes to the lane for held
 // buckets. Buckets that another instance's batch held are often free at the second try.
@@ -202,13 +180,13 @@ func shuttingDown() error { return fmt.Errorf("%w: shutting down", ErrBusy) }
 const loneTries = 2
 
 // askLone asks for the one check of checks.
-func (c *Coalescer) askLone(ctx context.Context, call Call) (decisions []Decision, err error) {
+func (c *Coalescer) askLone(ctx context.Context, call service.Call) (decisions []service.Decision, err error) {
 	w := c.newWaiter(ctx, call, 1)
 	c.hash(w)
 	lane, free := c.laneOf(call.Checks[0]), true
 	for range loneTries {
 		decisions, free, err = lane.wait(w)
-		if !isHeld(decisions) || errors.Is(decisions[0].Err, ErrStuck) {
+		if !isHeld(decisions) || errors.Is(decisions[0].Err, service.ErrStuck) {
 			break
 		}
 	}
@@ -218,19 +196,19 @@ func (c *Coalescer) askLone(ctx context.Context, call Call) (decisions []Decisio
 	if free {
 		c.release(w)
 	}
-	if err == nil && errors.Is(decisions[0].Err, ErrBusy) {
+	if err == nil && errors.Is(decisions[0].Err, service.ErrBusy) {
 		return nil, decisions[0].Err
 	}
 	return decisions, err
 }
 
-func isHeld(decisions []Decision) bool {
-	return len(decisions) == 1 && errors.Is(decisions[0].Err, ErrHeld)
+func isHeld(decisions []service.Decision) bool {
+	return len(decisions) == 1 && errors.Is(decisions[0].Err, service.ErrHeld)
 }
 
 // newWaiter returns the waiter of a caller that makes a call. The weight of its checks counts against
 // the size of a call.
-func (c *Coalescer) newWaiter(ctx context.Context, call Call, weight int) *waiter {
+func (c *Coalescer) newWaiter(ctx context.Context, call service.Call, weight int) *waiter {
 	w, ok := c.waiters.Get().(*waiter)
 	if !ok {
 		w = &waiter{done: make(chan struct{}, 1)}
@@ -257,7 +235,7 @@ func (c *Coalescer) release(w *waiter) {
 
 // laneOf returns the lane of the shard that all buckets of a check lie on, or that for checks
 // over several shards.
-func (c *Coalescer) laneOf(check Check) *lane {
+func (c *Coalescer) laneOf(check service.Check) *lane {
 	shard, _ := c.shardOf(check.Buckets[0])
 	for _, b := range check.Buckets[1:] {
 		if other, _ := c.shardOf(b); other != shard {
@@ -269,13 +247,13 @@ func (c *Coalescer) laneOf(check Check) *lane {
 
 // callsOfEach returns how many calls may be under way for each shard.
 func (c *Coalescer) callsOfEach() int {
-	_, shards := c.shardOf(Bucket{})
+	_, shards := c.shardOf(service.Bucket{})
 	return max(c.calls/max(shards, 1), 1)
 }
 
 // mostCalls returns how many calls may be under way for lone checks.
 func (c *Coalescer) mostCalls() int {
-	_, shards := c.shardOf(Bucket{})
+	_, shards := c.shardOf(service.Bucket{})
 	if shards <= 1 {
 		return c.calls
 	}

@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // wide are n checks of so many buckets each, all of them new.
@@ -73,7 +74,7 @@ func TestLargeCallIsAskedInPiecesInOrder(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d of %d", test.checks, test.buckets), func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+			inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 				checks := wide("key", test.checks, test.buckets)
 				got := askAll(t.Context(), c, checks)
 				for part := range slices.Chunk(checks, test.piece) {
@@ -93,7 +94,7 @@ func TestLargeCallIsAskedInPiecesInOrder(t *testing.T) {
 
 func TestLargeCallsAreAskedBesideLoneChecks(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		lone := askKeys(t, c, "alice")
 		<-g.began
 		got := askAll(t.Context(), c, []service.Check{check(at(1, "b")), check(at(1, "a")), check(at(1, "b"))})
@@ -109,7 +110,7 @@ func TestLargeCallsAreAskedBesideLoneChecks(t *testing.T) {
 
 func TestLargeCallsTakeTurnsAndSmallOnesShareACall(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		large := askAll(t.Context(), c, wide("large", 64, 8))
 		<-g.began
 		another := askAll(t.Context(), c, wide("another", 64, 8))
@@ -138,7 +139,7 @@ func TestCallOfWhichSomePiecesFailedSaysWhich(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+			inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 				checks := wide("key", 96, 8)
 				got := askAll(t.Context(), c, checks)
 				g.wantBatch(t, admit, keysOf(checks[:32])...)
@@ -156,7 +157,7 @@ func TestCallOfWhichSomePiecesFailedSaysWhich(t *testing.T) {
 
 func TestCallWhoseCallerLeavesEndsWithItsPiece(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		ctx, cancel := context.WithCancel(t.Context())
 		checks := wide("key", 64, 8)
 		got := askAll(ctx, c, checks)
@@ -169,7 +170,7 @@ func TestCallWhoseCallerLeavesEndsWithItsPiece(t *testing.T) {
 
 func TestHeldChecksOfAPieceAreAskedAgainBeforeTheNextPiece(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		checks := wide("key", 40, 8)
 		got := askAll(t.Context(), c, checks)
 		g.wantBatch(t, func(ctx context.Context, call service.Call) ([]service.Decision, error) {
@@ -199,7 +200,7 @@ func TestHeldChecksOfAPieceAreAskedAgainBeforeTheNextPiece(t *testing.T) {
 func TestCallOfHeldBucketsAloneIsBusyAsAWhole(t *testing.T) {
 	t.Parallel()
 	held := at(1, "held")
-	overLocks(t, newLocking(0, held), service.CoalescerOptions{}, func(t *testing.T, c *service.Coalescer) {
+	overLocks(t, newLocking(0, held), queue.CoalescerOptions{}, func(t *testing.T, c *queue.Coalescer) {
 		_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(held), check(held, at(1, "free"))}})
 		wantBusy(t, "a call of which nothing was decided", err)
 	})
@@ -212,8 +213,8 @@ func TestCallThatWouldNotBeThroughInTimeIsToldSoAtOnce(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // the bubble's clock; 2 ms a bucket
 		return admit(ctx, service.Call{Checks: checks})
 	}
-	o := service.CoalescerOptions{Lanes: 1, Timeout: 2 * time.Second}
-	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
+	o := queue.CoalescerOptions{Lanes: 1, Timeout: 2 * time.Second}
+	inBubble(t, o, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		end := make(chan struct{})
 		go g.serve(slowly, end)
 		defer close(end)
@@ -241,8 +242,8 @@ func TestFortyOfTheLargestCallsAreAnsweredWholeOrToldWhenToComeAgain(t *testing.
 	t.Parallel()
 	held := at(1, "large 0-3")
 	s := newLocking(10*time.Millisecond, held)
-	o := service.CoalescerOptions{BulkLanes: 2, HeldCalls: 3}
-	overLocks(t, s, o, func(t *testing.T, c *service.Coalescer) {
+	o := queue.CoalescerOptions{BulkLanes: 2, HeldCalls: 3}
+	overLocks(t, s, o, func(t *testing.T, c *queue.Coalescer) {
 		var group sync.WaitGroup
 		var whole atomic.Int64
 		for i := range 40 {
@@ -276,33 +277,6 @@ func TestFortyOfTheLargestCallsAreAnsweredWholeOrToldWhenToComeAgain(t *testing.
 		}
 		if s.most > 1+2+3 {
 			t.Errorf("%d calls were under way", s.most)
-		}
-	})
-}
-
-func TestLimiterAsksOnlyWhatWasStaleAgain(t *testing.T) {
-	t.Parallel()
-	store := &changing{rules: []service.KeyRule{{}, ofKind(service.KeyUsername), ofKind(service.KeyUsername)}}
-	synctest.Test(t, func(t *testing.T) {
-		c := service.NewCoalescer(store, oneLane())
-		checks := wide("KEY", 512, 1)
-		for i := range checks {
-			checks[i].Buckets[0].ZoneID = 2
-		}
-		checks[300].Buckets[0].ZoneID = 1
-		store.reads = 1 // another rule than the Limiter knows
-		got := <-askAll(t.Context(), behind{service.NewNormalizingLimiter(c, store, time.Hour)}, checks)
-		wantErrs(t, got, 512, nil)
-		if got.decisions[300].Verdicts[0].Bucket != at(1, "key300") || len(store.asked) != 3 {
-			t.Errorf("asked %d times, %+v", len(store.asked), got.decisions[300])
-		}
-		for _, i := range []int{0, 255, 256, 511} {
-			if want := []uint64{1, 3}[i/256]; got.decisions[i].TxnID() != want {
-				t.Errorf("check %d was decided by call %d, want %d", i, got.decisions[i].TxnID(), want)
-			}
-		}
-		if err := c.Close(t.Context()); err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package service
+package queue
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"velocityd/service"
 )
 
 // pieceBuckets is how many buckets a piece of a larger call names at most. It is large enough
@@ -55,7 +57,7 @@ func (b *bulk) admit(ctx context.Context, buckets int) (*bulkCaller, error) {
 		over := l.timeFor(work) - (time.Until(deadline) - l.options.timeout)
 		l.mu.Unlock()
 		if over > 0 {
-			return nil, NewBusyError(over, "calls before this one leave too little time")
+			return nil, service.NewBusyError(over, "calls before this one leave too little time")
 		}
 	}
 	caller := &bulkCaller{left: buckets}
@@ -77,16 +79,16 @@ func (b *bulk) dismiss(caller *bulkCaller) {
 }
 
 // askMany asks for more than one check, piece by piece.
-func (c *Coalescer) askMany(ctx context.Context, call Call) ([]Decision, error) {
+func (c *Coalescer) askMany(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	checks := call.Checks
-	caller, err := c.bulk.admit(ctx, CountBuckets(checks))
+	caller, err := c.bulk.admit(ctx, service.CountBuckets(checks))
 	if err != nil {
 		return nil, err
 	}
 	defer c.bulk.dismiss(caller)
-	decisions := make([]Decision, 0, len(checks))
+	decisions := make([]service.Decision, 0, len(checks))
 	for len(decisions) < len(checks) {
-		piece := Piece(checks[len(decisions):], pieceBuckets)
+		piece := service.Piece(checks[len(decisions):], pieceBuckets)
 		answers, err := c.askPiece(ctx, call.Of(piece))
 		switch {
 		case err != nil && len(decisions) == 0:
@@ -96,59 +98,36 @@ func (c *Coalescer) askMany(ctx context.Context, call Call) ([]Decision, error) 
 			return refuse(decisions, len(checks)-len(decisions), notBegun(err)), nil
 		}
 		decisions = append(decisions, answers...)
-		if place := slices.IndexFunc(answers, isStale); place >= 0 {
+		if place := slices.IndexFunc(answers, func(d service.Decision) bool { return errors.Is(d.Err, service.ErrStaleKey) }); place >= 0 {
 			return refuse(decisions, len(checks)-len(decisions), answers[place].Err), nil
 		}
-		c.bulk.answered(caller, CountBuckets(piece))
+		c.bulk.answered(caller, service.CountBuckets(piece))
 	}
-	if !slices.ContainsFunc(decisions, func(d Decision) bool { return !errors.Is(d.Err, ErrBusy) }) {
+	if !slices.ContainsFunc(decisions, func(d service.Decision) bool { return !errors.Is(d.Err, service.ErrBusy) }) {
 		return nil, decisions[0].Err // nothing at all was decided
 	}
 	return decisions, nil
 }
 
 // refuse appends n refused checks.
-func refuse(decisions []Decision, n int, err error) []Decision {
-	return append(decisions, slices.Repeat([]Decision{{Err: err}}, n)...)
+func refuse(decisions []service.Decision, n int, err error) []service.Decision {
+	return append(decisions, slices.Repeat([]service.Decision{{Err: err}}, n)...)
 }
 
 // notBegun returns the error of the checks after a piece that failed with err.
 func notBegun(err error) error {
-	if errors.Is(err, ErrBusy) || errors.Is(err, ErrStaleKey) {
+	if errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrStaleKey) {
 		return err
 	}
-	return fmt.Errorf("%w: not begun after the failure of earlier checks", ErrBusy)
-}
-
-func isStale(d Decision) bool { return errors.Is(d.Err, ErrStaleKey) }
-
-// Piece returns the first checks of a slice: as many as name at most the given number of
-// buckets together, and at least one.
-func Piece(checks []Check, buckets int) []Check {
-	named := 0
-	for i, check := range checks {
-		if named += len(check.Buckets); i > 0 && named > buckets {
-			return checks[:i]
-		}
-	}
-	return checks
-}
-
-// CountBuckets returns how many buckets checks name, those that several name as often.
-func CountBuckets(checks []Check) int {
-	n := 0
-	for _, check := range checks {
-		n += len(check.Buckets)
-	}
-	return n
+	return fmt.Errorf("%w: not begun after the failure of earlier checks", service.ErrBusy)
 }
 
 // askPiece asks for checks that fit into one call, and then again for those of held buckets.
-func (c *Coalescer) askPiece(ctx context.Context, call Call) ([]Decision, error) {
+func (c *Coalescer) askPiece(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("%w: caller left between two pieces: %w", ErrBusy, err)
+		return nil, fmt.Errorf("%w: caller left between two pieces: %w", service.ErrBusy, err)
 	}
-	w := c.newWaiter(ctx, call, CountBuckets(call.Checks))
+	w := c.newWaiter(ctx, call, service.CountBuckets(call.Checks))
 	decisions, free, err := c.bulk.pieces.wait(w)
 	if free {
 		c.release(w)
@@ -161,11 +140,11 @@ func (c *Coalescer) askPiece(ctx context.Context, call Call) ([]Decision, error)
 }
 
 // askHeld asks again, and waits, for the checks that were refused with ErrHeld.
-func (c *Coalescer) askHeld(ctx context.Context, call Call, decisions []Decision) {
-	var held []Check
+func (c *Coalescer) askHeld(ctx context.Context, call service.Call, decisions []service.Decision) {
+	var held []service.Check
 	var places []int
 	for i, d := range decisions {
-		if errors.Is(d.Err, ErrHeld) {
+		if errors.Is(d.Err, service.ErrHeld) {
 			held, places = append(held, call.Checks[i]), append(places, i)
 		}
 	}
@@ -182,10 +161,10 @@ func (c *Coalescer) askHeld(ctx context.Context, call Call, decisions []Decision
 }
 
 // scatter puts answers to their places among decisions, or an error to all of these.
-func scatter(decisions []Decision, places []int, answers []Decision, err error) {
+func scatter(decisions []service.Decision, places []int, answers []service.Decision, err error) {
 	for i, place := range places {
 		if err != nil {
-			decisions[place] = Decision{Err: err}
+			decisions[place] = service.Decision{Err: err}
 			continue
 		}
 		decisions[place] = answers[i]

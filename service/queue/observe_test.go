@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // caller is the key of a caller's name in its context.
@@ -27,7 +28,7 @@ func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 	var waited, batches []string
 	type noted struct{}
 	o := oneLane()
-	o.Observe = service.CoalescerObserver{
+	o.Observe = queue.CoalescerObserver{
 		Queued: func(ctx context.Context, joined, taken time.Time) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -42,7 +43,7 @@ func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 			return context.WithValue(ctx, noted{}, true)
 		},
 	}
-	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, o, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		slowly := func(ctx context.Context, call service.Call) ([]service.Decision, error) {
 			checks := call.Checks
 			if ctx.Value(noted{}) == nil {
@@ -76,29 +77,29 @@ func TestTheObserverIsToldOfQueuesAndBatches(t *testing.T) {
 
 func TestUseCountsWhatIsUnderWayAndWhatWaits(t *testing.T) {
 	t.Parallel()
-	inBubble(t, service.CoalescerOptions{Lanes: 2, BulkLanes: 3, HeldCalls: 4}, func(t *testing.T, c *service.Coalescer, g *gated) {
-		want := func(lone, bulk service.LaneUse) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 2, BulkLanes: 3, HeldCalls: 4}, func(t *testing.T, c *queue.Coalescer, g *gated) {
+		want := func(lone, bulk queue.LaneUse) {
 			t.Helper()
 			gotLone, gotBulk, held := c.Use()
-			if gotLone != lone || gotBulk != bulk || held != (service.LaneUse{Lanes: 4}) {
+			if gotLone != lone || gotBulk != bulk || held != (queue.LaneUse{Lanes: 4}) {
 				t.Errorf("in use: %+v, %+v, %+v, want %+v, %+v", gotLone, gotBulk, held, lone, bulk)
 			}
 		}
-		want(service.LaneUse{Lanes: 2}, service.LaneUse{Lanes: 3})
+		want(queue.LaneUse{Lanes: 2}, queue.LaneUse{Lanes: 3})
 		answers := askKeys(t, c, "a", "b", "c")
 		left, cancel := context.WithCancel(t.Context())
 		gone := ask(left, c, check(at(1, "d")))
-		want(service.LaneUse{Lanes: 2, Busy: 1, Waiting: 3}, service.LaneUse{Lanes: 3})
+		want(queue.LaneUse{Lanes: 2, Busy: 1, Waiting: 3}, queue.LaneUse{Lanes: 3})
 		cancel()
 		<-gone
-		want(service.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, service.LaneUse{Lanes: 3})
+		want(queue.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, queue.LaneUse{Lanes: 3})
 		bulk := make(chan error, 1)
 		go func() {
 			_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "e")), check(at(1, "f"))}})
 			bulk <- err
 		}()
 		synctest.Wait()
-		want(service.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, service.LaneUse{Lanes: 3, Busy: 1})
+		want(queue.LaneUse{Lanes: 2, Busy: 1, Waiting: 2}, queue.LaneUse{Lanes: 3, Busy: 1})
 		answered := make(chan struct{})
 		go func() {
 			defer close(answered)
@@ -108,6 +109,6 @@ func TestUseCountsWhatIsUnderWayAndWhatWaits(t *testing.T) {
 			}
 		}()
 		g.serve(admit, answered)
-		want(service.LaneUse{Lanes: 2}, service.LaneUse{Lanes: 3})
+		want(queue.LaneUse{Lanes: 2}, queue.LaneUse{Lanes: 3})
 	})
 }

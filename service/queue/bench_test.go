@@ -1,13 +1,13 @@
-package service_test
+package queue_test
 
 import (
 	"context"
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 // instant is a store that costs nearly nothing, and that any number may ask.
@@ -29,7 +29,7 @@ func BenchmarkCheck(b *testing.B) {
 			var store service.CheckStore = instant{}
 			name := fmt.Sprintf("buckets=%d/lanes=%d", buckets, lanes)
 			if lanes > 0 {
-				c := service.NewCoalescer(store, service.CoalescerOptions{Lanes: lanes})
+				c := queue.NewCoalescer(store, queue.CoalescerOptions{Lanes: lanes})
 				b.Cleanup(func() { _ = c.Close(context.Background()) })
 				store = c
 			}
@@ -40,28 +40,6 @@ func BenchmarkCheck(b *testing.B) {
 			b.Run(name+"/callers=1", func(b *testing.B) { askAtOnce(b, ask, 1) })
 			b.Run(name+"/callers=64", func(b *testing.B) { askAtOnce(b, ask, 64) })
 		}
-	}
-}
-
-// BenchmarkLimiter is what a check costs before it is asked.
-func BenchmarkLimiter(b *testing.B) {
-	for name, key := range map[string]string{"opaque": "Alice", "username": "alice", "ip": "203.0.113.77"} {
-		store := &stub{}
-		store.answer = func(ctx context.Context, call service.Call) ([]service.Decision, error) {
-			checks := call.Checks
-			if store.calls == 1 {
-				return nil, service.ErrStaleKey // so that the rules are read
-			}
-			return instant{}.CheckAll(ctx, service.Call{Checks: checks})
-		}
-		limiter := service.NewNormalizingLimiter(store, &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}}, time.Minute)
-		question := []service.Check{check(at(1, key))}
-		b.Run(name, func(b *testing.B) {
-			askAtOnce(b, func(ctx context.Context) error {
-				_, err := limiter.CheckAll(ctx, question)
-				return err
-			}, 1)
-		})
 	}
 }
 

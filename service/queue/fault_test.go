@@ -1,4 +1,4 @@
-package service_test
+package queue_test
 
 import (
 	"context"
@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/queue"
 )
 
 func TestBatchHasItsOwnContext(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	const timeout = 7 * time.Second
-	inBubble(t, service.CoalescerOptions{Lanes: 1, Timeout: timeout}, func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, queue.CoalescerOptions{Lanes: 1, Timeout: timeout}, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "trace"), time.Hour)
 		defer cancel()
 		answers := ask(ctx, c, check(at(1, "alice")))
@@ -42,8 +43,8 @@ func TestFullQueueIsBusyAndSaysForHowLong(t *testing.T) {
 		time.Sleep(700 * time.Millisecond * time.Duration(len(checks))) // the bubble's clock
 		return admit(ctx, service.Call{Checks: checks})
 	}
-	o := service.CoalescerOptions{Lanes: 1, MaxBatch: 4, Queue: 4, Timeout: time.Minute}
-	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
+	o := queue.CoalescerOptions{Lanes: 1, MaxBatch: 4, Queue: 4, Timeout: time.Minute}
+	inBubble(t, o, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		refused := func(want time.Duration) {
 			t.Helper()
 			_, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "late"))}})
@@ -75,8 +76,8 @@ func TestFullQueueIsBusyAndSaysForHowLong(t *testing.T) {
 
 func TestRetryAfterIsNotLongerThanTheBatchesDeadlines(t *testing.T) {
 	t.Parallel()
-	o := service.CoalescerOptions{Lanes: 1, MaxBatch: 10, Queue: 10, Timeout: 3 * time.Second}
-	inBubble(t, o, func(t *testing.T, c *service.Coalescer, g *gated) {
+	o := queue.CoalescerOptions{Lanes: 1, MaxBatch: 10, Queue: 10, Timeout: 3 * time.Second}
+	inBubble(t, o, func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "stuck")
 		g.wantBatch(t, func(ctx context.Context, _ service.Call) ([]service.Decision, error) {
 			<-ctx.Done()
@@ -98,7 +99,7 @@ func TestRetryAfterIsNotLongerThanTheBatchesDeadlines(t *testing.T) {
 
 func TestCallerThatLeavesTheQueueIsNotDecided(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "a")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		leaver := ask(ctx, c, check(at(1, "leaver")))
@@ -119,7 +120,7 @@ func TestCallerThatLeavesTheQueueIsNotDecided(t *testing.T) {
 
 func TestCheckGoesOnWhenItsCallerLeaves(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		answers := askKeys(t, c, "first", "leads")
@@ -146,7 +147,7 @@ func TestCheckGoesOnWhenItsCallerLeaves(t *testing.T) {
 
 func TestLeaderStaysForTheAnswerWhenHisContextEnds(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		ctx, cancel := context.WithCancel(t.Context())
 		first := ask(ctx, c, check(at(1, "first")))
 		<-g.began
@@ -193,7 +194,7 @@ func TestPoisonedCheckHarmsItselfOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+			inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 				var keys []string
 				var wants []error
 				for i := range 100 {
@@ -229,7 +230,7 @@ func TestPoisonedCheckHarmsItselfOnly(t *testing.T) {
 
 func TestNoMoreCallsAreMadeForAPoisonedBatchAfterItsDeadline(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		fault := errors.New("slow fault")
 		answers := askKeys(t, c, "first", "a", "b", "c", "d")
 		g.wantBatch(t, admit, "first")
@@ -245,7 +246,7 @@ func TestNoMoreCallsAreMadeForAPoisonedBatchAfterItsDeadline(t *testing.T) {
 
 func TestStaleKeyIsToldToThoseOfItsRuleOnly(t *testing.T) {
 	t.Parallel()
-	old, current := ofKind(service.KeyUsername), ofKind(service.KeyOpaque)
+	old, current := service.KeyRule{Kind: service.KeyUsername}, service.KeyRule{Kind: service.KeyOpaque}
 	ruled := func(key string, rule service.KeyRule) service.Check {
 		return service.Check{Buckets: []service.Bucket{at(1, key)}, KeyRules: []service.KeyRule{rule}}
 	}
@@ -258,7 +259,7 @@ func TestStaleKeyIsToldToThoseOfItsRuleOnly(t *testing.T) {
 		}
 		return admit(ctx, service.Call{Checks: checks})
 	}
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first")
 		for _, question := range []service.Check{
 			ruled("a", current), ruled("stale b", old), ruled("c", current), ruled("stale d", old), check(at(2, "e")),
@@ -292,7 +293,7 @@ func TestLostOrRefusedBatchIsNotRepeated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+			inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 				answers := askKeys(t, c, "first", "a", "b", "c")
 				g.wantBatch(t, admit, "first")
 				g.wantBatch(t, test.answer, "a", "b", "c")
@@ -307,7 +308,7 @@ func TestLostOrRefusedBatchIsNotRepeated(t *testing.T) {
 
 func TestCloseDecidesWhatIsQueuedAndRefusesTheRest(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "a", "b")
 		closed := make(chan error, 1)
 		go func() { closed <- c.Close(t.Context()) }()
@@ -334,7 +335,7 @@ func TestCloseDecidesWhatIsQueuedAndRefusesTheRest(t *testing.T) {
 
 func TestCloseAnswersWhoWaitsAtItsDeadline(t *testing.T) {
 	t.Parallel()
-	inBubble(t, oneLane(), func(t *testing.T, c *service.Coalescer, g *gated) {
+	inBubble(t, oneLane(), func(t *testing.T, c *queue.Coalescer, g *gated) {
 		answers := askKeys(t, c, "first", "leads", "follows")
 		g.wantBatch(t, admit, "first")
 		<-g.began
@@ -357,7 +358,7 @@ func TestEveryCheckIsDecidedOnceWhileCallersComeAndGo(t *testing.T) {
 	t.Parallel()
 	const callers, each = 64, 50
 	store := &tally{}
-	c := service.NewCoalescer(store, service.CoalescerOptions{Lanes: 3, MaxBatch: 7, Queue: 20})
+	c := queue.NewCoalescer(store, queue.CoalescerOptions{Lanes: 3, MaxBatch: 7, Queue: 20})
 	var mu sync.Mutex
 	var decided, unknown uint64
 	var group sync.WaitGroup
