@@ -32,11 +32,40 @@ func TestTheIndexOfDecisionsNamesEveryDecisionOnce(t *testing.T) {
 	}
 }
 
+// TestPagesStayShort holds decisions to 500 words and other pages to 450 lines.
+func TestPagesStayShort(t *testing.T) {
+	t.Parallel()
+	isLonger := []string{"docs/dba.md", "docs/operate.md"} // until they are split
+	for _, page := range pages(t) {
+		if lines := strings.Count(readPage(t, page), "\n"); lines > 450 && !slices.Contains(isLonger, page) {
+			t.Errorf("%s has %d lines, want 450 at most", page, lines)
+		}
+	}
+	for _, page := range decisions(t) {
+		if words := len(strings.Fields(readPage(t, page))); words > 500 && !strings.HasSuffix(page, "/README.md") {
+			t.Errorf("%s has %d words, want 500 at most", page, words)
+		}
+	}
+}
+
+// decisions returns the pages of the decisions with their index.
+func decisions(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("decisions/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no decisions (%v)", err)
+	}
+	for i, file := range files {
+		files[i] = "docs/" + file
+	}
+	return files
+}
+
 // TestEveryLinkLeadsSomewhere follows the links between pages, to files and to
 // headings. Links to other sites are not followed.
 func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	t.Parallel()
-	for _, page := range pages(t) {
+	for _, page := range slices.Concat(pages(t), decisions(t)) {
 		for i, line := range strings.Split(readPage(t, page), "\n") {
 			for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(line, -1) {
 				target, anchor, _ := strings.Cut(link[1], "#")
