@@ -11,6 +11,7 @@ import (
 	"velocityd/client"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/servicetest"
 )
 
@@ -19,8 +20,8 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	m := servicetest.NewMemory()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	var credentials servicetest.Credentials
-	token := credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}})
-	cache := service.NewCredentialCache(&credentials, service.CredentialOptions{})
+	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
+	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	url := serve(t, handlers.New(handlers.Options{
 		Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m, Auth: handlers.Auth{Callers: cache, Txns: m},
@@ -33,7 +34,7 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	if !errors.Is(err, api.ErrMissingScope) || errors.Is(err, service.ErrForbidden) || !strings.Contains(err.Error(), "lacks one of the scopes") {
 		t.Errorf("zones: %v", err)
 	}
-	for name, other := range map[string]string{"none": "", "unknown": service.NewToken().Reveal()} {
+	for name, other := range map[string]string{"none": "", "unknown": access.NewToken().Reveal()} {
 		_, err := connect(t, url, client.WithToken(other)).CheckAll(t.Context(), []service.Check{one("alice")})
 		if !errors.Is(err, api.ErrUnauthenticated) || other != "" && strings.Contains(err.Error(), other) {
 			t.Errorf("%s: %v", name, err)

@@ -12,6 +12,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // onCluster returns the store of the cluster.
@@ -56,9 +57,9 @@ func TestClusterHoldsTheLimitsOfTokensInARace(t *testing.T) {
 	t.Parallel()
 	store := onCluster(t)
 	name := fmt.Sprint("racer", time.Now().UnixNano())
-	made, refused := make(chan service.Credential, 6), make(chan error, 6)
+	made, refused := make(chan access.Credential, 6), make(chan error, 6)
 	atOnce(cap(made), func(int) {
-		c, err := store.AddCredential(t.Context(), service.NewTokenCredential(service.NewToken(), callerOf(name)), "dba")
+		c, err := store.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(name)), "dba")
 		if err != nil {
 			refused <- err
 			return
@@ -67,7 +68,7 @@ func TestClusterHoldsTheLimitsOfTokensInARace(t *testing.T) {
 	})
 	close(made)
 	close(refused)
-	if len(made) != service.MaxLiveOfName {
+	if len(made) != access.MaxLiveOfName {
 		t.Errorf("of six at once %d were made", len(made))
 	}
 	for err := range refused {

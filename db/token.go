@@ -12,9 +12,10 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
-var _ service.CredentialStore = (*Store)(nil)
+var _ access.Store = (*Store)(nil)
 
 // credentialRow is a row of access_token.
 type credentialRow struct {
@@ -46,15 +47,15 @@ const liveCredentials = `
    AND (expires_at IS NULL OR expires_at > UTC_TIMESTAMP(6))
  ORDER BY id`
 
-func (r credentialRow) credential() (service.Credential, error) {
-	c := service.Credential{
-		ID: r.ID, Kind: service.CredentialKind(r.Kind), Digest: service.Digest(r.Digest),
-		Caller: service.Caller{Name: r.Name}, Shown: r.Shown.V, Subject: r.Subject.V,
+func (r credentialRow) credential() (access.Credential, error) {
+	c := access.Credential{
+		ID: r.ID, Kind: access.Kind(r.Kind), Digest: access.Digest(r.Digest),
+		Caller: access.Caller{Name: r.Name}, Shown: r.Shown.V, Subject: r.Subject.V,
 		ExpiresAt: r.ExpiresAt.V, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy,
 		LastUsedAt: r.LastUsedAt.V, RevokedAt: r.RevokedAt.V, RevokedBy: r.RevokedBy.V,
 	}
 	for scope := range strings.SplitSeq(r.Scopes, ",") {
-		c.Scopes = append(c.Scopes, service.Scope(scope))
+		c.Scopes = append(c.Scopes, access.Scope(scope))
 	}
 	if !r.Zones.Valid {
 		return c, nil
@@ -73,12 +74,12 @@ func (r credentialRow) credential() (service.Credential, error) {
 // engine's time. The time is zero if there are none.
 func readCredentials(
 	ctx context.Context, from reader, condition string, args ...any,
-) (list []service.Credential, at time.Time, err error) {
+) (list []access.Credential, at time.Time, err error) {
 	var rows []credentialRow
 	if err := from.SelectContext(ctx, &rows, selectCredential+condition, args...); err != nil {
 		return nil, at, err
 	}
-	list = make([]service.Credential, len(rows))
+	list = make([]access.Credential, len(rows))
 	for i, row := range rows {
 		if list[i], err = row.credential(); err != nil {
 			return nil, at, err
@@ -88,8 +89,8 @@ func readCredentials(
 	return list, at, nil
 }
 
-// LiveCredentials implements service.CredentialStore.
-func (s *Store) LiveCredentials(ctx context.Context) (live []service.Credential, at time.Time, err error) {
+// LiveCredentials implements access.Store.
+func (s *Store) LiveCredentials(ctx context.Context) (live []access.Credential, at time.Time, err error) {
 	live, at, err = readCredentials(ctx, s.pool, liveCredentials)
 	if err != nil {
 		return nil, at, fmt.Errorf("read credentials: %w", lookupError(err))
@@ -99,7 +100,7 @@ func (s *Store) LiveCredentials(ctx context.Context) (live []service.Credential,
 
 // Credentials returns all credentials by id, revoked and expired ones included, and the
 // engine's time. The time is zero if there are none.
-func (s *Store) Credentials(ctx context.Context) (all []service.Credential, at time.Time, err error) {
+func (s *Store) Credentials(ctx context.Context) (all []access.Credential, at time.Time, err error) {
 	all, at, err = readCredentials(ctx, s.pool, `
  ORDER BY id`)
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *Store) Credentials(ctx context.Context) (all []service.Credential, at t
 	return all, at, nil
 }
 
-// UseCredential implements service.CredentialStore. The account needs the right to update
+// UseCredential implements access.Store. The account needs the right to update
 // the column last_used_at, and no other.
 func (s *Store) UseCredential(ctx context.Context, id uint64) error {
 	err := s.pool.exec(ctx, `
@@ -136,13 +137,13 @@ SELECT UTC_TIMESTAMP(6)
 
 // AddCredential keeps a credential and returns it as stored. It takes effect within a
 // second or so. The error wraps service.ErrInvalid if it breaks a rule, and
-// service.ErrConflict if service.MaxLiveOfName live credentials have the name, if another
-// live one has the digest, or if there are service.MaxLiveCredentials.
-func (s *Store) AddCredential(ctx context.Context, c service.Credential, principal string) (service.Credential, error) {
+// service.ErrConflict if access.MaxLiveOfName live credentials have the name, if another
+// live one has the digest, or if there are access.MaxLiveCredentials.
+func (s *Store) AddCredential(ctx context.Context, c access.Credential, principal string) (access.Credential, error) {
 	if err := c.Validate(); err != nil {
-		return service.Credential{}, err
+		return access.Credential{}, err
 	}
-	var stored service.Credential
+	var stored access.Credential
 	err := s.editCredentials(ctx, func(tx *sqlx.Tx) error {
 		live, _, err := readCredentials(ctx, tx, liveCredentials)
 		if err != nil {
@@ -159,14 +160,14 @@ func (s *Store) AddCredential(ctx context.Context, c service.Credential, princip
 		return err
 	})
 	if err != nil {
-		return service.Credential{}, fmt.Errorf("add credential %s: %w", c.Name, err)
+		return access.Credential{}, fmt.Errorf("add credential %s: %w", c.Name, err)
 	}
 	return stored, nil
 }
 
 // roomFor returns an error that wraps service.ErrConflict if c cannot be added to live,
 // the credentials that hold.
-func roomFor(c service.Credential, live []service.Credential) error {
+func roomFor(c access.Credential, live []access.Credential) error {
 	sameName := 0
 	for _, other := range live {
 		if other.Digest == c.Digest {
@@ -177,22 +178,22 @@ func roomFor(c service.Credential, live []service.Credential) error {
 		}
 	}
 	switch {
-	case sameName >= service.MaxLiveOfName:
+	case sameName >= access.MaxLiveOfName:
 		return fmt.Errorf("%w: %d live credentials have this name; revoke one first", service.ErrConflict, sameName)
-	case len(live) >= service.MaxLiveCredentials:
+	case len(live) >= access.MaxLiveCredentials:
 		return fmt.Errorf("%w: there are %d live credentials, which is the most; revoke some first", service.ErrConflict, len(live))
 	}
 	return nil
 }
 
-func insertCredential(ctx context.Context, tx *sqlx.Tx, c service.Credential, principal string) (uint64, error) {
+func insertCredential(ctx context.Context, tx *sqlx.Tx, c access.Credential, principal string) (uint64, error) {
 	result, err := tx.ExecContext(ctx, `
 INSERT INTO access_token (kind, name, digest, shown, subject, scopes, zones, expires_at, created_by, created_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 		string(c.Kind), c.Name, c.Digest[:],
-		sql.Null[string]{V: c.Shown, Valid: c.Kind == service.KindToken},
-		sql.Null[string]{V: c.Subject, Valid: c.Kind == service.KindCertificate},
-		strings.Join(service.ScopeNames(c.Scopes), ","),
+		sql.Null[string]{V: c.Shown, Valid: c.Kind == access.KindToken},
+		sql.Null[string]{V: c.Subject, Valid: c.Kind == access.KindCertificate},
+		strings.Join(access.ScopeNames(c.Scopes), ","),
 		sql.Null[string]{V: c.ZoneList(), Valid: c.IsBound()},
 		sql.Null[time.Time]{V: c.ExpiresAt.UTC(), Valid: !c.ExpiresAt.IsZero()},
 		principal)
@@ -203,14 +204,14 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 	return uint64(id), err
 }
 
-func readCredential(ctx context.Context, from reader, id uint64) (service.Credential, error) {
+func readCredential(ctx context.Context, from reader, id uint64) (access.Credential, error) {
 	list, _, err := readCredentials(ctx, from, `
  WHERE id = ?`, id)
 	switch {
 	case err != nil:
-		return service.Credential{}, err
+		return access.Credential{}, err
 	case len(list) == 0:
-		return service.Credential{}, service.ErrNotFound
+		return access.Credential{}, service.ErrNotFound
 	}
 	return list[0], nil
 }
@@ -218,8 +219,8 @@ func readCredential(ctx context.Context, from reader, id uint64) (service.Creden
 // RevokeCredential ends a credential for good, and returns it as it is now. Every instance
 // refuses it within five seconds. The error wraps service.ErrNotFound if there is none,
 // and service.ErrConflict if it was revoked before.
-func (s *Store) RevokeCredential(ctx context.Context, id uint64, principal string) (service.Credential, error) {
-	var stored service.Credential
+func (s *Store) RevokeCredential(ctx context.Context, id uint64, principal string) (access.Credential, error) {
+	var stored access.Credential
 	err := s.editCredentials(ctx, func(tx *sqlx.Tx) error {
 		result, err := tx.ExecContext(ctx, `
 UPDATE access_token
@@ -239,7 +240,7 @@ UPDATE access_token
 		return err
 	})
 	if err != nil {
-		return service.Credential{}, fmt.Errorf("revoke credential %d: %w", id, err)
+		return access.Credential{}, fmt.Errorf("revoke credential %d: %w", id, err)
 	}
 	return stored, nil
 }

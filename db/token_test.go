@@ -12,16 +12,17 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
-func callerOf(name string) service.Caller {
-	return service.Caller{Name: name, Scopes: []service.Scope{service.ScopeCheck, service.ScopeReport}}
+func callerOf(name string) access.Caller {
+	return access.Caller{Name: name, Scopes: []access.Scope{access.ScopeCheck, access.ScopeReport}}
 }
 
 // add keeps a new token of a caller.
-func add(t *testing.T, s *Store, c service.Caller) service.Credential {
+func add(t *testing.T, s *Store, c access.Caller) access.Credential {
 	t.Helper()
-	made, err := s.AddCredential(t.Context(), service.NewTokenCredential(service.NewToken(), c), "dba@host")
+	made, err := s.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), c), "dba@host")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,17 +47,17 @@ func TestCredentialsComeBackAsTheyWereMade(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		_, store := f.stand(t, Options{})
-		many := service.Caller{Name: "many", Scopes: []service.Scope{service.ScopeCheck, service.ScopeReport, service.ScopeAdmin}}
-		for zone := range int64(service.MaxBoundZones) {
+		many := access.Caller{Name: "many", Scopes: []access.Scope{access.ScopeCheck, access.ScopeReport, access.ScopeAdmin}}
+		for zone := range int64(access.MaxBoundZones) {
 			many.Zones = append(many.Zones, service.MaxZoneID-zone)
 		}
-		expiring := service.NewTokenCredential(service.NewToken(), callerOf("Till.2030"))
+		expiring := access.NewTokenCredential(access.NewToken(), callerOf("Till.2030"))
 		expiring.ExpiresAt = time.Date(2030, 1, 2, 3, 4, 5, 678_000, time.UTC)
-		for _, wanted := range []service.Credential{
-			service.NewTokenCredential(service.NewToken(), callerOf("plain")),
-			service.NewTokenCredential(service.NewToken(), many),
+		for _, wanted := range []access.Credential{
+			access.NewTokenCredential(access.NewToken(), callerOf("plain")),
+			access.NewTokenCredential(access.NewToken(), many),
 			expiring,
-			service.NewCertificateCredential(`CN=Zoë\, auth-1+SERIALNUMBER=7,O=Example 🔑`, callerOf("by-certificate")),
+			access.NewCertificateCredential(`CN=Zoë\, auth-1+SERIALNUMBER=7,O=Example 🔑`, callerOf("by-certificate")),
 		} {
 			made, err := store.AddCredential(t.Context(), wanted, "dba@host")
 			if err != nil {
@@ -120,7 +121,7 @@ func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 		made, refused := 0, 0
 		for range 6 {
 			wait.Go(func() {
-				_, err := store.AddCredential(t.Context(), service.NewTokenCredential(service.NewToken(), callerOf("shop")), "dba")
+				_, err := store.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("shop")), "dba")
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -134,7 +135,7 @@ func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 			})
 		}
 		wait.Wait()
-		if made != service.MaxLiveOfName || refused != 4 {
+		if made != access.MaxLiveOfName || refused != 4 {
 			t.Errorf("of six at once %d were made, and %d refused", made, refused)
 		}
 		add(t, store, callerOf("Shop")) // another name
@@ -151,7 +152,7 @@ func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, Options{MaxConns: 32, LockWait: 20 * time.Second})
-		rows := make([]string, service.MaxLiveCredentials-1)
+		rows := make([]string, access.MaxLiveCredentials-1)
 		for i := range rows {
 			rows[i] = fmt.Sprintf("('token', 'n%d', RPAD('%d', 32, 'x'), 'vel_', 'check', 'dba', UTC_TIMESTAMP(6))", i, i)
 		}
@@ -159,7 +160,7 @@ func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
 		errs := make(chan error, 6)
 		for i := range cap(errs) {
 			go func() {
-				_, err := store.AddCredential(t.Context(), service.NewTokenCredential(service.NewToken(), callerOf(fmt.Sprint("late", i))), "dba")
+				_, err := store.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf(fmt.Sprint("late", i))), "dba")
 				errs <- err
 			}()
 		}
@@ -172,7 +173,7 @@ func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if made != 1 || len(live(t, store)) != service.MaxLiveCredentials {
+		if made != 1 || len(live(t, store)) != access.MaxLiveCredentials {
 			t.Errorf("%d were made, and %d are live", made, len(live(t, store)))
 		}
 	})
@@ -182,8 +183,8 @@ func TestOneSubjectIsOneCallerAtATime(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		_, store := f.stand(t, Options{})
-		ask := func(name string) (service.Credential, error) {
-			return store.AddCredential(t.Context(), service.NewCertificateCredential("CN=auth-1,O=Example", callerOf(name)), "dba")
+		ask := func(name string) (access.Credential, error) {
+			return store.AddCredential(t.Context(), access.NewCertificateCredential("CN=auth-1,O=Example", callerOf(name)), "dba")
 		}
 		first, err := ask("one")
 		if err != nil {
@@ -226,7 +227,7 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 		if again := used(); !again.After(first.Add(-time.Minute)) {
 			t.Errorf("a use a minute later is recorded at %s, after %s", again, first)
 		}
-		if _, err := store.AddCredential(t.Context(), service.NewTokenCredential(service.NewToken(), callerOf("mallory")), "x"); !errors.Is(err, service.ErrForbidden) {
+		if _, err := store.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("mallory")), "x"); !errors.Is(err, service.ErrForbidden) {
 			t.Errorf("the service's account makes a token: %v", err)
 		}
 		if _, err := store.RevokeCredential(t.Context(), token.ID, "x"); !errors.Is(err, service.ErrForbidden) {

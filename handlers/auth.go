@@ -11,7 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
-	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // Auth says whose requests are answered. The zero value answers everybody.
@@ -30,7 +30,7 @@ type Auth struct {
 type Callers interface {
 	// Caller returns whose credential has a digest. known is false if there is none that
 	// holds. The error wraps service.ErrBusy: it cannot be found out now.
-	Caller(ctx context.Context, digest service.Digest) (caller service.Caller, known bool, err error)
+	Caller(ctx context.Context, digest access.Digest) (caller access.Caller, known bool, err error)
 }
 
 // TxnZones tells, for each of these txns that exists, the zones of all txns of its check.
@@ -40,9 +40,9 @@ type TxnZones interface {
 
 // need is what a route needs of its caller.
 type need struct {
-	isOpen   bool            // nothing: it is answered to everybody
-	anyOf    []service.Scope // one of these scopes; none means any credential that holds
-	allZones bool            // that hold in all zones, because what is shown is of all
+	isOpen   bool           // nothing: it is answered to everybody
+	anyOf    []access.Scope // one of these scopes; none means any credential that holds
+	allZones bool           // that hold in all zones, because what is shown is of all
 }
 
 // routeNeeds returns what each route needs, by its method and path. HEAD needs what GET
@@ -53,34 +53,34 @@ type need struct {
 // see them.
 func routeNeeds() map[string]need {
 	everybody := need{isOpen: true}
-	one := func(scopes ...service.Scope) need { return need{anyOf: scopes} }
-	readZone := one(service.ScopePeek, service.ScopeRelease, service.ScopeZones, service.ScopeOverrides, service.ScopeHistory)
+	one := func(scopes ...access.Scope) need { return need{anyOf: scopes} }
+	readZone := one(access.ScopePeek, access.ScopeRelease, access.ScopeZones, access.ScopeOverrides, access.ScopeHistory)
 	return map[string]need{
 		"GET " + pathWelcome:     everybody,
 		"GET " + pathLive:        everybody,
 		"GET " + pathReady:       everybody,
 		"GET " + pathDescription: everybody,
-		"GET " + pathMetrics:     {anyOf: []service.Scope{service.ScopeMetrics}, allZones: true},
+		"GET " + pathMetrics:     {anyOf: []access.Scope{access.ScopeMetrics}, allZones: true},
 
-		"POST " + pathCheck:    one(service.ScopeCheck),
-		"POST " + pathChecks:   one(service.ScopeCheck),
-		"POST " + pathOutcomes: one(service.ScopeReport),
-		"POST " + pathOutcome:  one(service.ScopeReport),
-		"GET /v1/txns/:id":     one(service.ScopeHistory),
+		"POST " + pathCheck:    one(access.ScopeCheck),
+		"POST " + pathChecks:   one(access.ScopeCheck),
+		"POST " + pathOutcomes: one(access.ScopeReport),
+		"POST " + pathOutcome:  one(access.ScopeReport),
+		"GET /v1/txns/:id":     one(access.ScopeHistory),
 
 		"GET /v1/zones":        readZone,
 		"GET /v1/zones/:id":    readZone,
-		"PUT /v1/zones/:id":    one(service.ScopeZones),
-		"DELETE /v1/zones/:id": one(service.ScopeZones),
+		"PUT /v1/zones/:id":    one(access.ScopeZones),
+		"DELETE /v1/zones/:id": one(access.ScopeZones),
 
-		"GET /v1/zones/:id/buckets/:key":          one(service.ScopePeek),
-		"POST /v1/zones/:id/buckets/:key/release": one(service.ScopeRelease),
+		"GET /v1/zones/:id/buckets/:key":          one(access.ScopePeek),
+		"POST /v1/zones/:id/buckets/:key/release": one(access.ScopeRelease),
 
-		"GET /v1/zones/:id/overrides":                 one(service.ScopeOverrides),
-		"POST /v1/zones/:id/overrides":                one(service.ScopeOverrides),
-		"GET /v1/zones/:id/overrides/:override_id":    one(service.ScopeOverrides),
-		"PUT /v1/zones/:id/overrides/:override_id":    one(service.ScopeOverrides),
-		"DELETE /v1/zones/:id/overrides/:override_id": one(service.ScopeOverrides),
+		"GET /v1/zones/:id/overrides":                 one(access.ScopeOverrides),
+		"POST /v1/zones/:id/overrides":                one(access.ScopeOverrides),
+		"GET /v1/zones/:id/overrides/:override_id":    one(access.ScopeOverrides),
+		"PUT /v1/zones/:id/overrides/:override_id":    one(access.ScopeOverrides),
+		"DELETE /v1/zones/:id/overrides/:override_id": one(access.ScopeOverrides),
 	}
 }
 
@@ -98,7 +98,7 @@ func needsOf(routes []*echo.Route) map[endpoint]need {
 		}
 		wanted, ok := listed[method+" "+route.Path]
 		if !ok {
-			wanted = need{anyOf: []service.Scope{service.ScopeAdmin}, allZones: true}
+			wanted = need{anyOf: []access.Scope{access.ScopeAdmin}, allZones: true}
 		}
 		needs[endpoint{route.Method, route.Path}] = wanted
 	}
@@ -175,7 +175,7 @@ func (x *exchange) mayAsk(asked question) error {
 // lacking returns the error for a caller whose credential lacks the scopes that his
 // request needs. It names them, and the credential, which is the caller's own.
 func (x *exchange) lacking(where, pointer string) error {
-	names := service.ScopeNames(x.needed)
+	names := access.ScopeNames(x.needed)
 	lacks := "the scope " + strings.Join(names, "")
 	if len(names) > 1 {
 		lacks = "one of the scopes " + strings.Join(names, ", ")

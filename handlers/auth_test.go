@@ -14,6 +14,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/servicetest"
 )
 
@@ -28,7 +29,7 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 	t.Helper()
 	g := guarded{credentials: &servicetest.Credentials{}}
 	g.running = start(t, func(o *Options) {
-		cache := service.NewCredentialCache(g.credentials, service.CredentialOptions{})
+		cache := access.NewCache(g.credentials, access.Options{})
 		t.Cleanup(cache.Close)
 		o.Auth = Auth{Callers: cache, Txns: o.Reader.(*servicetest.Memory), TrustedProxies: proxies}
 	})
@@ -44,8 +45,8 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 }
 
 // as returns the header of a caller with a new token of these scopes, in these zones.
-func (g guarded) as(name string, zones []int64, scopes ...service.Scope) []string {
-	token := g.credentials.AddToken(service.Caller{Name: name, Scopes: scopes, Zones: zones})
+func (g guarded) as(name string, zones []int64, scopes ...access.Scope) []string {
+	token := g.credentials.AddToken(access.Caller{Name: name, Scopes: scopes, Zones: zones})
 	return []string{"Authorization", "Bearer " + token.Reveal()}
 }
 
@@ -110,7 +111,7 @@ func TestARouteThatIsNotListedNeedsAdmin(t *testing.T) {
 	t.Parallel()
 	e := newEcho(Options{})
 	e.GET("/forgotten", nil)
-	if got := needsOf(e.Routes())[endpoint{"GET", "/forgotten"}]; got.isOpen || !slices.Equal(got.anyOf, []service.Scope{service.ScopeAdmin}) {
+	if got := needsOf(e.Routes())[endpoint{"GET", "/forgotten"}]; got.isOpen || !slices.Equal(got.anyOf, []access.Scope{access.ScopeAdmin}) {
 		t.Errorf("it needs %+v", got)
 	}
 }
@@ -119,15 +120,15 @@ func TestEveryRouteIsForItsScopesAlone(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	needs := routeNeeds()
-	headersOf := map[service.Scope][]string{} // all made at once: a new token is not known at once
-	for _, scope := range service.Scopes() {
+	headersOf := map[access.Scope][]string{} // all made at once: a new token is not known at once
+	for _, scope := range access.Scopes() {
 		headersOf[scope] = append(g.as("all-in-1", []int64{1}, scope), "Content-Type", "application/json")
 	}
 	for scope, headers := range headersOf {
 		for _, call := range calls() {
 			got := g.ask(t, call.method, call.path, call.body, headers...)
 			wanted := needs[strings.Replace(call.method, "HEAD", "GET", 1)+" "+routed(call.path)].anyOf
-			if scope == service.ScopeAdmin || slices.Contains(wanted, scope) {
+			if scope == access.ScopeAdmin || slices.Contains(wanted, scope) {
 				if got.status == http.StatusForbidden || got.status == http.StatusUnauthorized {
 					t.Errorf("%s: %s %s: %d %s, want it to be answered", scope, call.method, call.path, got.status, got.body)
 				}
@@ -157,17 +158,17 @@ func TestMetricsAreForTheirScopeAlone(t *testing.T) {
 	t.Parallel()
 	credentials := &servicetest.Credentials{}
 	memory := servicetest.NewMemory()
-	tokens := map[service.Scope]string{}
-	for _, scope := range service.Scopes() {
-		tokens[scope] = credentials.AddToken(service.Caller{Name: "prometheus", Scopes: []service.Scope{scope}}).Reveal()
+	tokens := map[access.Scope]string{}
+	for _, scope := range access.Scopes() {
+		tokens[scope] = credentials.AddToken(access.Caller{Name: "prometheus", Scopes: []access.Scope{scope}}).Reveal()
 	}
-	cache := service.NewCredentialCache(credentials, service.CredentialOptions{})
+	cache := access.NewCache(credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	handler := New(Options{Reader: memory, Writer: memory, Metrics: http.NotFoundHandler(), Auth: Auth{Callers: cache, Txns: memory}})
-	tokens["bound to zones"] = credentials.AddToken(service.Caller{Name: "prometheus", Scopes: service.Scopes(), Zones: []int64{1}}).Reveal()
+	tokens["bound to zones"] = credentials.AddToken(access.Caller{Name: "prometheus", Scopes: access.Scopes(), Zones: []int64{1}}).Reveal()
 	for scope, token := range tokens {
 		want := http.StatusForbidden
-		if scope == service.ScopeMetrics || scope == service.ScopeAdmin {
+		if scope == access.ScopeMetrics || scope == access.ScopeAdmin {
 			want = http.StatusNotFound // of the handler of metrics
 		}
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
@@ -183,7 +184,7 @@ func TestMetricsAreForTheirScopeAlone(t *testing.T) {
 func TestAnyCallerLearnsThatNothingIsRouted(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	headers := g.as("reporter", []int64{2}, service.ScopeReport)
+	headers := g.as("reporter", []int64{2}, access.ScopeReport)
 	g.ask(t, "GET", "/v2/nothing", "", headers...).refused(t, http.StatusNotFound, "route_not_found")
 	g.ask(t, "PATCH", "/v1/zones/1", "", headers...).refused(t, http.StatusMethodNotAllowed, "method_not_allowed")
 }
@@ -193,7 +194,7 @@ func TestWhatIsOpenNeedsNobody(t *testing.T) {
 	g := guard(t)
 	g.credentials.Fail(service.ErrBusy)
 	for _, path := range []string{"/", "/livez", "/readyz", "/openapi.yaml"} {
-		for _, headers := range [][]string{nil, {"Authorization", "Bearer x"}, {"X-API-Key", service.NewToken().Reveal()}} {
+		for _, headers := range [][]string{nil, {"Authorization", "Bearer x"}, {"X-API-Key", access.NewToken().Reveal()}} {
 			for _, method := range []string{"GET", "HEAD"} {
 				if got := g.ask(t, method, path, "", headers...); got.status != http.StatusOK {
 					t.Errorf("%s %s with %q: %d", method, path, headers, got.status)
@@ -217,25 +218,25 @@ func (u unread) Read([]byte) (int, error) {
 func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	t.Parallel()
 	credentials := &servicetest.Credentials{}
-	cache := service.NewCredentialCache(credentials, service.CredentialOptions{})
+	cache := access.NewCache(credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	memory := servicetest.NewMemory()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	handler := New(Options{
 		Limiter: service.NewLimiter(memory, time.Minute), Reader: memory, Writer: memory, Auth: Auth{Callers: cache, Txns: memory},
 	})
-	ended := credentials.AddToken(service.Caller{Name: "gone", Scopes: []service.Scope{service.ScopeAdmin}})
+	ended := credentials.AddToken(access.Caller{Name: "gone", Scopes: []access.Scope{access.ScopeAdmin}})
 	credentials.Revoke(1)
-	expired := service.NewToken()
-	c := service.NewTokenCredential(expired, service.Caller{Name: "old", Scopes: []service.Scope{service.ScopeAdmin}})
+	expired := access.NewToken()
+	c := access.NewTokenCredential(expired, access.Caller{Name: "old", Scopes: []access.Scope{access.ScopeAdmin}})
 	c.ExpiresAt = time.Unix(1, 0)
 	credentials.Add(c)
-	good := credentials.AddToken(service.Caller{Name: "good", Scopes: []service.Scope{service.ScopeAdmin}})
+	good := credentials.AddToken(access.Caller{Name: "good", Scopes: []access.Scope{access.ScopeAdmin}})
 	headers := [][]string{
 		nil,
 		{"Authorization", ""},
 		{"Authorization", "Bearer"},
-		{"Authorization", "Bearer " + service.NewToken().Reveal()},
+		{"Authorization", "Bearer " + access.NewToken().Reveal()},
 		{"Authorization", "Bearer " + ended.Reveal()},
 		{"Authorization", "Bearer " + expired.Reveal()},
 		{"Authorization", "Bearer " + good.Reveal()[:39]},
@@ -248,7 +249,7 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 		{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 1000)+":"+good.Reveal()))},
 		{"X-API-Key", ""},
 		{"X-API-Key", good.Reveal(), "X-API-Key", good.Reveal()},
-		{"X-API-Key", service.NewToken().Reveal(), "Authorization", "Bearer " + good.Reveal()},
+		{"X-API-Key", access.NewToken().Reveal(), "Authorization", "Bearer " + good.Reveal()},
 		{"X-Forwarded-User", "root"},
 	}
 	requests := calls()
@@ -286,7 +287,7 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 func TestCallersAreAnsweredBusyWhileItIsNotKnownWhoTheyAre(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	headers := g.as("shop", nil, service.ScopeHistory)
+	headers := g.as("shop", nil, access.ScopeHistory)
 	g.credentials.Fail(fmt.Errorf("%w: Error 1142: hidden_name", service.ErrForbidden))
 	for _, path := range []string{"/v1/txns/1", "/v1/txns/99"} {
 		p := g.ask(t, "GET", path, "", headers...).refused(t, http.StatusServiceUnavailable, "busy")
@@ -300,7 +301,7 @@ func TestCallersAreAnsweredBusyWhileItIsNotKnownWhoTheyAre(t *testing.T) {
 func TestABoundCredentialStaysInItsZones(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	headers := g.as("shop", []int64{1, 3}, service.ScopeAdmin)
+	headers := g.as("shop", []int64{1, 3}, access.ScopeAdmin)
 	ask := func(method, path, body string) reply {
 		t.Helper()
 		return g.ask(t, method, path, body, append(headers, "Content-Type", "application/json")...)
@@ -343,9 +344,9 @@ func TestABoundCredentialStaysInItsZones(t *testing.T) {
 func TestTxnsOfOtherZonesDoNotExist(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	headers := append(g.as("shop", []int64{1}, service.ScopeHistory, service.ScopeReport), "Content-Type", "application/json")
-	owner := append(g.as("owner", nil, service.ScopeAdmin), "Content-Type", "application/json")
-	desk := g.as("desk", []int64{1}, service.ScopePeek)
+	headers := append(g.as("shop", []int64{1}, access.ScopeHistory, access.ScopeReport), "Content-Type", "application/json")
+	owner := append(g.as("owner", nil, access.ScopeAdmin), "Content-Type", "application/json")
+	desk := g.as("desk", []int64{1}, access.ScopePeek)
 	others := []string{"2", "3", "4"} // in zone 2; of a check in both zones, as two txns
 	sameBut := func(id string, got, absent reply) {
 		t.Helper()
@@ -405,7 +406,7 @@ func TestThePrincipalIsTheCallersName(t *testing.T) {
 		"as long as can be":    {[]netip.Prefix{here}, strings.Repeat("é", 120), strings.Repeat("é", 120) + " via dba"},
 	} {
 		g := guard(t, c.proxies...)
-		headers := append(g.as("dba", nil, service.ScopeZones), "Content-Type", "application/json")
+		headers := append(g.as("dba", nil, access.ScopeZones), "Content-Type", "application/json")
 		if c.user != "" {
 			headers = append(headers, "X-Forwarded-User", c.user)
 		}
@@ -446,7 +447,7 @@ func TestWhoIsNotAskedIsNotHeldToACredential(t *testing.T) {
 	t.Parallel()
 	r := start(t, nil)
 	r.zones(t)
-	for _, header := range []string{"Bearer " + service.NewToken().Reveal(), "Bearer x", "Basic x"} {
+	for _, header := range []string{"Bearer " + access.NewToken().Reveal(), "Bearer x", "Basic x"} {
 		if got := r.ask(t, "GET", "/v1/zones", "", "Authorization", header, "X-API-Key", "x"); got.status != http.StatusOK {
 			t.Errorf("%s: %d", header, got.status)
 		}
@@ -457,7 +458,7 @@ func TestWhoMadeAnOverrideIsTheCallerAndNotWhatHeWrites(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	answer := g.ask(t, "POST", "/v1/zones/1/overrides", `{"bucket_key":"erin","action":"deny","reason":"x","created_by":"somebody else"}`,
-		append(g.as("helpdesk", nil, service.ScopeOverrides), "Content-Type", "application/json")...)
+		append(g.as("helpdesk", nil, access.ScopeOverrides), "Content-Type", "application/json")...)
 	if answer.status != http.StatusCreated || !strings.Contains(answer.body, `"created_by":"helpdesk"`) {
 		t.Errorf("%d %s", answer.status, answer.body)
 	}

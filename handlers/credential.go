@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"strings"
 
-	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // Names of header fields with credentials, in the canonical form of net/http.
@@ -29,20 +29,20 @@ const challenge = `Bearer realm="velocityd"`
 // X-API-Key comes first: a proxy that asks on behalf of an end user can set it, and may send
 // the end user's own Authorization along. For the same reason an Authorization without a
 // token is as good as none. Last comes the client certificate that TLS has verified.
-func credentialOf(r *http.Request) (digest service.Digest, given bool) {
+func credentialOf(r *http.Request) (digest access.Digest, given bool) {
 	if keys := r.Header[fieldAPIKey]; len(keys) > 0 {
-		token, ok := service.ParseToken(keys[0])
+		token, ok := access.ParseToken(keys[0])
 		return token.Digest(), ok && len(keys) == 1
 	}
 	if lines := r.Header[fieldAuthorization]; len(lines) == 1 {
-		if token, ok := service.ParseToken(tokenText(lines[0])); ok {
+		if token, ok := access.ParseToken(tokenText(lines[0])); ok {
 			return token.Digest(), true
 		}
 	}
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return service.Digest{}, false
+		return access.Digest{}, false
 	}
-	return service.SubjectDigest(CertificateSubject(r.TLS.VerifiedChains[0][0])), true
+	return access.SubjectDigest(CertificateSubject(r.TLS.VerifiedChains[0][0])), true
 }
 
 // CertificateSubject returns the subject of a certificate as it is registered: by RFC 2253, with all

@@ -14,14 +14,14 @@ import (
 	"testing"
 
 	"velocityd/handlers/handlerstest"
-	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/servicetest"
 )
 
 func TestACredentialIsTakenInEachForm(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
-	token := g.credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeHistory}}).Reveal()
+	token := g.credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeHistory}}).Reveal()
 	basic := func(user string) string {
 		return base64.StdEncoding.EncodeToString([]byte(user + ":" + token))
 	}
@@ -33,7 +33,7 @@ func TestACredentialIsTakenInEachForm(t *testing.T) {
 		"basic":                         {"Authorization", "Basic " + basic("anybody")},
 		"basic without user":            {"Authorization", "BASIC " + basic("")},
 		"key before the user's bearer":  {"X-API-Key", token, "Authorization", "Bearer eyJhbGciOi"},
-		"key before somebody's token":   {"X-API-Key", token, "Authorization", "Bearer " + service.NewToken().Reveal()},
+		"key before somebody's token":   {"X-API-Key", token, "Authorization", "Bearer " + access.NewToken().Reveal()},
 		"key before the user's several": {"X-API-Key", token, "Authorization", "a", "Authorization", "b"},
 	} {
 		if got := g.ask(t, "GET", "/v1/txns/1", "", headers...); got.status != http.StatusOK {
@@ -70,8 +70,8 @@ func TestTheSubjectsOfCertificatesAreOfTheFormOfCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		written := CertificateSubject(cert)
-		caller := service.Caller{Name: "auth-1", Scopes: []service.Scope{service.ScopeCheck}}
-		if err := service.NewCertificateCredential(written, caller).Validate(); err != nil {
+		caller := access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeCheck}}
+		if err := access.NewCertificateCredential(written, caller).Validate(); err != nil {
 			t.Errorf("%s: %v", written, err)
 		}
 	}
@@ -80,12 +80,12 @@ func TestTheSubjectsOfCertificatesAreOfTheFormOfCredentials(t *testing.T) {
 func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	t.Parallel()
 	var credentials servicetest.Credentials
-	cache := service.NewCredentialCache(&credentials, service.CredentialOptions{})
+	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	memory := servicetest.NewMemory()
 	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Callers: cache, Txns: memory}})
-	credentials.Add(service.NewCertificateCredential("CN=auth-1,O=Example", service.Caller{Name: "auth-1", Scopes: []service.Scope{service.ScopeZones}}))
-	token := credentials.AddToken(service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}})
+	credentials.Add(access.NewCertificateCredential("CN=auth-1,O=Example", access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeZones}}))
+	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
 	of := func(parts pkix.RDNSequence) *x509.Certificate {
 		raw, err := asn1.Marshal(parts)
 		if err != nil {
@@ -111,7 +111,7 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 		"registered":                   {verified(named("auth-1", "Example"), named("ca", "Example")), "", 200},
 		"and the user's credentials":   {verified(named("auth-1", "Example")), "Basic YWxpY2U6c2VjcmV0", 200},
 		"and a token, which wins":      {verified(named("auth-1", "Example")), "Bearer " + token.Reveal(), 403},
-		"and a token that nobody made": {verified(named("auth-1", "Example")), "Bearer " + service.NewToken().Reveal(), 401},
+		"and a token that nobody made": {verified(named("auth-1", "Example")), "Bearer " + access.NewToken().Reveal(), 401},
 		"another name":                 {verified(named("auth-2", "Example")), "", 401},
 		"another organization":         {verified(named("auth-1", "Mallory")), "", 401},
 		"name with the organization":   {verified(named("auth-1,O=Example", "")), "", 401},

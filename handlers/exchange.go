@@ -15,6 +15,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // Names of header fields in the canonical form of net/http. They go into the header's
@@ -37,8 +38,8 @@ const maxRequestID = 64
 type exchange struct {
 	echo.Context
 	id        string
-	caller    service.Caller  // who asks; empty if nobody is asked who he is
-	needed    []service.Scope // one of them is needed for the request; none if there is no caller
+	caller    access.Caller  // who asks; empty if nobody is asked who he is
+	needed    []access.Scope // one of them is needed for the request; none if there is no caller
 	checks    []service.Check
 	decisions []service.Decision
 	// refusedReport is why the first of several reports was refused that was, or nil.

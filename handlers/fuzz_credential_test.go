@@ -6,13 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // FuzzCredential holds that a request is somebody's only if it has the whole text of his
 // token, plain or as the password of Basic.
 func FuzzCredential(f *testing.F) {
-	token := service.NewToken().Reveal()
+	token := access.NewToken().Reveal()
 	for _, seed := range []string{
 		"Bearer " + token, "bearer  " + token, "Basic " + base64.StdEncoding.EncodeToString([]byte("a:"+token)),
 		"Basic " + base64.StdEncoding.EncodeToString([]byte(token)), "Bearer", "", " ", "Basic", "Basic ====", token, "Digest username=x",
@@ -40,7 +40,7 @@ func FuzzCredential(f *testing.F) {
 				_, text, _ = strings.Cut(string(decoded), ":")
 			}
 		}
-		if held, ok := service.ParseToken(text); !ok || held.Digest() != digest {
+		if held, ok := access.ParseToken(text); !ok || held.Digest() != digest {
 			t.Errorf("%q and %q are taken for a token", authorization, key)
 		}
 	})

@@ -17,6 +17,7 @@ import (
 	"velocityd/api"
 	"velocityd/handlers/handlerstest"
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/servicetest"
 )
 
@@ -75,7 +76,7 @@ func TestOneConnectionOfHTTP2HoldsFewRequests(t *testing.T) {
 	} {
 		s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority)}, func(o *Options) {
 			if request.method == http.MethodGet {
-				o.Auth.Callers = service.NewCredentialCache(&servicetest.Credentials{}, service.CredentialOptions{})
+				o.Auth.Callers = access.NewCache(&servicetest.Credentials{}, access.Options{})
 			}
 		})
 		conn, err := tls.Dial("tcp", s.address, &tls.Config{RootCAs: authority.Pool, NextProtos: []string{"h2"}})

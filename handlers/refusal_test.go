@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/servicetest"
 )
 
@@ -46,8 +47,8 @@ func TestEachKindOfRefusedCallIsLoggedWithoutATextOfItsCaller(t *testing.T) {
 	t.Parallel()
 	g := guard(t)
 	g.SetZone(t, service.Zone{ID: 3, Rate: 5, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
-	all := g.as("all", nil, service.ScopeAdmin)
-	bound := g.as("bound", []int64{1}, service.ScopeCheck)
+	all := g.as("all", nil, access.ScopeAdmin)
+	bound := g.as("bound", []int64{1}, access.ScopeCheck)
 	g.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"secret","attempt_id":"x"}`, all...)
 	for _, c := range []struct {
 		path, body, code string

@@ -73,7 +73,7 @@ func (r KeyRule) normalizeIP(key string) (string, error) {
 	text, length, isNetwork := strings.Cut(key, "/")
 	addr, err := netip.ParseAddr(text)
 	if err != nil || isNetwork && addr.Zone() != "" {
-		return "", fieldError("bucket_key", "must be an IPv4 or IPv6 address in this zone")
+		return "", NewFieldError("bucket_key", "must be an IPv4 or IPv6 address in this zone")
 	}
 	if isNetwork {
 		addr = addr.Unmap()
@@ -84,7 +84,7 @@ func (r KeyRule) normalizeIP(key string) (string, error) {
 	network := netip.PrefixFrom(addr, bits).Masked()
 	// A network is a key only in the length in which the zone's buckets are written.
 	if isNetwork && (length != strconv.Itoa(bits) || holdsIPv4Alone(network)) {
-		return "", fieldError("bucket_key", "must be an address or a network of /%d in this zone", bits)
+		return "", NewFieldError("bucket_key", "must be an address or a network of /%d in this zone", bits)
 	}
 	return bucketOf(network), nil
 }

@@ -32,13 +32,13 @@ func (b Bucket) Validate() error {
 	}
 	switch {
 	case b.Key == "":
-		return fieldError("bucket_key", "must not be empty")
+		return NewFieldError("bucket_key", "must not be empty")
 	case !utf8.ValidString(b.Key):
-		return fieldError("bucket_key", "must be valid UTF-8")
+		return NewFieldError("bucket_key", "must be valid UTF-8")
 	case utf8.RuneCountInString(b.Key) > MaxKeyLength:
-		return fieldError("bucket_key", "must be at most %d characters", MaxKeyLength)
+		return NewFieldError("bucket_key", "must be at most %d characters", MaxKeyLength)
 	case strings.ContainsFunc(b.Key, unicode.IsControl):
-		return fieldError("bucket_key", "must not contain control characters")
+		return NewFieldError("bucket_key", "must not contain control characters")
 	}
 	return nil
 }

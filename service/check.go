@@ -116,7 +116,7 @@ func (d Decision) spread(places []int) Decision {
 func validateAttemptID(id string) error {
 	unprintable := func(r rune) bool { return r < ' ' || r > '~' }
 	if len(id) > MaxAttemptIDLength || strings.ContainsFunc(id, unprintable) {
-		return fieldError("attempt_id", "must be 1 to %d printable ASCII characters", MaxAttemptIDLength)
+		return NewFieldError("attempt_id", "must be 1 to %d printable ASCII characters", MaxAttemptIDLength)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func StaleKey(zones map[int64]Zone, checks []Check) error {
 func clearKey(zones map[int64]Zone, check Check) error {
 	for _, b := range check.Buckets {
 		if zones[b.ZoneID].Keys.hides() && !IsPseudonym(b.Key) {
-			return fieldError("bucket_key", "must be a pseudonym, because the key_form of zone %d is hmac", b.ZoneID)
+			return NewFieldError("bucket_key", "must be a pseudonym, because the key_form of zone %d is hmac", b.ZoneID)
 		}
 	}
 	return nil

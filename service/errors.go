@@ -65,9 +65,9 @@ type FieldError struct {
 	rule  string
 }
 
-// fieldError returns an error whose text is the field's name and the rule that
+// NewFieldError returns a FieldError whose text is the field's name and the rule that
 // it breaks.
-func fieldError(field, rule string, args ...any) error {
+func NewFieldError(field, rule string, args ...any) error {
 	return &FieldError{Field: field, rule: fmt.Sprintf(rule, args...)}
 }
 

@@ -1,8 +1,5 @@
 package service
 
-// Size returns how many credentials are in memory.
-func (c *CredentialCache) Size() int { return len(c.ring.Load().keys) }
-
 // LintTexts returns what Lint can say, each text once for each finding.
 func LintTexts() []string {
 	var texts []string

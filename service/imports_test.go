@@ -38,11 +38,12 @@ func rules() map[string]rule {
 	)
 	return map[string]rule{
 		"service":               {theirs: []string{text}, never: []string{sql, http}},
+		"service/access":        {ours: []string{"service"}},
 		"service/queue":         {ours: []string{"service"}},
-		"service/servicetest":   {ours: []string{"service"}},
+		"service/servicetest":   {ours: []string{"service", "service/access"}},
 		"api":                   {ours: []string{"service"}},
 		"client":                {ours: []string{"api", "service"}},
-		"db":                    {ours: []string{"service", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash}, never: []string{http}},
+		"db":                    {ours: []string{"service", "service/access", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash}, never: []string{http}},
 		"db/address":            {theirs: []string{driver}},
 		"db/engine":             {never: []string{sql, http}},
 		"db/localdb":            {never: []string{sql}},
@@ -50,7 +51,7 @@ func rules() map[string]rule {
 		"db/dbtest":             {ours: []string{"service", "migrations", "db/address", "db/engine", "db/localdb"}, theirs: []string{driver}},
 		"db/dbtest/vitess":      {ours: []string{"db/localdb"}, never: []string{sql}},
 		"migrations":            {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
-		"handlers":              {ours: []string{"service", "api"}, theirs: []string{echo, fields, strict}, never: []string{sql}},
+		"handlers":              {ours: []string{"service", "service/access", "api"}, theirs: []string{echo, fields, strict}, never: []string{sql}},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
 		"trusted":               {never: []string{"net", sql, http}},
@@ -61,7 +62,7 @@ func rules() map[string]rule {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},
 		"cmd/velocityd": {
-			ours:   []string{"service", "service/queue", "api", "client", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "trusted", "cmd/velocityd/replay"},
+			ours:   []string{"service", "service/access", "service/queue", "api", "client", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "trusted", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},

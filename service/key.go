@@ -70,16 +70,16 @@ func (r KeyRule) validate() error {
 	switch r.Kind {
 	case KeyOpaque, KeyUsername, KeyUsernameAI, KeyUsernameGeneral, KeyIP:
 	default:
-		return fieldError("key_kind", "must be opaque, username, username_ai_ci, username_general_ci or ip, is %q", r.Kind)
+		return NewFieldError("key_kind", "must be opaque, username, username_ai_ci, username_general_ci or ip, is %q", r.Kind)
 	}
 	if r.Form != KeyClear && r.Form != KeyHMAC {
-		return fieldError("key_form", "must be clear or hmac, is %q", r.Form)
+		return NewFieldError("key_form", "must be clear or hmac, is %q", r.Form)
 	}
 	if r.IPv4Prefix < 1 || r.IPv4Prefix > 32 {
-		return fieldError("ipv4_prefix", "must be 1 to 32, is %d", r.IPv4Prefix)
+		return NewFieldError("ipv4_prefix", "must be 1 to 32, is %d", r.IPv4Prefix)
 	}
 	if r.IPv6Prefix < 1 || r.IPv6Prefix > 128 {
-		return fieldError("ipv6_prefix", "must be 1 to 128, is %d", r.IPv6Prefix)
+		return NewFieldError("ipv6_prefix", "must be 1 to 128, is %d", r.IPv6Prefix)
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (r KeyRule) Name(key string) (string, error) {
 	case IsPseudonym(key):
 		return key, nil
 	}
-	return "", fieldError("bucket_key", "begins like a pseudonym and is none: it must be %s, the id of a secret key, a colon and %d characters",
+	return "", NewFieldError("bucket_key", "begins like a pseudonym and is none: it must be %s, the id of a secret key, a colon and %d characters",
 		pseudonymPrefix, macLength)
 }
 
@@ -209,31 +209,31 @@ func (r KeyRule) Target(text string) (key string, prefix netip.Prefix, err error
 func (r KeyRule) Network(text string) (key string, prefix netip.Prefix, err error) {
 	r = r.withDefaults()
 	if r.Kind != KeyIP {
-		return "", prefix, fieldError("prefix", "needs a zone whose key_kind is ip; this one is %s", r.Kind)
+		return "", prefix, NewFieldError("prefix", "needs a zone whose key_kind is ip; this one is %s", r.Kind)
 	}
 	network, err := netip.ParsePrefix(text)
 	if err != nil {
-		return "", prefix, fieldError("prefix", "must be a network such as 203.0.113.0/24 or 2001:db8::/32")
+		return "", prefix, NewFieldError("prefix", "must be a network such as 203.0.113.0/24 or 2001:db8::/32")
 	}
 	if addr := network.Addr(); addr.Is4In6() {
 		if network.Bits() < 96 {
-			return "", prefix, fieldError("prefix", "must hold IPv4 or IPv6 addresses, not both")
+			return "", prefix, NewFieldError("prefix", "must hold IPv4 or IPv6 addresses, not both")
 		}
 		network = netip.PrefixFrom(addr.Unmap(), network.Bits()-96)
 	}
 	if masked := network.Masked(); network != masked {
-		return "", prefix, fieldError("prefix", "must have no bits set beyond its length: write %s", masked)
+		return "", prefix, NewFieldError("prefix", "must have no bits set beyond its length: write %s", masked)
 	}
 	if holdsIPv4Alone(network) {
-		return "", prefix, fieldError("prefix", "holds addresses that count as the IPv4 addresses inside them: write the IPv4 network")
+		return "", prefix, NewFieldError("prefix", "holds addresses that count as the IPv4 addresses inside them: write the IPv4 network")
 	}
 	switch bits := r.bucketBits(network.Addr()); {
 	case network.Bits() > bits:
-		return "", prefix, fieldError("prefix", "is longer than /%d, the length of this zone's buckets: it would match none", bits)
+		return "", prefix, NewFieldError("prefix", "is longer than /%d, the length of this zone's buckets: it would match none", bits)
 	case network.Bits() == bits:
 		return bucketOf(network), prefix, nil
 	case r.hides():
-		return "", prefix, fieldError("prefix", "needs a zone whose key_form is clear; this one keeps pseudonyms, so give one bucket_key")
+		return "", prefix, NewFieldError("prefix", "needs a zone whose key_form is clear; this one keeps pseudonyms, so give one bucket_key")
 	}
 	return "", network, nil
 }
@@ -254,9 +254,9 @@ func (r KeyRule) Fit(o Override) (Override, error) {
 	case err != nil:
 		return o, err
 	case key != o.Key:
-		return o, fieldError("bucket_key", "must be written as the keys of this zone, whose key_kind is %s, are kept", r.withDefaults().Kind)
+		return o, NewFieldError("bucket_key", "must be written as the keys of this zone, whose key_kind is %s, are kept", r.withDefaults().Kind)
 	case r.hides() && !IsPseudonym(key):
-		return o, fieldError("bucket_key", "must be a pseudonym, because the key_form of this zone is hmac")
+		return o, NewFieldError("bucket_key", "must be a pseudonym, because the key_form of this zone is hmac")
 	}
 	return o, nil
 }

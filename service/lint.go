@@ -75,7 +75,7 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		field: "mode", zone: func(z Zone) bool { return z.Mode == ModeOff },
 		text: "off: the zone blocks nobody and counts nothing, and its overrides, lockouts and on_failure block do nothing",
 	}, {
-		field: "expires_at", override: func(now time.Time, _ Zone, o Override) bool { return hasExpired(o.ExpiresAt, now) },
+		field: "expires_at", override: func(now time.Time, _ Zone, o Override) bool { return HasExpired(o.ExpiresAt, now) },
 		text: "expired: the override does nothing any more",
 	}, {
 		field: "key_form", override: func(_ time.Time, z Zone, o Override) bool { return z.Keys.hides() != IsPseudonym(o.Key) },

@@ -28,10 +28,10 @@ type Report struct {
 // Validate returns an ErrInvalid that names the field, or nil.
 func (r Report) Validate() error {
 	if r.TxnID < 1 {
-		return fieldError("txn_id", "must be at least 1")
+		return NewFieldError("txn_id", "must be at least 1")
 	}
 	if r.Outcome != OutcomeSuccess && r.Outcome != OutcomeFailure {
-		return fieldError("outcome", "must be success or failure")
+		return NewFieldError("outcome", "must be success or failure")
 	}
 	return nil
 }

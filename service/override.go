@@ -70,7 +70,7 @@ func (o Override) Validate() error {
 			return err
 		}
 	case o.Prefix != o.Prefix.Masked() || o.Prefix.Addr().Is4In6():
-		return fieldError("prefix", "must be a network without host bits, such as 203.0.113.0/24")
+		return NewFieldError("prefix", "must be a network without host bits, such as 203.0.113.0/24")
 	}
 	if err := o.validateAction(); err != nil {
 		return err
@@ -87,21 +87,21 @@ func (o Override) Validate() error {
 // nil. It takes the zero time for the year 1, and not for never as Validate does.
 func ValidateExpiry(at time.Time) error {
 	if y := at.UTC().Year(); y < minExpiryYear || y > maxExpiryYear {
-		return fieldError("expires_at", "must be in the years %d to %d; leave it out for never", minExpiryYear, maxExpiryYear)
+		return NewFieldError("expires_at", "must be in the years %d to %d; leave it out for never", minExpiryYear, maxExpiryYear)
 	}
 	return nil
 }
 
-// hasExpired says that what expires at an instant, or never if that is the zero time, has no effect
+// HasExpired says that what expires at an instant, or never if that is the zero time, has no effect
 // at now.
-func hasExpired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
+func HasExpired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
 // validateText refuses what would not stay on its line where it is listed, or would
 // steer a terminal. Only the service says so: plain SQL may hold such texts already,
 // and whatever prints them writes them escaped.
 func validateText(field, text string, most int) error {
 	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > most || strings.ContainsFunc(text, unicode.IsControl) {
-		return fieldError(field, "must be at most %d characters of valid UTF-8, and none of them a control character", most)
+		return NewFieldError(field, "must be at most %d characters of valid UTF-8, and none of them a control character", most)
 	}
 	return nil
 }
@@ -110,7 +110,7 @@ func validateText(field, text string, most int) error {
 // something in at most MaxReasonLength characters, without control characters.
 func ValidateReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
-		return fieldError("reason", "must not be empty")
+		return NewFieldError("reason", "must not be empty")
 	}
 	return validateText("reason", reason, MaxReasonLength)
 }
@@ -125,13 +125,13 @@ func (o Override) validateAction() error {
 	switch o.Action {
 	case OverrideAllow, OverrideDeny:
 		if o.Rate != 0 || o.Window != 0 {
-			return fieldError("rate", "and window belong to action limit alone")
+			return NewFieldError("rate", "and window belong to action limit alone")
 		}
 		return nil
 	case OverrideLimit:
 		return validateLimit(o.Rate, o.Window)
 	}
-	return fieldError("action", "must be allow, deny or limit, is %q", o.Action)
+	return NewFieldError("action", "must be allow, deny or limit, is %q", o.Action)
 }
 
 // OverrideIndex finds the override in force for a bucket.
@@ -148,7 +148,7 @@ func IndexOverrides(now time.Time, overrides []Override) OverrideIndex {
 	index := OverrideIndex{exact: make(map[Bucket]*Override, len(overrides))}
 	for i := range overrides {
 		switch o := &overrides[i]; {
-		case hasExpired(o.ExpiresAt, now):
+		case HasExpired(o.ExpiresAt, now):
 		case o.Key != "":
 			index.exact[Bucket{ZoneID: o.ZoneID, Key: o.Key}] = o
 		default:

@@ -42,11 +42,11 @@ type SecretKey struct {
 // wraps ErrInvalid and never repeats the text.
 func ParseSecretKey(id, text string) (SecretKey, error) {
 	if !isKeyID(id) {
-		return SecretKey{}, fieldError("id", "of a key must be 1 to %d characters a-z, 0-9 and -, is %q", maxKeyIDLength, id)
+		return SecretKey{}, NewFieldError("id", "of a key must be 1 to %d characters a-z, 0-9 and -, is %q", maxKeyIDLength, id)
 	}
 	secret, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(secret) < minSecretBytes || len(secret) > maxSecretBytes {
-		return SecretKey{}, fieldError("key", "%s must be %d to %d bytes in hexadecimal, as 'openssl rand -hex %d' writes them",
+		return SecretKey{}, NewFieldError("key", "%s must be %d to %d bytes in hexadecimal, as 'openssl rand -hex %d' writes them",
 			id, minSecretBytes, maxSecretBytes, minSecretBytes)
 	}
 	hashes := &sync.Pool{New: func() any { return hmac.New(sha256.New, secret) }}
@@ -131,7 +131,7 @@ func (r *Keyring) Replace(keys []SecretKey) error {
 	}
 	for i := 1; i < len(keys); i++ {
 		if keys[i].id == keys[i-1].id {
-			return fieldError("id", "of a key must be its own, %q has two", keys[i].id)
+			return NewFieldError("id", "of a key must be its own, %q has two", keys[i].id)
 		}
 	}
 	if err := follow(r.Keys(), keys); err != nil {
@@ -147,12 +147,12 @@ func follow(had, keys []SecretKey) error {
 	for _, key := range keys {
 		i := slices.IndexFunc(had, func(k SecretKey) bool { return k.id == key.id })
 		if i >= 0 && !had[i].Equal(key) {
-			return fieldError("id", "%q has another secret than before: give a new secret a new id", key.id)
+			return NewFieldError("id", "%q has another secret than before: give a new secret a new id", key.id)
 		}
 		shared = shared || i >= 0
 	}
 	if !shared {
-		return fieldError("keys", "share none with those in force: add the new key, wait for a window, and then remove the old one")
+		return NewFieldError("keys", "share none with those in force: add the new key, wait for a window, and then remove the old one")
 	}
 	return nil
 }
@@ -297,3 +297,7 @@ func (x OverrideIndex) Spread(checks []Check) OverrideIndex {
 	}
 	return x
 }
+
+// isLetter and isDigit are for ASCII.
+func isLetter(r rune) bool { return r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' }
+func isDigit(r rune) bool  { return r >= '0' && r <= '9' }

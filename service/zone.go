@@ -124,20 +124,20 @@ func (z Zone) validateSettings() error {
 	switch z.Mode {
 	case ModeEnforce, ModeShadow, ModeOff:
 	default:
-		return fieldError("mode", "must be enforce, shadow or off, is %q", z.Mode)
+		return NewFieldError("mode", "must be enforce, shadow or off, is %q", z.Mode)
 	}
 	switch z.Counts {
 	case CountsAttempts, CountsFailures:
 	default:
-		return fieldError("counts", "must be attempts or failures, is %q", z.Counts)
+		return NewFieldError("counts", "must be attempts or failures, is %q", z.Counts)
 	}
 	switch z.OnFailure {
 	case OnFailureError, OnFailureAllow, OnFailureBlock:
 	default:
-		return fieldError("on_failure", "must be error, allow or block, is %q", z.OnFailure)
+		return NewFieldError("on_failure", "must be error, allow or block, is %q", z.OnFailure)
 	}
 	if z.ReserveTTL < time.Second || z.ReserveTTL > z.Window || z.ReserveTTL%time.Second != 0 {
-		return fieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", WholeSeconds(z.Window), secondsText(z.ReserveTTL))
+		return NewFieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", WholeSeconds(z.Window), secondsText(z.ReserveTTL))
 	}
 	if z.Lockout != 0 {
 		if err := validateSeconds("lockout", z.Lockout); err != nil {
@@ -146,7 +146,7 @@ func (z Zone) validateSettings() error {
 	}
 	if math.IsNaN(z.LockoutFactor) || z.LockoutFactor < 1 || z.LockoutFactor > MaxLockoutFactor ||
 		math.Abs(z.LockoutFactor*100-float64(z.lockoutPercent())) > 1e-6 {
-		return fieldError("lockout_factor", "must be 1 to %d with at most two decimals, is %v", MaxLockoutFactor, z.LockoutFactor)
+		return NewFieldError("lockout_factor", "must be 1 to %d with at most two decimals, is %v", MaxLockoutFactor, z.LockoutFactor)
 	}
 	return cmp.Or(validateSeconds("lockout_max", z.LockoutMax), validateSeconds("lockout_decay", z.LockoutDecay), z.Keys.validate())
 }
@@ -156,21 +156,21 @@ func (z Zone) lockoutPercent() int64 { return int64(math.Round(z.LockoutFactor *
 
 func validateZoneID(id int64) error {
 	if id < 1 || id > MaxZoneID {
-		return fieldError("zone_id", "must be 1 to %d, is %d", MaxZoneID, id)
+		return NewFieldError("zone_id", "must be 1 to %d, is %d", MaxZoneID, id)
 	}
 	return nil
 }
 
 func validateLimit(rate int, window time.Duration) error {
 	if rate < 0 || rate > MaxRate {
-		return fieldError("rate", "must be 0 to %d, is %d", MaxRate, rate)
+		return NewFieldError("rate", "must be 0 to %d, is %d", MaxRate, rate)
 	}
 	return validateSeconds("window", window)
 }
 
 func validateSeconds(field string, d time.Duration) error {
 	if d < MinWindow || d > MaxWindow || d%time.Second != 0 {
-		return fieldError(field, "must be 1 to %d whole seconds, is %s", WholeSeconds(MaxWindow), secondsText(d))
+		return NewFieldError(field, "must be 1 to %d whole seconds, is %s", WholeSeconds(MaxWindow), secondsText(d))
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"velocityd/handlers"
-	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/trusted"
 )
 
@@ -91,9 +91,9 @@ func (s *instance) wantCredential(ctx context.Context, address net.Addr) error {
 
 // newCredentials returns who may call. While the database is away, it knows those of the state
 // folder, if there is one.
-func (s *instance) newCredentials() *service.CredentialCache {
+func (s *instance) newCredentials() *access.Cache {
 	memory := newCredentialMemory(s.store, s.state)
-	cache := service.NewCredentialCache(memory, service.CredentialOptions{
+	cache := access.NewCache(memory, access.Options{
 		OnFault: logUnrecordedUse(s.logger),
 		IsAway:  func() bool { return s.front.fallback.IsOpen() || s.readiness.hasFailed() },
 	})
@@ -148,7 +148,7 @@ func (f tokenFlags) token() (string, error) {
 	} else if text == "" {
 		return "", nil
 	}
-	token, ok := service.ParseToken(text)
+	token, ok := access.ParseToken(text)
 	if !ok {
 		return "", usagef("%s does not hold a token: it must be vel_ and 36 letters and digits, as 'velocityd token create' has printed it", source)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // askWith asks a service with a token, and returns the status and the body.
@@ -127,7 +128,7 @@ func TestServeThatCannotKnowAsksForCredentials(t *testing.T) {
 	i := launch(t, environment{"VELOCITY_DSN": "velocity:secret@tcp(127.0.0.1:1)/velocityd"}, "serve", "--listen", "0.0.0.0:0")
 	i.awaitAddress(t)
 	mustAsk(t, i.url+"/v1/zones", "", http.StatusUnauthorized)
-	if status, text := askWith(t, "GET", i.url+"/v1/zones", service.NewToken().Reveal(), ""); status != http.StatusServiceUnavailable {
+	if status, text := askWith(t, "GET", i.url+"/v1/zones", access.NewToken().Reveal(), ""); status != http.StatusServiceUnavailable {
 		t.Errorf("a token that cannot be looked up: %d %s", status, text)
 	}
 }

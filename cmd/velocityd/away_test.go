@@ -19,6 +19,7 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // onFailureZones are one zone of each on_failure.
@@ -378,7 +379,7 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 		forgetful.awaitAddress(t)
 		second.awaitAddress(t)
 		url := withToken(t, second.url, token)
-		stranger := withToken(t, second.url, service.NewToken().Reveal())
+		stranger := withToken(t, second.url, access.NewToken().Reveal())
 		mustAsk(t, stranger+"/v1/check", `{"zone_id":2,"bucket_key":"alice"}`, http.StatusServiceUnavailable) // it cannot be known
 		for zone, want := range map[int]awayAnswer{1: toldAway, 2: degradedAllow, 3: degradedBlock, 4: toldAway} {
 			if got := askAway(t, url, zone, "alice"); got != want {

@@ -16,6 +16,7 @@ import (
 	"velocityd/db"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/queue"
 	"velocityd/telemetry"
 )
@@ -100,7 +101,7 @@ type instance struct {
 	draining  atomic.Bool
 	// credentials knows callers by their credentials, if they must prove who they are, as
 	// asksWho says.
-	credentials *service.CredentialCache
+	credentials *access.Cache
 	asksWho     atomic.Bool
 	state       *stateFolder // nil: what was known does not outlast a restart
 	toldOfOther atomic.Int64 // Unix time of the last log line of another database

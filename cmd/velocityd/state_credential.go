@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"time"
 
-	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // credentialMemory is a store of credentials that remembers what it reads in a state folder.
 type credentialMemory struct {
-	service.CredentialStore
+	access.Store
 	file *stateFile
 }
 
@@ -27,23 +27,23 @@ type credentialState struct {
 // heldCredential is what the file holds of a credential. Digest is in hexadecimal; a token cannot
 // be found from it.
 type heldCredential struct {
-	ID        uint64          `json:"id"`
-	Digest    string          `json:"digest"`
-	Name      string          `json:"name"`
-	Scopes    []service.Scope `json:"scopes"`
-	Zones     []int64         `json:"zones,omitempty"`
-	ExpiresAt time.Time       `json:"expires_at,omitzero"`
+	ID        uint64         `json:"id"`
+	Digest    string         `json:"digest"`
+	Name      string         `json:"name"`
+	Scopes    []access.Scope `json:"scopes"`
+	Zones     []int64        `json:"zones,omitempty"`
+	ExpiresAt time.Time      `json:"expires_at,omitzero"`
 }
 
 // newCredentialMemory returns a memory of store's credentials. Without a folder, which is nil
 // then, it remembers none.
-func newCredentialMemory(store service.CredentialStore, folder *stateFolder) *credentialMemory {
-	return &credentialMemory{CredentialStore: store, file: folder.file(credentialsFile, "who may call")}
+func newCredentialMemory(store access.Store, folder *stateFolder) *credentialMemory {
+	return &credentialMemory{Store: store, file: folder.file(credentialsFile, "who may call")}
 }
 
-// LiveCredentials implements service.CredentialStore.
-func (m *credentialMemory) LiveCredentials(ctx context.Context) (live []service.Credential, at time.Time, err error) {
-	live, at, err = m.CredentialStore.LiveCredentials(ctx)
+// LiveCredentials implements access.Store.
+func (m *credentialMemory) LiveCredentials(ctx context.Context) (live []access.Credential, at time.Time, err error) {
+	live, at, err = m.Store.LiveCredentials(ctx)
 	if err == nil {
 		m.file.remember(newCredentialState(live))
 	}
@@ -51,7 +51,7 @@ func (m *credentialMemory) LiveCredentials(ctx context.Context) (live []service.
 }
 
 // recall returns the credentials that the file holds.
-func (m *credentialMemory) recall() (live []service.Credential) {
+func (m *credentialMemory) recall() (live []access.Credential) {
 	var held credentialState
 	m.file.recall(&held, func() (err error) {
 		live, err = held.list()
@@ -60,7 +60,7 @@ func (m *credentialMemory) recall() (live []service.Credential) {
 	return live
 }
 
-func newCredentialState(live []service.Credential) credentialState {
+func newCredentialState(live []access.Credential) credentialState {
 	state := credentialState{stateVersion, make([]heldCredential, len(live))}
 	for i, c := range live {
 		state.Credentials[i] = heldCredential{
@@ -71,11 +71,11 @@ func newCredentialState(live []service.Credential) credentialState {
 }
 
 // list returns the credentials, or an error that names the first wrong one.
-func (s credentialState) list() ([]service.Credential, error) {
-	live := make([]service.Credential, len(s.Credentials))
+func (s credentialState) list() ([]access.Credential, error) {
+	live := make([]access.Credential, len(s.Credentials))
 	for i, h := range s.Credentials {
-		c := service.Credential{
-			ID: h.ID, Kind: service.KindToken, Caller: service.Caller{Name: h.Name, Scopes: h.Scopes, Zones: h.Zones}, ExpiresAt: h.ExpiresAt,
+		c := access.Credential{
+			ID: h.ID, Kind: access.KindToken, Caller: access.Caller{Name: h.Name, Scopes: h.Scopes, Zones: h.Zones}, ExpiresAt: h.ExpiresAt,
 		}
 		digest, err := hex.DecodeString(h.Digest)
 		if err == nil && len(digest) != len(c.Digest) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // listed is a list of zones that may fail.
@@ -178,9 +179,9 @@ func TestStateOfWhichAnybodyMayHaveMadeAPartIsNotBelieved(t *testing.T) {
 }
 
 // issued are credentials.
-type issued []service.Credential
+type issued []access.Credential
 
-func (c issued) LiveCredentials(context.Context) ([]service.Credential, time.Time, error) {
+func (c issued) LiveCredentials(context.Context) ([]access.Credential, time.Time, error) {
 	return c, time.Now(), nil
 }
 
@@ -189,8 +190,8 @@ func (issued) UseCredential(context.Context, uint64) error { return nil }
 func TestCallersAreWrittenAsideFromTheirReadingAndAtTheEndAtTheLatest(t *testing.T) {
 	t.Parallel()
 	callers := issued{
-		service.NewTokenCredential(service.NewToken(), service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}}),
-		service.NewTokenCredential(service.NewToken(), service.Caller{Name: "desk", Scopes: []service.Scope{service.ScopePeek}, Zones: []int64{1, 2}}),
+		access.NewTokenCredential(access.NewToken(), access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}}),
+		access.NewTokenCredential(access.NewToken(), access.Caller{Name: "desk", Scopes: []access.Scope{access.ScopePeek}, Zones: []int64{1, 2}}),
 	}
 	callers[1].ExpiresAt = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	path := t.TempDir()
@@ -212,7 +213,7 @@ func TestCallersAreWrittenAsideFromTheirReadingAndAtTheEndAtTheLatest(t *testing
 	end()
 	folder.keep(ended) // as it does when the service ends
 	_, m = remembered()
-	if got := m.recall(); !slices.EqualFunc(got, callers, func(a, b service.Credential) bool {
+	if got := m.recall(); !slices.EqualFunc(got, callers, func(a, b access.Credential) bool {
 		b.Shown = "" // it is of no use to those who ask for callers
 		return reflect.DeepEqual(a, b)
 	}) {

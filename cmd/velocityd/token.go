@@ -17,6 +17,7 @@ import (
 	"velocityd/db"
 	"velocityd/handlers"
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/trusted"
 )
 
@@ -38,12 +39,12 @@ Example:
 }
 
 type tokenCreateCmd struct {
-	Name          string          `arg:"" help:"Name of the caller, such as auth-server: a letter, and then letters, digits or any of - . _ @"`
-	Scope         []service.Scope `env:"-" required:"" sep:"," enum:"check,report,peek,release,zones,overrides,history,metrics,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, metrics, or admin, which is everything. Several are separated by commas."`
-	Zone          []int64         `env:"-" sep:"," placeholder:"N" help:"Zones in which the caller may do it. Several are separated by commas. Left out: all zones."`
-	Expires       string          `env:"-" placeholder:"WHEN" help:"When the token ends: a length from now by the database's clock (90d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
-	ClientCert    string          `name:"client-cert" env:"-" xor:"certificate" placeholder:"FILE" help:"Make no token, but know the caller by client certificates with the subject of the one in this file, which is PEM."`
-	ClientSubject string          `name:"client-subject" env:"-" xor:"certificate" placeholder:"SUBJECT" help:"The same with the subject itself, as this command prints it for a file: CN=auth-1,O=Example."`
+	Name          string         `arg:"" help:"Name of the caller, such as auth-server: a letter, and then letters, digits or any of - . _ @"`
+	Scope         []access.Scope `env:"-" required:"" sep:"," enum:"check,report,peek,release,zones,overrides,history,metrics,admin" placeholder:"SCOPE" help:"What the caller may do: check, report, peek, release, zones, overrides, history, metrics, or admin, which is everything. Several are separated by commas."`
+	Zone          []int64        `env:"-" sep:"," placeholder:"N" help:"Zones in which the caller may do it. Several are separated by commas. Left out: all zones."`
+	Expires       string         `env:"-" placeholder:"WHEN" help:"When the token ends: a length from now by the database's clock (90d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
+	ClientCert    string         `name:"client-cert" env:"-" xor:"certificate" placeholder:"FILE" help:"Make no token, but know the caller by client certificates with the subject of the one in this file, which is PEM."`
+	ClientSubject string         `name:"client-subject" env:"-" xor:"certificate" placeholder:"SUBJECT" help:"The same with the subject itself, as this command prints it for a file: CN=auth-1,O=Example."`
 	databaseFlags `embed:""`
 }
 
@@ -65,15 +66,15 @@ Examples:
 // Run makes the credential. A token is printed to stdout, and what is kept of it to
 // stderr.
 func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
-	caller := service.Caller{Name: c.Name, Scopes: distinct(c.Scope), Zones: distinct(c.Zone)}
-	token := service.NewToken()
-	wanted := service.NewTokenCredential(token, caller)
+	caller := access.Caller{Name: c.Name, Scopes: distinct(c.Scope), Zones: distinct(c.Zone)}
+	token := access.NewToken()
+	wanted := access.NewTokenCredential(token, caller)
 	subject, err := c.subject()
 	if err != nil {
 		return err
 	}
 	if subject != "" {
-		wanted = service.NewCertificateCredential(subject, caller)
+		wanted = access.NewCertificateCredential(subject, caller)
 	}
 	if err := wanted.Validate(); err != nil {
 		return usageError{err: err}
@@ -100,8 +101,8 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	printCredentials(p.stderr, now, []service.Credential{made})
-	if made.Kind == service.KindCertificate {
+	printCredentials(p.stderr, now, []access.Credential{made})
+	if made.Kind == access.KindCertificate {
 		return nil
 	}
 	fmt.Fprintln(p.stderr, "The token, which is not shown again:")
@@ -150,7 +151,7 @@ func warnOfNoZone(ctx context.Context, w io.Writer, store *db.Store, ids []int64
 }
 
 // distinct returns the values of a list in order, each once.
-func distinct[T service.Scope | int64](list []T) []T {
+func distinct[T access.Scope | int64](list []T) []T {
 	sorted := slices.Clone(list)
 	slices.Sort(sorted)
 	return slices.Compact(sorted)
@@ -173,7 +174,7 @@ func (c *tokenListCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	if !c.All {
-		list = slices.DeleteFunc(list, func(c service.Credential) bool { return !c.IsLive(now) })
+		list = slices.DeleteFunc(list, func(c access.Credential) bool { return !c.IsLive(now) })
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(p.stdout, "no tokens; 'velocityd token create' makes one")
@@ -220,7 +221,7 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, p *process) error {
 			return err
 		}
 	}
-	var revoked []service.Credential
+	var revoked []access.Credential
 	for _, id := range ids {
 		ended, err := store.RevokeCredential(ctx, id, p.principal)
 		if err != nil {
@@ -234,7 +235,7 @@ func (c *tokenRevokeCmd) Run(ctx context.Context, p *process) error {
 
 // find returns the ids of the credentials that are named. A number is an id: no name
 // begins with a digit.
-func (c *tokenRevokeCmd) find(live []service.Credential) ([]uint64, error) {
+func (c *tokenRevokeCmd) find(live []access.Credential) ([]uint64, error) {
 	if id, err := strconv.ParseUint(c.Token, 10, 64); err == nil {
 		return []uint64{id}, nil
 	}
@@ -255,7 +256,7 @@ func (c *tokenRevokeCmd) find(live []service.Credential) ([]uint64, error) {
 
 // lastOf returns the name of which no live credential is left when those with these ids, which are of
 // one name, are revoked; or "" if one is left, or none of them is live.
-func lastOf(live []service.Credential, ids []uint64) string {
+func lastOf(live []access.Credential, ids []uint64) string {
 	left := map[string]int{}
 	ended := ""
 	for _, credential := range live {
@@ -271,11 +272,11 @@ func lastOf(live []service.Credential, ids []uint64) string {
 	return ended
 }
 
-func printCredentials(w io.Writer, now time.Time, list []service.Credential) {
+func printCredentials(w io.Writer, now time.Time, list []access.Credential) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "  id\tname\ttoken or subject\tscopes\tzones\texpires\tlast used\tcreated\tby\trevoked")
 	for _, c := range list {
-		scopes, zones := strings.Join(service.ScopeNames(c.Scopes), ","), cmp.Or(c.ZoneList(), "all")
+		scopes, zones := strings.Join(access.ScopeNames(c.Scopes), ","), cmp.Or(c.ZoneList(), "all")
 		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ID, c.Name, markOf(c), scopes, zones, endOf(c, now),
 			instantOr("never", c.LastUsedAt), instantOr("", c.CreatedAt), printable(c.CreatedBy), revocationOf(c))
 	}
@@ -283,14 +284,14 @@ func printCredentials(w io.Writer, now time.Time, list []service.Credential) {
 }
 
 // markOf returns by what a person tells the credential from others.
-func markOf(c service.Credential) string {
-	if c.Kind == service.KindCertificate {
+func markOf(c access.Credential) string {
+	if c.Kind == access.KindCertificate {
 		return printable(c.Subject)
 	}
 	return c.Shown + "..."
 }
 
-func endOf(c service.Credential, now time.Time) string {
+func endOf(c access.Credential, now time.Time) string {
 	end := instantOr("never", c.ExpiresAt)
 	if !c.ExpiresAt.IsZero() && !now.Before(c.ExpiresAt) {
 		return "expired " + end
@@ -298,7 +299,7 @@ func endOf(c service.Credential, now time.Time) string {
 	return end
 }
 
-func revocationOf(c service.Credential) string {
+func revocationOf(c access.Credential) string {
 	if c.RevokedAt.IsZero() {
 		return "no"
 	}

@@ -17,13 +17,14 @@ import (
 	"velocityd/handlers"
 	"velocityd/handlers/handlerstest"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // newToken makes a token by the command, and returns its text.
 func newToken(t *testing.T, env environment, args ...string) string {
 	t.Helper()
 	token := strings.TrimSuffix(must(t, env, append([]string{"token", "create"}, args...)...), "\n")
-	if _, ok := service.ParseToken(token); !ok {
+	if _, ok := access.ParseToken(token); !ok {
 		t.Fatalf("token create printed something else than a token and a line end (%d bytes)", len(token))
 	}
 	return token
@@ -35,7 +36,7 @@ func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 	env := environment{"VELOCITY_DSN": d.DSN}
 	r := command(env, nil, "token", "create", "shop", "--scope", "report,check", "--scope", "check", "--zone", "7", "--zone", "1,7", "--expires", "90d")
 	token := strings.TrimSuffix(r.stdout, "\n")
-	if _, ok := service.ParseToken(token); r.code != exitFine || !ok {
+	if _, ok := access.ParseToken(token); r.code != exitFine || !ok {
 		t.Fatalf("exit code %d, and %d bytes\n%s", r.code, len(r.stdout), r.stderr)
 	}
 	if strings.Contains(r.stderr, token[8:]) || !strings.Contains(r.stderr, "not shown again") {
@@ -154,7 +155,7 @@ func TestTokenCommandsRefuseWhatMeansNothing(t *testing.T) {
 	}
 }
 
-func longText(start string) string { return start + strings.Repeat("a", service.MaxSubjectLength) }
+func longText(start string) string { return start + strings.Repeat("a", access.MaxSubjectLength) }
 
 func TestCommandsAskAServiceWithTheTokenOfAFileOrAVariable(t *testing.T) {
 	t.Parallel()
@@ -170,7 +171,7 @@ func TestCommandsAskAServiceWithTheTokenOfAFileOrAVariable(t *testing.T) {
 		}
 		return file
 	}
-	other := service.NewToken().Reveal()
+	other := access.NewToken().Reveal()
 	for name, c := range map[string]struct {
 		env  environment
 		args string

@@ -6,22 +6,22 @@ import (
 	"sync"
 	"time"
 
-	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // Credentials is a store of credentials in memory. It applies no rule to them.
 type Credentials struct {
 	mu    sync.Mutex
-	all   []service.Credential // id n at index n-1
+	all   []access.Credential // id n at index n-1
 	err   error
 	reads int
 	uses  int
 }
 
-var _ service.CredentialStore = (*Credentials)(nil)
+var _ access.Store = (*Credentials)(nil)
 
 // Add keeps a credential and returns its id.
-func (s *Credentials) Add(c service.Credential) uint64 {
+func (s *Credentials) Add(c access.Credential) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c.ID, c.CreatedAt = uint64(len(s.all)+1), time.Now()
@@ -30,9 +30,9 @@ func (s *Credentials) Add(c service.Credential) uint64 {
 }
 
 // AddToken keeps a new token of caller, and returns it.
-func (s *Credentials) AddToken(caller service.Caller) service.Token {
-	token := service.NewToken()
-	s.Add(service.NewTokenCredential(token, caller))
+func (s *Credentials) AddToken(caller access.Caller) access.Token {
+	token := access.NewToken()
+	s.Add(access.NewTokenCredential(token, caller))
 	return token
 }
 
@@ -57,8 +57,8 @@ func (s *Credentials) Calls() (reads, uses int) {
 	return s.reads, s.uses
 }
 
-// LiveCredentials implements service.CredentialStore.
-func (s *Credentials) LiveCredentials(context.Context) (live []service.Credential, at time.Time, err error) {
+// LiveCredentials implements access.Store.
+func (s *Credentials) LiveCredentials(context.Context) (live []access.Credential, at time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
@@ -71,7 +71,7 @@ func (s *Credentials) LiveCredentials(context.Context) (live []service.Credentia
 	return live, now, s.err
 }
 
-// UseCredential implements service.CredentialStore.
+// UseCredential implements access.Store.
 func (s *Credentials) UseCredential(_ context.Context, id uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,4 +1,4 @@
-package service_test
+package access_test
 
 import (
 	"context"
@@ -11,15 +11,16 @@ import (
 	"time"
 
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/servicetest"
 )
 
 // Time passes in these tests as package synctest has it: only while all wait.
 
-var shop = service.Caller{Name: "shop", Scopes: []service.Scope{service.ScopeCheck}, Zones: []int64{1}} //nolint:gochecknoglobals // constant
+var shop = access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}, Zones: []int64{1}} //nolint:gochecknoglobals // constant
 
 // knows asks a cache whether a token holds, and fails if it cannot tell.
-func knows(t *testing.T, cache *service.CredentialCache, token service.Token) bool {
+func knows(t *testing.T, cache *access.Cache, token access.Token) bool {
 	t.Helper()
 	caller, known, err := cache.Caller(t.Context(), token.Digest())
 	if err != nil {
@@ -34,32 +35,32 @@ func knows(t *testing.T, cache *service.CredentialCache, token service.Token) bo
 // shopCache returns a cache of a store in which shop has a token, the store, and the token. The
 // cache asks what around makes of the store.
 func shopCache(
-	t *testing.T, around func(*servicetest.Credentials) service.CredentialStore, o service.CredentialOptions,
-) (*service.CredentialCache, *servicetest.Credentials, service.Token) {
+	t *testing.T, around func(*servicetest.Credentials) access.Store, o access.Options,
+) (*access.Cache, *servicetest.Credentials, access.Token) {
 	t.Helper()
 	store := new(servicetest.Credentials)
 	token := store.AddToken(shop)
-	cache := service.NewCredentialCache(around(store), o)
+	cache := access.NewCache(around(store), o)
 	t.Cleanup(cache.Close)
 	return cache, store, token
 }
 
-func alone(store *servicetest.Credentials) service.CredentialStore  { return store }
-func slowly(store *servicetest.Credentials) service.CredentialStore { return slow{store} }
+func alone(store *servicetest.Credentials) access.Store  { return store }
+func slowly(store *servicetest.Credentials) access.Store { return slow{store} }
 
 func TestCredentialCacheKnowsTwoTokensOfOneName(t *testing.T) {
 	t.Parallel()
 	var store servicetest.Credentials
 	first, second := store.AddToken(shop), store.AddToken(shop)
-	cache := service.NewCredentialCache(&store, service.CredentialOptions{})
+	cache := access.NewCache(&store, access.Options{})
 	defer cache.Close()
-	for _, token := range []service.Token{first, second} {
+	for _, token := range []access.Token{first, second} {
 		caller, known, err := cache.Caller(t.Context(), token.Digest())
-		if err != nil || !known || caller.Name != "shop" || !caller.Has(service.ScopeCheck) || caller.Reaches(2) {
+		if err != nil || !known || caller.Name != "shop" || !caller.Has(access.ScopeCheck) || caller.Reaches(2) {
 			t.Errorf("got %+v, %t, %v", caller, known, err)
 		}
 	}
-	if knows(t, cache, service.NewToken()) {
+	if knows(t, cache, access.NewToken()) {
 		t.Error("a token that nobody made is known")
 	}
 }
@@ -70,7 +71,7 @@ func TestRevocationIsSeenByEveryInstanceWithinFiveSeconds(t *testing.T) {
 		for _, pace := range []time.Duration{time.Millisecond, 700 * time.Millisecond, 4999 * time.Millisecond, 5 * time.Second, time.Hour} {
 			var store servicetest.Credentials
 			token := store.AddToken(shop)
-			one, two := service.NewCredentialCache(&store, service.CredentialOptions{}), service.NewCredentialCache(&store, service.CredentialOptions{})
+			one, two := access.NewCache(&store, access.Options{}), access.NewCache(&store, access.Options{})
 			knows(t, one, token)
 			time.Sleep(2 * time.Second) // the two have read at different times
 			knows(t, two, token)
@@ -92,11 +93,11 @@ func TestExpiryIsSeenAtOnceByTheStoresClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
-		token := service.NewToken()
-		c := service.NewTokenCredential(token, shop)
+		token := access.NewToken()
+		c := access.NewTokenCredential(token, shop)
 		c.ExpiresAt = time.Now().Add(3 * time.Second)
 		store.Add(c)
-		cache := service.NewCredentialCache(skewed{&store, -time.Hour}, service.CredentialOptions{})
+		cache := access.NewCache(skewed{&store, -time.Hour}, access.Options{})
 		defer cache.Close()
 		if !knows(t, cache, token) {
 			t.Error("unknown before it expires")
@@ -118,7 +119,7 @@ type skewed struct {
 	by time.Duration
 }
 
-func (s skewed) LiveCredentials(ctx context.Context) ([]service.Credential, time.Time, error) {
+func (s skewed) LiveCredentials(ctx context.Context) ([]access.Credential, time.Time, error) {
 	live, at, err := s.Credentials.LiveCredentials(ctx)
 	for i := range live {
 		if !live[i].ExpiresAt.IsZero() {
@@ -132,9 +133,9 @@ func TestNewTokenIsKnownWithinASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
-		cache := service.NewCredentialCache(&store, service.CredentialOptions{})
+		cache := access.NewCache(&store, access.Options{})
 		defer cache.Close()
-		knows(t, cache, service.NewToken())
+		knows(t, cache, access.NewToken())
 		token := store.AddToken(shop)
 		time.Sleep(time.Second)
 		if !knows(t, cache, token) {
@@ -150,12 +151,12 @@ type mute struct {
 	asked  atomic.Int64
 }
 
-func (m *mute) in(store *servicetest.Credentials) service.CredentialStore {
+func (m *mute) in(store *servicetest.Credentials) access.Store {
 	m.Credentials = store
 	return m
 }
 
-func (m *mute) LiveCredentials(ctx context.Context) ([]service.Credential, time.Time, error) {
+func (m *mute) LiveCredentials(ctx context.Context) ([]access.Credential, time.Time, error) {
 	if m.isAway.Load() {
 		m.asked.Add(1)
 		<-ctx.Done()
@@ -169,7 +170,7 @@ func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mute := &mute{}
 		var isKnownAway atomic.Bool
-		cache, store, token := shopCache(t, mute.in, service.CredentialOptions{IsAway: isKnownAway.Load})
+		cache, store, token := shopCache(t, mute.in, access.Options{IsAway: isKnownAway.Load})
 		knows(t, cache, token)
 		mute.isAway.Store(true)
 		isKnownAway.Store(true)
@@ -183,7 +184,7 @@ func TestCredentialsOutlastAStoreThatIsAwayAndNobodyWaitsForIt(t *testing.T) {
 				t.Fatalf("its holder waited for %s", waited)
 			}
 		}
-		if _, _, err := cache.Caller(t.Context(), service.NewToken().Digest()); !errors.Is(err, service.ErrBusy) {
+		if _, _, err := cache.Caller(t.Context(), access.NewToken().Digest()); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("another token: %v, want ErrBusy", err)
 		}
 		isKnownAway.Store(false) // it answers others, and these cannot be read: what is known may be revoked
@@ -210,7 +211,7 @@ func TestNobodyIsRefusedWhenTheStoreIsBack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			mute := &mute{}
 			var isKnownAway atomic.Bool
-			cache, _, token := shopCache(t, mute.in, service.CredentialOptions{IsAway: isKnownAway.Load})
+			cache, _, token := shopCache(t, mute.in, access.Options{IsAway: isKnownAway.Load})
 			knows(t, cache, token)
 			mute.isAway.Store(true)
 			isKnownAway.Store(true)
@@ -233,7 +234,7 @@ func TestASilentStoreIsReadOnceHoweverManyCallersThereAre(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		mute := &mute{}
-		cache, _, token := shopCache(t, mute.in, service.CredentialOptions{IsAway: func() bool { return true }})
+		cache, _, token := shopCache(t, mute.in, access.Options{IsAway: func() bool { return true }})
 		knows(t, cache, token)
 		mute.isAway.Store(true)
 		time.Sleep(time.Minute)
@@ -250,7 +251,7 @@ func TestASilentStoreIsReadOnceHoweverManyCallersThereAre(t *testing.T) {
 func TestKeepReadsSoThatNobodyWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cache, _, token := shopCache(t, slowly, service.CredentialOptions{})
+		cache, _, token := shopCache(t, slowly, access.Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		var keeping sync.WaitGroup
 		keeping.Go(func() { cache.Keep(ctx) })
@@ -267,12 +268,12 @@ func TestKeepReadsSoThatNobodyWaits(t *testing.T) {
 func TestGuessesCostTheStoreOneQuestionASecondAndNoMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cache, store, token := shopCache(t, alone, service.CredentialOptions{})
+		cache, store, token := shopCache(t, alone, access.Options{})
 		if !knows(t, cache, token) {
 			t.Fatal("unknown")
 		}
 		const guesses = 100_000
-		var digest service.Digest
+		var digest access.Digest
 		for i := range guesses {
 			digest[0], digest[1], digest[2] = byte(i), byte(i>>8), byte(i>>16)
 			if _, known, err := cache.Caller(t.Context(), digest); known || err != nil {
@@ -287,7 +288,7 @@ func TestGuessesCostTheStoreOneQuestionASecondAndNoMemory(t *testing.T) {
 		}
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
-			knows(t, cache, service.NewToken())
+			knows(t, cache, access.NewToken())
 		}
 		if reads, _ := store.Calls(); reads > 11 {
 			t.Errorf("guessing for 10 seconds made the store be read %d times", reads-1)
@@ -298,7 +299,7 @@ func TestGuessesCostTheStoreOneQuestionASecondAndNoMemory(t *testing.T) {
 func TestCredentialCacheReadsOnceForAllWhoWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cache, store, token := shopCache(t, slowly, service.CredentialOptions{})
+		cache, store, token := shopCache(t, slowly, access.Options{})
 		var all sync.WaitGroup
 		for range 100 {
 			all.Go(func() {
@@ -317,7 +318,7 @@ func TestCredentialCacheReadsOnceForAllWhoWait(t *testing.T) {
 // slow is a store that takes a second to answer.
 type slow struct{ *servicetest.Credentials }
 
-func (s slow) LiveCredentials(ctx context.Context) ([]service.Credential, time.Time, error) {
+func (s slow) LiveCredentials(ctx context.Context) ([]access.Credential, time.Time, error) {
 	time.Sleep(time.Second)
 	if err := ctx.Err(); err != nil {
 		return nil, time.Time{}, err
@@ -328,7 +329,7 @@ func (s slow) LiveCredentials(ctx context.Context) ([]service.Credential, time.T
 func TestKnownTokensGoOnWhileOneCallerReadsAnew(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cache, _, token := shopCache(t, slowly, service.CredentialOptions{})
+		cache, _, token := shopCache(t, slowly, access.Options{})
 		knows(t, cache, token)
 		time.Sleep(3 * time.Second)
 		go func() { _, _, _ = cache.Caller(t.Context(), token.Digest()) }() // waits for the slow store
@@ -344,7 +345,7 @@ func TestKnownTokensGoOnWhileOneCallerReadsAnew(t *testing.T) {
 func TestCallerThatLeavesDoesNotEndTheReadingOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cache, _, token := shopCache(t, slowly, service.CredentialOptions{})
+		cache, _, token := shopCache(t, slowly, access.Options{})
 		ctx, leave := context.WithCancel(t.Context())
 		go func() { _, _, _ = cache.Caller(ctx, token.Digest()) }() // reads for all
 		synctest.Wait()
@@ -367,12 +368,12 @@ func TestCallerThatLeavesDoesNotEndTheReadingOfOthers(t *testing.T) {
 func TestTokensSeenLatelyOutlastTheStoreForFiveSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cache, store, token := shopCache(t, alone, service.CredentialOptions{})
+		cache, store, token := shopCache(t, alone, access.Options{})
 		knows(t, cache, token)
 		seen := time.Now()
 		store.Fail(fmt.Errorf("%w: Error 1142: SELECT denied", service.ErrForbidden))
 		time.Sleep(time.Second)
-		if _, _, err := cache.Caller(t.Context(), service.NewToken().Digest()); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrForbidden) {
+		if _, _, err := cache.Caller(t.Context(), access.NewToken().Digest()); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrForbidden) {
 			t.Errorf("an unknown token while the store is away: %v, want busy and no other kind", err)
 		}
 		for time.Since(seen) < 5*time.Second {
@@ -401,7 +402,7 @@ func TestUseIsRecordedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var store servicetest.Credentials
 		token := store.AddToken(shop)
-		one, two := service.NewCredentialCache(&store, service.CredentialOptions{}), service.NewCredentialCache(&store, service.CredentialOptions{})
+		one, two := access.NewCache(&store, access.Options{}), access.NewCache(&store, access.Options{})
 		for range 10 * 60 { // ten minutes
 			knows(t, one, token)
 			knows(t, two, token)
@@ -419,8 +420,8 @@ func TestUseThatCannotBeRecordedIsToldOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var told atomic.Int64
-		cache, _, token := shopCache(t, func(c *servicetest.Credentials) service.CredentialStore { return readOnly{c} },
-			service.CredentialOptions{OnFault: func(error) { told.Add(1) }})
+		cache, _, token := shopCache(t, func(c *servicetest.Credentials) access.Store { return readOnly{c} },
+			access.Options{OnFault: func(error) { told.Add(1) }})
 		for range 3 * 60 {
 			if !knows(t, cache, token) {
 				t.Error("unknown")
@@ -442,12 +443,12 @@ func (readOnly) UseCredential(context.Context, uint64) error { return service.Er
 func TestStoreThatPanicsDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		cache := service.NewCredentialCache(panicking{}, service.CredentialOptions{})
+		cache := access.NewCache(panicking{}, access.Options{})
 		defer cache.Close()
 		for range 2 {
 			func() {
 				defer func() { _ = recover() }()
-				if _, known, err := cache.Caller(t.Context(), service.Digest{}); known || !errors.Is(err, service.ErrBusy) {
+				if _, known, err := cache.Caller(t.Context(), access.Digest{}); known || !errors.Is(err, service.ErrBusy) {
 					t.Errorf("got %t, %v", known, err)
 				}
 			}()
@@ -457,6 +458,6 @@ func TestStoreThatPanicsDoesNotBlockOthers(t *testing.T) {
 
 type panicking struct{ *servicetest.Credentials }
 
-func (panicking) LiveCredentials(context.Context) ([]service.Credential, time.Time, error) {
+func (panicking) LiveCredentials(context.Context) ([]access.Credential, time.Time, error) {
 	panic("store")
 }

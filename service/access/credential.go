@@ -1,4 +1,4 @@
-package service
+package access
 
 import (
 	"regexp"
@@ -6,15 +6,17 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"velocityd/service"
 )
 
-// CredentialKind is by what a caller proves who he is.
-type CredentialKind string
+// Kind is by what a caller proves who he is.
+type Kind string
 
 // The kinds of credential.
 const (
-	KindToken       CredentialKind = "token"       // a secret text
-	KindCertificate CredentialKind = "certificate" // a client certificate that TLS has verified
+	KindToken       Kind = "token"       // a secret text
+	KindCertificate Kind = "certificate" // a client certificate that TLS has verified
 )
 
 // Limits of credentials.
@@ -33,7 +35,7 @@ const (
 // no secret.
 type Credential struct {
 	ID     uint64 // set by the store
-	Kind   CredentialKind
+	Kind   Kind
 	Digest Digest
 	Caller
 	// Shown is the beginning of a token, and empty for a certificate.
@@ -69,20 +71,20 @@ func (c Credential) Validate() error {
 	if c.Kind == KindCertificate {
 		switch {
 		case strings.TrimSpace(c.Subject) == "":
-			return fieldError("subject", "must not be empty")
+			return service.NewFieldError("subject", "must not be empty")
 		case !utf8.ValidString(c.Subject) || strings.ContainsFunc(c.Subject, unicode.IsControl):
-			return fieldError("subject", "must be valid UTF-8 without control characters")
+			return service.NewFieldError("subject", "must be valid UTF-8 without control characters")
 		case utf8.RuneCountInString(c.Subject) > MaxSubjectLength:
-			return fieldError("subject", "must be at most %d characters", MaxSubjectLength)
+			return service.NewFieldError("subject", "must be at most %d characters", MaxSubjectLength)
 		case !subjectForm().MatchString(c.Subject): // it would match no certificate
-			return fieldError("subject", "must be written as by RFC 2253, such as CN=auth-1,O=Example: the certificate's last part first, without blanks "+
+			return service.NewFieldError("subject", "must be written as by RFC 2253, such as CN=auth-1,O=Example: the certificate's last part first, without blanks "+
 				"around commas and equals signs, and with names in capital letters (C, CN, L, O, OU, POSTALCODE, SERIALNUMBER, ST, STREET)")
 		}
 	}
 	if c.ExpiresAt.IsZero() {
 		return nil
 	}
-	return ValidateExpiry(c.ExpiresAt)
+	return service.ValidateExpiry(c.ExpiresAt)
 }
 
 // subjectForm matches the subjects that pkix.Name.String writes, which are compared byte by byte:
@@ -100,5 +102,5 @@ func subjectForm() *regexp.Regexp {
 
 // IsLive reports whether the credential holds at an instant, by the engine's clock.
 func (c Credential) IsLive(now time.Time) bool {
-	return c.RevokedAt.IsZero() && !hasExpired(c.ExpiresAt, now)
+	return c.RevokedAt.IsZero() && !service.HasExpired(c.ExpiresAt, now)
 }

@@ -1,4 +1,4 @@
-package service
+package access
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"velocityd/service"
 )
 
 func TestScopesHoldForThemselvesAndAdminForAll(t *testing.T) {
@@ -89,8 +91,8 @@ func TestCredentialsAreValidated(t *testing.T) {
 		"subject too long":     {NewCertificateCredential("CN="+strings.Repeat("a", 512), good), "subject"},
 	} {
 		err := c.credential.Validate()
-		var field *FieldError
-		if errors.As(err, &field); (c.field == "") != (err == nil) || err != nil && (!errors.Is(err, ErrInvalid) || field.Field != c.field) {
+		var field *service.FieldError
+		if errors.As(err, &field); (c.field == "") != (err == nil) || err != nil && (!errors.Is(err, service.ErrInvalid) || field.Field != c.field) {
 			t.Errorf("%s: %v, want a fault of %q", name, err, c.field)
 		}
 	}

@@ -1,4 +1,4 @@
-package service
+package access
 
 import (
 	"context"
@@ -7,9 +7,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"velocityd/service"
 )
 
-// How old the credentials may be by which a CredentialCache answers. The age counts from before
+// How old the credentials may be by which a Cache answers. The age counts from before
 // the store was asked.
 const (
 	// credentialsAge is within what time a revocation is seen by every instance.
@@ -28,8 +30,8 @@ const (
 	usePause = time.Minute
 )
 
-// CredentialStore is what a CredentialCache needs of a store of credentials.
-type CredentialStore interface {
+// Store is what a Cache needs of a store of credentials.
+type Store interface {
 	// LiveCredentials returns all credentials that hold, and the time by the engine's
 	// clock at which they do.
 	LiveCredentials(ctx context.Context) (live []Credential, at time.Time, err error)
@@ -38,15 +40,15 @@ type CredentialStore interface {
 	UseCredential(ctx context.Context, id uint64) error
 }
 
-// CredentialCache knows callers by their credentials. It keeps all credentials that hold in
+// Cache knows callers by their credentials. It keeps all credentials that hold in
 // memory and reads them anew, all at once, when somebody asks and they are too old. So an
 // unknown credential is answered from memory as a known one is: guessing costs the store
 // one question a second, and no memory.
 //
-// A CredentialCache may be used by many goroutines at once.
-type CredentialCache struct {
-	store   CredentialStore
-	options CredentialOptions
+// A Cache may be used by many goroutines at once.
+type Cache struct {
+	store   Store
+	options Options
 	began   time.Time
 
 	ring atomic.Pointer[ring] // the newest; never nil
@@ -74,7 +76,7 @@ type key struct {
 	id     uint64
 	caller Caller
 	ends   time.Time    // by this machine's clock; zero means never
-	useAt  atomic.Int64 // nanoseconds after CredentialCache.began: from then on a use is to be recorded
+	useAt  atomic.Int64 // nanoseconds after Cache.began: from then on a use is to be recorded
 }
 
 // ringRead is one reading of the store, for which several callers may wait.
@@ -84,8 +86,8 @@ type ringRead struct {
 	err  error
 }
 
-// CredentialOptions are what a CredentialCache may be told.
-type CredentialOptions struct {
+// Options are what a Cache may be told.
+type Options struct {
 	// OnFault is called with the error of a use that could not be recorded, at most once a
 	// minute for each credential. Nil means that nobody wants to know.
 	OnFault func(error)
@@ -95,15 +97,15 @@ type CredentialOptions struct {
 	IsAway func() bool
 }
 
-// NewCredentialCache returns a CredentialCache over store. It reads nothing yet.
-func NewCredentialCache(store CredentialStore, options CredentialOptions) *CredentialCache {
+// NewCache returns a Cache over store. It reads nothing yet.
+func NewCache(store Store, options Options) *Cache {
 	if options.OnFault == nil {
 		options.OnFault = func(error) {}
 	}
 	if options.IsAway == nil {
 		options.IsAway = func() bool { return false }
 	}
-	c := &CredentialCache{store: store, options: options, began: time.Now()}
+	c := &Cache{store: store, options: options, began: time.Now()}
 	c.ring.Store(&ring{})
 	return c
 }
@@ -111,7 +113,7 @@ func NewCredentialCache(store CredentialStore, options CredentialOptions) *Crede
 // Recall makes a cache that has read nothing yet know credentials as they were read before a
 // restart. They hold only while the store is away. When they expire is told by this machine's
 // clock, because the engine's cannot be read.
-func (c *CredentialCache) Recall(live []Credential) {
+func (c *Cache) Recall(live []Credential) {
 	now := time.Now()
 	recalled := c.newRing(live, now, now, c.ring.Load())
 	recalled.at = time.Time{}
@@ -120,14 +122,14 @@ func (c *CredentialCache) Recall(live []Credential) {
 
 // Close waits until the uses of credentials are recorded and no reading is under way. Nobody may
 // ask any more, and Keep must have ended.
-func (c *CredentialCache) Close() { c.background.Wait() }
+func (c *Cache) Close() { c.background.Wait() }
 
 // Caller returns whose credential has a digest. known is false if there is none that
 // holds: it never existed, is revoked, or has expired. The error wraps ErrBusy: the store
 // cannot be asked, so it is not known whether the credential holds. Credentials that were
 // read within the last five seconds are known without the store, and for longer while it
 // is away.
-func (c *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Caller, known bool, err error) {
+func (c *Cache) Caller(ctx context.Context, digest Digest) (caller Caller, known bool, err error) {
 	current := c.ring.Load()
 	now := time.Now()
 	found := current.find(digest, now)
@@ -154,13 +156,13 @@ func (c *CredentialCache) Caller(ctx context.Context, digest Digest) (caller Cal
 // cannotLookUp returns an error that wraps ErrBusy and no other kind: a caller who is not
 // known yet must not learn what is wrong with the store.
 func cannotLookUp(err error) error {
-	return fmt.Errorf("%w: the database does not say whose token or certificate this is: %s", ErrBusy, err.Error())
+	return fmt.Errorf("%w: the database does not say whose token or certificate this is: %s", service.ErrBusy, err.Error())
 }
 
 // find returns the key of a digest, or nil if there is none that holds.
 func (r *ring) find(digest Digest, now time.Time) *key {
 	found := r.keys[digest]
-	if found == nil || hasExpired(found.ends, now) {
+	if found == nil || service.HasExpired(found.ends, now) {
 		return nil
 	}
 	return found
@@ -168,7 +170,7 @@ func (r *ring) find(digest Digest, now time.Time) *key {
 
 // renew returns a ring that is newer than old. It reads the store, or waits for a reading
 // that is under way.
-func (c *CredentialCache) renew(ctx context.Context, old *ring) (*ring, error) {
+func (c *Cache) renew(ctx context.Context, old *ring) (*ring, error) {
 	read, isMine, err := c.join(old)
 	if err != nil {
 		return nil, err
@@ -185,7 +187,7 @@ func (c *CredentialCache) renew(ctx context.Context, old *ring) (*ring, error) {
 }
 
 // renewBehind reads the store in the background, unless that is under way or has just failed.
-func (c *CredentialCache) renewBehind(ctx context.Context, old *ring) {
+func (c *Cache) renewBehind(ctx context.Context, old *ring) {
 	if read, isMine, _ := c.join(old); isMine {
 		c.background.Go(func() { c.carryOut(ctx, read, old) })
 	}
@@ -193,7 +195,7 @@ func (c *CredentialCache) renewBehind(ctx context.Context, old *ring) {
 
 // Keep reads the credentials anew before they are too old, until ctx ends, so that callers who
 // come seldom do not wait either.
-func (c *CredentialCache) Keep(ctx context.Context) {
+func (c *Cache) Keep(ctx context.Context) {
 	tick := time.NewTicker(credentialsRenewal)
 	defer tick.Stop()
 	for {
@@ -208,7 +210,7 @@ func (c *CredentialCache) Keep(ctx context.Context) {
 
 // join returns the reading that makes a newer ring than old. If it has not begun, the caller must
 // carry it out.
-func (c *CredentialCache) join(old *ring) (read *ringRead, isMine bool, err error) {
+func (c *Cache) join(old *ring) (read *ringRead, isMine bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch newer := c.ring.Load(); {
@@ -225,7 +227,7 @@ func (c *CredentialCache) join(old *ring) (read *ringRead, isMine bool, err erro
 	return c.reading, true, nil
 }
 
-func (c *CredentialCache) carryOut(ctx context.Context, read *ringRead, old *ring) {
+func (c *Cache) carryOut(ctx context.Context, read *ringRead, old *ring) {
 	defer c.end(read)
 	c.isUnread.Store(c.options.IsAway())
 	read.ring, read.err = c.read(ctx, old)
@@ -235,7 +237,7 @@ func (c *CredentialCache) carryOut(ctx context.Context, read *ringRead, old *rin
 var errNotRead = errors.New("the credentials were not read")
 
 // end keeps the result of a reading, and gives it to those who wait for it.
-func (c *CredentialCache) end(read *ringRead) {
+func (c *Cache) end(read *ringRead) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failure, c.failedAt = read.err, time.Now(); read.err == nil {
@@ -247,7 +249,7 @@ func (c *CredentialCache) end(read *ringRead) {
 
 // read asks the store for all credentials. It is not interrupted when the caller leaves,
 // because others may wait for it.
-func (c *CredentialCache) read(ctx context.Context, old *ring) (*ring, error) {
+func (c *Cache) read(ctx context.Context, old *ring) (*ring, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), credentialsTimeout)
 	defer cancel()
 	began := time.Now()
@@ -260,7 +262,7 @@ func (c *CredentialCache) read(ctx context.Context, old *ring) (*ring, error) {
 
 // newRing returns a ring of credentials that were read at the engine's time at, which was began
 // here. It takes over from old which uses are recorded.
-func (c *CredentialCache) newRing(live []Credential, at, began time.Time, old *ring) *ring {
+func (c *Cache) newRing(live []Credential, at, began time.Time, old *ring) *ring {
 	read := &ring{at: began, keys: make(map[Digest]*key, len(live))}
 	for _, credential := range live {
 		added := &key{id: credential.ID, caller: credential.Caller}
@@ -282,7 +284,7 @@ func (c *CredentialCache) newRing(live []Credential, at, began time.Time, old *r
 
 // use has the use of a credential recorded, unless one within the last minute is. Nobody
 // waits for it.
-func (c *CredentialCache) use(found *key, now time.Time) {
+func (c *Cache) use(found *key, now time.Time) {
 	since := int64(now.Sub(c.began))
 	due := found.useAt.Load()
 	if since < due || !found.useAt.CompareAndSwap(due, since+int64(usePause)) {

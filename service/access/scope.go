@@ -1,9 +1,11 @@
-package service
+package access
 
 import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"velocityd/service"
 )
 
 // Scope is what a credential allows its holder to do.
@@ -57,25 +59,25 @@ func (c Caller) IsBound() bool { return len(c.Zones) > 0 }
 // the zones exist.
 func (c Caller) Validate() error {
 	if !isCallerName(c.Name) {
-		return fieldError("name", "must be a letter and then at most %d letters, digits or any of - . _ @", maxCallerName-1)
+		return service.NewFieldError("name", "must be a letter and then at most %d letters, digits or any of - . _ @", maxCallerName-1)
 	}
 	if len(c.Scopes) == 0 {
-		return fieldError("scopes", "must not be empty")
+		return service.NewFieldError("scopes", "must not be empty")
 	}
 	for _, scope := range c.Scopes {
 		if !slices.Contains(Scopes(), scope) {
-			return fieldError("scopes", "must be of %s", strings.Join(ScopeNames(Scopes()), ", "))
+			return service.NewFieldError("scopes", "must be of %s", strings.Join(ScopeNames(Scopes()), ", "))
 		}
 	}
 	if c.IsBound() && slices.Contains(c.Scopes, ScopeMetrics) { // metrics show all zones
-		return fieldError("scopes", "must not hold metrics in a credential that is bound to zones")
+		return service.NewFieldError("scopes", "must not hold metrics in a credential that is bound to zones")
 	}
 	if len(c.Zones) > MaxBoundZones {
-		return fieldError("zones", "must be at most %d", MaxBoundZones)
+		return service.NewFieldError("zones", "must be at most %d", MaxBoundZones)
 	}
 	for _, zone := range c.Zones {
-		if validateZoneID(zone) != nil {
-			return fieldError("zones", "must each be 1 to %d", MaxZoneID)
+		if zone < 1 || zone > service.MaxZoneID {
+			return service.NewFieldError("zones", "must each be 1 to %d", service.MaxZoneID)
 		}
 	}
 	return nil
