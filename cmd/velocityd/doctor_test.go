@@ -133,6 +133,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 			{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT", "rights", levelWarning, "has DELETE on zone_txn"},
 			{"ALTER PROCEDURE peek_velocity COMMENT 'of a DBA'", "texts", levelFault, "procedure peek_velocity has another text"},
 			{"DROP PROCEDURE peek_velocity", "texts", levelFault, "procedure peek_velocity is missing"},
+			{"REVOKE SELECT (id, subject, zone_id) ON DATABASE.zone_audit FROM ACCOUNT", "rights", levelWarning, "lacks SELECT (id, subject, zone_id) on zone_audit"},
 			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "checks and reports", levelFault, "lacks the right INSERT"},
 			{"REVOKE SELECT ON DATABASE.zone_txn FROM ACCOUNT", "rights", levelWarning, "lacks SELECT, INSERT on zone_txn"},
 			{"GRANT SELECT, INSERT ON DATABASE.zone_txn TO ACCOUNT", "checks and reports", levelOK, ""},
