@@ -30,7 +30,7 @@ func consultOn(t *testing.T, d *dbtest.Database, engine db.Engine) (code int, fo
 		Faults   int
 		Findings diagnoses
 	}
-	if err := json.Unmarshal([]byte(r.stdout), &answer); err != nil || r.stderr != "" {
+	if err := json.Unmarshal([]byte(r.stdout), &answer); err != nil || r.said() != "" {
 		t.Fatalf("doctor printed %s%s (%v)", r.stdout, r.stderr, err)
 	}
 	if answer.Faults != answer.Findings.count(levelFault) || (r.code == exitError) != (answer.Faults > 0) {
