@@ -55,7 +55,7 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		for _, about := range []string{
-			"schema", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "overrides", "zones",
+			"schema", "identity", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "overrides", "zones",
 		} {
 			if list := found[about]; len(list) != 1 || list[0].Level != levelOK {
 				t.Errorf("%s: %+v, want that it is as it should be", about, list)
