@@ -45,6 +45,7 @@ type remembered struct {
 	rate     int32
 	hasLimit bool
 	isFree   bool // an override lets everything pass
+	isDenied bool // until is the end of an override that denies
 	window   time.Duration
 	// groups are attempts that count, the oldest first. Those of a group came within groupPart of a
 	// window, and leave it with the last of them: at most that part late. One attempt leaves in time.
@@ -94,12 +95,12 @@ func (m *memory) noteVerdict(zone *Zone, v Verdict, d Decision) {
 	checkedAt := d.CheckedAt.UnixMicro()
 	isNewer := checkedAt > r.checkedAt
 	if isNewer {
-		r.checkedAt, r.until = checkedAt, 0
+		r.checkedAt, r.until, r.isDenied = checkedAt, 0, false
 		r.rate, r.window, r.hasLimit = int32(v.Rate), v.Window, v.Rate != zone.Rate || v.Window != zone.Window
 		r.isFree = v.Unmetered && !v.WouldBlock
 	}
 	if v.Blocked {
-		r.until = max(r.until, v.until(now))
+		r.until, r.isDenied = max(r.until, v.until(now)), r.isDenied || v.Reason == ReasonDenied
 	}
 	if v.Blocked || v.Unmetered {
 		return
@@ -258,8 +259,10 @@ func (m *memory) decide(zones knownZones, check Check) Decision {
 			d.Blocked, d.WouldBlock = true, true
 			v.Blocked, v.WouldBlock, v.RetryAfter = true, true, BusyRetryAfter
 		}
-		// Why the store would have said so is not known.
-		v.Reason, v.OverrideID, v.TxnID, v.Unmetered, v.Velocity = "", 0, 0, false, v.Rate
+		if zones[v.Bucket.ZoneID].OnFailure == OnFailureBlock && v.WouldBlock {
+			v.Reason = "" // the setting blocks, and no override that denies
+		}
+		v.OverrideID, v.TxnID, v.Unmetered, v.Velocity = 0, 0, false, v.Rate
 	}
 	d.Degraded, d.CheckedAt = true, time.Time{}
 	return d
@@ -287,8 +290,10 @@ func (m *memory) ledger(now time.Duration, zones knownZones, check Check) Ledger
 // enter writes into a ledger what is remembered of a bucket.
 func (r *remembered) enter(l *Ledger, now time.Duration, b Bucket) {
 	switch o := (Override{ZoneID: b.ZoneID, Key: b.Key}); {
-	case r.until == denied:
-		o.Action = OverrideDeny
+	case r.isDenied && r.until > now:
+		if o.Action = OverrideDeny; r.until != denied {
+			o.ExpiresAt = instantOf(r.until)
+		}
 		l.Overrides = append(l.Overrides, o)
 	case r.isFree:
 		o.Action = OverrideAllow
@@ -325,6 +330,6 @@ func (m *memory) charge(now time.Duration, zone *Zone, b Bucket) bool {
 // lockOut remembers a lockout that begins. A bucket that is locked by a rate of 0 has no place, and needs none.
 func (m *memory) lockOut(b Bucket, lockout Lockout) {
 	if r := m.find(m.hash(b)); r != nil {
-		r.until = time.Duration(lockout.Until.UnixNano())
+		r.until, r.isDenied = time.Duration(lockout.Until.UnixNano()), false
 	}
 }
