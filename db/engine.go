@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -48,11 +47,7 @@ var errOtherDatabase = fmt.Errorf("%w: it is another database than the one that 
 // A database that has no identity yet, or does not let the account read it, is as good as any:
 // readiness and doctor say what it lacks.
 func (m *engineMemory) identify(ctx context.Context, s *connection) error {
-	var identity string
-	err := s.each(ctx, 1, "SELECT value FROM velocity_identity WHERE name = 'database'", func(row []driver.Value) error {
-		identity = text(row[0])
-		return nil
-	})
+	identity, err := s.identity(ctx)
 	var refused *mysql.MySQLError
 	switch {
 	case errors.As(err, &refused):

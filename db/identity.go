@@ -2,10 +2,56 @@ package db
 
 import (
 	"context"
+	"database/sql/driver"
 	"fmt"
+	"sync"
 
+	"velocityd/db/address"
 	"velocityd/service"
 )
+
+// Identity is the database to which an address of a DSN leads.
+type Identity struct {
+	Address string
+	Value   string // "" if the database has none
+	Err     error  // an *UnreadyError if the address could not be asked
+}
+
+// Identities asks each address of o's DSN, all at once. Errors are those of Open.
+func Identities(ctx context.Context, o Options) ([]Identity, error) {
+	dsns := address.Split(o.DSN)
+	list := make([]Identity, len(dsns))
+	var asking sync.WaitGroup
+	for i, dsn := range dsns {
+		o.DSN = dsn
+		probe, err := OpenProbe(o)
+		if err != nil {
+			return nil, err
+		}
+		list[i].Address = probe.address
+		asking.Go(func() {
+			defer probe.Close()
+			list[i].Err = Unready(ctx, probe.onConn(ctx, func(ctx context.Context, conn *connection) (err error) {
+				list[i].Value, err = conn.identity(ctx)
+				return err
+			}))
+		})
+	}
+	asking.Wait()
+	return list, nil
+}
+
+// identity returns the identity of the database, or "" if it has none.
+func (c *connection) identity(ctx context.Context) (identity string, err error) {
+	err = c.each(ctx, 1, "SELECT value FROM velocity_identity WHERE name = 'database'", func(row []driver.Value) error {
+		identity = text(row[0])
+		return nil
+	})
+	if err != nil {
+		return "", obstacle{right: "SELECT", object: "table velocity_identity", error: err}
+	}
+	return identity, nil
+}
 
 // ProveKeys holds secret keys of pseudonyms against those that other instances use, by their
 // fingerprints in the database. It notes the fingerprint of a key that is new there, if the account

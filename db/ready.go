@@ -29,8 +29,8 @@ type Probe struct {
 	// that its account had when it entered it last.
 	use   string
 	hints *hints
-	// keyspace is the name of the DSN's database.
-	keyspace string
+	// keyspace is the name of the DSN's database, and address its first address.
+	keyspace, address string
 	engines  *engineMemory
 	lost     atomic.Pointer[[]string]
 }
@@ -49,7 +49,8 @@ func OpenProbe(o Options) (*Probe, error) {
 		return nil, err
 	}
 	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
-	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(seenGroup), keyspace: configs[0].DBName, engines: o.engines}, nil
+	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(seenGroup),
+		keyspace: configs[0].DBName, address: configs[0].Addr, engines: o.engines}, nil
 }
 
 // OpenProbe is the function OpenProbe for the database of the store. What the probe finds out of
@@ -139,7 +140,7 @@ func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Co
 }
 
 // Describe returns the rows of CALL describe_schema: what the database has of procedures, triggers,
-// views, keys and constraints, as the engine keeps it. Errors are those of look-ups.
+// views, keys and constraints, as the engine keeps it. The error is an *UnreadyError.
 func (p *Probe) Describe(ctx context.Context) (rows [][]string, err error) {
 	err = p.onConn(ctx, func(ctx context.Context, conn *connection) error {
 		return conn.each(ctx, 6, "CALL describe_schema()", func(row []driver.Value) error {
@@ -152,7 +153,7 @@ func (p *Probe) Describe(ctx context.Context) (rows [][]string, err error) {
 		})
 	})
 	if err != nil {
-		return nil, fmt.Errorf("describe schema: %w", lookupError(err))
+		return nil, Unready(ctx, obstacle{right: "EXECUTE", object: "procedure describe_schema", way: "looks at the schema", error: err})
 	}
 	return rows, nil
 }
@@ -382,10 +383,12 @@ func Unready(ctx context.Context, err error) error {
 		unready.reason = o.reason(told.Number)
 	case ctx.Err() != nil:
 		unready.reason = "the database did not answer in time"
-	case isLost(err), errors.Is(err, driver.ErrBadConn), errors.Is(err, errUnsent):
+	case IsUnverified(err):
+		unready.reason = "the certificate of the database's server is not believed"
+	case isLost(err), errors.Is(err, driver.ErrBadConn), errors.Is(err, errUnsent), errors.Is(err, errUnreached):
 		unready.reason = "the database cannot be reached"
 	default:
-		unready.reason = "checks cannot be decided; the log says why"
+		unready.reason = "checks cannot be decided"
 	}
 	return unready
 }

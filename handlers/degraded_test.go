@@ -12,16 +12,19 @@ import (
 	"velocityd/service"
 )
 
-// degraded answers each check as a Fallback does: those of zone 2 are blocked.
+// degraded answers each check as a Fallback does: those of zones 2 and 3 are blocked, the latter because a bucket is full.
 func degraded(_ context.Context, checks []service.Check) ([]service.Decision, error) {
 	decisions := make([]service.Decision, len(checks))
 	for i, check := range checks {
 		d := service.Decision{Degraded: true}
 		for _, b := range check.Buckets {
 			v := service.Verdict{Bucket: b, Rate: 5, Window: time.Minute, Velocity: 5}
-			if b.ZoneID == 2 {
+			if b.ZoneID > 1 {
 				v.Blocked, v.WouldBlock, v.RetryAfter = true, true, time.Second
 				d.Blocked, d.WouldBlock = true, true
+			}
+			if b.ZoneID == 3 {
+				v.Reason = service.ReasonFull
 			}
 			d.Verdicts = append(d.Verdicts, v)
 		}
@@ -56,6 +59,22 @@ func TestDegradedAnswerSaysSoAndNoMoreThanIsKnown(t *testing.T) {
 	}
 	if line := r.log.last(t); line["degraded_checks"] != 2.0 || line["blocked_checks"] != 1.0 {
 		t.Errorf("logged %v", line)
+	}
+}
+
+// TestTheLogTellsABlockByTheSettingFromOneOfABucket asks a zone that blocks, and one in which a bucket is full.
+func TestTheLogTellsABlockByTheSettingFromOneOfABucket(t *testing.T) {
+	t.Parallel()
+	for zone, want := range map[int64]string{1: "allowed by on_failure", 2: "blocked by on_failure", 3: "blocked, because a bucket is full"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFaulty(nil)
+			f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(storeFunc(degraded), time.Minute)})
+			f.ask(t, "/v1/check", bucketJSON(zone, "alice"))
+			if lines := f.lines(t); len(lines) != 1 || !strings.HasPrefix(fmt.Sprint(lines[0]["error"]), want) {
+				t.Errorf("zone %d: %v, want %q", zone, lines, want)
+			}
+			time.Sleep(2 * faultPause) // so that its timer ends
+		})
 	}
 }
 

@@ -105,7 +105,7 @@ func (s *server) logDegraded(x *exchange, took time.Duration) {
 		if d.Degraded {
 			s.faults.report(x.Request().Context(), fault{
 				level: slog.LevelWarn, method: x.routeMethod(), route: x.Path(),
-				kind: requestDegraded, code: "degraded", text: degradedText(d.Blocked),
+				kind: requestDegraded, code: "degraded", text: degradedText(d),
 			}, x.zoneIDs(), func() []slog.Attr { return x.appendRequest(nil, took) })
 			return
 		}
@@ -122,11 +122,14 @@ func (x *exchange) routeMethod() string {
 	return ""
 }
 
-func degradedText(blocked bool) string {
-	if blocked {
-		return "blocked by on_failure, and recorded nowhere"
+func degradedText(d service.Decision) string {
+	switch {
+	case !d.Blocked:
+		return "allowed by on_failure, and recorded nowhere"
+	case d.HasCause():
+		return "blocked, because a bucket is full, locked or denied as far as this instance knows, and recorded nowhere"
 	}
-	return "allowed by on_failure, and recorded nowhere"
+	return "blocked by on_failure, or because this instance can remember no more buckets, and recorded nowhere"
 }
 
 func (s *server) logAccess(x *exchange, took time.Duration, answer api.Problem, err error) {

@@ -92,7 +92,7 @@ func TestPortableRolesAreGranted(t *testing.T) {
 	dbtest.Exec(t, d.SQL, "CREATE USER "+account.String())
 	t.Cleanup(func() { _, _ = d.SQL.Exec("DROP USER " + account.String()) })
 	dbtest.Exec(t, d.SQL, "GRANT DELETE ON zone_txn TO "+account.String())
-	for _, role := range []migrations.Role{migrations.Service, migrations.Editor, migrations.DBA, migrations.Analyst, migrations.Auditor} {
+	for _, role := range []migrations.Role{migrations.Service, migrations.DBA, migrations.Analyst, migrations.Editor, migrations.Auditor} {
 		list := []migrations.Assignment{{Role: role, Account: account}}
 		done, err := migrations.TiDB.AssignRoles(t.Context(), d.DSN, list)
 		if err != nil || len(done) != 1 || len(done[0].Statements) == 0 {

@@ -77,6 +77,7 @@ func serviceRights() []Right {
 		on([]string{"SELECT", "INSERT"}, "zone_txn", "zone_attempt", "velocity_identity"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_bucket_lock"),
 		on([]string{"SELECT", "UPDATE (last_used_at)"}, "access_token"),
+		on([]string{"SELECT (id, subject, zone_id)"}, "zone_audit"), // which zones have changed; the states hold bucket keys
 	)
 }
 

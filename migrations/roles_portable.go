@@ -25,7 +25,7 @@ func (e Engine) Rights(role Role) []Right {
 	case Editor:
 		return merge(reads, deciding(), editingTables())
 	case DBA:
-		return merge(reads, deciding(), editingTables(), on([]string{"SELECT"}, "zone_audit"))
+		return merge(reads, deciding(), editingTables())
 	case Analyst:
 		return on([]string{"SELECT"}, "zone_txn", "zone_attempt", "zone_bucket_lock", "zone_master", "zone_override", "zone_audit")
 	case Auditor:
@@ -41,7 +41,7 @@ func deciding() []Right {
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_txn", "zone_bucket_lock"),
 		on([]string{"SELECT", "INSERT", "DELETE"}, "zone_attempt"),
 		on([]string{"SELECT", "UPDATE"}, "access_token"),
-		on([]string{"INSERT"}, "zone_audit"),
+		on([]string{"SELECT", "INSERT"}, "zone_audit"),
 		on([]string{"SELECT", "INSERT"}, "velocity_identity"),
 	)
 }

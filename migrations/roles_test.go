@@ -84,11 +84,12 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 		"CALL make_bucket(1, 'eve', 'opaque', 0)", "CALL forget_tally(1, 'alice', NOW())", "CALL forget_attempts('[]')",
 	})
 	insert := []string{"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (NOW(), 1, 'a', 0, 0, 1)"}
-	audit := []string{"SELECT * FROM zone_audit"}
+	audit := []string{"SELECT * FROM zone_audit", "SELECT state_before, state_after FROM zone_audit"}
+	changed := []string{"SELECT id, subject, zone_id FROM zone_audit WHERE id > 0 ORDER BY id DESC"}
 	roles := map[migrations.Role]struct{ may, mustNot []string }{
-		migrations.Service: {slices.Concat(tables, public, insert), slices.Concat(writes(), internals(), audit, views, more, []string{edits})},
-		migrations.Editor:  {slices.Concat(tables, public, insert, []string{edits}), slices.Concat(writes(), internals(), audit, views, more)},
-		migrations.Analyst: {slices.Concat(views, more), slices.Concat(writes(), internal, public, tables, audit, insert, []string{edits})},
+		migrations.Service: {slices.Concat(tables, public, insert, changed), slices.Concat(writes(), internals(), audit, views, more, []string{edits})},
+		migrations.Editor:  {slices.Concat(tables, public, insert, changed, []string{edits}), slices.Concat(writes(), internals(), audit, views, more)},
+		migrations.Analyst: {slices.Concat(views, more), slices.Concat(writes(), internal, public, tables, audit, changed, insert, []string{edits})},
 		migrations.DBA:     {slices.Concat(tables, views, more, audit, public, []string{edits}), slices.Concat(writes(), internal, insert)},
 		migrations.Auditor: {views, slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
 	}

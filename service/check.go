@@ -121,6 +121,12 @@ func validateAttemptID(id string) error {
 	return nil
 }
 
+// HasCause says that some bucket of a blocked check is full, locked or denied. A degraded one may be
+// blocked by OnFailureBlock instead, or because no more buckets can be remembered.
+func (d Decision) HasCause() bool {
+	return slices.ContainsFunc(d.Verdicts, func(v Verdict) bool { return v.Blocked && v.Reason != "" })
+}
+
 // Verdict is the answer for one bucket of a check.
 type Verdict struct {
 	Bucket Bucket
@@ -132,7 +138,8 @@ type Verdict struct {
 	// or not its zone is enforced.
 	WouldBlock bool
 	// Reason says why, or why this bucket let an attempt through that another one blocked. It is empty
-	// for an attempt that passed, and in a degraded decision.
+	// for an attempt that passed. In a degraded decision it is why as far as the instance knows, and empty
+	// if OnFailureBlock blocks, or no more buckets can be remembered.
 	Reason Reason
 	// OverrideID is that of the override that denies, or 0.
 	OverrideID uint64

@@ -45,10 +45,13 @@ func (c *countedChecks) CheckAll(ctx context.Context, checks []service.Check) ([
 func (m *Metrics) countDegraded(d *service.Decision) {
 	for _, v := range d.Verdicts {
 		zone := m.zones.of(v.Bucket.ZoneID)
-		if d.Blocked {
-			zone.degradedBlocked.Inc()
-		} else {
+		switch {
+		case !d.Blocked:
 			zone.degradedAllowed.Inc()
+		case d.HasCause():
+			zone.degradedBlocked.Inc()
+		default:
+			zone.degradedUnasked.Inc()
 		}
 	}
 }

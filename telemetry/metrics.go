@@ -67,9 +67,10 @@ type Metrics struct {
 type zone struct {
 	label string
 	// By the answer for the zone's bucket in a check.
-	allowed, nearLimit               prometheus.Counter
-	blocked, wouldBlock              map[service.Reason]prometheus.Counter
-	degradedAllowed, degradedBlocked prometheus.Counter
+	allowed, nearLimit  prometheus.Counter
+	blocked, wouldBlock map[service.Reason]prometheus.Counter
+	// Unasked are blocked by the setting of the zone, whatever the bucket.
+	degradedAllowed, degradedBlocked, degradedUnasked prometheus.Counter
 }
 
 // request is what requests are counted by.
@@ -111,7 +112,7 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 	degraded := create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_degraded_total",
 		Help: "Checks that were answered without the database, which was away, once for each zone that they name. " +
-			"They are recorded nowhere, and not among the decided ones.",
+			"Answer allowed, blocked (a bucket is full, locked or denied as far as the instance knows), or blocked_unasked (by on_failure). They are recorded nowhere, and not among the decided ones.",
 	}, []string{"zone", "answer"})
 	m.zones = newCache(MaxZones, 0, func(id int64) *zone {
 		label := other
@@ -123,6 +124,7 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 			allowed: checks.WithLabelValues(label, "allowed", ""), nearLimit: near.WithLabelValues(label),
 			blocked: map[service.Reason]prometheus.Counter{}, wouldBlock: map[service.Reason]prometheus.Counter{},
 			degradedAllowed: degraded.WithLabelValues(label, "allowed"), degradedBlocked: degraded.WithLabelValues(label, "blocked"),
+			degradedUnasked: degraded.WithLabelValues(label, "blocked_unasked"),
 		}
 		for _, reason := range service.Reasons() {
 			z.blocked[reason] = checks.WithLabelValues(label, "blocked", string(reason))

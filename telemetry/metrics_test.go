@@ -166,6 +166,7 @@ func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
 	near := verdict(1, func(v *service.Verdict) { v.Velocity = 8 })
 	shadow := verdict(2, func(v *service.Verdict) { v.WouldBlock, v.Reason = true, service.ReasonDenied })
 	blocked := verdict(3, func(v *service.Verdict) { v.Blocked, v.WouldBlock, v.Reason = true, true, service.ReasonLockout })
+	bySetting := verdict(3, func(v *service.Verdict) { v.Blocked, v.WouldBlock = true, true })
 	store := m.Checks(servicetest.Asking(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
 		return []service.Decision{
 			{Verdicts: []service.Verdict{free}},
@@ -173,9 +174,12 @@ func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
 			{Verdicts: []service.Verdict{free, blocked}, Blocked: true, WouldBlock: true},
 			{Err: service.ErrNotFound},
 			{Err: service.ErrConflict},
+			{Verdicts: []service.Verdict{blocked}, Blocked: true, Degraded: true},
+			{Verdicts: []service.Verdict{bySetting}, Blocked: true, Degraded: true},
+			{Verdicts: []service.Verdict{free}, Degraded: true},
 		}, nil
 	})))
-	ask(t, store, make([]service.Check, 5)...)
+	ask(t, store, make([]service.Check, 8)...)
 	wantLines(
 		t, scrape(t, m),
 		`velocityd_checks_total{reason="",result="allowed",zone="1"} 2`,
@@ -186,6 +190,9 @@ func TestDecisionsAreCountedByZoneAndReason(t *testing.T) {
 		`velocityd_decisions_total{result="allowed"} 1`,
 		`velocityd_decisions_total{result="would_block"} 1`,
 		`velocityd_decisions_total{result="blocked"} 1`,
+		`velocityd_degraded_total{answer="allowed",zone="1"} 1`,
+		`velocityd_degraded_total{answer="blocked",zone="3"} 1`,
+		`velocityd_degraded_total{answer="blocked_unasked",zone="3"} 1`,
 		`velocityd_refused_total{reason="unknown_zone"} 1`,
 		`velocityd_refused_total{reason="conflict"} 1`,
 		`velocityd_check_duration_seconds_count 1`,

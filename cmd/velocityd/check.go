@@ -99,13 +99,13 @@ func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 	}
 	fmt.Fprintf(w, "%s\n", word)
 	for _, v := range d.Verdicts {
-		if d.Degraded {
-			fmt.Fprintf(w, "  zone %d, %s: at most %d in %d s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), v.Rate, service.WholeSeconds(v.Window))
-			continue
-		}
 		note := ""
 		if v.Reason != "" {
 			note = ", " + string(v.Reason)
+		}
+		if d.Degraded {
+			fmt.Fprintf(w, "  zone %d, %s: at most %d in %d s%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), v.Rate, service.WholeSeconds(v.Window), note)
+			continue
 		}
 		if v.OverrideID != 0 {
 			note += fmt.Sprintf(" by override %d", v.OverrideID)

@@ -250,18 +250,22 @@ func (f *databaseFlags) AfterApply(command *kong.Context, p *process) error {
 // errNoDatabase says that nothing tells where the database is.
 var errNoDatabase = errors.New("no database")
 
-// resolve returns the configured DSN, or that of a running dev, which it names. It does not take that
-// for the database of a service that is named.
+// resolve returns the configured DSN, or that of a running dev. It names the database: a variable of the
+// environment may lead to another one than is meant. It does not take dev's for that of a service that is named.
 func (f databaseFlags) resolve() (string, error) {
-	if dsn, err := f.configured(); dsn != "" || err != nil {
+	dsn, err := f.configured()
+	if dsn != "" {
+		fmt.Fprintf(f.stderr, "velocityd: the database is %s\n", db.RedactDSN(dsn))
+	}
+	if dsn != "" || err != nil {
 		return dsn, err
 	}
 	if f.service != "" {
 		return "", usagef("%w: VELOCITY_URL names a service, and this command needs its database: set VELOCITY_DSN (or --dsn, --dsn-file, --data)", errNoDatabase)
 	}
-	dsn, err := private.RunningDSN(f.Data)
+	dsn, err = private.RunningDSN(f.Data)
 	if err == nil {
-		fmt.Fprintf(f.stderr, "velocityd: asking the database of 'velocityd dev' on %s\n", f.Data)
+		fmt.Fprintf(f.stderr, "velocityd: the database is that of 'velocityd dev' on %s\n", f.Data)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", usagef("%w: set VELOCITY_DSN (or --dsn, --dsn-file), or run 'velocityd dev' in another terminal "+

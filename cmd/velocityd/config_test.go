@@ -465,3 +465,36 @@ func TestServeOutlivesTheReaderOfItsLog(t *testing.T) {
 		t.Errorf("it ended by %v", err)
 	}
 }
+
+// TestAnEmptyValueIsNotTakenForNoFlag has flags whose absence means more: every zone, no end, no TLS.
+func TestAnEmptyValueIsNotTakenForNoFlag(t *testing.T) {
+	t.Parallel()
+	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d"}
+	for args, flag := range map[string]string{
+		"token create shop --scope check --client-subject":       "--client-subject",
+		"token create shop --scope check --client-cert":          "--client-cert",
+		"token create shop --scope check --zone":                 "--zone",
+		"token create shop --scope check --expires":              "--expires",
+		"override set 1 bob --action allow --reason x --expires": "--expires",
+		"zone list --url":                  "--url",
+		"zone list --dsn":                  "--dsn",
+		"zone list --dsn-file":             "--dsn-file",
+		"zone list --db-tls-ca":            "--db-tls-ca",
+		"zone list --token-file":           "--token-file",
+		"serve --tls-client-ca":            "--tls-client-ca",
+		"serve --key-hmac-file":            "--key-hmac-file",
+		"serve --admin-listen":             "--admin-listen",
+		"serve --state-dir":                "--state-dir",
+		"migrate roles --dba me --service": "--service",
+	} {
+		for _, words := range [][]string{append(strings.Fields(args), ""), strings.Fields(args + "=")} {
+			if r := command(env, nil, words...); r.code != exitUsage || !strings.Contains(r.stderr, flag+" must not be empty") {
+				t.Errorf("%q: %+v", words, r)
+			}
+		}
+	}
+	// An empty description is one.
+	if r := command(env, nil, "zone", "set", "1", "--description", ""); r.code != exitError || strings.Contains(r.stderr, "empty") {
+		t.Errorf("--description: %+v", r)
+	}
+}

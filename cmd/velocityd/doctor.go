@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"velocityd/db"
@@ -115,6 +116,9 @@ func examine(ctx context.Context, options db.Options, keys []service.SecretKey) 
 	defer func() { _ = store.Close() }()
 	var found diagnoses
 	version, isThere := found.judgeSchema(ctx, probe)
+	if err := found.judgeIdentity(ctx, options); err != nil {
+		return nil, err
+	}
 	if !isThere {
 		return found, nil
 	}
@@ -147,7 +151,7 @@ func (d *diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) (version u
 	case errors.Is(err, errSchema):
 		d.add(levelFault, "schema", err.Error(), "run 'velocityd migrate status' as the owner of the schema")
 	case err != nil:
-		d.add(levelFault, "database", db.Unready(ctx, err).Error()+" ("+explainRemote(err).Error()+")", "mend that first, and run doctor again")
+		d.add(levelFault, "database", explainUnready(db.Unready(ctx, err)), "mend that first, and run doctor again")
 	case version > migrations.Latest():
 		d.add(levelNote, "schema", fmt.Sprintf("it is at version %d, newer than this program's %d, which works with it", version, migrations.Latest()),
 			"use the newer program")
@@ -172,19 +176,50 @@ func (d *diagnoses) judgeWay(about string, err error) {
 		d.add(levelOK, about, "every step works, and was taken back", "")
 		return
 	}
-	is := err.Error()
+	d.add(levelFault, about, explainUnready(err), "do that, or look at the database, and run doctor again")
+}
+
+// explainUnready returns the reason of a *db.UnreadyError with its cause.
+func explainUnready(err error) string {
 	if cause := errors.Unwrap(err); cause != nil {
-		is += " (" + cause.Error() + ")"
+		return err.Error() + " (" + explainRemote(cause).Error() + ")"
 	}
-	d.add(levelFault, about, is, "do that, or look at the database, and run doctor again")
+	return err.Error()
+}
+
+// judgeIdentity asks each address which database it leads to. Errors are those of options that are wrong.
+func (d *diagnoses) judgeIdentity(ctx context.Context, options db.Options) error {
+	list, err := db.Identities(ctx, options)
+	if err != nil {
+		return err
+	}
+	first := slices.IndexFunc(list, func(one db.Identity) bool { return one.Value != "" })
+	found := len(*d)
+	for _, one := range list {
+		switch {
+		case one.Err != nil && len(list) > 1:
+			d.add(levelFault, "identity", "the address "+one.Address+": "+explainUnready(one.Err), "look at that server, or take it out of the DSN")
+		case one.Err != nil:
+			return nil // said elsewhere
+		case one.Value == "":
+			d.add(levelFault, "identity", "velocity_identity has no row 'database' at "+one.Address+", so a service cannot tell this database from another one",
+				"run INSERT INTO velocity_identity (name, value) VALUES ('database', UUID()) as the owner of the schema")
+		case one.Value != list[first].Value:
+			d.add(levelFault, "identity", one.Address+" leads to another database than "+list[first].Address,
+				"take the one that is not meant out of the DSN: see docs/dba.md#several-addresses")
+		}
+	}
+	if len(*d) == found {
+		d.add(levelOK, "identity", "the database has one, and each address of the DSN leads to it", "")
+	}
+	return nil
 }
 
 // judgeTexts compares what the database has, as the engine keeps it, with this program's.
 func (d *diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB bool) {
 	rows, err := probe.Describe(ctx)
 	if err != nil {
-		d.add(levelFault, "texts", "procedures, triggers, views, keys and constraints cannot be looked at: "+err.Error(),
-			"run 'velocityd migrate up' as the owner of the schema")
+		d.judgeWay("texts", err)
 		return
 	}
 	faults, err := migrations.SchemaOf(rows, isMariaDB).Faults()

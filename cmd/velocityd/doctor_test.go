@@ -30,7 +30,7 @@ func consultOn(t *testing.T, d *dbtest.Database, engine db.Engine) (code int, fo
 		Faults   int
 		Findings diagnoses
 	}
-	if err := json.Unmarshal([]byte(r.stdout), &answer); err != nil || r.stderr != "" {
+	if err := json.Unmarshal([]byte(r.stdout), &answer); err != nil || r.said() != "" {
 		t.Fatalf("doctor printed %s%s (%v)", r.stdout, r.stderr, err)
 	}
 	if answer.Faults != answer.Findings.count(levelFault) || (r.code == exitError) != (answer.Faults > 0) {
@@ -55,7 +55,7 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		for _, about := range []string{
-			"schema", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "overrides", "zones",
+			"schema", "identity", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "overrides", "zones",
 		} {
 			if list := found[about]; len(list) != 1 || list[0].Level != levelOK {
 				t.Errorf("%s: %+v, want that it is as it should be", about, list)
@@ -133,6 +133,7 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 			{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT", "rights", levelWarning, "has DELETE on zone_txn"},
 			{"ALTER PROCEDURE peek_velocity COMMENT 'of a DBA'", "texts", levelFault, "procedure peek_velocity has another text"},
 			{"DROP PROCEDURE peek_velocity", "texts", levelFault, "procedure peek_velocity is missing"},
+			{"REVOKE SELECT (id, subject, zone_id) ON DATABASE.zone_audit FROM ACCOUNT", "rights", levelWarning, "lacks SELECT (id, subject, zone_id) on zone_audit"},
 			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "checks and reports", levelFault, "lacks the right INSERT"},
 			{"REVOKE SELECT ON DATABASE.zone_txn FROM ACCOUNT", "rights", levelWarning, "lacks SELECT, INSERT on zone_txn"},
 			{"GRANT SELECT, INSERT ON DATABASE.zone_txn TO ACCOUNT", "checks and reports", levelOK, ""},

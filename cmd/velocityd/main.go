@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"reflect"
 	"slices"
 	"strings"
 	"syscall"
@@ -134,12 +135,32 @@ func run(ctx context.Context, args []string, p *process) int {
 	if err != nil {
 		return p.fail(usageError{err: err})
 	}
+	if flag := emptyFlag(command); flag != "" {
+		return p.fail(usageError{err: fmt.Errorf("%s must not be empty: give it a value, or leave it out", flag), command: callOf(command.Selected())})
+	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(p)
 	if usage := (usageError{}); errors.As(err, &usage) {
 		err = usageError{err: err, command: callOf(command.Selected())}
 	}
 	return p.fail(cmp.Or(explainRemote(explainForbidden(err)), out.lost()))
+}
+
+// emptyFlag returns the first flag on the command line itself whose value is empty, such as that of a variable
+// that is not set, or "". It would mean the same as no flag: every zone, no end, another database.
+func emptyFlag(command *kong.Context) string {
+	for _, part := range command.Path {
+		if part.Flag == nil || part.Resolved {
+			continue
+		}
+		switch value := part.Flag.Target; value.Kind() {
+		case reflect.String, reflect.Slice:
+			if value.Len() == 0 {
+				return "--" + part.Flag.Name
+			}
+		}
+	}
+	return ""
 }
 
 // checkedWriter remembers the first error of what is written to standard output, so that no command needs

@@ -85,6 +85,14 @@ type result struct {
 	stdout, stderr string
 }
 
+// said is what a command wrote to stderr besides the name of its database.
+func (r result) said() string {
+	if first, rest, found := strings.Cut(r.stderr, "\n"); found && strings.HasPrefix(first, "velocityd: the database is ") {
+		return rest
+	}
+	return r.stderr
+}
+
 // command carries out one command to its end.
 func command(env environment, stdin io.Reader, args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), lifetime)

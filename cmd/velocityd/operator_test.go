@@ -110,7 +110,7 @@ func TestOperatorWithoutTheRightIsToldWhatToDo(t *testing.T) {
 		} {
 			r := command(env, nil, strings.Fields(args)...)
 			if r.code != exitError || !strings.Contains(r.stderr, "lacks this right") || !strings.Contains(r.stderr, "velocity_admin") ||
-				strings.Count(r.stderr, "\n") != 1 || r.stdout != "" {
+				strings.Count(r.said(), "\n") != 1 || r.stdout != "" {
 				t.Errorf("%s: got %+v", args, r)
 			}
 		}
@@ -311,7 +311,7 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 					for _, n := range users {
 						allowed += n
 					}
-					if s.Attempts != attempts || s.Allowed != allowed || s.Blocked != attempts-allowed || !s.Complete || r.stderr != "" {
+					if s.Attempts != attempts || s.Allowed != allowed || s.Blocked != attempts-allowed || !s.Complete || r.said() != "" {
 						t.Errorf("%s: got %+v, want %d attempts, %d allowed\n%s", way, s, attempts, allowed, r.stderr)
 					}
 					if got := admitted(t, d, 1); !reflect.DeepEqual(got, users) {

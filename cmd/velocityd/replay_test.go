@@ -84,7 +84,7 @@ func TestReplayTellsOfAttemptsThatItCouldNotRead(t *testing.T) {
 			if r.stdout != "" && json.Unmarshal([]byte(r.stdout), &s) != nil {
 				t.Fatalf("%+v", r)
 			}
-			if r.code != c.code || s.Attempts != c.attempts || s.UnreadAttempts != c.unread || !strings.Contains(r.stderr, c.stderr) || (r.stderr == "") != (c.stderr == "") {
+			if r.code != c.code || s.Attempts != c.attempts || s.UnreadAttempts != c.unread || !strings.Contains(r.stderr, c.stderr) || (r.said() == "") != (c.stderr == "") {
 				t.Errorf("%q: got %+v", c.log, r)
 			}
 		}

@@ -13,17 +13,21 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/db"
 	"velocityd/service"
 	"velocityd/service/access"
 )
 
 // listed is a list of zones that may fail.
 type listed struct {
-	zones []service.Zone
-	err   error
+	zones  []service.Zone
+	readAt time.Time
+	err    error
 }
 
-func (l *listed) Zones(context.Context) ([]service.Zone, error) { return l.zones, l.err }
+func (l *listed) RenewZones(context.Context, db.ZoneList) (db.ZoneList, error) {
+	return db.ZoneList{Zones: l.zones, ReadAt: l.readAt}, l.err
+}
 
 // remembering returns a memory on a folder, what it has learned last, and its log.
 func remembering(t *testing.T, path string, from *listed) (m *zoneMemory, learned *[]service.Zone, log *output) {
@@ -89,6 +93,19 @@ func TestZonesAreRememberedAcrossARestart(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(path, "*")); len(left) != 1 {
 		t.Errorf("the folder holds %q", left)
+	}
+}
+
+func TestAReadingThatIsOvertakenByANewerOneTeachesNothing(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	from := &listed{zones: spelt(), readAt: now}
+	m, learned, _ := remembering(t, t.TempDir(), from)
+	refresh(t, m)
+	from.zones, from.readAt = spelt()[:1], now.Add(-time.Second)
+	refresh(t, m)
+	if len(*learned) != len(spelt()) {
+		t.Errorf("learned %+v of an older reading", *learned)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/db"
 	"velocityd/service"
 )
 
@@ -23,12 +24,17 @@ const (
 // zoneMemory knows all zones as they were last seen. It is a service.ZoneLister that
 // remembers what it lists in a state folder.
 type zoneMemory struct {
-	lister service.ZoneLister
+	reader zoneReader
 	file   *stateFile
 	learn  func([]service.Zone) // is told the zones when others are seen
 
-	mu   sync.Mutex     // of what follows, of learn and of file, so that both are told in one order
-	seen []service.Zone // last; nil: none
+	mu   sync.Mutex  // of seen, of learn and of file, so that both are told in one order
+	seen db.ZoneList // last; nobody changes its zones
+}
+
+// zoneReader reads all zones, or only what has changed since a list was read.
+type zoneReader interface {
+	RenewZones(ctx context.Context, known db.ZoneList) (db.ZoneList, error)
 }
 
 const zonesFile = "zones.json"
@@ -39,27 +45,35 @@ type zoneState struct {
 	Zones   []api.Zone `json:"zones"`
 }
 
-// newZoneMemory returns a memory of the zones of lister. Without a folder, which is nil then, it
+// newZoneMemory returns a memory of the zones of reader. Without a folder, which is nil then, it
 // remembers none across a restart.
-func newZoneMemory(lister service.ZoneLister, folder *stateFolder, learn func([]service.Zone)) *zoneMemory {
-	return &zoneMemory{lister: lister, learn: learn, file: folder.file(zonesFile, "the zones")}
+func newZoneMemory(reader zoneReader, folder *stateFolder, learn func([]service.Zone)) *zoneMemory {
+	return &zoneMemory{reader: reader, learn: learn, file: folder.file(zonesFile, "the zones")}
 }
 
-// Zones lists the zones of the database and remembers them.
+// Zones lists the zones of the database, all of which it reads, and remembers them.
 func (m *zoneMemory) Zones(ctx context.Context) ([]service.Zone, error) {
-	zones, err := m.lister.Zones(ctx)
+	return m.renew(ctx, db.ZoneList{})
+}
+
+// renew lists the zones by reading what has changed since known, and remembers them.
+func (m *zoneMemory) renew(ctx context.Context, known db.ZoneList) ([]service.Zone, error) {
+	now, err := m.reader.RenewZones(ctx, known)
 	if err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.seen != nil && slices.Equal(m.seen, zones) {
-		return zones, nil // many zones cost much to learn and to write
+	if now.ReadAt.Before(m.seen.ReadAt) {
+		return now.Zones, nil // all zones were read meanwhile
 	}
-	m.learn(zones)
-	m.file.remember(zoneState{stateVersion, api.NewZones(zones).Zones})
-	m.seen = slices.Clone(zones)
-	return zones, nil
+	isSame := m.seen.Zones != nil && slices.Equal(m.seen.Zones, now.Zones)
+	m.seen = now
+	if !isSame { // many zones cost much to learn and to write
+		m.learn(now.Zones)
+		m.file.remember(zoneState{stateVersion, api.NewZones(now.Zones).Zones})
+	}
+	return now.Zones, nil
 }
 
 // recall takes the zones of the file for those of the database, until that is seen.
@@ -88,11 +102,14 @@ func (m *zoneMemory) keep(ctx context.Context) {
 	}
 }
 
-// refresh is Zones with a deadline of its own.
+// refresh brings the memory up to date, within a deadline of its own.
 func (m *zoneMemory) refresh(ctx context.Context) ([]service.Zone, error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
-	return m.Zones(ctx)
+	m.mu.Lock()
+	known := m.seen
+	m.mu.Unlock()
+	return m.renew(ctx, known)
 }
 
 // list returns the zones, or an error that names the first wrong one.

@@ -144,7 +144,7 @@ func TestFlagsOfListenersThatCannotWorkAreRefused(t *testing.T) {
 		"--tls-key a":                               "--tls-cert and --tls-key",
 		"--tls-client-ca a":                         "--tls-client-ca needs",
 		"--tls-cert none --tls-key none":            "no such file",
-		"--listen=":                                 "--listen takes a host and a port",
+		"--listen=":                                 "--listen must not be empty",
 		"--listen 127.0.0.1":                        "--listen takes a host and a port",
 		"--listen 127.0.0.1:":                       "--listen takes a host and a port",
 		"--listen 127.0.0.1:65536":                  "--listen takes a host and a port",

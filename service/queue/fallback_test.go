@@ -112,13 +112,13 @@ func TestDegradedAnswerShowsTheLimitAndPromisesNothing(t *testing.T) {
 	d, err := askOne(t.Context(), awayFrom(failing(service.ErrAway)), in("allow", "block"))
 	zones := awayZones()
 	want := []service.Verdict{
-		{Bucket: at(zones["allow"].ID, "alice"), Rate: 5, Window: time.Minute, Velocity: 5},
+		{Bucket: at(zones["allow"].ID, "alice"), Reason: service.ReasonElsewhere, Rate: 5, Window: time.Minute, Velocity: 5},
 		{
 			Bucket: at(zones["block"].ID, "alice"), Blocked: true, WouldBlock: true, Rate: 5, Window: time.Minute, Velocity: 5,
 			RetryAfter: service.BusyRetryAfter,
 		},
 	}
-	if err != nil || !d.Blocked || !d.WouldBlock || !d.Degraded || !d.CheckedAt.IsZero() || !slices.Equal(d.Verdicts, want) {
+	if err != nil || !d.Blocked || !d.WouldBlock || !d.Degraded || !d.CheckedAt.IsZero() || d.HasCause() || !slices.Equal(d.Verdicts, want) {
 		t.Errorf("got  %+v, %v\nwant %+v", d, err, want)
 	}
 	if d.TxnID() != 0 || d.Verdicts[0].Remaining() != 0 {

@@ -47,6 +47,7 @@ type remembered struct {
 	rate     int32
 	hasLimit bool
 	isFree   bool // an override lets everything pass
+	isDenied bool // until is the end of an override that denies
 	window   time.Duration
 	// groups are attempts that count, the oldest first. Those of a group came within groupPart of a
 	// window, and leave it with the last of them: at most that part late. One attempt leaves in time.
@@ -96,12 +97,12 @@ func (m *memory) noteVerdict(zone *service.Zone, v service.Verdict, d service.De
 	checkedAt := d.CheckedAt.UnixMicro()
 	isNewer := checkedAt > r.checkedAt
 	if isNewer {
-		r.checkedAt, r.until = checkedAt, 0
+		r.checkedAt, r.until, r.isDenied = checkedAt, 0, false
 		r.rate, r.window, r.hasLimit = int32(v.Rate), v.Window, v.Rate != zone.Rate || v.Window != zone.Window
 		r.isFree = v.Unmetered && !v.WouldBlock
 	}
 	if v.Blocked {
-		r.until = max(r.until, untilOf(v, now))
+		r.until, r.isDenied = max(r.until, untilOf(v, now)), r.isDenied || v.Reason == service.ReasonDenied
 	}
 	if v.Blocked || v.Unmetered {
 		return
@@ -260,8 +261,10 @@ func (m *memory) decide(zones knownZones, check service.Check) service.Decision 
 			d.Blocked, d.WouldBlock = true, true
 			v.Blocked, v.WouldBlock, v.RetryAfter = true, true, service.BusyRetryAfter
 		}
-		// Why the store would have said so is not known.
-		v.Reason, v.OverrideID, v.TxnID, v.Unmetered, v.Velocity = "", 0, 0, false, v.Rate
+		if zones[v.Bucket.ZoneID].OnFailure == service.OnFailureBlock && v.WouldBlock {
+			v.Reason = "" // the setting blocks, and no override that denies
+		}
+		v.OverrideID, v.TxnID, v.Unmetered, v.Velocity = 0, 0, false, v.Rate
 	}
 	d.Degraded, d.CheckedAt = true, time.Time{}
 	return d
@@ -289,8 +292,10 @@ func (m *memory) ledger(now time.Duration, zones knownZones, check service.Check
 // enter writes into a ledger what is remembered of a bucket.
 func (r *remembered) enter(l *service.Ledger, now time.Duration, b service.Bucket) {
 	switch o := (service.Override{ZoneID: b.ZoneID, Key: b.Key}); {
-	case r.until == denied:
-		o.Action = service.OverrideDeny
+	case r.isDenied && r.until > now:
+		if o.Action = service.OverrideDeny; r.until != denied {
+			o.ExpiresAt = instantOf(r.until)
+		}
 		l.Overrides = append(l.Overrides, o)
 	case r.isFree:
 		o.Action = service.OverrideAllow
@@ -327,6 +332,6 @@ func (m *memory) charge(now time.Duration, zone *service.Zone, b service.Bucket)
 // lockOut remembers a lockout that begins. A bucket that is locked by a rate of 0 has no place, and needs none.
 func (m *memory) lockOut(b service.Bucket, lockout service.Lockout) {
 	if r := m.find(m.hash(b)); r != nil {
-		r.until = time.Duration(lockout.Until.UnixNano())
+		r.until, r.isDenied = time.Duration(lockout.Until.UnixNano()), false
 	}
 }

@@ -199,7 +199,11 @@ func TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway(t *testing.T) {
 			if d := o.ask(t, 0, at(1, "bob")); d.Blocked != (test.zone.Rate == 0) {
 				t.Errorf("%s: somebody else: %+v", name, d)
 			}
-			switch d := o.ask(t, 0, at(1, "alice")); {
+			d := o.ask(t, 0, at(1, "alice"))
+			if reason := reasonOf(test.zone, test.override); d.Blocked && (d.Verdicts[0].Reason != reason || !d.HasCause()) {
+				t.Errorf("%s: reason %q, want %q", name, d.Verdicts[0].Reason, reason)
+			}
+			switch {
 			case test.until > 0:
 				if d.RetryAfter() != test.until {
 					t.Errorf("%s: retry after %s, want %s", name, d.RetryAfter(), test.until)
@@ -220,6 +224,17 @@ func TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway(t *testing.T) {
 			}
 		})
 	}
+}
+
+// reasonOf is why an attempt is blocked that comes after many others.
+func reasonOf(zone service.Zone, override service.Override) service.Reason {
+	switch {
+	case override.Action == service.OverrideDeny:
+		return service.ReasonDenied
+	case zone.Lockout > 0:
+		return service.ReasonLocked
+	}
+	return service.ReasonFull
 }
 
 // TestAnOutcomeIsKnownWithTheNextCheck has successes give their places back.

@@ -1,0 +1,109 @@
+package db
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/service"
+)
+
+// renewed returns what a list of zones has become, which must be all zones of the database.
+func renewed(t *testing.T, store *Store, known ZoneList) ZoneList {
+	t.Helper()
+	now, err := store.RenewZones(t.Context(), known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := store.Zones(t.Context()); err != nil || !slices.Equal(now.Zones, want) {
+		t.Errorf("the list is %+v, want %+v, %v", now.Zones, want, err)
+	}
+	return now
+}
+
+// TestAListOfZonesIsRenewedByReadingWhatWasChanged uses the rights of the service's account alone.
+func TestAListOfZonesIsRenewedByReadingWhatWasChanged(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d := f.database(t, zone(1, 5, time.Minute), zone(2, 5, time.Minute), zone(3, 5, time.Minute))
+		account := d.ServiceAccount(t)
+		store, editor := f.connect(t, account, Options{}), f.connect(t, d, Options{})
+		put := func(z service.Zone) {
+			t.Helper()
+			if _, err := editor.PutZone(t.Context(), z, service.Match{}, "test"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first := renewed(t, store, ZoneList{})
+		before := slices.Clone(first.Zones)
+		now := first
+		for what, change := range map[string]func(){
+			"nothing":        func() {},
+			"a changed zone": func() { put(zone(2, 6, time.Hour)) },
+			"a new zone":     func() { put(zone(4, 5, time.Minute)) },
+			"two changes of one zone, and a deletion": func() {
+				put(zone(1, 7, time.Minute))
+				put(every(1))
+				if err := editor.DeleteZone(t.Context(), 3, service.Match{}, "test"); err != nil {
+					t.Fatal(err)
+				}
+			},
+			"a release": func() {
+				if err := editor.Release(t.Context(), service.Bucket{ZoneID: 2, Key: "alice"}, "test", "test"); err != nil {
+					t.Fatal(err)
+				}
+			},
+		} {
+			change()
+			now = renewed(t, store, now)
+			if !now.ReadAt.Equal(first.ReadAt) {
+				t.Errorf("after %s all zones were read", what)
+			}
+		}
+		if !slices.Equal(first.Zones, before) {
+			t.Errorf("the first list has become %+v", first.Zones)
+		}
+		if behind := renewed(t, store, first); !behind.ReadAt.Equal(first.ReadAt) {
+			t.Error("an older list was read anew as a whole")
+		}
+
+		// Nothing says that a zone was changed.
+		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = 9 WHERE id = 2")
+		dbtest.Exec(t, d.SQL, "DELETE FROM zone_audit")
+		now.ReadAt = now.ReadAt.Add(-wholeListPause)
+		now = renewed(t, store, now)
+
+		// Very much was changed.
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id) VALUES "+
+			strings.Repeat("(UTC_TIMESTAMP(6), 'test', 'override', 'insert', 1), ", mostChanges)+"(UTC_TIMESTAMP(6), 'test', 'override', 'insert', 1)")
+		much := renewed(t, store, now)
+		if !much.ReadAt.After(now.ReadAt) {
+			t.Error("after many changes not all zones were read")
+		}
+		if again := renewed(t, store, much); !again.ReadAt.Equal(much.ReadAt) {
+			t.Error("the many changes were read again")
+		}
+	})
+}
+
+func TestAnAccountThatMaySeeNoChangesReadsAllZones(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		d := f.database(t, zone(1, 5, time.Minute))
+		narrow := d.ServiceAccount(t)
+		account, database := accountOf(t, narrow)
+		right := "SELECT (id, subject, zone_id)"
+		if f.engine == nil {
+			right = "SELECT"
+		}
+		dbtest.Exec(t, d.SQL, "REVOKE "+right+" ON "+database+".zone_audit FROM "+account)
+		store, editor := f.connect(t, narrow, Options{}), f.connect(t, d, Options{})
+		first := renewed(t, store, ZoneList{})
+		if _, err := editor.PutZone(t.Context(), zone(2, 6, time.Hour), service.Match{}, "test"); err != nil {
+			t.Fatal(err)
+		}
+		renewed(t, store, first)
+	})
+}
