@@ -211,6 +211,8 @@ func readCredential(ctx context.Context, from reader, id uint64) (service.Creden
 		return service.Credential{}, err
 	case len(list) == 0:
 		return service.Credential{}, service.ErrNotFound
+	case list[0].ID != id:
+		return service.Credential{}, errMisfit
 	}
 	return list[0], nil
 }
