@@ -31,8 +31,8 @@ type Probe struct {
 	hints *hints
 	// keyspace is the name of the DSN's database, and address its first address.
 	keyspace, address string
-	engines  *engineMemory
-	lost     atomic.Pointer[[]string]
+	engines           *engineMemory
+	lost              atomic.Pointer[[]string]
 }
 
 // OpenProbe returns a probe of the database of o, of which it takes DSN and Reread alone, and

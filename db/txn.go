@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"time"
 
@@ -51,19 +50,15 @@ func txnOf(row []driver.Value) (txn service.Txn, err error) {
 // Txn returns one recorded attempt. The error wraps service.ErrNotFound if
 // there is none, and service.ErrBusy if the engine is away.
 func (s *Store) Txn(ctx context.Context, id uint64) (service.Txn, error) {
-	var row txnRow
-	err := s.pool.GetContext(ctx, &row, `
+	rows, err := selectFitting(ctx, s.pool, func(row txnRow) bool { return row.ID == id }, `
 SELECT `+txnColumns+`
   FROM zone_txn
  WHERE id = ?`, id)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return service.Txn{}, fmt.Errorf("txn %d: %w", id, service.ErrNotFound)
 	case err != nil:
 		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, lookupError(err))
+	case len(rows) == 0:
+		return service.Txn{}, fmt.Errorf("txn %d: %w", id, service.ErrNotFound)
 	}
-	if row.ID != id {
-		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, lookupError(errMisfit))
-	}
-	return row.txn(), nil
+	return rows[0].txn(), nil
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/jmoiron/sqlx"
+
 	"velocityd/service"
 )
 
@@ -98,7 +100,11 @@ func (s *Store) Zones(ctx context.Context) ([]service.Zone, error) {
 // service.ErrNotFound if there is none, and service.ErrBusy if the engine is
 // away.
 func (s *Store) Zone(ctx context.Context, id int64) (service.Zone, error) {
-	zone, err := readZone(ctx, s.pool, id, "")
+	var zone service.Zone
+	err := s.pool.on(ctx, func(conn *sqlx.Conn) (err error) {
+		zone, err = readZone(ctx, conn, id, "")
+		return err
+	})
 	if err != nil {
 		return service.Zone{}, fmt.Errorf("read zone %d: %w", id, lookupError(err))
 	}

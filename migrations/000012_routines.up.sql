@@ -1,1 +1,1 @@
--- routines sha256: ea049bd43ccca62a26ca37da4ad0615a664de578b0e975e5490c6beaccf26438
+-- routines sha256: 809587fafb57b081c7b4a43973c03f79d71dad6b72ad15cf3be6f9a81fa42126
