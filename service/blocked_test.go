@@ -37,7 +37,7 @@ func TestBlockedAttemptsAreCountedInTheLastTxnOfTheirSeries(t *testing.T) {
 			l := ledger(0)
 			l.Zones[1] = service.Zone{ID: 1, Window: time.Hour, RecordBlocked: 2}
 			l.Series = map[service.Bucket]service.Series{at(1, "alice"): c.series}
-			r := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})
+			r := decide(noon(), l, []service.Check{check(at(1, "alice"))})
 			series, isLonger := r.Series[at(1, "alice")]
 			place, isNew := service.PlaceOf(r.Decisions[0].TxnID())
 			if c.counted {
@@ -62,7 +62,7 @@ func TestTheChecksOfTxnsAndTheirIDsAreKnownWhereSomeAreCounted(t *testing.T) {
 	l.Series = map[service.Bucket]service.Series{
 		at(1, "alice"): {Began: noon(), Txns: 1, TxnID: 77, TxnAt: noon(), Reason: service.ReasonFull},
 	}
-	r := service.Decide(noon(), l, []service.Check{
+	r := decide(noon(), l, []service.Check{
 		check(at(1, "alice")), check(at(1, "alice"), at(2, "x")), check(at(1, "bob"), at(2, "x")), check(at(1, "bob"), at(1, "alice")),
 	})
 	r.Number(100, 10)

@@ -122,13 +122,15 @@ func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
 // ledger returns all that a decision about buckets depends on.
 func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
 	ledger := service.Ledger{
-		Zones: m.zones, Overrides: m.overrides, Lockouts: m.lockouts, Series: m.series, Attempts: m.attempts,
-		Counted: map[service.Bucket][]time.Time{},
+		Zones: m.zones, Overrides: m.overrides, Attempts: m.attempts,
+		Buckets: make([]service.BucketState, len(buckets)), Places: [][]int{make([]int, len(buckets))},
 	}
-	for _, b := range buckets {
+	for place, b := range buckets {
+		state := &ledger.Buckets[place]
+		state.Lockout, state.Series, ledger.Places[0][place] = m.lockouts[b], m.series[b], place
 		for _, i := range m.indexes[b] {
 			if txn := m.txns[i]; txn.Counted {
-				ledger.Counted[b] = append(ledger.Counted[b], txn.CreatedAt)
+				state.Counted = append(state.Counted, txn.CreatedAt)
 			}
 		}
 	}
