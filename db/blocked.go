@@ -14,17 +14,16 @@ const seriesColumns = "blocked_began, blocked_txns, blocked_txn_id, blocked_txn_
 
 // readSeries reads the series of buckets whose zones do not record all blocked attempts.
 func (b *batch) readSeries(r *reading) {
-	b.ledger.Series = nil
 	var of []service.Bucket
 	for i, bucket := range b.buckets {
-		if b.states[i] != held && b.plans[bucket.ZoneID].hasSeries {
+		b.ledger.Buckets[i].Series = service.Series{}
+		if b.of[i].lock != held && b.known.plans[bucket.ZoneID].hasSeries {
 			of = append(of, bucket)
 		}
 	}
 	if len(of) == 0 {
 		return
 	}
-	b.ledger.Series = make(map[service.Bucket]service.Series, len(of))
 	for part := range b.parts(of) {
 		r.sql("SELECT zone_id, bucket_key, " + seriesColumns + " FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
 		b.where(r, part, nil)
@@ -46,7 +45,7 @@ func (b *batch) addSeries(row []driver.Value) error {
 			return err
 		}
 	}
-	b.ledger.Series[b.buckets[place]] = s
+	b.ledger.Buckets[place].Series = s
 	return nil
 }
 

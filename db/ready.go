@@ -180,7 +180,7 @@ func noBucket() service.Bucket { return service.Bucket{ZoneID: 0, Key: "0.0.0.0"
 // batchOfNoZone returns a batch of checks in the zone of noBucket. It reads all that a batch can read.
 func batchOfNoZone(conn *connection, hints *hints, checks ...service.Check) *batch {
 	b, id := newBatch(hints, conn, service.Call{Checks: checks}), noBucket().ZoneID
-	b.plans[id] = zonePlan{
+	b.known.plans[id] = zonePlan{
 		known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{id, 4, 32}}, hasSeries: true,
 	}
 	return b

@@ -45,7 +45,7 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 		}
 		return err
 	}
-	for _, bucket := range b.made { // for good only now
+	for _, bucket := range b.named(b.locks.made) { // for good only now
 		b.hints.sawRow(bucket)
 	}
 	b.hints.stuck.recorded(recorded(ruling)...)
