@@ -161,14 +161,27 @@ func viewText(statement string) string {
 	if parts == nil {
 		return ""
 	}
-	columns := strings.ReplaceAll(words(strings.ReplaceAll(parts[2], "`", "")), ", ", ",")
-	return strings.ToLower(fmt.Sprintf("%s select %s from (select %s from %s) %s", parts[1], columns, columns, words(parts[3]), parts[4]))
+	var names, values []string
+	for _, column := range items(words(strings.ReplaceAll(parts[2], "`", ""))) {
+		value, name, isNamed := strings.Cut(column, " AS ")
+		if !isNamed {
+			name = value
+		}
+		names, values = append(names, name), append(values, value)
+	}
+	return plainly(fmt.Sprintf("%s select %s from (select %s from %s) %s",
+		parts[1], strings.Join(names, ","), strings.Join(values, ","), parts[3], parts[4]))
 }
 
 // keptView is a view's text without what engines add to it: quotes, the names of the database and
 // of the table before each column, and the name of each column behind it.
 func keptView(text string) string {
-	return viewAddition.ReplaceAllString(strings.ToLower(words(text)), "")
+	return plainly(viewAddition.ReplaceAllString(strings.ToLower(words(text)), ""))
+}
+
+// plainly is a view's text in small letters, without blanks and parentheses, which engines set as they like.
+func plainly(text string) string {
+	return strings.NewReplacer(" ", "", "\n", "", "(", "", ")", "").Replace(strings.ToLower(text))
 }
 
 // describe reads what the database has.
