@@ -122,8 +122,6 @@ func (s Schema) keepsParameters(name, statement string) bool {
 var (
 	definition = regexp.MustCompile(`^(?:in )?((?:(?:in)?out )?\w+) (\w+(?:\([^)]*\))?(?: unsigned)?)(?: character set (\w+))?(?: collate (\w+))?(.*)$`)
 	intWidth   = regexp.MustCompile(`int\(\d+\)`)
-	dialects   = strings.NewReplacer("boolean", "tinyint", "json", "longtext", "false", "0", "(utc_timestamp(6))", "utc_timestamp(6)",
-		" null default null", "", " default null", "", " 00:00:00.000000", "", ", ", ",", "'", "", "`", "")
 )
 
 // defines says that a column or parameter that the database has is what the engine makes of a
@@ -148,6 +146,8 @@ func canonical(definition string) string {
 	if before, expression, isGenerated := strings.Cut(text, " as ("); isGenerated {
 		text = before + " as " + literalsOf(expression)
 	}
+	dialects := strings.NewReplacer("boolean", "tinyint", "json", "longtext", "false", "0", "(utc_timestamp(6))", "utc_timestamp(6)",
+		" null default null", "", " default null", "", " 00:00:00.000000", "", ", ", ",", "'", "", "`", "")
 	text = intWidth.ReplaceAllString(dialects.Replace(text), "int")
 	if !strings.HasSuffix(text, " not null") {
 		text = strings.TrimSuffix(text, " null")
