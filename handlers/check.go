@@ -8,7 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/api"
+	"velocityd/front"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 const (
@@ -51,8 +53,8 @@ func (s *server) postCheck(x *exchange) error {
 	if asked.check.AttemptID, err = attemptID(x.Request().Header, asked.check.AttemptID); err != nil {
 		return err
 	}
-	if err := x.mayAsk(asked); err != nil {
-		return err
+	if err := x.caller.MayAsk(asked.check); err != nil {
+		return asked.pointAtFault(err)
 	}
 	decisions, err := s.decide(x, []service.Check{asked.check})
 	if err != nil {
@@ -92,7 +94,7 @@ func (s *server) postChecks(x *exchange) error {
 	checks := make([]service.Check, len(asked))
 	for i := range asked {
 		if wrong[i] == nil {
-			wrong[i] = x.mayAsk(asked[i])
+			wrong[i] = asked[i].pointAtFault(x.caller.MayAsk(asked[i].check))
 		}
 		if wrong[i] == nil {
 			checks[i] = asked[i].check // the store is not asked about an empty one
@@ -139,7 +141,7 @@ const attemptDetail = "This attempt_id was given before, with other buckets."
 // decide asks the Limiter. An error of the whole call that failsWhole does not know
 // becomes an internal fault: the caller must not see its text.
 func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision, error) {
-	x.checks = checks
+	x.asked.Checks = checks
 	decisions, err := s.limiter.CheckAll(x.Request().Context(), checks)
 	if err != nil && !failsWhole(err) {
 		return nil, fmt.Errorf("%w: %w", api.ErrInternal, err)
@@ -149,7 +151,7 @@ func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision
 			decisions[i].Err = &requestError{kind: service.ErrConflict, detail: attemptDetail}
 		}
 	}
-	x.decisions = decisions
+	x.asked.Decisions = decisions
 	return decisions, err
 }
 
@@ -202,17 +204,23 @@ func (r bucketRequest) bucket() (service.Bucket, error) {
 }
 
 // pointAtFault makes err point at the bucket and the member that are wrong, if err
-// names them.
+// names them. Of a bucket whose zone the caller's scopes do not hold in, that is the zone.
 func (q question) pointAtFault(err error) error {
-	if !errors.Is(err, service.ErrInvalid) {
-		return err
-	}
-	pointed := pointAtField(err)
-	about := new(service.BucketError)
-	if !q.listed || !errors.As(err, &about) {
+	lack, about := new(front.LackError), new(service.BucketError)
+	switch {
+	case errors.As(err, &lack):
+		err = &requestError{kind: access.ErrMissingScope, detail: lack.Error(), pointer: "/zone_id"}
+		if q.listed {
+			return pointAtBucket(err, lack.Bucket)
+		}
+	case errors.Is(err, service.ErrInvalid):
+		pointed := pointAtField(err)
+		if q.listed && errors.As(err, &about) {
+			return pointAtBucket(pointed, about.Bucket)
+		}
 		return pointed
 	}
-	return pointAtBucket(pointed, about.Bucket)
+	return err
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.

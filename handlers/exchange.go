@@ -14,8 +14,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
-	"velocityd/service"
-	"velocityd/service/access"
+	"velocityd/front"
 )
 
 // Names of header fields in the canonical form of net/http. They go into the header's
@@ -38,17 +37,13 @@ const maxRequestID = 64
 type exchange struct {
 	echo.Context
 	id        string
-	caller    access.Caller  // who asks; empty if nobody is asked who he is
-	needed    []access.Scope // one of them is needed for the request; none if there is no caller
-	checks    []service.Check
-	decisions []service.Decision
-	// refusedReport is why the first of several reports was refused that was, or nil.
-	refusedReport error
-	attrs         []slog.Attr // attributes of the log line that the handler has added
-	slotTimer     *time.Timer // gives the slot of a large body back in time; nil without a slot
-	freeSlot      func()      // gives the slot back at once
-	bodies        *bodyMemory // what counts bodyBytes
-	bodyBytes     int64       // of the body or the answer
+	caller    front.Asker
+	asked     front.Asked
+	attrs     []slog.Attr // attributes of the log line that the handler has added
+	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
+	freeSlot  func()      // gives the slot back at once
+	bodies    *bodyMemory // counts bodyBytes
+	bodyBytes int64       // of the body or the answer
 	// fields are the values of the answer's header. They lie in room, which belongs to
 	// the exchange, so that they need no allocation.
 	fields []string

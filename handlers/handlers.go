@@ -17,6 +17,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"velocityd/front"
 	"velocityd/service"
 )
 
@@ -127,7 +128,7 @@ type server struct {
 	logger       *slog.Logger
 	accessLog    bool
 	observer     func(context.Context, Observed)
-	faults       faultLog
+	faults       front.FaultLog
 	metrics      http.Handler // or nil
 	origins      origins
 	bodies       bodyMemory
@@ -168,10 +169,10 @@ func newServer(o Options) *server {
 	if s.running == nil {
 		s.running = context.Background()
 	}
-	if s.auth.Callers == nil && s.auth.TrustedProxies == nil {
+	if s.auth.IsOpen() && s.auth.TrustedProxies == nil {
 		s.auth.TrustedProxies = loopback()
 	}
-	s.faults.logger = s.logger
+	s.faults.Logger = s.logger
 	return s
 }
 

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"velocityd/front"
 )
 
 // ListenerOptions is what NewListener needs besides the listener. The zero value bounds
@@ -43,7 +45,7 @@ func NewListener(inner net.Listener, o ListenerOptions) net.Listener {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	plain := &listener{
-		Listener: inner, options: o, faults: faultLog{logger: o.Logger},
+		Listener: inner, options: o, faults: front.FaultLog{Logger: o.Logger},
 		places: places{most: o.MaxConnections, ofPeer: o.MaxConnectionsPerPeer},
 	}
 	if o.TLS == nil {
@@ -59,7 +61,7 @@ type listener struct {
 	net.Listener
 	options ListenerOptions
 	places  places // of connections that are not closed yet
-	faults  faultLog
+	faults  front.FaultLog
 }
 
 // Accept implements net.Listener.
@@ -88,7 +90,7 @@ func (l *listener) admit(inner net.Conn) *connection {
 		c.isExcess = true
 	default:
 		_ = inner.Close()
-		l.faults.reportConnection("connections_exhausted", "too many connections; closed without an answer")
+		l.faults.ReportConnection("connections_exhausted", "too many connections; closed without an answer")
 		return nil
 	}
 	if tcp, ok := inner.(*net.TCPConn); ok {
@@ -203,7 +205,7 @@ func (l *secureListener) logHandshake(err error) {
 		l.logRefusal(answer)
 		_, _ = plain.Conn.Write(answer)
 	default:
-		l.faults.reportConnection("tls_handshake", withoutNames(err.Error()))
+		l.faults.ReportConnection("tls_handshake", withoutNames(err.Error()))
 	}
 }
 

@@ -107,7 +107,7 @@ func (s *server) report(x *exchange, reports []service.Report) ([]error, error) 
 	for i, r := range reports {
 		ids[i] = r.TxnID
 	}
-	reached, err := s.reachable(x, ids...)
+	reached, err := s.auth.Reachable(x.Request().Context(), x.caller.Caller, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (l *reportList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
 // receipt returns the answer to one of several reports, and notes for the log that it was refused.
 func (x *exchange) receipt(r service.Report, err error) api.Receipt {
 	if err != nil {
-		x.refusedReport = cmp.Or(x.refusedReport, err)
+		x.asked.RefusedReport = cmp.Or(x.asked.RefusedReport, err)
 		p := problemOf(err)
 		return api.Receipt{Problem: &p}
 	}

@@ -3,7 +3,10 @@ package handlers
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
+
+	"velocityd/front"
 )
 
 // Limits of one connection. They keep slow or idle callers from holding memory
@@ -38,11 +41,8 @@ const sendBuffer = 64 << 10
 // gets what net/http says of connections, the same at most once a second; nil means no
 // log. Nothing is started. Serve must be called with a listener of NewListener.
 func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *http.Server {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	errorLog := slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
-	errorLog.SetOutput(&faultLog{logger: logger})
+	faults := slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn)
+	faults.SetOutput(&serverFaults{front.FaultLog{Logger: logger}})
 	return &http.Server{
 		Handler:           watched(handler),
 		ConnContext:       withConnection,
@@ -52,10 +52,20 @@ func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *h
 		WriteTimeout:      bodyTimeout + work + headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          errorLog,
+		ErrorLog:          faults,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: http2Streams, MaxReadFrameSize: http2Frame,
 			MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window, WriteByteTimeout: answerTimeout,
 		},
 	}
+}
+
+// serverFaults reports the lines of http.Server.ErrorLog. With HTTP/2 a caller can cause a line by each
+// frame.
+type serverFaults struct{ front.FaultLog }
+
+// Write implements io.Writer. It is called for each line.
+func (f *serverFaults) Write(line []byte) (int, error) {
+	f.ReportConnection("http", strings.TrimSpace(string(line)))
+	return len(line), nil
 }

@@ -17,7 +17,7 @@ func (s *server) showTxn(x *exchange) error {
 		return err
 	}
 	absent := fmt.Sprintf("txn %d: not found.", id)
-	switch reached, err := s.reachable(x, id); {
+	switch reached, err := s.auth.Reachable(x.Request().Context(), x.caller.Caller, id); {
 	case err != nil:
 		return err
 	case !reached[0]:

@@ -1,11 +1,20 @@
 package access
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 
 	"velocityd/service"
+)
+
+var (
+	// ErrUnauthenticated says that a call has no credential that holds.
+	ErrUnauthenticated = errors.New("unauthenticated")
+	// ErrMissingScope says that a caller's credential does not allow what he asks for. It
+	// is NOT service.ErrForbidden, which is about the service's own account.
+	ErrMissingScope = errors.New("missing scope")
 )
 
 // Scope is what a credential allows its holder to do.
