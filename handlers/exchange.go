@@ -15,6 +15,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/front"
+	"velocityd/handlers/wire"
 )
 
 // Names of header fields in the canonical form of net/http. They go into the header's
@@ -149,18 +150,13 @@ func (x *exchange) respondJSON(status int, contentType string, value any) error 
 // be given a copy of what is the same for all requests.
 func (x *exchange) respond(status int, contentType string, body []byte) {
 	x.leaveSlot(nil)
-	x.hurry()
+	wire.Hurry(x.Response())
 	x.set(fieldContentType, contentType)
 	x.set(fieldContentLength, strconv.Itoa(len(body)))
 	x.Response().WriteHeader(status)
 	if x.Request().Method != http.MethodHead {
 		_, _ = x.Response().Write(body)
 	}
-}
-
-// hurry bounds the time that the caller has to receive the answer, if it is on a connection.
-func (x *exchange) hurry() {
-	_ = http.NewResponseController(x.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
 }
 
 // respondNothing answers with status 204: the change was made.

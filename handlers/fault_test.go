@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"velocityd/handlers/handlerstest"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 )
 
@@ -110,7 +111,7 @@ func TestStrangersFillNoLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority), MaxConnections: 1}, func(o *Options) { o.AccessLog = false })
+			s := listenWith(t, nil, wire.Options{TLS: tlsSettings(t, authority), MaxConnections: 1}, func(o *Options) { o.AccessLog = false })
 			if name == "methods" {
 				s.dialTLS(t, authority).mustAsk(t, askLive, http.StatusOK) // and stays
 			}

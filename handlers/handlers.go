@@ -1,6 +1,6 @@
 // Package handlers owns HTTP: routes, decoding, encoding, status codes, headers
 // and the request log. It is the only room that knows Echo, and must not know
-// SQL, any engine, or how a check is decided.
+// SQL, any engine, how a check is decided, or how connections are accepted.
 package handlers
 
 import (

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/handlers/wire"
 )
 
 // The paths that load balancers and monitors ask every few seconds. Their requests
@@ -55,7 +56,7 @@ func (s *server) answerReady(x *exchange) error {
 
 // showMetrics answers GET /metrics.
 func (s *server) showMetrics(x *exchange) error {
-	x.hurry()
+	wire.Hurry(x.Response())
 	s.metrics.ServeHTTP(x.Response(), x.Request())
 	return nil
 }

@@ -1,4 +1,6 @@
-package handlers
+// Package wire owns connections below HTTP: the listener with its bounds and TLS, the server's deadlines, and
+// the requests that net/http answers by itself. It must not know routes, Echo, or the meaning of a request.
+package wire
 
 import (
 	"log/slog"
@@ -58,6 +60,12 @@ func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *h
 			MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window, WriteByteTimeout: answerTimeout,
 		},
 	}
+}
+
+// Hurry bounds the time that the caller has to receive the answer that is written to w, if w is on a
+// connection.
+func Hurry(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
 }
 
 // serverFaults reports the lines of http.Server.ErrorLog. With HTTP/2 a caller can cause a line by each
