@@ -90,11 +90,11 @@ func needsOf(routes []*echo.Route) map[endpoint]need {
 // not there is a route. Handlers look at the zones that a request names.
 func (s *server) authorize(handle echo.HandlerFunc, x *exchange) (err error) {
 	wanted := s.needs[endpoint{x.Request().Method, x.Path()}] // where nothing is routed, any caller learns so
-	if s.auth.IsOpen() || wanted.isOpen {
+	if s.Auth.IsOpen() || wanted.isOpen {
 		return handle(x)
 	}
 	digest, given := credentialOf(x.Request())
-	if x.caller.Caller, err = s.auth.Identify(x.Request().Context(), digest, given); err != nil {
+	if x.caller.Caller, err = s.Auth.Identify(x.Request().Context(), digest, given); err != nil {
 		return err
 	}
 	x.caller.Needs = wanted.anyOf

@@ -53,7 +53,7 @@ func (s *server) release(x *exchange) error {
 		return err
 	}
 	if err := s.change(x, func(ctx context.Context) error {
-		return s.writer.Release(ctx, bucket, principal, *request.Reason)
+		return s.Writer.Release(ctx, bucket, principal, *request.Reason)
 	}); err != nil {
 		return replaceText(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})
 	}
@@ -89,7 +89,7 @@ func pathBucket(x *exchange) (service.Bucket, error) {
 // normal returns the bucket with its key normalised by the rule of its zone. A pseudonym stays as
 // it is where keys are kept as pseudonyms.
 func (s *server) normal(ctx context.Context, bucket service.Bucket) (service.Bucket, error) {
-	zone, err := s.reader.Zone(ctx, bucket.ZoneID)
+	zone, err := s.Reader.Zone(ctx, bucket.ZoneID)
 	if err != nil {
 		return service.Bucket{}, notFound(err, noZone(bucket.ZoneID))
 	}
@@ -100,7 +100,7 @@ func (s *server) normal(ctx context.Context, bucket service.Bucket) (service.Buc
 }
 
 func (s *server) showBucket(ctx context.Context, x *exchange, bucket service.Bucket) error {
-	seen, err := s.reader.Peek(ctx, bucket)
+	seen, err := s.Reader.Peek(ctx, bucket)
 	if err != nil {
 		return notFound(err, noZone(bucket.ZoneID))
 	}

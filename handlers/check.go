@@ -111,9 +111,9 @@ func (s *server) postChecks(x *exchange) error {
 		err := &decisions[i].Err
 		switch element := "/checks/" + strconv.Itoa(i); {
 		case wrong[i] != nil:
-			*err = pointBelow(wrong[i], element)
+			*err = pointBelow(wrong[i], element, "")
 		case errors.Is(*err, service.ErrInvalid):
-			*err = pointBelow(asked[i].pointAtFault(*err), element)
+			*err = pointBelow(asked[i].pointAtFault(*err), element, "")
 		}
 	}
 	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendResults(b, decisions) })
@@ -142,7 +142,7 @@ const attemptDetail = "This attempt_id was given before, with other buckets."
 // becomes an internal fault: the caller must not see its text.
 func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision, error) {
 	x.asked.Checks = checks
-	decisions, err := s.limiter.CheckAll(x.Request().Context(), checks)
+	decisions, err := s.Limiter.CheckAll(x.Request().Context(), checks)
 	if err != nil && !failsWhole(err) {
 		return nil, fmt.Errorf("%w: %w", api.ErrInternal, err)
 	}

@@ -71,8 +71,8 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			answer = refuse(x, err)
 		}
 		s.log(x, time.Since(began), answer, err)
-		if s.observer != nil {
-			s.observer(c.Request().Context(), Observed{
+		if s.Observe != nil {
+			s.Observe(c.Request().Context(), Observed{
 				Method: c.Request().Method, Route: c.Path(), Status: c.Response().Status, Refused: x.refusedUnasked(answer),
 			})
 		}

@@ -104,7 +104,10 @@ type Options struct {
 // New returns the whole HTTP interface of the service but for the profiles, which show
 // how it works inside. It starts nothing. Of the connection's limits it sets only the
 // time that a large body may take; the http.Server that serves it sets the others.
-func New(o Options) http.Handler { return newEcho(o) }
+func New(o Options) http.Handler {
+	s := newServer(o)
+	return s.echo(s.routeCalls, s.routeRecords)
+}
 
 // NewSplit returns the interface in two parts, for a listener each. calls is what
 // callers need: checks, outcomes, health, and the description. admin is everything, with
@@ -116,64 +119,43 @@ func NewSplit(o Options) (calls, admin http.Handler) {
 
 // server is the interface's state, shared by all requests.
 type server struct {
-	name         string // of this instance, in request ids
-	requests     atomic.Uint64
-	buffers      buffers
-	slots        *slots
-	limiter      service.Checker
-	reader       Reader
-	writer       Writer
-	ready        func(ctx context.Context) error
-	answers      func(ctx context.Context) error
-	logger       *slog.Logger
-	accessLog    bool
-	observer     func(context.Context, Observed)
-	faults       front.FaultLog
-	metrics      http.Handler // or nil
-	origins      origins
-	bodies       bodyMemory
-	running      context.Context
-	auth         Auth
-	needs        map[endpoint]need
-	writeTimeout time.Duration
-	decoder      decoder
+	Options
+	name     string // of this instance, in request ids
+	requests atomic.Uint64
+	buffers  buffers
+	slots    *slots
+	faults   front.FaultLog
+	origins  origins
+	bodies   bodyMemory
+	needs    map[endpoint]need
+	decoder  decoder
 }
 
 // nameLength is the length of an instance's name. Its 60 random bits keep the names of
 // instances different.
 const nameLength = 12
 
-func newEcho(o Options) *echo.Echo {
-	s := newServer(o)
-	return s.echo(s.routeCalls, s.routeRecords)
-}
-
+// newServer fills in what o leaves open.
 func newServer(o Options) *server {
-	s := &server{
-		name:    rand.Text()[:nameLength],
-		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready, answers: o.Answers,
-		logger: o.Logger, accessLog: o.AccessLog, metrics: o.Metrics, observer: o.Observe, auth: o.Auth, needs: map[endpoint]need{},
-		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, running: o.Running,
-		writeTimeout: cmp.Or(o.WriteTimeout, defaultWriteTimeout),
-		decoder:      newDecoder(), slots: newSlots(cmp.Or(o.Slots, defaultSlots())),
+	if o.Ready == nil {
+		o.Ready = func(context.Context) error { return nil }
 	}
-	if s.ready == nil {
-		s.ready = func(context.Context) error { return nil }
+	if o.Answers == nil {
+		o.Answers = o.Ready
 	}
-	if s.answers == nil {
-		s.answers = s.ready
+	if o.Running == nil {
+		o.Running = context.Background()
 	}
-	if s.logger == nil {
-		s.logger = slog.New(slog.DiscardHandler)
+	if o.Auth.IsOpen() && o.Auth.TrustedProxies == nil {
+		o.Auth.TrustedProxies = loopback()
 	}
-	if s.running == nil {
-		s.running = context.Background()
+	o.AccessLog = o.AccessLog && o.Logger != nil
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
+	return &server{
+		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{},
+		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, decoder: newDecoder(),
+		slots: newSlots(cmp.Or(o.Slots, defaultSlots())),
 	}
-	if s.auth.IsOpen() && s.auth.TrustedProxies == nil {
-		s.auth.TrustedProxies = loopback()
-	}
-	s.faults.Logger = s.logger
-	return s
 }
 
 // echo returns the router of some of the paths.
@@ -220,7 +202,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, override, s.showOverride)
 	e.PUT(override, adapted(s.setOverride))
 	e.DELETE(override, adapted(s.deleteOverride))
-	if s.metrics != nil {
+	if s.Metrics != nil {
 		get(e, pathMetrics, s.showMetrics)
 	}
 }
@@ -251,7 +233,7 @@ func (s *server) change(x *exchange, carryOut func(ctx context.Context) error) e
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: caller left before the change began: %w", service.ErrBusy, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.WriteTimeout)
 	defer cancel()
 	err := carryOut(ctx)
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, service.ErrBusy) {

@@ -38,11 +38,11 @@ func (s *server) live(x *exchange) error {
 // otherwise with 503 and the reason. With degraded=ok in its query, answers that are
 // given without the database do as well.
 func (s *server) answerReady(x *exchange) error {
-	ready := s.ready
+	ready := s.Ready
 	switch x.QueryParam("degraded") {
 	case "":
 	case "ok":
-		ready = s.answers
+		ready = s.Answers
 	default:
 		return invalid("degraded must be ok, or left out.")
 	}
@@ -57,6 +57,6 @@ func (s *server) answerReady(x *exchange) error {
 // showMetrics answers GET /metrics.
 func (s *server) showMetrics(x *exchange) error {
 	wire.Hurry(x.Response())
-	s.metrics.ServeHTTP(x.Response(), x.Request())
+	s.Metrics.ServeHTTP(x.Response(), x.Request())
 	return nil
 }

@@ -19,7 +19,7 @@ const maxLoggedMethod = 16
 // logged, which the log of faults may count only. No line holds a bucket key, a query, or a
 // raw path. answer is the problem that the caller was told if err is not nil.
 func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err error) {
-	if s.accessLog {
+	if s.AccessLog {
 		s.logAccess(x, took, answer, err)
 	}
 	for _, fault := range x.asked.Faults(err, faultOf) {
@@ -79,22 +79,18 @@ func (x *exchange) routeMethod() string {
 
 func (s *server) logAccess(x *exchange, took time.Duration, answer api.Problem, err error) {
 	ctx, level := x.Request().Context(), slog.LevelInfo
-	if x.isProbe() {
+	if IsProbe(x.Path()) {
 		level = slog.LevelDebug
 	}
-	if !s.logger.Enabled(ctx, level) {
+	if !s.Logger.Enabled(ctx, level) {
 		return
 	}
 	attrs := x.appendRequest(make([]slog.Attr, 0, 16), took)
 	if err != nil {
 		attrs = append(attrs, slog.String("code", answer.Code))
 	}
-	s.logger.LogAttrs(ctx, level, "request", attrs...)
+	s.Logger.LogAttrs(ctx, level, "request", attrs...)
 }
-
-// isProbe reports whether the request is one that load balancers and monitors repeat
-// every few seconds.
-func (x *exchange) isProbe() bool { return IsProbe(x.Path()) }
 
 // appendRequest appends what was asked and how it was answered.
 func (x *exchange) appendRequest(attrs []slog.Attr, took time.Duration) []slog.Attr {

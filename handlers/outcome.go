@@ -78,7 +78,7 @@ func (s *server) postOutcomes(x *exchange) error {
 	for i, r := range request.Reports {
 		report, err := r.report()
 		if err != nil {
-			results[i] = x.receipt(report, pointBelow(err, fmt.Sprint("/reports/", i)))
+			results[i] = x.receipt(report, pointBelow(err, fmt.Sprint("/reports/", i), ""))
 			continue
 		}
 		valid, indexes = append(valid, report), append(indexes, i)
@@ -107,7 +107,7 @@ func (s *server) report(x *exchange, reports []service.Report) ([]error, error) 
 	for i, r := range reports {
 		ids[i] = r.TxnID
 	}
-	reached, err := s.auth.Reachable(x.Request().Context(), x.caller.Caller, ids...)
+	reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (s *server) record(x *exchange, reports []service.Report) (errs []error, er
 		return nil, nil
 	}
 	err = s.change(x, func(ctx context.Context) error {
-		errs, err = s.writer.ReportAll(ctx, reports)
+		errs, err = s.Writer.ReportAll(ctx, reports)
 		return err
 	})
 	switch {

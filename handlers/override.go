@@ -39,7 +39,7 @@ func (s *server) listOverrides(x *exchange) error {
 		return err
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
-		found, err := s.reader.Overrides(ctx, zoneID, after, limit+1) // the one beyond limit shows that there is a next page
+		found, err := s.Reader.Overrides(ctx, zoneID, after, limit+1) // the one beyond limit shows that there is a next page
 		if err != nil {
 			return notFound(err, noZone(zoneID))
 		}
@@ -58,7 +58,7 @@ func (s *server) showOverride(x *exchange) error {
 		return err
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
-		found, err := s.reader.Override(ctx, zoneID, id)
+		found, err := s.Reader.Override(ctx, zoneID, id)
 		if err != nil {
 			return notFound(err, noOverride(zoneID, id))
 		}
@@ -78,7 +78,7 @@ func (s *server) addOverride(x *exchange) error {
 	}
 	var stored service.Override
 	err = s.change(x, func(ctx context.Context) error {
-		stored, err = s.writer.AddOverride(ctx, wanted, principal)
+		stored, err = s.Writer.AddOverride(ctx, wanted, principal)
 		return err
 	})
 	if err != nil {
@@ -101,7 +101,7 @@ func (s *server) setOverride(x *exchange) error {
 	wanted.ID = id
 	var stored service.Override
 	err = s.change(x, func(ctx context.Context) error {
-		stored, err = s.writer.SetOverride(ctx, wanted, principal)
+		stored, err = s.Writer.SetOverride(ctx, wanted, principal)
 		return err
 	})
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *server) deleteOverride(x *exchange) error {
 		return err
 	}
 	if err := s.change(x, func(ctx context.Context) error {
-		return s.writer.DeleteOverride(ctx, zoneID, id, principal)
+		return s.Writer.DeleteOverride(ctx, zoneID, id, principal)
 	}); err != nil {
 		return overrideError(err, noOverride(zoneID, id))
 	}
@@ -152,14 +152,14 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 	}
 	var rule service.KeyRule
 	if err := s.lookUp(x, func(ctx context.Context) error {
-		z, err := s.reader.Zone(ctx, zoneID)
+		z, err := s.Reader.Zone(ctx, zoneID)
 		rule = z.WithDefaults().Keys
 		return notFound(err, noZone(zoneID))
 	}); err != nil {
 		return wanted, "", err
 	}
 	wanted, err = request.override(zoneID, rule)
-	if !s.auth.IsOpen() {
+	if !s.Auth.IsOpen() {
 		wanted.CreatedBy = "" // it is the caller, who has proved who he is
 	}
 	return wanted, principal, err
@@ -189,10 +189,11 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	if err := r.limits(); err != nil {
 		return o, err
 	}
-	var f fields
-	o.Window = f.duration("window", r.Window)
-	if f.err != nil {
-		return o, f.err
+	if most := service.WholeSeconds(service.MaxWindow); r.Window != nil {
+		if *r.Window < 1 || *r.Window > most {
+			return o, invalidField("window", fmt.Sprintf("window must be 1 to %d whole seconds, is %d.", most, *r.Window))
+		}
+		o.Window = service.Seconds(*r.Window)
 	}
 	if r.ExpiresAt != nil {
 		if o.ExpiresAt, err = expiry(*r.ExpiresAt); err != nil {
@@ -262,4 +263,11 @@ func page(query string) (after uint64, limit int, err error) {
 		}
 	}
 	return after, limit, nil
+}
+
+func orZero[T any](given *T) (value T) {
+	if given != nil {
+		value = *given
+	}
+	return value
 }

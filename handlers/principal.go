@@ -46,7 +46,7 @@ func (s *server) isTrusted(remote string) bool {
 		return false
 	}
 	address := from.Addr().Unmap().WithZone("")
-	return slices.ContainsFunc(s.auth.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
+	return slices.ContainsFunc(s.Auth.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // loopback returns the addresses of this machine itself.

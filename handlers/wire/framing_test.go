@@ -43,12 +43,12 @@ func TestAConnectionEndsBehindARequestOfTwoLengths(t *testing.T) {
 					for piece := range slices.Chunk([]byte(request), size) {
 						mustWrite(t, caller, string(piece))
 					}
-					answer, _, err := l.answer()
-					if err != nil || answer.StatusCode != http.StatusOK {
-						t.Fatalf("%s: %+v, %v", name, answer, err)
+					got, err := l.answer()
+					if err != nil || got.status != http.StatusOK {
+						t.Fatalf("%s: %+v, %v", name, got, err)
 					}
-					if isLast := i == len(c.requests)-1; answer.Close != (isLast && c.closes) {
-						t.Errorf("%s, in pieces: %t: answer %d closes: %t", name, inPieces, i, answer.Close)
+					if isLast := i == len(c.requests)-1; got.closes != (isLast && c.closes) {
+						t.Errorf("%s, in pieces: %t: answer %d closes: %t", name, inPieces, i, got.closes)
 					}
 				}
 			})

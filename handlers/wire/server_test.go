@@ -85,13 +85,13 @@ func TestNobodyWatchesForCallersWithABodyOfKnownLengthToLeave(t *testing.T) {
 					t.Errorf("%s: %d reads while it is worked on, want %d", name, reads, test.watched)
 				}
 			}
-			defer serveConn(func(w http.ResponseWriter, r *http.Request) {
+			defer serveConn(func(_ http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
 				look()
 			}, Options{}, conn)()
 			asking := newLine(caller)
 			for range 3 {
-				if _, _, err := asking.ask(test.request); err != nil {
+				if _, err := asking.ask(test.request); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}
 			}

@@ -85,31 +85,39 @@ func (s *listening) dialTLS(t *testing.T, authority *handlerstest.Authority) *li
 	return newLine(conn)
 }
 
-// ask asks and returns the whole answer. Its error is that of a connection that was
-// closed.
-func (l *line) ask(request string) (answer *http.Response, body string, err error) {
-	if _, err = io.WriteString(l, request); err != nil {
-		return nil, "", err
+// reply is an answer, read in full.
+type reply struct {
+	status      int
+	contentType string
+	body        string
+	closes      bool // its connection
+}
+
+// ask asks and returns the answer. Its error is that of a connection that was closed.
+func (l *line) ask(request string) (reply, error) {
+	if _, err := io.WriteString(l, request); err != nil {
+		return reply{}, err
 	}
 	return l.answer()
 }
 
-func (l *line) answer() (answer *http.Response, body string, err error) {
-	if answer, err = http.ReadResponse(l.answers, nil); err != nil {
-		return nil, "", err
+func (l *line) answer() (reply, error) {
+	answer, err := http.ReadResponse(l.answers, nil)
+	if err != nil {
+		return reply{}, err
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	return answer, string(text), err
+	return reply{status: answer.StatusCode, contentType: answer.Header.Get("Content-Type"), body: string(text), closes: answer.Close}, err
 }
 
-func (l *line) mustAsk(t *testing.T, request string, want int) *http.Response {
+func (l *line) mustAsk(t *testing.T, request string, want int) reply {
 	t.Helper()
-	answer, body, err := l.ask(request)
-	if err != nil || answer.StatusCode != want {
-		t.Fatalf("%q: %+v %s %v, want %d", request, answer, body, err, want)
+	got, err := l.ask(request)
+	if err != nil || got.status != want {
+		t.Fatalf("%q: %+v %v, want %d", request, got, err, want)
 	}
-	return answer
+	return got
 }
 
 const (

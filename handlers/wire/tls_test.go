@@ -89,12 +89,12 @@ func TestHTTP1IsWatchedUnderTLS(t *testing.T) {
 	chunked := inChunks(body)
 	l := s.dialTLS(t, authority)
 	for range 3 {
-		if l.mustAsk(t, chunked, http.StatusOK).Close {
+		if l.mustAsk(t, chunked, http.StatusOK).closes {
 			t.Error("a chunked request closes its connection")
 		}
 	}
 	both := strings.Replace(chunked, "Host: a\r\n", fmt.Sprintf("Host: a\r\nContent-Length: %d\r\n", len(body)), 1)
-	if !l.mustAsk(t, both, http.StatusOK).Close {
+	if !l.mustAsk(t, both, http.StatusOK).closes {
 		t.Error("the connection is kept behind a request of two lengths")
 	}
 	for name, c := range refusals() {
@@ -111,8 +111,8 @@ func TestPlainHTTPAtAPortOfTLSIsToldSo(t *testing.T) {
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, Options{TLS: tlsSettings(t, authority)})
 	l := s.dial(t)
-	if answer, body, err := l.ask(askRoot); err != nil || answer.StatusCode != http.StatusBadRequest || !strings.Contains(body, "HTTPS") {
-		t.Errorf("%+v %s %v", answer, body, err)
+	if got, err := l.ask(askRoot); err != nil || got.status != http.StatusBadRequest || !strings.Contains(got.body, "HTTPS") {
+		t.Errorf("%+v %v", got, err)
 	}
 	s.dialTLS(t, authority).mustAsk(t, askRoot, http.StatusOK)
 }
