@@ -20,30 +20,30 @@ type Asked struct {
 	RefusedReport error
 }
 
-// Faults returns the faults of a call that an operator must know of. If the call failed as a whole with
-// err, that is the only one. Otherwise they are the worst fault of its parts, the first of several, and
-// one for the checks that were answered without the database. judge returns how the protocol answers an
-// error. If all calls are refused, nobody is limited or nobody can log in, and only the operator can
-// find out why.
-func (a Asked) Faults(err error, judge func(error) Fault) (faults []Fault) {
+// Faults returns the faults of a call that an operator must know of, of kind None where there is none. If
+// the call failed as a whole with err, that is the only one. Otherwise they are the worst fault of its
+// parts, the first of several, and one for the checks that were answered without the database. judge
+// returns how the protocol answers an error. If all calls are refused, nobody is limited or nobody can
+// log in, and only the operator can find out why.
+func (a Asked) Faults(err error, judge func(error) Fault) (faults [2]Fault) {
 	if err != nil {
-		return appendFault(nil, settled(err, judge))
+		return [2]Fault{settled(err, judge)}
 	}
-	worst, degraded := Fault{}, Fault{}
+	worst, degraded := &faults[0], &faults[1]
 	if a.RefusedReport != nil {
-		worst = settled(a.RefusedReport, judge)
+		*worst = settled(a.RefusedReport, judge)
 	}
 	for _, d := range a.Decisions {
 		if d.Err != nil {
 			if f := settled(d.Err, judge); f.Kind > worst.Kind {
-				worst = f
+				*worst = f
 			}
 		}
 		if d.Degraded && degraded.Kind == None {
-			degraded = Fault{Kind: Degraded, Code: "degraded", Text: degradedText(d)}
+			*degraded = Fault{Kind: Degraded, Code: "degraded", Text: degradedText(d)}
 		}
 	}
-	return appendFault(appendFault(nil, worst), degraded)
+	return faults
 }
 
 // settled returns the fault that err is by any protocol. A caller who has left is not the service's fault.
@@ -57,13 +57,6 @@ func settled(err error, judge func(error) Fault) Fault {
 		f.Kind = Failed
 	}
 	return f
-}
-
-func appendFault(list []Fault, f Fault) []Fault {
-	if f.Kind == None {
-		return list
-	}
-	return append(list, f)
 }
 
 func degradedText(d service.Decision) string {

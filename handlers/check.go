@@ -46,7 +46,11 @@ type question struct {
 
 // postCheck answers POST /v1/check.
 func (s *server) postCheck(x *exchange) error {
-	asked, err := s.readCheck(x)
+	var request checkRequest
+	if err := s.read(x, &request); err != nil {
+		return err
+	}
+	asked, err := request.question()
 	if err != nil {
 		return err
 	}
@@ -63,22 +67,8 @@ func (s *server) postCheck(x *exchange) error {
 	if err := decisions[0].Err; err != nil {
 		return asked.pointAtFault(err)
 	}
-	return s.respondDecision(x, decisions[0])
-}
-
-// respondDecision answers with a decision that was made.
-func (s *server) respondDecision(x *exchange, d service.Decision) error {
-	setRateLimit(x, d)
-	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendDecision(b, d) })
-}
-
-// readCheck reads the body of one check.
-func (s *server) readCheck(x *exchange) (asked question, err error) {
-	var request checkRequest
-	if err := s.read(x, &request); err != nil {
-		return question{}, err
-	}
-	return request.question()
+	setRateLimit(x, decisions[0])
+	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendDecision(b, decisions[0]) })
 }
 
 // postChecks answers POST /v1/checks: each check by itself, unless the body is

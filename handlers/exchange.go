@@ -160,9 +160,9 @@ func (x *exchange) respond(status int, contentType string, body []byte) {
 }
 
 // respondNothing answers with status 204: the change was made.
-func (x *exchange) respondNothing() {
+func (x *exchange) respondNothing() error {
 	x.set(fieldCacheControl, "no-store")
-	x.Response().WriteHeader(http.StatusNoContent)
+	return x.NoContent(http.StatusNoContent)
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -23,7 +23,7 @@ func (s *server) log(x *exchange, took time.Duration, answer api.Problem, err er
 		s.logAccess(x, took, answer, err)
 	}
 	for _, fault := range x.asked.Faults(err, faultOf) {
-		if fault.Kind == front.Refused && !x.isCall() {
+		if fault.Kind == front.None || fault.Kind == front.Refused && !x.isCall() {
 			continue
 		}
 		fault.Method, fault.Route = x.routeMethod(), x.Path()

@@ -72,20 +72,7 @@ func (s *server) addOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	wanted, principal, err := s.readOverride(x, zoneID)
-	if err != nil {
-		return err
-	}
-	var stored service.Override
-	err = s.change(x, func(ctx context.Context) error {
-		stored, err = s.Writer.AddOverride(ctx, wanted, principal)
-		return err
-	})
-	if err != nil {
-		return overrideError(err, noZone(zoneID))
-	}
-	x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/overrides/%d", zoneID, stored.ID))
-	return x.respondJSON(http.StatusCreated, api.MediaJSON, api.NewOverride(stored))
+	return s.writeOverride(x, zoneID, 0, noZone(zoneID), s.Writer.AddOverride)
 }
 
 // setOverride answers PUT /v1/zones/{id}/overrides/{override_id}.
@@ -94,6 +81,14 @@ func (s *server) setOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	return s.writeOverride(x, zoneID, id, noOverride(zoneID, id), s.Writer.SetOverride)
+}
+
+// writeOverride has the override that the request asks for stored by write. id is 0 for a new one, and
+// absent is the text if the store does not find its zone or itself.
+func (s *server) writeOverride(
+	x *exchange, zoneID int64, id uint64, absent string, write func(context.Context, service.Override, string) (service.Override, error),
+) error {
 	wanted, principal, err := s.readOverride(x, zoneID)
 	if err != nil {
 		return err
@@ -101,13 +96,17 @@ func (s *server) setOverride(x *exchange) error {
 	wanted.ID = id
 	var stored service.Override
 	err = s.change(x, func(ctx context.Context) error {
-		stored, err = s.Writer.SetOverride(ctx, wanted, principal)
+		stored, err = write(ctx, wanted, principal)
 		return err
 	})
 	if err != nil {
-		return overrideError(err, noOverride(zoneID, id))
+		return overrideError(err, absent)
 	}
-	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewOverride(stored))
+	if id != 0 {
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewOverride(stored))
+	}
+	x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/overrides/%d", zoneID, stored.ID))
+	return x.respondJSON(http.StatusCreated, api.MediaJSON, api.NewOverride(stored))
 }
 
 // deleteOverride answers DELETE /v1/zones/{id}/overrides/{override_id}.
@@ -125,8 +124,7 @@ func (s *server) deleteOverride(x *exchange) error {
 	}); err != nil {
 		return overrideError(err, noOverride(zoneID, id))
 	}
-	x.respondNothing()
-	return nil
+	return x.respondNothing()
 }
 
 func noOverride(zoneID int64, id uint64) string {
@@ -178,13 +176,14 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	case (r.BucketKey == nil) == (r.Prefix == nil):
 		return o, invalid("Give either bucket_key or prefix.")
 	case r.BucketKey != nil:
-		o.Key, err = normalKey(zoneID, rule, *r.BucketKey)
+		var bucket service.Bucket
+		bucket, err = normal(service.Bucket{ZoneID: zoneID, Key: *r.BucketKey}, rule)
+		o.Key = bucket.Key
 	default:
 		o.Key, o.Prefix, err = rule.Network(*r.Prefix)
-		err = pointAtField(err)
 	}
 	if err != nil {
-		return o, err
+		return o, pointAtField(err)
 	}
 	if err := r.limits(); err != nil {
 		return o, err
@@ -217,18 +216,6 @@ func (r overrideRequest) limits() error {
 		return invalidField("window", "window belongs to action limit alone.")
 	}
 	return nil
-}
-
-// normalKey returns key as rule writes it, or an error that points at bucket_key.
-func normalKey(zoneID int64, rule service.KeyRule, key string) (string, error) {
-	if err := (service.Bucket{ZoneID: zoneID, Key: key}).Validate(); err != nil {
-		return "", pointAtField(err)
-	}
-	normal, err := rule.Name(key)
-	if err != nil {
-		return "", pointAtField(err)
-	}
-	return normal, pointAtField(service.Bucket{ZoneID: zoneID, Key: normal}.Validate())
 }
 
 // expiry reads an instant. It cuts off what is less than a microsecond, because the

@@ -22,12 +22,10 @@ func (s *server) principal(x *exchange) (string, error) {
 		return name, nil
 	}
 	user, err := principalOf(x.Request().Header)
-	switch {
-	case err != nil:
-		return "", err
-	case user == "":
-		return name, nil
-	case name == "":
+	if err != nil || user == "" {
+		return name, err
+	}
+	if name == "" {
 		return user, nil
 	}
 	both := user + " via " + name

@@ -87,8 +87,7 @@ func (s *server) deleteZone(x *exchange) error {
 	}); err != nil {
 		return replaceText(err, map[error]string{service.ErrNotFound: noZone(id)})
 	}
-	x.respondNothing()
-	return nil
+	return x.respondNothing()
 }
 
 // writerOf returns on whose behalf a zone is changed, and the revision that
