@@ -128,26 +128,26 @@ func (s *server) readChecks(x *exchange) (asked []question, wrong []error, err e
 
 const attemptDetail = "This attempt_id was given before, with other buckets."
 
-// decide asks the Limiter. An error of the whole call that failsWhole does not know
-// becomes an internal fault: the caller must not see its text.
+// decide asks the Limiter.
 func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision, error) {
 	x.asked.Checks = checks
 	decisions, err := s.Limiter.CheckAll(x.Request().Context(), checks)
-	if err != nil && !failsWhole(err) {
-		return nil, fmt.Errorf("%w: %w", api.ErrInternal, err)
-	}
 	for i := range decisions {
 		if errors.Is(decisions[i].Err, service.ErrConflict) {
 			decisions[i].Err = &requestError{kind: service.ErrConflict, detail: attemptDetail}
 		}
 	}
 	x.asked.Decisions = decisions
-	return decisions, err
+	return decisions, ofWhole(err)
 }
 
-// failsWhole reports whether a whole call may fail with err, whatever was asked in it.
-func failsWhole(err error) bool {
-	return errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden)
+// ofWhole returns err if a whole call may fail with it, whatever was asked in it. Any other
+// error becomes an internal fault: the caller must not see its text.
+func ofWhole(err error) error {
+	if err == nil || errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", api.ErrInternal, err)
 }
 
 // question returns the request as a service.Check, or an empty check and an error

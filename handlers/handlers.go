@@ -95,10 +95,6 @@ type Options struct {
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
 	// seconds, and checks have the deadline of the Limiter.
 	WriteTimeout time.Duration
-	// Slots is how many requests with a body of more than 64 KiB are worked on at
-	// once; 0 means one for two cores and at least 2. Other such requests wait for up to
-	// a second before their bodies are read, and are then refused.
-	Slots int
 }
 
 // New returns the whole HTTP interface of the service but for the profiles, which show
@@ -154,7 +150,7 @@ func newServer(o Options) *server {
 	return &server{
 		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{},
 		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, decoder: newDecoder(),
-		slots: newSlots(cmp.Or(o.Slots, defaultSlots())),
+		slots: newSlots(defaultSlots()),
 	}
 }
 

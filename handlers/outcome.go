@@ -128,8 +128,7 @@ func (s *server) report(x *exchange, reports []service.Report) ([]error, error) 
 	return errs, err
 }
 
-// record asks the store. An error of the whole call that failsWhole does not know
-// becomes an internal fault.
+// record asks the store.
 func (s *server) record(x *exchange, reports []service.Report) (errs []error, err error) {
 	if len(reports) == 0 {
 		return nil, nil
@@ -138,13 +137,10 @@ func (s *server) record(x *exchange, reports []service.Report) (errs []error, er
 		errs, err = s.Writer.ReportAll(ctx, reports)
 		return err
 	})
-	switch {
-	case err == nil && len(errs) != len(reports):
+	if err == nil && len(errs) != len(reports) {
 		return nil, fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(errs), len(reports))
-	case err != nil && !failsWhole(err):
-		return nil, fmt.Errorf("%w: %w", api.ErrInternal, err)
 	}
-	return errs, err
+	return errs, ofWhole(err)
 }
 
 // report returns the request as a service.Report, or an error that points at the

@@ -41,7 +41,9 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 			}
 			return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
 		})
-		server := wire.NewServer(New(Options{Limiter: service.NewLimiter(store, time.Minute), Slots: 1}), time.Minute, nil)
+		s := newServer(Options{Limiter: service.NewLimiter(store, time.Minute)})
+		s.slots = newSlots(1)
+		server := wire.NewServer(s.echo(s.routeCalls), time.Minute, nil)
 		go func() { _ = server.Serve(wire.NewListener(h.pipes, wire.Options{})) }()
 		f(t, h)
 		close(h.pipes.accepted)

@@ -51,9 +51,6 @@ type Connection struct {
 	isTold   atomic.Bool // tellSlow has answered: nothing more may be written
 }
 
-// end is called once, when the connection is closed.
-func (c *Connection) end() { c.listener.places.giveBack(c.peer, c.places) }
-
 // Read implements net.Conn. A caller that has begun a request and is slow with its head
 // is answered before the error is returned, because net/http only closes the connection.
 //
@@ -125,7 +122,7 @@ type counted struct {
 
 // Close implements net.Conn.
 func (c *counted) Close() error {
-	c.ended.Do(c.of.end)
+	c.ended.Do(func() { c.of.listener.places.giveBack(c.of.peer, c.of.places) })
 	return c.Conn.Close()
 }
 

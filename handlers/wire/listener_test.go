@@ -141,3 +141,10 @@ func TestEveryLineOfTheLogOfConnectionsIsJSON(t *testing.T) {
 		t.Errorf("logged %q", lines)
 	}
 }
+
+// open returns how many places are taken.
+func (p *places) open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}

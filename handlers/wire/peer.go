@@ -71,13 +71,6 @@ func (p *places) giveBack(peer netip.Prefix, n int) {
 	}
 }
 
-// open returns how many places are taken.
-func (p *places) open() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.taken
-}
-
 // peerOf returns the network that stands for the machine at address. All addresses that
 // are not of IP, such as sockets of Unix, are one peer.
 func peerOf(address net.Addr) netip.Prefix {

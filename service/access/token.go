@@ -1,3 +1,5 @@
+// Package access owns who may ask: tokens, client certificates, scopes, and the cache of credentials that hold. It
+// must not know any protocol, SQL, or how a check is decided.
 package access
 
 import (
