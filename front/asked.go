@@ -12,7 +12,7 @@ import (
 // maxLoggedZones bounds the zones that a caller can bring into a line of the log.
 const maxLoggedZones = 16
 
-// Asked is what one call asked and was told, for the log.
+// Asked is the question of one call and its answer, for the log.
 type Asked struct {
 	Checks    []service.Check
 	Decisions []service.Decision // one for each of Checks, or none

@@ -9,7 +9,7 @@ import (
 	"velocityd/service/access"
 )
 
-// Asker is who asks, and what his call needs. The zero value may do everything: nobody is asked who he is.
+// Asker is a caller with the needs of his call. The zero value may do everything: nobody is asked who he is.
 type Asker struct {
 	access.Caller
 	Needs []access.Scope // one of them; none means any credential that holds

@@ -18,15 +18,14 @@ type Auth struct {
 	TrustedProxies []netip.Prefix
 }
 
-// need is what a route needs of its caller.
+// need is the demand of a route on its caller.
 type need struct {
 	isOpen   bool           // nothing: it is answered to everybody
 	anyOf    []access.Scope // one of these scopes; none means any credential that holds
-	allZones bool           // that hold in all zones, because what is shown is of all
+	allZones bool           // that hold in all zones, because the answer shows all
 }
 
-// routeNeeds returns what each route needs, by its method and path. HEAD needs what GET
-// does.
+// routeNeeds returns the need of each route, by its method and path. HEAD has that of GET.
 //
 // Whoever works in a zone may read its settings, except those who only ask and report:
 // login servers are the most exposed. Overrides name people, so only those who edit them
@@ -67,7 +66,7 @@ func routeNeeds() map[string]need {
 // endpoint is a method and the template of a path.
 type endpoint struct{ method, path string }
 
-// needsOf returns what each of these routes needs. One that routeNeeds does not list
+// needsOf returns the need of each of these routes. One that routeNeeds does not list
 // needs the scope admin in all zones.
 func needsOf(routes []*echo.Route) map[endpoint]need {
 	listed, needs := routeNeeds(), make(map[endpoint]need, len(routes))

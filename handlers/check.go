@@ -19,7 +19,7 @@ const (
 )
 
 // checkRequest is one check: either ZoneID and BucketKey, or Buckets. Pointers
-// tell what is missing from what is zero.
+// tell a missing value from zero.
 type checkRequest struct {
 	ZoneID    *int64          `json:"zone_id"`
 	BucketKey *string         `json:"bucket_key"`
@@ -194,7 +194,7 @@ func (r bucketRequest) bucket() (service.Bucket, error) {
 }
 
 // pointAtFault makes err point at the bucket and the member that are wrong, if err
-// names them. Of a bucket whose zone the caller's scopes do not hold in, that is the zone.
+// names them. If the caller's scopes do not hold in the zone of a bucket, the zone is wrong.
 func (q question) pointAtFault(err error) error {
 	lack, about := new(front.LackError), new(service.BucketError)
 	switch {

@@ -14,7 +14,7 @@ const (
 	fieldAuthenticate  = "Www-Authenticate"
 )
 
-// challenge says by what a caller may prove who he is. Basic is accepted and not named: a
+// challenge names the scheme by which a caller may prove who he is. Basic is accepted and not named: a
 // browser that is told of it asks for a password, and then sends it along with requests
 // that other sites make it send.
 const challenge = `Bearer realm="velocityd"`

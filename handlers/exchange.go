@@ -34,7 +34,7 @@ const (
 // maxRequestID bounds the ids that callers give their requests.
 const maxRequestID = 64
 
-// exchange is one request and its answer, and what its log line needs.
+// exchange is one request and its answer, with the parts of its log line.
 type exchange struct {
 	echo.Context
 	id        string
@@ -100,7 +100,7 @@ type panicked struct {
 	stack []byte
 }
 
-// Error tells what the runtime says. Any other value may hold a bucket key: its type and the
+// Error returns the text of the runtime. Any other value may hold a bucket key: its type and the
 // stack have to do.
 func (p *panicked) Error() string {
 	if fault, ok := p.value.(runtime.Error); ok {
@@ -147,7 +147,7 @@ func (x *exchange) respondJSON(status int, contentType string, value any) error 
 
 // respond answers with body, or with its length alone for HEAD. It gives the slot of
 // the request back first, so that a caller that reads slowly does not keep it. It must not
-// be given a copy of what is the same for all requests.
+// be given a copy of a body that is the same for all requests.
 func (x *exchange) respond(status int, contentType string, body []byte) {
 	x.leaveSlot(nil)
 	wire.Hurry(x.Response())

@@ -29,7 +29,7 @@ const (
 )
 
 // Reader answers the look-ups, which change nothing. Its methods return an error that
-// wraps service.ErrNotFound for what does not exist, and may return one that wraps
+// wraps service.ErrNotFound if there is nothing of that id, and may return one that wraps
 // service.ErrBusy. They take keys that are normalised by their zone's rule.
 type Reader interface {
 	service.ZoneLister
@@ -54,7 +54,7 @@ type Writer interface {
 	DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error
 }
 
-// Options is what New needs. Limiter, Reader and Writer are required.
+// Options are the parts and settings of New. Limiter, Reader and Writer are required.
 type Options struct {
 	// Limiter decides the checks: a service.Limiter, or a store around one. It must normalise
 	// the checks' keys, which it gets as callers write them.
@@ -105,8 +105,8 @@ func New(o Options) http.Handler {
 	return s.echo(s.routeCalls, s.routeRecords)
 }
 
-// NewSplit returns the interface in two parts, for a listener each. calls is what
-// callers need: checks, outcomes, health, and the description. admin is everything, with
+// NewSplit returns the interface in two parts, for a listener each. calls are the paths for
+// callers: checks, outcomes, health, and the description. admin is everything, with
 // metrics and profiles. Both share the bounds that o has on bodies.
 func NewSplit(o Options) (calls, admin http.Handler) {
 	s := newServer(o)
@@ -131,7 +131,7 @@ type server struct {
 // instances different.
 const nameLength = 12
 
-// newServer fills in what o leaves open.
+// newServer fills in the defaults of o.
 func newServer(o Options) *server {
 	if o.Ready == nil {
 		o.Ready = func(context.Context) error { return nil }
@@ -165,7 +165,7 @@ func (s *server) echo(parts ...func(*echo.Echo)) *echo.Echo {
 	return e
 }
 
-// routeCalls routes what those need who ask for decisions, and what shows nothing of
+// routeCalls routes the paths for those who ask for decisions, and those that show nothing of
 // zones, buckets and txns.
 func (s *server) routeCalls(e *echo.Echo) {
 	e.POST(pathCheck, adapted(s.postCheck))
@@ -178,7 +178,7 @@ func (s *server) routeCalls(e *echo.Echo) {
 	get(e, pathDescription, s.describe)
 }
 
-// routeRecords routes what is for those who look after the service.
+// routeRecords routes the paths for those who look after the service.
 func (s *server) routeRecords(e *echo.Echo) {
 	const (
 		zone      = "/v1/zones/:id"

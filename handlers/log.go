@@ -68,7 +68,7 @@ func (x *exchange) isPost(path string) bool {
 }
 
 // routeMethod returns the method of the request, or "" for one that no route has: a caller who makes
-// up methods makes no faults of their own by them.
+// up methods makes no new faults by them.
 func (x *exchange) routeMethod() string {
 	switch method := x.Request().Method; method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete:
@@ -92,7 +92,7 @@ func (s *server) logAccess(x *exchange, took time.Duration, answer api.Problem, 
 	s.Logger.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// appendRequest appends what was asked and how it was answered.
+// appendRequest appends the request and how it was answered.
 func (x *exchange) appendRequest(attrs []slog.Attr, took time.Duration) []slog.Attr {
 	method := x.Request().Method
 	attrs = append(attrs,

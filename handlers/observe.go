@@ -6,7 +6,7 @@ import (
 	"velocityd/api"
 )
 
-// Observed is what is known of an answered request besides its content.
+// Observed is an answered request without its content.
 type Observed struct {
 	// Method is as the caller has written it, and may be any word.
 	Method string

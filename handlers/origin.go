@@ -13,7 +13,7 @@ import (
 )
 
 // origins refuses requests that a web page of another origin can make the browser of its
-// reader send. Such a page can reach what the browser can reach, a service on loopback
+// reader send. Such a page can reach all that the browser can reach, a service on loopback
 // included, and need not be let in by anybody.
 type origins struct {
 	pages *http.CrossOriginProtection

@@ -218,7 +218,7 @@ func (r overrideRequest) limits() error {
 	return nil
 }
 
-// expiry reads an instant. It cuts off what is less than a microsecond, because the
+// expiry reads an instant. It cuts off parts of a microsecond, because the
 // store does.
 func expiry(text string) (time.Time, error) {
 	// time.Parse also accepts an hour of one digit, and a comma.

@@ -15,7 +15,7 @@ import (
 	"velocityd/service"
 )
 
-// requestError says what is wrong with a request. Its detail goes to the caller, and
+// requestError names the fault of a request. Its detail goes to the caller, and
 // never repeats a bucket key.
 type requestError struct {
 	kind    error
@@ -141,7 +141,7 @@ func refuse(x *exchange, err error) api.Problem {
 	return p
 }
 
-// retryAfter returns after what time the caller of an answer 503 may ask again.
+// retryAfter returns the time after which the caller of an answer 503 may ask again.
 func retryAfter(err error) time.Duration {
 	var busy *service.BusyError
 	if errors.As(err, &busy) {

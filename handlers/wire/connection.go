@@ -18,8 +18,8 @@ import (
 	"velocityd/api"
 )
 
-// phase says where in a request a connection of HTTP/1 is. It tells what net/http
-// writes by itself, without calling a handler, from the answers of handlers.
+// phase says where in a request a connection of HTTP/1 is. It tells the answers that net/http
+// writes by itself, without calling a handler, from those of handlers.
 type phase = int32
 
 const (
@@ -55,8 +55,8 @@ type Connection struct {
 // is answered before the error is returned, because net/http only closes the connection.
 //
 // From the end of a body to the answer net/http watches for the caller to leave: it reads one
-// byte, in a goroutine of its own, which a deadline ends. That takes an eighth of what the service
-// does for a check, and nobody needs it in phaseDetached: such a read then ends at once.
+// byte, in another goroutine, which a deadline ends. That takes an eighth of the service's time
+// for a check, and nobody needs it in phaseDetached: such a read then ends at once.
 func (c *Connection) Read(p []byte) (int, error) {
 	if len(p) == 1 && c.phase.Load() == phaseDetached {
 		return 0, nil
@@ -135,7 +135,7 @@ type secureConnection struct {
 	secure *tls.Conn
 }
 
-// ConnectionState tells net/http what Request.TLS shall be.
+// ConnectionState gives net/http the value of Request.TLS.
 func (c secureConnection) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
 
 // known returns the Connection of one that net/http serves, or nil if it is not of NewListener.
@@ -163,8 +163,8 @@ func withConnection(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// ConnectionOf returns the connection of a request, or one that nothing is known of if it is not of
-// NewListener.
+// ConnectionOf returns the connection of a request. If another listener than that of NewListener has
+// accepted it, nothing is known of it.
 func ConnectionOf(r *http.Request) *Connection {
 	if known, ok := r.Context().Value(connectionKey{}).(*Connection); ok {
 		return known

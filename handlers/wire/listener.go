@@ -16,7 +16,7 @@ import (
 	"velocityd/front"
 )
 
-// Options is what NewListener needs besides the listener. The zero value bounds
+// Options are the settings of NewListener. The zero value bounds
 // nothing, logs nothing and speaks plain text.
 type Options struct {
 	// TLS makes connections speak TLS. Its NextProtos decide whether HTTP/2 can be
@@ -24,8 +24,7 @@ type Options struct {
 	TLS *tls.Config
 	// MaxConnections is how many connections are served at once; 0 means any number. One of
 	// HTTP/2 counts as http2Streams, because as many requests may be under way on it.
-	// Requests of others are answered with 503 and close their connection. So do their
-	// requests for the health of the service, which are answered as usual.
+	// Further ones have IsExcess: handlers refuse their requests, and close them after the answer.
 	MaxConnections int
 	// MaxConnectionsPerPeer is the same for one peer, an IPv4 address or an IPv6 network of
 	// 64 bits.
@@ -120,7 +119,7 @@ type secureListener struct {
 	end     context.CancelFunc
 }
 
-// accepted is what Accept returns.
+// accepted is a result of Accept.
 type accepted struct {
 	conn net.Conn
 	err  error

@@ -18,7 +18,7 @@ const http2Streams = 16
 // refused. Those above are closed at once, without an answer.
 const mostExcess = 64
 
-// places bound what callers can hold. A connection takes one place for each request that it
+// places bound the requests that callers can have under way. A connection takes one place for each request that it
 // may have under way at once: one, or http2Streams for one of HTTP/2. So requests need not
 // be counted, and nothing that a caller does or leaves undone takes more.
 type places struct {

@@ -40,7 +40,7 @@ const sendBuffer = 64 << 10
 // NewServer returns a server of handler. It closes connections that are slow or idle,
 // and those on which a request has both Content-Length and Transfer-Encoding. work is
 // the longest time that handler may take for a request once it has read it. logger
-// gets what net/http says of connections, the same at most once a second; nil means no
+// gets net/http's lines about connections, the same at most once a second; nil means no
 // log. Nothing is started. Serve must be called with a listener of NewListener.
 func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *http.Server {
 	faults := slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn)

@@ -85,8 +85,8 @@ func (t Token) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(tokenStart + 
 // MarshalText implements encoding.TextMarshaler. It withholds the secret, as Format does.
 func (t Token) MarshalText() ([]byte, error) { return []byte(tokenStart + "***"), nil }
 
-// Digest is what a credential is stored and looked up by. What a token's digest was made
-// of cannot be found out: a token is too random for guessing.
+// Digest is the key by which a credential is stored and looked up. A token cannot be found out by its
+// digest: it is too random for guessing.
 type Digest [sha256.Size]byte
 
 // Digest returns the SHA-256 of the token's text.
