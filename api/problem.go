@@ -55,7 +55,7 @@ func Kinds() []Kind {
 		{service.ErrConflict, http.StatusConflict, "conflict", ""},
 		{
 			service.ErrForbidden, http.StatusForbidden, "forbidden",
-			"The service's account at the database lacks a right for this. Nothing was counted or changed. Grant the right, see docs/dba.md.",
+			"The service's account at the database lacks a right for this. Nothing was counted or changed. Grant the right, see docs/install.md.",
 		},
 		{service.ErrPrecondition, http.StatusPreconditionFailed, "precondition_failed", ""},
 		{

@@ -234,6 +234,7 @@ func (b *batch) read(r *reading) {
 	b.readZones(r)
 	b.readOverrides(r)
 	b.readAttempts(r)
+	b.readSeries(r)
 	b.listTxns(r)
 }
 
@@ -323,7 +324,7 @@ func (b *batch) replan() (changed bool) {
 		}
 		plan := b.planOf(zone, had)
 		isOther := plan.window != had.window || plan.overridden != had.overridden || plan.networks != had.networks ||
-			len(plan.lengths) != len(had.lengths)
+			plan.hasSeries != had.hasSeries || len(plan.lengths) != len(had.lengths)
 		isNew := isOther || !had.known || plan.keys != had.keys
 		if isNew {
 			b.plans[id] = plan
@@ -340,6 +341,7 @@ func (b *batch) replan() (changed bool) {
 func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	plan := zonePlan{
 		known: true, keys: zone.Keys, overridden: zone.overridden, networks: zone.overridden && zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
+		hasSeries: zone.RecordBlocked > 0,
 	}
 	if zone.Rate <= mostListed {
 		plan.window = zone.Window

@@ -92,8 +92,8 @@ SELECT ` + txnColumns + `
    AND counted = ?
  ORDER BY created_at DESC, id DESC
  LIMIT ?)`
-	var rows []txnRow
-	err := s.pool.SelectContext(ctx, &rows, part+` UNION ALL `+part+`
+	isOfBucket := func(row txnRow) bool { return row.ZoneID == bucket.ZoneID && row.Key == bucket.Key }
+	rows, err := selectFitting(ctx, s.pool, isOfBucket, part+` UNION ALL `+part+`
  ORDER BY created_at DESC, id DESC
  LIMIT ?`,
 		bucket.ZoneID, bucket.Key, true, service.PeekTxns,
@@ -103,9 +103,7 @@ SELECT ` + txnColumns + `
 	}
 	txns := make([]service.Txn, len(rows))
 	for i, row := range rows {
-		if txns[i] = row.txn(); txns[i].Bucket != bucket {
-			return nil, lookupError(errMisfit)
-		}
+		txns[i] = row.txn()
 	}
 	return txns, nil
 }

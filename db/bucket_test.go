@@ -216,7 +216,7 @@ func TestPeekBySQLAnswersAsDocumented(t *testing.T) {
 			"CALL check_velocity_by_rule(1, 'alice', 'opaque', TRUE)": "blocked txn_id zone_id bucket_key rate window remaining retry_after " +
 				"checked_at would_block velocity reason override_id",
 			"CALL report_outcome(1, 'success')": "txn_id outcome",
-			`CALL report_outcomes('[{"txn_id":1,"outcome":"success"},{"txn_id":9,"outcome":"failure"}]')`: "report_no status",
+			`CALL report_outcomes('[{"txn_id":1,"outcome":"success"},{"txn_id":9,"outcome":"failure"}]')`: "report_no status txn_id outcome",
 			"CALL release_bucket(1, 'alice', NULL, 'asked')":                                              "zone_id bucket_key",
 		} {
 			rows, err := d.SQL.QueryContext(t.Context(), query)

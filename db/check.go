@@ -161,7 +161,7 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 		return nil, unrecorded(err)
 	}
 	switch err := b.commit(ctx, ruling); {
-	case err != nil && len(ruling.Txns) == 0:
+	case err != nil && ruling.IsEmpty():
 		return nil, unrecorded(err)
 	case err != nil:
 		return nil, err
@@ -314,7 +314,7 @@ func callByRule(ctx context.Context, conn *connection, check service.Check, wait
 	if err := r.send(ctx, conn); err != nil {
 		return service.Decision{}, err
 	}
-	if err := conn.tellsNew(v.TxnID); err != nil { // or there was no row
+	if err := conn.tellsNew(v.TxnID, d.CheckedAt); err != nil { // or there was no row
 		return service.Decision{}, err
 	}
 	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}

@@ -30,7 +30,7 @@ func Identities(ctx context.Context, o Options) ([]Identity, error) {
 		}
 		list[i].Address = probe.address
 		asking.Go(func() {
-			defer probe.Close()
+			defer func() { _ = probe.Close() }()
 			list[i].Err = Unready(ctx, probe.onConn(ctx, func(ctx context.Context, conn *connection) (err error) {
 				list[i].Value, err = conn.identity(ctx)
 				return err

@@ -256,6 +256,7 @@ func decisionPlans() []Plan {
 		{Table: "zone_override_prefix_length", Want: "PRIMARY"},
 		{Table: "zone_override", Want: "zone_override_network"},
 		{Table: "zone_attempt", Want: "PRIMARY"},
+		{Table: "zone_bucket_lock", Want: "PRIMARY"},
 		{Table: "zone_txn", Want: "zone_txn_window"},
 	}
 }

@@ -15,7 +15,7 @@ import (
 func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funlen // one table of questions
 	t.Parallel()
 	const lone, first, second = "check_velocity_by_rule", "START TRANSACTION", "INSERT INTO zone_txn"
-	// ids are of a txn of alice and one of bob.
+	// ids are of a txn of alice, of one of bob, and of one of a check of both.
 	type question = func(t *testing.T, store *Store, ids []uint64) error
 	checked := func(buckets ...service.Bucket) question {
 		return func(t *testing.T, store *Store, _ []uint64) error {
@@ -46,11 +46,17 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 			return err
 		}
 	}
-	zoned := func(i int) question {
+	zoned := func(list ...int) question {
 		return func(t *testing.T, store *Store, ids []uint64) error {
-			zones, err := store.TxnZones(t.Context(), ids[i:i+1])
-			if err == nil && len(zones[ids[i]]) != 1 {
-				t.Errorf("the zones of txn %d are %v", ids[i], zones)
+			var asked []uint64
+			for _, i := range list {
+				asked = append(asked, ids[i])
+			}
+			zones, err := store.TxnZones(t.Context(), asked)
+			for _, i := range list {
+				if err == nil && len(zones[ids[i]]) != 1+i/2 {
+					t.Errorf("the zones of txn %d are %v", ids[i], zones)
+				}
 			}
 			return err
 		}
@@ -59,6 +65,37 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 		return func(t *testing.T, store *Store, ids []uint64) error {
 			reports := []service.Report{{TxnID: ids[0], Outcome: service.OutcomeFailure}, {TxnID: ids[1], Outcome: service.OutcomeFailure}}
 			_, err := store.ReportAll(t.Context(), reports[:n])
+			return err
+		}
+	}
+	reportedAs := func(i int, outcome service.Outcome) question {
+		return func(t *testing.T, store *Store, ids []uint64) error {
+			_, err := store.ReportAll(t.Context(), []service.Report{{TxnID: ids[i], Outcome: outcome}})
+			return err
+		}
+	}
+	changesSince := func(change uint64) question {
+		return func(t *testing.T, store *Store, _ []uint64) error {
+			list, err := store.ChangesSince(t.Context(), change)
+			if err == nil && (len(list) == 0 || list[0].ID != change) {
+				t.Errorf("the changes since %d are %+v", change, list)
+			}
+			return err
+		}
+	}
+	renewed := func(t *testing.T, store *Store, _ []uint64) error {
+		list, err := store.RenewZones(t.Context(), ZoneList{})
+		if err == nil && len(list.Zones) != 2 {
+			t.Errorf("the zones are %+v", list.Zones)
+		}
+		return err
+	}
+	listed := func(zoneID int64) question {
+		return func(t *testing.T, store *Store, _ []uint64) error {
+			list, err := store.Overrides(t.Context(), zoneID, 0, 10)
+			if err == nil && (len(list) != 1 || list[0].ZoneID != zoneID) {
+				t.Errorf("the overrides of zone %d are %+v", zoneID, list)
+			}
 			return err
 		}
 	}
@@ -98,7 +135,13 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 			"a txn, then its zones":          {"FROM zone_txn", read(0), zoned(0), nil},
 			"a report":                       {"report_outcomes", reported(1), reported(2), service.ErrUndecided},
 			"a txn, then a report":           {"FROM zone_txn", read(0), reported(1), service.ErrUndecided},
+			"a report of another txn":        {"report_outcomes", reportedAs(0, service.OutcomeFailure), reportedAs(1, service.OutcomeFailure), service.ErrUndecided},
+			"a report of another outcome":    {"report_outcomes", reportedAs(0, service.OutcomeFailure), reportedAs(0, service.OutcomeSuccess), service.ErrUndecided},
 			"a zone":                         {"FROM zone_master", zone1, zone2, service.ErrBusy},
+			"the zones of a txn and a check": {"check_buckets", nil, zoned(0, 2), service.ErrBusy},
+			"the changes of a zone":          {"zone_audit", changesSince(1), changesSince(2), service.ErrBusy},
+			"a look at all changes":          {"zone_audit", nil, renewed, service.ErrBusy},
+			"a list of overrides":            {"zone_id = 1", listed(1), listed(2), service.ErrBusy},
 		} {
 			t.Run(name, func(t *testing.T) {
 				d := engine.Database(t, zone(1, 50, time.Hour), zone(2, 50, time.Hour))
@@ -111,6 +154,14 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 					}
 					ids = append(ids, decision.TxnID())
 				}
+				both, err := ask(t.Context(), direct, check(user("alice"), user("bob")))
+				if err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, both.TxnID())
+				for id := range int64(2) {
+					d.SetOverride(t, service.Override{ZoneID: id + 1, Key: "carol", Action: service.OverrideAllow, Reason: "test", CreatedBy: "test"})
+				}
 				p := dbtest.Through(t, d.DSN)
 				store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{MaxConns: LeastMaxConns})
 				if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); err != nil { // it knows zone and rows then
@@ -122,7 +173,7 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 						t.Fatal(err)
 					}
 				}
-				err := c.after(t, store, ids)
+				err = c.after(t, store, ids)
 				if c.kind != nil && !errors.Is(err, c.kind) {
 					t.Errorf("got %v, want %v", err, c.kind)
 				}

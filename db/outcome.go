@@ -56,10 +56,11 @@ func (s *Store) callReport(ctx context.Context, reports []service.Report) ([]ser
 		for ; rows.Next(); answered++ {
 			var place int
 			var status service.ReportStatus
-			if err := rows.Scan(&place, &status); err != nil {
+			var told report
+			if err := rows.Scan(&place, &status, &told.TxnID, &told.Outcome); err != nil {
 				return err
 			}
-			if place != answered || place >= len(reports) {
+			if place != answered || place >= len(reports) || told != list[place] {
 				return errMisfit
 			}
 			statuses[place] = status

@@ -172,7 +172,7 @@ func (e errand) readTxns(r *reading, checks [][]txnOfCheck) map[txnName]service.
 		r.sql("SELECT "+txnColumns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
 			list(len(of), func(i int) { r.uint(of[i]) }).sql(" AND bucket_key IN ").
 			list(len(part), func(i int) { r.string(part[i].Key) }).sql(";")
-		r.each(11, func(row []driver.Value) error {
+		r.each(13, func(row []driver.Value) error {
 			txn, err := txnOf(row)
 			if _, isAsked := e.places[txn.Bucket]; err == nil && !isAsked {
 				return errMisfit

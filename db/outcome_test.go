@@ -279,7 +279,7 @@ func TestAnIDThatWasRecordedTwiceFailsNoOtherReport(t *testing.T) {
 			"VALUES (?, UTC_TIMESTAMP(6) + INTERVAL 1 SECOND, 1, 'mallory', FALSE, FALSE, TRUE)", first.txnID)
 		answer, _, err := answerTo(conn, fmt.Sprintf(`CALL report_outcomes('[{"txn_id":%d,"outcome":"failure"},{"txn_id":%d,"outcome":"success"}]')`,
 			first.txnID, other.txnID))
-		if want := "report_no=0 status=recorded \nreport_no=1 status=recorded \n"; err != nil || answer != want {
+		if want := "report_no=0 status=recorded outcome=failure \nreport_no=1 status=recorded outcome=success \n"; err != nil || answer != want {
 			t.Errorf("answered %q, %v, want %q", answer, err, want)
 		}
 		for key, want := range map[string]service.Outcome{"alice": "failure", "bob": "success", "mallory": ""} {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"velocityd/service"
 )
 
@@ -69,17 +71,17 @@ func (s *Store) Overrides(ctx context.Context, zoneID int64, after uint64, limit
 	if _, err := s.Zone(ctx, zoneID); err != nil {
 		return nil, err
 	}
-	var rows []overrideRow
-	if err := s.pool.SelectContext(ctx, &rows, selectOverride+`
+	isAsked := func(row overrideRow) bool { return row.ZoneID == zoneID && row.ID > after }
+	rows, err := selectFitting(ctx, s.pool, isAsked, selectOverride+`
  WHERE zone_id = ?
    AND id > ?
  ORDER BY id
- LIMIT ?`, zoneID, after, limit); err != nil {
+ LIMIT ?`, zoneID, after, limit)
+	if err != nil {
 		return nil, fmt.Errorf("list overrides of zone %d: %w", zoneID, lookupError(err))
 	}
 	overrides := make([]service.Override, len(rows))
 	for i, row := range rows {
-		var err error
 		if overrides[i], err = row.override(); err != nil {
 			return nil, err
 		}
@@ -90,7 +92,11 @@ func (s *Store) Overrides(ctx context.Context, zoneID int64, after uint64, limit
 // Override returns one override of a zone, expired or not. The error wraps
 // service.ErrNotFound if there is none.
 func (s *Store) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
-	o, err := readOverride(ctx, s.pool, zoneID, id)
+	var o service.Override
+	err := s.pool.on(ctx, func(conn *sqlx.Conn) (err error) {
+		o, err = readOverride(ctx, conn, zoneID, id)
+		return err
+	})
 	if err != nil {
 		return o, fmt.Errorf("read override %d of zone %d: %w", id, zoneID, lookupError(err))
 	}

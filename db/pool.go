@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
@@ -50,7 +51,7 @@ func (p *pool) with(ctx context.Context, do func(*sqlx.Conn) (clean bool, err er
 // isUnscanned says that a row could not be read into its variables: it has other columns, or a value
 // that cannot be theirs, which the error quotes. These errors have no types.
 func isUnscanned(err error) bool {
-	for _, words := range []string{"sql: Scan error", "sql: expected ", "missing destination name "} {
+	for _, words := range []string{"sql: Scan error", "sql: expected ", "missing destination name ", "scannable dest type "} {
 		if strings.Contains(err.Error(), words) {
 			return true
 		}
@@ -66,6 +67,19 @@ func (p *pool) GetContext(ctx context.Context, dest any, query string, args ...a
 // SelectContext implements reader.
 func (p *pool) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
 	return p.on(ctx, func(conn *sqlx.Conn) error { return conn.SelectContext(ctx, dest, query, args...) })
+}
+
+// selectFitting reads the rows of a look-up. If one of them does not fit the question, the connection
+// is closed, because it is an answer behind, and the error is errMisfit.
+func selectFitting[T any](ctx context.Context, p *pool, fits func(T) bool, query string, args ...any) (rows []T, err error) {
+	err = p.on(ctx, func(conn *sqlx.Conn) error {
+		err := conn.SelectContext(ctx, &rows, query, args...)
+		if err == nil && slices.ContainsFunc(rows, func(row T) bool { return !fits(row) }) {
+			err = errMisfit
+		}
+		return err
+	})
+	return rows, err
 }
 
 // exec carries out a statement that returns no rows, in a transaction of its own.

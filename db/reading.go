@@ -96,13 +96,14 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 	return nil
 }
 
-// tellsNew notes the id of a txn that was recorded now. It returns errMisfit for an id that no new
-// txn can have: 0, and that of the last one, with which an answer that came twice begins.
-func (s *connection) tellsNew(id uint64) error {
-	if id == 0 || id == s.lastTxn {
+// tellsNew notes the id of a txn that was recorded now, or that counts an attempt of now. It returns
+// errMisfit for what no new answer can have: the id 0, and the id and the instant of the last one, with
+// which an answer that came twice begins.
+func (s *connection) tellsNew(id uint64, now time.Time) error {
+	if id == 0 || id == s.lastTxn && now.Equal(s.lastAt) {
 		return errMisfit
 	}
-	s.lastTxn = id
+	s.lastTxn, s.lastAt = id, now
 	return nil
 }
 
@@ -391,7 +392,7 @@ func parseAnswer(answer []byte, d *service.Decision) error {
 
 func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
 	const members, txnID, velocity, remaining, reason, overrideID = 12, 4, 7, 8, 10, 11
-	most := [members]uint64{2: 1, 3: 1, txnID: math.MaxUint64, overrideID: math.MaxUint64}
+	most := [members]uint64{2: 1, 3: 1, txnID: math.MaxInt64, overrideID: math.MaxUint64}
 	if len(row) != members {
 		return v, fmt.Errorf("%d members, want %d", len(row), members)
 	}

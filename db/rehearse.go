@@ -15,11 +15,7 @@ func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
 		b.hints.stuck.attempts.begin()
 		return
 	}
-	buckets := make([]service.Bucket, len(ruling.Txns))
-	for i, txn := range ruling.Txns {
-		buckets[i] = txn.Bucket
-	}
-	b.hints.stuck.waited(buckets...)
+	b.hints.stuck.waited(recorded(ruling)...)
 }
 
 // rehearse finds out whether a batch can record what was stuck. If nobody may wait, what is stuck

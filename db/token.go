@@ -212,6 +212,8 @@ func readCredential(ctx context.Context, from reader, id uint64) (access.Credent
 		return access.Credential{}, err
 	case len(list) == 0:
 		return access.Credential{}, service.ErrNotFound
+	case list[0].ID != id:
+		return access.Credential{}, errMisfit
 	}
 	return list[0], nil
 }

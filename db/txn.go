@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
-	"errors"
 	"fmt"
 	"time"
 
@@ -24,15 +23,18 @@ type txnRow struct {
 	Counted    bool             `db:"counted"`
 	Outcome    sql.Null[string] `db:"outcome"`
 	AttemptID  sql.Null[string] `db:"attempt_id"`
+	Attempts   int              `db:"attempts"`
+	LastAt     time.Time        `db:"last_at"`
 }
 
-const txnColumns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id"
+const txnColumns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id, " +
+	"1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at"
 
 func (r txnRow) txn() service.Txn {
 	return service.Txn{
 		ID: r.ID, Bucket: service.Bucket{ZoneID: r.ZoneID, Key: r.Key}, CreatedAt: r.CreatedAt,
 		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Reason: service.Reason(r.Reason.V), OverrideID: r.OverrideID.V, Counted: r.Counted,
-		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V,
+		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V, Attempts: r.Attempts, LastAt: r.LastAt,
 	}
 }
 
@@ -42,28 +44,27 @@ func txnOf(row []driver.Value) (txn service.Txn, err error) {
 		ID: uint64(asInt(row[0])), Bucket: service.Bucket{ZoneID: asInt(row[2]), Key: text(row[3])},
 		Blocked: asInt(row[4]) != 0, WouldBlock: asInt(row[5]) != 0, Counted: asInt(row[6]) != 0,
 		Outcome: service.Outcome(text(row[7])), AttemptID: text(row[8]),
-		Reason: service.Reason(text(row[9])), OverrideID: uint64(asInt(row[10])),
+		Reason: service.Reason(text(row[9])), OverrideID: uint64(asInt(row[10])), Attempts: int(asInt(row[11])),
 	}
-	txn.CreatedAt, err = asInstant(row[1])
+	if txn.CreatedAt, err = asInstant(row[1]); err != nil {
+		return txn, err
+	}
+	txn.LastAt, err = asInstant(row[12])
 	return txn, err
 }
 
 // Txn returns one recorded attempt. The error wraps service.ErrNotFound if
 // there is none, and service.ErrBusy if the engine is away.
 func (s *Store) Txn(ctx context.Context, id uint64) (service.Txn, error) {
-	var row txnRow
-	err := s.pool.GetContext(ctx, &row, `
+	rows, err := selectFitting(ctx, s.pool, func(row txnRow) bool { return row.ID == id }, `
 SELECT `+txnColumns+`
   FROM zone_txn
  WHERE id = ?`, id)
 	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return service.Txn{}, fmt.Errorf("txn %d: %w", id, service.ErrNotFound)
 	case err != nil:
 		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, lookupError(err))
+	case len(rows) == 0:
+		return service.Txn{}, fmt.Errorf("txn %d: %w", id, service.ErrNotFound)
 	}
-	if row.ID != id {
-		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, lookupError(errMisfit))
-	}
-	return row.txn(), nil
+	return rows[0].txn(), nil
 }

@@ -74,15 +74,13 @@ func (s *Store) addChecks(ctx context.Context, ids []uint64, checks map[uint64][
 	for i, id := range ids {
 		args[i] = id
 	}
-	var named []txnOfCheck
-	if err := s.pool.SelectContext(ctx, &named, selectTxnOfCheck+"id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...); err != nil {
+	isNamed := func(t txnOfCheck) bool { return slices.Contains(ids, t.ID) }
+	named, err := selectFitting(ctx, s.pool, isNamed, selectTxnOfCheck+"id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...)
+	if err != nil {
 		return err
 	}
 	var shared []txnOfCheck
 	for _, t := range named {
-		if !slices.Contains(ids, t.ID) {
-			return errMisfit
-		}
 		if t.Buckets != nil && t.CheckID != nil {
 			shared = append(shared, t)
 		} else {
@@ -112,8 +110,11 @@ func (s *Store) siblings(ctx context.Context, txns []txnOfCheck) (map[checkKey][
 			where = append(where, "(id BETWEEN ? AND ? AND created_at = ? AND check_id = ?)")
 			args = append(args, t.ID-min(t.ID, span), t.ID+min(math.MaxUint64-t.ID, span), t.CreatedAt, *t.CheckID)
 		}
-		var found []txnOfCheck
-		if err := s.pool.SelectContext(ctx, &found, selectTxnOfCheck+strings.Join(where, " OR "), args...); err != nil {
+		isSibling := func(t txnOfCheck) bool {
+			return t.CheckID != nil && slices.ContainsFunc(txns, func(asked txnOfCheck) bool { return t.key() == asked.key() })
+		}
+		found, err := selectFitting(ctx, s.pool, isSibling, selectTxnOfCheck+strings.Join(where, " OR "), args...)
+		if err != nil {
 			return nil, err
 		}
 		for _, t := range found {

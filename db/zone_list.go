@@ -39,8 +39,8 @@ func (s *Store) RenewZones(ctx context.Context, known ZoneList) (ZoneList, error
 		known = ZoneList{}
 	}
 	began := time.Now()
-	var changes []changeRow // the newest first
-	err := s.pool.SelectContext(ctx, &changes, `
+	isNewer := func(change changeRow) bool { return change.ID > known.newest }
+	changes, err := selectFitting(ctx, s.pool, isNewer, `
 SELECT id, subject, zone_id
   FROM zone_audit
  WHERE id > ?
@@ -51,7 +51,7 @@ SELECT id, subject, zone_id
 	}
 	now := known
 	if len(changes) > 0 {
-		now.newest = changes[0].ID
+		now.newest = changes[0].ID // they come newest first
 	}
 	if err != nil || known.ReadAt.IsZero() || len(changes) > mostChanges {
 		now.ReadAt = began
@@ -74,21 +74,18 @@ SELECT id, subject, zone_id
 func (s *Store) replaceZones(ctx context.Context, zones []service.Zone, ids []int64) ([]service.Zone, error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	isAsked := func(id int64) bool { _, is := slices.BinarySearch(ids, id); return is }
+	has := func(id int64) bool { _, is := slices.BinarySearch(ids, id); return is }
 	query, args, err := sqlx.In(selectZone+`
  WHERE id IN (?)`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read changed zones: %w", err)
 	}
-	var rows []zoneRow
-	if err := s.pool.SelectContext(ctx, &rows, query, args...); err != nil {
+	rows, err := selectFitting(ctx, s.pool, func(row zoneRow) bool { return has(row.ID) }, query, args...)
+	if err != nil {
 		return nil, fmt.Errorf("read changed zones: %w", lookupError(err))
 	}
-	now := slices.DeleteFunc(slices.Clone(zones), func(z service.Zone) bool { return isAsked(z.ID) })
+	now := slices.DeleteFunc(slices.Clone(zones), func(z service.Zone) bool { return has(z.ID) })
 	for _, row := range rows {
-		if !isAsked(row.ID) {
-			return nil, fmt.Errorf("read changed zones: %w", lookupError(errMisfit))
-		}
 		now = append(now, row.zone())
 	}
 	slices.SortFunc(now, func(a, b service.Zone) int { return cmp.Compare(a.ID, b.ID) })

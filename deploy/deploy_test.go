@@ -119,6 +119,23 @@ func TestEachAlertHasAnEntryForTheOperator(t *testing.T) {
 	}
 }
 
+// TestTheUnitsOfSystemdNameFlagsThatThePageHas holds the units against the page's table of flags.
+func TestTheUnitsOfSystemdNameFlagsThatThePageHas(t *testing.T) {
+	t.Parallel()
+	page := read(t, "../docs/operate.md")
+	for _, file := range []string{"systemd/velocityd.service", "systemd/tls.conf"} {
+		flags := regexp.MustCompile(`--[a-z-]+`).FindAllString(read(t, file), -1)
+		for _, flag := range flags {
+			if !strings.Contains(page, "`"+flag+"`") {
+				t.Errorf("%s: docs/operate.md does not know %s", file, flag)
+			}
+		}
+		if len(flags) == 0 || !strings.Contains(page, "../deploy/"+file) {
+			t.Errorf("%s has no flags, or docs/operate.md does not link it", file)
+		}
+	}
+}
+
 // panel is a panel of the dashboard, which may have others inside.
 type panel struct {
 	Title, Type, Description string

@@ -3,31 +3,31 @@ package docs_test
 import (
 	"bufio"
 	"encoding/json"
+	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// sample is a program of docs/samples.md that the compiler of Go does not check.
+// sample is a program in examples that the compiler of Go does not check.
 type sample struct {
-	language string
-	args     []string
-	use      string // the line behind which the page shows how to use it
-	open     string // fails open
-	drive    string // asks about each of NAMES, reports, and prints what it was told
+	file  string
+	args  []string
+	use   string // the line behind which it is used
+	open  string // fails open
+	drive string // asks about each of NAMES, reports, and prints what it was told
 }
 
 func samples() []sample {
 	return []sample{
-		{"python", []string{"python3", "-"}, "# Use:", "FAIL_OPEN = True\n", `
+		{"python/login.py", []string{"python3", "-"}, "# Use:", "FAIL_OPEN = True\n", `
 BUDGET, EACH = 1.5, 0.3
 for name in NAMES:
     allowed, txn = may_try(name, "fe80::1%eth0")
     print("RESULT", "allowed" if allowed else "refused", "no txn" if txn is None else "a txn", flush=True)
     report(txn, True)
 `},
-		{"js", []string{"node", "--input-type=module", "-"}, "// Use:", "policy.failOpen = true;\n", `
+		{"node/login.mjs", []string{"node", "--input-type=module", "-"}, "// Use:", "policy.failOpen = true;\n", `
 Object.assign(policy, { budget: 1500, each: 300 });
 for (const name of NAMES) {
   const { allowed, txn } = await mayTry(name, 'fe80::1%eth0');
@@ -44,12 +44,14 @@ func (s sample) run(t *testing.T, url string, failOpen bool, names []string) (to
 	if err := leftOut(s.args[0]); err != nil {
 		t.Skip(err)
 	}
-	blocks := pageBlocks(t, "docs/samples.md")
-	at := slices.IndexFunc(blocks, func(b block) bool { return b.language == s.language })
-	program, _, found := strings.Cut(blocks[at].text, s.use)
+	text, err := os.ReadFile("../examples/" + s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, _, found := strings.Cut(string(text), s.use)
 	list, err := json.Marshal(names)
 	if err != nil || !found {
-		t.Fatalf("%s: no line %q (%v)", s.language, s.use, err)
+		t.Fatalf("%s: no line %q (%v)", s.file, s.use, err)
 	}
 	if failOpen {
 		program += s.open
@@ -75,13 +77,13 @@ func (s sample) run(t *testing.T, url string, failOpen bool, names []string) (to
 	return told, logged
 }
 
-// startFake starts the page's service that behaves as the user's name says, and returns its URL.
+// startFake starts the service that behaves as the user's name says, and returns its URL.
 func startFake(t *testing.T) string {
 	t.Helper()
 	if err := leftOut("python3"); err != nil {
 		t.Skip(err)
 	}
-	command := exec.CommandContext(t.Context(), "python3", "-c", script(t, "docs/samples.md", "fake.py"), "0")
+	command := exec.CommandContext(t.Context(), "python3", "../examples/fake/fake.py", "0")
 	out, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +130,7 @@ func TestTheSamplesLetThePolicyDecideAndHideNoFaultBehindAWrongPassword(t *testi
 	}
 	for _, s := range samples() {
 		for _, failOpen := range []bool{false, true} {
-			t.Run(s.language, func(t *testing.T) {
+			t.Run(s.file, func(t *testing.T) {
 				t.Parallel()
 				told, logged := s.run(t, startFake(t), failOpen, names)
 				for i, c := range cases {

@@ -23,7 +23,7 @@ import (
 )
 
 // The page that makes accounts. Others use them as it has granted them.
-const grantingPage = "docs/dba.md"
+const grantingPage = "docs/install.md"
 
 // What the pages call the service and the database's server.
 const (

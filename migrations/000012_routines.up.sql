@@ -1,1 +1,1 @@
--- routines sha256: ea049bd43ccca62a26ca37da4ad0615a664de578b0e975e5490c6beaccf26438
+-- routines sha256: ac6a29af48a362633d2eba45610ed70c6b8a7b8c106113b6b9daf5b1a10d4dfc

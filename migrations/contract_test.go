@@ -31,7 +31,7 @@ func TestPublicProceduresKeepTheirContract(t *testing.T) {
 				"zone_id bucket_key mode rate window velocity remaining retry_after locked_until override_id override_action checked_at reason",
 			},
 			{"report_outcome", "p_txn_id bigint unsigned, p_outcome varchar(16)", "(1, 'success')", "txn_id outcome"},
-			{"report_outcomes", "p_reports json", `('[{"txn_id":1,"outcome":"success"}]')`, "report_no status"},
+			{"report_outcomes", "p_reports json", `('[{"txn_id":1,"outcome":"success"}]')`, "report_no status txn_id outcome"},
 			{
 				"release_bucket", "p_zone_id int, p_bucket_key varchar(256), p_principal varchar(129), p_reason varchar(256)",
 				"(1, 'alice', 'me', 'why')", "zone_id bucket_key",

@@ -18,6 +18,8 @@ type Ledger struct {
 	// Velocities replaces Counted for buckets with too many txns to list.
 	Velocities map[Bucket]Velocity
 	Lockouts   map[Bucket]Lockout
+	// Series holds those of buckets in zones with RecordBlocked.
+	Series map[Bucket]Series
 	// Attempts are the remembered checks by their AttemptID.
 	Attempts map[string]Attempt
 	// Held are the buckets whose locks the store does not have. Checks that name one of them
@@ -38,31 +40,35 @@ type Velocity struct {
 // Ruling is what Decide answers: the decisions, and what has to be recorded
 // before they are true.
 type Ruling struct {
-	// Decisions holds one element for each check. Until Number is called, the
-	// TxnID of a verdict is the place of its txn in Txns, counted from 1.
+	// Decisions holds one element for each check. Until Number is called, the TxnIDs of verdicts may
+	// be places: see PlaceOf.
 	Decisions []Decision
-	// Txns are to be recorded in this order. Their ID is 0.
-	Txns []Txn
-	// Recorded are the indexes of the checks that Txns belong to, in order: one txn
-	// for each bucket of each of them. Checks that were refused, and retries, are
-	// not among them.
+	// Recorded are the indexes of the checks that were decided now, in order. Checks that were
+	// refused, and retries, are not among them.
 	Recorded []int
-	// Lockouts are those that begin now.
+	// Txns are to be recorded in this order. Their ID is 0, and their LastAt is their CreatedAt. Txns[i] belongs to the check with the
+	// index TxnChecks[i]. A check has one for each bucket, but for those whose attempt is counted.
+	Txns      []Txn
+	TxnChecks []int
+	// Repeats are to be counted in txns that were recorded before.
+	Repeats []Repeats
+	// Lockouts are those that begin now, and Series those in which a txn is recorded.
 	Lockouts map[Bucket]Lockout
-
-	retries []int // indexes of checks whose verdicts have the ids of txns recorded before
+	Series   map[Bucket]Series
 }
 
+// IsEmpty says that there is nothing to record.
+func (r *Ruling) IsEmpty() bool { return len(r.Txns)+len(r.Repeats) == 0 }
+
 // Number replaces the places in the verdicts by txn ids: the first is the id of
-// Txns[0], and each following id is step higher. It must be called once.
+// Txns[0], and each following id is step higher.
 func (r *Ruling) Number(first, step uint64) {
 	for i := range r.Decisions {
-		if _, isRetry := slices.BinarySearch(r.retries, i); isRetry {
-			continue
-		}
 		for j := range r.Decisions[i].Verdicts {
 			v := &r.Decisions[i].Verdicts[j]
-			v.TxnID = first + (v.TxnID-1)*step
+			if place, isNew := PlaceOf(v.TxnID); isNew {
+				v.TxnID = first + place*step
+			}
 		}
 	}
 }
@@ -135,7 +141,8 @@ func newDecider(now time.Time, ledger Ledger, checks []Check) *decider {
 		places: make(map[Bucket]int, buckets), accounts: make([]account, 0, buckets),
 		verdicts: make([]Verdict, 0, buckets),
 		ruling: Ruling{
-			Decisions: make([]Decision, len(checks)), Recorded: make([]int, 0, len(checks)), Txns: make([]Txn, 0, buckets),
+			Decisions: make([]Decision, len(checks)), Recorded: make([]int, 0, len(checks)),
+			Txns: make([]Txn, 0, buckets), TxnChecks: make([]int, 0, buckets),
 		},
 	}
 }
@@ -150,7 +157,7 @@ func (d *decider) decide(i int, check Check) Decision {
 		return Decision{Err: ErrHeld}
 	}
 	if check.AttemptID != "" {
-		if repeated, ok := d.repeat(i, check); ok {
+		if repeated, ok := d.repeat(check); ok {
 			return repeated
 		}
 		if d.ledger.AttemptsHeld {
@@ -222,7 +229,7 @@ func (d *decider) shareLockouts(check Check) {
 }
 
 // record charges the buckets of a decided check, unless it is blocked, and adds
-// its txns to the ruling.
+// its txns to the ruling, or counts them in earlier ones.
 func (d *decider) record(i int, check Check, decision Decision) {
 	for j := range decision.Verdicts {
 		v := &decision.Verdicts[j]
@@ -235,11 +242,15 @@ func (d *decider) record(i int, check Check, decision Decision) {
 		if account.lockoutBegins {
 			d.lockOut(v.Bucket, account)
 		}
-		d.ruling.Txns = append(d.ruling.Txns, Txn{
-			Bucket: v.Bucket, CreatedAt: d.now, Blocked: decision.Blocked,
+		txn := Txn{
+			Bucket: v.Bucket, CreatedAt: d.now, LastAt: d.now, Attempts: 1, Blocked: decision.Blocked,
 			WouldBlock: v.WouldBlock, Reason: v.Reason, OverrideID: v.OverrideID, Counted: counted, AttemptID: check.AttemptID,
-		})
-		v.TxnID = uint64(len(d.ruling.Txns))
+		}
+		if txn.Blocked && account.zone.RecordBlocked > 0 {
+			v.TxnID = d.blocked(i, account, txn)
+		} else {
+			v.TxnID = d.add(i, txn)
+		}
 	}
 	for first, end := range check.groups { // whoever is asked again, by whatever secret keys, tells the same txn
 		for j := first; j < end; j++ {
@@ -253,6 +264,12 @@ func (d *decider) record(i int, check Check, decision Decision) {
 		}
 		d.attempts[check.AttemptID] = i
 	}
+}
+
+// add adds a txn of a check to the ruling, and returns its place.
+func (d *decider) add(i int, txn Txn) uint64 {
+	d.ruling.Txns, d.ruling.TxnChecks = append(d.ruling.Txns, txn), append(d.ruling.TxnChecks, i)
+	return firstPlace + uint64(len(d.ruling.Txns)-1)
 }
 
 func (d *decider) lockOut(bucket Bucket, account *account) {
@@ -294,7 +311,7 @@ func (d *decider) open(bucket Bucket) account {
 	zone := d.zone(bucket.ZoneID)
 	a := account{
 		zone: zone, rate: zone.Rate, window: zone.Window,
-		counts: zone.Mode != ModeOff, lockout: d.ledger.Lockouts[bucket],
+		counts: zone.Mode != ModeOff, lockout: d.ledger.Lockouts[bucket], series: d.ledger.Series[bucket],
 	}
 	if a.lockout.Shadow && zone.Mode == ModeEnforce {
 		a.lockout = Lockout{}
@@ -333,6 +350,9 @@ type account struct {
 
 	lockout       Lockout
 	lockoutBegins bool
+
+	series  Series
+	repeats int // the place, from 1, of the repeats of its last txn in the ruling; 0: there are none
 }
 
 // judge answers for the bucket before the check is charged. See wait.

@@ -68,6 +68,7 @@ func rules() map[string]rule {
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
+		"examples/go":          {ours: []string{"service", "service/access", "api", "client"}},
 		"docs":                 {}, // the test of the pages
 		"deploy":               {}, // the test of what operators are given
 	}
@@ -212,7 +213,7 @@ func TestDbDependsOnTheDriverAndSqlxAlone(t *testing.T) {
 
 // TestNothingButCmdImportsDbOrHandlers holds for tests too: one that needs the
 // store and the HTTP interface together belongs into cmd. The client's tests may
-// start the server, because that is what a client has to get on with.
+// start the server, because that is what a client has to get on with, and so may those of an example.
 func TestNothingButCmdImportsDbOrHandlers(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
@@ -222,7 +223,7 @@ func TestNothingButCmdImportsDbOrHandlers(t *testing.T) {
 		}
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			private := path == module+"/db" || path == module+"/handlers"
-			served := room == "client" && path == module+"/handlers" && !slices.Contains(p.Imports, path)
+			served := (room == "client" || room == "examples/go") && path == module+"/handlers" && !slices.Contains(p.Imports, path)
 			if private && !served && path != p.ImportPath { // its own tests may stand outside of it
 				t.Errorf("%s must not import %s: nothing but cmd may", room, path)
 			}

@@ -206,7 +206,7 @@ func (d *diagnoses) judgeIdentity(ctx context.Context, options db.Options) error
 				"run INSERT INTO velocity_identity (name, value) VALUES ('database', UUID()) as the owner of the schema")
 		case one.Value != list[first].Value:
 			d.add(levelFault, "identity", one.Address+" leads to another database than "+list[first].Address,
-				"take the one that is not meant out of the DSN: see docs/dba.md#several-addresses")
+				"take the one that is not meant out of the DSN: see docs/install.md#several-addresses")
 		}
 	}
 	if len(*d) == found {

@@ -21,7 +21,7 @@ type migrateCmd struct {
 
 // Help is the longer explanation of the command.
 func (migrateCmd) Help() string {
-	return `The account needs the rights to create, alter and drop tables, triggers, procedures and views. It owns the schema from then on (docs/dba.md calls it velocity_admin): keep it. The service should use another account, to which 'velocityd migrate roles --service' grants what it needs.
+	return `The account needs the rights to create, alter and drop tables, triggers, procedures and views. It owns the schema from then on (docs/install.md calls it velocity_admin): keep it. The service should use another account, to which 'velocityd migrate roles --service' grants what it needs.
 
 On a server with a binary log an administrator has to SET GLOBAL log_bin_trust_function_creators = 1 for the migration, because of the triggers. Afterwards it can be 0 again.
 

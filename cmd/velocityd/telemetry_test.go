@@ -91,7 +91,7 @@ func TestARunningServiceExportsWhatRulesAndDashboardAskFor(t *testing.T) {
 // wantDocumented fails unless the page for operators has each metric of the service, and no other.
 func wantDocumented(t *testing.T, text string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/operate.md")
+	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func wantDocumented(t *testing.T, text string) {
 	slices.Sort(exported)
 	slices.Sort(documented)
 	if !slices.Equal(exported, documented) {
-		t.Errorf("docs/operate.md has the metrics\n%q\nthe service exports\n%q", documented, exported)
+		t.Errorf("docs/metrics.md has the metrics\n%q\nthe service exports\n%q", documented, exported)
 	}
 }
 

@@ -4,7 +4,8 @@ SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
   -- Records outcomes in one transaction, under the locks of all buckets concerned. p_answers
-  -- becomes a JSON array with one status for each report, in order; report_outcomes lists them.
+  -- becomes a JSON array with an object for each report, in order: txn_id, outcome and status.
+  -- report_outcomes lists the statuses.
   DECLARE v_done BOOLEAN DEFAULT FALSE;
   DECLARE v_created_at, v_now DATETIME(6);
   DECLARE v_txn_id, v_outcome, v_status VARCHAR(32) CHARACTER SET utf8mb4;
@@ -28,9 +29,10 @@ BEGIN
       JOIN zone_txn AS t ON t.id = c.id AND t.created_at = c.created_at
      ORDER BY t.zone_id, t.bucket_key;
   DECLARE reports CURSOR FOR
-    SELECT c.outcome, c.created_at, c.txns
+    SELECT c.txn_id, c.outcome, c.created_at, c.txns
       FROM JSON_TABLE(CONCAT('[', SUBSTRING(v_checks, 2), ']'), '$[*]' COLUMNS (
              report_no FOR ORDINALITY,
+             txn_id VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.txn_id',
              outcome VARCHAR(16) CHARACTER SET utf8mb4 PATH '$.outcome',
              created_at DATETIME(6) PATH '$.created_at',
              txns JSON PATH '$.txns')) AS c
@@ -66,7 +68,7 @@ BEGIN
           SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'a report must have a txn_id, and an outcome that is success or failure';
       END IF;
       CALL txns_of_check(v_txn_id, v_created_at, v_txns);
-      SET v_checks = CONCAT(v_checks, ',{"outcome":"', v_outcome, '","created_at":"', COALESCE(v_created_at, '1970-01-01'),
+      SET v_checks = CONCAT(v_checks, ',{"txn_id":"', v_txn_id, '","outcome":"', v_outcome, '","created_at":"', COALESCE(v_created_at, '1970-01-01'),
         '","txns":', v_txns, '}');
     END LOOP;
     CLOSE given;
@@ -94,12 +96,12 @@ BEGIN
     SET v_done = FALSE, p_answers = '';
     OPEN reports;
     the_reports: LOOP
-      FETCH reports INTO v_outcome, v_created_at, v_txns;
+      FETCH reports INTO v_txn_id, v_outcome, v_created_at, v_txns;
       IF v_done THEN
         LEAVE the_reports;
       END IF;
       CALL record_outcome(v_txns, v_created_at, v_outcome, v_now, v_status);
-      SET p_answers = CONCAT(p_answers, ',"', v_status, '"');
+      SET p_answers = CONCAT(p_answers, ',{"txn_id":"', v_txn_id, '","outcome":"', v_outcome, '","status":"', v_status, '"}');
     END LOOP;
     CLOSE reports;
     COMMIT AND NO CHAIN NO RELEASE;

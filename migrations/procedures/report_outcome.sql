@@ -19,15 +19,17 @@ BEGIN
   --   45409  the txn was blocked, has the other outcome, or its reservation ran out before
   --          this success
   DECLARE v_answers LONGTEXT CHARACTER SET ascii;
+  DECLARE v_status VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_message VARCHAR(128);
   CALL record_outcomes(JSON_ARRAY(JSON_OBJECT('txn_id', p_txn_id, 'outcome', p_outcome)), v_answers);
-  IF v_answers = '["unknown_txn"]' THEN
+  SET v_status = JSON_VALUE(v_answers, '$[0].status');
+  IF v_status = 'unknown_txn' THEN
     SET v_message = CONCAT('txn ', p_txn_id, ' does not exist');
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45404, MESSAGE_TEXT = v_message;
-  ELSEIF v_answers <> '["recorded"]' THEN
-    SET v_message = CONCAT('txn ', p_txn_id, CASE v_answers
-      WHEN '["blocked"]' THEN ' was blocked: there was no login'
-      WHEN '["expired"]' THEN ' counts as a failure since its reserve_ttl'
+  ELSEIF v_status <> 'recorded' THEN
+    SET v_message = CONCAT('txn ', p_txn_id, CASE v_status
+      WHEN 'blocked' THEN ' was blocked: there was no login'
+      WHEN 'expired' THEN ' counts as a failure since its reserve_ttl'
       ELSE ' has the other outcome' END);
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45409, MESSAGE_TEXT = v_message;
   END IF;

@@ -6,7 +6,7 @@ BEGIN
   -- Records how many logins ended:
   --   CALL report_outcomes('[{"txn_id":981,"outcome":"success"},{"txn_id":982,"outcome":"failure"}]')
   -- It takes the reports in order and answers with a row for each, counted from 0:
-  --   report_no, status
+  --   report_no, status, txn_id, outcome
   -- A status speaks for the whole check that the txn belongs to:
   --   recorded     now, or before with the same outcome
   --   unknown_txn  there is no such txn
@@ -20,9 +20,11 @@ BEGIN
   -- It sets timestamp and max_sort_length of the session to their defaults.
   DECLARE v_answers LONGTEXT CHARACTER SET ascii;
   CALL record_outcomes(p_reports, v_answers);
-  SELECT a.report_no - 1 AS report_no, a.status
+  SELECT a.report_no - 1 AS report_no, a.status, a.txn_id, a.outcome
     FROM JSON_TABLE(v_answers, '$[*]' COLUMNS (
            report_no FOR ORDINALITY,
-           status VARCHAR(16) CHARACTER SET ascii PATH '$')) AS a
+           status VARCHAR(16) CHARACTER SET ascii PATH '$.status',
+           txn_id BIGINT UNSIGNED PATH '$.txn_id',
+           outcome VARCHAR(16) CHARACTER SET ascii PATH '$.outcome')) AS a
    ORDER BY a.report_no;
 END

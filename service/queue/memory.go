@@ -257,6 +257,7 @@ func (m *memory) decide(zones knownZones, check service.Check) service.Decision 
 		if lockout, begins := ruling.Lockouts[v.Bucket]; begins {
 			m.lockOut(v.Bucket, lockout)
 		}
+		// A ledger without series of blocked attempts has a txn for each bucket.
 		if ruling.Txns[i].Counted && !m.charge(elapsed, zones[v.Bucket.ZoneID], v.Bucket) {
 			d.Blocked, d.WouldBlock = true, true
 			v.Blocked, v.WouldBlock, v.RetryAfter = true, true, service.BusyRetryAfter
