@@ -172,6 +172,7 @@ func TestTheFaultsOfACallAreTheWorstOfItsPartsAndThatTheDatabaseWasAway(t *testi
 		"none":                          {asked: Asked{Decisions: []service.Decision{{}}}},
 		"a part is refused":             {asked: Asked{Decisions: []service.Decision{{}, refused}}, kinds: []Kind{Refused}},
 		"one is busy as well":           {asked: Asked{Decisions: []service.Decision{refused, busy, refused}}, kinds: []Kind{Busy}},
+		"two are busy":                  {asked: Asked{Decisions: []service.Decision{busy, {Err: service.ErrBusy}}}, kinds: []Kind{Busy}},
 		"a report is refused":           {asked: Asked{RefusedReport: service.ErrNotFound}, kinds: []Kind{Refused}},
 		"its caller has left":           {asked: Asked{Decisions: []service.Decision{left}}},
 		"the account may not":           {asked: Asked{Decisions: []service.Decision{busy, lockedOut}}, kinds: []Kind{Failed}},
@@ -184,6 +185,9 @@ func TestTheFaultsOfACallAreTheWorstOfItsPartsAndThatTheDatabaseWasAway(t *testi
 		for _, f := range c.asked.Faults(c.err, judge) {
 			if f.Kind != None {
 				kinds = append(kinds, f.Kind)
+			}
+			if f.Kind == Busy && f.Text != busy.Err.Error() {
+				t.Errorf("%s: %s is told, which is not the first of its kind", name, f.Text)
 			}
 		}
 		if fmt.Sprint(kinds) != fmt.Sprint(c.kinds) {
