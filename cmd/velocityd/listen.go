@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"velocityd/handlers"
+	"velocityd/handlers/wire"
 )
 
 // listenFlags say where and how an instance answers, and what it bears of callers.
@@ -195,7 +196,7 @@ func (s *instance) newDoors(ctx context.Context, l *listeners) []door {
 // newDoor returns a server of api for one address and at most so many connections.
 func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners, connections int) door {
 	api = s.traced(api)
-	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := wire.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			// The caller's next request must go to another instance.
 			w.Header().Set("Connection", "close")
@@ -209,14 +210,14 @@ func (s *instance) newDoor(api http.Handler, listener net.Listener, l *listeners
 			s.metrics.CountConnection(c, state)
 		}
 	}
-	o := handlers.ListenerOptions{
+	o := wire.Options{
 		MaxConnections: connections, MaxConnectionsPerPeer: s.flags.MaxConnectionsPerPeer,
 		Logger: s.logger, AccessLog: s.flags.AccessLog,
 	}
 	if l.certificates != nil {
 		o.TLS = l.certificates.config()
 	}
-	return door{server: server, listener: handlers.NewListener(listener, o)}
+	return door{server: server, listener: wire.NewListener(listener, o)}
 }
 
 // connectionsAt returns how many connections each of so many addresses serves. The

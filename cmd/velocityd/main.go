@@ -24,6 +24,7 @@ import (
 	"velocityd/api"
 	"velocityd/db"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // Exit codes, as the description below promises them.
@@ -237,7 +238,7 @@ func explainForbidden(err error) error {
 // explainRemote adds to an error of asking a service what to do about it.
 func explainRemote(err error) error {
 	switch {
-	case errors.Is(err, api.ErrUnauthenticated):
+	case errors.Is(err, access.ErrUnauthenticated):
 		return fmt.Errorf("%w (--token-file or VELOCITY_TOKEN names the token to ask with)", err)
 	case db.IsUnverified(err):
 		return fmt.Errorf("%w (--db-tls-ca or VELOCITY_DB_TLS_CA names the file of the database's CA; the certificate must name the host of the "+
