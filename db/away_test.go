@@ -124,7 +124,7 @@ func TestAConnectionThatComesTooLateIsKeptForTheNextCall(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		dsn, g := gated(t, engine.Database(t))
-		connector, err := newConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute}, forLanes)
+		connector, err := newConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute}, new(engineMemory), forLanes)
 		if err != nil {
 			t.Fatal(err)
 		}

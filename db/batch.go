@@ -15,10 +15,11 @@ import (
 // decisions and commits. If the batch finds under its locks that it has locked or read too
 // little, further packets in between read the rest.
 type batch struct {
-	hints  *hints
-	conn   *connection
-	checks []service.Check
-	noWait bool // as that of the call
+	hints   *hints
+	conn    *connection
+	dialect dialect
+	checks  []service.Check
+	noWait  bool // as that of the call
 
 	shardMap   *shardMap        // nil where there are no shards
 	buckets    []service.Bucket // of all checks, each once, in lock order: by shard, zone and key
@@ -79,11 +80,11 @@ func newBatch(hints *hints, conn *connection, call service.Call) *batch {
 	checks := call.Checks
 	n := service.CountBuckets(checks)
 	b := &batch{
-		hints: hints, conn: conn, checks: checks, noWait: call.NoWait, buckets: make([]service.Bucket, 0, n),
+		hints: hints, conn: conn, dialect: dialectOf(conn.engine), checks: checks, noWait: call.NoWait, buckets: make([]service.Bucket, 0, n),
 		known:  known{plans: map[int64]zonePlan{}, zones: map[int64]lockedZone{}},
 		ledger: service.Ledger{Zones: map[int64]service.Zone{}, Places: make([][]int, len(checks))},
 	}
-	if conn.dialect.isSharded {
+	if b.dialect.isSharded {
 		b.shardMap = conn.shards.current.Load()
 	}
 	for _, check := range checks {

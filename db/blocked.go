@@ -79,7 +79,7 @@ func (b *batch) countRepeats(p *packet, ruling *service.Ruling) (statements int)
 	if len(ruling.Repeats) == 0 {
 		return 0
 	}
-	if b.conn.dialect.hasRoutines {
+	if b.dialect.hasRoutines {
 		list := make([][3]any, len(ruling.Repeats))
 		for i, r := range ruling.Repeats {
 			list[i] = [3]any{r.TxnID, r.TxnAt.Format(instantFormat), r.Count}

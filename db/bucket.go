@@ -24,7 +24,7 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 		return service.Peek{}, err
 	}
 	look := s.lookInto
-	if engine.hasRoutines() {
+	if engine.HasRoutines() {
 		look = s.callPeek
 	}
 	peek, err := look(ctx, bucket)
@@ -122,7 +122,7 @@ func (s *Store) Release(ctx context.Context, bucket service.Bucket, principal, r
 		return err
 	}
 	release := s.setFree
-	if engine.hasRoutines() {
+	if engine.HasRoutines() {
 		release = s.callRelease
 	}
 	if err := release(ctx, bucket, principal, reason); err != nil {

@@ -21,7 +21,7 @@ const mostBuckets = 1000
 // travel. All others are decided in batches, one transaction each, in slice order;
 // if only some of them fail, their error is that of their checks.
 func (s *Store) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	ctx = context.WithValue(ctx, patienceKey{}, call.Patience)
+	ctx = withPatience(ctx, call.Patience)
 	switch len(call.Checks) {
 	case 0:
 		return nil, nil
@@ -118,7 +118,7 @@ func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []se
 // undone.
 func (s *Store) withBatch(ctx context.Context, call service.Call, do func(context.Context, *batch) error) error {
 	return s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
-		if conn.dialect.isSharded {
+		if dialectOf(conn.engine).isSharded {
 			if err := s.knowShards(ctx, conn); err != nil {
 				return false, unrecorded(err)
 			}
@@ -187,7 +187,7 @@ func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (
 	bucket := check.Buckets[0]
 	err = s.again(ctx, "check", func() error {
 		return s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
-			if !conn.dialect.hasRoutines {
+			if !dialectOf(conn.engine).hasRoutines {
 				return true, errNoRoutines
 			}
 			decision, err = callByRule(ctx, conn, check, waits)

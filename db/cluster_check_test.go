@@ -188,7 +188,7 @@ func TestClusterSessionsMayWriteToSeveralShardsWhateverTheyAreTold(t *testing.T)
 	t.Parallel()
 	zone := service.Zone{ID: 1020, Description: "several", Rate: 5, Window: time.Hour}
 	store := clusterStore(t, Options{}, zone)
-	connector, err := newConnector(Options{DSN: clusterDSN(t), LockWait: DefaultLockWait, ConnectTimeout: time.Minute}, forLanes)
+	connector, err := newConnector(Options{DSN: clusterDSN(t), LockWait: DefaultLockWait, ConnectTimeout: time.Minute}, new(engineMemory), forLanes)
 	if err != nil {
 		t.Fatal(err)
 	}

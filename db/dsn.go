@@ -19,7 +19,7 @@ import (
 // password may stand in the wrong place.
 func CheckDSN(dsn string) error {
 	dsn, _ = cutVerifyCA(dsn) // see WithTLS
-	_, err := newConnector(Options{DSN: dsn, LockWait: DefaultLockWait}, forPool)
+	_, err := newConnector(Options{DSN: dsn, LockWait: DefaultLockWait}, new(engineMemory), forPool)
 	return err
 }
 
@@ -164,4 +164,22 @@ func parameters() map[string]parameter {
 		"timeTruncate":     absent("instants are exact to a microsecond"),
 		"writeTimeout":     absent("velocityd gives each statement its deadline"),
 	}
+}
+
+// RedactDSN returns dsn for printing, without its password and parameters. A
+// dsn that cannot be parsed is not repeated at all.
+func RedactDSN(dsn string) string {
+	configs, fault := parseForms(dsn)
+	if fault != "" {
+		return "(unreadable dsn)"
+	}
+	cfg, password := configs[0], ""
+	if cfg.Passwd != "" {
+		password = ":***"
+	}
+	addresses := make([]string, len(configs))
+	for i, cfg := range configs {
+		addresses[i] = cfg.Addr
+	}
+	return fmt.Sprintf("%s%s@%s(%s)/%s", cfg.User, password, cfg.Net, strings.Join(addresses, ","), cfg.DBName)
 }

@@ -11,6 +11,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
@@ -158,7 +159,7 @@ func (h *halfway) wantRecorded(t *testing.T, decision service.Decision) {
 func newHalfway(t *testing.T) *halfway {
 	t.Helper()
 	c := ownCluster(t, vitess.Options{})
-	h := &halfway{load: newLoad(t, c, Options{Engine: EngineVitess})}
+	h := &halfway{load: newLoad(t, c, Options{Engine: engine.Vitess})}
 	for i, shard := range []string{"-80", "80-"} {
 		h.tablets[i] = primaryOf(t, c, shard, "")
 		h.mysqlds[i] = mysqldOf(t, h.tablets[i])

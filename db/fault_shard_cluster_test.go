@@ -13,6 +13,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
+	"velocityd/db/engine"
 	"velocityd/service"
 	"velocityd/service/queue"
 )
@@ -129,7 +130,7 @@ func (s *side) paceIn(spans ...span) pace {
 func TestFaultAShardThatIsKilledHarmsOnlyItsOwnBuckets(t *testing.T) {
 	const callers, kills, calm = 4, 5, 2000
 	c := ownCluster(t, vitess.Options{})
-	l := newLoad(t, c, Options{Engine: EngineVitess})
+	l := newLoad(t, c, Options{Engine: engine.Vitess})
 	l.deadline = servedDeadline
 	l.asked = coalesce(t, l.store, queue.CoalescerOptions{
 		Lanes: max(1, min(runtime.GOMAXPROCS(0), DefaultMaxConns/4)), Timeout: servedBatch, ShardOf: l.store.ShardOf,

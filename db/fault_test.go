@@ -15,6 +15,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
@@ -29,7 +30,7 @@ func mocked(t *testing.T) (*Store, sqlmock.Sqlmock) {
 	}
 	lanes := sql.OpenDB(mockConnector{conns.Driver(), dsn})
 	t.Cleanup(func() { _, _ = lanes.Close(), conns.Close() })
-	return &Store{lanes: lanes, pool: &pool{conns: sqlx.NewDb(conns, "mysql")}, hints: newHints(seenPlaces), engines: newEngineMemory(EngineMySQL)}, mock
+	return &Store{lanes: lanes, pool: &pool{conns: sqlx.NewDb(conns, "mysql")}, hints: newHints(seenPlaces), engines: newEngineMemory(engine.MySQL)}, mock
 }
 
 // mockConnector opens connections of a mock that this package takes for its own.
@@ -52,7 +53,7 @@ func (c mockConnector) Connect(context.Context) (driver.Conn, error) {
 		driver.NamedValueChecker
 		driver.Pinger
 	}
-	return &connection{engine: EngineMySQL, dialect: EngineMySQL.dialect(), driverConn: struct {
+	return &connection{engine: engine.MySQL, driverConn: struct {
 		mockConn
 		reusable
 	}{conn.(mockConn), reusable{}}, maxPacket: 1 << 20}, nil

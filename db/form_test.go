@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
@@ -38,8 +39,8 @@ func (f form) connect(tb testing.TB, d *dbtest.Database, o Options) *Store {
 		if err := d.SQL.QueryRow("SELECT VERSION(), @@version_comment").Scan(&version, &comment); err != nil {
 			tb.Fatal(err)
 		}
-		if o.Engine = engineOf(version, comment); o.Engine == EngineMySQL {
-			o.Engine = EngineTiDB
+		if o.Engine = engine.Of(version, comment); o.Engine == engine.MySQL {
+			o.Engine = engine.TiDB
 		}
 	}
 	return connect(tb, d, o)

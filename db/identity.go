@@ -2,7 +2,6 @@ package db
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"sync"
 
@@ -32,25 +31,15 @@ func Identities(ctx context.Context, o Options) ([]Identity, error) {
 		asking.Go(func() {
 			defer func() { _ = probe.Close() }()
 			list[i].Err = Unready(ctx, probe.onConn(ctx, func(ctx context.Context, conn *connection) (err error) {
-				list[i].Value, err = conn.identity(ctx)
+				if list[i].Value, err = conn.identity(ctx); err != nil {
+					err = obstacle{right: "SELECT", object: "table velocity_identity", error: err}
+				}
 				return err
 			}))
 		})
 	}
 	asking.Wait()
 	return list, nil
-}
-
-// identity returns the identity of the database, or "" if it has none.
-func (c *connection) identity(ctx context.Context) (identity string, err error) {
-	err = c.each(ctx, 1, "SELECT value FROM velocity_identity WHERE name = 'database'", func(row []driver.Value) error {
-		identity = text(row[0])
-		return nil
-	})
-	if err != nil {
-		return "", obstacle{right: "SELECT", object: "table velocity_identity", error: err}
-	}
-	return identity, nil
 }
 
 // ProveKeys holds secret keys of pseudonyms against those that other instances use, by their

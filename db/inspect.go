@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
@@ -18,7 +19,7 @@ import (
 type Inspection struct {
 	// Engine says which of the others can be empty: without procedures there is no IsMariaDB,
 	// and vtgate tells no Variables, Grants, Tables and Partitions.
-	Engine    Engine
+	Engine    engine.Engine
 	Version   string
 	IsMariaDB bool
 	// Variables are settings of the server by their names, as new sessions get them. The
@@ -89,7 +90,7 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
 		i.Engine, i.IsMariaDB = conn.engine, conn.isMariaDB
 		looks := []func(context.Context, *connection) error{i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges, i.readOverlooked}
-		if conn.dialect.isSharded {
+		if dialectOf(conn.engine).isSharded {
 			looks = []func(context.Context, *connection) error{i.readClock, i.readVitess, i.readAges, i.readOverlooked}
 		}
 		for _, look := range looks {
@@ -97,7 +98,7 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 				return err
 			}
 		}
-		if conn.dialect.hasRoutines {
+		if dialectOf(conn.engine).hasRoutines {
 			i.Plans = p.plans(ctx, conn)
 			return nil
 		}

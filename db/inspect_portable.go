@@ -42,7 +42,7 @@ func portablePlans(ctx context.Context, conn *connection) []Plan {
 	}
 	plans := decisionPlans()
 	for i := range plans {
-		if conn.dialect.isSharded {
+		if dialectOf(conn.engine).isSharded {
 			plans[i].Err = explainRoute(ctx, conn, statements[i])
 			plans[i].Index = plans[i].Want // which index a shard reads is its MySQL's to say
 			continue

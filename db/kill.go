@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"velocityd/db/engine"
 )
 
 const (
@@ -166,7 +168,7 @@ func (k *killer) lookAt(first *connection, sessions []*endedSession) (gone []*en
 // lookBy is look by one connection to the server of the sessions. After an error it returns those
 // of which it is known that they are gone.
 func (k *killer) lookBy(ctx context.Context, conn *connection, sessions []*endedSession) (gone []*endedSession, err error) {
-	if conn.dialect.isSharded { // vtgate lists no sessions of its own
+	if conn.engine == engine.Vitess { // vtgate lists no sessions of its own
 		for _, s := range sessions {
 			if err := s.kill(ctx, conn); err != nil {
 				return gone, err

@@ -13,13 +13,13 @@ import (
 func killerOf(t *testing.T, dsn string) (*killer, *sql.DB) {
 	t.Helper()
 	o := Options{DSN: dsn, LockWait: time.Second}
-	own, err := openPool(o, forPool, 1)
+	own, err := openPool(o, new(engineMemory), forPool, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	k := newKiller(own)
 	t.Cleanup(func() { _ = k.Close() })
-	others, err := openPool(o, forLanes, 8)
+	others, err := openPool(o, new(engineMemory), forLanes, 8)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,7 +88,7 @@ func (b *batch) makeAndLock(ctx context.Context, makes, awaits []int) (made int,
 // SET TRANSACTION holds for the next transaction alone (MySQL manual, "SET TRANSACTION Statement"). An
 // earlier transaction of the batch is rolled back first.
 func (b *batch) lacking(ctx context.Context, places []int) ([]int, error) {
-	if len(places) == 0 || !b.conn.dialect.hasRoutines {
+	if len(places) == 0 || !b.dialect.hasRoutines {
 		return places, nil
 	}
 	r := b.conn.reading()
@@ -129,7 +129,7 @@ func (b *batch) begin(ctx context.Context, makes, awaits []int) error {
 		b.makeRows(&r, b.named(makes))
 	}
 	until := len(r.readers)
-	b.lock(&r, b.buckets, b.conn.dialect.lockFree())
+	b.lock(&r, b.buckets, b.dialect.lockFree())
 	b.read(&r)
 	if err := r.send(ctx, b.conn); err != nil {
 		if before <= r.answered && r.answered < until {
@@ -163,7 +163,7 @@ func (b *batch) noteMaking(err error, makes []int) {
 // of all of them. It waits for whoever holds one of them, but not on Vitess: there nothing has told
 // whether another session holds or makes one.
 func (b *batch) makeRows(r *reading, buckets []service.Bucket) {
-	if b.conn.dialect.isSharded {
+	if b.dialect.isSharded {
 		b.lock(r, buckets, " FOR UPDATE NOWAIT;")
 	}
 	for part := range b.shards(buckets) {
@@ -245,7 +245,7 @@ func (b *batch) noteHeld(makes, awaits []int) {
 			continue
 		}
 		isMade := slices.Contains(makes, i)
-		if isMade || b.leavesMaking() || b.conn.dialect.skipsLocked && b.hints.hasSeenRow(bucket) {
+		if isMade || b.leavesMaking() || b.dialect.skipsLocked && b.hints.hasSeenRow(bucket) {
 			b.of[i].lock = held
 		}
 		if isMade {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
@@ -121,8 +122,8 @@ func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 
 func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 100, time.Hour))
+	dbtest.Each(t, func(t *testing.T, on *dbtest.Engine) {
+		d := on.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("old"))()
 		d.Hold(t, user("older"))()
 		store := connect(t, d, Options{})
@@ -137,7 +138,7 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 			{check(user("f"), user("g")), 0},
 			{append(check(user("h")), check(service.Bucket{ZoneID: 2, Key: "no such zone"}, user("i"))[0]), 1},
 		} {
-			if made := newBatch(store.hints, &connection{dialect: EngineMySQL.dialect()}, service.Call{Checks: step.checks}).likelyNew(); len(made) != step.new {
+			if made := newBatch(store.hints, &connection{engine: engine.MySQL}, service.Call{Checks: step.checks}).likelyNew(); len(made) != step.new {
 				t.Errorf("step %d makes %v, want %d", i, made, step.new)
 			}
 			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: step.checks})
@@ -153,15 +154,15 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 
 func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour))
+	dbtest.Each(t, func(t *testing.T, on *dbtest.Engine) {
+		d, store := stand(t, on, Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour))
 		other := func(key string) service.Bucket { return service.Bucket{ZoneID: 2, Key: key} }
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), other("a"))}); err != nil {
 			t.Fatal(err)
 		}
 		d.DeleteZone(t, 2)
 		checks := append(check(user("b"), user("c")), check(other("b"))[0])
-		if made := newBatch(store.hints, &connection{dialect: EngineMySQL.dialect()}, service.Call{Checks: checks}).likelyNew(); len(made) != 3 {
+		if made := newBatch(store.hints, &connection{engine: engine.MySQL}, service.Call{Checks: checks}).likelyNew(); len(made) != 3 {
 			t.Errorf("makes %v, want all three", made)
 		}
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})

@@ -22,7 +22,7 @@ func (s *Store) ReportAll(ctx context.Context, reports []service.Report) ([]erro
 		return nil, err
 	}
 	report := s.settleAll
-	if engine.hasRoutines() {
+	if engine.HasRoutines() {
 		report = s.callReport
 	}
 	statuses, err := report(ctx, reports)

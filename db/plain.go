@@ -53,7 +53,7 @@ func (s *connection) ExecContext(ctx context.Context, query string, args []drive
 // BeginTx implements driver.ConnBeginTx.
 func (s *connection) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
 	tx, err := s.driverConn.BeginTx(ctx, options)
-	if err != nil || !s.dialect.secrets {
+	if err != nil || s.engine.HasRoutines() {
 		return tx, s.plain(err)
 	}
 	return plainTx{tx, s}, nil
@@ -112,7 +112,7 @@ func (s *connection) plain(err error) error {
 		return err
 	}
 	told := &mysql.MySQLError{Number: engine.Number, SQLState: engine.SQLState, Message: plainText(engine)}
-	if !s.dialect.secrets {
+	if s.engine.HasRoutines() {
 		return told
 	}
 	if number := unnumbered(engine); number != 0 {

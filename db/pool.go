@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,4 +101,30 @@ func (p *pool) inTx(ctx context.Context, o *sql.TxOptions, do func(*sqlx.Tx) err
 		defer tx.Rollback() // after Commit it does nothing
 		return do(tx)
 	})
+}
+
+// ownOf returns the connection of this package that conn holds, or nil.
+func ownOf(conn *sql.Conn) (own *connection) {
+	_ = conn.Raw(func(inner any) error {
+		own, _ = inner.(*connection)
+		return nil
+	})
+	return own
+}
+
+// onConnection calls do with the connection of this package that conn holds, until the
+// deadline of ctx.
+func onConnection(ctx context.Context, conn *sql.Conn, do func(context.Context, *connection) error) error {
+	return conn.Raw(func(inner any) error {
+		own, ok := inner.(*connection)
+		if !ok {
+			return errors.New("the connection is not one of this package")
+		}
+		return own.within(ctx, func(ctx context.Context) error { return do(ctx, own) })
+	})
+}
+
+// discard gives conn back to its pool, which closes the connection instead of keeping it.
+func discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -21,8 +22,8 @@ func portable(tb testing.TB, d *dbtest.Database, o Options) *Store {
 	if err := d.SQL.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
 		tb.Fatal(err)
 	}
-	if engineOf(version, "") == EngineMySQL && o.Engine == "" {
-		o.Engine = EngineTiDB
+	if engine.Of(version, "") == engine.MySQL && o.Engine == "" {
+		o.Engine = engine.TiDB
 	}
 	return connect(tb, d, o)
 }
@@ -109,7 +110,7 @@ func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 	if err := d.SQL.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
 		t.Fatal(err)
 	}
-	if engineOf(version, "") != EngineTiDB {
+	if engine.Of(version, "") != engine.TiDB {
 		t.Skip("the variable is TiDB's")
 	}
 	dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 0")
@@ -133,7 +134,7 @@ func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 func TestPortableSessionsRefuseToCountByAnOlderState(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]error{"ON": errStaleCounts, "OFF": nil, "": nil} {
-		s := &connection{engine: EngineTiDB}
+		s := &connection{engine: engine.TiDB}
 		if err := s.read(map[string]string{"tidb_rc_read_check_ts": value, "max_allowed_packet": "1024"}, nil); !errors.Is(err, want) {
 			t.Errorf("tidb_rc_read_check_ts = %q: %v, want %v", value, err, want)
 		}

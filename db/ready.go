@@ -38,27 +38,29 @@ type Probe struct {
 // OpenProbe returns a probe of the database of o, of which it takes DSN and Reread alone, and
 // connects to nothing yet. Errors are those of Open.
 func OpenProbe(o Options) (*Probe, error) {
+	return openProbe(o, newEngineMemory(o.Engine))
+}
+
+func openProbe(o Options, engines *engineMemory) (*Probe, error) {
 	o.LockWait = DefaultLockWait
-	o.engines = cmp.Or(o.engines, newEngineMemory(o.Engine))
 	configs, err := parseDSN(o.DSN)
 	if err != nil {
 		return nil, err
 	}
-	conns, err := openPool(o, forProbe, 1)
+	conns, err := openPool(o, engines, forProbe, 1)
 	if err != nil {
 		return nil, err
 	}
 	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
 	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(seenGroup),
-		keyspace: configs[0].DBName, address: configs[0].Addr, engines: o.engines}, nil
+		keyspace: configs[0].DBName, address: configs[0].Addr, engines: engines}, nil
 }
 
 // OpenProbe is the function OpenProbe for the database of the store. What the probe finds out of
 // the engine and its shards the store knows, too: so a store that has decided nothing yet can
 // decide when the probe has succeeded.
 func (s *Store) OpenProbe(o Options) (*Probe, error) {
-	o.engines = s.engines
-	return OpenProbe(o)
+	return openProbe(o, s.engines)
 }
 
 // Close closes the connection, or if it is at work, when it comes back. It does NOT wait for that.
@@ -101,7 +103,7 @@ func (p *Probe) ProveChecks(ctx context.Context) error {
 
 // Engine returns the engine of the database. It connects if no connection was made yet. Errors
 // are those of look-ups.
-func (p *Probe) Engine(ctx context.Context) (Engine, error) {
+func (p *Probe) Engine(ctx context.Context) (engine.Engine, error) {
 	if engine := p.engines.is(); engine != "" {
 		return engine, nil
 	}
@@ -119,7 +121,7 @@ func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Co
 	for try := 1; ; try++ {
 		var d dialect
 		err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
-			if d = conn.dialect; d.hasRoutines {
+			if d = dialectOf(conn.engine); d.hasRoutines {
 				return prove(ctx, conn)
 			}
 			return p.provePortable(ctx, conn, reports)
@@ -244,7 +246,7 @@ func proveBatch(ctx context.Context, conn *connection, hints *hints) error {
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, "+
 		"blocked_began = NULL, blocked_txns = NULL, blocked_txn_id = NULL, blocked_txn_at = NULL, blocked_reason = NULL, blocked_override_id = NULL WHERE FALSE")
 	p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns))
-	p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
+	p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", dialectOf(conn.engine).attemptColumns()))
 	p.write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
 	p.write("EXECUTE", "procedure repeat_txns", "CALL repeat_txns('[]', UTC_TIMESTAMP(6))")
 	b.reset(&p.packet)

@@ -31,7 +31,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found.Engine == EngineVitess && len(found.Shards) < 2 {
+	if found.Engine == engine.Vitess && len(found.Shards) < 2 {
 		t.Errorf("the shards are %+v, want two or more", found.Shards)
 	}
 	for _, shard := range found.Shards {

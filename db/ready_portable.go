@@ -35,7 +35,7 @@ func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
 	var p proof
 	p.read("table zone_bucket_lock", "SELECT bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at, "+
 		seriesColumns+" FROM zone_bucket_lock WHERE "+noZone+" FOR UPDATE")
-	p.read("table zone_attempt", "SELECT "+conn.dialect.attemptColumns()+" FROM zone_attempt WHERE attempt_id = ''")
+	p.read("table zone_attempt", "SELECT "+dialectOf(conn.engine).attemptColumns()+" FROM zone_attempt WHERE attempt_id = ''")
 	p.read("table zone_txn", "SELECT id, "+allTxnRowColumns+", outcome FROM zone_txn WHERE "+noZone)
 	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, "+
@@ -45,11 +45,11 @@ func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
 	if reports {
 		p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET outcome = NULL, counted = FALSE WHERE "+noZone)
 	}
-	if !conn.dialect.isSharded {
+	if !dialectOf(conn.engine).isSharded {
 		// vtgate gives a writer all rights at once.
 		p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
 		p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns))
-		p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
+		p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", dialectOf(conn.engine).attemptColumns()))
 		p.add("SELECT", "table zone_txn", lookForLastIDs)
 	}
 	return p.ask(ctx, conn)
@@ -58,7 +58,7 @@ func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
 // provePortable is Prove where there are no procedures. Behind vtgate it leaves the buckets to
 // proveShards.
 func (p *Probe) provePortable(ctx context.Context, conn *connection, reports bool) error {
-	if conn.dialect.isSharded {
+	if dialectOf(conn.engine).isSharded {
 		if err := proveLimits(ctx, conn); err != nil {
 			return err
 		}
@@ -167,7 +167,11 @@ func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
 		if shards, err = readShardStates(ctx, conn); err != nil {
 			return err
 		}
-		return p.engines.shards.learn(shards)
+		names := make([]string, len(shards))
+		for i, shard := range shards {
+			names[i] = shard.Name
+		}
+		return p.engines.shards.learn(names)
 	})
 	if err != nil {
 		return nil, err

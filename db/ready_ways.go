@@ -53,7 +53,7 @@ func (p *Probe) ProveEdits(ctx context.Context) error { return p.proveProcedures
 func (p *Probe) proveProcedures(ctx context.Context, prove func(context.Context, *connection, time.Time) error) error {
 	until := rehearsalEnd(ctx)
 	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
-		if !conn.dialect.hasRoutines {
+		if !dialectOf(conn.engine).hasRoutines {
 			return nil
 		}
 		return prove(ctx, conn, until)

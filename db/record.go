@@ -34,12 +34,12 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	b.rememberAttempts(p, ruling)
 	b.writeTallies(p, ruling)
 	send := b.sendAll
-	if !b.conn.dialect.hasRoutines {
+	if !b.dialect.hasRoutines {
 		send = b.sendApart
 	}
 	first, err := send(ctx, &r, before, len(ruling.Txns))
 	if err != nil {
-		if isNumber(err, errLockWait) && b.conn.dialect.hasRoutines {
+		if isNumber(err, errLockWait) && b.dialect.hasRoutines {
 			b.noteStuck(ctx, ruling)
 			return fmt.Errorf("%w: %w", errRecordingStuck, err)
 		}
@@ -214,7 +214,7 @@ func (b *batch) rememberAttempts(p *packet, ruling *service.Ruling) {
 				expired = append(expired, id)
 			}
 			written.sql(",(").string(id).sql(",")
-			if !b.conn.dialect.hasRoutines {
+			if !b.dialect.hasRoutines {
 				written.string(b.keeper(b.checks[i]).Key).sql(",")
 			}
 			b.writeAttempt(written, ruling.Decisions[i])
@@ -227,7 +227,7 @@ func (b *batch) rememberAttempts(p *packet, ruling *service.Ruling) {
 	if len(expired) > 0 {
 		b.forgetAttempts(p, expired)
 	}
-	p.sql("INSERT INTO zone_attempt (" + b.conn.dialect.attemptColumns() + ") VALUES ")
+	p.sql("INSERT INTO zone_attempt (" + b.dialect.attemptColumns() + ") VALUES ")
 	p.text = append(p.text, written.text[1:]...)
 	p.sql(";")
 }
@@ -244,7 +244,7 @@ func (b *batch) keeper(check service.Check) service.Bucket {
 
 // forgetAttempts deletes the rows of attempt ids that have expired.
 func (b *batch) forgetAttempts(p *packet, ids []string) {
-	if b.conn.dialect.hasRoutines {
+	if b.dialect.hasRoutines {
 		list, _ := json.Marshal(ids) // strings cannot fail
 		p.sql("CALL forget_attempts(").string(string(list)).sql(");")
 		return

@@ -56,7 +56,7 @@ type connector struct {
 // Driver implements driver.Connector.
 func (c *connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
-func newConnector(o Options, use use) (*connector, error) {
+func newConnector(o Options, engines *engineMemory, use use) (*connector, error) {
 	configs, err := parseDSN(o.DSN)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,6 @@ func newConnector(o Options, use use) (*connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	engines := cmp.Or(o.engines, newEngineMemory(o.Engine))
 	engines.shards.keyspace = configs[0].DBName + engine.BucketsSuffix
 	return &connector{
 		login: login, engines: engines, observe: o.Observe, timeout: timeout,
@@ -183,8 +182,7 @@ type connection struct {
 	serverID  string   // its server_id: an address may lead to another server after a failover
 	id        int64    // the server's, for KILL; 0 where there is no KILL
 	since     time.Time
-	engine    Engine
-	dialect   dialect
+	engine    engine.Engine
 	shards    *shardMemory
 	isMariaDB bool
 	// boundsEach says that each batch bounds by wait_timeout how long it may be silent. Elsewhere
@@ -201,6 +199,12 @@ type connection struct {
 
 // patienceKey is the key of a Call's patience in the context in which the pool connects.
 type patienceKey struct{}
+
+// withPatience returns a context in which a pool waits at most so long for a new connection; 0 means
+// until the context ends.
+func withPatience(ctx context.Context, patience time.Duration) context.Context {
+	return context.WithValue(ctx, patienceKey{}, patience)
+}
 
 // Connect opens one connection and proves its session. For a call whose Patience is limited
 // it waits no longer than that. The connecting then goes on, and the next call gets what comes
@@ -331,11 +335,11 @@ func (c *connector) prepare(ctx context.Context, s *connection) error {
 	if err := c.meet(ctx, s); err != nil {
 		return err
 	}
-	if s.engine == EngineVitess {
+	if s.engine == engine.Vitess {
 		return c.prepareVitess(ctx, s)
 	}
 	session := c.session
-	if s.engine == EngineTiDB {
+	if s.engine == engine.TiDB {
 		session = maps.Clone(session)
 		session["completion_type"] = "'NO_CHAIN'" // TiDB keeps the very text
 	}
@@ -360,8 +364,8 @@ func (c *connector) prepare(ctx context.Context, s *connection) error {
 // meet finds out which engine the connection leads to. It asks only if nobody has said or seen
 // it before: settings that one engine needs another one refuses.
 func (c *connector) meet(ctx context.Context, s *connection) error {
-	engine := c.engines.is()
-	if engine == "" {
+	of := c.engines.is()
+	if of == "" {
 		var version, comment string
 		if err := s.each(ctx, 2, "SELECT @@version, @@version_comment", func(row []driver.Value) error {
 			version, comment = text(row[0]), text(row[1])
@@ -369,9 +373,9 @@ func (c *connector) meet(ctx context.Context, s *connection) error {
 		}); err != nil {
 			return fmt.Errorf("ask for the engine: %w", err)
 		}
-		engine = c.engines.saw(engineOf(version, comment))
+		of = c.engines.saw(engine.Of(version, comment))
 	}
-	s.engine, s.dialect, s.shards, s.since = engine, engine.dialect(), &c.engines.shards, time.Now()
+	s.engine, s.shards, s.since = of, &c.engines.shards, time.Now()
 	return nil
 }
 
@@ -418,7 +422,7 @@ func (s *connection) read(found, wanted map[string]string) (err error) {
 	if found["tidb_rc_read_check_ts"] == "ON" {
 		return errStaleCounts
 	}
-	if s.engine == EngineTiDB {
+	if s.engine == engine.TiDB {
 		return nil // KILL may meet another session on another server, and TiDB sees that a client has gone
 	}
 	if s.id, err = strconv.ParseInt(found["pseudo_thread_id"], 10, 64); err != nil {

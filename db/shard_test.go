@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
@@ -42,7 +43,7 @@ func TestLockOrderIsByShardFirst(t *testing.T) {
 	}
 	shards := &shardMemory{}
 	shards.current.Store(m)
-	conn := &connection{dialect: EngineVitess.dialect(), shards: shards}
+	conn := &connection{engine: engine.Vitess, shards: shards}
 	var checks []service.Check
 	for zoneID := range int64(3) {
 		for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -95,7 +96,7 @@ func TestChecksOfAShardThatIsAwayAreRefusedForAMoment(t *testing.T) {
 func TestAProbeTeachesTheFirstMapOfShardsAndNoOther(t *testing.T) {
 	t.Parallel()
 	shards := new(shardMemory)
-	for _, names := range [][]Shard{{{Name: "-80"}, {Name: "80-"}}, {{Name: "-40"}, {Name: "40-80"}, {Name: "80-"}}} {
+	for _, names := range [][]string{{"-80", "80-"}, {"-40", "40-80", "80-"}} {
 		if err := shards.learn(names); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +104,7 @@ func TestAProbeTeachesTheFirstMapOfShardsAndNoOther(t *testing.T) {
 			t.Errorf("%d shards are known, want 2: a later list is read by refresh", n)
 		}
 	}
-	if err := new(shardMemory).learn([]Shard{{Name: "-8g"}}); err == nil {
+	if err := new(shardMemory).learn([]string{"-8g"}); err == nil {
 		t.Error("a name that is no range was learned")
 	}
 }

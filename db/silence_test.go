@@ -48,7 +48,7 @@ func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close() // accepts by its backlog, and never speaks
-	c, err := newConnector(Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait}, forPool)
+	c, err := newConnector(Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait}, new(engineMemory), forPool)
 	if err != nil {
 		t.Fatal(err)
 	}

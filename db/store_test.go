@@ -51,7 +51,7 @@ SELECT @@session.time_zone AS zone, @@session.innodb_lock_wait_timeout AS wait, 
 func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		c, err := newConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, forLanes)
+		c, err := newConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(engineMemory), forLanes)
 		if err != nil {
 			t.Fatal(err)
 		}

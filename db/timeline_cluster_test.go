@@ -76,15 +76,14 @@ func (w *twin) instance(t *testing.T) *Store {
 	}
 	_ = store.Close() // before its pools have a connection
 	t.Cleanup(func() { _ = store.Close() })
-	o.engines = store.engines
-	store.lanes, store.pool.conns.DB = w.toldTheClock(t, o, forLanes), w.toldTheClock(t, o, forPool)
+	store.lanes, store.pool.conns.DB = w.toldTheClock(t, o, store.engines, forLanes), w.toldTheClock(t, o, store.engines, forPool)
 	return store
 }
 
 // toldTheClock returns a pool of one connection whose statements go by the twin's clock.
-func (w *twin) toldTheClock(t *testing.T, o Options, use use) *sql.DB {
+func (w *twin) toldTheClock(t *testing.T, o Options, engines *engineMemory, use use) *sql.DB {
 	t.Helper()
-	c, err := newConnector(o, use)
+	c, err := newConnector(o, engines, use)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
@@ -42,16 +43,16 @@ type dba interface {
 }
 
 // newTwin returns a twin that carries out what is no check by statements or by procedures.
-func newTwin(t *testing.T, engine *dbtest.Engine, byStatements bool, ask func(*Store) []service.CheckStore) *twin {
+func newTwin(t *testing.T, on *dbtest.Engine, byStatements bool, ask func(*Store) []service.CheckStore) *twin {
 	t.Helper()
-	d := engine.Database(t)
+	d := on.Database(t)
 	d.FollowSessionClocks(t)
 	d.SQL.SetMaxOpenConns(1)
 	w := &twin{Database: d, dba: d}
 	w.store = onTheWay(t, d, w.countUses)
 	w.ask, w.others = ask(w.store), w.store
 	if byStatements {
-		w.others = connect(t, d, Options{Engine: EngineTiDB, MaxConns: 2}) // a session for each pool
+		w.others = connect(t, d, Options{Engine: engine.TiDB, MaxConns: 2}) // a session for each pool
 	}
 	return w
 }

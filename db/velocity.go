@@ -48,7 +48,7 @@ func (b *batch) listTxns(r *reading) {
 
 // listPart lists the counted txns of buckets that one statement may name.
 func (b *batch) listPart(r *reading, part []service.Bucket) {
-	most := b.conn.dialect.bounded(len(part) * (mostListed + 1))
+	most := b.dialect.bounded(len(part) * (mostListed + 1))
 	r.sql("SELECT zone_id, bucket_key, created_at" + fromCounted)
 	b.where(r, part, func(zoneID int64) {
 		r.sql(" AND created_at > ").instant(b.known.supposed.Add(-clockMargin - b.known.plans[zoneID].window))
@@ -162,7 +162,7 @@ func (b *batch) count(r *reading, limits []limit) (isAll bool) {
 	}
 	if len(tallied) > 0 {
 		size := len(tallied)
-		if b.conn.dialect.isSharded {
+		if b.dialect.isSharded {
 			size = 1 // each has bounds of its own, and an OR would send the statement to all shards
 		}
 		for some := range slices.Chunk(tallied, size) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/db"
+	"velocityd/db/engine"
 	"velocityd/migrations"
 	"velocityd/service"
 )
@@ -135,9 +136,9 @@ func examine(ctx context.Context, options db.Options, keys []service.SecretKey) 
 	}
 	found.judge(inspection)
 	switch {
-	case inspection.Engine == db.EngineMySQL && version == migrations.Latest():
+	case inspection.Engine == engine.MySQL && version == migrations.Latest():
 		found.judgeTexts(ctx, probe, inspection.IsMariaDB)
-	case inspection.Engine != db.EngineMySQL:
+	case inspection.Engine != engine.MySQL:
 		found.judgeAudit(ctx, store)
 	}
 	found.judgeZones(ctx, store, inspection.Now)
@@ -164,7 +165,7 @@ func (d *diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) (version u
 // judgeWays goes the ways of everything that the service does.
 func (d *diagnoses) judgeWays(ctx context.Context, probe *db.Probe) {
 	d.judgeWay("checks and reports", probe.Prove(ctx))
-	if engine, err := probe.Engine(ctx); err == nil && engine == db.EngineMySQL {
+	if is, err := probe.Engine(ctx); err == nil && is == engine.MySQL {
 		d.judgeWay("releases", probe.ProveReleases(ctx))
 		d.judgeWay("edits", probe.ProveEdits(ctx))
 	}

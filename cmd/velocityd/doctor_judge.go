@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db"
+	"velocityd/db/engine"
 	"velocityd/migrations"
 )
 
@@ -29,10 +30,10 @@ const leastPacket = 1 << 20
 // judge says what is to be said about an inspection.
 func (d *diagnoses) judge(i db.Inspection) {
 	switch i.Engine {
-	case db.EngineTiDB:
+	case engine.TiDB:
 		d.judgeTiDB(i)
 		return
-	case db.EngineVitess:
+	case engine.Vitess:
 		d.judgeVitess(i)
 		return
 	}

@@ -8,13 +8,14 @@ import (
 
 	"velocityd/db"
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
 func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
-	code, found := consultOn(t, d.ServiceAccount(t), db.EngineTiDB)
+	code, found := consultOn(t, d.ServiceAccount(t), engine.TiDB)
 	if code != exitFine {
 		t.Errorf("exit code %d: %+v", code, found)
 	}
@@ -33,7 +34,7 @@ func TestDoctorNamesPortableZonesThatWereEditedBesideTheService(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t, service.Zone{ID: 7, Rate: 5, Window: time.Minute}) // by SQL
 	as := d.ServiceAccount(t)
-	_, found := consultOn(t, as, db.EngineTiDB)
+	_, found := consultOn(t, as, engine.TiDB)
 	if list := found["audit"]; len(list) != 1 || list[0].Level != levelWarning || !strings.Contains(list[0].Is, "zone 7") {
 		t.Errorf("audit: %+v, want a warning about zone 7", list)
 	}
@@ -42,7 +43,7 @@ func TestDoctorNamesPortableZonesThatWereEditedBesideTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	dbtest.Exec(t, d.SQL, "REVOKE SELECT ON zone_audit FROM "+account)
-	_, found = consultOn(t, as, db.EngineTiDB)
+	_, found = consultOn(t, as, engine.TiDB)
 	if list := found["audit"]; len(list) != 1 || list[0].Level != levelNote {
 		t.Errorf("audit, without the right to read it: %+v, want a note that it cannot look", list)
 	}
@@ -53,7 +54,7 @@ func TestDoctorNamesAPortableTableWithoutItsIndex(t *testing.T) {
 	d := dbtest.EmptyPortable(t)
 	dbtest.MigratePortable(t, d.DSN)
 	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP KEY zone_txn_window")
-	code, found := consultOn(t, d, db.EngineTiDB)
+	code, found := consultOn(t, d, engine.TiDB)
 	isFault := func(one diagnosis) bool { return one.Level == levelFault }
 	if code != exitError || !slices.ContainsFunc(found["indexes"], isFault) {
 		t.Errorf("exit code %d, indexes: %+v, want a fault", code, found["indexes"])

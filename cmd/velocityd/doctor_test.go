@@ -12,6 +12,7 @@ import (
 
 	"velocityd/db"
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/migrations"
 	"velocityd/service"
 )
@@ -19,11 +20,11 @@ import (
 // consult runs doctor as an account, and returns its findings by what they are about.
 func consult(t *testing.T, d *dbtest.Database) (code int, found map[string][]diagnosis) {
 	t.Helper()
-	return consultOn(t, d, db.EngineAuto)
+	return consultOn(t, d, engine.Auto)
 }
 
 // consultOn is consult with an engine that doctor is told.
-func consultOn(t *testing.T, d *dbtest.Database, engine db.Engine) (code int, found map[string][]diagnosis) {
+func consultOn(t *testing.T, d *dbtest.Database, engine engine.Engine) (code int, found map[string][]diagnosis) {
 	t.Helper()
 	r := command(environment{"VELOCITY_DSN": d.DSN, "VELOCITY_ENGINE_MODE": string(engine)}, nil, "doctor", "--json")
 	var answer struct {
