@@ -95,7 +95,7 @@ func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
-		other := session(t, d, "START TRANSACTION", "DELETE FROM zone_attempt WHERE attempt_id = 'x'",
+		other := sqlSession(t, d, "START TRANSACTION", "DELETE FROM zone_attempt WHERE attempt_id = 'x'",
 			`INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer)
 VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",0,0,77,100,3600,1,99,0,"",0]]')`)
 		ended := make(chan error, 1)
@@ -163,7 +163,7 @@ func TestBadAttemptIDsFromSQLAreRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
-			conn := session(t, d, "SET SESSION sql_mode = '"+mode+"'")
+			conn := sqlSession(t, d, "SET SESSION sql_mode = '"+mode+"'")
 			for _, id := range []string{
 				`""`, `"` + strings.Repeat("x", 65) + `"`, `"` + strings.Repeat("x", 257) + `"`, `"` + strings.Repeat("x", 300) + `"`,
 				`"é"`, `"ſ"`, `"\u212a"`, `"a\tb"`, `"a\n"`, `"\n"`, `"a\u0000"`, `"\u007f"`, `"🔑"`, `{}`, `["a"]`,
@@ -267,7 +267,7 @@ func TestOnlyExpiredAttemptsAreForgottenAndInTheCallersTransaction(t *testing.T)
 ('a', '2026-01-02', UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, '[]'), ('a ', '2026-01-02', UTC_TIMESTAMP(6), '[]'),
 ('A', '2026-01-02', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, '[]'), ('b', '2026-01-02', UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, '[]')`)
 		left := func() int { return d.Count(t, "SELECT COUNT(*) FROM zone_attempt") }
-		conn := session(t, d, "SET SESSION timestamp = 4000000000 - 2000000000", "START TRANSACTION",
+		conn := sqlSession(t, d, "SET SESSION timestamp = 4000000000 - 2000000000", "START TRANSACTION",
 			`CALL forget_attempts('["a","A","never"]')`, "ROLLBACK")
 		if n := left(); n != 4 {
 			t.Errorf("%d attempts are left after a ROLLBACK, want 4", n)
@@ -276,7 +276,7 @@ func TestOnlyExpiredAttemptsAreForgottenAndInTheCallersTransaction(t *testing.T)
 		if n := left(); n != 3 {
 			t.Errorf("%d attempts are left, want 3", n)
 		}
-		other := session(t, d, "START TRANSACTION", "SELECT * FROM zone_attempt WHERE attempt_id = 'b' FOR UPDATE")
+		other := sqlSession(t, d, "START TRANSACTION", "SELECT * FROM zone_attempt WHERE attempt_id = 'b' FOR UPDATE")
 		dbtest.Exec(t, conn, "SET SESSION innodb_lock_wait_timeout = 1")
 		dbtest.Exec(t, conn, `CALL forget_attempts('["a "]')`) // a scan would wait for the other
 		dbtest.Exec(t, other, "ROLLBACK")

@@ -85,7 +85,7 @@ func newBatch(hints *hints, conn *connection, call service.Call) *batch {
 		ledger: service.Ledger{Zones: map[int64]service.Zone{}, Places: make([][]int, len(checks))},
 	}
 	if b.dialect.isSharded {
-		b.shardMap = conn.shards.current.Load()
+		b.shardMap = conn.shards.newest()
 	}
 	for _, check := range checks {
 		if check.AttemptID != "" {

@@ -55,7 +55,7 @@ func TestPeekWithoutAnAnswerInTimeIsBusyAndNotUndecided(t *testing.T) {
 		if _, err := store.Peek(t.Context(), user("alice")); err != nil {
 			t.Fatal(err)
 		}
-		session(t, d, "LOCK TABLES zone_txn WRITE")
+		sqlSession(t, d, "LOCK TABLES zone_txn WRITE")
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		if _, err := store.Peek(ctx, user("alice")); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
@@ -152,7 +152,7 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 		}
 		allowed, blocked := decisions[0].TxnID(), decisions[1].TxnID()
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
-			conn := session(t, d, "SET SESSION sql_mode = '"+mode+"'")
+			conn := sqlSession(t, d, "SET SESSION sql_mode = '"+mode+"'")
 			dbtest.Exec(t, conn, fmt.Sprintf("CALL report_outcome(%d, 'failure')", allowed))
 			for statement, number := range map[string]uint16{
 				"CALL peek_velocity(2, 'a')": errUnknown, "CALL peek_velocity(NULL, 'a')": errUnknown,

@@ -62,7 +62,7 @@ func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.De
 	check := call.Checks[0]
 	// The procedure would wait to make a row or to record; a batch knows when that is in vain.
 	waitsInVain := call.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
-	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.engines.mayHaveRoutines() {
+	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.database.mayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check, !call.NoWait)
 		switch {
 		case err == nil:

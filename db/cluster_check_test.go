@@ -4,7 +4,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -87,7 +86,7 @@ func awkwardKeys() []string {
 func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1000, Description: "shards", Rate: 100, Window: time.Hour}
-	store, vindex := clusterStore(t, Options{}, zone), session(t, &dbtest.Database{SQL: overCluster(t)}, "USE velocityd_buckets")
+	store, vindex := clusterStore(t, Options{}, zone), sqlSession(t, &dbtest.Database{SQL: overCluster(t)}, "USE velocityd_buckets")
 	if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(service.Bucket{ZoneID: zone.ID, Key: "first"})}); err != nil {
 		t.Fatal(err)
 	}
@@ -186,19 +185,16 @@ func TestClusterAdmitsExactlyRate(t *testing.T) {
 // A vtgate can be told to keep each transaction on one shard, and so can a session.
 func TestClusterSessionsMayWriteToSeveralShardsWhateverTheyAreTold(t *testing.T) {
 	t.Parallel()
-	zone := service.Zone{ID: 1020, Description: "several", Rate: 5, Window: time.Hour}
-	store := clusterStore(t, Options{}, zone)
-	connector, err := newConnector(Options{DSN: clusterDSN(t), LockWait: DefaultLockWait, ConnectTimeout: time.Minute}, new(engineMemory), forLanes)
+	err := clusterStore(t, Options{}).onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
+		return true, conn.each(ctx, 1, "SELECT @@transaction_mode", func(row []driver.Value) error {
+			if mode := text(row[0]); mode != "MULTI" {
+				t.Errorf("transaction_mode is %s, want MULTI", mode)
+			}
+			return nil
+		})
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	connector.session["transaction_mode"] = "'SINGLE'"
-	_ = store.lanes.Close()
-	store.lanes = sql.OpenDB(connector)
-	first, second := onShards("several", 1)
-	both := check(service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]})
-	if d, err := ask(t.Context(), store, both); err != nil || d.Blocked {
-		t.Errorf("got %+v, %v, want it allowed", d, err)
 	}
 }
 

@@ -1,9 +1,6 @@
 package db
 
 import (
-	"fmt"
-	"strings"
-
 	"velocityd/db/engine"
 )
 
@@ -61,20 +58,4 @@ func (d dialect) bounded(n int) int {
 		return n
 	}
 	return min(n, d.mostRows)
-}
-
-// silentBound is the statement that lets a session's transactions be silent for silentTx seconds
-// at most, or nothing where batches say so each by itself. version is what the engine answers to
-// VERSION(): an engine that is forced by Options may run on another one. On Vitess the session's
-// settings have a bound. On TiDB it also says that a bucket is locked by an INSERT … ON DUPLICATE
-// KEY UPDATE that changes nothing: tidb_lock_unchanged_keys may be off globally.
-func silentBound(version string) string {
-	switch {
-	case strings.Contains(version, "MariaDB"):
-		// MySQL has no such variable: batches set its wait_timeout.
-		return fmt.Sprint("SET SESSION idle_transaction_timeout = ", silentTx)
-	case strings.Contains(version, "TiDB"):
-		return fmt.Sprint("SET SESSION tidb_idle_transaction_timeout = ", silentTx, ", tidb_txn_mode = 'pessimistic', tidb_lock_unchanged_keys = 1")
-	}
-	return ""
 }

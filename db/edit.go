@@ -24,7 +24,7 @@ type edit struct {
 func (s *Store) edit(ctx context.Context, principal string, change func(*edit) error) error {
 	return s.inTx(ctx, func(tx *sqlx.Tx) error {
 		e := &edit{
-			Tx: tx, hasTriggers: s.engines.is().HasRoutines(),
+			Tx: tx, hasTriggers: s.database.is().HasRoutines(),
 			principal: sql.Null[string]{V: principal, Valid: principal != ""},
 		}
 		if err := e.identify(ctx); err != nil {

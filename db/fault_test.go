@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func mocked(t *testing.T) (*Store, sqlmock.Sqlmock) {
 	}
 	lanes := sql.OpenDB(mockConnector{conns.Driver(), dsn})
 	t.Cleanup(func() { _, _ = lanes.Close(), conns.Close() })
-	return &Store{lanes: lanes, pool: &pool{conns: sqlx.NewDb(conns, "mysql")}, hints: newHints(seenPlaces), engines: newEngineMemory(engine.MySQL)}, mock
+	return &Store{lanes: lanes, pool: &pool{conns: sqlx.NewDb(conns, "mysql")}, hints: newHints(seenPlaces), database: newEngineMemory(engine.MySQL)}, mock
 }
 
 // mockConnector opens connections of a mock that this package takes for its own.
@@ -168,16 +167,5 @@ func TestRetriesEndWithTheDeadline(t *testing.T) {
 	defer cancel()
 	if _, err := store.CheckAll(ctx, service.Call{Checks: check(user("alice"))}); err == nil {
 		t.Error("decided after the deadline")
-	}
-}
-
-func TestWhatWasNeverSentIsNeverUndecided(t *testing.T) {
-	t.Parallel()
-	for _, f := range faults() {
-		for _, n := range f.numbers {
-			if kind := faultOf(fmt.Errorf("%w: no connection: %w", errUnsent, number(n))).kind; errors.Is(kind, service.ErrUndecided) {
-				t.Errorf("%d while connecting: %v", n, kind)
-			}
-		}
 	}
 }

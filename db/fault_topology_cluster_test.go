@@ -102,7 +102,7 @@ func TestFaultChecksGoOnWhileTheTopologyIsAway(t *testing.T) {
 			_, err := l.pool.ExecContext(ctx, "SHOW VITESS_SHARDS")
 			return err != nil
 		})
-		l.store.engines.shards.readAt.Store(0) // as after a minute: the map of shards is doubted
+		l.store.database.shards.doubt() // as after a minute: the map of shards is doubted
 		newcomer := newInstance(t, c)
 		newcomer.wantWaiting(t)
 		idle.awaitServed(t, "an instance that was ready before, with etcd "+fault.name)

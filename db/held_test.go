@@ -193,7 +193,7 @@ func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
 		}
 		var group sync.WaitGroup
 		for _, statement := range calls {
-			conn := session(t, d)
+			conn := sqlSession(t, d)
 			group.Go(func() {
 				if _, _, err := answerTo(conn, statement); err != nil {
 					t.Errorf("%s: %v", statement, err)
@@ -201,7 +201,7 @@ func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
 			})
 		}
 		d.AwaitWaiting(t, len(calls))
-		migration := session(t, d, "SET SESSION lock_wait_timeout = 1", "LOCK TABLES zone_master WRITE, zone_txn WRITE, zone_override WRITE")
+		migration := sqlSession(t, d, "SET SESSION lock_wait_timeout = 1", "LOCK TABLES zone_master WRITE, zone_txn WRITE, zone_override WRITE")
 		dbtest.Exec(t, migration, "UNLOCK TABLES")
 		release()
 		group.Wait()

@@ -104,14 +104,14 @@ func explainRows(ctx context.Context, conn *connection, statement string) (colum
 	}
 	defer rows.Close()
 	columns = rows.Columns()
-	err = rowReader{0, anyColumns, func(row []driver.Value) error {
+	err = readAll(rows, func(row []driver.Value) error {
 		line := make([]string, len(row))
 		for i, value := range row {
 			line[i] = text(value)
 		}
 		lines = append(lines, line)
 		return nil
-	}}.all(rows)
+	})
 	// The connection is to be used for more statements.
 	if results, ok := rows.(driver.RowsNextResultSet); ok && err == nil {
 		if err = results.NextResultSet(); errors.Is(err, io.EOF) {

@@ -243,10 +243,10 @@ func statementsBy(ctx context.Context, conn *connection) (map[int64]string, erro
 		return nil, fmt.Errorf("SHOW PROCESSLIST has no columns Id and Info, but %v", rows.Columns())
 	}
 	statements := map[int64]string{}
-	return statements, rowReader{0, anyColumns, func(row []driver.Value) error {
+	return statements, readAll(rows, func(row []driver.Value) error {
 		statements[asInt(row[id])] = text(row[info])
 		return nil
-	}}.all(rows)
+	})
 }
 
 // startBy returns when the server was started for the last time, or up to two seconds earlier:

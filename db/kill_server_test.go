@@ -65,7 +65,7 @@ func TestASessionIsEndedOnItsOwnServerOfSeveral(t *testing.T) {
 			dbtest.Exec(t, d.SQL, "CREATE DATABASE several")
 			dbtest.Exec(t, d.SQL, "CREATE USER several@'127.0.0.1'")
 			dbtest.Exec(t, d.SQL, "GRANT ALL ON several.* TO several@'127.0.0.1'")
-			return func() { killed(server) }
+			return func() { dbtest.Kill(server) }
 		}
 		start(ports[0])
 		kill := start(ports[1])

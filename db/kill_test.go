@@ -7,16 +7,8 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/db/localdb"
 	"velocityd/service"
 )
-
-// killed ends a server as a kill does that nobody expects.
-func killed(server *localdb.Server) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = server.Stop(ctx) // says that it was killed
-}
 
 func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 	t.Parallel()
@@ -51,7 +43,7 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 				dbtest.Eventually(t, "it is recorded", func() bool {
 					return len(d.Txns(t, step.question[0].Buckets[0])) == step.txns
 				})
-				killed(victim)
+				dbtest.Kill(victim)
 				p.Cut()
 			})
 			if _, err := store.CheckAll(t.Context(), service.Call{Checks: step.question}); !errors.Is(err, step.kind) {

@@ -3,6 +3,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"sync"
 	"testing"
 	"time"
@@ -101,15 +102,15 @@ func check(buckets ...service.Bucket) []service.Check {
 
 func user(key string) service.Bucket { return service.Bucket{ZoneID: 1, Key: key} }
 
-// session is one plain connection, like an SQL client's.
-func session(t *testing.T, d *dbtest.Database, settings ...string) *sql.Conn {
+// sqlSession is one plain connection, like an SQL client's.
+func sqlSession(t *testing.T, d *dbtest.Database, settings ...string) *sql.Conn {
 	t.Helper()
 	conn, err := d.SQL.Conn(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Not back to the pool: its settings are the test's own.
-	t.Cleanup(func() { discard(conn) })
+	t.Cleanup(func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) })
 	for _, setting := range settings {
 		dbtest.Exec(t, conn, setting)
 	}

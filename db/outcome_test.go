@@ -139,7 +139,7 @@ func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
-		conn := session(t, d)
+		conn := sqlSession(t, d)
 		first, err := call(conn, user("alice"))
 		if err != nil {
 			t.Fatal(err)
@@ -195,7 +195,7 @@ func TestAReportDoesNotWaitForWhoeverEditsTheZone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dba := session(t, d, "START TRANSACTION", "UPDATE zone_master SET rate = 7 WHERE id = 1")
+		dba := sqlSession(t, d, "START TRANSACTION", "UPDATE zone_master SET rate = 7 WHERE id = 1")
 		receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess}})
 		if err != nil || receipts[0] != nil {
 			t.Errorf("while the zone is being edited: %v, %v", receipts, err)
@@ -247,7 +247,7 @@ func TestAReportNeedsNoAutocommit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, failures())
-		conn := session(t, d, "SET SESSION autocommit = 0")
+		conn := sqlSession(t, d, "SET SESSION autocommit = 0")
 		if _, err := call(conn, user("alice")); err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func TestAnIDThatWasRecordedTwiceFailsNoOtherReport(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 9, time.Hour))
-		conn := session(t, d)
+		conn := sqlSession(t, d)
 		first, err := call(conn, user("alice"))
 		if err != nil {
 			t.Fatal(err)
@@ -300,7 +300,7 @@ func TestTxnsOfOneCheckAreFoundAmongThoseOfOthers(t *testing.T) {
 			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, check_buckets) "+
 				"VALUES (?, '2026-01-02 03:04:05.678901', 1, ?, FALSE, FALSE, TRUE, ?, 2)", id, fmt.Sprint("key-", id), i%3)
 		}
-		conn := session(t, d, "SET SESSION group_concat_max_len = 4")
+		conn := sqlSession(t, d, "SET SESSION group_concat_max_len = 4")
 		for id, outcome := range map[int]string{300: "failure", 2: "success", 60000: "success"} {
 			dbtest.Exec(t, conn, "CALL report_outcome(?, ?)", id, outcome)
 		}

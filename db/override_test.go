@@ -300,7 +300,7 @@ func TestSQLCallersMayNameNoAddress(t *testing.T) {
 		d.SetZone(t, addresses)
 		d.SetOverride(t, service.Override{ZoneID: 1, Prefix: netip.MustParsePrefix("0.0.0.0/0"), Action: service.OverrideDeny})
 		d.SetOverride(t, service.Override{ZoneID: 1, Prefix: netip.MustParsePrefix("::/0"), Action: service.OverrideDeny})
-		conn := session(t, d)
+		conn := sqlSession(t, d)
 		for _, key := range []string{"999.1.1.1", "1.2.3", "::g", ":::", "/8", "é", "fe80", "1.2.3.4.5/8", "9.1.1.1/40", "9.1.1.1/08", "9.1.1.1/99999999999"} {
 			if r, err := call(conn, service.Bucket{ZoneID: 1, Key: key}); err != nil || r.blocked {
 				t.Errorf("%q: blocked %v, %v", key, r.blocked, err)

@@ -62,7 +62,7 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 		if err != nil {
 			t.Fatal(err)
 		}
-		session(t, d, "LOCK TABLES zone_txn WRITE")
+		sqlSession(t, d, "LOCK TABLES zone_txn WRITE")
 		for range rounds {
 			ended := make(chan error)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -115,7 +115,7 @@ func TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen(t *testing.T) {
 			}
 			d.AwaitNone(t, name)
 		}
-		caller := session(t, d)
+		caller := sqlSession(t, d)
 		for range 2 {
 			if _, err := caller.ExecContext(t.Context(), "CALL check_velocity(1, 'a')"); !isNumber(err, 1467) {
 				t.Errorf("a caller by SQL: %v", err)

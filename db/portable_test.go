@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"net/netip"
 	"testing"
 	"time"
@@ -128,15 +127,5 @@ func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestPortableSessionsRefuseToCountByAnOlderState(t *testing.T) {
-	t.Parallel()
-	for value, want := range map[string]error{"ON": errStaleCounts, "OFF": nil, "": nil} {
-		s := &connection{engine: engine.TiDB}
-		if err := s.read(map[string]string{"tidb_rc_read_check_ts": value, "max_allowed_packet": "1024"}, nil); !errors.Is(err, want) {
-			t.Errorf("tidb_rc_read_check_ts = %q: %v, want %v", value, err, want)
-		}
 	}
 }

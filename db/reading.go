@@ -120,6 +120,11 @@ func (s *connection) each(ctx context.Context, columns int, query string, read f
 	return rowReader{columns, anyColumns, read}.all(rows)
 }
 
+// readAll has read called with every row of a result set.
+func readAll(rows driver.Rows, read func(row []driver.Value) error) error {
+	return rowReader{0, anyColumns, read}.all(rows)
+}
+
 // all reads all rows of a result set.
 func (r rowReader) all(rows driver.Rows) error {
 	row := make([]driver.Value, len(rows.Columns()))

@@ -31,7 +31,7 @@ type Probe struct {
 	hints *hints
 	// keyspace is the name of the DSN's database, and address its first address.
 	keyspace, address string
-	engines           *engineMemory
+	database          *engineMemory
 	lost              atomic.Pointer[[]string]
 }
 
@@ -41,26 +41,26 @@ func OpenProbe(o Options) (*Probe, error) {
 	return openProbe(o, newEngineMemory(o.Engine))
 }
 
-func openProbe(o Options, engines *engineMemory) (*Probe, error) {
+func openProbe(o Options, database *engineMemory) (*Probe, error) {
 	o.LockWait = DefaultLockWait
 	configs, err := parseDSN(o.DSN)
 	if err != nil {
 		return nil, err
 	}
-	conns, err := openPool(o, engines, forProbe, 1)
+	conns, err := openPool(o, database, forProbe, 1)
 	if err != nil {
 		return nil, err
 	}
 	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
 	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(seenGroup),
-		keyspace: configs[0].DBName, address: configs[0].Addr, engines: engines}, nil
+		keyspace: configs[0].DBName, address: configs[0].Addr, database: database}, nil
 }
 
 // OpenProbe is the function OpenProbe for the database of the store. What the probe finds out of
 // the engine and its shards the store knows, too: so a store that has decided nothing yet can
 // decide when the probe has succeeded.
 func (s *Store) OpenProbe(o Options) (*Probe, error) {
-	return openProbe(o, s.engines)
+	return openProbe(o, s.database)
 }
 
 // Close closes the connection, or if it is at work, when it comes back. It does NOT wait for that.
@@ -104,14 +104,14 @@ func (p *Probe) ProveChecks(ctx context.Context) error {
 // Engine returns the engine of the database. It connects if no connection was made yet. Errors
 // are those of look-ups.
 func (p *Probe) Engine(ctx context.Context) (engine.Engine, error) {
-	if engine := p.engines.is(); engine != "" {
+	if engine := p.database.is(); engine != "" {
 		return engine, nil
 	}
 	err := p.onConn(ctx, func(context.Context, *connection) error { return nil })
 	if err != nil {
 		return "", fmt.Errorf("look for the engine: %w", lookupError(err))
 	}
-	return p.engines.is(), nil
+	return p.database.is(), nil
 }
 
 // proveBy proves by prove where there are procedures, and elsewhere by provePortable, with the

@@ -110,7 +110,7 @@ const (
 // they must have been listed before: no check is decided by a store that has never known them.
 func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	shards, unlisted := p.listShards(ctx)
-	if unlisted != nil && p.engines.shards.current.Load() == nil {
+	if unlisted != nil && p.database.shards.newest() == nil {
 		return fmt.Errorf("%w: %w", errUnlisted, unlisted)
 	}
 	var err error
@@ -171,7 +171,7 @@ func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
 		for i, shard := range shards {
 			names[i] = shard.Name
 		}
-		return p.engines.shards.learn(names)
+		return p.database.shards.learn(names)
 	})
 	if err != nil {
 		return nil, err

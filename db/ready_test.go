@@ -68,7 +68,7 @@ func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
 			return func() { t.Helper(); dbtest.Exec(t, d.SQL, fmt.Sprintf(statement, args...)) }
 		}
 		migrate := func() { dbtest.Migrate(t, d.DSN) }
-		holder := session(t, d)
+		holder := sqlSession(t, d)
 		for _, state := range []struct {
 			name     string
 			do, undo func()
@@ -172,7 +172,7 @@ func TestRowsThatSomebodyHasLockedMakeNoInstanceUnready(t *testing.T) {
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
-		person := session(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION")
+		person := sqlSession(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION")
 		for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
 			dbtest.Exec(t, person, "SELECT zone_id FROM "+table+" WHERE zone_id >= 0 FOR UPDATE")
 			p := probe(t, d.ServiceAccount(t).DSN)
@@ -251,7 +251,7 @@ func TestProveFollowsAServerThatStopsWritingOrRunning(t *testing.T) {
 		}
 		decide("after read-only", nil)
 
-		holder := session(t, d, "FLUSH TABLES WITH READ LOCK")
+		holder := sqlSession(t, d, "FLUSH TABLES WITH READ LOCK")
 		wantUnready(t, "FLUSH TABLES WITH READ LOCK", proved(p), "is locked")
 		dbtest.Exec(t, holder, "UNLOCK TABLES")
 		if err := proved(p); err != nil {
@@ -265,7 +265,7 @@ func TestProveFollowsAServerThatStopsWritingOrRunning(t *testing.T) {
 		wantUnready(t, "another password", proved(p), "the database refuses the service's account")
 		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'pass'")
 
-		killed(server)
+		dbtest.Kill(server)
 		wantUnready(t, "engine away", proved(p), "the database cannot be reached")
 		engine.Private(t, dir)
 		dbtest.Eventually(t, "the engine's return", func() bool { return proved(p) == nil })

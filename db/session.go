@@ -43,7 +43,7 @@ const silentTx = 2
 // that a proxy or an init_connect that bends it is found at once.
 type connector struct {
 	login    *login
-	engines  *engineMemory
+	database *engineMemory
 	observe  func(Event)   // or nil
 	timeout  time.Duration // of one connect
 	lockWait time.Duration
@@ -56,7 +56,7 @@ type connector struct {
 // Driver implements driver.Connector.
 func (c *connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
-func newConnector(o Options, engines *engineMemory, use use) (*connector, error) {
+func newConnector(o Options, database *engineMemory, use use) (*connector, error) {
 	configs, err := parseDSN(o.DSN)
 	if err != nil {
 		return nil, err
@@ -74,9 +74,9 @@ func newConnector(o Options, engines *engineMemory, use use) (*connector, error)
 	if err != nil {
 		return nil, err
 	}
-	engines.shards.keyspace = configs[0].DBName + engine.BucketsSuffix
+	database.shards.keyspace = configs[0].DBName + engine.BucketsSuffix
 	return &connector{
-		login: login, engines: engines, observe: o.Observe, timeout: timeout,
+		login: login, database: database, observe: o.Observe, timeout: timeout,
 		lockWait: o.LockWait, session: use.settings(seconds), wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
 	}, nil
 }
@@ -318,7 +318,7 @@ func (c *connector) open(ctx context.Context) (driver.Conn, error) {
 		if err := c.prepare(ctx, s); err != nil {
 			return err
 		}
-		err := c.engines.identify(ctx, s)
+		err := c.database.identify(ctx, s)
 		if errors.Is(err, errOtherDatabase) && c.observe != nil {
 			c.observe(OtherDatabase)
 		}
@@ -364,7 +364,7 @@ func (c *connector) prepare(ctx context.Context, s *connection) error {
 // meet finds out which engine the connection leads to. It asks only if nobody has said or seen
 // it before: settings that one engine needs another one refuses.
 func (c *connector) meet(ctx context.Context, s *connection) error {
-	of := c.engines.is()
+	of := c.database.is()
 	if of == "" {
 		var version, comment string
 		if err := s.each(ctx, 2, "SELECT @@version, @@version_comment", func(row []driver.Value) error {
@@ -373,9 +373,9 @@ func (c *connector) meet(ctx context.Context, s *connection) error {
 		}); err != nil {
 			return fmt.Errorf("ask for the engine: %w", err)
 		}
-		of = c.engines.saw(engine.Of(version, comment))
+		of = c.database.saw(engine.Of(version, comment))
 	}
-	s.engine, s.shards, s.since = of, &c.engines.shards, time.Now()
+	s.engine, s.shards, s.since = of, &c.database.shards, time.Now()
 	return nil
 }
 
@@ -455,4 +455,20 @@ func variable(row []driver.Value) (name, value string) {
 		name = "isolation"
 	}
 	return name, text(row[1])
+}
+
+// silentBound is the statement that lets a session's transactions be silent for silentTx seconds
+// at most, or nothing where batches say so each by itself. version is what the engine answers to
+// VERSION(): an engine that is forced by Options may run on another one. On Vitess the session's
+// settings have a bound. On TiDB it also says that a bucket is locked by an INSERT … ON DUPLICATE
+// KEY UPDATE that changes nothing: tidb_lock_unchanged_keys may be off globally.
+func silentBound(version string) string {
+	switch {
+	case strings.Contains(version, "MariaDB"):
+		// MySQL has no such variable: batches set its wait_timeout.
+		return fmt.Sprint("SET SESSION idle_transaction_timeout = ", silentTx)
+	case strings.Contains(version, "TiDB"):
+		return fmt.Sprint("SET SESSION tidb_idle_transaction_timeout = ", silentTx, ", tidb_txn_mode = 'pessimistic', tidb_lock_unchanged_keys = 1")
+	}
+	return ""
 }

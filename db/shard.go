@@ -32,14 +32,14 @@ func (s *Store) knowShards(ctx context.Context, conn *connection) error {
 // were last seen. Where the engine has no shards, or none was seen yet, that is 0 of 1. It asks
 // no engine.
 func (s *Store) ShardOf(bucket service.Bucket) (shard, shards int) {
-	m := s.engines.shards.current.Load()
+	m := s.database.shards.newest()
 	return m.of(bucket), m.count()
 }
 
 // checkReachable decides checks as checkBatch does. Where there are shards, it refuses the checks
 // of a shard that is away, with ErrBusy in their decisions, and decides the others.
 func (s *Store) checkReachable(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	if s.engines.is() != engine.Vitess {
+	if s.database.is() != engine.Vitess {
 		return s.checkBatch(ctx, call)
 	}
 	decisions := make([]service.Decision, len(call.Checks))
@@ -47,7 +47,7 @@ func (s *Store) checkReachable(ctx context.Context, call service.Call) ([]servic
 		var asked []service.Check
 		var places []int // of asked in checks
 		for i, check := range call.Checks {
-			if s.engines.shards.isAway(check) {
+			if s.database.shards.isAway(check) {
 				decisions[i] = service.Decision{Err: service.NewBusyError(awayPause, "a shard of the database is away")}
 				continue
 			}
@@ -64,7 +64,7 @@ func (s *Store) checkReachable(ctx context.Context, call service.Call) ([]servic
 			return decisions, nil
 		}
 		// Each round leaves out the checks of one more shard.
-		if !s.lostShard(err) || ctx.Err() != nil || !slices.ContainsFunc(asked, s.engines.shards.isAway) {
+		if !s.lostShard(err) || ctx.Err() != nil || !slices.ContainsFunc(asked, s.database.shards.isAway) {
 			return nil, err
 		}
 	}
@@ -74,10 +74,10 @@ func (s *Store) checkReachable(ctx context.Context, call service.Call) ([]servic
 // remembers the shard.
 func (s *Store) lostShard(err error) bool {
 	var away *awayError
-	if !errors.As(err, &away) || !away.isOf(&s.engines.shards) {
+	if !errors.As(err, &away) || !away.isOf(&s.database.shards) {
 		return false
 	}
-	s.engines.shards.lose(away.shard)
+	s.database.shards.lose(away.shard)
 	return !errors.Is(err, service.ErrUndecided)
 }
 

@@ -88,6 +88,9 @@ const mostShards = 256
 // of them would wait for as long as vtgate waits for the shard.
 const awayPause = time.Second
 
+// newest returns the map as it was last read, or nil.
+func (m *shardMemory) newest() *shardMap { return m.current.Load() }
+
 // lose remembers that a shard is away, and has the map read again.
 func (m *shardMemory) lose(name string) {
 	shards := m.current.Load()
@@ -106,8 +109,11 @@ func (m *shardMemory) lose(name string) {
 	if place < mostShards {
 		m.away[place].Store(time.Now().UnixNano())
 	}
-	m.readAt.Store(0)
+	m.doubt()
 }
+
+// doubt has the map read again.
+func (m *shardMemory) doubt() { m.readAt.Store(0) }
 
 // isAway says that a check has a bucket on a shard that was found away just now.
 func (m *shardMemory) isAway(check service.Check) bool {

@@ -3,7 +3,6 @@ package db
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"time"
 
@@ -39,21 +38,4 @@ func TestAnswerWhoseEndIsLostHoldsAndKeepsTheDeadline(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close() // accepts by its backlog, and never speaks
-	c, err := newConnector(Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait}, new(engineMemory), forPool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// As database/sql does in the background.
-	if _, err := c.Connect(context.Background()); err == nil {
-		t.Error("connected to a listener that never spoke")
-	}
 }

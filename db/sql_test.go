@@ -65,7 +65,7 @@ func TestWindowEndsToTheMicrosecond(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 1, time.Minute))
 		d.FollowSessionClocks(t)
-		conn := session(t, d)
+		conn := sqlSession(t, d)
 		const start = 1_800_000_000
 		for i, step := range []struct {
 			at      string // seconds after start
@@ -98,7 +98,7 @@ func TestClockThatStepsBackNeverAdmitsMore(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 3, time.Minute))
 		d.FollowSessionClocks(t)
-		conn := session(t, d)
+		conn := sqlSession(t, d)
 		allowed := 0
 		for i := range 40 { // ten seconds forward, eleven back
 			at := 1_800_000_000 + i%10 - 11*(i/10)
@@ -122,7 +122,7 @@ func TestSessionsInAnyTimeZoneShareOneWindow(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 3, time.Minute))
 		for i, offset := range []string{"+00:00", "+13:00", "-12:00", "+05:30", "SYSTEM"} {
-			r, err := call(session(t, d, "SET SESSION time_zone = '"+offset+"'"), user("alice"))
+			r, err := call(sqlSession(t, d, "SET SESSION time_zone = '"+offset+"'"), user("alice"))
 			if err != nil || r.blocked != (i >= 3) {
 				t.Errorf("session at %s, attempt %d: %+v, %v", offset, i+1, r, err)
 			}
@@ -143,7 +143,7 @@ func TestProcedureIsExactAtEveryIsolationLevelOfTheCaller(t *testing.T) {
 			release := d.Hold(t, key)
 			answers := make(chan bool, 6)
 			for range cap(answers) {
-				conn := session(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
+				conn := sqlSession(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
 				go func() {
 					r, err := call(conn, key)
 					if err != nil {
@@ -175,7 +175,7 @@ func TestProcedureRefusesToRunInsideATransaction(t *testing.T) {
 			"CALL check_velocity(1, 'alice')",
 			`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"alice"}]}]')`,
 		} {
-			conn := session(t, d, "START TRANSACTION", "INSERT INTO zone_master (id, rate, `window`) VALUES (7, 1, 1)")
+			conn := sqlSession(t, d, "START TRANSACTION", "INSERT INTO zone_master (id, rate, `window`) VALUES (7, 1, 1)")
 			_, err := conn.ExecContext(context.Background(), statement)
 			if !isNumber(err, 1568) {
 				t.Errorf("%s: %v, want error 1568", statement, err)
@@ -204,7 +204,7 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 			many += fmt.Sprintf(`,{"zone_id":1,"bucket_key":"%d"}`, i)
 		}
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
-			conn := session(t, d, "SET SESSION sql_mode = '"+mode+"'")
+			conn := sqlSession(t, d, "SET SESSION sql_mode = '"+mode+"'")
 			for _, statement := range []string{
 				"CALL check_velocity(1, '')", "CALL check_velocity(1, NULL)", "CALL check_velocity(1, '" + long + "')",
 				"CALL check_velocity(1, '" + long + long + "')", `CALL check_velocity(1, 'a\nb')`, `CALL check_velocity(1, 'a\0b')`,
@@ -292,7 +292,7 @@ func TestAProcedureOfTheCallersOwnMayCall(t *testing.T) {
 			"several": `CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"several"},{"zone_id":1,"bucket_key":"x"}]}]')`,
 		} {
 			dbtest.Exec(t, d.SQL, "CREATE PROCEDURE own_"+name+"() "+statement)
-			conn := session(t, d, "CALL own_"+name+"()")
+			conn := sqlSession(t, d, "CALL own_"+name+"()")
 			release := d.Hold(t, user(name))
 			answered := make(chan string, 1)
 			go func() {
@@ -318,7 +318,7 @@ func TestAKeyWithControlCharactersIsRefusedWhateverTheSessionChecks(t *testing.T
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		for _, setting := range []string{"SET SESSION check_constraint_checks = 0", "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'"} {
-			conn := session(t, d)
+			conn := sqlSession(t, d)
 			if _, err := conn.ExecContext(t.Context(), setting); err != nil {
 				continue // MySQL has no such variable
 			}
@@ -353,7 +353,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 			"CALL check_velocity(1, 'alice')",
 			`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"alice"}]}]')`,
 		} {
-			conn := session(t, d)
+			conn := sqlSession(t, d)
 			before := handlerReads(t, conn)
 			dbtest.Exec(t, conn, statement)
 			if read := handlerReads(t, conn) - before; read > 150 { // zones, locks, procedures and intermediate results, whatever the history

@@ -25,7 +25,7 @@ type Store struct {
 	killer   *killer
 	lockWait time.Duration
 	hints    *hints
-	engines  *engineMemory
+	database *engineMemory
 	observe  func(Event) // or nil
 }
 
@@ -37,25 +37,25 @@ var _ service.CheckStore = (*Store)(nil)
 func Open(o Options) (*Store, error) {
 	o.MaxConns = max(cmp.Or(o.MaxConns, DefaultMaxConns), LeastMaxConns)
 	o.LockWait = cmp.Or(o.LockWait, DefaultLockWait)
-	engines := newEngineMemory(o.Engine)
+	database := newEngineMemory(o.Engine)
 	const killers = 1
 	others := max(o.MaxConns/4, 1+killers)
-	lanes, err := openPool(o, engines, forLanes, o.MaxConns-others)
+	lanes, err := openPool(o, database, forLanes, o.MaxConns-others)
 	if err != nil {
 		return nil, err
 	}
-	rest, err := openPool(o, engines, forPool, others-killers)
+	rest, err := openPool(o, database, forPool, others-killers)
 	if err != nil {
 		return nil, err
 	}
-	last, err := openPool(o, engines, forPool, killers)
+	last, err := openPool(o, database, forPool, killers)
 	if err != nil {
 		return nil, err
 	}
 	killer := newKiller(last)
 	return &Store{
 		lanes: lanes, pool: &pool{conns: sqlx.NewDb(rest, "mysql"), killer: killer}, killer: killer, lockWait: o.LockWait,
-		hints: newHints(seenPlaces), engines: engines, observe: o.Observe,
+		hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
 
@@ -92,11 +92,11 @@ SELECT version, dirty
 // engine returns the engine of the database. It connects if no connection was made yet. The
 // error wraps service.ErrBusy if the engine is away.
 func (s *Store) engine(ctx context.Context) (engine.Engine, error) {
-	if engine := s.engines.is(); engine != "" {
+	if engine := s.database.is(); engine != "" {
 		return engine, nil
 	}
 	if err := s.pool.on(ctx, func(*sqlx.Conn) error { return nil }); err != nil {
 		return "", fmt.Errorf("look for the engine: %w", lookupError(err))
 	}
-	return s.engines.is(), nil
+	return s.database.is(), nil
 }

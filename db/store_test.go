@@ -48,21 +48,6 @@ SELECT @@session.time_zone AS zone, @@session.innodb_lock_wait_timeout AS wait, 
 	})
 }
 
-func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		c, err := newConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(engineMemory), forLanes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.wanted["time_zone"] = "+01:00" // as if a proxy had bent it
-		_, err = c.Connect(context.Background())
-		if err == nil || !strings.Contains(err.Error(), "time_zone") {
-			t.Errorf("err = %v, want one that names time_zone", err)
-		}
-	})
-}
-
 func TestOpenSaysWhatIsWrongAndNeverThePassword(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2hunter2"

@@ -76,14 +76,14 @@ func (w *twin) instance(t *testing.T) *Store {
 	}
 	_ = store.Close() // before its pools have a connection
 	t.Cleanup(func() { _ = store.Close() })
-	store.lanes, store.pool.conns.DB = w.toldTheClock(t, o, store.engines, forLanes), w.toldTheClock(t, o, store.engines, forPool)
+	store.lanes, store.pool.conns.DB = w.toldTheClock(t, o, store.database, forLanes), w.toldTheClock(t, o, store.database, forPool)
 	return store
 }
 
 // toldTheClock returns a pool of one connection whose statements go by the twin's clock.
-func (w *twin) toldTheClock(t *testing.T, o Options, engines *engineMemory, use use) *sql.DB {
+func (w *twin) toldTheClock(t *testing.T, o Options, database *engineMemory, use use) *sql.DB {
 	t.Helper()
-	c, err := newConnector(o, engines, use)
+	c, err := newConnector(o, database, use)
 	if err != nil {
 		t.Fatal(err)
 	}

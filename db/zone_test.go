@@ -265,7 +265,7 @@ func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		d, store := f.stand(t, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Minute))
-		holder := session(t, d, "START TRANSACTION", "SELECT 1 FROM zone_master WHERE id = 1 FOR UPDATE")
+		holder := sqlSession(t, d, "START TRANSACTION", "SELECT 1 FROM zone_master WHERE id = 1 FOR UPDATE")
 		_, err := store.PutZone(t.Context(), zone(1, 6, time.Minute), service.Match{}, "ann")
 		if !errors.Is(err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
@@ -295,7 +295,7 @@ func TestAnOpenInsertOfAZoneHoldsUpNoCheck(t *testing.T) {
 			}
 		}
 		checks("d", "m", "t")
-		dba := session(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+		dba := sqlSession(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 		for _, statement := range []string{
 			"INSERT INTO zone_master (id, rate, `window`) VALUES (2, 5, 60)",
 			"INSERT INTO zone_master (id, rate, `window`) VALUES (3, 5, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate)",
