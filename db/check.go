@@ -168,20 +168,6 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 	return ruling.Decisions, nil
 }
 
-// unrecorded turns an error after which a transaction might have been committed
-// into one that says that it was not.
-func unrecorded(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case !errors.Is(faultOf(err).kind, service.ErrUndecided):
-		return err
-	case isLost(err):
-		return fmt.Errorf("%w: %w: %w", service.ErrBusy, errCutEarly, err)
-	}
-	return fmt.Errorf("%w: %w: %w", service.ErrBusy, errUnrecorded, err)
-}
-
 // checkOne asks about one bucket by the procedure, in one round trip.
 func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (decision service.Decision, err error) {
 	bucket := check.Buckets[0]

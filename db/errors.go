@@ -273,3 +273,17 @@ func isOneOf(err error, numbers []uint16) bool {
 	var engine *mysql.MySQLError
 	return errors.As(err, &engine) && slices.Contains(numbers, engine.Number)
 }
+
+// unrecorded turns an error after which a transaction might have been committed
+// into one that says that it was not.
+func unrecorded(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(faultOf(err).kind, service.ErrUndecided):
+		return err
+	case isLost(err):
+		return fmt.Errorf("%w: %w: %w", service.ErrBusy, errCutEarly, err)
+	}
+	return fmt.Errorf("%w: %w: %w", service.ErrBusy, errUnrecorded, err)
+}
