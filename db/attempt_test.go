@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -22,7 +23,7 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{LockWait: 20 * time.Second, MaxConns: 1})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{LockWait: 20 * time.Second, MaxConns: 1})
 		p.BeforeAnswer("INSERT INTO zone_txn", p.Cut)
 		lost, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("once", user("alice"), user("bob"))})
 		if !errors.Is(err, service.ErrUndecided) {
@@ -51,7 +52,7 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
 		for round := range 10 {
 			id := fmt.Sprint("round-", round)
 			const callers = 4
@@ -90,7 +91,7 @@ func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
 func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("x", user("old"))}); err != nil {
 			t.Fatal(err)
 		}
@@ -123,7 +124,7 @@ VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",
 func TestAttemptIDsDifferByCaseAndTrailingSpaceAndAreForgotten(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
 		ids := []string{"a", "A", "a ", " a", "~", strings.Repeat("x", 64), strings.Repeat("x", 63), `"\'%`}
 		ask := func(id string) uint64 {
 			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: attempt(id, user("alice"))})
@@ -186,7 +187,7 @@ func TestBadAttemptIDsFromSQLAreRefused(t *testing.T) {
 func TestAStaleKeyRuleIsRefusedBeforeAnyLockRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		name := service.KeyRule{Kind: service.KeyUsername}
 		for what, question := range map[string][]service.Check{
 			"single":        {{Buckets: []service.Bucket{user("a")}, KeyRules: []service.KeyRule{name}}},
@@ -234,7 +235,7 @@ func TestAThousandChecksOfEveryKindInOneCall(t *testing.T) {
 			}
 		}
 		// The second of two with one id names other addresses, or the same.
-		decisions, err := connect(t, d, Options{}).CheckAll(t.Context(), service.Call{Checks: checks})
+		decisions, err := connect(t, d, session.Options{}).CheckAll(t.Context(), service.Call{Checks: checks})
 		if err != nil {
 			t.Fatal(err)
 		}

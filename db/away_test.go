@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/queue"
 )
@@ -24,7 +25,7 @@ func hurry(store service.CheckStore, patience time.Duration) *queue.Fallback {
 func TestAnEngineThatCannotBeReachedIsAway(t *testing.T) {
 	t.Parallel()
 	for _, dsn := range []string{"root@tcp(127.0.0.1:1)/x", "root@unix(/nowhere/my.sock)/x"} {
-		store, err := Open(Options{DSN: dsn})
+		store, err := Open(session.Options{DSN: dsn})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +43,7 @@ func TestNobodyWithAnotherAnswerWaitsForASlowConnectionAndTheNextCheckGetsIt(t *
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(2, 5, time.Hour))
 		dsn, g := dbtest.Gated(t, d)
-		store := connect(t, &dbtest.Database{DSN: dsn}, Options{MaxConns: 2}) // one of them decides checks
+		store := connect(t, &dbtest.Database{DSN: dsn}, session.Options{MaxConns: 2}) // one of them decides checks
 		// Nobody answers, so that this ends by patience alone, on any machine.
 		decision, err := ask(t.Context(), hurry(store, time.Millisecond), check(user("alice")))
 		if err != nil || !decision.Degraded {

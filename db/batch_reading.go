@@ -6,36 +6,37 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
 // readZones reads the zones that checks name, as they are now, and the engine's clock. The
 // clock is that of the decision: the buckets are locked, so no other session adds txns later.
-func (b *batch) readZones(r *reading) {
+func (b *batch) readZones(r *session.Reading) {
 	clear(b.known.zones)
 	clear(b.ledger.Zones)
 	if len(b.known.present) == 0 {
 		return
 	}
-	r.sql("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.idStep+
+	r.SQL("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.idStep+
 		" FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
-		list(len(b.known.present), func(i int) { r.int(b.known.present[i]) }).sql(";")
-	r.each(limits+4, func(row []driver.Value) error {
+		List(len(b.known.present), func(i int) { r.Int(b.known.present[i]) }).SQL(";")
+	r.Each(limits+4, func(row []driver.Value) error {
 		limit, rest, err := limitOf(row)
 		if err != nil {
 			return err
 		}
 		if _, isAsked := b.known.plans[limit.ID]; !isAsked {
-			return errMisfit
+			return session.ErrMisfit
 		}
-		zone := lockedZone{Zone: limit, overridden: asInt(rest[0]) != 0}
-		if zone.narrowedAt, err = asInstant(rest[1]); err != nil {
+		zone := lockedZone{Zone: limit, overridden: session.AsInt(rest[0]) != 0}
+		if zone.narrowedAt, err = session.AsInstant(rest[1]); err != nil {
 			return err
 		}
-		if b.now, err = asInstant(rest[2]); err != nil {
+		if b.now, err = session.AsInstant(rest[2]); err != nil {
 			return err
 		}
-		b.idStep = uint64(asInt(rest[3]))
+		b.idStep = uint64(session.AsInt(rest[3]))
 		b.known.zones[zone.ID] = zone
 		b.ledger.Zones[zone.ID] = zone.Zone
 		return nil
@@ -51,31 +52,31 @@ type lockedZone struct {
 
 // readOverrides reads the overrides of the buckets, and the prefix lengths of the overrides
 // that ip zones have now.
-func (b *batch) readOverrides(r *reading) {
+func (b *batch) readOverrides(r *session.Reading) {
 	keys, zoneIDs, networks := b.overridable()
 	b.ledger.Overrides, b.known.lengths = nil, nil
 	if len(keys) > 0 {
-		r.sql(selectLimitOverride+"FORCE INDEX (zone_override_key) WHERE ").keys(keys, nil).sql(";")
-		r.each(overrideColumns, b.addOverride)
+		r.SQL(selectLimitOverride+"FORCE INDEX (zone_override_key) WHERE ").Keys(keys, nil).SQL(";")
+		r.Each(overrideColumns, b.addOverride)
 	}
-	inZones := func() { r.list(len(zoneIDs), func(i int) { r.int(zoneIDs[i]) }) }
+	inZones := func() { r.List(len(zoneIDs), func(i int) { r.Int(zoneIDs[i]) }) }
 	if len(zoneIDs) > 0 {
-		r.sql("SELECT zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id IN ")
+		r.SQL("SELECT zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id IN ")
 		inZones()
-		r.sql(";")
-		r.each(3, func(row []driver.Value) error {
-			if !slices.Contains(zoneIDs, asInt(row[0])) {
-				return errMisfit
+		r.SQL(";")
+		r.Each(3, func(row []driver.Value) error {
+			if !slices.Contains(zoneIDs, session.AsInt(row[0])) {
+				return session.ErrMisfit
 			}
-			b.known.lengths = append(b.known.lengths, prefixLength{asInt(row[0]), int(asInt(row[1])), int(asInt(row[2]))})
+			b.known.lengths = append(b.known.lengths, prefixLength{session.AsInt(row[0]), int(session.AsInt(row[1])), int(session.AsInt(row[2]))})
 			return nil
 		})
 	}
 	if len(networks) > 0 {
-		r.sql(selectLimitOverride + "FORCE INDEX (zone_override_network) WHERE zone_id IN ")
+		r.SQL(selectLimitOverride + "FORCE INDEX (zone_override_network) WHERE zone_id IN ")
 		inZones()
-		r.sql(" AND network IN ").list(len(networks), func(i int) { r.string(networks[i]) }).sql(";")
-		r.each(overrideColumns, b.addOverride)
+		r.SQL(" AND network IN ").List(len(networks), func(i int) { r.Quote(networks[i]) }).SQL(";")
+		r.Each(overrideColumns, b.addOverride)
 	}
 }
 
@@ -122,7 +123,7 @@ func (b *batch) addOverride(row []driver.Value) error {
 		_, isAsked = b.known.plans[o.ZoneID]
 	}
 	if err == nil && !isAsked {
-		return errMisfit
+		return session.ErrMisfit
 	}
 	b.ledger.Overrides = append(b.ledger.Overrides, o)
 	return err
@@ -138,40 +139,40 @@ const (
 // limitOverrideOf returns the override of a row, without its reason and its maker.
 func limitOverrideOf(row []driver.Value) (o service.Override, err error) {
 	o = service.Override{
-		ID: uint64(asInt(row[0])), ZoneID: asInt(row[1]), Action: service.OverrideAction(text(row[4])),
-		Rate: int(asInt(row[5])), Window: service.Seconds(asInt(row[6])),
+		ID: uint64(session.AsInt(row[0])), ZoneID: session.AsInt(row[1]), Action: service.OverrideAction(session.Text(row[4])),
+		Rate: int(session.AsInt(row[5])), Window: service.Seconds(session.AsInt(row[6])),
 	}
 	if row[2] != nil {
-		o.Key = text(row[2])
-	} else if o.Prefix, err = netip.ParsePrefix(text(row[3])); err != nil {
-		return o, errMisfit
+		o.Key = session.Text(row[2])
+	} else if o.Prefix, err = netip.ParsePrefix(session.Text(row[3])); err != nil {
+		return o, session.ErrMisfit
 	}
-	o.ExpiresAt, err = asInstant(row[7])
+	o.ExpiresAt, err = session.AsInstant(row[7])
 	return o, err
 }
 
 // readAttempts reads what was answered to the attempt ids of the checks.
-func (b *batch) readAttempts(r *reading) {
+func (b *batch) readAttempts(r *session.Reading) {
 	if len(b.attemptIDs) == 0 {
 		return
 	}
-	r.sql("SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE ")
-	b.attemptsIn(&r.packet, b.attemptIDs)
-	r.sql(";")
+	r.SQL("SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE ")
+	b.attemptsIn(&r.Packet, b.attemptIDs)
+	r.SQL(";")
 	b.ledger.Attempts = map[string]service.Attempt{}
-	r.each(4, func(row []driver.Value) (err error) {
+	r.Each(4, func(row []driver.Value) (err error) {
 		var attempt service.Attempt
-		id := text(row[0])
+		id := session.Text(row[0])
 		if _, isAsked := slices.BinarySearch(b.attemptIDs, id); !isAsked {
-			return errMisfit
+			return session.ErrMisfit
 		}
-		if attempt.Decision.CheckedAt, err = asInstant(row[1]); err != nil {
+		if attempt.Decision.CheckedAt, err = session.AsInstant(row[1]); err != nil {
 			return err
 		}
-		if attempt.ExpiresAt, err = asInstant(row[2]); err != nil {
+		if attempt.ExpiresAt, err = session.AsInstant(row[2]); err != nil {
 			return err
 		}
-		if err := parseAnswer([]byte(text(row[3])), &attempt.Decision); err != nil {
+		if err := parseAnswer([]byte(session.Text(row[3])), &attempt.Decision); err != nil {
 			return err
 		}
 		b.ledger.Attempts[id] = attempt
@@ -181,8 +182,8 @@ func (b *batch) readAttempts(r *reading) {
 
 // attemptsIn writes a condition that is true for the rows of attempt ids. Where there are shards,
 // these are looked for on the shards of the buckets alone, of all checks that have an id.
-func (b *batch) attemptsIn(p *packet, ids []string) {
-	p.sql("attempt_id IN ").list(len(ids), func(i int) { p.string(ids[i]) })
+func (b *batch) attemptsIn(p *session.Packet, ids []string) {
+	p.SQL("attempt_id IN ").List(len(ids), func(i int) { p.Quote(ids[i]) })
 	if !b.dialect.isSharded {
 		return
 	}
@@ -196,5 +197,5 @@ func (b *batch) attemptsIn(p *packet, ids []string) {
 	}
 	slices.Sort(keys)
 	keys = slices.Compact(keys)
-	p.sql(" AND bucket_key IN ").list(len(keys), func(i int) { p.string(keys[i]) })
+	p.SQL(" AND bucket_key IN ").List(len(keys), func(i int) { p.Quote(keys[i]) })
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -139,7 +140,7 @@ func wantRules(t *testing.T, d *dbtest.Database, setting string) {
 // wantService holds that the service checks, reports, releases and edits, and so do callers by SQL.
 func wantService(t *testing.T, d *dbtest.Database, setting string) {
 	t.Helper()
-	store := connect(t, d, Options{})
+	store := connect(t, d, session.Options{})
 	question := check(service.Bucket{ZoneID: 2, Key: "ä"}, service.Bucket{ZoneID: 1, Key: "new"})
 	question[0].AttemptID = "attempt"
 	pair, err := ask(t.Context(), store, question)

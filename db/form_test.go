@@ -5,6 +5,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -32,7 +33,7 @@ func (f form) database(tb testing.TB, zones ...service.Zone) *dbtest.Database {
 	return f.engine.Database(tb, zones...)
 }
 
-func (f form) connect(tb testing.TB, d *dbtest.Database, o Options) *Store {
+func (f form) connect(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
 	tb.Helper()
 	if f.engine == nil {
 		var version, comment string
@@ -46,7 +47,7 @@ func (f form) connect(tb testing.TB, d *dbtest.Database, o Options) *Store {
 	return connect(tb, d, o)
 }
 
-func (f form) stand(tb testing.TB, o Options, zones ...service.Zone) (*dbtest.Database, *Store) {
+func (f form) stand(tb testing.TB, o session.Options, zones ...service.Zone) (*dbtest.Database, *Store) {
 	tb.Helper()
 	d := f.database(tb, zones...)
 	return d, f.connect(tb, d, o)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -20,7 +21,7 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, 50, time.Hour))
 		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
 		for _, step := range []struct {
 			name     string
 			question []service.Check
@@ -69,7 +70,7 @@ func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
 		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, 50, time.Hour))
-		store := connect(t, d, Options{MaxConns: LeastMaxConns})
+		store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})
 		stall := d.StallCommits(t)
 		for _, question := range [][]service.Check{check(user("a")), check(user("b"), user("c"))} {
 			buckets := question[0].Buckets

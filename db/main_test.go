@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -26,7 +27,7 @@ type bench struct {
 
 func newBench(tb testing.TB, d *dbtest.Database) bench {
 	tb.Helper()
-	store := connect(tb, d, Options{LockWait: 10 * time.Second}) // hundreds of callers on one bucket, and a slow machine
+	store := connect(tb, d, session.Options{LockWait: 10 * time.Second}) // hundreds of callers on one bucket, and a slow machine
 	return bench{nil, store, d, store}.asking(store)
 }
 
@@ -74,14 +75,14 @@ func (s inBatches) CheckAll(ctx context.Context, call service.Call) ([]service.D
 
 // stand sets up what most tests need: a fresh database with these zones, and a
 // store on it.
-func stand(tb testing.TB, engine *dbtest.Engine, o Options, zones ...service.Zone) (*dbtest.Database, *Store) {
+func stand(tb testing.TB, engine *dbtest.Engine, o session.Options, zones ...service.Zone) (*dbtest.Database, *Store) {
 	tb.Helper()
 	d := engine.Database(tb, zones...)
 	return d, connect(tb, d, o)
 }
 
 // connect returns the store of a database with the newest schema.
-func connect(tb testing.TB, d *dbtest.Database, o Options) *Store {
+func connect(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
 	tb.Helper()
 	o.DSN, o.ConnectTimeout = d.DSN, time.Minute
 	store, err := Open(o)

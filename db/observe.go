@@ -1,9 +1,13 @@
 package db
 
-import "database/sql"
+import (
+	"database/sql"
+
+	"velocityd/db/session"
+)
 
 // note tells the observer that an Event has happened.
-func (s *Store) note(e Event) {
+func (s *Store) note(e session.Event) {
 	if s.observe != nil {
 		s.observe(e)
 	}
@@ -12,13 +16,13 @@ func (s *Store) note(e Event) {
 // noteError notes what an error of the engine means, if that is an Event.
 func (s *Store) noteError(err error) {
 	switch {
-	case isNumber(err, errLockWait):
-		s.note(LockWaitTimeout)
-	case isOneOf(err, []uint16{errDeadlock, errSnapshot}):
-		s.note(Deadlock)
+	case session.IsNumber(err, session.NumberLockWait):
+		s.note(session.LockWaitTimeout)
+	case session.IsOneOf(err, []uint16{session.NumberDeadlock, session.NumberSnapshot}):
+		s.note(session.Deadlock)
 	}
 }
 
 // Pools returns the use of the connections that decide checks, and of those for everything
 // else. It asks no engine.
-func (s *Store) Pools() (checks, others sql.DBStats) { return s.lanes.Stats(), s.pool.conns.Stats() }
+func (s *Store) Pools() (checks, others sql.DBStats) { return s.lanes.Stats(), s.pool.Conns.Stats() }

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -49,19 +50,19 @@ func (b *batch) runs(buckets []service.Bucket, together func(x, y service.Bucket
 // where writes a condition that is true for the rows of one of parts. For each zone, more may
 // write a further condition. Where there are shards, the condition has no OR, which would send
 // the statement to all of them.
-func (b *batch) where(r *reading, part []service.Bucket, more func(zoneID int64)) {
+func (b *batch) where(r *session.Reading, part []service.Bucket, more func(zoneID int64)) {
 	if !b.dialect.isSharded {
-		r.keys(part, more)
+		r.Keys(part, more)
 		return
 	}
-	r.sql("(zone_id = ").int(part[0].ZoneID).sql(" AND bucket_key ")
+	r.SQL("(zone_id = ").Int(part[0].ZoneID).SQL(" AND bucket_key ")
 	if len(part) == 1 {
-		r.sql("= ").string(part[0].Key)
+		r.SQL("= ").Quote(part[0].Key)
 	} else {
-		r.sql("IN ").list(len(part), func(i int) { r.string(part[i].Key) })
+		r.SQL("IN ").List(len(part), func(i int) { r.Quote(part[i].Key) })
 	}
 	if more != nil {
 		more(part[0].ZoneID)
 	}
-	r.sql(")")
+	r.SQL(")")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -16,7 +17,7 @@ func TestErrorsOfTheEngineLoseTheirValuesOnAllEngines(t *testing.T) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn ADD UNIQUE KEY one_of_a_bucket (bucket_key)")
 		d.LeaveUnaudited()
-		s := connect(t, d, Options{})
+		s := connect(t, d, session.Options{})
 		for name, question := range map[string]func(key string) []service.Check{
 			"a lone check":       func(key string) []service.Check { return check(user(key)) },
 			"a check of several": func(key string) []service.Check { return check(user(key), user("beside "+key)) },

@@ -7,12 +7,13 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/engine"
+	"velocityd/db/session"
 )
 
 // portableProbe returns a probe of a portable database.
 func portableProbe(t *testing.T, dsn string) *Probe {
 	t.Helper()
-	p, err := OpenProbe(Options{DSN: dsn, Engine: engine.TiDB, ConnectTimeout: time.Minute})
+	p, err := OpenProbe(session.Options{DSN: dsn, Engine: engine.TiDB, ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

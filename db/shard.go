@@ -9,37 +9,38 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
 // knowShards has the map of shards read if need be: at once on conn, or by a connection of the
 // pool beside the checks.
-func (s *Store) knowShards(ctx context.Context, conn *connection) error {
-	read := func(ctx context.Context) (*shardMap, error) { return readShards(ctx, conn) }
-	beside := func(ctx context.Context) (found *shardMap, err error) {
-		err = s.pool.on(ctx, func(pooled *sqlx.Conn) error {
-			return onConnection(ctx, pooled.Conn, func(ctx context.Context, own *connection) (err error) {
-				found, err = readShards(ctx, own)
+func (s *Store) knowShards(ctx context.Context, conn *session.Conn) error {
+	read := func(ctx context.Context) (*session.ShardMap, error) { return session.ReadShards(ctx, conn) }
+	beside := func(ctx context.Context) (found *session.ShardMap, err error) {
+		err = s.pool.On(ctx, func(pooled *sqlx.Conn) error {
+			return session.OnConnection(ctx, pooled.Conn, func(ctx context.Context, own *session.Conn) (err error) {
+				found, err = session.ReadShards(ctx, own)
 				return err
 			})
 		})
 		return found, err
 	}
-	return conn.shards.refresh(ctx, read, beside)
+	return conn.Shards.Refresh(ctx, read, beside)
 }
 
 // ShardOf returns the place of a bucket's shard, from 0, and how many shards there are, as they
 // were last seen. Where the engine has no shards, or none was seen yet, that is 0 of 1. It asks
 // no engine.
 func (s *Store) ShardOf(bucket service.Bucket) (shard, shards int) {
-	m := s.database.shards.newest()
-	return m.of(bucket), m.count()
+	m := s.database.Shards.Newest()
+	return m.Of(bucket), m.Count()
 }
 
 // checkReachable decides checks as checkBatch does. Where there are shards, it refuses the checks
 // of a shard that is away, with ErrBusy in their decisions, and decides the others.
 func (s *Store) checkReachable(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	if s.database.is() != engine.Vitess {
+	if s.database.Engine() != engine.Vitess {
 		return s.checkBatch(ctx, call)
 	}
 	decisions := make([]service.Decision, len(call.Checks))
@@ -47,8 +48,8 @@ func (s *Store) checkReachable(ctx context.Context, call service.Call) ([]servic
 		var asked []service.Check
 		var places []int // of asked in checks
 		for i, check := range call.Checks {
-			if s.database.shards.isAway(check) {
-				decisions[i] = service.Decision{Err: service.NewBusyError(awayPause, "a shard of the database is away")}
+			if s.database.Shards.IsAway(check) {
+				decisions[i] = service.Decision{Err: service.NewBusyError(session.AwayPause, "a shard of the database is away")}
 				continue
 			}
 			asked, places = append(asked, check), append(places, i)
@@ -64,7 +65,7 @@ func (s *Store) checkReachable(ctx context.Context, call service.Call) ([]servic
 			return decisions, nil
 		}
 		// Each round leaves out the checks of one more shard.
-		if !s.lostShard(err) || ctx.Err() != nil || !slices.ContainsFunc(asked, s.database.shards.isAway) {
+		if !s.lostShard(err) || ctx.Err() != nil || !slices.ContainsFunc(asked, s.database.Shards.IsAway) {
 			return nil, err
 		}
 	}
@@ -73,20 +74,20 @@ func (s *Store) checkReachable(ctx context.Context, call service.Call) ([]servic
 // lostShard says that err came from a shard that is away, before anything was recorded, and
 // remembers the shard.
 func (s *Store) lostShard(err error) bool {
-	var away *awayError
-	if !errors.As(err, &away) || !away.isOf(&s.database.shards) {
+	var away *session.AwayError
+	if !errors.As(err, &away) || !away.IsOf(&s.database.Shards) {
 		return false
 	}
-	s.database.shards.lose(away.shard)
+	s.database.Shards.Lose(away.Shard)
 	return !errors.Is(err, service.ErrUndecided)
 }
 
 // shardOf returns the place of a bucket's shard.
-func (b *batch) shardOf(bucket service.Bucket) int { return b.shardMap.of(bucket) }
+func (b *batch) shardOf(bucket service.Bucket) int { return b.shardMap.Of(bucket) }
 
 // compare is the lock order of buckets: by shard, zone and key.
 func (b *batch) compare(x, y service.Bucket) int {
-	if b.shardMap.count() == 1 {
+	if b.shardMap.Count() == 1 {
 		return x.Compare(y)
 	}
 	return cmp.Or(b.shardOf(x)-b.shardOf(y), x.Compare(y))

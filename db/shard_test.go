@@ -5,18 +5,19 @@ import (
 	"testing"
 
 	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
 func TestLockOrderIsByShardFirst(t *testing.T) {
 	t.Parallel()
-	m, err := newShardMap([]string{"-80", "80-"})
+	m, err := session.NewShardMap([]string{"-80", "80-"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shards := &shardMemory{}
-	shards.current.Store(m)
-	conn := &connection{engine: engine.Vitess, shards: shards}
+	shards := &session.Shards{}
+	shards.Current.Store(m)
+	conn := &session.Conn{Engine: engine.Vitess, Shards: shards}
 	var checks []service.Check
 	for zoneID := range int64(3) {
 		for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -31,11 +32,11 @@ func TestLockOrderIsByShardFirst(t *testing.T) {
 	for part := range b.parts(b.buckets) {
 		parts++
 		for _, bucket := range part {
-			if bucket.ZoneID != part[0].ZoneID || m.of(bucket) != m.of(part[0]) {
+			if bucket.ZoneID != part[0].ZoneID || m.Of(bucket) != m.Of(part[0]) {
 				t.Errorf("a part names %v and %v", part[0], bucket)
 			}
 		}
-		if shard := m.of(part[0]); shard < last {
+		if shard := m.Of(part[0]); shard < last {
 			t.Errorf("shard %d comes after %d", shard, last)
 		} else {
 			last = shard

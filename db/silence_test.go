@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -15,7 +16,7 @@ func TestAnswerWhoseEndIsLostHoldsAndKeepsTheDeadline(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 50, time.Hour))
 		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{MaxConns: 8})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{MaxConns: 8})
 		hurried, patient := service.NewLimiter(store, time.Second), service.NewLimiter(store, time.Minute)
 		for _, checks := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
 			p.Withhold.Store(true)

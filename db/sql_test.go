@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -177,7 +178,7 @@ func TestProcedureRefusesToRunInsideATransaction(t *testing.T) {
 		} {
 			conn := sqlSession(t, d, "START TRANSACTION", "INSERT INTO zone_master (id, rate, `window`) VALUES (7, 1, 1)")
 			_, err := conn.ExecContext(context.Background(), statement)
-			if !isNumber(err, 1568) {
+			if !session.IsNumber(err, 1568) {
 				t.Errorf("%s: %v, want error 1568", statement, err)
 			}
 			// The caller's work is as it was: neither committed nor rolled back.
@@ -341,7 +342,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const rate, flood = 5, service.MaxChecks
-		d, store := stand(t, engine, Options{}, zone(1, flood, 365*24*time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, flood, 365*24*time.Hour))
 		checks := slices.Repeat(check(user("alice")), service.MaxChecks)
 		for range 2 { // as many counted as blocked rows
 			if _, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); err != nil {
@@ -407,7 +408,7 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 		limited := zone(1, 2, time.Hour)
 		limited.Lockout = time.Minute
 		d.SetZone(t, limited)
-		store := connect(t, d.ServiceAccount(t), Options{})
+		store := connect(t, d.ServiceAccount(t), session.Options{})
 		question := []service.Check{
 			{Buckets: []service.Bucket{user("a"), user("b")}, AttemptID: "first"},
 			{Buckets: []service.Bucket{user("a")}},
@@ -426,7 +427,7 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 		if errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: 1, Outcome: service.OutcomeFailure}}); err != nil || errs[0] != nil {
 			t.Errorf("report: %v, %v", errs, err)
 		}
-		wantRefused(t, store.pool.conns, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn", "DELETE FROM zone_attempt",
+		wantRefused(t, store.pool.Conns, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn", "DELETE FROM zone_attempt",
 			"UPDATE zone_attempt SET answer = '[]'", "DELETE FROM zone_bucket_lock", "INSERT INTO zone_master (id, rate, `window`) VALUES (9, 1, 1)",
 			"UPDATE zone_master SET rate = 9", "DELETE FROM zone_audit")
 	})
@@ -436,15 +437,15 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
-		store := connect(t, d.Account(t, "EXECUTE ON *"), Options{})
-		decisions, err := sqlStore{conns: store.pool.conns.DB}.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))})
+		store := connect(t, d.Account(t, "EXECUTE ON *"), session.Options{})
+		decisions, err := sqlStore{conns: store.pool.Conns.DB}.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))})
 		if err != nil || decisions[0].Blocked {
 			t.Errorf("got %+v, %v", decisions, err)
 		}
 		if _, err := store.Zones(t.Context()); err == nil {
 			t.Error("the account may read tables that it was not granted")
 		}
-		conn, err := store.pool.conns.Conn(t.Context())
+		conn, err := store.pool.Conns.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -21,7 +22,7 @@ type byStatements struct {
 func newByStatements(t *testing.T, on *dbtest.Engine) byStatements {
 	t.Helper()
 	b := newBench(t, on.Database(t))
-	plain := connect(t, b.Database, Options{Engine: engine.TiDB, LockWait: 10 * time.Second})
+	plain := connect(t, b.Database, session.Options{Engine: engine.TiDB, LockWait: 10 * time.Second})
 	b.OutcomeStore = plain
 	return byStatements{b, plain}
 }

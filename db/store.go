@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -21,12 +22,12 @@ import (
 // the session settings that the SQL of this package relies on; see session.go.
 type Store struct {
 	lanes    *sql.DB // decide checks; the only ones that take several statements in a packet
-	pool     *pool
-	killer   *killer
+	pool     *session.Pool
+	killer   *session.Killer
 	lockWait time.Duration
 	hints    *hints
-	database *engineMemory
-	observe  func(Event) // or nil
+	database *session.Database
+	observe  func(session.Event) // or nil
 }
 
 var _ service.CheckStore = (*Store)(nil)
@@ -34,27 +35,27 @@ var _ service.CheckStore = (*Store)(nil)
 // Open returns the store of a database and connects to nothing yet: a database
 // that is away is ErrBusy for whoever asks. The error wraps service.ErrInvalid if
 // the options are wrong and never holds the password.
-func Open(o Options) (*Store, error) {
-	o.MaxConns = max(cmp.Or(o.MaxConns, DefaultMaxConns), LeastMaxConns)
-	o.LockWait = cmp.Or(o.LockWait, DefaultLockWait)
-	database := newEngineMemory(o.Engine)
+func Open(o session.Options) (*Store, error) {
+	o.MaxConns = max(cmp.Or(o.MaxConns, session.DefaultMaxConns), session.LeastMaxConns)
+	o.LockWait = cmp.Or(o.LockWait, session.DefaultLockWait)
+	database := session.NewDatabase(o.Engine)
 	const killers = 1
 	others := max(o.MaxConns/4, 1+killers)
-	lanes, err := openPool(o, database, forLanes, o.MaxConns-others)
+	lanes, err := session.Open(o, database, session.ForLanes, o.MaxConns-others)
 	if err != nil {
 		return nil, err
 	}
-	rest, err := openPool(o, database, forPool, others-killers)
+	rest, err := session.Open(o, database, session.ForPool, others-killers)
 	if err != nil {
 		return nil, err
 	}
-	last, err := openPool(o, database, forPool, killers)
+	last, err := session.Open(o, database, session.ForPool, killers)
 	if err != nil {
 		return nil, err
 	}
-	killer := newKiller(last)
+	killer := session.NewKiller(last)
 	return &Store{
-		lanes: lanes, pool: &pool{conns: sqlx.NewDb(rest, "mysql"), killer: killer}, killer: killer, lockWait: o.LockWait,
+		lanes: lanes, pool: &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}, killer: killer, lockWait: o.LockWait,
 		hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
@@ -62,7 +63,7 @@ func Open(o Options) (*Store, error) {
 // Close closes the connections. Those at work are closed when they come back, and Close does NOT
 // wait for them.
 func (s *Store) Close() error {
-	return errors.Join(s.lanes.Close(), s.pool.conns.Close(), s.killer.Close())
+	return errors.Join(s.lanes.Close(), s.pool.Conns.Close(), s.killer.Close())
 }
 
 // SchemaVersion returns the number of the newest migration that was begun, and
@@ -72,7 +73,7 @@ func (s *Store) SchemaVersion(ctx context.Context) (version uint, dirty bool, er
 	return schemaVersion(ctx, s.pool)
 }
 
-func schemaVersion(ctx context.Context, from reader) (version uint, dirty bool, err error) {
+func schemaVersion(ctx context.Context, from session.Reader) (version uint, dirty bool, err error) {
 	rows := []struct {
 		Version int64 `db:"version"` // -1 when taking back the first stopped half-way
 		Dirty   bool  `db:"dirty"`
@@ -81,10 +82,10 @@ func schemaVersion(ctx context.Context, from reader) (version uint, dirty bool, 
 SELECT version, dirty
   FROM schema_migrations`)
 	switch {
-	case isNumber(err, errNoSuchTable), err == nil && len(rows) == 0:
+	case session.IsNumber(err, session.NumberNoSuchTable), err == nil && len(rows) == 0:
 		return 0, false, nil
 	case err != nil:
-		return 0, false, fmt.Errorf("read schema version: %w", lookupError(err))
+		return 0, false, fmt.Errorf("read schema version: %w", session.LookupError(err))
 	}
 	return uint(max(rows[0].Version, 0)), rows[0].Dirty, nil
 }
@@ -92,11 +93,11 @@ SELECT version, dirty
 // engine returns the engine of the database. It connects if no connection was made yet. The
 // error wraps service.ErrBusy if the engine is away.
 func (s *Store) engine(ctx context.Context) (engine.Engine, error) {
-	if engine := s.database.is(); engine != "" {
+	if engine := s.database.Engine(); engine != "" {
 		return engine, nil
 	}
-	if err := s.pool.on(ctx, func(*sqlx.Conn) error { return nil }); err != nil {
-		return "", fmt.Errorf("look for the engine: %w", lookupError(err))
+	if err := s.pool.On(ctx, func(*sqlx.Conn) error { return nil }); err != nil {
+		return "", fmt.Errorf("look for the engine: %w", session.LookupError(err))
 	}
-	return s.database.is(), nil
+	return s.database.Engine(), nil
 }

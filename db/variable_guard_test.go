@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 )
 
 // TestNothingIsRecordedByAnIDThatTheSessionHasChosen calls each procedure that inserts, and edits what
@@ -33,7 +34,7 @@ func TestNothingIsRecordedByAnIDThatTheSessionHasChosen(t *testing.T) {
 		} {
 			for _, id := range []string{"1", "18446744073709551614"} {
 				conn := sqlSession(t, d, "SET SESSION insert_id = "+id)
-				if _, err := conn.ExecContext(t.Context(), statement); !isNumber(err, errBadArgument) {
+				if _, err := conn.ExecContext(t.Context(), statement); !session.IsNumber(err, session.NumberBadArgument) {
 					t.Errorf("insert_id %s, %s: %v", id, statement, err)
 				}
 			}

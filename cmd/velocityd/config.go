@@ -21,6 +21,7 @@ import (
 
 	"velocityd/db"
 	"velocityd/db/private"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/queue"
 )
@@ -37,7 +38,7 @@ func newParser(grammar *cli, p *process, exit func(int)) (*kong.Kong, error) {
 		kong.KindMapper(reflect.Uint64, kong.MapperFunc(decimal)),
 		kong.Vars{
 			"data_folder": dataFolder, "queue": strconv.Itoa(queue.DefaultQueue),
-			"max_conns": strconv.Itoa(db.DefaultMaxConns), "lock_wait": db.DefaultLockWait.String(),
+			"max_conns": strconv.Itoa(session.DefaultMaxConns), "lock_wait": session.DefaultLockWait.String(),
 			"degraded_after": queue.DefaultDegradedAfter.String(),
 		},
 		kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
@@ -164,9 +165,9 @@ func (f serviceFlags) validate() error {
 			f.ShutdownTimeout, f.CheckTimeout)
 	case f.DrainDelay < 0:
 		return usagef("--drain-delay must not be negative; it is %s", f.DrainDelay)
-	case f.MaxConns < db.LeastMaxConns:
+	case f.MaxConns < session.LeastMaxConns:
 		return usagef("--max-conns must be at least %d: one for checks, one for other requests and one that ends what has run out of time; it is %d",
-			db.LeastMaxConns, f.MaxConns)
+			session.LeastMaxConns, f.MaxConns)
 	case f.Lanes < 0 || f.Lanes > max(1, f.MaxConns/2):
 		return usagef("--lanes must be 0 to %d, half of --max-conns (%d), because other requests need connections, too; it is %d",
 			max(1, f.MaxConns/2), f.MaxConns, f.Lanes)
@@ -207,13 +208,13 @@ func (f serviceFlags) batchTimeout() time.Duration {
 // batch. It is never less than the default, however short the checks' time: a connection that comes
 // late serves the next check.
 func (f serviceFlags) connectTimeout() time.Duration {
-	return max(db.DefaultConnectTimeout, f.batchTimeout())
+	return max(session.DefaultConnectTimeout, f.batchTimeout())
 }
 
 // attrs returns the settings for the log, with dsn but not its password.
 func (f serviceFlags) attrs(dsn string) []slog.Attr {
 	return slices.Concat([]slog.Attr{
-		slog.String("dsn", db.RedactDSN(dsn)), slog.String("listen", f.Listen),
+		slog.String("dsn", session.RedactDSN(dsn)), slog.String("listen", f.Listen),
 		slog.Duration("check_timeout", f.CheckTimeout), slog.Duration("lock_wait", f.LockWait),
 		slog.Int("max_conns", f.MaxConns), slog.String("coalesce", f.Coalesce),
 		slog.Int("lanes", f.lanes()), slog.Int("queue", f.Queue), slog.Duration("batch_timeout", f.batchTimeout()),
@@ -255,7 +256,7 @@ var errNoDatabase = errors.New("no database")
 func (f databaseFlags) resolve() (string, error) {
 	dsn, err := f.configured()
 	if dsn != "" {
-		fmt.Fprintf(f.stderr, "velocityd: the database is %s\n", db.RedactDSN(dsn))
+		fmt.Fprintf(f.stderr, "velocityd: the database is %s\n", session.RedactDSN(dsn))
 	}
 	if dsn != "" || err != nil {
 		return dsn, err
@@ -282,7 +283,7 @@ func (f databaseFlags) open(ctx context.Context) (*db.Store, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	store, err := openDatabase(ctx, db.Options{DSN: dsn, Engine: f.Engine, MaxConns: db.LeastMaxConns})
+	store, err := openDatabase(ctx, session.Options{DSN: dsn, Engine: f.Engine, MaxConns: session.LeastMaxConns})
 	if running, _ := private.RunningDSN(f.Data); errors.Is(err, service.ErrBusy) && running == dsn {
 		return nil, fmt.Errorf("%w (is 'velocityd dev' still running on %s?)", err, f.Data)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/db"
+	"velocityd/db/session"
 	"velocityd/migrations"
 )
 
@@ -23,14 +24,14 @@ var errSchema = errors.New("schema does not fit")
 // openDatabase connects to a database and verifies its schema. The error wraps
 // service.ErrBusy if the database is away. Every other error is a fault of the
 // configuration, which waiting does not mend.
-func openDatabase(ctx context.Context, o db.Options) (*db.Store, error) {
+func openDatabase(ctx context.Context, o session.Options) (*db.Store, error) {
 	store, err := db.Open(o)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := verifySchema(ctx, store); err != nil {
 		_ = store.Close() // the first error says more
-		return nil, fmt.Errorf("database %s: %w", db.RedactDSN(o.DSN), err)
+		return nil, fmt.Errorf("database %s: %w", session.RedactDSN(o.DSN), err)
 	}
 	return store, nil
 }

@@ -14,6 +14,7 @@ import (
 	"velocityd/db"
 	"velocityd/db/localdb"
 	"velocityd/db/private"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -161,7 +162,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 		return errors.Join(err, listeners.close())
 	}
 	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", append(c.attrs(dsn), slog.Bool("traces", tracing != nil))...)
-	instance, err := newInstance(c.serviceFlags, db.Options{DSN: dsn}, logger, tracing)
+	instance, err := newInstance(c.serviceFlags, session.Options{DSN: dsn}, logger, tracing)
 	if err != nil {
 		return errors.Join(err, listeners.close())
 	}
@@ -171,7 +172,7 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 
 // demoZones adds the demo zones if there are no zones, and returns all zones.
 func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
-	store, err := db.Open(db.Options{DSN: dsn, MaxConns: db.LeastMaxConns})
+	store, err := db.Open(session.Options{DSN: dsn, MaxConns: session.LeastMaxConns})
 	if err != nil {
 		return nil, err
 	}

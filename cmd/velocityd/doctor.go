@@ -11,6 +11,7 @@ import (
 
 	"velocityd/db"
 	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/service"
 )
@@ -53,14 +54,14 @@ func (c *doctorCmd) Run(ctx context.Context, p *process) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, doctorTimeout)
 	defer cancel()
-	report, err := examine(ctx, db.Options{DSN: dsn, Engine: c.Engine, MaxConns: db.LeastMaxConns}, keys.Keys())
+	report, err := examine(ctx, session.Options{DSN: dsn, Engine: c.Engine, MaxConns: session.LeastMaxConns}, keys.Keys())
 	if err != nil {
 		return err
 	}
 	if c.JSON {
-		err = printDiagnosesJSON(p.stdout, db.RedactDSN(dsn), report)
+		err = printDiagnosesJSON(p.stdout, session.RedactDSN(dsn), report)
 	} else {
-		err = printDiagnoses(p.stdout, db.RedactDSN(dsn), report)
+		err = printDiagnoses(p.stdout, session.RedactDSN(dsn), report)
 	}
 	if err == nil && report.count(levelFault) > 0 {
 		return errFaults
@@ -104,7 +105,7 @@ func (d diagnoses) count(l level) int {
 }
 
 // examine looks at everything. Its errors are those of options that are wrong.
-func examine(ctx context.Context, options db.Options, keys []service.SecretKey) (diagnoses, error) {
+func examine(ctx context.Context, options session.Options, keys []service.SecretKey) (diagnoses, error) {
 	probe, err := db.OpenProbe(options)
 	if err != nil {
 		return nil, err
@@ -189,7 +190,7 @@ func explainUnready(err error) string {
 }
 
 // judgeIdentity asks each address which database it leads to. Errors are those of options that are wrong.
-func (d *diagnoses) judgeIdentity(ctx context.Context, options db.Options) error {
+func (d *diagnoses) judgeIdentity(ctx context.Context, options session.Options) error {
 	list, err := db.Identities(ctx, options)
 	if err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"velocityd/db"
 	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/trusted"
 )
 
@@ -64,18 +64,18 @@ func (f dsnFlags) configured() (string, error) {
 	if dsn == "" {
 		return "", nil
 	}
-	if err := db.CheckDSN(dsn); err != nil {
+	if err := session.CheckDSN(dsn); err != nil {
 		return "", usageError{err: fmt.Errorf("%s: %w", source, err)}
 	}
-	dsn, err = db.WithTLS(dsn, f.tls())
+	dsn, err = session.WithTLS(dsn, f.tls())
 	if err != nil {
 		return "", usageError{err: fmt.Errorf("TLS to the database: %w", err)}
 	}
 	return dsn, nil
 }
 
-func (f dsnFlags) tls() db.TLSFiles {
-	return db.TLSFiles{CA: f.DBTLSCA, Cert: f.DBTLSCert, Key: f.DBTLSKey}
+func (f dsnFlags) tls() session.TLSFiles {
+	return session.TLSFiles{CA: f.DBTLSCA, Cert: f.DBTLSCert, Key: f.DBTLSKey}
 }
 
 // reread returns a function that reads the DSN again, or nil if it comes from no file. The
@@ -89,7 +89,7 @@ func (f dsnFlags) reread() func() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return db.WithTLS(dsn, f.tls())
+		return session.WithTLS(dsn, f.tls())
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"velocityd/db"
+	"velocityd/db/session"
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -74,7 +75,7 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	defer listeners.catchHangups()()
-	instance, err := newInstance(c.serviceFlags, db.Options{DSN: dsn, Engine: c.Engine, Reread: c.reread()}, logger, tracing)
+	instance, err := newInstance(c.serviceFlags, session.Options{DSN: dsn, Engine: c.Engine, Reread: c.reread()}, logger, tracing)
 	if err != nil {
 		return errors.Join(err, listeners.close())
 	}
@@ -111,7 +112,7 @@ type instance struct {
 
 // newInstance returns an instance that has not connected to anything yet. Of options, the
 // database is given, and f has the rest. tracing is nil if there are no traces.
-func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracing *telemetry.Tracing) (*instance, error) {
+func newInstance(f serviceFlags, options session.Options, logger *slog.Logger, tracing *telemetry.Tracing) (*instance, error) {
 	keys, err := f.keyring()
 	if err != nil {
 		return nil, err

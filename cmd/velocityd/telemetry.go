@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"time"
 
-	"velocityd/db"
+	"velocityd/db/session"
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/queue"
@@ -50,17 +50,17 @@ func (p *process) newTracing(ctx context.Context, f serviceFlags, logger *slog.L
 }
 
 // noteEvent counts an event of the store, and logs once a second that an address is not used. An engine that ends a wait is not silent.
-func (s *instance) noteEvent(event db.Event) {
+func (s *instance) noteEvent(event session.Event) {
 	switch event {
-	case db.LockWaitTimeout:
+	case session.LockWaitTimeout:
 		s.metrics.CountLockWaitTimeout()
 		s.front.hear()
-	case db.Deadlock:
+	case session.Deadlock:
 		s.metrics.CountDeadlock()
 		s.front.hear()
-	case db.Retry:
+	case session.Retry:
 		s.metrics.CountRetry()
-	case db.OtherDatabase:
+	case session.OtherDatabase:
 		if now := time.Now().Unix(); s.toldOfOther.Swap(now) != now {
 			s.logger.LogAttrs(context.Background(), slog.LevelError, "an address of the database leads to another database than the "+
 				"one that this service has used since its start, and is not used: each of the two would admit the rate")

@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"cmp"
@@ -25,25 +25,25 @@ const sqlMode = "STRICT_ALL_TABLES,ONLY_FULL_GROUP_BY,ERROR_FOR_DIVISION_BY_ZERO
 // noLimit is the default of sql_select_limit.
 const noLimit = "18446744073709551615"
 
-// use is what the connections of a pool are for.
-type use int
+// Use is what the connections of a pool are for.
+type Use int
 
 const (
-	forPool  use = iota // one statement at a time
-	forLanes            // checks: several statements in a packet, whose rows are read as text
-	forProbe            // the same, for a question that waits for nobody long
+	ForPool  Use = iota // one statement at a time
+	ForLanes            // checks: several statements in a packet, whose rows are read as text
+	ForProbe            // the same, for a question that waits for nobody long
 )
 
-// silentTx is how long the engine lets a transaction of this service be silent,
+// SilentTx is how long the engine lets a transaction of this service be silent,
 // in seconds: a process that hangs between the two packets of a batch loses its
 // locks after that.
-const silentTx = 2
+const SilentTx = 2
 
-// connector opens connections whose session is pinned and then read back, so
+// Connector opens connections whose session is pinned and then read back, so
 // that a proxy or an init_connect that bends it is found at once.
-type connector struct {
+type Connector struct {
 	login    *login
-	database *engineMemory
+	database *Database
 	observe  func(Event)   // or nil
 	timeout  time.Duration // of one connect
 	lockWait time.Duration
@@ -54,10 +54,10 @@ type connector struct {
 }
 
 // Driver implements driver.Connector.
-func (c *connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
+func (c *Connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
-func newConnector(o Options, database *engineMemory, use use) (*connector, error) {
-	configs, err := parseDSN(o.DSN)
+func NewConnector(o Options, database *Database, use Use) (*Connector, error) {
+	configs, err := ParseDSN(o.DSN)
 	if err != nil {
 		return nil, err
 	}
@@ -74,15 +74,15 @@ func newConnector(o Options, database *engineMemory, use use) (*connector, error
 	if err != nil {
 		return nil, err
 	}
-	database.shards.keyspace = configs[0].DBName + engine.BucketsSuffix
-	return &connector{
+	database.Shards.Keyspace = configs[0].DBName + engine.BucketsSuffix
+	return &Connector{
 		login: login, database: database, observe: o.Observe, timeout: timeout,
 		lockWait: o.LockWait, session: use.settings(seconds), wanted: wantedSettings(seconds), late: make(chan lateConn, max(o.MaxConns, 1)),
 	}, nil
 }
 
 // settings returns what a session is set to, as SQL. lockWait is in seconds.
-func (u use) settings(lockWait string) map[string]string {
+func (u Use) settings(lockWait string) map[string]string {
 	session := map[string]string{
 		"sql_mode":                 "'" + sqlMode + "'",
 		"time_zone":                "'+00:00'",
@@ -102,19 +102,19 @@ func (u use) settings(lockWait string) map[string]string {
 	// For tables that DDL, a backup or FLUSH TABLES WITH READ LOCK holds; in seconds. Checks wait until
 	// their deadline, and are ended by KILL.
 	switch u {
-	case forPool:
+	case ForPool:
 		session["lock_wait_timeout"] = lockWait
-	case forProbe:
+	case ForProbe:
 		session["lock_wait_timeout"] = "1"
-	case forLanes:
+	case ForLanes:
 	}
 	return session
 }
 
 // configure sets what differs between the uses of connections.
-func (u use) configure(cfg *mysql.Config) {
+func (u Use) configure(cfg *mysql.Config) {
 	cfg.DialFunc = dialPool
-	if u != forPool {
+	if u != ForPool {
 		cfg.MultiStatements = true
 		// The engine's error says more than the driver's, which is only that the connection
 		// is bad. After it the connection is given up: see endsSession.
@@ -161,8 +161,8 @@ func pin(cfg *mysql.Config, timeout time.Duration) {
 	cfg.ReadTimeout = silenceTimeout
 }
 
-// driverConn is all that database/sql can ask of the driver's connection.
-type driverConn interface {
+// DriverConn is all that database/sql can ask of the driver's connection.
+type DriverConn interface {
 	driver.Conn
 	driver.ConnBeginTx
 	driver.ConnPrepareContext
@@ -174,22 +174,22 @@ type driverConn interface {
 	driver.Validator
 }
 
-// connection is a session, and what is known of the engine's side of it.
-type connection struct {
-	driverConn
+// Conn is a session, and what is known of the engine's side of it.
+type Conn struct {
+	DriverConn
 	socket    net.Conn // of a lane
 	address   string   // of the server
 	serverID  string   // its server_id: an address may lead to another server after a failover
 	id        int64    // the server's, for KILL; 0 where there is no KILL
 	since     time.Time
-	engine    engine.Engine
-	shards    *shardMemory
-	isMariaDB bool
-	// boundsEach says that each batch bounds by wait_timeout how long it may be silent. Elsewhere
+	Engine    engine.Engine
+	Shards    *Shards
+	IsMariaDB bool
+	// BoundsEach says that each batch bounds by wait_timeout how long it may be silent. Elsewhere
 	// the session has a bound for all its transactions.
-	boundsEach bool
-	// maxPacket is the longest packet that the engine takes, in bytes.
-	maxPacket int64
+	BoundsEach bool
+	// MaxPacket is the longest packet that the engine takes, in bytes.
+	MaxPacket int64
 	// lastTxn is the id of the last txn that was recorded by this connection, the first of several.
 	lastTxn uint64
 	lastAt  time.Time // the instant of its decision
@@ -200,16 +200,16 @@ type connection struct {
 // patienceKey is the key of a Call's patience in the context in which the pool connects.
 type patienceKey struct{}
 
-// withPatience returns a context in which a pool waits at most so long for a new connection; 0 means
+// WithPatience returns a context in which a pool waits at most so long for a new connection; 0 means
 // until the context ends.
-func withPatience(ctx context.Context, patience time.Duration) context.Context {
+func WithPatience(ctx context.Context, patience time.Duration) context.Context {
 	return context.WithValue(ctx, patienceKey{}, patience)
 }
 
 // Connect opens one connection and proves its session. For a call whose Patience is limited
 // it waits no longer than that. The connecting then goes on, and the next call gets what comes
 // of it: an engine that is slow to connect to is not away for ever.
-func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
+func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if conn := c.kept(); conn != nil {
 		return conn, nil
 	}
@@ -238,7 +238,7 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	case r := <-done:
 		return r.conn, r.err
 	case <-timer.C:
-		return nil, fmt.Errorf("%w in %s", errUnreached, patience)
+		return nil, fmt.Errorf("%w in %s", ErrUnreached, patience)
 	}
 }
 
@@ -253,7 +253,7 @@ type lateConn struct {
 const lateLife = 10 * time.Second
 
 // kept returns a connection that came late, or nil if there is none.
-func (c *connector) kept() driver.Conn {
+func (c *Connector) kept() driver.Conn {
 	for {
 		select {
 		case late := <-c.late:
@@ -268,7 +268,7 @@ func (c *connector) kept() driver.Conn {
 }
 
 // keep keeps a connection for the next call, if there is room.
-func (c *connector) keep(conn driver.Conn) {
+func (c *Connector) keep(conn driver.Conn) {
 	if conn == nil {
 		return
 	}
@@ -283,7 +283,7 @@ func (c *connector) keep(conn driver.Conn) {
 }
 
 // Close implements io.Closer, for sql.DB.Close: it closes the connections that nobody has got.
-func (c *connector) Close() error {
+func (c *Connector) Close() error {
 	c.closed.Store(true)
 	for {
 		select {
@@ -296,30 +296,30 @@ func (c *connector) Close() error {
 }
 
 // connect opens one connection and proves its session. Its errors wrap errUnreached.
-func (c *connector) connect(ctx context.Context) (driver.Conn, error) {
+func (c *Connector) connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.open(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errUnreached, err)
+		return nil, fmt.Errorf("%w: %w", ErrUnreached, err)
 	}
 	return conn, nil
 }
 
-func (c *connector) open(ctx context.Context) (driver.Conn, error) {
+func (c *Connector) open(ctx context.Context) (driver.Conn, error) {
 	// database/sql also connects in the background, without a deadline, and one
 	// handshake that is never answered would hold up all others.
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	s := new(connection)
+	s := new(Conn)
 	_, err := c.login.connect(context.WithValue(ctx, dialling{}, s), func(inner driver.Conn) error {
 		var ok bool
-		if s.driverConn, ok = inner.(driverConn); !ok {
+		if s.DriverConn, ok = inner.(DriverConn); !ok {
 			return errors.New("the driver's connection is not what this package was made for")
 		}
 		if err := c.prepare(ctx, s); err != nil {
 			return err
 		}
 		err := c.database.identify(ctx, s)
-		if errors.Is(err, errOtherDatabase) && c.observe != nil {
+		if errors.Is(err, ErrOtherDatabase) && c.observe != nil {
 			c.observe(OtherDatabase)
 		}
 		return err
@@ -331,15 +331,15 @@ func (c *connector) open(ctx context.Context) (driver.Conn, error) {
 }
 
 // prepare sets the session of a new connection and reads it back.
-func (c *connector) prepare(ctx context.Context, s *connection) error {
+func (c *Connector) prepare(ctx context.Context, s *Conn) error {
 	if err := c.meet(ctx, s); err != nil {
 		return err
 	}
-	if s.engine == engine.Vitess {
+	if s.Engine == engine.Vitess {
 		return c.prepareVitess(ctx, s)
 	}
 	session := c.session
-	if s.engine == engine.TiDB {
+	if s.Engine == engine.TiDB {
 		session = maps.Clone(session)
 		session["completion_type"] = "'NO_CHAIN'" // TiDB keeps the very text
 	}
@@ -350,9 +350,9 @@ func (c *connector) prepare(ctx context.Context, s *connection) error {
 	if err := s.read(found, c.wanted); err != nil {
 		return err
 	}
-	s.isMariaDB = strings.Contains(found["version"], "MariaDB")
+	s.IsMariaDB = strings.Contains(found["version"], "MariaDB")
 	bound := silentBound(found["version"])
-	if s.boundsEach = bound == ""; s.boundsEach {
+	if s.BoundsEach = bound == ""; s.BoundsEach {
 		return nil
 	}
 	if _, err := s.ExecContext(ctx, bound, nil); err != nil {
@@ -363,26 +363,26 @@ func (c *connector) prepare(ctx context.Context, s *connection) error {
 
 // meet finds out which engine the connection leads to. It asks only if nobody has said or seen
 // it before: settings that one engine needs another one refuses.
-func (c *connector) meet(ctx context.Context, s *connection) error {
-	of := c.database.is()
+func (c *Connector) meet(ctx context.Context, s *Conn) error {
+	of := c.database.Engine()
 	if of == "" {
 		var version, comment string
-		if err := s.each(ctx, 2, "SELECT @@version, @@version_comment", func(row []driver.Value) error {
-			version, comment = text(row[0]), text(row[1])
+		if err := s.Each(ctx, 2, "SELECT @@version, @@version_comment", func(row []driver.Value) error {
+			version, comment = Text(row[0]), Text(row[1])
 			return nil
 		}); err != nil {
 			return fmt.Errorf("ask for the engine: %w", err)
 		}
 		of = c.database.saw(engine.Of(version, comment))
 	}
-	s.engine, s.shards, s.since = of, &c.database.shards, time.Now()
+	s.Engine, s.Shards, s.since = of, &c.database.Shards, time.Now()
 	return nil
 }
 
 // set sets the variables of a session and its isolation level, and returns what ask answers
 // about variables then.
-func (s *connection) set(
-	ctx context.Context, variables map[string]string, ask func(context.Context, *connection) (map[string]string, error),
+func (s *Conn) set(
+	ctx context.Context, variables map[string]string, ask func(context.Context, *Conn) (map[string]string, error),
 ) (found map[string]string, err error) {
 	var settings []string
 	for name, value := range variables {
@@ -409,20 +409,20 @@ var errStaleCounts = errors.New("tidb_rc_read_check_ts is ON on this TiDB server
 
 // read looks whether the variables of a session are as they are wanted, and takes what the
 // session is to know of the engine.
-func (s *connection) read(found, wanted map[string]string) (err error) {
+func (s *Conn) read(found, wanted map[string]string) (err error) {
 	for name, want := range wanted {
 		if !strings.Contains(found[name], want) {
 			return fmt.Errorf("session variable %s is %q, must be %q: is a proxy or init_connect changing it?",
 				name, found[name], want)
 		}
 	}
-	if s.maxPacket, err = strconv.ParseInt(found["max_allowed_packet"], 10, 64); err != nil {
+	if s.MaxPacket, err = strconv.ParseInt(found["max_allowed_packet"], 10, 64); err != nil {
 		return fmt.Errorf("read max_allowed_packet: %w", err)
 	}
 	if found["tidb_rc_read_check_ts"] == "ON" {
 		return errStaleCounts
 	}
-	if s.engine == engine.TiDB {
+	if s.Engine == engine.TiDB {
 		return nil // KILL may meet another session on another server, and TiDB sees that a client has gone
 	}
 	if s.id, err = strconv.ParseInt(found["pseudo_thread_id"], 10, 64); err != nil {
@@ -434,27 +434,27 @@ func (s *connection) read(found, wanted map[string]string) (err error) {
 
 // showVariables returns the pinned variables and what a session is to know of the
 // engine, by the names that variable gives them.
-func showVariables(ctx context.Context, s *connection) (map[string]string, error) {
+func showVariables(ctx context.Context, s *Conn) (map[string]string, error) {
 	found := map[string]string{}
-	return found, s.each(ctx, 2, `
+	return found, s.Each(ctx, 2, `
 SHOW SESSION VARIABLES
 WHERE Variable_name IN ('sql_mode', 'time_zone', 'innodb_lock_wait_timeout', 'eq_range_index_dive_limit', 'autocommit',
                         'completion_type', 'sql_select_limit', 'character_set_client', 'character_set_results',
                         'transaction_isolation', 'tx_isolation', 'version', 'version_comment', 'max_allowed_packet', 'pseudo_thread_id',
                         'server_id', 'tidb_rc_read_check_ts')`, func(row []driver.Value) error {
-		name, value := variable(row)
+		name, value := Variable(row)
 		found[name] = value
 		return nil
 	})
 }
 
-// variable reads a row of SHOW VARIABLES. The isolation level has the name "isolation" on all engines.
-func variable(row []driver.Value) (name, value string) {
-	name = strings.ToLower(text(row[0]))
+// Variable reads a row of SHOW VARIABLES. The isolation level has the name "isolation" on all engines.
+func Variable(row []driver.Value) (name, value string) {
+	name = strings.ToLower(Text(row[0]))
 	if name == "transaction_isolation" || name == "tx_isolation" {
 		name = "isolation"
 	}
-	return name, text(row[1])
+	return name, Text(row[1])
 }
 
 // silentBound is the statement that lets a session's transactions be silent for silentTx seconds
@@ -466,9 +466,9 @@ func silentBound(version string) string {
 	switch {
 	case strings.Contains(version, "MariaDB"):
 		// MySQL has no such variable: batches set its wait_timeout.
-		return fmt.Sprint("SET SESSION idle_transaction_timeout = ", silentTx)
+		return fmt.Sprint("SET SESSION idle_transaction_timeout = ", SilentTx)
 	case strings.Contains(version, "TiDB"):
-		return fmt.Sprint("SET SESSION tidb_idle_transaction_timeout = ", silentTx, ", tidb_txn_mode = 'pessimistic', tidb_lock_unchanged_keys = 1")
+		return fmt.Sprint("SET SESSION tidb_idle_transaction_timeout = ", SilentTx, ", tidb_txn_mode = 'pessimistic', tidb_lock_unchanged_keys = 1")
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"database/sql"
@@ -44,10 +44,10 @@ type Options struct {
 	ConnectTimeout time.Duration
 }
 
-// openPool returns so many connections to a database, and connects to nothing yet. The error wraps
+// Open returns so many connections to a database, and connects to nothing yet. The error wraps
 // service.ErrInvalid if the options are wrong.
-func openPool(o Options, database *engineMemory, use use, conns int) (*sql.DB, error) {
-	connector, err := newConnector(o, database, use)
+func Open(o Options, database *Database, use Use, conns int) (*sql.DB, error) {
+	connector, err := NewConnector(o, database, use)
 	if err != nil {
 		return nil, err
 	}

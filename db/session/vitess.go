@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // prepareVitess sets the session of a connection to vtgate and reads it back. vtgate passes
 // settings on to the tablets' connections, one by one with each transaction. It knows no SHOW
 // VARIABLES of them, and some variables of MySQL's neither.
-func (c *connector) prepareVitess(ctx context.Context, s *connection) error {
+func (c *Connector) prepareVitess(ctx context.Context, s *Conn) error {
 	session := map[string]string{}
 	for name, value := range c.session {
 		switch name {
@@ -43,7 +43,7 @@ func (c *connector) prepareVitess(ctx context.Context, s *connection) error {
 	if err := s.read(found, wanted); err != nil {
 		return err
 	}
-	s.maxPacket = min(s.maxPacket, longestToTablet)
+	s.MaxPacket = min(s.MaxPacket, longestToTablet)
 	if err := s.refuseSharded(ctx); err != nil {
 		return err
 	}
@@ -55,10 +55,10 @@ func (c *connector) prepareVitess(ctx context.Context, s *connection) error {
 }
 
 // refuseSharded returns engine.ErrSharded if vtgate calls the DSN's keyspace sharded.
-func (s *connection) refuseSharded(ctx context.Context) error {
-	name := strings.TrimSuffix(s.shards.keyspace, engine.BucketsSuffix)
-	return s.each(ctx, 2, "SHOW VSCHEMA KEYSPACES", func(row []driver.Value) error {
-		if text(row[0]) == name && text(row[1]) == "true" {
+func (s *Conn) refuseSharded(ctx context.Context) error {
+	name := strings.TrimSuffix(s.Shards.Keyspace, engine.BucketsSuffix)
+	return s.Each(ctx, 2, "SHOW VSCHEMA KEYSPACES", func(row []driver.Value) error {
+		if Text(row[0]) == name && Text(row[1]) == "true" {
 			return engine.ErrSharded
 		}
 		return nil
@@ -75,14 +75,14 @@ const longestToTablet = 4 << 20
 // statementLife is how long vtgate lets a statement take: one that waits for a lock ends by the
 // lock wait, which engines look at once a second, and one that waits for a shard that is away
 // ends by this.
-func (c *connector) statementLife() time.Duration { return c.lockWait + 1500*time.Millisecond }
+func (c *Connector) statementLife() time.Duration { return c.lockWait + 1500*time.Millisecond }
 
 // transactionLife is how long a tablet lets a transaction live. A batch may wait for a bucket
 // on one shard while it holds those of another one.
-func (c *connector) transactionLife() time.Duration { return 2*c.lockWait + silentTx*time.Second }
+func (c *Connector) transactionLife() time.Duration { return 2*c.lockWait + SilentTx*time.Second }
 
 // selectVariables returns the variables of a session of vtgate.
-func selectVariables(ctx context.Context, s *connection) (map[string]string, error) {
+func selectVariables(ctx context.Context, s *Conn) (map[string]string, error) {
 	asked := map[string]string{
 		"sql_mode": "@@sql_mode", "time_zone": "@@time_zone", "innodb_lock_wait_timeout": "@@innodb_lock_wait_timeout",
 		"eq_range_index_dive_limit": "@@eq_range_index_dive_limit", "isolation": "@@transaction_isolation",
@@ -94,9 +94,9 @@ func selectVariables(ctx context.Context, s *connection) (map[string]string, err
 		names, expressions = append(names, name), append(expressions, expression)
 	}
 	found := map[string]string{}
-	return found, s.each(ctx, len(names), "SELECT "+strings.Join(expressions, ", "), func(row []driver.Value) error {
+	return found, s.Each(ctx, len(names), "SELECT "+strings.Join(expressions, ", "), func(row []driver.Value) error {
 		for i, name := range names {
-			found[name] = strings.ToUpper(text(row[i]))
+			found[name] = strings.ToUpper(Text(row[i]))
 		}
 		return nil
 	})

@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"context"
@@ -25,13 +25,13 @@ const (
 	killTries = 8
 )
 
-// killer ends the sessions of callers who have gone by KILL, because a closed socket alone would
+// Killer ends the sessions of callers who have gone by KILL, because a closed socket alone would
 // leave their statements running (go-sql-driver/mysql#731), and says when they are gone.
 //
 // A session in its COMMIT is left to end by itself. If the volume of the binary log is full, the
 // COMMIT waits for space; MySQL takes its KILL for an error of the binary log, and then aborts the
 // server (binlog_error_action). A session may also go on for long after its KILL was answered.
-type killer struct {
+type Killer struct {
 	pool *sql.DB // one connection; apart, because those who are ended may have all others
 
 	mu       sync.Mutex
@@ -43,20 +43,20 @@ type killer struct {
 
 // endedSession is a session that has to end.
 type endedSession struct {
-	*connection
+	*Conn
 	gone     func()
 	seen     time.Time
 	isKilled bool
 }
 
-func newKiller(pool *sql.DB) *killer { return &killer{pool: pool, soon: make(chan struct{}, 1)} }
+func NewKiller(pool *sql.DB) *Killer { return &Killer{pool: pool, soon: make(chan struct{}, 1)} }
 
 // end ends the session of a connection, and calls gone when its server no longer lists it. It does
 // not wait for that.
-func (k *killer) end(conn *connection, gone func()) {
+func (k *Killer) end(conn *Conn, gone func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.sessions = append(k.sessions, &endedSession{connection: conn, gone: gone, seen: time.Now()})
+	k.sessions = append(k.sessions, &endedSession{Conn: conn, gone: gone, seen: time.Now()})
 	if !k.isAtWork {
 		k.isAtWork = true
 		go k.work()
@@ -65,15 +65,15 @@ func (k *killer) end(conn *connection, gone func()) {
 	k.lookSoon()
 }
 
-// release gives a connection back to its pool. A connection that is not clean is closed. If
+// Release gives a connection back to its pool. A connection that is not clean is closed. If
 // the engine may still be working on its statement, the session is ended first, and the
 // connection keeps its place in the pool until it is gone.
-func (k *killer) release(ctx context.Context, conn *sql.Conn, clean bool) {
+func (k *Killer) Release(ctx context.Context, conn *sql.Conn, clean bool) {
 	if clean {
 		_ = conn.Close()
 		return
 	}
-	abandon := func() { discard(conn) }
+	abandon := func() { Discard(conn) }
 	if own := ownOf(conn); ctx.Err() != nil && own != nil && own.id != 0 {
 		k.end(own, abandon)
 		return
@@ -82,7 +82,7 @@ func (k *killer) release(ctx context.Context, conn *sql.Conn, clean bool) {
 }
 
 // lookSoon makes the pauses short again.
-func (k *killer) lookSoon() {
+func (k *Killer) lookSoon() {
 	select {
 	case k.soon <- struct{}{}:
 	default:
@@ -90,7 +90,7 @@ func (k *killer) lookSoon() {
 }
 
 // Close lets all sessions go, also those that are not gone.
-func (k *killer) Close() error {
+func (k *Killer) Close() error {
 	k.mu.Lock()
 	k.isClosed = true
 	k.mu.Unlock()
@@ -99,7 +99,7 @@ func (k *killer) Close() error {
 }
 
 // work looks at the servers until no session is left to end.
-func (k *killer) work() {
+func (k *Killer) work() {
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
 		k.mu.Lock()
 		gone, isClosed := slices.Clone(k.sessions), k.isClosed
@@ -127,9 +127,9 @@ func (k *killer) work() {
 }
 
 // look kills the sessions that are not in their COMMIT, and returns those that are gone.
-func (k *killer) look(sessions []*endedSession) (gone []*endedSession) {
+func (k *Killer) look(sessions []*endedSession) (gone []*endedSession) {
 	for len(sessions) > 0 {
-		first := sessions[0].connection
+		first := sessions[0].Conn
 		var here, elsewhere []*endedSession
 		for _, s := range sessions {
 			if s.isBeside(first) {
@@ -145,15 +145,15 @@ func (k *killer) look(sessions []*endedSession) (gone []*endedSession) {
 }
 
 // isBeside says that two sessions are of one server.
-func (s *connection) isBeside(other *connection) bool {
+func (s *Conn) isBeside(other *Conn) bool {
 	return s.address == other.address && s.serverID == other.serverID
 }
 
 // lookAt is look for sessions of one server, which are beside first.
-func (k *killer) lookAt(first *connection, sessions []*endedSession) (gone []*endedSession) {
+func (k *Killer) lookAt(first *Conn, sessions []*endedSession) (gone []*endedSession) {
 	ctx, cancel := context.WithTimeout(context.Background(), lookTimeout)
 	defer cancel()
-	err := k.at(ctx, first, func(ctx context.Context, conn *connection) (err error) {
+	err := k.at(ctx, first, func(ctx context.Context, conn *Conn) (err error) {
 		gone, err = k.lookBy(ctx, conn, sessions)
 		return err
 	})
@@ -167,8 +167,8 @@ func (k *killer) lookAt(first *connection, sessions []*endedSession) (gone []*en
 
 // lookBy is look by one connection to the server of the sessions. After an error it returns those
 // of which it is known that they are gone.
-func (k *killer) lookBy(ctx context.Context, conn *connection, sessions []*endedSession) (gone []*endedSession, err error) {
-	if conn.engine == engine.Vitess { // vtgate lists no sessions of its own
+func (k *Killer) lookBy(ctx context.Context, conn *Conn, sessions []*endedSession) (gone []*endedSession, err error) {
+	if conn.Engine == engine.Vitess { // vtgate lists no sessions of its own
 		for _, s := range sessions {
 			if err := s.kill(ctx, conn); err != nil {
 				return gone, err
@@ -202,9 +202,9 @@ func (k *killer) lookBy(ctx context.Context, conn *connection, sessions []*ended
 }
 
 // kill ends a session, unless it has ended by itself.
-func (s *endedSession) kill(ctx context.Context, conn *connection) error {
+func (s *endedSession) kill(ctx context.Context, conn *Conn) error {
 	_, err := conn.ExecContext(ctx, fmt.Sprint("KILL ", s.id), nil)
-	if err != nil && !isNumber(err, errNoSuchThread) {
+	if err != nil && !IsNumber(err, NumberNoSuchThread) {
 		return err
 	}
 	s.isKilled = true
@@ -214,7 +214,7 @@ func (s *endedSession) kill(ctx context.Context, conn *connection) error {
 // at calls do with a connection to the server of another one. If the DSN names several addresses, or a
 // name leads to several servers, a connection may lead to another server, where an id is somebody
 // else's: then the next one is tried.
-func (k *killer) at(ctx context.Context, other *connection, do func(context.Context, *connection) error) error {
+func (k *Killer) at(ctx context.Context, other *Conn, do func(context.Context, *Conn) error) error {
 	for range killTries {
 		conn, err := k.pool.Conn(ctx)
 		if err != nil {
@@ -222,9 +222,9 @@ func (k *killer) at(ctx context.Context, other *connection, do func(context.Cont
 		}
 		if own := ownOf(conn); own != nil && own.isBeside(other) {
 			defer conn.Close()
-			return onConnection(ctx, conn, do)
+			return OnConnection(ctx, conn, do)
 		}
-		discard(conn)
+		Discard(conn)
 	}
 	return fmt.Errorf("no connection to the server at %s in %d tries", other.address, killTries)
 }
@@ -232,7 +232,7 @@ func (k *killer) at(ctx context.Context, other *connection, do func(context.Cont
 // statementsBy returns what the sessions of the account are doing, by their ids. It does not read
 // information_schema.processlist, which on MySQL fails with 3854 while any session runs a statement
 // with a character beyond utf8mb3.
-func statementsBy(ctx context.Context, conn *connection) (map[int64]string, error) {
+func statementsBy(ctx context.Context, conn *Conn) (map[int64]string, error) {
 	rows, err := conn.QueryContext(ctx, "SHOW PROCESSLIST", nil)
 	if err != nil {
 		return nil, err
@@ -243,18 +243,18 @@ func statementsBy(ctx context.Context, conn *connection) (map[int64]string, erro
 		return nil, fmt.Errorf("SHOW PROCESSLIST has no columns Id and Info, but %v", rows.Columns())
 	}
 	statements := map[int64]string{}
-	return statements, readAll(rows, func(row []driver.Value) error {
-		statements[asInt(row[id])] = text(row[info])
+	return statements, ReadAll(rows, func(row []driver.Value) error {
+		statements[AsInt(row[id])] = Text(row[info])
 		return nil
 	})
 }
 
 // startBy returns when the server was started for the last time, or up to two seconds earlier:
 // Uptime is in whole seconds.
-func startBy(ctx context.Context, conn *connection) (started time.Time, err error) {
+func startBy(ctx context.Context, conn *Conn) (started time.Time, err error) {
 	asked := time.Now()
-	err = conn.each(ctx, 2, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(row []driver.Value) error {
-		uptime, err := strconv.Atoi(text(row[1]))
+	err = conn.Each(ctx, 2, "SHOW GLOBAL STATUS LIKE 'Uptime'", func(row []driver.Value) error {
+		uptime, err := strconv.Atoi(Text(row[1]))
 		started = asked.Add(-time.Duration(uptime+1) * time.Second)
 		return err
 	})

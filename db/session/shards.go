@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"bytes"
@@ -18,24 +18,24 @@ import (
 	"velocityd/service"
 )
 
-// shardMap is the ranges of keyspace ids that the shards of a keyspace hold, in order.
-type shardMap struct {
+// ShardMap is the ranges of keyspace ids that the shards of a keyspace hold, in order.
+type ShardMap struct {
 	ends [][]byte // of each shard but the last: the first keyspace id behind it
 }
 
-// keyspaceID is where Vitess puts a bucket: the vindex xxhash of its key.
-func keyspaceID(key string) [8]byte {
+// KeyspaceID is where Vitess puts a bucket: the vindex xxhash of its key.
+func KeyspaceID(key string) [8]byte {
 	var id [8]byte
 	binary.LittleEndian.PutUint64(id[:], xxhash.Sum64String(key))
 	return id
 }
 
-// of returns the place of a bucket's shard in the order of the shards' ranges.
-func (m *shardMap) of(bucket service.Bucket) int {
+// Of returns the place of a bucket's shard in the order of the shards' ranges.
+func (m *ShardMap) Of(bucket service.Bucket) int {
 	if m == nil || len(m.ends) == 0 {
 		return 0
 	}
-	id := keyspaceID(bucket.Key)
+	id := KeyspaceID(bucket.Key)
 	place, found := slices.BinarySearchFunc(m.ends, id[:], bytes.Compare)
 	if found {
 		place++ // a shard ends before the id that its name ends with
@@ -43,18 +43,18 @@ func (m *shardMap) of(bucket service.Bucket) int {
 	return place
 }
 
-// count returns how many shards there are.
-func (m *shardMap) count() int {
+// Count returns how many shards there are.
+func (m *ShardMap) Count() int {
 	if m == nil {
 		return 1
 	}
 	return len(m.ends) + 1
 }
 
-// newShardMap returns the map of shards by the names that Vitess gives them: -80, 80-c0, c0-, or
+// NewShardMap returns the map of shards by the names that Vitess gives them: -80, 80-c0, c0-, or
 // 0 for the only one. Without any name there is one shard.
-func newShardMap(names []string) (*shardMap, error) {
-	m := &shardMap{}
+func NewShardMap(names []string) (*ShardMap, error) {
+	m := &ShardMap{}
 	for _, name := range names {
 		_, end, isRange := strings.Cut(name, "-")
 		if !isRange || end == "" {
@@ -70,11 +70,11 @@ func newShardMap(names []string) (*shardMap, error) {
 	return m, nil
 }
 
-// shardMemory is the map of shards as a store last read it. A map that is out of date costs
+// Shards is the map of shards as a store last read it. A map that is out of date costs
 // time and no correctness: vtgate itself knows where a bucket lies.
-type shardMemory struct {
-	keyspace  string // that holds the buckets
-	current   atomic.Pointer[shardMap]
+type Shards struct {
+	Keyspace  string // that holds the buckets
+	Current   atomic.Pointer[ShardMap]
 	readAt    atomic.Int64 // Unix time in nanoseconds; 0 if it is doubted
 	isReading atomic.Bool  // somebody reads it beside the checks
 	// away is when each of the first shards was last found away, as Unix time in nanoseconds.
@@ -84,16 +84,16 @@ type shardMemory struct {
 // mostShards is of how many shards it is remembered that they are away.
 const mostShards = 256
 
-// awayPause is for how long checks are refused after their shard was found away. Without it each
+// AwayPause is for how long checks are refused after their shard was found away. Without it each
 // of them would wait for as long as vtgate waits for the shard.
-const awayPause = time.Second
+const AwayPause = time.Second
 
-// newest returns the map as it was last read, or nil.
-func (m *shardMemory) newest() *shardMap { return m.current.Load() }
+// Newest returns the map as it was last read, or nil.
+func (m *Shards) Newest() *ShardMap { return m.Current.Load() }
 
-// lose remembers that a shard is away, and has the map read again.
-func (m *shardMemory) lose(name string) {
-	shards := m.current.Load()
+// Lose remembers that a shard is away, and has the map read again.
+func (m *Shards) Lose(name string) {
+	shards := m.Current.Load()
 	if shards == nil {
 		return
 	}
@@ -109,18 +109,18 @@ func (m *shardMemory) lose(name string) {
 	if place < mostShards {
 		m.away[place].Store(time.Now().UnixNano())
 	}
-	m.doubt()
+	m.Doubt()
 }
 
-// doubt has the map read again.
-func (m *shardMemory) doubt() { m.readAt.Store(0) }
+// Doubt has the map read again.
+func (m *Shards) Doubt() { m.readAt.Store(0) }
 
-// isAway says that a check has a bucket on a shard that was found away just now.
-func (m *shardMemory) isAway(check service.Check) bool {
-	shards, now := m.current.Load(), time.Now().UnixNano()
+// IsAway says that a check has a bucket on a shard that was found away just now.
+func (m *Shards) IsAway(check service.Check) bool {
+	shards, now := m.Current.Load(), time.Now().UnixNano()
 	return slices.ContainsFunc(check.Buckets, func(b service.Bucket) bool {
-		place := shards.of(b)
-		return place < mostShards && now-m.away[place].Load() < int64(awayPause)
+		place := shards.Of(b)
+		return place < mostShards && now-m.away[place].Load() < int64(AwayPause)
 	})
 }
 
@@ -134,12 +134,12 @@ const (
 	shardMapPatience = 3 * time.Second
 )
 
-// refresh reads the map of shards by read if there is none yet, and returns its error. All
+// Refresh reads the map of shards by read if there is none yet, and returns its error. All
 // sessions that find none read it: a batch that takes the buckets of several shards for those of
 // one may deadlock with others. A map that is old or doubted is read again beside the checks: it
 // is used on as long as that takes or does not work.
-func (m *shardMemory) refresh(ctx context.Context, read, beside func(context.Context) (*shardMap, error)) error {
-	if m.current.Load() == nil {
+func (m *Shards) Refresh(ctx context.Context, read, beside func(context.Context) (*ShardMap, error)) error {
+	if m.Current.Load() == nil {
 		return m.renew(ctx, read)
 	}
 	if time.Now().UnixNano()-m.readAt.Load() > int64(shardMapLife) && m.isReading.CompareAndSwap(false, true) {
@@ -153,36 +153,36 @@ func (m *shardMemory) refresh(ctx context.Context, read, beside func(context.Con
 	return nil
 }
 
-// errUnlisted says that the shards of the buckets are not known. vtgate reads their list from the
+// ErrUnlisted says that the shards of the buckets are not known. vtgate reads their list from the
 // cluster's topology, and that does not answer. Nothing was begun.
-var errUnlisted = errors.New("the shards cannot be listed, which vtgate asks the cluster's topology for")
+var ErrUnlisted = errors.New("the shards cannot be listed, which vtgate asks the cluster's topology for")
 
-// learn takes the names of all shards for the first map. A later map is left to refresh.
-func (m *shardMemory) learn(names []string) error {
-	if m.current.Load() != nil {
+// Learn takes the names of all shards for the first map. A later map is left to refresh.
+func (m *Shards) Learn(names []string) error {
+	if m.Current.Load() != nil {
 		return nil
 	}
-	return m.renew(context.Background(), func(context.Context) (*shardMap, error) { return newShardMap(names) })
+	return m.renew(context.Background(), func(context.Context) (*ShardMap, error) { return NewShardMap(names) })
 }
 
 // renew reads the map of shards.
-func (m *shardMemory) renew(ctx context.Context, read func(context.Context) (*shardMap, error)) error {
+func (m *Shards) renew(ctx context.Context, read func(context.Context) (*ShardMap, error)) error {
 	shards, err := read(ctx)
 	if err != nil {
 		m.readAt.Store(time.Now().Add(shardMapPause - shardMapLife).UnixNano())
-		return fmt.Errorf("%w: %w", errUnlisted, err)
+		return fmt.Errorf("%w: %w", ErrUnlisted, err)
 	}
 	m.readAt.Store(time.Now().UnixNano())
-	m.current.Store(shards)
+	m.Current.Store(shards)
 	return nil
 }
 
-// readShards asks for the shards of the buckets' keyspace. There is one if that does not exist or
+// ReadShards asks for the shards of the buckets' keyspace. There is one if that does not exist or
 // is not sharded.
-func readShards(ctx context.Context, conn *connection) (*shardMap, error) {
+func ReadShards(ctx context.Context, conn *Conn) (*ShardMap, error) {
 	var names []string
-	err := conn.each(ctx, 1, "SHOW VITESS_SHARDS", func(row []driver.Value) error {
-		if of, name, _ := strings.Cut(text(row[0]), "/"); of == conn.shards.keyspace {
+	err := conn.Each(ctx, 1, "SHOW VITESS_SHARDS", func(row []driver.Value) error {
+		if of, name, _ := strings.Cut(Text(row[0]), "/"); of == conn.Shards.Keyspace {
 			names = append(names, name)
 		}
 		return nil
@@ -190,5 +190,5 @@ func readShards(ctx context.Context, conn *connection) (*shardMap, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newShardMap(names)
+	return NewShardMap(names)
 }

@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 // what stands where a value can stand. No other text needs to be looked at for keys.
 
 // QueryContext implements driver.QueryerContext.
-func (s *connection) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	rows, err := s.driverConn.QueryContext(ctx, query, args)
+func (s *Conn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := s.DriverConn.QueryContext(ctx, query, args)
 	if err != nil {
 		return nil, s.plain(err)
 	}
@@ -32,7 +32,7 @@ func (s *connection) QueryContext(ctx context.Context, query string, args []driv
 // plainRows are rows that can end with an error.
 type plainRows struct {
 	driver.RowsNextResultSet
-	of *connection
+	of *Conn
 }
 
 // Next implements driver.Rows.
@@ -42,8 +42,8 @@ func (r plainRows) Next(row []driver.Value) error { return r.of.plain(r.RowsNext
 func (r plainRows) NextResultSet() error { return r.of.plain(r.RowsNextResultSet.NextResultSet()) }
 
 // ExecContext implements driver.ExecerContext.
-func (s *connection) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	result, err := s.driverConn.ExecContext(ctx, query, args)
+func (s *Conn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	result, err := s.DriverConn.ExecContext(ctx, query, args)
 	if err != nil {
 		return nil, s.plain(err)
 	}
@@ -51,9 +51,9 @@ func (s *connection) ExecContext(ctx context.Context, query string, args []drive
 }
 
 // BeginTx implements driver.ConnBeginTx.
-func (s *connection) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
-	tx, err := s.driverConn.BeginTx(ctx, options)
-	if err != nil || s.engine.HasRoutines() {
+func (s *Conn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
+	tx, err := s.DriverConn.BeginTx(ctx, options)
+	if err != nil || s.Engine.HasRoutines() {
 		return tx, s.plain(err)
 	}
 	return plainTx{tx, s}, nil
@@ -62,7 +62,7 @@ func (s *connection) BeginTx(ctx context.Context, options driver.TxOptions) (dri
 // plainTx is a transaction whose COMMIT can fail half-way.
 type plainTx struct {
 	driver.Tx
-	of *connection
+	of *Conn
 }
 
 // Commit implements driver.Tx.
@@ -70,49 +70,49 @@ func (t plainTx) Commit() error { return t.of.commitError(t.Tx.Commit()) }
 
 // commitError returns the error of a COMMIT on an engine without procedures. Unless the engine
 // says that it has rolled back, it wraps service.ErrUndecided.
-func (s *connection) commitError(err error) error {
+func (s *Conn) commitError(err error) error {
 	if err == nil {
 		return nil
 	}
 	err = s.plain(err)
-	if isLost(err) || isOneOf(err, rolledBack()) {
+	if IsLost(err) || IsOneOf(err, RolledBack()) {
 		return err
 	}
-	return uncertain(err)
+	return Uncertain(err)
 }
 
-// uncertain returns the error of a COMMIT that failed with err. It does not wrap err, whose kind
+// Uncertain returns the error of a COMMIT that failed with err. It does not wrap err, whose kind
 // may be that of a statement which recorded nothing: a shard that is away is busy.
-func uncertain(err error) error { return fmt.Errorf("%w: %s", errUncertain, err.Error()) }
+func Uncertain(err error) error { return fmt.Errorf("%w: %s", errUncertain, err.Error()) }
 
 // errUncertain says that a COMMIT failed, and that it may have taken effect, all of it or on some
 // shards.
 var errUncertain = fmt.Errorf("%w: commit failed", service.ErrUndecided)
 
-// awayError is an error of one keyspace or shard of Vitess that does not answer or does not take
+// AwayError is an error of one keyspace or shard of Vitess that does not answer or does not take
 // statements. Nothing was recorded there by the statement that it came from.
-type awayError struct {
-	keyspace, shard string
+type AwayError struct {
+	keyspace, Shard string
 	cause           error
 }
 
 // Error implements error.
-func (e *awayError) Error() string { return e.cause.Error() }
+func (e *AwayError) Error() string { return e.cause.Error() }
 
 // Unwrap returns the engine's error.
-func (e *awayError) Unwrap() error { return e.cause }
+func (e *AwayError) Unwrap() error { return e.cause }
 
-// isOf says that a shard of the buckets is away, and not the keyspace of all the rest.
-func (e *awayError) isOf(buckets *shardMemory) bool { return e.keyspace == buckets.keyspace }
+// IsOf says that a shard of the buckets is away, and not the keyspace of all the rest.
+func (e *AwayError) IsOf(buckets *Shards) bool { return e.keyspace == buckets.Keyspace }
 
 // plain returns an engine's error without the values of the statement.
-func (s *connection) plain(err error) error {
+func (s *Conn) plain(err error) error {
 	engine, ok := errors.AsType[*mysql.MySQLError](err)
 	if !ok {
 		return err
 	}
 	told := &mysql.MySQLError{Number: engine.Number, SQLState: engine.SQLState, Message: plainText(engine)}
-	if s.engine.HasRoutines() {
+	if s.Engine.HasRoutines() {
 		return told
 	}
 	if number := unnumbered(engine); number != 0 {
@@ -121,10 +121,10 @@ func (s *connection) plain(err error) error {
 	if isSwitching(engine) {
 		return fmt.Errorf("%w: %w", service.ErrPaused, told)
 	}
-	keyspace, shard := targetOf(engine.Message)
+	keyspace, shard := TargetOf(engine.Message)
 	if keyspace != "" && meansAway(engine) {
-		away := &awayError{keyspace: keyspace, shard: shard, cause: told}
-		if away.isOf(s.shards) {
+		away := &AwayError{keyspace: keyspace, Shard: shard, cause: told}
+		if away.IsOf(s.Shards) {
 			return fmt.Errorf("%w: shard %s is away: %w", service.ErrBusy, shard, away)
 		}
 		return fmt.Errorf("%w: keyspace %s: %w", service.ErrAway, keyspace, away)
@@ -136,17 +136,17 @@ func (s *connection) plain(err error) error {
 // error"; 0 for all others.
 func unnumbered(engine *mysql.MySQLError) uint16 {
 	switch {
-	case engine.Number != errOther:
+	case engine.Number != NumberOther:
 		return 0
 	case strings.Contains(engine.Message, "pessimistic lock retry limit reached"):
-		return errWriteConflict
+		return NumberWriteConflict
 	case engine.Message == "lock wait timeout":
 		// Of a statement in READ COMMITTED that met newer rows until its wait was over.
-		return errLockWait
+		return NumberLockWait
 	case strings.HasPrefix(engine.Message, "table ") && strings.HasSuffix(engine.Message, " not found"):
-		return errNoSuchTable // vtgate knows of no keyspace that it is in
+		return NumberNoSuchTable // vtgate knows of no keyspace that it is in
 	case strings.HasPrefix(engine.Message, "ambiguous table reference"):
-		return errAmbiguous
+		return NumberAmbiguous
 	}
 	return 0
 }
@@ -156,7 +156,7 @@ func plainText(engine *mysql.MySQLError) string {
 	text := engine.Message
 	marks := []string{"(errno", "(CallerID", "Sql:", "BindVars", "{", "key="}
 	switch {
-	case engine.Number == errSignal:
+	case engine.Number == NumberSignal:
 		return "raised by SIGNAL" // somebody's trigger may say anything
 	case !namesThings(engine.Number):
 		marks = append(marks, "'", `"`)
@@ -171,22 +171,22 @@ func plainText(engine *mysql.MySQLError) string {
 // constraint, a table, a column, a routine, an option or an account. Those of procedures and
 // triggers of package migrations hold no values.
 func namesThings(number uint16) bool {
-	names := slices.Concat(lackingRight(), refusedAccount(), readOnly(), []uint16{
-		errCheck, 4025, errNoSuchTable, errNoSuchProcedure, errAmbiguous, 1048, 1049, 1054, 1176, 1193, 1231, 1318, 1364, 1406, 1449,
+	names := slices.Concat(LackingRight(), RefusedAccount(), ReadOnly(), []uint16{
+		NumberCheck, 4025, NumberNoSuchTable, NumberNoSuchProcedure, NumberAmbiguous, 1048, 1049, 1054, 1176, 1193, 1231, 1318, 1364, 1406, 1449,
 	})
-	return number >= errBadArgument || slices.Contains(names, number)
+	return number >= NumberBadArgument || slices.Contains(names, number)
 }
 
 // isSwitching reports whether a tablet refuses a statement because the traffic of its table is
 // being switched to other shards. Vitess' rule for that is to fail, and to be asked again. vtgate
 // has no number of its own for it.
 func isSwitching(engine *mysql.MySQLError) bool {
-	return engine.Number == errOther && strings.Contains(engine.Message, "enforce denied tables")
+	return engine.Number == NumberOther && strings.Contains(engine.Message, "enforce denied tables")
 }
 
-// targetOf returns the keyspace and the shard that vtgate names in front of the errors of a
+// TargetOf returns the keyspace and the shard that vtgate names in front of the errors of a
 // tablet, or of the want of one.
-func targetOf(message string) (keyspace, shard string) {
+func TargetOf(message string) (keyspace, shard string) {
 	_, target, found := strings.Cut(message, "target: ")
 	if !found {
 		return "", ""
@@ -204,10 +204,10 @@ func targetOf(message string) (keyspace, shard string) {
 // the one of those that were killed.
 func meansAway(engine *mysql.MySQLError) bool {
 	switch engine.Number {
-	case errOther, 1053, 2002, 2003, 2006, 2013:
+	case NumberOther, 1053, 2002, 2003, 2006, 2013:
 		return true
-	case errInterrupted:
+	case NumberInterrupted:
 		return strings.Contains(strings.ToLower(engine.Message), "deadline")
 	}
-	return isOneOf(engine, readOnly())
+	return IsOneOf(engine, ReadOnly())
 }

@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"database/sql"
@@ -10,16 +10,16 @@ import (
 )
 
 // killerOf returns the killer of a DSN, and a pool of sessions that it may end.
-func killerOf(t *testing.T, dsn string) (*killer, *sql.DB) {
+func killerOf(t *testing.T, dsn string) (*Killer, *sql.DB) {
 	t.Helper()
 	o := Options{DSN: dsn, LockWait: time.Second}
-	own, err := openPool(o, new(engineMemory), forPool, 1)
+	own, err := Open(o, new(Database), ForPool, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := newKiller(own)
+	k := NewKiller(own)
 	t.Cleanup(func() { _ = k.Close() })
-	others, err := openPool(o, new(engineMemory), forLanes, 8)
+	others, err := Open(o, new(Database), ForLanes, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func killerOf(t *testing.T, dsn string) (*killer, *sql.DB) {
 }
 
 // sessionOf takes a connection out of a pool until the test's end.
-func sessionOf(t *testing.T, pool *sql.DB) (*sql.Conn, *connection) {
+func sessionOf(t *testing.T, pool *sql.DB) (*sql.Conn, *Conn) {
 	t.Helper()
 	conn, err := pool.Conn(t.Context())
 	if err != nil {
@@ -39,7 +39,7 @@ func sessionOf(t *testing.T, pool *sql.DB) (*sql.Conn, *connection) {
 }
 
 // awaitEnd has a killer end the session of a connection, and waits until that is gone.
-func awaitEnd(t *testing.T, k *killer, conn *connection) {
+func awaitEnd(t *testing.T, k *Killer, conn *Conn) {
 	t.Helper()
 	gone := make(chan struct{})
 	k.end(conn, func() { close(gone) })
@@ -70,7 +70,7 @@ func TestASessionIsEndedOnItsOwnServerOfSeveral(t *testing.T) {
 		start(ports[0])
 		kill := start(ports[1])
 		k, pool := killerOf(t, fmt.Sprintf("several@tcp(127.0.0.1:%d,127.0.0.1:%d)/several", ports[0], ports[1]))
-		var onSecond []*connection
+		var onSecond []*Conn
 		var others []*sql.Conn
 		for range 6 {
 			conn, own := sessionOf(t, pool)
@@ -112,7 +112,7 @@ func TestASessionThatIsGoneIsNotTakenForAnotherWithItsID(t *testing.T) {
 		older, elsewhere := *own, *own
 		older.since = time.Time{}
 		elsewhere.serverID += "1"
-		for _, gone := range []*connection{&older, &elsewhere} {
+		for _, gone := range []*Conn{&older, &elsewhere} {
 			awaitEnd(t, k, gone)
 			if err := conn.PingContext(t.Context()); err != nil {
 				t.Errorf("another session, with the id of %+v: %v", gone, err)

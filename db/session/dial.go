@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"context"
@@ -13,7 +13,7 @@ type dialling struct{}
 
 // dialPool dials as the driver does, and notes the address.
 func dialPool(ctx context.Context, network, address string) (net.Conn, error) {
-	if s, ok := ctx.Value(dialling{}).(*connection); ok {
+	if s, ok := ctx.Value(dialling{}).(*Conn); ok {
 		s.address = address
 	}
 	return new(net.Dialer).DialContext(ctx, network, address)
@@ -22,17 +22,17 @@ func dialPool(ctx context.Context, network, address string) (net.Conn, error) {
 // dialLane dials as the driver does, and lets the connection keep its socket.
 func dialLane(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := dialPool(ctx, network, address)
-	if s, ok := ctx.Value(dialling{}).(*connection); ok {
+	if s, ok := ctx.Value(dialling{}).(*Conn); ok {
 		s.socket = conn
 	}
 	return conn, err
 }
 
-// within does something on a lane's connection that ends, at the latest, at the
+// Within does something on a lane's connection that ends, at the latest, at the
 // deadline of ctx, and hands it a context that does not end. The deadline is the
 // socket's: for a context that ends the driver would wake a goroutine of its own
 // twice for each packet. What ctx is cancelled for besides is NOT looked at.
-func (s *connection) within(ctx context.Context, do func(context.Context) error) error {
+func (s *Conn) Within(ctx context.Context, do func(context.Context) error) error {
 	deadline, limited := ctx.Deadline()
 	if !limited || s.socket == nil {
 		return do(ctx)

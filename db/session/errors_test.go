@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ func TestWhatWasNeverSentIsNeverUndecided(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults() {
 		for _, n := range f.numbers {
-			if kind := faultOf(fmt.Errorf("%w: no connection: %w", errUnsent, &mysql.MySQLError{Number: n})).kind; errors.Is(kind, service.ErrUndecided) {
+			if kind := FaultOf(fmt.Errorf("%w: no connection: %w", ErrUnsent, &mysql.MySQLError{Number: n})).Kind; errors.Is(kind, service.ErrUndecided) {
 				t.Errorf("%d while connecting: %v", n, kind)
 			}
 		}

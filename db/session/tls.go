@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"crypto/sha256"
@@ -63,7 +63,7 @@ func verifyChain(config *tls.Config) {
 
 // IsUnverified reports whether err says that the certificate of the database's server is not believed.
 func IsUnverified(err error) bool {
-	return errors.Is(err, errUnreached) && errors.As(err, new(*tls.CertificateVerificationError))
+	return errors.Is(err, ErrUnreached) && errors.As(err, new(*tls.CertificateVerificationError))
 }
 
 // WithTLS returns dsn with TLS by files. The server's certificate is always verified, for
@@ -80,7 +80,7 @@ func WithTLS(dsn string, files TLSFiles) (string, error) {
 	case anyHost && files.CA == "":
 		return "", fmt.Errorf("%w: %s with the authorities that the machine trusts would let any server in: name a file (--db-tls-ca)", service.ErrInvalid, verifyCA)
 	}
-	configs, err := parseDSN(dsn)
+	configs, err := ParseDSN(dsn)
 	if err != nil {
 		return "", err
 	}

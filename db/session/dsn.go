@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"fmt"
@@ -19,13 +19,13 @@ import (
 // password may stand in the wrong place.
 func CheckDSN(dsn string) error {
 	dsn, _ = cutVerifyCA(dsn) // see WithTLS
-	_, err := newConnector(Options{DSN: dsn, LockWait: DefaultLockWait}, new(engineMemory), forPool)
+	_, err := NewConnector(Options{DSN: dsn, LockWait: DefaultLockWait}, new(Database), ForPool)
 	return err
 }
 
-// parseDSN reads a DSN of one address or several, and returns the configuration of each. It does
+// ParseDSN reads a DSN of one address or several, and returns the configuration of each. It does
 // not wrap the driver's error, which may quote the password.
-func parseDSN(dsn string) ([]*mysql.Config, error) {
+func ParseDSN(dsn string) ([]*mysql.Config, error) {
 	configs, fault := parseForms(dsn)
 	switch {
 	case fault != "":

@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"errors"
@@ -41,16 +41,16 @@ func TestErrorsOfVitessAndTiDBLoseTheirValues(t *testing.T) {
 		{engine.TiDB, 9005, `Region is unavailable`, service.ErrBusy, "9005"},
 		{engine.TiDB, 3819, `Check constraint 'rate must be 0 to 1000000' is violated.`, service.ErrInvalid, "rate must be"},
 	} {
-		conn := &connection{engine: tc.engine, shards: &shardMemory{keyspace: "velocityd_buckets"}}
+		conn := &Conn{Engine: tc.engine, Shards: &Shards{Keyspace: "velocityd_buckets"}}
 		err := conn.plain(&mysql.MySQLError{Number: tc.number, Message: tc.message})
 		if text := err.Error(); strings.Contains(text, "hunter2") || !strings.Contains(text, tc.wants) {
 			t.Errorf("%d %s: got %s, want %s and no value", tc.number, tc.message, text, tc.wants)
 		}
-		before := unrecorded(err)
-		if f := faultOf(before); !errors.Is(f.kind, tc.kind) || errors.Is(asKind(f.kind, before), service.ErrUndecided) {
-			t.Errorf("%d %s: got kind %v, want %v", tc.number, tc.message, f.kind, tc.kind)
+		before := Unrecorded(err)
+		if f := FaultOf(before); !errors.Is(f.Kind, tc.kind) || errors.Is(AsKind(f.Kind, before), service.ErrUndecided) {
+			t.Errorf("%d %s: got kind %v, want %v", tc.number, tc.message, f.Kind, tc.kind)
 		}
-		isAway := errors.Is(asKind(faultOf(before).kind, before), service.ErrAway)
+		isAway := errors.Is(AsKind(FaultOf(before).Kind, before), service.ErrAway)
 		if want := errors.Is(tc.kind, service.ErrAway); isAway != want {
 			t.Errorf("%d %s: away is %v, want %v: a circuit opens for it", tc.number, tc.message, isAway, want)
 		}
@@ -59,11 +59,11 @@ func TestErrorsOfVitessAndTiDBLoseTheirValues(t *testing.T) {
 
 func TestACommitThatFailsIsUndecidedUnlessItWasRolledBack(t *testing.T) {
 	t.Parallel()
-	conn := &connection{engine: engine.Vitess, shards: &shardMemory{keyspace: "velocityd_buckets"}}
+	conn := &Conn{Engine: engine.Vitess, Shards: &Shards{Keyspace: "velocityd_buckets"}}
 	for number, undecided := range map[uint16]bool{1213: false, 8022: false, 9007: false, 1105: true, 2013: true, 1317: true, 9005: true} {
 		err := conn.commitError(&mysql.MySQLError{Number: number, Message: "target: velocityd_buckets.-80.primary: it went"})
-		kind := faultOf(err).kind
-		told := asKind(kind, err)
+		kind := FaultOf(err).Kind
+		told := AsKind(kind, err)
 		if got := errors.Is(told, service.ErrUndecided); got != undecided || errors.Is(told, service.ErrBusy) == undecided {
 			t.Errorf("%d: got %v, want it undecided (%v) or busy, and not both", number, told, undecided)
 		}
@@ -72,7 +72,7 @@ func TestACommitThatFailsIsUndecidedUnlessItWasRolledBack(t *testing.T) {
 
 func TestErrorsLoseValuesAndKeepNames(t *testing.T) {
 	t.Parallel()
-	conn := &connection{engine: engine.MySQL}
+	conn := &Conn{Engine: engine.MySQL}
 	for message, c := range map[string]struct {
 		number uint16
 		want   string
@@ -80,11 +80,11 @@ func TestErrorsLoseValuesAndKeepNames(t *testing.T) {
 		"Incorrect string value: '\\xE2' for column 'bucket_key' at row 1":    {1366, "Incorrect string value"},
 		"Truncated incorrect DOUBLE value: 'alice'":                           {1292, "Truncated incorrect DOUBLE value"},
 		"You have an error in your SQL syntax near 'alice'' at line 1":        {1064, "You have an error in your SQL syntax near"},
-		"alice must not log in":                                               {errSignal, "raised by SIGNAL"},
+		"alice must not log in":                                               {NumberSignal, "raised by SIGNAL"},
 		"Data too long for column 'bucket_key' at row 1":                      {1406, "Data too long for column 'bucket_key' at row 1"},
 		"INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'": {1142, "INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'"},
 		"CONSTRAINT `rate` failed for `velocityd`.`zone_master`":              {4025, "CONSTRAINT `rate` failed for `velocityd`.`zone_master`"},
-		"bucket_key must be 1 to 255 characters":                              {errBadArgument, "bucket_key must be 1 to 255 characters"},
+		"bucket_key must be 1 to 255 characters":                              {NumberBadArgument, "bucket_key must be 1 to 255 characters"},
 	} {
 		told, _ := errors.AsType[*mysql.MySQLError](conn.plain(&mysql.MySQLError{Number: c.number, Message: message}))
 		if told.Message != c.want || told.Number != c.number {

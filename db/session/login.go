@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"context"
@@ -63,7 +63,7 @@ func (l *login) renew(refused *address.Connector) (*address.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	read, err := parseDSN(dsn)
+	read, err := ParseDSN(dsn)
 	if err != nil {
 		return nil, err
 	}

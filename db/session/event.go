@@ -1,4 +1,4 @@
-package db
+package session
 
 // Event is something that an engine or a Store did and that operators count.
 type Event int

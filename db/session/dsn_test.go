@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"errors"
@@ -159,7 +159,7 @@ func TestRedactedDSNNamesAllAddresses(t *testing.T) {
 
 func TestTLSVerifiesTheNameOfEachAddress(t *testing.T) {
 	t.Parallel()
-	configs, err := parseDSN("u:p@tcp(a.example:1,b.example:2)/d?tls=true")
+	configs, err := ParseDSN("u:p@tcp(a.example:1,b.example:2)/d?tls=true")
 	if err != nil || len(configs) != 2 {
 		t.Fatalf("got %d configurations, %v", len(configs), err)
 	}
@@ -192,7 +192,7 @@ func TestADialMayTakeTwoThirdsOfAConnectUnlessTheDSNSaysOtherwise(t *testing.T) 
 		"u:p@tcp(a:1,b:2)/velocityd":            time.Minute,
 		"u:p@tcp(a:1,b:2)/velocityd?timeout=7s": 7 * time.Second,
 	} {
-		configs, err := parseDSN(dsn)
+		configs, err := ParseDSN(dsn)
 		if err != nil {
 			t.Fatal(err)
 		}

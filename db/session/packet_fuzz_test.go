@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"database/sql"
@@ -24,15 +24,15 @@ func FuzzParseInstant(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		got, err := parseInstant(text)
-		want, wantErr := time.Parse(instantFormat, string(text))
+		want, wantErr := time.Parse(InstantFormat, string(text))
 		if !regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}$`).Match(text) {
-			wantErr = fmt.Errorf("not in the form of %s", instantFormat) // time.Parse takes a comma, too
+			wantErr = fmt.Errorf("not in the form of %s", InstantFormat) // time.Parse takes a comma, too
 		}
 		if (err != nil) != (wantErr != nil) || err == nil && !got.Equal(want) {
 			t.Errorf("%q: got %v, %v, want %v, %v", text, got, err, want, wantErr)
 		}
-		if err == nil && string(new(packet).instant(got).text) != "'"+string(text)+"'" {
-			t.Errorf("%q is written as %s", text, new(packet).instant(got).text)
+		if err == nil && string(new(Packet).Instant(got).Text) != "'"+string(text)+"'" {
+			t.Errorf("%q is written as %s", text, new(Packet).Instant(got).Text)
 		}
 	})
 }
@@ -66,7 +66,7 @@ func FuzzLiteralsMeanTheText(f *testing.F) {
 		if !utf8.ValidString(text) || len(text) > 4*255 {
 			return // refused by service.Bucket.Validate
 		}
-		literal := string(new(packet).string(text).text)
+		literal := string(new(Packet).Quote(text).Text)
 		for _, c := range clients {
 			var hex, charset string
 			var one int

@@ -1,4 +1,4 @@
-package db
+package session
 
 import (
 	"context"
@@ -19,7 +19,7 @@ func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close() // accepts by its backlog, and never speaks
-	c, err := newConnector(Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait}, new(engineMemory), forPool)
+	c, err := NewConnector(Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait}, new(Database), ForPool)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
 func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		c, err := newConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(engineMemory), forLanes)
+		c, err := NewConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(Database), ForLanes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
 func TestPortableSessionsRefuseToCountByAnOlderState(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]error{"ON": errStaleCounts, "OFF": nil, "": nil} {
-		s := &connection{engine: engine.TiDB}
+		s := &Conn{Engine: engine.TiDB}
 		if err := s.read(map[string]string{"tidb_rc_read_check_ts": value, "max_allowed_packet": "1024"}, nil); !errors.Is(err, want) {
 			t.Errorf("tidb_rc_read_check_ts = %q: %v, want %v", value, err, want)
 		}
@@ -58,12 +58,12 @@ func TestAConnectionThatComesTooLateIsKeptForTheNextCall(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		dsn, g := dbtest.Gated(t, engine.Database(t))
-		connector, err := newConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute}, new(engineMemory), forLanes)
+		connector, err := NewConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute}, new(Database), ForLanes)
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked := withPatience(t.Context(), time.Millisecond)
-		if _, err := connector.Connect(asked); !errors.Is(err, errUnreached) {
+		asked := WithPatience(t.Context(), time.Millisecond)
+		if _, err := connector.Connect(asked); !errors.Is(err, ErrUnreached) {
 			t.Errorf("got %v, want to be told that it takes too long", err)
 		}
 		close(g.Opened)
