@@ -1,6 +1,6 @@
-// Package db carries out the rules of service on MySQL, MariaDB, Vitess and TiDB: sessions,
-// SQL, locks, and engine error numbers turned into service errors. It must not know HTTP, and
-// nothing but cmd imports it.
+// Package db carries out the rules of service on MySQL, MariaDB, Vitess and TiDB: it locks, reads,
+// decides and records checks, and keeps the records that limits are made of. It must not know HTTP,
+// and nothing but cmd imports it.
 package db
 
 import (

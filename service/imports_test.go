@@ -44,7 +44,8 @@ func rules() map[string]rule {
 		"front":                 {ours: []string{"service", "service/access"}, never: []string{sql, http}},
 		"api":                   {ours: []string{"service", "service/access"}},
 		"client":                {ours: []string{"api", "service", "service/access"}},
-		"db":                    {ours: []string{"service", "service/access", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash}, never: []string{http}},
+		"db":                    {ours: []string{"service", "service/access", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx}, never: []string{http}},
+		"db/session":            {ours: []string{"service", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash}, never: []string{http}},
 		"db/address":            {theirs: []string{driver}},
 		"db/engine":             {never: []string{sql, http}},
 		"db/localdb":            {never: []string{sql}},
@@ -64,7 +65,7 @@ func rules() map[string]rule {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},
 		"cmd/velocityd": {
-			ours:   []string{"service", "service/access", "service/queue", "front", "api", "client", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "handlers/wire", "telemetry", "trusted", "cmd/velocityd/replay"},
+			ours:   []string{"service", "service/access", "service/queue", "front", "api", "client", "db", "db/session", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "handlers/wire", "telemetry", "trusted", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},

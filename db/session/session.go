@@ -1,3 +1,6 @@
+// Package session connects to the engines: it sets and proves each session, sends packets of
+// statements and reads their answers, ends the sessions of callers who have gone, and says by error
+// number what a fault means. It must not know zones, overrides or how a check is decided.
 package session
 
 import (
