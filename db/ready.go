@@ -53,8 +53,10 @@ func openProbe(o session.Options, database *session.Database) (*Probe, error) {
 		return nil, err
 	}
 	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
-	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(seenGroup),
-		keyspace: configs[0].DBName, address: configs[0].Addr, database: database}, nil
+	return &Probe{
+		conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(seenGroup),
+		keyspace: configs[0].DBName, address: configs[0].Addr, database: database,
+	}, nil
 }
 
 // OpenProbe is the function OpenProbe for the database of the store. What the probe finds out of

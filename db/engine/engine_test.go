@@ -7,6 +7,7 @@ import (
 )
 
 func TestOfTellsTheEngineByItsAnswers(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		version, comment string
 		want             engine.Engine

@@ -262,13 +262,10 @@ func AsKind(kind, err error) error {
 	return fmt.Errorf("%w: %w", kind, err)
 }
 
-// isTaken says that a statement that was not to wait for a lock has found it taken.
-func isTaken(err error) bool {
-	return IsNumber(err, NumberNoWait) || IsNumber(err, NumberLockWait) // MySQL's number, and MariaDB's
-}
-
+// IsNumber reports whether err is the engine's error of this number.
 func IsNumber(err error, number uint16) bool { return IsOneOf(err, []uint16{number}) }
 
+// IsOneOf reports whether err is an engine's error of one of these numbers.
 func IsOneOf(err error, numbers []uint16) bool {
 	var engine *mysql.MySQLError
 	return errors.As(err, &engine) && slices.Contains(numbers, engine.Number)

@@ -49,6 +49,7 @@ type endedSession struct {
 	isKilled bool
 }
 
+// NewKiller returns a Killer that works by a pool of one connection.
 func NewKiller(pool *sql.DB) *Killer { return &Killer{pool: pool, soon: make(chan struct{}, 1)} }
 
 // end ends the session of a connection, and calls gone when its server no longer lists it. It does

@@ -39,16 +39,19 @@ const longestList = 500
 // InstantFormat is how DATETIME(6) is written and read.
 const InstantFormat = "2006-01-02 15:04:05.000000"
 
+// SQL writes text as it is.
 func (p *Packet) SQL(text string) *Packet {
 	p.Text = append(p.Text, text...)
 	return p
 }
 
+// Int writes a number.
 func (p *Packet) Int(n int64) *Packet {
 	p.Text = strconv.AppendInt(p.Text, n, 10)
 	return p
 }
 
+// Uint writes a number.
 func (p *Packet) Uint(n uint64) { p.Text = strconv.AppendUint(p.Text, n, 10) }
 
 // IDOrNull writes an id, or NULL for 0.
@@ -60,6 +63,7 @@ func (p *Packet) IDOrNull(id uint64) *Packet {
 	return p
 }
 
+// Bool writes 1 or 0.
 func (p *Packet) Bool(is bool) *Packet {
 	if is {
 		return p.SQL("1")
@@ -70,6 +74,7 @@ func (p *Packet) Bool(is bool) *Packet {
 // Seconds writes d as the number of an INTERVAL … SECOND.
 func (p *Packet) Seconds(d time.Duration) *Packet { return p.Int(service.WholeSeconds(d)) }
 
+// Instant writes t as a DATETIME(6), in UTC.
 func (p *Packet) Instant(t time.Time) *Packet {
 	p.Text = append(p.Text, '\'')
 	p.Text = t.UTC().AppendFormat(p.Text, InstantFormat)

@@ -157,6 +157,7 @@ func Text(value driver.Value) string {
 	return fmt.Sprint(value)
 }
 
+// AsInt is a value of a column of whole numbers, and 0 for NULL.
 func AsInt(value driver.Value) int64 {
 	switch v := value.(type) {
 	case int64:
@@ -168,6 +169,7 @@ func AsInt(value driver.Value) int64 {
 	return n
 }
 
+// AsInstant is a value of a DATETIME(6) column, in UTC, and the zero time for NULL. The error is ErrMisfit.
 func AsInstant(value driver.Value) (time.Time, error) {
 	if value == nil {
 		return time.Time{}, nil

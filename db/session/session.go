@@ -31,6 +31,7 @@ const noLimit = "18446744073709551615"
 // Use is what the connections of a pool are for.
 type Use int
 
+// The uses.
 const (
 	ForPool  Use = iota // one statement at a time
 	ForLanes            // checks: several statements in a packet, whose rows are read as text
@@ -59,6 +60,8 @@ type Connector struct {
 // Driver implements driver.Connector.
 func (c *Connector) Driver() driver.Driver { return mysql.MySQLDriver{} }
 
+// NewConnector returns a connector to the database of o, and connects to nothing yet. The error wraps
+// service.ErrInvalid if the options are wrong.
 func NewConnector(o Options, database *Database, use Use) (*Connector, error) {
 	configs, err := ParseDSN(o.DSN)
 	if err != nil {
