@@ -1,15 +1,11 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/netip"
 	"strings"
 
-	"velocityd/handlers"
 	"velocityd/service/access"
 	"velocityd/trusted"
 )
@@ -27,17 +23,6 @@ func (f authFlags) validate() error {
 		return usagef("--require-auth and --insecure-no-auth contradict each other: leave one out")
 	}
 	return nil
-}
-
-// requiresAuth reports whether callers at an address must prove who they are.
-func (f authFlags) requiresAuth(address net.Addr) bool {
-	return f.RequireAuth || !f.InsecureNoAuth && !isLoopback(address)
-}
-
-// isLoopback reports whether only programs on this machine reach an address.
-func isLoopback(address net.Addr) bool {
-	tcp, ok := address.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
 }
 
 // attrs returns the settings for the log.
@@ -68,64 +53,6 @@ func (f *networkFlag) UnmarshalText(text []byte) error {
 	}
 	*f = networkFlag(prefix.Masked())
 	return nil
-}
-
-// errNoCredential says that an instance would answer nobody.
-var errNoCredential = errors.New("callers at this address must prove who they are, and no token or client certificate is registered: " +
-	"make one with 'velocityd token create NAME --scope check,report'; to answer whoever reaches the address, say --insecure-no-auth")
-
-// wantCredential returns errNoCredential if callers at an address must prove who they are,
-// and none can. Its other errors are those of the database.
-func (s *instance) wantCredential(ctx context.Context, address net.Addr) error {
-	if s.startsEmpty || !s.flags.requiresAuth(address) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	live, _, err := s.store.LiveCredentials(ctx)
-	if err == nil && len(live) == 0 {
-		err = fmt.Errorf("listen at %s: %w", address, errNoCredential)
-	}
-	return err
-}
-
-// newCredentials returns who may call. While the database is away, it knows those of the state
-// folder, if there is one.
-func (s *instance) newCredentials() *access.Cache {
-	memory := newCredentialMemory(s.store, s.state)
-	cache := access.NewCache(memory, access.Options{
-		OnFault: logUnrecordedUse(s.logger),
-		IsAway:  func() bool { return s.front.fallback.IsOpen() || s.readiness.hasFailed() },
-	})
-	cache.Recall(memory.recall())
-	return cache
-}
-
-// auth returns whose requests are answered. If callers must prove who they are, the instance is
-// from then on not ready without the table of credentials.
-func (s *instance) auth(l *listeners) handlers.Auth {
-	var auth handlers.Auth
-	if s.flags.requiresAuth(l.farthest()) {
-		auth.Callers, auth.Txns = s.credentials, s.store
-		s.asksWho.Store(true)
-	} else {
-		for _, address := range l.reachable() {
-			s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without credentials, "+
-				"because of --insecure-no-auth", slog.String("address", address.String()))
-		}
-	}
-	for _, network := range s.flags.TrustedProxies {
-		auth.TrustedProxies = append(auth.TrustedProxies, netip.Prefix(network))
-	}
-	return auth
-}
-
-// logUnrecordedUse logs that the last use of a credential could not be recorded. The use
-// itself went on.
-func logUnrecordedUse(logger *slog.Logger) func(error) {
-	return func(err error) {
-		logger.LogAttrs(context.Background(), slog.LevelWarn, "last use of a credential not recorded", slog.String("error", err.Error()))
-	}
 }
 
 // tokenFlags tell by which token a service is asked. There is no flag for the token

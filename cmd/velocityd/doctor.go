@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/daemon"
 	"velocityd/db"
 	"velocityd/migrations"
 	"velocityd/service"
@@ -146,9 +147,9 @@ func examine(ctx context.Context, options db.Options, keys []service.SecretKey) 
 
 // judgeSchema returns the version, and whether there is a schema to look at further.
 func (d *diagnoses) judgeSchema(ctx context.Context, probe *db.Probe) (version uint, isThere bool) {
-	version, err := verifySchema(ctx, probe)
+	version, err := daemon.VerifySchema(ctx, probe)
 	switch {
-	case errors.Is(err, errSchema):
+	case errors.Is(err, daemon.ErrSchema):
 		d.add(levelFault, "schema", err.Error(), "run 'velocityd migrate status' as the owner of the schema")
 	case err != nil:
 		d.add(levelFault, "database", explainUnready(db.Unready(ctx, err)), "mend that first, and run doctor again")

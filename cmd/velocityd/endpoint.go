@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/client"
+	"velocityd/daemon"
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/trusted"
@@ -83,8 +84,9 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 		_ = store.Close() // the first error says more
 		return endpoint{}, err
 	}
+	hiding := daemon.HidingStore{Store: store, Keys: keys}
 	return endpoint{
-		Reader: hidingStore{store, keys}, Writer: hidingStore{store, keys},
+		Reader: hiding, Writer: hiding,
 		Checker: service.NewHidingLimiter(store, store, keys, localTimeout),
 		timeout: localTimeout, release: func() { _ = store.Close() },
 	}, nil

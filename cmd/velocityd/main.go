@@ -22,6 +22,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/api"
+	"velocityd/daemon"
 	"velocityd/db"
 	"velocityd/service"
 )
@@ -59,7 +60,7 @@ func main() {
 	// any more, so the second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		paceCollector()
+		daemon.PaceCollector()
 	}
 	os.Exit(run(ctx, os.Args[1:], &process{
 		lookupEnv: os.LookupEnv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, principal: operator(),

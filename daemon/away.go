@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -9,25 +9,6 @@ import (
 	"velocityd/service"
 	"velocityd/service/queue"
 )
-
-// awayFlags are the settings of answers that are given while the database is away.
-type awayFlags struct {
-	DegradedAfter time.Duration `env:"VELOCITY_DEGRADED_AFTER" placeholder:"DURATION" default:"${degraded_after}" help:"How long the database may be silent before it is tested, and may take to be connected to, before checks of zones with on_failure allow or block are answered without it."`
-	StateDir      string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings and who may call are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it both are remembered until the service ends."`
-}
-
-// validate returns a usageError for a time that does not lie below that of a check.
-func (f awayFlags) validate(checkTimeout time.Duration) error {
-	if f.DegradedAfter < time.Millisecond || f.DegradedAfter >= checkTimeout {
-		return usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", checkTimeout, f.DegradedAfter)
-	}
-	return nil
-}
-
-// attrs returns the settings for the log.
-func (f awayFlags) attrs() []slog.Attr {
-	return []slog.Attr{slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir)}
-}
 
 // front is what decides the checks of an instance: the database or, while it is away, what
 // is remembered of the zones.
@@ -41,10 +22,10 @@ type front struct {
 
 // newFront returns the front of an instance, which knows the zones that the state folder
 // holds, if there is one. It does not connect to the database.
-func (s *instance) newFront() *front {
+func (s *Instance) newFront() *front {
 	checks, end := s.newCheckStore()
 	options := queue.FallbackOptions{
-		After: s.flags.DegradedAfter, StuckAtMost: s.flags.LockWait + time.Second, // engines look at lock waits once a second
+		After: s.options.DegradedAfter, StuckAtMost: s.options.Database.LockWait + time.Second, // engines look at lock waits once a second
 		Probe: s.proveChecks, OnChange: s.logAway,
 		InParts: func() bool { _, shards := s.store.ShardOf(service.Bucket{}); return shards > 1 },
 	}
@@ -57,13 +38,13 @@ func (s *instance) newFront() *front {
 		f.limiter.Learn(zones)
 		f.fallback.Remember(zones)
 	})
-	f.limiter = service.NewHidingLimiter(f.fallback, f.zones, s.keys, s.flags.CheckTimeout)
+	f.limiter = service.NewHidingLimiter(f.fallback, f.zones, s.keys, s.options.CheckTimeout)
 	f.zones.recall()
 	return f
 }
 
 // ready returns why checks are not decided now, or nil.
-func (s *instance) ready(ctx context.Context) error {
+func (s *Instance) ready(ctx context.Context) error {
 	if err := s.readiness.now(ctx); err != nil {
 		return err
 	}
@@ -74,7 +55,7 @@ func (s *instance) ready(ctx context.Context) error {
 }
 
 // answers returns why checks are not answered now, be it by on_failure of their zones, or nil.
-func (s *instance) answers(ctx context.Context) error {
+func (s *Instance) answers(ctx context.Context) error {
 	if !s.front.fallback.HasAnswers() {
 		return s.ready(ctx)
 	}
@@ -86,7 +67,7 @@ func (s *instance) answers(ctx context.Context) error {
 
 // proveChecks tests whether checks can be decided. It asks for less than /readyz does: what no
 // check needs must not keep the database from deciding.
-func (s *instance) proveChecks(ctx context.Context) error {
+func (s *Instance) proveChecks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	return s.probe.ProveChecks(ctx)
@@ -94,7 +75,7 @@ func (s *instance) proveChecks(ctx context.Context) error {
 
 // logAway logs that checks are answered without the database for a cause or, if that is nil,
 // that they are not any more.
-func (s *instance) logAway(cause error) {
+func (s *Instance) logAway(cause error) {
 	if cause == nil {
 		s.logger.LogAttrs(context.Background(), slog.LevelInfo, "the database is back: it decides all checks")
 		return

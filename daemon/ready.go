@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -154,8 +154,8 @@ func (r *readiness) watch(ctx context.Context) {
 
 // askWholeWay tests whether the schema fits, and whether checks can be decided and outcomes recorded.
 func askWholeWay(ctx context.Context, probe *db.Probe, shards *shardCheck) error {
-	switch _, err := verifySchema(ctx, probe); {
-	case errors.Is(err, errSchema):
+	switch _, err := VerifySchema(ctx, probe); {
+	case errors.Is(err, ErrSchema):
 		return db.NewUnreadyError(err.Error(), nil)
 	case err != nil:
 		return db.Unready(ctx, err)

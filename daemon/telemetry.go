@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -16,41 +16,8 @@ import (
 // lastSpansTimeout is how long the end of the service waits for the collector of traces.
 const lastSpansTimeout = 2 * time.Second
 
-// telemetryFlags say what the service tells of itself. Traces follow the variables of
-// OpenTelemetry.
-type telemetryFlags struct {
-	Metrics string `env:"VELOCITY_METRICS" default:"on" enum:"on,off" placeholder:"on|off" help:"on: GET /metrics answers Prometheus. off: nothing is counted, and there is no such path."`
-}
-
-// attrs returns the settings for the log.
-func (f telemetryFlags) attrs() []slog.Attr { return []slog.Attr{slog.String("metrics", f.Metrics)} }
-
-// newMetrics returns the metrics, or nil without them.
-func (f telemetryFlags) newMetrics(logger *slog.Logger) *telemetry.Metrics {
-	if f.Metrics == "off" {
-		return nil
-	}
-	return telemetry.NewMetrics(version(), logger)
-}
-
-// newTracing returns what makes traces, or nil if the environment does not ask for them.
-func (p *process) newTracing(ctx context.Context, f serviceFlags, logger *slog.Logger) (*telemetry.Tracing, error) {
-	wanted, err := telemetry.TracesWanted(p.lookupEnv)
-	switch {
-	case err != nil:
-		return nil, usageError{err: err}
-	case !wanted:
-		return nil, nil //nolint:nilnil // without traces nothing is wrapped
-	}
-	tracing, err := telemetry.NewTracing(ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: logger})
-	if err != nil {
-		return nil, usageError{err: err}
-	}
-	return tracing, nil
-}
-
 // noteEvent counts an event of the store, and logs once a second that an address is not used. An engine that ends a wait is not silent.
-func (s *instance) noteEvent(event db.Event) {
+func (s *Instance) noteEvent(event db.Event) {
 	switch event {
 	case db.LockWaitTimeout:
 		s.metrics.CountLockWaitTimeout()
@@ -69,7 +36,7 @@ func (s *instance) noteEvent(event db.Event) {
 }
 
 // countRequest counts an answered request, and names its span.
-func (s *instance) countRequest(ctx context.Context, r handlers.Observed) {
+func (s *Instance) countRequest(ctx context.Context, r handlers.Observed) {
 	s.metrics.CountRequest(r.Method, r.Route, r.Status)
 	if r.Refused != "" {
 		s.metrics.CountRefusal(r.Refused)
@@ -80,7 +47,7 @@ func (s *instance) countRequest(ctx context.Context, r handlers.Observed) {
 }
 
 // observed returns the store that decides batches, measured and traced.
-func (s *instance) observed() service.CheckStore {
+func (s *Instance) observed() service.CheckStore {
 	store := s.metrics.Batches(s.store)
 	if s.tracing != nil {
 		store = s.tracing.Batches(store)
@@ -89,7 +56,7 @@ func (s *instance) observed() service.CheckStore {
 }
 
 // coalescerObserver returns what measures and traces the lanes.
-func (s *instance) coalescerObserver() queue.CoalescerObserver {
+func (s *Instance) coalescerObserver() queue.CoalescerObserver {
 	switch {
 	case s.tracing == nil && s.metrics == nil:
 		return queue.CoalescerObserver{}
@@ -109,14 +76,14 @@ func (s *instance) coalescerObserver() queue.CoalescerObserver {
 
 // watchWith adds the metrics that are asked for at each scrape. lanes is nil if checks are not
 // coalesced.
-func (s *instance) watchWith(lanes func() (lone, bulk, held queue.LaneUse)) {
+func (s *Instance) watchWith(lanes func() (lone, bulk, held queue.LaneUse)) {
 	s.metrics.Watch(telemetry.Sources{
 		Lanes: lanes, Pools: s.store.Pools, Reached: s.readiness.reached, Ready: s.readiness.isReady,
 	})
 }
 
 // traced returns the handler with a span for each request, or as it is if there are no traces.
-func (s *instance) traced(api http.Handler) http.Handler {
+func (s *Instance) traced(api http.Handler) http.Handler {
 	if s.tracing == nil {
 		return api
 	}
@@ -124,7 +91,7 @@ func (s *instance) traced(api http.Handler) http.Handler {
 }
 
 // endTracing sends the last spans. That it cannot is no fault of the service.
-func (s *instance) endTracing() {
+func (s *Instance) endTracing() {
 	if s.tracing == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -20,9 +20,12 @@ import (
 // files are replaced: Kubernetes swaps a symbolic link two folders above.
 const lookAgain = 2 * time.Second
 
-// certificates are the files of TLS, and what was loaded from them last.
-type certificates struct {
-	files listenFlags
+// TLSFiles name files in PEM. ClientCA may be empty.
+type TLSFiles struct{ Cert, Key, ClientCA string }
+
+// Certificates are the files of TLS, and what was loaded from them last.
+type Certificates struct {
+	files TLSFiles
 	// observe is called after each attempt to load files that have changed, and after
 	// each that was asked for, with when the certificate in force expires, and the error or nil. It
 	// may be nil.
@@ -31,12 +34,15 @@ type certificates struct {
 	tried   [sha256.Size]byte // what the last attempt has read
 }
 
-// newCertificates returns certificates that load must be called on.
-func newCertificates(files listenFlags) *certificates { return &certificates{files: files} }
+// LoadCertificates reads the files and puts them in force.
+func LoadCertificates(files TLSFiles) (*Certificates, error) {
+	c := &Certificates{files: files}
+	return c, c.load()
+}
 
 // config returns the settings of TLS for a listener. Each handshake is made with what
 // was loaded last. Connections that were made before go on.
-func (c *certificates) config() *tls.Config {
+func (c *Certificates) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return c.current.Load(), nil },
@@ -47,13 +53,13 @@ func (c *certificates) config() *tls.Config {
 type contents struct{ cert, key, clientCA []byte }
 
 // read reads the files.
-func (c *certificates) read() (read contents, err error) {
-	read.cert, err = trusted.Read(c.files.TLSCert, trusted.LongLimit)
+func (c *Certificates) read() (read contents, err error) {
+	read.cert, err = trusted.Read(c.files.Cert, trusted.LongLimit)
 	if err == nil {
-		read.key, err = trusted.ReadSecret(c.files.TLSKey, trusted.ShortLimit)
+		read.key, err = trusted.ReadSecret(c.files.Key, trusted.ShortLimit)
 	}
-	if err == nil && c.files.TLSClientCA != "" {
-		read.clientCA, err = trusted.Read(c.files.TLSClientCA, trusted.LongLimit)
+	if err == nil && c.files.ClientCA != "" {
+		read.clientCA, err = trusted.Read(c.files.ClientCA, trusted.LongLimit)
 	}
 	if err != nil {
 		return contents{}, fmt.Errorf("read file of TLS: %w", err)
@@ -72,7 +78,7 @@ func (r contents) sum(err error) [sha256.Size]byte {
 }
 
 // load reads the files and puts them in force. On an error, what was in force stays so.
-func (c *certificates) load() error {
+func (c *Certificates) load() error {
 	read, err := c.read()
 	c.tried = read.sum(err)
 	if err != nil {
@@ -82,18 +88,18 @@ func (c *certificates) load() error {
 }
 
 // use puts contents in force.
-func (c *certificates) use(read contents) error {
+func (c *Certificates) use(read contents) error {
 	pair, err := tls.X509KeyPair(read.cert, read.key)
 	if err != nil {
-		return fmt.Errorf("load certificate %s and key %s: %w", c.files.TLSCert, c.files.TLSKey, err)
+		return fmt.Errorf("load certificate %s and key %s: %w", c.files.Cert, c.files.Key, err)
 	}
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"},
 	}
-	if c.files.TLSClientCA != "" {
+	if c.files.ClientCA != "" {
 		config.ClientCAs, config.ClientAuth = x509.NewCertPool(), tls.VerifyClientCertIfGiven
 		if !config.ClientCAs.AppendCertsFromPEM(read.clientCA) {
-			return fmt.Errorf("load certificates of client CAs: %s has none in PEM", c.files.TLSClientCA)
+			return fmt.Errorf("load certificates of client CAs: %s has none in PEM", c.files.ClientCA)
 		}
 	}
 	c.current.Store(config)
@@ -101,11 +107,11 @@ func (c *certificates) use(read contents) error {
 }
 
 // expires returns when the certificate in force expires.
-func (c *certificates) expires() time.Time { return c.current.Load().Certificates[0].Leaf.NotAfter }
+func (c *Certificates) expires() time.Time { return c.current.Load().Certificates[0].Leaf.NotAfter }
 
 // watch loads files that have changed, and all files on each hangup, until ctx ends. It
 // logs what it has loaded, and errors, those of unchanged files once.
-func (c *certificates) watch(ctx context.Context, logger *slog.Logger, hangups <-chan os.Signal) {
+func (c *Certificates) watch(ctx context.Context, logger *slog.Logger, hangups <-chan os.Signal) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
@@ -123,7 +129,7 @@ func (c *certificates) watch(ctx context.Context, logger *slog.Logger, hangups <
 }
 
 // reload loads the files, and tells the log and the observer how that went.
-func (c *certificates) reload(ctx context.Context, logger *slog.Logger) {
+func (c *Certificates) reload(ctx context.Context, logger *slog.Logger) {
 	err := c.load()
 	if err != nil {
 		logger.LogAttrs(ctx, slog.LevelError, "certificate not loaded; the one before stays in force",
@@ -137,12 +143,12 @@ func (c *certificates) reload(ctx context.Context, logger *slog.Logger) {
 }
 
 // logInForce logs which certificate is in force.
-func (c *certificates) logInForce(ctx context.Context, logger *slog.Logger) {
+func (c *Certificates) logInForce(ctx context.Context, logger *slog.Logger) {
 	leaf := c.current.Load().Certificates[0].Leaf
 	names := slices.Clone(leaf.DNSNames)
 	for _, address := range leaf.IPAddresses {
 		names = append(names, address.String())
 	}
-	logger.LogAttrs(ctx, slog.LevelInfo, "certificate loaded", slog.String("file", c.files.TLSCert),
+	logger.LogAttrs(ctx, slog.LevelInfo, "certificate loaded", slog.String("file", c.files.Cert),
 		slog.Any("names", names), slog.Time("not_after", leaf.NotAfter))
 }
