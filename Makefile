@@ -94,7 +94,7 @@ test-tidb: toolchain ## run the tests of engines without procedures on TiDB, a s
 	@$(if $(filter ./...,$(PKG)),tools/tidb/tidb.sh with $(GO_TEST_TIDB) -run Portable ./cmd/... $(TESTFLAGS))
 
 # The packages whose tests start no database engine.
-QUICK = ./api ./client ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay
+QUICK = ./api ./client ./daemon ./db/engine ./doctor ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay
 
 .PHONY: check
 check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine

@@ -15,6 +15,13 @@ import (
 	"velocityd/telemetry"
 )
 
+const (
+	// ConnectTimeout bounds one try to reach a database and look at its schema.
+	ConnectTimeout = 5 * time.Second
+	// reconnectPause is the time between two tries to reach a database that is away.
+	reconnectPause = time.Second
+)
+
 // Options are the settings of an instance. In the nested parts, the instance itself fills in
 // the hooks and whatever it makes.
 type Options struct {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/db"
+	"velocityd/doctor"
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -58,9 +59,13 @@ func New(o Options) (*Instance, error) {
 	s.store, s.probe = store, probe
 	shards := &shardCheck{probe: probe, logger: s.logger}
 	s.readiness = newReadiness(func(ctx context.Context) error {
-		err := askWholeWay(ctx, probe, shards)
+		err := doctor.ProveSchema(ctx, probe)
 		if err == nil {
-			err = s.proveKeys(ctx)
+			err = probe.Prove(ctx)
+		}
+		if err == nil {
+			shards.note(ctx)
+			err = doctor.ProveKeys(ctx, store, s.keys.Keys())
 		}
 		if err != nil || !s.asksWho.Load() {
 			return err
@@ -84,11 +89,11 @@ func (s *Instance) remember() error {
 }
 
 // verify connects to the database and verifies its schema. Its errors are those of
-// VerifySchema.
+// doctor.VerifySchema.
 func (s *Instance) verify(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
 	defer cancel()
-	_, err := VerifySchema(ctx, s.probe)
+	_, err := doctor.VerifySchema(ctx, s.probe)
 	return err
 }
 

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -115,15 +114,6 @@ func (s *Instance) followKeys(ctx context.Context) {
 	tick := time.NewTicker(keyPollPause)
 	defer tick.Stop()
 	(&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(ctx, tick.C)
-}
-
-// proveKeys returns a *db.UnreadyError if other instances have another secret key under one of the ids.
-func (s *Instance) proveKeys(ctx context.Context) error {
-	err := s.store.ProveKeys(ctx, s.keys.Keys())
-	if errors.Is(err, service.ErrConflict) {
-		return db.NewUnreadyError(err.Error(), nil)
-	}
-	return db.Unready(ctx, err)
 }
 
 // warnOfMissingKeys logs a warning if one of zones keeps pseudonyms and there are no keys.

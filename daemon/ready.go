@@ -152,21 +152,6 @@ func (r *readiness) watch(ctx context.Context) {
 	}
 }
 
-// askWholeWay tests whether the schema fits, and whether checks can be decided and outcomes recorded.
-func askWholeWay(ctx context.Context, probe *db.Probe, shards *shardCheck) error {
-	switch _, err := VerifySchema(ctx, probe); {
-	case errors.Is(err, ErrSchema):
-		return db.NewUnreadyError(err.Error(), nil)
-	case err != nil:
-		return db.Unready(ctx, err)
-	}
-	if err := probe.Prove(ctx); err != nil {
-		return err
-	}
-	shards.note(ctx)
-	return nil
-}
-
 // shardCheck logs which shards are lost while others decide. The instance stays ready then: it
 // answers checks of the other shards' buckets, and no other instance would do better.
 type shardCheck struct {

@@ -51,7 +51,8 @@ func rules() map[string]rule {
 		"db/dbtest":             {ours: []string{"service", "migrations", "db/address", "db/engine", "db/localdb"}, theirs: []string{driver}},
 		"db/dbtest/vitess":      {ours: []string{"db/localdb"}, never: []string{sql}},
 		"migrations":            {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
-		"daemon":                {ours: []string{"service", "service/access", "service/queue", "api", "db", "db/address", "db/engine", "migrations", "handlers", "telemetry", "trusted"}, never: []string{sql}},
+		"daemon":                {ours: []string{"service", "service/access", "service/queue", "api", "db", "db/address", "db/engine", "doctor", "migrations", "handlers", "telemetry", "trusted"}, never: []string{sql}},
+		"doctor":                {ours: []string{"service", "service/access", "db", "db/address", "db/engine", "migrations", "trusted"}, never: []string{sql, http}},
 		"handlers":              {ours: []string{"service", "service/access", "api"}, theirs: []string{echo, fields, strict}, never: []string{sql}},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
@@ -63,7 +64,7 @@ func rules() map[string]rule {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},
 		"cmd/velocityd": {
-			ours:   []string{"service", "service/access", "service/queue", "api", "client", "daemon", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "trusted", "cmd/velocityd/replay"},
+			ours:   []string{"service", "service/access", "service/queue", "api", "client", "daemon", "doctor", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "trusted", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
@@ -210,10 +211,10 @@ func TestDbDependsOnTheDriverAndSqlxAlone(t *testing.T) {
 	}
 }
 
-// TestOnlyDaemonAndCmdImportDbOrHandlers holds for tests too: one that needs the
-// store and the HTTP interface together belongs into cmd. The client's tests may
+// TestOnlyDaemonAndCmdImportDbAndHandlers holds for tests too: one that needs the
+// store and the HTTP interface together belongs into cmd. Doctor may import the store alone. The client's tests may
 // start the server, because a client has to get on with it, and so may those of an example.
-func TestOnlyDaemonAndCmdImportDbOrHandlers(t *testing.T) {
+func TestOnlyDaemonAndCmdImportDbAndHandlers(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
 		room, ok := p.room()
@@ -221,7 +222,7 @@ func TestOnlyDaemonAndCmdImportDbOrHandlers(t *testing.T) {
 			continue
 		}
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
-			private := path == module+"/db" || path == module+"/handlers"
+			private := path == module+"/db" && room != "doctor" || path == module+"/handlers"
 			served := (room == "client" || room == "examples/go") && path == module+"/handlers" && !slices.Contains(p.Imports, path)
 			if private && !served && path != p.ImportPath { // its own tests may stand outside of it
 				t.Errorf("%s must not import %s: only daemon and cmd may", room, path)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"velocityd/daemon"
 	"velocityd/db"
+	"velocityd/doctor"
 )
 
 // openDatabase connects to a database and verifies its schema. The error wraps
@@ -16,7 +16,7 @@ func openDatabase(ctx context.Context, o db.Options) (*db.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := daemon.VerifySchema(ctx, store); err != nil {
+	if _, err := doctor.VerifySchema(ctx, store); err != nil {
 		_ = store.Close() // the first error says more
 		return nil, fmt.Errorf("database %s: %w", db.RedactDSN(o.DSN), err)
 	}

@@ -24,6 +24,7 @@ import (
 	"velocityd/api"
 	"velocityd/daemon"
 	"velocityd/db"
+	"velocityd/doctor"
 	"velocityd/service"
 )
 
@@ -241,8 +242,7 @@ func explainRemote(err error) error {
 	case errors.Is(err, api.ErrUnauthenticated):
 		return fmt.Errorf("%w (--token-file or VELOCITY_TOKEN names the token to ask with)", err)
 	case db.IsUnverified(err):
-		return fmt.Errorf("%w (--db-tls-ca or VELOCITY_DB_TLS_CA names the file of the database's CA; the certificate must name the host of the "+
-			"DSN, unless that says tls=verify-ca)", err)
+		return doctor.Explain(err)
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return fmt.Errorf("%w (--ca or VELOCITY_CA names the file of the CA)", err)
 	}

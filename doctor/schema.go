@@ -1,19 +1,13 @@
-package daemon
+package doctor
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
+	"velocityd/db"
 	"velocityd/migrations"
-)
-
-const (
-	// ConnectTimeout bounds one try to reach a database and look at its schema.
-	ConnectTimeout = 5 * time.Second
-	// reconnectPause is the time between two tries to reach a database that is away.
-	reconnectPause = time.Second
+	"velocityd/service"
 )
 
 // ErrSchema says that a database must be migrated before it can be used.
@@ -41,4 +35,31 @@ func VerifySchema(ctx context.Context, database Versioned) (version uint, err er
 		err = fmt.Errorf("%w: it is at version %d and must be at %d; run 'velocityd migrate up'", ErrSchema, have, need)
 	}
 	return have, err
+}
+
+// ProveSchema returns a *db.UnreadyError unless the schema fits.
+func ProveSchema(ctx context.Context, database Versioned) error {
+	_, err := VerifySchema(ctx, database)
+	if errors.Is(err, ErrSchema) {
+		return db.NewUnreadyError(err.Error(), nil)
+	}
+	return db.Unready(ctx, err)
+}
+
+// ProveKeys returns a *db.UnreadyError if other instances have another secret key under one of the ids.
+func ProveKeys(ctx context.Context, store *db.Store, keys []service.SecretKey) error {
+	err := store.ProveKeys(ctx, keys)
+	if errors.Is(err, service.ErrConflict) {
+		return db.NewUnreadyError(err.Error(), nil)
+	}
+	return db.Unready(ctx, err)
+}
+
+// Explain adds to an error of a connection to the database what to do about it.
+func Explain(err error) error {
+	if db.IsUnverified(err) {
+		return fmt.Errorf("%w (--db-tls-ca or VELOCITY_DB_TLS_CA names the file of the database's CA; the certificate must name the host of the "+
+			"DSN, unless that says tls=verify-ca)", err)
+	}
+	return err
 }
