@@ -146,7 +146,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 		background.Go(func() { l.certificates.watch(running, s.logger, l.hangups) })
 	}
 	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
-	background.Go(func() { s.followKeys(running) })
+	background.Go(func() { (&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(running) })
 	fault := s.untilStop(ctx, faults)
 	stop()
 	if fault == nil {

@@ -58,45 +58,35 @@ type keyFolder struct {
 	path   string // "" if there is none
 	ring   *service.Keyring
 	logger *slog.Logger
-	fault  string // the last error that was logged, or ""
+	fault  noted[string] // the text of the last error that was logged, or ""
 }
 
-// follow reads the folder again at every tick, until ctx ends.
-func (f *keyFolder) follow(ctx context.Context, ticks <-chan time.Time) {
+// follow reads the folder again every few seconds, until ctx ends.
+func (f *keyFolder) follow(ctx context.Context) {
 	if f.path == "" {
 		return
 	}
 	f.logger.LogAttrs(ctx, slog.LevelInfo, "keys of pseudonyms", f.attrs()...)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks:
-			f.reread(ctx)
-		}
-	}
+	poll[any](ctx, every(keyPollPause), nil, func(bool) { f.reread(ctx) })
 }
 
 // reread takes the keys of the folder if they have changed. If they cannot be used, it logs that
 // once and goes on with the keys that it has.
 func (f *keyFolder) reread(ctx context.Context) {
+	hasChanged := false
 	keys, err := ReadKeys(f.path)
 	if err == nil {
 		slices.Reverse(keys) // the folder is in the order of ids; a Keyring begins with the last
-		if slices.EqualFunc(keys, f.ring.Keys(), service.SecretKey.Equal) {
-			f.fault = ""
-			return
+		if hasChanged = !slices.EqualFunc(keys, f.ring.Keys(), service.SecretKey.Equal); hasChanged {
+			err = f.ring.Replace(keys)
 		}
-		err = f.ring.Replace(keys)
 	}
-	switch {
-	case err == nil:
-		f.fault = ""
-		f.logger.LogAttrs(ctx, slog.LevelInfo, "keys of pseudonyms have changed", f.attrs()...)
-	case err.Error() != f.fault:
-		f.fault = err.Error()
+	switch isNew := f.fault.changes(textOf(err)); {
+	case err != nil && isNew:
 		f.logger.LogAttrs(ctx, slog.LevelError, "keys of pseudonyms cannot be read again, so they stay as they were",
-			slog.String("error", f.fault))
+			slog.String("error", err.Error()))
+	case err == nil && hasChanged:
+		f.logger.LogAttrs(ctx, slog.LevelInfo, "keys of pseudonyms have changed", f.attrs()...)
 	}
 }
 
@@ -107,13 +97,6 @@ func (f *keyFolder) attrs() []slog.Attr {
 		ids = append(ids, key.String())
 	}
 	return []slog.Attr{slog.String("folder", f.path), slog.String("current", ids[0]), slog.String("ids", strings.Join(ids, " "))}
-}
-
-// followKeys reads the folder of keys again every few seconds, until ctx ends.
-func (s *Instance) followKeys(ctx context.Context) {
-	tick := time.NewTicker(keyPollPause)
-	defer tick.Stop()
-	(&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(ctx, tick.C)
 }
 
 // warnOfMissingKeys logs a warning if one of zones keeps pseudonyms and there are no keys.

@@ -32,15 +32,15 @@ func TestARunningServiceFollowsItsFolderOfKeys(t *testing.T) {
 		}
 		var log bytes.Buffer
 		follower := &keyFolder{path: folder, ring: ring, logger: slog.New(slog.NewJSONHandler(&log, nil))}
-		ticks, done := make(chan time.Time), make(chan struct{})
+		done := make(chan struct{})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			defer close(done)
-			follower.follow(ctx, ticks)
+			follower.follow(ctx)
 		}()
 		look := func() string {
-			ticks <- time.Time{}
-			synctest.Wait() // for the end of its work
+			time.Sleep(keyPollPause) // of the bubble's time
+			synctest.Wait()          // for the end of its work
 			var ids []string
 			for _, key := range ring.Keys() {
 				ids = append(ids, key.String())

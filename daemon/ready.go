@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -19,8 +18,6 @@ const (
 	// of load balancers costs the database one test a second.
 	freshFor = time.Second
 	// lookPause is the mean time between two tests that the service makes by itself.
-	// Each pause is between half and one and a half of it, so that instances do not test
-	// at the same time.
 	lookPause = 3 * time.Second
 )
 
@@ -32,9 +29,10 @@ type readiness struct {
 	turn   chan struct{} // holds one element while a test runs
 
 	mu         sync.Mutex
-	found      error     // the result of the last test
-	foundAt    time.Time // when it ended; zero before the first test
-	since      time.Time // when the service stopped being ready
+	found      error         // the result of the last test
+	reason     noted[string] // why it has failed, or ""
+	foundAt    time.Time     // when it ended; zero before the first test
+	since      time.Time     // when the service stopped being ready
 	isStopping bool
 }
 
@@ -109,14 +107,14 @@ func (r *readiness) note(ctx context.Context, err error) error {
 	if r.isStopping {
 		return errStopping
 	}
-	before, now := r.found, time.Now()
+	wasReady, now := r.found == nil, time.Now()
 	r.found, r.foundAt = err, now
-	switch {
-	case before == nil && err == nil, before != nil && err != nil && before.Error() == err.Error():
+	switch isNew := r.reason.changes(textOf(err)); {
+	case !isNew:
 	case err == nil:
 		r.logger.LogAttrs(ctx, slog.LevelInfo, "ready again", slog.Duration("after", now.Sub(r.since).Round(time.Millisecond)))
 	default:
-		if before == nil {
+		if wasReady {
 			r.since = now
 		}
 		attrs := []slog.Attr{slog.String("reason", err.Error())}
@@ -140,16 +138,9 @@ func (r *readiness) stop() {
 
 // watch repeats the test until ctx ends. It returns after the running test.
 func (r *readiness) watch(ctx context.Context) {
-	for {
-		_ = r.now(ctx) // logs the result
-		timer := time.NewTimer(lookPause/2 + rand.N(lookPause))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-	}
+	look := func(bool) { _ = r.now(ctx) } // which logs the result
+	look(true)
+	poll[any](ctx, about(lookPause), nil, look)
 }
 
 // shardCheck logs which shards are lost while others decide. The instance stays ready then: it
@@ -157,19 +148,16 @@ func (r *readiness) watch(ctx context.Context) {
 type shardCheck struct {
 	probe  *db.Probe
 	logger *slog.Logger
-	told   string // the lost shards that were last logged
+	lost   noted[string] // shards, separated by commas
 }
 
 // note logs the lost shards if they are others than before.
 func (c *shardCheck) note(ctx context.Context) {
-	list := strings.Join(c.probe.Lost(), ", ")
-	switch {
-	case list == c.told:
-		return
+	switch list := strings.Join(c.probe.Lost(), ", "); {
+	case !c.lost.changes(list):
 	case list == "":
 		c.logger.LogAttrs(ctx, slog.LevelInfo, "all shards decide again")
 	default:
 		c.logger.LogAttrs(ctx, slog.LevelWarn, "degraded: checks of the buckets on some shards cannot be decided", slog.String("shards", list))
 	}
-	c.told = list
 }

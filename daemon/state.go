@@ -61,16 +61,13 @@ func (f *stateFolder) keep(ctx context.Context) {
 	if f == nil {
 		return
 	}
-	for ended := false; !ended; {
-		select {
-		case <-ctx.Done():
-			ended = true
-		case <-f.wake:
-		}
+	write := func(bool) {
 		for _, file := range f.files {
 			file.write()
 		}
 	}
+	poll(ctx, nil, f.wake, write)
+	write(true)
 }
 
 // stateFile is one file of a state folder. A nil stateFile holds nothing.
@@ -83,8 +80,8 @@ type stateFile struct {
 	wanted any // what it is to hold; nil: that is not known
 
 	// For recall, and after that for write alone.
-	held    []byte // what it holds; nil: nothing of use
-	failing bool   // the last writing has failed
+	held    []byte      // what it holds; nil: nothing of use
+	failing noted[bool] // the last writing has failed
 }
 
 // file returns a file of the folder. It must be called before keep.
@@ -127,11 +124,10 @@ func (f *stateFile) write() {
 	if err == nil {
 		err = f.folder.write(f.name, text)
 	}
-	switch {
-	case err == nil:
-		f.held, f.failing = text, false
-	case !f.failing:
-		f.failing = true
+	if err == nil {
+		f.held = text
+	}
+	if f.failing.changes(err != nil) && err != nil {
 		f.folder.logger.LogAttrs(context.Background(), slog.LevelWarn, "not remembered across a restart",
 			slog.String("what", f.what), slog.String("error", err.Error()))
 	}

@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -14,8 +13,7 @@ import (
 )
 
 const (
-	// refreshPause is the mean time between two looks at the zones. Each pause is between
-	// half and one and a half of it, so that instances do not look at the same time.
+	// refreshPause is the mean time between two looks at the zones.
 	refreshPause = 3 * time.Second
 	// refreshTimeout bounds one look.
 	refreshTimeout = 2 * time.Second
@@ -90,16 +88,9 @@ func (m *zoneMemory) recall() {
 
 // keep refreshes the memory every few seconds until ctx ends.
 func (m *zoneMemory) keep(ctx context.Context) {
-	for {
-		timer := time.NewTimer(refreshPause/2 + rand.N(refreshPause))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+	poll[any](ctx, about(refreshPause), nil, func(bool) {
 		_, _ = m.refresh(ctx) // readiness reports an error, and what is known stays
-	}
+	})
 }
 
 // refresh brings the memory up to date, within a deadline of its own.

@@ -31,7 +31,7 @@ type Certificates struct {
 	// may be nil.
 	observe func(expires time.Time, err error)
 	current atomic.Pointer[tls.Config]
-	tried   [sha256.Size]byte // what the last attempt has read
+	tried   noted[[sha256.Size]byte] // what the last attempt has read
 }
 
 // LoadCertificates reads the files and puts them in force.
@@ -80,7 +80,7 @@ func (r contents) sum(err error) [sha256.Size]byte {
 // load reads the files and puts them in force. On an error, what was in force stays so.
 func (c *Certificates) load() error {
 	read, err := c.read()
-	c.tried = read.sum(err)
+	c.tried.changes(read.sum(err))
 	if err != nil {
 		return err
 	}
@@ -112,20 +112,11 @@ func (c *Certificates) expires() time.Time { return c.current.Load().Certificate
 // watch loads files that have changed, and all files on each hangup, until ctx ends. It
 // logs what it has loaded, and errors, those of unchanged files once.
 func (c *Certificates) watch(ctx context.Context, logger *slog.Logger, hangups <-chan os.Signal) {
-	tick := time.NewTicker(lookAgain)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hangups:
+	poll(ctx, every(lookAgain), hangups, func(isWoken bool) {
+		if read, err := c.read(); isWoken || c.tried.changes(read.sum(err)) {
 			c.reload(ctx, logger)
-		case <-tick.C:
-			if read, err := c.read(); read.sum(err) != c.tried {
-				c.reload(ctx, logger)
-			}
 		}
-	}
+	})
 }
 
 // reload loads the files, and tells the log and the observer how that went.
