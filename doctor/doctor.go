@@ -41,6 +41,13 @@ func (d *Diagnoses) add(l Level, about, is, do string) {
 	*d = append(*d, Diagnosis{l, about, is, do})
 }
 
+// otherwise says that all is well, unless something else was said about the same.
+func (d *Diagnoses) otherwise(about, is string) {
+	if !slices.ContainsFunc(*d, func(one Diagnosis) bool { return one.About == about }) {
+		d.add(OK, about, is, "")
+	}
+}
+
 // Count returns how many have a level.
 func (d Diagnoses) Count(l Level) int {
 	n := 0
@@ -144,7 +151,6 @@ func (d *Diagnoses) judgeIdentity(ctx context.Context, options db.Options) error
 		return err
 	}
 	first := slices.IndexFunc(list, func(one db.Identity) bool { return one.Value != "" })
-	found := len(*d)
 	for _, one := range list {
 		switch {
 		case one.Err != nil && len(list) > 1:
@@ -159,9 +165,7 @@ func (d *Diagnoses) judgeIdentity(ctx context.Context, options db.Options) error
 				"take the one that is not meant out of the DSN: see docs/install.md#several-addresses")
 		}
 	}
-	if len(*d) == found {
-		d.add(OK, "identity", "the database has one, and each address of the DSN leads to it", "")
-	}
+	d.otherwise("identity", "the database has one, and each address of the DSN leads to it")
 	return nil
 }
 
@@ -180,9 +184,7 @@ func (d *Diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB b
 	for _, fault := range faults {
 		d.add(Fault, "texts", fault.Is, fault.Do)
 	}
-	if len(faults) == 0 {
-		d.add(OK, "texts", "procedures, triggers, views, keys and constraints are this program's, and have one owner", "")
-	}
+	d.otherwise("texts", "procedures, triggers, views, keys and constraints are this program's, and have one owner")
 }
 
 // judgeZones says what lint says. now is the engine's clock.
@@ -197,7 +199,6 @@ func (d *Diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Ti
 			"make one by 'velocityd zone set 1 --rate 5 --window 60'; 'velocityd zone restore' brings deleted ones back")
 		return
 	}
-	found := 0
 	for _, zone := range zones {
 		overrides, err := service.AllOverrides(ctx, store, zone.ID)
 		if err != nil {
@@ -205,14 +206,12 @@ func (d *Diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Ti
 			return
 		}
 		for _, finding := range service.Lint(now, zone, overrides) {
-			found++
 			d.add(Warning, "zones", finding.String(), "change it, if it is not meant")
 		}
 	}
-	switch {
-	case found == 0 && len(zones) == 1:
-		d.add(OK, "zones", "nothing is unusual in 1 zone", "")
-	case found == 0:
-		d.add(OK, "zones", fmt.Sprintf("nothing is unusual in %d zones", len(zones)), "")
+	many := fmt.Sprintf("%d zones", len(zones))
+	if len(zones) == 1 {
+		many = "1 zone"
 	}
+	d.otherwise("zones", "nothing is unusual in "+many)
 }

@@ -71,25 +71,19 @@ func (d *Diagnoses) judgeGrants(i db.Inspection) {
 // judgeRights holds what the account may do against the role of the service.
 func (d *Diagnoses) judgeRights(grants migrations.Grants) {
 	const roles = "let an administrator run 'velocityd migrate roles --service ACCOUNT --dry-run', and then without --dry-run"
-	found := false
 	if len(grants.Elsewhere) == 0 { // they may be granted there
 		for _, right := range grants.Lacks(migrations.Service) {
-			found = true
 			d.add(Warning, "rights", "the account lacks "+right.String()+", which the service needs", roles)
 		}
 	}
 	for _, right := range grants.Exceeds(migrations.Editor) {
-		found = true
 		d.add(Warning, "rights", "the account has "+right.String()+", which the service does not need", roles)
 	}
 	for _, right := range grants.Elsewhere {
-		found = true
 		d.add(Warning, "rights", "the account has "+shorten(right)+", and the service needs rights on this database alone",
 			"give the service an account of its own")
 	}
-	if !found {
-		d.add(OK, "rights", "the account has what the service needs, and no more", "")
-	}
+	d.otherwise("rights", "the account has what the service needs, and no more")
 	if len(grants.Exceeds(migrations.Service)) > 0 && len(grants.Lacks(migrations.Editor)) == 0 {
 		d.add(Note, "rights", "the account may edit zones and overrides, so callers of the HTTP interface may, too",
 			"nothing if you want that; otherwise 'velocityd migrate roles' without --service-edits-zones")
@@ -114,15 +108,14 @@ func (d *Diagnoses) judgeSessions(i db.Inspection) {
 	if mode := i.Variables["sql_mode"]; !strings.Contains(mode, "STRICT_") {
 		d.add(Warning, "sql_mode", "the server's is not strict, so a zone that is edited by SQL may get other values than were written",
 			"add STRICT_TRANS_TABLES to the server's sql_mode")
-	} else {
-		d.add(OK, "sql_mode", "the server's is strict", "")
 	}
-	if isolation := i.Variables["isolation"]; isolation == "SERIALIZABLE" {
+	d.otherwise("sql_mode", "the server's is strict")
+	isolation := i.Variables["isolation"]
+	if isolation == "SERIALIZABLE" {
 		d.add(Warning, "isolation", "the server's default is SERIALIZABLE: what people read in a transaction is locked, and checks wait for it",
 			"set transaction_isolation to REPEATABLE-READ or READ-COMMITTED")
-	} else {
-		d.add(OK, "isolation", "the server's default is "+isolation, "")
 	}
+	d.otherwise("isolation", "the server's default is "+isolation)
 	if most, err := strconv.Atoi(i.Variables["max_allowed_packet"]); err == nil && most < leastPacket {
 		d.add(Warning, "packets", fmt.Sprintf("the server takes none above %d bytes (max_allowed_packet): batches are small, and a check of many "+
 			"or long keys that does not fit is answered with 503", most), fmt.Sprintf("SET GLOBAL max_allowed_packet = %d or more, and in the server's configuration", leastPacket))
@@ -131,26 +124,19 @@ func (d *Diagnoses) judgeSessions(i db.Inspection) {
 }
 
 func (d *Diagnoses) judgeDurability(i db.Inspection) {
-	found := false
-	warn := func(l Level, is, do string) {
-		found = true
-		d.add(l, "durability", is, do)
-	}
 	if value := i.Variables["innodb_flush_log_at_trx_commit"]; value != "1" {
-		warn(Warning, "innodb_flush_log_at_trx_commit is "+value+": a crash of the server forgets attempts of the last second, which are then free to be guessed again",
+		d.add(Warning, "durability", "innodb_flush_log_at_trx_commit is "+value+": a crash of the server forgets attempts of the last second, which are then free to be guessed again",
 			"set it to 1")
 	}
 	if i.Variables["log_bin"] == "ON" {
 		if value := i.Variables["sync_binlog"]; value != "1" {
-			warn(Warning, "sync_binlog is "+value+": after a crash of the machine, replicas and recoveries may lack attempts", "set it to 1")
+			d.add(Warning, "durability", "sync_binlog is "+value+": after a crash of the machine, replicas and recoveries may lack attempts", "set it to 1")
 		}
 		if i.Variables["binlog_format"] == "STATEMENT" {
-			warn(Fault, "binlog_format is STATEMENT, under which the engine refuses what the service writes", "set it to ROW")
+			d.add(Fault, "durability", "binlog_format is STATEMENT, under which the engine refuses what the service writes", "set it to ROW")
 		}
 	}
-	if !found {
-		d.add(OK, "durability", "an answered attempt survives a crash", "")
-	}
+	d.otherwise("durability", "an answered attempt survives a crash")
 }
 
 func (d *Diagnoses) judgeClock(i db.Inspection) {
@@ -202,9 +188,7 @@ func (d *Diagnoses) judgePartitions(i db.Inspection) {
 
 func (d *Diagnoses) judgeGrowth(i db.Inspection) {
 	const clean = "clean it as docs/dba.md says (Retention)"
-	found := false
 	if age := i.Now.Sub(i.FirstTxn); !i.FirstTxn.IsZero() && age > longHistory {
-		found = true
 		d.add(Note, "growth", fmt.Sprintf("the oldest txn is %d days old, and zone_txn has about %d rows", age/(24*time.Hour), i.Size("zone_txn").Rows),
 			"nothing if you keep them on purpose; otherwise "+clean)
 	}
@@ -213,16 +197,12 @@ func (d *Diagnoses) judgeGrowth(i db.Inspection) {
 		if i.ExpiredAttempts >= db.MostExpired {
 			l, many = Warning, "more than "+many
 		}
-		found = true
 		d.add(l, "growth", "zone_attempt has "+many+" rows that expired more than a day ago", clean)
 	}
 	if rows := i.Size("zone_bucket_lock").Rows; rows > manyBuckets {
-		found = true
 		d.add(Note, "growth", fmt.Sprintf("zone_bucket_lock has about %d rows, one for each key that was ever asked for", rows), clean)
 	}
-	if !found {
-		d.add(OK, "growth", "no table has grown for want of cleaning", "")
-	}
+	d.otherwise("growth", "no table has grown for want of cleaning")
 }
 
 // judgeOverrides says whether decisions look for all overrides.
@@ -242,7 +222,6 @@ func (d *Diagnoses) judgeOverrides(i db.Inspection) {
 }
 
 func (d *Diagnoses) judgePlans(i db.Inspection) {
-	found := false
 	for _, plan := range i.Plans {
 		is := ""
 		switch {
@@ -255,10 +234,7 @@ func (d *Diagnoses) judgePlans(i db.Inspection) {
 		default:
 			continue
 		}
-		found = true
 		d.add(Fault, "indexes", is, "make the index as the schema has it (doctor names what is missing), and run ANALYZE TABLE "+plan.Table)
 	}
-	if !found {
-		d.add(OK, "indexes", "decisions read each table by the index that is made for it", "")
-	}
+	d.otherwise("indexes", "decisions read each table by the index that is made for it")
 }

@@ -15,12 +15,11 @@ import (
 func (d *Diagnoses) judgeTiDB(i db.Inspection) {
 	d.judgeSeries("TiDB", "8.5", i.Version, strings.Contains(i.Version, "TiDB-v8.5."))
 	d.judgeRights(migrations.TiDB.ReadGrants(i.Database, i.Grants))
-	if value := i.Variables["tidb_enable_check_constraint"]; value == "OFF" {
+	if i.Variables["tidb_enable_check_constraint"] == "OFF" {
 		d.add(Fault, "checks", "tidb_enable_check_constraint is OFF, so the engine takes any rate and window of a zone",
 			"let an administrator run SET GLOBAL tidb_enable_check_constraint = ON, and then 'velocityd zone lint'")
-	} else {
-		d.add(OK, "checks", "the engine keeps the CHECK constraints of the tables", "")
 	}
+	d.otherwise("checks", "the engine keeps the CHECK constraints of the tables")
 	d.add(OK, "sessions", "those of the service are READ COMMITTED, pessimistic, strict and in UTC, which each connect proves", "")
 	d.judgeClock(i)
 	d.judgePartitions(i)
@@ -59,21 +58,16 @@ func (d *Diagnoses) judgeShards(shards []db.Shard) {
 		d.add(Fault, "shards", "the keyspace of the buckets has none", "make them, and run 'velocityd migrate up'")
 		return
 	}
-	found := false
 	for _, shard := range shards {
 		switch {
 		case !shard.IsServing:
-			found = true
 			d.add(Fault, "shards", "shard "+shard.Name+" has no primary that serves: checks of its buckets are answered as those of a database that is away",
 				"look at its tablets, and whether VTOrc runs")
 		case shard.Replicas == 0:
-			found = true
 			d.add(Note, "shards", "shard "+shard.Name+" has no replica that serves, and nothing that could take its primary's place", "add one")
 		}
 	}
-	if !found {
-		d.add(OK, "shards", fmt.Sprintf("all %d have a primary and replicas that serve", len(shards)), "")
-	}
+	d.otherwise("shards", fmt.Sprintf("all %d have a primary and replicas that serve", len(shards)))
 }
 
 // judgeAudit names the zones and overrides that were edited beside the service: without triggers
