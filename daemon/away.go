@@ -8,39 +8,35 @@ import (
 	"velocityd/db"
 	"velocityd/service"
 	"velocityd/service/queue"
+	"velocityd/telemetry"
 )
 
-// front is what decides the checks of an instance: the database or, while it is away, what
-// is remembered of the zones.
-type front struct {
-	limiter  *service.Limiter
-	fallback *queue.Fallback
-	zones    *zoneMemory
-	hear     func()                      // tells that the database has said something in the midst of a call
-	end      func(context.Context) error // must be called after the last check
-}
-
-// newFront returns the front of an instance, which knows the zones that the state folder
-// holds, if there is one. It does not connect to the database.
-func (s *Instance) newFront() *front {
-	checks, end := s.newCheckStore()
+// wireChecks makes what decides the checks: the database or, while it is away, what is remembered of
+// the zones, which the state folder holds, if there is one. It does not connect to the database.
+func (s *Instance) wireChecks() {
+	checks := s.observed()
+	watched := telemetry.Sources{Pools: s.store.Pools, Reached: s.readiness.reached, Ready: s.readiness.isReady}
 	options := queue.FallbackOptions{
 		After: s.options.DegradedAfter, StuckAtMost: s.options.Database.LockWait + time.Second, // engines look at lock waits once a second
 		Probe: s.proveChecks, OnChange: s.logAway,
 		InParts: func() bool { _, shards := s.store.ShardOf(service.Bucket{}); return shards > 1 },
 	}
-	f := &front{hear: func() {}, end: end}
-	if coalescer, ok := checks.(*queue.Coalescer); ok {
-		options.Silence, f.hear = coalescer.Silence, coalescer.Hear
+	s.hear, s.endChecks = func() {}, func(context.Context) error { return nil }
+	if s.options.Coalescer != nil {
+		o := *s.options.Coalescer
+		o.ShardOf, o.Observe = s.store.ShardOf, s.coalescerObserver()
+		coalescer := queue.NewCoalescer(checks, o)
+		checks, options.Silence, watched.Lanes = coalescer, coalescer.Silence, coalescer.Use
+		s.hear, s.endChecks = coalescer.Hear, coalescer.Close
 	}
-	f.fallback = queue.NewFallback(checks, options)
-	f.zones = newZoneMemory(s.store, s.state, func(zones []service.Zone) {
-		f.limiter.Learn(zones)
-		f.fallback.Remember(zones)
+	s.metrics.Watch(watched)
+	s.fallback = queue.NewFallback(checks, options)
+	s.zones = newZoneMemory(s.store, s.state, func(zones []service.Zone) {
+		s.limiter.Learn(zones)
+		s.fallback.Remember(zones)
 	})
-	f.limiter = service.NewHidingLimiter(f.fallback, f.zones, s.keys, s.options.CheckTimeout)
-	f.zones.recall()
-	return f
+	s.limiter = service.NewHidingLimiter(s.fallback, s.zones, s.keys, s.options.CheckTimeout)
+	s.zones.recall()
 }
 
 // ready returns why checks are not decided now, or nil.
@@ -48,7 +44,7 @@ func (s *Instance) ready(ctx context.Context) error {
 	if err := s.readiness.now(ctx); err != nil {
 		return err
 	}
-	if s.front.fallback.IsOpen() {
+	if s.fallback.IsOpen() {
 		return db.NewUnreadyError("the database was away, and the test that lets it decide again has not succeeded yet", nil)
 	}
 	return nil
@@ -56,7 +52,7 @@ func (s *Instance) ready(ctx context.Context) error {
 
 // answers returns why checks are not answered now, be it by on_failure of their zones, or nil.
 func (s *Instance) answers(ctx context.Context) error {
-	if !s.front.fallback.HasAnswers() {
+	if !s.fallback.HasAnswers() {
 		return s.ready(ctx)
 	}
 	if _, isStopping, _ := s.readiness.last(); isStopping {

@@ -36,7 +36,7 @@ func (s *Instance) newCredentials() *access.Cache {
 	memory := newCredentialMemory(s.store, s.state)
 	cache := access.NewCache(memory, access.Options{
 		OnFault: logUnrecordedUse(s.logger),
-		IsAway:  func() bool { return s.front.fallback.IsOpen() || s.readiness.hasFailed() },
+		IsAway:  func() bool { return s.fallback.IsOpen() || s.readiness.hasFailed() },
 	})
 	cache.Recall(memory.recall())
 	return cache

@@ -28,10 +28,16 @@ type Instance struct {
 	probe     *db.Probe
 	logger    *slog.Logger
 	readiness *readiness
-	front     *front
 	metrics   *telemetry.Metrics
 	tracing   *telemetry.Tracing // nil: there are no traces
 	draining  atomic.Bool
+
+	limiter   *service.Limiter
+	fallback  *queue.Fallback
+	zones     *zoneMemory
+	hear      func()                      // tells that the database has said something in the midst of a call
+	endChecks func(context.Context) error // must be called after the last check
+
 	// credentials knows callers by their credentials, if they must prove who they are, as
 	// asksWho says.
 	credentials *access.Cache
@@ -83,7 +89,7 @@ func (s *Instance) remember() error {
 			return fmt.Errorf("%w (--state-dir names another folder)", err)
 		}
 	}
-	s.front = s.newFront()
+	s.wireChecks()
 	s.credentials = s.newCredentials()
 	return nil
 }
@@ -121,7 +127,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 		return errors.Join(err, l.Close())
 	}
 	if err != nil {
-		s.front.fallback.Open(err) // checks are answered without the database from the first one on
+		s.fallback.Open(err) // checks are answered without the database from the first one on
 	} else {
 		s.learnZones(ctx)
 	}
@@ -131,8 +137,8 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	answering, endAnswers := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
 	defer endAnswers()
 	var background sync.WaitGroup
-	background.Go(func() { s.front.fallback.Watch(answering) })
-	background.Go(func() { s.front.zones.keep(running) })
+	background.Go(func() { s.fallback.Watch(answering) })
+	background.Go(func() { s.zones.keep(running) })
 	background.Go(func() { s.state.keep(answering) })
 	if s.asksWho.Load() {
 		background.Go(func() { s.credentials.Keep(running) })
@@ -152,7 +158,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	if fault == nil {
 		s.drain(ctx)
 	}
-	fault = errors.Join(fault, s.shutdown(doors, s.front.end))
+	fault = errors.Join(fault, s.shutdown(doors))
 	endAnswers()
 	background.Wait()
 	s.endTracing()
@@ -203,7 +209,7 @@ func (s *Instance) attend(ctx context.Context, away error) error {
 // learnZones reads the zones, when the database has been reached. It logs a warning if there are
 // none, or if checks of some cannot be decided.
 func (s *Instance) learnZones(ctx context.Context) {
-	zones, err := s.front.zones.refresh(ctx)
+	zones, err := s.zones.refresh(ctx)
 	if err != nil {
 		return // readiness reports it
 	}
@@ -236,23 +242,9 @@ func (s *Instance) awaitDatabase(ctx context.Context, err error) error {
 	}
 }
 
-// newCheckStore returns the store that decides checks with normalised keys by the database,
-// and a function that ends it. The function must be called after the last check.
-func (s *Instance) newCheckStore() (store service.CheckStore, end func(context.Context) error) {
-	if s.options.Coalescer == nil {
-		s.watchWith(nil)
-		return s.observed(), func(context.Context) error { return nil }
-	}
-	options := *s.options.Coalescer
-	options.ShardOf, options.Observe = s.store.ShardOf, s.coalescerObserver()
-	coalescer := queue.NewCoalescer(s.observed(), options)
-	s.watchWith(coalescer.Use)
-	return coalescer, coalescer.Close
-}
-
 func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Options {
 	stored, o := HidingStore{s.store, s.keys}, s.options.HTTP
-	o.Limiter, o.Reader = s.metrics.Checks(s.front.limiter), stored
+	o.Limiter, o.Reader = s.metrics.Checks(s.limiter), stored
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest
@@ -276,10 +268,10 @@ func (s *Instance) drain(ctx context.Context) {
 
 // shutdown accepts no more connections, waits for the requests in flight, and ends the
 // store of the checks. All of it must end within the shutdown timeout.
-func (s *Instance) shutdown(doors []door, endChecks func(context.Context) error) error {
+func (s *Instance) shutdown(doors []door) error {
 	s.beginDraining()
 	// The context of the service has ended, so this needs another.
 	ctx, cancel := context.WithTimeout(context.Background(), s.options.ShutdownTimeout)
 	defer cancel()
-	return errors.Join(shutDown(ctx, doors, s.options.ShutdownTimeout), endChecks(ctx))
+	return errors.Join(shutDown(ctx, doors, s.options.ShutdownTimeout), s.endChecks(ctx))
 }

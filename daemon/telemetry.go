@@ -10,21 +10,21 @@ import (
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/queue"
-	"velocityd/telemetry"
 )
 
 // lastSpansTimeout is how long the end of the service waits for the collector of traces.
 const lastSpansTimeout = 2 * time.Second
 
-// noteEvent counts an event of the store, and logs once a second that an address is not used. An engine that ends a wait is not silent.
+// noteEvent counts an event of the store, and logs once a second that an address is not used. An
+// engine that ends a wait is not silent.
 func (s *Instance) noteEvent(event db.Event) {
 	switch event {
 	case db.LockWaitTimeout:
 		s.metrics.CountLockWaitTimeout()
-		s.front.hear()
+		s.hear()
 	case db.Deadlock:
 		s.metrics.CountDeadlock()
-		s.front.hear()
+		s.hear()
 	case db.Retry:
 		s.metrics.CountRetry()
 	case db.OtherDatabase:
@@ -57,29 +57,19 @@ func (s *Instance) observed() service.CheckStore {
 
 // coalescerObserver returns what measures and traces the lanes.
 func (s *Instance) coalescerObserver() queue.CoalescerObserver {
-	switch {
-	case s.tracing == nil && s.metrics == nil:
-		return queue.CoalescerObserver{}
-	case s.tracing == nil:
-		return queue.CoalescerObserver{Queued: func(_ context.Context, joined, taken time.Time) {
+	var o queue.CoalescerObserver
+	if s.metrics != nil || s.tracing != nil {
+		o.Queued = func(ctx context.Context, joined, taken time.Time) {
 			s.metrics.CountQueueWait(taken.Sub(joined))
-		}}
+			if s.tracing != nil {
+				s.tracing.Queued(ctx, joined, taken)
+			}
+		}
 	}
-	return queue.CoalescerObserver{
-		Queued: func(ctx context.Context, joined, taken time.Time) {
-			s.metrics.CountQueueWait(taken.Sub(joined))
-			s.tracing.Queued(ctx, joined, taken)
-		},
-		Batch: s.tracing.Batch,
+	if s.tracing != nil {
+		o.Batch = s.tracing.Batch
 	}
-}
-
-// watchWith adds the metrics that are asked for at each scrape. lanes is nil if checks are not
-// coalesced.
-func (s *Instance) watchWith(lanes func() (lone, bulk, held queue.LaneUse)) {
-	s.metrics.Watch(telemetry.Sources{
-		Lanes: lanes, Pools: s.store.Pools, Reached: s.readiness.reached, Ready: s.readiness.isReady,
-	})
+	return o
 }
 
 // traced returns the handler with a span for each request, or as it is if there are no traces.

@@ -69,12 +69,7 @@ func (c *Certificates) read() (read contents, err error) {
 
 // sum tells contents apart, and the errors of reading them.
 func (r contents) sum(err error) [sha256.Size]byte {
-	all := sha256.New()
-	fmt.Fprint(all, len(r.cert), len(r.key), len(r.clientCA), err)
-	for _, part := range [][]byte{r.cert, r.key, r.clientCA} {
-		all.Write(part)
-	}
-	return [sha256.Size]byte(all.Sum(nil))
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v", r.cert, r.key, r.clientCA, err))
 }
 
 // load reads the files and puts them in force. On an error, what was in force stays so.

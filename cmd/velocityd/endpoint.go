@@ -161,21 +161,9 @@ func (e endpoint) CheckAll(ctx context.Context, checks []service.Check) ([]servi
 
 // ReportAll implements service.OutcomeStore.
 func (e endpoint) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
-	return withTimeout{e.Writer, e.timeout}.ReportAll(ctx, reports)
-}
-
-// withTimeout replaces the caller's deadline of each call by its own, as
-// service.Limiter does for checks.
-type withTimeout struct {
-	store   service.OutcomeStore
-	timeout time.Duration
-}
-
-// ReportAll implements service.OutcomeStore.
-func (w withTimeout) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timeout)
 	defer cancel()
-	results, err := w.store.ReportAll(ctx, reports)
+	results, err := e.Writer.ReportAll(ctx, reports)
 	if err == nil && len(results) != len(reports) {
 		return nil, fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(results), len(reports))
 	}

@@ -32,9 +32,10 @@ type serviceFlags struct {
 	LogFormat       string        `env:"VELOCITY_LOG_FORMAT" default:"auto" enum:"auto,text,json" placeholder:"FORMAT" help:"Log as text or json; auto means text on a terminal and json elsewhere."`
 	LogLevel        logLevel      `env:"VELOCITY_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" placeholder:"LEVEL" help:"Log from this level on: debug, info, warn or error."`
 	listenFlags     `embed:""`
-	awayFlags       `embed:""`
+	DegradedAfter   time.Duration `env:"VELOCITY_DEGRADED_AFTER" placeholder:"DURATION" default:"${degraded_after}" help:"How long the database may be silent before it is tested, and may take to be connected to, before checks of zones with on_failure allow or block are answered without it."`
+	StateDir        string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings and who may call are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it both are remembered until the service ends."`
 	authFlags       `embed:""`
-	telemetryFlags  `embed:""`
+	Metrics         string `env:"VELOCITY_METRICS" default:"on" enum:"on,off" placeholder:"on|off" help:"on: GET /metrics answers Prometheus. off: nothing is counted, and there is no such path."`
 	keyFlags        `embed:""`
 }
 
@@ -60,7 +61,11 @@ func (f serviceFlags) validate() error {
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
-	return cmp.Or(validateAddress("--listen", f.Listen), f.listenFlags.validate(), f.authFlags.validate(), f.awayFlags.validate(f.CheckTimeout))
+	err := cmp.Or(validateAddress("--listen", f.Listen), f.listenFlags.validate(), f.authFlags.validate())
+	if err == nil && (f.DegradedAfter < time.Millisecond || f.DegradedAfter >= f.CheckTimeout) {
+		return usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", f.CheckTimeout, f.DegradedAfter)
+	}
+	return err
 }
 
 // maxQueue is the upper limit of --queue. A longer queue could not be served in time.
@@ -106,7 +111,10 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
 		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
 		slog.String("version", version()),
-	}, f.listenFlags.attrs(), f.authFlags.attrs(), f.telemetryFlags.attrs(), f.awayFlags.attrs(), f.keyFlags.attrs())
+	}, f.listenFlags.attrs(), f.authFlags.attrs(), []slog.Attr{
+		slog.String("metrics", f.Metrics), slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir),
+		slog.String("key_hmac_file", f.KeyHMACFile),
+	})
 }
 
 // options returns the settings for the daemon, without the keys and what tells of the service.
@@ -129,33 +137,9 @@ func (f serviceFlags) options() daemon.Options {
 	return o
 }
 
-// awayFlags are the settings of answers that are given while the database is away.
-type awayFlags struct {
-	DegradedAfter time.Duration `env:"VELOCITY_DEGRADED_AFTER" placeholder:"DURATION" default:"${degraded_after}" help:"How long the database may be silent before it is tested, and may take to be connected to, before checks of zones with on_failure allow or block are answered without it."`
-	StateDir      string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings and who may call are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it both are remembered until the service ends."`
-}
-
-// validate returns a usageError for a time that does not lie below that of a check.
-func (f awayFlags) validate(checkTimeout time.Duration) error {
-	if f.DegradedAfter < time.Millisecond || f.DegradedAfter >= checkTimeout {
-		return usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", checkTimeout, f.DegradedAfter)
-	}
-	return nil
-}
-
-// attrs returns the settings for the log.
-func (f awayFlags) attrs() []slog.Attr {
-	return []slog.Attr{slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir)}
-}
-
 // keyFlags name the secret keys by which pseudonyms are made.
 type keyFlags struct {
 	KeyHMACFile string `name:"key-hmac-file" env:"VELOCITY_KEY_HMAC_FILE" placeholder:"DIR" help:"Folder of the secret keys that make pseudonyms, for zones with key_form hmac: one file for each key, named by its id. A running service reads it again every 10 seconds."`
-}
-
-// attrs returns the settings for the log.
-func (f keyFlags) attrs() []slog.Attr {
-	return []slog.Attr{slog.String("key_hmac_file", f.KeyHMACFile)}
 }
 
 // keyring returns the keys of the folder, or an empty Keyring if no folder is named.
@@ -174,17 +158,8 @@ func (f keyFlags) keyring() (*service.Keyring, error) {
 	return ring, nil
 }
 
-// telemetryFlags say what the service tells of itself. Traces follow the variables of
-// OpenTelemetry.
-type telemetryFlags struct {
-	Metrics string `env:"VELOCITY_METRICS" default:"on" enum:"on,off" placeholder:"on|off" help:"on: GET /metrics answers Prometheus. off: nothing is counted, and there is no such path."`
-}
-
-// attrs returns the settings for the log.
-func (f telemetryFlags) attrs() []slog.Attr { return []slog.Attr{slog.String("metrics", f.Metrics)} }
-
 // newMetrics returns the metrics, or nil without them.
-func (f telemetryFlags) newMetrics(logger *slog.Logger) *telemetry.Metrics {
+func (f serviceFlags) newMetrics(logger *slog.Logger) *telemetry.Metrics {
 	if f.Metrics == "off" {
 		return nil
 	}
