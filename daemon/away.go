@@ -12,8 +12,8 @@ import (
 )
 
 // wireChecks makes what decides the checks: the database or, while it is away, what is remembered of
-// the zones, which the state folder holds, if there is one. It does not connect to the database.
-func (s *Instance) wireChecks() {
+// the zones, which file holds. It does not connect to the database.
+func (s *Instance) wireChecks(file *stateFile) {
 	checks := s.observed()
 	watched := telemetry.Sources{Pools: s.store.Pools, Reached: s.readiness.reached, Ready: s.readiness.isReady}
 	options := queue.FallbackOptions{
@@ -31,10 +31,10 @@ func (s *Instance) wireChecks() {
 	}
 	s.metrics.Watch(watched)
 	s.fallback = queue.NewFallback(checks, options)
-	s.zones = newZoneMemory(s.store, s.state, func(zones []service.Zone) {
+	s.zones = &zoneMemory{reader: s.store, file: file, learn: func(zones []service.Zone) {
 		s.limiter.Learn(zones)
 		s.fallback.Remember(zones)
-	})
+	}}
 	s.limiter = service.NewHidingLimiter(s.fallback, s.zones, s.keys, s.options.CheckTimeout)
 	s.zones.recall()
 }

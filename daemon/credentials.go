@@ -30,10 +30,9 @@ func (s *Instance) wantCredential(ctx context.Context, address net.Addr) error {
 	return err
 }
 
-// newCredentials returns who may call. While the database is away, it knows those of the state
-// folder, if there is one.
-func (s *Instance) newCredentials() *access.Cache {
-	memory := newCredentialMemory(s.store, s.state)
+// newCredentials returns who may call. While the database is away, it knows those of file.
+func (s *Instance) newCredentials(file *stateFile) *access.Cache {
+	memory := &credentialMemory{Store: s.store, file: file}
 	cache := access.NewCache(memory, access.Options{
 		OnFault: logUnrecordedUse(s.logger),
 		IsAway:  func() bool { return s.fallback.IsOpen() || s.readiness.hasFailed() },

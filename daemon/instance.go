@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os/signal"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,8 +43,9 @@ type Instance struct {
 	// asksWho says.
 	credentials *access.Cache
 	asksWho     atomic.Bool
-	state       *stateFolder // nil: what was known does not outlast a restart
-	toldOfOther atomic.Int64 // Unix time of the last log line of another database
+	state       []*stateFile
+	lostShards  noted[string] // at the last test, separated by commas
+	toldOfOther atomic.Int64  // Unix time of the last log line of another database
 }
 
 // New returns an instance that has not connected to anything yet. Its errors are those of
@@ -63,14 +65,13 @@ func New(o Options) (*Instance, error) {
 		return nil, err
 	}
 	s.store, s.probe = store, probe
-	shards := &shardCheck{probe: probe, logger: s.logger}
 	s.readiness = newReadiness(func(ctx context.Context) error {
 		err := doctor.ProveSchema(ctx, probe)
 		if err == nil {
 			err = probe.Prove(ctx)
 		}
 		if err == nil {
-			shards.note(ctx)
+			s.noteLostShards(ctx)
 			err = doctor.ProveKeys(ctx, store, s.keys.Keys())
 		}
 		if err != nil || !s.asksWho.Load() {
@@ -83,14 +84,16 @@ func New(o Options) (*Instance, error) {
 
 // remember makes what answers without the database, from the state folder if there is one.
 func (s *Instance) remember() error {
-	if s.options.StateDir != "" {
-		var err error
-		if s.state, err = openState(s.options.StateDir, s.logger); err != nil {
+	dir := s.options.StateDir
+	if dir != "" {
+		if err := openState(dir); err != nil {
 			return fmt.Errorf("%w (--state-dir names another folder)", err)
 		}
 	}
-	s.wireChecks()
-	s.credentials = s.newCredentials()
+	zones, callers := newStateFile(dir, zonesFile, "the zones", s.logger), newStateFile(dir, credentialsFile, "who may call", s.logger)
+	s.state = []*stateFile{zones, callers}
+	s.wireChecks(zones)
+	s.credentials = s.newCredentials(callers)
 	return nil
 }
 
@@ -116,6 +119,7 @@ func (s *Instance) closeDatabase() {
 // closed. It returns nil if ctx has ended and everything ended in time.
 func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	defer s.closeDatabase()
+	defer signal.Stop(l.hangups)
 	err := s.verify(ctx)
 	if err == nil {
 		err = s.wantCredential(ctx, l.Farthest())
@@ -133,27 +137,38 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	}
 	doors := s.newDoors(ctx, l)
 	faults := make(chan error, len(doors)+1)
+	report := func(err error) {
+		if err != nil {
+			faults <- err
+		}
+	}
 	running, stop := context.WithCancel(ctx)
 	answering, endAnswers := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
 	defer endAnswers()
 	var background sync.WaitGroup
 	background.Go(func() { s.fallback.Watch(answering) })
 	background.Go(func() { s.zones.keep(running) })
-	background.Go(func() { s.state.keep(answering) })
+	for _, file := range s.state {
+		background.Go(func() { file.keep(answering) })
+	}
 	if s.asksWho.Load() {
 		background.Go(func() { s.credentials.Keep(running) })
 	}
 	for _, d := range doors {
-		background.Go(func() { faults <- d.server.Serve(d.listener) })
+		background.Go(func() { report(d.server.Serve(d.listener)) })
 	}
 	s.announce(ctx, l)
-	background.Go(func() { faults <- s.attend(running, err) })
+	background.Go(func() { report(s.attend(running, err)) })
 	if l.certificates != nil {
 		background.Go(func() { l.certificates.watch(running, s.logger, l.hangups) })
 	}
 	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
 	background.Go(func() { (&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(running) })
-	fault := s.untilStop(ctx, faults)
+	var fault error
+	select {
+	case <-ctx.Done():
+	case fault = <-faults:
+	}
 	stop()
 	if fault == nil {
 		s.drain(ctx)
@@ -175,21 +190,6 @@ func (s *Instance) announce(ctx context.Context, l *Listeners) {
 		s.logger.LogAttrs(ctx, slog.LevelInfo, "listening for administration", slog.String("address", l.admin.Addr().String()))
 	}
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", l.main.Addr().String()))
-}
-
-// untilStop waits until ctx ends, and returns nil, or until a fault occurs, and returns
-// it.
-func (s *Instance) untilStop(ctx context.Context, faults <-chan error) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-faults:
-			if err != nil {
-				return err
-			}
-		}
-	}
 }
 
 // attend waits for the database if away, the error of verify, is not nil. Then it tests

@@ -24,25 +24,14 @@ const spareFiles = 192
 // Listeners are where an instance answers.
 type Listeners struct {
 	main         net.Listener
-	admin        net.Listener     // nil without --admin-listen
-	certificates *Certificates    // nil without TLS
-	hangups      <-chan os.Signal // ask for the certificate to be loaded again; may be nil
-}
-
-// CatchHangups makes SIGHUP load the certificate again, in place of ending the process.
-// The function that it returns must be called at the end.
-func (l *Listeners) CatchHangups() (end func()) {
-	if l.certificates == nil {
-		return func() {}
-	}
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	l.hangups = hangups
-	return func() { signal.Stop(hangups) }
+	admin        net.Listener   // nil without --admin-listen
+	certificates *Certificates  // nil without TLS
+	hangups      chan os.Signal // ask for the certificate to be loaded again; nil without TLS
 }
 
 // Listen binds the address for callers and, unless it is empty, the one for administration.
-// certificates is nil without TLS.
+// certificates is nil without TLS. With TLS, SIGHUP loads them again from now on, in place of
+// ending the process.
 func Listen(ctx context.Context, address, admin string, certificates *Certificates) (*Listeners, error) {
 	l := &Listeners{certificates: certificates}
 	var err error
@@ -53,6 +42,10 @@ func Listen(ctx context.Context, address, admin string, certificates *Certificat
 		if l.admin, err = bind(ctx, admin, "--admin-listen"); err != nil {
 			return nil, errors.Join(err, l.main.Close())
 		}
+	}
+	if certificates != nil {
+		l.hangups = make(chan os.Signal, 1)
+		signal.Notify(l.hangups, syscall.SIGHUP)
 	}
 	return l, nil
 }
@@ -85,6 +78,7 @@ func bind(ctx context.Context, address, flag string) (net.Listener, error) {
 
 // Close closes the addresses that nobody serves on.
 func (l *Listeners) Close() error {
+	signal.Stop(l.hangups)
 	if l.admin == nil {
 		return l.main.Close()
 	}

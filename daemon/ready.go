@@ -143,21 +143,14 @@ func (r *readiness) watch(ctx context.Context) {
 	poll[any](ctx, about(lookPause), nil, look)
 }
 
-// shardCheck logs which shards are lost while others decide. The instance stays ready then: it
-// answers checks of the other shards' buckets, and no other instance would do better.
-type shardCheck struct {
-	probe  *db.Probe
-	logger *slog.Logger
-	lost   noted[string] // shards, separated by commas
-}
-
-// note logs the lost shards if they are others than before.
-func (c *shardCheck) note(ctx context.Context) {
-	switch list := strings.Join(c.probe.Lost(), ", "); {
-	case !c.lost.changes(list):
-	case list == "":
-		c.logger.LogAttrs(ctx, slog.LevelInfo, "all shards decide again")
+// noteLostShards logs which shards are lost while others decide, if that has changed. The instance stays
+// ready then: it answers checks of the other shards' buckets, and no other instance would do better.
+func (s *Instance) noteLostShards(ctx context.Context) {
+	switch lost := strings.Join(s.probe.Lost(), ", "); {
+	case !s.lostShards.changes(lost):
+	case lost == "":
+		s.logger.LogAttrs(ctx, slog.LevelInfo, "all shards decide again")
 	default:
-		c.logger.LogAttrs(ctx, slog.LevelWarn, "degraded: checks of the buckets on some shards cannot be decided", slog.String("shards", list))
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "degraded: checks of the buckets on some shards cannot be decided", slog.String("shards", lost))
 	}
 }

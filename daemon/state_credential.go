@@ -35,12 +35,6 @@ type heldCredential struct {
 	ExpiresAt time.Time      `json:"expires_at,omitzero"`
 }
 
-// newCredentialMemory returns a memory of store's credentials. Without a folder, which is nil
-// then, it remembers none.
-func newCredentialMemory(store access.Store, folder *stateFolder) *credentialMemory {
-	return &credentialMemory{Store: store, file: folder.file(credentialsFile, "who may call")}
-}
-
 // LiveCredentials implements access.Store.
 func (m *credentialMemory) LiveCredentials(ctx context.Context) (live []access.Credential, at time.Time, err error) {
 	live, at, err = m.Store.LiveCredentials(ctx)

@@ -34,11 +34,11 @@ func (l *listed) RenewZones(context.Context, db.ZoneList) (db.ZoneList, error) {
 func remembering(t *testing.T, path string, from *listed) (m *zoneMemory, learned *[]service.Zone, log *bytes.Buffer) {
 	t.Helper()
 	log, learned = new(bytes.Buffer), new([]service.Zone)
-	folder, err := openState(path, slog.New(slog.NewTextHandler(log, nil)))
-	if err != nil {
+	if err := openState(path); err != nil {
 		t.Fatal(err)
 	}
-	m = newZoneMemory(from, folder, func(zones []service.Zone) { *learned = zones })
+	file := newStateFile(path, zonesFile, "the zones", slog.New(slog.NewTextHandler(log, nil)))
+	m = &zoneMemory{reader: from, file: file, learn: func(zones []service.Zone) { *learned = zones }}
 	m.recall()
 	return m, learned, log
 }
@@ -201,14 +201,10 @@ func TestCallersAreWrittenAsideFromTheirReadingAndAtTheEndAtTheLatest(t *testing
 	}
 	callers[1].ExpiresAt = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	path := t.TempDir()
-	remembered := func() (*stateFolder, *credentialMemory) {
-		folder, err := openState(path, slog.New(slog.DiscardHandler))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return folder, newCredentialMemory(callers, folder)
+	remembered := func() *credentialMemory {
+		return &credentialMemory{Store: callers, file: newStateFile(path, credentialsFile, "who may call", slog.New(slog.DiscardHandler))}
 	}
-	folder, m := remembered()
+	m := remembered()
 	if _, _, err := m.LiveCredentials(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +213,8 @@ func TestCallersAreWrittenAsideFromTheirReadingAndAtTheEndAtTheLatest(t *testing
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	folder.keep(ended) // as it does when the service ends
-	_, m = remembered()
+	m.file.keep(ended) // as it does when the service ends
+	m = remembered()
 	if got := m.recall(); !slices.EqualFunc(got, callers, func(a, b access.Credential) bool {
 		b.Shown = "" // it is of no use to those who ask for callers
 		return reflect.DeepEqual(a, b)
@@ -234,7 +230,7 @@ func TestRestsOfAKilledWriterAreRemoved(t *testing.T) {
 	if err := os.WriteFile(rest, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openState(path, slog.New(slog.DiscardHandler)); err != nil {
+	if err := openState(path); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(rest); !errors.Is(err, os.ErrNotExist) {

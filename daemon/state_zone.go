@@ -43,12 +43,6 @@ type zoneState struct {
 	Zones   []api.Zone `json:"zones"`
 }
 
-// newZoneMemory returns a memory of the zones of reader. Without a folder, which is nil then, it
-// remembers none across a restart.
-func newZoneMemory(reader zoneReader, folder *stateFolder, learn func([]service.Zone)) *zoneMemory {
-	return &zoneMemory{reader: reader, learn: learn, file: folder.file(zonesFile, "the zones")}
-}
-
 // Zones lists the zones of the database, all of which it reads, and remembers them.
 func (m *zoneMemory) Zones(ctx context.Context) ([]service.Zone, error) {
 	return m.renew(ctx, db.ZoneList{})

@@ -17,14 +17,6 @@ type authFlags struct {
 	TrustedProxies []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies whose header X-Forwarded-User is believed, separated by commas. Default: none where callers must prove who they are, and otherwise this machine."`
 }
 
-// validate returns a usageError for flags that contradict each other.
-func (f authFlags) validate() error {
-	if f.RequireAuth && f.InsecureNoAuth {
-		return usagef("--require-auth and --insecure-no-auth contradict each other: leave one out")
-	}
-	return nil
-}
-
 // attrs returns the settings for the log.
 func (f authFlags) attrs() []slog.Attr {
 	proxies := make([]string, len(f.TrustedProxies))

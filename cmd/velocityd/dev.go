@@ -147,7 +147,6 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	if err != nil {
 		return err
 	}
-	defer listeners.CatchHangups()()
 	if err := base.Announce(); err != nil {
 		return errors.Join(err, listeners.Close())
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"net/netip"
 	"runtime"
@@ -14,7 +13,6 @@ import (
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/queue"
-	"velocityd/telemetry"
 )
 
 // serviceFlags are the settings of an instance. They hold no secret.
@@ -61,11 +59,16 @@ func (f serviceFlags) validate() error {
 	case f.Queue < 1 || f.Queue > maxQueue:
 		return usagef("--queue must be 1 to %d; it is %d", maxQueue, f.Queue)
 	}
-	err := cmp.Or(validateAddress("--listen", f.Listen), f.listenFlags.validate(), f.authFlags.validate())
-	if err == nil && (f.DegradedAfter < time.Millisecond || f.DegradedAfter >= f.CheckTimeout) {
+	if err := cmp.Or(validateAddress("--listen", f.Listen), f.listenFlags.validate()); err != nil {
+		return err
+	}
+	switch {
+	case f.RequireAuth && f.InsecureNoAuth:
+		return usagef("--require-auth and --insecure-no-auth contradict each other: leave one out")
+	case f.DegradedAfter < time.Millisecond || f.DegradedAfter >= f.CheckTimeout:
 		return usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", f.CheckTimeout, f.DegradedAfter)
 	}
-	return err
+	return nil
 }
 
 // maxQueue is the upper limit of --queue. A longer queue could not be served in time.
@@ -156,28 +159,4 @@ func (f keyFlags) keyring() (*service.Keyring, error) {
 		return nil, usagef("keys of pseudonyms (--key-hmac-file): %w", err)
 	}
 	return ring, nil
-}
-
-// newMetrics returns the metrics, or nil without them.
-func (f serviceFlags) newMetrics(logger *slog.Logger) *telemetry.Metrics {
-	if f.Metrics == "off" {
-		return nil
-	}
-	return telemetry.NewMetrics(version(), logger)
-}
-
-// newTracing returns what makes traces, or nil if the environment does not ask for them.
-func (p *process) newTracing(ctx context.Context, f serviceFlags, logger *slog.Logger) (*telemetry.Tracing, error) {
-	wanted, err := telemetry.TracesWanted(p.lookupEnv)
-	switch {
-	case err != nil:
-		return nil, usageError{err: err}
-	case !wanted:
-		return nil, nil //nolint:nilnil // without traces nothing is wrapped
-	}
-	tracing, err := telemetry.NewTracing(ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: logger})
-	if err != nil {
-		return nil, usageError{err: err}
-	}
-	return tracing, nil
 }

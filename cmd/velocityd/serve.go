@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"velocityd/daemon"
+	"velocityd/telemetry"
 )
 
 type serveCmd struct {
@@ -62,20 +63,25 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	defer listeners.CatchHangups()()
 	return c.serve(ctx, options, listeners)
 }
 
 // tell makes what the service tells of itself: log, metrics and traces. The log begins with the
 // settings, of which more are those besides f.
-func (f serviceFlags) tell(ctx context.Context, p *process, o *daemon.Options, more ...slog.Attr) (err error) {
+func (f serviceFlags) tell(ctx context.Context, p *process, o *daemon.Options, more ...slog.Attr) error {
 	o.Logger = p.newLogger(f)
-	if o.Tracing, err = p.newTracing(ctx, f, o.Logger); err != nil {
-		return err
+	isTraced, err := telemetry.TracesWanted(p.lookupEnv)
+	if err == nil && isTraced {
+		o.Tracing, err = telemetry.NewTracing(ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: o.Logger})
 	}
-	o.Metrics = f.newMetrics(o.Logger)
+	if err != nil {
+		return usageError{err: err}
+	}
+	if f.Metrics == "on" {
+		o.Metrics = telemetry.NewMetrics(version(), o.Logger)
+	}
 	o.Logger.LogAttrs(ctx, slog.LevelInfo, "configuration",
-		slices.Concat(f.attrs(o.Database.DSN), more, []slog.Attr{slog.Bool("traces", o.Tracing != nil)})...)
+		slices.Concat(f.attrs(o.Database.DSN), more, []slog.Attr{slog.Bool("traces", isTraced)})...)
 	return nil
 }
 
