@@ -11,8 +11,8 @@ import (
 	"velocityd/telemetry"
 )
 
-// wireChecks makes what decides the checks: the database or, while it is away, what is remembered of
-// the zones, which file holds. It does not connect to the database.
+// wireChecks connects the parts that decide checks: the database and, while it is away, the zones that
+// are remembered. It reads the zones of file, and does not connect to the database.
 func (s *Instance) wireChecks(file *stateFile) {
 	checks := s.observed()
 	watched := telemetry.Sources{Pools: s.store.Pools, Reached: s.readiness.reached, Ready: s.readiness.isReady}
@@ -61,8 +61,8 @@ func (s *Instance) answers(ctx context.Context) error {
 	return nil
 }
 
-// proveChecks tests whether checks can be decided. It asks for less than /readyz does: what no
-// check needs must not keep the database from deciding.
+// proveChecks tests whether checks can be decided. It asks for less than /readyz does: a fault
+// that concerns no check must not keep the database from deciding.
 func (s *Instance) proveChecks(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

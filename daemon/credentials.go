@@ -16,7 +16,7 @@ var errNoCredential = errors.New("callers at this address must prove who they ar
 	"make one with 'velocityd token create NAME --scope check,report'; to answer whoever reaches the address, say --insecure-no-auth")
 
 // wantCredential returns errNoCredential if callers at an address must prove who they are,
-// and none can. Its other errors are those of the database.
+// and no credential is live. Its other errors are those of the database.
 func (s *Instance) wantCredential(ctx context.Context, address net.Addr) error {
 	if s.options.StartsEmpty || !s.options.RequiresAuth(address) {
 		return nil

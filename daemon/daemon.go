@@ -1,5 +1,5 @@
 // Package daemon owns the running service: its listeners, readiness, the state folder, the
-// folder of keys, the files of TLS, and the wiring of all that answers a check. It must not
+// folder of keys, the files of TLS, and the wiring of all parts that answer a check. It must not
 // know flags, environment variables, commands or exit codes.
 package daemon
 
@@ -22,8 +22,8 @@ const (
 	reconnectPause = time.Second
 )
 
-// Options are the settings of an instance. In the nested parts, the instance itself fills in
-// the hooks and whatever it makes.
+// Options are the settings of an instance. In the nested parts, the instance itself fills in the hooks,
+// and the stores that it makes.
 type Options struct {
 	Database    db.Options
 	Coalescer   *queue.CoalescerOptions // nil: each call goes to the database by itself
@@ -31,11 +31,11 @@ type Options struct {
 	Connections handlers.ListenerOptions
 
 	CheckTimeout    time.Duration // deadline of one call for checks, outcomes or changes
-	DegradedAfter   time.Duration // how long the database may be silent before checks are answered without it
+	DegradedAfter   time.Duration // silence of the database after which checks are answered without it
 	DrainDelay      time.Duration // time between answering "not ready" and accepting no more connections
-	ShutdownTimeout time.Duration // how long requests in flight may take to end
+	ShutdownTimeout time.Duration // for requests in flight to end
 
-	StateDir  string           // "": what is known does not outlast a restart
+	StateDir  string           // "": nothing is remembered across a restart
 	Keys      *service.Keyring // never nil
 	KeyFolder string           // from which Keys were read, and are read again; "" if there is none
 

@@ -25,7 +25,7 @@ type Instance struct {
 	store   *db.Store
 	keys    *service.Keyring
 	// probe has a separate connection. If all connections of store are at work, the
-	// instance is busy, and load balancers must not take it for broken.
+	// instance is busy, and load balancers must not believe that it is broken.
 	probe     *db.Probe
 	logger    *slog.Logger
 	readiness *readiness
@@ -82,7 +82,7 @@ func New(o Options) (*Instance, error) {
 	return s, s.remember()
 }
 
-// remember makes what answers without the database, from the state folder if there is one.
+// remember reads the state folder, if there is one, and makes the parts that answer from it.
 func (s *Instance) remember() error {
 	dir := s.options.StateDir
 	if dir != "" {
@@ -206,8 +206,8 @@ func (s *Instance) attend(ctx context.Context, away error) error {
 	return nil
 }
 
-// learnZones reads the zones, when the database has been reached. It logs a warning if there are
-// none, or if checks of some cannot be decided.
+// learnZones reads the zones, when the database has been reached. It logs a warning if there is no
+// zone, or if the checks of one cannot be decided.
 func (s *Instance) learnZones(ctx context.Context) {
 	zones, err := s.zones.refresh(ctx)
 	if err != nil {

@@ -128,8 +128,8 @@ func (s HidingStore) hidden(ctx context.Context, bucket service.Bucket) ([]servi
 	return s.Keys.Pseudonyms(bucket)
 }
 
-// Peek returns what the next attempt in a bucket would meet. Of several pseudonyms it shows the
-// strictest, and its txns. The errors are those of db.Store, and service.ErrNoKeys.
+// Peek returns the state that the next attempt in a bucket would meet. Of several pseudonyms it shows
+// the strictest, and its txns. The errors are those of db.Store, and service.ErrNoKeys.
 func (s HidingStore) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	hidden, err := s.hidden(ctx, bucket)
 	if err != nil {
@@ -149,8 +149,8 @@ func (s HidingStore) Peek(ctx context.Context, bucket service.Bucket) (service.P
 	return strictest, nil
 }
 
-// isStricter says that peek, of an older key's pseudonym, tells more of what an attempt would meet
-// than one of a newer key's. If only one of them has an override, that holds for both.
+// isStricter prefers one of two peeks at the same bucket under two secret keys: the one with an
+// override, which holds for both, then the one with the longer wait.
 func isStricter(peek, newer service.Peek) bool {
 	if (peek.Override == nil) != (newer.Override == nil) {
 		return peek.Override != nil

@@ -71,7 +71,7 @@ func (r *readiness) known() (fresh bool, err error) {
 }
 
 // last returns when the last test ended, which is zero before the first one, whether the
-// service is stopping, and the result of that test. It runs none.
+// service is stopping, and the result of that test. It runs no test.
 func (r *readiness) last() (tested time.Time, isStopping bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

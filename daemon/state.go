@@ -21,8 +21,8 @@ const stateVersion = 1
 // stateLimit is the longest file that is read, in bytes. 100,000 zones are about 50 MB.
 const stateLimit = 256 << 20
 
-// openState makes the folder at path if it is missing, and removes what a program that was killed
-// while it wrote has left there. It refuses a folder in which other users can write: they would say
+// openState makes the folder at path if it is missing, and removes the files that a program has left
+// there because it was killed while it wrote. It refuses a folder in which other users can write: they would say
 // which tokens are good.
 func openState(path string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
@@ -45,19 +45,19 @@ func openState(path string) error {
 	return nil
 }
 
-// stateFile is one file of the state folder, for what must outlast a restart without the database:
-// the zones' settings, and the digests of the callers' credentials. It holds no bucket keys,
-// attempts, tokens or passwords.
+// stateFile is one file of the state folder. Its content outlasts a restart without the database: the
+// zones' settings, or the digests of the callers' credentials. It holds no bucket keys, attempts,
+// tokens or passwords.
 type stateFile struct {
 	folder string // of the service's own; "": the file holds nothing
 	name   string
-	what   string // it holds, in words for the log
+	what   string // the name of its content in the log
 	logger *slog.Logger
 	wake   chan struct{} // tells keep that there may be something to write; has room for one
-	wanted atomic.Value  // what it is to hold; nil: that is not known
+	wanted atomic.Value  // the content that is to be written; nil: it is not known
 
 	// For recall, and after that for write alone.
-	held    []byte      // what it holds; nil: nothing of use
+	held    []byte      // the content of the disk; nil: it is of no use
 	failing noted[bool] // the last writing has failed
 }
 
@@ -65,15 +65,14 @@ func newStateFile(folder, name, what string, logger *slog.Logger) *stateFile {
 	return &stateFile{folder: folder, name: name, what: what, logger: logger, wake: make(chan struct{}, 1)}
 }
 
-// keep writes what the file is to hold, as soon as that changes, until ctx ends. Then it
-// writes what is left.
+// keep writes the wanted content as soon as that changes, until ctx ends, and then once more.
 func (f *stateFile) keep(ctx context.Context) {
 	poll(ctx, nil, f.wake, func(bool) { f.write() })
 	f.write()
 }
 
-// remember makes form, which is always of one type, what the file is to hold. It waits for no
-// disk: keep writes the file.
+// remember makes form the wanted content. All forms of a file have one type. It waits for no disk:
+// keep writes the file.
 func (f *stateFile) remember(form any) {
 	if f.folder == "" {
 		return
@@ -85,8 +84,8 @@ func (f *stateFile) remember(form any) {
 	}
 }
 
-// write writes what the file is to hold, if it does not hold that. An error is logged, and
-// further ones are not until a writing succeeds.
+// write writes the wanted content, unless the file has it. An error is logged, and further ones are
+// not until a writing succeeds.
 func (f *stateFile) write() {
 	wanted := f.wanted.Load()
 	if wanted == nil {

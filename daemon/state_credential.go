@@ -10,7 +10,7 @@ import (
 	"velocityd/service/access"
 )
 
-// credentialMemory is a store of credentials that remembers what it reads in a state folder.
+// credentialMemory is a store of credentials that remembers in a file which ones it has read.
 type credentialMemory struct {
 	access.Store
 	file *stateFile
@@ -18,13 +18,13 @@ type credentialMemory struct {
 
 const credentialsFile = "credentials.json"
 
-// credentialState is what the file holds.
+// credentialState is the content of the file.
 type credentialState struct {
 	Version     int              `json:"version"`
 	Credentials []heldCredential `json:"credentials"`
 }
 
-// heldCredential is what the file holds of a credential. Digest is in hexadecimal; a token cannot
+// heldCredential is the part of a credential that the file holds. Digest is in hexadecimal; a token cannot
 // be found from it.
 type heldCredential struct {
 	ID        uint64         `json:"id"`

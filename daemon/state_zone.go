@@ -20,7 +20,7 @@ const (
 )
 
 // zoneMemory knows all zones as they were last seen. It is a service.ZoneLister that
-// remembers what it lists in a state folder.
+// remembers its list in a state folder.
 type zoneMemory struct {
 	reader zoneReader
 	file   *stateFile
@@ -30,14 +30,14 @@ type zoneMemory struct {
 	seen db.ZoneList // last; nobody changes its zones
 }
 
-// zoneReader reads all zones, or only what has changed since a list was read.
+// zoneReader reads all zones, or only those that have changed since a list was read.
 type zoneReader interface {
 	RenewZones(ctx context.Context, known db.ZoneList) (db.ZoneList, error)
 }
 
 const zonesFile = "zones.json"
 
-// zoneState is what the file holds.
+// zoneState is the content of the file.
 type zoneState struct {
 	Version int        `json:"version"`
 	Zones   []api.Zone `json:"zones"`
@@ -48,7 +48,7 @@ func (m *zoneMemory) Zones(ctx context.Context) ([]service.Zone, error) {
 	return m.renew(ctx, db.ZoneList{})
 }
 
-// renew lists the zones by reading what has changed since known, and remembers them.
+// renew lists the zones by reading those that have changed since known, and remembers them.
 func (m *zoneMemory) renew(ctx context.Context, known db.ZoneList) ([]service.Zone, error) {
 	now, err := m.reader.RenewZones(ctx, known)
 	if err != nil {
@@ -68,7 +68,7 @@ func (m *zoneMemory) renew(ctx context.Context, known db.ZoneList) ([]service.Zo
 	return now.Zones, nil
 }
 
-// recall takes the zones of the file for those of the database, until that is seen.
+// recall learns the zones of the file. They hold until the database has been read.
 func (m *zoneMemory) recall() {
 	var held zoneState
 	m.file.recall(&held, func() error {
@@ -83,11 +83,11 @@ func (m *zoneMemory) recall() {
 // keep refreshes the memory every few seconds until ctx ends.
 func (m *zoneMemory) keep(ctx context.Context) {
 	poll[any](ctx, about(refreshPause), nil, func(bool) {
-		_, _ = m.refresh(ctx) // readiness reports an error, and what is known stays
+		_, _ = m.refresh(ctx) // readiness reports an error, and the known zones stay
 	})
 }
 
-// refresh brings the memory up to date, within a deadline of its own.
+// refresh brings the memory up to date, within refreshTimeout.
 func (m *zoneMemory) refresh(ctx context.Context) ([]service.Zone, error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

@@ -55,7 +55,7 @@ func (s *Instance) observed() service.CheckStore {
 	return store
 }
 
-// coalescerObserver returns what measures and traces the lanes.
+// coalescerObserver returns the hooks that measure and trace the lanes.
 func (s *Instance) coalescerObserver() queue.CoalescerObserver {
 	var o queue.CoalescerObserver
 	if s.metrics != nil || s.tracing != nil {
@@ -80,7 +80,7 @@ func (s *Instance) traced(api http.Handler) http.Handler {
 	return s.tracing.Handler(api, func(r *http.Request) bool { return handlers.IsProbe(r.URL.Path) })
 }
 
-// endTracing sends the last spans. That it cannot is no fault of the service.
+// endTracing sends the last spans. A failure is no fault of the service.
 func (s *Instance) endTracing() {
 	if s.tracing == nil {
 		return

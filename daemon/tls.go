@@ -23,7 +23,7 @@ const lookAgain = 2 * time.Second
 // TLSFiles name files in PEM. ClientCA may be empty.
 type TLSFiles struct{ Cert, Key, ClientCA string }
 
-// Certificates are the files of TLS, and what was loaded from them last.
+// Certificates are the files of TLS, and the certificates that were loaded from them last.
 type Certificates struct {
 	files TLSFiles
 	// observe is called after each attempt to load files that have changed, and after
@@ -31,7 +31,7 @@ type Certificates struct {
 	// may be nil.
 	observe func(expires time.Time, err error)
 	current atomic.Pointer[tls.Config]
-	tried   noted[[sha256.Size]byte] // what the last attempt has read
+	tried   noted[[sha256.Size]byte] // the sum of the last attempt
 }
 
 // LoadCertificates reads the files and puts them in force.
@@ -40,8 +40,8 @@ func LoadCertificates(files TLSFiles) (*Certificates, error) {
 	return c, c.load()
 }
 
-// config returns the settings of TLS for a listener. Each handshake is made with what
-// was loaded last. Connections that were made before go on.
+// config returns the settings of TLS for a listener. Each handshake uses the
+// certificate that was loaded last. Connections that were made before go on.
 func (c *Certificates) config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -72,7 +72,7 @@ func (r contents) sum(err error) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %v", r.cert, r.key, r.clientCA, err))
 }
 
-// load reads the files and puts them in force. On an error, what was in force stays so.
+// load reads the files and puts them in force. On an error, the files before stay in force.
 func (c *Certificates) load() error {
 	read, err := c.read()
 	c.tried.changes(read.sum(err))
@@ -105,7 +105,7 @@ func (c *Certificates) use(read contents) error {
 func (c *Certificates) expires() time.Time { return c.current.Load().Certificates[0].Leaf.NotAfter }
 
 // watch loads files that have changed, and all files on each hangup, until ctx ends. It
-// logs what it has loaded, and errors, those of unchanged files once.
+// logs the certificate that it has loaded, and errors, those of unchanged files once.
 func (c *Certificates) watch(ctx context.Context, logger *slog.Logger, hangups <-chan os.Signal) {
 	poll(ctx, every(lookAgain), hangups, func(isWoken bool) {
 		if read, err := c.read(); isWoken || c.tried.changes(read.sum(err)) {

@@ -1,5 +1,5 @@
-// Package doctor owns what a database must have to be fit for the service, with a sentence for
-// each lack and what to do about it. Readiness and the command doctor look at the same things
+// Package doctor knows when a database is fit for the service, with a sentence and a cure for each
+// lack. Readiness and the command doctor look at the same things
 // through it. It must not know SQL, HTTP or flags.
 package doctor
 
@@ -30,8 +30,8 @@ const (
 type Diagnosis struct {
 	Level Level  `json:"level"`
 	About string `json:"about"`        // one word or two, the same for all of one kind
-	Is    string `json:"is"`           // what is so
-	Do    string `json:"do,omitempty"` // what to do; empty if nothing
+	Is    string `json:"is"`           // the finding
+	Do    string `json:"do,omitempty"` // the cure; empty if nothing has to be done
 }
 
 // Diagnoses are all that doctor has found.
@@ -127,7 +127,7 @@ func (d *Diagnoses) judgeWays(ctx context.Context, probe *db.Probe) {
 	}
 }
 
-// judgeWay says what a *db.UnreadyError, or nil, means.
+// judgeWay reports the *db.UnreadyError of a way, or nil.
 func (d *Diagnoses) judgeWay(about string, err error) {
 	if err == nil {
 		d.add(OK, about, "every step works, and was taken back", "")
@@ -169,7 +169,7 @@ func (d *Diagnoses) judgeIdentity(ctx context.Context, options db.Options) error
 	return nil
 }
 
-// judgeTexts compares what the database has, as the engine keeps it, with this program's.
+// judgeTexts compares the texts in the database, as the engine keeps them, with this program's.
 func (d *Diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB bool) {
 	rows, err := probe.Describe(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func (d *Diagnoses) judgeTexts(ctx context.Context, probe *db.Probe, isMariaDB b
 	d.otherwise("texts", "procedures, triggers, views, keys and constraints are this program's, and have one owner")
 }
 
-// judgeZones says what lint says. now is the engine's clock.
+// judgeZones reports the findings of lint. now is the engine's clock.
 func (d *Diagnoses) judgeZones(ctx context.Context, store *db.Store, now time.Time) {
 	zones, err := store.Zones(ctx)
 	if err != nil {

@@ -19,14 +19,14 @@ const (
 	manyTxns = 20_000_000
 	// manyBuckets is from where on the idle rows of zone_bucket_lock are worth deleting.
 	manyBuckets = 10_000_000
-	// longHistory is what docs/dba.md keeps, with some days for the job that cleans.
+	// longHistory is the time that docs/dba.md keeps, with some days for the job that cleans.
 	longHistory = 410 * 24 * time.Hour
 )
 
 // leastPacket is a max_allowed_packet in which every check fits. The engines' defaults are 16 MiB and more.
 const leastPacket = 1 << 20
 
-// judge says what is to be said about an inspection.
+// judge reports the findings of an inspection.
 func (d *Diagnoses) judge(i db.Inspection) {
 	switch i.Engine {
 	case db.EngineTiDB:
@@ -68,7 +68,7 @@ func (d *Diagnoses) judgeGrants(i db.Inspection) {
 	d.judgeRights(migrations.ReadGrants(i.Database, i.Grants))
 }
 
-// judgeRights holds what the account may do against the role of the service.
+// judgeRights compares the rights of the account with the role of the service.
 func (d *Diagnoses) judgeRights(grants migrations.Grants) {
 	const roles = "let an administrator run 'velocityd migrate roles --service ACCOUNT --dry-run', and then without --dry-run"
 	if len(grants.Elsewhere) == 0 { // they may be granted there
@@ -208,7 +208,7 @@ func (d *Diagnoses) judgeGrowth(i db.Inspection) {
 // judgeOverrides says whether decisions look for all overrides.
 func (d *Diagnoses) judgeOverrides(i db.Inspection) {
 	switch i.Overlooked {
-	case -1: // what the account or the schema lacks is said elsewhere
+	case -1: // another finding names the missing right or table
 		return
 	case 0:
 		d.add(OK, "overrides", "decisions look for all of them", "")

@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-// judgeTiDB says what is to be said about a TiDB.
+// judgeTiDB reports the findings of a TiDB.
 func (d *Diagnoses) judgeTiDB(i db.Inspection) {
 	d.judgeSeries("TiDB", "8.5", i.Version, strings.Contains(i.Version, "TiDB-v8.5."))
 	d.judgeRights(migrations.TiDB.ReadGrants(i.Database, i.Grants))
@@ -29,7 +29,7 @@ func (d *Diagnoses) judgeTiDB(i db.Inspection) {
 	d.add(Note, "not seen", "how many copies TiKV keeps, and the state of its stores", "look at TiDB's dashboard or at pd-ctl store")
 }
 
-// judgeVitess says what is to be said about what is behind a vtgate.
+// judgeVitess reports the findings behind a vtgate.
 func (d *Diagnoses) judgeVitess(i db.Inspection) {
 	d.judgeSeries("Vitess", "24", i.Version, strings.Contains(i.Version, "Version: 24."))
 	d.judgeShards(i.Shards)

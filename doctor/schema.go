@@ -55,7 +55,7 @@ func ProveKeys(ctx context.Context, store *db.Store, keys []service.SecretKey) e
 	return db.Unready(ctx, err)
 }
 
-// Explain adds to an error of a connection to the database what to do about it.
+// Explain adds the cure to an error of a connection to the database.
 func Explain(err error) error {
 	if db.IsUnverified(err) {
 		return fmt.Errorf("%w (--db-tls-ca or VELOCITY_DB_TLS_CA names the file of the database's CA; the certificate must name the host of the "+

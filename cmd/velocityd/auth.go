@@ -55,7 +55,7 @@ type tokenFlags struct {
 }
 
 // token returns the token to ask with, or "" if there is none. Its errors are usageErrors
-// and repeat nothing of what was read.
+// and repeat nothing of the text.
 func (f tokenFlags) token() (string, error) {
 	text, source := f.inherited, "VELOCITY_TOKEN"
 	if f.TokenFile != "" {

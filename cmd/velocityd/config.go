@@ -92,8 +92,8 @@ func disownEnvironment(k *kong.Kong) error {
 	})
 }
 
-// noEnv marks flags that have no environment variable: what they do must not follow
-// from a variable that was set for something else.
+// noEnv marks flags that have no environment variable: no variable that was set for something else
+// may have their effect.
 const noEnv = "-"
 
 // describe returns the help of a flag with its default and its variable.
@@ -130,7 +130,7 @@ func defaultDataFolder(lookupEnv func(string) (string, bool)) (string, error) {
 type databaseFlags struct {
 	dsnFlags `embed:""`
 	Data     string `env:"VELOCITY_DATA" default:"${data_folder}" placeholder:"DIR" help:"Data folder of a running 'velocityd dev', whose database is used if no other is configured."`
-	// service is the address in VELOCITY_URL, if it and no flag tells what is meant.
+	// service is the address in VELOCITY_URL, if no flag names another place.
 	service string
 	stderr  io.Writer
 }
@@ -153,7 +153,7 @@ func (f *databaseFlags) AfterApply(command *kong.Context, p *process) error {
 var errNoDatabase = errors.New("no database")
 
 // resolve returns the configured DSN, or that of a running dev. It names the database: a variable of the
-// environment may lead to another one than is meant. It does not take dev's for that of a service that is named.
+// environment may lead to another one than is meant. Where a service is named, it does not look for dev.
 func (f databaseFlags) resolve() (string, error) {
 	dsn, err := f.configured()
 	if dsn != "" {

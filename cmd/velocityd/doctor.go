@@ -38,7 +38,7 @@ Example:
   VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd' velocityd doctor`
 }
 
-// Run prints what it finds.
+// Run prints the findings.
 func (c *doctorCmd) Run(ctx context.Context, p *process) error {
 	keys, err := c.keyring()
 	if err != nil {

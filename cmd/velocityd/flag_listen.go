@@ -11,7 +11,7 @@ import (
 	"velocityd/daemon"
 )
 
-// listenFlags say where and how an instance answers, and what it bears of callers.
+// listenFlags say where and how an instance answers, and how many callers it bears.
 type listenFlags struct {
 	AdminListen           string   `env:"VELOCITY_ADMIN_LISTEN" placeholder:"ADDR" help:"Second address, for those who look after the service. It answers everything, with metrics and Go's profiles (/debug/pprof/). --listen then answers checks, outcomes and health only."`
 	TLSCert               string   `name:"tls-cert" env:"VELOCITY_TLS_CERT" placeholder:"FILE" help:"Certificate in PEM, with its chain. Both addresses then speak TLS 1.2 or newer. A changed file is read again by itself within seconds, and on SIGHUP."`

@@ -120,7 +120,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 	})
 }
 
-// options returns the settings for the daemon, without the keys and what tells of the service.
+// options returns the settings for the daemon, without database, keys, log, metrics and traces.
 func (f serviceFlags) options() daemon.Options {
 	o := daemon.Options{
 		Database: db.Options{MaxConns: f.MaxConns, LockWait: f.LockWait, ConnectTimeout: f.connectTimeout()},

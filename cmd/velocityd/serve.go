@@ -66,8 +66,8 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	return c.serve(ctx, options, listeners)
 }
 
-// tell makes what the service tells of itself: log, metrics and traces. The log begins with the
-// settings, of which more are those besides f.
+// tell makes the log, the metrics and the traces of the service. The log begins with the settings:
+// those of f, and more.
 func (f serviceFlags) tell(ctx context.Context, p *process, o *daemon.Options, more ...slog.Attr) error {
 	o.Logger = p.newLogger(f)
 	isTraced, err := telemetry.TracesWanted(p.lookupEnv)
