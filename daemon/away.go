@@ -55,7 +55,7 @@ func (s *Instance) answers(ctx context.Context) error {
 	if !s.fallback.HasAnswers() {
 		return s.ready(ctx)
 	}
-	if _, isStopping, _ := s.readiness.last(); isStopping {
+	if s.readiness.stopping() {
 		return errStopping
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db"
+	"velocityd/service"
 )
 
 const (
@@ -24,58 +25,52 @@ const (
 // readiness knows whether checks can be decided now. It tests this, one test at a time,
 // and logs each change of the result. The zero value cannot be used.
 type readiness struct {
-	ask    func(ctx context.Context) error // the test; callers see the text of its error
+	tests  *service.Fresh
 	logger *slog.Logger
-	turn   chan struct{} // holds one element while a test runs
 
 	mu         sync.Mutex
-	found      error         // the result of the last test
-	reason     noted[string] // why it has failed, or ""
-	foundAt    time.Time     // when it ended; zero before the first test
+	reason     noted[string] // why the last test has failed, or ""
 	since      time.Time     // when the service stopped being ready
 	isStopping bool
 }
 
+// newReadiness returns a readiness that tests by ask. Callers see the text of its error.
 func newReadiness(ask func(ctx context.Context) error, logger *slog.Logger) *readiness {
-	return &readiness{ask: ask, logger: logger, turn: make(chan struct{}, 1)}
+	r := &readiness{logger: logger}
+	r.tests = service.NewFresh(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
+		defer cancel()
+		err := ask(ctx)
+		r.note(ctx, err)
+		return err
+	})
+	return r
 }
 
 // now returns nil if checks can be decided, and otherwise the reason, which any caller
 // may see. It runs a test unless the last result is fresh. A test that has begun goes on
 // if its caller leaves, because others may wait for it.
 func (r *readiness) now(ctx context.Context) error {
-	if fresh, err := r.known(); fresh {
-		return err
+	if r.stopping() {
+		return errStopping
 	}
-	select {
-	case r.turn <- struct{}{}:
-		defer func() { <-r.turn }()
-	case <-ctx.Done():
-		return db.NewUnreadyError("the database did not answer in time", ctx.Err())
+	test, err := r.tests.Get(ctx, func(last *service.Reading) bool {
+		return r.stopping() || time.Since(last.Ended) < freshFor
+	})
+	switch {
+	case r.stopping():
+		return errStopping
+	case err != nil:
+		return db.NewUnreadyError("the database did not answer in time", err)
 	}
-	if fresh, err := r.known(); fresh {
-		return err // the result of the test that was running
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeTimeout)
-	defer cancel()
-	return r.note(ctx, r.ask(ctx))
+	return test.Err
 }
 
-// known returns the result of the last test, and whether it is fresh.
-func (r *readiness) known() (fresh bool, err error) {
-	tested, isStopping, err := r.last()
-	if isStopping {
-		return true, errStopping
-	}
-	return !tested.IsZero() && time.Since(tested) < freshFor, err
-}
-
-// last returns when the last test ended, which is zero before the first one, whether the
-// service is stopping, and the result of that test. It runs no test.
-func (r *readiness) last() (tested time.Time, isStopping bool, err error) {
+// stopping returns whether the service is stopping.
+func (r *readiness) stopping() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.foundAt, r.isStopping, r.found
+	return r.isStopping
 }
 
 // errStopping is the reason of an instance that is stopping.
@@ -83,39 +78,34 @@ var errStopping = errors.New("the service is stopping")
 
 // reached returns whether the last test succeeded.
 func (r *readiness) reached() bool {
-	tested, _, err := r.last()
-	return !tested.IsZero() && err == nil
+	last := r.tests.Last()
+	return last != nil && last.Err == nil
 }
 
 // hasFailed returns whether the last test failed.
 func (r *readiness) hasFailed() bool {
-	_, _, err := r.last()
-	return err != nil
+	last := r.tests.Last()
+	return last != nil && last.Err != nil
 }
 
 // isReady returns whether the last test succeeded and the service is not stopping.
-func (r *readiness) isReady() bool {
-	_, isStopping, _ := r.last()
-	return r.reached() && !isStopping
-}
+func (r *readiness) isReady() bool { return r.reached() && !r.stopping() }
 
-// note keeps the result of a test, logs it if it has changed, and returns the result
-// for the caller.
-func (r *readiness) note(ctx context.Context, err error) error {
+// note logs the result of a test if it has changed.
+func (r *readiness) note(ctx context.Context, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.isStopping {
-		return errStopping
+		return
 	}
-	wasReady, now := r.found == nil, time.Now()
-	r.found, r.foundAt = err, now
+	wasReady := r.reason.state == ""
 	switch isNew := r.reason.changes(textOf(err)); {
 	case !isNew:
 	case err == nil:
-		r.logger.LogAttrs(ctx, slog.LevelInfo, "ready again", slog.Duration("after", now.Sub(r.since).Round(time.Millisecond)))
+		r.logger.LogAttrs(ctx, slog.LevelInfo, "ready again", slog.Duration("after", time.Since(r.since).Round(time.Millisecond)))
 	default:
 		if wasReady {
-			r.since = now
+			r.since = time.Now()
 		}
 		attrs := []slog.Attr{slog.String("reason", err.Error())}
 		if cause := errors.Unwrap(err); cause != nil {
@@ -123,7 +113,6 @@ func (r *readiness) note(ctx context.Context, err error) error {
 		}
 		r.logger.LogAttrs(ctx, slog.LevelWarn, "not ready", attrs...)
 	}
-	return err
 }
 
 // stop makes the service not ready for good. No more tests are made.
