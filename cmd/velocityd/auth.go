@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"strings"
 
@@ -17,16 +16,13 @@ type authFlags struct {
 	TrustedProxies []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies whose header X-Forwarded-User is believed, separated by commas. Default: none where callers must prove who they are, and otherwise this machine."`
 }
 
-// attrs returns the settings for the log.
-func (f authFlags) attrs() []slog.Attr {
-	proxies := make([]string, len(f.TrustedProxies))
-	for i, network := range f.TrustedProxies {
-		proxies[i] = netip.Prefix(network).String()
+// proxies returns the networks of --trusted-proxies.
+func (f authFlags) proxies() []netip.Prefix {
+	var list []netip.Prefix
+	for _, network := range f.TrustedProxies {
+		list = append(list, netip.Prefix(network))
 	}
-	return []slog.Attr{
-		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth),
-		slog.String("trusted_proxies", strings.Join(proxies, ",")),
-	}
+	return list
 }
 
 // networkFlag is a network on the command line, or an address, which is a network of one.

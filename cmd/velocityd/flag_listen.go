@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"net"
 	"slices"
 	"strconv"
@@ -77,15 +76,6 @@ func (f listenFlags) hosts() []string {
 }
 
 func (f listenFlags) usesTLS() bool { return f.TLSCert != "" }
-
-// attrs returns the settings for the log.
-func (f listenFlags) attrs() []slog.Attr {
-	return []slog.Attr{
-		slog.String("admin_listen", f.AdminListen), slog.String("tls_cert", f.TLSCert), slog.String("tls_client_ca", f.TLSClientCA),
-		slog.Any("allowed_hosts", f.AllowedHosts), slog.Int("max_connections", f.MaxConnections),
-		slog.Int("max_connections_per_peer", f.MaxConnectionsPerPeer), slog.Int64("max_body_bytes", f.MaxBodyBytes),
-	}
-}
 
 // listen loads the certificate and binds the addresses. The commands call it first, so
 // that a wrong address or file is reported at once.

@@ -2,10 +2,10 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
-	"net/netip"
 	"runtime"
-	"slices"
+	"strings"
 	"time"
 
 	"velocityd/daemon"
@@ -105,22 +105,25 @@ func (f serviceFlags) connectTimeout() time.Duration {
 
 // attrs returns the settings for the log, with dsn but not its password.
 func (f serviceFlags) attrs(dsn string) []slog.Attr {
-	return slices.Concat([]slog.Attr{
+	proxies := strings.ReplaceAll(strings.Trim(fmt.Sprint(f.proxies()), "[]"), " ", ",")
+	return []slog.Attr{
 		slog.String("dsn", db.RedactDSN(dsn)), slog.String("listen", f.Listen),
 		slog.Duration("check_timeout", f.CheckTimeout), slog.Duration("lock_wait", f.LockWait),
 		slog.Int("max_conns", f.MaxConns), slog.String("coalesce", f.Coalesce),
 		slog.Int("lanes", f.lanes()), slog.Int("queue", f.Queue), slog.Duration("batch_timeout", f.batchTimeout()),
-		slog.Duration("drain_delay", f.DrainDelay),
-		slog.Duration("shutdown_timeout", f.ShutdownTimeout),
+		slog.Duration("drain_delay", f.DrainDelay), slog.Duration("shutdown_timeout", f.ShutdownTimeout),
 		slog.Bool("access_log", f.AccessLog), slog.String("log_format", f.LogFormat), slog.String("log_level", f.LogLevel.String()),
 		slog.String("version", version()),
-	}, f.listenFlags.attrs(), f.authFlags.attrs(), []slog.Attr{
+		slog.String("admin_listen", f.AdminListen), slog.String("tls_cert", f.TLSCert), slog.String("tls_client_ca", f.TLSClientCA),
+		slog.Any("allowed_hosts", f.AllowedHosts), slog.Int("max_connections", f.MaxConnections),
+		slog.Int("max_connections_per_peer", f.MaxConnectionsPerPeer), slog.Int64("max_body_bytes", f.MaxBodyBytes),
+		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth), slog.String("trusted_proxies", proxies),
 		slog.String("metrics", f.Metrics), slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir),
 		slog.String("key_hmac_file", f.KeyHMACFile),
-	})
+	}
 }
 
-// options returns the settings for the daemon, without database, keys, log, metrics and traces.
+// options returns the settings for the daemon, without the DSN, the keys, the log, metrics and traces.
 func (f serviceFlags) options() daemon.Options {
 	o := daemon.Options{
 		Database: db.Options{MaxConns: f.MaxConns, LockWait: f.LockWait, ConnectTimeout: f.connectTimeout()},
@@ -134,9 +137,7 @@ func (f serviceFlags) options() daemon.Options {
 	if f.Coalesce == "on" {
 		o.Coalescer = &queue.CoalescerOptions{Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue, Timeout: f.batchTimeout()}
 	}
-	for _, network := range f.TrustedProxies {
-		o.HTTP.Auth.TrustedProxies = append(o.HTTP.Auth.TrustedProxies, netip.Prefix(network))
-	}
+	o.HTTP.Auth.TrustedProxies = f.proxies()
 	return o
 }
 
