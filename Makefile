@@ -38,6 +38,70 @@ build: toolchain ## build bin/velocityd, one static binary
 	@stamp=false; if git describe --always >/dev/null 2>&1; then stamp=true; fi; \
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$$stamp -o bin/velocityd ./cmd/velocityd
 
+## Prove
+
+# The packages whose tests start no database engine.
+QUICK = ./api ./client ./daemon ./doctor ./front ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay
+
+.PHONY: check
+check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine
+	@go vet ./...
+	@tools/golangci-lint.sh run ./...
+	@go test $(QUICK)
+
+# -parallel: tests wait for engines more than they compute, and the private servers must not grow with the machine's cores.
+# Engines and a promtool that cannot be had skip their tests, without a word from go test; with CI=true the tests fail.
+.PHONY: test
+test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_DSN (PKG=./db TESTFLAGS='-run Zone -v' RACE=)
+	@if [[ '$(RACE)' ]]; then export CGO_ENABLED=1; tools/compiler.sh; fi; \
+	scripts/promtool.sh >/dev/null || true; \
+	note=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
+		scripts/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; fi; \
+	status=0; go test $(RACE) -timeout 60m -parallel 4 $(PKG) $(TESTFLAGS) || status=$$?; \
+	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
+
+.PHONY: lint
+lint: toolchain ## hold the code against .golangci.yml (the first time builds the linter, for minutes)
+	@tools/golangci-lint.sh run ./...
+
+## Measure
+
+.PHONY: bench
+bench: toolchain ## hold the service against other limiters and write bench/report.md, in half an hour (ARGS=-quick)
+	@scripts/engines.sh mysql mariadb
+	@go build -o bin/bench ./bench
+	@exec bin/bench $(ARGS)
+
+.PHONY: bench-smoke
+bench-smoke: toolchain ## a few minutes of the same, against the textbook way in SQL alone; prints a report, writes nothing
+	@scripts/engines.sh mysql mariadb
+	@go build -o bin/bench ./bench
+	@exec bin/bench -smoke $(ARGS)
+
+## Change
+
+.PHONY: fmt
+fmt: toolchain ## format all Go code
+	@tools/golangci-lint.sh fmt ./...
+
+.PHONY: migrate-new
+migrate-new: ## begin a change of the tables: NAME=what_it_does makes its two files, with the next number
+	@scripts/migrate-new.sh "$$NAME"
+
+.PHONY: migrate-routines
+migrate-routines: ## after a change in migrations/procedures, triggers, views or retired.txt: write the step that installs it
+	@scripts/migrate-routines.sh
+
+.PHONY: clean
+clean: ## remove what was built here, and the linter; says what it leaves
+	@rm -rf bin '$(CACHE)/tools' '$(CACHE)/lint'
+	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -exec rm {} +
+	@echo 'removed: bin, *.test, *.prof, $(CACHE)/tools, $(CACHE)/lint'
+	@echo 'left:    database engines in $(CACHE) (rm -r removes them; `make test` fetches them again),'
+	@echo '         packages that were installed, the data of `velocityd dev`, Go'"'"'s own caches (go clean -cache)'
+
+## Vitess and TiDB
+
 .PHONY: cluster
 cluster: bin/cluster ## run a Vitess cluster with two shards until Ctrl-C (PORT=15300 REPLICAS=0); builds Vitess once, in minutes
 	@programs=$$(tools/vitess/programs.sh); \
@@ -52,19 +116,6 @@ bin/cluster: toolchain
 .PHONY: tidb
 tidb: toolchain ## run TiDB's server to try things on; builds it once, for minutes (TIDB_PORT=14000 TIDB_FOLDER=…)
 	@exec tools/tidb/tidb.sh serve
-
-## Prove
-
-# -parallel: tests wait for engines more than they compute, and the private servers must not grow with the machine's cores.
-# Engines and a promtool that cannot be had skip their tests, without a word from go test; with CI=true the tests fail.
-.PHONY: test
-test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_DSN (PKG=./db TESTFLAGS='-run Zone -v' RACE=)
-	@if [[ '$(RACE)' ]]; then export CGO_ENABLED=1; tools/compiler.sh; fi; \
-	scripts/promtool.sh >/dev/null || true; \
-	note=; if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then \
-		scripts/engines.sh mysql mariadb-10.11 mariadb-11.8 || note='test: an engine is missing, see above: its tests were NOT run'; fi; \
-	status=0; go test $(RACE) -timeout 60m -parallel 4 $(PKG) $(TESTFLAGS) || status=$$?; \
-	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
 
 # Tests with the build tag cluster: those named TestCluster… share one cluster, which VELOCITY_CLUSTER_DSN names, and
 # those named TestFault… start clusters of their own, from the programs in VELOCITY_VITESS. -p 1 because of the two cores.
@@ -93,72 +144,6 @@ test-tidb: toolchain ## run the tests of engines without procedures on TiDB, a s
 		$(if $(filter ./...,$(PKG)),./db/... ./migrations/...,$(PKG)) $(TESTFLAGS)
 	@$(if $(filter ./...,$(PKG)),tools/tidb/tidb.sh with $(GO_TEST_TIDB) -run Portable ./cmd/... $(TESTFLAGS))
 
-# The packages whose tests start no database engine.
-QUICK = ./api ./client ./daemon ./db/engine ./doctor ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay
-
-.PHONY: check
-check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine
-	@go vet ./...
-	@tools/golangci-lint.sh run ./...
-	@go test $(QUICK)
-
-.PHONY: lint
-lint: toolchain ## hold the code against .golangci.yml (the first time builds the linter, for minutes)
-	@tools/golangci-lint.sh run ./...
-
-.PHONY: bench
-bench: toolchain ## hold the service against other limiters and write bench/report.md, in half an hour (ARGS=-quick)
-	@scripts/engines.sh mysql mariadb
-	@go build -o bin/bench ./bench
-	@exec bin/bench $(ARGS)
-
-.PHONY: bench-smoke
-bench-smoke: toolchain ## a few minutes of the same, against the textbook way in SQL alone; prints a report, writes nothing
-	@scripts/engines.sh mysql mariadb
-	@go build -o bin/bench ./bench
-	@exec bin/bench -smoke $(ARGS)
-
-## Change
-
-.PHONY: fmt
-fmt: toolchain ## format all Go code
-	@tools/golangci-lint.sh fmt ./...
-
-.PHONY: migrate-new
-migrate-new: ## begin a change of the tables: NAME=what_it_does makes its two files, with the next number
-	@if [[ ! $$NAME =~ ^[a-z][a-z0-9]*(_[a-z0-9]+)*$$ ]]; then \
-		echo "migrate-new: give a name of small letters, digits and single underscores: make migrate-new NAME=zone_master_shadow" >&2; exit 2; fi; \
-	last=$$(ls migrations | sed -nE 's/^([0-9]{6})_.*\.sql$$/\1/p' | sort | tail -n 1); \
-	file=migrations/$$(printf '%06d' $$((10#$$last + 1)))_$$NAME; \
-	printf -- '-- One statement, which brings the tables one step on. Why it is wanted belongs here.\n' >"$$file.up.sql"; \
-	printf -- '-- One statement, which takes %s back.\n' "$${file##*/}" >"$$file.down.sql"; \
-	echo "$$file.up.sql"; echo "$$file.down.sql"
-
-# Until the first release the newest marker is rewritten: a database that has it already takes the new texts all the same,
-# since migrate up compares each of them.
-.PHONY: migrate-routines
-migrate-routines: ## after a change in migrations/procedures, triggers, views or retired.txt: write the step that installs it
-	@cd migrations; \
-	newest=$$(ls | sed -nE '/^[0-9]{6}_.*\.up\.sql$$/p' | sort | tail -n 1); \
-	digest=$$(LC_ALL=C; sha256sum procedures/*.sql triggers/*.sql views/*.sql retired.txt | sha256sum | cut -d ' ' -f 1); \
-	if [[ $$(grep -h '^-- routines sha256: ' *.up.sql | tail -n 1) == *$$digest ]]; then echo 'migrations: nothing has changed'; exit 0; fi; \
-	if [[ $$(<"$$newest") != '-- routines sha256: '* ]]; then \
-		newest=$$(printf '%06d' $$((10#$${newest:0:6} + 1)))_routines.up.sql; fi; \
-	printf -- '-- routines sha256: %s\n' "$$digest" >"$$newest"; echo "migrations/$$newest"
-
-.PHONY: clean
-clean: ## remove what was built here, and the linter; says what it leaves
-	@rm -rf bin '$(CACHE)/tools' '$(CACHE)/lint'
-	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -exec rm {} +
-	@echo 'removed: bin, *.test, *.prof, $(CACHE)/tools, $(CACHE)/lint'
-	@echo 'left:    database engines in $(CACHE) (rm -r removes them; `make test` fetches them again),'
-	@echo '         packages that were installed, the data of `velocityd dev`, Go'"'"'s own caches (go clean -cache)'
-
 .PHONY: toolchain
 toolchain:
-	@need=$$(awk '$$1 == "go" { print $$2; exit }' go.mod); \
-	if ! type -P go >/dev/null; then \
-		echo "make: Go $$need or newer is needed, and there is no go on PATH" >&2; exit 1; fi; \
-	have=$$(go env GOVERSION | sed -nE 's/.*go([0-9.]+).*/\1/p') || true; \
-	if ! printf '%s\n' "$$need" "$${have:-0}" | sort -V -C; then \
-		echo "make: Go $$need or newer is needed, and $$(type -P go) is $${have:-older, or could not fetch it}" >&2; exit 1; fi
+	@scripts/toolchain.sh

@@ -38,6 +38,8 @@ type Txn struct {
 	Counted    bool            `json:"counted"`
 	Outcome    service.Outcome `json:"outcome,omitzero"`
 	AttemptID  string          `json:"attempt_id,omitzero"`
+	Attempts   int             `json:"attempts"`
+	LastAt     Instant         `json:"last_at"`
 }
 
 // NewPeek returns the answer for a bucket.
@@ -85,6 +87,7 @@ func NewTxn(t service.Txn) Txn {
 	return Txn{
 		ID: t.ID, ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
+		Attempts: t.Attempts, LastAt: Instant(t.LastAt),
 	}
 }
 
@@ -93,5 +96,6 @@ func (t Txn) Txn() service.Txn {
 	return service.Txn{
 		ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
 		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
+		Attempts: t.Attempts, LastAt: t.LastAt.Time(),
 	}
 }

@@ -30,6 +30,7 @@ type ZoneSettings struct {
 	IPv4Prefix     int               `json:"ipv4_prefix"`
 	IPv6Prefix     int               `json:"ipv6_prefix"`
 	OnFailure      service.OnFailure `json:"on_failure"`
+	RecordBlocked  int               `json:"record_blocked"`
 }
 
 // Zone is a use case with a limit, with all its settings.
@@ -53,7 +54,7 @@ func NewZoneSettings(z service.Zone) ZoneSettings {
 		Lockout: service.WholeSeconds(z.Lockout), LockoutFactor: z.LockoutFactor,
 		LockoutMax: service.WholeSeconds(z.LockoutMax), LockoutDecay: service.WholeSeconds(z.LockoutDecay),
 		KeyKind: z.Keys.Kind, KeyForm: z.Keys.Form, IPv4Prefix: z.Keys.IPv4Prefix, IPv6Prefix: z.Keys.IPv6Prefix,
-		OnFailure: z.OnFailure,
+		OnFailure: z.OnFailure, RecordBlocked: z.RecordBlocked,
 	}
 }
 
@@ -69,7 +70,7 @@ func (s ZoneSettings) Zone(id int64) service.Zone {
 		Lockout: length(s.Lockout), LockoutFactor: s.LockoutFactor,
 		LockoutMax: length(s.LockoutMax), LockoutDecay: length(s.LockoutDecay),
 		Keys:      service.KeyRule{Kind: s.KeyKind, Form: s.KeyForm, IPv4Prefix: s.IPv4Prefix, IPv6Prefix: s.IPv6Prefix},
-		OnFailure: s.OnFailure,
+		OnFailure: s.OnFailure, RecordBlocked: s.RecordBlocked,
 	}
 }
 

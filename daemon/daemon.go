@@ -10,6 +10,7 @@ import (
 
 	"velocityd/db"
 	"velocityd/handlers"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/queue"
 	"velocityd/telemetry"
@@ -28,7 +29,7 @@ type Options struct {
 	Database    db.Options
 	Coalescer   *queue.CoalescerOptions // nil: each call goes to the database by itself
 	HTTP        handlers.Options        // of which Auth has TrustedProxies alone
-	Connections handlers.ListenerOptions
+	Connections wire.Options
 
 	CheckTimeout    time.Duration // deadline of one call for checks, outcomes or changes
 	DegradedAfter   time.Duration // silence of the database after which checks are answered without it

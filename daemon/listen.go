@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"velocityd/handlers"
+	"velocityd/handlers/wire"
 )
 
 // spareFiles are open files besides connections of callers and of the database: the
@@ -109,7 +110,7 @@ func (s *Instance) newDoors(ctx context.Context, l *Listeners) []door {
 // newDoor returns a server of api for one address and at most so many connections.
 func (s *Instance) newDoor(api http.Handler, listener net.Listener, l *Listeners, connections int) door {
 	api = s.traced(api)
-	server := handlers.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := wire.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			// The caller's next request must go to another instance.
 			w.Header().Set("Connection", "close")
@@ -128,7 +129,7 @@ func (s *Instance) newDoor(api http.Handler, listener net.Listener, l *Listeners
 	if l.certificates != nil {
 		o.TLS = l.certificates.config()
 	}
-	return door{server: server, listener: handlers.NewListener(listener, o)}
+	return door{server: server, listener: wire.NewListener(listener, o)}
 }
 
 // connectionsAt returns how many connections each of so many addresses serves. The

@@ -22,37 +22,44 @@ type batch struct {
 
 	shardMap   *shardMap        // nil where there are no shards
 	buckets    []service.Bucket // of all checks, each once, in lock order: by shard, zone and key
-	places     map[service.Bucket]int
+	of         []share          // of buckets
 	placed     int              // the place that was looked up last
-	asked      []int            // how many checks name a bucket
-	states     []state          // of buckets
 	zoneIDs    []int64          // of buckets, each once, in order
-	present    []int64          // of zoneIDs, those whose zones are read
-	isOpen     bool             // a transaction was begun
-	touched    []int            // the shards that it came to, in order: Vitess commits on them in this order
-	made       []service.Bucket // whose lock rows it makes, if they are missing
-	guesses    bool             // it makes rows before it knows whether they are missing
-	existed    int              // how many of made had a row
-	inserted   int              // how many of made had none
-	singly     bool             // it locks the rows of made one by one
-	lostRow    bool             // a row that is locked was not read
-	taken      int              // how many of made other sessions were found to hold
-	givenUp    []bool           // of buckets: their rows are made only after a wait for them
 	attemptIDs []string
-	// leavesAttempts says that the recording of attempt ids is stuck, and left alone.
-	leavesAttempts bool
+	touched    []int // the shards that the transaction came to, in order: Vitess commits on them in this order
+	ledger     service.Ledger
+	now        time.Time // the instant of the decision: the clock when the zones were read
 
+	locks  locks
+	known  known
+	idStep uint64 // between the ids of rows that one INSERT makes
+}
+
+// share is what a batch knows of one of its buckets, besides what the ledger has.
+type share struct {
+	asked   int // how many checks name it
+	lock    state
+	tally   *tally // of its lock row, or nil
+	renewed *tally // if it was counted, at now
+}
+
+// locks is what a batch knows of its transaction. See lock.go.
+type locks struct {
+	isOpen bool  // a transaction was begun
+	made   []int // the places of buckets whose lock rows it makes
+	// leavesAttempts says that the recording of attempt ids is stuck, so that checks with one are refused.
+	leavesAttempts bool
+}
+
+// known is what a batch has read besides the locks. See reading.go and velocity.go.
+type known struct {
 	plans   map[int64]zonePlan // what the last reading was to read
-	ledger  service.Ledger
 	zones   map[int64]lockedZone
-	lengths []prefixLength           // that the zones have overrides of
-	isCut   bool                     // the list of txns reached its LIMIT: there may be more
-	tallies map[service.Bucket]tally // of the lock rows
-	renewed map[service.Bucket]tally // of the buckets that were counted, at now
+	present []int64        // of zoneIDs, those whose zones are read
+	lengths []prefixLength // that the zones have overrides of
+	isCut   bool           // the list of txns reached its LIMIT: there may be more
 	// supposed is the estimate of the engine's clock by which txns were listed.
 	supposed time.Time
-	now      time.Time // the instant of the decision: the clock when the zones were read
-	idStep   uint64    // between the ids of rows that one INSERT makes
 }
 
 // state is what a batch knows of a bucket's lock.
@@ -72,13 +79,9 @@ func newBatch(hints *hints, conn *connection, call service.Call) *batch {
 	checks := call.Checks
 	n := service.CountBuckets(checks)
 	b := &batch{
-		hints: hints, conn: conn, checks: checks, noWait: call.NoWait,
-		buckets: make([]service.Bucket, 0, n), places: make(map[service.Bucket]int, n), plans: map[int64]zonePlan{},
-		zones: map[int64]lockedZone{}, tallies: map[service.Bucket]tally{}, renewed: map[service.Bucket]tally{},
-		ledger: service.Ledger{
-			Zones: map[int64]service.Zone{}, Lockouts: map[service.Bucket]service.Lockout{},
-			Counted: make(map[service.Bucket][]time.Time, n), Velocities: map[service.Bucket]service.Velocity{},
-		},
+		hints: hints, conn: conn, checks: checks, noWait: call.NoWait, buckets: make([]service.Bucket, 0, n),
+		known:  known{plans: map[int64]zonePlan{}, zones: map[int64]lockedZone{}},
+		ledger: service.Ledger{Zones: map[int64]service.Zone{}, Places: make([][]int, len(checks))},
 	}
 	if conn.dialect.isSharded {
 		b.shardMap = conn.shards.current.Load()
@@ -90,11 +93,11 @@ func newBatch(hints *hints, conn *connection, call service.Call) *batch {
 	}
 	slices.Sort(b.attemptIDs)
 	b.attemptIDs = slices.Compact(b.attemptIDs)
-	b.order()
+	b.order(n)
 	for i, bucket := range b.buckets {
 		if i == 0 || b.zoneIDs[len(b.zoneIDs)-1] != bucket.ZoneID {
 			b.zoneIDs = append(b.zoneIDs, bucket.ZoneID)
-			b.plans[bucket.ZoneID] = hints.plan(bucket.ZoneID)
+			b.known.plans[bucket.ZoneID] = hints.plan(bucket.ZoneID)
 		}
 	}
 	if b.shardMap.count() > 1 {
@@ -104,22 +107,30 @@ func newBatch(hints *hints, conn *connection, call service.Call) *batch {
 	return b
 }
 
-// order puts the buckets of all checks in lock order, each once, and counts how often each is
-// asked for.
-func (b *batch) order() {
-	for _, check := range b.checks {
-		for _, bucket := range check.Buckets {
-			if b.places[bucket] == 0 {
-				b.buckets = append(b.buckets, bucket)
-			}
-			b.places[bucket]++ // how often it is asked for, until its place is known
+// order puts the buckets of all checks, which name n, in lock order, each once, and notes their places
+// in the ledger.
+func (b *batch) order(n int) {
+	type name struct {
+		service.Bucket
+		check, at int
+	}
+	names, places := make([]name, 0, n), make([]int, n)
+	for i, check := range b.checks {
+		b.ledger.Places[i], places = places[:len(check.Buckets):len(check.Buckets)], places[len(check.Buckets):]
+		for j, bucket := range check.Buckets {
+			names = append(names, name{bucket, i, j})
 		}
 	}
-	slices.SortFunc(b.buckets, b.compare)
-	b.states, b.asked, b.givenUp = make([]state, len(b.buckets)), make([]int, len(b.buckets)), make([]bool, len(b.buckets))
-	for i, bucket := range b.buckets {
-		b.asked[i], b.places[bucket] = b.places[bucket], i
+	slices.SortFunc(names, func(x, y name) int { return b.compare(x.Bucket, y.Bucket) })
+	for k, n := range names {
+		if k == 0 || n.Bucket != names[k-1].Bucket {
+			b.buckets, b.of = append(b.buckets, n.Bucket), append(b.of, share{})
+		}
+		last := len(b.buckets) - 1
+		b.of[last].asked++
+		b.ledger.Places[n.check][n.at] = last
 	}
+	b.ledger.Buckets = make([]service.BucketState, len(b.buckets))
 }
 
 // place returns the place among buckets of the one that a row's first two columns
@@ -127,11 +138,14 @@ func (b *batch) order() {
 func (b *batch) place(row []driver.Value) (int, error) {
 	zoneID := asInt(row[0])
 	key, _ := row[1].([]byte)
-	// Most rows of txns name the same bucket as the row before.
-	if last := b.buckets[b.placed]; last.ZoneID == zoneID && last.Key == string(key) {
-		return b.placed, nil
+	// Most rows name the same bucket as the row before, or the next one.
+	for place := b.placed; place < min(b.placed+2, len(b.buckets)); place++ {
+		if bucket := b.buckets[place]; bucket.ZoneID == zoneID && bucket.Key == string(key) {
+			b.placed = place
+			return place, nil
+		}
 	}
-	place, ok := b.places[service.Bucket{ZoneID: zoneID, Key: string(key)}]
+	place, ok := b.placeOf(service.Bucket{ZoneID: zoneID, Key: string(key)})
 	if !ok {
 		return 0, errMisfit
 	}
@@ -139,82 +153,45 @@ func (b *batch) place(row []driver.Value) (int, error) {
 	return place, nil
 }
 
+// placeOf returns the place of a bucket among buckets.
+func (b *batch) placeOf(bucket service.Bucket) (place int, ok bool) {
+	return slices.BinarySearchFunc(b.buckets, bucket, b.compare)
+}
+
+// named returns the buckets at some places.
+func (b *batch) named(places []int) []service.Bucket {
+	list := make([]service.Bucket, len(places))
+	for i, place := range places {
+		list[i] = b.buckets[place]
+	}
+	return list
+}
+
 // bucketsOf returns the buckets of one zone that another session does not hold.
 func (b *batch) bucketsOf(zoneID int64) []service.Bucket {
 	var of []service.Bucket
 	for i, bucket := range b.buckets {
-		if bucket.ZoneID == zoneID && b.states[i] != held {
+		if bucket.ZoneID == zoneID && b.of[i].lock != held {
 			of = append(of, bucket)
 		}
 	}
 	return of
 }
 
-// inState returns the buckets whose locks are in a state.
-func (b *batch) inState(wanted state) []service.Bucket {
-	var list []service.Bucket
-	for i, bucket := range b.buckets {
-		if b.states[i] == wanted {
-			list = append(list, bucket)
+// inState returns the places of the buckets whose locks are in a state.
+func (b *batch) inState(wanted state) []int {
+	var list []int
+	for i := range b.of {
+		if b.of[i].lock == wanted {
+			list = append(list, i)
 		}
 	}
 	return list
 }
 
-// begin opens the transaction, locks the buckets that no other session holds, and reads all
-// that the decision depends on. An earlier transaction of the batch is rolled back first.
-//
-// It waits for the buckets in awaited before it locks others, in lock order, so that no two
-// batches deadlock. It makes the missing lock rows of the buckets in makes. If another session
-// holds or makes one of these rows, the error is errInTheMaking; begin does not wait for it,
-// except in the moment in which two sessions insert the same row. If the making has waited in vain
-// for the lock of a gap, the error is the engine's, and the rows are given up.
-func (b *batch) begin(ctx context.Context, awaited, makes []service.Bucket) error {
-	r := b.conn.reading()
-	b.open(&r)
-	b.lock(&r, awaited, " FOR UPDATE;")
-	before := len(r.readers)
-	b.made = makes
-	inserts := b.make(&r)
-	until := len(r.readers)
-	if b.conn.dialect.skipsLocked {
-		b.lock(&r, b.notMade(), " FOR UPDATE SKIP LOCKED;")
-		r.afterwards(b.noteMade)
-	} else {
-		b.lockMade(&r)
-	}
-	r.afterwards(func() { b.noteUnlocked(awaited) })
-	b.read(&r)
-	if err := r.send(ctx, b.conn); err != nil {
-		switch {
-		case !isTaken(err) || r.answered < before || r.answered >= until:
-			return err
-		case r.answered < inserts, !b.conn.dialect.skipsLocked && !b.singly:
-			b.setAside(r.answered - before)
-		case isNumber(err, errLockWait):
-			b.giveUpMaking()
-			return err
-		} // otherwise another session is making a row since the SELECT
-		return errInTheMaking
-	}
-	switch {
-	case b.lostRow:
-		return fmt.Errorf("%w: %w", service.ErrBusy, errLostRow)
-	case b.conn.dialect.skipsLocked && b.existed+b.inserted < len(b.made):
-		return errInTheMaking // another session made a row between the SELECT and the INSERT: it has not been read
-	}
-	if !b.now.IsZero() {
-		b.hints.sawClock(b.now)
-	}
-	// A zone that is made after the locks were taken stays unknown to this batch, because the
-	// buckets of its checks may not be locked.
-	b.present = slices.DeleteFunc(slices.Clone(b.zoneIDs), func(id int64) bool { return !b.hasZone(id) })
-	return nil
-}
-
 // open begins a transaction and forgets the locks of an earlier one, which it rolls back.
 func (b *batch) open(r *reading) {
-	if b.isOpen {
+	if b.locks.isOpen {
 		r.sql("ROLLBACK;")
 	}
 	if b.conn.boundsEach {
@@ -222,11 +199,10 @@ func (b *batch) open(r *reading) {
 	}
 	// RELEASE SAVEPOINT in the last packet proves that the transaction is still this one.
 	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
-	b.isOpen, b.lostRow, b.supposed, b.present = true, false, b.hints.now(), b.zoneIDs
-	b.touched = nil
-	clear(b.states)
-	clear(b.ledger.Lockouts)
-	clear(b.tallies)
+	b.locks.isOpen, b.known.supposed, b.known.present, b.touched = true, b.hints.now(), b.zoneIDs, nil
+	for i := range b.of {
+		b.of[i].lock, b.of[i].tally, b.ledger.Buckets[i].Lockout = absent, nil, service.Lockout{}
+	}
 }
 
 // read reads all that the decision depends on besides the locks.
@@ -234,6 +210,7 @@ func (b *batch) read(r *reading) {
 	b.readZones(r)
 	b.readOverrides(r)
 	b.readAttempts(r)
+	b.readSeries(r)
 	b.listTxns(r)
 }
 
@@ -244,15 +221,13 @@ func (b *batch) isKnown(check service.Check) bool {
 
 // hasZone says that a zone was there when the zones were read.
 func (b *batch) hasZone(id int64) bool {
-	_, exists := b.zones[id]
+	_, exists := b.known.zones[id]
 	return exists
 }
 
-// isHeld says that another session holds a bucket of a check.
-func (b *batch) isHeld(check service.Check) bool {
-	return slices.ContainsFunc(check.Buckets, func(bucket service.Bucket) bool {
-		return b.states[b.places[bucket]] == held
-	})
+// isHeld says that another session holds a bucket of the i-th check.
+func (b *batch) isHeld(i int) bool {
+	return slices.ContainsFunc(b.ledger.Places[i], func(place int) bool { return b.of[place].lock == held })
 }
 
 // decide answers the checks under the locks that begin has taken, and refuses those that name
@@ -264,26 +239,13 @@ func (b *batch) decide(ctx context.Context) (*service.Ruling, error) {
 	if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
 		return nil, err
 	}
-	b.ledger.Held = b.refused()
-	b.ledger.AttemptsHeld = b.leavesAttempts
+	for i, bucket := range b.buckets {
+		// Another session holds it, its zone did not exist when the rows were locked, or the recording is stuck.
+		b.ledger.Buckets[i].Held = b.of[i].lock != locked || b.hints.stuck.has(bucket)
+	}
+	b.ledger.AttemptsHeld = b.locks.leavesAttempts
 	ruling := service.Decide(b.now, b.ledger, b.checks)
 	return &ruling, nil
-}
-
-// refused returns the buckets that must not be decided: other sessions hold them, their zones did
-// not exist when the rows were locked, or the recording of them is stuck.
-func (b *batch) refused() map[service.Bucket]bool {
-	var refused map[service.Bucket]bool
-	for i, bucket := range b.buckets {
-		if b.states[i] == locked && !b.hints.stuck.has(bucket) {
-			continue
-		}
-		if refused == nil {
-			refused = map[service.Bucket]bool{}
-		}
-		refused[bucket] = true
-	}
-	return refused
 }
 
 // complete reads again until enough is known to decide at now.
@@ -292,8 +254,8 @@ func (b *batch) complete(ctx context.Context) error {
 		var r reading
 		isAll := false
 		switch changed := b.replan(); {
-		case changed, len(b.zones) > 0 && b.now.Before(b.supposed.Add(-clockMargin)):
-			b.supposed = b.now
+		case changed, len(b.known.zones) > 0 && b.now.Before(b.known.supposed.Add(-clockMargin)):
+			b.known.supposed = b.now
 			b.read(&r)
 		default:
 			limits := b.unsure()
@@ -314,24 +276,24 @@ func (b *batch) complete(ctx context.Context) error {
 func (b *batch) replan() (changed bool) {
 	learns := false
 	for _, id := range b.zoneIDs {
-		had := b.plans[id]
-		zone, exists := b.zones[id]
+		had := b.known.plans[id]
+		zone, exists := b.known.zones[id]
 		if !exists {
-			b.plans[id] = zonePlan{}
+			b.known.plans[id] = zonePlan{}
 			learns = learns || had.known
 			continue
 		}
 		plan := b.planOf(zone, had)
 		isOther := plan.window != had.window || plan.overridden != had.overridden || plan.networks != had.networks ||
-			len(plan.lengths) != len(had.lengths)
+			plan.hasSeries != had.hasSeries || len(plan.lengths) != len(had.lengths)
 		isNew := isOther || !had.known || plan.keys != had.keys
 		if isNew {
-			b.plans[id] = plan
+			b.known.plans[id] = plan
 		}
 		changed, learns = changed || isOther, learns || isNew
 	}
 	if learns {
-		b.hints.learn(b.plans)
+		b.hints.learn(b.known.plans)
 	}
 	return changed
 }
@@ -340,6 +302,7 @@ func (b *batch) replan() (changed bool) {
 func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	plan := zonePlan{
 		known: true, keys: zone.Keys, overridden: zone.overridden, networks: zone.overridden && zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
+		hasSeries: zone.RecordBlocked > 0,
 	}
 	if zone.Rate <= mostListed {
 		plan.window = zone.Window
@@ -347,7 +310,7 @@ func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	if !plan.networks {
 		return plan
 	}
-	for _, length := range b.lengths {
+	for _, length := range b.known.lengths {
 		if length.zoneID == zone.ID && !slices.Contains(plan.lengths, length) {
 			plan.lengths = append(slices.Clip(plan.lengths), length)
 		}

@@ -82,8 +82,8 @@ func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
 					}
 					for _, bucket := range answeredBuckets(answers) {
 						for _, txn := range d.Txns(t, bucket) {
-							// Its instant and what it shares with no other is not answered.
-							txn.CreatedAt, txn.Counted = time.Time{}, false
+							// An answer holds no instants, and does not say whether the txn counts.
+							txn.CreatedAt, txn.LastAt, txn.Counted = time.Time{}, time.Time{}, false
 							if a := answers[txn.ID]; a != txn {
 								t.Errorf("row %+v was answered as %+v", txn, a)
 							}
@@ -129,7 +129,7 @@ func writeAtOnce(t *testing.T, d *dbtest.Database) map[uint64]service.Txn {
 					for _, v := range decision.Verdicts {
 						answers[v.TxnID] = service.Txn{
 							ID: v.TxnID, Bucket: v.Bucket, Blocked: decision.Blocked, WouldBlock: v.WouldBlock, Reason: v.Reason,
-							AttemptID: checks[i].AttemptID,
+							AttemptID: checks[i].AttemptID, Attempts: 1,
 						}
 					}
 				}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"velocityd/service"
 )
@@ -161,7 +160,7 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 		return nil, unrecorded(err)
 	}
 	switch err := b.commit(ctx, ruling); {
-	case err != nil && len(ruling.Txns) == 0:
+	case err != nil && ruling.IsEmpty():
 		return nil, unrecorded(err)
 	case err != nil:
 		return nil, err
@@ -181,52 +180,6 @@ func unrecorded(err error) error {
 		return fmt.Errorf("%w: %w: %w", service.ErrBusy, errCutEarly, err)
 	}
 	return fmt.Errorf("%w: %w: %w", service.ErrBusy, errUnrecorded, err)
-}
-
-// lockAll begins the batch and makes the lock rows of new buckets. If its checks may wait, it
-// waits for buckets that other sessions hold, up to the lock wait. While it waits for a bucket
-// it holds only buckets that it waited for before, and those come first in lock order. So other
-// sessions do not wait because this one waits, and no two batches deadlock.
-func (s *Store) lockAll(ctx context.Context, b *batch) error {
-	mayWait := !b.noWait
-	until := time.Now().Add(s.lockWait)
-	var awaited []service.Bucket
-	makes := b.likelyNew()
-	for {
-		if mayWait && !time.Now().Before(until) {
-			awaited, mayWait = nil, false // the others are decided
-		}
-		err := b.begin(ctx, awaited, makes)
-		switch {
-		case errors.Is(err, errInTheMaking):
-			makes = b.made
-			continue
-		case isNumber(err, errLockWait) && len(awaited)+len(makes) > 0:
-			s.note(LockWaitTimeout)
-			awaited, makes, mayWait = nil, nil, false
-			continue
-		case err != nil:
-			return err
-		case b.hasMadeInVain():
-			makes = nil
-			continue
-		}
-		var taken []service.Bucket
-		if mayWait {
-			taken = b.inState(held)
-		}
-		fresh := b.fresh(len(taken) > 0)
-		if len(taken)+len(fresh) == 0 {
-			return nil
-		}
-		// A batch that will be refused must not make rows: sessions that wait for a new row may
-		// deadlock when it is rolled back.
-		if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
-			return err
-		}
-		// The next transaction also waits for and makes what this one did, which is rolled back.
-		awaited, makes = b.inOrder(append(awaited, taken...)), b.inOrder(append(makes, fresh...))
-	}
 }
 
 // checkOne asks about one bucket by the procedure, in one round trip.
@@ -314,7 +267,7 @@ func callByRule(ctx context.Context, conn *connection, check service.Check, wait
 	if err := r.send(ctx, conn); err != nil {
 		return service.Decision{}, err
 	}
-	if err := conn.tellsNew(v.TxnID); err != nil { // or there was no row
+	if err := conn.tellsNew(v.TxnID, d.CheckedAt); err != nil { // or there was no row
 		return service.Decision{}, err
 	}
 	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}

@@ -322,33 +322,34 @@ func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
 func statementsOf(store *Store, conn *connection, checks []service.Check) []string {
 	b := newBatch(store.hints, conn, service.Call{Checks: checks})
 	now := time.Now()
-	b.now, b.supposed, b.present, b.idStep = now, now, b.zoneIDs, 1
+	b.now, b.known.supposed, b.known.present, b.idStep = now, now, b.zoneIDs, 1
 	for _, zoneID := range b.zoneIDs {
-		b.plans[zoneID] = zonePlan{known: true, window: time.Second, overridden: true}
+		b.known.plans[zoneID] = zonePlan{known: true, window: time.Second, overridden: true}
 	}
 	var r reading
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
-	b.made = b.buckets
-	b.make(&r)
+	b.makeRows(&r, b.buckets)
 	b.read(&r)
 	var limits []limit
-	for _, bucket := range b.buckets {
+	for i, bucket := range b.buckets {
 		zone := service.Zone{ID: bucket.ZoneID, Rate: 500, Window: time.Hour, Lockout: time.Hour}
-		b.zones[zone.ID], b.ledger.Zones[zone.ID] = lockedZone{Zone: zone}, zone
-		limits = append(limits, limit{bucket: bucket, rate: 500, window: time.Hour, steady: true})
+		b.known.zones[zone.ID], b.ledger.Zones[zone.ID] = lockedZone{Zone: zone}, zone
+		limits = append(limits, limit{place: i, bucket: bucket, rate: 500, window: time.Hour, steady: true})
 	}
 	b.count(&r, limits)
 	for _, l := range limits {
-		b.tallies[l.bucket] = tally{from: now.Add(-2 * time.Hour), until: now.Add(-time.Minute), countedAt: now}
+		b.of[l.place].tally = &tally{from: now.Add(-2 * time.Hour), until: now.Add(-time.Minute), countedAt: now}
 		b.ledger.Attempts[checks[0].AttemptID] = service.Attempt{}
 	}
-	clear(b.ledger.Velocities)
+	for i := range b.ledger.Buckets {
+		b.ledger.Buckets[i].Velocity = nil
+	}
 	b.count(&r, limits)
 	b.countBounded(&r, limits[0])
 	ruling := service.Decide(now, b.ledger, checks)
 	ruling.Lockouts = map[service.Bucket]service.Lockout{limits[0].bucket: {Until: now}}
 	for _, l := range limits {
-		b.renewed[l.bucket] = tally{until: now}
+		b.of[l.place].renewed = &tally{until: now}
 	}
 	b.insertTxns(&r.packet, &ruling)
 	b.updateLockouts(&r.packet, &ruling)

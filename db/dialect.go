@@ -15,8 +15,8 @@ type dialect struct {
 	// hasRoutines says that the procedures are there: a lone check is one CALL, and expired
 	// attempt ids are deleted by one. It also says which columns zone_attempt has.
 	hasRoutines bool
-	// skipsLocked says that SELECT … FOR UPDATE SKIP LOCKED works. Elsewhere all lock rows are
-	// taken by INSERT … ON DUPLICATE KEY UPDATE, which waits for whoever holds one of them.
+	// skipsLocked says that SELECT … FOR UPDATE SKIP LOCKED works. Elsewhere a batch waits for whoever
+	// holds one of its buckets.
 	skipsLocked bool
 	// isSharded says that the buckets lie on shards: a statement names buckets of one shard and
 	// one zone only, and shards are gone through in order.
@@ -40,6 +40,14 @@ func (e Engine) dialect() dialect {
 		return dialect{idStep: "@@auto_increment_increment", secrets: true}
 	}
 	return dialect{hasRoutines: true, skipsLocked: true, idStep: "@@auto_increment_increment"}
+}
+
+// lockFree ends a SELECT that locks the rows which nobody holds. Without SKIP LOCKED it waits for the others.
+func (d dialect) lockFree() string {
+	if d.skipsLocked {
+		return " FOR UPDATE SKIP LOCKED;"
+	}
+	return " FOR UPDATE;"
 }
 
 // attemptColumns are those of zone_attempt that a batch writes. Where there are no procedures

@@ -81,7 +81,7 @@ type auditedRows struct {
 
 func zoneRows(id int64) auditedRows {
 	state := jsonObject("id", "description", "rate", "window", "mode", "counts", "reserve_ttl", "reset_on_success", "lockout",
-		"lockout_factor", "lockout_max", "lockout_decay", "key_kind", "key_form", "ipv4_prefix", "ipv6_prefix", "on_failure", "revision")
+		"lockout_factor", "lockout_max", "lockout_decay", "key_kind", "key_form", "ipv4_prefix", "ipv6_prefix", "on_failure", "record_blocked", "revision")
 	return auditedRows{"zone", "zone_master", "id, NULL", state, "id = ?", []any{id}}
 }
 

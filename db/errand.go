@@ -48,7 +48,7 @@ func (e errand) readSettings(r *reading) {
 		}
 		zone.ReserveTTL, zone.ResetOnSuccess = service.Seconds(asInt(rest[0])), asInt(rest[1]) != 0
 		e.ledger.Zones[zone.ID] = zone
-		e.zones[zone.ID] = lockedZone{Zone: zone, overridden: asInt(rest[2]) != 0}
+		e.known.zones[zone.ID] = lockedZone{Zone: zone, overridden: asInt(rest[2]) != 0}
 		return nil
 	})
 }
@@ -67,9 +67,9 @@ var errNoClock = errors.New("schema_migrations has no row to read the clock with
 // readExceptions reads the overrides of the buckets in some zones, whose settings are read. The
 // lengths of the networks that an ip zone has overrides of are known only after a first reading.
 func (e errand) readExceptions(ctx context.Context, zoneIDs []int64) error {
-	clear(e.plans)
+	clear(e.known.plans)
 	for _, id := range zoneIDs {
-		e.plans[id] = e.planOf(e.zones[id], zonePlan{})
+		e.known.plans[id] = e.planOf(e.known.zones[id], zonePlan{})
 	}
 	for again := true; again; {
 		var r reading
@@ -82,9 +82,9 @@ func (e errand) readExceptions(ctx context.Context, zoneIDs []int64) error {
 		}
 		again = false
 		for _, id := range zoneIDs {
-			had := e.plans[id]
-			e.plans[id] = e.planOf(e.zones[id], had)
-			again = again || len(e.plans[id].lengths) > len(had.lengths)
+			had := e.known.plans[id]
+			e.known.plans[id] = e.planOf(e.known.zones[id], had)
+			again = again || len(e.known.plans[id].lengths) > len(had.lengths)
 		}
 	}
 	return nil
@@ -115,7 +115,7 @@ func (e errand) uncount(p *packet, bucket service.Bucket, since time.Time) {
 // forgetTally writes that a bucket has no tally if the one that it has reaches since: it is wrong
 // when a txn from then on does not count any more.
 func (e errand) forgetTally(p *packet, bucket service.Bucket, since time.Time) {
-	if t, isTallied := e.tallies[bucket]; isTallied && !t.until.Before(since) {
+	if place, _ := e.placeOf(bucket); e.of[place].tally != nil && !e.of[place].tally.until.Before(since) {
 		p.sql("UPDATE zone_bucket_lock SET tally_until = NULL").whereBucket(bucket).sql(";")
 	}
 }

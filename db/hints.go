@@ -114,6 +114,8 @@ type zonePlan struct {
 	// networks of these lengths are read too; it is for ip zones.
 	overridden, networks bool
 	lengths              []prefixLength
+	// hasSeries says that series of blocked attempts are read.
+	hasSeries bool
 }
 
 // prefixLength is a row of zone_override_prefix_length.

@@ -235,7 +235,7 @@ func (p *Probe) plans(ctx context.Context, conn *connection) []Plan {
 	one, two := noBucket(), service.Bucket{ZoneID: noBucket().ZoneID, Key: "0.0.0.1"}
 	b := batchOfNoZone(conn, p.hints,
 		service.Check{Buckets: []service.Bucket{one}, AttemptID: "doctor-1"}, service.Check{Buckets: []service.Bucket{two}, AttemptID: "doctor-2"})
-	b.present, b.supposed = []int64{-1, one.ZoneID}, time.Now()
+	b.known.present, b.known.supposed = []int64{-1, one.ZoneID}, time.Now()
 	plans := decisionPlans()
 	var r reading
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
@@ -256,6 +256,7 @@ func decisionPlans() []Plan {
 		{Table: "zone_override_prefix_length", Want: "PRIMARY"},
 		{Table: "zone_override", Want: "zone_override_network"},
 		{Table: "zone_attempt", Want: "PRIMARY"},
+		{Table: "zone_bucket_lock", Want: "PRIMARY"},
 		{Table: "zone_txn", Want: "zone_txn_window"},
 	}
 }

@@ -37,6 +37,7 @@ func portablePlans(ctx context.Context, conn *connection) []Plan {
 		"SELECT family FROM zone_override_prefix_length WHERE zone_id IN (1, 2)",
 		"SELECT action FROM zone_override FORCE INDEX (zone_override_network) WHERE zone_id IN (1, 2) AND network IN ('4:1', '4:0')",
 		"SELECT answer FROM zone_attempt WHERE attempt_id IN ('doctor', 'doctor-2') AND bucket_key = 'doctor'",
+		"SELECT blocked_txns FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE " + bucket,
 		"SELECT created_at FROM zone_txn FORCE INDEX (zone_txn_window) WHERE " + bucket + " AND counted AND created_at > '2026-01-01'",
 	}
 	plans := decisionPlans()

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"slices"
@@ -8,6 +9,178 @@ import (
 
 	"velocityd/service"
 )
+
+// mostRounds bounds how often a batch begins anew. One that may not wait begins twice at most, unless
+// somebody deletes lock rows.
+const mostRounds = 20
+
+// lockAll locks the buckets of a batch, makes those of their lock rows that are missing, and reads all
+// that the decision depends on. Afterwards each row is locked, or another session holds it.
+//
+// If the batch may wait, it waits for buckets that other sessions hold, up to the lock wait. While it
+// waits for a bucket it holds only buckets that it waited for before, and those come first in lock
+// order. So other sessions do not wait because this one waits, and no two batches deadlock.
+func (s *Store) lockAll(ctx context.Context, b *batch) error {
+	until := time.Now().Add(s.lockWait)
+	makes, awaits := b.likelyNew(), []int(nil)
+	for round := 1; ; round++ {
+		made, err := b.makeAndLock(ctx, makes, awaits)
+		isLast := round == mostRounds
+		switch isOver := isNumber(err, errLockWait); {
+		case isOver && isMaking(err):
+			s.note(LockWaitTimeout)
+			isLast, made, err = true, 0, b.begin(ctx, nil, nil) // the others are decided
+		case isOver && len(awaits) > 0:
+			s.note(LockWaitTimeout)
+			awaits, until = nil, time.Time{}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b.noteRows(made, round == 1)
+		mayWait := !b.noWait && time.Now().Before(until)
+		b.noteHeld(makes, awaits)
+		if isLast {
+			return nil
+		}
+		missing, taken := b.missing(mayWait), []int(nil)
+		if mayWait {
+			taken = b.inState(held)
+		} else {
+			awaits = nil
+		}
+		// The rows that it made in a zone that is gone are rolled back.
+		isInVain := slices.ContainsFunc(b.locks.made, func(place int) bool { return !b.hasZone(b.buckets[place].ZoneID) })
+		if len(missing)+len(taken) == 0 && !isInVain {
+			return nil
+		}
+		// A batch that will be refused must not make rows: sessions that wait for a new row may
+		// deadlock when it is rolled back.
+		if err := service.StaleKey(b.ledger.Zones, b.checks); err != nil {
+			return err
+		}
+		if isInVain {
+			makes = nil
+		}
+		// The next transaction also waits for and makes what this one did, which is rolled back.
+		makes, awaits = inOrder(append(makes, missing...)), inOrder(append(awaits, taken...))
+	}
+}
+
+// makeAndLock begins the transaction with those of the rows in makes that are missing, and returns how
+// many it made. On Vitess another session may hold or make one of them, and nobody knows which: then it
+// makes none.
+func (b *batch) makeAndLock(ctx context.Context, makes, awaits []int) (made int, err error) {
+	lacking, err := b.lacking(ctx, makes)
+	if err != nil {
+		return 0, err
+	}
+	err = b.begin(ctx, lacking, awaits)
+	if isMaking(err) && isNumber(err, errNoWait) {
+		return 0, b.begin(ctx, nil, awaits)
+	}
+	return len(lacking), err
+}
+
+// lacking returns which of the buckets at some places have no lock row. A row that another session
+// holds, or has made and not committed, is there for READ UNCOMMITTED; the statement waits for nobody.
+// SET TRANSACTION holds for the next transaction alone (MySQL manual, "SET TRANSACTION Statement"). An
+// earlier transaction of the batch is rolled back first.
+func (b *batch) lacking(ctx context.Context, places []int) ([]int, error) {
+	if len(places) == 0 || !b.conn.dialect.hasRoutines {
+		return places, nil
+	}
+	r := b.conn.reading()
+	if b.locks.isOpen {
+		r.sql("ROLLBACK;")
+		b.locks.isOpen = false
+	}
+	r.sql("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; " +
+		"SELECT zone_id, bucket_key FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
+	b.where(&r, b.named(places), nil)
+	isThere := make([]bool, len(b.buckets))
+	r.each(2, func(row []driver.Value) error {
+		place, err := b.place(row)
+		isThere[place] = true
+		return err
+	})
+	err := r.send(ctx, b.conn)
+	return slices.DeleteFunc(slices.Clone(places), func(place int) bool { return isThere[place] }), err
+}
+
+// makingError is the error of a batch that began to make lock rows.
+type makingError struct{ error }
+
+func (e makingError) Unwrap() error { return e.error }
+
+func isMaking(err error) bool { return errors.As(err, new(makingError)) }
+
+// begin opens the transaction, makes the lock rows of the buckets in makes, locks the buckets that no
+// other session holds, and reads all that the decision depends on. An earlier transaction of the batch
+// is rolled back first. It waits for the buckets in awaits before it makes and locks others. If it fails
+// where it makes rows, the error is a makingError.
+func (b *batch) begin(ctx context.Context, makes, awaits []int) error {
+	r := b.conn.reading()
+	b.open(&r)
+	b.lock(&r, b.named(awaits), " FOR UPDATE;")
+	before := len(r.readers)
+	if b.locks.made = makes; len(makes) > 0 {
+		b.makeRows(&r, b.named(makes))
+	}
+	until := len(r.readers)
+	b.lock(&r, b.buckets, b.conn.dialect.lockFree())
+	b.read(&r)
+	if err := r.send(ctx, b.conn); err != nil {
+		if before <= r.answered && r.answered < until {
+			b.noteMaking(err, makes)
+			return makingError{err}
+		}
+		return err
+	}
+	if !b.now.IsZero() {
+		b.hints.sawClock(b.now)
+	}
+	// A zone that is made after the locks were taken stays unknown to this batch, because the
+	// buckets of its checks may not be locked.
+	b.known.present = slices.DeleteFunc(slices.Clone(b.zoneIDs), func(id int64) bool { return !b.hasZone(id) })
+	return nil
+}
+
+// noteMaking remembers that making rows has waited until the lock wait was over. Nobody knows for which
+// of them it waited, so checks of all of them are asked again apart from others, and wait.
+func (b *batch) noteMaking(err error, makes []int) {
+	if !isNumber(err, errLockWait) {
+		return
+	}
+	b.hints.stuck.making.begin()
+	for _, bucket := range b.named(makes) {
+		b.hints.sawRow(bucket)
+	}
+}
+
+// makeRows makes the missing lock rows of buckets, which must be in lock order, and locks the rows
+// of all of them. It waits for whoever holds one of them, but not on Vitess: there nothing has told
+// whether another session holds or makes one.
+func (b *batch) makeRows(r *reading, buckets []service.Bucket) {
+	if b.conn.dialect.isSharded {
+		b.lock(r, buckets, " FOR UPDATE NOWAIT;")
+	}
+	for part := range b.shards(buckets) {
+		// ON DUPLICATE KEY UPDATE takes the exclusive lock of a row that another session has just
+		// made. INSERT IGNORE would take a shared lock, and two sessions that want to make it
+		// exclusive deadlock.
+		r.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
+		for i, bucket := range part {
+			if i > 0 {
+				r.sql(",")
+			}
+			r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
+		}
+		r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id); SELECT 1;")
+		r.skip()
+	}
+}
 
 // lock locks the rows of buckets, and reads their lockouts and tallies.
 func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
@@ -29,244 +202,111 @@ func (b *batch) readLock(row []driver.Value) error {
 	if err != nil {
 		return err
 	}
-	b.states[place] = locked
+	b.of[place].lock = locked
 	until, err := asInstant(row[2])
 	if err != nil {
 		return err
 	}
 	if !until.IsZero() {
-		b.ledger.Lockouts[b.buckets[place]] = service.Lockout{
+		b.ledger.Buckets[place].Lockout = service.Lockout{
 			Until: until, Length: time.Duration(asInt(row[3])) * time.Microsecond, Shadow: asInt(row[4]) != 0,
 		}
 	}
-	return b.readTally(b.buckets[place], row[5:])
+	return b.readTally(place, row[5:])
 }
 
-// lockMade reads the rows that make has made or found, and so has locked. It is for engines
-// without SKIP LOCKED: nothing else locks there but the waiting for held buckets.
-func (b *batch) lockMade(r *reading) {
-	b.lock(r, b.made, ";")
-	r.afterwards(func() {
-		for _, bucket := range b.made {
-			if b.states[b.places[bucket]] != locked {
-				b.lostRow = true
-			}
-		}
-	})
-}
-
-// errLostRow says that a row that was just locked could not be read. Nothing was decided.
-var errLostRow = errors.New("a lock row was locked and could not be read")
-
-// noteUnlocked takes an unlocked bucket for held if this instance has seen its row before. If
-// that row was deleted since, a check that waits for it finds that out. Other unlocked buckets
-// count as new until make looks. It also notes in hints which rows it found; it leaves out the
-// rows in made, which are not committed yet.
-func (b *batch) noteUnlocked(awaited []service.Bucket) {
-	met, found, leavesMaking := 0, 0, b.leavesMaking()
+// noteRows notes in hints which rows there are, and, in a batch's first round, whether those that this
+// instance had not seen were mostly new: the batch has made some of them.
+func (b *batch) noteRows(made int, isFirst bool) {
+	unseen, found := 0, 0
 	for i, bucket := range b.buckets {
-		switch {
-		case !b.hasZone(bucket.ZoneID), b.contains(b.made, bucket):
-		case b.givenUp[i] || leavesMaking && b.states[i] == absent || b.conn.dialect.skipsLocked && b.hints.hasSeenRow(bucket):
-			if b.states[i] == absent && !b.contains(awaited, bucket) {
-				b.states[i] = held
-			}
-		default:
-			met++
-			if b.states[i] == locked {
-				found++
+		if !b.hasZone(bucket.ZoneID) || b.hints.hasSeenRow(bucket) {
+			continue
+		}
+		unseen++
+		if b.of[i].lock == locked {
+			found++
+			if !slices.Contains(b.locks.made, i) { // those are there for good only after the COMMIT
 				b.hints.sawRow(bucket)
 			}
 		}
 	}
-	if b.guesses {
-		met, found, b.guesses = met+len(b.made), found+b.existed, false
-	}
-	b.hints.metUnseen(met, found)
-}
-
-// contains says whether a bucket is in a list that is in lock order.
-func (b *batch) contains(list []service.Bucket, bucket service.Bucket) bool {
-	_, found := slices.BinarySearchFunc(list, bucket, b.compare)
-	return found
-}
-
-// errInTheMaking says that another session holds the row of a bucket, or has made it and not
-// committed yet. An INSERT of the row would wait for that session.
-var errInTheMaking = errors.New("another session holds a row or is making it")
-
-// giveUpMaking takes the rows in made for held after the INSERT of them has waited in vain. Nobody
-// knows which of them it waited for. Their checks are asked again apart from others, and wait.
-func (b *batch) giveUpMaking() {
-	for _, bucket := range b.made {
-		b.hints.sawRow(bucket)
-	}
-	b.giveUp(b.made)
-	b.hints.stuck.making.begin()
-}
-
-// giveUp takes some of the rows in made for held, and does not make them.
-func (b *batch) giveUp(rows []service.Bucket) {
-	for _, bucket := range rows {
-		b.givenUp[b.places[bucket]] = true
-	}
-	b.made = slices.DeleteFunc(slices.Clone(b.made), func(bucket service.Bucket) bool { return b.contains(rows, bucket) })
-}
-
-// leavesMaking says that the batch makes no lock rows, because that is stuck and nobody may wait.
-// Without SKIP LOCKED to make a row is to lock it.
-func (b *batch) leavesMaking() bool {
-	return b.hints.stuck.making.lasts() && b.conn.dialect.skipsLocked && b.noWait
-}
-
-// make makes the missing lock rows of the buckets in made, and locks the rows of all of them. It
-// returns after how many answered SELECTs of the packet the first INSERT stands.
-//
-// A row that another session has made and not committed is found by a locking read only. NOWAIT lets
-// that read fail; otherwise the INSERT, and so the whole batch, would wait for the other session.
-func (b *batch) make(r *reading) (inserts int) {
-	size := max(len(b.made), 1)
-	if b.singly {
-		size = 1
-	}
-	if b.conn.dialect.skipsLocked || b.singly {
-		for list := range slices.Chunk(b.made, size) {
-			b.lock(r, list, " FOR UPDATE NOWAIT;")
-		}
-	}
-	inserts = len(r.readers)
-	b.makeRows(r, b.made)
-	return inserts
-}
-
-// noteMade takes the rows in made for locked. Those that were there have been read, and those that
-// an INSERT has made have neither a lockout nor a tally.
-func (b *batch) noteMade() {
-	b.existed = 0
-	for _, bucket := range b.made {
-		if place := b.places[bucket]; b.states[place] == locked {
-			b.existed++
-		} else {
-			b.states[place] = locked
-		}
+	if isFirst {
+		b.hints.metUnseen(unseen, found-made)
 	}
 }
 
-// notMade returns the buckets that are not in made.
-func (b *batch) notMade() []service.Bucket {
-	if len(b.made) == 0 {
-		return b.buckets
-	}
-	return slices.DeleteFunc(slices.Clone(b.buckets), func(bucket service.Bucket) bool { return b.contains(b.made, bucket) })
-}
-
-// makeRows makes the missing lock rows of buckets, which must be in lock order, and locks the rows
-// of all of them. It waits for whoever holds one of them. It counts the rows that it makes.
-func (b *batch) makeRows(r *reading, buckets []service.Bucket) {
-	b.inserted = 0
-	if len(buckets) == 0 {
-		return
-	}
-	for part := range b.shards(buckets) {
-		// ON DUPLICATE KEY UPDATE takes the exclusive lock of a row that another session has just
-		// made. INSERT IGNORE would take a shared lock, and two sessions that want to make it
-		// exclusive deadlock.
-		r.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
-		for i, bucket := range part {
-			if i > 0 {
-				r.sql(",")
-			}
-			r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
-		}
-		r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id); SELECT ROW_COUNT();")
-		r.each(1, func(row []driver.Value) error {
-			b.inserted += int(asInt(row[0])) // a row that is there and stays as it is counts 0
-			return nil
-		})
-	}
-}
-
-// mostSetAside is how many rows that other sessions hold are found one by one, before all
-// others in made are given up as well.
-const mostSetAside = 4
-
-// setAside changes made after another session was found to hold one of its rows, so that the
-// batch can begin again. The first time it does not know which row it was, since all were
-// locked by one statement: then the rows are locked one by one. After that, place is the
-// place of the row in made, and that bucket is given up. When mostSetAside rows were found,
-// all of made is given up. Checks of these buckets are refused as held, and asked again.
-func (b *batch) setAside(place int) {
-	if !b.singly {
-		b.singly = true
-		return
-	}
-	b.hints.sawRow(b.made[place])
-	gone := b.made[place : place+1]
-	if b.taken++; b.taken >= mostSetAside {
-		gone = b.made
-	}
-	b.giveUp(gone)
-}
-
-// likelyNew returns the buckets whose rows are made in the first packet, because they are
-// probably missing: this instance has not seen them, and recently most unseen buckets were
-// new. It leaves out checks that name a zone which may not exist. On engines without SKIP LOCKED
-// it also returns the buckets that this instance has seen: to make a row is to lock it there.
-func (b *batch) likelyNew() []service.Bucket {
-	unseenAreNew, skipsLocked := b.hints.unseenAreNew.Load(), b.conn.dialect.skipsLocked
-	if skipsLocked && (!unseenAreNew || b.leavesMaking()) {
-		return nil
-	}
-	var list []service.Bucket
-	for _, check := range b.checks {
-		if slices.ContainsFunc(check.Buckets, func(bucket service.Bucket) bool { return !b.plans[bucket.ZoneID].known }) {
+// noteHeld notes which unlocked buckets other sessions hold: those whose rows are there. The rows in makes
+// are, because the batch has just made sure of it, and those that this instance has seen. If such a row
+// was deleted since, a check that waits for it finds that out: then it is in awaits.
+func (b *batch) noteHeld(makes, awaits []int) {
+	for i, bucket := range b.buckets {
+		if b.of[i].lock != absent || !b.hasZone(bucket.ZoneID) || slices.Contains(awaits, i) {
 			continue
 		}
-		for i, bucket := range check.Buckets {
-			seen := b.hints.hasSeenRow(bucket)
-			if seen && !skipsLocked || !seen && unseenAreNew && (skipsLocked || !b.isStale(check, i)) {
-				list = append(list, bucket)
+		isMade := slices.Contains(makes, i)
+		if isMade || b.leavesMaking() || b.conn.dialect.skipsLocked && b.hints.hasSeenRow(bucket) {
+			b.of[i].lock = held
+		}
+		if isMade {
+			b.hints.sawRow(bucket)
+		}
+	}
+}
+
+// missing returns the places of the buckets that need a row: those of checks whose zones all exist and,
+// unless the batch waits for them, none of whose buckets another session holds.
+func (b *batch) missing(waits bool) []int {
+	var list []int
+	for i, check := range b.checks {
+		for _, place := range b.ledger.Places[i] {
+			if b.of[place].lock == absent && b.isKnown(check) && (waits || !b.isHeld(i)) {
+				list = append(list, place)
 			}
 		}
 	}
-	b.guesses = skipsLocked && len(list) > 0
-	return b.inOrder(list)
+	return inOrder(list)
 }
 
-// isStale says that a key was normalised by another rule than the zone had when it was last read.
-// A check with a stale key is refused, and sessions that wait for a row that is then taken back
-// may deadlock.
-func (b *batch) isStale(check service.Check, i int) bool {
-	return check.KeyRules != nil && check.KeyRules[i] != b.plans[check.Buckets[i].ZoneID].keys
-}
-
-// hasMadeInVain says that the batch made rows in a zone that does not exist.
-func (b *batch) hasMadeInVain() bool {
-	return slices.ContainsFunc(b.made, func(bucket service.Bucket) bool { return !b.hasZone(bucket.ZoneID) })
-}
-
-// fresh returns the buckets that need a row: those of checks whose zones all exist
-// and, unless the batch waits for them, none of whose buckets another session holds.
-func (b *batch) fresh(waits bool) []service.Bucket {
-	if !slices.Contains(b.states, absent) {
+// likelyNew returns the buckets whose rows are probably missing: this instance has not seen them, and
+// recently most unseen buckets were new. It leaves out checks that name a zone which may not exist, and
+// those whose keys do not fit their zones: a check that will be refused must not make a row.
+func (b *batch) likelyNew() []int {
+	if !b.hints.unseenAreNew.Load() || b.leavesMaking() {
 		return nil
 	}
-	var wanted []service.Bucket
-	for _, check := range b.checks {
-		if !b.isKnown(check) || !waits && b.isHeld(check) {
+	var list []int
+	for i, check := range b.checks {
+		if !b.fits(check) {
 			continue
 		}
-		for _, bucket := range check.Buckets {
-			if b.states[b.places[bucket]] == absent {
-				wanted = append(wanted, bucket)
+		for j, bucket := range check.Buckets {
+			if !b.hints.hasSeenRow(bucket) {
+				list = append(list, b.ledger.Places[i][j])
 			}
 		}
 	}
-	return b.inOrder(wanted)
+	return inOrder(list)
 }
 
-// inOrder puts buckets in lock order, each once.
-func (b *batch) inOrder(buckets []service.Bucket) []service.Bucket {
-	slices.SortFunc(buckets, func(x, y service.Bucket) int { return b.places[x] - b.places[y] })
-	return slices.Compact(buckets)
+// fits says that the zones of a check are known, and that its keys were normalised by the rules that
+// the zones had when they were last read.
+func (b *batch) fits(check service.Check) bool {
+	for i, bucket := range check.Buckets {
+		plan := b.known.plans[bucket.ZoneID]
+		if !plan.known || check.KeyRules != nil && check.KeyRules[i] != plan.keys {
+			return false
+		}
+	}
+	return true
+}
+
+// leavesMaking says that the batch makes no lock rows, because making them has lately waited until the
+// lock wait was over, and this batch may not wait.
+func (b *batch) leavesMaking() bool { return b.hints.stuck.making.lasts() && b.noWait }
+
+// inOrder puts places in order, each once.
+func inOrder(places []int) []int {
+	slices.Sort(places)
+	return slices.Compact(places)
 }

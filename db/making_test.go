@@ -2,6 +2,7 @@ package db
 
 import (
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"sync"
@@ -79,15 +80,14 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 	})
 }
 
-// TestManyRowsInTheMakingAreTakenForHeld holds more of them than are looked for one
-// by one: no check waits, and all are decided once the rows are there.
+// TestManyRowsInTheMakingAreTakenForHeld: no check waits, and all are decided once the rows are there.
 func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, Options{LockWait: time.Hour}, zone(1, 100, time.Hour))
 		var checks []service.Check
 		var ends []func(bool)
-		for i := range 3 * mostSetAside {
+		for i := range 12 {
 			key := user(fmt.Sprint("key-", i))
 			if i%2 == 0 {
 				ends = append(ends, making(t, d, key))
@@ -221,8 +221,8 @@ func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 			checks = append(checks, check(user(fmt.Sprint("new-", i)))...)
 		}
 		b := newBatch(store.hints, laneOf(t, store), service.Call{Checks: checks})
-		if err := store.lockAll(t.Context(), b); err != nil || b.singly {
-			t.Errorf("%v; it had to ask for the rows one by one: %v", err, b.singly)
+		if err := store.lockAll(t.Context(), b); err != nil {
+			t.Error(err)
 		}
 		if err := b.roll(t.Context()); err != nil {
 			t.Error(err)
@@ -248,11 +248,51 @@ func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 		checks := append(check(user("free")), check(user("held"))...)
 		b := newBatch(store.hints, conn, service.Call{Checks: checks, NoWait: true})
 		err := store.lockAll(t.Context(), b)
-		if err != nil || !b.isHeld(checks[1]) || b.isHeld(checks[0]) {
-			t.Errorf("%v, states %v, want the first free and the second held", err, b.states)
+		if err != nil || !b.isHeld(1) || b.isHeld(0) {
+			t.Errorf("%v, shares %+v, want the first free and the second held", err, b.of)
 		}
 		if err := b.roll(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// TestADirtyReadLeavesTheNextTransactionAsItWas looks at a row that another session has made and not
+// committed: the dirty read sees it, and the next statements of the session do not, also after one that
+// has waited for a lock until the lock wait was over.
+func TestADirtyReadLeavesTheNextTransactionAsItWas(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, Options{LockWait: time.Second}, zone(1, 100, time.Hour))
+		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("there"))}); err != nil {
+			t.Fatal(err)
+		}
+		making(t, d, user("in the making"))
+		b := newBatch(store.hints, laneOf(t, store), service.Call{Checks: check(user("there"), user("in the making"), user("missing"))})
+		seen := func() int {
+			var r reading
+			n := 0
+			r.sql("SELECT 1 FROM zone_bucket_lock")
+			r.each(1, func([]driver.Value) error { n++; return nil })
+			if err := r.send(t.Context(), b.conn); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		all := []int{0, 1, 2}
+		if lacking, err := b.lacking(t.Context(), all); err != nil || len(lacking) != 1 || b.buckets[lacking[0]] != user("missing") {
+			t.Errorf("lacking %v, %v, want the missing row alone", b.named(lacking), err)
+		}
+		if n := seen(); n != 1 {
+			t.Errorf("the next statement sees %d rows, want the one that is committed", n)
+		}
+		_, err := b.conn.ExecContext(t.Context(), "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; "+
+			"INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'in the making') ON DUPLICATE KEY UPDATE zone_id = 1", nil)
+		if !isNumber(err, errLockWait) {
+			t.Fatalf("got %v, want the lock wait to be over", err)
+		}
+		if n := seen(); n != 1 {
+			t.Errorf("after a lock wait the next statement sees %d rows, want the one that is committed", n)
 		}
 	})
 }

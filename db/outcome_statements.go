@@ -159,7 +159,7 @@ func (e errand) readTxns(r *reading, checks [][]txnOfCheck) map[txnName]service.
 	ids := make([][]uint64, len(e.buckets)) // by the places of their buckets
 	for _, check := range checks {
 		for _, t := range check {
-			place := e.places[t.bucket()]
+			place, _ := e.placeOf(t.bucket())
 			ids[place] = append(ids[place], t.ID)
 		}
 	}
@@ -167,14 +167,15 @@ func (e errand) readTxns(r *reading, checks [][]txnOfCheck) map[txnName]service.
 	for part := range e.shards(e.buckets) {
 		var of []uint64
 		for _, bucket := range part {
-			of = append(of, ids[e.places[bucket]]...)
+			place, _ := e.placeOf(bucket)
+			of = append(of, ids[place]...)
 		}
 		r.sql("SELECT "+txnColumns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
 			list(len(of), func(i int) { r.uint(of[i]) }).sql(" AND bucket_key IN ").
 			list(len(part), func(i int) { r.string(part[i].Key) }).sql(";")
-		r.each(11, func(row []driver.Value) error {
+		r.each(13, func(row []driver.Value) error {
 			txn, err := txnOf(row)
-			if _, isAsked := e.places[txn.Bucket]; err == nil && !isAsked {
+			if _, isAsked := e.placeOf(txn.Bucket); err == nil && !isAsked {
 				return errMisfit
 			}
 			recorded[txnName{txn.ID, txn.CreatedAt.UnixMicro()}] = txn

@@ -74,10 +74,7 @@ func (b portableBench) Age(tb testing.TB, bucket service.Bucket, by time.Duratio
 	}
 	delete(attempts, "")
 	us := by.Microseconds()
-	dbtest.Exec(tb, b.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND "+
-		"WHERE zone_id = ? AND bucket_key = ?", us, bucket.ZoneID, bucket.Key)
-	dbtest.Exec(tb, b.SQL, "UPDATE zone_bucket_lock SET tally_until = NULL, locked_until = locked_until - INTERVAL ? MICROSECOND "+
-		"WHERE zone_id = ? AND bucket_key = ?", us, bucket.ZoneID, bucket.Key)
+	b.AgeRows(tb, bucket, us)
 	for id := range attempts {
 		dbtest.Exec(tb, b.SQL, "UPDATE zone_attempt SET expires_at = expires_at - INTERVAL ? MICROSECOND WHERE attempt_id = ?", us, id)
 	}

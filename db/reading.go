@@ -96,13 +96,14 @@ func (r *reading) send(ctx context.Context, conn *connection) error {
 	return nil
 }
 
-// tellsNew notes the id of a txn that was recorded now. It returns errMisfit for an id that no new
-// txn can have: 0, and that of the last one, with which an answer that came twice begins.
-func (s *connection) tellsNew(id uint64) error {
-	if id == 0 || id == s.lastTxn {
+// tellsNew notes the id of a txn that was recorded now, or that counts an attempt of now. It returns
+// errMisfit for what no new answer can have: the id 0, and the id and the instant of the last one, with
+// which an answer that came twice begins.
+func (s *connection) tellsNew(id uint64, now time.Time) error {
+	if id == 0 || id == s.lastTxn && now.Equal(s.lastAt) {
 		return errMisfit
 	}
-	s.lastTxn = id
+	s.lastTxn, s.lastAt = id, now
 	return nil
 }
 
@@ -180,20 +181,20 @@ func asInstant(value driver.Value) (time.Time, error) {
 // readZones reads the zones that checks name, as they are now, and the engine's clock. The
 // clock is that of the decision: the buckets are locked, so no other session adds txns later.
 func (b *batch) readZones(r *reading) {
-	clear(b.zones)
+	clear(b.known.zones)
 	clear(b.ledger.Zones)
-	if len(b.present) == 0 {
+	if len(b.known.present) == 0 {
 		return
 	}
 	r.sql("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.conn.dialect.idStep+
 		" FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
-		list(len(b.present), func(i int) { r.int(b.present[i]) }).sql(";")
+		list(len(b.known.present), func(i int) { r.int(b.known.present[i]) }).sql(";")
 	r.each(limits+4, func(row []driver.Value) error {
 		limit, rest, err := limitOf(row)
 		if err != nil {
 			return err
 		}
-		if _, isAsked := b.plans[limit.ID]; !isAsked {
+		if _, isAsked := b.known.plans[limit.ID]; !isAsked {
 			return errMisfit
 		}
 		zone := lockedZone{Zone: limit, overridden: asInt(rest[0]) != 0}
@@ -204,7 +205,7 @@ func (b *batch) readZones(r *reading) {
 			return err
 		}
 		b.idStep = uint64(asInt(rest[3]))
-		b.zones[zone.ID] = zone
+		b.known.zones[zone.ID] = zone
 		b.ledger.Zones[zone.ID] = zone.Zone
 		return nil
 	})
@@ -221,7 +222,7 @@ type lockedZone struct {
 // that ip zones have now.
 func (b *batch) readOverrides(r *reading) {
 	keys, zoneIDs, networks := b.overridable()
-	b.ledger.Overrides, b.lengths = nil, nil
+	b.ledger.Overrides, b.known.lengths = nil, nil
 	if len(keys) > 0 {
 		r.sql(selectLimitOverride+"FORCE INDEX (zone_override_key) WHERE ").keys(keys, nil).sql(";")
 		r.each(overrideColumns, b.addOverride)
@@ -235,7 +236,7 @@ func (b *batch) readOverrides(r *reading) {
 			if !slices.Contains(zoneIDs, asInt(row[0])) {
 				return errMisfit
 			}
-			b.lengths = append(b.lengths, prefixLength{asInt(row[0]), int(asInt(row[1])), int(asInt(row[2]))})
+			b.known.lengths = append(b.known.lengths, prefixLength{asInt(row[0]), int(asInt(row[1])), int(asInt(row[2]))})
 			return nil
 		})
 	}
@@ -251,7 +252,7 @@ func (b *batch) readOverrides(r *reading) {
 // overrides of networks, and the networks of those zones' buckets, each once.
 func (b *batch) overridable() (keys []service.Bucket, zoneIDs []int64, networks []string) {
 	for _, id := range b.zoneIDs {
-		plan := b.plans[id]
+		plan := b.known.plans[id]
 		if !plan.overridden {
 			continue
 		}
@@ -285,9 +286,9 @@ func appendNetworks(networks []string, key string, lengths []prefixLength) []str
 
 func (b *batch) addOverride(row []driver.Value) error {
 	o, err := limitOverrideOf(row)
-	_, isAsked := b.places[service.Bucket{ZoneID: o.ZoneID, Key: o.Key}]
+	_, isAsked := b.placeOf(service.Bucket{ZoneID: o.ZoneID, Key: o.Key})
 	if o.Key == "" {
-		_, isAsked = b.plans[o.ZoneID]
+		_, isAsked = b.known.plans[o.ZoneID]
 	}
 	if err == nil && !isAsked {
 		return errMisfit
@@ -391,7 +392,7 @@ func parseAnswer(answer []byte, d *service.Decision) error {
 
 func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
 	const members, txnID, velocity, remaining, reason, overrideID = 12, 4, 7, 8, 10, 11
-	most := [members]uint64{2: 1, 3: 1, txnID: math.MaxUint64, overrideID: math.MaxUint64}
+	most := [members]uint64{2: 1, 3: 1, txnID: math.MaxInt64, overrideID: math.MaxUint64}
 	if len(row) != members {
 		return v, fmt.Errorf("%d members, want %d", len(row), members)
 	}

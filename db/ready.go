@@ -180,7 +180,9 @@ func noBucket() service.Bucket { return service.Bucket{ZoneID: 0, Key: "0.0.0.0"
 // batchOfNoZone returns a batch of checks in the zone of noBucket. It reads all that a batch can read.
 func batchOfNoZone(conn *connection, hints *hints, checks ...service.Check) *batch {
 	b, id := newBatch(hints, conn, service.Call{Checks: checks}), noBucket().ZoneID
-	b.plans[id] = zonePlan{known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{id, 4, 32}}}
+	b.known.plans[id] = zonePlan{
+		known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{id, 4, 32}}, hasSeries: true,
+	}
 	return b
 }
 
@@ -234,14 +236,17 @@ func proveBatch(ctx context.Context, conn *connection, hints *hints) error {
 	p.add("SELECT", "table zone_master", b.readZones)
 	p.add("SELECT", "tables zone_override and zone_override_prefix_length", b.readOverrides)
 	p.add("SELECT", "table zone_attempt", b.readAttempts)
+	p.add("SELECT", "table zone_bucket_lock", b.readSeries)
 	p.add("SELECT", "table zone_txn", b.listTxns)
 	p.add("SELECT", "table zone_txn", lookForLastIDs)
 	p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
 	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
-		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL WHERE FALSE")
-	p.write("INSERT", "table zone_txn", nothingInto("zone_txn", longTxnRowColumns))
+		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, "+
+		"blocked_began = NULL, blocked_txns = NULL, blocked_txn_id = NULL, blocked_txn_at = NULL, blocked_reason = NULL, blocked_override_id = NULL WHERE FALSE")
+	p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns))
 	p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
 	p.write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
+	p.write("EXECUTE", "procedure repeat_txns", "CALL repeat_txns('[]', UTC_TIMESTAMP(6))")
 	b.reset(&p.packet)
 	p.sql("ROLLBACK")
 	return p.ask(ctx, conn)

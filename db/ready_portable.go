@@ -21,7 +21,7 @@ const noZone = "zone_id = 0"
 func proveLimits(ctx context.Context, conn *connection) error {
 	var p proof
 	p.read("table zone_master", "SELECT id, rate, `window`, mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, "+
-		"lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, key_rule, overridden, revision, narrowed_at "+
+		"lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, key_rule, overridden, revision, narrowed_at "+
 		"FROM zone_master WHERE id = 0")
 	p.read("table zone_override", "SELECT id, bucket_key, network, action, rate, `window`, expires_at FROM zone_override WHERE "+noZone)
 	p.read("table zone_override_prefix_length", "SELECT family, prefix_length FROM zone_override_prefix_length WHERE "+noZone)
@@ -33,20 +33,22 @@ func proveLimits(ctx context.Context, conn *connection) error {
 // one that the session is bound to.
 func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
 	var p proof
-	p.read("table zone_bucket_lock", "SELECT bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at "+
-		"FROM zone_bucket_lock WHERE "+noZone+" FOR UPDATE")
+	p.read("table zone_bucket_lock", "SELECT bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at, "+
+		seriesColumns+" FROM zone_bucket_lock WHERE "+noZone+" FOR UPDATE")
 	p.read("table zone_attempt", "SELECT "+conn.dialect.attemptColumns()+" FROM zone_attempt WHERE attempt_id = ''")
-	p.read("table zone_txn", "SELECT id, "+longTxnRowColumns+", outcome FROM zone_txn WHERE "+noZone)
+	p.read("table zone_txn", "SELECT id, "+allTxnRowColumns+", outcome FROM zone_txn WHERE "+noZone)
 	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
-		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL WHERE "+noZone)
+		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, "+
+		"blocked_began = NULL, blocked_txns = NULL, blocked_txn_id = NULL, blocked_txn_at = NULL, blocked_reason = NULL, blocked_override_id = NULL WHERE "+noZone)
 	p.write("DELETE", "table zone_attempt", "DELETE FROM zone_attempt WHERE attempt_id = ''")
+	p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET repeats = NULL, repeated_at = NULL WHERE "+noZone)
 	if reports {
 		p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET outcome = NULL, counted = FALSE WHERE "+noZone)
 	}
 	if !conn.dialect.isSharded {
 		// vtgate gives a writer all rights at once.
 		p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
-		p.write("INSERT", "table zone_txn", nothingInto("zone_txn", longTxnRowColumns))
+		p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns))
 		p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
 		p.add("SELECT", "table zone_txn", lookForLastIDs)
 	}

@@ -93,7 +93,7 @@ func TestProveNeedsTheRightsOfReportsAndReleases(t *testing.T) {
 		narrow := d.ServiceAccount(t)
 		account, name := accountOf(t, narrow)
 		dbtest.Exec(t, d.SQL, "REVOKE EXECUTE ON "+name+".* FROM "+account)
-		for _, procedure := range []string{"check_velocity_by_rule", "forget_attempts", "rehearse"} {
+		for _, procedure := range []string{"check_velocity_by_rule", "forget_attempts", "repeat_txns", "rehearse"} {
 			dbtest.Exec(t, d.SQL, "GRANT EXECUTE ON PROCEDURE "+name+"."+procedure+" TO "+account)
 		}
 		found := proveWays(t, probe(t, narrow.DSN))

@@ -78,6 +78,7 @@ func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
 			{"the lone check's procedure is missing", run("DROP PROCEDURE check_velocity_by_rule"), migrate, "procedure check_velocity_by_rule, or one that it calls, is missing"},
 			{"a procedure that it calls is missing", run("DROP PROCEDURE make_bucket"), migrate, "run 'velocityd migrate up'"},
 			{"the batch's procedure is missing", run("DROP PROCEDURE forget_attempts"), migrate, "procedure forget_attempts, or one that it calls, is missing"},
+			{"the procedure that counts is missing", run("DROP PROCEDURE repeat_txns"), migrate, "procedure repeat_txns, or one that it calls, is missing"},
 			{"the outcomes' procedure is missing", run("DROP PROCEDURE report_outcomes"), migrate, "procedure report_outcomes, or one that it calls, is missing"},
 			{
 				"no EXECUTE", run("REVOKE EXECUTE ON %s.* FROM %s", name, account), run("GRANT EXECUTE ON %s.* TO %s", name, account),

@@ -21,22 +21,23 @@ import (
 // apart, from the one that the engine answers (MySQL manual, "AUTO_INCREMENT
 // Handling in InnoDB": simple inserts).
 func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
-	if len(ruling.Txns) == 0 {
-		ruling.Number(0, 0)
+	if ruling.IsEmpty() {
 		return b.roll(ctx)
 	}
 	// Fails where there is no such savepoint, and then nothing behind it runs.
 	r := b.conn.reading()
 	p := r.sql("RELEASE SAVEPOINT velocityd;")
+	before := b.countRepeats(p, ruling)
 	b.insertTxns(p, ruling)
 	b.updateLockouts(p, ruling)
+	b.writeSeries(p, ruling)
 	b.rememberAttempts(p, ruling)
 	b.writeTallies(p, ruling)
 	send := b.sendAll
 	if !b.conn.dialect.hasRoutines {
 		send = b.sendApart
 	}
-	first, err := send(ctx, &r, len(ruling.Txns))
+	first, err := send(ctx, &r, before, len(ruling.Txns))
 	if err != nil {
 		if isNumber(err, errLockWait) && b.conn.dialect.hasRoutines {
 			b.noteStuck(ctx, ruling)
@@ -44,22 +45,36 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 		}
 		return err
 	}
-	for _, bucket := range b.made { // for good only now
+	for _, bucket := range b.named(b.locks.made) { // for good only now
 		b.hints.sawRow(bucket)
 	}
-	for _, txn := range ruling.Txns {
-		b.hints.stuck.recorded(txn.Bucket)
+	b.hints.stuck.recorded(recorded(ruling)...)
+	if len(ruling.Txns) == 0 {
+		return nil
 	}
-	if err := b.conn.tellsNew(first); err != nil {
+	if err := b.conn.tellsNew(first, b.now); err != nil {
 		return err
 	}
 	ruling.Number(first, b.idStep)
 	return nil
 }
 
-// sendAll sends the packet that records so many txns and commits, and returns the first txn's id. After an
-// error that is none of the engine's own, nobody knows whether the packet took effect.
-func (b *batch) sendAll(ctx context.Context, r *reading, txns int) (first uint64, err error) {
+// recorded returns the buckets of which a ruling records something in zone_txn.
+func recorded(ruling *service.Ruling) []service.Bucket {
+	buckets := make([]service.Bucket, 0, len(ruling.Txns)+len(ruling.Repeats))
+	for _, txn := range ruling.Txns {
+		buckets = append(buckets, txn.Bucket)
+	}
+	for _, r := range ruling.Repeats {
+		buckets = append(buckets, r.Bucket)
+	}
+	return buckets
+}
+
+// sendAll sends the packet that records so many txns, after some other statements, and commits. It returns the
+// first txn's id, if there is any. After an error that is none of the engine's own, nobody knows whether
+// the packet took effect.
+func (b *batch) sendAll(ctx context.Context, r *reading, before, txns int) (first uint64, err error) {
 	b.reset(&r.packet)
 	r.sql("COMMIT")
 	if int64(len(r.text)) >= b.conn.maxPacket {
@@ -69,8 +84,11 @@ func (b *batch) sendAll(ctx context.Context, r *reading, txns int) (first uint64
 	if err != nil {
 		return 0, err
 	}
-	// The answers are those to RELEASE SAVEPOINT, to the INSERT of the txns, to others, and to COMMIT.
-	const inserted = 1
+	if txns == 0 {
+		return 0, nil
+	}
+	// The answers are those to RELEASE SAVEPOINT, to what came before, to the INSERT of the txns, to others, and to COMMIT.
+	inserted := 1 + before
 	result, ok := answer.(mysql.Result)
 	if !ok || len(result.AllLastInsertIds()) <= inserted || result.AllRowsAffected()[inserted] != int64(txns) {
 		return 0, errMisfit
@@ -80,7 +98,7 @@ func (b *batch) sendAll(ctx context.Context, r *reading, txns int) (first uint64
 
 // sendApart does what sendAll does on engines where a COMMIT can fail half-way: its errors tell
 // the COMMIT's from those of the statements before it, after which nothing was recorded.
-func (b *batch) sendApart(ctx context.Context, r *reading, _ int) (first uint64, err error) {
+func (b *batch) sendApart(ctx context.Context, r *reading, _, _ int) (first uint64, err error) {
 	r.sql("SELECT LAST_INSERT_ID();")
 	r.each(1, func(row []driver.Value) error {
 		first = uint64(asInt(row[0]))
@@ -109,42 +127,68 @@ func (b *batch) commitApart(ctx context.Context, r *reading) error {
 // Columns of the rows that a batch writes.
 const (
 	txnRowColumns     = "created_at, zone_id, bucket_key, blocked, would_block, counted, reason"
-	longTxnRowColumns = txnRowColumns + ", override_id, attempt_id, check_id, check_buckets"
+	longTxnRowColumns = ", override_id, attempt_id, check_id, check_buckets"
+	repeatColumns     = ", repeats, repeated_at"
+	allTxnRowColumns  = txnRowColumns + longTxnRowColumns + repeatColumns
 )
 
 // insertTxns writes the rows of all txns. What only checks of several buckets, checks with an
 // attempt id and denied ones have is left out where there are none: four columns that are NULL
-// cost MariaDB a tenth of a row.
+// cost MariaDB a tenth of a row. So is what only a txn has that stands for several attempts.
 func (b *batch) insertTxns(p *packet, ruling *service.Ruling) {
-	long := len(b.attemptIDs) > 0 || len(ruling.Txns) > len(ruling.Recorded) ||
-		slices.ContainsFunc(ruling.Txns, func(txn service.Txn) bool { return txn.OverrideID != 0 })
-	columns := txnRowColumns
-	if long {
-		columns = longTxnRowColumns
+	if len(ruling.Txns) == 0 {
+		return
 	}
-	p.sql("INSERT INTO zone_txn (" + columns + ") VALUES ")
+	counts := slices.ContainsFunc(ruling.Txns, func(txn service.Txn) bool { return txn.Attempts > 1 })
+	long := counts || len(b.attemptIDs) > 0 || len(slices.Compact(slices.Clone(ruling.TxnChecks))) < len(ruling.Txns) ||
+		slices.ContainsFunc(ruling.Txns, func(txn service.Txn) bool { return txn.OverrideID != 0 })
+	p.sql("INSERT INTO zone_txn (" + txnRowColumns)
+	if long {
+		p.sql(longTxnRowColumns)
+	}
+	if counts {
+		p.sql(repeatColumns)
+	}
+	p.sql(") VALUES ")
 	created := string(new(packet).instant(ruling.Txns[0].CreatedAt).text) // that of all txns of a batch
-	txns := ruling.Txns
-	for _, i := range ruling.Recorded {
-		buckets := len(b.checks[i].Buckets)
-		checkID := rand.Int64()
-		for _, txn := range txns[:buckets] {
-			p.sql("(").sql(created).sql(",").int(txn.Bucket.ZoneID).sql(",").string(txn.Bucket.Key).sql(",").
-				bool(txn.Blocked).sql(",").bool(txn.WouldBlock).sql(",").bool(txn.Counted).sql(",").orNull(string(txn.Reason))
-			if long {
-				p.sql(",").idOrNull(txn.OverrideID).sql(",").orNull(txn.AttemptID)
-			}
-			switch {
-			case long && buckets > 1:
-				p.sql(",").int(checkID).sql(",").int(int64(buckets))
-			case long:
-				p.sql(",NULL,NULL")
-			}
-			p.sql("),")
+	var checkID int64
+	var ofCheck, left int // how many txns the check has, and how many of them are to be written
+	for i, txn := range ruling.Txns {
+		if left == 0 {
+			checkID, ofCheck = rand.Int64(), txnsOfCheckAt(ruling.TxnChecks, i)
+			left = ofCheck
 		}
-		txns = txns[buckets:]
+		left--
+		p.sql("(").sql(created).sql(",").int(txn.Bucket.ZoneID).sql(",").string(txn.Bucket.Key).sql(",").
+			bool(txn.Blocked).sql(",").bool(txn.WouldBlock).sql(",").bool(txn.Counted).sql(",").orNull(string(txn.Reason))
+		if long {
+			p.sql(",").idOrNull(txn.OverrideID).sql(",").orNull(txn.AttemptID)
+		}
+		switch {
+		case long && ofCheck > 1:
+			p.sql(",").int(checkID).sql(",").int(int64(ofCheck))
+		case long:
+			p.sql(",NULL,NULL")
+		}
+		switch {
+		case txn.Attempts > 1:
+			p.sql(",").int(int64(txn.Attempts - 1)).sql(",").sql(created)
+		case counts:
+			p.sql(",NULL,NULL")
+		}
+		p.sql("),")
 	}
 	p.text[len(p.text)-1] = ';'
+}
+
+// txnsOfCheckAt returns how many txns the check has whose first txn has the place first. checks are those
+// of all txns.
+func txnsOfCheckAt(checks []int, first int) int {
+	n := slices.IndexFunc(checks[first:], func(of int) bool { return of != checks[first] })
+	if n < 0 {
+		return len(checks) - first
+	}
+	return n
 }
 
 // updateLockouts writes the lockouts that begin. The rows are locked already.
@@ -217,8 +261,9 @@ func (b *batch) writeAttempt(p *packet, d service.Decision) {
 		v := d.Verdicts[j]
 		p.sql("JSON_ARRAY(").int(v.Bucket.ZoneID).sql(",").string(v.Bucket.Key).
 			sql(",").bool(v.Blocked).sql(",").bool(v.WouldBlock).
-			sql(",LAST_INSERT_ID()+").int(int64((v.TxnID - 1) * b.idStep)).
-			sql(",").int(int64(v.Rate)).sql(",").seconds(v.Window)
+			sql(",")
+		b.txnID(p, v.TxnID)
+		p.sql(",").int(int64(v.Rate)).sql(",").seconds(v.Window)
 		if v.Unmetered {
 			p.sql(",NULL,NULL")
 		} else {

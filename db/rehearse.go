@@ -15,11 +15,7 @@ func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
 		b.hints.stuck.attempts.begin()
 		return
 	}
-	buckets := make([]service.Bucket, len(ruling.Txns))
-	for i, txn := range ruling.Txns {
-		buckets[i] = txn.Bucket
-	}
-	b.hints.stuck.waited(buckets...)
+	b.hints.stuck.waited(recorded(ruling)...)
 }
 
 // rehearse finds out whether a batch can record what was stuck. If nobody may wait, what is stuck
@@ -28,7 +24,7 @@ func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
 // refused as held. The ids of the txns that it takes back are not used again.
 func (s *Store) rehearse(ctx context.Context, b *batch) error {
 	if b.noWait {
-		b.leavesAttempts = b.hints.stuck.attempts.lasts()
+		b.locks.leavesAttempts = b.hints.stuck.attempts.lasts()
 		return nil
 	}
 	if err := s.rehearseTxns(ctx, b); err != nil {
@@ -86,7 +82,7 @@ func (s *Store) rehearseAttempts(ctx context.Context, b *batch) error {
 	waited, err := s.try(ctx, b, p)
 	if waited {
 		b.hints.stuck.attempts.begin()
-		b.leavesAttempts = true
+		b.locks.leavesAttempts = true
 	}
 	return err
 }

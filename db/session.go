@@ -194,6 +194,7 @@ type connection struct {
 	maxPacket int64
 	// lastTxn is the id of the last txn that was recorded by this connection, the first of several.
 	lastTxn uint64
+	lastAt  time.Time // the instant of its decision
 	// text is memory for the next packet of a batch, which the last one has left.
 	text []byte
 }

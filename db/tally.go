@@ -26,12 +26,12 @@ const oldestTally = time.Minute
 const fewTxns = 32
 
 // suffices says that the velocity at now follows from t and the txns that came or went since.
-func (t tally) suffices(now time.Time, window time.Duration) bool {
-	return !now.Before(t.until) && !t.from.After(now.Add(-window)) && now.Sub(t.countedAt) <= oldestTally
+func (t *tally) suffices(now time.Time, window time.Duration) bool {
+	return t != nil && !now.Before(t.until) && !t.from.After(now.Add(-window)) && now.Sub(t.countedAt) <= oldestTally
 }
 
 // readTally reads the tally of a bucket, if it has one, from the columns of its lock row.
-func (b *batch) readTally(bucket service.Bucket, columns []driver.Value) (err error) {
+func (b *batch) readTally(place int, columns []driver.Value) (err error) {
 	if columns[2] == nil {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (b *batch) readTally(bucket service.Bucket, columns []driver.Value) (err er
 			return err
 		}
 	}
-	b.tallies[bucket] = t
+	b.of[place].tally = &t
 	return nil
 }
 
@@ -49,13 +49,13 @@ func (b *batch) readTally(bucket service.Bucket, columns []driver.Value) (err er
 // txns are too many, or a tally cannot be right, the tally is dropped.
 func (b *batch) countMoved(r *reading, limits []limit) {
 	r.sql("SELECT zone_id, bucket_key, created_at" + fromCounted)
-	moved := make(map[service.Bucket]tally, len(limits))
+	moved := make(map[int]tally, len(limits)) // by places
 	for i, l := range limits {
 		if i > 0 {
 			r.sql(" OR ")
 		}
-		old, begin := b.tallies[l.bucket], b.now.Add(-l.window)
-		moved[l.bucket] = tally{count: old.count, from: begin, until: b.now, countedAt: old.countedAt}
+		old, begin := b.of[l.place].tally, b.now.Add(-l.window)
+		moved[l.place] = tally{count: old.count, from: begin, until: b.now, countedAt: old.countedAt}
 		b.where(r, []service.Bucket{l.bucket}, func(int64) {
 			r.sql(" AND (created_at > ").instant(old.from).sql(" AND created_at <= ").instant(begin).
 				sql(" OR created_at > ").instant(old.until).sql(")")
@@ -68,32 +68,32 @@ func (b *batch) countMoved(r *reading, limits []limit) {
 		return b.readMoved(row, moved)
 	})
 	r.afterwards(func() {
-		for bucket, t := range moved {
+		for place, t := range moved {
 			if read < most && t.count >= 0 {
-				b.renew(bucket, t)
+				b.renew(place, t)
 			} else {
-				b.tallies[bucket] = tally{until: b.tallies[bucket].until}
+				b.of[place].tally = &tally{until: b.of[place].tally.until}
 			}
 		}
 	})
 }
 
 // readMoved reads a txn that came or went since its bucket's tally was made.
-func (b *batch) readMoved(row []driver.Value, moved map[service.Bucket]tally) error {
-	bucket, at, err := b.txn(row)
+func (b *batch) readMoved(row []driver.Value, moved map[int]tally) error {
+	place, at, err := b.txn(row)
 	if err != nil {
 		return err
 	}
-	t := moved[bucket]
+	t := moved[place]
 	t.read++
-	if at.After(b.tallies[bucket].until) {
+	if at.After(b.of[place].tally.until) {
 		t.count++
 	}
 	if !at.After(t.from) {
 		t.count--
 	}
 	t.until = later(t.until, at)
-	moved[bucket] = t
+	moved[place] = t
 	return nil
 }
 
@@ -108,10 +108,10 @@ func later(a, b time.Time) time.Time {
 
 // renew takes the velocity of a bucket from its new tally. The tally will be written if it
 // saves the next batch more than fewTxns.
-func (b *batch) renew(bucket service.Bucket, t tally) {
-	b.ledger.Velocities[bucket] = service.Velocity{Count: t.count}
+func (b *batch) renew(place int, t tally) {
+	b.ledger.Buckets[place].Velocity = &service.Velocity{Count: t.count}
 	if t.read > fewTxns {
-		b.renewed[bucket] = t
+		b.of[place].renewed = &t
 	}
 }
 
@@ -119,24 +119,22 @@ func (b *batch) renew(bucket service.Bucket, t tally) {
 // an old tally whose interval contains now, because that tally does not count these txns; this
 // happens after the clock was set back. The rows are locked already.
 func (b *batch) writeTallies(p *packet, ruling *service.Ruling) {
-	if len(b.tallies)+len(b.renewed) == 0 {
-		return
-	}
 	for _, txn := range ruling.Txns {
-		if t, isRenewed := b.renewed[txn.Bucket]; isRenewed && txn.Counted {
-			t.count++
-			b.renewed[txn.Bucket] = t
+		if !txn.Counted {
+			continue
+		}
+		if place, _ := b.placeOf(txn.Bucket); b.of[place].renewed != nil {
+			b.of[place].renewed.count++
 		}
 	}
 	written := new(packet)
-	for _, bucket := range b.buckets {
-		t, isRenewed := b.renewed[bucket]
-		old, isTallied := b.tallies[bucket]
+	for i, bucket := range b.buckets {
+		t, old := b.of[i].renewed, b.of[i].tally
 		switch {
-		case isRenewed:
+		case t != nil:
 			written.sql(",(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",").int(int64(t.count)).
 				sql(",").instant(t.from).sql(",").instant(t.until).sql(",").instant(t.countedAt).sql(")")
-		case isTallied && !b.now.After(old.until):
+		case old != nil && !b.now.After(old.until):
 			written.sql(",(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",NULL,NULL,NULL,NULL)")
 		}
 	}

@@ -229,6 +229,7 @@ func (l *timeline) editZone(t *testing.T, id int64) {
 		LockoutFactor:  pick(r, 0, 1, 1.5, 3.33, 100),
 		LockoutMax:     pick(r, 0, 10*time.Minute, 4*time.Hour, service.MaxWindow),
 		LockoutDecay:   pick(r, 0, 10*time.Minute, 4*time.Hour),
+		RecordBlocked:  pick(r, 0, 0, 1, 2, 5),
 	}
 	switch id - l.first {
 	case 0:

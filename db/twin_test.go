@@ -129,9 +129,9 @@ func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []
 	var lines []string
 	w.each(t, func(rows *sql.Rows) error {
 		var id, checkID, overrideID uint64
-		values := make([]sql.NullString, 10)
+		values := make([]sql.NullString, 12)
 		err := rows.Scan(&id, &checkID, &values[0], &values[1], &values[2], &values[3], &values[4], &values[5], &values[6],
-			&values[7], &values[8], &values[9], &overrideID)
+			&values[7], &values[8], &values[9], &values[10], &values[11], &overrideID)
 		if checkID != 0 {
 			checkID = uint64(nameOf(w.checkIDs, checkID))
 		}
@@ -141,7 +141,7 @@ func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []
 		lines = append(lines, fmt.Sprint("txn ", nameOf(w.ordinals, id), " check ", checkID, " override ", overrideID, " ", values))
 		return err
 	}, "SELECT id, COALESCE(check_id, 0), created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, "+
-		"check_buckets, reason, COALESCE(override_id, 0) FROM zone_txn WHERE zone_id BETWEEN ? AND ? ORDER BY id", firstZone, lastZone)
+		"check_buckets, reason, repeats, repeated_at, COALESCE(override_id, 0) FROM zone_txn WHERE zone_id BETWEEN ? AND ? ORDER BY id", firstZone, lastZone)
 	w.each(t, func(rows *sql.Rows) error {
 		values := make([]sql.NullString, 5)
 		err := rows.Scan(&values[0], &values[1], &values[2], &values[3], &values[4])

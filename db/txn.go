@@ -23,15 +23,18 @@ type txnRow struct {
 	Counted    bool             `db:"counted"`
 	Outcome    sql.Null[string] `db:"outcome"`
 	AttemptID  sql.Null[string] `db:"attempt_id"`
+	Attempts   int              `db:"attempts"`
+	LastAt     time.Time        `db:"last_at"`
 }
 
-const txnColumns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id"
+const txnColumns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id, " +
+	"1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at"
 
 func (r txnRow) txn() service.Txn {
 	return service.Txn{
 		ID: r.ID, Bucket: service.Bucket{ZoneID: r.ZoneID, Key: r.Key}, CreatedAt: r.CreatedAt,
 		Blocked: r.Blocked, WouldBlock: r.WouldBlock, Reason: service.Reason(r.Reason.V), OverrideID: r.OverrideID.V, Counted: r.Counted,
-		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V,
+		Outcome: service.Outcome(r.Outcome.V), AttemptID: r.AttemptID.V, Attempts: r.Attempts, LastAt: r.LastAt,
 	}
 }
 
@@ -41,9 +44,12 @@ func txnOf(row []driver.Value) (txn service.Txn, err error) {
 		ID: uint64(asInt(row[0])), Bucket: service.Bucket{ZoneID: asInt(row[2]), Key: text(row[3])},
 		Blocked: asInt(row[4]) != 0, WouldBlock: asInt(row[5]) != 0, Counted: asInt(row[6]) != 0,
 		Outcome: service.Outcome(text(row[7])), AttemptID: text(row[8]),
-		Reason: service.Reason(text(row[9])), OverrideID: uint64(asInt(row[10])),
+		Reason: service.Reason(text(row[9])), OverrideID: uint64(asInt(row[10])), Attempts: int(asInt(row[11])),
 	}
-	txn.CreatedAt, err = asInstant(row[1])
+	if txn.CreatedAt, err = asInstant(row[1]); err != nil {
+		return txn, err
+	}
+	txn.LastAt, err = asInstant(row[12])
 	return txn, err
 }
 

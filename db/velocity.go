@@ -28,13 +28,13 @@ const (
 // its rate, except after its zone was narrowed, when it may hold any number: so the list has a
 // LIMIT, and isCut says that it was reached.
 func (b *batch) listTxns(r *reading) {
-	clear(b.ledger.Counted)
-	clear(b.ledger.Velocities)
-	clear(b.renewed)
-	b.isCut = false
+	for i := range b.of {
+		b.ledger.Buckets[i].Counted, b.ledger.Buckets[i].Velocity, b.of[i].renewed = nil, nil, nil
+	}
+	b.known.isCut = false
 	var listed []service.Bucket
 	for i, bucket := range b.buckets {
-		if b.states[i] != held && b.plans[bucket.ZoneID].window > 0 {
+		if b.of[i].lock != held && b.known.plans[bucket.ZoneID].window > 0 {
 			listed = append(listed, bucket)
 		}
 	}
@@ -51,17 +51,17 @@ func (b *batch) listPart(r *reading, part []service.Bucket) {
 	most := b.conn.dialect.bounded(len(part) * (mostListed + 1))
 	r.sql("SELECT zone_id, bucket_key, created_at" + fromCounted)
 	b.where(r, part, func(zoneID int64) {
-		r.sql(" AND created_at > ").instant(b.supposed.Add(-clockMargin - b.plans[zoneID].window))
+		r.sql(" AND created_at > ").instant(b.known.supposed.Add(-clockMargin - b.known.plans[zoneID].window))
 	})
 	r.sql(") LIMIT ").int(int64(most)).sql(";")
-	list := instants{of: b.ledger.Counted}
+	list := instants{of: b.ledger.Buckets}
 	r.each(3, func(row []driver.Value) error {
-		bucket, at, err := b.txn(row)
+		place, at, err := b.txn(row)
 		if err != nil {
 			return err
 		}
-		list.add(bucket, at)
-		b.isCut = b.isCut || len(list.all) == most
+		list.add(place, at)
+		b.known.isCut = b.known.isCut || len(list.all) == most
 		return nil
 	})
 	r.afterwards(list.close)
@@ -70,16 +70,16 @@ func (b *batch) listPart(r *reading, part []service.Bucket) {
 // instants gathers the instants of buckets from rows. The rows of one bucket come one after the
 // other, so their instants are a part of one slice, and their bucket's list is set once.
 type instants struct {
-	of     map[service.Bucket][]time.Time
-	all    []time.Time
-	bucket service.Bucket // of the last rows
-	first  int            // place in all of the first of them
+	of    []service.BucketState
+	all   []time.Time
+	place int // of the bucket of the last rows
+	first int // place in all of the first of them
 }
 
-func (l *instants) add(bucket service.Bucket, at time.Time) {
-	if bucket != l.bucket {
+func (l *instants) add(place int, at time.Time) {
+	if place != l.place {
 		l.close()
-		l.bucket, l.first = bucket, len(l.all)
+		l.place, l.first = place, len(l.all)
 	}
 	l.all = append(l.all, at)
 }
@@ -87,27 +87,27 @@ func (l *instants) add(bucket service.Bucket, at time.Time) {
 // close adds the last rows to their bucket's list.
 func (l *instants) close() {
 	last := l.all[l.first:len(l.all):len(l.all)]
-	switch {
+	switch counted := &l.of[l.place].Counted; {
 	case len(last) == 0:
-	case l.of[l.bucket] == nil:
-		l.of[l.bucket] = last
+	case *counted == nil:
+		*counted = last
 	default:
-		l.of[l.bucket] = append(l.of[l.bucket], last...)
+		*counted = append(*counted, last...)
 	}
 }
 
 // txn reads a row of zone_id, bucket_key and created_at.
-func (b *batch) txn(row []driver.Value) (bucket service.Bucket, at time.Time, err error) {
-	place, err := b.place(row)
-	if err != nil {
-		return bucket, at, err
+func (b *batch) txn(row []driver.Value) (place int, at time.Time, err error) {
+	if place, err = b.place(row); err != nil {
+		return 0, at, err
 	}
 	at, err = asInstant(row[2])
-	return b.buckets[place], at, err
+	return place, at, err
 }
 
 // limit is the rate and window by which a bucket's txns are counted.
 type limit struct {
+	place  int
 	bucket service.Bucket
 	rate   int
 	window time.Duration
@@ -121,29 +121,29 @@ func (b *batch) unsure() []limit {
 	overrides := service.IndexOverrides(b.now, b.ledger.Overrides).Spread(b.checks)
 	var limits []limit
 	for i, bucket := range b.buckets {
-		zone, ok := b.zones[bucket.ZoneID]
-		if !ok || b.states[i] != locked {
+		zone, ok := b.known.zones[bucket.ZoneID]
+		if !ok || b.of[i].lock != locked {
 			continue
 		}
-		l := limit{bucket, zone.Rate, zone.Window, !zone.overridden && zone.narrowedAt.Before(b.now.Add(-zone.Window))}
+		l := limit{i, bucket, zone.Rate, zone.Window, !zone.overridden && zone.narrowedAt.Before(b.now.Add(-zone.Window))}
 		if o := overrides.Of(zone.Zone, bucket); o != nil && o.Action == service.OverrideLimit && zone.Mode != service.ModeOff {
 			l.rate, l.window = o.Rate, o.Window
 		}
-		if !b.isSure(i, l) {
+		if !b.isSure(l) {
 			limits = append(limits, l)
 		}
 	}
 	return limits
 }
 
-// isSure says that enough was read of the i-th bucket to know its velocity by limit l.
-func (b *batch) isSure(i int, l limit) bool {
-	if velocity, isCounted := b.ledger.Velocities[l.bucket]; isCounted {
+// isSure says that enough was read of a bucket to know its velocity by limit l.
+func (b *batch) isSure(l limit) bool {
+	if velocity := b.ledger.Buckets[l.place].Velocity; velocity != nil {
 		// For a bucket that is full, or that this batch fills, the time of the oldest txn is
 		// needed too, and a plain count does not give it.
-		return velocity.Count+b.asked[i] < l.rate
+		return velocity.Count+b.of[l.place].asked < l.rate
 	}
-	return l.window <= b.plans[l.bucket.ZoneID].window && !b.isCut
+	return l.window <= b.known.plans[l.bucket.ZoneID].window && !b.known.isCut
 }
 
 // count reads velocities at now. The first time it reads those of steady buckets, all at once.
@@ -152,9 +152,9 @@ func (b *batch) isSure(i int, l limit) bool {
 func (b *batch) count(r *reading, limits []limit) (isAll bool) {
 	var tallied, steady []limit
 	for _, l := range limits {
-		switch _, isCounted := b.ledger.Velocities[l.bucket]; {
-		case isCounted || !l.steady:
-		case b.tallies[l.bucket].suffices(b.now, l.window):
+		switch {
+		case b.ledger.Buckets[l.place].Velocity != nil || !l.steady:
+		case b.of[l.place].tally.suffices(b.now, l.window):
 			tallied = append(tallied, l)
 		default:
 			steady = append(steady, l)
@@ -186,12 +186,12 @@ func (b *batch) countAll(r *reading, limits []limit) {
 	buckets := make([]service.Bucket, len(limits))
 	for i, l := range limits {
 		buckets[i] = l.bucket
-		b.ledger.Velocities[l.bucket] = service.Velocity{}
+		b.ledger.Buckets[l.place].Velocity = &service.Velocity{}
 	}
 	for part := range b.parts(buckets) {
 		r.sql("SELECT zone_id, bucket_key, COUNT(*), MAX(created_at)" + fromCounted)
 		b.where(r, part, func(zoneID int64) {
-			r.sql(" AND created_at > ").instant(b.now.Add(-b.zones[zoneID].Window))
+			r.sql(" AND created_at > ").instant(b.now.Add(-b.known.zones[zoneID].Window))
 		})
 		r.sql(") GROUP BY zone_id, bucket_key;")
 		r.each(4, b.readCount)
@@ -205,9 +205,9 @@ func (b *batch) readCount(row []driver.Value) error {
 		return err
 	}
 	newest, err := asInstant(row[3])
-	bucket, n := b.buckets[place], int(asInt(row[2]))
-	b.renew(bucket, tally{
-		count: n, from: b.now.Add(-b.zones[bucket.ZoneID].Window), until: later(b.now, newest), countedAt: b.now, read: n,
+	n := int(asInt(row[2]))
+	b.renew(place, tally{
+		count: n, from: b.now.Add(-b.known.zones[b.buckets[place].ZoneID].Window), until: later(b.now, newest), countedAt: b.now, read: n,
 	})
 	return err
 }
@@ -222,8 +222,8 @@ func (b *batch) countBounded(r *reading, l limit) {
 		sql(" ORDER BY created_at DESC LIMIT ").int(int64(l.rate)).sql(") AS newest;")
 	r.each(2, func(row []driver.Value) error {
 		oldest, err := asInstant(row[1])
-		delete(b.ledger.Counted, l.bucket)
-		b.ledger.Velocities[l.bucket] = service.Velocity{Count: int(asInt(row[0])), Oldest: oldest}
+		state := &b.ledger.Buckets[l.place]
+		state.Counted, state.Velocity = nil, &service.Velocity{Count: int(asInt(row[0])), Oldest: oldest}
 		return err
 	})
 }

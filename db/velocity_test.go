@@ -10,21 +10,21 @@ import (
 
 func TestInstantsOfABucketAreGatheredInAnyOrderOfRows(t *testing.T) {
 	t.Parallel()
-	first, second := service.Bucket{ZoneID: 1, Key: "a"}, service.Bucket{ZoneID: 1, Key: "b"}
+	const first, second = 0, 1
 	at := func(n int) time.Time { return time.Unix(int64(n), 0) }
-	of := map[service.Bucket][]time.Time{}
+	of := make([]service.BucketState, 3)
 	list := instants{of: of}
-	for i, bucket := range []service.Bucket{first, first, second, first, second, second} {
-		list.add(bucket, at(i))
+	for i, place := range []int{first, first, second, first, second, second} {
+		list.add(place, at(i))
 	}
 	list.close()
-	if want := []time.Time{at(0), at(1), at(3)}; !slices.Equal(of[first], want) {
-		t.Errorf("first bucket has %v, want %v", of[first], want)
+	if want := []time.Time{at(0), at(1), at(3)}; !slices.Equal(of[first].Counted, want) {
+		t.Errorf("first bucket has %v, want %v", of[first].Counted, want)
 	}
-	if want := []time.Time{at(2), at(4), at(5)}; !slices.Equal(of[second], want) {
-		t.Errorf("second bucket has %v, want %v", of[second], want)
+	if want := []time.Time{at(2), at(4), at(5)}; !slices.Equal(of[second].Counted, want) {
+		t.Errorf("second bucket has %v, want %v", of[second].Counted, want)
 	}
-	if len(of) != 2 {
-		t.Errorf("%d buckets, want 2", len(of))
+	if of[2].Counted != nil {
+		t.Errorf("another bucket has %v", of[2].Counted)
 	}
 }

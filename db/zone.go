@@ -32,13 +32,14 @@ type zoneRow struct {
 	IPv4Prefix     int     `db:"ipv4_prefix"`
 	IPv6Prefix     int     `db:"ipv6_prefix"`
 	OnFailure      string  `db:"on_failure"`
+	RecordBlocked  int     `db:"record_blocked"`
 	Revision       uint64  `db:"revision"`
 }
 
 const selectZone = `
 SELECT id, description, rate, ` + "`window`" + `, mode, counts, COALESCE(reserve_ttl, ` + "`window`" + `) AS reserve_ttl,
        reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix,
-       on_failure, revision
+       on_failure, record_blocked, revision
   FROM zone_master`
 
 func (r zoneRow) zone() service.Zone {
@@ -52,16 +53,16 @@ func (r zoneRow) zone() service.Zone {
 			Kind: service.KeyKind(r.KeyKind), Form: service.KeyForm(r.KeyForm),
 			IPv4Prefix: r.IPv4Prefix, IPv6Prefix: r.IPv6Prefix,
 		},
-		OnFailure: service.OnFailure(r.OnFailure), Revision: r.Revision,
+		OnFailure: service.OnFailure(r.OnFailure), RecordBlocked: r.RecordBlocked, Revision: r.Revision,
 	}
 }
 
 // limitColumns are the columns of zone_master that a decision needs, in the order in which
 // limitOf reads them.
 const limitColumns = "id, rate, `window`, mode, counts, lockout, lockout_factor, lockout_max, lockout_decay, " +
-	"key_kind, key_form, ipv4_prefix, ipv6_prefix"
+	"key_kind, key_form, ipv4_prefix, ipv6_prefix, record_blocked"
 
-const limits = 13 // columns
+const limits = 14 // columns
 
 // limitOf returns the zone whose limitColumns begin row, and the rest of the row.
 func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err error) {
@@ -78,6 +79,7 @@ func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err er
 			Kind: service.KeyKind(text(row[9])), Form: service.KeyForm(text(row[10])),
 			IPv4Prefix: int(asInt(row[11])), IPv6Prefix: int(asInt(row[12])),
 		},
+		RecordBlocked: int(asInt(row[13])),
 	}, row[limits:], nil
 }
 
@@ -194,9 +196,9 @@ func writeZone(ctx context.Context, e *edit, zone service.Zone, exists bool) err
 	statement := `
 INSERT INTO zone_master (overridden, narrowed_at, revision,
        description, rate, ` + "`window`" + `, mode, counts, reserve_ttl, reset_on_success,
-       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, id)
+       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, id)
 VALUES (EXISTS (SELECT 1 FROM zone_override WHERE zone_id = ?), UTC_TIMESTAMP(6), 1,
-       ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+       ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	kept := []any{zone.ID}
 	if exists {
 		// Engines assign from left to right: narrowed_at sees the rate and window from before.
@@ -205,7 +207,7 @@ UPDATE zone_master
    SET narrowed_at = IF(rate > ? OR ` + "`window`" + ` < ?, UTC_TIMESTAMP(6), narrowed_at), revision = revision + 1,
        description = ?, rate = ?, ` + "`window`" + ` = ?, mode = ?, counts = ?, reserve_ttl = ?, reset_on_success = ?,
        lockout = ?, lockout_factor = ?, lockout_max = ?, lockout_decay = ?,
-       key_kind = ?, key_form = ?, ipv4_prefix = ?, ipv6_prefix = ?, on_failure = ?
+       key_kind = ?, key_form = ?, ipv4_prefix = ?, ipv6_prefix = ?, on_failure = ?, record_blocked = ?
  WHERE id = ?`
 		kept = []any{zone.Rate, service.WholeSeconds(zone.Window)}
 	}
@@ -213,7 +215,8 @@ UPDATE zone_master
 	_, err := e.ExecContext(ctx, statement, append(kept, zone.Description, zone.Rate, service.WholeSeconds(zone.Window),
 		string(zone.Mode), string(zone.Counts), reserve, zone.ResetOnSuccess, service.WholeSeconds(zone.Lockout),
 		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), service.WholeSeconds(zone.LockoutMax), service.WholeSeconds(zone.LockoutDecay),
-		string(zone.Keys.Kind), string(zone.Keys.Form), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix, string(zone.OnFailure), zone.ID)...)
+		string(zone.Keys.Kind), string(zone.Keys.Form), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix, string(zone.OnFailure),
+		zone.RecordBlocked, zone.ID)...)
 	return err
 }
 

@@ -48,6 +48,8 @@ CREATE TABLE zone_master (
     COMMENT 'in ip zones: bits of an IPv6 address that make one bucket',
   on_failure       ENUM('error', 'allow', 'block') CHARACTER SET ascii NOT NULL DEFAULT 'error'
     COMMENT 'what the service answers while the database is away: error (503, the caller decides); block; or allow, up to the rate by what each instance knows; the latter are recorded nowhere',
+  record_blocked   INT          NOT NULL DEFAULT 0
+    COMMENT 'how many blocked attempts of a bucket and window have txns of their own, at least; the last of these txns counts the others; 0: all have one',
   key_rule         VARCHAR(32)  CHARACTER SET ascii
     AS (CONCAT(IF(key_form = 'hmac', 'hmac/', ''), IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind))) STORED
     COMMENT 'kept by the schema: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',
@@ -88,6 +90,8 @@ CREATE TABLE zone_master (
     CHECK (ipv6_prefix BETWEEN 1 AND 128),
   CONSTRAINT `on_failure must be error, allow or block`
     CHECK (on_failure <> ''),
+  CONSTRAINT `record_blocked must be 0 to 1000000`
+    CHECK (record_blocked BETWEEN 0 AND 1000000),
   CONSTRAINT `key_form must be clear or hmac`
     CHECK (key_form <> '')
 ) ENGINE = InnoDB COMMENT = 'limits, one row a use case: written by DBAs, in force at the next check'

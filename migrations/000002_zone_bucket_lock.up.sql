@@ -29,9 +29,15 @@ CREATE TABLE zone_bucket_lock (
   tally_from   DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC',
   tally_until  DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC; NULL: there is no tally',
   tallied_at   DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: when they were last counted one by one',
+  blocked_began DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: when the last series of blocked attempts began, of which not all have a txn; NULL: there is none',
+  blocked_txns INT UNSIGNED NULL DEFAULT NULL COMMENT 'how many txns the series has',
+  blocked_txn_id BIGINT UNSIGNED NULL DEFAULT NULL COMMENT 'of the last of them, which counts the attempts that are like it',
+  blocked_txn_at DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: its created_at',
+  blocked_reason ENUM('full', 'locked', 'lockout', 'denied', 'elsewhere') CHARACTER SET ascii NULL DEFAULT NULL COMMENT 'its reason',
+  blocked_override_id BIGINT UNSIGNED NULL DEFAULT NULL COMMENT 'its override_id',
   PRIMARY KEY (zone_id, bucket_key),
   CONSTRAINT zone_bucket_lock_key CHECK (
     bucket_key <> ''
     AND ((LENGTH(JSON_QUOTE(bucket_key)) = CHAR_LENGTH(bucket_key) + 2 AND INSTR(bucket_key, CHAR(127)) = 0)
       OR bucket_key NOT REGEXP '[[:cntrl:]]'))
-) ENGINE = InnoDB COMMENT = 'one row a bucket seen: its mutex, its last lockout and its tally'
+) ENGINE = InnoDB COMMENT = 'one row a bucket seen: its mutex, its last lockout, its tally and its last series of blocked attempts'

@@ -1,1 +1,1 @@
--- routines sha256: 809587fafb57b081c7b4a43973c03f79d71dad6b72ad15cf3be6f9a81fa42126
+-- routines sha256: ac6a29af48a362633d2eba45610ed70c6b8a7b8c106113b6b9daf5b1a10d4dfc

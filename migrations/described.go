@@ -14,7 +14,7 @@ import (
 
 // Described is a row of describe_schema: something that a database has, as the engine keeps it.
 type Described struct {
-	Kind    string // PROCEDURE, FUNCTION, TRIGGER, VIEW, KEY, CHECK or FOREIGN KEY
+	Kind    string // PROCEDURE, FUNCTION, PARAMETER, TRIGGER, VIEW, COLUMN, KEY, CHECK or FOREIGN KEY
 	Name    string
 	Table   string // of a trigger, key or constraint
 	Definer string // of a routine, as user@host
@@ -63,10 +63,11 @@ func (s Schema) find(kind, table, name string) (found Described, is bool) {
 }
 
 var (
-	comments     = regexp.MustCompile(`(?m)^-- .*\n`)
+	comments     = regexp.MustCompile(`(?m)^ *-- .*\n`)
 	forMariaDB   = regexp.MustCompile(`(?s)/\*M! (.*?) \*/`)
 	forMySQL     = regexp.MustCompile(`(?s)/\*!\d{5} (.*?) \*/`)
 	routineHead  = regexp.MustCompile(`(?s)\nCOMMENT '(.*?)'\n(?:DETERMINISTIC\n)?SQL SECURITY (\w+)\n([A-Z ]+)\n(BEGIN\n.*)`)
+	parameters   = regexp.MustCompile(`(?s)^[^(]*\((.*?)\)\n(?:(RETURNS [^\n]*)\n)?COMMENT `)
 	triggerHead  = regexp.MustCompile(`(?s)\n((?:BEFORE|AFTER) [^\n]*)\nFOR EACH ROW\n(BEGIN\n.*)`)
 	viewForm     = regexp.MustCompile(`(?s)SQL SECURITY (\w+) VIEW .*\(SELECT (.*?)\s+FROM (.*)\) AS (\w+)`)
 	viewAddition = regexp.MustCompile("`[^`]*`\\.| as `[^`]*`|`")
@@ -77,10 +78,7 @@ func words(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // keeps says that a routine of the database is what the engine makes of a text.
 func (s Schema) keeps(d Described, t text) bool {
-	statement := forMySQL.ReplaceAllString(t.statement, " $1 ")
-	if s.IsMariaDB {
-		statement = forMariaDB.ReplaceAllString(forMySQL.ReplaceAllString(t.statement, " "), " $1 ")
-	}
+	statement := s.own(t.statement)
 	form := routineHead
 	switch t.kind {
 	case "TRIGGER":
@@ -88,9 +86,73 @@ func (s Schema) keeps(d Described, t text) bool {
 	case "VIEW":
 		return viewText(statement) == keptView(d.Text)
 	}
+	if t.kind != "TRIGGER" && !s.keepsParameters(t.name, statement) {
+		return false
+	}
 	parts := form.FindStringSubmatch(statement)
 	unescaped := strings.NewReplacer(`\\`, `\`, "''", "'") // engines show a literal as it is or as it was written
 	return parts != nil && words(unescaped.Replace(strings.Join(parts[1:], " "))) == words(unescaped.Replace(d.Text))
+}
+
+// own is a statement as the engine reads it. What is for another kind of engine is a comment then.
+func (s Schema) own(statement string) string {
+	if s.IsMariaDB {
+		return forMariaDB.ReplaceAllString(forMySQL.ReplaceAllString(statement, " "), " $1 ")
+	}
+	return forMySQL.ReplaceAllString(statement, " $1 ")
+}
+
+// keepsParameters says that a routine of the database has the parameters of its statement.
+func (s Schema) keepsParameters(name, statement string) bool {
+	parts := parameters.FindStringSubmatch(statement)
+	if parts == nil {
+		return false
+	}
+	want := append([]string{parts[2]}, items(comments.ReplaceAllString(parts[1], ""))...) // the engine's order
+	want = slices.DeleteFunc(want, func(definition string) bool { return definition == "" })
+	var have []string
+	for _, d := range s.Rows {
+		if d.Kind == "PARAMETER" && d.Name == name {
+			have = append(have, d.Text)
+		}
+	}
+	return slices.EqualFunc(have, want, s.defines)
+}
+
+var (
+	definition = regexp.MustCompile(`^(?:in )?((?:(?:in)?out )?\w+) (\w+(?:\([^)]*\))?(?: unsigned)?)(?: character set (\w+))?(?: collate (\w+))?(.*)$`)
+	intWidth   = regexp.MustCompile(`int\(\d+\)`)
+)
+
+// defines says that a column or parameter that the database has is what the engine makes of a
+// definition. A character set or collation that the definition does not name is the server's choice.
+func (s Schema) defines(have, want string) bool {
+	is, wanted := definition.FindStringSubmatch(canonical(have)), definition.FindStringSubmatch(canonical(s.own(want)))
+	if is == nil || wanted == nil {
+		return false
+	}
+	for i, part := range wanted[1:] {
+		if part != is[i+1] && (part != "" || i != 2 && i != 3) {
+			return false
+		}
+	}
+	return true
+}
+
+// canonical is a definition in words that are the same for all engines. Of an expression it has the
+// literals.
+func canonical(definition string) string {
+	text, _, _ := strings.Cut(strings.ToLower(words(forMariaDB.ReplaceAllString(definition, ""))), " comment '")
+	if before, expression, isGenerated := strings.Cut(text, " as ("); isGenerated {
+		text = before + " as " + literalsOf(expression)
+	}
+	dialects := strings.NewReplacer("boolean", "tinyint", "json", "longtext", "false", "0", "(utc_timestamp(6))", "utc_timestamp(6)",
+		" null default null", "", " default null", "", " 00:00:00.000000", "", ", ", ",", "'", "", "`", "")
+	text = intWidth.ReplaceAllString(dialects.Replace(text), "int")
+	if !strings.HasSuffix(text, " not null") {
+		text = strings.TrimSuffix(text, " null")
+	}
+	return strings.TrimSpace(text)
 }
 
 // viewText is a view's text as keptView has it. CONTRIBUTING has the one form of views.
@@ -99,14 +161,27 @@ func viewText(statement string) string {
 	if parts == nil {
 		return ""
 	}
-	columns := strings.ReplaceAll(words(strings.ReplaceAll(parts[2], "`", "")), ", ", ",")
-	return strings.ToLower(fmt.Sprintf("%s select %s from (select %s from %s) %s", parts[1], columns, columns, words(parts[3]), parts[4]))
+	var names, values []string
+	for _, column := range items(words(strings.ReplaceAll(parts[2], "`", ""))) {
+		value, name, isNamed := strings.Cut(column, " AS ")
+		if !isNamed {
+			name = value
+		}
+		names, values = append(names, name), append(values, value)
+	}
+	return plainly(fmt.Sprintf("%s select %s from (select %s from %s) %s",
+		parts[1], strings.Join(names, ","), strings.Join(values, ","), parts[3], parts[4]))
 }
 
 // keptView is a view's text without what engines add to it: quotes, the names of the database and
 // of the table before each column, and the name of each column behind it.
 func keptView(text string) string {
-	return viewAddition.ReplaceAllString(strings.ToLower(words(text)), "")
+	return plainly(viewAddition.ReplaceAllString(strings.ToLower(words(text)), ""))
+}
+
+// plainly is a view's text in small letters, without blanks and parentheses, which engines set as they like.
+func plainly(text string) string {
+	return strings.NewReplacer(" ", "", "\n", "", "(", "", ")", "").Replace(strings.ToLower(text))
 }
 
 // describe reads what the database has.
@@ -193,36 +268,48 @@ func owners(routines []Routine) []string {
 	})
 }
 
-// faultOf says how a key or constraint of the database differs from this program's.
+// faultOf says how a column, key or constraint of the database differs from this program's.
 func (s Schema) faultOf(p part) (f Fault, is bool) {
 	var have []string
 	for _, d := range s.Rows {
 		if d.Kind != p.kind || d.Table != p.table || d.Name != p.name {
 			continue
 		}
-		if p.kind != "KEY" {
+		switch p.kind {
+		case "CHECK":
 			d.Text = literalsOf(d.Text)
+		case "COLUMN":
+			if s.defines(d.Name+" "+d.Text, p.definition) {
+				return Fault{}, false
+			}
 		}
 		have = append(have, d.Text)
 	}
-	if slices.Equal(have, p.want) {
+	if p.kind != "COLUMN" && slices.Equal(have, p.want) {
 		return Fault{}, false
 	}
 	drop, name := "DROP CONSTRAINT `"+p.name+"`", "constraint `"+p.name+"`"
-	if p.kind == "KEY" {
+	change := "run ALTER TABLE " + p.table + " "
+	switch p.kind {
+	case "COLUMN":
+		if have == nil {
+			return Fault{p.table + " has no column " + p.name, change + "ADD " + p.definition}, true
+		}
+		return Fault{p.table + " has another column " + p.name + " than this program makes", change + "MODIFY " + p.definition}, true
+	case "KEY":
 		drop, name = "DROP INDEX "+p.name, "index "+p.name
 		if p.name == "PRIMARY" {
 			drop, name = "DROP PRIMARY KEY", "primary key"
 		}
 	}
-	f = Fault{p.table + " has another " + name + " than this program makes", "run ALTER TABLE " + p.table + " " + drop + ", ADD " + p.definition}
+	f = Fault{p.table + " has another " + name + " than this program makes", change + drop + ", ADD " + p.definition}
 	switch {
 	case strings.HasSuffix(strings.Join(have, ""), " INVISIBLE"):
-		f.Do = "run ALTER TABLE " + p.table + " ALTER INDEX " + p.name + " VISIBLE"
+		f.Do = change + "ALTER INDEX " + p.name + " VISIBLE"
 	case strings.HasSuffix(strings.Join(have, ""), " IGNORED"):
-		f.Do = "run ALTER TABLE " + p.table + " ALTER INDEX " + p.name + " NOT IGNORED"
+		f.Do = change + "ALTER INDEX " + p.name + " NOT IGNORED"
 	case have == nil:
-		f = Fault{p.table + " has no " + name, "run ALTER TABLE " + p.table + " ADD " + p.definition}
+		f = Fault{p.table + " has no " + name, change + "ADD " + p.definition}
 	}
 	return f, true
 }
@@ -237,7 +324,7 @@ func literalsOf(check string) string {
 	return text
 }
 
-// part is a key or constraint of a table, by the table's text.
+// part is a column, key or constraint of a table, by the table's text.
 type part struct {
 	kind, table, name string
 	definition        string // for ALTER TABLE … ADD
@@ -251,7 +338,7 @@ var (
 	literals  = regexp.MustCompile(`'[^']*'|\b[0-9]+\b`)
 )
 
-// parts returns the keys and constraints of all tables, by their steps.
+// parts returns the columns, keys and constraints of all tables, by their steps.
 func parts() ([]part, error) {
 	var list []part
 	for _, file := range files("*") {
@@ -283,7 +370,8 @@ func parts() ([]part, error) {
 					p.want[0] = literalsOf(rule[3])
 				}
 			} else {
-				continue
+				name, _, _ := strings.Cut(p.definition, " ")
+				p.kind, p.name = "COLUMN", strings.Trim(name, "`")
 			}
 			list = append(list, p)
 		}

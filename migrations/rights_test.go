@@ -41,14 +41,17 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		untrusted("a first installation")
 		wantStatus(t, d, migrations.Latest()-1, false)
 		trust("1")
-		for state, bring := range map[string]func(){
-			"nothing":          func() {},
-			"an older program": func() { d.Outdate(t) },
-			"a trigger's DROP": func() { dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete") },
+		for _, state := range []struct { // in this order: a trigger that is dropped must be there
+			name  string
+			bring func()
+		}{
+			{"nothing", func() {}},
+			{"an older program", func() { d.Outdate(t) }},
+			{"a trigger's DROP", func() { dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete") }},
 		} {
-			bring()
+			state.bring()
 			if _, err := migrations.Up(t.Context(), owner); err != nil {
-				t.Errorf("after %s: %v", state, err)
+				t.Errorf("after %s: %v", state.name, err)
 			}
 		}
 		trust("0")

@@ -24,7 +24,7 @@ func NewAttempt(d Decision) Attempt {
 
 // repeat answers a check as the first check with its AttemptID was answered, which is in the
 // ledger or earlier in this call. ok is false if the id is not remembered.
-func (d *decider) repeat(i int, check Check) (repeated Decision, ok bool) {
+func (d *decider) repeat(check Check) (repeated Decision, ok bool) {
 	if first, ok := d.attempts[check.AttemptID]; ok {
 		return d.ruling.Decisions[first].repeatFor(check), true
 	}
@@ -32,7 +32,6 @@ func (d *decider) repeat(i int, check Check) (repeated Decision, ok bool) {
 	if !ok || !d.now.Before(first.ExpiresAt) {
 		return Decision{}, false
 	}
-	d.ruling.retries = append(d.ruling.retries, i)
 	return first.Decision.repeatFor(check), true
 }
 

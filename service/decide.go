@@ -7,25 +7,34 @@ import (
 )
 
 // Ledger is all that a decision depends on besides the clock and the checks.
-// Buckets without history need no entry.
 type Ledger struct {
 	Zones map[int64]Zone
 	// Overrides are those that may apply to the buckets, in any order. Overrides of other
 	// buckets are ignored.
 	Overrides []Override
-	// Counted holds for each bucket the instants of its counted txns, in any order.
-	Counted map[Bucket][]time.Time
-	// Velocities replaces Counted for buckets with too many txns to list.
-	Velocities map[Bucket]Velocity
-	Lockouts   map[Bucket]Lockout
+	// Buckets are the states of the buckets that the checks name, each once, in any order.
+	Buckets []BucketState
+	// Places says for each check where its buckets are in Buckets.
+	Places [][]int
 	// Attempts are the remembered checks by their AttemptID.
 	Attempts map[string]Attempt
-	// Held are the buckets whose locks the store does not have. Checks that name one of them
-	// are refused with ErrHeld.
-	Held map[Bucket]bool
 	// AttemptsHeld says that the store cannot remember checks now. Those with an AttemptID that
 	// is not remembered are refused with ErrHeld.
 	AttemptsHeld bool
+}
+
+// BucketState is the state of one bucket in a Ledger. The zero value is that of a bucket without history.
+type BucketState struct {
+	// Counted holds the instants of the counted txns, in any order.
+	Counted []time.Time
+	// Velocity replaces Counted, if it is not nil, for a bucket with too many txns to list.
+	Velocity *Velocity
+	Lockout  Lockout
+	// Series is that of a bucket in a zone with RecordBlocked.
+	Series Series
+	// Held says that the store does not have the bucket's lock. Checks that name it are refused with
+	// ErrHeld.
+	Held bool
 }
 
 // Velocity is how many txns count in a bucket's window, by the limit in force.
@@ -38,31 +47,35 @@ type Velocity struct {
 // Ruling is what Decide answers: the decisions, and what has to be recorded
 // before they are true.
 type Ruling struct {
-	// Decisions holds one element for each check. Until Number is called, the
-	// TxnID of a verdict is the place of its txn in Txns, counted from 1.
+	// Decisions holds one element for each check. Until Number is called, the TxnIDs of verdicts may
+	// be places: see PlaceOf.
 	Decisions []Decision
-	// Txns are to be recorded in this order. Their ID is 0.
-	Txns []Txn
-	// Recorded are the indexes of the checks that Txns belong to, in order: one txn
-	// for each bucket of each of them. Checks that were refused, and retries, are
-	// not among them.
+	// Recorded are the indexes of the checks that were decided now, in order. Checks that were
+	// refused, and retries, are not among them.
 	Recorded []int
-	// Lockouts are those that begin now.
+	// Txns are to be recorded in this order. Their ID is 0, and their LastAt is their CreatedAt. Txns[i] belongs to the check with the
+	// index TxnChecks[i]. A check has one for each bucket, but for those whose attempt is counted.
+	Txns      []Txn
+	TxnChecks []int
+	// Repeats are to be counted in txns that were recorded before.
+	Repeats []Repeats
+	// Lockouts are those that begin now, and Series those in which a txn is recorded.
 	Lockouts map[Bucket]Lockout
-
-	retries []int // indexes of checks whose verdicts have the ids of txns recorded before
+	Series   map[Bucket]Series
 }
 
+// IsEmpty says that there is nothing to record.
+func (r *Ruling) IsEmpty() bool { return len(r.Txns)+len(r.Repeats) == 0 }
+
 // Number replaces the places in the verdicts by txn ids: the first is the id of
-// Txns[0], and each following id is step higher. It must be called once.
+// Txns[0], and each following id is step higher.
 func (r *Ruling) Number(first, step uint64) {
 	for i := range r.Decisions {
-		if _, isRetry := slices.BinarySearch(r.retries, i); isRetry {
-			continue
-		}
 		for j := range r.Decisions[i].Verdicts {
 			v := &r.Decisions[i].Verdicts[j]
-			v.TxnID = first + (v.TxnID-1)*step
+			if place, isNew := PlaceOf(v.TxnID); isNew {
+				v.TxnID = first + place*step
+			}
 		}
 	}
 }
@@ -120,8 +133,8 @@ type decider struct {
 	ledger    Ledger
 	zones     map[int64]*Zone // with their defaults
 	overrides OverrideIndex
-	places    map[Bucket]int // in accounts
-	accounts  []account
+	accounts  []account      // of Ledger.Buckets, opened when a check names them
+	opened    []*account     // of the check that is decided now
 	verdicts  []Verdict      // of all checks; each decision has a part of them
 	attempts  map[string]int // the checks of this call that had an AttemptID and were decided
 	ruling    Ruling
@@ -132,10 +145,11 @@ func newDecider(now time.Time, ledger Ledger, checks []Check) *decider {
 	return &decider{
 		now: now, ledger: ledger,
 		zones: make(map[int64]*Zone, len(ledger.Zones)), overrides: IndexOverrides(now, ledger.Overrides).Spread(checks),
-		places: make(map[Bucket]int, buckets), accounts: make([]account, 0, buckets),
+		accounts: make([]account, len(ledger.Buckets)),
 		verdicts: make([]Verdict, 0, buckets),
 		ruling: Ruling{
-			Decisions: make([]Decision, len(checks)), Recorded: make([]int, 0, len(checks)), Txns: make([]Txn, 0, buckets),
+			Decisions: make([]Decision, len(checks)), Recorded: make([]int, 0, len(checks)),
+			Txns: make([]Txn, 0, buckets), TxnChecks: make([]int, 0, buckets),
 		},
 	}
 }
@@ -146,18 +160,18 @@ func (d *decider) decide(i int, check Check) Decision {
 			return Decision{Err: fmt.Errorf("zone %d: %w", b.ZoneID, ErrNotFound)}
 		}
 	}
-	if len(d.ledger.Held) > 0 && slices.ContainsFunc(check.Buckets, func(b Bucket) bool { return d.ledger.Held[b] }) {
+	if slices.ContainsFunc(d.ledger.Places[i], func(place int) bool { return d.ledger.Buckets[place].Held }) {
 		return Decision{Err: ErrHeld}
 	}
 	if check.AttemptID != "" {
-		if repeated, ok := d.repeat(i, check); ok {
+		if repeated, ok := d.repeat(check); ok {
 			return repeated
 		}
 		if d.ledger.AttemptsHeld {
 			return Decision{Err: ErrHeld}
 		}
 	}
-	decision := Decision{CheckedAt: d.now, Verdicts: d.judge(check)}
+	decision := Decision{CheckedAt: d.now, Verdicts: d.judge(i, check)}
 	for _, v := range decision.Verdicts {
 		decision.Blocked = decision.Blocked || v.Blocked
 		decision.WouldBlock = decision.WouldBlock || v.WouldBlock
@@ -178,13 +192,14 @@ func (d Decision) blame() {
 	}
 }
 
-// judge answers for each bucket of a check before any of them is charged.
-func (d *decider) judge(check Check) []Verdict {
+// judge answers for each bucket of the i-th check before any of them is charged.
+func (d *decider) judge(i int, check Check) []Verdict {
 	first := len(d.verdicts)
+	d.open(i, check)
 	d.shareLockouts(check)
 	isDenied := d.denies(check)
-	for _, b := range check.Buckets {
-		d.verdicts = append(d.verdicts, d.account(b).judge(d.now, b, !isDenied))
+	for j, b := range check.Buckets {
+		d.verdicts = append(d.verdicts, d.opened[j].judge(d.now, b, !isDenied))
 	}
 	d.shareLockouts(check)
 	check.level(d.verdicts[first:])
@@ -194,8 +209,7 @@ func (d *decider) judge(check Check) []Verdict {
 // denies says that an override of a zone that is enforced denies a bucket of a check of several. Such
 // an attempt comes from somebody who is let in nowhere, so it begins no lockout of the other buckets.
 func (d *decider) denies(check Check) bool {
-	return len(check.Buckets) > 1 && len(d.ledger.Overrides) > 0 && slices.ContainsFunc(check.Buckets, func(b Bucket) bool {
-		a := d.account(b)
+	return len(check.Buckets) > 1 && len(d.ledger.Overrides) > 0 && slices.ContainsFunc(d.opened, func(a *account) bool {
 		return a.zone.Mode == ModeEnforce && a.override != nil && a.override.Action == OverrideDeny
 	})
 }
@@ -207,26 +221,24 @@ func (d *decider) shareLockouts(check Check) {
 	for first, end := range check.groups {
 		var last Lockout
 		begins := false
-		for _, b := range check.Buckets[first:end] {
-			a := d.account(b)
+		for _, a := range d.opened[first:end] {
 			if a.lockout.Until.After(last.Until) {
 				last = a.lockout
 			}
 			begins = begins || a.lockoutBegins
 		}
-		for _, b := range check.Buckets[first:end] {
-			a := d.account(b)
+		for _, a := range d.opened[first:end] {
 			a.lockout, a.lockoutBegins = last, begins
 		}
 	}
 }
 
 // record charges the buckets of a decided check, unless it is blocked, and adds
-// its txns to the ruling.
+// its txns to the ruling, or counts them in earlier ones.
 func (d *decider) record(i int, check Check, decision Decision) {
 	for j := range decision.Verdicts {
 		v := &decision.Verdicts[j]
-		account := d.account(v.Bucket)
+		account := d.opened[j]
 		counted := !decision.Blocked && !v.WouldBlock && account.counts
 		if counted {
 			account.charge(d.now)
@@ -235,11 +247,15 @@ func (d *decider) record(i int, check Check, decision Decision) {
 		if account.lockoutBegins {
 			d.lockOut(v.Bucket, account)
 		}
-		d.ruling.Txns = append(d.ruling.Txns, Txn{
-			Bucket: v.Bucket, CreatedAt: d.now, Blocked: decision.Blocked,
+		txn := Txn{
+			Bucket: v.Bucket, CreatedAt: d.now, LastAt: d.now, Attempts: 1, Blocked: decision.Blocked,
 			WouldBlock: v.WouldBlock, Reason: v.Reason, OverrideID: v.OverrideID, Counted: counted, AttemptID: check.AttemptID,
-		})
-		v.TxnID = uint64(len(d.ruling.Txns))
+		}
+		if txn.Blocked && account.zone.RecordBlocked > 0 {
+			v.TxnID = d.blocked(i, account, txn)
+		} else {
+			v.TxnID = d.add(i, txn)
+		}
 	}
 	for first, end := range check.groups { // whoever is asked again, by whatever secret keys, tells the same txn
 		for j := first; j < end; j++ {
@@ -253,6 +269,12 @@ func (d *decider) record(i int, check Check, decision Decision) {
 		}
 		d.attempts[check.AttemptID] = i
 	}
+}
+
+// add adds a txn of a check to the ruling, and returns its place.
+func (d *decider) add(i int, txn Txn) uint64 {
+	d.ruling.Txns, d.ruling.TxnChecks = append(d.ruling.Txns, txn), append(d.ruling.TxnChecks, i)
+	return firstPlace + uint64(len(d.ruling.Txns)-1)
 }
 
 func (d *decider) lockOut(bucket Bucket, account *account) {
@@ -277,24 +299,24 @@ func (d *decider) zone(id int64) *Zone {
 	return &zone
 }
 
-// account returns the running state of a bucket whose zone exists. The pointer
-// is good for the whole call: accounts has room for every bucket.
-func (d *decider) account(bucket Bucket) *account {
-	place, ok := d.places[bucket]
-	if !ok {
-		place = len(d.accounts)
-		d.accounts = append(d.accounts, d.open(bucket))
-		d.places[bucket] = place
+// open makes opened the running states of the buckets of the i-th check. All its zones must exist.
+func (d *decider) open(i int, check Check) {
+	d.opened = d.opened[:0]
+	for j, place := range d.ledger.Places[i] {
+		a := &d.accounts[place]
+		if a.zone == nil {
+			*a = d.account(check.Buckets[j], d.ledger.Buckets[place])
+		}
+		d.opened = append(d.opened, a)
 	}
-	return &d.accounts[place]
 }
 
-// open reads the ledger's state of a bucket.
-func (d *decider) open(bucket Bucket) account {
+// account begins the running state of a bucket.
+func (d *decider) account(bucket Bucket, known BucketState) account {
 	zone := d.zone(bucket.ZoneID)
 	a := account{
 		zone: zone, rate: zone.Rate, window: zone.Window,
-		counts: zone.Mode != ModeOff, lockout: d.ledger.Lockouts[bucket],
+		counts: zone.Mode != ModeOff, lockout: known.Lockout, series: known.Series,
 	}
 	if a.lockout.Shadow && zone.Mode == ModeEnforce {
 		a.lockout = Lockout{}
@@ -308,12 +330,12 @@ func (d *decider) open(bucket Bucket) account {
 			a.rate, a.window = a.override.Rate, a.override.Window
 		}
 	}
-	if v, ok := d.ledger.Velocities[bucket]; !a.counts {
-		return a
-	} else if ok {
+	switch v := known.Velocity; {
+	case !a.counts:
+	case v != nil:
 		a.velocity, a.oldest = min(v.Count, a.rate), v.Oldest
-	} else {
-		a.velocity, a.oldest = countIn(d.now, a.rate, a.window, d.ledger.Counted[bucket])
+	default:
+		a.velocity, a.oldest = countIn(d.now, a.rate, a.window, known.Counted)
 	}
 	return a
 }
@@ -333,6 +355,9 @@ type account struct {
 
 	lockout       Lockout
 	lockoutBegins bool
+
+	series  Series
+	repeats int // the place, from 1, of the repeats of its last txn in the ruling; 0: there are none
 }
 
 // judge answers for the bucket before the check is charged. See wait.

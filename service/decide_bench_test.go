@@ -14,9 +14,10 @@ func BenchmarkDecide(b *testing.B) {
 	for _, size := range []int{1, 32, 250} {
 		b.Run(fmt.Sprint(size, " checks"), func(b *testing.B) {
 			l, checks := batchOf(size)
+			ledger := l.of(checks)
 			b.ReportAllocs()
 			for b.Loop() {
-				if r := service.Decide(noon(), l, checks); len(r.Recorded) != size {
+				if r := service.Decide(noon(), ledger, checks); len(r.Recorded) != size {
 					b.Fatal("some checks were refused")
 				}
 			}
@@ -25,7 +26,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-func batchOf(size int) (service.Ledger, []service.Check) {
+func batchOf(size int) (book, []service.Check) {
 	l := ledger(5)
 	l.Zones[1] = service.Zone{ID: 1, Rate: 5, Window: time.Hour, Lockout: time.Minute}
 	l.Zones[2] = service.Zone{ID: 2, Rate: 100, Window: time.Hour}

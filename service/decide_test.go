@@ -19,7 +19,7 @@ func check(buckets ...service.Bucket) service.Check { return service.Check{Bucke
 
 // apply records a ruling in the ledger that it was made of, and says of each txn
 // whether it counts. Txn ids become 0, so that decisions compare.
-func apply(l service.Ledger, r service.Ruling) (counted []bool) {
+func apply(l book, r service.Ruling) (counted []bool) {
 	maps.Copy(l.Lockouts, r.Lockouts)
 	for _, txn := range r.Txns {
 		counted = append(counted, txn.Counted)
@@ -33,8 +33,8 @@ func apply(l service.Ledger, r service.Ruling) (counted []bool) {
 
 // ledger knows zone 1 with a window of an hour and a history of alice in it,
 // given as ages at noon.
-func ledger(rate int, ages ...time.Duration) service.Ledger {
-	l := service.Ledger{
+func ledger(rate int, ages ...time.Duration) book {
+	l := book{
 		Zones:   map[int64]service.Zone{1: {ID: 1, Rate: rate, Window: time.Hour}},
 		Counted: map[service.Bucket][]time.Time{},
 	}
@@ -68,7 +68,7 @@ func TestDecideCountsWhatIsYoungerThanTheWindow(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d := service.Decide(noon(), ledger(test.rate, test.ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
+			d := decide(noon(), ledger(test.rate, test.ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
 			v := d.Verdicts[0]
 			if d.Err != nil || d.Blocked != test.blocked || v.Blocked != test.blocked {
 				t.Errorf("blocked = %v, verdict %v, err %v, want %v", d.Blocked, v.Blocked, d.Err, test.blocked)
@@ -98,7 +98,7 @@ func TestDecideRoundsRetryAfterUpToWholeSeconds(t *testing.T) {
 		{time.Minute, time.Minute},
 		{time.Hour, time.Hour},
 	} {
-		d := service.Decide(noon(), ledger(1, time.Hour-test.left), []service.Check{check(at(1, "alice"))}).Decisions[0]
+		d := decide(noon(), ledger(1, time.Hour-test.left), []service.Check{check(at(1, "alice"))}).Decisions[0]
 		if !d.Blocked || d.RetryAfter() != test.retry {
 			t.Errorf("%v until there is room: blocked = %v, retry after %v, want %v",
 				test.left, d.Blocked, d.RetryAfter(), test.retry)
@@ -109,7 +109,7 @@ func TestDecideRoundsRetryAfterUpToWholeSeconds(t *testing.T) {
 func TestDecideAdmitsNothingAtRateZero(t *testing.T) {
 	t.Parallel()
 	for _, ages := range [][]time.Duration{nil, {time.Minute}, {-time.Minute, time.Minute}} {
-		d := service.Decide(noon(), ledger(0, ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
+		d := decide(noon(), ledger(0, ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
 		v := d.Verdicts[0]
 		if !d.Blocked || v.Velocity != 0 || v.Remaining() != 0 || v.RetryAfter != time.Hour {
 			t.Errorf("history %v: got %+v, want blocked for the window", ages, v)
@@ -126,7 +126,7 @@ func TestDecideInAZoneShrunkBelowWhatCounts(t *testing.T) {
 	}{
 		{5, 10 * time.Minute}, {4, 20 * time.Minute}, {3, 30 * time.Minute}, {2, 40 * time.Minute}, {1, 50 * time.Minute},
 	} {
-		d := service.Decide(noon(), ledger(test.rate, ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
+		d := decide(noon(), ledger(test.rate, ages...), []service.Check{check(at(1, "alice"))}).Decisions[0]
 		v := d.Verdicts[0]
 		if !d.Blocked || v.Velocity != test.rate || v.Remaining() != 0 || v.RetryAfter != test.retry {
 			t.Errorf("rate %d with 5 txns: got %+v, want velocity at the rate and retry after %v", test.rate, v, test.retry)
@@ -177,7 +177,7 @@ func TestDecideChargesAllBucketsOrNone(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			got := service.Decide(noon(), l, []service.Check{test.check}).Decisions[0]
+			got := decide(noon(), l, []service.Check{test.check}).Decisions[0]
 			compare(t, got, test.want)
 			longest := time.Duration(0)
 			for _, v := range test.want {
@@ -211,7 +211,7 @@ func TestDecideChargesEarlierChecksOfTheSlice(t *testing.T) {
 	for _, step := range steps {
 		checks = append(checks, step.check)
 	}
-	decisions := service.Decide(noon(), l, checks).Decisions
+	decisions := decide(noon(), l, checks).Decisions
 	for i, step := range steps {
 		if step.want == nil {
 			if !errors.Is(decisions[i].Err, service.ErrNotFound) {
@@ -228,7 +228,7 @@ func TestDecideChargesEarlierChecksOfTheSlice(t *testing.T) {
 
 func TestDecideRefusesUnknownZonesAlone(t *testing.T) {
 	t.Parallel()
-	decisions := service.Decide(noon(), ledger(1), []service.Check{
+	decisions := decide(noon(), ledger(1), []service.Check{
 		check(at(404, "alice")), check(at(1, "alice"), at(404, "x")), check(at(1, "alice")),
 	}).Decisions
 	for i, d := range decisions[:2] {
@@ -240,7 +240,7 @@ func TestDecideRefusesUnknownZonesAlone(t *testing.T) {
 		t.Errorf("error %q does not name the zone, or names more", got)
 	}
 	compare(t, decisions[2], []verdict{{velocity: 1}}) // the refused check charged nothing
-	if got := service.Decide(noon(), ledger(1), nil).Decisions; len(got) != 0 {
+	if got := decide(noon(), ledger(1), nil).Decisions; len(got) != 0 {
 		t.Errorf("no checks answered with %+v", got)
 	}
 }
@@ -253,7 +253,7 @@ func TestDecideRefusesChecksOfHeldBucketsAlone(t *testing.T) {
 		check(at(1, "alice"), at(1, "bob")), check(at(1, "bob")), check(at(1, "alice")), check(at(9, "eve")),
 	}
 	checks[1].AttemptID = "a"
-	r := service.Decide(noon(), l, checks)
+	r := decide(noon(), l, checks)
 	for i, want := range []error{service.ErrHeld, service.ErrHeld, nil, service.ErrNotFound} {
 		if err := r.Decisions[i].Err; !errors.Is(err, want) {
 			t.Errorf("check %d: %v, want %v", i, err, want)
@@ -273,7 +273,7 @@ func TestDecideRefusesNewAttemptsWhileTheyAreHeld(t *testing.T) {
 	})}
 	checks := []service.Check{check(at(1, "alice")), check(at(1, "bob")), check(at(1, "alice")), check(at(9, "eve"))}
 	checks[0].AttemptID, checks[1].AttemptID, checks[3].AttemptID = "new", "known", "other"
-	r := service.Decide(noon(), l, checks)
+	r := decide(noon(), l, checks)
 	for i, want := range []error{service.ErrHeld, nil, nil, service.ErrNotFound} {
 		if err := r.Decisions[i].Err; !errors.Is(err, want) {
 			t.Errorf("check %d: %v, want %v", i, err, want)
@@ -291,7 +291,7 @@ func TestDecideLeavesTheLedgerAlone(t *testing.T) {
 	l.Counted[at(1, "alice")] = append(make([]time.Time, 0, 16), l.Counted[at(1, "alice")]...)
 	zones := maps.Clone(l.Zones)
 	history := slices.Clone(l.Counted[at(1, "alice")])
-	service.Decide(noon(), l, []service.Check{
+	decide(noon(), l, []service.Check{
 		check(at(1, "alice")), check(at(1, "alice"), at(1, "bob")), check(at(1, "alice")), check(at(9, "x")),
 	})
 	if !maps.Equal(l.Zones, zones) || len(l.Counted) != 1 || !slices.Equal(l.Counted[at(1, "alice")], history) {

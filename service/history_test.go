@@ -15,14 +15,14 @@ import (
 type history struct {
 	random  *rand.Rand
 	now     time.Time
-	ledger  service.Ledger
+	ledger  book
 	buckets []service.Bucket
 }
 
 func newHistory(seed uint64) *history {
 	h := &history{
 		random: rand.New(rand.NewPCG(seed, 0)), now: noon(),
-		ledger: service.Ledger{
+		ledger: book{
 			Zones: map[int64]service.Zone{}, Counted: map[service.Bucket][]time.Time{},
 			Lockouts: map[service.Bucket]service.Lockout{},
 		},
@@ -63,7 +63,7 @@ func (h *history) ask() ([]service.Check, []service.Decision) {
 			checks[i].Buckets = append(checks[i].Buckets, h.buckets[n])
 		}
 	}
-	r := service.Decide(h.now, h.ledger, checks)
+	r := decide(h.now, h.ledger, checks)
 	apply(h.ledger, r)
 	return checks, r.Decisions
 }
@@ -117,10 +117,10 @@ func TestDecideTellsTheFirstSecondWithRoom(t *testing.T) {
 				}
 				asked++
 				lone := []service.Check{check(v.Bucket)}
-				if d := service.Decide(h.now.Add(v.RetryAfter), h.ledger, lone).Decisions[0]; d.Blocked {
+				if d := decide(h.now.Add(v.RetryAfter), h.ledger, lone).Decisions[0]; d.Blocked {
 					t.Errorf("seed %d: no room after %v in %+v", seed, v.RetryAfter, v)
 				}
-				if d := service.Decide(h.now.Add(v.RetryAfter-time.Second), h.ledger, lone).Decisions[0]; !d.Blocked {
+				if d := decide(h.now.Add(v.RetryAfter-time.Second), h.ledger, lone).Decisions[0]; !d.Blocked {
 					t.Errorf("seed %d: room a second before %v in %+v", seed, v.RetryAfter, v)
 				}
 			}
@@ -142,7 +142,7 @@ func TestDecideAsASliceIsDecideOneByOne(t *testing.T) {
 			checks, decisions := whole.ask()
 			for i, c := range checks {
 				got := decisions[i]
-				r := service.Decide(whole.now, single, []service.Check{c})
+				r := decide(whole.now, single, []service.Check{c})
 				want := r.Decisions[0]
 				apply(single, r)
 				if got.Blocked != want.Blocked || !slices.Equal(got.Verdicts, want.Verdicts) {

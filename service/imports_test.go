@@ -41,8 +41,9 @@ func rules() map[string]rule {
 		"service/access":        {ours: []string{"service"}},
 		"service/queue":         {ours: []string{"service"}},
 		"service/servicetest":   {ours: []string{"service", "service/access"}},
-		"api":                   {ours: []string{"service"}},
-		"client":                {ours: []string{"api", "service"}},
+		"front":                 {ours: []string{"service", "service/access"}, never: []string{sql, http}},
+		"api":                   {ours: []string{"service", "service/access"}},
+		"client":                {ours: []string{"api", "service", "service/access"}},
 		"db":                    {ours: []string{"service", "service/access", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash}, never: []string{http}},
 		"db/address":            {theirs: []string{driver}},
 		"db/engine":             {never: []string{sql, http}},
@@ -51,9 +52,10 @@ func rules() map[string]rule {
 		"db/dbtest":             {ours: []string{"service", "migrations", "db/address", "db/engine", "db/localdb"}, theirs: []string{driver}},
 		"db/dbtest/vitess":      {ours: []string{"db/localdb"}, never: []string{sql}},
 		"migrations":            {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
-		"daemon":                {ours: []string{"service", "service/access", "service/queue", "api", "db", "db/address", "db/engine", "doctor", "migrations", "handlers", "telemetry", "trusted"}, never: []string{sql}},
+		"daemon":                {ours: []string{"service", "service/access", "service/queue", "front", "api", "db", "db/address", "db/engine", "doctor", "migrations", "handlers", "handlers/wire", "telemetry", "trusted"}, never: []string{sql}},
 		"doctor":                {ours: []string{"service", "service/access", "db", "db/address", "db/engine", "migrations", "trusted"}, never: []string{sql, http}},
-		"handlers":              {ours: []string{"service", "service/access", "api"}, theirs: []string{echo, fields, strict}, never: []string{sql}},
+		"handlers":              {ours: []string{"service", "service/access", "front", "api", "handlers/wire"}, theirs: []string{echo, fields, strict}, never: []string{sql}},
+		"handlers/wire":         {ours: []string{"service", "service/access", "front", "api"}, theirs: []string{strict}, never: []string{sql}},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
 		"trusted":               {never: []string{"net", sql, http}},
@@ -64,11 +66,11 @@ func rules() map[string]rule {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},
 		"cmd/velocityd": {
-			ours:   []string{"service", "service/access", "service/queue", "api", "client", "daemon", "doctor", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "trusted", "cmd/velocityd/replay"},
+			ours:   []string{"service", "service/access", "service/queue", "front", "api", "client", "daemon", "doctor", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "handlers/wire", "telemetry", "trusted", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
-		"examples/go":          {ours: []string{"service", "api", "client"}},
+		"examples/go":          {ours: []string{"service", "service/access", "api", "client"}},
 		"docs":                 {}, // the test of the pages
 		"deploy":               {}, // the test of what operators are given
 	}

@@ -11,7 +11,7 @@ const us = time.Microsecond
 
 // locked is a ledger whose zone 1 has room for one, locks for ten minutes, and
 // locked alice until some time after noon.
-func locked(until, length time.Duration) service.Ledger {
+func locked(until, length time.Duration) book {
 	l := ledger(1)
 	l.Zones[1] = service.Zone{
 		ID: 1, Rate: 1, Window: time.Hour, Lockout: 10 * time.Minute, LockoutMax: 3 * time.Hour, LockoutDecay: time.Hour,
@@ -38,7 +38,7 @@ func TestDecideHoldsALockoutUntilItsVeryEnd(t *testing.T) {
 		{-us, false, 0},
 	} {
 		l := locked(test.until, time.Hour)
-		r := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})
+		r := decide(noon(), l, []service.Check{check(at(1, "alice"))})
 		d := r.Decisions[0]
 		v := d.Verdicts[0]
 		if d.Blocked != test.blocked || v.WouldBlock != test.blocked || v.RetryAfter != test.retry || v.Remaining() != 0 {
@@ -94,7 +94,7 @@ func TestDecideLocksLongerWithinTheDecay(t *testing.T) {
 			}
 			l.Zones[1] = zone
 			l.Counted[at(1, "alice")] = []time.Time{noon().Add(-time.Hour + us)} // full, for one microsecond more
-			r := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})
+			r := decide(noon(), l, []service.Check{check(at(1, "alice"))})
 			d := r.Decisions[0]
 			apply(l, r)
 			if got := l.Lockouts[at(1, "alice")]; got.Length != test.want || !got.Until.Equal(noon().Add(test.want)) {
@@ -116,7 +116,7 @@ func TestDecideGrowsLockoutsForEverWithoutOverflow(t *testing.T) {
 	}
 	now, want := noon(), time.Second
 	for i := range 50 {
-		r := service.Decide(now, l, []service.Check{check(at(1, "alice"))})
+		r := decide(now, l, []service.Check{check(at(1, "alice"))})
 		d := r.Decisions[0]
 		if d.RetryAfter() != want {
 			t.Fatalf("lockout %d: retry after %v, want %v", i, d.RetryAfter(), want)
@@ -144,7 +144,7 @@ func TestDecideSaysTheLongerOfLockoutAndWindow(t *testing.T) {
 	} {
 		l := locked(test.until, test.until)
 		l.Counted[at(1, "alice")] = []time.Time{noon().Add(-test.age)}
-		if d := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))}).Decisions[0]; !d.Blocked || d.RetryAfter() != test.retry {
+		if d := decide(noon(), l, []service.Check{check(at(1, "alice"))}).Decisions[0]; !d.Blocked || d.RetryAfter() != test.retry {
 			t.Errorf("%s: %+v, want retry after %v", test.name, d, test.retry)
 		}
 	}
@@ -156,7 +156,7 @@ func TestDecideForgetsLockoutsOfAZoneThatHasNone(t *testing.T) {
 	zone := l.Zones[1]
 	zone.Lockout = 0
 	l.Zones[1] = zone
-	r := service.Decide(noon(), l, []service.Check{check(at(1, "alice")), check(at(1, "alice"))})
+	r := decide(noon(), l, []service.Check{check(at(1, "alice")), check(at(1, "alice"))})
 	if decisions := r.Decisions; decisions[0].Blocked || decisions[1].RetryAfter() != time.Hour {
 		t.Errorf("got %+v, want one to pass and the window to fill", decisions)
 	}
@@ -170,7 +170,7 @@ func TestDecideLocksOnceInASlice(t *testing.T) {
 	t.Parallel()
 	l := locked(0, 0)
 	alice := check(at(1, "alice"))
-	r := service.Decide(noon(), l, []service.Check{alice, alice, alice, check(at(1, "bob"), at(1, "alice"))})
+	r := decide(noon(), l, []service.Check{alice, alice, alice, check(at(1, "bob"), at(1, "alice"))})
 	for i, d := range r.Decisions {
 		want := []time.Duration{0, time.Hour, time.Hour, time.Hour}[i]
 		if d.RetryAfter() != want {

@@ -10,8 +10,8 @@ import (
 
 // modes has a zone of each mode, 1 enforced, 2 shadow, 3 off, all for one txn an
 // hour and with a lockout, and a bucket that is full in each.
-func modes() service.Ledger {
-	l := service.Ledger{
+func modes() book {
+	l := book{
 		Zones: map[int64]service.Zone{}, Counted: map[service.Bucket][]time.Time{},
 		Lockouts: map[service.Bucket]service.Lockout{},
 	}
@@ -69,7 +69,7 @@ func TestDecideBlocksInEnforcedZonesAlone(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			l := modes()
-			r := service.Decide(noon(), l, []service.Check{test.check})
+			r := decide(noon(), l, []service.Check{test.check})
 			d := r.Decisions[0]
 			if d.Blocked != test.blocked || d.WouldBlock != test.would {
 				t.Errorf("blocked %v, would_block %v, want %v and %v", d.Blocked, d.WouldBlock, test.blocked, test.would)
@@ -99,7 +99,7 @@ func TestDecideInAZoneThatIsOffLooksAtNothing(t *testing.T) {
 		{ZoneID: 3, Key: "limited", Action: service.OverrideLimit, Rate: 0, Window: time.Minute},
 	}
 	for _, key := range []string{"full", "denied", "limited", "a"} {
-		d := service.Decide(noon(), l, []service.Check{check(at(3, key))}).Decisions[0]
+		d := decide(noon(), l, []service.Check{check(at(3, key))}).Decisions[0]
 		v := d.Verdicts[0]
 		if d.Blocked || d.WouldBlock || !v.Unmetered || v.Velocity != 0 || v.Rate != 1 || v.Window != time.Hour || v.Remaining() != 0 {
 			t.Errorf("%s: %+v, want it to pass with the zone's own limit", key, d)

@@ -66,7 +66,7 @@ func TestOverrideValidateKnowsEveryLimit(t *testing.T) {
 }
 
 // overridden knows zone 1 of addresses with a rate of 3 an hour.
-func overridden(overrides ...service.Override) service.Ledger {
+func overridden(overrides ...service.Override) book {
 	l := ledger(3)
 	l.Zones[1] = service.Zone{ID: 1, Rate: 3, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
 	for _, o := range overrides {
@@ -137,7 +137,7 @@ func TestDecideByOverrides(t *testing.T) {
 			for _, age := range test.ages {
 				l.Counted[at(1, key)] = append(l.Counted[at(1, key)], noon().Add(-age))
 			}
-			r := service.Decide(noon(), l, []service.Check{check(at(1, key))})
+			r := decide(noon(), l, []service.Check{check(at(1, key))})
 			d := r.Decisions[0]
 			compare(t, d, []verdict{test.want})
 			if counted := apply(l, r)[0]; counted != test.counted {
@@ -204,7 +204,7 @@ func TestDecideOverridesALockout(t *testing.T) {
 		l := locked(20*time.Minute, 20*time.Minute)
 		test.o.ZoneID, test.o.Key = 1, "alice"
 		l.Overrides = []service.Override{test.o}
-		r := service.Decide(noon(), l, []service.Check{check(at(1, "alice"))})
+		r := decide(noon(), l, []service.Check{check(at(1, "alice"))})
 		d := r.Decisions[0]
 		if d.RetryAfter() != test.retry || d.Blocked != (test.retry > 0) {
 			t.Errorf("%s: %+v, want retry after %v", test.name, d, test.retry)

@@ -35,7 +35,7 @@ type Peek struct {
 	Txns []Txn
 }
 
-// NewPeek returns what the ledger shows of a bucket at now, all but the Txns. It asks Decide what
+// NewPeek returns what a ledger of one bucket shows of it at now, all but the Txns. It asks Decide what
 // an attempt would meet, and records nothing. The error wraps ErrNotFound if the ledger does not
 // have the zone, and ErrInvalid for a clear key in a zone with key_form hmac.
 func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
@@ -47,7 +47,7 @@ func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 	if err := StaleKey(ledger.Zones, checks); err != nil {
 		return Peek{}, err
 	}
-	account := newDecider(now, ledger, checks).account(bucket)
+	account := newDecider(now, ledger, checks).account(bucket, ledger.Buckets[0])
 	peek := Peek{Bucket: bucket, At: now, Mode: account.zone.Mode}
 	if account.override != nil {
 		peek.Override = new(*account.override)

@@ -42,4 +42,8 @@ type Txn struct {
 	Outcome Outcome
 	// AttemptID is the caller's own name of the attempt, or empty.
 	AttemptID string
+	// Attempts is 1, and more where the txn counts later blocked attempts of the bucket, which have no
+	// txn: see Zone.RecordBlocked. LastAt is when the newest of them was made, or CreatedAt.
+	Attempts int
+	LastAt   time.Time
 }

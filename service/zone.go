@@ -16,6 +16,7 @@ const (
 	MaxWindow            = 366 * 24 * time.Hour
 	MaxDescriptionLength = 255
 	MaxLockoutFactor     = 100
+	MaxRecordBlocked     = 1_000_000
 )
 
 // Mode says whether a zone's verdicts bind.
@@ -92,6 +93,11 @@ type Zone struct {
 
 	OnFailure OnFailure
 
+	// RecordBlocked is how many blocked attempts of a bucket have txns of their own, at least, until a
+	// window has passed since the first of them, or a day if that is shorter. The last of these txns counts the
+	// others. 0 is all.
+	RecordBlocked int
+
 	// Revision counts the zone's changes from 1. Stores set it; it is ignored
 	// when a zone is written.
 	Revision uint64
@@ -138,6 +144,9 @@ func (z Zone) validateSettings() error {
 	}
 	if z.ReserveTTL < time.Second || z.ReserveTTL > z.Window || z.ReserveTTL%time.Second != 0 {
 		return NewFieldError("reserve_ttl", "must be 1 to %d whole seconds, the window, is %s", WholeSeconds(z.Window), secondsText(z.ReserveTTL))
+	}
+	if z.RecordBlocked < 0 || z.RecordBlocked > MaxRecordBlocked {
+		return NewFieldError("record_blocked", "must be 0 to %d, is %d", MaxRecordBlocked, z.RecordBlocked)
 	}
 	if z.Lockout != 0 {
 		if err := validateSeconds("lockout", z.Lockout); err != nil {

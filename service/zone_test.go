@@ -93,6 +93,8 @@ func TestZoneValidateKnowsEveryLimitOfItsSettings(t *testing.T) {
 		{"lockout negative", func(z *service.Zone) { z.Lockout = -time.Second }, "lockout "},
 		{"lockout maximum too long", func(z *service.Zone) { z.LockoutMax = service.MaxWindow + time.Second }, "lockout_max"},
 		{"lockout maximum negative", func(z *service.Zone) { z.LockoutMax = -time.Second }, "lockout_max"},
+		{"record_blocked negative", func(z *service.Zone) { z.RecordBlocked = -1 }, "record_blocked"},
+		{"record_blocked too large", func(z *service.Zone) { z.RecordBlocked = 1_000_001 }, "record_blocked"},
 		{"on_failure unknown", func(z *service.Zone) { z.OnFailure = "open" }, "on_failure"},
 		{"lockout decay too long", func(z *service.Zone) { z.LockoutDecay = service.MaxWindow + time.Second }, "lockout_decay"},
 		{"lockout decay of half seconds", func(z *service.Zone) { z.LockoutDecay = 1500 * time.Millisecond }, "lockout_decay"},

@@ -160,6 +160,7 @@ func describeTxn(txn service.Txn) string {
 		{string(txn.Reason), txn.Reason != ""},
 		{"counted", txn.Counted},
 		{string(txn.Outcome), txn.Outcome != ""},
+		{fmt.Sprintf("%d attempts, the last at %s", txn.Attempts, txn.LastAt.UTC().Format(time.RFC3339)), txn.Attempts > 1},
 	} {
 		if word.told {
 			words = append(words, word.text)

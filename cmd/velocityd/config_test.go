@@ -25,7 +25,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 	t.Parallel()
 	said := []string{ // each time, by design
 		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success",
-		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
+		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure", "record-blocked",
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject",
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes",
 	}

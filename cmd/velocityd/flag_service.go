@@ -11,6 +11,7 @@ import (
 	"velocityd/daemon"
 	"velocityd/db"
 	"velocityd/handlers"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/queue"
 )
@@ -128,7 +129,7 @@ func (f serviceFlags) options() daemon.Options {
 	o := daemon.Options{
 		Database: db.Options{MaxConns: f.MaxConns, LockWait: f.LockWait, ConnectTimeout: f.connectTimeout()},
 		HTTP:     handlers.Options{AccessLog: f.AccessLog, AllowedHosts: f.hosts(), MaxBodyBytes: f.MaxBodyBytes},
-		Connections: handlers.ListenerOptions{
+		Connections: wire.Options{
 			MaxConnections: f.MaxConnections, MaxConnectionsPerPeer: f.MaxConnectionsPerPeer, AccessLog: f.AccessLog,
 		},
 		CheckTimeout: f.CheckTimeout, DegradedAfter: f.DegradedAfter, DrainDelay: f.DrainDelay, ShutdownTimeout: f.ShutdownTimeout,

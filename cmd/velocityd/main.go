@@ -26,6 +26,7 @@ import (
 	"velocityd/db"
 	"velocityd/doctor"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // Exit codes, as the description below promises them.
@@ -239,7 +240,7 @@ func explainForbidden(err error) error {
 // explainRemote adds to an error of asking a service what to do about it.
 func explainRemote(err error) error {
 	switch {
-	case errors.Is(err, api.ErrUnauthenticated):
+	case errors.Is(err, access.ErrUnauthenticated):
 		return fmt.Errorf("%w (--token-file or VELOCITY_TOKEN names the token to ask with)", err)
 	case db.IsUnverified(err):
 		return doctor.Explain(err)

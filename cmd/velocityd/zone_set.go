@@ -26,6 +26,7 @@ type zoneSettings struct {
 	IPv4Prefix     *int          `name:"ipv4-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv4 buckets apart, 1 to 32."`
 	IPv6Prefix     *int          `name:"ipv6-prefix" env:"-" placeholder:"BITS" help:"Leading bits that tell IPv6 buckets apart, 1 to 128."`
 	OnFailure      *string       `env:"-" enum:"error,allow,block" placeholder:"ANSWER" help:"While the database is away: error answers 503, and the caller decides; allow or block is answered without the database, and recorded nowhere."`
+	RecordBlocked  *int          `env:"-" placeholder:"N" help:"How many blocked attempts of a bucket and window are recorded as txns of their own; the last of these counts the others. 0: all."`
 }
 
 // validate returns a usageError for zero values, which package service would take for
@@ -79,6 +80,7 @@ func (s zoneSettings) apply(zone service.Zone) service.Zone {
 	replace(&zone.Keys.IPv4Prefix, s.IPv4Prefix)
 	replace(&zone.Keys.IPv6Prefix, s.IPv6Prefix)
 	replace((*string)(&zone.OnFailure), s.OnFailure)
+	replace(&zone.RecordBlocked, s.RecordBlocked)
 	return zone
 }
 

@@ -34,7 +34,8 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			{"--key-kind ip --ipv4-prefix 24", "key_kind=ip ipv4_prefix=24"},
 			{"--ipv6-prefix 56", "key_kind=ip ipv4_prefix=24 ipv6_prefix=56"},
 			{"--ipv4-prefix 32 --ipv6-prefix 64 --key-kind opaque --on-failure allow", "on_failure=allow"},
-			{"--on-failure error", "defaults"},
+			{"--on-failure error --record-blocked 10", "record_blocked=10"},
+			{"--record-blocked 0", "defaults"},
 		} {
 			args := append([]string{"zone", "set", "7"}, strings.Fields(step.args)...)
 			if got := must(t, env, args...); !strings.Contains(got, want+step.settings+"\n") {
@@ -48,7 +49,7 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			"--mode quiet": "mode", "--counts sheep": "counts", "--reserve-ttl 61": "reserve_ttl", "--reserve-ttl=-1": "--reserve-ttl",
 			"--lockout 31622401": "lockout", "--lockout-factor 0.5": "lockout_factor", "--lockout-factor 1.001": "lockout_factor",
 			"--lockout-max 18446744074": "--lockout-max", "--lockout-decay=-5": "--lockout-decay", "--key-kind email": "--key-kind",
-			"--ipv4-prefix 33": "ipv4_prefix", "--ipv6-prefix 129": "ipv6_prefix", "--on-failure open": "--on-failure",
+			"--ipv4-prefix 33": "ipv4_prefix", "--ipv6-prefix 129": "ipv6_prefix", "--on-failure open": "--on-failure", "--record-blocked=-1": "record_blocked",
 		} {
 			r := command(env, nil, append([]string{"zone", "set", "7"}, strings.Fields(args)...)...)
 			if r.code != exitUsage || !strings.Contains(r.stderr, field) {
@@ -121,7 +122,7 @@ func TestZoneListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 			ID: 2, Description: "per address", Rate: 20, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
 			ReserveTTL: time.Minute, ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
 			LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
-			OnFailure: service.OnFailureAllow,
+			OnFailure: service.OnFailureAllow, RecordBlocked: 10,
 		})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, env, "serve")

@@ -23,8 +23,9 @@ func (d *Database) SetZone(tb testing.TB, zone service.Zone) {
 	zone = zone.WithDefaults()
 	Exec(tb, d.SQL, `
 INSERT INTO zone_master (id, description, rate, `+"`window`"+`, mode, counts, reserve_ttl, reset_on_success,
-       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure,
+       record_blocked)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE
        description = VALUES(description), rate = VALUES(rate), `+"`window` = VALUES(`window`)"+`,
        mode = VALUES(mode), counts = VALUES(counts), reserve_ttl = VALUES(reserve_ttl),
@@ -32,12 +33,12 @@ ON DUPLICATE KEY UPDATE
        lockout_factor = VALUES(lockout_factor), lockout_max = VALUES(lockout_max),
        lockout_decay = VALUES(lockout_decay), key_kind = VALUES(key_kind), key_form = VALUES(key_form),
        ipv4_prefix = VALUES(ipv4_prefix), ipv6_prefix = VALUES(ipv6_prefix),
-       on_failure = VALUES(on_failure)`,
+       on_failure = VALUES(on_failure), record_blocked = VALUES(record_blocked)`,
 		zone.ID, zone.Description, zone.Rate, service.WholeSeconds(zone.Window), string(zone.Mode), string(zone.Counts),
 		reserve, zone.ResetOnSuccess, service.WholeSeconds(zone.Lockout),
 		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), service.WholeSeconds(zone.LockoutMax),
 		service.WholeSeconds(zone.LockoutDecay), string(zone.Keys.Kind), string(zone.Keys.Form), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix,
-		string(zone.OnFailure))
+		string(zone.OnFailure), zone.RecordBlocked)
 }
 
 // DeleteZone removes a zone and its overrides with plain SQL; its txns stay.
@@ -81,20 +82,28 @@ func (d *Database) Age(tb testing.TB, bucket service.Bucket, by time.Duration) {
 	tb.Helper()
 	d.HasAgedRows()
 	us := by.Microseconds()
-	Exec(tb, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND "+
-		"WHERE zone_id = ? AND bucket_key = ?", us, bucket.ZoneID, bucket.Key)
-	Exec(tb, d.SQL, "UPDATE zone_bucket_lock SET tally_until = NULL, locked_until = locked_until - INTERVAL ? MICROSECOND "+
-		"WHERE zone_id = ? AND bucket_key = ?", us, bucket.ZoneID, bucket.Key)
+	d.AgeRows(tb, bucket, us)
 	Exec(tb, d.SQL, "UPDATE zone_attempt SET expires_at = expires_at - INTERVAL ? MICROSECOND "+
 		"WHERE attempt_id IN (SELECT CAST(attempt_id AS BINARY) FROM zone_txn "+
 		"WHERE zone_id = ? AND bucket_key = ? AND attempt_id IS NOT NULL)", us, bucket.ZoneID, bucket.Key)
+}
+
+// AgeRows moves the times of a bucket's txns and of its lock row so many microseconds into the past.
+func (d *Database) AgeRows(tb testing.TB, bucket service.Bucket, us int64) {
+	tb.Helper()
+	Exec(tb, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND, repeated_at = repeated_at - INTERVAL ? MICROSECOND "+
+		"WHERE zone_id = ? AND bucket_key = ?", us, us, bucket.ZoneID, bucket.Key)
+	Exec(tb, d.SQL, "UPDATE zone_bucket_lock SET tally_until = NULL, locked_until = locked_until - INTERVAL ? MICROSECOND, "+
+		"blocked_began = blocked_began - INTERVAL ? MICROSECOND, blocked_txn_at = blocked_txn_at - INTERVAL ? MICROSECOND "+
+		"WHERE zone_id = ? AND bucket_key = ?", us, us, us, bucket.ZoneID, bucket.Key)
 }
 
 // Txns returns every txn of a bucket by id.
 func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 	tb.Helper()
 	rows, err := d.SQL.Query("SELECT id, bucket_key, created_at, blocked, would_block, counted, "+
-		"COALESCE(outcome, ''), COALESCE(attempt_id, ''), COALESCE(reason, ''), COALESCE(override_id, 0) FROM zone_txn "+
+		"COALESCE(outcome, ''), COALESCE(attempt_id, ''), COALESCE(reason, ''), COALESCE(override_id, 0), "+
+		"1 + COALESCE(repeats, 0), COALESCE(repeated_at, created_at) FROM zone_txn "+
 		"WHERE zone_id = ? AND bucket_key = ? ORDER BY id", bucket.ZoneID, bucket.Key)
 	if err != nil {
 		tb.Fatal(err)
@@ -104,7 +113,7 @@ func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 	for rows.Next() {
 		txn := service.Txn{Bucket: service.Bucket{ZoneID: bucket.ZoneID}}
 		if err := rows.Scan(&txn.ID, &txn.Bucket.Key, &txn.CreatedAt, &txn.Blocked, &txn.WouldBlock, &txn.Counted,
-			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID); err != nil {
+			&txn.Outcome, &txn.AttemptID, &txn.Reason, &txn.OverrideID, &txn.Attempts, &txn.LastAt); err != nil {
 			tb.Fatal(err)
 		}
 		txns = append(txns, txn)

@@ -53,6 +53,8 @@ type txn struct {
 	Counted    bool            `json:"counted"`
 	Outcome    service.Outcome `json:"outcome"`
 	AttemptID  string          `json:"attempt_id"`
+	Attempts   int             `json:"attempts"`
+	LastAt     time.Time       `json:"last_at"`
 }
 
 // Peek asks GET /v1/zones/{id}/buckets/{key}.
@@ -108,6 +110,7 @@ func (p peek) peek() service.Peek {
 		seen.Txns = append(seen.Txns, service.Txn{
 			ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.UTC(),
 			Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: service.Reason(t.Reason), OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
+			Attempts: t.Attempts, LastAt: t.LastAt.UTC(),
 		})
 	}
 	return seen

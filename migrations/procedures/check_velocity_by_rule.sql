@@ -1,7 +1,6 @@
 CREATE /*M! OR REPLACE */ PROCEDURE check_velocity_by_rule(
   IN p_zone_id    INT,
-  -- One character longer than a key may be: a session without strict mode cuts
-  -- an over-long argument, and the cut one must still be seen as too long.
+  -- One character longer than a key may be: a session without strict mode cuts it, and it must be seen as too long.
   IN p_bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */,
   IN p_key_rule   VARCHAR(32) CHARACTER SET ascii,
   IN p_waits      BOOLEAN
@@ -10,19 +9,17 @@ COMMENT 'internal: check_velocity for a key that the service normalised'
 SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
-  -- Called by check_velocity and by the service. Does what check_velocity does and answers as
-  -- it does. The service also says by which rule it normalised the key: if the zone has another
-  -- key_rule now, the call ends in error 45410 and nothing is decided or recorded. With
-  -- p_key_rule NULL the rule is not compared. If p_waits is FALSE and another session holds the
-  -- bucket, the call ends in error 45423 at once.
-  DECLARE v_locked, v_is_overridden BOOLEAN;
-  DECLARE v_rate, v_window, v_lockout, v_velocity INT;
-  DECLARE v_mode VARCHAR(8) CHARACTER SET ascii;
+  -- Called by check_velocity and by the service. Does what check_velocity does and answers as it does. The service also
+  -- says by which rule it normalised the key: if the zone has another key_rule now, the call ends in error 45410 and nothing
+  -- is decided or recorded. With p_key_rule NULL the rule is not compared. If p_waits is FALSE and another session holds
+  -- the bucket, the call ends in error 45423 at once.
+  DECLARE v_locked, v_is_overridden, v_blocked BOOLEAN DEFAULT FALSE;
+  DECLARE v_rate, v_window, v_lockout, v_velocity, v_record_blocked INT;
+  DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_key_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_locked_until, v_tally_until, v_narrowed_at, v_now, v_oldest DATETIME(6);
   DECLARE v_wait BIGINT DEFAULT 0; -- microseconds until an attempt would pass
   DECLARE v_counts BOOLEAN DEFAULT TRUE;
-  DECLARE v_blocked BOOLEAN DEFAULT FALSE;
   DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
   DECLARE v_override_id BIGINT UNSIGNED; -- of one that denies
 
@@ -31,14 +28,12 @@ BEGIN
   IF @@insert_id <> 0 OR LAST_INSERT_ID(0) <> 0 THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
   END IF;
-  -- READ COMMITTED: every statement after the lock wait sees what was committed
-  -- during it, and there are no gap locks. Inside a transaction of the caller's
-  -- this is error 1568, and that transaction stays as it was.
+  -- READ COMMITTED: every statement after the lock wait sees what was committed during it, and there are no gap
+  -- locks. Inside a transaction of the caller's this is error 1568, and that transaction stays as it was.
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   START TRANSACTION READ WRITE;
   BEGIN
-    -- Error 1205 rolls back its statement only: without the ROLLBACK the session
-    -- would keep the bucket's lock.
+    -- Error 1205 rolls back its statement only: without the ROLLBACK the session would keep the bucket's lock.
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
     BEGIN
       ROLLBACK AND NO CHAIN NO RELEASE;
@@ -51,35 +46,32 @@ BEGIN
       SELECT COUNT(*), MAX(locked_until), MAX(tally_until)
         INTO v_locked, v_locked_until, v_tally_until
         FROM zone_bucket_lock
-       WHERE zone_id = p_zone_id
-         AND bucket_key = p_bucket_key
+       WHERE zone_id = p_zone_id AND bucket_key = p_bucket_key
          FOR UPDATE;
     ELSE
       SELECT COUNT(*), MAX(locked_until), MAX(tally_until)
         INTO v_locked, v_locked_until, v_tally_until
         FROM zone_bucket_lock
-       WHERE zone_id = p_zone_id
-         AND bucket_key = p_bucket_key
+       WHERE zone_id = p_zone_id AND bucket_key = p_bucket_key
          FOR UPDATE SKIP LOCKED;
     END IF;
     IF NOT v_locked THEN
       CALL make_bucket(p_zone_id, p_bucket_key, p_key_rule, p_waits);
     END IF;
     -- The zone as it is now, not as it was before the wait.
-    SELECT rate, `window`, mode, lockout, key_rule, overridden, narrowed_at
-      INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_is_overridden, v_narrowed_at
+    SELECT rate, `window`, mode, lockout, key_rule, overridden, narrowed_at, record_blocked
+      INTO v_rate, v_window, v_mode, v_lockout, v_key_rule, v_is_overridden, v_narrowed_at, v_record_blocked
       FROM zone_master
      WHERE id = p_zone_id;
     IF v_rate IS NULL OR p_key_rule <> v_key_rule OR v_key_rule LIKE 'hmac/%' THEN
       CALL validate_bucket(p_zone_id, p_bucket_key, v_key_rule, p_key_rule);
     END IF;
-    -- A statement that waited keeps the time at which it began. So the clock is read in a
-    -- statement of its own, once, for counting and for created_at.
+    -- A statement that waited keeps the time at which it began. So the clock is read in a separate one, once.
     /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
     SET v_now = UTC_TIMESTAMP(6);
 
-    -- In a zone that was neither narrowed nor overridden for a whole window no bucket can
-    -- hold more than v_rate counted txns, so a plain count is bounded.
+    -- In a zone that was neither narrowed nor overridden for a whole window no bucket can hold more than v_rate
+    -- counted txns, so a plain count is bounded.
     IF NOT v_is_overridden AND v_narrowed_at < v_now - INTERVAL v_window SECOND THEN
       SELECT COUNT(*), MIN(created_at)
         INTO v_velocity, v_oldest
@@ -89,24 +81,24 @@ BEGIN
          AND counted = TRUE
          AND created_at > v_now - INTERVAL v_window SECOND;
     END IF;
-    -- The whole rule is asked unless the bucket plainly has room: nothing overrides or locks it,
-    -- and the zone is not off.
+    -- The whole rule is asked unless the bucket plainly has room: nothing overrides or locks it, and the zone is not off.
     IF v_velocity IS NULL OR v_velocity >= v_rate OR v_mode = 'off'
        OR (v_lockout > 0 AND (v_locked_until > v_now OR NOT v_locked)) THEN
-      BEGIN
-        DECLARE v_action VARCHAR(8) CHARACTER SET ascii;
-        CALL judge_bucket(p_zone_id, p_bucket_key, v_now, TRUE, v_mode, v_lockout, v_key_rule, v_is_overridden,
-          v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
-        SET v_override_id = IF(v_reason = 'denied', v_override_id, NULL), v_counts = v_counts AND v_wait = 0,
-            v_blocked = v_wait > 0 AND v_mode = 'enforce';
-      END;
+      CALL judge_bucket(p_zone_id, p_bucket_key, v_now, TRUE, v_mode, v_lockout, v_key_rule, v_is_overridden,
+        v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
+      SET v_override_id = IF(v_reason = 'denied', v_override_id, NULL), v_counts = v_counts AND v_wait = 0,
+          v_blocked = v_wait > 0 AND v_mode = 'enforce';
     END IF;
 
     IF v_now <= v_tally_until THEN
       CALL forget_tally(p_zone_id, p_bucket_key, v_now); -- the clock was set back
     END IF;
-    INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, reason, override_id)
-    VALUES (v_now, p_zone_id, p_bucket_key, v_blocked, v_wait > 0, v_counts, v_reason, v_override_id);
+    IF v_blocked AND v_record_blocked > 0 THEN
+      CALL record_attempt(p_zone_id, p_bucket_key, v_now, v_window, TRUE, TRUE, FALSE, v_reason, v_override_id, NULL, NULL, NULL, v_locked);
+    ELSE
+      INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted, reason, override_id)
+      VALUES (v_now, p_zone_id, p_bucket_key, v_blocked, v_wait > 0, v_counts, v_reason, v_override_id);
+    END IF;
     IF LAST_INSERT_ID() = 0 THEN
       SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
     END IF;
@@ -118,10 +110,8 @@ BEGIN
     DECLARE EXIT HANDLER FOR SQLEXCEPTION
       RESIGNAL SET MYSQL_ERRNO = 45504;
 
-    -- retry_after in whole seconds, rounded up; in integers, because / would first
-    -- round to four decimals.
-    SELECT v_blocked AS blocked, LAST_INSERT_ID() AS txn_id, p_zone_id AS zone_id, p_bucket_key AS bucket_key,
-           v_rate AS rate, v_window AS `window`,
+    -- retry_after in whole seconds, rounded up; in integers, because / would first round to four decimals.
+    SELECT v_blocked AS blocked, LAST_INSERT_ID() AS txn_id, p_zone_id AS zone_id, p_bucket_key AS bucket_key, v_rate AS rate, v_window AS `window`,
            IF(v_wait > 0 AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts) AS remaining,
            IF(v_blocked, (v_wait + 999999) DIV 1000000, 0) AS retry_after,
            v_now AS checked_at, v_wait > 0 AS would_block, v_velocity + v_counts AS velocity,

@@ -11,23 +11,21 @@ COMMENT 'internal: called by check_velocity_batch for each check'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Decides and records one check, all or nothing. p_zones lists the zones that exist, such as
-  -- '1,2'; if it has all zones of the check, the caller holds the locks of the check's buckets.
-  -- p_status is:
+  -- Decides and records one check, all or nothing. p_zones lists the zones that exist, such as '1,2'; if it has all
+  -- zones of the check, the caller holds the locks of the check's buckets. p_status is:
   --   refused   a zone is not in p_zones
   --   conflict  the attempt_id was used with other buckets
-  --   decided   p_verdicts is the answer in the form of zone_attempt.answer, and p_checked_at
-  --             the time of the decision
-  DECLARE v_done, v_known, v_overridden, v_enforced, v_counts, v_would_block, v_denied BOOLEAN DEFAULT FALSE;
+  --   decided   p_verdicts is the answer in the form of zone_attempt.answer, and p_checked_at the time of the decision
+  DECLARE v_is_new, v_done, v_known, v_overridden, v_enforced, v_counts, v_would_block, v_denied BOOLEAN DEFAULT FALSE;
   DECLARE v_blocked BOOLEAN DEFAULT FALSE; -- by any bucket: then no bucket is charged
-  DECLARE v_buckets, v_zone_id, v_rate, v_window, v_lockout, v_velocity, v_longest INT DEFAULT 0;
+  DECLARE v_buckets, v_zone_id, v_rate, v_window, v_lockout, v_velocity, v_longest, v_rows INT DEFAULT 0;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
   DECLARE v_key_rule, v_callers_rule VARCHAR(32) CHARACTER SET ascii;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   DECLARE v_oldest, v_locked_until DATETIME(6);
   DECLARE v_wait, v_retry_after BIGINT;
-  DECLARE v_override_id, v_check_id BIGINT UNSIGNED;
+  DECLARE v_override_id, v_check_id, v_first_id, v_last_id BIGINT UNSIGNED;
   DECLARE v_judged LONGTEXT CHARACTER SET utf8mb4 DEFAULT '';
   DECLARE asked CURSOR FOR
     SELECT b.zone_id, b.bucket_key, b.key_rule,
@@ -104,12 +102,10 @@ BEGIN
       SET v_counts = v_counts AND NOT v_would_block AND NOT v_blocked, v_longest = GREATEST(v_longest, v_window),
           v_reason = IF(v_blocked AND NOT v_would_block, 'elsewhere', v_reason);
       CALL forget_tally(v_zone_id, v_key, p_now); -- in case the clock was set back
-      INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted,
-                            reason, override_id, attempt_id, check_id, check_buckets)
-      VALUES (p_now, v_zone_id, v_key, v_blocked, v_would_block, v_counts,
-              NULLIF(v_reason, ''), NULLIF(v_override_id, 0), p_attempt_id, v_check_id, IF(v_buckets > 1, v_buckets, NULL));
-      IF LAST_INSERT_ID() = 0 THEN
-        SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
+      CALL record_attempt(v_zone_id, v_key, p_now, v_window, v_blocked, v_would_block, v_counts, NULLIF(v_reason, ''),
+        NULLIF(v_override_id, 0), p_attempt_id, v_check_id, NULLIF(v_buckets, 1), v_is_new);
+      IF v_is_new THEN
+        SET v_rows = v_rows + 1, v_first_id = COALESCE(v_first_id, LAST_INSERT_ID()), v_last_id = LAST_INSERT_ID();
       END IF;
       SET p_verdicts = CONCAT(p_verdicts, ',[', CONCAT_WS(',', v_zone_id, JSON_QUOTE(v_key), v_would_block AND v_enforced,
         v_would_block, LAST_INSERT_ID(), v_rate, v_window, COALESCE(v_velocity + v_counts, 'null'),
@@ -118,6 +114,10 @@ BEGIN
     END LOOP;
     CLOSE judged;
     SET p_verdicts = CONCAT('[', SUBSTRING(p_verdicts, 2), ']');
+    IF v_rows < v_buckets THEN -- the others are counted in txns of earlier checks
+      UPDATE zone_txn SET check_id = IF(v_rows > 1, check_id, NULL), check_buckets = NULLIF(v_rows, 1)
+       WHERE id BETWEEN v_first_id AND v_last_id AND created_at = p_now AND check_id = v_check_id;
+    END IF;
     IF p_attempt_id IS NOT NULL THEN
       INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer)
       VALUES (p_attempt_id, p_now, p_now + INTERVAL GREATEST(600, v_longest) SECOND, p_verdicts);

@@ -1,16 +1,32 @@
 CREATE /*M! OR REPLACE */ PROCEDURE describe_schema()
-COMMENT 'internal: what the database has of procedures, triggers, views, keys and CHECKs'
+COMMENT 'internal: what the database has of procedures, triggers, views, columns, keys and CHECKs'
 SQL SECURITY DEFINER
 READS SQL DATA
 BEGIN
   -- Called by doctor: the service's account itself may see no text of a procedure, and no trigger.
   -- 'velocityd migrate' sends the same SELECT. It answers with the texts as the engine keeps them,
-  -- and with a row for each column of a key, in the order of the key:
+  -- with a row for each column of a key, in the order of the key, and for each column and parameter as
+  -- one would define it:
   --   kind, name, on_table, definer, text, place
   SELECT routine_type AS kind, routine_name AS name, '' AS on_table, definer,
          CONCAT_WS(' ', routine_comment, security_type, sql_data_access, routine_definition) AS text, 0 AS place
     FROM information_schema.routines
    WHERE routine_schema = DATABASE()
+   UNION ALL
+  SELECT 'PARAMETER', specific_name, '', '',
+         CONCAT_WS(' ', parameter_mode, COALESCE(parameter_name, 'RETURNS'), dtd_identifier,
+           CONCAT('CHARACTER SET ', character_set_name, ' COLLATE ', collation_name)), ordinal_position
+    FROM information_schema.parameters
+   WHERE specific_schema = DATABASE()
+   UNION ALL
+  SELECT 'COLUMN', c.column_name, c.table_name, '',
+         CONCAT_WS(' ', c.column_type, CONCAT('CHARACTER SET ', c.character_set_name, ' COLLATE ', c.collation_name),
+           IF(c.is_nullable = 'NO', 'NOT NULL', NULL), CONCAT('DEFAULT ', c.column_default),
+           IF(c.extra IN ('STORED GENERATED', 'DEFAULT_GENERATED'), NULL, c.extra), CONCAT('AS (', NULLIF(c.generation_expression, ''), ')')), 0
+    FROM information_schema.columns AS c
+    JOIN information_schema.tables AS t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
+   WHERE c.table_schema = DATABASE()
+     AND t.table_type = 'BASE TABLE'
    UNION ALL
   SELECT 'TRIGGER', trigger_name, event_object_table, definer,
          CONCAT_WS(' ', action_timing, event_manipulation, 'ON', event_object_table, action_statement), 0

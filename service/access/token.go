@@ -1,8 +1,13 @@
+// Package access owns who may ask: tokens, client certificates, scopes, and the cache of credentials that hold. It
+// must not know any protocol, SQL, or how a check is decided.
 package access
 
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"fmt"
 	"hash/crc32"
 	"strings"
@@ -80,12 +85,23 @@ func (t Token) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(tokenStart + 
 // MarshalText implements encoding.TextMarshaler. It withholds the secret, as Format does.
 func (t Token) MarshalText() ([]byte, error) { return []byte(tokenStart + "***"), nil }
 
-// Digest is what a credential is stored and looked up by. What a token's digest was made
-// of cannot be found out: a token is too random for guessing.
+// Digest is the key by which a credential is stored and looked up. A token cannot be found out by its
+// digest: it is too random for guessing.
 type Digest [sha256.Size]byte
 
 // Digest returns the SHA-256 of the token's text.
 func (t Token) Digest() Digest { return sha256.Sum256(t.text[:]) }
+
+// CertificateSubject returns the subject of a certificate as it is registered: by RFC 2253, with all
+// of its parts in their order. Two certificates have the same only if their subjects are the same.
+// OpenSSL prints another text for subjects with other than plain parts.
+func CertificateSubject(cert *x509.Certificate) string {
+	var parts pkix.RDNSequence
+	if rest, err := asn1.Unmarshal(cert.RawSubject, &parts); err != nil || len(rest) > 0 {
+		return "" // that of no credential
+	}
+	return parts.String()
+}
 
 // SubjectDigest returns the digest of a client certificate's subject, which is as
 // pkix.Name.String writes it. It differs from every token's.

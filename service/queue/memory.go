@@ -257,6 +257,7 @@ func (m *memory) decide(zones knownZones, check service.Check) service.Decision 
 		if lockout, begins := ruling.Lockouts[v.Bucket]; begins {
 			m.lockOut(v.Bucket, lockout)
 		}
+		// A ledger without series of blocked attempts has a txn for each bucket.
 		if ruling.Txns[i].Counted && !m.charge(elapsed, zones[v.Bucket.ZoneID], v.Bucket) {
 			d.Blocked, d.WouldBlock = true, true
 			v.Blocked, v.WouldBlock, v.RetryAfter = true, true, service.BusyRetryAfter
@@ -272,8 +273,12 @@ func (m *memory) decide(zones knownZones, check service.Check) service.Decision 
 
 // ledger is what is known of the buckets of a check.
 func (m *memory) ledger(now time.Duration, zones knownZones, check service.Check) service.Ledger {
-	l := service.Ledger{Zones: map[int64]service.Zone{}, Velocities: map[service.Bucket]service.Velocity{}, Lockouts: map[service.Bucket]service.Lockout{}}
-	for _, b := range check.Buckets {
+	l := service.Ledger{
+		Zones:   map[int64]service.Zone{},
+		Buckets: make([]service.BucketState, len(check.Buckets)), Places: [][]int{make([]int, len(check.Buckets))},
+	}
+	for place, b := range check.Buckets {
+		l.Places[0][place] = place
 		zone := zones[b.ZoneID]
 		l.Zones[b.ZoneID] = *zone
 		if zone.OnFailure == service.OnFailureBlock {
@@ -283,14 +288,14 @@ func (m *memory) ledger(now time.Duration, zones knownZones, check service.Check
 		}
 		if r := m.find(m.hash(b)); r != nil && isRemembered(zone) {
 			r.follow(zone)
-			r.enter(&l, now, b)
+			r.enter(&l, now, place, b)
 		}
 	}
 	return l
 }
 
 // enter writes into a ledger what is remembered of a bucket.
-func (r *remembered) enter(l *service.Ledger, now time.Duration, b service.Bucket) {
+func (r *remembered) enter(l *service.Ledger, now time.Duration, place int, b service.Bucket) {
 	switch o := (service.Override{ZoneID: b.ZoneID, Key: b.Key}); {
 	case r.isDenied && r.until > now:
 		if o.Action = service.OverrideDeny; r.until != denied {
@@ -308,9 +313,9 @@ func (r *remembered) enter(l *service.Ledger, now time.Duration, b service.Bucke
 	if full := until.Add(-r.window); r.until > now && (v.Count < int(r.rate) || v.Oldest.Before(full)) {
 		v = service.Velocity{Count: int(r.rate), Oldest: full}
 	}
-	l.Velocities[b] = v
+	l.Buckets[place].Velocity = &v
 	if r.until > 0 {
-		l.Lockouts[b] = service.Lockout{Until: until, Length: l.Zones[b.ZoneID].Lockout}
+		l.Buckets[place].Lockout = service.Lockout{Until: until, Length: l.Zones[b.ZoneID].Lockout}
 	}
 }
 

@@ -42,7 +42,7 @@ type Bench interface {
 func Exercise(t *testing.T, open func(t *testing.T) Bench, allowed ...Allowance) {
 	for _, claims := range []map[string]claim{
 		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), lockoutClaims(),
-		releaseClaims(), modeClaims(), overrideClaims(), reasonClaims(), peekClaims(), oracleClaims(),
+		releaseClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(), oracleClaims(),
 	} {
 		for name, holds := range claims {
 			t.Run(name, func(t *testing.T) {

@@ -26,6 +26,7 @@ type Memory struct {
 	overrides    []service.Override // by id
 	lastOverride uint64
 	lockouts     map[service.Bucket]service.Lockout
+	series       map[service.Bucket]service.Series
 	txns         []recorded // txn id n at index n-1
 	indexes      map[service.Bucket][]int
 	attempts     map[string]service.Attempt
@@ -64,6 +65,7 @@ func NewMemoryAt(clock func() time.Time) *Memory {
 		clock:    clock,
 		zones:    map[int64]service.Zone{},
 		lockouts: map[service.Bucket]service.Lockout{},
+		series:   map[service.Bucket]service.Series{},
 		indexes:  map[service.Bucket][]int{},
 		attempts: map[string]service.Attempt{},
 	}
@@ -99,6 +101,15 @@ func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
 		m.indexes[txn.Bucket] = append(m.indexes[txn.Bucket], first+i)
 		m.txns = append(m.txns, recorded{first: first, end: first + len(ruling.Txns), Txn: txn})
 	}
+	for _, r := range ruling.Repeats {
+		txn := &m.txns[r.TxnID-1]
+		txn.Attempts, txn.LastAt = txn.Attempts+r.Count, now
+	}
+	for bucket, series := range ruling.Series {
+		place, _ := service.PlaceOf(series.TxnID)
+		series.TxnID = uint64(first+1) + place
+		m.series[bucket] = series
+	}
 	d := ruling.Decisions[0]
 	if check.AttemptID != "" && len(ruling.Recorded) > 0 {
 		kept := d
@@ -111,13 +122,15 @@ func (m *Memory) decide(now time.Time, check service.Check) service.Decision {
 // ledger returns all that a decision about buckets depends on.
 func (m *Memory) ledger(buckets []service.Bucket) service.Ledger {
 	ledger := service.Ledger{
-		Zones: m.zones, Overrides: m.overrides, Lockouts: m.lockouts, Attempts: m.attempts,
-		Counted: map[service.Bucket][]time.Time{},
+		Zones: m.zones, Overrides: m.overrides, Attempts: m.attempts,
+		Buckets: make([]service.BucketState, len(buckets)), Places: [][]int{make([]int, len(buckets))},
 	}
-	for _, b := range buckets {
+	for place, b := range buckets {
+		state := &ledger.Buckets[place]
+		state.Lockout, state.Series, ledger.Places[0][place] = m.lockouts[b], m.series[b], place
 		for _, i := range m.indexes[b] {
 			if txn := m.txns[i]; txn.Counted {
-				ledger.Counted[b] = append(ledger.Counted[b], txn.CreatedAt)
+				state.Counted = append(state.Counted, txn.CreatedAt)
 			}
 		}
 	}

@@ -53,12 +53,16 @@ func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
 	ids := map[string]bool{}
 	for _, i := range m.indexes[bucket] {
 		txn := &m.txns[i]
-		txn.CreatedAt = txn.CreatedAt.Add(-by)
+		txn.CreatedAt, txn.LastAt = txn.CreatedAt.Add(-by), txn.LastAt.Add(-by)
 		ids[txn.AttemptID] = true
 	}
 	if lockout, ok := m.lockouts[bucket]; ok {
 		lockout.Until = lockout.Until.Add(-by)
 		m.lockouts[bucket] = lockout
+	}
+	if series, ok := m.series[bucket]; ok {
+		series.Began, series.TxnAt = series.Began.Add(-by), series.TxnAt.Add(-by)
+		m.series[bucket] = series
 	}
 	for id := range ids {
 		if first, ok := m.attempts[id]; ok {

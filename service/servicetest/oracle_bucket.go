@@ -171,8 +171,8 @@ func (l *timeline) compareTxn(t *testing.T, got, want service.Txn) {
 	mine := got
 	mine.ID = l.ids[got.ID]
 	mine.OverrideID = l.deny(got.OverrideID, want.OverrideID)
-	mine.CreatedAt = want.CreatedAt
-	if mine != want || !got.CreatedAt.Equal(want.CreatedAt) {
+	mine.CreatedAt, mine.LastAt = want.CreatedAt, want.LastAt
+	if mine != want || !got.CreatedAt.Equal(want.CreatedAt) || !got.LastAt.Equal(want.LastAt) {
 		t.Errorf("txn:\n got %+v\nwant %+v", got, want)
 	}
 }

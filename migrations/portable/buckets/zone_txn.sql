@@ -26,6 +26,9 @@ CREATE TABLE IF NOT EXISTS zone_txn (
     COMMENT 'what the txns of one check of several buckets share; otherwise NULL',
   check_buckets TINYINT UNSIGNED NULL DEFAULT NULL
     COMMENT 'how many they are',
+  repeats       INT UNSIGNED NULL DEFAULT NULL
+    COMMENT 'how many later blocked attempts of the bucket the txn stands for, in a zone with record_blocked; NULL: none',
+  repeated_at   DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: when the newest of them was made',
   PRIMARY KEY (id, created_at),
   KEY zone_txn_window (zone_id, bucket_key, counted, created_at DESC, id DESC)
 ) ENGINE = InnoDB COMMENT = 'every attempt, allowed or blocked, one row for each bucket it names'

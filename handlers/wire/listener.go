@@ -1,4 +1,4 @@
-package handlers
+package wire
 
 import (
 	"bytes"
@@ -12,18 +12,19 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"velocityd/front"
 )
 
-// ListenerOptions is what NewListener needs besides the listener. The zero value bounds
+// Options are the settings of NewListener. The zero value bounds
 // nothing, logs nothing and speaks plain text.
-type ListenerOptions struct {
+type Options struct {
 	// TLS makes connections speak TLS. Its NextProtos decide whether HTTP/2 can be
 	// spoken.
 	TLS *tls.Config
 	// MaxConnections is how many connections are served at once; 0 means any number. One of
 	// HTTP/2 counts as http2Streams, because as many requests may be under way on it.
-	// Requests of others are answered with 503 and close their connection. So do their
-	// requests for the health of the service, which are answered as usual.
+	// Further ones have IsExcess: handlers refuse their requests, and close them after the answer.
 	MaxConnections int
 	// MaxConnectionsPerPeer is the same for one peer, an IPv4 address or an IPv6 network of
 	// 64 bits.
@@ -38,12 +39,9 @@ type ListenerOptions struct {
 
 // NewListener returns a listener whose connections are those that NewServer expects.
 // It owns inner. With TLS it starts goroutines at the first Accept, which end with Close.
-func NewListener(inner net.Listener, o ListenerOptions) net.Listener {
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+func NewListener(inner net.Listener, o Options) net.Listener {
 	plain := &listener{
-		Listener: inner, options: o, faults: faultLog{logger: o.Logger},
+		Listener: inner, options: o, faults: front.FaultLog{Logger: o.Logger},
 		places: places{most: o.MaxConnections, ofPeer: o.MaxConnectionsPerPeer},
 	}
 	if o.TLS == nil {
@@ -57,15 +55,15 @@ func NewListener(inner net.Listener, o ListenerOptions) net.Listener {
 // listener bounds its connections, and makes their deadlines lazy.
 type listener struct {
 	net.Listener
-	options ListenerOptions
+	options Options
 	places  places // of connections that are not closed yet
-	faults  faultLog
+	faults  front.FaultLog
 }
 
 // Accept implements net.Listener.
 func (l *listener) Accept() (net.Conn, error) { return l.accept() }
 
-func (l *listener) accept() (*connection, error) {
+func (l *listener) accept() (*Connection, error) {
 	for {
 		inner, err := l.Listener.Accept()
 		if err != nil {
@@ -79,22 +77,22 @@ func (l *listener) accept() (*connection, error) {
 
 // admit returns the connection that inner becomes, or nil if there were far too many
 // and it is closed.
-func (l *listener) admit(inner net.Conn) *connection {
-	c := &connection{listener: l, peer: peerOf(inner.RemoteAddr())}
+func (l *listener) admit(inner net.Conn) *Connection {
+	c := &Connection{listener: l, peer: peerOf(inner.RemoteAddr())}
 	switch {
 	case l.places.take(c.peer, 1):
 		c.places = 1
 	case l.places.takeExcess():
-		c.isExcess = true
+		c.IsExcess = true
 	default:
 		_ = inner.Close()
-		l.faults.reportConnection("connections_exhausted", "too many connections; closed without an answer")
+		l.faults.ReportConnection("connections_exhausted", "too many connections; closed without an answer")
 		return nil
 	}
 	if tcp, ok := inner.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(sendBuffer) // fails if the connection has gone
 	}
-	c.Conn = &counted{Conn: inner, known: c}
+	c.Conn = &counted{Conn: inner, of: c}
 	return c
 }
 
@@ -102,7 +100,7 @@ func (l *listener) admit(inner net.Conn) *connection {
 // Its first line has no text of the caller's.
 func (l *listener) logRefusal(answer []byte) {
 	const protocol, digits = len("HTTP/1.1 "), len("400")
-	if !l.options.AccessLog || len(answer) < protocol+digits+1 {
+	if !l.options.AccessLog || l.options.Logger == nil || len(answer) < protocol+digits+1 {
 		return
 	}
 	line, _, _ := bytes.Cut(answer[protocol:], []byte("\r\n"))
@@ -112,7 +110,7 @@ func (l *listener) logRefusal(answer []byte) {
 }
 
 // secureListener completes the handshake of TLS before it hands a connection over:
-// what net/http reads from depends on the protocol that was agreed upon.
+// the protocol that was agreed upon decides from which of the two net/http reads.
 type secureListener struct {
 	*listener
 	ready   chan accepted
@@ -121,7 +119,7 @@ type secureListener struct {
 	end     context.CancelFunc
 }
 
-// accepted is what Accept returns.
+// accepted is a result of Accept.
 type accepted struct {
 	conn net.Conn
 	err  error
@@ -167,7 +165,7 @@ func (l *secureListener) handOver(a accepted) bool {
 }
 
 // secure completes the handshake of c, and hands c over. It closes c if that fails.
-func (l *secureListener) secure(c *connection) {
+func (l *secureListener) secure(c *Connection) {
 	secure := tls.Server(c.Conn, l.options.TLS)
 	ctx, cancel := context.WithTimeout(l.running, headerTimeout)
 	defer cancel()
@@ -181,11 +179,11 @@ func (l *secureListener) secure(c *connection) {
 	case secure.ConnectionState().NegotiatedProtocol != "h2":
 		c.Conn = secure
 		conn = secureConnection{c, secure}
-	case c.isExcess:
+	case c.IsExcess:
 	case l.places.take(c.peer, http2Streams-1):
 		c.places = http2Streams
 	default:
-		c.isExcess = true
+		c.IsExcess = true
 	}
 	if !l.handOver(accepted{conn: conn}) {
 		_ = secure.Close()
@@ -203,7 +201,7 @@ func (l *secureListener) logHandshake(err error) {
 		l.logRefusal(answer)
 		_, _ = plain.Conn.Write(answer)
 	default:
-		l.faults.reportConnection("tls_handshake", withoutNames(err.Error()))
+		l.faults.ReportConnection("tls_handshake", withoutNames(err.Error()))
 	}
 }
 

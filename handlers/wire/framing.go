@@ -1,4 +1,4 @@
-package handlers
+package wire
 
 import (
 	"bytes"
@@ -52,7 +52,7 @@ func (w *lengthWatch) look(p []byte) {
 // well: more fields Content-Length were received on its connection than its other
 // requests had. It must be called once for each request.
 func (w *lengthWatch) isAmbiguous(r *http.Request) bool {
-	if len(r.Header[fieldContentLength]) > 0 {
+	if len(r.Header["Content-Length"]) > 0 {
 		w.known++ // net/http merges equal fields into one
 		return false
 	}

@@ -1,4 +1,4 @@
-package handlers
+package wire
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"velocityd/api"
 )
 
-// phase says where in a request a connection of HTTP/1 is. It tells what net/http
-// writes by itself, without calling a handler, from the answers of handlers.
+// phase says where in a request a connection of HTTP/1 is. It tells the answers that net/http
+// writes by itself, without calling a handler, from those of handlers.
 type phase = int32
 
 const (
@@ -33,32 +33,31 @@ const (
 // farewellTime is how long a connection may take to tell its caller that it was slow.
 const farewellTime = 2 * time.Second
 
-// connection is one caller's connection, and what the service knows of it. net/http
+// Connection is one caller's connection, and the service's knowledge of it. net/http
 // reads HTTP/1 from it. It reads HTTP/2 from the tls.Conn instead.
-type connection struct {
-	net.Conn // what requests are read from: a counted connection, or TLS on one
+type Connection struct {
+	net.Conn // requests are read from it: a counted connection, or TLS on one
+	// IsExcess says that the connection has fewer places than it may use. Its requests
+	// are to be refused.
+	IsExcess bool
+	// AllowedHost is the last Host that a handler has allowed. Without TLS, requests come one by one.
+	AllowedHost string
+
 	listener *listener
 	peer     netip.Prefix
 	places   int // that it has taken; none if it is a connection too many
-	// isExcess says that the connection has fewer places than it may use. Its requests
-	// are refused.
-	isExcess bool
 	lengths  lengthWatch
-	host     string // the last Host that was allowed; without TLS, requests come one by one
 	phase    atomic.Int32
 	isTold   atomic.Bool // tellSlow has answered: nothing more may be written
 }
-
-// end is called once, when the connection is closed.
-func (c *connection) end() { c.listener.places.giveBack(c.peer, c.places) }
 
 // Read implements net.Conn. A caller that has begun a request and is slow with its head
 // is answered before the error is returned, because net/http only closes the connection.
 //
 // From the end of a body to the answer net/http watches for the caller to leave: it reads one
-// byte, in a goroutine of its own, which a deadline ends. That takes an eighth of what the service
-// does for a check, and nobody needs it in phaseDetached: there such a read ends at once.
-func (c *connection) Read(p []byte) (int, error) {
+// byte, in another goroutine, which a deadline ends. That takes an eighth of the service's time
+// for a check, and nobody needs it in phaseDetached: such a read then ends at once.
+func (c *Connection) Read(p []byte) (int, error) {
 	if len(p) == 1 && c.phase.Load() == phaseDetached {
 		return 0, nil
 	}
@@ -79,7 +78,7 @@ func (c *connection) Read(p []byte) (int, error) {
 
 // tellSlow answers a request whose head has not arrived in time. There is no exchange
 // yet, so the answer is written as it goes over the wire.
-func (c *connection) tellSlow() {
+func (c *Connection) tellSlow() {
 	kind, _ := api.KindOf(api.ErrTooSlow)
 	body, _ := json.Marshal(api.NewProblem(kind)) // strings can always be encoded
 	answer := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n%s",
@@ -92,7 +91,7 @@ func (c *connection) tellSlow() {
 
 // Write implements net.Conn. It logs the answers that net/http writes by itself. For a head that ends
 // in the middle of a line net/http has one, too, which must not follow that of tellSlow.
-func (c *connection) Write(p []byte) (int, error) {
+func (c *Connection) Write(p []byte) (int, error) {
 	if c.isTold.Load() {
 		return len(p), nil
 	}
@@ -104,7 +103,7 @@ func (c *connection) Write(p []byte) (int, error) {
 
 // CloseWrite closes the sending half of the connection. net/http calls it so that a
 // caller that is refused before it has sent its whole request can read the answer.
-func (c *connection) CloseWrite() error { return closeWrite(c.Conn) }
+func (c *Connection) CloseWrite() error { return closeWrite(c.Conn) }
 
 // closeWrite closes the sending half of a connection, if it has halves.
 func closeWrite(c net.Conn) error {
@@ -117,13 +116,13 @@ func closeWrite(c net.Conn) error {
 // counted is a socket whose first Close gives back the places of its connection.
 type counted struct {
 	net.Conn
-	known *connection // what the service knows of it
+	of    *Connection
 	ended sync.Once
 }
 
 // Close implements net.Conn.
 func (c *counted) Close() error {
-	c.ended.Do(c.known.end)
+	c.ended.Do(func() { c.of.listener.places.giveBack(c.of.peer, c.of.places) })
 	return c.Conn.Close()
 }
 
@@ -132,24 +131,23 @@ func (c *counted) CloseWrite() error { return closeWrite(c.Conn) }
 
 // secureConnection is a connection of HTTP/1 over TLS.
 type secureConnection struct {
-	*connection
+	*Connection
 	secure *tls.Conn
 }
 
-// ConnectionState tells net/http what Request.TLS shall be.
+// ConnectionState gives net/http the value of Request.TLS.
 func (c secureConnection) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
 
-// connectionOf returns what the service knows of a connection that net/http serves, or
-// nil if it is not of NewListener.
-func connectionOf(c net.Conn) *connection {
+// known returns the Connection of one that net/http serves, or nil if it is not of NewListener.
+func known(c net.Conn) *Connection {
 	switch c := c.(type) {
-	case *connection:
+	case *Connection:
 		return c
 	case secureConnection:
-		return c.connection
+		return c.Connection
 	case *tls.Conn: // of HTTP/2
 		if socket, ok := c.NetConn().(*counted); ok {
-			return socket.known
+			return socket.of
 		}
 	}
 	return nil
@@ -159,28 +157,30 @@ func connectionOf(c net.Conn) *connection {
 type connectionKey struct{}
 
 func withConnection(ctx context.Context, c net.Conn) context.Context {
-	if known := connectionOf(c); known != nil {
-		return context.WithValue(ctx, connectionKey{}, known)
+	if c := known(c); c != nil {
+		return context.WithValue(ctx, connectionKey{}, c)
 	}
 	return ctx
 }
 
-// requestConnection returns the connection of a request, or nil if it is not of
-// NewListener.
-func requestConnection(r *http.Request) *connection {
-	known, _ := r.Context().Value(connectionKey{}).(*connection)
-	return known
+// ConnectionOf returns the connection of a request. If another listener than that of NewListener has
+// accepted it, nothing is known of it.
+func ConnectionOf(r *http.Request) *Connection {
+	if known, ok := r.Context().Value(connectionKey{}).(*Connection); ok {
+		return known
+	}
+	return &Connection{}
 }
 
 // noteState follows the requests of a connection of HTTP/1.
-func noteState(c net.Conn, state http.ConnState) {
-	known := connectionOf(c)
+func noteState(conn net.Conn, state http.ConnState) {
+	c := known(conn)
 	switch {
-	case known == nil:
+	case c == nil:
 	case state == http.StateActive:
-		known.phase.Store(phaseRead)
+		c.phase.Store(phaseRead)
 	case state == http.StateIdle:
-		known.phase.Store(phaseIdle)
+		c.phase.Store(phaseIdle)
 	}
 }
 
@@ -188,18 +188,18 @@ func noteState(c net.Conn, state http.ConnState) {
 // connections when handlers begin.
 //
 // Requests with a body decide or change something, which is finished even if their callers leave
-// (service.Limiter, server.change). So they are detached, but not those with a chunked body,
+// (service.Limiter, handlers.server.change). So they are detached, but not those with a chunked body,
 // which net/http may read byte by byte.
 func watched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c := requestConnection(r); c != nil && r.ProtoMajor == 1 {
+		if c := ConnectionOf(r); r.ProtoMajor == 1 {
 			if r.ContentLength > 0 {
 				c.phase.Store(phaseDetached)
 			} else {
 				c.phase.Store(phaseHandled)
 			}
 			if c.lengths.isAmbiguous(r) {
-				w.Header().Set(fieldConnection, "close")
+				w.Header().Set("Connection", "close")
 			}
 		}
 		next.ServeHTTP(w, r)

@@ -1,21 +1,18 @@
-package handlers
+package wire
 
 import (
-	"bufio"
 	"fmt"
-	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 )
 
 func TestAConnectionEndsBehindARequestOfTwoLengths(t *testing.T) {
 	t.Parallel()
-	const head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-	body := bucketJSON(1, "alice")
+	const body = "alice"
 	chunks := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
 	length := fmt.Sprintf("Content-Length: %d\r\n", len(body))
 	const chunked = "Transfer-Encoding: chunked\r\n"
@@ -35,9 +32,9 @@ func TestAConnectionEndsBehindARequestOfTwoLengths(t *testing.T) {
 	} {
 		for _, inPieces := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				caller, end := servedPipe(time.Minute)
-				defer end()
-				answers := bufio.NewReader(caller)
+				caller, accepted := net.Pipe()
+				defer serveConn(mirror, Options{}, accepted)()
+				l := newLine(caller)
 				for i, request := range c.requests {
 					size := len(request)
 					if inPieces {
@@ -46,14 +43,12 @@ func TestAConnectionEndsBehindARequestOfTwoLengths(t *testing.T) {
 					for piece := range slices.Chunk([]byte(request), size) {
 						mustWrite(t, caller, string(piece))
 					}
-					answer, err := http.ReadResponse(answers, nil)
-					if err != nil || answer.StatusCode != http.StatusOK {
-						t.Fatalf("%s: %+v, %v", name, answer, err)
+					got, err := l.answer()
+					if err != nil || got.status != http.StatusOK {
+						t.Fatalf("%s: %+v, %v", name, got, err)
 					}
-					_, _ = io.Copy(io.Discard, answer.Body)
-					answer.Body.Close()
-					if isLast := i == len(c.requests)-1; answer.Close != (isLast && c.closes) {
-						t.Errorf("%s, in pieces: %t: answer %d closes: %t", name, inPieces, i, answer.Close)
+					if isLast := i == len(c.requests)-1; got.closes != (isLast && c.closes) {
+						t.Errorf("%s, in pieces: %t: answer %d closes: %t", name, inPieces, i, got.closes)
 					}
 				}
 			})
@@ -83,39 +78,5 @@ func TestTheWatchFindsTheFieldHoweverItIsCut(t *testing.T) {
 				t.Errorf("%q in pieces of %d: found %t", text, size, !want)
 			}
 		}
-	}
-}
-
-func TestASlowBodyIsToldThatItWasSlow(t *testing.T) {
-	t.Parallel()
-	const head = "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
-	for name, c := range map[string]struct {
-		sent string
-		took time.Duration
-	}{
-		"small":         {head + "Content-Length: 99\r\n\r\n{", bodyTimeout},
-		"chunked":       {head + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", bodyTimeout},
-		"large":         {head + fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody+1), bodyPace},
-		"large, in all": {head + "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", smallBody+1, strings.Repeat(" ", smallBody+1)), bodyPace},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			caller, end := servedPipe(time.Minute)
-			defer end()
-			began := time.Now()
-			mustWrite(t, caller, c.sent)
-			answer, err := http.ReadResponse(bufio.NewReader(caller), nil)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			body, _ := io.ReadAll(answer.Body)
-			answer.Body.Close()
-			took := time.Since(began)
-			if answer.StatusCode != http.StatusRequestTimeout || !answer.Close || !strings.Contains(string(body), `"code":"request_timeout"`) {
-				t.Errorf("%s: %d %s, closes: %t", name, answer.StatusCode, body, answer.Close)
-			}
-			if took > c.took+time.Second || took < c.took {
-				t.Errorf("%s: answered after %s, want %s", name, took, c.took)
-			}
-		})
 	}
 }

@@ -1,9 +1,14 @@
-package handlers
+// Package wire owns connections below HTTP: the listener with its bounds and TLS, the server's deadlines, and
+// the requests that net/http answers by itself. It must not know routes, Echo, or the meaning of a request.
+package wire
 
 import (
 	"log/slog"
 	"net/http"
+	"strings"
 	"time"
+
+	"velocityd/front"
 )
 
 // Limits of one connection. They keep slow or idle callers from holding memory
@@ -35,14 +40,11 @@ const sendBuffer = 64 << 10
 // NewServer returns a server of handler. It closes connections that are slow or idle,
 // and those on which a request has both Content-Length and Transfer-Encoding. work is
 // the longest time that handler may take for a request once it has read it. logger
-// gets what net/http says of connections, the same at most once a second; nil means no
+// gets net/http's lines about connections, the same at most once a second; nil means no
 // log. Nothing is started. Serve must be called with a listener of NewListener.
 func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *http.Server {
-	if logger == nil {
-		logger = slog.New(slog.DiscardHandler)
-	}
-	errorLog := slog.NewLogLogger(logger.Handler(), slog.LevelWarn)
-	errorLog.SetOutput(&faultLog{logger: logger})
+	faults := slog.NewLogLogger(slog.DiscardHandler, slog.LevelWarn)
+	faults.SetOutput(&serverFaults{front.FaultLog{Logger: logger}})
 	return &http.Server{
 		Handler:           watched(handler),
 		ConnContext:       withConnection,
@@ -52,10 +54,26 @@ func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *h
 		WriteTimeout:      bodyTimeout + work + headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          errorLog,
+		ErrorLog:          faults,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: http2Streams, MaxReadFrameSize: http2Frame,
 			MaxReceiveBufferPerConnection: http2Window, MaxReceiveBufferPerStream: http2Window, WriteByteTimeout: answerTimeout,
 		},
 	}
+}
+
+// Hurry bounds the time that the caller has to receive the answer that is written to w, if w is on a
+// connection.
+func Hurry(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+}
+
+// serverFaults reports the lines of http.Server.ErrorLog. With HTTP/2 a caller can cause a line by each
+// frame.
+type serverFaults struct{ front.FaultLog }
+
+// Write implements io.Writer. It is called for each line.
+func (f *serverFaults) Write(line []byte) (int, error) {
+	f.ReportConnection("http", strings.TrimSpace(string(line)))
+	return len(line), nil
 }

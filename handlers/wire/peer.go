@@ -1,4 +1,4 @@
-package handlers
+package wire
 
 import (
 	"net"
@@ -18,7 +18,7 @@ const http2Streams = 16
 // refused. Those above are closed at once, without an answer.
 const mostExcess = 64
 
-// places bound what callers can hold. A connection takes one place for each request that it
+// places bound the requests that callers can have under way. A connection takes one place for each request that it
 // may have under way at once: one, or http2Streams for one of HTTP/2. So requests need not
 // be counted, and nothing that a caller does or leaves undone takes more.
 type places struct {
@@ -69,13 +69,6 @@ func (p *places) giveBack(peer netip.Prefix, n int) {
 	if p.peers[peer] -= n; p.peers[peer] == 0 {
 		delete(p.peers, peer)
 	}
-}
-
-// open returns how many places are taken.
-func (p *places) open() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.taken
 }
 
 // peerOf returns the network that stands for the machine at address. All addresses that

@@ -1,0 +1,76 @@
+package service
+
+import "time"
+
+// longestSeries bounds how long a series of blocked attempts lasts, so that the retention of txns keeps
+// the txn that still counts, and no txn stands for more than a day.
+const longestSeries = 24 * time.Hour
+
+// Series is a series of blocked attempts of one bucket, in a zone that records the first RecordBlocked of
+// them as txns, and then counts. Its zero value is no series.
+type Series struct {
+	Began time.Time
+	Txns  int // that were recorded
+	// TxnID, TxnAt, Reason and OverrideID are those of the last of these txns, which counts the attempts
+	// that are like it. See PlaceOf.
+	TxnID      uint64
+	TxnAt      time.Time
+	Reason     Reason
+	OverrideID uint64
+}
+
+// Repeats are blocked attempts that come to those which a txn counts already.
+type Repeats struct {
+	Bucket Bucket
+	TxnID  uint64
+	TxnAt  time.Time // when the txn was recorded
+	Count  int
+}
+
+// firstPlace stands in a ruling for the id of Ruling.Txns[0], firstPlace+1 for that of Txns[1], and so on.
+// The ids that engines give are below it.
+const firstPlace = 1 << 63
+
+// PlaceOf says whether the id of a txn in a ruling is that of a txn in Ruling.Txns, and of which one: it
+// has no id before it is recorded. Any other id is that of a txn which was recorded before.
+func PlaceOf(txnID uint64) (place uint64, isNew bool) { return txnID - firstPlace, txnID >= firstPlace }
+
+// isOver says that an attempt at now begins another series. A clock that was set back ends a series, too.
+func (s Series) isOver(now time.Time, window time.Duration) bool {
+	return s.Txns == 0 || now.Before(s.TxnAt) || now.Sub(s.Began) >= min(window, longestSeries)
+}
+
+// blocked returns the id of the txn that records or counts a blocked attempt. An attempt that has not the
+// reason of the last txn gets its own, so that no txn tells a false reason, and each lockout's
+// beginning has a txn.
+func (d *decider) blocked(i int, a *account, txn Txn) uint64 {
+	if a.series.isOver(d.now, a.window) {
+		a.series = Series{Began: d.now}
+	}
+	s := &a.series
+	if s.Txns >= a.zone.RecordBlocked && s.Reason == txn.Reason && s.OverrideID == txn.OverrideID {
+		d.repeated(a, txn.Bucket)
+		return s.TxnID
+	}
+	s.Txns++
+	s.TxnID, s.TxnAt, s.Reason, s.OverrideID = d.add(i, txn), d.now, txn.Reason, txn.OverrideID
+	a.repeats = 0
+	if d.ruling.Series == nil {
+		d.ruling.Series = map[Bucket]Series{}
+	}
+	d.ruling.Series[txn.Bucket] = *s
+	return s.TxnID
+}
+
+// repeated counts an attempt in the last txn of a series.
+func (d *decider) repeated(a *account, bucket Bucket) {
+	if place, isNew := PlaceOf(a.series.TxnID); isNew {
+		d.ruling.Txns[place].Attempts++
+		return
+	}
+	if a.repeats == 0 {
+		d.ruling.Repeats = append(d.ruling.Repeats, Repeats{Bucket: bucket, TxnID: a.series.TxnID, TxnAt: a.series.TxnAt})
+		a.repeats = len(d.ruling.Repeats)
+	}
+	d.ruling.Repeats[a.repeats-1].Count++
+}
