@@ -53,6 +53,8 @@ func rules() map[string]rule {
 		"db/dbtest":             {ours: []string{"service", "migrations", "db/address", "db/engine", "db/localdb"}, theirs: []string{driver}},
 		"db/dbtest/vitess":      {ours: []string{"db/localdb"}, never: []string{sql}},
 		"migrations":            {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
+		"daemon":                {ours: []string{"service", "service/access", "service/queue", "front", "api", "db", "db/session", "db/address", "db/engine", "doctor", "migrations", "handlers", "handlers/wire", "telemetry", "trusted"}, never: []string{sql}},
+		"doctor":                {ours: []string{"service", "service/access", "db", "db/session", "db/address", "db/engine", "migrations", "trusted"}, never: []string{sql, http}},
 		"handlers":              {ours: []string{"service", "service/access", "front", "api", "handlers/wire"}, theirs: []string{echo, fields, strict}, never: []string{sql}},
 		"handlers/wire":         {ours: []string{"service", "service/access", "front", "api"}, theirs: []string{strict}, never: []string{sql}},
 		"handlers/handlerstest": {ours: []string{"service"}},
@@ -65,7 +67,7 @@ func rules() map[string]rule {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},
 		"cmd/velocityd": {
-			ours:   []string{"service", "service/access", "service/queue", "front", "api", "client", "db", "db/session", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "handlers/wire", "telemetry", "trusted", "cmd/velocityd/replay"},
+			ours:   []string{"service", "service/access", "service/queue", "front", "api", "client", "daemon", "doctor", "db", "db/session", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "handlers/wire", "telemetry", "trusted", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
@@ -212,21 +214,21 @@ func TestDbDependsOnTheDriverAndSqlxAlone(t *testing.T) {
 	}
 }
 
-// TestNothingButCmdImportsDbOrHandlers holds for tests too: one that needs the
-// store and the HTTP interface together belongs into cmd. The client's tests may
-// start the server, because that is what a client has to get on with, and so may those of an example.
-func TestNothingButCmdImportsDbOrHandlers(t *testing.T) {
+// TestOnlyDaemonAndCmdImportDbAndHandlers holds for tests too: one that needs the
+// store and the HTTP interface together belongs into cmd. Doctor may import the store alone. The client's tests may
+// start the server, because a client has to get on with it, and so may those of an example.
+func TestOnlyDaemonAndCmdImportDbAndHandlers(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
 		room, ok := p.room()
-		if !ok || strings.HasPrefix(room, "cmd/") {
+		if !ok || room == "daemon" || strings.HasPrefix(room, "cmd/") {
 			continue
 		}
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
-			private := path == module+"/db" || path == module+"/handlers"
+			private := path == module+"/db" && room != "doctor" || path == module+"/handlers"
 			served := (room == "client" || room == "examples/go") && path == module+"/handlers" && !slices.Contains(p.Imports, path)
 			if private && !served && path != p.ImportPath { // its own tests may stand outside of it
-				t.Errorf("%s must not import %s: nothing but cmd may", room, path)
+				t.Errorf("%s must not import %s: only daemon and cmd may", room, path)
 			}
 		}
 	}

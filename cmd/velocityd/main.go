@@ -22,7 +22,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/api"
+	"velocityd/daemon"
 	"velocityd/db/session"
+	"velocityd/doctor"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -60,7 +62,7 @@ func main() {
 	// any more, so the second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		paceCollector()
+		daemon.PaceCollector()
 	}
 	os.Exit(run(ctx, os.Args[1:], &process{
 		lookupEnv: os.LookupEnv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, principal: operator(),
@@ -241,8 +243,7 @@ func explainRemote(err error) error {
 	case errors.Is(err, access.ErrUnauthenticated):
 		return fmt.Errorf("%w (--token-file or VELOCITY_TOKEN names the token to ask with)", err)
 	case session.IsUnverified(err):
-		return fmt.Errorf("%w (--db-tls-ca or VELOCITY_DB_TLS_CA names the file of the database's CA; the certificate must name the host of the "+
-			"DSN, unless that says tls=verify-ca)", err)
+		return doctor.Explain(err)
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return fmt.Errorf("%w (--ca or VELOCITY_CA names the file of the CA)", err)
 	}

@@ -1,8 +1,7 @@
-package main
+package daemon
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,37 +15,11 @@ import (
 	"velocityd/trusted"
 )
 
-// keyFlags name the secret keys by which pseudonyms are made.
-type keyFlags struct {
-	KeyHMACFile string `name:"key-hmac-file" env:"VELOCITY_KEY_HMAC_FILE" placeholder:"DIR" help:"Folder of the secret keys that make pseudonyms, for zones with key_form hmac: one file for each key, named by its id. A running service reads it again every 10 seconds."`
-}
-
-// attrs returns the settings for the log.
-func (f keyFlags) attrs() []slog.Attr {
-	return []slog.Attr{slog.String("key_hmac_file", f.KeyHMACFile)}
-}
-
 const keyPollPause = 10 * time.Second
 
-// keyring returns the keys of the folder, or an empty Keyring if no folder is named.
-func (f keyFlags) keyring() (*service.Keyring, error) {
-	ring := new(service.Keyring)
-	if f.KeyHMACFile == "" {
-		return ring, nil
-	}
-	keys, err := readKeys(f.KeyHMACFile)
-	if err == nil {
-		err = ring.Replace(keys)
-	}
-	if err != nil {
-		return nil, usagef("keys of pseudonyms (--key-hmac-file): %w", err)
-	}
-	return ring, nil
-}
-
-// readKeys reads the keys of a folder. Names that begin with a dot are left out: mounted secrets
+// ReadKeys reads the keys of a folder. Names that begin with a dot are left out: mounted secrets
 // have such folders beside their files. The errors name files and never repeat what they hold.
-func readKeys(folder string) ([]service.SecretKey, error) {
+func ReadKeys(folder string) ([]service.SecretKey, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
 		return nil, err
@@ -85,45 +58,35 @@ type keyFolder struct {
 	path   string // "" if there is none
 	ring   *service.Keyring
 	logger *slog.Logger
-	fault  string // the last error that was logged, or ""
+	fault  noted[string] // the text of the last error that was logged, or ""
 }
 
-// follow reads the folder again at every tick, until ctx ends.
-func (f *keyFolder) follow(ctx context.Context, ticks <-chan time.Time) {
+// follow reads the folder again every few seconds, until ctx ends.
+func (f *keyFolder) follow(ctx context.Context) {
 	if f.path == "" {
 		return
 	}
 	f.logger.LogAttrs(ctx, slog.LevelInfo, "keys of pseudonyms", f.attrs()...)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks:
-			f.reread(ctx)
-		}
-	}
+	poll[any](ctx, every(keyPollPause), nil, func(bool) { f.reread(ctx) })
 }
 
 // reread takes the keys of the folder if they have changed. If they cannot be used, it logs that
 // once and goes on with the keys that it has.
 func (f *keyFolder) reread(ctx context.Context) {
-	keys, err := readKeys(f.path)
+	hasChanged := false
+	keys, err := ReadKeys(f.path)
 	if err == nil {
 		slices.Reverse(keys) // the folder is in the order of ids; a Keyring begins with the last
-		if slices.EqualFunc(keys, f.ring.Keys(), service.SecretKey.Equal) {
-			f.fault = ""
-			return
+		if hasChanged = !slices.EqualFunc(keys, f.ring.Keys(), service.SecretKey.Equal); hasChanged {
+			err = f.ring.Replace(keys)
 		}
-		err = f.ring.Replace(keys)
 	}
-	switch {
-	case err == nil:
-		f.fault = ""
-		f.logger.LogAttrs(ctx, slog.LevelInfo, "keys of pseudonyms have changed", f.attrs()...)
-	case err.Error() != f.fault:
-		f.fault = err.Error()
+	switch isNew := f.fault.changes(textOf(err)); {
+	case err != nil && isNew:
 		f.logger.LogAttrs(ctx, slog.LevelError, "keys of pseudonyms cannot be read again, so they stay as they were",
-			slog.String("error", f.fault))
+			slog.String("error", err.Error()))
+	case err == nil && hasChanged:
+		f.logger.LogAttrs(ctx, slog.LevelInfo, "keys of pseudonyms have changed", f.attrs()...)
 	}
 }
 
@@ -136,24 +99,8 @@ func (f *keyFolder) attrs() []slog.Attr {
 	return []slog.Attr{slog.String("folder", f.path), slog.String("current", ids[0]), slog.String("ids", strings.Join(ids, " "))}
 }
 
-// followKeys reads the folder of keys again every few seconds, until ctx ends.
-func (s *instance) followKeys(ctx context.Context) {
-	tick := time.NewTicker(keyPollPause)
-	defer tick.Stop()
-	(&keyFolder{path: s.flags.KeyHMACFile, ring: s.keys, logger: s.logger}).follow(ctx, tick.C)
-}
-
-// proveKeys returns a *db.UnreadyError if other instances have another secret key under one of the ids.
-func (s *instance) proveKeys(ctx context.Context) error {
-	err := s.store.ProveKeys(ctx, s.keys.Keys())
-	if errors.Is(err, service.ErrConflict) {
-		return db.NewUnreadyError(err.Error(), nil)
-	}
-	return db.Unready(ctx, err)
-}
-
 // warnOfMissingKeys logs a warning if one of zones keeps pseudonyms and there are no keys.
-func (s *instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) {
+func (s *Instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) {
 	hides := func(zone service.Zone) bool { return zone.Keys.Form == service.KeyHMAC }
 	if i := slices.IndexFunc(zones, hides); i >= 0 && len(s.keys.Keys()) == 0 {
 		s.logger.LogAttrs(ctx, slog.LevelWarn, "a zone keeps pseudonyms, but there are no keys to make them with, so its checks are answered with 503",
@@ -161,16 +108,16 @@ func (s *instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) 
 	}
 }
 
-// hidingStore is a database whose buckets are named by clear keys everywhere. In zones with key_form
+// HidingStore is a database whose buckets are named by clear keys everywhere. In zones with key_form
 // hmac it looks for their pseudonyms. Txns and overrides show the pseudonyms.
-type hidingStore struct {
+type HidingStore struct {
 	*db.Store
-	keys *service.Keyring
+	Keys *service.Keyring
 }
 
 // hidden returns the buckets under which a bucket is kept: itself, or its pseudonyms, that of
 // the current key first. The bucket's key must be normalised.
-func (s hidingStore) hidden(ctx context.Context, bucket service.Bucket) ([]service.Bucket, error) {
+func (s HidingStore) hidden(ctx context.Context, bucket service.Bucket) ([]service.Bucket, error) {
 	zone, err := s.Zone(ctx, bucket.ZoneID)
 	if err != nil {
 		return nil, err
@@ -178,12 +125,12 @@ func (s hidingStore) hidden(ctx context.Context, bucket service.Bucket) ([]servi
 	if zone.Keys.Form != service.KeyHMAC {
 		return []service.Bucket{bucket}, nil
 	}
-	return s.keys.Pseudonyms(bucket)
+	return s.Keys.Pseudonyms(bucket)
 }
 
-// Peek returns what the next attempt in a bucket would meet. Of several pseudonyms it shows the
-// strictest, and its txns. The errors are those of db.Store, and service.ErrNoKeys.
-func (s hidingStore) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+// Peek returns the state that the next attempt in a bucket would meet. Of several pseudonyms it shows
+// the strictest, and its txns. The errors are those of db.Store, and service.ErrNoKeys.
+func (s HidingStore) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	hidden, err := s.hidden(ctx, bucket)
 	if err != nil {
 		return service.Peek{}, err
@@ -202,8 +149,8 @@ func (s hidingStore) Peek(ctx context.Context, bucket service.Bucket) (service.P
 	return strictest, nil
 }
 
-// isStricter says that peek, of an older key's pseudonym, tells more of what an attempt would meet
-// than one of a newer key's. If only one of them has an override, that holds for both.
+// isStricter prefers one of two peeks at the same bucket under two secret keys: the one with an
+// override, which holds for both, then the one with the longer wait.
 func isStricter(peek, newer service.Peek) bool {
 	if (peek.Override == nil) != (newer.Override == nil) {
 		return peek.Override != nil
@@ -217,7 +164,7 @@ func isStricter(peek, newer service.Peek) bool {
 // Release releases a bucket under each of its pseudonyms. The errors are those of db.Store, and
 // service.ErrNoKeys. If it is released under some of them only, the error wraps
 // service.ErrUndecided; to release it again is harmless.
-func (s hidingStore) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+func (s HidingStore) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	hidden, err := s.hidden(ctx, bucket)
 	if err != nil {
 		return err
@@ -237,7 +184,7 @@ func (s hidingStore) Release(ctx context.Context, bucket service.Bucket, princip
 // AddOverride creates an override. In a zone that keeps pseudonyms it is written under the current
 // key, and holds for all pseudonyms of the bucket. The errors are those of db.Store, and
 // service.ErrNoKeys.
-func (s hidingStore) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s HidingStore) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	o, err := s.hiddenOverride(ctx, o)
 	if err != nil {
 		return service.Override{}, err
@@ -247,7 +194,7 @@ func (s hidingStore) AddOverride(ctx context.Context, o service.Override, princi
 
 // SetOverride replaces an override, which comes under the current key thereby. The errors are those
 // of AddOverride.
-func (s hidingStore) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s HidingStore) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	o, err := s.hiddenOverride(ctx, o)
 	if err != nil {
 		return service.Override{}, err
@@ -257,7 +204,7 @@ func (s hidingStore) SetOverride(ctx context.Context, o service.Override, princi
 
 // hiddenOverride returns the override with the pseudonym under which it is to be kept. The error
 // wraps service.ErrConflict if an older key's pseudonym has another override in force.
-func (s hidingStore) hiddenOverride(ctx context.Context, o service.Override) (service.Override, error) {
+func (s HidingStore) hiddenOverride(ctx context.Context, o service.Override) (service.Override, error) {
 	if o.Key == "" {
 		return o, nil
 	}

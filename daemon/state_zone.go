@@ -1,9 +1,8 @@
-package main
+package daemon
 
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -14,15 +13,14 @@ import (
 )
 
 const (
-	// refreshPause is the mean time between two looks at the zones. Each pause is between
-	// half and one and a half of it, so that instances do not look at the same time.
+	// refreshPause is the mean time between two looks at the zones.
 	refreshPause = 3 * time.Second
 	// refreshTimeout bounds one look.
 	refreshTimeout = 2 * time.Second
 )
 
 // zoneMemory knows all zones as they were last seen. It is a service.ZoneLister that
-// remembers what it lists in a state folder.
+// remembers its list in a state folder.
 type zoneMemory struct {
 	reader zoneReader
 	file   *stateFile
@@ -32,23 +30,17 @@ type zoneMemory struct {
 	seen db.ZoneList // last; nobody changes its zones
 }
 
-// zoneReader reads all zones, or only what has changed since a list was read.
+// zoneReader reads all zones, or only those that have changed since a list was read.
 type zoneReader interface {
 	RenewZones(ctx context.Context, known db.ZoneList) (db.ZoneList, error)
 }
 
 const zonesFile = "zones.json"
 
-// zoneState is what the file holds.
+// zoneState is the content of the file.
 type zoneState struct {
 	Version int        `json:"version"`
 	Zones   []api.Zone `json:"zones"`
-}
-
-// newZoneMemory returns a memory of the zones of reader. Without a folder, which is nil then, it
-// remembers none across a restart.
-func newZoneMemory(reader zoneReader, folder *stateFolder, learn func([]service.Zone)) *zoneMemory {
-	return &zoneMemory{reader: reader, learn: learn, file: folder.file(zonesFile, "the zones")}
 }
 
 // Zones lists the zones of the database, all of which it reads, and remembers them.
@@ -56,7 +48,7 @@ func (m *zoneMemory) Zones(ctx context.Context) ([]service.Zone, error) {
 	return m.renew(ctx, db.ZoneList{})
 }
 
-// renew lists the zones by reading what has changed since known, and remembers them.
+// renew lists the zones by reading those that have changed since known, and remembers them.
 func (m *zoneMemory) renew(ctx context.Context, known db.ZoneList) ([]service.Zone, error) {
 	now, err := m.reader.RenewZones(ctx, known)
 	if err != nil {
@@ -76,7 +68,7 @@ func (m *zoneMemory) renew(ctx context.Context, known db.ZoneList) ([]service.Zo
 	return now.Zones, nil
 }
 
-// recall takes the zones of the file for those of the database, until that is seen.
+// recall learns the zones of the file. They hold until the database has been read.
 func (m *zoneMemory) recall() {
 	var held zoneState
 	m.file.recall(&held, func() error {
@@ -90,19 +82,12 @@ func (m *zoneMemory) recall() {
 
 // keep refreshes the memory every few seconds until ctx ends.
 func (m *zoneMemory) keep(ctx context.Context) {
-	for {
-		timer := time.NewTimer(refreshPause/2 + rand.N(refreshPause))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		_, _ = m.refresh(ctx) // readiness reports an error, and what is known stays
-	}
+	poll[any](ctx, about(refreshPause), nil, func(bool) {
+		_, _ = m.refresh(ctx) // readiness reports an error, and the known zones stay
+	})
 }
 
-// refresh brings the memory up to date, within a deadline of its own.
+// refresh brings the memory up to date, within refreshTimeout.
 func (m *zoneMemory) refresh(ctx context.Context) ([]service.Zone, error) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()

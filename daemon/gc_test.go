@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"math"
@@ -18,7 +18,7 @@ func TestCollectorLeavesRoomForWhatLives(t *testing.T) {
 		debug.SetGCPercent(percent)
 		debug.SetMemoryLimit(math.MaxInt64)
 	})
-	paceCollector()
+	PaceCollector()
 	limit := func() int64 { return debug.SetMemoryLimit(-1) }
 	if limit() < smallMemory {
 		t.Errorf("the limit is %d, want at least %d", limit(), int64(smallMemory))

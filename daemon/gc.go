@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"runtime"
@@ -17,10 +17,10 @@ const (
 	smallMemory = 80 << 20
 )
 
-// paceCollector lets the heap grow to smallMemory before collecting often. Above that
+// PaceCollector lets the heap grow to smallMemory before collecting often. Above that
 // the limit is 1.4 times the live heap. A cleanup sets the limit anew after every
 // collection.
-func paceCollector() {
+func PaceCollector() {
 	debug.SetGCPercent(gcPercent)
 	awaitCollection()
 }

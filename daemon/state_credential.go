@@ -1,4 +1,4 @@
-package main
+package daemon
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"velocityd/service/access"
 )
 
-// credentialMemory is a store of credentials that remembers what it reads in a state folder.
+// credentialMemory is a store of credentials that remembers in a file which ones it has read.
 type credentialMemory struct {
 	access.Store
 	file *stateFile
@@ -18,13 +18,13 @@ type credentialMemory struct {
 
 const credentialsFile = "credentials.json"
 
-// credentialState is what the file holds.
+// credentialState is the content of the file.
 type credentialState struct {
 	Version     int              `json:"version"`
 	Credentials []heldCredential `json:"credentials"`
 }
 
-// heldCredential is what the file holds of a credential. Digest is in hexadecimal; a token cannot
+// heldCredential is the part of a credential that the file holds. Digest is in hexadecimal; a token cannot
 // be found from it.
 type heldCredential struct {
 	ID        uint64         `json:"id"`
@@ -33,12 +33,6 @@ type heldCredential struct {
 	Scopes    []access.Scope `json:"scopes"`
 	Zones     []int64        `json:"zones,omitempty"`
 	ExpiresAt time.Time      `json:"expires_at,omitzero"`
-}
-
-// newCredentialMemory returns a memory of store's credentials. Without a folder, which is nil
-// then, it remembers none.
-func newCredentialMemory(store access.Store, folder *stateFolder) *credentialMemory {
-	return &credentialMemory{Store: store, file: folder.file(credentialsFile, "who may call")}
 }
 
 // LiveCredentials implements access.Store.
