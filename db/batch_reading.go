@@ -18,7 +18,7 @@ func (b *batch) readZones(r *session.Reading) {
 	if len(b.known.present) == 0 {
 		return
 	}
-	r.SQL("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.idStep+
+	r.SQL("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.bounds().idStep+
 		" FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		List(len(b.known.present), func(i int) { r.Int(b.known.present[i]) }).SQL(";")
 	r.Each(limits+4, func(row []driver.Value) error {
@@ -184,7 +184,7 @@ func (b *batch) readAttempts(r *session.Reading) {
 // these are looked for on the shards of the buckets alone, of all checks that have an id.
 func (b *batch) attemptsIn(p *session.Packet, ids []string) {
 	p.SQL("attempt_id IN ").List(len(ids), func(i int) { p.Quote(ids[i]) })
-	if !b.dialect.isSharded {
+	if b.shardMap == nil {
 		return
 	}
 	var keys []string

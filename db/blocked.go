@@ -2,7 +2,6 @@ package db
 
 import (
 	"database/sql/driver"
-	"encoding/json"
 	"time"
 
 	"velocityd/db/session"
@@ -73,27 +72,4 @@ func (b *batch) txnID(p *session.Packet, id uint64) {
 		return
 	}
 	p.Uint(id)
-}
-
-// countRepeats writes that earlier txns stand for more attempts, and returns how many statements that takes.
-func (b *batch) countRepeats(p *session.Packet, ruling *service.Ruling) (statements int) {
-	if len(ruling.Repeats) == 0 {
-		return 0
-	}
-	if b.dialect.hasRoutines {
-		list := make([][3]any, len(ruling.Repeats))
-		for i, r := range ruling.Repeats {
-			list[i] = [3]any{r.TxnID, r.TxnAt.Format(session.InstantFormat), r.Count}
-		}
-		text, _ := json.Marshal(list) // numbers and a time cannot fail
-		p.SQL("CALL repeat_txns(").Quote(string(text)).SQL(",").Instant(b.now).SQL(");")
-		return 1
-	}
-	for _, r := range ruling.Repeats {
-		p.SQL("UPDATE zone_txn FORCE INDEX (PRIMARY) SET repeats = COALESCE(repeats, 0) + ").Int(int64(r.Count)).
-			SQL(", repeated_at = ").Instant(b.now).WhereBucket(r.Bucket).
-			SQL(" AND id = ").Uint(r.TxnID)
-		p.SQL(" AND created_at = ").Instant(r.TxnAt).SQL(" AND blocked = TRUE;")
-	}
-	return len(ruling.Repeats)
 }

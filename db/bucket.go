@@ -1,12 +1,9 @@
 package db
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"time"
 
 	"velocityd/db/session"
 	"velocityd/service"
@@ -20,15 +17,11 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	if err := bucket.Validate(); err != nil {
 		return service.Peek{}, err
 	}
-	engine, err := s.engine(ctx)
+	d, err := s.dialect(ctx)
 	if err != nil {
 		return service.Peek{}, err
 	}
-	look := s.lookInto
-	if engine.HasRoutines() {
-		look = s.callPeek
-	}
-	peek, err := look(ctx, bucket)
+	peek, err := d.peek(ctx, s, bucket)
 	if err != nil {
 		return service.Peek{}, err
 	}
@@ -43,41 +36,6 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 		peek.Override = nil
 	default:
 		return service.Peek{}, err
-	}
-	return peek, nil
-}
-
-// callPeek is CALL peek_velocity. Of the override in force it returns the id.
-func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
-	peek := service.Peek{Bucket: bucket}
-	var window, retryAfter int64
-	var lockedUntil sql.Null[time.Time]
-	var overrideID sql.Null[uint64]
-	var velocity, remaining sql.Null[int]
-	var reason sql.Null[service.Reason]
-	read := func(rows *sql.Rows) error {
-		if !rows.Next() {
-			return cmp.Or(rows.Err(), session.ErrMisfit)
-		}
-		var found service.Bucket
-		var ignored any
-		err := rows.Scan(&found.ZoneID, &found.Key, &peek.Mode, &peek.Rate, &window, &velocity, &remaining,
-			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At, &reason)
-		if err == nil && found != bucket {
-			err = session.ErrMisfit
-		}
-		return err
-	}
-	err := s.retry(ctx, "peek", func() error {
-		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
-	}, session.LookupError)
-	if err != nil {
-		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
-	}
-	peek.Window, peek.RetryAfter, peek.LockedUntil = service.Seconds(window), service.Seconds(retryAfter), lockedUntil.V
-	peek.Unmetered, peek.Velocity, peek.Remaining, peek.Reason = !velocity.Valid, velocity.V, remaining.V, reason.V
-	if overrideID.Valid {
-		peek.Override = &service.Override{ID: overrideID.V}
 	}
 	return peek, nil
 }
@@ -118,32 +76,12 @@ func (s *Store) Release(ctx context.Context, bucket service.Bucket, principal, r
 	if err := bucket.Validate(); err != nil {
 		return err
 	}
-	engine, err := s.engine(ctx)
+	d, err := s.dialect(ctx)
 	if err != nil {
 		return err
 	}
-	release := s.setFree
-	if engine.HasRoutines() {
-		release = s.callRelease
-	}
-	if err := release(ctx, bucket, principal, reason); err != nil {
+	if err := d.release(ctx, s, bucket, principal, reason); err != nil {
 		return fmt.Errorf("release a bucket of zone %d: %w", bucket.ZoneID, err)
 	}
 	return nil
-}
-
-// callRelease is CALL release_bucket.
-func (s *Store) callRelease(ctx context.Context, bucket service.Bucket, principal, reason string) error {
-	name := sql.Null[string]{V: principal, Valid: principal != ""}
-	return s.call(ctx, "release", func(rows *sql.Rows) error {
-		var found service.Bucket
-		if !rows.Next() {
-			return cmp.Or(rows.Err(), session.ErrMisfit)
-		}
-		err := rows.Scan(&found.ZoneID, &found.Key)
-		if err == nil && found != bucket {
-			err = session.ErrMisfit
-		}
-		return err
-	}, "CALL release_bucket(?, ?, ?, ?)", bucket.ZoneID, bucket.Key, name, reason)
 }

@@ -9,9 +9,7 @@ import (
 	"velocityd/service"
 )
 
-// lookInto returns what Peek shows of a bucket but its txns, by statements. Of the override in force
-// it reads only what limits.
-func (s *Store) lookInto(ctx context.Context, bucket service.Bucket) (peek service.Peek, err error) {
+func (portableDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (peek service.Peek, err error) {
 	err = s.onErrand(ctx, "peek", []service.Bucket{bucket}, func(ctx context.Context, e errand) error {
 		peek, err = e.look(ctx, bucket)
 		return session.Unrecorded(err)
@@ -43,8 +41,7 @@ func (e errand) look(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	return service.NewPeek(e.now, e.ledger, bucket)
 }
 
-// setFree releases a bucket by statements.
-func (s *Store) setFree(ctx context.Context, bucket service.Bucket, principal, reason string) error {
+func (portableDialect) release(ctx context.Context, s *Store, bucket service.Bucket, principal, reason string) error {
 	if err := service.ValidateRelease(principal, reason); err != nil {
 		return err
 	}

@@ -119,10 +119,8 @@ func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []se
 // undone.
 func (s *Store) withBatch(ctx context.Context, call service.Call, do func(context.Context, *batch) error) error {
 	return s.onLane(ctx, func(ctx context.Context, conn *session.Conn) (clean bool, err error) {
-		if dialectOf(conn.Engine).isSharded {
-			if err := s.knowShards(ctx, conn); err != nil {
-				return false, session.Unrecorded(err)
-			}
+		if err := s.knowShards(ctx, conn); err != nil {
+			return false, session.Unrecorded(err)
 		}
 		b := newBatch(s.hints, conn, call)
 		err = do(ctx, b)
@@ -174,7 +172,7 @@ func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (
 	bucket := check.Buckets[0]
 	err = s.again(ctx, "check", func() error {
 		return s.onLane(ctx, func(ctx context.Context, conn *session.Conn) (clean bool, err error) {
-			if !dialectOf(conn.Engine).hasRoutines {
+			if !conn.Engine.HasRoutines() {
 				return true, errNoRoutines
 			}
 			decision, err = callByRule(ctx, conn, check, waits)

@@ -1,21 +1,48 @@
 package db
 
 import (
+	"context"
+
 	"velocityd/db/engine"
+	"velocityd/db/session"
+	"velocityd/service"
 )
 
-// dialect is what differs between the engines in the statements of a check: see dialectOf. The
-// sessions' settings differ besides: see session.go.
-type dialect struct {
-	// hasRoutines says that the procedures are there: a lone check is one CALL, and expired
-	// attempt ids are deleted by one. It also says which columns zone_attempt has.
-	hasRoutines bool
-	// skipsLocked says that SELECT … FOR UPDATE SKIP LOCKED works. Elsewhere a batch waits for whoever
-	// holds one of its buckets.
-	skipsLocked bool
-	// isSharded says that the buckets lie on shards: a statement names buckets of one shard and
-	// one zone only, and shards are gone through in order.
-	isSharded bool
+// dialect is how a Store works on one engine. MySQL and MariaDB have the procedures of package
+// migrations: see mysql.go. What Vitess and TiDB have in common, which have none, is in portable.go,
+// and the rest in vitess.go and tidb.go. The settings of their sessions differ besides: see db/session.
+type dialect interface {
+	// peek does the work of Store.Peek but for the bucket's txns. Of the override in force it reads
+	// only what limits, or the id alone.
+	peek(ctx context.Context, s *Store, bucket service.Bucket) (service.Peek, error)
+	// release does the work of Store.Release.
+	release(ctx context.Context, s *Store, bucket service.Bucket, principal, reason string) error
+	// report does the work of Store.ReportAll.
+	report(ctx context.Context, s *Store, reports []service.Report) ([]service.ReportStatus, error)
+
+	// lacking returns which of the buckets at some places have no lock row, or all of these places
+	// where no statement tells that without waiting. It waits for nobody.
+	lacking(ctx context.Context, b *batch, places []int) ([]int, error)
+	// lockFree ends a SELECT that locks the rows which nobody holds. If it does not skip the others, it
+	// waits for them.
+	lockFree() (clause string, skips bool)
+	bounds() bounds
+
+	// record sends the packet that records a ruling after so many other statements, and commits. It
+	// returns the first txn's id, if there is any.
+	record(ctx context.Context, b *batch, r *session.Reading, before int, ruling *service.Ruling) (first uint64, err error)
+	// repeat writes that earlier txns stand for more attempts, and returns how many statements that takes.
+	repeat(b *batch, p *session.Packet, ruling *service.Ruling) (statements int)
+	// attemptColumns are the columns of zone_attempt that a batch writes, and writeKeeper writes the
+	// value of the one that has the key of one of the check's buckets, if there is such a column.
+	attemptColumns() string
+	writeKeeper(b *batch, p *session.Packet, check service.Check)
+	// forget deletes the rows of attempt ids that have expired.
+	forget(b *batch, p *session.Packet, ids []string)
+}
+
+// bounds are what an engine says of ids and of the length of answers.
+type bounds struct {
 	// idStep is what stands between the ids of rows that one INSERT makes, as an expression.
 	idStep string
 	// mostRows is how many rows the engine answers with at most; 0 means any number.
@@ -26,36 +53,9 @@ type dialect struct {
 func dialectOf(e engine.Engine) dialect {
 	switch e {
 	case engine.Vitess:
-		// vttablet refuses answers of more than 10,000 rows unless it is told otherwise.
-		return dialect{skipsLocked: true, isSharded: true, idStep: "1", mostRows: 10_000}
+		return vitessDialect{}
 	case engine.TiDB:
-		return dialect{idStep: "@@auto_increment_increment"}
+		return tidbDialect{}
 	}
-	return dialect{hasRoutines: true, skipsLocked: true, idStep: "@@auto_increment_increment"}
-}
-
-// lockFree ends a SELECT that locks the rows which nobody holds. Without SKIP LOCKED it waits for the others.
-func (d dialect) lockFree() string {
-	if d.skipsLocked {
-		return " FOR UPDATE SKIP LOCKED;"
-	}
-	return " FOR UPDATE;"
-}
-
-// attemptColumns are those of zone_attempt that a batch writes. Where there are no procedures
-// the table also has the key of one of the check's buckets, see keeper: the shard of that bucket
-// remembers the attempt.
-func (d dialect) attemptColumns() string {
-	if d.hasRoutines {
-		return "attempt_id, created_at, expires_at, answer"
-	}
-	return "attempt_id, bucket_key, created_at, expires_at, answer"
-}
-
-// bounded returns n, or what the engine answers with at most if that is less.
-func (d dialect) bounded(n int) int {
-	if d.mostRows == 0 {
-		return n
-	}
-	return min(n, d.mostRows)
+	return mysqlDialect{}
 }

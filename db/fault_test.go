@@ -53,7 +53,7 @@ func (c mockConnector) Connect(context.Context) (driver.Conn, error) {
 		driver.NamedValueChecker
 		driver.Pinger
 	}
-	return &session.Conn{Engine: engine.MySQL, DriverConn: struct {
+	return &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards), DriverConn: struct {
 		mockConn
 		reusable
 	}{conn.(mockConn), reusable{}}, MaxPacket: 1 << 20}, nil

@@ -91,7 +91,7 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
 		i.Engine, i.IsMariaDB = conn.Engine, conn.IsMariaDB
 		looks := []func(context.Context, *session.Conn) error{i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges, i.readOverlooked}
-		if dialectOf(conn.Engine).isSharded {
+		if conn.Engine == engine.Vitess {
 			looks = []func(context.Context, *session.Conn) error{i.readClock, i.readVitess, i.readAges, i.readOverlooked}
 		}
 		for _, look := range looks {
@@ -99,7 +99,7 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 				return err
 			}
 		}
-		if dialectOf(conn.Engine).hasRoutines {
+		if conn.Engine.HasRoutines() {
 			i.Plans = p.plans(ctx, conn)
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"velocityd/db/engine"
 	"velocityd/db/session"
 )
 
@@ -44,7 +45,7 @@ func portablePlans(ctx context.Context, conn *session.Conn) []Plan {
 	}
 	plans := decisionPlans()
 	for i := range plans {
-		if dialectOf(conn.Engine).isSharded {
+		if conn.Engine == engine.Vitess {
 			plans[i].Err = explainRoute(ctx, conn, statements[i])
 			plans[i].Index = plans[i].Want // which index a shard reads is its MySQL's to say
 			continue

@@ -73,7 +73,7 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 // many it made. On Vitess another session may hold or make one of them, and nobody knows which: then it
 // makes none.
 func (b *batch) makeAndLock(ctx context.Context, makes, awaits []int) (made int, err error) {
-	lacking, err := b.lacking(ctx, makes)
+	lacking, err := b.dialect.lacking(ctx, b, makes)
 	if err != nil {
 		return 0, err
 	}
@@ -82,32 +82,6 @@ func (b *batch) makeAndLock(ctx context.Context, makes, awaits []int) (made int,
 		return 0, b.begin(ctx, nil, awaits)
 	}
 	return len(lacking), err
-}
-
-// lacking returns which of the buckets at some places have no lock row. A row that another session
-// holds, or has made and not committed, is there for READ UNCOMMITTED; the statement waits for nobody.
-// SET TRANSACTION holds for the next transaction alone (MySQL manual, "SET TRANSACTION Statement"). An
-// earlier transaction of the batch is rolled back first.
-func (b *batch) lacking(ctx context.Context, places []int) ([]int, error) {
-	if len(places) == 0 || !b.dialect.hasRoutines {
-		return places, nil
-	}
-	r := b.conn.Reading()
-	if b.locks.isOpen {
-		r.SQL("ROLLBACK;")
-		b.locks.isOpen = false
-	}
-	r.SQL("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; " +
-		"SELECT zone_id, bucket_key FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
-	b.where(&r, b.named(places), nil)
-	isThere := make([]bool, len(b.buckets))
-	r.Each(2, func(row []driver.Value) error {
-		place, err := b.place(row)
-		isThere[place] = true
-		return err
-	})
-	err := r.Send(ctx, b.conn)
-	return slices.DeleteFunc(slices.Clone(places), func(place int) bool { return isThere[place] }), err
 }
 
 // makingError is the error of a batch that began to make lock rows.
@@ -127,10 +101,14 @@ func (b *batch) begin(ctx context.Context, makes, awaits []int) error {
 	b.lock(&r, b.named(awaits), " FOR UPDATE;")
 	before := len(r.Readers)
 	if b.locks.made = makes; len(makes) > 0 {
+		if b.shardMap != nil { // nothing has told whether another session holds or makes one of them
+			b.lock(&r, b.named(makes), " FOR UPDATE NOWAIT;")
+		}
 		b.makeRows(&r, b.named(makes))
 	}
 	until := len(r.Readers)
-	b.lock(&r, b.buckets, b.dialect.lockFree())
+	lockFree, _ := b.dialect.lockFree()
+	b.lock(&r, b.buckets, lockFree)
 	b.read(&r)
 	if err := r.Send(ctx, b.conn); err != nil {
 		if before <= r.Answered && r.Answered < until {
@@ -161,12 +139,8 @@ func (b *batch) noteMaking(err error, makes []int) {
 }
 
 // makeRows makes the missing lock rows of buckets, which must be in lock order, and locks the rows
-// of all of them. It waits for whoever holds one of them, but not on Vitess: there nothing has told
-// whether another session holds or makes one.
+// of all of them. It waits for whoever holds one of them.
 func (b *batch) makeRows(r *session.Reading, buckets []service.Bucket) {
-	if b.dialect.isSharded {
-		b.lock(r, buckets, " FOR UPDATE NOWAIT;")
-	}
 	for part := range b.shards(buckets) {
 		// ON DUPLICATE KEY UPDATE takes the exclusive lock of a row that another session has just
 		// made. INSERT IGNORE would take a shared lock, and two sessions that want to make it
@@ -241,12 +215,13 @@ func (b *batch) noteRows(made int, isFirst bool) {
 // are, because the batch has just made sure of it, and those that this instance has seen. If such a row
 // was deleted since, a check that waits for it finds that out: then it is in awaits.
 func (b *batch) noteHeld(makes, awaits []int) {
+	_, skips := b.dialect.lockFree()
 	for i, bucket := range b.buckets {
 		if b.of[i].lock != absent || !b.hasZone(bucket.ZoneID) || slices.Contains(awaits, i) {
 			continue
 		}
 		isMade := slices.Contains(makes, i)
-		if isMade || b.leavesMaking() || b.dialect.skipsLocked && b.hints.hasSeenRow(bucket) {
+		if isMade || b.leavesMaking() || skips && b.hints.hasSeenRow(bucket) {
 			b.of[i].lock = held
 		}
 		if isMade {

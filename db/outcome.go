@@ -2,11 +2,7 @@ package db
 
 import (
 	"context"
-	"database/sql"
-	"encoding/json"
-	"fmt"
 
-	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -18,15 +14,11 @@ func (s *Store) ReportAll(ctx context.Context, reports []service.Report) ([]erro
 	if len(reports) == 0 {
 		return nil, nil
 	}
-	engine, err := s.engine(ctx)
+	d, err := s.dialect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	report := s.settleAll
-	if engine.HasRoutines() {
-		report = s.callReport
-	}
-	statuses, err := report(ctx, reports)
+	statuses, err := d.report(ctx, s, reports)
 	if err != nil {
 		return nil, err
 	}
@@ -35,41 +27,4 @@ func (s *Store) ReportAll(ctx context.Context, reports []service.Report) ([]erro
 		receipts[i] = status.Err(reports[i])
 	}
 	return receipts, nil
-}
-
-// callReport is CALL report_outcomes.
-func (s *Store) callReport(ctx context.Context, reports []service.Report) ([]service.ReportStatus, error) {
-	type report struct {
-		TxnID   uint64          `json:"txn_id"`
-		Outcome service.Outcome `json:"outcome"`
-	}
-	list := make([]report, len(reports))
-	for i, r := range reports {
-		list[i] = report{TxnID: r.TxnID, Outcome: r.Outcome}
-	}
-	argument, err := json.Marshal(list)
-	if err != nil {
-		return nil, fmt.Errorf("encode %d reports: %w", len(reports), err)
-	}
-	statuses := make([]service.ReportStatus, len(reports))
-	err = s.call(ctx, "report", func(rows *sql.Rows) error {
-		answered := 0
-		for ; rows.Next(); answered++ {
-			var place int
-			var status service.ReportStatus
-			var told report
-			if err := rows.Scan(&place, &status, &told.TxnID, &told.Outcome); err != nil {
-				return err
-			}
-			if place != answered || place >= len(reports) || told != list[place] {
-				return session.ErrMisfit
-			}
-			statuses[place] = status
-		}
-		if rows.Err() == nil && answered != len(reports) {
-			return session.ErrMisfit
-		}
-		return rows.Err()
-	}, "CALL report_outcomes(?)", string(argument))
-	return statuses, err
 }

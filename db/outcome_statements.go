@@ -16,11 +16,11 @@ import (
 // It locks no more buckets than that.
 const mostSettled = 500
 
-// settleAll says what becomes of reports, and records it, by statements. The txns of all reports
+// report says what becomes of reports, and records it, by statements. The txns of all reports
 // are looked up once. They are settled in order, in a transaction for every mostSettled txns. If
 // one of these fails after others were committed, the error wraps service.ErrUndecided: reporting
 // again records the rest.
-func (s *Store) settleAll(ctx context.Context, reports []service.Report) ([]service.ReportStatus, error) {
+func (portableDialect) report(ctx context.Context, s *Store, reports []service.Report) ([]service.ReportStatus, error) {
 	checks, err := s.reported(ctx, reports)
 	if err != nil {
 		return nil, fmt.Errorf("look up the txns of %d reports: %w", len(reports), err)

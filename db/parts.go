@@ -12,7 +12,7 @@ import (
 // lock order. Where there are shards, a part has one zone and one shard; otherwise the list is
 // the only part.
 func (b *batch) parts(buckets []service.Bucket) iter.Seq[[]service.Bucket] {
-	if !b.dialect.isSharded {
+	if b.shardMap == nil {
 		return func(yield func([]service.Bucket) bool) { yield(buckets) }
 	}
 	return b.runs(buckets, func(x, y service.Bucket) bool { return x.ZoneID == y.ZoneID && b.shardOf(x) == b.shardOf(y) })
@@ -21,7 +21,7 @@ func (b *batch) parts(buckets []service.Bucket) iter.Seq[[]service.Bucket] {
 // shards yields the parts of a list of buckets that lie on one shard. The list must be in lock
 // order.
 func (b *batch) shards(buckets []service.Bucket) iter.Seq[[]service.Bucket] {
-	if !b.dialect.isSharded {
+	if b.shardMap == nil {
 		return func(yield func([]service.Bucket) bool) { yield(buckets) }
 	}
 	return b.runs(buckets, func(x, y service.Bucket) bool { return b.shardOf(x) == b.shardOf(y) })
@@ -51,7 +51,7 @@ func (b *batch) runs(buckets []service.Bucket, together func(x, y service.Bucket
 // write a further condition. Where there are shards, the condition has no OR, which would send
 // the statement to all of them.
 func (b *batch) where(r *session.Reading, part []service.Bucket, more func(zoneID int64)) {
-	if !b.dialect.isSharded {
+	if b.shardMap == nil {
 		r.Keys(part, more)
 		return
 	}

@@ -122,9 +122,9 @@ func (p *Probe) Engine(ctx context.Context) (engine.Engine, error) {
 func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Context, *session.Conn) error) error {
 	const longestPause = 50 * time.Millisecond
 	for try := 1; ; try++ {
-		var d dialect
+		var of engine.Engine
 		err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-			if d = dialectOf(conn.Engine); d.hasRoutines {
+			if of = conn.Engine; of.HasRoutines() {
 				return prove(ctx, conn)
 			}
 			return p.provePortable(ctx, conn, reports)
@@ -132,7 +132,7 @@ func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Co
 		if errors.Is(err, errRowsLocked) {
 			err = nil
 		}
-		if err == nil && d.isSharded {
+		if err == nil && of == engine.Vitess {
 			err = p.proveShards(ctx, reports)
 		}
 		// What another check would be asked again for, such as a procedure that is being

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/engine"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -46,7 +47,7 @@ func proveBuckets(ctx context.Context, conn *session.Conn, reports bool) error {
 	if reports {
 		p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET outcome = NULL, counted = FALSE WHERE "+noZone)
 	}
-	if !dialectOf(conn.Engine).isSharded {
+	if conn.Engine != engine.Vitess {
 		// vtgate gives a writer all rights at once.
 		p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
 		p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns))
@@ -59,7 +60,7 @@ func proveBuckets(ctx context.Context, conn *session.Conn, reports bool) error {
 // provePortable is Prove where there are no procedures. Behind vtgate it leaves the buckets to
 // proveShards.
 func (p *Probe) provePortable(ctx context.Context, conn *session.Conn, reports bool) error {
-	if dialectOf(conn.Engine).isSharded {
+	if conn.Engine == engine.Vitess {
 		if err := proveLimits(ctx, conn); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (p *Probe) ProveEdits(ctx context.Context) error { return p.proveProcedures
 func (p *Probe) proveProcedures(ctx context.Context, prove func(context.Context, *session.Conn, time.Time) error) error {
 	until := rehearsalEnd(ctx)
 	err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
-		if !dialectOf(conn.Engine).hasRoutines {
+		if !conn.Engine.HasRoutines() {
 			return nil
 		}
 		return prove(ctx, conn, until)

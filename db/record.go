@@ -3,14 +3,8 @@ package db
 import (
 	"cmp"
 	"context"
-	"database/sql/driver"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-
-	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/session"
 	"velocityd/service"
@@ -28,22 +22,17 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	// Fails where there is no such savepoint, and then nothing behind it runs.
 	r := b.conn.Reading()
 	p := r.SQL("RELEASE SAVEPOINT velocityd;")
-	before := b.countRepeats(p, ruling)
+	before := 0
+	if len(ruling.Repeats) > 0 {
+		before = b.dialect.repeat(b, p, ruling)
+	}
 	b.insertTxns(p, ruling)
 	b.updateLockouts(p, ruling)
 	b.writeSeries(p, ruling)
 	b.rememberAttempts(p, ruling)
 	b.writeTallies(p, ruling)
-	send := b.sendAll
-	if !b.dialect.hasRoutines {
-		send = b.sendApart
-	}
-	first, err := send(ctx, &r, before, len(ruling.Txns))
+	first, err := b.dialect.record(ctx, b, &r, before, ruling)
 	if err != nil {
-		if session.IsNumber(err, session.NumberLockWait) && b.dialect.hasRoutines {
-			b.noteStuck(ctx, ruling)
-			return fmt.Errorf("%w: %w", errRecordingStuck, err)
-		}
 		return err
 	}
 	for _, bucket := range b.named(b.locks.made) { // for good only now
@@ -70,59 +59,6 @@ func recorded(ruling *service.Ruling) []service.Bucket {
 		buckets = append(buckets, r.Bucket)
 	}
 	return buckets
-}
-
-// sendAll sends the packet that records so many txns, after some other statements, and commits. It returns the
-// first txn's id, if there is any. After an error that is none of the engine's own, nobody knows whether
-// the packet took effect.
-func (b *batch) sendAll(ctx context.Context, r *session.Reading, before, txns int) (first uint64, err error) {
-	b.reset(&r.Packet)
-	r.SQL("COMMIT")
-	if int64(len(r.Text)) >= b.conn.MaxPacket {
-		return 0, session.ErrTooLong
-	}
-	answer, err := b.conn.ExecContext(ctx, b.conn.Query(&r.Packet), nil)
-	if err != nil {
-		return 0, err
-	}
-	if txns == 0 {
-		return 0, nil
-	}
-	// The answers are those to RELEASE SAVEPOINT, to what came before, to the INSERT of the txns, to others, and to COMMIT.
-	inserted := 1 + before
-	result, ok := answer.(mysql.Result)
-	if !ok || len(result.AllLastInsertIds()) <= inserted || result.AllRowsAffected()[inserted] != int64(txns) {
-		return 0, session.ErrMisfit
-	}
-	return uint64(result.AllLastInsertIds()[inserted]), nil
-}
-
-// sendApart does what sendAll does on engines where a COMMIT can fail half-way: its errors tell
-// the COMMIT's from those of the statements before it, after which nothing was recorded.
-func (b *batch) sendApart(ctx context.Context, r *session.Reading, _, _ int) (first uint64, err error) {
-	r.SQL("SELECT LAST_INSERT_ID();")
-	r.Each(1, func(row []driver.Value) error {
-		first = uint64(session.AsInt(row[0]))
-		return nil
-	})
-	return first, b.commitApart(ctx, r)
-}
-
-// commitApart sends a packet that records something and ends in a SELECT, and commits. That
-// SELECT tells an error of the COMMIT from one before it.
-func (b *batch) commitApart(ctx context.Context, r *session.Reading) error {
-	b.reset(&r.Packet)
-	r.SQL("COMMIT")
-	switch err := r.Send(ctx, b.conn); {
-	case err == nil, session.IsLost(err), errors.Is(err, session.ErrTooLong):
-		return err
-	case r.Answered < len(r.Readers):
-		return session.Unrecorded(err)
-	case session.IsOneOf(err, session.RolledBack()):
-		return err
-	default:
-		return session.Uncertain(err)
-	}
 }
 
 // Columns of the rows that a batch writes.
@@ -215,9 +151,7 @@ func (b *batch) rememberAttempts(p *session.Packet, ruling *service.Ruling) {
 				expired = append(expired, id)
 			}
 			written.SQL(",(").Quote(id).SQL(",")
-			if !b.dialect.hasRoutines {
-				written.Quote(b.keeper(b.checks[i]).Key).SQL(",")
-			}
+			b.dialect.writeKeeper(b, written, b.checks[i])
 			b.writeAttempt(written, ruling.Decisions[i])
 			written.SQL(")")
 		}
@@ -226,7 +160,7 @@ func (b *batch) rememberAttempts(p *session.Packet, ruling *service.Ruling) {
 		return
 	}
 	if len(expired) > 0 {
-		b.forgetAttempts(p, expired)
+		b.dialect.forget(b, p, expired)
 	}
 	p.SQL("INSERT INTO zone_attempt (" + b.dialect.attemptColumns() + ") VALUES ")
 	p.Text = append(p.Text, written.Text[1:]...)
@@ -241,18 +175,6 @@ func (b *batch) keeper(check service.Check) service.Bucket {
 	return slices.MinFunc(check.Buckets, func(x, y service.Bucket) int {
 		return cmp.Or(slices.Index(b.touched, b.shardOf(y))-slices.Index(b.touched, b.shardOf(x)), x.Compare(y))
 	})
-}
-
-// forgetAttempts deletes the rows of attempt ids that have expired.
-func (b *batch) forgetAttempts(p *session.Packet, ids []string) {
-	if b.dialect.hasRoutines {
-		list, _ := json.Marshal(ids) // strings cannot fail
-		p.SQL("CALL forget_attempts(").Quote(string(list)).SQL(");")
-		return
-	}
-	p.SQL("DELETE FROM zone_attempt WHERE ")
-	b.attemptsIn(p, ids)
-	p.SQL(" AND expires_at <= ").Instant(b.now).SQL(";")
 }
 
 // writeAttempt writes the other columns of zone_attempt: see parseAnswer.

@@ -7,18 +7,6 @@ import (
 	"velocityd/service"
 )
 
-// noteStuck remembers what the recording has waited for in vain. If the txns were written, that was
-// a row of zone_attempt: all other rows that are written behind the txns were locked before.
-func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
-	r := b.conn.Reading()
-	r.SQL("SELECT COUNT(*) FROM zone_txn WHERE id = LAST_INSERT_ID() AND created_at = ").Instant(b.now)
-	if hasTxns, err := r.Counts(ctx, b.conn); err == nil && hasTxns {
-		b.hints.stuck.attempts.begin()
-		return
-	}
-	b.hints.stuck.waited(recorded(ruling)...)
-}
-
 // rehearse finds out whether a batch can record what was stuck. If nobody may wait, what is stuck
 // is left alone. Otherwise it records the stuck buckets and attempt ids and takes that back, before
 // the batch locks anything: so nobody waits because it waits. Checks of what it waits for in vain are

@@ -16,6 +16,9 @@ import (
 // knowShards has the map of shards read if need be: at once on conn, or by a connection of the
 // pool beside the checks.
 func (s *Store) knowShards(ctx context.Context, conn *session.Conn) error {
+	if conn.Engine != engine.Vitess {
+		return nil
+	}
 	read := func(ctx context.Context) (*session.ShardMap, error) { return session.ReadShards(ctx, conn) }
 	beside := func(ctx context.Context) (found *session.ShardMap, err error) {
 		err = s.pool.On(ctx, func(pooled *sqlx.Conn) error {
@@ -40,7 +43,7 @@ func (s *Store) ShardOf(bucket service.Bucket) (shard, shards int) {
 // checkReachable decides checks as checkBatch does. Where there are shards, it refuses the checks
 // of a shard that is away, with ErrBusy in their decisions, and decides the others.
 func (s *Store) checkReachable(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	if s.database.Engine() != engine.Vitess {
+	if s.database.Shards.Newest() == nil {
 		return s.checkBatch(ctx, call)
 	}
 	decisions := make([]service.Decision, len(call.Checks))

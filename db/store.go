@@ -13,7 +13,6 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
-	"velocityd/db/engine"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -90,14 +89,13 @@ SELECT version, dirty
 	return uint(max(rows[0].Version, 0)), rows[0].Dirty, nil
 }
 
-// engine returns the engine of the database. It connects if no connection was made yet. The
-// error wraps service.ErrBusy if the engine is away.
-func (s *Store) engine(ctx context.Context) (engine.Engine, error) {
-	if engine := s.database.Engine(); engine != "" {
-		return engine, nil
+// dialect returns how to work on the engine of the database. It connects if no connection was made
+// yet. The error wraps service.ErrBusy if the engine is away.
+func (s *Store) dialect(ctx context.Context) (dialect, error) {
+	if s.database.Engine() == "" {
+		if err := s.pool.On(ctx, func(*sqlx.Conn) error { return nil }); err != nil {
+			return nil, fmt.Errorf("look for the engine: %w", session.LookupError(err))
+		}
 	}
-	if err := s.pool.On(ctx, func(*sqlx.Conn) error { return nil }); err != nil {
-		return "", fmt.Errorf("look for the engine: %w", session.LookupError(err))
-	}
-	return s.database.Engine(), nil
+	return dialectOf(s.database.Engine()), nil
 }

@@ -49,7 +49,10 @@ func (b *batch) listTxns(r *session.Reading) {
 
 // listPart lists the counted txns of buckets that one statement may name.
 func (b *batch) listPart(r *session.Reading, part []service.Bucket) {
-	most := b.dialect.bounded(len(part) * (mostListed + 1))
+	most := len(part) * (mostListed + 1)
+	if bound := b.dialect.bounds().mostRows; bound > 0 {
+		most = min(most, bound)
+	}
 	r.SQL("SELECT zone_id, bucket_key, created_at" + fromCounted)
 	b.where(r, part, func(zoneID int64) {
 		r.SQL(" AND created_at > ").Instant(b.known.supposed.Add(-clockMargin - b.known.plans[zoneID].window))
@@ -163,7 +166,7 @@ func (b *batch) count(r *session.Reading, limits []limit) (isAll bool) {
 	}
 	if len(tallied) > 0 {
 		size := len(tallied)
-		if b.dialect.isSharded {
+		if b.shardMap != nil {
 			size = 1 // each has bounds of its own, and an OR would send the statement to all shards
 		}
 		for some := range slices.Chunk(tallied, size) {

@@ -1,0 +1,206 @@
+package db
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"velocityd/db/session"
+	"velocityd/service"
+)
+
+// mysqlDialect is that of MySQL and MariaDB, which carry out reports, releases and peeks by a CALL.
+type mysqlDialect struct{}
+
+func (mysqlDialect) lockFree() (clause string, skips bool) { return " FOR UPDATE SKIP LOCKED;", true }
+
+func (mysqlDialect) bounds() bounds { return bounds{idStep: "@@auto_increment_increment"} }
+
+func (mysqlDialect) attemptColumns() string { return "attempt_id, created_at, expires_at, answer" }
+
+func (mysqlDialect) writeKeeper(*batch, *session.Packet, service.Check) {}
+
+func (mysqlDialect) repeat(b *batch, p *session.Packet, ruling *service.Ruling) (statements int) {
+	list := make([][3]any, len(ruling.Repeats))
+	for i, r := range ruling.Repeats {
+		list[i] = [3]any{r.TxnID, r.TxnAt.Format(session.InstantFormat), r.Count}
+	}
+	text, _ := json.Marshal(list) // numbers and a time cannot fail
+	p.SQL("CALL repeat_txns(").Quote(string(text)).SQL(",").Instant(b.now).SQL(");")
+	return 1
+}
+
+func (mysqlDialect) forget(_ *batch, p *session.Packet, ids []string) {
+	list, _ := json.Marshal(ids) // strings cannot fail
+	p.SQL("CALL forget_attempts(").Quote(string(list)).SQL(");")
+}
+
+// record notes which buckets or attempt ids the packet waited for, if it waited until the lock wait was over.
+func (mysqlDialect) record(
+	ctx context.Context, b *batch, r *session.Reading, before int, ruling *service.Ruling,
+) (first uint64, err error) {
+	first, err = b.sendAll(ctx, r, before, len(ruling.Txns))
+	if session.IsNumber(err, session.NumberLockWait) {
+		b.noteStuck(ctx, ruling)
+		err = fmt.Errorf("%w: %w", errRecordingStuck, err)
+	}
+	return first, err
+}
+
+// peek is CALL peek_velocity. Of the override in force it returns the id.
+func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (service.Peek, error) {
+	peek := service.Peek{Bucket: bucket}
+	var window, retryAfter int64
+	var lockedUntil sql.Null[time.Time]
+	var overrideID sql.Null[uint64]
+	var velocity, remaining sql.Null[int]
+	var reason sql.Null[service.Reason]
+	read := func(rows *sql.Rows) error {
+		if !rows.Next() {
+			return cmp.Or(rows.Err(), session.ErrMisfit)
+		}
+		var found service.Bucket
+		var ignored any
+		err := rows.Scan(&found.ZoneID, &found.Key, &peek.Mode, &peek.Rate, &window, &velocity, &remaining,
+			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At, &reason)
+		if err == nil && found != bucket {
+			err = session.ErrMisfit
+		}
+		return err
+	}
+	err := s.retry(ctx, "peek", func() error {
+		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
+	}, session.LookupError)
+	if err != nil {
+		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
+	}
+	peek.Window, peek.RetryAfter, peek.LockedUntil = service.Seconds(window), service.Seconds(retryAfter), lockedUntil.V
+	peek.Unmetered, peek.Velocity, peek.Remaining, peek.Reason = !velocity.Valid, velocity.V, remaining.V, reason.V
+	if overrideID.Valid {
+		peek.Override = &service.Override{ID: overrideID.V}
+	}
+	return peek, nil
+}
+
+// release is CALL release_bucket.
+func (mysqlDialect) release(ctx context.Context, s *Store, bucket service.Bucket, principal, reason string) error {
+	name := sql.Null[string]{V: principal, Valid: principal != ""}
+	return s.call(ctx, "release", func(rows *sql.Rows) error {
+		var found service.Bucket
+		if !rows.Next() {
+			return cmp.Or(rows.Err(), session.ErrMisfit)
+		}
+		err := rows.Scan(&found.ZoneID, &found.Key)
+		if err == nil && found != bucket {
+			err = session.ErrMisfit
+		}
+		return err
+	}, "CALL release_bucket(?, ?, ?, ?)", bucket.ZoneID, bucket.Key, name, reason)
+}
+
+// report is CALL report_outcomes.
+func (mysqlDialect) report(ctx context.Context, s *Store, reports []service.Report) ([]service.ReportStatus, error) {
+	type report struct {
+		TxnID   uint64          `json:"txn_id"`
+		Outcome service.Outcome `json:"outcome"`
+	}
+	list := make([]report, len(reports))
+	for i, r := range reports {
+		list[i] = report{TxnID: r.TxnID, Outcome: r.Outcome}
+	}
+	argument, err := json.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("encode %d reports: %w", len(reports), err)
+	}
+	statuses := make([]service.ReportStatus, len(reports))
+	err = s.call(ctx, "report", func(rows *sql.Rows) error {
+		answered := 0
+		for ; rows.Next(); answered++ {
+			var place int
+			var status service.ReportStatus
+			var told report
+			if err := rows.Scan(&place, &status, &told.TxnID, &told.Outcome); err != nil {
+				return err
+			}
+			if place != answered || place >= len(reports) || told != list[place] {
+				return session.ErrMisfit
+			}
+			statuses[place] = status
+		}
+		if rows.Err() == nil && answered != len(reports) {
+			return session.ErrMisfit
+		}
+		return rows.Err()
+	}, "CALL report_outcomes(?)", string(argument))
+	return statuses, err
+}
+
+// sendAll sends the packet that records so many txns, after some other statements, and commits. It returns the
+// first txn's id, if there is any. After an error that is none of the engine's own, nobody knows whether
+// the packet took effect.
+func (b *batch) sendAll(ctx context.Context, r *session.Reading, before, txns int) (first uint64, err error) {
+	b.reset(&r.Packet)
+	r.SQL("COMMIT")
+	if int64(len(r.Text)) >= b.conn.MaxPacket {
+		return 0, session.ErrTooLong
+	}
+	answer, err := b.conn.ExecContext(ctx, b.conn.Query(&r.Packet), nil)
+	if err != nil {
+		return 0, err
+	}
+	if txns == 0 {
+		return 0, nil
+	}
+	// The answers are those to RELEASE SAVEPOINT, to what came before, to the INSERT of the txns, to others, and to COMMIT.
+	inserted := 1 + before
+	result, ok := answer.(mysql.Result)
+	if !ok || len(result.AllLastInsertIds()) <= inserted || result.AllRowsAffected()[inserted] != int64(txns) {
+		return 0, session.ErrMisfit
+	}
+	return uint64(result.AllLastInsertIds()[inserted]), nil
+}
+
+// lacking returns which of the buckets at some places have no lock row. A row that another session
+// holds, or has made and not committed, is there for READ UNCOMMITTED; the statement waits for nobody.
+// SET TRANSACTION holds for the next transaction alone (MySQL manual, "SET TRANSACTION Statement"). An
+// earlier transaction of the batch is rolled back first.
+func (mysqlDialect) lacking(ctx context.Context, b *batch, places []int) ([]int, error) {
+	if len(places) == 0 {
+		return places, nil
+	}
+	r := b.conn.Reading()
+	if b.locks.isOpen {
+		r.SQL("ROLLBACK;")
+		b.locks.isOpen = false
+	}
+	r.SQL("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; " +
+		"SELECT zone_id, bucket_key FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
+	b.where(&r, b.named(places), nil)
+	isThere := make([]bool, len(b.buckets))
+	r.Each(2, func(row []driver.Value) error {
+		place, err := b.place(row)
+		isThere[place] = true
+		return err
+	})
+	err := r.Send(ctx, b.conn)
+	return slices.DeleteFunc(slices.Clone(places), func(place int) bool { return isThere[place] }), err
+}
+
+// noteStuck remembers what the recording has waited for in vain. If the txns were written, that was
+// a row of zone_attempt: all other rows that are written behind the txns were locked before.
+func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
+	r := b.conn.Reading()
+	r.SQL("SELECT COUNT(*) FROM zone_txn WHERE id = LAST_INSERT_ID() AND created_at = ").Instant(b.now)
+	if hasTxns, err := r.Counts(ctx, b.conn); err == nil && hasTxns {
+		b.hints.stuck.attempts.begin()
+		return
+	}
+	b.hints.stuck.waited(recorded(ruling)...)
+}

@@ -1,0 +1,74 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+
+	"velocityd/db/session"
+	"velocityd/service"
+)
+
+// portableDialect is what engines without procedures have in common. Reports, releases and peeks are
+// statements in a batch: see errand.go.
+type portableDialect struct{}
+
+// lacking returns all places: a row that another session holds or makes cannot be told from none.
+func (portableDialect) lacking(_ context.Context, _ *batch, places []int) ([]int, error) {
+	return places, nil
+}
+
+func (portableDialect) attemptColumns() string {
+	return "attempt_id, bucket_key, created_at, expires_at, answer"
+}
+
+// writeKeeper writes the key of the bucket whose shard remembers the attempt.
+func (portableDialect) writeKeeper(b *batch, p *session.Packet, check service.Check) {
+	p.Quote(b.keeper(check).Key).SQL(",")
+}
+
+func (portableDialect) repeat(b *batch, p *session.Packet, ruling *service.Ruling) (statements int) {
+	for _, r := range ruling.Repeats {
+		p.SQL("UPDATE zone_txn FORCE INDEX (PRIMARY) SET repeats = COALESCE(repeats, 0) + ").Int(int64(r.Count)).
+			SQL(", repeated_at = ").Instant(b.now).WhereBucket(r.Bucket).
+			SQL(" AND id = ").Uint(r.TxnID)
+		p.SQL(" AND created_at = ").Instant(r.TxnAt).SQL(" AND blocked = TRUE;")
+	}
+	return len(ruling.Repeats)
+}
+
+func (portableDialect) forget(b *batch, p *session.Packet, ids []string) {
+	p.SQL("DELETE FROM zone_attempt WHERE ")
+	b.attemptsIn(p, ids)
+	p.SQL(" AND expires_at <= ").Instant(b.now).SQL(";")
+}
+
+// record tells an error of the COMMIT, which can fail half-way, from one of the statements before it,
+// after which nothing was recorded.
+func (portableDialect) record(
+	ctx context.Context, b *batch, r *session.Reading, _ int, _ *service.Ruling,
+) (first uint64, err error) {
+	r.SQL("SELECT LAST_INSERT_ID();")
+	r.Each(1, func(row []driver.Value) error {
+		first = uint64(session.AsInt(row[0]))
+		return nil
+	})
+	return first, b.commitApart(ctx, r)
+}
+
+// commitApart sends a packet that records something and ends in a SELECT, and commits. That
+// SELECT tells an error of the COMMIT from one before it.
+func (b *batch) commitApart(ctx context.Context, r *session.Reading) error {
+	b.reset(&r.Packet)
+	r.SQL("COMMIT")
+	switch err := r.Send(ctx, b.conn); {
+	case err == nil, session.IsLost(err), errors.Is(err, session.ErrTooLong):
+		return err
+	case r.Answered < len(r.Readers):
+		return session.Unrecorded(err)
+	case session.IsOneOf(err, session.RolledBack()):
+		return err
+	default:
+		return session.Uncertain(err)
+	}
+}
