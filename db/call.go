@@ -17,15 +17,13 @@ import (
 // are random, so that sessions which met in a deadlock do not meet again.
 const firstBackoff = 10 * time.Millisecond
 
-// again calls once. It calls it again after a pause, as long as the engine's error says that
-// nothing was recorded and that another try may help. The error begins with what and wraps
-// the service error that it stands for.
-func (s *Store) again(ctx context.Context, what string, once func() error) error {
-	return s.retry(ctx, what, once, func(err error) error { return session.AsKind(session.FaultOf(err).Kind, err) })
-}
+// byFault wraps err with the service error that it stands for.
+func byFault(err error) error { return session.AsKind(session.FaultOf(err).Kind, err) }
 
-// retry is again, with the error of the last try as classify has it.
-func (s *Store) retry(ctx context.Context, what string, once func() error, classify func(error) error) error {
+// again calls once. It calls it again after a pause, as long as the engine's error says that
+// nothing was recorded and that another try may help. The error begins with what, and is the last
+// one as classify has it.
+func (s *Store) again(ctx context.Context, what string, classify func(error) error, once func() error) error {
 	backoff := firstBackoff
 	for try := 1; ; try++ {
 		err := once()
@@ -48,7 +46,7 @@ func (s *Store) retry(ctx context.Context, what string, once func() error, class
 func (s *Store) call(
 	ctx context.Context, what string, read func(*sql.Rows) error, query string, args ...any,
 ) error {
-	return s.again(ctx, what, func() error { return s.callOnce(ctx, read, query, args...) })
+	return s.again(ctx, what, byFault, func() error { return s.callOnce(ctx, read, query, args...) })
 }
 
 // callOnce is call, once and with the error as it is.

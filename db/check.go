@@ -83,7 +83,7 @@ func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.De
 // would be longer than the engine takes.
 func (s *Store) checkBatch(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	var decisions []service.Decision
-	err := s.again(ctx, "check", func() (err error) {
+	err := s.again(ctx, "check", byFault, func() (err error) {
 		decisions, err = s.tryBatch(ctx, call)
 		return err
 	})
@@ -139,10 +139,17 @@ func (s *Store) onLane(ctx context.Context, do func(context.Context, *session.Co
 	}
 	clean := false
 	defer func() { s.killer.Release(ctx, conn, clean) }()
-	return session.OnConnection(ctx, conn, func(ctx context.Context, own *session.Conn) (err error) {
-		clean, err = do(ctx, own)
+	own, err := session.Of(conn)
+	if err != nil {
 		return err
-	})
+	}
+	bound, err := own.Bound(ctx)
+	if err != nil {
+		return err
+	}
+	clean, err = do(bound, own)
+	own.Unbound(ctx, err)
+	return err
 }
 
 // carryOut decides a batch and records that. Until the last packet is sent nothing
@@ -170,7 +177,7 @@ func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, err
 // checkOne asks about one bucket by the procedure, in one round trip.
 func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (decision service.Decision, err error) {
 	bucket := check.Buckets[0]
-	err = s.again(ctx, "check", func() error {
+	err = s.again(ctx, "check", byFault, func() error {
 		return s.onLane(ctx, func(ctx context.Context, conn *session.Conn) (clean bool, err error) {
 			if !conn.Engine.HasRoutines() {
 				return true, errNoRoutines

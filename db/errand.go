@@ -19,7 +19,7 @@ type errand struct{ *batch }
 // onErrand calls do with an errand in these buckets, until ctx ends. It calls again as long as the
 // engine's error says that nothing was recorded and that another try may help.
 func (s *Store) onErrand(ctx context.Context, what string, buckets []service.Bucket, do func(context.Context, errand) error) error {
-	return s.again(ctx, what, func() error {
+	return s.again(ctx, what, byFault, func() error {
 		return s.withBatch(ctx, service.Call{Checks: []service.Check{{Buckets: buckets}}}, func(ctx context.Context, b *batch) error {
 			return do(ctx, errand{b})
 		})

@@ -75,9 +75,9 @@ func (mysqlDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (
 		}
 		return err
 	}
-	err := s.retry(ctx, "peek", func() error {
+	err := s.again(ctx, "peek", session.LookupError, func() error {
 		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
-	}, session.LookupError)
+	})
 	if err != nil {
 		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
 	}

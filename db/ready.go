@@ -172,7 +172,11 @@ func (p *Probe) onConn(ctx context.Context, do func(context.Context, *session.Co
 		return fmt.Errorf("%w: no connection: %w", session.ErrUnsent, err)
 	}
 	defer conn.Close()
-	if err = session.OnConnection(ctx, conn, do); err != nil {
+	own, err := session.Of(conn)
+	if err == nil {
+		err = own.Within(ctx, do)
+	}
+	if err != nil {
 		session.Discard(conn)
 	}
 	return err

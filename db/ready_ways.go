@@ -30,7 +30,7 @@ func rehearsalEnd(ctx context.Context) time.Time {
 func rehearseWay(ctx context.Context, conn *session.Conn, until time.Time, way string, depth int) error {
 	short, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	err := conn.Within(short, func(ctx context.Context) error {
+	err := conn.Within(short, func(ctx context.Context, _ *session.Conn) error {
 		return proveCall(ctx, conn, "rehearse", fmt.Sprintf("CALL rehearse('%s', %d)", way, depth))
 	})
 	if session.IsNumber(err, session.NumberLockWait) || err != nil && short.Err() != nil {

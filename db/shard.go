@@ -22,10 +22,11 @@ func (s *Store) knowShards(ctx context.Context, conn *session.Conn) error {
 	read := func(ctx context.Context) (*session.ShardMap, error) { return session.ReadShards(ctx, conn) }
 	beside := func(ctx context.Context) (found *session.ShardMap, err error) {
 		err = s.pool.On(ctx, func(pooled *sqlx.Conn) error {
-			return session.OnConnection(ctx, pooled.Conn, func(ctx context.Context, own *session.Conn) (err error) {
+			own, err := session.Of(pooled.Conn)
+			if err == nil {
 				found, err = session.ReadShards(ctx, own)
-				return err
-			})
+			}
+			return err
 		})
 		return found, err
 	}

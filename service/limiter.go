@@ -90,7 +90,10 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 		err := q.prepare(l.rules.Load(), reads == 0)
 		asks := err == nil && len(q.asked) > 0
 		if asks {
-			err = l.ask(ctx, &q)
+			var answers []Decision
+			if answers, err = Ask(ctx, l.store, Call{Checks: q.asked}); err == nil {
+				err = q.take(answers) // ErrStaleKey: some checks must be asked again
+			}
 		}
 		switch {
 		case !errors.Is(err, ErrStaleKey):
@@ -102,16 +105,6 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 			return q.result(err)
 		} // otherwise the rules are taken as they are known: the store may be away
 	}
-}
-
-// ask asks the store for q.asked. ErrStaleKey means that some checks must be asked again; any
-// other error is one of all checks that were asked.
-func (l *Limiter) ask(ctx context.Context, q *questions) error {
-	answers, err := Ask(ctx, l.store, Call{Checks: q.asked})
-	if err != nil {
-		return err
-	}
-	return q.take(answers)
 }
 
 // reloadTimeout bounds one reading of the zones. It is short, because a store that is away may

@@ -28,22 +28,39 @@ func dialLane(ctx context.Context, network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// Within does something on a lane's connection that ends, at the latest, at the
-// deadline of ctx, and hands it a context that does not end. The deadline is the
-// socket's: for a context that ends the driver would wake a goroutine of its own
-// twice for each packet. What ctx is cancelled for besides is NOT looked at.
-func (s *Conn) Within(ctx context.Context, do func(context.Context) error) error {
+// Within calls do, which ends at the latest at the deadline of ctx, and hands it a context that does
+// not end: see Bound.
+func (s *Conn) Within(ctx context.Context, do func(context.Context, *Conn) error) error {
+	bound, err := s.Bound(ctx)
+	if err == nil {
+		err = do(bound, s)
+		s.Unbound(ctx, err)
+	}
+	return err
+}
+
+// Bound gives a lane's connection the deadline of ctx until Unbound, and returns a context that does
+// not end. The deadline is the socket's: for a context that ends the driver would wake a goroutine
+// twice for each packet. The connection does NOT see that ctx is cancelled earlier.
+func (s *Conn) Bound(ctx context.Context) (context.Context, error) {
 	deadline, limited := ctx.Deadline()
 	if !limited || s.socket == nil {
-		return do(ctx)
+		return ctx, nil
 	}
 	if err := s.socket.SetDeadline(deadline); err != nil {
-		return fmt.Errorf("%w: %w", driver.ErrBadConn, err)
+		return nil, fmt.Errorf("%w: %w", driver.ErrBadConn, err)
 	}
-	err := do(context.WithoutCancel(ctx))
+	return context.WithoutCancel(ctx), nil
+}
+
+// Unbound takes the deadline of ctx from the connection. err is that of the work under Bound.
+func (s *Conn) Unbound(ctx context.Context, err error) {
+	deadline, limited := ctx.Deadline()
+	if !limited || s.socket == nil {
+		return
+	}
 	if err != nil && !time.Now().Before(deadline) {
-		<-ctx.Done() // its timer may be later than the socket's, and callers ask ctx why do has failed
+		<-ctx.Done() // its timer may be later than the socket's, and callers ask ctx why the work has failed
 	}
 	_ = s.socket.SetDeadline(time.Time{}) // fails only where nothing is sent any more
-	return err
 }

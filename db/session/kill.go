@@ -75,7 +75,7 @@ func (k *Killer) Release(ctx context.Context, conn *sql.Conn, clean bool) {
 		return
 	}
 	abandon := func() { Discard(conn) }
-	if own := ownOf(conn); ctx.Err() != nil && own != nil && own.id != 0 {
+	if own, err := Of(conn); ctx.Err() != nil && err == nil && own.id != 0 {
 		k.end(own, abandon)
 		return
 	}
@@ -221,9 +221,9 @@ func (k *Killer) at(ctx context.Context, other *Conn, do func(context.Context, *
 		if err != nil {
 			return err
 		}
-		if own := ownOf(conn); own != nil && own.isBeside(other) {
+		if own, err := Of(conn); err == nil && own.isBeside(other) {
 			defer conn.Close()
-			return OnConnection(ctx, conn, do)
+			return own.Within(ctx, do)
 		}
 		Discard(conn)
 	}

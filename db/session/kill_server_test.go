@@ -35,7 +35,11 @@ func sessionOf(t *testing.T, pool *sql.DB) (*sql.Conn, *Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return conn, ownOf(conn)
+	own, err := Of(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn, own
 }
 
 // awaitEnd has a killer end the session of a connection, and waits until that is gone.

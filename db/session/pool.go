@@ -103,25 +103,16 @@ func (p *Pool) InTx(ctx context.Context, o *sql.TxOptions, do func(*sqlx.Tx) err
 	})
 }
 
-// ownOf returns the connection of this package that conn holds, or nil.
-func ownOf(conn *sql.Conn) (own *Conn) {
-	_ = conn.Raw(func(inner any) error {
-		own, _ = inner.(*Conn)
-		return nil
-	})
-	return own
-}
-
-// OnConnection calls do with the connection of this package that conn holds, until the
-// deadline of ctx.
-func OnConnection(ctx context.Context, conn *sql.Conn, do func(context.Context, *Conn) error) error {
-	return conn.Raw(func(inner any) error {
-		own, ok := inner.(*Conn)
-		if !ok {
+// Of returns the connection of this package that conn holds. Nobody else uses it until conn is closed.
+func Of(conn *sql.Conn) (own *Conn, err error) {
+	err = conn.Raw(func(inner any) error {
+		var ok bool
+		if own, ok = inner.(*Conn); !ok {
 			return errors.New("the connection is not one of this package")
 		}
-		return own.Within(ctx, func(ctx context.Context) error { return do(ctx, own) })
+		return nil
 	})
+	return own, err
 }
 
 // Discard gives conn back to its pool, which closes the connection instead of keeping it.

@@ -36,7 +36,13 @@ func (b *batch) callers(yield func(context.Context) bool) {
 // lead answers all of a batch, on the goroutine of its leader.
 func (l *lane) lead(b *batch) {
 	began := time.Now()
-	l.decide(b)
+	ctx := context.WithoutCancel(b.leader.ctx)
+	if observe := l.options.observe.Batch; observe != nil {
+		ctx = observe(ctx, b.callers)
+	}
+	ctx, cancel := context.WithDeadline(ctx, b.deadline)
+	l.ask(ctx, b, b.waiters)
+	cancel()
 	ended := time.Now()
 	// The next call begins before the answers are given, so that the store is not idle.
 	l.handOn(b, ended, ended.Sub(began))
@@ -69,17 +75,6 @@ func (l *lane) observe(b *batch, now time.Time, took time.Duration) {
 	l.underWay -= b.weight
 	l.spent = l.spent*7/8 + took
 	l.decided = l.decided*7/8 + float64(b.weight)
-}
-
-// decide finds the answer of every waiter of a batch.
-func (l *lane) decide(b *batch) {
-	ctx := context.WithoutCancel(b.leader.ctx)
-	if observe := l.options.observe.Batch; observe != nil {
-		ctx = observe(ctx, b.callers)
-	}
-	ctx, cancel := context.WithDeadline(ctx, b.deadline)
-	defer cancel()
-	l.ask(ctx, b, b.waiters)
 }
 
 // patience returns that of the leader's call, or 0 if some of the waiters must wait for the store.

@@ -99,14 +99,13 @@ func newLane(store service.CheckStore, options laneOptions, abandoned <-chan str
 // store is found to be away while w is still in the queue. free says that the lane does not hold
 // w any more.
 func (l *lane) wait(w *waiter) (decisions []service.Decision, free bool, err error) {
-	decisions, free, err = l.await(w)
-	if observe := l.options.observe.Queued; observe != nil && !w.taken.IsZero() {
-		observe(w.ctx, w.joined, w.taken)
+	if observe := l.options.observe.Queued; observe != nil {
+		defer func() {
+			if !w.taken.IsZero() {
+				observe(w.ctx, w.joined, w.taken)
+			}
+		}()
 	}
-	return decisions, free, err
-}
-
-func (l *lane) await(w *waiter) (decisions []service.Decision, free bool, err error) {
 	lead, err := l.join(w)
 	switch {
 	case err != nil:
