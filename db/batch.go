@@ -32,9 +32,8 @@ type batch struct {
 	ledger     service.Ledger
 	now        time.Time // the instant of the decision: the clock when the zones were read
 
-	locks  locks
-	known  known
-	idStep uint64 // between the ids of rows that one INSERT makes
+	locks locks
+	known known
 }
 
 // share is what a batch knows of one of its buckets, besides what the ledger has.
@@ -59,6 +58,7 @@ type known struct {
 	zones   map[int64]lockedZone
 	present []int64        // of zoneIDs, those whose zones are read
 	lengths []prefixLength // that the zones have overrides of
+	idStep  uint64         // between the ids of rows that one INSERT makes
 	isCut   bool           // the list of txns reached its LIMIT: there may be more
 	// supposed is the estimate of the engine's clock by which txns were listed.
 	supposed time.Time

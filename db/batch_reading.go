@@ -36,7 +36,7 @@ func (b *batch) readZones(r *session.Reading) {
 		if b.now, err = session.AsInstant(rest[2]); err != nil {
 			return err
 		}
-		b.idStep = uint64(session.AsInt(rest[3]))
+		b.known.idStep = uint64(session.AsInt(rest[3]))
 		b.known.zones[zone.ID] = zone
 		b.ledger.Zones[zone.ID] = zone.Zone
 		return nil

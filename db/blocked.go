@@ -68,7 +68,7 @@ func (b *batch) writeSeries(p *session.Packet, ruling *service.Ruling) {
 // only the engine knows yet.
 func (b *batch) txnID(p *session.Packet, id uint64) {
 	if place, isNew := service.PlaceOf(id); isNew {
-		p.SQL("LAST_INSERT_ID()+").Uint(place * b.idStep)
+		p.SQL("LAST_INSERT_ID()+").Uint(place * b.known.idStep)
 		return
 	}
 	p.Uint(id)

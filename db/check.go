@@ -68,7 +68,7 @@ func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.De
 		switch {
 		case err == nil:
 			return []service.Decision{decision}, nil
-		case !errors.Is(err, errNoRoutines) && !errors.Is(err, errMakingStuck):
+		case !errors.Is(err, errNoProcedure):
 			return nil, err
 		}
 	}
@@ -180,7 +180,7 @@ func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (
 	err = s.again(ctx, "check", byFault, func() error {
 		return s.onLane(ctx, func(ctx context.Context, conn *session.Conn) (clean bool, err error) {
 			if !conn.Engine.HasRoutines() {
-				return true, errNoRoutines
+				return true, errNoProcedure
 			}
 			decision, err = callByRule(ctx, conn, check, waits)
 			if !waits && session.IsNumber(err, session.NumberLockWait) { // the one lock that it waits for is that of a gap
@@ -221,17 +221,15 @@ func (s *Store) loneWaited(ctx context.Context, conn *session.Conn, bucket servi
 		return service.ErrHeld
 	}
 	s.hints.stuck.making.begin()
-	return errMakingStuck
+	return errNoProcedure
 }
-
-// errMakingStuck says that the procedure waited in vain to make a lock row. Nothing was recorded.
-var errMakingStuck = errors.New("the making of a lock row waited in vain")
 
 // errRecordingStuck says that a batch has waited in vain to record. Nothing was recorded.
 var errRecordingStuck = fmt.Errorf("%w: the recording waited in vain", service.ErrHeld)
 
-// errNoRoutines says that the engine turned out to have no procedures. Nothing was asked.
-var errNoRoutines = errors.New("the engine has no procedures")
+// errNoProcedure says that a batch has to decide a lone check: the engine has no procedures, or the one
+// for it timed out on the making of a lock row. Nothing was recorded.
+var errNoProcedure = errors.New("no procedure can decide the check")
 
 // callByRule is CALL check_velocity_by_rule for the one bucket of a check.
 func callByRule(ctx context.Context, conn *session.Conn, check service.Check, waits bool) (d service.Decision, err error) {

@@ -319,7 +319,7 @@ func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
 func statementsOf(store *Store, conn *session.Conn, checks []service.Check) []string {
 	b := newBatch(store.hints, conn, service.Call{Checks: checks})
 	now := time.Now()
-	b.now, b.known.supposed, b.known.present, b.idStep = now, now, b.zoneIDs, 1
+	b.now, b.known.supposed, b.known.present, b.known.idStep = now, now, b.zoneIDs, 1
 	for _, zoneID := range b.zoneIDs {
 		b.known.plans[zoneID] = zonePlan{known: true, window: time.Second, overridden: true}
 	}

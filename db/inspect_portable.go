@@ -84,9 +84,6 @@ func explainPortable(ctx context.Context, conn *session.Conn, statement, want st
 	return index, nil
 }
 
-// errScattered says that a statement on one bucket goes to all shards.
-var errScattered = errors.New("vtgate sends the statement to all shards, so a shard that is lost stops the checks of all buckets")
-
 // explainRoute returns an error if vtgate does not send a statement to one shard.
 func explainRoute(ctx context.Context, conn *session.Conn, statement string) error {
 	_, lines, err := explainRows(ctx, conn, "VEXPLAIN PLAN "+statement)
@@ -94,7 +91,7 @@ func explainRoute(ctx context.Context, conn *session.Conn, statement string) err
 		return err
 	}
 	if strings.Contains(fmt.Sprint(lines), "Scatter") {
-		return errScattered
+		return errors.New("vtgate sends the statement to all shards, so a shard that is lost stops the checks of all buckets")
 	}
 	return nil
 }

@@ -289,11 +289,12 @@ const (
 // a second they are used up in two minutes.
 const lastIDs = 1 << 20
 
-var errNoIDsLeft = errors.New("the ids of zone_txn are used up")
+const noIDsLeft = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
+	"and set AUTO_INCREMENT of the table back"
 
 func lookForLastIDs(r *session.Reading) {
 	r.SQL(fmt.Sprintf("SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > %d LIMIT 1;", uint64(math.MaxUint64-lastIDs)))
-	r.Each(1, func([]driver.Value) error { return errNoIDsLeft })
+	r.Each(1, func([]driver.Value) error { return &UnreadyError{reason: noIDsLeft} })
 }
 
 // obstacle is an error of something that a decision needs.
@@ -374,13 +375,13 @@ func Unready(ctx context.Context, err error) error {
 	}
 	var o obstacle
 	errors.As(err, &o)
-	unready := &UnreadyError{cause: err}
+	unready, known := &UnreadyError{cause: err}, new(UnreadyError)
 	var told *mysql.MySQLError
 	switch {
+	case errors.As(err, &known):
+		unready.reason = known.reason
 	case errors.Is(err, session.ErrOtherDatabase):
 		unready.reason = "the address of the database leads to another database than before: restart the service if that is meant, and otherwise take it out of the DSN"
-	case errors.Is(err, errNoShard):
-		unready.reason = "no shard of the buckets has a primary that serves: look at the tablets"
 	case errors.Is(err, service.ErrPaused):
 		unready.reason = "Vitess is switching traffic to other shards: wait for its end, or look at the workflow (vtctldclient Workflow … list)"
 	case errors.Is(err, session.ErrUnlisted):
@@ -388,11 +389,8 @@ func Unready(ctx context.Context, err error) error {
 			"Instances that have listed them before go on"
 	case errors.Is(err, engine.ErrSharded):
 		unready.reason = engine.ErrSharded.Error()
-	case errors.Is(err, errNoSequence):
-		unready.reason = "vtgate does not know that the ids of zone_txn come from a sequence: run 'velocityd migrate up' as the owner of the schema"
-	case errors.Is(err, errNoIDsLeft), session.IsNumber(err, errNoNextID):
-		unready.reason = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
-			"and set AUTO_INCREMENT of the table back"
+	case session.IsNumber(err, errNoNextID):
+		unready.reason = noIDsLeft
 	case errors.As(err, &told):
 		unready.reason = o.reason(told.Number)
 	case ctx.Err() != nil:

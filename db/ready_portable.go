@@ -75,9 +75,6 @@ func (p *Probe) provePortable(ctx context.Context, conn *session.Conn, reports b
 	return proveBuckets(ctx, conn, reports)
 }
 
-// errNoSequence says that vtgate does not know where the ids of txns on shards come from.
-var errNoSequence = errors.New("vtgate takes no ids for zone_txn from a sequence")
-
 // proveIDs asks vtgate how it would carry out an INSERT of a txn, which it is NOT asked to do.
 // While zone_txn is not on shards, it gives its ids itself.
 func proveIDs(ctx context.Context, conn *session.Conn) error {
@@ -88,7 +85,8 @@ func proveIDs(ctx context.Context, conn *session.Conn) error {
 		r.AtLeast(1, func(row []driver.Value) error {
 			plan := session.Text(row[0])
 			if strings.Contains(plan, `"Sharded": true`) && !strings.Contains(plan, `"AutoIncrement"`) {
-				return errNoSequence
+				return &UnreadyError{reason: "vtgate does not know that the ids of zone_txn come from a sequence: " +
+					"run 'velocityd migrate up' as the owner of the schema"}
 			}
 			return nil
 		})
@@ -146,7 +144,7 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	case lastErr != nil:
 		err = lastErr
 	case err == nil:
-		err = errNoShard
+		err = &UnreadyError{reason: "no shard of the buckets has a primary that serves: look at the tablets"}
 	}
 	p.setLost(lost)
 	return err
@@ -196,9 +194,6 @@ func (p *Probe) proveEach(ctx context.Context, shards []Shard, reports bool) (lo
 	}
 	return lost, lastErr
 }
-
-// errNoShard says that there is no shard to ask.
-var errNoShard = errors.New("no shard has a primary that serves")
 
 // proveShard asks one shard, on a connection that is bound to it and given up afterwards.
 func (p *Probe) proveShard(ctx context.Context, shard string, reports bool) (err error) {

@@ -45,7 +45,7 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	if err := b.conn.TellsNew(first, b.now); err != nil {
 		return err
 	}
-	ruling.Number(first, b.idStep)
+	ruling.Number(first, b.known.idStep)
 	return nil
 }
 
