@@ -23,8 +23,8 @@ type dialect interface {
 	// lacking returns which of the buckets at some places have no lock row, or all of these places
 	// where no statement tells that without waiting. It waits for nobody.
 	lacking(ctx context.Context, b *batch, places []int) ([]int, error)
-	// lockFree ends a SELECT that locks the rows which nobody holds. If it does not skip the others, it
-	// waits for them.
+	// lockFree ends a SELECT that locks the rows which nobody holds, and skips the others. Where no SELECT
+	// skips rows, clause only reads, and to make a row is to lock it.
 	lockFree() (clause string, skips bool)
 	bounds() bounds
 

@@ -107,8 +107,12 @@ func (b *batch) begin(ctx context.Context, makes, awaits []int) error {
 		b.makeRows(&r, b.named(makes))
 	}
 	until := len(r.Readers)
-	lockFree, _ := b.dialect.lockFree()
-	b.lock(&r, b.buckets, lockFree)
+	rest := b.buckets
+	lockFree, skips := b.dialect.lockFree()
+	if !skips {
+		rest = b.named(makes)
+	}
+	b.lock(&r, rest, lockFree)
 	b.read(&r)
 	if err := r.Send(ctx, b.conn); err != nil {
 		if before <= r.Answered && r.Answered < until {
@@ -246,9 +250,11 @@ func (b *batch) missing(waits bool) []int {
 
 // likelyNew returns the buckets whose rows are probably missing: this instance has not seen them, and
 // recently most unseen buckets were new. It leaves out checks that name a zone which may not exist, and
-// those whose keys do not fit their zones: a check that will be refused must not make a row.
+// those whose keys do not fit their zones: a check that will be refused must not make a row. Where to make
+// a row is to lock it, it returns the buckets that have rows, too.
 func (b *batch) likelyNew() []int {
-	if !b.hints.unseenAreNew.Load() || b.leavesMaking() {
+	_, skips := b.dialect.lockFree()
+	if skips && !b.hints.unseenAreNew.Load() || b.leavesMaking() {
 		return nil
 	}
 	var list []int
@@ -257,7 +263,7 @@ func (b *batch) likelyNew() []int {
 			continue
 		}
 		for j, bucket := range check.Buckets {
-			if !b.hints.hasSeenRow(bucket) {
+			if !skips || !b.hints.hasSeenRow(bucket) {
 				list = append(list, b.ledger.Places[i][j])
 			}
 		}
@@ -278,8 +284,11 @@ func (b *batch) fits(check service.Check) bool {
 }
 
 // leavesMaking says that the batch makes no lock rows, because making them has lately waited until the
-// lock wait was over, and this batch may not wait.
-func (b *batch) leavesMaking() bool { return b.hints.stuck.making.lasts() && b.noWait }
+// lock wait was over, and this batch may not wait. Where to make a row is to lock it, batches go on.
+func (b *batch) leavesMaking() bool {
+	_, skips := b.dialect.lockFree()
+	return skips && b.noWait && b.hints.stuck.making.lasts()
+}
 
 // inOrder puts places in order, each once.
 func inOrder(places []int) []int {
