@@ -1,0 +1,27 @@
+CREATE /*M! OR REPLACE */ PROCEDURE lock_buckets(IN p_buckets JSON)
+COMMENT 'internal: locks the buckets of a check, or of reports'
+SQL SECURITY INVOKER
+MODIFIES SQL DATA
+BEGIN
+  -- Called by decide_check and record_outcomes. Locks each bucket of an array such as
+  -- '[{"zone_id":1,"bucket_key":"alice"}]', and makes the rows that are missing. Every session locks
+  -- in the order of zone_id and bucket_key, so two calls with buckets in common wait for each other.
+  -- MariaDB has answered 1213 to one of two that make the same rows all the same, seldom.
+  --
+  -- A transaction keeps the metadata lock of each table that it has read. Who waits here must have
+  -- that of no other table: who has the bucket reads zone_master next, and would wait behind a
+  -- migration that waits for this session. No engine sees such a deadlock. So callers begin their
+  -- transaction anew right before.
+  IF p_buckets IS NULL THEN -- longer than max_allowed_packet
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'too many buckets for one call';
+  END IF;
+  /*M! SET check_constraint_checks = TRUE; */
+  -- ON DUPLICATE KEY UPDATE takes the exclusive lock, whether the row is new or not: see make_bucket.
+  INSERT INTO zone_bucket_lock (zone_id, bucket_key)
+  SELECT DISTINCT b.zone_id, b.bucket_key
+    FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
+           zone_id INT PATH '$.zone_id',
+           bucket_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b
+   ORDER BY b.zone_id, b.bucket_key
+      ON DUPLICATE KEY UPDATE zone_id = zone_bucket_lock.zone_id;
+END
