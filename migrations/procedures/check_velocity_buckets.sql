@@ -14,7 +14,7 @@ BEGIN
   -- NULL each call is an attempt.
   --
   -- The attempt is blocked if any of its buckets blocks, and then none of them is charged. The
-  -- answer has one row for each bucket, by zone_id and bucket_key, with the columns of check_velocity:
+  -- answer has one row for each bucket, in the order of the first call, with the columns of check_velocity:
   --   blocked, txn_id, zone_id, bucket_key, rate, window, remaining, retry_after,
   --   checked_at, would_block, velocity, reason, override_id
   -- blocked says that this bucket blocks. The reason elsewhere says that this bucket had room, and
@@ -58,12 +58,13 @@ BEGIN
            v_checked_at AS checked_at, v.would_block, v.velocity,
            NULLIF(v.reason, '') AS reason, NULLIF(v.override_id, 0) AS override_id
       FROM JSON_TABLE(v_answer, '$[*]' COLUMNS (
+             bucket_no FOR ORDINALITY,
              zone_id INT PATH '$[0]',
              bucket_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[1]',
              blocked BOOLEAN PATH '$[2]', would_block BOOLEAN PATH '$[3]', txn_id BIGINT UNSIGNED PATH '$[4]',
              rate INT PATH '$[5]', `window` INT PATH '$[6]', velocity INT PATH '$[7]', remaining INT PATH '$[8]',
              retry_after BIGINT PATH '$[9]',
              reason VARCHAR(9) CHARACTER SET ascii PATH '$[10]', override_id BIGINT UNSIGNED PATH '$[11]')) AS v
-     ORDER BY v.zone_id, v.bucket_key;
+     ORDER BY v.bucket_no;
   END;
 END

@@ -9,7 +9,7 @@ SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
   -- Decides and records one check, or recalls it. p_answer is in the form of zone_attempt.answer. The
-  -- caller's transaction, which has done nothing yet, ends here and begins anew with the locks.
+  -- caller's transaction, which has done nothing yet, ends here and begins anew: see lock_buckets.
   DECLARE v_done, v_settled, v_overridden, v_counts, v_would_block, v_is_new BOOLEAN DEFAULT FALSE;
   -- As a pass takes the check to be, and as it finds it: blocked by a bucket, denied by one, and with how many new txns.
   DECLARE v_blocked, v_blocks, v_denied, v_denies BOOLEAN DEFAULT FALSE;
@@ -24,16 +24,17 @@ BEGIN
   DECLARE asked CURSOR FOR
     SELECT b.zone_id, b.written, b.bucket_key, b.key_rule, z.key_rule, z.rate, z.`window`, z.mode, z.lockout, z.overridden
       FROM (
-        SELECT n.zone_id, n.bucket_key, MAX(n.written) AS written, MAX(n.key_rule) AS key_rule -- one that is named twice counts once
+        SELECT MIN(n.bucket_no) AS bucket_no, n.zone_id, n.bucket_key, MAX(n.written) AS written, MAX(n.key_rule) AS key_rule
           FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
+                 bucket_no FOR ORDINALITY,
                  zone_id BIGINT PATH '$.zone_id',
                  written VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.zone_id',
                  bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key',
                  key_rule VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.key_rule' ERROR ON ERROR)) AS n
-         GROUP BY n.zone_id, n.bucket_key
+         GROUP BY n.zone_id, n.bucket_key -- one that is named twice counts once
       ) AS b
       LEFT JOIN zone_master AS z ON z.id = b.zone_id
-     ORDER BY b.zone_id, b.bucket_key;
+     ORDER BY b.bucket_no;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
 
   -- What is refused is refused before any row is locked or made: sessions that wait for a new row deadlock when it
@@ -58,9 +59,6 @@ BEGIN
   END LOOP;
   CLOSE asked;
 
-  COMMIT AND NO CHAIN NO RELEASE; -- gives the metadata lock of zone_master back: see lock_buckets
-  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-  START TRANSACTION READ WRITE;
   CALL lock_buckets(p_buckets);
   -- The clock is read once, after the last wait for a lock, and in a statement of its own: a statement that waited
   -- keeps the time at which it began.
@@ -103,8 +101,8 @@ BEGIN
         CALL record_attempt(v_zone_id, v_key, p_checked_at, v_window, v_blocked, v_would_block, v_counts, v_reason,
           v_override_id, p_attempt_id, v_check_id, NULLIF(v_txns, 1), v_is_new);
         SET v_new_txns = v_new_txns + v_is_new, v_longest = GREATEST(v_longest, v_window),
-            p_answer = JSON_ARRAY_APPEND(p_answer, '$', JSON_ARRAY(v_zone_id, v_key,
-              IF(v_would_block AND v_mode = 'enforce', 1, 0), IF(v_would_block, 1, 0), LAST_INSERT_ID(), v_rate, v_window,
+            p_answer = JSON_ARRAY_APPEND(p_answer, '$', JSON_ARRAY(v_zone_id + 0, v_key, -- MariaDB quotes a variable that is a number, but no sum
+              IF(v_would_block AND v_mode = 'enforce', 1, 0), IF(v_would_block, 1, 0), LAST_INSERT_ID(), v_rate + 0, v_window + 0,
               v_velocity + v_counts, IF(v_would_block AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts),
               IF(v_would_block AND v_mode = 'enforce', (v_wait + 999999) DIV 1000000, 0), COALESCE(v_reason, ''), COALESCE(v_override_id, 0)));
       END LOOP;

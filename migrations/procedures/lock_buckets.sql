@@ -8,13 +8,16 @@ BEGIN
   -- in the order of zone_id and bucket_key, so two calls with buckets in common wait for each other.
   -- MariaDB has answered 1213 to one of two that make the same rows all the same, seldom.
   --
-  -- A transaction keeps the metadata lock of each table that it has read. Who waits here must have
-  -- that of no other table: who has the bucket reads zone_master next, and would wait behind a
-  -- migration that waits for this session. No engine sees such a deadlock. So callers begin their
-  -- transaction anew right before.
+  -- The caller's transaction, which has only read so far, ends here and begins anew. A transaction
+  -- keeps the metadata lock of each table that it has read, and who waits for a bucket must have that
+  -- of no other table: who has the bucket reads zone_master next, and would wait behind a migration
+  -- that waits for this session. No engine sees such a deadlock.
   IF p_buckets IS NULL THEN -- longer than max_allowed_packet
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'too many buckets for one call';
   END IF;
+  COMMIT AND NO CHAIN NO RELEASE;
+  SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
+  START TRANSACTION READ WRITE;
   /*M! SET check_constraint_checks = TRUE; */
   -- ON DUPLICATE KEY UPDATE takes the exclusive lock, whether the row is new or not: see make_bucket.
   INSERT INTO zone_bucket_lock (zone_id, bucket_key)

@@ -70,9 +70,6 @@ BEGIN
     END LOOP;
     CLOSE given;
 
-    COMMIT AND NO CHAIN NO RELEASE; -- gives the metadata lock of zone_txn back: see lock_buckets
-    SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
-    START TRANSACTION READ WRITE;
     CALL lock_buckets(CONCAT('[', SUBSTRING(v_buckets, 2), ']'));
     /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
     SET v_now = UTC_TIMESTAMP(6);
