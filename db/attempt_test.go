@@ -166,11 +166,9 @@ func TestBadAttemptIDsFromSQLAreRefused(t *testing.T) {
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
 			conn := sqlSession(t, d, "SET SESSION sql_mode = '"+mode+"'")
 			for _, id := range []string{
-				`""`, `"` + strings.Repeat("x", 65) + `"`, `"` + strings.Repeat("x", 257) + `"`, `"` + strings.Repeat("x", 300) + `"`,
-				`"é"`, `"ſ"`, `"\u212a"`, `"a\tb"`, `"a\n"`, `"\n"`, `"a\u0000"`, `"\u007f"`, `"🔑"`, `{}`, `["a"]`,
+				"", strings.Repeat("x", 65), strings.Repeat("x", 257), "é", "ſ", "\u212a", "a\tb", "a\n", "\n", "a\x00", "\x7f", "🔑",
 			} {
-				_, err := conn.ExecContext(t.Context(), "CALL check_velocity_batch(?)",
-					`[{"buckets":[{"zone_id":1,"bucket_key":"b"}]},{"attempt_id":`+id+`,"buckets":[{"zone_id":1,"bucket_key":"a"}]}]`)
+				_, err := conn.ExecContext(t.Context(), `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"a"}]', ?)`, id)
 				if err == nil {
 					t.Errorf("sql_mode %q: %.20s: taken", mode, id)
 				}

@@ -174,7 +174,7 @@ func wantService(t *testing.T, d *dbtest.Database, setting string) {
 		t.Errorf("%s: an edit: %v", setting, err)
 	}
 	for _, call := range []string{
-		"CALL check_velocity(4, 'ä')", "CALL peek_velocity(4, 'ä')", `CALL check_velocity_batch('[{"buckets":[{"zone_id":4,"bucket_key":"a"}],"attempt_id":"b"}]')`,
+		"CALL check_velocity(4, 'ä')", "CALL peek_velocity(4, 'ä')", `CALL check_velocity_buckets('[{"zone_id":4,"bucket_key":"a"}]', 'b')`,
 		fmt.Sprintf("CALL report_outcome(%d, 'success')", pair.TxnID()), "CALL release_bucket(4, 'ä', NULL, 'why')",
 	} {
 		if rows, err := d.SQL.QueryContext(context.Background(), call); err != nil {

@@ -188,7 +188,7 @@ func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
 		release := d.Hold(t, user("held"))
 		calls := []string{
 			"CALL check_velocity(1, 'held')",
-			`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"free"},{"zone_id":1,"bucket_key":"held"}]}]')`,
+			`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"free"},{"zone_id":1,"bucket_key":"held"}]', NULL)`,
 			"CALL report_outcome(1, 'failure')",
 			"CALL release_bucket(1, 'held', NULL, 'a test')",
 		}

@@ -52,7 +52,7 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 			for _, statement := range []string{
 				"CALL check_velocity(1, " + quoted + ")",
 				"CALL check_velocity_by_rule(1, " + quoted + ", 'hmac/username', TRUE)",
-				"CALL check_velocity_batch('[{\"buckets\":[{\"zone_id\":2,\"bucket_key\":\"x\"},{\"zone_id\":1,\"bucket_key\":" + inJSON + "}]}]')",
+				"CALL check_velocity_buckets('[{\"zone_id\":2,\"bucket_key\":\"x\"},{\"zone_id\":1,\"bucket_key\":" + inJSON + "}]', NULL)",
 				"CALL peek_velocity(1, " + quoted + ")",
 				"CALL release_bucket(1, " + quoted + ", NULL, 'why')",
 				"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, " + quoted + ", 'deny')",
@@ -72,7 +72,7 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 		}
 		for _, statement := range []string{
 			"CALL check_velocity(1, '" + pseudonym + "')", "CALL peek_velocity(1, '" + pseudonym + "')",
-			"CALL check_velocity_batch('[{\"buckets\":[{\"zone_id\":1,\"bucket_key\":\"" + pseudonym + "\"}]}]')",
+			"CALL check_velocity_buckets('[{\"zone_id\":1,\"bucket_key\":\"" + pseudonym + "\"}]', NULL)",
 			"CALL release_bucket(1, '" + pseudonym + "', NULL, 'why')", "CALL check_velocity(2, 'alice')",
 		} {
 			dbtest.Exec(t, d.SQL, statement)

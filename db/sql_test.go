@@ -174,7 +174,7 @@ func TestProcedureRefusesToRunInsideATransaction(t *testing.T) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		for _, statement := range []string{
 			"CALL check_velocity(1, 'alice')",
-			`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"alice"}]}]')`,
+			`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`,
 		} {
 			conn := sqlSession(t, d, "START TRANSACTION", "INSERT INTO zone_master (id, rate, `window`) VALUES (7, 1, 1)")
 			_, err := conn.ExecContext(context.Background(), statement)
@@ -196,7 +196,7 @@ func TestProcedureRefusesToRunInsideATransaction(t *testing.T) {
 
 func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 	t.Parallel()
-	batch := func(bucket string) string { return "CALL check_velocity_batch('[{\"buckets\":[" + bucket + "]}]')" }
+	several := func(bucket string) string { return "CALL check_velocity_buckets('[" + bucket + "]', NULL)" }
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		long := strings.Repeat("x", 256)
@@ -210,11 +210,11 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 				"CALL check_velocity(1, '')", "CALL check_velocity(1, NULL)", "CALL check_velocity(1, '" + long + "')",
 				"CALL check_velocity(1, '" + long + long + "')", `CALL check_velocity(1, 'a\nb')`, `CALL check_velocity(1, 'a\0b')`,
 				"CALL check_velocity(NULL, 'a')", "CALL check_velocity(0, 'a')", "CALL check_velocity(2, 'a')",
-				batch(many), batch(`{"zone_id":1.4,"bucket_key":"a"}`), batch(`{"zone_id":"1a","bucket_key":"a"}`),
-				batch(`{"zone_id":1,"bucket_key":""}`), batch(`{"zone_id":1}`), batch(""),
-				batch(`{"zone_id":1,"bucket_key":"` + long + `"}`), batch(`{"zone_id":1,"bucket_key":"a\\u0000"}`),
-				"CALL check_velocity_batch('[[')", "CALL check_velocity_batch('{}')", "CALL check_velocity_batch('null')",
-				"CALL check_velocity_batch(NULL)", `CALL check_velocity_batch('"x"')`,
+				several(many), several(`{"zone_id":1.4,"bucket_key":"a"}`), several(`{"zone_id":"1a","bucket_key":"a"}`),
+				several(`{"zone_id":1,"bucket_key":""}`), several(`{"zone_id":1}`), several(""),
+				several(`{"zone_id":1,"bucket_key":"` + long + `"}`), several(`{"zone_id":1,"bucket_key":"a\\u0000"}`),
+				"CALL check_velocity_buckets('[[', NULL)", "CALL check_velocity_buckets('{}', NULL)", "CALL check_velocity_buckets('null', NULL)",
+				"CALL check_velocity_buckets(NULL, NULL)", `CALL check_velocity_buckets('"x"', NULL)`, "CALL check_velocity_buckets('[5]', NULL)",
 			} {
 				if _, err := conn.ExecContext(context.Background(), statement); err == nil {
 					t.Errorf("sql_mode %q: %.70s: accepted", mode, statement)
@@ -229,21 +229,19 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 	})
 }
 
-func TestABucketThatABatchNamesTwiceIsCountedOnce(t *testing.T) {
+func TestABucketThatACheckNamesTwiceIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		for range 2 { // the second time it is remembered
-			rows, err := dbtest.Texts(d.SQL, `CALL check_velocity_batch('[{"attempt_id":"x","buckets":[{"zone_id":1,"bucket_key":"a"},
-				{"zone_id":1,"bucket_key":"b"},{"zone_id":1,"bucket_key":"a"}]},{"buckets":[{"zone_id":1,"bucket_key":"c"},{"zone_id":1,"bucket_key":"c"}]}]')`)
-			if err != nil || len(rows) != 5 {
-				t.Fatalf("%q, %v", rows, err)
+			rows, err := dbtest.Texts(d.SQL, `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"b"},{"zone_id":1,"bucket_key":"a"},
+				{"zone_id":1,"bucket_key":"b"}]', 'x')`)
+			if err != nil || len(rows) != 2 || rows[0][3] != "b" || rows[1][3] != "a" || rows[1][10] != "1" {
+				t.Fatalf("%q, %v, want b and a once, with a velocity of 1", rows, err)
 			}
-			for i, same := range map[int]int{0: 2, 3: 4} {
-				rows[i][1], rows[same][1] = "", "" // bucket_no
-				if !slices.Equal(rows[i], rows[same]) || rows[i][2] != "decided" || rows[i][8] != "1" && i == 0 {
-					t.Errorf("%q and %q", rows[i], rows[same])
-				}
+			if rows, err = dbtest.Texts(d.SQL, `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"c"},{"zone_id":1,"bucket_key":"c"}]', NULL)`); err != nil ||
+				len(rows) != 1 {
+				t.Fatalf("%q, %v, want c once", rows, err)
 			}
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE check_buckets <=> IF(bucket_key = 'c', NULL, 2)"); n != 4 {
@@ -252,31 +250,20 @@ func TestABucketThatABatchNamesTwiceIsCountedOnce(t *testing.T) {
 	})
 }
 
-func TestBatchRefusesOnlyTheCheckOfAnUnknownZone(t *testing.T) {
+func TestACheckOfAnUnknownZoneIsRefusedWithoutALockRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
-		rows, err := d.SQL.Query(`CALL check_velocity_batch('[
-{"buckets":[{"zone_id":1,"bucket_key":"a"}]},
-{"buckets":[{"zone_id":1,"bucket_key":"b"},{"zone_id":99999999999,"bucket_key":"b"}]},
-{"buckets":[{"zone_id":1,"bucket_key":"a"}]}]')`)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer rows.Close()
-		var got []string
-		for rows.Next() {
-			var a batchRow
-			if err := a.scan(rows); err != nil {
-				t.Fatal(err)
+		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
+			conn := sqlSession(t, d, "SET SESSION sql_mode = '"+mode+"'")
+			for _, unknown := range []string{"2", "-1", "99999999999", `"7"`} {
+				_, err := conn.ExecContext(t.Context(), `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"b"},{"zone_id":`+unknown+`,"bucket_key":"b"}]', NULL)`)
+				if !session.IsNumber(err, session.NumberUnknown) {
+					t.Errorf("sql_mode %q, zone %s: %v, want error %d", mode, unknown, err, session.NumberUnknown)
+				}
 			}
-			got = append(got, fmt.Sprintf("%d %d %s %t %d", a.checkNo, a.bucketNo, a.status, a.blocked.Bool, a.remaining.V))
 		}
-		want := []string{"0 0 decided false 1", "1 0 refused false 0", "1 1 unknown_zone false 0", "2 0 decided false 0"}
-		if !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE bucket_key = 'b'"); n != 0 {
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock"); n != 0 {
 			t.Error("a refused check left a lock row")
 		}
 	})
@@ -290,7 +277,7 @@ func TestAProcedureOfTheCallersOwnMayCall(t *testing.T) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		for name, statement := range map[string]string{
 			"one":     "CALL check_velocity(1, 'one')",
-			"several": `CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"several"},{"zone_id":1,"bucket_key":"x"}]}]')`,
+			"several": `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"several"},{"zone_id":1,"bucket_key":"x"}]', NULL)`,
 		} {
 			dbtest.Exec(t, d.SQL, "CREATE PROCEDURE own_"+name+"() "+statement)
 			conn := sqlSession(t, d, "CALL own_"+name+"()")
@@ -325,7 +312,7 @@ func TestAKeyWithControlCharactersIsRefusedWhateverTheSessionChecks(t *testing.T
 			}
 			for _, statement := range []string{
 				"CALL check_velocity(1, CONCAT('a', CHAR(10)))",
-				"CALL check_velocity_batch(JSON_ARRAY(JSON_OBJECT('buckets', JSON_ARRAY(JSON_OBJECT('zone_id', 1, 'bucket_key', CONCAT('a', CHAR(27)))))))",
+				"CALL check_velocity_buckets(JSON_ARRAY(JSON_OBJECT('zone_id', 1, 'bucket_key', CONCAT('a', CHAR(27)))), NULL)",
 			} {
 				if _, err := conn.ExecContext(t.Context(), statement); err == nil {
 					t.Errorf("%s: %s: accepted", setting, statement)
@@ -352,7 +339,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 		d.SetZone(t, zone(1, rate, 365*24*time.Hour))
 		for _, statement := range []string{
 			"CALL check_velocity(1, 'alice')",
-			`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"alice"}]}]')`,
+			`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`,
 		} {
 			conn := sqlSession(t, d)
 			before := handlerReads(t, conn)
@@ -458,11 +445,12 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 				"@rate, @window, @velocity, @oldest, @wait, @counts, @locked, @id, @action, @reason)",
 			"CALL make_bucket(1, 'c', NULL, TRUE)",
 			"CALL forget_tally(1, 'a', UTC_TIMESTAMP(6))",
-			`CALL decide_check('[{"zone_id":1,"bucket_key":"a"}]', NULL, '1', UTC_TIMESTAMP(6), @a, @b, @c)`,
+			`CALL decide_check('[{"zone_id":1,"bucket_key":"a"}]', NULL, @a, @b)`,
 			"CALL record_attempt(1, 'a', UTC_TIMESTAMP(6), 60, TRUE, TRUE, FALSE, 'full', NULL, NULL, NULL, NULL, @a)",
-			"CALL txns_of_check(1, @a, @b)",
-			"CALL record_outcome('[1]', UTC_TIMESTAMP(6), 'success', UTC_TIMESTAMP(6), @a)",
+			"CALL txns_of_check(1, @a, @b, @c, @d)",
+			"CALL record_outcome(UTC_TIMESTAMP(6), NULL, 1, 1, 'success', UTC_TIMESTAMP(6), @a)",
 			"CALL uncount_bucket(1, 'a', UTC_TIMESTAMP(6))",
-			`CALL record_outcomes('[{"txn_id":1,"outcome":"success"}]', @a)`)
+			`CALL record_outcomes('[{"txn_id":1,"outcome":"success"}]', @a)`,
+			`CALL lock_buckets('[{"zone_id":1,"bucket_key":"a"}]')`)
 	})
 }

@@ -27,7 +27,7 @@ import (
 func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
 	onMySQL := newTwin(t, mysqlEngine(t), false, func(s *Store) []service.CheckStore {
-		return []service.CheckStore{sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, batchOnly: true}}
+		return []service.CheckStore{sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, several: true}}
 	})
 	sharded := newShardedTwin(t)
 	// What an earlier run has left that was cut off.

@@ -228,10 +228,10 @@ func newTwins(t *testing.T, engine *dbtest.Engine) []*twin {
 	return slices.Clip([]*twin{
 		newTwin(t, engine, true, func(s *Store) []service.CheckStore {
 			// By SQL, too: whoever asks, the next batch of the service must know of it.
-			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.pool.Conns.DB, batchOnly: true}}
+			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.pool.Conns.DB, several: true}}
 		}),
 		newTwin(t, engine, false, func(s *Store) []service.CheckStore {
-			return []service.CheckStore{sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, batchOnly: true}}
+			return []service.CheckStore{sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, several: true}}
 		}),
 	})
 }

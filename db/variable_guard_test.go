@@ -24,7 +24,7 @@ func TestNothingIsRecordedByAnIDThatTheSessionHasChosen(t *testing.T) {
 		before := rows()
 		for _, statement := range []string{
 			"CALL check_velocity(1, 'a')",
-			`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"a"}]}]')`,
+			`CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"a"}]', NULL)`,
 			"CALL release_bucket(1, 'a', 'who', 'why')",
 			"INSERT INTO zone_master (id, rate, `window`) VALUES (3, 1, 1)",
 			"UPDATE zone_master SET rate = rate + 1",
@@ -59,11 +59,11 @@ func TestSessionsThatSortByTheHeadOfKeysLockInTheOrderOfOthers(t *testing.T) {
 		var group sync.WaitGroup
 		for i, setting := range []string{"SET SESSION max_sort_length = 1024", "SET SESSION max_sort_length = 64"} {
 			conn := sqlSession(t, d)
-			question := `[{"buckets":[` + strings.Join(buckets[i][:], ",") + "]}]"
+			question := "[" + strings.Join(buckets[i][:], ",") + "]"
 			group.Go(func() {
 				for range rounds {
 					dbtest.Exec(t, conn, setting)
-					if _, err := conn.ExecContext(t.Context(), "CALL check_velocity_batch(?)", question); err != nil {
+					if _, err := conn.ExecContext(t.Context(), "CALL check_velocity_buckets(?, NULL)", question); err != nil {
 						t.Errorf("%s: %v", setting, err)
 						return
 					}

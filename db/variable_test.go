@@ -93,9 +93,8 @@ func (c *caller) script(t *testing.T, settings ...string) (answers []string, ref
 	c.calls++
 	key := fmt.Sprint("key-", c.calls)
 	last := c.Count(t, "SELECT COALESCE(MAX(id), 0) FROM zone_txn")
-	batch := strings.NewReplacer("K", key).Replace(`[{"buckets":[{"zone_id":1,"bucket_key":"K b"},{"zone_id":2,"bucket_key":"K b"}]},
-{"buckets":[{"zone_id":2,"bucket_key":"K b"}],"attempt_id":"K"},{"buckets":[{"zone_id":2,"bucket_key":"K b"}],"attempt_id":"K"},
-{"buckets":[{"zone_id":2,"bucket_key":"K b"},{"zone_id":9,"bucket_key":"K"}]},{"buckets":[{"zone_id":1,"bucket_key":"K b"},{"zone_id":2,"bucket_key":"K b"}]}]`)
+	both := strings.ReplaceAll(`[{"zone_id":1,"bucket_key":"K b"},{"zone_id":2,"bucket_key":"K b"}]`, "K", key)
+	second := strings.ReplaceAll(`[{"zone_id":2,"bucket_key":"K b"}]`, "K", key)
 	var all []string
 	for _, step := range []struct {
 		query string
@@ -107,14 +106,17 @@ func (c *caller) script(t *testing.T, settings ...string) (answers []string, ref
 		{"CALL check_velocity(3, ?)", []any{key}},
 		{"CALL check_velocity(3, ?)", []any{key}},
 		{"CALL peek_velocity(3, ?)", []any{key}},
-		{"CALL check_velocity_batch(?)", []any{batch}},
+		{"CALL check_velocity_buckets(?, NULL)", []any{both}},
+		{"CALL check_velocity_buckets(?, ?)", []any{second, key}},
+		{"CALL check_velocity_buckets(?, ?)", []any{second, key}},
+		{"CALL check_velocity_buckets(?, NULL)", []any{both}},
 		{"CALL report_outcomes(CONCAT('[{\"outcome\":\"success\",\"txn_id\":', ?, '}]'))", nil},
 		{"CALL peek_velocity(2, ?)", []any{key + " b"}},
 		{"CALL release_bucket(1, ?, 'who', 'why')", []any{key}},
 		{"CALL check_velocity(1, ?)", []any{key}},
 	} {
 		if step.args == nil {
-			step.args = []any{all[5]} // the first of the batch
+			step.args = []any{all[5]} // the first of both buckets
 		}
 		for _, setting := range settings { // a CALL may have put it right for the next one
 			_, _ = conn.ExecContext(t.Context(), setting)
@@ -163,7 +165,7 @@ func TestNoVariableOfASessionMovesADecision(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		c := newCaller(t, engine.Database(t))
 		want, err := c.script(t)
-		if err != nil || len(want) != 11 {
+		if err != nil || len(want) != 14 {
 			t.Fatalf("%d answers, %v", len(want), err)
 		}
 		names, err := c.own.QueryContext(t.Context(), "SHOW SESSION VARIABLES")

@@ -23,8 +23,8 @@ func TestPublicProceduresKeepTheirContract(t *testing.T) {
 				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason override_id",
 			},
 			{
-				"check_velocity_batch", "p_checks json", `('[{"buckets":[{"zone_id":1,"bucket_key":"alice"}]}]')`,
-				"check_no bucket_no status blocked would_block txn_id rate window velocity remaining retry_after checked_at reason override_id",
+				"check_velocity_buckets", "p_buckets json, p_attempt_id varchar(65)", `('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`,
+				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason override_id",
 			},
 			{
 				"peek_velocity", "p_zone_id int, p_bucket_key varchar(256)", "(1, 'alice')",

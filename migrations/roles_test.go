@@ -72,7 +72,7 @@ const edits = "UPDATE zone_master SET rate = 6 WHERE id = 1"
 func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 	t.Parallel()
 	public := []string{
-		"CALL check_velocity(1, 'alice')", "CALL check_velocity_batch('[]')", "CALL report_outcomes('[]')", "CALL peek_velocity(1, 'alice')",
+		"CALL check_velocity(1, 'alice')", `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`, "CALL report_outcomes('[]')", "CALL peek_velocity(1, 'alice')",
 		"CALL release_bucket(1, 'alice', 'me', 'why')",
 	}
 	tables := []string{

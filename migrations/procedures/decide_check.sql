@@ -1,126 +1,118 @@
 CREATE /*M! OR REPLACE */ PROCEDURE decide_check(
   IN  p_buckets    JSON,
-  IN  p_attempt_id VARCHAR(65) CHARACTER SET ascii,
-  IN  p_zones      LONGTEXT CHARACTER SET ascii,
-  IN  p_now        DATETIME(6),
-  OUT p_status     VARCHAR(8) CHARACTER SET ascii,
+  IN  p_attempt_id VARCHAR(65) CHARACTER SET utf8mb4,
   OUT p_checked_at DATETIME(6),
-  OUT p_verdicts   LONGTEXT CHARACTER SET utf8mb4
+  OUT p_answer     LONGTEXT CHARACTER SET utf8mb4
 )
-COMMENT 'internal: called by check_velocity_batch for each check'
+COMMENT 'internal: called by check_velocity_buckets'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Decides and records one check, all or nothing. p_zones lists the zones that exist, such as '1,2'; if it has all
-  -- zones of the check, the caller holds the locks of the check's buckets. p_status is:
-  --   refused   a zone is not in p_zones
-  --   conflict  the attempt_id was used with other buckets
-  --   decided   p_verdicts is the answer in the form of zone_attempt.answer, and p_checked_at the time of the decision
-  DECLARE v_is_new, v_done, v_known, v_overridden, v_enforced, v_counts, v_would_block, v_denied BOOLEAN DEFAULT FALSE;
-  DECLARE v_blocked BOOLEAN DEFAULT FALSE; -- by any bucket: then no bucket is charged
-  DECLARE v_buckets, v_zone_id, v_rate, v_window, v_lockout, v_velocity, v_longest, v_rows INT DEFAULT 0;
+  -- Decides and records one check, or recalls it. p_answer is in the form of zone_attempt.answer. The
+  -- caller's transaction, which has done nothing yet, ends here and begins anew: see lock_buckets.
+  DECLARE v_done, v_settled, v_overridden, v_counts, v_would_block, v_is_new BOOLEAN DEFAULT FALSE;
+  -- As a pass takes the check to be, and as it finds it: blocked by a bucket, denied by one, and with how many new txns.
+  DECLARE v_blocked, v_blocks, v_denied, v_denies BOOLEAN DEFAULT FALSE;
+  DECLARE v_txns, v_new_txns, v_buckets, v_longest, v_rate, v_window, v_lockout, v_velocity INT DEFAULT 0;
+  DECLARE v_zone_id, v_wait BIGINT;
+  DECLARE v_written, v_key_rule, v_callers_rule VARCHAR(32) CHARACTER SET utf8mb4;
+  DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
   DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
-  DECLARE v_key_rule, v_callers_rule VARCHAR(32) CHARACTER SET ascii;
-  DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */;
   DECLARE v_oldest, v_locked_until DATETIME(6);
-  DECLARE v_wait, v_retry_after BIGINT;
-  DECLARE v_override_id, v_check_id, v_first_id, v_last_id BIGINT UNSIGNED;
-  DECLARE v_judged LONGTEXT CHARACTER SET utf8mb4 DEFAULT '';
+  DECLARE v_override_id, v_check_id BIGINT UNSIGNED;
   DECLARE asked CURSOR FOR
-    SELECT b.zone_id, b.bucket_key, b.key_rule,
-           z.rate, z.`window`, z.mode, z.lockout, z.key_rule, z.overridden
+    SELECT b.zone_id, b.written, b.bucket_key, b.key_rule, z.key_rule, z.rate, z.`window`, z.mode, z.lockout, z.overridden
       FROM (
-        SELECT MIN(n.bucket_no) AS bucket_no, n.zone_id, n.bucket_key, MAX(n.key_rule) AS key_rule -- one that is named twice counts once
+        SELECT MIN(n.bucket_no) AS bucket_no, n.zone_id, n.bucket_key, MAX(n.written) AS written, MAX(n.key_rule) AS key_rule
           FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
                  bucket_no FOR ORDINALITY,
-                 zone_id INT PATH '$.zone_id',
+                 zone_id BIGINT PATH '$.zone_id',
+                 written VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.zone_id',
                  bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key',
-                 key_rule VARCHAR(32) CHARACTER SET ascii PATH '$.key_rule')) AS n
-         GROUP BY n.zone_id, n.bucket_key
+                 key_rule VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.key_rule' ERROR ON ERROR)) AS n
+         GROUP BY n.zone_id, n.bucket_key -- one that is named twice counts once
       ) AS b
       LEFT JOIN zone_master AS z ON z.id = b.zone_id
      ORDER BY b.bucket_no;
-  DECLARE judged CURSOR FOR
-    SELECT j.zone_id, j.bucket_key, j.would_block, j.enforced, j.counts, j.retry_after, j.rate, j.`window`, j.velocity, j.reason, j.override_id
-      FROM JSON_TABLE(CONCAT('[', SUBSTRING(v_judged, 2), ']'), '$[*]' COLUMNS (
-             bucket_no FOR ORDINALITY,
-             zone_id INT PATH '$[0]',
-             bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[1]',
-             would_block INT PATH '$[2]', enforced INT PATH '$[3]', counts INT PATH '$[4]', retry_after BIGINT PATH '$[5]',
-             rate INT PATH '$[6]', `window` INT PATH '$[7]', velocity INT PATH '$[8]',
-             reason VARCHAR(9) CHARACTER SET ascii PATH '$[9]', override_id BIGINT UNSIGNED PATH '$[10]')) AS j
-     ORDER BY j.bucket_no;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
 
-  SELECT COUNT(DISTINCT b.zone_id, b.bucket_key), MIN(COALESCE(FIND_IN_SET(b.zone_id, p_zones) > 0, FALSE))
-    INTO v_buckets, v_known
-    FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
-           zone_id BIGINT PATH '$.zone_id',
-           bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b;
-  IF NOT v_known THEN
-    SET p_status = 'refused', p_checked_at = p_now, p_verdicts = '[]';
-  ELSEIF p_attempt_id IS NOT NULL THEN
-    CALL recall_attempt(p_attempt_id, p_buckets, v_buckets, p_now, p_status, p_checked_at, p_verdicts);
+  -- What is refused is refused before any row is locked or made: sessions that wait for a new row deadlock when it
+  -- is rolled back.
+  IF COALESCE(JSON_TYPE(p_buckets), '') <> 'ARRAY' OR JSON_LENGTH(p_buckets) NOT BETWEEN 1 AND 255 THEN
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'buckets must be a JSON array of 1 to 255 objects with zone_id and bucket_key';
+  END IF;
+  IF p_attempt_id COLLATE utf8mb4_bin NOT REGEXP '^[ -~]{1,64}\\z' THEN
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'attempt_id must be 1 to 64 printable ASCII characters';
+  END IF;
+  OPEN asked;
+  the_names: LOOP
+    FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_overridden;
+    IF v_done THEN
+      LEAVE the_names;
+    END IF;
+    IF v_written IS NULL OR v_written NOT REGEXP '^-?[0-9]+\\z' THEN -- an engine makes a number of 1.6 and of '1abc'
+      SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'zone_id must be a whole number';
+    END IF;
+    CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule);
+    SET v_buckets = v_buckets + 1;
+  END LOOP;
+  CLOSE asked;
+
+  CALL lock_buckets(p_buckets);
+  -- The clock is read once, after the last wait for a lock, and in a statement of its own: a statement that waited
+  -- keeps the time at which it began.
+  /*M! IF @@secure_timestamp = 'NO' THEN */ SET timestamp = DEFAULT; /*M! END IF; */
+  SET p_checked_at = UTC_TIMESTAMP(6);
+  IF p_attempt_id IS NOT NULL THEN
+    CALL recall_attempt(p_attempt_id, p_buckets, v_buckets, p_checked_at, p_answer);
   END IF;
 
-  IF p_status IS NULL THEN
-    -- First the rule for each bucket, then, when it is known whether any blocks, the rows.
-    OPEN asked;
-    the_buckets: LOOP
-      FETCH asked INTO v_zone_id, v_key, v_callers_rule, v_rate, v_window, v_mode, v_lockout, v_key_rule, v_overridden;
-      IF v_done THEN
-        LEAVE the_buckets;
-      END IF;
-      CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule); -- the zone may have changed after lock_checks looked
-      SET v_velocity = NULL;
-      CALL judge_bucket(v_zone_id, v_key, p_now, FALSE, v_mode, v_lockout, v_key_rule, v_overridden,
-        v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
-      SET v_blocked = v_blocked OR (v_wait > 0 AND v_mode = 'enforce'),
-          v_denied = v_denied OR (v_reason <=> 'denied' AND v_mode = 'enforce'),
-          v_judged = CONCAT(v_judged, ',[', CONCAT_WS(',', v_zone_id, JSON_QUOTE(v_key), v_wait > 0, v_mode = 'enforce',
-            v_counts, (v_wait + 999999) DIV 1000000, v_rate, v_window, COALESCE(v_velocity, 'null'),
-            JSON_QUOTE(COALESCE(v_reason, '')), IF(v_reason = 'denied', v_override_id, 0)), ']');
-    END LOOP;
-    CLOSE asked;
-
-    SET v_done = FALSE, p_status = 'decided', p_checked_at = p_now, p_verdicts = '',
-        v_check_id = IF(v_buckets > 1, UUID_SHORT(), NULL);
-    OPEN judged;
-    the_rows: LOOP
-      FETCH judged INTO v_zone_id, v_key, v_would_block, v_enforced, v_counts, v_retry_after, v_rate, v_window, v_velocity,
-        v_reason, v_override_id;
-      IF v_done THEN
-        LEAVE the_rows;
-      END IF;
-      IF v_reason = 'lockout' THEN -- it begins now, unless another bucket of the check is denied
+  IF p_answer IS NULL THEN
+    -- Each bucket is judged and recorded as if none blocked. If one does, all that is taken back and recorded anew, as
+    -- blocked. This goes on until a pass finds the check as it took it to be; an override may change between two.
+    SET v_txns = v_buckets;
+    SAVEPOINT locked;
+    REPEAT
+      ROLLBACK TO SAVEPOINT locked;
+      SET v_done = FALSE, v_blocks = FALSE, v_denies = FALSE, v_new_txns = 0, v_longest = 0, p_answer = '[]',
+          v_check_id = IF(v_txns > 1, UUID_SHORT(), NULL);
+      OPEN asked;
+      the_buckets: LOOP
+        FETCH asked INTO v_zone_id, v_written, v_key, v_callers_rule, v_key_rule, v_rate, v_window, v_mode, v_lockout, v_overridden;
+        IF v_done THEN
+          LEAVE the_buckets;
+        END IF;
+        CALL validate_bucket(v_zone_id, v_key, v_key_rule, v_callers_rule); -- the zone may have changed since the first look
         SET v_velocity = NULL;
-        CALL judge_bucket(v_zone_id, v_key, p_now, TRUE, IF(v_enforced, 'enforce', 'shadow'), NOT v_denied, '', FALSE,
+        CALL judge_bucket(v_zone_id, v_key, p_checked_at, NOT v_denied, v_mode, v_lockout, v_key_rule, v_overridden,
           v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
-        SET v_override_id = 0, v_retry_after = (v_wait + 999999) DIV 1000000;
-      END IF;
-      SET v_counts = v_counts AND NOT v_would_block AND NOT v_blocked, v_longest = GREATEST(v_longest, v_window),
-          v_reason = IF(v_blocked AND NOT v_would_block, 'elsewhere', v_reason);
-      CALL forget_tally(v_zone_id, v_key, p_now); -- in case the clock was set back
-      CALL record_attempt(v_zone_id, v_key, p_now, v_window, v_blocked, v_would_block, v_counts, NULLIF(v_reason, ''),
-        NULLIF(v_override_id, 0), p_attempt_id, v_check_id, NULLIF(v_buckets, 1), v_is_new);
-      IF v_is_new THEN
-        SET v_rows = v_rows + 1, v_first_id = COALESCE(v_first_id, LAST_INSERT_ID()), v_last_id = LAST_INSERT_ID();
-      END IF;
-      SET p_verdicts = CONCAT(p_verdicts, ',[', CONCAT_WS(',', v_zone_id, JSON_QUOTE(v_key), v_would_block AND v_enforced,
-        v_would_block, LAST_INSERT_ID(), v_rate, v_window, COALESCE(v_velocity + v_counts, 'null'),
-        COALESCE(IF(v_would_block AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts), 'null'), IF(v_would_block AND v_enforced, v_retry_after, 0),
-        JSON_QUOTE(v_reason), v_override_id), ']');
-    END LOOP;
-    CLOSE judged;
-    SET p_verdicts = CONCAT('[', SUBSTRING(p_verdicts, 2), ']');
-    IF v_rows < v_buckets THEN -- the others are counted in txns of earlier checks
-      UPDATE zone_txn SET check_id = IF(v_rows > 1, check_id, NULL), check_buckets = NULLIF(v_rows, 1)
-       WHERE id BETWEEN v_first_id AND v_last_id AND created_at = p_now AND check_id = v_check_id;
-    END IF;
+        IF v_denied AND v_reason = 'lockout' THEN -- another bucket is denied, so none begins
+          CALL judge_bucket(v_zone_id, v_key, p_checked_at, FALSE, v_mode, 0, v_key_rule, FALSE,
+            v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
+        END IF;
+        SET v_would_block = v_wait > 0,
+            v_blocks = v_blocks OR (v_would_block AND v_mode = 'enforce'),
+            v_denies = v_denies OR (v_reason <=> 'denied' AND v_mode = 'enforce'),
+            v_counts = v_counts AND NOT v_would_block AND NOT v_blocked,
+            v_override_id = IF(v_reason = 'denied', v_override_id, NULL),
+            v_reason = IF(v_blocked AND NOT v_would_block, 'elsewhere', v_reason);
+        CALL forget_tally(v_zone_id, v_key, p_checked_at); -- in case the clock was set back
+        CALL record_attempt(v_zone_id, v_key, p_checked_at, v_window, v_blocked, v_would_block, v_counts, v_reason,
+          v_override_id, p_attempt_id, v_check_id, NULLIF(v_txns, 1), v_is_new);
+        SET v_new_txns = v_new_txns + v_is_new, v_longest = GREATEST(v_longest, v_window),
+            p_answer = JSON_ARRAY_APPEND(p_answer, '$', JSON_ARRAY(v_zone_id + 0, v_key, -- MariaDB quotes a variable that is a number, but no sum
+              IF(v_would_block AND v_mode = 'enforce', 1, 0), IF(v_would_block, 1, 0), LAST_INSERT_ID(), v_rate + 0, v_window + 0,
+              v_velocity + v_counts, IF(v_would_block AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts),
+              IF(v_would_block AND v_mode = 'enforce', (v_wait + 999999) DIV 1000000, 0), COALESCE(v_reason, ''), COALESCE(v_override_id, 0)));
+      END LOOP;
+      CLOSE asked;
+      SET v_settled = v_blocked = v_blocks AND v_denied = v_denies AND v_txns = v_new_txns,
+          v_blocked = v_blocks, v_denied = v_denies, v_txns = v_new_txns;
+    UNTIL v_settled END REPEAT;
     IF p_attempt_id IS NOT NULL THEN
       INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer)
-      VALUES (p_attempt_id, p_now, p_now + INTERVAL GREATEST(600, v_longest) SECOND, p_verdicts);
+      VALUES (p_attempt_id, p_checked_at, p_checked_at + INTERVAL GREATEST(600, v_longest) SECOND, p_answer);
     END IF;
   END IF;
 END

@@ -1,6 +1,8 @@
 CREATE /*M! OR REPLACE */ PROCEDURE record_outcome(
-  IN  p_txns       TEXT CHARACTER SET ascii,
   IN  p_created_at DATETIME(6),
+  IN  p_check_id   BIGINT UNSIGNED,
+  IN  p_first_id   BIGINT UNSIGNED,
+  IN  p_last_id    BIGINT UNSIGNED,
   IN  p_outcome    VARCHAR(16) CHARACTER SET utf8mb4,
   IN  p_now        DATETIME(6),
   OUT p_status     VARCHAR(16) CHARACTER SET ascii
@@ -9,7 +11,7 @@ COMMENT 'internal: called by record_outcomes for each check'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Records how the login of one check ended. p_txns and p_created_at are its txns as
+  -- Records how the login of one check ended. p_created_at to p_last_id are its txns as
   -- txns_of_check found them; the caller holds the locks of their buckets. p_status is one of
   -- those that report_outcomes lists.
   DECLARE v_done, v_is_blocked, v_is_late, v_is_given_back, v_resets BOOLEAN DEFAULT FALSE;
@@ -21,18 +23,22 @@ BEGIN
     SELECT t.id, t.zone_id, t.bucket_key,
            p_outcome = 'success' AND COALESCE(z.counts = 'failures', FALSE), -- its place is given back
            p_outcome = 'success' AND COALESCE(z.reset_on_success, FALSE)
-      FROM JSON_TABLE(p_txns, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS c
-      JOIN zone_txn AS t ON t.id = c.id AND t.created_at = p_created_at
-      LEFT JOIN zone_master AS z ON z.id = t.zone_id;
+      FROM zone_txn AS t
+      LEFT JOIN zone_master AS z ON z.id = t.zone_id
+     WHERE t.id BETWEEN p_first_id AND p_last_id
+       AND t.created_at = p_created_at
+       AND t.check_id <=> p_check_id;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
 
   SELECT MAX(t.blocked),
          MAX(t.outcome),
          MAX(z.counts = 'failures' AND p_now > t.created_at + INTERVAL COALESCE(z.reserve_ttl, z.`window`) SECOND)
     INTO v_is_blocked, v_before, v_is_late
-    FROM JSON_TABLE(p_txns, '$[*]' COLUMNS (id BIGINT UNSIGNED PATH '$')) AS c
-    JOIN zone_txn AS t ON t.id = c.id AND t.created_at = p_created_at
-    LEFT JOIN zone_master AS z ON z.id = t.zone_id;
+    FROM zone_txn AS t
+    LEFT JOIN zone_master AS z ON z.id = t.zone_id
+   WHERE t.id BETWEEN p_first_id AND p_last_id
+     AND t.created_at = p_created_at
+     AND t.check_id <=> p_check_id;
   SET p_status = CASE
     WHEN v_is_blocked IS NULL THEN 'unknown_txn'
     WHEN v_is_blocked THEN 'blocked'

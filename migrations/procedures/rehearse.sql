@@ -18,9 +18,8 @@ BEGIN
   DECLARE v_velocity INT;
   DECLARE v_wait BIGINT;
   DECLARE v_counts BOOLEAN;
-  DECLARE v_id, v_override_id BIGINT UNSIGNED;
+  DECLARE v_id, v_override_id, v_check_id, v_first_id, v_last_id BIGINT UNSIGNED;
   DECLARE v_action, v_status, v_reason VARCHAR(16) CHARACTER SET ascii;
-  DECLARE v_txns TEXT CHARACTER SET ascii;
   IF p_depth > 0 THEN
     SET SESSION max_sp_recursion_depth = 8;
     CALL rehearse(p_way, p_depth - 1);
@@ -54,8 +53,8 @@ BEGIN
           v_rate, v_window, v_velocity, v_oldest, v_wait, v_counts, v_locked_until, v_override_id, v_action, v_reason);
       END IF;
       IF p_way = 'report' THEN
-        CALL txns_of_check(v_id, v_oldest, v_txns);
-        CALL record_outcome(CONCAT('[', COALESCE(v_id, 0), ']'), v_now, 'success', v_now, v_status);
+        CALL txns_of_check(v_id, v_oldest, v_check_id, v_first_id, v_last_id);
+        CALL record_outcome(v_now, NULL, v_id, v_id, 'success', v_now, v_status);
       END IF;
       IF p_way IN ('report', 'release') THEN
         CALL uncount_bucket(0, v_key, v_now);

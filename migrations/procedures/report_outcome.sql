@@ -22,7 +22,7 @@ BEGIN
   DECLARE v_status VARCHAR(16) CHARACTER SET ascii;
   DECLARE v_message VARCHAR(128);
   CALL record_outcomes(JSON_ARRAY(JSON_OBJECT('txn_id', p_txn_id, 'outcome', p_outcome)), v_answers);
-  SET v_status = JSON_VALUE(v_answers, '$[0].status');
+  SET v_status = JSON_VALUE(v_answers, '$[0][0]');
   IF v_status = 'unknown_txn' THEN
     SET v_message = CONCAT('txn ', p_txn_id, ' does not exist');
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45404, MESSAGE_TEXT = v_message;

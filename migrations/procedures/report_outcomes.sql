@@ -23,8 +23,8 @@ BEGIN
   SELECT a.report_no - 1 AS report_no, a.status, a.txn_id, a.outcome
     FROM JSON_TABLE(v_answers, '$[*]' COLUMNS (
            report_no FOR ORDINALITY,
-           status VARCHAR(16) CHARACTER SET ascii PATH '$.status',
-           txn_id BIGINT UNSIGNED PATH '$.txn_id',
-           outcome VARCHAR(16) CHARACTER SET ascii PATH '$.outcome')) AS a
+           status VARCHAR(16) CHARACTER SET ascii PATH '$[0]',
+           txn_id BIGINT UNSIGNED PATH '$[1]',
+           outcome VARCHAR(16) CHARACTER SET ascii PATH '$[2]')) AS a
    ORDER BY a.report_no;
 END

@@ -1,5 +1,5 @@
 CREATE /*M! OR REPLACE */ PROCEDURE validate_bucket(
-  IN p_zone_id      INT,
+  IN p_zone_id      BIGINT,
   IN p_bucket_key   VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */,
   IN p_key_rule     VARCHAR(32) CHARACTER SET ascii,
   IN p_callers_rule VARCHAR(32) CHARACTER SET ascii
@@ -10,7 +10,7 @@ NO SQL
 BEGIN
   -- Called before a key is written anywhere. p_key_rule is the zone's, NULL if there is no such
   -- zone. p_callers_rule is the one by which the caller normalised the key, NULL if it does not
-  -- say. Does nothing if all fits. Errors:
+  -- say. p_zone_id may be any number that a caller writes in JSON. Does nothing if all fits. Errors:
   --   45400  the key is empty or too long, or the zone keeps pseudonyms and the key is none; the
   --          message does not repeat the key, since it may be clear
   --   45404  there is no such zone
