@@ -63,7 +63,8 @@ func (s Schema) find(kind, table, name string) (found Described, is bool) {
 }
 
 var (
-	comments     = regexp.MustCompile(`(?m)^ *-- .*\n`)
+	comments     = regexp.MustCompile(`(?m) *-- .*$`)
+	othersWords  = regexp.MustCompile(`(?s)/\*.*?\*/`) // what is left for other engines in the text of one
 	forMariaDB   = regexp.MustCompile(`(?s)/\*M! (.*?) \*/`)
 	forMySQL     = regexp.MustCompile(`(?s)/\*!\d{5} (.*?) \*/`)
 	routineHead  = regexp.MustCompile(`(?s)\nCOMMENT '(.*?)'\n(?:DETERMINISTIC\n)?SQL SECURITY (\w+)\n([A-Z ]+)\n(BEGIN\n.*)`)
@@ -142,7 +143,7 @@ func (s Schema) defines(have, want string) bool {
 // canonical is a definition in words that are the same for all engines. Of an expression it has the
 // literals.
 func canonical(definition string) string {
-	text, _, _ := strings.Cut(strings.ToLower(words(forMariaDB.ReplaceAllString(definition, ""))), " comment '")
+	text, _, _ := strings.Cut(strings.ToLower(words(othersWords.ReplaceAllString(definition, ""))), " comment '")
 	if before, expression, isGenerated := strings.Cut(text, " as ("); isGenerated {
 		text = before + " as " + literalsOf(expression)
 	}

@@ -157,15 +157,15 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd migrate down --engine-mode mysql'"))
 	}
 	for _, table := range slices.Backward(tables) {
-		if !has(f.tables(table.folder), table.name) {
+		if !has(f.tables(table.group), table.name) {
 			continue
 		}
-		actions = append(actions, p.action(table.folder, "drop table "+table.name, "DROP TABLE "+quoteName(table.name)))
+		actions = append(actions, p.action(table.group, "drop table "+table.name, "DROP TABLE "+quoteName(table.name)))
 		switch {
-		case p.engine == Vitess && table.folder == bucketsFolder:
-			actions = append(actions, p.vschema(table.folder, "end of "+table.name, "ALTER VSCHEMA ON "+p.quote(table.folder, table.name)+" DROP VINDEX `xxhash`"))
+		case p.engine == Vitess && table.group == buckets:
+			actions = append(actions, p.vschema(table.group, "end of "+table.name, "ALTER VSCHEMA ON "+p.quote(table.group, table.name)+" DROP VINDEX `xxhash`"))
 		case table.name == sequence:
-			actions = append(actions, p.vschema(table.folder, "end of "+table.name, "ALTER VSCHEMA DROP SEQUENCE "+p.quote(table.folder, table.name)))
+			actions = append(actions, p.vschema(table.group, "end of "+table.name, "ALTER VSCHEMA DROP SEQUENCE "+p.quote(table.group, table.name)))
 		}
 	}
 	return actions, f, nil

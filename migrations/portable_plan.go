@@ -21,21 +21,21 @@ type found struct {
 	isPortable bool
 }
 
-// tables are those that were found of a folder's.
-func (f found) tables(folder string) []string {
-	if folder == bucketsFolder {
+// tables are those that were found of a group.
+func (f found) tables(of group) []string {
+	if of == buckets {
 		return f.buckets
 	}
 	return f.limits
 }
 
-// home is the folder beside whose tables those of a folder are, or are to be made: tables of
+// home is the group beside whose tables those of a group are, or are to be made: tables of
 // buckets are in the unsharded keyspace until they are moved to their shards.
-func (f found) home(folder string) string {
-	if f.isWhole && folder == bucketsFolder {
-		return limitsFolder
+func (f found) home(of group) group {
+	if f.isWhole && of == buckets {
+		return limits
 	}
-	return folder
+	return of
 }
 
 // look finds out what is there.
@@ -43,12 +43,12 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 	if f.version, f.dirty, err = p.version(ctx); err != nil {
 		return f, err
 	}
-	if f.limits, err = p.enter(ctx, limitsFolder); err != nil {
+	if f.limits, err = p.enter(ctx, limits); err != nil {
 		return f, err
 	}
 	f.isWhole = p.engine == Vitess && has(f.limits, "zone_txn")
 	if f.buckets = f.limits; p.engine == Vitess && !f.isWhole {
-		if f.buckets, err = p.enter(ctx, bucketsFolder); err != nil {
+		if f.buckets, err = p.enter(ctx, buckets); err != nil {
 			return f, err
 		}
 	}
@@ -78,7 +78,7 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 	case f.version > Latest():
 		return nil, f, nil
 	case f.version > 0:
-		if err := f.fits(tableSteps()); err != nil {
+		if err := f.fits(steps()); err != nil {
 			return nil, f, err
 		}
 	}
@@ -120,8 +120,8 @@ func (p portable) planChecks(ctx context.Context, _ found) ([]Action, error) {
 func (p portable) planTables(_ context.Context, f found) (actions []Action, err error) {
 	tables, err := portableTables(p.engine)
 	for _, table := range tables {
-		if !has(f.tables(table.folder), table.name) {
-			actions = append(actions, p.action(f.home(table.folder), "create table "+table.name, table.statement))
+		if !has(f.tables(table.group), table.name) {
+			actions = append(actions, p.action(f.home(table.group), "create table "+table.name, table.statement))
 		}
 	}
 	return actions, err
@@ -133,7 +133,7 @@ func (p portable) planIdentity(_ context.Context, f found) ([]Action, error) {
 	if f.version >= Latest() {
 		return nil, nil
 	}
-	return []Action{p.action(limitsFolder, "give the database its identity",
+	return []Action{p.action(limits, "give the database its identity",
 		"INSERT IGNORE INTO velocity_identity (name, value) VALUES ('database', UUID())")}, nil
 }
 
@@ -152,13 +152,13 @@ func (p portable) planAttempts(_ context.Context, f found) ([]Action, error) {
 	if f.isPortable || !has(f.buckets, "zone_attempt") {
 		return nil, nil
 	}
-	folder := f.home(bucketsFolder)
+	where := f.home(buckets)
 	if p.engine == Vitess {
-		forget := p.action(folder, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
+		forget := p.action(where, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
 		forget.GoesOn = true
 		return []Action{
 			forget,
-			p.action(folder, "give zone_attempt its bucket_key", strings.TrimSpace(attemptKey)),
+			p.action(where, "give zone_attempt its bucket_key", strings.TrimSpace(attemptKey)),
 		}, nil
 	}
 	return p.replaceAttempts()
@@ -179,13 +179,13 @@ func (p portable) replaceAttempts() ([]Action, error) {
 	}
 	const what = "replace zone_attempt"
 	return []Action{
-		p.action(bucketsFolder, what, "DROP TABLE IF EXISTS zone_attempt_portable"),
-		p.action(bucketsFolder, what, create),
-		p.action(bucketsFolder, what, "INSERT INTO zone_attempt_portable (attempt_id, bucket_key, created_at, expires_at, answer)\n"+
+		p.action(buckets, what, "DROP TABLE IF EXISTS zone_attempt_portable"),
+		p.action(buckets, what, create),
+		p.action(buckets, what, "INSERT INTO zone_attempt_portable (attempt_id, bucket_key, created_at, expires_at, answer)\n"+
 			"SELECT attempt_id, JSON_UNQUOTE(JSON_EXTRACT(answer, '$[0][1]')), created_at, expires_at, answer\n"+
 			"  FROM zone_attempt\n WHERE expires_at > UTC_TIMESTAMP()"),
-		p.action(bucketsFolder, what, "DROP TABLE zone_attempt"),
-		p.action(bucketsFolder, what, "ALTER TABLE zone_attempt_portable RENAME TO zone_attempt"),
+		p.action(buckets, what, "DROP TABLE zone_attempt"),
+		p.action(buckets, what, "ALTER TABLE zone_attempt_portable RENAME TO zone_attempt"),
 	}, nil
 }
 
@@ -193,14 +193,14 @@ func (p portable) replaceAttempts() ([]Action, error) {
 func (p portable) noteVersion(before uint) []Action {
 	what := fmt.Sprintf("note version %d", Latest())
 	if before > 0 {
-		return []Action{p.action(limitsFolder, what, fmt.Sprintf("UPDATE schema_migrations SET version = %d, dirty = 0", Latest()))}
+		return []Action{p.action(limits, what, fmt.Sprintf("UPDATE schema_migrations SET version = %d, dirty = 0", Latest()))}
 	}
 	return []Action{
-		p.action(limitsFolder, what, "DELETE FROM schema_migrations"), // version -1, after the way down
-		p.action(limitsFolder, what, fmt.Sprintf("INSERT INTO schema_migrations (version, dirty) VALUES (%d, 0)", Latest())),
+		p.action(limits, what, "DELETE FROM schema_migrations"), // version -1, after the way down
+		p.action(limits, what, fmt.Sprintf("INSERT INTO schema_migrations (version, dirty) VALUES (%d, 0)", Latest())),
 	}
 }
 
-func (p portable) action(folder, what, statement string) Action {
-	return Action{Keyspace: p.keyspace(folder), What: what, Statement: statement}
+func (p portable) action(of group, what, statement string) Action {
+	return Action{Keyspace: p.keyspace(of), What: what, Statement: statement}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/database"
 )
 
-//go:embed *.sql procedures/*.sql triggers/*.sql views/*.sql retired.txt portable/*/*.sql
+//go:embed *.sql procedures/*.sql triggers/*.sql views/*.sql retired.txt portable/*.sql
 var texts embed.FS
 
 // none is golang-migrate's version of a schema without any step.
