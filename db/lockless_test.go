@@ -36,7 +36,7 @@ func holdOpen(t *testing.T, as *dbtest.Database, isolation string, statements ..
 // views are what analysts read.
 func views() []string {
 	var names []string
-	for _, right := range migrations.Rights(migrations.Analyst) {
+	for _, right := range migrations.Rights(migrations.MySQL, migrations.Analyst) {
 		names = append(names, right.Object.Name)
 	}
 	return names

@@ -173,7 +173,7 @@ func TestThePageGrantsTheOwnerWhatItNeeds(t *testing.T) {
 				continue
 			}
 			got := regexp.MustCompile(`,\s+`).Split(strings.TrimSpace(found[1]), -1)
-			want := slices.Clone(migrations.Rights(migrations.Owner)[0].Privileges)
+			want := slices.Clone(migrations.Rights(migrations.MySQL, migrations.Owner)[0].Privileges)
 			slices.Sort(got)
 			slices.Sort(want)
 			if !slices.Equal(got, want) {

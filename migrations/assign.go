@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/golang-migrate/migrate/v4"
+
+	"velocityd/db/engine"
 )
 
 const (
@@ -31,7 +33,7 @@ type Reassignment struct {
 	Elsewhere []string
 }
 
-func assign(ctx context.Context, dsn string, assignments []Assignment, carryOut bool) ([]Reassignment, error) {
+func assignOnMySQL(ctx context.Context, dsn string, assignments []Assignment, carryOut bool) ([]Reassignment, error) {
 	var plan []Reassignment
 	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()
@@ -70,7 +72,7 @@ func (a *assigner) assign(ctx context.Context, assignments []Assignment, carryOu
 // assigner looks at and changes the grants of accounts in one database.
 type assigner struct {
 	conn     *sql.Conn
-	engine   Engine
+	engine   engine.Name
 	database string
 	self     string   // the account that it is logged in as, 'name'@'host'
 	owners   []string // of procedures, triggers and views
@@ -141,7 +143,7 @@ func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignm
 	case err != nil:
 		return Reassignment{}, fmt.Errorf("read the grants of %s: %w%s", name, err, grantAdvice(err))
 	}
-	grants := a.engine.ReadGrants(a.database, lines)
+	grants := ReadGrants(a.engine, a.database, lines)
 	return Reassignment{
 		Assignment: assignment, Statements: grants.alter(assignment.Role, a.database, assignment.Account), Elsewhere: grants.Elsewhere,
 	}, nil

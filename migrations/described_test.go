@@ -82,7 +82,7 @@ func TestWhatWasChangedByHandIsAFaultAndItsCureMendsIt(t *testing.T) {
 			for _, fault := range list {
 				if statement, is := strings.CutPrefix(fault.Do, "run "); is && !strings.HasPrefix(statement, "'") {
 					dbtest.Exec(t, d.SQL, statement)
-				} else if _, err := migrations.Up(t.Context(), owner.DSN); err != nil {
+				} else if _, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN); err != nil {
 					t.Errorf("%s: %v", change, err)
 				}
 			}
@@ -125,7 +125,7 @@ func TestUpKeepsOneOwner(t *testing.T) {
 		want := schema(t, d)
 		dbtest.Exec(t, d.SQL, "DROP PROCEDURE check_velocity") // as a dump without routines does
 		for _, as := range []*dbtest.Database{d, other} {
-			if _, err := migrations.Up(t.Context(), as.DSN); err == nil || !strings.Contains(err.Error(), "run migrate up as "+ownerName.User+"@") {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, as.DSN); err == nil || !strings.Contains(err.Error(), "run migrate up as "+ownerName.User+"@") {
 				t.Errorf("up as another account than the owner: %v", err)
 			}
 		}

@@ -14,21 +14,21 @@ func TestMain(m *testing.M) { dbtest.Main(m) }
 
 func up(t *testing.T, d *dbtest.Database) {
 	t.Helper()
-	if _, err := migrations.Up(t.Context(), d.DSN); err != nil {
+	if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func down(t *testing.T, d *dbtest.Database, steps int) {
 	t.Helper()
-	if _, err := migrations.Down(t.Context(), d.DSN, steps); err != nil {
+	if _, err := migrations.Down(t.Context(), migrations.MySQL, d.DSN, steps); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func wantStatus(t *testing.T, d *dbtest.Database, version uint, dirty bool) {
 	t.Helper()
-	got, err := migrations.Status(t.Context(), d.DSN)
+	got, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN)
 	if err != nil || got.Version != version || got.Latest != migrations.Latest() || got.Dirty != dirty {
 		t.Errorf("status is %+v, %v, want version %d, dirty %v", got, err, version, dirty)
 	}

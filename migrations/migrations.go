@@ -19,6 +19,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"velocityd/db/address"
+	"velocityd/db/engine"
 )
 
 // metadataWait bounds, in seconds, how long a DDL statement may wait for running
@@ -39,7 +40,7 @@ type State struct {
 	Routines []Routine // of this program, and retired ones that are still there
 	// Engine is the one whose form the schema has. Where it is not MySQL there are no Routines,
 	// and Actions are what is to be done.
-	Engine  Engine
+	Engine  engine.Name
 	Actions []Action
 	Left    []Routine // see Change
 }
@@ -69,14 +70,8 @@ type Change struct {
 	Ungranted []Routine
 }
 
-// Up brings the schema to Latest, and each procedure, function and trigger to its
-// current text, also if one was dropped. If there is nothing to do, the error is nil. A schema
-// that a newer program has migrated further stays as it is. The error wraps ErrDirty if a step
-// stopped half-way, now or earlier, and says what to do; a step that installs routines is
-// carried out again. dsn is in go-sql-driver's form, and its account needs DDL rights. Two
-// calls at once wait for each other, up to 10 seconds. When ctx ends, the migration stops
-// after its present statement, and the error says so.
-func Up(ctx context.Context, dsn string) (Change, error) {
+// upSteps is Up on MySQL.
+func upSteps(ctx context.Context, dsn string) (Change, error) {
 	return change(ctx, dsn, func(m *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()
 		if err = errors.Join(err, refuseUnreleased(version)); err != nil {
@@ -105,11 +100,8 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 	})
 }
 
-// Down takes back the newest steps, or all of them if steps is 0. What the tables
-// held is lost. Views go, and Up makes them again. Procedures and functions stay as they
-// are: Up of the older program installs its texts. If there are fewer than steps steps, nothing is taken back. Errors and
-// waiting are those of Up.
-func Down(ctx context.Context, dsn string, count int) (Change, error) {
+// downSteps is Down on MySQL.
+func downSteps(ctx context.Context, dsn string, count int) (Change, error) {
 	if count < 0 {
 		return Change{}, fmt.Errorf("take back %d migrations: the number must not be negative", count)
 	}
@@ -142,10 +134,8 @@ func Down(ctx context.Context, dsn string, count int) (Change, error) {
 	})
 }
 
-// Status reads the schema's state and changes nothing but, on a database that
-// was never migrated, the empty table that will hold it. It waits for a
-// migration under way, as Up does.
-func Status(ctx context.Context, dsn string) (State, error) {
+// statusOfSteps is Status on MySQL.
+func statusOfSteps(ctx context.Context, dsn string) (State, error) {
 	state := State{Latest: Latest(), Engine: MySQL}
 	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
 		version, dirty, err := t.Version()

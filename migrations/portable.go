@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"velocityd/db/engine"
 )
 
 // group is the tables that belong into one keyspace of Vitess. Elsewhere all are in one database.
@@ -29,7 +31,7 @@ type portableTable struct {
 
 // portableTables returns the tables that an engine needs, in an order in which they can be
 // created: those of the steps, and what the folder portable has besides.
-func portableTables(e Engine) ([]portableTable, error) {
+func portableTables(e engine.Name) ([]portableTable, error) {
 	besides, err := fs.Glob(texts, "portable/*.sql")
 	if err != nil {
 		return nil, fmt.Errorf("list portable tables: %w", err)
@@ -48,7 +50,7 @@ func portableTables(e Engine) ([]portableTable, error) {
 		if slices.Contains([]string{"zone_bucket_lock", "zone_txn", "zone_attempt"}, name[1]) {
 			of = buckets
 		}
-		statement := strings.Replace(e.own(string(content)), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
+		statement := strings.Replace(own(e, string(content)), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
 		list = append(list, portableTable{name[1], of, strings.TrimSpace(statement)})
 	}
 	slices.SortStableFunc(list, func(a, b portableTable) int { return cmp.Compare(b.group, a.group) }) // limits first
@@ -64,7 +66,7 @@ var (
 // own returns the text of a table as Vitess or TiDB gets it. A line with "-- not on" and the engine's
 // name behind it is left out; of a line that begins with "-- on", the name and a colon, the rest is
 // SQL. MySQL and MariaDB get the text as it is: for them both are comments.
-func (e Engine) own(text string) string {
+func own(e engine.Name, text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		isNamed := func(in []string) bool { return in != nil && strings.Contains(strings.ToLower(in[1]), string(e)) }

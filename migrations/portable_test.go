@@ -68,16 +68,16 @@ func TestPortableTablesAreThoseOfTheSteps(t *testing.T) {
 func TestPortableUpMakesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	d := dbtest.EmptyPortable(t)
-	done, err := migrations.TiDB.Up(t.Context(), d.DSN)
+	done, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || done.From != 0 || done.To != migrations.Latest() || len(done.Actions) != 13 {
 		t.Errorf("the first migration did %+v, %v", done, err)
 	}
-	done, err = migrations.TiDB.Up(t.Context(), d.DSN)
+	done, err = migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || done.From != migrations.Latest() || done.To != migrations.Latest() || len(done.Actions) != 0 {
 		t.Errorf("the second migration did %+v, %v", done, err)
 	}
 	dbtest.Exec(t, d.SQL, "DROP TABLE zone_attempt")
-	done, err = migrations.TiDB.Up(t.Context(), d.DSN)
+	done, err = migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || len(done.Actions) != 1 || done.Actions[0].What != "create table zone_attempt" {
 		t.Errorf("without a table the migration did %+v, %v", done, err)
 	}
@@ -94,17 +94,17 @@ func TestPortableRolesAreGranted(t *testing.T) {
 	dbtest.Exec(t, d.SQL, "GRANT DELETE ON zone_txn TO "+account.String())
 	for _, role := range []migrations.Role{migrations.Service, migrations.DBA, migrations.Analyst, migrations.Editor, migrations.Auditor} {
 		list := []migrations.Assignment{{Role: role, Account: account}}
-		done, err := migrations.TiDB.AssignRoles(t.Context(), d.DSN, list)
+		done, err := migrations.AssignRoles(t.Context(), migrations.TiDB, d.DSN, list)
 		if err != nil || len(done) != 1 || len(done[0].Statements) == 0 {
 			t.Errorf("%s: %+v, %v", role, done, err)
 			continue
 		}
-		again, err := migrations.TiDB.PlanRoles(t.Context(), d.DSN, list)
+		again, err := migrations.PlanRoles(t.Context(), migrations.TiDB, d.DSN, list)
 		if err != nil || len(again[0].Statements) != 0 {
 			t.Errorf("%s: the second time there is to do: %+v, %v", role, again, err)
 		}
 	}
-	if _, err := migrations.Vitess.PlanRoles(t.Context(), d.DSN, nil); !errors.Is(err, migrations.ErrNoAccounts) {
+	if _, err := migrations.PlanRoles(t.Context(), migrations.Vitess, d.DSN, nil); !errors.Is(err, migrations.ErrNoAccounts) {
 		t.Errorf("on Vitess: %v", err)
 	}
 }
@@ -138,19 +138,19 @@ func TestPortableTablesThatTheProgramCannotChangeAreRefused(t *testing.T) {
 func TestPortableStatusAndDownSayWhatThereIsToDo(t *testing.T) {
 	t.Parallel()
 	d := dbtest.EmptyPortable(t)
-	state, err := migrations.TiDB.Status(t.Context(), d.DSN)
+	state, err := migrations.Status(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || state.IsCurrent() || state.Version != 0 || len(state.Actions) == 0 {
 		t.Errorf("an empty database is %+v, %v", state, err)
 	}
 	dbtest.MigratePortable(t, d.DSN)
-	state, err = migrations.TiDB.Status(t.Context(), d.DSN)
+	state, err = migrations.Status(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || !state.IsCurrent() {
 		t.Errorf("a migrated database is %+v, %v", state, err)
 	}
-	if _, err := migrations.TiDB.Down(t.Context(), d.DSN, 1); !errors.Is(err, migrations.ErrNoSteps) {
+	if _, err := migrations.Down(t.Context(), migrations.TiDB, d.DSN, 1); !errors.Is(err, migrations.ErrNoSteps) {
 		t.Errorf("a step was taken back: %v", err)
 	}
-	if _, err := migrations.TiDB.Down(t.Context(), d.DSN, 0); err != nil {
+	if _, err := migrations.Down(t.Context(), migrations.TiDB, d.DSN, 0); err != nil {
 		t.Error(err)
 	}
 	if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"); n != 0 {
@@ -166,14 +166,14 @@ func TestPortableUpTakesOverADatabaseOfMySQL(t *testing.T) {
 	dbtest.Exec(t, d.SQL, "INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES "+
 		"('a', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, '[[1, \"alice\", 0, 0, 1, 5, 60, 1, 4, 0]]'), "+
 		"('b', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, '[[1, \"bob\", 0, 0, 1, 5, 60, 1, 4, 0]]')")
-	if _, err := migrations.TiDB.Up(t.Context(), d.DSN); err != nil {
+	if _, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"attempt_id=a | bucket_key=alice"}
 	if got := rows(t, d, "SELECT attempt_id, bucket_key FROM zone_attempt"); !slices.Equal(got, want) {
 		t.Errorf("the attempts are %q, want %q", got, want)
 	}
-	if state, err := migrations.TiDB.Status(t.Context(), d.DSN); err != nil || !state.IsCurrent() {
+	if state, err := migrations.Status(t.Context(), migrations.TiDB, d.DSN); err != nil || !state.IsCurrent() {
 		t.Errorf("afterwards the database is %+v, %v", state, err)
 	}
 }
@@ -186,7 +186,7 @@ func TestPortableUpsAtOnceWaitForEachOther(t *testing.T) {
 	var actions atomic.Int64
 	for range 3 {
 		group.Go(func() {
-			done, err := migrations.TiDB.Up(t.Context(), d.DSN)
+			done, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 			actions.Add(int64(len(done.Actions)))
 			if err != nil {
 				t.Error(err)

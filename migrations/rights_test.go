@@ -23,12 +23,12 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		cfg.User, cfg.Passwd = "velocity_admin", "pass"
 		owner := cfg.FormatDSN()
 		dbtest.Exec(t, d.SQL, "CREATE USER velocity_admin@localhost IDENTIFIED BY 'pass'")
-		for _, statement := range migrations.GrantStatements(migrations.Owner, cfg.DBName, migrations.Account{User: cfg.User, Host: "localhost"}) {
+		for _, statement := range migrations.GrantStatements(migrations.MySQL, migrations.Owner, cfg.DBName, migrations.Account{User: cfg.User, Host: "localhost"}) {
 			dbtest.Exec(t, d.SQL, statement)
 		}
 		untrusted := func(what string) {
 			t.Helper()
-			if _, err := migrations.Up(t.Context(), owner); err == nil || !strings.Contains(err.Error(), "log_bin_trust_function_creators = 1") {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, owner); err == nil || !strings.Contains(err.Error(), "log_bin_trust_function_creators = 1") {
 				t.Errorf("%s without the server's trust: %v", what, err)
 			}
 		}
@@ -50,7 +50,7 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 			{"a trigger's DROP", func() { dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete") }},
 		} {
 			state.bring()
-			if _, err := migrations.Up(t.Context(), owner); err != nil {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, owner); err != nil {
 				t.Errorf("after %s: %v", state.name, err)
 			}
 		}
@@ -60,7 +60,7 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE()"); n != 11 {
 			t.Errorf("%d triggers are left of 11", n)
 		}
-		if _, err := migrations.Down(t.Context(), owner, 0); err != nil {
+		if _, err := migrations.Down(t.Context(), migrations.MySQL, owner, 0); err != nil {
 			t.Errorf("down without the server's trust: %v", err)
 		}
 	})

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"velocityd/db/engine"
 )
 
 // Role is what an account of the database is for.
@@ -45,7 +47,10 @@ type Right struct {
 // Rights returns all that a role may do in the database of the schema, and so all that it
 // needs. This is the one place that says so: 'migrate roles', 'dev', 'doctor' and the tests
 // go by it.
-func Rights(role Role) []Right {
+func Rights(e engine.Name, role Role) []Right {
+	if e == Vitess || e == TiDB {
+		return rightsOnTables(role)
+	}
 	switch role {
 	case Owner:
 		return []Right{{[]string{
@@ -171,14 +176,9 @@ func unquote(text string) string {
 func (a Account) String() string { return "'" + a.User + "'@'" + a.Host + "'" }
 
 // GrantStatements returns the statements that give a new account its role in a database.
-func GrantStatements(role Role, database string, account Account) []string {
-	return MySQL.GrantStatements(role, database, account)
-}
-
-// GrantStatements is the function GrantStatements for the roles on an engine.
-func (e Engine) GrantStatements(role Role, database string, account Account) []string {
+func GrantStatements(e engine.Name, role Role, database string, account Account) []string {
 	var statements []string
-	for _, right := range e.Rights(role) {
+	for _, right := range Rights(e, role) {
 		statements = append(statements, grantStatement(right, quoteName(database), account))
 	}
 	return statements

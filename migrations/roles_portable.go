@@ -4,16 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+
+	"velocityd/db/engine"
 )
 
-// Rights is the function Rights on MySQL. Where there are no procedures and views, accounts have
-// rights on tables instead: what a procedure would do with its owner's rights, they do with
-// their own. TiDB grants no right on a single column in all its versions, so those on columns
-// are on tables.
-func (e Engine) Rights(role Role) []Right {
-	if e == MySQL || e == "" {
-		return Rights(role)
-	}
+// rightsOnTables are Rights where there are no procedures and views: accounts do with their own rights
+// what a procedure would do with its owner's. TiDB grants no right on a single column in all its
+// versions, so those on columns are on tables.
+func rightsOnTables(role Role) []Right {
 	reads := on([]string{"SELECT"}, "zone_master", "zone_override", "zone_override_prefix_length")
 	switch role {
 	case Owner:
@@ -59,8 +57,8 @@ var ErrNoAccounts = errors.New("accounts of Vitess are vtgate's (--mysql-auth-se
 	"(--table-acl-config): there is nothing to grant by SQL. docs/scale-out.md has the table groups and roles")
 
 // PlanRoles returns what AssignRoles would do, and changes nothing.
-func (e Engine) PlanRoles(ctx context.Context, dsn string, assignments []Assignment) ([]Reassignment, error) {
-	return e.assign(ctx, dsn, assignments, false)
+func PlanRoles(ctx context.Context, e engine.Name, dsn string, assignments []Assignment) ([]Reassignment, error) {
+	return assign(ctx, e, dsn, assignments, false)
 }
 
 // AssignRoles gives accounts that exist exactly the rights of their roles in the database of
@@ -68,21 +66,21 @@ func (e Engine) PlanRoles(ctx context.Context, dsn string, assignments []Assignm
 // beyond the database, no role of the engine, and no password. dsn's account must be able to
 // see and to grant the rights of others. It changes nothing if an account does not exist,
 // owns the schema, is dsn's own, or is named twice. On Vitess the error wraps ErrNoAccounts.
-func (e Engine) AssignRoles(ctx context.Context, dsn string, assignments []Assignment) ([]Reassignment, error) {
-	return e.assign(ctx, dsn, assignments, true)
+func AssignRoles(ctx context.Context, e engine.Name, dsn string, assignments []Assignment) ([]Reassignment, error) {
+	return assign(ctx, e, dsn, assignments, true)
 }
 
-func (e Engine) assign(ctx context.Context, dsn string, assignments []Assignment, carryOut bool) (plan []Reassignment, err error) {
-	if e, err = e.of(ctx, dsn); err != nil {
+func assign(ctx context.Context, e engine.Name, dsn string, assignments []Assignment, carryOut bool) (plan []Reassignment, err error) {
+	if e, err = ask(ctx, e, dsn); err != nil {
 		return nil, err
 	}
 	switch e {
 	case MySQL:
-		return assign(ctx, dsn, assignments, carryOut)
+		return assignOnMySQL(ctx, dsn, assignments, carryOut)
 	case Vitess:
 		return nil, ErrNoAccounts
 	}
-	err = e.onPortable(ctx, dsn, func(p portable) error {
+	err = onPortable(ctx, e, dsn, func(p portable) error {
 		version, dirty, err := p.version(ctx)
 		if err != nil {
 			return err

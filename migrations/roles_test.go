@@ -28,7 +28,7 @@ func account(t *testing.T, d *dbtest.Database) (as migrations.Account, database 
 // assign gives an account a role as 'migrate roles' does.
 func assign(t *testing.T, d *dbtest.Database, role migrations.Role, as migrations.Account) migrations.Reassignment {
 	t.Helper()
-	done, err := migrations.MySQL.AssignRoles(t.Context(), d.DSN, []migrations.Assignment{{Role: role, Account: as}})
+	done, err := migrations.AssignRoles(t.Context(), migrations.MySQL, d.DSN, []migrations.Assignment{{Role: role, Account: as}})
 	if err != nil || len(done) != 1 {
 		t.Fatalf("%s: %v, %v", role, done, err)
 	}
@@ -139,7 +139,7 @@ func TestRolesAreWhatTheDryRunSays(t *testing.T) {
 			dbtest.Exec(t, d.SQL, much)
 			for _, role := range []migrations.Role{migrations.Service, migrations.Editor, migrations.Analyst, migrations.DBA, migrations.Auditor} {
 				assignment := []migrations.Assignment{{Role: role, Account: as}}
-				planned, err := migrations.MySQL.PlanRoles(t.Context(), d.DSN, assignment)
+				planned, err := migrations.PlanRoles(t.Context(), migrations.MySQL, d.DSN, assignment)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -150,7 +150,7 @@ func TestRolesAreWhatTheDryRunSays(t *testing.T) {
 				if again := assign(t, d, role, as); len(again.Statements) != 0 {
 					t.Errorf("%s after %s: a second time does %q", role, much, again.Statements)
 				}
-				grants := migrations.ReadGrants(database, grantsOf(t, d, as))
+				grants := migrations.ReadGrants(migrations.MySQL, database, grantsOf(t, d, as))
 				if lacks, exceeds := grants.Lacks(role), grants.Exceeds(role); len(lacks)+len(exceeds) > 0 {
 					t.Errorf("%s after %s: lacks %v, has too much %v", role, much, lacks, exceeds)
 				}
@@ -189,7 +189,7 @@ func TestRightsBeyondTheDatabaseAreNamedAndLeftAlone(t *testing.T) {
 				t.Errorf("%q is not named in %q", want, list)
 			}
 		}
-		if after := len(grantsOf(t, d, as)); after != before+len(migrations.Rights(migrations.Analyst)) {
+		if after := len(grantsOf(t, d, as)); after != before+len(migrations.Rights(migrations.MySQL, migrations.Analyst)) {
 			t.Errorf("%d lines of grants have become %d", before, after)
 		}
 	})
@@ -204,7 +204,7 @@ func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		there, _ := account(t, d.Account(t))
 		one := migrations.Assignment{Role: migrations.Analyst, Account: there}
-		if _, err := migrations.MySQL.AssignRoles(t.Context(), d.DSN, []migrations.Assignment{one}); err == nil || !strings.Contains(err.Error(), "migrate up") {
+		if _, err := migrations.AssignRoles(t.Context(), migrations.MySQL, d.DSN, []migrations.Assignment{one}); err == nil || !strings.Contains(err.Error(), "migrate up") {
 			t.Errorf("without a schema: %v", err)
 		}
 		dbtest.Migrate(t, owner.DSN)
@@ -216,12 +216,12 @@ func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 			"logged in as":    {one, {Role: migrations.DBA, Account: migrations.Account{User: "root", Host: "localhost"}}},
 			"named twice":     {one, {Role: migrations.DBA, Account: there}},
 		} {
-			_, err := migrations.MySQL.AssignRoles(t.Context(), d.DSN, assignments)
+			_, err := migrations.AssignRoles(t.Context(), migrations.MySQL, d.DSN, assignments)
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
-		if _, err := migrations.MySQL.AssignRoles(t.Context(), owner.DSN, []migrations.Assignment{one}); err == nil || !strings.Contains(err.Error(), "as an administrator") {
+		if _, err := migrations.AssignRoles(t.Context(), migrations.MySQL, owner.DSN, []migrations.Assignment{one}); err == nil || !strings.Contains(err.Error(), "as an administrator") {
 			t.Errorf("as the owner: %v", err)
 		}
 		if lines := grantsOf(t, d, there); len(lines) != 1 {
@@ -255,7 +255,7 @@ func TestGrantsOnAProcedureOutliveItsReplacement(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "GRANT EXECUTE, ALTER ROUTINE ON PROCEDURE check_velocity TO "+as.String()+" WITH GRANT OPTION")
 		want := grantsOf(t, d, as)
 		d.Outdate(t)
-		done, err := migrations.Up(t.Context(), d.DSN)
+		done, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 		if err != nil || len(done.Ungranted) != 0 {
 			t.Errorf("up: %+v, %v", done, err)
 		}
@@ -284,16 +284,16 @@ func TestUpSaysWhenItCannotKeepGrants(t *testing.T) {
 		replaces := !strings.HasPrefix(engine.Name, "mariadb") // which loses nothing
 		older()
 		dbtest.Exec(t, d.SQL, "GRANT SELECT ON mysql.procs_priv TO "+ownerAccount.String())
-		_, err := migrations.Up(t.Context(), owner.DSN)
+		_, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN)
 		if (err != nil) != replaces || replaces && !strings.Contains(err.Error(), "keep the grants on procedure check_velocity") {
 			t.Errorf("must not grant: %v", err)
 		}
-		if lacks := migrations.ReadGrants(databaseOf(t, d), grantsOf(t, d, as)).Lacks(migrations.DBA); len(lacks) != 0 {
+		if lacks := migrations.ReadGrants(migrations.MySQL, databaseOf(t, d), grantsOf(t, d, as)).Lacks(migrations.DBA); len(lacks) != 0 {
 			t.Errorf("lost: %v", lacks)
 		}
 		dbtest.Exec(t, d.SQL, "REVOKE SELECT ON mysql.procs_priv FROM "+ownerAccount.String())
 		older()
-		done, err := migrations.Up(t.Context(), owner.DSN)
+		done, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN)
 		names := fmt.Sprint(done.Ungranted)
 		if err != nil || (names == "[procedure check_velocity procedure make_bucket]") != replaces {
 			t.Errorf("may not see: %s, %v", names, err)

@@ -17,7 +17,7 @@ import (
 // states returns the routines that are not current.
 func states(t *testing.T, d *dbtest.Database) map[string]migrations.RoutineState {
 	t.Helper()
-	state, err := migrations.Status(t.Context(), d.DSN)
+	state, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestUpBringsEachRoutineToItsText(t *testing.T) {
 			"procedure validate_bucket:missing trigger zone_master_after_delete:differs]" {
 			t.Errorf("status says %v", odd)
 		}
-		done, err := migrations.Up(t.Context(), d.DSN)
+		done, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 		if err != nil || len(done.Routines) != 4 {
 			t.Errorf("up has changed %v, %v", done.Routines, err)
 		} else if first := done.Routines[0].Name; first != "validate_bucket" {
@@ -76,7 +76,7 @@ func TestAnInstallationThatStoppedHalfWayIsDoneAgain(t *testing.T) {
 		d := engine.Empty(t)
 		dbtest.Exec(t, d.SQL, "CREATE TABLE notes (id INT)")
 		dbtest.Exec(t, d.SQL, "CREATE TRIGGER zone_override_after_delete BEFORE INSERT ON notes FOR EACH ROW SET @old = 1")
-		_, err := migrations.Up(t.Context(), d.DSN)
+		_, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 		if err == nil || !strings.Contains(err.Error(), "zone_override_after_delete") || !strings.Contains(err.Error(), "migrate up") {
 			t.Errorf("got %v, want an error that names the trigger and what to do", err)
 		}
@@ -150,7 +150,7 @@ func TestChecksGoOnWhileATriggerWaitsForAnOpenTransaction(t *testing.T) {
 		dbtest.Exec(t, reader, "SELECT COUNT(*) FROM read_zone")
 		ended := make(chan error, 1)
 		go func() {
-			_, err := migrations.Up(t.Context(), d.DSN)
+			_, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 			ended <- err
 		}()
 		dbtest.Eventually(t, "the migration waits", func() bool {
@@ -186,7 +186,7 @@ func TestATextThatCannotBeInstalledLeavesTheFormerOne(t *testing.T) {
 		carryOut(t, owner, "CREATE PROCEDURE report_outcome() SELECT 'former' AS text")
 		name, database := account(t, owner)
 		dbtest.Exec(t, d.SQL, "REVOKE CREATE ROUTINE ON "+database+".* FROM "+name.String())
-		_, err := migrations.Up(t.Context(), owner.DSN)
+		_, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN)
 		if err == nil || !strings.Contains(err.Error(), "install procedure report_outcome") || !strings.Contains(err.Error(), "grant") {
 			t.Errorf("got %v, want an error that says what to grant and for what", err)
 		}

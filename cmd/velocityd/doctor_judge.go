@@ -65,7 +65,7 @@ func (d *diagnoses) judgeVersion(i db.Inspection) {
 }
 
 func (d *diagnoses) judgeGrants(i db.Inspection) {
-	d.judgeRights(migrations.ReadGrants(i.Database, i.Grants))
+	d.judgeRights(migrations.ReadGrants(migrations.MySQL, i.Database, i.Grants))
 }
 
 // judgeRights holds what the account may do against the role of the service.

@@ -83,7 +83,7 @@ func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_override_prefix_length WHERE family = 6")
 		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_before_update")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = FALSE WHERE id = 1")
-		if _, err := migrations.Up(t.Context(), d.DSN); err != nil {
+		if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err != nil {
 			t.Fatal(err)
 		}
 		code, found := consult(t, d)
@@ -197,7 +197,7 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 			"sql_mode": "STRICT_TRANS_TABLES", "isolation": "REPEATABLE-READ", "innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "1",
 			"binlog_format": "ROW", "time_zone": "SYSTEM",
 		}}
-		i.Grants = migrations.GrantStatements(migrations.Service, "v", migrations.Account{User: "velocity", Host: "%"})
+		i.Grants = migrations.GrantStatements(migrations.MySQL, migrations.Service, "v", migrations.Account{User: "velocity", Host: "%"})
 		c.change(&i)
 		var found diagnoses
 		found.judge(i)

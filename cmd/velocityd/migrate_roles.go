@@ -47,7 +47,7 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	changes, err := c.form().PlanRoles(ctx, dsn, assignments)
+	changes, err := migrations.PlanRoles(ctx, c.form(), dsn, assignments)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
 			return err
 		}
 	}
-	_, err = c.form().AssignRoles(ctx, dsn, assignments)
+	_, err = migrations.AssignRoles(ctx, c.form(), dsn, assignments)
 	return err
 }
 

@@ -138,7 +138,7 @@ func (d *Database) RoleAccount(tb testing.TB, role migrations.Role) *Database {
 	if err != nil {
 		tb.Fatal("parse dsn: unreadable")
 	}
-	for _, statement := range d.form.GrantStatements(role, cfg.DBName, migrations.Account{User: cfg.User, Host: "localhost"}) {
+	for _, statement := range migrations.GrantStatements(d.form, role, cfg.DBName, migrations.Account{User: cfg.User, Host: "localhost"}) {
 		Exec(tb, d.SQL, statement)
 	}
 	return as

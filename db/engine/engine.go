@@ -7,7 +7,10 @@ import (
 	"strings"
 )
 
-// The engines. Auto stands for whichever the database says that it is.
+// Name names an engine.
+type Name string
+
+// The names. Auto stands for whichever the database says that it is.
 const (
 	Auto   = "auto"
 	MySQL  = "mysql"  // MySQL or MariaDB
@@ -26,7 +29,7 @@ var ErrSharded = errors.New("the DSN names a sharded keyspace of Vitess: name th
 
 // Of tells the engine by what it answers to VERSION() and @@version_comment. It is MySQL unless
 // the answers name another.
-func Of(version, comment string) string {
+func Of(version, comment string) Name {
 	switch {
 	case strings.Contains(version, "TiDB"):
 		return TiDB

@@ -125,7 +125,7 @@ func (d Database) Prepare(ctx context.Context) error {
 // migrate brings the schema up. If it is dirty, because an earlier start was killed in
 // the middle of a migration, and has no zones and txns, migrate makes it again.
 func (d Database) migrate(ctx context.Context) error {
-	_, err := migrations.Up(ctx, d.DSN())
+	_, err := migrations.Up(ctx, migrations.MySQL, d.DSN())
 	if !errors.Is(err, migrations.ErrDirty) {
 		return err
 	}
@@ -140,7 +140,7 @@ func (d Database) migrate(ctx context.Context) error {
 	if err := d.create(ctx); err != nil {
 		return err
 	}
-	_, err = migrations.Up(ctx, d.DSN())
+	_, err = migrations.Up(ctx, migrations.MySQL, d.DSN())
 	return err
 }
 
@@ -187,7 +187,7 @@ func (d Database) grant(ctx context.Context) error {
 	var statements []string
 	for _, account := range d.accounts() {
 		statements = append(statements, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM "+account.String())
-		statements = append(statements, migrations.GrantStatements(migrations.Editor, databaseName, account)...)
+		statements = append(statements, migrations.GrantStatements(migrations.MySQL, migrations.Editor, databaseName, account)...)
 	}
 	return d.administer(ctx, statements...)
 }

@@ -25,7 +25,7 @@ func TestPrepareBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
 		if err := d.create(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := migrations.Up(ctx, d.DSN()); err != nil {
+		if _, err := migrations.Up(ctx, migrations.MySQL, d.DSN()); err != nil {
 			t.Fatal(err)
 		}
 		const killed = "UPDATE velocityd.schema_migrations SET version = 3, dirty = TRUE"
@@ -35,7 +35,7 @@ func TestPrepareBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
 		if err := d.Prepare(ctx); err != nil {
 			t.Fatalf("start after one that was killed in a migration: %v", err)
 		}
-		if state, err := migrations.Status(ctx, d.DSN()); err != nil || !state.IsCurrent() {
+		if state, err := migrations.Status(ctx, migrations.MySQL, d.DSN()); err != nil || !state.IsCurrent() {
 			t.Errorf("the schema is at %+v, %v, want it current", state, err)
 		}
 		// Now there is something to lose.
