@@ -8,6 +8,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 )
 
 // described returns what describe_schema tells the service's account.
@@ -26,7 +27,7 @@ func TestWhatWasChangedByHandIsAFaultAndItsCureMendsIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
-		owner := d.RoleAccount(t, migrations.Owner)
+		owner := d.RoleAccount(t, roles.Owner)
 		dbtest.Migrate(t, owner.DSN)
 		want := schema(t, d)
 		as := d.ServiceAccount(t)
@@ -119,7 +120,7 @@ func TestUpKeepsOneOwner(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
-		owner, other := d.RoleAccount(t, migrations.Owner), d.RoleAccount(t, migrations.Owner)
+		owner, other := d.RoleAccount(t, roles.Owner), d.RoleAccount(t, roles.Owner)
 		dbtest.Migrate(t, owner.DSN)
 		ownerName, _ := account(t, owner)
 		want := schema(t, d)

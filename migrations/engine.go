@@ -2,9 +2,12 @@ package migrations
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/golang-migrate/migrate/v4"
 
 	"velocityd/db/engine"
 )
@@ -36,7 +39,7 @@ var ErrNoSteps = errors.New("there are no numbered steps on this engine: --all t
 // after a failure. It changes no table that is there but zone_attempt, if the database was migrated as
 // MySQL.
 func Up(ctx context.Context, e engine.Name, dsn string) (done Change, err error) {
-	if e, err = ask(ctx, e, dsn); err != nil {
+	if e, err = EngineOf(ctx, e, dsn); err != nil {
 		return Change{}, err
 	}
 	if e == MySQL {
@@ -59,7 +62,7 @@ func Up(ctx context.Context, e engine.Name, dsn string) (done Change, err error)
 
 // Plan returns what Up would do where there are no numbered steps, and changes nothing.
 func Plan(ctx context.Context, e engine.Name, dsn string) (actions []Action, err error) {
-	if e, err = ask(ctx, e, dsn); err != nil {
+	if e, err = EngineOf(ctx, e, dsn); err != nil {
 		return nil, err
 	}
 	if e == MySQL {
@@ -78,7 +81,7 @@ func Plan(ctx context.Context, e engine.Name, dsn string) (actions []Action, err
 // installs its texts. If there are fewer than count steps, nothing is taken back. Errors and waiting are
 // those of Up. Where there are no steps, count must be 0, for everything, or the error wraps ErrNoSteps.
 func Down(ctx context.Context, e engine.Name, dsn string, count int) (done Change, err error) {
-	if e, err = ask(ctx, e, dsn); err != nil {
+	if e, err = EngineOf(ctx, e, dsn); err != nil {
 		return Change{}, err
 	}
 	switch {
@@ -102,7 +105,7 @@ func Down(ctx context.Context, e engine.Name, dsn string, count int) (done Chang
 // Status reads the schema's state and changes nothing but, on a MySQL database that was never
 // migrated, the empty table that will hold it. It waits for a migration under way, as Up does.
 func Status(ctx context.Context, e engine.Name, dsn string) (state State, err error) {
-	if e, err = ask(ctx, e, dsn); err != nil {
+	if e, err = EngineOf(ctx, e, dsn); err != nil {
 		return State{}, err
 	}
 	if e == MySQL {
@@ -130,7 +133,7 @@ func (p portable) carryOut(ctx context.Context, actions []Action) (done Change, 
 		}
 		if a.Keyspace != keyspace {
 			keyspace = a.Keyspace
-			use := Action{What: "use " + keyspace, Statement: "USE " + quoteName(keyspace)}
+			use := Action{What: "use " + keyspace, Statement: "USE " + QuoteName(keyspace)}
 			if err := p.exec(ctx, use); err != nil {
 				return done, err
 			}
@@ -170,7 +173,7 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 		if !has(f.tables(table.group), table.name) {
 			continue
 		}
-		actions = append(actions, p.action(table.group, "drop table "+table.name, "DROP TABLE "+quoteName(table.name)))
+		actions = append(actions, p.action(table.group, "drop table "+table.name, "DROP TABLE "+QuoteName(table.name)))
 		switch {
 		case p.engine == Vitess && table.group == buckets:
 			actions = append(actions, p.vschema(table.group, "end of "+table.name, "ALTER VSCHEMA ON "+p.quote(table.group, table.name)+" DROP VINDEX `xxhash`"))
@@ -181,8 +184,32 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 	return actions, f, nil
 }
 
-// ask returns the engine itself or, for Auto, the one that the database says that it is.
-func ask(ctx context.Context, e engine.Name, dsn string) (engine.Name, error) {
+// OnCurrent lends a connection to a database whose schema is at the version of this program or a newer
+// one, and lets no migration begin meanwhile. The engine must not be Auto.
+func OnCurrent(ctx context.Context, e engine.Name, dsn string, do func(*sql.Conn) error) error {
+	lend := func(conn *sql.Conn, version int, dirty bool, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case dirty || version < int(Latest()):
+			return errors.New("the schema is not at the version of this program: run 'velocityd migrate up' first")
+		}
+		return do(conn)
+	}
+	if e == MySQL {
+		return run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
+			version, dirty, err := t.Version()
+			return lend(t.conn, version, dirty, err)
+		})
+	}
+	return onPortable(ctx, e, dsn, func(p portable) error {
+		version, dirty, err := p.version(ctx)
+		return lend(p.conn, int(version), dirty, err)
+	})
+}
+
+// EngineOf returns the engine itself or, for Auto, the one that the database says that it is.
+func EngineOf(ctx context.Context, e engine.Name, dsn string) (engine.Name, error) {
 	if e != Auto && e != "" {
 		return e, nil
 	}

@@ -1,7 +1,7 @@
 // Package migrations owns the schema's history: tables as numbered steps, one
 // statement a file, which golang-migrate carries out; and procedures, functions,
-// triggers and views as one current text each, compared with what the engine keeps of it. It also owns what
-// each account may do in the schema. It must not know what the tables are for.
+// triggers and views as one current text each, compared with what the engine keeps of it. It
+// must not know what the tables are for, nor who may do what with them: that is package roles.
 package migrations
 
 import (

@@ -75,7 +75,7 @@ func (p portable) lockName() string {
 // enter makes the database of a group's tables the session's own, and returns the names of
 // its tables.
 func (p portable) enter(ctx context.Context, of group) (tables []string, err error) {
-	if err := p.exec(ctx, Action{What: "use " + p.keyspace(of), Statement: "USE " + quoteName(p.keyspace(of))}); err != nil {
+	if err := p.exec(ctx, Action{What: "use " + p.keyspace(of), Statement: "USE " + QuoteName(p.keyspace(of))}); err != nil {
 		return nil, err
 	}
 	err = query(ctx, p.conn, func(rows *sql.Rows) error {
@@ -154,5 +154,8 @@ func withoutStatement(err error) error {
 	short, _, _ = strings.Cut(short, ": Sql: ")
 	return &mysql.MySQLError{Number: engine.Number, SQLState: engine.SQLState, Message: short}
 }
+
+// QuoteName writes a name for SQL.
+func QuoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 func has(list []string, name string) bool { return slices.Contains(list, name) }

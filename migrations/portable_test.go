@@ -1,7 +1,6 @@
 package migrations_test
 
 import (
-	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -80,32 +79,6 @@ func TestPortableUpMakesWhatIsMissing(t *testing.T) {
 	done, err = migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || len(done.Actions) != 1 || done.Actions[0].What != "create table zone_attempt" {
 		t.Errorf("without a table the migration did %+v, %v", done, err)
-	}
-}
-
-// An account with the rights of a role on portable tables has nothing to be granted, and loses
-// what is too much.
-func TestPortableRolesAreGranted(t *testing.T) {
-	t.Parallel()
-	d := dbtest.Portable(t)
-	account := migrations.Account{User: strings.ToLower(rand.Text()[:12]), Host: "localhost"}
-	dbtest.Exec(t, d.SQL, "CREATE USER "+account.String())
-	t.Cleanup(func() { _, _ = d.SQL.Exec("DROP USER " + account.String()) })
-	dbtest.Exec(t, d.SQL, "GRANT DELETE ON zone_txn TO "+account.String())
-	for _, role := range []migrations.Role{migrations.Service, migrations.DBA, migrations.Analyst, migrations.Editor, migrations.Auditor} {
-		list := []migrations.Assignment{{Role: role, Account: account}}
-		done, err := migrations.AssignRoles(t.Context(), migrations.TiDB, d.DSN, list)
-		if err != nil || len(done) != 1 || len(done[0].Statements) == 0 {
-			t.Errorf("%s: %+v, %v", role, done, err)
-			continue
-		}
-		again, err := migrations.PlanRoles(t.Context(), migrations.TiDB, d.DSN, list)
-		if err != nil || len(again[0].Statements) != 0 {
-			t.Errorf("%s: the second time there is to do: %+v, %v", role, again, err)
-		}
-	}
-	if _, err := migrations.PlanRoles(t.Context(), migrations.Vitess, d.DSN, nil); !errors.Is(err, migrations.ErrNoAccounts) {
-		t.Errorf("on Vitess: %v", err)
 	}
 }
 

@@ -251,7 +251,7 @@ func (p portable) vschema(of group, what, statement string) Action {
 
 // quote names a table with its keyspace.
 func (p portable) quote(of group, table string) string {
-	return quoteName(p.keyspace(of)) + "." + quoteName(table)
+	return QuoteName(p.keyspace(of)) + "." + QuoteName(table)
 }
 
 // vitessAdvice says what to do about an error of vtgate, and nothing about any other.

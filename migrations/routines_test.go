@@ -11,6 +11,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 	"velocityd/service"
 )
 
@@ -180,7 +181,7 @@ func TestATextThatCannotBeInstalledLeavesTheFormerOne(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
-		owner := d.RoleAccount(t, migrations.Owner)
+		owner := d.RoleAccount(t, roles.Owner)
 		up(t, owner)
 		dbtest.Exec(t, d.SQL, "DROP PROCEDURE report_outcome")
 		carryOut(t, owner, "CREATE PROCEDURE report_outcome() SELECT 'former' AS text")
@@ -201,6 +202,37 @@ func TestATextThatCannotBeInstalledLeavesTheFormerOne(t *testing.T) {
 		up(t, owner)
 		if odd := states(t, owner); len(odd) > 0 {
 			t.Errorf("after the owner's up: %v", odd)
+		}
+	})
+}
+
+// TestViewsShowAllThatIsNotTheSchemasOwn holds views against columns that are added.
+func TestViewsShowAllThatIsNotTheSchemasOwn(t *testing.T) {
+	t.Parallel()
+	hidden := map[string][]string{
+		"zone_master": {"narrowed_at", "overridden"}, "zone_override": {"network"},
+		"zone_txn": {"repeated_at", "repeats"}, // in attempts and last_at
+		"zone_bucket_lock": {
+			"blocked_began", "blocked_override_id", "blocked_reason", "blocked_txn_at", "blocked_txn_id", "blocked_txns",
+			"tallied_at", "tally", "tally_from", "tally_until",
+		},
+	}
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		for view, table := range map[string]string{
+			"read_txn": "zone_txn", "read_history": "zone_txn", "read_attempt": "zone_attempt", "read_bucket": "zone_bucket_lock",
+			"read_zone": "zone_master", "read_override": "zone_override", "read_audit": "zone_audit",
+		} {
+			var missing []string
+			for _, line := range rows(t, d, "SELECT t.column_name AS c FROM information_schema.columns AS t WHERE t.table_schema = DATABASE() AND t.table_name = ? "+
+				"AND NOT EXISTS (SELECT 1 FROM information_schema.columns AS v WHERE v.table_schema = DATABASE() AND v.table_name = ? AND v.column_name = t.column_name) "+
+				"ORDER BY 1", table, view) {
+				missing = append(missing, strings.TrimPrefix(line, "c="))
+			}
+			slices.Sort(missing) // engines order _ otherwise
+			if !slices.Equal(missing, hidden[table]) {
+				t.Errorf("%s does not show %q of %s, want all but %q", view, missing, table, hidden[table])
+			}
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"velocityd/db"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 )
 
 // Where doctor begins to warn.
@@ -65,22 +66,22 @@ func (d *diagnoses) judgeVersion(i db.Inspection) {
 }
 
 func (d *diagnoses) judgeGrants(i db.Inspection) {
-	d.judgeRights(migrations.ReadGrants(migrations.MySQL, i.Database, i.Grants))
+	d.judgeRights(roles.ReadGrants(migrations.MySQL, i.Database, i.Grants))
 }
 
 // judgeRights holds what the account may do against the role of the service.
-func (d *diagnoses) judgeRights(grants migrations.Grants) {
-	const roles = "let an administrator run 'velocityd migrate roles --service ACCOUNT --dry-run', and then without --dry-run"
+func (d *diagnoses) judgeRights(grants roles.Grants) {
+	const cure = "let an administrator run 'velocityd migrate roles --service ACCOUNT --dry-run', and then without --dry-run"
 	found := false
 	if len(grants.Elsewhere) == 0 { // they may be granted there
-		for _, right := range grants.Lacks(migrations.Service) {
+		for _, right := range grants.Lacks(roles.Service) {
 			found = true
-			d.add(levelWarning, "rights", "the account lacks "+right.String()+", which the service needs", roles)
+			d.add(levelWarning, "rights", "the account lacks "+right.String()+", which the service needs", cure)
 		}
 	}
-	for _, right := range grants.Exceeds(migrations.Editor) {
+	for _, right := range grants.Exceeds(roles.Editor) {
 		found = true
-		d.add(levelWarning, "rights", "the account has "+right.String()+", which the service does not need", roles)
+		d.add(levelWarning, "rights", "the account has "+right.String()+", which the service does not need", cure)
 	}
 	for _, right := range grants.Elsewhere {
 		found = true
@@ -90,7 +91,7 @@ func (d *diagnoses) judgeRights(grants migrations.Grants) {
 	if !found {
 		d.add(levelOK, "rights", "the account has what the service needs, and no more", "")
 	}
-	if len(grants.Exceeds(migrations.Service)) > 0 && len(grants.Lacks(migrations.Editor)) == 0 {
+	if len(grants.Exceeds(roles.Service)) > 0 && len(grants.Lacks(roles.Editor)) == 0 {
 		d.add(levelNote, "rights", "the account may edit zones and overrides, so callers of the HTTP interface may, too",
 			"nothing if you want that; otherwise 'velocityd migrate roles' without --service-edits-zones")
 	}

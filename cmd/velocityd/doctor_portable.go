@@ -8,13 +8,14 @@ import (
 
 	"velocityd/db"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 	"velocityd/service"
 )
 
 // judgeTiDB says what is to be said about a TiDB.
 func (d *diagnoses) judgeTiDB(i db.Inspection) {
 	d.judgeSeries("TiDB", "8.5", i.Version, strings.Contains(i.Version, "TiDB-v8.5."))
-	d.judgeRights(migrations.ReadGrants(migrations.TiDB, i.Database, i.Grants))
+	d.judgeRights(roles.ReadGrants(migrations.TiDB, i.Database, i.Grants))
 	if value := i.Variables["tidb_enable_check_constraint"]; value == "OFF" {
 		d.add(levelFault, "checks", "tidb_enable_check_constraint is OFF, so the engine takes any rate and window of a zone",
 			"let an administrator run SET GLOBAL tidb_enable_check_constraint = ON, and then 'velocityd zone lint'")

@@ -13,6 +13,7 @@ import (
 	"velocityd/db"
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 	"velocityd/service"
 )
 
@@ -197,7 +198,7 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 			"sql_mode": "STRICT_TRANS_TABLES", "isolation": "REPEATABLE-READ", "innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "1",
 			"binlog_format": "ROW", "time_zone": "SYSTEM",
 		}}
-		i.Grants = migrations.GrantStatements(migrations.MySQL, migrations.Service, "v", migrations.Account{User: "velocity", Host: "%"})
+		i.Grants = roles.GrantStatements(migrations.MySQL, roles.Service, "v", roles.Account{User: "velocity", Host: "%"})
 		c.change(&i)
 		var found diagnoses
 		found.judge(i)

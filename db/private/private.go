@@ -18,6 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 	"velocityd/trusted"
 )
 
@@ -39,10 +40,10 @@ var ErrSocketPath = errors.New("the socket's path cannot be written in a DSN")
 
 // accounts returns the accounts of a service: the one through the socket and, if there is a port, the
 // one for the network. They have the same password.
-func (d Database) accounts() []migrations.Account {
-	accounts := []migrations.Account{{User: accountName, Host: socketHost}}
+func (d Database) accounts() []roles.Account {
+	accounts := []roles.Account{{User: accountName, Host: socketHost}}
 	if d.Port != 0 {
-		accounts = append(accounts, migrations.Account{User: accountName, Host: networkHost})
+		accounts = append(accounts, roles.Account{User: accountName, Host: networkHost})
 	}
 	return accounts
 }
@@ -187,7 +188,7 @@ func (d Database) grant(ctx context.Context) error {
 	var statements []string
 	for _, account := range d.accounts() {
 		statements = append(statements, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM "+account.String())
-		statements = append(statements, migrations.GrantStatements(migrations.MySQL, migrations.Editor, databaseName, account)...)
+		statements = append(statements, roles.GrantStatements(migrations.MySQL, roles.Editor, databaseName, account)...)
 	}
 	return d.administer(ctx, statements...)
 }

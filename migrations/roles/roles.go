@@ -1,4 +1,6 @@
-package migrations
+// Package roles owns what each account may do in the database: the rights of each role, what an account
+// holds, and the statements that make the one of the other. It must not know what the tables are for.
+package roles
 
 import (
 	"fmt"
@@ -6,6 +8,7 @@ import (
 	"strings"
 
 	"velocityd/db/engine"
+	"velocityd/migrations"
 )
 
 // Role is what an account of the database is for.
@@ -48,7 +51,7 @@ type Right struct {
 // needs. This is the one place that says so: 'migrate roles', 'dev', 'doctor' and the tests
 // go by it.
 func Rights(e engine.Name, role Role) []Right {
-	if e == Vitess || e == TiDB {
+	if e == migrations.Vitess || e == migrations.TiDB {
 		return rightsOnTables(role)
 	}
 	switch role {
@@ -91,7 +94,7 @@ func dbaRights() []Right {
 	rights := on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length",
 		"zone_txn", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit")
-	for _, name := range publicProcedures() {
+	for _, name := range migrations.PublicProcedures() {
 		rights = append(rights, Right{[]string{"EXECUTE"}, Object{"PROCEDURE", name}})
 	}
 	return rights
@@ -129,21 +132,6 @@ func merge(lists ...[]Right) []Right {
 	return all
 }
 
-// publicProcedures returns the procedures whose COMMENT says that they are for callers.
-func publicProcedures() []string {
-	list, err := current()
-	if err != nil {
-		return nil // the texts are part of the program, and a test reads them all
-	}
-	var names []string
-	for _, t := range list {
-		if t.isPublic {
-			names = append(names, t.name)
-		}
-	}
-	return names
-}
-
 // Account is an account of the engine: a user name and the hosts that it may come from.
 type Account struct{ User, Host string }
 
@@ -179,7 +167,7 @@ func (a Account) String() string { return "'" + a.User + "'@'" + a.Host + "'" }
 func GrantStatements(e engine.Name, role Role, database string, account Account) []string {
 	var statements []string
 	for _, right := range Rights(e, role) {
-		statements = append(statements, grantStatement(right, quoteName(database), account))
+		statements = append(statements, grantStatement(right, migrations.QuoteName(database), account))
 	}
 	return statements
 }
@@ -192,9 +180,7 @@ func grantStatement(right Right, database string, account Account) string {
 func (o Object) within(database string) string {
 	name := o.Name
 	if o != everything() {
-		name = quoteName(name)
+		name = migrations.QuoteName(name)
 	}
 	return o.Kind + " "[:min(1, len(o.Kind))] + database + "." + name
 }
-
-func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

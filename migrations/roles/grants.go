@@ -1,4 +1,4 @@
-package migrations
+package roles
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"velocityd/db/engine"
+	"velocityd/migrations"
 )
 
 // held is privileges that an account has on one object of the database.
@@ -196,10 +197,10 @@ func (g Grants) alter(role Role, database string, account Account) []string {
 	for _, want := range wanted {
 		missing, parts := want.beyond(g.on(want.Object))
 		if len(missing) > 0 {
-			statements = append(statements, grantStatement(Right{missing, want.Object}, quoteName(database), account))
+			statements = append(statements, grantStatement(Right{missing, want.Object}, migrations.QuoteName(database), account))
 		}
 		if len(parts) > 0 {
-			again = append(again, grantStatement(Right{parts, want.Object}, quoteName(database), account))
+			again = append(again, grantStatement(Right{parts, want.Object}, migrations.QuoteName(database), account))
 		}
 	}
 	for _, h := range excess {
