@@ -325,8 +325,28 @@ func literalsOf(check string) string {
 	return text
 }
 
+// refuseForeign returns an ErrForeign if a step up to a version makes a table or column that the
+// database lacks: steps change in their place until the first release.
+func (s Schema) refuseForeign(version int) error {
+	wanted, err := parts()
+	if err != nil {
+		return err
+	}
+	for _, p := range wanted {
+		if p.kind != "COLUMN" || p.step > version {
+			continue
+		}
+		if _, is := s.find(p.kind, p.table, p.name); !is {
+			return fmt.Errorf("%w: it is at version %d, and has no column %s in a table %s; make a new database, or see what else "+
+				"differs by 'velocityd doctor'", ErrForeign, version, p.name, p.table)
+		}
+	}
+	return nil
+}
+
 // part is a column, key or constraint of a table, by the table's text.
 type part struct {
+	step              int // that makes it
 	kind, table, name string
 	definition        string // for ALTER TABLE … ADD
 	want              []string
@@ -352,7 +372,7 @@ func parts() ([]part, error) {
 			continue
 		}
 		for _, item := range items(table[2]) {
-			p := part{table: table[1], definition: words(item)}
+			p := part{step: stepOf(file), table: table[1], definition: words(item)}
 			if key := keyForm.FindStringSubmatch(p.definition); key != nil {
 				p.kind, p.name = "KEY", key[2]
 				if key[1] == "PRIMARY " {

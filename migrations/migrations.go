@@ -5,6 +5,7 @@
 package migrations
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -73,17 +74,22 @@ type Change struct {
 // upSteps is Up on MySQL.
 func upSteps(ctx context.Context, dsn string) (Change, error) {
 	return change(ctx, dsn, func(m *migrate.Migrate, t *target) error {
-		version, dirty, err := t.Version()
-		if err = errors.Join(err, refuseUnreleased(version)); err != nil {
-			return err
-		}
+		version, dirty, err := t.known()
 		switch {
+		case err != nil:
+			return err
 		case version > int(Latest()) && !dirty:
 			return nil
 		case dirty && isMarker(version):
 			// A marker's step can be carried out again.
 			version, dirty = before(version), false
 			if err := t.SetVersion(version, dirty); err != nil {
+				return err
+			}
+		}
+		if !dirty {
+			have, err := describe(ctx, t.conn)
+			if err = cmp.Or(err, have.refuseForeign(version)); err != nil {
 				return err
 			}
 		}
@@ -106,7 +112,7 @@ func downSteps(ctx context.Context, dsn string, count int) (Change, error) {
 		return Change{}, fmt.Errorf("take back %d migrations: the number must not be negative", count)
 	}
 	return change(ctx, dsn, func(m *migrate.Migrate, t *target) error {
-		version, dirty, err := t.Version()
+		version, dirty, err := t.known()
 		there := 0
 		for _, step := range steps() {
 			if step <= version {
@@ -138,7 +144,7 @@ func downSteps(ctx context.Context, dsn string, count int) (Change, error) {
 func statusOfSteps(ctx context.Context, dsn string) (State, error) {
 	state := State{Latest: Latest(), Engine: MySQL}
 	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
-		version, dirty, err := t.Version()
+		version, dirty, err := t.known()
 		if err != nil {
 			return err
 		}

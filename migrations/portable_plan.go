@@ -69,7 +69,7 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 	if f, err = p.look(ctx); err != nil {
 		return nil, f, err
 	}
-	if err := refuseUnreleased(int(f.version)); err != nil {
+	if err := RefuseUnreleased(f.version); err != nil {
 		return nil, f, err
 	}
 	switch {

@@ -58,6 +58,15 @@ func rightsAdvice(err error) string {
 	return "grant the account that right and start again"
 }
 
+// known is Version, and an ErrForeign for a version of before the first release.
+func (t *target) known() (version int, dirty bool, err error) {
+	version, dirty, err = t.Version()
+	if err == nil {
+		err = RefuseUnreleased(uint(max(version, 0)))
+	}
+	return version, dirty, err
+}
+
 // Lock does nothing: run holds the lock for as long as the target lives.
 func (t *target) Lock() error { return nil }
 

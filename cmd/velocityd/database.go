@@ -51,6 +51,8 @@ func verifySchema(ctx context.Context, database versioned) (version uint, err er
 	case err != nil:
 	case have == 0 && !dirty:
 		err = fmt.Errorf("%w: the database has no schema; run 'velocityd migrate up'", errSchema)
+	case migrations.RefuseUnreleased(have) != nil:
+		err = fmt.Errorf("%w: %w", errSchema, migrations.RefuseUnreleased(have))
 	case dirty && have <= need:
 		err = fmt.Errorf("%w: migration %d stopped half-way; run 'velocityd migrate status'", errSchema, have)
 	case have < need:

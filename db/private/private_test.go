@@ -3,6 +3,7 @@ package private
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -45,6 +46,35 @@ func TestPrepareBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
 		}
 		if err := d.Prepare(ctx); !errors.Is(err, migrations.ErrDirty) {
 			t.Errorf("dirty schema with zones in it: %v, want ErrDirty", err)
+		}
+	})
+}
+
+// TestPrepareRefusesTheFolderOfAnotherVersion changes a database into one that an earlier or later
+// program might have made.
+func TestPrepareRefusesTheFolderOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := Database{Folder: t.TempDir(), Socket: engine.Private(t, t.TempDir()).Socket()}
+		for change, says := range map[string]string{
+			"UPDATE velocityd.schema_migrations SET version = 116":                                    "it is at version 116",
+			fmt.Sprintf("UPDATE velocityd.schema_migrations SET version = %d", migrations.Latest()+1): "this program knows versions up to",
+			"ALTER TABLE velocityd.zone_txn DROP COLUMN repeated_at":                                  "no column repeated_at in a table zone_txn",
+			"DROP TABLE velocityd.access_token":                                                       "in a table access_token",
+		} {
+			if err := d.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.administer(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+			err := d.Prepare(t.Context())
+			if !errors.Is(err, migrations.ErrForeign) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "remove the folder "+d.Folder) {
+				t.Errorf("%s: %v, want %q and the folder", change, err, says)
+			}
+			if err := d.administer(t.Context(), "DROP DATABASE velocityd"); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }
