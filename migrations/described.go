@@ -325,23 +325,26 @@ func literalsOf(check string) string {
 	return text
 }
 
-// refuseForeign returns an ErrForeign if a step up to a version makes a table or column that the
-// database lacks: steps change in their place until the first release.
-func (s Schema) refuseForeign(version int) error {
+// refuseForeign returns an ErrForeign if a step up to a version makes a column that the database
+// lacks: steps change in their place until the first release.
+func refuseForeign(version int, lacks func(table, column string) bool) error {
 	wanted, err := parts()
 	if err != nil {
 		return err
 	}
 	for _, p := range wanted {
-		if p.kind != "COLUMN" || p.step > version {
-			continue
-		}
-		if _, is := s.find(p.kind, p.table, p.name); !is {
+		if p.kind == "COLUMN" && p.step <= version && lacks(p.table, p.name) {
 			return fmt.Errorf("%w: it is at version %d, and has no column %s in a table %s; make a new database, or see what else "+
 				"differs by 'velocityd doctor'", ErrForeign, version, p.name, p.table)
 		}
 	}
 	return nil
+}
+
+// lacks says that a column is not there.
+func (s Schema) lacks(table, column string) bool {
+	_, is := s.find("COLUMN", table, column)
+	return !is
 }
 
 // part is a column, key or constraint of a table, by the table's text.

@@ -89,7 +89,7 @@ func upSteps(ctx context.Context, dsn string) (Change, error) {
 		}
 		if !dirty {
 			have, err := describe(ctx, t.conn)
-			if err = cmp.Or(err, have.refuseForeign(version)); err != nil {
+			if err = cmp.Or(err, refuseForeign(version, have.lacks)); err != nil {
 				return err
 			}
 		}

@@ -21,6 +21,14 @@ const (
 	buckets group = "buckets"
 )
 
+// groupOf returns the group of a table.
+func groupOf(table string) group {
+	if slices.Contains([]string{"zone_bucket_lock", "zone_txn", "zone_attempt"}, table) {
+		return buckets
+	}
+	return limits
+}
+
 // portableTable is one of the tables for engines without procedures.
 type portableTable struct {
 	name  string
@@ -46,12 +54,8 @@ func portableTables(e engine.Name) ([]portableTable, error) {
 		if name == nil || name[1] == sequence && e != Vitess {
 			continue
 		}
-		of := limits
-		if slices.Contains([]string{"zone_bucket_lock", "zone_txn", "zone_attempt"}, name[1]) {
-			of = buckets
-		}
 		statement := strings.Replace(own(e, string(content)), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
-		list = append(list, portableTable{name[1], of, strings.TrimSpace(statement)})
+		list = append(list, portableTable{name[1], groupOf(name[1]), strings.TrimSpace(statement)})
 	}
 	slices.SortStableFunc(list, func(a, b portableTable) int { return cmp.Compare(b.group, a.group) }) // limits first
 	return list, nil

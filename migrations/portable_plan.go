@@ -1,6 +1,7 @@
 package migrations
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -13,6 +14,7 @@ type found struct {
 	dirty   bool
 	limits  []string // the tables beside the zones
 	buckets []string // those beside the buckets: the same ones where there is one database
+	columns []string // of all tables: zone_txn.id
 	// isWhole says that vtgate's unsharded keyspace has the tables of buckets, too: the database
 	// was migrated as MySQL, and its buckets are yet to be moved to their shards.
 	isWhole bool
@@ -43,25 +45,36 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 	if f.version, f.dirty, err = p.version(ctx); err != nil {
 		return f, err
 	}
-	if f.limits, err = p.enter(ctx, limits); err != nil {
+	if err := p.lookAt(ctx, limits, &f.limits, &f.columns); err != nil {
 		return f, err
 	}
 	f.isWhole = p.engine == Vitess && has(f.limits, "zone_txn")
 	if f.buckets = f.limits; p.engine == Vitess && !f.isWhole {
-		if f.buckets, err = p.enter(ctx, buckets); err != nil {
+		if err := p.lookAt(ctx, buckets, &f.buckets, &f.columns); err != nil {
 			return f, err
 		}
 	}
-	if has(f.buckets, "zone_attempt") {
-		// Not by SHOW COLUMNS, for which vtgate would have to know the table by now.
-		columns, err := p.column(ctx, "SELECT column_name FROM information_schema.columns "+
-			"WHERE table_schema = DATABASE() AND table_name = 'zone_attempt'")
-		if err != nil {
-			return f, fmt.Errorf("read the columns of zone_attempt: %w", withoutStatement(err))
-		}
-		f.isPortable = has(columns, "bucket_key")
-	}
+	f.isPortable = has(f.columns, "zone_attempt.bucket_key")
 	return f, nil
+}
+
+// lookAt reads the tables of a group, and adds their columns.
+func (p portable) lookAt(ctx context.Context, of group, tables, columns *[]string) (err error) {
+	if *tables, err = p.enter(ctx, of); err != nil {
+		return err
+	}
+	// Not by SHOW COLUMNS, for which vtgate would have to know the table by now.
+	more, err := p.column(ctx, "SELECT CONCAT(table_name, '.', column_name) FROM information_schema.columns WHERE table_schema = DATABASE()")
+	if err != nil {
+		return fmt.Errorf("read the columns of %s: %w", p.keyspace(of), withoutStatement(err))
+	}
+	*columns = append(*columns, more...)
+	return nil
+}
+
+// lacks says that a table is there and has not a column.
+func (f found) lacks(table, column string) bool {
+	return has(f.tables(groupOf(table)), table) && !has(f.columns, table+"."+column)
 }
 
 // plan returns what is to be done, in order, and what was found. It changes nothing.
@@ -69,7 +82,7 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 	if f, err = p.look(ctx); err != nil {
 		return nil, f, err
 	}
-	if err := RefuseUnreleased(f.version); err != nil {
+	if err := cmp.Or(RefuseUnreleased(f.version), refuseForeign(int(f.version), f.lacks)); err != nil {
 		return nil, f, err
 	}
 	switch {

@@ -131,6 +131,20 @@ func TestPortableStatusAndDownSayWhatThereIsToDo(t *testing.T) {
 	}
 }
 
+// Tables that are there are not changed, so those of another program are refused.
+func TestPortableTablesOfAnotherVersionAreRefused(t *testing.T) {
+	t.Parallel()
+	d := dbtest.EmptyPortable(t)
+	dbtest.MigratePortable(t, d.DSN)
+	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP COLUMN repeated_at")
+	for _, version := range []uint{migrations.Latest(), 116} {
+		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
+		if _, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN); !errors.Is(err, migrations.ErrForeign) {
+			t.Errorf("version %d: %v", version, err)
+		}
+	}
+}
+
 // A database that was migrated as MySQL keeps its answers to attempts.
 func TestPortableUpTakesOverADatabaseOfMySQL(t *testing.T) {
 	t.Parallel()

@@ -133,7 +133,7 @@ func (p portable) planLimitsVSchema(ctx context.Context, f found) ([]Action, err
 	}
 	var actions []Action
 	for _, table := range tables {
-		if f.home(table.group) == limits && !has(known, table.name) {
+		if f.home(table.group) == limits && table.name != sequence && !has(known, table.name) {
 			actions = append(actions, p.vschema(limits, "table "+table.name, "ALTER VSCHEMA ADD TABLE "+p.quote(limits, table.name)))
 		}
 	}
