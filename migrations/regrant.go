@@ -8,15 +8,9 @@ import (
 	"strings"
 )
 
-// keepsGrants puts the grants on a procedure or function back, which MySQL drops together
-// with it.
-type keepsGrants struct {
-	statements []string
-}
-
-// noteGrants reads who was granted what on a procedure or function. isHidden means that the
-// account may not see it.
-func noteGrants(ctx context.Context, conn *sql.Conn, r Routine) (kept keepsGrants, isHidden bool, err error) {
+// grantsOn returns the statements that put the grants on a procedure or function back, which MySQL drops
+// together with it. isHidden means that the account may not see them.
+func grantsOn(ctx context.Context, conn *sql.Conn, r Routine) (statements []string, isHidden bool, err error) {
 	err = query(ctx, conn, func(rows *sql.Rows) error {
 		var user, host, privileges, self string
 		if err := rows.Scan(&user, &host, &privileges, &self); err != nil {
@@ -25,17 +19,17 @@ func noteGrants(ctx context.Context, conn *sql.Conn, r Routine) (kept keepsGrant
 		if self == user+"@"+host {
 			return nil // MySQL itself grants these to whoever makes the routine
 		}
-		kept.statements = append(kept.statements, regrant(r, user, host, privileges))
+		statements = append(statements, regrant(r, user, host, privileges))
 		return nil
 	}, "SELECT user, host, proc_priv, CURRENT_USER() FROM mysql.procs_priv WHERE db = DATABASE() AND proc_priv <> '' "+
 		"AND routine_type = '"+r.Kind+"' AND routine_name = '"+r.Name+"'")
 	if IsRefused(err) {
-		return keepsGrants{}, true, nil
+		return nil, true, nil
 	}
 	if err != nil {
-		return keepsGrants{}, false, fmt.Errorf("read the grants on %s: %w", r, err)
+		return nil, false, fmt.Errorf("read the grants on %s: %w", r, err)
 	}
-	return kept, false, nil
+	return statements, false, nil
 }
 
 // regrant writes the GRANT of a row of mysql.procs_priv.
