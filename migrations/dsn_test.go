@@ -150,7 +150,7 @@ func TestAServerThatSaysNothingIsNotWaitedForForLong(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = silent.Close() })
 	dsn := "a:b@tcp(" + silent.Addr().String() + ")/velocityd"
-	for _, form := range []engine.Name{migrations.Auto, migrations.MySQL, migrations.TiDB} {
+	for _, form := range []engine.Engine{migrations.Auto, migrations.MySQL, migrations.TiDB} {
 		t.Run(string(form), func(t *testing.T) {
 			t.Parallel()
 			_, err := migrations.Status(t.Context(), form, dsn)

@@ -15,10 +15,10 @@ import (
 // The engine of a database is the form of its schema. Auto stands for whichever the database says that
 // it is.
 const (
-	Auto   engine.Name = engine.Auto
-	MySQL  engine.Name = engine.MySQL  // numbered steps, procedures, triggers and views
-	Vitess engine.Name = engine.Vitess // the portable tables, in two keyspaces
-	TiDB   engine.Name = engine.TiDB   // the portable tables, in one database
+	Auto   = engine.Auto
+	MySQL  = engine.MySQL  // numbered steps, procedures, triggers and views
+	Vitess = engine.Vitess // the portable tables, in two keyspaces
+	TiDB   = engine.TiDB   // the portable tables, in one database
 )
 
 // ErrNoSteps says that an engine has no numbered steps.
@@ -38,7 +38,7 @@ var ErrNoSteps = errors.New("there are no numbered steps on this engine: --all t
 // Elsewhere it makes what is missing and notes the version last, so that it can be carried out again
 // after a failure. It changes no table that is there but zone_attempt, if the database was migrated as
 // MySQL.
-func Up(ctx context.Context, e engine.Name, dsn string) (done Change, err error) {
+func Up(ctx context.Context, e engine.Engine, dsn string) (done Change, err error) {
 	if e, err = EngineOf(ctx, e, dsn); err != nil {
 		return Change{}, err
 	}
@@ -61,7 +61,7 @@ func Up(ctx context.Context, e engine.Name, dsn string) (done Change, err error)
 }
 
 // Plan returns what Up would do where there are no numbered steps, and changes nothing.
-func Plan(ctx context.Context, e engine.Name, dsn string) (actions []Action, err error) {
+func Plan(ctx context.Context, e engine.Engine, dsn string) (actions []Action, err error) {
 	if e, err = EngineOf(ctx, e, dsn); err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func Plan(ctx context.Context, e engine.Name, dsn string) (actions []Action, err
 // Views go, and Up makes them again. Procedures and functions stay as they are: Up of the older program
 // installs its texts. If there are fewer than count steps, nothing is taken back. Errors and waiting are
 // those of Up. Where there are no steps, count must be 0, for everything, or the error wraps ErrNoSteps.
-func Down(ctx context.Context, e engine.Name, dsn string, count int) (done Change, err error) {
+func Down(ctx context.Context, e engine.Engine, dsn string, count int) (done Change, err error) {
 	if e, err = EngineOf(ctx, e, dsn); err != nil {
 		return Change{}, err
 	}
@@ -104,7 +104,7 @@ func Down(ctx context.Context, e engine.Name, dsn string, count int) (done Chang
 
 // Status reads the schema's state and changes nothing but, on a MySQL database that was never
 // migrated, the empty table that will hold it. It waits for a migration under way, as Up does.
-func Status(ctx context.Context, e engine.Name, dsn string) (state State, err error) {
+func Status(ctx context.Context, e engine.Engine, dsn string) (state State, err error) {
 	if e, err = EngineOf(ctx, e, dsn); err != nil {
 		return State{}, err
 	}
@@ -186,7 +186,7 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 
 // OnCurrent lends a connection to a database whose schema is at the version of this program or a newer
 // one, and lets no migration begin meanwhile. The engine must not be Auto.
-func OnCurrent(ctx context.Context, e engine.Name, dsn string, do func(*sql.Conn) error) error {
+func OnCurrent(ctx context.Context, e engine.Engine, dsn string, do func(*sql.Conn) error) error {
 	lend := func(conn *sql.Conn, version int, dirty bool, err error) error {
 		switch {
 		case err != nil:
@@ -209,7 +209,7 @@ func OnCurrent(ctx context.Context, e engine.Name, dsn string, do func(*sql.Conn
 }
 
 // EngineOf returns the engine itself or, for Auto, the one that the database says that it is.
-func EngineOf(ctx context.Context, e engine.Name, dsn string) (engine.Name, error) {
+func EngineOf(ctx context.Context, e engine.Engine, dsn string) (engine.Engine, error) {
 	if e != Auto && e != "" {
 		return e, nil
 	}

@@ -41,7 +41,7 @@ type State struct {
 	Routines []Routine // of this program, and retired ones that are still there
 	// Engine is the one whose form the schema has. Where it is not MySQL there are no Routines,
 	// and Actions are what is to be done.
-	Engine  engine.Name
+	Engine  engine.Engine
 	Actions []Action
 	Left    []Routine // see Change
 }

@@ -39,7 +39,7 @@ type portableTable struct {
 
 // portableTables returns the tables that an engine needs, in an order in which they can be
 // created: those of the steps, and what the folder portable has besides.
-func portableTables(e engine.Name) ([]portableTable, error) {
+func portableTables(e engine.Engine) ([]portableTable, error) {
 	besides, err := fs.Glob(texts, "portable/*.sql")
 	if err != nil {
 		return nil, fmt.Errorf("list portable tables: %w", err)
@@ -70,7 +70,7 @@ var (
 // own returns the text of a table as Vitess or TiDB gets it. A line with "-- not on" and the engine's
 // name behind it is left out; of a line that begins with "-- on", the name and a colon, the rest is
 // SQL. MySQL and MariaDB get the text as it is: for them both are comments.
-func own(e engine.Name, text string) string {
+func own(e engine.Engine, text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		isNamed := func(in []string) bool { return in != nil && strings.Contains(strings.ToLower(in[1]), string(e)) }

@@ -16,7 +16,7 @@ import (
 
 // portable is a database that has, or is to have, the portable tables.
 type portable struct {
-	engine engine.Name
+	engine engine.Engine
 	conn   *sql.Conn
 	name   string // the database's or, behind vtgate, the unsharded keyspace's
 }
@@ -26,7 +26,7 @@ var errNoChecks = errors.New("TiDB keeps no CHECK constraints as it is set, so a
 	"let an administrator run SET GLOBAL tidb_enable_check_constraint = ON, which must stay, and start again")
 
 // onPortable connects, does one thing under the lock of migrations and lets go.
-func onPortable(ctx context.Context, e engine.Name, dsn string, do func(portable) error) error {
+func onPortable(ctx context.Context, e engine.Engine, dsn string, do func(portable) error) error {
 	db, name, err := openWith(dsn, nil)
 	if err != nil {
 		return err

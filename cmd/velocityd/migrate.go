@@ -8,8 +8,8 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"velocityd/db"
 	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/migrations"
 )
 
@@ -58,11 +58,8 @@ func (c *migrateUpCmd) Run(ctx context.Context, p *process) error {
 	if c.DryRun {
 		return c.printPlan(ctx, p)
 	}
-	return c.move(p, func(dsn string) (migrations.Change, error) { return migrations.Up(ctx, c.form(), dsn) })
+	return c.move(p, func(dsn string) (migrations.Change, error) { return migrations.Up(ctx, c.Engine, dsn) })
 }
-
-// form is the engine whose form the schema has.
-func (f databaseFlags) form() engine.Name { return engine.Name(f.Engine) }
 
 // printPlan prints what up would do, as a script for each keyspace.
 func (c *migrateUpCmd) printPlan(ctx context.Context, p *process) error {
@@ -70,12 +67,12 @@ func (c *migrateUpCmd) printPlan(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	actions, err := migrations.Plan(ctx, c.form(), dsn)
+	actions, err := migrations.Plan(ctx, c.Engine, dsn)
 	if err != nil {
-		return fmt.Errorf("database %s: %w", db.RedactDSN(dsn), err)
+		return fmt.Errorf("database %s: %w", session.RedactDSN(dsn), err)
 	}
 	if len(actions) == 0 {
-		fmt.Fprintf(p.stdout, "-- nothing to do: %s\n", db.RedactDSN(dsn))
+		fmt.Fprintf(p.stdout, "-- nothing to do: %s\n", session.RedactDSN(dsn))
 	}
 	printActions(p.stdout, actions)
 	return nil
@@ -114,11 +111,11 @@ func (c *migrateDownCmd) Run(ctx context.Context, p *process) error {
 		return usagef("name either --steps N, with N at least 1, or --all")
 	}
 	return c.move(p, func(dsn string) (migrations.Change, error) {
-		question := fmt.Sprintf("Drop tables of %s, with all attempts, zones or tokens that they hold?", db.RedactDSN(dsn))
+		question := fmt.Sprintf("Drop tables of %s, with all attempts, zones or tokens that they hold?", session.RedactDSN(dsn))
 		if err := c.confirm(ctx, p, question); err != nil {
 			return migrations.Change{}, err
 		}
-		return migrations.Down(ctx, c.form(), dsn, c.Steps)
+		return migrations.Down(ctx, c.Engine, dsn, c.Steps)
 	})
 }
 
@@ -131,15 +128,15 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 	}
 	done, err := change(dsn)
 	if err != nil {
-		return fmt.Errorf("database %s: %w", db.RedactDSN(dsn), err)
+		return fmt.Errorf("database %s: %w", session.RedactDSN(dsn), err)
 	}
 	switch {
 	case done.From != done.To:
-		fmt.Fprintf(p.stdout, "%s: version %d -> %d\n", db.RedactDSN(dsn), done.From, done.To)
+		fmt.Fprintf(p.stdout, "%s: version %d -> %d\n", session.RedactDSN(dsn), done.From, done.To)
 	case len(done.Routines) == 0 && len(done.Actions) == 0:
-		fmt.Fprintf(p.stdout, "nothing to do: %s is at version %d\n", db.RedactDSN(dsn), done.To)
+		fmt.Fprintf(p.stdout, "nothing to do: %s is at version %d\n", session.RedactDSN(dsn), done.To)
 	default:
-		fmt.Fprintf(p.stdout, "%s: version %d\n", db.RedactDSN(dsn), done.To)
+		fmt.Fprintf(p.stdout, "%s: version %d\n", session.RedactDSN(dsn), done.To)
 	}
 	for _, a := range done.Actions {
 		fmt.Fprintf(p.stdout, "  %s\n", a.What)
@@ -191,14 +188,14 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	state, err := migrations.Status(ctx, c.form(), dsn)
+	state, err := migrations.Status(ctx, c.Engine, dsn)
 	if err != nil {
-		return fmt.Errorf("database %s: %w", db.RedactDSN(dsn), err)
+		return fmt.Errorf("database %s: %w", session.RedactDSN(dsn), err)
 	}
 	if c.JSON {
-		err = printState(p.stdout, db.RedactDSN(dsn), state)
+		err = printState(p.stdout, session.RedactDSN(dsn), state)
 	} else {
-		fmt.Fprintf(p.stdout, "database  %s\nversion   %d\nneeded    %d\n", db.RedactDSN(dsn), state.Version, state.Latest)
+		fmt.Fprintf(p.stdout, "database  %s\nversion   %d\nneeded    %d\n", session.RedactDSN(dsn), state.Version, state.Latest)
 	}
 	if state.Dirty {
 		return fmt.Errorf("%w: migration %d stopped half-way; 'velocityd migrate up' does the rest or explains what to do",
@@ -238,7 +235,7 @@ func isBehind(s migrations.State) bool { return s.Version <= s.Latest && !s.IsCu
 func printState(w io.Writer, database string, s migrations.State) error {
 	report := struct {
 		Database string                             `json:"database"`
-		Form     engine.Name                        `json:"form"`
+		Form     engine.Engine                      `json:"form"`
 		Version  uint                               `json:"version"`
 		Needed   uint                               `json:"needed"`
 		Dirty    bool                               `json:"dirty"`

@@ -47,7 +47,7 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	changes, err := roles.Plan(ctx, c.form(), dsn, assignments)
+	changes, err := roles.Plan(ctx, c.Engine, dsn, assignments)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
 			return err
 		}
 	}
-	_, err = roles.Assign(ctx, c.form(), dsn, assignments)
+	_, err = roles.Assign(ctx, c.Engine, dsn, assignments)
 	return err
 }
 

@@ -25,7 +25,7 @@ type Database struct {
 	name  string
 	admin *sql.DB // reaches the server, without a database
 	kept  bool    // for another test
-	form  engine.Name
+	form  engine.Engine
 
 	// What its test did with txns by itself.
 	isUnaudited, hasAgedRows bool

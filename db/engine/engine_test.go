@@ -10,7 +10,7 @@ func TestOfTellsTheEngineByItsAnswers(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		version, comment string
-		want             engine.Name
+		want             engine.Engine
 	}{
 		{"9.7.0", "MySQL Community Server - GPL", engine.MySQL},
 		{"10.11.6-MariaDB-log", "Debian 12", engine.MySQL},

@@ -36,7 +36,7 @@ var ErrNoAccounts = errors.New("accounts of Vitess are vtgate's (--mysql-auth-se
 	"(--table-acl-config): there is nothing to grant by SQL. docs/scale-out.md has the table groups and roles")
 
 // Plan returns what Assign would do, and changes nothing.
-func Plan(ctx context.Context, e engine.Name, dsn string, assignments []Assignment) ([]Reassignment, error) {
+func Plan(ctx context.Context, e engine.Engine, dsn string, assignments []Assignment) ([]Reassignment, error) {
 	return assign(ctx, e, dsn, assignments, false)
 }
 
@@ -45,11 +45,11 @@ func Plan(ctx context.Context, e engine.Name, dsn string, assignments []Assignme
 // beyond the database, no role of the engine, and no password. dsn's account must be able to
 // see and to grant the rights of others. It changes nothing if an account does not exist,
 // owns the schema, is dsn's own, or is named twice. On Vitess the error wraps ErrNoAccounts.
-func Assign(ctx context.Context, e engine.Name, dsn string, assignments []Assignment) ([]Reassignment, error) {
+func Assign(ctx context.Context, e engine.Engine, dsn string, assignments []Assignment) ([]Reassignment, error) {
 	return assign(ctx, e, dsn, assignments, true)
 }
 
-func assign(ctx context.Context, e engine.Name, dsn string, assignments []Assignment, carryOut bool) (plan []Reassignment, err error) {
+func assign(ctx context.Context, e engine.Engine, dsn string, assignments []Assignment, carryOut bool) (plan []Reassignment, err error) {
 	e, err = migrations.EngineOf(ctx, e, dsn)
 	switch {
 	case err != nil:
@@ -87,7 +87,7 @@ func (a *assigner) assign(ctx context.Context, assignments []Assignment, carryOu
 // assigner looks at and changes the grants of accounts in one database.
 type assigner struct {
 	conn     *sql.Conn
-	engine   engine.Name
+	engine   engine.Engine
 	database string
 	self     string   // the account that it is logged in as, 'name'@'host'
 	owners   []string // of procedures, triggers and views

@@ -18,8 +18,8 @@ type held struct {
 
 // Grants is what an account holds, as SHOW GRANTS tells it.
 type Grants struct {
-	engine engine.Name // whose rights the roles have
-	here   []held      // in the database
+	engine engine.Engine // whose rights the roles have
+	here   []held        // in the database
 	// Elsewhere is what holds beyond the database and in it too, in words: rights on all
 	// databases or on several by a pattern, and roles of the engine.
 	Elsewhere []string
@@ -41,7 +41,7 @@ var (
 
 // ReadGrants reads the lines of SHOW GRANTS for what they mean in one database. It keeps
 // no line: MariaDB's have the hash of the password in them.
-func ReadGrants(e engine.Name, database string, lines []string) Grants {
+func ReadGrants(e engine.Engine, database string, lines []string) Grants {
 	g := Grants{engine: e}
 	for _, line := range slices.Sorted(slices.Values(lines)) { // engines list them in any order
 		parts := grantLine.FindStringSubmatch(line)

@@ -50,7 +50,7 @@ type Right struct {
 // Rights returns all that a role may do in the database of the schema, and so all that it
 // needs. This is the one place that says so: 'migrate roles', 'dev', 'doctor' and the tests
 // go by it.
-func Rights(e engine.Name, role Role) []Right {
+func Rights(e engine.Engine, role Role) []Right {
 	if e == migrations.Vitess || e == migrations.TiDB {
 		return rightsOnTables(role)
 	}
@@ -164,7 +164,7 @@ func unquote(text string) string {
 func (a Account) String() string { return "'" + a.User + "'@'" + a.Host + "'" }
 
 // GrantStatements returns the statements that give a new account its role in a database.
-func GrantStatements(e engine.Name, role Role, database string, account Account) []string {
+func GrantStatements(e engine.Engine, role Role, database string, account Account) []string {
 	var statements []string
 	for _, right := range Rights(e, role) {
 		statements = append(statements, grantStatement(right, migrations.QuoteName(database), account))
