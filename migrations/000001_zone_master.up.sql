@@ -15,9 +15,8 @@
 -- that a check whose key was made for the other form is refused like one of another
 -- key_kind: whoever has not heard of key_form never writes a clear key into such a zone.
 --
--- velocityd keeps key_rule, overridden, revision and narrowed_at by itself. Its triggers overrule
--- whatever a writer says. Vitess and TiDB have no triggers: there, change zones by the program or over
--- HTTP.
+-- velocityd keeps key_rule, overridden, revision and narrowed_at by itself: its triggers overrule the
+-- values of a writer. Vitess and TiDB have no triggers: there, change zones by the program or over HTTP.
 --
 -- TiDB's own collation of utf8mb4 tells capital letters from small ones. So the text names MySQL's, in a
 -- comment that TiDB alone obeys.

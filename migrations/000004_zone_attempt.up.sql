@@ -2,8 +2,9 @@
 -- retry is to get the same answer. Compared byte by byte: 'a' and 'a ' are two
 -- attempts.
 --
--- On Vitess and TiDB bucket_key puts the row beside one of the check's buckets. Where there are shards, it
--- is one on the shard that commits last, and an attempt_id is unique for one bucket_key; elsewhere, at all.
+-- On Vitess and TiDB the row has the key of one of the check's buckets. On Vitess this key puts the row on
+-- the shard that commits last, and an attempt_id is unique within a bucket_key. On TiDB an attempt_id is
+-- unique in the table.
 CREATE TABLE zone_attempt (
   attempt_id VARBINARY(64) NOT NULL,
   -- on Vitess and TiDB: bucket_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin NOT NULL COMMENT 'of one of the check''s buckets',

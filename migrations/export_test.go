@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"io/fs"
+
+	"velocityd/db/engine"
 )
 
 // Open gives the tests, which have to stand outside of the package for the sake
@@ -45,6 +47,17 @@ func NewestMarker() (version int, digest string) { return newestMarker() }
 // these are the steps.
 func PortableFits(version uint, isPortable bool, steps ...int) error {
 	return found{version: version, isPortable: isPortable}.fits(steps)
+}
+
+// PortableText creates a table on an engine.
+func PortableText(e engine.Engine, table string) (string, error) {
+	tables, err := portableTables(e)
+	for _, t := range tables {
+		if t.name == table {
+			return t.statement, err
+		}
+	}
+	return "", err
 }
 
 // PartNames are the kind, table and name of each key and constraint that the steps make.

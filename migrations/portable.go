@@ -68,8 +68,8 @@ var (
 )
 
 // own returns the text of a table as Vitess or TiDB gets it. A line with "-- not on" and the engine's
-// name behind it is left out; of a line that begins with "-- on", the name and a colon, the rest is
-// SQL. MySQL and MariaDB get the text as it is: for them both are comments.
+// name behind it is left out. Of a line that begins with "-- on", the name and a colon, the rest is
+// SQL. MySQL and MariaDB get the text as it is, because they read such words as comments.
 func own(e engine.Engine, text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -97,9 +97,9 @@ type Action struct {
 	GoesOn bool
 }
 
-// fits returns an error if a step that the database has not seen changes tables that are there. The
-// plan makes tables and the identity alone; in a database of MySQL, which has triggers and views, not
-// even those.
+// fits returns an error if a step that the database has not seen changes tables that are there: the plan
+// can only make tables and the identity. In a database that was migrated as MySQL it makes neither,
+// because triggers and views come with the steps.
 func (f found) fits(steps []int) error {
 	for _, step := range steps {
 		switch {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/migrations"
 )
 
@@ -61,6 +62,40 @@ func TestPortableTablesAreThoseOfTheSteps(t *testing.T) {
 	}
 	if len(have) < 100 {
 		t.Errorf("only %d lines describe the tables: they are not looked at", len(have))
+	}
+}
+
+// The tests on clusters make the tables of Vitess. This one says in which lines they differ.
+func TestPortableTextsHaveTheLinesOfTheirEngine(t *testing.T) {
+	t.Parallel()
+	const increment, utc, whole, pair, unique = "    AUTO_INCREMENT", "    DEFAULT (UTC_TIMESTAMP(6))", "\n  PRIMARY KEY (attempt_id),",
+		"\nPRIMARY KEY (attempt_id, bucket_key),", "\nUNIQUE KEY zone_attempt_id"
+	for _, tc := range []struct {
+		engine     engine.Engine
+		table      string
+		have, lack []string
+	}{
+		{migrations.Vitess, "zone_txn", nil, []string{increment}},
+		{migrations.TiDB, "zone_txn", []string{increment}, nil},
+		{migrations.Vitess, "zone_override", []string{utc}, nil},
+		{migrations.TiDB, "zone_override", nil, []string{utc}},
+		{migrations.Vitess, "zone_attempt", []string{"\nbucket_key ", pair}, []string{whole, unique}},
+		{migrations.TiDB, "zone_attempt", []string{"\nbucket_key ", pair, unique}, []string{whole}},
+	} {
+		text, err := migrations.PortableText(tc.engine, tc.table)
+		if err != nil || !strings.Contains(text, "CREATE TABLE IF NOT EXISTS "+tc.table+" (") {
+			t.Errorf("%s on %s: %v\n%s", tc.table, tc.engine, err, text)
+		}
+		for _, line := range tc.have {
+			if !strings.Contains(text, line) {
+				t.Errorf("%s on %s lacks %q", tc.table, tc.engine, line)
+			}
+		}
+		for _, line := range tc.lack {
+			if strings.Contains(text, line) {
+				t.Errorf("%s on %s has %q", tc.table, tc.engine, line)
+			}
+		}
 	}
 }
 
