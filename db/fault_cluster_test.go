@@ -47,7 +47,7 @@ func ownCluster(t *testing.T, o vitess.Options) *vitess.Cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	if _, err := migrations.Vitess.Up(ctx, c.DSN()); err != nil {
+	if _, err := migrations.Up(ctx, migrations.Vitess, c.DSN()); err != nil {
 		t.Fatal(err)
 	}
 	return c

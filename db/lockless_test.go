@@ -11,6 +11,7 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 	"velocityd/service"
 )
 
@@ -37,7 +38,7 @@ func holdOpen(t *testing.T, as *dbtest.Database, isolation string, statements ..
 // views are what analysts read.
 func views() []string {
 	var names []string
-	for _, right := range migrations.Rights(migrations.Analyst) {
+	for _, right := range roles.Rights(migrations.MySQL, roles.Analyst) {
 		names = append(names, right.Object.Name)
 	}
 	return names
@@ -65,7 +66,7 @@ func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 			"SELECT MAX(id) INTO @last FROM read_txn LOCK IN SHARE MODE",
 			"SELECT a.id FROM read_txn AS a JOIN read_zone AS z ON z.id = a.zone_id LOCK IN SHARE MODE",
 			"SELECT COUNT(*) FROM (SELECT id FROM read_txn LOCK IN SHARE MODE) AS inside")
-		defer holdOpen(t, d.RoleAccount(t, migrations.Analyst), "REPEATABLE READ", statements...)()
+		defer holdOpen(t, d.RoleAccount(t, roles.Analyst), "REPEATABLE READ", statements...)()
 		for _, question := range [][]service.Check{check(user("alice")), check(user("carol")), check(user("alice"), user("dave"))} {
 			if _, err := ask(t.Context(), store, question); err != nil {
 				t.Errorf("%+v: %v", question, err)
@@ -90,7 +91,7 @@ func TestWhatLocksInSpiteOfViewsIsAsThePageSays(t *testing.T) {
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
-		analyst, dba := d.RoleAccount(t, migrations.Analyst), d.RoleAccount(t, migrations.DBA)
+		analyst, dba := d.RoleAccount(t, roles.Analyst), d.RoleAccount(t, roles.DBA)
 		const count = "SET @n = (SELECT COUNT(*) FROM read_txn)"
 		for _, c := range []struct {
 			as        *dbtest.Database

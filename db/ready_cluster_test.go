@@ -62,7 +62,7 @@ func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 	}
 	defer func() { _ = p.Close() }()
 	restore := func() {
-		if _, err := migrations.Vitess.Up(context.Background(), clusterDSN(t)); err != nil {
+		if _, err := migrations.Up(context.Background(), migrations.Vitess, clusterDSN(t)); err != nil {
 			t.Error(err)
 		}
 		dbtest.Eventually(t, "vtgate has been told all of it", func() bool { return proved(p) == nil })

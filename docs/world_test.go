@@ -20,6 +20,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 )
 
 // The page that makes accounts. Others use them as it has granted them.
@@ -173,7 +174,7 @@ func TestThePageGrantsTheOwnerWhatItNeeds(t *testing.T) {
 				continue
 			}
 			got := regexp.MustCompile(`,\s+`).Split(strings.TrimSpace(found[1]), -1)
-			want := slices.Clone(migrations.Rights(migrations.Owner)[0].Privileges)
+			want := slices.Clone(roles.Rights(migrations.MySQL, roles.Owner)[0].Privileges)
 			slices.Sort(got)
 			slices.Sort(want)
 			if !slices.Equal(got, want) {

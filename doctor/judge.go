@@ -9,7 +9,7 @@ import (
 
 	"velocityd/db"
 	"velocityd/db/engine"
-	"velocityd/migrations"
+	"velocityd/migrations/roles"
 )
 
 // Where doctor begins to warn.
@@ -66,26 +66,26 @@ func (d *Diagnoses) judgeVersion(i db.Inspection) {
 }
 
 func (d *Diagnoses) judgeGrants(i db.Inspection) {
-	d.judgeRights(migrations.ReadGrants(i.Database, i.Grants))
+	d.judgeRights(roles.ReadGrants(engine.MySQL, i.Database, i.Grants))
 }
 
 // judgeRights compares the rights of the account with the role of the service.
-func (d *Diagnoses) judgeRights(grants migrations.Grants) {
-	const roles = "let an administrator run 'velocityd migrate roles --service ACCOUNT --dry-run', and then without --dry-run"
+func (d *Diagnoses) judgeRights(grants roles.Grants) {
+	const cure = "let an administrator run 'velocityd migrate roles --service ACCOUNT --dry-run', and then without --dry-run"
 	if len(grants.Elsewhere) == 0 { // they may be granted there
-		for _, right := range grants.Lacks(migrations.Service) {
-			d.add(Warning, "rights", "the account lacks "+right.String()+", which the service needs", roles)
+		for _, right := range grants.Lacks(roles.Service) {
+			d.add(Warning, "rights", "the account lacks "+right.String()+", which the service needs", cure)
 		}
 	}
-	for _, right := range grants.Exceeds(migrations.Editor) {
-		d.add(Warning, "rights", "the account has "+right.String()+", which the service does not need", roles)
+	for _, right := range grants.Exceeds(roles.Editor) {
+		d.add(Warning, "rights", "the account has "+right.String()+", which the service does not need", cure)
 	}
 	for _, right := range grants.Elsewhere {
 		d.add(Warning, "rights", "the account has "+shorten(right)+", and the service needs rights on this database alone",
 			"give the service an account of its own")
 	}
 	d.otherwise("rights", "the account has what the service needs, and no more")
-	if len(grants.Exceeds(migrations.Service)) > 0 && len(grants.Lacks(migrations.Editor)) == 0 {
+	if len(grants.Exceeds(roles.Service)) > 0 && len(grants.Lacks(roles.Editor)) == 0 {
 		d.add(Note, "rights", "the account may edit zones and overrides, so callers of the HTTP interface may, too",
 			"nothing if you want that; otherwise 'velocityd migrate roles' without --service-edits-zones")
 	}

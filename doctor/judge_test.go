@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"velocityd/db"
-	"velocityd/migrations"
+	"velocityd/db/engine"
+	"velocityd/migrations/roles"
 )
 
 // TestDoctorJudgesWhatNoServerOfOursIs holds the judgement of states that the tests' engines
@@ -52,7 +53,7 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 			"sql_mode": "STRICT_TRANS_TABLES", "isolation": "REPEATABLE-READ", "innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "1",
 			"binlog_format": "ROW", "time_zone": "SYSTEM",
 		}}
-		i.Grants = migrations.GrantStatements(migrations.Service, "v", migrations.Account{User: "velocity", Host: "%"})
+		i.Grants = roles.GrantStatements(engine.MySQL, roles.Service, "v", roles.Account{User: "velocity", Host: "%"})
 		c.change(&i)
 		var found Diagnoses
 		found.judge(i)

@@ -7,14 +7,15 @@ import (
 	"strings"
 
 	"velocityd/db"
-	"velocityd/migrations"
+	"velocityd/db/engine"
+	"velocityd/migrations/roles"
 	"velocityd/service"
 )
 
 // judgeTiDB reports the findings of a TiDB.
 func (d *Diagnoses) judgeTiDB(i db.Inspection) {
 	d.judgeSeries("TiDB", "8.5", i.Version, strings.Contains(i.Version, "TiDB-v8.5."))
-	d.judgeRights(migrations.TiDB.ReadGrants(i.Database, i.Grants))
+	d.judgeRights(roles.ReadGrants(engine.TiDB, i.Database, i.Grants))
 	if i.Variables["tidb_enable_check_constraint"] == "OFF" {
 		d.add(Fault, "checks", "tidb_enable_check_constraint is OFF, so the engine takes any rate and window of a zone",
 			"let an administrator run SET GLOBAL tidb_enable_check_constraint = ON, and then 'velocityd zone lint'")

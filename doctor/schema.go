@@ -30,6 +30,8 @@ func VerifySchema(ctx context.Context, database Versioned) (version uint, err er
 	case err != nil:
 	case have == 0 && !dirty:
 		err = fmt.Errorf("%w: the database has no schema; run 'velocityd migrate up'", ErrSchema)
+	case migrations.RefuseUnreleased(have) != nil:
+		err = fmt.Errorf("%w: %w", ErrSchema, migrations.RefuseUnreleased(have))
 	case dirty && have <= need:
 		err = fmt.Errorf("%w: migration %d stopped half-way; run 'velocityd migrate status'", ErrSchema, have)
 	case have < need:

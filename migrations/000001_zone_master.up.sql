@@ -15,11 +15,14 @@
 -- that a check whose key was made for the other form is refused like one of another
 -- key_kind: whoever has not heard of key_form never writes a clear key into such a zone.
 --
--- What the schema keeps by itself (key_rule, overridden, revision, narrowed_at) is
--- overruled by the triggers, whatever a writer says.
+-- velocityd keeps key_rule, overridden, revision and narrowed_at by itself: its triggers overrule the
+-- values of a writer. Vitess and TiDB have no triggers: there, change zones by the program or over HTTP.
+--
+-- TiDB's own collation of utf8mb4 tells capital letters from small ones. So the text names MySQL's, in a
+-- comment that TiDB alone obeys.
 CREATE TABLE zone_master (
   id               INT          NOT NULL,
-  description      VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT '',
+  description      VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT '',
   rate             INT          COMMENT 'attempts that a bucket may have in any interval of `window` seconds',
   `window`         INT          COMMENT 'seconds',
   mode             ENUM('enforce', 'shadow', 'off') CHARACTER SET ascii NOT NULL DEFAULT 'enforce'
@@ -52,13 +55,13 @@ CREATE TABLE zone_master (
     COMMENT 'how many blocked attempts of a bucket and window have txns of their own, at least; the last of these txns counts the others; 0: all have one',
   key_rule         VARCHAR(32)  CHARACTER SET ascii
     AS (CONCAT(IF(key_form = 'hmac', 'hmac/', ''), IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind))) STORED
-    COMMENT 'kept by the schema: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',
+    COMMENT 'kept by velocityd: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',
   overridden       BOOLEAN      NOT NULL DEFAULT FALSE
-    COMMENT 'kept by the schema: the zone has or had rows in zone_override; where FALSE, checks look for none',
+    COMMENT 'kept by velocityd: the zone has or had rows in zone_override; where FALSE, checks look for none',
   revision         BIGINT UNSIGNED NOT NULL DEFAULT 1
-    COMMENT 'kept by the schema: counts the changes of the zone; the ETag of the HTTP interface',
+    COMMENT 'kept by velocityd: counts the changes of the zone; the ETag of the HTTP interface',
   narrowed_at      DATETIME(6)  NOT NULL DEFAULT '1970-01-01'
-    COMMENT 'kept by the schema: UTC; when rate was last lowered or window lengthened: a bucket may hold more than rate from before',
+    COMMENT 'kept by velocityd: UTC; when rate was last lowered or window lengthened: a bucket may hold more than rate from before',
   PRIMARY KEY (id),
   CONSTRAINT `zone id must be 1 or more`
     CHECK (id >= 1),
@@ -94,4 +97,4 @@ CREATE TABLE zone_master (
     CHECK (record_blocked BETWEEN 0 AND 1000000),
   CONSTRAINT `key_form must be clear or hmac`
     CHECK (key_form <> '')
-) ENGINE = InnoDB COMMENT = 'limits, one row a use case: written by DBAs, in force at the next check'
+) ENGINE = InnoDB COMMENT = 'limits, one row a use case: in force at the next check'

@@ -6,9 +6,11 @@
 -- read, however many an attacker adds. The newest txns of a bucket come first, so that
 -- every count reads the index forwards. Engines lose rows when they read one backwards:
 -- InnoDB while pages are merged (MySQL bugs 114248 and 115518), MariaDB in partitioned
--- tables (MDEV-40479).
+-- tables (MDEV-40479). TiDB reads DESC and keeps the index ascending.
 CREATE TABLE zone_txn (
-  id            BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+  id            BIGINT UNSIGNED NOT NULL
+    AUTO_INCREMENT -- not on Vitess, where ids come from zone_txn_seq: two shards would give the same ones
+    COMMENT 'the txn_id of answers and reports',
   created_at    DATETIME(6) NOT NULL COMMENT 'UTC',
   zone_id       INT NOT NULL,
   bucket_key    VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ NOT NULL,

@@ -10,15 +10,17 @@ CREATE TABLE zone_override (
   prefix     VARCHAR(43) CHARACTER SET ascii NULL DEFAULT NULL
     COMMENT 'in ip zones: a network such as 203.0.113.0/24, shorter than the zone''s buckets; NULL if a bucket_key is given',
   network    VARCHAR(130) CHARACTER SET ascii COLLATE ascii_bin NULL DEFAULT NULL
-    COMMENT 'kept by the schema: family and leading bits of prefix, such as 4:11001011; a lookup by one length is one by key',
+    COMMENT 'kept by velocityd: family and leading bits of prefix, such as 4:11001011; a lookup by one length is one by key',
   action     ENUM('allow', 'deny', 'limit') CHARACTER SET ascii NOT NULL
     COMMENT 'allow: always room, not counted; deny: never room; limit: a rate and window of its own',
   rate       INT NULL DEFAULT NULL COMMENT 'of a limit',
   `window`   INT NULL DEFAULT NULL COMMENT 'of a limit, seconds',
   expires_at DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: the first instant at which the override is no more; NULL: never',
-  reason     VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT '',
-  created_by VARCHAR(128) CHARACTER SET utf8mb4 NOT NULL DEFAULT '' COMMENT 'where the writer says nothing: principal or account of the session',
-  created_at DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)) COMMENT 'UTC',
+  reason     VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT '',
+  created_by VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT '' COMMENT 'principal or account of the writer',
+  created_at DATETIME(6) NOT NULL
+    DEFAULT (UTC_TIMESTAMP(6)) -- not on TiDB, which takes no default in UTC
+    COMMENT 'UTC',
   PRIMARY KEY (id),
   UNIQUE KEY zone_override_key (zone_id, bucket_key),
   UNIQUE KEY zone_override_network (zone_id, network),
@@ -36,4 +38,4 @@ CREATE TABLE zone_override (
     (action = 'limit' AND rate IS NOT NULL AND rate BETWEEN 0 AND 1000000
        AND `window` IS NOT NULL AND `window` BETWEEN 1 AND 31622400)
     OR (action <> 'limit' AND rate IS NULL AND `window` IS NULL))
-) ENGINE = InnoDB COMMENT = 'exceptions from a zone''s limit, for a bucket or a network: written by DBAs'
+) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */ COMMENT = 'exceptions from a zone''s limit, for a bucket or a network'

@@ -7,4 +7,4 @@ CREATE TABLE zone_override_prefix_length (
   family        TINYINT NOT NULL COMMENT '4 or 6',
   prefix_length SMALLINT NOT NULL COMMENT 'bits',
   PRIMARY KEY (zone_id, family, prefix_length)
-) ENGINE = InnoDB COMMENT = 'kept by the triggers of zone_override: the prefix lengths in use'
+) ENGINE = InnoDB COMMENT = 'kept by velocityd with zone_override: the prefix lengths in use'

@@ -1,11 +1,12 @@
 -- Every change of a zone or an override, and every release of a bucket, whoever
--- made it: written by triggers and by release_bucket.
+-- made it: written by triggers and by release_bucket. Vitess and TiDB have neither: there, velocityd
+-- writes the row in the transaction of its own change, and changes by other writers are not here.
 CREATE TABLE zone_audit (
   id           BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
   changed_at   DATETIME(6) NOT NULL COMMENT 'UTC',
-  changed_by   VARCHAR(384) CHARACTER SET utf8mb4 NOT NULL COMMENT 'the account of the session',
-  principal    VARCHAR(128) CHARACTER SET utf8mb4 NULL DEFAULT NULL
-    COMMENT 'on whose behalf, as the service or the session itself said in @velocityd_principal',
+  changed_by   VARCHAR(384) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL COMMENT 'the account of the session',
+  principal    VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NULL DEFAULT NULL
+    COMMENT 'on whose behalf, as the service said or, where there are triggers, the session in @velocityd_principal',
   subject      ENUM('zone', 'override', 'bucket') CHARACTER SET ascii NOT NULL,
   action       ENUM('insert', 'update', 'delete', 'release') CHARACTER SET ascii NOT NULL,
   zone_id      INT NOT NULL,
@@ -14,4 +15,4 @@ CREATE TABLE zone_audit (
   state_after  JSON NULL,
   PRIMARY KEY (id),
   KEY zone_audit_zone (zone_id, id)
-) ENGINE = InnoDB COMMENT = 'every change of a zone or an override, and every release of a bucket'
+) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */ COMMENT = 'every change of a zone or an override, and every release of a bucket'

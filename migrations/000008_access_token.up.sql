@@ -17,11 +17,13 @@ CREATE TABLE access_token (
   zones        VARCHAR(2815) CHARACTER SET ascii COLLATE ascii_bin NULL DEFAULT NULL
     COMMENT 'ids of the zones in which the scopes hold, as 1,2,7 for FIND_IN_SET; NULL: all zones',
   expires_at   DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: the first instant at which the row does not hold any more; NULL: never',
-  created_at   DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)) COMMENT 'UTC',
-  created_by   VARCHAR(128) CHARACTER SET utf8mb4 NOT NULL,
+  created_at   DATETIME(6) NOT NULL
+    DEFAULT (UTC_TIMESTAMP(6)) -- not on TiDB, which takes no default in UTC
+    COMMENT 'UTC',
+  created_by   VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL,
   last_used_at DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC, to about a minute: the one column that the service writes',
   revoked_at   DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC; NULL: not revoked',
-  revoked_by   VARCHAR(128) CHARACTER SET utf8mb4 NULL DEFAULT NULL,
+  revoked_by   VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NULL DEFAULT NULL,
   PRIMARY KEY (id),
   KEY access_token_name (name),
   KEY access_token_holds (revoked_at, expires_at),
@@ -40,4 +42,4 @@ CREATE TABLE access_token (
     CHECK (expires_at IS NULL OR (expires_at >= '1970-01-01' AND expires_at < '2200-01-01')),
   CONSTRAINT `revoked_at and revoked_by belong together`
     CHECK ((revoked_at IS NULL) = (revoked_by IS NULL))
-) ENGINE = InnoDB COMMENT = 'tokens and client certificates by which callers of the HTTP interface are known; written by velocityd token'
+) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */ COMMENT = 'tokens and client certificates by which callers of the HTTP interface are known; written by velocityd token'

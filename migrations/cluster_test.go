@@ -30,14 +30,14 @@ func clusterDSN(t *testing.T) string {
 func TestClusterMigrateUpHasNothingToDoTheSecondTime(t *testing.T) {
 	t.Parallel()
 	dsn := clusterDSN(t)
-	if _, err := migrations.Auto.Up(t.Context(), dsn); err != nil {
+	if _, err := migrations.Up(t.Context(), migrations.Auto, dsn); err != nil {
 		t.Fatal(err)
 	}
-	done, err := migrations.Auto.Up(t.Context(), dsn)
+	done, err := migrations.Up(t.Context(), migrations.Auto, dsn)
 	if err != nil || len(done.Actions) != 0 || done.To != migrations.Latest() || len(done.Left) != 0 {
 		t.Errorf("the second migration did %+v, %v", done, err)
 	}
-	state, err := migrations.Auto.Status(t.Context(), dsn)
+	state, err := migrations.Status(t.Context(), migrations.Auto, dsn)
 	if err != nil || !state.IsCurrent() || state.Engine == migrations.MySQL {
 		t.Errorf("the schema is %+v, %v", state, err)
 	}
@@ -48,10 +48,10 @@ func TestClusterMigrateUpHasNothingToDoTheSecondTime(t *testing.T) {
 //nolint:paralleltest // it drops all tables
 func TestClusterMigrateUpWorksAfterTheWayDown(t *testing.T) {
 	dsn := clusterDSN(t)
-	if done, err := migrations.Auto.Down(t.Context(), dsn, 0); err != nil || done.From != migrations.Latest() {
+	if done, err := migrations.Down(t.Context(), migrations.Auto, dsn, 0); err != nil || done.From != migrations.Latest() {
 		t.Fatalf("the way down began at version %d: %v", done.From, err)
 	}
-	if done, err := migrations.Auto.Up(t.Context(), dsn); err != nil || done.To != migrations.Latest() {
+	if done, err := migrations.Up(t.Context(), migrations.Auto, dsn); err != nil || done.To != migrations.Latest() {
 		t.Errorf("the way up ended at version %d: %v", done.To, err)
 	}
 }
@@ -77,14 +77,14 @@ func TestClusterMigrateUpGoesOnWithTablesThatVtgateHasNotSeen(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "1105")
 	})
 	dbtest.Exec(t, pool, create)
-	if done, err := migrations.Auto.Up(t.Context(), dsn); err != nil || len(done.Actions) != 1 {
+	if done, err := migrations.Up(t.Context(), migrations.Auto, dsn); err != nil || len(done.Actions) != 1 {
 		t.Errorf("carried out %d actions, want 1, which names the table: %v", len(done.Actions), err)
 	}
 }
 
 func TestClusterHasNoStepsToTakeBack(t *testing.T) {
 	t.Parallel()
-	if _, err := migrations.Auto.Down(t.Context(), clusterDSN(t), 1); !errors.Is(err, migrations.ErrNoSteps) {
+	if _, err := migrations.Down(t.Context(), migrations.Auto, clusterDSN(t), 1); !errors.Is(err, migrations.ErrNoSteps) {
 		t.Errorf("a step was taken back: %v", err)
 	}
 }
@@ -93,13 +93,13 @@ func TestClusterHasNoStepsToTakeBack(t *testing.T) {
 func TestClusterAShardedKeyspaceIsNotMigrated(t *testing.T) {
 	t.Parallel()
 	dsn := clusterDSN(t) + engine.BucketsSuffix
-	if _, err := migrations.Auto.Up(t.Context(), dsn); !errors.Is(err, engine.ErrSharded) {
+	if _, err := migrations.Up(t.Context(), migrations.Auto, dsn); !errors.Is(err, engine.ErrSharded) {
 		t.Errorf("migrated up: %v", err)
 	}
-	if _, err := migrations.Auto.Down(t.Context(), dsn, 0); !errors.Is(err, engine.ErrSharded) {
+	if _, err := migrations.Down(t.Context(), migrations.Auto, dsn, 0); !errors.Is(err, engine.ErrSharded) {
 		t.Errorf("migrated down: %v", err)
 	}
-	if _, err := migrations.Auto.Status(t.Context(), dsn); !errors.Is(err, engine.ErrSharded) {
+	if _, err := migrations.Status(t.Context(), migrations.Auto, dsn); !errors.Is(err, engine.ErrSharded) {
 		t.Errorf("read the status: %v", err)
 	}
 }

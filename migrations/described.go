@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io/fs"
 	"maps"
 	"regexp"
 	"slices"
@@ -63,13 +62,15 @@ func (s Schema) find(kind, table, name string) (found Described, is bool) {
 }
 
 var (
-	comments     = regexp.MustCompile(`(?m)^ *-- .*\n`)
+	comments     = regexp.MustCompile(`(?m) *-- .*$`)
+	othersWords  = regexp.MustCompile(`(?s)/\*.*?\*/`) // what is left for other engines in the text of one
 	forMariaDB   = regexp.MustCompile(`(?s)/\*M! (.*?) \*/`)
 	forMySQL     = regexp.MustCompile(`(?s)/\*!\d{5} (.*?) \*/`)
 	routineHead  = regexp.MustCompile(`(?s)\nCOMMENT '(.*?)'\n(?:DETERMINISTIC\n)?SQL SECURITY (\w+)\n([A-Z ]+)\n(BEGIN\n.*)`)
 	parameters   = regexp.MustCompile(`(?s)^[^(]*\((.*?)\)\n(?:(RETURNS [^\n]*)\n)?COMMENT `)
 	triggerHead  = regexp.MustCompile(`(?s)\n((?:BEFORE|AFTER) [^\n]*)\nFOR EACH ROW\n(BEGIN\n.*)`)
 	viewForm     = regexp.MustCompile(`(?s)SQL SECURITY (\w+) VIEW .*\(SELECT (.*?)\s+FROM (.*)\) AS (\w+)`)
+	literals     = regexp.MustCompile(`'[^']*'|\b[0-9]+\b`)
 	viewAddition = regexp.MustCompile("`[^`]*`\\.| as `[^`]*`|`")
 )
 
@@ -142,7 +143,7 @@ func (s Schema) defines(have, want string) bool {
 // canonical is a definition in words that are the same for all engines. Of an expression it has the
 // literals.
 func canonical(definition string) string {
-	text, _, _ := strings.Cut(strings.ToLower(words(forMariaDB.ReplaceAllString(definition, ""))), " comment '")
+	text, _, _ := strings.Cut(strings.ToLower(words(othersWords.ReplaceAllString(definition, ""))), " comment '")
 	if before, expression, isGenerated := strings.Cut(text, " as ("); isGenerated {
 		text = before + " as " + literalsOf(expression)
 	}
@@ -324,81 +325,8 @@ func literalsOf(check string) string {
 	return text
 }
 
-// part is a column, key or constraint of a table, by the table's text.
-type part struct {
-	kind, table, name string
-	definition        string // for ALTER TABLE … ADD
-	want              []string
-}
-
-var (
-	tableForm = regexp.MustCompile(`(?s)CREATE TABLE (\w+) \((.*)\) ENGINE`)
-	keyForm   = regexp.MustCompile(`^(PRIMARY |UNIQUE |)KEY (\w*) ?\((.*)\)$`)
-	checkForm = regexp.MustCompile("^CONSTRAINT `?([^`]*?)`?\\s+(CHECK|FOREIGN KEY) (.*)$")
-	literals  = regexp.MustCompile(`'[^']*'|\b[0-9]+\b`)
-)
-
-// parts returns the columns, keys and constraints of all tables, by their steps.
-func parts() ([]part, error) {
-	var list []part
-	for _, file := range files("*") {
-		content, err := fs.ReadFile(texts, file)
-		if err != nil {
-			return nil, fmt.Errorf("read step: %w", err)
-		}
-		table := tableForm.FindStringSubmatch(comments.ReplaceAllString(string(content), ""))
-		if table == nil {
-			continue
-		}
-		for _, item := range items(table[2]) {
-			p := part{table: table[1], definition: words(item)}
-			if key := keyForm.FindStringSubmatch(p.definition); key != nil {
-				p.kind, p.name = "KEY", key[2]
-				if key[1] == "PRIMARY " {
-					p.name = "PRIMARY"
-				}
-				for column := range strings.SplitSeq(key[3], ", ") {
-					if key[1] != "" {
-						column = "UNIQUE " + column
-					}
-					p.want = append(p.want, column)
-				}
-			} else if rule := checkForm.FindStringSubmatch(p.definition); rule != nil {
-				p.kind, p.name = rule[2], rule[1]
-				p.want = []string{""}
-				if p.kind == "CHECK" {
-					p.want[0] = literalsOf(rule[3])
-				}
-			} else {
-				name, _, _ := strings.Cut(p.definition, " ")
-				p.kind, p.name = "COLUMN", strings.Trim(name, "`")
-			}
-			list = append(list, p)
-		}
-	}
-	return list, nil
-}
-
-// items cuts the inside of CREATE TABLE at the commas that are in no parenthesis and no quotes.
-func items(inside string) []string {
-	var list []string
-	depth, begin, quote := 0, 0, byte(0)
-	for i := range len(inside) {
-		switch c := inside[i]; {
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '\'' || c == '`':
-			quote = c
-		case c == '(':
-			depth++
-		case c == ')':
-			depth--
-		case c == ',' && depth == 0:
-			list = append(list, inside[begin:i])
-			begin = i + 1
-		}
-	}
-	return append(list, inside[begin:])
+// lacks says that a column is not there.
+func (s Schema) lacks(table, column string) bool {
+	_, is := s.find("COLUMN", table, column)
+	return !is
 }

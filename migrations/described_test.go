@@ -8,6 +8,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 )
 
 // described returns what describe_schema tells the service's account.
@@ -26,7 +27,7 @@ func TestWhatWasChangedByHandIsAFaultAndItsCureMendsIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
-		owner := d.RoleAccount(t, migrations.Owner)
+		owner := d.RoleAccount(t, roles.Owner)
 		dbtest.Migrate(t, owner.DSN)
 		want := schema(t, d)
 		as := d.ServiceAccount(t)
@@ -82,7 +83,7 @@ func TestWhatWasChangedByHandIsAFaultAndItsCureMendsIt(t *testing.T) {
 			for _, fault := range list {
 				if statement, is := strings.CutPrefix(fault.Do, "run "); is && !strings.HasPrefix(statement, "'") {
 					dbtest.Exec(t, d.SQL, statement)
-				} else if _, err := migrations.Up(t.Context(), owner.DSN); err != nil {
+				} else if _, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN); err != nil {
 					t.Errorf("%s: %v", change, err)
 				}
 			}
@@ -119,13 +120,13 @@ func TestUpKeepsOneOwner(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
-		owner, other := d.RoleAccount(t, migrations.Owner), d.RoleAccount(t, migrations.Owner)
+		owner, other := d.RoleAccount(t, roles.Owner), d.RoleAccount(t, roles.Owner)
 		dbtest.Migrate(t, owner.DSN)
 		ownerName, _ := account(t, owner)
 		want := schema(t, d)
 		dbtest.Exec(t, d.SQL, "DROP PROCEDURE check_velocity") // as a dump without routines does
 		for _, as := range []*dbtest.Database{d, other} {
-			if _, err := migrations.Up(t.Context(), as.DSN); err == nil || !strings.Contains(err.Error(), "run migrate up as "+ownerName.User+"@") {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, as.DSN); err == nil || !strings.Contains(err.Error(), "run migrate up as "+ownerName.User+"@") {
 				t.Errorf("up as another account than the owner: %v", err)
 			}
 		}

@@ -41,8 +41,8 @@ func TestADirtySchemaIsReportedWithWhatToDo(t *testing.T) {
 		} {
 			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?, dirty = 1", test.at)
 			wantStatus(t, d, test.version, true)
-			_, upErr := migrations.Up(t.Context(), d.DSN)
-			_, downErr := migrations.Down(t.Context(), d.DSN, 1)
+			_, upErr := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
+			_, downErr := migrations.Down(t.Context(), migrations.MySQL, d.DSN, 1)
 			for way, err := range map[string]error{"up": upErr, "down": downErr} {
 				got := advice(t, err)
 				for situation, version := range map[string]string{"If it was": test.done, "way up": test.up, "way down": test.down} {
@@ -69,7 +69,7 @@ func TestAFailedWayUpIsRepairedByItsOwnAdvice(t *testing.T) {
 			for _, finish := range []bool{false, true} {
 				d := engine.Empty(t)
 				dbtest.Exec(t, d.SQL, "CREATE TABLE "+table+" (in_the_way INT)")
-				_, failed := migrations.Up(t.Context(), d.DSN)
+				_, failed := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 				if advice(t, failed); !strings.Contains(failed.Error(), "'"+table+"' already exists") {
 					t.Errorf("error %q does not say that %s exists", failed, table)
 				}
@@ -77,7 +77,7 @@ func TestAFailedWayUpIsRepairedByItsOwnAdvice(t *testing.T) {
 					t.Errorf("error %q repeats the whole statement", failed)
 				}
 				wantStatus(t, d, version, true)
-				_, again := migrations.Up(t.Context(), d.DSN)
+				_, again := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 				later := advice(t, again)
 				dbtest.Exec(t, d.SQL, "DROP TABLE "+table)
 				if finish {
@@ -101,7 +101,7 @@ func TestAFailedWayDownIsRepairedByItsOwnAdvice(t *testing.T) {
 		want := schema(t, d)
 		// A table of the DBA's own keeps zone_master, the last to go.
 		dbtest.Exec(t, d.SQL, "CREATE TABLE notes (zone_id INT, FOREIGN KEY (zone_id) REFERENCES zone_master (id))")
-		_, failed := migrations.Down(t.Context(), d.DSN, 0)
+		_, failed := migrations.Down(t.Context(), migrations.MySQL, d.DSN, 0)
 		advice(t, failed)
 		wantStatus(t, d, 0, true)
 		dbtest.Exec(t, d.SQL, advice(t, failed)["way down"])
@@ -143,7 +143,7 @@ func TestADatabaseOfBeforeTheFirstReleaseIsRefused(t *testing.T) {
 		d := engine.Database(t)
 		for _, version := range []int{46, 116, 209} {
 			dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
-			if _, err := migrations.Up(t.Context(), d.DSN); err == nil || !strings.Contains(err.Error(), "make a new database") {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err == nil || !strings.Contains(err.Error(), "make a new database") {
 				t.Errorf("version %d: %v, want to be told to make a new database", version, err)
 			}
 		}

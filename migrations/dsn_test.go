@@ -12,14 +12,15 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/migrations"
 )
 
 // each calls Up, Down and Status.
 func each(ctx context.Context, dsn string) map[string]error {
-	_, status := migrations.Status(ctx, dsn)
-	_, up := migrations.Up(ctx, dsn)
-	_, down := migrations.Down(ctx, dsn, 0)
+	_, status := migrations.Status(ctx, migrations.MySQL, dsn)
+	_, up := migrations.Up(ctx, migrations.MySQL, dsn)
+	_, down := migrations.Down(ctx, migrations.MySQL, dsn, 0)
 	return map[string]error{"up": up, "down": down, "status": status}
 }
 
@@ -117,7 +118,7 @@ func TestADatabaseOfAnyCollationIsMigrated(t *testing.T) {
 		for _, collation := range []string{"utf8mb4_bin", "utf8mb4_unicode_ci", "utf8mb4_general_ci", "latin1_swedish_ci"} {
 			d := engine.Empty(t)
 			dbtest.Exec(t, d.SQL, "ALTER DATABASE COLLATE "+collation)
-			if _, err := migrations.Up(t.Context(), d.DSN); err != nil {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err != nil {
 				t.Errorf("%s: %v", collation, err)
 			}
 		}
@@ -149,10 +150,10 @@ func TestAServerThatSaysNothingIsNotWaitedForForLong(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = silent.Close() })
 	dsn := "a:b@tcp(" + silent.Addr().String() + ")/velocityd"
-	for _, engine := range []migrations.Engine{migrations.Auto, migrations.MySQL, migrations.TiDB} {
-		t.Run(string(engine), func(t *testing.T) {
+	for _, form := range []engine.Engine{migrations.Auto, migrations.MySQL, migrations.TiDB} {
+		t.Run(string(form), func(t *testing.T) {
 			t.Parallel()
-			_, err := engine.Status(t.Context(), dsn)
+			_, err := migrations.Status(t.Context(), form, dsn)
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
 			}

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"io/fs"
+
+	"velocityd/db/engine"
 )
 
 // Open gives the tests, which have to stand outside of the package for the sake
@@ -42,16 +44,21 @@ func Digest() (string, error) {
 func NewestMarker() (version int, digest string) { return newestMarker() }
 
 // PortableFits is the answer of the plan for portable tables, or those of MySQL, at a version, if
-// these are the steps that change tables.
+// these are the steps.
 func PortableFits(version uint, isPortable bool, steps ...int) error {
 	return found{version: version, isPortable: isPortable}.fits(steps)
 }
 
-// TableSteps are the steps that change tables.
-func TableSteps() []int { return tableSteps() }
-
-// PlannedStep is the newest step whose change the plan for portable tables makes, too.
-const PlannedStep = plannedStep
+// PortableText creates a table on an engine.
+func PortableText(e engine.Engine, table string) (string, error) {
+	tables, err := portableTables(e)
+	for _, t := range tables {
+		if t.name == table {
+			return t.statement, err
+		}
+	}
+	return "", err
+}
 
 // PartNames are the kind, table and name of each key and constraint that the steps make.
 func PartNames() ([]string, error) {

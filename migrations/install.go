@@ -118,10 +118,10 @@ func (in *installer) make(ctx context.Context, t text, old Routine) (err error) 
 	if in.mariaDB || old.State == Missing || t.kind == "VIEW" {
 		return in.execBetweenChecks(ctx, what, t.statement)
 	}
-	var kept keepsGrants
+	var kept []string
 	if old.IsCallable() {
 		var isHidden bool
-		if kept, isHidden, err = noteGrants(ctx, in.conn, old); err != nil {
+		if kept, isHidden, err = grantsOn(ctx, in.conn, old); err != nil {
 			return err
 		}
 		if isHidden {
@@ -178,8 +178,8 @@ func (in *installer) execBetweenChecks(ctx context.Context, what, statement stri
 }
 
 // regrant puts the grants on a routine back.
-func (in *installer) regrant(ctx context.Context, r Routine, kept keepsGrants) error {
-	for _, statement := range kept.statements {
+func (in *installer) regrant(ctx context.Context, r Routine, kept []string) error {
+	for _, statement := range kept {
 		if err := in.exec(ctx, "keep the grants on "+r.String()+", which MySQL drops with it", statement); err != nil {
 			return err
 		}

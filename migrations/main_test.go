@@ -6,32 +6,45 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-sql-driver/mysql"
+
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 )
 
 func TestMain(m *testing.M) { dbtest.Main(m) }
 
 func up(t *testing.T, d *dbtest.Database) {
 	t.Helper()
-	if _, err := migrations.Up(t.Context(), d.DSN); err != nil {
+	if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func down(t *testing.T, d *dbtest.Database, steps int) {
 	t.Helper()
-	if _, err := migrations.Down(t.Context(), d.DSN, steps); err != nil {
+	if _, err := migrations.Down(t.Context(), migrations.MySQL, d.DSN, steps); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func wantStatus(t *testing.T, d *dbtest.Database, version uint, dirty bool) {
 	t.Helper()
-	got, err := migrations.Status(t.Context(), d.DSN)
+	got, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN)
 	if err != nil || got.Version != version || got.Latest != migrations.Latest() || got.Dirty != dirty {
 		t.Errorf("status is %+v, %v, want version %d, dirty %v", got, err, version, dirty)
 	}
+}
+
+// account names the account of a database for GRANT, and the database.
+func account(t *testing.T, d *dbtest.Database) (as roles.Account, database string) {
+	t.Helper()
+	cfg, err := mysql.ParseDSN(d.DSN)
+	if err != nil {
+		t.Fatal("parse dsn: unreadable")
+	}
+	return roles.Account{User: cfg.User, Host: "localhost"}, cfg.DBName
 }
 
 // rows returns what a query answers, one line a row, in order.

@@ -1,10 +1,11 @@
 // Package migrations owns the schema's history: tables as numbered steps, one
 // statement a file, which golang-migrate carries out; and procedures, functions,
-// triggers and views as one current text each, compared with what the engine keeps of it. It also owns what
-// each account may do in the schema. It must not know what the tables are for.
+// triggers and views as one current text each, compared with what the engine keeps of it. It
+// must not know what the tables are for, nor who may do what with them: that is package roles.
 package migrations
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -19,6 +20,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/source/iofs"
 
 	"velocityd/db/address"
+	"velocityd/db/engine"
 )
 
 // metadataWait bounds, in seconds, how long a DDL statement may wait for running
@@ -39,7 +41,7 @@ type State struct {
 	Routines []Routine // of this program, and retired ones that are still there
 	// Engine is the one whose form the schema has. Where it is not MySQL there are no Routines,
 	// and Actions are what is to be done.
-	Engine  Engine
+	Engine  engine.Engine
 	Actions []Action
 	Left    []Routine // see Change
 }
@@ -69,26 +71,25 @@ type Change struct {
 	Ungranted []Routine
 }
 
-// Up brings the schema to Latest, and each procedure, function and trigger to its
-// current text, also if one was dropped. If there is nothing to do, the error is nil. A schema
-// that a newer program has migrated further stays as it is. The error wraps ErrDirty if a step
-// stopped half-way, now or earlier, and says what to do; a step that installs routines is
-// carried out again. dsn is in go-sql-driver's form, and its account needs DDL rights. Two
-// calls at once wait for each other, up to 10 seconds. When ctx ends, the migration stops
-// after its present statement, and the error says so.
-func Up(ctx context.Context, dsn string) (Change, error) {
+// upSteps is Up on MySQL.
+func upSteps(ctx context.Context, dsn string) (Change, error) {
 	return change(ctx, dsn, func(m *migrate.Migrate, t *target) error {
-		version, dirty, err := t.Version()
-		if err = errors.Join(err, refuseUnreleased(version)); err != nil {
-			return err
-		}
+		version, dirty, err := t.known()
 		switch {
+		case err != nil:
+			return err
 		case version > int(Latest()) && !dirty:
 			return nil
 		case dirty && isMarker(version):
 			// A marker's step can be carried out again.
 			version, dirty = before(version), false
 			if err := t.SetVersion(version, dirty); err != nil {
+				return err
+			}
+		}
+		if !dirty {
+			have, err := describe(ctx, t.conn)
+			if err = cmp.Or(err, refuseForeign(version, have.lacks)); err != nil {
 				return err
 			}
 		}
@@ -105,16 +106,13 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 	})
 }
 
-// Down takes back the newest steps, or all of them if steps is 0. What the tables
-// held is lost. Views go, and Up makes them again. Procedures and functions stay as they
-// are: Up of the older program installs its texts. If there are fewer than steps steps, nothing is taken back. Errors and
-// waiting are those of Up.
-func Down(ctx context.Context, dsn string, count int) (Change, error) {
+// downSteps is Down on MySQL.
+func downSteps(ctx context.Context, dsn string, count int) (Change, error) {
 	if count < 0 {
 		return Change{}, fmt.Errorf("take back %d migrations: the number must not be negative", count)
 	}
 	return change(ctx, dsn, func(m *migrate.Migrate, t *target) error {
-		version, dirty, err := t.Version()
+		version, dirty, err := t.known()
 		there := 0
 		for _, step := range steps() {
 			if step <= version {
@@ -142,13 +140,11 @@ func Down(ctx context.Context, dsn string, count int) (Change, error) {
 	})
 }
 
-// Status reads the schema's state and changes nothing but, on a database that
-// was never migrated, the empty table that will hold it. It waits for a
-// migration under way, as Up does.
-func Status(ctx context.Context, dsn string) (State, error) {
+// statusOfSteps is Status on MySQL.
+func statusOfSteps(ctx context.Context, dsn string) (State, error) {
 	state := State{Latest: Latest(), Engine: MySQL}
 	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
-		version, dirty, err := t.Version()
+		version, dirty, err := t.known()
 		if err != nil {
 			return err
 		}

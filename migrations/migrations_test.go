@@ -68,14 +68,14 @@ func TestDownRefusesMoreStepsThanThereAre(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
-		if _, err := migrations.Down(t.Context(), d.DSN, 1); err == nil || !strings.Contains(err.Error(), "only 0") {
+		if _, err := migrations.Down(t.Context(), migrations.MySQL, d.DSN, 1); err == nil || !strings.Contains(err.Error(), "only 0") {
 			t.Errorf("a step down from nothing: %v, want an error that says so", err)
 		}
 		down(t, d, 0) // all of nothing is nothing to do
 		up(t, d)
 		_, first, last := ways(t, ".")
 		for _, steps := range []int{-1, last - first + 2} {
-			if _, err := migrations.Down(t.Context(), d.DSN, steps); err == nil {
+			if _, err := migrations.Down(t.Context(), migrations.MySQL, d.DSN, steps); err == nil {
 				t.Errorf("%d steps down: no error", steps)
 			}
 			wantStatus(t, d, migrations.Latest(), false)
@@ -103,7 +103,7 @@ func TestASchemaNewerThanTheProgramIsLeftAlone(t *testing.T) {
 		newer := migrations.Latest() + 1
 		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", newer)
 		up(t, d)
-		_, err := migrations.Down(t.Context(), d.DSN, 0)
+		_, err := migrations.Down(t.Context(), migrations.MySQL, d.DSN, 0)
 		if err == nil || !strings.Contains(err.Error(), "use the newer program") {
 			t.Errorf("down from a newer schema: %v, want an error that says so", err)
 		}
@@ -120,7 +120,7 @@ func TestUpsAtOnceTellEachWhatItDidItself(t *testing.T) {
 		changes := make(chan migrations.Change, callers)
 		for range callers {
 			go func() {
-				done, err := migrations.Up(t.Context(), d.DSN) // waits for others for at most 10 seconds
+				done, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN) // waits for others for at most 10 seconds
 				if err != nil {
 					t.Error(err)
 				}
@@ -148,7 +148,7 @@ func TestACancelledCallerMigratesNothing(t *testing.T) {
 		d := engine.Empty(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := migrations.Up(ctx, d.DSN); !errors.Is(err, context.Canceled) {
+		if _, err := migrations.Up(ctx, migrations.MySQL, d.DSN); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want context.Canceled", err)
 		}
 		if got := objects(t, d); len(got) != 0 {
@@ -176,7 +176,7 @@ func TestCancellationStopsBetweenTwoMigrations(t *testing.T) {
 		defer cancel()
 		ended := make(chan error, 1)
 		go func() {
-			_, err := migrations.Down(ctx, d.DSN, 0)
+			_, err := migrations.Down(ctx, migrations.MySQL, d.DSN, 0)
 			ended <- err
 		}()
 		dbtest.Eventually(t, "DROP TABLE zone_attempt waits for the reader", func() bool {

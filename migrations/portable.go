@@ -1,60 +1,88 @@
 package migrations
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"velocityd/db/engine"
 )
 
-// The folders of the portable tables. Behind vtgate, those of limitsFolder are in the
-// unsharded keyspace that the DSN names, and those of bucketsFolder in the sharded one beside
-// it. Elsewhere all are in one database.
+// group is the tables that belong into one keyspace of Vitess. Elsewhere all are in one database.
+type group string
+
+// The groups. Behind vtgate, limits are in the unsharded keyspace that the DSN names, and buckets in
+// the sharded one beside it.
 const (
-	limitsFolder  = "limits"
-	bucketsFolder = "buckets"
-	vitessFolder  = "vitess" // what there is behind vtgate alone; in the unsharded keyspace
+	limits  group = "limits"
+	buckets group = "buckets"
 )
+
+// groupOf returns the group of a table.
+func groupOf(table string) group {
+	if slices.Contains([]string{"zone_bucket_lock", "zone_txn", "zone_attempt"}, table) {
+		return buckets
+	}
+	return limits
+}
 
 // portableTable is one of the tables for engines without procedures.
 type portableTable struct {
-	name, folder string
-	// statement creates the table if it is not there. It begins with the file's comment.
+	name  string
+	group group
+	// statement creates the table if it is not there. It begins with the text's comment.
 	statement string
 }
 
-// unsharded finds what a portable text has only where there are no shards. For vtgate it is a
-// comment like any other.
-var unsharded = regexp.MustCompile(`/\*U! (.*?) \*/`)
-
-// portableTables returns the tables that an engine needs, in the order in which they can be
-// created: zone_override refers to zone_master, which comes before it by its name.
-func portableTables(e Engine) ([]portableTable, error) {
-	folders := []string{limitsFolder, bucketsFolder}
-	if e == Vitess {
-		folders = []string{limitsFolder, vitessFolder, bucketsFolder}
+// portableTables returns the tables that an engine needs, in an order in which they can be
+// created: those of the steps, and what the folder portable has besides.
+func portableTables(e engine.Engine) ([]portableTable, error) {
+	besides, err := fs.Glob(texts, "portable/*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("list portable tables: %w", err)
 	}
 	var list []portableTable
-	for _, folder := range folders {
-		files, err := fs.Glob(texts, path.Join("portable", folder, "*.sql"))
+	for _, file := range append(besides, files("*")...) {
+		content, err := readText(file)
 		if err != nil {
-			return nil, fmt.Errorf("list portable tables: %w", err)
+			return nil, err
 		}
-		for _, file := range files {
-			content, err := readText(file)
-			if err != nil {
-				return nil, err
-			}
-			statement := strings.TrimSpace(string(content))
-			if e != Vitess {
-				statement = unsharded.ReplaceAllString(statement, "$1")
-			}
-			list = append(list, portableTable{strings.TrimSuffix(path.Base(file), ".sql"), folder, statement})
+		name := tableName.FindStringSubmatch(string(content))
+		if name == nil || name[1] == sequence && e != Vitess {
+			continue
+		}
+		statement := strings.Replace(own(e, string(content)), "CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
+		list = append(list, portableTable{name[1], groupOf(name[1]), strings.TrimSpace(statement)})
+	}
+	slices.SortStableFunc(list, func(a, b portableTable) int { return cmp.Compare(b.group, a.group) }) // limits first
+	return list, nil
+}
+
+var (
+	tableName = regexp.MustCompile(`(?m)^CREATE TABLE (\w+)`)
+	onlyOn    = regexp.MustCompile(`^ *-- on ([\w ]+): (.*)$`)
+	notOn     = regexp.MustCompile(` -- not on ([\w ]+)`)
+)
+
+// own returns the text of a table as Vitess or TiDB gets it. A line with "-- not on" and the engine's
+// name behind it is left out. Of a line that begins with "-- on", the name and a colon, the rest is
+// SQL. MySQL and MariaDB get the text as it is, because they read such words as comments.
+func own(e engine.Engine, text string) string {
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		isNamed := func(in []string) bool { return in != nil && strings.Contains(strings.ToLower(in[1]), string(e)) }
+		only := onlyOn.FindStringSubmatch(line)
+		switch {
+		case isNamed(only):
+			lines = append(lines, only[2])
+		case !isNamed(notOn.FindStringSubmatch(line)):
+			lines = append(lines, line)
 		}
 	}
-	return list, nil
+	return strings.Join(lines, "\n")
 }
 
 // Action is one statement of a migration where there are no numbered steps.
@@ -69,28 +97,28 @@ type Action struct {
 	GoesOn bool
 }
 
-// plannedStep is the newest numbered step to whose tables the plan brings portable tables that are
-// there, which are older than none of the steps up to it. One that comes after it and changes a table
-// needs a part of the plan that makes the same change, and only then its number here.
-const plannedStep = 10
-
-// tableSteps returns the numbered steps that change tables, in order: all but those that install
-// procedures.
-func tableSteps() []int { return slices.DeleteFunc(steps(), isMarker) }
-
-// fits returns an error if one of the steps that change tables must be carried out on the
-// database and cannot be: a step is for MySQL alone.
+// fits returns an error if a step that the database has not seen changes tables that are there: the plan
+// can only make tables and the identity. In a database that was migrated as MySQL it makes neither,
+// because triggers and views come with the steps.
 func (f found) fits(steps []int) error {
 	for _, step := range steps {
 		switch {
-		case uint(step) <= f.version:
+		case uint(step) <= f.version || isMarker(step):
 		case !f.isPortable:
 			return fmt.Errorf("schema is at version %d: migrate it as MySQL first, by 'velocityd migrate up --engine-mode mysql' "+
 				"on the MySQL server itself", f.version)
-		case step > plannedStep:
+		case !isPlanned(step):
 			return fmt.Errorf("schema is at version %d: step %d changes tables, and this program can carry it out on MySQL alone; "+
 				"nothing was changed: go on with the program that has migrated the database", f.version, step)
 		}
 	}
 	return nil
+}
+
+var plannedForm = regexp.MustCompile(`(?m)^(CREATE TABLE|INSERT INTO velocity_identity) `)
+
+// isPlanned says that the plan does what a step does.
+func isPlanned(step int) bool {
+	text, err := stepText(step)
+	return err == nil && plannedForm.Match(text)
 }

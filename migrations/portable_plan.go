@@ -1,6 +1,7 @@
 package migrations
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -13,6 +14,7 @@ type found struct {
 	dirty   bool
 	limits  []string // the tables beside the zones
 	buckets []string // those beside the buckets: the same ones where there is one database
+	columns []string // of all tables: zone_txn.id
 	// isWhole says that vtgate's unsharded keyspace has the tables of buckets, too: the database
 	// was migrated as MySQL, and its buckets are yet to be moved to their shards.
 	isWhole bool
@@ -21,21 +23,21 @@ type found struct {
 	isPortable bool
 }
 
-// tables are those that were found of a folder's.
-func (f found) tables(folder string) []string {
-	if folder == bucketsFolder {
+// tables are those that were found of a group.
+func (f found) tables(of group) []string {
+	if of == buckets {
 		return f.buckets
 	}
 	return f.limits
 }
 
-// home is the folder beside whose tables those of a folder are, or are to be made: tables of
+// home is the group beside whose tables those of a group are, or are to be made: tables of
 // buckets are in the unsharded keyspace until they are moved to their shards.
-func (f found) home(folder string) string {
-	if f.isWhole && folder == bucketsFolder {
-		return limitsFolder
+func (f found) home(of group) group {
+	if f.isWhole && of == buckets {
+		return limits
 	}
-	return folder
+	return of
 }
 
 // look finds out what is there.
@@ -43,25 +45,36 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 	if f.version, f.dirty, err = p.version(ctx); err != nil {
 		return f, err
 	}
-	if f.limits, err = p.enter(ctx, limitsFolder); err != nil {
+	if err := p.lookAt(ctx, limits, &f.limits, &f.columns); err != nil {
 		return f, err
 	}
 	f.isWhole = p.engine == Vitess && has(f.limits, "zone_txn")
 	if f.buckets = f.limits; p.engine == Vitess && !f.isWhole {
-		if f.buckets, err = p.enter(ctx, bucketsFolder); err != nil {
+		if err := p.lookAt(ctx, buckets, &f.buckets, &f.columns); err != nil {
 			return f, err
 		}
 	}
-	if has(f.buckets, "zone_attempt") {
-		// Not by SHOW COLUMNS, for which vtgate would have to know the table by now.
-		columns, err := p.column(ctx, "SELECT column_name FROM information_schema.columns "+
-			"WHERE table_schema = DATABASE() AND table_name = 'zone_attempt'")
-		if err != nil {
-			return f, fmt.Errorf("read the columns of zone_attempt: %w", withoutStatement(err))
-		}
-		f.isPortable = has(columns, "bucket_key")
-	}
+	f.isPortable = has(f.columns, "zone_attempt.bucket_key")
 	return f, nil
+}
+
+// lookAt reads the tables of a group, and adds their columns.
+func (p portable) lookAt(ctx context.Context, of group, tables, columns *[]string) (err error) {
+	if *tables, err = p.enter(ctx, of); err != nil {
+		return err
+	}
+	// Not by SHOW COLUMNS, for which vtgate would have to know the table by now.
+	more, err := p.column(ctx, "SELECT CONCAT(table_name, '.', column_name) FROM information_schema.columns WHERE table_schema = DATABASE()")
+	if err != nil {
+		return fmt.Errorf("read the columns of %s: %w", p.keyspace(of), withoutStatement(err))
+	}
+	*columns = append(*columns, more...)
+	return nil
+}
+
+// lacks says that a table is there and has not a column.
+func (f found) lacks(table, column string) bool {
+	return has(f.tables(groupOf(table)), table) && !has(f.columns, table+"."+column)
 }
 
 // plan returns what is to be done, in order, and what was found. It changes nothing.
@@ -69,7 +82,7 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 	if f, err = p.look(ctx); err != nil {
 		return nil, f, err
 	}
-	if err := refuseUnreleased(int(f.version)); err != nil {
+	if err := cmp.Or(RefuseUnreleased(f.version), refuseForeign(int(f.version), f.lacks)); err != nil {
 		return nil, f, err
 	}
 	switch {
@@ -78,7 +91,7 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 	case f.version > Latest():
 		return nil, f, nil
 	case f.version > 0:
-		if err := f.fits(tableSteps()); err != nil {
+		if err := f.fits(steps()); err != nil {
 			return nil, f, err
 		}
 	}
@@ -120,8 +133,8 @@ func (p portable) planChecks(ctx context.Context, _ found) ([]Action, error) {
 func (p portable) planTables(_ context.Context, f found) (actions []Action, err error) {
 	tables, err := portableTables(p.engine)
 	for _, table := range tables {
-		if !has(f.tables(table.folder), table.name) {
-			actions = append(actions, p.action(f.home(table.folder), "create table "+table.name, table.statement))
+		if !has(f.tables(table.group), table.name) {
+			actions = append(actions, p.action(f.home(table.group), "create table "+table.name, table.statement))
 		}
 	}
 	return actions, err
@@ -133,7 +146,7 @@ func (p portable) planIdentity(_ context.Context, f found) ([]Action, error) {
 	if f.version >= Latest() {
 		return nil, nil
 	}
-	return []Action{p.action(limitsFolder, "give the database its identity",
+	return []Action{p.action(limits, "give the database its identity",
 		"INSERT IGNORE INTO velocity_identity (name, value) VALUES ('database', UUID())")}, nil
 }
 
@@ -152,13 +165,13 @@ func (p portable) planAttempts(_ context.Context, f found) ([]Action, error) {
 	if f.isPortable || !has(f.buckets, "zone_attempt") {
 		return nil, nil
 	}
-	folder := f.home(bucketsFolder)
+	where := f.home(buckets)
 	if p.engine == Vitess {
-		forget := p.action(folder, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
+		forget := p.action(where, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
 		forget.GoesOn = true
 		return []Action{
 			forget,
-			p.action(folder, "give zone_attempt its bucket_key", strings.TrimSpace(attemptKey)),
+			p.action(where, "give zone_attempt its bucket_key", strings.TrimSpace(attemptKey)),
 		}, nil
 	}
 	return p.replaceAttempts()
@@ -179,13 +192,13 @@ func (p portable) replaceAttempts() ([]Action, error) {
 	}
 	const what = "replace zone_attempt"
 	return []Action{
-		p.action(bucketsFolder, what, "DROP TABLE IF EXISTS zone_attempt_portable"),
-		p.action(bucketsFolder, what, create),
-		p.action(bucketsFolder, what, "INSERT INTO zone_attempt_portable (attempt_id, bucket_key, created_at, expires_at, answer)\n"+
+		p.action(buckets, what, "DROP TABLE IF EXISTS zone_attempt_portable"),
+		p.action(buckets, what, create),
+		p.action(buckets, what, "INSERT INTO zone_attempt_portable (attempt_id, bucket_key, created_at, expires_at, answer)\n"+
 			"SELECT attempt_id, JSON_UNQUOTE(JSON_EXTRACT(answer, '$[0][1]')), created_at, expires_at, answer\n"+
 			"  FROM zone_attempt\n WHERE expires_at > UTC_TIMESTAMP()"),
-		p.action(bucketsFolder, what, "DROP TABLE zone_attempt"),
-		p.action(bucketsFolder, what, "ALTER TABLE zone_attempt_portable RENAME TO zone_attempt"),
+		p.action(buckets, what, "DROP TABLE zone_attempt"),
+		p.action(buckets, what, "ALTER TABLE zone_attempt_portable RENAME TO zone_attempt"),
 	}, nil
 }
 
@@ -193,14 +206,14 @@ func (p portable) replaceAttempts() ([]Action, error) {
 func (p portable) noteVersion(before uint) []Action {
 	what := fmt.Sprintf("note version %d", Latest())
 	if before > 0 {
-		return []Action{p.action(limitsFolder, what, fmt.Sprintf("UPDATE schema_migrations SET version = %d, dirty = 0", Latest()))}
+		return []Action{p.action(limits, what, fmt.Sprintf("UPDATE schema_migrations SET version = %d, dirty = 0", Latest()))}
 	}
 	return []Action{
-		p.action(limitsFolder, what, "DELETE FROM schema_migrations"), // version -1, after the way down
-		p.action(limitsFolder, what, fmt.Sprintf("INSERT INTO schema_migrations (version, dirty) VALUES (%d, 0)", Latest())),
+		p.action(limits, what, "DELETE FROM schema_migrations"), // version -1, after the way down
+		p.action(limits, what, fmt.Sprintf("INSERT INTO schema_migrations (version, dirty) VALUES (%d, 0)", Latest())),
 	}
 }
 
-func (p portable) action(folder, what, statement string) Action {
-	return Action{Keyspace: p.keyspace(folder), What: what, Statement: statement}
+func (p portable) action(of group, what, statement string) Action {
+	return Action{Keyspace: p.keyspace(of), What: what, Statement: statement}
 }

@@ -16,7 +16,7 @@ import (
 
 // portable is a database that has, or is to have, the portable tables.
 type portable struct {
-	engine Engine
+	engine engine.Engine
 	conn   *sql.Conn
 	name   string // the database's or, behind vtgate, the unsharded keyspace's
 }
@@ -26,7 +26,7 @@ var errNoChecks = errors.New("TiDB keeps no CHECK constraints as it is set, so a
 	"let an administrator run SET GLOBAL tidb_enable_check_constraint = ON, which must stay, and start again")
 
 // onPortable connects, does one thing under the lock of migrations and lets go.
-func (e Engine) onPortable(ctx context.Context, dsn string, do func(portable) error) error {
+func onPortable(ctx context.Context, e engine.Engine, dsn string, do func(portable) error) error {
 	db, name, err := openWith(dsn, nil)
 	if err != nil {
 		return err
@@ -72,10 +72,10 @@ func (p portable) lockName() string {
 	return name[:min(len(name), longest)]
 }
 
-// enter makes the database of a folder's tables the session's own, and returns the names of
+// enter makes the database of a group's tables the session's own, and returns the names of
 // its tables.
-func (p portable) enter(ctx context.Context, folder string) (tables []string, err error) {
-	if err := p.exec(ctx, Action{What: "use " + p.keyspace(folder), Statement: "USE " + quoteName(p.keyspace(folder))}); err != nil {
+func (p portable) enter(ctx context.Context, of group) (tables []string, err error) {
+	if err := p.exec(ctx, Action{What: "use " + p.keyspace(of), Statement: "USE " + QuoteName(p.keyspace(of))}); err != nil {
 		return nil, err
 	}
 	err = query(ctx, p.conn, func(rows *sql.Rows) error {
@@ -87,14 +87,14 @@ func (p portable) enter(ctx context.Context, folder string) (tables []string, er
 		return nil
 	}, "SHOW TABLES")
 	if err != nil {
-		return nil, p.explain(Action{}, fmt.Errorf("list the tables of %s: %w", p.keyspace(folder), withoutStatement(err)))
+		return nil, p.explain(Action{}, fmt.Errorf("list the tables of %s: %w", p.keyspace(of), withoutStatement(err)))
 	}
 	return tables, nil
 }
 
-// keyspace is where the tables of a folder are.
-func (p portable) keyspace(folder string) string {
-	if p.engine == Vitess && folder == bucketsFolder {
+// keyspace is where the tables of a group are.
+func (p portable) keyspace(of group) string {
+	if p.engine == Vitess && of == buckets {
 		return p.name + engine.BucketsSuffix
 	}
 	return p.name
@@ -102,7 +102,7 @@ func (p portable) keyspace(folder string) string {
 
 // version returns the version that is noted; 0 if there is none.
 func (p portable) version(ctx context.Context) (version uint, dirty bool, err error) {
-	tables, err := p.enter(ctx, limitsFolder)
+	tables, err := p.enter(ctx, limits)
 	if err != nil {
 		return 0, false, err
 	}
@@ -154,5 +154,8 @@ func withoutStatement(err error) error {
 	short, _, _ = strings.Cut(short, ": Sql: ")
 	return &mysql.MySQLError{Number: engine.Number, SQLState: engine.SQLState, Message: short}
 }
+
+// QuoteName writes a name for SQL.
+func QuoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
 
 func has(list []string, name string) bool { return slices.Contains(list, name) }

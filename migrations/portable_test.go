@@ -1,7 +1,6 @@
 package migrations_test
 
 import (
-	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"testing"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/migrations"
 )
 
@@ -65,47 +65,55 @@ func TestPortableTablesAreThoseOfTheSteps(t *testing.T) {
 	}
 }
 
+// The tests on clusters make the tables of Vitess. This one says in which lines they differ.
+func TestPortableTextsHaveTheLinesOfTheirEngine(t *testing.T) {
+	t.Parallel()
+	const increment, utc, whole, pair, unique = "    AUTO_INCREMENT", "    DEFAULT (UTC_TIMESTAMP(6))", "\n  PRIMARY KEY (attempt_id),",
+		"\nPRIMARY KEY (attempt_id, bucket_key),", "\nUNIQUE KEY zone_attempt_id"
+	for _, tc := range []struct {
+		engine     engine.Engine
+		table      string
+		have, lack []string
+	}{
+		{migrations.Vitess, "zone_txn", nil, []string{increment}},
+		{migrations.TiDB, "zone_txn", []string{increment}, nil},
+		{migrations.Vitess, "zone_override", []string{utc}, nil},
+		{migrations.TiDB, "zone_override", nil, []string{utc}},
+		{migrations.Vitess, "zone_attempt", []string{"\nbucket_key ", pair}, []string{whole, unique}},
+		{migrations.TiDB, "zone_attempt", []string{"\nbucket_key ", pair, unique}, []string{whole}},
+	} {
+		text, err := migrations.PortableText(tc.engine, tc.table)
+		if err != nil || !strings.Contains(text, "CREATE TABLE IF NOT EXISTS "+tc.table+" (") {
+			t.Errorf("%s on %s: %v\n%s", tc.table, tc.engine, err, text)
+		}
+		for _, line := range tc.have {
+			if !strings.Contains(text, line) {
+				t.Errorf("%s on %s lacks %q", tc.table, tc.engine, line)
+			}
+		}
+		for _, line := range tc.lack {
+			if strings.Contains(text, line) {
+				t.Errorf("%s on %s has %q", tc.table, tc.engine, line)
+			}
+		}
+	}
+}
+
 func TestPortableUpMakesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	d := dbtest.EmptyPortable(t)
-	done, err := migrations.TiDB.Up(t.Context(), d.DSN)
+	done, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || done.From != 0 || done.To != migrations.Latest() || len(done.Actions) != 13 {
 		t.Errorf("the first migration did %+v, %v", done, err)
 	}
-	done, err = migrations.TiDB.Up(t.Context(), d.DSN)
+	done, err = migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || done.From != migrations.Latest() || done.To != migrations.Latest() || len(done.Actions) != 0 {
 		t.Errorf("the second migration did %+v, %v", done, err)
 	}
 	dbtest.Exec(t, d.SQL, "DROP TABLE zone_attempt")
-	done, err = migrations.TiDB.Up(t.Context(), d.DSN)
+	done, err = migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || len(done.Actions) != 1 || done.Actions[0].What != "create table zone_attempt" {
 		t.Errorf("without a table the migration did %+v, %v", done, err)
-	}
-}
-
-// An account with the rights of a role on portable tables has nothing to be granted, and loses
-// what is too much.
-func TestPortableRolesAreGranted(t *testing.T) {
-	t.Parallel()
-	d := dbtest.Portable(t)
-	account := migrations.Account{User: strings.ToLower(rand.Text()[:12]), Host: "localhost"}
-	dbtest.Exec(t, d.SQL, "CREATE USER "+account.String())
-	t.Cleanup(func() { _, _ = d.SQL.Exec("DROP USER " + account.String()) })
-	dbtest.Exec(t, d.SQL, "GRANT DELETE ON zone_txn TO "+account.String())
-	for _, role := range []migrations.Role{migrations.Service, migrations.DBA, migrations.Analyst, migrations.Editor, migrations.Auditor} {
-		list := []migrations.Assignment{{Role: role, Account: account}}
-		done, err := migrations.TiDB.AssignRoles(t.Context(), d.DSN, list)
-		if err != nil || len(done) != 1 || len(done[0].Statements) == 0 {
-			t.Errorf("%s: %+v, %v", role, done, err)
-			continue
-		}
-		again, err := migrations.TiDB.PlanRoles(t.Context(), d.DSN, list)
-		if err != nil || len(again[0].Statements) != 0 {
-			t.Errorf("%s: the second time there is to do: %+v, %v", role, again, err)
-		}
-	}
-	if _, err := migrations.Vitess.PlanRoles(t.Context(), d.DSN, nil); !errors.Is(err, migrations.ErrNoAccounts) {
-		t.Errorf("on Vitess: %v", err)
 	}
 }
 
@@ -114,19 +122,21 @@ func TestPortableRolesAreGranted(t *testing.T) {
 func TestPortableTablesThatTheProgramCannotChangeAreRefused(t *testing.T) {
 	t.Parallel()
 	const mysqlFirst, goOn = "migrate it as MySQL first", "go on with the program that has migrated the database"
-	next := migrations.PlannedStep + 2
+	latest := migrations.Latest()
 	for _, tc := range []struct {
 		version    uint
 		isPortable bool
+		steps      []int
 		want       string
 	}{
-		{3, false, mysqlFirst},
-		{migrations.PlannedStep + 1, false, mysqlFirst},
-		{migrations.PlannedStep + 1, true, goOn},
-		{uint(next), false, ""},
-		{uint(next), true, ""},
+		{3, false, []int{1, 2, 3, 4}, mysqlFirst},
+		{3, true, []int{1, 2, 3, 4, 10, int(latest)}, ""}, // they make tables, the identity, and procedures
+		{latest, false, []int{int(latest) + 1}, mysqlFirst},
+		{latest, true, []int{int(latest) + 1}, goOn},
+		{latest, false, []int{1, int(latest)}, ""},
+		{latest, true, []int{1, int(latest)}, ""},
 	} {
-		err := migrations.PortableFits(tc.version, tc.isPortable, append(migrations.TableSteps(), next)...)
+		err := migrations.PortableFits(tc.version, tc.isPortable, tc.steps...)
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("at version %d, portable %t: %v, want %q", tc.version, tc.isPortable, err, tc.want)
 		}
@@ -136,23 +146,37 @@ func TestPortableTablesThatTheProgramCannotChangeAreRefused(t *testing.T) {
 func TestPortableStatusAndDownSayWhatThereIsToDo(t *testing.T) {
 	t.Parallel()
 	d := dbtest.EmptyPortable(t)
-	state, err := migrations.TiDB.Status(t.Context(), d.DSN)
+	state, err := migrations.Status(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || state.IsCurrent() || state.Version != 0 || len(state.Actions) == 0 {
 		t.Errorf("an empty database is %+v, %v", state, err)
 	}
 	dbtest.MigratePortable(t, d.DSN)
-	state, err = migrations.TiDB.Status(t.Context(), d.DSN)
+	state, err = migrations.Status(t.Context(), migrations.TiDB, d.DSN)
 	if err != nil || !state.IsCurrent() {
 		t.Errorf("a migrated database is %+v, %v", state, err)
 	}
-	if _, err := migrations.TiDB.Down(t.Context(), d.DSN, 1); !errors.Is(err, migrations.ErrNoSteps) {
+	if _, err := migrations.Down(t.Context(), migrations.TiDB, d.DSN, 1); !errors.Is(err, migrations.ErrNoSteps) {
 		t.Errorf("a step was taken back: %v", err)
 	}
-	if _, err := migrations.TiDB.Down(t.Context(), d.DSN, 0); err != nil {
+	if _, err := migrations.Down(t.Context(), migrations.TiDB, d.DSN, 0); err != nil {
 		t.Error(err)
 	}
 	if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = DATABASE()"); n != 0 {
 		t.Errorf("the way down has left %d tables", n)
+	}
+}
+
+// Tables that are there are not changed, so those of another program are refused.
+func TestPortableTablesOfAnotherVersionAreRefused(t *testing.T) {
+	t.Parallel()
+	d := dbtest.EmptyPortable(t)
+	dbtest.MigratePortable(t, d.DSN)
+	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP COLUMN repeated_at")
+	for _, version := range []uint{migrations.Latest(), 116} {
+		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = ?", version)
+		if _, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN); !errors.Is(err, migrations.ErrForeign) {
+			t.Errorf("version %d: %v", version, err)
+		}
 	}
 }
 
@@ -164,14 +188,14 @@ func TestPortableUpTakesOverADatabaseOfMySQL(t *testing.T) {
 	dbtest.Exec(t, d.SQL, "INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES "+
 		"('a', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, '[[1, \"alice\", 0, 0, 1, 5, 60, 1, 4, 0]]'), "+
 		"('b', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) - INTERVAL 1 HOUR, '[[1, \"bob\", 0, 0, 1, 5, 60, 1, 4, 0]]')")
-	if _, err := migrations.TiDB.Up(t.Context(), d.DSN); err != nil {
+	if _, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"attempt_id=a | bucket_key=alice"}
 	if got := rows(t, d, "SELECT attempt_id, bucket_key FROM zone_attempt"); !slices.Equal(got, want) {
 		t.Errorf("the attempts are %q, want %q", got, want)
 	}
-	if state, err := migrations.TiDB.Status(t.Context(), d.DSN); err != nil || !state.IsCurrent() {
+	if state, err := migrations.Status(t.Context(), migrations.TiDB, d.DSN); err != nil || !state.IsCurrent() {
 		t.Errorf("afterwards the database is %+v, %v", state, err)
 	}
 }
@@ -184,7 +208,7 @@ func TestPortableUpsAtOnceWaitForEachOther(t *testing.T) {
 	var actions atomic.Int64
 	for range 3 {
 		group.Go(func() {
-			done, err := migrations.TiDB.Up(t.Context(), d.DSN)
+			done, err := migrations.Up(t.Context(), migrations.TiDB, d.DSN)
 			actions.Add(int64(len(done.Actions)))
 			if err != nil {
 				t.Error(err)

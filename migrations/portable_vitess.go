@@ -31,11 +31,11 @@ func (p portable) planSharding(ctx context.Context, f found) ([]Action, error) {
 	if p.engine != Vitess || f.isWhole {
 		return nil, nil
 	}
-	if isSharded, err := p.isSharded(ctx, p.keyspace(bucketsFolder)); err != nil || isSharded {
+	if isSharded, err := p.isSharded(ctx, p.keyspace(buckets)); err != nil || isSharded {
 		return nil, err
 	}
-	return []Action{p.vschema(bucketsFolder, "sharding of "+p.keyspace(bucketsFolder),
-		"ALTER VSCHEMA CREATE VINDEX "+p.quote(bucketsFolder, "xxhash")+" USING `xxhash`")}, nil
+	return []Action{p.vschema(buckets, "sharding of "+p.keyspace(buckets),
+		"ALTER VSCHEMA CREATE VINDEX "+p.quote(buckets, "xxhash")+" USING `xxhash`")}, nil
 }
 
 // isSharded says that vtgate calls a keyspace sharded.
@@ -80,7 +80,7 @@ func (p portable) planSequence(ctx context.Context, f found) ([]Action, error) {
 		first += idsAhead
 	}
 	if has(f.limits, sequence) {
-		if _, err := p.enter(ctx, limitsFolder); err != nil {
+		if _, err := p.enter(ctx, limits); err != nil {
 			return nil, err
 		}
 		var next uint64
@@ -89,13 +89,13 @@ func (p portable) planSequence(ctx context.Context, f found) ([]Action, error) {
 		case err == nil && next > last:
 			return nil, nil
 		case err == nil:
-			return []Action{p.action(limitsFolder, "raise "+sequence,
+			return []Action{p.action(limits, "raise "+sequence,
 				fmt.Sprintf("UPDATE %s SET next_id = %d WHERE id = 0 AND next_id < %d", sequence, first, first))}, nil
 		case !errors.Is(err, sql.ErrNoRows):
 			return nil, fmt.Errorf("read %s: %w", sequence, withoutStatement(err))
 		}
 	}
-	return []Action{p.action(limitsFolder, "begin "+sequence,
+	return []Action{p.action(limits, "begin "+sequence,
 		fmt.Sprintf("INSERT INTO %s (id, next_id, cache) VALUES (0, %d, %d)", sequence, first, idsAtATime))}, nil
 }
 
@@ -104,7 +104,7 @@ func (p portable) lastID(ctx context.Context, f found) (uint64, error) {
 	if !has(f.buckets, "zone_txn") {
 		return 0, nil
 	}
-	if _, err := p.enter(ctx, f.home(bucketsFolder)); err != nil {
+	if _, err := p.enter(ctx, f.home(buckets)); err != nil {
 		return 0, err
 	}
 	var last sql.Null[uint64]
@@ -120,7 +120,7 @@ func (p portable) planLimitsVSchema(ctx context.Context, f found) ([]Action, err
 	if p.engine != Vitess {
 		return nil, nil
 	}
-	if _, err := p.enter(ctx, limitsFolder); err != nil {
+	if _, err := p.enter(ctx, limits); err != nil {
 		return nil, err
 	}
 	known, err := p.column(ctx, "SHOW VSCHEMA TABLES")
@@ -133,12 +133,12 @@ func (p portable) planLimitsVSchema(ctx context.Context, f found) ([]Action, err
 	}
 	var actions []Action
 	for _, table := range tables {
-		if f.home(table.folder) == limitsFolder && !has(known, table.name) {
-			actions = append(actions, p.vschema(limitsFolder, "table "+table.name, "ALTER VSCHEMA ADD TABLE "+p.quote(limitsFolder, table.name)))
+		if f.home(table.group) == limits && table.name != sequence && !has(known, table.name) {
+			actions = append(actions, p.vschema(limits, "table "+table.name, "ALTER VSCHEMA ADD TABLE "+p.quote(limits, table.name)))
 		}
 	}
 	if !p.isSequence(ctx, f) {
-		actions = append(actions, p.vschema(limitsFolder, "sequence "+sequence, "ALTER VSCHEMA ADD SEQUENCE "+p.quote(limitsFolder, sequence)))
+		actions = append(actions, p.vschema(limits, "sequence "+sequence, "ALTER VSCHEMA ADD SEQUENCE "+p.quote(limits, sequence)))
 	}
 	return actions, nil
 }
@@ -149,7 +149,7 @@ func (p portable) isSequence(ctx context.Context, f found) bool {
 		return false
 	}
 	var id uint64
-	return p.conn.QueryRowContext(ctx, "SELECT NEXT 1 VALUES FROM "+p.quote(limitsFolder, sequence)).Scan(&id) == nil
+	return p.conn.QueryRowContext(ctx, "SELECT NEXT 1 VALUES FROM "+p.quote(limits, sequence)).Scan(&id) == nil
 }
 
 // planBucketsVSchema says that the tables of buckets are sharded by bucket_key, and that ids of
@@ -159,7 +159,7 @@ func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, er
 	if p.engine != Vitess || f.isWhole {
 		return nil, nil
 	}
-	if _, err := p.enter(ctx, bucketsFolder); err != nil {
+	if _, err := p.enter(ctx, buckets); err != nil {
 		return nil, err
 	}
 	tables, err := portableTables(p.engine)
@@ -168,19 +168,19 @@ func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, er
 	}
 	var actions []Action
 	for _, table := range tables {
-		if table.folder != bucketsFolder {
+		if table.group != buckets {
 			continue
 		}
-		name := p.quote(bucketsFolder, table.name)
+		name := p.quote(buckets, table.name)
 		// An error says that vtgate does not know the table.
 		if columns, err := p.column(ctx, "SHOW VSCHEMA VINDEXES FROM "+name); err != nil || !has(columns, "bucket_key") {
-			actions = append(actions, p.vschema(bucketsFolder, "shards of "+table.name,
+			actions = append(actions, p.vschema(buckets, "shards of "+table.name,
 				"ALTER VSCHEMA ON "+name+" ADD VINDEX `xxhash` (bucket_key) USING `xxhash`"))
 		}
 	}
 	if !p.takesIDs(ctx) {
-		actions = append(actions, p.vschema(bucketsFolder, "ids of zone_txn", "ALTER VSCHEMA ON "+p.quote(bucketsFolder, "zone_txn")+
-			" ADD AUTO_INCREMENT id USING "+p.quote(limitsFolder, sequence)))
+		actions = append(actions, p.vschema(buckets, "ids of zone_txn", "ALTER VSCHEMA ON "+p.quote(buckets, "zone_txn")+
+			" ADD AUTO_INCREMENT id USING "+p.quote(limits, sequence)))
 	}
 	return actions, nil
 }
@@ -188,7 +188,7 @@ func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, er
 // takesIDs says that vtgate takes the ids of zone_txn from the sequence. It asks for the plan
 // of an INSERT, which is not carried out.
 func (p portable) takesIDs(ctx context.Context) bool {
-	lines, err := p.column(ctx, "VEXPLAIN PLAN INSERT INTO "+p.quote(bucketsFolder, "zone_txn")+
+	lines, err := p.column(ctx, "VEXPLAIN PLAN INSERT INTO "+p.quote(buckets, "zone_txn")+
 		" (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2026-01-01', 0, 'a', 0, 0, 0)")
 	return err == nil && strings.Contains(strings.Join(lines, "\n"), sequence)
 }
@@ -196,7 +196,7 @@ func (p portable) takesIDs(ctx context.Context) bool {
 // left returns the triggers, procedures and views that a database behind vtgate still has from
 // when it was migrated as MySQL.
 func (p portable) left(ctx context.Context) (list []Routine, err error) {
-	if _, err := p.enter(ctx, limitsFolder); err != nil {
+	if _, err := p.enter(ctx, limits); err != nil {
 		return nil, err
 	}
 	for _, look := range []struct{ kind, statement string }{
@@ -245,13 +245,13 @@ func (p portable) column(ctx context.Context, statement string) (list []string, 
 }
 
 // vschema is an action that tells vtgate of something.
-func (p portable) vschema(folder, of, statement string) Action {
-	return Action{Keyspace: p.keyspace(folder), What: "tell vtgate of the " + of, Statement: statement, IsVSchema: true}
+func (p portable) vschema(of group, what, statement string) Action {
+	return Action{Keyspace: p.keyspace(of), What: "tell vtgate of the " + what, Statement: statement, IsVSchema: true}
 }
 
 // quote names a table with its keyspace.
-func (p portable) quote(folder, table string) string {
-	return quoteName(p.keyspace(folder)) + "." + quoteName(table)
+func (p portable) quote(of group, table string) string {
+	return QuoteName(p.keyspace(of)) + "." + QuoteName(table)
 }
 
 // vitessAdvice says what to do about an error of vtgate, and nothing about any other.

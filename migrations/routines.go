@@ -94,6 +94,21 @@ func Expected() ([]Routine, error) {
 	return routines, nil
 }
 
+// PublicProcedures returns the procedures whose COMMENT says that they are for callers.
+func PublicProcedures() []string {
+	list, err := current()
+	if err != nil {
+		return nil // the texts are part of the program, and a test reads them all
+	}
+	var names []string
+	for _, t := range list {
+		if t.isPublic {
+			names = append(names, t.name)
+		}
+	}
+	return names
+}
+
 // readText reads an embedded text with the line ends of Unix.
 func readText(file string) ([]byte, error) {
 	content, err := fs.ReadFile(texts, file)

@@ -11,13 +11,14 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 	"velocityd/service"
 )
 
 // states returns the routines that are not current.
 func states(t *testing.T, d *dbtest.Database) map[string]migrations.RoutineState {
 	t.Helper()
-	state, err := migrations.Status(t.Context(), d.DSN)
+	state, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestUpBringsEachRoutineToItsText(t *testing.T) {
 			"procedure validate_bucket:missing trigger zone_master_after_delete:differs]" {
 			t.Errorf("status says %v", odd)
 		}
-		done, err := migrations.Up(t.Context(), d.DSN)
+		done, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 		if err != nil || len(done.Routines) != 4 {
 			t.Errorf("up has changed %v, %v", done.Routines, err)
 		} else if first := done.Routines[0].Name; first != "validate_bucket" {
@@ -76,7 +77,7 @@ func TestAnInstallationThatStoppedHalfWayIsDoneAgain(t *testing.T) {
 		d := engine.Empty(t)
 		dbtest.Exec(t, d.SQL, "CREATE TABLE notes (id INT)")
 		dbtest.Exec(t, d.SQL, "CREATE TRIGGER zone_override_after_delete BEFORE INSERT ON notes FOR EACH ROW SET @old = 1")
-		_, err := migrations.Up(t.Context(), d.DSN)
+		_, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 		if err == nil || !strings.Contains(err.Error(), "zone_override_after_delete") || !strings.Contains(err.Error(), "migrate up") {
 			t.Errorf("got %v, want an error that names the trigger and what to do", err)
 		}
@@ -150,7 +151,7 @@ func TestChecksGoOnWhileATriggerWaitsForAnOpenTransaction(t *testing.T) {
 		dbtest.Exec(t, reader, "SELECT COUNT(*) FROM read_zone")
 		ended := make(chan error, 1)
 		go func() {
-			_, err := migrations.Up(t.Context(), d.DSN)
+			_, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN)
 			ended <- err
 		}()
 		dbtest.Eventually(t, "the migration waits", func() bool {
@@ -180,13 +181,13 @@ func TestATextThatCannotBeInstalledLeavesTheFormerOne(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
 		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
-		owner := d.RoleAccount(t, migrations.Owner)
+		owner := d.RoleAccount(t, roles.Owner)
 		up(t, owner)
 		dbtest.Exec(t, d.SQL, "DROP PROCEDURE report_outcome")
 		carryOut(t, owner, "CREATE PROCEDURE report_outcome() SELECT 'former' AS text")
 		name, database := account(t, owner)
 		dbtest.Exec(t, d.SQL, "REVOKE CREATE ROUTINE ON "+database+".* FROM "+name.String())
-		_, err := migrations.Up(t.Context(), owner.DSN)
+		_, err := migrations.Up(t.Context(), migrations.MySQL, owner.DSN)
 		if err == nil || !strings.Contains(err.Error(), "install procedure report_outcome") || !strings.Contains(err.Error(), "grant") {
 			t.Errorf("got %v, want an error that says what to grant and for what", err)
 		}
@@ -201,6 +202,37 @@ func TestATextThatCannotBeInstalledLeavesTheFormerOne(t *testing.T) {
 		up(t, owner)
 		if odd := states(t, owner); len(odd) > 0 {
 			t.Errorf("after the owner's up: %v", odd)
+		}
+	})
+}
+
+// TestViewsShowAllThatIsNotTheSchemasOwn holds views against columns that are added.
+func TestViewsShowAllThatIsNotTheSchemasOwn(t *testing.T) {
+	t.Parallel()
+	hidden := map[string][]string{
+		"zone_master": {"narrowed_at", "overridden"}, "zone_override": {"network"},
+		"zone_txn": {"repeated_at", "repeats"}, // in attempts and last_at
+		"zone_bucket_lock": {
+			"blocked_began", "blocked_override_id", "blocked_reason", "blocked_txn_at", "blocked_txn_id", "blocked_txns",
+			"tallied_at", "tally", "tally_from", "tally_until",
+		},
+	}
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		for view, table := range map[string]string{
+			"read_txn": "zone_txn", "read_history": "zone_txn", "read_attempt": "zone_attempt", "read_bucket": "zone_bucket_lock",
+			"read_zone": "zone_master", "read_override": "zone_override", "read_audit": "zone_audit",
+		} {
+			var missing []string
+			for _, line := range rows(t, d, "SELECT t.column_name AS c FROM information_schema.columns AS t WHERE t.table_schema = DATABASE() AND t.table_name = ? "+
+				"AND NOT EXISTS (SELECT 1 FROM information_schema.columns AS v WHERE v.table_schema = DATABASE() AND v.table_name = ? AND v.column_name = t.column_name) "+
+				"ORDER BY 1", table, view) {
+				missing = append(missing, strings.TrimPrefix(line, "c="))
+			}
+			slices.Sort(missing) // engines order _ otherwise
+			if !slices.Equal(missing, hidden[table]) {
+				t.Errorf("%s does not show %q of %s, want all but %q", view, missing, table, hidden[table])
+			}
 		}
 	})
 }

@@ -3,6 +3,7 @@ package migrations
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -11,7 +12,7 @@ import (
 	"github.com/golang-migrate/migrate/v4/database"
 )
 
-//go:embed *.sql procedures/*.sql triggers/*.sql views/*.sql retired.txt portable/*/*.sql
+//go:embed *.sql procedures/*.sql triggers/*.sql views/*.sql retired.txt portable/*.sql
 var texts embed.FS
 
 // none is golang-migrate's version of a schema without any step.
@@ -21,13 +22,16 @@ const none = database.NilVersion
 // have. Those programs numbered their steps otherwise, so their tables are not those of a step.
 const firstUnreleased = 46
 
-// refuseUnreleased returns an error for a database that a program before the first release has made.
-func refuseUnreleased(version int) error {
+// ErrForeign says that a database has not the tables of this program's steps.
+var ErrForeign = errors.New("another version of velocityd has made this database")
+
+// RefuseUnreleased returns an ErrForeign for a database that a program before the first release has made.
+func RefuseUnreleased(version uint) error {
 	if version < firstUnreleased {
 		return nil
 	}
-	return fmt.Errorf("the database is at version %d, which programs before the first release have made, and cannot be migrated: "+
-		"make a new database; a folder of velocityd dev is to be removed", version)
+	return fmt.Errorf("%w: it is at version %d, as programs before the first release numbered their steps, and cannot be migrated; "+
+		"make a new database", ErrForeign, version)
 }
 
 // markerStart begins the text of a step that stands for the procedures and
@@ -47,11 +51,15 @@ func files(number string) []string {
 func steps() []int {
 	var versions []int
 	for _, file := range files("*") {
-		if version, err := strconv.Atoi(file[:len("000001")]); err == nil {
-			versions = append(versions, version)
-		}
+		versions = append(versions, stepOf(file))
 	}
 	return versions
+}
+
+// stepOf returns the version that a file's name begins with. A test holds all names against their form.
+func stepOf(file string) int {
+	version, _ := strconv.Atoi(file[:len("000001")])
+	return version
 }
 
 // stepText returns the text of one step's way up.

@@ -37,22 +37,34 @@ const (
 	errNoTrust = 1419
 )
 
-// refusals are the error numbers of statements that the engine refuses for want
-// of a right: it has carried out no part of them.
-func refusals() []uint16 { return []uint16{1044, 1142, 1143, 1227, 1370, errNoTrust} }
+// IsRefused says that the engine has refused a statement for want of a right: it has carried out no
+// part of it.
+func IsRefused(err error) bool {
+	var engine *mysql.MySQLError
+	return errors.As(err, &engine) && slices.Contains([]uint16{1044, 1142, 1143, 1227, 1370, errNoTrust}, engine.Number)
+}
 
 // rightsAdvice says what to do about an error for want of a right, and nothing
 // about any other.
 func rightsAdvice(err error) string {
 	var engine *mysql.MySQLError
 	switch {
-	case !errors.As(err, &engine) || !slices.Contains(refusals(), engine.Number):
+	case !IsRefused(err):
 		return ""
-	case engine.Number == errNoTrust:
+	case errors.As(err, &engine) && engine.Number == errNoTrust:
 		return "let an administrator run SET GLOBAL log_bin_trust_function_creators = 1 and start again; " +
 			"it can be 0 again afterwards"
 	}
 	return "grant the account that right and start again"
+}
+
+// known is Version, and an ErrForeign for a version of before the first release.
+func (t *target) known() (version int, dirty bool, err error) {
+	version, dirty, err = t.Version()
+	if err == nil {
+		err = RefuseUnreleased(uint(max(version, 0)))
+	}
+	return version, dirty, err
 }
 
 // Lock does nothing: run holds the lock for as long as the target lives.

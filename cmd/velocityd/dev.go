@@ -15,6 +15,7 @@ import (
 	"velocityd/db/localdb"
 	"velocityd/db/private"
 	"velocityd/db/session"
+	"velocityd/migrations"
 	"velocityd/service"
 )
 
@@ -131,7 +132,7 @@ func (c *devCmd) start(ctx context.Context, p *process, binary localdb.Binary) (
 // serveFrom prepares the database of a running engine and serves from it.
 func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Server) error {
 	base := private.Database{Folder: c.Data, Socket: server.Socket(), Port: c.DBPort}
-	if err := base.Prepare(ctx); errors.Is(err, private.ErrSocketPath) {
+	if err := base.Prepare(ctx); errors.Is(err, private.ErrSocketPath) || errors.Is(err, migrations.ErrForeign) {
 		return fmt.Errorf("%w (--data names another folder)", err)
 	} else if err != nil {
 		return err

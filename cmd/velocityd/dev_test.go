@@ -249,6 +249,35 @@ func TestDevGivesBackItsEngineWhenItCannotServe(t *testing.T) {
 	})
 }
 
+func TestDevRefusesTheFolderOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	onEachEngine(t, func(t *testing.T, engine string) {
+		dir := t.TempDir()
+		env := environment{"VELOCITY_DATA": dir, "VELOCITY_ENGINE": engine}
+		i := start(t, env, "dev")
+		dsn, err := private.RunningDSN(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pool, err := sql.Open("mysql", dsn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		dbtest.Exec(t, pool, "UPDATE schema_migrations SET version = 116")
+		if code := i.stop(t); code != exitFine {
+			t.Errorf("exit code %d\n%s", code, i.stderr)
+		}
+		r := command(env, nil, "dev", "--listen", "127.0.0.1:0")
+		if r.code != exitError || !strings.Contains(r.stderr, "remove the folder "+dir) || !strings.Contains(r.stderr, "--data") {
+			t.Errorf("got %+v", r)
+		}
+		if _, err := private.RunningDSN(dir); !errors.Is(err, fs.ErrNotExist) || strings.Contains(r.stdout, "curl") {
+			t.Errorf("it told of itself, %v:\n%s", err, r.stdout)
+		}
+	})
+}
+
 func TestDevToldToStopWhileItStartsEndsInGoodOrder(t *testing.T) {
 	t.Parallel()
 	onEachEngine(t, func(t *testing.T, engine string) {

@@ -85,7 +85,7 @@ func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_override_prefix_length WHERE family = 6")
 		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_before_update")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = FALSE WHERE id = 1")
-		if _, err := migrations.Up(t.Context(), d.DSN); err != nil {
+		if _, err := migrations.Up(t.Context(), migrations.MySQL, d.DSN); err != nil {
 			t.Fatal(err)
 		}
 		code, found := consult(t, d)

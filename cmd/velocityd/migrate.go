@@ -8,6 +8,7 @@ import (
 	"io"
 	"text/tabwriter"
 
+	"velocityd/db/engine"
 	"velocityd/db/session"
 	"velocityd/migrations"
 )
@@ -57,11 +58,8 @@ func (c *migrateUpCmd) Run(ctx context.Context, p *process) error {
 	if c.DryRun {
 		return c.printPlan(ctx, p)
 	}
-	return c.move(p, func(dsn string) (migrations.Change, error) { return c.form().Up(ctx, dsn) })
+	return c.move(p, func(dsn string) (migrations.Change, error) { return migrations.Up(ctx, c.Engine, dsn) })
 }
-
-// form is the engine whose form the schema has.
-func (f databaseFlags) form() migrations.Engine { return migrations.Engine(f.Engine) }
 
 // printPlan prints what up would do, as a script for each keyspace.
 func (c *migrateUpCmd) printPlan(ctx context.Context, p *process) error {
@@ -69,7 +67,7 @@ func (c *migrateUpCmd) printPlan(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	actions, err := c.form().Plan(ctx, dsn)
+	actions, err := migrations.Plan(ctx, c.Engine, dsn)
 	if err != nil {
 		return fmt.Errorf("database %s: %w", session.RedactDSN(dsn), err)
 	}
@@ -117,7 +115,7 @@ func (c *migrateDownCmd) Run(ctx context.Context, p *process) error {
 		if err := c.confirm(ctx, p, question); err != nil {
 			return migrations.Change{}, err
 		}
-		return c.form().Down(ctx, dsn, c.Steps)
+		return migrations.Down(ctx, c.Engine, dsn, c.Steps)
 	})
 }
 
@@ -190,7 +188,7 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	state, err := c.form().Status(ctx, dsn)
+	state, err := migrations.Status(ctx, c.Engine, dsn)
 	if err != nil {
 		return fmt.Errorf("database %s: %w", session.RedactDSN(dsn), err)
 	}
@@ -237,7 +235,7 @@ func isBehind(s migrations.State) bool { return s.Version <= s.Latest && !s.IsCu
 func printState(w io.Writer, database string, s migrations.State) error {
 	report := struct {
 		Database string                             `json:"database"`
-		Form     migrations.Engine                  `json:"form"`
+		Form     engine.Engine                      `json:"form"`
 		Version  uint                               `json:"version"`
 		Needed   uint                               `json:"needed"`
 		Dirty    bool                               `json:"dirty"`

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"velocityd/migrations"
+	"velocityd/migrations/roles"
 )
 
 type migrateRolesCmd struct {
@@ -47,7 +47,7 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	changes, err := c.form().PlanRoles(ctx, dsn, assignments)
+	changes, err := roles.Plan(ctx, c.Engine, dsn, assignments)
 	if err != nil {
 		return err
 	}
@@ -61,12 +61,12 @@ func (c *migrateRolesCmd) Run(ctx context.Context, p *process) error {
 			return err
 		}
 	}
-	_, err = c.form().AssignRoles(ctx, dsn, assignments)
+	_, err = roles.Assign(ctx, c.Engine, dsn, assignments)
 	return err
 }
 
 // printReassignments prints what changes are to be made, and returns the accounts that lose rights.
-func printReassignments(w io.Writer, changes []migrations.Reassignment) (losers []string) {
+func printReassignments(w io.Writer, changes []roles.Reassignment) (losers []string) {
 	for _, change := range changes {
 		fmt.Fprintf(w, "-- %s: %s\n", change.Role, change.Account)
 		for _, statement := range change.Statements {
@@ -86,29 +86,29 @@ func printReassignments(w io.Writer, changes []migrations.Reassignment) (losers 
 }
 
 // assignments returns the roles that the flags give.
-func (c *migrateRolesCmd) assignments() ([]migrations.Assignment, error) {
-	serviceRole := migrations.Service
+func (c *migrateRolesCmd) assignments() ([]roles.Assignment, error) {
+	serviceRole := roles.Service
 	if c.EditsZone {
-		serviceRole = migrations.Editor
+		serviceRole = roles.Editor
 	}
-	var list []migrations.Assignment
+	var list []roles.Assignment
 	for _, flag := range []struct {
 		name, account string
-		role          migrations.Role
+		role          roles.Role
 	}{
 		{"--service", c.Service, serviceRole},
-		{"--analyst", c.Analyst, migrations.Analyst},
-		{"--dba", c.DBA, migrations.DBA},
-		{"--auditor", c.Auditor, migrations.Auditor},
+		{"--analyst", c.Analyst, roles.Analyst},
+		{"--dba", c.DBA, roles.DBA},
+		{"--auditor", c.Auditor, roles.Auditor},
 	} {
 		if flag.account == "" {
 			continue
 		}
-		account, err := migrations.ParseAccount(flag.account)
+		account, err := roles.ParseAccount(flag.account)
 		if err != nil {
 			return nil, usagef("%s: %w", flag.name, err)
 		}
-		list = append(list, migrations.Assignment{Role: flag.role, Account: account})
+		list = append(list, roles.Assignment{Role: flag.role, Account: account})
 	}
 	switch {
 	case c.EditsZone && c.Service == "":

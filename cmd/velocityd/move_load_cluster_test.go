@@ -295,7 +295,7 @@ func (l *moveLoad) callOnAndOn(ctx context.Context, on *sql.DB) {
 		bucket := question().Buckets[0]
 		var blocked bool
 		var id uint64
-		rest := make([]sql.RawBytes, 9)
+		rest := make([]sql.RawBytes, 11) // the other columns of the answer
 		into := []any{&blocked, &id}
 		for i := range rest {
 			into = append(into, &rest[i])

@@ -95,6 +95,20 @@ func TestDirtySchemaIsToldWithWhatToDo(t *testing.T) {
 	})
 }
 
+func TestADatabaseOfBeforeTheFirstReleaseIsToldByEachCommand(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		dbtest.Exec(t, d.SQL, "UPDATE schema_migrations SET version = 116")
+		for _, args := range []string{"migrate status", "migrate up", "migrate down --yes --all", "check 1 alice", "doctor"} {
+			r := command(environment{"VELOCITY_DSN": d.DSN}, nil, strings.Fields(args)...)
+			if r.code == exitFine || !strings.Contains(r.stdout+r.stderr, "make a new database") {
+				t.Errorf("%s: got %+v", args, r)
+			}
+		}
+	})
+}
+
 func TestOperatorWithoutTheRightIsToldWhatToDo(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {

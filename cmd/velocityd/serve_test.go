@@ -304,12 +304,14 @@ func TestConfigurationFaultsEndServeAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		fits, empty := engine.Database(t), engine.Empty(t)
-		dirty := engine.Database(t)
+		dirty, foreign := engine.Database(t), engine.Database(t)
 		dbtest.Exec(t, dirty.SQL, "UPDATE schema_migrations SET dirty = 1")
+		dbtest.Exec(t, foreign.SQL, "UPDATE schema_migrations SET version = 116")
 		host := fits.DSN[strings.LastIndex(fits.DSN, "@")+1:]
 		for name, c := range map[string]struct{ dsn, want string }{
 			"no schema":        {empty.DSN, "velocityd migrate up"},
 			"dirty schema":     {dirty.DSN, "velocityd migrate status"},
+			"schema of before": {foreign.DSN, "make a new database"},
 			"unknown database": {strings.Replace(fits.DSN, "velocityd_test_", "velocityd_none_", 1), "velocityd_none_"},
 			"wrong account":    {"nobody:s3cr3t@" + host, "denied"},
 		} {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/migrations"
+	"velocityd/migrations/roles"
 	"velocityd/service"
 )
 
@@ -234,7 +234,7 @@ func TestTheDBAMayRestoreZones(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
-		env := environment{"VELOCITY_DSN": d.RoleAccount(t, migrations.DBA).DSN}
+		env := environment{"VELOCITY_DSN": d.RoleAccount(t, roles.DBA).DSN}
 		must(t, env, "zone", "set", "1", "--rate", "6")
 		changed := fmt.Sprint(d.Count(t, "SELECT MAX(id) FROM zone_audit"))
 		must(t, env, "zone", "set", "1", "--rate", "7", "--description", "x")

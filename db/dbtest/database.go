@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/engine"
 	"velocityd/migrations"
 	"velocityd/service"
 )
@@ -24,7 +25,7 @@ type Database struct {
 	name  string
 	admin *sql.DB // reaches the server, without a database
 	kept  bool    // for another test
-	form  migrations.Engine
+	form  engine.Engine
 
 	// What its test did with txns by itself.
 	isUnaudited, hasAgedRows bool
@@ -44,7 +45,7 @@ func (e *Engine) Database(tb testing.TB, zones ...service.Zone) *Database {
 // Migrate brings a database to the newest schema.
 func Migrate(tb testing.TB, dsn string) {
 	tb.Helper()
-	if _, err := migrations.Up(context.Background(), dsn); err != nil {
+	if _, err := migrations.Up(context.Background(), migrations.MySQL, dsn); err != nil {
 		tb.Fatal(err)
 	}
 }

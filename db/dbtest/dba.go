@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/migrations"
+	"velocityd/migrations/roles"
 	"velocityd/service"
 )
 
@@ -127,18 +127,18 @@ func (d *Database) Txns(tb testing.TB, bucket service.Bucket) []service.Txn {
 // ServiceAccount makes an account with the rights of the service.
 func (d *Database) ServiceAccount(tb testing.TB) *Database {
 	tb.Helper()
-	return d.RoleAccount(tb, migrations.Service)
+	return d.RoleAccount(tb, roles.Service)
 }
 
 // RoleAccount makes an account with the rights of a role. See Account.
-func (d *Database) RoleAccount(tb testing.TB, role migrations.Role) *Database {
+func (d *Database) RoleAccount(tb testing.TB, role roles.Role) *Database {
 	tb.Helper()
 	as := d.Account(tb)
 	cfg, err := mysql.ParseDSN(as.DSN)
 	if err != nil {
 		tb.Fatal("parse dsn: unreadable")
 	}
-	for _, statement := range d.form.GrantStatements(role, cfg.DBName, migrations.Account{User: cfg.User, Host: "localhost"}) {
+	for _, statement := range roles.GrantStatements(d.form, role, cfg.DBName, roles.Account{User: cfg.User, Host: "localhost"}) {
 		Exec(tb, d.SQL, statement)
 	}
 	return as

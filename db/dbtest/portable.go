@@ -36,7 +36,7 @@ func EmptyPortable(tb testing.TB) *Database {
 // MigratePortable brings a database to the newest portable tables.
 func MigratePortable(tb testing.TB, dsn string) {
 	tb.Helper()
-	if _, err := migrations.TiDB.Up(context.Background(), dsn); err != nil {
+	if _, err := migrations.Up(context.Background(), migrations.TiDB, dsn); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 	"velocityd/trusted"
 )
 
@@ -39,10 +40,10 @@ var ErrSocketPath = errors.New("the socket's path cannot be written in a DSN")
 
 // accounts returns the accounts of a service: the one through the socket and, if there is a port, the
 // one for the network. They have the same password.
-func (d Database) accounts() []migrations.Account {
-	accounts := []migrations.Account{{User: accountName, Host: socketHost}}
+func (d Database) accounts() []roles.Account {
+	accounts := []roles.Account{{User: accountName, Host: socketHost}}
 	if d.Port != 0 {
-		accounts = append(accounts, migrations.Account{User: accountName, Host: networkHost})
+		accounts = append(accounts, roles.Account{User: accountName, Host: networkHost})
 	}
 	return accounts
 }
@@ -107,8 +108,8 @@ func (d Database) serviceDSN(network, address string) (string, error) {
 // Prepare makes what is missing: the database, its schema, and the accounts of the service.
 // It keeps what exists. But if a killed earlier start has
 // left the schema half-made, without zones and txns, it makes the schema again. The
-// error wraps ErrSocketPath, or migrations.ErrDirty if the schema must be repaired by
-// hand.
+// error wraps ErrSocketPath, migrations.ErrForeign if another version of the program has made the folder, or
+// migrations.ErrDirty if the schema must be repaired by hand.
 func (d Database) Prepare(ctx context.Context) error {
 	if cfg, err := mysql.ParseDSN(d.DSN()); err != nil || cfg.Addr != d.Socket {
 		return fmt.Errorf("%w: %s; use a folder whose path has no @ and no brackets", ErrSocketPath, d.Socket)
@@ -125,8 +126,14 @@ func (d Database) Prepare(ctx context.Context) error {
 // migrate brings the schema up. If it is dirty, because an earlier start was killed in
 // the middle of a migration, and has no zones and txns, migrate makes it again.
 func (d Database) migrate(ctx context.Context) error {
-	_, err := migrations.Up(ctx, d.DSN())
-	if !errors.Is(err, migrations.ErrDirty) {
+	done, err := migrations.Up(ctx, migrations.MySQL, d.DSN())
+	if err == nil && done.To > migrations.Latest() {
+		err = fmt.Errorf("%w: it is at version %d, and this program knows versions up to %d", migrations.ErrForeign, done.To, migrations.Latest())
+	}
+	switch {
+	case errors.Is(err, migrations.ErrForeign):
+		return fmt.Errorf("%w; remove the folder %s with all that it holds, or use another one", err, d.Folder)
+	case !errors.Is(err, migrations.ErrDirty):
 		return err
 	}
 	for _, table := range []string{"zone_master", "zone_txn"} {
@@ -140,7 +147,7 @@ func (d Database) migrate(ctx context.Context) error {
 	if err := d.create(ctx); err != nil {
 		return err
 	}
-	_, err = migrations.Up(ctx, d.DSN())
+	_, err = migrations.Up(ctx, migrations.MySQL, d.DSN())
 	return err
 }
 
@@ -187,7 +194,7 @@ func (d Database) grant(ctx context.Context) error {
 	var statements []string
 	for _, account := range d.accounts() {
 		statements = append(statements, "REVOKE ALL PRIVILEGES, GRANT OPTION FROM "+account.String())
-		statements = append(statements, migrations.GrantStatements(migrations.Editor, databaseName, account)...)
+		statements = append(statements, roles.GrantStatements(migrations.MySQL, roles.Editor, databaseName, account)...)
 	}
 	return d.administer(ctx, statements...)
 }

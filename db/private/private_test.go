@@ -3,6 +3,7 @@ package private
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ func TestPrepareBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
 		if err := d.create(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := migrations.Up(ctx, d.DSN()); err != nil {
+		if _, err := migrations.Up(ctx, migrations.MySQL, d.DSN()); err != nil {
 			t.Fatal(err)
 		}
 		const killed = "UPDATE velocityd.schema_migrations SET version = 3, dirty = TRUE"
@@ -35,7 +36,7 @@ func TestPrepareBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
 		if err := d.Prepare(ctx); err != nil {
 			t.Fatalf("start after one that was killed in a migration: %v", err)
 		}
-		if state, err := migrations.Status(ctx, d.DSN()); err != nil || !state.IsCurrent() {
+		if state, err := migrations.Status(ctx, migrations.MySQL, d.DSN()); err != nil || !state.IsCurrent() {
 			t.Errorf("the schema is at %+v, %v, want it current", state, err)
 		}
 		// Now there is something to lose.
@@ -45,6 +46,35 @@ func TestPrepareBeginsAgainAfterAFirstStartThatWasKilled(t *testing.T) {
 		}
 		if err := d.Prepare(ctx); !errors.Is(err, migrations.ErrDirty) {
 			t.Errorf("dirty schema with zones in it: %v, want ErrDirty", err)
+		}
+	})
+}
+
+// TestPrepareRefusesTheFolderOfAnotherVersion changes a database into one that an earlier or later
+// program might have made.
+func TestPrepareRefusesTheFolderOfAnotherVersion(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := Database{Folder: t.TempDir(), Socket: engine.Private(t, t.TempDir()).Socket()}
+		for change, says := range map[string]string{
+			"UPDATE velocityd.schema_migrations SET version = 116":                                    "it is at version 116",
+			fmt.Sprintf("UPDATE velocityd.schema_migrations SET version = %d", migrations.Latest()+1): "this program knows versions up to",
+			"ALTER TABLE velocityd.zone_txn DROP COLUMN repeated_at":                                  "no column repeated_at in a table zone_txn",
+			"DROP TABLE velocityd.access_token":                                                       "in a table access_token",
+		} {
+			if err := d.Prepare(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.administer(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+			err := d.Prepare(t.Context())
+			if !errors.Is(err, migrations.ErrForeign) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "remove the folder "+d.Folder) {
+				t.Errorf("%s: %v, want %q and the folder", change, err, says)
+			}
+			if err := d.administer(t.Context(), "DROP DATABASE velocityd"); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }

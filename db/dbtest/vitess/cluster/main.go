@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	defer c.Stop()
 	fmt.Fprintf(os.Stderr, "cluster: up after %s\n", time.Since(begun).Round(time.Second/10))
 	if *migrate {
-		if _, err := migrations.Vitess.Up(starting, c.DSN()); err != nil {
+		if _, err := migrations.Up(starting, migrations.Vitess, c.DSN()); err != nil {
 			return 1, fmt.Errorf("make the tables: %w", err)
 		}
 	}

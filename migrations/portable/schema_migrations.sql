@@ -1,5 +1,5 @@
 -- As golang-migrate makes it: one row, which holds the version of the schema.
-CREATE TABLE IF NOT EXISTS schema_migrations (
+CREATE TABLE schema_migrations (
   version BIGINT  NOT NULL,
   dirty   BOOLEAN NOT NULL,
   PRIMARY KEY (version)

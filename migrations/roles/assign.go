@@ -1,4 +1,4 @@
-package migrations
+package roles
 
 import (
 	"context"
@@ -8,13 +8,13 @@ import (
 	"slices"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/golang-migrate/migrate/v4"
+
+	"velocityd/db/engine"
+	"velocityd/migrations"
 )
 
-const (
-	errNoSuchGrant = 1141 // SHOW GRANTS FOR an account that does not exist
-	errNoAccess    = 1044
-)
+// errNoSuchGrant is the answer to SHOW GRANTS FOR an account that does not exist.
+const errNoSuchGrant = 1141
 
 // Assignment gives an account a role.
 type Assignment struct {
@@ -31,24 +31,41 @@ type Reassignment struct {
 	Elsewhere []string
 }
 
-func assign(ctx context.Context, dsn string, assignments []Assignment, carryOut bool) ([]Reassignment, error) {
-	var plan []Reassignment
-	err := run(ctx, dsn, func(_ *migrate.Migrate, t *target) error {
-		version, dirty, err := t.Version()
-		if err != nil {
-			return err
-		}
-		a := assigner{conn: t.conn, engine: MySQL}
-		if err := a.prepare(ctx, version, dirty); err != nil {
+// ErrNoAccounts says that the accounts of a database are not its own.
+var ErrNoAccounts = errors.New("accounts of Vitess are vtgate's (--mysql-auth-server-impl), and their rights are table ACLs of the tablets " +
+	"(--table-acl-config): there is nothing to grant by SQL. docs/scale-out.md has the table groups and roles")
+
+// Plan returns what Assign would do, and changes nothing.
+func Plan(ctx context.Context, e engine.Engine, dsn string, assignments []Assignment) ([]Reassignment, error) {
+	return assign(ctx, e, dsn, assignments, false)
+}
+
+// Assign gives accounts that exist exactly the rights of their roles in the database of
+// dsn: it grants what they lack there and revokes what is too much. It touches no right
+// beyond the database, no role of the engine, and no password. dsn's account must be able to
+// see and to grant the rights of others. It changes nothing if an account does not exist,
+// owns the schema, is dsn's own, or is named twice. On Vitess the error wraps ErrNoAccounts.
+func Assign(ctx context.Context, e engine.Engine, dsn string, assignments []Assignment) ([]Reassignment, error) {
+	return assign(ctx, e, dsn, assignments, true)
+}
+
+func assign(ctx context.Context, e engine.Engine, dsn string, assignments []Assignment, carryOut bool) (plan []Reassignment, err error) {
+	e, err = migrations.EngineOf(ctx, e, dsn)
+	switch {
+	case err != nil:
+		return nil, err
+	case e == migrations.Vitess:
+		return nil, ErrNoAccounts
+	}
+	err = migrations.OnCurrent(ctx, e, dsn, func(conn *sql.Conn) error {
+		a := assigner{conn: conn, engine: e}
+		if err := a.prepare(ctx); err != nil {
 			return err
 		}
 		plan, err = a.assign(ctx, assignments, carryOut)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return plan, nil
+	return plan, err
 }
 
 // assign plans what is to change, and changes it if it is to be carried out.
@@ -70,16 +87,13 @@ func (a *assigner) assign(ctx context.Context, assignments []Assignment, carryOu
 // assigner looks at and changes the grants of accounts in one database.
 type assigner struct {
 	conn     *sql.Conn
-	engine   Engine
+	engine   engine.Engine
 	database string
 	self     string   // the account that it is logged in as, 'name'@'host'
 	owners   []string // of procedures, triggers and views
 }
 
-func (a *assigner) prepare(ctx context.Context, version int, dirty bool) error {
-	if dirty || version < int(Latest()) {
-		return errors.New("the schema is not at the version of this program: run 'velocityd migrate up' first")
-	}
+func (a *assigner) prepare(ctx context.Context) error {
 	var self string
 	if err := a.conn.QueryRowContext(ctx, "SELECT DATABASE(), CURRENT_USER()").Scan(&a.database, &self); err != nil {
 		return fmt.Errorf("read the account's own name: %w", err)
@@ -127,13 +141,7 @@ func (a *assigner) plan(ctx context.Context, assignments []Assignment) ([]Reassi
 // change returns what is to change of one account.
 func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignment, error) {
 	name := assignment.Account.String()
-	var lines []string
-	err := query(ctx, a.conn, func(rows *sql.Rows) error {
-		var line string
-		err := rows.Scan(&line)
-		lines = append(lines, line)
-		return err
-	}, "SHOW GRANTS FOR "+name)
+	lines, err := a.column(ctx, "SHOW GRANTS FOR "+name)
 	var engine *mysql.MySQLError
 	switch {
 	case errors.As(err, &engine) && engine.Number == errNoSuchGrant:
@@ -141,7 +149,7 @@ func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignm
 	case err != nil:
 		return Reassignment{}, fmt.Errorf("read the grants of %s: %w%s", name, err, grantAdvice(err))
 	}
-	grants := a.engine.ReadGrants(a.database, lines)
+	grants := ReadGrants(a.engine, a.database, lines)
 	return Reassignment{
 		Assignment: assignment, Statements: grants.alter(assignment.Role, a.database, assignment.Account), Elsewhere: grants.Elsewhere,
 	}, nil
@@ -149,9 +157,41 @@ func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignm
 
 // grantAdvice says what to do about an account that may not see or grant rights.
 func grantAdvice(err error) string {
-	var engine *mysql.MySQLError
-	if errors.As(err, &engine) && slices.Contains(append(refusals(), errNoAccess), engine.Number) {
+	if migrations.IsRefused(err) {
 		return ": run this as an administrator, who can see and grant the rights of others"
 	}
 	return ""
+}
+
+// ownersOf are the accounts with whose rights procedures and views run: nobody's where there
+// are none.
+func (a *assigner) ownersOf(ctx context.Context) error {
+	if a.engine != migrations.MySQL {
+		return nil
+	}
+	owners, err := a.column(ctx, `
+SELECT definer FROM information_schema.routines WHERE routine_schema = DATABASE()
+ UNION
+SELECT definer FROM information_schema.views WHERE table_schema = DATABASE()`)
+	for _, owner := range owners {
+		a.owners = append(a.owners, quoted(owner))
+	}
+	return err
+}
+
+// column returns the only column of an answer.
+func (a *assigner) column(ctx context.Context, statement string) (list []string, err error) {
+	rows, err := a.conn.QueryContext(ctx, statement)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var one string
+		if err := rows.Scan(&one); err != nil {
+			return nil, err
+		}
+		list = append(list, one)
+	}
+	return list, rows.Err()
 }

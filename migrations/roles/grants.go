@@ -1,10 +1,13 @@
-package migrations
+package roles
 
 import (
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"velocityd/db/engine"
+	"velocityd/migrations"
 )
 
 // held is privileges that an account has on one object of the database.
@@ -15,8 +18,8 @@ type held struct {
 
 // Grants is what an account holds, as SHOW GRANTS tells it.
 type Grants struct {
-	engine Engine // whose rights the roles have
-	here   []held // in the database
+	engine engine.Engine // whose rights the roles have
+	here   []held        // in the database
 	// Elsewhere is what holds beyond the database and in it too, in words: rights on all
 	// databases or on several by a pattern, and roles of the engine.
 	Elsewhere []string
@@ -38,10 +41,7 @@ var (
 
 // ReadGrants reads the lines of SHOW GRANTS for what they mean in one database. It keeps
 // no line: MariaDB's have the hash of the password in them.
-func ReadGrants(database string, lines []string) Grants { return MySQL.ReadGrants(database, lines) }
-
-// ReadGrants is the function ReadGrants for the roles on an engine.
-func (e Engine) ReadGrants(database string, lines []string) Grants {
+func ReadGrants(e engine.Engine, database string, lines []string) Grants {
 	g := Grants{engine: e}
 	for _, line := range slices.Sorted(slices.Values(lines)) { // engines list them in any order
 		parts := grantLine.FindStringSubmatch(line)
@@ -138,7 +138,7 @@ func (g Grants) on(object Object) []string {
 func (g Grants) Lacks(role Role) []Right {
 	var lacking []Right
 	whole := g.on(everything())
-	for _, want := range g.engine.Rights(role) {
+	for _, want := range Rights(g.engine, role) {
 		if missing, _ := want.beyond(append(g.on(want.Object), whole...)); len(missing) > 0 {
 			lacking = append(lacking, Right{missing, want.Object})
 		}
@@ -165,7 +165,7 @@ func (r Right) beyond(has []string) (missing, parts []string) {
 // Exceeds returns what the grants in the database have and a role does not need.
 func (g Grants) Exceeds(role Role) []Right {
 	var excess []Right
-	for _, h := range g.excess(g.engine.Rights(role)) {
+	for _, h := range g.excess(Rights(g.engine, role)) {
 		excess = append(excess, h.Right)
 	}
 	return merge(excess)
@@ -191,16 +191,16 @@ func (g Grants) excess(wanted []Right) []held {
 // database: first what it lacks, then what it has too much, so that a service goes on
 // working meanwhile.
 func (g Grants) alter(role Role, database string, account Account) []string {
-	wanted := g.engine.Rights(role)
+	wanted := Rights(g.engine, role)
 	var statements, again []string
 	excess := g.excess(wanted)
 	for _, want := range wanted {
 		missing, parts := want.beyond(g.on(want.Object))
 		if len(missing) > 0 {
-			statements = append(statements, grantStatement(Right{missing, want.Object}, quoteName(database), account))
+			statements = append(statements, grantStatement(Right{missing, want.Object}, migrations.QuoteName(database), account))
 		}
 		if len(parts) > 0 {
-			again = append(again, grantStatement(Right{parts, want.Object}, quoteName(database), account))
+			again = append(again, grantStatement(Right{parts, want.Object}, migrations.QuoteName(database), account))
 		}
 	}
 	for _, h := range excess {

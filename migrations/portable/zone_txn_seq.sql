@@ -1,5 +1,5 @@
 -- The ids of zone_txn, for all shards. vtgate takes them a thousand at a time.
-CREATE TABLE IF NOT EXISTS zone_txn_seq (
+CREATE TABLE zone_txn_seq (
   id      INT NOT NULL,
   next_id BIGINT NOT NULL COMMENT 'the first id that no vttablet has been given yet',
   cache   BIGINT NOT NULL COMMENT 'how many ids a vttablet takes at a time',

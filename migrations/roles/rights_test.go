@@ -1,4 +1,4 @@
-package migrations_test
+package roles_test
 
 import (
 	"strings"
@@ -8,6 +8,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/migrations"
+	"velocityd/migrations/roles"
 )
 
 // TestTheOwnersGrantsAreEnough migrates as the owner of the schema, on a server with a
@@ -23,12 +24,12 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		cfg.User, cfg.Passwd = "velocity_admin", "pass"
 		owner := cfg.FormatDSN()
 		dbtest.Exec(t, d.SQL, "CREATE USER velocity_admin@localhost IDENTIFIED BY 'pass'")
-		for _, statement := range migrations.GrantStatements(migrations.Owner, cfg.DBName, migrations.Account{User: cfg.User, Host: "localhost"}) {
+		for _, statement := range roles.GrantStatements(migrations.MySQL, roles.Owner, cfg.DBName, roles.Account{User: cfg.User, Host: "localhost"}) {
 			dbtest.Exec(t, d.SQL, statement)
 		}
 		untrusted := func(what string) {
 			t.Helper()
-			if _, err := migrations.Up(t.Context(), owner); err == nil || !strings.Contains(err.Error(), "log_bin_trust_function_creators = 1") {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, owner); err == nil || !strings.Contains(err.Error(), "log_bin_trust_function_creators = 1") {
 				t.Errorf("%s without the server's trust: %v", what, err)
 			}
 		}
@@ -39,7 +40,9 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 
 		trust("0")
 		untrusted("a first installation")
-		wantStatus(t, d, migrations.Latest()-1, false)
+		if state, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN); err != nil || state.Version != migrations.Latest()-1 || state.Dirty {
+			t.Errorf("afterwards the schema is %+v, %v", state, err)
+		}
 		trust("1")
 		for _, state := range []struct { // in this order: a trigger that is dropped must be there
 			name  string
@@ -50,7 +53,7 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 			{"a trigger's DROP", func() { dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_after_delete") }},
 		} {
 			state.bring()
-			if _, err := migrations.Up(t.Context(), owner); err != nil {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, owner); err != nil {
 				t.Errorf("after %s: %v", state.name, err)
 			}
 		}
@@ -60,8 +63,24 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.triggers WHERE trigger_schema = DATABASE()"); n != 11 {
 			t.Errorf("%d triggers are left of 11", n)
 		}
-		if _, err := migrations.Down(t.Context(), owner, 0); err != nil {
+		if _, err := migrations.Down(t.Context(), migrations.MySQL, owner, 0); err != nil {
 			t.Errorf("down without the server's trust: %v", err)
 		}
 	})
+}
+
+// triggers are the names of all.
+func triggers(t *testing.T) []string {
+	t.Helper()
+	list, err := migrations.Expected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range list {
+		if r.Kind == "TRIGGER" {
+			names = append(names, r.Name)
+		}
+	}
+	return names
 }

@@ -1,9 +1,14 @@
-package migrations
+// Package roles owns what each account may do in the database: the rights of each role, what an account
+// holds, and the statements that make the one of the other. It must not know what the tables are for.
+package roles
 
 import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"velocityd/db/engine"
+	"velocityd/migrations"
 )
 
 // Role is what an account of the database is for.
@@ -45,7 +50,10 @@ type Right struct {
 // Rights returns all that a role may do in the database of the schema, and so all that it
 // needs. This is the one place that says so: 'migrate roles', 'dev', 'doctor' and the tests
 // go by it.
-func Rights(role Role) []Right {
+func Rights(e engine.Engine, role Role) []Right {
+	if e == migrations.Vitess || e == migrations.TiDB {
+		return rightsOnTables(role)
+	}
 	switch role {
 	case Owner:
 		return []Right{{[]string{
@@ -86,7 +94,7 @@ func dbaRights() []Right {
 	rights := on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length",
 		"zone_txn", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit")
-	for _, name := range publicProcedures() {
+	for _, name := range migrations.PublicProcedures() {
 		rights = append(rights, Right{[]string{"EXECUTE"}, Object{"PROCEDURE", name}})
 	}
 	return rights
@@ -124,21 +132,6 @@ func merge(lists ...[]Right) []Right {
 	return all
 }
 
-// publicProcedures returns the procedures whose COMMENT says that they are for callers.
-func publicProcedures() []string {
-	list, err := current()
-	if err != nil {
-		return nil // the texts are part of the program, and a test reads them all
-	}
-	var names []string
-	for _, t := range list {
-		if t.isPublic {
-			names = append(names, t.name)
-		}
-	}
-	return names
-}
-
 // Account is an account of the engine: a user name and the hosts that it may come from.
 type Account struct{ User, Host string }
 
@@ -171,15 +164,10 @@ func unquote(text string) string {
 func (a Account) String() string { return "'" + a.User + "'@'" + a.Host + "'" }
 
 // GrantStatements returns the statements that give a new account its role in a database.
-func GrantStatements(role Role, database string, account Account) []string {
-	return MySQL.GrantStatements(role, database, account)
-}
-
-// GrantStatements is the function GrantStatements for the roles on an engine.
-func (e Engine) GrantStatements(role Role, database string, account Account) []string {
+func GrantStatements(e engine.Engine, role Role, database string, account Account) []string {
 	var statements []string
-	for _, right := range e.Rights(role) {
-		statements = append(statements, grantStatement(right, quoteName(database), account))
+	for _, right := range Rights(e, role) {
+		statements = append(statements, grantStatement(right, migrations.QuoteName(database), account))
 	}
 	return statements
 }
@@ -192,9 +180,7 @@ func grantStatement(right Right, database string, account Account) string {
 func (o Object) within(database string) string {
 	name := o.Name
 	if o != everything() {
-		name = quoteName(name)
+		name = migrations.QuoteName(name)
 	}
 	return o.Kind + " "[:min(1, len(o.Kind))] + database + "." + name
 }
-
-func quoteName(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

@@ -1,0 +1,103 @@
+package migrations
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+)
+
+// part is a column, key or constraint of a table, by the table's text.
+type part struct {
+	step              int // that makes it
+	kind, table, name string
+	definition        string // for ALTER TABLE … ADD
+	want              []string
+}
+
+var (
+	tableForm = regexp.MustCompile(`(?s)CREATE TABLE (\w+) \((.*)\) ENGINE`)
+	keyForm   = regexp.MustCompile(`^(PRIMARY |UNIQUE |)KEY (\w*) ?\((.*)\)$`)
+	checkForm = regexp.MustCompile("^CONSTRAINT `?([^`]*?)`?\\s+(CHECK|FOREIGN KEY) (.*)$")
+)
+
+// parts returns the columns, keys and constraints of all tables, by their steps.
+func parts() ([]part, error) {
+	var list []part
+	for _, file := range files("*") {
+		content, err := fs.ReadFile(texts, file)
+		if err != nil {
+			return nil, fmt.Errorf("read step: %w", err)
+		}
+		table := tableForm.FindStringSubmatch(comments.ReplaceAllString(string(content), ""))
+		if table == nil {
+			continue
+		}
+		for _, item := range items(table[2]) {
+			p := part{step: stepOf(file), table: table[1], definition: words(item)}
+			if key := keyForm.FindStringSubmatch(p.definition); key != nil {
+				p.kind, p.name = "KEY", key[2]
+				if key[1] == "PRIMARY " {
+					p.name = "PRIMARY"
+				}
+				for column := range strings.SplitSeq(key[3], ", ") {
+					if key[1] != "" {
+						column = "UNIQUE " + column
+					}
+					p.want = append(p.want, column)
+				}
+			} else if rule := checkForm.FindStringSubmatch(p.definition); rule != nil {
+				p.kind, p.name = rule[2], rule[1]
+				p.want = []string{""}
+				if p.kind == "CHECK" {
+					p.want[0] = literalsOf(rule[3])
+				}
+			} else {
+				name, _, _ := strings.Cut(p.definition, " ")
+				p.kind, p.name = "COLUMN", strings.Trim(name, "`")
+			}
+			list = append(list, p)
+		}
+	}
+	return list, nil
+}
+
+// items cuts the inside of CREATE TABLE at the commas that are in no parenthesis and no quotes.
+func items(inside string) []string {
+	var list []string
+	depth, begin, quote := 0, 0, byte(0)
+	for i := range len(inside) {
+		switch c := inside[i]; {
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '`':
+			quote = c
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case c == ',' && depth == 0:
+			list = append(list, inside[begin:i])
+			begin = i + 1
+		}
+	}
+	return append(list, inside[begin:])
+}
+
+// refuseForeign returns an ErrForeign if a step up to a version makes a column that the database
+// lacks: steps change in their place until the first release.
+func refuseForeign(version int, lacks func(table, column string) bool) error {
+	wanted, err := parts()
+	if err != nil {
+		return err
+	}
+	for _, p := range wanted {
+		if p.kind == "COLUMN" && p.step <= version && lacks(p.table, p.name) {
+			return fmt.Errorf("%w: it is at version %d, and has no column %s in a table %s; make a new database, or see what else "+
+				"differs by 'velocityd doctor'", ErrForeign, version, p.name, p.table)
+		}
+	}
+	return nil
+}
