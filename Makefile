@@ -127,7 +127,7 @@ test-cluster: bin/cluster ## run the tests that need a Vitess cluster, on one of
 		go test -tags cluster -run '^TestCluster' -count=1 -p 1 -timeout 30m $(CLUSTER_PKG) $(TESTFLAGS)
 
 .PHONY: test-cluster-faults
-test-cluster-faults: bin/cluster ## kill, replace and split the parts of Vitess clusters under load, and move a database to one, for many minutes
+test-cluster-faults: bin/cluster ## kill, replace and split parts of Vitess clusters under load, and move a database to one (many minutes)
 	@programs=$$(tools/vitess/programs.sh); VELOCITY_VITESS=$$programs \
 		go test -tags cluster -run '^TestFault[A-Z]' -count=1 -p 1 -timeout 60m $(CLUSTER_PKG) $(TESTFLAGS)
 

@@ -86,8 +86,9 @@ func (p Peek) Peek() service.Peek {
 func NewTxn(t service.Txn) Txn {
 	return Txn{
 		ID: t.ID, ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
-		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
-		Attempts: t.Attempts, LastAt: Instant(t.LastAt),
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome,
+		AttemptID: t.AttemptID,
+		Attempts:  t.Attempts, LastAt: Instant(t.LastAt),
 	}
 }
 
@@ -95,7 +96,8 @@ func NewTxn(t service.Txn) Txn {
 func (t Txn) Txn() service.Txn {
 	return service.Txn{
 		ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
-		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
-		Attempts: t.Attempts, LastAt: t.LastAt.Time(),
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome,
+		AttemptID: t.AttemptID,
+		Attempts:  t.Attempts, LastAt: t.LastAt.Time(),
 	}
 }

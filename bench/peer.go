@@ -24,7 +24,8 @@ const fetchLimit = 5 * time.Minute
 // addPeers sets up the contenders that are other people's software. The report names
 // those that could not be set up, with the reason.
 func (s *stage) addPeers(ctx context.Context) {
-	const envoy, rate, flexible, echo = "envoyproxy/ratelimit on Redis", "redis_rate behind Echo on Redis", "rate-limiter-flexible", "Echo alone"
+	const envoy, rate, flexible, echo = "envoyproxy/ratelimit on Redis", "redis_rate behind Echo on Redis", "rate-limiter-flexible",
+		"Echo alone"
 	server, err := s.findRedis(ctx)
 	if err != nil {
 		s.miss(envoy, err)

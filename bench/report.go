@@ -54,8 +54,10 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 		h.cores, h.cpu, h.memory, h.system, h.kernel, duration(h.sync), h.load)
 	fmt.Fprintf(b, "**Versions:** %s.\n\n", strings.Join(m.stage.versions, ", "))
 	fmt.Fprintf(b, "**How:** all contenders with SQL share one server of each engine, with the settings of `db/localdb` (`sync_binlog=1`, "+
-		"`innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) and `%s`. Each is asked for %s s in a closed loop, recording alone at the pace of the service, %d %s, "+
-		"in turn with the others and in another order each time; a second of warming up comes first, and the database is let come to rest before each. "+
+		"`innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) and `%s`. Each is asked for %s s in a "+
+		"closed loop, recording alone at the pace of the service, %d %s, "+
+		"in turn with the others and in another order each time; a second of warming up comes first, and the database is let come to rest "+
+		"before each. "+
 		"Figures are the median of the turns, with the least and the most in brackets; ratios are made within a turn, because the "+
 		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a process of its own "+
 		"with a hand-written HTTP client; CPU is seconds of processor time for 1,000 checks, from /proc.\n\n",
@@ -149,7 +151,8 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 	fmt.Fprintf(b, "## Answers\n\nIn every round the rows written to `zone_txn` were counted and held against the answers, "+
 		"and a hot bucket, at its first use, must admit its rate of %d in a day, no more and no less. "+
 		"At the end every bucket's txns were searched for more than its rate within a window.\n\n", hotRate)
-	fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | what was wrong first |\n|---|---|---|---|---|---|---|\n")
+	fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | what was wrong first "+
+		"|\n|---|---|---|---|---|---|---|\n")
 	for _, c := range m.stage.contenders {
 		var rounds, wrong int
 		var checks, retried int64
@@ -205,7 +208,8 @@ func (m *measured) writeDisk(b *strings.Builder) {
 }
 
 func (m *measured) writeMemory(b *strings.Builder) {
-	fmt.Fprintf(b, "## Memory of the service\n\nThe most that a new `velocityd serve` held resident while so many connections asked at once.\n\n"+
+	fmt.Fprintf(b, "## Memory of the service\n\nThe most that a new `velocityd serve` held resident while so many connections asked at "+
+		"once.\n\n"+
 		"| | connections | MiB | checks/s | p99 | refused | without an answer |\n|---|---|---|---|---|---|---|\n")
 	for _, k := range m.memory {
 		fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s | %s |\n", engineName(k.engine), grouped(k.connections), mebibytes(k.resident),

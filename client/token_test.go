@@ -31,7 +31,8 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 		t.Errorf("a check: %+v, %v", decisions, err)
 	}
 	_, err := shop.Zones(t.Context())
-	if !errors.Is(err, api.ErrMissingScope) || errors.Is(err, service.ErrForbidden) || !strings.Contains(err.Error(), "lacks one of the scopes") {
+	if !errors.Is(err, api.ErrMissingScope) || errors.Is(err, service.ErrForbidden) ||
+		!strings.Contains(err.Error(), "lacks one of the scopes") {
 		t.Errorf("zones: %v", err)
 	}
 	for name, other := range map[string]string{"none": "", "unknown": access.NewToken().Reveal()} {

@@ -63,7 +63,8 @@ const patience = 2 * time.Minute
 // prologue is what a block of shell finds, on one line: make is held against the
 // Makefile in place of being run; an answer of curl that is an error is one; and
 // what a block exports the next one has.
-const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; ` +
+const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; ` +
+	`trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; ` +
 	`if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
 	`make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
 	`curl() { command curl --fail-with-body "$@"; }; ` + "\n"

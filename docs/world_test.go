@@ -113,7 +113,8 @@ func newWorld(t *testing.T, engine *dbtest.Engine, program, page string, blocks 
 		return regexp.MustCompile(`(?m)velocityd serve( .*)?$`).MatchString(b.text) && b.language == "sh"
 	}
 	if page != grantingPage && !slices.ContainsFunc(blocks, starts) {
-		w.must("sh", "VELOCITY_DSN='velocity:"+w.secrets["velocity"]+"@"+printedServer+"/velocityd' velocityd serve --listen "+printedService+"\n")
+		w.must("sh", "VELOCITY_DSN='velocity:"+w.secrets["velocity"]+"@"+printedServer+"/velocityd' velocityd serve --listen "+
+			""+printedService+"\n")
 	}
 	return w
 }

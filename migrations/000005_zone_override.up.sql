@@ -17,7 +17,8 @@ CREATE TABLE zone_override (
   `window`   INT NULL DEFAULT NULL COMMENT 'of a limit, seconds',
   expires_at DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: the first instant at which the override is no more; NULL: never',
   reason     VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT '',
-  created_by VARCHAR(128) CHARACTER SET utf8mb4 NOT NULL DEFAULT '' COMMENT 'where the writer says nothing: principal or account of the session',
+  created_by VARCHAR(128) CHARACTER SET utf8mb4 NOT NULL DEFAULT ''
+    COMMENT 'the principal or account of the session, unless the writer names somebody',
   created_at DATETIME(6) NOT NULL DEFAULT (UTC_TIMESTAMP(6)) COMMENT 'UTC',
   PRIMARY KEY (id),
   UNIQUE KEY zone_override_key (zone_id, bucket_key),

@@ -1,1 +1,1 @@
--- routines sha256: ac6a29af48a362633d2eba45610ed70c6b8a7b8c106113b6b9daf5b1a10d4dfc
+-- routines sha256: 37e5b47b7e5b5e95a802bf14fe668888c22cab8e1260dd6ba736e5dd210be17c

@@ -120,8 +120,9 @@ func (s Schema) keepsParameters(name, statement string) bool {
 }
 
 var (
-	definition = regexp.MustCompile(`^(?:in )?((?:(?:in)?out )?\w+) (\w+(?:\([^)]*\))?(?: unsigned)?)(?: character set (\w+))?(?: collate (\w+))?(.*)$`)
-	intWidth   = regexp.MustCompile(`int\(\d+\)`)
+	definition = regexp.MustCompile(`^(?:in )?((?:(?:in)?out )?\w+) (\w+(?:\([^)]*\))?(?: unsigned)?)` +
+		`(?: character set (\w+))?(?: collate (\w+))?(.*)$`)
+	intWidth = regexp.MustCompile(`int\(\d+\)`)
 )
 
 // defines says that a column or parameter that the database has is what the engine makes of a
@@ -234,7 +235,8 @@ func (s Schema) Faults() ([]Fault, error) {
 	for _, d := range s.Rows {
 		is := func(r Routine) bool { return r.Kind == d.Kind && r.Name == d.Name }
 		if d.Kind == "TRIGGER" && !slices.ContainsFunc(routines, is) {
-			list = append(list, Fault{"trigger " + d.Name + " on " + d.Table + " is not this program's, and can change what is recorded", "run DROP TRIGGER `" + d.Name + "`"})
+			list = append(list, Fault{"trigger " + d.Name + " on " + d.Table + " is not this program's, and can change what is recorded",
+				"run DROP TRIGGER `" + d.Name + "`"})
 		}
 	}
 	if owners := owners(routines); len(owners) > 1 {

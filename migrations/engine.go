@@ -154,7 +154,8 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 		return nil, f, err
 	}
 	if left, err := p.left(ctx); err != nil || len(left) > 0 {
-		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd migrate down --engine-mode mysql'"))
+		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd migrate down "+
+			"--engine-mode mysql'"))
 	}
 	for _, table := range slices.Backward(tables) {
 		if !has(f.tables(table.folder), table.name) {
@@ -163,9 +164,11 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 		actions = append(actions, p.action(table.folder, "drop table "+table.name, "DROP TABLE "+quoteName(table.name)))
 		switch {
 		case p.engine == Vitess && table.folder == bucketsFolder:
-			actions = append(actions, p.vschema(table.folder, "end of "+table.name, "ALTER VSCHEMA ON "+p.quote(table.folder, table.name)+" DROP VINDEX `xxhash`"))
+			actions = append(actions, p.vschema(table.folder, "end of "+table.name,
+				"ALTER VSCHEMA ON "+p.quote(table.folder, table.name)+" DROP VINDEX `xxhash`"))
 		case table.name == sequence:
-			actions = append(actions, p.vschema(table.folder, "end of "+table.name, "ALTER VSCHEMA DROP SEQUENCE "+p.quote(table.folder, table.name)))
+			actions = append(actions, p.vschema(table.folder, "end of "+table.name,
+				"ALTER VSCHEMA DROP SEQUENCE "+p.quote(table.folder, table.name)))
 		}
 	}
 	return actions, f, nil

@@ -154,7 +154,8 @@ func (p portable) planAttempts(_ context.Context, f found) ([]Action, error) {
 	}
 	folder := f.home(bucketsFolder)
 	if p.engine == Vitess {
-		forget := p.action(folder, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
+		forget := p.action(folder, "forget expired attempts",
+			"DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
 		forget.GoesOn = true
 		return []Action{
 			forget,

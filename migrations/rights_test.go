@@ -23,7 +23,8 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		cfg.User, cfg.Passwd = "velocity_admin", "pass"
 		owner := cfg.FormatDSN()
 		dbtest.Exec(t, d.SQL, "CREATE USER velocity_admin@localhost IDENTIFIED BY 'pass'")
-		for _, statement := range migrations.GrantStatements(migrations.Owner, cfg.DBName, migrations.Account{User: cfg.User, Host: "localhost"}) {
+		for _, statement := range migrations.GrantStatements(migrations.Owner, cfg.DBName,
+			migrations.Account{User: cfg.User, Host: "localhost"}) {
 			dbtest.Exec(t, d.SQL, statement)
 		}
 		untrusted := func(what string) {

@@ -49,7 +49,8 @@ func writes() []string {
 		"INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id) VALUES (NOW(), 'x', 'zone', 'insert', 1)",
 		"UPDATE zone_audit SET changed_by = 'x'", "DELETE FROM zone_audit",
 		"UPDATE schema_migrations SET version = 1", "INSERT INTO zone_override_prefix_length VALUES (1, 4, 8)",
-		"CREATE TABLE own (id INT)", "CREATE TEMPORARY TABLE own (id INT)", "ALTER TABLE zone_txn ADD COLUMN own INT", "DROP TABLE zone_txn", "DROP VIEW read_txn",
+		"CREATE TABLE own (id INT)", "CREATE TEMPORARY TABLE own (id INT)", "ALTER TABLE zone_txn ADD COLUMN own INT", "DROP TABLE zone_txn",
+		"DROP VIEW read_txn",
 		"CREATE TRIGGER own BEFORE INSERT ON zone_txn FOR EACH ROW SET @own = 1", "DROP TRIGGER zone_master_after_delete",
 		"CREATE PROCEDURE own() SET @own = 1", "DROP PROCEDURE check_velocity", "CREATE VIEW own AS SELECT 1", "LOCK TABLES zone_txn READ",
 		"GRANT SELECT ON zone_txn TO CURRENT_USER()", "SELECT * FROM mysql.user",
@@ -76,20 +77,26 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 		"CALL release_bucket(1, 'alice', 'me', 'why')",
 	}
 	tables := []string{
-		"SELECT * FROM zone_txn", "SELECT * FROM zone_attempt", "SELECT * FROM zone_master", "SELECT * FROM zone_override", "SELECT * FROM zone_bucket_lock",
+		"SELECT * FROM zone_txn", "SELECT * FROM zone_attempt", "SELECT * FROM zone_master", "SELECT * FROM zone_override",
+		"SELECT * FROM zone_bucket_lock",
 	}
-	views := []string{"SELECT * FROM read_txn", "SELECT * FROM read_history", "SELECT * FROM read_zone", "SELECT * FROM read_override", "SELECT * FROM read_audit"}
+	views := []string{"SELECT * FROM read_txn", "SELECT * FROM read_history", "SELECT * FROM read_zone", "SELECT * FROM read_override",
+		"SELECT * FROM read_audit"}
 	more := []string{"SELECT * FROM read_bucket", "SELECT * FROM read_attempt"}
 	internal := slices.Concat(internals(), []string{
-		"CALL make_bucket(1, 'eve', 'opaque', 0)", "CALL forget_tally(1, 'alice', NOW())", "CALL forget_attempts('[]')", "CALL repeat_txns('[]', NOW())",
+		"CALL make_bucket(1, 'eve', 'opaque', 0)", "CALL forget_tally(1, 'alice', NOW())", "CALL forget_attempts('[]')",
+		"CALL repeat_txns('[]', NOW())",
 	})
 	insert := []string{"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (NOW(), 1, 'a', 0, 0, 1)"}
 	audit := []string{"SELECT * FROM zone_audit", "SELECT state_before, state_after FROM zone_audit"}
 	changed := []string{"SELECT id, subject, zone_id FROM zone_audit WHERE id > 0 ORDER BY id DESC"}
 	roles := map[migrations.Role]struct{ may, mustNot []string }{
-		migrations.Service: {slices.Concat(tables, public, insert, changed), slices.Concat(writes(), internals(), audit, views, more, []string{edits})},
-		migrations.Editor:  {slices.Concat(tables, public, insert, changed, []string{edits}), slices.Concat(writes(), internals(), audit, views, more)},
-		migrations.Analyst: {slices.Concat(views, more), slices.Concat(writes(), internal, public, tables, audit, changed, insert, []string{edits})},
+		migrations.Service: {slices.Concat(tables, public, insert, changed),
+			slices.Concat(writes(), internals(), audit, views, more, []string{edits})},
+		migrations.Editor: {slices.Concat(tables, public, insert, changed, []string{edits}),
+			slices.Concat(writes(), internals(), audit, views, more)},
+		migrations.Analyst: {slices.Concat(views, more),
+			slices.Concat(writes(), internal, public, tables, audit, changed, insert, []string{edits})},
 		migrations.DBA:     {slices.Concat(tables, views, more, audit, public, []string{edits}), slices.Concat(writes(), internal, insert)},
 		migrations.Auditor: {views, slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
 	}
@@ -184,7 +191,8 @@ func TestRightsBeyondTheDatabaseAreNamedAndLeftAlone(t *testing.T) {
 		before := len(grantsOf(t, d, as))
 		done := assign(t, d, migrations.Analyst, as)
 		list := strings.Join(done.Elsewhere, "; ")
-		for _, want := range []string{"PROCESS on all databases", "SELECT on the databases " + database[:len(database)-1] + "%", "the role '" + role} {
+		for _, want := range []string{"PROCESS on all databases", "SELECT on the databases " + database[:len(database)-1] + "%", "the role '" +
+			role} {
 			if !strings.Contains(list, want) {
 				t.Errorf("%q is not named in %q", want, list)
 			}
@@ -204,7 +212,8 @@ func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		there, _ := account(t, d.Account(t))
 		one := migrations.Assignment{Role: migrations.Analyst, Account: there}
-		if _, err := migrations.MySQL.AssignRoles(t.Context(), d.DSN, []migrations.Assignment{one}); err == nil || !strings.Contains(err.Error(), "migrate up") {
+		if _, err := migrations.MySQL.AssignRoles(t.Context(), d.DSN, []migrations.Assignment{one}); err == nil ||
+			!strings.Contains(err.Error(), "migrate up") {
 			t.Errorf("without a schema: %v", err)
 		}
 		dbtest.Migrate(t, owner.DSN)
@@ -221,7 +230,8 @@ func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
-		if _, err := migrations.MySQL.AssignRoles(t.Context(), owner.DSN, []migrations.Assignment{one}); err == nil || !strings.Contains(err.Error(), "as an administrator") {
+		if _, err := migrations.MySQL.AssignRoles(t.Context(), owner.DSN, []migrations.Assignment{one}); err == nil ||
+			!strings.Contains(err.Error(), "as an administrator") {
 			t.Errorf("as the owner: %v", err)
 		}
 		if lines := grantsOf(t, d, there); len(lines) != 1 {
@@ -325,8 +335,10 @@ func TestViewsShowAllThatIsNotTheSchemasOwn(t *testing.T) {
 			"read_zone": "zone_master", "read_override": "zone_override", "read_audit": "zone_audit",
 		} {
 			var missing []string
-			for _, line := range rows(t, d, "SELECT t.column_name AS c FROM information_schema.columns AS t WHERE t.table_schema = DATABASE() AND t.table_name = ? "+
-				"AND NOT EXISTS (SELECT 1 FROM information_schema.columns AS v WHERE v.table_schema = DATABASE() AND v.table_name = ? AND v.column_name = t.column_name) "+
+			for _, line := range rows(t, d, "SELECT t.column_name AS c FROM information_schema.columns AS t WHERE t.table_schema = DATABASE() "+
+				"AND t.table_name = ? "+
+				"AND NOT EXISTS (SELECT 1 FROM information_schema.columns AS v WHERE v.table_schema = DATABASE() AND v.table_name = ? AND "+
+				"v.column_name = t.column_name) "+
 				"ORDER BY 1", table, view) {
 				missing = append(missing, strings.TrimPrefix(line, "c="))
 			}

@@ -248,7 +248,8 @@ loader_lines() {
   local loader triplet lib libs=
   loader=$(cd "$1" && find . -name 'ld*.so.[0-9]*' -path '*lib*' ! -path '*/share/*' | sort | head -n 1)
   [[ -n $loader ]] || return 1
-  triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null || basename "$(dirname "$(cd "$1" && find . -name 'libc.so.6' | head -n 1)")")
+  triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null ||
+    basename "$(dirname "$(cd "$1" && find . -name 'libc.so.6' | head -n 1)")")
   for lib in "usr/lib/$triplet" "lib/$triplet" usr/lib lib; do
     if [[ -d $1/$lib ]]; then libs+="\${root}/$lib:"; fi
   done

@@ -90,8 +90,8 @@ func (r KeyRule) means(other KeyRule) bool {
 	return r == other || r.Kind == other.Kind && r.Form == other.Form && r.Kind != KeyIP
 }
 
-// String is the rule in the words of zone_master.key_rule: the kind, or "ip/32/64" with the two prefix lengths. Where keys are kept as pseudonyms, "hmac/" comes
-// before that.
+// String is the rule in the words of zone_master.key_rule: the kind, or "ip/32/64" with the two prefix lengths.
+// Where keys are kept as pseudonyms, "hmac/" comes before that.
 func (r KeyRule) String() string {
 	r = r.withDefaults()
 	text := string(r.Kind)
@@ -174,7 +174,8 @@ func (r KeyRule) Name(key string) (string, error) {
 	case IsPseudonym(key):
 		return key, nil
 	}
-	return "", NewFieldError("bucket_key", "begins like a pseudonym and is none: it must be %s, the id of a secret key, a colon and %d characters",
+	return "", NewFieldError("bucket_key", "begins like a pseudonym and is none: it must be %s, the id of a secret key, a colon and %d "+
+		"characters",
 		pseudonymPrefix, macLength)
 }
 

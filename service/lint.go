@@ -114,7 +114,8 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		text: "does nothing while counts is attempts",
 	}, {
 		field: "lockout", zone: func(z Zone) bool {
-			return z.Lockout == 0 && (z.LockoutFactor != defaultLockoutFactor || z.LockoutMax != defaultLockoutMax || z.LockoutDecay != defaultLockoutDecay)
+			return z.Lockout == 0 && (z.LockoutFactor != defaultLockoutFactor || z.LockoutMax != defaultLockoutMax ||
+				z.LockoutDecay != defaultLockoutDecay)
 		},
 		text: "0: lockout_factor, lockout_max and lockout_decay do nothing without lockouts",
 	}, {
@@ -127,7 +128,8 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		text: "is not longer than lockout: no lockout is longer than lockout_max, so later ones do not grow",
 	}, {
 		field: "lockout_factor", zone: func(z Zone) bool {
-			return z.Lockout > 0 && z.LockoutFactor == 1 && (z.LockoutDecay != defaultLockoutDecay || z.LockoutMax > z.Lockout && z.LockoutMax != defaultLockoutMax)
+			return z.Lockout > 0 && z.LockoutFactor == 1 &&
+				(z.LockoutDecay != defaultLockoutDecay || z.LockoutMax > z.Lockout && z.LockoutMax != defaultLockoutMax)
 		},
 		text: "1 keeps every lockout as long as the first: lockout_max and lockout_decay do nothing",
 	}, {
@@ -135,7 +137,8 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		text: "is shorter than the window: a lockout may be forgotten before the bucket can be full again",
 	}, {
 		field: "key_kind", zone: func(z Zone) bool { return z.Keys.Kind == KeyOpaque && perPerson.MatchString(z.Description) },
-		text: "opaque, but the description speaks of users or addresses: each spelling is a bucket with a rate of its own; username or ip makes them one",
+		text: "opaque, but the description speaks of users or addresses: each spelling is a bucket with a rate of its own; username or ip " +
+			"makes them one",
 	}, {
 		field: "key_kind", zone: func(z Zone) bool {
 			return z.Keys.Kind != KeyIP && (z.Keys.IPv4Prefix != defaultIPv4Prefix || z.Keys.IPv6Prefix != defaultIPv6Prefix)

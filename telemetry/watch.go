@@ -44,13 +44,16 @@ func newWatch(s Sources) *watch {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &watch{
-		Sources:         s,
-		lanes:           desc("velocityd_lanes", "Batches that may be under way at once, by kind of lane: lone checks, pieces of larger calls (bulk), held buckets.", "lane"),
-		lanesBusy:       desc("velocityd_lanes_busy", "Batches that are under way.", "lane"),
-		waiting:         desc("velocityd_queue_length", "Checks and pieces of larger calls that wait in queues.", "lane"),
-		conns:           desc("velocityd_database_connections", "Connections to the database, by what they are for and whether they are in use.", "pool", "state"),
-		connsMost:       desc("velocityd_database_connections_max", "Most connections that there may be.", "pool"),
-		connsWaits:      desc("velocityd_database_connection_waits_total", "How often all connections were in use and a call waited for one.", "pool"),
+		Sources: s,
+		lanes: desc("velocityd_lanes", "Batches that may be under way at once, by kind of lane: lone checks, pieces of larger calls "+
+			"(bulk), held buckets.", "lane"),
+		lanesBusy: desc("velocityd_lanes_busy", "Batches that are under way.", "lane"),
+		waiting:   desc("velocityd_queue_length", "Checks and pieces of larger calls that wait in queues.", "lane"),
+		conns: desc("velocityd_database_connections",
+			"Connections to the database, by what they are for and whether they are in use.", "pool", "state"),
+		connsMost: desc("velocityd_database_connections_max", "Most connections that there may be.", "pool"),
+		connsWaits: desc("velocityd_database_connection_waits_total", "How often all connections were in use and a call waited for one.",
+			"pool"),
 		connsWaitedTime: desc("velocityd_database_connection_wait_seconds_total", "How long calls have waited for a connection in all.", "pool"),
 		up:              desc("velocityd_database_up", "1 if the last test of a whole decision on the database succeeded, otherwise 0."),
 		ready:           desc("velocityd_ready", "1 if /readyz would answer that the service is ready, otherwise 0."),

@@ -26,7 +26,8 @@ func (d *Database) Outdate(tb testing.TB, names ...string) {
 			// No edit goes by in between.
 			Exec(tb, conn, "LOCK TABLES "+r.table+" WRITE")
 			Exec(tb, conn, "DROP TRIGGER "+r.name)
-			Exec(tb, conn, "CREATE TRIGGER "+r.name+" "+r.event+" ON "+r.table+" FOR EACH ROW "+strings.Replace(r.text, "BEGIN", "BEGIN -- former\n", 1))
+			Exec(tb, conn, "CREATE TRIGGER "+r.name+" "+r.event+" ON "+r.table+" FOR EACH ROW "+strings.Replace(r.text, "BEGIN",
+				"BEGIN -- former\n", 1))
 			Exec(tb, conn, "UNLOCK TABLES")
 		default:
 			Exec(tb, conn, "ALTER "+r.kind+" "+r.name+" COMMENT 'former'")

@@ -111,7 +111,8 @@ BEGIN
       RESIGNAL SET MYSQL_ERRNO = 45504;
 
     -- retry_after in whole seconds, rounded up; in integers, because / would first round to four decimals.
-    SELECT v_blocked AS blocked, LAST_INSERT_ID() AS txn_id, p_zone_id AS zone_id, p_bucket_key AS bucket_key, v_rate AS rate, v_window AS `window`,
+    SELECT v_blocked AS blocked, LAST_INSERT_ID() AS txn_id, p_zone_id AS zone_id, p_bucket_key AS bucket_key,
+           v_rate AS rate, v_window AS `window`,
            IF(v_wait > 0 AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts) AS remaining,
            IF(v_blocked, (v_wait + 999999) DIV 1000000, 0) AS retry_after,
            v_now AS checked_at, v_wait > 0 AS would_block, v_velocity + v_counts AS velocity,

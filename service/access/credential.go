@@ -77,7 +77,8 @@ func (c Credential) Validate() error {
 		case utf8.RuneCountInString(c.Subject) > MaxSubjectLength:
 			return service.NewFieldError("subject", "must be at most %d characters", MaxSubjectLength)
 		case !subjectForm().MatchString(c.Subject): // it would match no certificate
-			return service.NewFieldError("subject", "must be written as by RFC 2253, such as CN=auth-1,O=Example: the certificate's last part first, without blanks "+
+			return service.NewFieldError("subject", "must be written as by RFC 2253, such as CN=auth-1,O=Example: the certificate's last part "+
+				"first, without blanks "+
 				"around commas and equals signs, and with names in capital letters (C, CN, L, O, OU, POSTALCODE, SERIALNUMBER, ST, STREET)")
 		}
 	}

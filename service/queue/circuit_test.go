@@ -233,7 +233,8 @@ func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
 			time.Sleep(queue.DefaultDegradedAfter)
 			c.wantChanges(t, "tested 350ms", "opened 350ms")
 			for name, got := range waiting {
-				if a := <-got; a.err != nil || !a.decision.Degraded || a.decision.Blocked != (name == "block") || time.Since(c.began) != 350*time.Millisecond {
+				if a := <-got; a.err != nil || !a.decision.Degraded || a.decision.Blocked != (name == "block") ||
+					time.Since(c.began) != 350*time.Millisecond {
 					t.Errorf("%s: %+v after %v", name, a, time.Since(c.began))
 				}
 			}

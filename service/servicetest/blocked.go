@@ -204,7 +204,8 @@ func retryIsCountedOnce(t *testing.T, b bench) {
 		!again.CheckedAt.Equal(counted.CheckedAt) {
 		t.Errorf("answered %+v, %+v and %+v, want one txn", first, counted, again)
 	}
-	for _, d := range b.all(t, service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"}, service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"}) {
+	for _, d := range b.all(t, service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"},
+		service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"}) {
 		if d.Err != nil || d.TxnID() != first.TxnID() {
 			t.Errorf("answered %+v, want txn %d", d, first.TxnID())
 		}

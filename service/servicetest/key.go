@@ -167,7 +167,8 @@ func notAnAddress(t *testing.T, b bench) {
 	b.set(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	for _, key := range []string{
 		"alice", "203.0.113", "203.0.113.256", "203.0.113.09", " 203.0.113.9", "203.0.113.9 ", "203.0.113.9:22", "[::1]",
-		"fe80::1%", "203.0.113.9%1", "fe80::%eth0/64", "64:ff9b::/64", ":::", "1::2::3", "2001:db8::/48", "203.0.113.0/24", "203.0.113.9/", "/", "2001:db8::/064", "0x7f000001", "2130706433",
+		"fe80::1%", "203.0.113.9%1", "fe80::%eth0/64", "64:ff9b::/64", ":::", "1::2::3", "2001:db8::/48", "203.0.113.0/24", "203.0.113.9/",
+		"/", "2001:db8::/064", "0x7f000001", "2130706433",
 	} {
 		if _, err := b.ask(t.Context(), one(1, key)); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%q in an address zone: %v, want ErrInvalid", key, err)
@@ -210,7 +211,8 @@ func normalisedKeysAreValidated(t *testing.T, b bench) {
 func bucketNamedTwice(t *testing.T, b bench) {
 	b.set(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	check := service.Check{Buckets: []service.Bucket{at(1, "Bob"), at(2, "64:ff9b::cb00:7109"), at(1, "bob "), at(1, "bob"), at(2, "203.0.113.9")}}
+	check := service.Check{Buckets: []service.Bucket{at(1, "Bob"), at(2, "64:ff9b::cb00:7109"), at(1, "bob "), at(1, "bob"),
+		at(2, "203.0.113.9")}}
 	for i := range 4 {
 		want := []service.Bucket{at(1, "bob"), at(2, "203.0.113.9"), at(1, "bob"), at(1, "bob"), at(2, "203.0.113.9")}
 		check.AttemptID = fmt.Sprint("twice-", i)
@@ -225,7 +227,8 @@ func bucketNamedTwice(t *testing.T, b bench) {
 			t.Errorf("attempt %d: %+v", i+1, first)
 		}
 	}
-	if d := b.check(t, at(2, "203.0.113.8"), at(2, "203.0.113.8")); len(d.Verdicts) != 2 || d.Verdicts[0] != d.Verdicts[1] || d.Verdicts[0].Velocity != 1 {
+	if d := b.check(t, at(2, "203.0.113.8"), at(2, "203.0.113.8")); len(d.Verdicts) != 2 || d.Verdicts[0] != d.Verdicts[1] ||
+		d.Verdicts[0].Velocity != 1 {
 		t.Errorf("one key twice: %+v", d)
 	}
 	for _, bucket := range []service.Bucket{at(1, "bob"), at(2, "203.0.113.9")} {

@@ -45,7 +45,8 @@ func newTimeline(t *testing.T, b bench) *timeline {
 	t.Logf("seed %d", seed)
 	l := &timeline{
 		bench: b, random: rand.New(rand.NewPCG(seed, 1)), now: new(time.Time),
-		zones: map[int64]service.Zone{}, ids: map[uint64]uint64{}, denies: map[uint64]uint64{}, recorded: map[string]int{}, hasAged: map[string]bool{},
+		zones: map[int64]service.Zone{}, ids: map[uint64]uint64{}, denies: map[uint64]uint64{}, recorded: map[string]int{},
+		hasAged: map[string]bool{},
 		keys: map[int64][]string{
 			1: {"bob", "Bob", "BOB ", "alice"},
 			2: {"203.0.113.9", "::ffff:203.0.113.9", "203.0.113.10", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"},

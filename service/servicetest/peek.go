@@ -135,7 +135,8 @@ func peekShowsLockoutAndOverride(t *testing.T, b bench) {
 	}
 	b.SetOverride(t, allow(1, addr.Key))
 	peek = b.peek(t, addr)
-	if peek.Override == nil || peek.Override.Key != addr.Key || peek.RetryAfter != 0 || peek.Rate != 1 || !peek.Unmetered || peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() {
+	if peek.Override == nil || peek.Override.Key != addr.Key || peek.RetryAfter != 0 || peek.Rate != 1 || !peek.Unmetered ||
+		peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() {
 		t.Errorf("allowed: %+v", peek)
 	}
 	b.SetOverride(t, deny(1, addr.Key))

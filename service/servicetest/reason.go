@@ -28,7 +28,8 @@ func (b bench) wantReasons(tb testing.TB, d service.Decision, want ...service.Re
 	for i, v := range d.Verdicts {
 		txns := b.Txns(tb, v.Bucket)
 		txn := txns[len(txns)-1]
-		if v.Reason != want[i] || txn.Reason != want[i] || txn.OverrideID != v.OverrideID || (v.OverrideID != 0) != (v.Reason == service.ReasonDenied) {
+		if v.Reason != want[i] || txn.Reason != want[i] || txn.OverrideID != v.OverrideID ||
+			(v.OverrideID != 0) != (v.Reason == service.ReasonDenied) {
 			tb.Errorf("bucket %d: the verdict is %+v and its txn %+v, want reason %q", i, v, txn, want[i])
 		}
 	}
@@ -79,14 +80,16 @@ func figuresOfALimit(t *testing.T, b bench) {
 		t.Helper()
 		first := b.attempt(t, when, alice, other)
 		for _, d := range []service.Decision{b.check(t, alice), first, b.attempt(t, when, alice, other)} {
-			if v := d.Verdicts[0]; !v.Unmetered || v.Velocity != 0 || v.Remaining() != 0 || v.Rate != 1 || v.Window != time.Hour || d.Blocked != blocked {
+			if v := d.Verdicts[0]; !v.Unmetered || v.Velocity != 0 || v.Remaining() != 0 || v.Rate != 1 || v.Window != time.Hour ||
+				d.Blocked != blocked {
 				t.Errorf("%s: %+v", when, d)
 			}
 		}
 		if v := first.Verdicts[1]; v.Unmetered || v.Velocity == 0 && !blocked {
 			t.Errorf("%s: the limit of the other bucket decided, but: %+v", when, v)
 		}
-		if peek := b.peek(t, alice); !peek.Unmetered || peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() || (peek.RetryAfter > 0) != blocked {
+		if peek := b.peek(t, alice); !peek.Unmetered || peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() ||
+			(peek.RetryAfter > 0) != blocked {
 			t.Errorf("%s: %+v", when, peek)
 		}
 	}

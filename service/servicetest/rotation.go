@@ -204,7 +204,8 @@ func (r *rotation) compareRows(t *testing.T) {
 			t.Errorf("%d txns of %s under the clear key", n, key)
 		}
 		asked := r.asked[key]
-		if len(clear) != asked["old"]+asked["both"]+asked["new"] || len(byOld) != asked["old"]+asked["both"] || len(byNew) != asked["both"]+asked["new"] {
+		if len(clear) != asked["old"]+asked["both"]+asked["new"] || len(byOld) != asked["old"]+asked["both"] ||
+			len(byNew) != asked["both"]+asked["new"] {
 			t.Errorf("%s was asked %v, and has %d txns, %d by the old key and %d by the new", key, asked, len(clear), len(byOld), len(byNew))
 		}
 		found := map[time.Time]service.Txn{}
@@ -213,7 +214,8 @@ func (r *rotation) compareRows(t *testing.T) {
 		}
 		for _, txn := range append(byOld, byNew...) {
 			twin, ok := found[txn.CreatedAt]
-			if !ok || twin.Blocked != txn.Blocked || twin.WouldBlock != txn.WouldBlock || twin.Counted != txn.Counted || twin.Outcome != txn.Outcome {
+			if !ok || twin.Blocked != txn.Blocked || twin.WouldBlock != txn.WouldBlock || twin.Counted != txn.Counted ||
+				twin.Outcome != txn.Outcome {
 				t.Errorf("%s: %+v, and by the clear key %+v", key, txn, twin)
 			}
 		}

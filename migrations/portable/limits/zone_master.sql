@@ -37,9 +37,9 @@ CREATE TABLE IF NOT EXISTS zone_master (
   ipv6_prefix      INT          NOT NULL DEFAULT 64
     COMMENT 'in ip zones: bits of an IPv6 address that make one bucket',
   on_failure       ENUM('error', 'allow', 'block') CHARACTER SET ascii NOT NULL DEFAULT 'error'
-    COMMENT 'what the service answers while the database is away: error (503, the caller decides); block; or allow, up to the rate by what each instance knows; the latter are recorded nowhere',
+    COMMENT 'answer while the database is away: error (503); or block, or allow (up to the rate, by each instance): neither is recorded',
   record_blocked   INT          NOT NULL DEFAULT 0
-    COMMENT 'how many blocked attempts of a bucket and window have txns of their own, at least; the last of these txns counts the others; 0: all have one',
+    COMMENT 'how many blocked attempts of a bucket and window have a txn each; the last of these txns counts the others; 0: all have one',
   key_rule         VARCHAR(32)  CHARACTER SET ascii
     AS (CONCAT(IF(key_form = 'hmac', 'hmac/', ''), IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind))) STORED
     COMMENT 'kept by the engine: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',
