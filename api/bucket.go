@@ -2,8 +2,8 @@ package api
 
 import "velocityd/service"
 
-// Peek is what the next attempt in a bucket would meet. It has no Velocity and Remaining where no
-// limit decides.
+// Peek is the view of a bucket for its next attempt. It has no Velocity and Remaining where no limit
+// decides.
 type Peek struct {
 	ZoneID      int64          `json:"zone_id"`
 	BucketKey   string         `json:"bucket_key"`

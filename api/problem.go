@@ -10,13 +10,13 @@ import (
 // The kinds of error that only the HTTP interface knows. Package service has those of
 // checks, zones and the engine.
 var (
-	// ErrInternal says that the service met an unexpected fault. What was asked may
-	// have been counted, or changed.
+	// ErrInternal says that the service met an unexpected fault. The attempt may have been counted, or the
+	// change made.
 	ErrInternal = errors.New("internal fault")
 	// ErrUnauthenticated says that a request has no credential that holds.
 	ErrUnauthenticated = errors.New("unauthenticated")
-	// ErrMissingScope says that a caller's credential does not allow what he asks for. It
-	// is NOT service.ErrForbidden, which is about the service's own account.
+	// ErrMissingScope says that a caller's credential does not allow the request. It is NOT
+	// service.ErrForbidden, which is about the service's account at the database.
 	ErrMissingScope = errors.New("missing scope")
 	// ErrNotReady says that the instance cannot decide checks now.
 	ErrNotReady = errors.New("not ready")
@@ -31,8 +31,8 @@ var (
 	ErrForeignOrigin = errors.New("foreign origin")
 	// ErrNoMethod says that a path does not support a method.
 	ErrNoMethod = errors.New("method not allowed")
-	// ErrNoRoute says that a path does not exist. It is NOT service.ErrNotFound: a
-	// mistyped path must not be taken for a zone that does not exist.
+	// ErrNoRoute says that a path does not exist. It is NOT service.ErrNotFound: a mistyped path must not
+	// look like a zone that does not exist.
 	ErrNoRoute = errors.New("route not found")
 )
 

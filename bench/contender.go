@@ -20,7 +20,7 @@ type contender struct {
 	name     string  // for the report
 	protocol string
 	address  string
-	about    string    // a sentence on what it is and how it is set up
+	about    string    // a sentence on its kind and its setup
 	server   int       // process id of the database or Redis; 0 if there is none
 	service  int       // process id of the HTTP server; 0 if callers reach the database or Redis directly
 	database *database // the schema with a row for every attempt; nil if there is none

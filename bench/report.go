@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// enoughRows is how many rows a file needs so that its length tells theirs: files grow in
-// large steps.
+// enoughRows rows make a file's length tell theirs: files grow in large steps.
 const enoughRows = 200_000
 
 // publish writes the report and the chart, or prints the report if the run was not
@@ -59,7 +58,7 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 		"in turn with the others and in another order each time; a second of warming up comes first, and the database is let come to rest "+
 		"before each. "+
 		"Figures are the median of the turns, with the least and the most in brackets; ratios are made within a turn, because the "+
-		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a process of its own "+
+		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a separate process "+
 		"with a hand-written HTTP client; CPU is seconds of processor time for 1,000 checks, from /proc.\n\n",
 		strings.Join(serverSettings(), " "),
 		decimal(m.options.seconds), m.options.turns, plural(m.options.turns, "time", "times"))
@@ -133,7 +132,7 @@ func writeLine(b *strings.Builder, c *contender, list []result) {
 		latency(medianTime), latency(longTime), server, service, load)
 }
 
-// writeNote writes what does not fit into a contender's line: the length of its batches, if that
+// writeNote writes facts that do not fit into a contender's line: the length of its batches, if that
 // matters.
 func (m *measured) writeNote(b *strings.Builder, sc scenario, c *contender) {
 	list := m.by(sc.id, c)

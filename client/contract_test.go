@@ -16,7 +16,7 @@ import (
 	"velocityd/service/servicetest"
 )
 
-// What the command line asks a database, it can ask a service.
+// The command line asks a service the same questions as a database.
 var (
 	_ handlers.Reader = (*client.Client)(nil)
 	_ handlers.Writer = (*client.Client)(nil)

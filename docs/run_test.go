@@ -182,7 +182,7 @@ func (w *world) runProgram(b block, name string, args ...string) error {
 
 // runGo runs a program or a test that imports packages of this module. It is
 // outside of the module's folders, but is built in the module, whose go.mod has all
-// that the packages need: a module of its own would have to fetch it.
+// that the packages need: a separate module would have to fetch it.
 func (w *world) runGo(b block) error {
 	w.awaitService()
 	folder, err := os.MkdirTemp(w.folder, "go")

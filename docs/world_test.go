@@ -25,7 +25,7 @@ import (
 // The page that makes accounts. Others use them as it has granted them.
 const grantingPage = "docs/install.md"
 
-// What the pages call the service and the database's server.
+// The pages' names of the service and the database's server.
 const (
 	printedService = "127.0.0.1:8080"
 	printedServer  = "tcp(db.example:3306)"

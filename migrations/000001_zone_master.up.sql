@@ -6,17 +6,16 @@
 -- alone would let a session without strict mode turn NULL into 0. ENUMs are
 -- CHECKed for the empty value that such a session would store.
 --
--- Of a CHECK that refuses a row, both engines show the constraint's name and nothing
--- else. So the name of each is the rule in words: "Check constraint 'rate must be 0 to
+-- When a CHECK refuses a row, both engines show the constraint's name alone. So the name of
+-- each is the rule in words: "Check constraint 'rate must be 0 to
 -- 1000000' is violated." An ENUM cannot speak so: in strict mode the engine refuses
 -- mode = 'shadov' as "Data truncated for column 'mode'" before any CHECK sees the row.
 --
 -- A zone may keep a pseudonym in the place of each key. key_rule tells both forms apart, so
--- that a check whose key was made for the other form is refused like one of another
--- key_kind: whoever has not heard of key_form never writes a clear key into such a zone.
+-- that a check with a key of the other form is refused like one of another key_kind: a
+-- program that does not know key_form never writes a clear key into such a zone.
 --
--- What the schema keeps by itself (key_rule, overridden, revision, narrowed_at) is
--- overruled by the triggers, whatever a writer says.
+-- Triggers set key_rule, overridden, revision and narrowed_at, and overrule every writer.
 CREATE TABLE zone_master (
   id               INT          NOT NULL,
   description      VARCHAR(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT '',

@@ -1,6 +1,5 @@
--- What was answered to the checks that gave an attempt_id, for as long as a
--- retry is to get the same answer. Compared byte by byte: 'a' and 'a ' are two
--- attempts.
+-- The answers to checks with an attempt_id, for as long as a retry gets the same answer. Ids are compared
+-- byte by byte: 'a' and 'a ' are two attempts.
 CREATE TABLE zone_attempt (
   attempt_id VARBINARY(64) NOT NULL,
   created_at DATETIME(6) NOT NULL COMMENT 'UTC',

@@ -22,12 +22,11 @@ type Assignment struct {
 	Account Account
 }
 
-// Reassignment is what an assignment has changed, or would change.
+// Reassignment holds the changes of an assignment, done or planned.
 type Reassignment struct {
 	Assignment
-	Statements []string // in their order; none if the account has exactly its rights
-	// Elsewhere is what the account may do beyond this database, in words. It was left
-	// alone.
+	Statements []string // in their order; empty if the account has exactly its rights
+	// Elsewhere names, in words, the rights of the account beyond this database. They stay.
 	Elsewhere []string
 }
 
@@ -51,7 +50,7 @@ func assign(ctx context.Context, dsn string, assignments []Assignment, carryOut 
 	return plan, nil
 }
 
-// assign plans what is to change, and changes it if it is to be carried out.
+// assign plans the changes, and carries them out if carryOut says so.
 func (a *assigner) assign(ctx context.Context, assignments []Assignment, carryOut bool) ([]Reassignment, error) {
 	plan, err := a.plan(ctx, assignments)
 	if err != nil || !carryOut {
@@ -97,7 +96,7 @@ func quoted(account string) string {
 	return parsed.String()
 }
 
-// plan finds out what is to change, and refuses all if one account can not be changed.
+// plan finds the changes, and refuses all if one account can not be changed.
 func (a *assigner) plan(ctx context.Context, assignments []Assignment) ([]Reassignment, error) {
 	var plan []Reassignment
 	var faults []error
@@ -124,7 +123,7 @@ func (a *assigner) plan(ctx context.Context, assignments []Assignment) ([]Reassi
 	return plan, errors.Join(faults...)
 }
 
-// change returns what is to change of one account.
+// change returns the changes of one account.
 func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignment, error) {
 	name := assignment.Account.String()
 	var lines []string
@@ -147,7 +146,7 @@ func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignm
 	}, nil
 }
 
-// grantAdvice says what to do about an account that may not see or grant rights.
+// grantAdvice gives advice for an account that may not see or grant rights.
 func grantAdvice(err error) string {
 	var engine *mysql.MySQLError
 	if errors.As(err, &engine) && slices.Contains(append(refusals(), errNoAccess), engine.Number) {

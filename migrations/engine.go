@@ -9,7 +9,7 @@ import (
 	"velocityd/db/engine"
 )
 
-// Engine is what a database is, and so the form of its schema.
+// Engine is the kind of a database, which gives the form of its schema.
 type Engine string
 
 // The engines. Auto stands for whichever the database says that it is.
@@ -23,11 +23,10 @@ const (
 // ErrNoSteps says that an engine has no numbered steps.
 var ErrNoSteps = errors.New("there are no numbered steps on this engine: --all takes back everything, with the data")
 
-// Up brings the schema of a database to Latest, in the form of its engine. On MySQL it is the
-// function Up. Elsewhere it makes what is missing and notes the version last, so that it can be
-// carried out again after a failure. It changes no table that is there but zone_attempt, if the
-// database was migrated as MySQL. An engine that is not Auto is believed: TiDB makes the
-// portable tables on MySQL, too.
+// Up brings the schema of a database to Latest, in the form of its engine. On MySQL it is the function Up.
+// Elsewhere it makes the missing parts and notes the version last, so that it can be repeated after a
+// failure. It changes no existing table but zone_attempt, if the database was migrated as MySQL. Up
+// believes an engine that is not Auto: TiDB makes the portable tables on MySQL, too.
 func (e Engine) Up(ctx context.Context, dsn string) (done Change, err error) {
 	if e, err = e.of(ctx, dsn); err != nil {
 		return Change{}, err
@@ -50,7 +49,7 @@ func (e Engine) Up(ctx context.Context, dsn string) (done Change, err error) {
 	return done, err
 }
 
-// Plan returns what Up would do where there are no numbered steps, and changes nothing.
+// Plan returns the actions of Up on engines without numbered steps, and changes nothing.
 func (e Engine) Plan(ctx context.Context, dsn string) (actions []Action, err error) {
 	if e, err = e.of(ctx, dsn); err != nil {
 		return nil, err
@@ -66,8 +65,8 @@ func (e Engine) Plan(ctx context.Context, dsn string) (actions []Action, err err
 	return actions, err
 }
 
-// Down takes back the newest steps, as the function Down does on MySQL. Elsewhere count must be
-// 0, for everything, or the error wraps ErrNoSteps. What the tables held is lost.
+// Down takes back the newest steps, as the function Down does on MySQL. Elsewhere count must be 0, for
+// everything, or the error wraps ErrNoSteps. The contents of the tables are lost.
 func (e Engine) Down(ctx context.Context, dsn string, count int) (done Change, err error) {
 	if e, err = e.of(ctx, dsn); err != nil {
 		return Change{}, err
@@ -133,8 +132,7 @@ func (p portable) carryOut(ctx context.Context, actions []Action) (done Change, 
 	return done, nil
 }
 
-// repeat carries out an action or, if it is one that goes on, carries it out until it changes no
-// more row.
+// repeat carries out an action once or, if the action says so, until it changes no more rows.
 func (p portable) repeat(ctx context.Context, a Action) error {
 	for {
 		changed, err := p.changed(ctx, a)
@@ -144,7 +142,7 @@ func (p portable) repeat(ctx context.Context, a Action) error {
 	}
 }
 
-// planDown drops all portable tables, the newest first, and then what vtgate knows of them.
+// planDown drops all portable tables, the newest first, and then vtgate's records of them.
 func (p portable) planDown(ctx context.Context) (actions []Action, f found, err error) {
 	if f, err = p.look(ctx); err != nil {
 		return nil, f, err
@@ -174,7 +172,7 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 	return actions, f, nil
 }
 
-// of returns the engine itself or, for Auto, the one that the database says that it is.
+// of returns the engine itself or, for Auto, the kind that the database names.
 func (e Engine) of(ctx context.Context, dsn string) (Engine, error) {
 	if e != Auto && e != "" {
 		return e, nil

@@ -1,7 +1,7 @@
-// Package migrations owns the schema's history: tables as numbered steps, one
-// statement a file, which golang-migrate carries out; and procedures, functions,
-// triggers and views as one current text each, compared with what the engine keeps of it. It also owns what
-// each account may do in the schema. It must not know what the tables are for.
+// Package migrations owns the schema's history: tables as numbered steps, one statement a file, which
+// golang-migrate carries out; and procedures, functions, triggers and views as one current text each,
+// compared with the engine's copy. It also owns the rights of accounts in the schema. It must not know the
+// purpose of the tables.
 package migrations
 
 import (
@@ -25,40 +25,38 @@ import (
 // ones, because every new check would queue behind it.
 const metadataWait = "10"
 
-// connectTimeout bounds how long it may take to connect to a database and ask what it is.
+// connectTimeout bounds the time to connect to a database and ask for its engine.
 const connectTimeout = 5 * time.Second
 
 // ErrDirty says that a step stopped half-way and a person has to look.
 var ErrDirty = errors.New("schema is dirty")
 
-// State is where a database's schema is.
+// State is the state of a database's schema.
 type State struct {
 	Version  uint      // of the newest step that was begun, 0 for none
 	Latest   uint      // of the newest step in this program
 	Dirty    bool      // that step stopped half-way
 	Routines []Routine // of this program, and retired ones that are still there
-	// Engine is the one whose form the schema has. Where it is not MySQL there are no Routines,
-	// and Actions are what is to be done.
+	// Engine gives the form of the schema. Engines other than MySQL have no Routines, and Actions are their
+	// open actions.
 	Engine  Engine
 	Actions []Action
 	Left    []Routine // see Change
 }
 
-// IsCurrent says that there is nothing to do: the schema is this program's, and so
-// is each procedure, function and trigger.
+// IsCurrent says that the schema, with each procedure, function and trigger, is this program's.
 func (s State) IsCurrent() bool {
 	return !s.Dirty && s.Version == s.Latest && len(s.Actions) == 0 &&
 		!slices.ContainsFunc(s.Routines, func(r Routine) bool { return r.State != Current })
 }
 
-// Change is what Up or Down has done.
+// Change is the work of Up or Down.
 type Change struct {
 	From, To uint // versions; equal if no step was carried out
-	// Actions are what was carried out where there are no steps.
+	// Actions are the work on engines without steps.
 	Actions []Action
-	// Left are the procedures, triggers and views of a database behind vtgate that was migrated
-	// as MySQL. They are of use as long as instances reach that MySQL directly, and are to be
-	// dropped there when none does any more.
+	// Left are the procedures, triggers and views of a database behind vtgate that was migrated as MySQL.
+	// Instances that reach that MySQL directly need them; the DBA drops them after the last of these.
 	Left []Routine
 	// Routines are the procedures, functions, triggers and views that were made anew or,
 	// being retired, dropped.
@@ -105,10 +103,9 @@ func Up(ctx context.Context, dsn string) (Change, error) {
 	})
 }
 
-// Down takes back the newest steps, or all of them if steps is 0. What the tables
-// held is lost. Views go, and Up makes them again. Procedures and functions stay as they
-// are: Up of the older program installs its texts. If there are fewer than steps steps, nothing is taken back. Errors and
-// waiting are those of Up.
+// Down takes back the newest steps, or all of them if steps is 0. The contents of the tables are lost.
+// Views go, and Up makes them again. Procedures and functions stay: Up of the older program installs its
+// texts. If there are fewer than steps steps, Down changes nothing. Errors and waiting are those of Up.
 func Down(ctx context.Context, dsn string, count int) (Change, error) {
 	if count < 0 {
 		return Change{}, fmt.Errorf("take back %d migrations: the number must not be negative", count)
@@ -163,8 +160,8 @@ func Status(ctx context.Context, dsn string) (State, error) {
 	return state, err
 }
 
-// change calls do and returns what it has changed. It holds the lock of migrations from the
-// first look to the last, so that no other migration is part of the difference.
+// change calls do and returns its effect. It holds the lock of migrations from the first look to the last,
+// so that no other migration is part of the difference.
 func change(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) error) (c Change, err error) {
 	err = run(ctx, dsn, func(m *migrate.Migrate, t *target) error {
 		from, dirty, err := t.Version()
@@ -227,16 +224,16 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// lockError says what it means that golang-migrate's lock can not be had.
+// lockError explains that golang-migrate's lock can not be had.
 func lockError(err error) error {
 	if errors.Is(err, database.ErrLocked) {
-		return errors.New("another migration is under way, and was waited for in vain for 10 seconds")
+		return errors.New("another migration is still under way after 10 seconds")
 	}
 	return err
 }
 
-// open returns a connection pool of its own for migrations: procedures keep the
-// sql_mode that they were created under, so it is pinned here.
+// open returns a separate connection pool for migrations: procedures keep the sql_mode of their creation,
+// so it is pinned here.
 func open(dsn string) (db *sql.DB, name string, err error) {
 	return openWith(dsn, map[string]string{
 		"sql_mode":          "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",

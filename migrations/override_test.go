@@ -354,7 +354,7 @@ func TestTheLastOverrideGoesWhileAnotherComes(t *testing.T) {
 }
 
 // TestOverridesAreLookedUpByKey asks the engines how find_override would find its
-// way among many, in the words of its own text.
+// way among many, in the words of its text.
 func TestOverridesAreLookedUpByKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -398,7 +398,7 @@ func TestOverridesAreLookedUpByKey(t *testing.T) {
 	})
 }
 
-// otherZones are rows of zone_override_prefix_length for zones of their own.
+// otherZones are rows of zone_override_prefix_length for other zones.
 func otherZones(n int) (rows []string) {
 	for i := range n {
 		rows = append(rows, fmt.Sprintf("(%d, 4, 16), (%[1]d, 4, 24)", 1000+i))

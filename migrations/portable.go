@@ -9,13 +9,12 @@ import (
 	"strings"
 )
 
-// The folders of the portable tables. Behind vtgate, those of limitsFolder are in the
-// unsharded keyspace that the DSN names, and those of bucketsFolder in the sharded one beside
-// it. Elsewhere all are in one database.
+// The folders of the portable tables. Behind vtgate, limitsFolder is the unsharded keyspace that the DSN
+// names, and bucketsFolder the sharded one beside it. Elsewhere all tables are in one database.
 const (
 	limitsFolder  = "limits"
 	bucketsFolder = "buckets"
-	vitessFolder  = "vitess" // what there is behind vtgate alone; in the unsharded keyspace
+	vitessFolder  = "vitess" // behind vtgate alone; in the unsharded keyspace
 )
 
 // portableTable is one of the tables for engines without procedures.
@@ -25,8 +24,7 @@ type portableTable struct {
 	statement string
 }
 
-// unsharded finds what a portable text has only where there are no shards. For vtgate it is a
-// comment like any other.
+// unsharded finds the parts of a portable text for engines without shards. For vtgate they are comments.
 var unsharded = regexp.MustCompile(`/\*U! (.*?) \*/`)
 
 // portableTables returns the tables that an engine needs, in the order in which they can be
@@ -59,7 +57,7 @@ func portableTables(e Engine) ([]portableTable, error) {
 
 // Action is one statement of a migration where there are no numbered steps.
 type Action struct {
-	// Keyspace is where the statement is carried out: a keyspace of Vitess, or the database.
+	// Keyspace is the place of the statement: a keyspace of Vitess, or the database.
 	Keyspace string
 	What     string // "create table zone_txn"
 	// Statement is SQL or, if IsVSchema, an ALTER VSCHEMA.
@@ -69,9 +67,8 @@ type Action struct {
 	GoesOn bool
 }
 
-// plannedStep is the newest numbered step to whose tables the plan brings portable tables that are
-// there, which are older than none of the steps up to it. One that comes after it and changes a table
-// needs a part of the plan that makes the same change, and only then its number here.
+// The plan for Vitess and TiDB can upgrade existing tables up to this step. When you add a step that
+// changes a table, teach the plan first, then raise this number.
 const plannedStep = 10
 
 // tableSteps returns the numbered steps that change tables, in order: all but those that install

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// found is what a look at a database has shown.
+// found is the result of a look at a database.
 type found struct {
 	version uint
 	dirty   bool
@@ -29,8 +29,8 @@ func (f found) tables(folder string) []string {
 	return f.limits
 }
 
-// home is the folder beside whose tables those of a folder are, or are to be made: tables of
-// buckets are in the unsharded keyspace until they are moved to their shards.
+// home returns the folder whose keyspace has the tables of a folder. The tables of buckets are in the
+// unsharded keyspace until they are moved to their shards.
 func (f found) home(folder string) string {
 	if f.isWhole && folder == bucketsFolder {
 		return limitsFolder
@@ -38,7 +38,7 @@ func (f found) home(folder string) string {
 	return folder
 }
 
-// look finds out what is there.
+// look reads the present tables.
 func (p portable) look(ctx context.Context) (f found, err error) {
 	if f.version, f.dirty, err = p.version(ctx); err != nil {
 		return f, err
@@ -64,7 +64,7 @@ func (p portable) look(ctx context.Context) (f found, err error) {
 	return f, nil
 }
 
-// plan returns what is to be done, in order, and what was found. It changes nothing.
+// plan returns the open actions, in order, and the result of the look. It changes nothing.
 func (p portable) plan(ctx context.Context) (actions []Action, f found, err error) {
 	if f, err = p.look(ctx); err != nil {
 		return nil, f, err

@@ -17,8 +17,7 @@ type keepsGrants struct {
 	statements []string
 }
 
-// noteGrants reads who was granted what on a procedure or function. isHidden means that the
-// account may not see it.
+// noteGrants reads the grants on a procedure or function. isHidden means that the account may not see it.
 func noteGrants(ctx context.Context, conn *sql.Conn, r Routine) (kept keepsGrants, isHidden bool, err error) {
 	err = query(ctx, conn, func(rows *sql.Rows) error {
 		var account Account

@@ -6,10 +6,9 @@ import (
 	"errors"
 )
 
-// Rights is the function Rights on MySQL. Where there are no procedures and views, accounts have
-// rights on tables instead: what a procedure would do with its owner's rights, they do with
-// their own. TiDB grants no right on a single column in all its versions, so those on columns
-// are on tables.
+// Rights is the function Rights on MySQL. Without procedures and views, accounts have rights on tables:
+// they do with their rights what a procedure does with its owner's. TiDB does not grant rights on single
+// columns in all its versions, so those are rights on tables.
 func (e Engine) Rights(role Role) []Right {
 	if e == MySQL || e == "" {
 		return Rights(role)
@@ -34,7 +33,7 @@ func (e Engine) Rights(role Role) []Right {
 	return nil
 }
 
-// deciding is what checks, reports and releases need, whoever carries them out.
+// deciding lets an account record checks, reports and releases.
 func deciding() []Right {
 	return merge(
 		on([]string{"SELECT"}, "schema_migrations"),
@@ -46,7 +45,7 @@ func deciding() []Right {
 	)
 }
 
-// editingTables is what edits of zones and overrides need where no trigger does a part of them.
+// editingTables lets an account edit zones and overrides where no trigger does a part of the work.
 func editingTables() []Right {
 	return merge(
 		on([]string{"INSERT", "UPDATE", "DELETE"}, "zone_master", "zone_override"),
@@ -59,16 +58,16 @@ var ErrNoAccounts = errors.New("accounts of Vitess are vtgate's (--mysql-auth-se
 	"tablets " +
 	"(--table-acl-config): there is nothing to grant by SQL. docs/scale-out.md has the table groups and roles")
 
-// PlanRoles returns what AssignRoles would do, and changes nothing.
+// PlanRoles returns the changes of AssignRoles without making them.
 func (e Engine) PlanRoles(ctx context.Context, dsn string, assignments []Assignment) ([]Reassignment, error) {
 	return e.assign(ctx, dsn, assignments, false)
 }
 
-// AssignRoles gives accounts that exist exactly the rights of their roles in the database of
-// dsn: it grants what they lack there and revokes what is too much. It touches no right
-// beyond the database, no role of the engine, and no password. dsn's account must be able to
-// see and to grant the rights of others. It changes nothing if an account does not exist,
-// owns the schema, is dsn's own, or is named twice. On Vitess the error wraps ErrNoAccounts.
+// AssignRoles gives existing accounts exactly the rights of their roles in the database of dsn: it grants
+// missing rights and revokes the others. It touches no right beyond the database, no role of the engine,
+// and no password. dsn's account must be able to see and to grant the rights of others. It changes nothing
+// if an account does not exist, owns the schema, is dsn's account, or is named twice. On Vitess the error
+// wraps ErrNoAccounts.
 func (e Engine) AssignRoles(ctx context.Context, dsn string, assignments []Assignment) ([]Reassignment, error) {
 	return e.assign(ctx, dsn, assignments, true)
 }
@@ -98,8 +97,7 @@ func (e Engine) assign(ctx context.Context, dsn string, assignments []Assignment
 	return plan, err
 }
 
-// ownersOf are the accounts with whose rights procedures and views run: nobody's where there
-// are none.
+// ownersOf reads the accounts with whose rights procedures and views run, on engines that have any.
 func (a *assigner) ownersOf(ctx context.Context) error {
 	if a.engine != MySQL {
 		return nil

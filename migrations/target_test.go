@@ -207,7 +207,7 @@ func TestOverridesThatFittedOnceCanBeRestored(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET ipv4_prefix = 23 WHERE id = 4")
 		const query = "SELECT id, zone_id, bucket_key, prefix, network, reason FROM zone_override ORDER BY id"
 		want := rows(t, d, query)
-		// What is not the target can be changed all the same.
+		// Columns beside the target can be changed all the same.
 		dbtest.Exec(t, d.SQL, "UPDATE zone_override SET reason = 'kept', expires_at = '2030-01-01'")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_override SET reason = ''")
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_override")

@@ -146,7 +146,7 @@ func TestKeyRuleNormalizesAddresses(t *testing.T) { //nolint:funlen // one table
 		{0, 0, "fe80::1%eth0", "fe80::/64"},
 		{0, 0, "::ffff:203.0.113.9%1", "203.0.113.9"},
 		{0, 128, "fe80::1%lo", "fe80::1"},
-		// What stands for an IPv4 address is counted as that.
+		// An address that stands for an IPv4 address is counted as that.
 		{0, 0, "::203.0.113.9", "203.0.113.9"},
 		{0, 0, "::ffff:0:203.0.113.9", "203.0.113.9"},
 		{0, 0, "64:ff9b::cb00:7109", "203.0.113.9"},

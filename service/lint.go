@@ -7,12 +7,12 @@ import (
 
 // Bounds beyond which Lint warns.
 const (
-	// maxBucketPace is how many checks a second a single bucket can see. They are
-	// decided one after the other, and even in batches each takes the engine about
-	// 0.1 ms: a rate above this pace never stops anybody.
+	// maxBucketPace is the highest pace of one bucket in checks a second. Its checks are decided one after
+	// the other, and even in batches each takes the engine about 0.1 ms: a rate above this pace never stops
+	// anybody.
 	maxBucketPace = 10_000
-	// maxLooserBy is how many times the zone's pace an override's limit is seen to need. More is
-	// probably a slip in the unit of the window: a second in the place of an hour is 3,600 times.
+	// maxLooserBy bounds an override's limit as a multiple of the zone's pace. More is probably a slip in
+	// the unit of the window: a second in place of an hour is 3,600 times.
 	maxLooserBy = 100
 	// minReserveTTL is the least time in which a login that a person types can be
 	// reported, with a second factor or a retry in between.
@@ -33,7 +33,7 @@ type Finding struct {
 	ZoneID     int64
 	OverrideID uint64 // 0: the zone itself
 	Field      string // its name in JSON and SQL
-	Text       string // what is unusual, and what to do; never a bucket key
+	Text       string // the oddity and its cure; never a bucket key
 }
 
 // Lint returns the settings of a zone and its overrides that are allowed and probably not
@@ -66,7 +66,7 @@ type oddity struct {
 	text     string
 }
 
-// oddities are all that Lint knows. Of an override the first one is told.
+// oddities are all that Lint knows. For an override Lint reports the first one.
 var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing changes
 	{
 		field: "mode", zone: func(z Zone) bool { return z.Mode == ModeShadow },
@@ -137,7 +137,7 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		text: "is shorter than the window: a lockout may be forgotten before the bucket can be full again",
 	}, {
 		field: "key_kind", zone: func(z Zone) bool { return z.Keys.Kind == KeyOpaque && perPerson.MatchString(z.Description) },
-		text: "opaque, but the description speaks of users or addresses: each spelling is a bucket with a rate of its own; username or ip " +
+		text: "opaque, but the description speaks of users or addresses: each spelling is a separate bucket; username or ip " +
 			"makes them one",
 	}, {
 		field: "key_kind", zone: func(z Zone) bool {

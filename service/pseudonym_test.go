@@ -69,7 +69,7 @@ func TestPseudonymIsTheHMACOfZoneAndKey(t *testing.T) {
 			t.Errorf("%v: got %v (%v), want %s", test.bucket, got, err, want)
 		}
 		if !service.IsPseudonym(want) || got[0].Validate() != nil {
-			t.Errorf("%s is not taken for a pseudonym, or not for a key", want)
+			t.Errorf("%s is not read as a pseudonym, or not as a key", want)
 		}
 	}
 }

@@ -1,8 +1,7 @@
-// Package telemetry owns what monitors see of a running service: metrics for Prometheus, and
-// traces by OpenTelemetry. It is the only room that knows either of them. It decorates the
-// stores of package service, and has funcs for the hooks of other rooms. It must not know SQL,
-// HTTP routes, or how a check is decided, and it never shows a bucket key: label values are
-// zone ids and words of this package.
+// Package telemetry owns the view of monitors: metrics for Prometheus, and traces by OpenTelemetry. It is
+// the only room that knows either of them. It decorates the stores of package service, and has funcs for
+// the hooks of other rooms. It must not know SQL, HTTP routes, or the rule of a decision, and it never
+// shows a bucket key: label values are zone ids and words of this package.
 package telemetry
 
 import (
@@ -22,8 +21,7 @@ import (
 	"velocityd/service"
 )
 
-// MaxZones is how many zones have series of their own. All further zones share the label
-// value "other".
+// MaxZones zones have separate series. All further zones share the label value "other".
 const MaxZones = 1000
 
 // maxRequests bounds the combinations of method, route and status that are counted apart.
@@ -31,9 +29,8 @@ const maxRequests = 500
 
 const other = "other"
 
-// Metrics are the metrics of one service. What happens is counted at once and without a lock;
-// what can be asked for is asked for when Prometheus asks. A nil *Metrics counts nothing, and
-// has no handler.
+// Metrics are the metrics of one service. Events are counted at once and without a lock; states are read
+// when Prometheus asks. A nil *Metrics counts nothing, and has no handler.
 type Metrics struct {
 	registry *prometheus.Registry
 	logger   *slog.Logger
@@ -69,18 +66,18 @@ type zone struct {
 	// By the answer for the zone's bucket in a check.
 	allowed, nearLimit  prometheus.Counter
 	blocked, wouldBlock map[service.Reason]prometheus.Counter
-	// Unasked are blocked by the setting of the zone, whatever the bucket.
+	// Unasked counts blocks by the setting of the zone, for any bucket.
 	degradedAllowed, degradedBlocked, degradedUnasked prometheus.Counter
 }
 
-// request is what requests are counted by.
+// request is the labels of a request.
 type request struct {
 	method, route string
 	status        int
 }
 
-// NewMetrics returns the metrics of a service of this version, with those of the process and of
-// Go's runtime, all of them in a registry of its own. Faults of a scrape go to logger.
+// NewMetrics returns the metrics of a service of this version, with those of the process and of Go's
+// runtime, in a separate registry. Faults of a scrape go to logger.
 func NewMetrics(version string, logger *slog.Logger) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), logger: logger}
 	m.registry.MustRegister(
@@ -218,8 +215,8 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	}
 }
 
-// mostScrapes is how many answers of Handler may be under way at once: each takes a copy of all
-// metrics until its caller has taken it. Further ones are 503.
+// mostScrapes bounds the answers of Handler under way: each keeps a copy of all metrics until its caller
+// has taken it. Further ones are 503.
 const mostScrapes = 4
 
 // Handler answers with all metrics, in the form that the caller asks for. It is nil if m is.
@@ -247,8 +244,8 @@ func (m *Metrics) CountRequest(method, route string, status int) {
 	m.requests.of(request{method: knownMethod(method), route: route, status: status}).Inc()
 }
 
-// CountRefusal counts a request for checks that was refused before it was known which checks it has.
-// code is that of the problem that its caller was answered.
+// CountRefusal counts a request that was refused before its checks were known. code is the code of the
+// problem in the answer.
 func (m *Metrics) CountRefusal(code string) {
 	if m == nil {
 		return

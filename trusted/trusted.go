@@ -1,6 +1,6 @@
-// Package trusted reads files that decide what the program does: passwords, secret keys,
-// certificates, and what it has remembered. It refuses a file that somebody else may have
-// written. It must not know what a file is for.
+// Package trusted reads files that steer the program: passwords, secret keys, certificates, and the
+// program's own memory. It refuses a file that somebody else may have written. It must not know the purpose
+// of a file.
 package trusted
 
 import (
@@ -19,17 +19,17 @@ const (
 	LongLimit  = 4 << 20  // of a file of certificates
 )
 
-// Read returns what a file holds, which may be a link to another one. The file and every link to it must belong to the user
-// who runs the program or to root, nobody else may be able to write the file or to put another one
-// in its place, and it must be a regular file of at most limit bytes. Read waits for nobody: a FIFO
-// is refused. The error says what to do, repeats nothing of the file, and wraps fs.ErrNotExist if
-// there is no file. Read does NOT look at folders above the one that the file is in.
+// Read returns the content of a file, which may be a link to another one. The file and every link to it
+// must belong to the user who runs the program or to root, nobody else may be able to write the file or to
+// put another one in its place, and it must be a regular file of at most limit bytes. Read waits for
+// nobody: it refuses a FIFO. The error names the cure, repeats nothing of the file, and wraps
+// fs.ErrNotExist if there is no file. Read does NOT look at folders above the one of the file.
 func Read(path string, limit int64) ([]byte, error) { return read(path, limit, 0o022) }
 
 // ReadSecret is Read for a file that not everybody on the machine may read. The file's group may.
 func ReadSecret(path string, limit int64) ([]byte, error) { return read(path, limit, 0o026) }
 
-// mostLinks is how many links may lead to a file, as on Linux.
+// At most mostLinks links lead to a file, as on Linux.
 const mostLinks = 40
 
 func read(path string, limit int64, refused fs.FileMode) ([]byte, error) {
@@ -74,8 +74,8 @@ func checkPlace(path string, info fs.FileInfo) error {
 	return Folder(folder)
 }
 
-// Folder returns an error that says what to do, unless the folder belongs to the user who runs the
-// program or to root, and nobody else can write in it.
+// Folder returns an error with the cure, unless the folder belongs to the user who runs the program or to
+// root, and nobody else can write in it.
 func Folder(path string) error {
 	info, err := os.Stat(path)
 	switch {

@@ -117,6 +117,6 @@ func TestFolderInWhichOthersCanWriteIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := trusted.Folder(file); err == nil {
-		t.Error("a file is taken for a folder")
+		t.Error("a file passes as a folder")
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Outdate gives procedures, functions, triggers and views another text that does the same, as another
-// program would have installed them: those of these names, or all.
+// Outdate gives the named procedures, functions, triggers and views, or all, another text that does the
+// same, as another program would have installed them.
 func (d *Database) Outdate(tb testing.TB, names ...string) {
 	tb.Helper()
 	conn, err := d.SQL.Conn(tb.Context())

@@ -11,12 +11,12 @@ COMMENT 'internal: called by decide_check for a check with an attempt_id'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Reads what was answered to an attempt_id. The check has p_number buckets that differ, and the caller
+  -- Reads the answer to an attempt_id. The check has p_number buckets that differ, and the caller
   -- holds their locks. p_status is:
   --   decided   the id was used with the same buckets in any order: p_verdicts and p_checked_at
   --             are the answer of that time
   --   conflict  it was used with other buckets
-  --   NULL      nothing is remembered at p_now; a row that has expired is deleted
+  --   NULL      there is no answer at p_now; a row that has expired is deleted
   DECLARE v_expires_at DATETIME(6);
   SELECT MAX(created_at), MAX(expires_at), MAX(answer)
     INTO p_checked_at, v_expires_at, p_verdicts

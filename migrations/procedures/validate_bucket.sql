@@ -9,9 +9,9 @@ SQL SECURITY INVOKER
 NO SQL
 BEGIN
   -- Called before a key is written anywhere. p_key_rule is the zone's, NULL if there is no such
-  -- zone. p_callers_rule is the one by which the caller normalised the key, NULL if it does not
+  -- zone. p_callers_rule is the caller's rule for the key, NULL if the caller does not
   -- say. Does nothing if all fits. Errors:
-  --   45400  the key is empty or too long, or the zone keeps pseudonyms and the key is none; the
+  --   45400  the key is empty or too long, or the zone keeps pseudonyms and the key is not one; the
   --          message does not repeat the key, since it may be clear
   --   45404  there is no such zone
   --   45410  the zone has another key_rule than the caller's

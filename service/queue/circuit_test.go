@@ -257,7 +257,7 @@ func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
 	})
 }
 
-// askIn asks in one of awayZones for a key, in a goroutine of its own, and returns when all wait.
+// askIn asks in one of awayZones for a key, in a separate goroutine, and returns when all wait.
 func askIn(t *testing.T, store service.CheckStore, zone, key string) <-chan answer {
 	t.Helper()
 	question := in(zone)

@@ -83,7 +83,7 @@ type answer struct {
 	err      error
 }
 
-// ask asks a check in a goroutine of its own and returns when it is in its lane.
+// ask asks a check in a separate goroutine and returns when it is in its lane.
 func ask(ctx context.Context, c *queue.Coalescer, question service.Check) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {

@@ -59,7 +59,7 @@ func retriedCheckIsCountedOnce(t *testing.T, b bench) {
 			}
 		}
 	}
-	// An attempt without an id, or with one of its own, counts.
+	// An attempt without an id, or with another id, counts.
 	if d := b.check(t, user); d.Verdicts[0].Remaining() != 0 {
 		t.Errorf("the first attempt without an id: %+v", d)
 	}
@@ -218,7 +218,7 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b bench) {
 	for i, id := range ids {
 		d := b.attempt(t, id, alice)
 		if got := d.Verdicts[0].Velocity; got != i+1 {
-			t.Errorf("attempt id %q is taken for an earlier one: velocity %d", id, got)
+			t.Errorf("attempt id %q is mistaken for an earlier one: velocity %d", id, got)
 		}
 		firsts = append(firsts, d)
 	}

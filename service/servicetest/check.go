@@ -157,7 +157,7 @@ func chargesAllBucketsOrNone(t *testing.T, b bench) {
 		t.Errorf("the user's bucket was charged or blamed: %+v", d)
 	}
 	if d.TxnID() != d.Verdicts[0].TxnID || d.Verdicts[0].TxnID == d.Verdicts[1].TxnID {
-		t.Errorf("each bucket must have a txn of its own: %+v", d)
+		t.Errorf("each bucket must have a separate txn: %+v", d)
 	}
 	if recorded, counted := b.counted(t, user); recorded != 2 || counted != 1 {
 		t.Errorf("user: recorded %d, counted %d, want 2 and 1", recorded, counted)

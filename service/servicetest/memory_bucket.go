@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-// Peek returns what the next attempt in a bucket would meet, or the error of service.NewPeek.
+// Peek returns the view of a bucket, or the error of service.NewPeek.
 func (m *Memory) Peek(_ context.Context, bucket service.Bucket) (service.Peek, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

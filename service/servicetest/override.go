@@ -109,7 +109,7 @@ func limitOverride(t *testing.T, b bench) {
 	if d := b.fill(t, at(2, "alice")); d.Verdicts[0].Rate != 1 || d.Verdicts[0].Window != time.Minute {
 		t.Errorf("the verdict speaks of %+v", d.Verdicts[0])
 	}
-	// What counted under the override counts in the zone's window without it.
+	// The attempts under the override count in the zone's window without it.
 	b.DeleteOverrides(t, 2)
 	if d := b.check(t, at(2, "alice")); d.Verdicts[0].Velocity != 3 || d.Verdicts[0].Rate != 9 {
 		t.Errorf("without the override: %+v", d)
@@ -298,7 +298,7 @@ func overridesAndLockouts(t *testing.T, b bench) {
 	wantRetry(t, b.check(t, alice), time.Minute, 0)
 	b.DeleteOverrides(t, 1)
 	wantRetry(t, b.check(t, alice), time.Hour, time.Minute)
-	// Neither allowing nor denying locks.
+	// An override that allows or denies starts no lockout.
 	for _, o := range []service.Override{allow(1, "bob"), deny(1, "carol")} {
 		b.SetOverride(t, o)
 		b.all(t, one(1, o.Key), one(1, o.Key), one(1, o.Key))
@@ -307,7 +307,7 @@ func overridesAndLockouts(t *testing.T, b bench) {
 			t.Errorf("override %s locked or charged: %+v", o.Action, peek)
 		}
 	}
-	// A limit of its own does, at its own rate.
+	// An override with a limit does, at its rate.
 	b.SetOverride(t, limit(1, "dave", 2, time.Minute))
 	b.check(t, at(1, "dave"))
 	wantRetry(t, b.fill(t, at(1, "dave")), time.Hour, 0)

@@ -133,7 +133,7 @@ func shadowTellsReasons(t *testing.T, b bench) {
 	for _, want := range []service.Reason{"", service.ReasonLockout, service.ReasonLocked} {
 		b.wantReasons(t, b.check(t, alice), want)
 	}
-	// A reason of its own stays, whoever blocks the attempt.
+	// The bucket's reason stays, whichever bucket blocks the attempt.
 	b.wantReasons(t, b.check(t, alice, at(2, "x"), at(1, "bob")), service.ReasonLocked, service.ReasonFull, service.ReasonElsewhere)
 	b.SetOverride(t, deny(1, "bob"))
 	b.wantReasons(t, b.check(t, at(1, "bob")), service.ReasonDenied)

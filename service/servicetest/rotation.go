@@ -71,8 +71,8 @@ type namedAttempt struct {
 	txnID uint64 // that its check in the hidden zone was answered with
 }
 
-// mostRetried is the age up to which an attempt is asked again. It is less than half the least time for
-// which ids are remembered here: Age moves that of an id on by each bucket of its check.
+// mostRetried is the greatest age of an attempt that is asked again. It is less than half the least time
+// for which ids are remembered here: Age moves that of an id on by each bucket of its check.
 const mostRetried = 20 * time.Minute
 
 func newRotation(t *testing.T, store RotationStore, b Bench, zone service.Zone, seed uint64) *rotation {
@@ -107,7 +107,7 @@ func newRotation(t *testing.T, store RotationStore, b Bench, zone service.Zone, 
 	return r
 }
 
-// longest is how long both keys must be there.
+// longest returns the time for which both keys must be there.
 func (r *rotation) longest() time.Duration {
 	zone := r.zone.WithDefaults()
 	if zone.Lockout == 0 {

@@ -6,7 +6,7 @@ import (
 	"velocityd/service"
 )
 
-// Asker is what callers ask of a service: the part of a Bench that is no DBA's.
+// Asker is the part of a Bench that callers use, without the powers of a DBA.
 type Asker interface {
 	service.Checker
 	service.OutcomeStore

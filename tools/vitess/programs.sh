@@ -8,7 +8,7 @@
 # and with. etcd, which keeps the cluster's topology, is the distribution's: the one on PATH, or that of the package
 # etcd-server, unpacked and not installed.
 #
-# Vitess has a module of its own, so that its several hundred dependencies never meet the project's.
+# Vitess has a separate module, so that its several hundred dependencies never meet the project's.
 set -euo pipefail
 # shellcheck source=scripts/engines.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/engines.sh"

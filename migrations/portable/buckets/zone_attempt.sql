@@ -1,9 +1,8 @@
--- What was answered to the checks that gave an attempt_id, for as long as a
--- retry is to get the same answer. Compared byte by byte: 'a' and 'a ' are two
--- attempts.
+-- The answers to checks with an attempt_id, for as long as a retry gets the same answer. Ids are compared
+-- byte by byte: 'a' and 'a ' are two attempts.
 --
--- bucket_key puts the row beside one of the check's buckets. Where there are shards, it is one on
--- the shard that commits last, and an attempt_id is unique for one bucket_key; elsewhere, at all.
+-- bucket_key puts the row beside one of the check's buckets. On shards that is a bucket on the shard that
+-- commits last, and an attempt_id is unique for one bucket_key; elsewhere it is unique in the table.
 CREATE TABLE IF NOT EXISTS zone_attempt (
   attempt_id VARBINARY(64) NOT NULL,
   bucket_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin NOT NULL

@@ -5,8 +5,8 @@
 -- values of ENUMs: a session without strict mode would store 0 or ''. The name of each
 -- CHECK is its rule in words, because the engine shows the name when it refuses a row.
 --
--- What velocityd keeps (overridden, revision, narrowed_at) has no triggers here that would
--- overrule other writers: change zones by the program or over HTTP.
+-- velocityd sets overridden, revision and narrowed_at. No trigger overrules other writers here: change
+-- zones by the program or over HTTP.
 CREATE TABLE IF NOT EXISTS zone_master (
   id               INT          NOT NULL,
   description      VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_ai_ci NOT NULL DEFAULT '',
