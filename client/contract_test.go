@@ -24,9 +24,9 @@ var (
 
 func TestClientKeepsTheContractOfAStore(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 		m := servicetest.NewMemory()
-		return servicetest.Through(m.Bench(), connect(t, serve(t, newHandler(m))))
+		return servicetest.Through(m.Subject(), connect(t, serve(t, newHandler(m))))
 	})
 }
 
@@ -52,9 +52,9 @@ func (l lone) ReportAll(ctx context.Context, reports []service.Report) ([]error,
 
 func TestLoneChecksAndReportsKeepTheContractOfAStore(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 		m := servicetest.NewMemory()
-		return servicetest.Through(m.Bench(), lone{connect(t, serve(t, newHandler(m)))})
+		return servicetest.Through(m.Subject(), lone{connect(t, serve(t, newHandler(m)))})
 	})
 }
 
@@ -145,7 +145,7 @@ func TestOverridesBeyondOnePageAreFetched(t *testing.T) {
 	m := servicetest.NewMemory()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	for i := range api.MaxPage + 2 {
-		m.Bench().SetOverride(t, service.Override{ZoneID: 1, Key: fmt.Sprint("k", i), Action: service.OverrideDeny})
+		m.Subject().SetOverride(t, service.Override{ZoneID: 1, Key: fmt.Sprint("k", i), Action: service.OverrideDeny})
 	}
 	c := connect(t, serve(t, newHandler(m)))
 	for limit, want := range map[int]int{1: 1, api.MaxPage: api.MaxPage, api.MaxPage + 1: api.MaxPage + 1, 5 * api.MaxPage: api.MaxPage + 2} {

@@ -397,7 +397,7 @@ func TestAnOverrideOfOnePseudonymHoldsForAll(t *testing.T) {
 		{Key: hidden(old, "allowed").Key, Action: service.OverrideAllow},
 	} {
 		o.ZoneID = 1
-		store.Bench().SetOverride(t, o)
+		store.Subject().SetOverride(t, o)
 	}
 	limiter := service.NewHidingLimiter(store, store, both, time.Minute)
 	for key, want := range map[string]int{"raised": 5, "denied": 0, "allowed": 7, "plain": 2} {

@@ -50,7 +50,7 @@ func inOutage(t *testing.T, instances int, zones []service.Zone, test func(t *te
 		o.Memory = servicetest.NewMemoryAt(func() time.Time { return time.Now().Add(o.step) })
 		for i := range o.zones {
 			o.zones[i].OnFailure = service.OnFailureAllow
-			o.Bench().SetZone(t, o.zones[i])
+			o.Subject().SetZone(t, o.zones[i])
 		}
 		for range instances {
 			f := queue.NewFallback(o, queue.FallbackOptions{Probe: func(context.Context) error {
@@ -188,7 +188,7 @@ func TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway(t *testing.T) {
 				test.override = o
 			}
 			if test.override.Action != "" {
-				o.Bench().SetOverride(t, test.override)
+				o.Subject().SetOverride(t, test.override)
 			}
 			for range test.before {
 				o.ask(t, 0, at(1, "alice"))

@@ -45,7 +45,7 @@ func within(prefix string, o service.Override) service.Override {
 	return o
 }
 
-func allowOverride(t *testing.T, b bench) {
+func allowOverride(t *testing.T, b subject) {
 	b.zone(t, 1, 1, time.Hour)
 	b.check(t, at(1, "alice"))
 	b.SetOverride(t, allow(1, "alice"))
@@ -67,7 +67,7 @@ func allowOverride(t *testing.T, b bench) {
 	}
 }
 
-func denyOverride(t *testing.T, b bench) {
+func denyOverride(t *testing.T, b subject) {
 	b.zone(t, 1, 3, time.Hour)
 	b.SetOverride(t, deny(1, "alice"))
 	for range 2 {
@@ -89,7 +89,7 @@ func denyOverride(t *testing.T, b bench) {
 	}
 }
 
-func limitOverride(t *testing.T, b bench) {
+func limitOverride(t *testing.T, b subject) {
 	b.zone(t, 1, 2, time.Minute)
 	alice := at(1, "alice")
 	b.SetOverride(t, limit(1, "alice", 3, time.Hour))
@@ -124,7 +124,7 @@ func limitOverride(t *testing.T, b bench) {
 	}
 }
 
-func overrideExpiresExactly(t *testing.T, b bench) {
+func overrideExpiresExactly(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	const key = "203.0.113.9"
 	expiring := deny(1, key)
@@ -154,7 +154,7 @@ func overrideExpiresExactly(t *testing.T, b bench) {
 	}
 }
 
-func overridesTakeEffect(t *testing.T, b bench) {
+func overridesTakeEffect(t *testing.T, b subject) {
 	b.zone(t, 1, 1, time.Hour)
 	alice := at(1, "alice")
 	for i, step := range []struct {
@@ -184,7 +184,7 @@ func overridesTakeEffect(t *testing.T, b bench) {
 }
 
 // wantRates asks about each address, in a batch and alone, and wants its rate.
-func (b bench) wantRates(tb testing.TB, zone int64, rates map[string]int) {
+func (b subject) wantRates(tb testing.TB, zone int64, rates map[string]int) {
 	tb.Helper()
 	var checks []service.Check
 	for addr := range rates {
@@ -199,7 +199,7 @@ func (b bench) wantRates(tb testing.TB, zone int64, rates map[string]int) {
 	}
 }
 
-func longestPrefixWins(t *testing.T, b bench) {
+func longestPrefixWins(t *testing.T, b subject) {
 	b.set(t, service.Zone{
 		ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128},
 	})
@@ -239,7 +239,7 @@ func longestPrefixWins(t *testing.T, b bench) {
 	}
 }
 
-func prefixesCoverNetworks(t *testing.T, b bench) {
+func prefixesCoverNetworks(t *testing.T, b subject) {
 	b.set(t, service.Zone{
 		ID: 1, Rate: 1000, Window: time.Hour,
 		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56},
@@ -267,7 +267,7 @@ func prefixesCoverNetworks(t *testing.T, b bench) {
 	})
 }
 
-func prefixesHoldInAddressZones(t *testing.T, b bench) {
+func prefixesHoldInAddressZones(t *testing.T, b subject) {
 	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
 	b.set(t, zone)
 	b.SetOverride(t, within("203.0.113.0/24", limit(1, "", 101, time.Hour)))
@@ -284,7 +284,7 @@ func prefixesHoldInAddressZones(t *testing.T, b bench) {
 	b.wantRates(t, 2, map[string]int{"203.0.113.9": 1000, "203.0.113.7": 1000})
 }
 
-func overridesAndLockouts(t *testing.T, b bench) {
+func overridesAndLockouts(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	alice := at(1, "alice")
 	b.fill(t, alice)
@@ -316,7 +316,7 @@ func overridesAndLockouts(t *testing.T, b bench) {
 	wantRetry(t, b.check(t, at(1, "dave")), 59*time.Minute, time.Minute)
 }
 
-func overridesInAMultiBucketCheck(t *testing.T, b bench) {
+func overridesInAMultiBucketCheck(t *testing.T, b subject) {
 	b.zone(t, 1, 1, time.Hour)
 	b.zone(t, 2, 2, time.Hour)
 	b.set(t, service.Zone{ID: 3, Rate: 9, Window: time.Hour, Mode: service.ModeShadow})
@@ -343,7 +343,7 @@ func overridesInAMultiBucketCheck(t *testing.T, b bench) {
 	}
 }
 
-func limitOverrideUnderContention(t *testing.T, b bench) {
+func limitOverrideUnderContention(t *testing.T, b subject) {
 	const callers, rate = 100, 6
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	b.SetOverride(t, within("2001:db8::/32", limit(1, "", rate, time.Hour)))

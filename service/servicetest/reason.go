@@ -23,7 +23,7 @@ func reasonClaims() map[string]claim {
 }
 
 // wantReasons wants the verdicts of a decision, and their newest txns, to have these reasons.
-func (b bench) wantReasons(tb testing.TB, d service.Decision, want ...service.Reason) {
+func (b subject) wantReasons(tb testing.TB, d service.Decision, want ...service.Reason) {
 	tb.Helper()
 	for i, v := range d.Verdicts {
 		txns := b.Txns(tb, v.Bucket)
@@ -35,7 +35,7 @@ func (b bench) wantReasons(tb testing.TB, d service.Decision, want ...service.Re
 	}
 }
 
-func verdictsTellWhy(t *testing.T, b bench) {
+func verdictsTellWhy(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	alice := at(1, "alice")
 	for _, want := range []service.Reason{"", service.ReasonLockout, service.ReasonLocked, service.ReasonLocked} {
@@ -58,7 +58,7 @@ func verdictsTellWhy(t *testing.T, b bench) {
 	b.wantReasons(t, b.check(t, at(3, "alice")), "")
 }
 
-func blockedElsewhere(t *testing.T, b bench) {
+func blockedElsewhere(t *testing.T, b subject) {
 	b.zone(t, 1, 9, time.Hour)
 	b.zone(t, 2, 1, time.Hour)
 	b.set(t, service.Zone{ID: 3, Rate: 9, Window: time.Hour, Mode: service.ModeOff})
@@ -70,7 +70,7 @@ func blockedElsewhere(t *testing.T, b bench) {
 
 // figuresOfALimit is about a bucket that is full and locked: those whom no limit holds are not told
 // that nothing remains.
-func figuresOfALimit(t *testing.T, b bench) {
+func figuresOfALimit(t *testing.T, b subject) {
 	locking := service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour}
 	b.set(t, locking)
 	b.zone(t, 2, 5, time.Hour)
@@ -109,7 +109,7 @@ func figuresOfALimit(t *testing.T, b bench) {
 	}
 }
 
-func denialNamesItsOverride(t *testing.T, b bench) {
+func denialNamesItsOverride(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 0, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	addr := at(1, "203.0.113.9")
 	b.wantReasons(t, b.check(t, addr), service.ReasonLockout)
@@ -126,7 +126,7 @@ func denialNamesItsOverride(t *testing.T, b bench) {
 	b.wantReasons(t, b.check(t, addr), service.ReasonLocked)
 }
 
-func shadowTellsReasons(t *testing.T, b bench) {
+func shadowTellsReasons(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, Mode: service.ModeShadow})
 	b.zone(t, 2, 0, time.Hour)
 	alice := at(1, "alice")
@@ -139,7 +139,7 @@ func shadowTellsReasons(t *testing.T, b bench) {
 	b.wantReasons(t, b.check(t, at(1, "bob")), service.ReasonDenied)
 }
 
-func retryIsToldTheReason(t *testing.T, b bench) {
+func retryIsToldTheReason(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 	b.zone(t, 2, 5, time.Minute)
 	b.zone(t, 3, 5, time.Minute)
@@ -160,7 +160,7 @@ func retryIsToldTheReason(t *testing.T, b bench) {
 	}
 }
 
-func peekTellsTheReason(t *testing.T, b bench) {
+func peekTellsTheReason(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	alice := at(1, "alice")
 	for _, want := range []service.Reason{"", service.ReasonLockout, service.ReasonLocked} {
@@ -179,7 +179,7 @@ func peekTellsTheReason(t *testing.T, b bench) {
 	}
 }
 
-func reasonsOfABatch(t *testing.T, b bench) {
+func reasonsOfABatch(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	b.zone(t, 2, 1, time.Minute)
 	user, addr := at(1, "alice"), at(2, "x")
