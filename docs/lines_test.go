@@ -52,7 +52,8 @@ func TestLinesHaveAtMost140Characters(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, line := range strings.Split(string(text), "\n") {
-			if n := utf8.RuneCountInString(line); n > maxLine {
+			isRow := strings.HasSuffix(file, ".md") && strings.HasPrefix(line, "|") // which cannot be broken
+			if n := utf8.RuneCountInString(line); n > maxLine && !isRow {
 				t.Errorf("%s:%d: %d characters, want %d at most", file, i+1, n, maxLine)
 			}
 		}
