@@ -151,7 +151,7 @@ func (s *stage) open(ctx context.Context, o options) error {
 		return err
 	}
 	if !o.smoke {
-		s.addPeers(ctx)
+		s.addRivals(ctx)
 	}
 	for _, a := range s.absent {
 		s.progress("absent: %s: %s", a.name, a.reason)

@@ -174,7 +174,7 @@ func TestRecordingGoesOnAsTheServiceDid(t *testing.T) {
 	}
 }
 
-func TestResultsOnAnEngineAreThoseOfPeersWithoutOne(t *testing.T) {
+func TestResultsOnAnEngineAreThoseOfRivalsWithoutOne(t *testing.T) {
 	t.Parallel()
 	m := &measured{results: []result{
 		{scenario: in64, contender: kindService, engine: localdb.MySQL},

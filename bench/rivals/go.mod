@@ -1,6 +1,6 @@
 // The contenders of the benchmark. It is a separate module, so that
 // these programs' dependencies never meet the project's.
-module velocityd/bench/peers
+module velocityd/bench/rivals
 
 go 1.26.0
 
