@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -142,8 +143,8 @@ func (w *world) must(language, text string) {
 
 // compare holds a printed answer against what the block before it printed.
 func (w *world) compare(b block) error {
-	want, err := printed(strings.TrimSpace(b.text))
-	if err != nil {
+	var want any
+	if err := json.Unmarshal([]byte(b.text), &want); err != nil {
 		return fmt.Errorf("%s: %w", b.at(0), err)
 	}
 	got, err := printed(w.printed)
