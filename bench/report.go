@@ -150,8 +150,9 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 	fmt.Fprintf(b, "## Answers\n\nIn every round the rows written to `zone_txn` were counted and held against the answers, "+
 		"and a hot bucket, at its first use, must admit its rate of %d in a day, no more and no less. "+
 		"At the end every bucket's txns were searched for more than its rate within a window.\n\n", hotRate)
-	fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | what was wrong first "+
-		"|\n|---|---|---|---|---|---|---|\n")
+	var rightRounds int
+	var rightChecks int64
+	var rows strings.Builder
 	for _, c := range m.stage.contenders {
 		var rounds, wrong int
 		var checks, retried int64
@@ -168,19 +169,24 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 				first = cmp.Or(first, r.scenario+": "+r.faults[0])
 			}
 		}
-		excess := "keeps no rows"
-		if c.records {
-			excess = "limits nothing"
-		}
+		var excess int64
 		for _, k := range m.kept {
 			if k.contender == c {
-				excess = grouped(int(k.excess))
+				excess = k.excess
 			}
 		}
-		fmt.Fprintf(b, "| %s | %d | %s | %s | %d | %s | %s |\n", c.name, rounds, grouped(int(checks)), grouped(int(retried)), wrong, excess,
-			cmp.Or(first, "nothing"))
+		if wrong == 0 && retried == 0 && excess == 0 {
+			rightRounds, rightChecks = rightRounds+rounds, rightChecks+checks
+			continue
+		}
+		fmt.Fprintf(&rows, "| %s | %d | %s | %s | %d | %s | %s |\n", c.name, rounds, grouped(int(checks)), grouped(int(retried)), wrong,
+			grouped(int(excess)), cmp.Or(first, "nothing"))
 	}
-	b.WriteString("\n")
+	fmt.Fprintf(b, "%s rounds with %s checks were right, without a repeated call.\n\n", grouped(rightRounds), grouped(int(rightChecks)))
+	if rows.Len() > 0 {
+		fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | first fault "+
+			"|\n|---|---|---|---|---|---|---|\n%s\n", &rows)
+	}
 }
 
 func (m *measured) writeDisk(b *strings.Builder) {
@@ -219,8 +225,16 @@ func (m *measured) writeMemory(b *strings.Builder) {
 
 func (m *measured) writeContenders(b *strings.Builder) {
 	fmt.Fprintf(b, "## Contenders\n\n")
+	told := map[string]bool{}
 	for _, c := range m.stage.contenders {
-		fmt.Fprintf(b, "- **%s**: %s.\n", c.name, c.about)
+		name := c.name
+		if c.engine != nil {
+			name = strings.TrimSuffix(name, ", "+engineName(c.engine.binary.Engine))
+		}
+		if !told[name] {
+			fmt.Fprintf(b, "- **%s**: %s.\n", name, c.about)
+			told[name] = true
+		}
 	}
 }
 
