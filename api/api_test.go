@@ -75,8 +75,10 @@ func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
 		LockedUntil: at(3), Override: &limit, Txns: []service.Txn{txn},
 	}
 	decision := service.Decision{Blocked: true, WouldBlock: true, CheckedAt: at(4), Verdicts: []service.Verdict{
-		{Bucket: txn.Bucket, Blocked: true, WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 3, TxnID: 981, Rate: 5,
-			Window: time.Minute, Velocity: 5, RetryAfter: time.Hour},
+		{
+			Bucket: txn.Bucket, Blocked: true, WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 3, TxnID: 981, Rate: 5,
+			Window: time.Minute, Velocity: 5, RetryAfter: time.Hour,
+		},
 	}}
 	degraded := service.Decision{WouldBlock: true, Degraded: true, Verdicts: []service.Verdict{
 		{Bucket: txn.Bucket, WouldBlock: true, Rate: 5, Window: time.Minute, Velocity: 5},

@@ -234,7 +234,8 @@ func (s *stage) old(ctx context.Context, e *engine, o options) (*contender, erro
 
 // schema makes a database with the zones and known buckets.
 func (s *stage) schema(ctx context.Context, e *engine, name string, create func(context.Context, *database) error,
-	list []known) (*database, error) {
+	list []known,
+) (*database, error) {
 	s.progress("%s: schema %s", e.name(), name)
 	d, err := e.create(ctx, name)
 	if err != nil {

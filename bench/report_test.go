@@ -34,8 +34,10 @@ func sample() *measured {
 	}
 	m := &measured{
 		stage: s, scenarios: scenarios(1_000_000), took: 14 * time.Minute,
-		options: options{engines: []localdb.Engine{localdb.MySQL, localdb.MariaDB}, turns: 2, seconds: 3, history: 20_000_000,
-			overrides: 1_000_000},
+		options: options{
+			engines: []localdb.Engine{localdb.MySQL, localdb.MariaDB}, turns: 2, seconds: 3, history: 20_000_000,
+			overrides: 1_000_000,
+		},
 		memory: []memory{{engine: localdb.MySQL, connections: 2000, resident: 90 << 20}},
 		kept:   []kept{{contender: service, bytes: 20_000_000, txns: 200_000, lockBytes: 18_000_000, locks: 200_000}},
 	}
@@ -141,8 +143,10 @@ func TestTheChartIsAnImageWithBarsToScale(t *testing.T) {
 	if most := float64(chartWidth - labelWidth - valueWidth); one > most/2+1 {
 		t.Errorf("the median is drawn %v wide, of %v for the most of twice as many", one, most)
 	}
-	for _, want := range []string{"&lt;one&gt;", "Checks &amp; more", "prefers-color-scheme: dark", `class="bar ours"`,
-		"forgets every attempt", "from the slowest to the fastest", "Not measured here: &lt;one&gt;; two."} {
+	for _, want := range []string{
+		"&lt;one&gt;", "Checks &amp; more", "prefers-color-scheme: dark", `class="bar ours"`,
+		"forgets every attempt", "from the slowest to the fastest", "Not measured here: &lt;one&gt;; two.",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the chart lacks %q", want)
 		}

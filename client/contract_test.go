@@ -107,8 +107,10 @@ func TestOverridesComeBackAsTheyWereWritten(t *testing.T) {
 	c := connect(t, serve(t, newHandler(m)))
 	for _, o := range []service.Override{
 		{ZoneID: 1, Key: "203.0.113.9", Action: service.OverrideLimit, Rate: 0, Window: time.Minute, Reason: "a", CreatedBy: "b"},
-		{ZoneID: 1, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideDeny,
-			ExpiresAt: time.Date(2099, 1, 2, 3, 4, 5, 6000, time.UTC)},
+		{
+			ZoneID: 1, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideDeny,
+			ExpiresAt: time.Date(2099, 1, 2, 3, 4, 5, 6000, time.UTC),
+		},
 	} {
 		made, err := c.AddOverride(t.Context(), o, "carol")
 		if o.ID = made.ID; o.CreatedBy == "" {

@@ -45,12 +45,16 @@ func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
 		"HTML":         {answer("text/html; charset=utf-8", "<p>secret-key"), service.ErrUndecided, "text/html"},
 		"no JSON":      {answer("application/json", "secret-key"), service.ErrUndecided, "byte 1"},
 		"another type": {answer("application/json", `{"results":"secret-key"}`), service.ErrUndecided, "results has another type"},
-		"no instant": {answer("application/json", fmt.Sprintf(results, `{"decision":{"checked_at":"secret-key"}}`)), service.ErrUndecided,
-			"another form"},
+		"no instant": {
+			answer("application/json", fmt.Sprintf(results, `{"decision":{"checked_at":"secret-key"}}`)), service.ErrUndecided,
+			"another form",
+		},
 		"too few": {answer("application/json", fmt.Sprintf(results, "")), service.ErrUndecided, "0 answers to 1"},
 		"empty":   {answer("application/json", fmt.Sprintf(results, "{}")), service.ErrUndecided, "either"},
-		"other buckets": {answer("application/json", fmt.Sprintf(results, `{"decision":{"buckets":[{"zone_id":9}]}}`)), service.ErrUndecided,
-			"does not fit"},
+		"other buckets": {
+			answer("application/json", fmt.Sprintf(results, `{"decision":{"buckets":[{"zone_id":9}]}}`)), service.ErrUndecided,
+			"does not fit",
+		},
 		"cut off":  {cut, service.ErrUndecided, "no answer"},
 		"too long": {answer("application/json", strings.Repeat(" ", 5000)), service.ErrUndecided, "longer than 4096 bytes"},
 	} {
@@ -176,8 +180,10 @@ func TestAddressOfAService(t *testing.T) {
 			t.Errorf("%s: asks %s as %s, want %s", base, path, agent, want)
 		}
 	}
-	for _, bad := range []string{"", "h:1", "ftp://h", "http://", "127.0.0.1:8080", "http://h:x", "/v1", "http://h?a=b", "http://h#a",
-		"http://h?", "http://h#"} {
+	for _, bad := range []string{
+		"", "h:1", "ftp://h", "http://", "127.0.0.1:8080", "http://h:x", "/v1", "http://h?a=b", "http://h#a",
+		"http://h?", "http://h#",
+	} {
 		if _, err := client.New(bad); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%q: %v", bad, err)
 		}

@@ -39,10 +39,14 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 				"override insert 1 ann none>3 ->limit; override insert 1 ann none>none ->deny",
 			},
 			{"SET @velocityd_principal = NULL", ""},
-			{"UPDATE zone_override SET action = 'allow', rate = NULL, `window` = NULL WHERE bucket_key = 'a'",
-				"override update 1 - 3>none limit>allow"},
-			{"INSERT" + override + "(1, 'b', 'deny', NULL, NULL) ON DUPLICATE KEY UPDATE action = 'allow'",
-				"override update 1 - none>none deny>allow"},
+			{
+				"UPDATE zone_override SET action = 'allow', rate = NULL, `window` = NULL WHERE bucket_key = 'a'",
+				"override update 1 - 3>none limit>allow",
+			},
+			{
+				"INSERT" + override + "(1, 'b', 'deny', NULL, NULL) ON DUPLICATE KEY UPDATE action = 'allow'",
+				"override update 1 - none>none deny>allow",
+			},
 			{"REPLACE" + override + "(1, 'b', 'deny', NULL, NULL)", "override delete 1 - none>none allow>-; override insert 1 - none>none ->deny"},
 			{"SET @velocityd_principal = REPEAT('é', 200)", ""},
 			{"DELETE FROM zone_override", "override delete 1 " + strings.Repeat("é", 128) + " none>none allow>-; " +

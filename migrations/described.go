@@ -235,8 +235,10 @@ func (s Schema) Faults() ([]Fault, error) {
 	for _, d := range s.Rows {
 		is := func(r Routine) bool { return r.Kind == d.Kind && r.Name == d.Name }
 		if d.Kind == "TRIGGER" && !slices.ContainsFunc(routines, is) {
-			list = append(list, Fault{"trigger " + d.Name + " on " + d.Table + " is not this program's, and can change what is recorded",
-				"run DROP TRIGGER `" + d.Name + "`"})
+			list = append(list, Fault{
+				"trigger " + d.Name + " on " + d.Table + " is not this program's, and can change what is recorded",
+				"run DROP TRIGGER `" + d.Name + "`",
+			})
 		}
 	}
 	if owners := owners(routines); len(owners) > 1 {

@@ -193,10 +193,14 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 			{"UPDATE zone_override SET action = 'allow', reason = 'all'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
 			{"REPLACE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, NULL, '10.0.0.0/16', 'deny')", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
 			{"INSERT" + into + "(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE action = 'allow'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"INSERT" + into + "(1, NULL, '10.0.0.0/16', 'deny') ON DUPLICATE KEY UPDATE prefix = '10.0.0.0/17'",
-				"1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
-			{"INSERT IGNORE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, '10.1.1.4', NULL, 'deny')",
-				"1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
+			{
+				"INSERT" + into + "(1, NULL, '10.0.0.0/16', 'deny') ON DUPLICATE KEY UPDATE prefix = '10.0.0.0/17'",
+				"1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2",
+			},
+			{
+				"INSERT IGNORE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, '10.1.1.4', NULL, 'deny')",
+				"1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2",
+			},
 			{"DELETE FROM zone_override WHERE bucket_key = '10.1.1.4'", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
 			{"DELETE FROM zone_override WHERE prefix IS NOT NULL", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
 			{"START TRANSACTION", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},

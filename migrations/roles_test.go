@@ -80,8 +80,10 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 		"SELECT * FROM zone_txn", "SELECT * FROM zone_attempt", "SELECT * FROM zone_master", "SELECT * FROM zone_override",
 		"SELECT * FROM zone_bucket_lock",
 	}
-	views := []string{"SELECT * FROM read_txn", "SELECT * FROM read_history", "SELECT * FROM read_zone", "SELECT * FROM read_override",
-		"SELECT * FROM read_audit"}
+	views := []string{
+		"SELECT * FROM read_txn", "SELECT * FROM read_history", "SELECT * FROM read_zone", "SELECT * FROM read_override",
+		"SELECT * FROM read_audit",
+	}
 	more := []string{"SELECT * FROM read_bucket", "SELECT * FROM read_attempt"}
 	internal := slices.Concat(internals(), []string{
 		"CALL make_bucket(1, 'eve', 'opaque', 0)", "CALL forget_tally(1, 'alice', NOW())", "CALL forget_attempts('[]')",
@@ -91,12 +93,18 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 	audit := []string{"SELECT * FROM zone_audit", "SELECT state_before, state_after FROM zone_audit"}
 	changed := []string{"SELECT id, subject, zone_id FROM zone_audit WHERE id > 0 ORDER BY id DESC"}
 	roles := map[migrations.Role]struct{ may, mustNot []string }{
-		migrations.Service: {slices.Concat(tables, public, insert, changed),
-			slices.Concat(writes(), internals(), audit, views, more, []string{edits})},
-		migrations.Editor: {slices.Concat(tables, public, insert, changed, []string{edits}),
-			slices.Concat(writes(), internals(), audit, views, more)},
-		migrations.Analyst: {slices.Concat(views, more),
-			slices.Concat(writes(), internal, public, tables, audit, changed, insert, []string{edits})},
+		migrations.Service: {
+			slices.Concat(tables, public, insert, changed),
+			slices.Concat(writes(), internals(), audit, views, more, []string{edits}),
+		},
+		migrations.Editor: {
+			slices.Concat(tables, public, insert, changed, []string{edits}),
+			slices.Concat(writes(), internals(), audit, views, more),
+		},
+		migrations.Analyst: {
+			slices.Concat(views, more),
+			slices.Concat(writes(), internal, public, tables, audit, changed, insert, []string{edits}),
+		},
 		migrations.DBA:     {slices.Concat(tables, views, more, audit, public, []string{edits}), slices.Concat(writes(), internal, insert)},
 		migrations.Auditor: {views, slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
 	}

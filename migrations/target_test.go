@@ -111,8 +111,10 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		targetZones(t, d)
-		for _, zone := range []string{"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'", "7, 'k'", "5, 'hmac:k1:" + mac + "'",
-			"6, 'hmac:2026-11:" + mac + "'"} {
+		for _, zone := range []string{
+			"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'", "7, 'k'", "5, 'hmac:k1:" + mac + "'",
+			"6, 'hmac:2026-11:" + mac + "'",
+		} {
 			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES ("+zone+", 'deny')")
 		}
 		for mode, setting := range modes() {

@@ -16,8 +16,10 @@ func TestKeyRuleNormalizesUsernames(t *testing.T) {
 	t.Parallel()
 	rule := service.KeyRule{Kind: service.KeyUsername}
 	for want, spellings := range map[string][]string{
-		"bob": {"bob", "Bob", "BOB", " bob ", "\u00a0bob\u3000", "\tbob", "\uff22\uff4f\uff42",
-			"\U0001d401\U0001d428\U0001d41b"},
+		"bob": {
+			"bob", "Bob", "BOB", " bob ", "\u00a0bob\u3000", "\tbob", "\uff22\uff4f\uff42",
+			"\U0001d401\U0001d428\U0001d41b",
+		},
 		"strasse":                 {"straße", "STRASSE", "straẞe", "Strasse"},
 		"é":                       {"é", "e\u0301", "É", "E\u0301"},
 		"i\u0307":                 {"İ", "i\u0307", "I\u0307"},
@@ -50,8 +52,10 @@ func TestKeysOfAccentInsensitiveKindsAreFoldedAsCollationsDo(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []service.KeyKind{service.KeyUsernameAI, service.KeyUsernameGeneral} {
 		for want, spellings := range map[string][]string{
-			"alice": {"alice", "álice", "alîce", "ałice", "alİce", "alıce", "ÁŁÍÇÉ", "a\u0301\u0323lice", "alice\u200b", "al\u0345ice", "ⓐlice ",
-				"\u0363lice"},
+			"alice": {
+				"alice", "álice", "alîce", "ałice", "alİce", "alıce", "ÁŁÍÇÉ", "a\u0301\u0323lice", "alice\u200b", "al\u0345ice", "ⓐlice ",
+				"\u0363lice",
+			},
 			"oaed":   {"øæđ", "ØÆĐ", "oaeð", "OAED"},
 			"office": {"o\ufb03ce", "Öffice"},
 			"1":      {"١", "१", "①", "۱", "➊"},

@@ -107,8 +107,10 @@ func lintedLimits() map[string]lintedZone {
 	const hour = time.Hour
 	return map[string]lintedZone{
 		"the textbook's zone": {service.Zone{Rate: 5}, ""},
-		"everything in use": {service.Zone{Rate: 5, Counts: "failures", ReserveTTL: 10 * time.Second, Lockout: hour, ResetOnSuccess: true,
-			Keys: service.KeyRule{Kind: "username"}}, ""},
+		"everything in use": {service.Zone{
+			Rate: 5, Counts: "failures", ReserveTTL: 10 * time.Second, Lockout: hour, ResetOnSuccess: true,
+			Keys: service.KeyRule{Kind: "username"},
+		}, ""},
 		"rate 0":                      {service.Zone{}, "rate"},
 		"rate 0 that allows":          {service.Zone{OnFailure: "allow"}, "rate"},
 		"rate in reach":               {service.Zone{Rate: 10_000, Window: time.Second}, ""},
@@ -164,13 +166,17 @@ func lintedKeys() map[string]lintedZone {
 		"speaks of users' numbers":  {service.Zone{Rate: 5, Description: "calls per user id"}, ""},
 		"users are normalised":      {service.Zone{Rate: 5, Description: "login per user", Keys: service.KeyRule{Kind: "username"}}, ""},
 		"is about addresses":        {service.Zone{Rate: 5, Description: "per address", Keys: service.KeyRule{Kind: "ip"}}, ""},
-		"own success resets": {service.Zone{Rate: 5, Counts: "failures", ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}},
-			"reset_on_success"},
+		"own success resets": {
+			service.Zone{Rate: 5, Counts: "failures", ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}},
+			"reset_on_success",
+		},
 		"own success resets attempts": {service.Zone{Rate: 5, ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}}, "reset_on_success"},
 		"own success is given back":   {service.Zone{Rate: 5, Counts: "failures", Keys: service.KeyRule{Kind: "ip"}}, ""},
 		"hidden addresses":            {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", Form: "hmac"}}, ""},
-		"a user's success resets": {service.Zone{Rate: 5, Counts: "failures", ResetOnSuccess: true,
-			Keys: service.KeyRule{Kind: "username"}}, ""},
+		"a user's success resets": {service.Zone{
+			Rate: 5, Counts: "failures", ResetOnSuccess: true,
+			Keys: service.KeyRule{Kind: "username"},
+		}, ""},
 	}
 }
 
@@ -225,12 +231,16 @@ func lintedOverrides() map[string]lintedOverride {
 		"pseudonym where hidden":          {hidden, key(pseudonym), ""},
 		"pseudonym where clear":           {service.KeyRule{}, key(pseudonym), "3.key_form"},
 		"limit of 0":                      {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Window: time.Minute}, "3.rate"},
-		"limit out of reach": {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 10_001,
-			Window: time.Second}, "3.rate"},
+		"limit out of reach": {service.KeyRule{}, service.Override{
+			Key: "b", Action: "limit", Rate: 10_001,
+			Window: time.Second,
+		}, "3.rate"},
 		"limit in reach":        {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 500, Window: time.Minute}, ""},
 		"limit for a load test": {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 8, Window: time.Second}, ""},
-		"limit in another unit": {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 9,
-			Window: time.Second}, "3.rate"},
+		"limit in another unit": {service.KeyRule{}, service.Override{
+			Key: "b", Action: "limit", Rate: 9,
+			Window: time.Second,
+		}, "3.rate"},
 	}
 }
 

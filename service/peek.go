@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A Peek shows at most PeekTxns of a bucket's newest txns.
+// PeekTxns bounds the txns of a Peek, the newest of its bucket.
 const PeekTxns = 10
 
 // Peek is the view of a bucket without an attempt. A key that was never seen looks like one that has been

@@ -221,7 +221,8 @@ func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
 	} {
 		m := newMetrics()
 		store := m.Checks(servicetest.Asking(m.Batches(storeFunc(func(context.Context, []service.Check) ([]service.Decision,
-			error) {
+			error,
+		) {
 			return nil, err
 		}))))
 		if _, got := store.CheckAll(t.Context(), make([]service.Check, 2)); !errors.Is(got, err) {
@@ -234,8 +235,10 @@ func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
 func TestRequestsThatAreRefusedUnaskedAreCountedByReason(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	for _, code := range []string{"unauthenticated", "missing_scope", "foreign_origin", "invalid_request", "payload_too_large",
-		"a code to come"} {
+	for _, code := range []string{
+		"unauthenticated", "missing_scope", "foreign_origin", "invalid_request", "payload_too_large",
+		"a code to come",
+	} {
 		m.CountRefusal(code)
 	}
 	wantLines(
@@ -460,8 +463,10 @@ func BenchmarkChecks(b *testing.B) {
 	instant := storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return decisions, nil })
 	m := newMetrics()
 	question := []service.Check{check(buckets...)}
-	for name, store := range map[string]service.Checker{"without": servicetest.Asking(instant),
-		"with": m.Checks(servicetest.Asking(instant))} {
+	for name, store := range map[string]service.Checker{
+		"without": servicetest.Asking(instant),
+		"with":    m.Checks(servicetest.Asking(instant)),
+	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {

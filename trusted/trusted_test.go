@@ -49,11 +49,15 @@ func TestFilesThatSomebodyElseMayHaveWrittenAreRefused(t *testing.T) {
 			return errors.Join(linked(file, "a/real"), os.Chmod(filepath.Join(folder, "a"), 0o777)) //nolint:gosec // tested
 		}, "'chmod go-w'", ""},
 		"a link to itself": {func(_, file string) error { return errors.Join(os.Remove(file), os.Symlink(file, file)) }, "too many links", ""},
-		"a FIFO": {func(_, file string) error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) },
-			"no regular file", ""},
+		"a FIFO": {
+			func(_, file string) error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) },
+			"no regular file", "",
+		},
 		"a folder": {func(_, file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) }, "no regular file", ""},
-		"a device": {func(_, file string) error { return errors.Join(os.Remove(file), os.Symlink("/dev/zero", file)) }, "no regular file",
-			"no regular file"},
+		"a device": {
+			func(_, file string) error { return errors.Join(os.Remove(file), os.Symlink("/dev/zero", file)) }, "no regular file",
+			"no regular file",
+		},
 		"too long": {func(_, file string) error { return os.Truncate(file, 101) }, "longer than 100 bytes", ""},
 		"nothing":  {func(_, file string) error { return os.Remove(file) }, "no such file", ""},
 	} {

@@ -46,8 +46,10 @@ func TestTheAuditFindsWhatBreaksTheDefinition(t *testing.T) {
 		"a whole check":                {[]auditedTxn{of(1, "a", plain), of(2, "b", plain)}, ""},
 		"a check that lacks a txn":     {[]auditedTxn{of(1, "a", plain)}, "all or nothing"},
 		"a check that is half blocked": {[]auditedTxn{of(1, "a", refused), of(2, "b", plain)}, "all or nothing"},
-		"a check at two instants": {[]auditedTxn{of(1, "a", plain),
-			of(2, "b", func(x *auditedTxn) { x.at = x.at.Add(1000) })}, "all or nothing"},
+		"a check at two instants": {[]auditedTxn{
+			of(1, "a", plain),
+			of(2, "b", func(x *auditedTxn) { x.at = x.at.Add(1000) }),
+		}, "all or nothing"},
 		"a check with a bucket twice": {[]auditedTxn{of(1, "a", plain), of(2, "a", plain)}, "all or nothing"},
 	} {
 		found := strings.Join(breaches(c.txns, []service.Zone{zone}), "; ")

@@ -172,8 +172,10 @@ func TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway(t *testing.T) {
 		"locked while away":  {zone: locking, let: 3, until: 5 * time.Minute},
 		"denied for a while": {zone: plain, override: service.Override{Action: service.OverrideDeny}, before: 1, until: 10 * time.Minute},
 		"denied for ever":    {zone: plain, override: service.Override{Action: service.OverrideDeny, Reason: "for ever"}, before: 1, until: -1},
-		"a limit of its own": {zone: plain, override: service.Override{Action: service.OverrideLimit, Rate: 4, Window: 2 * time.Minute},
-			before: 2, let: 2, until: 2 * time.Minute},
+		"a limit of its own": {
+			zone: plain, override: service.Override{Action: service.OverrideLimit, Rate: 4, Window: 2 * time.Minute},
+			before: 2, let: 2, until: 2 * time.Minute,
+		},
 		"always let in":   {zone: plain, override: service.Override{Action: service.OverrideAllow}, before: 1, let: 5},
 		"a rate of 0":     {zone: service.Zone{ID: 1, Rate: 0, Window: time.Minute}, until: -1},
 		"only a shadow":   {zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeShadow}, before: 4, let: 5},

@@ -211,8 +211,10 @@ func normalisedKeysAreValidated(t *testing.T, b subject) {
 func bucketNamedTwice(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	check := service.Check{Buckets: []service.Bucket{at(1, "Bob"), at(2, "64:ff9b::cb00:7109"), at(1, "bob "), at(1, "bob"),
-		at(2, "203.0.113.9")}}
+	check := service.Check{Buckets: []service.Bucket{
+		at(1, "Bob"), at(2, "64:ff9b::cb00:7109"), at(1, "bob "), at(1, "bob"),
+		at(2, "203.0.113.9"),
+	}}
 	for i := range 4 {
 		want := []service.Bucket{at(1, "bob"), at(2, "203.0.113.9"), at(1, "bob"), at(1, "bob"), at(2, "203.0.113.9")}
 		check.AttemptID = fmt.Sprint("twice-", i)

@@ -113,8 +113,10 @@ func template(ctx context.Context, dir string, binary localdb.Binary) error {
 	if err := os.WriteFile(file, []byte(accounts), 0o600); err != nil {
 		return fmt.Errorf("write accounts of tablets: %w", err)
 	}
-	server, err := localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary,
-		Args: []string{"--skip-log-bin", "--auto-generate-certs=ON", "--init-file=" + file}})
+	server, err := localdb.Start(ctx, localdb.Options{
+		Dir: dir, Binary: binary,
+		Args: []string{"--skip-log-bin", "--auto-generate-certs=ON", "--init-file=" + file},
+	})
 	if err != nil {
 		return fmt.Errorf("make a template for tablets: %w", err)
 	}
