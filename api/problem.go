@@ -5,19 +5,15 @@ import (
 	"net/http"
 
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // The kinds of error that only the HTTP interface knows. Package service has those of
-// checks, zones and the engine.
+// checks, zones and the engine, and package access those of callers.
 var (
 	// ErrInternal says that the service met an unexpected fault. The attempt may have been counted, or the
 	// change made.
 	ErrInternal = errors.New("internal fault")
-	// ErrUnauthenticated says that a request has no credential that holds.
-	ErrUnauthenticated = errors.New("unauthenticated")
-	// ErrMissingScope says that a caller's credential does not allow the request. It is NOT
-	// service.ErrForbidden, which is about the service's account at the database.
-	ErrMissingScope = errors.New("missing scope")
 	// ErrNotReady says that the instance cannot decide checks now.
 	ErrNotReady = errors.New("not ready")
 	// ErrMediaType says that a request's header does not announce JSON.
@@ -76,10 +72,10 @@ func Kinds() []Kind {
 			"The service is busy or its database is away. Nothing was decided, recorded or changed. Ask again after Retry-After seconds.",
 		},
 		{
-			ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated",
+			access.ErrUnauthenticated, http.StatusUnauthorized, "unauthenticated",
 			"This service answers callers who prove who they are: by a token in Authorization: Bearer or in X-API-Key, or by a client certificate.",
 		},
-		{ErrMissingScope, http.StatusForbidden, "missing_scope", ""},
+		{access.ErrMissingScope, http.StatusForbidden, "missing_scope", ""},
 		{ErrNotReady, http.StatusServiceUnavailable, "not_ready", ""},
 		{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 		{ErrTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", ""},
@@ -137,7 +133,7 @@ func (p *Problem) Error() string {
 	return p.Title + ": " + p.Detail
 }
 
-// Unwrap returns the error that the code stands for, of package service or of this
+// Unwrap returns the error that the code stands for, of package service, access or this
 // package. It returns nil for an unknown code, and for a problem without a code, which
 // velocityd never writes.
 func (p *Problem) Unwrap() error {

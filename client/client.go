@@ -7,7 +7,7 @@
 //
 // Errors wrap one of these errors of package service, for errors.Is. ErrInvalid,
 // ErrNotFound, ErrConflict, ErrForbidden and ErrPrecondition mean that the service
-// refuses the request; so do ErrUnauthenticated and ErrMissingScope of package api, because
+// refuses the request; so do ErrUnauthenticated and ErrMissingScope of package access, because
 // of the token. ErrBusy means that nothing was counted or changed. ErrUndecided means that
 // the answer is lost, and that something may have been counted or changed.
 // If the service has answered, errors.As finds its *api.Problem. No error names a

@@ -17,6 +17,7 @@ import (
 	"velocityd/api"
 	"velocityd/client"
 	"velocityd/service"
+	"velocityd/service/access"
 	"velocityd/service/servicetest"
 )
 
@@ -32,8 +33,8 @@ func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
 		"undecided":    {problem(504, "undecided"), service.ErrUndecided, "A title: the detail."},
 		"invalid":      {problem(400, "invalid_request"), service.ErrInvalid, "A title: the detail."},
 		"forbidden":    {problem(403, "forbidden"), service.ErrForbidden, "A title: the detail."},
-		"no token":     {problem(401, "unauthenticated"), api.ErrUnauthenticated, "A title: the detail."},
-		"no scope":     {problem(403, "missing_scope"), api.ErrMissingScope, "A title: the detail."},
+		"no token":     {problem(401, "unauthenticated"), access.ErrUnauthenticated, "A title: the detail."},
+		"no scope":     {problem(403, "missing_scope"), access.ErrMissingScope, "A title: the detail."},
 		"too large":    {problem(413, "payload_too_large"), api.ErrTooLarge, "A title: the detail."},
 		"internal":     {problem(500, "internal"), api.ErrInternal, "A title: the detail."},
 		"no code":      {problem(403, ""), nil, "A title: the detail."},

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/api"
 	"velocityd/client"
+	"velocityd/front"
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -24,20 +24,21 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	url := serve(t, handlers.New(handlers.Options{
-		Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m, Auth: handlers.Auth{Callers: cache, Txns: m},
+		Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m,
+		Auth: handlers.Auth{Gate: front.Gate{Callers: cache, Txns: m}},
 	}))
 	shop := connect(t, url, client.WithToken(token.Reveal()))
 	if decisions, err := shop.CheckAll(t.Context(), []service.Check{one("alice")}); err != nil || decisions[0].Blocked {
 		t.Errorf("a check: %+v, %v", decisions, err)
 	}
 	_, err := shop.Zones(t.Context())
-	if !errors.Is(err, api.ErrMissingScope) || errors.Is(err, service.ErrForbidden) ||
+	if !errors.Is(err, access.ErrMissingScope) || errors.Is(err, service.ErrForbidden) ||
 		!strings.Contains(err.Error(), "lacks one of the scopes") {
 		t.Errorf("zones: %v", err)
 	}
 	for name, other := range map[string]string{"none": "", "unknown": access.NewToken().Reveal()} {
 		_, err := connect(t, url, client.WithToken(other)).CheckAll(t.Context(), []service.Check{one("alice")})
-		if !errors.Is(err, api.ErrUnauthenticated) || other != "" && strings.Contains(err.Error(), other) {
+		if !errors.Is(err, access.ErrUnauthenticated) || other != "" && strings.Contains(err.Error(), other) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

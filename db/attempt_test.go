@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -22,7 +23,7 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{LockWait: 20 * time.Second, MaxConns: 1})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{LockWait: 20 * time.Second, MaxConns: 1})
 		p.BeforeAnswer("INSERT INTO zone_txn", p.Cut)
 		lost, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("once", user("alice"), user("bob"))})
 		if !errors.Is(err, service.ErrUndecided) {
@@ -51,7 +52,7 @@ func TestARetryAfterALostAnswerGetsTheFirstDecision(t *testing.T) {
 func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
 		for round := range 10 {
 			id := fmt.Sprint("round-", round)
 			const callers = 4
@@ -90,12 +91,12 @@ func TestOneAttemptIDInTwoPlacesAtOnceDecidesOne(t *testing.T) {
 func TestAnExpiredAttemptIsTakenOverByOne(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, 100, time.Hour))
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: attempt("x", user("old"))}); err != nil {
 			t.Fatal(err)
 		}
 		dbtest.Exec(t, d.SQL, "UPDATE zone_attempt SET expires_at = UTC_TIMESTAMP(6)")
-		other := session(t, d, "START TRANSACTION", "DELETE FROM zone_attempt WHERE attempt_id = 'x'",
+		other := sqlSession(t, d, "START TRANSACTION", "DELETE FROM zone_attempt WHERE attempt_id = 'x'",
 			`INSERT INTO zone_attempt (attempt_id, created_at, expires_at, answer)
 VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",0,0,77,100,3600,1,99,0,"",0]]')`)
 		ended := make(chan error, 1)
@@ -123,7 +124,7 @@ VALUES ('x', UTC_TIMESTAMP(6), UTC_TIMESTAMP(6) + INTERVAL 1 DAY, '[[1,"others",
 func TestAttemptIDsDifferByCaseAndTrailingSpaceAndAreForgotten(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
 		ids := []string{"a", "A", "a ", " a", "~", strings.Repeat("x", 64), strings.Repeat("x", 63), `"\'%`}
 		ask := func(id string) uint64 {
 			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: attempt(id, user("alice"))})
@@ -163,7 +164,7 @@ func TestBadAttemptIDsFromSQLAreRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
-			conn := session(t, d, "SET SESSION sql_mode = '"+mode+"'")
+			conn := sqlSession(t, d, "SET SESSION sql_mode = '"+mode+"'")
 			for _, id := range []string{
 				`""`, `"` + strings.Repeat("x", 65) + `"`, `"` + strings.Repeat("x", 257) + `"`, `"` + strings.Repeat("x", 300) + `"`,
 				`"é"`, `"ſ"`, `"\u212a"`, `"a\tb"`, `"a\n"`, `"\n"`, `"a\u0000"`, `"\u007f"`, `"🔑"`, `{}`, `["a"]`,
@@ -186,7 +187,7 @@ func TestBadAttemptIDsFromSQLAreRefused(t *testing.T) {
 func TestAStaleKeyRuleIsRefusedBeforeAnyLockRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		name := service.KeyRule{Kind: service.KeyUsername}
 		for what, question := range map[string][]service.Check{
 			"single":        {{Buckets: []service.Bucket{user("a")}, KeyRules: []service.KeyRule{name}}},
@@ -234,7 +235,7 @@ func TestAThousandChecksOfEveryKindInOneCall(t *testing.T) {
 			}
 		}
 		// The second of two with one id names other addresses, or the same.
-		decisions, err := connect(t, d, Options{}).CheckAll(t.Context(), service.Call{Checks: checks})
+		decisions, err := connect(t, d, session.Options{}).CheckAll(t.Context(), service.Call{Checks: checks})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +268,7 @@ func TestOnlyExpiredAttemptsAreForgottenAndInTheCallersTransaction(t *testing.T)
 ('a', '2026-01-02', UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, '[]'), ('a ', '2026-01-02', UTC_TIMESTAMP(6), '[]'),
 ('A', '2026-01-02', UTC_TIMESTAMP(6) + INTERVAL 1 HOUR, '[]'), ('b', '2026-01-02', UTC_TIMESTAMP(6) - INTERVAL 1 SECOND, '[]')`)
 		left := func() int { return d.Count(t, "SELECT COUNT(*) FROM zone_attempt") }
-		conn := session(t, d, "SET SESSION timestamp = 4000000000 - 2000000000", "START TRANSACTION",
+		conn := sqlSession(t, d, "SET SESSION timestamp = 4000000000 - 2000000000", "START TRANSACTION",
 			`CALL forget_attempts('["a","A","never"]')`, "ROLLBACK")
 		if n := left(); n != 4 {
 			t.Errorf("%d attempts are left after a ROLLBACK, want 4", n)
@@ -276,7 +277,7 @@ func TestOnlyExpiredAttemptsAreForgottenAndInTheCallersTransaction(t *testing.T)
 		if n := left(); n != 3 {
 			t.Errorf("%d attempts are left, want 3", n)
 		}
-		other := session(t, d, "START TRANSACTION", "SELECT * FROM zone_attempt WHERE attempt_id = 'b' FOR UPDATE")
+		other := sqlSession(t, d, "START TRANSACTION", "SELECT * FROM zone_attempt WHERE attempt_id = 'b' FOR UPDATE")
 		dbtest.Exec(t, conn, "SET SESSION innodb_lock_wait_timeout = 1")
 		dbtest.Exec(t, conn, `CALL forget_attempts('["a "]')`) // a scan would wait for the other
 		dbtest.Exec(t, other, "ROLLBACK")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -33,7 +34,7 @@ func (r changeRow) change() service.Change {
 // ChangesSince returns the change of a zone or an override with this id, and all later ones of the
 // same zone, by id. The error wraps service.ErrNotFound if the id is not one of such a change.
 func (s *Store) ChangesSince(ctx context.Context, id uint64) ([]service.Change, error) {
-	rows, err := selectFitting(ctx, s.pool, func(row changeRow) bool { return row.ID >= id }, `
+	rows, err := session.SelectFitting(ctx, s.pool, func(row changeRow) bool { return row.ID >= id }, `
 SELECT later.id, later.changed_at, later.changed_by, later.principal, later.action, later.zone_id, later.override_id, later.state_before
   FROM zone_audit AS wanted
   JOIN zone_audit AS later ON later.zone_id = wanted.zone_id AND later.id >= wanted.id
@@ -45,10 +46,10 @@ SELECT later.id, later.changed_at, later.changed_by, later.principal, later.acti
 	case err == nil && len(rows) == 0:
 		err = service.ErrNotFound
 	case err == nil && rows[0].ID != id:
-		err = errMisfit
+		err = session.ErrMisfit
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read change %d of zone_audit: %w", id, lookupError(err))
+		return nil, fmt.Errorf("read change %d of zone_audit: %w", id, session.LookupError(err))
 	}
 	changes := make([]service.Change, len(rows))
 	for i, row := range rows {
@@ -68,7 +69,7 @@ SELECT MIN(id) AS id, MIN(changed_at) AS changed_at, changed_by, principal, subj
  GROUP BY changed_by, principal, subject, action, zone_id, UNIX_TIMESTAMP(changed_at) DIV 60
  ORDER BY id DESC
  LIMIT ?`, limit); err != nil {
-		return nil, fmt.Errorf("list changes: %w", lookupError(err))
+		return nil, fmt.Errorf("list changes: %w", session.LookupError(err))
 	}
 	groups := make([]service.ChangeGroup, len(rows))
 	for i, row := range rows {

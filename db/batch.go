@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -15,16 +16,17 @@ import (
 // decisions and commits. If the batch finds under its locks that it has locked or read too
 // little, further packets in between read the rest.
 type batch struct {
-	hints  *hints
-	conn   *connection
-	checks []service.Check
-	noWait bool // as that of the call
+	hints   *hints
+	conn    *session.Conn
+	dialect dialect
+	checks  []service.Check
+	noWait  bool // as that of the call
 
-	shardMap   *shardMap        // nil where there are no shards
-	buckets    []service.Bucket // of all checks, each once, in lock order: by shard, zone and key
-	of         []share          // of buckets
-	placed     int              // the place that was looked up last
-	zoneIDs    []int64          // of buckets, each once, in order
+	shardMap   *session.ShardMap // nil where there are no shards
+	buckets    []service.Bucket  // of all checks, each once, in lock order: by shard, zone and key
+	of         []share           // of buckets
+	placed     int               // the place that was looked up last
+	zoneIDs    []int64           // of buckets, each once, in order
 	attemptIDs []string
 	touched    []int // the shards that the transaction came to, in order: Vitess commits on them in this order
 	ledger     service.Ledger
@@ -75,16 +77,16 @@ const (
 // edited a zone or its overrides, or set the clock back, since the last reading.
 const mostReadings = 6
 
-func newBatch(hints *hints, conn *connection, call service.Call) *batch {
+func newBatch(hints *hints, conn *session.Conn, call service.Call) *batch {
 	checks := call.Checks
 	n := service.CountBuckets(checks)
 	b := &batch{
-		hints: hints, conn: conn, checks: checks, noWait: call.NoWait, buckets: make([]service.Bucket, 0, n),
+		hints: hints, conn: conn, dialect: dialectOf(conn.Engine), checks: checks, noWait: call.NoWait, buckets: make([]service.Bucket, 0, n),
 		known:  known{plans: map[int64]zonePlan{}, zones: map[int64]lockedZone{}},
 		ledger: service.Ledger{Zones: map[int64]service.Zone{}, Places: make([][]int, len(checks))},
 	}
-	if conn.dialect.isSharded {
-		b.shardMap = conn.shards.current.Load()
+	if b.dialect.isSharded {
+		b.shardMap = conn.Shards.Newest()
 	}
 	for _, check := range checks {
 		if check.AttemptID != "" {
@@ -100,7 +102,7 @@ func newBatch(hints *hints, conn *connection, call service.Call) *batch {
 			b.known.plans[bucket.ZoneID] = hints.plan(bucket.ZoneID)
 		}
 	}
-	if b.shardMap.count() > 1 {
+	if b.shardMap.Count() > 1 {
 		slices.Sort(b.zoneIDs)
 		b.zoneIDs = slices.Compact(b.zoneIDs)
 	}
@@ -136,7 +138,7 @@ func (b *batch) order(n int) {
 // place returns the place among buckets of the one that a row's first two columns
 // name. A row of a bucket that was not asked for is an error, and nothing may be decided.
 func (b *batch) place(row []driver.Value) (int, error) {
-	zoneID := asInt(row[0])
+	zoneID := session.AsInt(row[0])
 	key, _ := row[1].([]byte)
 	// Most rows name the same bucket as the row before, or the next one.
 	for place := b.placed; place < min(b.placed+2, len(b.buckets)); place++ {
@@ -147,7 +149,7 @@ func (b *batch) place(row []driver.Value) (int, error) {
 	}
 	place, ok := b.placeOf(service.Bucket{ZoneID: zoneID, Key: string(key)})
 	if !ok {
-		return 0, errMisfit
+		return 0, session.ErrMisfit
 	}
 	b.placed = place
 	return place, nil
@@ -190,15 +192,15 @@ func (b *batch) inState(wanted state) []int {
 }
 
 // open begins a transaction and forgets the locks of an earlier one, which it rolls back.
-func (b *batch) open(r *reading) {
+func (b *batch) open(r *session.Reading) {
 	if b.locks.isOpen {
-		r.sql("ROLLBACK;")
+		r.SQL("ROLLBACK;")
 	}
-	if b.conn.boundsEach {
-		r.sql("SET SESSION wait_timeout = ").int(silentTx).sql(";")
+	if b.conn.BoundsEach {
+		r.SQL("SET SESSION wait_timeout = ").Int(session.SilentTx).SQL(";")
 	}
 	// RELEASE SAVEPOINT in the last packet proves that the transaction is still this one.
-	r.sql("START TRANSACTION; SAVEPOINT velocityd;")
+	r.SQL("START TRANSACTION; SAVEPOINT velocityd;")
 	b.locks.isOpen, b.known.supposed, b.known.present, b.touched = true, b.hints.now(), b.zoneIDs, nil
 	for i := range b.of {
 		b.of[i].lock, b.of[i].tally, b.ledger.Buckets[i].Lockout = absent, nil, service.Lockout{}
@@ -206,7 +208,7 @@ func (b *batch) open(r *reading) {
 }
 
 // read reads all that the decision depends on besides the locks.
-func (b *batch) read(r *reading) {
+func (b *batch) read(r *session.Reading) {
 	b.readZones(r)
 	b.readOverrides(r)
 	b.readAttempts(r)
@@ -251,7 +253,7 @@ func (b *batch) decide(ctx context.Context) (*service.Ruling, error) {
 // complete reads again until enough is known to decide at now.
 func (b *batch) complete(ctx context.Context) error {
 	for range mostReadings {
-		var r reading
+		var r session.Reading
 		isAll := false
 		switch changed := b.replan(); {
 		case changed, len(b.known.zones) > 0 && b.now.Before(b.known.supposed.Add(-clockMargin)):
@@ -264,7 +266,7 @@ func (b *batch) complete(ctx context.Context) error {
 			}
 			isAll = b.count(&r, limits)
 		}
-		if err := r.send(ctx, b.conn); err != nil || isAll {
+		if err := r.Send(ctx, b.conn); err != nil || isAll {
 			return err
 		}
 	}
@@ -320,18 +322,18 @@ func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 
 // roll rolls the transaction back, so that the connection can be used again.
 func (b *batch) roll(ctx context.Context) error {
-	p := new(packet)
+	p := new(session.Packet)
 	b.reset(p)
-	p.sql("ROLLBACK")
-	_, err := b.conn.ExecContext(ctx, string(p.text), nil)
+	p.SQL("ROLLBACK")
+	_, err := b.conn.ExecContext(ctx, string(p.Text), nil)
 	return err
 }
 
 // reset writes the statement that sets the session's wait_timeout to its default. It comes
 // before the end of the transaction in the same packet, so that the last answer of the packet
 // is that of the end.
-func (b *batch) reset(p *packet) {
-	if b.conn.boundsEach {
-		p.sql("SET SESSION wait_timeout = DEFAULT;")
+func (b *batch) reset(p *session.Packet) {
+	if b.conn.BoundsEach {
+		p.SQL("SET SESSION wait_timeout = DEFAULT;")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -101,7 +102,7 @@ func TestAnsweredIDsAreThoseOfTheRows(t *testing.T) {
 func writeAtOnce(t *testing.T, d *dbtest.Database) map[uint64]service.Txn {
 	t.Helper()
 	const writers, calls, size = 8, 6, 30
-	store := connect(t, d, Options{LockWait: 40 * time.Second})
+	store := connect(t, d, session.Options{LockWait: 40 * time.Second})
 	var mu sync.Mutex
 	answers := map[uint64]service.Txn{}
 	var group sync.WaitGroup

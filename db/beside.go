@@ -10,6 +10,8 @@ import (
 	"reflect"
 	"slices"
 
+	"velocityd/db/session"
+
 	"github.com/jmoiron/sqlx"
 )
 
@@ -40,7 +42,7 @@ type AuditComparison struct {
 // Errors are those of look-ups: service.ErrForbidden without the right to read zone_audit.
 func (s *Store) CompareAudit(ctx context.Context) (AuditComparison, error) {
 	c := auditComparer{AuditComparison: AuditComparison{Whole: true}, newest: map[audited]auditState{}}
-	err := s.pool.inTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}, func(tx *sqlx.Tx) error {
+	err := s.pool.InTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}, func(tx *sqlx.Tx) error {
 		if err := c.readAudit(ctx, tx); err != nil {
 			return err
 		}
@@ -50,7 +52,7 @@ func (s *Store) CompareAudit(ctx context.Context) (AuditComparison, error) {
 		return c.compare(ctx, tx, overrideRows(""))
 	})
 	if err != nil {
-		return AuditComparison{}, fmt.Errorf("compare with zone_audit: %w", lookupError(err))
+		return AuditComparison{}, fmt.Errorf("compare with zone_audit: %w", session.LookupError(err))
 	}
 	slices.SortFunc(c.Unaudited, func(a, b Unaudited) int {
 		return cmp.Or(cmp.Compare(a.ZoneID, b.ZoneID), cmp.Compare(a.OverrideID, b.OverrideID))

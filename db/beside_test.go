@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
 func TestCompareAuditFindsWhatNoTriggerRecorded(t *testing.T) {
 	t.Parallel()
-	d, store := form{}.stand(t, Options{})
+	d, store := form{}.stand(t, session.Options{})
 	var ids []uint64
 	for id := range int64(4) {
 		z := every(id + 1)
@@ -70,14 +71,14 @@ func TestCompareAuditFindsWhatNoTriggerRecorded(t *testing.T) {
 func TestCompareAuditFindsNothingWhereTriggersRecord(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, every(1), zone(2, 5, time.Minute), zone(3, 5, time.Minute))
+		d, store := stand(t, engine, session.Options{}, every(1), zone(2, 5, time.Minute), zone(3, 5, time.Minute))
 		d.SetOverride(t, service.Override{ZoneID: 2, Key: "x", Action: service.OverrideDeny, ExpiresAt: time.Now().Add(time.Hour)})
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate + 1")
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_master WHERE id = 3")
 		if got, err := store.CompareAudit(t.Context()); err != nil || !got.Whole || len(got.Unaudited) > 0 {
 			t.Errorf("got %+v, %v", got, err)
 		}
-		if _, err := connect(t, d.ServiceAccount(t), Options{}).CompareAudit(t.Context()); !errors.Is(err, service.ErrForbidden) {
+		if _, err := connect(t, d.ServiceAccount(t), session.Options{}).CompareAudit(t.Context()); !errors.Is(err, service.ErrForbidden) {
 			t.Errorf("without a right to zone_audit: %v", err)
 		}
 	})
@@ -85,7 +86,7 @@ func TestCompareAuditFindsNothingWhereTriggersRecord(t *testing.T) {
 
 func TestCompareAuditReadsTheNewestAndSaysSo(t *testing.T) {
 	t.Parallel()
-	d, store := form{}.stand(t, Options{}, zone(1, 5, time.Minute))
+	d, store := form{}.stand(t, session.Options{}, zone(1, 5, time.Minute))
 	if _, err := store.PutZone(t.Context(), zone(2, 5, time.Minute), service.Match{}, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
 // What may happen between the two packets of a batch.
 
 // laneOf returns a connection of a store's lanes.
-func laneOf(t *testing.T, store *Store) (inner *connection) {
+func laneOf(t *testing.T, store *Store) (inner *session.Conn) {
 	t.Helper()
 	lane, err := store.lanes.Conn(t.Context())
 	if err != nil {
@@ -25,7 +26,7 @@ func laneOf(t *testing.T, store *Store) (inner *connection) {
 		_ = lane.Raw(func(any) error { return driver.ErrBadConn }) // closes it
 		_ = lane.Close()
 	})
-	if err := lane.Raw(func(own any) error { inner = own.(*connection); return nil }); err != nil {
+	if err := lane.Raw(func(own any) error { inner = own.(*session.Conn); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return inner
@@ -33,7 +34,7 @@ func laneOf(t *testing.T, store *Store) (inner *connection) {
 
 // begun returns a batch that has sent its first packet and holds the locks of all
 // its buckets, and what it is going to record.
-func begun(t *testing.T, store *Store, conn *connection, buckets ...service.Bucket) (*batch, *service.Ruling) {
+func begun(t *testing.T, store *Store, conn *session.Conn, buckets ...service.Bucket) (*batch, *service.Ruling) {
 	t.Helper()
 	b := newBatch(store.hints, conn, service.Call{Checks: check(buckets...)})
 	if err := store.lockAll(t.Context(), b); err != nil {
@@ -55,7 +56,7 @@ func isFree(t *testing.T, d *dbtest.Database, bucket service.Bucket) bool {
 	switch {
 	case err == nil, errors.Is(err, sql.ErrNoRows):
 		return true
-	case !isNumber(err, errLockWait) && !isNumber(err, 3572): // MariaDB, MySQL
+	case !session.IsNumber(err, session.NumberLockWait) && !session.IsNumber(err, 3572): // MariaDB, MySQL
 		t.Error(err)
 	}
 	return false
@@ -73,7 +74,7 @@ func wantNothing(t *testing.T, d *dbtest.Database) {
 func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		for _, bucket := range []service.Bucket{user("new"), user("known")} {
 			if bucket == user("known") {
 				d.Hold(t, bucket)() // makes its row
@@ -83,7 +84,7 @@ func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
 			wantSilence(t, inner)
 			dbtest.Eventually(t, "its bucket is free", func() bool { return isFree(t, d, bucket) })
 			err := silent.commit(context.Background(), ruling)
-			if kind := faultOf(err).kind; err == nil || !errors.Is(kind, service.ErrBusy) && !errors.Is(kind, service.ErrUndecided) {
+			if kind := session.FaultOf(err).Kind; err == nil || !errors.Is(kind, service.ErrBusy) && !errors.Is(kind, service.ErrUndecided) {
 				t.Errorf("after its locks were gone: %v, and its caller is told %v", err, kind)
 			}
 			wantNothing(t, d)
@@ -92,21 +93,21 @@ func TestABatchThatFallsSilentLosesItsBucketsAndRecordsNothing(t *testing.T) {
 }
 
 // wantSilence asks how many seconds the engine lets a transaction be silent.
-func wantSilence(t *testing.T, conn *connection) {
+func wantSilence(t *testing.T, conn *session.Conn) {
 	t.Helper()
 	variable := "@@wait_timeout"
-	if conn.isMariaDB {
+	if conn.IsMariaDB {
 		variable = "@@idle_transaction_timeout"
 	}
-	var r reading
-	r.sql("SELECT ").sql(variable)
-	r.each(1, func(row []driver.Value) error {
-		if seconds := asInt(row[0]); seconds != 2 {
+	var r session.Reading
+	r.SQL("SELECT ").SQL(variable)
+	r.Each(1, func(row []driver.Value) error {
+		if seconds := session.AsInt(row[0]); seconds != 2 {
 			t.Errorf("%s is %d within a batch, want 2", variable, seconds)
 		}
 		return nil
 	})
-	if err := r.send(t.Context(), conn); err != nil {
+	if err := r.Send(t.Context(), conn); err != nil {
 		t.Error(err)
 	}
 }
@@ -114,12 +115,12 @@ func wantSilence(t *testing.T, conn *connection) {
 func TestABatchOnAnotherConnectionThanItsLocksRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		first := laneOf(t, store)
 		other := laneOf(t, store)
 		b, ruling := begun(t, store, first, user("alice"))
 		b.conn = other
-		if err := b.commit(t.Context(), ruling); !isNumber(err, errNoSuchProcedure) || !errors.Is(faultOf(err).kind, service.ErrBusy) {
+		if err := b.commit(t.Context(), ruling); !session.IsNumber(err, session.NumberNoSuchProcedure) || !errors.Is(session.FaultOf(err).Kind, service.ErrBusy) {
 			t.Errorf("recorded outside of its transaction: %v", err)
 		}
 		b.conn = first
@@ -149,7 +150,7 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 			d := engine.Database(t, zone(1, 5, time.Hour))
 			d.Hold(t, user("alice"))() // makes the row
 			p := dbtest.Through(t, d.DSN)
-			store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
+			store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
 			step.at(p, step.text, p.Cut)
 			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))})
 			if !errors.Is(err, step.kind) {
@@ -173,7 +174,7 @@ func TestACutConnectionDoesNotSayThatTheDatabaseIsAway(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{LockWait: time.Minute})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{LockWait: time.Minute})
 		both := check(user("alice"), user("bob"))
 		if _, err := ask(t.Context(), store, both); err != nil {
 			t.Fatal(err)

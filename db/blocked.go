@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -13,7 +14,7 @@ import (
 const seriesColumns = "blocked_began, blocked_txns, blocked_txn_id, blocked_txn_at, blocked_reason, blocked_override_id"
 
 // readSeries reads the series of buckets whose zones do not record all blocked attempts.
-func (b *batch) readSeries(r *reading) {
+func (b *batch) readSeries(r *session.Reading) {
 	var of []service.Bucket
 	for i, bucket := range b.buckets {
 		b.ledger.Buckets[i].Series = service.Series{}
@@ -25,10 +26,10 @@ func (b *batch) readSeries(r *reading) {
 		return
 	}
 	for part := range b.parts(of) {
-		r.sql("SELECT zone_id, bucket_key, " + seriesColumns + " FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
+		r.SQL("SELECT zone_id, bucket_key, " + seriesColumns + " FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
 		b.where(r, part, nil)
-		r.sql(";")
-		r.each(8, b.addSeries)
+		r.SQL(";")
+		r.Each(8, b.addSeries)
 	}
 }
 
@@ -38,10 +39,10 @@ func (b *batch) addSeries(row []driver.Value) error {
 		return err
 	}
 	s := service.Series{
-		Txns: int(asInt(row[3])), TxnID: uint64(asInt(row[4])), Reason: service.Reason(text(row[6])), OverrideID: uint64(asInt(row[7])),
+		Txns: int(session.AsInt(row[3])), TxnID: uint64(session.AsInt(row[4])), Reason: service.Reason(session.Text(row[6])), OverrideID: uint64(session.AsInt(row[7])),
 	}
 	for i, instant := range map[int]*time.Time{2: &s.Began, 5: &s.TxnAt} {
-		if *instant, err = asInstant(row[i]); err != nil {
+		if *instant, err = session.AsInstant(row[i]); err != nil {
 			return err
 		}
 	}
@@ -50,49 +51,49 @@ func (b *batch) addSeries(row []driver.Value) error {
 }
 
 // writeSeries writes the series in which a txn is recorded now. The rows are locked already.
-func (b *batch) writeSeries(p *packet, ruling *service.Ruling) {
+func (b *batch) writeSeries(p *session.Packet, ruling *service.Ruling) {
 	for _, bucket := range b.buckets {
 		s, isLonger := ruling.Series[bucket]
 		if !isLonger {
 			continue
 		}
-		p.sql("UPDATE zone_bucket_lock SET blocked_began = ").instant(s.Began).sql(", blocked_txns = ").int(int64(s.Txns)).
-			sql(", blocked_txn_id = ")
+		p.SQL("UPDATE zone_bucket_lock SET blocked_began = ").Instant(s.Began).SQL(", blocked_txns = ").Int(int64(s.Txns)).
+			SQL(", blocked_txn_id = ")
 		b.txnID(p, s.TxnID)
-		p.sql(", blocked_txn_at = ").instant(s.TxnAt).sql(", blocked_reason = ").orNull(string(s.Reason)).
-			sql(", blocked_override_id = ").idOrNull(s.OverrideID).whereBucket(bucket).sql(";")
+		p.SQL(", blocked_txn_at = ").Instant(s.TxnAt).SQL(", blocked_reason = ").OrNull(string(s.Reason)).
+			SQL(", blocked_override_id = ").IDOrNull(s.OverrideID).WhereBucket(bucket).SQL(";")
 	}
 }
 
 // txnID writes the id of a txn of a ruling. That of a new txn follows from the id of the first one, which
 // only the engine knows yet.
-func (b *batch) txnID(p *packet, id uint64) {
+func (b *batch) txnID(p *session.Packet, id uint64) {
 	if place, isNew := service.PlaceOf(id); isNew {
-		p.sql("LAST_INSERT_ID()+").uint(place * b.idStep)
+		p.SQL("LAST_INSERT_ID()+").Uint(place * b.idStep)
 		return
 	}
-	p.uint(id)
+	p.Uint(id)
 }
 
 // countRepeats writes that earlier txns stand for more attempts, and returns how many statements that takes.
-func (b *batch) countRepeats(p *packet, ruling *service.Ruling) (statements int) {
+func (b *batch) countRepeats(p *session.Packet, ruling *service.Ruling) (statements int) {
 	if len(ruling.Repeats) == 0 {
 		return 0
 	}
-	if b.conn.dialect.hasRoutines {
+	if b.dialect.hasRoutines {
 		list := make([][3]any, len(ruling.Repeats))
 		for i, r := range ruling.Repeats {
-			list[i] = [3]any{r.TxnID, r.TxnAt.Format(instantFormat), r.Count}
+			list[i] = [3]any{r.TxnID, r.TxnAt.Format(session.InstantFormat), r.Count}
 		}
 		text, _ := json.Marshal(list) // numbers and a time cannot fail
-		p.sql("CALL repeat_txns(").string(string(text)).sql(",").instant(b.now).sql(");")
+		p.SQL("CALL repeat_txns(").Quote(string(text)).SQL(",").Instant(b.now).SQL(");")
 		return 1
 	}
 	for _, r := range ruling.Repeats {
-		p.sql("UPDATE zone_txn FORCE INDEX (PRIMARY) SET repeats = COALESCE(repeats, 0) + ").int(int64(r.Count)).
-			sql(", repeated_at = ").instant(b.now).whereBucket(r.Bucket).
-			sql(" AND id = ").uint(r.TxnID)
-		p.sql(" AND created_at = ").instant(r.TxnAt).sql(" AND blocked = TRUE;")
+		p.SQL("UPDATE zone_txn FORCE INDEX (PRIMARY) SET repeats = COALESCE(repeats, 0) + ").Int(int64(r.Count)).
+			SQL(", repeated_at = ").Instant(b.now).WhereBucket(r.Bucket).
+			SQL(" AND id = ").Uint(r.TxnID)
+		p.SQL(" AND created_at = ").Instant(r.TxnAt).SQL(" AND blocked = TRUE;")
 	}
 	return len(ruling.Repeats)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -20,7 +21,7 @@ func TestTheServicesAccountCountsInBlockedTxnsAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, recording(1, 1), zone(2, 5, time.Hour))
 		as := d.ServiceAccount(t)
-		store := connect(t, as, Options{})
+		store := connect(t, as, session.Options{})
 		passed, err := ask(t.Context(), store, check(service.Bucket{ZoneID: 2, Key: "a"}))
 		if err != nil || passed.Blocked {
 			t.Fatalf("got %+v, %v", passed, err)
@@ -33,7 +34,7 @@ func TestTheServicesAccountCountsInBlockedTxnsAlone(t *testing.T) {
 			}
 		}
 		dbtest.Exec(t, as.SQL, "CALL repeat_txns(?, UTC_TIMESTAMP(6))",
-			fmt.Sprintf(`[[%d,"%s",4]]`, passed.TxnID(), passed.CheckedAt.Format(instantFormat)))
+			fmt.Sprintf(`[[%d,"%s",4]]`, passed.TxnID(), passed.CheckedAt.Format(session.InstantFormat)))
 		if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE repeats > 0 AND NOT blocked"); n != 0 {
 			t.Error("a txn that passed stands for other attempts")
 		}
@@ -48,7 +49,7 @@ func TestABatchThatOnlyCountsWritesNeitherATxnNorASeries(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, recording(1, 2), zone(2, 0, time.Hour))
 		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{MaxConns: 1})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{MaxConns: 1})
 		asked := 0
 		ask := func(bucket service.Bucket) {
 			t.Helper()
@@ -79,16 +80,16 @@ func TestABatchThatOnlyCountsWritesNeitherATxnNorASeries(t *testing.T) {
 
 func TestAnAnswerThatComesTwiceIsNoneOfACountedAttempt(t *testing.T) {
 	t.Parallel()
-	var conn connection
+	var conn session.Conn
 	now := time.Now()
 	for i, step := range []struct {
 		id   uint64
 		at   time.Time
 		want error
 	}{
-		{7, now, nil}, {7, now, errMisfit}, {7, now.Add(time.Microsecond), nil}, {0, now, errMisfit}, {8, now.Add(time.Microsecond), nil},
+		{7, now, nil}, {7, now, session.ErrMisfit}, {7, now.Add(time.Microsecond), nil}, {0, now, session.ErrMisfit}, {8, now.Add(time.Microsecond), nil},
 	} {
-		if err := conn.tellsNew(step.id, step.at); !errors.Is(err, step.want) {
+		if err := conn.TellsNew(step.id, step.at); !errors.Is(err, step.want) {
 			t.Errorf("step %d: %v, want %v", i, err, step.want)
 		}
 	}

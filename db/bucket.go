@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -24,7 +25,7 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 		return service.Peek{}, err
 	}
 	look := s.lookInto
-	if engine.hasRoutines() {
+	if engine.HasRoutines() {
 		look = s.callPeek
 	}
 	peek, err := look(ctx, bucket)
@@ -56,20 +57,20 @@ func (s *Store) callPeek(ctx context.Context, bucket service.Bucket) (service.Pe
 	var reason sql.Null[service.Reason]
 	read := func(rows *sql.Rows) error {
 		if !rows.Next() {
-			return cmp.Or(rows.Err(), errMisfit)
+			return cmp.Or(rows.Err(), session.ErrMisfit)
 		}
 		var found service.Bucket
 		var ignored any
 		err := rows.Scan(&found.ZoneID, &found.Key, &peek.Mode, &peek.Rate, &window, &velocity, &remaining,
 			&retryAfter, &lockedUntil, &overrideID, &ignored, &peek.At, &reason)
 		if err == nil && found != bucket {
-			err = errMisfit
+			err = session.ErrMisfit
 		}
 		return err
 	}
 	err := s.retry(ctx, "peek", func() error {
 		return s.callOnce(ctx, read, "CALL peek_velocity(?, ?)", bucket.ZoneID, bucket.Key)
-	}, lookupError)
+	}, session.LookupError)
 	if err != nil {
 		return service.Peek{}, fmt.Errorf("zone %d: %w", bucket.ZoneID, err)
 	}
@@ -93,13 +94,13 @@ SELECT ` + txnColumns + `
  ORDER BY created_at DESC, id DESC
  LIMIT ?)`
 	isOfBucket := func(row txnRow) bool { return row.ZoneID == bucket.ZoneID && row.Key == bucket.Key }
-	rows, err := selectFitting(ctx, s.pool, isOfBucket, part+` UNION ALL `+part+`
+	rows, err := session.SelectFitting(ctx, s.pool, isOfBucket, part+` UNION ALL `+part+`
  ORDER BY created_at DESC, id DESC
  LIMIT ?`,
 		bucket.ZoneID, bucket.Key, true, service.PeekTxns,
 		bucket.ZoneID, bucket.Key, false, service.PeekTxns, service.PeekTxns)
 	if err != nil {
-		return nil, fmt.Errorf("newest txns of a bucket in zone %d: %w", bucket.ZoneID, lookupError(err))
+		return nil, fmt.Errorf("newest txns of a bucket in zone %d: %w", bucket.ZoneID, session.LookupError(err))
 	}
 	txns := make([]service.Txn, len(rows))
 	for i, row := range rows {
@@ -122,7 +123,7 @@ func (s *Store) Release(ctx context.Context, bucket service.Bucket, principal, r
 		return err
 	}
 	release := s.setFree
-	if engine.hasRoutines() {
+	if engine.HasRoutines() {
 		release = s.callRelease
 	}
 	if err := release(ctx, bucket, principal, reason); err != nil {
@@ -137,11 +138,11 @@ func (s *Store) callRelease(ctx context.Context, bucket service.Bucket, principa
 	return s.call(ctx, "release", func(rows *sql.Rows) error {
 		var found service.Bucket
 		if !rows.Next() {
-			return cmp.Or(rows.Err(), errMisfit)
+			return cmp.Or(rows.Err(), session.ErrMisfit)
 		}
 		err := rows.Scan(&found.ZoneID, &found.Key)
 		if err == nil && found != bucket {
-			err = errMisfit
+			err = session.ErrMisfit
 		}
 		return err
 	}, "CALL release_bucket(?, ?, ?, ?)", bucket.ZoneID, bucket.Key, name, reason)

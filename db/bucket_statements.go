@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -13,14 +14,14 @@ import (
 func (s *Store) lookInto(ctx context.Context, bucket service.Bucket) (peek service.Peek, err error) {
 	err = s.onErrand(ctx, "peek", []service.Bucket{bucket}, func(ctx context.Context, e errand) error {
 		peek, err = e.look(ctx, bucket)
-		return unrecorded(err)
+		return session.Unrecorded(err)
 	})
-	return peek, lookupError(err)
+	return peek, session.LookupError(err)
 }
 
 // look reads what a decision about a bucket depends on, without a lock.
 func (e errand) look(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
-	var r reading
+	var r session.Reading
 	e.readSettings(&r)
 	e.lock(&r, e.buckets, ";") // without FOR UPDATE it only reads
 	if err := e.send(ctx, &r); err != nil {
@@ -34,9 +35,9 @@ func (e errand) look(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	if o := e.exception(bucket); o != nil && o.Action == service.OverrideLimit {
 		l.rate, l.window = o.Rate, o.Window
 	}
-	var counts reading
+	var counts session.Reading
 	e.countBounded(&counts, l)
-	if err := counts.send(ctx, e.conn); err != nil {
+	if err := counts.Send(ctx, e.conn); err != nil {
 		return service.Peek{}, err
 	}
 	return service.NewPeek(e.now, e.ledger, bucket)
@@ -50,13 +51,13 @@ func (s *Store) setFree(ctx context.Context, bucket service.Bucket, principal, r
 	return s.onErrand(ctx, "release", []service.Bucket{bucket}, func(ctx context.Context, e errand) error {
 		isSeen, err := e.isSeen(ctx, bucket)
 		if err != nil {
-			return unrecorded(err)
+			return session.Unrecorded(err)
 		}
 		account, err := e.prepareRelease(ctx, bucket, isSeen)
 		if err != nil {
-			return unrecorded(err)
+			return session.Unrecorded(err)
 		}
-		return e.commit(ctx, func(p *packet) {
+		return e.commit(ctx, func(p *session.Packet) {
 			e.auditRelease(p, bucket, account, principal, reason)
 			if isSeen {
 				e.release(p, bucket)
@@ -68,36 +69,36 @@ func (s *Store) setFree(ctx context.Context, bucket service.Bucket, principal, r
 // isSeen says that the bucket has a lock row, or txns though somebody deleted the row. Otherwise
 // there is nothing to release, and no row is made.
 func (e errand) isSeen(ctx context.Context, bucket service.Bucket) (isSeen bool, err error) {
-	var r reading
+	var r session.Reading
 	for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
-		r.sql("SELECT 1 FROM " + table).whereBucket(bucket).sql(" LIMIT 1;")
-		r.each(1, func([]driver.Value) error {
+		r.SQL("SELECT 1 FROM " + table).WhereBucket(bucket).SQL(" LIMIT 1;")
+		r.Each(1, func([]driver.Value) error {
 			isSeen = true
 			return nil
 		})
 	}
-	return isSeen, r.send(ctx, e.conn)
+	return isSeen, r.Send(ctx, e.conn)
 }
 
 // prepareRelease opens the transaction, locks the bucket if it was seen, and reads its zone, its
 // overrides and the account of the session. The error wraps service.ErrNotFound for an unknown
 // zone, and service.ErrInvalid for a clear key in a zone with key_form hmac.
 func (e errand) prepareRelease(ctx context.Context, bucket service.Bucket, isSeen bool) (account string, err error) {
-	var r reading
+	var r session.Reading
 	e.open(&r)
 	// Vitess commits on its servers in the order in which a transaction came to them. If it ends
 	// half-way, there is an audit of what was not released, and nothing was released unaudited.
-	r.sql("SELECT version FROM schema_migrations;")
-	r.skip()
+	r.SQL("SELECT version FROM schema_migrations;")
+	r.Skip()
 	if isSeen {
 		e.makeRows(&r, e.buckets)
 	}
 	e.readSettings(&r)
 	e.lock(&r, e.buckets, ";")
 	// Without a table, so that vtgate answers with the account that it knows.
-	r.sql("SELECT SESSION_USER();")
-	r.each(1, func(row []driver.Value) error {
-		account = text(row[0])
+	r.SQL("SELECT SESSION_USER();")
+	r.Each(1, func(row []driver.Value) error {
+		account = session.Text(row[0])
 		return nil
 	})
 	if err := e.send(ctx, &r); err != nil {
@@ -113,16 +114,16 @@ func (e errand) prepareRelease(ctx context.Context, bucket service.Bucket, isSee
 }
 
 // auditRelease writes the row of zone_audit, as the procedure release_bucket does.
-func (e errand) auditRelease(p *packet, bucket service.Bucket, account, principal, reason string) {
-	p.sql("INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, state_after) VALUES (").
-		instant(e.now).sql(",").string(account).sql(",").orNull(principal).sql(",'bucket','release',").int(bucket.ZoneID).
-		sql(",JSON_OBJECT('bucket_key',").string(bucket.Key).sql(",'reason',").string(reason).sql("));")
+func (e errand) auditRelease(p *session.Packet, bucket service.Bucket, account, principal, reason string) {
+	p.SQL("INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, state_after) VALUES (").
+		Instant(e.now).SQL(",").Quote(account).SQL(",").OrNull(principal).SQL(",'bucket','release',").Int(bucket.ZoneID).
+		SQL(",JSON_OBJECT('bucket_key',").Quote(bucket.Key).SQL(",'reason',").Quote(reason).SQL("));")
 }
 
 // release writes that the bucket's txns do not count any more, and that it has no lockout.
-func (e errand) release(p *packet, bucket service.Bucket) {
+func (e errand) release(p *session.Packet, bucket service.Bucket) {
 	since := service.UncountSince(e.now, e.ledger.Zones[bucket.ZoneID], e.exception(bucket))
 	e.uncount(p, bucket, since)
 	e.forgetTally(p, bucket, since)
-	p.sql("UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0").whereBucket(bucket).sql(";")
+	p.SQL("UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0").WhereBucket(bucket).SQL(";")
 }

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
 func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{LockWait: time.Second}, zone(1, 5, time.Hour))
+		d, store := f.stand(t, session.Options{LockWait: time.Second}, zone(1, 5, time.Hour))
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil {
 			t.Fatal(err)
 		}
@@ -51,11 +52,11 @@ func TestPeekTakesNoLockAndCreatesNoRow(t *testing.T) {
 func TestPeekWithoutAnAnswerInTimeIsBusyAndNotUndecided(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{}, zone(1, 5, time.Hour))
+		d, store := f.stand(t, session.Options{}, zone(1, 5, time.Hour))
 		if _, err := store.Peek(t.Context(), user("alice")); err != nil {
 			t.Fatal(err)
 		}
-		session(t, d, "LOCK TABLES zone_txn WRITE")
+		sqlSession(t, d, "LOCK TABLES zone_txn WRITE")
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		if _, err := store.Peek(ctx, user("alice")); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
@@ -67,7 +68,7 @@ func TestPeekWithoutAnAnswerInTimeIsBusyAndNotUndecided(t *testing.T) {
 func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
+		d, store := f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: slices.Repeat(check(user("alice")), 3)}); err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,7 @@ func TestReleaseIsAuditedWithWhoAndWhy(t *testing.T) {
 func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{}, zone(1, 1, time.Hour))
+		d, store := f.stand(t, session.Options{}, zone(1, 1, time.Hour))
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +126,7 @@ func TestReleaseWithoutALockRowStillUncounts(t *testing.T) {
 func TestAHeldBucketIsBusyForItsReleaseAndNothingIsAudited(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
+		d, store := f.stand(t, session.Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		d.Hold(t, user("alice"))
 		if err := store.Release(t.Context(), user("alice"), "ann", "why"); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
@@ -145,52 +146,52 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 256)
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 1, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 1, time.Hour))
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: slices.Repeat(check(user("alice")), 2)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		allowed, blocked := decisions[0].TxnID(), decisions[1].TxnID()
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
-			conn := session(t, d, "SET SESSION sql_mode = '"+mode+"'")
+			conn := sqlSession(t, d, "SET SESSION sql_mode = '"+mode+"'")
 			dbtest.Exec(t, conn, fmt.Sprintf("CALL report_outcome(%d, 'failure')", allowed))
 			for statement, number := range map[string]uint16{
-				"CALL peek_velocity(2, 'a')": errUnknown, "CALL peek_velocity(NULL, 'a')": errUnknown,
-				"CALL peek_velocity(1, '')": errBadArgument, "CALL peek_velocity(1, NULL)": errBadArgument,
-				"CALL peek_velocity(1, '" + long + "')":                                                               errBadArgument,
-				"CALL check_velocity(2, 'a')":                                                                         errUnknown,
-				"CALL check_velocity(1, '" + long + "')":                                                              errBadArgument,
-				"CALL check_velocity_by_rule(2, 'a', NULL, TRUE)":                                                     errUnknown,
-				"CALL check_velocity_by_rule(2, 'a', 'opaque', TRUE)":                                                 errUnknown,
-				"CALL check_velocity_by_rule(1, 'never', 'ip/32/64', TRUE)":                                           errStaleKeyRule,
-				"CALL check_velocity_by_rule(1, 'alice', 'username', TRUE)":                                           errStaleKeyRule,
-				"CALL check_velocity_by_rule(1, NULL, 'opaque', TRUE)":                                                errBadArgument,
-				"CALL release_bucket(2, 'a', 'who', 'why')":                                                           errUnknown,
-				"CALL release_bucket(NULL, 'a', 'who', 'why')":                                                        errUnknown,
-				"CALL release_bucket(1, 'a', 'who', '')":                                                              errBadArgument,
-				"CALL release_bucket(1, 'a', 'who', NULL)":                                                            errBadArgument,
-				"CALL release_bucket(1, '', 'who', 'why')":                                                            errBadArgument,
-				"CALL release_bucket(1, '" + long + "', 'w', 'w')":                                                    errBadArgument,
-				"CALL release_bucket(1, 'a', '" + long[:129] + "', 'w')":                                              errBadArgument,
-				"CALL release_bucket(1, 'a', 'w', '" + long + "')":                                                    errBadArgument,
-				"CALL report_outcome(99999, 'success')":                                                               errUnknown,
-				"CALL report_outcome(0, 'success')":                                                                   errUnknown,
-				"CALL report_outcome(NULL, 'success')":                                                                errBadArgument,
-				"CALL report_outcome(1, 'won')":                                                                       errBadArgument,
-				"CALL report_outcome(1, NULL)":                                                                        errBadArgument,
-				"CALL report_outcome(1, '')":                                                                          errBadArgument,
-				"CALL report_outcomes('{}')":                                                                          errBadArgument,
-				"CALL report_outcomes('null')":                                                                        errBadArgument,
-				"CALL report_outcomes(NULL)":                                                                          errBadArgument,
-				"CALL report_outcomes('[{}]')":                                                                        errBadArgument,
-				"CALL report_outcomes('[5]')":                                                                         errBadArgument,
-				`CALL report_outcomes('[{"txn_id":1}]')`:                                                              errBadArgument,
-				`CALL report_outcomes('[{"outcome":"success"}]')`:                                                     errBadArgument,
-				fmt.Sprintf("CALL report_outcome(%d, 'success')", allowed):                                            errContradiction,
-				fmt.Sprintf("CALL report_outcome(%d, 'failure')", blocked):                                            errContradiction,
-				`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"new","key_rule":"username"}]}]')`: errStaleKeyRule,
+				"CALL peek_velocity(2, 'a')": session.NumberUnknown, "CALL peek_velocity(NULL, 'a')": session.NumberUnknown,
+				"CALL peek_velocity(1, '')": session.NumberBadArgument, "CALL peek_velocity(1, NULL)": session.NumberBadArgument,
+				"CALL peek_velocity(1, '" + long + "')":                                                               session.NumberBadArgument,
+				"CALL check_velocity(2, 'a')":                                                                         session.NumberUnknown,
+				"CALL check_velocity(1, '" + long + "')":                                                              session.NumberBadArgument,
+				"CALL check_velocity_by_rule(2, 'a', NULL, TRUE)":                                                     session.NumberUnknown,
+				"CALL check_velocity_by_rule(2, 'a', 'opaque', TRUE)":                                                 session.NumberUnknown,
+				"CALL check_velocity_by_rule(1, 'never', 'ip/32/64', TRUE)":                                           session.NumberStaleKeyRule,
+				"CALL check_velocity_by_rule(1, 'alice', 'username', TRUE)":                                           session.NumberStaleKeyRule,
+				"CALL check_velocity_by_rule(1, NULL, 'opaque', TRUE)":                                                session.NumberBadArgument,
+				"CALL release_bucket(2, 'a', 'who', 'why')":                                                           session.NumberUnknown,
+				"CALL release_bucket(NULL, 'a', 'who', 'why')":                                                        session.NumberUnknown,
+				"CALL release_bucket(1, 'a', 'who', '')":                                                              session.NumberBadArgument,
+				"CALL release_bucket(1, 'a', 'who', NULL)":                                                            session.NumberBadArgument,
+				"CALL release_bucket(1, '', 'who', 'why')":                                                            session.NumberBadArgument,
+				"CALL release_bucket(1, '" + long + "', 'w', 'w')":                                                    session.NumberBadArgument,
+				"CALL release_bucket(1, 'a', '" + long[:129] + "', 'w')":                                              session.NumberBadArgument,
+				"CALL release_bucket(1, 'a', 'w', '" + long + "')":                                                    session.NumberBadArgument,
+				"CALL report_outcome(99999, 'success')":                                                               session.NumberUnknown,
+				"CALL report_outcome(0, 'success')":                                                                   session.NumberUnknown,
+				"CALL report_outcome(NULL, 'success')":                                                                session.NumberBadArgument,
+				"CALL report_outcome(1, 'won')":                                                                       session.NumberBadArgument,
+				"CALL report_outcome(1, NULL)":                                                                        session.NumberBadArgument,
+				"CALL report_outcome(1, '')":                                                                          session.NumberBadArgument,
+				"CALL report_outcomes('{}')":                                                                          session.NumberBadArgument,
+				"CALL report_outcomes('null')":                                                                        session.NumberBadArgument,
+				"CALL report_outcomes(NULL)":                                                                          session.NumberBadArgument,
+				"CALL report_outcomes('[{}]')":                                                                        session.NumberBadArgument,
+				"CALL report_outcomes('[5]')":                                                                         session.NumberBadArgument,
+				`CALL report_outcomes('[{"txn_id":1}]')`:                                                              session.NumberBadArgument,
+				`CALL report_outcomes('[{"outcome":"success"}]')`:                                                     session.NumberBadArgument,
+				fmt.Sprintf("CALL report_outcome(%d, 'success')", allowed):                                            session.NumberContradiction,
+				fmt.Sprintf("CALL report_outcome(%d, 'failure')", blocked):                                            session.NumberContradiction,
+				`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"new","key_rule":"username"}]}]')`: session.NumberStaleKeyRule,
 			} {
-				if _, err := conn.ExecContext(t.Context(), statement); !isNumber(err, number) {
+				if _, err := conn.ExecContext(t.Context(), statement); !session.IsNumber(err, number) {
 					t.Errorf("sql_mode %q: %.80s: %v, want error %d", mode, statement, err, number)
 				}
 				d.AwaitNone(t, fmt.Sprintf("%.80s", statement))

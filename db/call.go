@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"database/sql/driver"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
+
+	"velocityd/db/session"
 
 	"github.com/jmoiron/sqlx"
 )
@@ -21,7 +21,7 @@ const firstBackoff = 10 * time.Millisecond
 // nothing was recorded and that another try may help. The error begins with what and wraps
 // the service error that it stands for.
 func (s *Store) again(ctx context.Context, what string, once func() error) error {
-	return s.retry(ctx, what, once, func(err error) error { return asKind(faultOf(err).kind, err) })
+	return s.retry(ctx, what, once, func(err error) error { return session.AsKind(session.FaultOf(err).Kind, err) })
 }
 
 // retry is again, with the error of the last try as classify has it.
@@ -33,11 +33,11 @@ func (s *Store) retry(ctx context.Context, what string, once func() error, class
 			return nil
 		}
 		s.noteError(err)
-		f := faultOf(err)
-		if try >= f.tries || !s.hasTime(ctx) || !pause(ctx, rand.N(backoff)) {
+		f := session.FaultOf(err)
+		if try >= f.Tries || !s.hasTime(ctx) || !pause(ctx, rand.N(backoff)) {
 			return fmt.Errorf("%s, try %d: %w", what, try, classify(err))
 		}
-		s.note(Retry)
+		s.note(session.Retry)
 		backoff *= 2
 	}
 }
@@ -53,14 +53,14 @@ func (s *Store) call(
 
 // callOnce is call, once and with the error as it is.
 func (s *Store) callOnce(ctx context.Context, read func(*sql.Rows) error, query string, args ...any) error {
-	return s.pool.with(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
+	return s.pool.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
 		rows, err := conn.QueryContext(ctx, query, args...)
 		if err != nil {
-			return faultOf(err).clean, err
+			return session.FaultOf(err).Clean, err
 		}
 		defer rows.Close()
 		if err := cmp.Or(read(rows), rows.Err()); err != nil {
-			return faultOf(err).clean, err
+			return session.FaultOf(err).Clean, err
 		}
 		// Read the CALL's closing packet here: the driver's Close would wait for it
 		// without a deadline. If it does not come, the answer holds all the same.
@@ -68,32 +68,6 @@ func (s *Store) callOnce(ctx context.Context, read func(*sql.Rows) error, query 
 		}
 		return rows.Err() == nil, nil
 	})
-}
-
-// ownOf returns the connection of this package that conn holds, or nil.
-func ownOf(conn *sql.Conn) (own *connection) {
-	_ = conn.Raw(func(inner any) error {
-		own, _ = inner.(*connection)
-		return nil
-	})
-	return own
-}
-
-// onConnection calls do with the connection of this package that conn holds, until the
-// deadline of ctx.
-func onConnection(ctx context.Context, conn *sql.Conn, do func(context.Context, *connection) error) error {
-	return conn.Raw(func(inner any) error {
-		own, ok := inner.(*connection)
-		if !ok {
-			return errors.New("the connection is not one of this package")
-		}
-		return own.within(ctx, func(ctx context.Context) error { return do(ctx, own) })
-	})
-}
-
-// discard gives conn back to its pool, which closes the connection instead of keeping it.
-func discard(conn *sql.Conn) {
-	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }
 
 // hasTime says that one more lock wait would end before ctx does. Without that time it is

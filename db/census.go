@@ -9,6 +9,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -19,7 +20,7 @@ import (
 func (s *Store) Census(ctx context.Context) ([]service.ZoneCensus, error) {
 	census, err := s.lockedBuckets(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("count locked buckets: %w", lookupError(err))
+		return nil, fmt.Errorf("count locked buckets: %w", session.LookupError(err))
 	}
 	var overrides []struct {
 		ZoneID int64  `db:"zone_id"`
@@ -32,7 +33,7 @@ SELECT zone_id, action, COUNT(*) AS number
  WHERE expires_at IS NULL
     OR expires_at > UTC_TIMESTAMP(6)
  GROUP BY zone_id, action`); err != nil {
-		return nil, fmt.Errorf("count overrides: %w", lookupError(err))
+		return nil, fmt.Errorf("count overrides: %w", session.LookupError(err))
 	}
 	byID := func(zone service.ZoneCensus, id int64) int { return cmp.Compare(zone.ZoneID, id) }
 	for _, row := range overrides {

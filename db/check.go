@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -21,7 +22,7 @@ const mostBuckets = 1000
 // travel. All others are decided in batches, one transaction each, in slice order;
 // if only some of them fail, their error is that of their checks.
 func (s *Store) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
-	ctx = context.WithValue(ctx, patienceKey{}, call.Patience)
+	ctx = session.WithPatience(ctx, call.Patience)
 	switch len(call.Checks) {
 	case 0:
 		return nil, nil
@@ -62,7 +63,7 @@ func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.De
 	check := call.Checks[0]
 	// The procedure would wait to make a row or to record; a batch knows when that is in vain.
 	waitsInVain := call.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
-	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.engines.mayHaveRoutines() {
+	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.database.MayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check, !call.NoWait)
 		switch {
 		case err == nil:
@@ -86,7 +87,7 @@ func (s *Store) checkBatch(ctx context.Context, call service.Call) ([]service.De
 		decisions, err = s.tryBatch(ctx, call)
 		return err
 	})
-	if !errors.Is(err, errTooLong) || len(call.Checks) == 1 {
+	if !errors.Is(err, session.ErrTooLong) || len(call.Checks) == 1 {
 		return decisions, err
 	}
 	first, second := call.Checks[:len(call.Checks)/2], call.Checks[len(call.Checks)/2:]
@@ -108,7 +109,7 @@ func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []se
 		return err
 	})
 	if errors.Is(err, errRecordingStuck) && call.NoWait { // nobody knows by which of them: each is asked again apart
-		s.note(LockWaitTimeout)
+		s.note(session.LockWaitTimeout)
 		return slices.Repeat([]service.Decision{{Err: service.ErrStuck}}, len(call.Checks)), nil
 	}
 	return decisions, err
@@ -117,30 +118,30 @@ func (s *Store) tryBatch(ctx context.Context, call service.Call) (decisions []se
 // withBatch calls do with a batch on a connection of the lanes, and rolls back what do leaves
 // undone.
 func (s *Store) withBatch(ctx context.Context, call service.Call, do func(context.Context, *batch) error) error {
-	return s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
-		if conn.dialect.isSharded {
+	return s.onLane(ctx, func(ctx context.Context, conn *session.Conn) (clean bool, err error) {
+		if dialectOf(conn.Engine).isSharded {
 			if err := s.knowShards(ctx, conn); err != nil {
-				return false, unrecorded(err)
+				return false, session.Unrecorded(err)
 			}
 		}
 		b := newBatch(s.hints, conn, call)
 		err = do(ctx, b)
 		// A check that is too long by itself may not be for a new session, which reads the limit anew.
-		endsHere := endsSession(err) || len(call.Checks) == 1 && errors.Is(err, errTooLong)
-		return err == nil || !isLost(err) && !endsHere && b.roll(ctx) == nil, err
+		endsHere := session.EndsSession(err) || len(call.Checks) == 1 && errors.Is(err, session.ErrTooLong)
+		return err == nil || !session.IsLost(err) && !endsHere && b.roll(ctx) == nil, err
 	})
 }
 
 // onLane calls do with a connection of the lanes, until the deadline of ctx. If the connection
 // is not clean afterwards, it is closed.
-func (s *Store) onLane(ctx context.Context, do func(context.Context, *connection) (clean bool, err error)) error {
+func (s *Store) onLane(ctx context.Context, do func(context.Context, *session.Conn) (clean bool, err error)) error {
 	conn, err := s.lanes.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
+		return fmt.Errorf("%w: no connection: %w", session.ErrUnsent, err)
 	}
 	clean := false
-	defer func() { s.killer.release(ctx, conn, clean) }()
-	return onConnection(ctx, conn, func(ctx context.Context, own *connection) (err error) {
+	defer func() { s.killer.Release(ctx, conn, clean) }()
+	return session.OnConnection(ctx, conn, func(ctx context.Context, own *session.Conn) (err error) {
 		clean, err = do(ctx, own)
 		return err
 	})
@@ -150,80 +151,66 @@ func (s *Store) onLane(ctx context.Context, do func(context.Context, *connection
 // is recorded, however the packets before it end.
 func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, error) {
 	if err := s.rehearse(ctx, b); err != nil {
-		return nil, unrecorded(err)
+		return nil, session.Unrecorded(err)
 	}
 	if err := s.lockAll(ctx, b); err != nil {
-		return nil, unrecorded(err)
+		return nil, session.Unrecorded(err)
 	}
 	ruling, err := b.decide(ctx)
 	if err != nil {
-		return nil, unrecorded(err)
+		return nil, session.Unrecorded(err)
 	}
 	switch err := b.commit(ctx, ruling); {
 	case err != nil && ruling.IsEmpty():
-		return nil, unrecorded(err)
+		return nil, session.Unrecorded(err)
 	case err != nil:
 		return nil, err
 	}
 	return ruling.Decisions, nil
 }
 
-// unrecorded turns an error after which a transaction might have been committed
-// into one that says that it was not.
-func unrecorded(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case !errors.Is(faultOf(err).kind, service.ErrUndecided):
-		return err
-	case isLost(err):
-		return fmt.Errorf("%w: %w: %w", service.ErrBusy, errCutEarly, err)
-	}
-	return fmt.Errorf("%w: %w: %w", service.ErrBusy, errUnrecorded, err)
-}
-
 // checkOne asks about one bucket by the procedure, in one round trip.
 func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (decision service.Decision, err error) {
 	bucket := check.Buckets[0]
 	err = s.again(ctx, "check", func() error {
-		return s.onLane(ctx, func(ctx context.Context, conn *connection) (clean bool, err error) {
-			if !conn.dialect.hasRoutines {
+		return s.onLane(ctx, func(ctx context.Context, conn *session.Conn) (clean bool, err error) {
+			if !dialectOf(conn.Engine).hasRoutines {
 				return true, errNoRoutines
 			}
 			decision, err = callByRule(ctx, conn, check, waits)
-			if !waits && isNumber(err, errLockWait) { // the one lock that it waits for is that of a gap
-				s.note(LockWaitTimeout)
+			if !waits && session.IsNumber(err, session.NumberLockWait) { // the one lock that it waits for is that of a gap
+				s.note(session.LockWaitTimeout)
 				err = s.loneWaited(ctx, conn, bucket)
-				return !isLost(err), err
+				return !session.IsLost(err), err
 			}
-			return err == nil || faultOf(err).clean, err
+			return err == nil || session.FaultOf(err).Clean, err
 		})
 	})
 	switch {
 	case errors.Is(err, service.ErrNotFound), errors.Is(err, service.ErrInvalid):
 		// Without the engine's words.
-		return service.Decision{Err: fmt.Errorf("zone %d: %w", bucket.ZoneID, faultOf(err).kind)}, nil
+		return service.Decision{Err: fmt.Errorf("zone %d: %w", bucket.ZoneID, session.FaultOf(err).Kind)}, nil
 	case errors.Is(err, service.ErrHeld):
 		s.hints.sawRow(bucket)
 		return service.Decision{Err: service.ErrHeld}, nil
 	case err == nil:
 		s.hints.sawRow(bucket)
 		s.hints.stuck.recorded(bucket)
-	case isNumber(err, errLockWait):
+	case session.IsNumber(err, session.NumberLockWait):
 		s.hints.stuck.waited(bucket)
-		err = asKind(service.ErrHeld, err)
+		err = session.AsKind(service.ErrHeld, err)
 	}
 	return decision, err
 }
 
 // loneWaited remembers that a check of one bucket has waited in vain though it may not wait: to
 // record, if the bucket has a lock row, and otherwise to make that. It returns the check's error.
-func (s *Store) loneWaited(ctx context.Context, conn *connection, bucket service.Bucket) error {
-	r := conn.reading()
-	r.sql("SELECT COUNT(*) FROM zone_bucket_lock").whereBucket(bucket)
-	switch hasRow, err := r.counts(ctx, conn); {
+func (s *Store) loneWaited(ctx context.Context, conn *session.Conn, bucket service.Bucket) error {
+	r := conn.Reading()
+	r.SQL("SELECT COUNT(*) FROM zone_bucket_lock").WhereBucket(bucket)
+	switch hasRow, err := r.Counts(ctx, conn); {
 	case err != nil:
-		return unrecorded(err)
+		return session.Unrecorded(err)
 	case hasRow:
 		s.hints.stuck.waited(bucket)
 		return service.ErrHeld
@@ -242,32 +229,32 @@ var errRecordingStuck = fmt.Errorf("%w: the recording waited in vain", service.E
 var errNoRoutines = errors.New("the engine has no procedures")
 
 // callByRule is CALL check_velocity_by_rule for the one bucket of a check.
-func callByRule(ctx context.Context, conn *connection, check service.Check, waits bool) (d service.Decision, err error) {
+func callByRule(ctx context.Context, conn *session.Conn, check service.Check, waits bool) (d service.Decision, err error) {
 	v := service.Verdict{Bucket: check.Buckets[0]}
-	var r reading
-	r.sql("CALL check_velocity_by_rule(").int(v.Bucket.ZoneID).sql(",").string(v.Bucket.Key).sql(",")
+	var r session.Reading
+	r.SQL("CALL check_velocity_by_rule(").Int(v.Bucket.ZoneID).SQL(",").Quote(v.Bucket.Key).SQL(",")
 	if check.KeyRules == nil {
-		r.sql("NULL")
+		r.SQL("NULL")
 	} else {
-		r.string(check.KeyRules[0].String())
+		r.Quote(check.KeyRules[0].String())
 	}
-	r.sql(",").bool(waits).sql(")")
-	r.each(13, func(row []driver.Value) error {
-		if asInt(row[2]) != v.Bucket.ZoneID || text(row[3]) != v.Bucket.Key {
-			return errMisfit
+	r.SQL(",").Bool(waits).SQL(")")
+	r.Each(13, func(row []driver.Value) error {
+		if session.AsInt(row[2]) != v.Bucket.ZoneID || session.Text(row[3]) != v.Bucket.Key {
+			return session.ErrMisfit
 		}
-		v.Blocked, v.TxnID = asInt(row[0]) != 0, uint64(asInt(row[1]))
-		v.Rate, v.Window = int(asInt(row[4])), service.Seconds(asInt(row[5]))
-		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(asInt(row[7])), asInt(row[9]) != 0, int(asInt(row[10]))
+		v.Blocked, v.TxnID = session.AsInt(row[0]) != 0, uint64(session.AsInt(row[1]))
+		v.Rate, v.Window = int(session.AsInt(row[4])), service.Seconds(session.AsInt(row[5]))
+		v.RetryAfter, v.WouldBlock, v.Velocity = service.Seconds(session.AsInt(row[7])), session.AsInt(row[9]) != 0, int(session.AsInt(row[10]))
 		v.Unmetered = row[10] == nil
-		v.Reason, v.OverrideID = service.Reason(text(row[11])), uint64(asInt(row[12]))
-		d.CheckedAt, err = asInstant(row[8])
+		v.Reason, v.OverrideID = service.Reason(session.Text(row[11])), uint64(session.AsInt(row[12]))
+		d.CheckedAt, err = session.AsInstant(row[8])
 		return err
 	})
-	if err := r.send(ctx, conn); err != nil {
+	if err := r.Send(ctx, conn); err != nil {
 		return service.Decision{}, err
 	}
-	if err := conn.tellsNew(v.TxnID, d.CheckedAt); err != nil { // or there was no row
+	if err := conn.TellsNew(v.TxnID, d.CheckedAt); err != nil { // or there was no row
 		return service.Decision{}, err
 	}
 	d.Blocked, d.WouldBlock, d.Verdicts = v.Blocked, v.WouldBlock, []service.Verdict{v}

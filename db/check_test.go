@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/queue"
 	"velocityd/service/servicetest"
@@ -43,7 +44,7 @@ func TestTwoInstancesAndSQLCallersShareOneLimit(t *testing.T) {
 		d := engine.Database(t, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
 		var ways []service.CheckStore
 		for range 2 {
-			store := connect(t, d, Options{LockWait: 20 * time.Second})
+			store := connect(t, d, session.Options{LockWait: 20 * time.Second})
 			ways = append(ways, store, coalesce(t, store, queue.CoalescerOptions{Timeout: time.Minute}))
 		}
 		ways = append(ways, bySQL{newSQLStore(t, d, false)}, bySQL{newSQLStore(t, d, true)})
@@ -78,7 +79,7 @@ func TestHotBucketsInCommonMakeNobodyBusy(t *testing.T) {
 		d := engine.Database(t, zone(1, rate, time.Hour))
 		var ways []service.CheckStore
 		for range 2 {
-			store := connect(t, d, Options{LockWait: 20 * time.Second})
+			store := connect(t, d, session.Options{LockWait: 20 * time.Second})
 			ways = append(ways, coalesce(t, store, queue.CoalescerOptions{Timeout: time.Minute}))
 		}
 		bySQL := bySQL{newSQLStore(t, d, false)}
@@ -117,7 +118,7 @@ func TestNewKeysAtOnceInOppositeOrdersAreAllDecided(t *testing.T) {
 		d := engine.Database(t, zone(1, rate, time.Hour))
 		ways := []service.CheckStore{bySQL{newSQLStore(t, d, true)}}
 		for range 3 {
-			ways = append(ways, connect(t, d, Options{LockWait: 40 * time.Second}))
+			ways = append(ways, connect(t, d, session.Options{LockWait: 40 * time.Second}))
 		}
 		var group sync.WaitGroup
 		for i := range callers {
@@ -152,7 +153,7 @@ func TestBatchesWithKeysInCommonNeitherDeadlockNorOverAdmit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, keys, rate = 16, 12, 40
-		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, rate, time.Hour), zone(2, rate, time.Hour))
 		var group sync.WaitGroup
 		for caller := range callers {
 			group.Go(func() {
@@ -187,7 +188,7 @@ SELECT bucket_key FROM zone_txn WHERE counted GROUP BY bucket_key HAVING SUM(zon
 func TestRefusedCheckLeavesNoLockRowAndNoTxn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		for _, checks := range [][]service.Check{
 			check(service.Bucket{ZoneID: 404, Key: "alice"}),
 			check(user("alice"), service.Bucket{ZoneID: 404, Key: "alice"}),
@@ -215,7 +216,7 @@ func TestAZoneThatComesAndGoesAdmitsNoMoreThanItsRate(t *testing.T) {
 			"key rule": {"UPDATE zone_master SET key_kind = 'username' WHERE id = 1", "UPDATE zone_master SET key_kind = 'opaque' WHERE id = 1"},
 			"zone":     {"DELETE FROM zone_master WHERE id = 1", fmt.Sprintf("INSERT INTO zone_master (id, rate, `window`) VALUES (1, %d, 3600)", rate)},
 		} {
-			d, store := stand(t, engine, Options{MaxConns: callers, LockWait: 20 * time.Second}, zone(1, rate, time.Hour))
+			d, store := stand(t, engine, session.Options{MaxConns: callers, LockWait: 20 * time.Second}, zone(1, rate, time.Hour))
 			stop := meanwhile(func() {
 				for _, statement := range change {
 					if _, err := d.SQL.ExecContext(context.Background(), statement); err != nil {
@@ -247,7 +248,7 @@ func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const callers, rate = 60, 9
-		d, store := stand(t, engine, Options{LockWait: 20 * time.Second}, zone(1, rate, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second}, zone(1, rate, time.Hour))
 		stop := meanwhile(func() {
 			// A cleaner may lose a deadlock; it comes again.
 			_, _ = d.SQL.Exec("DELETE FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = 'hot'")

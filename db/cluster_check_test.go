@@ -4,7 +4,6 @@ package db
 
 import (
 	"context"
-	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/queue"
 	"velocityd/service/servicetest"
@@ -22,7 +22,7 @@ import (
 
 // clusterStore returns a store on the cluster, and zones with these ids and settings, whose
 // buckets have no rows.
-func clusterStore(t *testing.T, o Options, zones ...service.Zone) *Store {
+func clusterStore(t *testing.T, o session.Options, zones ...service.Zone) *Store {
 	t.Helper()
 	pool := overCluster(t)
 	d := &dbtest.Database{SQL: pool}
@@ -62,7 +62,7 @@ func (e *exercised) open(t *testing.T) servicetest.Subject {
 	}
 	deleteRows(t, pool, "zone_master WHERE id < 1000")
 	deleteRows(t, pool, "zone_attempt WHERE attempt_id NOT LIKE 'cluster-%'")
-	store := clusterStore(t, Options{LockWait: 10 * time.Second})
+	store := clusterStore(t, session.Options{LockWait: 10 * time.Second})
 	return portableBench{bench{nil, store, &dbtest.Database{SQL: pool}, store}.asking(store)}
 }
 
@@ -87,7 +87,7 @@ func awkwardKeys() []string {
 func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1000, Description: "shards", Rate: 100, Window: time.Hour}
-	store, vindex := clusterStore(t, Options{}, zone), session(t, &dbtest.Database{SQL: overCluster(t)}, "USE velocityd_buckets")
+	store, vindex := clusterStore(t, session.Options{}, zone), sqlSession(t, &dbtest.Database{SQL: overCluster(t)}, "USE velocityd_buckets")
 	if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(service.Bucket{ZoneID: zone.ID, Key: "first"})}); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 			t.Fatalf("%q: %v", key, err)
 		}
 		place, shards := store.ShardOf(service.Bucket{ZoneID: zone.ID, Key: key})
-		if own := keyspaceID(key); shards != 2 || names[place] != shard || fmt.Sprintf("%x", own) != id {
+		if own := session.KeyspaceID(key); shards != 2 || names[place] != shard || fmt.Sprintf("%x", own) != id {
 			t.Errorf("%q: got shard %d of %d and id %x, want %s and %s", key, place, shards, own, shard, id)
 		}
 		seen[place] = true
@@ -120,10 +120,10 @@ func TestClusterShardOfAKeyIsThatOfTheVindex(t *testing.T) {
 
 // onShards returns keys of the first and of the second shard, n of each.
 func onShards(prefix string, n int) (first, second []string) {
-	m, _ := newShardMap([]string{"-80", "80-"})
+	m, _ := session.NewShardMap([]string{"-80", "80-"})
 	for i := 0; len(first) < n || len(second) < n; i++ {
 		key := fmt.Sprint(prefix, i)
-		if m.of(service.Bucket{Key: key}) == 0 {
+		if m.Of(service.Bucket{Key: key}) == 0 {
 			first = append(first, key)
 		} else {
 			second = append(second, key)
@@ -136,8 +136,8 @@ func TestClusterAdmitsExactlyRate(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1001, Description: "exact", Rate: 5, Window: time.Hour}
 	first, second := onShards("user", 5)
-	stores := []*Store{clusterStore(t, Options{LockWait: 10 * time.Second}, zone), nil}
-	stores[1] = clusterStore(t, Options{LockWait: 10 * time.Second})
+	stores := []*Store{clusterStore(t, session.Options{LockWait: 10 * time.Second}, zone), nil}
+	stores[1] = clusterStore(t, session.Options{LockWait: 10 * time.Second})
 	keys := slices.Concat(first, second)
 	allowed := map[service.Bucket]int{}
 	var mu sync.Mutex
@@ -186,26 +186,23 @@ func TestClusterAdmitsExactlyRate(t *testing.T) {
 // A vtgate can be told to keep each transaction on one shard, and so can a session.
 func TestClusterSessionsMayWriteToSeveralShardsWhateverTheyAreTold(t *testing.T) {
 	t.Parallel()
-	zone := service.Zone{ID: 1020, Description: "several", Rate: 5, Window: time.Hour}
-	store := clusterStore(t, Options{}, zone)
-	connector, err := newConnector(Options{DSN: clusterDSN(t), LockWait: DefaultLockWait, ConnectTimeout: time.Minute}, forLanes)
+	err := clusterStore(t, session.Options{}).onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
+		return true, conn.Each(ctx, 1, "SELECT @@transaction_mode", func(row []driver.Value) error {
+			if mode := session.Text(row[0]); mode != "MULTI" {
+				t.Errorf("transaction_mode is %s, want MULTI", mode)
+			}
+			return nil
+		})
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	connector.session["transaction_mode"] = "'SINGLE'"
-	_ = store.lanes.Close()
-	store.lanes = sql.OpenDB(connector)
-	first, second := onShards("several", 1)
-	both := check(service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]})
-	if d, err := ask(t.Context(), store, both); err != nil || d.Blocked {
-		t.Errorf("got %+v, %v, want it allowed", d, err)
 	}
 }
 
 func TestClusterOneBucketUnderManyCallers(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1002, Description: "hot", Rate: 7, Window: time.Hour}
-	store := clusterStore(t, Options{LockWait: 10 * time.Second}, zone)
+	store := clusterStore(t, session.Options{LockWait: 10 * time.Second}, zone)
 	c := queue.NewCoalescer(store, queue.CoalescerOptions{ShardOf: store.ShardOf, Timeout: time.Minute})
 	var mu sync.Mutex
 	admitted := 0
@@ -230,7 +227,7 @@ func TestClusterOneBucketUnderManyCallers(t *testing.T) {
 func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1003, Description: "held", Rate: 5, Window: time.Hour}
-	store, pool := clusterStore(t, Options{}, zone), overCluster(t)
+	store, pool := clusterStore(t, session.Options{}, zone), overCluster(t)
 	first, second := onShards("held", 2)
 	bucket := func(key string) service.Bucket { return service.Bucket{ZoneID: zone.ID, Key: key} }
 	all := []service.Check{
@@ -264,7 +261,7 @@ func TestClusterHeldBucketHarmsItselfOnly(t *testing.T) {
 func TestClusterCheckOverTwoShardsIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1004, Description: "two shards", Rate: 3, Window: time.Hour}
-	store := clusterStore(t, Options{}, zone)
+	store := clusterStore(t, session.Options{}, zone)
 	first, second := onShards("both", 1)
 	a, b := service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]}
 	for i := range 6 {
@@ -287,7 +284,7 @@ func TestClusterCheckOverTwoShardsIsAllOrNothing(t *testing.T) {
 // statement that a batch sends.
 func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
 	t.Parallel()
-	store := clusterStore(t, Options{})
+	store := clusterStore(t, session.Options{})
 	first, second := onShards("plan", 2)
 	var checks []service.Check
 	for _, zoneID := range []int64{1006, 1007} {
@@ -295,13 +292,13 @@ func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
 			checks = append(checks, service.Check{Buckets: []service.Bucket{{ZoneID: zoneID, Key: key}}, AttemptID: fmt.Sprint("plan-", zoneID, key)})
 		}
 	}
-	err := store.onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
+	err := store.onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
 		if err := store.knowShards(ctx, conn); err != nil {
 			return false, err
 		}
 		for _, statement := range statementsOf(store, conn, checks) {
 			plan := new(strings.Builder)
-			err := conn.each(ctx, 1, "VEXPLAIN PLAN "+statement, func(row []driver.Value) error { plan.WriteString(text(row[0])); return nil })
+			err := conn.Each(ctx, 1, "VEXPLAIN PLAN "+statement, func(row []driver.Value) error { plan.WriteString(session.Text(row[0])); return nil })
 			if err != nil {
 				return false, fmt.Errorf("%.300s: %w", statement, err)
 			}
@@ -319,14 +316,14 @@ func TestClusterNoStatementOfABatchAsksAllShards(t *testing.T) {
 }
 
 // statementsOf returns what a batch of checks may send besides its transaction's begin and end.
-func statementsOf(store *Store, conn *connection, checks []service.Check) []string {
+func statementsOf(store *Store, conn *session.Conn, checks []service.Check) []string {
 	b := newBatch(store.hints, conn, service.Call{Checks: checks})
 	now := time.Now()
 	b.now, b.known.supposed, b.known.present, b.idStep = now, now, b.zoneIDs, 1
 	for _, zoneID := range b.zoneIDs {
 		b.known.plans[zoneID] = zonePlan{known: true, window: time.Second, overridden: true}
 	}
-	var r reading
+	var r session.Reading
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
 	b.makeRows(&r, b.buckets)
 	b.read(&r)
@@ -351,17 +348,17 @@ func statementsOf(store *Store, conn *connection, checks []service.Check) []stri
 	for _, l := range limits {
 		b.of[l.place].renewed = &tally{until: now}
 	}
-	b.insertTxns(&r.packet, &ruling)
-	b.updateLockouts(&r.packet, &ruling)
-	b.rememberAttempts(&r.packet, &ruling)
-	b.writeTallies(&r.packet, &ruling)
-	return strings.Split(strings.TrimSuffix(string(r.text), ";"), ";")
+	b.insertTxns(&r.Packet, &ruling)
+	b.updateLockouts(&r.Packet, &ruling)
+	b.rememberAttempts(&r.Packet, &ruling)
+	b.writeTallies(&r.Packet, &ruling)
+	return strings.Split(strings.TrimSuffix(string(r.Text), ";"), ";")
 }
 
 func TestClusterAttemptIDsAreRemembered(t *testing.T) {
 	t.Parallel()
 	zone := service.Zone{ID: 1005, Description: "attempts", Rate: 3, Window: time.Hour}
-	store := clusterStore(t, Options{}, zone)
+	store := clusterStore(t, session.Options{}, zone)
 	deleteRows(t, overCluster(t), "zone_attempt WHERE attempt_id IN ('cluster-1', 'cluster-2', 'cluster-3')")
 	first, second := onShards("attempt", 2)
 	a, b := service.Bucket{ZoneID: zone.ID, Key: first[0]}, service.Bucket{ZoneID: zone.ID, Key: second[0]}
@@ -401,7 +398,7 @@ func TestClusterAttemptOfTwoShardsIsCommittedLast(t *testing.T) {
 	t.Parallel()
 	low := service.Zone{ID: 1010, Description: "low", Rate: 9, Window: time.Hour}
 	high := service.Zone{ID: 1011, Description: "high", Rate: 9, Window: time.Hour}
-	store, pool := clusterStore(t, Options{}, low, high), overCluster(t)
+	store, pool := clusterStore(t, session.Options{}, low, high), overCluster(t)
 	deleteRows(t, pool, "zone_attempt WHERE attempt_id LIKE 'cluster-last-%'")
 	first, second := onShards("last", 1)
 	for id, buckets := range map[string][]service.Bucket{

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/queue"
 	"velocityd/service/servicetest"
@@ -56,7 +57,7 @@ func TestTwoCoalescersShareOneLimit(t *testing.T) {
 		var instances []*queue.Coalescer
 		var calls atomic.Int64
 		for range 2 {
-			store := connect(t, d, Options{LockWait: 20 * time.Second})
+			store := connect(t, d, session.Options{LockWait: 20 * time.Second})
 			instances = append(instances, coalesce(t, counted{store, &calls}, queue.CoalescerOptions{Lanes: 2, Timeout: time.Minute}))
 		}
 		var allowed atomic.Int64

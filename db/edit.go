@@ -8,6 +8,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -24,7 +25,7 @@ type edit struct {
 func (s *Store) edit(ctx context.Context, principal string, change func(*edit) error) error {
 	return s.inTx(ctx, func(tx *sqlx.Tx) error {
 		e := &edit{
-			Tx: tx, hasTriggers: s.engines.is().hasRoutines(),
+			Tx: tx, hasTriggers: s.database.Engine().HasRoutines(),
 			principal: sql.Null[string]{V: principal, Valid: principal != ""},
 		}
 		if err := e.identify(ctx); err != nil {
@@ -37,13 +38,13 @@ func (s *Store) edit(ctx context.Context, principal string, change func(*edit) e
 // inTx runs change in a transaction. The error wraps service.ErrUndecided if its COMMIT was
 // killed or the answer to it was lost. After any other error nothing is changed.
 func (s *Store) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
-	return s.pool.inTx(ctx, nil, func(tx *sqlx.Tx) error {
+	return s.pool.InTx(ctx, nil, func(tx *sqlx.Tx) error {
 		if err := change(tx); err != nil {
 			return err
 		}
 		err := tx.Commit()
-		if err != nil && errors.Is(faultOf(err).kind, service.ErrUndecided) {
-			return asKind(service.ErrUndecided, err) // what was not committed is rolled back
+		if err != nil && errors.Is(session.FaultOf(err).Kind, service.ErrUndecided) {
+			return session.AsKind(service.ErrUndecided, err) // what was not committed is rolled back
 		}
 		return err
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -18,7 +19,7 @@ import (
 // onCluster returns the store of the cluster.
 func onCluster(t *testing.T) *Store {
 	t.Helper()
-	return connect(t, &dbtest.Database{DSN: clusterDSN(t)}, Options{LockWait: 10 * time.Second})
+	return connect(t, &dbtest.Database{DSN: clusterDSN(t)}, session.Options{LockWait: 10 * time.Second})
 }
 
 func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -260,7 +261,7 @@ func editAlike(t *testing.T, triggers, statements *editor, seed uint64, edits in
 // withTriggers returns an editor on MySQL. MariaDB writes JSON with other spaces.
 func withTriggers(t *testing.T) *editor {
 	t.Helper()
-	d, store := stand(t, mysqlEngine(t), Options{})
+	d, store := stand(t, mysqlEngine(t), session.Options{})
 	return newEditor(t, d.SQL, store)
 }
 
@@ -280,7 +281,7 @@ func TestEditsByStatementsLeaveWhatTriggersLeave(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			d, store := form{}.stand(t, Options{})
+			d, store := form{}.stand(t, session.Options{})
 			editAlike(t, withTriggers(t), newEditor(t, d.SQL, store), seed, 400)
 		})
 	}

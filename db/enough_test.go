@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -16,22 +17,22 @@ import (
 
 // edited is a connection whose packets a test changes on the way.
 type edited struct {
-	driverConn
+	session.DriverConn
 	edit func(packet string) string
 }
 
 func (e edited) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
-	return e.driverConn.QueryContext(ctx, e.edit(query), args)
+	return e.DriverConn.QueryContext(ctx, e.edit(query), args)
 }
 
 func (e edited) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
-	return e.driverConn.ExecContext(ctx, e.edit(query), args)
+	return e.DriverConn.ExecContext(ctx, e.edit(query), args)
 }
 
 // onTheWay returns a store with one lane, whose packets edit changes.
 func onTheWay(t *testing.T, d *dbtest.Database, edit func(packet string) string) *Store {
 	t.Helper()
-	store := connect(t, d, Options{MaxConns: 2})
+	store := connect(t, d, session.Options{MaxConns: 2})
 	editLane(t, store, edit)
 	return store
 }
@@ -45,11 +46,11 @@ func editLane(t *testing.T, store *Store, edit func(packet string) string) {
 	}
 	defer conn.Close()
 	if err := conn.Raw(func(inner any) error {
-		own, ok := inner.(*connection)
+		own, ok := inner.(*session.Conn)
 		if !ok {
 			return fmt.Errorf("a lane has a %T", inner)
 		}
-		own.driverConn = edited{own.driverConn, edit}
+		own.DriverConn = edited{own.DriverConn, edit}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func TestALongListOfOneBucketHidesNoOther(t *testing.T) {
 		}
 		leave(t, d, user("m"), long...)
 		d.SetZone(t, zone(1, 2, time.Hour))
-		store := connect(t, d, Options{})
+		store := connect(t, d, session.Options{})
 		for range 2 { // without and with hints
 			wantBlocked(t, store, true, user("new"), user("z"))
 			wantBlocked(t, store, true, user("new"), user("m"), user("a"))
@@ -97,7 +98,7 @@ func TestALongListOfOneBucketHidesNoOther(t *testing.T) {
 func TestAnOverrideThatLooksFurtherBackThanItsZoneIsObeyed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 2, time.Minute), zone(2, 2*mostListed, time.Minute))
+		d, store := stand(t, engine, session.Options{}, zone(1, 2, time.Minute), zone(2, 2*mostListed, time.Minute))
 		for _, id := range []int64{1, 2} {
 			bucket, other := service.Bucket{ZoneID: id, Key: "x"}, service.Bucket{ZoneID: id, Key: "other"}
 			leave(t, d, bucket, time.Now().UTC().Add(-time.Hour))
@@ -123,7 +124,7 @@ func TestANarrowingThatIsCommittedLateIsCountedRight(t *testing.T) {
 		}
 		leave(t, d, user("x"), instants...)
 		d.LeaveUnaudited()
-		store := connect(t, d, Options{})
+		store := connect(t, d, session.Options{})
 		for range 2 {
 			got := wantBlocked(t, inBatches{store}, true, user("x"))
 			if got.Verdicts[0].RetryAfter < 29*time.Minute {
@@ -145,7 +146,7 @@ func TestAClockThatIsNotWhatItWasTakenForHidesNoTxn(t *testing.T) {
 				instants[i] = time.Now().UTC().Add(-59 * time.Minute)
 			}
 			leave(t, d, user("x"), instants...)
-			store := connect(t, d, Options{})
+			store := connect(t, d, session.Options{})
 			for _, ahead := range []time.Duration{0, time.Minute, 100 * 24 * time.Hour, -time.Minute, -100 * 24 * time.Hour} {
 				store.hints.sawClock(time.Now().Add(ahead))
 				got := wantBlocked(t, inBatches{store}, true, user("x"))
@@ -195,7 +196,7 @@ func TestASessionThatWouldHideRowsIsPutRight(t *testing.T) {
 		} {
 			begin("SET " + setting)
 			anna, jürgen, zoë := user("anna, "+name), user("jürgen, "+name), user("zoë, "+name)
-			store := connect(t, account, Options{})
+			store := connect(t, account, session.Options{})
 			for range 5 {
 				if _, err := store.CheckAll(t.Context(), service.Call{Checks: append(check(anna, jürgen), check(zoë)...)}); err != nil {
 					t.Errorf("%s: %v", name, err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -28,34 +29,34 @@ func (s *Store) onErrand(ctx context.Context, what string, buckets []service.Buc
 // readSettings reads the engine's clock, and the zones of the buckets as they are now, with all
 // settings but those that no errand needs. The clock is that of the server that has the zones. It
 // comes from a table that has a row even when all zones are deleted.
-func (e errand) readSettings(r *reading) {
+func (e errand) readSettings(r *session.Reading) {
 	e.now = time.Time{}
-	r.sql("SELECT UTC_TIMESTAMP(6) FROM schema_migrations;")
-	r.each(1, func(row []driver.Value) (err error) {
-		e.now, err = asInstant(row[0])
+	r.SQL("SELECT UTC_TIMESTAMP(6) FROM schema_migrations;")
+	r.Each(1, func(row []driver.Value) (err error) {
+		e.now, err = session.AsInstant(row[0])
 		return err
 	})
-	r.sql("SELECT "+limitColumns+", COALESCE(reserve_ttl, `window`), reset_on_success, overridden "+
+	r.SQL("SELECT "+limitColumns+", COALESCE(reserve_ttl, `window`), reset_on_success, overridden "+
 		"FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
-		list(len(e.zoneIDs), func(i int) { r.int(e.zoneIDs[i]) }).sql(";")
-	r.each(limits+3, func(row []driver.Value) error {
+		List(len(e.zoneIDs), func(i int) { r.Int(e.zoneIDs[i]) }).SQL(";")
+	r.Each(limits+3, func(row []driver.Value) error {
 		zone, rest, err := limitOf(row)
 		if err != nil {
 			return err
 		}
 		if !slices.Contains(e.zoneIDs, zone.ID) {
-			return errMisfit
+			return session.ErrMisfit
 		}
-		zone.ReserveTTL, zone.ResetOnSuccess = service.Seconds(asInt(rest[0])), asInt(rest[1]) != 0
+		zone.ReserveTTL, zone.ResetOnSuccess = service.Seconds(session.AsInt(rest[0])), session.AsInt(rest[1]) != 0
 		e.ledger.Zones[zone.ID] = zone
-		e.known.zones[zone.ID] = lockedZone{Zone: zone, overridden: asInt(rest[2]) != 0}
+		e.known.zones[zone.ID] = lockedZone{Zone: zone, overridden: session.AsInt(rest[2]) != 0}
 		return nil
 	})
 }
 
 // send sends a packet that holds readSettings.
-func (e errand) send(ctx context.Context, r *reading) error {
-	err := r.send(ctx, e.conn)
+func (e errand) send(ctx context.Context, r *session.Reading) error {
+	err := r.Send(ctx, e.conn)
 	if err == nil && e.now.IsZero() {
 		err = errNoClock
 	}
@@ -72,12 +73,12 @@ func (e errand) readExceptions(ctx context.Context, zoneIDs []int64) error {
 		e.known.plans[id] = e.planOf(e.known.zones[id], zonePlan{})
 	}
 	for again := true; again; {
-		var r reading
+		var r session.Reading
 		e.readOverrides(&r)
-		if len(r.readers) == 0 {
+		if len(r.Readers) == 0 {
 			return nil
 		}
-		if err := r.send(ctx, e.conn); err != nil {
+		if err := r.Send(ctx, e.conn); err != nil {
 			return err
 		}
 		again = false
@@ -97,25 +98,25 @@ func (e errand) exception(bucket service.Bucket) *service.Override {
 
 // commit records what write writes, and commits. If that fails in the COMMIT, the error wraps
 // service.ErrUndecided or says that the engine rolled back.
-func (e errand) commit(ctx context.Context, write func(*packet)) error {
-	var r reading
-	r.sql("RELEASE SAVEPOINT velocityd;") // fails if the transaction is not this one any more
-	write(&r.packet)
-	r.sql("SELECT 1;")
-	r.skip()
+func (e errand) commit(ctx context.Context, write func(*session.Packet)) error {
+	var r session.Reading
+	r.SQL("RELEASE SAVEPOINT velocityd;") // fails if the transaction is not this one any more
+	write(&r.Packet)
+	r.SQL("SELECT 1;")
+	r.Skip()
 	return e.commitApart(ctx, &r)
 }
 
 // uncount writes that the txns of a bucket which came after since do not count any more.
-func (e errand) uncount(p *packet, bucket service.Bucket, since time.Time) {
-	p.sql("UPDATE zone_txn FORCE INDEX (zone_txn_window) SET counted = FALSE").whereBucket(bucket).
-		sql(" AND counted = TRUE AND created_at > ").instant(since).sql(";")
+func (e errand) uncount(p *session.Packet, bucket service.Bucket, since time.Time) {
+	p.SQL("UPDATE zone_txn FORCE INDEX (zone_txn_window) SET counted = FALSE").WhereBucket(bucket).
+		SQL(" AND counted = TRUE AND created_at > ").Instant(since).SQL(";")
 }
 
 // forgetTally writes that a bucket has no tally if the one that it has reaches since: it is wrong
 // when a txn from then on does not count any more.
-func (e errand) forgetTally(p *packet, bucket service.Bucket, since time.Time) {
+func (e errand) forgetTally(p *session.Packet, bucket service.Bucket, since time.Time) {
 	if place, _ := e.placeOf(bucket); e.of[place].tally != nil && !e.of[place].tally.until.Before(since) {
-		p.sql("UPDATE zone_bucket_lock SET tally_until = NULL").whereBucket(bucket).sql(";")
+		p.SQL("UPDATE zone_bucket_lock SET tally_until = NULL").WhereBucket(bucket).SQL(";")
 	}
 }

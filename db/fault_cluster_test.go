@@ -17,6 +17,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
+	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/service"
 )
@@ -71,7 +72,7 @@ type load struct {
 }
 
 // newLoad makes the zone, and a store with options, on a cluster. Nobody calls yet.
-func newLoad(t *testing.T, c *vitess.Cluster, o Options) *load {
+func newLoad(t *testing.T, c *vitess.Cluster, o session.Options) *load {
 	t.Helper()
 	l := &load{
 		zone:     service.Zone{ID: 1, Description: "under fault", Rate: 5, Window: time.Hour},
@@ -93,7 +94,7 @@ func newLoad(t *testing.T, c *vitess.Cluster, o Options) *load {
 // under starts callers on a cluster. They stop at stop, which waits for the last of them.
 func under(t *testing.T, c *vitess.Cluster, callers int) (l *load, stop func()) {
 	t.Helper()
-	l = newLoad(t, c, Options{LockWait: 10 * time.Second, ConnectTimeout: time.Minute})
+	l = newLoad(t, c, session.Options{LockWait: 10 * time.Second, ConnectTimeout: time.Minute})
 	stop = l.start(t, callers, func() error {
 		return l.askAbout(fmt.Sprintf("key-%d", l.count.Add(1)/int64(2*l.zone.Rate)))
 	})
@@ -222,12 +223,12 @@ func (l *load) recorded(t *testing.T) map[string]int {
 }
 
 // wantNoFaults asserts that no bucket of a shard has met a fault.
-func (l *load) wantNoFaults(t *testing.T, shards *shardMap, place int) {
+func (l *load) wantNoFaults(t *testing.T, shards *session.ShardMap, place int) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, errs := range l.faults {
-		if shards.of(service.Bucket{ZoneID: l.zone.ID, Key: key}) == place {
+		if shards.Of(service.Bucket{ZoneID: l.zone.ID, Key: key}) == place {
 			t.Errorf("%s, in a shard that nothing was done to, met %v", key, errs[0])
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -158,7 +160,7 @@ func (h *halfway) wantRecorded(t *testing.T, decision service.Decision) {
 func newHalfway(t *testing.T) *halfway {
 	t.Helper()
 	c := ownCluster(t, vitess.Options{})
-	h := &halfway{load: newLoad(t, c, Options{Engine: EngineVitess})}
+	h := &halfway{load: newLoad(t, c, session.Options{Engine: engine.Vitess})}
 	for i, shard := range []string{"-80", "80-"} {
 		h.tablets[i] = primaryOf(t, c, shard, "")
 		h.mysqlds[i] = mysqldOf(t, h.tablets[i])
@@ -169,7 +171,7 @@ func newHalfway(t *testing.T) *halfway {
 // use chooses other buckets, by a number.
 func (h *halfway) use(t *testing.T, number int64) {
 	t.Helper()
-	shards, err := newShardMap([]string{"-80", "80-"})
+	shards, err := session.NewShardMap([]string{"-80", "80-"})
 	if err != nil {
 		t.Fatal(err)
 	}

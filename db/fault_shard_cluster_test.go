@@ -13,6 +13,8 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/queue"
 )
@@ -20,13 +22,13 @@ import (
 // How `velocityd serve` asks by default: see serviceFlags of cmd/velocityd.
 const (
 	servedDeadline = 5 * time.Second
-	servedBatch    = DefaultLockWait + (servedDeadline-DefaultLockWait)/2
+	servedBatch    = session.DefaultLockWait + (servedDeadline-session.DefaultLockWait)/2
 )
 
 // side is callers whose buckets all lie on one shard.
 type side struct {
 	load   *load
-	shards *shardMap
+	shards *session.ShardMap
 	place  int // of the shard
 	count  atomic.Int64
 
@@ -53,10 +55,10 @@ func (s *side) ask() error {
 }
 
 // keyOn returns the key of a number that lies on a shard.
-func keyOn(shards *shardMap, place int, number int64) string {
+func keyOn(shards *session.ShardMap, place int, number int64) string {
 	for salt := 0; ; salt++ {
 		key := fmt.Sprintf("shard-%d-%d-%d", place, number, salt)
-		if shards.of(service.Bucket{Key: key}) == place {
+		if shards.Of(service.Bucket{Key: key}) == place {
 			return key
 		}
 	}
@@ -129,12 +131,12 @@ func (s *side) paceIn(spans ...span) pace {
 func TestFaultAShardThatIsKilledHarmsOnlyItsOwnBuckets(t *testing.T) {
 	const callers, kills, calm = 4, 5, 2000
 	c := ownCluster(t, vitess.Options{})
-	l := newLoad(t, c, Options{Engine: EngineVitess})
+	l := newLoad(t, c, session.Options{Engine: engine.Vitess})
 	l.deadline = servedDeadline
 	l.asked = coalesce(t, l.store, queue.CoalescerOptions{
-		Lanes: max(1, min(runtime.GOMAXPROCS(0), DefaultMaxConns/4)), Timeout: servedBatch, ShardOf: l.store.ShardOf,
+		Lanes: max(1, min(runtime.GOMAXPROCS(0), session.DefaultMaxConns/4)), Timeout: servedBatch, ShardOf: l.store.ShardOf,
 	})
-	shards, err := newShardMap([]string{"-80", "80-"})
+	shards, err := session.NewShardMap([]string{"-80", "80-"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"testing"
 	"time"
@@ -15,6 +14,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -29,7 +30,7 @@ func mocked(t *testing.T) (*Store, sqlmock.Sqlmock) {
 	}
 	lanes := sql.OpenDB(mockConnector{conns.Driver(), dsn})
 	t.Cleanup(func() { _, _ = lanes.Close(), conns.Close() })
-	return &Store{lanes: lanes, pool: &pool{conns: sqlx.NewDb(conns, "mysql")}, hints: newHints(seenPlaces), engines: newEngineMemory(EngineMySQL)}, mock
+	return &Store{lanes: lanes, pool: &session.Pool{Conns: sqlx.NewDb(conns, "mysql")}, hints: newHints(seenPlaces), database: session.NewDatabase(engine.MySQL)}, mock
 }
 
 // mockConnector opens connections of a mock that this package takes for its own.
@@ -52,10 +53,10 @@ func (c mockConnector) Connect(context.Context) (driver.Conn, error) {
 		driver.NamedValueChecker
 		driver.Pinger
 	}
-	return &connection{engine: EngineMySQL, dialect: EngineMySQL.dialect(), driverConn: struct {
+	return &session.Conn{Engine: engine.MySQL, DriverConn: struct {
 		mockConn
 		reusable
-	}{conn.(mockConn), reusable{}}, maxPacket: 1 << 20}, nil
+	}{conn.(mockConn), reusable{}}, MaxPacket: 1 << 20}, nil
 }
 
 func (c mockConnector) Driver() driver.Driver { return c.mock }
@@ -96,18 +97,18 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 		"server shutting down":                {[]any{number(1053)}, service.ErrUndecided},
 		"statement killed":                    {[]any{number(1317)}, service.ErrUndecided},
 		"read-only server":                    {[]any{number(1290), number(1290), number(1290)}, service.ErrAway},
-		"table missing":                       {[]any{number(errNoSuchTable)}, service.ErrUnfit},
+		"table missing":                       {[]any{number(session.NumberNoSuchTable)}, service.ErrUnfit},
 		"no space for a row":                  {[]any{number(1114)}, service.ErrUnfit},
 		"no right to call":                    {[]any{number(1370)}, service.ErrForbidden},
-		"error after the COMMIT":              {[]any{number(errUnanswered)}, service.ErrUndecided},
+		"error after the COMMIT":              {[]any{number(session.NumberUnanswered)}, service.ErrUndecided},
 		"error that nobody knows":             {[]any{number(9999)}, internal},
 		"connection cut before the answer":    {[]any{mysql.ErrInvalidConn}, service.ErrUndecided},
 		"connection cut in the answer":        {[]any{goodRow().RowError(0, mysql.ErrInvalidConn)}, service.ErrUndecided},
 		"no row":                              {[]any{answerRows()}, service.ErrUndecided},
 		"unreadable row":                      {[]any{answerRows().AddRow(0, 7, 1, "a", 5, 60, 4, 0, []byte("yesterday"), 0, 1, nil, nil)}, service.ErrUndecided},
-		"unknown zone":                        {[]any{number(errUnknown)}, service.ErrNotFound},
-		"attempt remembered at the same time": {[]any{number(errDuplicate), goodRow()}, nil},
-		"key rule of yesterday":               {[]any{number(errStaleKeyRule)}, service.ErrStaleKey},
+		"unknown zone":                        {[]any{number(session.NumberUnknown)}, service.ErrNotFound},
+		"attempt remembered at the same time": {[]any{number(session.NumberDuplicate), goodRow()}, nil},
+		"key rule of yesterday":               {[]any{number(session.NumberStaleKeyRule)}, service.ErrStaleKey},
 		"connection cut, end of file":         {[]any{io.ErrUnexpectedEOF}, service.ErrUndecided},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestAnEditWhoseCommitWasKilledMayHaveHappened(t *testing.T) {
 		store, mock := mocked(t)
 		mock.ExpectBegin()
 		mock.ExpectCommit().WillReturnError(err)
-		if got := writeError(store.inTx(t.Context(), func(*sqlx.Tx) error { return nil })); !errors.Is(got, want) {
+		if got := session.WriteError(store.inTx(t.Context(), func(*sqlx.Tx) error { return nil })); !errors.Is(got, want) {
 			t.Errorf("%v at the COMMIT: %v, want %v", err, got, want)
 		}
 	}
@@ -167,16 +168,5 @@ func TestRetriesEndWithTheDeadline(t *testing.T) {
 	defer cancel()
 	if _, err := store.CheckAll(ctx, service.Call{Checks: check(user("alice"))}); err == nil {
 		t.Error("decided after the deadline")
-	}
-}
-
-func TestWhatWasNeverSentIsNeverUndecided(t *testing.T) {
-	t.Parallel()
-	for _, f := range faults() {
-		for _, n := range f.numbers {
-			if kind := faultOf(fmt.Errorf("%w: no connection: %w", errUnsent, number(n))).kind; errors.Is(kind, service.ErrUndecided) {
-				t.Errorf("%d while connecting: %v", n, kind)
-			}
-		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -26,7 +27,7 @@ type instance struct {
 
 func newInstance(t *testing.T, c *vitess.Cluster) instance {
 	t.Helper()
-	o := Options{DSN: c.DSN()}
+	o := session.Options{DSN: c.DSN()}
 	store, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +103,7 @@ func TestFaultChecksGoOnWhileTheTopologyIsAway(t *testing.T) {
 			_, err := l.pool.ExecContext(ctx, "SHOW VITESS_SHARDS")
 			return err != nil
 		})
-		l.store.engines.shards.readAt.Store(0) // as after a minute: the map of shards is doubted
+		l.store.database.Shards.Doubt() // as after a minute: the map of shards is doubted
 		newcomer := newInstance(t, c)
 		newcomer.wantWaiting(t)
 		idle.awaitServed(t, "an instance that was ready before, with etcd "+fault.name)

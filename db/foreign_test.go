@@ -12,6 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -55,7 +56,7 @@ func TestNoSettingOfAForeignSessionChangesTheSchema(t *testing.T) {
 				d = dbtest.Empty(t, dsn)
 				dbtest.Migrate(t, d.DSN)
 			}
-			foreign := session(t, d)
+			foreign := sqlSession(t, d)
 			if _, alone := foreign.ExecContext(t.Context(), "SET SESSION "+setting); globally != nil && alone != nil {
 				continue
 			}
@@ -96,7 +97,7 @@ func openAll(t *testing.T, foreign *sql.Conn) {
 // wantRules holds what the CHECKs and triggers take and refuse in a session with strict mode.
 func wantRules(t *testing.T, d *dbtest.Database, setting string) {
 	t.Helper()
-	conn := session(t, d, "SET SESSION sql_mode = 'STRICT_ALL_TABLES'")
+	conn := sqlSession(t, d, "SET SESSION sql_mode = 'STRICT_ALL_TABLES'")
 	const token = "INSERT INTO access_token (kind, name, digest, shown, subject, scopes, zones, created_by) VALUES "
 	for statement, isTaken := range map[string]bool{
 		"UPDATE zone_master SET description = 'ä' WHERE id = 1":                                                              true,
@@ -139,7 +140,7 @@ func wantRules(t *testing.T, d *dbtest.Database, setting string) {
 // wantService holds that the service checks, reports, releases and edits, and so do callers by SQL.
 func wantService(t *testing.T, d *dbtest.Database, setting string) {
 	t.Helper()
-	store := connect(t, d, Options{})
+	store := connect(t, d, session.Options{})
 	question := check(service.Bucket{ZoneID: 2, Key: "ä"}, service.Bucket{ZoneID: 1, Key: "new"})
 	question[0].AttemptID = "attempt"
 	pair, err := ask(t.Context(), store, question)

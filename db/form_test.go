@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -31,21 +33,21 @@ func (f form) database(tb testing.TB, zones ...service.Zone) *dbtest.Database {
 	return f.engine.Database(tb, zones...)
 }
 
-func (f form) connect(tb testing.TB, d *dbtest.Database, o Options) *Store {
+func (f form) connect(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
 	tb.Helper()
 	if f.engine == nil {
 		var version, comment string
 		if err := d.SQL.QueryRow("SELECT VERSION(), @@version_comment").Scan(&version, &comment); err != nil {
 			tb.Fatal(err)
 		}
-		if o.Engine = engineOf(version, comment); o.Engine == EngineMySQL {
-			o.Engine = EngineTiDB
+		if o.Engine = engine.Of(version, comment); o.Engine == engine.MySQL {
+			o.Engine = engine.TiDB
 		}
 	}
 	return connect(tb, d, o)
 }
 
-func (f form) stand(tb testing.TB, o Options, zones ...service.Zone) (*dbtest.Database, *Store) {
+func (f form) stand(tb testing.TB, o session.Options, zones ...service.Zone) (*dbtest.Database, *Store) {
 	tb.Helper()
 	d := f.database(tb, zones...)
 	return d, f.connect(tb, d, o)

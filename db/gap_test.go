@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -49,7 +50,7 @@ func identified(checks []service.Check, ids ...string) []service.Check {
 // lone check. Each may wait once.
 func twoInstances(t *testing.T, d *dbtest.Database, told *events) (byBatch, byCall *Store) {
 	t.Helper()
-	options := Options{LockWait: time.Second, Observe: told.add}
+	options := session.Options{LockWait: time.Second, Observe: told.add}
 	return connect(t, d, options), connect(t, d, options)
 }
 
@@ -74,7 +75,7 @@ func TestALockedGapHarmsNewBucketsOnly(t *testing.T) {
 		end := holdOpen(t, d, "REPEATABLE READ", "SELECT 1 FROM zone_bucket_lock WHERE zone_id = 1 AND bucket_key = 'missing' FOR UPDATE")
 		wantErrs(t, "a batch", byBatch, false, each("known", "missing", "other"), nil, service.ErrHeld, nil)
 		wantErrs(t, "a lone check", byCall, false, each("missing"), service.ErrHeld)
-		told.want(t, LockWaitTimeout, LockWaitTimeout)
+		told.want(t, session.LockWaitTimeout, session.LockWaitTimeout)
 		for _, store := range []*Store{byBatch, byCall} {
 			if store.hints.stuck.making.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
 				t.Error("nobody remembers that the making waited")
@@ -119,7 +120,7 @@ func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 			"SELECT 1 FROM zone_txn FORCE INDEX (zone_txn_window) WHERE zone_id = 1 AND bucket_key = 'deleted' AND counted = TRUE FOR UPDATE")
 		wantErrs(t, "a batch", byBatch, false, each("known", "deleted", "other"), service.ErrHeld, service.ErrHeld, service.ErrHeld)
 		wantErrs(t, "a lone check", byCall, false, each("deleted"), service.ErrHeld)
-		told.want(t, LockWaitTimeout, LockWaitTimeout)
+		told.want(t, session.LockWaitTimeout, session.LockWaitTimeout)
 		for _, store := range []*Store{byBatch, byCall} {
 			stayStuck(store)
 		}
@@ -133,10 +134,10 @@ func TestLockedHistoryHarmsItsBucketOnly(t *testing.T) {
 		told.want(t) // nobody has waited again
 		wantErrs(t, "a check that waits", byBatch, true, each("deleted"), service.ErrBusy)
 		wantErrs(t, "a check that waits, in two packets", byCall, true, identified(each("deleted"), "b"), service.ErrBusy)
-		told.want(t, LockWaitTimeout, LockWaitTimeout)
-		restarted := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
+		told.want(t, session.LockWaitTimeout, session.LockWaitTimeout)
+		restarted := connect(t, d, session.Options{LockWait: time.Second, Observe: told.add})
 		wantErrs(t, "a lone check of an instance that has seen nothing", restarted, false, each("deleted"), service.ErrHeld)
-		told.want(t, LockWaitTimeout)
+		told.want(t, session.LockWaitTimeout)
 		if restarted.hints.stuck.making.lasts() {
 			t.Error("locked history is taken for a locked gap between lock rows")
 		}
@@ -156,8 +157,8 @@ func TestWhoWaitsToRecordHoldsNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		old := zone(1, 100, time.Hour)
 		d := engine.Database(t, old)
-		finding := connect(t, d, Options{LockWait: time.Second})
-		waiting := connect(t, d, Options{LockWait: 20 * time.Second})
+		finding := connect(t, d, session.Options{LockWait: time.Second})
+		waiting := connect(t, d, session.Options{LockWait: 20 * time.Second})
 		waiting.hints = finding.hints
 		wantErrs(t, "before", finding, false, identified(each("deleted", "deletee", "address", "other"), "a", "z"), nil, nil, nil, nil)
 		end := holdOpen(t, d, "REPEATABLE READ",
@@ -194,11 +195,11 @@ func TestLockedAttemptsHarmAttemptIDsOnly(t *testing.T) {
 		old := zone(1, 100, time.Hour)
 		d := engine.Database(t, old)
 		var told events
-		store := connect(t, d, Options{LockWait: time.Second, Observe: told.add})
+		store := connect(t, d, session.Options{LockWait: time.Second, Observe: told.add})
 		wantErrs(t, "before", store, false, identified(each("known", "other"), "a", "y"), nil, nil)
 		end := holdOpen(t, d, "REPEATABLE READ", "SELECT 1 FROM zone_attempt WHERE attempt_id = 'm' FOR UPDATE")
 		wantErrs(t, "a batch", store, false, identified(each("known", "other"), "m1"), service.ErrHeld, service.ErrHeld)
-		told.want(t, LockWaitTimeout)
+		told.want(t, session.LockWaitTimeout)
 		if store.hints.stuck.attempts.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
 			t.Error("nobody remembers that the attempts waited")
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/queue"
 )
@@ -18,7 +19,7 @@ func TestABucketThatIsHeldForLongIsBusyAndTheOthersAreServed(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const others = 40
 		d := engine.Database(t, zone(1, 100, time.Hour))
-		c := coalesce(t, connect(t, d, Options{}), queue.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
+		c := coalesce(t, connect(t, d, session.Options{}), queue.CoalescerOptions{Lanes: 1, Timeout: time.Minute})
 		release := d.Hold(t, user("held"))
 		var group sync.WaitGroup
 		for i := range others {
@@ -70,9 +71,9 @@ func runOutOfTime(t *testing.T, timeout, lockWait time.Duration, cancels bool) {
 		d := engine.Database(t)
 		d.SQL.SetMaxOpenConns(own) // the holder's, and that of who counts
 		d.SetZone(t, zone(1, 200, time.Hour))
-		store := connect(t, d, Options{LockWait: lockWait, MaxConns: conns})
-		for range store.pool.conns.Stats().MaxOpenConnections {
-			busy, err := store.pool.conns.Conn(t.Context())
+		store := connect(t, d, session.Options{LockWait: lockWait, MaxConns: conns})
+		for range store.pool.Conns.Stats().MaxOpenConnections {
+			busy, err := store.pool.Conns.Conn(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +137,7 @@ func TestNoSettingThatSessionsBeginWithMovesADecision(t *testing.T) {
 			"unique_checks=0", "foreign_key_checks=0", "lock_wait_timeout=1",
 		} {
 			begin("SET " + settings)
-			store := connect(t, account, Options{MaxConns: 4})
+			store := connect(t, account, session.Options{MaxConns: 4})
 			for attempt := range 3 {
 				question := append(check(user(fmt.Sprint("Æ'\\\"|%_", i))), check(service.Bucket{ZoneID: 2, Key: fmt.Sprint("x", i)}, user(fmt.Sprint("b", i)))[0])
 				decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question})
@@ -166,7 +167,7 @@ func TestNoSettingThatSessionsBeginWithMovesADecision(t *testing.T) {
 func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Hour}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: time.Hour}, zone(1, 5, time.Hour))
 		d.Hold(t, user("held"))
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("held")), NoWait: true})
 		if err != nil || !errors.Is(decisions[0].Err, service.ErrHeld) {
@@ -180,7 +181,7 @@ func TestALoneCheckThatMayNotWaitTakesNoLock(t *testing.T) {
 func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("held"))}); err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +194,7 @@ func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
 		}
 		var group sync.WaitGroup
 		for _, statement := range calls {
-			conn := session(t, d)
+			conn := sqlSession(t, d)
 			group.Go(func() {
 				if _, _, err := answerTo(conn, statement); err != nil {
 					t.Errorf("%s: %v", statement, err)
@@ -201,7 +202,7 @@ func TestWhoWaitsForABucketLeavesTheTablesToAMigration(t *testing.T) {
 			})
 		}
 		d.AwaitWaiting(t, len(calls))
-		migration := session(t, d, "SET SESSION lock_wait_timeout = 1", "LOCK TABLES zone_master WRITE, zone_txn WRITE, zone_override WRITE")
+		migration := sqlSession(t, d, "SET SESSION lock_wait_timeout = 1", "LOCK TABLES zone_master WRITE, zone_txn WRITE, zone_override WRITE")
 		dbtest.Exec(t, migration, "UNLOCK TABLES")
 		release()
 		group.Wait()
@@ -215,7 +216,7 @@ func TestAHeldCheckWhoseZoneIsDeletedMeanwhileIsAnsweredAsUnknown(t *testing.T) 
 		held := service.Bucket{ZoneID: 2, Key: "held"}
 		d.Hold(t, held)
 		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
 		store.hints.sawRow(held)
 		// The first batch in a zone reads the zones again before it lists txns.
 		p.Before("FROM zone_txn FORCE INDEX", func() { d.DeleteZone(t, 2) })

@@ -2,11 +2,11 @@ package db
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"sync"
 
 	"velocityd/db/address"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -18,7 +18,7 @@ type Identity struct {
 }
 
 // Identities asks each address of o's DSN, all at once. Errors are those of Open.
-func Identities(ctx context.Context, o Options) ([]Identity, error) {
+func Identities(ctx context.Context, o session.Options) ([]Identity, error) {
 	dsns := address.Split(o.DSN)
 	list := make([]Identity, len(dsns))
 	var asking sync.WaitGroup
@@ -31,26 +31,16 @@ func Identities(ctx context.Context, o Options) ([]Identity, error) {
 		list[i].Address = probe.address
 		asking.Go(func() {
 			defer func() { _ = probe.Close() }()
-			list[i].Err = Unready(ctx, probe.onConn(ctx, func(ctx context.Context, conn *connection) (err error) {
-				list[i].Value, err = conn.identity(ctx)
+			list[i].Err = Unready(ctx, probe.onConn(ctx, func(ctx context.Context, conn *session.Conn) (err error) {
+				if list[i].Value, err = conn.Identity(ctx); err != nil {
+					err = obstacle{right: "SELECT", object: "table velocity_identity", error: err}
+				}
 				return err
 			}))
 		})
 	}
 	asking.Wait()
 	return list, nil
-}
-
-// identity returns the identity of the database, or "" if it has none.
-func (c *connection) identity(ctx context.Context) (identity string, err error) {
-	err = c.each(ctx, 1, "SELECT value FROM velocity_identity WHERE name = 'database'", func(row []driver.Value) error {
-		identity = text(row[0])
-		return nil
-	})
-	if err != nil {
-		return "", obstacle{right: "SELECT", object: "table velocity_identity", error: err}
-	}
-	return identity, nil
 }
 
 // ProveKeys holds secret keys of pseudonyms against those that other instances use, by their
@@ -63,14 +53,14 @@ func (s *Store) ProveKeys(ctx context.Context, keys []service.SecretKey) error {
 		var noted []string
 		err := s.pool.SelectContext(ctx, &noted, "SELECT value FROM velocity_identity WHERE name = ?", name)
 		if err == nil && len(noted) == 0 {
-			err = s.pool.exec(ctx, "INSERT INTO velocity_identity (name, value) VALUES (?, ?)", name, own)
-			if isNumber(err, errDuplicate) || isOneOf(err, lackingRight()) {
+			err = s.pool.Exec(ctx, "INSERT INTO velocity_identity (name, value) VALUES (?, ?)", name, own)
+			if session.IsNumber(err, session.NumberDuplicate) || session.IsOneOf(err, session.LackingRight()) {
 				err = nil // another instance did it now, and the next look compares; or an account of a person
 			}
 		}
 		switch {
 		case err != nil:
-			return fmt.Errorf("compare secret keys: %w", lookupError(err))
+			return fmt.Errorf("compare secret keys: %w", session.LookupError(err))
 		case len(noted) > 0 && noted[0] != own:
 			return fmt.Errorf("%w: the secret key %s is not the one that other instances use or used under this id: "+
 				"give every instance the same file, and a new secret a new id", service.ErrConflict, key)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -17,8 +18,8 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := dbtest.Through(t, d.DSN)
 		var told atomic.Int64
-		o := Options{DSN: p.DSN, Observe: func(e Event) {
-			if e == OtherDatabase {
+		o := session.Options{DSN: p.DSN, Observe: func(e session.Event) {
+			if e == session.OtherDatabase {
 				told.Add(1)
 			}
 		}}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -18,7 +20,7 @@ import (
 type Inspection struct {
 	// Engine says which of the others can be empty: without procedures there is no IsMariaDB,
 	// and vtgate tells no Variables, Grants, Tables and Partitions.
-	Engine    Engine
+	Engine    engine.Engine
 	Version   string
 	IsMariaDB bool
 	// Variables are settings of the server by their names, as new sessions get them. The
@@ -86,18 +88,18 @@ type Plan struct {
 // grants. It reads no txn but the oldest, and changes nothing. Errors are those of look-ups.
 func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 	var i Inspection
-	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
-		i.Engine, i.IsMariaDB = conn.engine, conn.isMariaDB
-		looks := []func(context.Context, *connection) error{i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges, i.readOverlooked}
-		if conn.dialect.isSharded {
-			looks = []func(context.Context, *connection) error{i.readClock, i.readVitess, i.readAges, i.readOverlooked}
+	err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
+		i.Engine, i.IsMariaDB = conn.Engine, conn.IsMariaDB
+		looks := []func(context.Context, *session.Conn) error{i.readClock, i.readServer, i.readGrants, i.readTables, i.readAges, i.readOverlooked}
+		if dialectOf(conn.Engine).isSharded {
+			looks = []func(context.Context, *session.Conn) error{i.readClock, i.readVitess, i.readAges, i.readOverlooked}
 		}
 		for _, look := range looks {
 			if err := look(ctx, conn); err != nil {
 				return err
 			}
 		}
-		if conn.dialect.hasRoutines {
+		if dialectOf(conn.Engine).hasRoutines {
 			i.Plans = p.plans(ctx, conn)
 			return nil
 		}
@@ -105,23 +107,23 @@ func (p *Probe) Inspect(ctx context.Context) (Inspection, error) {
 		return nil
 	})
 	if err != nil {
-		return Inspection{}, fmt.Errorf("inspect database: %w", lookupError(err))
+		return Inspection{}, fmt.Errorf("inspect database: %w", session.LookupError(err))
 	}
 	return i, nil
 }
 
 // readClock asks for the clock of decisions, in a query on a table: behind vtgate that is the
 // clock of the unsharded keyspace, and not vtgate's own.
-func (i *Inspection) readClock(ctx context.Context, conn *connection) error {
-	var r reading
+func (i *Inspection) readClock(ctx context.Context, conn *session.Conn) error {
+	var r session.Reading
 	asked := time.Now()
-	r.sql("SELECT UTC_TIMESTAMP(6), DATABASE() FROM schema_migrations")
-	r.each(2, func(row []driver.Value) (err error) {
-		i.Database = text(row[1])
-		i.Now, err = asInstant(row[0])
+	r.SQL("SELECT UTC_TIMESTAMP(6), DATABASE() FROM schema_migrations")
+	r.Each(2, func(row []driver.Value) (err error) {
+		i.Database = session.Text(row[1])
+		i.Now, err = session.AsInstant(row[0])
 		return err
 	})
-	if err := r.send(ctx, conn); err != nil {
+	if err := r.Send(ctx, conn); err != nil {
 		return err
 	}
 	if i.Now.IsZero() {
@@ -132,27 +134,27 @@ func (i *Inspection) readClock(ctx context.Context, conn *connection) error {
 	return nil
 }
 
-func (i *Inspection) readServer(ctx context.Context, conn *connection) error {
+func (i *Inspection) readServer(ctx context.Context, conn *session.Conn) error {
 	i.Variables = map[string]string{}
-	var r reading
-	r.sql("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', 'tx_isolation', " +
+	var r session.Reading
+	r.SQL("SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'sql_mode', 'time_zone', 'transaction_isolation', 'tx_isolation', " +
 		"'innodb_flush_log_at_trx_commit', 'sync_binlog', 'log_bin', 'binlog_format', 'innodb_rollback_on_timeout', 'read_only', " +
 		"'max_connections', 'max_allowed_packet', 'wsrep_on', 'tidb_enable_check_constraint', 'tidb_txn_mode')")
-	r.each(2, func(row []driver.Value) error {
-		name, value := variable(row)
+	r.Each(2, func(row []driver.Value) error {
+		name, value := session.Variable(row)
 		i.Variables[name] = value
 		return nil
 	})
-	err := r.send(ctx, conn)
+	err := r.Send(ctx, conn)
 	i.Version = i.Variables["version"]
 	return err
 }
 
-func (i *Inspection) readGrants(ctx context.Context, conn *connection) error {
-	var r reading
-	r.sql("SHOW GRANTS")
-	r.each(1, func(row []driver.Value) error {
-		line := text(row[0])
+func (i *Inspection) readGrants(ctx context.Context, conn *session.Conn) error {
+	var r session.Reading
+	r.SQL("SHOW GRANTS")
+	r.Each(1, func(row []driver.Value) error {
+		line := session.Text(row[0])
 		// MariaDB has the hash of the password behind the account's name.
 		if before, _, found := strings.Cut(line, " IDENTIFIED "); found {
 			line = before
@@ -160,23 +162,23 @@ func (i *Inspection) readGrants(ctx context.Context, conn *connection) error {
 		i.Grants = append(i.Grants, line)
 		return nil
 	})
-	return r.send(ctx, conn)
+	return r.Send(ctx, conn)
 }
 
-func (i *Inspection) readTables(ctx context.Context, conn *connection) error {
-	var r reading
-	r.sql("SELECT table_name, table_rows, data_length + index_length FROM information_schema.tables " +
+func (i *Inspection) readTables(ctx context.Context, conn *session.Conn) error {
+	var r session.Reading
+	r.SQL("SELECT table_name, table_rows, data_length + index_length FROM information_schema.tables " +
 		"WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE' AND table_name LIKE 'zone%' ORDER BY table_name;")
-	r.each(3, func(row []driver.Value) error {
-		i.Tables = append(i.Tables, TableSize{text(row[0]), asInt(row[1]), asInt(row[2])})
+	r.Each(3, func(row []driver.Value) error {
+		i.Tables = append(i.Tables, TableSize{session.Text(row[0]), session.AsInt(row[1]), session.AsInt(row[2])})
 		return nil
 	})
-	r.sql("SELECT partition_name, partition_description FROM information_schema.partitions " +
+	r.SQL("SELECT partition_name, partition_description FROM information_schema.partitions " +
 		"WHERE table_schema = DATABASE() AND table_name = 'zone_txn' AND partition_name IS NOT NULL ORDER BY partition_ordinal_position")
-	r.each(2, func(row []driver.Value) error {
-		partition := Partition{Name: text(row[0])}
-		bound := strings.Trim(text(row[1]), "'")
-		for _, layout := range []string{time.DateOnly, time.DateTime, instantFormat} {
+	r.Each(2, func(row []driver.Value) error {
+		partition := Partition{Name: session.Text(row[0])}
+		bound := strings.Trim(session.Text(row[1]), "'")
+		for _, layout := range []string{time.DateOnly, time.DateTime, session.InstantFormat} {
 			if at, err := time.Parse(layout, bound); err == nil {
 				partition.Before = at
 			}
@@ -184,43 +186,43 @@ func (i *Inspection) readTables(ctx context.Context, conn *connection) error {
 		i.Partitions = append(i.Partitions, partition)
 		return nil
 	})
-	return r.send(ctx, conn)
+	return r.Send(ctx, conn)
 }
 
 // readAges reads how old the oldest rows are. Without the right to read them, or without their
 // tables, it reads nothing: there is enough else to say.
-func (i *Inspection) readAges(ctx context.Context, conn *connection) error {
-	var r reading
-	r.sql("SELECT created_at FROM zone_txn ORDER BY id LIMIT 1;")
-	r.each(1, func(row []driver.Value) (err error) {
-		i.FirstTxn, err = asInstant(row[0])
+func (i *Inspection) readAges(ctx context.Context, conn *session.Conn) error {
+	var r session.Reading
+	r.SQL("SELECT created_at FROM zone_txn ORDER BY id LIMIT 1;")
+	r.Each(1, func(row []driver.Value) (err error) {
+		i.FirstTxn, err = session.AsInstant(row[0])
 		return err
 	})
-	r.sql(fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY LIMIT %d) AS old",
+	r.SQL(fmt.Sprintf("SELECT COUNT(*) FROM (SELECT 1 FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() - INTERVAL 1 DAY LIMIT %d) AS old",
 		MostExpired))
-	r.each(1, func(row []driver.Value) error {
-		i.ExpiredAttempts = asInt(row[0])
+	r.Each(1, func(row []driver.Value) error {
+		i.ExpiredAttempts = session.AsInt(row[0])
 		return nil
 	})
-	if err := r.send(ctx, conn); err != nil && !isHidden(err) {
+	if err := r.Send(ctx, conn); err != nil && !isHidden(err) {
 		return err
 	}
 	return nil
 }
 
 // readOverlooked counts the overrides that decisions do not look for.
-func (i *Inspection) readOverlooked(ctx context.Context, conn *connection) error {
-	var r reading
-	r.sql("SELECT COUNT(*) FROM zone_override AS o " +
+func (i *Inspection) readOverlooked(ctx context.Context, conn *session.Conn) error {
+	var r session.Reading
+	r.SQL("SELECT COUNT(*) FROM zone_override AS o " +
 		"JOIN zone_master AS z ON z.id = o.zone_id " +
 		"LEFT JOIN zone_override_prefix_length AS k ON k.zone_id = o.zone_id AND k.family = LEFT(o.network, 1) " +
 		"AND k.prefix_length = LENGTH(o.network) - 2 " +
 		"WHERE NOT z.overridden OR o.network IS NOT NULL AND k.zone_id IS NULL")
-	r.each(1, func(row []driver.Value) error {
-		i.Overlooked = asInt(row[0])
+	r.Each(1, func(row []driver.Value) error {
+		i.Overlooked = session.AsInt(row[0])
 		return nil
 	})
-	err := r.send(ctx, conn)
+	err := r.Send(ctx, conn)
 	if isHidden(err) {
 		i.Overlooked, err = -1, nil
 	}
@@ -228,19 +230,21 @@ func (i *Inspection) readOverlooked(ctx context.Context, conn *connection) error
 }
 
 // isHidden says that a table cannot be read, for want of the right or of the table.
-func isHidden(err error) bool { return isOneOf(err, append(lackingRight(), errNoSuchTable)) }
+func isHidden(err error) bool {
+	return session.IsOneOf(err, append(session.LackingRight(), session.NumberNoSuchTable))
+}
 
 // plans asks the engine how it carries out what a batch of two buckets reads.
-func (p *Probe) plans(ctx context.Context, conn *connection) []Plan {
+func (p *Probe) plans(ctx context.Context, conn *session.Conn) []Plan {
 	one, two := noBucket(), service.Bucket{ZoneID: noBucket().ZoneID, Key: "0.0.0.1"}
 	b := batchOfNoZone(conn, p.hints,
 		service.Check{Buckets: []service.Bucket{one}, AttemptID: "doctor-1"}, service.Check{Buckets: []service.Bucket{two}, AttemptID: "doctor-2"})
 	b.known.present, b.known.supposed = []int64{-1, one.ZoneID}, time.Now()
 	plans := decisionPlans()
-	var r reading
+	var r session.Reading
 	b.lock(&r, b.buckets, " FOR UPDATE SKIP LOCKED;")
 	b.read(&r)
-	statements := strings.Split(strings.TrimSuffix(string(r.text), ";"), ";")
+	statements := strings.Split(strings.TrimSuffix(string(r.Text), ";"), ";")
 	for i := range plans {
 		plans[i].Index, plans[i].Err = explain(ctx, conn, statements[i])
 	}
@@ -262,7 +266,7 @@ func decisionPlans() []Plan {
 }
 
 // explain returns the index that the engine would use for a statement on one table.
-func explain(ctx context.Context, conn *connection, statement string) (index string, err error) {
+func explain(ctx context.Context, conn *session.Conn, statement string) (index string, err error) {
 	columns, lines, err := explainRows(ctx, conn, "EXPLAIN FORMAT=TRADITIONAL "+statement)
 	if err != nil {
 		return "", err

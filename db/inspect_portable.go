@@ -8,18 +8,20 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"velocityd/db/session"
 )
 
 // readVitess asks vtgate for its version and for the shards of the buckets. It can tell neither the
 // tablets' settings nor the account's grants, nor sizes of tables.
-func (i *Inspection) readVitess(ctx context.Context, conn *connection) (err error) {
-	var r reading
-	r.sql("SELECT @@version, @@version_comment")
-	r.each(2, func(row []driver.Value) error {
-		i.Version = text(row[0]) + ", " + text(row[1])
+func (i *Inspection) readVitess(ctx context.Context, conn *session.Conn) (err error) {
+	var r session.Reading
+	r.SQL("SELECT @@version, @@version_comment")
+	r.Each(2, func(row []driver.Value) error {
+		i.Version = session.Text(row[0]) + ", " + session.Text(row[1])
 		return nil
 	})
-	if err := r.send(ctx, conn); err != nil {
+	if err := r.Send(ctx, conn); err != nil {
 		return err
 	}
 	i.Shards, err = readShardStates(ctx, conn)
@@ -27,7 +29,7 @@ func (i *Inspection) readVitess(ctx context.Context, conn *connection) (err erro
 }
 
 // portablePlans asks how the engine carries out what a check of one bucket reads.
-func portablePlans(ctx context.Context, conn *connection) []Plan {
+func portablePlans(ctx context.Context, conn *session.Conn) []Plan {
 	// Lists of two, because an engine looks a single row up before it says how it would.
 	const bucket = "zone_id IN (1, 2) AND bucket_key = 'doctor'"
 	statements := []string{
@@ -42,7 +44,7 @@ func portablePlans(ctx context.Context, conn *connection) []Plan {
 	}
 	plans := decisionPlans()
 	for i := range plans {
-		if conn.dialect.isSharded {
+		if dialectOf(conn.Engine).isSharded {
 			plans[i].Err = explainRoute(ctx, conn, statements[i])
 			plans[i].Index = plans[i].Want // which index a shard reads is its MySQL's to say
 			continue
@@ -54,7 +56,7 @@ func portablePlans(ctx context.Context, conn *connection) []Plan {
 
 // explainPortable returns the index that the engine would use. want is what is returned if
 // TiDB reads by the table's own key, which it does not name.
-func explainPortable(ctx context.Context, conn *connection, statement, want string) (index string, err error) {
+func explainPortable(ctx context.Context, conn *session.Conn, statement, want string) (index string, err error) {
 	columns, lines, err := explainRows(ctx, conn, "EXPLAIN FORMAT=TRADITIONAL "+statement)
 	if err != nil {
 		return "", err
@@ -85,7 +87,7 @@ func explainPortable(ctx context.Context, conn *connection, statement, want stri
 var errScattered = errors.New("vtgate sends the statement to all shards, so a shard that is lost stops the checks of all buckets")
 
 // explainRoute returns an error if vtgate does not send a statement to one shard.
-func explainRoute(ctx context.Context, conn *connection, statement string) error {
+func explainRoute(ctx context.Context, conn *session.Conn, statement string) error {
 	_, lines, err := explainRows(ctx, conn, "VEXPLAIN PLAN "+statement)
 	if err != nil {
 		return err
@@ -97,21 +99,21 @@ func explainRoute(ctx context.Context, conn *connection, statement string) error
 }
 
 // explainRows returns the columns and rows of an EXPLAIN.
-func explainRows(ctx context.Context, conn *connection, statement string) (columns []string, lines [][]string, err error) {
+func explainRows(ctx context.Context, conn *session.Conn, statement string) (columns []string, lines [][]string, err error) {
 	rows, err := conn.QueryContext(ctx, statement, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer rows.Close()
 	columns = rows.Columns()
-	err = rowReader{0, anyColumns, func(row []driver.Value) error {
+	err = session.ReadAll(rows, func(row []driver.Value) error {
 		line := make([]string, len(row))
 		for i, value := range row {
-			line[i] = text(value)
+			line[i] = session.Text(value)
 		}
 		lines = append(lines, line)
 		return nil
-	}}.all(rows)
+	})
 	// The connection is to be used for more statements.
 	if results, ok := rows.(driver.RowsNextResultSet); ok && err == nil {
 		if err = results.NextResultSet(); errors.Is(err, io.EOF) {

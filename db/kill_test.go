@@ -7,16 +7,9 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/db/localdb"
+	"velocityd/db/session"
 	"velocityd/service"
 )
-
-// killed ends a server as a kill does that nobody expects.
-func killed(server *localdb.Server) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = server.Stop(ctx) // says that it was killed
-}
 
 func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 	t.Parallel()
@@ -28,7 +21,7 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, 50, time.Hour))
 		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
 		for _, step := range []struct {
 			name     string
 			question []service.Check
@@ -51,7 +44,7 @@ func TestAnEngineKilledAtAnyStepLeavesWhatWasTold(t *testing.T) {
 				dbtest.Eventually(t, "it is recorded", func() bool {
 					return len(d.Txns(t, step.question[0].Buckets[0])) == step.txns
 				})
-				killed(victim)
+				dbtest.Kill(victim)
 				p.Cut()
 			})
 			if _, err := store.CheckAll(t.Context(), service.Call{Checks: step.question}); !errors.Is(err, step.kind) {
@@ -77,7 +70,7 @@ func TestASessionInItsCommitIsNotKilledAndKeepsItsPlace(t *testing.T) {
 		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, 50, time.Hour))
-		store := connect(t, d, Options{MaxConns: LeastMaxConns})
+		store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})
 		stall := d.StallCommits(t)
 		for _, question := range [][]service.Check{check(user("a")), check(user("b"), user("c"))} {
 			buckets := question[0].Buckets

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -26,12 +27,12 @@ func (s *Store) lockAll(ctx context.Context, b *batch) error {
 	for round := 1; ; round++ {
 		made, err := b.makeAndLock(ctx, makes, awaits)
 		isLast := round == mostRounds
-		switch isOver := isNumber(err, errLockWait); {
+		switch isOver := session.IsNumber(err, session.NumberLockWait); {
 		case isOver && isMaking(err):
-			s.note(LockWaitTimeout)
+			s.note(session.LockWaitTimeout)
 			isLast, made, err = true, 0, b.begin(ctx, nil, nil) // the others are decided
 		case isOver && len(awaits) > 0:
-			s.note(LockWaitTimeout)
+			s.note(session.LockWaitTimeout)
 			awaits, until = nil, time.Time{}
 			continue
 		}
@@ -77,7 +78,7 @@ func (b *batch) makeAndLock(ctx context.Context, makes, awaits []int) (made int,
 		return 0, err
 	}
 	err = b.begin(ctx, lacking, awaits)
-	if isMaking(err) && isNumber(err, errNoWait) {
+	if isMaking(err) && session.IsNumber(err, session.NumberNoWait) {
 		return 0, b.begin(ctx, nil, awaits)
 	}
 	return len(lacking), err
@@ -88,24 +89,24 @@ func (b *batch) makeAndLock(ctx context.Context, makes, awaits []int) (made int,
 // SET TRANSACTION holds for the next transaction alone (MySQL manual, "SET TRANSACTION Statement"). An
 // earlier transaction of the batch is rolled back first.
 func (b *batch) lacking(ctx context.Context, places []int) ([]int, error) {
-	if len(places) == 0 || !b.conn.dialect.hasRoutines {
+	if len(places) == 0 || !b.dialect.hasRoutines {
 		return places, nil
 	}
-	r := b.conn.reading()
+	r := b.conn.Reading()
 	if b.locks.isOpen {
-		r.sql("ROLLBACK;")
+		r.SQL("ROLLBACK;")
 		b.locks.isOpen = false
 	}
-	r.sql("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; " +
+	r.SQL("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; " +
 		"SELECT zone_id, bucket_key FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
 	b.where(&r, b.named(places), nil)
 	isThere := make([]bool, len(b.buckets))
-	r.each(2, func(row []driver.Value) error {
+	r.Each(2, func(row []driver.Value) error {
 		place, err := b.place(row)
 		isThere[place] = true
 		return err
 	})
-	err := r.send(ctx, b.conn)
+	err := r.Send(ctx, b.conn)
 	return slices.DeleteFunc(slices.Clone(places), func(place int) bool { return isThere[place] }), err
 }
 
@@ -121,18 +122,18 @@ func isMaking(err error) bool { return errors.As(err, new(makingError)) }
 // is rolled back first. It waits for the buckets in awaits before it makes and locks others. If it fails
 // where it makes rows, the error is a makingError.
 func (b *batch) begin(ctx context.Context, makes, awaits []int) error {
-	r := b.conn.reading()
+	r := b.conn.Reading()
 	b.open(&r)
 	b.lock(&r, b.named(awaits), " FOR UPDATE;")
-	before := len(r.readers)
+	before := len(r.Readers)
 	if b.locks.made = makes; len(makes) > 0 {
 		b.makeRows(&r, b.named(makes))
 	}
-	until := len(r.readers)
-	b.lock(&r, b.buckets, b.conn.dialect.lockFree())
+	until := len(r.Readers)
+	b.lock(&r, b.buckets, b.dialect.lockFree())
 	b.read(&r)
-	if err := r.send(ctx, b.conn); err != nil {
-		if before <= r.answered && r.answered < until {
+	if err := r.Send(ctx, b.conn); err != nil {
+		if before <= r.Answered && r.Answered < until {
 			b.noteMaking(err, makes)
 			return makingError{err}
 		}
@@ -150,7 +151,7 @@ func (b *batch) begin(ctx context.Context, makes, awaits []int) error {
 // noteMaking remembers that making rows has waited until the lock wait was over. Nobody knows for which
 // of them it waited, so checks of all of them are asked again apart from others, and wait.
 func (b *batch) noteMaking(err error, makes []int) {
-	if !isNumber(err, errLockWait) {
+	if !session.IsNumber(err, session.NumberLockWait) {
 		return
 	}
 	b.hints.stuck.making.begin()
@@ -162,37 +163,37 @@ func (b *batch) noteMaking(err error, makes []int) {
 // makeRows makes the missing lock rows of buckets, which must be in lock order, and locks the rows
 // of all of them. It waits for whoever holds one of them, but not on Vitess: there nothing has told
 // whether another session holds or makes one.
-func (b *batch) makeRows(r *reading, buckets []service.Bucket) {
-	if b.conn.dialect.isSharded {
+func (b *batch) makeRows(r *session.Reading, buckets []service.Bucket) {
+	if b.dialect.isSharded {
 		b.lock(r, buckets, " FOR UPDATE NOWAIT;")
 	}
 	for part := range b.shards(buckets) {
 		// ON DUPLICATE KEY UPDATE takes the exclusive lock of a row that another session has just
 		// made. INSERT IGNORE would take a shared lock, and two sessions that want to make it
 		// exclusive deadlock.
-		r.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
+		r.SQL("INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES ")
 		for i, bucket := range part {
 			if i > 0 {
-				r.sql(",")
+				r.SQL(",")
 			}
-			r.sql("(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(")")
+			r.SQL("(").Int(bucket.ZoneID).SQL(",").Quote(bucket.Key).SQL(")")
 		}
-		r.sql(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id); SELECT 1;")
-		r.skip()
+		r.SQL(" ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id); SELECT 1;")
+		r.Skip()
 	}
 }
 
 // lock locks the rows of buckets, and reads their lockouts and tallies.
-func (b *batch) lock(r *reading, buckets []service.Bucket, how string) {
+func (b *batch) lock(r *session.Reading, buckets []service.Bucket, how string) {
 	if len(buckets) == 0 {
 		return
 	}
 	for part := range b.parts(buckets) {
-		r.sql("SELECT zone_id, bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at " +
+		r.SQL("SELECT zone_id, bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at " +
 			"FROM zone_bucket_lock FORCE INDEX (PRIMARY) WHERE ")
 		b.where(r, part, nil)
-		r.sql(how)
-		r.each(9, b.readLock)
+		r.SQL(how)
+		r.Each(9, b.readLock)
 	}
 }
 
@@ -203,13 +204,13 @@ func (b *batch) readLock(row []driver.Value) error {
 		return err
 	}
 	b.of[place].lock = locked
-	until, err := asInstant(row[2])
+	until, err := session.AsInstant(row[2])
 	if err != nil {
 		return err
 	}
 	if !until.IsZero() {
 		b.ledger.Buckets[place].Lockout = service.Lockout{
-			Until: until, Length: time.Duration(asInt(row[3])) * time.Microsecond, Shadow: asInt(row[4]) != 0,
+			Until: until, Length: time.Duration(session.AsInt(row[3])) * time.Microsecond, Shadow: session.AsInt(row[4]) != 0,
 		}
 	}
 	return b.readTally(place, row[5:])
@@ -245,7 +246,7 @@ func (b *batch) noteHeld(makes, awaits []int) {
 			continue
 		}
 		isMade := slices.Contains(makes, i)
-		if isMade || b.leavesMaking() || b.conn.dialect.skipsLocked && b.hints.hasSeenRow(bucket) {
+		if isMade || b.leavesMaking() || b.dialect.skipsLocked && b.hints.hasSeenRow(bucket) {
 			b.of[i].lock = held
 		}
 		if isMade {

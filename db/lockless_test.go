@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/service"
 )
@@ -26,7 +27,7 @@ func holdOpen(t *testing.T, as *dbtest.Database, isolation string, statements ..
 	dbtest.Exec(t, conn, "BEGIN")
 	for _, statement := range statements {
 		// Refused for want of a right, or MariaDB does not know FOR SHARE.
-		if _, err := conn.ExecContext(context.Background(), statement); err != nil && !isOneOf(err, []uint16{1142, 1064}) {
+		if _, err := conn.ExecContext(context.Background(), statement); err != nil && !session.IsOneOf(err, []uint16{1142, 1064}) {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}
@@ -48,7 +49,7 @@ func views() []string {
 func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		decided, err := ask(t.Context(), store, check(user("alice"), user("bob")))
 		if err != nil {
 			t.Fatal(err)
@@ -85,7 +86,7 @@ func TestAnAnalystsLockingReadStopsNoCheck(t *testing.T) {
 func TestWhatLocksInSpiteOfViewsIsAsThePageSays(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func TestWhatLocksInSpiteOfViewsIsAsThePageSays(t *testing.T) {
 func TestViewsAreReadByTheIndexesOfTheirTables(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, _ := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		d, _ := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		queries := map[string]string{
 			"SELECT id FROM read_txn WHERE zone_id = 1 AND bucket_key = 'alice' AND created_at > UTC_TIMESTAMP() - INTERVAL 1 HOUR": "zone_txn_window",
 			"SELECT MAX(id) FROM read_txn WHERE id < 1":                  "",

@@ -21,6 +21,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -33,7 +34,7 @@ func TestANewAccountIsReadWhenThePasswordHasExpired(t *testing.T) {
 		old, renewed := d.ServiceAccount(t), d.ServiceAccount(t)
 		account, _ := accountOf(t, old)
 		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" PASSWORD EXPIRE")
-		store := connect(t, old, Options{Reread: func() (string, error) { return renewed.DSN, nil }})
+		store := connect(t, old, session.Options{Reread: func() (string, error) { return renewed.DSN, nil }})
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Errorf("check: %v", err)
 		}
@@ -54,7 +55,7 @@ func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {
 		var written atomic.Pointer[string]
 		written.Store(&narrow.DSN)
 		var readings atomic.Int32
-		store := connect(t, narrow, Options{Reread: func() (string, error) {
+		store := connect(t, narrow, session.Options{Reread: func() (string, error) {
 			readings.Add(1)
 			if *written.Load() == "" {
 				return "", errors.New("the file is gone")
@@ -73,7 +74,7 @@ func TestANewPasswordIsReadWhenTheOldOneIsRefused(t *testing.T) {
 			}
 		}
 		letGo := func() {
-			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.lanes, store.pool.conns} {
+			for _, pool := range []interface{ SetMaxIdleConns(int) }{store.lanes, store.pool.Conns} {
 				pool.SetMaxIdleConns(-1) // closes the idle ones, and keeps none
 			}
 		}
@@ -187,12 +188,12 @@ func TestTLSToTheDatabaseVerifiesBothSides(t *testing.T) {
 			dbtest.Exec(t, d.SQL, "CREATE USER "+user+"@'127.0.0.1' IDENTIFIED BY 'pass' REQUIRE "+need)
 			dbtest.Exec(t, d.SQL, "GRANT ALL ON "+cfg.DBName+".* TO "+user+"@'127.0.0.1'")
 		}
-		connects := func(user, host string, files TLSFiles) error {
-			dsn, err := WithTLS(fmt.Sprintf("%s:pass@tcp(%s:%d)/%s", user, host, port, cfg.DBName), files)
+		connects := func(user, host string, files session.TLSFiles) error {
+			dsn, err := session.WithTLS(fmt.Sprintf("%s:pass@tcp(%s:%d)/%s", user, host, port, cfg.DBName), files)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := CheckDSN(dsn); err != nil {
+			if err := session.CheckDSN(dsn); err != nil {
 				t.Error(err)
 			}
 			p := probe(t, dsn)
@@ -203,26 +204,26 @@ func TestTLSToTheDatabaseVerifiesBothSides(t *testing.T) {
 		anyHost := func(ca string) error { // by the CA alone
 			cfg.DBName = name + "?tls=verify-ca"
 			defer func() { cfg.DBName = name }()
-			return connects("by_tls", "localhost", TLSFiles{CA: ca})
+			return connects("by_tls", "localhost", session.TLSFiles{CA: ca})
 		}
 		if err := anyHost(ours.file); err != nil {
 			t.Errorf("a certificate of our CA for another host: %v", err)
 		}
-		if err := anyHost(stranger.file); !IsUnverified(err) {
+		if err := anyHost(stranger.file); !session.IsUnverified(err) {
 			t.Errorf("a certificate of another CA: %v", err)
 		}
-		withCert := TLSFiles{CA: ours.file, Cert: clientCert, Key: clientKey}
+		withCert := session.TLSFiles{CA: ours.file, Cert: clientCert, Key: clientKey}
 		for name, c := range map[string]struct {
 			user, host string
-			files      TLSFiles
+			files      session.TLSFiles
 			want       string
 		}{
-			"by TLS":                       {"by_tls", "127.0.0.1", TLSFiles{CA: ours.file}, ""},
-			"without TLS":                  {"by_tls", "127.0.0.1", TLSFiles{}, "read schema version"}, // MySQL refuses to take a password
-			"another authority":            {"by_tls", "127.0.0.1", TLSFiles{CA: stranger.file}, "certificate signed by unknown authority"},
-			"another host":                 {"by_tls", "localhost", TLSFiles{CA: ours.file}, "certificate is"},
+			"by TLS":                       {"by_tls", "127.0.0.1", session.TLSFiles{CA: ours.file}, ""},
+			"without TLS":                  {"by_tls", "127.0.0.1", session.TLSFiles{}, "read schema version"}, // MySQL refuses to take a password
+			"another authority":            {"by_tls", "127.0.0.1", session.TLSFiles{CA: stranger.file}, "certificate signed by unknown authority"},
+			"another host":                 {"by_tls", "localhost", session.TLSFiles{CA: ours.file}, "certificate is"},
 			"by a certificate":             {"by_cert", "127.0.0.1", withCert, ""},
-			"a certificate that is absent": {"by_cert", "127.0.0.1", TLSFiles{CA: ours.file}, "1045"},
+			"a certificate that is absent": {"by_cert", "127.0.0.1", session.TLSFiles{CA: ours.file}, "1045"},
 		} {
 			err := connects(c.user, c.host, c.files)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -239,26 +240,26 @@ func TestWithTLSRefusesWhatCannotBe(t *testing.T) {
 	const dsn = "velocity:hunter2@tcp(db.example:3306)/velocityd"
 	for _, c := range []struct {
 		dsn   string
-		files TLSFiles
+		files session.TLSFiles
 		want  string
 	}{
-		{dsn, TLSFiles{CA: a.file}, ""},
-		{dsn + "?timeout=2s", TLSFiles{CA: a.file, Cert: cert, Key: key}, ""},
-		{dsn + "?tls=true", TLSFiles{}, ""},
-		{dsn + "?tls=verify-ca", TLSFiles{}, "--db-tls-ca"},
-		{dsn + "?tls=verify-ca", TLSFiles{Cert: cert, Key: key}, "--db-tls-ca"},
-		{dsn + "?tls=true", TLSFiles{CA: a.file}, "leave one out"},
-		{"root@unix(/run/mysqld.sock)/velocityd", TLSFiles{CA: a.file}, "leads to a socket"},
-		{dsn, TLSFiles{CA: a.file + ".gone"}, "no such file"},
-		{dsn, TLSFiles{CA: key}, "holds no certificate"},
-		{dsn, TLSFiles{Cert: cert}, "needs both files"},
-		{dsn, TLSFiles{Cert: cert, Key: a.file}, "read client certificate"},
-		{"hunter2", TLSFiles{CA: a.file}, "cannot be read"},
+		{dsn, session.TLSFiles{CA: a.file}, ""},
+		{dsn + "?timeout=2s", session.TLSFiles{CA: a.file, Cert: cert, Key: key}, ""},
+		{dsn + "?tls=true", session.TLSFiles{}, ""},
+		{dsn + "?tls=verify-ca", session.TLSFiles{}, "--db-tls-ca"},
+		{dsn + "?tls=verify-ca", session.TLSFiles{Cert: cert, Key: key}, "--db-tls-ca"},
+		{dsn + "?tls=true", session.TLSFiles{CA: a.file}, "leave one out"},
+		{"root@unix(/run/mysqld.sock)/velocityd", session.TLSFiles{CA: a.file}, "leads to a socket"},
+		{dsn, session.TLSFiles{CA: a.file + ".gone"}, "no such file"},
+		{dsn, session.TLSFiles{CA: key}, "holds no certificate"},
+		{dsn, session.TLSFiles{Cert: cert}, "needs both files"},
+		{dsn, session.TLSFiles{Cert: cert, Key: a.file}, "read client certificate"},
+		{"hunter2", session.TLSFiles{CA: a.file}, "cannot be read"},
 	} {
-		got, err := WithTLS(c.dsn, c.files)
+		got, err := session.WithTLS(c.dsn, c.files)
 		switch {
-		case c.want == "" && (err != nil || CheckDSN(got) != nil || !strings.HasPrefix(got, c.dsn)):
-			t.Errorf("%+v: %v, %v", c, err, CheckDSN(got))
+		case c.want == "" && (err != nil || session.CheckDSN(got) != nil || !strings.HasPrefix(got, c.dsn)):
+			t.Errorf("%+v: %v, %v", c, err, session.CheckDSN(got))
 		case c.want != "" && (!errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2")):
 			t.Errorf("%+v: %v", c, err)
 		}

@@ -3,11 +3,13 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"sync"
 	"testing"
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -25,7 +27,7 @@ type bench struct {
 
 func newBench(tb testing.TB, d *dbtest.Database) bench {
 	tb.Helper()
-	store := connect(tb, d, Options{LockWait: 10 * time.Second}) // hundreds of callers on one bucket, and a slow machine
+	store := connect(tb, d, session.Options{LockWait: 10 * time.Second}) // hundreds of callers on one bucket, and a slow machine
 	return bench{nil, store, d, store}.asking(store)
 }
 
@@ -73,14 +75,14 @@ func (s inBatches) CheckAll(ctx context.Context, call service.Call) ([]service.D
 
 // stand sets up what most tests need: a fresh database with these zones, and a
 // store on it.
-func stand(tb testing.TB, engine *dbtest.Engine, o Options, zones ...service.Zone) (*dbtest.Database, *Store) {
+func stand(tb testing.TB, engine *dbtest.Engine, o session.Options, zones ...service.Zone) (*dbtest.Database, *Store) {
 	tb.Helper()
 	d := engine.Database(tb, zones...)
 	return d, connect(tb, d, o)
 }
 
 // connect returns the store of a database with the newest schema.
-func connect(tb testing.TB, d *dbtest.Database, o Options) *Store {
+func connect(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
 	tb.Helper()
 	o.DSN, o.ConnectTimeout = d.DSN, time.Minute
 	store, err := Open(o)
@@ -101,15 +103,15 @@ func check(buckets ...service.Bucket) []service.Check {
 
 func user(key string) service.Bucket { return service.Bucket{ZoneID: 1, Key: key} }
 
-// session is one plain connection, like an SQL client's.
-func session(t *testing.T, d *dbtest.Database, settings ...string) *sql.Conn {
+// sqlSession is one plain connection, like an SQL client's.
+func sqlSession(t *testing.T, d *dbtest.Database, settings ...string) *sql.Conn {
 	t.Helper()
 	conn, err := d.SQL.Conn(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Not back to the pool: its settings are the test's own.
-	t.Cleanup(func() { discard(conn) })
+	t.Cleanup(func() { _ = conn.Raw(func(any) error { return driver.ErrBadConn }) })
 	for _, setting := range settings {
 		dbtest.Exec(t, conn, setting)
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -59,7 +61,7 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 			}
 		}
 		for name, expectsNew := range map[string]bool{"old": false, "new": true} {
-			store := connect(t, d, Options{LockWait: time.Hour})
+			store := connect(t, d, session.Options{LockWait: time.Hour})
 			ask(store, check(user(name+" known"), user(name+" too"))) // so that the zone is known
 			store.hints.unseenAreNew.Store(expectsNew)
 			end := making(t, d, user(name))
@@ -84,7 +86,7 @@ func TestARowInTheMakingHarmsItselfOnly(t *testing.T) {
 func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Hour}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: time.Hour}, zone(1, 100, time.Hour))
 		var checks []service.Check
 		var ends []func(bool)
 		for i := range 12 {
@@ -121,11 +123,11 @@ func TestManyRowsInTheMakingAreTakenForHeld(t *testing.T) {
 
 func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, zone(1, 100, time.Hour))
+	dbtest.Each(t, func(t *testing.T, on *dbtest.Engine) {
+		d := on.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("old"))()
 		d.Hold(t, user("older"))()
-		store := connect(t, d, Options{})
+		store := connect(t, d, session.Options{})
 		for i, step := range []struct {
 			checks []service.Check
 			new    int // of which rows are made before it is known that there are none
@@ -137,7 +139,7 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 			{check(user("f"), user("g")), 0},
 			{append(check(user("h")), check(service.Bucket{ZoneID: 2, Key: "no such zone"}, user("i"))[0]), 1},
 		} {
-			if made := newBatch(store.hints, &connection{dialect: EngineMySQL.dialect()}, service.Call{Checks: step.checks}).likelyNew(); len(made) != step.new {
+			if made := newBatch(store.hints, &session.Conn{Engine: engine.MySQL}, service.Call{Checks: step.checks}).likelyNew(); len(made) != step.new {
 				t.Errorf("step %d makes %v, want %d", i, made, step.new)
 			}
 			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: step.checks})
@@ -153,15 +155,15 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 
 func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour))
+	dbtest.Each(t, func(t *testing.T, on *dbtest.Engine) {
+		d, store := stand(t, on, session.Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour))
 		other := func(key string) service.Bucket { return service.Bucket{ZoneID: 2, Key: key} }
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), other("a"))}); err != nil {
 			t.Fatal(err)
 		}
 		d.DeleteZone(t, 2)
 		checks := append(check(user("b"), user("c")), check(other("b"))[0])
-		if made := newBatch(store.hints, &connection{dialect: EngineMySQL.dialect()}, service.Call{Checks: checks}).likelyNew(); len(made) != 3 {
+		if made := newBatch(store.hints, &session.Conn{Engine: engine.MySQL}, service.Call{Checks: checks}).likelyNew(); len(made) != 3 {
 			t.Errorf("makes %v, want all three", made)
 		}
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})
@@ -182,7 +184,7 @@ func TestARowThatAnotherSessionMakesInTheLastMomentIsRead(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		locking := zone(1, 5, time.Minute)
 		locking.Lockout = time.Hour
-		d, store := stand(t, engine, Options{}, locking)
+		d, store := stand(t, engine, session.Options{}, locking)
 		other, err := d.SQL.BeginTx(t.Context(), &sql.TxOptions{Isolation: sql.LevelRepeatableRead})
 		if err != nil {
 			t.Fatal(err)
@@ -211,7 +213,7 @@ func TestARowThatAnotherSessionMakesInTheLastMomentIsRead(t *testing.T) {
 func TestARowThatNobodyAskedForIsNotMet(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour))
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))}); err != nil {
 			t.Fatal(err)
 		}
@@ -237,9 +239,9 @@ func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		d.Hold(t, user("held"))
-		store := connect(t, d, Options{})
+		store := connect(t, d, session.Options{})
 		conn := laneOf(t, store)
-		conn.driverConn = edited{conn.driverConn, func(query string) string {
+		conn.DriverConn = edited{conn.DriverConn, func(query string) string {
 			for i := range store.hints.seen {
 				store.hints.seen[i].Store(0)
 			}
@@ -263,18 +265,18 @@ func TestAHeldBucketIsGivenUpThoughTheHintsForgetIt(t *testing.T) {
 func TestADirtyReadLeavesTheNextTransactionAsItWas(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Second}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour))
 		if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("there"))}); err != nil {
 			t.Fatal(err)
 		}
 		making(t, d, user("in the making"))
 		b := newBatch(store.hints, laneOf(t, store), service.Call{Checks: check(user("there"), user("in the making"), user("missing"))})
 		seen := func() int {
-			var r reading
+			var r session.Reading
 			n := 0
-			r.sql("SELECT 1 FROM zone_bucket_lock")
-			r.each(1, func([]driver.Value) error { n++; return nil })
-			if err := r.send(t.Context(), b.conn); err != nil {
+			r.SQL("SELECT 1 FROM zone_bucket_lock")
+			r.Each(1, func([]driver.Value) error { n++; return nil })
+			if err := r.Send(t.Context(), b.conn); err != nil {
 				t.Fatal(err)
 			}
 			return n
@@ -288,7 +290,7 @@ func TestADirtyReadLeavesTheNextTransactionAsItWas(t *testing.T) {
 		}
 		_, err := b.conn.ExecContext(t.Context(), "SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED; "+
 			"INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'in the making') ON DUPLICATE KEY UPDATE zone_id = 1", nil)
-		if !isNumber(err, errLockWait) {
+		if !session.IsNumber(err, session.NumberLockWait) {
 			t.Fatalf("got %v, want the lock wait to be over", err)
 		}
 		if n := seen(); n != 1 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -145,7 +146,7 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 		} {
 			t.Run(name, func(t *testing.T) {
 				d := engine.Database(t, zone(1, 50, time.Hour), zone(2, 50, time.Hour))
-				direct := connect(t, d, Options{})
+				direct := connect(t, d, session.Options{})
 				var ids []uint64
 				for _, key := range []string{"alice", "bob"} {
 					decision, err := ask(t.Context(), direct, check(user(key)))
@@ -163,7 +164,7 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 					d.SetOverride(t, service.Override{ZoneID: id + 1, Key: "carol", Action: service.OverrideAllow, Reason: "test", CreatedBy: "test"})
 				}
 				p := dbtest.Through(t, d.DSN)
-				store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{MaxConns: LeastMaxConns})
+				store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{MaxConns: session.LeastMaxConns})
 				if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); err != nil { // it knows zone and rows then
 					t.Fatal(err)
 				}

@@ -8,22 +8,23 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
 // events is what a store has told.
 type events struct {
 	mu   sync.Mutex
-	list []Event
+	list []session.Event
 }
 
-func (e *events) add(event Event) {
+func (e *events) add(event session.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.list = append(e.list, event)
 }
 
-func (e *events) want(t *testing.T, list ...Event) {
+func (e *events) want(t *testing.T, list ...session.Event) {
 	t.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -37,14 +38,14 @@ func TestABucketThatStaysHeldIsALockWaitTimeout(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		var told events
-		d, store := stand(t, engine, Options{LockWait: time.Second, Observe: told.add}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: time.Second, Observe: told.add}, zone(1, 5, time.Hour))
 		release := d.Hold(t, user("alice"))
 		defer release()
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(user("alice"))[0], check(user("bob"))[0]}})
 		if err != nil || !errors.Is(decisions[0].Err, service.ErrBusy) || decisions[1].Err != nil {
 			t.Errorf("got %+v, %v, want that only the held bucket is refused", decisions, err)
 		}
-		told.want(t, LockWaitTimeout)
+		told.want(t, session.LockWaitTimeout)
 		if checks, others := store.Pools(); checks.OpenConnections < 1 || checks.MaxOpenConnections != 24 || others.MaxOpenConnections != 7 {
 			t.Errorf("connections: %+v, %+v", checks, others)
 		}
@@ -56,14 +57,14 @@ func TestADeadlockALockWaitAndTheirRetriesAreTold(t *testing.T) {
 	store, mock := mocked(t)
 	var told events
 	store.observe = told.add
-	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(errLockWait))
+	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(session.NumberLockWait))
 	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(1213))
 	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(1020))
-	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(errUnknown))
+	mock.ExpectQuery("CALL check_velocity").WillReturnError(number(session.NumberUnknown))
 	if _, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"))}); err != nil {
 		t.Fatal(err)
 	}
-	told.want(t, LockWaitTimeout, Retry, Deadlock, Retry, Deadlock, Retry)
+	told.want(t, session.LockWaitTimeout, session.Retry, session.Deadlock, session.Retry, session.Deadlock, session.Retry)
 }
 
 func TestTheCensusCountsWhatIsInForce(t *testing.T) {
@@ -85,7 +86,7 @@ func TestTheCensusCountsWhatIsInForce(t *testing.T) {
 		if f.engine != nil {
 			d = d.ServiceAccount(t)
 		}
-		census, err := f.connect(t, d, Options{}).Census(t.Context())
+		census, err := f.connect(t, d, session.Options{}).Census(t.Context())
 		if err != nil || len(census) != 3 {
 			t.Fatalf("got %v, %v", census, err)
 		}

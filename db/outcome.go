@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -22,7 +23,7 @@ func (s *Store) ReportAll(ctx context.Context, reports []service.Report) ([]erro
 		return nil, err
 	}
 	report := s.settleAll
-	if engine.hasRoutines() {
+	if engine.HasRoutines() {
 		report = s.callReport
 	}
 	statuses, err := report(ctx, reports)
@@ -61,12 +62,12 @@ func (s *Store) callReport(ctx context.Context, reports []service.Report) ([]ser
 				return err
 			}
 			if place != answered || place >= len(reports) || told != list[place] {
-				return errMisfit
+				return session.ErrMisfit
 			}
 			statuses[place] = status
 		}
 		if rows.Err() == nil && answered != len(reports) {
-			return errMisfit
+			return session.ErrMisfit
 		}
 		return rows.Err()
 	}, "CALL report_outcomes(?)", string(argument))

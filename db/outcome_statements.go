@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -30,7 +31,7 @@ func (s *Store) settleAll(ctx context.Context, reports []service.Report) ([]serv
 		end := first + pieceOf(checks[first:], most)
 		some, err := s.settle(ctx, reports[first:end], checks[first:end])
 		switch {
-		case errors.Is(err, errTooLong) && end-first > 1:
+		case errors.Is(err, session.ErrTooLong) && end-first > 1:
 			most /= 2
 			continue
 		case err != nil && first > 0:
@@ -101,17 +102,17 @@ func (s *Store) settle(
 	err := s.onErrand(ctx, "report", buckets, func(ctx context.Context, e errand) error {
 		settlement, err := e.settle(ctx, reports, checks)
 		if err != nil {
-			return unrecorded(err)
+			return session.Unrecorded(err)
 		}
 		statuses = settlement.Statuses
 		if len(settlement.Settled) == 0 {
-			return unrecorded(e.roll(ctx))
+			return session.Unrecorded(e.roll(ctx))
 		}
 		since, err := e.resetsSince(ctx, settlement.Resets)
 		if err != nil {
-			return unrecorded(err)
+			return session.Unrecorded(err)
 		}
-		return e.commit(ctx, func(p *packet) { e.record(p, settlement.Settled, since) })
+		return e.commit(ctx, func(p *session.Packet) { e.record(p, settlement.Settled, since) })
 	})
 	if err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func (s *Store) settle(
 // settle locks the buckets of checks, reads the checks' txns and zones, and says what becomes of
 // reports on the checks.
 func (e errand) settle(ctx context.Context, reports []service.Report, checks [][]txnOfCheck) (service.Settlement, error) {
-	var r reading
+	var r session.Reading
 	e.open(&r)
 	e.makeRows(&r, e.buckets)
 	e.readSettings(&r)
@@ -155,7 +156,7 @@ func (t txnOfCheck) name() txnName          { return txnName{t.ID, t.CreatedAt.U
 func (t txnOfCheck) bucket() service.Bucket { return service.Bucket{ZoneID: t.ZoneID, Key: t.Key} }
 
 // readTxns reads the txns of checks as they are recorded now.
-func (e errand) readTxns(r *reading, checks [][]txnOfCheck) map[txnName]service.Txn {
+func (e errand) readTxns(r *session.Reading, checks [][]txnOfCheck) map[txnName]service.Txn {
 	ids := make([][]uint64, len(e.buckets)) // by the places of their buckets
 	for _, check := range checks {
 		for _, t := range check {
@@ -170,13 +171,13 @@ func (e errand) readTxns(r *reading, checks [][]txnOfCheck) map[txnName]service.
 			place, _ := e.placeOf(bucket)
 			of = append(of, ids[place]...)
 		}
-		r.sql("SELECT "+txnColumns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
-			list(len(of), func(i int) { r.uint(of[i]) }).sql(" AND bucket_key IN ").
-			list(len(part), func(i int) { r.string(part[i].Key) }).sql(";")
-		r.each(13, func(row []driver.Value) error {
+		r.SQL("SELECT "+txnColumns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
+			List(len(of), func(i int) { r.Uint(of[i]) }).SQL(" AND bucket_key IN ").
+			List(len(part), func(i int) { r.Quote(part[i].Key) }).SQL(";")
+		r.Each(13, func(row []driver.Value) error {
 			txn, err := txnOf(row)
 			if _, isAsked := e.placeOf(txn.Bucket); err == nil && !isAsked {
-				return errMisfit
+				return session.ErrMisfit
 			}
 			recorded[txnName{txn.ID, txn.CreatedAt.UnixMicro()}] = txn
 			return err
@@ -207,7 +208,7 @@ func (e errand) resetsSince(ctx context.Context, buckets []service.Bucket) (map[
 }
 
 // record writes the outcomes of txns, and that those of some buckets do not count any more.
-func (e errand) record(p *packet, settled []service.SettledTxn, resets map[service.Bucket]time.Time) {
+func (e errand) record(p *session.Packet, settled []service.SettledTxn, resets map[service.Bucket]time.Time) {
 	e.recordOutcomes(p, settled)
 	wrong := map[service.Bucket]time.Time{} // since when tallies are
 	for _, txn := range settled {
@@ -236,7 +237,7 @@ type outcomeChange struct {
 }
 
 // recordOutcomes writes the outcomes of txns.
-func (e errand) recordOutcomes(p *packet, settled []service.SettledTxn) {
+func (e errand) recordOutcomes(p *session.Packet, settled []service.SettledTxn) {
 	var changes []outcomeChange
 	txns := map[outcomeChange][]service.SettledTxn{}
 	for _, txn := range settled {
@@ -248,12 +249,12 @@ func (e errand) recordOutcomes(p *packet, settled []service.SettledTxn) {
 	}
 	for _, change := range changes {
 		of := txns[change]
-		p.sql("UPDATE zone_txn FORCE INDEX (PRIMARY) SET outcome = ").string(string(change.outcome))
+		p.SQL("UPDATE zone_txn FORCE INDEX (PRIMARY) SET outcome = ").Quote(string(change.outcome))
 		if change.givenBack {
-			p.sql(", counted = FALSE")
+			p.SQL(", counted = FALSE")
 		}
-		p.sql(" WHERE id IN ").list(len(of), func(i int) { p.uint(of[i].ID) }).
-			sql(" AND created_at = ").instant(of[0].CreatedAt).
-			sql(" AND bucket_key IN ").list(len(of), func(i int) { p.string(of[i].Bucket.Key) }).sql(";")
+		p.SQL(" WHERE id IN ").List(len(of), func(i int) { p.Uint(of[i].ID) }).
+			SQL(" AND created_at = ").Instant(of[0].CreatedAt).
+			SQL(" AND bucket_key IN ").List(len(of), func(i int) { p.Quote(of[i].Bucket.Key) }).SQL(";")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -30,7 +31,7 @@ func TestAReportSettlesWhatAnEarlierOneLeftHalfDone(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			d := dbtest.Portable(t, failures(), service.Zone{ID: 2, Rate: 9, Window: time.Hour, ResetOnSuccess: true})
-			store := portable(t, d, Options{})
+			store := portable(t, d, session.Options{})
 			reset := service.Bucket{ZoneID: 2, Key: "203.0.113.9"}
 			decision, err := ask(t.Context(), store, check(user("alice"), reset))
 			if err != nil {
@@ -66,7 +67,7 @@ func TestAReportSettlesWhatAnEarlierOneLeftHalfDone(t *testing.T) {
 func TestACallThatEndsHalfWayIsUndecidedAndCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t, failures())
-	store := portable(t, d, Options{LockWait: time.Second})
+	store := portable(t, d, session.Options{LockWait: time.Second})
 	checks := make([]service.Check, mostSettled)
 	for i := range checks {
 		checks[i] = check(user(fmt.Sprint("a-", i)), user(fmt.Sprint("b-", i)))[0]
@@ -118,12 +119,12 @@ func TestAReportThatIsCutOffSaysTruly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := dbtest.Portable(t, failures())
-			store := portable(t, d, Options{})
+			store := portable(t, d, session.Options{})
 			decision, err := ask(t.Context(), store, check(user("alice")))
 			if err != nil {
 				t.Fatal(err)
 			}
-			cut := portable(t, d, Options{MaxConns: 2})
+			cut := portable(t, d, session.Options{MaxConns: 2})
 			editLane(t, cut, func(packet string) string { return strings.Replace(packet, test.at, test.instead, 1) })
 			report := []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeSuccess}}
 			if _, err := cut.ReportAll(t.Context(), report); !errors.Is(err, test.want) {
@@ -147,7 +148,7 @@ func TestAReportThatIsCutOffSaysTruly(t *testing.T) {
 func TestReportsTooManyForOnePacketAreRecordedInParts(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t, zone(1, 100, time.Hour))
-	store := portable(t, d, Options{MaxConns: LeastMaxConns})
+	store := portable(t, d, session.Options{MaxConns: session.LeastMaxConns})
 	reports := make([]service.Report, 60)
 	for i := range reports {
 		decision, err := ask(t.Context(), store, check(user(fmt.Sprint(i))))
@@ -156,8 +157,8 @@ func TestReportsTooManyForOnePacketAreRecordedInParts(t *testing.T) {
 		}
 		reports[i] = service.Report{TxnID: decision.TxnID(), Outcome: service.OutcomeFailure}
 	}
-	if err := store.onLane(t.Context(), func(_ context.Context, conn *connection) (clean bool, err error) {
-		conn.maxPacket = 4000
+	if err := store.onLane(t.Context(), func(_ context.Context, conn *session.Conn) (clean bool, err error) {
+		conn.MaxPacket = 4000
 		return true, nil
 	}); err != nil {
 		t.Fatal(err)

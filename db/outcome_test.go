@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -21,7 +22,7 @@ func failures() service.Zone {
 func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{LockWait: time.Second, MaxConns: 1}, failures())
+		d, store := f.stand(t, session.Options{LockWait: time.Second, MaxConns: 1}, failures())
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{
 			{Buckets: []service.Bucket{user("alice"), user("bob")}}, {Buckets: []service.Bucket{user("carol")}},
 		}})
@@ -57,7 +58,7 @@ func TestAReportAgainstAHeldBucketIsBusyAndRecordsNothing(t *testing.T) {
 func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{}, failures())
+		d, store := f.stand(t, session.Options{}, failures())
 		buckets := []service.Bucket{user("a"), user("b"), user("c")}
 		for _, apart := range []int{1, 15, 16, 17, 255, 256, 257, 5000, 30_000} {
 			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(buckets...)})
@@ -87,7 +88,7 @@ func TestSiblingsAreFoundHoweverManyCameBetween(t *testing.T) {
 func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{}, failures())
+		d, store := f.stand(t, session.Options{}, failures())
 		var all []service.Decision
 		for call := range 2 {
 			var checks []service.Check
@@ -115,7 +116,7 @@ func TestChecksOfOneCallAndOfOthersAreNotMixedUp(t *testing.T) {
 func TestAnOutcomeIsRecordedThoughASiblingWasDeleted(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{}, failures())
+		d, store := f.stand(t, session.Options{}, failures())
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"), user("c"))})
 		if err != nil {
 			t.Fatal(err)
@@ -139,7 +140,7 @@ func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
-		conn := session(t, d)
+		conn := sqlSession(t, d)
 		first, err := call(conn, user("alice"))
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +166,7 @@ func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
 		}
 		// The highest id fails no other report.
 		reports := []service.Report{{TxnID: first.txnID, Outcome: service.OutcomeFailure}, {TxnID: math.MaxUint64, Outcome: service.OutcomeFailure}}
-		if errs, err := connect(t, d, Options{}).ReportAll(t.Context(), reports); err != nil || errs[0] != nil || !errors.Is(errs[1], service.ErrNotFound) {
+		if errs, err := connect(t, d, session.Options{}).ReportAll(t.Context(), reports); err != nil || errs[0] != nil || !errors.Is(errs[1], service.ErrNotFound) {
 			t.Errorf("got %v, %v", errs, err)
 		}
 	})
@@ -174,7 +175,7 @@ func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
 func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{}, failures())
+		d, store := f.stand(t, session.Options{}, failures())
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("a"))})
 		if err != nil {
 			t.Fatal(err)
@@ -190,12 +191,12 @@ func TestOutcomesOfADeletedZoneAreStillTaken(t *testing.T) {
 func TestAReportDoesNotWaitForWhoeverEditsTheZone(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{LockWait: time.Second}, failures())
+		d, store := f.stand(t, session.Options{LockWait: time.Second}, failures())
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))})
 		if err != nil {
 			t.Fatal(err)
 		}
-		dba := session(t, d, "START TRANSACTION", "UPDATE zone_master SET rate = 7 WHERE id = 1")
+		dba := sqlSession(t, d, "START TRANSACTION", "UPDATE zone_master SET rate = 7 WHERE id = 1")
 		receipts, err := store.ReportAll(t.Context(), []service.Report{{TxnID: decisions[0].TxnID(), Outcome: service.OutcomeSuccess}})
 		if err != nil || receipts[0] != nil {
 			t.Errorf("while the zone is being edited: %v, %v", receipts, err)
@@ -213,7 +214,7 @@ func TestAResetWaitsForNoOtherBucket(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		resetting := zone(1, 100, time.Hour)
 		resetting.ResetOnSuccess = true
-		d, store := stand(t, engine, Options{LockWait: time.Second}, resetting)
+		d, store := stand(t, engine, session.Options{LockWait: time.Second}, resetting)
 		var last service.Decision
 		for range 9 {
 			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: check(user("m"))})
@@ -247,7 +248,7 @@ func TestAReportNeedsNoAutocommit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, failures())
-		conn := session(t, d, "SET SESSION autocommit = 0")
+		conn := sqlSession(t, d, "SET SESSION autocommit = 0")
 		if _, err := call(conn, user("alice")); err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +266,7 @@ func TestAnIDThatWasRecordedTwiceFailsNoOtherReport(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 9, time.Hour))
-		conn := session(t, d)
+		conn := sqlSession(t, d)
 		first, err := call(conn, user("alice"))
 		if err != nil {
 			t.Fatal(err)
@@ -300,7 +301,7 @@ func TestTxnsOfOneCheckAreFoundAmongThoseOfOthers(t *testing.T) {
 			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, check_buckets) "+
 				"VALUES (?, '2026-01-02 03:04:05.678901', 1, ?, FALSE, FALSE, TRUE, ?, 2)", id, fmt.Sprint("key-", id), i%3)
 		}
-		conn := session(t, d, "SET SESSION group_concat_max_len = 4")
+		conn := sqlSession(t, d, "SET SESSION group_concat_max_len = 4")
 		for id, outcome := range map[int]string{300: "failure", 2: "success", 60000: "success"} {
 			dbtest.Exec(t, conn, "CALL report_outcome(?, ?)", id, outcome)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -72,13 +73,13 @@ func (s *Store) Overrides(ctx context.Context, zoneID int64, after uint64, limit
 		return nil, err
 	}
 	isAsked := func(row overrideRow) bool { return row.ZoneID == zoneID && row.ID > after }
-	rows, err := selectFitting(ctx, s.pool, isAsked, selectOverride+`
+	rows, err := session.SelectFitting(ctx, s.pool, isAsked, selectOverride+`
  WHERE zone_id = ?
    AND id > ?
  ORDER BY id
  LIMIT ?`, zoneID, after, limit)
 	if err != nil {
-		return nil, fmt.Errorf("list overrides of zone %d: %w", zoneID, lookupError(err))
+		return nil, fmt.Errorf("list overrides of zone %d: %w", zoneID, session.LookupError(err))
 	}
 	overrides := make([]service.Override, len(rows))
 	for i, row := range rows {
@@ -93,17 +94,17 @@ func (s *Store) Overrides(ctx context.Context, zoneID int64, after uint64, limit
 // service.ErrNotFound if there is none.
 func (s *Store) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
 	var o service.Override
-	err := s.pool.on(ctx, func(conn *sqlx.Conn) (err error) {
+	err := s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
 		o, err = readOverride(ctx, conn, zoneID, id)
 		return err
 	})
 	if err != nil {
-		return o, fmt.Errorf("read override %d of zone %d: %w", id, zoneID, lookupError(err))
+		return o, fmt.Errorf("read override %d of zone %d: %w", id, zoneID, session.LookupError(err))
 	}
 	return o, nil
 }
 
-func readOverride(ctx context.Context, from reader, zoneID int64, id uint64) (service.Override, error) {
+func readOverride(ctx context.Context, from session.Reader, zoneID int64, id uint64) (service.Override, error) {
 	var row overrideRow
 	err := from.GetContext(ctx, &row, selectOverride+`
  WHERE zone_id = ?
@@ -114,7 +115,7 @@ func readOverride(ctx context.Context, from reader, zoneID int64, id uint64) (se
 	case err != nil:
 		return service.Override{}, err
 	case row.ID != id || row.ZoneID != zoneID:
-		return service.Override{}, errMisfit
+		return service.Override{}, session.ErrMisfit
 	}
 	return row.override()
 }
@@ -148,7 +149,7 @@ func (s *Store) AddOverride(ctx context.Context, o service.Override, principal s
 		return err
 	})
 	if err != nil {
-		return service.Override{}, fmt.Errorf("add override of zone %d: %w", o.ZoneID, writeError(err))
+		return service.Override{}, fmt.Errorf("add override of zone %d: %w", o.ZoneID, session.WriteError(err))
 	}
 	return stored, nil
 }
@@ -271,7 +272,7 @@ func (s *Store) SetOverride(ctx context.Context, o service.Override, principal s
 		return err
 	})
 	if err != nil {
-		return service.Override{}, fmt.Errorf("set override %d of zone %d: %w", o.ID, o.ZoneID, writeError(err))
+		return service.Override{}, fmt.Errorf("set override %d of zone %d: %w", o.ID, o.ZoneID, session.WriteError(err))
 	}
 	return stored, nil
 }
@@ -303,7 +304,7 @@ func (s *Store) DeleteOverride(ctx context.Context, zoneID int64, id uint64, pri
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("delete override %d of zone %d: %w", id, zoneID, writeError(err))
+		return fmt.Errorf("delete override %d of zone %d: %w", id, zoneID, session.WriteError(err))
 	}
 	return nil
 }

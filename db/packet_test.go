@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -19,7 +20,7 @@ func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, rate, time.Hour))
 		dbtest.Exec(t, d.SQL, "SET GLOBAL max_allowed_packet = ?", smallest)
-		store := connect(t, d, Options{MaxConns: LeastMaxConns}) // one session for all
+		store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns}) // one session for all
 		var checks []service.Check
 		for i := range 60 {
 			checks = append(checks, check(user(fmt.Sprint("key-", i)))...)
@@ -36,7 +37,7 @@ func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 					t.Errorf("call %d, check %d: %+v", call, i, decision)
 				}
 			}
-			if err := decisions[tooLong].Err; !errors.Is(err, errTooLong) || !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
+			if err := decisions[tooLong].Err; !errors.Is(err, session.ErrTooLong) || !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
 				t.Errorf("call %d, a check that fits no packet: %+v", call, decisions[tooLong])
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/localdb"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -51,7 +52,7 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+
 		strings.Join(days, ", ")+", PARTITION newest VALUES LESS THAN (MAXVALUE))")
 	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate - 1 WHERE id = 3") // so its buckets may hold more than its rate
-	store := connect(t, d, Options{MaxConns: LeastMaxConns})                     // one session for checks, and one for reports
+	store := connect(t, d, session.Options{MaxConns: session.LeastMaxConns})     // one session for checks, and one for reports
 	var txnID uint64
 	asks := func(buckets ...service.Bucket) func() error {
 		return func() error {
@@ -70,7 +71,7 @@ func lookUps(t *testing.T, server *localdb.Server, partitions int) map[string]in
 		{"a check of two", store.lanes, asks(user("bob"), user("192.0.2.7"))},
 		{"a check by a count", store.lanes, asks(user("carol"), service.Bucket{ZoneID: 2, Key: "carol"})},
 		{"a check by a count with a limit", store.lanes, asks(user("dave"), service.Bucket{ZoneID: 3, Key: "dave"})},
-		{"a report", store.pool.conns.DB, func() error {
+		{"a report", store.pool.Conns.DB, func() error {
 			_, err := store.ReportAll(t.Context(), []service.Report{{TxnID: txnID, Outcome: service.OutcomeSuccess}})
 			return err
 		}},

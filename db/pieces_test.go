@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -19,7 +20,7 @@ func TestACallOfSeveralTransactionsTellsWhichOfItsChecksMayBeCounted(t *testing.
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
 		checks := make([]service.Check, most+50)
 		for i := range checks {
 			for j := range each {
@@ -57,12 +58,12 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 		d := engine.Database(t)
 		d.SQL.SetMaxOpenConns(own)
 		d.SetZone(t, zone(1, 200, time.Hour))
-		store := connect(t, d, Options{MaxConns: conns})
+		store := connect(t, d, session.Options{MaxConns: conns})
 		first, err := ask(t.Context(), store, check(user("a")))
 		if err != nil {
 			t.Fatal(err)
 		}
-		session(t, d, "LOCK TABLES zone_txn WRITE")
+		sqlSession(t, d, "LOCK TABLES zone_txn WRITE")
 		for range rounds {
 			ended := make(chan error)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -105,19 +106,19 @@ func TestATableThatIsLockedForLongLeavesNoMoreConnectionsThanAllowed(t *testing.
 func TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 18446744073709551615")
 		for name, checks := range map[string][]service.Check{
 			"lone": check(user("a")), "pair": check(user("a"), user("b")), "two checks": append(check(user("a")), check(user("b"))...),
 		} {
-			if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); !isNumber(err, 1467) || !errors.Is(err, service.ErrBusy) {
+			if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); !session.IsNumber(err, 1467) || !errors.Is(err, service.ErrBusy) {
 				t.Errorf("%s: %v", name, err)
 			}
 			d.AwaitNone(t, name)
 		}
-		caller := session(t, d)
+		caller := sqlSession(t, d)
 		for range 2 {
-			if _, err := caller.ExecContext(t.Context(), "CALL check_velocity(1, 'a')"); !isNumber(err, 1467) {
+			if _, err := caller.ExecContext(t.Context(), "CALL check_velocity(1, 'a')"); !session.IsNumber(err, 1467) {
 				t.Errorf("a caller by SQL: %v", err)
 			}
 			dbtest.Exec(t, caller, "ROLLBACK") // as docs/dba.md says

@@ -1,75 +1,14 @@
 package db
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-sql-driver/mysql"
-
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
-
-func TestErrorsOfVitessAndTiDBLoseTheirValues(t *testing.T) {
-	t.Parallel()
-	const shard, zones = "target: velocityd_buckets.-80.primary: ", "target: velocityd.0.primary: "
-	for _, tc := range []struct {
-		engine  Engine
-		number  uint16
-		message string
-		kind    error // of a check that it met before the COMMIT
-		wants   string
-	}{
-		{EngineVitess, 1105, shard + `no healthy tablet available for 'keyspace:"velocityd_buckets" shard:"-80" tablet_type:PRIMARY'`, service.ErrBusy, "shard -80"},
-		{EngineVitess, 1105, zones + `no healthy tablet available for 'keyspace:"velocityd" shard:"0" tablet_type:PRIMARY'`, service.ErrAway, "keyspace velocityd"},
-		{EngineVitess, 1105, shard + `vttablet: rpc error: code = Unavailable desc = error reading from server: EOF`, service.ErrBusy, "shard -80"},
-		{EngineVitess, 2013, shard + `vttablet: (errno 2013) (sqlstate HY000) (CallerID: x): Sql: "SELECT hunter2"`, service.ErrBusy, "shard -80"},
-		{EngineVitess, 1290, shard + `vttablet: The MySQL server is running with the --super-read-only option (errno 1290)`, service.ErrBusy, "shard -80"},
-		{EngineVitess, 1317, shard + `vttablet: rpc error: code = DeadlineExceeded desc = context deadline exceeded`, service.ErrBusy, "shard -80"},
-		{EngineVitess, 1317, shard + `vttablet: rpc error: code = Aborted desc = transaction 7: ended at 12:00 (exceeded timeout: 4s)`, service.ErrBusy, "1317"},
-		{EngineVitess, 1205, shard + `vttablet: rpc error: (errno 1205) (sqlstate HY000): Sql: "SELECT hunter2", BindVars: {k: "hunter2"}`, service.ErrBusy, "1205"},
-		{EngineVitess, 1062, shard + `Duplicate entry 'hunter2' for key 'zone_attempt.PRIMARY' (errno 1062)`, service.ErrBusy, "1062"},
-		{EngineVitess, 1105, zones + `vttablet: rpc error: code = FailedPrecondition desc = disallowed due to rule: enforce denied tables (CallerID: x)`, service.ErrPaused, "denied tables"},
-		{EngineVitess, 1105, shard + `vttablet: disallowed due to rule: enforce denied tables (CallerID: x)`, service.ErrPaused, "denied tables"},
-		{EngineVitess, 1105, `table zone_txn not found`, service.ErrUnfit, "1146"},
-		{EngineVitess, 1105, `ambiguous table reference: zone_txn`, service.ErrUnfit, "1052"},
-		{EngineVitess, 1105, `syntax error at position 7 near 'hunter2'`, nil, "syntax error"},
-		{EngineVitess, 3819, shard + `vttablet: Check constraint 'rate must be 0 to 1000000' is violated. (errno 3819) (sqlstate HY000) (CallerID: x): Sql: "insert into zone_override values (:v1)", BindVars: {v1: "hunter2"}`, service.ErrInvalid, "rate must be"},
-		{EngineTiDB, 1105, `pessimistic lock retry limit reached`, service.ErrBusy, "9007"},
-		{EngineTiDB, 9007, `Write conflict, txnStartTS=1, key={tableID=1, handle={1, hunter2}} [try again later]`, service.ErrBusy, "9007"},
-		{EngineTiDB, 9005, `Region is unavailable`, service.ErrBusy, "9005"},
-		{EngineTiDB, 3819, `Check constraint 'rate must be 0 to 1000000' is violated.`, service.ErrInvalid, "rate must be"},
-	} {
-		conn := &connection{engine: tc.engine, dialect: tc.engine.dialect(), shards: &shardMemory{keyspace: "velocityd_buckets"}}
-		err := conn.plain(&mysql.MySQLError{Number: tc.number, Message: tc.message})
-		if text := err.Error(); strings.Contains(text, "hunter2") || !strings.Contains(text, tc.wants) {
-			t.Errorf("%d %s: got %s, want %s and no value", tc.number, tc.message, text, tc.wants)
-		}
-		before := unrecorded(err)
-		if f := faultOf(before); !errors.Is(f.kind, tc.kind) || errors.Is(asKind(f.kind, before), service.ErrUndecided) {
-			t.Errorf("%d %s: got kind %v, want %v", tc.number, tc.message, f.kind, tc.kind)
-		}
-		isAway := errors.Is(asKind(faultOf(before).kind, before), service.ErrAway)
-		if want := errors.Is(tc.kind, service.ErrAway); isAway != want {
-			t.Errorf("%d %s: away is %v, want %v: a circuit opens for it", tc.number, tc.message, isAway, want)
-		}
-	}
-}
-
-func TestACommitThatFailsIsUndecidedUnlessItWasRolledBack(t *testing.T) {
-	t.Parallel()
-	conn := &connection{engine: EngineVitess, dialect: EngineVitess.dialect(), shards: &shardMemory{keyspace: "velocityd_buckets"}}
-	for number, undecided := range map[uint16]bool{1213: false, 8022: false, 9007: false, 1105: true, 2013: true, 1317: true, 9005: true} {
-		err := conn.commitError(&mysql.MySQLError{Number: number, Message: "target: velocityd_buckets.-80.primary: it went"})
-		kind := faultOf(err).kind
-		told := asKind(kind, err)
-		if got := errors.Is(told, service.ErrUndecided); got != undecided || errors.Is(told, service.ErrBusy) == undecided {
-			t.Errorf("%d: got %v, want it undecided (%v) or busy, and not both", number, told, undecided)
-		}
-	}
-}
 
 func TestErrorsOfTheEngineLoseTheirValuesOnAllEngines(t *testing.T) {
 	t.Parallel()
@@ -78,7 +17,7 @@ func TestErrorsOfTheEngineLoseTheirValuesOnAllEngines(t *testing.T) {
 		d := engine.Database(t, zone(1, 100, time.Hour))
 		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn ADD UNIQUE KEY one_of_a_bucket (bucket_key)")
 		d.LeaveUnaudited()
-		s := connect(t, d, Options{})
+		s := connect(t, d, session.Options{})
 		for name, question := range map[string]func(key string) []service.Check{
 			"a lone check":       func(key string) []service.Check { return check(user(key)) },
 			"a check of several": func(key string) []service.Check { return check(user(key), user("beside "+key)) },
@@ -102,27 +41,4 @@ func TestErrorsOfTheEngineLoseTheirValuesOnAllEngines(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestErrorsLoseValuesAndKeepNames(t *testing.T) {
-	t.Parallel()
-	conn := &connection{engine: EngineMySQL, dialect: EngineMySQL.dialect()}
-	for message, c := range map[string]struct {
-		number uint16
-		want   string
-	}{
-		"Incorrect string value: '\\xE2' for column 'bucket_key' at row 1":    {1366, "Incorrect string value"},
-		"Truncated incorrect DOUBLE value: 'alice'":                           {1292, "Truncated incorrect DOUBLE value"},
-		"You have an error in your SQL syntax near 'alice'' at line 1":        {1064, "You have an error in your SQL syntax near"},
-		"alice must not log in":                                               {errSignal, "raised by SIGNAL"},
-		"Data too long for column 'bucket_key' at row 1":                      {1406, "Data too long for column 'bucket_key' at row 1"},
-		"INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'": {1142, "INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'"},
-		"CONSTRAINT `rate` failed for `velocityd`.`zone_master`":              {4025, "CONSTRAINT `rate` failed for `velocityd`.`zone_master`"},
-		"bucket_key must be 1 to 255 characters":                              {errBadArgument, "bucket_key must be 1 to 255 characters"},
-	} {
-		told, _ := errors.AsType[*mysql.MySQLError](conn.plain(&mysql.MySQLError{Number: c.number, Message: message}))
-		if told.Message != c.want || told.Number != c.number {
-			t.Errorf("%d %s: %s", c.number, message, told.Message)
-		}
-	}
 }

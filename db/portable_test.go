@@ -3,26 +3,27 @@ package db
 import (
 	"context"
 	"database/sql/driver"
-	"errors"
 	"net/netip"
 	"testing"
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
 
 // portable connects to a database with the portable tables, as an engine without procedures. On
 // MySQL it takes the form of TiDB.
-func portable(tb testing.TB, d *dbtest.Database, o Options) *Store {
+func portable(tb testing.TB, d *dbtest.Database, o session.Options) *Store {
 	tb.Helper()
 	var version string
 	if err := d.SQL.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
 		tb.Fatal(err)
 	}
-	if engineOf(version, "") == EngineMySQL && o.Engine == "" {
-		o.Engine = EngineTiDB
+	if engine.Of(version, "") == engine.MySQL && o.Engine == "" {
+		o.Engine = engine.TiDB
 	}
 	return connect(tb, d, o)
 }
@@ -31,7 +32,7 @@ func portable(tb testing.TB, d *dbtest.Database, o Options) *Store {
 // keep on MySQL.
 type portableBench struct{ bench }
 
-func newPortableBench(tb testing.TB, d *dbtest.Database, o Options) portableBench {
+func newPortableBench(tb testing.TB, d *dbtest.Database, o session.Options) portableBench {
 	tb.Helper()
 	o.LockWait = 30 * time.Second
 	store := portable(tb, d, o)
@@ -83,14 +84,14 @@ func (b portableBench) Age(tb testing.TB, bucket service.Bucket, by time.Duratio
 func TestPortableStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
-		return newPortableBench(t, dbtest.Portable(t), Options{})
+		return newPortableBench(t, dbtest.Portable(t), session.Options{})
 	})
 }
 
 func TestPortableStoreSendsNoCall(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t, zone(1, 1, time.Hour))
-	store := portable(t, d, Options{})
+	store := portable(t, d, session.Options{})
 	for i, want := range []bool{false, true} {
 		decision, err := ask(context.Background(), store, check(user("a")))
 		if err != nil || decision.Blocked != want {
@@ -109,33 +110,23 @@ func TestPortableSessionsLockRowsThatTheyDoNotChange(t *testing.T) {
 	if err := d.SQL.QueryRow("SELECT VERSION()").Scan(&version); err != nil {
 		t.Fatal(err)
 	}
-	if engineOf(version, "") != EngineTiDB {
+	if engine.Of(version, "") != engine.TiDB {
 		t.Skip("the variable is TiDB's")
 	}
 	dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 0")
 	t.Cleanup(func() { dbtest.Exec(t, d.SQL, "SET GLOBAL tidb_lock_unchanged_keys = 1") })
-	err := portable(t, d, Options{}).onLane(t.Context(), func(ctx context.Context, conn *connection) (bool, error) {
-		var r reading
-		r.sql("SELECT @@tidb_lock_unchanged_keys")
-		r.each(1, func(row []driver.Value) error {
-			if asInt(row[0]) != 1 {
-				t.Errorf("tidb_lock_unchanged_keys is %s, want 1", text(row[0]))
+	err := portable(t, d, session.Options{}).onLane(t.Context(), func(ctx context.Context, conn *session.Conn) (bool, error) {
+		var r session.Reading
+		r.SQL("SELECT @@tidb_lock_unchanged_keys")
+		r.Each(1, func(row []driver.Value) error {
+			if session.AsInt(row[0]) != 1 {
+				t.Errorf("tidb_lock_unchanged_keys is %s, want 1", session.Text(row[0]))
 			}
 			return nil
 		})
-		return true, r.send(ctx, conn)
+		return true, r.Send(ctx, conn)
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-func TestPortableSessionsRefuseToCountByAnOlderState(t *testing.T) {
-	t.Parallel()
-	for value, want := range map[string]error{"ON": errStaleCounts, "OFF": nil, "": nil} {
-		s := &connection{engine: EngineTiDB}
-		if err := s.read(map[string]string{"tidb_rc_read_check_ts": value, "max_allowed_packet": "1024"}, nil); !errors.Is(err, want) {
-			t.Errorf("tidb_rc_read_check_ts = %q: %v, want %v", value, err, want)
-		}
 	}
 }

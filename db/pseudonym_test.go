@@ -10,6 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -58,7 +59,7 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 			} {
 				_, err := d.SQL.Exec(statement)
 				var engineError *mysql.MySQLError
-				if !errors.As(err, &engineError) || engineError.Number != errBadArgument || !strings.Contains(engineError.Message, "must be a pseudonym") ||
+				if !errors.As(err, &engineError) || engineError.Number != session.NumberBadArgument || !strings.Contains(engineError.Message, "must be a pseudonym") ||
 					strings.Contains(engineError.Message, key) {
 					t.Errorf("%s: %v", statement, err)
 				}
@@ -86,7 +87,7 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 func TestAServiceThatHasNotHeardOfPseudonymsCanWriteNoClearKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, hiding())
+		d, store := stand(t, engine, session.Options{}, hiding())
 		one := service.Check{
 			Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}}, KeyRules: []service.KeyRule{{Kind: service.KeyUsername}},
 		}
@@ -110,7 +111,7 @@ func TestOverridesOfAnOldKeyHoldUnderTheNewOne(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		zone := hiding()
 		zone.Lockout = time.Hour
-		d, store := stand(t, engine, Options{}, zone)
+		d, store := stand(t, engine, session.Options{}, zone)
 		var keys []service.SecretKey
 		for id, digits := range map[string]string{"k1": "a1", "k2": "b2"} {
 			key, err := service.ParseSecretKey(id, strings.Repeat(digits, 32))

@@ -17,6 +17,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -31,34 +32,38 @@ type Probe struct {
 	hints *hints
 	// keyspace is the name of the DSN's database, and address its first address.
 	keyspace, address string
-	engines           *engineMemory
+	database          *session.Database
 	lost              atomic.Pointer[[]string]
 }
 
 // OpenProbe returns a probe of the database of o, of which it takes DSN and Reread alone, and
 // connects to nothing yet. Errors are those of Open.
-func OpenProbe(o Options) (*Probe, error) {
-	o.LockWait = DefaultLockWait
-	o.engines = cmp.Or(o.engines, newEngineMemory(o.Engine))
-	configs, err := parseDSN(o.DSN)
+func OpenProbe(o session.Options) (*Probe, error) {
+	return openProbe(o, session.NewDatabase(o.Engine))
+}
+
+func openProbe(o session.Options, database *session.Database) (*Probe, error) {
+	o.LockWait = session.DefaultLockWait
+	configs, err := session.ParseDSN(o.DSN)
 	if err != nil {
 		return nil, err
 	}
-	conns, err := openPool(o, forProbe, 1)
+	conns, err := session.Open(o, database, session.ForProbe, 1)
 	if err != nil {
 		return nil, err
 	}
 	use := "USE `" + strings.ReplaceAll(configs[0].DBName, "`", "``") + "`"
-	return &Probe{conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(seenGroup),
-		keyspace: configs[0].DBName, address: configs[0].Addr, engines: o.engines}, nil
+	return &Probe{
+		conns: sqlx.NewDb(conns, "mysql"), use: use, hints: newHints(seenGroup),
+		keyspace: configs[0].DBName, address: configs[0].Addr, database: database,
+	}, nil
 }
 
 // OpenProbe is the function OpenProbe for the database of the store. What the probe finds out of
 // the engine and its shards the store knows, too: so a store that has decided nothing yet can
 // decide when the probe has succeeded.
-func (s *Store) OpenProbe(o Options) (*Probe, error) {
-	o.engines = s.engines
-	return OpenProbe(o)
+func (s *Store) OpenProbe(o session.Options) (*Probe, error) {
+	return openProbe(o, s.database)
 }
 
 // Close closes the connection, or if it is at work, when it comes back. It does NOT wait for that.
@@ -80,7 +85,7 @@ func (p *Probe) SchemaVersion(ctx context.Context) (version uint, dirty bool, er
 // The error is an *UnreadyError. ctx should have a deadline of two seconds or more.
 func (p *Probe) Prove(ctx context.Context) error {
 	until := rehearsalEnd(ctx)
-	return p.proveBy(ctx, true, func(ctx context.Context, conn *connection) error {
+	return p.proveBy(ctx, true, func(ctx context.Context, conn *session.Conn) error {
 		if err := p.proveChecks(ctx, conn); err != nil {
 			return err
 		}
@@ -91,7 +96,7 @@ func (p *Probe) Prove(ctx context.Context) error {
 // ProveChecks is Prove for what decides checks alone.
 func (p *Probe) ProveChecks(ctx context.Context) error {
 	until := rehearsalEnd(ctx)
-	return p.proveBy(ctx, false, func(ctx context.Context, conn *connection) error {
+	return p.proveBy(ctx, false, func(ctx context.Context, conn *session.Conn) error {
 		if err := p.proveChecks(ctx, conn); err != nil {
 			return err
 		}
@@ -101,25 +106,25 @@ func (p *Probe) ProveChecks(ctx context.Context) error {
 
 // Engine returns the engine of the database. It connects if no connection was made yet. Errors
 // are those of look-ups.
-func (p *Probe) Engine(ctx context.Context) (Engine, error) {
-	if engine := p.engines.is(); engine != "" {
+func (p *Probe) Engine(ctx context.Context) (engine.Engine, error) {
+	if engine := p.database.Engine(); engine != "" {
 		return engine, nil
 	}
-	err := p.onConn(ctx, func(context.Context, *connection) error { return nil })
+	err := p.onConn(ctx, func(context.Context, *session.Conn) error { return nil })
 	if err != nil {
-		return "", fmt.Errorf("look for the engine: %w", lookupError(err))
+		return "", fmt.Errorf("look for the engine: %w", session.LookupError(err))
 	}
-	return p.engines.is(), nil
+	return p.database.Engine(), nil
 }
 
 // proveBy proves by prove where there are procedures, and elsewhere by provePortable, with the
 // statements of reports or without them.
-func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Context, *connection) error) error {
+func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Context, *session.Conn) error) error {
 	const longestPause = 50 * time.Millisecond
 	for try := 1; ; try++ {
 		var d dialect
-		err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
-			if d = conn.dialect; d.hasRoutines {
+		err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
+			if d = dialectOf(conn.Engine); d.hasRoutines {
 				return prove(ctx, conn)
 			}
 			return p.provePortable(ctx, conn, reports)
@@ -132,8 +137,8 @@ func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Co
 		}
 		// What another check would be asked again for, such as a procedure that is being
 		// replaced, is asked again here. A lock that was waited for was waited for enough.
-		f := faultOf(err)
-		if err == nil || isNumber(err, errLockWait) || try >= f.tries || !pause(ctx, rand.N(longestPause)) {
+		f := session.FaultOf(err)
+		if err == nil || session.IsNumber(err, session.NumberLockWait) || try >= f.Tries || !pause(ctx, rand.N(longestPause)) {
 			return Unready(ctx, err)
 		}
 	}
@@ -142,11 +147,11 @@ func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Co
 // Describe returns the rows of CALL describe_schema: what the database has of procedures, triggers,
 // views, keys and constraints, as the engine keeps it. The error is an *UnreadyError.
 func (p *Probe) Describe(ctx context.Context) (rows [][]string, err error) {
-	err = p.onConn(ctx, func(ctx context.Context, conn *connection) error {
-		return conn.each(ctx, 6, "CALL describe_schema()", func(row []driver.Value) error {
+	err = p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
+		return conn.Each(ctx, 6, "CALL describe_schema()", func(row []driver.Value) error {
 			cells := make([]string, len(row))
 			for i, cell := range row {
-				cells[i] = text(cell)
+				cells[i] = session.Text(cell)
 			}
 			rows = append(rows, cells)
 			return nil
@@ -161,14 +166,14 @@ func (p *Probe) Describe(ctx context.Context) (rows [][]string, err error) {
 // onConn does something on the one connection, until the deadline of ctx, and gives
 // the connection up if that fails: the engine then takes back what was begun. A
 // statement that waits for a table there ends by itself within a second.
-func (p *Probe) onConn(ctx context.Context, do func(context.Context, *connection) error) error {
+func (p *Probe) onConn(ctx context.Context, do func(context.Context, *session.Conn) error) error {
 	conn, err := p.conns.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: no connection: %w", errUnsent, err)
+		return fmt.Errorf("%w: no connection: %w", session.ErrUnsent, err)
 	}
 	defer conn.Close()
-	if err = onConnection(ctx, conn, do); err != nil {
-		discard(conn)
+	if err = session.OnConnection(ctx, conn, do); err != nil {
+		session.Discard(conn)
 	}
 	return err
 }
@@ -178,7 +183,7 @@ func (p *Probe) onConn(ctx context.Context, do func(context.Context, *connection
 func noBucket() service.Bucket { return service.Bucket{ZoneID: 0, Key: "0.0.0.0"} }
 
 // batchOfNoZone returns a batch of checks in the zone of noBucket. It reads all that a batch can read.
-func batchOfNoZone(conn *connection, hints *hints, checks ...service.Check) *batch {
+func batchOfNoZone(conn *session.Conn, hints *hints, checks ...service.Check) *batch {
 	b, id := newBatch(hints, conn, service.Call{Checks: checks}), noBucket().ZoneID
 	b.known.plans[id] = zonePlan{
 		known: true, window: time.Second, overridden: true, networks: true, lengths: []prefixLength{{id, 4, 32}}, hasSeries: true,
@@ -186,7 +191,7 @@ func batchOfNoZone(conn *connection, hints *hints, checks ...service.Check) *bat
 	return b
 }
 
-func (p *Probe) proveChecks(ctx context.Context, conn *connection) error {
+func (p *Probe) proveChecks(ctx context.Context, conn *session.Conn) error {
 	if _, err := conn.ExecContext(ctx, p.use, nil); err != nil {
 		return err
 	}
@@ -197,10 +202,10 @@ func (p *Probe) proveChecks(ctx context.Context, conn *connection) error {
 }
 
 // proveCheck calls what decides a lone check.
-func proveCheck(ctx context.Context, conn *connection) error {
+func proveCheck(ctx context.Context, conn *session.Conn) error {
 	_, err := callByRule(ctx, conn, service.Check{Buckets: []service.Bucket{noBucket()}}, false)
 	switch {
-	case isNumber(err, errUnknown): // as it answers after it has looked for the zone
+	case session.IsNumber(err, session.NumberUnknown): // as it answers after it has looked for the zone
 		return nil
 	case err == nil:
 		err = errors.New("a check of a zone that does not exist was decided")
@@ -209,7 +214,7 @@ func proveCheck(ctx context.Context, conn *connection) error {
 }
 
 // proveReport calls what records outcomes. Its rehearsal writes all that the one of a check writes.
-func proveReport(ctx context.Context, conn *connection, until time.Time) error {
+func proveReport(ctx context.Context, conn *session.Conn, until time.Time) error {
 	if err := proveCall(ctx, conn, "report_outcomes", "CALL report_outcomes('[]')"); err != nil {
 		return err
 	}
@@ -217,21 +222,21 @@ func proveReport(ctx context.Context, conn *connection, until time.Time) error {
 }
 
 // proveCall calls a procedure.
-func proveCall(ctx context.Context, conn *connection, procedure, statement string) error {
+func proveCall(ctx context.Context, conn *session.Conn, procedure, statement string) error {
 	var p proof
-	p.add("EXECUTE", "procedure "+procedure, func(r *reading) {
-		r.sql(statement)
-		r.skip()
+	p.add("EXECUTE", "procedure "+procedure, func(r *session.Reading) {
+		r.SQL(statement)
+		r.Skip()
 	})
 	return p.ask(ctx, conn)
 }
 
 // proveBatch sends what a batch sends, as one packet.
-func proveBatch(ctx context.Context, conn *connection, hints *hints) error {
+func proveBatch(ctx context.Context, conn *session.Conn, hints *hints) error {
 	b := batchOfNoZone(conn, hints, service.Check{Buckets: []service.Bucket{noBucket()}, AttemptID: "readyz"})
 	var p proof
-	b.open(&p.reading)
-	p.add("SELECT", "table zone_bucket_lock", func(r *reading) { b.lock(r, b.buckets, " FOR UPDATE SKIP LOCKED;") })
+	b.open(&p.Reading)
+	p.add("SELECT", "table zone_bucket_lock", func(r *session.Reading) { b.lock(r, b.buckets, " FOR UPDATE SKIP LOCKED;") })
 	p.read("table velocity_identity", "SELECT value FROM velocity_identity LIMIT 1")
 	p.add("SELECT", "table zone_master", b.readZones)
 	p.add("SELECT", "tables zone_override and zone_override_prefix_length", b.readOverrides)
@@ -244,11 +249,11 @@ func proveBatch(ctx context.Context, conn *connection, hints *hints) error {
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, "+
 		"blocked_began = NULL, blocked_txns = NULL, blocked_txn_id = NULL, blocked_txn_at = NULL, blocked_reason = NULL, blocked_override_id = NULL WHERE FALSE")
 	p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns))
-	p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
+	p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", dialectOf(conn.Engine).attemptColumns()))
 	p.write("EXECUTE", "procedure forget_attempts", "CALL forget_attempts('[]')")
 	p.write("EXECUTE", "procedure repeat_txns", "CALL repeat_txns('[]', UTC_TIMESTAMP(6))")
-	b.reset(&p.packet)
-	p.sql("ROLLBACK")
+	b.reset(&p.Packet)
+	p.SQL("ROLLBACK")
 	return p.ask(ctx, conn)
 }
 
@@ -258,7 +263,7 @@ func (p *Probe) ProveCredentials(ctx context.Context) error {
 	return Unready(ctx, p.onConn(ctx, proveCredentials))
 }
 
-func proveCredentials(ctx context.Context, conn *connection) error {
+func proveCredentials(ctx context.Context, conn *session.Conn) error {
 	var p proof
 	p.read("table access_token", "SELECT id FROM access_token LIMIT 1")
 	return p.ask(ctx, conn)
@@ -282,9 +287,9 @@ const lastIDs = 1 << 20
 
 var errNoIDsLeft = errors.New("the ids of zone_txn are used up")
 
-func lookForLastIDs(r *reading) {
-	r.sql(fmt.Sprintf("SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > %d LIMIT 1;", uint64(math.MaxUint64-lastIDs)))
-	r.each(1, func([]driver.Value) error { return errNoIDsLeft })
+func lookForLastIDs(r *session.Reading) {
+	r.SQL(fmt.Sprintf("SELECT id FROM zone_txn FORCE INDEX (PRIMARY) WHERE id > %d LIMIT 1;", uint64(math.MaxUint64-lastIDs)))
+	r.Each(1, func([]driver.Value) error { return errNoIDsLeft })
 }
 
 // obstacle is an error of something that a decision needs.
@@ -299,41 +304,41 @@ func (o obstacle) Unwrap() error { return o.error }
 
 // proof collects the statements that prove one thing each, and sends them as one packet.
 type proof struct {
-	reading
+	session.Reading
 	steps []obstacle // of each result set
 }
 
 // add adds the statements that write writes, each with a result set.
-func (p *proof) add(right, object string, write func(*reading)) {
-	write(&p.reading)
-	for len(p.steps) < len(p.readers) {
+func (p *proof) add(right, object string, write func(*session.Reading)) {
+	write(&p.Reading)
+	for len(p.steps) < len(p.Readers) {
 		p.steps = append(p.steps, obstacle{right: right, object: object})
 	}
 }
 
 // read adds a statement that answers with rows, or with none.
 func (p *proof) read(object, statement string) {
-	p.add("SELECT", object, func(r *reading) {
-		r.sql(statement).sql(";")
-		r.skip()
+	p.add("SELECT", object, func(r *session.Reading) {
+		r.SQL(statement).SQL(";")
+		r.Skip()
 	})
 }
 
 // write adds a statement without rows of its own. A row that follows it tells that it is done.
 func (p *proof) write(right, object, statement string) {
-	p.add(right, object, func(r *reading) {
-		r.sql(statement).sql("; SELECT 1;")
-		r.skip()
+	p.add(right, object, func(r *session.Reading) {
+		r.SQL(statement).SQL("; SELECT 1;")
+		r.Skip()
 	})
 }
 
 // ask sends the packet. The error is an obstacle.
-func (p *proof) ask(ctx context.Context, conn *connection) error {
-	err := p.send(ctx, conn)
+func (p *proof) ask(ctx context.Context, conn *session.Conn) error {
+	err := p.Send(ctx, conn)
 	if err == nil {
 		return nil
 	}
-	at := p.steps[min(p.answered, len(p.steps)-1)]
+	at := p.steps[min(p.Answered, len(p.steps)-1)]
 	at.error = err
 	return at
 }
@@ -368,29 +373,29 @@ func Unready(ctx context.Context, err error) error {
 	unready := &UnreadyError{cause: err}
 	var told *mysql.MySQLError
 	switch {
-	case errors.Is(err, errOtherDatabase):
+	case errors.Is(err, session.ErrOtherDatabase):
 		unready.reason = "the address of the database leads to another database than before: restart the service if that is meant, and otherwise take it out of the DSN"
 	case errors.Is(err, errNoShard):
 		unready.reason = "no shard of the buckets has a primary that serves: look at the tablets"
 	case errors.Is(err, service.ErrPaused):
 		unready.reason = "Vitess is switching traffic to other shards: wait for its end, or look at the workflow (vtctldclient Workflow … list)"
-	case errors.Is(err, errUnlisted):
+	case errors.Is(err, session.ErrUnlisted):
 		unready.reason = "the shards of the buckets are not known: vtgate gets no answer from the cluster's topology server (etcd). " +
 			"Instances that have listed them before go on"
 	case errors.Is(err, engine.ErrSharded):
 		unready.reason = engine.ErrSharded.Error()
 	case errors.Is(err, errNoSequence):
 		unready.reason = "vtgate does not know that the ids of zone_txn come from a sequence: run 'velocityd migrate up' as the owner of the schema"
-	case errors.Is(err, errNoIDsLeft), isNumber(err, errNoNextID):
+	case errors.Is(err, errNoIDsLeft), session.IsNumber(err, errNoNextID):
 		unready.reason = "the ids of zone_txn are used up: delete the rows with the highest ids, which no check has made, " +
 			"and set AUTO_INCREMENT of the table back"
 	case errors.As(err, &told):
 		unready.reason = o.reason(told.Number)
 	case ctx.Err() != nil:
 		unready.reason = "the database did not answer in time"
-	case IsUnverified(err):
+	case session.IsUnverified(err):
 		unready.reason = "the certificate of the database's server is not believed"
-	case isLost(err), errors.Is(err, driver.ErrBadConn), errors.Is(err, errUnsent), errors.Is(err, errUnreached):
+	case session.IsLost(err), errors.Is(err, driver.ErrBadConn), errors.Is(err, session.ErrUnsent), errors.Is(err, session.ErrUnreached):
 		unready.reason = "the database cannot be reached"
 	default:
 		unready.reason = "checks cannot be decided"
@@ -403,30 +408,30 @@ func (o obstacle) reason(number uint16) string {
 	o.object = cmp.Or(o.object, "the database")
 	isProcedure := strings.HasPrefix(o.object, "procedure ")
 	switch {
-	case slices.Contains(refusedAccount(), number), o.right == "" && slices.Contains(lackingRight(), number):
+	case slices.Contains(session.RefusedAccount(), number), o.right == "" && slices.Contains(session.LackingRight(), number):
 		return "the database refuses the service's account: look at its password, its host and its rights"
 	case number == 1049:
 		return "the database does not exist: make it and run 'velocityd migrate up'"
 	case slices.Contains([]uint16{1040, 1203, 1226}, number):
 		return "the database takes no more connections: raise its limit or close some"
-	case slices.Contains(readOnly(), number):
+	case slices.Contains(session.ReadOnly(), number):
 		return "the database is read-only: let the service connect to the primary, or end read_only and super_read_only there"
-	case number == errLockWait, number == errNoWait:
+	case number == session.NumberLockWait, number == session.NumberNoWait:
 		return o.object + " is locked: a change of a table, a backup or FLUSH TABLES WITH READ LOCK is under way and must end"
-	case isProcedure && number != 1370 && slices.Contains(lackingRight(), number):
+	case isProcedure && number != 1370 && slices.Contains(session.LackingRight(), number):
 		return "the owner (definer) of " + o.object + " lacks a right on its tables: grant it"
-	case slices.Contains(lackingRight(), number):
+	case slices.Contains(session.LackingRight(), number):
 		return "the service's account lacks the right " + o.right + " on " + o.object + ": grant it"
-	case number == errNoSuchProcedure:
+	case number == session.NumberNoSuchProcedure:
 		return o.object + ", or one that it calls, is missing: run 'velocityd migrate up' as the owner of the schema"
 	case number == 1449:
 		return "the owner (definer) of " + o.object + " does not exist: create that account again with the rights of the schema's owner, " +
 			"or run 'velocityd migrate up' as another account, which is the owner then"
-	case number == errNoSuchTable && isProcedure:
+	case number == session.NumberNoSuchTable && isProcedure:
 		return "a table that " + o.object + " uses is missing: rename it back, or restore it"
-	case number == errNoSuchTable:
+	case number == session.NumberNoSuchTable:
 		return o.object + " is missing: rename it back, restore it or, on Vitess, run 'velocityd migrate up'"
-	case number == errAmbiguous:
+	case number == session.NumberAmbiguous:
 		return "another keyspace has a table of the same name: keep it apart by require_explicit_routing in the vschema of that keyspace"
 	case number == errStack:
 		return "the server's thread_stack is too small for " + cmp.Or(o.way, "checks") + ": set it to 1M in its configuration, and start it again"

@@ -13,6 +13,7 @@ import (
 	"velocityd/db/dbtest"
 	"velocityd/db/dbtest/vitess"
 	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/migrations"
 )
 
@@ -20,7 +21,7 @@ import (
 // all of them.
 func TestClusterProbeSeesAllShards(t *testing.T) {
 	t.Parallel()
-	p, err := OpenProbe(Options{DSN: clusterDSN(t), ConnectTimeout: time.Minute})
+	p, err := OpenProbe(session.Options{DSN: clusterDSN(t), ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if found.Engine == EngineVitess && len(found.Shards) < 2 {
+	if found.Engine == engine.Vitess && len(found.Shards) < 2 {
 		t.Errorf("the shards are %+v, want two or more", found.Shards)
 	}
 	for _, shard := range found.Shards {
@@ -55,7 +56,7 @@ func TestClusterProbeSeesAllShards(t *testing.T) {
 //nolint:paralleltest // it takes away what other tests need
 func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 	pool := overCluster(t)
-	p, err := OpenProbe(Options{DSN: clusterDSN(t), ConnectTimeout: time.Minute})
+	p, err := OpenProbe(session.Options{DSN: clusterDSN(t), ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +84,7 @@ func TestClusterProbeSeesWhatVtgateIsNotTold(t *testing.T) {
 
 func TestClusterAProbeOfAShardedKeyspaceSaysWhatToName(t *testing.T) {
 	t.Parallel()
-	p, err := OpenProbe(Options{DSN: clusterDSN(t) + engine.BucketsSuffix, ConnectTimeout: time.Minute})
+	p, err := OpenProbe(session.Options{DSN: clusterDSN(t) + engine.BucketsSuffix, ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestClusterAProbeOfAShardedKeyspaceSaysWhatToName(t *testing.T) {
 // With one of two shards an instance is ready, and names the other. With none of them it is not.
 func TestFaultTheProbeNamesTheShardsThatAreLost(t *testing.T) {
 	c := ownCluster(t, vitess.Options{})
-	p, err := OpenProbe(Options{DSN: c.DSN(), ConnectTimeout: time.Minute})
+	p, err := OpenProbe(session.Options{DSN: c.DSN(), ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -18,7 +19,7 @@ import (
 const noZone = "zone_id = 0"
 
 // proveLimits reads what a decision reads of zones and overrides.
-func proveLimits(ctx context.Context, conn *connection) error {
+func proveLimits(ctx context.Context, conn *session.Conn) error {
 	var p proof
 	p.read("table zone_master", "SELECT id, rate, `window`, mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, "+
 		"lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, key_rule, overridden, revision, narrowed_at "+
@@ -31,11 +32,11 @@ func proveLimits(ctx context.Context, conn *connection) error {
 // proveBuckets reads and writes all that a check and, if reports is true, a report reads and
 // writes of buckets, with conditions that no row meets. Behind vtgate it asks every shard, or the
 // one that the session is bound to.
-func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
+func proveBuckets(ctx context.Context, conn *session.Conn, reports bool) error {
 	var p proof
 	p.read("table zone_bucket_lock", "SELECT bucket_key, locked_until, lockout_us, lockout_shadow, tally, tally_from, tally_until, tallied_at, "+
 		seriesColumns+" FROM zone_bucket_lock WHERE "+noZone+" FOR UPDATE")
-	p.read("table zone_attempt", "SELECT "+conn.dialect.attemptColumns()+" FROM zone_attempt WHERE attempt_id = ''")
+	p.read("table zone_attempt", "SELECT "+dialectOf(conn.Engine).attemptColumns()+" FROM zone_attempt WHERE attempt_id = ''")
 	p.read("table zone_txn", "SELECT id, "+allTxnRowColumns+", outcome FROM zone_txn WHERE "+noZone)
 	p.write("UPDATE", "table zone_bucket_lock", "UPDATE zone_bucket_lock SET locked_until = NULL, lockout_us = 0, lockout_shadow = FALSE, "+
 		"tally = NULL, tally_from = NULL, tally_until = NULL, tallied_at = NULL, "+
@@ -45,11 +46,11 @@ func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
 	if reports {
 		p.write("UPDATE", "table zone_txn", "UPDATE zone_txn SET outcome = NULL, counted = FALSE WHERE "+noZone)
 	}
-	if !conn.dialect.isSharded {
+	if !dialectOf(conn.Engine).isSharded {
 		// vtgate gives a writer all rights at once.
 		p.write("INSERT", "table zone_bucket_lock", nothingInto("zone_bucket_lock", "zone_id, bucket_key"))
 		p.write("INSERT", "table zone_txn", nothingInto("zone_txn", allTxnRowColumns))
-		p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", conn.dialect.attemptColumns()))
+		p.write("INSERT", "table zone_attempt", nothingInto("zone_attempt", dialectOf(conn.Engine).attemptColumns()))
 		p.add("SELECT", "table zone_txn", lookForLastIDs)
 	}
 	return p.ask(ctx, conn)
@@ -57,8 +58,8 @@ func proveBuckets(ctx context.Context, conn *connection, reports bool) error {
 
 // provePortable is Prove where there are no procedures. Behind vtgate it leaves the buckets to
 // proveShards.
-func (p *Probe) provePortable(ctx context.Context, conn *connection, reports bool) error {
-	if conn.dialect.isSharded {
+func (p *Probe) provePortable(ctx context.Context, conn *session.Conn, reports bool) error {
+	if dialectOf(conn.Engine).isSharded {
 		if err := proveLimits(ctx, conn); err != nil {
 			return err
 		}
@@ -78,13 +79,13 @@ var errNoSequence = errors.New("vtgate takes no ids for zone_txn from a sequence
 
 // proveIDs asks vtgate how it would carry out an INSERT of a txn, which it is NOT asked to do.
 // While zone_txn is not on shards, it gives its ids itself.
-func proveIDs(ctx context.Context, conn *connection) error {
+func proveIDs(ctx context.Context, conn *session.Conn) error {
 	var p proof
-	p.add("INSERT", "table zone_txn", func(r *reading) {
-		r.sql("VEXPLAIN PLAN INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
+	p.add("INSERT", "table zone_txn", func(r *session.Reading) {
+		r.SQL("VEXPLAIN PLAN INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) " +
 			"VALUES ('2026-01-01', 0, 'a', 0, 0, 0)")
-		r.atLeast(1, func(row []driver.Value) error {
-			plan := text(row[0])
+		r.AtLeast(1, func(row []driver.Value) error {
+			plan := session.Text(row[0])
 			if strings.Contains(plan, `"Sharded": true`) && !strings.Contains(plan, `"AutoIncrement"`) {
 				return errNoSequence
 			}
@@ -110,12 +111,12 @@ const (
 // they must have been listed before: no check is decided by a store that has never known them.
 func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 	shards, unlisted := p.listShards(ctx)
-	if unlisted != nil && p.engines.shards.current.Load() == nil {
-		return fmt.Errorf("%w: %w", errUnlisted, unlisted)
+	if unlisted != nil && p.database.Shards.Newest() == nil {
+		return fmt.Errorf("%w: %w", session.ErrUnlisted, unlisted)
 	}
 	var err error
 	if !slices.ContainsFunc(shards, func(s Shard) bool { return !s.IsServing }) {
-		err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) error {
+		err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *session.Conn) error {
 			return proveBuckets(ctx, conn, reports)
 		})
 		if err == nil {
@@ -134,7 +135,7 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 		p.setLost(lost)
 		return nil
 	}
-	elsewhere := p.onConn(ctx, func(ctx context.Context, conn *connection) error { return proveBuckets(ctx, conn, reports) })
+	elsewhere := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error { return proveBuckets(ctx, conn, reports) })
 	switch {
 	case elsewhere == nil:
 		p.setLost(nil)
@@ -154,20 +155,24 @@ func (p *Probe) proveShards(ctx context.Context, reports bool) error {
 // plan. It names the tablet whose error it passes on. A statement that ran out of time is nobody's.
 func isOfGate(err error) bool {
 	var gate *mysql.MySQLError
-	if !errors.As(err, &gate) || gate.Number == errInterrupted {
+	if !errors.As(err, &gate) || gate.Number == session.NumberInterrupted {
 		return false
 	}
-	keyspace, _ := targetOf(gate.Message)
+	keyspace, _ := session.TargetOf(gate.Message)
 	return keyspace == ""
 }
 
 // listShards returns the shards of the buckets, as vtgate sees them.
 func (p *Probe) listShards(ctx context.Context) (shards []Shard, err error) {
-	err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *connection) (err error) {
+	err = p.onConnFor(ctx, allShardsPatience, func(ctx context.Context, conn *session.Conn) (err error) {
 		if shards, err = readShardStates(ctx, conn); err != nil {
 			return err
 		}
-		return p.engines.shards.learn(shards)
+		names := make([]string, len(shards))
+		for i, shard := range shards {
+			names[i] = shard.Name
+		}
+		return p.database.Shards.Learn(names)
 	})
 	if err != nil {
 		return nil, err
@@ -196,8 +201,8 @@ var errNoShard = errors.New("no shard has a primary that serves")
 
 // proveShard asks one shard, on a connection that is bound to it and given up afterwards.
 func (p *Probe) proveShard(ctx context.Context, shard string, reports bool) (err error) {
-	unbound := p.onConnFor(ctx, shardPatience, func(ctx context.Context, conn *connection) error {
-		if _, err = conn.ExecContext(ctx, "USE `"+conn.shards.keyspace+":"+shard+"`", nil); err == nil {
+	unbound := p.onConnFor(ctx, shardPatience, func(ctx context.Context, conn *session.Conn) error {
+		if _, err = conn.ExecContext(ctx, "USE `"+conn.Shards.Keyspace+":"+shard+"`", nil); err == nil {
 			err = proveBuckets(ctx, conn, reports)
 		}
 		return errBound
@@ -212,7 +217,7 @@ func (p *Probe) proveShard(ctx context.Context, shard string, reports bool) (err
 var errBound = errors.New("the session is bound to a shard")
 
 // onConnFor is onConn with a bound besides.
-func (p *Probe) onConnFor(ctx context.Context, patience time.Duration, do func(context.Context, *connection) error) error {
+func (p *Probe) onConnFor(ctx context.Context, patience time.Duration, do func(context.Context, *session.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return p.onConn(ctx, do)
@@ -226,31 +231,31 @@ type Shard struct {
 }
 
 // readShardStates returns the shards of the buckets, in order.
-func readShardStates(ctx context.Context, conn *connection) ([]Shard, error) {
+func readShardStates(ctx context.Context, conn *session.Conn) ([]Shard, error) {
 	var shards []Shard
-	var r reading
-	r.sql("SHOW VITESS_SHARDS;")
-	r.atLeast(1, func(row []driver.Value) error {
-		if of, name, _ := strings.Cut(text(row[0]), "/"); of == conn.shards.keyspace {
+	var r session.Reading
+	r.SQL("SHOW VITESS_SHARDS;")
+	r.AtLeast(1, func(row []driver.Value) error {
+		if of, name, _ := strings.Cut(session.Text(row[0]), "/"); of == conn.Shards.Keyspace {
 			shards = append(shards, Shard{Name: name})
 		}
 		return nil
 	})
-	r.sql("SHOW VITESS_TABLETS")
-	r.atLeast(5, func(row []driver.Value) error {
+	r.SQL("SHOW VITESS_TABLETS")
+	r.AtLeast(5, func(row []driver.Value) error {
 		const keyspaceAt, shardAt, typeAt, stateAt = 1, 2, 3, 4
-		at := slices.IndexFunc(shards, func(s Shard) bool { return s.Name == text(row[shardAt]) })
-		if at < 0 || text(row[keyspaceAt]) != conn.shards.keyspace || text(row[stateAt]) != "SERVING" {
+		at := slices.IndexFunc(shards, func(s Shard) bool { return s.Name == session.Text(row[shardAt]) })
+		if at < 0 || session.Text(row[keyspaceAt]) != conn.Shards.Keyspace || session.Text(row[stateAt]) != "SERVING" {
 			return nil
 		}
-		if text(row[typeAt]) == "PRIMARY" {
+		if session.Text(row[typeAt]) == "PRIMARY" {
 			shards[at].IsServing = true
 		} else {
 			shards[at].Replicas++
 		}
 		return nil
 	})
-	if err := r.send(ctx, conn); err != nil {
+	if err := r.Send(ctx, conn); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(shards, func(a, b Shard) int { return strings.Compare(a.Name, b.Name) })

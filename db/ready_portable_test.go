@@ -6,12 +6,14 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
+	"velocityd/db/session"
 )
 
 // portableProbe returns a probe of a portable database.
 func portableProbe(t *testing.T, dsn string) *Probe {
 	t.Helper()
-	p, err := OpenProbe(Options{DSN: dsn, Engine: EngineTiDB, ConnectTimeout: time.Minute})
+	p, err := OpenProbe(session.Options{DSN: dsn, Engine: engine.TiDB, ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

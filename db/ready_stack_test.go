@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -50,7 +51,7 @@ func TestProveFindsAStackThatIsTooSmall(t *testing.T) {
 		d.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, ResetOnSuccess: true})
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
 		found := proveWays(t, probe(t, d.DSN))
-		for way, err := range goWays(t, d, connect(t, d, Options{})) {
+		for way, err := range goWays(t, d, connect(t, d, session.Options{})) {
 			if err != nil && (found[way] == nil || !strings.Contains(found[way].Error(), "thread_stack")) {
 				t.Errorf("%s fail (%v), and the proof says %v", way, err, found[way])
 			}
@@ -79,7 +80,7 @@ func TestProveFindsThatAPartitionIsMissing(t *testing.T) {
 		if err := proved(p); err != nil {
 			t.Errorf("after %s: %v", cure, err)
 		}
-		if _, err := ask(t.Context(), connect(t, d, Options{}), check(user("alice"))); err != nil {
+		if _, err := ask(t.Context(), connect(t, d, session.Options{}), check(user("alice"))); err != nil {
 			t.Error(err)
 		}
 	})
@@ -112,11 +113,11 @@ func TestWithoutAnIndexTheProofFailsAsTheServiceDoes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP INDEX zone_txn_window")
-		store := connect(t, d, Options{})
+		store := connect(t, d, session.Options{})
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Errorf("a lone check: %v", err)
 		}
-		if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); !isOneOf(err, []uint16{1176}) {
+		if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); !session.IsOneOf(err, []uint16{1176}) {
 			t.Errorf("a check of two buckets: %v, want error 1176", err)
 		}
 		wantUnready(t, "no index", proved(probe(t, d.DSN)), "'velocityd doctor' names what is different, and what mends it")

@@ -11,13 +11,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
 // probe returns a probe of a database that is patient with a slow machine.
 func probe(t *testing.T, dsn string) *Probe {
 	t.Helper()
-	p, err := OpenProbe(Options{DSN: dsn, ConnectTimeout: time.Minute})
+	p, err := OpenProbe(session.Options{DSN: dsn, ConnectTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestProveTellsWhatKeepsChecksFromBeingDecided(t *testing.T) {
 			return func() { t.Helper(); dbtest.Exec(t, d.SQL, fmt.Sprintf(statement, args...)) }
 		}
 		migrate := func() { dbtest.Migrate(t, d.DSN) }
-		holder := session(t, d)
+		holder := sqlSession(t, d)
 		for _, state := range []struct {
 			name     string
 			do, undo func()
@@ -147,14 +148,14 @@ func TestProveLeavesNothing(t *testing.T) {
 			}
 		}
 		d.AwaitNone(t, "the test")
-		decision, err := ask(t.Context(), connect(t, d, Options{}), check(user("alice")))
+		decision, err := ask(t.Context(), connect(t, d, session.Options{}), check(user("alice")))
 		if err != nil || decision.TxnID() != 1 {
 			t.Errorf("the first txn has id %d, %v: ids were used up", decision.TxnID(), err)
 		}
 		if err := proved(p); err != nil {
 			t.Fatal(err)
 		}
-		if decision, err := ask(t.Context(), connect(t, d, Options{}), check(user("bob"))); err != nil || decision.TxnID() != 2 {
+		if decision, err := ask(t.Context(), connect(t, d, session.Options{}), check(user("bob"))); err != nil || decision.TxnID() != 2 {
 			t.Errorf("the second txn has id %d, %v: ids were used up", decision.TxnID(), err)
 		}
 		if n := d.Count(t, "SELECT COUNT(*) FROM information_schema.processlist WHERE user = ?", userOf(t, p)); n > 1 {
@@ -168,11 +169,11 @@ func TestRowsThatSomebodyHasLockedMakeNoInstanceUnready(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour), zone(70, 5, time.Hour))
-		store := connect(t, d, Options{})
+		store := connect(t, d, session.Options{})
 		if _, err := ask(t.Context(), store, check(user("alice"))); err != nil {
 			t.Fatal(err)
 		}
-		person := session(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION")
+		person := sqlSession(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION")
 		for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
 			dbtest.Exec(t, person, "SELECT zone_id FROM "+table+" WHERE zone_id >= 0 FOR UPDATE")
 			p := probe(t, d.ServiceAccount(t).DSN)
@@ -229,7 +230,7 @@ func TestProveFollowsAServerThatStopsWritingOrRunning(t *testing.T) {
 		dbtest.Migrate(t, d.Account(t, "ALL ON *").DSN)
 		d.SetZone(t, zone(1, 5, time.Hour))
 		narrow := d.ServiceAccount(t)
-		p, store := probe(t, narrow.DSN), connect(t, narrow, Options{})
+		p, store := probe(t, narrow.DSN), connect(t, narrow, session.Options{})
 		decide := func(when string, want error) {
 			t.Helper()
 			for _, question := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
@@ -237,7 +238,7 @@ func TestProveFollowsAServerThatStopsWritingOrRunning(t *testing.T) {
 				if !errors.Is(err, want) {
 					t.Errorf("%s: a check of %d buckets: %v, want %v", when, len(question[0].Buckets), err, want)
 				}
-				if when == "read-only" && !isOneOf(err, readOnly()) {
+				if when == "read-only" && !session.IsOneOf(err, session.ReadOnly()) {
 					t.Errorf("the error does not say that the server is read-only: %v", err)
 				}
 			}
@@ -251,7 +252,7 @@ func TestProveFollowsAServerThatStopsWritingOrRunning(t *testing.T) {
 		}
 		decide("after read-only", nil)
 
-		holder := session(t, d, "FLUSH TABLES WITH READ LOCK")
+		holder := sqlSession(t, d, "FLUSH TABLES WITH READ LOCK")
 		wantUnready(t, "FLUSH TABLES WITH READ LOCK", proved(p), "is locked")
 		dbtest.Exec(t, holder, "UNLOCK TABLES")
 		if err := proved(p); err != nil {
@@ -265,7 +266,7 @@ func TestProveFollowsAServerThatStopsWritingOrRunning(t *testing.T) {
 		wantUnready(t, "another password", proved(p), "the database refuses the service's account")
 		dbtest.Exec(t, d.SQL, "ALTER USER "+account+" IDENTIFIED BY 'pass'")
 
-		killed(server)
+		dbtest.Kill(server)
 		wantUnready(t, "engine away", proved(p), "the database cannot be reached")
 		engine.Private(t, dir)
 		dbtest.Eventually(t, "the engine's return", func() bool { return proved(p) == nil })

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"velocityd/db/session"
 )
 
 // errRowsLocked says that a rehearsal was given up, because somebody else has locked rows beside its own.
@@ -25,13 +27,13 @@ func rehearsalEnd(ctx context.Context) time.Time {
 // calls the way is deeper than the rehearsal. A session that has locked rows beside those, such as a
 // reader who locks the end of a table, holds up the rehearsal, and may hold up no check at all. So a
 // rehearsal that waits for a lock, or does not end by until, proves nothing, and ends in errRowsLocked.
-func rehearseWay(ctx context.Context, conn *connection, until time.Time, way string, depth int) error {
+func rehearseWay(ctx context.Context, conn *session.Conn, until time.Time, way string, depth int) error {
 	short, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	err := conn.within(short, func(ctx context.Context) error {
+	err := conn.Within(short, func(ctx context.Context) error {
 		return proveCall(ctx, conn, "rehearse", fmt.Sprintf("CALL rehearse('%s', %d)", way, depth))
 	})
-	if isNumber(err, errLockWait) || err != nil && short.Err() != nil {
+	if session.IsNumber(err, session.NumberLockWait) || err != nil && short.Err() != nil {
 		return fmt.Errorf("%w: %w", errRowsLocked, err)
 	}
 	var o obstacle
@@ -50,10 +52,10 @@ func (p *Probe) ProveReleases(ctx context.Context) error { return p.proveProcedu
 // ProveEdits goes the way of an edit, as ProveReleases goes that of a release.
 func (p *Probe) ProveEdits(ctx context.Context) error { return p.proveProcedures(ctx, proveEdit) }
 
-func (p *Probe) proveProcedures(ctx context.Context, prove func(context.Context, *connection, time.Time) error) error {
+func (p *Probe) proveProcedures(ctx context.Context, prove func(context.Context, *session.Conn, time.Time) error) error {
 	until := rehearsalEnd(ctx)
-	err := p.onConn(ctx, func(ctx context.Context, conn *connection) error {
-		if !conn.dialect.hasRoutines {
+	err := p.onConn(ctx, func(ctx context.Context, conn *session.Conn) error {
+		if !dialectOf(conn.Engine).hasRoutines {
 			return nil
 		}
 		return prove(ctx, conn, until)
@@ -65,15 +67,15 @@ func (p *Probe) proveProcedures(ctx context.Context, prove func(context.Context,
 }
 
 // proveRelease calls what releases a bucket.
-func proveRelease(ctx context.Context, conn *connection, until time.Time) error {
+func proveRelease(ctx context.Context, conn *session.Conn, until time.Time) error {
 	err := proveCall(ctx, conn, "release_bucket", "CALL release_bucket(0, '0.0.0.0', NULL, 'doctor')")
-	if err != nil && !isNumber(err, errUnknown) {
+	if err != nil && !session.IsNumber(err, session.NumberUnknown) {
 		return err
 	}
 	return rehearseWay(ctx, conn, until, "release", 0)
 }
 
 // proveEdit lets the owner edit a zone and an override, whose triggers run with the owner's rights.
-func proveEdit(ctx context.Context, conn *connection, until time.Time) error {
+func proveEdit(ctx context.Context, conn *session.Conn, until time.Time) error {
 	return rehearseWay(ctx, conn, until, "edit", 0)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -25,8 +26,8 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 		return b.roll(ctx)
 	}
 	// Fails where there is no such savepoint, and then nothing behind it runs.
-	r := b.conn.reading()
-	p := r.sql("RELEASE SAVEPOINT velocityd;")
+	r := b.conn.Reading()
+	p := r.SQL("RELEASE SAVEPOINT velocityd;")
 	before := b.countRepeats(p, ruling)
 	b.insertTxns(p, ruling)
 	b.updateLockouts(p, ruling)
@@ -34,12 +35,12 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	b.rememberAttempts(p, ruling)
 	b.writeTallies(p, ruling)
 	send := b.sendAll
-	if !b.conn.dialect.hasRoutines {
+	if !b.dialect.hasRoutines {
 		send = b.sendApart
 	}
 	first, err := send(ctx, &r, before, len(ruling.Txns))
 	if err != nil {
-		if isNumber(err, errLockWait) && b.conn.dialect.hasRoutines {
+		if session.IsNumber(err, session.NumberLockWait) && b.dialect.hasRoutines {
 			b.noteStuck(ctx, ruling)
 			return fmt.Errorf("%w: %w", errRecordingStuck, err)
 		}
@@ -52,7 +53,7 @@ func (b *batch) commit(ctx context.Context, ruling *service.Ruling) error {
 	if len(ruling.Txns) == 0 {
 		return nil
 	}
-	if err := b.conn.tellsNew(first, b.now); err != nil {
+	if err := b.conn.TellsNew(first, b.now); err != nil {
 		return err
 	}
 	ruling.Number(first, b.idStep)
@@ -74,13 +75,13 @@ func recorded(ruling *service.Ruling) []service.Bucket {
 // sendAll sends the packet that records so many txns, after some other statements, and commits. It returns the
 // first txn's id, if there is any. After an error that is none of the engine's own, nobody knows whether
 // the packet took effect.
-func (b *batch) sendAll(ctx context.Context, r *reading, before, txns int) (first uint64, err error) {
-	b.reset(&r.packet)
-	r.sql("COMMIT")
-	if int64(len(r.text)) >= b.conn.maxPacket {
-		return 0, errTooLong
+func (b *batch) sendAll(ctx context.Context, r *session.Reading, before, txns int) (first uint64, err error) {
+	b.reset(&r.Packet)
+	r.SQL("COMMIT")
+	if int64(len(r.Text)) >= b.conn.MaxPacket {
+		return 0, session.ErrTooLong
 	}
-	answer, err := b.conn.ExecContext(ctx, b.conn.query(&r.packet), nil)
+	answer, err := b.conn.ExecContext(ctx, b.conn.Query(&r.Packet), nil)
 	if err != nil {
 		return 0, err
 	}
@@ -91,17 +92,17 @@ func (b *batch) sendAll(ctx context.Context, r *reading, before, txns int) (firs
 	inserted := 1 + before
 	result, ok := answer.(mysql.Result)
 	if !ok || len(result.AllLastInsertIds()) <= inserted || result.AllRowsAffected()[inserted] != int64(txns) {
-		return 0, errMisfit
+		return 0, session.ErrMisfit
 	}
 	return uint64(result.AllLastInsertIds()[inserted]), nil
 }
 
 // sendApart does what sendAll does on engines where a COMMIT can fail half-way: its errors tell
 // the COMMIT's from those of the statements before it, after which nothing was recorded.
-func (b *batch) sendApart(ctx context.Context, r *reading, _, _ int) (first uint64, err error) {
-	r.sql("SELECT LAST_INSERT_ID();")
-	r.each(1, func(row []driver.Value) error {
-		first = uint64(asInt(row[0]))
+func (b *batch) sendApart(ctx context.Context, r *session.Reading, _, _ int) (first uint64, err error) {
+	r.SQL("SELECT LAST_INSERT_ID();")
+	r.Each(1, func(row []driver.Value) error {
+		first = uint64(session.AsInt(row[0]))
 		return nil
 	})
 	return first, b.commitApart(ctx, r)
@@ -109,18 +110,18 @@ func (b *batch) sendApart(ctx context.Context, r *reading, _, _ int) (first uint
 
 // commitApart sends a packet that records something and ends in a SELECT, and commits. That
 // SELECT tells an error of the COMMIT from one before it.
-func (b *batch) commitApart(ctx context.Context, r *reading) error {
-	b.reset(&r.packet)
-	r.sql("COMMIT")
-	switch err := r.send(ctx, b.conn); {
-	case err == nil, isLost(err), errors.Is(err, errTooLong):
+func (b *batch) commitApart(ctx context.Context, r *session.Reading) error {
+	b.reset(&r.Packet)
+	r.SQL("COMMIT")
+	switch err := r.Send(ctx, b.conn); {
+	case err == nil, session.IsLost(err), errors.Is(err, session.ErrTooLong):
 		return err
-	case r.answered < len(r.readers):
-		return unrecorded(err)
-	case isOneOf(err, rolledBack()):
+	case r.Answered < len(r.Readers):
+		return session.Unrecorded(err)
+	case session.IsOneOf(err, session.RolledBack()):
 		return err
 	default:
-		return uncertain(err)
+		return session.Uncertain(err)
 	}
 }
 
@@ -135,22 +136,22 @@ const (
 // insertTxns writes the rows of all txns. What only checks of several buckets, checks with an
 // attempt id and denied ones have is left out where there are none: four columns that are NULL
 // cost MariaDB a tenth of a row. So is what only a txn has that stands for several attempts.
-func (b *batch) insertTxns(p *packet, ruling *service.Ruling) {
+func (b *batch) insertTxns(p *session.Packet, ruling *service.Ruling) {
 	if len(ruling.Txns) == 0 {
 		return
 	}
 	counts := slices.ContainsFunc(ruling.Txns, func(txn service.Txn) bool { return txn.Attempts > 1 })
 	long := counts || len(b.attemptIDs) > 0 || len(slices.Compact(slices.Clone(ruling.TxnChecks))) < len(ruling.Txns) ||
 		slices.ContainsFunc(ruling.Txns, func(txn service.Txn) bool { return txn.OverrideID != 0 })
-	p.sql("INSERT INTO zone_txn (" + txnRowColumns)
+	p.SQL("INSERT INTO zone_txn (" + txnRowColumns)
 	if long {
-		p.sql(longTxnRowColumns)
+		p.SQL(longTxnRowColumns)
 	}
 	if counts {
-		p.sql(repeatColumns)
+		p.SQL(repeatColumns)
 	}
-	p.sql(") VALUES ")
-	created := string(new(packet).instant(ruling.Txns[0].CreatedAt).text) // that of all txns of a batch
+	p.SQL(") VALUES ")
+	created := string(new(session.Packet).Instant(ruling.Txns[0].CreatedAt).Text) // that of all txns of a batch
 	var checkID int64
 	var ofCheck, left int // how many txns the check has, and how many of them are to be written
 	for i, txn := range ruling.Txns {
@@ -159,26 +160,26 @@ func (b *batch) insertTxns(p *packet, ruling *service.Ruling) {
 			left = ofCheck
 		}
 		left--
-		p.sql("(").sql(created).sql(",").int(txn.Bucket.ZoneID).sql(",").string(txn.Bucket.Key).sql(",").
-			bool(txn.Blocked).sql(",").bool(txn.WouldBlock).sql(",").bool(txn.Counted).sql(",").orNull(string(txn.Reason))
+		p.SQL("(").SQL(created).SQL(",").Int(txn.Bucket.ZoneID).SQL(",").Quote(txn.Bucket.Key).SQL(",").
+			Bool(txn.Blocked).SQL(",").Bool(txn.WouldBlock).SQL(",").Bool(txn.Counted).SQL(",").OrNull(string(txn.Reason))
 		if long {
-			p.sql(",").idOrNull(txn.OverrideID).sql(",").orNull(txn.AttemptID)
+			p.SQL(",").IDOrNull(txn.OverrideID).SQL(",").OrNull(txn.AttemptID)
 		}
 		switch {
 		case long && ofCheck > 1:
-			p.sql(",").int(checkID).sql(",").int(int64(ofCheck))
+			p.SQL(",").Int(checkID).SQL(",").Int(int64(ofCheck))
 		case long:
-			p.sql(",NULL,NULL")
+			p.SQL(",NULL,NULL")
 		}
 		switch {
 		case txn.Attempts > 1:
-			p.sql(",").int(int64(txn.Attempts - 1)).sql(",").sql(created)
+			p.SQL(",").Int(int64(txn.Attempts - 1)).SQL(",").SQL(created)
 		case counts:
-			p.sql(",NULL,NULL")
+			p.SQL(",NULL,NULL")
 		}
-		p.sql("),")
+		p.SQL("),")
 	}
-	p.text[len(p.text)-1] = ';'
+	p.Text[len(p.Text)-1] = ';'
 }
 
 // txnsOfCheckAt returns how many txns the check has whose first txn has the place first. checks are those
@@ -192,44 +193,44 @@ func txnsOfCheckAt(checks []int, first int) int {
 }
 
 // updateLockouts writes the lockouts that begin. The rows are locked already.
-func (b *batch) updateLockouts(p *packet, ruling *service.Ruling) {
+func (b *batch) updateLockouts(p *session.Packet, ruling *service.Ruling) {
 	for _, bucket := range b.buckets {
 		lockout, begins := ruling.Lockouts[bucket]
 		if !begins {
 			continue
 		}
-		p.sql("UPDATE zone_bucket_lock SET locked_until = ").instant(lockout.Until).
-			sql(", lockout_us = ").int(lockout.Length.Microseconds()).sql(", lockout_shadow = ").bool(lockout.Shadow).whereBucket(bucket).sql(";")
+		p.SQL("UPDATE zone_bucket_lock SET locked_until = ").Instant(lockout.Until).
+			SQL(", lockout_us = ").Int(lockout.Length.Microseconds()).SQL(", lockout_shadow = ").Bool(lockout.Shadow).WhereBucket(bucket).SQL(";")
 	}
 }
 
 // rememberAttempts writes what is answered to attempt ids. The ids of txns follow
 // from that of the first one, which only the engine knows yet.
-func (b *batch) rememberAttempts(p *packet, ruling *service.Ruling) {
+func (b *batch) rememberAttempts(p *session.Packet, ruling *service.Ruling) {
 	var expired []string // that begin anew
-	written := new(packet)
+	written := new(session.Packet)
 	for _, i := range ruling.Recorded {
 		if id := b.checks[i].AttemptID; id != "" {
 			if _, remembered := b.ledger.Attempts[id]; remembered {
 				expired = append(expired, id)
 			}
-			written.sql(",(").string(id).sql(",")
-			if !b.conn.dialect.hasRoutines {
-				written.string(b.keeper(b.checks[i]).Key).sql(",")
+			written.SQL(",(").Quote(id).SQL(",")
+			if !b.dialect.hasRoutines {
+				written.Quote(b.keeper(b.checks[i]).Key).SQL(",")
 			}
 			b.writeAttempt(written, ruling.Decisions[i])
-			written.sql(")")
+			written.SQL(")")
 		}
 	}
-	if len(written.text) == 0 {
+	if len(written.Text) == 0 {
 		return
 	}
 	if len(expired) > 0 {
 		b.forgetAttempts(p, expired)
 	}
-	p.sql("INSERT INTO zone_attempt (" + b.conn.dialect.attemptColumns() + ") VALUES ")
-	p.text = append(p.text, written.text[1:]...)
-	p.sql(";")
+	p.SQL("INSERT INTO zone_attempt (" + b.dialect.attemptColumns() + ") VALUES ")
+	p.Text = append(p.Text, written.Text[1:]...)
+	p.SQL(";")
 }
 
 // keeper returns the bucket of a check whose key the row of its attempt id has: the first one of
@@ -243,32 +244,32 @@ func (b *batch) keeper(check service.Check) service.Bucket {
 }
 
 // forgetAttempts deletes the rows of attempt ids that have expired.
-func (b *batch) forgetAttempts(p *packet, ids []string) {
-	if b.conn.dialect.hasRoutines {
+func (b *batch) forgetAttempts(p *session.Packet, ids []string) {
+	if b.dialect.hasRoutines {
 		list, _ := json.Marshal(ids) // strings cannot fail
-		p.sql("CALL forget_attempts(").string(string(list)).sql(");")
+		p.SQL("CALL forget_attempts(").Quote(string(list)).SQL(");")
 		return
 	}
-	p.sql("DELETE FROM zone_attempt WHERE ")
+	p.SQL("DELETE FROM zone_attempt WHERE ")
 	b.attemptsIn(p, ids)
-	p.sql(" AND expires_at <= ").instant(b.now).sql(";")
+	p.SQL(" AND expires_at <= ").Instant(b.now).SQL(";")
 }
 
 // writeAttempt writes the other columns of zone_attempt: see parseAnswer.
-func (b *batch) writeAttempt(p *packet, d service.Decision) {
-	p.instant(d.CheckedAt).sql(",").instant(service.NewAttempt(d).ExpiresAt).sql(",JSON_ARRAY")
-	p.list(len(d.Verdicts), func(j int) {
+func (b *batch) writeAttempt(p *session.Packet, d service.Decision) {
+	p.Instant(d.CheckedAt).SQL(",").Instant(service.NewAttempt(d).ExpiresAt).SQL(",JSON_ARRAY")
+	p.List(len(d.Verdicts), func(j int) {
 		v := d.Verdicts[j]
-		p.sql("JSON_ARRAY(").int(v.Bucket.ZoneID).sql(",").string(v.Bucket.Key).
-			sql(",").bool(v.Blocked).sql(",").bool(v.WouldBlock).
-			sql(",")
+		p.SQL("JSON_ARRAY(").Int(v.Bucket.ZoneID).SQL(",").Quote(v.Bucket.Key).
+			SQL(",").Bool(v.Blocked).SQL(",").Bool(v.WouldBlock).
+			SQL(",")
 		b.txnID(p, v.TxnID)
-		p.sql(",").int(int64(v.Rate)).sql(",").seconds(v.Window)
+		p.SQL(",").Int(int64(v.Rate)).SQL(",").Seconds(v.Window)
 		if v.Unmetered {
-			p.sql(",NULL,NULL")
+			p.SQL(",NULL,NULL")
 		} else {
-			p.sql(",").int(int64(v.Velocity)).sql(",").int(int64(v.Remaining()))
+			p.SQL(",").Int(int64(v.Velocity)).SQL(",").Int(int64(v.Remaining()))
 		}
-		p.sql(",").seconds(v.RetryAfter).sql(",").string(string(v.Reason)).sql(",").int(int64(v.OverrideID)).sql(")")
+		p.SQL(",").Seconds(v.RetryAfter).SQL(",").Quote(string(v.Reason)).SQL(",").Int(int64(v.OverrideID)).SQL(")")
 	})
 }

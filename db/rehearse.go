@@ -3,15 +3,16 @@ package db
 import (
 	"context"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
 // noteStuck remembers what the recording has waited for in vain. If the txns were written, that was
 // a row of zone_attempt: all other rows that are written behind the txns were locked before.
 func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
-	r := b.conn.reading()
-	r.sql("SELECT COUNT(*) FROM zone_txn WHERE id = LAST_INSERT_ID() AND created_at = ").instant(b.now)
-	if hasTxns, err := r.counts(ctx, b.conn); err == nil && hasTxns {
+	r := b.conn.Reading()
+	r.SQL("SELECT COUNT(*) FROM zone_txn WHERE id = LAST_INSERT_ID() AND created_at = ").Instant(b.now)
+	if hasTxns, err := r.Counts(ctx, b.conn); err == nil && hasTxns {
 		b.hints.stuck.attempts.begin()
 		return
 	}
@@ -45,13 +46,13 @@ func (s *Store) rehearseTxns(ctx context.Context, b *batch) error {
 	if len(stuck) == 0 {
 		return nil
 	}
-	p := new(packet).sql("INSERT INTO zone_txn (" + txnRowColumns + ") VALUES ")
+	p := new(session.Packet).SQL("INSERT INTO zone_txn (" + txnRowColumns + ") VALUES ")
 	for i, bucket := range stuck {
 		for counted := range 2 {
 			if i+counted > 0 {
-				p.sql(",")
+				p.SQL(",")
 			}
-			p.sql("(UTC_TIMESTAMP(6),").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",0,0,").int(int64(counted)).sql(",NULL)")
+			p.SQL("(UTC_TIMESTAMP(6),").Int(bucket.ZoneID).SQL(",").Quote(bucket.Key).SQL(",0,0,").Int(int64(counted)).SQL(",NULL)")
 		}
 	}
 	waited, err := s.try(ctx, b, p)
@@ -72,12 +73,12 @@ func (s *Store) rehearseAttempts(ctx context.Context, b *batch) error {
 	if len(b.attemptIDs) == 0 || !b.hints.stuck.attempts.lasts() {
 		return nil
 	}
-	p := new(packet).sql("INSERT IGNORE INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES ")
+	p := new(session.Packet).SQL("INSERT IGNORE INTO zone_attempt (attempt_id, created_at, expires_at, answer) VALUES ")
 	for i, id := range b.attemptIDs {
 		if i > 0 {
-			p.sql(",")
+			p.SQL(",")
 		}
-		p.sql("(").string(id).sql(",UTC_TIMESTAMP(6),UTC_TIMESTAMP(6) + INTERVAL 600 SECOND,'[]')")
+		p.SQL("(").Quote(id).SQL(",UTC_TIMESTAMP(6),UTC_TIMESTAMP(6) + INTERVAL 600 SECOND,'[]')")
 	}
 	waited, err := s.try(ctx, b, p)
 	if waited {
@@ -88,15 +89,15 @@ func (s *Store) rehearseAttempts(ctx context.Context, b *batch) error {
 }
 
 // try carries out an INSERT and takes it back. waited says that it has waited in vain.
-func (s *Store) try(ctx context.Context, b *batch, insert *packet) (waited bool, err error) {
-	text := "START TRANSACTION; " + string(insert.text) + "; ROLLBACK"
-	if int64(len(text)) >= b.conn.maxPacket {
-		return false, errTooLong
+func (s *Store) try(ctx context.Context, b *batch, insert *session.Packet) (waited bool, err error) {
+	text := "START TRANSACTION; " + string(insert.Text) + "; ROLLBACK"
+	if int64(len(text)) >= b.conn.MaxPacket {
+		return false, session.ErrTooLong
 	}
 	_, err = b.conn.ExecContext(ctx, text, nil)
-	if !isNumber(err, errLockWait) {
+	if !session.IsNumber(err, session.NumberLockWait) {
 		return false, err
 	}
-	s.note(LockWaitTimeout)
+	s.note(session.LockWaitTimeout)
 	return true, b.roll(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -33,7 +34,7 @@ func TestALackingRightIsForbiddenAndMendedByAGrant(t *testing.T) {
 				narrow := d.ServiceAccount(t)
 				account, database := accountOf(t, narrow)
 				dbtest.Exec(t, d.SQL, "REVOKE "+c.right+" ON "+database+"."+c.on+" FROM "+account)
-				store := connect(t, narrow, Options{})
+				store := connect(t, narrow, session.Options{})
 				for _, question := range c.questions {
 					if _, err := ask(t.Context(), store, question); !errors.Is(err, service.ErrForbidden) {
 						t.Errorf("%+v: %v, want forbidden", question, err)
@@ -62,7 +63,7 @@ func TestAnAccountThatIsNotLetInIsForbidden(t *testing.T) {
 		account, _ := accountOf(t, narrow)
 		for _, state := range []string{"IDENTIFIED BY 'another'", "IDENTIFIED BY 'pass' ACCOUNT LOCK"} {
 			dbtest.Exec(t, d.SQL, "ALTER USER "+account+" "+state)
-			store := connect(t, narrow, Options{})
+			store := connect(t, narrow, session.Options{})
 			for _, question := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
 				if _, err := ask(t.Context(), store, question); !errors.Is(err, service.ErrForbidden) {
 					t.Errorf("%s: %v, want forbidden", state, err)
@@ -87,19 +88,19 @@ func TestWhatIsMissingIsToldApart(t *testing.T) {
 			busy     bool // or else an internal fault
 			number   uint16
 		}{
-			"procedure of a lone check": {"DROP PROCEDURE check_velocity_by_rule", lone, true, errNoSuchProcedure},
-			"procedure inside":          {"DROP PROCEDURE make_bucket", lone, true, errNoSuchProcedure},
-			"table of a lone check":     {"DROP TABLE zone_txn", lone, false, errNoSuchTable},
-			"table of a batch":          {"DROP TABLE zone_txn", several, false, errNoSuchTable},
+			"procedure of a lone check": {"DROP PROCEDURE check_velocity_by_rule", lone, true, session.NumberNoSuchProcedure},
+			"procedure inside":          {"DROP PROCEDURE make_bucket", lone, true, session.NumberNoSuchProcedure},
+			"table of a lone check":     {"DROP TABLE zone_txn", lone, false, session.NumberNoSuchTable},
+			"table of a batch":          {"DROP TABLE zone_txn", several, false, session.NumberNoSuchTable},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				d, store := stand(t, engine, Options{}, zone(1, 5, time.Hour))
+				d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 				d.LeaveUnaudited()
 				dbtest.Exec(t, d.SQL, c.gone)
 				_, err := ask(t.Context(), store, c.question)
 				isService := errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden) || errors.Is(err, service.ErrNotFound)
-				if errors.Is(err, service.ErrBusy) != c.busy || isService || !isNumber(err, c.number) {
+				if errors.Is(err, service.ErrBusy) != c.busy || isService || !session.IsNumber(err, c.number) {
 					t.Errorf("%v, want busy: %t, and error %d in it", err, c.busy, c.number)
 				}
 				d.AwaitNone(t, "the test")
@@ -113,9 +114,9 @@ func TestWhatIsMissingIsToldApart(t *testing.T) {
 			dbtest.Migrate(t, owner.DSN)
 			account, _ := accountOf(t, owner)
 			d.SetZone(t, zone(1, 5, time.Hour))
-			store := connect(t, d, Options{})
+			store := connect(t, d, session.Options{})
 			dbtest.Exec(t, d.SQL, "DROP USER "+account)
-			if _, err := ask(t.Context(), store, lone); !isNumber(err, 1449) || errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
+			if _, err := ask(t.Context(), store, lone); !session.IsNumber(err, 1449) || errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
 				t.Errorf("%v, want error 1449 as an internal fault", err)
 			}
 		})

@@ -1,48 +1,23 @@
 package db
 
 import (
-	"context"
-	"errors"
-	"runtime"
 	"slices"
-	"strings"
 	"testing"
 
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
-func TestShardOfAKeyFollowsTheRanges(t *testing.T) {
-	t.Parallel()
-	buckets := []service.Bucket{{ZoneID: 1, Key: "a"}, {ZoneID: 1, Key: "b"}, {ZoneID: 1, Key: "c"}, {ZoneID: 1, Key: "é"}}
-	for _, names := range [][]string{nil, {"0"}, {"-"}, {"-80", "80-"}, {"c0-", "-40", "40-80", "80-c0"}, {"-5b6e8ca9f1c44ed2", "5b6e8ca9f1c44ed2-"}} {
-		m, err := newShardMap(names)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if want := max(len(names), 1); m.count() != want {
-			t.Errorf("%v: got %d shards, want %d", names, m.count(), want)
-		}
-		for _, b := range buckets {
-			id, place := keyspaceID(b.Key), m.of(b)
-			if place > 0 && slices.Compare(m.ends[place-1], id[:]) > 0 || place < len(m.ends) && slices.Compare(id[:], m.ends[place]) >= 0 {
-				t.Errorf("%v: %x is on shard %d", names, id, place)
-			}
-		}
-	}
-	if _, err := newShardMap([]string{"-8g"}); err == nil {
-		t.Error("a name that is no range was read")
-	}
-}
-
 func TestLockOrderIsByShardFirst(t *testing.T) {
 	t.Parallel()
-	m, err := newShardMap([]string{"-80", "80-"})
+	m, err := session.NewShardMap([]string{"-80", "80-"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	shards := &shardMemory{}
-	shards.current.Store(m)
-	conn := &connection{dialect: EngineVitess.dialect(), shards: shards}
+	shards := &session.Shards{}
+	shards.Current.Store(m)
+	conn := &session.Conn{Engine: engine.Vitess, Shards: shards}
 	var checks []service.Check
 	for zoneID := range int64(3) {
 		for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -57,11 +32,11 @@ func TestLockOrderIsByShardFirst(t *testing.T) {
 	for part := range b.parts(b.buckets) {
 		parts++
 		for _, bucket := range part {
-			if bucket.ZoneID != part[0].ZoneID || m.of(bucket) != m.of(part[0]) {
+			if bucket.ZoneID != part[0].ZoneID || m.Of(bucket) != m.Of(part[0]) {
 				t.Errorf("a part names %v and %v", part[0], bucket)
 			}
 		}
-		if shard := m.of(part[0]); shard < last {
+		if shard := m.Of(part[0]); shard < last {
 			t.Errorf("shard %d comes after %d", shard, last)
 		} else {
 			last = shard
@@ -69,81 +44,5 @@ func TestLockOrderIsByShardFirst(t *testing.T) {
 	}
 	if parts != 6 {
 		t.Errorf("got %d parts, want one for each of 3 zones on 2 shards", parts)
-	}
-}
-
-func TestChecksOfAShardThatIsAwayAreRefusedForAMoment(t *testing.T) {
-	t.Parallel()
-	m, err := newShardMap([]string{"-80", "80-"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	shards := &shardMemory{}
-	shards.current.Store(m)
-	shards.lose("80-")
-	for _, key := range []string{"a", "b", "c", "d", "e", "f"} {
-		bucket := service.Bucket{ZoneID: 1, Key: key}
-		if got, want := shards.isAway(service.Check{Buckets: []service.Bucket{bucket}}), m.of(bucket) == 1; got != want {
-			t.Errorf("key %s on shard %d: away is %v", key, m.of(bucket), got)
-		}
-	}
-	if shards.readAt.Load() != 0 {
-		t.Error("the map of shards is not read again")
-	}
-}
-
-func TestAProbeTeachesTheFirstMapOfShardsAndNoOther(t *testing.T) {
-	t.Parallel()
-	shards := new(shardMemory)
-	for _, names := range [][]Shard{{{Name: "-80"}, {Name: "80-"}}, {{Name: "-40"}, {Name: "40-80"}, {Name: "80-"}}} {
-		if err := shards.learn(names); err != nil {
-			t.Fatal(err)
-		}
-		if n := shards.current.Load().count(); n != 2 {
-			t.Errorf("%d shards are known, want 2: a later list is read by refresh", n)
-		}
-	}
-	if err := new(shardMemory).learn([]Shard{{Name: "-8g"}}); err == nil {
-		t.Error("a name that is no range was learned")
-	}
-}
-
-// vtgate answers SHOW VITESS_SHARDS out of the cluster's topology. When that is away, vtgate goes
-// on with all other statements, and so must checks.
-func TestChecksGoOnByTheOldMapWhenTheTopologyIsAway(t *testing.T) {
-	t.Parallel()
-	away := errors.New("the topology is away")
-	shards, asked := new(shardMemory), make(chan struct{}, 10)
-	lost := func(context.Context) (*shardMap, error) {
-		asked <- struct{}{}
-		return nil, away
-	}
-	if err := shards.refresh(t.Context(), lost, nil); !errors.Is(err, away) {
-		t.Fatalf("without any map: %v, want the error", err)
-	} else if kind := faultOf(unrecorded(err)).kind; !errors.Is(kind, service.ErrAway) {
-		t.Errorf("without any map a check ends with %v, want away", kind)
-	} else if unready := Unready(t.Context(), err); !strings.Contains(unready.Error(), "topology") {
-		t.Errorf("without any map the probe says %v", unready)
-	}
-	<-asked
-	m, err := newShardMap([]string{"-80", "80-"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := shards.refresh(t.Context(), func(context.Context) (*shardMap, error) { return m, nil }, nil); err != nil {
-		t.Fatal(err)
-	}
-	shards.lose("80-")
-	for range 3 {
-		if err := shards.refresh(t.Context(), nil, lost); err != nil {
-			t.Errorf("with an old map: %v", err)
-		}
-	}
-	<-asked
-	for shards.isReading.Load() {
-		runtime.Gosched()
-	}
-	if err := shards.refresh(t.Context(), nil, lost); err != nil || len(asked) > 0 || shards.current.Load() != m {
-		t.Errorf("after it was asked in vain: %v, asked again %d times; want a pause, and the old map", err, len(asked))
 	}
 }

@@ -3,11 +3,11 @@ package db
 import (
 	"context"
 	"errors"
-	"net"
 	"testing"
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -16,7 +16,7 @@ func TestAnswerWhoseEndIsLostHoldsAndKeepsTheDeadline(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 50, time.Hour))
 		p := dbtest.Through(t, d.DSN)
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{MaxConns: 8})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{MaxConns: 8})
 		hurried, patient := service.NewLimiter(store, time.Second), service.NewLimiter(store, time.Minute)
 		for _, checks := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
 			p.Withhold.Store(true)
@@ -39,21 +39,4 @@ func TestAnswerWhoseEndIsLostHoldsAndKeepsTheDeadline(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close() // accepts by its backlog, and never speaks
-	c, err := newConnector(Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait}, forPool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// As database/sql does in the background.
-	if _, err := c.Connect(context.Background()); err == nil {
-		t.Error("connected to a listener that never spoke")
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -26,7 +27,7 @@ var _ service.CheckStore = sqlStore{}
 
 func newSQLStore(tb testing.TB, d *dbtest.Database, batchOnly bool) sqlStore {
 	tb.Helper()
-	return sqlStore{conns: connect(tb, d, Options{LockWait: 40 * time.Second}).pool.conns.DB, batchOnly: batchOnly}
+	return sqlStore{conns: connect(tb, d, session.Options{LockWait: 40 * time.Second}).pool.Conns.DB, batchOnly: batchOnly}
 }
 
 func (s sqlStore) CheckAll(ctx context.Context, call service.Call) ([]service.Decision, error) {
@@ -34,12 +35,12 @@ func (s sqlStore) CheckAll(ctx context.Context, call service.Call) ([]service.De
 	decisions := make([]service.Decision, len(checks))
 	for { // a caller by SQL tries again what gave up cleanly
 		err := s.once(ctx, checks, decisions)
-		switch f := faultOf(err); {
+		switch f := session.FaultOf(err); {
 		case err == nil:
 			return decisions, nil
-		case f.clean && f.tries > 1:
+		case f.Clean && f.Tries > 1:
 		default:
-			return nil, asKind(f.kind, err)
+			return nil, session.AsKind(f.Kind, err)
 		}
 	}
 }
@@ -79,8 +80,8 @@ func (s sqlStore) lone(ctx context.Context, check service.Check) (d service.Deci
 		}
 		err = errors.Join(err, rows.Err())
 	}
-	if kind := faultOf(err).kind; err != nil && (errors.Is(kind, service.ErrNotFound) || errors.Is(kind, service.ErrInvalid)) {
-		return service.Decision{Err: asKind(kind, err)}, nil
+	if kind := session.FaultOf(err).Kind; err != nil && (errors.Is(kind, service.ErrNotFound) || errors.Is(kind, service.ErrInvalid)) {
+		return service.Decision{Err: session.AsKind(kind, err)}, nil
 	}
 	v.Reason, v.OverrideID, v.Unmetered, v.Velocity = reason.V, overrideID.V, !velocity.Valid, velocity.V
 	v.Window, v.RetryAfter = time.Duration(seconds)*time.Second, time.Duration(retryAfter)*time.Second

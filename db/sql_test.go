@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -65,7 +66,7 @@ func TestWindowEndsToTheMicrosecond(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 1, time.Minute))
 		d.FollowSessionClocks(t)
-		conn := session(t, d)
+		conn := sqlSession(t, d)
 		const start = 1_800_000_000
 		for i, step := range []struct {
 			at      string // seconds after start
@@ -98,7 +99,7 @@ func TestClockThatStepsBackNeverAdmitsMore(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 3, time.Minute))
 		d.FollowSessionClocks(t)
-		conn := session(t, d)
+		conn := sqlSession(t, d)
 		allowed := 0
 		for i := range 40 { // ten seconds forward, eleven back
 			at := 1_800_000_000 + i%10 - 11*(i/10)
@@ -122,7 +123,7 @@ func TestSessionsInAnyTimeZoneShareOneWindow(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 3, time.Minute))
 		for i, offset := range []string{"+00:00", "+13:00", "-12:00", "+05:30", "SYSTEM"} {
-			r, err := call(session(t, d, "SET SESSION time_zone = '"+offset+"'"), user("alice"))
+			r, err := call(sqlSession(t, d, "SET SESSION time_zone = '"+offset+"'"), user("alice"))
 			if err != nil || r.blocked != (i >= 3) {
 				t.Errorf("session at %s, attempt %d: %+v, %v", offset, i+1, r, err)
 			}
@@ -143,7 +144,7 @@ func TestProcedureIsExactAtEveryIsolationLevelOfTheCaller(t *testing.T) {
 			release := d.Hold(t, key)
 			answers := make(chan bool, 6)
 			for range cap(answers) {
-				conn := session(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
+				conn := sqlSession(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL "+level)
 				go func() {
 					r, err := call(conn, key)
 					if err != nil {
@@ -175,9 +176,9 @@ func TestProcedureRefusesToRunInsideATransaction(t *testing.T) {
 			"CALL check_velocity(1, 'alice')",
 			`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"alice"}]}]')`,
 		} {
-			conn := session(t, d, "START TRANSACTION", "INSERT INTO zone_master (id, rate, `window`) VALUES (7, 1, 1)")
+			conn := sqlSession(t, d, "START TRANSACTION", "INSERT INTO zone_master (id, rate, `window`) VALUES (7, 1, 1)")
 			_, err := conn.ExecContext(context.Background(), statement)
-			if !isNumber(err, 1568) {
+			if !session.IsNumber(err, 1568) {
 				t.Errorf("%s: %v, want error 1568", statement, err)
 			}
 			// The caller's work is as it was: neither committed nor rolled back.
@@ -204,7 +205,7 @@ func TestBadArgumentsFromSQLAreRefusedInAnyMode(t *testing.T) {
 			many += fmt.Sprintf(`,{"zone_id":1,"bucket_key":"%d"}`, i)
 		}
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
-			conn := session(t, d, "SET SESSION sql_mode = '"+mode+"'")
+			conn := sqlSession(t, d, "SET SESSION sql_mode = '"+mode+"'")
 			for _, statement := range []string{
 				"CALL check_velocity(1, '')", "CALL check_velocity(1, NULL)", "CALL check_velocity(1, '" + long + "')",
 				"CALL check_velocity(1, '" + long + long + "')", `CALL check_velocity(1, 'a\nb')`, `CALL check_velocity(1, 'a\0b')`,
@@ -292,7 +293,7 @@ func TestAProcedureOfTheCallersOwnMayCall(t *testing.T) {
 			"several": `CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"several"},{"zone_id":1,"bucket_key":"x"}]}]')`,
 		} {
 			dbtest.Exec(t, d.SQL, "CREATE PROCEDURE own_"+name+"() "+statement)
-			conn := session(t, d, "CALL own_"+name+"()")
+			conn := sqlSession(t, d, "CALL own_"+name+"()")
 			release := d.Hold(t, user(name))
 			answered := make(chan string, 1)
 			go func() {
@@ -318,7 +319,7 @@ func TestAKeyWithControlCharactersIsRefusedWhateverTheSessionChecks(t *testing.T
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
 		for _, setting := range []string{"SET SESSION check_constraint_checks = 0", "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES'"} {
-			conn := session(t, d)
+			conn := sqlSession(t, d)
 			if _, err := conn.ExecContext(t.Context(), setting); err != nil {
 				continue // MySQL has no such variable
 			}
@@ -341,7 +342,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		const rate, flood = 5, service.MaxChecks
-		d, store := stand(t, engine, Options{}, zone(1, flood, 365*24*time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, flood, 365*24*time.Hour))
 		checks := slices.Repeat(check(user("alice")), service.MaxChecks)
 		for range 2 { // as many counted as blocked rows
 			if _, err := store.CheckAll(context.Background(), service.Call{Checks: checks}); err != nil {
@@ -353,7 +354,7 @@ func TestDecisionReadsNoMoreThanRateEntries(t *testing.T) {
 			"CALL check_velocity(1, 'alice')",
 			`CALL check_velocity_batch('[{"buckets":[{"zone_id":1,"bucket_key":"alice"}]}]')`,
 		} {
-			conn := session(t, d)
+			conn := sqlSession(t, d)
 			before := handlerReads(t, conn)
 			dbtest.Exec(t, conn, statement)
 			if read := handlerReads(t, conn) - before; read > 150 { // zones, locks, procedures and intermediate results, whatever the history
@@ -407,7 +408,7 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 		limited := zone(1, 2, time.Hour)
 		limited.Lockout = time.Minute
 		d.SetZone(t, limited)
-		store := connect(t, d.ServiceAccount(t), Options{})
+		store := connect(t, d.ServiceAccount(t), session.Options{})
 		question := []service.Check{
 			{Buckets: []service.Bucket{user("a"), user("b")}, AttemptID: "first"},
 			{Buckets: []service.Bucket{user("a")}},
@@ -426,7 +427,7 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 		if errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: 1, Outcome: service.OutcomeFailure}}); err != nil || errs[0] != nil {
 			t.Errorf("report: %v, %v", errs, err)
 		}
-		wantRefused(t, store.pool.conns, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn", "DELETE FROM zone_attempt",
+		wantRefused(t, store.pool.Conns, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn", "DELETE FROM zone_attempt",
 			"UPDATE zone_attempt SET answer = '[]'", "DELETE FROM zone_bucket_lock", "INSERT INTO zone_master (id, rate, `window`) VALUES (9, 1, 1)",
 			"UPDATE zone_master SET rate = 9", "DELETE FROM zone_audit")
 	})
@@ -436,15 +437,15 @@ func TestAccountWithNothingButExecuteCanCheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 2, time.Hour))
-		store := connect(t, d.Account(t, "EXECUTE ON *"), Options{})
-		decisions, err := sqlStore{conns: store.pool.conns.DB}.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))})
+		store := connect(t, d.Account(t, "EXECUTE ON *"), session.Options{})
+		decisions, err := sqlStore{conns: store.pool.Conns.DB}.CheckAll(t.Context(), service.Call{Checks: check(user("a"), user("b"))})
 		if err != nil || decisions[0].Blocked {
 			t.Errorf("got %+v, %v", decisions, err)
 		}
 		if _, err := store.Zones(t.Context()); err == nil {
 			t.Error("the account may read tables that it was not granted")
 		}
-		conn, err := store.pool.conns.Conn(t.Context())
+		conn, err := store.pool.Conns.Conn(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

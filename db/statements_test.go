@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -17,10 +19,10 @@ type byStatements struct {
 	plain *Store
 }
 
-func newByStatements(t *testing.T, engine *dbtest.Engine) byStatements {
+func newByStatements(t *testing.T, on *dbtest.Engine) byStatements {
 	t.Helper()
-	b := newBench(t, engine.Database(t))
-	plain := connect(t, b.Database, Options{Engine: EngineTiDB, LockWait: 10 * time.Second})
+	b := newBench(t, on.Database(t))
+	plain := connect(t, b.Database, session.Options{Engine: engine.TiDB, LockWait: 10 * time.Second})
 	b.OutcomeStore = plain
 	return byStatements{b, plain}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/migrations"
 	"velocityd/service"
 )
@@ -21,10 +22,10 @@ func TestEveryConnectionHasTheSessionItNeeds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
-		store := connect(t, d, Options{LockWait: 3 * time.Second})
+		store := connect(t, d, session.Options{LockWait: 3 * time.Second})
 		ctx := context.Background()
 		for range 3 {
-			conn, err := store.pool.conns.Connx(ctx)
+			conn, err := store.pool.Conns.Connx(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -48,35 +49,20 @@ SELECT @@session.time_zone AS zone, @@session.innodb_lock_wait_timeout AS wait, 
 	})
 }
 
-func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		c, err := newConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, forLanes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.wanted["time_zone"] = "+01:00" // as if a proxy had bent it
-		_, err = c.Connect(context.Background())
-		if err == nil || !strings.Contains(err.Error(), "time_zone") {
-			t.Errorf("err = %v, want one that names time_zone", err)
-		}
-	})
-}
-
 func TestOpenSaysWhatIsWrongAndNeverThePassword(t *testing.T) {
 	t.Parallel()
 	const secret = "hunter2hunter2"
 	for name, step := range map[string]struct {
-		options Options
+		options session.Options
 		want    error
 	}{
-		"unreadable":        {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1/x"}, service.ErrInvalid},
-		"no database":       {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/"}, service.ErrInvalid},
-		"no whole seconds":  {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: 1500 * time.Millisecond}, service.ErrInvalid},
-		"negative wait":     {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: -time.Second}, service.ErrInvalid},
-		"engine away":       {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x"}, service.ErrBusy},
-		"no such socket":    {Options{DSN: "root:" + secret + "@unix(/nowhere/my.sock)/x"}, service.ErrBusy},
-		"unknown parameter": {Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x?tls=none-such"}, service.ErrInvalid},
+		"unreadable":        {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1/x"}, service.ErrInvalid},
+		"no database":       {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/"}, service.ErrInvalid},
+		"no whole seconds":  {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: 1500 * time.Millisecond}, service.ErrInvalid},
+		"negative wait":     {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: -time.Second}, service.ErrInvalid},
+		"engine away":       {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x"}, service.ErrBusy},
+		"no such socket":    {session.Options{DSN: "root:" + secret + "@unix(/nowhere/my.sock)/x"}, service.ErrBusy},
+		"unknown parameter": {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x?tls=none-such"}, service.ErrInvalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +74,7 @@ func TestOpenSaysWhatIsWrongAndNeverThePassword(t *testing.T) {
 			if !errors.Is(err, step.want) || strings.Contains(err.Error(), secret) {
 				t.Errorf("err = %v, want %v without the password", err, step.want)
 			}
-			if printed := RedactDSN(step.options.DSN); strings.Contains(printed, secret) {
+			if printed := session.RedactDSN(step.options.DSN); strings.Contains(printed, secret) {
 				t.Errorf("redacted as %s", printed)
 			}
 		})
@@ -104,7 +90,7 @@ func TestEngineThatAcceptsAndIsSilentIsGivenUpInTime(t *testing.T) {
 	defer listener.Close() // it never answers
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
-	store, err := Open(Options{DSN: fmt.Sprintf("root@tcp(%s)/x", listener.Addr())})
+	store, err := Open(session.Options{DSN: fmt.Sprintf("root@tcp(%s)/x", listener.Addr())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +104,7 @@ func TestSchemaVersionTellsNoneAndCurrent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Empty(t)
-		store := connect(t, d, Options{})
+		store := connect(t, d, session.Options{})
 		if version, dirty, err := store.SchemaVersion(context.Background()); version != 0 || dirty || err != nil {
 			t.Errorf("empty database: %d, %v, %v", version, dirty, err)
 		}
@@ -141,7 +127,7 @@ func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
 		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		run := &midRun{limiter: service.NewLimiter(connect(t, d, Options{}), 5*time.Second)}
+		run := &midRun{limiter: service.NewLimiter(connect(t, d, session.Options{}), 5*time.Second)}
 		var group sync.WaitGroup
 		for range 16 {
 			group.Go(func() {
@@ -242,7 +228,7 @@ func TestReadOnlyServerIsBusyUntilItIsWritableAgain(t *testing.T) {
 		dbtest.Migrate(t, cfg.FormatDSN())
 		d.SetZone(t, zone(1, 10, time.Hour))
 		p := dbtest.Through(t, cfg.FormatDSN())
-		store := connect(t, &dbtest.Database{DSN: p.DSN}, Options{})
+		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{})
 		readOnly := func(state string) { dbtest.Exec(t, d.SQL, "SET GLOBAL read_only = "+state) }
 		both := check(user("alice"), user("bob"))
 		for name, step := range map[string]struct {
@@ -272,7 +258,7 @@ func TestReadOnlyServerIsBusyUntilItIsWritableAgain(t *testing.T) {
 
 func TestAStoreWhoseEngineIsAwayIsBusyWithEverything(t *testing.T) {
 	t.Parallel()
-	s, err := Open(Options{DSN: "root@unix(/nowhere/my.sock)/x"})
+	s, err := Open(session.Options{DSN: "root@unix(/nowhere/my.sock)/x"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"database/sql/driver"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -35,9 +36,9 @@ func (b *batch) readTally(place int, columns []driver.Value) (err error) {
 	if columns[2] == nil {
 		return nil
 	}
-	t := tally{count: int(asInt(columns[0]))}
+	t := tally{count: int(session.AsInt(columns[0]))}
 	for i, instant := range []*time.Time{&t.from, &t.until, &t.countedAt} {
-		if *instant, err = asInstant(columns[1+i]); err != nil {
+		if *instant, err = session.AsInstant(columns[1+i]); err != nil {
 			return err
 		}
 	}
@@ -47,27 +48,27 @@ func (b *batch) readTally(place int, columns []driver.Value) (err error) {
 
 // countMoved computes velocities from tallies and the txns that came or went since. If these
 // txns are too many, or a tally cannot be right, the tally is dropped.
-func (b *batch) countMoved(r *reading, limits []limit) {
-	r.sql("SELECT zone_id, bucket_key, created_at" + fromCounted)
+func (b *batch) countMoved(r *session.Reading, limits []limit) {
+	r.SQL("SELECT zone_id, bucket_key, created_at" + fromCounted)
 	moved := make(map[int]tally, len(limits)) // by places
 	for i, l := range limits {
 		if i > 0 {
-			r.sql(" OR ")
+			r.SQL(" OR ")
 		}
 		old, begin := b.of[l.place].tally, b.now.Add(-l.window)
 		moved[l.place] = tally{count: old.count, from: begin, until: b.now, countedAt: old.countedAt}
 		b.where(r, []service.Bucket{l.bucket}, func(int64) {
-			r.sql(" AND (created_at > ").instant(old.from).sql(" AND created_at <= ").instant(begin).
-				sql(" OR created_at > ").instant(old.until).sql(")")
+			r.SQL(" AND (created_at > ").Instant(old.from).SQL(" AND created_at <= ").Instant(begin).
+				SQL(" OR created_at > ").Instant(old.until).SQL(")")
 		})
 	}
 	most, read := len(limits)*(mostListed+1), 0
-	r.sql(") LIMIT ").int(int64(most)).sql(";")
-	r.each(3, func(row []driver.Value) error {
+	r.SQL(") LIMIT ").Int(int64(most)).SQL(";")
+	r.Each(3, func(row []driver.Value) error {
 		read++
 		return b.readMoved(row, moved)
 	})
-	r.afterwards(func() {
+	r.Afterwards(func() {
 		for place, t := range moved {
 			if read < most && t.count >= 0 {
 				b.renew(place, t)
@@ -118,7 +119,7 @@ func (b *batch) renew(place int, t tally) {
 // writeTallies writes the new tallies, which include the txns that are recorded now. It removes
 // an old tally whose interval contains now, because that tally does not count these txns; this
 // happens after the clock was set back. The rows are locked already.
-func (b *batch) writeTallies(p *packet, ruling *service.Ruling) {
+func (b *batch) writeTallies(p *session.Packet, ruling *service.Ruling) {
 	for _, txn := range ruling.Txns {
 		if !txn.Counted {
 			continue
@@ -127,22 +128,22 @@ func (b *batch) writeTallies(p *packet, ruling *service.Ruling) {
 			b.of[place].renewed.count++
 		}
 	}
-	written := new(packet)
+	written := new(session.Packet)
 	for i, bucket := range b.buckets {
 		t, old := b.of[i].renewed, b.of[i].tally
 		switch {
 		case t != nil:
-			written.sql(",(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",").int(int64(t.count)).
-				sql(",").instant(t.from).sql(",").instant(t.until).sql(",").instant(t.countedAt).sql(")")
+			written.SQL(",(").Int(bucket.ZoneID).SQL(",").Quote(bucket.Key).SQL(",").Int(int64(t.count)).
+				SQL(",").Instant(t.from).SQL(",").Instant(t.until).SQL(",").Instant(t.countedAt).SQL(")")
 		case old != nil && !b.now.After(old.until):
-			written.sql(",(").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",NULL,NULL,NULL,NULL)")
+			written.SQL(",(").Int(bucket.ZoneID).SQL(",").Quote(bucket.Key).SQL(",NULL,NULL,NULL,NULL)")
 		}
 	}
-	if len(written.text) == 0 {
+	if len(written.Text) == 0 {
 		return
 	}
-	p.sql("INSERT INTO zone_bucket_lock (zone_id, bucket_key, tally, tally_from, tally_until, tallied_at) VALUES ")
-	p.text = append(p.text, written.text[1:]...)
-	p.sql(" ON DUPLICATE KEY UPDATE tally = VALUES(tally), tally_from = VALUES(tally_from), " +
+	p.SQL("INSERT INTO zone_bucket_lock (zone_id, bucket_key, tally, tally_from, tally_until, tallied_at) VALUES ")
+	p.Text = append(p.Text, written.Text[1:]...)
+	p.SQL(" ON DUPLICATE KEY UPDATE tally = VALUES(tally), tally_from = VALUES(tally_from), " +
 		"tally_until = VALUES(tally_until), tallied_at = VALUES(tallied_at);")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -26,7 +27,7 @@ type tallied struct {
 func newTalliedTwin(t *testing.T, engine *dbtest.Engine) *twin {
 	t.Helper()
 	return newTwin(t, engine, false, func(s *Store) []service.CheckStore {
-		return []service.CheckStore{inBatches{s}, sqlStore{conns: s.pool.conns.DB}, sqlStore{conns: s.pool.conns.DB, batchOnly: true}}
+		return []service.CheckStore{inBatches{s}, sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, batchOnly: true}}
 	})
 }
 
@@ -230,7 +231,7 @@ func TestACrowdIsAdmittedToTheRateWithTallies(t *testing.T) {
 		d := engine.Database(t, zone(1, rate, time.Hour))
 		ways := []service.CheckStore{bySQL{newSQLStore(t, d, false)}}
 		for range 2 {
-			ways = append(ways, inBatches{connect(t, d, Options{LockWait: 20 * time.Second})})
+			ways = append(ways, inBatches{connect(t, d, session.Options{LockWait: 20 * time.Second})})
 		}
 		var allowed atomic.Int64
 		var group sync.WaitGroup

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -26,7 +27,7 @@ import (
 func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 	t.Parallel()
 	onMySQL := newTwin(t, mysqlEngine(t), false, func(s *Store) []service.CheckStore {
-		return []service.CheckStore{sqlStore{conns: s.pool.conns.DB}, sqlStore{conns: s.pool.conns.DB, batchOnly: true}}
+		return []service.CheckStore{sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, batchOnly: true}}
 	})
 	sharded := newShardedTwin(t)
 	// What an earlier run has left that was cut off.
@@ -37,14 +38,14 @@ func TestClusterGoAndSQLAgreeOnRandomTimelines(t *testing.T) {
 
 func TestClusterTimelinesAskForBothShardsInEachZone(t *testing.T) {
 	t.Parallel()
-	m, err := newShardMap([]string{"-80", "80-"})
+	m, err := session.NewShardMap([]string{"-80", "80-"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, keys := range newTimeline(nil, 1, firstLived).keys {
 		shards := map[int]bool{}
 		for _, key := range keys {
-			shards[m.of(service.Bucket{Key: key})] = true
+			shards[m.Of(service.Bucket{Key: key})] = true
 		}
 		if len(shards) != 2 {
 			t.Errorf("%q lie on %d shards, want 2", keys, len(shards))
@@ -69,22 +70,21 @@ func newShardedTwin(t *testing.T) *twin {
 // instance returns a store whose statements go by the twin's clock.
 func (w *twin) instance(t *testing.T) *Store {
 	t.Helper()
-	o := Options{DSN: os.Getenv("VELOCITY_CLUSTER_DSN"), MaxConns: 2, LockWait: 10 * time.Second, ConnectTimeout: time.Minute}
+	o := session.Options{DSN: os.Getenv("VELOCITY_CLUSTER_DSN"), MaxConns: 2, LockWait: 10 * time.Second, ConnectTimeout: time.Minute}
 	store, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = store.Close() // before its pools have a connection
 	t.Cleanup(func() { _ = store.Close() })
-	o.engines = store.engines
-	store.lanes, store.pool.conns.DB = w.toldTheClock(t, o, forLanes), w.toldTheClock(t, o, forPool)
+	store.lanes, store.pool.Conns.DB = w.toldTheClock(t, o, store.database, session.ForLanes), w.toldTheClock(t, o, store.database, session.ForPool)
 	return store
 }
 
 // toldTheClock returns a pool of one connection whose statements go by the twin's clock.
-func (w *twin) toldTheClock(t *testing.T, o Options, use use) *sql.DB {
+func (w *twin) toldTheClock(t *testing.T, o session.Options, database *session.Database, use session.Use) *sql.DB {
 	t.Helper()
-	c, err := newConnector(o, use)
+	c, err := session.NewConnector(o, database, use)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,15 +95,15 @@ func (w *twin) toldTheClock(t *testing.T, o Options, use use) *sql.DB {
 
 // editing opens connections whose packets edit changes.
 type editing struct {
-	*connector
+	*session.Connector
 	edit func(packet string) string
 }
 
 // Connect implements driver.Connector.
 func (e editing) Connect(ctx context.Context) (driver.Conn, error) {
-	conn, err := e.connector.Connect(ctx)
-	if own, ok := conn.(*connection); ok {
-		own.driverConn = edited{own.driverConn, e.edit}
+	conn, err := e.Connector.Connect(ctx)
+	if own, ok := conn.(*session.Conn); ok {
+		own.DriverConn = edited{own.DriverConn, e.edit}
 	}
 	return conn, err
 }
@@ -116,7 +116,7 @@ func (w *twin) atClock(packet string) string {
 	if !strings.Contains(packet, clock) { // as of the shards, which are read beside the timeline
 		return packet
 	}
-	return strings.ReplaceAll(packet, clock, "CAST('"+w.now.Format(instantFormat)+"' AS DATETIME(6))")
+	return strings.ReplaceAll(packet, clock, "CAST('"+w.now.Format(session.InstantFormat)+"' AS DATETIME(6))")
 }
 
 // statements is a dba who edits by the store's own statements.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -193,7 +194,7 @@ func (l *timeline) bucket() service.Bucket {
 
 func (l *timeline) setClock(t *testing.T, now time.Time) {
 	t.Helper()
-	l.note("the clock says %s", now.Format(instantFormat))
+	l.note("the clock says %s", now.Format(session.InstantFormat))
 	l.now = now
 	for _, w := range l.twins {
 		w.setClock(t, now)

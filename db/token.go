@@ -11,6 +11,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -73,7 +74,7 @@ func (r credentialRow) credential() (access.Credential, error) {
 // readCredentials returns the credentials that a condition selects, by id, and the
 // engine's time. The time is zero if there are none.
 func readCredentials(
-	ctx context.Context, from reader, condition string, args ...any,
+	ctx context.Context, from session.Reader, condition string, args ...any,
 ) (list []access.Credential, at time.Time, err error) {
 	var rows []credentialRow
 	if err := from.SelectContext(ctx, &rows, selectCredential+condition, args...); err != nil {
@@ -93,7 +94,7 @@ func readCredentials(
 func (s *Store) LiveCredentials(ctx context.Context) (live []access.Credential, at time.Time, err error) {
 	live, at, err = readCredentials(ctx, s.pool, liveCredentials)
 	if err != nil {
-		return nil, at, fmt.Errorf("read credentials: %w", lookupError(err))
+		return nil, at, fmt.Errorf("read credentials: %w", session.LookupError(err))
 	}
 	return live, at, nil
 }
@@ -104,7 +105,7 @@ func (s *Store) Credentials(ctx context.Context) (all []access.Credential, at ti
 	all, at, err = readCredentials(ctx, s.pool, `
  ORDER BY id`)
 	if err != nil {
-		return nil, at, fmt.Errorf("list credentials: %w", lookupError(err))
+		return nil, at, fmt.Errorf("list credentials: %w", session.LookupError(err))
 	}
 	return all, at, nil
 }
@@ -112,13 +113,13 @@ func (s *Store) Credentials(ctx context.Context) (all []access.Credential, at ti
 // UseCredential implements access.Store. The account needs the right to update
 // the column last_used_at, and no other.
 func (s *Store) UseCredential(ctx context.Context, id uint64) error {
-	err := s.pool.exec(ctx, `
+	err := s.pool.Exec(ctx, `
 UPDATE access_token
    SET last_used_at = UTC_TIMESTAMP(6)
  WHERE id = ?
    AND (last_used_at IS NULL OR last_used_at <= UTC_TIMESTAMP(6) - INTERVAL 1 MINUTE)`, id)
 	if err != nil {
-		return fmt.Errorf("record use of credential %d: %w", id, writeError(err))
+		return fmt.Errorf("record use of credential %d: %w", id, session.WriteError(err))
 	}
 	return nil
 }
@@ -130,7 +131,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) {
 	if err := s.pool.GetContext(ctx, &now, `
 SELECT UTC_TIMESTAMP(6)
   FROM schema_migrations`); err != nil {
-		return now, fmt.Errorf("read the engine's time: %w", lookupError(err))
+		return now, fmt.Errorf("read the engine's time: %w", session.LookupError(err))
 	}
 	return now, nil
 }
@@ -204,7 +205,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, UTC_TIMESTAMP(6))`,
 	return uint64(id), err
 }
 
-func readCredential(ctx context.Context, from reader, id uint64) (access.Credential, error) {
+func readCredential(ctx context.Context, from session.Reader, id uint64) (access.Credential, error) {
 	list, _, err := readCredentials(ctx, from, `
  WHERE id = ?`, id)
 	switch {
@@ -213,7 +214,7 @@ func readCredential(ctx context.Context, from reader, id uint64) (access.Credent
 	case len(list) == 0:
 		return access.Credential{}, service.ErrNotFound
 	case list[0].ID != id:
-		return access.Credential{}, errMisfit
+		return access.Credential{}, session.ErrMisfit
 	}
 	return list[0], nil
 }
@@ -251,7 +252,7 @@ UPDATE access_token
 // program between its statements: each begins with a lock on the one row of schema_migrations.
 // The error wraps service.ErrBusy if a migration has taken the row away for a moment.
 func (s *Store) editCredentials(ctx context.Context, change func(*sqlx.Tx) error) error {
-	return writeError(s.inTx(ctx, func(tx *sqlx.Tx) error {
+	return session.WriteError(s.inTx(ctx, func(tx *sqlx.Tx) error {
 		var version int64
 		err := tx.GetContext(ctx, &version, `
 SELECT version

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -46,7 +47,7 @@ func live(t *testing.T, s *Store) []uint64 {
 func TestCredentialsComeBackAsTheyWereMade(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		_, store := f.stand(t, Options{})
+		_, store := f.stand(t, session.Options{})
 		many := access.Caller{Name: "many", Scopes: []access.Scope{access.ScopeCheck, access.ScopeReport, access.ScopeAdmin}}
 		for zone := range int64(access.MaxBoundZones) {
 			many.Zones = append(many.Zones, service.MaxZoneID-zone)
@@ -85,7 +86,7 @@ func TestCredentialsComeBackAsTheyWereMade(t *testing.T) {
 func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{})
+		d, store := f.stand(t, session.Options{})
 		kept, revoked, expired := add(t, store, callerOf("kept")), add(t, store, callerOf("revoked")), add(t, store, callerOf("expired"))
 		if got := live(t, store); !slices.Equal(got, []uint64{kept.ID, revoked.ID, expired.ID}) {
 			t.Errorf("live are %v", got)
@@ -115,7 +116,7 @@ func TestCredentialsEndByExpiryAndRevocation(t *testing.T) {
 func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{MaxConns: 32, LockWait: 20 * time.Second})
+		d, store := f.stand(t, session.Options{MaxConns: 32, LockWait: 20 * time.Second})
 		var wait sync.WaitGroup
 		var mu sync.Mutex
 		made, refused := 0, 0
@@ -151,7 +152,7 @@ func TestTwoTokensOfANameCanBeLiveAndNoThird(t *testing.T) {
 func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{MaxConns: 32, LockWait: 20 * time.Second})
+		d, store := f.stand(t, session.Options{MaxConns: 32, LockWait: 20 * time.Second})
 		rows := make([]string, access.MaxLiveCredentials-1)
 		for i := range rows {
 			rows[i] = fmt.Sprintf("('token', 'n%d', RPAD('%d', 32, 'x'), 'vel_', 'check', 'dba', UTC_TIMESTAMP(6))", i, i)
@@ -182,7 +183,7 @@ func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
 func TestOneSubjectIsOneCallerAtATime(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		_, store := f.stand(t, Options{})
+		_, store := f.stand(t, session.Options{})
 		ask := func(name string) (access.Credential, error) {
 			return store.AddCredential(t.Context(), access.NewCertificateCredential("CN=auth-1,O=Example", callerOf(name)), "dba")
 		}
@@ -205,9 +206,9 @@ func TestOneSubjectIsOneCallerAtATime(t *testing.T) {
 func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, owner := stand(t, engine, Options{})
+		d, owner := stand(t, engine, session.Options{})
 		token := add(t, owner, callerOf("shop"))
-		store := connect(t, d.ServiceAccount(t), Options{})
+		store := connect(t, d.ServiceAccount(t), session.Options{})
 		used := func() time.Time {
 			t.Helper()
 			if err := store.UseCredential(t.Context(), token.ID); err != nil {
@@ -237,7 +238,7 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 			"UPDATE access_token SET scopes = 'admin'", "UPDATE access_token SET revoked_at = NULL, revoked_by = NULL", "DELETE FROM access_token",
 			"UPDATE access_token SET expires_at = NULL, last_used_at = NULL",
 		} {
-			if _, err := store.pool.conns.ExecContext(t.Context(), statement); !isOneOf(err, lackingRight()) {
+			if _, err := store.pool.Conns.ExecContext(t.Context(), statement); !session.IsOneOf(err, session.LackingRight()) {
 				t.Errorf("%s: %v, want refused", statement, err)
 			}
 		}
@@ -248,7 +249,7 @@ func TestAnInstanceThatAsksWhoNeedsTheTableOfCredentials(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
-		probe, err := OpenProbe(Options{DSN: d.ServiceAccount(t).DSN, ConnectTimeout: time.Minute})
+		probe, err := OpenProbe(session.Options{DSN: d.ServiceAccount(t).DSN, ConnectTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +320,7 @@ func TestSchemaRefusesCredentialsThatMeanNothing(t *testing.T) {
 func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour), zone(3, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{}, zone(1, 100, time.Hour), zone(2, 100, time.Hour), zone(3, 100, time.Hour))
 		at := func(zone int64, key string) service.Bucket { return service.Bucket{ZoneID: zone, Key: key} }
 		d.LeaveUnaudited()
 		checks := []service.Check{

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -42,16 +44,16 @@ type dba interface {
 }
 
 // newTwin returns a twin that carries out what is no check by statements or by procedures.
-func newTwin(t *testing.T, engine *dbtest.Engine, byStatements bool, ask func(*Store) []service.CheckStore) *twin {
+func newTwin(t *testing.T, on *dbtest.Engine, byStatements bool, ask func(*Store) []service.CheckStore) *twin {
 	t.Helper()
-	d := engine.Database(t)
+	d := on.Database(t)
 	d.FollowSessionClocks(t)
 	d.SQL.SetMaxOpenConns(1)
 	w := &twin{Database: d, dba: d}
 	w.store = onTheWay(t, d, w.countUses)
 	w.ask, w.others = ask(w.store), w.store
 	if byStatements {
-		w.others = connect(t, d, Options{Engine: EngineTiDB, MaxConns: 2}) // a session for each pool
+		w.others = connect(t, d, session.Options{Engine: engine.TiDB, MaxConns: 2}) // a session for each pool
 	}
 	return w
 }
@@ -64,7 +66,7 @@ func (w *twin) setClock(t *testing.T, now time.Time) {
 	}
 	// A fraction more, for the engine cuts off what a double cannot hold.
 	set := fmt.Sprintf("SET timestamp = %d.%06d2", now.Unix(), now.Nanosecond()/1000)
-	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.pool.conns.DB, w.others.lanes, w.others.pool.conns.DB} {
+	for _, pool := range []*sql.DB{w.SQL, w.store.lanes, w.store.pool.Conns.DB, w.others.lanes, w.others.pool.Conns.DB} {
 		dbtest.Exec(t, pool, set)
 	}
 }
@@ -211,14 +213,14 @@ func (w *twin) fill(t *testing.T, bucket service.Bucket, instants []time.Time) {
 	t.Helper()
 	dbtest.Exec(t, w.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (?, ?) ON DUPLICATE KEY UPDATE tally_until = NULL",
 		bucket.ZoneID, bucket.Key)
-	p := new(packet).sql("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ")
+	p := new(session.Packet).SQL("INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ")
 	for i, at := range instants {
 		if i > 0 {
-			p.sql(",")
+			p.SQL(",")
 		}
-		p.sql("(").instant(at).sql(",").int(bucket.ZoneID).sql(",").string(bucket.Key).sql(",0,0,1)")
+		p.SQL("(").Instant(at).SQL(",").Int(bucket.ZoneID).SQL(",").Quote(bucket.Key).SQL(",0,0,1)")
 	}
-	dbtest.Exec(t, w.SQL, string(p.text))
+	dbtest.Exec(t, w.SQL, string(p.Text))
 }
 
 func newTwins(t *testing.T, engine *dbtest.Engine) []*twin {
@@ -226,10 +228,10 @@ func newTwins(t *testing.T, engine *dbtest.Engine) []*twin {
 	return slices.Clip([]*twin{
 		newTwin(t, engine, true, func(s *Store) []service.CheckStore {
 			// By SQL, too: whoever asks, the next batch of the service must know of it.
-			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.pool.conns.DB, batchOnly: true}}
+			return []service.CheckStore{s, inBatches{s}, inBatches{s}, sqlStore{conns: s.pool.Conns.DB, batchOnly: true}}
 		}),
 		newTwin(t, engine, false, func(s *Store) []service.CheckStore {
-			return []service.CheckStore{sqlStore{conns: s.pool.conns.DB}, sqlStore{conns: s.pool.conns.DB, batchOnly: true}}
+			return []service.CheckStore{sqlStore{conns: s.pool.Conns.DB}, sqlStore{conns: s.pool.Conns.DB, batchOnly: true}}
 		}),
 	})
 }

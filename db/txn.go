@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -41,28 +42,28 @@ func (r txnRow) txn() service.Txn {
 // txnOf returns the txn of a row of txnColumns that was read as text.
 func txnOf(row []driver.Value) (txn service.Txn, err error) {
 	txn = service.Txn{
-		ID: uint64(asInt(row[0])), Bucket: service.Bucket{ZoneID: asInt(row[2]), Key: text(row[3])},
-		Blocked: asInt(row[4]) != 0, WouldBlock: asInt(row[5]) != 0, Counted: asInt(row[6]) != 0,
-		Outcome: service.Outcome(text(row[7])), AttemptID: text(row[8]),
-		Reason: service.Reason(text(row[9])), OverrideID: uint64(asInt(row[10])), Attempts: int(asInt(row[11])),
+		ID: uint64(session.AsInt(row[0])), Bucket: service.Bucket{ZoneID: session.AsInt(row[2]), Key: session.Text(row[3])},
+		Blocked: session.AsInt(row[4]) != 0, WouldBlock: session.AsInt(row[5]) != 0, Counted: session.AsInt(row[6]) != 0,
+		Outcome: service.Outcome(session.Text(row[7])), AttemptID: session.Text(row[8]),
+		Reason: service.Reason(session.Text(row[9])), OverrideID: uint64(session.AsInt(row[10])), Attempts: int(session.AsInt(row[11])),
 	}
-	if txn.CreatedAt, err = asInstant(row[1]); err != nil {
+	if txn.CreatedAt, err = session.AsInstant(row[1]); err != nil {
 		return txn, err
 	}
-	txn.LastAt, err = asInstant(row[12])
+	txn.LastAt, err = session.AsInstant(row[12])
 	return txn, err
 }
 
 // Txn returns one recorded attempt. The error wraps service.ErrNotFound if
 // there is none, and service.ErrBusy if the engine is away.
 func (s *Store) Txn(ctx context.Context, id uint64) (service.Txn, error) {
-	rows, err := selectFitting(ctx, s.pool, func(row txnRow) bool { return row.ID == id }, `
+	rows, err := session.SelectFitting(ctx, s.pool, func(row txnRow) bool { return row.ID == id }, `
 SELECT `+txnColumns+`
   FROM zone_txn
  WHERE id = ?`, id)
 	switch {
 	case err != nil:
-		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, lookupError(err))
+		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, session.LookupError(err))
 	case len(rows) == 0:
 		return service.Txn{}, fmt.Errorf("txn %d: %w", id, service.ErrNotFound)
 	}

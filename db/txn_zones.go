@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"velocityd/db/session"
 )
 
 // TxnZones returns, for each of these txns that exists, the zones of all txns of its
@@ -62,7 +64,7 @@ func (s *Store) txnsOfChecks(ctx context.Context, ids []uint64) (map[uint64][]tx
 	checks := make(map[uint64][]txnOfCheck, len(unique))
 	for some := range slices.Chunk(unique, txnsAtOnce) {
 		if err := s.addChecks(ctx, some, checks); err != nil {
-			return nil, lookupError(err)
+			return nil, session.LookupError(err)
 		}
 	}
 	return checks, nil
@@ -75,7 +77,7 @@ func (s *Store) addChecks(ctx context.Context, ids []uint64, checks map[uint64][
 		args[i] = id
 	}
 	isNamed := func(t txnOfCheck) bool { return slices.Contains(ids, t.ID) }
-	named, err := selectFitting(ctx, s.pool, isNamed, selectTxnOfCheck+"id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...)
+	named, err := session.SelectFitting(ctx, s.pool, isNamed, selectTxnOfCheck+"id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...)
 	if err != nil {
 		return err
 	}
@@ -113,7 +115,7 @@ func (s *Store) siblings(ctx context.Context, txns []txnOfCheck) (map[checkKey][
 		isSibling := func(t txnOfCheck) bool {
 			return t.CheckID != nil && slices.ContainsFunc(txns, func(asked txnOfCheck) bool { return t.key() == asked.key() })
 		}
-		found, err := selectFitting(ctx, s.pool, isSibling, selectTxnOfCheck+strings.Join(where, " OR "), args...)
+		found, err := session.SelectFitting(ctx, s.pool, isSibling, selectTxnOfCheck+strings.Join(where, " OR "), args...)
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 )
 
 // TestNothingIsRecordedByAnIDThatTheSessionHasChosen calls each procedure that inserts, and edits what
@@ -32,8 +33,8 @@ func TestNothingIsRecordedByAnIDThatTheSessionHasChosen(t *testing.T) {
 			"DELETE FROM zone_master WHERE id = 2",
 		} {
 			for _, id := range []string{"1", "18446744073709551614"} {
-				conn := session(t, d, "SET SESSION insert_id = "+id)
-				if _, err := conn.ExecContext(t.Context(), statement); !isNumber(err, errBadArgument) {
+				conn := sqlSession(t, d, "SET SESSION insert_id = "+id)
+				if _, err := conn.ExecContext(t.Context(), statement); !session.IsNumber(err, session.NumberBadArgument) {
 					t.Errorf("insert_id %s, %s: %v", id, statement, err)
 				}
 			}
@@ -57,7 +58,7 @@ func TestSessionsThatSortByTheHeadOfKeysLockInTheOrderOfOthers(t *testing.T) {
 		}
 		var group sync.WaitGroup
 		for i, setting := range []string{"SET SESSION max_sort_length = 1024", "SET SESSION max_sort_length = 64"} {
-			conn := session(t, d)
+			conn := sqlSession(t, d)
 			question := `[{"buckets":[` + strings.Join(buckets[i][:], ",") + "]}]"
 			group.Go(func() {
 				for range rounds {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -134,7 +135,7 @@ func (c *caller) script(t *testing.T, settings ...string) (answers []string, ref
 		}
 	}
 	// A call that ran out of time may have been recorded before that.
-	isUnknown := refused != nil && errors.Is(faultOf(refused).kind, service.ErrUndecided)
+	isUnknown := refused != nil && errors.Is(session.FaultOf(refused).Kind, service.ErrUndecided)
 	if n := c.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE bucket_key LIKE ? OR bucket_key = ?", key+" %", key); n < len(all) ||
 		n > len(all) && !isUnknown {
 		t.Errorf("%q: %d txns were answered, and %d recorded", settings, len(all), n)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -27,7 +28,7 @@ const (
 // listTxns lists the counted txns of buckets in zones with a low rate. A bucket holds at most
 // its rate, except after its zone was narrowed, when it may hold any number: so the list has a
 // LIMIT, and isCut says that it was reached.
-func (b *batch) listTxns(r *reading) {
+func (b *batch) listTxns(r *session.Reading) {
 	for i := range b.of {
 		b.ledger.Buckets[i].Counted, b.ledger.Buckets[i].Velocity, b.of[i].renewed = nil, nil, nil
 	}
@@ -47,15 +48,15 @@ func (b *batch) listTxns(r *reading) {
 }
 
 // listPart lists the counted txns of buckets that one statement may name.
-func (b *batch) listPart(r *reading, part []service.Bucket) {
-	most := b.conn.dialect.bounded(len(part) * (mostListed + 1))
-	r.sql("SELECT zone_id, bucket_key, created_at" + fromCounted)
+func (b *batch) listPart(r *session.Reading, part []service.Bucket) {
+	most := b.dialect.bounded(len(part) * (mostListed + 1))
+	r.SQL("SELECT zone_id, bucket_key, created_at" + fromCounted)
 	b.where(r, part, func(zoneID int64) {
-		r.sql(" AND created_at > ").instant(b.known.supposed.Add(-clockMargin - b.known.plans[zoneID].window))
+		r.SQL(" AND created_at > ").Instant(b.known.supposed.Add(-clockMargin - b.known.plans[zoneID].window))
 	})
-	r.sql(") LIMIT ").int(int64(most)).sql(";")
+	r.SQL(") LIMIT ").Int(int64(most)).SQL(";")
 	list := instants{of: b.ledger.Buckets}
-	r.each(3, func(row []driver.Value) error {
+	r.Each(3, func(row []driver.Value) error {
 		place, at, err := b.txn(row)
 		if err != nil {
 			return err
@@ -64,7 +65,7 @@ func (b *batch) listPart(r *reading, part []service.Bucket) {
 		b.known.isCut = b.known.isCut || len(list.all) == most
 		return nil
 	})
-	r.afterwards(list.close)
+	r.Afterwards(list.close)
 }
 
 // instants gathers the instants of buckets from rows. The rows of one bucket come one after the
@@ -101,7 +102,7 @@ func (b *batch) txn(row []driver.Value) (place int, at time.Time, err error) {
 	if place, err = b.place(row); err != nil {
 		return 0, at, err
 	}
-	at, err = asInstant(row[2])
+	at, err = session.AsInstant(row[2])
 	return place, at, err
 }
 
@@ -149,7 +150,7 @@ func (b *batch) isSure(l limit) bool {
 // count reads velocities at now. The first time it reads those of steady buckets, all at once.
 // The next time it reads one by one those for which that was not enough, and returns true:
 // after that reading all is known.
-func (b *batch) count(r *reading, limits []limit) (isAll bool) {
+func (b *batch) count(r *session.Reading, limits []limit) (isAll bool) {
 	var tallied, steady []limit
 	for _, l := range limits {
 		switch {
@@ -162,7 +163,7 @@ func (b *batch) count(r *reading, limits []limit) (isAll bool) {
 	}
 	if len(tallied) > 0 {
 		size := len(tallied)
-		if b.conn.dialect.isSharded {
+		if b.dialect.isSharded {
 			size = 1 // each has bounds of its own, and an OR would send the statement to all shards
 		}
 		for some := range slices.Chunk(tallied, size) {
@@ -182,19 +183,19 @@ func (b *batch) count(r *reading, limits []limit) (isAll bool) {
 }
 
 // countAll counts the txns of buckets that hold no more than their rate.
-func (b *batch) countAll(r *reading, limits []limit) {
+func (b *batch) countAll(r *session.Reading, limits []limit) {
 	buckets := make([]service.Bucket, len(limits))
 	for i, l := range limits {
 		buckets[i] = l.bucket
 		b.ledger.Buckets[l.place].Velocity = &service.Velocity{}
 	}
 	for part := range b.parts(buckets) {
-		r.sql("SELECT zone_id, bucket_key, COUNT(*), MAX(created_at)" + fromCounted)
+		r.SQL("SELECT zone_id, bucket_key, COUNT(*), MAX(created_at)" + fromCounted)
 		b.where(r, part, func(zoneID int64) {
-			r.sql(" AND created_at > ").instant(b.now.Add(-b.known.zones[zoneID].Window))
+			r.SQL(" AND created_at > ").Instant(b.now.Add(-b.known.zones[zoneID].Window))
 		})
-		r.sql(") GROUP BY zone_id, bucket_key;")
-		r.each(4, b.readCount)
+		r.SQL(") GROUP BY zone_id, bucket_key;")
+		r.Each(4, b.readCount)
 	}
 }
 
@@ -204,8 +205,8 @@ func (b *batch) readCount(row []driver.Value) error {
 	if err != nil {
 		return err
 	}
-	newest, err := asInstant(row[3])
-	n := int(asInt(row[2]))
+	newest, err := session.AsInstant(row[3])
+	n := int(session.AsInt(row[2]))
 	b.renew(place, tally{
 		count: n, from: b.now.Add(-b.known.zones[b.buckets[place].ZoneID].Window), until: later(b.now, newest), countedAt: b.now, read: n,
 	})
@@ -215,15 +216,15 @@ func (b *batch) readCount(row []driver.Value) error {
 // countBounded counts a bucket's txns and reads at most rate index entries, however many txns
 // there are: the LIMIT in the derived table bounds it. Txns later than now, which a clock that
 // was set back has left, count too.
-func (b *batch) countBounded(r *reading, l limit) {
-	r.sql("SELECT COUNT(*), MIN(created_at) FROM (SELECT created_at" + fromCounted)
+func (b *batch) countBounded(r *session.Reading, l limit) {
+	r.SQL("SELECT COUNT(*), MIN(created_at) FROM (SELECT created_at" + fromCounted)
 	b.where(r, []service.Bucket{l.bucket}, nil)
-	r.sql(") AND created_at > ").instant(b.now.Add(-l.window)).
-		sql(" ORDER BY created_at DESC LIMIT ").int(int64(l.rate)).sql(") AS newest;")
-	r.each(2, func(row []driver.Value) error {
-		oldest, err := asInstant(row[1])
+	r.SQL(") AND created_at > ").Instant(b.now.Add(-l.window)).
+		SQL(" ORDER BY created_at DESC LIMIT ").Int(int64(l.rate)).SQL(") AS newest;")
+	r.Each(2, func(row []driver.Value) error {
+		oldest, err := session.AsInstant(row[1])
 		state := &b.ledger.Buckets[l.place]
-		state.Counted, state.Velocity = nil, &service.Velocity{Count: int(asInt(row[0])), Oldest: oldest}
+		state.Counted, state.Velocity = nil, &service.Velocity{Count: int(session.AsInt(row[0])), Oldest: oldest}
 		return err
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -28,7 +29,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 				d := engine.Database(t, zone(1, 5, time.Hour))
-				store := connect(t, d, Options{LockWait: time.Minute}) // until all of them are seen
+				store := connect(t, d, session.Options{LockWait: time.Minute}) // until all of them are seen
 				release := d.Hold(t, user("alice"))
 				type result struct {
 					d   service.Decision
@@ -74,7 +75,7 @@ func TestZoneChangedWhileCallersWaitHoldsForThem(t *testing.T) {
 func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		for _, checks := range [][]service.Check{
 			check(user("alice")),
 			// The batch has locked aaron and seeded a new key before it waits.
@@ -101,7 +102,7 @@ func TestLockWaitTimeoutIsBusyAndLeavesNoLockBehind(t *testing.T) {
 func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Second}, zone(1, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour))
 		for name, others := range map[string]int{"few": 3, "many": 30} {
 			release := d.Hold(t, user("held"))
 			checks := check(user(name), user("held"))
@@ -142,7 +143,7 @@ func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
-		limiter := service.NewLimiter(connect(t, d, Options{LockWait: 5 * time.Second}), 10*time.Second)
+		limiter := service.NewLimiter(connect(t, d, session.Options{LockWait: 5 * time.Second}), 10*time.Second)
 		d.Hold(t, user("alice"))
 		if _, err := askLimiter(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("err = %v, want ErrBusy: a second wait would not end in time", err)
@@ -153,7 +154,7 @@ func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
 		hurried, patient := service.NewLimiter(store, 3*time.Second), service.NewLimiter(store, time.Minute)
 		before := connectionID(t, store)
 		release := d.Hold(t, user("alice"))
@@ -188,7 +189,7 @@ func connectionID(t *testing.T, store *Store) (id int64) {
 func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Minute, MaxConns: 1}, zone(1, 5, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: time.Minute, MaxConns: 1}, zone(1, 5, time.Hour))
 		limiter := service.NewLimiter(store, 2*time.Minute)
 		before := connectionID(t, store)
 		release := d.Hold(t, user("alice"))
@@ -216,7 +217,7 @@ func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		_, store := stand(t, engine, Options{MaxConns: 1}, zone(1, 5, time.Hour))
+		_, store := stand(t, engine, session.Options{MaxConns: 1}, zone(1, 5, time.Hour))
 		conn, err := store.lanes.Conn(context.Background())
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -66,20 +67,20 @@ const limits = 14 // columns
 
 // limitOf returns the zone whose limitColumns begin row, and the rest of the row.
 func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err error) {
-	factor, err := strconv.ParseFloat(text(row[6]), 64)
+	factor, err := strconv.ParseFloat(session.Text(row[6]), 64)
 	if err != nil {
-		return zone, nil, errMisfit
+		return zone, nil, session.ErrMisfit
 	}
 	return service.Zone{
-		ID: asInt(row[0]), Rate: int(asInt(row[1])), Window: service.Seconds(asInt(row[2])),
-		Mode: service.Mode(text(row[3])), Counts: service.Counts(text(row[4])),
-		Lockout: service.Seconds(asInt(row[5])), LockoutFactor: factor,
-		LockoutMax: service.Seconds(asInt(row[7])), LockoutDecay: service.Seconds(asInt(row[8])),
+		ID: session.AsInt(row[0]), Rate: int(session.AsInt(row[1])), Window: service.Seconds(session.AsInt(row[2])),
+		Mode: service.Mode(session.Text(row[3])), Counts: service.Counts(session.Text(row[4])),
+		Lockout: service.Seconds(session.AsInt(row[5])), LockoutFactor: factor,
+		LockoutMax: service.Seconds(session.AsInt(row[7])), LockoutDecay: service.Seconds(session.AsInt(row[8])),
 		Keys: service.KeyRule{
-			Kind: service.KeyKind(text(row[9])), Form: service.KeyForm(text(row[10])),
-			IPv4Prefix: int(asInt(row[11])), IPv6Prefix: int(asInt(row[12])),
+			Kind: service.KeyKind(session.Text(row[9])), Form: service.KeyForm(session.Text(row[10])),
+			IPv4Prefix: int(session.AsInt(row[11])), IPv6Prefix: int(session.AsInt(row[12])),
 		},
-		RecordBlocked: int(asInt(row[13])),
+		RecordBlocked: int(session.AsInt(row[13])),
 	}, row[limits:], nil
 }
 
@@ -89,7 +90,7 @@ func (s *Store) Zones(ctx context.Context) ([]service.Zone, error) {
 	var rows []zoneRow
 	if err := s.pool.SelectContext(ctx, &rows, selectZone+`
  ORDER BY id`); err != nil {
-		return nil, fmt.Errorf("list zones: %w", lookupError(err))
+		return nil, fmt.Errorf("list zones: %w", session.LookupError(err))
 	}
 	zones := make([]service.Zone, len(rows))
 	for i, row := range rows {
@@ -103,17 +104,17 @@ func (s *Store) Zones(ctx context.Context) ([]service.Zone, error) {
 // away.
 func (s *Store) Zone(ctx context.Context, id int64) (service.Zone, error) {
 	var zone service.Zone
-	err := s.pool.on(ctx, func(conn *sqlx.Conn) (err error) {
+	err := s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
 		zone, err = readZone(ctx, conn, id, "")
 		return err
 	})
 	if err != nil {
-		return service.Zone{}, fmt.Errorf("read zone %d: %w", id, lookupError(err))
+		return service.Zone{}, fmt.Errorf("read zone %d: %w", id, session.LookupError(err))
 	}
 	return zone, nil
 }
 
-func readZone(ctx context.Context, from reader, id int64, lock string) (service.Zone, error) {
+func readZone(ctx context.Context, from session.Reader, id int64, lock string) (service.Zone, error) {
 	var row zoneRow
 	err := from.GetContext(ctx, &row, selectZone+`
  WHERE id = ?`+lock, id)
@@ -121,7 +122,7 @@ func readZone(ctx context.Context, from reader, id int64, lock string) (service.
 		return service.Zone{}, service.ErrNotFound
 	}
 	if err == nil && row.ID != id {
-		err = errMisfit
+		err = session.ErrMisfit
 	}
 	return row.zone(), err
 }
@@ -156,11 +157,11 @@ func (s *Store) PutZone(
 		return err
 	}
 	err := s.edit(ctx, principal, put)
-	if isOneOf(err, []uint16{errDuplicate, errSnapshot}) {
+	if session.IsOneOf(err, []uint16{session.NumberDuplicate, session.NumberSnapshot}) {
 		err = s.edit(ctx, principal, put) // somebody created it at the same time, so its row is locked first now
 	}
 	if err != nil {
-		return service.Zone{}, fmt.Errorf("put zone %d: %w", zone.ID, writeError(err))
+		return service.Zone{}, fmt.Errorf("put zone %d: %w", zone.ID, session.WriteError(err))
 	}
 	return stored, nil
 }
@@ -239,7 +240,7 @@ func (s *Store) DeleteZone(ctx context.Context, id int64, match service.Match, p
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("delete zone %d: %w", id, writeError(err))
+		return fmt.Errorf("delete zone %d: %w", id, session.WriteError(err))
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -40,13 +41,13 @@ func (s *Store) RenewZones(ctx context.Context, known ZoneList) (ZoneList, error
 	}
 	began := time.Now()
 	isNewer := func(change changeRow) bool { return change.ID > known.newest }
-	changes, err := selectFitting(ctx, s.pool, isNewer, `
+	changes, err := session.SelectFitting(ctx, s.pool, isNewer, `
 SELECT id, subject, zone_id
   FROM zone_audit
  WHERE id > ?
  ORDER BY id DESC
  LIMIT ?`, known.newest, mostChanges+1)
-	if err = lookupError(err); err != nil && !errors.Is(err, service.ErrForbidden) {
+	if err = session.LookupError(err); err != nil && !errors.Is(err, service.ErrForbidden) {
 		return ZoneList{}, fmt.Errorf("look for changes of zones: %w", err)
 	}
 	now := known
@@ -80,9 +81,9 @@ func (s *Store) replaceZones(ctx context.Context, zones []service.Zone, ids []in
 	if err != nil {
 		return nil, fmt.Errorf("read changed zones: %w", err)
 	}
-	rows, err := selectFitting(ctx, s.pool, func(row zoneRow) bool { return has(row.ID) }, query, args...)
+	rows, err := session.SelectFitting(ctx, s.pool, func(row zoneRow) bool { return has(row.ID) }, query, args...)
 	if err != nil {
-		return nil, fmt.Errorf("read changed zones: %w", lookupError(err))
+		return nil, fmt.Errorf("read changed zones: %w", session.LookupError(err))
 	}
 	now := slices.DeleteFunc(slices.Clone(zones), func(z service.Zone) bool { return has(z.ID) })
 	for _, row := range rows {

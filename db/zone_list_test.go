@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -29,7 +30,7 @@ func TestAListOfZonesIsRenewedByReadingWhatWasChanged(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		d := f.database(t, zone(1, 5, time.Minute), zone(2, 5, time.Minute), zone(3, 5, time.Minute))
 		account := d.ServiceAccount(t)
-		store, editor := f.connect(t, account, Options{}), f.connect(t, d, Options{})
+		store, editor := f.connect(t, account, session.Options{}), f.connect(t, d, session.Options{})
 		put := func(z service.Zone) {
 			t.Helper()
 			if _, err := editor.PutZone(t.Context(), z, service.Match{}, "test"); err != nil {
@@ -99,7 +100,7 @@ func TestAnAccountThatMaySeeNoChangesReadsAllZones(t *testing.T) {
 			right = "SELECT"
 		}
 		dbtest.Exec(t, d.SQL, "REVOKE "+right+" ON "+database+".zone_audit FROM "+account)
-		store, editor := f.connect(t, narrow, Options{}), f.connect(t, d, Options{})
+		store, editor := f.connect(t, narrow, session.Options{}), f.connect(t, d, session.Options{})
 		first := renewed(t, store, ZoneList{})
 		if _, err := editor.PutZone(t.Context(), zone(2, 6, time.Hour), service.Match{}, "test"); err != nil {
 			t.Fatal(err)

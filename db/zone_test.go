@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -27,7 +28,7 @@ func every(id int64) service.Zone {
 func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		store := f.connect(t, f.database(t), Options{})
+		store := f.connect(t, f.database(t), session.Options{})
 		ctx := context.Background()
 		if zones, err := store.Zones(ctx); err != nil || len(zones) != 0 {
 			t.Errorf("no zone yet: got %v, %v", zones, err)
@@ -77,7 +78,7 @@ func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 func TestAReservationOfTheWindowGoesWithTheWindow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{})
+		d, store := stand(t, engine, session.Options{})
 		if _, err := store.PutZone(t.Context(), zone(1, 5, time.Minute), service.Match{}, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +92,7 @@ func TestAReservationOfTheWindowGoesWithTheWindow(t *testing.T) {
 func TestAZoneIsWrittenOnlyIfItIsAsExpected(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		store := f.connect(t, f.database(t), Options{})
+		store := f.connect(t, f.database(t), session.Options{})
 		ctx := context.Background()
 		put := func(match service.Match) error {
 			_, err := store.PutZone(ctx, zone(1, 5, time.Minute), match, "")
@@ -136,7 +137,7 @@ func TestOfManyCreatorsOneCreates(t *testing.T) {
 	eachForm(t, func(t *testing.T, f form) {
 		const callers = 12
 		d := f.database(t)
-		store := f.connect(t, d, Options{LockWait: 20 * time.Second}) // an edit waits once
+		store := f.connect(t, d, session.Options{LockWait: 20 * time.Second}) // an edit waits once
 		for id, match := range map[int64]service.Match{1: {Absent: true}, 2: {}} {
 			var mu sync.Mutex
 			var revisions []uint64
@@ -171,7 +172,7 @@ func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
 		const callers, rounds = 6, 5
-		_, store := f.stand(t, Options{LockWait: 20 * time.Second}, zone(1, 0, time.Minute))
+		_, store := f.stand(t, session.Options{LockWait: 20 * time.Second}, zone(1, 0, time.Minute))
 		var group sync.WaitGroup
 		for range callers {
 			group.Go(func() {
@@ -203,7 +204,7 @@ func TestOfManyEditorsOfOneRevisionOneWrites(t *testing.T) {
 func TestDeletingAZoneTakesItsOverridesAndLeavesItsTxns(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{})
+		d, store := f.stand(t, session.Options{})
 		for id := range int64(2) {
 			d.SetZone(t, zone(id+1, 5, time.Hour))
 			d.SetOverride(t, service.Override{ZoneID: id + 1, Key: "bob", Action: service.OverrideDeny})
@@ -238,7 +239,7 @@ func TestDeletingAZoneTakesItsOverridesAndLeavesItsTxns(t *testing.T) {
 func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		_, store := f.stand(t, Options{MaxConns: 1})
+		_, store := f.stand(t, session.Options{MaxConns: 1})
 		for i, who := range []string{"ann", "", "bob", ""} {
 			if _, err := store.PutZone(t.Context(), zone(int64(i+1), 5, time.Minute), service.Match{}, who); err != nil {
 				t.Fatal(err)
@@ -252,7 +253,7 @@ func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
 			t.Errorf("created by %q, %v, want the account", o.CreatedBy, err)
 		}
 		var got []string
-		if err := store.pool.conns.Select(&got, "SELECT CONCAT(zone_id, ' ', COALESCE(principal, '-')) FROM zone_audit ORDER BY id"); err != nil {
+		if err := store.pool.Conns.Select(&got, "SELECT CONCAT(zone_id, ' ', COALESCE(principal, '-')) FROM zone_audit ORDER BY id"); err != nil {
 			t.Fatal(err)
 		}
 		if want := []string{"1 ann", "2 -", "3 bob", "4 -", "1 -"}; !slices.Equal(got, want) {
@@ -264,8 +265,8 @@ func TestAnEditsPrincipalDoesNotLeakIntoTheNext(t *testing.T) {
 func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
 	t.Parallel()
 	eachForm(t, func(t *testing.T, f form) {
-		d, store := f.stand(t, Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Minute))
-		holder := session(t, d, "START TRANSACTION", "SELECT 1 FROM zone_master WHERE id = 1 FOR UPDATE")
+		d, store := f.stand(t, session.Options{LockWait: time.Second, MaxConns: 1}, zone(1, 5, time.Minute))
+		holder := sqlSession(t, d, "START TRANSACTION", "SELECT 1 FROM zone_master WHERE id = 1 FOR UPDATE")
 		_, err := store.PutZone(t.Context(), zone(1, 6, time.Minute), service.Match{}, "ann")
 		if !errors.Is(err, service.ErrBusy) {
 			t.Errorf("got %v, want ErrBusy", err)
@@ -283,7 +284,7 @@ func TestAHeldZoneIsBusyAndNotChanged(t *testing.T) {
 func TestAnOpenInsertOfAZoneHoldsUpNoCheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d, store := stand(t, engine, Options{LockWait: time.Second}, zone(1, 100, time.Hour), zone(3, 100, time.Hour))
+		d, store := stand(t, engine, session.Options{LockWait: time.Second}, zone(1, 100, time.Hour), zone(3, 100, time.Hour))
 		checks := func(keys ...string) {
 			t.Helper()
 			for _, id := range []int64{1, 3} {
@@ -295,7 +296,7 @@ func TestAnOpenInsertOfAZoneHoldsUpNoCheck(t *testing.T) {
 			}
 		}
 		checks("d", "m", "t")
-		dba := session(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+		dba := sqlSession(t, d, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
 		for _, statement := range []string{
 			"INSERT INTO zone_master (id, rate, `window`) VALUES (2, 5, 60)",
 			"INSERT INTO zone_master (id, rate, `window`) VALUES (3, 5, 60) ON DUPLICATE KEY UPDATE rate = VALUES(rate)",

@@ -22,6 +22,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/queue"
 )
@@ -69,10 +70,10 @@ func benchServers() map[string]func(net.Listener) error {
 		Verdicts:  []service.Verdict{{Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 1}},
 	}
 	over := func(store service.CheckStore) func(net.Listener) error {
-		server := NewServer(New(Options{
+		server := wire.NewServer(New(Options{
 			Limiter: service.NewLimiter(store, time.Minute), AllowedHosts: []string{}, MaxBodyBytes: maxBody,
 		}), time.Minute, nil)
-		return func(l net.Listener) error { return server.Serve(NewListener(l, ListenerOptions{})) }
+		return func(l net.Listener) error { return server.Serve(wire.NewListener(l, wire.Options{})) }
 	}
 	return map[string]func(net.Listener) error{
 		"echo":     (&http.Server{Handler: echoAlone(), ReadHeaderTimeout: time.Minute}).Serve,

@@ -20,7 +20,7 @@ func (s *server) peek(x *exchange) error {
 		return err
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
-		bucket, err := s.normal(ctx, given)
+		bucket, err := s.normalBucket(ctx, given)
 		if err != nil {
 			return err
 		}
@@ -47,13 +47,13 @@ func (s *server) release(x *exchange) error {
 		return err
 	}
 	if err := s.lookUp(x, func(ctx context.Context) error {
-		bucket, err = s.normal(ctx, bucket)
+		bucket, err = s.normalBucket(ctx, bucket)
 		return err
 	}); err != nil {
 		return err
 	}
 	if err := s.change(x, func(ctx context.Context) error {
-		return s.writer.Release(ctx, bucket, principal, *request.Reason)
+		return s.Writer.Release(ctx, bucket, principal, *request.Reason)
 	}); err != nil {
 		return replaceText(err, map[error]string{service.ErrNotFound: noZone(bucket.ZoneID)})
 	}
@@ -86,21 +86,29 @@ func pathBucket(x *exchange) (service.Bucket, error) {
 	return bucket, bucket.Validate()
 }
 
-// normal returns the bucket with its key normalised by the rule of its zone. A pseudonym stays as
-// it is where keys are kept as pseudonyms.
-func (s *server) normal(ctx context.Context, bucket service.Bucket) (service.Bucket, error) {
-	zone, err := s.reader.Zone(ctx, bucket.ZoneID)
+// normalBucket returns the bucket with its key normalised by the rule of its zone.
+func (s *server) normalBucket(ctx context.Context, bucket service.Bucket) (service.Bucket, error) {
+	zone, err := s.Reader.Zone(ctx, bucket.ZoneID)
 	if err != nil {
-		return service.Bucket{}, notFound(err, noZone(bucket.ZoneID))
+		return bucket, notFound(err, noZone(bucket.ZoneID))
 	}
-	if bucket.Key, err = zone.Keys.Name(bucket.Key); err != nil {
-		return service.Bucket{}, err
+	return normal(bucket, zone.Keys)
+}
+
+// normal returns the bucket with its key normalised by a rule. A pseudonym stays as it is where keys
+// are kept as pseudonyms.
+func normal(bucket service.Bucket, rule service.KeyRule) (_ service.Bucket, err error) {
+	if err := bucket.Validate(); err != nil {
+		return bucket, err
+	}
+	if bucket.Key, err = rule.Name(bucket.Key); err != nil {
+		return bucket, err
 	}
 	return bucket, bucket.Validate() // it may have become longer, or empty
 }
 
 func (s *server) showBucket(ctx context.Context, x *exchange, bucket service.Bucket) error {
-	seen, err := s.reader.Peek(ctx, bucket)
+	seen, err := s.Reader.Peek(ctx, bucket)
 	if err != nil {
 		return notFound(err, noZone(bucket.ZoneID))
 	}

@@ -8,7 +8,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"velocityd/api"
+	"velocityd/front"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 )
 
 // checkRequest is one check: either ZoneID and BucketKey, or Buckets. Pointers
-// tell what is missing from what is zero.
+// tell a missing value from zero.
 type checkRequest struct {
 	ZoneID    *int64          `json:"zone_id"`
 	BucketKey *string         `json:"bucket_key"`
@@ -44,15 +46,19 @@ type question struct {
 
 // postCheck answers POST /v1/check.
 func (s *server) postCheck(x *exchange) error {
-	asked, err := s.readCheck(x)
+	var request checkRequest
+	if err := s.read(x, &request); err != nil {
+		return err
+	}
+	asked, err := request.question()
 	if err != nil {
 		return err
 	}
 	if asked.check.AttemptID, err = attemptID(x.Request().Header, asked.check.AttemptID); err != nil {
 		return err
 	}
-	if err := x.mayAsk(asked); err != nil {
-		return err
+	if err := x.caller.MayAsk(asked.check); err != nil {
+		return asked.pointAtFault(err)
 	}
 	decisions, err := s.decide(x, []service.Check{asked.check})
 	if err != nil {
@@ -61,22 +67,8 @@ func (s *server) postCheck(x *exchange) error {
 	if err := decisions[0].Err; err != nil {
 		return asked.pointAtFault(err)
 	}
-	return s.respondDecision(x, decisions[0])
-}
-
-// respondDecision answers with a decision that was made.
-func (s *server) respondDecision(x *exchange, d service.Decision) error {
-	setRateLimit(x, d)
-	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendDecision(b, d) })
-}
-
-// readCheck reads the body of one check.
-func (s *server) readCheck(x *exchange) (asked question, err error) {
-	var request checkRequest
-	if err := s.read(x, &request); err != nil {
-		return question{}, err
-	}
-	return request.question()
+	setRateLimit(x, decisions[0])
+	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendDecision(b, decisions[0]) })
 }
 
 // postChecks answers POST /v1/checks: each check by itself, unless the body is
@@ -92,7 +84,7 @@ func (s *server) postChecks(x *exchange) error {
 	checks := make([]service.Check, len(asked))
 	for i := range asked {
 		if wrong[i] == nil {
-			wrong[i] = x.mayAsk(asked[i])
+			wrong[i] = asked[i].pointAtFault(x.caller.MayAsk(asked[i].check))
 		}
 		if wrong[i] == nil {
 			checks[i] = asked[i].check // the store is not asked about an empty one
@@ -109,9 +101,9 @@ func (s *server) postChecks(x *exchange) error {
 		err := &decisions[i].Err
 		switch element := "/checks/" + strconv.Itoa(i); {
 		case wrong[i] != nil:
-			*err = pointBelow(wrong[i], element)
+			*err = pointBelow(wrong[i], element, "")
 		case errors.Is(*err, service.ErrInvalid):
-			*err = pointBelow(asked[i].pointAtFault(*err), element)
+			*err = pointBelow(asked[i].pointAtFault(*err), element, "")
 		}
 	}
 	return s.respondAppended(x, func(b []byte) ([]byte, error) { return appendResults(b, decisions) })
@@ -136,26 +128,26 @@ func (s *server) readChecks(x *exchange) (asked []question, wrong []error, err e
 
 const attemptDetail = "This attempt_id was given before, with other buckets."
 
-// decide asks the Limiter. An error of the whole call that failsWhole does not know
-// becomes an internal fault: the caller must not see its text.
+// decide asks the Limiter.
 func (s *server) decide(x *exchange, checks []service.Check) ([]service.Decision, error) {
-	x.checks = checks
-	decisions, err := s.limiter.CheckAll(x.Request().Context(), checks)
-	if err != nil && !failsWhole(err) {
-		return nil, fmt.Errorf("%w: %w", api.ErrInternal, err)
-	}
+	x.asked.Checks = checks
+	decisions, err := s.Limiter.CheckAll(x.Request().Context(), checks)
 	for i := range decisions {
 		if errors.Is(decisions[i].Err, service.ErrConflict) {
 			decisions[i].Err = &requestError{kind: service.ErrConflict, detail: attemptDetail}
 		}
 	}
-	x.decisions = decisions
-	return decisions, err
+	x.asked.Decisions = decisions
+	return decisions, ofWhole(err)
 }
 
-// failsWhole reports whether a whole call may fail with err, whatever was asked in it.
-func failsWhole(err error) bool {
-	return errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden)
+// ofWhole returns err if a whole call may fail with it, whatever was asked in it. Any other
+// error becomes an internal fault: the caller must not see its text.
+func ofWhole(err error) error {
+	if err == nil || errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || errors.Is(err, service.ErrForbidden) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", api.ErrInternal, err)
 }
 
 // question returns the request as a service.Check, or an empty check and an error
@@ -202,17 +194,23 @@ func (r bucketRequest) bucket() (service.Bucket, error) {
 }
 
 // pointAtFault makes err point at the bucket and the member that are wrong, if err
-// names them.
+// names them. If the caller's scopes do not hold in the zone of a bucket, the zone is wrong.
 func (q question) pointAtFault(err error) error {
-	if !errors.Is(err, service.ErrInvalid) {
-		return err
-	}
-	pointed := pointAtField(err)
-	about := new(service.BucketError)
-	if !q.listed || !errors.As(err, &about) {
+	lack, about := new(front.LackError), new(service.BucketError)
+	switch {
+	case errors.As(err, &lack):
+		err = &requestError{kind: access.ErrMissingScope, detail: lack.Error(), pointer: "/zone_id"}
+		if q.listed {
+			return pointAtBucket(err, lack.Bucket)
+		}
+	case errors.Is(err, service.ErrInvalid):
+		pointed := pointAtField(err)
+		if q.listed && errors.As(err, &about) {
+			return pointAtBucket(pointed, about.Bucket)
+		}
 		return pointed
 	}
-	return pointAtBucket(pointed, about.Bucket)
+	return err
 }
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.

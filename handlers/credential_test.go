@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"velocityd/front"
 	"velocityd/handlers/handlerstest"
 	"velocityd/service/access"
 	"velocityd/service/servicetest"
@@ -69,7 +70,7 @@ func TestTheSubjectsOfCertificatesAreOfTheFormOfCredentials(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		written := CertificateSubject(cert)
+		written := access.CertificateSubject(cert)
 		caller := access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeCheck}}
 		if err := access.NewCertificateCredential(written, caller).Validate(); err != nil {
 			t.Errorf("%s: %v", written, err)
@@ -83,7 +84,7 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	memory := servicetest.NewMemory()
-	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Callers: cache, Txns: memory}})
+	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}}})
 	credentials.Add(access.NewCertificateCredential("CN=auth-1,O=Example", access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeZones}}))
 	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
 	of := func(parts pkix.RDNSequence) *x509.Certificate {

@@ -14,8 +14,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
-	"velocityd/service"
-	"velocityd/service/access"
+	"velocityd/front"
+	"velocityd/handlers/wire"
 )
 
 // Names of header fields in the canonical form of net/http. They go into the header's
@@ -34,21 +34,17 @@ const (
 // maxRequestID bounds the ids that callers give their requests.
 const maxRequestID = 64
 
-// exchange is one request and its answer, and what its log line needs.
+// exchange is one request and its answer, with the parts of its log line.
 type exchange struct {
 	echo.Context
 	id        string
-	caller    access.Caller  // who asks; empty if nobody is asked who he is
-	needed    []access.Scope // one of them is needed for the request; none if there is no caller
-	checks    []service.Check
-	decisions []service.Decision
-	// refusedReport is why the first of several reports was refused that was, or nil.
-	refusedReport error
-	attrs         []slog.Attr // attributes of the log line that the handler has added
-	slotTimer     *time.Timer // gives the slot of a large body back in time; nil without a slot
-	freeSlot      func()      // gives the slot back at once
-	bodies        *bodyMemory // what counts bodyBytes
-	bodyBytes     int64       // of the body or the answer
+	caller    front.Asker
+	asked     front.Asked
+	attrs     []slog.Attr // attributes of the log line that the handler has added
+	slotTimer *time.Timer // gives the slot of a large body back in time; nil without a slot
+	freeSlot  func()      // gives the slot back at once
+	bodies    *bodyMemory // counts bodyBytes
+	bodyBytes int64       // of the body or the answer
 	// fields are the values of the answer's header. They lie in room, which belongs to
 	// the exchange, so that they need no allocation.
 	fields []string
@@ -75,8 +71,8 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			answer = refuse(x, err)
 		}
 		s.log(x, time.Since(began), answer, err)
-		if s.observer != nil {
-			s.observer(c.Request().Context(), Observed{
+		if s.Observe != nil {
+			s.Observe(c.Request().Context(), Observed{
 				Method: c.Request().Method, Route: c.Path(), Status: c.Response().Status, Refused: x.refusedUnasked(answer),
 			})
 		}
@@ -104,7 +100,7 @@ type panicked struct {
 	stack []byte
 }
 
-// Error tells what the runtime says. Any other value may hold a bucket key: its type and the
+// Error returns the text of the runtime. Any other value may hold a bucket key: its type and the
 // stack have to do.
 func (p *panicked) Error() string {
 	if fault, ok := p.value.(runtime.Error); ok {
@@ -151,10 +147,10 @@ func (x *exchange) respondJSON(status int, contentType string, value any) error 
 
 // respond answers with body, or with its length alone for HEAD. It gives the slot of
 // the request back first, so that a caller that reads slowly does not keep it. It must not
-// be given a copy of what is the same for all requests.
+// be given a copy of a body that is the same for all requests.
 func (x *exchange) respond(status int, contentType string, body []byte) {
 	x.leaveSlot(nil)
-	x.hurry()
+	wire.Hurry(x.Response())
 	x.set(fieldContentType, contentType)
 	x.set(fieldContentLength, strconv.Itoa(len(body)))
 	x.Response().WriteHeader(status)
@@ -163,15 +159,10 @@ func (x *exchange) respond(status int, contentType string, body []byte) {
 	}
 }
 
-// hurry bounds the time that the caller has to receive the answer, if it is on a connection.
-func (x *exchange) hurry() {
-	_ = http.NewResponseController(x.Response()).SetWriteDeadline(time.Now().Add(answerTimeout))
-}
-
 // respondNothing answers with status 204: the change was made.
-func (x *exchange) respondNothing() {
+func (x *exchange) respondNothing() error {
 	x.set(fieldCacheControl, "no-store")
-	x.Response().WriteHeader(http.StatusNoContent)
+	return x.NoContent(http.StatusNoContent)
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }

@@ -5,20 +5,21 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"velocityd/handlers/handlerstest"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 )
+
+// faultPause is the least time between two lines about the same fault.
+const faultPause = time.Second
 
 // faulty answers checks and look-ups of zones with errors, without a network, so
 // that it can be asked inside a synctest bubble. Nobody sleeps there: time passes
@@ -63,99 +64,6 @@ func (f *faulty) lines(t *testing.T) []map[string]any {
 	}
 	f.log.text.Reset()
 	return lines
-}
-
-func TestSameFaultIsOneLineASecondThatCountsTheOthers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		zone := 0
-		f := newFaulty(func() error { return fmt.Errorf("%w: check zone %d: connection refused", service.ErrBusy, zone) })
-		for second := range 3 {
-			for range 1000 {
-				zone++
-				f.ask(t, "/v1/check", bucketJSON(int64(zone), "alice"))
-			}
-			lines := f.lines(t)
-			if second == 0 {
-				if len(lines) != 1 || lines[0]["msg"] != "request failed" || lines[0]["level"] != "WARN" || lines[0]["code"] != "busy" ||
-					lines[0]["error"] != "busy: check zone 1: connection refused" || lines[0]["request_id"] == nil {
-					t.Errorf("at once: %v", lines)
-				}
-			} else if len(lines) != 0 {
-				t.Errorf("within a second: %v", lines)
-			}
-			time.Sleep(faultPause)
-			synctest.Wait()
-			want := 1000.0
-			if second == 0 {
-				want = 999
-			}
-			if lines = f.lines(t); len(lines) != 1 || lines[0]["left_out"] != want || lines[0]["level"] != "WARN" ||
-				lines[0]["route"] != "/v1/check" || lines[0]["code"] != "busy" || lines[0]["error"] == nil {
-				t.Errorf("after second %d: %v, want %v left out", second, lines, want)
-			}
-		}
-		time.Sleep(3 * faultPause)
-		synctest.Wait()
-		if lines := f.lines(t); len(lines) != 0 {
-			t.Errorf("nothing happened, logged %v", lines)
-		}
-		f.ask(t, "/v1/check", bucketJSON(1, "alice"))
-		if lines := f.lines(t); len(lines) != 1 || lines[0]["msg"] != "request failed" {
-			t.Errorf("after a pause: %v", lines)
-		}
-	})
-}
-
-func TestFaultsAreToldApartByRouteKindAndText(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var fault error
-		f := newFaulty(func() error { return fault })
-		for _, fault = range []error{
-			fmt.Errorf("%w: away", service.ErrBusy), fmt.Errorf("%w: full", service.ErrBusy), fmt.Errorf("%w: away", service.ErrUndecided),
-			errors.New("away"), errors.New("full"),
-		} {
-			for _, path := range []string{"/v1/check", "/v1/checks"} {
-				for range 2 {
-					f.ask(t, path, map[string]string{
-						"/v1/check": bucketJSON(1, "x"), "/v1/checks": `{"checks":[` + bucketJSON(1, "x") + `]}`,
-					}[path])
-				}
-				if lines := f.lines(t); len(lines) != 1 || lines[0]["route"] != path || !strings.Contains(fmt.Sprint(lines[0]["error"]), fault.Error()) {
-					t.Errorf("%s, %v: %v", path, fault, lines)
-				}
-			}
-		}
-		time.Sleep(faultPause)
-		synctest.Wait()
-		if lines := f.lines(t); len(lines) != 10 {
-			t.Errorf("10 faults of two occurrences, summed up in %d lines", len(lines))
-		}
-	})
-}
-
-func TestFaultsOfManyKindsAreFewLines(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		asked := 0
-		f := newFaulty(func() error {
-			asked++
-			return errors.New("fault " + strings.Repeat("x", asked))
-		})
-		for range 1000 {
-			f.ask(t, "/v1/check", bucketJSON(1, "alice"))
-		}
-		lines := f.lines(t)
-		if len(lines) != mostFaults+1 {
-			t.Errorf("logged %d lines, want %d", len(lines), mostFaults+1)
-		}
-		time.Sleep(faultPause)
-		synctest.Wait()
-		if lines := f.lines(t); len(lines) != 1 || lines[0]["left_out"] != float64(1000-mostFaults-1) {
-			t.Errorf("summed up as %v", lines)
-		}
-	})
 }
 
 // TestStrangersFillNoLog has callers send what net/http or a handler tells of, with other words each
@@ -203,7 +111,7 @@ func TestStrangersFillNoLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority), MaxConnections: 1}, func(o *Options) { o.AccessLog = false })
+			s := listenWith(t, nil, wire.Options{TLS: tlsSettings(t, authority), MaxConnections: 1}, func(o *Options) { o.AccessLog = false })
 			if name == "methods" {
 				s.dialTLS(t, authority).mustAsk(t, askLive, http.StatusOK) // and stays
 			}

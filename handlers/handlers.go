@@ -1,6 +1,6 @@
 // Package handlers owns HTTP: routes, decoding, encoding, status codes, headers
 // and the request log. It is the only room that knows Echo, and must not know
-// SQL, any engine, or how a check is decided.
+// SQL, any engine, how a check is decided, or how connections are accepted.
 package handlers
 
 import (
@@ -17,6 +17,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"velocityd/front"
 	"velocityd/service"
 )
 
@@ -28,7 +29,7 @@ const (
 )
 
 // Reader answers the look-ups, which change nothing. Its methods return an error that
-// wraps service.ErrNotFound for what does not exist, and may return one that wraps
+// wraps service.ErrNotFound if there is nothing of that id, and may return one that wraps
 // service.ErrBusy. They take keys that are normalised by their zone's rule.
 type Reader interface {
 	service.ZoneLister
@@ -53,7 +54,7 @@ type Writer interface {
 	DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error
 }
 
-// Options is what New needs. Limiter, Reader and Writer are required.
+// Options are the parts and settings of New. Limiter, Reader and Writer are required.
 type Options struct {
 	// Limiter decides the checks: a service.Limiter, or a store around one. It must normalise
 	// the checks' keys, which it gets as callers write them.
@@ -94,19 +95,18 @@ type Options struct {
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
 	// seconds, and checks have the deadline of the Limiter.
 	WriteTimeout time.Duration
-	// Slots is how many requests with a body of more than 64 KiB are worked on at
-	// once; 0 means one for two cores and at least 2. Other such requests wait for up to
-	// a second before their bodies are read, and are then refused.
-	Slots int
 }
 
 // New returns the whole HTTP interface of the service but for the profiles, which show
 // how it works inside. It starts nothing. Of the connection's limits it sets only the
 // time that a large body may take; the http.Server that serves it sets the others.
-func New(o Options) http.Handler { return newEcho(o) }
+func New(o Options) http.Handler {
+	s := newServer(o)
+	return s.echo(s.routeCalls, s.routeRecords)
+}
 
-// NewSplit returns the interface in two parts, for a listener each. calls is what
-// callers need: checks, outcomes, health, and the description. admin is everything, with
+// NewSplit returns the interface in two parts, for a listener each. calls are the paths for
+// callers: checks, outcomes, health, and the description. admin is everything, with
 // metrics and profiles. Both share the bounds that o has on bodies.
 func NewSplit(o Options) (calls, admin http.Handler) {
 	s := newServer(o)
@@ -115,64 +115,43 @@ func NewSplit(o Options) (calls, admin http.Handler) {
 
 // server is the interface's state, shared by all requests.
 type server struct {
-	name         string // of this instance, in request ids
-	requests     atomic.Uint64
-	buffers      buffers
-	slots        *slots
-	limiter      service.Checker
-	reader       Reader
-	writer       Writer
-	ready        func(ctx context.Context) error
-	answers      func(ctx context.Context) error
-	logger       *slog.Logger
-	accessLog    bool
-	observer     func(context.Context, Observed)
-	faults       faultLog
-	metrics      http.Handler // or nil
-	origins      origins
-	bodies       bodyMemory
-	running      context.Context
-	auth         Auth
-	needs        map[endpoint]need
-	writeTimeout time.Duration
-	decoder      decoder
+	Options
+	name     string // of this instance, in request ids
+	requests atomic.Uint64
+	buffers  buffers
+	slots    *slots
+	faults   front.FaultLog
+	origins  origins
+	bodies   bodyMemory
+	needs    map[endpoint]need
+	decoder  decoder
 }
 
 // nameLength is the length of an instance's name. Its 60 random bits keep the names of
 // instances different.
 const nameLength = 12
 
-func newEcho(o Options) *echo.Echo {
-	s := newServer(o)
-	return s.echo(s.routeCalls, s.routeRecords)
-}
-
+// newServer fills in the defaults of o.
 func newServer(o Options) *server {
-	s := &server{
-		name:    rand.Text()[:nameLength],
-		limiter: o.Limiter, reader: o.Reader, writer: o.Writer, ready: o.Ready, answers: o.Answers,
-		logger: o.Logger, accessLog: o.AccessLog, metrics: o.Metrics, observer: o.Observe, auth: o.Auth, needs: map[endpoint]need{},
-		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, running: o.Running,
-		writeTimeout: cmp.Or(o.WriteTimeout, defaultWriteTimeout),
-		decoder:      newDecoder(), slots: newSlots(cmp.Or(o.Slots, defaultSlots())),
+	if o.Ready == nil {
+		o.Ready = func(context.Context) error { return nil }
 	}
-	if s.ready == nil {
-		s.ready = func(context.Context) error { return nil }
+	if o.Answers == nil {
+		o.Answers = o.Ready
 	}
-	if s.answers == nil {
-		s.answers = s.ready
+	if o.Running == nil {
+		o.Running = context.Background()
 	}
-	if s.logger == nil {
-		s.logger = slog.New(slog.DiscardHandler)
+	if o.Auth.IsOpen() && o.Auth.TrustedProxies == nil {
+		o.Auth.TrustedProxies = loopback()
 	}
-	if s.running == nil {
-		s.running = context.Background()
+	o.AccessLog = o.AccessLog && o.Logger != nil
+	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)
+	return &server{
+		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{},
+		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, decoder: newDecoder(),
+		slots: newSlots(defaultSlots()),
 	}
-	if s.auth.Callers == nil && s.auth.TrustedProxies == nil {
-		s.auth.TrustedProxies = loopback()
-	}
-	s.faults.logger = s.logger
-	return s
 }
 
 // echo returns the router of some of the paths.
@@ -186,7 +165,7 @@ func (s *server) echo(parts ...func(*echo.Echo)) *echo.Echo {
 	return e
 }
 
-// routeCalls routes what those need who ask for decisions, and what shows nothing of
+// routeCalls routes the paths for those who ask for decisions, and those that show nothing of
 // zones, buckets and txns.
 func (s *server) routeCalls(e *echo.Echo) {
 	e.POST(pathCheck, adapted(s.postCheck))
@@ -199,7 +178,7 @@ func (s *server) routeCalls(e *echo.Echo) {
 	get(e, pathDescription, s.describe)
 }
 
-// routeRecords routes what is for those who look after the service.
+// routeRecords routes the paths for those who look after the service.
 func (s *server) routeRecords(e *echo.Echo) {
 	const (
 		zone      = "/v1/zones/:id"
@@ -219,7 +198,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 	get(e, override, s.showOverride)
 	e.PUT(override, adapted(s.setOverride))
 	e.DELETE(override, adapted(s.deleteOverride))
-	if s.metrics != nil {
+	if s.Metrics != nil {
 		get(e, pathMetrics, s.showMetrics)
 	}
 }
@@ -250,7 +229,7 @@ func (s *server) change(x *exchange, carryOut func(ctx context.Context) error) e
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: caller left before the change began: %w", service.ErrBusy, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.writeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.WriteTimeout)
 	defer cancel()
 	err := carryOut(ctx)
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, service.ErrBusy) {

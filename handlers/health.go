@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/api"
+	"velocityd/handlers/wire"
 )
 
 // The paths that load balancers and monitors ask every few seconds. Their requests
@@ -37,11 +38,11 @@ func (s *server) live(x *exchange) error {
 // otherwise with 503 and the reason. With degraded=ok in its query, answers that are
 // given without the database do as well.
 func (s *server) answerReady(x *exchange) error {
-	ready := s.ready
+	ready := s.Ready
 	switch x.QueryParam("degraded") {
 	case "":
 	case "ok":
-		ready = s.answers
+		ready = s.Answers
 	default:
 		return invalid("degraded must be ok, or left out.")
 	}
@@ -55,7 +56,7 @@ func (s *server) answerReady(x *exchange) error {
 
 // showMetrics answers GET /metrics.
 func (s *server) showMetrics(x *exchange) error {
-	x.hurry()
-	s.metrics.ServeHTTP(x.Response(), x.Request())
+	wire.Hurry(x.Response())
+	s.Metrics.ServeHTTP(x.Response(), x.Request())
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/handlers/handlerstest"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/service/servicetest"
@@ -74,7 +75,7 @@ func TestOneConnectionOfHTTP2HoldsFewRequests(t *testing.T) {
 		"no route":          {http.MethodGet, "/v1/nothing"},
 		"a body to be sent": {http.MethodPost, "/v1/checks"},
 	} {
-		s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority)}, func(o *Options) {
+		s := listenWith(t, nil, wire.Options{TLS: tlsSettings(t, authority)}, func(o *Options) {
 			if request.method == http.MethodGet {
 				o.Auth.Callers = access.NewCache(&servicetest.Credentials{}, access.Options{})
 			}
@@ -114,8 +115,8 @@ func TestAnAnswerThatNobodyTakesIsGivenUpOverHTTP2(t *testing.T) {
 	for _, path := range []string{pathDescription, pathLive} {
 		synctest.Test(t, func(t *testing.T) {
 			pipes := pipeListener{make(chan net.Conn, 1)}
-			server := NewServer(New(Options{}), time.Minute, nil)
-			go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{TLS: settings})) }()
+			server := wire.NewServer(New(Options{}), time.Minute, nil)
+			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{TLS: settings})) }()
 			near, accepted := net.Pipe()
 			pipes.accepted <- accepted
 			caller := newDeafCaller(t, tls.Client(near, trusting))

@@ -3,20 +3,18 @@ package handlers
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"velocityd/handlers/wire"
 	"velocityd/service"
 	"velocityd/service/servicetest"
 )
@@ -29,7 +27,7 @@ type listening struct {
 }
 
 // listenWith serves checks of zone 1 from store, or from a memory if it is nil.
-func listenWith(t *testing.T, store storeFunc, o ListenerOptions, change func(*Options)) *listening {
+func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Options)) *listening {
 	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -49,9 +47,9 @@ func listenWith(t *testing.T, store storeFunc, o ListenerOptions, change func(*O
 		change(&options)
 	}
 	s.server = newServer(options)
-	server := NewServer(s.server.echo(s.server.routeCalls, s.server.routeRecords), time.Minute, o.Logger)
+	server := wire.NewServer(s.server.echo(s.server.routeCalls, s.server.routeRecords), time.Minute, o.Logger)
 	served := make(chan struct{})
-	listener := NewListener(inner, o)
+	listener := wire.NewListener(inner, o)
 	go func() {
 		defer close(served)
 		_ = server.Serve(listener)
@@ -114,7 +112,7 @@ const askLive = "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
 
 func TestCallersAboveTheCapOfConnectionsAreRefusedAndOthersServed(t *testing.T) {
 	t.Parallel()
-	s := listenWith(t, nil, ListenerOptions{MaxConnections: 2}, nil)
+	s := listenWith(t, nil, wire.Options{MaxConnections: 2}, nil)
 	check := asks("/v1/check", bucketJSON(1, "alice"))
 	old := []*line{s.dial(t), s.dial(t)}
 	for _, l := range old {
@@ -144,23 +142,6 @@ func TestCallersAboveTheCapOfConnectionsAreRefusedAndOthersServed(t *testing.T) 
 	old[1].mustAsk(t, check, http.StatusOK)
 }
 
-func TestCallersFarAboveTheCapAreClosedWithoutAnAnswer(t *testing.T) {
-	t.Parallel()
-	s := listenWith(t, nil, ListenerOptions{MaxConnections: 1}, nil)
-	check := asks("/v1/check", bucketJSON(1, "alice"))
-	old := s.dial(t)
-	old.mustAsk(t, check, http.StatusOK)
-	var last *line
-	eventually(t, "the log tells of connections that were closed", func() bool {
-		last = s.dial(t)
-		return strings.Contains(s.log.String(), "connections_exhausted")
-	})
-	if n, err := last.Read(make([]byte, 1)); err == nil || n != 0 {
-		t.Errorf("got %d bytes", n)
-	}
-	old.mustAsk(t, check, http.StatusOK)
-}
-
 // eventually waits for a state that comes by itself.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
@@ -173,7 +154,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func TestAPeerWithManyConnectionsIsRefusedMore(t *testing.T) {
 	t.Parallel()
-	s := listenWith(t, nil, ListenerOptions{MaxConnectionsPerPeer: 2}, nil)
+	s := listenWith(t, nil, wire.Options{MaxConnectionsPerPeer: 2}, nil)
 	check := asks("/v1/check", bucketJSON(1, "alice"))
 	old := []*line{s.dial(t), s.dial(t)}
 	for _, l := range old {
@@ -194,111 +175,7 @@ func TestAPeerWithManyConnectionsIsRefusedMore(t *testing.T) {
 	})
 }
 
-func TestPlacesAreCountedInAllAndByPeer(t *testing.T) {
-	t.Parallel()
-	p := places{most: 6, ofPeer: 3}
-	peer := func(text string) netip.Prefix { return peerOf(&net.TCPAddr{IP: net.ParseIP(text), Port: 1}) }
-	first, other := peer("192.0.2.1"), peer("192.0.2.2")
-	if first != peer("::ffff:192.0.2.1") || first == other || peer("2001:db8::1") != peer("2001:db8::ffff:2") ||
-		peer("2001:db8::1") == peer("2001:db8:0:1::1") || peerOf(&net.UnixAddr{}) == other {
-		t.Error("peers are told apart by the wrong part of their address")
-	}
-	for i, c := range []struct {
-		of   netip.Prefix
-		n    int
-		want bool
-	}{{first, 2, true}, {first, 2, false}, {first, 1, true}, {other, 3, true}, {peer("192.0.2.3"), 1, false}} {
-		if got := p.take(c.of, c.n); got != c.want {
-			t.Errorf("%d: %t", i, got)
-		}
-	}
-	p.giveBack(first, 2)
-	p.giveBack(first, 1)
-	p.giveBack(other, 3)
-	if p.open() != 0 || len(p.peers) != 0 {
-		t.Errorf("%d places and %d peers are left", p.open(), len(p.peers))
-	}
-}
-
 // refusals are requests that net/http answers without a handler, and its status.
-func refusals() map[string]struct {
-	request string
-	status  int
-} {
-	type refusal = struct {
-		request string
-		status  int
-	}
-	return map[string]refusal{
-		"no protocol":       {"GET /livez\r\n\r\n", 400},
-		"two lengths":       {"POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400},
-		"two hosts":         {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
-		"no host":           {"GET / HTTP/1.1\r\n\r\n", 400},
-		"a long header":     {"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n", 431},
-		"an unknown coding": {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 501},
-		"a later protocol":  {"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505},
-		"an unknown demand": {"GET / HTTP/1.1\r\nHost: a\r\nExpect: a miracle\r\n\r\n", 417},
-	}
-}
-
-func TestRefusalsOfTheHTTPServerAreInTheLog(t *testing.T) {
-	t.Parallel()
-	for name, c := range refusals() {
-		s := listenWith(t, nil, ListenerOptions{}, nil)
-		l := s.dial(t)
-		l.mustAsk(t, askLive, http.StatusOK)
-		l.mustAsk(t, c.request, c.status)
-		logged := s.log.last(t)
-		if logged["msg"] != "request" || logged["status"] != float64(c.status) || logged["route"] != "" {
-			t.Errorf("%s: logged %v", name, logged)
-		}
-		if lines := strings.Count(s.log.String(), `"msg":"request"`); lines != 2 {
-			t.Errorf("%s: %d lines for two requests:\n%s", name, lines, s.log)
-		}
-	}
-}
-
-func TestASlowHeadIsToldThatItWasSlow(t *testing.T) {
-	t.Parallel()
-	const head = "POST /v1/check HTTP/1.1\r\nHost: a\r\n"
-	for exchanges, sent := range []string{head, head, head[:5], head[:10], head[:len(head)-4], head[:len(head)-1]} {
-		exchanges = min(exchanges, 1)
-		synctest.Test(t, func(t *testing.T) {
-			log := &logLines{}
-			pipes := pipeListener{make(chan net.Conn, 1)}
-			server := NewServer(New(Options{}), time.Minute, nil)
-			logger := slog.New(slog.NewJSONHandler(log, nil))
-			go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{Logger: logger, AccessLog: true})) }()
-			defer func() { _ = server.Close() }()
-			caller, accepted := net.Pipe()
-			pipes.accepted <- accepted
-			defer close(pipes.accepted)
-			defer caller.Close()
-			answers := bufio.NewReader(caller)
-			l := &line{caller, answers}
-			for range exchanges {
-				l.mustAsk(t, askLive, http.StatusOK)
-			}
-			began := time.Now()
-			mustWrite(t, caller, sent)
-			status, header, body, err := l.answer()
-			if err != nil || status != http.StatusRequestTimeout || !strings.Contains(body, `"code":"request_timeout"`) ||
-				header.Get("Content-Type") != "application/problem+json" || header.Get("Connection") != "close" {
-				t.Errorf("after %d exchanges: %d %v %s %v", exchanges, status, header, body, err)
-			}
-			if took := time.Since(began); took > headerTimeout+time.Second {
-				t.Errorf("answered after %s", took)
-			}
-			if rest, err := io.ReadAll(answers); len(rest) != 0 || err != nil {
-				t.Errorf("and then %q, %v", rest, err)
-			}
-			if logged := log.last(t); logged["status"] != 408.0 {
-				t.Errorf("logged %v", logged)
-			}
-		})
-	}
-}
-
 func TestBodiesInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const callers, fit = 1500, 128
@@ -310,8 +187,8 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 			s := newServer(Options{
 				Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), time.Minute), MaxBodyBytes: fit * smallBody,
 			})
-			server := NewServer(s.echo(s.routeCalls), time.Minute, nil)
-			go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{})) }()
+			server := wire.NewServer(s.echo(s.routeCalls), time.Minute, nil)
+			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
 			dial := func() *line {
 				caller, accepted := net.Pipe()
 				pipes.accepted <- accepted
@@ -363,7 +240,7 @@ func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 	s = listenWith(t, func(ctx context.Context, checks []service.Check) ([]service.Decision, error) {
 		counted <- s.server.bodies.held.Load()
 		return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
-	}, ListenerOptions{}, func(o *Options) { o.MaxBodyBytes = 4 * maxBody })
+	}, wire.Options{}, func(o *Options) { o.MaxBodyBytes = 4 * maxBody })
 	l := s.dial(t)
 	for body, want := range map[string]int64{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) + bucketJSON(1, "a"): 2*firstBuffer + int64(len(bucketJSON(1, "a")))} {
 		l.mustAsk(t, asks("/v1/check", body), http.StatusOK)
@@ -462,20 +339,5 @@ func TestAProfileEndsWhenTheServiceStops(t *testing.T) {
 	// Without that it would take an hour.
 	if got := status(t, admin, http.MethodGet, "/debug/pprof/trace?seconds=3600", ""); got != http.StatusOK {
 		t.Errorf("got %d", got)
-	}
-}
-
-func TestEveryLineOfTheLogOfConnectionsIsJSON(t *testing.T) {
-	t.Parallel()
-	s := listenWith(t, nil, ListenerOptions{}, nil)
-	s.dial(t).mustAsk(t, refusals()["no host"].request, http.StatusBadRequest)
-	lines := slices.Collect(strings.Lines(s.log.String()))
-	for _, text := range lines {
-		if !json.Valid([]byte(text)) {
-			t.Errorf("not JSON: %s", text)
-		}
-	}
-	if len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "missing required Host header") {
-		t.Errorf("logged %q", lines)
 	}
 }

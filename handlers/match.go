@@ -33,7 +33,7 @@ func matchOf(header http.Header) (service.Match, error) {
 	default:
 		revision, err := strconv.ParseUint(opaque, 10, 64)
 		if err != nil || revision == 0 || api.EntityTag(revision) != tag {
-			return match, stale()
+			return match, &requestError{kind: service.ErrPrecondition, detail: staleDetail}
 		}
 		match.Revision = revision
 	}
@@ -54,9 +54,6 @@ func strongTag(tag string) (opaque string, isTag bool) {
 	}
 	return inner, true
 }
-
-// stale returns the error for a zone that is not as its writer has seen it.
-func stale() error { return &requestError{kind: service.ErrPrecondition, detail: staleDetail} }
 
 const staleDetail = "The zone is not as If-Match or If-None-Match expects it: it was changed, made or deleted meanwhile. " +
 	"GET it and decide anew."

@@ -8,7 +8,7 @@ import (
 
 // bodyMemory counts the bytes of bodies and answers that are in memory, and bounds them. A
 // body counts by the length that its header announces, from before it is read until its
-// answer is written, because what is decoded from it lives as long. One of unknown length
+// answer is written, because the values decoded from it live as long. One of unknown length
 // counts as the longest that it may be without a slot, and then as the longest of all. Who
 // asks for a large answer counts by its length, if that is more. Tiny bodies and answers, which
 // fit into a new buffer, are not counted: their connection takes more.
@@ -18,7 +18,7 @@ type bodyMemory struct {
 }
 
 // takeMemory counts so many bytes for x, unless more are counted for it already. The error
-// wraps service.ErrBusy; what was counted stays then. The refused caller is answered at once,
+// wraps service.ErrBusy; earlier counts stay then. The refused caller is answered at once,
 // and its connection closed, because net/http would first read the body.
 func (x *exchange) takeMemory(length int64) error {
 	m, more := x.bodies, length-x.bodyBytes
@@ -34,7 +34,7 @@ func (x *exchange) takeMemory(length int64) error {
 	return nil
 }
 
-// leaveMemory takes back what was counted for x.
+// leaveMemory takes back the bytes that were counted for x.
 func (x *exchange) leaveMemory() {
 	if x.bodyBytes > 0 {
 		x.bodies.held.Add(-x.bodyBytes)
@@ -43,7 +43,7 @@ func (x *exchange) leaveMemory() {
 }
 
 // The most bytes that an answer takes for one check or report, and for one bucket besides its
-// key, with what they are encoded from.
+// key, with the values that they are encoded from.
 const (
 	resultBytes  = 384
 	verdictBytes = 256

@@ -6,7 +6,7 @@ import (
 	"velocityd/api"
 )
 
-// Observed is what is known of an answered request besides its content.
+// Observed is an answered request without its content.
 type Observed struct {
 	// Method is as the caller has written it, and may be any word.
 	Method string
@@ -21,7 +21,7 @@ type Observed struct {
 
 // refusedUnasked returns the code of an answer to a request for checks about which nobody was asked.
 func (x *exchange) refusedUnasked(answer api.Problem) string {
-	if answer.Status < http.StatusInternalServerError && x.isCheck() && len(x.checks) == 0 {
+	if answer.Status < http.StatusInternalServerError && x.isCheck() && len(x.asked.Checks) == 0 {
 		return answer.Code
 	}
 	return ""

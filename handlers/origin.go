@@ -8,11 +8,12 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"velocityd/api"
+	"velocityd/handlers/wire"
 	"velocityd/service"
 )
 
 // origins refuses requests that a web page of another origin can make the browser of its
-// reader send. Such a page can reach what the browser can reach, a service on loopback
+// reader send. Such a page can reach all that the browser can reach, a service on loopback
 // included, and need not be let in by anybody.
 type origins struct {
 	pages *http.CrossOriginProtection
@@ -35,8 +36,8 @@ func newOrigins(allowedHosts []string) origins {
 // and for a request without TLS whose Host is not a name of this service: somebody may
 // have made a name of his own resolve to this address, so that his page is of the same
 // origin. With TLS, the browser holds the name against the certificate. c is the
-// request's connection, or nil.
-func (o *origins) check(r *http.Request, c *connection) error {
+// request's connection.
+func (o *origins) check(r *http.Request, c *wire.Connection) error {
 	ofBrowser := len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Origin"]) > 0
 	if ofBrowser && o.pages.Check(r) != nil {
 		return &requestError{
@@ -44,7 +45,7 @@ func (o *origins) check(r *http.Request, c *connection) error {
 			detail: "A web page of another origin must not ask this: Sec-Fetch-Site or Origin of the request says that one does.",
 		}
 	}
-	if r.TLS != nil || o.hosts == nil || c != nil && c.host == r.Host {
+	if r.TLS != nil || o.hosts == nil || c.AllowedHost == r.Host {
 		return nil
 	}
 	if !o.allows(r.Host) {
@@ -54,9 +55,7 @@ func (o *origins) check(r *http.Request, c *connection) error {
 				"where the service is started.",
 		}
 	}
-	if c != nil {
-		c.host = r.Host
-	}
+	c.AllowedHost = r.Host
 	return nil
 }
 
@@ -85,20 +84,18 @@ func (o *origins) allows(host string) bool {
 // connection too many, or from a caller who may not use the route. Requests that show and
 // change nothing are answered in any case: a service at its caps is alive.
 func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
-	r := x.Request()
-	connection := requestConnection(r)
-	isExcess := connection != nil && connection.isExcess
-	if isExcess {
+	connection := wire.ConnectionOf(x.Request())
+	if connection.IsExcess {
 		x.set(fieldConnection, "close")
 	}
 	switch x.Path() {
 	case pathWelcome, pathLive, pathReady, pathDescription:
 		return s.authorize(handle, x)
 	}
-	if err := s.origins.check(r, connection); err != nil {
+	if err := s.origins.check(x.Request(), connection); err != nil {
 		return err
 	}
-	if isExcess {
+	if connection.IsExcess {
 		return service.NewBusyError(service.BusyRetryAfter, "too many connections")
 	}
 	return s.authorize(handle, x)

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"velocityd/handlers/wire"
 )
 
 // askAs asks with a Host and headers of a test's own.
@@ -106,7 +108,7 @@ func TestForeignNamesOfThisServiceAreRefused(t *testing.T) {
 
 func TestEachRequestOfAConnectionIsHeldAgainstItsHost(t *testing.T) {
 	t.Parallel()
-	s := listenWith(t, nil, ListenerOptions{}, func(o *Options) { o.AllowedHosts = []string{} })
+	s := listenWith(t, nil, wire.Options{}, func(o *Options) { o.AllowedHosts = []string{} })
 	l := s.dial(t)
 	for _, c := range []struct {
 		host string

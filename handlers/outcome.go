@@ -78,7 +78,7 @@ func (s *server) postOutcomes(x *exchange) error {
 	for i, r := range request.Reports {
 		report, err := r.report()
 		if err != nil {
-			results[i] = x.receipt(report, pointBelow(err, fmt.Sprint("/reports/", i)))
+			results[i] = x.receipt(report, pointBelow(err, fmt.Sprint("/reports/", i), ""))
 			continue
 		}
 		valid, indexes = append(valid, report), append(indexes, i)
@@ -107,7 +107,7 @@ func (s *server) report(x *exchange, reports []service.Report) ([]error, error) 
 	for i, r := range reports {
 		ids[i] = r.TxnID
 	}
-	reached, err := s.reachable(x, ids...)
+	reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -128,23 +128,19 @@ func (s *server) report(x *exchange, reports []service.Report) ([]error, error) 
 	return errs, err
 }
 
-// record asks the store. An error of the whole call that failsWhole does not know
-// becomes an internal fault.
+// record asks the store.
 func (s *server) record(x *exchange, reports []service.Report) (errs []error, err error) {
 	if len(reports) == 0 {
 		return nil, nil
 	}
 	err = s.change(x, func(ctx context.Context) error {
-		errs, err = s.writer.ReportAll(ctx, reports)
+		errs, err = s.Writer.ReportAll(ctx, reports)
 		return err
 	})
-	switch {
-	case err == nil && len(errs) != len(reports):
+	if err == nil && len(errs) != len(reports) {
 		return nil, fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(errs), len(reports))
-	case err != nil && !failsWhole(err):
-		return nil, fmt.Errorf("%w: %w", api.ErrInternal, err)
 	}
-	return errs, err
+	return errs, ofWhole(err)
 }
 
 // report returns the request as a service.Report, or an error that points at the
@@ -169,7 +165,7 @@ func (l *reportList) UnmarshalJSONFrom(in *jsontext.Decoder) (err error) {
 // receipt returns the answer to one of several reports, and notes for the log that it was refused.
 func (x *exchange) receipt(r service.Report, err error) api.Receipt {
 	if err != nil {
-		x.refusedReport = cmp.Or(x.refusedReport, err)
+		x.asked.RefusedReport = cmp.Or(x.asked.RefusedReport, err)
 		p := problemOf(err)
 		return api.Receipt{Problem: &p}
 	}

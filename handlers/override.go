@@ -39,7 +39,7 @@ func (s *server) listOverrides(x *exchange) error {
 		return err
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
-		found, err := s.reader.Overrides(ctx, zoneID, after, limit+1) // the one beyond limit shows that there is a next page
+		found, err := s.Reader.Overrides(ctx, zoneID, after, limit+1) // the one beyond limit shows that there is a next page
 		if err != nil {
 			return notFound(err, noZone(zoneID))
 		}
@@ -58,7 +58,7 @@ func (s *server) showOverride(x *exchange) error {
 		return err
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
-		found, err := s.reader.Override(ctx, zoneID, id)
+		found, err := s.Reader.Override(ctx, zoneID, id)
 		if err != nil {
 			return notFound(err, noOverride(zoneID, id))
 		}
@@ -72,20 +72,7 @@ func (s *server) addOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	wanted, principal, err := s.readOverride(x, zoneID)
-	if err != nil {
-		return err
-	}
-	var stored service.Override
-	err = s.change(x, func(ctx context.Context) error {
-		stored, err = s.writer.AddOverride(ctx, wanted, principal)
-		return err
-	})
-	if err != nil {
-		return overrideError(err, noZone(zoneID))
-	}
-	x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/overrides/%d", zoneID, stored.ID))
-	return x.respondJSON(http.StatusCreated, api.MediaJSON, api.NewOverride(stored))
+	return s.writeOverride(x, zoneID, 0, noZone(zoneID), s.Writer.AddOverride)
 }
 
 // setOverride answers PUT /v1/zones/{id}/overrides/{override_id}.
@@ -94,6 +81,14 @@ func (s *server) setOverride(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	return s.writeOverride(x, zoneID, id, noOverride(zoneID, id), s.Writer.SetOverride)
+}
+
+// writeOverride has the override that the request asks for stored by write. id is 0 for a new one, and
+// absent is the text if the store does not find its zone or itself.
+func (s *server) writeOverride(
+	x *exchange, zoneID int64, id uint64, absent string, write func(context.Context, service.Override, string) (service.Override, error),
+) error {
 	wanted, principal, err := s.readOverride(x, zoneID)
 	if err != nil {
 		return err
@@ -101,13 +96,17 @@ func (s *server) setOverride(x *exchange) error {
 	wanted.ID = id
 	var stored service.Override
 	err = s.change(x, func(ctx context.Context) error {
-		stored, err = s.writer.SetOverride(ctx, wanted, principal)
+		stored, err = write(ctx, wanted, principal)
 		return err
 	})
 	if err != nil {
-		return overrideError(err, noOverride(zoneID, id))
+		return overrideError(err, absent)
 	}
-	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewOverride(stored))
+	if id != 0 {
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewOverride(stored))
+	}
+	x.Response().Header().Set("Location", fmt.Sprintf("/v1/zones/%d/overrides/%d", zoneID, stored.ID))
+	return x.respondJSON(http.StatusCreated, api.MediaJSON, api.NewOverride(stored))
 }
 
 // deleteOverride answers DELETE /v1/zones/{id}/overrides/{override_id}.
@@ -121,12 +120,11 @@ func (s *server) deleteOverride(x *exchange) error {
 		return err
 	}
 	if err := s.change(x, func(ctx context.Context) error {
-		return s.writer.DeleteOverride(ctx, zoneID, id, principal)
+		return s.Writer.DeleteOverride(ctx, zoneID, id, principal)
 	}); err != nil {
 		return overrideError(err, noOverride(zoneID, id))
 	}
-	x.respondNothing()
-	return nil
+	return x.respondNothing()
 }
 
 func noOverride(zoneID int64, id uint64) string {
@@ -152,14 +150,14 @@ func (s *server) readOverride(x *exchange, zoneID int64) (wanted service.Overrid
 	}
 	var rule service.KeyRule
 	if err := s.lookUp(x, func(ctx context.Context) error {
-		z, err := s.reader.Zone(ctx, zoneID)
+		z, err := s.Reader.Zone(ctx, zoneID)
 		rule = z.WithDefaults().Keys
 		return notFound(err, noZone(zoneID))
 	}); err != nil {
 		return wanted, "", err
 	}
 	wanted, err = request.override(zoneID, rule)
-	if s.auth.Callers != nil {
+	if !s.Auth.IsOpen() {
 		wanted.CreatedBy = "" // it is the caller, who has proved who he is
 	}
 	return wanted, principal, err
@@ -178,21 +176,23 @@ func (r overrideRequest) override(zoneID int64, rule service.KeyRule) (service.O
 	case (r.BucketKey == nil) == (r.Prefix == nil):
 		return o, invalid("Give either bucket_key or prefix.")
 	case r.BucketKey != nil:
-		o.Key, err = normalKey(zoneID, rule, *r.BucketKey)
+		var bucket service.Bucket
+		bucket, err = normal(service.Bucket{ZoneID: zoneID, Key: *r.BucketKey}, rule)
+		o.Key = bucket.Key
 	default:
 		o.Key, o.Prefix, err = rule.Network(*r.Prefix)
-		err = pointAtField(err)
 	}
 	if err != nil {
-		return o, err
+		return o, pointAtField(err)
 	}
 	if err := r.limits(); err != nil {
 		return o, err
 	}
-	var f fields
-	o.Window = f.duration("window", r.Window)
-	if f.err != nil {
-		return o, f.err
+	if most := service.WholeSeconds(service.MaxWindow); r.Window != nil {
+		if *r.Window < 1 || *r.Window > most {
+			return o, invalidField("window", fmt.Sprintf("window must be 1 to %d whole seconds, is %d.", most, *r.Window))
+		}
+		o.Window = service.Seconds(*r.Window)
 	}
 	if r.ExpiresAt != nil {
 		if o.ExpiresAt, err = expiry(*r.ExpiresAt); err != nil {
@@ -218,19 +218,7 @@ func (r overrideRequest) limits() error {
 	return nil
 }
 
-// normalKey returns key as rule writes it, or an error that points at bucket_key.
-func normalKey(zoneID int64, rule service.KeyRule, key string) (string, error) {
-	if err := (service.Bucket{ZoneID: zoneID, Key: key}).Validate(); err != nil {
-		return "", pointAtField(err)
-	}
-	normal, err := rule.Name(key)
-	if err != nil {
-		return "", pointAtField(err)
-	}
-	return normal, pointAtField(service.Bucket{ZoneID: zoneID, Key: normal}.Validate())
-}
-
-// expiry reads an instant. It cuts off what is less than a microsecond, because the
+// expiry reads an instant. It cuts off parts of a microsecond, because the
 // store does.
 func expiry(text string) (time.Time, error) {
 	// time.Parse also accepts an hour of one digit, and a comma.
@@ -262,4 +250,11 @@ func page(query string) (after uint64, limit int, err error) {
 		}
 	}
 	return after, limit, nil
+}
+
+func orZero[T any](given *T) (value T) {
+	if given != nil {
+		value = *given
+	}
+	return value
 }

@@ -49,14 +49,14 @@ func pathID(x *exchange, name string, most uint64) (uint64, error) {
 }
 
 // pathZone returns the zone's id in the path, and adds it to the log line. The error
-// wraps api.ErrMissingScope if the caller's scopes do not hold in the zone.
+// wraps access.ErrMissingScope if the caller's scopes do not hold in the zone.
 func pathZone(x *exchange) (int64, error) {
 	id, err := pathID(x, "id", service.MaxZoneID)
 	if err != nil {
 		return 0, err
 	}
 	x.attrs = append(x.attrs, slog.Any("zone_ids", []int64{int64(id)}))
-	return int64(id), x.mayIn(int64(id), "")
+	return int64(id), x.caller.MayIn(int64(id))
 }
 
 // pathTxn returns the txn's id in the path, and adds it to the log line.

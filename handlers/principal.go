@@ -22,12 +22,10 @@ func (s *server) principal(x *exchange) (string, error) {
 		return name, nil
 	}
 	user, err := principalOf(x.Request().Header)
-	switch {
-	case err != nil:
-		return "", err
-	case user == "":
-		return name, nil
-	case name == "":
+	if err != nil || user == "" {
+		return name, err
+	}
+	if name == "" {
 		return user, nil
 	}
 	both := user + " via " + name
@@ -46,7 +44,7 @@ func (s *server) isTrusted(remote string) bool {
 		return false
 	}
 	address := from.Addr().Unmap().WithZone("")
-	return slices.ContainsFunc(s.auth.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
+	return slices.ContainsFunc(s.Auth.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
 // loopback returns the addresses of this machine itself.

@@ -15,7 +15,7 @@ import (
 	"velocityd/service"
 )
 
-// requestError says what is wrong with a request. Its detail goes to the caller, and
+// requestError names the fault of a request. Its detail goes to the caller, and
 // never repeats a bucket key.
 type requestError struct {
 	kind    error
@@ -47,27 +47,19 @@ func invalidField(field, detail string) error {
 
 func missingField(field string) error { return invalidField(field, field+" is missing.") }
 
-// pointBelow puts parent in front of the pointer of err, if err is a requestError:
-// the body that err is about is one element of a larger one.
-func pointBelow(err error, parent string) error {
+// pointBelow puts parent in front of the pointer of err, and label in front of its detail, if err is
+// a requestError: the body that err is about is one element of a larger one.
+func pointBelow(err error, parent, label string) error {
 	var request *requestError
 	if !errors.As(err, &request) {
 		return err
 	}
-	return &requestError{kind: request.kind, detail: request.detail, pointer: parent + request.pointer}
+	return &requestError{kind: request.kind, detail: label + request.detail, pointer: parent + request.pointer}
 }
 
-// pointAtBucket makes err point at the element i of buckets, if err is a
-// requestError.
+// pointAtBucket makes err point at the element i of buckets.
 func pointAtBucket(err error, i int) error {
-	var request *requestError
-	if !errors.As(err, &request) {
-		return err
-	}
-	return &requestError{
-		kind: request.kind, detail: fmt.Sprintf("bucket %d: %s", i, request.detail),
-		pointer: fmt.Sprint("/buckets/", i, request.pointer),
-	}
+	return pointBelow(err, fmt.Sprint("/buckets/", i), fmt.Sprintf("bucket %d: ", i))
 }
 
 // notFound replaces the text of a store's ErrNotFound, which names the store's
@@ -149,7 +141,7 @@ func refuse(x *exchange, err error) api.Problem {
 	return p
 }
 
-// retryAfter returns after what time the caller of an answer 503 may ask again.
+// retryAfter returns the time after which the caller of an answer 503 may ask again.
 func retryAfter(err error) time.Duration {
 	var busy *service.BusyError
 	if errors.As(err, &busy) {

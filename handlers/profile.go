@@ -20,7 +20,7 @@ func (s *server) routeProfiles(e *echo.Echo) {
 func (s *server) profile(x *exchange) error {
 	ctx, cancel := context.WithCancel(x.Request().Context())
 	defer cancel()
-	defer context.AfterFunc(s.running, cancel)()
+	defer context.AfterFunc(s.Running, cancel)()
 	r, w := x.Request().WithContext(ctx), x.Response()
 	switch name := x.Param("*"); {
 	case name == "profile":

@@ -16,7 +16,7 @@ import (
 // items of two buckets of one zone would look the same. So a zone has one item, that
 // of its strictest bucket. The body has every bucket.
 //
-// A degraded answer has no RateLimit: nobody knows what is left. A bucket of which no limit decided
+// A degraded answer has no RateLimit: the rest is unknown. A bucket of which no limit decided
 // is in no item: a caller that obeys RateLimit would hold back people who are let in.
 func setRateLimit(x *exchange, d service.Decision) {
 	if d.Blocked {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/labstack/echo/v4"
+
 	"velocityd/api"
 	"velocityd/service"
 	"velocityd/service/servicetest"
@@ -211,4 +213,10 @@ func (l *logLines) lastRequest(t *testing.T) (line map[string]any, lines int) {
 func quoted(s string) string {
 	b, _ := json.Marshal(s)
 	return string(b)
+}
+
+// newEcho returns the router of New.
+func newEcho(o Options) *echo.Echo {
+	s := newServer(o)
+	return s.echo(s.routeCalls, s.routeRecords)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"velocityd/service"
@@ -42,11 +43,11 @@ func defaultSlots() int { return max(runtime.GOMAXPROCS(0)/2, 2) }
 // or until slotTime after its body was read. So the decoding of large bodies
 // leaves cores to small requests, and large bodies do not fill the memory.
 type slots struct {
-	taken chan struct{} // one element for each taken slot; requests that wait are served in turn
+	taken   chan struct{} // one element for each taken slot; requests that wait are served in turn
+	waiting atomic.Int64
 
-	mu      sync.Mutex
-	waiting int
-	kept    time.Duration // moving average of how long a slot is kept
+	mu   sync.Mutex
+	kept time.Duration // moving average of how long a slot is kept
 }
 
 func newSlots(n int) *slots { return &slots{taken: make(chan struct{}, n)} }
@@ -59,8 +60,8 @@ func (s *slots) take(ctx context.Context) error {
 		return nil
 	default:
 	}
-	s.addWaiting(1)
-	defer s.addWaiting(-1)
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
 	patience := time.NewTimer(slotPatience)
 	defer patience.Stop()
 	select {
@@ -73,18 +74,12 @@ func (s *slots) take(ctx context.Context) error {
 	}
 }
 
-func (s *slots) addWaiting(n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.waiting += n
-}
-
 // busy returns an error whose RetryAfter is when all requests that wait now will
 // have had a slot.
 func (s *slots) busy() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	after := s.kept * time.Duration(s.waiting) / time.Duration(cap(s.taken))
+	after := s.kept * time.Duration(s.waiting.Load()) / time.Duration(cap(s.taken))
 	return service.NewBusyError(after, "too many large bodies at once")
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"velocityd/handlers/wire"
 	"velocityd/service"
 )
 
@@ -40,8 +41,10 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 			}
 			return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
 		})
-		server := NewServer(New(Options{Limiter: service.NewLimiter(store, time.Minute), Slots: 1}), time.Minute, nil)
-		go func() { _ = server.Serve(NewListener(h.pipes, ListenerOptions{})) }()
+		s := newServer(Options{Limiter: service.NewLimiter(store, time.Minute)})
+		s.slots = newSlots(1)
+		server := wire.NewServer(s.echo(s.routeCalls), time.Minute, nil)
+		go func() { _ = server.Serve(wire.NewListener(h.pipes, wire.Options{})) }()
 		f(t, h)
 		close(h.pipes.accepted)
 		_ = server.Close()

@@ -3,16 +3,13 @@ package handlers
 import (
 	"bufio"
 	"crypto/tls"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"velocityd/handlers/handlerstest"
+	"velocityd/handlers/wire"
 )
 
 // tlsSettings are settings of a server whose certificate an authority has signed.
@@ -46,7 +43,7 @@ func (s *listening) dialTLS(t *testing.T, authority *handlerstest.Authority) *li
 func TestHTTP2IsSpokenOverTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority), MaxConnectionsPerPeer: http2Streams}, func(o *Options) {
+	s := listenWith(t, nil, wire.Options{TLS: tlsSettings(t, authority), MaxConnectionsPerPeer: http2Streams}, func(o *Options) {
 		o.MaxBodyBytes, o.AllowedHosts = 4*maxBody, []string{}
 	})
 	client := caller(t, &tls.Config{RootCAs: authority.Pool})
@@ -84,113 +81,10 @@ func TestHTTP2IsSpokenOverTLS(t *testing.T) {
 	}
 }
 
-func TestOldVersionsOfTLSAreRefused(t *testing.T) {
-	t.Parallel()
-	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority)}, nil)
-	for version, accepted := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true, tls.VersionTLS13: true} {
-		config := &tls.Config{RootCAs: authority.Pool, MinVersion: version, MaxVersion: version}
-		conn, err := tls.Dial("tcp", s.address, config)
-		if (err == nil) != accepted {
-			t.Errorf("%s: %v", tls.VersionName(version), err)
-		}
-		if err == nil {
-			_ = conn.Close()
-		}
-	}
-	eventually(t, "the log tells of it", func() bool {
-		log := s.log.String()
-		return strings.Contains(log, `"code":"tls_handshake"`) && strings.Contains(log, "unsupported versions")
-	})
-}
-
-func TestCertificatesOfCallersAreVerified(t *testing.T) {
-	t.Parallel()
-	authority, stranger := handlerstest.NewAuthority(t), handlerstest.NewAuthority(t)
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who := "nobody"
-		if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
-			who = r.TLS.VerifiedChains[0][0].Subject.CommonName
-		}
-		w.Header().Set("Who", fmt.Sprint(r.ProtoMajor, " ", who))
-	}), time.Minute, nil)
-	go func() { _ = server.Serve(NewListener(inner, ListenerOptions{TLS: tlsSettings(t, authority)})) }()
-	defer func() { _ = server.Close() }()
-	for _, c := range []struct {
-		signer *handlerstest.Authority
-		want   string
-	}{{nil, "nobody"}, {authority, "auth-1"}, {stranger, ""}} {
-		for _, protocol := range []string{"1", "2"} {
-			config := &tls.Config{RootCAs: authority.Pool}
-			if c.signer != nil {
-				// What a stranger's client sends although the server does not ask for it.
-				loaded := c.signer.Issue(t, "auth-1").Loaded(t)
-				config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &loaded, nil }
-			}
-			client := caller(t, config)
-			client.Transport.(*http.Transport).ForceAttemptHTTP2 = protocol == "2"
-			answer, err := client.Get("https://" + inner.Addr().String())
-			if c.want == "" {
-				if err == nil {
-					t.Errorf("a stranger's certificate over HTTP/%s: %s", protocol, answer.Status)
-				}
-				continue
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			answer.Body.Close()
-			if got := answer.Header.Get("Who"); got != protocol+" "+c.want {
-				t.Errorf("got %q, want HTTP/%s and %s", got, protocol, c.want)
-			}
-		}
-	}
-}
-
-func TestHTTP1IsWatchedUnderTLS(t *testing.T) {
-	t.Parallel()
-	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority)}, nil)
-	body := bucketJSON(1, "alice")
-	chunked := inChunks("/v1/check", body)
-	l := s.dialTLS(t, authority)
-	for range 3 {
-		if header := l.mustAsk(t, chunked, http.StatusOK); header.Get("Connection") == "close" {
-			t.Error("a chunked request closes its connection")
-		}
-	}
-	both := strings.Replace(chunked, "Host: a\r\n", fmt.Sprintf("Host: a\r\nContent-Length: %d\r\n", len(body)), 1)
-	if header := l.mustAsk(t, both, http.StatusOK); header.Get("Connection") != "close" {
-		t.Error("the connection is kept behind a request of two lengths")
-	}
-	for name, c := range refusals() {
-		l := s.dialTLS(t, authority)
-		l.mustAsk(t, c.request, c.status)
-		if logged := s.log.last(t); logged["status"] != float64(c.status) {
-			t.Errorf("%s: logged %v", name, logged)
-		}
-	}
-}
-
-func TestPlainHTTPAtAPortOfTLSIsToldSo(t *testing.T) {
-	t.Parallel()
-	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority)}, nil)
-	l := s.dial(t)
-	if status, _, body, err := l.ask(askLive); err != nil || status != http.StatusBadRequest || !strings.Contains(body, "HTTPS") {
-		t.Errorf("%d %s %v", status, body, err)
-	}
-	s.dialTLS(t, authority).mustAsk(t, askLive, http.StatusOK)
-}
-
 func TestTheCapOfConnectionsHoldsUnderTLS(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	s := listenWith(t, nil, ListenerOptions{TLS: tlsSettings(t, authority), MaxConnections: http2Streams + 1}, nil)
+	s := listenWith(t, nil, wire.Options{TLS: tlsSettings(t, authority), MaxConnections: http2Streams + 1}, nil)
 	leaving, old := s.dialTLS(t, authority), s.dialTLS(t, authority)
 	leaving.mustAsk(t, askLive, http.StatusOK)
 	old.mustAsk(t, askLive, http.StatusOK)
@@ -214,52 +108,5 @@ func TestTheCapOfConnectionsHoldsUnderTLS(t *testing.T) {
 		}
 		answer.Body.Close()
 		return answer.StatusCode == http.StatusOK
-	})
-}
-
-func TestAListenerOfTLSThatIsClosedEndsItsHandshakes(t *testing.T) {
-	t.Parallel()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener := NewListener(inner, ListenerOptions{TLS: tlsSettings(t, handlerstest.NewAuthority(t))})
-	secure := listener.(*secureListener)
-	ended := make(chan error, 1)
-	go func() {
-		_, err := listener.Accept()
-		ended <- err
-	}()
-	conn, err := net.Dial("tcp", inner.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	eventually(t, "the handshake begins", func() bool { return secure.listener.places.open() == 1 })
-	listener.Close()
-	if err := <-ended; err == nil {
-		t.Error("a connection was accepted")
-	}
-	if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
-		t.Error(err)
-	}
-	eventually(t, "the connection is closed", func() bool { return secure.listener.places.open() == 0 })
-}
-
-func TestASilentHandshakeIsCutOff(t *testing.T) {
-	t.Parallel()
-	settings := tlsSettings(t, handlerstest.NewAuthority(t))
-	synctest.Test(t, func(t *testing.T) {
-		pipes := pipeListener{make(chan net.Conn, 1)}
-		server := NewServer(New(Options{}), time.Minute, nil)
-		go func() { _ = server.Serve(NewListener(pipes, ListenerOptions{TLS: settings})) }()
-		caller, accepted := net.Pipe()
-		pipes.accepted <- accepted
-		began := time.Now()
-		if _, err := io.Copy(io.Discard, caller); err != nil || time.Since(began) > headerTimeout {
-			t.Errorf("cut off after %s, %v", time.Since(began), err)
-		}
-		close(pipes.accepted)
-		_ = server.Close()
 	})
 }

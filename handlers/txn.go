@@ -17,14 +17,14 @@ func (s *server) showTxn(x *exchange) error {
 		return err
 	}
 	absent := fmt.Sprintf("txn %d: not found.", id)
-	switch reached, err := s.reachable(x, id); {
+	switch reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, id); {
 	case err != nil:
 		return err
 	case !reached[0]:
 		return notFound(service.ErrNotFound, absent)
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
-		found, err := s.reader.Txn(ctx, id)
+		found, err := s.Reader.Txn(ctx, id)
 		if err != nil {
 			return notFound(err, absent)
 		}

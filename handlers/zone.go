@@ -15,7 +15,7 @@ import (
 // listZones answers GET /v1/zones with the zones that the caller reaches.
 func (s *server) listZones(x *exchange) error {
 	return s.lookUp(x, func(ctx context.Context) error {
-		found, err := s.reader.Zones(ctx)
+		found, err := s.Reader.Zones(ctx)
 		if err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func (s *server) showZone(x *exchange) error {
 		return err
 	}
 	return s.lookUp(x, func(ctx context.Context) error {
-		z, err := s.reader.Zone(ctx, id)
+		z, err := s.Reader.Zone(ctx, id)
 		if err != nil {
 			return notFound(err, noZone(id))
 		}
@@ -58,7 +58,7 @@ func (s *server) putZone(x *exchange) error {
 	}
 	var stored service.Zone
 	err = s.change(x, func(ctx context.Context) error {
-		stored, err = s.writer.PutZone(ctx, wanted, match, principal)
+		stored, err = s.Writer.PutZone(ctx, wanted, match, principal)
 		return err
 	})
 	if err != nil {
@@ -83,12 +83,11 @@ func (s *server) deleteZone(x *exchange) error {
 		return err
 	}
 	if err := s.change(x, func(ctx context.Context) error {
-		return s.writer.DeleteZone(ctx, id, match, principal)
+		return s.Writer.DeleteZone(ctx, id, match, principal)
 	}); err != nil {
 		return replaceText(err, map[error]string{service.ErrNotFound: noZone(id)})
 	}
-	x.respondNothing()
-	return nil
+	return x.respondNothing()
 }
 
 // writerOf returns on whose behalf a zone is changed, and the revision that

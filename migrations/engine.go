@@ -14,10 +14,10 @@ type Engine string
 
 // The engines. Auto stands for whichever the database says that it is.
 const (
-	Auto   Engine = engine.Auto
-	MySQL  Engine = engine.MySQL  // numbered steps, procedures, triggers and views
-	Vitess Engine = engine.Vitess // the portable tables, in two keyspaces
-	TiDB   Engine = engine.TiDB   // the portable tables, in one database
+	Auto   Engine = Engine(engine.Auto)
+	MySQL  Engine = Engine(engine.MySQL)  // numbered steps, procedures, triggers and views
+	Vitess Engine = Engine(engine.Vitess) // the portable tables, in two keyspaces
+	TiDB   Engine = Engine(engine.TiDB)   // the portable tables, in one database
 )
 
 // ErrNoSteps says that an engine has no numbered steps.

@@ -41,9 +41,11 @@ func rules() map[string]rule {
 		"service/access":        {ours: []string{"service"}},
 		"service/queue":         {ours: []string{"service"}},
 		"service/servicetest":   {ours: []string{"service", "service/access"}},
-		"api":                   {ours: []string{"service"}},
-		"client":                {ours: []string{"api", "service"}},
-		"db":                    {ours: []string{"service", "service/access", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash}, never: []string{http}},
+		"front":                 {ours: []string{"service", "service/access"}, never: []string{sql, http}},
+		"api":                   {ours: []string{"service", "service/access"}},
+		"client":                {ours: []string{"api", "service", "service/access"}},
+		"db":                    {ours: []string{"service", "service/access", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx}, never: []string{http}},
+		"db/session":            {ours: []string{"service", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash}, never: []string{http}},
 		"db/address":            {theirs: []string{driver}},
 		"db/engine":             {never: []string{sql, http}},
 		"db/localdb":            {never: []string{sql}},
@@ -51,7 +53,10 @@ func rules() map[string]rule {
 		"db/dbtest":             {ours: []string{"service", "migrations", "db/address", "db/engine", "db/localdb"}, theirs: []string{driver}},
 		"db/dbtest/vitess":      {ours: []string{"db/localdb"}, never: []string{sql}},
 		"migrations":            {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
-		"handlers":              {ours: []string{"service", "service/access", "api"}, theirs: []string{echo, fields, strict}, never: []string{sql}},
+		"daemon":                {ours: []string{"service", "service/access", "service/queue", "front", "api", "db", "db/session", "db/address", "db/engine", "doctor", "migrations", "handlers", "handlers/wire", "telemetry", "trusted"}, never: []string{sql}},
+		"doctor":                {ours: []string{"service", "service/access", "db", "db/session", "db/address", "db/engine", "migrations", "trusted"}, never: []string{sql, http}},
+		"handlers":              {ours: []string{"service", "service/access", "front", "api", "handlers/wire"}, theirs: []string{echo, fields, strict}, never: []string{sql}},
+		"handlers/wire":         {ours: []string{"service", "service/access", "front", "api"}, theirs: []string{strict}, never: []string{sql}},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
 		"trusted":               {never: []string{"net", sql, http}},
@@ -62,11 +67,11 @@ func rules() map[string]rule {
 			ours: []string{"db/address", "db/dbtest/vitess", "db/engine", "db/localdb", "migrations"},
 		},
 		"cmd/velocityd": {
-			ours:   []string{"service", "service/access", "service/queue", "api", "client", "db", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "telemetry", "trusted", "cmd/velocityd/replay"},
+			ours:   []string{"service", "service/access", "service/queue", "front", "api", "client", "daemon", "doctor", "db", "db/session", "db/address", "db/engine", "db/localdb", "db/private", "migrations", "handlers", "handlers/wire", "telemetry", "trusted", "cmd/velocityd/replay"},
 			theirs: []string{"*"},
 		},
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
-		"examples/go":          {ours: []string{"service", "api", "client"}},
+		"examples/go":          {ours: []string{"service", "service/access", "api", "client"}},
 		"docs":                 {}, // the test of the pages
 		"deploy":               {}, // the test of what operators are given
 	}
@@ -209,21 +214,21 @@ func TestDbDependsOnTheDriverAndSqlxAlone(t *testing.T) {
 	}
 }
 
-// TestNothingButCmdImportsDbOrHandlers holds for tests too: one that needs the
-// store and the HTTP interface together belongs into cmd. The client's tests may
-// start the server, because that is what a client has to get on with, and so may those of an example.
-func TestNothingButCmdImportsDbOrHandlers(t *testing.T) {
+// TestOnlyDaemonAndCmdImportDbAndHandlers holds for tests too: one that needs the
+// store and the HTTP interface together belongs into cmd. Doctor may import the store alone. The client's tests may
+// start the server, because a client has to get on with it, and so may those of an example.
+func TestOnlyDaemonAndCmdImportDbAndHandlers(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
 		room, ok := p.room()
-		if !ok || strings.HasPrefix(room, "cmd/") {
+		if !ok || room == "daemon" || strings.HasPrefix(room, "cmd/") {
 			continue
 		}
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
-			private := path == module+"/db" || path == module+"/handlers"
+			private := path == module+"/db" && room != "doctor" || path == module+"/handlers"
 			served := (room == "client" || room == "examples/go") && path == module+"/handlers" && !slices.Contains(p.Imports, path)
 			if private && !served && path != p.ImportPath { // its own tests may stand outside of it
-				t.Errorf("%s must not import %s: nothing but cmd may", room, path)
+				t.Errorf("%s must not import %s: only daemon and cmd may", room, path)
 			}
 		}
 	}

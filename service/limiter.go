@@ -28,10 +28,7 @@ type Limiter struct {
 	zones   ZoneLister // nil: keys are not normalised
 	keys    *Keyring   // nil: no check of a zone with key_form hmac can be asked
 	rules   atomic.Pointer[keyRules]
-
-	reading chan struct{} // has room for one value: the reader of the zones
-	begun   atomic.Uint64 // readings of the zones
-	read    uint64        // the newest of them that has ended well; of whoever holds reading
+	fresh   *Fresh // reads the zones
 }
 
 var _ Checker = (*Limiter)(nil)
@@ -47,7 +44,14 @@ func NewLimiter(store CheckStore, timeout time.Duration) *Limiter {
 // NewNormalizingLimiter returns a Limiter that also normalises keys, by the rules of zones. It
 // reads no zone yet.
 func NewNormalizingLimiter(store CheckStore, zones ZoneLister, timeout time.Duration) *Limiter {
-	l := &Limiter{store: store, timeout: timeout, zones: zones, reading: make(chan struct{}, 1)}
+	l := &Limiter{store: store, timeout: timeout, zones: zones}
+	l.fresh = NewFresh(func(ctx context.Context) error {
+		zones, err := l.zones.Zones(ctx)
+		if err == nil {
+			l.Learn(zones)
+		}
+		return err
+	})
 	l.rules.Store(newKeyRules(nil))
 	return l
 }
@@ -117,25 +121,16 @@ const reloadTimeout = time.Second
 // reload reads the zones. After a change of a zone many checks need that at once: one of them reads for all
 // that asked before it began.
 func (l *Limiter) reload(ctx context.Context) error {
-	asked := l.begun.Load()
+	asked := l.fresh.Begun()
 	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
 	defer cancel()
-	select {
-	case l.reading <- struct{}{}:
-		defer func() { <-l.reading }()
-	case <-ctx.Done():
-		return fmt.Errorf("%w: wait for another reading of the key rules: %w", ErrBusy, ctx.Err())
+	reading, err := l.fresh.Get(ctx, func(r *Reading) bool { return r.Err == nil && r.Number > asked })
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: wait for another reading of the key rules: %w", ErrBusy, err)
+	case reading.Err != nil:
+		return fmt.Errorf("read key rules: %w", reading.Err)
 	}
-	if l.read > asked {
-		return nil
-	}
-	begun := l.begun.Add(1)
-	zones, err := l.zones.Zones(ctx)
-	if err != nil {
-		return fmt.Errorf("read key rules: %w", err)
-	}
-	l.Learn(zones)
-	l.read = begun
 	return nil
 }
 

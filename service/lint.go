@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"regexp"
 	"time"
 )
@@ -184,4 +185,16 @@ func isOutOfReach(rate int, window time.Duration) bool {
 
 func isFarLooser(_ time.Time, z Zone, o Override) bool {
 	return z.Rate > 0 && int64(o.Rate)*WholeSeconds(z.Window) > maxLooserBy*int64(z.Rate)*WholeSeconds(o.Window)
+}
+
+// String returns the finding in one line.
+func (f Finding) String() string {
+	about := fmt.Sprintf("%s: %s", f.Field, f.Text)
+	switch {
+	case f.ZoneID == 0:
+		return about
+	case f.OverrideID == 0:
+		return fmt.Sprintf("zone %d: %s", f.ZoneID, about)
+	}
+	return fmt.Sprintf("zone %d, override %d: %s", f.ZoneID, f.OverrideID, about)
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -187,4 +188,25 @@ func InForce(now time.Time, zone Zone, bucket Bucket, overrides []Override) *Ove
 	}
 	found := *o
 	return &found
+}
+
+// OverrideLister lists at most limit overrides of a zone with ids above after, by id.
+type OverrideLister interface {
+	Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]Override, error)
+}
+
+// AllOverrides returns all overrides of a zone by id. It reads a thousand at once, which every lister gives.
+func AllOverrides(ctx context.Context, store OverrideLister, zone int64) ([]Override, error) {
+	const limit = 1000
+	var all []Override
+	for after := uint64(0); ; after = all[len(all)-1].ID {
+		page, err := store.Overrides(ctx, zone, after, limit)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if len(page) < limit {
+			return all, nil
+		}
+	}
 }

@@ -1,15 +1,10 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/netip"
 	"strings"
 
-	"velocityd/handlers"
 	"velocityd/service/access"
 	"velocityd/trusted"
 )
@@ -21,35 +16,13 @@ type authFlags struct {
 	TrustedProxies []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies whose header X-Forwarded-User is believed, separated by commas. Default: none where callers must prove who they are, and otherwise this machine."`
 }
 
-// validate returns a usageError for flags that contradict each other.
-func (f authFlags) validate() error {
-	if f.RequireAuth && f.InsecureNoAuth {
-		return usagef("--require-auth and --insecure-no-auth contradict each other: leave one out")
+// proxies returns the networks of --trusted-proxies.
+func (f authFlags) proxies() []netip.Prefix {
+	var list []netip.Prefix
+	for _, network := range f.TrustedProxies {
+		list = append(list, netip.Prefix(network))
 	}
-	return nil
-}
-
-// requiresAuth reports whether callers at an address must prove who they are.
-func (f authFlags) requiresAuth(address net.Addr) bool {
-	return f.RequireAuth || !f.InsecureNoAuth && !isLoopback(address)
-}
-
-// isLoopback reports whether only programs on this machine reach an address.
-func isLoopback(address net.Addr) bool {
-	tcp, ok := address.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
-}
-
-// attrs returns the settings for the log.
-func (f authFlags) attrs() []slog.Attr {
-	proxies := make([]string, len(f.TrustedProxies))
-	for i, network := range f.TrustedProxies {
-		proxies[i] = netip.Prefix(network).String()
-	}
-	return []slog.Attr{
-		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth),
-		slog.String("trusted_proxies", strings.Join(proxies, ",")),
-	}
+	return list
 }
 
 // networkFlag is a network on the command line, or an address, which is a network of one.
@@ -70,64 +43,6 @@ func (f *networkFlag) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// errNoCredential says that an instance would answer nobody.
-var errNoCredential = errors.New("callers at this address must prove who they are, and no token or client certificate is registered: " +
-	"make one with 'velocityd token create NAME --scope check,report'; to answer whoever reaches the address, say --insecure-no-auth")
-
-// wantCredential returns errNoCredential if callers at an address must prove who they are,
-// and none can. Its other errors are those of the database.
-func (s *instance) wantCredential(ctx context.Context, address net.Addr) error {
-	if s.startsEmpty || !s.flags.requiresAuth(address) {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	live, _, err := s.store.LiveCredentials(ctx)
-	if err == nil && len(live) == 0 {
-		err = fmt.Errorf("listen at %s: %w", address, errNoCredential)
-	}
-	return err
-}
-
-// newCredentials returns who may call. While the database is away, it knows those of the state
-// folder, if there is one.
-func (s *instance) newCredentials() *access.Cache {
-	memory := newCredentialMemory(s.store, s.state)
-	cache := access.NewCache(memory, access.Options{
-		OnFault: logUnrecordedUse(s.logger),
-		IsAway:  func() bool { return s.front.fallback.IsOpen() || s.readiness.hasFailed() },
-	})
-	cache.Recall(memory.recall())
-	return cache
-}
-
-// auth returns whose requests are answered. If callers must prove who they are, the instance is
-// from then on not ready without the table of credentials.
-func (s *instance) auth(l *listeners) handlers.Auth {
-	var auth handlers.Auth
-	if s.flags.requiresAuth(l.farthest()) {
-		auth.Callers, auth.Txns = s.credentials, s.store
-		s.asksWho.Store(true)
-	} else {
-		for _, address := range l.reachable() {
-			s.logger.LogAttrs(context.Background(), slog.LevelWarn, "whoever reaches this address is answered without credentials, "+
-				"because of --insecure-no-auth", slog.String("address", address.String()))
-		}
-	}
-	for _, network := range s.flags.TrustedProxies {
-		auth.TrustedProxies = append(auth.TrustedProxies, netip.Prefix(network))
-	}
-	return auth
-}
-
-// logUnrecordedUse logs that the last use of a credential could not be recorded. The use
-// itself went on.
-func logUnrecordedUse(logger *slog.Logger) func(error) {
-	return func(err error) {
-		logger.LogAttrs(context.Background(), slog.LevelWarn, "last use of a credential not recorded", slog.String("error", err.Error()))
-	}
-}
-
 // tokenFlags tell by which token a service is asked. There is no flag for the token
 // itself: other users of the machine see flags.
 type tokenFlags struct {
@@ -136,7 +51,7 @@ type tokenFlags struct {
 }
 
 // token returns the token to ask with, or "" if there is none. Its errors are usageErrors
-// and repeat nothing of what was read.
+// and repeat nothing of the text.
 func (f tokenFlags) token() (string, error) {
 	text, source := f.inherited, "VELOCITY_TOKEN"
 	if f.TokenFile != "" {

@@ -149,25 +149,6 @@ func TestDevThatAsksForTokensLetsOneBeMade(t *testing.T) {
 	}
 }
 
-func TestWhoMustProveWhoHeIs(t *testing.T) {
-	t.Parallel()
-	for address, local := range map[string]bool{
-		"127.0.0.1:1": true, "127.1.2.3:1": true, "[::1]:1": true, "[::ffff:127.0.0.1]:1": true,
-		"0.0.0.0:1": false, "[::]:1": false, "192.0.2.1:1": false, "[fe80::1]:1": false,
-	} {
-		tcp := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))
-		if got := (authFlags{}).requiresAuth(tcp); got == local {
-			t.Errorf("%s: required: %t", address, got)
-		}
-		if !(authFlags{RequireAuth: true}).requiresAuth(tcp) || (authFlags{InsecureNoAuth: true}).requiresAuth(tcp) {
-			t.Errorf("%s: a flag does not hold", address)
-		}
-	}
-	if !(authFlags{}).requiresAuth(&net.UnixAddr{Name: "/x", Net: "unix"}) {
-		t.Error("an address that is not known to be local")
-	}
-}
-
 func TestNetworksAreReadFromTheCommandLine(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -357,14 +357,14 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 			"VELOCITY_DSN": m.DSN, "VELOCITY_STATE_DIR": filepath.Join(t.TempDir(), "state", "velocityd"), "VELOCITY_REQUIRE_AUTH": "true",
 		}
 		token := strings.TrimSpace(command(env, nil, "token", "create", "shop", "--scope", "check,zones").stdout)
-		file := filepath.Join(env["VELOCITY_STATE_DIR"], zonesFile)
+		file := filepath.Join(env["VELOCITY_STATE_DIR"], "zones.json")
 		first := start(t, env, append([]string{"serve"}, slow...)...)
 		dbtest.Eventually(t, "the zones are remembered", func() bool {
 			text, err := os.ReadFile(file)
 			return err == nil && strings.Contains(string(text), `"on_failure":"block"`)
 		})
 		mustAsk(t, withToken(t, first.url, token)+"/v1/zones", "", http.StatusOK)
-		for _, file := range []string{file, filepath.Join(env["VELOCITY_STATE_DIR"], credentialsFile)} {
+		for _, file := range []string{file, filepath.Join(env["VELOCITY_STATE_DIR"], "credentials.json")} {
 			dbtest.Eventually(t, file+" is for its owner alone", func() bool {
 				info, err := os.Stat(file)
 				return err == nil && info.Mode().Perm() == 0o600

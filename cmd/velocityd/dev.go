@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"velocityd/daemon"
 	"velocityd/db"
 	"velocityd/db/localdb"
 	"velocityd/db/private"
+	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -147,31 +148,25 @@ func (c *devCmd) serveFrom(ctx context.Context, p *process, server *localdb.Serv
 	if err != nil {
 		return err
 	}
-	defer listeners.catchHangups()()
 	if err := base.Announce(); err != nil {
-		return errors.Join(err, listeners.close())
+		return errors.Join(err, listeners.Close())
 	}
 	defer base.Withdraw()
 	if err := c.greet(p, base, server, zones, listeners); err != nil {
-		return errors.Join(err, listeners.close())
+		return errors.Join(err, listeners.Close())
 	}
-	logger := p.newLogger(c.serviceFlags)
-	tracing, err := p.newTracing(ctx, c.serviceFlags, logger)
-	if err != nil {
-		return errors.Join(err, listeners.close())
+	options := c.options()
+	options.Database.DSN = dsn
+	options.StartsEmpty = true // only while it runs can a token be made in its database
+	if err := c.tell(ctx, p, &options); err != nil {
+		return errors.Join(err, listeners.Close())
 	}
-	logger.LogAttrs(ctx, slog.LevelInfo, "configuration", append(c.attrs(dsn), slog.Bool("traces", tracing != nil))...)
-	instance, err := newInstance(c.serviceFlags, db.Options{DSN: dsn}, logger, tracing)
-	if err != nil {
-		return errors.Join(err, listeners.close())
-	}
-	instance.startsEmpty = true // only while it runs can a token be made in its database
-	return instance.serve(ctx, listeners)
+	return c.serve(ctx, options, listeners)
 }
 
 // demoZones adds the demo zones if there are no zones, and returns all zones.
 func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
-	store, err := db.Open(db.Options{DSN: dsn, MaxConns: db.LeastMaxConns})
+	store, err := db.Open(session.Options{DSN: dsn, MaxConns: session.LeastMaxConns})
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +189,7 @@ func demoZones(ctx context.Context, dsn string) ([]service.Zone, error) {
 }
 
 // greet prints how to reach the service and its database, and how to stop them.
-func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server, zones []service.Zone, l *listeners) error {
+func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server, zones []service.Zone, l *daemon.Listeners) error {
 	folder, err := filepath.Abs(c.Data)
 	if err != nil {
 		return fmt.Errorf("name data folder %s: %w", c.Data, err)
@@ -207,13 +202,13 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 		}
 		fmt.Fprintf(p.stdout, "  by TCP  %s\n", dsn)
 	}
-	fmt.Fprintf(p.stdout, "\n%s\n", c.openness(l.farthest(), folder))
+	fmt.Fprintf(p.stdout, "\n%s\n", c.openness(l.Farthest(), folder))
 	fmt.Fprintf(p.stdout, "\nZones\n")
 	printZones(p.stdout, zones)
 	if len(zones) > 0 {
 		fmt.Fprintf(p.stdout, "\nTry it, in another terminal:\n\n"+
 			"  curl -s %s/v1/check -H 'Content-Type: application/json' -d '{\"zone_id\":%d,\"bucket_key\":\"alice\"}'\n",
-			c.baseURL(l.main.Addr()), zones[0].ID)
+			c.baseURL(l.Addr()), zones[0].ID)
 	}
 	client, found := server.Client()
 	note := ""
@@ -230,10 +225,10 @@ func (c *devCmd) greet(p *process, base private.Database, server *localdb.Server
 func (c *devCmd) openness(address net.Addr, folder string) string {
 	who := "every program on this machine"
 	switch {
-	case c.requiresAuth(address):
+	case c.options().RequiresAuth(address):
 		return "Callers need a token. This makes one, in another terminal:\n\n  " +
 			shellLine([]string{"velocityd", "token", "create", "me", "--scope", "admin", "--data", folder})
-	case !isLoopback(address):
+	case !daemon.IsLoopback(address):
 		who = "whoever reaches " + address.String()
 	}
 	return "This is for trying and developing: " + who + " may ask, change zones and release keys, without credentials."

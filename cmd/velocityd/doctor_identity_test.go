@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/doctor"
+
 	"github.com/go-sql-driver/mysql"
 
 	"velocityd/db/dbtest"
@@ -57,9 +59,9 @@ func socketOf(t *testing.T, d *dbtest.Database) *mysql.Config {
 	return cfg
 }
 
-func wantFault(t *testing.T, found []diagnosis, is string) {
+func wantFault(t *testing.T, found []doctor.Diagnosis, is string) {
 	t.Helper()
-	if !slices.ContainsFunc(found, func(one diagnosis) bool { return one.Level == levelFault && strings.Contains(one.Is, is) }) {
+	if !slices.ContainsFunc(found, func(one doctor.Diagnosis) bool { return one.Level == doctor.Fault && strings.Contains(one.Is, is) }) {
 		t.Errorf("got %+v, want a fault that says %q", found, is)
 	}
 }
@@ -79,12 +81,12 @@ func TestDoctorAsksEachAddressWhichDatabaseItLeadsTo(t *testing.T) {
 	dbtest.Exec(t, other.SQL, "INSERT INTO "+name+".velocity_identity VALUES ('database', UUID())")
 	first, second := forward(t, cfg.Addr), forward(t, cfg.Addr)
 	elsewhere, away := forward(t, socketOf(t, other).Addr), "127.0.0.1:1"
-	at := func(addresses ...string) []diagnosis {
+	at := func(addresses ...string) []doctor.Diagnosis {
 		cfg.Net, cfg.Addr = "tcp", strings.Join(addresses, ",")
 		_, found := consult(t, &dbtest.Database{DSN: cfg.FormatDSN()})
 		return found["identity"]
 	}
-	if found := at(first, second); len(found) != 1 || found[0].Level != levelOK {
+	if found := at(first, second); len(found) != 1 || found[0].Level != doctor.OK {
 		t.Errorf("two addresses of one database: %+v", found)
 	}
 	wantFault(t, at(first, away), "the address "+away+": the database cannot be reached")
@@ -101,7 +103,7 @@ func TestDoctorFindsADatabaseWithoutIdentity(t *testing.T) {
 		_, cure, _ := strings.Cut(found["identity"][0].Do, "run ")
 		cure, _, _ = strings.Cut(cure, " as the owner")
 		dbtest.Exec(t, d.SQL, cure)
-		if code, found := consult(t, d); code != exitFine || found["identity"][0].Level != levelOK {
+		if code, found := consult(t, d); code != exitFine || found["identity"][0].Level != doctor.OK {
 			t.Errorf("after %s: exit code %d, %+v", cure, code, found["identity"])
 		}
 	})
@@ -110,7 +112,7 @@ func TestDoctorFindsADatabaseWithoutIdentity(t *testing.T) {
 // TestDoctorNamesTheCureOfASmallStack has a server on which a routine ends in error 1436.
 func TestDoctorNamesTheCureOfASmallStack(t *testing.T) {
 	t.Parallel()
-	var found diagnoses
+	var found doctor.Diagnoses
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		body := "SIGNAL SQLSTATE 'HY000' SET MYSQL_ERRNO = 1436, MESSAGE_TEXT = 'Thread stack overrun'"
@@ -120,7 +122,7 @@ func TestDoctorNamesTheCureOfASmallStack(t *testing.T) {
 		wantFault(t, all["texts"], "thread_stack is too small for looks at the schema: set it to 1M in its configuration, and start it again")
 		found = append(found, all["texts"]...)
 	})
-	if slices.ContainsFunc(found, func(one diagnosis) bool { return strings.Contains(one.Do, "migrate up") }) {
+	if slices.ContainsFunc(found, func(one doctor.Diagnosis) bool { return strings.Contains(one.Do, "migrate up") }) {
 		t.Errorf("%+v advise migrate up", found)
 	}
 }

@@ -6,20 +6,22 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db"
+	"velocityd/doctor"
+
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/service"
 )
 
 func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
-	code, found := consultOn(t, d.ServiceAccount(t), db.EngineTiDB)
+	code, found := consultOn(t, d.ServiceAccount(t), engine.TiDB)
 	if code != exitFine {
 		t.Errorf("exit code %d: %+v", code, found)
 	}
 	for _, about := range []string{"schema", "checks and reports", "rights", "checks", "sessions", "clock", "partitions", "growth", "indexes", "zones"} {
-		if list := found[about]; len(list) != 1 || list[0].Level != levelOK {
+		if list := found[about]; len(list) != 1 || list[0].Level != doctor.OK {
 			t.Errorf("%s: %+v, want that it is as it should be", about, list)
 		}
 	}
@@ -33,8 +35,8 @@ func TestDoctorNamesPortableZonesThatWereEditedBesideTheService(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Portable(t, service.Zone{ID: 7, Rate: 5, Window: time.Minute}) // by SQL
 	as := d.ServiceAccount(t)
-	_, found := consultOn(t, as, db.EngineTiDB)
-	if list := found["audit"]; len(list) != 1 || list[0].Level != levelWarning || !strings.Contains(list[0].Is, "zone 7") {
+	_, found := consultOn(t, as, engine.TiDB)
+	if list := found["audit"]; len(list) != 1 || list[0].Level != doctor.Warning || !strings.Contains(list[0].Is, "zone 7") {
 		t.Errorf("audit: %+v, want a warning about zone 7", list)
 	}
 	var account string
@@ -42,8 +44,8 @@ func TestDoctorNamesPortableZonesThatWereEditedBesideTheService(t *testing.T) {
 		t.Fatal(err)
 	}
 	dbtest.Exec(t, d.SQL, "REVOKE SELECT ON zone_audit FROM "+account)
-	_, found = consultOn(t, as, db.EngineTiDB)
-	if list := found["audit"]; len(list) != 1 || list[0].Level != levelNote {
+	_, found = consultOn(t, as, engine.TiDB)
+	if list := found["audit"]; len(list) != 1 || list[0].Level != doctor.Note {
 		t.Errorf("audit, without the right to read it: %+v, want a note that it cannot look", list)
 	}
 }
@@ -53,28 +55,9 @@ func TestDoctorNamesAPortableTableWithoutItsIndex(t *testing.T) {
 	d := dbtest.EmptyPortable(t)
 	dbtest.MigratePortable(t, d.DSN)
 	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn DROP KEY zone_txn_window")
-	code, found := consultOn(t, d, db.EngineTiDB)
-	isFault := func(one diagnosis) bool { return one.Level == levelFault }
+	code, found := consultOn(t, d, engine.TiDB)
+	isFault := func(one doctor.Diagnosis) bool { return one.Level == doctor.Fault }
 	if code != exitError || !slices.ContainsFunc(found["indexes"], isFault) {
 		t.Errorf("exit code %d, indexes: %+v, want a fault", code, found["indexes"])
-	}
-}
-
-func TestDoctorNamesShardsWithoutAPrimary(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		shards []db.Shard
-		want   level
-	}{
-		"none":              {nil, levelFault},
-		"one is lost":       {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-"}}, levelFault},
-		"one has no copies": {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-", IsServing: true}}, levelNote},
-		"all serve":         {[]db.Shard{{Name: "-80", IsServing: true, Replicas: 1}, {Name: "80-", IsServing: true, Replicas: 2}}, levelOK},
-	} {
-		var found diagnoses
-		found.judgeShards(test.shards)
-		if len(found) != 1 || found[0].Level != test.want {
-			t.Errorf("%s: %+v, want %s", name, found, test.want)
-		}
 	}
 }

@@ -8,37 +8,39 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/doctor"
+
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db"
 	"velocityd/db/dbtest"
+	"velocityd/db/engine"
 	"velocityd/migrations"
 	"velocityd/service"
 )
 
 // consult runs doctor as an account, and returns its findings by what they are about.
-func consult(t *testing.T, d *dbtest.Database) (code int, found map[string][]diagnosis) {
+func consult(t *testing.T, d *dbtest.Database) (code int, found map[string][]doctor.Diagnosis) {
 	t.Helper()
-	return consultOn(t, d, db.EngineAuto)
+	return consultOn(t, d, engine.Auto)
 }
 
 // consultOn is consult with an engine that doctor is told.
-func consultOn(t *testing.T, d *dbtest.Database, engine db.Engine) (code int, found map[string][]diagnosis) {
+func consultOn(t *testing.T, d *dbtest.Database, engine engine.Engine) (code int, found map[string][]doctor.Diagnosis) {
 	t.Helper()
 	r := command(environment{"VELOCITY_DSN": d.DSN, "VELOCITY_ENGINE_MODE": string(engine)}, nil, "doctor", "--json")
 	var answer struct {
 		Faults   int
-		Findings diagnoses
+		Findings doctor.Diagnoses
 	}
 	if err := json.Unmarshal([]byte(r.stdout), &answer); err != nil || r.said() != "" {
 		t.Fatalf("doctor printed %s%s (%v)", r.stdout, r.stderr, err)
 	}
-	if answer.Faults != answer.Findings.count(levelFault) || (r.code == exitError) != (answer.Faults > 0) {
+	if answer.Faults != answer.Findings.Count(doctor.Fault) || (r.code == exitError) != (answer.Faults > 0) {
 		t.Errorf("exit code %d with %+v", r.code, answer)
 	}
-	found = map[string][]diagnosis{}
+	found = map[string][]doctor.Diagnosis{}
 	for _, one := range answer.Findings {
-		if one.Level != levelOK && one.Do == "" || strings.Contains(one.Is, ":pass") {
+		if one.Level != doctor.OK && one.Do == "" || strings.Contains(one.Is, ":pass") {
 			t.Errorf("%+v says nothing to do, or a password", one)
 		}
 		found[one.About] = append(found[one.About], one)
@@ -57,11 +59,11 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 		for _, about := range []string{
 			"schema", "identity", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "overrides", "zones",
 		} {
-			if list := found[about]; len(list) != 1 || list[0].Level != levelOK {
+			if list := found[about]; len(list) != 1 || list[0].Level != doctor.OK {
 				t.Errorf("%s: %+v, want that it is as it should be", about, list)
 			}
 		}
-		if list := found["durability"]; len(list) == 0 || list[0].Level != levelWarning {
+		if list := found["durability"]; len(list) == 0 || list[0].Level != doctor.Warning {
 			t.Errorf("durability: %+v, want a warning: these servers are not durable", list)
 		}
 		r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "doctor")
@@ -94,7 +96,7 @@ func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 		for statement := range strings.SplitSeq(repair, "; ") {
 			dbtest.Exec(t, d.SQL, statement)
 		}
-		if code, found = consult(t, d); code != exitFine || found["overrides"][0].Level != levelOK {
+		if code, found = consult(t, d); code != exitFine || found["overrides"][0].Level != doctor.OK {
 			t.Errorf("after %s: exit code %d, %+v", repair, code, found["overrides"])
 		}
 	})
@@ -117,94 +119,41 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 		for _, c := range []struct {
 			state string
 			about string
-			level level
+			level doctor.Level
 			is    string
 		}{
-			{"UPDATE zone_master SET mode = 'shadow'", "zones", levelWarning, "zone 1: mode: shadow"},
-			{"DELETE FROM zone_master", "zones", levelFault, "there are none"},
-			{insertTxn + "('2020-01-01', 1, 'a', 0, 0, 1)", "growth", levelNote, "the oldest txn is"},
-			{"INSERT INTO zone_attempt VALUES ('a', '2020-01-01', '2020-01-01', '[]')", "growth", levelNote, "1 rows that expired"},
-			{byYear, "partitions", levelWarning, "from 2020-01-01"},
-			{"GRANT UPDATE ON DATABASE.access_token TO ACCOUNT", "rights", levelWarning, "has UPDATE on access_token"},
-			{"REVOKE UPDATE ON DATABASE.access_token FROM ACCOUNT", "rights", levelWarning, "lacks UPDATE (last_used_at) on access_token"},
-			{"GRANT UPDATE (last_used_at) ON DATABASE.access_token TO ACCOUNT", "rights", levelOK, "no more"},
-			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_master TO ACCOUNT", "rights", levelOK, "no more"},
-			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_override TO ACCOUNT", "rights", levelNote, "may edit zones"},
-			{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT", "rights", levelWarning, "has DELETE on zone_txn"},
-			{"ALTER PROCEDURE peek_velocity COMMENT 'of a DBA'", "texts", levelFault, "procedure peek_velocity has another text"},
-			{"DROP PROCEDURE peek_velocity", "texts", levelFault, "procedure peek_velocity is missing"},
-			{"REVOKE SELECT (id, subject, zone_id) ON DATABASE.zone_audit FROM ACCOUNT", "rights", levelWarning, "lacks SELECT (id, subject, zone_id) on zone_audit"},
-			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "checks and reports", levelFault, "lacks the right INSERT"},
-			{"REVOKE SELECT ON DATABASE.zone_txn FROM ACCOUNT", "rights", levelWarning, "lacks SELECT, INSERT on zone_txn"},
-			{"GRANT SELECT, INSERT ON DATABASE.zone_txn TO ACCOUNT", "checks and reports", levelOK, ""},
-			{"GRANT PROCESS ON *.* TO ACCOUNT", "rights", levelWarning, "PROCESS on all databases"},
-			{"ALTER TABLE zone_txn DROP INDEX zone_txn_window", "indexes", levelFault, "zone_txn"},
-			{"DROP PROCEDURE uncount_bucket", "releases", levelFault, "is missing"},
-			{"DROP PROCEDURE derive_target", "edits", levelFault, "is missing"},
-			{"DROP TRIGGER zone_master_after_delete", "texts", levelFault, "trigger zone_master_after_delete is missing"},
-			{"DROP TABLE schema_migrations", "schema", levelFault, "has no schema"},
-			{"ALTER USER ACCOUNT IDENTIFIED BY 'other'", "database", levelFault, "refuses the service's account"},
+			{"UPDATE zone_master SET mode = 'shadow'", "zones", doctor.Warning, "zone 1: mode: shadow"},
+			{"DELETE FROM zone_master", "zones", doctor.Fault, "there are none"},
+			{insertTxn + "('2020-01-01', 1, 'a', 0, 0, 1)", "growth", doctor.Note, "the oldest txn is"},
+			{"INSERT INTO zone_attempt VALUES ('a', '2020-01-01', '2020-01-01', '[]')", "growth", doctor.Note, "1 rows that expired"},
+			{byYear, "partitions", doctor.Warning, "from 2020-01-01"},
+			{"GRANT UPDATE ON DATABASE.access_token TO ACCOUNT", "rights", doctor.Warning, "has UPDATE on access_token"},
+			{"REVOKE UPDATE ON DATABASE.access_token FROM ACCOUNT", "rights", doctor.Warning, "lacks UPDATE (last_used_at) on access_token"},
+			{"GRANT UPDATE (last_used_at) ON DATABASE.access_token TO ACCOUNT", "rights", doctor.OK, "no more"},
+			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_master TO ACCOUNT", "rights", doctor.OK, "no more"},
+			{"GRANT INSERT, UPDATE, DELETE ON DATABASE.zone_override TO ACCOUNT", "rights", doctor.Note, "may edit zones"},
+			{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT", "rights", doctor.Warning, "has DELETE on zone_txn"},
+			{"ALTER PROCEDURE peek_velocity COMMENT 'of a DBA'", "texts", doctor.Fault, "procedure peek_velocity has another text"},
+			{"DROP PROCEDURE peek_velocity", "texts", doctor.Fault, "procedure peek_velocity is missing"},
+			{"REVOKE SELECT (id, subject, zone_id) ON DATABASE.zone_audit FROM ACCOUNT", "rights", doctor.Warning, "lacks SELECT (id, subject, zone_id) on zone_audit"},
+			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "checks and reports", doctor.Fault, "lacks the right INSERT"},
+			{"REVOKE SELECT ON DATABASE.zone_txn FROM ACCOUNT", "rights", doctor.Warning, "lacks SELECT, INSERT on zone_txn"},
+			{"GRANT SELECT, INSERT ON DATABASE.zone_txn TO ACCOUNT", "checks and reports", doctor.OK, ""},
+			{"GRANT PROCESS ON *.* TO ACCOUNT", "rights", doctor.Warning, "PROCESS on all databases"},
+			{"ALTER TABLE zone_txn DROP INDEX zone_txn_window", "indexes", doctor.Fault, "zone_txn"},
+			{"DROP PROCEDURE uncount_bucket", "releases", doctor.Fault, "is missing"},
+			{"DROP PROCEDURE derive_target", "edits", doctor.Fault, "is missing"},
+			{"DROP TRIGGER zone_master_after_delete", "texts", doctor.Fault, "trigger zone_master_after_delete is missing"},
+			{"DROP TABLE schema_migrations", "schema", doctor.Fault, "has no schema"},
+			{"ALTER USER ACCOUNT IDENTIFIED BY 'other'", "database", doctor.Fault, "refuses the service's account"},
 		} {
 			dbtest.Exec(t, d.SQL, names.Replace(c.state))
 			_, found := consult(t, narrow)
-			if !slices.ContainsFunc(found[c.about], func(one diagnosis) bool { return one.Level == c.level && strings.Contains(one.Is, c.is) }) {
+			if !slices.ContainsFunc(found[c.about], func(one doctor.Diagnosis) bool { return one.Level == c.level && strings.Contains(one.Is, c.is) }) {
 				t.Errorf("%s: %s is %+v, want a finding of level %s that says %q", c.state, c.about, found[c.about], c.level, c.is)
 			}
 		}
 	})
-}
-
-// TestDoctorJudgesWhatNoServerOfOursIs holds the judgement of states that the tests' engines
-// cannot be brought into.
-func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	day := 24 * time.Hour
-	today := now.Truncate(day)
-	for name, c := range map[string]struct {
-		change func(*db.Inspection)
-		about  string
-		level  level
-	}{
-		"fit":                   {func(*db.Inspection) {}, "engine", levelOK},
-		"old engine":            {func(i *db.Inspection) { i.Version = "8.0.44" }, "engine", levelWarning},
-		"tested MariaDB":        {func(i *db.Inspection) { i.Version, i.IsMariaDB = "11.8.9-MariaDB", true }, "engine", levelOK},
-		"Galera":                {func(i *db.Inspection) { i.Variables["wsrep_on"] = "ON" }, "engine", levelWarning},
-		"not strict":            {func(i *db.Inspection) { i.Variables["sql_mode"] = "" }, "sql_mode", levelWarning},
-		"serializable":          {func(i *db.Inspection) { i.Variables["isolation"] = "SERIALIZABLE" }, "isolation", levelWarning},
-		"statements in binlog":  {func(i *db.Inspection) { i.Variables["binlog_format"] = "STATEMENT" }, "durability", levelFault},
-		"durable":               {func(*db.Inspection) {}, "durability", levelOK},
-		"no binlog":             {func(i *db.Inspection) { i.Variables["log_bin"], i.Variables["sync_binlog"] = "OFF", "0" }, "durability", levelOK},
-		"clock 2 s ahead":       {func(i *db.Inspection) { i.ClockAhead = 2 * time.Second }, "clock", levelNote},
-		"clock a minute behind": {func(i *db.Inspection) { i.ClockAhead = -time.Minute }, "clock", levelWarning},
-		"a slow answer":         {func(i *db.Inspection) { i.ClockAhead, i.ClockError = 2*time.Second, 4*time.Second }, "clock", levelOK},
-		"partitions ahead": {func(i *db.Inspection) {
-			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(2 * day)}, {Name: "later"}}
-		}, "partitions", levelOK},
-		"none for tomorrow": {func(i *db.Inspection) {
-			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}, {Name: "later"}}
-		}, "partitions", levelWarning},
-		"an end of all of them":   {func(i *db.Inspection) { i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}} }, "partitions", levelFault},
-		"many txns, no partition": {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_txn", Rows: 1e8}} }, "partitions", levelWarning},
-		"many buckets":            {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_bucket_lock", Rows: 1e8}} }, "growth", levelNote},
-		"many expired":            {func(i *db.Inspection) { i.ExpiredAttempts = db.MostExpired }, "growth", levelWarning},
-		"a table scan":            {func(i *db.Inspection) { i.Plans = []db.Plan{{Table: "zone_txn", Want: "zone_txn_window"}} }, "indexes", levelFault},
-		"another index": {func(i *db.Inspection) {
-			i.Plans = []db.Plan{{Table: "zone_txn", Index: "PRIMARY", Want: "zone_txn_window"}}
-		}, "indexes", levelFault},
-	} {
-		i := db.Inspection{Version: "9.7.4", Now: now, Database: "v", Variables: map[string]string{
-			"sql_mode": "STRICT_TRANS_TABLES", "isolation": "REPEATABLE-READ", "innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "1",
-			"binlog_format": "ROW", "time_zone": "SYSTEM",
-		}}
-		i.Grants = migrations.GrantStatements(migrations.Service, "v", migrations.Account{User: "velocity", Host: "%"})
-		c.change(&i)
-		var found diagnoses
-		found.judge(i)
-		if !slices.ContainsFunc(found, func(one diagnosis) bool { return one.About == c.about && one.Level == c.level }) {
-			t.Errorf("%s: %+v, want a %s about %s", name, found, c.level, c.about)
-		}
-	}
 }
 
 // TestServeTakesTheNewPasswordFromItsFile changes the password of the account under a service
@@ -245,16 +194,5 @@ func TestServeTakesTheNewPasswordFromItsFile(t *testing.T) {
 	}
 	if code := i.stop(t); code != exitFine || strings.Contains(i.stderr.String(), "second") {
 		t.Errorf("exit code %d, or the password is in the log:\n%s", code, i.stderr)
-	}
-}
-
-func TestDoctorWarnsOfAServerThatTakesShortPackets(t *testing.T) {
-	t.Parallel()
-	for most, want := range map[string]int{"16384": 1, "1048576": 0, "16777216": 0, "": 0} {
-		var found diagnoses
-		found.judgeSessions(db.Inspection{Variables: map[string]string{"max_allowed_packet": most, "sql_mode": "STRICT_ALL_TABLES"}})
-		if n := found.count(levelWarning); n != want {
-			t.Errorf("max_allowed_packet %s: %d warnings, want %d: %+v", most, n, want, found)
-		}
 	}
 }

@@ -10,7 +10,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"velocityd/db"
+	"velocityd/db/engine"
+	"velocityd/db/session"
 	"velocityd/trusted"
 )
 
@@ -19,12 +20,12 @@ const credentialName = "velocity-dsn"
 
 // dsnFlags tell which database is configured.
 type dsnFlags struct {
-	DSN       string    `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database; several addresses of one database have commas between them. Prefer the environment variable: other users of the machine can see the password in a flag."`
-	DSNFile   string    `name:"dsn-file" env:"VELOCITY_DSN_FILE" placeholder:"FILE" help:"File that holds the DSN, instead of --dsn. If neither is given, the systemd credential velocity-dsn is read, if it exists."`
-	DBTLSCA   string    `name:"db-tls-ca" env:"VELOCITY_DB_TLS_CA" placeholder:"FILE" help:"Use TLS to the database, whose certificate must be signed by one in this PEM file."`
-	DBTLSCert string    `name:"db-tls-cert" env:"VELOCITY_DB_TLS_CERT" placeholder:"FILE" help:"Certificate of the database account, as PEM. Needs --db-tls-key."`
-	DBTLSKey  string    `name:"db-tls-key" env:"VELOCITY_DB_TLS_KEY" placeholder:"FILE" help:"Key of --db-tls-cert, as PEM."`
-	Engine    db.Engine `name:"engine-mode" env:"VELOCITY_ENGINE_MODE" enum:"auto,mysql,vitess,tidb" default:"auto" help:"What the database is: auto (ask it), mysql (MySQL or MariaDB), vitess or tidb."`
+	DSN       string        `name:"dsn" env:"VELOCITY_DSN" placeholder:"DSN" help:"Database, as user:password@tcp(host:3306)/database; several addresses of one database have commas between them. Prefer the environment variable: other users of the machine can see the password in a flag."`
+	DSNFile   string        `name:"dsn-file" env:"VELOCITY_DSN_FILE" placeholder:"FILE" help:"File that holds the DSN, instead of --dsn. If neither is given, the systemd credential velocity-dsn is read, if it exists."`
+	DBTLSCA   string        `name:"db-tls-ca" env:"VELOCITY_DB_TLS_CA" placeholder:"FILE" help:"Use TLS to the database, whose certificate must be signed by one in this PEM file."`
+	DBTLSCert string        `name:"db-tls-cert" env:"VELOCITY_DB_TLS_CERT" placeholder:"FILE" help:"Certificate of the database account, as PEM. Needs --db-tls-key."`
+	DBTLSKey  string        `name:"db-tls-key" env:"VELOCITY_DB_TLS_KEY" placeholder:"FILE" help:"Key of --db-tls-cert, as PEM."`
+	Engine    engine.Engine `name:"engine-mode" env:"VELOCITY_ENGINE_MODE" enum:"auto,mysql,vitess,tidb" default:"auto" help:"What the database is: auto (ask it), mysql (MySQL or MariaDB), vitess or tidb."`
 	// credentials is the folder of a systemd service's credentials, or "".
 	credentials string
 }
@@ -63,18 +64,18 @@ func (f dsnFlags) configured() (string, error) {
 	if dsn == "" {
 		return "", nil
 	}
-	if err := db.CheckDSN(dsn); err != nil {
+	if err := session.CheckDSN(dsn); err != nil {
 		return "", usageError{err: fmt.Errorf("%s: %w", source, err)}
 	}
-	dsn, err = db.WithTLS(dsn, f.tls())
+	dsn, err = session.WithTLS(dsn, f.tls())
 	if err != nil {
 		return "", usageError{err: fmt.Errorf("TLS to the database: %w", err)}
 	}
 	return dsn, nil
 }
 
-func (f dsnFlags) tls() db.TLSFiles {
-	return db.TLSFiles{CA: f.DBTLSCA, Cert: f.DBTLSCert, Key: f.DBTLSKey}
+func (f dsnFlags) tls() session.TLSFiles {
+	return session.TLSFiles{CA: f.DBTLSCA, Cert: f.DBTLSCert, Key: f.DBTLSKey}
 }
 
 // reread returns a function that reads the DSN again, or nil if it comes from no file. The
@@ -88,7 +89,7 @@ func (f dsnFlags) reread() func() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return db.WithTLS(dsn, f.tls())
+		return session.WithTLS(dsn, f.tls())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/client"
+	"velocityd/daemon"
 	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/trusted"
@@ -83,8 +84,9 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 		_ = store.Close() // the first error says more
 		return endpoint{}, err
 	}
+	hiding := daemon.HidingStore{Store: store, Keys: keys}
 	return endpoint{
-		Reader: hidingStore{store, keys}, Writer: hidingStore{store, keys},
+		Reader: hiding, Writer: hiding,
 		Checker: service.NewHidingLimiter(store, store, keys, localTimeout),
 		timeout: localTimeout, release: func() { _ = store.Close() },
 	}, nil
@@ -159,21 +161,9 @@ func (e endpoint) CheckAll(ctx context.Context, checks []service.Check) ([]servi
 
 // ReportAll implements service.OutcomeStore.
 func (e endpoint) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
-	return withTimeout{e.Writer, e.timeout}.ReportAll(ctx, reports)
-}
-
-// withTimeout replaces the caller's deadline of each call by its own, as
-// service.Limiter does for checks.
-type withTimeout struct {
-	store   service.OutcomeStore
-	timeout time.Duration
-}
-
-// ReportAll implements service.OutcomeStore.
-func (w withTimeout) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.timeout)
 	defer cancel()
-	results, err := w.store.ReportAll(ctx, reports)
+	results, err := e.Writer.ReportAll(ctx, reports)
 	if err == nil && len(results) != len(reports) {
 		return nil, fmt.Errorf("%w: store answered %d of %d reports", service.ErrUndecided, len(results), len(reports))
 	}

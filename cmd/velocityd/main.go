@@ -22,8 +22,11 @@ import (
 	"github.com/alecthomas/kong"
 
 	"velocityd/api"
-	"velocityd/db"
+	"velocityd/daemon"
+	"velocityd/db/session"
+	"velocityd/doctor"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // Exit codes, as the description below promises them.
@@ -59,7 +62,7 @@ func main() {
 	// any more, so the second one ends the process at once.
 	context.AfterFunc(ctx, stop)
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
-		paceCollector()
+		daemon.PaceCollector()
 	}
 	os.Exit(run(ctx, os.Args[1:], &process{
 		lookupEnv: os.LookupEnv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, principal: operator(),
@@ -220,10 +223,10 @@ func explainForbidden(err error) error {
 	switch {
 	case errors.As(err, &remote):
 		return err
-	case db.RefusesAccount(err):
+	case session.RefusesAccount(err):
 		return fmt.Errorf("%w: the database does not let this account in; look at its user name, its password and the host that "+
 			"it may come from", err)
-	case db.LacksDatabase(err):
+	case session.LacksDatabase(err):
 		return fmt.Errorf("%w: the server has no database of this name; make it by CREATE DATABASE, or name another one in the DSN", err)
 	case !errors.Is(err, service.ErrForbidden):
 		return err
@@ -237,11 +240,10 @@ func explainForbidden(err error) error {
 // explainRemote adds to an error of asking a service what to do about it.
 func explainRemote(err error) error {
 	switch {
-	case errors.Is(err, api.ErrUnauthenticated):
+	case errors.Is(err, access.ErrUnauthenticated):
 		return fmt.Errorf("%w (--token-file or VELOCITY_TOKEN names the token to ask with)", err)
-	case db.IsUnverified(err):
-		return fmt.Errorf("%w (--db-tls-ca or VELOCITY_DB_TLS_CA names the file of the database's CA; the certificate must name the host of the "+
-			"DSN, unless that says tls=verify-ca)", err)
+	case session.IsUnverified(err):
+		return doctor.Explain(err)
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return fmt.Errorf("%w (--ca or VELOCITY_CA names the file of the CA)", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"io"
 	"text/tabwriter"
 
-	"velocityd/db"
+	"velocityd/db/session"
 	"velocityd/migrations"
 )
 
@@ -71,10 +71,10 @@ func (c *migrateUpCmd) printPlan(ctx context.Context, p *process) error {
 	}
 	actions, err := c.form().Plan(ctx, dsn)
 	if err != nil {
-		return fmt.Errorf("database %s: %w", db.RedactDSN(dsn), err)
+		return fmt.Errorf("database %s: %w", session.RedactDSN(dsn), err)
 	}
 	if len(actions) == 0 {
-		fmt.Fprintf(p.stdout, "-- nothing to do: %s\n", db.RedactDSN(dsn))
+		fmt.Fprintf(p.stdout, "-- nothing to do: %s\n", session.RedactDSN(dsn))
 	}
 	printActions(p.stdout, actions)
 	return nil
@@ -113,7 +113,7 @@ func (c *migrateDownCmd) Run(ctx context.Context, p *process) error {
 		return usagef("name either --steps N, with N at least 1, or --all")
 	}
 	return c.move(p, func(dsn string) (migrations.Change, error) {
-		question := fmt.Sprintf("Drop tables of %s, with all attempts, zones or tokens that they hold?", db.RedactDSN(dsn))
+		question := fmt.Sprintf("Drop tables of %s, with all attempts, zones or tokens that they hold?", session.RedactDSN(dsn))
 		if err := c.confirm(ctx, p, question); err != nil {
 			return migrations.Change{}, err
 		}
@@ -130,15 +130,15 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 	}
 	done, err := change(dsn)
 	if err != nil {
-		return fmt.Errorf("database %s: %w", db.RedactDSN(dsn), err)
+		return fmt.Errorf("database %s: %w", session.RedactDSN(dsn), err)
 	}
 	switch {
 	case done.From != done.To:
-		fmt.Fprintf(p.stdout, "%s: version %d -> %d\n", db.RedactDSN(dsn), done.From, done.To)
+		fmt.Fprintf(p.stdout, "%s: version %d -> %d\n", session.RedactDSN(dsn), done.From, done.To)
 	case len(done.Routines) == 0 && len(done.Actions) == 0:
-		fmt.Fprintf(p.stdout, "nothing to do: %s is at version %d\n", db.RedactDSN(dsn), done.To)
+		fmt.Fprintf(p.stdout, "nothing to do: %s is at version %d\n", session.RedactDSN(dsn), done.To)
 	default:
-		fmt.Fprintf(p.stdout, "%s: version %d\n", db.RedactDSN(dsn), done.To)
+		fmt.Fprintf(p.stdout, "%s: version %d\n", session.RedactDSN(dsn), done.To)
 	}
 	for _, a := range done.Actions {
 		fmt.Fprintf(p.stdout, "  %s\n", a.What)
@@ -192,12 +192,12 @@ func (c *migrateStatusCmd) Run(ctx context.Context, p *process) error {
 	}
 	state, err := c.form().Status(ctx, dsn)
 	if err != nil {
-		return fmt.Errorf("database %s: %w", db.RedactDSN(dsn), err)
+		return fmt.Errorf("database %s: %w", session.RedactDSN(dsn), err)
 	}
 	if c.JSON {
-		err = printState(p.stdout, db.RedactDSN(dsn), state)
+		err = printState(p.stdout, session.RedactDSN(dsn), state)
 	} else {
-		fmt.Fprintf(p.stdout, "database  %s\nversion   %d\nneeded    %d\n", db.RedactDSN(dsn), state.Version, state.Latest)
+		fmt.Fprintf(p.stdout, "database  %s\nversion   %d\nneeded    %d\n", session.RedactDSN(dsn), state.Version, state.Latest)
 	}
 	if state.Dirty {
 		return fmt.Errorf("%w: migration %d stopped half-way; 'velocityd migrate up' does the rest or explains what to do",

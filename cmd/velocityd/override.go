@@ -13,12 +13,8 @@ import (
 	"time"
 
 	"velocityd/api"
-	"velocityd/handlers"
 	"velocityd/service"
 )
-
-// overridePage is how many overrides are read at once.
-const overridePage = api.MaxPage
 
 type overrideCmd struct {
 	List   overrideListCmd   `cmd:"" help:"List the overrides of a zone, or of all zones."`
@@ -66,7 +62,7 @@ func (c *overrideListCmd) Run(ctx context.Context, p *process) error {
 // overrides returns the overrides of the named zone, or of all zones.
 func (c *overrideListCmd) overrides(ctx context.Context, store endpoint) ([]service.Override, error) {
 	if c.Zone != nil {
-		return overridesOf(ctx, store, *c.Zone)
+		return service.AllOverrides(ctx, store, *c.Zone)
 	}
 	zones, err := store.Zones(ctx)
 	if err != nil {
@@ -74,28 +70,13 @@ func (c *overrideListCmd) overrides(ctx context.Context, store endpoint) ([]serv
 	}
 	var all []service.Override
 	for _, zone := range zones {
-		overrides, err := overridesOf(ctx, store, zone.ID)
+		overrides, err := service.AllOverrides(ctx, store, zone.ID)
 		if err != nil && !errors.Is(err, service.ErrNotFound) { // not found: the zone was deleted meanwhile
 			return nil, err
 		}
 		all = append(all, overrides...)
 	}
 	return all, nil
-}
-
-// overridesOf returns all overrides of a zone by id.
-func overridesOf(ctx context.Context, store handlers.Reader, zone int64) ([]service.Override, error) {
-	var all []service.Override
-	for after := uint64(0); ; after = all[len(all)-1].ID {
-		page, err := store.Overrides(ctx, zone, after, overridePage)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page...)
-		if len(page) < overridePage {
-			return all, nil
-		}
-	}
 }
 
 type overrideDeleteCmd struct {
@@ -262,7 +243,7 @@ func (c *overrideSetCmd) put(
 // overrideOf returns the override of a key or a network. The error wraps
 // service.ErrNotFound if there is none.
 func overrideOf(ctx context.Context, store endpoint, zone int64, key string, prefix netip.Prefix) (service.Override, error) {
-	all, err := overridesOf(ctx, store, zone)
+	all, err := service.AllOverrides(ctx, store, zone)
 	if err != nil {
 		return service.Override{}, err
 	}

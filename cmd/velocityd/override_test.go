@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"velocityd/api"
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -97,7 +98,7 @@ func TestOverrideListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 
 func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 	t.Parallel()
-	const n = overridePage + 1
+	const n = api.MaxPage + 1
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 		var values []string

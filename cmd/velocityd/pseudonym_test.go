@@ -2,16 +2,13 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"velocityd/db/dbtest"
@@ -86,62 +83,6 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 	if ring, err := (keyFlags{}).keyring(); err != nil || len(ring.Keys()) != 0 {
 		t.Errorf("without a folder: %v, %v", ring, err)
 	}
-}
-
-func TestARunningServiceFollowsItsFolderOfKeys(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		folder := keyFolderOf(t, map[string]string{"k1": oldKey})
-		ring, err := keyFlags{KeyHMACFile: folder}.keyring()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var log bytes.Buffer
-		follower := &keyFolder{path: folder, ring: ring, logger: slog.New(slog.NewJSONHandler(&log, nil))}
-		ticks, done := make(chan time.Time), make(chan struct{})
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			defer close(done)
-			follower.follow(ctx, ticks)
-		}()
-		look := func() string {
-			ticks <- time.Time{}
-			synctest.Wait() // for the end of its work
-			var ids []string
-			for _, key := range ring.Keys() {
-				ids = append(ids, key.String())
-			}
-			return strings.Join(ids, " ")
-		}
-		for _, step := range []struct {
-			change func() error
-			want   string
-		}{
-			{func() error { return nil }, "k1"},
-			{func() error { return os.WriteFile(filepath.Join(folder, "k2"), []byte(newKey[:30]), 0o600) }, "k1"}, // half written
-			{func() error { return os.WriteFile(filepath.Join(folder, "k2"), []byte(newKey), 0o600) }, "k2 k1"},
-			{func() error { return os.Rename(folder, folder+"-away") }, "k2 k1"},
-			{func() error { return os.Rename(folder+"-away", folder) }, "k2 k1"},
-			{func() error { return os.Remove(filepath.Join(folder, "k1")) }, "k2"},
-			{func() error { return os.Remove(filepath.Join(folder, "k2")) }, "k2"},
-		} {
-			if err := step.change(); err != nil {
-				t.Fatal(err)
-			}
-			if got := look(); got != step.want {
-				t.Errorf("keys are %q, want %q", got, step.want)
-			}
-		}
-		cancel()
-		<-done
-		text := log.String()
-		if strings.Count(text, "have changed") != 2 || strings.Count(text, "stay as they were") != 3 {
-			t.Errorf("logged\n%s", text)
-		}
-		if strings.Contains(text, oldKey[:8]) || strings.Contains(text, newKey[:8]) {
-			t.Errorf("a secret is in the log:\n%s", text)
-		}
-	})
 }
 
 func TestAnInstanceWithAnotherSecretUnderAKnownIDIsNotReady(t *testing.T) {

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
-	"velocityd/db"
 	"velocityd/db/dbtest"
 	"velocityd/service"
 )
@@ -135,43 +129,6 @@ func TestOutagesAreLoggedThoughNobodyAsks(t *testing.T) {
 		}
 		if strings.Contains(i.stderr.String(), `"route"`) {
 			t.Error("somebody has asked")
-		}
-	})
-}
-
-func TestAHundredProbersCostOneLookASecond(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		looks := 0
-		away := db.NewUnreadyError("away", nil)
-		r := newReadiness(func(context.Context) error {
-			looks++ // one at a time
-			time.Sleep(100 * time.Millisecond)
-			return away
-		}, slog.New(slog.DiscardHandler))
-		for second := 1; second <= 3; second++ {
-			var group sync.WaitGroup
-			for range 100 {
-				group.Go(func() {
-					if err := r.now(t.Context()); !errors.Is(err, away) {
-						t.Error(err)
-					}
-				})
-			}
-			group.Wait()
-			if looks != second {
-				t.Errorf("%d looks after %d rounds", looks, second)
-			}
-			time.Sleep(freshFor)
-		}
-		left, leave := context.WithCancel(t.Context())
-		leave()
-		if r.now(left) == nil {
-			t.Error("a caller who has left was told that all is well")
-		}
-		r.stop()
-		if err := r.now(t.Context()); !errors.Is(err, errStopping) {
-			t.Errorf("got %v while stopping", err)
 		}
 	})
 }

@@ -3,21 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"syscall"
-	"time"
 
-	"velocityd/db"
-	"velocityd/handlers"
-	"velocityd/service"
-	"velocityd/service/access"
-	"velocityd/service/queue"
+	"velocityd/daemon"
 	"velocityd/telemetry"
 )
 
@@ -62,297 +54,49 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	if err := c.validate(); err != nil {
 		return err
 	}
-	logger := p.newLogger(c.serviceFlags)
-	tracing, err := p.newTracing(ctx, c.serviceFlags, logger)
-	if err != nil {
+	options := c.options()
+	options.Database.DSN, options.Database.Engine, options.Database.Reread = dsn, c.Engine, c.reread()
+	if err := c.tell(ctx, p, &options, c.dsnFlags.attrs()...); err != nil {
 		return err
 	}
-	logger.LogAttrs(ctx, slog.LevelInfo, "configuration",
-		slices.Concat(c.serviceFlags.attrs(dsn), c.dsnFlags.attrs(), []slog.Attr{slog.Bool("traces", tracing != nil)})...)
 	listeners, err := c.listen(ctx)
 	if err != nil {
 		return err
 	}
-	defer listeners.catchHangups()()
-	instance, err := newInstance(c.serviceFlags, db.Options{DSN: dsn, Engine: c.Engine, Reread: c.reread()}, logger, tracing)
-	if err != nil {
-		return errors.Join(err, listeners.close())
+	return c.serve(ctx, options, listeners)
+}
+
+// tell makes the log, the metrics and the traces of the service. The log begins with the settings:
+// those of f, and more.
+func (f serviceFlags) tell(ctx context.Context, p *process, o *daemon.Options, more ...slog.Attr) error {
+	o.Logger = p.newLogger(f)
+	isTraced, err := telemetry.TracesWanted(p.lookupEnv)
+	if err == nil && isTraced {
+		o.Tracing, err = telemetry.NewTracing(ctx, telemetry.TracingOptions{Version: version(), Server: f.Listen, Logger: o.Logger})
 	}
-	return instance.serve(ctx, listeners)
+	if err != nil {
+		return usageError{err: err}
+	}
+	if f.Metrics == "on" {
+		o.Metrics = telemetry.NewMetrics(version(), o.Logger)
+	}
+	o.Logger.LogAttrs(ctx, slog.LevelInfo, "configuration",
+		slices.Concat(f.attrs(o.Database.DSN), more, []slog.Attr{slog.Bool("traces", isTraced)})...)
+	return nil
+}
+
+// serve serves on the listeners, which it closes, until ctx ends.
+func (f serviceFlags) serve(ctx context.Context, o daemon.Options, l *daemon.Listeners) (err error) {
+	if o.Keys, err = f.keyring(); err != nil {
+		return errors.Join(err, l.Close())
+	}
+	instance, err := daemon.New(o)
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	return instance.Serve(ctx, l)
 }
 
 // outliveReaders lets the program go on when the reader of its log has gone. Go would end it at the
 // next line (os/signal, "SIGPIPE").
 func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
-
-// instance is one running service.
-type instance struct {
-	flags serviceFlags
-	store *db.Store
-	keys  *service.Keyring
-	// probe has a separate connection. If all connections of store are at work, the
-	// instance is busy, and load balancers must not take it for broken.
-	probe     *db.Probe
-	logger    *slog.Logger
-	readiness *readiness
-	front     *front
-	metrics   *telemetry.Metrics
-	tracing   *telemetry.Tracing // nil: there are no traces
-	draining  atomic.Bool
-	// credentials knows callers by their credentials, if they must prove who they are, as
-	// asksWho says.
-	credentials *access.Cache
-	asksWho     atomic.Bool
-	state       *stateFolder // nil: what was known does not outlast a restart
-	toldOfOther atomic.Int64 // Unix time of the last log line of another database
-	// startsEmpty makes the instance serve also while it knows nobody whom it could answer.
-	startsEmpty bool
-}
-
-// newInstance returns an instance that has not connected to anything yet. Of options, the
-// database is given, and f has the rest. tracing is nil if there are no traces.
-func newInstance(f serviceFlags, options db.Options, logger *slog.Logger, tracing *telemetry.Tracing) (*instance, error) {
-	keys, err := f.keyring()
-	if err != nil {
-		return nil, err
-	}
-	metrics := f.newMetrics(logger)
-	if tracing != nil {
-		logger = slog.New(telemetry.LogHandler(logger.Handler()))
-	}
-	s := &instance{flags: f, keys: keys, logger: logger, metrics: metrics, tracing: tracing}
-	options.MaxConns, options.LockWait, options.Observe = f.MaxConns, f.LockWait, s.noteEvent
-	options.ConnectTimeout = f.connectTimeout()
-	store, err := db.Open(options)
-	if err != nil {
-		return nil, err
-	}
-	probe, err := store.OpenProbe(options)
-	if err != nil {
-		return nil, err
-	}
-	s.store, s.probe = store, probe
-	shards := &shardCheck{probe: probe, logger: logger}
-	s.readiness = newReadiness(func(ctx context.Context) error {
-		err := askWholeWay(ctx, probe, shards)
-		if err == nil {
-			err = s.proveKeys(ctx)
-		}
-		if err != nil || !s.asksWho.Load() {
-			return err
-		}
-		return probe.ProveCredentials(ctx)
-	}, logger)
-	return s, s.remember()
-}
-
-// remember makes what answers without the database, from the state folder if there is one.
-func (s *instance) remember() error {
-	if s.flags.StateDir != "" {
-		var err error
-		if s.state, err = openState(s.flags.StateDir, s.logger); err != nil {
-			return fmt.Errorf("%w (--state-dir names another folder)", err)
-		}
-	}
-	s.front = s.newFront()
-	s.credentials = s.newCredentials()
-	return nil
-}
-
-// verify connects to the database and verifies its schema. Its errors are those of
-// verifySchema.
-func (s *instance) verify(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	_, err := verifySchema(ctx, s.probe)
-	return err
-}
-
-// closeDatabase closes the connections to the database. Its errors do not matter:
-// every decision was committed before it was answered.
-func (s *instance) closeDatabase() {
-	s.credentials.Close()
-	_ = s.store.Close()
-	_ = s.probe.Close()
-}
-
-// serve answers on the listeners, which it closes, until ctx ends or a fault occurs. When
-// it returns, every request has been answered and the connections to the database are
-// closed. It returns nil if ctx has ended and everything ended in time.
-func (s *instance) serve(ctx context.Context, l *listeners) error {
-	defer s.closeDatabase()
-	err := s.verify(ctx)
-	if err == nil {
-		err = s.wantCredential(ctx, l.farthest())
-	}
-	switch {
-	case ctx.Err() != nil:
-		return l.close()
-	case err != nil && !errors.Is(err, service.ErrBusy):
-		return errors.Join(err, l.close())
-	}
-	if err != nil {
-		s.front.fallback.Open(err) // checks are answered without the database from the first one on
-	} else {
-		s.learnZones(ctx)
-	}
-	doors := s.newDoors(ctx, l)
-	faults := make(chan error, len(doors)+1)
-	running, stop := context.WithCancel(ctx)
-	answering, endAnswers := context.WithCancel(context.WithoutCancel(ctx)) // until the last request is answered
-	defer endAnswers()
-	var background sync.WaitGroup
-	background.Go(func() { s.front.fallback.Watch(answering) })
-	background.Go(func() { s.front.zones.keep(running) })
-	background.Go(func() { s.state.keep(answering) })
-	if s.asksWho.Load() {
-		background.Go(func() { s.credentials.Keep(running) })
-	}
-	for _, d := range doors {
-		background.Go(func() { faults <- d.server.Serve(d.listener) })
-	}
-	s.announce(ctx, l)
-	background.Go(func() { faults <- s.attend(running, err) })
-	if l.certificates != nil {
-		background.Go(func() { l.certificates.watch(running, s.logger, l.hangups) })
-	}
-	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
-	background.Go(func() { s.followKeys(running) })
-	fault := s.untilStop(ctx, faults)
-	stop()
-	if fault == nil {
-		s.drain(ctx)
-	}
-	fault = errors.Join(fault, s.shutdown(doors, s.front.end))
-	endAnswers()
-	background.Wait()
-	s.endTracing()
-	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopped")
-	return fault
-}
-
-// announce logs where the instance answers, and with which certificate.
-func (s *instance) announce(ctx context.Context, l *listeners) {
-	if l.certificates != nil {
-		l.certificates.logInForce(ctx, s.logger)
-	}
-	if l.admin != nil {
-		s.logger.LogAttrs(ctx, slog.LevelInfo, "listening for administration", slog.String("address", l.admin.Addr().String()))
-	}
-	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", l.main.Addr().String()))
-}
-
-// untilStop waits until ctx ends, and returns nil, or until a fault occurs, and returns
-// it.
-func (s *instance) untilStop(ctx context.Context, faults <-chan error) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case err := <-faults:
-			if err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// attend waits for the database if away, the error of verify, is not nil. Then it tests
-// every few seconds whether checks can be decided, until ctx ends. Its errors are those
-// of awaitDatabase.
-func (s *instance) attend(ctx context.Context, away error) error {
-	if away != nil {
-		if err := s.awaitDatabase(ctx, away); err != nil || ctx.Err() != nil {
-			return err
-		}
-		s.learnZones(ctx)
-	}
-	s.readiness.watch(ctx)
-	return nil
-}
-
-// learnZones reads the zones, when the database has been reached. It logs a warning if there are
-// none, or if checks of some cannot be decided.
-func (s *instance) learnZones(ctx context.Context) {
-	zones, err := s.front.zones.refresh(ctx)
-	if err != nil {
-		return // readiness reports it
-	}
-	if len(zones) == 0 {
-		s.logger.LogAttrs(ctx, slog.LevelWarn, "there are no zones, so every check is answered with 404",
-			slog.String("make_one_by", "velocityd zone set 1 --rate 5 --window 60"))
-	}
-	s.warnOfMissingKeys(ctx, zones)
-}
-
-// awaitDatabase tries to reach the database until it succeeds or ctx ends, and returns
-// nil. It returns an error for a fault that waiting does not mend.
-func (s *instance) awaitDatabase(ctx context.Context, err error) error {
-	s.logger.LogAttrs(ctx, slog.LevelWarn, "waiting for the database, which is away", slog.String("error", err.Error()))
-	tick := time.NewTicker(reconnectPause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		switch err := s.verify(ctx); {
-		case err == nil:
-			s.logger.LogAttrs(ctx, slog.LevelInfo, "database reached")
-			return nil
-		case !errors.Is(err, service.ErrBusy) && ctx.Err() == nil:
-			return err
-		}
-	}
-}
-
-// newCheckStore returns the store that decides checks with normalised keys by the database,
-// and a function that ends it. The function must be called after the last check.
-func (s *instance) newCheckStore() (store service.CheckStore, end func(context.Context) error) {
-	if !s.flags.coalesces() {
-		s.watchWith(nil)
-		return s.observed(), func(context.Context) error { return nil }
-	}
-	coalescer := queue.NewCoalescer(s.observed(), queue.CoalescerOptions{
-		Lanes: s.flags.lanes(), HeldCalls: s.flags.heldCalls(), Queue: s.flags.Queue, Timeout: s.flags.batchTimeout(),
-		ShardOf: s.store.ShardOf, Observe: s.coalescerObserver(),
-	})
-	s.watchWith(coalescer.Use)
-	return coalescer, coalescer.Close
-}
-
-func (s *instance) handlerOptions(ctx context.Context, l *listeners) handlers.Options {
-	stored := hidingStore{s.store, s.keys}
-	return handlers.Options{
-		Limiter: s.metrics.Checks(s.front.limiter), Reader: stored,
-		Writer: countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)},
-		Ready:  s.ready, Answers: s.answers, Logger: s.logger, AccessLog: s.flags.AccessLog, WriteTimeout: s.flags.CheckTimeout,
-		Metrics: s.metrics.Handler(), Observe: s.countRequest,
-		Auth: s.auth(l), AllowedHosts: s.flags.hosts(), MaxBodyBytes: s.flags.MaxBodyBytes, Running: ctx,
-	}
-}
-
-// beginDraining makes the instance not ready, and makes answers close their
-// connections, so that callers and load balancers go to other instances.
-func (s *instance) beginDraining() {
-	s.draining.Store(true)
-	s.readiness.stop()
-}
-
-// drain answers "not ready" for as long as load balancers need to notice.
-func (s *instance) drain(ctx context.Context) {
-	s.beginDraining()
-	s.logger.LogAttrs(ctx, slog.LevelInfo, "stopping", slog.Duration("drain_delay", s.flags.DrainDelay))
-	<-time.After(s.flags.DrainDelay)
-}
-
-// shutdown accepts no more connections, waits for the requests in flight, and ends the
-// store of the checks. All of it must end within the shutdown timeout.
-func (s *instance) shutdown(doors []door, endChecks func(context.Context) error) error {
-	s.beginDraining()
-	// The context of the service has ended, so this needs another.
-	ctx, cancel := context.WithTimeout(context.Background(), s.flags.ShutdownTimeout)
-	defer cancel()
-	return errors.Join(shutDown(ctx, doors, s.flags.ShutdownTimeout), endChecks(ctx))
-}

@@ -2,122 +2,22 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/tls"
-	"errors"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"velocityd/db/dbtest"
 	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 )
-
-// mount is a folder of secrets as Kubernetes makes it: the files are links into a folder
-// that is a link, too, and is swapped as a whole.
-type mount struct{ folder string }
-
-func newMount(t *testing.T, pair handlerstest.Pair) mount {
-	t.Helper()
-	m := mount{t.TempDir()}
-	for _, name := range []string{"tls.crt", "tls.key"} {
-		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(m.folder, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	m.swap(t, pair)
-	return m
-}
-
-func (m mount) cert() string { return filepath.Join(m.folder, "tls.crt") }
-func (m mount) key() string  { return filepath.Join(m.folder, "tls.key") }
-
-// swap makes the files be pair, all at once.
-func (m mount) swap(t *testing.T, pair handlerstest.Pair) {
-	t.Helper()
-	version := filepath.Join(m.folder, "..version_"+rand.Text())
-	link := filepath.Join(m.folder, "..data_tmp")
-	if err := errors.Join(
-		os.Mkdir(version, 0o700),
-		os.WriteFile(filepath.Join(version, "tls.crt"), pair.Cert, 0o600),
-		os.WriteFile(filepath.Join(version, "tls.key"), pair.Key, 0o600),
-		os.Symlink(filepath.Base(version), link),
-		os.Rename(link, filepath.Join(m.folder, "..data")),
-	); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestFilesOfTLSAreReadAgainWhenTheyChange(t *testing.T) {
-	t.Parallel()
-	authority := handlerstest.NewAuthority(t)
-	first, second, third := authority.Issue(t, "first"), authority.Issue(t, "second"), authority.Issue(t, "third")
-	files := newMount(t, first)
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	writeFile(t, ca, authority.PEM)
-	synctest.Test(t, func(t *testing.T) {
-		c := newCertificates(listenFlags{TLSCert: files.cert(), TLSKey: files.key(), TLSClientCA: ca})
-		if err := c.load(); err != nil {
-			t.Fatal(err)
-		}
-		told := make(chan bool, 2)
-		c.observe = func(_ time.Time, err error) { told <- err == nil }
-		ctx, end := context.WithCancel(t.Context())
-		log := newOutput()
-		hangups := make(chan os.Signal)
-		go c.watch(ctx, slog.New(slog.NewJSONHandler(log, nil)), hangups)
-		for i, step := range []struct {
-			change func()
-			want   string // the name in force
-			ok     []bool // what the observer is told
-		}{
-			{func() {}, "first", nil},
-			{func() { files.swap(t, second) }, "second", []bool{true}},
-			{func() { files.swap(t, handlerstest.Pair{Cert: third.Cert, Key: first.Key}) }, "second", []bool{false}},
-			{func() {}, "second", nil}, // the same fault is told once
-			{func() { hangups <- syscall.SIGHUP }, "second", []bool{false}},
-			{func() { files.swap(t, handlerstest.Pair{Cert: []byte("none"), Key: third.Key}) }, "second", []bool{false}},
-			{func() { _ = os.Remove(files.cert()) }, "second", []bool{false}},
-			{func() {
-				_ = os.Symlink(filepath.Join("..data", "tls.crt"), files.cert())
-				files.swap(t, third)
-			}, "third", []bool{true}},
-			{func() { writeFile(t, ca, []byte("none")) }, "third", []bool{false}},
-			{func() { writeFile(t, ca, handlerstest.NewAuthority(t).PEM) }, "third", []bool{true}},
-			{func() { hangups <- syscall.SIGHUP }, "third", []bool{true}},
-		} {
-			step.change()
-			time.Sleep(2*lookAgain + 1) // of the bubble's time
-			synctest.Wait()
-			var heard []bool
-			for len(told) > 0 {
-				heard = append(heard, <-told)
-			}
-			inForce := c.current.Load().Certificates[0].Leaf.DNSNames[0]
-			if inForce != step.want || !slices.Equal(heard, step.ok) {
-				t.Errorf("step %d: %s is in force and %v was told, want %s and %v", i, inForce, heard, step.want, step.ok)
-			}
-		}
-		end()
-		if n := strings.Count(log.String(), `"level":"ERROR","msg":"certificate not loaded`); n != 5 {
-			t.Errorf("%d errors in the log:\n%s", n, log)
-		}
-		if text := log.String(); strings.Contains(text, "PRIVATE") || !strings.Contains(text, `"names":["second","127.0.0.1"]`) {
-			t.Errorf("the log has a key, or not all names of a certificate:\n%s", text)
-		}
-	})
-}
 
 func writeFile[T string | []byte](t *testing.T, path string, text T) {
 	t.Helper()
@@ -129,9 +29,9 @@ func writeFile[T string | []byte](t *testing.T, path string, text T) {
 func TestAPairThatDoesNotLoadEndsServeAtOnce(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
-	files := newMount(t, handlerstest.Pair{Cert: authority.Issue(t, "a").Cert, Key: authority.Issue(t, "b").Key})
+	files := handlerstest.NewMount(t, handlerstest.Pair{Cert: authority.Issue(t, "a").Cert, Key: authority.Issue(t, "b").Key})
 	r := command(environment{"VELOCITY_DSN": "u@tcp(127.0.0.1:1)/d"}, nil, "serve", "--listen", "127.0.0.1:0",
-		"--tls-cert", files.cert(), "--tls-key", files.key())
+		"--tls-cert", files.Cert(), "--tls-key", files.Key())
 	if r.code != exitUsage || !strings.Contains(r.stderr, "private key does not match") {
 		t.Errorf("got %+v", r)
 	}
@@ -186,7 +86,7 @@ func TestTheURLOfDevFollowsTheListener(t *testing.T) {
 type secureInstance struct {
 	*instanceUnderTest
 	cmd    *exec.Cmd
-	files  mount
+	files  handlerstest.Mount
 	ca     string // file of who signs the certificates
 	admin  string // URL
 	client *http.Client
@@ -200,9 +100,9 @@ func startSecure(t *testing.T, d *dbtest.Database) *secureInstance {
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	writeFile(t, ca, authority.PEM)
 	s := &secureInstance{ca: ca, issue: func(name string) handlerstest.Pair { return authority.Issue(t, name) }}
-	s.files = newMount(t, s.issue("first"))
+	s.files = handlerstest.NewMount(t, s.issue("first"))
 	s.cmd = exec.CommandContext(context.Background(), os.Args[0], "serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0",
-		"--log-format", "json", "--access-log", "--tls-cert", s.files.cert(), "--tls-key", s.files.key(), "--tls-client-ca", ca)
+		"--log-format", "json", "--access-log", "--tls-cert", s.files.Cert(), "--tls-key", s.files.Key(), "--tls-client-ca", ca)
 	s.instanceUnderTest = spawn(t, s.cmd, []string{"VELOCITY_DSN=" + d.DSN})
 	s.url = strings.Replace(s.url, "http:", "https:", 1)
 	_, rest, _ := strings.Cut(s.stderr.String(), `"listening for administration","address":"`)
@@ -276,15 +176,15 @@ func TestServeSpeaksTLSAndTakesNewCertificatesWhileItRuns(t *testing.T) {
 		answer.Body.Close()
 	}
 	s.commandsTrustItsCA(t)
-	s.files.swap(t, s.issue("second"))
+	s.files.Swap(t, s.issue("second"))
 	dbtest.Eventually(t, "the second certificate", func() bool { return s.shows("second") })
-	s.files.swap(t, handlerstest.Pair{Cert: s.issue("third").Cert, Key: s.issue("other").Key})
+	s.files.Swap(t, handlerstest.Pair{Cert: s.issue("third").Cert, Key: s.issue("other").Key})
 	s.hangUp(t)
 	dbtest.Eventually(t, "an error in the log", func() bool { return strings.Contains(s.stderr.String(), "certificate not loaded") })
 	if !s.shows("second") {
 		t.Error("a broken pair took the one before out of force")
 	}
-	s.files.swap(t, s.issue("fourth"))
+	s.files.Swap(t, s.issue("fourth"))
 	s.hangUp(t)
 	dbtest.Eventually(t, "the fourth certificate", func() bool { return s.shows("fourth") })
 	s.stopsWhileAProfileIsTaken(t)

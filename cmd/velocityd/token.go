@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"velocityd/db"
-	"velocityd/handlers"
 	"velocityd/service"
 	"velocityd/service/access"
 	"velocityd/trusted"
@@ -129,7 +128,7 @@ func (c *tokenCreateCmd) subject() (string, error) {
 	if err != nil {
 		return "", usagef("--client-cert %s: %w", c.ClientCert, err)
 	}
-	subject := handlers.CertificateSubject(cert)
+	subject := access.CertificateSubject(cert)
 	if subject == "" {
 		return "", usagef("--client-cert %s: the certificate has no subject to be known by", c.ClientCert)
 	}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
-	"velocityd/handlers"
 	"velocityd/handlers/handlerstest"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -120,7 +119,7 @@ func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	}
 	must(t, env, "token", "create", "auth-1", "--scope", "check", "--client-cert", file)
 	var got string
-	if err := d.SQL.QueryRow("SELECT subject FROM access_token").Scan(&got); err != nil || got != handlers.CertificateSubject(cert) || !strings.Contains(got, "OU=a") {
+	if err := d.SQL.QueryRow("SELECT subject FROM access_token").Scan(&got); err != nil || got != access.CertificateSubject(cert) || !strings.Contains(got, "OU=a") {
 		t.Errorf("registered %q, %v", got, err)
 	}
 	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {

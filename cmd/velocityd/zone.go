@@ -87,7 +87,7 @@ func (c *zoneDeleteCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	overrides, err := overridesOf(ctx, store, c.ID)
+	overrides, err := service.AllOverrides(ctx, store, c.ID)
 	if err != nil {
 		return err
 	}

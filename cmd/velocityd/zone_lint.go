@@ -63,7 +63,7 @@ func (c *zoneLintCmd) findings(ctx context.Context, store endpoint, zones []serv
 	}
 	var findings []service.Finding
 	for _, zone := range zones {
-		overrides, err := overridesOf(ctx, store, zone.ID)
+		overrides, err := service.AllOverrides(ctx, store, zone.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -92,24 +92,12 @@ func (c *zoneLintCmd) print(w io.Writer, zones int, findings []service.Finding) 
 		}{zones, list})
 	}
 	for _, finding := range findings {
-		fmt.Fprintln(w, describeFinding(finding))
+		fmt.Fprintln(w, finding)
 	}
 	if len(findings) == 0 {
 		fmt.Fprintf(w, "no findings in %s\n", counted(zones, "zone"))
 	}
 	return nil
-}
-
-// describeFinding writes a finding of lint in one line.
-func describeFinding(finding service.Finding) string {
-	about := fmt.Sprintf("%s: %s", finding.Field, finding.Text)
-	switch {
-	case finding.ZoneID == 0:
-		return about
-	case finding.OverrideID == 0:
-		return fmt.Sprintf("zone %d: %s", finding.ZoneID, about)
-	}
-	return fmt.Sprintf("zone %d, override %d: %s", finding.ZoneID, finding.OverrideID, about)
 }
 
 // counted writes a number of things whose plural ends in s: "1 zone", "2 zones".

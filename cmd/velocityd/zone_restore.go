@@ -137,7 +137,7 @@ func deletedOverrides(ctx context.Context, store *db.Store, changes []service.Ch
 	if err != nil {
 		return nil, err
 	}
-	there, err := overridesOf(ctx, store, changes[0].ZoneID)
+	there, err := service.AllOverrides(ctx, store, changes[0].ZoneID)
 	if err != nil && !errors.Is(err, service.ErrNotFound) {
 		return nil, err
 	}

@@ -7,13 +7,20 @@ import (
 	"strings"
 )
 
+// Engine is what carries out the rules of a database.
+type Engine string
+
 // The engines. Auto stands for whichever the database says that it is.
 const (
-	Auto   = "auto"
-	MySQL  = "mysql"  // MySQL or MariaDB
-	Vitess = "vitess" // vtgate in front of MySQL
-	TiDB   = "tidb"
+	Auto   Engine = "auto"
+	MySQL  Engine = "mysql"  // MySQL or MariaDB: the procedures and triggers of package migrations are there
+	Vitess Engine = "vitess" // vtgate in front of MySQL: buckets may lie on several shards
+	TiDB   Engine = "tidb"
 )
+
+// HasRoutines says that the database has procedures and triggers. Elsewhere the service carries out
+// everything by statements.
+func (e Engine) HasRoutines() bool { return e == MySQL }
 
 // BucketsSuffix stands behind the name of Vitess' unsharded keyspace, which the DSN names, in the
 // name of the keyspace that holds the buckets on shards.
@@ -26,7 +33,7 @@ var ErrSharded = errors.New("the DSN names a sharded keyspace of Vitess: name th
 
 // Of returns the engine that answers so to VERSION() and @@version_comment. It is MySQL unless the answers
 // name another.
-func Of(version, comment string) string {
+func Of(version, comment string) Engine {
 	switch {
 	case strings.Contains(version, "TiDB"):
 		return TiDB

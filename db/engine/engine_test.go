@@ -8,7 +8,10 @@ import (
 
 func TestOfTellsTheEngineByItsAnswers(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct{ version, comment, want string }{
+	for _, tc := range []struct {
+		version, comment string
+		want             engine.Engine
+	}{
 		{"9.7.0", "MySQL Community Server - GPL", engine.MySQL},
 		{"10.11.6-MariaDB-log", "Debian 12", engine.MySQL},
 		{"8.0.11-TiDB-v8.5.1", "TiDB Server (Apache License 2.0)", engine.TiDB},

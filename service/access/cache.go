@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -51,12 +50,8 @@ type Cache struct {
 	options Options
 	began   time.Time
 
-	ring atomic.Pointer[ring] // the newest; never nil
-
-	mu       sync.Mutex
-	reading  *ringRead // the one under way, or nil
-	failure  error     // of the last reading; nil if it succeeded
-	failedAt time.Time
+	ring  atomic.Pointer[ring] // the newest; never nil
+	fresh *service.Fresh
 
 	// isUnread says that the last read started while the store was away; its credentials may be out of
 	// date.
@@ -77,13 +72,6 @@ type key struct {
 	caller Caller
 	ends   time.Time    // by this machine's clock; zero means never
 	useAt  atomic.Int64 // nanoseconds after Cache.began: from then on a use is to be recorded
-}
-
-// ringRead is one reading of the store, for which several callers may wait.
-type ringRead struct {
-	done chan struct{} // closed when ring or err is set
-	ring *ring
-	err  error
 }
 
 // Options configure a Cache.
@@ -107,6 +95,7 @@ func NewCache(store Store, options Options) *Cache {
 	}
 	c := &Cache{store: store, options: options, began: time.Now()}
 	c.ring.Store(&ring{})
+	c.fresh = service.NewFresh(c.read)
 	return c
 }
 
@@ -170,25 +159,26 @@ func (r *ring) find(digest Digest, now time.Time) *key {
 // renew returns a ring that is newer than old. It reads the store, or waits for a reading
 // that is under way.
 func (c *Cache) renew(ctx context.Context, old *ring) (*ring, error) {
-	read, isMine, err := c.join(old)
-	if err != nil {
-		return nil, err
+	reading, err := c.fresh.Get(ctx, c.isDone(old))
+	if newer := c.ring.Load(); newer != old {
+		return newer, nil
 	}
-	if isMine {
-		c.carryOut(ctx, read, old)
+	if err == nil {
+		err = reading.Err
 	}
-	select {
-	case <-read.done:
-		return read.ring, read.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return nil, err
 }
 
 // renewBehind reads the store in the background, unless that is under way or has just failed.
 func (c *Cache) renewBehind(ctx context.Context, old *ring) {
-	if read, isMine, _ := c.join(old); isMine {
-		c.background.Go(func() { c.carryOut(ctx, read, old) })
+	c.fresh.RenewBehind(ctx, c.background.Go, c.isDone(old))
+}
+
+// isDone returns whether a reading leaves nothing to do for a caller who knows old: there is a newer
+// ring, or the store has just failed.
+func (c *Cache) isDone(old *ring) func(*service.Reading) bool {
+	return func(r *service.Reading) bool {
+		return c.ring.Load() != old || r.Err != nil && time.Since(r.Ended) < credentialsPause
 	}
 }
 
@@ -207,56 +197,19 @@ func (c *Cache) Keep(ctx context.Context) {
 	}
 }
 
-// join returns the reading that makes a newer ring than old. If it has not begun, the caller must
-// carry it out.
-func (c *Cache) join(old *ring) (read *ringRead, isMine bool, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch newer := c.ring.Load(); {
-	case newer != old:
-		read = &ringRead{done: make(chan struct{}), ring: newer}
-		close(read.done)
-		return read, false, nil
-	case c.reading != nil:
-		return c.reading, false, nil
-	case c.failure != nil && time.Since(c.failedAt) < credentialsPause:
-		return nil, false, c.failure
-	}
-	c.reading = &ringRead{done: make(chan struct{}), err: errNotRead}
-	return c.reading, true, nil
-}
-
-func (c *Cache) carryOut(ctx context.Context, read *ringRead, old *ring) {
-	defer c.end(read)
-	c.isUnread.Store(c.options.IsAway())
-	read.ring, read.err = c.read(ctx, old)
-}
-
-// errNotRead is the result of a reading in which the store panicked.
-var errNotRead = errors.New("the credentials were not read")
-
-// end keeps the result of a reading, and gives it to those who wait for it.
-func (c *Cache) end(read *ringRead) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.failure, c.failedAt = read.err, time.Now(); read.err == nil {
-		c.ring.Store(read.ring)
-	}
-	c.reading = nil
-	close(read.done)
-}
-
 // read asks the store for all credentials. It is not interrupted when the caller leaves,
 // because others may wait for it.
-func (c *Cache) read(ctx context.Context, old *ring) (*ring, error) {
+func (c *Cache) read(ctx context.Context) error {
+	c.isUnread.Store(c.options.IsAway())
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), credentialsTimeout)
 	defer cancel()
 	began := time.Now()
 	live, at, err := c.store.LiveCredentials(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return c.newRing(live, at, began, old), nil
+	c.ring.Store(c.newRing(live, at, began, c.ring.Load()))
+	return nil
 }
 
 // newRing returns a ring of credentials that were read at the engine's time at, which was began

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -8,7 +9,15 @@ import (
 	"velocityd/service"
 )
 
-// Scope is a right of the holder of a credential.
+var (
+	// ErrUnauthenticated says that a call has no credential that holds.
+	ErrUnauthenticated = errors.New("unauthenticated")
+	// ErrMissingScope says that a caller's credential does not allow his call. It
+	// is NOT service.ErrForbidden, which is about the service's own account.
+	ErrMissingScope = errors.New("missing scope")
+)
+
+// Scope is a kind of call that a credential allows its holder.
 type Scope string
 
 // The scopes.

@@ -1,8 +1,13 @@
+// Package access owns who may ask: tokens, client certificates, scopes, and the cache of credentials that hold. It
+// must not know any protocol, SQL, or how a check is decided.
 package access
 
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"fmt"
 	"hash/crc32"
 	"strings"
@@ -86,6 +91,17 @@ type Digest [sha256.Size]byte
 
 // Digest returns the SHA-256 of the token's text.
 func (t Token) Digest() Digest { return sha256.Sum256(t.text[:]) }
+
+// CertificateSubject returns the subject of a certificate as it is registered: by RFC 2253, with all
+// of its parts in their order. Two certificates have the same only if their subjects are the same.
+// OpenSSL prints another text for subjects with other than plain parts.
+func CertificateSubject(cert *x509.Certificate) string {
+	var parts pkix.RDNSequence
+	if rest, err := asn1.Unmarshal(cert.RawSubject, &parts); err != nil || len(rest) > 0 {
+		return "" // that of no credential
+	}
+	return parts.String()
+}
 
 // SubjectDigest returns the digest of a client certificate's subject, which is as
 // pkix.Name.String writes it. It differs from every token's.

@@ -1,3 +1,6 @@
+// Package queue stands between callers and a store of checks: the Coalescer gathers the checks of many
+// callers into few calls, and the Fallback answers by the zones' rules while the store is away. It must
+// not know how a check is decided or stored.
 package queue
 
 import (

@@ -1,0 +1,81 @@
+package daemon
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"velocityd/db"
+	"velocityd/service"
+	"velocityd/service/queue"
+	"velocityd/telemetry"
+)
+
+// wireChecks connects the parts that decide checks: the database and, while it is away, the zones that
+// are remembered. It reads the zones of file, and does not connect to the database.
+func (s *Instance) wireChecks(file *stateFile) {
+	checks := s.observed()
+	watched := telemetry.Sources{Pools: s.store.Pools, Reached: s.readiness.reached, Ready: s.readiness.isReady}
+	options := queue.FallbackOptions{
+		After: s.options.DegradedAfter, StuckAtMost: s.options.Database.LockWait + time.Second, // engines look at lock waits once a second
+		Probe: s.proveChecks, OnChange: s.logAway,
+		InParts: func() bool { _, shards := s.store.ShardOf(service.Bucket{}); return shards > 1 },
+	}
+	s.hear, s.endChecks = func() {}, func(context.Context) error { return nil }
+	if s.options.Coalescer != nil {
+		o := *s.options.Coalescer
+		o.ShardOf, o.Observe = s.store.ShardOf, s.coalescerObserver()
+		coalescer := queue.NewCoalescer(checks, o)
+		checks, options.Silence, watched.Lanes = coalescer, coalescer.Silence, coalescer.Use
+		s.hear, s.endChecks = coalescer.Hear, coalescer.Close
+	}
+	s.metrics.Watch(watched)
+	s.fallback = queue.NewFallback(checks, options)
+	s.zones = &zoneMemory{reader: s.store, file: file, learn: func(zones []service.Zone) {
+		s.limiter.Learn(zones)
+		s.fallback.Remember(zones)
+	}}
+	s.limiter = service.NewHidingLimiter(s.fallback, s.zones, s.keys, s.options.CheckTimeout)
+	s.zones.recall()
+}
+
+// ready returns why checks are not decided now, or nil.
+func (s *Instance) ready(ctx context.Context) error {
+	if err := s.readiness.now(ctx); err != nil {
+		return err
+	}
+	if s.fallback.IsOpen() {
+		return db.NewUnreadyError("the database was away, and the test that lets it decide again has not succeeded yet", nil)
+	}
+	return nil
+}
+
+// answers returns why checks are not answered now, be it by on_failure of their zones, or nil.
+func (s *Instance) answers(ctx context.Context) error {
+	if !s.fallback.HasAnswers() {
+		return s.ready(ctx)
+	}
+	if s.readiness.stopping() {
+		return errStopping
+	}
+	return nil
+}
+
+// proveChecks tests whether checks can be decided. It asks for less than /readyz does: a fault
+// that concerns no check must not keep the database from deciding.
+func (s *Instance) proveChecks(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return s.probe.ProveChecks(ctx)
+}
+
+// logAway logs that checks are answered without the database for a cause or, if that is nil,
+// that they are not any more.
+func (s *Instance) logAway(cause error) {
+	if cause == nil {
+		s.logger.LogAttrs(context.Background(), slog.LevelInfo, "the database is back: it decides all checks")
+		return
+	}
+	s.logger.LogAttrs(context.Background(), slog.LevelWarn, "the database is away: checks are answered by on_failure of their zones",
+		slog.String("error", cause.Error()))
+}

@@ -1,0 +1,85 @@
+package daemon
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"velocityd/service/access"
+)
+
+// credentialMemory is a store of credentials that remembers in a file which ones it has read.
+type credentialMemory struct {
+	access.Store
+	file *stateFile
+}
+
+const credentialsFile = "credentials.json"
+
+// credentialState is the content of the file.
+type credentialState struct {
+	Version     int              `json:"version"`
+	Credentials []heldCredential `json:"credentials"`
+}
+
+// heldCredential is the part of a credential that the file holds. Digest is in hexadecimal; a token cannot
+// be found from it.
+type heldCredential struct {
+	ID        uint64         `json:"id"`
+	Digest    string         `json:"digest"`
+	Name      string         `json:"name"`
+	Scopes    []access.Scope `json:"scopes"`
+	Zones     []int64        `json:"zones,omitempty"`
+	ExpiresAt time.Time      `json:"expires_at,omitzero"`
+}
+
+// LiveCredentials implements access.Store.
+func (m *credentialMemory) LiveCredentials(ctx context.Context) (live []access.Credential, at time.Time, err error) {
+	live, at, err = m.Store.LiveCredentials(ctx)
+	if err == nil {
+		m.file.remember(newCredentialState(live))
+	}
+	return live, at, err
+}
+
+// recall returns the credentials that the file holds.
+func (m *credentialMemory) recall() (live []access.Credential) {
+	var held credentialState
+	m.file.recall(&held, func() (err error) {
+		live, err = held.list()
+		return err
+	})
+	return live
+}
+
+func newCredentialState(live []access.Credential) credentialState {
+	state := credentialState{stateVersion, make([]heldCredential, len(live))}
+	for i, c := range live {
+		state.Credentials[i] = heldCredential{
+			ID: c.ID, Digest: hex.EncodeToString(c.Digest[:]), Name: c.Name, Scopes: c.Scopes, Zones: c.Zones, ExpiresAt: c.ExpiresAt,
+		}
+	}
+	return state
+}
+
+// list returns the credentials, or an error that names the first wrong one.
+func (s credentialState) list() ([]access.Credential, error) {
+	live := make([]access.Credential, len(s.Credentials))
+	for i, h := range s.Credentials {
+		c := access.Credential{
+			ID: h.ID, Kind: access.KindToken, Caller: access.Caller{Name: h.Name, Scopes: h.Scopes, Zones: h.Zones}, ExpiresAt: h.ExpiresAt,
+		}
+		digest, err := hex.DecodeString(h.Digest)
+		if err == nil && len(digest) != len(c.Digest) {
+			err = errors.New("its digest has another length")
+		}
+		if err = errors.Join(err, c.Caller.Validate()); err != nil {
+			return nil, fmt.Errorf("credential %d: %w", h.ID, err)
+		}
+		copy(c.Digest[:], digest)
+		live[i] = c
+	}
+	return live, nil
+}

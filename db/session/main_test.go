@@ -1,0 +1,9 @@
+package session
+
+import (
+	"testing"
+
+	"velocityd/db/dbtest"
+)
+
+func TestMain(m *testing.M) { dbtest.Main(m) }

@@ -1,0 +1,130 @@
+package session
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jmoiron/sqlx"
+)
+
+// Reader reads rows: in a transaction, or each time by a connection of a pool.
+type Reader interface {
+	GetContext(ctx context.Context, dest any, query string, args ...any) error
+	SelectContext(ctx context.Context, dest any, query string, args ...any) error
+}
+
+// Pool is the connections for all but checks. If a caller leaves, his session is ended: its
+// statement would go on for nobody, beside those of the connections that take its place.
+type Pool struct {
+	Conns  *sqlx.DB
+	Killer *Killer
+}
+
+// On calls do with a connection.
+func (p *Pool) On(ctx context.Context, do func(*sqlx.Conn) error) error {
+	return p.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
+		err = do(conn)
+		return err == nil || ctx.Err() == nil, err
+	})
+}
+
+// With calls do with a connection. If that is not clean afterwards, it is closed. The error is errMisfit
+// in the place of one that quotes a value.
+func (p *Pool) With(ctx context.Context, do func(*sqlx.Conn) (clean bool, err error)) error {
+	conn, err := p.Conns.Connx(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: no connection: %w", ErrUnsent, err)
+	}
+	clean, err := do(conn)
+	if err != nil && isUnscanned(err) {
+		err = ErrMisfit
+	}
+	clean = clean && !errors.Is(err, ErrMisfit)
+	p.Killer.Release(ctx, conn.Conn, clean)
+	return err
+}
+
+// isUnscanned says that a row could not be read into its variables: it has other columns, or a value
+// that cannot be theirs, which the error quotes. These errors have no types.
+func isUnscanned(err error) bool {
+	for _, words := range []string{"sql: Scan error", "sql: expected ", "missing destination name ", "scannable dest type "} {
+		if strings.Contains(err.Error(), words) {
+			return true
+		}
+	}
+	return false
+}
+
+// GetContext implements reader.
+func (p *Pool) GetContext(ctx context.Context, dest any, query string, args ...any) error {
+	return p.On(ctx, func(conn *sqlx.Conn) error { return conn.GetContext(ctx, dest, query, args...) })
+}
+
+// SelectContext implements reader.
+func (p *Pool) SelectContext(ctx context.Context, dest any, query string, args ...any) error {
+	return p.On(ctx, func(conn *sqlx.Conn) error { return conn.SelectContext(ctx, dest, query, args...) })
+}
+
+// SelectFitting reads the rows of a look-up. If one of them does not fit the question, the connection
+// is closed, because it is an answer behind, and the error is errMisfit.
+func SelectFitting[T any](ctx context.Context, p *Pool, fits func(T) bool, query string, args ...any) (rows []T, err error) {
+	err = p.On(ctx, func(conn *sqlx.Conn) error {
+		err := conn.SelectContext(ctx, &rows, query, args...)
+		if err == nil && slices.ContainsFunc(rows, func(row T) bool { return !fits(row) }) {
+			err = ErrMisfit
+		}
+		return err
+	})
+	return rows, err
+}
+
+// Exec carries out a statement that returns no rows, in a transaction of its own.
+func (p *Pool) Exec(ctx context.Context, query string, args ...any) error {
+	return p.On(ctx, func(conn *sqlx.Conn) error {
+		_, err := conn.ExecContext(ctx, query, args...)
+		return err
+	})
+}
+
+// InTx calls do in a transaction, which do commits or else is rolled back.
+func (p *Pool) InTx(ctx context.Context, o *sql.TxOptions, do func(*sqlx.Tx) error) error {
+	return p.On(ctx, func(conn *sqlx.Conn) error {
+		tx, err := conn.BeginTxx(ctx, o)
+		if err != nil {
+			return err
+		}
+		defer tx.Rollback() // after Commit it does nothing
+		return do(tx)
+	})
+}
+
+// ownOf returns the connection of this package that conn holds, or nil.
+func ownOf(conn *sql.Conn) (own *Conn) {
+	_ = conn.Raw(func(inner any) error {
+		own, _ = inner.(*Conn)
+		return nil
+	})
+	return own
+}
+
+// OnConnection calls do with the connection of this package that conn holds, until the
+// deadline of ctx.
+func OnConnection(ctx context.Context, conn *sql.Conn, do func(context.Context, *Conn) error) error {
+	return conn.Raw(func(inner any) error {
+		own, ok := inner.(*Conn)
+		if !ok {
+			return errors.New("the connection is not one of this package")
+		}
+		return own.Within(ctx, func(ctx context.Context) error { return do(ctx, own) })
+	})
+}
+
+// Discard gives conn back to its pool, which closes the connection instead of keeping it.
+func Discard(conn *sql.Conn) {
+	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+}

@@ -1,0 +1,81 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/engine"
+)
+
+func TestConnectingHasADeadlineOfItsOwn(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() // accepts by its backlog, and never speaks
+	c, err := NewConnector(Options{DSN: "root@tcp(" + listener.Addr().String() + ")/x", LockWait: DefaultLockWait}, new(Database), ForPool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// As database/sql does in the background.
+	if _, err := c.Connect(context.Background()); err == nil {
+		t.Error("connected to a listener that never spoke")
+	}
+}
+
+func TestSessionThatCannotBePinnedIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		c, err := NewConnector(Options{DSN: engine.Empty(t).DSN, LockWait: DefaultLockWait}, new(Database), ForLanes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.wanted["time_zone"] = "+01:00" // as if a proxy had bent it
+		_, err = c.Connect(context.Background())
+		if err == nil || !strings.Contains(err.Error(), "time_zone") {
+			t.Errorf("err = %v, want one that names time_zone", err)
+		}
+	})
+}
+
+func TestPortableSessionsRefuseToCountByAnOlderState(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]error{"ON": errStaleCounts, "OFF": nil, "": nil} {
+		s := &Conn{Engine: engine.TiDB}
+		if err := s.read(map[string]string{"tidb_rc_read_check_ts": value, "max_allowed_packet": "1024"}, nil); !errors.Is(err, want) {
+			t.Errorf("tidb_rc_read_check_ts = %q: %v, want %v", value, err, want)
+		}
+	}
+}
+
+func TestAConnectionThatComesTooLateIsKeptForTheNextCall(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		dsn, g := dbtest.Gated(t, engine.Database(t))
+		connector, err := NewConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute}, new(Database), ForLanes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		asked := WithPatience(t.Context(), time.Millisecond)
+		if _, err := connector.Connect(asked); !errors.Is(err, ErrUnreached) {
+			t.Errorf("got %v, want to be told that it takes too long", err)
+		}
+		close(g.Opened)
+		dbtest.Eventually(t, "the connection is there", func() bool { return len(connector.late) == 1 })
+		conn, err := connector.Connect(asked)
+		if err != nil || len(connector.late) != 0 {
+			t.Errorf("the next call did not get it: %v", err)
+		} else if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := connector.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

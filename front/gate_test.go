@@ -1,0 +1,112 @@
+package front_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"velocityd/front"
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/servicetest"
+)
+
+func TestAGateKnowsCallersByTheirCredential(t *testing.T) {
+	t.Parallel()
+	var credentials servicetest.Credentials
+	cache := access.NewCache(&credentials, access.Options{})
+	t.Cleanup(cache.Close)
+	gate := front.Gate{Callers: cache}
+	if gate.IsOpen() || !(front.Gate{}).IsOpen() {
+		t.Error("a gate is open although it has callers, or closed although it has none")
+	}
+	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
+	for _, c := range []struct {
+		token access.Token
+		given bool
+		name  string
+		err   error
+	}{{token, true, "shop", nil}, {token, false, "", access.ErrUnauthenticated}, {access.NewToken(), true, "", access.ErrUnauthenticated}} {
+		caller, err := gate.Identify(t.Context(), c.token.Digest(), c.given)
+		if caller.Name != c.name || !errors.Is(err, c.err) {
+			t.Errorf("given %t: %+v, %v", c.given, caller, err)
+		}
+	}
+}
+
+func TestABoundCallerReachesTxnsOfHisZonesAlone(t *testing.T) {
+	t.Parallel()
+	memory := servicetest.NewMemory()
+	for id := range int64(2) {
+		memory.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
+	}
+	var ids []uint64
+	for _, buckets := range [][]service.Bucket{{{ZoneID: 1, Key: "a"}}, {{ZoneID: 2, Key: "a"}}, {{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}}} {
+		decisions, err := memory.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, decisions[0].TxnID())
+	}
+	gate := front.Gate{Txns: memory}
+	for want, caller := range map[string]access.Caller{
+		"[true true true true]": {}, "[true false false false]": {Zones: []int64{1}}, "[true true true false]": {Zones: []int64{1, 2}},
+	} {
+		reached, err := gate.Reachable(t.Context(), caller, append(ids, 1000)...)
+		if err != nil || fmt.Sprint(reached) != want {
+			t.Errorf("zones %v: %v, %v, want %s", caller.Zones, reached, err, want)
+		}
+	}
+}
+
+func TestAnAskerIsToldWhichScopesHeLacksAndWhere(t *testing.T) {
+	t.Parallel()
+	check, report := []access.Scope{access.ScopeCheck}, []access.Scope{access.ScopeReport}
+	asker := func(zones []int64, has, needs []access.Scope) front.Asker {
+		return front.Asker{Caller: access.Caller{Name: "shop", Scopes: has, Zones: zones}, Needs: needs}
+	}
+	twoZones := service.Check{Buckets: []service.Bucket{{ZoneID: 1, Key: "a"}, {ZoneID: 2, Key: "a"}}}
+	for i, c := range []struct {
+		err  error
+		want string
+	}{
+		{asker(nil, check, check).May(), ""},
+		{asker(nil, check, nil).May(), ""},
+		{asker(nil, []access.Scope{access.ScopeAdmin}, check).May(), ""},
+		{asker(nil, check, report).May(), "The credential shop lacks the scope report."},
+		{asker(nil, nil, append(check, report...)).May(), "The credential shop lacks one of the scopes check, report."},
+		{asker(nil, check, check).MayEverywhere(), ""},
+		{asker([]int64{1}, check, check).MayEverywhere(), "The credential shop lacks the scope check in all zones."},
+		{asker([]int64{1}, check, check).MayIn(1), ""},
+		{asker([]int64{1}, check, check).MayIn(2), "The credential shop lacks the scope check in zone 2."},
+		{front.Asker{}.MayAsk(twoZones), ""},
+		{asker([]int64{1}, check, check).MayAsk(twoZones), "The credential shop lacks the scope check in zone 2."},
+	} {
+		var lack *front.LackError
+		if (c.err == nil) != (c.want == "") || c.err != nil && (c.err.Error() != c.want || !errors.Is(c.err, access.ErrMissingScope)) {
+			t.Errorf("%d: %v, want %q", i, c.err, c.want)
+		}
+		if errors.As(c.err, &lack) && i == 10 && lack.Bucket != 1 {
+			t.Errorf("the lack is in bucket %d", lack.Bucket)
+		}
+	}
+}
+
+func TestATokenIsFoundInTheCredentialsOfASchemeAlone(t *testing.T) {
+	t.Parallel()
+	token := access.NewToken().Reveal()
+	basic := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+	for text, want := range map[string]bool{
+		"Bearer " + token: true, "bearer   " + token: true, "Basic " + basic("anybody:"+token): true, "BASIC " + basic(":"+token): true,
+		token: false, "": false, "Bearer": false, "Bearer " + token[1:]: false, "Basic " + basic(token): false, "Digest " + token: false,
+		"Basic " + basic("a:"+token+"ab") + "=": false, "Basic " + basic("anyone:"+token) + "*": false,
+		"Basic " + basic(strings.Repeat("a", 600)+":"+token): false,
+	} {
+		if _, ok := front.TokenIn(text); ok != want {
+			t.Errorf("%q: %t", text, ok)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"velocityd/api"
+)
+
+// phase says where in a request a connection of HTTP/1 is. It tells the answers that net/http
+// writes by itself, without calling a handler, from those of handlers.
+type phase = int32
+
+const (
+	phaseIdle     phase = iota // the next request has not begun
+	phaseHead                  // a part of a request's head has come
+	phaseRead                  // net/http has read the head, or given up
+	phaseHandled               // a handler has the request
+	phaseDetached              // a handler has it, and finishes it whether or not its caller waits
+)
+
+// farewellTime is how long a connection may take to tell its caller that it was slow.
+const farewellTime = 2 * time.Second
+
+// Connection is one caller's connection, and the service's knowledge of it. net/http
+// reads HTTP/1 from it. It reads HTTP/2 from the tls.Conn instead.
+type Connection struct {
+	net.Conn // requests are read from it: a counted connection, or TLS on one
+	// IsExcess says that the connection has fewer places than it may use. Its requests
+	// are to be refused.
+	IsExcess bool
+	// AllowedHost is the last Host that a handler has allowed. Without TLS, requests come one by one.
+	AllowedHost string
+
+	listener *listener
+	peer     netip.Prefix
+	places   int // that it has taken; none if it is a connection too many
+	lengths  lengthWatch
+	phase    atomic.Int32
+	isTold   atomic.Bool // tellSlow has answered: nothing more may be written
+}
+
+// Read implements net.Conn. A caller that has begun a request and is slow with its head
+// is answered before the error is returned, because net/http only closes the connection.
+//
+// From the end of a body to the answer net/http watches for the caller to leave: it reads one
+// byte, in another goroutine, which a deadline ends. That takes an eighth of the service's time
+// for a check, and nobody needs it in phaseDetached: such a read then ends at once.
+func (c *Connection) Read(p []byte) (int, error) {
+	if len(p) == 1 && c.phase.Load() == phaseDetached {
+		return 0, nil
+	}
+	n, err := c.Conn.Read(p)
+	c.lengths.look(p[:n])
+	switch c.phase.Load() {
+	case phaseIdle:
+		if n > 0 {
+			c.phase.CompareAndSwap(phaseIdle, phaseHead)
+		}
+	case phaseHead:
+		if errors.Is(err, os.ErrDeadlineExceeded) && c.phase.CompareAndSwap(phaseHead, phaseRead) {
+			c.tellSlow()
+		}
+	}
+	return n, err
+}
+
+// tellSlow answers a request whose head has not arrived in time. There is no exchange
+// yet, so the answer is written as it goes over the wire.
+func (c *Connection) tellSlow() {
+	kind, _ := api.KindOf(api.ErrTooSlow)
+	body, _ := json.Marshal(api.NewProblem(kind)) // strings can always be encoded
+	answer := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n%s",
+		kind.Status, http.StatusText(kind.Status), api.MediaProblem, len(body), body)
+	_ = c.SetWriteDeadline(time.Now().Add(farewellTime))
+	c.listener.logRefusal(answer)
+	_, _ = c.Conn.Write(answer)
+	c.isTold.Store(true)
+}
+
+// Write implements net.Conn. It logs the answers that net/http writes by itself. For a head that ends
+// in the middle of a line net/http has one, too, which must not follow that of tellSlow.
+func (c *Connection) Write(p []byte) (int, error) {
+	if c.isTold.Load() {
+		return len(p), nil
+	}
+	if c.phase.Load() < phaseHandled {
+		c.listener.logRefusal(p)
+	}
+	return c.Conn.Write(p)
+}
+
+// CloseWrite closes the sending half of the connection. net/http calls it so that a
+// caller that is refused before it has sent its whole request can read the answer.
+func (c *Connection) CloseWrite() error { return closeWrite(c.Conn) }
+
+// closeWrite closes the sending half of a connection, if it has halves.
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// counted is a socket whose first Close gives back the places of its connection.
+type counted struct {
+	net.Conn
+	of    *Connection
+	ended sync.Once
+}
+
+// Close implements net.Conn.
+func (c *counted) Close() error {
+	c.ended.Do(func() { c.of.listener.places.giveBack(c.of.peer, c.of.places) })
+	return c.Conn.Close()
+}
+
+// CloseWrite closes the sending half of the socket.
+func (c *counted) CloseWrite() error { return closeWrite(c.Conn) }
+
+// secureConnection is a connection of HTTP/1 over TLS.
+type secureConnection struct {
+	*Connection
+	secure *tls.Conn
+}
+
+// ConnectionState gives net/http the value of Request.TLS.
+func (c secureConnection) ConnectionState() tls.ConnectionState { return c.secure.ConnectionState() }
+
+// known returns the Connection of one that net/http serves, or nil if it is not of NewListener.
+func known(c net.Conn) *Connection {
+	switch c := c.(type) {
+	case *Connection:
+		return c
+	case secureConnection:
+		return c.Connection
+	case *tls.Conn: // of HTTP/2
+		if socket, ok := c.NetConn().(*counted); ok {
+			return socket.of
+		}
+	}
+	return nil
+}
+
+// connectionKey is the key of a request's connection in its context.
+type connectionKey struct{}
+
+func withConnection(ctx context.Context, c net.Conn) context.Context {
+	if c := known(c); c != nil {
+		return context.WithValue(ctx, connectionKey{}, c)
+	}
+	return ctx
+}
+
+// ConnectionOf returns the connection of a request. If another listener than that of NewListener has
+// accepted it, nothing is known of it.
+func ConnectionOf(r *http.Request) *Connection {
+	if known, ok := r.Context().Value(connectionKey{}).(*Connection); ok {
+		return known
+	}
+	return &Connection{}
+}
+
+// noteState follows the requests of a connection of HTTP/1.
+func noteState(conn net.Conn, state http.ConnState) {
+	c := known(conn)
+	switch {
+	case c == nil:
+	case state == http.StateActive:
+		c.phase.Store(phaseRead)
+	case state == http.StateIdle:
+		c.phase.Store(phaseIdle)
+	}
+}
+
+// watched closes the connection of a request of two lengths after its answer, and tells
+// connections when handlers begin.
+//
+// Requests with a body decide or change something, which is finished even if their callers leave
+// (service.Limiter, handlers.server.change). So they are detached, but not those with a chunked body,
+// which net/http may read byte by byte.
+func watched(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := ConnectionOf(r); r.ProtoMajor == 1 {
+			if r.ContentLength > 0 {
+				c.phase.Store(phaseDetached)
+			} else {
+				c.phase.Store(phaseHandled)
+			}
+			if c.lengths.isAmbiguous(r) {
+				w.Header().Set("Connection", "close")
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}

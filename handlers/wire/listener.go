@@ -1,0 +1,224 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"velocityd/front"
+)
+
+// Options are the settings of NewListener. The zero value bounds
+// nothing, logs nothing and speaks plain text.
+type Options struct {
+	// TLS makes connections speak TLS. Its NextProtos decide whether HTTP/2 can be
+	// spoken.
+	TLS *tls.Config
+	// MaxConnections is how many connections are served at once; 0 means any number. One of
+	// HTTP/2 counts as http2Streams, because as many requests may be under way on it.
+	// Further ones have IsExcess: handlers refuse their requests, and close them after the answer.
+	MaxConnections int
+	// MaxConnectionsPerPeer is the same for one peer, an IPv4 address or an IPv6 network of
+	// 64 bits.
+	MaxConnectionsPerPeer int
+	// Logger gets a line for connections that fail, the same fault at most once a
+	// second. Nil means no log.
+	Logger *slog.Logger
+	// AccessLog makes Logger get one line for each request that is refused before it
+	// reaches a handler, too.
+	AccessLog bool
+}
+
+// NewListener returns a listener whose connections are those that NewServer expects.
+// It owns inner. With TLS it starts goroutines at the first Accept, which end with Close.
+func NewListener(inner net.Listener, o Options) net.Listener {
+	plain := &listener{
+		Listener: inner, options: o, faults: front.FaultLog{Logger: o.Logger},
+		places: places{most: o.MaxConnections, ofPeer: o.MaxConnectionsPerPeer},
+	}
+	if o.TLS == nil {
+		return plain
+	}
+	secure := &secureListener{listener: plain, ready: make(chan accepted)}
+	secure.running, secure.end = context.WithCancel(context.Background())
+	return secure
+}
+
+// listener bounds its connections, and makes their deadlines lazy.
+type listener struct {
+	net.Listener
+	options Options
+	places  places // of connections that are not closed yet
+	faults  front.FaultLog
+}
+
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) { return l.accept() }
+
+func (l *listener) accept() (*Connection, error) {
+	for {
+		inner, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if c := l.admit(inner); c != nil {
+			return c, nil
+		}
+	}
+}
+
+// admit returns the connection that inner becomes, or nil if there were far too many
+// and it is closed.
+func (l *listener) admit(inner net.Conn) *Connection {
+	c := &Connection{listener: l, peer: peerOf(inner.RemoteAddr())}
+	switch {
+	case l.places.take(c.peer, 1):
+		c.places = 1
+	case l.places.takeExcess():
+		c.IsExcess = true
+	default:
+		_ = inner.Close()
+		l.faults.ReportConnection("connections_exhausted", "too many connections; closed without an answer")
+		return nil
+	}
+	if tcp, ok := inner.(*net.TCPConn); ok {
+		_ = tcp.SetWriteBuffer(sendBuffer) // fails if the connection has gone
+	}
+	c.Conn = &counted{Conn: inner, of: c}
+	return c
+}
+
+// logRefusal logs an answer to a request that no handler gets, as it goes over the wire.
+// Its first line has no text of the caller's.
+func (l *listener) logRefusal(answer []byte) {
+	const protocol, digits = len("HTTP/1.1 "), len("400")
+	if !l.options.AccessLog || l.options.Logger == nil || len(answer) < protocol+digits+1 {
+		return
+	}
+	line, _, _ := bytes.Cut(answer[protocol:], []byte("\r\n"))
+	status, _ := strconv.Atoi(string(line[:digits]))
+	l.options.Logger.LogAttrs(context.Background(), slog.LevelInfo, "request", slog.String("method", ""), slog.String("route", ""),
+		slog.Int("status", status), slog.Int("bytes", len(answer)), slog.String("error", string(line[digits+1:])))
+}
+
+// secureListener completes the handshake of TLS before it hands a connection over:
+// the protocol that was agreed upon decides from which of the two net/http reads.
+type secureListener struct {
+	*listener
+	ready   chan accepted
+	begun   sync.Once
+	running context.Context // ends with Close
+	end     context.CancelFunc
+}
+
+// accepted is a result of Accept.
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+// Accept implements net.Listener.
+func (l *secureListener) Accept() (net.Conn, error) {
+	l.begun.Do(func() { go l.run() })
+	select {
+	case a := <-l.ready:
+		return a.conn, a.err
+	case <-l.running.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener. It ends the handshakes that are under way.
+func (l *secureListener) Close() error {
+	l.end()
+	return l.listener.Close()
+}
+
+// run begins the handshake of each connection, until the listener is closed.
+func (l *secureListener) run() {
+	for {
+		c, err := l.accept()
+		if err == nil {
+			go l.secure(c)
+		} else if !l.handOver(accepted{err: err}) {
+			return
+		}
+	}
+}
+
+// handOver waits until Accept returns a. It returns false if the listener was closed.
+func (l *secureListener) handOver(a accepted) bool {
+	select {
+	case l.ready <- a:
+		return true
+	case <-l.running.Done():
+		return false
+	}
+}
+
+// secure completes the handshake of c, and hands c over. It closes c if that fails.
+func (l *secureListener) secure(c *Connection) {
+	secure := tls.Server(c.Conn, l.options.TLS)
+	ctx, cancel := context.WithTimeout(l.running, headerTimeout)
+	defer cancel()
+	if err := secure.HandshakeContext(ctx); err != nil {
+		l.logHandshake(err)
+		_ = secure.Close()
+		return
+	}
+	var conn net.Conn = secure // net/http speaks HTTP/2 with nothing but a tls.Conn
+	switch {
+	case secure.ConnectionState().NegotiatedProtocol != "h2":
+		c.Conn = secure
+		conn = secureConnection{c, secure}
+	case c.IsExcess:
+	case l.places.take(c.peer, http2Streams-1):
+		c.places = http2Streams
+	default:
+		c.IsExcess = true
+	}
+	if !l.handOver(accepted{conn: conn}) {
+		_ = secure.Close()
+	}
+}
+
+// logHandshake answers who speaks plain HTTP with TLS's port, and logs the error of a
+// handshake, unless the caller has only gone away, as probes of load balancers do.
+func (l *secureListener) logHandshake(err error) {
+	var plain tls.RecordHeaderError
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, context.Canceled):
+	case errors.As(err, &plain) && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader):
+		answer := []byte("HTTP/1.0 400 Bad Request\r\nConnection: close\r\n\r\nThis port speaks HTTPS.\n")
+		l.logRefusal(answer)
+		_, _ = plain.Conn.Write(answer)
+	default:
+		l.faults.ReportConnection("tls_handshake", withoutNames(err.Error()))
+	}
+}
+
+// withoutNames cuts the error of a handshake before the first text that its caller has made up:
+// names of protocols, or those in a certificate.
+func withoutNames(text string) string {
+	if i := strings.IndexAny(text, `(["`); i > 0 {
+		text = strings.TrimSpace(text[:i])
+	}
+	return text
+}
+
+// looksLikeHTTP reports whether the first bytes of a connection are a method's name.
+func looksLikeHTTP(first [5]byte) bool {
+	switch string(first[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "DELET", "OPTIO", "PATCH", "TRACE", "CONNE":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,150 @@
+package wire
+
+import (
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestCallersFarAboveTheCapAreClosedWithoutAnAnswer(t *testing.T) {
+	t.Parallel()
+	s := listenWith(t, Options{MaxConnections: 1})
+	old := s.dial(t)
+	old.mustAsk(t, asks("a"), http.StatusOK)
+	var last *line
+	eventually(t, "the log tells of connections that were closed", func() bool {
+		last = s.dial(t)
+		return strings.Contains(s.log.String(), "connections_exhausted")
+	})
+	if n, err := last.Read(make([]byte, 1)); err == nil || n != 0 {
+		t.Errorf("got %d bytes", n)
+	}
+	old.mustAsk(t, asks("a"), http.StatusOK)
+}
+
+func TestPlacesAreCountedInAllAndByPeer(t *testing.T) {
+	t.Parallel()
+	p := places{most: 6, ofPeer: 3}
+	peer := func(text string) netip.Prefix { return peerOf(&net.TCPAddr{IP: net.ParseIP(text), Port: 1}) }
+	first, other := peer("192.0.2.1"), peer("192.0.2.2")
+	if first != peer("::ffff:192.0.2.1") || first == other || peer("2001:db8::1") != peer("2001:db8::ffff:2") ||
+		peer("2001:db8::1") == peer("2001:db8:0:1::1") || peerOf(&net.UnixAddr{}) == other {
+		t.Error("peers are told apart by the wrong part of their address")
+	}
+	for i, c := range []struct {
+		of   netip.Prefix
+		n    int
+		want bool
+	}{{first, 2, true}, {first, 2, false}, {first, 1, true}, {other, 3, true}, {peer("192.0.2.3"), 1, false}} {
+		if got := p.take(c.of, c.n); got != c.want {
+			t.Errorf("%d: %t", i, got)
+		}
+	}
+	p.giveBack(first, 2)
+	p.giveBack(first, 1)
+	p.giveBack(other, 3)
+	if p.open() != 0 || len(p.peers) != 0 {
+		t.Errorf("%d places and %d peers are left", p.open(), len(p.peers))
+	}
+}
+
+func refusals() map[string]struct {
+	request string
+	status  int
+} {
+	type refusal = struct {
+		request string
+		status  int
+	}
+	return map[string]refusal{
+		"no protocol":       {"GET /\r\n\r\n", 400},
+		"two lengths":       {"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400},
+		"two hosts":         {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
+		"no host":           {"GET / HTTP/1.1\r\n\r\n", 400},
+		"a long header":     {"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 2*maxHeaderBytes) + "\r\n\r\n", 431},
+		"an unknown coding": {"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: xchunked\r\n\r\n", 501},
+		"a later protocol":  {"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505},
+		"an unknown demand": {"GET / HTTP/1.1\r\nHost: a\r\nExpect: a miracle\r\n\r\n", 417},
+	}
+}
+
+func TestRefusalsOfTheHTTPServerAreInTheLog(t *testing.T) {
+	t.Parallel()
+	for name, c := range refusals() {
+		s := listenWith(t, Options{})
+		l := s.dial(t)
+		l.mustAsk(t, askRoot, http.StatusOK)
+		l.mustAsk(t, c.request, c.status)
+		logged := s.log.last(t)
+		if logged["msg"] != "request" || logged["status"] != float64(c.status) || logged["route"] != "" {
+			t.Errorf("%s: logged %v", name, logged)
+		}
+		if lines := strings.Count(s.log.String(), `"msg":"request"`); lines != 1 {
+			t.Errorf("%s: %d lines for one refused request:\n%s", name, lines, s.log)
+		}
+	}
+}
+
+func TestASlowHeadIsToldThatItWasSlow(t *testing.T) {
+	t.Parallel()
+	for exchanges, sent := range []string{head, head, head[:5], head[:10], head[:len(head)-4], head[:len(head)-1]} {
+		exchanges = min(exchanges, 1)
+		synctest.Test(t, func(t *testing.T) {
+			log := &logLines{}
+			logger := slog.New(slog.NewJSONHandler(log, nil))
+			caller, accepted := net.Pipe()
+			defer serveConn(mirror, Options{Logger: logger, AccessLog: true}, accepted)()
+			defer caller.Close()
+			l := newLine(caller)
+			for range exchanges {
+				l.mustAsk(t, askRoot, http.StatusOK)
+			}
+			began := time.Now()
+			mustWrite(t, caller, sent)
+			got, err := l.answer()
+			if err != nil || got.status != http.StatusRequestTimeout || !strings.Contains(got.body, `"code":"request_timeout"`) ||
+				got.contentType != "application/problem+json" || !got.closes {
+				t.Errorf("after %d exchanges: %+v %v", exchanges, got, err)
+			}
+			if took := time.Since(began); took > headerTimeout+time.Second {
+				t.Errorf("answered after %s", took)
+			}
+			if rest, err := io.ReadAll(l.answers); len(rest) != 0 || err != nil {
+				t.Errorf("and then %q, %v", rest, err)
+			}
+			if logged := log.last(t); logged["status"] != 408.0 {
+				t.Errorf("logged %v", logged)
+			}
+		})
+	}
+}
+
+func TestEveryLineOfTheLogOfConnectionsIsJSON(t *testing.T) {
+	t.Parallel()
+	s := listenWith(t, Options{})
+	s.dial(t).mustAsk(t, refusals()["no host"].request, http.StatusBadRequest)
+	lines := slices.Collect(strings.Lines(s.log.String()))
+	for _, text := range lines {
+		if !json.Valid([]byte(text)) {
+			t.Errorf("not JSON: %s", text)
+		}
+	}
+	if len(lines) == 0 || !strings.Contains(lines[len(lines)-1], "missing required Host header") {
+		t.Errorf("logged %q", lines)
+	}
+}
+
+// open returns how many places are taken.
+func (p *places) open() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}

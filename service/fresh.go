@@ -1,0 +1,85 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// Fresh reads something whenever its last reading is not good enough any more. One caller reads at a
+// time; others wait for that, and share the reading if it is good for them. It may be used by many
+// goroutines at once.
+type Fresh struct {
+	read  func(context.Context) error
+	turn  chan struct{} // holds one element while somebody reads
+	begun atomic.Uint64
+	last  atomic.Pointer[Reading]
+}
+
+// Reading is one reading that has ended.
+type Reading struct {
+	Err    error
+	Number uint64 // by the order in which readings began, from 1
+	Ended  time.Time
+}
+
+// errUnread is the error of a reading that has panicked.
+var errUnread = errors.New("the reading was not carried out")
+
+// NewFresh returns a Fresh that reads by read, and has read nothing yet. read gets the context of the
+// caller who reads, keeps what it has read, and bounds its time.
+func NewFresh(read func(context.Context) error) *Fresh {
+	return &Fresh{read: read, turn: make(chan struct{}, 1)}
+}
+
+// Begun returns how many readings have begun. A reading with a higher number begins later.
+func (f *Fresh) Begun() uint64 { return f.begun.Load() }
+
+// Last returns the last reading, or nil.
+func (f *Fresh) Last() *Reading { return f.last.Load() }
+
+// Get returns the last reading if isGood says so, and otherwise reads. The error is that of ctx, which
+// ended while another caller was reading.
+func (f *Fresh) Get(ctx context.Context, isGood func(*Reading) bool) (*Reading, error) {
+	if last := f.Last(); last != nil && isGood(last) {
+		return last, nil
+	}
+	select {
+	case f.turn <- struct{}{}:
+		defer func() { <-f.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	return f.renew(ctx, isGood), nil
+}
+
+// RenewBehind reads on a goroutine that run starts, unless somebody reads already, or isGood says that
+// the last reading is good.
+func (f *Fresh) RenewBehind(ctx context.Context, run func(func()), isGood func(*Reading) bool) {
+	if last := f.Last(); last != nil && isGood(last) {
+		return
+	}
+	select {
+	case f.turn <- struct{}{}:
+		run(func() {
+			defer func() { <-f.turn }()
+			f.renew(ctx, isGood)
+		})
+	default:
+	}
+}
+
+// renew reads, unless the last reading, which may have ended just now, is good.
+func (f *Fresh) renew(ctx context.Context, isGood func(*Reading) bool) *Reading {
+	if last := f.Last(); last != nil && isGood(last) {
+		return last
+	}
+	reading := &Reading{Number: f.begun.Add(1), Err: errUnread}
+	defer func() {
+		reading.Ended = time.Now()
+		f.last.Store(reading)
+	}()
+	reading.Err = f.read(ctx)
+	return reading
+}

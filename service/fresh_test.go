@@ -1,0 +1,61 @@
+package service_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"velocityd/service"
+)
+
+func TestOneReadingServesAllWhoWaitForIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		readings := 0
+		fresh := service.NewFresh(func(context.Context) error {
+			readings++
+			time.Sleep(time.Second)
+			return nil
+		})
+		var group sync.WaitGroup
+		for range 100 {
+			group.Go(func() {
+				got, err := fresh.Get(t.Context(), func(*service.Reading) bool { return true })
+				if err != nil || got.Err != nil || got.Number != 1 {
+					t.Errorf("%+v, %v", got, err)
+				}
+			})
+		}
+		group.Wait()
+		fresh.RenewBehind(t.Context(), func(func()) { t.Error("a good reading was renewed") }, func(*service.Reading) bool { return true })
+		fresh.RenewBehind(t.Context(), func(do func()) { go do() }, func(*service.Reading) bool { return false })
+		synctest.Wait()
+		fresh.RenewBehind(t.Context(), func(func()) { t.Error("two readings at once") }, func(*service.Reading) bool { return false })
+		left, leave := context.WithCancel(t.Context())
+		leave()
+		if _, err := fresh.Get(left, func(*service.Reading) bool { return false }); !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller who has left waited: %v", err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if readings != 2 || fresh.Last().Number != 2 || fresh.Begun() != 2 {
+			t.Errorf("%d readings, the last %+v", readings, fresh.Last())
+		}
+	})
+}
+
+func TestAReadingThatPanicsEndsInAnError(t *testing.T) {
+	t.Parallel()
+	fresh := service.NewFresh(func(context.Context) error { panic("broken") })
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = fresh.Get(t.Context(), func(*service.Reading) bool { return false })
+	}()
+	got, err := fresh.Get(t.Context(), func(*service.Reading) bool { return true })
+	if err != nil || got.Err == nil {
+		t.Errorf("%+v, %v, want the error of a reading that was not carried out", got, err)
+	}
+}
