@@ -6,7 +6,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
-# What scripts/engines.sh and tools/golangci-lint.sh keep between runs, for all checkouts of a user.
+# The cache of scripts/engines.sh and tools/golangci-lint.sh, for all checkouts of a user.
 CACHE = $(or $(VELOCITY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/velocityd)
 
 ARGS ?=
@@ -41,7 +41,8 @@ build: toolchain ## build bin/velocityd, one static binary
 ## Prove
 
 # The packages whose tests start no database engine.
-QUICK = ./api ./client ./daemon ./doctor ./front ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/load ./bench/round ./cmd/velocityd/replay
+QUICK = ./api ./client ./daemon ./doctor ./front ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/load \
+	./bench/round ./cmd/velocityd/replay
 
 .PHONY: check
 check: toolchain ## before each commit, in a minute once built: format, vet, lint, and the tests that need no engine
@@ -112,22 +113,22 @@ bin/cluster: toolchain
 	@scripts/engines.sh mysql
 	@go build -o bin/cluster ./db/dbtest/vitess/cluster
 
-# Sources come from tools/tidb, a module of its own: neither `make test` nor .ci/run needs TiDB.
+# Sources come from tools/tidb, a separate module: neither `make test` nor .ci/run needs TiDB.
 .PHONY: tidb
 tidb: toolchain ## run TiDB's server to try things on; builds it once, for minutes (TIDB_PORT=14000 TIDB_FOLDER=…)
 	@exec tools/tidb/tidb.sh serve
 
 # Tests with the build tag cluster: those named TestCluster… share one cluster, which VELOCITY_CLUSTER_DSN names, and
-# those named TestFault… start clusters of their own, from the programs in VELOCITY_VITESS. -p 1 because of the two cores.
+# those named TestFault… start separate clusters, from the programs in VELOCITY_VITESS. -p 1 because of the two cores.
 CLUSTER_PKG = $(if $(filter ./...,$(PKG)),./db/... ./migrations/... ./cmd/... ./docs,$(PKG))
 
 .PHONY: test-cluster
-test-cluster: bin/cluster ## run the tests that need a Vitess cluster, on one of their own (PKG=./db TESTFLAGS=-v)
+test-cluster: bin/cluster ## run the tests that need a Vitess cluster, on a separate one (PKG=./db TESTFLAGS=-v)
 	@programs=$$(tools/vitess/programs.sh); exec bin/cluster -programs "$$programs" -migrate -- \
 		go test -tags cluster -run '^TestCluster' -count=1 -p 1 -timeout 30m $(CLUSTER_PKG) $(TESTFLAGS)
 
 .PHONY: test-cluster-faults
-test-cluster-faults: bin/cluster ## kill, replace and split the parts of Vitess clusters under load, and move a database to one, for many minutes
+test-cluster-faults: bin/cluster ## kill, replace and split parts of Vitess clusters under load, and move a database to one (many minutes)
 	@programs=$$(tools/vitess/programs.sh); VELOCITY_VITESS=$$programs \
 		go test -tags cluster -run '^TestFault[A-Z]' -count=1 -p 1 -timeout 60m $(CLUSTER_PKG) $(TESTFLAGS)
 
@@ -139,7 +140,7 @@ GO_TEST_TIDB = go test -count=1 -p 1 -parallel 2 -timeout 60m
 NOT_ON_TIDB = TestPortableTablesAreThoseOfTheSteps|TestPortableUpTakesOverADatabaseOfMySQL|TestPortableStoreKeepsTheContract/PeeksRacing
 
 .PHONY: test-tidb
-test-tidb: toolchain ## run the tests of engines without procedures on TiDB, a server of their own (PKG=./db TESTFLAGS=-v)
+test-tidb: toolchain ## run the tests of engines without procedures on a separate TiDB server (PKG=./db TESTFLAGS=-v)
 	@tools/tidb/tidb.sh with $(GO_TEST_TIDB) -run 'Portable|./portable' -skip '$(NOT_ON_TIDB)' \
 		$(if $(filter ./...,$(PKG)),./db/... ./migrations/...,$(PKG)) $(TESTFLAGS)
 	@$(if $(filter ./...,$(PKG)),tools/tidb/tidb.sh with $(GO_TEST_TIDB) -run Portable ./cmd/... $(TESTFLAGS))

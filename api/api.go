@@ -30,7 +30,7 @@ const (
 // service believes it from trusted proxies alone, and records changes under this name.
 const HeaderPrincipal = "X-Forwarded-User"
 
-// MaxPage is how many overrides one answer holds at most.
+// MaxPage bounds the overrides of one answer.
 const MaxPage = 1000
 
 // EntityTag returns the ETag of a zone: its revision in quotes. A change with it in
@@ -40,8 +40,7 @@ func EntityTag(revision uint64) string { return `"` + strconv.FormatUint(revisio
 // Instant is a point in time: RFC 3339 in UTC, written with six digits always.
 type Instant time.Time
 
-// Append appends the text of the instant, without quotes. It cuts off what is less
-// than a microsecond.
+// Append appends the text of the instant, without quotes, in whole microseconds.
 func (i Instant) Append(b []byte) []byte {
 	t := time.Time(i).UTC()
 	// Package time formats this layout much faster than others.

@@ -57,14 +57,16 @@ func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
 	zone := service.Zone{
 		ID: 2, Description: "<é>", Rate: 0, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures, ReserveTTL: time.Minute,
 		ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.25, LockoutMax: 2 * time.Hour, LockoutDecay: 3 * time.Hour,
-		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56}, OnFailure: service.OnFailureBlock, Revision: 7,
+		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56}, OnFailure: service.OnFailureBlock,
+		Revision: 7,
 	}
 	limit := service.Override{
 		ID: 1, ZoneID: 2, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideLimit, Rate: 0, Window: time.Minute,
 		ExpiresAt: at(9), Reason: "r", CreatedBy: "c",
 	}
 	txn := service.Txn{
-		ID: 981, Bucket: service.Bucket{ZoneID: 2, Key: "k"}, CreatedAt: at(1), Blocked: true, WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 3, Counted: true,
+		ID: 981, Bucket: service.Bucket{ZoneID: 2, Key: "k"}, CreatedAt: at(1), Blocked: true, WouldBlock: true, Reason: service.ReasonDenied,
+		OverrideID: 3, Counted: true,
 		Outcome: service.OutcomeFailure, AttemptID: "a",
 	}
 	peek := service.Peek{
@@ -73,7 +75,10 @@ func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
 		LockedUntil: at(3), Override: &limit, Txns: []service.Txn{txn},
 	}
 	decision := service.Decision{Blocked: true, WouldBlock: true, CheckedAt: at(4), Verdicts: []service.Verdict{
-		{Bucket: txn.Bucket, Blocked: true, WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 3, TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 5, RetryAfter: time.Hour},
+		{
+			Bucket: txn.Bucket, Blocked: true, WouldBlock: true, Reason: service.ReasonDenied, OverrideID: 3, TxnID: 981, Rate: 5,
+			Window: time.Minute, Velocity: 5, RetryAfter: time.Hour,
+		},
 	}}
 	degraded := service.Decision{WouldBlock: true, Degraded: true, Verdicts: []service.Verdict{
 		{Bucket: txn.Bucket, WouldBlock: true, Rate: 5, Window: time.Minute, Velocity: 5},

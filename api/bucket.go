@@ -2,8 +2,8 @@ package api
 
 import "velocityd/service"
 
-// Peek is what the next attempt in a bucket would meet. It has no Velocity and Remaining where no
-// limit decides.
+// Peek is the view of a bucket for its next attempt. It has no Velocity and Remaining where no limit
+// decides.
 type Peek struct {
 	ZoneID      int64          `json:"zone_id"`
 	BucketKey   string         `json:"bucket_key"`
@@ -86,8 +86,9 @@ func (p Peek) Peek() service.Peek {
 func NewTxn(t service.Txn) Txn {
 	return Txn{
 		ID: t.ID, ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
-		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
-		Attempts: t.Attempts, LastAt: Instant(t.LastAt),
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome,
+		AttemptID: t.AttemptID,
+		Attempts:  t.Attempts, LastAt: Instant(t.LastAt),
 	}
 }
 
@@ -95,7 +96,8 @@ func NewTxn(t service.Txn) Txn {
 func (t Txn) Txn() service.Txn {
 	return service.Txn{
 		ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
-		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
-		Attempts: t.Attempts, LastAt: t.LastAt.Time(),
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome,
+		AttemptID: t.AttemptID,
+		Attempts:  t.Attempts, LastAt: t.LastAt.Time(),
 	}
 }

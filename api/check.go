@@ -90,9 +90,8 @@ func NewDecision(d service.Decision) Decision {
 	return answer
 }
 
-// Decision converts the answer to the type of package service. It takes from the
-// buckets what follows from them: the txn and retry_after of the whole, and what
-// remains. Where the velocity is not known, nothing remains.
+// Decision converts the answer to the type of package service. The buckets give the txn and retry_after of
+// the whole, and the remaining attempts. Without a known velocity, nothing remains.
 func (d Decision) Decision() service.Decision {
 	decision := service.Decision{
 		Blocked: d.Blocked, WouldBlock: d.WouldBlock, Degraded: d.Degraded, CheckedAt: d.CheckedAt.Time(),

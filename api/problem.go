@@ -11,8 +11,8 @@ import (
 // The kinds of error that only the HTTP interface knows. Package service has those of
 // checks, zones and the engine, and package access those of callers.
 var (
-	// ErrInternal says that the service met an unexpected fault. What was asked may
-	// have been counted, or changed.
+	// ErrInternal says that the service met an unexpected fault. The attempt may have been counted, or the
+	// change made.
 	ErrInternal = errors.New("internal fault")
 	// ErrNotReady says that the instance cannot decide checks now.
 	ErrNotReady = errors.New("not ready")
@@ -27,8 +27,8 @@ var (
 	ErrForeignOrigin = errors.New("foreign origin")
 	// ErrNoMethod says that a path does not support a method.
 	ErrNoMethod = errors.New("method not allowed")
-	// ErrNoRoute says that a path does not exist. It is NOT service.ErrNotFound: a
-	// mistyped path must not be taken for a zone that does not exist.
+	// ErrNoRoute says that a path does not exist. It is NOT service.ErrNotFound: a mistyped path must not
+	// look like a zone that does not exist.
 	ErrNoRoute = errors.New("route not found")
 )
 

@@ -58,8 +58,8 @@ func NewZoneSettings(z service.Zone) ZoneSettings {
 	}
 }
 
-// DefaultSettings returns what the settings of a zone are that a request leaves out. Rate and
-// Window, which it may not leave out, are 0; so is ReserveTTL, whose default is the window.
+// DefaultSettings returns the settings of a zone that a request leaves out. Rate and Window, which it may
+// not leave out, are 0; so is ReserveTTL, whose default is the window.
 func DefaultSettings() ZoneSettings { return NewZoneSettings(service.Zone{}) }
 
 // Zone converts settings to the type of package service. It does NOT validate them.
@@ -74,8 +74,8 @@ func (s ZoneSettings) Zone(id int64) service.Zone {
 	}
 }
 
-// length is service.Seconds for any number: one that a time.Duration cannot hold stays out of
-// the bounds of all settings.
+// length is service.Seconds for any number: a number that a time.Duration cannot hold stays out of the
+// bounds of all settings.
 func length(seconds int64) time.Duration {
 	const longest = int64(math.MaxInt64 / time.Second)
 	return service.Seconds(min(max(seconds, -longest), longest))
@@ -92,7 +92,7 @@ func (s ZoneSettings) List() []Setting {
 	}
 	var list []Setting
 	members := json.NewDecoder(bytes.NewReader(text))
-	_, _ = members.Token() // the brace; what was just written can be read
+	_, _ = members.Token() // the brace; our JSON can be read
 	for members.More() {
 		name, _ := members.Token()
 		var value json.RawMessage

@@ -138,7 +138,10 @@ func drawLegend(b *strings.Builder) {
 	for _, sign := range []struct{ shape, text string }{
 		{fmt.Sprintf(`<rect class="sign bar ours" x="%%d" y="%d" width="%d" height="%d"/>`, y, size, barHeight), "velocityd over HTTP"},
 		{fmt.Sprintf(`<rect class="sign bar" x="%%d" y="%d" width="%d" height="%d"/>`, y, size, barHeight), "others"},
-		{fmt.Sprintf(`<path class="spread" d="M%%d %gh%d"/>`, y+barHeight/2.0, size), "a bar is the median of the turns; the line goes from the slowest to the fastest"},
+		{
+			fmt.Sprintf(`<path class="spread" d="M%%d %gh%d"/>`, y+barHeight/2.0, size),
+			"a bar is the median of the turns; the line goes from the slowest to the fastest",
+		},
 	} {
 		fmt.Fprintf(b, sign.shape, x)
 		fmt.Fprintf(b, `<text x="%d" y="%d">%s</text>`+"\n", x+size+8, y+12, sign.text)

@@ -20,7 +20,7 @@ type contender struct {
 	name     string  // for the report
 	protocol string
 	address  string
-	about    string    // a sentence on what it is and how it is set up
+	about    string    // a sentence on its kind and its setup
 	server   int       // process id of the database or Redis; 0 if there is none
 	service  int       // process id of the HTTP server; 0 if callers reach the database or Redis directly
 	database *database // the schema with a row for every attempt; nil if there is none
@@ -233,7 +233,9 @@ func (s *stage) old(ctx context.Context, e *engine, o options) (*contender, erro
 }
 
 // schema makes a database with the zones and known buckets.
-func (s *stage) schema(ctx context.Context, e *engine, name string, create func(context.Context, *database) error, list []known) (*database, error) {
+func (s *stage) schema(ctx context.Context, e *engine, name string, create func(context.Context, *database) error,
+	list []known,
+) (*database, error) {
 	s.progress("%s: schema %s", e.name(), name)
 	d, err := e.create(ctx, name)
 	if err != nil {

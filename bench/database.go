@@ -184,7 +184,7 @@ func (d *database) lastTxn(ctx context.Context) (id int64, err error) {
 	return id, nil
 }
 
-// since counts the txns after an id, and those of them that were allowed.
+// since counts the txns after an id, and the allowed ones among them.
 func (d *database) since(ctx context.Context, id int64) (txns, passed int64, err error) {
 	err = d.sql.QueryRowContext(ctx, `
 SELECT COUNT(*), COALESCE(SUM(blocked = 0), 0)

@@ -24,8 +24,8 @@ type machine struct {
 	commit string
 }
 
-// describe reads the machine's description from the system. What the system does not
-// tell stays "unknown".
+// describe reads the machine's description from the system. Facts that the system does not tell stay
+// "unknown".
 func describe(ctx context.Context, root, dir string) machine {
 	m := machine{
 		cpu: valueIn("/proc/cpuinfo", "model name"), cores: runtime.NumCPU(),

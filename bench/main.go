@@ -25,7 +25,7 @@ import (
 // Limits of time.
 const (
 	runLimit   = 45 * time.Minute
-	turnsLimit = 20 * time.Minute // of all turns; what comes before them takes 5 to 11 minutes
+	turnsLimit = 20 * time.Minute // of all turns; the preparation takes 5 to 11 minutes more
 	buildLimit = 5 * time.Minute
 	roundLimit = time.Minute
 	// An engine is idle if it uses less than a tenth of the pause. After so many tries
@@ -151,7 +151,7 @@ func (s *stage) open(ctx context.Context, o options) error {
 		return err
 	}
 	if !o.smoke {
-		s.addPeers(ctx)
+		s.addRivals(ctx)
 	}
 	for _, a := range s.absent {
 		s.progress("absent: %s: %s", a.name, a.reason)
@@ -232,10 +232,10 @@ func (m *measured) pace(c *contender, order *round.Order) bool {
 	return true
 }
 
-// warmUp asks a contender for a second, which does not count, and updates the statistics
-// of its tables to those of a server that has run for a while.
+// warmUp asks a contender for a second, which does not count, and updates the statistics of its tables, as
+// on a server that has run for a while.
 func (s *stage) warmUp(ctx context.Context, c *contender, sc scenario, seed uint64) (err error) {
-	if c.kind == kindRecording { // it uses what is warmed up as the service's
+	if c.kind == kindRecording { // the service warms up its tables
 		return nil
 	}
 	if c.database != nil {

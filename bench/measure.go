@@ -13,7 +13,7 @@ import (
 	"velocityd/db/localdb"
 )
 
-// result is what was measured of one contender in one scenario and turn.
+// result is the measurement of one contender in one scenario and turn.
 type result struct {
 	turn      int
 	scenario  string
@@ -81,8 +81,8 @@ func (s *stage) measure(ctx context.Context, c *contender, sc scenario, order ro
 	return r, nil
 }
 
-// account writes into r what the contender's counters have gained since was. It returns
-// how many of the new txns were let through.
+// account writes the gain of the contender's counters since was into r. It returns the number of new txns
+// that were let through.
 func (c *contender) account(ctx context.Context, r *result, was before, order round.Order) (passed int64, err error) {
 	is, err := c.look(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *contender) look(ctx context.Context) (b before, err error) {
 	return b, err
 }
 
-// faultsOf returns what is wrong with the answers of a round.
+// faultsOf returns the faults in the answers of a round.
 func faultsOf(r result, c *contender, sc scenario, passed int64) (faults []string) {
 	add := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if r.Errors > 0 {

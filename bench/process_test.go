@@ -18,7 +18,10 @@ func TestProcessorTimeIsReadBehindAnyName(t *testing.T) {
 	if got, err := parseStat(line); got != 2*time.Second || err != nil {
 		t.Errorf("got %v, %v, want 2s", got, err)
 	}
-	for _, broken := range []string{"", "42 (a) S 1 2", "42 (a) S 1 42 42 0 -1 4194304 9 9 0 0 x 77", "42 (a) S 1 42 42 0 -1 4194304 9 9 0 0 1 x"} {
+	for _, broken := range []string{
+		"", "42 (a) S 1 2", "42 (a) S 1 42 42 0 -1 4194304 9 9 0 0 x 77",
+		"42 (a) S 1 42 42 0 -1 4194304 9 9 0 0 1 x",
+	} {
 		if got, err := parseStat(broken); err == nil {
 			t.Errorf("%q: %v", broken, got)
 		}

@@ -8,12 +8,12 @@ type comparison struct {
 	found spread
 }
 
-// comparisons returns what a reader wants to know first, as measured on an engine.
+// comparisons returns the ratios that a reader looks for first, as measured on an engine.
 func (m *measured) comparisons(engine localdb.Engine) []comparison {
 	of := func(scenario, contender string) []result { return m.of(scenario, contender, engine) }
 	service := func(scenario string) []result { return of(scenario, kindService) }
 	faster := func(one, other []result) spread { return ratio(one, other, perSecond) }
-	// dearer is how many times as long a check takes now as before.
+	// dearer is the cost of a check now as a multiple of the cost before.
 	dearer := func(before, now []result) spread { return ratio(before, now, perSecond) }
 	ordinary := service(inHistory)
 	return []comparison{

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// enoughRows is how many rows a file needs so that its length tells theirs: files grow in
-// large steps.
+// enoughRows rows make a file's length tell theirs: files grow in large steps.
 const enoughRows = 200_000
 
 // publish writes the report and the chart, or prints the report if the run was not
@@ -54,10 +53,12 @@ func (m *measured) writeHead(b *strings.Builder, now time.Time) {
 		h.cores, h.cpu, h.memory, h.system, h.kernel, duration(h.sync), h.load)
 	fmt.Fprintf(b, "**Versions:** %s.\n\n", strings.Join(m.stage.versions, ", "))
 	fmt.Fprintf(b, "**How:** all contenders with SQL share one server of each engine, with the settings of `db/localdb` (`sync_binlog=1`, "+
-		"`innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) and `%s`. Each is asked for %s s in a closed loop, recording alone at the pace of the service, %d %s, "+
-		"in turn with the others and in another order each time; a second of warming up comes first, and the database is let come to rest before each. "+
+		"`innodb_flush_log_at_trx_commit=1`, binary log on, on MySQL `innodb_log_writer_threads=OFF`) and `%s`. Each is asked for %s s in a "+
+		"closed loop, recording alone at the pace of the service, %d %s, "+
+		"in turn with the others and in another order each time; a second of warming up comes first, and the database is let come to rest "+
+		"before each. "+
 		"Figures are the median of the turns, with the least and the most in brackets; ratios are made within a turn, because the "+
-		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a process of its own "+
+		"machine's pace changes. Zones are older than their window, as nearly always. The load generator is a separate process "+
 		"with a hand-written HTTP client; CPU is seconds of processor time for 1,000 checks, from /proc.\n\n",
 		strings.Join(serverSettings(), " "),
 		decimal(m.options.seconds), m.options.turns, plural(m.options.turns, "time", "times"))
@@ -131,7 +132,7 @@ func writeLine(b *strings.Builder, c *contender, list []result) {
 		latency(medianTime), latency(longTime), server, service, load)
 }
 
-// writeNote writes what does not fit into a contender's line: the length of its batches, if that
+// writeNote writes facts that do not fit into a contender's line: the length of its batches, if that
 // matters.
 func (m *measured) writeNote(b *strings.Builder, sc scenario, c *contender) {
 	list := m.by(sc.id, c)
@@ -149,7 +150,9 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 	fmt.Fprintf(b, "## Answers\n\nIn every round the rows written to `zone_txn` were counted and held against the answers, "+
 		"and a hot bucket, at its first use, must admit its rate of %d in a day, no more and no less. "+
 		"At the end every bucket's txns were searched for more than its rate within a window.\n\n", hotRate)
-	fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | what was wrong first |\n|---|---|---|---|---|---|---|\n")
+	var rightRounds int
+	var rightChecks int64
+	var rows strings.Builder
 	for _, c := range m.stage.contenders {
 		var rounds, wrong int
 		var checks, retried int64
@@ -166,19 +169,24 @@ func (m *measured) writeAnswers(b *strings.Builder) {
 				first = cmp.Or(first, r.scenario+": "+r.faults[0])
 			}
 		}
-		excess := "keeps no rows"
-		if c.records {
-			excess = "limits nothing"
-		}
+		var excess int64
 		for _, k := range m.kept {
 			if k.contender == c {
-				excess = grouped(int(k.excess))
+				excess = k.excess
 			}
 		}
-		fmt.Fprintf(b, "| %s | %d | %s | %s | %d | %s | %s |\n", c.name, rounds, grouped(int(checks)), grouped(int(retried)), wrong, excess,
-			cmp.Or(first, "nothing"))
+		if wrong == 0 && retried == 0 && excess == 0 {
+			rightRounds, rightChecks = rightRounds+rounds, rightChecks+checks
+			continue
+		}
+		fmt.Fprintf(&rows, "| %s | %d | %s | %s | %d | %s | %s |\n", c.name, rounds, grouped(int(checks)), grouped(int(retried)), wrong,
+			grouped(int(excess)), cmp.Or(first, "nothing"))
 	}
-	b.WriteString("\n")
+	fmt.Fprintf(b, "%s rounds with %s checks were right, without a repeated call.\n\n", grouped(rightRounds), grouped(int(rightChecks)))
+	if rows.Len() > 0 {
+		fmt.Fprintf(b, "| | rounds | checks | calls repeated after a deadlock | wrong rounds | admitted in excess | first fault "+
+			"|\n|---|---|---|---|---|---|---|\n%s\n", &rows)
+	}
 }
 
 func (m *measured) writeDisk(b *strings.Builder) {
@@ -205,7 +213,8 @@ func (m *measured) writeDisk(b *strings.Builder) {
 }
 
 func (m *measured) writeMemory(b *strings.Builder) {
-	fmt.Fprintf(b, "## Memory of the service\n\nThe most that a new `velocityd serve` held resident while so many connections asked at once.\n\n"+
+	fmt.Fprintf(b, "## Memory of the service\n\nThe most that a new `velocityd serve` held resident while so many connections asked at "+
+		"once.\n\n"+
 		"| | connections | MiB | checks/s | p99 | refused | without an answer |\n|---|---|---|---|---|---|---|\n")
 	for _, k := range m.memory {
 		fmt.Fprintf(b, "| %s | %s | %.0f | %s | %s | %s | %s |\n", engineName(k.engine), grouped(k.connections), mebibytes(k.resident),
@@ -216,8 +225,16 @@ func (m *measured) writeMemory(b *strings.Builder) {
 
 func (m *measured) writeContenders(b *strings.Builder) {
 	fmt.Fprintf(b, "## Contenders\n\n")
+	told := map[string]bool{}
 	for _, c := range m.stage.contenders {
-		fmt.Fprintf(b, "- **%s**: %s.\n", c.name, c.about)
+		name := c.name
+		if c.engine != nil {
+			name = strings.TrimSuffix(name, ", "+engineName(c.engine.binary.Engine))
+		}
+		if !told[name] {
+			fmt.Fprintf(b, "- **%s**: %s.\n", name, c.about)
+			told[name] = true
+		}
 	}
 }
 

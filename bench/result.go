@@ -39,7 +39,7 @@ type memory struct {
 }
 
 // of returns the results of a kind of contender in a scenario, by turn: those on an
-// engine, and those of contenders without an engine, such as peers on Redis.
+// engine, and those of contenders without an engine, such as rivals on Redis.
 func (m *measured) of(scenario, contender string, engine localdb.Engine) []result {
 	var list []result
 	for _, r := range m.results {

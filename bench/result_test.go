@@ -159,7 +159,10 @@ func TestTurnsBeginWithAnotherContender(t *testing.T) {
 
 func TestRecordingGoesOnAsTheServiceDid(t *testing.T) {
 	t.Parallel()
-	last := result{scenario: in512, contender: kindService, engine: localdb.MariaDB, txns: 4000, commits: 20, lanes: 2, Summary: round.Summary{Admitted: 4000, Seconds: 2}}
+	last := result{
+		scenario: in512, contender: kindService, engine: localdb.MariaDB, txns: 4000, commits: 20, lanes: 2,
+		Summary: round.Summary{Admitted: 4000, Seconds: 2},
+	}
 	m := &measured{results: []result{{scenario: in512, contender: kindService, engine: localdb.MariaDB}, last}}
 	recording := func(kind localdb.Engine) *contender {
 		return &contender{kind: kindRecording, engine: &engine{binary: localdb.Binary{Engine: kind}}}
@@ -173,7 +176,7 @@ func TestRecordingGoesOnAsTheServiceDid(t *testing.T) {
 	}
 }
 
-func TestResultsOnAnEngineAreThoseOfPeersWithoutOne(t *testing.T) {
+func TestResultsOnAnEngineAreThoseOfRivalsWithoutOne(t *testing.T) {
 	t.Parallel()
 	m := &measured{results: []result{
 		{scenario: in64, contender: kindService, engine: localdb.MySQL},
@@ -195,7 +198,13 @@ func TestOnlyAWholeRunWritesTheReport(t *testing.T) {
 	for _, c := range []struct {
 		args  []string
 		whole bool
-	}{{nil, true}, {[]string{"-history", "5"}, true}, {[]string{"-quick"}, false}, {[]string{"-smoke"}, false}, {[]string{"-only", in64}, false}} {
+	}{
+		{nil, true},
+		{[]string{"-history", "5"}, true},
+		{[]string{"-quick"}, false},
+		{[]string{"-smoke"}, false},
+		{[]string{"-only", in64}, false},
+	} {
 		o, err := parse(c.args)
 		if err != nil || o.whole() != c.whole {
 			t.Errorf("%q: %v, %v", c.args, o.whole(), err)

@@ -13,8 +13,8 @@ type scenario struct {
 	callers    int
 	contenders []string // kinds of contenders
 	draws      func(seed uint64) []round.Draw
-	// admits is how many checks must be allowed, if that is known: the rate of the only
-	// bucket, at its first use. 0 means that it is not known.
+	// admits is the number of checks that must be allowed: the rate of the only bucket, at its first use. 0
+	// means that it is not known.
 	admits int64
 }
 

@@ -134,7 +134,7 @@ func mediaOf(response *http.Response) string {
 	return media
 }
 
-// describe returns what is wrong with an answer, without quoting from it.
+// describe returns the fault of an answer, without quoting from it.
 func describe(err error) string {
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError

@@ -11,8 +11,8 @@ import (
 	"velocityd/service"
 )
 
-// Peek returns what the next attempt in a bucket would meet, without making one. The
-// key may be in any spelling that the zone accepts; the answer has it normalised.
+// Peek returns the view of a bucket for its next attempt, without making one. The key may be in any
+// spelling that the zone accepts; the answer has it normalised.
 func (c *Client) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	return c.bucket(ctx, bucket, "", request{
 		action: fmt.Sprintf("look at a bucket of zone %d", bucket.ZoneID), method: http.MethodGet,

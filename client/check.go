@@ -104,8 +104,8 @@ func decisionOf(result api.Result, check service.Check) (service.Decision, error
 	return result.Decision.Decision(), nil
 }
 
-// fits reports whether an answer is a decision about the buckets of check. Their keys may differ,
-// because the service answers them normalised. One that is not degraded was recorded, and says so.
+// fits reports whether an answer is a decision about the buckets of check. Their keys may differ, because
+// the service answers them normalised. A decision that is not degraded was recorded, and says so.
 func fits(answer api.Decision, check service.Check) bool {
 	isRecorded := answer.TxnID != 0 && !answer.CheckedAt.IsZero()
 	if len(answer.Buckets) != len(check.Buckets) || isRecorded == answer.Degraded {

@@ -28,8 +28,8 @@ import (
 	"velocityd/service"
 )
 
-// DefaultTimeout is the deadline of a call whose context has none. It is longer than
-// the service's own deadline, so that the service gives up first on what is asked once.
+// DefaultTimeout is the deadline of a call whose context has none. It is longer than the service's own
+// deadline, so that the service gives up first.
 const DefaultTimeout = 10 * time.Second
 
 const (
@@ -37,8 +37,8 @@ const (
 	// idleTimeout is shorter than the two minutes after which a service closes an idle
 	// connection. Otherwise the service might close it while a request is on its way.
 	idleTimeout = 90 * time.Second
-	// idleConns is how many connections are kept for the next calls. With net/http's
-	// default, which is two, many callers would connect anew for every call.
+	// idleConns connections are kept for the next calls. With net/http's default, which is two, many
+	// callers would connect anew for every call.
 	idleConns = 256
 	// maxAnswer is above the longest answer to service.MaxChecks checks, in bytes.
 	maxAnswer = 64 << 20

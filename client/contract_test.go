@@ -16,7 +16,7 @@ import (
 	"velocityd/service/servicetest"
 )
 
-// What the command line asks a database, it can ask a service.
+// The command line asks a service the same questions as a database.
 var (
 	_ handlers.Reader = (*client.Client)(nil)
 	_ handlers.Writer = (*client.Client)(nil)
@@ -24,9 +24,9 @@ var (
 
 func TestClientKeepsTheContractOfAStore(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 		m := servicetest.NewMemory()
-		return servicetest.Through(m.Bench(), connect(t, serve(t, newHandler(m))))
+		return servicetest.Through(m.Subject(), connect(t, serve(t, newHandler(m))))
 	})
 }
 
@@ -52,9 +52,9 @@ func (l lone) ReportAll(ctx context.Context, reports []service.Report) ([]error,
 
 func TestLoneChecksAndReportsKeepTheContractOfAStore(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 		m := servicetest.NewMemory()
-		return servicetest.Through(m.Bench(), lone{connect(t, serve(t, newHandler(m)))})
+		return servicetest.Through(m.Subject(), lone{connect(t, serve(t, newHandler(m)))})
 	})
 }
 
@@ -107,7 +107,10 @@ func TestOverridesComeBackAsTheyWereWritten(t *testing.T) {
 	c := connect(t, serve(t, newHandler(m)))
 	for _, o := range []service.Override{
 		{ZoneID: 1, Key: "203.0.113.9", Action: service.OverrideLimit, Rate: 0, Window: time.Minute, Reason: "a", CreatedBy: "b"},
-		{ZoneID: 1, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideDeny, ExpiresAt: time.Date(2099, 1, 2, 3, 4, 5, 6000, time.UTC)},
+		{
+			ZoneID: 1, Prefix: netip.MustParsePrefix("2001:db8::/32"), Action: service.OverrideDeny,
+			ExpiresAt: time.Date(2099, 1, 2, 3, 4, 5, 6000, time.UTC),
+		},
 	} {
 		made, err := c.AddOverride(t.Context(), o, "carol")
 		if o.ID = made.ID; o.CreatedBy == "" {
@@ -144,7 +147,7 @@ func TestOverridesBeyondOnePageAreFetched(t *testing.T) {
 	m := servicetest.NewMemory()
 	m.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 	for i := range api.MaxPage + 2 {
-		m.Bench().SetOverride(t, service.Override{ZoneID: 1, Key: fmt.Sprint("k", i), Action: service.OverrideDeny})
+		m.Subject().SetOverride(t, service.Override{ZoneID: 1, Key: fmt.Sprint("k", i), Action: service.OverrideDeny})
 	}
 	c := connect(t, serve(t, newHandler(m)))
 	for limit, want := range map[int]int{1: 1, api.MaxPage: api.MaxPage, api.MaxPage + 1: api.MaxPage + 1, 5 * api.MaxPage: api.MaxPage + 2} {

@@ -86,7 +86,7 @@ func (c *Client) refused(r request, response *http.Response, text []byte) error 
 		f.cause = problem
 	}
 	if problem.Unwrap() == nil && status >= http.StatusInternalServerError {
-		// A proxy has answered. The service may have done what was asked.
+		// A proxy has answered. The service may have carried out the request.
 		f.kind = r.whenLost()
 	}
 	switch status {
@@ -97,8 +97,8 @@ func (c *Client) refused(r request, response *http.Response, text []byte) error 
 	return f
 }
 
-// whenLost returns the kind of error of a request whose answer is lost. One that
-// changes nothing can be asked again.
+// whenLost returns the kind of error of a request whose answer is lost. A request that changes nothing can
+// be asked again.
 func (r request) whenLost() error {
 	if r.method == http.MethodGet {
 		return service.ErrBusy

@@ -29,29 +29,35 @@ func TestErrorsTellWhatTheyMeanForTheAttempt(t *testing.T) {
 		kind   error
 		text   string
 	}{
-		"busy":          {problem(503, "busy"), service.ErrBusy, "A title: the detail."},
-		"undecided":     {problem(504, "undecided"), service.ErrUndecided, "A title: the detail."},
-		"invalid":       {problem(400, "invalid_request"), service.ErrInvalid, "A title: the detail."},
-		"forbidden":     {problem(403, "forbidden"), service.ErrForbidden, "A title: the detail."},
-		"no token":      {problem(401, "unauthenticated"), access.ErrUnauthenticated, "A title: the detail."},
-		"no scope":      {problem(403, "missing_scope"), access.ErrMissingScope, "A title: the detail."},
-		"too large":     {problem(413, "payload_too_large"), api.ErrTooLarge, "A title: the detail."},
-		"internal":      {problem(500, "internal"), api.ErrInternal, "A title: the detail."},
-		"no code":       {problem(403, ""), nil, "A title: the detail."},
-		"no code, 503":  {problem(503, ""), service.ErrUndecided, "A title: the detail."},
-		"unknown code":  {problem(422, "of_next_year"), nil, "A title: the detail."},
-		"a proxy":       {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) }, service.ErrUndecided, "502"},
-		"another site":  {http.NotFound, nil, "is there a velocityd at this address?"},
-		"a redirect":    {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", 307) }, nil, "307"},
-		"HTML":          {answer("text/html; charset=utf-8", "<p>secret-key"), service.ErrUndecided, "text/html"},
-		"no JSON":       {answer("application/json", "secret-key"), service.ErrUndecided, "byte 1"},
-		"another type":  {answer("application/json", `{"results":"secret-key"}`), service.ErrUndecided, "results has another type"},
-		"no instant":    {answer("application/json", fmt.Sprintf(results, `{"decision":{"checked_at":"secret-key"}}`)), service.ErrUndecided, "another form"},
-		"too few":       {answer("application/json", fmt.Sprintf(results, "")), service.ErrUndecided, "0 answers to 1"},
-		"empty":         {answer("application/json", fmt.Sprintf(results, "{}")), service.ErrUndecided, "either"},
-		"other buckets": {answer("application/json", fmt.Sprintf(results, `{"decision":{"buckets":[{"zone_id":9}]}}`)), service.ErrUndecided, "does not fit"},
-		"cut off":       {cut, service.ErrUndecided, "no answer"},
-		"too long":      {answer("application/json", strings.Repeat(" ", 5000)), service.ErrUndecided, "longer than 4096 bytes"},
+		"busy":         {problem(503, "busy"), service.ErrBusy, "A title: the detail."},
+		"undecided":    {problem(504, "undecided"), service.ErrUndecided, "A title: the detail."},
+		"invalid":      {problem(400, "invalid_request"), service.ErrInvalid, "A title: the detail."},
+		"forbidden":    {problem(403, "forbidden"), service.ErrForbidden, "A title: the detail."},
+		"no token":     {problem(401, "unauthenticated"), access.ErrUnauthenticated, "A title: the detail."},
+		"no scope":     {problem(403, "missing_scope"), access.ErrMissingScope, "A title: the detail."},
+		"too large":    {problem(413, "payload_too_large"), api.ErrTooLarge, "A title: the detail."},
+		"internal":     {problem(500, "internal"), api.ErrInternal, "A title: the detail."},
+		"no code":      {problem(403, ""), nil, "A title: the detail."},
+		"no code, 503": {problem(503, ""), service.ErrUndecided, "A title: the detail."},
+		"unknown code": {problem(422, "of_next_year"), nil, "A title: the detail."},
+		"a proxy":      {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) }, service.ErrUndecided, "502"},
+		"another site": {http.NotFound, nil, "is there a velocityd at this address?"},
+		"a redirect":   {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/login", 307) }, nil, "307"},
+		"HTML":         {answer("text/html; charset=utf-8", "<p>secret-key"), service.ErrUndecided, "text/html"},
+		"no JSON":      {answer("application/json", "secret-key"), service.ErrUndecided, "byte 1"},
+		"another type": {answer("application/json", `{"results":"secret-key"}`), service.ErrUndecided, "results has another type"},
+		"no instant": {
+			answer("application/json", fmt.Sprintf(results, `{"decision":{"checked_at":"secret-key"}}`)), service.ErrUndecided,
+			"another form",
+		},
+		"too few": {answer("application/json", fmt.Sprintf(results, "")), service.ErrUndecided, "0 answers to 1"},
+		"empty":   {answer("application/json", fmt.Sprintf(results, "{}")), service.ErrUndecided, "either"},
+		"other buckets": {
+			answer("application/json", fmt.Sprintf(results, `{"decision":{"buckets":[{"zone_id":9}]}}`)), service.ErrUndecided,
+			"does not fit",
+		},
+		"cut off":  {cut, service.ErrUndecided, "no answer"},
+		"too long": {answer("application/json", strings.Repeat(" ", 5000)), service.ErrUndecided, "longer than 4096 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +181,10 @@ func TestAddressOfAService(t *testing.T) {
 			t.Errorf("%s: asks %s as %s, want %s", base, path, agent, want)
 		}
 	}
-	for _, bad := range []string{"", "h:1", "ftp://h", "http://", "127.0.0.1:8080", "http://h:x", "/v1", "http://h?a=b", "http://h#a", "http://h?", "http://h#"} {
+	for _, bad := range []string{
+		"", "h:1", "ftp://h", "http://", "127.0.0.1:8080", "http://h:x", "/v1", "http://h?a=b", "http://h#a",
+		"http://h?", "http://h#",
+	} {
 		if _, err := client.New(bad); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%q: %v", bad, err)
 		}

@@ -28,7 +28,8 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 // an error of a known kind, and no error quotes what came.
 func FuzzAnswers(f *testing.F) {
 	const decision = `{"blocked":true,"would_block":true,"txn_id":1,"retry_after":9,"checked_at":"2026-08-24T09:15:02.123456Z",` +
-		`"buckets":[{"zone_id":1,"bucket_key":"a","blocked":true,"would_block":true,"txn_id":1,"rate":5,"window":60,"velocity":5,"remaining":0,"retry_after":9}]}`
+		`"buckets":[{"zone_id":1,"bucket_key":"a","blocked":true,"would_block":true,"txn_id":1,"rate":5,"window":60,"velocity":5,` +
+		`"remaining":0,"retry_after":9}]}`
 	for _, body := range []string{
 		decision, `{"results":[{"decision":` + decision + `},{"problem":{"title":"x","code":"busy"}}]}`, `{"results":[{},{}]}`, `null`, `[]`, ``,
 		`{"results":[{"txn_id":7,"outcome":"success"},{"problem":{}}]}`, `{"zones":[{"id":1,"window":9223372036854775807}]}`,

@@ -18,8 +18,8 @@ const (
 	lastPause  = time.Second
 )
 
-// longestTry is how long one try waits for its answer, so that one instance that hangs does not use
-// up the time of the call.
+// longestTry bounds the wait of one try, so that an instance that hangs does not use up the time of the
+// call.
 const longestTry = 2 * time.Second
 
 // insist tries until there is an answer, or until the deadline of ctx would pass before

@@ -29,7 +29,8 @@ func afterwards(handler http.Handler, lose http.HandlerFunc) http.HandlerFunc {
 func TestCheckWhoseAnswerIsLostIsAskedAgainAndCountedOnce(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]http.HandlerFunc{
-		"cut": cut, "undecided": problem(504, "undecided"), "internal": problem(500, "internal"), "a proxy": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) },
+		"cut": cut, "undecided": problem(504, "undecided"), "internal": problem(500, "internal"),
+		"a proxy": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", 502) },
 		"half of it": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, `{"blocked":`)
@@ -80,7 +81,8 @@ func TestATryWithoutAnAnswerLeavesTimeForAnother(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	c = connect(t, serve(t, newHandler(m)), client.WithTimeout(time.Hour), client.WithTryTime(100*time.Millisecond), client.WithHTTPClient(&http.Client{Transport: transport}))
+	c = connect(t, serve(t, newHandler(m)), client.WithTimeout(time.Hour), client.WithTryTime(100*time.Millisecond),
+		client.WithHTTPClient(&http.Client{Transport: transport}))
 	if d, err := c.Check(t.Context(), one("bob")); err != nil || d.TxnID() == 0 {
 		t.Errorf("without a connection: got %+v, %v", d, err)
 	}

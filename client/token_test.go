@@ -24,14 +24,16 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	url := serve(t, handlers.New(handlers.Options{
-		Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m, Auth: handlers.Auth{Gate: front.Gate{Callers: cache, Txns: m}},
+		Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m,
+		Auth: handlers.Auth{Gate: front.Gate{Callers: cache, Txns: m}},
 	}))
 	shop := connect(t, url, client.WithToken(token.Reveal()))
 	if decisions, err := shop.CheckAll(t.Context(), []service.Check{one("alice")}); err != nil || decisions[0].Blocked {
 		t.Errorf("a check: %+v, %v", decisions, err)
 	}
 	_, err := shop.Zones(t.Context())
-	if !errors.Is(err, access.ErrMissingScope) || errors.Is(err, service.ErrForbidden) || !strings.Contains(err.Error(), "lacks one of the scopes") {
+	if !errors.Is(err, access.ErrMissingScope) || errors.Is(err, service.ErrForbidden) ||
+		!strings.Contains(err.Error(), "lacks one of the scopes") {
 		t.Errorf("zones: %v", err)
 	}
 	for name, other := range map[string]string{"none": "", "unknown": access.NewToken().Reveal()} {

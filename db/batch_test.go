@@ -45,7 +45,7 @@ func (c crowded) CheckAll(ctx context.Context, call service.Call) ([]service.Dec
 func TestBatchesKeepTheContractInACrowd(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 			b := newBench(t, engine.Database(t))
 			b.SetZone(t, zone(crowdZone, 1_000_000, time.Hour))
 			return b.asking(crowded{b.store})

@@ -21,7 +21,7 @@ import (
 func TestStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 			return newBench(t, engine.Database(t))
 		})
 	})
@@ -30,7 +30,7 @@ func TestStoreKeepsTheContract(t *testing.T) {
 func TestBatchesOfOneKeepTheContract(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 			b := newBench(t, engine.Database(t))
 			return b.asking(inBatches{b.store})
 		})

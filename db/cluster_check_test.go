@@ -52,7 +52,7 @@ type exercised struct{ sync.Mutex }
 
 // open returns a bench on the cluster without zones and txns below 1000, which belong to
 // Exercise. The next claim waits for the end of this one.
-func (e *exercised) open(t *testing.T) servicetest.Bench {
+func (e *exercised) open(t *testing.T) servicetest.Subject {
 	t.Helper()
 	e.Lock()
 	t.Cleanup(e.Unlock)

@@ -30,7 +30,7 @@ func coalesce(t *testing.T, store service.CheckStore, o queue.CoalescerOptions) 
 func TestCoalescedStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 			b := newBench(t, engine.Database(t))
 			return b.asking(coalesce(t, b.store, queue.CoalescerOptions{Lanes: 2, Timeout: 2 * time.Minute}))
 		})

@@ -63,7 +63,7 @@ func (b bench) Release(ctx context.Context, bucket service.Bucket, principal, re
 	return b.store.Release(ctx, bucket, principal, reason)
 }
 
-var _ servicetest.Bench = bench{}
+var _ servicetest.Subject = bench{}
 
 // inBatches is a Store that sends lone checks by two packets, too.
 type inBatches struct{ *Store }

@@ -83,7 +83,7 @@ func (b portableBench) Age(tb testing.TB, bucket service.Bucket, by time.Duratio
 
 func TestPortableStoreKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 		return newPortableBench(t, dbtest.Portable(t), session.Options{})
 	})
 }

@@ -163,7 +163,7 @@ func TestProceduresKeepTheContract(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-				servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+				servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 					b := newBench(t, engine.Database(t))
 					return b.asking(newSQLStore(t, b.Database, several))
 				})

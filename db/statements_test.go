@@ -38,6 +38,6 @@ func (b byStatements) Release(ctx context.Context, bucket service.Bucket, princi
 func TestStatementsKeepTheContractBesideProcedures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		servicetest.Exercise(t, func(t *testing.T) servicetest.Bench { return newByStatements(t, engine) })
+		servicetest.Exercise(t, func(t *testing.T) servicetest.Subject { return newByStatements(t, engine) })
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -14,14 +15,14 @@ import (
 	"velocityd/db/dbtest"
 )
 
-// script is a program that a page has its reader write to a file.
-func script(t *testing.T, page, name string) string {
+// script is a program of the analyst's page.
+func script(t *testing.T, name string) string {
 	t.Helper()
-	found := regexp.MustCompile(`(?s)cat >` + regexp.QuoteMeta(name) + ` <<'PYTHON'\n(.*?)\nPYTHON\n`).FindStringSubmatch(readPage(t, page))
-	if found == nil {
-		t.Fatalf("%s has no %s", page, name)
+	text, err := os.ReadFile("../examples/analyst/" + name)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return found[1]
+	return string(text)
 }
 
 // runPython runs a program with its input, and returns what it prints.
@@ -38,7 +39,7 @@ func runPython(t *testing.T, program, input string) string {
 
 func TestTheAnalystsPageCountsAStricterLimitExactly(t *testing.T) {
 	t.Parallel()
-	program := script(t, "docs/analyst.md", "stricter.py")
+	program := script(t, "stricter.py")
 	const rate, window = 3, 600 * time.Second
 	for seed := range uint64(5) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -79,7 +80,7 @@ func TestTheAnalystsPageExportsNoFormula(t *testing.T) {
 	for i, name := range names {
 		fmt.Fprintf(&lines, "%d\t%s\tNULL\n", i, escape.Replace(name))
 	}
-	printed := runPython(t, script(t, "docs/analyst.md", "tocsv.py"), lines.String())
+	printed := runPython(t, script(t, "tocsv.py"), lines.String())
 	// The reader of package csv makes one byte of CR LF, and none is in a name.
 	rows, err := csv.NewReader(strings.NewReader(printed)).ReadAll()
 	if err != nil || len(rows) != len(names) {
@@ -118,7 +119,8 @@ func TestTheAnalystsPageFindsTheFirstIDOfATime(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			const scan = "SELECT COUNT(IF(created_at >= @since, 1, NULL)), COUNT(IF(id >= @first, 1, NULL)), COUNT(IF(id >= @first AND created_at >= @since, 1, NULL)) FROM read_txn"
+			const scan = "SELECT COUNT(IF(created_at >= @since, 1, NULL)), COUNT(IF(id >= @first, 1, NULL)), COUNT(IF(id >= @first AND " +
+				"created_at >= @since, 1, NULL)) FROM read_txn"
 			if err := analyst.QueryRowContext(t.Context(), scan).Scan(&inTime, &inRange, &both); err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +141,8 @@ func TestTheAnalystsPageFindsTheFirstIDOfATime(t *testing.T) {
 			}
 			values = append(values, fmt.Sprintf("(%d, UTC_TIMESTAMP(6) - INTERVAL %d SECOND, 1, 'ann', 1, 1, 0)", id, second))
 		}
-		dbtest.Exec(t, root, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+strings.Join(values, ", "))
+		dbtest.Exec(t, root, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES "+
+			""+strings.Join(values, ", "))
 		for _, minutes := range []int{0, 1, 10, 29, 60, 200, 1000} {
 			inTime, inRange, both := since(minutes)
 			if both != inTime || inRange > inTime+rows/100 || minutes > 0 && inTime == 0 {

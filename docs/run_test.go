@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -63,7 +64,8 @@ const patience = 2 * time.Minute
 // prologue is what a block of shell finds, on one line: make is held against the
 // Makefile in place of being run; an answer of curl that is an error is one; and
 // what a block exports the next one has.
-const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; ` +
+const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; ` +
+	`trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; ` +
 	`if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +
 	`make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
 	`curl() { command curl --fail-with-body "$@"; }; ` + "\n"
@@ -141,8 +143,8 @@ func (w *world) must(language, text string) {
 
 // compare holds a printed answer against what the block before it printed.
 func (w *world) compare(b block) error {
-	want, err := printed(strings.TrimSpace(b.text))
-	if err != nil {
+	var want any
+	if err := json.Unmarshal([]byte(b.text), &want); err != nil {
 		return fmt.Errorf("%s: %w", b.at(0), err)
 	}
 	got, err := printed(w.printed)
@@ -181,7 +183,7 @@ func (w *world) runProgram(b block, name string, args ...string) error {
 
 // runGo runs a program or a test that imports packages of this module. It is
 // outside of the module's folders, but is built in the module, whose go.mod has all
-// that the packages need: a module of its own would have to fetch it.
+// that the packages need: a separate module would have to fetch it.
 func (w *world) runGo(b block) error {
 	w.awaitService()
 	folder, err := os.MkdirTemp(w.folder, "go")

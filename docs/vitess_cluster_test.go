@@ -14,7 +14,7 @@ import (
 )
 
 // TestClusterStatementsForVitessRun runs the SQL that the pages have for Vitess, each block in
-// a session of its own with the keyspace that a DSN of the service names.
+// a separate session with the keyspace that a DSN of the service names.
 //
 // No DELETE may have the plan that vtgate makes of one with a LIMIT over several shards: it
 // reads keys, locks nothing, and then deletes these keys, whatever has become of their rows.

@@ -26,7 +26,7 @@ import (
 // The page that makes accounts. Others use them as it has granted them.
 const grantingPage = "docs/install.md"
 
-// What the pages call the service and the database's server.
+// The pages' names of the service and the database's server.
 const (
 	printedService = "127.0.0.1:8080"
 	printedServer  = "tcp(db.example:3306)"
@@ -114,7 +114,8 @@ func newWorld(t *testing.T, engine *dbtest.Engine, program, page string, blocks 
 		return regexp.MustCompile(`(?m)velocityd serve( .*)?$`).MatchString(b.text) && b.language == "sh"
 	}
 	if page != grantingPage && !slices.ContainsFunc(blocks, starts) {
-		w.must("sh", "VELOCITY_DSN='velocity:"+w.secrets["velocity"]+"@"+printedServer+"/velocityd' velocityd serve --listen "+printedService+"\n")
+		w.must("sh", "VELOCITY_DSN='velocity:"+w.secrets["velocity"]+"@"+printedServer+"/velocityd' velocityd serve --listen "+
+			""+printedService+"\n")
 	}
 	return w
 }

@@ -9,10 +9,10 @@ import (
 
 func TestHTTPKeepsTheContractOfAStore(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 		r := start(t, nil)
 		client := handlerstest.New(r.url)
 		t.Cleanup(client.Close)
-		return servicetest.Through(r.Memory.Bench(), client)
+		return servicetest.Through(r.Memory.Subject(), client)
 	})
 }

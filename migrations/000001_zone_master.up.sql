@@ -6,14 +6,14 @@
 -- alone would let a session without strict mode turn NULL into 0. ENUMs are
 -- CHECKed for the empty value that such a session would store.
 --
--- Of a CHECK that refuses a row, both engines show the constraint's name and nothing
--- else. So the name of each is the rule in words: "Check constraint 'rate must be 0 to
+-- When a CHECK refuses a row, both engines show the constraint's name alone. So the name of
+-- each is the rule in words: "Check constraint 'rate must be 0 to
 -- 1000000' is violated." An ENUM cannot speak so: in strict mode the engine refuses
 -- mode = 'shadov' as "Data truncated for column 'mode'" before any CHECK sees the row.
 --
 -- A zone may keep a pseudonym in the place of each key. key_rule tells both forms apart, so
--- that a check whose key was made for the other form is refused like one of another
--- key_kind: whoever has not heard of key_form never writes a clear key into such a zone.
+-- that a check with a key of the other form is refused like one of another key_kind: a
+-- program that does not know key_form never writes a clear key into such a zone.
 --
 -- velocityd keeps key_rule, overridden, revision and narrowed_at by itself: its triggers overrule the
 -- values of a writer. Vitess and TiDB have no triggers: there, change zones by the program or over HTTP.
@@ -50,9 +50,9 @@ CREATE TABLE zone_master (
   ipv6_prefix      INT          NOT NULL DEFAULT 64
     COMMENT 'in ip zones: bits of an IPv6 address that make one bucket',
   on_failure       ENUM('error', 'allow', 'block') CHARACTER SET ascii NOT NULL DEFAULT 'error'
-    COMMENT 'what the service answers while the database is away: error (503, the caller decides); block; or allow, up to the rate by what each instance knows; the latter are recorded nowhere',
+    COMMENT 'answer while the database is away: error (503); or block, or allow (up to the rate, by each instance): neither is recorded',
   record_blocked   INT          NOT NULL DEFAULT 0
-    COMMENT 'how many blocked attempts of a bucket and window have txns of their own, at least; the last of these txns counts the others; 0: all have one',
+    COMMENT 'how many blocked attempts of a bucket and window have a txn each; the last of these txns counts the others; 0: all have one',
   key_rule         VARCHAR(32)  CHARACTER SET ascii
     AS (CONCAT(IF(key_form = 'hmac', 'hmac/', ''), IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind))) STORED
     COMMENT 'kept by velocityd: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',

@@ -24,12 +24,14 @@ CREATE TABLE zone_bucket_lock (
   bucket_key   VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ NOT NULL,
   locked_until DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: end of the last lockout',
   lockout_us   BIGINT NOT NULL DEFAULT 0     COMMENT 'microseconds: length of the last lockout, from which the next one grows',
-  lockout_shadow BOOLEAN NOT NULL DEFAULT FALSE COMMENT 'the last lockout began while the zone only watched: it binds nobody once the zone is enforced',
+  lockout_shadow BOOLEAN NOT NULL DEFAULT FALSE
+      COMMENT 'the last lockout began while the zone only watched: it binds nobody once the zone is enforced',
   tally        INT UNSIGNED NULL DEFAULT NULL COMMENT 'how many counted txns of the bucket have created_at in (tally_from, tally_until]',
   tally_from   DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC',
   tally_until  DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC; NULL: there is no tally',
   tallied_at   DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: when they were last counted one by one',
-  blocked_began DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: when the last series of blocked attempts began, of which not all have a txn; NULL: there is none',
+  blocked_began DATETIME(6) NULL DEFAULT NULL
+      COMMENT 'UTC: begin of the last series of blocked attempts of which not all have a txn; NULL: there is none',
   blocked_txns INT UNSIGNED NULL DEFAULT NULL COMMENT 'how many txns the series has',
   blocked_txn_id BIGINT UNSIGNED NULL DEFAULT NULL COMMENT 'of the last of them, which counts the attempts that are like it',
   blocked_txn_at DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: its created_at',

@@ -12,7 +12,7 @@ CREATE TABLE zone_override (
   network    VARCHAR(130) CHARACTER SET ascii COLLATE ascii_bin NULL DEFAULT NULL
     COMMENT 'kept by velocityd: family and leading bits of prefix, such as 4:11001011; a lookup by one length is one by key',
   action     ENUM('allow', 'deny', 'limit') CHARACTER SET ascii NOT NULL
-    COMMENT 'allow: always room, not counted; deny: never room; limit: a rate and window of its own',
+    COMMENT 'allow: always room, not counted; deny: never room; limit: another rate and window',
   rate       INT NULL DEFAULT NULL COMMENT 'of a limit',
   `window`   INT NULL DEFAULT NULL COMMENT 'of a limit, seconds',
   expires_at DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: the first instant at which the override is no more; NULL: never',

@@ -1,6 +1,6 @@
--- What callers of the HTTP interface prove by who they are: tokens, and the subjects of
--- client certificates. No token can be made from a row. Rows are never deleted, so that
--- the names in zone_audit can be looked up: what ends a credential is revoked_at.
+-- The credentials of HTTP callers: tokens, and the subjects of client certificates. No token can be made
+-- from a row. Rows are never deleted, so that the names in zone_audit can be looked up: revoked_at ends a
+-- credential.
 CREATE TABLE access_token (
   id           BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
   kind         ENUM('token', 'certificate') CHARACTER SET ascii NOT NULL,

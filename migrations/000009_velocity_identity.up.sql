@@ -1,5 +1,5 @@
--- By what a service knows that a connection leads to its database, and that its secret keys are
--- those of the other instances. A replica has the same rows, so a failover changes nothing.
+-- A service reads here that a connection leads to its database, and that its secret keys are those of the
+-- other instances. A replica has the same rows, so a failover changes nothing.
 CREATE TABLE velocity_identity (
   name  VARCHAR(32) CHARACTER SET ascii COLLATE ascii_bin NOT NULL
     COMMENT 'database, or key and the id of a secret key of pseudonyms',

@@ -23,7 +23,8 @@ func audited(t *testing.T, d *dbtest.Database) []string {
 
 func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 	t.Parallel()
-	const zone, override = " INTO zone_master (id, rate, `window`) VALUES ", " INTO zone_override (zone_id, bucket_key, action, rate, `window`) VALUES "
+	const zone, override = " INTO zone_master (id, rate, `window`) VALUES ",
+		" INTO zone_override (zone_id, bucket_key, action, rate, `window`) VALUES "
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		conn := session(t, d, "STRICT_ALL_TABLES")
@@ -38,8 +39,14 @@ func TestEveryChangeByPlainSQLIsAudited(t *testing.T) {
 				"override insert 1 ann none>3 ->limit; override insert 1 ann none>none ->deny",
 			},
 			{"SET @velocityd_principal = NULL", ""},
-			{"UPDATE zone_override SET action = 'allow', rate = NULL, `window` = NULL WHERE bucket_key = 'a'", "override update 1 - 3>none limit>allow"},
-			{"INSERT" + override + "(1, 'b', 'deny', NULL, NULL) ON DUPLICATE KEY UPDATE action = 'allow'", "override update 1 - none>none deny>allow"},
+			{
+				"UPDATE zone_override SET action = 'allow', rate = NULL, `window` = NULL WHERE bucket_key = 'a'",
+				"override update 1 - 3>none limit>allow",
+			},
+			{
+				"INSERT" + override + "(1, 'b', 'deny', NULL, NULL) ON DUPLICATE KEY UPDATE action = 'allow'",
+				"override update 1 - none>none deny>allow",
+			},
 			{"REPLACE" + override + "(1, 'b', 'deny', NULL, NULL)", "override delete 1 - none>none allow>-; override insert 1 - none>none ->deny"},
 			{"SET @velocityd_principal = REPEAT('é', 200)", ""},
 			{"DELETE FROM zone_override", "override delete 1 " + strings.Repeat("é", 128) + " none>none allow>-; " +
@@ -107,7 +114,8 @@ func TestCreatedByIsThePrincipalOrTheAccount(t *testing.T) {
 		dbtest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'ann', 'deny')")
 		dbtest.Exec(t, conn, "INSERT INTO zone_override (zone_id, bucket_key, action, created_by) VALUES (1, 'bob', 'deny', 'bob')")
 		dbtest.Exec(t, conn, "UPDATE zone_override SET reason = 'touched'")
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override WHERE created_by = IF(bucket_key = 'account', SESSION_USER(), bucket_key)"); n != 3 {
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_override WHERE created_by = IF(bucket_key = 'account', SESSION_USER(), "+
+			"bucket_key)"); n != 3 {
 			t.Errorf("%d of 3 overrides say who created them: %q", n, rows(t, d, "SELECT bucket_key, created_by FROM zone_override"))
 		}
 	})

@@ -46,11 +46,11 @@ func SchemaOf(rows [][]string, isMariaDB bool) Schema {
 
 // Fault is something in a database that is not as this program makes it.
 type Fault struct {
-	Is string // what is so
-	Do string // what mends it
+	Is string // the finding
+	Do string // its cure
 }
 
-// find returns what has a name; the table is not asked for if it is empty.
+// find returns the object with a name. An empty table matches every table.
 func (s Schema) find(kind, table, name string) (found Described, is bool) {
 	at := slices.IndexFunc(s.Rows, func(d Described) bool {
 		return d.Kind == kind && d.Name == name && (table == "" || d.Table == table)
@@ -77,7 +77,7 @@ var (
 // words is a text whose blanks and line ends do not matter.
 func words(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// keeps says that a routine of the database is what the engine makes of a text.
+// keeps says that the database has the routine of a text.
 func (s Schema) keeps(d Described, t text) bool {
 	statement := s.own(t.statement)
 	form := routineHead
@@ -95,7 +95,7 @@ func (s Schema) keeps(d Described, t text) bool {
 	return parts != nil && words(unescaped.Replace(strings.Join(parts[1:], " "))) == words(unescaped.Replace(d.Text))
 }
 
-// own is a statement as the engine reads it. What is for another kind of engine is a comment then.
+// own returns a statement as the engine reads it: parts for another kind of engine become comments.
 func (s Schema) own(statement string) string {
 	if s.IsMariaDB {
 		return forMariaDB.ReplaceAllString(forMySQL.ReplaceAllString(statement, " "), " $1 ")
@@ -121,12 +121,13 @@ func (s Schema) keepsParameters(name, statement string) bool {
 }
 
 var (
-	definition = regexp.MustCompile(`^(?:in )?((?:(?:in)?out )?\w+) (\w+(?:\([^)]*\))?(?: unsigned)?)(?: character set (\w+))?(?: collate (\w+))?(.*)$`)
-	intWidth   = regexp.MustCompile(`int\(\d+\)`)
+	definition = regexp.MustCompile(`^(?:in )?((?:(?:in)?out )?\w+) (\w+(?:\([^)]*\))?(?: unsigned)?)` +
+		`(?: character set (\w+))?(?: collate (\w+))?(.*)$`)
+	intWidth = regexp.MustCompile(`int\(\d+\)`)
 )
 
-// defines says that a column or parameter that the database has is what the engine makes of a
-// definition. A character set or collation that the definition does not name is the server's choice.
+// defines says that a column or parameter of the database has a definition. A character set or collation
+// that the definition does not name is the server's choice.
 func (s Schema) defines(have, want string) bool {
 	is, wanted := definition.FindStringSubmatch(canonical(have)), definition.FindStringSubmatch(canonical(s.own(want)))
 	if is == nil || wanted == nil {
@@ -140,8 +141,8 @@ func (s Schema) defines(have, want string) bool {
 	return true
 }
 
-// canonical is a definition in words that are the same for all engines. Of an expression it has the
-// literals.
+// canonical returns a definition in words that are the same for all engines, with the literals of
+// expressions.
 func canonical(definition string) string {
 	text, _, _ := strings.Cut(strings.ToLower(words(othersWords.ReplaceAllString(definition, ""))), " comment '")
 	if before, expression, isGenerated := strings.Cut(text, " as ("); isGenerated {
@@ -174,8 +175,8 @@ func viewText(statement string) string {
 		parts[1], strings.Join(names, ","), strings.Join(values, ","), parts[3], parts[4]))
 }
 
-// keptView is a view's text without what engines add to it: quotes, the names of the database and
-// of the table before each column, and the name of each column behind it.
+// keptView returns a view's text without the additions of engines: quotes, the names of the database and of
+// the table before each column, and the name of each column behind it.
 func keptView(text string) string {
 	return plainly(viewAddition.ReplaceAllString(strings.ToLower(words(text)), ""))
 }
@@ -185,7 +186,7 @@ func plainly(text string) string {
 	return strings.NewReplacer(" ", "", "\n", "", "(", "", ")", "").Replace(strings.ToLower(text))
 }
 
-// describe reads what the database has.
+// describe reads the schema of the database.
 func describe(ctx context.Context, conn *sql.Conn) (s Schema, err error) {
 	content, err := readText("procedures/describe_schema.sql")
 	if err != nil {
@@ -213,8 +214,8 @@ func describe(ctx context.Context, conn *sql.Conn) (s Schema, err error) {
 	return s, nil
 }
 
-// Faults returns what of this program's schema is missing in a database, is another one than this
-// program's, or runs with the rights of another account than the rest.
+// Faults returns the parts of this program's schema that a database lacks, that differ there, or that run
+// with the rights of another account than the rest.
 func (s Schema) Faults() ([]Fault, error) {
 	routines, err := compare(s)
 	if err != nil {
@@ -235,7 +236,10 @@ func (s Schema) Faults() ([]Fault, error) {
 	for _, d := range s.Rows {
 		is := func(r Routine) bool { return r.Kind == d.Kind && r.Name == d.Name }
 		if d.Kind == "TRIGGER" && !slices.ContainsFunc(routines, is) {
-			list = append(list, Fault{"trigger " + d.Name + " on " + d.Table + " is not this program's, and can change what is recorded", "run DROP TRIGGER `" + d.Name + "`"})
+			list = append(list, Fault{
+				"trigger " + d.Name + " on " + d.Table + " is not this program's, and can change what is recorded",
+				"run DROP TRIGGER `" + d.Name + "`",
+			})
 		}
 	}
 	if owners := owners(routines); len(owners) > 1 {
@@ -256,7 +260,8 @@ func (s Schema) Faults() ([]Fault, error) {
 	return list, nil
 }
 
-// owners returns the accounts with whose rights routines run, those of the fewest first.
+// owners returns the accounts with whose rights routines run; the account with the fewest routines comes
+// first.
 func owners(routines []Routine) []string {
 	number := map[string]int{}
 	for _, r := range routines {
@@ -315,8 +320,7 @@ func (s Schema) faultOf(p part) (f Fault, is bool) {
 	return f, true
 }
 
-// literalsOf returns the literals of a CHECK, in order. Engines keep a CHECK in words of their own,
-// and its literals as they were.
+// literalsOf returns the literals of a CHECK, in order. Engines rewrite a CHECK, but not its literals.
 func literalsOf(check string) string {
 	text := strings.Join(literals.FindAllString(strings.ReplaceAll(check, `\'`, "'"), -1), " ")
 	if strings.HasPrefix(check, "not enforced ") {

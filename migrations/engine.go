@@ -146,8 +146,7 @@ func (p portable) carryOut(ctx context.Context, actions []Action) (done Change, 
 	return done, nil
 }
 
-// repeat carries out an action or, if it is one that goes on, carries it out until it changes no
-// more row.
+// repeat carries out an action once or, if the action says so, until it changes no more rows.
 func (p portable) repeat(ctx context.Context, a Action) error {
 	for {
 		changed, err := p.changed(ctx, a)
@@ -157,7 +156,7 @@ func (p portable) repeat(ctx context.Context, a Action) error {
 	}
 }
 
-// planDown drops all portable tables, the newest first, and then what vtgate knows of them.
+// planDown drops all portable tables, the newest first, and then vtgate's records of them.
 func (p portable) planDown(ctx context.Context) (actions []Action, f found, err error) {
 	if f, err = p.look(ctx); err != nil {
 		return nil, f, err
@@ -167,7 +166,8 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 		return nil, f, err
 	}
 	if left, err := p.left(ctx); err != nil || len(left) > 0 {
-		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd migrate down --engine-mode mysql'"))
+		return nil, f, errors.Join(err, errors.New("the database was migrated as MySQL: take it back there, by 'velocityd migrate down "+
+			"--engine-mode mysql'"))
 	}
 	for _, table := range slices.Backward(tables) {
 		if !has(f.tables(table.group), table.name) {

@@ -52,7 +52,7 @@ func install(ctx context.Context, conn *sql.Conn) (due, hidden []Routine, err er
 	return due, in.hidden, err
 }
 
-// errNoDefiner is what an administrator is told of a view whose owner does not exist. Others are told
+// errNoDefiner is the error of a view whose owner does not exist, for administrators. Others get
 // errAccessDenied.
 const errNoDefiner = 1449
 
@@ -106,8 +106,8 @@ func (r Routine) order() int {
 // make brings one routine to its current text. MariaDB replaces it in one atomic
 // statement, and both engines do so with views. MySQL can only drop a routine and create it
 // again, so there
-//   - the text is tried under another name first: what the engine or the account's
-//     rights refuse is found out while the old one is still in place;
+//   - the text is tried under another name first: a refusal by the engine or by the
+//     account's rights comes while the old one is still in place;
 //   - nothing comes between DROP and CREATE, and a CALL in the gap gets error 1305,
 //     which callers may try again;
 //   - the grants on the routine, which go with it, are put back at once. They are granted
@@ -152,7 +152,7 @@ func (in *installer) make(ctx context.Context, t text, old Routine) (err error) 
 	return in.regrant(ctx, old, kept)
 }
 
-// mostTries is how often a statement is tried that waits for a table.
+// A statement that waits for a table is tried mostTries times.
 const mostTries = 10
 
 // execBetweenChecks carries out a statement that needs a table for itself. While it waits for an open

@@ -27,13 +27,13 @@ import (
 // ones, because every new check would queue behind it.
 const metadataWait = "10"
 
-// connectTimeout bounds how long it may take to connect to a database and ask what it is.
+// connectTimeout bounds the time to connect to a database and ask for its engine.
 const connectTimeout = 5 * time.Second
 
 // ErrDirty says that a step stopped half-way and a person has to look.
 var ErrDirty = errors.New("schema is dirty")
 
-// State is where a database's schema is.
+// State is the state of a database's schema.
 type State struct {
 	Version  uint      // of the newest step that was begun, 0 for none
 	Latest   uint      // of the newest step in this program
@@ -46,21 +46,19 @@ type State struct {
 	Left    []Routine // see Change
 }
 
-// IsCurrent says that there is nothing to do: the schema is this program's, and so
-// is each procedure, function and trigger.
+// IsCurrent says that the schema, with each procedure, function and trigger, is this program's.
 func (s State) IsCurrent() bool {
 	return !s.Dirty && s.Version == s.Latest && len(s.Actions) == 0 &&
 		!slices.ContainsFunc(s.Routines, func(r Routine) bool { return r.State != Current })
 }
 
-// Change is what Up or Down has done.
+// Change is the work of Up or Down.
 type Change struct {
 	From, To uint // versions; equal if no step was carried out
-	// Actions are what was carried out where there are no steps.
+	// Actions are the work on engines without steps.
 	Actions []Action
-	// Left are the procedures, triggers and views of a database behind vtgate that was migrated
-	// as MySQL. They are of use as long as instances reach that MySQL directly, and are to be
-	// dropped there when none does any more.
+	// Left are the procedures, triggers and views of a database behind vtgate that was migrated as MySQL.
+	// Instances that reach that MySQL directly need them; the DBA drops them after the last of these.
 	Left []Routine
 	// Routines are the procedures, functions, triggers and views that were made anew or,
 	// being retired, dropped.
@@ -159,8 +157,8 @@ func statusOfSteps(ctx context.Context, dsn string) (State, error) {
 	return state, err
 }
 
-// change calls do and returns what it has changed. It holds the lock of migrations from the
-// first look to the last, so that no other migration is part of the difference.
+// change calls do and returns its effect. It holds the lock of migrations from the first look to the last,
+// so that no other migration is part of the difference.
 func change(ctx context.Context, dsn string, do func(*migrate.Migrate, *target) error) (c Change, err error) {
 	err = run(ctx, dsn, func(m *migrate.Migrate, t *target) error {
 		from, dirty, err := t.Version()
@@ -223,16 +221,16 @@ func connect(ctx context.Context, db *sql.DB) (*sql.Conn, error) {
 	return conn, nil
 }
 
-// lockError says what it means that golang-migrate's lock can not be had.
+// lockError explains that golang-migrate's lock can not be had.
 func lockError(err error) error {
 	if errors.Is(err, database.ErrLocked) {
-		return errors.New("another migration is under way, and was waited for in vain for 10 seconds")
+		return errors.New("another migration is still under way after 10 seconds")
 	}
 	return err
 }
 
-// open returns a connection pool of its own for migrations: procedures keep the
-// sql_mode that they were created under, so it is pinned here.
+// open returns a separate connection pool for migrations: procedures keep the sql_mode of their creation,
+// so it is pinned here.
 func open(dsn string) (db *sql.DB, name string, err error) {
 	return openWith(dsn, map[string]string{
 		"sql_mode":          "'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",

@@ -80,25 +80,26 @@ func TestPrefixesAreBroughtIntoOneForm(t *testing.T) {
 		for mode, setting := range modes() {
 			conn := session(t, d, setting)
 			for given, want := range map[string]string{
-				"0.0.0.0/0":                      "prefix=0.0.0.0/0 | network=4:",
-				"::/0":                           "prefix=::/0 | network=6:",
-				"203.0.113.0/24":                 "prefix=203.0.113.0/24 | network=4:110010110000000001110001",
-				"10.0.0.0/8":                     "prefix=10.0.0.0/8 | network=4:00001010",
-				"255.255.255.254/31":             "prefix=255.255.255.254/31 | network=4:" + strings.Repeat("1", 31),
-				"::ffff:203.0.113.0/120":         "prefix=203.0.113.0/24 | network=4:110010110000000001110001",
-				"::FFFF:0:0/96":                  "prefix=0.0.0.0/0 | network=4:",
-				"::0.2.0.0/112":                  "prefix=::2:0/112 | network=6:" + strings.Repeat("0", 96) + "0000000000000010",
-				"2001:DB8::/32":                  "prefix=2001:db8::/32 | network=6:" + "00100000000000010000110110111000",
-				"2001:0db8:0000:0:0:0:0:0/32":    "prefix=2001:db8::/32 | network=6:" + "00100000000000010000110110111000",
-				"8000::/1":                       "prefix=8000::/1 | network=6:1",
-				"::2/127":                        "prefix=::2/127 | network=6:" + strings.Repeat("0", 126) + "1",
-				"0:0:0:0:0:0:0:0/64":             "prefix=::/64 | network=6:" + strings.Repeat("0", 64),
-				"0:0:0:0:8000:0:0:0/65":          "prefix=::8000:0:0:0/65 | network=6:" + strings.Repeat("0", 64) + "1",
-				"ffff:ffff:ffff:ffff::/64":       "prefix=ffff:ffff:ffff:ffff::/64 | network=6:" + strings.Repeat("1", 64),
-				"64:FF9B:1:0:0:0:192.0.2.34/127": "prefix=64:ff9b:1::c000:222/127 | network=6:" + fmt.Sprintf("%016b%016b%016b%048b%031b", 0x64, 0xff9b, 1, 0, 0xc0000222>>1),
-				"64:ff9b::/47":                   "prefix=64:ff9b::/47 | network=6:" + fmt.Sprintf("%016b%016b%015b", 0x64, 0xff9b, 0),
-				"2001::/31":                      "prefix=2001::/31 | network=6:0010000000000001000000000000000",
-				"2002::/15":                      "prefix=2002::/15 | network=6:001000000000001",
+				"0.0.0.0/0":                   "prefix=0.0.0.0/0 | network=4:",
+				"::/0":                        "prefix=::/0 | network=6:",
+				"203.0.113.0/24":              "prefix=203.0.113.0/24 | network=4:110010110000000001110001",
+				"10.0.0.0/8":                  "prefix=10.0.0.0/8 | network=4:00001010",
+				"255.255.255.254/31":          "prefix=255.255.255.254/31 | network=4:" + strings.Repeat("1", 31),
+				"::ffff:203.0.113.0/120":      "prefix=203.0.113.0/24 | network=4:110010110000000001110001",
+				"::FFFF:0:0/96":               "prefix=0.0.0.0/0 | network=4:",
+				"::0.2.0.0/112":               "prefix=::2:0/112 | network=6:" + strings.Repeat("0", 96) + "0000000000000010",
+				"2001:DB8::/32":               "prefix=2001:db8::/32 | network=6:" + "00100000000000010000110110111000",
+				"2001:0db8:0000:0:0:0:0:0/32": "prefix=2001:db8::/32 | network=6:" + "00100000000000010000110110111000",
+				"8000::/1":                    "prefix=8000::/1 | network=6:1",
+				"::2/127":                     "prefix=::2/127 | network=6:" + strings.Repeat("0", 126) + "1",
+				"0:0:0:0:0:0:0:0/64":          "prefix=::/64 | network=6:" + strings.Repeat("0", 64),
+				"0:0:0:0:8000:0:0:0/65":       "prefix=::8000:0:0:0/65 | network=6:" + strings.Repeat("0", 64) + "1",
+				"ffff:ffff:ffff:ffff::/64":    "prefix=ffff:ffff:ffff:ffff::/64 | network=6:" + strings.Repeat("1", 64),
+				"64:FF9B:1:0:0:0:192.0.2.34/127": "prefix=64:ff9b:1::c000:222/127 | network=6:" +
+					fmt.Sprintf("%016b%016b%016b%048b%031b", 0x64, 0xff9b, 1, 0, 0xc0000222>>1),
+				"64:ff9b::/47": "prefix=64:ff9b::/47 | network=6:" + fmt.Sprintf("%016b%016b%015b", 0x64, 0xff9b, 0),
+				"2001::/31":    "prefix=2001::/31 | network=6:0010000000000001000000000000000",
+				"2002::/15":    "prefix=2002::/15 | network=6:001000000000001",
 			} {
 				for _, statement := range []string{
 					"INSERT INTO zone_override (zone_id, prefix, network, action) VALUES (1, ?, '4:forged', 'deny')",
@@ -126,7 +127,8 @@ func TestWhatIsNoNetworkIsRefused(t *testing.T) {
 			for _, bad := range []string{
 				"", "/", "/8", "10.0.0.0", "2001:db8::", "10.0.0.0/", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/08", "10.0.0.0/8/8",
 				"10.0.0.0/8.5", "10.0.0.0/a", "10.0.0.0/999", "10.0.0.0/1000", "10.0.0.0/4294967304", "10.0.0/8", "10/8", "10.0.0.0.0/8",
-				"256.0.0.0/8", " 10.0.0.0/8", "10.0.0.0 /8", "10.0.0.0/8\n\n", "10.0.0.0/8\n", "192.0.2.0/24 ", "192.0.2.0/24\n", "2001:db8::/129", "2001:db8:::/32", "fe80::%eth0/64",
+				"256.0.0.0/8", " 10.0.0.0/8", "10.0.0.0 /8", "10.0.0.0/8\n\n", "10.0.0.0/8\n", "192.0.2.0/24 ", "192.0.2.0/24\n", "2001:db8::/129",
+				"2001:db8:::/32", "fe80::%eth0/64",
 				"::g/128", "localhost/8", "*", "%", "*/8",
 				// Bits beyond the length.
 				"203.0.113.7/24", "10.0.0.1/31", "128.0.0.0/0", "2001:db8::1/64", "::1/127", "::1/0", "0:0:0:1::/63", "::1:0:0:0/64",
@@ -181,7 +183,8 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 		for i, step := range []struct{ statement, want string }{
 			{"INSERT" + into + "(1, '10.1.1.1', NULL, 'deny')", "1"},
 			{
-				"INSERT" + into + "(1, NULL, '10.0.0.0/8', 'deny'), (1, NULL, '11.0.0.0/8', 'deny'), (1, NULL, '::/0', 'deny'), (2, '10.1.1.2', NULL, 'allow')",
+				"INSERT" + into + "(1, NULL, '10.0.0.0/8', 'deny'), (1, NULL, '11.0.0.0/8', 'deny'), (1, NULL, '::/0', 'deny'), (2, '10.1.1.2', " +
+					"NULL, 'allow')",
 				"1: 4/8, 1: 6/0, 1, 2",
 			},
 			{"UPDATE zone_override SET prefix = '10.0.0.0/16' WHERE prefix = '10.0.0.0/8'", "1: 4/8, 1: 4/16, 1: 6/0, 1, 2"},
@@ -190,8 +193,14 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 			{"UPDATE zone_override SET action = 'allow', reason = 'all'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
 			{"REPLACE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, NULL, '10.0.0.0/16', 'deny')", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
 			{"INSERT" + into + "(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE action = 'allow'", "1: 4/8, 1: 4/16, 1: 6/0, 1: 6/16, 1, 2"},
-			{"INSERT" + into + "(1, NULL, '10.0.0.0/16', 'deny') ON DUPLICATE KEY UPDATE prefix = '10.0.0.0/17'", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
-			{"INSERT IGNORE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, '10.1.1.4', NULL, 'deny')", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
+			{
+				"INSERT" + into + "(1, NULL, '10.0.0.0/16', 'deny') ON DUPLICATE KEY UPDATE prefix = '10.0.0.0/17'",
+				"1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2",
+			},
+			{
+				"INSERT IGNORE" + into + "(1, '10.1.1.3', NULL, 'deny'), (1, '10.1.1.4', NULL, 'deny')",
+				"1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2",
+			},
 			{"DELETE FROM zone_override WHERE bucket_key = '10.1.1.4'", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
 			{"DELETE FROM zone_override WHERE prefix IS NOT NULL", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
 			{"START TRANSACTION", "1: 4/8, 1: 4/16, 1: 4/17, 1: 6/0, 1: 6/16, 1, 2"},
@@ -206,7 +215,8 @@ func TestKindsOfOverridesAreKept(t *testing.T) {
 				t.Errorf("step %d, %s: keeps %q, want %q", i, step.statement, got, step.want)
 			}
 		}
-		if _, err := conn.ExecContext(t.Context(), "INSERT"+into+"(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE zone_id = 2"); err != nil {
+		if _, err := conn.ExecContext(t.Context(), "INSERT"+into+"(1, '10.1.1.3', NULL, 'deny') ON DUPLICATE KEY UPDATE zone_id = "+
+			"2"); err != nil {
 			t.Error(err) // nothing is left that it could move
 		}
 		if _, err := conn.ExecContext(t.Context(), "UPDATE zone_override SET zone_id = 2"); err == nil {
@@ -348,7 +358,7 @@ func TestTheLastOverrideGoesWhileAnotherComes(t *testing.T) {
 }
 
 // TestOverridesAreLookedUpByKey asks the engines how find_override would find its
-// way among many, in the words of its own text.
+// way among many, in the words of its text.
 func TestOverridesAreLookedUpByKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
@@ -362,7 +372,8 @@ func TestOverridesAreLookedUpByKey(t *testing.T) {
 		for chunk := range slices.Chunk(values, 2000) {
 			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, prefix, action) VALUES "+strings.Join(chunk, ","))
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '172.0.0.0/8', 'allow'), (1, '2001:db8::/32', 'deny')")
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (1, '172.0.0.0/8', 'allow'), (1, '2001:db8::/32', "+
+			"'deny')")
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override_prefix_length (zone_id, family, prefix_length) VALUES "+
 			strings.Join(otherZones(500), ","))
 		dbtest.Exec(t, d.SQL, "ANALYZE TABLE zone_override, zone_override_prefix_length")
@@ -391,7 +402,7 @@ func TestOverridesAreLookedUpByKey(t *testing.T) {
 	})
 }
 
-// otherZones are rows of zone_override_prefix_length for zones of their own.
+// otherZones are rows of zone_override_prefix_length for other zones.
 func otherZones(n int) (rows []string) {
 	for i := range n {
 		rows = append(rows, fmt.Sprintf("(%d, 4, 16), (%[1]d, 4, 24)", 1000+i))

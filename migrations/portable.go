@@ -87,7 +87,7 @@ func own(e engine.Engine, text string) string {
 
 // Action is one statement of a migration where there are no numbered steps.
 type Action struct {
-	// Keyspace is where the statement is carried out: a keyspace of Vitess, or the database.
+	// Keyspace is the place of the statement: a keyspace of Vitess, or the database.
 	Keyspace string
 	What     string // "create table zone_txn"
 	// Statement is SQL or, if IsVSchema, an ALTER VSCHEMA.

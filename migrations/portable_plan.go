@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// found is what a look at a database has shown.
+// found is the result of a look at a database.
 type found struct {
 	version uint
 	dirty   bool
@@ -40,7 +40,7 @@ func (f found) home(of group) group {
 	return of
 }
 
-// look finds out what is there.
+// look reads the present tables.
 func (p portable) look(ctx context.Context) (f found, err error) {
 	if f.version, f.dirty, err = p.version(ctx); err != nil {
 		return f, err

@@ -55,7 +55,7 @@ func (p portable) lock(ctx context.Context) error {
 		return fmt.Errorf("prepare migration: %w", err)
 	}
 	if got.V != 1 {
-		return errors.New("prepare migration: another migration is under way, and was waited for in vain for 10 seconds")
+		return errors.New("prepare migration: another migration is still under way after 10 seconds")
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (p portable) unlock(ctx context.Context) {
 	_, _ = p.conn.ExecContext(context.WithoutCancel(ctx), "SELECT RELEASE_LOCK(?)", p.lockName())
 }
 
-// lockName is as long as a lock's name may be, whatever the database is called.
+// lockName shortens the name of the lock to the engine's limit.
 func (p portable) lockName() string {
 	const longest = 64
 	name := "velocityd migrate " + p.name
@@ -100,7 +100,7 @@ func (p portable) keyspace(of group) string {
 	return p.name
 }
 
-// version returns the version that is noted; 0 if there is none.
+// version returns the noted version, or 0.
 func (p portable) version(ctx context.Context) (version uint, dirty bool, err error) {
 	tables, err := p.enter(ctx, limits)
 	if err != nil {
@@ -135,7 +135,7 @@ func (p portable) changed(ctx context.Context, a Action) (rows int64, err error)
 	return rows, nil
 }
 
-// explain puts behind an error what to do about it, if that is known.
+// explain adds known advice to an error.
 func (p portable) explain(a Action, err error) error {
 	if advice := cmp.Or(p.vitessAdvice(a, err), rightsAdvice(err)); advice != "" {
 		return fmt.Errorf("%w: %s", err, advice)
@@ -143,8 +143,7 @@ func (p portable) explain(a Action, err error) error {
 	return err
 }
 
-// withoutStatement cuts off what vtgate and vttablet put behind an error: the statement and its
-// values.
+// withoutStatement cuts off the statement with its values, which vtgate and vttablet put behind an error.
 func withoutStatement(err error) error {
 	var engine *mysql.MySQLError
 	if !errors.As(err, &engine) {

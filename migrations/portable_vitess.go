@@ -13,11 +13,11 @@ import (
 	"velocityd/db/engine"
 )
 
-// sequence is where ids of zone_txn come from behind vtgate.
+// sequence gives the ids of zone_txn behind vtgate.
 const sequence = "zone_txn_seq"
 
 const (
-	// idsAtATime is how many ids a vttablet takes from the sequence.
+	// A vttablet takes idsAtATime ids from the sequence at once.
 	idsAtATime = 1000
 	// idsAhead is how far above the last id of zone_txn a sequence begins while zone_txn still
 	// gives ids itself: at 10,000 checks a second they last for five days. Who moves the buckets
@@ -99,7 +99,7 @@ func (p portable) planSequence(ctx context.Context, f found) ([]Action, error) {
 		fmt.Sprintf("INSERT INTO %s (id, next_id, cache) VALUES (0, %d, %d)", sequence, first, idsAtATime))}, nil
 }
 
-// lastID returns the highest id of zone_txn; 0 if there is none.
+// lastID returns the highest id of zone_txn, or 0.
 func (p portable) lastID(ctx context.Context, f found) (uint64, error) {
 	if !has(f.buckets, "zone_txn") {
 		return 0, nil
@@ -152,9 +152,9 @@ func (p portable) isSequence(ctx context.Context, f found) bool {
 	return p.conn.QueryRowContext(ctx, "SELECT NEXT 1 VALUES FROM "+p.quote(limits, sequence)).Scan(&id) == nil
 }
 
-// planBucketsVSchema says that the tables of buckets are sharded by bucket_key, and that ids of
-// zone_txn come from the sequence. As long as the tables are in the unsharded keyspace there is
-// nothing to say: ids are then those of the table itself.
+// planBucketsVSchema says that the tables of buckets are sharded by bucket_key, and that ids of zone_txn
+// come from the sequence. As long as the tables are in the unsharded keyspace, it has nothing to say: the
+// table gives its ids itself.
 func (p portable) planBucketsVSchema(ctx context.Context, f found) ([]Action, error) {
 	if p.engine != Vitess || f.isWhole {
 		return nil, nil
@@ -216,7 +216,7 @@ func (p portable) left(ctx context.Context) (list []Routine, err error) {
 	return ours(list)
 }
 
-// ours returns those of list that this program installs on MySQL.
+// ours returns the routines of list that this program installs on MySQL.
 func ours(list []Routine) ([]Routine, error) {
 	want, err := Expected()
 	return slices.DeleteFunc(list, func(r Routine) bool { return !slices.ContainsFunc(want, r.is) }), err
@@ -254,7 +254,7 @@ func (p portable) quote(of group, table string) string {
 	return QuoteName(p.keyspace(of)) + "." + QuoteName(table)
 }
 
-// vitessAdvice says what to do about an error of vtgate, and nothing about any other.
+// vitessAdvice gives advice for an error of vtgate, and is empty for any other.
 func (p portable) vitessAdvice(a Action, err error) string {
 	var engine *mysql.MySQLError
 	switch {

@@ -29,7 +29,7 @@ type RoutineState string
 // The states of a routine.
 const (
 	Current RoutineState = "current" // the text of this program
-	Differs RoutineState = "differs" // another text, or one that is hidden from the account
+	Differs RoutineState = "differs" // another text, or a text hidden from the account
 	Missing RoutineState = "missing" // not in the database, or hidden from the account
 	Retired RoutineState = "retired" // in the database, and no longer of use
 )
@@ -54,8 +54,8 @@ var (
 	triggerTable = regexp.MustCompile(`(?m)^(?:BEFORE|AFTER) (?:INSERT|UPDATE|DELETE) ON ([a-z0-9_]+)$`)
 )
 
-// folders hold the current texts, in the order of their installation: what triggers call
-// comes before them.
+// folders hold the current texts, in the order of their installation: procedures come before the triggers
+// that call them.
 func folders() []string { return []string{"procedures", "triggers", "views"} }
 
 // current returns the current texts.
@@ -175,9 +175,9 @@ func query(ctx context.Context, conn *sql.Conn, scan func(*sql.Rows) error, stat
 	return rows.Err()
 }
 
-// compare returns the routines of this program, in the order of their
-// installation, and then the retired ones that the database still has. If several accounts own
-// routines, those of others than the account that asks differ.
+// compare returns the routines of this program, in the order of their installation, and then the retired
+// ones that the database still has. If several accounts own routines, only those of the asking account are
+// current.
 func compare(have Schema) ([]Routine, error) {
 	want, err := current()
 	if err != nil {

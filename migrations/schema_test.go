@@ -292,7 +292,8 @@ func wantIndexAlone(t *testing.T, procedure string, plan []string) {
 		return
 	}
 	_, extra, _ := strings.Cut(plan[0], "Extra=")
-	if !slices.Contains(strings.Split(extra, "; "), "Using index") || strings.Contains(extra, "filesort") || strings.Contains(extra, "temporary") {
+	if !slices.Contains(strings.Split(extra, "; "), "Using index") || strings.Contains(extra, "filesort") ||
+		strings.Contains(extra, "temporary") {
 		t.Errorf("%s: the count does more than read the index: %s", procedure, extra)
 	}
 	// MySQL says so. MariaDB does not.

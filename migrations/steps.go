@@ -18,8 +18,8 @@ var texts embed.FS
 // none is golang-migrate's version of a schema without any step.
 const none = database.NilVersion
 
-// firstUnreleased is the lowest version that a database of a program before the first release can
-// have. Those programs numbered their steps otherwise, so their tables are not those of a step.
+// Programs before the first release numbered their steps otherwise. Databases of theirs have this version
+// or a higher one, and their tables are not those of a step.
 const firstUnreleased = 46
 
 // ErrForeign says that a database has not the tables of this program's steps.
@@ -92,7 +92,7 @@ func newestMarker() (version int, digest string) {
 	return none, ""
 }
 
-// isMarker says that a version is that of a marker.
+// isMarker says that a version is a marker's.
 func isMarker(version int) bool {
 	_, ok := markerAt(version)
 	return ok
@@ -117,7 +117,7 @@ func markerDigest(text []byte) (digest string, ok bool) {
 	return string(bytes.TrimSpace(first)), true
 }
 
-// before returns the version from which a step leads on; for the first step it is none.
+// before returns the version before a step; for the first step it is none.
 func before(version int) int {
 	versions := steps()
 	at, _ := slices.BinarySearch(versions, version)

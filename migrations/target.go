@@ -23,8 +23,8 @@ type target struct {
 	stopped   func() error // why no further step may begin, or nil
 	begun     int          // the version that the newest step leads to
 	from      int          // the version that it began at
-	installed []Routine    // what markers and Up have made anew or dropped
-	hidden    []Routine    // those of them whose grants may be gone
+	installed []Routine    // by markers and Up, made anew or dropped
+	hidden    []Routine    // the ones of them whose grants may be gone
 }
 
 const (
@@ -32,8 +32,8 @@ const (
 	errLockWait     = 1205
 	errNoDatabase   = 1049
 	errAccessDenied = 1045
-	// errNoTrust is what a server with a binary log says to a CREATE TRIGGER of an
-	// account without SUPER, unless it trusts the creators of triggers.
+	// errNoTrust refuses a CREATE TRIGGER by an account without SUPER, on a server with a binary log that
+	// does not trust the creators of triggers.
 	errNoTrust = 1419
 )
 
@@ -44,8 +44,7 @@ func IsRefused(err error) bool {
 	return errors.As(err, &engine) && slices.Contains([]uint16{1044, 1142, 1143, 1227, 1370, errNoTrust}, engine.Number)
 }
 
-// rightsAdvice says what to do about an error for want of a right, and nothing
-// about any other.
+// rightsAdvice gives advice for a missing right, and is empty for any other error.
 func rightsAdvice(err error) string {
 	var engine *mysql.MySQLError
 	switch {
@@ -109,9 +108,8 @@ func (t *target) Run(migration io.Reader) error {
 	return fmt.Errorf("go to version %d: %w; %w", max(t.begun, 0), err, dirtyAt(t.begun))
 }
 
-// runStep carries out a step's statement or, if it is the newest marker, installs
-// the procedures, triggers and views. An older marker does nothing: the current texts
-// may name what only a later step makes.
+// runStep carries out a step's statement or, for the newest marker, installs the procedures, triggers and
+// views. An older marker does nothing, because the current texts may name tables of later steps.
 func (t *target) runStep(migration io.Reader) error {
 	step, err := io.ReadAll(migration)
 	if err != nil {

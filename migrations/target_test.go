@@ -111,7 +111,10 @@ func TestOverridesThatMatchNothingAreRefusedInWords(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		targetZones(t, d)
-		for _, zone := range []string{"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'", "7, 'k'", "5, 'hmac:k1:" + mac + "'", "6, 'hmac:2026-11:" + mac + "'"} {
+		for _, zone := range []string{
+			"1, 'k'", "2, 'k'", "3, '192.0.2.1'", "4, '192.0.2.0/24'", "7, 'k'", "5, 'hmac:k1:" + mac + "'",
+			"6, 'hmac:2026-11:" + mac + "'",
+		} {
 			dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES ("+zone+", 'deny')")
 		}
 		for mode, setting := range modes() {
@@ -141,7 +144,8 @@ func TestOverridesThatMatchABucketAreTakenAsTheyAre(t *testing.T) {
 		for _, target := range []string{
 			"1, 'Bob ', NULL", "1, '203.0.113.7/24', NULL", "1, 'ß/Ä', NULL",
 			"2, 'bob', NULL", "2, 'été a', NULL", "2, 'Ꭰ', NULL", "2, '1_42', NULL", // Cherokee is normal in capitals
-			"3, '10.1.1.1', NULL", "3, '2001:db8::1', NULL", "3, '::', NULL", "3, '::1', NULL", "3, '::2:304', NULL", "3, '64:ff9b:1::5', NULL", "4, '64:ff9b:1::5', NULL", "4, NULL, '64:ff9b:1::/49'",
+			"3, '10.1.1.1', NULL", "3, '2001:db8::1', NULL", "3, '::', NULL", "3, '::1', NULL", "3, '::2:304', NULL", "3, '64:ff9b:1::5', NULL",
+			"4, '64:ff9b:1::5', NULL", "4, NULL, '64:ff9b:1::/49'",
 			"3, NULL, '10.0.0.0/8'", "3, NULL, '2001:db8::/127'", "3, NULL, '::/0'",
 			"4, '203.0.113.0/24', NULL", "4, '2001:db8::/48', NULL", "4, '::/48', NULL", "4, NULL, '203.0.112.0/23'",
 		} {
@@ -199,12 +203,13 @@ func TestOverridesThatFittedOnceCanBeRestored(t *testing.T) {
 		d := engine.Database(t)
 		targetZones(t, d)
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (id, zone_id, bucket_key, prefix, action) VALUES "+
-			"(1, 3, '10.1.1.1', NULL, 'deny'), (2, 3, NULL, '10.0.0.0/30', 'deny'), (3, 1, 'Bob', NULL, 'deny'), (4, 4, NULL, '10.0.0.0/23', 'deny')")
+			"(1, 3, '10.1.1.1', NULL, 'deny'), (2, 3, NULL, '10.0.0.0/30', 'deny'), (3, 1, 'Bob', NULL, 'deny'), (4, 4, NULL, '10.0.0.0/23', "+
+			"'deny')")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET key_kind = 'username' WHERE id IN (1, 3)")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET ipv4_prefix = 23 WHERE id = 4")
 		const query = "SELECT id, zone_id, bucket_key, prefix, network, reason FROM zone_override ORDER BY id"
 		want := rows(t, d, query)
-		// What is not the target can be changed all the same.
+		// Columns beside the target can be changed all the same.
 		dbtest.Exec(t, d.SQL, "UPDATE zone_override SET reason = 'kept', expires_at = '2030-01-01'")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_override SET reason = ''")
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_override")
@@ -253,14 +258,16 @@ func TestConstraintsSayTheRuleInTheirNames(t *testing.T) {
 		d := engine.Database(t)
 		targetZones(t, d)
 		for statement, want := range map[string]string{
-			"UPDATE zone_master SET rate = 1000001":                                                                     "rate must be 0 to 1000000",
-			"INSERT INTO zone_master (id, rate, `window`) VALUES (9, NULL, 60)":                                         "rate must be 0 to 1000000",
-			"UPDATE zone_master SET `window` = 0":                                                                       "window must be 1 to 31622400 seconds",
-			"UPDATE zone_master SET reserve_ttl = 61":                                                                   "reserve_ttl must be 1 second to the window, or NULL",
-			"UPDATE zone_master SET ipv4_prefix = 33":                                                                   "ipv4_prefix must be 1 to 32",
-			"INSERT INTO zone_override (zone_id, action) VALUES (1, 'deny')":                                            "give either bucket_key or prefix",
-			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')":                          "limit needs rate 0 to 1000000, window 1 to 31622400",
-			"INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES (1, 'a', 'deny', '2200-01-01')": "expires_at must be in the years 1970 to 2199",
+			"UPDATE zone_master SET rate = 1000001":                             "rate must be 0 to 1000000",
+			"INSERT INTO zone_master (id, rate, `window`) VALUES (9, NULL, 60)": "rate must be 0 to 1000000",
+			"UPDATE zone_master SET `window` = 0":                               "window must be 1 to 31622400 seconds",
+			"UPDATE zone_master SET reserve_ttl = 61":                           "reserve_ttl must be 1 second to the window, or NULL",
+			"UPDATE zone_master SET ipv4_prefix = 33":                           "ipv4_prefix must be 1 to 32",
+			"INSERT INTO zone_override (zone_id, action) VALUES (1, 'deny')":    "give either bucket_key or prefix",
+			"INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'a', 'limit')": "limit needs rate 0 to 1000000, window 1 to " +
+				"31622400",
+			"INSERT INTO zone_override (zone_id, bucket_key, action, expires_at) VALUES (1, 'a', 'deny', '2200-01-01')": "expires_at must be in " +
+				"the years 1970 to 2199",
 		} {
 			_, err := d.SQL.Exec(statement)
 			var engine *mysql.MySQLError

@@ -43,7 +43,8 @@ func TestZonesHaveDefaults(t *testing.T) {
 			d := engine.Database(t)
 			dbtest.Exec(t, session(t, d, setting), "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 			want := "mode=enforce | counts=attempts | reserve_ttl is NULL | reset_on_success=0 | lockout=0 | lockout_factor=2.00 | " +
-				"lockout_max=86400 | lockout_decay=86400 | key_kind=opaque | key_form=clear | ipv4_prefix=32 | ipv6_prefix=64 | on_failure=error | record_blocked=0 | key_rule=opaque | " +
+				"lockout_max=86400 | lockout_decay=86400 | key_kind=opaque | key_form=clear | ipv4_prefix=32 | ipv6_prefix=64 | on_failure=error | " +
+				"record_blocked=0 | key_rule=opaque | " +
 				"overridden=0 | window=60"
 			if got := rows(t, d, settings); len(got) != 1 || got[0] != want {
 				t.Errorf("%s: got %q, want %q", mode, got, want)
@@ -191,7 +192,8 @@ func TestAnEditOfALetterIsAnEditThoughTheZoneIsMarkedAsOverridden(t *testing.T) 
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, description, rate, `window`) VALUES (1, 'abc', 5, 60), (2, 'abc', 5, 60)")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'ABC' WHERE id = 1")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE, description = 'abc' WHERE id = 2")
-		got := rows(t, d, "SELECT z.id, revision, COUNT(*) AS changes FROM zone_master z JOIN zone_audit a ON a.zone_id = z.id GROUP BY z.id ORDER BY z.id")
+		got := rows(t, d, "SELECT z.id, revision, COUNT(*) AS changes FROM zone_master z JOIN zone_audit a ON a.zone_id = z.id GROUP BY z.id "+
+			"ORDER BY z.id")
 		if want := []string{"id=1 | revision=2 | changes=2", "id=2 | revision=1 | changes=1"}; !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}

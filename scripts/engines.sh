@@ -10,7 +10,7 @@
 #            release that has it; Ubuntu's own suites are tried, and refused if theirs is of another series.
 #   any      whichever of mariadb and mysql is here already, else mariadb, else mysql.
 #
-# An engine that is found is left alone, without touching the network. What is unpacked lies under the cache,
+# An engine that is found is left alone, without touching the network. Unpacked engines lie under the cache,
 # ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}, and is started through engines/mysql/mysqld,
 # engines/mariadb-11.8/mariadbd and so on; it brings its own C library, needs no root, and leaves with `rm -r`.
 # Signatures of what is downloaded are verified by apt. Nothing here starts a server.
@@ -181,7 +181,7 @@ source_lines() {
   done < <(own_targets "$origin")
 }
 
-# private_apt DIR ENGINE: an apt of its own in DIR: own sources, lists, cache, and a machine on which nothing is installed.
+# private_apt DIR ENGINE: a private apt in DIR, with separate sources, lists and cache, as on a machine without packages.
 private_apt() {
   mkdir -p "$1"/{state/lists/partial,cache/archives/partial,etc/parts,debs}
   : >"$1/status"
@@ -248,7 +248,8 @@ loader_lines() {
   local loader triplet lib libs=
   loader=$(cd "$1" && find . -name 'ld*.so.[0-9]*' -path '*lib*' ! -path '*/share/*' | sort | head -n 1)
   [[ -n $loader ]] || return 1
-  triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null || basename "$(dirname "$(cd "$1" && find . -name 'libc.so.6' | head -n 1)")")
+  triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null ||
+    basename "$(dirname "$(cd "$1" && find . -name 'libc.so.6' | head -n 1)")")
   for lib in "usr/lib/$triplet" "lib/$triplet" usr/lib lib; do
     if [[ -d $1/$lib ]]; then libs+="\${root}/$lib:"; fi
   done
@@ -301,7 +302,7 @@ SERVER
 }
 
 # unpack ENGINE: downloads ENGINE into the cache. The folder appears under its name only when it is complete and proven,
-# and one run at a time works here, so neither a kill half-way nor a second run can leave something broken behind.
+# and one run at a time works here, so neither a kill half-way nor a second run can leave a broken folder behind.
 unpack() {
   local folder missing name
   name=$(server "$1")

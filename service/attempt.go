@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Attempt is what is remembered of a check that had an AttemptID.
+// Attempt is the remembered answer to a check with an AttemptID.
 type Attempt struct {
 	Decision Decision // as it was answered first
 	// ExpiresAt is the first instant at which the id is forgotten.
 	ExpiresAt time.Time
 }
 
-// NewAttempt returns what has to be remembered of a decision.
+// NewAttempt returns the part of a decision that must be remembered.
 func NewAttempt(d Decision) Attempt {
 	life := MinAttemptLife
 	for _, v := range d.Verdicts {
@@ -35,10 +35,9 @@ func (d *decider) repeat(check Check) (repeated Decision, ok bool) {
 	return first.Decision.repeatFor(check), true
 }
 
-// repeatFor answers check as d was answered, with the verdicts in the order of
-// check's buckets. It refuses other buckets with ErrConflict. Of a bucket with several
-// pseudonyms one is enough: the check may have been asked before the newest secret key came, or
-// after the oldest has gone.
+// repeatFor answers check as d was answered, with the verdicts in the order of check's buckets. It refuses
+// other buckets with ErrConflict. One pseudonym of a bucket is enough: the first check may have come before
+// the newest secret key, or this one after the end of the oldest.
 func (d Decision) repeatFor(check Check) Decision {
 	verdicts := make([]Verdict, len(check.Buckets))
 	matched := 0

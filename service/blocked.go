@@ -11,8 +11,8 @@ const longestSeries = 24 * time.Hour
 type Series struct {
 	Began time.Time
 	Txns  int // that were recorded
-	// TxnID, TxnAt, Reason and OverrideID are those of the last of these txns, which counts the attempts
-	// that are like it. See PlaceOf.
+	// TxnID, TxnAt, Reason and OverrideID belong to the last of these txns, which counts the attempts like
+	// it. See PlaceOf.
 	TxnID      uint64
 	TxnAt      time.Time
 	Reason     Reason
@@ -31,8 +31,8 @@ type Repeats struct {
 // The ids that engines give are below it.
 const firstPlace = 1 << 63
 
-// PlaceOf says whether the id of a txn in a ruling is that of a txn in Ruling.Txns, and of which one: it
-// has no id before it is recorded. Any other id is that of a txn which was recorded before.
+// PlaceOf says whether a txn id in a ruling means a txn of Ruling.Txns, which has no id before it is
+// recorded, and returns the place of that txn. Any other id belongs to a txn that was recorded before.
 func PlaceOf(txnID uint64) (place uint64, isNew bool) { return txnID - firstPlace, txnID >= firstPlace }
 
 // isOver says that an attempt at now begins another series. A clock that was set back ends a series, too.

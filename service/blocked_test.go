@@ -73,7 +73,8 @@ func TestTheChecksOfTxnsAndTheirIDsAreKnownWhereSomeAreCounted(t *testing.T) {
 		}
 	}
 	wantIDs, wantChecks := []uint64{77, 77, 100, 110, 120, 110, 77}, []int{1, 2, 2}
-	if len(r.Txns) != 3 || !slices.Equal(ids, wantIDs) || !slices.Equal(r.TxnChecks, wantChecks) || r.Txns[1].Attempts != 2 || len(r.Repeats) != 1 || r.Repeats[0].Count != 3 {
+	if len(r.Txns) != 3 || !slices.Equal(ids, wantIDs) || !slices.Equal(r.TxnChecks, wantChecks) || r.Txns[1].Attempts != 2 ||
+		len(r.Repeats) != 1 || r.Repeats[0].Count != 3 {
 		t.Errorf("ids %v, want %v; ruled %+v", ids, wantIDs, r)
 	}
 }

@@ -1,10 +1,10 @@
 package service
 
-// ZoneCensus is how many exceptional buckets a zone has.
+// ZoneCensus counts the exceptional buckets of a zone.
 type ZoneCensus struct {
 	ZoneID int64
-	// Locked is how many buckets are locked out now.
+	// Locked counts the buckets that are locked out now.
 	Locked int
-	// Overrides is how many overrides of each action have not expired.
+	// Overrides counts the overrides of each action that have not expired.
 	Overrides map[OverrideAction]int
 }

@@ -1,6 +1,5 @@
-// Package service owns what a zone, a bucket, a txn, a check and a decision
-// are, and the rules that hold without any machine. It must not know SQL, HTTP
-// or any package but the standard library and golang.org/x/text.
+// Package service owns the nouns (zone, bucket, txn, check, decision) and the rules that hold without any
+// machine. It must not know SQL, HTTP or any package but the standard library and golang.org/x/text.
 package service
 
 import (
@@ -54,7 +53,7 @@ type BucketError struct {
 // Error implements error. The text names the bucket.
 func (e *BucketError) Error() string { return e.cause.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *BucketError) Unwrap() error { return e.cause }
 
 // Validate returns an ErrInvalid that names the bucket and the field, or nil. If
@@ -100,7 +99,8 @@ func (c Check) repeats() bool {
 	return false
 }
 
-// spread returns the decision of a check's distinct buckets as that of the check: see distinct.
+// spread turns the decision on a check's distinct buckets into the decision on the whole check: see
+// distinct.
 func (d Decision) spread(places []int) Decision {
 	if d.Err != nil {
 		return d
@@ -141,16 +141,16 @@ type Verdict struct {
 	// for an attempt that passed. In a degraded decision it is why as far as the instance knows, and empty
 	// if OnFailureBlock blocks, or no more buckets can be remembered.
 	Reason Reason
-	// OverrideID is that of the override that denies, or 0.
+	// OverrideID names the override that denies, or is 0.
 	OverrideID uint64
 	// TxnID is the id of the recorded attempt in this bucket.
 	TxnID uint64
-	// Rate and Window are the limit at the moment of the decision: the zone's, or
-	// that of an override.
+	// Rate and Window are the limit at the moment of the decision: the zone's or an override's.
 	Rate   int
 	Window time.Duration
 	// Unmetered says that no limit decided: the zone is off, or an override allows or denies. Then
-	// Velocity is 0 and means nothing, and nobody can say how many attempts remain.
+	// Velocity counts the txns in the bucket's window now, with this attempt if it was charged. Counting
+	// stops at Rate.
 	Unmetered bool
 	// Velocity is how many txns count in the bucket's window now, this attempt
 	// included if it was charged. Counting stops at Rate.
@@ -163,7 +163,8 @@ type Verdict struct {
 	RetryAfter time.Duration
 }
 
-// Remaining is how many further attempts the bucket admits now. It means nothing if v is Unmetered.
+// Remaining returns the number of further attempts that the bucket admits now. It means nothing if v is
+// Unmetered.
 func (v Verdict) Remaining() int {
 	if v.WouldBlock || v.Unmetered {
 		return 0
@@ -223,8 +224,8 @@ type Checker interface {
 	CheckAll(ctx context.Context, checks []Check) ([]Decision, error)
 }
 
-// CheckStore is the one seam of the service, drawn at the decision: all that stands between a
-// Limiter and the engine. CheckAll does what that of a Checker does, in the way that the call wants.
+// CheckStore is the one seam of the service, drawn at the decision: everything between a Limiter and the
+// engine. Its CheckAll keeps the contract of a Checker's, in the form that the call asks for.
 type CheckStore interface {
 	CheckAll(ctx context.Context, call Call) ([]Decision, error)
 }
@@ -236,8 +237,8 @@ type Call struct {
 	// holds one of their buckets. Without it the store waits for the buckets, and answers ErrHeld
 	// if one is still held after the store's lock wait.
 	NoWait bool
-	// Patience is how long a store may take to reach its engine, if all checks of the call have an
-	// answer without it; 0 is no limit. What the store does once it has sent a check is NOT limited.
+	// Patience bounds the time that a store takes to reach its engine, if all checks of the call have an
+	// answer without it; 0 is no limit. The work of the store after it has sent a check is NOT bounded.
 	Patience time.Duration
 	// Away is closed when the store is known to be away, so that checks that were not sent yet need
 	// not be asked any more; nil: they must be.
@@ -250,7 +251,7 @@ func (c Call) Of(checks []Check) Call {
 	return c
 }
 
-// Ask asks a store. An answer that is not one for each check is none.
+// Ask asks a store. It refuses an answer of another length than the checks.
 func Ask(ctx context.Context, store CheckStore, call Call) ([]Decision, error) {
 	decisions, err := store.CheckAll(ctx, call)
 	if err == nil && len(decisions) != len(call.Checks) {

@@ -30,22 +30,21 @@ type BucketState struct {
 	// Velocity replaces Counted, if it is not nil, for a bucket with too many txns to list.
 	Velocity *Velocity
 	Lockout  Lockout
-	// Series is that of a bucket in a zone with RecordBlocked.
+	// Series is the series of blocked attempts, in a zone with RecordBlocked.
 	Series Series
 	// Held says that the store does not have the bucket's lock. Checks that name it are refused with
 	// ErrHeld.
 	Held bool
 }
 
-// Velocity is how many txns count in a bucket's window, by the limit in force.
+// Velocity counts the txns in a bucket's window, by the limit in force.
 type Velocity struct {
 	Count int // at most the rate
 	// Oldest is the instant of the oldest of them, or the zero time if Count is 0.
 	Oldest time.Time
 }
 
-// Ruling is what Decide answers: the decisions, and what has to be recorded
-// before they are true.
+// Ruling is the result of Decide: the decisions, and the records that make them true.
 type Ruling struct {
 	// Decisions holds one element for each check. Until Number is called, the TxnIDs of verdicts may
 	// be places: see PlaceOf.
@@ -82,9 +81,9 @@ func (r *Ruling) Number(first, step uint64) {
 
 // Decide answers checks in order as if they all happened at now. It is the rule
 // itself, without any machine: stores read a Ledger under the locks of the
-// buckets, ask Decide, and record what it says. It does NOT change the ledger,
-// and takes checks as valid, their keys as normalised, and their KeyRules as
-// those of the zones (see StaleKey).
+// buckets, ask Decide, and record its ruling. It does NOT change the ledger. Checks must
+// be valid, their keys normalised, and their KeyRules those of the zones (see
+// StaleKey).
 //
 // A txn counts from its instant until Window later: the window is
 // (now − Window, now]. Txns later than now, left by a clock that stepped back,
@@ -206,17 +205,16 @@ func (d *decider) judge(i int, check Check) []Verdict {
 	return slices.Clip(d.verdicts[first:])
 }
 
-// denies says that an override of a zone that is enforced denies a bucket of a check of several. Such
-// an attempt comes from somebody who is let in nowhere, so it begins no lockout of the other buckets.
+// denies says that an override of an enforced zone denies a bucket of a check with several. Such an attempt
+// begins no lockout of the other buckets, because no zone lets its caller in.
 func (d *decider) denies(check Check) bool {
 	return len(check.Buckets) > 1 && len(d.ledger.Overrides) > 0 && slices.ContainsFunc(d.opened, func(a *account) bool {
 		return a.zone.Mode == ModeEnforce && a.override != nil && a.override.Action == OverrideDeny
 	})
 }
 
-// shareLockouts makes the last lockout of one pseudonym that of all pseudonyms of a bucket, whether
-// it has begun now or before. So a lockout is not begun a second time, later, under a pseudonym
-// whose secret key came after the first, or was gone from an instance.
+// shareLockouts gives all pseudonyms of a bucket the last lockout of any of them. Otherwise a lockout would
+// begin a second time under a pseudonym whose secret key came later, or was missing on an instance.
 func (d *decider) shareLockouts(check Check) {
 	for first, end := range check.groups {
 		var last Lockout
@@ -242,7 +240,7 @@ func (d *decider) record(i int, check Check, decision Decision) {
 		counted := !decision.Blocked && !v.WouldBlock && account.counts
 		if counted {
 			account.charge(d.now)
-			v.Velocity++ // what is charged shows in the velocity that is answered
+			v.Velocity++ // the answer counts this attempt
 		}
 		if account.lockoutBegins {
 			d.lockOut(v.Bucket, account)
@@ -257,7 +255,7 @@ func (d *decider) record(i int, check Check, decision Decision) {
 			v.TxnID = d.add(i, txn)
 		}
 	}
-	for first, end := range check.groups { // whoever is asked again, by whatever secret keys, tells the same txn
+	for first, end := range check.groups { // a retry with other secret keys names the same txn
 		for j := first; j < end; j++ {
 			decision.Verdicts[j].TxnID = decision.Verdicts[first].TxnID
 		}
@@ -348,8 +346,8 @@ type account struct {
 	rate   int
 	window time.Duration
 	counts bool // attempts take places: not where the zone is off, or all are allowed or denied
-	// velocity is how many txns count now, at most rate, and oldest the instant of
-	// the oldest of them: where velocity is rate, room comes when that one leaves.
+	// velocity counts the txns now, at most rate; oldest is the time of the oldest of them. At velocity
+	// rate, room comes when that one leaves the window.
 	velocity int
 	oldest   time.Time
 
@@ -375,9 +373,8 @@ func (a *account) judge(now time.Time, bucket Bucket, mayLock bool) Verdict {
 	return v
 }
 
-// wait is how long it takes until an attempt would pass, and why: 0 and no reason if it passes
-// now. An attempt that finds the bucket full begins a lockout, if the zone has any and the attempt
-// mayLock.
+// wait returns the time until an attempt would pass, and the reason: 0 and no reason if it passes now. An
+// attempt that finds the bucket full begins a lockout, if the zone has any and the attempt mayLock.
 func (a *account) wait(now time.Time, mayLock bool) (wait time.Duration, reason Reason) {
 	switch {
 	case a.zone.Mode == ModeOff:

@@ -16,12 +16,12 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrNotFound says that the named zone or txn does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict says that the request contradicts what is already recorded.
+	// ErrConflict says that the request contradicts an earlier record.
 	ErrConflict = errors.New("conflict")
 	// ErrForbidden says that the service's account at the engine lacks a right, or is
 	// not let in. Nothing was counted or changed.
 	ErrForbidden = errors.New("forbidden")
-	// ErrPrecondition says that what the caller has seen has changed meanwhile.
+	// ErrPrecondition says that the object has changed since the caller read it.
 	ErrPrecondition = errors.New("precondition failed")
 	// ErrStaleKey says that a check's keys were normalised by a rule that its zone
 	// does not have any more. Nothing was decided. It passes between a store and
@@ -31,15 +31,15 @@ var (
 	// engine is away, the queue is full, or lock wait and deadlock retries are
 	// spent. Asking again after BusyRetryAfter is right.
 	ErrBusy = errors.New("busy")
-	// ErrAway is the ErrBusy of a database that decides nothing for anybody: nobody answers at
-	// its address, it has been silent for long, or it is read-only. Overload is not that: a full
-	// queue, a held bucket and an engine that takes no more connections are ErrBusy alone.
+	// ErrAway is the ErrBusy of a database that decides nothing for anybody: nobody answers at its address,
+	// it has been silent for long, or it is read-only. Overload is ErrBusy alone: a full queue, a held
+	// bucket, or too many connections.
 	ErrAway = fmt.Errorf("%w: the database is away", ErrBusy)
 	// ErrPaused is the ErrBusy of a database that refuses everybody for a moment, and says so, as
 	// Vitess does while it switches traffic to other shards. If that lasts, the database is away.
 	ErrPaused = fmt.Errorf("%w: the database has paused", ErrBusy)
-	// ErrUnfit says that the database lacks something that a decision needs, such as a table.
-	// Nothing was recorded. For callers it is an internal fault.
+	// ErrUnfit says that the database lacks a part that decisions need, such as a table. Nothing was
+	// recorded. For callers it is an internal fault.
 	ErrUnfit = errors.New("the database lacks what a decision needs")
 	// ErrUndecided says that the answer was lost while the engine was at work
 	// (deadline passed, connection cut): the attempt MAY have been counted.
@@ -47,15 +47,15 @@ var (
 	// ErrNoKeys is the ErrBusy of a bucket in a zone with key_form hmac that reached an
 	// instance without secret keys: it cannot make pseudonyms, and never sends clear keys.
 	ErrNoKeys = fmt.Errorf("%w: the zone's key_form is hmac, and this program has no keys of pseudonyms (--key-hmac-file)", ErrBusy)
-	// ErrHeld is the ErrBusy of a check of which another session holds a bucket: now, or still
-	// after the lock wait if its Call is not NoWait.
+	// ErrHeld is the ErrBusy of a check with a bucket that another session holds: now, or after the lock
+	// wait if its Call is not NoWait.
 	ErrHeld = fmt.Errorf("%w: a bucket is held by another session", ErrBusy)
-	// ErrStuck is the ErrHeld of checks whose call has waited for such a session although none of
-	// them may wait. To ask again in that way may take as long.
+	// ErrStuck is an ErrHeld: a shared call, which should not wait, timed out while it recorded. The
+	// Coalescer asks these checks again in the lane that may wait.
 	ErrStuck = fmt.Errorf("%w, for which a shared call has waited", ErrHeld)
 )
 
-// BusyRetryAfter is how long a caller that met ErrBusy should wait.
+// BusyRetryAfter is the time that a caller should wait after ErrBusy.
 const BusyRetryAfter = time.Second
 
 // FieldError is an ErrInvalid that knows which field is wrong, by its name in

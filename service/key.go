@@ -11,7 +11,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// KeyKind says what the keys of a zone's buckets are.
+// KeyKind is the kind of a zone's keys.
 type KeyKind string
 
 // The kinds of keys.
@@ -21,7 +21,7 @@ const (
 	// forms (Unicode NFKC), characters that are not shown, or surrounding space alone.
 	KeyUsername KeyKind = "username"
 	// KeyUsernameAI is KeyUsername without accents: one bucket for all spellings that the
-	// collations utf8mb4_0900_ai_ci, utf8mb4_uca1400_ai_ci or utf8mb4_unicode_520_ci take for equal.
+	// collations utf8mb4_0900_ai_ci, utf8mb4_uca1400_ai_ci or utf8mb4_unicode_520_ci treat as equal.
 	KeyUsernameAI KeyKind = "username_ai_ci"
 	// KeyUsernameGeneral is the same for utf8mb4_general_ci and utf8mb4_unicode_ci, which take
 	// all characters beyond Unicode's basic plane for one.
@@ -52,8 +52,8 @@ const (
 type KeyRule struct {
 	Kind KeyKind
 	Form KeyForm
-	// IPv4Prefix and IPv6Prefix are how many leading bits tell buckets of KeyIP
-	// apart; 0 stands for the default.
+	// IPv4Prefix and IPv6Prefix are the numbers of leading bits that tell buckets of KeyIP apart; 0 stands
+	// for the default.
 	IPv4Prefix, IPv6Prefix int
 }
 
@@ -90,8 +90,8 @@ func (r KeyRule) means(other KeyRule) bool {
 	return r == other || r.Kind == other.Kind && r.Form == other.Form && r.Kind != KeyIP
 }
 
-// String is the rule in the words of zone_master.key_rule: the kind, or "ip/32/64" with the two prefix lengths. Where keys are kept as pseudonyms, "hmac/" comes
-// before that.
+// String is the rule in the words of zone_master.key_rule: the kind, or "ip/32/64" with the two prefix lengths.
+// Where keys are kept as pseudonyms, "hmac/" comes before that.
 func (r KeyRule) String() string {
 	r = r.withDefaults()
 	text := string(r.Kind)
@@ -152,8 +152,8 @@ func normalizeUsername(key string) string {
 // mayFold is false for the visible characters of ASCII but for capital letters.
 func mayFold(r rune) bool { return r <= ' ' || r >= unicode.MaxASCII || 'A' <= r && r <= 'Z' }
 
-// foldRune drops what is not shown, and folds what cases.Fold leaves alone: Cherokee is the one
-// script that Unicode folds to upper case.
+// foldRune drops characters that programs do not show, and folds Cherokee, the one script that Unicode
+// folds to upper case and cases.Fold leaves alone.
 func foldRune(r rune) rune {
 	switch {
 	case isIgnorable(r):
@@ -174,16 +174,16 @@ func (r KeyRule) Name(key string) (string, error) {
 	case IsPseudonym(key):
 		return key, nil
 	}
-	return "", NewFieldError("bucket_key", "begins like a pseudonym and is none: it must be %s, the id of a secret key, a colon and %d characters",
+	return "", NewFieldError("bucket_key", "begins like a pseudonym and is none: it must be %s, the id of a secret key, a colon and %d "+
+		"characters",
 		pseudonymPrefix, macLength)
 }
 
-// Target returns what the text of an override's target means in a zone of this rule:
-// either the key of one bucket, as Name returns it, or, as a prefix, a network that holds several
-// buckets. Where keys are addresses, a text with a slash is a network (see Network) and
-// any other text is a key; elsewhere every text is a key, and one that reads as a
-// network is refused, since it would match nothing as one. The error wraps ErrInvalid.
-// Like Normalize it does NOT check length or control characters.
+// Target returns the meaning of an override's target in a zone of this rule: the key of one bucket, as Name
+// returns it, or a prefix, a network of several buckets. Where keys are addresses, a text with a slash is a
+// network (see Network) and any other text is a key. Elsewhere every text is a key, and a text that reads
+// as a network is refused, because it would match nothing. The error wraps ErrInvalid. Like Normalize it
+// does NOT check length or control characters.
 func (r KeyRule) Target(text string) (key string, prefix netip.Prefix, err error) {
 	isNetwork := strings.Contains(text, "/")
 	if r.withDefaults().Kind != KeyIP {
@@ -197,15 +197,13 @@ func (r KeyRule) Target(text string) (key string, prefix netip.Prefix, err error
 	return key, netip.Prefix{}, err
 }
 
-// Network returns what a network means as an override's target in a zone of this rule.
-// One that is as long as the zone's buckets is the key of a bucket: 203.0.113.9/32 is
-// the key 203.0.113.9 where ipv4_prefix is 32. A shorter one is a prefix. A network of
-// IPv4 addresses written as IPv6 (::ffff:203.0.113.0/120) is folded to IPv4. The error wraps
-// ErrInvalid: for a text that is no network, for another network whose addresses count as IPv4
-// (64:ff9b::/96: whoever means NAT64 would else bind all of IPv4), for bits set beyond the length, for a network that is longer
-// than the zone's buckets, and in a zone whose keys are not addresses. Where keys are kept as
-// pseudonyms it is refused unless it is the key of a bucket: nobody can tell in which network
-// a pseudonym lies.
+// Network returns the meaning of a network as an override's target in a zone of this rule. A network as
+// long as the zone's buckets is the key of a bucket: 203.0.113.9/32 is the key 203.0.113.9 where
+// ipv4_prefix is 32. A shorter one is a prefix. A network of IPv4 addresses written as IPv6
+// (::ffff:203.0.113.0/120) is folded to IPv4. The error wraps ErrInvalid: for another text, for another
+// network whose addresses count as IPv4 (64:ff9b::/96 would bind all of IPv4), for bits set beyond the
+// length, for a network longer than the zone's buckets, and in a zone without addresses. Where keys are
+// pseudonyms, only the key of a bucket is allowed: a pseudonym does not show its network.
 func (r KeyRule) Network(text string) (key string, prefix netip.Prefix, err error) {
 	r = r.withDefaults()
 	if r.Kind != KeyIP {

@@ -16,7 +16,10 @@ func TestKeyRuleNormalizesUsernames(t *testing.T) {
 	t.Parallel()
 	rule := service.KeyRule{Kind: service.KeyUsername}
 	for want, spellings := range map[string][]string{
-		"bob":                     {"bob", "Bob", "BOB", " bob ", "\u00a0bob\u3000", "\tbob", "\uff22\uff4f\uff42", "\U0001d401\U0001d428\U0001d41b"},
+		"bob": {
+			"bob", "Bob", "BOB", " bob ", "\u00a0bob\u3000", "\tbob", "\uff22\uff4f\uff42",
+			"\U0001d401\U0001d428\U0001d41b",
+		},
 		"strasse":                 {"straße", "STRASSE", "straẞe", "Strasse"},
 		"é":                       {"é", "e\u0301", "É", "E\u0301"},
 		"i\u0307":                 {"İ", "i\u0307", "I\u0307"},
@@ -49,7 +52,10 @@ func TestKeysOfAccentInsensitiveKindsAreFoldedAsCollationsDo(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []service.KeyKind{service.KeyUsernameAI, service.KeyUsernameGeneral} {
 		for want, spellings := range map[string][]string{
-			"alice":  {"alice", "álice", "alîce", "ałice", "alİce", "alıce", "ÁŁÍÇÉ", "a\u0301\u0323lice", "alice\u200b", "al\u0345ice", "ⓐlice ", "\u0363lice"},
+			"alice": {
+				"alice", "álice", "alîce", "ałice", "alİce", "alıce", "ÁŁÍÇÉ", "a\u0301\u0323lice", "alice\u200b", "al\u0345ice", "ⓐlice ",
+				"\u0363lice",
+			},
 			"oaed":   {"øæđ", "ØÆĐ", "oaeð", "OAED"},
 			"office": {"o\ufb03ce", "Öffice"},
 			"1":      {"١", "१", "①", "۱", "➊"},
@@ -144,7 +150,7 @@ func TestKeyRuleNormalizesAddresses(t *testing.T) { //nolint:funlen // one table
 		{0, 0, "fe80::1%eth0", "fe80::/64"},
 		{0, 0, "::ffff:203.0.113.9%1", "203.0.113.9"},
 		{0, 128, "fe80::1%lo", "fe80::1"},
-		// What stands for an IPv4 address is counted as that.
+		// An address that stands for an IPv4 address is counted as that.
 		{0, 0, "::203.0.113.9", "203.0.113.9"},
 		{0, 0, "::ffff:0:203.0.113.9", "203.0.113.9"},
 		{0, 0, "64:ff9b::cb00:7109", "203.0.113.9"},
@@ -254,7 +260,8 @@ func FuzzKeyRuleNormalize(f *testing.F) {
 	for _, key := range []string{
 		"", "Bob", "straße", "İ", "\u1e9e", "o\ufb03ce", "\u0345\u03b1", "\u1f80", "\ufdfa", " a ", "\u212b", "\xff", "\u0390", "\u1fe3",
 		"203.0.113.9", "::ffff:203.0.113.9", "2001:db8::/64", "2001:db8::1/56", "fe80::1%eth0", "1.2.3.4/24",
-		"64:ff9b::cb00:7109", "64:ff9b::/32", "64:ff9b:1::1", "2002:cb00:7109::/48", "2001:0:5ef5:79fb::1", "2001::/16", "::203.0.113.9", "::/96", "::ffff:0:1.2.3.4",
+		"64:ff9b::cb00:7109", "64:ff9b::/32", "64:ff9b:1::1", "2002:cb00:7109::/48", "2001:0:5ef5:79fb::1", "2001::/16", "::203.0.113.9",
+		"::/96", "::ffff:0:1.2.3.4",
 	} {
 		f.Add(key, uint8(32), uint8(64))
 		f.Add(key, uint8(24), uint8(56))
@@ -317,7 +324,8 @@ func FuzzSpellingsOfAnAddressAreOneBucket(f *testing.F) {
 		groups := func(b []byte) string { return fmt.Sprintf("%x%02x:%x%02x", b[0], b[1], b[2], b[3]) }
 		inverted := []byte{^address[0], ^address[1], ^address[2], ^address[3]}
 		for _, spelling := range []string{
-			"::ffff:" + plain, "::FFFF:" + groups(address), "0:0:0:0:0:ffff:" + plain, "::ffff:" + plain + "%eth0", "::" + plain, "::" + groups(address),
+			"::ffff:" + plain, "::FFFF:" + groups(address), "0:0:0:0:0:ffff:" + plain, "::ffff:" + plain + "%eth0", "::" + plain, "::" +
+				groups(address),
 			"::ffff:0:" + plain, "64:ff9b::" + plain, "0064:FF9B:0:0:0:0:" + groups(address),
 			fmt.Sprintf("2002:%s:%x:%x::%x", groups(address), uint16(other), uint16(other>>16), uint16(other>>32)),
 			fmt.Sprintf("2001:0:%x:%x:%x:%x:%s", uint16(other), uint16(other>>16), uint16(other>>32), uint16(other>>48), groups(inverted)),

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// foldAccents folds all that accent-insensitive collations of Unicode do not look at, and writes
-// alike what they take for equal: ł and l, æ and ae, ١ and 1, ア and あ. It folds more than each
-// of them, because it folds for all of them: what two of them treat differently is folded.
+// foldAccents folds all differences that accent-insensitive collations of Unicode ignore: ł and l, æ and
+// ae, ١ and 1, ア and あ become alike. It folds more than each collation, because it serves all of them: a
+// difference that one of them ignores is folded.
 func foldAccents(key string) string {
 	if !strings.ContainsFunc(key, mayFold) {
 		return key
@@ -28,9 +28,9 @@ func foldAccents(key string) string {
 	return key
 }
 
-// foldGeneral folds all that foldAccents does, and what older collations take for equal besides:
-// all characters beyond the basic plane; ß with s or with ss; the iota below a
-// Greek letter with an iota or with nothing. So s is written once and iota never.
+// foldGeneral folds all that foldAccents does, and the differences that older collations ignore: all
+// characters beyond the basic plane; ß with s or with ss; the iota below a Greek letter with an iota or
+// with nothing. So s is written once and iota never.
 func foldGeneral(key string) string {
 	key = foldAccents(strings.Map(func(r rune) rune {
 		if r > 0xFFFF {
@@ -44,7 +44,7 @@ func foldGeneral(key string) string {
 	return strings.TrimSpace(strings.ReplaceAll(key, "ι", ""))
 }
 
-// foldBases drops what is written around letters, and writes letters of one primary weight alike.
+// foldBases drops the marks around letters, and writes letters of one primary weight alike.
 func foldBases(key string) string {
 	table := foldTable()
 	var b strings.Builder
@@ -79,7 +79,7 @@ func isAccent(r rune) bool {
 	return unicode.Is(unicode.M, r) && class != 0 && class != 9
 }
 
-// digit returns what a decimal digit of any script is worth. Unicode has them in rows of ten.
+// digit returns the value of a decimal digit of any script. Unicode has them in rows of ten.
 func digit(r rune) rune {
 	first := r
 	for unicode.Is(unicode.Nd, first-1) {
@@ -88,8 +88,7 @@ func digit(r rune) rune {
 	return (r - first) % 10
 }
 
-// foldTable returns what foldBases writes for a character that it would else write otherwise than
-// a character of the same weight.
+// foldTable maps the characters of foldWords to their replacements.
 var foldTable = sync.OnceValue(func() map[rune]string { //nolint:gochecknoglobals // made once, never changed
 	words := strings.Split(foldWords, "|")
 	table := make(map[rune]string, len(words))

@@ -1,10 +1,10 @@
 package service
 
-// foldWords are the characters that foldBases writes otherwise than its rules say, each with what
-// it writes for them. They are all characters, and no others, that one of the collations of
-// KeyUsernameAI and KeyUsernameGeneral takes for another character or for nothing, and that those rules leave
-// different: of Unicode 4.0, 5.2, 9.0 and 14.0. TestNamesThatACollationTakesForOneAreOneBucket in db
-// holds them against the engines, and prints the words that a newer engine needs.
+// foldWords are the characters for which the rules of foldBases are not enough, each with its replacement:
+// exactly those that a collation of KeyUsernameAI or KeyUsernameGeneral treats as another character or as
+// nothing, and that the rules leave different, of Unicode 4.0, 5.2, 9.0 and 14.0.
+// TestNamesThatACollationTakesForOneAreOneBucket in db holds them against the engines, and prints the words
+// that a newer engine needs.
 const foldWords = "" +
 	"·|æae|ðd|øo|đd|ħh|ıi|Ŀl|ŀl|łl|œoe|ƍzw|ƾts|ȸdb|ȹqp|ʣdz|ʤdʒ|ʥdʑ|ʦts|ʧtʃ|ʨtɕ|ʩfŋ|ʪls|ʫlz|\u0363a|\u0364e|\u0365i|" +
 	"\u0366o|\u0367u|\u0368c|\u0369d|\u036ah|\u036bm|\u036cr|\u036dt|\u036ev|\u036fx|ͺι|ϗκαι|\u0488|\u0489|ґг|" +

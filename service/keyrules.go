@@ -52,7 +52,7 @@ func (r *keyRules) normalize(check Check) (Check, error) {
 	return check, check.Validate()
 }
 
-// lacks says that a check names a zone that was not there when the rules were read.
+// lacks says that a check names a zone that the rules do not have.
 func (r *keyRules) lacks(check Check) bool {
 	return slices.ContainsFunc(check.Buckets, func(b Bucket) bool { return !r.known[b.ZoneID] })
 }

@@ -111,8 +111,8 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 // be silent.
 const reloadTimeout = time.Second
 
-// reload reads the zones. After a change of a zone many checks ask for that at once: one of them
-// reads, and those that had asked before it began share what it has read.
+// reload reads the zones. After a change of a zone many checks need that at once: one of them reads for all
+// that asked before it began.
 func (l *Limiter) reload(ctx context.Context) error {
 	asked := l.fresh.Begun()
 	ctx, cancel := context.WithTimeout(ctx, reloadTimeout)
@@ -133,7 +133,7 @@ type questions struct {
 	checks []Check // the caller's
 	keys   *Keyring
 	asked  []Check       // of the store, with normal keys or pseudonyms
-	named  [][]Bucket    // of the checks in asked that have pseudonyms, the buckets with normal keys; nil: none has
+	named  [][]Bucket    // the buckets with normal keys of checks in asked that have pseudonyms; nil: no check has
 	spread map[int][]int // of the checks in asked that named a bucket twice, the places of their buckets
 	places []int         // of asked in checks; nil: the same
 	open   []int         // places of the checks that were not answered yet; nil: all

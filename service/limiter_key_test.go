@@ -183,7 +183,8 @@ func TestLimiterPassesErrorsOn(t *testing.T) {
 			t.Errorf("store: got %+v, %v after %d calls, want no decisions and %v", d, err, failing.calls, want)
 		}
 		store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}, failing: want}
-		if d, err := service.NewNormalizingLimiter(store, store, time.Minute).CheckAll(t.Context(), []service.Check{check(at(1, "a"))}); !errors.Is(err, want) || d != nil {
+		if d, err := service.NewNormalizingLimiter(store, store, time.Minute).CheckAll(t.Context(),
+			[]service.Check{check(at(1, "a"))}); !errors.Is(err, want) || d != nil {
 			t.Errorf("zones: got %+v, %v, want no decisions and %v", d, err, want)
 		}
 	}

@@ -128,7 +128,7 @@ func TestLimiterGivesTheStoreItsOwnDeadline(t *testing.T) {
 	if !errors.Is(err, service.ErrUndecided) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the store's ErrUndecided at the deadline", err)
 	}
-	// Not the caller's deadline, neither a nearer nor a farther one.
+	// The caller's deadline has no effect, nearer or farther.
 	for _, theirs := range []time.Duration{time.Minute, 24 * time.Hour} {
 		store := admitting()
 		ctx, cancel := context.WithTimeout(t.Context(), theirs)

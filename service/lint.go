@@ -8,12 +8,12 @@ import (
 
 // Bounds beyond which Lint warns.
 const (
-	// maxBucketPace is how many checks a second a single bucket can see. They are
-	// decided one after the other, and even in batches each takes the engine about
-	// 0.1 ms: a rate above this pace never stops anybody.
+	// maxBucketPace is the highest pace of one bucket in checks a second. Its checks are decided one after
+	// the other, and even in batches each takes the engine about 0.1 ms: a rate above this pace never stops
+	// anybody.
 	maxBucketPace = 10_000
-	// maxLooserBy is how many times the zone's pace an override's limit is seen to need. More is
-	// probably a slip in the unit of the window: a second in the place of an hour is 3,600 times.
+	// maxLooserBy bounds an override's limit as a multiple of the zone's pace. More is probably a slip in
+	// the unit of the window: a second in place of an hour is 3,600 times.
 	maxLooserBy = 100
 	// minReserveTTL is the least time in which a login that a person types can be
 	// reported, with a second factor or a retry in between.
@@ -34,7 +34,7 @@ type Finding struct {
 	ZoneID     int64
 	OverrideID uint64 // 0: the zone itself
 	Field      string // its name in JSON and SQL
-	Text       string // what is unusual, and what to do; never a bucket key
+	Text       string // the oddity and its cure; never a bucket key
 }
 
 // Lint returns the settings of a zone and its overrides that are allowed and probably not
@@ -67,7 +67,7 @@ type oddity struct {
 	text     string
 }
 
-// oddities are all that Lint knows. Of an override the first one is told.
+// oddities are all that Lint knows. For an override Lint reports the first one.
 var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing changes
 	{
 		field: "mode", zone: func(z Zone) bool { return z.Mode == ModeShadow },
@@ -115,7 +115,8 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		text: "does nothing while counts is attempts",
 	}, {
 		field: "lockout", zone: func(z Zone) bool {
-			return z.Lockout == 0 && (z.LockoutFactor != defaultLockoutFactor || z.LockoutMax != defaultLockoutMax || z.LockoutDecay != defaultLockoutDecay)
+			return z.Lockout == 0 && (z.LockoutFactor != defaultLockoutFactor || z.LockoutMax != defaultLockoutMax ||
+				z.LockoutDecay != defaultLockoutDecay)
 		},
 		text: "0: lockout_factor, lockout_max and lockout_decay do nothing without lockouts",
 	}, {
@@ -128,7 +129,8 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		text: "is not longer than lockout: no lockout is longer than lockout_max, so later ones do not grow",
 	}, {
 		field: "lockout_factor", zone: func(z Zone) bool {
-			return z.Lockout > 0 && z.LockoutFactor == 1 && (z.LockoutDecay != defaultLockoutDecay || z.LockoutMax > z.Lockout && z.LockoutMax != defaultLockoutMax)
+			return z.Lockout > 0 && z.LockoutFactor == 1 &&
+				(z.LockoutDecay != defaultLockoutDecay || z.LockoutMax > z.Lockout && z.LockoutMax != defaultLockoutMax)
 		},
 		text: "1 keeps every lockout as long as the first: lockout_max and lockout_decay do nothing",
 	}, {
@@ -136,7 +138,8 @@ var oddities = []oddity{ //nolint:gochecknoglobals // a table that nothing chang
 		text: "is shorter than the window: a lockout may be forgotten before the bucket can be full again",
 	}, {
 		field: "key_kind", zone: func(z Zone) bool { return z.Keys.Kind == KeyOpaque && perPerson.MatchString(z.Description) },
-		text: "opaque, but the description speaks of users or addresses: each spelling is a bucket with a rate of its own; username or ip makes them one",
+		text: "opaque, but the description speaks of users or addresses: each spelling is a separate bucket; username or ip " +
+			"makes them one",
 	}, {
 		field: "key_kind", zone: func(z Zone) bool {
 			return z.Keys.Kind != KeyIP && (z.Keys.IPv4Prefix != defaultIPv4Prefix || z.Keys.IPv6Prefix != defaultIPv6Prefix)

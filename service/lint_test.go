@@ -106,8 +106,11 @@ type lintedZone struct {
 func lintedLimits() map[string]lintedZone {
 	const hour = time.Hour
 	return map[string]lintedZone{
-		"the textbook's zone":         {service.Zone{Rate: 5}, ""},
-		"everything in use":           {service.Zone{Rate: 5, Counts: "failures", ReserveTTL: 10 * time.Second, Lockout: hour, ResetOnSuccess: true, Keys: service.KeyRule{Kind: "username"}}, ""},
+		"the textbook's zone": {service.Zone{Rate: 5}, ""},
+		"everything in use": {service.Zone{
+			Rate: 5, Counts: "failures", ReserveTTL: 10 * time.Second, Lockout: hour, ResetOnSuccess: true,
+			Keys: service.KeyRule{Kind: "username"},
+		}, ""},
 		"rate 0":                      {service.Zone{}, "rate"},
 		"rate 0 that allows":          {service.Zone{OnFailure: "allow"}, "rate"},
 		"rate in reach":               {service.Zone{Rate: 10_000, Window: time.Second}, ""},
@@ -142,32 +145,38 @@ func lintedLimits() map[string]lintedZone {
 // lintedKeys are zones by their keys, and by what they are asked for.
 func lintedKeys() map[string]lintedZone {
 	return map[string]lintedZone{
-		"blocks while away":           {service.Zone{Rate: 5, OnFailure: "block", Lockout: time.Minute}, ""},
-		"allows while away":           {service.Zone{Rate: 5, OnFailure: "allow"}, ""},
-		"blocks in shadow":            {service.Zone{Rate: 5, Mode: "shadow", OnFailure: "block"}, "mode"},
-		"blocks while off":            {service.Zone{Rate: 5, Mode: "off", OnFailure: "block"}, "mode"},
-		"allows in shadow":            {service.Zone{Rate: 5, Mode: "shadow", OnFailure: "allow"}, "mode"},
-		"one IPv6 address a bucket":   {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 128}}, "ipv6_prefix"},
-		"half a subnet":               {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 65}}, "ipv6_prefix"},
-		"one site":                    {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv4Prefix: 24, IPv6Prefix: 48}}, ""},
-		"a whole provider":            {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 47}}, "ipv6_prefix"},
-		"two networks":                {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv4Prefix: 23}}, "ipv4_prefix"},
-		"prefixes of no addresses":    {service.Zone{Rate: 5, Keys: service.KeyRule{IPv4Prefix: 24}}, "key_kind"},
-		"prefixes of users":           {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "username", IPv6Prefix: 56}}, "key_kind"},
-		"speaks of addresses":         {service.Zone{Rate: 5, Description: "login per Address"}, "key_kind"},
-		"speaks of IPs":               {service.Zone{Rate: 5, Description: "login per IP, all sites"}, "key_kind"},
-		"speaks of mail":              {service.Zone{Rate: 5, Description: "per e-mail address"}, ""},
-		"speaks of ships":             {service.Zone{Rate: 5, Description: "tips per ship"}, ""},
-		"speaks of users":             {service.Zone{Rate: 5, Description: "login per user"}, "key_kind"},
-		"speaks of user names":        {service.Zone{Rate: 5, Description: "one-time code per user name"}, "key_kind"},
-		"speaks of users' numbers":    {service.Zone{Rate: 5, Description: "calls per user id"}, ""},
-		"users are normalised":        {service.Zone{Rate: 5, Description: "login per user", Keys: service.KeyRule{Kind: "username"}}, ""},
-		"is about addresses":          {service.Zone{Rate: 5, Description: "per address", Keys: service.KeyRule{Kind: "ip"}}, ""},
-		"own success resets":          {service.Zone{Rate: 5, Counts: "failures", ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}}, "reset_on_success"},
+		"blocks while away":         {service.Zone{Rate: 5, OnFailure: "block", Lockout: time.Minute}, ""},
+		"allows while away":         {service.Zone{Rate: 5, OnFailure: "allow"}, ""},
+		"blocks in shadow":          {service.Zone{Rate: 5, Mode: "shadow", OnFailure: "block"}, "mode"},
+		"blocks while off":          {service.Zone{Rate: 5, Mode: "off", OnFailure: "block"}, "mode"},
+		"allows in shadow":          {service.Zone{Rate: 5, Mode: "shadow", OnFailure: "allow"}, "mode"},
+		"one IPv6 address a bucket": {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 128}}, "ipv6_prefix"},
+		"half a subnet":             {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 65}}, "ipv6_prefix"},
+		"one site":                  {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv4Prefix: 24, IPv6Prefix: 48}}, ""},
+		"a whole provider":          {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv6Prefix: 47}}, "ipv6_prefix"},
+		"two networks":              {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", IPv4Prefix: 23}}, "ipv4_prefix"},
+		"prefixes of no addresses":  {service.Zone{Rate: 5, Keys: service.KeyRule{IPv4Prefix: 24}}, "key_kind"},
+		"prefixes of users":         {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "username", IPv6Prefix: 56}}, "key_kind"},
+		"speaks of addresses":       {service.Zone{Rate: 5, Description: "login per Address"}, "key_kind"},
+		"speaks of IPs":             {service.Zone{Rate: 5, Description: "login per IP, all sites"}, "key_kind"},
+		"speaks of mail":            {service.Zone{Rate: 5, Description: "per e-mail address"}, ""},
+		"speaks of ships":           {service.Zone{Rate: 5, Description: "tips per ship"}, ""},
+		"speaks of users":           {service.Zone{Rate: 5, Description: "login per user"}, "key_kind"},
+		"speaks of user names":      {service.Zone{Rate: 5, Description: "one-time code per user name"}, "key_kind"},
+		"speaks of users' numbers":  {service.Zone{Rate: 5, Description: "calls per user id"}, ""},
+		"users are normalised":      {service.Zone{Rate: 5, Description: "login per user", Keys: service.KeyRule{Kind: "username"}}, ""},
+		"is about addresses":        {service.Zone{Rate: 5, Description: "per address", Keys: service.KeyRule{Kind: "ip"}}, ""},
+		"own success resets": {
+			service.Zone{Rate: 5, Counts: "failures", ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}},
+			"reset_on_success",
+		},
 		"own success resets attempts": {service.Zone{Rate: 5, ResetOnSuccess: true, Keys: service.KeyRule{Kind: "ip"}}, "reset_on_success"},
 		"own success is given back":   {service.Zone{Rate: 5, Counts: "failures", Keys: service.KeyRule{Kind: "ip"}}, ""},
 		"hidden addresses":            {service.Zone{Rate: 5, Keys: service.KeyRule{Kind: "ip", Form: "hmac"}}, ""},
-		"a user's success resets":     {service.Zone{Rate: 5, Counts: "failures", ResetOnSuccess: true, Keys: service.KeyRule{Kind: "username"}}, ""},
+		"a user's success resets": {service.Zone{
+			Rate: 5, Counts: "failures", ResetOnSuccess: true,
+			Keys: service.KeyRule{Kind: "username"},
+		}, ""},
 	}
 }
 
@@ -222,10 +231,16 @@ func lintedOverrides() map[string]lintedOverride {
 		"pseudonym where hidden":          {hidden, key(pseudonym), ""},
 		"pseudonym where clear":           {service.KeyRule{}, key(pseudonym), "3.key_form"},
 		"limit of 0":                      {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Window: time.Minute}, "3.rate"},
-		"limit out of reach":              {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 10_001, Window: time.Second}, "3.rate"},
-		"limit in reach":                  {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 500, Window: time.Minute}, ""},
-		"limit for a load test":           {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 8, Window: time.Second}, ""},
-		"limit in another unit":           {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 9, Window: time.Second}, "3.rate"},
+		"limit out of reach": {service.KeyRule{}, service.Override{
+			Key: "b", Action: "limit", Rate: 10_001,
+			Window: time.Second,
+		}, "3.rate"},
+		"limit in reach":        {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 500, Window: time.Minute}, ""},
+		"limit for a load test": {service.KeyRule{}, service.Override{Key: "b", Action: "limit", Rate: 8, Window: time.Second}, ""},
+		"limit in another unit": {service.KeyRule{}, service.Override{
+			Key: "b", Action: "limit", Rate: 9,
+			Window: time.Second,
+		}, "3.rate"},
 	}
 }
 

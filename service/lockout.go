@@ -6,7 +6,7 @@ import "time"
 type Lockout struct {
 	// Until is the first instant at which the bucket is not locked.
 	Until time.Time
-	// Length is how long it was, in microseconds' precision.
+	// Length is its duration, in microseconds' precision.
 	Length time.Duration
 	// Shadow says that it began while its zone only watched. It binds nobody once the zone is
 	// enforced, and the next one there does not grow from it.

@@ -15,7 +15,7 @@ const (
 	OutcomeFailure Outcome = "failure"
 )
 
-// MaxReports is how many outcomes one call may report.
+// MaxReports bounds the outcomes of one call.
 const MaxReports = 1000
 
 // Report says how a login ended. TxnID is any txn of its check; the outcome is recorded for
@@ -48,23 +48,23 @@ type OutcomeStore interface {
 	ReportAll(ctx context.Context, reports []Report) ([]error, error)
 }
 
-// ReportStatus is what becomes of a report. It speaks for the whole check that the txn
-// belongs to. The procedure report_outcomes answers with the same words.
+// ReportStatus is the result of a report. It holds for the whole check of the txn. The procedure
+// report_outcomes answers with the same words.
 type ReportStatus string
 
-// What may become of a report.
+// The results of a report.
 const (
 	ReportRecorded   ReportStatus = "recorded"    // now, or before with the same outcome
 	ReportUnknownTxn ReportStatus = "unknown_txn" // there is no such txn
 	ReportBlocked    ReportStatus = "blocked"     // the attempt was blocked, so there was no login
 	ReportConflict   ReportStatus = "conflict"    // the other outcome is recorded
-	// ReportExpired is that of a success which comes after the ReserveTTL of a zone where
-	// failures count: the attempt is a failure by now.
+	// ReportExpired is the result of a success after the ReserveTTL of a zone where failures count: the
+	// attempt is a failure by now.
 	ReportExpired ReportStatus = "expired"
 )
 
-// Err returns the error that the status stands for: nil for ReportRecorded, otherwise one that
-// wraps ErrNotFound or ErrConflict.
+// Err returns the error of the status: nil for ReportRecorded, otherwise one that wraps ErrNotFound or
+// ErrConflict.
 func (s ReportStatus) Err(report Report) error {
 	switch s {
 	case ReportRecorded:
@@ -80,8 +80,7 @@ func (s ReportStatus) Err(report Report) error {
 	}
 }
 
-// Settlement is what Settle answers: what becomes of the reports, and what has to be recorded
-// before that is true.
+// Settlement is the result of Settle: the results of the reports, and the records that make them true.
 type Settlement struct {
 	// Statuses holds one element for each report.
 	Statuses []ReportStatus
@@ -99,13 +98,12 @@ type SettledTxn struct {
 	GivenBack bool
 }
 
-// Settle says what reports change, which are taken in order as if they all came at now. checks
-// holds for each report the txns of the check that it names, all of them as they are recorded, or
-// none if there is no such txn. zones are the zones as they are now; a zone that is missing was
-// deleted, and its txns change no more than their outcome. Settle does NOT change its arguments.
+// Settle decides the effect of reports, in order, as if they all came at now. checks holds for each report
+// all recorded txns of its check, or none if the txn does not exist. zones are the present zones; a missing
+// zone was deleted, and its txns change no more than their outcome. Settle does NOT change its arguments.
 //
-// If only some txns of a check have an outcome, because its transaction was committed on one shard
-// and lost on another, a report of the same outcome settles the others, however late it comes.
+// If only some txns of a check have an outcome, because its transaction was committed on one shard and lost
+// on another, a report of the same outcome settles the others, however late it comes.
 func Settle(now time.Time, zones map[int64]Zone, reports []Report, checks [][]Txn) Settlement {
 	s := settler{now: now, zones: zones, outcomes: map[txnName]Outcome{}}
 	s.Statuses = make([]ReportStatus, len(reports))
@@ -145,7 +143,7 @@ func (s *settler) take(outcome Outcome, check []Txn) ReportStatus {
 	return status
 }
 
-// judge says what becomes of a report on a check.
+// judge returns the result of a report on a check.
 func (s *settler) judge(outcome Outcome, check []Txn) ReportStatus {
 	if len(check) == 0 {
 		return ReportUnknownTxn

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// OverrideAction is what an override does to its buckets.
+// OverrideAction is the effect of an override on its buckets.
 type OverrideAction string
 
 // The actions of an override.
@@ -93,13 +93,13 @@ func ValidateExpiry(at time.Time) error {
 	return nil
 }
 
-// HasExpired says that what expires at an instant, or never if that is the zero time, has no effect
-// at now.
+// HasExpired says that an override or credential that expires at an instant, never for the zero time, has
+// no effect at now.
 func HasExpired(at, now time.Time) bool { return !at.IsZero() && !now.Before(at) }
 
-// validateText refuses what would not stay on its line where it is listed, or would
-// steer a terminal. Only the service says so: plain SQL may hold such texts already,
-// and whatever prints them writes them escaped.
+// validateText refuses control characters, which would leave the line of a list or steer a terminal. Only
+// the service refuses them: plain SQL may hold such texts already, and every program that prints them
+// escapes them.
 func validateText(field, text string, most int) error {
 	if !utf8.ValidString(text) || utf8.RuneCountInString(text) > most || strings.ContainsFunc(text, unicode.IsControl) {
 		return NewFieldError(field, "must be at most %d characters of valid UTF-8, and none of them a control character", most)
@@ -159,8 +159,8 @@ func IndexOverrides(now time.Time, overrides []Override) OverrideIndex {
 	return index
 }
 
-// Of returns the override of a bucket of zone, or nil: that of the exact key, or
-// else, where keys are addresses, of the longest prefix.
+// Of returns the override of a bucket of zone, or nil: the one for the exact key or else, where keys are
+// addresses, the one with the longest prefix.
 func (x OverrideIndex) Of(zone Zone, bucket Bucket) *Override {
 	if o, ok := x.exact[bucket]; ok || len(x.prefixes) == 0 || zone.Keys.Kind != KeyIP {
 		return o

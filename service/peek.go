@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// PeekTxns is how many of a bucket's newest txns a Peek shows.
+// PeekTxns bounds the txns of a Peek, the newest of its bucket.
 const PeekTxns = 10
 
-// Peek is what can be seen of a bucket without an attempt. A key that was never
-// seen looks like one that has been idle for long.
+// Peek is the view of a bucket without an attempt. A key that was never seen looks like one that has been
+// idle for long.
 type Peek struct {
 	Bucket Bucket
 	// At is the engine's clock, UTC.
 	At   time.Time
 	Mode Mode
-	// Rate and Window are the zone's limit, or that of the override.
+	// Rate and Window are the limit of the zone or of the override.
 	Rate   int
 	Window time.Duration
 	// Unmetered says that no limit would decide: the zone is off, or an override allows or denies.
 	// Then Velocity and Remaining are 0 and mean nothing.
 	Unmetered bool
 	Velocity  int // at most Rate
-	// Remaining, RetryAfter and Reason are what the next attempt would meet, in a zone that is a
-	// shadow as if it were enforced: RetryAfter is 0 if it would pass.
+	// Remaining, RetryAfter and Reason hold for the next attempt; in a shadow zone as if it were enforced.
+	// RetryAfter is 0 if it would pass.
 	Remaining  int
 	RetryAfter time.Duration
 	Reason     Reason // why it would not pass
@@ -35,9 +35,9 @@ type Peek struct {
 	Txns []Txn
 }
 
-// NewPeek returns what a ledger of one bucket shows of it at now, all but the Txns. It asks Decide what
-// an attempt would meet, and records nothing. The error wraps ErrNotFound if the ledger does not
-// have the zone, and ErrInvalid for a clear key in a zone with key_form hmac.
+// NewPeek returns the view of a ledger of one bucket at now, without the Txns. It asks Decide about the
+// next attempt, and records nothing. The error wraps ErrNotFound if the ledger does not have the zone, and
+// ErrInvalid for a clear key in a zone with key_form hmac.
 func NewPeek(now time.Time, ledger Ledger, bucket Bucket) (Peek, error) {
 	_, exists := ledger.Zones[bucket.ZoneID]
 	if !exists {

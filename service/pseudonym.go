@@ -17,7 +17,7 @@ import (
 
 // Limits of secret keys.
 const (
-	// MaxKeys is how many secret keys a Keyring holds: two, while one takes over from the other.
+	// A Keyring holds MaxKeys secret keys at most: two, while one replaces the other.
 	MaxKeys        = 2
 	maxKeyIDLength = 16
 	minSecretBytes = 32 // of HMAC-SHA-256, RFC 2104: as long as its hash
@@ -77,10 +77,9 @@ func isKeyID(id string) bool {
 	return id != "" && len(id) <= maxKeyIDLength && !strings.ContainsFunc(id, strange)
 }
 
-// pseudonym returns what is kept in the place of the bucket's key: hmac:, the id of k, a colon,
-// and the HMAC-SHA-256 of the zone's id in decimal, a zero byte and the key, in base64 for
-// URLs without padding. The zone's id makes that equal keys of two zones have different
-// pseudonyms.
+// pseudonym returns the text that is stored in place of the bucket's key: hmac:, the id of k, a colon, and
+// the HMAC-SHA-256 of the zone's id in decimal, a zero byte and the key, in base64 for URLs without
+// padding. The zone's id gives equal keys of two zones different pseudonyms.
 func (k SecretKey) pseudonym(bucket Bucket) string {
 	mac := k.hashes.Get().(hash.Hash) //nolint:errcheck,forcetypeassert // the pool makes nothing else
 	defer k.hashes.Put(mac)
@@ -94,8 +93,8 @@ func (k SecretKey) pseudonym(bucket Bucket) string {
 	return string(base64.RawURLEncoding.AppendEncode(written, mac.Sum(message[:0])))
 }
 
-// IsPseudonym says that a key has the form of a pseudonym. It does NOT say which secret key
-// made it, nor that any did.
+// IsPseudonym says that a key has the form of a pseudonym. It does NOT know its secret key, or whether
+// there is one.
 func IsPseudonym(key string) bool { return keyIDOf(key) != "" }
 
 // keyIDOf returns the id of the secret key that a pseudonym names, or "" for a key that has
@@ -110,20 +109,20 @@ func keyIDOf(key string) string {
 	return id
 }
 
-// Keyring holds the secret keys of a service, by which it makes pseudonyms. It may be used
-// and changed at the same time. The zero value and nil hold no key.
+// Keyring holds the secret keys of a service, by which it makes pseudonyms. It may be used and changed at
+// the same time. The zero value and nil hold no key.
 //
-// The key whose id is the last in the order of text is the current one. While there are two,
-// every bucket has two pseudonyms, that of the current key first, and each attempt is recorded
-// under both. The older key may go when all instances have had both for as long as a window, an
-// attempt id and a lockout with its decay last: by then the window of the current key is whole.
+// The key with the last id in the order of text is the current one. While there are two, every bucket has
+// two pseudonyms, the current key's first, and each attempt is recorded under both. The older key may go
+// when all instances have had both for as long as a window, an attempt id and a lockout with its decay
+// last: by then the window of the current key is whole.
 type Keyring struct {
 	keys atomic.Pointer[[]SecretKey] // the current one first
 }
 
-// Replace replaces all keys. The error wraps ErrInvalid, for more than MaxKeys keys, for two
-// with one id, for another secret under an id that r has, and if none of r's keys is among them:
-// all windows would be empty. Then the keys stay as they were.
+// Replace replaces all keys. The error wraps ErrInvalid for more than MaxKeys keys, for two with one id,
+// for another secret under an id that r has, and if all of r's keys are missing: all windows would be
+// empty. Then the keys stay as they were.
 func (r *Keyring) Replace(keys []SecretKey) error {
 	keys = slices.SortedFunc(slices.Values(keys), func(a, b SecretKey) int { return cmp.Compare(b.id, a.id) })
 	if len(keys) > MaxKeys {
@@ -141,7 +140,7 @@ func (r *Keyring) Replace(keys []SecretKey) error {
 	return nil
 }
 
-// follow returns an error if keys cannot take the place of had without a loss of what was counted.
+// follow returns an error if keys would lose the counts under had.
 func follow(had, keys []SecretKey) error {
 	shared := len(had) == 0
 	for _, key := range keys {
@@ -168,10 +167,9 @@ func (r *Keyring) Keys() []SecretKey {
 	return nil
 }
 
-// Pseudonyms returns the buckets under which a bucket of a zone with key_form hmac is kept, that
-// of the current key first. A key that has the form of a pseudonym is taken as one: this is for
-// look-ups and changes, not for checks. The bucket's key must be normalised. The error wraps
-// ErrNoKeys if there is no key.
+// Pseudonyms returns the stored buckets of a bucket in a zone with key_form hmac, the current key's first.
+// A key in the form of a pseudonym is one: this is for look-ups and changes, not for checks. The bucket's
+// key must be normalised. The error wraps ErrNoKeys if there is no key.
 func (r *Keyring) Pseudonyms(bucket Bucket) ([]Bucket, error) {
 	if IsPseudonym(bucket.Key) {
 		return []Bucket{bucket}, nil
@@ -215,9 +213,9 @@ func (r *Keyring) hide(check Check) (Check, error) {
 	return hidden, nil
 }
 
-// standFor returns the decision of a check with pseudonyms as that of the check that its caller
-// asked, with normal keys: one verdict for each of buckets. named is Check.Named. Of a bucket
-// with several pseudonyms, whose verdicts agree, the txn id is that of the first.
+// standFor turns the decision on pseudonyms into the decision on the caller's check, with normal keys: one
+// verdict for each of buckets. named is Check.Named. The verdicts on several pseudonyms of a bucket agree,
+// and the first one's txn id is the answer.
 func (d Decision) standFor(buckets []Bucket, named []int) Decision {
 	if d.Err != nil {
 		return d
@@ -252,9 +250,8 @@ func (c Check) groups(yield func(first, end int) bool) {
 	}
 }
 
-// level makes the verdicts on the pseudonyms of one bucket agree with the strictest of them: if one
-// has no room, none has. Otherwise a zone that is a shadow, and so blocks nobody, would count the
-// attempt under one pseudonym and not under the other.
+// level gives all pseudonyms of a bucket the strictest verdict among them. Otherwise a shadow zone, which
+// blocks nobody, would count the attempt under one pseudonym and not under the other.
 func (c Check) level(verdicts []Verdict) {
 	for first, end := range c.groups {
 		var strictest Verdict
@@ -272,9 +269,9 @@ func (c Check) level(verdicts []Verdict) {
 	}
 }
 
-// Spread returns an index in which the override of a bucket's one pseudonym is the override of all
-// its pseudonyms in a check: it may have been made before the newest secret key came. If
-// several have one, the newest override wins. Spread may change x.
+// Spread returns an index in which the override of one pseudonym holds for all pseudonyms of its bucket in
+// a check: it may be older than the newest secret key. The newest of several overrides wins. Spread may
+// change x.
 func (x OverrideIndex) Spread(checks []Check) OverrideIndex {
 	if len(x.exact) == 0 {
 		return x

@@ -69,7 +69,7 @@ func TestPseudonymIsTheHMACOfZoneAndKey(t *testing.T) {
 			t.Errorf("%v: got %v (%v), want %s", test.bucket, got, err, want)
 		}
 		if !service.IsPseudonym(want) || got[0].Validate() != nil {
-			t.Errorf("%s is not taken for a pseudonym, or not for a key", want)
+			t.Errorf("%s is not read as a pseudonym, or not as a key", want)
 		}
 	}
 }
@@ -152,7 +152,8 @@ func TestKeyringHoldsTwoKeysTheLastIdFirst(t *testing.T) {
 	t.Parallel()
 	ring := ringOf(t, "2026-10", "2026-11")
 	hidden, err := ring.Pseudonyms(at(1, "alice"))
-	if err != nil || len(hidden) != 2 || !strings.HasPrefix(hidden[0].Key, "hmac:2026-11:") || !strings.HasPrefix(hidden[1].Key, "hmac:2026-10:") {
+	if err != nil || len(hidden) != 2 || !strings.HasPrefix(hidden[0].Key, "hmac:2026-11:") ||
+		!strings.HasPrefix(hidden[1].Key, "hmac:2026-10:") {
 		t.Errorf("got %v (%v)", hidden, err)
 	}
 	if other, err := ring.Pseudonyms(at(2, "alice")); err != nil || other[0].Key == hidden[0].Key {
@@ -294,7 +295,8 @@ func TestWithoutKeysTheChecksOfHidingZonesAreRefusedAndNoOthers(t *testing.T) {
 func TestAStoreRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 	t.Parallel()
 	store := hidingZones(t)
-	if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "alice"))}}); !errors.Is(err, service.ErrInvalid) {
+	if _, err := store.CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "alice"))}}); !errors.Is(err,
+		service.ErrInvalid) {
 		t.Errorf("a clear key: %v", err)
 	}
 	hidden, err := ringOf(t, "k1").Pseudonyms(at(1, "alice"))
@@ -364,7 +366,8 @@ func TestAttemptsAreTheSameAcrossARotation(t *testing.T) {
 			t.Fatalf("%+v: %v", test, first.Err)
 		}
 		again := ask(test.then, id, test.buckets...)
-		if again.Err != nil || again.Blocked != first.Blocked || len(again.Verdicts) != len(test.buckets) || !again.CheckedAt.Equal(first.CheckedAt) {
+		if again.Err != nil || again.Blocked != first.Blocked || len(again.Verdicts) != len(test.buckets) ||
+			!again.CheckedAt.Equal(first.CheckedAt) {
 			t.Errorf("%+v: answered %+v, then %+v", test, first, again)
 		}
 		for j, v := range again.Verdicts {
@@ -394,7 +397,7 @@ func TestAnOverrideOfOnePseudonymHoldsForAll(t *testing.T) {
 		{Key: hidden(old, "allowed").Key, Action: service.OverrideAllow},
 	} {
 		o.ZoneID = 1
-		store.Bench().SetOverride(t, o)
+		store.Subject().SetOverride(t, o)
 	}
 	limiter := service.NewHidingLimiter(store, store, both, time.Minute)
 	for key, want := range map[string]int{"raised": 5, "denied": 0, "allowed": 7, "plain": 2} {

@@ -13,5 +13,5 @@ func Seconds(n int64) time.Duration {
 	return d
 }
 
-// WholeSeconds returns d in seconds, without what is less than one.
+// WholeSeconds returns d in seconds, rounded down.
 func WholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }

@@ -100,7 +100,8 @@ func TestTargetTellsKeysFromNetworks(t *testing.T) { //nolint:funlen // one tabl
 			}
 			continue
 		}
-		if got := prefix.String(); err != nil || key != test.key || prefix.IsValid() != (test.prefix != "") || prefix.IsValid() && got != test.prefix {
+		if got := prefix.String(); err != nil || key != test.key || prefix.IsValid() != (test.prefix != "") || prefix.IsValid() &&
+			got != test.prefix {
 			t.Errorf("%s in %s: got %q, %s, %v, want %q, %s", test.text, test.rule, key, got, err, test.key, test.prefix)
 		}
 	}

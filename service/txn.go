@@ -2,12 +2,12 @@ package service
 
 import "time"
 
-// Reason says why a bucket had no room for an attempt, or why it did not let one through. The zero
-// value is that of an attempt that passed.
+// Reason is the reason why a bucket had no room for an attempt, or blocked it. The zero value belongs to an
+// attempt that passed.
 type Reason string
 
-// The reasons. All but ReasonElsewhere are the bucket's own: with them its verdict has WouldBlock,
-// and in a zone that is a shadow they are the reasons of attempts that passed all the same.
+// The reasons. All but ReasonElsewhere belong to the bucket itself: its verdict has WouldBlock, and in a
+// shadow zone the attempt passed all the same.
 const (
 	ReasonFull      Reason = "full"      // rate attempts count in the window
 	ReasonLocked    Reason = "locked"    // by a lockout that began before
@@ -32,7 +32,7 @@ type Txn struct {
 	// WouldBlock says that this bucket itself had no room, whether or not its zone
 	// was enforced.
 	WouldBlock bool
-	// Reason and OverrideID are those of the verdict.
+	// Reason and OverrideID come from the verdict.
 	Reason     Reason
 	OverrideID uint64
 	// Counted says that the txn takes one of the bucket's places while it is
@@ -42,8 +42,8 @@ type Txn struct {
 	Outcome Outcome
 	// AttemptID is the caller's own name of the attempt, or empty.
 	AttemptID string
-	// Attempts is 1, and more where the txn counts later blocked attempts of the bucket, which have no
-	// txn: see Zone.RecordBlocked. LastAt is when the newest of them was made, or CreatedAt.
+	// Attempts is 1, and more where the txn counts later blocked attempts of the bucket, which have no txn:
+	// see Zone.RecordBlocked. LastAt is the time of the newest of them, or CreatedAt.
 	Attempts int
 	LastAt   time.Time
 }

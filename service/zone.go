@@ -35,7 +35,7 @@ const (
 // Counts says which attempts take a place in the window.
 type Counts string
 
-// What a zone may count.
+// The kinds of counting.
 const (
 	CountsAttempts Counts = "attempts" // every allowed attempt; the default
 	// CountsFailures gives the place of an attempt back when its outcome turns
@@ -43,15 +43,14 @@ const (
 	CountsFailures Counts = "failures"
 )
 
-// OnFailure says what the service answers to the checks of a zone while the database is away.
+// OnFailure is the answer to the checks of a zone while the database is away.
 type OnFailure string
 
-// What a zone's checks may be answered while the database is away.
+// The answers to a zone's checks while the database is away.
 const (
 	OnFailureError OnFailure = "error" // ErrBusy, so that the caller decides; the default
-	// OnFailureAllow and OnFailureBlock are answers without the database: they are recorded
-	// nowhere, and Decision.Degraded says so. OnFailureAllow means that each instance holds the rate
-	// by what it knows itself.
+	// OnFailureAllow and OnFailureBlock are answers without the database: they are recorded nowhere, and
+	// Decision.Degraded says so. With OnFailureAllow each instance holds the rate by its own memory.
 	OnFailureAllow OnFailure = "allow"
 	OnFailureBlock OnFailure = "block"
 )
@@ -75,15 +74,15 @@ type Zone struct {
 
 	Mode   Mode
 	Counts Counts
-	// ReserveTTL is how long the outcome of an attempt may be reported where
-	// failures count: later it is a failure. 0 is the window.
+	// ReserveTTL bounds the time until the outcome of an attempt may be reported where failures count:
+	// later it is a failure. 0 is the window.
 	ReserveTTL time.Duration
 	// ResetOnSuccess lets a success release every txn that counts in its bucket.
 	ResetOnSuccess bool
 
-	// Lockout is for how long the attempt that finds a bucket full locks it; 0 is
-	// never. A next lockout that begins within LockoutDecay of the last one's end
-	// is LockoutFactor (1 to 100, two decimals) times as long, up to LockoutMax.
+	// The attempt that finds a bucket full locks it for Lockout; 0 is never. A lockout that begins within
+	// LockoutDecay of the last one's end is LockoutFactor (1 to 100, two decimals) times as long, up to
+	// LockoutMax.
 	Lockout       time.Duration
 	LockoutFactor float64
 	LockoutMax    time.Duration
@@ -93,9 +92,8 @@ type Zone struct {
 
 	OnFailure OnFailure
 
-	// RecordBlocked is how many blocked attempts of a bucket have txns of their own, at least, until a
-	// window has passed since the first of them, or a day if that is shorter. The last of these txns counts the
-	// others. 0 is all.
+	// RecordBlocked is the number of blocked attempts of a bucket that have a txn each, until a window, at
+	// most a day, has passed since the first. The last of these txns counts the others. 0 is all.
 	RecordBlocked int
 
 	// Revision counts the zone's changes from 1. Stores set it; it is ignored
@@ -187,9 +185,9 @@ func validateSeconds(field string, d time.Duration) error {
 // secondsText writes d in seconds, with a fraction if it has one: 90 or 0.5.
 func secondsText(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 
-// Match is a condition on the zone that is stored, by which its writer changes only what it
-// has seen. The zero value always holds. If the condition does not hold, stores return
-// ErrPrecondition and change nothing.
+// Match is a condition on the stored zone, by which a writer changes only the version that it has read. The
+// zero value always holds. If the condition does not hold, stores return ErrPrecondition and change
+// nothing.
 type Match struct {
 	Absent   bool   // the zone does not exist
 	Present  bool   // the zone exists, in any revision

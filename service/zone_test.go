@@ -150,7 +150,8 @@ func TestZoneWithDefaultsSpellsOutWhatIsLeftOut(t *testing.T) {
 	full := service.Zone{
 		ID: 2, Rate: 1, Window: time.Hour, Mode: service.ModeOff, Counts: service.CountsFailures, ReserveTTL: time.Second,
 		ResetOnSuccess: true, Lockout: time.Minute, LockoutFactor: 1, LockoutMax: time.Hour, LockoutDecay: time.Second,
-		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock, Revision: 3,
+		Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 48}, OnFailure: service.OnFailureBlock,
+		Revision: 3,
 	}
 	if got := full.WithDefaults(); got != full {
 		t.Errorf("what is said was overruled: %+v", got)

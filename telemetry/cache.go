@@ -14,7 +14,7 @@ import (
 type cache[K comparable, V any] struct {
 	most    int
 	create  func(K) V
-	further func() V // what all keys have for which there is no room
+	further func() V // the shared value of all keys without room
 	all     atomic.Pointer[map[K]V]
 	mu      sync.Mutex // of those that add
 }

@@ -1,8 +1,7 @@
-// Package telemetry owns what monitors see of a running service: metrics for Prometheus, and
-// traces by OpenTelemetry. It is the only room that knows either of them. It decorates the
-// stores of package service, and has funcs for the hooks of other rooms. It must not know SQL,
-// HTTP routes, or how a check is decided, and it never shows a bucket key: label values are
-// zone ids and words of this package.
+// Package telemetry owns the view of monitors: metrics for Prometheus, and traces by OpenTelemetry. It is
+// the only room that knows either of them. It decorates the stores of package service, and has funcs for
+// the hooks of other rooms. It must not know SQL, HTTP routes, or the rule of a decision, and it never
+// shows a bucket key: label values are zone ids and words of this package.
 package telemetry
 
 import (
@@ -22,8 +21,7 @@ import (
 	"velocityd/service"
 )
 
-// MaxZones is how many zones have series of their own. All further zones share the label
-// value "other".
+// MaxZones zones have separate series. All further zones share the label value "other".
 const MaxZones = 1000
 
 // maxRequests bounds the combinations of method, route and status that are counted apart.
@@ -31,9 +29,8 @@ const maxRequests = 500
 
 const other = "other"
 
-// Metrics are the metrics of one service. What happens is counted at once and without a lock;
-// what can be asked for is asked for when Prometheus asks. A nil *Metrics counts nothing, and
-// has no handler.
+// Metrics are the metrics of one service. Events are counted at once and without a lock; states are read
+// when Prometheus asks. A nil *Metrics counts nothing, and has no handler.
 type Metrics struct {
 	registry *prometheus.Registry
 	logger   *slog.Logger
@@ -69,18 +66,18 @@ type zone struct {
 	// By the answer for the zone's bucket in a check.
 	allowed, nearLimit  prometheus.Counter
 	blocked, wouldBlock map[service.Reason]prometheus.Counter
-	// Unasked are blocked by the setting of the zone, whatever the bucket.
+	// Unasked counts blocks by the setting of the zone, for any bucket.
 	degradedAllowed, degradedBlocked, degradedUnasked prometheus.Counter
 }
 
-// request is what requests are counted by.
+// request is the labels of a request.
 type request struct {
 	method, route string
 	status        int
 }
 
-// NewMetrics returns the metrics of a service of this version, with those of the process and of
-// Go's runtime, all of them in a registry of its own. Faults of a scrape go to logger.
+// NewMetrics returns the metrics of a service of this version, with those of the process and of Go's
+// runtime, in a separate registry. Faults of a scrape go to logger.
 func NewMetrics(version string, logger *slog.Logger) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), logger: logger}
 	m.registry.MustRegister(
@@ -103,7 +100,8 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 	checks := create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_checks_total",
 		Help: "Decided checks, once for each zone that they name. Result allowed, blocked, or would_block: the zone's " +
-			"bucket had no room, but the zone only watches. Reason full, locked, lockout (one began), denied, or elsewhere: another bucket blocked the check.",
+			"bucket had no room, but the zone only watches. Reason full, locked, lockout (one began), denied, or elsewhere: another bucket " +
+			"blocked the check.",
 	}, []string{"zone", "result", "reason"})
 	near := create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_near_limit_total",
@@ -112,7 +110,8 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 	degraded := create.NewCounterVec(prometheus.CounterOpts{
 		Name: "velocityd_degraded_total",
 		Help: "Checks that were answered without the database, which was away, once for each zone that they name. " +
-			"Answer allowed, blocked (a bucket is full, locked or denied as far as the instance knows), or blocked_unasked (by on_failure). They are recorded nowhere, and not among the decided ones.",
+			"Answer allowed, blocked (a bucket is full, locked or denied as far as the instance knows), or blocked_unasked (by on_failure). They " +
+			"are recorded nowhere, and not among the decided ones.",
 	}, []string{"zone", "answer"})
 	m.zones = newCache(MaxZones, 0, func(id int64) *zone {
 		label := other
@@ -134,17 +133,20 @@ func (m *Metrics) makeChecks(create promauto.Factory) {
 		}
 		return z
 	})
-	m.decided = newReasons(create, "result", "velocityd_decisions_total", "Decided checks, each counted once, by the answer for the whole check.",
+	m.decided = newReasons(create, "result", "velocityd_decisions_total",
+		"Decided checks, each counted once, by the answer for the whole check.",
 		"allowed", "would_block", "blocked")
 	m.busy = newReasons(create, "reason", "velocityd_busy_total", "Checks that were not decided and not counted, answered with 503.",
 		"queue", "held", "deadline", "database", "no_keys")
-	m.undecided = newReasons(create, "reason", "velocityd_undecided_total", "Checks whose answer was lost, which may have been counted, answered with 504.",
+	m.undecided = newReasons(create, "reason", "velocityd_undecided_total",
+		"Checks whose answer was lost, which may have been counted, answered with 504.",
 		"deadline", "connection")
 	m.refused = newReasons(create, "reason", "velocityd_refused_total",
 		"Checks that were wrong, or whose caller may not ask them, and that were not decided. A request of reason unauthenticated, "+
 			"scope, foreign_origin or unreadable counts once, however many checks it has.",
 		"unknown_zone", "conflict", "invalid", "unauthenticated", "scope", "foreign_origin", "unreadable")
-	m.failed = newReasons(create, "reason", "velocityd_failed_total", "Checks that were not decided because of a fault of the service, its database or its rights.",
+	m.failed = newReasons(create, "reason", "velocityd_failed_total",
+		"Checks that were not decided because of a fault of the service, its database or its rights.",
 		"forbidden", "internal")
 	m.checkDuration = create.NewHistogram(durations("velocityd_check_duration_seconds",
 		"How long calls for one or more checks took, from the keys' normalisation to the answer, in the queue and in the database."))
@@ -163,11 +165,14 @@ func (m *Metrics) makeBatches(create promauto.Factory) {
 	counter := func(name, help string) prometheus.Counter {
 		return create.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	m.queueWait = create.NewHistogram(durations("velocityd_queue_wait_seconds", "How long checks and pieces of larger calls waited in a lane's queue."))
-	m.batchDuration = create.NewHistogram(durations("velocityd_batch_duration_seconds", "How long the database took for a batch of checks, the wait for a connection included."))
+	m.queueWait = create.NewHistogram(durations("velocityd_queue_wait_seconds",
+		"How long checks and pieces of larger calls waited in a lane's queue."))
+	m.batchDuration = create.NewHistogram(durations("velocityd_batch_duration_seconds",
+		"How long the database took for a batch of checks, the wait for a connection included."))
 	m.batchSize = create.NewHistogram(histogram("velocityd_batch_size", "How many checks a batch had.",
 		1, 2, 4, 8, 16, 32, 64, 128, 256, 500, 1000))
-	m.heldChecks = counter("velocityd_held_checks_total", "How often a check met a bucket that another session held, and had to be asked again.")
+	m.heldChecks = counter("velocityd_held_checks_total",
+		"How often a check met a bucket that another session held, and had to be asked again.")
 	m.lockTimeouts = counter("velocityd_lock_wait_timeouts_total", "Locks that did not become free within the lock wait.")
 	m.deadlocks = counter("velocityd_deadlocks_total", "Transactions that the engine ended because of a deadlock or a snapshot conflict.")
 	m.retries = counter("velocityd_retries_total", "Calls of the database that were made once more, because nothing had been recorded.")
@@ -184,11 +189,13 @@ func (m *Metrics) makeRequests(create promauto.Factory) {
 		return requests.WithLabelValues(r.method, r.route, strconv.Itoa(r.status))
 	})
 	m.tlsLoaded = create.NewGauge(prometheus.GaugeOpts{
-		Name: "velocityd_tls_files_loaded", Help: "0 if the files of TLS do not load as they are now, and those before are in force, otherwise 1.",
+		Name: "velocityd_tls_files_loaded", Help: "0 if the files of TLS do not load as they are now, and those before are in force, " +
+			"otherwise 1.",
 	})
 	m.tlsLoaded.Set(1)
 	m.tlsNotAfter = create.NewGauge(prometheus.GaugeOpts{
-		Name: "velocityd_tls_certificate_not_after_seconds", Help: "When the certificate in force expires, in seconds since 1970; +Inf without TLS.",
+		Name: "velocityd_tls_certificate_not_after_seconds",
+		Help: "When the certificate in force expires, in seconds since 1970; +Inf without TLS.",
 	})
 	m.tlsNotAfter.Set(math.Inf(1))
 	m.connections = create.NewGauge(prometheus.GaugeOpts{Name: "velocityd_http_connections", Help: "Open connections of callers."})
@@ -208,8 +215,8 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	}
 }
 
-// mostScrapes is how many answers of Handler may be under way at once: each takes a copy of all
-// metrics until its caller has taken it. Further ones are 503.
+// mostScrapes bounds the answers of Handler under way: each keeps a copy of all metrics until its caller
+// has taken it. Further ones are 503.
 const mostScrapes = 4
 
 // Handler answers with all metrics, in the form that the caller asks for. It is nil if m is.
@@ -237,8 +244,8 @@ func (m *Metrics) CountRequest(method, route string, status int) {
 	m.requests.of(request{method: knownMethod(method), route: route, status: status}).Inc()
 }
 
-// CountRefusal counts a request for checks that was refused before it was known which checks it has.
-// code is that of the problem that its caller was answered.
+// CountRefusal counts a request that was refused before its checks were known. code is the code of the
+// problem in the answer.
 func (m *Metrics) CountRefusal(code string) {
 	if m == nil {
 		return

@@ -148,7 +148,8 @@ func TestFurtherZonesShareTheirSeries(t *testing.T) {
 		ask(t, store, check(service.Bucket{ZoneID: id + 1, Key: "alice"}))
 	}
 	text := scrape(t, m)
-	wantLines(t, text, `velocityd_checks_total{reason="",result="allowed",zone="other"} 50`, `velocityd_checks_total{reason="",result="allowed",zone="1000"} 1`)
+	wantLines(t, text, `velocityd_checks_total{reason="",result="allowed",zone="other"} 50`,
+		`velocityd_checks_total{reason="",result="allowed",zone="1000"} 1`)
 	if strings.Contains(text, `zone="1001"`) {
 		t.Error("the number of zones with series is not bounded")
 	}
@@ -219,7 +220,11 @@ func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
 		`velocityd_check_duration_seconds_bucket{le="10"} 1`: service.ErrBusy,
 	} {
 		m := newMetrics()
-		store := m.Checks(servicetest.Asking(m.Batches(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return nil, err }))))
+		store := m.Checks(servicetest.Asking(m.Batches(storeFunc(func(context.Context, []service.Check) ([]service.Decision,
+			error,
+		) {
+			return nil, err
+		}))))
 		if _, got := store.CheckAll(t.Context(), make([]service.Check, 2)); !errors.Is(got, err) {
 			t.Errorf("got %v, want the store's error", got)
 		}
@@ -230,7 +235,10 @@ func TestChecksThatAreNotDecidedAreCountedByReason(t *testing.T) {
 func TestRequestsThatAreRefusedUnaskedAreCountedByReason(t *testing.T) {
 	t.Parallel()
 	m := newMetrics()
-	for _, code := range []string{"unauthenticated", "missing_scope", "foreign_origin", "invalid_request", "payload_too_large", "a code to come"} {
+	for _, code := range []string{
+		"unauthenticated", "missing_scope", "foreign_origin", "invalid_request", "payload_too_large",
+		"a code to come",
+	} {
 		m.CountRefusal(code)
 	}
 	wantLines(
@@ -344,7 +352,8 @@ func TestRequestsAreCountedWithoutWhatCallersMayChoose(t *testing.T) {
 		m.CountRequest("GET", "/", status)
 	}
 	text := scrape(t, m)
-	wantLines(t, text, `velocityd_http_requests_total{code="404",method="other",route="none"} 1`, `velocityd_http_requests_total{code="other",method="other",route="other"} 1501`)
+	wantLines(t, text, `velocityd_http_requests_total{code="404",method="other",route="none"} 1`,
+		`velocityd_http_requests_total{code="other",method="other",route="other"} 1501`)
 }
 
 func TestOpenConnectionsAreCounted(t *testing.T) {
@@ -454,7 +463,10 @@ func BenchmarkChecks(b *testing.B) {
 	instant := storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return decisions, nil })
 	m := newMetrics()
 	question := []service.Check{check(buckets...)}
-	for name, store := range map[string]service.Checker{"without": servicetest.Asking(instant), "with": m.Checks(servicetest.Asking(instant))} {
+	for name, store := range map[string]service.Checker{
+		"without": servicetest.Asking(instant),
+		"with":    m.Checks(servicetest.Asking(instant)),
+	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			b.RunParallel(func(pb *testing.PB) {

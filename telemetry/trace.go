@@ -26,7 +26,7 @@ import (
 	"velocityd/service"
 )
 
-// ErrEnvironment says that a variable of OpenTelemetry asks for what is not there.
+// ErrEnvironment says that a variable of OpenTelemetry asks for a part that is not there.
 var ErrEnvironment = errors.New("unusable OTEL variable")
 
 // TracesWanted reports whether the environment asks for traces: an exporter otlp is named, or an
@@ -71,7 +71,7 @@ type Tracing struct {
 	server   string
 }
 
-// TracingOptions are what NewTracing needs besides the environment.
+// TracingOptions configure NewTracing, besides the environment.
 type TracingOptions struct {
 	Version string
 	// Server is the address that the service listens at, for the spans of requests.
@@ -153,9 +153,9 @@ func (t *Tracing) Handler(next http.Handler, skip func(*http.Request) bool) http
 	})
 }
 
-// standIn returns a request that has of r only what a span may show. otelhttp makes attributes of
-// the path, the caller's address, X-Forwarded-For and the user agent, and each of them may be
-// a bucket key. The body is r's.
+// standIn returns a copy of r with only the parts that a span may show. otelhttp makes attributes of the
+// path, the caller's address, X-Forwarded-For and the user agent, and each of them may be a bucket key. The
+// body is r's.
 func standIn(r *http.Request) *http.Request {
 	method := knownMethod(r.Method)
 	if method == other {
@@ -207,8 +207,8 @@ func (t *Tracing) Queued(ctx context.Context, joined, taken time.Time) {
 // shared is the key of the links from a batch to its requests.
 type shared struct{}
 
-// Batch returns ctx with what the span of a batch needs: its parent is the request of the first
-// caller that is traced, and it has links to the requests of the others.
+// Batch returns ctx with the data for the span of a batch: its parent is the request of the first traced
+// caller, and it has links to the requests of the others.
 func (t *Tracing) Batch(ctx context.Context, callers iter.Seq[context.Context]) context.Context {
 	var links []trace.Link
 	var parent trace.Span

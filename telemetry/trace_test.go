@@ -67,7 +67,8 @@ func TestASpanHoldsNothingThatACallerMayChoose(t *testing.T) {
 	tracing := telemetry.NewTracingTo(exporter)
 	handler := tracing.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if r.URL.Path != "/v1/zones/1/buckets/secret" || r.Header.Get("User-Agent") != "secret" || string(body) != "secret" || r.Host != "secret" {
+		if r.URL.Path != "/v1/zones/1/buckets/secret" || r.Header.Get("User-Agent") != "secret" || string(body) != "secret" ||
+			r.Host != "secret" {
 			t.Errorf("the handler got %s %v %q", r.URL, r.Header, body)
 		}
 		tracing.NameRequest(r.Context(), r.Method, "/v1/zones/:id/buckets/:key")
@@ -187,7 +188,8 @@ func TestTheErrorOfABatchIsItsKindAlone(t *testing.T) {
 	}), func(*http.Request) bool { return false }).
 		ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), "POST", "/", http.NoBody))
 	span := spans(exporter)["decide batch"][0]
-	if text := fmt.Sprintf("%+v", span); span.Status.Code != codes.Error || !strings.Contains(text, "undecided") || strings.Contains(text, "secret") {
+	if text := fmt.Sprintf("%+v", span); span.Status.Code != codes.Error || !strings.Contains(text, "undecided") ||
+		strings.Contains(text, "secret") {
 		t.Errorf("got %s", text)
 	}
 }
@@ -207,7 +209,8 @@ func TestALogLineNamesItsTrace(t *testing.T) {
 	if err := json.Unmarshal(text.Bytes(), &line); err != nil {
 		t.Fatal(err)
 	}
-	if line["trace_id"] != span.TraceID().String() || line["span_id"] != span.SpanID().String() || line["who"] != "test" || line["status"] != 200.0 {
+	if line["trace_id"] != span.TraceID().String() || line["span_id"] != span.SpanID().String() || line["who"] != "test" ||
+		line["status"] != 200.0 {
 		t.Errorf("logged %v, in trace %v", line, span)
 	}
 	text.Reset()

@@ -12,7 +12,7 @@ import (
 	"velocityd/service/queue"
 )
 
-// Sources are what is asked at each scrape. All of them must answer from memory, at once.
+// Sources are asked at each scrape. All of them must answer from memory, at once.
 type Sources struct {
 	// Lanes returns the use of the Coalescer's lanes. Nil means that there is no Coalescer.
 	Lanes func() (lone, bulk, held queue.LaneUse)
@@ -24,7 +24,7 @@ type Sources struct {
 	Reached, Ready func() bool
 }
 
-// Watch adds metrics of what the sources say. It must be called once.
+// Watch adds metrics of the sources. It must be called once.
 func (m *Metrics) Watch(s Sources) {
 	if m != nil {
 		m.registry.MustRegister(newWatch(s))
@@ -44,13 +44,16 @@ func newWatch(s Sources) *watch {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &watch{
-		Sources:         s,
-		lanes:           desc("velocityd_lanes", "Batches that may be under way at once, by kind of lane: lone checks, pieces of larger calls (bulk), held buckets.", "lane"),
-		lanesBusy:       desc("velocityd_lanes_busy", "Batches that are under way.", "lane"),
-		waiting:         desc("velocityd_queue_length", "Checks and pieces of larger calls that wait in queues.", "lane"),
-		conns:           desc("velocityd_database_connections", "Connections to the database, by what they are for and whether they are in use.", "pool", "state"),
-		connsMost:       desc("velocityd_database_connections_max", "Most connections that there may be.", "pool"),
-		connsWaits:      desc("velocityd_database_connection_waits_total", "How often all connections were in use and a call waited for one.", "pool"),
+		Sources: s,
+		lanes: desc("velocityd_lanes", "Batches that may be under way at once, by kind of lane: lone checks, pieces of larger calls "+
+			"(bulk), held buckets.", "lane"),
+		lanesBusy: desc("velocityd_lanes_busy", "Batches that are under way.", "lane"),
+		waiting:   desc("velocityd_queue_length", "Checks and pieces of larger calls that wait in queues.", "lane"),
+		conns: desc("velocityd_database_connections",
+			"Connections to the database, by what they are for and whether they are in use.", "pool", "state"),
+		connsMost: desc("velocityd_database_connections_max", "Most connections that there may be.", "pool"),
+		connsWaits: desc("velocityd_database_connection_waits_total", "How often all connections were in use and a call waited for one.",
+			"pool"),
 		connsWaitedTime: desc("velocityd_database_connection_wait_seconds_total", "How long calls have waited for a connection in all.", "pool"),
 		up:              desc("velocityd_database_up", "1 if the last test of a whole decision on the database succeeded, otherwise 0."),
 		ready:           desc("velocityd_ready", "1 if /readyz would answer that the service is ready, otherwise 0."),
@@ -99,16 +102,16 @@ func zeroOrOne(is bool) float64 {
 }
 
 const (
-	// censusPause is the least time between two questions to the database, and censusShare how
-	// many times longer than the question it is.
+	// censusPause is the least time between two questions to the database. The pause is also censusShare
+	// times as long as the last question.
 	censusPause = 30 * time.Second
 	censusShare = 100
 	// censusTimeout bounds one question.
 	censusTimeout = 10 * time.Second
 )
 
-// census is the collector of what only the database knows. A scrape gets what was found last
-// and waits for nothing. It asks for a new census, so that nobody counts while nobody looks.
+// census is the collector of numbers that only the database knows. A scrape gets the last numbers and waits
+// for nothing. It asks for a new census, so that nobody counts while nobody looks.
 type census struct {
 	zones             *cache[int64, *zone]
 	found             atomic.Pointer[[]service.ZoneCensus]

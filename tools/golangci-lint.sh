@@ -3,7 +3,7 @@
 #
 # It is built from source at its first use, which takes a minute or a few, and kept in the user's cache,
 # ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}/tools, under a name that says what it was built from and
-# with. It has a module of its own, so that its several hundred dependencies never meet the project's.
+# with. It has a separate module, so that its several hundred dependencies never meet the project's.
 set -euo pipefail
 
 die() {

@@ -1,6 +1,6 @@
-// Package trusted reads files that decide what the program does: passwords, secret keys,
-// certificates, and what it has remembered. It refuses a file that somebody else may have
-// written. It must not know what a file is for.
+// Package trusted reads files that steer the program: passwords, secret keys, certificates, and the
+// program's own memory. It refuses a file that somebody else may have written. It must not know the purpose
+// of a file.
 package trusted
 
 import (
@@ -19,17 +19,17 @@ const (
 	LongLimit  = 4 << 20  // of a file of certificates
 )
 
-// Read returns what a file holds, which may be a link to another one. The file and every link to it must belong to the user
-// who runs the program or to root, nobody else may be able to write the file or to put another one
-// in its place, and it must be a regular file of at most limit bytes. Read waits for nobody: a FIFO
-// is refused. The error says what to do, repeats nothing of the file, and wraps fs.ErrNotExist if
-// there is no file. Read does NOT look at folders above the one that the file is in.
+// Read returns the content of a file, which may be a link to another one. The file and every link to it
+// must belong to the user who runs the program or to root, nobody else may be able to write the file or to
+// put another one in its place, and it must be a regular file of at most limit bytes. Read waits for
+// nobody: it refuses a FIFO. The error names the cure, repeats nothing of the file, and wraps
+// fs.ErrNotExist if there is no file. Read does NOT look at folders above the one of the file.
 func Read(path string, limit int64) ([]byte, error) { return read(path, limit, 0o022) }
 
 // ReadSecret is Read for a file that not everybody on the machine may read. The file's group may.
 func ReadSecret(path string, limit int64) ([]byte, error) { return read(path, limit, 0o026) }
 
-// mostLinks is how many links may lead to a file, as on Linux.
+// At most mostLinks links lead to a file, as on Linux.
 const mostLinks = 40
 
 func read(path string, limit int64, refused fs.FileMode) ([]byte, error) {
@@ -74,8 +74,8 @@ func checkPlace(path string, info fs.FileInfo) error {
 	return Folder(folder)
 }
 
-// Folder returns an error that says what to do, unless the folder belongs to the user who runs the
-// program or to root, and nobody else can write in it.
+// Folder returns an error with the cure, unless the folder belongs to the user who runs the program or to
+// root, and nobody else can write in it.
 func Folder(path string) error {
 	info, err := os.Stat(path)
 	switch {
@@ -84,7 +84,8 @@ func Folder(path string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is no folder", path)
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("other users of this machine can put files into the folder %s (mode %04o): run 'chmod go-w' on it, or name a folder in it",
+		return fmt.Errorf("other users of this machine can put files into the folder %s (mode %04o): run 'chmod go-w' on it, or name a folder "+
+			"in it",
 			path, info.Mode().Perm())
 	}
 	return checkOwner(path, info)
@@ -96,7 +97,8 @@ func checkOwner(path string, info fs.FileInfo) error {
 		return fmt.Errorf("%s: the system does not say whose it is", path)
 	}
 	if own := os.Geteuid(); stat.Uid != 0 && int(stat.Uid) != own {
-		return fmt.Errorf("%s belongs to user %d, and must belong to root or to the user who runs velocityd (%d): run 'chown' on it, after a look at what it holds",
+		return fmt.Errorf("%s belongs to user %d, and must belong to root or to the user who runs velocityd (%d): run 'chown' on it, after a "+
+			"look at what it holds",
 			path, stat.Uid, own)
 	}
 	return nil
@@ -121,9 +123,11 @@ func readFile(path string, limit int64, refused fs.FileMode) (text []byte, err e
 	case !mode.IsRegular():
 		return nil, fmt.Errorf("%s is no regular file", path)
 	case mode.Perm()&refused&0o022 != 0:
-		return nil, fmt.Errorf("other users of this machine can change %s (mode %04o): run 'chmod go-w' on it, after a look at what it holds", path, mode.Perm())
+		return nil, fmt.Errorf("other users of this machine can change %s (mode %04o): run 'chmod go-w' on it, after a look at what it holds",
+			path, mode.Perm())
 	case mode.Perm()&refused != 0:
-		return nil, fmt.Errorf("everybody on this machine can read %s (mode %04o): run 'chmod o=' on it, and think of a new secret", path, mode.Perm())
+		return nil, fmt.Errorf("everybody on this machine can read %s (mode %04o): run 'chmod o=' on it, and think of a new secret", path,
+			mode.Perm())
 	}
 	text, err = io.ReadAll(io.LimitReader(file, limit+1))
 	switch {

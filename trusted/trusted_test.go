@@ -28,8 +28,8 @@ func TestFilesThatSomebodyElseMayHaveWrittenAreRefused(t *testing.T) {
 		"written by its group":       {chmod(0o620), "'chmod go-w'", ""},
 		"written by everybody":       {chmod(0o666), "'chmod go-w'", ""},
 		"another user's":             {func(_, file string) error { return os.Chown(file, stranger, -1) }, "belongs to user 4711", ""},
-		"a folder for everybody":     {func(folder, _ string) error { return os.Chmod(folder, 0o777) }, "'chmod go-w'", ""}, //nolint:gosec // what is tested
-		"a folder for its group":     {func(folder, _ string) error { return os.Chmod(folder, 0o770) }, "'chmod go-w'", ""}, //nolint:gosec // what is tested
+		"a folder for everybody":     {func(f, _ string) error { return os.Chmod(f, 0o777) }, "'chmod go-w'", ""}, //nolint:gosec // is tested
+		"a folder for its group":     {func(f, _ string) error { return os.Chmod(f, 0o770) }, "'chmod go-w'", ""}, //nolint:gosec // is tested
 		"a folder of another user's": {func(folder, _ string) error { return os.Chown(folder, stranger, -1) }, "belongs to user 4711", ""},
 		"a sticky folder, as Kubernetes mounts secrets": {func(folder, _ string) error {
 			return os.Chmod(folder, 0o777|fs.ModeSticky)
@@ -46,14 +46,20 @@ func TestFilesThatSomebodyElseMayHaveWrittenAreRefused(t *testing.T) {
 			return errors.Join(linked(file, "a/real"), os.Lchown(file, stranger, -1))
 		}, "belongs to user 4711", ""},
 		"a link into a folder for everybody": {func(folder, file string) error {
-			return errors.Join(linked(file, "a/real"), os.Chmod(filepath.Join(folder, "a"), 0o777)) //nolint:gosec // what is tested
+			return errors.Join(linked(file, "a/real"), os.Chmod(filepath.Join(folder, "a"), 0o777)) //nolint:gosec // tested
 		}, "'chmod go-w'", ""},
 		"a link to itself": {func(_, file string) error { return errors.Join(os.Remove(file), os.Symlink(file, file)) }, "too many links", ""},
-		"a FIFO":           {func(_, file string) error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) }, "no regular file", ""},
-		"a folder":         {func(_, file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) }, "no regular file", ""},
-		"a device":         {func(_, file string) error { return errors.Join(os.Remove(file), os.Symlink("/dev/zero", file)) }, "no regular file", "no regular file"},
-		"too long":         {func(_, file string) error { return os.Truncate(file, 101) }, "longer than 100 bytes", ""},
-		"nothing":          {func(_, file string) error { return os.Remove(file) }, "no such file", ""},
+		"a FIFO": {
+			func(_, file string) error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o600)) },
+			"no regular file", "",
+		},
+		"a folder": {func(_, file string) error { return errors.Join(os.Remove(file), os.Mkdir(file, 0o700)) }, "no regular file", ""},
+		"a device": {
+			func(_, file string) error { return errors.Join(os.Remove(file), os.Symlink("/dev/zero", file)) }, "no regular file",
+			"no regular file",
+		},
+		"too long": {func(_, file string) error { return os.Truncate(file, 101) }, "longer than 100 bytes", ""},
+		"nothing":  {func(_, file string) error { return os.Remove(file) }, "no such file", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,6 +121,6 @@ func TestFolderInWhichOthersCanWriteIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := trusted.Folder(file); err == nil {
-		t.Error("a file is taken for a folder")
+		t.Error("a file passes as a folder")
 	}
 }

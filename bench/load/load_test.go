@@ -87,7 +87,8 @@ func TestACheckNamesAllItsBuckets(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"blocked":false}`)
 	})
-	sum := carryOut(t, order(round.Service, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1}, round.Draw{Zone: 2, Prefix: "address-", Of: 1}))
+	sum := carryOut(t, order(round.Service, address, round.Draw{Zone: 1, Prefix: "user-", Of: 1},
+		round.Draw{Zone: 2, Prefix: "address-", Of: 1}))
 	if sum.Admitted == 0 || sum.Errors > 0 {
 		t.Errorf("%+v", sum)
 	}
@@ -167,7 +168,8 @@ func TestWhatIsNoDecisionIsNoAnswer(t *testing.T) {
 func TestARoundWithoutAContenderFails(t *testing.T) {
 	t.Parallel()
 	for _, o := range []round.Order{
-		order("carrier pigeon", "127.0.0.1:1"), order(round.Service, "127.0.0.1:1"), order(round.Procedure, "no DSN"), order(round.Recording, "no DSN"),
+		order("carrier pigeon", "127.0.0.1:1"), order(round.Service, "127.0.0.1:1"), order(round.Procedure, "no DSN"),
+		order(round.Recording, "no DSN"),
 	} {
 		if _, err := ask(t.Context(), o); err == nil {
 			t.Errorf("%s at %s answers", o.Protocol, o.Address)

@@ -10,8 +10,8 @@ import (
 	"velocityd/bench/round"
 )
 
-// patience is how long the generator waits for an answer after the round's end. pause is
-// how long a caller without an answer waits before it asks again.
+// patience bounds the generator's wait for an answer after the round's end. After a call without an answer
+// a caller waits for pause before it asks again.
 const (
 	patience = 20 * time.Second
 	pause    = 10 * time.Millisecond
@@ -62,9 +62,8 @@ type load struct {
 	firstError   atomic.Pointer[string]
 }
 
-// ask carries out the order. All callers are connected before the clock starts;
-// each waits for its answer before it asks again. It fails if a caller cannot
-// connect; what happens afterwards is counted.
+// ask carries out the order. All callers are connected before the clock starts; each waits for its answer
+// before it asks again. It fails if a caller cannot connect; later faults are counted.
 func ask(ctx context.Context, order round.Order) (round.Summary, error) {
 	d, err := newDialer(order)
 	if err != nil {

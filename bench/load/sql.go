@@ -44,7 +44,7 @@ func newSQLDialer(order round.Order) (sqlDialer, error) {
 	return sqlDialer{connector: connector, recording: recording}, nil
 }
 
-// conn is what the driver's connections can do.
+// conn is the part of the driver's connections that the generator uses.
 type conn interface {
 	driver.Conn
 	driver.QueryerContext
@@ -125,8 +125,8 @@ func truth(v driver.Value) (bool, error) {
 	return false, fmt.Errorf("blocked is a %T", v)
 }
 
-// recorder inserts what a limiter would record, and commits, in one packet. It counts
-// nothing, and allows everything.
+// recorder inserts the rows of a limiter and commits, in one packet. It counts nothing, and allows
+// everything.
 type recorder struct {
 	conn      conn
 	statement []byte

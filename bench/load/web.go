@@ -109,7 +109,7 @@ func (c *webCaller) read() (status int, err error) {
 	return status, err
 }
 
-// serviceLanguage is the language of velocityd and of the handler in peers/redisrate.
+// serviceLanguage is the language of velocityd and of the handler in rivals/redisrate.
 type serviceLanguage struct{}
 
 func (serviceLanguage) appendBody(body []byte, buckets []bucket) []byte {

@@ -10,7 +10,7 @@ const (
 	Recording = "recording" // INSERT INTO zone_txn and COMMIT, without any check
 	Service   = "service"   // POST /v1/check
 	Envoy     = "envoy"     // POST /json of envoyproxy/ratelimit
-	Library   = "library"   // none: the contender's process asks itself
+	Library   = "library"   // no address: the contender's process asks itself
 )
 
 // Order describes one round: the contender's address, the number of callers, the length,
@@ -40,10 +40,9 @@ type Draw struct {
 	Window int `json:"window"`
 }
 
-// Summary is the result of a round. A check is one question about any number of buckets.
-// Admitted + Blocked is the number of answers. Busy is the number of those refused for
-// want of capacity (503). Errors is the number of calls without an answer. The latencies
-// are those of calls with an answer.
+// Summary is the result of a round. A check is one question about any number of buckets. Admitted + Blocked
+// is the number of answers. Busy is the number of refusals for want of capacity (503). Errors is the number
+// of calls without an answer. The latencies are those of calls with an answer.
 type Summary struct {
 	Admitted   int64         `json:"admitted"`
 	Blocked    int64         `json:"blocked"`

@@ -70,7 +70,7 @@ func TestOneInstanceAndTwoKeepTheContractOfAStore(t *testing.T) {
 		}{"One": {1, ""}, "Two": {2, ""}, "Direct": {1, "off"}} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+				servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 					bench := takeTurns{Database: engine.Database(t), turn: &atomic.Uint64{}}
 					for range c.instances {
 						i := start(t, environment{"VELOCITY_DSN": bench.DSN, "VELOCITY_COALESCE": c.coalesce},

@@ -1,5 +1,5 @@
-// Package address reads a DSN that names several addresses, and connects to them in turn. It
-// must not know what is done with a connection.
+// Package address reads a DSN that names several addresses, and connects to them in turn. It must not know
+// the use of a connection.
 package address
 
 import (
@@ -18,7 +18,7 @@ import (
 
 // Split returns a DSN for each address that dsn names, such as the two of
 // user:password@tcp(host1:3306,host2:3306)/database, or dsn itself if it names one. It does NOT
-// look whether any of them can be read. The driver would take the whole list for one name.
+// look whether any of them can be read. The driver would read the whole list as one name.
 func Split(dsn string) []string {
 	first, last := bounds(dsn)
 	if first < 0 {
@@ -50,13 +50,13 @@ func bounds(dsn string) (first, last int) {
 type Connector struct {
 	inner []driver.Connector
 	next  atomic.Uint32 // where the next connection is tried first
-	// failed is when an address was last not reached, as Unix time in nanoseconds.
+	// failed is the time of the last failure of each address, as Unix time in nanoseconds.
 	failed []atomic.Int64
 }
 
 var _ driver.Connector = (*Connector)(nil)
 
-// failedLife is for how long an address that was not reached is tried after the others.
+// An address that failed is tried after the others for failedLife.
 const failedLife = 10 * time.Second
 
 // NewConnector returns a connector for configurations that differ in their addresses. It
@@ -84,7 +84,7 @@ func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return c.ConnectTo(ctx, func(driver.Conn) error { return nil })
 }
 
-// ErrElsewhere says that an address leads to what was not meant.
+// ErrElsewhere says that an address leads to another database than the others.
 var ErrElsewhere = errors.New("the address leads elsewhere")
 
 // ConnectTo is Connect, and calls prepare with each new connection. If the error of that wraps

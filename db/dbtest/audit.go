@@ -22,13 +22,11 @@ type auditedTxn struct {
 	repeats                      int
 }
 
-// Audit reads every txn and fails the test if the rows break the definition of a
-// limit, whoever wrote them: no window of a bucket holds more counted txns than
-// the rate, a check is blocked or charged as a whole, and what was blocked does
-// not count. It knows nothing of how checks are decided. The velocity is audited
-// in the given zones alone, which nobody may have edited or overridden, and whose
-// rows nobody may have aged; of txns that were released or succeeded it believes
-// the rows that they do not count.
+// Audit reads every txn and fails the test if the rows break the definition of a limit, whoever wrote them:
+// no window of a bucket holds more counted txns than the rate, a check is blocked or charged as a whole,
+// and blocked txns do not count. It knows nothing of decisions. It audits the velocity in the given zones
+// alone, which nobody may have edited or overridden, and whose rows nobody may have aged; it believes the
+// rows that released and succeeded txns do not count.
 func (d *Database) Audit(tb testing.TB, zones ...service.Zone) {
 	tb.Helper()
 	audit(tb, d.auditedTxns(tb, 1, math.MaxInt32), zones)
@@ -86,7 +84,7 @@ const (
 	// unchangedZones are as they were made, and never had an override.
 	unchangedZones = "SELECT z.id, z.rate, z.`window`, z.mode FROM zone_master AS z WHERE z.revision = 1 AND NOT EXISTS (" +
 		"SELECT 1 FROM zone_audit AS a WHERE a.zone_id = z.id AND (a.subject = 'override' OR a.subject = 'zone' AND a.action <> 'insert'))"
-	// keepingZones are those of them in which a txn that counts goes on counting until its outcome.
+	// keepingZones are the ones in which a txn that counts goes on counting until its outcome.
 	keepingZones = unchangedZones + " AND z.mode <> 'off' AND NOT z.reset_on_success AND NOT EXISTS (" +
 		"SELECT 1 FROM zone_audit AS r WHERE r.zone_id = z.id AND r.action = 'release')"
 )

@@ -38,14 +38,19 @@ func TestTheAuditFindsWhatBreaksTheDefinition(t *testing.T) {
 		"rows out of order":            {[]auditedTxn{txn(1, time.Second), txn(2, 0), txn(3, -time.Second)}, "more than 2"},
 		"one more that is released":    {[]auditedTxn{txn(1, 0), txn(2, 1), with(txn(3, 2), func(x *auditedTxn) { x.counted = false })}, ""},
 		"an id twice":                  {[]auditedTxn{txn(1, 0), txn(1, 1)}, "twice"},
-		"blocked, and counts":          {[]auditedTxn{with(txn(1, 0), func(x *auditedTxn) { x.blocked, x.wouldBlock = true, true })}, "had no room"},
-		"blocked by nothing":           {[]auditedTxn{with(txn(1, 0), func(x *auditedTxn) { x.blocked, x.counted = true, false })}, "by nothing"},
-		"passed without room":          {[]auditedTxn{with(txn(1, 0), func(x *auditedTxn) { x.wouldBlock, x.counted = true, false })}, "and passed"},
+		"blocked, and counts": {[]auditedTxn{with(txn(1, 0),
+			func(x *auditedTxn) { x.blocked, x.wouldBlock = true, true })}, "had no room"},
+		"blocked by nothing": {[]auditedTxn{with(txn(1, 0), func(x *auditedTxn) { x.blocked, x.counted = true, false })}, "by nothing"},
+		"passed without room": {[]auditedTxn{with(txn(1, 0),
+			func(x *auditedTxn) { x.wouldBlock, x.counted = true, false })}, "and passed"},
 		"a whole check":                {[]auditedTxn{of(1, "a", plain), of(2, "b", plain)}, ""},
 		"a check that lacks a txn":     {[]auditedTxn{of(1, "a", plain)}, "all or nothing"},
 		"a check that is half blocked": {[]auditedTxn{of(1, "a", refused), of(2, "b", plain)}, "all or nothing"},
-		"a check at two instants":      {[]auditedTxn{of(1, "a", plain), of(2, "b", func(x *auditedTxn) { x.at = x.at.Add(1000) })}, "all or nothing"},
-		"a check with a bucket twice":  {[]auditedTxn{of(1, "a", plain), of(2, "a", plain)}, "all or nothing"},
+		"a check at two instants": {[]auditedTxn{
+			of(1, "a", plain),
+			of(2, "b", func(x *auditedTxn) { x.at = x.at.Add(1000) }),
+		}, "all or nothing"},
+		"a check with a bucket twice": {[]auditedTxn{of(1, "a", plain), of(2, "a", plain)}, "all or nothing"},
 	} {
 		found := strings.Join(breaches(c.txns, []service.Zone{zone}), "; ")
 		if (found == "") != (c.want == "") || !strings.Contains(found, c.want) {

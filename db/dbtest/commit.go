@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// StallCommits returns what has each COMMIT of the database's server wait for a replica that is
-// away, or no more. The server must be the test's own.
+// StallCommits returns a switch: while it is on, each COMMIT of the database's server waits for a replica
+// that is away. The server must belong to the test alone.
 func (d *Database) StallCommits(tb testing.TB) (stall func(bool)) {
 	tb.Helper()
 	variables := "rpl_semi_sync_master_"
@@ -20,7 +20,7 @@ func (d *Database) StallCommits(tb testing.TB) (stall func(bool)) {
 		tb.Helper()
 		Exec(tb, d.SQL, fmt.Sprint("SET GLOBAL ", variables, "enabled = ", on))
 	}
-	tb.Cleanup(func() { stall(false) }) // what the test clears away is committed, too
+	tb.Cleanup(func() { stall(false) }) // the test's clean-up commits, too
 	return stall
 }
 

@@ -27,7 +27,7 @@ type Database struct {
 	kept  bool    // for another test
 	form  engine.Engine
 
-	// What its test did with txns by itself.
+	// The test's direct writes to txns.
 	isUnaudited, hasAgedRows bool
 }
 
@@ -70,7 +70,7 @@ func (e *Engine) adminDSN(tb testing.TB) string {
 func Empty(tb testing.TB, adminDSN string) *Database {
 	tb.Helper()
 	d := connect(tb, adminDSN, "velocityd_test_"+strings.ToLower(rand.Text()[:12]))
-	// A hostile default, so that what the schema does not say is found out.
+	// A hostile default shows everything that the schema does not say.
 	Exec(tb, d.admin, "CREATE DATABASE "+d.name+" CHARACTER SET latin1")
 	tb.Cleanup(func() {
 		if d.hasHistory() {
@@ -87,8 +87,7 @@ func (d *Database) hasHistory() bool {
 	return d.SQL.QueryRow("SELECT 1 FROM zone_txn JOIN zone_audit LIMIT 1").Scan(&one) == nil
 }
 
-// drop drops the database unless it is kept. The server may be gone by the test's own hand;
-// then so is the database.
+// drop drops the database unless it is kept. The test may have ended the server, and the database with it.
 func (d *Database) drop() {
 	if !d.kept {
 		_, _ = d.admin.Exec("DROP DATABASE IF EXISTS " + d.name)

@@ -91,7 +91,8 @@ func (d *Database) Age(tb testing.TB, bucket service.Bucket, by time.Duration) {
 // AgeRows moves the times of a bucket's txns and of its lock row so many microseconds into the past.
 func (d *Database) AgeRows(tb testing.TB, bucket service.Bucket, us int64) {
 	tb.Helper()
-	Exec(tb, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND, repeated_at = repeated_at - INTERVAL ? MICROSECOND "+
+	Exec(tb, d.SQL, "UPDATE zone_txn SET created_at = created_at - INTERVAL ? MICROSECOND, repeated_at = repeated_at - INTERVAL ? "+
+		"MICROSECOND "+
 		"WHERE zone_id = ? AND bucket_key = ?", us, us, bucket.ZoneID, bucket.Key)
 	Exec(tb, d.SQL, "UPDATE zone_bucket_lock SET tally_until = NULL, locked_until = locked_until - INTERVAL ? MICROSECOND, "+
 		"blocked_began = blocked_began - INTERVAL ? MICROSECOND, blocked_txn_at = blocked_txn_at - INTERVAL ? MICROSECOND "+

@@ -97,8 +97,8 @@ func Each(t *testing.T, test func(t *testing.T, engine *Engine)) {
 	}
 }
 
-// Engines returns the engines that are on this machine, for what asks all of them
-// the same. Those that are not fail the test if CI=true; without any it is skipped.
+// Engines returns the engines on this machine, for tests that ask all of them the same. A missing engine
+// fails the test if CI=true; without any engine the test is skipped.
 func Engines(tb testing.TB) []*Engine {
 	tb.Helper()
 	var present []*Engine
@@ -134,7 +134,7 @@ func missing(tb testing.TB, err error) {
 func (e *Engine) Private(tb testing.TB, dir string, args ...string) *localdb.Server {
 	tb.Helper()
 	if e.Name == userServer {
-		tb.Skip("needs a server of its own; VELOCITY_TEST_DSN names a shared one")
+		tb.Skip("needs a private server; VELOCITY_TEST_DSN names a shared one")
 	}
 	return Private(tb, localdb.Engine(e.Name), dir, args...)
 }

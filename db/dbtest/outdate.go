@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Outdate gives procedures, functions, triggers and views another text that does the same, as another
-// program would have installed them: those of these names, or all.
+// Outdate gives the named procedures, functions, triggers and views, or all, another text that does the
+// same, as another program would have installed them.
 func (d *Database) Outdate(tb testing.TB, names ...string) {
 	tb.Helper()
 	conn, err := d.SQL.Conn(tb.Context())
@@ -26,7 +26,8 @@ func (d *Database) Outdate(tb testing.TB, names ...string) {
 			// No edit goes by in between.
 			Exec(tb, conn, "LOCK TABLES "+r.table+" WRITE")
 			Exec(tb, conn, "DROP TRIGGER "+r.name)
-			Exec(tb, conn, "CREATE TRIGGER "+r.name+" "+r.event+" ON "+r.table+" FOR EACH ROW "+strings.Replace(r.text, "BEGIN", "BEGIN -- former\n", 1))
+			Exec(tb, conn, "CREATE TRIGGER "+r.name+" "+r.event+" ON "+r.table+" FOR EACH ROW "+strings.Replace(r.text, "BEGIN",
+				"BEGIN -- former\n", 1))
 			Exec(tb, conn, "UNLOCK TABLES")
 		default:
 			Exec(tb, conn, "ALTER "+r.kind+" "+r.name+" COMMENT 'former'")

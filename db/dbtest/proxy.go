@@ -12,12 +12,12 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Proxy stands between clients and their engine, so that a test can do something
-// at a certain step of what they say to each other.
+// Proxy stands between clients and their engine, so that a test can act at a certain step of their
+// conversation.
 type Proxy struct {
 	// DSN reaches the database through the proxy.
 	DSN string
-	// Withhold keeps back the end of whatever the engine says, while it is true.
+	// Withhold keeps back the end of every answer of the engine, while it is true.
 	Withhold atomic.Bool
 
 	mu    sync.Mutex
@@ -33,7 +33,7 @@ type step struct {
 	do      func()
 }
 
-// echo is what is to be said once more to the client of a connection.
+// echo is the answer that the client of a connection gets once more.
 type echo struct {
 	mu     sync.Mutex
 	hears  bool // the answer that the engine gives now
@@ -49,8 +49,8 @@ func (e *echo) hear(piece []byte) {
 	}
 }
 
-// take returns what is to be repeated now that the client sends its next packet, and says whether the
-// answer to that is to be repeated.
+// take returns the answer to repeat now that the client sends its next packet, and says whether the answer
+// to that is repeated, too.
 func (e *echo) take(hears bool) (answer []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -109,8 +109,7 @@ func (p *Proxy) add(s *step) {
 	p.steps = append(p.steps, s)
 }
 
-// Cut ends all connections; what has not been passed on is lost. The engine goes
-// on with what it was told.
+// Cut ends all connections. Data on their way are lost; the engine goes on with its statements.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,7 +156,7 @@ func (p *Proxy) accept(listener net.Listener, engineSocket string) {
 	}
 }
 
-// pass hands on what comes in pieces as they come: a short packet is one piece.
+// pass hands data on in pieces as they come: a short packet is one piece.
 func (p *Proxy) pass(from, to net.Conn, through func([]byte) []byte) {
 	defer from.Close()
 	defer to.Close()
@@ -173,8 +172,8 @@ func (p *Proxy) pass(from, to net.Conn, through func([]byte) []byte) {
 	}
 }
 
-// meet does what is to be done before a packet, and takes note of what is to be
-// done before its answer. It says whether the answer is to be repeated.
+// meet carries out the step before a packet, and notes the step before its answer. It says whether the
+// answer is repeated.
 func (p *Proxy) meet(packet []byte, answers chan<- *step) (repeats bool) {
 	p.mu.Lock()
 	var met *step

@@ -102,7 +102,7 @@ func (e *Engine) drop() error {
 	return err
 }
 
-// settle is how long a database may take to lose the sessions of the test that has ended.
+// A database may take settle to lose the sessions of the test that has ended.
 const settle = 2 * time.Second
 
 // isQuiet waits until a database has no session, and returns false if some stay: the engine may
@@ -127,7 +127,7 @@ func (d *Database) empty(fresh schema) error {
 	}
 	for name, text := range now {
 		table, isTable := strings.CutPrefix(name, "BASE TABLE ")
-		if !isTable || strings.HasPrefix(table, "schema_") || table == "velocity_identity" { // those say what is installed
+		if !isTable || strings.HasPrefix(table, "schema_") || table == "velocity_identity" { // they name the installed schema
 			continue
 		}
 		used := true

@@ -11,8 +11,7 @@ import (
 	"velocityd/service"
 )
 
-// patience is how long tests wait for what comes by itself, on slow machines
-// too.
+// patience bounds the wait of tests for states that come by themselves, on slow machines too.
 const patience = 5 * time.Minute
 
 // Eventually waits for a state that comes about by itself, and fails the test if
@@ -143,9 +142,9 @@ func (d *Database) isTiDB(tb testing.TB) bool {
 	return strings.Contains(version, "TiDB")
 }
 
-// AwaitNone waits until no transaction is open on this database. An engine may answer
-// a statement, or see a connection closed, a moment before it has ended the
-// transaction; one that is left open stays, and fails the test.
+// AwaitNone waits until no transaction is open on this database. An engine may answer a statement, or see a
+// connection closed, a moment before it has ended the transaction; a transaction that is left open stays,
+// and fails the test.
 func (d *Database) AwaitNone(tb testing.TB, after string) {
 	tb.Helper()
 	Eventually(tb, "no transaction is open after "+after, func() bool {

@@ -1,5 +1,5 @@
-// Package engine names what carries out the rules of a database, and tells it by what the
-// database says of itself. It must not know what is done with a database.
+// Package engine names the database engines, and knows an engine by its answers. It must not know the use
+// of a database.
 package engine
 
 import (
@@ -31,8 +31,8 @@ const BucketsSuffix = "_buckets"
 var ErrSharded = errors.New("the DSN names a sharded keyspace of Vitess: name the unsharded one, " +
 	"which is velocityd if the buckets are in velocityd" + BucketsSuffix)
 
-// Of tells the engine by what it answers to VERSION() and @@version_comment. It is MySQL unless
-// the answers name another.
+// Of returns the engine that answers so to VERSION() and @@version_comment. It is MySQL unless the answers
+// name another.
 func Of(version, comment string) Engine {
 	switch {
 	case strings.Contains(version, "TiDB"):

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// ErrNotFound reports that the machine has no server program of the wanted engine. The
-// error that wraps it says what to install.
+// ErrNotFound reports that the machine has no server program of the wanted engine. The error that wraps it
+// names the package to install.
 var ErrNotFound = errors.New("no database engine found")
 
 // Engine is a kind of server that this package can run: a family, or one series of a
 // family.
 type Engine string
 
-// The engines. A program's engine is what it answers to --version, not its name:
+// The engines. The answer to --version names the engine of a program, and its file name does not:
 // /usr/sbin/mysqld is often a link to mariadbd.
 const (
 	MariaDB Engine = "mariadb" // any series
@@ -54,7 +54,7 @@ type Binary struct {
 // versionTimeout bounds one run of a program with --version.
 const versionTimeout = 10 * time.Second
 
-// installHint says what to do if an engine is missing.
+// installHint returns advice for a missing engine.
 func (e Engine) installHint() string {
 	switch e {
 	case MySQL:

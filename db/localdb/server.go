@@ -21,7 +21,7 @@ const (
 	defaultStopTimeout  = 30 * time.Second
 )
 
-// Options say where and what to start. Dir and Binary are required.
+// Options configure a server. Dir and Binary are required.
 type Options struct {
 	// Dir is the folder for all files of this server: data, log, lock and, if its path
 	// is short enough, the socket. It is created if missing, and closed to other users

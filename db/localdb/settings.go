@@ -36,8 +36,8 @@ func serverArgs(f *folder, socket string, o Options) []string {
 		args = append(args, "--binlog-format=ROW") // MySQL's default
 	} else {
 		args = append(args, "--loose-mysqlx=OFF",
-			// With threads of its own the log hands each commit from one to the next. That is for many
-			// cores (MySQL manual, innodb_log_writer_threads); on two it costs a tenth of a check.
+			// Separate threads of the log hand each commit from one to the next. They are for many cores
+			// (MySQL manual, innodb_log_writer_threads); on two cores they cost a tenth of a check.
 			"--loose-innodb-log-writer-threads=OFF")
 	}
 	args = append(args, networkArgs(o)...)

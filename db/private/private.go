@@ -1,7 +1,6 @@
-// Package private owns the database of velocityd dev, inside a private engine: it makes
-// the database and its account, brings the schema up, and writes the DSN to a file for
-// other commands. It must not know what the tables are for, nor start or stop the
-// engine.
+// Package private owns the database of velocityd dev, inside a private engine: it makes the database and
+// its account, brings the schema up, and writes the DSN to a file for other commands. It must not know the
+// purpose of the tables, and does not start or stop the engine.
 package private
 
 import (
@@ -26,7 +25,7 @@ import (
 const (
 	databaseName = "velocityd"
 	accountName  = "velocity"
-	// networkHost is where the account may come from by TCP. No other account can log in so.
+	// By TCP the account may come from networkHost, and no other account can log in.
 	networkHost = "127.0.0.1"
 	// socketHost is where the account comes from through the socket.
 	socketHost = "localhost"
@@ -56,7 +55,7 @@ type Database struct {
 	// Socket is the path of the engine's unix socket. Only the folder's owner can
 	// open it.
 	Socket string
-	// Port is the engine's TCP port on 127.0.0.1; 0 means that it has none.
+	// Port is the engine's TCP port on 127.0.0.1; 0 means no port.
 	Port int
 }
 
@@ -187,9 +186,8 @@ func (d Database) create(ctx context.Context) error {
 	return d.administer(ctx, statements...)
 }
 
-// grant gives the accounts of the service the rights of one that also edits zones and
-// overrides, and revokes all others. They can add to the history and cannot change it. The
-// tables must exist.
+// grant gives the accounts of the service the rights of a service that also edits zones and overrides, and
+// revokes all others. They can add to the history and cannot change it. The tables must exist.
 func (d Database) grant(ctx context.Context) error {
 	var statements []string
 	for _, account := range d.accounts() {
@@ -254,8 +252,8 @@ func (d Database) Announce() error {
 // process is killed, commands that use it get the error that nothing listens.
 func (d Database) Withdraw() { _ = os.Remove(dsnFile(d.Folder)) }
 
-// RunningDSN returns the DSN that a running velocityd dev has written to its data
-// folder. The error wraps fs.ErrNotExist if there is none.
+// RunningDSN returns the DSN that a running velocityd dev has written to its data folder. The error wraps
+// fs.ErrNotExist if the file is missing.
 func RunningDSN(folder string) (string, error) {
 	text, err := trusted.ReadSecret(dsnFile(folder), trusted.ShortLimit)
 	if err != nil {

@@ -16,10 +16,10 @@ BEGIN
   -- lockout (it was full, so one begins) or denied (by the override of override_id). They are the
   -- same in the modes enforce and shadow, and the attempt is blocked only if the mode is enforce.
   --
-  -- Where no limit decides, as the zone is off or an override allows or denies, velocity and
+  -- Where no limit decides, because the zone is off or an override allows or denies, velocity and
   -- remaining are NULL.
   --
-  -- It has a transaction of its own: call it outside of one. Errors:
+  -- Call it outside of a transaction. Errors:
   --   1568        it was called inside a transaction
   --   45404       the zone does not exist
   --   45400       the key is empty or too long, or it is no pseudonym in a zone whose key_form is

@@ -9,10 +9,10 @@ COMMENT 'internal: check_velocity for a key that the service normalised'
 SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
-  -- Called by check_velocity and by the service. Does what check_velocity does and answers as it does. The service also
-  -- says by which rule it normalised the key: if the zone has another key_rule now, the call ends in error 45410 and nothing
-  -- is decided or recorded. With p_key_rule NULL the rule is not compared. If p_waits is FALSE and another session holds
-  -- the bucket, the call ends in error 45423 at once.
+  -- Called by check_velocity and by the service. Decides and answers as check_velocity does. The service
+  -- also names the rule by which it normalised the key: if the zone has another key_rule now, the call ends
+  -- in error 45410 and nothing is decided or recorded. With p_key_rule NULL the rule is not compared. If
+  -- p_waits is FALSE and another session holds the bucket, the call ends in error 45423 at once.
   DECLARE v_locked, v_is_overridden, v_blocked BOOLEAN DEFAULT FALSE;
   DECLARE v_rate, v_window, v_lockout, v_velocity, v_record_blocked INT;
   DECLARE v_mode, v_action VARCHAR(8) CHARACTER SET ascii;
@@ -21,15 +21,15 @@ BEGIN
   DECLARE v_wait BIGINT DEFAULT 0; -- microseconds until an attempt would pass
   DECLARE v_counts BOOLEAN DEFAULT TRUE;
   DECLARE v_reason VARCHAR(9) CHARACTER SET ascii;
-  DECLARE v_override_id BIGINT UNSIGNED; -- of one that denies
+  DECLARE v_override_id BIGINT UNSIGNED; -- of the override that denies
 
   -- A session can choose the next AUTO_INCREMENT id by insert_id. A chosen 0 cannot be read
   -- there; it is found after the INSERT, when LAST_INSERT_ID() is still the 0 set here.
   IF @@insert_id <> 0 OR LAST_INSERT_ID(0) <> 0 THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'insert_id must not be set in the session';
   END IF;
-  -- READ COMMITTED: every statement after the lock wait sees what was committed during it, and there are no gap
-  -- locks. Inside a transaction of the caller's this is error 1568, and that transaction stays as it was.
+  -- READ COMMITTED: every statement after the lock wait sees the commits during it, and there are no gap
+  -- locks. Inside a caller's transaction this is error 1568, and that transaction stays as it was.
   SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
   START TRANSACTION READ WRITE;
   BEGIN
@@ -111,7 +111,8 @@ BEGIN
       RESIGNAL SET MYSQL_ERRNO = 45504;
 
     -- retry_after in whole seconds, rounded up; in integers, because / would first round to four decimals.
-    SELECT v_blocked AS blocked, LAST_INSERT_ID() AS txn_id, p_zone_id AS zone_id, p_bucket_key AS bucket_key, v_rate AS rate, v_window AS `window`,
+    SELECT v_blocked AS blocked, LAST_INSERT_ID() AS txn_id, p_zone_id AS zone_id, p_bucket_key AS bucket_key,
+           v_rate AS rate, v_window AS `window`,
            IF(v_wait > 0 AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts) AS remaining,
            IF(v_blocked, (v_wait + 999999) DIV 1000000, 0) AS retry_after,
            v_now AS checked_at, v_wait > 0 AS would_block, v_velocity + v_counts AS velocity,

@@ -22,7 +22,8 @@ BEGIN
   SELECT 'COLUMN', c.column_name, c.table_name, '',
          CONCAT_WS(' ', c.column_type, CONCAT('CHARACTER SET ', c.character_set_name, ' COLLATE ', c.collation_name),
            IF(c.is_nullable = 'NO', 'NOT NULL', NULL), CONCAT('DEFAULT ', c.column_default),
-           IF(c.extra IN ('STORED GENERATED', 'DEFAULT_GENERATED'), NULL, c.extra), CONCAT('AS (', NULLIF(c.generation_expression, ''), ')')), 0
+           IF(c.extra IN ('STORED GENERATED', 'DEFAULT_GENERATED'), NULL, c.extra),
+           CONCAT('AS (', NULLIF(c.generation_expression, ''), ')')), 0
     FROM information_schema.columns AS c
     JOIN information_schema.tables AS t ON t.table_schema = c.table_schema AND t.table_name = c.table_name
    WHERE c.table_schema = DATABASE()
@@ -39,7 +40,8 @@ BEGIN
    UNION ALL
   SELECT 'KEY', index_name, table_name, '',
          CONCAT(IF(non_unique, '', 'UNIQUE '), COALESCE(column_name, ''), COALESCE(CONCAT('(', sub_part, ')'), ''),
-           IF(collation = 'D', ' DESC', ''), /*!80017 IF(is_visible = 'YES', '', ' INVISIBLE') */ /*M! IF(ignored = 'YES', ' IGNORED', '') */),
+           IF(collation = 'D', ' DESC', ''),
+           /*!80017 IF(is_visible = 'YES', '', ' INVISIBLE') */ /*M! IF(ignored = 'YES', ' IGNORED', '') */),
          seq_in_index
     FROM information_schema.statistics
    WHERE table_schema = DATABASE()

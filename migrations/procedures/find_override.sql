@@ -14,7 +14,7 @@ SQL SECURITY INVOKER
 READS SQL DATA
 BEGIN
   -- Called by judge_bucket and uncount_bucket. Finds the override in force for a bucket at
-  -- p_now: that of the exact key or, in an ip zone, that of the longest prefix. All outputs are
+  -- p_now: the one for the exact key or, in an ip zone, for the longest prefix. All outputs are
   -- NULL if there is none. judge_bucket calls it only for zones that have or had overrides.
   DECLARE v_text    VARCHAR(256) CHARACTER SET ascii;
   DECLARE v_address VARBINARY(16);

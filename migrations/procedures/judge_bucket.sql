@@ -22,13 +22,13 @@ COMMENT 'internal: the rule for one bucket'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Called by check_velocity_by_rule, decide_check and peek_velocity. Says for one bucket at
-  -- p_now what the rule says. The settings p_mode to p_is_overridden are the zone's. For an
+  -- Called by check_velocity_by_rule, decide_check and peek_velocity. Judges one bucket at p_now by the
+  -- rule. The settings p_mode to p_is_overridden are the zone's. For an
   -- attempt (p_is_attempt) the caller holds the bucket's lock, and has read the zone and then
-  -- the clock under it; an attempt that finds the bucket full begins a lockout. Nothing else
-  -- is changed, and without an attempt nothing at all. service.Decide is the same rule in Go.
-  --   p_rate, p_window:     in: the zone's; out: those of an override that limits, if there is one
-  --   p_velocity, p_oldest: in: how many txns count in the zone's window and the time of the
+  -- the clock under it; an attempt that finds the bucket full begins a lockout. It changes nothing
+  -- else, and nothing at all without an attempt. service.Decide is the same rule in Go.
+  --   p_rate, p_window:     in: the zone's; out: an override's, if it limits
+  --   p_velocity, p_oldest: in: the count of txns in the zone's window and the time of the
   --                         oldest, or NULL if the caller has not counted; out: at most p_rate,
   --                         or NULL where no limit decides
   --   p_wait:               microseconds until an attempt would pass; 0: it passes now
@@ -86,7 +86,7 @@ BEGIN
       FROM zone_bucket_lock
      WHERE zone_id = p_zone_id
        AND bucket_key = p_bucket_key
-       AND (lockout_shadow = FALSE OR p_mode <> 'enforce'); -- one that began in a shadow binds nobody
+       AND (lockout_shadow = FALSE OR p_mode <> 'enforce'); -- a lockout that began in a shadow binds nobody
     SET p_locked_until = IF(v_last_end > p_now, v_last_end, NULL);
     IF p_locked_until IS NOT NULL THEN
       SET p_wait = GREATEST(p_wait, TIMESTAMPDIFF(MICROSECOND, p_now, p_locked_until)), p_reason = 'locked';

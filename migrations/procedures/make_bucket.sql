@@ -8,7 +8,7 @@ COMMENT 'internal: the lock of a bucket that has no row'
 SQL SECURITY INVOKER
 MODIFIES SQL DATA
 BEGIN
-  -- Called by check_velocity_by_rule, if it found no row to lock. Either there is none: it is the
+  -- Called by check_velocity_by_rule, if it found no row to lock. Either there is no row: it is the
   -- bucket's first use, or somebody deleted the row. Or, if p_waits is FALSE, another session holds
   -- it. Makes the row if need be, and locks it. The key is checked here alone, since the key of an
   -- existing row was checked before. Errors, which leave no row:

@@ -6,14 +6,14 @@ COMMENT 'public: what an attempt would meet, without one'
 SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
-  -- Shows what check_velocity would find now. It records no attempt, takes no lock and makes no
+  -- Shows the bucket as check_velocity would find it now. It records no attempt, takes no lock and makes no
   -- row:
   --   CALL peek_velocity(1, 'alice')
   -- Answers with one row; a key that was never seen looks like one without recent attempts:
   --   zone_id, bucket_key, mode, rate, window, velocity, remaining, retry_after,
   --   locked_until, override_id, override_action, checked_at, reason
-  -- remaining, retry_after (seconds) and reason (as that of check_velocity) are what the next attempt would meet, in
-  -- a zone in shadow as if it were enforced. Where no limit decides, as the zone is off or an override
+  -- remaining, retry_after (seconds) and reason (as that of check_velocity) hold for the next attempt, in
+  -- a zone in shadow as if it were enforced. Where no limit decides, because the zone is off or an override
   -- allows or denies, velocity and remaining are NULL. Others may use the bucket before the answer arrives. Errors:
   --   45404  the zone does not exist
   --   45400  the key is empty or too long, or it is no pseudonym in a zone whose key_form is hmac

@@ -34,7 +34,8 @@ BEGIN
              bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$[1]')) AS v
       JOIN JSON_TABLE(p_buckets, '$[*]' COLUMNS (
              zone_id BIGINT PATH '$.zone_id',
-             bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b
+             bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */
+               PATH '$.bucket_key')) AS b
         ON b.zone_id = v.zone_id
        AND b.bucket_key = v.bucket_key;
     IF v_same <> p_number OR p_number <> JSON_LENGTH(p_answer) THEN

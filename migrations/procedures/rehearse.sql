@@ -3,12 +3,12 @@ COMMENT 'internal: goes the way of a check, report, release or edit, and takes a
 SQL SECURITY DEFINER
 MODIFIES SQL DATA
 BEGIN
-  -- Called by readiness and doctor, outside of a transaction. p_way is check, report, release or
-  -- edit. It writes the rows that this way writes, in a zone that cannot exist and for a bucket that
-  -- no other session names, calls the procedures that the way calls, and rolls back. So an error
-  -- that the way would end in ends this call: too little stack, no partition for now, a right of
-  -- the owner that is missing. Edits and releases use up ids of zone_audit. p_depth calls come before the first of them, so that
-  -- the last of them is as deep as on the way. Sets max_sp_recursion_depth of the session.
+  -- Called by readiness and doctor, outside of a transaction. p_way is check, report, release or edit. It
+  -- writes the rows of this way, in a zone that cannot exist and for a bucket that no other session names,
+  -- calls the procedures of the way, and rolls back. So an error of the way ends this call: too little
+  -- stack, no partition for now, a missing right of the owner. Edits and releases use up ids of zone_audit.
+  -- p_depth calls come before the first of them, so that the last of them is as deep as on the way. Sets
+  -- max_sp_recursion_depth of the session.
   DECLARE v_zone_id INT DEFAULT 2147483647 - CONNECTION_ID() % 1000000;
   DECLARE v_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */
     DEFAULT INET_NTOA(CONNECTION_ID() % 4294967296);
@@ -42,8 +42,8 @@ BEGIN
         DELETE FROM zone_master WHERE id = v_zone_id;
       ELSE
         INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (0, v_key);
-        -- With the newest txn's id and another time, the row goes where the next txn goes, and uses up
-        -- no id. Before the first txn there is none.
+        -- With the newest txn's id and another time, the row goes to the place of the next txn, and uses up
+        -- no id.
         SELECT MAX(id) INTO v_id FROM zone_txn;
         IF v_id IS NOT NULL THEN
           INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted)

@@ -46,7 +46,7 @@ BEGIN
      WHERE zone_id = p_zone_id
        AND bucket_key = p_bucket_key
        FOR UPDATE;
-    -- A SELECT of its own, because EXISTS in an IF would lock the zone's row.
+    -- A separate SELECT, because EXISTS in an IF would lock the zone's row.
     SELECT MAX(key_rule)
       INTO v_key_rule
       FROM zone_master

@@ -29,8 +29,8 @@ BEGIN
      AND bucket_key = p_bucket_key
      AND counted = TRUE
      AND created_at > v_since;
-  -- With LIMIT the UPDATE ends at the last of them. Without it, it would lock the row behind the range
-  -- as well, which is another bucket's, and wait for whoever has just recorded that one. Without FORCE
+  -- With LIMIT the UPDATE ends at the last of them. Without LIMIT it would lock the row behind the range
+  -- as well, which is another bucket's, and wait for the session that has just recorded that one. Without FORCE
   -- INDEX MariaDB may read the whole table.
   UPDATE zone_txn FORCE INDEX (zone_txn_window)
      SET counted = FALSE

@@ -22,12 +22,11 @@ type Assignment struct {
 	Account Account
 }
 
-// Reassignment is what an assignment has changed, or would change.
+// Reassignment holds the changes of an assignment, done or planned.
 type Reassignment struct {
 	Assignment
-	Statements []string // in their order; none if the account has exactly its rights
-	// Elsewhere is what the account may do beyond this database, in words. It was left
-	// alone.
+	Statements []string // in their order; empty if the account has exactly its rights
+	// Elsewhere names, in words, the rights of the account beyond this database. They stay.
 	Elsewhere []string
 }
 
@@ -68,7 +67,7 @@ func assign(ctx context.Context, e engine.Engine, dsn string, assignments []Assi
 	return plan, err
 }
 
-// assign plans what is to change, and changes it if it is to be carried out.
+// assign plans the changes, and carries them out if carryOut says so.
 func (a *assigner) assign(ctx context.Context, assignments []Assignment, carryOut bool) ([]Reassignment, error) {
 	plan, err := a.plan(ctx, assignments)
 	if err != nil || !carryOut {
@@ -111,7 +110,7 @@ func quoted(account string) string {
 	return parsed.String()
 }
 
-// plan finds out what is to change, and refuses all if one account can not be changed.
+// plan finds the changes, and refuses all if one account can not be changed.
 func (a *assigner) plan(ctx context.Context, assignments []Assignment) ([]Reassignment, error) {
 	var plan []Reassignment
 	var faults []error
@@ -138,7 +137,7 @@ func (a *assigner) plan(ctx context.Context, assignments []Assignment) ([]Reassi
 	return plan, errors.Join(faults...)
 }
 
-// change returns what is to change of one account.
+// change returns the changes of one account.
 func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignment, error) {
 	name := assignment.Account.String()
 	lines, err := a.column(ctx, "SHOW GRANTS FOR "+name)
@@ -155,7 +154,7 @@ func (a *assigner) change(ctx context.Context, assignment Assignment) (Reassignm
 	}, nil
 }
 
-// grantAdvice says what to do about an account that may not see or grant rights.
+// grantAdvice gives advice for an account that may not see or grant rights.
 func grantAdvice(err error) string {
 	if migrations.IsRefused(err) {
 		return ": run this as an administrator, who can see and grant the rights of others"

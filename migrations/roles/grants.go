@@ -16,7 +16,7 @@ type held struct {
 	database string // quoted, as the grant spells it: a pattern
 }
 
-// Grants is what an account holds, as SHOW GRANTS tells it.
+// Grants are the rights of an account, as SHOW GRANTS tells them.
 type Grants struct {
 	engine engine.Engine // whose rights the roles have
 	here   []held        // in the database
@@ -122,7 +122,7 @@ func splitPrivileges(text string) []string {
 	return list
 }
 
-// on returns what is held on an object.
+// on returns the rights on an object.
 func (g Grants) on(object Object) []string {
 	var privileges []string
 	for _, h := range g.here {
@@ -133,8 +133,7 @@ func (g Grants) on(object Object) []string {
 	return privileges
 }
 
-// Lacks returns what a role needs and the grants in the database do not have. Rights that
-// the account has in other ways, see Elsewhere, are not considered.
+// Lacks returns the rights of a role that the grants in the database lack. It ignores Elsewhere.
 func (g Grants) Lacks(role Role) []Right {
 	var lacking []Right
 	whole := g.on(everything())
@@ -162,7 +161,7 @@ func (r Right) beyond(has []string) (missing, parts []string) {
 	return missing, parts
 }
 
-// Exceeds returns what the grants in the database have and a role does not need.
+// Exceeds returns the grants in the database that a role does not need.
 func (g Grants) Exceeds(role Role) []Right {
 	var excess []Right
 	for _, h := range g.excess(Rights(g.engine, role)) {
@@ -171,7 +170,7 @@ func (g Grants) Exceeds(role Role) []Right {
 	return merge(excess)
 }
 
-// excess returns what is held on each object beyond what is wanted on it.
+// excess returns the rights on each object beyond the wanted ones.
 func (g Grants) excess(wanted []Right) []held {
 	var excess []held
 	for _, h := range g.here {
@@ -187,9 +186,8 @@ func (g Grants) excess(wanted []Right) []held {
 	return excess
 }
 
-// alter returns the statements that give an account exactly the rights of a role in the
-// database: first what it lacks, then what it has too much, so that a service goes on
-// working meanwhile.
+// alter returns the statements that give an account exactly the rights of a role in the database. Grants
+// come before revocations, so that a service goes on working meanwhile.
 func (g Grants) alter(role Role, database string, account Account) []string {
 	wanted := Rights(g.engine, role)
 	var statements, again []string
@@ -209,8 +207,8 @@ func (g Grants) alter(role Role, database string, account Account) []string {
 	return append(statements, again...)
 }
 
-// revocations take the privileges away. GRANT OPTION is a statement of its own, which the
-// engines do not take beside ALL PRIVILEGES.
+// revocations take the privileges away. GRANT OPTION needs a separate statement, because the engines refuse
+// it beside ALL PRIVILEGES.
 func (h held) revocations(account Account) []string {
 	from := " ON " + h.Object.within(h.database) + " FROM " + account.String()
 	var statements []string

@@ -11,7 +11,7 @@ import (
 	"velocityd/migrations"
 )
 
-// Role is what an account of the database is for.
+// Role is the purpose of a database account.
 type Role string
 
 // The roles of accounts.
@@ -24,7 +24,7 @@ const (
 	Auditor Role = "auditor" // reads who changed what, and the history
 )
 
-// Object is what a right is on: a table or view, a procedure, or all of the database.
+// Object is the object of a right: a table or view, a procedure, or all of the database.
 type Object struct {
 	Kind string // empty for a table, a view and the database; or PROCEDURE, FUNCTION
 	Name string // "*" means all of the database
@@ -74,10 +74,10 @@ func Rights(e engine.Engine, role Role) []Right {
 	return nil
 }
 
-// serviceRights let the service read what a decision depends on, and add to the history.
-// EXECUTE is on the whole database, so that an upgrade on MySQL, which forgets the grants
-// on a procedure that is made anew, keeps the service going. It gives the service nothing
-// more: the internal procedures that it does not call run with the caller's own rights.
+// serviceRights let the service read everything that a decision depends on, and add to the history. EXECUTE
+// is on the whole database, so that an upgrade on MySQL, which forgets the grants on a replaced procedure,
+// keeps the service going. That adds no power: the internal procedures that the service does not call run
+// with the caller's rights.
 func serviceRights() []Right {
 	return merge(
 		[]Right{{[]string{"EXECUTE"}, everything()}},
@@ -89,7 +89,7 @@ func serviceRights() []Right {
 	)
 }
 
-// dbaRights let a person look at everything and call what is for callers.
+// dbaRights let a person look at everything and call the public procedures.
 func dbaRights() []Right {
 	rights := on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length",
 		"zone_txn", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
@@ -100,7 +100,7 @@ func dbaRights() []Right {
 	return rights
 }
 
-// editing is what edits zones and overrides need. Triggers write zone_audit.
+// editing lets an account edit zones and overrides. Triggers write zone_audit.
 func editing() []Right {
 	return on([]string{"INSERT", "UPDATE", "DELETE"}, "zone_master", "zone_override")
 }

@@ -52,7 +52,8 @@ func writes() []string {
 		"INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id) VALUES (NOW(), 'x', 'zone', 'insert', 1)",
 		"UPDATE zone_audit SET changed_by = 'x'", "DELETE FROM zone_audit",
 		"UPDATE schema_migrations SET version = 1", "INSERT INTO zone_override_prefix_length VALUES (1, 4, 8)",
-		"CREATE TABLE own (id INT)", "CREATE TEMPORARY TABLE own (id INT)", "ALTER TABLE zone_txn ADD COLUMN own INT", "DROP TABLE zone_txn", "DROP VIEW read_txn",
+		"CREATE TABLE own (id INT)", "CREATE TEMPORARY TABLE own (id INT)", "ALTER TABLE zone_txn ADD COLUMN own INT", "DROP TABLE zone_txn",
+		"DROP VIEW read_txn",
 		"CREATE TRIGGER own BEFORE INSERT ON zone_txn FOR EACH ROW SET @own = 1", "DROP TRIGGER zone_master_after_delete",
 		"CREATE PROCEDURE own() SET @own = 1", "DROP PROCEDURE check_velocity", "CREATE VIEW own AS SELECT 1", "LOCK TABLES zone_txn READ",
 		"GRANT SELECT ON zone_txn TO CURRENT_USER()", "SELECT * FROM mysql.user",
@@ -79,12 +80,17 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 		"CALL release_bucket(1, 'alice', 'me', 'why')",
 	}
 	tables := []string{
-		"SELECT * FROM zone_txn", "SELECT * FROM zone_attempt", "SELECT * FROM zone_master", "SELECT * FROM zone_override", "SELECT * FROM zone_bucket_lock",
+		"SELECT * FROM zone_txn", "SELECT * FROM zone_attempt", "SELECT * FROM zone_master", "SELECT * FROM zone_override",
+		"SELECT * FROM zone_bucket_lock",
 	}
-	views := []string{"SELECT * FROM read_txn", "SELECT * FROM read_history", "SELECT * FROM read_zone", "SELECT * FROM read_override", "SELECT * FROM read_audit"}
+	views := []string{
+		"SELECT * FROM read_txn", "SELECT * FROM read_history", "SELECT * FROM read_zone", "SELECT * FROM read_override",
+		"SELECT * FROM read_audit",
+	}
 	more := []string{"SELECT * FROM read_bucket", "SELECT * FROM read_attempt"}
 	internal := slices.Concat(internals(), []string{
-		"CALL make_bucket(1, 'eve', 'opaque', 0)", "CALL forget_tally(1, 'alice', NOW())", "CALL forget_attempts('[]')", "CALL repeat_txns('[]', NOW())",
+		"CALL make_bucket(1, 'eve', 'opaque', 0)", "CALL forget_tally(1, 'alice', NOW())", "CALL forget_attempts('[]')",
+		"CALL repeat_txns('[]', NOW())",
 	})
 	insert := []string{"INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES (NOW(), 1, 'a', 0, 0, 1)"}
 	audit := []string{"SELECT * FROM zone_audit", "SELECT state_before, state_after FROM zone_audit"}
@@ -186,7 +192,8 @@ func TestRightsBeyondTheDatabaseAreNamedAndLeftAlone(t *testing.T) {
 		before := len(grantsOf(t, d, as))
 		done := assign(t, d, roles.Analyst, as)
 		list := strings.Join(done.Elsewhere, "; ")
-		for _, want := range []string{"PROCESS on all databases", "SELECT on the databases " + database[:len(database)-1] + "%", "the role '" + role} {
+		for _, want := range []string{"PROCESS on all databases", "SELECT on the databases " + database[:len(database)-1] + "%", "the role '" +
+			role} {
 			if !strings.Contains(list, want) {
 				t.Errorf("%q is not named in %q", want, list)
 			}

@@ -2,10 +2,10 @@ CREATE /*M! OR REPLACE */ TRIGGER zone_master_before_insert
 BEFORE INSERT ON zone_master
 FOR EACH ROW
 BEGIN
-  -- Sets what the schema keeps by itself, whatever the writer said of it.
+  -- Sets the columns that the schema keeps by itself, and overrules the writer.
   DECLARE v_zones, v_overrides, v_changes INT DEFAULT 0;
-  -- A REPLACE deletes the zone and inserts it anew, and its overrides may stay. A new zone has
-  -- none, unless no foreign key is checked.
+  -- A REPLACE deletes the zone and inserts it anew, and its overrides may stay. Without foreign key
+  -- checks a new zone may have overrides, too.
   SELECT COUNT(*)
     INTO v_zones
     FROM zone_master
@@ -17,7 +17,7 @@ BEGIN
      WHERE zone_id = NEW.id
       LOCK IN SHARE MODE;
   END IF;
-  -- A former zone may have had this id and left txns, which count. SELECT … INTO locks nothing
+  -- A deleted zone may have had this id and left txns, which count. SELECT … INTO locks nothing
   -- where binlog_format is ROW. EXISTS in an expression would lock the gap in which a new zone's
   -- rows go until the writer commits: others who insert zones beside it would deadlock with him,
   -- and edits and releases there would wait. A zone that came and went since his transaction began

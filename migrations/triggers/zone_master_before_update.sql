@@ -2,8 +2,7 @@ CREATE /*M! OR REPLACE */ TRIGGER zone_master_before_update
 BEFORE UPDATE ON zone_master
 FOR EACH ROW
 BEGIN
-  -- Refuses another id, and sets the columns that the schema keeps by itself, whatever the writer
-  -- said of it.
+  -- Refuses another id, and sets the columns that the schema keeps by itself, against the writer.
   IF NEW.id <> OLD.id THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,
       MESSAGE_TEXT = 'a zone keeps its id: insert another one';

@@ -2,7 +2,7 @@ CREATE /*M! OR REPLACE */ TRIGGER zone_override_before_update
 BEFORE UPDATE ON zone_override
 FOR EACH ROW
 BEGIN
-  -- Refuses another zone and, if the target changes, one that no bucket of the zone can have.
+  -- Refuses another zone, and a new target that no bucket of the zone can have.
   -- Brings prefix into its one form and derives network from it.
   IF NEW.zone_id <> OLD.zone_id THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,

@@ -1,5 +1,5 @@
--- The settings of zones, for those who must not lock. See read_txn. What the schema
--- keeps for itself (overridden, narrowed_at) is left out.
+-- The settings of zones, for readers who must not lock. See read_txn. The schema's working columns
+-- (overridden, narrowed_at) are left out.
 CREATE OR REPLACE SQL SECURITY DEFINER VIEW read_zone AS
 SELECT *
   FROM (SELECT id, description, rate, `window`, mode, counts, reserve_ttl, reset_on_success,

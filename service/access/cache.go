@@ -13,13 +13,13 @@ import (
 // How old the credentials may be by which a Cache answers. The age counts from before
 // the store was asked.
 const (
-	// credentialsAge is within what time a revocation is seen by every instance.
+	// Every instance sees a revocation within credentialsAge.
 	credentialsAge = 5 * time.Second
 	// credentialsRenewal is the age from which on the credentials are read anew, while callers go
 	// on with those that are known.
 	credentialsRenewal = credentialsAge / 2
-	// unknownAge is within what time a new credential is known. Unknown ones make the
-	// store be asked once in this time, however many are tried.
+	// Every instance knows a new credential within unknownAge. Unknown credentials cost the store one
+	// question in this time, however many are tried.
 	unknownAge = time.Second
 	// credentialsPause is the time after a failure in which the store is not asked again.
 	credentialsPause = time.Second
@@ -29,7 +29,7 @@ const (
 	usePause = time.Minute
 )
 
-// Store is what a Cache needs of a store of credentials.
+// Store is the part of a store of credentials that a Cache asks.
 type Store interface {
 	// LiveCredentials returns all credentials that hold, and the time by the engine's
 	// clock at which they do.
@@ -53,8 +53,8 @@ type Cache struct {
 	ring  atomic.Pointer[ring] // the newest; never nil
 	fresh *service.Fresh
 
-	// isUnread says that the store was away when its latest reading began: what it says now is
-	// not known yet, though it may be back.
+	// isUnread says that the last read started while the store was away; its credentials may be out of
+	// date.
 	isUnread atomic.Bool
 
 	background sync.WaitGroup // uses that are being recorded, and readings
@@ -74,7 +74,7 @@ type key struct {
 	useAt  atomic.Int64 // nanoseconds after Cache.began: from then on a use is to be recorded
 }
 
-// Options are what a Cache may be told.
+// Options configure a Cache.
 type Options struct {
 	// OnFault is called with the error of a use that could not be recorded, at most once a
 	// minute for each credential. Nil means that nobody wants to know.
@@ -113,11 +113,10 @@ func (c *Cache) Recall(live []Credential) {
 // ask any more, and Keep must have ended.
 func (c *Cache) Close() { c.background.Wait() }
 
-// Caller returns whose credential has a digest. known is false if there is none that
-// holds: it never existed, is revoked, or has expired. The error wraps ErrBusy: the store
-// cannot be asked, so it is not known whether the credential holds. Credentials that were
-// read within the last five seconds are known without the store, and for longer while it
-// is away.
+// Caller returns the caller with the credential of a digest. known is false if no such credential holds: it
+// never existed, is revoked, or has expired. The error wraps ErrBusy: the store cannot be asked, so the
+// answer is not known. Credentials that were read within the last five seconds are known without the store,
+// and for longer while it is away.
 func (c *Cache) Caller(ctx context.Context, digest Digest) (caller Caller, known bool, err error) {
 	current := c.ring.Load()
 	now := time.Now()
@@ -142,13 +141,13 @@ func (c *Cache) Caller(ctx context.Context, digest Digest) (caller Caller, known
 	return found.caller, true, nil
 }
 
-// cannotLookUp returns an error that wraps ErrBusy and no other kind: a caller who is not
-// known yet must not learn what is wrong with the store.
+// cannotLookUp returns an error that wraps ErrBusy and no other kind: an unknown caller must not learn the
+// store's fault.
 func cannotLookUp(err error) error {
 	return fmt.Errorf("%w: the database does not say whose token or certificate this is: %s", service.ErrBusy, err.Error())
 }
 
-// find returns the key of a digest, or nil if there is none that holds.
+// find returns the key of a digest, or nil if no such credential holds.
 func (r *ring) find(digest Digest, now time.Time) *key {
 	found := r.keys[digest]
 	if found == nil || service.HasExpired(found.ends, now) {

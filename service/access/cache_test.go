@@ -373,7 +373,8 @@ func TestTokensSeenLatelyOutlastTheStoreForFiveSeconds(t *testing.T) {
 		seen := time.Now()
 		store.Fail(fmt.Errorf("%w: Error 1142: SELECT denied", service.ErrForbidden))
 		time.Sleep(time.Second)
-		if _, _, err := cache.Caller(t.Context(), access.NewToken().Digest()); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrForbidden) {
+		if _, _, err := cache.Caller(t.Context(), access.NewToken().Digest()); !errors.Is(err, service.ErrBusy) ||
+			errors.Is(err, service.ErrForbidden) {
 			t.Errorf("an unknown token while the store is away: %v, want busy and no other kind", err)
 		}
 		for time.Since(seen) < 5*time.Second {

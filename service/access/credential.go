@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-// Kind is by what a caller proves who he is.
+// Kind is the kind of proof by which a caller is known.
 type Kind string
 
 // The kinds of credential.
@@ -23,16 +23,13 @@ const (
 const (
 	// MaxSubjectLength is the longest subject of a client certificate, in characters.
 	MaxSubjectLength = 512
-	// MaxLiveOfName is how many live credentials may have the same name: the one in use,
-	// and the one that takes its place.
+	// MaxLiveOfName bounds the live credentials of one name: the one in use, and its successor.
 	MaxLiveOfName = 2
-	// MaxLiveCredentials is how many credentials may be live. Every instance keeps all of
-	// them in memory.
+	// MaxLiveCredentials bounds the live credentials. Every instance keeps all of them in memory.
 	MaxLiveCredentials = 1000
 )
 
-// Credential is what is kept of a token, or of a client certificate's subject. It holds
-// no secret.
+// Credential is the stored form of a token, or of a client certificate's subject. It holds no secret.
 type Credential struct {
 	ID     uint64 // set by the store
 	Kind   Kind
@@ -40,7 +37,7 @@ type Credential struct {
 	Caller
 	// Shown is the beginning of a token, and empty for a certificate.
 	Shown string
-	// Subject is that of a certificate, as pkix.Name.String writes it, and otherwise empty.
+	// Subject is the subject of a certificate, as pkix.Name.String writes it, and otherwise empty.
 	Subject string
 	// ExpiresAt is the first instant, by the engine's clock, at which the credential does
 	// not hold any more. The zero time means never. The other times are set by the store.
@@ -52,13 +49,12 @@ type Credential struct {
 	RevokedBy  string
 }
 
-// NewTokenCredential returns what is to be kept of a token of caller.
+// NewTokenCredential returns the credential of a caller's token.
 func NewTokenCredential(token Token, caller Caller) Credential {
 	return Credential{Kind: KindToken, Digest: token.Digest(), Shown: token.Shown(), Caller: caller}
 }
 
-// NewCertificateCredential returns what is to be kept of the client certificates of a
-// subject, which are those of caller.
+// NewCertificateCredential returns the credential of a caller's client certificates, by their subject.
 func NewCertificateCredential(subject string, caller Caller) Credential {
 	return Credential{Kind: KindCertificate, Digest: SubjectDigest(subject), Subject: subject, Caller: caller}
 }
@@ -77,7 +73,8 @@ func (c Credential) Validate() error {
 		case utf8.RuneCountInString(c.Subject) > MaxSubjectLength:
 			return service.NewFieldError("subject", "must be at most %d characters", MaxSubjectLength)
 		case !subjectForm().MatchString(c.Subject): // it would match no certificate
-			return service.NewFieldError("subject", "must be written as by RFC 2253, such as CN=auth-1,O=Example: the certificate's last part first, without blanks "+
+			return service.NewFieldError("subject", "must be written as by RFC 2253, such as CN=auth-1,O=Example: the certificate's last part "+
+				"first, without blanks "+
 				"around commas and equals signs, and with names in capital letters (C, CN, L, O, OU, POSTALCODE, SERIALNUMBER, ST, STREET)")
 		}
 	}
@@ -87,9 +84,9 @@ func (c Credential) Validate() error {
 	return service.ValidateExpiry(c.ExpiresAt)
 }
 
-// subjectForm matches the subjects that pkix.Name.String writes, which are compared byte by byte:
-// what it does not match is the subject of no certificate. Parts of other kinds are written as
-// their number and the hexadecimal form of their value.
+// subjectForm matches the subjects that pkix.Name.String writes, which are compared byte by byte. Another
+// text is the subject of no certificate. Parts of other kinds are written as their number and the
+// hexadecimal form of their value.
 func subjectForm() *regexp.Regexp {
 	const (
 		escaped = `\\[,+"\\<>;# ]`

@@ -43,16 +43,15 @@ func Scopes() []Scope {
 // MaxBoundZones is the most zones to which one credential can be bound.
 const MaxBoundZones = 256
 
-// Caller is somebody who has proved by a credential who he is, and what he may do.
+// Caller is a person or program known by a credential, with the rights of that credential.
 type Caller struct {
 	Name   string
 	Scopes []Scope
-	// Zones are the zones in which the scopes hold. None means all zones, those that are
-	// made later included.
+	// Zones are the zones in which the scopes hold. An empty list means all zones, also later ones.
 	Zones []int64
 }
 
-// Has reports whether the caller has a scope, in whatever zones.
+// Has reports whether the caller has a scope in any zone.
 func (c Caller) Has(scope Scope) bool {
 	return slices.Contains(c.Scopes, scope) || slices.Contains(c.Scopes, ScopeAdmin)
 }

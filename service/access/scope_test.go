@@ -92,7 +92,8 @@ func TestCredentialsAreValidated(t *testing.T) {
 	} {
 		err := c.credential.Validate()
 		var field *service.FieldError
-		if errors.As(err, &field); (c.field == "") != (err == nil) || err != nil && (!errors.Is(err, service.ErrInvalid) || field.Field != c.field) {
+		if errors.As(err, &field); (c.field == "") != (err == nil) || err != nil &&
+			(!errors.Is(err, service.ErrInvalid) || field.Field != c.field) {
 			t.Errorf("%s: %v, want a fault of %q", name, err, c.field)
 		}
 	}

@@ -21,8 +21,8 @@ const (
 	secretLength   = 30
 	checksumLength = 6
 	tokenLength    = len(tokenStart) + secretLength + checksumLength
-	// shownLength is how many of a token's first characters are kept, to tell tokens
-	// apart. They leave 26 random characters unknown, which are 154 bits.
+	// shownLength characters at the beginning of a token are kept, to tell tokens apart. They leave 26
+	// random characters unknown, which are 154 bits.
 	shownLength = len(tokenStart) + 4
 
 	base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -85,8 +85,8 @@ func (t Token) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(tokenStart + 
 // MarshalText implements encoding.TextMarshaler. It withholds the secret, as Format does.
 func (t Token) MarshalText() ([]byte, error) { return []byte(tokenStart + "***"), nil }
 
-// Digest is the key by which a credential is stored and looked up. A token cannot be found out by its
-// digest: it is too random for guessing.
+// Digest is the form in which a credential is stored and looked up. Nobody can guess a token from its
+// digest, because tokens are random.
 type Digest [sha256.Size]byte
 
 // Digest returns the SHA-256 of the token's text.

@@ -80,7 +80,8 @@ func TestTokensAreNeverPrinted(t *testing.T) {
 	}
 	out.Write(text)
 	slog.New(slog.NewTextHandler(&out, nil)).Info("made", "token", token, "pointer", &token)
-	if strings.Contains(out.String(), secret[:6]) || strings.Contains(out.String(), fmt.Sprintf("%x", secret[:6])) || !strings.Contains(out.String(), "vel_***") {
+	if strings.Contains(out.String(), secret[:6]) || strings.Contains(out.String(), fmt.Sprintf("%x", secret[:6])) ||
+		!strings.Contains(out.String(), "vel_***") {
 		t.Error("a token was printed")
 	}
 }

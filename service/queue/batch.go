@@ -138,9 +138,9 @@ func isAnswer(err error) bool {
 	return err == nil || !errors.Is(err, service.ErrUndecided) && !isAbsent(err)
 }
 
-// isAbsent says that the store had no database to ask. Other refusals, such as for too many
-// connections or a held bucket, are answers of a database that is at work, and so is the end of a
-// connection before anything was recorded: whether the database is away, the next one tells.
+// isAbsent says that the store had no database to ask. Too many connections or a held bucket are refusals
+// by a database at work. A lost connection does not prove that the database is away; the next connect
+// decides.
 func isAbsent(err error) bool {
 	return errors.Is(err, service.ErrAway) || errors.Is(err, service.ErrPaused)
 }

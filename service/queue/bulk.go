@@ -11,9 +11,8 @@ import (
 	"velocityd/service"
 )
 
-// pieceBuckets is how many buckets a piece of a larger call names at most. It is large enough
-// that the fixed cost of a call does not matter, and small enough that others do not wait
-// long for a lock or for their turn.
+// pieceBuckets bounds the buckets of one piece of a larger call. The fixed cost of a call does not matter
+// at this size, and other callers soon get a lock or their turn.
 const pieceBuckets = 256
 
 // bulk admits calls with more than one check. They are cut into pieces, and each caller has
@@ -122,7 +121,7 @@ func notBegun(err error) error {
 	return fmt.Errorf("%w: not begun after the failure of earlier checks", service.ErrBusy)
 }
 
-// askPiece asks for checks that fit into one call, and then again for those of held buckets.
+// askPiece asks for the checks of one piece, and asks again for those with held buckets.
 func (c *Coalescer) askPiece(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left between two pieces: %w", service.ErrBusy, err)

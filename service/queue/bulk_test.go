@@ -32,7 +32,7 @@ type answers struct {
 	err       error
 }
 
-// askAll asks checks in a goroutine of its own and returns when they wait.
+// askAll asks checks in a separate goroutine and returns when they wait.
 func askAll(ctx context.Context, store service.CheckStore, checks []service.Check) <-chan answers {
 	got := make(chan answers, 1)
 	go func() {

@@ -14,12 +14,11 @@ import (
 const (
 	// probePause is the time between two tests of a store that is away.
 	probePause = time.Second
-	// calmTime is how long a circuit must have been closed for the first test to be made as soon
-	// as it opens. Otherwise a store that passes every test and fails every check would be tested
-	// without end.
+	// A circuit that opens within calmTime of its last closing waits probePause for its first test. A store
+	// that passes every test and fails every check would otherwise be tested without end.
 	calmTime = 10 * time.Second
-	// silentTest is how long a test of a silent store may take, unless the store decides in parts:
-	// there a test asks one part after another.
+	// silentTest bounds a test of a silent store. A store in parts has no such bound, because its test asks
+	// one part after another.
 	silentTest = time.Second
 )
 
@@ -33,8 +32,8 @@ type period struct {
 	cause error     // why it opened
 	at    time.Time // when it opened
 	hangs bool      // it opened because answers did not come
-	// lost is when the first check was lost, or met a pause, after which none was answered, as the
-	// time since since; 0 if there is none.
+	// lost is the time since since of the first lost answer or pause after the last answer; 0: there is
+	// none.
 	lost atomic.Int64
 }
 
@@ -56,10 +55,9 @@ func (p *period) open(cause error, hangs bool) {
 	})
 }
 
-// note concludes from how a check ended whether the store is away. One check whose answer is
-// lost proves nothing: a person may have ended its statement. Nor does one that a store has refused
-// because it pauses. So the circuit opens if a second one ends like that, patience or more after
-// the first, and none was answered in between.
+// note opens the circuit if the end of a check shows that the store is away. One lost answer proves
+// nothing, because a person may have ended its statement; one pause of the store proves nothing either. A
+// second one opens the circuit if it comes patience or more after the first, with no answer in between.
 func (p *period) note(err error, patience time.Duration) {
 	switch {
 	case isAway(err):
@@ -78,8 +76,8 @@ func (p *period) note(err error, patience time.Duration) {
 	}
 }
 
-// isAway says that a check was surely not recorded, for a reason that other checks will meet,
-// too, until somebody mends it.
+// isAway says that a check was surely not recorded, and that other checks will meet the same error until
+// somebody mends its cause.
 func isAway(err error) bool {
 	return err != nil && !errors.Is(err, service.ErrUndecided) &&
 		(errors.Is(err, service.ErrAway) || errors.Is(err, service.ErrUnfit) || errors.Is(err, service.ErrForbidden))
@@ -89,11 +87,11 @@ func isAway(err error) bool {
 // closes it after the first test that succeeds. It returns when ctx ends. Without it an open circuit
 // stays open. It must not be called twice at a time.
 //
-// Three things are concluded from silence, which is the time since the store's last answer to
-// anybody's call while it is asked:
+// Silence is the time since the store's last answer to any call, while calls are under way. It tells
+// three things:
 //   - A store that is silent for After, and fails a test, is away. A test that passes late proves nothing.
 //   - A store that says nothing for longer than any stuck bucket explains is away though it passes
-//     tests: a test records nothing, and so passes where each COMMIT hangs.
+//     tests: a test records nothing, so it cannot see a hanging COMMIT.
 //   - A circuit that silence has opened closes when a test passes and the silence has ended.
 func (f *Fallback) Watch(ctx context.Context) {
 	for {
@@ -145,7 +143,7 @@ func (f *Fallback) testSilent(ctx context.Context) error {
 	return f.options.Probe(ctx)
 }
 
-// silence returns for how long the store has been silent, and 0 if nobody asks for an answer without it.
+// silence returns how long the store has been silent. It is 0 if no check has an answer without the store.
 func (f *Fallback) silence() time.Duration {
 	if f.zones.Load() == nil {
 		return 0

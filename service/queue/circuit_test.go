@@ -233,7 +233,8 @@ func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
 			time.Sleep(queue.DefaultDegradedAfter)
 			c.wantChanges(t, "tested 350ms", "opened 350ms")
 			for name, got := range waiting {
-				if a := <-got; a.err != nil || !a.decision.Degraded || a.decision.Blocked != (name == "block") || time.Since(c.began) != 350*time.Millisecond {
+				if a := <-got; a.err != nil || !a.decision.Degraded || a.decision.Blocked != (name == "block") ||
+					time.Since(c.began) != 350*time.Millisecond {
 					t.Errorf("%s: %+v after %v", name, a, time.Since(c.began))
 				}
 			}
@@ -256,7 +257,7 @@ func TestWhoeverWaitsForASilentStoreIsAnsweredWithoutIt(t *testing.T) {
 	})
 }
 
-// askIn asks in one of awayZones for a key, in a goroutine of its own, and returns when all wait.
+// askIn asks in one of awayZones for a key, in a separate goroutine, and returns when all wait.
 func askIn(t *testing.T, store service.CheckStore, zone, key string) <-chan answer {
 	t.Helper()
 	question := in(zone)

@@ -27,46 +27,41 @@ const (
 
 // CoalescerOptions are the sizes of a Coalescer. Zero stands for the default.
 type CoalescerOptions struct {
-	// Lanes is how many shared calls of lone checks may be under way at once. Beside others, a
-	// call begins when 28 checks wait, and as many as the others have on average.
+	// Lanes bounds the shared calls of lone checks that are under way at once. Beside a running call,
+	// another begins when 28 checks wait, and as many as the running calls have on average.
 	Lanes int
-	// BulkLanes is how many calls for parts of larger calls may be under way
-	// besides; the default is half of Lanes and at least one.
+	// BulkLanes bounds the calls under way for parts of larger calls; the default is half of Lanes and at
+	// least one.
 	BulkLanes int
-	// HeldCalls is how many calls may be under way besides that wait for buckets
-	// which another session holds. The store is never asked for more at once than
-	// Lanes, BulkLanes and HeldCalls together, and the calls of ShardOf; each call needs a
-	// connection.
+	// HeldCalls bounds the calls under way that wait for buckets which another session holds. The store
+	// gets at most Lanes, BulkLanes and HeldCalls together, and the calls of ShardOf, at once; each call
+	// needs a connection.
 	HeldCalls int
-	// MaxBatch is how many checks may share a call, at most MaxChecks.
+	// MaxBatch bounds the checks of one call; it is at most MaxChecks.
 	MaxBatch int
-	// Queue is how many callers may wait in one queue, besides those under way.
+	// Queue bounds the callers that wait in one queue.
 	Queue int
-	// QueuePerBucket is how many of those may name one and the same bucket; the
-	// default is a sixteenth of Queue. A further check of that bucket is refused
-	// as if the queue were full, whatever other buckets it names, while checks
-	// without it still find room: a flood on one key does not shut out other
-	// keys. Nor does it hold them up: while checks without it wait,
-	// they overtake it as soon as it has a quarter of a batch, or 16 checks.
+	// QueuePerBucket bounds the waiting callers that name the same bucket; the default is a sixteenth of
+	// Queue. A further check of that bucket is refused as if the queue were full. Other checks still find
+	// room, so a flood on one key does not shut out other keys. They also overtake it as soon as it has a
+	// quarter of a batch, or 16 checks.
 	QueuePerBucket int
-	// Timeout is how long a batch may take. A check is not begun if its caller's ctx ends
-	// before the batch must end: the caller would get ErrUndecided for a check that the
-	// batch may still decide. So Timeout must be shorter than the deadline of callers; the
-	// difference is how long a check can wait in its queue.
+	// Timeout bounds the time of a batch. A check does not begin if its caller's ctx ends before the batch
+	// must end: the caller would get ErrUndecided for a check that the batch may still decide. So Timeout
+	// must be shorter than the deadline of callers; the difference is the time that a check can wait in its
+	// queue.
 	Timeout time.Duration
-	// ShardOf returns the place, from 0, of the shard that a bucket lies on, and how many shards
-	// there are. It is asked for each lone check, and may answer otherwise later. If there are
-	// several, each has a queue and calls of its own, and checks over several shards have others:
-	// so nearly every call is one shard's, and no check waits behind one of a shard that does not
-	// answer. The calls of a shard are Lanes divided by the shards, and at least one, and those
-	// over several shards are Lanes. The default is that there is one shard.
+	// ShardOf returns the place, from 0, of the shard of a bucket, and the number of shards. The Coalescer
+	// asks it for each lone check, and its answer may change. Each shard has a separate queue and separate
+	// calls, and checks over several shards have others, so no check waits behind a shard that does not
+	// answer. A shard has Lanes divided by the number of shards as calls, at least one; checks over several
+	// shards have Lanes. The default is one shard.
 	ShardOf func(bucket service.Bucket) (shard, shards int)
-	// Observe is told what the Coalescer does.
+	// Observe hears of everything that the Coalescer does.
 	Observe CoalescerObserver
 }
 
-// shardLanes is how many lanes there are for shards. With more shards than these, some share a
-// lane.
+// shardLanes is the number of lanes for shards. More shards than these share lanes.
 const shardLanes = 64
 
 func (o CoalescerOptions) withDefaults() CoalescerOptions {
@@ -88,11 +83,10 @@ func (o CoalescerOptions) withDefaults() CoalescerOptions {
 //
 // A lone check goes to a lane, see CoalescerOptions.ShardOf. If no call is under way in the
 // lane, the caller leads: it calls the store on its own goroutine. Callers that come during this
-// call wait, until they are enough for a call of their own or the call ends. Then its leader
+// call wait, until they are enough for another call or the call ends. Then its leader
 // wakes the first of them, which calls the store for all that wait. There is no timer and no
 // other goroutine, so a check that comes to an idle lane does not wait. A bucket is in one call
-// of a lane at a time. That saves lock waits; it is not needed for right decisions, which are
-// the store's work.
+// of a lane at a time. That saves lock waits; the store decides right without it.
 //
 // These lanes ask the store not to wait for buckets that another session holds. A check
 // that names a held bucket is asked a second time in its lane. If the bucket is still held,
@@ -177,9 +171,9 @@ func (c *Coalescer) CheckAll(ctx context.Context, call service.Call) ([]service.
 
 func shuttingDown() error { return fmt.Errorf("%w: shutting down", service.ErrBusy) }
 
-// loneTries is how often a check is asked in its lane before it goes to the lane for held
-// buckets. Buckets that another instance's batch held are often free at the second try.
-// For buckets that a sleeping session holds, the second try costs one call.
+// A check has loneTries in its lane before it goes to the lane for held buckets. Buckets that another
+// instance's batch held are often free at the second try. For buckets that a sleeping session holds, the
+// second try costs one call.
 const loneTries = 2
 
 // askLone asks for the one check of checks.
@@ -248,13 +242,13 @@ func (c *Coalescer) laneOf(check service.Check) *lane {
 	return c.lanes[shard%shardLanes]
 }
 
-// callsOfEach returns how many calls may be under way for each shard.
+// callsOfEach returns the bound of calls under way for each shard.
 func (c *Coalescer) callsOfEach() int {
 	_, shards := c.shardOf(service.Bucket{})
 	return max(c.calls/max(shards, 1), 1)
 }
 
-// mostCalls returns how many calls may be under way for lone checks.
+// mostCalls returns the bound of calls under way for lone checks.
 func (c *Coalescer) mostCalls() int {
 	_, shards := c.shardOf(service.Bucket{})
 	if shards <= 1 {
@@ -265,13 +259,13 @@ func (c *Coalescer) mostCalls() int {
 
 func always(n int) func() int { return func() int { return n } }
 
-// Hear notes that the store has said something in the midst of a call, such as that a lock was waited
-// for too long. Silence ends with it.
+// Hear notes that the store has said something in the midst of a call, such as a lock wait that timed out.
+// It ends the silence.
 func (c *Coalescer) Hear() { c.held.hear() }
 
-// Silence returns for how long the store has answered no call although calls are under way that
-// do not wait for held buckets. It is 0 while there are none. A call that found the store away,
-// or whose answer was lost, is not answered.
+// Silence returns the time since the store last answered a call, while calls are under way that do not wait
+// for held buckets. It is 0 while there are none. A call that found the store away, or whose answer was
+// lost, is not answered.
 func (c *Coalescer) Silence() time.Duration {
 	var asked, heard time.Time
 	for _, l := range slices.Concat(c.lanes, []*lane{c.bulk.pieces, c.held}) {

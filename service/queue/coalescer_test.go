@@ -83,7 +83,7 @@ type answer struct {
 	err      error
 }
 
-// ask asks a check in a goroutine of its own and returns when it is in its lane.
+// ask asks a check in a separate goroutine and returns when it is in its lane.
 func ask(ctx context.Context, c *queue.Coalescer, question service.Check) <-chan answer {
 	answers := make(chan answer, 1)
 	go func() {
@@ -153,7 +153,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+			servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 				m := servicetest.NewMemory()
 				c := queue.NewCoalescer(m, o)
 				t.Cleanup(func() {
@@ -162,7 +162,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 					}
 				})
 				limiter := service.NewNormalizingLimiter(c, m, 30*time.Second)
-				return coalesced{Bench: m.Bench(), checks: limiter}
+				return coalesced{Subject: m.Subject(), checks: limiter}
 			})
 		})
 	}
@@ -170,7 +170,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 
 // coalesced is the reference store, its checks asked through a Coalescer.
 type coalesced struct {
-	servicetest.Bench
+	servicetest.Subject
 	checks *service.Limiter
 }
 

@@ -11,24 +11,23 @@ import (
 	"velocityd/service"
 )
 
-// DefaultDegradedAfter is how long a Fallback lets a check wait for a silent store.
+// DefaultDegradedAfter bounds the time that a Fallback lets a check wait for a silent store.
 const DefaultDegradedAfter = 250 * time.Millisecond
 
-// FallbackOptions are what a Fallback needs. Probe is required.
+// FallbackOptions configure a Fallback. Probe is required.
 type FallbackOptions struct {
-	// After is how long a store may be silent before it is tested, how long it may be paused, and how
-	// long it may take to reach its engine. 0 is DefaultDegradedAfter.
+	// After bounds the silence of a store before it is tested, a pause of the store, and the time to reach
+	// its engine. 0 is DefaultDegradedAfter.
 	After time.Duration
-	// Silence returns for how long the store has been asked and has answered nothing, as
-	// Coalescer.Silence does. Whatever the engine says ends it, also that a lock was waited for too
-	// long. Nil: silence is not looked at.
+	// Silence returns the time since the store last answered while it is asked, as Coalescer.Silence does.
+	// Every word of the engine ends it, even a lock wait that timed out. Nil: silence has no effect.
 	Silence func() time.Duration
-	// InParts says that the store decides in parts, such as the shards of a database, of which one
-	// may be silent while the others answer whoever asks them. Then a silence proves nothing unless a
-	// test fails in it. Nil: it does not.
+	// InParts says that the store decides in parts, such as the shards of a database. One part may be
+	// silent while the others answer, so a silence proves nothing unless a test fails in it. Nil: the store
+	// has no parts.
 	InParts func() bool
-	// StuckAtMost is the longest time for which a store that is at work may say nothing: its lock
-	// wait, and what engines take longer. 0 means that of the default lock wait.
+	// StuckAtMost bounds the silence of a store at work: its lock wait, and the delay of engines that end
+	// it late. 0 stands for the default lock wait.
 	StuckAtMost time.Duration
 	// Probe tests whether the store can decide checks. It is called once a second while the circuit
 	// is open, and while the store is silent. It must end by itself, and is called once at a time.
@@ -44,8 +43,8 @@ type FallbackOptions struct {
 //
 // A check has an answer without the store if none of its zones has OnFailureError and all of
 // them are known. Where a zone has OnFailureBlock, its bucket has no room. Where it has
-// OnFailureAllow, Decide decides by what this instance knows: what the store has answered it for the
-// bucket, and what it has allowed by itself. So n instances allow at most n times the rate in a
+// OnFailureAllow, Decide decides by the memory of this instance: the store's last answers for the
+// bucket, and the attempts that the instance has allowed by itself. So n instances allow at most n times the rate in a
 // window while the store is away. All other checks pass through as they are, and their errors are
 // those of the store.
 //
@@ -55,7 +54,7 @@ type FallbackOptions struct {
 // is closed, overload and held buckets are ErrBusy as without a Fallback.
 //
 // The circuit opens after the first check that the store could not decide for such a reason,
-// after lost answers between which none came, and when the store is silent: see Watch. Checks that
+// after two lost answers without an answer in between, and when the store is silent: see Watch. Checks that
 // wait in a Coalescer's queue then leave it. Those that were sent before stay: only the store's
 // answer tells whether they were recorded. Watch closes the circuit again.
 type Fallback struct {
@@ -87,7 +86,7 @@ func NewFallback(store service.CheckStore, options FallbackOptions) *Fallback {
 	return f
 }
 
-// Remember replaces what is known of the zones by zones, which must be all of them.
+// Remember replaces the known zones by zones, which must be all of them.
 func (f *Fallback) Remember(zones []service.Zone) {
 	known, isAnswered := knownZones{}, false
 	for _, zone := range zones {
@@ -126,7 +125,7 @@ func hasAnswer(z *service.Zone) bool {
 // haveAnswer says that a check has an answer without the store.
 func (k knownZones) haveAnswer(check service.Check) bool {
 	for _, b := range check.Buckets {
-		if !hasAnswer(k[b.ZoneID]) { // nor has nil
+		if !hasAnswer(k[b.ZoneID]) { // an unknown zone has no answer
 			return false
 		}
 	}
@@ -158,7 +157,8 @@ func (f *Fallback) CheckAll(ctx context.Context, call service.Call) ([]service.D
 	return f.replace(*zones, call.Checks, decisions, err)
 }
 
-// askWithoutAnswer answers what can be answered without the store, and asks it for the rest.
+// askWithoutAnswer decides the checks that have an answer without the store, and asks the store for the
+// rest.
 func (f *Fallback) askWithoutAnswer(ctx context.Context, zones knownZones, call service.Call) ([]service.Decision, error) {
 	decisions := make([]service.Decision, len(call.Checks))
 	var asked []service.Check

@@ -243,7 +243,7 @@ func TestPatienceEndsWhereACallerMustWait(t *testing.T) {
 
 // answering is the reference store behind a Fallback whose zones are remembered as they are set.
 type answering struct {
-	servicetest.Bench
+	servicetest.Subject
 	checks   *service.Limiter
 	fallback *queue.Fallback
 	zones    service.ZoneLister
@@ -256,7 +256,7 @@ func (a answering) CheckAll(ctx context.Context, checks []service.Check) ([]serv
 func (a answering) SetZone(tb testing.TB, zone service.Zone) {
 	tb.Helper()
 	zone.OnFailure = service.OnFailureAllow
-	a.Bench.SetZone(tb, zone)
+	a.Subject.SetZone(tb, zone)
 	zones, err := a.zones.Zones(context.Background())
 	if err != nil {
 		tb.Fatal(err)
@@ -266,7 +266,7 @@ func (a answering) SetZone(tb testing.TB, zone service.Zone) {
 
 func TestFallbackKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, func(t *testing.T) servicetest.Bench {
+	servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 		m := servicetest.NewMemory()
 		c := queue.NewCoalescer(m, queue.CoalescerOptions{})
 		var probed atomic.Int64
@@ -287,6 +287,6 @@ func TestFallbackKeepsTheContract(t *testing.T) {
 				t.Errorf("closed with %v after %d tests", err, probed.Load())
 			}
 		})
-		return answering{m.Bench(), service.NewNormalizingLimiter(f, m, 30*time.Second), f, m}
+		return answering{m.Subject(), service.NewNormalizingLimiter(f, m, 30*time.Second), f, m}
 	})
 }

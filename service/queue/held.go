@@ -8,10 +8,9 @@ import (
 	"velocityd/service"
 )
 
-// fillHeld moves one waiter into the batch: the first that has no bucket in a call under way.
-// It adds the waiters behind it that share a bucket with it and have no bucket in another
-// call. So a bucket that is held for long occupies one call, however many checks wait for it,
-// and checks of other buckets go on.
+// fillHeld moves one waiter into the batch: the first without a bucket in a call under way. It adds the
+// waiters behind it that share a bucket with it and have no bucket in another call. So one held bucket
+// occupies one call, however many checks wait for it, and checks of other buckets go on.
 func (l *lane) fillHeld(b *batch, now time.Time) {
 	clear(l.taken)
 	l.queue = slices.DeleteFunc(l.queue, func(w *waiter) bool {
@@ -26,8 +25,8 @@ func (l *lane) fillHeld(b *batch, now time.Time) {
 	})
 }
 
-// refuseHeld looks at an answered batch for buckets for which the store waited in vain. They are
-// held for long: all callers that wait for them are refused.
+// refuseHeld refuses all callers that wait for buckets for which the store's lock wait has timed out: these
+// are held for long.
 func (l *lane) refuseHeld(b *batch) {
 	var refused []uint64
 	for _, w := range b.waiters {
@@ -45,7 +44,7 @@ func (l *lane) refuseHeld(b *batch) {
 	}
 }
 
-// isHeld says whether the store waited in vain for a bucket of w's check i.
+// isHeld says that the lock wait for a bucket of w's check i has timed out.
 func (w *waiter) isHeld(i int) bool {
 	if w.err != nil {
 		return errors.Is(w.err, service.ErrHeld)

@@ -341,7 +341,8 @@ func TestACheckIsAskedTwiceBeforeItWaitsUnlessTheFirstCallHasWaited(t *testing.T
 		service.ErrHeld: {false, false, true}, service.ErrStuck: {false, true},
 	} {
 		s := &refusing{err: err}
-		decisions, failed := queue.NewCoalescer(s, queue.CoalescerOptions{}).CheckAll(t.Context(), service.Call{Checks: []service.Check{check(at(1, "alice"))}})
+		decisions, failed := queue.NewCoalescer(s, queue.CoalescerOptions{}).CheckAll(t.Context(),
+			service.Call{Checks: []service.Check{check(at(1, "alice"))}})
 		if failed != nil || decisions[0].Err != nil || !slices.Equal(s.asked, want) {
 			t.Errorf("%v: got %+v, %v by calls %v, want %v", err, decisions, failed, s.asked, want)
 		}

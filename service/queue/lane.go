@@ -19,7 +19,7 @@ type waiter struct {
 	weight   int             // against the size of a call
 	hashes   []uint64        // of the checks' buckets
 	away     <-chan struct{} // closed when the caller need not wait any longer; nil: it must
-	patience time.Duration   // as that of its call
+	patience time.Duration   // of its call
 	joined   time.Time
 	taken    time.Time // into a batch; zero if it was not
 
@@ -43,7 +43,7 @@ func (w *waiter) isLate(now time.Time, timeout time.Duration) bool {
 	return limited && deadline.Sub(now) < timeout
 }
 
-// laneOptions are the sizes of a lane, and what it asks.
+// laneOptions are the sizes of a lane and the form of its calls.
 type laneOptions struct {
 	calls     func() int // under way at once
 	gathers   bool       // a call begins beside others only when a batch like theirs has gathered
@@ -66,19 +66,19 @@ type lane struct {
 	mu     sync.Mutex
 	queue  []*waiter
 	queued int // weight of the queue
-	free   int // waiters of the queue none of whose buckets is in a call under way
+	free   int // waiters of the queue without a bucket in a call under way
 	closed bool
-	// waiting counts, by hash, in how many waiters' checks of the queue a bucket is.
+	// waiting counts, by hash, the checks in the queue that name a bucket.
 	waiting map[uint64]int
 	claimed map[uint64]int // as waiting, of the calls under way
 	taken   map[uint64]int // as waiting, of the batch that is being filled
 	calls   int            // under way
-	// asked is when the calls under way began, the first of them as far as it is known, and
-	// heard when the store last answered one.
+	// asked is the begin of the oldest call under way, as far as it is known. heard is the time of the
+	// store's last answer.
 	asked, heard time.Time
 	moved        time.Time // when a call last began or ended
 	isWatched    bool      // watch is going to look at the queue
-	// underWay is the weight of what was taken and not answered yet.
+	// underWay is the weight of all taken waiters without an answer.
 	underWay int
 	// spent and decided are the time and the weight of past calls; older calls count less in
 	// both. Their quotient is the time of a check, in which large batches count for more.
@@ -183,7 +183,7 @@ func anyReaches(w *waiter, checks map[uint64]int, n int) bool {
 	return slices.ContainsFunc(w.hashes, func(h uint64) bool { return checks[h] >= n })
 }
 
-// dequeued takes back what join has counted for w, which is not in the queue any more.
+// dequeued undoes the counts of join for w, which has left the queue.
 func (l *lane) dequeued(w *waiter) {
 	l.queued -= w.weight
 	uncount(l.waiting, w.hashes)
@@ -203,7 +203,7 @@ func (l *lane) claim(b *batch) {
 	l.recount(b)
 }
 
-// unclaim takes back what claim has noted.
+// unclaim undoes the counts of claim.
 func (l *lane) unclaim(b *batch) {
 	for _, w := range b.waiters {
 		uncount(l.claimed, w.hashes)
@@ -254,9 +254,9 @@ func (l *lane) timeFor(weight int) time.Duration {
 	return time.Duration(float64(weight) * float64(l.spent) / max(l.decided, 1) / float64(l.options.calls()))
 }
 
-// leave ends the waiting of w for the reason why. If w is still in the queue, it is removed.
-// If it was taken from the queue, its check is under way, and the answer or the call to lead
-// a batch may have come meanwhile: then leave returns what answered does.
+// leave ends the waiting of w for the reason why. A waiter in the queue is removed. For a waiter that was
+// taken from the queue, the answer or a batch to lead may have come meanwhile: then leave returns the
+// result of answered.
 func (l *lane) leave(w *waiter, why error) (decisions []service.Decision, free bool, err error) {
 	if l.unqueue(w) {
 		return nil, true, fmt.Errorf("%w: left the queue: %w", service.ErrBusy, why)
@@ -320,26 +320,25 @@ func (l *lane) begin(now time.Time) {
 	}
 }
 
-// enough is how many checks must wait before another call begins beside one under way. With
-// fewer, the calls would be so small that more calls cost more than their overlap gains. Checks
-// of several buckets count as one each: what a call costs however little it holds is shared by
-// its checks.
+// enough checks must wait before another call begins beside one under way. Smaller calls would cost more
+// than their overlap gains. A check of several buckets counts as one, because the fixed cost of a call is
+// shared by its checks.
 const enough = 28
 
-// longCall is how long nobody waits for more checks to gather beside calls under way. The database
-// may have lost one of them, and it would only be noticed at its deadline.
+// If no call began or ended for longCall, another call starts with the checks that wait, because the
+// database may have lost the running one.
 const longCall = 100 * time.Millisecond
 
-// gathers says that no other call begins yet beside those under way. Enough must wait for one, or as
-// many as can wait, and as many as those under way have on average. Many small calls beside a large
-// one would cost more than calls of one size.
+// gathers says that no further call begins yet. Enough checks must wait, or as many as the queue can hold,
+// and as many as the running calls have on average: many small calls beside a large one cost more than
+// calls of one size.
 func (l *lane) gathers(now time.Time) bool {
 	hasGathered := l.free >= min(enough, l.options.queue) && l.free*l.calls >= l.underWay
 	return l.options.gathers && !hasGathered && now.Sub(l.moved) < longCall
 }
 
-// watch has the lane begin a call after longCall if none has begun or ended until then, as long as
-// somebody waits.
+// watch lets the lane begin a call after longCall if none has begun or ended until then, as long as callers
+// wait.
 func (l *lane) watch() {
 	if l.isWatched || !l.options.gathers {
 		return
@@ -356,8 +355,8 @@ func (l *lane) watch() {
 	})
 }
 
-// leastShare is how many checks of one bucket a batch may take in any case. So many cost a
-// store about a quarter more than a lone check.
+// A batch may always take leastShare checks of one bucket. So many cost a store about a quarter more than a
+// lone check.
 const leastShare = 16
 
 // overtakenFor is the part of a batch's time for which a check of several buckets may be overtaken.
@@ -391,7 +390,7 @@ func (l *lane) fill(b *batch, now time.Time) {
 	})
 }
 
-// share is how many checks of one bucket the next batch takes.
+// share returns the bound of checks of one bucket in the next batch.
 func (l *lane) share() int {
 	share := max(leastShare, min(l.free, l.options.size)/4)
 	isOther := func(w *waiter) bool { return l.isFree(w) && !anyReaches(w, l.waiting, share+1) }
@@ -419,7 +418,7 @@ func (l *lane) take(b *batch, w *waiter, now time.Time) bool {
 	return true
 }
 
-// refuseQueued empties the queue for good: what is in it will not be decided.
+// refuseQueued empties the queue: its checks will not be decided.
 func (l *lane) refuseQueued() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,17 +10,16 @@ import (
 	"velocityd/service"
 )
 
-// mostRemembered is how many buckets a memory holds. They take about 20 MiB.
+// mostRemembered bounds the buckets of a memory. They take about 20 MiB.
 const mostRemembered = 1 << 17
 
-// memory is what an instance knows of the buckets whose checks it may have to decide without the
-// store: those of enforced zones with OnFailureAllow. It keeps what the store has answered last, and
-// what the instance has allowed by itself. Each bucket takes the same room, and its key is not kept.
+// memory lets an instance decide checks without the store: those of enforced zones with OnFailureAllow. For
+// each bucket it keeps the store's last answer, and the attempts that the instance has allowed by itself.
+// Each bucket takes the same room, and its key is not kept.
 //
-// Once it is full, a new bucket takes the place of another one. A bucket in which the instance has
-// allowed something by itself keeps its place until that has left the window. So the instance
-// never allows more than the rate by itself, however many keys a caller makes up. A bucket that finds
-// no place is blocked while the store is away.
+// In a full memory a new bucket replaces another one. A bucket in which the instance has allowed attempts
+// keeps its place until they have left the window. So the instance never allows more than the rate by
+// itself, however many keys a caller makes up. A bucket without a place is blocked while the store is away.
 //
 // Its clock is the process's, which never steps.
 type memory struct {
@@ -37,35 +36,35 @@ func newMemory(most int) *memory {
 	return &memory{began: time.Now(), seed: maphash.MakeSeed(), most: most}
 }
 
-// remembered is what is known of one bucket. Times are since the memory began.
+// remembered is the state of one bucket. Times are since the memory began.
 type remembered struct {
 	hash      uint64
 	checkedAt int64         // of the newest answer of the store, in microseconds of the engine's clock
 	until     time.Duration // it is full, locked or denied until then
-	// rate and window are the limit in force. hasLimit says that the store has answered with another one
-	// than the zone's: an override's.
+	// rate and window are the limit in force. hasLimit says that an override limits the bucket.
 	rate     int32
 	hasLimit bool
 	isFree   bool // an override lets everything pass
 	isDenied bool // until is the end of an override that denies
 	window   time.Duration
-	// groups are attempts that count, the oldest first. Those of a group came within groupPart of a
-	// window, and leave it with the last of them: at most that part late. One attempt leaves in time.
+	// groups are the attempts that count, the oldest first. All attempts of a group came within groupPart
+	// of a window, and leave it with the last of them: at most that part late. One attempt leaves in time.
 	groups [groupsInWindow + 1]group
 	began  time.Duration // when the newest group did
 }
 
-// groupsInWindow is how many groups of attempts begin in a window at most.
+// At most groupsInWindow groups of attempts begin in a window.
 const groupsInWindow = 4
 
 // group is attempts that leave the window together. A group without any is no group.
 type group struct {
 	last time.Duration
-	// known is how many the store has counted, and alone how many the instance has allowed without it.
+	// known counts the attempts that the store has counted, alone those that the instance has allowed
+	// without it.
 	known, alone int32
 }
 
-// denied is until when what is denied for ever is denied.
+// denied is the end of a denial without an end.
 const denied = time.Duration(math.MaxInt64)
 
 func (m *memory) hash(b service.Bucket) uint64 { return maphash.Comparable(m.seed, b) }
@@ -120,7 +119,7 @@ func (m *memory) noteVerdict(zone *service.Zone, v service.Verdict, d service.De
 	}
 }
 
-// untilOf returns when a blocked verdict ends. What is denied for ever has its window as RetryAfter.
+// untilOf returns the end of a blocked verdict. A denial without an end has its window as RetryAfter.
 func untilOf(v service.Verdict, now time.Duration) time.Duration {
 	if v.Reason == service.ReasonDenied && v.RetryAfter == v.Window {
 		return denied
@@ -128,7 +127,7 @@ func untilOf(v service.Verdict, now time.Duration) time.Duration {
 	return now + v.RetryAfter
 }
 
-// find returns what is remembered of a bucket, or nil.
+// find returns the remembered state of a bucket, or nil.
 func (m *memory) find(hash uint64) *remembered {
 	if place, ok := m.places[hash]; ok {
 		return &m.buckets[place]
@@ -136,7 +135,7 @@ func (m *memory) find(hash uint64) *remembered {
 	return nil
 }
 
-// open is find, and makes room for what it does not find. It returns nil if there is none.
+// open finds a bucket or makes room for it. It returns nil if there is no room.
 func (m *memory) open(hash uint64, now time.Duration) *remembered {
 	if r := m.find(hash); r != nil {
 		return r
@@ -158,7 +157,7 @@ func (m *memory) open(hash uint64, now time.Duration) *remembered {
 	return &m.buckets[place]
 }
 
-// forget makes room, and returns its place, or -1 if none of some buckets can be forgotten.
+// forget makes room and returns the place, or -1 if the buckets that it looked at must stay.
 func (m *memory) forget(now time.Duration) int32 {
 	const looks = 8
 	for range looks {
@@ -171,7 +170,7 @@ func (m *memory) forget(now time.Duration) int32 {
 	return -1
 }
 
-// follow takes the limit of a zone as it is now, unless the bucket has one of its own.
+// follow takes over the limit of a zone, unless an override limits the bucket.
 func (r *remembered) follow(zone *service.Zone) {
 	if !r.hasLimit {
 		r.rate, r.window = int32(zone.Rate), zone.Window
@@ -192,7 +191,7 @@ func (r *remembered) isAlone(now time.Duration) bool {
 	return false
 }
 
-// known is how many of the attempts in the window the store has counted.
+// known counts the attempts in the window that the store has counted.
 func (r *remembered) known(now time.Duration) (n int) {
 	for _, g := range r.groups {
 		if r.counts(g, now) {
@@ -202,7 +201,7 @@ func (r *remembered) known(now time.Duration) (n int) {
 	return n
 }
 
-// velocity is how many attempts count, at most rate, and the oldest of them.
+// velocity returns the number of attempts that count, at most rate, and the time of the oldest of them.
 func (r *remembered) velocity(now time.Duration, rate int) service.Velocity {
 	var v service.Velocity
 	for i := len(r.groups) - 1; i >= 0 && v.Count < rate; i-- {
@@ -217,7 +216,8 @@ func (r *remembered) velocity(now time.Duration, rate int) service.Velocity {
 func (r *remembered) add(now time.Duration, more group) {
 	newest := &r.groups[len(r.groups)-1]
 	if newest.known+newest.alone == 0 || now-r.began > r.window/groupsInWindow {
-		// The oldest has left the window, unless that was shorter before: then it leaves with the next.
+		// The oldest group has left the window, or the window was shorter before: then it leaves with the
+		// next group.
 		oldest := r.groups[0]
 		copy(r.groups[:], r.groups[1:])
 		if r.counts(oldest, now) {
@@ -244,8 +244,8 @@ func isRemembered(z *service.Zone) bool {
 	return z != nil && z.OnFailure == service.OnFailureAllow && z.Mode == service.ModeEnforce
 }
 
-// decide answers a check without the store, and remembers what it allows. All zones of the check have
-// an answer. The store counts none of this, and nobody knows what is left: nothing remains.
+// decide answers a check without the store, and remembers the attempts that it allows. All zones of the
+// check have an answer. Nothing remains in the answer, because the store does not count it.
 func (m *memory) decide(zones knownZones, check service.Check) service.Decision {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -271,7 +271,7 @@ func (m *memory) decide(zones knownZones, check service.Check) service.Decision 
 	return d
 }
 
-// ledger is what is known of the buckets of a check.
+// ledger returns the remembered states of the buckets of a check.
 func (m *memory) ledger(now time.Duration, zones knownZones, check service.Check) service.Ledger {
 	l := service.Ledger{
 		Zones:   map[int64]service.Zone{},
@@ -294,7 +294,7 @@ func (m *memory) ledger(now time.Duration, zones knownZones, check service.Check
 	return l
 }
 
-// enter writes into a ledger what is remembered of a bucket.
+// enter writes the remembered state of a bucket into a ledger.
 func (r *remembered) enter(l *service.Ledger, now time.Duration, place int, b service.Bucket) {
 	switch o := (service.Override{ZoneID: b.ZoneID, Key: b.Key}); {
 	case r.isDenied && r.until > now:
@@ -334,7 +334,7 @@ func (m *memory) charge(now time.Duration, zone *service.Zone, b service.Bucket)
 	return true
 }
 
-// lockOut remembers a lockout that begins. A bucket that is locked by a rate of 0 has no place, and needs none.
+// lockOut remembers a lockout that begins. A bucket with a rate of 0 needs no place.
 func (m *memory) lockOut(b service.Bucket, lockout service.Lockout) {
 	if r := m.find(m.hash(b)); r != nil {
 		r.until, r.isDenied = time.Duration(lockout.Until.UnixNano()), false

@@ -50,7 +50,7 @@ func inOutage(t *testing.T, instances int, zones []service.Zone, test func(t *te
 		o.Memory = servicetest.NewMemoryAt(func() time.Time { return time.Now().Add(o.step) })
 		for i := range o.zones {
 			o.zones[i].OnFailure = service.OnFailureAllow
-			o.Bench().SetZone(t, o.zones[i])
+			o.Subject().SetZone(t, o.zones[i])
 		}
 		for range instances {
 			f := queue.NewFallback(o, queue.FallbackOptions{Probe: func(context.Context) error {
@@ -172,11 +172,14 @@ func TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway(t *testing.T) {
 		"locked while away":  {zone: locking, let: 3, until: 5 * time.Minute},
 		"denied for a while": {zone: plain, override: service.Override{Action: service.OverrideDeny}, before: 1, until: 10 * time.Minute},
 		"denied for ever":    {zone: plain, override: service.Override{Action: service.OverrideDeny, Reason: "for ever"}, before: 1, until: -1},
-		"a limit of its own": {zone: plain, override: service.Override{Action: service.OverrideLimit, Rate: 4, Window: 2 * time.Minute}, before: 2, let: 2, until: 2 * time.Minute},
-		"always let in":      {zone: plain, override: service.Override{Action: service.OverrideAllow}, before: 1, let: 5},
-		"a rate of 0":        {zone: service.Zone{ID: 1, Rate: 0, Window: time.Minute}, until: -1},
-		"only a shadow":      {zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeShadow}, before: 4, let: 5},
-		"the zone is off":    {zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeOff}, before: 4, let: 5},
+		"a limit of its own": {
+			zone: plain, override: service.Override{Action: service.OverrideLimit, Rate: 4, Window: 2 * time.Minute},
+			before: 2, let: 2, until: 2 * time.Minute,
+		},
+		"always let in":   {zone: plain, override: service.Override{Action: service.OverrideAllow}, before: 1, let: 5},
+		"a rate of 0":     {zone: service.Zone{ID: 1, Rate: 0, Window: time.Minute}, until: -1},
+		"only a shadow":   {zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeShadow}, before: 4, let: 5},
+		"the zone is off": {zone: service.Zone{ID: 1, Rate: 3, Window: time.Minute, Mode: service.ModeOff}, before: 4, let: 5},
 	} {
 		inOutage(t, 1, []service.Zone{test.zone}, func(t *testing.T, o *outage) {
 			if o := test.override; o.Action != "" {
@@ -187,7 +190,7 @@ func TestWhatWasStoppedStaysStoppedWhileTheStoreIsAway(t *testing.T) {
 				test.override = o
 			}
 			if test.override.Action != "" {
-				o.Bench().SetOverride(t, test.override)
+				o.Subject().SetOverride(t, test.override)
 			}
 			for range test.before {
 				o.ask(t, 0, at(1, "alice"))

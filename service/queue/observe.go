@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// CoalescerObserver is told what a Coalescer does, for metrics and traces. Its funcs are called
-// by many goroutines at once and never under a lock of the Coalescer. A nil func is not called.
+// CoalescerObserver hears of the work of a Coalescer, for metrics and traces. Many goroutines call its
+// funcs at once, and never under a lock of the Coalescer. A nil func is not called.
 type CoalescerObserver struct {
 	// Queued is called for each check or piece of a larger call that was taken from a queue, on
 	// its caller's goroutine and after the answer. ctx is the caller's. joined and taken are when
 	// it came to the queue and when its batch began; taken may be earlier by some microseconds.
 	// A check of a held bucket waits in queues up to three times.
 	Queued func(ctx context.Context, joined, taken time.Time)
-	// Batch is called before the store is asked, on the goroutine of the batch's leader. ctx has
-	// the values of the leader's. The store is called with what Batch returns, which must be ctx
-	// or made from it. callers yields the contexts of all callers, the leader's first, and must
-	// not be used after Batch has returned.
+	// Batch is called before the store is asked, on the goroutine of the batch's leader. ctx has the values
+	// of the leader's. The store gets the result of Batch, which must be ctx or made from it. callers
+	// yields the contexts of all callers, the leader's first, and must not be used after Batch has
+	// returned.
 	Batch func(ctx context.Context, callers iter.Seq[context.Context]) context.Context
 }
 
@@ -28,9 +28,8 @@ type LaneUse struct {
 	Waiting int // callers in the queues
 }
 
-// Use returns how much of the lanes for lone checks, for pieces of larger calls, and for held
-// buckets is used now. It looks at one lane after the other, under the lane's lock, so the
-// numbers may be those of instants that are microseconds apart.
+// Use returns the use of the lanes for lone checks, for pieces of larger calls, and for held buckets. It
+// looks at one lane after the other, so the numbers may be microseconds apart.
 func (c *Coalescer) Use() (lone, bulk, held LaneUse) {
 	for _, l := range c.lanes {
 		lone.add(l)

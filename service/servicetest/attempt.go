@@ -36,7 +36,7 @@ func wantSame(tb testing.TB, first, retry service.Decision) {
 	}
 }
 
-func retriedCheckIsCountedOnce(t *testing.T, b bench) {
+func retriedCheckIsCountedOnce(t *testing.T, b subject) {
 	b.zone(t, 1, 2, time.Hour)
 	b.zone(t, 2, 1, time.Minute)
 	user, addr := at(1, "zoë 'q\" \\ 😀"), at(2, "203.0.113.9")
@@ -59,7 +59,7 @@ func retriedCheckIsCountedOnce(t *testing.T, b bench) {
 			}
 		}
 	}
-	// An attempt without an id, or with one of its own, counts.
+	// An attempt without an id, or with another id, counts.
 	if d := b.check(t, user); d.Verdicts[0].Remaining() != 0 {
 		t.Errorf("the first attempt without an id: %+v", d)
 	}
@@ -71,7 +71,7 @@ func retriedCheckIsCountedOnce(t *testing.T, b bench) {
 	}
 }
 
-func retryIsAnsweredAsBefore(t *testing.T, b bench) {
+func retryIsAnsweredAsBefore(t *testing.T, b subject) {
 	b.zone(t, 1, 2, time.Hour)
 	b.set(t, service.Zone{ID: 2, Rate: 0, Window: time.Hour, Mode: service.ModeShadow})
 	x, y := at(1, "x"), at(2, "y")
@@ -95,7 +95,7 @@ func retryIsAnsweredAsBefore(t *testing.T, b bench) {
 	}
 }
 
-func retryInsideOfABatchIsCountedOnce(t *testing.T, b bench) {
+func retryInsideOfABatchIsCountedOnce(t *testing.T, b subject) {
 	b.zone(t, 1, 3, time.Hour)
 	alice := []service.Bucket{at(1, "alice")}
 	with := func(id string, buckets ...service.Bucket) service.Check {
@@ -143,7 +143,7 @@ func retryInsideOfABatchIsCountedOnce(t *testing.T, b bench) {
 	}
 }
 
-func attemptIDWithOtherBucketsIsAConflict(t *testing.T, b bench) {
+func attemptIDWithOtherBucketsIsAConflict(t *testing.T, b subject) {
 	if b.forgets() {
 		t.Skip("attempt ids are those of shards")
 	}
@@ -176,7 +176,7 @@ func attemptIDWithOtherBucketsIsAConflict(t *testing.T, b bench) {
 	}
 }
 
-func attemptIDIsRememberedLongEnough(t *testing.T, b bench) {
+func attemptIDIsRememberedLongEnough(t *testing.T, b subject) {
 	b.zone(t, 1, 9, time.Minute)
 	b.zone(t, 2, 9, time.Hour)
 	for _, test := range []struct {
@@ -207,7 +207,7 @@ func attemptIDIsRememberedLongEnough(t *testing.T, b bench) {
 	}
 }
 
-func attemptIDsAreComparedByteByByte(t *testing.T, b bench) {
+func attemptIDsAreComparedByteByByte(t *testing.T, b subject) {
 	b.zone(t, 1, 100, time.Hour)
 	alice := at(1, "alice")
 	ids := []string{
@@ -218,7 +218,7 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b bench) {
 	for i, id := range ids {
 		d := b.attempt(t, id, alice)
 		if got := d.Verdicts[0].Velocity; got != i+1 {
-			t.Errorf("attempt id %q is taken for an earlier one: velocity %d", id, got)
+			t.Errorf("attempt id %q is mistaken for an earlier one: velocity %d", id, got)
 		}
 		firsts = append(firsts, d)
 	}
@@ -246,7 +246,7 @@ func attemptIDsAreComparedByteByByte(t *testing.T, b bench) {
 	}
 }
 
-func refusedCheckDoesNotUseItsAttemptID(t *testing.T, b bench) {
+func refusedCheckDoesNotUseItsAttemptID(t *testing.T, b subject) {
 	b.zone(t, 1, 9, time.Hour)
 	both := service.Check{AttemptID: "id", Buckets: []service.Bucket{at(1, "alice"), at(2, "alice")}}
 	if _, err := b.ask(t.Context(), both); !errors.Is(err, service.ErrNotFound) {
@@ -258,7 +258,7 @@ func refusedCheckDoesNotUseItsAttemptID(t *testing.T, b bench) {
 	}
 }
 
-func parallelRetriesGetOneAnswer(t *testing.T, b bench) {
+func parallelRetriesGetOneAnswer(t *testing.T, b subject) {
 	b.zone(t, 1, 3, time.Hour)
 	b.zone(t, 2, 3, time.Hour)
 	x, y := at(1, "x"), at(2, "y")
@@ -286,7 +286,7 @@ func parallelRetriesGetOneAnswer(t *testing.T, b bench) {
 
 // parallelUsesAgree uses one attempt id for two buckets at once. Each check locks
 // another bucket.
-func parallelUsesAgree(t *testing.T, b bench) {
+func parallelUsesAgree(t *testing.T, b subject) {
 	if b.forgets() {
 		t.Skip("attempt ids are those of shards")
 	}

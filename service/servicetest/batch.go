@@ -19,7 +19,7 @@ func batchClaims() map[string]claim {
 	}
 }
 
-func unknownZoneIsRefusedAlone(t *testing.T, b bench) {
+func unknownZoneIsRefusedAlone(t *testing.T, b subject) {
 	b.zone(t, 1, 5, time.Hour)
 	if _, err := b.ask(context.Background(), one(404, "alice")); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("lone check of an unknown zone: %v, want ErrNotFound", err)
@@ -42,7 +42,7 @@ func unknownZoneIsRefusedAlone(t *testing.T, b bench) {
 	}
 }
 
-func batchIsDecidedInOrder(t *testing.T, b bench) {
+func batchIsDecidedInOrder(t *testing.T, b subject) {
 	b.zone(t, 1, 3, time.Hour)
 	b.zone(t, 2, 2, time.Hour)
 	u, w := at(1, "user"), at(2, "where")
@@ -73,7 +73,7 @@ func batchIsDecidedInOrder(t *testing.T, b bench) {
 	}
 }
 
-func batchMixesAllowedDeniedAndBad(t *testing.T, b bench) {
+func batchMixesAllowedDeniedAndBad(t *testing.T, b subject) {
 	b.zone(t, 1, 1, time.Hour)
 	decisions := b.all(t,
 		one(1, "alice"), one(1, "alice"), one(1, ""), one(7, "bob"), one(-1, "x"),
@@ -94,7 +94,7 @@ func batchMixesAllowedDeniedAndBad(t *testing.T, b bench) {
 	}
 }
 
-func largeBatchIsAnsweredInFull(t *testing.T, b bench) {
+func largeBatchIsAnsweredInFull(t *testing.T, b subject) {
 	b.zone(t, 1, 10, time.Hour)
 	checks := make([]service.Check, service.MaxChecks)
 	for i := range checks {

@@ -24,13 +24,13 @@ func blockedClaims() map[string]claim {
 }
 
 // recording creates a zone that records the first blocked attempts of a bucket and window.
-func (b bench) recording(tb testing.TB, id int64, rate, first int) {
+func (b subject) recording(tb testing.TB, id int64, rate, first int) {
 	tb.Helper()
 	b.set(tb, service.Zone{ID: id, Rate: rate, Window: time.Hour, RecordBlocked: first})
 }
 
 // wantAttempts wants the txns of a bucket to stand for so many attempts, each.
-func (b bench) wantAttempts(tb testing.TB, bucket service.Bucket, want ...int) []service.Txn {
+func (b subject) wantAttempts(tb testing.TB, bucket service.Bucket, want ...int) []service.Txn {
 	tb.Helper()
 	txns := b.Txns(tb, bucket)
 	got := make([]int, len(txns))
@@ -46,7 +46,7 @@ func (b bench) wantAttempts(tb testing.TB, bucket service.Bucket, want ...int) [
 	return txns
 }
 
-func firstAreTxns(t *testing.T, b bench) {
+func firstAreTxns(t *testing.T, b subject) {
 	b.recording(t, 1, 1, 3)
 	alice := at(1, "alice")
 	var d service.Decision
@@ -80,7 +80,7 @@ func firstAreTxns(t *testing.T, b bench) {
 	}
 }
 
-func countedUnderContention(t *testing.T, b bench) {
+func countedUnderContention(t *testing.T, b subject) {
 	b.recording(t, 1, 5, 4)
 	b.recording(t, 2, 1000, 2)
 	decisions := b.together(t, 60, func(i int) service.Check {
@@ -112,7 +112,7 @@ func countedUnderContention(t *testing.T, b bench) {
 	}
 }
 
-func windowBeginsSeries(t *testing.T, b bench) {
+func windowBeginsSeries(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Window: time.Hour, RecordBlocked: 1})
 	b.set(t, service.Zone{ID: 2, Window: 72 * time.Hour, RecordBlocked: 1})
 	b.SetOverride(t, limit(2, "short", 0, time.Minute))
@@ -134,7 +134,7 @@ func windowBeginsSeries(t *testing.T, b bench) {
 	}
 }
 
-func otherReasonHasTxn(t *testing.T, b bench) {
+func otherReasonHasTxn(t *testing.T, b subject) {
 	b.recording(t, 1, 1, 1)
 	b.zone(t, 2, 0, time.Hour)
 	alice := at(1, "alice")
@@ -156,7 +156,7 @@ func otherReasonHasTxn(t *testing.T, b bench) {
 	}
 }
 
-func lockoutHasTxn(t *testing.T, b bench) {
+func lockoutHasTxn(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 10 * time.Minute, RecordBlocked: 1})
 	alice := at(1, "alice")
 	for range 4 {
@@ -172,7 +172,7 @@ func lockoutHasTxn(t *testing.T, b bench) {
 	}
 }
 
-func bucketsCountThemselves(t *testing.T, b bench) {
+func bucketsCountThemselves(t *testing.T, b subject) {
 	b.recording(t, 1, 0, 1)
 	b.recording(t, 2, 0, 3)
 	b.zone(t, 3, 0, time.Hour)
@@ -193,7 +193,7 @@ func bucketsCountThemselves(t *testing.T, b bench) {
 	}
 }
 
-func retryIsCountedOnce(t *testing.T, b bench) {
+func retryIsCountedOnce(t *testing.T, b subject) {
 	b.recording(t, 1, 0, 1)
 	b.recording(t, 2, 0, 2)
 	alice, other := at(1, "alice"), at(2, "other")
@@ -204,7 +204,8 @@ func retryIsCountedOnce(t *testing.T, b bench) {
 		!again.CheckedAt.Equal(counted.CheckedAt) {
 		t.Errorf("answered %+v, %+v and %+v, want one txn", first, counted, again)
 	}
-	for _, d := range b.all(t, service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"}, service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"}) {
+	for _, d := range b.all(t, service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"},
+		service.Check{Buckets: []service.Bucket{alice}, AttemptID: "twice"}) {
 		if d.Err != nil || d.TxnID() != first.TxnID() {
 			t.Errorf("answered %+v, want txn %d", d, first.TxnID())
 		}
@@ -215,7 +216,7 @@ func retryIsCountedOnce(t *testing.T, b bench) {
 	b.wantAttempts(t, other, 1)
 }
 
-func passingIsRecorded(t *testing.T, b bench) {
+func passingIsRecorded(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Mode: service.ModeShadow, RecordBlocked: 1})
 	b.set(t, service.Zone{ID: 2, Rate: 0, Window: time.Hour, Mode: service.ModeOff, RecordBlocked: 1})
 	b.recording(t, 3, 4, 1)
@@ -228,7 +229,7 @@ func passingIsRecorded(t *testing.T, b bench) {
 	}
 }
 
-func everyOneIsRecorded(t *testing.T, b bench) {
+func everyOneIsRecorded(t *testing.T, b subject) {
 	b.zone(t, 1, 0, time.Hour)
 	alice := at(1, "alice")
 	b.all(t, one(1, "alice"), one(1, "alice"), one(1, "alice"))
@@ -246,7 +247,7 @@ func everyOneIsRecorded(t *testing.T, b bench) {
 	b.wantAttempts(t, alice, 1, 1, 1, 1, 1, 4, 1, 1, 1)
 }
 
-func countedHasNoOutcome(t *testing.T, b bench) {
+func countedHasNoOutcome(t *testing.T, b subject) {
 	b.recording(t, 1, 0, 1)
 	alice := at(1, "alice")
 	b.check(t, alice)

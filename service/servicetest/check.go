@@ -22,7 +22,7 @@ func checkClaims() map[string]claim {
 	}
 }
 
-func admitsExactlyRateThenBlocks(t *testing.T, b bench) {
+func admitsExactlyRateThenBlocks(t *testing.T, b subject) {
 	b.zone(t, 1, 3, time.Hour)
 	var last uint64
 	for attempt := 1; attempt <= 5; attempt++ {
@@ -57,7 +57,7 @@ func admitsExactlyRateThenBlocks(t *testing.T, b bench) {
 	}
 }
 
-func admitsExactlyRateUnderContention(t *testing.T, b bench) {
+func admitsExactlyRateUnderContention(t *testing.T, b subject) {
 	const callers, rate = 200, 7
 	b.zone(t, 1, rate, time.Hour)
 	decisions := b.together(t, callers, func(int) service.Check { return one(1, "hot") })
@@ -73,7 +73,7 @@ func admitsExactlyRateUnderContention(t *testing.T, b bench) {
 	}
 }
 
-func windowSlides(t *testing.T, b bench) {
+func windowSlides(t *testing.T, b subject) {
 	b.zone(t, 1, 2, time.Hour)
 	alice := at(1, "alice")
 	for _, step := range []struct {
@@ -97,7 +97,7 @@ func windowSlides(t *testing.T, b bench) {
 	}
 }
 
-func windowEndsExactlyAtItsBoundary(t *testing.T, b bench) {
+func windowEndsExactlyAtItsBoundary(t *testing.T, b subject) {
 	// A txn older than the window by any amount is out and one that is younger
 	// is in. The margin of a minute is this test's, for slow machines: the very
 	// microsecond is a matter of a clock that stands still, which package db
@@ -121,7 +121,7 @@ func windowEndsExactlyAtItsBoundary(t *testing.T, b bench) {
 	}
 }
 
-func retryAfterIsTrue(t *testing.T, b bench) {
+func retryAfterIsTrue(t *testing.T, b subject) {
 	b.zone(t, 1, 2, time.Hour)
 	alice := at(1, "alice")
 	b.check(t, alice)
@@ -142,7 +142,7 @@ func retryAfterIsTrue(t *testing.T, b bench) {
 	}
 }
 
-func chargesAllBucketsOrNone(t *testing.T, b bench) {
+func chargesAllBucketsOrNone(t *testing.T, b subject) {
 	b.zone(t, 1, 5, time.Hour)
 	b.zone(t, 2, 1, time.Hour)
 	user, addr := at(1, "alice"), at(2, "203.0.113.9")
@@ -157,7 +157,7 @@ func chargesAllBucketsOrNone(t *testing.T, b bench) {
 		t.Errorf("the user's bucket was charged or blamed: %+v", d)
 	}
 	if d.TxnID() != d.Verdicts[0].TxnID || d.Verdicts[0].TxnID == d.Verdicts[1].TxnID {
-		t.Errorf("each bucket must have a txn of its own: %+v", d)
+		t.Errorf("each bucket must have a separate txn: %+v", d)
 	}
 	if recorded, counted := b.counted(t, user); recorded != 2 || counted != 1 {
 		t.Errorf("user: recorded %d, counted %d, want 2 and 1", recorded, counted)
@@ -171,7 +171,7 @@ func chargesAllBucketsOrNone(t *testing.T, b bench) {
 	}
 }
 
-func oppositeOrderNeverDeadlocks(t *testing.T, b bench) {
+func oppositeOrderNeverDeadlocks(t *testing.T, b subject) {
 	const callers = 100
 	b.zone(t, 1, 30, time.Hour)
 	b.zone(t, 2, 40, time.Hour)
@@ -190,7 +190,7 @@ func oppositeOrderNeverDeadlocks(t *testing.T, b bench) {
 	}
 }
 
-func firstUseOfManyKeysAtOnce(t *testing.T, b bench) {
+func firstUseOfManyKeysAtOnce(t *testing.T, b subject) {
 	const callers = 500
 	b.zone(t, 1, 1, time.Hour)
 	for _, d := range b.together(t, callers, func(i int) service.Check { return one(1, fmt.Sprint("new-", i)) }) {
@@ -200,7 +200,7 @@ func firstUseOfManyKeysAtOnce(t *testing.T, b bench) {
 	}
 }
 
-func blockedFloodNeitherCounts(t *testing.T, b bench) {
+func blockedFloodNeitherCounts(t *testing.T, b subject) {
 	b.zone(t, 1, 2, time.Hour)
 	alice := at(1, "alice")
 	flood := make([]service.Check, 300)

@@ -11,9 +11,9 @@ import (
 	"velocityd/service"
 )
 
-// Bench is a store under test, with what only a DBA can do: Exercise sets zones, reads
-// what was recorded, and ages rows instead of waiting.
-type Bench interface {
+// Subject is a store under test, with the powers of a DBA: Exercise sets zones, reads records, and ages
+// rows instead of waiting.
+type Subject interface {
 	// CheckAll takes keys as callers write them: it must go through a normalizing
 	// service.Limiter. All other methods take normalised keys.
 	Asker
@@ -35,11 +35,11 @@ type Bench interface {
 
 // Exercise tests that the store that open returns keeps the contracts of
 // service.Checker and service.OutcomeStore, and decides as service.Decide does. It
-// calls open once for each claim; open must return a Bench without zones and txns.
-// Checks reach the Bench through a service.Limiter, as in the service.
+// calls open once for each claim; open must return a Subject without zones and txns.
+// Checks reach the Subject through a service.Limiter, as in the service.
 //
 // The store need not keep what is allowed.
-func Exercise(t *testing.T, open func(t *testing.T) Bench, allowed ...Allowance) {
+func Exercise(t *testing.T, open func(t *testing.T) Subject, allowed ...Allowance) {
 	for _, claims := range []map[string]claim{
 		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), lockoutClaims(),
 		releaseClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(), oracleClaims(),
@@ -48,7 +48,7 @@ func Exercise(t *testing.T, open func(t *testing.T) Bench, allowed ...Allowance)
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				b := open(t)
-				holds(t, bench{Bench: b, allowed: allowed})
+				holds(t, subject{Subject: b, allowed: allowed})
 			})
 		}
 	}
@@ -65,20 +65,20 @@ const AttemptIDsOfShards Allowance = 1
 // patience is the deadline of a call. It is long, because machines may be slow.
 const patience = 5 * time.Minute
 
-// claim fails the test if a bench does not keep one part of the contract.
-type claim func(t *testing.T, b bench)
+// claim fails the test if a subject does not keep one part of the contract.
+type claim func(t *testing.T, b subject)
 
-// bench adds to a Bench what nearly every claim needs.
-type bench struct {
-	Bench
+// subject adds helpers for claims to a Subject.
+type subject struct {
+	Subject
 	allowed []Allowance
 }
 
 // forgets says that an AttemptID used again with other buckets may be a new attempt.
-func (b bench) forgets() bool { return slices.Contains(b.allowed, AttemptIDsOfShards) }
+func (b subject) forgets() bool { return slices.Contains(b.allowed, AttemptIDsOfShards) }
 
 // set creates a zone or replaces all its settings.
-func (b bench) set(tb testing.TB, zone service.Zone) service.Zone {
+func (b subject) set(tb testing.TB, zone service.Zone) service.Zone {
 	tb.Helper()
 	zone.Description = "exercise"
 	b.SetZone(tb, zone)
@@ -86,12 +86,12 @@ func (b bench) set(tb testing.TB, zone service.Zone) service.Zone {
 }
 
 // zone creates a zone with only rate and window set.
-func (b bench) zone(tb testing.TB, id int64, rate int, window time.Duration) {
+func (b subject) zone(tb testing.TB, id int64, rate int, window time.Duration) {
 	tb.Helper()
 	b.set(tb, service.Zone{ID: id, Rate: rate, Window: window})
 }
 
-func (b bench) all(tb testing.TB, checks ...service.Check) []service.Decision {
+func (b subject) all(tb testing.TB, checks ...service.Check) []service.Decision {
 	tb.Helper()
 	decisions, err := b.CheckAll(context.Background(), checks)
 	if err != nil {
@@ -104,7 +104,7 @@ func (b bench) all(tb testing.TB, checks ...service.Check) []service.Decision {
 }
 
 // ask asks one check. The error is that of the call or that of the check.
-func (b bench) ask(ctx context.Context, check service.Check) (service.Decision, error) {
+func (b subject) ask(ctx context.Context, check service.Check) (service.Decision, error) {
 	decisions, err := b.CheckAll(ctx, []service.Check{check})
 	if err != nil {
 		return service.Decision{}, err
@@ -112,7 +112,7 @@ func (b bench) ask(ctx context.Context, check service.Check) (service.Decision, 
 	return decisions[0], decisions[0].Err
 }
 
-func (b bench) check(tb testing.TB, buckets ...service.Bucket) service.Decision {
+func (b subject) check(tb testing.TB, buckets ...service.Bucket) service.Decision {
 	tb.Helper()
 	d := b.all(tb, service.Check{Buckets: buckets})[0]
 	if d.Err != nil {
@@ -122,7 +122,7 @@ func (b bench) check(tb testing.TB, buckets ...service.Bucket) service.Decision 
 }
 
 // counted returns how many txns of a bucket are recorded, and how many of them count.
-func (b bench) counted(tb testing.TB, bucket service.Bucket) (recorded, counted int) {
+func (b subject) counted(tb testing.TB, bucket service.Bucket) (recorded, counted int) {
 	tb.Helper()
 	txns := b.Txns(tb, bucket)
 	for _, txn := range txns {
@@ -144,13 +144,13 @@ func allowedOf(decisions []service.Decision) (n int) {
 }
 
 // together asks n checks at once, each in a separate goroutine and call.
-func (b bench) together(tb testing.TB, n int, check func(i int) service.Check) []service.Decision {
+func (b subject) together(tb testing.TB, n int, check func(i int) service.Check) []service.Decision {
 	tb.Helper()
 	return b.begin(n, check)(tb)
 }
 
 // begin starts n checks and returns a function that waits for the answers.
-func (b bench) begin(n int, check func(i int) service.Check) (answers func(testing.TB) []service.Decision) {
+func (b subject) begin(n int, check func(i int) service.Check) (answers func(testing.TB) []service.Decision) {
 	decisions := make([]service.Decision, n)
 	errs := make([]error, n)
 	start := make(chan struct{})
@@ -173,7 +173,7 @@ func (b bench) begin(n int, check func(i int) service.Check) (answers func(testi
 }
 
 // attempt asks one check with an attempt id.
-func (b bench) attempt(tb testing.TB, id string, buckets ...service.Bucket) service.Decision {
+func (b subject) attempt(tb testing.TB, id string, buckets ...service.Bucket) service.Decision {
 	tb.Helper()
 	d := b.all(tb, service.Check{Buckets: buckets, AttemptID: id})[0]
 	if d.Err != nil {
@@ -183,12 +183,12 @@ func (b bench) attempt(tb testing.TB, id string, buckets ...service.Bucket) serv
 }
 
 // wantReport reports one outcome and wants an answer that wraps want, or nil.
-func (b bench) wantReport(tb testing.TB, txnID uint64, outcome service.Outcome, want error) {
+func (b subject) wantReport(tb testing.TB, txnID uint64, outcome service.Outcome, want error) {
 	tb.Helper()
 	b.wantReports(tb, []service.Report{{TxnID: txnID, Outcome: outcome}}, []error{want})
 }
 
-func (b bench) wantReports(tb testing.TB, reports []service.Report, want []error) {
+func (b subject) wantReports(tb testing.TB, reports []service.Report, want []error) {
 	tb.Helper()
 	errs, err := b.ReportAll(context.Background(), reports)
 	if err != nil || len(errs) != len(reports) {
@@ -202,14 +202,14 @@ func (b bench) wantReports(tb testing.TB, reports []service.Report, want []error
 }
 
 // age ages several buckets.
-func (b bench) age(tb testing.TB, by time.Duration, buckets ...service.Bucket) {
+func (b subject) age(tb testing.TB, by time.Duration, buckets ...service.Bucket) {
 	tb.Helper()
 	for _, bucket := range buckets {
 		b.Age(tb, bucket, by)
 	}
 }
 
-func (b bench) peek(tb testing.TB, bucket service.Bucket) service.Peek {
+func (b subject) peek(tb testing.TB, bucket service.Bucket) service.Peek {
 	tb.Helper()
 	peek, err := b.Peek(context.Background(), bucket)
 	if err != nil {
@@ -218,7 +218,7 @@ func (b bench) peek(tb testing.TB, bucket service.Bucket) service.Peek {
 	return peek
 }
 
-func (b bench) release(tb testing.TB, bucket service.Bucket) {
+func (b subject) release(tb testing.TB, bucket service.Bucket) {
 	tb.Helper()
 	if err := b.Release(context.Background(), bucket, "operator", "exercise"); err != nil {
 		tb.Fatalf("release: %v", err)

@@ -31,7 +31,7 @@ func keyClaims() map[string]claim {
 	}
 }
 
-func keysAreComparedByteByByte(t *testing.T, b bench) {
+func keysAreComparedByteByByte(t *testing.T, b subject) {
 	b.zone(t, 1, 1, time.Hour)
 	keys := []string{
 		"Bob", "bob", "é", "e", "e\u0301", "bob ", " bob", "ß", "ss", `a'b`, `a"b`, `a\b`, `a\\b`,
@@ -57,7 +57,7 @@ func keysAreComparedByteByByte(t *testing.T, b bench) {
 	}
 }
 
-func badKeysAreRefusedAndRecordNothing(t *testing.T, b bench) {
+func badKeysAreRefusedAndRecordNothing(t *testing.T, b subject) {
 	b.zone(t, 1, 1, time.Hour)
 	for _, key := range []string{
 		"", strings.Repeat("x", service.MaxKeyLength+1), "a\x00b", "tab\t", "new\nline", "\x7f", "\u0085",
@@ -72,7 +72,7 @@ func badKeysAreRefusedAndRecordNothing(t *testing.T, b bench) {
 
 // wantBuckets asks about every spelling, in batches and alone. It wants all spellings
 // of a line in the bucket that is the line's key.
-func (b bench) wantBuckets(tb testing.TB, zone int64, spellings map[string][]string) {
+func (b subject) wantBuckets(tb testing.TB, zone int64, spellings map[string][]string) {
 	tb.Helper()
 	for key, line := range spellings {
 		var checks []service.Check
@@ -98,7 +98,7 @@ func (b bench) wantBuckets(tb testing.TB, zone int64, spellings map[string][]str
 	}
 }
 
-func spellingsAreOneBucket(t *testing.T, b bench) {
+func spellingsAreOneBucket(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 	b.wantBuckets(t, 1, map[string][]string{
 		"bob":          {"bob", "BOB", "Bob", " bob", "bob  ", "\u00a0bob\u3000", "\uff22\uff4f\uff42", "\U0001d401ob"},
@@ -116,7 +116,7 @@ func spellingsAreOneBucket(t *testing.T, b bench) {
 	})
 }
 
-func accentsAreFolded(t *testing.T, b bench) {
+func accentsAreFolded(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsernameAI}})
 	b.set(t, service.Zone{ID: 2, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsernameGeneral}})
 	for zone := range int64(2) {
@@ -126,7 +126,7 @@ func accentsAreFolded(t *testing.T, b bench) {
 	b.wantBuckets(t, 2, map[string][]string{"bob\ufffd": {"bob😀", "bob🍣", "Bob\U0001d401"}})
 }
 
-func addressesAreOneBucket(t *testing.T, b bench) {
+func addressesAreOneBucket(t *testing.T, b subject) {
 	b.set(t, service.Zone{
 		ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128},
 	})
@@ -143,7 +143,7 @@ func addressesAreOneBucket(t *testing.T, b bench) {
 	})
 }
 
-func networksAreOneBucket(t *testing.T, b bench) {
+func networksAreOneBucket(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	b.set(t, service.Zone{
 		ID: 2, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 49},
@@ -163,11 +163,12 @@ func networksAreOneBucket(t *testing.T, b bench) {
 	})
 }
 
-func notAnAddress(t *testing.T, b bench) {
+func notAnAddress(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	for _, key := range []string{
 		"alice", "203.0.113", "203.0.113.256", "203.0.113.09", " 203.0.113.9", "203.0.113.9 ", "203.0.113.9:22", "[::1]",
-		"fe80::1%", "203.0.113.9%1", "fe80::%eth0/64", "64:ff9b::/64", ":::", "1::2::3", "2001:db8::/48", "203.0.113.0/24", "203.0.113.9/", "/", "2001:db8::/064", "0x7f000001", "2130706433",
+		"fe80::1%", "203.0.113.9%1", "fe80::%eth0/64", "64:ff9b::/64", ":::", "1::2::3", "2001:db8::/48", "203.0.113.0/24", "203.0.113.9/",
+		"/", "2001:db8::/064", "0x7f000001", "2130706433",
 	} {
 		if _, err := b.ask(t.Context(), one(1, key)); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("%q in an address zone: %v, want ErrInvalid", key, err)
@@ -182,7 +183,7 @@ func notAnAddress(t *testing.T, b bench) {
 	}
 }
 
-func normalisedKeysAreValidated(t *testing.T, b bench) {
+func normalisedKeysAreValidated(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	for name, buckets := range map[string][]service.Bucket{
@@ -207,10 +208,13 @@ func normalisedKeysAreValidated(t *testing.T, b bench) {
 }
 
 // bucketNamedTwice claims that a person whose user name and address of mail are alike can log in.
-func bucketNamedTwice(t *testing.T, b bench) {
+func bucketNamedTwice(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
-	check := service.Check{Buckets: []service.Bucket{at(1, "Bob"), at(2, "64:ff9b::cb00:7109"), at(1, "bob "), at(1, "bob"), at(2, "203.0.113.9")}}
+	check := service.Check{Buckets: []service.Bucket{
+		at(1, "Bob"), at(2, "64:ff9b::cb00:7109"), at(1, "bob "), at(1, "bob"),
+		at(2, "203.0.113.9"),
+	}}
 	for i := range 4 {
 		want := []service.Bucket{at(1, "bob"), at(2, "203.0.113.9"), at(1, "bob"), at(1, "bob"), at(2, "203.0.113.9")}
 		check.AttemptID = fmt.Sprint("twice-", i)
@@ -225,7 +229,8 @@ func bucketNamedTwice(t *testing.T, b bench) {
 			t.Errorf("attempt %d: %+v", i+1, first)
 		}
 	}
-	if d := b.check(t, at(2, "203.0.113.8"), at(2, "203.0.113.8")); len(d.Verdicts) != 2 || d.Verdicts[0] != d.Verdicts[1] || d.Verdicts[0].Velocity != 1 {
+	if d := b.check(t, at(2, "203.0.113.8"), at(2, "203.0.113.8")); len(d.Verdicts) != 2 || d.Verdicts[0] != d.Verdicts[1] ||
+		d.Verdicts[0].Velocity != 1 {
 		t.Errorf("one key twice: %+v", d)
 	}
 	for _, bucket := range []service.Bucket{at(1, "bob"), at(2, "203.0.113.9")} {
@@ -235,7 +240,7 @@ func bucketNamedTwice(t *testing.T, b bench) {
 	}
 }
 
-func editedKeyKind(t *testing.T, b bench) {
+func editedKeyKind(t *testing.T, b subject) {
 	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Hour}
 	for i, step := range []struct {
 		rule service.KeyRule
@@ -272,7 +277,7 @@ func editedKeyKind(t *testing.T, b bench) {
 
 // keyKindEditedBesideChecks edits zones while checks are running. Each check is
 // decided by one rule or the other, and no check fails.
-func keyKindEditedBesideChecks(t *testing.T, b bench) {
+func keyKindEditedBesideChecks(t *testing.T, b subject) {
 	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Hour}
 	b.set(t, zone)
 	answers := b.begin(40, func(i int) service.Check { return one(1, []string{"Bob", "bob"}[i%2]) })
@@ -295,7 +300,7 @@ func keyKindEditedBesideChecks(t *testing.T, b bench) {
 	}
 }
 
-func retryInAnotherSpelling(t *testing.T, b bench) {
+func retryInAnotherSpelling(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	first := b.attempt(t, "id", at(1, "Bob"), at(2, "2001:db8::1"))
@@ -307,7 +312,7 @@ func retryInAnotherSpelling(t *testing.T, b bench) {
 }
 
 // The limiter in front of the store has no secret keys.
-func hiddenKeysNeedSecretKeys(t *testing.T, b bench) {
+func hiddenKeysNeedSecretKeys(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Form: service.KeyHMAC}})
 	b.zone(t, 2, 9, time.Hour)
 	for _, check := range []service.Check{one(1, "alice"), {Buckets: []service.Bucket{at(2, "alice"), at(1, "alice")}}} {
@@ -324,7 +329,7 @@ func hiddenKeysNeedSecretKeys(t *testing.T, b bench) {
 	}
 }
 
-func overridesMeetNormalisedKeys(t *testing.T, b bench) {
+func overridesMeetNormalisedKeys(t *testing.T, b subject) {
 	b.set(t, service.Zone{
 		ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, Keys: service.KeyRule{Kind: service.KeyUsername},
 	})
@@ -346,7 +351,7 @@ func overridesMeetNormalisedKeys(t *testing.T, b bench) {
 	}
 }
 
-func spellingsUnderContention(t *testing.T, b bench) {
+func spellingsUnderContention(t *testing.T, b subject) {
 	const callers, rate = 120, 5
 	b.set(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 	b.set(t, service.Zone{ID: 2, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})

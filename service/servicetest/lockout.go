@@ -34,7 +34,7 @@ func wantRetry(tb testing.TB, d service.Decision, want, slack time.Duration) {
 // roundUp returns d in whole seconds, rounded up.
 func roundUp(d time.Duration) time.Duration { return (d + time.Second - 1).Truncate(time.Second) }
 
-func fullBucketIsLocked(t *testing.T, b bench) {
+func fullBucketIsLocked(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 2, Window: 5 * time.Minute, Lockout: 30 * time.Minute})
 	alice := at(1, "alice")
 	for range 2 {
@@ -73,7 +73,7 @@ func fullBucketIsLocked(t *testing.T, b bench) {
 	}
 }
 
-func retryAfterIsTheLongerWait(t *testing.T, b bench) {
+func retryAfterIsTheLongerWait(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 10 * time.Minute})
 	alice := at(1, "alice")
 	first := b.check(t, alice)
@@ -94,7 +94,7 @@ func retryAfterIsTheLongerWait(t *testing.T, b bench) {
 }
 
 // fill asks until a bucket of rate 1 is locked, and returns that decision.
-func (b bench) fill(tb testing.TB, bucket service.Bucket) service.Decision {
+func (b subject) fill(tb testing.TB, bucket service.Bucket) service.Decision {
 	tb.Helper()
 	if d := b.check(tb, bucket); d.Blocked {
 		tb.Fatalf("the bucket should have room: %+v", d)
@@ -102,7 +102,7 @@ func (b bench) fill(tb testing.TB, bucket service.Bucket) service.Decision {
 	return b.check(tb, bucket)
 }
 
-func lockoutsGrow(t *testing.T, b bench) {
+func lockoutsGrow(t *testing.T, b subject) {
 	for id, zone := range map[int64]struct {
 		zone    service.Zone
 		lengths []time.Duration // of one lockout after the other, each soon after the last
@@ -155,7 +155,7 @@ func lockoutsGrow(t *testing.T, b bench) {
 	}
 }
 
-func largestLockouts(t *testing.T, b bench) {
+func largestLockouts(t *testing.T, b subject) {
 	largest := service.Zone{
 		ID: 1, Rate: 0, Window: time.Minute, Lockout: service.MaxWindow, LockoutFactor: service.MaxLockoutFactor,
 		LockoutMax: service.MaxWindow, LockoutDecay: service.MaxWindow,
@@ -182,7 +182,7 @@ func largestLockouts(t *testing.T, b bench) {
 	}
 }
 
-func lockoutEndsWithTheSetting(t *testing.T, b bench) {
+func lockoutEndsWithTheSetting(t *testing.T, b subject) {
 	zone := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour}
 	b.set(t, zone)
 	alice := at(1, "alice")
@@ -212,7 +212,7 @@ func lockoutEndsWithTheSetting(t *testing.T, b bench) {
 	wantRetry(t, d, 50*time.Minute, time.Minute)
 }
 
-func lockoutLocksFullBucketsAlone(t *testing.T, b bench) {
+func lockoutLocksFullBucketsAlone(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 2, Window: time.Minute, Lockout: time.Hour})
 	b.set(t, service.Zone{ID: 2, Rate: 1, Window: time.Minute, Lockout: 2 * time.Hour})
 	b.zone(t, 3, 9, time.Hour)
@@ -240,7 +240,7 @@ func lockoutLocksFullBucketsAlone(t *testing.T, b bench) {
 	}
 }
 
-func shadowLockoutBindsNobody(t *testing.T, b bench) {
+func shadowLockoutBindsNobody(t *testing.T, b subject) {
 	zone := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, Mode: service.ModeShadow}
 	b.set(t, zone)
 	alice, bob := at(1, "alice"), at(1, "bob")
@@ -272,7 +272,7 @@ func shadowLockoutBindsNobody(t *testing.T, b bench) {
 	wantRetry(t, b.check(t, alice), 50*time.Minute, time.Minute)
 }
 
-func deniedBeginsNoLockout(t *testing.T, b bench) {
+func deniedBeginsNoLockout(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: 10 * time.Minute, Lockout: time.Hour})
 	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Minute})
 	b.set(t, service.Zone{ID: 3, Rate: 9, Window: time.Minute, Mode: service.ModeShadow})
@@ -304,7 +304,7 @@ func deniedBeginsNoLockout(t *testing.T, b bench) {
 	b.wantReasons(t, b.check(t, user, stranger), service.ReasonLocked, service.ReasonDenied)
 }
 
-func lockoutInsideOfABatch(t *testing.T, b bench) {
+func lockoutInsideOfABatch(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	both := service.Check{Buckets: []service.Bucket{at(1, "bob"), at(1, "alice")}}
 	decisions := b.all(t, one(1, "alice"), one(1, "alice"), one(1, "alice"), both, one(1, "bob"), one(1, "alice"))
@@ -321,7 +321,7 @@ func lockoutInsideOfABatch(t *testing.T, b bench) {
 	}
 }
 
-func concurrentAttemptsLockOnce(t *testing.T, b bench) {
+func concurrentAttemptsLockOnce(t *testing.T, b subject) {
 	const callers, rate = 200, 3
 	b.set(t, service.Zone{ID: 1, Rate: rate, Window: time.Minute, Lockout: 10 * time.Minute, LockoutFactor: 3})
 	alice := at(1, "alice")

@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-// Peek returns what the next attempt in a bucket would meet, or the error of service.NewPeek.
+// Peek returns the view of a bucket, or the error of service.NewPeek.
 func (m *Memory) Peek(_ context.Context, bucket service.Bucket) (service.Peek, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -46,7 +46,7 @@ func (m *Memory) Release(_ context.Context, bucket service.Bucket, principal, re
 	return nil
 }
 
-// Age implements Bench.
+// Age implements Subject.
 func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +72,7 @@ func (m *Memory) Age(_ testing.TB, bucket service.Bucket, by time.Duration) {
 	}
 }
 
-// Txns implements Bench.
+// Txns implements Subject.
 func (m *Memory) Txns(_ testing.TB, bucket service.Bucket) []service.Txn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,9 +87,9 @@ func (m *Memory) txnsOf(bucket service.Bucket) []service.Txn {
 	return txns
 }
 
-// Bench returns the store in the form that Exercise needs: behind a normalizing
+// Subject returns the store in the form that Exercise needs: behind a normalizing
 // service.Limiter, and with the methods of a DBA.
-func (m *Memory) Bench() Bench {
+func (m *Memory) Subject() Subject {
 	return memoryBench{Memory: m, checks: service.NewNormalizingLimiter(m, m, patience)}
 }
 
@@ -103,14 +103,14 @@ func (b memoryBench) CheckAll(ctx context.Context, checks []service.Check) ([]se
 	return b.checks.CheckAll(ctx, checks)
 }
 
-// DeleteZone implements Bench.
+// DeleteZone implements Subject.
 func (b memoryBench) DeleteZone(_ testing.TB, id int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.drop(id)
 }
 
-// SetOverride implements Bench.
+// SetOverride implements Subject.
 func (b memoryBench) SetOverride(tb testing.TB, o service.Override) {
 	tb.Helper()
 	if err := o.Validate(); err != nil {

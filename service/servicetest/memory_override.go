@@ -135,7 +135,7 @@ func (m *Memory) DeleteOverride(_ context.Context, zoneID int64, id uint64, prin
 	return nil
 }
 
-// DeleteOverrides implements Bench: it removes every override of a zone.
+// DeleteOverrides implements Subject: it removes every override of a zone.
 func (m *Memory) DeleteOverrides(_ testing.TB, zoneID int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

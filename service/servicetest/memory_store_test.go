@@ -101,7 +101,8 @@ func TestMemoryRefusesStaleKeysAsAWhole(t *testing.T) {
 	fresh.KeyRules = []service.KeyRule{{Kind: service.KeyUsername, IPv4Prefix: 8}} // the same in words
 	unknown.Buckets[0].ZoneID = 404
 	unknown.KeyRules = []service.KeyRule{{Kind: service.KeyIP}}
-	if d, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{fresh, one("", "a"), stale}}); !errors.Is(err, service.ErrStaleKey) || d != nil {
+	if d, err := c.CheckAll(t.Context(), service.Call{Checks: []service.Check{fresh, one("", "a"), stale}}); !errors.Is(err,
+		service.ErrStaleKey) || d != nil {
 		t.Errorf("got %+v, %v, want nothing but ErrStaleKey", d, err)
 	}
 	if txns := c.Txns(t, service.Bucket{ZoneID: 1, Key: "a"}); len(txns) != 0 {

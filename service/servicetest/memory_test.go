@@ -12,7 +12,7 @@ import (
 
 func TestMemoryKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	servicetest.Exercise(t, func(*testing.T) servicetest.Bench { return servicetest.NewMemory().Bench() })
+	servicetest.Exercise(t, func(*testing.T) servicetest.Subject { return servicetest.NewMemory().Subject() })
 }
 
 func TestMemoryFindsWhatItHoldsAndNothingElse(t *testing.T) {
@@ -57,7 +57,7 @@ func TestMemoryStaysExactWhileSecretKeysRotate(t *testing.T) {
 					now = now.Add(time.Millisecond)
 					return now
 				})
-				servicetest.ExerciseRotation(t, m, m.Bench(), zone, seed)
+				servicetest.ExerciseRotation(t, m, m.Subject(), zone, seed)
 			})
 		}
 	}

@@ -84,7 +84,7 @@ func (m *Memory) drop(id int64) {
 	m.overrides = slices.DeleteFunc(m.overrides, func(o service.Override) bool { return o.ZoneID == id })
 }
 
-// SetZone implements Bench: it creates or changes a zone.
+// SetZone implements Subject: it creates or changes a zone.
 func (m *Memory) SetZone(tb testing.TB, zone service.Zone) {
 	tb.Helper()
 	if err := zone.Validate(); err != nil {

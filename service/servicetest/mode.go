@@ -18,7 +18,7 @@ func modeClaims() map[string]claim {
 }
 
 // wantTxn compares the newest txn of a bucket with the wanted values.
-func (b bench) wantTxn(tb testing.TB, bucket service.Bucket, blocked, wouldBlock, counted bool) {
+func (b subject) wantTxn(tb testing.TB, bucket service.Bucket, blocked, wouldBlock, counted bool) {
 	tb.Helper()
 	txns := b.Txns(tb, bucket)
 	if len(txns) == 0 {
@@ -30,7 +30,7 @@ func (b bench) wantTxn(tb testing.TB, bucket service.Bucket, blocked, wouldBlock
 	}
 }
 
-func shadowNeverBlocks(t *testing.T, b bench) {
+func shadowNeverBlocks(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Mode: service.ModeShadow})
 	alice := at(1, "alice")
 	for i := range 4 {
@@ -53,7 +53,7 @@ func shadowNeverBlocks(t *testing.T, b bench) {
 	b.wantTxn(t, alice, true, true, false)
 }
 
-func shadowLocksAsIfEnforced(t *testing.T, b bench) {
+func shadowLocksAsIfEnforced(t *testing.T, b subject) {
 	zone := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Mode: service.ModeShadow, Lockout: time.Hour}
 	b.set(t, zone)
 	alice := at(1, "alice")
@@ -76,7 +76,7 @@ func shadowLocksAsIfEnforced(t *testing.T, b bench) {
 	b.wantTxn(t, at(1, "bob"), false, true, false)
 }
 
-func offRecordsAndCountsNothing(t *testing.T, b bench) {
+func offRecordsAndCountsNothing(t *testing.T, b subject) {
 	zone := service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour}
 	b.set(t, zone)
 	alice, bob := at(1, "alice"), at(1, "bob")
@@ -115,7 +115,7 @@ func offRecordsAndCountsNothing(t *testing.T, b bench) {
 	}
 }
 
-func onlyEnforcedBucketsBlock(t *testing.T, b bench) {
+func onlyEnforcedBucketsBlock(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour})
 	b.set(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Mode: service.ModeShadow})
 	b.set(t, service.Zone{ID: 3, Rate: 1, Window: time.Hour, Mode: service.ModeOff})
@@ -151,7 +151,7 @@ func onlyEnforcedBucketsBlock(t *testing.T, b bench) {
 	}
 }
 
-func shadowUnderContention(t *testing.T, b bench) {
+func shadowUnderContention(t *testing.T, b subject) {
 	const callers, rate = 100, 7
 	b.set(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour, Mode: service.ModeShadow})
 	would := 0

@@ -20,32 +20,33 @@ func oracleClaims() map[string]claim {
 	}
 }
 
-// timeline is a random sequence of operations that is applied to a bench and to a
-// Memory, the oracle. The Memory's clock is the time of the bench's last answer.
+// timeline is a random sequence of operations that is applied to a subject and to a
+// Memory, the oracle. The Memory's clock is the time of the subject's last answer.
 type timeline struct {
-	bench
+	subject
 	random *rand.Rand
 	memory *Memory
-	oracle Bench // memory as a Bench
+	oracle Subject // memory as a Subject
 	now    *time.Time
 	zones  map[int64]service.Zone
 	keys   map[int64][]string
-	ids    map[uint64]uint64 // from the bench's txn ids to the oracle's
+	ids    map[uint64]uint64 // from the subject's txn ids to the oracle's
 	denies map[uint64]uint64 // the same for the overrides that have denied
 	// attempts are the checks with an attempt id, as long as only one of them has it.
 	attempts []service.Check
 	recorded map[string]int  // how often an attempt id was recorded
 	hasAged  map[string]bool // the attempt ids of txns that were aged
-	reported []uint64        // the bench's txn ids of which outcomes are reported
+	reported []uint64        // the subject's txn ids of which outcomes are reported
 }
 
-func newTimeline(t *testing.T, b bench) *timeline {
+func newTimeline(t *testing.T, b subject) *timeline {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	l := &timeline{
-		bench: b, random: rand.New(rand.NewPCG(seed, 1)), now: new(time.Time),
-		zones: map[int64]service.Zone{}, ids: map[uint64]uint64{}, denies: map[uint64]uint64{}, recorded: map[string]int{}, hasAged: map[string]bool{},
+		subject: b, random: rand.New(rand.NewPCG(seed, 1)), now: new(time.Time),
+		zones: map[int64]service.Zone{}, ids: map[uint64]uint64{}, denies: map[uint64]uint64{}, recorded: map[string]int{},
+		hasAged: map[string]bool{},
 		keys: map[int64][]string{
 			1: {"bob", "Bob", "BOB ", "alice"},
 			2: {"203.0.113.9", "::ffff:203.0.113.9", "203.0.113.10", "2001:db8::1", "2001:db8::2", "2001:db8:0:1::1"},
@@ -53,7 +54,7 @@ func newTimeline(t *testing.T, b bench) *timeline {
 		},
 	}
 	l.memory = NewMemoryAt(func() time.Time { return *l.now })
-	l.oracle = l.memory.Bench()
+	l.oracle = l.memory.Subject()
 	for id := range l.keys {
 		l.editZone(t, id)
 	}
@@ -61,7 +62,7 @@ func newTimeline(t *testing.T, b bench) *timeline {
 }
 
 // agreesWithOracle compares the answers of a random timeline, and at the end all txns.
-func agreesWithOracle(t *testing.T, b bench) {
+func agreesWithOracle(t *testing.T, b subject) {
 	l := newTimeline(t, b)
 	for range 200 {
 		switch l.random.IntN(20) {
@@ -90,7 +91,7 @@ func agreesWithOracle(t *testing.T, b bench) {
 }
 
 // agreesOnALargeBatch compares the answers of a call with all features.
-func agreesOnALargeBatch(t *testing.T, b bench) {
+func agreesOnALargeBatch(t *testing.T, b subject) {
 	l := newTimeline(t, b)
 	for range 8 {
 		l.override(t)
@@ -255,7 +256,7 @@ func (l *timeline) retryAlone(t *testing.T) {
 	l.compareAll(t, []service.Check{check}, l.all(t, check))
 }
 
-// compareAll asks the oracle at the bench's times and compares the answers. The bench
+// compareAll asks the oracle at the subject's times and compares the answers. The subject
 // may have decided a call in parts, each at another time. The new checks of a part show
 // its time.
 func (l *timeline) compareAll(t *testing.T, checks []service.Check, got []service.Decision) {
@@ -308,8 +309,8 @@ func (l *timeline) note(check service.Check, d service.Decision) {
 	}
 }
 
-// deny returns the oracle's id of an override that the bench names. Other tests may have taken ids of the
-// bench's store, so the first id that the oracle names beside it is its own.
+// deny returns the oracle's id of an override that the subject names. Other tests may have taken ids of the
+// subject's store, so the first id that the oracle names beside it is its own.
 func (l *timeline) deny(mine, theirs uint64) uint64 {
 	if _, known := l.denies[mine]; !known && mine != 0 {
 		l.denies[mine] = theirs

@@ -12,13 +12,13 @@ import (
 // The operations of a timeline other than checks. The time at which a report or release
 // was carried out is not known, so they are left out while something is about to end.
 
-// lookAtTheClock sets the oracle's clock to the bench's time.
+// lookAtTheClock sets the oracle's clock to the subject's time.
 func (l *timeline) lookAtTheClock(t *testing.T) {
 	t.Helper()
 	*l.now = l.peek(t, l.bucket(t)).At
 }
 
-// passesSoon reports whether instant may pass before the bench has answered. The
+// passesSoon reports whether instant may pass before the subject has answered. The
 // lengths of time in a timeline are whole minutes, give or take a microsecond, so few
 // instants pass soon.
 func (l *timeline) passesSoon(instant time.Time) bool {

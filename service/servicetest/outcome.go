@@ -33,7 +33,7 @@ const (
 	failure = service.OutcomeFailure
 )
 
-func outcomeSpeaksForTheWholeCheck(t *testing.T, b bench) {
+func outcomeSpeaksForTheWholeCheck(t *testing.T, b subject) {
 	b.zone(t, 1, 2, time.Hour)
 	b.zone(t, 2, 9, time.Hour)
 	user, addr := at(1, "alice"), at(2, "203.0.113.9")
@@ -67,7 +67,7 @@ func outcomeSpeaksForTheWholeCheck(t *testing.T, b bench) {
 	}
 }
 
-func reportsOfABatchAreTakenInOrder(t *testing.T, b bench) {
+func reportsOfABatchAreTakenInOrder(t *testing.T, b subject) {
 	b.zone(t, 1, 3, time.Hour)
 	var ids []uint64
 	for _, d := range b.all(t, one(1, "a"), one(1, "a"), one(1, "a"), one(1, "a")) {
@@ -92,7 +92,7 @@ func reportsOfABatchAreTakenInOrder(t *testing.T, b bench) {
 	}
 }
 
-func successGivesThePlaceBack(t *testing.T, b bench) {
+func successGivesThePlaceBack(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures})
 	b.zone(t, 2, 9, time.Hour)
 	user, addr := at(1, "alice"), at(2, "203.0.113.9")
@@ -124,7 +124,7 @@ func successGivesThePlaceBack(t *testing.T, b bench) {
 	}
 }
 
-func reservationCounts(t *testing.T, b bench) {
+func reservationCounts(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Counts: service.CountsFailures, ReserveTTL: 10 * time.Minute})
 	alice := at(1, "alice")
 	first, second := b.check(t, alice), b.check(t, alice)
@@ -148,7 +148,7 @@ func reservationCounts(t *testing.T, b bench) {
 	b.wantReport(t, second.TxnID(), failure, nil)
 }
 
-func successAfterTheReservation(t *testing.T, b bench) {
+func successAfterTheReservation(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Counts: service.CountsFailures, ReserveTTL: 10 * time.Minute})
 	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Counts: service.CountsFailures}) // its default is the window
 	b.zone(t, 3, 9, time.Minute)
@@ -185,7 +185,7 @@ func successAfterTheReservation(t *testing.T, b bench) {
 	}
 }
 
-func successResetsTheBucket(t *testing.T, b bench) {
+func successResetsTheBucket(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 3, Window: time.Hour, ResetOnSuccess: true})
 	b.zone(t, 2, 9, time.Hour)
 	user, addr := at(1, "alice"), at(2, "203.0.113.9")
@@ -222,7 +222,7 @@ func successResetsTheBucket(t *testing.T, b bench) {
 	}
 }
 
-func successLeavesALockoutAlone(t *testing.T, b bench) {
+func successLeavesALockoutAlone(t *testing.T, b subject) {
 	b.set(t, service.Zone{
 		ID: 1, Rate: 1, Window: time.Minute, Counts: service.CountsFailures, ResetOnSuccess: true, Lockout: time.Hour,
 	})
@@ -239,7 +239,7 @@ func successLeavesALockoutAlone(t *testing.T, b bench) {
 
 // parallelGuesses asks many checks before any outcome is reported. A store that counts
 // only after the outcome would allow too many.
-func parallelGuesses(t *testing.T, b bench) {
+func parallelGuesses(t *testing.T, b subject) {
 	const guesses, rate = 200, 5
 	b.set(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour, Counts: service.CountsFailures})
 	var held, allowed, succeeded atomic.Int64
@@ -287,7 +287,7 @@ func parallelGuesses(t *testing.T, b bench) {
 	}
 }
 
-func racingReportsAgree(t *testing.T, b bench) {
+func racingReportsAgree(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Counts: service.CountsFailures})
 	b.zone(t, 2, 9, time.Hour)
 	x, y := at(1, "x"), at(2, "y")
@@ -326,7 +326,7 @@ func racingReportsAgree(t *testing.T, b bench) {
 
 // reportsRacingWithChecks runs many callers at once. Each checks two buckets, in one
 // order or the other, and reports the outcome.
-func reportsRacingWithChecks(t *testing.T, b bench) {
+func reportsRacingWithChecks(t *testing.T, b subject) {
 	const callers, rounds = 20, 5
 	b.set(t, service.Zone{ID: 1, Rate: callers * rounds, Window: time.Hour, Counts: service.CountsFailures})
 	b.set(t, service.Zone{ID: 2, Rate: callers * rounds, Window: time.Hour})
@@ -366,7 +366,7 @@ func reportsRacingWithChecks(t *testing.T, b bench) {
 	}
 }
 
-func manyReportsInOneCall(t *testing.T, b bench) {
+func manyReportsInOneCall(t *testing.T, b subject) {
 	const each = service.MaxReports / 2
 	b.set(t, service.Zone{ID: 1, Rate: each, Window: time.Hour, Counts: service.CountsFailures})
 	b.zone(t, 2, each, time.Hour)

@@ -45,7 +45,7 @@ func within(prefix string, o service.Override) service.Override {
 	return o
 }
 
-func allowOverride(t *testing.T, b bench) {
+func allowOverride(t *testing.T, b subject) {
 	b.zone(t, 1, 1, time.Hour)
 	b.check(t, at(1, "alice"))
 	b.SetOverride(t, allow(1, "alice"))
@@ -67,7 +67,7 @@ func allowOverride(t *testing.T, b bench) {
 	}
 }
 
-func denyOverride(t *testing.T, b bench) {
+func denyOverride(t *testing.T, b subject) {
 	b.zone(t, 1, 3, time.Hour)
 	b.SetOverride(t, deny(1, "alice"))
 	for range 2 {
@@ -89,7 +89,7 @@ func denyOverride(t *testing.T, b bench) {
 	}
 }
 
-func limitOverride(t *testing.T, b bench) {
+func limitOverride(t *testing.T, b subject) {
 	b.zone(t, 1, 2, time.Minute)
 	alice := at(1, "alice")
 	b.SetOverride(t, limit(1, "alice", 3, time.Hour))
@@ -109,7 +109,7 @@ func limitOverride(t *testing.T, b bench) {
 	if d := b.fill(t, at(2, "alice")); d.Verdicts[0].Rate != 1 || d.Verdicts[0].Window != time.Minute {
 		t.Errorf("the verdict speaks of %+v", d.Verdicts[0])
 	}
-	// What counted under the override counts in the zone's window without it.
+	// The attempts under the override count in the zone's window without it.
 	b.DeleteOverrides(t, 2)
 	if d := b.check(t, at(2, "alice")); d.Verdicts[0].Velocity != 3 || d.Verdicts[0].Rate != 9 {
 		t.Errorf("without the override: %+v", d)
@@ -124,7 +124,7 @@ func limitOverride(t *testing.T, b bench) {
 	}
 }
 
-func overrideExpiresExactly(t *testing.T, b bench) {
+func overrideExpiresExactly(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	const key = "203.0.113.9"
 	expiring := deny(1, key)
@@ -154,7 +154,7 @@ func overrideExpiresExactly(t *testing.T, b bench) {
 	}
 }
 
-func overridesTakeEffect(t *testing.T, b bench) {
+func overridesTakeEffect(t *testing.T, b subject) {
 	b.zone(t, 1, 1, time.Hour)
 	alice := at(1, "alice")
 	for i, step := range []struct {
@@ -184,7 +184,7 @@ func overridesTakeEffect(t *testing.T, b bench) {
 }
 
 // wantRates asks about each address, in a batch and alone, and wants its rate.
-func (b bench) wantRates(tb testing.TB, zone int64, rates map[string]int) {
+func (b subject) wantRates(tb testing.TB, zone int64, rates map[string]int) {
 	tb.Helper()
 	var checks []service.Check
 	for addr := range rates {
@@ -199,7 +199,7 @@ func (b bench) wantRates(tb testing.TB, zone int64, rates map[string]int) {
 	}
 }
 
-func longestPrefixWins(t *testing.T, b bench) {
+func longestPrefixWins(t *testing.T, b subject) {
 	b.set(t, service.Zone{
 		ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128},
 	})
@@ -239,7 +239,7 @@ func longestPrefixWins(t *testing.T, b bench) {
 	}
 }
 
-func prefixesCoverNetworks(t *testing.T, b bench) {
+func prefixesCoverNetworks(t *testing.T, b subject) {
 	b.set(t, service.Zone{
 		ID: 1, Rate: 1000, Window: time.Hour,
 		Keys: service.KeyRule{Kind: service.KeyIP, IPv4Prefix: 24, IPv6Prefix: 56},
@@ -267,7 +267,7 @@ func prefixesCoverNetworks(t *testing.T, b bench) {
 	})
 }
 
-func prefixesHoldInAddressZones(t *testing.T, b bench) {
+func prefixesHoldInAddressZones(t *testing.T, b subject) {
 	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
 	b.set(t, zone)
 	b.SetOverride(t, within("203.0.113.0/24", limit(1, "", 101, time.Hour)))
@@ -284,7 +284,7 @@ func prefixesHoldInAddressZones(t *testing.T, b bench) {
 	b.wantRates(t, 2, map[string]int{"203.0.113.9": 1000, "203.0.113.7": 1000})
 }
 
-func overridesAndLockouts(t *testing.T, b bench) {
+func overridesAndLockouts(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	alice := at(1, "alice")
 	b.fill(t, alice)
@@ -298,7 +298,7 @@ func overridesAndLockouts(t *testing.T, b bench) {
 	wantRetry(t, b.check(t, alice), time.Minute, 0)
 	b.DeleteOverrides(t, 1)
 	wantRetry(t, b.check(t, alice), time.Hour, time.Minute)
-	// Neither allowing nor denying locks.
+	// An override that allows or denies starts no lockout.
 	for _, o := range []service.Override{allow(1, "bob"), deny(1, "carol")} {
 		b.SetOverride(t, o)
 		b.all(t, one(1, o.Key), one(1, o.Key), one(1, o.Key))
@@ -307,7 +307,7 @@ func overridesAndLockouts(t *testing.T, b bench) {
 			t.Errorf("override %s locked or charged: %+v", o.Action, peek)
 		}
 	}
-	// A limit of its own does, at its own rate.
+	// An override with a limit does, at its rate.
 	b.SetOverride(t, limit(1, "dave", 2, time.Minute))
 	b.check(t, at(1, "dave"))
 	wantRetry(t, b.fill(t, at(1, "dave")), time.Hour, 0)
@@ -316,7 +316,7 @@ func overridesAndLockouts(t *testing.T, b bench) {
 	wantRetry(t, b.check(t, at(1, "dave")), 59*time.Minute, time.Minute)
 }
 
-func overridesInAMultiBucketCheck(t *testing.T, b bench) {
+func overridesInAMultiBucketCheck(t *testing.T, b subject) {
 	b.zone(t, 1, 1, time.Hour)
 	b.zone(t, 2, 2, time.Hour)
 	b.set(t, service.Zone{ID: 3, Rate: 9, Window: time.Hour, Mode: service.ModeShadow})
@@ -343,7 +343,7 @@ func overridesInAMultiBucketCheck(t *testing.T, b bench) {
 	}
 }
 
-func limitOverrideUnderContention(t *testing.T, b bench) {
+func limitOverrideUnderContention(t *testing.T, b subject) {
 	const callers, rate = 100, 6
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Keys: service.KeyRule{Kind: service.KeyIP}})
 	b.SetOverride(t, within("2001:db8::/32", limit(1, "", rate, time.Hour)))

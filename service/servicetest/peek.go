@@ -23,7 +23,7 @@ func peekClaims() map[string]claim {
 	}
 }
 
-func peekConsumesNothing(t *testing.T, b bench) {
+func peekConsumesNothing(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour})
 	alice := at(1, "alice")
 	for range 5 {
@@ -48,7 +48,7 @@ func peekConsumesNothing(t *testing.T, b bench) {
 	}
 }
 
-func peekTellsTheNextAttempt(t *testing.T, b bench) {
+func peekTellsTheNextAttempt(t *testing.T, b subject) {
 	for id, mode := range map[int64]service.Mode{1: service.ModeEnforce, 2: service.ModeShadow} {
 		b.set(t, service.Zone{ID: id, Rate: 3, Window: time.Hour, Mode: mode})
 		alice := at(id, "alice")
@@ -86,7 +86,7 @@ func peekTellsTheNextAttempt(t *testing.T, b bench) {
 	}
 }
 
-func peekShowsTheNewestTxns(t *testing.T, b bench) {
+func peekShowsTheNewestTxns(t *testing.T, b subject) {
 	b.zone(t, 1, 5, time.Hour)
 	b.zone(t, 2, 5, time.Hour)
 	alice := at(1, "alice")
@@ -108,7 +108,7 @@ func peekShowsTheNewestTxns(t *testing.T, b bench) {
 	}
 }
 
-func peekShowsLockoutAndOverride(t *testing.T, b bench) {
+func peekShowsLockoutAndOverride(t *testing.T, b subject) {
 	b.set(t, service.Zone{
 		ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP},
 	})
@@ -135,7 +135,8 @@ func peekShowsLockoutAndOverride(t *testing.T, b bench) {
 	}
 	b.SetOverride(t, allow(1, addr.Key))
 	peek = b.peek(t, addr)
-	if peek.Override == nil || peek.Override.Key != addr.Key || peek.RetryAfter != 0 || peek.Rate != 1 || !peek.Unmetered || peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() {
+	if peek.Override == nil || peek.Override.Key != addr.Key || peek.RetryAfter != 0 || peek.Rate != 1 || !peek.Unmetered ||
+		peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() {
 		t.Errorf("allowed: %+v", peek)
 	}
 	b.SetOverride(t, deny(1, addr.Key))
@@ -149,7 +150,7 @@ func peekShowsLockoutAndOverride(t *testing.T, b bench) {
 	}
 }
 
-func peekNeverSeenIsIdle(t *testing.T, b bench) {
+func peekNeverSeenIsIdle(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, LockoutDecay: time.Hour})
 	idle := at(1, "idle")
 	b.fill(t, idle)
@@ -170,13 +171,13 @@ func peekNeverSeenIsIdle(t *testing.T, b bench) {
 	}
 }
 
-func peekIntoAnUnknownZone(t *testing.T, b bench) {
+func peekIntoAnUnknownZone(t *testing.T, b subject) {
 	if peek, err := b.Peek(t.Context(), at(404, "alice")); !errors.Is(err, service.ErrNotFound) {
 		t.Errorf("got %+v, %v, want ErrNotFound", peek, err)
 	}
 }
 
-func peeksRacingWithChecks(t *testing.T, b bench) {
+func peeksRacingWithChecks(t *testing.T, b subject) {
 	const rate, peeks = 5, 50
 	b.zone(t, 1, rate, time.Hour)
 	alice := at(1, "alice")

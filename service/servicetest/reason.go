@@ -23,18 +23,19 @@ func reasonClaims() map[string]claim {
 }
 
 // wantReasons wants the verdicts of a decision, and their newest txns, to have these reasons.
-func (b bench) wantReasons(tb testing.TB, d service.Decision, want ...service.Reason) {
+func (b subject) wantReasons(tb testing.TB, d service.Decision, want ...service.Reason) {
 	tb.Helper()
 	for i, v := range d.Verdicts {
 		txns := b.Txns(tb, v.Bucket)
 		txn := txns[len(txns)-1]
-		if v.Reason != want[i] || txn.Reason != want[i] || txn.OverrideID != v.OverrideID || (v.OverrideID != 0) != (v.Reason == service.ReasonDenied) {
+		if v.Reason != want[i] || txn.Reason != want[i] || txn.OverrideID != v.OverrideID ||
+			(v.OverrideID != 0) != (v.Reason == service.ReasonDenied) {
 			tb.Errorf("bucket %d: the verdict is %+v and its txn %+v, want reason %q", i, v, txn, want[i])
 		}
 	}
 }
 
-func verdictsTellWhy(t *testing.T, b bench) {
+func verdictsTellWhy(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	alice := at(1, "alice")
 	for _, want := range []service.Reason{"", service.ReasonLockout, service.ReasonLocked, service.ReasonLocked} {
@@ -57,7 +58,7 @@ func verdictsTellWhy(t *testing.T, b bench) {
 	b.wantReasons(t, b.check(t, at(3, "alice")), "")
 }
 
-func blockedElsewhere(t *testing.T, b bench) {
+func blockedElsewhere(t *testing.T, b subject) {
 	b.zone(t, 1, 9, time.Hour)
 	b.zone(t, 2, 1, time.Hour)
 	b.set(t, service.Zone{ID: 3, Rate: 9, Window: time.Hour, Mode: service.ModeOff})
@@ -69,7 +70,7 @@ func blockedElsewhere(t *testing.T, b bench) {
 
 // figuresOfALimit is about a bucket that is full and locked: those whom no limit holds are not told
 // that nothing remains.
-func figuresOfALimit(t *testing.T, b bench) {
+func figuresOfALimit(t *testing.T, b subject) {
 	locking := service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: time.Hour}
 	b.set(t, locking)
 	b.zone(t, 2, 5, time.Hour)
@@ -79,14 +80,16 @@ func figuresOfALimit(t *testing.T, b bench) {
 		t.Helper()
 		first := b.attempt(t, when, alice, other)
 		for _, d := range []service.Decision{b.check(t, alice), first, b.attempt(t, when, alice, other)} {
-			if v := d.Verdicts[0]; !v.Unmetered || v.Velocity != 0 || v.Remaining() != 0 || v.Rate != 1 || v.Window != time.Hour || d.Blocked != blocked {
+			if v := d.Verdicts[0]; !v.Unmetered || v.Velocity != 0 || v.Remaining() != 0 || v.Rate != 1 || v.Window != time.Hour ||
+				d.Blocked != blocked {
 				t.Errorf("%s: %+v", when, d)
 			}
 		}
 		if v := first.Verdicts[1]; v.Unmetered || v.Velocity == 0 && !blocked {
 			t.Errorf("%s: the limit of the other bucket decided, but: %+v", when, v)
 		}
-		if peek := b.peek(t, alice); !peek.Unmetered || peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() || (peek.RetryAfter > 0) != blocked {
+		if peek := b.peek(t, alice); !peek.Unmetered || peek.Velocity+peek.Remaining != 0 || !peek.LockedUntil.IsZero() ||
+			(peek.RetryAfter > 0) != blocked {
 			t.Errorf("%s: %+v", when, peek)
 		}
 	}
@@ -106,7 +109,7 @@ func figuresOfALimit(t *testing.T, b bench) {
 	}
 }
 
-func denialNamesItsOverride(t *testing.T, b bench) {
+func denialNamesItsOverride(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 0, Window: time.Hour, Lockout: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 	addr := at(1, "203.0.113.9")
 	b.wantReasons(t, b.check(t, addr), service.ReasonLockout)
@@ -123,20 +126,20 @@ func denialNamesItsOverride(t *testing.T, b bench) {
 	b.wantReasons(t, b.check(t, addr), service.ReasonLocked)
 }
 
-func shadowTellsReasons(t *testing.T, b bench) {
+func shadowTellsReasons(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour, Mode: service.ModeShadow})
 	b.zone(t, 2, 0, time.Hour)
 	alice := at(1, "alice")
 	for _, want := range []service.Reason{"", service.ReasonLockout, service.ReasonLocked} {
 		b.wantReasons(t, b.check(t, alice), want)
 	}
-	// A reason of its own stays, whoever blocks the attempt.
+	// The bucket's reason stays, whichever bucket blocks the attempt.
 	b.wantReasons(t, b.check(t, alice, at(2, "x"), at(1, "bob")), service.ReasonLocked, service.ReasonFull, service.ReasonElsewhere)
 	b.SetOverride(t, deny(1, "bob"))
 	b.wantReasons(t, b.check(t, at(1, "bob")), service.ReasonDenied)
 }
 
-func retryIsToldTheReason(t *testing.T, b bench) {
+func retryIsToldTheReason(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute, Lockout: time.Hour})
 	b.zone(t, 2, 5, time.Minute)
 	b.zone(t, 3, 5, time.Minute)
@@ -157,7 +160,7 @@ func retryIsToldTheReason(t *testing.T, b bench) {
 	}
 }
 
-func peekTellsTheReason(t *testing.T, b bench) {
+func peekTellsTheReason(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	alice := at(1, "alice")
 	for _, want := range []service.Reason{"", service.ReasonLockout, service.ReasonLocked} {
@@ -176,7 +179,7 @@ func peekTellsTheReason(t *testing.T, b bench) {
 	}
 }
 
-func reasonsOfABatch(t *testing.T, b bench) {
+func reasonsOfABatch(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	b.zone(t, 2, 1, time.Minute)
 	user, addr := at(1, "alice"), at(2, "x")

@@ -19,7 +19,7 @@ func releaseClaims() map[string]claim {
 	}
 }
 
-func releaseEndsALockout(t *testing.T, b bench) {
+func releaseEndsALockout(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	alice, bob := at(1, "alice"), at(1, "bob")
 	b.fill(t, bob)
@@ -36,7 +36,7 @@ func releaseEndsALockout(t *testing.T, b bench) {
 	}
 }
 
-func releaseGivesAllPlacesBack(t *testing.T, b bench) {
+func releaseGivesAllPlacesBack(t *testing.T, b subject) {
 	b.zone(t, 1, 2, time.Hour)
 	alice := at(1, "alice")
 	b.check(t, alice)
@@ -61,7 +61,7 @@ func releaseGivesAllPlacesBack(t *testing.T, b bench) {
 	}
 }
 
-func releaseOfAKeyNeverSeen(t *testing.T, b bench) {
+func releaseOfAKeyNeverSeen(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute, Lockout: time.Hour})
 	b.release(t, at(1, "nobody"))
 	if txns := b.Txns(t, at(1, "nobody")); len(txns) != 0 {
@@ -73,7 +73,7 @@ func releaseOfAKeyNeverSeen(t *testing.T, b bench) {
 	}
 }
 
-func releaseRacesWithChecks(t *testing.T, b bench) {
+func releaseRacesWithChecks(t *testing.T, b subject) {
 	const callers, rate, releases = 100, 4, 5
 	b.set(t, service.Zone{ID: 1, Rate: rate, Window: time.Hour, Lockout: time.Hour})
 	alice := at(1, "alice")

@@ -22,8 +22,8 @@ type RotationStore interface {
 // attempt is asked twice in one call: in a zone with key_form hmac, through one of several
 // instances that hold other keys at that time, and in a zone of the same limit that keeps
 // clear keys. Both must be answered alike. In the end the rows must tell the same. b is the
-// bench of store, and b.Age is how time passes.
-func ExerciseRotation(t *testing.T, store RotationStore, b Bench, zone service.Zone, seed uint64) {
+// subject of store, and b.Age is how time passes.
+func ExerciseRotation(t *testing.T, store RotationStore, b Subject, zone service.Zone, seed uint64) {
 	t.Helper()
 	r := newRotation(t, store, b, zone, seed)
 	for _, phase := range []struct {
@@ -54,7 +54,7 @@ const hiddenZone, clearZone = 1, 2
 // rotation is the state of one exercise.
 type rotation struct {
 	*rand.Rand
-	bench     Bench
+	subject   Subject
 	zone      service.Zone
 	keys      []string
 	instances map[string]*service.Limiter
@@ -71,14 +71,14 @@ type namedAttempt struct {
 	txnID uint64 // that its check in the hidden zone was answered with
 }
 
-// mostRetried is the age up to which an attempt is asked again. It is less than half the least time for
-// which ids are remembered here: Age moves that of an id on by each bucket of its check.
+// mostRetried is the greatest age of an attempt that is asked again. It is less than half the least time
+// for which ids are remembered here: Age moves that of an id on by each bucket of its check.
 const mostRetried = 20 * time.Minute
 
-func newRotation(t *testing.T, store RotationStore, b Bench, zone service.Zone, seed uint64) *rotation {
+func newRotation(t *testing.T, store RotationStore, b Subject, zone service.Zone, seed uint64) *rotation {
 	t.Helper()
 	r := &rotation{
-		Rand: rand.New(rand.NewPCG(seed, 7)), bench: b, zone: zone, keys: []string{"alice", "bob"},
+		Rand: rand.New(rand.NewPCG(seed, 7)), subject: b, zone: zone, keys: []string{"alice", "bob"},
 		instances: map[string]*service.Limiter{}, rings: map[string]*service.Keyring{}, asked: map[string]map[string]int{},
 	}
 	for _, id := range []int64{hiddenZone, clearZone} {
@@ -107,7 +107,7 @@ func newRotation(t *testing.T, store RotationStore, b Bench, zone service.Zone, 
 	return r
 }
 
-// longest is how long both keys must be there.
+// longest returns the time for which both keys must be there.
 func (r *rotation) longest() time.Duration {
 	zone := r.zone.WithDefaults()
 	if zone.Lockout == 0 {
@@ -134,7 +134,7 @@ func (r *rotation) attempt(t *testing.T, by string) {
 		hidden.AttemptID = "hidden-" + clear.AttemptID
 		r.attempts = append(r.attempts, namedAttempt{check: clear, at: r.passed})
 	}
-	before := len(r.bench.Txns(t, at(clearZone, key)))
+	before := len(r.subject.Txns(t, at(clearZone, key)))
 	decisions, err := r.instances[by].CheckAll(context.Background(), []service.Check{hidden, clear})
 	if err != nil || decisions[0].Err != nil || decisions[1].Err != nil {
 		t.Fatalf("%s asked by %q: %v (%v)", key, by, decisions, err)
@@ -152,7 +152,7 @@ func (r *rotation) attempt(t *testing.T, by string) {
 	if got != want || decisions[0].Blocked != decisions[1].Blocked || decisions[0].WouldBlock != decisions[1].WouldBlock {
 		t.Errorf("%s asked by %q, again %v: got %+v, want %+v", key, by, again, got, want)
 	}
-	if len(r.bench.Txns(t, want.Bucket)) > before {
+	if len(r.subject.Txns(t, want.Bucket)) > before {
 		r.asked[key][by]++
 		if !decisions[0].Blocked && r.IntN(4) == 0 {
 			r.report(t, txnID, want.TxnID)
@@ -164,7 +164,7 @@ func (r *rotation) attempt(t *testing.T, by string) {
 func (r *rotation) report(t *testing.T, txnIDs ...uint64) {
 	t.Helper()
 	for _, id := range txnIDs {
-		errs, err := r.bench.ReportAll(context.Background(), []service.Report{{TxnID: id, Outcome: service.OutcomeSuccess}})
+		errs, err := r.subject.ReportAll(context.Background(), []service.Report{{TxnID: id, Outcome: service.OutcomeSuccess}})
 		if err != nil || errs[0] != nil {
 			t.Errorf("report txn %d: %v (%v)", id, errs, err)
 		}
@@ -177,13 +177,13 @@ func (r *rotation) wait(t *testing.T) time.Duration {
 	pass := time.Duration(1+r.IntN(9)) * 90 * time.Second
 	r.passed += pass
 	for _, key := range r.keys {
-		r.bench.Age(t, at(clearZone, key), pass)
+		r.subject.Age(t, at(clearZone, key), pass)
 		both, err := r.rings["both"].Pseudonyms(at(hiddenZone, key))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, b := range both {
-			r.bench.Age(t, b, pass)
+			r.subject.Age(t, b, pass)
 		}
 	}
 	return pass
@@ -194,17 +194,18 @@ func (r *rotation) wait(t *testing.T) time.Duration {
 func (r *rotation) compareRows(t *testing.T) {
 	t.Helper()
 	for _, key := range r.keys {
-		clear := r.bench.Txns(t, at(clearZone, key))
+		clear := r.subject.Txns(t, at(clearZone, key))
 		both, err := r.rings["both"].Pseudonyms(at(hiddenZone, key))
 		if err != nil {
 			t.Fatal(err)
 		}
-		byNew, byOld := r.bench.Txns(t, both[0]), r.bench.Txns(t, both[1])
-		if n := len(r.bench.Txns(t, at(hiddenZone, key))); n > 0 {
+		byNew, byOld := r.subject.Txns(t, both[0]), r.subject.Txns(t, both[1])
+		if n := len(r.subject.Txns(t, at(hiddenZone, key))); n > 0 {
 			t.Errorf("%d txns of %s under the clear key", n, key)
 		}
 		asked := r.asked[key]
-		if len(clear) != asked["old"]+asked["both"]+asked["new"] || len(byOld) != asked["old"]+asked["both"] || len(byNew) != asked["both"]+asked["new"] {
+		if len(clear) != asked["old"]+asked["both"]+asked["new"] || len(byOld) != asked["old"]+asked["both"] ||
+			len(byNew) != asked["both"]+asked["new"] {
 			t.Errorf("%s was asked %v, and has %d txns, %d by the old key and %d by the new", key, asked, len(clear), len(byOld), len(byNew))
 		}
 		found := map[time.Time]service.Txn{}
@@ -213,7 +214,8 @@ func (r *rotation) compareRows(t *testing.T) {
 		}
 		for _, txn := range append(byOld, byNew...) {
 			twin, ok := found[txn.CreatedAt]
-			if !ok || twin.Blocked != txn.Blocked || twin.WouldBlock != txn.WouldBlock || twin.Counted != txn.Counted || twin.Outcome != txn.Outcome {
+			if !ok || twin.Blocked != txn.Blocked || twin.WouldBlock != txn.WouldBlock || twin.Counted != txn.Counted ||
+				twin.Outcome != txn.Outcome {
 				t.Errorf("%s: %+v, and by the clear key %+v", key, txn, twin)
 			}
 		}

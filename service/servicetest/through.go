@@ -6,7 +6,7 @@ import (
 	"velocityd/service"
 )
 
-// Asker is what callers ask of a service: the part of a Bench that is no DBA's.
+// Asker is the part of a Subject that callers use, without the powers of a DBA.
 type Asker interface {
 	service.Checker
 	service.OutcomeStore
@@ -24,12 +24,12 @@ func (a asking) CheckAll(ctx context.Context, checks []service.Check) ([]service
 	return a.store.CheckAll(ctx, service.Call{Checks: checks})
 }
 
-// Through returns a Bench whose checks, reports, looks and releases go to asker, such as
+// Through returns a Subject whose checks, reports, looks and releases go to asker, such as
 // a client of an HTTP server in front of b's store. All else goes to b.
-func Through(b Bench, asker Asker) Bench { return through{Bench: b, asker: asker} }
+func Through(b Subject, asker Asker) Subject { return through{Subject: b, asker: asker} }
 
 type through struct {
-	Bench
+	Subject
 	asker Asker
 }
 

@@ -18,7 +18,7 @@ func zoneClaims() map[string]claim {
 	}
 }
 
-func zoneChangesTakeEffectAtTheNextCheck(t *testing.T, b bench) {
+func zoneChangesTakeEffectAtTheNextCheck(t *testing.T, b subject) {
 	b.zone(t, 1, 2, time.Hour)
 	alice := at(1, "alice")
 	b.check(t, alice)
@@ -46,7 +46,7 @@ func zoneChangesTakeEffectAtTheNextCheck(t *testing.T, b bench) {
 	}
 }
 
-func rateZeroAdmitsNothing(t *testing.T, b bench) {
+func rateZeroAdmitsNothing(t *testing.T, b subject) {
 	b.zone(t, 1, 0, 90*time.Second)
 	for range 2 {
 		d := b.check(t, at(1, "alice"))
@@ -56,7 +56,7 @@ func rateZeroAdmitsNothing(t *testing.T, b bench) {
 	}
 }
 
-func deletedZoneTakesItsOverridesAlong(t *testing.T, b bench) {
+func deletedZoneTakesItsOverridesAlong(t *testing.T, b subject) {
 	b.zone(t, 1, 5, time.Hour)
 	b.zone(t, 2, 5, time.Hour)
 	for id := range int64(2) {
@@ -72,7 +72,7 @@ func deletedZoneTakesItsOverridesAlong(t *testing.T, b bench) {
 	}
 }
 
-func deletedZoneLeavesItsTxns(t *testing.T, b bench) {
+func deletedZoneLeavesItsTxns(t *testing.T, b subject) {
 	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures, ResetOnSuccess: true})
 	b.zone(t, 2, 5, time.Hour)
 	d := b.check(t, at(1, "alice"), at(2, "alice"))

@@ -121,7 +121,8 @@ start() {
   # Only a server whose data is new reads this. Without the first, TiDB reads CHECK constraints and forgets them.
   printf '%s\n' 'SET GLOBAL tidb_enable_check_constraint = ON;' 'CREATE DATABASE velocityd;' >"$2/first.sql"
   "$binary" --store unistore --path "$2/data" --temp-dir "$2/tmp" --initialize-sql-file "$2/first.sql" \
-    --host 127.0.0.1 -P "$1" --socket '' --report-status=false -L warn --log-file "$2/tidb.log" --log-slow-query "$2/slow.log" >"$2/tidb.out" 2>&1 &
+    --host 127.0.0.1 -P "$1" --socket '' --report-status=false -L warn --log-file "$2/tidb.log" \
+    --log-slow-query "$2/slow.log" >"$2/tidb.out" 2>&1 &
   server_pid=$!
   for _ in {1..600}; do
     if answers "$1"; then return 0; fi

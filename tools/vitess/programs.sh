@@ -8,7 +8,7 @@
 # and with. etcd, which keeps the cluster's topology, is the distribution's: the one on PATH, or that of the package
 # etcd-server, unpacked and not installed.
 #
-# Vitess has a module of its own, so that its several hundred dependencies never meet the project's.
+# Vitess has a separate module, so that its several hundred dependencies never meet the project's.
 set -euo pipefail
 # shellcheck source=scripts/engines.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../../scripts/engines.sh"
@@ -40,7 +40,8 @@ take_etcd() {
   say "reading the package lists for etcd (nothing is installed into the system)"
   timeout -k 10 "$update_limit" apt-get -c "$1/apt/apt.conf" -qq "${apt_net[@]}" update >&2 || return 1
   say "downloading the package etcd-server"
-  (cd "$1/apt/debs" && timeout -k 10 "$download_limit" apt-get -c "$1/apt/apt.conf" -qq "${apt_net[@]}" download etcd-server >&2) || return 1
+  (cd "$1/apt/debs" &&
+    timeout -k 10 "$download_limit" apt-get -c "$1/apt/apt.conf" -qq "${apt_net[@]}" download etcd-server >&2) || return 1
   dpkg -x "$1"/apt/debs/etcd-server_*.deb "$1/apt/root" || return 1
   mv "$1/apt/root/usr/bin/etcd" "$1/etcd"
   rm -rf "$1/apt"

@@ -20,8 +20,8 @@ import (
 	"velocityd/db/localdb"
 )
 
-// The keyspaces: the one that the DSN names has all tables but those of the buckets, which lie
-// in the other one, on shards.
+// The keyspaces. The DSN names the one with all tables but those of the buckets, which lie in the other
+// one, on shards.
 const (
 	Keyspace = "velocityd"
 	Buckets  = "velocityd_buckets"
@@ -30,13 +30,13 @@ const (
 const (
 	cell     = "zone1"
 	loopback = "127.0.0.1"
-	// transactionCap is how many transactions a tablet has open at a time.
+	// transactionCap bounds the open transactions of a tablet.
 	transactionCap = 200
 	// commandWait bounds one run of vtctldclient.
 	commandWait = 2 * time.Minute
 )
 
-// Options say what to start. Programs and Dir are required.
+// Options configure a cluster. Programs and Dir are required.
 type Options struct {
 	// Programs is the folder that has etcd, vtctld, vtctldclient, vtgate, vtorc and vttablet:
 	// tools/vitess/programs.sh prints it.
@@ -48,14 +48,14 @@ type Options struct {
 	// those that the system gives to outgoing connections (on Linux 32768). 0 looks for a
 	// hundred that are free.
 	BasePort int
-	// Shards are those of the keyspace Buckets; none means -80 and 80-.
+	// Shards are the shards of the keyspace Buckets; the default is -80 and 80-.
 	Shards []string
-	// Replicas is how many further mysqlds each shard has. With any, a commit returns when one
-	// of them has it (semi_sync), and vtorc makes one of them the primary when that is lost.
+	// Replicas is the number of further mysqlds of each shard. With replicas, a commit returns when one of
+	// them has it (semi_sync), and vtorc makes one of them the primary after the loss of the primary.
 	Replicas int
-	// Source is what the tablet of Keyspace stands in front of. With it there are no Replicas,
-	// and Start does not make the keyspace Buckets: AddKeyspace does, when it is time to move
-	// tables there. Nil makes a MySQL server for that tablet, too.
+	// Source is the database behind the tablet of Keyspace. With it there are no Replicas, and Start does
+	// not make the keyspace Buckets: AddKeyspace does, before tables are moved there. Nil makes a MySQL
+	// server for that tablet, too.
 	Source *Source
 }
 
@@ -72,7 +72,7 @@ type Cluster struct {
 	binary  localdb.Binary
 	failed  chan error
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	etcd    *process
 	others  []*process // vtctld and vtorc
 	vtgates []*process
@@ -224,8 +224,8 @@ func (c *Cluster) AddKeyspace(ctx context.Context, keyspace string, shards ...st
 	return c.AddShards(ctx, keyspace, shards...)
 }
 
-// startVtctld starts what carries out the commands of vtctldclient. The client can do most of
-// them by itself, but not switch the traffic of shards.
+// startVtctld starts vtctld, which carries out the commands of vtctldclient. The client can do most of them
+// by itself, but not switch the traffic of shards.
 func (c *Cluster) startVtctld(ctx context.Context) error {
 	vtctld, err := c.launch("vtctld", "vtctld", append(c.topo(), "--cell="+cell, "--service-map=grpc-vtctl,grpc-vtctld",
 		"--bind-address="+loopback, "--port="+strconv.Itoa(c.options.BasePort+vtctldPort),
@@ -278,8 +278,7 @@ func (c *Cluster) plan(keyspace, shard string) (fresh []*Tablet) {
 	return fresh
 }
 
-// startVtorc starts what makes a primary that has come back writable, and another tablet the
-// primary where that does not come back.
+// startVtorc starts vtorc, which makes a returned primary writable, or another tablet the primary.
 func (c *Cluster) startVtorc(ctx context.Context) error {
 	vtorc, err := c.launch("vtorc", "vtorc", append(c.topo(), "--cell="+cell,
 		"--bind-address="+loopback, "--port="+strconv.Itoa(c.options.BasePort+vtorcPort),
@@ -330,8 +329,8 @@ func (c *Cluster) topo() []string {
 	}
 }
 
-// Vtctldclient runs vtctldclient against the cluster, with a deadline, and returns what it
-// prints. The error holds what it complains of.
+// Vtctldclient runs vtctldclient against the cluster, with a deadline, and returns its output. The error
+// holds its complaint.
 func (c *Cluster) Vtctldclient(ctx context.Context, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandWait)
 	defer cancel()
@@ -376,8 +375,8 @@ func (c *Cluster) KillVtgate(n int) {
 // StartVtgate starts a vtgate again that KillVtgate has ended, at the same ports.
 func (c *Cluster) StartVtgate(ctx context.Context, n int) error { return c.startVtgate(ctx, n) }
 
-// Stop ends all processes, clients before servers, and returns when they have ended. What does
-// not end when it is asked to is killed. The files stay.
+// Stop ends all processes, clients before servers, and returns after their end. It kills a process that
+// does not end when asked. The files stay.
 func (c *Cluster) Stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

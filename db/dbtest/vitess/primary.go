@@ -33,8 +33,8 @@ func (c *Cluster) Primary(ctx context.Context, keyspace, shard string) (*Tablet,
 	return nil, fmt.Errorf("shard %s/%s has no primary", keyspace, shard)
 }
 
-// AwaitPrimary waits until a shard has a primary whose mysqld can be written to, and returns it.
-// A primary whose alias is not is not enough; "" stands for none. It gives up with ctx.
+// AwaitPrimary waits until a shard has a writable primary whose alias is not the given one, and returns it.
+// "" stands for no alias. It gives up with ctx.
 func (c *Cluster) AwaitPrimary(ctx context.Context, keyspace, shard, not string) (*Tablet, error) {
 	tick := time.NewTicker(10 * pollEvery)
 	defer tick.Stop()

@@ -24,7 +24,7 @@ const (
 	pollEvery = 50 * time.Millisecond
 )
 
-// nobody is whom the servers run as if this process is root: those of Vitess refuse to.
+// Servers run as nobody if this process is root, because those of Vitess refuse root.
 const nobody = 65534
 
 // process is a server that this program started and will stop.

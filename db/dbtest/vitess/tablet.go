@@ -28,7 +28,7 @@ func Accounts() []string {
 	})
 }
 
-// restartAfter is how long a mysqld that has died stays away.
+// A mysqld that has died stays away for restartAfter.
 const restartAfter = time.Second
 
 // firstUID is the number of the first tablet.
@@ -48,7 +48,7 @@ type Tablet struct {
 	vttablet *process
 	gone     chan struct{} // closed when nobody looks after mysqld any more
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	mysqld   *localdb.Server
 	lost     bool // is not to be started again
 	stopping bool
@@ -113,14 +113,17 @@ func template(ctx context.Context, dir string, binary localdb.Binary) error {
 	if err := os.WriteFile(file, []byte(accounts), 0o600); err != nil {
 		return fmt.Errorf("write accounts of tablets: %w", err)
 	}
-	server, err := localdb.Start(ctx, localdb.Options{Dir: dir, Binary: binary, Args: []string{"--skip-log-bin", "--auto-generate-certs=ON", "--init-file=" + file}})
+	server, err := localdb.Start(ctx, localdb.Options{
+		Dir: dir, Binary: binary,
+		Args: []string{"--skip-log-bin", "--auto-generate-certs=ON", "--init-file=" + file},
+	})
 	if err != nil {
 		return fmt.Errorf("make a template for tablets: %w", err)
 	}
 	if err := server.Stop(ctx); err != nil {
 		return fmt.Errorf("make a template for tablets: %w", err)
 	}
-	// Every server makes itself an identity of its own.
+	// Every server makes a new identity.
 	if err := os.Remove(filepath.Join(dir, "data", "auto.cnf")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("make a template for tablets: %w", err)
 	}
@@ -151,8 +154,7 @@ func (t *Tablet) startMysqld(ctx context.Context) (*localdb.Server, error) {
 	return server, nil
 }
 
-// keep starts the tablet's mysqld again whenever it dies. What it cannot start again it tells
-// to failed.
+// keep starts the tablet's mysqld again whenever it dies. It calls failed if that does not work.
 func (t *Tablet) keep(failed func(error)) {
 	defer close(t.gone)
 	for {
@@ -186,8 +188,8 @@ func (t *Tablet) restart(failed func(error)) bool {
 	return true
 }
 
-// start starts vttablet, and before it, unless that of the source is there, mysqld. It returns
-// when the tablet can be made a primary.
+// start starts mysqld, unless a source is there, and then vttablet. It returns when the tablet can be made
+// a primary.
 func (t *Tablet) start(ctx context.Context, c *Cluster) error {
 	if !t.isSource {
 		if err := t.startOwnMysqld(ctx, c); err != nil {

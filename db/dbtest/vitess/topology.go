@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// startEtcd starts etcd, which keeps the topology, or starts it again on what it has kept.
+// startEtcd starts etcd, which keeps the topology, with the data of an earlier start.
 func (c *Cluster) startEtcd(ctx context.Context) error {
 	client, peer := address(c.options.BasePort+etcdPort), address(c.options.BasePort+etcdPeerPort)
 	etcd, err := c.launch("etcd", "etcd", "--data-dir="+c.path("etcd"), "--unsafe-no-fsync",

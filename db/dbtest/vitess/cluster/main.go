@@ -58,7 +58,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 1, fmt.Errorf("make a folder for the cluster: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // what is left is in the system's folder for such
+	defer func() { _ = os.RemoveAll(dir) }() // a rest stays in the system's folder for temporary files
 	begun := time.Now()
 	starting, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
@@ -98,8 +98,8 @@ func wait(ctx context.Context, c *vitess.Cluster, dir string) (int, error) {
 	}
 }
 
-// carryOut runs a command on the cluster and returns its status. If this program is asked to
-// stop, so is the command.
+// carryOut runs a command on the cluster and returns its status. A stop of this program stops the command,
+// too.
 func carryOut(ctx context.Context, c *vitess.Cluster, command []string) (int, error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "VELOCITY_CLUSTER_DSN="+c.DSN())
@@ -107,7 +107,7 @@ func carryOut(ctx context.Context, c *vitess.Cluster, command []string) (int, er
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopWait
 	err := cmd.Run()
-	// A process of the cluster that ended by itself explains what the command met.
+	// A process of the cluster that ended by itself explains the command's error.
 	select {
 	case fault := <-c.Failed():
 		err = errors.Join(err, fault)

@@ -1,6 +1,6 @@
-// What the benchmark compares velocityd with. It is a module of its own, so that
+// The contenders of the benchmark. It is a separate module, so that
 // these programs' dependencies never meet the project's.
-module velocityd/bench/peers
+module velocityd/bench/rivals
 
 go 1.26.0
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the path of a redis-server: the one on PATH, or else the distribution's package, downloaded by apt and unpacked
 # into the cache, ${VELOCITY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/velocityd}. Nothing is installed into the system, no
-# root is needed, and no service is started. What is unpacked leaves with `rm -r`.
+# root is needed, and no service is started. The unpacked files leave with `rm -r`.
 set -euo pipefail
 export LC_ALL=C
 

@@ -15,7 +15,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/redis/go-redis/v9"
 
-	"velocityd/bench/peers/serve"
+	"velocityd/bench/rivals/serve"
 )
 
 type request struct {

@@ -21,10 +21,11 @@ var errNoNode = errors.New("node and npm are not on PATH")
 
 const fetchLimit = 5 * time.Minute
 
-// addPeers sets up the contenders that are other people's software. The report names
+// addRivals sets up the contenders that are other people's software. The report names
 // those that could not be set up, with the reason.
-func (s *stage) addPeers(ctx context.Context) {
-	const envoy, rate, flexible, echo = "envoyproxy/ratelimit on Redis", "redis_rate behind Echo on Redis", "rate-limiter-flexible", "Echo alone"
+func (s *stage) addRivals(ctx context.Context) {
+	const envoy, rate, flexible, echo = "envoyproxy/ratelimit on Redis", "redis_rate behind Echo on Redis", "rate-limiter-flexible",
+		"Echo alone"
 	server, err := s.findRedis(ctx)
 	if err != nil {
 		s.miss(envoy, err)
@@ -67,7 +68,7 @@ func persistences() []persistence {
 
 func (s *stage) findRedis(ctx context.Context) (string, error) {
 	s.progress("redis")
-	out, err := output(ctx, fetchLimit, exec.CommandContext(ctx, filepath.Join(s.root, "bench", "peers", "redis.sh")))
+	out, err := output(ctx, fetchLimit, exec.CommandContext(ctx, filepath.Join(s.root, "bench", "rivals", "redis.sh")))
 	if err != nil {
 		return "", err
 	}
@@ -101,20 +102,20 @@ func (s *stage) startRedis(ctx context.Context, program, name string, p persiste
 	return process, socket, process.awaitPort(ctx, "unix", socket)
 }
 
-// buildPeer builds a program of the peers' module.
-func (s *stage) buildPeer(ctx context.Context, name, pkg string) (string, error) {
+// buildRival builds a program of the rivals' module.
+func (s *stage) buildRival(ctx context.Context, name, pkg string) (string, error) {
 	s.progress("building %s", pkg)
 	path := filepath.Join(s.dir, name)
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
-	cmd.Dir = filepath.Join(s.root, "bench", "peers")
+	cmd.Dir = filepath.Join(s.root, "bench", "rivals")
 	cmd.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false", "CGO_ENABLED=0")
 	_, err := output(ctx, fetchLimit, cmd)
 	return path, err
 }
 
-// peerVersion is the version of a module in the peers' go.mod.
-func (s *stage) peerVersion(module string) string {
-	text, err := os.ReadFile(filepath.Join(s.root, "bench", "peers", "go.mod"))
+// rivalVersion is the version of a module in the rivals' go.mod.
+func (s *stage) rivalVersion(module string) string {
+	text, err := os.ReadFile(filepath.Join(s.root, "bench", "rivals", "go.mod"))
 	if err != nil {
 		return "of unknown version"
 	}
@@ -139,11 +140,11 @@ func (s *stage) settleRedis(c *contender, redis *child, p persistence) {
 
 // addEnvoy sets up envoyproxy/ratelimit with each kind of Redis.
 func (s *stage) addEnvoy(ctx context.Context, redis, name string) error {
-	program, err := s.buildPeer(ctx, "ratelimit", "github.com/envoyproxy/ratelimit/src/service_cmd")
+	program, err := s.buildRival(ctx, "ratelimit", "github.com/envoyproxy/ratelimit/src/service_cmd")
 	if err != nil {
 		return err
 	}
-	s.versions = append(s.versions, "envoyproxy/ratelimit "+s.peerVersion("github.com/envoyproxy/ratelimit"))
+	s.versions = append(s.versions, "envoyproxy/ratelimit "+s.rivalVersion("github.com/envoyproxy/ratelimit"))
 	config := filepath.Join(s.dir, "runtime", "config")
 	if err := os.MkdirAll(config, 0o700); err != nil {
 		return fmt.Errorf("make a folder for ratelimit: %w", err)
@@ -209,12 +210,12 @@ func envoyConfig() string {
 
 // addRate sets up redis_rate behind Echo with each kind of Redis.
 func (s *stage) addRate(ctx context.Context, redis, name string) error {
-	program, err := s.buildPeer(ctx, "redisrate", "./redisrate")
+	program, err := s.buildRival(ctx, "redisrate", "./redisrate")
 	if err != nil {
 		return err
 	}
-	s.versions = append(s.versions, "redis_rate "+s.peerVersion("github.com/go-redis/redis_rate/v10")+
-		" (go-redis "+s.peerVersion("github.com/redis/go-redis/v9")+")")
+	s.versions = append(s.versions, "redis_rate "+s.rivalVersion("github.com/go-redis/redis_rate/v10")+
+		" (go-redis "+s.rivalVersion("github.com/redis/go-redis/v9")+")")
 	for _, p := range persistences() {
 		store, socket, err := s.startRedis(ctx, redis, "redis-rate"+p.id, p)
 		if err != nil {
@@ -260,7 +261,7 @@ func (s *stage) addFlexible(ctx context.Context, name string) error {
 	}
 	s.progress("npm ci")
 	dir := filepath.Join(s.dir, "flexible")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(s.root, "bench", "peers", "flexible"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(s.root, "bench", "rivals", "flexible"))); err != nil {
 		return fmt.Errorf("copy flexible.js: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund")
@@ -289,7 +290,7 @@ func (s *stage) addFlexible(ctx context.Context, name string) error {
 	return nil
 }
 
-// canned is the answer of the program in peers/echo.
+// canned is the answer of the program in rivals/echo.
 type canned struct {
 	Header http.Header     `json:"header"`
 	Body   json.RawMessage `json:"body"`
@@ -298,11 +299,11 @@ type canned struct {
 // addEcho sets up Echo without a limiter. It reads a check as the service does, and
 // answers each with the same answer, which the service has given once.
 func (s *stage) addEcho(ctx context.Context, name string) error {
-	program, err := s.buildPeer(ctx, "echo", "./echo")
+	program, err := s.buildRival(ctx, "echo", "./echo")
 	if err != nil {
 		return err
 	}
-	s.versions = append(s.versions, "Echo "+s.peerVersion("github.com/labstack/echo/v4"))
+	s.versions = append(s.versions, "Echo "+s.rivalVersion("github.com/labstack/echo/v4"))
 	text, err := s.answerOf(ctx, s.of(kindService)[0])
 	if err != nil {
 		return err

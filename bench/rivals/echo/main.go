@@ -13,7 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"velocityd/bench/peers/serve"
+	"velocityd/bench/rivals/serve"
 )
 
 // check is a question about one bucket or several.
