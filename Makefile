@@ -113,7 +113,7 @@ bin/cluster: toolchain
 	@scripts/engines.sh mysql
 	@go build -o bin/cluster ./db/dbtest/vitess/cluster
 
-# Sources come from tools/tidb, a separate module: neither `make test` nor .ci/run needs TiDB.
+# Sources come from tools/tidb, a separate module: `make test` does not need TiDB.
 .PHONY: tidb
 tidb: toolchain ## run TiDB's server to try things on; builds it once, for minutes (TIDB_PORT=14000 TIDB_FOLDER=…)
 	@exec tools/tidb/tidb.sh serve
