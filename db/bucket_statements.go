@@ -10,7 +10,7 @@ import (
 )
 
 func (portableDialect) peek(ctx context.Context, s *Store, bucket service.Bucket) (peek service.Peek, err error) {
-	err = s.onErrand(ctx, "peek", []service.Bucket{bucket}, func(ctx context.Context, e errand) error {
+	err = s.onBuckets(ctx, "peek", []service.Bucket{bucket}, func(ctx context.Context, e bucketWork) error {
 		peek, err = e.look(ctx, bucket)
 		return session.Unrecorded(err)
 	})
@@ -18,7 +18,7 @@ func (portableDialect) peek(ctx context.Context, s *Store, bucket service.Bucket
 }
 
 // look reads what a decision about a bucket depends on, without a lock.
-func (e errand) look(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
+func (e bucketWork) look(ctx context.Context, bucket service.Bucket) (service.Peek, error) {
 	var r session.Reading
 	e.readSettings(&r)
 	e.lock(&r, e.buckets, ";") // without FOR UPDATE it only reads
@@ -45,7 +45,7 @@ func (portableDialect) release(ctx context.Context, s *Store, bucket service.Buc
 	if err := service.ValidateRelease(principal, reason); err != nil {
 		return err
 	}
-	return s.onErrand(ctx, "release", []service.Bucket{bucket}, func(ctx context.Context, e errand) error {
+	return s.onBuckets(ctx, "release", []service.Bucket{bucket}, func(ctx context.Context, e bucketWork) error {
 		isSeen, err := e.isSeen(ctx, bucket)
 		if err != nil {
 			return session.Unrecorded(err)
@@ -65,7 +65,7 @@ func (portableDialect) release(ctx context.Context, s *Store, bucket service.Buc
 
 // isSeen says that the bucket has a lock row, or txns though somebody deleted the row. Otherwise
 // there is nothing to release, and no row is made.
-func (e errand) isSeen(ctx context.Context, bucket service.Bucket) (isSeen bool, err error) {
+func (e bucketWork) isSeen(ctx context.Context, bucket service.Bucket) (isSeen bool, err error) {
 	var r session.Reading
 	for _, table := range []string{"zone_bucket_lock", "zone_txn"} {
 		r.SQL("SELECT 1 FROM " + table).WhereBucket(bucket).SQL(" LIMIT 1;")
@@ -80,7 +80,7 @@ func (e errand) isSeen(ctx context.Context, bucket service.Bucket) (isSeen bool,
 // prepareRelease opens the transaction, locks the bucket if it was seen, and reads its zone, its
 // overrides and the account of the session. The error wraps service.ErrNotFound for an unknown
 // zone, and service.ErrInvalid for a clear key in a zone with key_form hmac.
-func (e errand) prepareRelease(ctx context.Context, bucket service.Bucket, isSeen bool) (account string, err error) {
+func (e bucketWork) prepareRelease(ctx context.Context, bucket service.Bucket, isSeen bool) (account string, err error) {
 	var r session.Reading
 	e.open(&r)
 	// Vitess commits on its servers in the order in which a transaction came to them. If it ends
@@ -111,14 +111,14 @@ func (e errand) prepareRelease(ctx context.Context, bucket service.Bucket, isSee
 }
 
 // auditRelease writes the row of zone_audit, as the procedure release_bucket does.
-func (e errand) auditRelease(p *session.Packet, bucket service.Bucket, account, principal, reason string) {
+func (e bucketWork) auditRelease(p *session.Packet, bucket service.Bucket, account, principal, reason string) {
 	p.SQL("INSERT INTO zone_audit (changed_at, changed_by, principal, subject, action, zone_id, state_after) VALUES (").
 		Instant(e.now).SQL(",").Quote(account).SQL(",").OrNull(principal).SQL(",'bucket','release',").Int(bucket.ZoneID).
 		SQL(",JSON_OBJECT('bucket_key',").Quote(bucket.Key).SQL(",'reason',").Quote(reason).SQL("));")
 }
 
 // release writes that the bucket's txns do not count any more, and that it has no lockout.
-func (e errand) release(p *session.Packet, bucket service.Bucket) {
+func (e bucketWork) release(p *session.Packet, bucket service.Bucket) {
 	since := service.UncountSince(e.now, e.ledger.Zones[bucket.ZoneID], e.exception(bucket))
 	e.uncount(p, bucket, since)
 	e.forgetTally(p, bucket, since)

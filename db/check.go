@@ -61,7 +61,7 @@ func (s *Store) checkPieces(ctx context.Context, call service.Call) ([]service.D
 // error of the call and not of the check.
 func (s *Store) checkAlone(ctx context.Context, call service.Call) ([]service.Decision, error) {
 	check := call.Checks[0]
-	// The procedure would wait to make a row or to record; a batch knows when that is in vain.
+	// The procedure would wait to make a row or to record. A batch knows which writes have lately timed out.
 	waitsInVain := call.NoWait && s.hints.stuck.making.lasts() || s.hints.stuck.has(check.Buckets[0])
 	if len(check.Buckets) == 1 && check.AttemptID == "" && !waitsInVain && s.database.MayHaveRoutines() {
 		decision, err := s.checkOne(ctx, check, !call.NoWait)
@@ -155,7 +155,7 @@ func (s *Store) onLane(ctx context.Context, do func(context.Context, *session.Co
 // carryOut decides a batch and records that. Until the last packet is sent nothing
 // is recorded, however the packets before it end.
 func (s *Store) carryOut(ctx context.Context, b *batch) ([]service.Decision, error) {
-	if err := s.rehearse(ctx, b); err != nil {
+	if err := s.tryRecording(ctx, b); err != nil {
 		return nil, session.Unrecorded(err)
 	}
 	if err := s.lockAll(ctx, b); err != nil {
@@ -208,8 +208,8 @@ func (s *Store) checkOne(ctx context.Context, check service.Check, waits bool) (
 	return decision, err
 }
 
-// loneWaited remembers that a check of one bucket has waited in vain though it may not wait: to
-// record, if the bucket has a lock row, and otherwise to make that. It returns the check's error.
+// loneWaited remembers that a check which may not wait has timed out: while it recorded, if the bucket
+// has a lock row, and otherwise while it made that row. It returns the check's error.
 func (s *Store) loneWaited(ctx context.Context, conn *session.Conn, bucket service.Bucket) error {
 	r := conn.Reading()
 	r.SQL("SELECT COUNT(*) FROM zone_bucket_lock").WhereBucket(bucket)
@@ -224,8 +224,8 @@ func (s *Store) loneWaited(ctx context.Context, conn *session.Conn, bucket servi
 	return errNoProcedure
 }
 
-// errRecordingStuck says that a batch has waited in vain to record. Nothing was recorded.
-var errRecordingStuck = fmt.Errorf("%w: the recording waited in vain", service.ErrHeld)
+// errRecordingStuck says that a batch timed out while it recorded. Nothing was recorded.
+var errRecordingStuck = fmt.Errorf("%w: the recording timed out on a lock", service.ErrHeld)
 
 // errNoProcedure says that a batch has to decide a lone check: the engine has no procedures, or the one
 // for it timed out on the making of a lock row. Nothing was recorded.

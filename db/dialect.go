@@ -33,10 +33,10 @@ type dialect interface {
 	record(ctx context.Context, b *batch, r *session.Reading, before int, ruling *service.Ruling) (first uint64, err error)
 	// repeat writes that earlier txns stand for more attempts, and returns how many statements that takes.
 	repeat(b *batch, p *session.Packet, ruling *service.Ruling) (statements int)
-	// attemptColumns are the columns of zone_attempt that a batch writes, and writeKeeper writes the
+	// attemptColumns are the columns of zone_attempt that a batch writes, and writeAttemptBucket writes the
 	// value of the one that has the key of one of the check's buckets, if there is such a column.
 	attemptColumns() string
-	writeKeeper(b *batch, p *session.Packet, check service.Check)
+	writeAttemptBucket(b *batch, p *session.Packet, check service.Check)
 	// forget deletes the rows of attempt ids that have expired.
 	forget(b *batch, p *session.Packet, ids []string)
 }

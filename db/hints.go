@@ -95,7 +95,7 @@ func (h *hints) metUnseen(met, found int) {
 }
 
 // groupOf returns the places in which a bucket can be remembered, and the tag by which it is
-// known there. Two buckets with the same group and tag are taken for one, which costs time
+// known there. Two buckets with the same group and tag count as one, which costs time
 // and no correctness.
 func (h *hints) groupOf(b service.Bucket) (tag uint32, group []atomic.Uint32) {
 	hash := maphash.Comparable(h.seed, b)

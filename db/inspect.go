@@ -47,9 +47,9 @@ type Inspection struct {
 	// ExpiredAttempts is how many rows of zone_attempt expired more than a day ago, and no
 	// more than MostExpired.
 	ExpiredAttempts int64
-	// Overlooked is how many overrides no decision looks for, because what is kept of them beside
-	// them says that there are none: tables were restored apart from each other. It is -1 if they
-	// cannot be read.
+	// Overlooked is how many overrides checks ignore, because zone_master.overridden or
+	// zone_override_prefix_length does not mention them: tables were restored separately. It is -1 if
+	// they cannot be read.
 	Overlooked int64
 }
 

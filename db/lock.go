@@ -234,8 +234,8 @@ func (b *batch) noteHeld(makes, awaits []int) {
 	}
 }
 
-// missing returns the places of the buckets that need a row: those of checks whose zones all exist and,
-// unless the batch waits for them, none of whose buckets another session holds.
+// missing returns the places of the buckets that need a row: those of checks whose zones all exist. If
+// the batch does not wait, checks with a held bucket are left out.
 func (b *batch) missing(waits bool) []int {
 	var list []int
 	for i, check := range b.checks {

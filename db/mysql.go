@@ -25,7 +25,7 @@ func (mysqlDialect) bounds() bounds { return bounds{idStep: "@@auto_increment_in
 
 func (mysqlDialect) attemptColumns() string { return "attempt_id, created_at, expires_at, answer" }
 
-func (mysqlDialect) writeKeeper(*batch, *session.Packet, service.Check) {}
+func (mysqlDialect) writeAttemptBucket(*batch, *session.Packet, service.Check) {}
 
 func (mysqlDialect) repeat(b *batch, p *session.Packet, ruling *service.Ruling) (statements int) {
 	list := make([][3]any, len(ruling.Repeats))
@@ -143,7 +143,7 @@ func (mysqlDialect) report(ctx context.Context, s *Store, reports []service.Repo
 }
 
 // sendAll sends the packet that records so many txns, after some other statements, and commits. It returns the
-// first txn's id, if there is any. After an error that is none of the engine's own, nobody knows whether
+// first txn's id, if there is any. After an error that does not come from the engine, nobody knows whether
 // the packet took effect.
 func (b *batch) sendAll(ctx context.Context, r *session.Reading, before, txns int) (first uint64, err error) {
 	b.reset(&r.Packet)
@@ -193,7 +193,7 @@ func (mysqlDialect) lacking(ctx context.Context, b *batch, places []int) ([]int,
 	return slices.DeleteFunc(slices.Clone(places), func(place int) bool { return isThere[place] }), err
 }
 
-// noteStuck remembers what the recording has waited for in vain. If the txns were written, that was
+// noteStuck remembers which rows the recording timed out on. If the txns were written, that was
 // a row of zone_attempt: all other rows that are written behind the txns were locked before.
 func (b *batch) noteStuck(ctx context.Context, ruling *service.Ruling) {
 	r := b.conn.Reading()

@@ -99,7 +99,7 @@ func (s *Store) settle(
 		return service.Settle(time.Time{}, nil, reports, make([][]service.Txn, len(reports))).Statuses, nil
 	}
 	var statuses []service.ReportStatus
-	err := s.onErrand(ctx, "report", buckets, func(ctx context.Context, e errand) error {
+	err := s.onBuckets(ctx, "report", buckets, func(ctx context.Context, e bucketWork) error {
 		settlement, err := e.settle(ctx, reports, checks)
 		if err != nil {
 			return session.Unrecorded(err)
@@ -122,7 +122,7 @@ func (s *Store) settle(
 
 // settle locks the buckets of checks, reads the checks' txns and zones, and says what becomes of
 // reports on the checks.
-func (e errand) settle(ctx context.Context, reports []service.Report, checks [][]txnOfCheck) (service.Settlement, error) {
+func (e bucketWork) settle(ctx context.Context, reports []service.Report, checks [][]txnOfCheck) (service.Settlement, error) {
 	var r session.Reading
 	e.open(&r)
 	e.makeRows(&r, e.buckets)
@@ -156,7 +156,7 @@ func (t txnOfCheck) name() txnName          { return txnName{t.ID, t.CreatedAt.U
 func (t txnOfCheck) bucket() service.Bucket { return service.Bucket{ZoneID: t.ZoneID, Key: t.Key} }
 
 // readTxns reads the txns of checks as they are recorded now.
-func (e errand) readTxns(r *session.Reading, checks [][]txnOfCheck) map[txnName]service.Txn {
+func (e bucketWork) readTxns(r *session.Reading, checks [][]txnOfCheck) map[txnName]service.Txn {
 	ids := make([][]uint64, len(e.buckets)) // by the places of their buckets
 	for _, check := range checks {
 		for _, t := range check {
@@ -187,7 +187,7 @@ func (e errand) readTxns(r *session.Reading, checks [][]txnOfCheck) map[txnName]
 }
 
 // resetsSince returns for each of these buckets since when its txns do not count any more.
-func (e errand) resetsSince(ctx context.Context, buckets []service.Bucket) (map[service.Bucket]time.Time, error) {
+func (e bucketWork) resetsSince(ctx context.Context, buckets []service.Bucket) (map[service.Bucket]time.Time, error) {
 	if len(buckets) == 0 {
 		return nil, nil
 	}
@@ -208,7 +208,7 @@ func (e errand) resetsSince(ctx context.Context, buckets []service.Bucket) (map[
 }
 
 // record writes the outcomes of txns, and that those of some buckets do not count any more.
-func (e errand) record(p *session.Packet, settled []service.SettledTxn, resets map[service.Bucket]time.Time) {
+func (e bucketWork) record(p *session.Packet, settled []service.SettledTxn, resets map[service.Bucket]time.Time) {
 	e.recordOutcomes(p, settled)
 	wrong := map[service.Bucket]time.Time{} // since when tallies are
 	for _, txn := range settled {
@@ -237,7 +237,7 @@ type outcomeChange struct {
 }
 
 // recordOutcomes writes the outcomes of txns.
-func (e errand) recordOutcomes(p *session.Packet, settled []service.SettledTxn) {
+func (e bucketWork) recordOutcomes(p *session.Packet, settled []service.SettledTxn) {
 	var changes []outcomeChange
 	txns := map[outcomeChange][]service.SettledTxn{}
 	for _, txn := range settled {

@@ -10,7 +10,7 @@ import (
 )
 
 // portableDialect is what engines without procedures have in common. Reports, releases and peeks are
-// statements in a batch: see errand.go.
+// statements in a batch: see bucket_work.go.
 type portableDialect struct{}
 
 // lacking returns all places: a row that another session holds or makes cannot be told from none.
@@ -22,9 +22,9 @@ func (portableDialect) attemptColumns() string {
 	return "attempt_id, bucket_key, created_at, expires_at, answer"
 }
 
-// writeKeeper writes the key of the bucket whose shard remembers the attempt.
-func (portableDialect) writeKeeper(b *batch, p *session.Packet, check service.Check) {
-	p.Quote(b.keeper(check).Key).SQL(",")
+// writeAttemptBucket writes the key of the bucket whose shard remembers the attempt.
+func (portableDialect) writeAttemptBucket(b *batch, p *session.Packet, check service.Check) {
+	p.Quote(b.attemptBucket(check).Key).SQL(",")
 }
 
 func (portableDialect) repeat(b *batch, p *session.Packet, ruling *service.Ruling) (statements int) {

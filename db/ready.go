@@ -21,7 +21,7 @@ import (
 	"velocityd/service"
 )
 
-// Probe looks whether checks can be decided, on one connection of its own: a service
+// Probe looks whether checks can be decided, on a connection that nobody else uses: a service
 // whose connections are all at work is busy, and not broken. It waits for no bucket,
 // for at most a second for a table, and leaves no row and uses up no id.
 type Probe struct {
@@ -135,8 +135,8 @@ func (p *Probe) proveBy(ctx context.Context, reports bool, prove func(context.Co
 		if err == nil && of == engine.Vitess {
 			err = p.proveShards(ctx, reports)
 		}
-		// What another check would be asked again for, such as a procedure that is being
-		// replaced, is asked again here. A lock that was waited for was waited for enough.
+		// A fault after which a check is tried again, such as a procedure that is being replaced,
+		// lets the probe try again, too. A lock that was waited for was waited for enough.
 		f := session.FaultOf(err)
 		if err == nil || session.IsNumber(err, session.NumberLockWait) || try >= f.Tries || !pause(ctx, rand.N(longestPause)) {
 			return Unready(ctx, err)
@@ -329,7 +329,7 @@ func (p *proof) read(object, statement string) {
 	})
 }
 
-// write adds a statement without rows of its own. A row that follows it tells that it is done.
+// write adds a statement that returns no rows. The row of a SELECT behind it tells that it is done.
 func (p *proof) write(right, object, statement string) {
 	p.add(right, object, func(r *session.Reading) {
 		r.SQL(statement).SQL("; SELECT 1;")

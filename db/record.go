@@ -151,7 +151,7 @@ func (b *batch) rememberAttempts(p *session.Packet, ruling *service.Ruling) {
 				expired = append(expired, id)
 			}
 			written.SQL(",(").Quote(id).SQL(",")
-			b.dialect.writeKeeper(b, written, b.checks[i])
+			b.dialect.writeAttemptBucket(b, written, b.checks[i])
 			b.writeAttempt(written, ruling.Decisions[i])
 			written.SQL(")")
 		}
@@ -167,11 +167,10 @@ func (b *batch) rememberAttempts(p *session.Packet, ruling *service.Ruling) {
 	p.SQL(";")
 }
 
-// keeper returns the bucket of a check whose key the row of its attempt id has: the first one of
-// those on the shard that Vitess commits last. If a COMMIT ends half-way, the attempt is not known,
-// and its retry is decided anew. It would otherwise be answered with what one of its buckets has
-// no txn of.
-func (b *batch) keeper(check service.Check) service.Bucket {
+// attemptBucket returns the bucket whose key the row of a check's attempt id has. On Vitess that row is
+// stored on the shard that commits last, so that it never claims a decision whose txns were not
+// committed.
+func (b *batch) attemptBucket(check service.Check) service.Bucket {
 	return slices.MinFunc(check.Buckets, func(x, y service.Bucket) int {
 		return cmp.Or(slices.Index(b.touched, b.shardOf(y))-slices.Index(b.touched, b.shardOf(x)), x.Compare(y))
 	})

@@ -9,11 +9,11 @@ import (
 	"velocityd/service"
 )
 
-// stuckFor is how long calls that others share leave alone what a call has waited for in vain. Calls
-// that may wait prolong it. Once in that time one that is shared may wait again.
+// After a write timed out on a lock, shared batches skip that bucket for stuckFor. A batch that may wait
+// and times out again restarts the period.
 const stuckFor = 5 * time.Second
 
-// stuck remembers which writes have recently waited in vain for another session. A locking read,
+// stuck remembers which writes have recently timed out on a lock of another session. A locking read,
 // UPDATE or DELETE under REPEATABLE READ also locks the gaps between the rows that it reads, and
 // stops every INSERT there. Neither SKIP LOCKED nor NOWAIT finds such a lock, and MySQL has no
 // INSERT that does not wait.
@@ -28,8 +28,7 @@ type stuck struct {
 	any   atomic.Bool // until is not empty
 }
 
-// waited remembers buckets which a call has waited in vain to record. Nobody knows for which of them
-// it waited.
+// waited remembers the buckets of a recording that timed out. Nobody knows which of them it waited for.
 func (s *stuck) waited(buckets ...service.Bucket) {
 	now := time.Now()
 	s.mu.Lock()
@@ -57,7 +56,7 @@ func (s *stuck) recorded(buckets ...service.Bucket) {
 	s.any.Store(len(s.until) > 0)
 }
 
-// has says that a call has recently waited in vain to record a bucket, or others beside it.
+// has says that a recording of the bucket, or of others beside it, has recently timed out.
 func (s *stuck) has(b service.Bucket) bool {
 	if !s.any.Load() {
 		return false

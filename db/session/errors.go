@@ -223,8 +223,8 @@ func IsLost(err error) bool {
 }
 
 // LookupError classifies an error of connecting or of a statement that changes
-// nothing: whatever was lost on the way, it can be asked again. err must not be classified yet
-// as if something might have changed.
+// nothing: whatever was lost on the way, it can be asked again. Pass the raw error,
+// and not one that went through FaultOf.
 func LookupError(err error) error {
 	if err == nil {
 		return nil

@@ -29,7 +29,7 @@ const (
 // leave their statements running (go-sql-driver/mysql#731), and says when they are gone.
 //
 // A session in its COMMIT is left to end by itself. If the volume of the binary log is full, the
-// COMMIT waits for space; MySQL takes its KILL for an error of the binary log, and then aborts the
+// COMMIT waits for space; MySQL treats its KILL as an error of the binary log, and then aborts the
 // server (binlog_error_action). A session may also go on for long after its KILL was answered.
 type Killer struct {
 	pool *sql.DB // one connection; apart, because those who are ended may have all others

@@ -83,7 +83,7 @@ func SelectFitting[T any](ctx context.Context, p *Pool, fits func(T) bool, query
 	return rows, err
 }
 
-// Exec carries out a statement that returns no rows, in a transaction of its own.
+// Exec carries out a statement that returns no rows, outside any other transaction.
 func (p *Pool) Exec(ctx context.Context, query string, args ...any) error {
 	return p.On(ctx, func(conn *sqlx.Conn) error {
 		_, err := conn.ExecContext(ctx, query, args...)

@@ -158,9 +158,9 @@ func pin(cfg *mysql.Config, timeout time.Duration) {
 	cfg.InterpolateParams = true
 	// After a failover the old primary is read-only: leave it.
 	cfg.RejectReadOnly = true
-	// What the engine takes is read from it; this is the most that any takes.
+	// The engine's own limit is read from it; this is the highest that any engine has.
 	cfg.MaxAllowedPacket = 1 << 30
-	// What the driver would log it also returns, and here nothing is told twice.
+	// The driver also returns everything that it would log, and velocityd says nothing twice.
 	cfg.Logger = &mysql.NopLogger{}
 	cfg.Timeout = cmp.Or(cfg.Timeout, timeout*2/3)
 	// For what no context watches; every check and look-up has a shorter deadline.

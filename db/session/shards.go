@@ -135,8 +135,8 @@ const (
 )
 
 // Refresh reads the map of shards by read if there is none yet, and returns its error. All
-// sessions that find none read it: a batch that takes the buckets of several shards for those of
-// one may deadlock with others. A map that is old or doubted is read again beside the checks: it
+// sessions that find none read it: a batch that does not know that its buckets lie on several
+// shards may deadlock with others. A map that is old or doubted is read again beside the checks: it
 // is used on as long as that takes or does not work.
 func (m *Shards) Refresh(ctx context.Context, read, beside func(context.Context) (*ShardMap, error)) error {
 	if m.Current.Load() == nil {

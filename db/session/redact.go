@@ -179,7 +179,7 @@ func namesThings(number uint16) bool {
 
 // isSwitching reports whether a tablet refuses a statement because the traffic of its table is
 // being switched to other shards. Vitess' rule for that is to fail, and to be asked again. vtgate
-// has no number of its own for it.
+// has no special number for it.
 func isSwitching(engine *mysql.MySQLError) bool {
 	return engine.Number == NumberOther && strings.Contains(engine.Message, "enforce denied tables")
 }

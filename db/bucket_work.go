@@ -11,25 +11,25 @@ import (
 	"velocityd/service"
 )
 
-// errand is what a session does with buckets besides checks on engines without procedures: it
+// bucketWork is what a session does with buckets besides checks on engines without procedures: it
 // settles reports, releases a bucket, or looks into one. It locks and reads as a batch does, and
 // its checks stand for their buckets alone.
-type errand struct{ *batch }
+type bucketWork struct{ *batch }
 
-// onErrand calls do with an errand in these buckets, until ctx ends. It calls again as long as the
+// onBuckets calls do with a bucketWork in these buckets, until ctx ends. It calls again as long as the
 // engine's error says that nothing was recorded and that another try may help.
-func (s *Store) onErrand(ctx context.Context, what string, buckets []service.Bucket, do func(context.Context, errand) error) error {
+func (s *Store) onBuckets(ctx context.Context, what string, buckets []service.Bucket, do func(context.Context, bucketWork) error) error {
 	return s.again(ctx, what, byFault, func() error {
 		return s.withBatch(ctx, service.Call{Checks: []service.Check{{Buckets: buckets}}}, func(ctx context.Context, b *batch) error {
-			return do(ctx, errand{b})
+			return do(ctx, bucketWork{b})
 		})
 	})
 }
 
 // readSettings reads the engine's clock, and the zones of the buckets as they are now, with all
-// settings but those that no errand needs. The clock is that of the server that has the zones. It
+// settings but those that only a check needs. The clock is that of the server that has the zones. It
 // comes from a table that has a row even when all zones are deleted.
-func (e errand) readSettings(r *session.Reading) {
+func (e bucketWork) readSettings(r *session.Reading) {
 	e.now = time.Time{}
 	r.SQL("SELECT UTC_TIMESTAMP(6) FROM schema_migrations;")
 	r.Each(1, func(row []driver.Value) (err error) {
@@ -55,7 +55,7 @@ func (e errand) readSettings(r *session.Reading) {
 }
 
 // send sends a packet that holds readSettings.
-func (e errand) send(ctx context.Context, r *session.Reading) error {
+func (e bucketWork) send(ctx context.Context, r *session.Reading) error {
 	err := r.Send(ctx, e.conn)
 	if err == nil && e.now.IsZero() {
 		err = errNoClock
@@ -67,7 +67,7 @@ var errNoClock = errors.New("schema_migrations has no row to read the clock with
 
 // readExceptions reads the overrides of the buckets in some zones, whose settings are read. The
 // lengths of the networks that an ip zone has overrides of are known only after a first reading.
-func (e errand) readExceptions(ctx context.Context, zoneIDs []int64) error {
+func (e bucketWork) readExceptions(ctx context.Context, zoneIDs []int64) error {
 	clear(e.known.plans)
 	for _, id := range zoneIDs {
 		e.known.plans[id] = e.planOf(e.known.zones[id], zonePlan{})
@@ -92,13 +92,13 @@ func (e errand) readExceptions(ctx context.Context, zoneIDs []int64) error {
 }
 
 // exception returns the override in force for a bucket whose zone's overrides are read, or nil.
-func (e errand) exception(bucket service.Bucket) *service.Override {
+func (e bucketWork) exception(bucket service.Bucket) *service.Override {
 	return service.InForce(e.now, e.ledger.Zones[bucket.ZoneID], bucket, e.ledger.Overrides)
 }
 
 // commit records what write writes, and commits. If that fails in the COMMIT, the error wraps
 // service.ErrUndecided or says that the engine rolled back.
-func (e errand) commit(ctx context.Context, write func(*session.Packet)) error {
+func (e bucketWork) commit(ctx context.Context, write func(*session.Packet)) error {
 	var r session.Reading
 	r.SQL("RELEASE SAVEPOINT velocityd;") // fails if the transaction is not this one any more
 	write(&r.Packet)
@@ -108,14 +108,14 @@ func (e errand) commit(ctx context.Context, write func(*session.Packet)) error {
 }
 
 // uncount writes that the txns of a bucket which came after since do not count any more.
-func (e errand) uncount(p *session.Packet, bucket service.Bucket, since time.Time) {
+func (e bucketWork) uncount(p *session.Packet, bucket service.Bucket, since time.Time) {
 	p.SQL("UPDATE zone_txn FORCE INDEX (zone_txn_window) SET counted = FALSE").WhereBucket(bucket).
 		SQL(" AND counted = TRUE AND created_at > ").Instant(since).SQL(";")
 }
 
 // forgetTally writes that a bucket has no tally if the one that it has reaches since: it is wrong
 // when a txn from then on does not count any more.
-func (e errand) forgetTally(p *session.Packet, bucket service.Bucket, since time.Time) {
+func (e bucketWork) forgetTally(p *session.Packet, bucket service.Bucket, since time.Time) {
 	if place, _ := e.placeOf(bucket); e.of[place].tally != nil && !e.of[place].tally.until.Before(since) {
 		p.SQL("UPDATE zone_bucket_lock SET tally_until = NULL").WhereBucket(bucket).SQL(";")
 	}

@@ -7,24 +7,24 @@ import (
 	"velocityd/service"
 )
 
-// rehearse finds out whether a batch can record what was stuck. If nobody may wait, what is stuck
-// is left alone. Otherwise it records the stuck buckets and attempt ids and takes that back, before
-// the batch locks anything: so nobody waits because it waits. Checks of what it waits for in vain are
-// refused as held. The ids of the txns that it takes back are not used again.
-func (s *Store) rehearse(ctx context.Context, b *batch) error {
+// tryRecording inserts and rolls back rows for the stuck buckets and attempt ids of a batch, before the
+// batch locks anything, to learn whether recording still blocks. No other session waits for it meanwhile.
+// Checks of buckets that still block are refused as held. The ids of the rolled-back rows are not used
+// again. A batch that may not wait tries nothing.
+func (s *Store) tryRecording(ctx context.Context, b *batch) error {
 	if b.noWait {
 		b.locks.leavesAttempts = b.hints.stuck.attempts.lasts()
 		return nil
 	}
-	if err := s.rehearseTxns(ctx, b); err != nil {
+	if err := s.tryTxns(ctx, b); err != nil {
 		return err
 	}
-	return s.rehearseAttempts(ctx, b)
+	return s.tryAttempts(ctx, b)
 }
 
-// rehearseTxns records the batch's stuck buckets and takes that back: a counted txn and one that is
+// tryTxns records the batch's stuck buckets and takes that back: a counted txn and one that is
 // not for each, since they go to different places of the index.
-func (s *Store) rehearseTxns(ctx context.Context, b *batch) error {
+func (s *Store) tryTxns(ctx context.Context, b *batch) error {
 	var stuck []service.Bucket
 	for _, bucket := range b.buckets {
 		if b.hints.stuck.has(bucket) {
@@ -55,9 +55,9 @@ func (s *Store) rehearseTxns(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// rehearseAttempts records the batch's attempt ids and takes that back, if attempt ids are stuck.
+// tryAttempts records the batch's attempt ids and takes that back, if attempt ids are stuck.
 // Those that are remembered stay as they are.
-func (s *Store) rehearseAttempts(ctx context.Context, b *batch) error {
+func (s *Store) tryAttempts(ctx context.Context, b *batch) error {
 	if len(b.attemptIDs) == 0 || !b.hints.stuck.attempts.lasts() {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (s *Store) rehearseAttempts(ctx context.Context, b *batch) error {
 	return err
 }
 
-// try carries out an INSERT and takes it back. waited says that it has waited in vain.
+// try carries out an INSERT and takes it back. waited says that the INSERT timed out on a lock.
 func (s *Store) try(ctx context.Context, b *batch, insert *session.Packet) (waited bool, err error) {
 	text := "START TRANSACTION; " + string(insert.Text) + "; ROLLBACK"
 	if int64(len(text)) >= b.conn.MaxPacket {
