@@ -8,9 +8,9 @@ import (
 
 // bodyMemory counts the bytes of bodies and answers that are in memory, and bounds them. A
 // body counts by the length that its header announces, from before it is read until its
-// answer is written, because the values decoded from it live as long. One of unknown length
-// counts as the longest that it may be without a slot, and then as the longest of all. Who
-// asks for a large answer counts by its length, if that is more. Tiny bodies and answers, which
+// answer is written, because the values decoded from it live as long. A body of
+// unknown length counts as 64 KiB at first, and as 1 MiB once it has a slot. A request for a
+// larger answer counts by the length of that. Tiny bodies and answers, which
 // fit into a new buffer, are not counted: their connection takes more.
 type bodyMemory struct {
 	most int64 // 0 means any number
