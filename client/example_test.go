@@ -18,7 +18,7 @@ func Example() {
 	// In earnest this is a running velocityd, and its address a setting.
 	memory := servicetest.NewMemory()
 	running := httptest.NewServer(handlers.New(handlers.Options{
-		Limiter: service.NewNormalizingLimiter(memory, memory, time.Second), Reader: memory, Writer: memory,
+		Limiter: service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Second}), Reader: memory, Writer: memory,
 	}))
 	defer running.Close()
 

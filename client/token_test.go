@@ -24,7 +24,7 @@ func TestClientProvesWhoItIsByItsToken(t *testing.T) {
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	url := serve(t, handlers.New(handlers.Options{
-		Limiter: service.NewNormalizingLimiter(m, m, time.Minute), Reader: m, Writer: m,
+		Limiter: service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: time.Minute}), Reader: m, Writer: m,
 		Auth: handlers.Auth{Gate: front.Gate{Callers: cache, Txns: m}},
 	}))
 	shop := connect(t, url, client.WithToken(token.Reveal()))

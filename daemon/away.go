@@ -35,7 +35,7 @@ func (s *Instance) wireChecks(file *stateFile) {
 		s.limiter.Learn(zones)
 		s.fallback.Remember(zones)
 	}}
-	s.limiter = service.NewHidingLimiter(s.fallback, s.zones, s.keys, s.options.CheckTimeout)
+	s.limiter = service.NewLimiter(s.fallback, service.LimiterOptions{Zones: s.zones, Keys: s.keys, Timeout: s.options.CheckTimeout})
 	s.zones.recall()
 }
 

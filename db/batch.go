@@ -301,7 +301,7 @@ func (b *batch) replan() (changed bool) {
 func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	plan := zonePlan{
 		known: true, keys: zone.Keys, overridden: zone.overridden, networks: zone.overridden && zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
-		hasSeries: zone.RecordBlocked > 0,
+		hasSeries: zone.HasSeries(),
 	}
 	if zone.Rate <= mostListed {
 		plan.window = zone.Window

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/session"
+	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
@@ -26,9 +27,8 @@ func (s *Store) onBuckets(ctx context.Context, what string, buckets []service.Bu
 	})
 }
 
-// readSettings reads the engine's clock, and the zones of the buckets as they are now, with all
-// settings but those that only a check needs. The clock is that of the server that has the zones. It
-// comes from a table that has a row even when all zones are deleted.
+// readSettings reads the engine's clock, and the zones of the buckets as they are now. The clock is that of
+// the server that has the zones. It comes from a table that has a row even when all zones are deleted.
 func (e bucketWork) readSettings(r *session.Reading) {
 	e.now = time.Time{}
 	r.SQL("SELECT UTC_TIMESTAMP(6) FROM schema_migrations;")
@@ -36,20 +36,16 @@ func (e bucketWork) readSettings(r *session.Reading) {
 		e.now, err = session.AsInstant(row[0])
 		return err
 	})
-	r.SQL("SELECT "+limitColumns+", COALESCE(reserve_ttl, `window`), reset_on_success, overridden "+
-		"FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
+	r.SQL("SELECT "+zoneColumns+", overridden FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		List(len(e.zoneIDs), func(i int) { r.Int(e.zoneIDs[i]) }).SQL(";")
-	r.Each(limits+3, func(row []driver.Value) error {
-		zone, rest, err := limitOf(row)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(e.zoneIDs, zone.ID) {
+	r.Each(len(zonerow.Settings)+2, func(row []driver.Value) error {
+		zone := service.Zone{ID: session.AsInt(row[0])}
+		rest, fits := zonerow.Settings.Read(&zone, row[1:])
+		if !fits || !slices.Contains(e.zoneIDs, zone.ID) {
 			return session.ErrMisfit
 		}
-		zone.ReserveTTL, zone.ResetOnSuccess = service.Seconds(session.AsInt(rest[0])), session.AsInt(rest[1]) != 0
 		e.ledger.Zones[zone.ID] = zone
-		e.known.zones[zone.ID] = lockedZone{Zone: zone, overridden: session.AsInt(rest[2]) != 0}
+		e.known.zones[zone.ID] = lockedZone{Zone: zone, overridden: session.AsInt(rest[0]) != 0}
 		return nil
 	})
 }

@@ -256,7 +256,7 @@ func TestLockRowsRemovedUnderLoadNeverCostExactness(t *testing.T) {
 		var group sync.WaitGroup
 		for range callers {
 			group.Go(func() {
-				limiter := service.NewLimiter(store, 2*time.Minute)
+				limiter := service.NewLimiter(store, service.LimiterOptions{Timeout: 2 * time.Minute})
 				for range 3 {
 					_, err := askLimiter(context.Background(), limiter, check(user("hot")))
 					if err != nil && !errors.Is(err, service.ErrBusy) {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/session"
+	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
@@ -81,8 +83,7 @@ type auditedRows struct {
 }
 
 func zoneRows(id int64) auditedRows {
-	state := jsonObject("id", "description", "rate", "window", "mode", "counts", "reserve_ttl", "reset_on_success", "lockout",
-		"lockout_factor", "lockout_max", "lockout_decay", "key_kind", "key_form", "ipv4_prefix", "ipv6_prefix", "on_failure", "record_blocked", "revision")
+	state := jsonObject(slices.Concat([]string{"id"}, zonerow.Settings.Names(), []string{"revision"})...)
 	return auditedRows{"zone", "zone_master", "id, NULL", state, "id = ?", []any{id}}
 }
 

@@ -33,7 +33,7 @@ func newBench(tb testing.TB, d *dbtest.Database) bench {
 
 // asking returns the bench with another store of checks on the same database.
 func (b bench) asking(checks service.CheckStore) bench {
-	b.Checker = service.NewNormalizingLimiter(checks, b.store, 5*time.Minute)
+	b.Checker = service.NewLimiter(checks, service.LimiterOptions{Zones: b.store, Timeout: 5 * time.Minute})
 	return b
 }
 

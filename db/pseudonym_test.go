@@ -136,7 +136,7 @@ func TestOverridesOfAnOldKeyHoldUnderTheNewOne(t *testing.T) {
 			o.ZoneID, o.Key = 1, hidden[1].Key
 			d.SetOverride(t, o)
 		}
-		limiter := service.NewHidingLimiter(store, store, ring, time.Minute)
+		limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ring, Timeout: time.Minute})
 		for key, want := range map[string]int{"raised": 5, "denied": 0, "allowed": 5, "plain": 2} {
 			passed := 0
 			for range 5 {

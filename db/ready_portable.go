@@ -22,9 +22,7 @@ const noZone = "zone_id = 0"
 // proveLimits reads what a decision reads of zones and overrides.
 func proveLimits(ctx context.Context, conn *session.Conn) error {
 	var p proof
-	p.read("table zone_master", "SELECT id, rate, `window`, mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, "+
-		"lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, key_rule, overridden, revision, narrowed_at "+
-		"FROM zone_master WHERE id = 0")
+	p.read("table zone_master", "SELECT "+zoneColumns+", key_rule, overridden, revision, narrowed_at FROM zone_master WHERE id = 0")
 	p.read("table zone_override", "SELECT id, bucket_key, network, action, rate, `window`, expires_at FROM zone_override WHERE "+noZone)
 	p.read("table zone_override_prefix_length", "SELECT family, prefix_length FROM zone_override_prefix_length WHERE "+noZone)
 	return p.ask(ctx, conn)

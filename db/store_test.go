@@ -127,7 +127,7 @@ func TestServerStoppedInMidRunIsBusyQuicklyAndComesBackByItself(t *testing.T) {
 		d := dbtest.Empty(t, dbtest.AdminDSN(server, ""))
 		dbtest.Migrate(t, d.DSN)
 		d.SetZone(t, zone(1, 5, time.Hour))
-		run := &midRun{limiter: service.NewLimiter(connect(t, d, session.Options{}), 5*time.Second)}
+		run := &midRun{limiter: service.NewLimiter(connect(t, d, session.Options{}), service.LimiterOptions{Timeout: 5 * time.Second})}
 		var group sync.WaitGroup
 		for range 16 {
 			group.Go(func() {

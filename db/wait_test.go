@@ -143,7 +143,7 @@ func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
-		limiter := service.NewLimiter(connect(t, d, session.Options{LockWait: 5 * time.Second}), 10*time.Second)
+		limiter := service.NewLimiter(connect(t, d, session.Options{LockWait: 5 * time.Second}), service.LimiterOptions{Timeout: 10 * time.Second})
 		d.Hold(t, user("alice"))
 		if _, err := askLimiter(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("err = %v, want ErrBusy: a second wait would not end in time", err)
@@ -155,7 +155,7 @@ func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
-		hurried, patient := service.NewLimiter(store, 3*time.Second), service.NewLimiter(store, time.Minute)
+		hurried, patient := service.NewLimiter(store, service.LimiterOptions{Timeout: 3 * time.Second}), service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})
 		before := connectionID(t, store)
 		release := d.Hold(t, user("alice"))
 		if _, err := askLimiter(context.Background(), hurried, check(user("alice"))); !errors.Is(err, service.ErrUndecided) {
@@ -190,7 +190,7 @@ func TestClientThatLeavesInMidCheckIsStillDecidedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: time.Minute, MaxConns: 1}, zone(1, 5, time.Hour))
-		limiter := service.NewLimiter(store, 2*time.Minute)
+		limiter := service.NewLimiter(store, service.LimiterOptions{Timeout: 2 * time.Minute})
 		before := connectionID(t, store)
 		release := d.Hold(t, user("alice"))
 		ctx, leave := context.WithCancel(context.Background())
@@ -223,7 +223,7 @@ func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		limiter := service.NewLimiter(store, 100*time.Millisecond)
+		limiter := service.NewLimiter(store, service.LimiterOptions{Timeout: 100 * time.Millisecond})
 		if _, err := askLimiter(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrAway) {
 			t.Errorf("err = %v, want ErrBusy and no more: nothing was sent, and the engine is there", err)
 		}

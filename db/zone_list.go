@@ -76,19 +76,23 @@ func (s *Store) replaceZones(ctx context.Context, zones []service.Zone, ids []in
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	has := func(id int64) bool { _, is := slices.BinarySearch(ids, id); return is }
-	query, args, err := sqlx.In(selectZone+`
+	condition, args, err := sqlx.In(`
  WHERE id IN (?)`, ids)
 	if err != nil {
 		return nil, fmt.Errorf("read changed zones: %w", err)
 	}
-	rows, err := session.SelectFitting(ctx, s.pool, func(row zoneRow) bool { return has(row.ID) }, query, args...)
+	var changed []service.Zone
+	err = s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
+		changed, err = selectZones(ctx, conn, condition, args...)
+		if slices.ContainsFunc(changed, func(z service.Zone) bool { return !has(z.ID) }) {
+			return session.ErrMisfit
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("read changed zones: %w", session.LookupError(err))
 	}
-	now := slices.DeleteFunc(slices.Clone(zones), func(z service.Zone) bool { return has(z.ID) })
-	for _, row := range rows {
-		now = append(now, row.zone())
-	}
+	now := append(slices.DeleteFunc(slices.Clone(zones), func(z service.Zone) bool { return has(z.ID) }), changed...)
 	slices.SortFunc(now, func(a, b service.Zone) int { return cmp.Compare(a.ID, b.ID) })
 	return now, nil
 }

@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jmoiron/sqlx"
+
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
+	"velocityd/db/zonerow"
 	"velocityd/service"
 )
 
@@ -71,6 +74,23 @@ func TestZonesCanBePutReadListedAndDeleted(t *testing.T) {
 		}
 		if _, err := store.PutZone(ctx, zone(7, -1, time.Hour), service.Match{}, ""); !errors.Is(err, service.ErrInvalid) {
 			t.Errorf("a rate of -1: %v, want ErrInvalid", err)
+		}
+	})
+}
+
+func TestEveryColumnOfZonesIsASettingOrKeptByTheSchema(t *testing.T) {
+	t.Parallel()
+	eachForm(t, func(t *testing.T, f form) {
+		want := append([]string{"id", "key_rule", "overridden", "revision", "narrowed_at"}, zonerow.Settings.Names()...)
+		var got []string
+		if err := sqlx.NewDb(f.database(t).SQL, "mysql").Select(&got,
+			"SELECT column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name = 'zone_master'"); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("zone_master has the columns\n%q, want\n%q", got, want)
 		}
 	})
 }

@@ -224,7 +224,7 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	memory := servicetest.NewMemory()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	handler := New(Options{
-		Limiter: service.NewLimiter(memory, time.Minute), Reader: memory, Writer: memory, Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}},
+		Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory, Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}},
 	})
 	ended := credentials.AddToken(access.Caller{Name: "gone", Scopes: []access.Scope{access.ScopeAdmin}})
 	credentials.Revoke(1)

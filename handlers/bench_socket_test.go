@@ -71,7 +71,7 @@ func benchServers() map[string]func(net.Listener) error {
 	}
 	over := func(store service.CheckStore) func(net.Listener) error {
 		server := wire.NewServer(New(Options{
-			Limiter: service.NewLimiter(store, time.Minute), AllowedHosts: []string{}, MaxBodyBytes: maxBody,
+			Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), AllowedHosts: []string{}, MaxBodyBytes: maxBody,
 		}), time.Minute, nil)
 		return func(l net.Listener) error { return server.Serve(wire.NewListener(l, wire.Options{})) }
 	}

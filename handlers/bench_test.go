@@ -16,7 +16,7 @@ func BenchmarkCheck(b *testing.B) {
 	handler := New(Options{Limiter: service.NewLimiter(fixed(service.Decision{
 		CheckedAt: time.Now(),
 		Verdicts:  []service.Verdict{{Bucket: bucketOf(1, "1_42"), TxnID: 981, Rate: 5, Window: time.Minute, Velocity: 1}},
-	}), time.Minute)})
+	}), service.LimiterOptions{Timeout: time.Minute})})
 	body := bucketJSON(1, "1_42")
 	b.ReportAllocs()
 	for b.Loop() {

@@ -35,7 +35,7 @@ func newFaulty(fault func() error) *faulty {
 		Logger: f.logger(),
 		Limiter: service.NewLimiter(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
 			return nil, fault()
-		}), time.Minute),
+		}), service.LimiterOptions{Timeout: time.Minute}),
 	})
 	return f
 }

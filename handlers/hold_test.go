@@ -141,7 +141,7 @@ func TestAnswersCountUntilTheyAreTaken(t *testing.T) {
 	t.Parallel()
 	body := `{"checks":[` + strings.Repeat(bucketJSON(1, "a")+",", service.MaxChecks-1) + bucketJSON(1, "a") + `]}`
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(Options{Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), time.Minute), MaxBodyBytes: 4 * maxBody})
+		s := newServer(Options{Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}), MaxBodyBytes: 4 * maxBody})
 		near, accepted := net.Pipe()
 		defer serveConn(s.echo(s.routeCalls), time.Minute, accepted)()
 		mustWrite(t, near, asks("/v1/checks", body))

@@ -41,7 +41,7 @@ func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Opti
 	o.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.AccessLog = true
 	options := Options{
-		Limiter: service.NewLimiter(store, time.Minute), Reader: memory, Writer: memory, Logger: o.Logger, AccessLog: true,
+		Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory, Logger: o.Logger, AccessLog: true,
 	}
 	if change != nil {
 		change(&options)
@@ -185,7 +185,7 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			pipes := pipeListener{make(chan net.Conn)}
 			s := newServer(Options{
-				Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), time.Minute), MaxBodyBytes: fit * smallBody,
+				Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}), MaxBodyBytes: fit * smallBody,
 			})
 			server := wire.NewServer(s.echo(s.routeCalls), time.Minute, nil)
 			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
@@ -262,7 +262,7 @@ func TestAnAdminListenerTakesAllButCallsAwayFromTheFirst(t *testing.T) {
 	memory := servicetest.NewMemory()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	o := Options{
-		Limiter: service.NewNormalizingLimiter(memory, memory, time.Minute), Reader: memory, Writer: memory,
+		Limiter: service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Minute}), Reader: memory, Writer: memory,
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") }),
 	}
 	calls, admin := NewSplit(o)

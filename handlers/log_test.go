@@ -160,7 +160,7 @@ func TestCallerWhoLeftIsNoErrorOfOurs(t *testing.T) {
 		Logger: slog.New(slog.NewJSONHandler(log, nil)), AccessLog: true,
 		Limiter: service.NewLimiter(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) {
 			return nil, errors.New("asked for nobody")
-		}), time.Minute),
+		}), service.LimiterOptions{Timeout: time.Minute}),
 	})
 	ctx, leave := context.WithCancel(t.Context())
 	leave()

@@ -65,7 +65,7 @@ func TestLinesAboutARequestHaveItsContext(t *testing.T) {
 		return nil, errors.New("no such column")
 	})
 	handler := New(Options{
-		Limiter: service.NewLimiter(store, time.Minute), AccessLog: true,
+		Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), AccessLog: true,
 		Logger: slog.New(inTrace{slog.NewJSONHandler(&logLines{}, nil), lines}),
 	})
 	traced := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -187,7 +187,7 @@ func TestCheckIsCompletedWhenItsCallerGoesAway(t *testing.T) {
 			decisions, err := memory.CheckAll(ctx, service.Call{Checks: checks})
 			done <- ctx.Err()
 			return decisions, err
-		}), time.Minute)})
+		}), service.LimiterOptions{Timeout: time.Minute})})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		go func() { <-r.Context().Done(); close(gone) }() // the server has seen it leave
 		handler.ServeHTTP(w, r)
@@ -215,7 +215,7 @@ func TestCheckIsCompletedWhenItsCallerGoesAway(t *testing.T) {
 func TestBodyThatEndsEarlyIsRefused(t *testing.T) {
 	t.Parallel()
 	memory := servicetest.NewMemory()
-	handler := New(Options{Reader: memory, Limiter: service.NewLimiter(memory, time.Minute)})
+	handler := New(Options{Reader: memory, Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute})})
 	request := httptest.NewRequest(http.MethodPost, "/v1/check", &brokenBody{})
 	request.Header.Set("Content-Type", "application/json")
 	answer := httptest.NewRecorder()

@@ -21,7 +21,7 @@ func TestRefusedChecksAreOneLineASecondWithTheZonesThatTheyName(t *testing.T) {
 		zone := int64(0)
 		f := newFaulty(nil)
 		memory := servicetest.NewMemory() // it has no zones
-		f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(memory, time.Minute)})
+		f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute})})
 		for range 500 {
 			zone = zone%3 + 1
 			f.ask(t, "/v1/check", bucketJSON(zone, "secret"))

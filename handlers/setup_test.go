@@ -33,7 +33,7 @@ func start(t *testing.T, change func(*Options)) *running {
 	t.Helper()
 	r := &running{Memory: servicetest.NewMemory(), log: &logLines{}}
 	o := Options{
-		Limiter: service.NewNormalizingLimiter(r.Memory, r.Memory, 10*time.Second),
+		Limiter: service.NewLimiter(r.Memory, service.LimiterOptions{Zones: r.Memory, Timeout: 10 * time.Second}),
 		Reader:  r.Memory, Writer: r.Memory,
 		Logger:    slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		AccessLog: true,
@@ -56,7 +56,9 @@ func serve(t *testing.T, handler http.Handler) *running {
 // startWith serves checks from store.
 func startWith(t *testing.T, store storeFunc) *running {
 	t.Helper()
-	return start(t, func(o *Options) { o.Limiter = service.NewLimiter(store, 10*time.Second) })
+	return start(t, func(o *Options) {
+		o.Limiter = service.NewLimiter(store, service.LimiterOptions{Timeout: 10 * time.Second})
+	})
 }
 
 // storeFunc is a store that ends as a test wants.

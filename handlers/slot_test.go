@@ -41,7 +41,7 @@ func inHouse(t *testing.T, f func(t *testing.T, h *house)) {
 			}
 			return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
 		})
-		s := newServer(Options{Limiter: service.NewLimiter(store, time.Minute)})
+		s := newServer(Options{Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})})
 		s.slots = newSlots(1)
 		server := wire.NewServer(s.echo(s.routeCalls), time.Minute, nil)
 		go func() { _ = server.Serve(wire.NewListener(h.pipes, wire.Options{})) }()

@@ -19,6 +19,9 @@ type Series struct {
 	OverrideID uint64
 }
 
+// HasSeries says that later blocked attempts of a bucket are counted by txns of earlier ones.
+func (z Zone) HasSeries() bool { return z.RecordBlocked > 0 }
+
 // Repeats are blocked attempts that come to those which a txn counts already.
 type Repeats struct {
 	Bucket Bucket

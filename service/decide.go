@@ -30,7 +30,7 @@ type BucketState struct {
 	// Velocity replaces Counted, if it is not nil, for a bucket with too many txns to list.
 	Velocity *Velocity
 	Lockout  Lockout
-	// Series is the series of blocked attempts, in a zone with RecordBlocked.
+	// Series is the series of blocked attempts, in a zone that HasSeries.
 	Series Series
 	// Held says that the store does not have the bucket's lock. Checks that name it are refused with
 	// ErrHeld.
@@ -249,7 +249,7 @@ func (d *decider) record(i int, check Check, decision Decision) {
 			Bucket: v.Bucket, CreatedAt: d.now, LastAt: d.now, Attempts: 1, Blocked: decision.Blocked,
 			WouldBlock: v.WouldBlock, Reason: v.Reason, OverrideID: v.OverrideID, Counted: counted, AttemptID: check.AttemptID,
 		}
-		if txn.Blocked && account.zone.RecordBlocked > 0 {
+		if txn.Blocked && account.zone.HasSeries() {
 			v.TxnID = d.blocked(i, account, txn)
 		} else {
 			v.TxnID = d.add(i, txn)

@@ -24,51 +24,46 @@ type ZoneLister interface {
 // zone takes effect at the next check.
 type Limiter struct {
 	store   CheckStore
-	timeout time.Duration
-	zones   ZoneLister // nil: keys are not normalised
-	keys    *Keyring   // nil: no check of a zone with key_form hmac can be asked
-	rules   atomic.Pointer[keyRules]
-	fresh   *Fresh // reads the zones
+	options LimiterOptions
+	rules   atomic.Pointer[keyRules] // nil: keys are not normalised
+	fresh   *Fresh                   // reads the zones
 }
 
 var _ Checker = (*Limiter)(nil)
 
-// NewLimiter returns a Limiter in front of store that does NOT normalise keys. A check that
-// the store has not answered after timeout ends in ErrUndecided or ErrBusy. In front of a
-// Coalescer, timeout must be longer than CoalescerOptions.Timeout; the difference is how long
-// a check may wait in its queue.
-func NewLimiter(store CheckStore, timeout time.Duration) *Limiter {
-	return &Limiter{store: store, timeout: timeout}
+// LimiterOptions say how a Limiter asks its store.
+type LimiterOptions struct {
+	// Timeout is after how long a check that the store has not answered ends in ErrUndecided or
+	// ErrBusy. In front of a Coalescer it must be longer than CoalescerOptions.Timeout; the
+	// difference is how long a check may wait in its queue.
+	Timeout time.Duration
+	// Zones has the rules by which keys are normalised. Without it keys are NOT normalised.
+	Zones ZoneLister
+	// Keys makes the pseudonyms that stand for keys in zones with key_form hmac, so that the store
+	// never sees those keys. The verdicts name the normalised keys all the same. Without a key in it
+	// such checks are refused with ErrNoKeys.
+	Keys *Keyring
 }
 
-// NewNormalizingLimiter returns a Limiter that also normalises keys, by the rules of zones. It
-// reads no zone yet.
-func NewNormalizingLimiter(store CheckStore, zones ZoneLister, timeout time.Duration) *Limiter {
-	l := &Limiter{store: store, timeout: timeout, zones: zones}
+// NewLimiter returns a Limiter in front of store. It reads no zone yet.
+func NewLimiter(store CheckStore, o LimiterOptions) *Limiter {
+	l := &Limiter{store: store, options: o}
+	if o.Zones != nil {
+		l.Learn(nil)
+	}
 	l.fresh = NewFresh(func(ctx context.Context) error {
-		zones, err := l.zones.Zones(ctx)
+		zones, err := o.Zones.Zones(ctx)
 		if err == nil {
 			l.Learn(zones)
 		}
 		return err
 	})
-	l.rules.Store(newKeyRules(nil))
 	return l
 }
 
-// Learn tells a normalizing Limiter the key rules of zones, which must be all of them, as they
+// Learn tells a Limiter that normalises keys the rules of zones, which must be all of them, as they
 // are or as they were last seen. If a rule is another one by now, the store says so.
 func (l *Limiter) Learn(zones []Zone) { l.rules.Store(newKeyRules(zones)) }
-
-// NewHidingLimiter returns a NewNormalizingLimiter that also puts pseudonyms, made by keys, in the
-// place of keys in zones with key_form hmac, so that the store never sees those keys. The
-// verdicts name the normalised keys all the same. Without a key in keys such checks are refused
-// with ErrNoKeys.
-func NewHidingLimiter(store CheckStore, zones ZoneLister, keys *Keyring, timeout time.Duration) *Limiter {
-	l := NewNormalizingLimiter(store, zones, timeout)
-	l.keys = keys
-	return l
-}
 
 // maxRuleReads bounds how often one call may find that a rule has changed.
 const maxRuleReads = 3
@@ -83,9 +78,9 @@ func (l *Limiter) CheckAll(ctx context.Context, checks []Check) ([]Decision, err
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: caller left before the check began: %w", ErrBusy, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.options.Timeout)
 	defer cancel()
-	q := questions{checks: checks, keys: l.keys}
+	q := questions{checks: checks, keys: l.options.Keys}
 	for reads := 0; ; reads++ {
 		err := q.prepare(l.rules.Load(), reads == 0)
 		asks := err == nil && len(q.asked) > 0

@@ -58,7 +58,7 @@ func ofKind(kind service.KeyKind) service.KeyRule { return service.KeyRule{Kind:
 func TestLimiterReadsRulesOnlyWhenTheStoreSaysSo(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername), ofKind(service.KeyUsername)}}
-	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	n := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
 	for range 3 {
 		decisions, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "BOB"), at(2, "BOB"), at(3, "2001:DB8::1"))})
 		if err != nil {
@@ -79,7 +79,7 @@ func TestLimiterReadsRulesOnlyWhenTheStoreSaysSo(t *testing.T) {
 func TestLimiterAsksOnceWhereKeysAreOpaque(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{{}}}
-	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	n := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
 	asked := service.Check{Buckets: []service.Bucket{at(1, "Bob"), at(404, "x")}, AttemptID: "id"}
 	if _, err := n.CheckAll(t.Context(), []service.Check{asked}); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestLimiterAsksOnceWhereKeysAreOpaque(t *testing.T) {
 func TestLimiterRereadsAStaleRule(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername), ofKind(service.KeyUsername)}}
-	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	n := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
 	for _, step := range []struct {
 		rule service.KeyRule
 		key  string
@@ -126,7 +126,7 @@ func TestLimiterRereadsAStaleRule(t *testing.T) {
 func TestLimiterRefusesBadKeysAloneAndInTheirPlaces(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}}
-	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	n := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
 	checks := []service.Check{
 		check(at(3, "alice")), check(at(1, "Bob")), check(at(1, "Bob"), at(1, " ")), check(at(1, " ")), check(at(3, "::1")),
 		check(at(2, "x"), at(3, "2001:db8::1"), at(3, "bob")),
@@ -164,7 +164,7 @@ func TestLimiterGivesUpOnRulesThatNeverRest(t *testing.T) {
 	for i := range 20 {
 		store.rules = append(store.rules, []service.KeyRule{ofKind(service.KeyUsername), ofKind(service.KeyIP)}[i%2])
 	}
-	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	n := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
 	decisions, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "::1"))})
 	if !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrStaleKey) || decisions != nil {
 		t.Errorf("got %+v, %v, want ErrBusy: nothing was decided", decisions, err)
@@ -178,12 +178,12 @@ func TestLimiterPassesErrorsOn(t *testing.T) {
 	t.Parallel()
 	for _, want := range []error{service.ErrBusy, service.ErrUndecided, errors.New("internal")} {
 		failing := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) { return nil, want }}
-		n := service.NewNormalizingLimiter(failing, &changing{rules: []service.KeyRule{{}}}, time.Minute)
+		n := service.NewLimiter(failing, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{{}}}, Timeout: time.Minute})
 		if d, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "a"))}); !errors.Is(err, want) || d != nil || failing.calls != 1 {
 			t.Errorf("store: got %+v, %v after %d calls, want no decisions and %v", d, err, failing.calls, want)
 		}
 		store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}, failing: want}
-		if d, err := service.NewNormalizingLimiter(store, store, time.Minute).CheckAll(t.Context(),
+		if d, err := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute}).CheckAll(t.Context(),
 			[]service.Check{check(at(1, "a"))}); !errors.Is(err, want) || d != nil {
 			t.Errorf("zones: got %+v, %v, want no decisions and %v", d, err, want)
 		}
@@ -191,7 +191,7 @@ func TestLimiterPassesErrorsOn(t *testing.T) {
 	short := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) {
 		return make([]service.Decision, 1), nil
 	}}
-	n := service.NewNormalizingLimiter(short, &changing{rules: []service.KeyRule{{}}}, time.Minute)
+	n := service.NewLimiter(short, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{{}}}, Timeout: time.Minute})
 	if _, err := n.CheckAll(t.Context(), []service.Check{check(at(1, "a")), check(at(1, "b"))}); !errors.Is(err, service.ErrUndecided) {
 		t.Errorf("too few answers: %v, want ErrUndecided", err)
 	}
@@ -201,7 +201,7 @@ func TestLimiterDoesNotChangeTheCallersChecks(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}}
 	asked := check(at(1, "BOB"))
-	if _, err := service.NewNormalizingLimiter(store, store, time.Minute).CheckAll(t.Context(), []service.Check{asked}); err != nil {
+	if _, err := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute}).CheckAll(t.Context(), []service.Check{asked}); err != nil {
 		t.Fatal(err)
 	}
 	if asked.Buckets[0] != at(1, "BOB") || asked.KeyRules != nil {
@@ -214,7 +214,7 @@ func TestLimiterIsSafeForManyCallersWhileRulesChange(t *testing.T) {
 	memory := servicetest.NewMemory()
 	zone := service.Zone{ID: 1, Rate: 1000, Window: time.Hour}
 	memory.SetZone(t, zone)
-	n := service.NewNormalizingLimiter(memory, memory, time.Minute)
+	n := service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Minute})
 	errs := make([]error, 50)
 	var callers sync.WaitGroup
 	for i := range errs {
@@ -255,7 +255,7 @@ func TestLimiterKeepsWhatWasDecidedBeforeAFailure(t *testing.T) {
 			decisions[1] = service.Decision{Err: service.ErrStaleKey}
 			return decisions, err
 		}
-		limiter := service.NewNormalizingLimiter(store, &changing{rules: []service.KeyRule{{}}}, time.Minute)
+		limiter := service.NewLimiter(store, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{{}}}, Timeout: time.Minute})
 		checks := []service.Check{check(at(1, "a")), {}, check(at(1, "b")), check(at(1, "c"))}
 		decisions, err := limiter.CheckAll(t.Context(), checks)
 		if err != nil || decisions[0].TxnID() != 1 || !errors.Is(decisions[1].Err, service.ErrInvalid) || decisions[3].TxnID() != 3 {
@@ -274,7 +274,7 @@ func TestLimiterUsesTheRulesThatItHasLearned(t *testing.T) {
 	t.Parallel()
 	store := admitting()
 	zones := &changing{} // which would say that keys are opaque
-	limiter := service.NewNormalizingLimiter(store, zones, time.Minute)
+	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: zones, Timeout: time.Minute})
 	limiter.Learn([]service.Zone{{ID: 1, Rate: 5, Window: time.Minute, Keys: ofKind(service.KeyUsername)}})
 	d, err := askLimiter(t.Context(), limiter, check(at(1, " Alice ")))
 	if err != nil || d.Verdicts[0].Bucket.Key != "alice" {
@@ -285,7 +285,7 @@ func TestLimiterUsesTheRulesThatItHasLearned(t *testing.T) {
 func TestABadKeyIsRefusedAndOthersAskedWhileZonesCannotBeRead(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{ofKind(service.KeyOpaque)}}
-	n := service.NewNormalizingLimiter(store, store, time.Minute)
+	n := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
 	n.Learn([]service.Zone{{ID: 1}, {ID: 2}, {ID: 3, Keys: ofKind(service.KeyIP)}})
 	store.failing = service.ErrAway
 	decisions, err := n.CheckAll(t.Context(), []service.Check{check(at(3, "no address")), check(at(2, "bob"))})
@@ -321,7 +321,7 @@ func TestChecksThatFindAZoneChangedShareAReading(t *testing.T) {
 	const callers = 100
 	store := new(renamed)
 	store.stale.Add(callers)
-	limiter := service.NewNormalizingLimiter(store, store, time.Minute)
+	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute})
 	limiter.Learn([]service.Zone{{ID: 1, Rate: 5, Window: time.Minute}})
 	var group sync.WaitGroup
 	for range callers {
@@ -348,7 +348,7 @@ func TestLimiterAsksOnlyWhatWasStaleAgain(t *testing.T) {
 		}
 		checks[300].Buckets[0].ZoneID = 1
 		store.reads = 1 // another rule than the Limiter knows
-		got, err := service.NewNormalizingLimiter(c, store, time.Hour).CheckAll(t.Context(), checks)
+		got, err := service.NewLimiter(c, service.LimiterOptions{Zones: store, Timeout: time.Hour}).CheckAll(t.Context(), checks)
 		if err != nil || slices.ContainsFunc(got, func(d service.Decision) bool { return d.Err != nil }) {
 			t.Fatalf("%+v, %v", got, err)
 		}

@@ -53,7 +53,7 @@ func TestLimiterKeepsInvalidChecksFromTheStoreAndInTheirPlaces(t *testing.T) {
 	checks := []service.Check{
 		{}, check(at(1, "a")), check(at(0, "b")), check(at(1, "c"), at(0, "c")), check(at(1, "d")), check(at(1, "")),
 	}
-	decisions, err := service.NewLimiter(store, time.Minute).CheckAll(t.Context(), checks)
+	decisions, err := service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}).CheckAll(t.Context(), checks)
 	if err != nil || len(decisions) != len(checks) {
 		t.Fatalf("got %d decisions, err %v", len(decisions), err)
 	}
@@ -81,7 +81,7 @@ func TestLimiterDoesNotCallTheStoreForNothing(t *testing.T) {
 		"no checks":   {},
 	} {
 		store := admitting()
-		decisions, err := service.NewLimiter(store, time.Minute).CheckAll(t.Context(), checks)
+		decisions, err := service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}).CheckAll(t.Context(), checks)
 		if err != nil || len(decisions) != len(checks) || store.calls != 0 {
 			t.Errorf("%s: got %+v, %v after %d calls of the store", name, decisions, err, store.calls)
 		}
@@ -110,7 +110,7 @@ func TestLimiterKeepsTheCallersCancellationFromTheStore(t *testing.T) {
 		}
 		return answer(inner, service.Call{Checks: checks})
 	}
-	if d, err := askLimiter(ctx, service.NewLimiter(store, time.Minute), check(at(1, "a"))); err != nil || d.TxnID() != 1 {
+	if d, err := askLimiter(ctx, service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), check(at(1, "a"))); err != nil || d.TxnID() != 1 {
 		t.Errorf("got %+v, %v, want the answer in spite of the cancellation", d, err)
 	}
 	if store.ctx.Err() == nil {
@@ -124,7 +124,7 @@ func TestLimiterGivesTheStoreItsOwnDeadline(t *testing.T) {
 		<-ctx.Done()
 		return nil, errors.Join(service.ErrUndecided, ctx.Err())
 	}}
-	_, err := askLimiter(t.Context(), service.NewLimiter(store, time.Millisecond), check(at(1, "a")))
+	_, err := askLimiter(t.Context(), service.NewLimiter(store, service.LimiterOptions{Timeout: time.Millisecond}), check(at(1, "a")))
 	if !errors.Is(err, service.ErrUndecided) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the store's ErrUndecided at the deadline", err)
 	}
@@ -134,7 +134,7 @@ func TestLimiterGivesTheStoreItsOwnDeadline(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), theirs)
 		defer cancel()
 		before := time.Now()
-		if _, err := askLimiter(ctx, service.NewLimiter(store, time.Hour), check(at(1, "a"))); err != nil {
+		if _, err := askLimiter(ctx, service.NewLimiter(store, service.LimiterOptions{Timeout: time.Hour}), check(at(1, "a"))); err != nil {
 			t.Fatal(err)
 		}
 		got, ok := store.ctx.Deadline()
@@ -149,7 +149,7 @@ func TestLimiterAsksNothingForACallerThatHasLeft(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	store := admitting()
-	_, err := askLimiter(ctx, service.NewLimiter(store, time.Minute), check(at(1, "a")))
+	_, err := askLimiter(ctx, service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), check(at(1, "a")))
 	if !errors.Is(err, service.ErrBusy) || !errors.Is(err, context.Canceled) || errors.Is(err, service.ErrUndecided) {
 		t.Errorf("got %v, want ErrBusy: nothing was decided", err)
 	}
@@ -162,7 +162,7 @@ func TestLimiterPassesTheStoresErrorOnForAllChecks(t *testing.T) {
 	t.Parallel()
 	for _, want := range []error{service.ErrBusy, service.ErrUndecided, errors.New("internal")} {
 		failing := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) { return nil, want }}
-		limiter := service.NewLimiter(failing, time.Minute)
+		limiter := service.NewLimiter(failing, service.LimiterOptions{Timeout: time.Minute})
 		if d, err := limiter.CheckAll(t.Context(), []service.Check{{}, check(at(1, "a"))}); !errors.Is(err, want) || d != nil {
 			t.Errorf("got %+v, %v, want no decisions and %v", d, err, want)
 		}
@@ -174,7 +174,7 @@ func TestLimiterDeniesWithoutAnError(t *testing.T) {
 	denying := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) {
 		return []service.Decision{{Blocked: true, Verdicts: []service.Verdict{{Blocked: true, TxnID: 7}}}}, nil
 	}}
-	d, err := askLimiter(t.Context(), service.NewLimiter(denying, time.Minute), check(at(1, "a")))
+	d, err := askLimiter(t.Context(), service.NewLimiter(denying, service.LimiterOptions{Timeout: time.Minute}), check(at(1, "a")))
 	if err != nil || !d.Blocked || d.TxnID() != 7 {
 		t.Errorf("got %+v, %v, want a denial as an answer", d, err)
 	}
@@ -185,7 +185,7 @@ func TestLimiterIsUndecidedWhenAStoreAnswersTooFew(t *testing.T) {
 	store := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) {
 		return make([]service.Decision, 1), nil
 	}}
-	_, err := service.NewLimiter(store, time.Minute).CheckAll(t.Context(), []service.Check{check(at(1, "a")), check(at(1, "b"))})
+	_, err := service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}).CheckAll(t.Context(), []service.Check{check(at(1, "a")), check(at(1, "b"))})
 	if !errors.Is(err, service.ErrUndecided) {
 		t.Errorf("err = %v, want ErrUndecided", err)
 	}
@@ -201,7 +201,7 @@ func BenchmarkLimiter(b *testing.B) {
 			}
 			return make([]service.Decision, len(call.Checks)), nil
 		}
-		limiter := service.NewNormalizingLimiter(store, &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}}, time.Minute)
+		limiter := service.NewLimiter(store, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}}, Timeout: time.Minute})
 		question := []service.Check{check(at(1, key))}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

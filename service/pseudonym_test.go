@@ -215,7 +215,7 @@ func TestALimiterHidesKeysFromItsStoreAndShowsThemToItsCaller(t *testing.T) {
 	for _, ids := range [][]string{{"k1"}, {"k1", "k2"}} {
 		store, ring := hidingZones(t), ringOf(t, ids...)
 		seen := &spy{CheckStore: store}
-		limiter := service.NewHidingLimiter(seen, store, ring, time.Minute)
+		limiter := service.NewLimiter(seen, service.LimiterOptions{Zones: store, Keys: ring, Timeout: time.Minute})
 		asked := check(at(3, "203.0.113.9"), at(2, "Clear"), at(1, " ALICE "))
 		for n := 1; n <= 3; n++ {
 			decisions, err := limiter.CheckAll(t.Context(), []service.Check{asked, check(at(2, "other")), check(at(9, "alice"))})
@@ -267,8 +267,8 @@ func TestWithoutKeysTheChecksOfHidingZonesAreRefusedAndNoOthers(t *testing.T) {
 	t.Parallel()
 	store := hidingZones(t)
 	for _, limiter := range []*service.Limiter{
-		service.NewNormalizingLimiter(store, store, time.Minute),
-		service.NewHidingLimiter(store, store, new(service.Keyring), time.Minute),
+		service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute}),
+		service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: new(service.Keyring), Timeout: time.Minute}),
 	} {
 		decisions, err := limiter.CheckAll(t.Context(), []service.Check{
 			check(at(1, "alice")), check(at(2, "bob")), check(at(2, "carol"), at(3, "203.0.113.9")),
@@ -311,7 +311,7 @@ func TestAStoreRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 func TestAZoneThatBeginsToHideIsObeyedAtTheNextCheck(t *testing.T) {
 	t.Parallel()
 	store, ring := hidingZones(t), ringOf(t, "k1")
-	limiter := service.NewHidingLimiter(store, store, ring, time.Minute)
+	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ring, Timeout: time.Minute})
 	ask := func() service.Decision {
 		decisions, err := limiter.CheckAll(t.Context(), []service.Check{check(at(2, "alice"))})
 		if err != nil || decisions[0].Err != nil {
@@ -338,7 +338,7 @@ func TestAttemptsAreTheSameAcrossARotation(t *testing.T) {
 	store := hidingZones(t)
 	limiters := map[string]*service.Limiter{}
 	for name, ids := range map[string][]string{"old": {"k1"}, "both": {"k1", "k2"}, "new": {"k2"}} {
-		limiters[name] = service.NewHidingLimiter(store, store, ringOf(t, ids...), time.Minute)
+		limiters[name] = service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ringOf(t, ids...), Timeout: time.Minute})
 	}
 	ask := func(by, id string, buckets ...service.Bucket) service.Decision {
 		decisions, err := limiters[by].CheckAll(t.Context(), []service.Check{{Buckets: buckets, AttemptID: id}})
@@ -399,7 +399,7 @@ func TestAnOverrideOfOnePseudonymHoldsForAll(t *testing.T) {
 		o.ZoneID = 1
 		store.Subject().SetOverride(t, o)
 	}
-	limiter := service.NewHidingLimiter(store, store, both, time.Minute)
+	limiter := service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: both, Timeout: time.Minute})
 	for key, want := range map[string]int{"raised": 5, "denied": 0, "allowed": 7, "plain": 2} {
 		passed := 0
 		for range 7 {
@@ -433,7 +433,7 @@ func TestAKeyOfANewZoneDoesNotLeaveBeforeTheZoneIsRead(t *testing.T) {
 	t.Parallel()
 	store := hidingZones(t)
 	seen := &spy{CheckStore: store}
-	limiter := service.NewHidingLimiter(seen, store, ringOf(t, "k1"), time.Minute)
+	limiter := service.NewLimiter(seen, service.LimiterOptions{Zones: store, Keys: ringOf(t, "k1"), Timeout: time.Minute})
 	if _, err := limiter.CheckAll(t.Context(), []service.Check{check(at(2, "clear"))}); err != nil {
 		t.Fatal(err)
 	}

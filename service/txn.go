@@ -43,7 +43,7 @@ type Txn struct {
 	// AttemptID is the caller's own name of the attempt, or empty.
 	AttemptID string
 	// Attempts is 1, and more where the txn counts later blocked attempts of the bucket, which have no txn:
-	// see Zone.RecordBlocked. LastAt is the time of the newest of them, or CreatedAt.
+	// see Series. LastAt is the time of the newest of them, or CreatedAt.
 	Attempts int
 	LastAt   time.Time
 }

@@ -106,7 +106,7 @@ func TestAHundredThousandKeysMakeNoSeries(t *testing.T) {
 	coalescer := queue.NewCoalescer(m.Batches(allowing()), queue.CoalescerOptions{Observe: queue.CoalescerObserver{
 		Queued: func(_ context.Context, joined, taken time.Time) { m.CountQueueWait(taken.Sub(joined)) },
 	}})
-	store := m.Checks(service.NewLimiter(coalescer, time.Minute))
+	store := m.Checks(service.NewLimiter(coalescer, service.LimiterOptions{Timeout: time.Minute}))
 	asked := func(n int) int {
 		for i := range n {
 			key := fmt.Sprintf("key-%d", i)
@@ -262,7 +262,7 @@ func TestChecksAreCountedAsTheirCallersAskThem(t *testing.T) {
 		keys = append(keys, key)
 	}
 	m, ring := newMetrics(), new(service.Keyring)
-	store := m.Checks(service.NewHidingLimiter(memory, memory, ring, time.Minute))
+	store := m.Checks(service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Keys: ring, Timeout: time.Minute}))
 	hidden := check(service.Bucket{ZoneID: 1, Key: "alice"})
 	if _, err := store.CheckAll(t.Context(), []service.Check{hidden}); err != nil {
 		t.Fatal(err)

@@ -87,7 +87,7 @@ func (f endpointFlags) open(ctx context.Context) (endpoint, error) {
 	hiding := daemon.HidingStore{Store: store, Keys: keys}
 	return endpoint{
 		Reader: hiding, Writer: hiding,
-		Checker: service.NewHidingLimiter(store, store, keys, localTimeout),
+		Checker: service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: keys, Timeout: localTimeout}),
 		timeout: localTimeout, release: func() { _ = store.Close() },
 	}, nil
 }

@@ -364,7 +364,7 @@ func askWherePanicsAre(t *testing.T, folder string) string {
 	answers := ""
 	for _, checks := range []service.CheckStore{store, coalescer} {
 		web := httptest.NewServer(handlers.New(handlers.Options{
-			Limiter: service.NewHidingLimiter(checks, store, ring, 2*time.Minute), Reader: store, Writer: store, Logger: logger, AccessLog: true,
+			Limiter: service.NewLimiter(checks, service.LimiterOptions{Zones: store, Keys: ring, Timeout: 2 * time.Minute}), Reader: store, Writer: store, Logger: logger, AccessLog: true,
 		}))
 		for path, body := range map[string]string{"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: ""} {
 			r, err := ask(web.URL+path, body)

@@ -4,41 +4,29 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
+	"velocityd/db/zonerow"
 	"velocityd/migrations/roles"
 	"velocityd/service"
 )
 
 // SetZone creates or changes a zone, in all its settings, with plain SQL as a
-// DBA does. A ReserveTTL of 0 is written as NULL.
+// DBA does. A ReserveTTL that is 0 or the window is written as NULL.
 func (d *Database) SetZone(tb testing.TB, zone service.Zone) {
 	tb.Helper()
-	reserve := sql.Null[int64]{V: int64(zone.ReserveTTL / time.Second), Valid: zone.ReserveTTL != 0}
-	zone = zone.WithDefaults()
+	var updates []string
+	for _, column := range zonerow.Settings.Names() {
+		updates = append(updates, "`"+column+"` = VALUES(`"+column+"`)")
+	}
 	Exec(tb, d.SQL, `
-INSERT INTO zone_master (id, description, rate, `+"`window`"+`, mode, counts, reserve_ttl, reset_on_success,
-       lockout, lockout_factor, lockout_max, lockout_decay, key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure,
-       record_blocked)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON DUPLICATE KEY UPDATE
-       description = VALUES(description), rate = VALUES(rate), `+"`window` = VALUES(`window`)"+`,
-       mode = VALUES(mode), counts = VALUES(counts), reserve_ttl = VALUES(reserve_ttl),
-       reset_on_success = VALUES(reset_on_success), lockout = VALUES(lockout),
-       lockout_factor = VALUES(lockout_factor), lockout_max = VALUES(lockout_max),
-       lockout_decay = VALUES(lockout_decay), key_kind = VALUES(key_kind), key_form = VALUES(key_form),
-       ipv4_prefix = VALUES(ipv4_prefix), ipv6_prefix = VALUES(ipv6_prefix),
-       on_failure = VALUES(on_failure), record_blocked = VALUES(record_blocked)`,
-		zone.ID, zone.Description, zone.Rate, service.WholeSeconds(zone.Window), string(zone.Mode), string(zone.Counts),
-		reserve, zone.ResetOnSuccess, service.WholeSeconds(zone.Lockout),
-		strconv.FormatFloat(zone.LockoutFactor, 'f', 2, 64), service.WholeSeconds(zone.LockoutMax),
-		service.WholeSeconds(zone.LockoutDecay), string(zone.Keys.Kind), string(zone.Keys.Form), zone.Keys.IPv4Prefix, zone.Keys.IPv6Prefix,
-		string(zone.OnFailure), zone.RecordBlocked)
+INSERT INTO zone_master (id, `+zonerow.Settings.List("")+`)
+VALUES (?`+strings.Repeat(", ?", len(updates))+`)
+ON DUPLICATE KEY UPDATE `+strings.Join(updates, ", "), append([]any{zone.ID}, zonerow.Settings.Write(zone)...)...)
 }
 
 // DeleteZone removes a zone and its overrides with plain SQL; its txns stay.

@@ -17,7 +17,7 @@ func TestTheSecondAttemptIsBlocked(t *testing.T) {
 	memory := servicetest.NewMemory()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	server := httptest.NewServer(handlers.New(handlers.Options{
-		Limiter: service.NewNormalizingLimiter(memory, memory, time.Second), Reader: memory, Writer: memory,
+		Limiter: service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Second}), Reader: memory, Writer: memory,
 	}))
 	defer server.Close()
 	velocity, err := client.New(server.URL)
@@ -38,7 +38,7 @@ func TestALoginAsksForUserAndAddress(t *testing.T) {
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	memory.SetZone(t, service.Zone{ID: 2, Rate: 9, Window: time.Minute})
 	server := httptest.NewServer(handlers.New(handlers.Options{
-		Limiter: service.NewNormalizingLimiter(memory, memory, time.Second), Reader: memory, Writer: memory,
+		Limiter: service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: time.Second}), Reader: memory, Writer: memory,
 	}))
 	defer server.Close()
 	velocity, err := client.New(server.URL)

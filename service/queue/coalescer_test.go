@@ -161,7 +161,7 @@ func TestCoalescerKeepsTheContract(t *testing.T) {
 						t.Error(err)
 					}
 				})
-				limiter := service.NewNormalizingLimiter(c, m, 30*time.Second)
+				limiter := service.NewLimiter(c, service.LimiterOptions{Zones: m, Timeout: 30 * time.Second})
 				return coalesced{Subject: m.Subject(), checks: limiter}
 			})
 		})

@@ -118,10 +118,6 @@ func (f *Fallback) Open(cause error) {
 // knownZones are all zones as they were last seen, with every setting spelt out.
 type knownZones map[int64]*service.Zone
 
-func hasAnswer(z *service.Zone) bool {
-	return z != nil && (z.OnFailure == service.OnFailureAllow || z.OnFailure == service.OnFailureBlock)
-}
-
 // haveAnswer says that a check has an answer without the store.
 func (k knownZones) haveAnswer(check service.Check) bool {
 	for _, b := range check.Buckets {

@@ -287,6 +287,6 @@ func TestFallbackKeepsTheContract(t *testing.T) {
 				t.Errorf("closed with %v after %d tests", err, probed.Load())
 			}
 		})
-		return answering{m.Subject(), service.NewNormalizingLimiter(f, m, 30*time.Second), f, m}
+		return answering{m.Subject(), service.NewLimiter(f, service.LimiterOptions{Zones: m, Timeout: 30 * time.Second}), f, m}
 	})
 }

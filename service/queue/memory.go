@@ -239,6 +239,10 @@ func (r *remembered) release(now time.Duration, n int32) {
 	}
 }
 
+func hasAnswer(z *service.Zone) bool {
+	return z != nil && (z.OnFailure == service.OnFailureAllow || z.OnFailure == service.OnFailureBlock)
+}
+
 // isRemembered says that a memory keeps the buckets of a zone.
 func isRemembered(z *service.Zone) bool {
 	return z != nil && z.OnFailure == service.OnFailureAllow && z.Mode == service.ModeEnforce

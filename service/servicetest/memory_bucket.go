@@ -90,7 +90,7 @@ func (m *Memory) txnsOf(bucket service.Bucket) []service.Txn {
 // Subject returns the store in the form that Exercise needs: behind a normalizing
 // service.Limiter, and with the methods of a DBA.
 func (m *Memory) Subject() Subject {
-	return memoryBench{Memory: m, checks: service.NewNormalizingLimiter(m, m, patience)}
+	return memoryBench{Memory: m, checks: service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: patience})}
 }
 
 type memoryBench struct {

@@ -99,7 +99,7 @@ func newRotation(t *testing.T, store RotationStore, b Subject, zone service.Zone
 		if err := ring.Replace(keys); err != nil {
 			t.Fatal(err)
 		}
-		r.rings[name], r.instances[name] = ring, service.NewHidingLimiter(store, store, ring, patience)
+		r.rings[name], r.instances[name] = ring, service.NewLimiter(store, service.LimiterOptions{Zones: store, Keys: ring, Timeout: patience})
 	}
 	for _, key := range r.keys {
 		r.asked[key] = map[string]int{}

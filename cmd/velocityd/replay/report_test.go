@@ -51,7 +51,7 @@ func reporting(t *testing.T, m *servicetest.Memory, batch int) *Replayer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := asking(service.NewNormalizingLimiter(m, m, time.Minute), 1, 2, batch)
+	r := asking(service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: time.Minute}), 1, 2, batch)
 	r.outcomes, r.rules = m, map[int64]service.KeyRule{}
 	for _, zone := range zones {
 		r.rules[zone.ID] = zone.Keys
@@ -85,7 +85,7 @@ func TestReplayInBatchesIsReplayOneByOne(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		log := randomLog(random, 120)
 		want, plain, lines := newTally(), loginZones(t), &reader{}
-		single := service.NewNormalizingLimiter(plain, plain, time.Minute)
+		single := service.NewLimiter(plain, service.LimiterOptions{Zones: plain, Timeout: time.Minute})
 		for line := range strings.Lines(log) {
 			a := lines.read(line)
 			if a.times == 0 {

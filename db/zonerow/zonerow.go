@@ -1,0 +1,116 @@
+// Package zonerow owns the list of a zone's settings as columns of zone_master: their names, and
+// how each is read and written. Every statement of db and of its tests on all settings is made from
+// it. It must not know connections.
+package zonerow
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"strings"
+	"time"
+
+	"velocityd/service"
+)
+
+// Column is a column that holds a setting.
+type Column struct {
+	Name    string
+	Decides bool // a check is decided by it
+	// Read takes the setting from a value as the driver hands it out, into a zone that has the
+	// settings of the columns before, and says whether the value fits the column.
+	Read func(*service.Zone, driver.Value) (fits bool)
+	// Write returns the value of the setting of a zone whose defaults are spelt out.
+	Write func(*service.Zone) any
+}
+
+// Columns are columns in the order in which they are read and written.
+type Columns []Column
+
+// Settings are the columns of all settings. The id and the revision are not settings.
+var Settings = Columns{ //nolint:gochecknoglobals // a table that nothing changes
+	text("description", func(z *service.Zone) *string { return &z.Description }),
+	number("rate", func(z *service.Zone) *int { return &z.Rate }).deciding(),
+	seconds("window", func(z *service.Zone) *time.Duration { return &z.Window }).deciding(),
+	text("mode", func(z *service.Zone) *service.Mode { return &z.Mode }).deciding(),
+	text("counts", func(z *service.Zone) *service.Counts { return &z.Counts }).deciding(),
+	{Name: "reserve_ttl", Read: readReserve, Write: writeReserve},
+	{Name: "reset_on_success", Read: readReset, Write: func(z *service.Zone) any { return z.ResetOnSuccess }},
+	seconds("lockout", func(z *service.Zone) *time.Duration { return &z.Lockout }).deciding(),
+	Column{Name: "lockout_factor", Read: readFactor, Write: writeFactor}.deciding(),
+	seconds("lockout_max", func(z *service.Zone) *time.Duration { return &z.LockoutMax }).deciding(),
+	seconds("lockout_decay", func(z *service.Zone) *time.Duration { return &z.LockoutDecay }).deciding(),
+	text("key_kind", func(z *service.Zone) *service.KeyKind { return &z.Keys.Kind }).deciding(),
+	text("key_form", func(z *service.Zone) *service.KeyForm { return &z.Keys.Form }).deciding(),
+	number("ipv4_prefix", func(z *service.Zone) *int { return &z.Keys.IPv4Prefix }).deciding(),
+	number("ipv6_prefix", func(z *service.Zone) *int { return &z.Keys.IPv6Prefix }).deciding(),
+	text("on_failure", func(z *service.Zone) *service.OnFailure { return &z.OnFailure }),
+	number("record_blocked", func(z *service.Zone) *int { return &z.RecordBlocked }).deciding(),
+}
+
+// Deciding are the columns of the settings that a check is decided by.
+var Deciding = Settings.deciding() //nolint:gochecknoglobals // like Settings
+
+func (c Column) deciding() Column {
+	c.Decides = true
+	return c
+}
+
+func (cs Columns) deciding() (some Columns) {
+	for _, c := range cs {
+		if c.Decides {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
+// Names returns the names.
+func (cs Columns) Names() []string {
+	names := make([]string, len(cs))
+	for i, c := range cs {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// List returns the names in quotes, each followed by after, with commas between them.
+func (cs Columns) List(after string) string {
+	var list strings.Builder
+	for i, c := range cs {
+		if i > 0 {
+			list.WriteString(", ")
+		}
+		fmt.Fprintf(&list, "`%s`%s", c.Name, after)
+	}
+	return list.String()
+}
+
+// Into returns destinations for the values of a row, which sql.Rows.Scan reads into a zone.
+func (cs Columns) Into(zone *service.Zone) []any {
+	into := make([]any, len(cs))
+	for i, c := range cs {
+		into[i] = destination{c, zone}
+	}
+	return into
+}
+
+// Read reads the values at the beginning of a row into a zone, and returns the rest of the row. It
+// keeps nothing of the row.
+func (cs Columns) Read(zone *service.Zone, row []driver.Value) (rest []driver.Value, fits bool) {
+	for i := range cs {
+		if !cs[i].Read(zone, row[i]) {
+			return nil, false
+		}
+	}
+	return row[len(cs):], true
+}
+
+// Write returns the values of a zone, with its defaults spelt out.
+func (cs Columns) Write(zone service.Zone) []any {
+	zone = zone.WithDefaults()
+	values := make([]any, len(cs))
+	for i, c := range cs {
+		values[i] = c.Write(&zone)
+	}
+	return values
+}
