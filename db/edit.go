@@ -24,7 +24,7 @@ type edit struct {
 }
 
 // edit runs change in a transaction on behalf of principal, who may be empty.
-func (s *Store) edit(ctx context.Context, principal string, change func(*edit) error) error {
+func (s *tables) edit(ctx context.Context, principal string, change func(*edit) error) error {
 	return s.inTx(ctx, func(tx *sqlx.Tx) error {
 		e := &edit{
 			Tx: tx, hasTriggers: s.database.Engine().HasRoutines(),
@@ -39,7 +39,7 @@ func (s *Store) edit(ctx context.Context, principal string, change func(*edit) e
 
 // inTx runs change in a transaction. The error wraps service.ErrUndecided if its COMMIT was
 // killed or the answer to it was lost. After any other error nothing is changed.
-func (s *Store) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
+func (s *tables) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
 	return s.pool.InTx(ctx, nil, func(tx *sqlx.Tx) error {
 		if err := change(tx); err != nil {
 			return err

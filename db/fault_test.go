@@ -145,21 +145,6 @@ func TestFaultsOfTheEngineBecomeServiceErrors(t *testing.T) {
 	}
 }
 
-func TestAnEditWhoseCommitWasKilledMayHaveHappened(t *testing.T) {
-	t.Parallel()
-	for err, want := range map[error]error{
-		number(1053): service.ErrUndecided, number(1317): service.ErrUndecided, number(1927): service.ErrUndecided,
-		mysql.ErrInvalidConn: service.ErrUndecided, number(1213): service.ErrBusy, number(1290): service.ErrAway,
-	} {
-		store, mock := mocked(t)
-		mock.ExpectBegin()
-		mock.ExpectCommit().WillReturnError(err)
-		if got := session.WriteError(store.inTx(t.Context(), func(*sqlx.Tx) error { return nil })); !errors.Is(got, want) {
-			t.Errorf("%v at the COMMIT: %v, want %v", err, got, want)
-		}
-	}
-}
-
 func TestRetriesEndWithTheDeadline(t *testing.T) {
 	t.Parallel()
 	store, mock := mocked(t)

@@ -68,7 +68,7 @@ func overrideValues(o service.Override) []any {
 
 // Overrides returns at most limit overrides of a zone with ids above after, by
 // id. The error wraps service.ErrNotFound for an unknown zone.
-func (s *Store) Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
+func (s *tables) Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
 	if _, err := s.Zone(ctx, zoneID); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *Store) Overrides(ctx context.Context, zoneID int64, after uint64, limit
 
 // Override returns one override of a zone, expired or not. The error wraps
 // service.ErrNotFound if there is none.
-func (s *Store) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
+func (s *tables) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
 	var o service.Override
 	err := s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
 		o, err = readOverride(ctx, conn, zoneID, id)
@@ -125,7 +125,7 @@ func readOverride(ctx context.Context, from session.Reader, zoneID int64, id uin
 // service.ErrInvalid if it breaks a rule, service.ErrNotFound if there is no such
 // zone, and service.ErrConflict if the same key or prefix has one that has not
 // expired.
-func (s *Store) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s *tables) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
@@ -241,7 +241,7 @@ func familyOf(prefix netip.Prefix) int {
 // SetOverride replaces all of the override with o.ID and returns it as stored.
 // The errors are those of AddOverride; service.ErrNotFound if the zone has no
 // such override.
-func (s *Store) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s *tables) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
@@ -292,7 +292,7 @@ UPDATE zone_override
 
 // DeleteOverride removes an override. The error wraps service.ErrNotFound if the
 // zone has no such override.
-func (s *Store) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
+func (s *tables) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
 	err := s.edit(ctx, principal, func(e *edit) error {
 		if _, err := lockZone(ctx, e, zoneID); err != nil {
 			return err

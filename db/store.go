@@ -20,6 +20,7 @@ import (
 // Store carries out the rules of service in one database. Every connection has
 // the session settings that the SQL of this package relies on; see session.go.
 type Store struct {
+	*tables          // zones, overrides, credentials and their audit
 	lanes    *sql.DB // decide checks; the only ones that take several statements in a packet
 	pool     *session.Pool
 	killer   *session.Killer
@@ -53,8 +54,9 @@ func Open(o session.Options) (*Store, error) {
 		return nil, err
 	}
 	killer := session.NewKiller(last)
+	pool := &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}
 	return &Store{
-		lanes: lanes, pool: &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}, killer: killer, lockWait: o.LockWait,
+		tables: newTables(pool, database), lanes: lanes, pool: pool, killer: killer, lockWait: o.LockWait,
 		hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }

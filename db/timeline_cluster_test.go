@@ -140,27 +140,14 @@ func (s statements) DeleteZone(tb testing.TB, id int64) {
 // zone changes.
 func (s statements) SetOverride(tb testing.TB, o service.Override) {
 	tb.Helper()
-	if err := s.edit(tb.Context(), "", func(e *edit) error {
-		if _, err := lockZone(tb.Context(), e, o.ZoneID); err != nil {
-			return err
-		}
-		where, args := sameTarget(o)
-		if _, err := e.remove(tb.Context(), overrideRows(where, args...)); err != nil {
-			return err
-		}
-		_, err := insertOverride(tb.Context(), e, o)
-		return err
-	}); err != nil {
+	if err := s.ForceOverride(tb.Context(), o); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 func (s statements) DeleteOverrides(tb testing.TB, zoneID int64) {
 	tb.Helper()
-	if err := s.edit(tb.Context(), "", func(e *edit) error {
-		_, err := e.remove(tb.Context(), overrideRows("zone_id = ?", zoneID))
-		return err
-	}); err != nil {
+	if err := s.DropOverrides(tb.Context(), zoneID); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -57,7 +57,7 @@ func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err er
 
 // Zones returns all zones by id, with every setting spelt out. The error wraps
 // service.ErrBusy if the engine is away.
-func (s *Store) Zones(ctx context.Context) ([]service.Zone, error) {
+func (s *tables) Zones(ctx context.Context) ([]service.Zone, error) {
 	var zones []service.Zone
 	err := s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
 		zones, err = selectZones(ctx, conn, `
@@ -73,7 +73,7 @@ func (s *Store) Zones(ctx context.Context) ([]service.Zone, error) {
 // Zone returns one zone, with every setting spelt out. The error wraps
 // service.ErrNotFound if there is none, and service.ErrBusy if the engine is
 // away.
-func (s *Store) Zone(ctx context.Context, id int64) (service.Zone, error) {
+func (s *tables) Zone(ctx context.Context, id int64) (service.Zone, error) {
 	var zone service.Zone
 	err := s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
 		zone, err = readZone(ctx, conn, id, "")
@@ -104,7 +104,7 @@ func readZone(ctx context.Context, from sqlx.QueryerContext, id int64, lock stri
 // the next check. principal goes to zone_audit. The error wraps
 // service.ErrInvalid if the zone breaks a rule, service.ErrPrecondition if match
 // fails, and service.ErrBusy if the engine is away.
-func (s *Store) PutZone(
+func (s *tables) PutZone(
 	ctx context.Context, zone service.Zone, match service.Match, principal string,
 ) (service.Zone, error) {
 	if err := zone.Validate(); err != nil {
@@ -186,7 +186,7 @@ UPDATE zone_master
 // txns stay. The error wraps service.ErrNotFound if there is none,
 // service.ErrPrecondition if match fails, and service.ErrBusy if the engine is
 // away.
-func (s *Store) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
+func (s *tables) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
 	err := s.edit(ctx, principal, func(e *edit) error {
 		_, exists, err := lockMatching(ctx, e, id, match)
 		switch {
