@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"velocityd/db"
+	"velocityd/db/records"
 	"velocityd/service"
 	"velocityd/service/access"
 )
@@ -26,8 +26,8 @@ type listed struct {
 	err    error
 }
 
-func (l *listed) RenewZones(context.Context, db.ZoneList) (db.ZoneList, error) {
-	return db.ZoneList{Zones: l.zones, ReadAt: l.readAt}, l.err
+func (l *listed) RenewZones(context.Context, records.ZoneList) (records.ZoneList, error) {
+	return records.ZoneList{Zones: l.zones, ReadAt: l.readAt}, l.err
 }
 
 // remembering returns a memory on a folder, what it has learned last, and its log.

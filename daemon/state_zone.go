@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"velocityd/api"
-	"velocityd/db"
+	"velocityd/db/records"
 	"velocityd/service"
 )
 
@@ -26,13 +26,13 @@ type zoneMemory struct {
 	file   *stateFile
 	learn  func([]service.Zone) // is told the zones when others are seen
 
-	mu   sync.Mutex  // of seen, of learn and of file, so that both are told in one order
-	seen db.ZoneList // last; nobody changes its zones
+	mu   sync.Mutex       // of seen, of learn and of file, so that both are told in one order
+	seen records.ZoneList // last; nobody changes its zones
 }
 
 // zoneReader reads all zones, or only those that have changed since a list was read.
 type zoneReader interface {
-	RenewZones(ctx context.Context, known db.ZoneList) (db.ZoneList, error)
+	RenewZones(ctx context.Context, known records.ZoneList) (records.ZoneList, error)
 }
 
 const zonesFile = "zones.json"
@@ -45,11 +45,11 @@ type zoneState struct {
 
 // Zones lists the zones of the database, all of which it reads, and remembers them.
 func (m *zoneMemory) Zones(ctx context.Context) ([]service.Zone, error) {
-	return m.renew(ctx, db.ZoneList{})
+	return m.renew(ctx, records.ZoneList{})
 }
 
 // renew lists the zones by reading those that have changed since known, and remembers them.
-func (m *zoneMemory) renew(ctx context.Context, known db.ZoneList) ([]service.Zone, error) {
+func (m *zoneMemory) renew(ctx context.Context, known records.ZoneList) ([]service.Zone, error) {
 	now, err := m.reader.RenewZones(ctx, known)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -42,7 +43,10 @@ func TestCompareAuditFindsWhatNoTriggerRecorded(t *testing.T) {
 	// A release says nothing of zones and overrides.
 	dbtest.Exec(t, d.SQL, "INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id, state_after) "+
 		"VALUES (UTC_TIMESTAMP(6), 'x', 'bucket', 'release', 1, '{}')")
-	want := func(list ...Unaudited) {
+	of := func(zoneID int64, overrideID uint64) records.Unaudited {
+		return records.Unaudited{ZoneID: zoneID, OverrideID: overrideID}
+	}
+	want := func(list ...records.Unaudited) {
 		t.Helper()
 		got, err := store.CompareAudit(t.Context())
 		if err != nil || !got.Whole || !slices.Equal(got.Unaudited, list) {
@@ -64,8 +68,8 @@ func TestCompareAuditFindsWhatNoTriggerRecorded(t *testing.T) {
 	} {
 		dbtest.Exec(t, d.SQL, beside)
 	}
-	want(Unaudited{1, 0}, Unaudited{1, ids[0]}, Unaudited{2, ids[2]}, Unaudited{2, ids[3]}, Unaudited{3, 0}, Unaudited{3, ids[4]}, Unaudited{3, ids[5]},
-		Unaudited{4, 0}, Unaudited{5, 0}, Unaudited{5, 99})
+	want(of(1, 0), of(1, ids[0]), of(2, ids[2]), of(2, ids[3]), of(3, 0), of(3, ids[4]), of(3, ids[5]),
+		of(4, 0), of(5, 0), of(5, 99))
 }
 
 func TestCompareAuditFindsNothingWhereTriggersRecord(t *testing.T) {
@@ -101,7 +105,7 @@ func TestCompareAuditReadsTheNewestAndSaysSo(t *testing.T) {
 	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET rate = rate + 1")
 	// Zone 1 has no row in zone_audit, and that of zone 2 is not among the newest.
 	got, err := store.CompareAudit(t.Context())
-	if err != nil || got.Whole || !slices.Equal(got.Unaudited, []Unaudited{{ZoneID: 3}}) {
+	if err != nil || got.Whole || !slices.Equal(got.Unaudited, []records.Unaudited{{ZoneID: 3}}) {
 		t.Errorf("got %+v, %v, want zone 3", got, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -18,11 +19,11 @@ func (b *batch) readZones(r *session.Reading) {
 	if len(b.known.present) == 0 {
 		return
 	}
-	r.SQL("SELECT "+limitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.bounds().idStep+
+	r.SQL("SELECT "+records.LimitColumns+", overridden, narrowed_at, UTC_TIMESTAMP(6), "+b.dialect.bounds().idStep+
 		" FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		List(len(b.known.present), func(i int) { r.Int(b.known.present[i]) }).SQL(";")
-	r.Each(limits+4, func(row []driver.Value) error {
-		limit, rest, err := limitOf(row)
+	r.Each(records.Limits+4, func(row []driver.Value) error {
+		limit, rest, err := records.LimitOf(row)
 		if err != nil {
 			return err
 		}
@@ -109,8 +110,8 @@ func appendNetworks(networks []string, key string, lengths []prefixLength) []str
 		return networks
 	}
 	for _, length := range lengths {
-		if length.family == familyOf(around) && length.bits <= around.Bits() {
-			networks = append(networks, network(netip.PrefixFrom(around.Addr(), length.bits)))
+		if length.family == records.FamilyOf(around) && length.bits <= around.Bits() {
+			networks = append(networks, records.Network(netip.PrefixFrom(around.Addr(), length.bits)))
 		}
 	}
 	return networks

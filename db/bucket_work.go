@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/db/zonerow"
 	"velocityd/service"
@@ -36,7 +37,7 @@ func (e bucketWork) readSettings(r *session.Reading) {
 		e.now, err = session.AsInstant(row[0])
 		return err
 	})
-	r.SQL("SELECT "+zoneColumns+", overridden FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
+	r.SQL("SELECT "+records.ZoneColumns+", overridden FROM zone_master FORCE INDEX (PRIMARY) WHERE id IN ").
 		List(len(e.zoneIDs), func(i int) { r.Int(e.zoneIDs[i]) }).SQL(";")
 	r.Each(len(zonerow.Settings)+2, func(row []driver.Value) error {
 		zone := service.Zone{ID: session.AsInt(row[0])}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/access"
@@ -29,7 +30,7 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 		editAlike(t, withTriggers(t), newEditor(t, pool, store), seed, 200)
 	}
 	// Beside the cluster's zones of other tests, which write by plain SQL.
-	mine := func() (found []Unaudited) {
+	mine := func() (found []records.Unaudited) {
 		t.Helper()
 		compared, err := store.CompareAudit(t.Context())
 		if err != nil {
@@ -49,7 +50,7 @@ func TestClusterEditsLeaveWhatTriggersLeave(t *testing.T) {
 		t.Fatal(err)
 	}
 	dbtest.Exec(t, pool, "UPDATE zone_master SET rate = 6 WHERE id = ?", lastEdited)
-	if found := mine(); !slices.Equal(found, []Unaudited{{ZoneID: lastEdited}}) {
+	if found := mine(); !slices.Equal(found, []records.Unaudited{{ZoneID: lastEdited}}) {
 		t.Errorf("an edit beside the service: found %v", found)
 	}
 }

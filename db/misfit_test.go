@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -85,7 +86,7 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 		}
 	}
 	renewed := func(t *testing.T, store *Store, _ []uint64) error {
-		list, err := store.RenewZones(t.Context(), ZoneList{})
+		list, err := store.RenewZones(t.Context(), records.ZoneList{})
 		if err == nil && len(list.Zones) != 2 {
 			t.Errorf("the zones are %+v", list.Zones)
 		}

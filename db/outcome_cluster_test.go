@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -140,7 +141,7 @@ func TestClusterReleasesAndPeeksByNetworkAndKey(t *testing.T) {
 	dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = TRUE WHERE id = ?", zoneID)
 	dbtest.Exec(t, d.SQL, "DELETE FROM zone_override WHERE zone_id = ?", zoneID)
 	dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, network, action, rate, `window`, created_at) "+
-		"VALUES (?, '203.0.0.0/8', ?, 'limit', 1, 7200, UTC_TIMESTAMP(6))", zoneID, network(netip.MustParsePrefix("203.0.0.0/8")))
+		"VALUES (?, '203.0.0.0/8', ?, 'limit', 1, 7200, UTC_TIMESTAMP(6))", zoneID, records.Network(netip.MustParsePrefix("203.0.0.0/8")))
 	dbtest.Exec(t, d.SQL, "INSERT IGNORE INTO zone_override_prefix_length (zone_id, family, prefix_length) VALUES (?, 4, 8)", zoneID)
 	address := netip.AddrFrom4([4]byte{203, byte(rand.Uint32()), byte(rand.Uint32()), byte(rand.Uint32())})
 	bucket := service.Bucket{ZoneID: zoneID, Key: address.String()}

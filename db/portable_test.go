@@ -9,6 +9,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/engine"
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 	"velocityd/service/servicetest"
@@ -57,7 +58,7 @@ func (b portableBench) SetOverride(tb testing.TB, o service.Override) {
 			family = 4
 		}
 		dbtest.Exec(tb, b.SQL, "UPDATE zone_override SET network = ? WHERE zone_id = ? AND prefix = ?",
-			network(netip.PrefixFrom(o.Prefix.Addr(), o.Prefix.Bits())), o.ZoneID, o.Prefix.String())
+			records.Network(netip.PrefixFrom(o.Prefix.Addr(), o.Prefix.Bits())), o.ZoneID, o.Prefix.String())
 		dbtest.Exec(tb, b.SQL, "INSERT IGNORE INTO zone_override_prefix_length (zone_id, family, prefix_length) VALUES (?, ?, ?)",
 			o.ZoneID, family, o.Prefix.Bits())
 	}

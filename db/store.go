@@ -13,6 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -20,14 +21,14 @@ import (
 // Store carries out the rules of service in one database. Every connection has
 // the session settings that the SQL of this package relies on; see session.go.
 type Store struct {
-	*tables          // zones, overrides, credentials and their audit
-	lanes    *sql.DB // decide checks; the only ones that take several statements in a packet
-	pool     *session.Pool
-	killer   *session.Killer
-	lockWait time.Duration
-	hints    *hints
-	database *session.Database
-	observe  func(session.Event) // or nil
+	*records.Tables         // zones, overrides, credentials and their audit
+	lanes           *sql.DB // decide checks; the only ones that take several statements in a packet
+	pool            *session.Pool
+	killer          *session.Killer
+	lockWait        time.Duration
+	hints           *hints
+	database        *session.Database
+	observe         func(session.Event) // or nil
 }
 
 var _ service.CheckStore = (*Store)(nil)
@@ -56,7 +57,7 @@ func Open(o session.Options) (*Store, error) {
 	killer := session.NewKiller(last)
 	pool := &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}
 	return &Store{
-		tables: newTables(pool, database), lanes: lanes, pool: pool, killer: killer, lockWait: o.LockWait,
+		Tables: records.New(pool, database), lanes: lanes, pool: pool, killer: killer, lockWait: o.LockWait,
 		hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
 )
 
 // renewed returns what a list of zones has become, which must be all zones of the database.
-func renewed(t *testing.T, store *Store, known ZoneList) ZoneList {
+func renewed(t *testing.T, store *Store, known records.ZoneList) records.ZoneList {
 	t.Helper()
 	now, err := store.RenewZones(t.Context(), known)
 	if err != nil {
@@ -37,7 +38,7 @@ func TestAListOfZonesIsRenewedByReadingWhatWasChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		first := renewed(t, store, ZoneList{})
+		first := renewed(t, store, records.ZoneList{})
 		before := slices.Clone(first.Zones)
 		now := first
 		for what, change := range map[string]func(){
@@ -101,7 +102,7 @@ func TestAnAccountThatMaySeeNoChangesReadsAllZones(t *testing.T) {
 		}
 		dbtest.Exec(t, d.SQL, "REVOKE "+right+" ON "+database+".zone_audit FROM "+account)
 		store, editor := f.connect(t, narrow, session.Options{}), f.connect(t, d, session.Options{})
-		first := renewed(t, store, ZoneList{})
+		first := renewed(t, store, records.ZoneList{})
 		if _, err := editor.PutZone(t.Context(), zone(2, 6, time.Hour), service.Match{}, "test"); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"velocityd/db"
 	"velocityd/db/engine"
+	"velocityd/db/records"
 	"velocityd/migrations/roles"
 	"velocityd/service"
 )
@@ -94,7 +95,7 @@ func (d *Diagnoses) judgeAudit(ctx context.Context, store *db.Store) {
 	}
 	switch {
 	case !compared.Whole:
-		d.add(Note, "audit", fmt.Sprintf("only the newest %d zones, overrides and changes were compared", db.MostAudited), "nothing")
+		d.add(Note, "audit", fmt.Sprintf("only the newest %d zones, overrides and changes were compared", records.MostAudited), "nothing")
 	case len(compared.Unaudited) == 0:
 		d.add(OK, "audit", "all zones and overrides are as zone_audit has them last", "")
 	}

@@ -1,4 +1,4 @@
-package db
+package records
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type edit struct {
 }
 
 // edit runs change in a transaction on behalf of principal, who may be empty.
-func (s *tables) edit(ctx context.Context, principal string, change func(*edit) error) error {
+func (s *Tables) edit(ctx context.Context, principal string, change func(*edit) error) error {
 	return s.inTx(ctx, func(tx *sqlx.Tx) error {
 		e := &edit{
 			Tx: tx, hasTriggers: s.database.Engine().HasRoutines(),
@@ -39,7 +39,7 @@ func (s *tables) edit(ctx context.Context, principal string, change func(*edit) 
 
 // inTx runs change in a transaction. The error wraps service.ErrUndecided if its COMMIT was
 // killed or the answer to it was lost. After any other error nothing is changed.
-func (s *tables) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
+func (s *Tables) inTx(ctx context.Context, change func(*sqlx.Tx) error) error {
 	return s.pool.InTx(ctx, nil, func(tx *sqlx.Tx) error {
 		if err := change(tx); err != nil {
 			return err
@@ -178,6 +178,6 @@ UPDATE zone_master
 	_, err := e.ExecContext(ctx, `
 INSERT INTO zone_override_prefix_length (zone_id, family, prefix_length)
 VALUES (?, ?, ?)
-ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id)`, o.ZoneID, familyOf(o.Prefix), o.Prefix.Bits())
+ON DUPLICATE KEY UPDATE zone_id = VALUES(zone_id)`, o.ZoneID, FamilyOf(o.Prefix), o.Prefix.Bits())
 	return err
 }

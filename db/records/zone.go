@@ -1,4 +1,4 @@
-package db
+package records
 
 import (
 	"context"
@@ -14,20 +14,20 @@ import (
 	"velocityd/service"
 )
 
-// limitColumns are the columns of zone_master that a decision needs, in the order in which limitOf
+// LimitColumns are the columns of zone_master that a decision needs, in the order in which limitOf
 // reads them.
 //
 //nolint:gochecknoglobals // made once of a table that nothing changes
 var (
-	zoneColumns  = "id, " + zonerow.Settings.List("")
-	limitColumns = "id, " + zonerow.Deciding.List("")
-	limits       = 1 + len(zonerow.Deciding)
+	ZoneColumns  = "id, " + zonerow.Settings.List("")
+	LimitColumns = "id, " + zonerow.Deciding.List("")
+	Limits       = 1 + len(zonerow.Deciding)
 )
 
 // selectZones returns the zones that a SELECT finds with these clauses.
 func selectZones(ctx context.Context, from sqlx.QueryerContext, clauses string, args ...any) ([]service.Zone, error) {
 	rows, err := from.QueryContext(ctx, `
-SELECT `+zoneColumns+`, revision
+SELECT `+ZoneColumns+`, revision
   FROM zone_master`+clauses, args...)
 	if err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ SELECT `+zoneColumns+`, revision
 	return zones, rows.Err()
 }
 
-// limitOf returns the zone whose limitColumns begin row, and the rest of the row.
-func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err error) {
+// LimitOf returns the zone whose limitColumns begin row, and the rest of the row.
+func LimitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err error) {
 	zone.ID = session.AsInt(row[0])
 	rest, fits := zonerow.Deciding.Read(&zone, row[1:])
 	if !fits {
@@ -57,7 +57,7 @@ func limitOf(row []driver.Value) (zone service.Zone, rest []driver.Value, err er
 
 // Zones returns all zones by id, with every setting spelt out. The error wraps
 // service.ErrBusy if the engine is away.
-func (s *tables) Zones(ctx context.Context) ([]service.Zone, error) {
+func (s *Tables) Zones(ctx context.Context) ([]service.Zone, error) {
 	var zones []service.Zone
 	err := s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
 		zones, err = selectZones(ctx, conn, `
@@ -73,7 +73,7 @@ func (s *tables) Zones(ctx context.Context) ([]service.Zone, error) {
 // Zone returns one zone, with every setting spelt out. The error wraps
 // service.ErrNotFound if there is none, and service.ErrBusy if the engine is
 // away.
-func (s *tables) Zone(ctx context.Context, id int64) (service.Zone, error) {
+func (s *Tables) Zone(ctx context.Context, id int64) (service.Zone, error) {
 	var zone service.Zone
 	err := s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
 		zone, err = readZone(ctx, conn, id, "")
@@ -104,7 +104,7 @@ func readZone(ctx context.Context, from sqlx.QueryerContext, id int64, lock stri
 // the next check. principal goes to zone_audit. The error wraps
 // service.ErrInvalid if the zone breaks a rule, service.ErrPrecondition if match
 // fails, and service.ErrBusy if the engine is away.
-func (s *tables) PutZone(
+func (s *Tables) PutZone(
 	ctx context.Context, zone service.Zone, match service.Match, principal string,
 ) (service.Zone, error) {
 	if err := zone.Validate(); err != nil {
@@ -186,7 +186,7 @@ UPDATE zone_master
 // txns stay. The error wraps service.ErrNotFound if there is none,
 // service.ErrPrecondition if match fails, and service.ErrBusy if the engine is
 // away.
-func (s *tables) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
+func (s *Tables) DeleteZone(ctx context.Context, id int64, match service.Match, principal string) error {
 	err := s.edit(ctx, principal, func(e *edit) error {
 		_, exists, err := lockMatching(ctx, e, id, match)
 		switch {

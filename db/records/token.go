@@ -1,4 +1,4 @@
-package db
+package records
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"velocityd/service/access"
 )
 
-var _ access.Store = (*tables)(nil)
+var _ access.Store = (*Tables)(nil)
 
 // credentialRow is a row of access_token.
 type credentialRow struct {
@@ -91,7 +91,7 @@ func readCredentials(
 }
 
 // LiveCredentials implements access.Store.
-func (s *tables) LiveCredentials(ctx context.Context) (live []access.Credential, at time.Time, err error) {
+func (s *Tables) LiveCredentials(ctx context.Context) (live []access.Credential, at time.Time, err error) {
 	live, at, err = readCredentials(ctx, s.pool, liveCredentials)
 	if err != nil {
 		return nil, at, fmt.Errorf("read credentials: %w", session.LookupError(err))
@@ -101,7 +101,7 @@ func (s *tables) LiveCredentials(ctx context.Context) (live []access.Credential,
 
 // Credentials returns all credentials by id, revoked and expired ones included, and the
 // engine's time. The time is zero if there are none.
-func (s *tables) Credentials(ctx context.Context) (all []access.Credential, at time.Time, err error) {
+func (s *Tables) Credentials(ctx context.Context) (all []access.Credential, at time.Time, err error) {
 	all, at, err = readCredentials(ctx, s.pool, `
  ORDER BY id`)
 	if err != nil {
@@ -112,7 +112,7 @@ func (s *tables) Credentials(ctx context.Context) (all []access.Credential, at t
 
 // UseCredential implements access.Store. The account needs the right to update
 // the column last_used_at, and no other.
-func (s *tables) UseCredential(ctx context.Context, id uint64) error {
+func (s *Tables) UseCredential(ctx context.Context, id uint64) error {
 	err := s.pool.Exec(ctx, `
 UPDATE access_token
    SET last_used_at = UTC_TIMESTAMP(6)
@@ -126,7 +126,7 @@ UPDATE access_token
 
 // Now returns the time by the engine's clock, in UTC. It asks a table that has one row: without
 // a table, vtgate would answer by its own clock.
-func (s *tables) Now(ctx context.Context) (time.Time, error) {
+func (s *Tables) Now(ctx context.Context) (time.Time, error) {
 	var now time.Time
 	if err := s.pool.GetContext(ctx, &now, `
 SELECT UTC_TIMESTAMP(6)
@@ -140,7 +140,7 @@ SELECT UTC_TIMESTAMP(6)
 // second or so. The error wraps service.ErrInvalid if it breaks a rule, and
 // service.ErrConflict if access.MaxLiveOfName live credentials have the name, if another
 // live one has the digest, or if there are access.MaxLiveCredentials.
-func (s *tables) AddCredential(ctx context.Context, c access.Credential, principal string) (access.Credential, error) {
+func (s *Tables) AddCredential(ctx context.Context, c access.Credential, principal string) (access.Credential, error) {
 	if err := c.Validate(); err != nil {
 		return access.Credential{}, err
 	}
@@ -222,7 +222,7 @@ func readCredential(ctx context.Context, from session.Reader, id uint64) (access
 // RevokeCredential ends a credential for good, and returns it as it is now. Every instance
 // refuses it within five seconds. The error wraps service.ErrNotFound if there is none,
 // and service.ErrConflict if it was revoked before.
-func (s *tables) RevokeCredential(ctx context.Context, id uint64, principal string) (access.Credential, error) {
+func (s *Tables) RevokeCredential(ctx context.Context, id uint64, principal string) (access.Credential, error) {
 	var stored access.Credential
 	err := s.editCredentials(ctx, func(tx *sqlx.Tx) error {
 		result, err := tx.ExecContext(ctx, `
@@ -251,7 +251,7 @@ UPDATE access_token
 // editCredentials runs change in a transaction that sees no other edit of credentials by this
 // program between its statements: each begins with a lock on the one row of schema_migrations.
 // The error wraps service.ErrBusy if a migration has taken the row away for a moment.
-func (s *tables) editCredentials(ctx context.Context, change func(*sqlx.Tx) error) error {
+func (s *Tables) editCredentials(ctx context.Context, change func(*sqlx.Tx) error) error {
 	return session.WriteError(s.inTx(ctx, func(tx *sqlx.Tx) error {
 		var version int64
 		err := tx.GetContext(ctx, &version, `

@@ -1,4 +1,4 @@
-package db
+package records
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func (r changeRow) change() service.Change {
 
 // ChangesSince returns the change of a zone or an override with this id, and all later ones of the
 // same zone, by id. The error wraps service.ErrNotFound if the id is not one of such a change.
-func (s *tables) ChangesSince(ctx context.Context, id uint64) ([]service.Change, error) {
+func (s *Tables) ChangesSince(ctx context.Context, id uint64) ([]service.Change, error) {
 	rows, err := session.SelectFitting(ctx, s.pool, func(row changeRow) bool { return row.ID >= id }, `
 SELECT later.id, later.changed_at, later.changed_by, later.principal, later.action, later.zone_id, later.override_id, later.state_before
   FROM zone_audit AS wanted
@@ -60,7 +60,7 @@ SELECT later.id, later.changed_at, later.changed_by, later.principal, later.acti
 
 // NewestChanges returns the newest changes of zones and overrides, the newest first, those of one
 // kind and minute together. It reads all of zone_audit.
-func (s *tables) NewestChanges(ctx context.Context, limit int) ([]service.ChangeGroup, error) {
+func (s *Tables) NewestChanges(ctx context.Context, limit int) ([]service.ChangeGroup, error) {
 	var rows []changeRow
 	if err := s.pool.SelectContext(ctx, &rows, `
 SELECT MIN(id) AS id, MIN(changed_at) AS changed_at, changed_by, principal, subject, action, zone_id, COUNT(*) AS number

@@ -1,6 +1,6 @@
 //go:build cluster
 
-package db
+package records
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 
 // ForceOverride puts an override in the place of those of the same target, whether or not it fits its
 // zone. Tests on a cluster edit by it as a DBA does by SQL where triggers note the change.
-func (s *tables) ForceOverride(ctx context.Context, o service.Override) error {
+func (s *Tables) ForceOverride(ctx context.Context, o service.Override) error {
 	return s.edit(ctx, "", func(e *edit) error {
 		if _, err := lockZone(ctx, e, o.ZoneID); err != nil {
 			return err
@@ -25,7 +25,7 @@ func (s *tables) ForceOverride(ctx context.Context, o service.Override) error {
 }
 
 // DropOverrides deletes all overrides of a zone.
-func (s *tables) DropOverrides(ctx context.Context, zoneID int64) error {
+func (s *Tables) DropOverrides(ctx context.Context, zoneID int64) error {
 	return s.edit(ctx, "", func(e *edit) error {
 		_, err := e.remove(ctx, overrideRows("zone_id = ?", zoneID))
 		return err

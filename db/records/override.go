@@ -1,4 +1,4 @@
-package db
+package records
 
 import (
 	"cmp"
@@ -56,7 +56,7 @@ func overrideValues(o service.Override) []any {
 	return []any{
 		sql.Null[string]{V: o.Key, Valid: o.Key != ""},
 		sql.Null[string]{V: o.Prefix.String(), Valid: o.Prefix.IsValid()},
-		sql.Null[string]{V: network(o.Prefix), Valid: o.Prefix.IsValid()},
+		sql.Null[string]{V: Network(o.Prefix), Valid: o.Prefix.IsValid()},
 		string(o.Action),
 		sql.Null[int]{V: o.Rate, Valid: limits},
 		sql.Null[int64]{V: service.WholeSeconds(o.Window), Valid: limits},
@@ -68,7 +68,7 @@ func overrideValues(o service.Override) []any {
 
 // Overrides returns at most limit overrides of a zone with ids above after, by
 // id. The error wraps service.ErrNotFound for an unknown zone.
-func (s *tables) Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
+func (s *Tables) Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error) {
 	if _, err := s.Zone(ctx, zoneID); err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (s *tables) Overrides(ctx context.Context, zoneID int64, after uint64, limi
 
 // Override returns one override of a zone, expired or not. The error wraps
 // service.ErrNotFound if there is none.
-func (s *tables) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
+func (s *Tables) Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error) {
 	var o service.Override
 	err := s.pool.On(ctx, func(conn *sqlx.Conn) (err error) {
 		o, err = readOverride(ctx, conn, zoneID, id)
@@ -125,7 +125,7 @@ func readOverride(ctx context.Context, from session.Reader, zoneID int64, id uin
 // service.ErrInvalid if it breaks a rule, service.ErrNotFound if there is no such
 // zone, and service.ErrConflict if the same key or prefix has one that has not
 // expired.
-func (s *tables) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s *Tables) AddOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
@@ -168,7 +168,7 @@ func lockZone(ctx context.Context, e *edit, id int64) (service.Zone, error) {
 // sameTarget returns the condition of the one override that a zone can have of the target of o.
 func sameTarget(o service.Override) (where string, args []any) {
 	if o.Prefix.IsValid() {
-		return "zone_id = ? AND network = ?", []any{o.ZoneID, network(o.Prefix)}
+		return "zone_id = ? AND network = ?", []any{o.ZoneID, Network(o.Prefix)}
 	}
 	return "zone_id = ? AND bucket_key = ?", []any{o.ZoneID, o.Key}
 }
@@ -216,10 +216,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, LEFT(?, 128), UTC_TIMESTAMP(6), ?)`, append(over
 	return id, e.noteOverride(ctx, o)
 }
 
-// network returns the value of zone_override.network for a masked prefix: its family and
+// Network returns the value of zone_override.network for a masked prefix: its family and
 // leading bits, such as 4:11001011 for 203.0.0.0/8. It is empty for the zero Prefix. The procedure
 // derive_network makes the same.
-func network(prefix netip.Prefix) string {
+func Network(prefix netip.Prefix) string {
 	if !prefix.IsValid() {
 		return ""
 	}
@@ -227,11 +227,11 @@ func network(prefix netip.Prefix) string {
 	for _, octet := range prefix.Addr().AsSlice() {
 		bits += fmt.Sprintf("%08b", octet)
 	}
-	return strconv.Itoa(familyOf(prefix)) + ":" + bits[:prefix.Bits()]
+	return strconv.Itoa(FamilyOf(prefix)) + ":" + bits[:prefix.Bits()]
 }
 
-// familyOf returns 4 for IPv4 and 6 for IPv6.
-func familyOf(prefix netip.Prefix) int {
+// FamilyOf returns 4 for IPv4 and 6 for IPv6.
+func FamilyOf(prefix netip.Prefix) int {
 	if prefix.Addr().Is4() {
 		return 4
 	}
@@ -241,7 +241,7 @@ func familyOf(prefix netip.Prefix) int {
 // SetOverride replaces all of the override with o.ID and returns it as stored.
 // The errors are those of AddOverride; service.ErrNotFound if the zone has no
 // such override.
-func (s *tables) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
+func (s *Tables) SetOverride(ctx context.Context, o service.Override, principal string) (service.Override, error) {
 	if err := o.Validate(); err != nil {
 		return service.Override{}, err
 	}
@@ -292,7 +292,7 @@ UPDATE zone_override
 
 // DeleteOverride removes an override. The error wraps service.ErrNotFound if the
 // zone has no such override.
-func (s *tables) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
+func (s *Tables) DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error {
 	err := s.edit(ctx, principal, func(e *edit) error {
 		if _, err := lockZone(ctx, e, zoneID); err != nil {
 			return err

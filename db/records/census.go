@@ -1,4 +1,4 @@
-package db
+package records
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 // zone. It takes no lock. It reads the lock rows of all buckets of those zones that have
 // lockouts, which takes about a second for some million buckets; where there are shards, it asks
 // all of them. The error wraps service.ErrBusy if the engine, or one of its shards, is away.
-func (s *tables) Census(ctx context.Context) ([]service.ZoneCensus, error) {
+func (s *Tables) Census(ctx context.Context) ([]service.ZoneCensus, error) {
 	census, err := s.lockedBuckets(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("count locked buckets: %w", session.LookupError(err))
@@ -47,7 +47,7 @@ SELECT zone_id, action, COUNT(*) AS number
 // lockedBuckets returns the census of every zone by id, with its locked buckets alone. Zones and buckets
 // may lie in different databases behind vtgate. So it asks for them apart, and compares the ends
 // of lockouts with the clock of the zones' database.
-func (s *tables) lockedBuckets(ctx context.Context) ([]service.ZoneCensus, error) {
+func (s *Tables) lockedBuckets(ctx context.Context) ([]service.ZoneCensus, error) {
 	var zones []struct {
 		ID      int64        `db:"id"`
 		Lockout int64        `db:"lockout"`
@@ -84,7 +84,7 @@ SELECT id, lockout, mode, UTC_TIMESTAMP(6) AS read_at
 
 // countLocked returns how many buckets of zones are locked out at an instant. A lockout that began in
 // a shadow locks nobody out of a zone that is enforced.
-func (s *tables) countLocked(ctx context.Context, zones []int64, enforced map[int64]bool, at time.Time) (map[int64]int, error) {
+func (s *Tables) countLocked(ctx context.Context, zones []int64, enforced map[int64]bool, at time.Time) (map[int64]int, error) {
 	query, args, err := sqlx.In(`
 SELECT zone_id, lockout_shadow, COUNT(*) AS number
   FROM zone_bucket_lock

@@ -1,4 +1,4 @@
-package db
+package records
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ type ZoneList struct {
 // since known was read. It reads all zones if they are many, once a minute, if known is the zero
 // ZoneList, and each time if the account may not read the ids in zone_audit. It does NOT change known.
 // The error wraps service.ErrBusy if the engine is away.
-func (s *tables) RenewZones(ctx context.Context, known ZoneList) (ZoneList, error) {
+func (s *Tables) RenewZones(ctx context.Context, known ZoneList) (ZoneList, error) {
 	if time.Since(known.ReadAt) >= wholeListPause {
 		known = ZoneList{}
 	}
@@ -72,7 +72,7 @@ SELECT id, subject, zone_id
 }
 
 // replaceZones returns zones with those of some ids as they are now.
-func (s *tables) replaceZones(ctx context.Context, zones []service.Zone, ids []int64) ([]service.Zone, error) {
+func (s *Tables) replaceZones(ctx context.Context, zones []service.Zone, ids []int64) ([]service.Zone, error) {
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	has := func(id int64) bool { _, is := slices.BinarySearch(ids, id); return is }

@@ -1,4 +1,4 @@
-package db
+package records
 
 import (
 	"cmp"
@@ -40,7 +40,7 @@ type AuditComparison struct {
 // CompareAudit compares zones and overrides with their newest rows in zone_audit. It takes no
 // lock, sees everything as it was at one instant, and reads three times MostAudited rows at most.
 // Errors are those of look-ups: service.ErrForbidden without the right to read zone_audit.
-func (s *tables) CompareAudit(ctx context.Context) (AuditComparison, error) {
+func (s *Tables) CompareAudit(ctx context.Context) (AuditComparison, error) {
 	c := auditComparer{AuditComparison: AuditComparison{Whole: true}, newest: map[audited]auditState{}}
 	err := s.pool.InTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead}, func(tx *sqlx.Tx) error {
 		if err := c.readAudit(ctx, tx); err != nil {
