@@ -204,7 +204,8 @@ func (degraded) CheckAll(_ context.Context, call service.Call) ([]service.Decisi
 
 func TestDegradedAnswersComeBackAsTheyWereGiven(t *testing.T) {
 	t.Parallel()
-	c := connect(t, serve(t, handlers.New(handlers.Options{Limiter: service.NewLimiter(degraded{}, service.LimiterOptions{Timeout: time.Minute})})))
+	c := connect(t, serve(t, handlers.New(handlers.Options{Limiter: service.NewLimiter(degraded{},
+		service.LimiterOptions{Timeout: time.Minute})})))
 	check := service.Check{Buckets: []service.Bucket{{ZoneID: 1, Key: "alice"}, {ZoneID: 2, Key: "192.0.2.1"}}}
 	d, err := c.Check(t.Context(), check)
 	all, allErr := c.CheckAll(t.Context(), []service.Check{check})

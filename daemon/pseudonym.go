@@ -103,7 +103,8 @@ func (f *keyFolder) attrs() []slog.Attr {
 func (s *Instance) warnOfMissingKeys(ctx context.Context, zones []service.Zone) {
 	hides := func(zone service.Zone) bool { return zone.Keys.Form == service.KeyHMAC }
 	if i := slices.IndexFunc(zones, hides); i >= 0 && len(s.keys.Keys()) == 0 {
-		s.logger.LogAttrs(ctx, slog.LevelWarn, "a zone keeps pseudonyms, but there are no keys to make them with, so its checks are answered with 503",
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "a zone keeps pseudonyms, but there are no keys to make them with, so its checks are answered "+
+			"with 503",
 			slog.Int64("zone_id", zones[i].ID), slog.String("give_keys_by", "--key-hmac-file"))
 	}
 }

@@ -65,7 +65,8 @@ func parseVerdict(row []json.RawMessage) (v service.Verdict, err error) {
 	v.Blocked, v.WouldBlock, v.TxnID = numbers[2] != 0, numbers[3] != 0, numbers[txnID]
 	v.Rate, v.Window = int(numbers[5]), service.Seconds(int64(numbers[6]))
 	v.OverrideID = numbers[overrideID]
-	if isOwn := v.Reason != "" && v.Reason != service.ReasonElsewhere; isOwn != v.WouldBlock || isOwn && !slices.Contains(service.Reasons(), v.Reason) {
+	if isOwn := v.Reason != "" && v.Reason != service.ReasonElsewhere; isOwn != v.WouldBlock || isOwn &&
+		!slices.Contains(service.Reasons(), v.Reason) {
 		return v, fmt.Errorf("would_block is %v and the reason %.40q", v.WouldBlock, v.Reason)
 	}
 	v.Velocity, v.RetryAfter = int(numbers[velocity]), service.Seconds(int64(numbers[9]))

@@ -94,7 +94,8 @@ func TestCompareAuditReadsTheNewestAndSaysSo(t *testing.T) {
 	if _, err := store.PutZone(t.Context(), zone(2, 5, time.Minute), service.Match{}, ""); err != nil {
 		t.Fatal(err)
 	}
-	const digit = "(SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+	const digit = "(SELECT 0 AS n UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 " +
+		"UNION SELECT 8 UNION SELECT 9)"
 	dbtest.Exec(t, d.SQL, "INSERT INTO zone_audit (changed_at, changed_by, subject, action, zone_id, state_after) "+
 		"SELECT UTC_TIMESTAMP(6), 'x', 'bucket', 'release', 1, '{}' FROM "+
 		digit+" AS a, "+digit+" AS b, "+digit+" AS c, "+digit+" AS d, (SELECT 1 UNION SELECT 2) AS e")

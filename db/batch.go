@@ -81,9 +81,10 @@ func newBatch(hints *hints, conn *session.Conn, call service.Call) *batch {
 	checks := call.Checks
 	n := service.CountBuckets(checks)
 	b := &batch{
-		hints: hints, conn: conn, dialect: dialectOf(conn.Engine), shardMap: conn.Shards.Newest(), checks: checks, noWait: call.NoWait, buckets: make([]service.Bucket, 0, n),
-		known:  known{plans: map[int64]zonePlan{}, zones: map[int64]lockedZone{}},
-		ledger: service.Ledger{Zones: map[int64]service.Zone{}, Places: make([][]int, len(checks))},
+		hints: hints, conn: conn, dialect: dialectOf(conn.Engine), shardMap: conn.Shards.Newest(), checks: checks, noWait: call.NoWait,
+		buckets: make([]service.Bucket, 0, n),
+		known:   known{plans: map[int64]zonePlan{}, zones: map[int64]lockedZone{}},
+		ledger:  service.Ledger{Zones: map[int64]service.Zone{}, Places: make([][]int, len(checks))},
 	}
 	for _, check := range checks {
 		if check.AttemptID != "" {
@@ -300,7 +301,8 @@ func (b *batch) replan() (changed bool) {
 // planOf returns what must be read of a zone's buckets. had is what was read of them.
 func (b *batch) planOf(zone lockedZone, had zonePlan) zonePlan {
 	plan := zonePlan{
-		known: true, keys: zone.Keys, overridden: zone.overridden, networks: zone.overridden && zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
+		known: true, keys: zone.Keys, overridden: zone.overridden, networks: zone.overridden &&
+			zone.Keys.Kind == service.KeyIP, lengths: had.lengths,
 		hasSeries: zone.HasSeries(),
 	}
 	if zone.Rate <= mostListed {

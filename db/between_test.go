@@ -120,7 +120,8 @@ func TestABatchOnAnotherConnectionThanItsLocksRecordsNothing(t *testing.T) {
 		other := laneOf(t, store)
 		b, ruling := begun(t, store, first, user("alice"))
 		b.conn = other
-		if err := b.commit(t.Context(), ruling); !session.IsNumber(err, session.NumberNoSuchProcedure) || !errors.Is(session.FaultOf(err).Kind, service.ErrBusy) {
+		if err := b.commit(t.Context(), ruling); !session.IsNumber(err, session.NumberNoSuchProcedure) ||
+			!errors.Is(session.FaultOf(err).Kind, service.ErrBusy) {
 			t.Errorf("recorded outside of its transaction: %v", err)
 		}
 		b.conn = first
@@ -161,7 +162,8 @@ func TestACutConnectionFreesItsBucketsAtOnceAndTellsTheTruth(t *testing.T) {
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn"); n != step.txns {
 				t.Errorf("%s: %d txns, want %d", name, n, step.txns)
 			}
-			if decisions, err = store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))}); err != nil || decisions[0].Blocked {
+			if decisions, err = store.CheckAll(t.Context(), service.Call{Checks: check(user("alice"), user("bob"))}); err != nil ||
+				decisions[0].Blocked {
 				t.Errorf("%s, the next check: %+v, %v", name, decisions, err)
 			}
 		}

@@ -38,7 +38,8 @@ func (b *batch) addSeries(row []driver.Value) error {
 		return err
 	}
 	s := service.Series{
-		Txns: int(session.AsInt(row[3])), TxnID: uint64(session.AsInt(row[4])), Reason: service.Reason(session.Text(row[6])), OverrideID: uint64(session.AsInt(row[7])),
+		Txns: int(session.AsInt(row[3])), TxnID: uint64(session.AsInt(row[4])), Reason: service.Reason(session.Text(row[6])),
+		OverrideID: uint64(session.AsInt(row[7])),
 	}
 	for i, instant := range map[int]*time.Time{2: &s.Began, 5: &s.TxnAt} {
 		if *instant, err = session.AsInstant(row[i]); err != nil {

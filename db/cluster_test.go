@@ -252,7 +252,8 @@ func admit(pool *sql.DB, zoneID int64, key string, rate int) error {
 		return err
 	}
 	var counted int
-	if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = ? AND bucket_key = ?", zoneID, key).Scan(&counted); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = ? AND bucket_key = ?", zoneID,
+		key).Scan(&counted); err != nil {
 		return err
 	}
 	if counted < rate {

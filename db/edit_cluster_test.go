@@ -109,7 +109,8 @@ func TestClusterCensusCountsTheBucketsOfAllShards(t *testing.T) {
 	}
 	dbtest.Exec(t, pool, "INSERT INTO zone_bucket_lock (zone_id, bucket_key, locked_until) VALUES "+strings.Join(rows, ",")+
 		" ON DUPLICATE KEY UPDATE locked_until = VALUES(locked_until)")
-	if _, err := store.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: name(t), Action: service.OverrideDeny}, "ann"); err != nil {
+	if _, err := store.AddOverride(t.Context(), service.Override{ZoneID: zoneID, Key: name(t), Action: service.OverrideDeny},
+		"ann"); err != nil {
 		t.Fatal(err)
 	}
 	census, err := store.Census(t.Context())
@@ -135,7 +136,8 @@ func TestClusterEditsReachNoShard(t *testing.T) {
 	defer conn.Close()
 	for _, statement := range []string{
 		"SELECT UTC_TIMESTAMP(6) FROM schema_migrations",
-		"SELECT id, UTC_TIMESTAMP(6) AS read_at FROM access_token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > UTC_TIMESTAMP(6))",
+		"SELECT id, UTC_TIMESTAMP(6) AS read_at FROM access_token WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > " +
+			"UTC_TIMESTAMP(6))",
 		"SELECT id FROM zone_override WHERE zone_id = 3010 AND expires_at <= UTC_TIMESTAMP(6) FOR UPDATE",
 		"SELECT id, lockout, UTC_TIMESTAMP(6) AS read_at FROM zone_master ORDER BY id",
 	} {
@@ -144,7 +146,8 @@ func TestClusterEditsReachNoShard(t *testing.T) {
 			t.Fatalf("%s: %v", statement, err)
 		}
 		// The clock is read where the query is sent, and not by vtgate.
-		if !strings.Contains(strings.ToLower(plan), "utc_timestamp(6)") || strings.Contains(plan, "_buckets") || !strings.Contains(plan, "Unsharded") {
+		if !strings.Contains(strings.ToLower(plan), "utc_timestamp(6)") || strings.Contains(plan, "_buckets") ||
+			!strings.Contains(plan, "Unsharded") {
 			t.Errorf("%s: the plan is %s", statement, plan)
 		}
 	}

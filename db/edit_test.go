@@ -97,7 +97,8 @@ func drawZone(r *rand.Rand) service.Zone {
 	z.ReserveTTL, z.ResetOnSuccess = oneOf(r, 0, time.Second), r.IntN(2) == 0
 	z.LockoutFactor = oneOf(r, 0, 1.25, 3, 10.5)
 	z.Keys = service.KeyRule{
-		Kind: oneOf(r, service.KeyOpaque, service.KeyUsername, service.KeyIP, service.KeyIP, service.KeyIP), Form: oneOf(r, service.KeyClear, service.KeyClear, service.KeyHMAC),
+		Kind:       oneOf(r, service.KeyOpaque, service.KeyUsername, service.KeyIP, service.KeyIP, service.KeyIP),
+		Form:       oneOf(r, service.KeyClear, service.KeyClear, service.KeyHMAC),
 		IPv4Prefix: oneOf(r, 24, 32), IPv6Prefix: oneOf(r, 64, 128),
 	}
 	return z
@@ -105,14 +106,17 @@ func drawZone(r *rand.Rand) service.Zone {
 
 func drawOverride(r *rand.Rand) service.Override {
 	o := service.Override{
-		ZoneID: oneOf[int64](r, firstEdited, firstEdited+1, firstEdited, firstEdited+1, lastEdited), Action: oneOf(r, service.OverrideAllow, service.OverrideLimit), Reason: oneOf(r, "", "é 🔑 ' \" \\"),
-		CreatedBy: oneOf(r, "", "carol"), ExpiresAt: oneOf(r, time.Time{}, time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC), time.Date(2199, 1, 1, 0, 0, 0, 7000, time.UTC)),
+		ZoneID: oneOf[int64](r, firstEdited, firstEdited+1, firstEdited, firstEdited+1, lastEdited),
+		Action: oneOf(r, service.OverrideAllow, service.OverrideLimit), Reason: oneOf(r, "", "é 🔑 ' \" \\"),
+		CreatedBy: oneOf(r, "", "carol"), ExpiresAt: oneOf(r, time.Time{}, time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC),
+			time.Date(2199, 1, 1, 0, 0, 0, 7000, time.UTC)),
 	}
 	if o.Action == service.OverrideLimit {
 		o.Rate, o.Window = r.IntN(3), time.Minute
 	}
 	if r.IntN(2) == 0 {
-		o.Prefix = netip.MustParsePrefix(oneOf(r, "10.0.0.0/8", "192.0.2.0/24", "192.0.2.1/32", "0.0.0.0/0", "2001:db8::/32", "2001:db8::/64", "::/0"))
+		o.Prefix = netip.MustParsePrefix(oneOf(r, "10.0.0.0/8", "192.0.2.0/24", "192.0.2.1/32", "0.0.0.0/0", "2001:db8::/32", "2001:db8::/64",
+			"::/0"))
 		return o
 	}
 	o.Key = oneOf(r, "bob", "Bob", " bob", "192.0.2.1", "192.0.2.0/24", "2001:db8::/64", "2001:DB8::1", "::1.2.3.4", pseudonym)
@@ -159,12 +163,16 @@ func (e *editor) rows(t *testing.T) (lines []string) {
 	t.Helper()
 	const instant = " BETWEEN UTC_TIMESTAMP() - INTERVAL 1 HOUR AND UTC_TIMESTAMP(6)"
 	for _, query := range []string{
-		"SELECT 0, id, description, rate, `window`, mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, " +
-			"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, key_rule, overridden, revision FROM zone_master WHERE id BETWEEN ? AND ? ORDER BY id",
+		"SELECT 0, id, description, rate, `window`, mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, " +
+			"lockout_decay, " +
+			"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, key_rule, overridden, revision FROM zone_master WHERE id " +
+			"BETWEEN ? AND ? ORDER BY id",
 		"SELECT id, zone_id, bucket_key, prefix, network, action, rate, `window`, CAST(expires_at AS CHAR), reason, created_by, " +
 			"created_at" + instant + " FROM zone_override WHERE zone_id BETWEEN ? AND ? ORDER BY id",
-		"SELECT 0, zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id BETWEEN ? AND ? ORDER BY zone_id, family, prefix_length",
-		"SELECT COALESCE(override_id, 0), subject, action, zone_id, principal, changed_by, changed_at" + instant + ", state_before, state_after " +
+		"SELECT 0, zone_id, family, prefix_length FROM zone_override_prefix_length WHERE zone_id BETWEEN ? AND ? ORDER BY zone_id, family, " +
+			"prefix_length",
+		"SELECT COALESCE(override_id, 0), subject, action, zone_id, principal, changed_by, changed_at" + instant +
+			", state_before, state_after " +
 			"FROM zone_audit WHERE zone_id BETWEEN ? AND ? ORDER BY zone_id, override_id, id",
 	} {
 		e.each(t, query, func(id uint64, values []string) {
@@ -243,7 +251,8 @@ func editAlike(t *testing.T, triggers, statements *editor, seed uint64, edits in
 			narrowed = append(narrowed, moved(before, twin.narrowed(t)))
 		}
 		if answers[0] != answers[1] || narrowed[0] != narrowed[1] {
-			t.Fatalf("edit %d: triggers answer %s and narrow%s, statements answer %s and narrow%s", i, answers[0], narrowed[0], answers[1], narrowed[1])
+			t.Fatalf("edit %d: triggers answer %s and narrow%s, statements answer %s and narrow%s", i, answers[0], narrowed[0], answers[1],
+				narrowed[1])
 		}
 		kind, _, _ := strings.Cut(answers[0], "{")
 		answered[kind]++
@@ -251,7 +260,8 @@ func editAlike(t *testing.T, triggers, statements *editor, seed uint64, edits in
 	if diff := difference(statements.rows(t), triggers.rows(t)); diff != "" {
 		t.Errorf("statements (go) and triggers (sql) differ: %s", diff)
 	}
-	for _, kind := range []string{"", service.ErrInvalid.Error(), service.ErrNotFound.Error(), service.ErrConflict.Error(), service.ErrPrecondition.Error()} {
+	for _, kind := range []string{"", service.ErrInvalid.Error(), service.ErrNotFound.Error(), service.ErrConflict.Error(),
+		service.ErrPrecondition.Error()} {
 		if answered[kind] == 0 {
 			t.Errorf("no edit was answered %q: %v", kind, answered)
 		}

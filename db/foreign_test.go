@@ -22,15 +22,20 @@ func foreignSettings() []string {
 	settings := []string{
 		"collation_connection = utf8mb4_general_ci", "collation_connection = utf8mb4_bin", "collation_connection = latin1_swedish_ci",
 		"collation_connection = ucs2_general_ci", "collation_connection = binary", "character_set_client = latin1", "character_set_client = gbk",
-		"character_set_results = latin1", "default_collation_for_utf8mb4 = utf8mb4_general_ci", "character_set_collations = 'utf8mb4=utf8mb4_general_ci'",
+		"character_set_results = latin1", "default_collation_for_utf8mb4 = utf8mb4_general_ci",
+		"character_set_collations = 'utf8mb4=utf8mb4_general_ci'",
 		"character_set_collations = 'utf8mb4=utf8mb4_uca1400_as_cs'", "collation_server = utf8mb4_bin",
-		"div_precision_increment = 0", "div_precision_increment = 30", "group_concat_max_len = 4", "time_zone = '+13:00'", "lc_time_names = 'de_DE'",
-		"default_week_format = 7", "old_mode = ''", "old_mode = 'NO_PROGRESS_INFO,UTF8_IS_UTF8MB3,IGNORE_INDEX_ONLY_FOR_JOIN,COMPAT_5_1_CHECKSUM'",
+		"div_precision_increment = 0", "div_precision_increment = 30", "group_concat_max_len = 4", "time_zone = '+13:00'",
+		"lc_time_names = 'de_DE'",
+		"default_week_format = 7", "old_mode = ''", "old_mode = " +
+			"'NO_PROGRESS_INFO,UTF8_IS_UTF8MB3,IGNORE_INDEX_ONLY_FOR_JOIN,COMPAT_5_1_CHECKSUM'",
 		"explicit_defaults_for_timestamp = 0", "sql_auto_is_null = 1", "regexp_time_limit = 0", "default_regex_flags = 'IGNORE_CASE,EXTENDED'",
 	}
 	for _, mode := range []string{
-		"", "ANSI", "TRADITIONAL", "PIPES_AS_CONCAT", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "HIGH_NOT_PRECEDENCE", "IGNORE_SPACE", "PAD_CHAR_TO_FULL_LENGTH",
-		"REAL_AS_FLOAT", "NO_UNSIGNED_SUBTRACTION", "ALLOW_INVALID_DATES", "NO_AUTO_VALUE_ON_ZERO", "TIME_TRUNCATE_FRACTIONAL", "EMPTY_STRING_IS_NULL",
+		"", "ANSI", "TRADITIONAL", "PIPES_AS_CONCAT", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "HIGH_NOT_PRECEDENCE", "IGNORE_SPACE",
+		"PAD_CHAR_TO_FULL_LENGTH",
+		"REAL_AS_FLOAT", "NO_UNSIGNED_SUBTRACTION", "ALLOW_INVALID_DATES", "NO_AUTO_VALUE_ON_ZERO", "TIME_TRUNCATE_FRACTIONAL",
+		"EMPTY_STRING_IS_NULL",
 		"SIMULTANEOUS_ASSIGNMENT", "TIME_ROUND_FRACTIONAL", "ORACLE", "MSSQL",
 	} {
 		settings = append(settings, "sql_mode = '"+mode+"'")
@@ -84,7 +89,8 @@ func TestNoSettingOfAForeignSessionChangesTheSchema(t *testing.T) {
 // openAll has the session open each table with its triggers, and each view.
 func openAll(t *testing.T, foreign *sql.Conn) {
 	t.Helper()
-	for _, table := range []string{"zone_master", "zone_override", "zone_bucket_lock", "zone_txn", "zone_attempt", "zone_audit", "access_token"} {
+	for _, table := range []string{"zone_master", "zone_override", "zone_bucket_lock", "zone_txn", "zone_attempt", "zone_audit",
+		"access_token"} {
 		dbtest.Exec(t, foreign, "DELETE FROM "+table+" WHERE FALSE")
 	}
 	for _, view := range []string{"read_zone", "read_txn", "read_history", "read_bucket", "read_override", "read_attempt", "read_audit"} {

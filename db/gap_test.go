@@ -203,7 +203,8 @@ func TestLockedAttemptsHarmAttemptIDsOnly(t *testing.T) {
 		if store.hints.stuck.attempts.until.Swap(math.MaxInt64) == 0 { // for as long as the test takes
 			t.Error("nobody remembers that the attempts waited")
 		}
-		wantErrs(t, "a second batch", store, false, identified(each("known", "other", "new"), "m1", "", "z"), service.ErrHeld, nil, service.ErrHeld)
+		wantErrs(t, "a second batch", store, false, identified(each("known", "other", "new"), "m1", "", "z"), service.ErrHeld, nil,
+			service.ErrHeld)
 		wantErrs(t, "a retry", store, false, identified(each("known", "other"), "a", "y"), nil, nil)
 		wantErrs(t, "without an id", store, false, each("known"), nil)
 		told.want(t) // nobody has waited again

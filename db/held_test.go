@@ -139,7 +139,8 @@ func TestNoSettingThatSessionsBeginWithMovesADecision(t *testing.T) {
 			begin("SET " + settings)
 			store := connect(t, account, session.Options{MaxConns: 4})
 			for attempt := range 3 {
-				question := append(check(user(fmt.Sprint("Æ'\\\"|%_", i))), check(service.Bucket{ZoneID: 2, Key: fmt.Sprint("x", i)}, user(fmt.Sprint("b", i)))[0])
+				question := append(check(user(fmt.Sprint("Æ'\\\"|%_", i))),
+					check(service.Bucket{ZoneID: 2, Key: fmt.Sprint("x", i)}, user(fmt.Sprint("b", i)))[0])
 				decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question})
 				if err != nil {
 					t.Errorf("%s: %v", settings, err)

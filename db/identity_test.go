@@ -33,7 +33,8 @@ func TestAnotherDatabaseBehindTheAddressIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		var identity string
-		if err := d.SQL.QueryRow("SELECT value FROM velocity_identity WHERE name = 'database'").Scan(&identity); err != nil || len(identity) != 36 {
+		if err := d.SQL.QueryRow("SELECT value FROM velocity_identity WHERE name = 'database'").Scan(&identity); err != nil ||
+			len(identity) != 36 {
 			t.Fatalf("identity %q, %v", identity, err)
 		}
 		dbtest.Exec(t, d.SQL, "UPDATE velocity_identity SET value = UUID() WHERE name = 'database'")

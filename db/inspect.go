@@ -238,7 +238,8 @@ func isHidden(err error) bool {
 func (p *Probe) plans(ctx context.Context, conn *session.Conn) []Plan {
 	one, two := noBucket(), service.Bucket{ZoneID: noBucket().ZoneID, Key: "0.0.0.1"}
 	b := batchOfNoZone(conn, p.hints,
-		service.Check{Buckets: []service.Bucket{one}, AttemptID: "doctor-1"}, service.Check{Buckets: []service.Bucket{two}, AttemptID: "doctor-2"})
+		service.Check{Buckets: []service.Bucket{one}, AttemptID: "doctor-1"},
+		service.Check{Buckets: []service.Bucket{two}, AttemptID: "doctor-2"})
 	b.known.present, b.known.supposed = []int64{-1, one.ZoneID}, time.Now()
 	plans := decisionPlans()
 	var r session.Reading

@@ -121,7 +121,8 @@ func TestViewsAreReadByTheIndexesOfTheirTables(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, _ := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
 		queries := map[string]string{
-			"SELECT id FROM read_txn WHERE zone_id = 1 AND bucket_key = 'alice' AND created_at > UTC_TIMESTAMP() - INTERVAL 1 HOUR": "zone_txn_window",
+			"SELECT id FROM read_txn WHERE zone_id = 1 AND bucket_key = 'alice' AND created_at > UTC_TIMESTAMP() - INTERVAL 1 " +
+				"HOUR": "zone_txn_window",
 			"SELECT MAX(id) FROM read_txn WHERE id < 1":                  "",
 			"SELECT * FROM read_txn ORDER BY id DESC LIMIT 5":            "PRIMARY",
 			"SELECT * FROM read_audit WHERE zone_id = 1":                 "zone_audit_zone",

@@ -260,7 +260,8 @@ func TestWithTLSRefusesWhatCannotBe(t *testing.T) {
 		switch {
 		case c.want == "" && (err != nil || session.CheckDSN(got) != nil || !strings.HasPrefix(got, c.dsn)):
 			t.Errorf("%+v: %v, %v", c, err, session.CheckDSN(got))
-		case c.want != "" && (!errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hunter2")):
+		case c.want != "" && (!errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), "hunter2")):
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

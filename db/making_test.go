@@ -139,7 +139,8 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 			{check(user("f"), user("g")), 0},
 			{append(check(user("h")), check(service.Bucket{ZoneID: 2, Key: "no such zone"}, user("i"))[0]), 1},
 		} {
-			if made := newBatch(store.hints, &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards)}, service.Call{Checks: step.checks}).likelyNew(); len(made) != step.new {
+			if made := newBatch(store.hints, &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards)},
+				service.Call{Checks: step.checks}).likelyNew(); len(made) != step.new {
 				t.Errorf("step %d makes %v, want %d", i, made, step.new)
 			}
 			decisions, err := store.CheckAll(t.Context(), service.Call{Checks: step.checks})
@@ -163,7 +164,8 @@ func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {
 		}
 		d.DeleteZone(t, 2)
 		checks := append(check(user("b"), user("c")), check(other("b"))[0])
-		if made := newBatch(store.hints, &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards)}, service.Call{Checks: checks}).likelyNew(); len(made) != 3 {
+		if made := newBatch(store.hints, &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards)},
+			service.Call{Checks: checks}).likelyNew(); len(made) != 3 {
 			t.Errorf("makes %v, want all three", made)
 		}
 		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: checks})

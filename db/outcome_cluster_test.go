@@ -121,7 +121,8 @@ func TestClusterReportSettlesWhatOneShardLost(t *testing.T) {
 		t.Fatal(receipts, err)
 	}
 	// As if the second shard had been lost between the two COMMITs.
-	dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL, counted = TRUE WHERE zone_id = ? AND bucket_key = ?", buckets[1].ZoneID, buckets[1].Key)
+	dbtest.Exec(t, d.SQL, "UPDATE zone_txn SET outcome = NULL, counted = TRUE WHERE zone_id = ? AND bucket_key = ?", buckets[1].ZoneID,
+		buckets[1].Key)
 	if receipts, err := store.ReportAll(t.Context(), report); err != nil || receipts[0] != nil {
 		t.Fatal(receipts, err)
 	}
@@ -161,7 +162,8 @@ func TestClusterReleasesAndPeeksByNetworkAndKey(t *testing.T) {
 		if err := store.Release(t.Context(), b, "ann", "called: \"é\" 🔑"); err != nil {
 			t.Fatal(err)
 		}
-		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE zone_id = ? AND subject = 'bucket' AND action = 'release' AND principal = 'ann' "+
+		if n := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE zone_id = ? AND subject = 'bucket' AND action = 'release' AND principal = "+
+			"'ann' "+
 			"AND changed_by <> '' AND JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.bucket_key')) = ? "+
 			"AND JSON_UNQUOTE(JSON_EXTRACT(state_after, '$.reason')) = ?", zoneID, b.Key, "called: \"é\" 🔑"); n != 1 {
 			t.Errorf("%d releases of %s are audited, want 1", n, b.Key)

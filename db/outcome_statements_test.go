@@ -84,7 +84,8 @@ func TestACallThatEndsHalfWayIsUndecidedAndCanBeRepeated(t *testing.T) {
 		return d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE outcome = 'success' AND NOT counted")
 	}
 	release := d.Hold(t, checks[0].Buckets[1])
-	if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) || successes() != 0 {
+	if _, err := store.ReportAll(t.Context(), reports); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) ||
+		successes() != 0 {
 		t.Errorf("the first bucket is held: %v, want ErrBusy and nothing recorded", err)
 	}
 	release()

@@ -151,7 +151,8 @@ func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
 		}
 		for _, statement := range []string{
 			report(id+".4", `"success"`), report(`"`+id+`abc"`, `"success"`), report("-"+id, `"success"`), report("true", `"success"`),
-			report("18446744073709551616", `"success"`), report("99999999999999999999", `"success"`), report("null", `"success"`), report("[]", `"success"`),
+			report("18446744073709551616", `"success"`), report("99999999999999999999", `"success"`), report("null", `"success"`),
+			report("[]", `"success"`),
 			report(id, `"süccess"`), report(id, `"success "`), report(id, `"SUCCESS"`), report(id, `"succ\\u00adess"`), report(id, "null"),
 			"CALL report_outcome(" + id + ", 'süccess')", "CALL report_outcome(" + id + ", 'success ')", "CALL report_outcome(NULL, 'success')",
 		} {
@@ -165,8 +166,10 @@ func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
 			t.Errorf("%d outcomes were recorded", n)
 		}
 		// The highest id fails no other report.
-		reports := []service.Report{{TxnID: first.txnID, Outcome: service.OutcomeFailure}, {TxnID: math.MaxUint64, Outcome: service.OutcomeFailure}}
-		if errs, err := connect(t, d, session.Options{}).ReportAll(t.Context(), reports); err != nil || errs[0] != nil || !errors.Is(errs[1], service.ErrNotFound) {
+		reports := []service.Report{{TxnID: first.txnID, Outcome: service.OutcomeFailure},
+			{TxnID: math.MaxUint64, Outcome: service.OutcomeFailure}}
+		if errs, err := connect(t, d, session.Options{}).ReportAll(t.Context(), reports); err != nil || errs[0] != nil ||
+			!errors.Is(errs[1], service.ErrNotFound) {
 			t.Errorf("got %v, %v", errs, err)
 		}
 	})
@@ -298,14 +301,16 @@ func TestTxnsOfOneCheckAreFoundAmongThoseOfOthers(t *testing.T) {
 		// Three checks of two buckets each, their rows mixed and far apart: one INSERT
 		// is as good as several sessions.
 		for i, id := range []int{1, 2, 3, 300, 4000, 60000} {
-			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, check_buckets) "+
+			dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, "+
+				"check_buckets) "+
 				"VALUES (?, '2026-01-02 03:04:05.678901', 1, ?, FALSE, FALSE, TRUE, ?, 2)", id, fmt.Sprint("key-", id), i%3)
 		}
 		conn := sqlSession(t, d, "SET SESSION group_concat_max_len = 4")
 		for id, outcome := range map[int]string{300: "failure", 2: "success", 60000: "success"} {
 			dbtest.Exec(t, conn, "CALL report_outcome(?, ?)", id, outcome)
 		}
-		for id, want := range map[int]service.Outcome{1: "failure", 300: "failure", 2: "success", 4000: "success", 3: "success", 60000: "success"} {
+		for id, want := range map[int]service.Outcome{1: "failure", 300: "failure", 2: "success", 4000: "success", 3: "success",
+			60000: "success"} {
 			if got := d.Txns(t, user(fmt.Sprint("key-", id)))[0].Outcome; got != want {
 				t.Errorf("txn %d: outcome %q, want %q", id, got, want)
 			}

@@ -37,7 +37,8 @@ func TestChecksBeyondTheSmallestPacketAreSplitOrRefused(t *testing.T) {
 					t.Errorf("call %d, check %d: %+v", call, i, decision)
 				}
 			}
-			if err := decisions[tooLong].Err; !errors.Is(err, session.ErrTooLong) || !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
+			if err := decisions[tooLong].Err; !errors.Is(err, session.ErrTooLong) || !errors.Is(err, service.ErrBusy) ||
+				errors.Is(err, service.ErrUndecided) {
 				t.Errorf("call %d, a check that fits no packet: %+v", call, decisions[tooLong])
 			}
 		}

@@ -111,7 +111,8 @@ func TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen(t *testing.T) {
 		for name, checks := range map[string][]service.Check{
 			"lone": check(user("a")), "pair": check(user("a"), user("b")), "two checks": append(check(user("a")), check(user("b"))...),
 		} {
-			if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); !session.IsNumber(err, 1467) || !errors.Is(err, service.ErrBusy) {
+			if _, err := store.CheckAll(t.Context(), service.Call{Checks: checks}); !session.IsNumber(err, 1467) ||
+				!errors.Is(err, service.ErrBusy) {
 				t.Errorf("%s: %v", name, err)
 			}
 			d.AwaitNone(t, name)

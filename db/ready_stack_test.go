@@ -26,14 +26,16 @@ func goWays(t *testing.T, d *dbtest.Database, store *Store) map[string]error {
 	if edits == nil {
 		_, edits = d.SQL.Exec("INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '203.0.113.0/24', 'deny')")
 	}
-	return map[string]error{"checks": checks, "reports": reports, "releases": store.Release(t.Context(), bucket, "ann", "forgot"), "edits": edits}
+	return map[string]error{"checks": checks, "reports": reports, "releases": store.Release(t.Context(), bucket, "ann", "forgot"),
+		"edits": edits}
 }
 
 // proveWays proves the same ways.
 func proveWays(t *testing.T, p *Probe) map[string]error {
 	t.Helper()
 	return map[string]error{
-		"checks": p.ProveChecks(t.Context()), "reports": p.Prove(t.Context()), "releases": p.ProveReleases(t.Context()), "edits": p.ProveEdits(t.Context()),
+		"checks": p.ProveChecks(t.Context()), "reports": p.Prove(t.Context()), "releases": p.ProveReleases(t.Context()),
+		"edits": p.ProveEdits(t.Context()),
 	}
 }
 
@@ -71,7 +73,8 @@ func TestProveFindsThatAPartitionIsMissing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
 		p := probe(t, d.ServiceAccount(t).DSN)
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2019-01-01', 1, 'a', 0, 0, 1)")
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted) VALUES ('2019-01-01', 1, "+
+			"'a', 0, 0, 1)")
 		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (PARTITION past VALUES LESS THAN ('2020-01-01'))")
 		found := proved(p)
 		wantUnready(t, "no partition", found, "zone_txn has no partition for the txns of now")

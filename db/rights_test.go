@@ -116,7 +116,8 @@ func TestWhatIsMissingIsToldApart(t *testing.T) {
 			d.SetZone(t, zone(1, 5, time.Hour))
 			store := connect(t, d, session.Options{})
 			dbtest.Exec(t, d.SQL, "DROP USER "+account)
-			if _, err := ask(t.Context(), store, lone); !session.IsNumber(err, 1449) || errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrUndecided) {
+			if _, err := ask(t.Context(), store, lone); !session.IsNumber(err, 1449) || errors.Is(err, service.ErrBusy) ||
+				errors.Is(err, service.ErrUndecided) {
 				t.Errorf("%v, want error 1449 as an internal fault", err)
 			}
 		})

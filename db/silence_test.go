@@ -17,7 +17,8 @@ func TestAnswerWhoseEndIsLostHoldsAndKeepsTheDeadline(t *testing.T) {
 		d := engine.Database(t, zone(1, 50, time.Hour))
 		p := dbtest.Through(t, d.DSN)
 		store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{MaxConns: 8})
-		hurried, patient := service.NewLimiter(store, service.LimiterOptions{Timeout: time.Second}), service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})
+		hurried, patient := service.NewLimiter(store, service.LimiterOptions{Timeout: time.Second}),
+			service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})
 		for _, checks := range [][]service.Check{check(user("alice")), check(user("alice"), user("bob"))} {
 			p.Withhold.Store(true)
 			asked := time.Now()

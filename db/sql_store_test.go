@@ -95,7 +95,8 @@ func (s sqlStore) anyStale(ctx context.Context, checks []service.Check) error {
 
 // once makes one CALL.
 func (s sqlStore) once(ctx context.Context, check service.Check) (d service.Decision, err error) {
-	query, args := "CALL check_velocity_buckets(?, ?)", []any{bucketsOf(check), sql.Null[string]{V: check.AttemptID, Valid: check.AttemptID != ""}}
+	query, args := "CALL check_velocity_buckets(?, ?)",
+		[]any{bucketsOf(check), sql.Null[string]{V: check.AttemptID, Valid: check.AttemptID != ""}}
 	if len(check.Buckets) == 1 && check.AttemptID == "" && !s.several {
 		query, args = "CALL check_velocity_by_rule(?, ?, ?, TRUE)", []any{check.Buckets[0].ZoneID, check.Buckets[0].Key, ruleOf(check, 0)}
 	}

@@ -183,7 +183,8 @@ func TestProcedureRefusesToRunInsideATransaction(t *testing.T) {
 			}
 			// The caller's work is as it was: neither committed nor rolled back.
 			var own int
-			if err := conn.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM zone_master WHERE id = 7").Scan(&own); err != nil || own != 1 {
+			if err := conn.QueryRowContext(context.Background(), "SELECT COUNT(*) FROM zone_master WHERE id = 7").Scan(&own); err != nil ||
+				own != 1 {
 				t.Errorf("%s: the caller sees %d of its rows, %v", statement, own, err)
 			}
 			if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 7"); n != 0 {
@@ -411,7 +412,8 @@ func TestTheServicesAccountDecidesAndCannotChangeHistory(t *testing.T) {
 		if decisions, err := store.CheckAll(t.Context(), service.Call{Checks: question[:1]}); err != nil || !decisions[0].Blocked {
 			t.Errorf("after the attempt was forgotten: %+v, %v", decisions, err)
 		}
-		if errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: 1, Outcome: service.OutcomeFailure}}); err != nil || errs[0] != nil {
+		if errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: 1, Outcome: service.OutcomeFailure}}); err != nil ||
+			errs[0] != nil {
 			t.Errorf("report: %v, %v", errs, err)
 		}
 		wantRefused(t, store.pool.Conns, "UPDATE zone_txn SET blocked = 0", "DELETE FROM zone_txn", "DELETE FROM zone_attempt",

@@ -77,7 +77,8 @@ func (w *twin) instance(t *testing.T) *Store {
 	}
 	_ = store.Close() // before its pools have a connection
 	t.Cleanup(func() { _ = store.Close() })
-	store.lanes, store.pool.Conns.DB = w.toldTheClock(t, o, store.database, session.ForLanes), w.toldTheClock(t, o, store.database, session.ForPool)
+	store.lanes, store.pool.Conns.DB = w.toldTheClock(t, o, store.database, session.ForLanes),
+		w.toldTheClock(t, o, store.database, session.ForPool)
 	return store
 }
 

@@ -72,7 +72,8 @@ func TestCredentialsComeBackAsTheyWereMade(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(made) {
 				t.Errorf("made %+v, and read %+v", made, got)
 			}
-			if got.ID == 0 || got.CreatedBy != "dba@host" || got.CreatedAt.After(at) || at.Sub(got.CreatedAt) > time.Hour || !got.LastUsedAt.IsZero() || !got.RevokedAt.IsZero() {
+			if got.ID == 0 || got.CreatedBy != "dba@host" || got.CreatedAt.After(at) || at.Sub(got.CreatedAt) > time.Hour ||
+				!got.LastUsedAt.IsZero() || !got.RevokedAt.IsZero() {
 				t.Errorf("%s: made at %s by %s, read at %s: %+v", got.Name, got.CreatedAt, got.CreatedBy, at, got)
 			}
 			wanted.ID, wanted.CreatedAt, wanted.CreatedBy = got.ID, got.CreatedAt, got.CreatedBy
@@ -157,7 +158,8 @@ func TestNoMoreThanTheMostCredentialsAreLive(t *testing.T) {
 		for i := range rows {
 			rows[i] = fmt.Sprintf("('token', 'n%d', RPAD('%d', 32, 'x'), 'vel_', 'check', 'dba', UTC_TIMESTAMP(6))", i, i)
 		}
-		dbtest.Exec(t, d.SQL, "INSERT INTO access_token (kind, name, digest, shown, scopes, created_by, created_at) VALUES "+strings.Join(rows, ","))
+		dbtest.Exec(t, d.SQL, "INSERT INTO access_token (kind, name, digest, shown, scopes, created_by, created_at) VALUES "+strings.Join(rows,
+			","))
 		errs := make(chan error, 6)
 		for i := range cap(errs) {
 			go func() {
@@ -228,7 +230,8 @@ func TestUseIsWrittenOnceAMinuteByTheServicesOwnAccount(t *testing.T) {
 		if again := used(); !again.After(first.Add(-time.Minute)) {
 			t.Errorf("a use a minute later is recorded at %s, after %s", again, first)
 		}
-		if _, err := store.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("mallory")), "x"); !errors.Is(err, service.ErrForbidden) {
+		if _, err := store.AddCredential(t.Context(), access.NewTokenCredential(access.NewToken(), callerOf("mallory")), "x"); !errors.Is(err,
+			service.ErrForbidden) {
 			t.Errorf("the service's account makes a token: %v", err)
 		}
 		if _, err := store.RevokeCredential(t.Context(), token.ID, "x"); !errors.Is(err, service.ErrForbidden) {
@@ -282,7 +285,8 @@ func TestSchemaRefusesCredentialsThatMeanNothing(t *testing.T) {
 		defer conn.Close()
 		for _, mode := range []string{"STRICT_ALL_TABLES", ""} {
 			dbtest.Exec(t, conn, "SET SESSION sql_mode = '"+mode+"'")
-			const into = "INSERT INTO access_token (digest, created_by, kind, name, shown, subject, scopes, zones, expires_at, revoked_at, revoked_by) " +
+			const into = "INSERT INTO access_token (digest, created_by, kind, name, shown, subject, scopes, zones, expires_at, revoked_at, " +
+				"revoked_by) " +
 				"VALUES (REPEAT('x', 32), 'dba', "
 			dbtest.Exec(t, conn, into+"'token', 'a-b._@9', 'vel_abcd', NULL, 'check,admin', '1,22,2147483647', NULL, NULL, NULL)")
 			for name, row := range map[string]string{
@@ -361,10 +365,12 @@ func TestTxnZonesAreThoseOfTheWholeCheck(t *testing.T) {
 			t.Errorf("zones of %d txns, want of %d", len(got), len(wanted))
 		}
 		// Txns of a check that are far apart, as another writer may leave them.
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, check_buckets) "+
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted, check_id, "+
+			"check_buckets) "+
 			"VALUES (1000, '2020-01-01', 1, 'z', 0, 0, 0, 5, 2), (5000, '2020-01-01', 7, 'z', 0, 0, 0, 5, 2)")
 		many := slices.Repeat([]uint64{1000}, 250)
-		if got, err = store.TxnZones(t.Context(), many); err != nil || !slices.Contains(got[1000], 7) || !slices.Contains(got[1000], 1) || slices.Contains(got[1000], 9) {
+		if got, err = store.TxnZones(t.Context(), many); err != nil || !slices.Contains(got[1000], 7) || !slices.Contains(got[1000], 1) ||
+			slices.Contains(got[1000], 9) {
 			t.Errorf("txn 1000 has zones %v (%v), want 1 and 7", slices.Compact(got[1000]), err)
 		}
 	})

@@ -143,7 +143,8 @@ func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []
 		lines = append(lines, fmt.Sprint("txn ", nameOf(w.ordinals, id), " check ", checkID, " override ", overrideID, " ", values))
 		return err
 	}, "SELECT id, COALESCE(check_id, 0), created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, "+
-		"check_buckets, reason, repeats, repeated_at, COALESCE(override_id, 0) FROM zone_txn WHERE zone_id BETWEEN ? AND ? ORDER BY id", firstZone, lastZone)
+		"check_buckets, reason, repeats, repeated_at, COALESCE(override_id, 0) FROM zone_txn WHERE zone_id BETWEEN ? AND ? ORDER BY id",
+		firstZone, lastZone)
 	w.each(t, func(rows *sql.Rows) error {
 		values := make([]sql.NullString, 5)
 		err := rows.Scan(&values[0], &values[1], &values[2], &values[3], &values[4])

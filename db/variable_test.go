@@ -218,7 +218,8 @@ func (c *caller) read(t *testing.T, name, value string) (now string) {
 		return ""
 	}
 	var skip string
-	if err := conn.QueryRowContext(t.Context(), "SHOW SESSION VARIABLES LIKE '"+strings.ReplaceAll(name, "_", `\_`)+"'").Scan(&skip, &now); err != nil {
+	if err := conn.QueryRowContext(t.Context(), "SHOW SESSION VARIABLES LIKE '"+strings.ReplaceAll(name, "_", `\_`)+"'").Scan(&skip,
+		&now); err != nil {
 		return value // some settings hide the answer
 	}
 	return now

@@ -115,7 +115,8 @@ func TestAHeldBucketHarmsNoOtherCheckOfItsBatch(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			for i, decision := range decisions {
-				if held := i == 0 || i == others+1; errors.Is(decision.Err, service.ErrBusy) != held || !held && (decision.Err != nil || decision.TxnID() == 0) {
+				if held := i == 0 || i == others+1; errors.Is(decision.Err, service.ErrBusy) != held || !held &&
+					(decision.Err != nil || decision.TxnID() == 0) {
 					t.Errorf("%s: check %d of %v: %+v", name, i, checks[i].Buckets, decision)
 				}
 			}
@@ -143,7 +144,8 @@ func TestLockWaitsEndBeforeTheDeadlineSoThatTheOutcomeIsKnown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, zone(1, 5, time.Hour))
-		limiter := service.NewLimiter(connect(t, d, session.Options{LockWait: 5 * time.Second}), service.LimiterOptions{Timeout: 10 * time.Second})
+		limiter := service.NewLimiter(connect(t, d, session.Options{LockWait: 5 * time.Second}),
+			service.LimiterOptions{Timeout: 10 * time.Second})
 		d.Hold(t, user("alice"))
 		if _, err := askLimiter(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) {
 			t.Errorf("err = %v, want ErrBusy: a second wait would not end in time", err)
@@ -155,7 +157,8 @@ func TestDeadlineIsUndecidedAndTheConnectionIsGivenUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{LockWait: 20 * time.Second, MaxConns: 1}, zone(1, 5, time.Hour))
-		hurried, patient := service.NewLimiter(store, service.LimiterOptions{Timeout: 3 * time.Second}), service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})
+		hurried, patient := service.NewLimiter(store, service.LimiterOptions{Timeout: 3 * time.Second}),
+			service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute})
 		before := connectionID(t, store)
 		release := d.Hold(t, user("alice"))
 		if _, err := askLimiter(context.Background(), hurried, check(user("alice"))); !errors.Is(err, service.ErrUndecided) {
@@ -224,7 +227,8 @@ func TestWaitForAConnectionIsBusyNotUndecided(t *testing.T) {
 		}
 		defer conn.Close()
 		limiter := service.NewLimiter(store, service.LimiterOptions{Timeout: 100 * time.Millisecond})
-		if _, err := askLimiter(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) || errors.Is(err, service.ErrAway) {
+		if _, err := askLimiter(context.Background(), limiter, check(user("alice"))); !errors.Is(err, service.ErrBusy) ||
+			errors.Is(err, service.ErrAway) {
 			t.Errorf("err = %v, want ErrBusy and no more: nothing was sent, and the engine is there", err)
 		}
 	})

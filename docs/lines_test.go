@@ -23,12 +23,12 @@ func longLines() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join([]string{
 		`/testdata/`,
 		`(^|/)go\.sum$`, `/package-lock\.json$`, // written by tools
-		`^bench/report\.(md|svg)$`,         // written by make bench
-		`^deploy/grafana/`,                 // exported by Grafana
-		`^db/dbtest/vitess/accounts\.sql$`, // Vitess' own text, one statement a line
-		`^(db/[^/]*|(db/session|handlers|cmd|daemon|doctor|front)/.*)\.go$`,                            // not broken yet
-		`^service/imports_test\.go$`,                                                                   // not broken yet
-		`^migrations/procedures/(check_velocity_batch|decide_check|lock_checks|record_outcomes)\.sql$`, // not broken yet
+		`^bench/report\.(md|svg)$`,                  // written by make bench
+		`^deploy/grafana/`,                          // exported by Grafana
+		`^migrations/000004_zone_attempt\.up\.sql$`, // a line for one engine, and a COMMENT, which cannot be broken
+		`^db/session/redact_test\.go$`,              // an engine's own words
+		`^cmd/velocityd/`,                           // help texts, which are wrapped when they are shown
+		`^db/dbtest/vitess/accounts\.sql$`,          // Vitess' own text, one statement a line
 	}, "|"))
 }
 
@@ -57,7 +57,8 @@ func TestLinesHaveAtMost140Characters(t *testing.T) {
 		}
 		for i, line := range strings.Split(string(text), "\n") {
 			most := maxLine
-			if strings.HasSuffix(file, ".md") && strings.HasPrefix(line, "|") {
+			isText := strings.HasSuffix(file, ".go") && strings.ContainsAny(line, "\"`") // a literal or a struct's tag
+			if strings.HasSuffix(file, ".md") && strings.HasPrefix(line, "|") || isText {
 				most = maxRow
 			}
 			if n := utf8.RuneCountInString(line); n > most {

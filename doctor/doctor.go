@@ -160,7 +160,8 @@ func (d *Diagnoses) judgeIdentity(ctx context.Context, options session.Options) 
 		case one.Err != nil:
 			return nil // said elsewhere
 		case one.Value == "":
-			d.add(Fault, "identity", "velocity_identity has no row 'database' at "+one.Address+", so a service cannot tell this database from another one",
+			d.add(Fault, "identity", "velocity_identity has no row 'database' at "+one.Address+", so a service cannot tell this database from "+
+				"another one",
 				"run INSERT INTO velocity_identity (name, value) VALUES ('database', UUID()) as the owner of the schema")
 		case one.Value != list[first].Value:
 			d.add(Fault, "identity", one.Address+" leads to another database than "+list[first].Address,

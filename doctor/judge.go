@@ -118,20 +118,24 @@ func (d *Diagnoses) judgeSessions(i db.Inspection) {
 	}
 	d.otherwise("isolation", "the server's default is "+isolation)
 	if most, err := strconv.Atoi(i.Variables["max_allowed_packet"]); err == nil && most < leastPacket {
-		d.add(Warning, "packets", fmt.Sprintf("the server takes none above %d bytes (max_allowed_packet): batches are small, and a check of many "+
-			"or long keys that does not fit is answered with 503", most), fmt.Sprintf("SET GLOBAL max_allowed_packet = %d or more, and in the server's configuration", leastPacket))
+		d.add(Warning, "packets", fmt.Sprintf("the server takes none above %d bytes (max_allowed_packet): batches are small, and a check of "+
+			"many "+
+			"or long keys that does not fit is answered with 503", most),
+			fmt.Sprintf("SET GLOBAL max_allowed_packet = %d or more, and in the server's configuration", leastPacket))
 	}
 	d.add(OK, "time zone", "the server's is "+i.Variables["time_zone"]+"; all instants are stored in UTC", "")
 }
 
 func (d *Diagnoses) judgeDurability(i db.Inspection) {
 	if value := i.Variables["innodb_flush_log_at_trx_commit"]; value != "1" {
-		d.add(Warning, "durability", "innodb_flush_log_at_trx_commit is "+value+": a crash of the server forgets attempts of the last second, which are then free to be guessed again",
+		d.add(Warning, "durability", "innodb_flush_log_at_trx_commit is "+value+": a crash of the server forgets attempts of the last second, "+
+			"which are then free to be guessed again",
 			"set it to 1")
 	}
 	if i.Variables["log_bin"] == "ON" {
 		if value := i.Variables["sync_binlog"]; value != "1" {
-			d.add(Warning, "durability", "sync_binlog is "+value+": after a crash of the machine, replicas and recoveries may lack attempts", "set it to 1")
+			d.add(Warning, "durability", "sync_binlog is "+value+": after a crash of the machine, replicas and recoveries may lack attempts",
+				"set it to 1")
 		}
 		if i.Variables["binlog_format"] == "STATEMENT" {
 			d.add(Fault, "durability", "binlog_format is STATEMENT, under which the engine refuses what the service writes", "set it to ROW")
@@ -146,7 +150,8 @@ func (d *Diagnoses) judgeClock(i db.Inspection) {
 	if i.ClockAhead < 0 {
 		side = "behind"
 	}
-	is := fmt.Sprintf("the engine's is %s %s this machine's, give or take %s", ahead.Round(time.Millisecond), side, (i.ClockError / 2).Round(time.Millisecond))
+	is := fmt.Sprintf("the engine's is %s %s this machine's, give or take %s", ahead.Round(time.Millisecond), side,
+		(i.ClockError / 2).Round(time.Millisecond))
 	switch ahead -= i.ClockError / 2; {
 	case ahead > clockWarning:
 		d.add(Warning, "clock", is, "set both machines' clocks by NTP: decisions go by the engine's clock alone, but people compare logs")
@@ -190,7 +195,8 @@ func (d *Diagnoses) judgePartitions(i db.Inspection) {
 func (d *Diagnoses) judgeGrowth(i db.Inspection) {
 	const clean = "clean it as docs/dba.md says (Retention)"
 	if age := i.Now.Sub(i.FirstTxn); !i.FirstTxn.IsZero() && age > longHistory {
-		d.add(Note, "growth", fmt.Sprintf("the oldest txn is %d days old, and zone_txn has about %d rows", age/(24*time.Hour), i.Size("zone_txn").Rows),
+		d.add(Note, "growth", fmt.Sprintf("the oldest txn is %d days old, and zone_txn has about %d rows", age/(24*time.Hour),
+			i.Size("zone_txn").Rows),
 			"nothing if you keep them on purpose; otherwise "+clean)
 	}
 	if i.ExpiredAttempts > 0 {

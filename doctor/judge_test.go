@@ -40,7 +40,8 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		"none for tomorrow": {func(i *db.Inspection) {
 			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}, {Name: "later"}}
 		}, "partitions", Warning},
-		"an end of all of them":   {func(i *db.Inspection) { i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}} }, "partitions", Fault},
+		"an end of all of them": {func(i *db.Inspection) { i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}} }, "partitions",
+			Fault},
 		"many txns, no partition": {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_txn", Rows: 1e8}} }, "partitions", Warning},
 		"many buckets":            {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_bucket_lock", Rows: 1e8}} }, "growth", Note},
 		"many expired":            {func(i *db.Inspection) { i.ExpiredAttempts = db.MostExpired }, "growth", Warning},
@@ -50,7 +51,8 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		}, "indexes", Fault},
 	} {
 		i := db.Inspection{Version: "9.7.4", Now: now, Database: "v", Variables: map[string]string{
-			"sql_mode": "STRICT_TRANS_TABLES", "isolation": "REPEATABLE-READ", "innodb_flush_log_at_trx_commit": "1", "log_bin": "ON", "sync_binlog": "1",
+			"sql_mode": "STRICT_TRANS_TABLES", "isolation": "REPEATABLE-READ", "innodb_flush_log_at_trx_commit": "1", "log_bin": "ON",
+			"sync_binlog":   "1",
 			"binlog_format": "ROW", "time_zone": "SYSTEM",
 		}}
 		i.Grants = roles.GrantStatements(engine.MySQL, roles.Service, "v", roles.Account{User: "velocity", Host: "%"})

@@ -40,8 +40,10 @@ func (d *Diagnoses) judgeVitess(i db.Inspection) {
 	d.judgeGrowth(i)
 	d.judgePlans(i)
 	d.judgeOverrides(i)
-	d.add(Note, "not seen", "the account's rights, which are table ACLs of the tablets; the settings, sizes and partitions of the MySQL servers behind them; "+
-		"and the durability policy of the keyspaces", "look at each MySQL server itself as docs/capacity.md says, and at vtctldclient GetKeyspace")
+	d.add(Note, "not seen", "the account's rights, which are table ACLs of the tablets; the settings, sizes and partitions of the MySQL "+
+		"servers behind them; "+
+		"and the durability policy of the keyspaces", "look at each MySQL server itself as docs/capacity.md says, and at vtctldclient "+
+		"GetKeyspace")
 }
 
 // judgeSeries says whether the engine is of the series that the project is tested on.
@@ -63,7 +65,8 @@ func (d *Diagnoses) judgeShards(shards []db.Shard) {
 	for _, shard := range shards {
 		switch {
 		case !shard.IsServing:
-			d.add(Fault, "shards", "shard "+shard.Name+" has no primary that serves: checks of its buckets are answered as those of a database that is away",
+			d.add(Fault, "shards", "shard "+shard.Name+" has no primary that serves: checks of its buckets are answered as those of a database "+
+				"that is away",
 				"look at its tablets, and whether VTOrc runs")
 		case shard.Replicas == 0:
 			d.add(Note, "shards", "shard "+shard.Name+" has no replica that serves, and nothing that could take its primary's place", "add one")
@@ -78,7 +81,8 @@ func (d *Diagnoses) judgeAudit(ctx context.Context, store *db.Store) {
 	compared, err := store.CompareAudit(ctx)
 	switch {
 	case errors.Is(err, service.ErrForbidden):
-		d.add(Note, "audit", "the account cannot read zone_audit, so it cannot be said whether zones were edited by SQL, which nothing records here",
+		d.add(Note, "audit", "the account cannot read zone_audit, so it cannot be said whether zones were edited by SQL, which nothing "+
+			"records here",
 			"run doctor as the owner of the schema")
 		return
 	case err != nil:

@@ -51,8 +51,9 @@ func TestIdempotencyKeyIsAStringOrABareToken(t *testing.T) {
 	for value, want := range map[string]string{
 		`"abc"`: "abc", `abc`: "abc", `"a b\"c\\d"`: `a b"c\d`, `"abc";x=1`: "abc", ` abc `: "abc",
 		"8e03978e-40d5-43dd-bc93-6894a57f9324": "8e03978e-40d5-43dd-bc93-6894a57f9324",
-		`"1_42"`:                               "1_42", "!#$%&'*+-.^_`|~": "!#$%&'*+-.^_`|~", "?1": "", ":YWJj:": "", "a/b": "", "a,b": "", `"a", "b"`: "",
-		`"a`: "", `"`: "", `""`: "", "": "", `"é"`: "", "é": "", "a b": "", `"` + strings.Repeat("a", 65) + `"`: "",
+		`"1_42"`:                               "1_42", "!#$%&'*+-.^_`|~": "!#$%&'*+-.^_`|~", "?1": "", ":YWJj:": "", "a/b": "", "a,b": "",
+		`"a", "b"`: "",
+		`"a`:       "", `"`: "", `""`: "", "": "", `"é"`: "", "é": "", "a b": "", `"` + strings.Repeat("a", 65) + `"`: "",
 		strings.Repeat("a", 64): strings.Repeat("a", 64), strings.Repeat("a", 65): "",
 	} {
 		key := "key of " + want
@@ -141,7 +142,8 @@ func TestCheckAnswersWithKeysAsTheirZonesWriteThem(t *testing.T) {
 	}
 	p := r.post(t, "/v1/check", `{"buckets":[`+bucketJSON(1, "alice")+`,`+bucketJSON(2, "secret")+`]}`).
 		refused(t, http.StatusBadRequest, "invalid_request")
-	if !strings.Contains(p.Detail, "bucket 1: bucket_key must be an IPv4 or IPv6 address") || p.Pointer != "/buckets/1/bucket_key" || strings.Contains(p.Detail, "secret") {
+	if !strings.Contains(p.Detail, "bucket 1: bucket_key must be an IPv4 or IPv6 address") || p.Pointer != "/buckets/1/bucket_key" ||
+		strings.Contains(p.Detail, "secret") {
 		t.Errorf("detail = %q", p.Detail)
 	}
 }

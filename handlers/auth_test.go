@@ -37,7 +37,8 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 	for id := range int64(2) {
 		g.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
 	}
-	for _, buckets := range [][]service.Bucket{{{ZoneID: 1, Key: "a"}}, {{ZoneID: 2, Key: "a"}}, {{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}}} {
+	for _, buckets := range [][]service.Bucket{{{ZoneID: 1, Key: "a"}}, {{ZoneID: 2, Key: "a"}},
+		{{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}}} {
 		if _, err := g.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +77,8 @@ func calls() []struct{ method, path, body string } {
 
 // routed returns the path of a call as its route has it.
 func routed(path string) string {
-	return strings.NewReplacer("/txns/1", "/txns/:id", "/zones/1", "/zones/:id", "/buckets/a", "/buckets/:key", "/overrides/1", "/overrides/:override_id").Replace(path)
+	return strings.NewReplacer("/txns/1", "/txns/:id", "/zones/1", "/zones/:id", "/buckets/a", "/buckets/:key", "/overrides/1",
+		"/overrides/:override_id").Replace(path)
 }
 
 func TestEveryRouteSaysWhatItNeedsAndTheDescriptionSaysTheSame(t *testing.T) {
@@ -165,7 +167,8 @@ func TestMetricsAreForTheirScopeAlone(t *testing.T) {
 	}
 	cache := access.NewCache(credentials, access.Options{})
 	t.Cleanup(cache.Close)
-	handler := New(Options{Reader: memory, Writer: memory, Metrics: http.NotFoundHandler(), Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}}})
+	handler := New(Options{Reader: memory, Writer: memory, Metrics: http.NotFoundHandler(),
+		Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}}})
 	tokens["bound to zones"] = credentials.AddToken(access.Caller{Name: "prometheus", Scopes: access.Scopes(), Zones: []int64{1}}).Reveal()
 	for scope, token := range tokens {
 		want := http.StatusForbidden
@@ -224,7 +227,8 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	memory := servicetest.NewMemory()
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	handler := New(Options{
-		Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory, Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}},
+		Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory,
+		Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}},
 	})
 	ended := credentials.AddToken(access.Caller{Name: "gone", Scopes: []access.Scope{access.ScopeAdmin}})
 	credentials.Revoke(1)
@@ -254,12 +258,14 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 		{"X-Forwarded-User", "root"},
 	}
 	requests := calls()
-	for _, path := range []string{"/v1", "/v1/zones/2", "/v1/zones/x", "/v1/zones/99999999999", "/v1/zones/1/overrides?limit=x", "/v1/zones/1/buckets/%zz", "/x", "//", "/metrics", "/debug/pprof/", "/livez/"} {
+	for _, path := range []string{"/v1", "/v1/zones/2", "/v1/zones/x", "/v1/zones/99999999999", "/v1/zones/1/overrides?limit=x",
+		"/v1/zones/1/buckets/%zz", "/x", "//", "/metrics", "/debug/pprof/", "/livez/"} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "PATCH", "VERYLONGUNKNOWNMETHOD"} {
 			requests = append(requests, struct{ method, path, body string }{method, path, ""})
 		}
 	}
-	requests = append(requests, struct{ method, path, body string }{"POST", "/", ""}, struct{ method, path, body string }{"PUT", "/readyz", ""})
+	requests = append(requests, struct{ method, path, body string }{"POST", "/", ""},
+		struct{ method, path, body string }{"PUT", "/readyz", ""})
 	first := ""
 	for _, request := range requests {
 		if request.method == http.MethodHead {
@@ -312,7 +318,8 @@ func TestABoundCredentialStaysInItsZones(t *testing.T) {
 			continue
 		}
 		for _, zone := range []string{"2", "4"} { // one exists
-			p := ask(call.method, strings.Replace(call.path, "/zones/1", "/zones/"+zone, 1), call.body).refused(t, http.StatusForbidden, "missing_scope")
+			p := ask(call.method, strings.Replace(call.path, "/zones/1", "/zones/"+zone, 1), call.body).refused(t, http.StatusForbidden,
+				"missing_scope")
 			if !strings.Contains(p.Detail, "zone "+zone) || !strings.Contains(p.Detail, "shop") {
 				t.Errorf("%s: %q does not name zone %s", call.path, p.Detail, zone)
 			}
@@ -328,7 +335,8 @@ func TestABoundCredentialStaysInItsZones(t *testing.T) {
 	if p.Pointer != "/zone_id" || !strings.Contains(p.Detail, "check in zone 2") {
 		t.Errorf("a check in another zone: %+v", p)
 	}
-	p = ask("POST", "/v1/check", `{"buckets":[{"zone_id":1,"bucket_key":"x"},{"zone_id":2,"bucket_key":"x"}]}`).refused(t, http.StatusForbidden, "missing_scope")
+	p = ask("POST", "/v1/check", `{"buckets":[{"zone_id":1,"bucket_key":"x"},{"zone_id":2,"bucket_key":"x"}]}`).refused(t,
+		http.StatusForbidden, "missing_scope")
 	if p.Pointer != "/buckets/1/zone_id" {
 		t.Errorf("a check in two zones: %+v", p)
 	}
@@ -336,7 +344,8 @@ func TestABoundCredentialStaysInItsZones(t *testing.T) {
 		t.Errorf("%d txns of a check that was refused", n)
 	}
 	got := ask("POST", "/v1/checks", `{"checks":[{"zone_id":2,"bucket_key":"y"},{"zone_id":1,"bucket_key":"y"},{"zone_id":1}]}`)
-	if got.status != http.StatusOK || !strings.Contains(got.body, `"pointer":"/checks/0/zone_id"`) || !strings.Contains(got.body, "missing_scope") ||
+	if got.status != http.StatusOK || !strings.Contains(got.body, `"pointer":"/checks/0/zone_id"`) ||
+		!strings.Contains(got.body, "missing_scope") ||
 		len(g.Txns(t, service.Bucket{ZoneID: 1, Key: "y"})) != 1 || len(g.Txns(t, service.Bucket{ZoneID: 2, Key: "y"})) != 0 {
 		t.Errorf("three checks, one in another zone: %d %s", got.status, got.body)
 	}

@@ -182,7 +182,8 @@ func (s *startedServer) usage(b *testing.B) benchUsage {
 func (s *startedServer) ask(b *testing.B, connections, n int) {
 	b.Helper()
 	body := bucketJSON(1, "1_42")
-	question := fmt.Appendf(nil, "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	question := fmt.Appendf(nil, "POST /v1/check HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		len(body), body)
 	var begun atomic.Int64
 	var callers sync.WaitGroup
 	for range connections {

@@ -87,12 +87,14 @@ func TestPeekShowsTheBucketAndLeavesNoTrace(t *testing.T) {
 	r := start(t, nil)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
 	want := `"mode":"enforce","rate":1,"window":3600,"velocity":0,"remaining":1,"retry_after":0,"txns":[]}`
-	if got := r.get(t, bucketPath(1, "Never Seen")); got.status != http.StatusOK || !strings.HasPrefix(got.body, `{"zone_id":1,"bucket_key":"never seen","checked_at":"`) ||
+	if got := r.get(t, bucketPath(1, "Never Seen")); got.status != http.StatusOK ||
+		!strings.HasPrefix(got.body, `{"zone_id":1,"bucket_key":"never seen","checked_at":"`) ||
 		!strings.HasSuffix(got.body, want) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	allowed := r.post(t, "/v1/check", bucketJSON(1, "Alice")).decision(t)
-	if p := r.get(t, bucketPath(1, "ALICE")).peek(t); *p.Velocity != 1 || *p.Remaining != 0 || p.RetryAfter == 0 || !p.LockedUntil.IsZero() || p.Override != nil {
+	if p := r.get(t, bucketPath(1, "ALICE")).peek(t); *p.Velocity != 1 || *p.Remaining != 0 || p.RetryAfter == 0 ||
+		!p.LockedUntil.IsZero() || p.Override != nil {
 		t.Errorf("full: %+v", p)
 	}
 	blocked := r.post(t, "/v1/check", bucketJSON(1, "alice")).decision(t)
@@ -105,7 +107,8 @@ func TestPeekShowsTheBucketAndLeavesNoTrace(t *testing.T) {
 	}
 	r.post(t, "/v1/zones/1/overrides", `{"bucket_key":"ALICE","action":"deny","reason":"test"}`)
 	p = r.get(t, bucketPath(1, "alice")).peek(t)
-	if p.Velocity != nil || p.Remaining != nil || !p.LockedUntil.IsZero() || p.Override == nil || p.Override.BucketKey != "alice" || p.Override.Action != service.OverrideDeny || p.RetryAfter != 3600 {
+	if p.Velocity != nil || p.Remaining != nil || !p.LockedUntil.IsZero() || p.Override == nil || p.Override.BucketKey != "alice" ||
+		p.Override.Action != service.OverrideDeny || p.RetryAfter != 3600 {
 		t.Errorf("override: %+v", p)
 	}
 	if txns := r.Txns(t, bucketOf(1, "alice")); len(txns) != 2 {

@@ -85,7 +85,8 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	t.Cleanup(cache.Close)
 	memory := servicetest.NewMemory()
 	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}}})
-	credentials.Add(access.NewCertificateCredential("CN=auth-1,O=Example", access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeZones}}))
+	credentials.Add(access.NewCertificateCredential("CN=auth-1,O=Example",
+		access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeZones}}))
 	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
 	of := func(parts pkix.RDNSequence) *x509.Certificate {
 		raw, err := asn1.Marshal(parts)
@@ -118,11 +119,12 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 		"name with the organization":   {verified(named("auth-1,O=Example", "")), "", 401},
 		"another name before it":       {verified(of(slices.Insert(slices.Clone(registered), 1, another[0]))), "", 401},
 		"in another order":             {verified(of(pkix.RDNSequence{registered[1], registered[0]})), "", 401},
-		"no subject that can be read":  {verified(&x509.Certificate{Subject: pkix.Name{CommonName: "auth-1", Organization: []string{"Example"}}}), "", 401},
-		"registered, as an issuer":     {verified(named("x", "Example"), named("auth-1", "Example")), "", 401},
-		"not verified":                 {&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("auth-1", "Example")}}, "", 401},
-		"no certificate":               {&tls.ConnectionState{}, "", 401},
-		"no TLS":                       {nil, "", 401},
+		"no subject that can be read": {verified(&x509.Certificate{Subject: pkix.Name{CommonName: "auth-1",
+			Organization: []string{"Example"}}}), "", 401},
+		"registered, as an issuer": {verified(named("x", "Example"), named("auth-1", "Example")), "", 401},
+		"not verified":             {&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("auth-1", "Example")}}, "", 401},
+		"no certificate":           {&tls.ConnectionState{}, "", 401},
+		"no TLS":                   {nil, "", 401},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), "GET", "/v1/zones", nil)
 		r.TLS = c.state

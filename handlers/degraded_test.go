@@ -68,7 +68,8 @@ func TestTheLogTellsABlockByTheSettingFromOneOfABucket(t *testing.T) {
 	for zone, want := range map[int64]string{1: "allowed by on_failure", 2: "blocked by on_failure", 3: "blocked, because a bucket is full"} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFaulty(nil)
-			f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(storeFunc(degraded), service.LimiterOptions{Timeout: time.Minute})})
+			f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(storeFunc(degraded),
+				service.LimiterOptions{Timeout: time.Minute})})
 			f.ask(t, "/v1/check", bucketJSON(zone, "alice"))
 			if lines := f.lines(t); len(lines) != 1 || !strings.HasPrefix(fmt.Sprint(lines[0]["error"]), want) {
 				t.Errorf("zone %d: %v, want %q", zone, lines, want)
@@ -82,7 +83,8 @@ func TestDegradedAnswersAreOneLineASecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFaulty(nil)
-		f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(storeFunc(degraded), service.LimiterOptions{Timeout: time.Minute})})
+		f.Handler = New(Options{Logger: f.logger(), Limiter: service.NewLimiter(storeFunc(degraded),
+			service.LimiterOptions{Timeout: time.Minute})})
 		for i := range 100 {
 			f.ask(t, "/v1/check", bucketJSON(1, fmt.Sprint("alice-", i)))
 		}

@@ -116,7 +116,8 @@ func TestStrangersFillNoLog(t *testing.T) {
 				s.dialTLS(t, authority).mustAsk(t, askLive, http.StatusOK) // and stays
 			}
 			send(t, s.address)
-			if log := s.log.String(); strings.Count(log, "\n") > times/50 || !strings.Contains(log, `"level":"WARN"`) || strings.Contains(log, "alice") {
+			if log := s.log.String(); strings.Count(log, "\n") > times/50 || !strings.Contains(log, `"level":"WARN"`) ||
+				strings.Contains(log, "alice") {
 				t.Errorf("logged %d lines: %.2000s", strings.Count(log, "\n"), log)
 			}
 		})

@@ -16,7 +16,8 @@ func FuzzDecodeCheck(f *testing.F) {
 	for _, seed := range []string{
 		`{"zone_id":1,"bucket_key":"1_42"}`, " {\t\"bucket_key\" : \"é\",\r\n\"attempt_id\":\"7f 3c\",\"zone_id\":0} ",
 		`{"zone_id":999999999999999999,"bucket_key":"","attempt_id":""}`, `{"zone_id":01,"bucket_key":"x"}`, `{"zone_id":-1,"bucket_key":"x"}`,
-		`{"attempt_id":"a","zone_id":1,"bucket_key":"x","attempt_id":"a"}`, `{"zone_id":1,"bucket_key":"x","buckets":[{"zone_id":1,"bucket_key":"x"}]}`,
+		`{"attempt_id":"a","zone_id":1,"bucket_key":"x","attempt_id":"a"}`,
+		`{"zone_id":1,"bucket_key":"x","buckets":[{"zone_id":1,"bucket_key":"x"}]}`,
 		`{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":2,"bucket_key":"203.0.113.9"}]}`,
 		`{"zone_id":1,"bucket_key":"\ud83d\udd11"}`, `{"zone_id":1,"bucket_key":"\ud800"}`,
 		"{\"zone_id\":1,\"bucket_key\":\"\xff\"}", `{"zone_id":1,"zone_id":1}`, `{"Zone_ID":1}`,

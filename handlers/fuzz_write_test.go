@@ -85,8 +85,10 @@ func FuzzDecodeZone(f *testing.F) {
 func FuzzDecodeOverride(f *testing.F) {
 	for _, seed := range []string{
 		`{"bucket_key":"alice","action":"allow"}`, `{"prefix":"203.0.113.0/24","action":"deny","expires_at":"2099-09-01T02:00:00.5+02:00"}`,
-		`{"bucket_key":"203.0.113.7","action":"limit","rate":5,"window":60,"reason":"é","created_by":"x"}`, `{"prefix":"::ffff:1.2.3.0/120","action":"deny"}`,
-		`{"prefix":"1.2.3.4/8","action":"deny"}`, `{"action":"limit"}`, `{}`, `{"bucket_key":"a","action":"deny","expires_at":"0000-00-00T00:00:00Z"}`,
+		`{"bucket_key":"203.0.113.7","action":"limit","rate":5,"window":60,"reason":"é","created_by":"x"}`,
+		`{"prefix":"::ffff:1.2.3.0/120","action":"deny"}`,
+		`{"prefix":"1.2.3.4/8","action":"deny"}`, `{"action":"limit"}`, `{}`,
+		`{"bucket_key":"a","action":"deny","expires_at":"0000-00-00T00:00:00Z"}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -146,7 +148,8 @@ func FuzzDecodeRelease(f *testing.F) {
 }
 
 func FuzzAttemptID(f *testing.F) {
-	for _, seed := range []string{`"7f3c2a90"`, "7f3c2a90", `"a\"b"`, `"a\b"`, `"abc";x=1`, `"é"`, `?1`, `:YQ==:`, `1.5`, ``, `"a", "b"`, "a\x00"} {
+	for _, seed := range []string{`"7f3c2a90"`, "7f3c2a90", `"a\"b"`, `"a\b"`, `"abc";x=1`, `"é"`, `?1`, `:YQ==:`, `1.5`, ``, `"a", "b"`,
+		"a\x00"} {
 		f.Add(seed, "")
 	}
 	f.Fuzz(func(t *testing.T, header, inBody string) {
@@ -159,14 +162,16 @@ func FuzzAttemptID(f *testing.F) {
 		if id == "" || check.Validate() != nil || inBody != "" && inBody != id {
 			t.Fatalf("%q and %q were taken for %q", header, inBody, id)
 		}
-		if again, err := attemptID(http.Header{headerAttempt: {`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(id) + `"`}}, id); err != nil || again != id {
+		if again, err := attemptID(http.Header{headerAttempt: {`"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(id) + `"`}},
+			id); err != nil || again != id {
 			t.Fatalf("%q came back as %q, %v", id, again, err)
 		}
 	})
 }
 
 func FuzzMatch(f *testing.F) {
-	for _, seed := range [][2]string{{`"3"`, ""}, {"*", "*"}, {`W/"3"`, ""}, {`"03"`, ""}, {`"3", "4"`, ""}, {"3", `"3"`}, {`"`, ""}, {`W/`, ""}} {
+	for _, seed := range [][2]string{{`"3"`, ""}, {"*", "*"}, {`W/"3"`, ""}, {`"03"`, ""}, {`"3", "4"`, ""}, {"3", `"3"`}, {`"`, ""},
+		{`W/`, ""}} {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, ifMatch, ifNoneMatch string) {
@@ -188,7 +193,8 @@ func FuzzMatch(f *testing.F) {
 }
 
 func FuzzPathKey(f *testing.F) {
-	for _, seed := range []string{"alice", "a/b", "100%", "%2F", "é", "🔑", "..", ".", "a b", "a+b", "\xff", "\x00", "", "a?b#c", ":key", "*", "release", "//"} {
+	for _, seed := range []string{"alice", "a/b", "100%", "%2F", "é", "🔑", "..", ".", "a b", "a+b", "\xff", "\x00", "", "a?b#c", ":key",
+		"*", "release", "//"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, key string) {

@@ -41,7 +41,8 @@ func listenWith(t *testing.T, store storeFunc, o wire.Options, change func(*Opti
 	o.Logger = slog.New(slog.NewJSONHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	o.AccessLog = true
 	options := Options{
-		Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory, Logger: o.Logger, AccessLog: true,
+		Limiter: service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory, Logger: o.Logger,
+		AccessLog: true,
 	}
 	if change != nil {
 		change(&options)
@@ -185,7 +186,8 @@ func TestBodiesInMemoryAreBounded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			pipes := pipeListener{make(chan net.Conn)}
 			s := newServer(Options{
-				Limiter: service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}), MaxBodyBytes: fit * smallBody,
+				Limiter:      service.NewLimiter(fixed(service.Decision{CheckedAt: time.Now()}), service.LimiterOptions{Timeout: time.Minute}),
+				MaxBodyBytes: fit * smallBody,
 			})
 			server := wire.NewServer(s.echo(s.routeCalls), time.Minute, nil)
 			go func() { _ = server.Serve(wire.NewListener(pipes, wire.Options{})) }()
@@ -242,7 +244,8 @@ func TestALargeBodyOfUnknownLengthIsCountedAnew(t *testing.T) {
 		return fixed(service.Decision{CheckedAt: time.Now()})(ctx, checks)
 	}, wire.Options{}, func(o *Options) { o.MaxBodyBytes = 4 * maxBody })
 	l := s.dial(t)
-	for body, want := range map[string]int64{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) + bucketJSON(1, "a"): 2*firstBuffer + int64(len(bucketJSON(1, "a")))} {
+	for body, want := range map[string]int64{bucketJSON(1, "a"): 0, strings.Repeat(" ", 2*firstBuffer) + bucketJSON(1, "a"): 2*firstBuffer +
+		int64(len(bucketJSON(1, "a")))} {
 		l.mustAsk(t, asks("/v1/check", body), http.StatusOK)
 		if held := <-counted; held != want {
 			t.Errorf("%d bytes count as %d", len(body), held)

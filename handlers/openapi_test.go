@@ -318,7 +318,8 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"rate":5,"window":60,"mode":"off","counts":"failures","reserve_ttl":60,"reset_on_success":true}`,
 			`{"rate":5,"window":60,"lockout":0,"lockout_factor":1.15,"lockout_max":1,"lockout_decay":31622400}`,
 			`{"rate":5,"window":60,"lockout":31622400,"lockout_factor":100}`,
-			`{"rate":5,"window":60,"key_kind":"ip","ipv4_prefix":1,"ipv6_prefix":128}`, `{"rate":5,"window":60,"on_failure":"block","record_blocked":1000000}`,
+			`{"rate":5,"window":60,"key_kind":"ip","ipv4_prefix":1,"ipv6_prefix":128}`,
+			`{"rate":5,"window":60,"on_failure":"block","record_blocked":1000000}`,
 			`{"rate":5,"window":60,"key_form":"hmac"}`,
 		},
 		"OverrideRequest": {
@@ -334,8 +335,10 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"rate":5,"window":31622401}`, `{"rate":5,"window":60,"mode":"on"}`, `{"rate":5,"window":60,"counts":""}`,
 			`{"rate":5,"window":60,"reserve_ttl":0}`, `{"rate":5,"window":60,"lockout":-1}`, `{"rate":5,"window":60,"lockout_factor":1.001}`,
 			`{"rate":5,"window":60,"lockout_factor":0}`, `{"rate":5,"window":60,"lockout_factor":100.01}`, `{"rate":5,"window":60,"lockout_max":0}`,
-			`{"rate":5,"window":60,"lockout_decay":31622401}`, `{"rate":5,"window":60,"key_kind":"x"}`, `{"rate":5,"window":60,"key_form":"x"}`, `{"rate":5,"window":60,"ipv4_prefix":33}`,
-			`{"rate":5,"window":60,"ipv6_prefix":0}`, `{"rate":5,"window":60,"on_failure":"deny"}`, `{"rate":5,"window":60,"record_blocked":-1}`, `{"rate":5,"window":60,"id":1}`, `{"rate":5,"window":60,"mode":null}`,
+			`{"rate":5,"window":60,"lockout_decay":31622401}`, `{"rate":5,"window":60,"key_kind":"x"}`, `{"rate":5,"window":60,"key_form":"x"}`,
+			`{"rate":5,"window":60,"ipv4_prefix":33}`,
+			`{"rate":5,"window":60,"ipv6_prefix":0}`, `{"rate":5,"window":60,"on_failure":"deny"}`, `{"rate":5,"window":60,"record_blocked":-1}`,
+			`{"rate":5,"window":60,"id":1}`, `{"rate":5,"window":60,"mode":null}`,
 			`{"rate":5,"window":60,"description":"a\nb"}`, `{"rate":5,"window":60,"description":"\u007f"}`,
 		},
 		"OverrideRequest": {
@@ -347,8 +350,10 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"bucket_key":"1.2.3.4","action":"deny","expires_at":"tomorrow"}`, `{"bucket_key":"1.2.3.4","action":"deny","id":1}`,
 		},
 		"OutcomeRequest": {`{}`, `{"outcome":"x"}`, `{"outcome":"success","txn_id":1}`},
-		"ReleaseRequest": {`{}`, `{"reason":""}`, `{"reason":"` + strings.Repeat("x", 256) + `"}`, `{"reason":" "}`, `{"reason":"a\u0000"}`, `{"reason":"a\nb"}`},
-		"Reports":        {`{}`, `{"reports":[]}`, `{"reports":[{"txn_id":-1,"outcome":"success"}]}`, `{"reports":[{"txn_id":1,"outcome":"success","x":1}]}`},
+		"ReleaseRequest": {`{}`, `{"reason":""}`, `{"reason":"` + strings.Repeat("x", 256) + `"}`, `{"reason":" "}`, `{"reason":"a\u0000"}`,
+			`{"reason":"a\nb"}`},
+		"Reports": {`{}`, `{"reports":[]}`, `{"reports":[{"txn_id":-1,"outcome":"success"}]}`,
+			`{"reports":[{"txn_id":1,"outcome":"success","x":1}]}`},
 	}
 	r := start(t, nil)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})

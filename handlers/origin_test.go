@@ -65,7 +65,8 @@ func TestRequestsOfForeignWebPagesAreRefused(t *testing.T) {
 			}
 		}
 		// Its page cannot read the answers of these.
-		if got := r.askAs(t, http.MethodGet, "/v1/zones", "", c.header); got.status != http.StatusOK || got.header.Get("Access-Control-Allow-Origin") != "" {
+		if got := r.askAs(t, http.MethodGet, "/v1/zones", "", c.header); got.status != http.StatusOK ||
+			got.header.Get("Access-Control-Allow-Origin") != "" {
 			t.Errorf("%s: GET: %d %v", name, got.status, got.header)
 		}
 	}

@@ -30,7 +30,8 @@ func (s *server) principal(x *exchange) (string, error) {
 	}
 	both := user + " via " + name
 	if tooMany := utf8.RuneCountInString(both) - service.MaxNameLength; tooMany > 0 {
-		return "", invalid(fmt.Sprintf("The name in the header %s must be shorter by %d characters, because it is recorded together with that of the "+
+		return "", invalid(fmt.Sprintf("The name in the header %s must be shorter by %d characters, because it is recorded together with that "+
+			"of the "+
 			"credential, %s.", api.HeaderPrincipal, tooMany, name))
 	}
 	return both, nil

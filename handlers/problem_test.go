@@ -46,7 +46,8 @@ func TestFaultsOfTheStoreHaveTheirStatus(t *testing.T) {
 			if got.header.Get("Retry-After") != test.retry {
 				t.Errorf("%s: Retry-After = %q", name, got.header.Get("Retry-After"))
 			}
-			if strings.Contains(got.body, "Error 1") || strings.Contains(got.body, "Error 4") || strings.Contains(got.body, "hidden_name") || p.Type != "about:blank" {
+			if strings.Contains(got.body, "Error 1") || strings.Contains(got.body, "Error 4") || strings.Contains(got.body, "hidden_name") ||
+				p.Type != "about:blank" {
 				t.Errorf("%s: the caller learns %s", name, got.body)
 			}
 			level := "ERROR"
@@ -135,7 +136,8 @@ func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 	for path, allowed := range map[string]string{
 		"/v1/check": "POST", "/v1/checks": "POST", "/v1/zones": "GET HEAD", "/v1/zones/1": "GET HEAD PUT DELETE",
 		"/v1/zones/1/buckets/a": "GET HEAD", "/v1/zones/1/buckets/a/release": "POST", "/v1/zones/1/overrides": "GET HEAD POST",
-		"/v1/zones/1/overrides/1": "GET HEAD PUT DELETE", "/v1/txns/1": "GET HEAD", "/v1/txns/1/outcome": "POST", "/v1/outcomes": "POST", "/livez": "GET HEAD", "/readyz": "GET HEAD", "/openapi.yaml": "GET HEAD", "/": "GET HEAD",
+		"/v1/zones/1/overrides/1": "GET HEAD PUT DELETE", "/v1/txns/1": "GET HEAD", "/v1/txns/1/outcome": "POST", "/v1/outcomes": "POST",
+		"/livez": "GET HEAD", "/readyz": "GET HEAD", "/openapi.yaml": "GET HEAD", "/": "GET HEAD",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "PROPFIND", "NONSENSE"} {
 			if strings.Contains(allowed, method) {

@@ -36,7 +36,8 @@ func TestRefusedChecksAreOneLineASecondWithTheZonesThatTheyName(t *testing.T) {
 		synctest.Wait()
 		for _, line := range f.lines(t) {
 			want := map[any]string{"/v1/check": "[2 3 1]", "/v1/checks": "[7]"}[line["route"]]
-			if line["left_out"] != 499.0 || line["level"] != "WARN" || fmt.Sprint(line["zone_ids"]) != want || strings.Contains(fmt.Sprint(line), "secret") {
+			if line["left_out"] != 499.0 || line["level"] != "WARN" || fmt.Sprint(line["zone_ids"]) != want ||
+				strings.Contains(fmt.Sprint(line), "secret") {
 				t.Errorf("after a second: %v, want zones %s", line, want)
 			}
 		}
@@ -73,7 +74,8 @@ func TestEachKindOfRefusedCallIsLoggedWithoutATextOfItsCaller(t *testing.T) {
 		before := len(g.log.String())
 		g.post(t, c.path, c.body, c.header...)
 		text := g.log.String()[before:]
-		if !strings.Contains(text, `"level":"WARN","msg":"request refused"`) || !strings.Contains(text, `"code":"`+c.code+`"`) || strings.Contains(text, "secret") {
+		if !strings.Contains(text, `"level":"WARN","msg":"request refused"`) || !strings.Contains(text, `"code":"`+c.code+`"`) ||
+			strings.Contains(text, "secret") {
 			t.Errorf("%s %s: logged %s", c.path, c.body, text)
 		}
 	}

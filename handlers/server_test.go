@@ -72,10 +72,11 @@ func TestASlowBodyIsToldThatItWasSlow(t *testing.T) {
 		sent string
 		took time.Duration
 	}{
-		"small":         {head + "Content-Length: 99\r\n\r\n{", bodyTimeout},
-		"chunked":       {head + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", bodyTimeout},
-		"large":         {head + fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody+1), bodyPace},
-		"large, in all": {head + "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", smallBody+1, strings.Repeat(" ", smallBody+1)), bodyPace},
+		"small":   {head + "Content-Length: 99\r\n\r\n{", bodyTimeout},
+		"chunked": {head + "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", bodyTimeout},
+		"large":   {head + fmt.Sprintf("Content-Length: %d\r\n\r\n{", smallBody+1), bodyPace},
+		"large, in all": {head + "Transfer-Encoding: chunked\r\n\r\n" +
+			fmt.Sprintf("%x\r\n%s\r\n", smallBody+1, strings.Repeat(" ", smallBody+1)), bodyPace},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			caller, end := servedPipe(time.Minute)

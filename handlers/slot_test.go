@@ -77,7 +77,8 @@ func asks(path, body string, headers ...string) string {
 
 // inChunks is asks without a length.
 func inChunks(path, body string) string {
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: "+
+		"chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
 		path, len(body), body)
 }
 

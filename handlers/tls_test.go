@@ -16,8 +16,9 @@ import (
 func tlsSettings(t *testing.T, authority *handlerstest.Authority) *tls.Config {
 	t.Helper()
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{authority.Issue(t, "velocityd").Loaded(t)}, NextProtos: []string{"h2", "http/1.1"},
-		ClientCAs: authority.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{authority.Issue(t, "velocityd").Loaded(t)},
+		NextProtos: []string{"h2", "http/1.1"},
+		ClientCAs:  authority.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
 	}
 }
 
@@ -61,7 +62,8 @@ func TestHTTP2IsSpokenOverTLS(t *testing.T) {
 		}
 	}
 	// The page of a foreign name cannot show that name's certificate, but may be foreign all the same.
-	request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+s.address+"/v1/check", strings.NewReader(bucketJSON(1, "alice")))
+	request, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+s.address+"/v1/check",
+		strings.NewReader(bucketJSON(1, "alice")))
 	request.Host = "velocityd.example.org"
 	request.Header.Set("Content-Type", "application/json")
 	for origin, want := range map[string]int{"": http.StatusOK, "https://evil.example": http.StatusForbidden} {

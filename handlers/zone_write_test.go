@@ -272,7 +272,8 @@ func TestRightsThatTheServiceLacksAreItsOwnFault(t *testing.T) {
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Minute})
 	for _, change := range changes()[:6] { // held against openapi.yaml, too
 		p := r.ask(t, change.method, change.path, change.body, "Content-Type", "application/json").refused(t, http.StatusForbidden, "forbidden")
-		if p.Detail != "The service's account at the database lacks a right for this. Nothing was counted or changed. Grant the right, see docs/install.md." {
+		if p.Detail != "The service's account at the database lacks a right for this. Nothing was counted or changed. Grant the right, see "+
+			"docs/install.md." {
 			t.Errorf("%s %s: detail = %q", change.method, change.path, p.Detail)
 		}
 		if line := r.log.last(t); line["level"] != "ERROR" || !strings.HasPrefix(fmt.Sprint(line["error"]), "forbidden: ") {

@@ -17,7 +17,8 @@ CREATE TABLE zone_override (
   `window`   INT NULL DEFAULT NULL COMMENT 'of a limit, seconds',
   expires_at DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: the first instant at which the override is no more; NULL: never',
   reason     VARCHAR(255) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT '',
-  created_by VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT '' COMMENT 'principal or account of the writer',
+  created_by VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL DEFAULT ''
+    COMMENT 'principal or account of the writer',
   created_at DATETIME(6) NOT NULL
     DEFAULT (UTC_TIMESTAMP(6)) -- not on TiDB, which takes no default in UTC
     COMMENT 'UTC',

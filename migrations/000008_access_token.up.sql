@@ -42,4 +42,5 @@ CREATE TABLE access_token (
     CHECK (expires_at IS NULL OR (expires_at >= '1970-01-01' AND expires_at < '2200-01-01')),
   CONSTRAINT `revoked_at and revoked_by belong together`
     CHECK ((revoked_at IS NULL) = (revoked_by IS NULL))
-) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */ COMMENT = 'tokens and client certificates by which callers of the HTTP interface are known; written by velocityd token'
+) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */
+  COMMENT = 'tokens and client certificates by which callers of the HTTP interface are known; written by velocityd token'

@@ -135,7 +135,8 @@ func TestUpKeepsOneOwner(t *testing.T) {
 		want := schema(t, d)
 		dbtest.Exec(t, d.SQL, "DROP PROCEDURE check_velocity") // as a dump without routines does
 		for _, as := range []*dbtest.Database{d, other} {
-			if _, err := migrations.Up(t.Context(), migrations.MySQL, as.DSN); err == nil || !strings.Contains(err.Error(), "run migrate up as "+ownerName.User+"@") {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, as.DSN); err == nil ||
+				!strings.Contains(err.Error(), "run migrate up as "+ownerName.User+"@") {
 				t.Errorf("up as another account than the owner: %v", err)
 			}
 		}

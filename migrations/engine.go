@@ -176,7 +176,8 @@ func (p portable) planDown(ctx context.Context) (actions []Action, f found, err 
 		actions = append(actions, p.action(table.group, "drop table "+table.name, "DROP TABLE "+QuoteName(table.name)))
 		switch {
 		case p.engine == Vitess && table.group == buckets:
-			actions = append(actions, p.vschema(table.group, "end of "+table.name, "ALTER VSCHEMA ON "+p.quote(table.group, table.name)+" DROP VINDEX `xxhash`"))
+			actions = append(actions, p.vschema(table.group, "end of "+table.name,
+				"ALTER VSCHEMA ON "+p.quote(table.group, table.name)+" DROP VINDEX `xxhash`"))
 		case table.name == sequence:
 			actions = append(actions, p.vschema(table.group, "end of "+table.name, "ALTER VSCHEMA DROP SEQUENCE "+p.quote(table.group, table.name)))
 		}

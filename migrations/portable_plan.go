@@ -167,7 +167,8 @@ func (p portable) planAttempts(_ context.Context, f found) ([]Action, error) {
 	}
 	where := f.home(buckets)
 	if p.engine == Vitess {
-		forget := p.action(where, "forget expired attempts", "DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
+		forget := p.action(where, "forget expired attempts",
+			"DELETE FROM zone_attempt WHERE expires_at < UTC_TIMESTAMP() ORDER BY expires_at LIMIT 5000")
 		forget.GoesOn = true
 		return []Action{
 			forget,

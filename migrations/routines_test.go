@@ -224,8 +224,10 @@ func TestViewsShowAllThatIsNotTheSchemasOwn(t *testing.T) {
 			"read_zone": "zone_master", "read_override": "zone_override", "read_audit": "zone_audit",
 		} {
 			var missing []string
-			for _, line := range rows(t, d, "SELECT t.column_name AS c FROM information_schema.columns AS t WHERE t.table_schema = DATABASE() AND t.table_name = ? "+
-				"AND NOT EXISTS (SELECT 1 FROM information_schema.columns AS v WHERE v.table_schema = DATABASE() AND v.table_name = ? AND v.column_name = t.column_name) "+
+			for _, line := range rows(t, d, "SELECT t.column_name AS c FROM information_schema.columns AS t WHERE t.table_schema = DATABASE() "+
+				"AND t.table_name = ? "+
+				"AND NOT EXISTS (SELECT 1 FROM information_schema.columns AS v WHERE v.table_schema = DATABASE() AND v.table_name = ? AND "+
+				"v.column_name = t.column_name) "+
 				"ORDER BY 1", table, view) {
 				missing = append(missing, strings.TrimPrefix(line, "c="))
 			}

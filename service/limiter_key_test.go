@@ -201,7 +201,8 @@ func TestLimiterDoesNotChangeTheCallersChecks(t *testing.T) {
 	t.Parallel()
 	store := &changing{rules: []service.KeyRule{ofKind(service.KeyUsername)}}
 	asked := check(at(1, "BOB"))
-	if _, err := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute}).CheckAll(t.Context(), []service.Check{asked}); err != nil {
+	if _, err := service.NewLimiter(store, service.LimiterOptions{Zones: store, Timeout: time.Minute}).CheckAll(t.Context(),
+		[]service.Check{asked}); err != nil {
 		t.Fatal(err)
 	}
 	if asked.Buckets[0] != at(1, "BOB") || asked.KeyRules != nil {

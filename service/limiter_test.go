@@ -110,7 +110,8 @@ func TestLimiterKeepsTheCallersCancellationFromTheStore(t *testing.T) {
 		}
 		return answer(inner, service.Call{Checks: checks})
 	}
-	if d, err := askLimiter(ctx, service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), check(at(1, "a"))); err != nil || d.TxnID() != 1 {
+	if d, err := askLimiter(ctx, service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}), check(at(1, "a"))); err != nil ||
+		d.TxnID() != 1 {
 		t.Errorf("got %+v, %v, want the answer in spite of the cancellation", d, err)
 	}
 	if store.ctx.Err() == nil {
@@ -185,7 +186,8 @@ func TestLimiterIsUndecidedWhenAStoreAnswersTooFew(t *testing.T) {
 	store := &stub{answer: func(context.Context, service.Call) ([]service.Decision, error) {
 		return make([]service.Decision, 1), nil
 	}}
-	_, err := service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}).CheckAll(t.Context(), []service.Check{check(at(1, "a")), check(at(1, "b"))})
+	_, err := service.NewLimiter(store, service.LimiterOptions{Timeout: time.Minute}).CheckAll(t.Context(),
+		[]service.Check{check(at(1, "a")), check(at(1, "b"))})
 	if !errors.Is(err, service.ErrUndecided) {
 		t.Errorf("err = %v, want ErrUndecided", err)
 	}
@@ -201,7 +203,8 @@ func BenchmarkLimiter(b *testing.B) {
 			}
 			return make([]service.Decision, len(call.Checks)), nil
 		}
-		limiter := service.NewLimiter(store, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}}, Timeout: time.Minute})
+		limiter := service.NewLimiter(store, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}},
+			Timeout: time.Minute})
 		question := []service.Check{check(at(1, key))}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -65,7 +65,8 @@ func (f tokenFlags) token() (string, error) {
 	}
 	token, ok := access.ParseToken(text)
 	if !ok {
-		return "", usagef("%s does not hold a token: it must be vel_ and 36 letters and digits, as 'velocityd token create' has printed it", source)
+		return "", usagef("%s does not hold a token: it must be vel_ and 36 letters and digits, as 'velocityd token create' has printed it",
+			source)
 	}
 	return token.Reveal(), nil
 }

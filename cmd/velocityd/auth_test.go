@@ -57,7 +57,8 @@ func TestServeRefusesOtherAddressesWithoutCredentials(t *testing.T) {
 			t.Errorf("%s: %v\n%s", address, err, &stderr)
 		}
 	}
-	if r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "serve", "--require-auth", "--listen", "127.0.0.1:0"); r.code != exitError || !strings.Contains(r.stderr, "token create") {
+	if r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "serve", "--require-auth", "--listen", "127.0.0.1:0"); r.code != exitError ||
+		!strings.Contains(r.stderr, "token create") {
 		t.Errorf("--require-auth without a token: %+v", r)
 	}
 	env := environment{"VELOCITY_DSN": d.DSN}
@@ -66,10 +67,12 @@ func TestServeRefusesOtherAddressesWithoutCredentials(t *testing.T) {
 	if r := command(env, nil, "serve", "--listen", "0.0.0.0:0"); r.code != exitError {
 		t.Errorf("with a revoked token: %+v", r)
 	}
-	if r := command(env, nil, "serve", "--require-auth", "--insecure-no-auth"); r.code != exitUsage || !strings.Contains(r.stderr, "contradict") {
+	if r := command(env, nil, "serve", "--require-auth", "--insecure-no-auth"); r.code != exitUsage ||
+		!strings.Contains(r.stderr, "contradict") {
 		t.Errorf("both flags: %+v", r)
 	}
-	if r := command(env, nil, "serve", "--trusted-proxies", "10.0.0.0/8,proxy.example"); r.code != exitUsage || !strings.Contains(r.stderr, "proxy.example") {
+	if r := command(env, nil, "serve", "--trusted-proxies", "10.0.0.0/8,proxy.example"); r.code != exitUsage ||
+		!strings.Contains(r.stderr, "proxy.example") {
 		t.Errorf("a proxy by its name: %+v", r)
 	}
 }

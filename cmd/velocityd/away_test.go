@@ -389,7 +389,8 @@ func TestARestartedServiceAnswersFromItsStateFolder(t *testing.T) {
 				t.Errorf("zone %d without a state folder: %s", zone, got)
 			}
 		}
-		if r := mustAsk(t, url+"/v1/check", `{"zone_id":2,"bucket_key":" Alice "}`, http.StatusOK); !strings.Contains(r.body, `"bucket_key":"alice"`) {
+		if r := mustAsk(t, url+"/v1/check", `{"zone_id":2,"bucket_key":" Alice "}`, http.StatusOK); !strings.Contains(r.body,
+			`"bucket_key":"alice"`) {
 			t.Errorf("the key is not normalised by the remembered rule: %s", r.body)
 		}
 		for zone, want := range map[string]result{

@@ -15,7 +15,8 @@ import (
 func TestBucketPeekShowsWhatANextAttemptWouldMeet(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Lockout: 2 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Lockout: 2 * time.Hour,
+			Keys: service.KeyRule{Kind: service.KeyUsername}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		fresh := "zone 1 (enforce), alice: 2 of 2 left in 3600 s\n  velocity      0\n  retry after   0 s\n"
 		if got := must(t, env, "bucket", "peek", "1", "Alice"); got != fresh {
@@ -52,12 +53,14 @@ func TestBucketPeekShowsWhatANextAttemptWouldMeet(t *testing.T) {
 func TestBucketPeekAsJSONIsWhatHTTPAnswers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Mode: service.ModeShadow}, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Mode: service.ModeShadow},
+			service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "check", "1", "a b", "--attempt-id", "x-1")
 		must(t, env, "check", "1", "a b")
 		must(t, env, "outcome", "1", "success")
-		must(t, env, "override", "set", "2", "2001:db8::/48", "--action", "limit", "--rate", "0", "--window", "60", "--reason", "x", "--expires", "1h")
+		must(t, env, "override", "set", "2", "2001:db8::/48", "--action", "limit", "--rate", "0", "--window", "60", "--reason", "x",
+			"--expires", "1h")
 		i := start(t, env, "serve")
 		for _, bucket := range [][2]string{{"1", "a b"}, {"1", "never seen"}, {"2", "2001:DB8::7"}, {"2", "2001:db8::/64"}} {
 			got := must(t, env, "bucket", "peek", bucket[0], bucket[1], "--json")
@@ -79,7 +82,8 @@ func withoutWait(text string) string {
 func TestBucketReleaseEmptiesTheBucketAndEndsItsLockout(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour,
+			Keys: service.KeyRule{Kind: service.KeyUsername}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "check", "1", "alice")
 		if r := command(env, nil, "check", "1", "alice"); r.code != exitBlocked {
@@ -91,10 +95,12 @@ func TestBucketReleaseEmptiesTheBucketAndEndsItsLockout(t *testing.T) {
 		}
 		must(t, env, "check", "1", "alice")
 		must(t, env, "bucket", "release", "1", "never seen", "--reason", "by mistake")
-		if got := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release' AND principal = ? AND state_after LIKE '%called us%'", tester); got != 1 {
+		if got := d.Count(t, "SELECT COUNT(*) FROM zone_audit WHERE action = 'release' AND principal = ? AND state_after LIKE '%called us%'",
+			tester); got != 1 {
 			t.Errorf("%d releases are told of %s with their reason, want 1", got, tester)
 		}
-		if r := command(env, nil, "bucket", "release", "9", "alice", "--reason", "x"); r.code != exitError || !strings.Contains(r.stderr, "not found") {
+		if r := command(env, nil, "bucket", "release", "9", "alice", "--reason", "x"); r.code != exitError ||
+			!strings.Contains(r.stderr, "not found") {
 			t.Errorf("in an unknown zone: %+v", r)
 		}
 	})

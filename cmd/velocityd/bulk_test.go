@@ -86,7 +86,8 @@ func TestFortyCallersOfTheLargestCallsAreAnsweredBesideLoneChecks(t *testing.T) 
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 1_000_000, Window: time.Hour})
 		d.SQL.SetMaxOpenConns(1)
-		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--max-conns", strconv.Itoa(conns), "--check-timeout", "6s", "--lock-wait", "2s")
+		i := start(t, environment{"VELOCITY_DSN": d.DSN}, "serve", "--max-conns", strconv.Itoa(conns), "--check-timeout", "6s", "--lock-wait",
+			"2s")
 		var large bulk
 		var isOver atomic.Bool
 		var group, beside sync.WaitGroup

@@ -104,7 +104,8 @@ func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 			note = ", " + string(v.Reason)
 		}
 		if d.Degraded {
-			fmt.Fprintf(w, "  zone %d, %s: at most %d in %d s%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), v.Rate, service.WholeSeconds(v.Window), note)
+			fmt.Fprintf(w, "  zone %d, %s: at most %d in %d s%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), v.Rate,
+				service.WholeSeconds(v.Window), note)
 			continue
 		}
 		if v.OverrideID != 0 {

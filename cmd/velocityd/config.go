@@ -164,7 +164,8 @@ func (f databaseFlags) resolve() (string, error) {
 		return dsn, err
 	}
 	if f.service != "" {
-		return "", usagef("%w: VELOCITY_URL names a service, and this command needs its database: set VELOCITY_DSN (or --dsn, --dsn-file, --data)", errNoDatabase)
+		return "", usagef("%w: VELOCITY_URL names a service, and this command needs its database: set VELOCITY_DSN (or --dsn, --dsn-file, "+
+			"--data)", errNoDatabase)
 	}
 	dsn, err = private.RunningDSN(f.Data)
 	if err == nil {

@@ -25,7 +25,8 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 	t.Parallel()
 	said := []string{ // each time, by design
 		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success",
-		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure", "record-blocked",
+		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
+		"record-blocked",
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject",
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes",
 	}
@@ -58,8 +59,10 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 func TestHelpExplainsEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check", "outcome", "zone", "zone list", "zone show", "zone set",
-		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set", "override delete", "bucket", "bucket peek",
+		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check", "outcome", "zone",
+		"zone list", "zone show", "zone set",
+		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set", "override delete", "bucket",
+		"bucket peek",
 		"bucket release", "replay", "completion", "token", "token create", "token list", "token revoke",
 	} {
 		r := command(nil, nil, append(strings.Fields(args), "--help")...)
@@ -67,14 +70,16 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 			t.Errorf("%s --help: %+v", args, r)
 		}
 		_, member, _ := strings.Cut(args, " ")
-		if group := member != "" && args != "migrate down" && args != "zone set" && args != "zone lint" && args != "override set" && args != "bucket release"; !group && !strings.Contains(r.stdout, "  velocityd ") && !strings.Contains(r.stdout, "' velocityd ") {
+		if group := member != "" && args != "migrate down" && args != "zone set" && args != "zone lint" && args != "override set" &&
+			args != "bucket release"; !group && !strings.Contains(r.stdout, "  velocityd ") && !strings.Contains(r.stdout, "' velocityd ") {
 			t.Errorf("%s --help shows no example:\n%s", args, r.stdout)
 		}
 	}
 	if r := command(nil, nil, "--help"); !strings.Contains(r.stdout, "3 blocked") || !strings.Contains(r.stdout, "4 findings") {
 		t.Errorf("--help does not tell the exit codes:\n%s", r.stdout)
 	}
-	if r := command(nil, nil, "serve", "--help"); !strings.Contains(r.stdout, "$VELOCITY_LOCK_WAIT") || !strings.Contains(r.stdout, "default 1s") {
+	if r := command(nil, nil, "serve", "--help"); !strings.Contains(r.stdout, "$VELOCITY_LOCK_WAIT") ||
+		!strings.Contains(r.stdout, "default 1s") {
 		t.Errorf("serve --help does not tell variables and defaults:\n%s", r.stdout)
 	}
 }
@@ -82,7 +87,8 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 func TestVersionAndHelpAreCommandsToo(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{
-		{"version", "--version"}, {"help", "--help"}, {"help zone", "zone --help"}, {"help zone set", "zone set --help"}, {"help replay", "replay -h"},
+		{"version", "--version"}, {"help", "--help"}, {"help zone", "zone --help"}, {"help zone set", "zone set --help"},
+		{"help replay", "replay -h"},
 	} {
 		got, want := command(nil, nil, strings.Fields(c[0])...), command(nil, nil, strings.Fields(c[1])...)
 		if got != want || got.code != exitFine || got.stdout == "" {
@@ -362,7 +368,8 @@ func TestConnectionMayTakeAsLongAsABatchButNoLessThanTheDefault(t *testing.T) {
 
 func TestConfigurationLineTellsTheSettingsOfAllKinds(t *testing.T) {
 	t.Parallel()
-	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d", "VELOCITY_QUEUE": "77", "VELOCITY_ACCESS_LOG": "true", "VELOCITY_ENGINE_MODE": "mysql"}
+	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d", "VELOCITY_QUEUE": "77", "VELOCITY_ACCESS_LOG": "true",
+		"VELOCITY_ENGINE_MODE": "mysql"}
 	r := command(env, nil, strings.Fields("serve --listen 256.0.0.1:0 --log-format text --lanes 3")...)
 	for _, want := range []string{
 		"coalesce=on", "lanes=3", "queue=77", "batch_timeout=3s", "access_log=true", "engine_mode=mysql",
@@ -398,7 +405,8 @@ func TestNumbersAreDecimal(t *testing.T) {
 	env := environment{"VELOCITY_DSN": d.DSN}
 	must(t, env, "zone", "set", "008", "--rate", "010", "--window", "010")
 	must(t, env, "zone", "delete", "--yes", "010")
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 8 AND rate = 10 AND `window` = 10"); n != 1 || d.Count(t, "SELECT COUNT(*) FROM zone_master") != 1 {
+	if n := d.Count(t, "SELECT COUNT(*) FROM zone_master WHERE id = 8 AND rate = 10 AND `window` = 10"); n != 1 ||
+		d.Count(t, "SELECT COUNT(*) FROM zone_master") != 1 {
 		t.Error("010 was not taken for 10")
 	}
 	for _, number := range []string{"0x8", "0o10", "0b1000", "1_0", "8.0", "8e0", "", "18446744073709551616", "ten"} {
@@ -421,7 +429,8 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 func TestOutputThatIsLostIsAnError(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	for _, args := range []string{"zone list", "zone list --json", "bucket peek 1 alice", "check 1 alice", "--version", "version", "--help", "migrate status"} {
+	for _, args := range []string{"zone list", "zone list --json", "bucket peek 1 alice", "check 1 alice", "--version", "version", "--help",
+		"migrate status"} {
 		var stderr bytes.Buffer
 		code := run(t.Context(), strings.Fields(args), &process{
 			lookupEnv: environment{"VELOCITY_DSN": d.DSN}.lookup, stdout: full{}, stderr: &stderr, principal: tester,

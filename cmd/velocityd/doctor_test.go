@@ -57,7 +57,8 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 		for _, about := range []string{
-			"schema", "identity", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode", "time zone", "clock", "partitions", "growth", "indexes", "overrides", "zones",
+			"schema", "identity", "checks and reports", "releases", "edits", "texts", "engine", "rights", "sessions", "sql_mode", "time zone",
+			"clock", "partitions", "growth", "indexes", "overrides", "zones",
 		} {
 			if list := found[about]; len(list) != 1 || list[0].Level != doctor.OK {
 				t.Errorf("%s: %+v, want that it is as it should be", about, list)
@@ -67,7 +68,8 @@ func TestDoctorFindsAFreshDatabaseFit(t *testing.T) {
 			t.Errorf("durability: %+v, want a warning: these servers are not durable", list)
 		}
 		r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "doctor")
-		if r.code != exitFine || !strings.Contains(r.stdout, "which the service does not need") && !strings.Contains(r.stdout, "on all databases") ||
+		if r.code != exitFine || !strings.Contains(r.stdout, "which the service does not need") &&
+			!strings.Contains(r.stdout, "on all databases") ||
 			!strings.Contains(r.stdout, "0 faults") {
 			t.Errorf("as an administrator: %+v", r)
 		}
@@ -81,7 +83,8 @@ func TestDoctorFindsOverridesThatNoDecisionLooksFor(t *testing.T) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Minute})
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_master (id, rate, `window`, key_kind) VALUES (2, 5, 60, 'ip')")
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action) VALUES (1, 'mallory', 'deny')")
-		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny'), (2, '2001:db8::/32', 'deny')")
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '10.0.0.0/8', 'deny'), (2, '2001:db8::/32', "+
+			"'deny')")
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_override_prefix_length WHERE family = 6")
 		dbtest.Exec(t, d.SQL, "DROP TRIGGER zone_master_before_update")
 		dbtest.Exec(t, d.SQL, "UPDATE zone_master SET overridden = FALSE WHERE id = 1")
@@ -135,7 +138,8 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 			{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT", "rights", doctor.Warning, "has DELETE on zone_txn"},
 			{"ALTER PROCEDURE peek_velocity COMMENT 'of a DBA'", "texts", doctor.Fault, "procedure peek_velocity has another text"},
 			{"DROP PROCEDURE peek_velocity", "texts", doctor.Fault, "procedure peek_velocity is missing"},
-			{"REVOKE SELECT (id, subject, zone_id) ON DATABASE.zone_audit FROM ACCOUNT", "rights", doctor.Warning, "lacks SELECT (id, subject, zone_id) on zone_audit"},
+			{"REVOKE SELECT (id, subject, zone_id) ON DATABASE.zone_audit FROM ACCOUNT", "rights", doctor.Warning,
+				"lacks SELECT (id, subject, zone_id) on zone_audit"},
 			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "checks and reports", doctor.Fault, "lacks the right INSERT"},
 			{"REVOKE SELECT ON DATABASE.zone_txn FROM ACCOUNT", "rights", doctor.Warning, "lacks SELECT, INSERT on zone_txn"},
 			{"GRANT SELECT, INSERT ON DATABASE.zone_txn TO ACCOUNT", "checks and reports", doctor.OK, ""},
@@ -149,7 +153,10 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 		} {
 			dbtest.Exec(t, d.SQL, names.Replace(c.state))
 			_, found := consult(t, narrow)
-			if !slices.ContainsFunc(found[c.about], func(one doctor.Diagnosis) bool { return one.Level == c.level && strings.Contains(one.Is, c.is) }) {
+			if !slices.ContainsFunc(found[c.about], func(one doctor.Diagnosis) bool {
+				return one.Level == c.level &&
+					strings.Contains(one.Is, c.is)
+			}) {
 				t.Errorf("%s: %s is %+v, want a finding of level %s that says %q", c.state, c.about, found[c.about], c.level, c.is)
 			}
 		}

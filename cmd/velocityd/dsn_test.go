@@ -64,7 +64,8 @@ func TestDSNFileThatHoldsSomethingElseIsRefused(t *testing.T) {
 				flag = "--dsn-file"
 			}
 			r := command(env, nil, args...)
-			if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, flag) || strings.Contains(r.stderr, "hunter2") {
+			if r.code != exitUsage || !strings.Contains(r.stderr, c.want) || !strings.Contains(r.stderr, flag) ||
+				strings.Contains(r.stderr, "hunter2") {
 				t.Errorf("%.20q by %s: got %+v, want %q", c.text, flag, r, c.want)
 			}
 		}
@@ -158,7 +159,8 @@ func TestAParameterThatADSNMayNotCarryIsMisuse(t *testing.T) {
 	t.Parallel()
 	for parameter, want := range map[string]string{
 		"sql_mode=%27%27": "variables of the engine are set on the server", "multiStatements=true": "multiStatements must be false",
-		"readTimeout=5s": "readTimeout must be left out", "strict=true": "strict must be left out", "tls=true&tls=false": "tls stands there twice",
+		"readTimeout=5s": "readTimeout must be left out", "strict=true": "strict must be left out",
+		"tls=true&tls=false": "tls stands there twice",
 	} {
 		for _, args := range []string{"serve --listen 127.0.0.1:0", "zone list", "migrate up", "doctor"} {
 			r := command(environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d?" + parameter}, nil, strings.Fields(args)...)

@@ -88,7 +88,8 @@ func TestServiceThatIsAwayOrNoneIsToldWithWhatToDo(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"zone list", "zone set 1 --rate 5", "zone delete 1", "zone lint", "override list", "override delete 1 1",
-		"override set 1 bob --action deny --reason x", "bucket peek 1 alice", "bucket release 1 alice --reason x", "check 1 alice", "outcome 1 success",
+		"override set 1 bob --action deny --reason x", "bucket peek 1 alice", "bucket release 1 alice --reason x", "check 1 alice",
+		"outcome 1 success",
 	} {
 		r := command(environment{"VELOCITY_URL": "http://127.0.0.1:1"}, nil, strings.Fields(args)...)
 		if r.code != exitError || !strings.Contains(r.stderr, "nothing listens at http://127.0.0.1:1: is velocityd running?") ||
@@ -132,7 +133,8 @@ func TestCommandsNameTheDatabaseThatTheyAsk(t *testing.T) {
 	const dsn, name = "ann:hunter2@tcp(127.0.0.1:1)/shop", "velocityd: the database is ann:***@tcp(127.0.0.1:1)/shop\n"
 	file := t.TempDir() + "/dsn"
 	writeFile(t, file, dsn)
-	for _, args := range []string{"zone list", "zone list --json", "zone set 1 --rate 5", "token list", "migrate status", "doctor --json", "check 1 alice"} {
+	for _, args := range []string{"zone list", "zone list --json", "zone set 1 --rate 5", "token list", "migrate status", "doctor --json",
+		"check 1 alice"} {
 		for way, r := range map[string]result{
 			"a variable":        command(environment{"VELOCITY_DSN": dsn}, nil, strings.Fields(args)...),
 			"a file":            command(environment{"VELOCITY_DSN_FILE": file}, nil, strings.Fields(args)...),
@@ -143,7 +145,8 @@ func TestCommandsNameTheDatabaseThatTheyAsk(t *testing.T) {
 			}
 		}
 	}
-	if r := command(environment{"VELOCITY_DSN": dsn, "VELOCITY_URL": "http://127.0.0.1:2"}, nil, "zone", "list"); strings.Contains(r.stderr, "shop") {
+	if r := command(environment{"VELOCITY_DSN": dsn, "VELOCITY_URL": "http://127.0.0.1:2"}, nil, "zone", "list"); strings.Contains(r.stderr,
+		"shop") {
 		t.Errorf("a service was asked, and a database is named: %+v", r)
 	}
 }
@@ -154,7 +157,8 @@ func TestCommandsDoNotGuessAtTheDatabaseOfAService(t *testing.T) {
 	d := dbtest.Engines(t)[0].Database(t)
 	folder := t.TempDir()
 	writeFile(t, folder+"/dsn", d.DSN+"\n")
-	if r := command(environment{"VELOCITY_DATA": folder}, nil, "token", "list"); r.code != exitFine || !strings.Contains(r.stderr, "velocityd dev' on "+folder) {
+	if r := command(environment{"VELOCITY_DATA": folder}, nil, "token", "list"); r.code != exitFine ||
+		!strings.Contains(r.stderr, "velocityd dev' on "+folder) {
 		t.Fatalf("the toy database is not found: %+v", r)
 	}
 	for _, args := range []string{

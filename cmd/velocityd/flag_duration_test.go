@@ -52,10 +52,12 @@ func TestDurationFlagIsReadFromTheCommandLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parser.Parse(joinValues([]string{"--window", "5m"})); err != nil || *grammar.Window != durationFlag(5*time.Minute) || grammar.Other != nil {
+	if _, err := parser.Parse(joinValues([]string{"--window", "5m"})); err != nil || *grammar.Window != durationFlag(5*time.Minute) ||
+		grammar.Other != nil {
 		t.Errorf("got %+v, %v", grammar, err)
 	}
-	if _, err := parser.Parse(joinValues([]string{"--window", "-5"})); err == nil || err.Error() != `--window: must not be negative; it is "-5"` {
+	if _, err := parser.Parse(joinValues([]string{"--window", "-5"})); err == nil ||
+		err.Error() != `--window: must not be negative; it is "-5"` {
 		t.Errorf("got %v", err)
 	}
 }

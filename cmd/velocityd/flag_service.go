@@ -52,7 +52,8 @@ func (f serviceFlags) validate() error {
 	case f.DrainDelay < 0:
 		return usagef("--drain-delay must not be negative; it is %s", f.DrainDelay)
 	case f.MaxConns < session.LeastMaxConns:
-		return usagef("--max-conns must be at least %d: one for checks, one for other requests and one that ends what has run out of time; it is %d",
+		return usagef("--max-conns must be at least %d: one for checks, one for other requests and one that ends what has run out of time; it "+
+			"is %d",
 			session.LeastMaxConns, f.MaxConns)
 	case f.Lanes < 0 || f.Lanes > max(1, f.MaxConns/2):
 		return usagef("--lanes must be 0 to %d, half of --max-conns (%d), because other requests need connections, too; it is %d",

@@ -139,7 +139,8 @@ func run(ctx context.Context, args []string, p *process) int {
 		return p.fail(usageError{err: err})
 	}
 	if flag := emptyFlag(command); flag != "" {
-		return p.fail(usageError{err: fmt.Errorf("%s must not be empty: give it a value, or leave it out", flag), command: callOf(command.Selected())})
+		return p.fail(usageError{err: fmt.Errorf("%s must not be empty: give it a value, or leave it out", flag),
+			command: callOf(command.Selected())})
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(p)
@@ -231,9 +232,11 @@ func explainForbidden(err error) error {
 	case !errors.Is(err, service.ErrForbidden):
 		return err
 	}
-	return fmt.Errorf("%w: the database account, which VELOCITY_DSN or --dsn names, lacks this right, or there is no such database. The schema "+
+	return fmt.Errorf("%w: the database account, which VELOCITY_DSN or --dsn names, lacks this right, or there is no such database. The "+
+		"schema "+
 		"owner's account (velocity_admin) may do everything. To others an administrator grants their rights by 'velocityd migrate roles': "+
-		"--service for an account that decides checks, --dba for one that edits zones. Those of --analyst and --auditor read views by SQL alone: "+
+		"--service for an account that decides checks, --dba for one that edits zones. Those of --analyst and --auditor read views by SQL "+
+		"alone: "+
 		"for commands they take --url and a token", err)
 }
 

@@ -152,7 +152,8 @@ func (f databaseFlags) move(p *process, change func(dsn string) (migrations.Chan
 		fmt.Fprintf(p.stdout, "  %s %s\n", verbs[r.State], r)
 	}
 	if len(done.Ungranted) > 0 {
-		fmt.Fprintln(p.stdout, "  MySQL has dropped the grants on single procedures that were replaced (GRANT … ON PROCEDURE), and this account cannot see them: "+
+		fmt.Fprintln(p.stdout, "  MySQL has dropped the grants on single procedures that were replaced (GRANT … ON PROCEDURE), and this "+
+			"account cannot see them: "+
 			"run 'velocityd migrate roles' again for accounts that had any")
 	}
 	return nil
@@ -163,7 +164,8 @@ func printLeft(w io.Writer, left []migrations.Routine) {
 	if len(left) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%d procedures, triggers and views are left of the time when this was a MySQL database. While instances reach that MySQL\n"+
+	fmt.Fprintf(w, "\n%d procedures, triggers and views are left of the time when this was a MySQL database. While instances reach that "+
+		"MySQL\n"+
 		"directly, they need them. When none does any more, drop them on the MySQL server itself, before the buckets are moved:\n\n", len(left))
 	for _, r := range left {
 		fmt.Fprintf(w, "DROP %s %s;\n", r.Kind, r.Name)

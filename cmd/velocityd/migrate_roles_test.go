@@ -35,14 +35,16 @@ func TestMigrateRolesDoesWhatItsDryRunPrints(t *testing.T) {
 	}
 	for _, answer := range []io.Reader{nil, strings.NewReader("n\n")} {
 		r := command(env, answer, "migrate", "roles", "--service", account)
-		if r.code != exitError || !strings.Contains(r.stdout, "REVOKE SELECT ON ") || !strings.Contains(r.stderr, cfg.User+"'@'localhost' would lose rights") {
+		if r.code != exitError || !strings.Contains(r.stdout, "REVOKE SELECT ON ") ||
+			!strings.Contains(r.stderr, cfg.User+"'@'localhost' would lose rights") {
 			t.Errorf("an account with another role: %+v", r)
 		}
 	}
 	if _, err := narrow.SQL.Exec("SELECT * FROM read_txn"); err != nil {
 		t.Errorf("without a yes the account has lost a right: %v", err)
 	}
-	if other := must(t, env, "migrate", "roles", "--yes", "--service", account, "--service-edits-zones"); !strings.Contains(other, "REVOKE SELECT ON ") ||
+	if other := must(t, env, "migrate", "roles", "--yes", "--service", account, "--service-edits-zones"); !strings.Contains(other,
+		"REVOKE SELECT ON ") ||
 		!strings.Contains(other, "UPDATE, DELETE ON `"+cfg.DBName+"`.`zone_master`") {
 		t.Errorf("another role: %s", other)
 	}

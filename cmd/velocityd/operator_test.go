@@ -196,7 +196,8 @@ func TestCheckAnswersByTextJSONAndExitCode(t *testing.T) {
 		}
 		for _, env := range []environment{direct, over} {
 			r := command(env, nil, "check", "1", "alice", "2", "192.0.2.1", "--json")
-			served := mustAsk(t, i.url+"/v1/check", `{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":2,"bucket_key":"192.0.2.1"}]}`, http.StatusOK)
+			served := mustAsk(t, i.url+"/v1/check", `{"buckets":[{"zone_id":1,"bucket_key":"alice"},{"zone_id":2,"bucket_key":"192.0.2.1"}]}`,
+				http.StatusOK)
 			if got, want := members(t, r.stdout), members(t, served.body); r.code != exitBlocked || !reflect.DeepEqual(got, want) {
 				t.Errorf("--json has other members than the HTTP interface:\n got %v\nwant %v", got, want)
 			}
@@ -310,7 +311,8 @@ func TestReplayAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 				for way, args := range map[string][]string{
 					"at the database": {file}, "one by one": {file, "--batch", "1"}, "from a pipe": {"-", "--batch", "200"}, "over HTTP": {file, "--url"},
 				} {
-					d := engine.Database(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour}, service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour})
+					d := engine.Database(t, service.Zone{ID: 1, Rate: userRate, Window: 24 * time.Hour},
+						service.Zone{ID: 2, Rate: ipRate, Window: 24 * time.Hour})
 					env := environment{"VELOCITY_DSN": d.DSN}
 					if way == "over HTTP" {
 						args = append(args, start(t, env, "serve").url)

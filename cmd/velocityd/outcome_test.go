@@ -55,7 +55,8 @@ func TestCheckWithAnAttemptIDIsCountedOnce(t *testing.T) {
 			if again := must(t, env, "check", "1", "alice", "--attempt-id", "a 1"); again != first {
 				t.Errorf("got\n%swant\n%s", again, first)
 			}
-			if r := command(env, nil, "check", "1", "bob", "--attempt-id", "a 1"); r.code != exitError || !strings.Contains(strings.ToLower(r.stderr), "conflict") {
+			if r := command(env, nil, "check", "1", "bob", "--attempt-id", "a 1"); r.code != exitError ||
+				!strings.Contains(strings.ToLower(r.stderr), "conflict") {
 				t.Errorf("with another bucket: %+v", r)
 			}
 		}
@@ -68,12 +69,14 @@ func TestCheckWithAnAttemptIDIsCountedOnce(t *testing.T) {
 func TestCheckTellsThatAShadowZoneWouldBlock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 0, Window: time.Hour, Mode: service.ModeShadow}, service.Zone{ID: 2, Rate: 9, Window: time.Hour})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 0, Window: time.Hour, Mode: service.ModeShadow},
+			service.Zone{ID: 2, Rate: 9, Window: time.Hour})
 		direct := environment{"VELOCITY_DSN": d.DSN}
 		over := environment{"VELOCITY_URL": start(t, direct, "serve").url}
 		for _, env := range []environment{direct, over} {
 			got := must(t, env, "check", "1", "alice", "2", "alice")
-			if !strings.HasPrefix(got, "allowed\n  zone 1, alice: 0 of 0 left in 3600 s (txn ") || strings.Count(got, "would block if its zone were enforced") != 1 {
+			if !strings.HasPrefix(got, "allowed\n  zone 1, alice: 0 of 0 left in 3600 s (txn ") ||
+				strings.Count(got, "would block if its zone were enforced") != 1 {
 				t.Errorf("said\n%s", got)
 			}
 		}

@@ -262,7 +262,8 @@ func overrideOf(ctx context.Context, store endpoint, zone int64, key string, pre
 			return *o, nil
 		}
 	}
-	return service.Override{}, fmt.Errorf("%w: zone %d has no such override ('velocityd override list %d' shows them)", service.ErrNotFound, zone, zone)
+	return service.Override{}, fmt.Errorf("%w: zone %d has no such override ('velocityd override list %d' shows them)", service.ErrNotFound,
+		zone, zone)
 }
 
 // parseExpiry reads a moment after now. For "", which means never, it returns the zero

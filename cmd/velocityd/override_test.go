@@ -39,7 +39,8 @@ func TestExpiryIsADurationOrATime(t *testing.T) {
 func TestOverrideSetReplacesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}}, service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
+		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}},
+			service.Zone{ID: 2, Rate: 1, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		if got := must(t, env, "override", "list", "1"); !strings.Contains(got, "no overrides") {
 			t.Errorf("without overrides: %s", got)
@@ -108,7 +109,8 @@ func TestOverridesBeyondOnePageAreFound(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_override (zone_id, bucket_key, action, reason) VALUES "+strings.Join(values, ", "))
 		env := environment{"VELOCITY_DSN": d.DSN}
 		got := must(t, env, "override", "set", "1", fmt.Sprintf("k%d", n-1), "--action", "deny", "--reason", "the last")
-		if lines := strings.Split(strings.TrimSpace(must(t, env, "override", "list", "1")), "\n"); len(lines) != 1+n || !strings.Contains(got, "the last") {
+		if lines := strings.Split(strings.TrimSpace(must(t, env, "override", "list", "1")), "\n"); len(lines) != 1+n ||
+			!strings.Contains(got, "the last") {
 			t.Errorf("%d lines are listed, want %d; set said\n%s", len(lines), 1+n, got)
 		}
 		if got := must(t, env, "zone", "delete", "--yes", "1"); !strings.Contains(got, fmt.Sprintf("with %d overrides", n)) {

@@ -51,8 +51,9 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 		}, ""},
 		"read by the group": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o640) }, ""},         //nolint:gosec // what is tested
 		"read by everybody": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o644) }, "chmod o="}, //nolint:gosec // what is tested
-		"another file":      {func(folder string) error { return os.WriteFile(filepath.Join(folder, "k1~"), []byte(newKey), 0o600) }, "a-z, 0-9 and -"},
-		"a folder in it":    {func(folder string) error { return os.Mkdir(filepath.Join(folder, "k2"), 0o700) }, "is no regular file"},
+		"another file": {func(folder string) error { return os.WriteFile(filepath.Join(folder, "k1~"), []byte(newKey), 0o600) },
+			"a-z, 0-9 and -"},
+		"a folder in it": {func(folder string) error { return os.Mkdir(filepath.Join(folder, "k2"), 0o700) }, "is no regular file"},
 		"too short": {func(folder string) error {
 			return os.WriteFile(filepath.Join(folder, "k1"), []byte(oldKey[:62]), 0o600)
 		}, "openssl rand -hex 32"},
@@ -65,7 +66,8 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 		"no key":    {func(folder string) error { return os.Remove(filepath.Join(folder, "k1")) }, "holds no key"},
 		"no folder": {os.RemoveAll, "no such file"},
 		"three keys": {func(folder string) error {
-			return errors.Join(os.WriteFile(filepath.Join(folder, "k2"), []byte(newKey), 0o600), os.WriteFile(filepath.Join(folder, "k3"), []byte(newKey), 0o600))
+			return errors.Join(os.WriteFile(filepath.Join(folder, "k2"), []byte(newKey), 0o600),
+				os.WriteFile(filepath.Join(folder, "k3"), []byte(newKey), 0o600))
 		}, "remove an old one"},
 	} {
 		folder := keyFolderOf(t, map[string]string{"k1": oldKey})
@@ -98,7 +100,8 @@ func TestAnInstanceWithAnotherSecretUnderAKnownIDIsNotReady(t *testing.T) {
 		return d.Count(t, "SELECT COUNT(*) FROM velocity_identity WHERE name = 'key k1' AND LENGTH(value) = 16") == 1
 	})
 	for _, args := range []string{"doctor", "bucket peek 1 alice"} {
-		if r := command(env(wrong), nil, strings.Fields(args)...); r.code != exitError || !strings.Contains(r.stdout+r.stderr, "other instances use") {
+		if r := command(env(wrong), nil, strings.Fields(args)...); r.code != exitError ||
+			!strings.Contains(r.stdout+r.stderr, "other instances use") {
 			t.Errorf("%s: %d %s%s", args, r.code, r.stdout, r.stderr)
 		}
 	}
@@ -129,7 +132,8 @@ func TestClearKeysNameBucketsThatAreHidden(t *testing.T) {
 	over := environment{"VELOCITY_URL": i.url}
 
 	for _, env := range []environment{direct, over} {
-		if got := must(t, env, "check", "1", "Alice", "2", "203.0.113.9"); !strings.Contains(got, "zone 1, alice:") || !strings.Contains(got, "203.0.113.0/24") {
+		if got := must(t, env, "check", "1", "Alice", "2", "203.0.113.9"); !strings.Contains(got, "zone 1, alice:") ||
+			!strings.Contains(got, "203.0.113.0/24") {
 			t.Errorf("the answer is not in clear keys: %s", got)
 		}
 	}
@@ -137,7 +141,8 @@ func TestClearKeysNameBucketsThatAreHidden(t *testing.T) {
 		t.Errorf("the third attempt: %d %s%s", r.code, r.stdout, r.stderr)
 	}
 	peeked := must(t, direct, "bucket", "peek", "1", " alice", "--json")
-	if got, want := peekOf(t, must(t, over, "bucket", "peek", "1", "ALICE", "--json")), peekOf(t, peeked); got["velocity"] != want["velocity"] ||
+	if got, want := peekOf(t, must(t, over, "bucket", "peek", "1", "ALICE", "--json")),
+		peekOf(t, peeked); got["velocity"] != want["velocity"] ||
 		got["bucket_key"] != want["bucket_key"] || got["locked_until"] != want["locked_until"] {
 		t.Errorf("over HTTP %v, from the database %v", got, want)
 	}
@@ -224,7 +229,8 @@ func TestLookUpsSpanBothKeysWhileTheyRotate(t *testing.T) {
 	must(t, env, "override", "set", "1", "carol", "--action", "deny", "--reason", "guessing")
 	writeKey(t, folder, "k2", newKey)
 
-	if peek := peekOf(t, must(t, env, "bucket", "peek", "1", "alice", "--json")); peek["velocity"] != float64(1) || peek["bucket_key"] != "alice" {
+	if peek := peekOf(t, must(t, env, "bucket", "peek", "1", "alice", "--json")); peek["velocity"] != float64(1) ||
+		peek["bucket_key"] != "alice" {
 		t.Errorf("the attempt by the old key is not seen: %v", peek)
 	}
 	must(t, env, "check", "1", "alice")
@@ -276,7 +282,8 @@ func TestAServiceWithoutKeysRefusesHiddenZonesAndSaysWhy(t *testing.T) {
 	if r := command(env, nil, "check", "1", "alice"); r.code != exitError || !strings.Contains(r.stderr, "--key-hmac-file") {
 		t.Errorf("by command: %d %s", r.code, r.stderr)
 	}
-	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1") + d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 1"); n != 0 {
+	if n := d.Count(t, "SELECT COUNT(*) FROM zone_txn WHERE zone_id = 1") +
+		d.Count(t, "SELECT COUNT(*) FROM zone_bucket_lock WHERE zone_id = 1"); n != 0 {
 		t.Errorf("%d rows of the zone", n)
 	}
 	if !strings.Contains(i.stderr.String(), "there are no keys to make them with") {

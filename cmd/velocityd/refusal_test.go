@@ -28,7 +28,8 @@ func TestTheEndOfAllZonesIsToldAndCanBeUndone(t *testing.T) {
 		}
 		mustAsk(t, i.url+"/v1/check", `{"key":"alice"}`, http.StatusBadRequest)
 		log := i.stderr.String()
-		if n := strings.Count(log, `"level":"WARN","msg":"request refused"`); n != 2 || !strings.Contains(log, `"zone_ids":[1],"code":"not_found"`) || strings.Contains(log, "alice") {
+		if n := strings.Count(log, `"level":"WARN","msg":"request refused"`); n != 2 ||
+			!strings.Contains(log, `"zone_ids":[1],"code":"not_found"`) || strings.Contains(log, "alice") {
 			t.Errorf("%d lines of refusals: %s", n, log)
 		}
 		metrics := mustAsk(t, i.url+"/metrics", "", http.StatusOK).body
@@ -43,7 +44,8 @@ func TestTheEndOfAllZonesIsToldAndCanBeUndone(t *testing.T) {
 		first := d.Count(t, "SELECT MIN(id) FROM zone_audit WHERE action = 'delete'")
 		must(t, env, "zone", "restore", "--yes", strconv.Itoa(first))
 		mustAsk(t, i.url+"/v1/check", alice, http.StatusOK)
-		if answer := mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"eve"}`, http.StatusOK); !strings.Contains(answer.body, `"blocked":true`) {
+		if answer := mustAsk(t, i.url+"/v1/check", `{"zone_id":1,"bucket_key":"eve"}`, http.StatusOK); !strings.Contains(answer.body,
+			`"blocked":true`) {
 			t.Errorf("an override of the zone did not come back: %s", answer.body)
 		}
 	})

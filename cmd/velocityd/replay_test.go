@@ -44,7 +44,8 @@ func TestReplayPrintsItsSummaryAsTextAndAsJSON(t *testing.T) {
 	if err := json.Unmarshal(asJSON.Bytes(), &object); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]float64{"attempts": 6, "allowed": 4, "blocked": 2, "would_block": 3, "skipped_lines": 4, "partly_asked": 1, "unread_attempts": 2} {
+	for name, want := range map[string]float64{"attempts": 6, "allowed": 4, "blocked": 2, "would_block": 3, "skipped_lines": 4,
+		"partly_asked": 1, "unread_attempts": 2} {
 		if object[name] != want {
 			t.Errorf("%s is %v in %s", name, object[name], &asJSON)
 		}
@@ -52,10 +53,12 @@ func TestReplayPrintsItsSummaryAsTextAndAsJSON(t *testing.T) {
 	if object["log_times_used"] != false || object["first_unread"] != "x" {
 		t.Errorf("JSON: %s", &asJSON)
 	}
-	if !strings.HasPrefix(asText.String(), "All attempts were asked as if they came now, within 0.00 s: the times in the log were not used.\n\n") {
+	if !strings.HasPrefix(asText.String(), "All attempts were asked as if they came now, within 0.00 s: the times in the log were not "+
+		"used.\n\n") {
 		t.Errorf("text:\n%s", &asText)
 	}
-	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text, "blocked        2\nwould block    3\n  full         3\nskipped lines  4\npartly asked   1\nunread         2\n") ||
+	if text := asText.String(); !strings.Contains(text, `"a\u202eb"`) || !strings.Contains(text,
+		"blocked        2\nwould block    3\n  full         3\nskipped lines  4\npartly asked   1\nunread         2\n") ||
 		!strings.Contains(text, "would block most in zone 1\n        2  ") {
 		t.Errorf("text:\n%s", text)
 	}
@@ -66,7 +69,8 @@ func TestReplayTellsOfAttemptsThatItCouldNotRead(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 		env := environment{"VELOCITY_DSN": d.DSN}
-		const read, unread = stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n", "x sshd[1]: Failed password for zo\\303\\253 from 192.0.2.1 port 22 ssh2\n"
+		const read, unread = stamp + "Failed password for ann from 192.0.2.1 port 22 ssh2\n",
+			"x sshd[1]: Failed password for zo\\303\\253 from 192.0.2.1 port 22 ssh2\n"
 		for _, c := range []struct {
 			log      string
 			code     int
@@ -84,7 +88,8 @@ func TestReplayTellsOfAttemptsThatItCouldNotRead(t *testing.T) {
 			if r.stdout != "" && json.Unmarshal([]byte(r.stdout), &s) != nil {
 				t.Fatalf("%+v", r)
 			}
-			if r.code != c.code || s.Attempts != c.attempts || s.UnreadAttempts != c.unread || !strings.Contains(r.stderr, c.stderr) || (r.said() == "") != (c.stderr == "") {
+			if r.code != c.code || s.Attempts != c.attempts || s.UnreadAttempts != c.unread || !strings.Contains(r.stderr, c.stderr) ||
+				(r.said() == "") != (c.stderr == "") {
 				t.Errorf("%q: got %+v", c.log, r)
 			}
 		}
@@ -161,7 +166,8 @@ func TestReplayThatReportsAdmitsWhatAnIndependentCountAdmits(t *testing.T) {
 						ReportedSuccesses: got.ReportedSuccesses, ReportedFailures: got.ReportedFailures,
 					}
 					if !reflect.DeepEqual(told, want) || !got.Complete {
-						t.Errorf("%s: got %s, want %+v with %d successes and %d failures", way, r.stdout, want, *want.ReportedSuccesses, *want.ReportedFailures)
+						t.Errorf("%s: got %s, want %+v with %d successes and %d failures", way, r.stdout, want, *want.ReportedSuccesses,
+							*want.ReportedFailures)
 					}
 					if got := admitted(t, d, 1); !reflect.DeepEqual(got, users) {
 						t.Errorf("%s: held against users:\n got %v\nwant %v", way, got, users)
@@ -183,7 +189,8 @@ func TestSummaryTellsOfReportsIfThereWereSome(t *testing.T) {
 		text, json string
 	}{
 		{replay.Summary{}, "", ""},
-		{replay.Summary{ReportedSuccesses: &none, ReportedFailures: &none}, "reported       0 successes, 0 failures\n", `"reported_successes":0,"reported_failures":0`},
+		{replay.Summary{ReportedSuccesses: &none, ReportedFailures: &none}, "reported       0 successes, 0 failures\n",
+			`"reported_successes":0,"reported_failures":0`},
 	} {
 		var text, asJSON strings.Builder
 		for cmd, to := range map[*replayCmd]io.Writer{{}: &text, {JSON: true}: &asJSON} {

@@ -109,7 +109,8 @@ func TestNothingThatIsWrittenHoldsASecret(t *testing.T) {
 	spans := &receiver{spans: map[string][]*traces.Span{}}
 	collector := httptest.NewServer(spans)
 	t.Cleanup(collector.Close)
-	process, i := program(t, []string{"VELOCITY_DSN=" + dsn, "VELOCITY_KEY_HMAC_FILE=" + folder, "OTEL_EXPORTER_OTLP_ENDPOINT=" + collector.URL},
+	process, i := program(t, []string{"VELOCITY_DSN=" + dsn, "VELOCITY_KEY_HMAC_FILE=" + folder, "OTEL_EXPORTER_OTLP_ENDPOINT=" +
+		collector.URL},
 		"serve", "--access-log", "--log-level", "debug", "--check-timeout", "4s", "--drain-delay", "10ms", "--require-auth")
 	url := withToken(t, i.url, token)
 	written := outputs{
@@ -364,7 +365,8 @@ func askWherePanicsAre(t *testing.T, folder string) string {
 	answers := ""
 	for _, checks := range []service.CheckStore{store, coalescer} {
 		web := httptest.NewServer(handlers.New(handlers.Options{
-			Limiter: service.NewLimiter(checks, service.LimiterOptions{Zones: store, Keys: ring, Timeout: 2 * time.Minute}), Reader: store, Writer: store, Logger: logger, AccessLog: true,
+			Limiter: service.NewLimiter(checks, service.LimiterOptions{Zones: store, Keys: ring, Timeout: 2 * time.Minute}), Reader: store,
+			Writer: store, Logger: logger, AccessLog: true,
 		}))
 		for path, body := range map[string]string{"/v1/check": everyBucket(), "/v1/zones/1/buckets/" + hiddenUser: ""} {
 			r, err := ask(web.URL+path, body)
@@ -398,7 +400,8 @@ func breakTables(t *testing.T, d *dbtest.Database, url string) {
 func dump(t *testing.T, d *dbtest.Database) outputs {
 	t.Helper()
 	tables := outputs{}
-	for _, name := range column(t, d.SQL, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type = 'BASE TABLE'") {
+	for _, name := range column(t, d.SQL, "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_type "+
+		"= 'BASE TABLE'") {
 		tables[name] = "table " + name + "\n" + strings.Join(column(t, d.SQL, "SELECT * FROM `"+name+"`"), "\n")
 	}
 	for _, name := range []string{"zone_txn", "zone_bucket_lock", "zone_attempt", "zone_override", "zone_audit"} {

@@ -248,7 +248,8 @@ func (c *tokenRevokeCmd) find(live []access.Credential) ([]uint64, error) {
 	case len(ids) == 0:
 		return nil, fmt.Errorf("%w: no live token has this name ('velocityd token list --all' shows all)", service.ErrNotFound)
 	case len(ids) > 1 && !c.All:
-		return nil, usageError{err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) + ", or revoke all with --all")}
+		return nil, usageError{err: errors.New("several live tokens have this name: name one by its id " + fmt.Sprint(ids) +
+			", or revoke all with --all")}
 	}
 	return ids, nil
 }

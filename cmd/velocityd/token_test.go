@@ -33,7 +33,8 @@ func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Engines(t)[0].Database(t)
 	env := environment{"VELOCITY_DSN": d.DSN}
-	r := command(env, nil, "token", "create", "shop", "--scope", "report,check", "--scope", "check", "--zone", "7", "--zone", "1,7", "--expires", "90d")
+	r := command(env, nil, "token", "create", "shop", "--scope", "report,check", "--scope", "check", "--zone", "7", "--zone", "1,7",
+		"--expires", "90d")
 	token := strings.TrimSuffix(r.stdout, "\n")
 	if _, ok := access.ParseToken(token); r.code != exitFine || !ok {
 		t.Fatalf("exit code %d, and %d bytes\n%s", r.code, len(r.stdout), r.stderr)
@@ -42,7 +43,8 @@ func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 		t.Errorf("on standard error: %s", strings.ReplaceAll(r.stderr, token, "(the token)"))
 	}
 	list := must(t, env, "token", "list")
-	for _, want := range []string{"shop", token[:8] + "...", "check,report", "1,7", time.Now().UTC().Add(90 * 24 * time.Hour).Format("2006-01-"), "never", tester} {
+	for _, want := range []string{"shop", token[:8] + "...", "check,report", "1,7",
+		time.Now().UTC().Add(90 * 24 * time.Hour).Format("2006-01-"), "never", tester} {
 		if !strings.Contains(list, want) {
 			t.Errorf("token list lacks %q:\n%s", want, list)
 		}
@@ -50,7 +52,8 @@ func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 	if strings.Contains(list, token[:9]) {
 		t.Error("token list shows more than eight characters")
 	}
-	if n := d.Count(t, "SELECT COUNT(*) FROM access_token WHERE digest = UNHEX(SHA2(?, 256)) AND shown = LEFT(?, 8) AND created_by = ?", token, token, tester); n != 1 {
+	if n := d.Count(t, "SELECT COUNT(*) FROM access_token WHERE digest = UNHEX(SHA2(?, 256)) AND shown = LEFT(?, 8) AND created_by = ?",
+		token, token, tester); n != 1 {
 		t.Errorf("%d rows have the token's digest, want 1", n)
 	}
 }
@@ -104,9 +107,10 @@ func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Engines(t)[0].Database(t)
 	env := environment{"VELOCITY_DSN": d.DSN}
-	subject := pkix.Name{CommonName: "auth-1", Organization: []string{"José, Inc."}, OrganizationalUnit: []string{"a", "b"}, ExtraNames: []pkix.AttributeTypeAndValue{
-		{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "auth@example.org"},
-	}}
+	subject := pkix.Name{CommonName: "auth-1", Organization: []string{"José, Inc."}, OrganizationalUnit: []string{"a", "b"},
+		ExtraNames: []pkix.AttributeTypeAndValue{
+			{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "auth@example.org"},
+		}}
 	text := handlerstest.NewAuthority(t).IssueTo(t, subject).Cert
 	block, _ := pem.Decode(text)
 	cert, err := x509.ParseCertificate(block.Bytes)
@@ -119,14 +123,16 @@ func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	}
 	must(t, env, "token", "create", "auth-1", "--scope", "check", "--client-cert", file)
 	var got string
-	if err := d.SQL.QueryRow("SELECT subject FROM access_token").Scan(&got); err != nil || got != access.CertificateSubject(cert) || !strings.Contains(got, "OU=a") {
+	if err := d.SQL.QueryRow("SELECT subject FROM access_token").Scan(&got); err != nil || got != access.CertificateSubject(cert) ||
+		!strings.Contains(got, "OU=a") {
 		t.Errorf("registered %q, %v", got, err)
 	}
 	if err := os.WriteFile(file, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{file, file + ".gone"} {
-		if r := command(env, nil, "token", "create", "auth-2", "--scope", "check", "--client-cert", bad); r.code != exitUsage || !strings.Contains(r.stderr, "--client-cert") {
+		if r := command(env, nil, "token", "create", "auth-2", "--scope", "check", "--client-cert", bad); r.code != exitUsage ||
+			!strings.Contains(r.stderr, "--client-cert") {
 			t.Errorf("%s: %+v", bad, r)
 		}
 	}
@@ -148,7 +154,8 @@ func TestTokenCommandsRefuseWhatMeansNothing(t *testing.T) {
 		"token revoke": "<id-or-name>",
 	} {
 		words := strings.Split(args, " ")
-		if r := command(environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/x"}, nil, words...); r.code != exitUsage || !strings.Contains(r.stderr, want) {
+		if r := command(environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/x"}, nil, words...); r.code != exitUsage ||
+			!strings.Contains(r.stderr, want) {
 			t.Errorf("%.80s: got %d %s, want %q", args, r.code, r.stderr, want)
 		}
 	}
@@ -187,9 +194,10 @@ func TestCommandsAskAServiceWithTheTokenOfAFileOrAVariable(t *testing.T) {
 		"a file of something else": {environment{}, "zone list --token-file " + path("secret\n"), exitUsage, "does not hold a token"},
 		"a huge file":              {environment{}, "zone list --token-file " + path(token+strings.Repeat(" ", 70_000)), exitUsage, "is longer than"},
 		"no file":                  {environment{}, "zone list --token-file /nowhere", exitUsage, "no such file"},
-		"a lacking scope":          {environment{"VELOCITY_TOKEN": token}, "bucket release 1 alice --reason x", exitError, "operator lacks the scope release"},
-		"a change":                 {environment{"VELOCITY_TOKEN": token}, "override set 1 bob --action deny --reason x --expires 1h", exitFine, "bob"},
-		"a check":                  {environment{"VELOCITY_TOKEN": token}, "check 1 alice", exitFine, "4 of 5 left"},
+		"a lacking scope": {environment{"VELOCITY_TOKEN": token}, "bucket release 1 alice --reason x", exitError,
+			"operator lacks the scope release"},
+		"a change": {environment{"VELOCITY_TOKEN": token}, "override set 1 bob --action deny --reason x --expires 1h", exitFine, "bob"},
+		"a check":  {environment{"VELOCITY_TOKEN": token}, "check 1 alice", exitFine, "4 of 5 left"},
 	} {
 		c.env["VELOCITY_URL"] = url
 		r := command(c.env, nil, strings.Fields(c.args)...)

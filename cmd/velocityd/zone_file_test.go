@@ -62,7 +62,8 @@ func TestZonesAreWhatAFileSaysAfterALookAtTheDifferences(t *testing.T) {
 						t.Errorf("without a yes: %+v", r)
 					}
 				}
-				if r := command(env, strings.NewReader("y\n"), "zone", "apply", file); r.code != exitFine || !strings.Contains(r.stderr, "Write 2 zones?") {
+				if r := command(env, strings.NewReader("y\n"), "zone", "apply", file); r.code != exitFine ||
+					!strings.Contains(r.stderr, "Write 2 zones?") {
 					t.Errorf("with a yes: %+v", r)
 				}
 				want := strings.Replace(before, "rate: 9", "rate: 8", 1)
@@ -109,7 +110,8 @@ func TestAFileOverwritesNothingThatWasChangedMeanwhile(t *testing.T) {
 		}
 		stale := zoneFile(t, must(t, env, "zone", "show", "2"))
 		must(t, env, "zone", "set", "2", "--rate", "8")
-		if r := command(env, nil, "zone", "apply", "--yes", stale); r.code != exitError || !strings.Contains(r.stderr, "zone 2 has revision 2, and the file is about 1") {
+		if r := command(env, nil, "zone", "apply", "--yes", stale); r.code != exitError ||
+			!strings.Contains(r.stderr, "zone 2 has revision 2, and the file is about 1") {
 			t.Errorf("a file of an older revision: %+v", r)
 		}
 		must(t, env, "zone", "delete", "--yes", "2")
@@ -152,10 +154,12 @@ func TestAFileOfZonesIsReadStrictly(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	if zones, err := readZones([]byte("{\"zones\":[\n\t{\"id\":1,\"rate\":5,\"window\":60,\"mode\":\"off\"}]}")); err != nil || zones[0].Mode != service.ModeOff {
+	if zones, err := readZones([]byte("{\"zones\":[\n\t{\"id\":1,\"rate\":5,\"window\":60,\"mode\":\"off\"}]}")); err != nil ||
+		zones[0].Mode != service.ModeOff {
 		t.Errorf("JSON with tabs: %v, %v", zones, err)
 	}
-	if r := command(environment{}, nil, "zone", "apply", "/nowhere/zones.yaml"); r.code != exitUsage || !strings.Contains(r.stderr, "no such file") {
+	if r := command(environment{}, nil, "zone", "apply", "/nowhere/zones.yaml"); r.code != exitUsage ||
+		!strings.Contains(r.stderr, "no such file") {
 		t.Errorf("no file: %+v", r)
 	}
 }
@@ -179,7 +183,8 @@ func restoreWhatWasDeleted(t *testing.T, d *dbtest.Database, env environment) {
 	var text strings.Builder
 	writeZones(&text, []service.Zone{zone, {ID: 2, Rate: 9, Window: time.Hour}})
 	must(t, env, "zone", "apply", "--yes", zoneFile(t, text.String()))
-	must(t, env, "override", "set", "1", "203.0.113.0/24", "--action", "limit", "--rate", "0", "--window", "60", "--reason", "a", "--expires", "2030-01-01")
+	must(t, env, "override", "set", "1", "203.0.113.0/24", "--action", "limit", "--rate", "0", "--window", "60", "--reason", "a",
+		"--expires", "2030-01-01")
 	must(t, env, "override", "set", "1", "198.51.100.0/24", "--action", "deny", "--reason", "b")
 	must(t, env, "override", "set", "1", "192.0.2.0/24", "--action", "allow", "--reason", "over soon", "--expires", "1h")
 	must(t, env, "override", "set", "2", "bob", "--action", "allow", "--reason", "c")
@@ -187,15 +192,18 @@ func restoreWhatWasDeleted(t *testing.T, d *dbtest.Database, env environment) {
 	for _, id := range []string{"1", "2"} {
 		must(t, env, "zone", "delete", "--yes", id)
 	}
-	dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET state_before = JSON_SET(state_before, '$.expires_at', '2020-01-01 00:00:00.000000') WHERE action = 'delete' AND subject = 'override' AND state_before LIKE '%over soon%'")
+	dbtest.Exec(t, d.SQL, "UPDATE zone_audit SET state_before = JSON_SET(state_before, '$.expires_at', '2020-01-01 00:00:00.000000') WHERE "+
+		"action = 'delete' AND subject = 'override' AND state_before LIKE '%over soon%'")
 	list := must(t, env, "zone", "restore")
-	if !strings.Contains(list, "3 overrides of zone 1 deleted") || !strings.Contains(list, "zone 2 deleted") || !strings.Contains(list, tester) {
+	if !strings.Contains(list, "3 overrides of zone 1 deleted") || !strings.Contains(list, "zone 2 deleted") ||
+		!strings.Contains(list, tester) {
 		t.Errorf("listed: %s", list)
 	}
 	first := func(zone int) string {
 		return fmt.Sprint(d.Count(t, "SELECT MIN(id) FROM zone_audit WHERE action = 'delete' AND zone_id = ?", zone))
 	}
-	if r := command(env, strings.NewReader("n\n"), "zone", "restore", first(1)); r.code != exitError || !strings.Contains(r.stdout, "zone 1, new:") || !strings.Contains(r.stdout, "203.0.113.0/24") {
+	if r := command(env, strings.NewReader("n\n"), "zone", "restore", first(1)); r.code != exitError ||
+		!strings.Contains(r.stdout, "zone 1, new:") || !strings.Contains(r.stdout, "203.0.113.0/24") {
 		t.Errorf("without a yes: %+v", r)
 	}
 	must(t, env, "zone", "restore", "--yes", first(1))
@@ -211,10 +219,12 @@ func restoreWhatWasDeleted(t *testing.T, d *dbtest.Database, env environment) {
 		t.Errorf("again: %s", got)
 	}
 	made := fmt.Sprint(d.Count(t, "SELECT MIN(id) FROM zone_audit WHERE action = 'insert' AND subject = 'zone'"))
-	if r := command(env, nil, "zone", "restore", made); r.code != exitError || !strings.Contains(r.stderr, "there was no zone 1 before change") {
+	if r := command(env, nil, "zone", "restore", made); r.code != exitError ||
+		!strings.Contains(r.stderr, "there was no zone 1 before change") {
 		t.Errorf("before it was made: %+v", r)
 	}
-	if r := command(env, nil, "zone", "restore", "999999"); r.code != exitError || !strings.Contains(r.stderr, "change 999999 of zone_audit: not found") {
+	if r := command(env, nil, "zone", "restore", "999999"); r.code != exitError ||
+		!strings.Contains(r.stderr, "change 999999 of zone_audit: not found") {
 		t.Errorf("a change that is not there: %+v", r)
 	}
 }

@@ -49,7 +49,8 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			"--mode quiet": "mode", "--counts sheep": "counts", "--reserve-ttl 61": "reserve_ttl", "--reserve-ttl=-1": "--reserve-ttl",
 			"--lockout 31622401": "lockout", "--lockout-factor 0.5": "lockout_factor", "--lockout-factor 1.001": "lockout_factor",
 			"--lockout-max 18446744074": "--lockout-max", "--lockout-decay=-5": "--lockout-decay", "--key-kind email": "--key-kind",
-			"--ipv4-prefix 33": "ipv4_prefix", "--ipv6-prefix 129": "ipv6_prefix", "--on-failure open": "--on-failure", "--record-blocked=-1": "record_blocked",
+			"--ipv4-prefix 33": "ipv4_prefix", "--ipv6-prefix 129": "ipv6_prefix", "--on-failure open": "--on-failure",
+			"--record-blocked=-1": "record_blocked",
 		} {
 			r := command(env, nil, append([]string{"zone", "set", "7"}, strings.Fields(args)...)...)
 			if r.code != exitUsage || !strings.Contains(r.stderr, field) {
@@ -78,7 +79,8 @@ func TestReserveTTLOfTheWindowGoesWithTheWindow(t *testing.T) {
 
 func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 	t.Parallel()
-	edits := []string{"--rate=9", "--window=90", "--description=x", "--mode=shadow", "--lockout=90", "--lockout-factor=3", "--ipv4-prefix=24", "--reset-on-success"}
+	edits := []string{"--rate=9", "--window=90", "--description=x", "--mode=shadow", "--lockout=90", "--lockout-factor=3",
+		"--ipv4-prefix=24", "--reset-on-success"}
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
@@ -182,7 +184,8 @@ func TestZoneLintTellsByTextAndExitCode(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		env := environment{"VELOCITY_DSN": d.DSN}
-		if r := command(env, nil, "zone", "lint"); r.code != exitFindings || !strings.HasPrefix(r.stdout, "zones: there are none, so every check") {
+		if r := command(env, nil, "zone", "lint"); r.code != exitFindings ||
+			!strings.HasPrefix(r.stdout, "zones: there are none, so every check") {
 			t.Errorf("without zones: %+v", r)
 		}
 		d.SetZone(t, service.Zone{

@@ -69,7 +69,8 @@ func TestPrepareRefusesTheFolderOfAnotherVersion(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := d.Prepare(t.Context())
-			if !errors.Is(err, migrations.ErrForeign) || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "remove the folder "+d.Folder) {
+			if !errors.Is(err, migrations.ErrForeign) || !strings.Contains(err.Error(), says) ||
+				!strings.Contains(err.Error(), "remove the folder "+d.Folder) {
 				t.Errorf("%s: %v, want %q and the folder", change, err, says)
 			}
 			if err := d.administer(t.Context(), "DROP DATABASE velocityd"); err != nil {

@@ -82,21 +82,22 @@ type auditComparer struct {
 // readAudit fills newest.
 func (c *auditComparer) readAudit(ctx context.Context, tx *sqlx.Tx) error {
 	var err error
-	c.all, err = eachNewest(ctx, tx, "id, subject, zone_id, COALESCE(override_id, 0), state_after", "zone_audit", func(rows *sqlx.Rows) (id int64, err error) {
-		var a audited
-		var s auditState
-		if err := rows.Scan(&id, &a.subject, &s.ZoneID, &s.OverrideID, &s.state); err != nil {
-			return 0, err
-		}
-		a.id = s.ZoneID
-		if a.subject == "override" {
-			a.id = int64(s.OverrideID)
-		}
-		if _, known := c.newest[a]; !known && a.subject != "bucket" {
-			c.newest[a] = s
-		}
-		return id, nil
-	})
+	c.all, err = eachNewest(ctx, tx, "id, subject, zone_id, COALESCE(override_id, 0), state_after", "zone_audit",
+		func(rows *sqlx.Rows) (id int64, err error) {
+			var a audited
+			var s auditState
+			if err := rows.Scan(&id, &a.subject, &s.ZoneID, &s.OverrideID, &s.state); err != nil {
+				return 0, err
+			}
+			a.id = s.ZoneID
+			if a.subject == "override" {
+				a.id = int64(s.OverrideID)
+			}
+			if _, known := c.newest[a]; !known && a.subject != "bucket" {
+				c.newest[a] = s
+			}
+			return id, nil
+		})
 	c.Whole = c.Whole && c.all
 	return err
 }

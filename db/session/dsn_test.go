@@ -50,7 +50,8 @@ func TestCheckDSNSaysWhatIsWrong(t *testing.T) {
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", dsn, err)
-		case want != "" && (!errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")):
+		case want != "" && (!errors.Is(err, service.ErrInvalid) || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "hunter2")):
 			t.Errorf("%s: got %v, want %q and no password", dsn, err, want)
 		}
 	}
@@ -64,12 +65,13 @@ func TestEachParameterOfADSNIsTakenOrRefusedInWords(t *testing.T) {
 		taken, refused []string // values
 		says           string
 	}{
-		"allowCleartextPasswords":  {[]string{"true", "false"}, []string{"hunter2", ""}, boolean},
-		"allowNativePasswords":     {[]string{"1", "0"}, []string{"hunter2"}, boolean},
-		"compress":                 {[]string{"True", "FALSE"}, []string{"hunter2", "zlib"}, boolean},
-		"connectionAttributes":     {[]string{"program_name:velocityd,team:auth", ""}, []string{"%zzhunter2"}, "a list such as"},
-		"timeout":                  {[]string{"2s", "1m30s"}, []string{"hunter2", "5", "0s", "-1s", ""}, duration},
-		"tls":                      {[]string{"true", "false", "skip-verify", "preferred", "verify-ca"}, []string{"hunter2", "VERIFY-CA"}, "true, verify-ca, false, skip-verify or preferred"},
+		"allowCleartextPasswords": {[]string{"true", "false"}, []string{"hunter2", ""}, boolean},
+		"allowNativePasswords":    {[]string{"1", "0"}, []string{"hunter2"}, boolean},
+		"compress":                {[]string{"True", "FALSE"}, []string{"hunter2", "zlib"}, boolean},
+		"connectionAttributes":    {[]string{"program_name:velocityd,team:auth", ""}, []string{"%zzhunter2"}, "a list such as"},
+		"timeout":                 {[]string{"2s", "1m30s"}, []string{"hunter2", "5", "0s", "-1s", ""}, duration},
+		"tls": {[]string{"true", "false", "skip-verify", "preferred", "verify-ca"}, []string{"hunter2", "VERIFY-CA"},
+			"true, verify-ca, false, skip-verify or preferred"},
 		"allowAllFiles":            {[]string{"false"}, []string{"true"}, no},
 		"allowFallbackToPlaintext": {[]string{"false"}, []string{"true"}, no},
 		"allowOldPasswords":        {[]string{"false"}, []string{"true"}, no},
@@ -174,7 +176,8 @@ func TestTLSVerifiesTheNameOfEachAddress(t *testing.T) {
 // one that the driver reads.
 func FuzzCheckDSN(f *testing.F) {
 	for _, dsn := range []string{
-		"", "/", "a:b@tcp(h:1)/d?tls=x", "a@unix(/s)/d?strict=true", "@/?=&=", "((/))", "a:b@tcp(h:1,i:2)/d", "a@tcp(,)/d", "/d?%", "a:b@tcp([::1]:1)/d?timeout=5s&charset=,",
+		"", "/", "a:b@tcp(h:1)/d?tls=x", "a@unix(/s)/d?strict=true", "@/?=&=", "((/))", "a:b@tcp(h:1,i:2)/d", "a@tcp(,)/d", "/d?%",
+		"a:b@tcp([::1]:1)/d?timeout=5s&charset=,",
 	} {
 		f.Add(dsn)
 	}

@@ -23,7 +23,8 @@ type Database struct {
 
 // ErrOtherDatabase says that a connection leads to another database than those before it. Two
 // databases would each admit the rate.
-var ErrOtherDatabase = fmt.Errorf("%w: it is another database than the one that this service has used since its start", address.ErrElsewhere)
+var ErrOtherDatabase = fmt.Errorf("%w: it is another database than the one that this service has used since its start",
+	address.ErrElsewhere)
 
 // identify holds the database that a connection leads to against that of the first one.
 // A database that has no identity yet, or does not let the account read it, is as good as any:

@@ -14,7 +14,8 @@ func TestWhatWasNeverSentIsNeverUndecided(t *testing.T) {
 	t.Parallel()
 	for _, f := range faults() {
 		for _, n := range f.numbers {
-			if kind := FaultOf(fmt.Errorf("%w: no connection: %w", ErrUnsent, &mysql.MySQLError{Number: n})).Kind; errors.Is(kind, service.ErrUndecided) {
+			if kind := FaultOf(fmt.Errorf("%w: no connection: %w", ErrUnsent, &mysql.MySQLError{Number: n})).Kind; errors.Is(kind,
+				service.ErrUndecided) {
 				t.Errorf("%d while connecting: %v", n, kind)
 			}
 		}

@@ -42,7 +42,8 @@ func FuzzParseInstant(f *testing.F) {
 func FuzzLiteralsMeanTheText(f *testing.F) {
 	for _, seed := range []string{
 		"", "alice", "it's", `back\slash`, `\'; DROP TABLE zone_txn; -- `, "a\x00b", "\n\r\t\x1a", `"quoted"`, "`tick`", "50%_", "jürgen",
-		"\U0001F511", "e\u0301", "\ufeffbom", "2001:db8::/64", "203.0.113.9", "x ", " x", "?", "??", ":name", "@user", "/*!80000 1*/", "-- ", "#", "\u200b\u202e", "\x7f",
+		"\U0001F511", "e\u0301", "\ufeffbom", "2001:db8::/64", "203.0.113.9", "x ", " x", "?", "??", ":name", "@user", "/*!80000 1*/", "-- ",
+		"#", "\u200b\u202e", "\x7f",
 	} {
 		f.Add(seed)
 	}
@@ -53,7 +54,8 @@ func FuzzLiteralsMeanTheText(f *testing.F) {
 	var clients []client
 	for _, engine := range dbtest.Engines(f) {
 		d := engine.Empty(f)
-		for _, mode := range []string{"", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "PIPES_AS_CONCAT,IGNORE_SPACE", "ANSI,NO_BACKSLASH_ESCAPES", "TRADITIONAL"} {
+		for _, mode := range []string{"", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "PIPES_AS_CONCAT,IGNORE_SPACE", "ANSI,NO_BACKSLASH_ESCAPES",
+			"TRADITIONAL"} {
 			conn, err := d.SQL.Conn(f.Context())
 			if err != nil {
 				f.Fatal(err)
@@ -70,7 +72,8 @@ func FuzzLiteralsMeanTheText(f *testing.F) {
 		for _, c := range clients {
 			var hex, charset string
 			var one int
-			err := c.conn.QueryRowContext(t.Context(), "SELECT HEX(l), CHARSET(l), 1 FROM (SELECT "+literal+" AS l) AS literal").Scan(&hex, &charset, &one)
+			err := c.conn.QueryRowContext(t.Context(), "SELECT HEX(l), CHARSET(l), 1 FROM (SELECT "+literal+" AS l) AS literal").Scan(&hex,
+				&charset, &one)
 			if want := fmt.Sprintf("%X", text); err != nil || hex != want || charset != "utf8mb4" || one != 1 {
 				t.Errorf("%s: %q as %s means %s in %s, %v", c.name, text, literal, hex, charset, err)
 			}

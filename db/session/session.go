@@ -474,7 +474,8 @@ func silentBound(version string) string {
 		// MySQL has no such variable: batches set its wait_timeout.
 		return fmt.Sprint("SET SESSION idle_transaction_timeout = ", SilentTx)
 	case strings.Contains(version, "TiDB"):
-		return fmt.Sprint("SET SESSION tidb_idle_transaction_timeout = ", SilentTx, ", tidb_txn_mode = 'pessimistic', tidb_lock_unchanged_keys = 1")
+		return fmt.Sprint("SET SESSION tidb_idle_transaction_timeout = ", SilentTx,
+			", tidb_txn_mode = 'pessimistic', tidb_lock_unchanged_keys = 1")
 	}
 	return ""
 }

@@ -58,7 +58,8 @@ func TestAConnectionThatComesTooLateIsKeptForTheNextCall(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		dsn, g := dbtest.Gated(t, engine.Database(t))
-		connector, err := NewConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute}, new(Database), ForLanes)
+		connector, err := NewConnector(Options{DSN: dsn, MaxConns: 1, LockWait: time.Second, ConnectTimeout: time.Minute}, new(Database),
+			ForLanes)
 		if err != nil {
 			t.Fatal(err)
 		}

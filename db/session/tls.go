@@ -67,9 +67,10 @@ func IsUnverified(err error) bool {
 }
 
 // WithTLS returns dsn with TLS by files. The server's certificate is always verified, for
-// the host of the DSN that it is at, unless the DSN says tls=verify-ca. The files must be readable now, and the CA's is not read again. Other
-// packages of this process can use the DSN that is returned, and other processes cannot. The
-// error wraps service.ErrInvalid if the files or the DSN are wrong.
+// the host of the DSN that it is at, unless the DSN says tls=verify-ca. The files must be readable
+// now, and the CA's is not read again. Other packages of this process can use the DSN that is
+// returned, and other processes cannot. The error wraps service.ErrInvalid if the files or the DSN
+// are wrong.
 func WithTLS(dsn string, files TLSFiles) (string, error) {
 	dsn, anyHost := cutVerifyCA(dsn)
 	switch {
@@ -78,7 +79,8 @@ func WithTLS(dsn string, files TLSFiles) (string, error) {
 	case files == (TLSFiles{}):
 		return dsn, nil
 	case anyHost && files.CA == "":
-		return "", fmt.Errorf("%w: %s with the authorities that the machine trusts would let any server in: name a file (--db-tls-ca)", service.ErrInvalid, verifyCA)
+		return "", fmt.Errorf("%w: %s with the authorities that the machine trusts would let any server in: name a file (--db-tls-ca)",
+			service.ErrInvalid, verifyCA)
 	}
 	configs, err := ParseDSN(dsn)
 	if err != nil {
@@ -102,7 +104,8 @@ func WithTLS(dsn string, files TLSFiles) (string, error) {
 		verifyChain(config)
 	}
 	// The driver looks configurations up by name. The same name always means the same.
-	name := fmt.Sprintf("velocityd-%x", sha256.Sum256([]byte(strings.Join([]string{string(ca), files.Cert, files.Key, strconv.FormatBool(anyHost)}, "\x00"))))
+	name := fmt.Sprintf("velocityd-%x", sha256.Sum256([]byte(strings.Join([]string{string(ca), files.Cert, files.Key,
+		strconv.FormatBool(anyHost)}, "\x00"))))
 	if err := mysql.RegisterTLSConfig(name, config); err != nil {
 		return "", fmt.Errorf("register the configuration of TLS: %w", err)
 	}

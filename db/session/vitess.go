@@ -86,8 +86,9 @@ func selectVariables(ctx context.Context, s *Conn) (map[string]string, error) {
 	asked := map[string]string{
 		"sql_mode": "@@sql_mode", "time_zone": "@@time_zone", "innodb_lock_wait_timeout": "@@innodb_lock_wait_timeout",
 		"eq_range_index_dive_limit": "@@eq_range_index_dive_limit", "isolation": "@@transaction_isolation",
-		"autocommit": "@@autocommit", "transaction_timeout": "@@transaction_timeout", "query_timeout": "@@query_timeout", "transaction_mode": "@@transaction_mode",
-		"version": "@@version", "max_allowed_packet": "@@max_allowed_packet", "pseudo_thread_id": "CONNECTION_ID()",
+		"autocommit": "@@autocommit", "transaction_timeout": "@@transaction_timeout", "query_timeout": "@@query_timeout",
+		"transaction_mode": "@@transaction_mode",
+		"version":          "@@version", "max_allowed_packet": "@@max_allowed_packet", "pseudo_thread_id": "CONNECTION_ID()",
 	}
 	var names, expressions []string
 	for name, expression := range asked {

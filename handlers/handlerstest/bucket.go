@@ -109,7 +109,8 @@ func (p peek) peek() service.Peek {
 	for _, t := range p.Txns {
 		seen.Txns = append(seen.Txns, service.Txn{
 			ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.UTC(),
-			Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: service.Reason(t.Reason), OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome, AttemptID: t.AttemptID,
+			Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: service.Reason(t.Reason), OverrideID: t.OverrideID, Counted: t.Counted,
+			Outcome: t.Outcome, AttemptID: t.AttemptID,
 			Attempts: t.Attempts, LastAt: t.LastAt.UTC(),
 		})
 	}

@@ -184,8 +184,9 @@ func mustWrite(t *testing.T, to io.Writer, text string) {
 func tlsSettings(t *testing.T, authority *handlerstest.Authority) *tls.Config {
 	t.Helper()
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{authority.Issue(t, "velocityd").Loaded(t)}, NextProtos: []string{"h2", "http/1.1"},
-		ClientCAs: authority.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{authority.Issue(t, "velocityd").Loaded(t)},
+		NextProtos: []string{"h2", "http/1.1"},
+		ClientCAs:  authority.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
 	}
 }
 

@@ -26,10 +26,10 @@ BEGIN
       FROM (
         SELECT MIN(n.bucket_no) AS bucket_no, n.zone_id, n.bucket_key, MAX(n.written) AS written, MAX(n.key_rule) AS key_rule
           FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
-                 bucket_no FOR ORDINALITY,
-                 zone_id BIGINT PATH '$.zone_id',
+                 bucket_no FOR ORDINALITY, zone_id BIGINT PATH '$.zone_id',
                  written VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.zone_id',
-                 bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key',
+                 bucket_key VARCHAR(256) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */
+                   PATH '$.bucket_key',
                  key_rule VARCHAR(32) CHARACTER SET utf8mb4 PATH '$.key_rule' ERROR ON ERROR)) AS n
          GROUP BY n.zone_id, n.bucket_key -- one that is named twice counts once
       ) AS b
@@ -37,10 +37,10 @@ BEGIN
      ORDER BY b.bucket_no;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
 
-  -- What is refused is refused before any row is locked or made: sessions that wait for a new row deadlock when it
-  -- is rolled back.
+  -- Refusals come before any lock row is made: sessions that wait for a new row deadlock when it is rolled back.
   IF COALESCE(JSON_TYPE(p_buckets), '') <> 'ARRAY' OR JSON_LENGTH(p_buckets) NOT BETWEEN 1 AND 255 THEN
-    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'buckets must be a JSON array of 1 to 255 objects with zone_id and bucket_key';
+    SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400,
+      MESSAGE_TEXT = 'buckets must be a JSON array of 1 to 255 objects with zone_id and bucket_key';
   END IF;
   IF p_attempt_id COLLATE utf8mb4_bin NOT REGEXP '^[ -~]{1,64}\\z' THEN
     SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = 45400, MESSAGE_TEXT = 'attempt_id must be 1 to 64 printable ASCII characters';
@@ -101,10 +101,12 @@ BEGIN
         CALL record_attempt(v_zone_id, v_key, p_checked_at, v_window, v_blocked, v_would_block, v_counts, v_reason,
           v_override_id, p_attempt_id, v_check_id, NULLIF(v_txns, 1), v_is_new);
         SET v_new_txns = v_new_txns + v_is_new, v_longest = GREATEST(v_longest, v_window),
-            p_answer = JSON_ARRAY_APPEND(p_answer, '$', JSON_ARRAY(v_zone_id + 0, v_key, -- MariaDB quotes a variable that is a number, but no sum
+            -- MariaDB quotes a variable that is a number, but no sum.
+            p_answer = JSON_ARRAY_APPEND(p_answer, '$', JSON_ARRAY(v_zone_id + 0, v_key,
               IF(v_would_block AND v_mode = 'enforce', 1, 0), IF(v_would_block, 1, 0), LAST_INSERT_ID(), v_rate + 0, v_window + 0,
               v_velocity + v_counts, IF(v_would_block AND v_velocity IS NOT NULL, 0, v_rate - v_velocity - v_counts),
-              IF(v_would_block AND v_mode = 'enforce', (v_wait + 999999) DIV 1000000, 0), COALESCE(v_reason, ''), COALESCE(v_override_id, 0)));
+              IF(v_would_block AND v_mode = 'enforce', (v_wait + 999999) DIV 1000000, 0),
+              COALESCE(v_reason, ''), COALESCE(v_override_id, 0)));
       END LOOP;
       CLOSE asked;
       SET v_settled = v_blocked = v_blocks AND v_denied = v_denies AND v_txns = v_new_txns,

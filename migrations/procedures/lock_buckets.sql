@@ -19,7 +19,8 @@ BEGIN
     SELECT DISTINCT b.zone_id, b.bucket_key
       FROM JSON_TABLE(p_buckets, '$[*]' COLUMNS (
              zone_id INT PATH '$.zone_id',
-             bucket_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */ PATH '$.bucket_key')) AS b
+             bucket_key VARCHAR(255) CHARACTER SET utf8mb4 COLLATE /*!80017 utf8mb4_0900_bin */ /*M! utf8mb4_nopad_bin */
+               PATH '$.bucket_key')) AS b
      ORDER BY b.zone_id, b.bucket_key;
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_done = TRUE;
 

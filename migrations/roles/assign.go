@@ -31,7 +31,8 @@ type Reassignment struct {
 }
 
 // ErrNoAccounts says that the accounts of a database are not its own.
-var ErrNoAccounts = errors.New("accounts of Vitess are vtgate's (--mysql-auth-server-impl), and their rights are table ACLs of the tablets " +
+var ErrNoAccounts = errors.New("accounts of Vitess are vtgate's (--mysql-auth-server-impl), and their rights are table ACLs of the " +
+	"tablets " +
 	"(--table-acl-config): there is nothing to grant by SQL. docs/scale-out.md has the table groups and roles")
 
 // Plan returns what Assign would do, and changes nothing.

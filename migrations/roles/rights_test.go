@@ -24,12 +24,14 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 		cfg.User, cfg.Passwd = "velocity_admin", "pass"
 		owner := cfg.FormatDSN()
 		dbtest.Exec(t, d.SQL, "CREATE USER velocity_admin@localhost IDENTIFIED BY 'pass'")
-		for _, statement := range roles.GrantStatements(migrations.MySQL, roles.Owner, cfg.DBName, roles.Account{User: cfg.User, Host: "localhost"}) {
+		for _, statement := range roles.GrantStatements(migrations.MySQL, roles.Owner, cfg.DBName,
+			roles.Account{User: cfg.User, Host: "localhost"}) {
 			dbtest.Exec(t, d.SQL, statement)
 		}
 		untrusted := func(what string) {
 			t.Helper()
-			if _, err := migrations.Up(t.Context(), migrations.MySQL, owner); err == nil || !strings.Contains(err.Error(), "log_bin_trust_function_creators = 1") {
+			if _, err := migrations.Up(t.Context(), migrations.MySQL, owner); err == nil ||
+				!strings.Contains(err.Error(), "log_bin_trust_function_creators = 1") {
 				t.Errorf("%s without the server's trust: %v", what, err)
 			}
 		}
@@ -40,7 +42,8 @@ func TestTheOwnersGrantsAreEnough(t *testing.T) {
 
 		trust("0")
 		untrusted("a first installation")
-		if state, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN); err != nil || state.Version != migrations.Latest()-1 || state.Dirty {
+		if state, err := migrations.Status(t.Context(), migrations.MySQL, d.DSN); err != nil || state.Version != migrations.Latest()-1 ||
+			state.Dirty {
 			t.Errorf("afterwards the schema is %+v, %v", state, err)
 		}
 		trust("1")

@@ -76,7 +76,8 @@ const edits = "UPDATE zone_master SET rate = 6 WHERE id = 1"
 func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 	t.Parallel()
 	public := []string{
-		"CALL check_velocity(1, 'alice')", `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`, "CALL report_outcomes('[]')", "CALL peek_velocity(1, 'alice')",
+		"CALL check_velocity(1, 'alice')", `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`,
+		"CALL report_outcomes('[]')", "CALL peek_velocity(1, 'alice')",
 		"CALL release_bucket(1, 'alice', 'me', 'why')",
 	}
 	tables := []string{
@@ -96,8 +97,10 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 	audit := []string{"SELECT * FROM zone_audit", "SELECT state_before, state_after FROM zone_audit"}
 	changed := []string{"SELECT id, subject, zone_id FROM zone_audit WHERE id > 0 ORDER BY id DESC"}
 	cases := map[roles.Role]struct{ may, mustNot []string }{
-		roles.Service: {slices.Concat(tables, public, insert, changed), slices.Concat(writes(), internals(), audit, views, more, []string{edits})},
-		roles.Editor:  {slices.Concat(tables, public, insert, changed, []string{edits}), slices.Concat(writes(), internals(), audit, views, more)},
+		roles.Service: {slices.Concat(tables, public, insert, changed),
+			slices.Concat(writes(), internals(), audit, views, more, []string{edits})},
+		roles.Editor: {slices.Concat(tables, public, insert, changed, []string{edits}),
+			slices.Concat(writes(), internals(), audit, views, more)},
 		roles.Analyst: {slices.Concat(views, more), slices.Concat(writes(), internal, public, tables, audit, changed, insert, []string{edits})},
 		roles.DBA:     {slices.Concat(tables, views, more, audit, public, []string{edits}), slices.Concat(writes(), internal, insert)},
 		roles.Auditor: {views, slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
@@ -213,7 +216,8 @@ func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "SET GLOBAL log_bin_trust_function_creators = 1")
 		there, _ := account(t, d.Account(t))
 		one := roles.Assignment{Role: roles.Analyst, Account: there}
-		if _, err := roles.Assign(t.Context(), migrations.MySQL, d.DSN, []roles.Assignment{one}); err == nil || !strings.Contains(err.Error(), "migrate up") {
+		if _, err := roles.Assign(t.Context(), migrations.MySQL, d.DSN, []roles.Assignment{one}); err == nil ||
+			!strings.Contains(err.Error(), "migrate up") {
 			t.Errorf("without a schema: %v", err)
 		}
 		dbtest.Migrate(t, owner.DSN)
@@ -230,7 +234,8 @@ func TestRolesAreRefusedToWhomTheyWouldHarm(t *testing.T) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		}
-		if _, err := roles.Assign(t.Context(), migrations.MySQL, owner.DSN, []roles.Assignment{one}); err == nil || !strings.Contains(err.Error(), "as an administrator") {
+		if _, err := roles.Assign(t.Context(), migrations.MySQL, owner.DSN, []roles.Assignment{one}); err == nil ||
+			!strings.Contains(err.Error(), "as an administrator") {
 			t.Errorf("as the owner: %v", err)
 		}
 		if lines := grantsOf(t, d, there); len(lines) != 1 {

@@ -107,7 +107,8 @@ func (r *reader) notRead() error {
 	if r.unread == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %d lines look like login attempts, and their form is not known; the first is %q", ErrUnread, r.unread, r.firstUnread)
+	return fmt.Errorf("%w: %d lines look like login attempts, and their form is not known; the first is %q", ErrUnread, r.unread,
+		r.firstUnread)
 }
 
 // recent is a map of bounded size: it keeps at least the recentSize keys that were put last.

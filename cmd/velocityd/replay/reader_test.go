@@ -38,46 +38,76 @@ func TestReaderReadsEveryWayInWhichALoginFailsOrSucceeds(t *testing.T) {
 	t.Parallel()
 	const from = " from 203.0.113.9 port 38926 ssh2"
 	for message, want := range map[string]string{
-		"Failed password for root" + from:                                                                                          "root 203.0.113.9 failure",
-		"Failed password for invalid user eve" + from:                                                                              "eve 203.0.113.9 failure",
-		"Failed password for illegal user eve" + from:                                                                              "eve 203.0.113.9 failure",
-		"Failed password for root" + from + "\r\n":                                                                                 "root 203.0.113.9 failure",
-		"Failed password for root from 203.0.113.9 port 38926":                                                                     "root 203.0.113.9 failure",
-		"Failed password for root from 2001:db8::7 port 22 ssh2":                                                                   "root 2001:db8::7 failure",
-		"Failed password for root from ::ffff:203.0.113.9 port 22 ssh2":                                                            "root 203.0.113.9 failure",
-		"Failed password for carol from fe80::1234%lo port 48732 ssh2":                                                             "carol fe80::1234 failure",
-		"Failed password for root from UNKNOWN port 65535 ssh2":                                                                    "root  failure",
-		"Failed publickey for root" + from:                                                                                         "root 203.0.113.9 failure",
-		"Failed publickey for invalid user eve" + from + ": ED25519 SHA256:ab/c+d":                                                 "eve 203.0.113.9 failure",
-		"Failed keyboard-interactive/pam for invalid user oracle" + from:                                                           "oracle 203.0.113.9 failure",
-		"Failed keyboard-interactive for invalid user oracle" + from:                                                               "oracle 203.0.113.9 failure",
-		"Failed gssapi-with-mic for ann" + from:                                                                                    "ann 203.0.113.9 failure",
-		"Failed hostbased for ann" + from + `: RSA SHA256:abc, client user "x", client host "y"`:                                   "ann 203.0.113.9 failure",
-		"error: PAM: Authentication failure for carol from 203.0.113.9":                                                            "carol 203.0.113.9 failure",
-		"error: PAM: User not known to the underlying authentication module for illegal user eve from 2001:db8::7":                 "eve 2001:db8::7 failure",
-		"error: PAM: Have exhausted maximum number of retries for service for carol from 203.0.113.9":                              "carol 203.0.113.9 failure",
-		"error: PAM: Authentication failure for carol from client.example":                                                         "carol  failure",
-		"Accepted password for ann" + from:                                                                                         "ann 203.0.113.9 success",
-		"Accepted keyboard-interactive/pam for carol" + from:                                                                       "carol 203.0.113.9 success",
-		"Accepted none for ann" + from:                                                                                             "ann 203.0.113.9 success",
-		"Accepted gssapi-with-mic for ann" + from + ": ann@EXAMPLE":                                                                "ann 203.0.113.9 success",
-		"Accepted publickey for ann" + from + ": ED25519 SHA256:abc":                                                               "ann 203.0.113.9 success",
-		"Accepted publickey for ann" + from + ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d": "ann 203.0.113.9 success",
-		"Failed publickey for ann" + from + ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d":   "ann 203.0.113.9 failure",
-		"Failed password for invalid user " + from:                                                                                 " 203.0.113.9 failure",
-		"Failed password for " + from:                                                                                              " 203.0.113.9 failure",
-		"Failed password for invalid user a b  c" + from:                                                                           "a b  c 203.0.113.9 failure",
-		"Failed password for invalid user x from 192.0.2.1 port 22" + from:                                                         "x from 192.0.2.1 port 22 203.0.113.9 failure",
-		"Failed password for invalid user root from 192.0.2.1 port 22 ssh2" + from:                                                 "root from 192.0.2.1 port 22 ssh2 203.0.113.9 failure",
-		"Failed password for invalid user root from 192.0.2.1 port 22 ssh2: x" + from:                                              "root from 192.0.2.1 port 22 ssh2: x 203.0.113.9 failure",
-		"Failed publickey for invalid user root from 192.0.2.1 port 22 ssh2: RSA SHA256:x" + from + ": RSA SHA256:abc":             "root from 192.0.2.1 port 22 ssh2: RSA SHA256:x 203.0.113.9 failure",
-		"error: PAM: Authentication failure for illegal user a for b from 192.0.2.1 from 203.0.113.9":                              "a for b from 192.0.2.1 203.0.113.9 failure",
-		"Failed password for invalid user invalid user x" + from:                                                                   "invalid user x 203.0.113.9 failure",
-		"Failed password for invalid user" + from:                                                                                  "invalid user 203.0.113.9 failure",
-		"message repeated 5 times: [ Failed password for root" + from + "]":                                                        "root 203.0.113.9 failure x5",
-		"message repeated 99999 times: [ Failed password for root" + from + "]":                                                    "root 203.0.113.9 failure x99999",
-		"message repeated 2 times: [ Failed password for invalid user a ]" + from + "]":                                            "a ] 203.0.113.9 failure x2",
-		"message repeated 2 times: [ error: PAM: Authentication failure for carol from 203.0.113.9]":                               "carol 203.0.113.9 failure x2",
+		"Failed password for root" + from: "root " +
+			"203.0.113.9 failure",
+		"Failed password for invalid user eve" + from: "eve " +
+			"203.0.113.9 failure",
+		"Failed password for illegal user eve" + from: "eve " +
+			"203.0.113.9 failure",
+		"Failed password for root" + from + "\r\n": "root " +
+			"203.0.113.9 failure",
+		"Failed password for root from 203.0.113.9 port 38926":          "root 203.0.113.9 failure",
+		"Failed password for root from 2001:db8::7 port 22 ssh2":        "root 2001:db8::7 failure",
+		"Failed password for root from ::ffff:203.0.113.9 port 22 ssh2": "root 203.0.113.9 failure",
+		"Failed password for carol from fe80::1234%lo port 48732 ssh2":  "carol fe80::1234 failure",
+		"Failed password for root from UNKNOWN port 65535 ssh2":         "root  failure",
+		"Failed publickey for root" + from: "root " +
+			"203.0.113.9 failure",
+		"Failed publickey for invalid user eve" + from +
+			": ED25519 SHA256:ab/c+d": "eve 203.0.113.9 failure",
+		"Failed keyboard-interactive/pam for invalid user oracle" +
+			from: "oracle 203.0.113.9 failure",
+		"Failed keyboard-interactive for invalid user oracle" +
+			from: "oracle 203.0.113.9 failure",
+		"Failed gssapi-with-mic for ann" + from: "ann " +
+			"203.0.113.9 failure",
+		"Failed hostbased for ann" + from + `: RSA SHA256:abc, client user "x", client host "y"`: "ann " +
+			"203.0.113.9 failure",
+		"error: PAM: Authentication failure for carol from 203.0.113.9":                                            "carol 203.0.113.9 failure",
+		"error: PAM: User not known to the underlying authentication module for illegal user eve from 2001:db8::7": "eve 2001:db8::7 failure",
+		"error: PAM: Have exhausted maximum number of retries for service for carol from 203.0.113.9":              "carol 203.0.113.9 failure",
+		"error: PAM: Authentication failure for carol from client.example":                                         "carol  failure",
+		"Accepted password for ann" + from: "ann " +
+			"203.0.113.9 success",
+		"Accepted keyboard-interactive/pam for carol" +
+			from: "carol 203.0.113.9 success",
+		"Accepted none for ann" + from: "ann " +
+			"203.0.113.9 success",
+		"Accepted gssapi-with-mic for ann" + from + ": ann@EXAMPLE": "ann " +
+			"203.0.113.9 success",
+		"Accepted publickey for ann" + from + ": ED25519 SHA256:abc": "ann " +
+			"203.0.113.9 success",
+		"Accepted publickey for ann" + from + ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d": "ann " +
+			"203.0.113.9 success",
+		"Failed publickey for ann" + from + ": RSA-CERT SHA256:abc ID x from 192.0.2.1 port 22 ssh2: (serial 0) CA RSA SHA256:d": "ann " +
+			"203.0.113.9 failure",
+		"Failed password for invalid user " + from: " " +
+			"203.0.113.9 failure",
+		"Failed password for " + from: " " +
+			"203.0.113.9 failure",
+		"Failed password for invalid user a b  c" + from: "a b  c " +
+			"203.0.113.9 failure",
+		"Failed password for invalid user x from 192.0.2.1 port 22" +
+			from: "x from 192.0.2.1 port 22 203.0.113.9 failure",
+		"Failed password for invalid user root from 192.0.2.1 port 22 ssh2" +
+			from: "root from 192.0.2.1 port 22 ssh2 203.0.113.9 failure",
+		"Failed password for invalid user root from 192.0.2.1 port 22 ssh2: x" +
+			from: "root from 192.0.2.1 port 22 ssh2: x 203.0.113.9 failure",
+		"Failed publickey for invalid user root from 192.0.2.1 port 22 ssh2: RSA SHA256:x" + from +
+			": RSA SHA256:abc": "root from 192.0.2.1 port 22 ssh2: RSA SHA256:x 203.0.113.9 failure",
+		"error: PAM: Authentication failure for illegal user a for b from 192.0.2.1 from 203.0.113.9": "a for b from 192.0.2.1 203.0.113.9 " +
+			"failure",
+		"Failed password for invalid user invalid user x" +
+			from: "invalid user x 203.0.113.9 failure",
+		"Failed password for invalid user" + from: "invalid " +
+			"user 203.0.113.9 failure",
+		"message repeated 5 times: [ Failed password for root" + from +
+			"]": "root 203.0.113.9 failure x5",
+		"message repeated 99999 times: [ Failed password for root" + from +
+			"]": "root 203.0.113.9 failure x99999",
+		"message repeated 2 times: [ Failed password for invalid user a ]" + from +
+			"]": "a ] 203.0.113.9 failure x2",
+		"message repeated 2 times: [ error: PAM: Authentication failure for carol from 203.0.113.9]": "carol 203.0.113.9 failure x2",
 	} {
 		if got, r := story(stamp + message); len(got) != 1 || got[0] != want || r.unread != 0 {
 			t.Errorf("%q:\n got %q and %d unread\nwant %q", message, got, r.unread, want)
@@ -89,7 +119,8 @@ func TestReaderUndoesTheEscapesOfSSHD(t *testing.T) {
 	t.Parallel()
 	for escaped, want := range map[string]string{
 		`zo\303\253`: "zoë", "Zoë": "Zoë", `CORP\\zoe`: `CORP\zoe`, `CORP\\303`: `CORP\303`, `a\tb\nc`: "a\tb\nc", `a\rb\ac\033`: "a\rb\ac\x1b",
-		`x\303`: `x\303`, `\377\376x`: `\377\376x`, "\xff": `\377`, `\357\277\275`: "\ufffd", `a\`: `a\`, `CORP\zoe`: `CORP\zoe`, `\\\\\303\253`: `\\ë`, `\134n`: `\n`,
+		`x\303`: `x\303`, `\377\376x`: `\377\376x`, "\xff": `\377`, `\357\277\275`: "\ufffd", `a\`: `a\`, `CORP\zoe`: `CORP\zoe`,
+		`\\\\\303\253`: `\\ë`, `\134n`: `\n`,
 	} {
 		got, _ := story(stamp + "Failed password for invalid user " + escaped + " from ::1 port 47104 ssh2")
 		if len(got) != 1 || got[0] != want+" ::1 failure" {
@@ -216,16 +247,21 @@ func TestReaderCountsOneFailureThatPAMAndSSHDTell(t *testing.T) {
 		lines []string
 		want  []string
 	}{
-		"PAM alone":              {[]string{pam(1, "carol"), pam(1, "carol")}, []string{"carol 127.0.0.1 failure", "carol 127.0.0.1 failure"}},
-		"both":                   {[]string{pam(1, "illegal user oracle"), failed(1, sshPAM, "invalid user oracle")}, []string{"oracle 127.0.0.1 failure"}},
-		"twice both":             {[]string{pam(1, "a"), failed(1, sshPAM, "a"), pam(1, "a"), failed(1, sshPAM, "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"PAM thrice, then both":  {[]string{pam(1, "a"), pam(1, "a"), failed(1, sshPAM, "a"), failed(1, sshPAM, "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"lines of two processes": {[]string{pam(1, "a"), pam(2, "a"), "noise", failed(2, sshPAM, "a"), failed(1, sshPAM, "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"another process":        {[]string{pam(1, "a"), failed(2, sshPAM, "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"another user":           {[]string{pam(1, "a"), failed(1, sshPAM, "b")}, []string{"a 127.0.0.1 failure", "b 127.0.0.1 failure"}},
-		"another method":         {[]string{pam(1, "a"), failed(1, "password", "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"another host":           {[]string{pam(1, "a"), strings.Replace(failed(1, sshPAM, "a"), "gate", "door", 1)}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"a name for the address": {[]string{strings.Replace(pam(1, "a"), "127.0.0.1", "localhost", 1), failed(1, sshPAM, "a")}, []string{"a  failure"}},
+		"PAM alone": {[]string{pam(1, "carol"), pam(1, "carol")}, []string{"carol 127.0.0.1 failure", "carol 127.0.0.1 failure"}},
+		"both":      {[]string{pam(1, "illegal user oracle"), failed(1, sshPAM, "invalid user oracle")}, []string{"oracle 127.0.0.1 failure"}},
+		"twice both": {[]string{pam(1, "a"), failed(1, sshPAM, "a"), pam(1, "a"), failed(1, sshPAM, "a")},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
+		"PAM thrice, then both": {[]string{pam(1, "a"), pam(1, "a"), failed(1, sshPAM, "a"), failed(1, sshPAM, "a")},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
+		"lines of two processes": {[]string{pam(1, "a"), pam(2, "a"), "noise", failed(2, sshPAM, "a"), failed(1, sshPAM, "a")},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
+		"another process": {[]string{pam(1, "a"), failed(2, sshPAM, "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
+		"another user":    {[]string{pam(1, "a"), failed(1, sshPAM, "b")}, []string{"a 127.0.0.1 failure", "b 127.0.0.1 failure"}},
+		"another method":  {[]string{pam(1, "a"), failed(1, "password", "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
+		"another host": {[]string{pam(1, "a"), strings.Replace(failed(1, sshPAM, "a"), "gate", "door", 1)},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
+		"a name for the address": {[]string{strings.Replace(pam(1, "a"), "127.0.0.1", "localhost", 1), failed(1, sshPAM, "a")},
+			[]string{"a  failure"}},
 		"in RFC 5424": {[]string{
 			"<83>1 2026-11-22T10:00:01Z bsd sshd 19873 - - error: PAM: authentication error for a from 127.0.0.1",
 			"<86>1 2026-11-22T10:00:01Z bsd sshd 19873 - - Failed keyboard-interactive/pam for a from 127.0.0.1 port 1 ssh2",
@@ -254,7 +290,8 @@ func TestReaderForgetsOldProcesses(t *testing.T) {
 	if n := len(r.told.newer) + len(r.told.older) + len(r.before.newer) + len(r.before.older); n > 4*recentSize {
 		t.Errorf("%d entries are kept", n)
 	}
-	newest := fmt.Sprintf("Nov 26 09:07:59 gate%d sshd[%d]: Failed keyboard-interactive/pam for a from 127.0.0.1 port 1 ssh2", 4*recentSize, 4*recentSize)
+	newest := fmt.Sprintf("Nov 26 09:07:59 gate%d sshd[%d]: Failed keyboard-interactive/pam for a from 127.0.0.1 port 1 ssh2", 4*recentSize,
+		4*recentSize)
 	if a := r.read(newest); a.times != 0 {
 		t.Errorf("a process that wrote %d lines ago is forgotten: %+v", recentSize, a)
 	}
@@ -273,8 +310,9 @@ func TestReaderUnfoldsTheLineBefore(t *testing.T) {
 		"2026-11-26T09:08:09+01:00 gate last message repeated 6 times":                                                             6,
 		"Nov 26 09:08:09 gate syslog-ng[9]: Last message 'Failed password for ' repeated 7 times, suppressed by syslog-ng on gate": 7,
 		"Nov 26 09:08:09 gate auth|security:info last message repeated 8 times":                                                    8,
-		"Nov 26 09:08:09 gate ann[9]: last message repeated 9 times":                                                               0, // anybody may write so
-		"Nov 26 09:08:09 gate last message repeated x times":                                                                       0,
+		// anybody may write so
+		"Nov 26 09:08:09 gate ann[9]: last message repeated 9 times": 0,
+		"Nov 26 09:08:09 gate last message repeated x times":         0,
 	} {
 		want := []string{"ann 127.0.0.1 failure"}
 		if times == 1 {
@@ -334,7 +372,8 @@ func TestLineReaderTellsABrokenFile(t *testing.T) {
 	t.Parallel()
 	half := zipped(t, strings.Repeat(stamp, 100))
 	for name, log := range map[string]io.Reader{
-		"text": iotest.ErrReader(io.ErrUnexpectedEOF), "half a gzip": bytes.NewReader(half[:len(half)-9]), "the first bytes of a gzip": bytes.NewReader(half[:5]),
+		"text": iotest.ErrReader(io.ErrUnexpectedEOF), "half a gzip": bytes.NewReader(half[:len(half)-9]),
+		"the first bytes of a gzip": bytes.NewReader(half[:5]),
 	} {
 		reader := newLineReader(log)
 		var err error
@@ -380,7 +419,8 @@ func escaped(text string) string {
 // change the address or itself.
 func FuzzReader(f *testing.F) {
 	for _, text := range []string{
-		"", "root", "invalid user", "x from 192.0.2.1 port 22 ssh2", "x from 192.0.2.1 port 22 ssh2: RSA SHA256:x", "a]", "a: b", "zoë", `CORP\zoe`, "\xff", " for ",
+		"", "root", "invalid user", "x from 192.0.2.1 port 22 ssh2", "x from 192.0.2.1 port 22 ssh2: RSA SHA256:x", "a]", "a: b", "zoë",
+		`CORP\zoe`, "\xff", " for ",
 		stamp + "message repeated 5 times: [ Failed password for root from 203.0.113.9 port 2 ssh2]",
 		stamp + "Accepted publickey for ann from 2001:db8::7 port 4 ssh2: ED25519 SHA256:abc",
 		"2026-02-28T23:59:59Z gate sshd-session[7]: Failed password for invalid user  from ::1 port 1 ssh2\r\n",
@@ -392,7 +432,8 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		r := &reader{}
 		if a := r.read(text); a.times != 0 {
-			if (service.Report{TxnID: 1, Outcome: a.outcome}).Validate() != nil || !utf8.ValidString(a.user) || a.addr.Is4In6() || a.addr.Zone() != "" {
+			if (service.Report{TxnID: 1, Outcome: a.outcome}).Validate() != nil || !utf8.ValidString(a.user) || a.addr.Is4In6() ||
+				a.addr.Zone() != "" {
 				t.Errorf("%q: read as %+v", text, a)
 			}
 		}

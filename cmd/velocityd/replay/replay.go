@@ -29,7 +29,8 @@ var (
 	ErrUnread = errors.New("not all attempts were read")
 	// errRulesChanged says that the store normalised keys in another way than the
 	// replay.
-	errRulesChanged = errors.New("the key rule of a zone was changed during the replay, so outcomes may have been reported in another order; replay again")
+	errRulesChanged = errors.New("the key rule of a zone was changed during the replay, so outcomes may have been reported in another " +
+		"order; replay again")
 )
 
 // Options are the settings of a Replayer. Store is required, and a zone.

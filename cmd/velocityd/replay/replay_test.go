@@ -68,7 +68,8 @@ func TestReplayAsksInOrderAndCounts(t *testing.T) {
 		}
 		got := r.tally.summary(time.Second, true)
 		want := Summary{
-			Attempts: 10, Allowed: 4, Blocked: 6, WouldBlock: 6, Reasons: map[service.Reason]int{service.ReasonFull: 6}, PartlyAsked: 3, SkippedLines: 2, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 10,
+			Attempts: 10, Allowed: 4, Blocked: 6, WouldBlock: 6, Reasons: map[service.Reason]int{service.ReasonFull: 6}, PartlyAsked: 3,
+			SkippedLines: 2, Complete: true, ElapsedSeconds: 1, ChecksPerSecond: 10,
 			MostWouldBlock: []FullKey{{1, "ann", 3}, {2, "192.0.2.1", 3}},
 		}
 		if !reflect.DeepEqual(got, want) {
@@ -206,14 +207,16 @@ func TestReplayDoesNotBeginInAZoneThatDoesNotExist(t *testing.T) {
 func TestReplayOfALogWithoutAnAttemptIsAnError(t *testing.T) {
 	t.Parallel()
 	m := servicetest.NewMemory()
-	users, addresses := service.Zone{ID: 1, Rate: 9, Window: time.Hour}, service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
+	users, addresses := service.Zone{ID: 1, Rate: 9, Window: time.Hour},
+		service.Zone{ID: 2, Rate: 9, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}}
 	m.SetZone(t, users)
 	m.SetZone(t, addresses)
 	for log, want := range map[string]string{
 		"": "the log is empty",
-		"Dec 10 06:55:48 gate cron[1]: job\nnoise\n":           "its 2 lines hold no",
-		"noise\n" + failed("ann", "192.0.2.1"):                 "of its 2 lines 1 are attempts",
-		"noise\n" + failed("ann", "192.0.2.1")[21:]:            "1 lines look like login attempts, and their form is not known; the first is \"sshd[24200]: Failed",
+		"Dec 10 06:55:48 gate cron[1]: job\nnoise\n": "its 2 lines hold no",
+		"noise\n" + failed("ann", "192.0.2.1"):       "of its 2 lines 1 are attempts",
+		"noise\n" + failed("ann", "192.0.2.1")[21:]: "1 lines look like login attempts, and their form is not known; the first is " +
+			"\"sshd[24200]: Failed",
 		"\xfd7zXZ\x00\x00\x04noise":                            "it is no text",
 		failed("192.0.2.9", "192.0.2.1") + failed("ann", "::"): "",
 	} {
@@ -237,7 +240,8 @@ func TestReplayOfALogThatIsReadInPartIsAnError(t *testing.T) {
 	}
 	const unread = "Nov/26 gate sshd[1]: Failed password for bob from 192.0.2.2 port 22 ssh2"
 	s, err := r.Run(t.Context(), strings.NewReader(failed("ann", "192.0.2.1")+unread+"\n"+unread+"\n"+failed("eve", "192.0.2.3")))
-	if !errors.Is(err, ErrUnread) || errors.Is(err, ErrNoAttempt) || s.Attempts != 2 || s.UnreadAttempts != 2 || s.FirstUnread != unread || s.Complete {
+	if !errors.Is(err, ErrUnread) || errors.Is(err, ErrNoAttempt) || s.Attempts != 2 || s.UnreadAttempts != 2 || s.FirstUnread != unread ||
+		s.Complete {
 		t.Errorf("got %+v, %v", s, err)
 	}
 }

@@ -92,7 +92,8 @@ func TestReplayInBatchesIsReplayOneByOne(t *testing.T) {
 				t.Fatalf("no attempt: %q", line)
 			}
 			for range a.times {
-				decisions, err := single.CheckAll(t.Context(), []service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: a.user}, {ZoneID: 2, Key: a.addr.String()}}}})
+				decisions, err := single.CheckAll(t.Context(),
+					[]service.Check{{Buckets: []service.Bucket{{ZoneID: 1, Key: a.user}, {ZoneID: 2, Key: a.addr.String()}}}})
 				if err != nil || want.count(decisions) != nil {
 					t.Fatal(decisions, err)
 				}
@@ -195,7 +196,8 @@ func TestReplayEndsAtAReportThatIsRefused(t *testing.T) {
 	})
 	log := accepted("ann", "192.0.2.1") + accepted("bob", "192.0.2.2") + accepted("bob", "192.0.2.2")
 	err := r.run(t.Context(), strings.NewReader(log))
-	if !errors.Is(err, service.ErrConflict) || !strings.Contains(err.Error(), "txn 1") || r.tally.reported[service.OutcomeSuccess] != 1 || r.tally.allowed != 2 {
+	if !errors.Is(err, service.ErrConflict) || !strings.Contains(err.Error(), "txn 1") || r.tally.reported[service.OutcomeSuccess] != 1 ||
+		r.tally.allowed != 2 {
 		t.Errorf("got %v, %+v", err, r.tally)
 	}
 }
@@ -239,10 +241,12 @@ func TestReplayLeavesOutTheZoneThatCannotHaveAKey(t *testing.T) {
 		failed(strings.Repeat("\ufdfa", 250), "192.0.2.1") + // too long once it is spelt out
 		failed(`a\nb`, "192.0.2.1") + // a control character
 		failed("ann", "192.0.2.1") + failed("ann", "UNKNOWN") + failed("", "UNKNOWN")
-	if err := r.run(t.Context(), strings.NewReader(log)); err != nil || r.tally.partly != 4 || r.tally.skipped != 1 || r.tally.keyless != 1 || r.tally.allowed != 5 {
+	if err := r.run(t.Context(), strings.NewReader(log)); err != nil || r.tally.partly != 4 || r.tally.skipped != 1 ||
+		r.tally.keyless != 1 || r.tally.allowed != 5 {
 		t.Errorf("got %v, %+v", err, r.tally)
 	}
-	if users, addresses := len(m.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})), len(m.Txns(t, service.Bucket{ZoneID: 2, Key: "192.0.2.1"})); users != 2 || addresses != 4 {
+	if users, addresses := len(m.Txns(t, service.Bucket{ZoneID: 1, Key: "ann"})),
+		len(m.Txns(t, service.Bucket{ZoneID: 2, Key: "192.0.2.1"})); users != 2 || addresses != 4 {
 		t.Errorf("%d txns of the user, %d of the address", users, addresses)
 	}
 	swapped := asking(servicetest.Asking(m), 2, 0, 100) // users in a zone of addresses
