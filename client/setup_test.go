@@ -19,8 +19,10 @@ const patience = 5 * time.Minute
 
 // newHandler returns the HTTP interface over a store.
 func newHandler(m *servicetest.Memory) http.Handler {
-	return handlers.New(handlers.Options{Limiter: service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: time.Minute}), Reader: m,
-		Writer: m})
+	return handlers.New(handlers.Options{
+		Limiter: service.NewLimiter(m, service.LimiterOptions{Zones: m, Timeout: time.Minute}), Reader: m,
+		Writer: m,
+	})
 }
 
 // serve answers on a real socket until the test ends.

@@ -63,8 +63,10 @@ func TestABatchThatOnlyCountsWritesNeitherATxnNorASeries(t *testing.T) {
 			ask(bucket)
 		}
 		var sent [4]atomic.Int32
-		for i, text := range []string{"CALL repeat_txns", "SELECT zone_id, bucket_key, blocked_began", "INSERT INTO zone_txn",
-			"SET blocked_began"} {
+		for i, text := range []string{
+			"CALL repeat_txns", "SELECT zone_id, bucket_key, blocked_began", "INSERT INTO zone_txn",
+			"SET blocked_began",
+		} {
 			p.Before(text, func() { sent[i].Add(1) })
 		}
 		ask(user("a"))
@@ -88,7 +90,10 @@ func TestAnAnswerThatComesTwiceIsNoneOfACountedAttempt(t *testing.T) {
 		at   time.Time
 		want error
 	}{
-		{7, now, nil}, {7, now, session.ErrMisfit}, {7, now.Add(time.Microsecond), nil}, {0, now, session.ErrMisfit},
+		{7, now, nil},
+		{7, now, session.ErrMisfit},
+		{7, now.Add(time.Microsecond), nil},
+		{0, now, session.ErrMisfit},
 		{8, now.Add(time.Microsecond), nil},
 	} {
 		if err := conn.TellsNew(step.id, step.at); !errors.Is(err, step.want) {

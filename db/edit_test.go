@@ -260,8 +260,10 @@ func editAlike(t *testing.T, triggers, statements *editor, seed uint64, edits in
 	if diff := difference(statements.rows(t), triggers.rows(t)); diff != "" {
 		t.Errorf("statements (go) and triggers (sql) differ: %s", diff)
 	}
-	for _, kind := range []string{"", service.ErrInvalid.Error(), service.ErrNotFound.Error(), service.ErrConflict.Error(),
-		service.ErrPrecondition.Error()} {
+	for _, kind := range []string{
+		"", service.ErrInvalid.Error(), service.ErrNotFound.Error(), service.ErrConflict.Error(),
+		service.ErrPrecondition.Error(),
+	} {
 		if answered[kind] == 0 {
 			t.Errorf("no edit was answered %q: %v", kind, answered)
 		}

@@ -30,8 +30,10 @@ func mocked(t *testing.T) (*Store, sqlmock.Sqlmock) {
 	}
 	lanes := sql.OpenDB(mockConnector{conns.Driver(), dsn})
 	t.Cleanup(func() { _, _ = lanes.Close(), conns.Close() })
-	return &Store{lanes: lanes, pool: &session.Pool{Conns: sqlx.NewDb(conns, "mysql")}, hints: newHints(seenPlaces),
-		database: session.NewDatabase(engine.MySQL)}, mock
+	return &Store{
+		lanes: lanes, pool: &session.Pool{Conns: sqlx.NewDb(conns, "mysql")}, hints: newHints(seenPlaces),
+		database: session.NewDatabase(engine.MySQL),
+	}, mock
 }
 
 // mockConnector opens connections of a mock that this package takes for its own.

@@ -89,8 +89,10 @@ func TestNoSettingOfAForeignSessionChangesTheSchema(t *testing.T) {
 // openAll has the session open each table with its triggers, and each view.
 func openAll(t *testing.T, foreign *sql.Conn) {
 	t.Helper()
-	for _, table := range []string{"zone_master", "zone_override", "zone_bucket_lock", "zone_txn", "zone_attempt", "zone_audit",
-		"access_token"} {
+	for _, table := range []string{
+		"zone_master", "zone_override", "zone_bucket_lock", "zone_txn", "zone_attempt", "zone_audit",
+		"access_token",
+	} {
 		dbtest.Exec(t, foreign, "DELETE FROM "+table+" WHERE FALSE")
 	}
 	for _, view := range []string{"read_zone", "read_txn", "read_history", "read_bucket", "read_override", "read_attempt", "read_audit"} {

@@ -178,8 +178,13 @@ func TestNamesThatACollationTakesForOneAreOneBucket(t *testing.T) {
 				}
 				keys[weight] = key
 			}
-			for _, pair := range [][2]string{{"l\u00b7l", "ll"}, {"bob ", "bob"}, {"bob\u00ad ", "bob"}, {"z\u0335e", "ze"},
-				{"\ufdfa", "صلى الله عليه وسلم"}} {
+			for _, pair := range [][2]string{
+				{"l\u00b7l", "ll"},
+				{"bob ", "bob"},
+				{"bob\u00ad ", "bob"},
+				{"z\u0335e", "ze"},
+				{"\ufdfa", "صلى الله عليه وسلم"},
+			} {
 				equal := d.Count(t, "SELECT _utf8mb4 ? COLLATE "+collation+" = _utf8mb4 ? COLLATE "+collation, pair[0], pair[1]) == 1
 				if equal && normalize(pair[0]) != normalize(pair[1]) {
 					t.Errorf("%s takes %+q for %+q", collation, pair[0], pair[1])

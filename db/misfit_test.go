@@ -137,10 +137,14 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 			"a txn, then its zones":          {"FROM zone_txn", read(0), zoned(0), nil},
 			"a report":                       {"report_outcomes", reported(1), reported(2), service.ErrUndecided},
 			"a txn, then a report":           {"FROM zone_txn", read(0), reported(1), service.ErrUndecided},
-			"a report of another txn": {"report_outcomes", reportedAs(0, service.OutcomeFailure), reportedAs(1, service.OutcomeFailure),
-				service.ErrUndecided},
-			"a report of another outcome": {"report_outcomes", reportedAs(0, service.OutcomeFailure), reportedAs(0, service.OutcomeSuccess),
-				service.ErrUndecided},
+			"a report of another txn": {
+				"report_outcomes", reportedAs(0, service.OutcomeFailure), reportedAs(1, service.OutcomeFailure),
+				service.ErrUndecided,
+			},
+			"a report of another outcome": {
+				"report_outcomes", reportedAs(0, service.OutcomeFailure), reportedAs(0, service.OutcomeSuccess),
+				service.ErrUndecided,
+			},
 			"a zone":                         {"FROM zone_master", zone1, zone2, service.ErrBusy},
 			"the zones of a txn and a check": {"check_buckets", nil, zoned(0, 2), service.ErrBusy},
 			"the changes of a zone":          {"zone_audit", changesSince(1), changesSince(2), service.ErrBusy},

@@ -166,8 +166,10 @@ func TestMalformedReportsFromSQLAreRefused(t *testing.T) {
 			t.Errorf("%d outcomes were recorded", n)
 		}
 		// The highest id fails no other report.
-		reports := []service.Report{{TxnID: first.txnID, Outcome: service.OutcomeFailure},
-			{TxnID: math.MaxUint64, Outcome: service.OutcomeFailure}}
+		reports := []service.Report{
+			{TxnID: first.txnID, Outcome: service.OutcomeFailure},
+			{TxnID: math.MaxUint64, Outcome: service.OutcomeFailure},
+		}
 		if errs, err := connect(t, d, session.Options{}).ReportAll(t.Context(), reports); err != nil || errs[0] != nil ||
 			!errors.Is(errs[1], service.ErrNotFound) {
 			t.Errorf("got %v, %v", errs, err)
@@ -309,8 +311,10 @@ func TestTxnsOfOneCheckAreFoundAmongThoseOfOthers(t *testing.T) {
 		for id, outcome := range map[int]string{300: "failure", 2: "success", 60000: "success"} {
 			dbtest.Exec(t, conn, "CALL report_outcome(?, ?)", id, outcome)
 		}
-		for id, want := range map[int]service.Outcome{1: "failure", 300: "failure", 2: "success", 4000: "success", 3: "success",
-			60000: "success"} {
+		for id, want := range map[int]service.Outcome{
+			1: "failure", 300: "failure", 2: "success", 4000: "success", 3: "success",
+			60000: "success",
+		} {
 			if got := d.Txns(t, user(fmt.Sprint("key-", id)))[0].Outcome; got != want {
 				t.Errorf("txn %d: outcome %q, want %q", id, got, want)
 			}

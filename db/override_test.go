@@ -26,8 +26,10 @@ func within(prefix string) service.Override {
 // overridden is a database with zone 1, whose keys are addresses.
 func overridden(t *testing.T, f form) (*dbtest.Database, *Store) {
 	t.Helper()
-	return f.stand(t, session.Options{}, service.Zone{ID: 1, Rate: 5, Window: time.Minute,
-		Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128}})
+	return f.stand(t, session.Options{}, service.Zone{
+		ID: 1, Rate: 5, Window: time.Minute,
+		Keys: service.KeyRule{Kind: service.KeyIP, IPv6Prefix: 128},
+	})
 }
 
 func TestOverridesCanBeAddedSetReadListedAndDeleted(t *testing.T) {
@@ -303,8 +305,10 @@ func TestSQLCallersMayNameNoAddress(t *testing.T) {
 		d.SetOverride(t, service.Override{ZoneID: 1, Prefix: netip.MustParsePrefix("0.0.0.0/0"), Action: service.OverrideDeny})
 		d.SetOverride(t, service.Override{ZoneID: 1, Prefix: netip.MustParsePrefix("::/0"), Action: service.OverrideDeny})
 		conn := sqlSession(t, d)
-		for _, key := range []string{"999.1.1.1", "1.2.3", "::g", ":::", "/8", "é", "fe80", "1.2.3.4.5/8", "9.1.1.1/40", "9.1.1.1/08",
-			"9.1.1.1/99999999999"} {
+		for _, key := range []string{
+			"999.1.1.1", "1.2.3", "::g", ":::", "/8", "é", "fe80", "1.2.3.4.5/8", "9.1.1.1/40", "9.1.1.1/08",
+			"9.1.1.1/99999999999",
+		} {
 			if r, err := call(conn, service.Bucket{ZoneID: 1, Key: key}); err != nil || r.blocked {
 				t.Errorf("%q: blocked %v, %v", key, r.blocked, err)
 			}

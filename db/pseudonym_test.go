@@ -46,8 +46,10 @@ func TestSQLRefusesClearKeysWhereKeysAreHidden(t *testing.T) {
 		// As if alice had come before the zone began to hide keys.
 		dbtest.Exec(t, d.SQL, "INSERT INTO zone_bucket_lock (zone_id, bucket_key) VALUES (1, 'alice')")
 		before := d.Count(t, "SELECT COUNT(*) FROM zone_audit")
-		for _, key := range []string{"alice", "bob", "hmac:k1:short", strings.Replace(pseudonym, "hmac", "HMAC", 1), pseudonym + "x",
-			pseudonym + "\n"} {
+		for _, key := range []string{
+			"alice", "bob", "hmac:k1:short", strings.Replace(pseudonym, "hmac", "HMAC", 1), pseudonym + "x",
+			pseudonym + "\n",
+		} {
 			quoted := "'" + strings.ReplaceAll(key, "\n", "\\n") + "'"
 			inJSON := strings.ReplaceAll(fmt.Sprintf("%q", key), `\`, `\\`)
 			for _, statement := range []string{

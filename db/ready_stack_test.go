@@ -26,8 +26,10 @@ func goWays(t *testing.T, d *dbtest.Database, store *Store) map[string]error {
 	if edits == nil {
 		_, edits = d.SQL.Exec("INSERT INTO zone_override (zone_id, prefix, action) VALUES (2, '203.0.113.0/24', 'deny')")
 	}
-	return map[string]error{"checks": checks, "reports": reports, "releases": store.Release(t.Context(), bucket, "ann", "forgot"),
-		"edits": edits}
+	return map[string]error{
+		"checks": checks, "reports": reports, "releases": store.Release(t.Context(), bucket, "ann", "forgot"),
+		"edits": edits,
+	}
 }
 
 // proveWays proves the same ways.

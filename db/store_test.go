@@ -58,8 +58,10 @@ func TestOpenSaysWhatIsWrongAndNeverThePassword(t *testing.T) {
 	}{
 		"unreadable":  {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1/x"}, service.ErrInvalid},
 		"no database": {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/"}, service.ErrInvalid},
-		"no whole seconds": {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: 1500 * time.Millisecond},
-			service.ErrInvalid},
+		"no whole seconds": {
+			session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: 1500 * time.Millisecond},
+			service.ErrInvalid,
+		},
 		"negative wait":     {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x", LockWait: -time.Second}, service.ErrInvalid},
 		"engine away":       {session.Options{DSN: "root:" + secret + "@tcp(127.0.0.1:1)/x"}, service.ErrBusy},
 		"no such socket":    {session.Options{DSN: "root:" + secret + "@unix(/nowhere/my.sock)/x"}, service.ErrBusy},

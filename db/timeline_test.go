@@ -273,8 +273,10 @@ func (l *timeline) override(t *testing.T) {
 		}
 		return
 	}
-	o := service.Override{ZoneID: zone.ID, Key: bucket.Key, CreatedBy: "timeline",
-		Action: pick(l.random, service.OverrideAllow, service.OverrideDeny)}
+	o := service.Override{
+		ZoneID: zone.ID, Key: bucket.Key, CreatedBy: "timeline",
+		Action: pick(l.random, service.OverrideAllow, service.OverrideDeny),
+	}
 	if l.random.IntN(3) > 0 {
 		o.Action = service.OverrideLimit
 		o.Rate = pick(l.random, 0, 1, 2, 4, mostListed, mostListed+1)

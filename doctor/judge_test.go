@@ -40,8 +40,10 @@ func TestDoctorJudgesWhatNoServerOfOursIs(t *testing.T) {
 		"none for tomorrow": {func(i *db.Inspection) {
 			i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}, {Name: "later"}}
 		}, "partitions", Warning},
-		"an end of all of them": {func(i *db.Inspection) { i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}} }, "partitions",
-			Fault},
+		"an end of all of them": {
+			func(i *db.Inspection) { i.Partitions = []db.Partition{{Name: "p", Before: today.Add(day)}} }, "partitions",
+			Fault,
+		},
 		"many txns, no partition": {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_txn", Rows: 1e8}} }, "partitions", Warning},
 		"many buckets":            {func(i *db.Inspection) { i.Tables = []db.TableSize{{Name: "zone_bucket_lock", Rows: 1e8}} }, "growth", Note},
 		"many expired":            {func(i *db.Inspection) { i.ExpiredAttempts = db.MostExpired }, "growth", Warning},

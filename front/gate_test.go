@@ -44,8 +44,11 @@ func TestABoundCallerReachesTxnsOfHisZonesAlone(t *testing.T) {
 		memory.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
 	}
 	var ids []uint64
-	for _, buckets := range [][]service.Bucket{{{ZoneID: 1, Key: "a"}}, {{ZoneID: 2, Key: "a"}},
-		{{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}}} {
+	for _, buckets := range [][]service.Bucket{
+		{{ZoneID: 1, Key: "a"}},
+		{{ZoneID: 2, Key: "a"}},
+		{{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}},
+	} {
 		decisions, err := memory.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets}}})
 		if err != nil {
 			t.Fatal(err)

@@ -37,8 +37,11 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 	for id := range int64(2) {
 		g.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
 	}
-	for _, buckets := range [][]service.Bucket{{{ZoneID: 1, Key: "a"}}, {{ZoneID: 2, Key: "a"}},
-		{{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}}} {
+	for _, buckets := range [][]service.Bucket{
+		{{ZoneID: 1, Key: "a"}},
+		{{ZoneID: 2, Key: "a"}},
+		{{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}},
+	} {
 		if _, err := g.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -167,8 +170,10 @@ func TestMetricsAreForTheirScopeAlone(t *testing.T) {
 	}
 	cache := access.NewCache(credentials, access.Options{})
 	t.Cleanup(cache.Close)
-	handler := New(Options{Reader: memory, Writer: memory, Metrics: http.NotFoundHandler(),
-		Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}}})
+	handler := New(Options{
+		Reader: memory, Writer: memory, Metrics: http.NotFoundHandler(),
+		Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}},
+	})
 	tokens["bound to zones"] = credentials.AddToken(access.Caller{Name: "prometheus", Scopes: access.Scopes(), Zones: []int64{1}}).Reveal()
 	for scope, token := range tokens {
 		want := http.StatusForbidden
@@ -258,8 +263,10 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 		{"X-Forwarded-User", "root"},
 	}
 	requests := calls()
-	for _, path := range []string{"/v1", "/v1/zones/2", "/v1/zones/x", "/v1/zones/99999999999", "/v1/zones/1/overrides?limit=x",
-		"/v1/zones/1/buckets/%zz", "/x", "//", "/metrics", "/debug/pprof/", "/livez/"} {
+	for _, path := range []string{
+		"/v1", "/v1/zones/2", "/v1/zones/x", "/v1/zones/99999999999", "/v1/zones/1/overrides?limit=x",
+		"/v1/zones/1/buckets/%zz", "/x", "//", "/metrics", "/debug/pprof/", "/livez/",
+	} {
 		for _, method := range []string{"GET", "POST", "OPTIONS", "PATCH", "VERYLONGUNKNOWNMETHOD"} {
 			requests = append(requests, struct{ method, path, body string }{method, path, ""})
 		}

@@ -114,16 +114,22 @@ func TestCheckRefusesWhatItCannotMean(t *testing.T) {
 		"no address":        {bucketJSON(3, "x"), "/bucket_key", "bucket_key must be an IPv4 or IPv6 address in this zone."},
 		"another network":   {bucketJSON(3, "2001:db8::/65"), "/bucket_key", "bucket_key must be an address or a network of /64 in this zone."},
 		"empty attempt_id":  {`{"zone_id":1,"bucket_key":"x","attempt_id":""}`, "/attempt_id", "attempt_id must not be empty."},
-		"attempt_id not ASCII": {`{"attempt_id":"é","buckets":[` + good + `]}`, "/attempt_id",
-			"attempt_id must be 1 to 64 printable ASCII characters."},
+		"attempt_id not ASCII": {
+			`{"attempt_id":"é","buckets":[` + good + `]}`, "/attempt_id",
+			"attempt_id must be 1 to 64 printable ASCII characters.",
+		},
 		"bucket without zone": {list(`{"bucket_key":"y"}`), "/buckets/1/zone_id", "bucket 1: zone_id is missing."},
 		"bucket without key":  {list(`{"zone_id":2}`), "/buckets/1/bucket_key", "bucket 1: bucket_key is missing."},
 		"bucket of zone 0":    {list(bucketJSON(0, "x")), "/buckets/1/zone_id", "bucket 1: zone_id must be 1 to 2147483647, is 0."},
 		"bucket of no key":    {list(bucketJSON(1, "")), "/buckets/1/bucket_key", "bucket 1: bucket_key must not be empty."},
-		"bucket of no address": {list(bucketJSON(3, "x")), "/buckets/1/bucket_key",
-			"bucket 1: bucket_key must be an IPv4 or IPv6 address in this zone."},
-		"list of no address": {`{"buckets":[` + bucketJSON(3, "x") + `]}`, "/buckets/0/bucket_key",
-			"bucket 0: bucket_key must be an IPv4 or IPv6 address in this zone."},
+		"bucket of no address": {
+			list(bucketJSON(3, "x")), "/buckets/1/bucket_key",
+			"bucket 1: bucket_key must be an IPv4 or IPv6 address in this zone.",
+		},
+		"list of no address": {
+			`{"buckets":[` + bucketJSON(3, "x") + `]}`, "/buckets/0/bucket_key",
+			"bucket 0: bucket_key must be an IPv4 or IPv6 address in this zone.",
+		},
 	} {
 		p := r.post(t, "/v1/check", test.body).refused(t, http.StatusBadRequest, "invalid_request")
 		if p.Pointer != test.pointer || p.Detail != test.detail {

@@ -119,8 +119,10 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 		"name with the organization":   {verified(named("auth-1,O=Example", "")), "", 401},
 		"another name before it":       {verified(of(slices.Insert(slices.Clone(registered), 1, another[0]))), "", 401},
 		"in another order":             {verified(of(pkix.RDNSequence{registered[1], registered[0]})), "", 401},
-		"no subject that can be read": {verified(&x509.Certificate{Subject: pkix.Name{CommonName: "auth-1",
-			Organization: []string{"Example"}}}), "", 401},
+		"no subject that can be read": {verified(&x509.Certificate{Subject: pkix.Name{
+			CommonName:   "auth-1",
+			Organization: []string{"Example"},
+		}}), "", 401},
 		"registered, as an issuer": {verified(named("x", "Example"), named("auth-1", "Example")), "", 401},
 		"not verified":             {&tls.ConnectionState{PeerCertificates: []*x509.Certificate{named("auth-1", "Example")}}, "", 401},
 		"no certificate":           {&tls.ConnectionState{}, "", 401},

@@ -148,8 +148,10 @@ func FuzzDecodeRelease(f *testing.F) {
 }
 
 func FuzzAttemptID(f *testing.F) {
-	for _, seed := range []string{`"7f3c2a90"`, "7f3c2a90", `"a\"b"`, `"a\b"`, `"abc";x=1`, `"é"`, `?1`, `:YQ==:`, `1.5`, ``, `"a", "b"`,
-		"a\x00"} {
+	for _, seed := range []string{
+		`"7f3c2a90"`, "7f3c2a90", `"a\"b"`, `"a\b"`, `"abc";x=1`, `"é"`, `?1`, `:YQ==:`, `1.5`, ``, `"a", "b"`,
+		"a\x00",
+	} {
 		f.Add(seed, "")
 	}
 	f.Fuzz(func(t *testing.T, header, inBody string) {
@@ -170,8 +172,16 @@ func FuzzAttemptID(f *testing.F) {
 }
 
 func FuzzMatch(f *testing.F) {
-	for _, seed := range [][2]string{{`"3"`, ""}, {"*", "*"}, {`W/"3"`, ""}, {`"03"`, ""}, {`"3", "4"`, ""}, {"3", `"3"`}, {`"`, ""},
-		{`W/`, ""}} {
+	for _, seed := range [][2]string{
+		{`"3"`, ""},
+		{"*", "*"},
+		{`W/"3"`, ""},
+		{`"03"`, ""},
+		{`"3", "4"`, ""},
+		{"3", `"3"`},
+		{`"`, ""},
+		{`W/`, ""},
+	} {
 		f.Add(seed[0], seed[1])
 	}
 	f.Fuzz(func(t *testing.T, ifMatch, ifNoneMatch string) {
@@ -193,8 +203,10 @@ func FuzzMatch(f *testing.F) {
 }
 
 func FuzzPathKey(f *testing.F) {
-	for _, seed := range []string{"alice", "a/b", "100%", "%2F", "é", "🔑", "..", ".", "a b", "a+b", "\xff", "\x00", "", "a?b#c", ":key",
-		"*", "release", "//"} {
+	for _, seed := range []string{
+		"alice", "a/b", "100%", "%2F", "é", "🔑", "..", ".", "a b", "a+b", "\xff", "\x00", "", "a?b#c", ":key",
+		"*", "release", "//",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, key string) {

@@ -55,8 +55,13 @@ func (c *deafCaller) ask(t *testing.T, method, path string) {
 	t.Helper()
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for _, f := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "localhost"}, {":path", path},
-		{"content-type", "application/json"}} {
+	for _, f := range [][2]string{
+		{":method", method},
+		{":scheme", "https"},
+		{":authority", "localhost"},
+		{":path", path},
+		{"content-type", "application/json"},
+	} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}) // a bytes.Buffer takes all
 	}
 	head := http2.HeadersFrameParam{StreamID: c.next, BlockFragment: block.Bytes(), EndStream: method != http.MethodPost, EndHeaders: true}
@@ -112,8 +117,10 @@ func TestAnAnswerThatNobodyTakesIsGivenUpOverHTTP2(t *testing.T) {
 	authority := handlerstest.NewAuthority(t)
 	settings := tlsSettings(t, authority)
 	now := time.Now() // the bubble's clock is before the certificate's time
-	trusting := &tls.Config{RootCAs: authority.Pool, ServerName: "velocityd", NextProtos: []string{"h2"},
-		Time: func() time.Time { return now }}
+	trusting := &tls.Config{
+		RootCAs: authority.Pool, ServerName: "velocityd", NextProtos: []string{"h2"},
+		Time: func() time.Time { return now },
+	}
 	for _, path := range []string{pathDescription, pathLive} {
 		synctest.Test(t, func(t *testing.T) {
 			pipes := pipeListener{make(chan net.Conn, 1)}

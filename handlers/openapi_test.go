@@ -350,10 +350,14 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"bucket_key":"1.2.3.4","action":"deny","expires_at":"tomorrow"}`, `{"bucket_key":"1.2.3.4","action":"deny","id":1}`,
 		},
 		"OutcomeRequest": {`{}`, `{"outcome":"x"}`, `{"outcome":"success","txn_id":1}`},
-		"ReleaseRequest": {`{}`, `{"reason":""}`, `{"reason":"` + strings.Repeat("x", 256) + `"}`, `{"reason":" "}`, `{"reason":"a\u0000"}`,
-			`{"reason":"a\nb"}`},
-		"Reports": {`{}`, `{"reports":[]}`, `{"reports":[{"txn_id":-1,"outcome":"success"}]}`,
-			`{"reports":[{"txn_id":1,"outcome":"success","x":1}]}`},
+		"ReleaseRequest": {
+			`{}`, `{"reason":""}`, `{"reason":"` + strings.Repeat("x", 256) + `"}`, `{"reason":" "}`, `{"reason":"a\u0000"}`,
+			`{"reason":"a\nb"}`,
+		},
+		"Reports": {
+			`{}`, `{"reports":[]}`, `{"reports":[{"txn_id":-1,"outcome":"success"}]}`,
+			`{"reports":[{"txn_id":1,"outcome":"success","x":1}]}`,
+		},
 	}
 	r := start(t, nil)
 	r.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyIP}})

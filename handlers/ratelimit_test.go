@@ -55,8 +55,10 @@ func TestRateLimitHeadersSpeakOfEachZoneOnce(t *testing.T) {
 		},
 		"no limit decided": {[]service.Verdict{beside(1, "secret")}, "", "", ""},
 		"denied": {
-			[]service.Verdict{{Bucket: bucketOf(1, "x"), TxnID: 1, Rate: 5, Window: time.Minute, Unmetered: true, Blocked: true,
-				RetryAfter: time.Hour}},
+			[]service.Verdict{{
+				Bucket: bucketOf(1, "x"), TxnID: 1, Rate: 5, Window: time.Minute, Unmetered: true, Blocked: true,
+				RetryAfter: time.Hour,
+			}},
 			"", "", "3600",
 		},
 		"rate 0": {

@@ -23,19 +23,21 @@ type rule struct {
 	never  []string // packages of the standard library that are another room's trade
 }
 
+// Modules and packages that the rules name.
+const (
+	driver  = "github.com/go-sql-driver/mysql"
+	sqlx    = "github.com/jmoiron/sqlx"
+	migrate = "github.com/golang-migrate/migrate/v4"
+	echo    = "github.com/labstack/echo/v4"
+	fields  = "github.com/dunglas/httpsfv"
+	strict  = "github.com/go-json-experiment/json"
+	xxhash  = "github.com/cespare/xxhash/v2"
+	sql     = "database/sql"
+	http    = "net/http"
+	text    = "golang.org/x/text" // what Unicode says of case and of equal spellings
+)
+
 func rules() map[string]rule {
-	const (
-		driver  = "github.com/go-sql-driver/mysql"
-		sqlx    = "github.com/jmoiron/sqlx"
-		migrate = "github.com/golang-migrate/migrate/v4"
-		echo    = "github.com/labstack/echo/v4"
-		fields  = "github.com/dunglas/httpsfv"
-		strict  = "github.com/go-json-experiment/json"
-		xxhash  = "github.com/cespare/xxhash/v2"
-		sql     = "database/sql"
-		http    = "net/http"
-		text    = "golang.org/x/text" // what Unicode says of case and of equal spellings
-	)
 	return map[string]rule{
 		"service":             {theirs: []string{text}, never: []string{sql, http}},
 		"service/access":      {ours: []string{"service"}},
@@ -44,19 +46,27 @@ func rules() map[string]rule {
 		"front":               {ours: []string{"service", "service/access"}, never: []string{sql, http}},
 		"api":                 {ours: []string{"service", "service/access"}},
 		"client":              {ours: []string{"api", "service", "service/access"}},
-		"db": {ours: []string{"service", "service/access", "db/session", "db/records", "db/zonerow", "db/address", "db/engine", "trusted"},
-			theirs: []string{driver, sqlx}, never: []string{http}},
-		"db/records": {ours: []string{"service", "service/access", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
-			theirs: []string{driver, sqlx}, never: []string{http}},
-		"db/session": {ours: []string{"service", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash},
-			never: []string{http}},
+		"db": {
+			ours:   []string{"service", "service/access", "db/session", "db/records", "db/zonerow", "db/address", "db/engine", "trusted"},
+			theirs: []string{driver, sqlx}, never: []string{http},
+		},
+		"db/records": {
+			ours:   []string{"service", "service/access", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
+			theirs: []string{driver, sqlx}, never: []string{http},
+		},
+		"db/session": {
+			ours: []string{"service", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash},
+			never: []string{http},
+		},
 		"db/zonerow": {ours: []string{"service"}, never: []string{http}},
 		"db/address": {theirs: []string{driver}},
 		"db/engine":  {never: []string{sql, http}},
 		"db/localdb": {never: []string{sql}},
 		"db/private": {ours: []string{"migrations", "migrations/roles", "db/address", "db/engine", "trusted"}, theirs: []string{driver}},
-		"db/dbtest": {ours: []string{"service", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},
-			theirs: []string{driver}},
+		"db/dbtest": {
+			ours:   []string{"service", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},
+			theirs: []string{driver},
+		},
 		"db/dbtest/vitess": {ours: []string{"db/localdb"}, never: []string{sql}},
 		"migrations":       {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
 		"migrations/roles": {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
@@ -68,10 +78,14 @@ func rules() map[string]rule {
 			},
 			never: []string{sql},
 		},
-		"doctor": {ours: []string{"service", "service/access", "db", "db/session", "db/records", "db/zonerow", "db/address", "db/engine",
-			"migrations", "migrations/roles", "trusted"}, never: []string{sql, http}},
-		"handlers": {ours: []string{"service", "service/access", "front", "api", "handlers/wire"}, theirs: []string{echo, fields, strict},
-			never: []string{sql}},
+		"doctor": {ours: []string{
+			"service", "service/access", "db", "db/session", "db/records", "db/zonerow", "db/address", "db/engine",
+			"migrations", "migrations/roles", "trusted",
+		}, never: []string{sql, http}},
+		"handlers": {
+			ours: []string{"service", "service/access", "front", "api", "handlers/wire"}, theirs: []string{echo, fields, strict},
+			never: []string{sql},
+		},
 		"handlers/wire":         {ours: []string{"service", "service/access", "front", "api"}, theirs: []string{strict}, never: []string{sql}},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},

@@ -203,8 +203,10 @@ func BenchmarkLimiter(b *testing.B) {
 			}
 			return make([]service.Decision, len(call.Checks)), nil
 		}
-		limiter := service.NewLimiter(store, service.LimiterOptions{Zones: &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}},
-			Timeout: time.Minute})
+		limiter := service.NewLimiter(store, service.LimiterOptions{
+			Zones:   &changing{rules: []service.KeyRule{ofKind(service.KeyKind(name))}},
+			Timeout: time.Minute,
+		})
 		question := []service.Check{check(at(1, key))}
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

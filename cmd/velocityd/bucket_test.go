@@ -15,8 +15,10 @@ import (
 func TestBucketPeekShowsWhatANextAttemptWouldMeet(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 2, Window: time.Hour, Lockout: 2 * time.Hour,
-			Keys: service.KeyRule{Kind: service.KeyUsername}})
+		d := engine.Database(t, service.Zone{
+			ID: 1, Rate: 2, Window: time.Hour, Lockout: 2 * time.Hour,
+			Keys: service.KeyRule{Kind: service.KeyUsername},
+		})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		fresh := "zone 1 (enforce), alice: 2 of 2 left in 3600 s\n  velocity      0\n  retry after   0 s\n"
 		if got := must(t, env, "bucket", "peek", "1", "Alice"); got != fresh {
@@ -82,8 +84,10 @@ func withoutWait(text string) string {
 func TestBucketReleaseEmptiesTheBucketAndEndsItsLockout(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
-		d := engine.Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour,
-			Keys: service.KeyRule{Kind: service.KeyUsername}})
+		d := engine.Database(t, service.Zone{
+			ID: 1, Rate: 1, Window: time.Hour, Lockout: 2 * time.Hour,
+			Keys: service.KeyRule{Kind: service.KeyUsername},
+		})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		must(t, env, "check", "1", "alice")
 		if r := command(env, nil, "check", "1", "alice"); r.code != exitBlocked {

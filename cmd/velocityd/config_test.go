@@ -87,7 +87,10 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 func TestVersionAndHelpAreCommandsToo(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{
-		{"version", "--version"}, {"help", "--help"}, {"help zone", "zone --help"}, {"help zone set", "zone set --help"},
+		{"version", "--version"},
+		{"help", "--help"},
+		{"help zone", "zone --help"},
+		{"help zone set", "zone set --help"},
 		{"help replay", "replay -h"},
 	} {
 		got, want := command(nil, nil, strings.Fields(c[0])...), command(nil, nil, strings.Fields(c[1])...)
@@ -368,8 +371,10 @@ func TestConnectionMayTakeAsLongAsABatchButNoLessThanTheDefault(t *testing.T) {
 
 func TestConfigurationLineTellsTheSettingsOfAllKinds(t *testing.T) {
 	t.Parallel()
-	env := environment{"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d", "VELOCITY_QUEUE": "77", "VELOCITY_ACCESS_LOG": "true",
-		"VELOCITY_ENGINE_MODE": "mysql"}
+	env := environment{
+		"VELOCITY_DSN": "u:p@tcp(127.0.0.1:1)/d", "VELOCITY_QUEUE": "77", "VELOCITY_ACCESS_LOG": "true",
+		"VELOCITY_ENGINE_MODE": "mysql",
+	}
 	r := command(env, nil, strings.Fields("serve --listen 256.0.0.1:0 --log-format text --lanes 3")...)
 	for _, want := range []string{
 		"coalesce=on", "lanes=3", "queue=77", "batch_timeout=3s", "access_log=true", "engine_mode=mysql",
@@ -429,8 +434,10 @@ func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 func TestOutputThatIsLostIsAnError(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
-	for _, args := range []string{"zone list", "zone list --json", "bucket peek 1 alice", "check 1 alice", "--version", "version", "--help",
-		"migrate status"} {
+	for _, args := range []string{
+		"zone list", "zone list --json", "bucket peek 1 alice", "check 1 alice", "--version", "version", "--help",
+		"migrate status",
+	} {
 		var stderr bytes.Buffer
 		code := run(t.Context(), strings.Fields(args), &process{
 			lookupEnv: environment{"VELOCITY_DSN": d.DSN}.lookup, stdout: full{}, stderr: &stderr, principal: tester,

@@ -55,8 +55,10 @@ func TestDevServesAndKeepsItsDataOverARestart(t *testing.T) {
 			t.Errorf("first check: %s", txn.body)
 		}
 		greeting := first.stdout.String()
-		for _, want := range []string{"curl -s " + first.url + "/v1/check", alice, "login per user", "login per address", "20    60 s",
-			"key_kind=username", "\n  kill "} {
+		for _, want := range []string{
+			"curl -s " + first.url + "/v1/check", alice, "login per user", "login per address", "20    60 s",
+			"key_kind=username", "\n  kill ",
+		} {
 			if !strings.Contains(greeting, want) {
 				t.Errorf("greeting lacks %q:\n%s", want, greeting)
 			}

@@ -20,8 +20,10 @@ func TestDoctorFindsAFreshPortableDatabaseFit(t *testing.T) {
 	if code != exitFine {
 		t.Errorf("exit code %d: %+v", code, found)
 	}
-	for _, about := range []string{"schema", "checks and reports", "rights", "checks", "sessions", "clock", "partitions", "growth",
-		"indexes", "zones"} {
+	for _, about := range []string{
+		"schema", "checks and reports", "rights", "checks", "sessions", "clock", "partitions", "growth",
+		"indexes", "zones",
+	} {
 		if list := found[about]; len(list) != 1 || list[0].Level != doctor.OK {
 			t.Errorf("%s: %+v, want that it is as it should be", about, list)
 		}

@@ -138,8 +138,10 @@ func TestDoctorSaysWhatIsWrong(t *testing.T) {
 			{"GRANT DELETE ON DATABASE.zone_txn TO ACCOUNT", "rights", doctor.Warning, "has DELETE on zone_txn"},
 			{"ALTER PROCEDURE peek_velocity COMMENT 'of a DBA'", "texts", doctor.Fault, "procedure peek_velocity has another text"},
 			{"DROP PROCEDURE peek_velocity", "texts", doctor.Fault, "procedure peek_velocity is missing"},
-			{"REVOKE SELECT (id, subject, zone_id) ON DATABASE.zone_audit FROM ACCOUNT", "rights", doctor.Warning,
-				"lacks SELECT (id, subject, zone_id) on zone_audit"},
+			{
+				"REVOKE SELECT (id, subject, zone_id) ON DATABASE.zone_audit FROM ACCOUNT", "rights", doctor.Warning,
+				"lacks SELECT (id, subject, zone_id) on zone_audit",
+			},
 			{"REVOKE INSERT ON DATABASE.zone_txn FROM ACCOUNT", "checks and reports", doctor.Fault, "lacks the right INSERT"},
 			{"REVOKE SELECT ON DATABASE.zone_txn FROM ACCOUNT", "rights", doctor.Warning, "lacks SELECT, INSERT on zone_txn"},
 			{"GRANT SELECT, INSERT ON DATABASE.zone_txn TO ACCOUNT", "checks and reports", doctor.OK, ""},

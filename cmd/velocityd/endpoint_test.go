@@ -133,8 +133,10 @@ func TestCommandsNameTheDatabaseThatTheyAsk(t *testing.T) {
 	const dsn, name = "ann:hunter2@tcp(127.0.0.1:1)/shop", "velocityd: the database is ann:***@tcp(127.0.0.1:1)/shop\n"
 	file := t.TempDir() + "/dsn"
 	writeFile(t, file, dsn)
-	for _, args := range []string{"zone list", "zone list --json", "zone set 1 --rate 5", "token list", "migrate status", "doctor --json",
-		"check 1 alice"} {
+	for _, args := range []string{
+		"zone list", "zone list --json", "zone set 1 --rate 5", "token list", "migrate status", "doctor --json",
+		"check 1 alice",
+	} {
 		for way, r := range map[string]result{
 			"a variable":        command(environment{"VELOCITY_DSN": dsn}, nil, strings.Fields(args)...),
 			"a file":            command(environment{"VELOCITY_DSN_FILE": file}, nil, strings.Fields(args)...),

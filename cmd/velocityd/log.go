@@ -45,8 +45,10 @@ func (l logLevel) String() string { return strings.ToLower(slog.Level(l).String(
 
 // UnmarshalText reads the word, in capitals or not.
 func (l *logLevel) UnmarshalText(text []byte) error {
-	for _, level := range []logLevel{logLevel(slog.LevelDebug), logLevel(slog.LevelInfo), logLevel(slog.LevelWarn),
-		logLevel(slog.LevelError)} {
+	for _, level := range []logLevel{
+		logLevel(slog.LevelDebug), logLevel(slog.LevelInfo), logLevel(slog.LevelWarn),
+		logLevel(slog.LevelError),
+	} {
 		if strings.EqualFold(string(text), level.String()) {
 			*l = level
 			return nil

@@ -139,8 +139,10 @@ func run(ctx context.Context, args []string, p *process) int {
 		return p.fail(usageError{err: err})
 	}
 	if flag := emptyFlag(command); flag != "" {
-		return p.fail(usageError{err: fmt.Errorf("%s must not be empty: give it a value, or leave it out", flag),
-			command: callOf(command.Selected())})
+		return p.fail(usageError{
+			err:     fmt.Errorf("%s must not be empty: give it a value, or leave it out", flag),
+			command: callOf(command.Selected()),
+		})
 	}
 	command.BindTo(ctx, (*context.Context)(nil))
 	err = command.Run(p)

@@ -85,8 +85,10 @@ func (l *moveLoad) turn(name string) {
 	if l.now != nil {
 		last = l.now.lastAnswer
 	}
-	l.now = &moveStage{name: name, begun: time.Now(), withAnswer: map[string]int{}, refused: map[string]int{}, kinds: map[error]int{},
-		lastAnswer: last}
+	l.now = &moveStage{
+		name: name, begun: time.Now(), withAnswer: map[string]int{}, refused: map[string]int{}, kinds: map[error]int{},
+		lastAnswer: last,
+	}
 	l.stages = append(l.stages, l.now)
 }
 

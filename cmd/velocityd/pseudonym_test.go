@@ -51,8 +51,10 @@ func TestFolderOfKeysIsReadStrictly(t *testing.T) {
 		}, ""},
 		"read by the group": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o640) }, ""},         //nolint:gosec // what is tested
 		"read by everybody": {func(folder string) error { return os.Chmod(filepath.Join(folder, "k1"), 0o644) }, "chmod o="}, //nolint:gosec // what is tested
-		"another file": {func(folder string) error { return os.WriteFile(filepath.Join(folder, "k1~"), []byte(newKey), 0o600) },
-			"a-z, 0-9 and -"},
+		"another file": {
+			func(folder string) error { return os.WriteFile(filepath.Join(folder, "k1~"), []byte(newKey), 0o600) },
+			"a-z, 0-9 and -",
+		},
 		"a folder in it": {func(folder string) error { return os.Mkdir(filepath.Join(folder, "k2"), 0o700) }, "is no regular file"},
 		"too short": {func(folder string) error {
 			return os.WriteFile(filepath.Join(folder, "k1"), []byte(oldKey[:62]), 0o600)

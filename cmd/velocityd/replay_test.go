@@ -44,8 +44,10 @@ func TestReplayPrintsItsSummaryAsTextAndAsJSON(t *testing.T) {
 	if err := json.Unmarshal(asJSON.Bytes(), &object); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]float64{"attempts": 6, "allowed": 4, "blocked": 2, "would_block": 3, "skipped_lines": 4,
-		"partly_asked": 1, "unread_attempts": 2} {
+	for name, want := range map[string]float64{
+		"attempts": 6, "allowed": 4, "blocked": 2, "would_block": 3, "skipped_lines": 4,
+		"partly_asked": 1, "unread_attempts": 2,
+	} {
 		if object[name] != want {
 			t.Errorf("%s is %v in %s", name, object[name], &asJSON)
 		}
@@ -189,8 +191,11 @@ func TestSummaryTellsOfReportsIfThereWereSome(t *testing.T) {
 		text, json string
 	}{
 		{replay.Summary{}, "", ""},
-		{replay.Summary{ReportedSuccesses: &none, ReportedFailures: &none}, "reported       0 successes, 0 failures\n",
-			`"reported_successes":0,"reported_failures":0`},
+		{
+			replay.Summary{ReportedSuccesses: &none, ReportedFailures: &none},
+			"reported       0 successes, 0 failures\n",
+			`"reported_successes":0,"reported_failures":0`,
+		},
 	} {
 		var text, asJSON strings.Builder
 		for cmd, to := range map[*replayCmd]io.Writer{{}: &text, {JSON: true}: &asJSON} {

@@ -43,8 +43,10 @@ func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 		t.Errorf("on standard error: %s", strings.ReplaceAll(r.stderr, token, "(the token)"))
 	}
 	list := must(t, env, "token", "list")
-	for _, want := range []string{"shop", token[:8] + "...", "check,report", "1,7",
-		time.Now().UTC().Add(90 * 24 * time.Hour).Format("2006-01-"), "never", tester} {
+	for _, want := range []string{
+		"shop", token[:8] + "...", "check,report", "1,7",
+		time.Now().UTC().Add(90 * 24 * time.Hour).Format("2006-01-"), "never", tester,
+	} {
 		if !strings.Contains(list, want) {
 			t.Errorf("token list lacks %q:\n%s", want, list)
 		}
@@ -107,10 +109,12 @@ func TestAClientCertificateIsKnownByTheSubjectInItsFile(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Engines(t)[0].Database(t)
 	env := environment{"VELOCITY_DSN": d.DSN}
-	subject := pkix.Name{CommonName: "auth-1", Organization: []string{"José, Inc."}, OrganizationalUnit: []string{"a", "b"},
+	subject := pkix.Name{
+		CommonName: "auth-1", Organization: []string{"José, Inc."}, OrganizationalUnit: []string{"a", "b"},
 		ExtraNames: []pkix.AttributeTypeAndValue{
 			{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "auth@example.org"},
-		}}
+		},
+	}
 	text := handlerstest.NewAuthority(t).IssueTo(t, subject).Cert
 	block, _ := pem.Decode(text)
 	cert, err := x509.ParseCertificate(block.Bytes)
@@ -194,8 +198,11 @@ func TestCommandsAskAServiceWithTheTokenOfAFileOrAVariable(t *testing.T) {
 		"a file of something else": {environment{}, "zone list --token-file " + path("secret\n"), exitUsage, "does not hold a token"},
 		"a huge file":              {environment{}, "zone list --token-file " + path(token+strings.Repeat(" ", 70_000)), exitUsage, "is longer than"},
 		"no file":                  {environment{}, "zone list --token-file /nowhere", exitUsage, "no such file"},
-		"a lacking scope": {environment{"VELOCITY_TOKEN": token}, "bucket release 1 alice --reason x", exitError,
-			"operator lacks the scope release"},
+		"a lacking scope": {
+			environment{"VELOCITY_TOKEN": token},
+			"bucket release 1 alice --reason x", exitError,
+			"operator lacks the scope release",
+		},
 		"a change": {environment{"VELOCITY_TOKEN": token}, "override set 1 bob --action deny --reason x --expires 1h", exitFine, "bob"},
 		"a check":  {environment{"VELOCITY_TOKEN": token}, "check 1 alice", exitFine, "4 of 5 left"},
 	} {

@@ -79,8 +79,10 @@ func TestReserveTTLOfTheWindowGoesWithTheWindow(t *testing.T) {
 
 func TestZoneSetLosesNoEditOfSomebodyElse(t *testing.T) {
 	t.Parallel()
-	edits := []string{"--rate=9", "--window=90", "--description=x", "--mode=shadow", "--lockout=90", "--lockout-factor=3",
-		"--ipv4-prefix=24", "--reset-on-success"}
+	edits := []string{
+		"--rate=9", "--window=90", "--description=x", "--mode=shadow", "--lockout=90", "--lockout-factor=3",
+		"--ipv4-prefix=24", "--reset-on-success",
+	}
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
 		env := environment{"VELOCITY_DSN": d.DSN}

@@ -29,8 +29,10 @@ func TestClientIsTheEnginesOwnOrOneOnPath(t *testing.T) {
 		"MySQL's own":                {MySQL, "own", map[string]string{"mariadb": "/usr/bin/mariadb"}, filepath.Join(dir, "own/mysql"), true},
 		"the one that PATH has, too": {MySQL, "usual", map[string]string{"mysql": filepath.Join(dir, "usual/mysql")}, "mysql", true},
 		"another than that of PATH":  {MySQL, "usual", map[string]string{"mysql": "/usr/bin/mysql"}, filepath.Join(dir, "usual/mysql"), true},
-		"MariaDB's on PATH": {MariaDB, "none", map[string]string{"mysql": "/usr/bin/mysql",
-			"mariadb": "/usr/bin/mariadb"}, "mariadb", true},
+		"MariaDB's on PATH": {MariaDB, "none", map[string]string{
+			"mysql":   "/usr/bin/mysql",
+			"mariadb": "/usr/bin/mariadb",
+		}, "mariadb", true},
 		"MySQL's on PATH for MariaDB": {MariaDB, "none", map[string]string{"mysql": "/usr/bin/mysql"}, "mysql", true},
 		"MariaDB's on PATH for MySQL": {MySQL, "none", map[string]string{"mariadb": "/usr/bin/mariadb"}, "mariadb", true},
 		"no client for MariaDB":       {MariaDB, "none", nil, "mariadb", false},

@@ -70,8 +70,11 @@ func TestEachParameterOfADSNIsTakenOrRefusedInWords(t *testing.T) {
 		"compress":                {[]string{"True", "FALSE"}, []string{"hunter2", "zlib"}, boolean},
 		"connectionAttributes":    {[]string{"program_name:velocityd,team:auth", ""}, []string{"%zzhunter2"}, "a list such as"},
 		"timeout":                 {[]string{"2s", "1m30s"}, []string{"hunter2", "5", "0s", "-1s", ""}, duration},
-		"tls": {[]string{"true", "false", "skip-verify", "preferred", "verify-ca"}, []string{"hunter2", "VERIFY-CA"},
-			"true, verify-ca, false, skip-verify or preferred"},
+		"tls": {
+			[]string{"true", "false", "skip-verify", "preferred", "verify-ca"},
+			[]string{"hunter2", "VERIFY-CA"},
+			"true, verify-ca, false, skip-verify or preferred",
+		},
 		"allowAllFiles":            {[]string{"false"}, []string{"true"}, no},
 		"allowFallbackToPlaintext": {[]string{"false"}, []string{"true"}, no},
 		"allowOldPasswords":        {[]string{"false"}, []string{"true"}, no},

@@ -54,8 +54,10 @@ func FuzzLiteralsMeanTheText(f *testing.F) {
 	var clients []client
 	for _, engine := range dbtest.Engines(f) {
 		d := engine.Empty(f)
-		for _, mode := range []string{"", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "PIPES_AS_CONCAT,IGNORE_SPACE", "ANSI,NO_BACKSLASH_ESCAPES",
-			"TRADITIONAL"} {
+		for _, mode := range []string{
+			"", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "PIPES_AS_CONCAT,IGNORE_SPACE", "ANSI,NO_BACKSLASH_ESCAPES",
+			"TRADITIONAL",
+		} {
 			conn, err := d.SQL.Conn(f.Context())
 			if err != nil {
 				f.Fatal(err)

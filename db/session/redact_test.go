@@ -21,26 +21,44 @@ func TestErrorsOfVitessAndTiDBLoseTheirValues(t *testing.T) {
 		kind    error // of a check that it met before the COMMIT
 		wants   string
 	}{
-		{engine.Vitess, 1105, shard + `no healthy tablet available for 'keyspace:"velocityd_buckets" shard:"-80" tablet_type:PRIMARY'`,
-			service.ErrBusy, "shard -80"},
-		{engine.Vitess, 1105, zones + `no healthy tablet available for 'keyspace:"velocityd" shard:"0" tablet_type:PRIMARY'`, service.ErrAway,
-			"keyspace velocityd"},
-		{engine.Vitess, 1105, shard + `vttablet: rpc error: code = Unavailable desc = error reading from server: EOF`, service.ErrBusy,
-			"shard -80"},
-		{engine.Vitess, 2013, shard + `vttablet: (errno 2013) (sqlstate HY000) (CallerID: x): Sql: "SELECT hunter2"`, service.ErrBusy,
-			"shard -80"},
-		{engine.Vitess, 1290, shard + `vttablet: The MySQL server is running with the --super-read-only option (errno 1290)`, service.ErrBusy,
-			"shard -80"},
-		{engine.Vitess, 1317, shard + `vttablet: rpc error: code = DeadlineExceeded desc = context deadline exceeded`, service.ErrBusy,
-			"shard -80"},
-		{engine.Vitess, 1317, shard + `vttablet: rpc error: code = Aborted desc = transaction 7: ended at 12:00 (exceeded timeout: 4s)`,
-			service.ErrBusy, "1317"},
-		{engine.Vitess, 1205, shard + `vttablet: rpc error: (errno 1205) (sqlstate HY000): Sql: "SELECT hunter2", BindVars: {k: "hunter2"}`,
-			service.ErrBusy, "1205"},
+		{
+			engine.Vitess, 1105, shard + `no healthy tablet available for 'keyspace:"velocityd_buckets" shard:"-80" tablet_type:PRIMARY'`,
+			service.ErrBusy, "shard -80",
+		},
+		{
+			engine.Vitess, 1105, zones + `no healthy tablet available for 'keyspace:"velocityd" shard:"0" tablet_type:PRIMARY'`, service.ErrAway,
+			"keyspace velocityd",
+		},
+		{
+			engine.Vitess, 1105, shard + `vttablet: rpc error: code = Unavailable desc = error reading from server: EOF`, service.ErrBusy,
+			"shard -80",
+		},
+		{
+			engine.Vitess, 2013, shard + `vttablet: (errno 2013) (sqlstate HY000) (CallerID: x): Sql: "SELECT hunter2"`, service.ErrBusy,
+			"shard -80",
+		},
+		{
+			engine.Vitess, 1290, shard + `vttablet: The MySQL server is running with the --super-read-only option (errno 1290)`, service.ErrBusy,
+			"shard -80",
+		},
+		{
+			engine.Vitess, 1317, shard + `vttablet: rpc error: code = DeadlineExceeded desc = context deadline exceeded`, service.ErrBusy,
+			"shard -80",
+		},
+		{
+			engine.Vitess, 1317, shard + `vttablet: rpc error: code = Aborted desc = transaction 7: ended at 12:00 (exceeded timeout: 4s)`,
+			service.ErrBusy, "1317",
+		},
+		{
+			engine.Vitess, 1205, shard + `vttablet: rpc error: (errno 1205) (sqlstate HY000): Sql: "SELECT hunter2", BindVars: {k: "hunter2"}`,
+			service.ErrBusy, "1205",
+		},
 		{engine.Vitess, 1062, shard + `Duplicate entry 'hunter2' for key 'zone_attempt.PRIMARY' (errno 1062)`, service.ErrBusy, "1062"},
 		{engine.Vitess, 1105, zones + `vttablet: rpc error: code = FailedPrecondition desc = disallowed due to rule: enforce denied tables (CallerID: x)`, service.ErrPaused, "denied tables"},
-		{engine.Vitess, 1105, shard + `vttablet: disallowed due to rule: enforce denied tables (CallerID: x)`, service.ErrPaused,
-			"denied tables"},
+		{
+			engine.Vitess, 1105, shard + `vttablet: disallowed due to rule: enforce denied tables (CallerID: x)`, service.ErrPaused,
+			"denied tables",
+		},
 		{engine.Vitess, 1105, `table zone_txn not found`, service.ErrUnfit, "1146"},
 		{engine.Vitess, 1105, `ambiguous table reference: zone_txn`, service.ErrUnfit, "1052"},
 		{engine.Vitess, 1105, `syntax error at position 7 near 'hunter2'`, nil, "syntax error"},
@@ -91,8 +109,10 @@ func TestErrorsLoseValuesAndKeepNames(t *testing.T) {
 		"You have an error in your SQL syntax near 'alice'' at line 1":     {1064, "You have an error in your SQL syntax near"},
 		"alice must not log in":                                            {NumberSignal, "raised by SIGNAL"},
 		"Data too long for column 'bucket_key' at row 1":                   {1406, "Data too long for column 'bucket_key' at row 1"},
-		"INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'": {1142,
-			"INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'"},
+		"INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'": {
+			1142,
+			"INSERT command denied to user 'app'@'10.0.0.5' for table 'zone_txn'",
+		},
 		"CONSTRAINT `rate` failed for `velocityd`.`zone_master`": {4025, "CONSTRAINT `rate` failed for `velocityd`.`zone_master`"},
 		"bucket_key must be 1 to 255 characters":                 {NumberBadArgument, "bucket_key must be 1 to 255 characters"},
 	} {

@@ -14,8 +14,14 @@ import (
 func TestShardOfAKeyFollowsTheRanges(t *testing.T) {
 	t.Parallel()
 	buckets := []service.Bucket{{ZoneID: 1, Key: "a"}, {ZoneID: 1, Key: "b"}, {ZoneID: 1, Key: "c"}, {ZoneID: 1, Key: "é"}}
-	for _, names := range [][]string{nil, {"0"}, {"-"}, {"-80", "80-"}, {"c0-", "-40", "40-80", "80-c0"},
-		{"-5b6e8ca9f1c44ed2", "5b6e8ca9f1c44ed2-"}} {
+	for _, names := range [][]string{
+		nil,
+		{"0"},
+		{"-"},
+		{"-80", "80-"},
+		{"c0-", "-40", "40-80", "80-c0"},
+		{"-5b6e8ca9f1c44ed2", "5b6e8ca9f1c44ed2-"},
+	} {
 		m, err := NewShardMap(names)
 		if err != nil {
 			t.Fatal(err)

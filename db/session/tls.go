@@ -104,8 +104,10 @@ func WithTLS(dsn string, files TLSFiles) (string, error) {
 		verifyChain(config)
 	}
 	// The driver looks configurations up by name. The same name always means the same.
-	name := fmt.Sprintf("velocityd-%x", sha256.Sum256([]byte(strings.Join([]string{string(ca), files.Cert, files.Key,
-		strconv.FormatBool(anyHost)}, "\x00"))))
+	name := fmt.Sprintf("velocityd-%x", sha256.Sum256([]byte(strings.Join([]string{
+		string(ca), files.Cert, files.Key,
+		strconv.FormatBool(anyHost),
+	}, "\x00"))))
 	if err := mysql.RegisterTLSConfig(name, config); err != nil {
 		return "", fmt.Errorf("register the configuration of TLS: %w", err)
 	}

@@ -18,8 +18,10 @@ func TestOldVersionsOfTLSAreRefused(t *testing.T) {
 	t.Parallel()
 	authority := handlerstest.NewAuthority(t)
 	s := listenWith(t, Options{TLS: tlsSettings(t, authority)})
-	for version, accepted := range map[uint16]bool{tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true,
-		tls.VersionTLS13: true} {
+	for version, accepted := range map[uint16]bool{
+		tls.VersionTLS10: false, tls.VersionTLS11: false, tls.VersionTLS12: true,
+		tls.VersionTLS13: true,
+	} {
 		config := &tls.Config{RootCAs: authority.Pool, MinVersion: version, MaxVersion: version}
 		conn, err := tls.Dial("tcp", s.address, config)
 		if (err == nil) != accepted {

@@ -97,10 +97,14 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 	audit := []string{"SELECT * FROM zone_audit", "SELECT state_before, state_after FROM zone_audit"}
 	changed := []string{"SELECT id, subject, zone_id FROM zone_audit WHERE id > 0 ORDER BY id DESC"}
 	cases := map[roles.Role]struct{ may, mustNot []string }{
-		roles.Service: {slices.Concat(tables, public, insert, changed),
-			slices.Concat(writes(), internals(), audit, views, more, []string{edits})},
-		roles.Editor: {slices.Concat(tables, public, insert, changed, []string{edits}),
-			slices.Concat(writes(), internals(), audit, views, more)},
+		roles.Service: {
+			slices.Concat(tables, public, insert, changed),
+			slices.Concat(writes(), internals(), audit, views, more, []string{edits}),
+		},
+		roles.Editor: {
+			slices.Concat(tables, public, insert, changed, []string{edits}),
+			slices.Concat(writes(), internals(), audit, views, more),
+		},
 		roles.Analyst: {slices.Concat(views, more), slices.Concat(writes(), internal, public, tables, audit, changed, insert, []string{edits})},
 		roles.DBA:     {slices.Concat(tables, views, more, audit, public, []string{edits}), slices.Concat(writes(), internal, insert)},
 		roles.Auditor: {views, slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},

@@ -51,8 +51,10 @@ var messageForms = []messageForm{ //nolint:gochecknoglobals // a table that noth
 	{regexp.MustCompile(`^Failed (\S+) for ` + invalid + `(.*?)` + source + `: `), service.OutcomeFailure},
 	{regexp.MustCompile(`^Accepted (\S+) for (.*?)` + source + `(?:: |$)`), service.OutcomeSuccess},
 	// PAM's reason may hold " for ", and the source may be a host's name.
-	{regexp.MustCompile(`^error: (PAM): (?:Have exhausted maximum number of retries for service|.+?) for ` + invalid + `(.*) from (\S+)$`),
-		service.OutcomeFailure},
+	{
+		regexp.MustCompile(`^error: (PAM): (?:Have exhausted maximum number of retries for service|.+?) for ` + invalid + `(.*) from (\S+)$`),
+		service.OutcomeFailure,
+	},
 }
 
 // likeAttempt is found in lines that may be attempts, in whatever form.

@@ -249,19 +249,29 @@ func TestReaderCountsOneFailureThatPAMAndSSHDTell(t *testing.T) {
 	}{
 		"PAM alone": {[]string{pam(1, "carol"), pam(1, "carol")}, []string{"carol 127.0.0.1 failure", "carol 127.0.0.1 failure"}},
 		"both":      {[]string{pam(1, "illegal user oracle"), failed(1, sshPAM, "invalid user oracle")}, []string{"oracle 127.0.0.1 failure"}},
-		"twice both": {[]string{pam(1, "a"), failed(1, sshPAM, "a"), pam(1, "a"), failed(1, sshPAM, "a")},
-			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"PAM thrice, then both": {[]string{pam(1, "a"), pam(1, "a"), failed(1, sshPAM, "a"), failed(1, sshPAM, "a")},
-			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"lines of two processes": {[]string{pam(1, "a"), pam(2, "a"), "noise", failed(2, sshPAM, "a"), failed(1, sshPAM, "a")},
-			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
+		"twice both": {
+			[]string{pam(1, "a"), failed(1, sshPAM, "a"), pam(1, "a"), failed(1, sshPAM, "a")},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
+		},
+		"PAM thrice, then both": {
+			[]string{pam(1, "a"), pam(1, "a"), failed(1, sshPAM, "a"), failed(1, sshPAM, "a")},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure", "a 127.0.0.1 failure"},
+		},
+		"lines of two processes": {
+			[]string{pam(1, "a"), pam(2, "a"), "noise", failed(2, sshPAM, "a"), failed(1, sshPAM, "a")},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
+		},
 		"another process": {[]string{pam(1, "a"), failed(2, sshPAM, "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
 		"another user":    {[]string{pam(1, "a"), failed(1, sshPAM, "b")}, []string{"a 127.0.0.1 failure", "b 127.0.0.1 failure"}},
 		"another method":  {[]string{pam(1, "a"), failed(1, "password", "a")}, []string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"another host": {[]string{pam(1, "a"), strings.Replace(failed(1, sshPAM, "a"), "gate", "door", 1)},
-			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"}},
-		"a name for the address": {[]string{strings.Replace(pam(1, "a"), "127.0.0.1", "localhost", 1), failed(1, sshPAM, "a")},
-			[]string{"a  failure"}},
+		"another host": {
+			[]string{pam(1, "a"), strings.Replace(failed(1, sshPAM, "a"), "gate", "door", 1)},
+			[]string{"a 127.0.0.1 failure", "a 127.0.0.1 failure"},
+		},
+		"a name for the address": {
+			[]string{strings.Replace(pam(1, "a"), "127.0.0.1", "localhost", 1), failed(1, sshPAM, "a")},
+			[]string{"a  failure"},
+		},
 		"in RFC 5424": {[]string{
 			"<83>1 2026-11-22T10:00:01Z bsd sshd 19873 - - error: PAM: authentication error for a from 127.0.0.1",
 			"<86>1 2026-11-22T10:00:01Z bsd sshd 19873 - - Failed keyboard-interactive/pam for a from 127.0.0.1 port 1 ssh2",
