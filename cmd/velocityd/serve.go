@@ -14,6 +14,7 @@ import (
 )
 
 type serveCmd struct {
+	configFlags  `embed:""`
 	dsnFlags     `embed:""`
 	serviceFlags `embed:""`
 }
@@ -25,6 +26,12 @@ func (serveCmd) Help() string {
 The database must have the schema (velocityd migrate up). Without it, or if the account or the database is wrong, serve ends at once with exit code 1. It ends with 2 if the DSN, a flag or a file that one names is wrong. If the database is away, serve waits for it, and answers checks with 503 meanwhile.
 
 GET /readyz answers 200 while checks can be decided, and otherwise 503 with the reason and what to do: the database cannot be reached, is read-only or refuses the account; the schema is older than this program, or a migration has stopped half-way; a table, a procedure, its owner or a right of the account is missing; a table is locked; or the instance is stopping. The service tests this by itself every few seconds, and logs "not ready" and "ready again". The test goes through all steps of a decision on a separate connection, and records nothing.
+
+Settings may stand in a file as well (--config), which holds no password:
+
+  listen: 0.0.0.0:8080
+  dsn-file: /etc/velocityd/dsn
+  trusted-proxies: [10.0.0.0/8, 192.0.2.7]
 
 Checks that arrive at the same time are decided in one batch (--coalesce, --lanes, --queue). Larger calls are cut into pieces, which take turns. Of the requests with a body of more than 64 KiB, one for two cores and at least two are worked on at once; the others wait unread for up to a second. One call may take --lock-wait plus half of what --check-timeout leaves above it. A check waits in its queue before that, but only if its call can still end within --check-timeout. Checks that cannot be decided in time are answered with 503 and recorded nowhere.
 
@@ -43,6 +50,10 @@ Example:
 
 // Run serves until ctx ends.
 func (c *serveCmd) Run(ctx context.Context, p *process) error {
+	return c.file.explain(c.run(ctx, p))
+}
+
+func (c *serveCmd) run(ctx context.Context, p *process) error {
 	outliveReaders()
 	dsn, err := c.configured()
 	switch {
@@ -56,7 +67,7 @@ func (c *serveCmd) Run(ctx context.Context, p *process) error {
 	}
 	options := c.options()
 	options.Database.DSN, options.Database.Engine, options.Database.Reread = dsn, c.Engine, c.reread()
-	if err := c.tell(ctx, p, &options, c.dsnFlags.attrs()...); err != nil {
+	if err := c.tell(ctx, p, &options, append(c.dsnFlags.attrs(), slog.String("config", c.Config))...); err != nil {
 		return err
 	}
 	listeners, err := c.listen(ctx)
