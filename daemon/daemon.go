@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"time"
@@ -44,6 +45,8 @@ type Options struct {
 	InsecureNoAuth bool // nobody must prove who he is
 	// StartsEmpty makes the instance serve also while it knows nobody whom it could answer.
 	StartsEmpty bool
+	// Listening is called once, when callers are answered. It may be nil.
+	Listening func(context.Context)
 
 	Logger  *slog.Logger
 	Metrics *telemetry.Metrics // nil: nothing is counted

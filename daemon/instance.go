@@ -181,7 +181,7 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	return fault
 }
 
-// announce logs where the instance answers, and with which certificate.
+// announce logs where the instance answers, and with which certificate, and tells Options.Listening.
 func (s *Instance) announce(ctx context.Context, l *Listeners) {
 	if l.certificates != nil {
 		l.certificates.logInForce(ctx, s.logger)
@@ -190,6 +190,9 @@ func (s *Instance) announce(ctx context.Context, l *Listeners) {
 		s.logger.LogAttrs(ctx, slog.LevelInfo, "listening for administration", slog.String("address", l.admin.Addr().String()))
 	}
 	s.logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("address", l.main.Addr().String()))
+	if s.options.Listening != nil {
+		s.options.Listening(ctx)
+	}
 }
 
 // attend waits for the database if away, the error of verify, is not nil. Then it tests

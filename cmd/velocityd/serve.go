@@ -70,6 +70,11 @@ func (c *serveCmd) run(ctx context.Context, p *process) error {
 	if err := c.tell(ctx, p, &options, append(c.dsnFlags.attrs(), slog.String("config", c.Config))...); err != nil {
 		return err
 	}
+	options.Listening = func(ctx context.Context) {
+		if err := notifyReady(ctx, p.lookupEnv); err != nil {
+			options.Logger.LogAttrs(ctx, slog.LevelWarn, "systemd was not told that the service listens", slog.String("error", err.Error()))
+		}
+	}
 	listeners, err := c.listen(ctx)
 	if err != nil {
 		return err
