@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"reflect"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
@@ -191,32 +190,4 @@ func (f databaseFlags) open(ctx context.Context) (*db.Store, error) {
 		return nil, fmt.Errorf("%w (is 'velocityd dev' still running on %s?)", err, f.Data)
 	}
 	return store, err
-}
-
-// versionFlag prints the version and ends the program.
-type versionFlag bool
-
-// BeforeReset implements kong's hook for flags that act at once.
-func (versionFlag) BeforeReset(app *kong.Kong) error {
-	_, err := fmt.Fprintln(app.Stdout, "velocityd", version())
-	app.Exit(exitFine)
-	return err
-}
-
-// versionCmd is the flag as a command.
-type versionCmd struct{}
-
-// Run prints the version.
-func (versionCmd) Run(p *process) error {
-	_, err := fmt.Fprintln(p.stdout, "velocityd", version())
-	return err
-}
-
-// version returns the version that the Go toolchain has stamped into the binary.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" {
-		return "(unknown)"
-	}
-	return info.Main.Version
 }
