@@ -12,9 +12,9 @@ import (
 
 // Auth says whose requests are answered. The zero value answers everybody.
 type Auth struct {
-	front.Gate
+	front.Admission
 	// TrustedProxies are the addresses whose header X-Forwarded-User is believed. Nil
-	// means the loopback addresses if the gate is open, and otherwise none.
+	// means the loopback addresses if nobody is asked who he is, and otherwise none.
 	TrustedProxies []netip.Prefix
 }
 

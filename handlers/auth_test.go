@@ -32,7 +32,7 @@ func guard(t *testing.T, proxies ...netip.Prefix) guarded {
 	g.running = start(t, func(o *Options) {
 		cache := access.NewCache(g.credentials, access.Options{})
 		t.Cleanup(cache.Close)
-		o.Auth = Auth{Gate: front.Gate{Callers: cache, Txns: o.Reader.(*servicetest.Memory)}, TrustedProxies: proxies}
+		o.Auth = Auth{Admission: front.Admission{Callers: cache, Txns: o.Reader.(*servicetest.Memory)}, TrustedProxies: proxies}
 	})
 	for id := range int64(2) {
 		g.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
@@ -172,7 +172,7 @@ func TestMetricsAreForTheirScopeAlone(t *testing.T) {
 	t.Cleanup(cache.Close)
 	handler := New(Options{
 		Reader: memory, Writer: memory, Metrics: http.NotFoundHandler(),
-		Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}},
+		Auth: Auth{Admission: front.Admission{Callers: cache, Txns: memory}},
 	})
 	tokens["bound to zones"] = credentials.AddToken(access.Caller{Name: "prometheus", Scopes: access.Scopes(), Zones: []int64{1}}).Reveal()
 	for scope, token := range tokens {
@@ -233,7 +233,7 @@ func TestUnknownCallersGetOneAnswerWhateverTheyName(t *testing.T) {
 	memory.SetZone(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	handler := New(Options{
 		Limiter: service.NewLimiter(memory, service.LimiterOptions{Timeout: time.Minute}), Reader: memory, Writer: memory,
-		Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}},
+		Auth: Auth{Admission: front.Admission{Callers: cache, Txns: memory}},
 	})
 	ended := credentials.AddToken(access.Caller{Name: "gone", Scopes: []access.Scope{access.ScopeAdmin}})
 	credentials.Revoke(1)

@@ -84,7 +84,7 @@ func TestAVerifiedClientCertificateIsACredential(t *testing.T) {
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
 	memory := servicetest.NewMemory()
-	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Gate: front.Gate{Callers: cache, Txns: memory}}})
+	handler := New(Options{Reader: memory, Writer: memory, Auth: Auth{Admission: front.Admission{Callers: cache, Txns: memory}}})
 	credentials.Add(access.NewCertificateCredential("CN=auth-1,O=Example",
 		access.Caller{Name: "auth-1", Scopes: []access.Scope{access.ScopeZones}}))
 	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})

@@ -13,8 +13,8 @@ import (
 // txnsTimeout is the deadline of looking up the zones of txns.
 const txnsTimeout = 2 * time.Second
 
-// Gate says whose calls are answered. The zero value answers everybody.
-type Gate struct {
+// Admission says whose calls are answered. The zero value answers everybody.
+type Admission struct {
 	// Callers knows callers by their credentials. If it is nil, nobody is asked for one,
 	// and credentials are not looked at.
 	Callers *access.Cache
@@ -28,15 +28,15 @@ type TxnZones interface {
 }
 
 // IsOpen reports whether nobody is asked who he is.
-func (g Gate) IsOpen() bool { return g.Callers == nil }
+func (a Admission) IsOpen() bool { return a.Callers == nil }
 
 // Identify finds out whose credential has a digest; given is false if there is none. The error wraps
-// access.ErrUnauthenticated, or service.ErrBusy if it cannot be found out now. The gate must not be open.
-func (g Gate) Identify(ctx context.Context, digest access.Digest, given bool) (access.Caller, error) {
+// access.ErrUnauthenticated, or service.ErrBusy if it cannot be found out now. The admission must not be open.
+func (a Admission) Identify(ctx context.Context, digest access.Digest, given bool) (access.Caller, error) {
 	if !given {
 		return access.Caller{}, access.ErrUnauthenticated
 	}
-	caller, known, err := g.Callers.Caller(ctx, digest)
+	caller, known, err := a.Callers.Caller(ctx, digest)
 	if err == nil && !known {
 		err = access.ErrUnauthenticated
 	}
@@ -45,13 +45,13 @@ func (g Gate) Identify(ctx context.Context, digest access.Digest, given bool) (a
 
 // Reachable returns which of these txns a caller may read and report about. To a caller who is
 // bound to zones, a txn of a check with other zones does not exist.
-func (g Gate) Reachable(ctx context.Context, caller access.Caller, ids ...uint64) ([]bool, error) {
+func (a Admission) Reachable(ctx context.Context, caller access.Caller, ids ...uint64) ([]bool, error) {
 	if !caller.IsBound() {
 		return slices.Repeat([]bool{true}, len(ids)), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, txnsTimeout)
 	defer cancel()
-	zones, err := g.Txns.TxnZones(ctx, ids)
+	zones, err := a.Txns.TxnZones(ctx, ids)
 	reached := make([]bool, len(ids))
 	for i, id := range ids {
 		outside := func(zone int64) bool { return !caller.Reaches(zone) }

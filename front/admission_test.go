@@ -14,14 +14,14 @@ import (
 	"velocityd/service/servicetest"
 )
 
-func TestAGateKnowsCallersByTheirCredential(t *testing.T) {
+func TestAnAdmissionKnowsCallersByTheirCredential(t *testing.T) {
 	t.Parallel()
 	var credentials servicetest.Credentials
 	cache := access.NewCache(&credentials, access.Options{})
 	t.Cleanup(cache.Close)
-	gate := front.Gate{Callers: cache}
-	if gate.IsOpen() || !(front.Gate{}).IsOpen() {
-		t.Error("a gate is open although it has callers, or closed although it has none")
+	admission := front.Admission{Callers: cache}
+	if admission.IsOpen() || !(front.Admission{}).IsOpen() {
+		t.Error("an admission is open although it has callers, or closed although it has none")
 	}
 	token := credentials.AddToken(access.Caller{Name: "shop", Scopes: []access.Scope{access.ScopeCheck}})
 	for _, c := range []struct {
@@ -30,7 +30,7 @@ func TestAGateKnowsCallersByTheirCredential(t *testing.T) {
 		name  string
 		err   error
 	}{{token, true, "shop", nil}, {token, false, "", access.ErrUnauthenticated}, {access.NewToken(), true, "", access.ErrUnauthenticated}} {
-		caller, err := gate.Identify(t.Context(), c.token.Digest(), c.given)
+		caller, err := admission.Identify(t.Context(), c.token.Digest(), c.given)
 		if caller.Name != c.name || !errors.Is(err, c.err) {
 			t.Errorf("given %t: %+v, %v", c.given, caller, err)
 		}
@@ -55,11 +55,11 @@ func TestABoundCallerReachesTxnsOfHisZonesAlone(t *testing.T) {
 		}
 		ids = append(ids, decisions[0].TxnID())
 	}
-	gate := front.Gate{Txns: memory}
+	admission := front.Admission{Txns: memory}
 	for want, caller := range map[string]access.Caller{
 		"[true true true true]": {}, "[true false false false]": {Zones: []int64{1}}, "[true true true false]": {Zones: []int64{1, 2}},
 	} {
-		reached, err := gate.Reachable(t.Context(), caller, append(ids, 1000)...)
+		reached, err := admission.Reachable(t.Context(), caller, append(ids, 1000)...)
 		if err != nil || fmt.Sprint(reached) != want {
 			t.Errorf("zones %v: %v, %v, want %s", caller.Zones, reached, err, want)
 		}
