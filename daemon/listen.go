@@ -126,6 +126,9 @@ func (s *Instance) newDoor(api http.Handler, listener net.Listener, l *Listeners
 	}
 	o := s.options.Connections
 	o.MaxConnections, o.Logger = connections, s.logger
+	if listener == l.admin {
+		o.Proxies = nil // it is for those who look after the service, and not for proxies
+	}
 	if l.certificates != nil {
 		o.TLS = l.certificates.config()
 	}

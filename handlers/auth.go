@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"net/http"
-	"net/netip"
 
 	"github.com/labstack/echo/v4"
 
@@ -13,9 +12,10 @@ import (
 // Auth says whose requests are answered. The zero value answers everybody.
 type Auth struct {
 	front.Admission
-	// TrustedProxies are the addresses whose header X-Forwarded-User is believed. Nil
-	// means the loopback addresses if nobody is asked who he is, and otherwise none.
-	TrustedProxies []netip.Prefix
+	// TrustedProxies are believed when they say from which address a request comes, by X-Forwarded-For or
+	// Forwarded, and on whose behalf, by X-Forwarded-User. Nil means this machine if nobody is asked who he is, and
+	// otherwise none.
+	TrustedProxies front.Proxies
 }
 
 // need is the demand of a route on its caller.

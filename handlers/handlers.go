@@ -143,7 +143,7 @@ func newServer(o Options) *server {
 		o.Running = context.Background()
 	}
 	if o.Auth.IsOpen() && o.Auth.TrustedProxies == nil {
-		o.Auth.TrustedProxies = loopback()
+		o.Auth.TrustedProxies = front.ThisMachine()
 	}
 	o.AccessLog = o.AccessLog && o.Logger != nil
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, defaultWriteTimeout)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,12 +12,18 @@ import (
 	"velocityd/service"
 )
 
+// Names of header fields in which proxies say from where a request comes, in the canonical form of net/http.
+const (
+	fieldForwardedFor = "X-Forwarded-For"
+	fieldForwarded    = "Forwarded"
+)
+
 // principal returns on whose behalf a change is made, for the record, or "" if that is not
 // known. It is the caller's name, or the user whom a trusted proxy names, or both: "user via
 // caller".
 func (s *server) principal(x *exchange) (string, error) {
 	name := x.caller.Name
-	if !s.isTrusted(x.Request().RemoteAddr) {
+	if !s.Auth.TrustedProxies.Trust(peerOf(x.Request())) {
 		return name, nil
 	}
 	user, err := principalOf(x.Request().Header)
@@ -37,20 +42,21 @@ func (s *server) principal(x *exchange) (string, error) {
 	return both, nil
 }
 
-// isTrusted reports whether the header X-Forwarded-User is believed that comes from an
-// address.
-func (s *server) isTrusted(remote string) bool {
-	from, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return false
-	}
-	address := from.Addr().Unmap().WithZone("")
-	return slices.ContainsFunc(s.Auth.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(address) })
+// peerOf returns the address at the other end of a request's connection, or no valid one if the connection is
+// not of IP.
+func peerOf(r *http.Request) netip.Addr {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // the zero value is not valid
+	return peer.Addr()
 }
 
-// loopback returns the addresses of this machine itself.
-func loopback() []netip.Prefix {
-	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+// client returns the address that a request comes from, behind proxies that are trusted.
+func (s *server) client(r *http.Request) (netip.Addr, error) {
+	client, ok := s.Auth.TrustedProxies.Client(peerOf(r), r.Header[fieldForwardedFor], r.Header[fieldForwarded])
+	if !ok {
+		return client, invalid("The headers X-Forwarded-For and Forwarded of the request lead to different addresses, or there is no address at " +
+			"all. Let the proxy remove the header that it does not write.")
+	}
+	return client, nil
 }
 
 // principalOf returns the user's name in the header that a proxy sets, or "" if

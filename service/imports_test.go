@@ -31,6 +31,7 @@ const (
 	echo    = "github.com/labstack/echo/v4"
 	fields  = "github.com/dunglas/httpsfv"
 	strict  = "github.com/go-json-experiment/json"
+	pp      = "github.com/pires/go-proxyproto"
 	xxhash  = "github.com/cespare/xxhash/v2"
 	sql     = "database/sql"
 	http    = "net/http"
@@ -86,7 +87,9 @@ func rules() map[string]rule {
 			ours: []string{"service", "service/access", "front", "api", "handlers/wire"}, theirs: []string{echo, fields, strict},
 			never: []string{sql},
 		},
-		"handlers/wire":         {ours: []string{"service", "service/access", "front", "api"}, theirs: []string{strict}, never: []string{sql}},
+		"handlers/wire": {
+			ours: []string{"service", "service/access", "front", "api"}, theirs: []string{strict, pp}, never: []string{sql},
+		},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
 		"trusted":               {never: []string{"net", sql, http}},

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"velocityd/front"
 	"velocityd/service/access"
 	"velocityd/trusted"
 )
@@ -13,12 +14,12 @@ import (
 type authFlags struct {
 	RequireAuth    bool          `name:"require-auth" env:"VELOCITY_REQUIRE_AUTH" help:"Answer only callers with a token or a registered client certificate, on a loopback address as well. On every other address this is always so."`
 	InsecureNoAuth bool          `name:"insecure-no-auth" env:"VELOCITY_INSECURE_NO_AUTH" help:"Answer whoever reaches the addresses of --listen and --admin-listen, without asking who that is: they may also change zones and release buckets. For networks in which every program may do that."`
-	TrustedProxies []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies whose header X-Forwarded-User is believed, separated by commas. Default: none where callers must prove who they are, and otherwise this machine."`
+	TrustedProxies []networkFlag `name:"trusted-proxies" env:"VELOCITY_TRUSTED_PROXIES" sep:"," placeholder:"NETWORKS" help:"Addresses and networks of the proxies that are believed, separated by commas: from which address a request comes (X-Forwarded-For, Forwarded, --proxy-protocol), and on whose behalf (X-Forwarded-User). Default: none where callers must prove who they are, and otherwise this machine."`
 }
 
 // proxies returns the networks of --trusted-proxies.
-func (f authFlags) proxies() []netip.Prefix {
-	var list []netip.Prefix
+func (f authFlags) proxies() front.Proxies {
+	var list front.Proxies
 	for _, network := range f.TrustedProxies {
 		list = append(list, netip.Prefix(network))
 	}

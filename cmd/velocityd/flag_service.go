@@ -67,6 +67,8 @@ func (f serviceFlags) validate() error {
 	switch {
 	case f.RequireAuth && f.InsecureNoAuth:
 		return usagef("--require-auth and --insecure-no-auth contradict each other: leave one out")
+	case f.ProxyProtocol && len(f.TrustedProxies) == 0:
+		return usagef("--proxy-protocol needs --trusted-proxies: nobody else may say which client a connection is of")
 	case f.DegradedAfter < time.Millisecond || f.DegradedAfter >= f.CheckTimeout:
 		return usagef("--degraded-after must be 1ms or more and below --check-timeout (%s); it is %s", f.CheckTimeout, f.DegradedAfter)
 	}
@@ -120,6 +122,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Any("allowed_hosts", f.AllowedHosts), slog.Int("max_connections", f.MaxConnections),
 		slog.Int("max_connections_per_peer", f.MaxConnectionsPerPeer), slog.Int64("max_body_bytes", f.MaxBodyBytes),
 		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth), slog.String("trusted_proxies", proxies),
+		slog.Bool("proxy_protocol", f.ProxyProtocol),
 		slog.String("metrics", f.Metrics), slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir),
 		slog.String("key_hmac_file", f.KeyHMACFile),
 	}
@@ -140,6 +143,9 @@ func (f serviceFlags) options() daemon.Options {
 		o.Coalescer = &queue.CoalescerOptions{Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue, Timeout: f.batchTimeout()}
 	}
 	o.HTTP.Auth.TrustedProxies = f.proxies()
+	if f.ProxyProtocol {
+		o.Connections.Proxies = f.proxies()
+	}
 	return o
 }
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"velocityd/front"
@@ -29,6 +30,9 @@ type Options struct {
 	// MaxConnectionsPerPeer is the same for one peer, an IPv4 address or an IPv6 network of
 	// 64 bits.
 	MaxConnectionsPerPeer int
+	// Proxies send the address of the client first on each connection, by the PROXY protocol, version 1 or 2. Their
+	// connections are refused without it. Those of other addresses have none. Nil means that nobody sends it.
+	Proxies front.Proxies
 	// Logger gets a line for connections that fail, the same fault at most once a
 	// second. Nil means no log.
 	Logger *slog.Logger
@@ -38,18 +42,18 @@ type Options struct {
 }
 
 // NewListener returns a listener whose connections are those that NewServer expects.
-// It owns inner. With TLS it starts goroutines at the first Accept, which end with Close.
+// It owns inner. With TLS or proxies it starts goroutines at the first Accept, which end with Close.
 func NewListener(inner net.Listener, o Options) net.Listener {
 	plain := &listener{
 		Listener: inner, options: o, faults: front.FaultLog{Logger: o.Logger},
 		places: places{most: o.MaxConnections, ofPeer: o.MaxConnectionsPerPeer},
 	}
-	if o.TLS == nil {
+	if o.TLS == nil && len(o.Proxies) == 0 {
 		return plain
 	}
-	secure := &secureListener{listener: plain, ready: make(chan accepted)}
-	secure.running, secure.end = context.WithCancel(context.Background())
-	return secure
+	l := &preparingListener{listener: plain, ready: make(chan accepted)}
+	l.running, l.end = context.WithCancel(context.Background())
+	return l
 }
 
 // listener bounds its connections, and makes their deadlines lazy.
@@ -61,9 +65,7 @@ type listener struct {
 }
 
 // Accept implements net.Listener.
-func (l *listener) Accept() (net.Conn, error) { return l.accept() }
-
-func (l *listener) accept() (*Connection, error) {
+func (l *listener) Accept() (net.Conn, error) {
 	for {
 		inner, err := l.Listener.Accept()
 		if err != nil {
@@ -89,7 +91,11 @@ func (l *listener) admit(inner net.Conn) *Connection {
 		l.faults.ReportConnection("connections_exhausted", "too many connections; closed without an answer")
 		return nil
 	}
-	if tcp, ok := inner.(*net.TCPConn); ok {
+	socket := inner
+	if named, ok := inner.(*proxied); ok {
+		socket = named.Conn
+	}
+	if tcp, ok := socket.(*net.TCPConn); ok {
 		_ = tcp.SetWriteBuffer(sendBuffer) // fails if the connection has gone
 	}
 	c.Conn = &counted{Conn: inner, of: c}
@@ -109,15 +115,22 @@ func (l *listener) logRefusal(answer []byte) {
 		slog.Int("status", status), slog.Int("bytes", len(answer)), slog.String("error", string(line[digits+1:])))
 }
 
-// secureListener completes the handshake of TLS before it hands a connection over:
-// the protocol that was agreed upon decides from which of the two net/http reads.
-type secureListener struct {
+// preparingListener hands connections over once all that comes before HTTP is done: the header of the PROXY protocol
+// is read, because the bounds of peers count the client; and the handshake of TLS is complete, because the protocol
+// that was agreed upon decides from which of the two net/http reads.
+type preparingListener struct {
 	*listener
 	ready   chan accepted
 	begun   sync.Once
 	running context.Context // ends with Close
 	end     context.CancelFunc
+	// unnamed counts the connections whose proxy has not named the client yet. They have no place.
+	unnamed atomic.Int32
 }
+
+// mostUnnamed is how many connections of proxies may wait for their header at once. A proxy sends it with the
+// connection, so they do not wait for long.
+const mostUnnamed = 1024
 
 // accepted is a result of Accept.
 type accepted struct {
@@ -126,7 +139,7 @@ type accepted struct {
 }
 
 // Accept implements net.Listener.
-func (l *secureListener) Accept() (net.Conn, error) {
+func (l *preparingListener) Accept() (net.Conn, error) {
 	l.begun.Do(func() { go l.run() })
 	select {
 	case a := <-l.ready:
@@ -136,26 +149,31 @@ func (l *secureListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. It ends the handshakes that are under way.
-func (l *secureListener) Close() error {
+// Close implements net.Listener. It ends the headers and handshakes that are under way.
+func (l *preparingListener) Close() error {
 	l.end()
 	return l.listener.Close()
 }
 
-// run begins the handshake of each connection, until the listener is closed.
-func (l *secureListener) run() {
+// run begins to prepare each connection, until the listener is closed.
+func (l *preparingListener) run() {
 	for {
-		c, err := l.accept()
-		if err == nil {
-			go l.secure(c)
-		} else if !l.handOver(accepted{err: err}) {
-			return
+		inner, err := l.listener.Listener.Accept()
+		switch {
+		case err != nil:
+			if !l.handOver(accepted{err: err}) {
+				return
+			}
+		case l.options.isOfProxy(inner):
+			l.nameClient(inner)
+		default:
+			l.prepare(inner)
 		}
 	}
 }
 
 // handOver waits until Accept returns a. It returns false if the listener was closed.
-func (l *secureListener) handOver(a accepted) bool {
+func (l *preparingListener) handOver(a accepted) bool {
 	select {
 	case l.ready <- a:
 		return true
@@ -164,8 +182,40 @@ func (l *secureListener) handOver(a accepted) bool {
 	}
 }
 
+// nameClient prepares a connection of a proxy once that has named the client. It waits for nothing.
+func (l *preparingListener) nameClient(inner net.Conn) {
+	if l.unnamed.Add(1) > mostUnnamed {
+		l.unnamed.Add(-1)
+		_ = inner.Close()
+		l.faults.ReportConnection("connections_exhausted", "too many connections of proxies that have sent no PROXY header; closed")
+		return
+	}
+	go func() {
+		named, err := readProxied(l.running, inner)
+		l.unnamed.Add(-1)
+		if err != nil {
+			l.logHeader(err)
+			_ = inner.Close()
+			return
+		}
+		l.prepare(named)
+	}()
+}
+
+// prepare admits a connection and hands it over, with TLS once its handshake is complete. It does not wait for that.
+func (l *preparingListener) prepare(inner net.Conn) {
+	c := l.admit(inner)
+	switch {
+	case c == nil:
+	case l.options.TLS != nil:
+		go l.secure(c)
+	case !l.handOver(accepted{conn: c}):
+		_ = c.Close()
+	}
+}
+
 // secure completes the handshake of c, and hands c over. It closes c if that fails.
-func (l *secureListener) secure(c *Connection) {
+func (l *preparingListener) secure(c *Connection) {
 	secure := tls.Server(c.Conn, l.options.TLS)
 	ctx, cancel := context.WithTimeout(l.running, headerTimeout)
 	defer cancel()
@@ -192,7 +242,7 @@ func (l *secureListener) secure(c *Connection) {
 
 // logHandshake answers who speaks plain HTTP with TLS's port, and logs the error of a
 // handshake, unless the caller has only gone away, as probes of load balancers do.
-func (l *secureListener) logHandshake(err error) {
+func (l *preparingListener) logHandshake(err error) {
 	var plain tls.RecordHeaderError
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, context.Canceled):

@@ -37,13 +37,18 @@ type listening struct {
 
 func listenWith(t *testing.T, o Options) *listening {
 	t.Helper()
+	return listenTo(t, o, mirror)
+}
+
+func listenTo(t *testing.T, o Options, handler http.HandlerFunc) *listening {
+	t.Helper()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &listening{address: inner.Addr().String(), log: &logLines{}}
 	o.Logger, o.AccessLog = slog.New(slog.NewJSONHandler(s.log, nil)), true
-	server := NewServer(http.HandlerFunc(mirror), time.Minute, o.Logger)
+	server := NewServer(handler, time.Minute, o.Logger)
 	served := make(chan struct{})
 	listener := NewListener(inner, o)
 	go func() {

@@ -127,7 +127,7 @@ func TestAListenerOfTLSThatIsClosedEndsItsHandshakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	listener := NewListener(inner, Options{TLS: tlsSettings(t, handlerstest.NewAuthority(t))})
-	secure := listener.(*secureListener)
+	secure := listener.(*preparingListener)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := listener.Accept()
