@@ -162,6 +162,10 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	if l.certificates != nil {
 		background.Go(func() { l.certificates.watch(running, s.logger, l.hangups) })
 	}
+	if gates := s.options.Gates; gates != nil {
+		gates.observe = s.metrics.NoteGates
+		background.Go(func() { gates.follow(running, s.logger) })
+	}
 	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
 	background.Go(func() { (&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(running) })
 	var fault error
@@ -251,6 +255,9 @@ func (s *Instance) handlerOptions(ctx context.Context, l *Listeners) handlers.Op
 	o.Writer = countedWriter{Writer: stored, outcomes: s.metrics.Outcomes(stored)}
 	o.Ready, o.Answers, o.Running = s.ready, s.answers, ctx
 	o.Logger, o.Metrics, o.Observe = s.logger, s.metrics.Handler(), s.countRequest
+	if s.options.Gates != nil {
+		o.Gates = s.options.Gates
+	}
 	o.WriteTimeout, o.Auth = s.options.CheckTimeout, s.auth(l)
 	return o
 }

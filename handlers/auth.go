@@ -47,6 +47,10 @@ func routeNeeds() map[string]need {
 		"POST " + pathOutcome:  one(access.ScopeReport),
 		"GET /v1/txns/:id":     one(access.ScopeHistory),
 
+		anyMethod + " " + pathGate:      one(access.ScopeCheck),
+		anyMethod + " " + pathNamed:     one(access.ScopeCheck),
+		anyMethod + " " + pathBelowName: one(access.ScopeCheck),
+
 		"GET /v1/zones":        readZone,
 		"GET /v1/zones/:id":    readZone,
 		"PUT /v1/zones/:id":    one(access.ScopeZones),
@@ -88,11 +92,15 @@ func needsOf(routes []*echo.Route) map[endpoint]need {
 // caller who is not known gets the same answer on every path that is not open, whether or
 // not there is a route. Handlers look at the zones that a request names.
 func (s *server) authorize(handle echo.HandlerFunc, x *exchange) (err error) {
-	wanted := s.needs[endpoint{x.Request().Method, x.Path()}] // where nothing is routed, any caller learns so
+	method, credential := x.Request().Method, credentialOf
+	if isGate(x.Path()) {
+		method, credential = anyMethod, gatewayCredentialOf
+	}
+	wanted := s.needs[endpoint{method, x.Path()}] // where nothing is routed, any caller learns so
 	if s.Auth.IsOpen() || wanted.isOpen {
 		return handle(x)
 	}
-	digest, given := credentialOf(x.Request())
+	digest, given := credential(x.Request())
 	if x.caller.Caller, err = s.Auth.Identify(x.Request().Context(), digest, given); err != nil {
 		return err
 	}

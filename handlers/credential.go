@@ -26,14 +26,19 @@ const challenge = `Bearer realm="velocityd"`
 // the end user's own Authorization along. For the same reason an Authorization without a
 // token is as good as none. Last comes the client certificate that TLS has verified.
 func credentialOf(r *http.Request) (digest access.Digest, given bool) {
-	if keys := r.Header[fieldAPIKey]; len(keys) > 0 {
-		token, ok := access.ParseToken(keys[0])
-		return token.Digest(), ok && len(keys) == 1
-	}
-	if lines := r.Header[fieldAuthorization]; len(lines) == 1 {
+	if lines := r.Header[fieldAuthorization]; len(lines) == 1 && len(r.Header[fieldAPIKey]) == 0 {
 		if token, ok := front.TokenIn(lines[0]); ok {
 			return token.Digest(), true
 		}
+	}
+	return gatewayCredentialOf(r)
+}
+
+// gatewayCredentialOf is credentialOf for a gateway, whose Authorization is the end user's in any case.
+func gatewayCredentialOf(r *http.Request) (digest access.Digest, given bool) {
+	if keys := r.Header[fieldAPIKey]; len(keys) > 0 {
+		token, ok := access.ParseToken(keys[0])
+		return token.Digest(), ok && len(keys) == 1
 	}
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return access.Digest{}, false

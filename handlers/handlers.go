@@ -90,6 +90,8 @@ type Options struct {
 	// Running ends when the service begins to stop. Profiles that are being taken then
 	// end, too. Nil means never.
 	Running context.Context
+	// Gates are the named gates. Nil means that there are none.
+	Gates Gates
 	// Auth says whose requests are answered. The zero value answers everybody.
 	Auth Auth
 	// WriteTimeout is the deadline of each change; 0 means 5 seconds. Look-ups have 2
@@ -172,6 +174,7 @@ func (s *server) routeCalls(e *echo.Echo) {
 	e.POST(pathChecks, adapted(s.postChecks))
 	e.POST(pathOutcomes, adapted(s.postOutcomes))
 	e.POST(pathOutcome, adapted(s.postOutcome))
+	s.routeGates(e)
 	get(e, pathWelcome, s.welcome)
 	get(e, pathLive, s.live)
 	get(e, pathReady, s.answerReady)

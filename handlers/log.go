@@ -61,7 +61,9 @@ func (x *exchange) isCall() bool {
 }
 
 // isCheck reports whether the request is one for checks.
-func (x *exchange) isCheck() bool { return x.isPost(pathCheck) || x.isPost(pathChecks) }
+func (x *exchange) isCheck() bool {
+	return x.isPost(pathCheck) || x.isPost(pathChecks) || isGate(x.Path())
+}
 
 func (x *exchange) isPost(path string) bool {
 	return x.Path() == path && x.Request().Method == http.MethodPost

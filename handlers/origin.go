@@ -3,6 +3,7 @@ package handlers
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -38,13 +39,47 @@ func newOrigins(allowedHosts []string) origins {
 // origin. With TLS, the browser holds the name against the certificate. c is the
 // request's connection.
 func (o *origins) check(r *http.Request, c *wire.Connection) error {
-	ofBrowser := len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Origin"]) > 0
-	if ofBrowser && o.pages.Check(r) != nil {
+	if ofBrowser(r) && o.pages.Check(r) != nil {
 		return &requestError{
 			kind:   api.ErrForeignOrigin,
 			detail: "A web page of another origin must not ask this: Sec-Fetch-Site or Origin of the request says that one does.",
 		}
 	}
+	return o.checkHost(r, c)
+}
+
+// checkGate is check for a request of a gateway, which passes on the headers of an end user's browser: his request may
+// well come from the page of another origin. So a request of a browser must have a header that no page can send
+// unless it asks before (a preflight, which is not answered). If callers need no credential, the Host is looked at, too:
+// a page of a foreign name that leads here could send all headers.
+func (o *origins) checkGate(r *http.Request, c *wire.Connection, isOpen bool) error {
+	isMarked := func(name string) bool { return len(r.Header[name]) > 0 }
+	if ofBrowser(r) && !slices.ContainsFunc(gatewayFields(), isMarked) {
+		return &requestError{
+			kind: api.ErrForeignOrigin,
+			detail: "A browser may have sent this request by itself: it has Sec-Fetch-Site or Origin, and none of the headers that only a gateway " +
+				"adds. Let the gateway add one of them: " + strings.Join(gatewayFields(), ", ") + ".",
+		}
+	}
+	if !isOpen {
+		return nil
+	}
+	return o.checkHost(r, c)
+}
+
+// gatewayFields are headers of which a gateway adds at least one.
+func gatewayFields() []string {
+	return []string{fieldAPIKey, "X-Velocity-Zone", fieldForwardedFor, fieldForwarded}
+}
+
+// ofBrowser reports whether a request, or the one that it was made from, has a header that browsers add.
+func ofBrowser(r *http.Request) bool {
+	return len(r.Header["Sec-Fetch-Site"]) > 0 || len(r.Header["Origin"]) > 0
+}
+
+// checkHost returns an error of kind api.ErrForeignOrigin for a request without TLS whose Host is not a name of
+// this service.
+func (o *origins) checkHost(r *http.Request, c *wire.Connection) error {
 	if r.TLS != nil || o.hosts == nil || c.AllowedHost == r.Host {
 		return nil
 	}
@@ -92,9 +127,25 @@ func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
 	case pathWelcome, pathLive, pathReady, pathDescription:
 		return s.authorize(handle, x)
 	}
+	if isGate(x.Path()) {
+		return atGate(s.admitGateway(handle, x, connection))
+	}
 	if err := s.origins.check(x.Request(), connection); err != nil {
 		return err
 	}
+	return s.admitCaller(handle, x, connection)
+}
+
+// admitGateway is admit for a request of a gateway.
+func (s *server) admitGateway(handle echo.HandlerFunc, x *exchange, connection *wire.Connection) error {
+	if err := s.origins.checkGate(x.Request(), connection, s.Auth.IsOpen()); err != nil {
+		return err
+	}
+	return s.admitCaller(handle, x, connection)
+}
+
+// admitCaller calls handle, unless the request is on a connection too many, or its caller may not use the route.
+func (s *server) admitCaller(handle echo.HandlerFunc, x *exchange, connection *wire.Connection) error {
 	if connection.IsExcess {
 		return service.NewBusyError(service.BusyRetryAfter, "too many connections")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"velocityd/api"
 	"velocityd/service"
+	"velocityd/service/access"
 )
 
 // requestError names the fault of a request. Its detail goes to the caller, and
@@ -116,6 +117,13 @@ func problemOf(err error) api.Problem {
 		p.Detail, p.Pointer = request.detail, request.pointer
 	default:
 		p.Detail = strings.Replace(err.Error(), kind.Err.Error()+": ", "", 1) // the code says the same
+	}
+	if gateway := new(gateError); errors.As(err, &gateway) {
+		p.Status = statusAtGate(err)
+		p.Title, p.Pointer = http.StatusText(p.Status), ""
+		if errors.Is(err, access.ErrUnauthenticated) {
+			p.Detail = gateStranger
+		}
 	}
 	if !strings.HasSuffix(p.Detail, ".") { // domain errors end without one
 		p.Detail += "."

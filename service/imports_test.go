@@ -31,6 +31,7 @@ const (
 	echo    = "github.com/labstack/echo/v4"
 	fields  = "github.com/dunglas/httpsfv"
 	strict  = "github.com/go-json-experiment/json"
+	yaml    = "go.yaml.in/yaml/v3"
 	pp      = "github.com/pires/go-proxyproto"
 	xxhash  = "github.com/cespare/xxhash/v2"
 	sql     = "database/sql"
@@ -75,7 +76,7 @@ func rules() map[string]rule {
 			ours: []string{
 				"service", "service/access", "service/queue", "front", "api", "db", "db/session", "db/records",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
-				"handlers/wire", "telemetry", "trusted",
+				"handlers/gate", "handlers/wire", "telemetry", "trusted",
 			},
 			never: []string{sql},
 		},
@@ -84,9 +85,10 @@ func rules() map[string]rule {
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
-			ours: []string{"service", "service/access", "front", "api", "handlers/wire"}, theirs: []string{echo, fields, strict},
-			never: []string{sql},
+			ours:   []string{"service", "service/access", "front", "api", "handlers/gate", "handlers/wire"},
+			theirs: []string{echo, fields, strict}, never: []string{sql},
 		},
+		"handlers/gate": {ours: []string{"service"}, theirs: []string{strict, yaml}, never: []string{sql}},
 		"handlers/wire": {
 			ours: []string{"service", "service/access", "front", "api"}, theirs: []string{strict, pp}, never: []string{sql},
 		},
@@ -103,7 +105,7 @@ func rules() map[string]rule {
 			ours: []string{
 				"service", "service/access", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
-				"migrations", "migrations/roles", "handlers", "handlers/wire", "telemetry", "trusted",
+				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "telemetry", "trusted",
 				"cmd/velocityd/replay",
 			},
 			theirs: []string{"*"},

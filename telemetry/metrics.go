@@ -45,6 +45,7 @@ type Metrics struct {
 	outcomes  *prometheus.CounterVec
 
 	tlsLoaded, tlsNotAfter prometheus.Gauge
+	gatesLoaded            prometheus.Gauge
 
 	checkDuration prometheus.Histogram
 	queueWait     prometheus.Histogram
@@ -198,6 +199,11 @@ func (m *Metrics) makeRequests(create promauto.Factory) {
 		Help: "When the certificate in force expires, in seconds since 1970; +Inf without TLS.",
 	})
 	m.tlsNotAfter.Set(math.Inf(1))
+	m.gatesLoaded = create.NewGauge(prometheus.GaugeOpts{
+		Name: "velocityd_gates_file_loaded", Help: "0 if the file of gates does not load as it is now, and the gates before are in force, " +
+			"otherwise 1.",
+	})
+	m.gatesLoaded.Set(1)
 	m.connections = create.NewGauge(prometheus.GaugeOpts{Name: "velocityd_http_connections", Help: "Open connections of callers."})
 }
 
@@ -299,6 +305,17 @@ func (m *Metrics) NoteTLS(notAfter time.Time, err error) {
 	m.tlsLoaded.Set(1)
 	if err != nil {
 		m.tlsLoaded.Set(0)
+	}
+}
+
+// NoteGates notes how the last attempt to load a changed file of gates ended.
+func (m *Metrics) NoteGates(err error) {
+	if m == nil {
+		return
+	}
+	m.gatesLoaded.Set(1)
+	if err != nil {
+		m.gatesLoaded.Set(0)
 	}
 }
 

@@ -34,6 +34,7 @@ type serviceFlags struct {
 	DegradedAfter   time.Duration `env:"VELOCITY_DEGRADED_AFTER" placeholder:"DURATION" default:"${degraded_after}" help:"How long the database may be silent before it is tested, and may take to be connected to, before checks of zones with on_failure allow or block are answered without it."`
 	StateDir        string        `env:"VELOCITY_STATE_DIR" placeholder:"DIR" help:"Folder in which the zones' settings and who may call are kept, so that checks can be answered without the database after a restart, too. It is created if missing. Without it both are remembered until the service ends."`
 	authFlags       `embed:""`
+	Gates           string `env:"VELOCITY_GATES" placeholder:"FILE" help:"File of named gates, which answer gateways at /gate/NAME ('velocityd gate lint' looks at it). A changed file is read again by itself within seconds; one that is wrong leaves the gates before in force."`
 	Metrics         string `env:"VELOCITY_METRICS" default:"on" enum:"on,off" placeholder:"on|off" help:"on: GET /metrics answers Prometheus. off: nothing is counted, and there is no such path."`
 	keyFlags        `embed:""`
 }
@@ -124,7 +125,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth), slog.String("trusted_proxies", proxies),
 		slog.Bool("proxy_protocol", f.ProxyProtocol),
 		slog.String("metrics", f.Metrics), slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir),
-		slog.String("key_hmac_file", f.KeyHMACFile),
+		slog.String("key_hmac_file", f.KeyHMACFile), slog.String("gates", f.Gates),
 	}
 }
 

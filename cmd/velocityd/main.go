@@ -54,7 +54,7 @@ Serve from your own database. The schema owner's account migrates it and edits z
   export VELOCITY_DSN='velocity:secret@tcp(db.example:3306)/velocityd'
   velocityd serve
 
-A flag wins over its environment variable. Exit codes: 0 success (check: allowed), 1 error (doctor: a fault was found), 2 wrong usage, 3 blocked (check only), 4 findings (zone lint and migrate status only).`
+A flag wins over its environment variable. Exit codes: 0 success (check: allowed), 1 error (doctor: a fault was found), 2 wrong usage, 3 blocked (check only), 4 findings (zone lint, gate lint and migrate status only).`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -94,6 +94,7 @@ type cli struct {
 	Override overrideCmd `cmd:"" help:"List and change exceptions from the limits of zones."`
 	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release it."`
 	Replay   replayCmd   `cmd:"" help:"Ask a check for every login attempt in an sshd log."`
+	Gate     gateCmd     `cmd:"" help:"Look at a file of named gates, or try one of them."`
 	Token    tokenCmd    `cmd:"" help:"Make, list and revoke the tokens of callers of the HTTP interface."`
 
 	Completion completionCmd `cmd:"" help:"Print a script that completes commands, flags and values in a shell."`

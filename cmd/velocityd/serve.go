@@ -106,6 +106,11 @@ func (f serviceFlags) serve(ctx context.Context, o daemon.Options, l *daemon.Lis
 	if o.Keys, err = f.keyring(); err != nil {
 		return errors.Join(err, l.Close())
 	}
+	if f.Gates != "" {
+		if o.Gates, err = daemon.LoadGates(f.Gates); err != nil {
+			return errors.Join(usagef("--gates (VELOCITY_GATES): %w", err), l.Close())
+		}
+	}
 	instance, err := daemon.New(o)
 	if err != nil {
 		return errors.Join(err, l.Close())

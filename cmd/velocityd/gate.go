@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"velocityd/handlers/gate"
+	"velocityd/trusted"
+)
+
+// gateCmd groups the commands on files of gates.
+type gateCmd struct {
+	Lint gateLintCmd `cmd:"" help:"Find faults in a file of gates, and settings that nobody means."`
+	Try  gateTryCmd  `cmd:"" help:"Show what a gate asks for a request, without asking it."`
+}
+
+// readGates reads a file of gates. The error names the file.
+func readGates(path string) (gate.File, error) {
+	text, err := trusted.Read(path, trusted.LongLimit)
+	if err != nil {
+		return nil, err
+	}
+	return gate.Parse(text)
+}
+
+type gateLintCmd struct {
+	File          string `arg:"" help:"File of gates."`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (gateLintCmd) Help() string {
+	return `Prints a line for each fault of the file, with the line where it is, and for each setting that is allowed but probably not meant: an attempt id that end users can choose, a bucket that is there twice, a gate whose buckets are all optional. If a database or a service is named, zones that do not exist are found, too. A service does not take a file with a fault; the gates before stay in force.
+
+Exit code 0 means no findings, 4 findings.
+
+Example:
+
+  velocityd gate lint /etc/velocityd/gates.yaml`
+}
+
+// Run prints the findings about the file.
+func (c *gateLintCmd) Run(ctx context.Context, p *process) error {
+	file, err := readGates(c.File)
+	if faults, ok := faultsIn(err); ok {
+		for _, fault := range faults {
+			fmt.Fprintln(p.stdout, fault)
+		}
+		return errFindings
+	}
+	if err != nil {
+		return err
+	}
+	zones, err := c.zones(ctx)
+	if err != nil {
+		return err
+	}
+	findings := file.Findings(zones)
+	for _, finding := range findings {
+		fmt.Fprintln(p.stdout, finding)
+	}
+	if len(findings) > 0 {
+		return errFindings
+	}
+	fmt.Fprintf(p.stdout, "no findings in %s\n", counted(len(file), "gate"))
+	return nil
+}
+
+// faultsIn returns the faults that an error of reading a file is made of.
+func faultsIn(err error) ([]error, bool) {
+	fault := gate.FaultError{}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap(), errors.As(err, &fault)
+	}
+	return []error{err}, errors.As(err, &fault)
+}
+
+// zones returns the ids of all zones, or nil if neither a service nor a database is named.
+func (c *gateLintCmd) zones(ctx context.Context) ([]int64, error) {
+	dsn, err := c.configured()
+	if err != nil || c.URL == "" && dsn == "" {
+		return nil, err
+	}
+	store, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer store.release()
+	zones, err := store.Zones(ctx)
+	ids := make([]int64, 0, len(zones))
+	for _, zone := range zones {
+		ids = append(ids, zone.ID)
+	}
+	return ids, err
+}
+
+type gateTryCmd struct {
+	File    string     `arg:"" help:"File of gates."`
+	Name    string     `arg:"" help:"Name of the gate."`
+	Method  string     `env:"-" placeholder:"METHOD" help:"Method of the request. Left out: POST with --data, and otherwise GET."`
+	Header  []string   `env:"-" sep:"none" placeholder:"'NAME: VALUE'" help:"Header of the request; can be repeated."`
+	Data    string     `env:"-" placeholder:"TEXT" help:"Body of the request."`
+	URLPath string     `name:"url-path" env:"-" placeholder:"PATH" help:"Path and query of the request. Left out: /gate/NAME."`
+	Client  netip.Addr `env:"-" default:"192.0.2.1" placeholder:"ADDRESS" help:"Address that the request comes from."`
+}
+
+// Help is the longer explanation of the command.
+func (gateTryCmd) Help() string {
+	return `Prints the buckets and the attempt id that the gate takes from a request, with the keys as they stand there: a service brings them into the form of their zones. It then says with which statuses the gate answers. It asks nobody, and nothing is counted. A request that the gate refuses ends with exit code 1 and the text that the gateway is told.
+
+Example:
+
+  velocityd gate try gates.yaml login --header 'Content-Type: application/x-www-form-urlencoded' --data 'username=alice&password=x'`
+}
+
+// Run prints the question of a request.
+func (c *gateTryCmd) Run(ctx context.Context, p *process) error {
+	file, err := readGates(c.File)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.File, err)
+	}
+	named, ok := file.Gate(c.Name)
+	if !ok {
+		return usagef("%s has no gate %q: it has %s", c.File, c.Name, strings.Join(file.Names(), ", "))
+	}
+	request, err := c.request(ctx)
+	if err != nil {
+		return err
+	}
+	asked, err := named.Question(request, strings.HasPrefix(request.HTTP.URL.Path, "/gate/"+c.Name+"/"))
+	if err != nil {
+		return fmt.Errorf("the gate answers 400: %w", err)
+	}
+	printQuestion(p.stdout, asked)
+	return nil
+}
+
+// request returns the request that the flags describe.
+func (c *gateTryCmd) request(ctx context.Context) (*gate.Request, error) {
+	method, path := c.Method, c.URLPath
+	switch {
+	case method == "" && c.Data != "":
+		method = http.MethodPost
+	case method == "":
+		method = http.MethodGet
+	}
+	if path == "" {
+		path = "/gate/" + c.Name
+	}
+	request, err := http.NewRequestWithContext(ctx, method, path, strings.NewReader(c.Data))
+	if err != nil {
+		return nil, usagef("--method or --url-path: %w", err)
+	}
+	for _, header := range c.Header {
+		name, value, ok := strings.Cut(header, ":")
+		if !ok {
+			return nil, usagef("--header takes 'NAME: VALUE'; it is %q", header)
+		}
+		request.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return &gate.Request{
+		HTTP:   request,
+		Client: func() (netip.Addr, error) { return c.Client, nil },
+		Body:   func() ([]byte, error) { return []byte(c.Data), nil },
+	}, nil
+}
+
+func printQuestion(w io.Writer, asked gate.Question) {
+	for _, b := range asked.Check.Buckets {
+		fmt.Fprintf(w, "zone %d, key %q\n", b.ZoneID, b.Key)
+	}
+	if id := asked.Check.AttemptID; id != "" {
+		fmt.Fprintf(w, "attempt %q\n", id)
+	}
+	fmt.Fprintf(w, "allowed: %d; blocked: %d; not decided: %s\n", asked.Allow, asked.Deny, asked.Busy)
+}

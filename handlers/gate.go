@@ -1,0 +1,207 @@
+package handlers
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strconv"
+
+	"github.com/labstack/echo/v4"
+
+	"velocityd/api"
+	"velocityd/handlers/gate"
+	"velocityd/handlers/wire"
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+// The paths that gateways ask, by any method and, below the name of a gate, with any path behind it.
+const (
+	pathGate      = "/v1/gate"
+	pathNamed     = "/gate/:name"
+	pathBelowName = "/gate/:name/*"
+)
+
+// anyMethod routes the requests of a path that no other route of it has.
+const anyMethod = echo.RouteNotFound
+
+// Names of header fields of a gate's answer, in the canonical form of net/http.
+const (
+	fieldTxnID     = "X-Velocity-Txn-Id"
+	fieldAttemptID = "X-Velocity-Attempt-Id"
+)
+
+// Gates are the named gates that are in force.
+type Gates interface {
+	Gate(name string) (g gate.Gate, ok bool)
+}
+
+// routeGates routes the paths for gateways.
+func (s *server) routeGates(e *echo.Echo) {
+	e.Add(anyMethod, pathGate, adapted(s.shortGate))
+	e.Add(anyMethod, pathNamed, adapted(s.namedGate))
+	e.Add(anyMethod, pathBelowName, adapted(s.namedGate))
+}
+
+// isGate reports whether a route is one for gateways.
+func isGate(route string) bool {
+	return route == pathGate || route == pathNamed || route == pathBelowName
+}
+
+// shortGate answers /v1/gate.
+func (s *server) shortGate(x *exchange) error {
+	asked, err := gate.Short(s.gateRequest(x))
+	if err != nil {
+		return err
+	}
+	return s.answerGate(x, asked)
+}
+
+// namedGate answers /gate/{name} and the paths below it.
+func (s *server) namedGate(x *exchange) error {
+	name, err := pathPart(x, "name")
+	if err != nil {
+		return err
+	}
+	named, ok := gate.Gate{}, false
+	if s.Gates != nil {
+		named, ok = s.Gates.Gate(name)
+	}
+	if !ok {
+		return &requestError{kind: service.ErrNotFound, detail: "There is no gate of this name in the file of --gates."}
+	}
+	asked, err := named.Question(s.gateRequest(x), x.Path() == pathBelowName)
+	if err != nil {
+		return err
+	}
+	return s.answerGate(x, asked)
+}
+
+// gateRequest returns the request of a gateway as package gate reads it.
+func (s *server) gateRequest(x *exchange) *gate.Request {
+	return &gate.Request{
+		HTTP:   x.Request(),
+		Client: func() (netip.Addr, error) { return s.client(x.Request()) },
+		Body:   func() ([]byte, error) { return readGateBody(x) },
+	}
+}
+
+// readGateBody reads the whole body of a gateway's request.
+func readGateBody(x *exchange) ([]byte, error) {
+	r := x.Request()
+	length := r.ContentLength
+	if length < 0 || length > gate.MaxBody { // not known, or not read to its end
+		length = gate.MaxBody
+	}
+	if err := x.takeMemory(length); err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	_, err := text.ReadFrom(http.MaxBytesReader(x.Response().Writer, r.Body, gate.MaxBody))
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return nil, &requestError{kind: api.ErrTooLarge, detail: fmt.Sprintf("The body at a gate must be at most %d bytes.", gate.MaxBody)}
+	}
+	return text.Bytes(), bodyError(err)
+}
+
+// answerGate decides the check and answers by the status.
+func (s *server) answerGate(x *exchange, asked gate.Question) error {
+	if err := x.caller.MayAsk(asked.Check); err != nil {
+		return err
+	}
+	decisions, err := s.decide(x, []service.Check{asked.Check})
+	if err == nil {
+		err = decisions[0].Err
+	}
+	if err != nil {
+		return unansweredGate(x, asked.Answer, err)
+	}
+	d := decisions[0]
+	setRateLimit(x, d)
+	if id := d.TxnID(); id != 0 {
+		x.set(fieldTxnID, strconv.FormatUint(id, 10))
+	}
+	if asked.Check.AttemptID != "" {
+		x.set(fieldAttemptID, asked.Check.AttemptID)
+	}
+	if d.Blocked {
+		x.denyGate(asked.Deny, service.WholeSeconds(d.RetryAfter()))
+	} else {
+		x.allowGate(asked.Allow)
+	}
+	return nil
+}
+
+// unansweredGate answers a check that could not be decided, as the gate wants it. It returns err, which is logged
+// in any case.
+func unansweredGate(x *exchange, answer gate.Answer, err error) error {
+	if statusAtGate(err) < http.StatusInternalServerError {
+		return err // the gateway's question is wrong
+	}
+	switch wait := service.WholeSeconds(retryAfter(err)); answer.Busy {
+	case gate.BusyAllows:
+		x.allowGate(answer.Allow)
+	case gate.BusyDenies:
+		x.set(fieldRetryAfter, decimal(wait))
+		x.denyGate(answer.Deny, wait)
+	case gate.BusyFails:
+	}
+	return err
+}
+
+// allowGate answers that the attempt may go ahead.
+func (x *exchange) allowGate(status int) {
+	wire.Hurry(x.Response())
+	x.set(fieldCacheControl, "no-store")
+	if status == http.StatusOK {
+		x.set(fieldContentLength, "0")
+	}
+	x.Response().WriteHeader(status)
+}
+
+// denyGate answers that the attempt may not go ahead. Some gateways pass the answer on to the end user. A status of
+// 401 has no WWW-Authenticate: no credential would help.
+func (x *exchange) denyGate(status int, seconds int64) {
+	x.set(fieldCacheControl, "no-store")
+	x.respond(status, "text/plain; charset=utf-8", fmt.Appendf(nil, "Too many attempts. Try again in %d seconds.\n", seconds))
+}
+
+// gateError is an error of a gateway's request. A gateway acts on the status alone: 401, 403 and 429 mean that the
+// attempt is blocked and nothing else, because a gateway tells them to end users; and FreeRADIUS goes on after 404.
+// So each error that somebody has to mend at the gateway is 400, which no gateway lets pass.
+type gateError struct{ cause error }
+
+// atGate returns err as the error of a gateway's request; nil stays nil.
+func atGate(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &gateError{err}
+}
+
+// gateStranger is for the log, too: nobody is limited and nobody logs in until the gateway has its credential.
+const gateStranger = "The gateway has not proved who it is. Let it send a token of the scope check in X-API-Key, or a registered client " +
+	"certificate; Authorization is the end user's. If it has sent one of them, that is unknown, revoked or expired."
+
+func (e *gateError) Error() string {
+	if errors.Is(e.cause, access.ErrUnauthenticated) {
+		return gateStranger
+	}
+	return e.cause.Error()
+}
+
+func (e *gateError) Unwrap() error { return e.cause }
+
+// statusAtGate returns the status that an error has at a gate.
+func statusAtGate(err error) int {
+	status := kindOf(err).Status
+	switch {
+	case errors.Is(err, service.ErrForbidden): // of the service's account at the database
+		return http.StatusInternalServerError
+	case status < http.StatusInternalServerError:
+		return http.StatusBadRequest
+	}
+	return status
+}

@@ -1,0 +1,121 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// form returns the fields of the form in the body. A body that says it is something else has none.
+func (r *Request) form() (url.Values, error) {
+	switch media := r.media(); {
+	case r.fields != nil:
+		return r.fields, nil
+	case strings.HasPrefix(media, "multipart/"):
+		return nil, errors.New("cannot be read, because the form is sent as multipart: gates read application/x-www-form-urlencoded")
+	case isJSON(media):
+		return nil, nil
+	}
+	text, err := r.body()
+	if err != nil {
+		return nil, err
+	}
+	fields, err := url.ParseQuery(string(text))
+	if err != nil {
+		return nil, errors.New("cannot be read, because the form is malformed")
+	}
+	r.fields = fields
+	return fields, nil
+}
+
+func (s Source) readForm(r *Request) (string, error) {
+	fields, err := r.form()
+	if err != nil {
+		return "", err
+	}
+	text, err := loneOf(fields, s.Name)
+	if errors.Is(err, errMissing) && len(fields) == 0 {
+		return "", fmt.Errorf("%w: the request has no form, and some gateways send no body (nginx's auth_request, Caddy)", err)
+	}
+	return text, err
+}
+
+// document returns the JSON value of the body, or nil if there is none. A body that says it is a form has none.
+func (r *Request) document() (jsontext.Value, error) {
+	if r.value != nil || isForm(r.media()) {
+		return r.value, nil
+	}
+	text, err := r.body()
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, &r.value); err != nil { // it refuses names that are there twice
+		return nil, errors.New("cannot be read, because the body is not JSON in UTF-8 with each name once")
+	}
+	return r.value, nil
+}
+
+func (s Source) readJSON(r *Request) (string, error) {
+	part, err := r.document()
+	if err != nil {
+		return "", err
+	}
+	if part == nil {
+		return "", fmt.Errorf("%w: the request has no JSON, and some gateways send no body (nginx's auth_request, Caddy)", errMissing)
+	}
+	for name := range jsontext.Pointer(s.Name).Tokens() {
+		if part, err = child(part, name); err != nil {
+			return "", err
+		}
+	}
+	return scalar(part)
+}
+
+// child returns the member of an object, or the element of an array.
+func child(of jsontext.Value, name string) (jsontext.Value, error) {
+	switch of.Kind() {
+	case '{':
+		var members map[string]jsontext.Value
+		if err := json.Unmarshal(of, &members); err != nil {
+			return nil, errMissing
+		}
+		for other := range members {
+			if other != name && strings.EqualFold(other, name) {
+				return nil, errors.New("is given in another case")
+			}
+		}
+		if part, ok := members[name]; ok {
+			return part, nil
+		}
+	case '[':
+		var elements []jsontext.Value
+		i, err := strconv.ParseUint(name, 10, 16)
+		if err == nil && json.Unmarshal(of, &elements) == nil && i < uint64(len(elements)) {
+			return elements[i], nil
+		}
+	}
+	return nil, errMissing
+}
+
+// scalar returns a string, or a whole number as it is written. There are no two ways to write a whole number in JSON
+// without a sign, a fraction or an exponent.
+func scalar(value jsontext.Value) (string, error) {
+	switch value.Kind() {
+	case 'n':
+		return "", errMissing
+	case '"':
+		var text string
+		err := json.Unmarshal(value, &text)
+		return text, err
+	case '0':
+		if text := string(value); !strings.ContainsAny(text, "-+.eE") {
+			return text, nil
+		}
+	}
+	return "", errors.New("must be a string or a whole number")
+}

@@ -1,0 +1,129 @@
+package gate
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Kind is a kind of place in a request.
+type Kind string
+
+// The kinds of places.
+const (
+	Header Kind = "header" // a header field
+	Query  Kind = "query"  // a parameter of the address
+	Form   Kind = "form"   // a field of a form in the body
+	JSON   Kind = "json"   // a member of a JSON body, by its pointer (RFC 6901)
+	Basic  Kind = "basic"  // the user of Authorization: Basic
+	Client Kind = "client" // the address that the request comes from
+)
+
+// kinds returns all kinds of places, by their names in the file.
+func kinds() []string {
+	return []string{string(Header), string(Query), string(Form), string(JSON), string(Basic), string(Client)}
+}
+
+// Source is a place in a request. The zero value is none.
+type Source struct {
+	Kind Kind
+	Name string // of the header, parameter or field; the pointer; "user" or "address"
+}
+
+// String returns the name of the place in a sentence.
+func (s Source) String() string {
+	switch s.Kind {
+	case Header:
+		return "the header " + s.Name
+	case Query:
+		return "the query parameter " + s.Name
+	case Form:
+		return "the form field " + s.Name
+	case JSON:
+		return "the JSON member " + s.Name
+	case Basic:
+		return "the user of Authorization: Basic"
+	case Client:
+		return "the client's address"
+	}
+	return "nothing"
+}
+
+// errMissing says that a request has nothing at a place, or an empty text.
+var errMissing = errors.New("is missing or empty")
+
+// read returns the text at the place in a request, which is not empty. The error wraps errMissing if there is none.
+// It is another one if there may be several, because the application behind the gateway may read another one of
+// them than this function. No error repeats the text.
+func (s Source) read(r *Request) (text string, err error) {
+	switch s.Kind {
+	case Header:
+		text, err = lone(r.HTTP.Header.Values(s.Name))
+	case Query:
+		text, err = s.readQuery(r)
+	case Form:
+		text, err = s.readForm(r)
+	case JSON:
+		text, err = s.readJSON(r)
+	case Basic:
+		text, err = basicUser(r.HTTP.Header.Values("Authorization"))
+	case Client:
+		return r.client()
+	}
+	if err == nil && text == "" {
+		err = errMissing
+	}
+	if err != nil {
+		return "", fmt.Errorf("%v %w", s, err)
+	}
+	return text, nil
+}
+
+// lone returns the one text of a list.
+func lone(texts []string) (string, error) {
+	switch len(texts) {
+	case 0:
+		return "", errMissing
+	case 1:
+		return texts[0], nil
+	}
+	return "", errors.New("is given several times")
+}
+
+func (s Source) readQuery(r *Request) (string, error) {
+	query, err := r.query()
+	if err != nil {
+		return "", errors.New("cannot be read, because the query is malformed")
+	}
+	return loneOf(query, s.Name)
+}
+
+// loneOf returns the one value of a name. It refuses another spelling of the name, by which some programs find the
+// value, too.
+func loneOf(values map[string][]string, name string) (string, error) {
+	for other := range values {
+		if other != name && strings.EqualFold(other, name) {
+			return "", errors.New("is given in another case")
+		}
+	}
+	return lone(values[name])
+}
+
+// basicUser returns the user in the credentials of the scheme Basic (RFC 7617). Other schemes have none.
+func basicUser(lines []string) (string, error) {
+	credentials, err := lone(lines)
+	if err != nil {
+		return "", err
+	}
+	scheme, text, _ := strings.Cut(credentials, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return "", errMissing
+	}
+	decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
+	user, _, isPair := strings.Cut(string(decoded), ":")
+	if err != nil || !isPair {
+		return "", errors.New("is malformed")
+	}
+	return user, nil
+}
