@@ -15,6 +15,7 @@ RACE ?= -race
 TESTFLAGS ?=
 export NAME ?=
 PORT ?= 15300
+TAG ?=
 REPLICAS ?= 0
 
 .PHONY: help
@@ -100,6 +101,24 @@ clean: ## remove what was built here, and the linter; says what it leaves
 	@echo 'removed: bin, *.test, *.prof, $(CACHE)/tools, $(CACHE)/lint'
 	@echo 'left:    database engines in $(CACHE) (rm -r removes them; `make test` fetches them again),'
 	@echo '         packages that were installed, the data of `velocityd dev`, Go'"'"'s own caches (go clean -cache)'
+
+## Release
+
+.PHONY: package
+package: toolchain ## make the archives, debs, rpms, lists of modules and checksums of this tree in dist/tree
+	@rm -rf dist/tree
+	@tools/package/package.sh dist/tree
+
+.PHONY: release
+release: toolchain ## make all files of a version from its tag, twice, compared, in dist/TAG (TAG=v0.1.0)
+	@tools/package/release.sh '$(TAG)' 'dist/$(TAG)'
+
+# They boot a small Debian in namespaces, so they need root. Its layer is in memory.
+.PHONY: test-packages
+test-packages: toolchain ## release this tree, and install, upgrade and remove it on a small Debian with systemd (needs root)
+	@VELOCITY_DEBIAN=$$(scripts/debian-root.sh) && export VELOCITY_DEBIAN && \
+	sudo=; if ((EUID)); then sudo='sudo -E env PATH=$(PATH)'; fi; \
+	$$sudo go test -tags packages -run 'Release' -count=1 -timeout 15m ./deploy $(TESTFLAGS)
 
 ## Vitess and TiDB
 

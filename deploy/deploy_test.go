@@ -119,19 +119,22 @@ func TestEachAlertHasAnEntryForTheOperator(t *testing.T) {
 	}
 }
 
-// TestTheUnitsOfSystemdNameFlagsThatThePageHas holds the units against the page's table of flags.
-func TestTheUnitsOfSystemdNameFlagsThatThePageHas(t *testing.T) {
+// TestTheFilesOfTheServiceNameSettingsThatThePageHas holds the unit, its drop-in and the file of settings against the
+// page's table.
+func TestTheFilesOfTheServiceNameSettingsThatThePageHas(t *testing.T) {
 	t.Parallel()
 	page := read(t, "../docs/operate.md")
-	for _, file := range []string{"systemd/velocityd.service", "systemd/tls.conf"} {
-		flags := regexp.MustCompile(`--[a-z-]+`).FindAllString(read(t, file), -1)
-		for _, flag := range flags {
-			if !strings.Contains(page, "`"+flag+"`") {
-				t.Errorf("%s: docs/operate.md does not know %s", file, flag)
+	for file, pattern := range map[string]string{
+		"systemd/velocityd.service": `--[a-z-]+`, "systemd/tls.conf": `VELOCITY_[A-Z_]+`, "packages/velocityd.yaml": `(?m)^[a-z-]+`,
+	} {
+		settings := regexp.MustCompile(pattern).FindAllString(read(t, file), -1)
+		for _, setting := range settings {
+			if !strings.Contains(page, "`"+setting+"`") && !strings.Contains(page, "`--"+setting+"`") {
+				t.Errorf("%s: docs/operate.md does not know %s", file, setting)
 			}
 		}
-		if len(flags) == 0 || !strings.Contains(page, "../deploy/"+file) {
-			t.Errorf("%s has no flags, or docs/operate.md does not link it", file)
+		if len(settings) == 0 || !strings.Contains(page, "../deploy/"+file) {
+			t.Errorf("%s has no settings, or docs/operate.md does not link it", file)
 		}
 	}
 }

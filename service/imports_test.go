@@ -113,7 +113,7 @@ func rules() map[string]rule {
 		"cmd/velocityd/replay": {ours: []string{"service"}, never: []string{sql, http}},
 		"examples/go":          {ours: []string{"service", "service/access", "api", "client"}},
 		"docs":                 {}, // the test of the pages
-		"deploy":               {}, // the test of what operators are given
+		"deploy":               {}, // the tests of what operators are given
 	}
 }
 
