@@ -276,7 +276,7 @@ func (b *batch) likelyNew() []int {
 func (b *batch) fits(check service.Check) bool {
 	for i, bucket := range check.Buckets {
 		plan := b.known.plans[bucket.ZoneID]
-		if !plan.known || check.KeyRules != nil && check.KeyRules[i] != plan.keys {
+		if !plan.known || check.KeyRules != nil && !check.KeyRules[i].Means(plan.keys) {
 			return false
 		}
 	}

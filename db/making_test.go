@@ -138,6 +138,7 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 			{check(user("old"), user("older")), 2}, // in vain
 			{check(user("f"), user("g")), 0},
 			{append(check(user("h")), check(service.Bucket{ZoneID: 2, Key: "no such zone"}, user("i"))[0]), 1},
+			{ruled(check(user("j"), user("k"))), 2}, // the rule says less than the zone, and means the same
 		} {
 			if made := newBatch(store.hints, &session.Conn{Engine: engine.MySQL, Shards: new(session.Shards)},
 				service.Call{Checks: step.checks}).likelyNew(); len(made) != step.new {
@@ -152,6 +153,14 @@ func TestRowsAreMadeAtOnceWhereUnseenBucketsWereMostlyNew(t *testing.T) {
 			t.Errorf("%d rows of a check whose zone does not exist", n)
 		}
 	})
+}
+
+// ruled returns checks of one bucket whose keys were normalised by the default rule, written in short.
+func ruled(checks []service.Check) []service.Check {
+	for i := range checks {
+		checks[i].KeyRules = make([]service.KeyRule, len(checks[i].Buckets))
+	}
+	return checks
 }
 
 func TestNoRowIsLeftInAZoneThatWasDeleted(t *testing.T) {

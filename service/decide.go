@@ -108,7 +108,7 @@ func StaleKey(zones map[int64]Zone, checks []Check) error {
 		}
 		for i, rule := range check.KeyRules {
 			zone, ok := zones[check.Buckets[i].ZoneID]
-			if ok && !rule.means(zone.Keys) {
+			if ok && !rule.Means(zone.Keys) {
 				return fmt.Errorf("zone %d has rule %v, key normalised by %v: %w", zone.ID, zone.Keys, rule, ErrStaleKey)
 			}
 		}

@@ -84,8 +84,9 @@ func (r KeyRule) validate() error {
 	return nil
 }
 
-// means says that both rules normalise every key alike, and keep it in the same form.
-func (r KeyRule) means(other KeyRule) bool {
+// Means says that both rules normalise every key alike, and keep it in the same form. Rules of other kinds
+// than KeyIP do so whatever their prefixes are.
+func (r KeyRule) Means(other KeyRule) bool {
 	r, other = r.withDefaults(), other.withDefaults()
 	return r == other || r.Kind == other.Kind && r.Form == other.Form && r.Kind != KeyIP
 }
