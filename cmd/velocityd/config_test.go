@@ -27,7 +27,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"help", "version", "steps", "all", "rate", "window", "description", "mode", "counts", "reserve-ttl", "reset-on-success",
 		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
 		"record-blocked",
-		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject",
+		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject", "out",
 		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes",
 	}
 	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
@@ -59,7 +59,8 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 func TestHelpExplainsEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check", "outcome", "zone",
+		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check", "outcome", "health",
+		"zone",
 		"zone list", "zone show", "zone set",
 		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set", "override delete", "bucket",
 		"bucket peek",

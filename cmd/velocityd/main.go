@@ -90,6 +90,7 @@ type cli struct {
 	Check    checkCmd    `cmd:"" help:"Ask whether one attempt may go ahead. It is recorded and counts like any other."`
 	Outcome  outcomeCmd  `cmd:"" help:"Report how a login ended: success or failure."`
 	Doctor   doctorCmd   `cmd:"" help:"Look whether the database is fit for the service, and say what to do."`
+	Health   healthCmd   `cmd:"" help:"Ask a running service whether it is ready or alive."`
 	Zone     zoneCmd     `cmd:"" help:"List, change and lint zones."`
 	Override overrideCmd `cmd:"" help:"List and change exceptions from the limits of zones."`
 	Bucket   bucketCmd   `cmd:"" help:"Look at one bucket, or release it."`

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,12 +46,15 @@ type tokenCreateCmd struct {
 	Expires       string         `env:"-" placeholder:"WHEN" help:"When the token ends: a length from now by the database's clock (90d), a date (2026-12-31, its first instant in UTC), or a time (2026-12-31T23:59:59Z). Left out: never."`
 	ClientCert    string         `name:"client-cert" env:"-" xor:"certificate" placeholder:"FILE" help:"Make no token, but know the caller by client certificates with the subject of the one in this file, which is PEM."`
 	ClientSubject string         `name:"client-subject" env:"-" xor:"certificate" placeholder:"SUBJECT" help:"The same with the subject itself, as this command prints it for a file: CN=auth-1,O=Example."`
+	Out           string         `env:"-" placeholder:"FILE" help:"Write the token to this new file, which only you can read, and not to standard output. If the file is there already, nothing is made."`
 	databaseFlags `embed:""`
 }
 
 // Help is the longer explanation of the command.
 func (tokenCreateCmd) Help() string {
 	return `The token is printed once, alone on standard output. The database keeps its SHA-256 only: a token that is lost must be replaced.
+
+With --out it goes to a file. A second run then does nothing, so the command may be a step of every start.
 
 To replace a token, make a second one of the same name, give it to the caller, and revoke the first. Two may be live at a time.
 
@@ -81,6 +86,20 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
 	if _, err := parseExpiry(c.Expires, time.Now()); err != nil {
 		return err
 	}
+	var staged string
+	if c.Out != "" {
+		if subject != "" {
+			return usagef("--out is for a token, and a certificate has none: leave it out")
+		}
+		if _, err := os.Lstat(c.Out); err == nil {
+			fmt.Fprintf(p.stderr, "%s is there already: no token was made\n", c.Out)
+			return nil
+		}
+		if staged, err = stageToken(c.Out, token); err != nil {
+			return err
+		}
+		defer func() { _ = os.Remove(staged) }() // unless it has its name by then
+	}
 	store, err := c.open(ctx)
 	if err != nil {
 		return err
@@ -101,14 +120,33 @@ func (c *tokenCreateCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	printCredentials(p.stderr, now, []access.Credential{made})
-	if made.Kind == access.KindCertificate {
+	switch {
+	case made.Kind == access.KindCertificate:
 		return nil
+	case staged != "":
+		err = os.Rename(staged, c.Out)
+	default:
+		fmt.Fprintln(p.stderr, "The token, which is not shown again:")
+		_, err = fmt.Fprintln(p.stdout, token.Reveal())
 	}
-	fmt.Fprintln(p.stderr, "The token, which is not shown again:")
-	if _, err := fmt.Fprintln(p.stdout, token.Reveal()); err != nil {
+	if err != nil {
 		return fmt.Errorf("print the token: %w; revoke it by 'velocityd token revoke %d'", err, made.ID)
 	}
 	return nil
+}
+
+// stageToken writes a token beside the file that it is for, before the token is of any use, and returns that file's
+// name: a folder that takes no file then leaves no live token that nobody has.
+func stageToken(path string, token access.Token) (name string, err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), ".token-*") // mode 0600
+	if err != nil {
+		return "", fmt.Errorf("--out: %w", err)
+	}
+	_, err = fmt.Fprintln(file, token.Reveal())
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return "", errors.Join(fmt.Errorf("--out: %w", err), os.Remove(file.Name()))
+	}
+	return file.Name(), nil
 }
 
 // subject returns the subject of the certificates by which the caller is to be known, or "".

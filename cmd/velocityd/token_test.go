@@ -60,6 +60,42 @@ func TestTokenIsPrintedOnceAndKeptAsItsDigest(t *testing.T) {
 	}
 }
 
+func TestATokenForAFileIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Engines(t)[0].Database(t)
+	env := environment{"VELOCITY_DSN": d.DSN}
+	path := filepath.Join(t.TempDir(), "shop.token")
+	for _, want := range []string{"shop", path + " is there already"} {
+		if r := command(env, nil, "token", "create", "shop", "--scope", "check", "--out", path); r.code != exitFine || r.stdout != "" ||
+			!strings.Contains(r.stderr, want) {
+			t.Fatalf("got exit code %d, and %d bytes\n%s", r.code, len(r.stdout), r.stderr)
+		}
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got mode %v (%v), want 0600", info.Mode(), err)
+	}
+	token := strings.TrimSuffix(string(text), "\n")
+	if n := d.Count(t, "SELECT COUNT(*) FROM access_token WHERE digest = UNHEX(SHA2(?, 256))", token); n != 1 {
+		t.Errorf("%d rows have the digest of what is in the file, want 1", n)
+	}
+	for _, args := range [][]string{
+		{"token", "create", "other", "--scope", "check", "--out", filepath.Join(filepath.Dir(path), "none", "token")},
+		{"token", "create", "other", "--scope", "check", "--client-subject", "CN=a", "--out", path + "2"},
+	} {
+		if r := command(env, nil, args...); r.code == exitFine {
+			t.Errorf("%q: got %+v, want an error", args, r)
+		}
+	}
+	if n := d.Count(t, "SELECT COUNT(*) FROM access_token"); n != 1 {
+		t.Errorf("%d tokens are live, want 1: a file that cannot be made leaves no token", n)
+	}
+}
+
 func TestTokensAreRotatedAndRevoked(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Engines(t)[0].Database(t)
