@@ -62,6 +62,18 @@ test: toolchain ## run all tests on MySQL and two MariaDBs, or on VELOCITY_TEST_
 	status=0; go test $(RACE) -timeout 60m -parallel 4 $(PKG) $(TESTFLAGS) || status=$$?; \
 	if [[ $$note ]]; then echo "$$note" >&2; fi; exit $$status
 
+# The image and the chart are made by separate modules, whose first build takes minutes. Containers are entered by chroot.
+TOOL_GO = env -u GOROOT GOWORK=off GOFLAGS=-mod=readonly CGO_ENABLED=0 go
+.PHONY: test-containers
+test-containers: toolchain ## run image, compose file and Helm chart on real engines, without a container engine (needs root)
+	@if [[ -z $${VELOCITY_TEST_DSN:-} ]]; then scripts/engines.sh mysql mariadb-10.11 mariadb-11.8; fi
+	@for part in image chart; do (cd tools/$$part && $(TOOL_GO) test ./...); done
+	@rm -rf bin/containers; CGO_ENABLED=0 go build -trimpath -buildvcs=false -o bin/containers/velocityd ./cmd/velocityd
+	@cd tools/chart && $(TOOL_GO) build -trimpath -buildvcs=false -o ../../bin/containers/chart .
+	@tools/module.sh image -version 0.0.0-test -out bin/containers bin/containers/velocityd >/dev/null
+	@sudo=; if ((EUID)); then sudo='sudo -E'; fi; \
+	go test -tags packages -exec "$$sudo" -count=1 -timeout 20m ./deploy/containers $(TESTFLAGS)
+
 .PHONY: lint
 lint: toolchain ## hold the code against .golangci.yml (the first time builds the linter, for minutes)
 	@tools/golangci-lint.sh run ./...
@@ -115,7 +127,7 @@ release: toolchain ## make all files of a version from its tag, twice, compared,
 
 # They boot a small Debian in namespaces, so they need root. Its layer is in memory.
 .PHONY: test-packages
-test-packages: toolchain ## release this tree, and install, upgrade and remove it on a small Debian with systemd (needs root)
+test-packages: toolchain test-containers ## release this tree, and install, upgrade and remove it on a small Debian with systemd (needs root)
 	@VELOCITY_DEBIAN=$$(scripts/debian-root.sh) && export VELOCITY_DEBIAN && \
 	sudo=; if ((EUID)); then sudo='sudo -E env PATH=$(PATH)'; fi; \
 	$$sudo go test -tags packages -run 'Release' -count=1 -timeout 15m ./deploy $(TESTFLAGS)

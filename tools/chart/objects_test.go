@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	apps "k8s.io/api/apps/v1"
+	batch "k8s.io/api/batch/v1"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	chartFolder = "../../deploy/helm/velocityd"
+	examples    = "../../deploy/helm/examples/*.yaml"
+)
+
+// objects are the rendered manifests, each decoded into the type of its kind, which refuses names that it lacks.
+type objects struct {
+	config     *core.ConfigMap
+	deployment *apps.Deployment
+	job        *batch.Job
+	services   []*core.Service
+	account    *core.ServiceAccount
+	budget     *policy.PodDisruptionBudget
+	network    *networking.NetworkPolicy
+	monitor    *monitoring.ServiceMonitor
+	notes      string
+}
+
+// eachExample runs a test with the objects of each example, and the values that it gives.
+func eachExample(t *testing.T, test func(t *testing.T, o objects)) {
+	t.Helper()
+	files, err := filepath.Glob(examples)
+	if err != nil || len(files) < 4 {
+		t.Fatalf("got %q (%v), want the examples", files, err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			made, err := render(chartFolder, file, "velocityd", "login")
+			if err != nil {
+				t.Fatal(err)
+			}
+			test(t, decode(t, made))
+		})
+	}
+}
+
+// decode decodes each document by its kind.
+func decode(t *testing.T, made manifests) (o objects) {
+	t.Helper()
+	o.notes = made[notes]
+	for _, document := range strings.Split(made.text(), "\n---\n") {
+		var kind meta.TypeMeta
+		if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
+			t.Fatal(err)
+		}
+		switch kind.APIVersion + " " + kind.Kind {
+		case "v1 ConfigMap":
+			o.config = strict(t, document, new(core.ConfigMap))
+		case "apps/v1 Deployment":
+			o.deployment = strict(t, document, new(apps.Deployment))
+		case "batch/v1 Job":
+			o.job = strict(t, document, new(batch.Job))
+		case "v1 Service":
+			o.services = append(o.services, strict(t, document, new(core.Service)))
+		case "v1 ServiceAccount":
+			o.account = strict(t, document, new(core.ServiceAccount))
+		case "policy/v1 PodDisruptionBudget":
+			o.budget = strict(t, document, new(policy.PodDisruptionBudget))
+		case "networking.k8s.io/v1 NetworkPolicy":
+			o.network = strict(t, document, new(networking.NetworkPolicy))
+		case "monitoring.coreos.com/v1 ServiceMonitor":
+			o.monitor = strict(t, document, new(monitoring.ServiceMonitor))
+		default:
+			t.Errorf("nothing holds a %s %s:\n%s", kind.APIVersion, kind.Kind, document)
+		}
+	}
+	return o
+}
+
+// strict decodes a document into an object, which must have a legal name and no namespace, as helm sets it.
+func strict[T interface{ GetName() string }](t *testing.T, document string, into T) T {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(document), into); err != nil {
+		t.Fatalf("%v in\n%s", err, document)
+	}
+	if !strings.HasPrefix(into.GetName(), "velocityd") {
+		t.Errorf("got the name %q", into.GetName())
+	}
+	return into
+}
+
+// settings returns the rendered file of settings.
+func (o objects) settings(t *testing.T) map[string]any {
+	t.Helper()
+	var all map[string]any
+	if err := yaml.UnmarshalStrict([]byte(o.config.Data["velocityd.yaml"]), &all); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// pods returns each pod of the chart with the source of its name, that of the notes too.
+func (o objects) pods(t *testing.T) map[string]core.PodSpec {
+	t.Helper()
+	_, text, found := strings.Cut(o.notes, "--overrides='")
+	text, _, ended := strings.Cut(text, "'")
+	if !found || !ended {
+		t.Fatalf("the notes have no pod:\n%s", o.notes)
+	}
+	overrides := new(core.Pod)
+	if err := yaml.UnmarshalStrict([]byte(text), overrides); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return map[string]core.PodSpec{
+		"Deployment": o.deployment.Spec.Template.Spec, "Job": o.job.Spec.Template.Spec, "notes": overrides.Spec,
+	}
+}
+
+// matches says that a selector finds what has these labels.
+func matches(t *testing.T, selector *meta.LabelSelector, labels map[string]string) bool {
+	t.Helper()
+	if len(selector.MatchExpressions) > 0 || len(selector.MatchLabels) == 0 {
+		t.Fatalf("got %v, want a selector by labels", selector)
+	}
+	for name, value := range selector.MatchLabels {
+		if labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+func TestEachManifestIsOneThatKubernetesTakes(t *testing.T) {
+	t.Parallel()
+	eachExample(t, func(t *testing.T, o objects) {
+		if o.config == nil || o.deployment == nil || o.job == nil || len(o.services) == 0 || o.account == nil || o.budget == nil ||
+			o.network == nil {
+			t.Fatalf("an object is missing: %+v", o)
+		}
+		if got, want := o.deployment.Spec.Template.Spec.ServiceAccountName, o.account.Name; got != want {
+			t.Errorf("pods run as %q, want %q", got, want)
+		}
+		for name, pod := range o.pods(t) {
+			if len(pod.Containers) != 1 || pod.Containers[0].Image == "" {
+				t.Errorf("%s: got containers %+v", name, pod.Containers)
+			}
+		}
+	})
+}
+
+// TestRenderingIsTheSameEachTime finds what depends on the order of a map.
+func TestRenderingIsTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	var texts [][]byte
+	for range 2 {
+		var out bytes.Buffer
+		if err := run([]string{"render", chartFolder, "../../deploy/helm/examples/monitored.yaml"}, &out); err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, out.Bytes())
+	}
+	if !bytes.Equal(texts[0], texts[1]) || len(texts[0]) == 0 {
+		t.Errorf("got\n%s\nand\n%s", texts[0], texts[1])
+	}
+}
+
+// sorted returns the keys of a map in order, for messages.
+func sorted[V any](all map[string]V) []string { return slices.Sorted(maps.Keys(all)) }
