@@ -2,16 +2,17 @@ package api
 
 import "velocityd/service"
 
-// OutcomeRequest is the body of POST /v1/txns/{id}/outcome.
+// OutcomeRequest is the body of POST /v1/txns/{id}/outcome and of POST /v1/attempts/{id}/outcome.
 type OutcomeRequest struct {
 	Outcome service.Outcome `json:"outcome"`
 }
 
-// Report says how the login ended that a txn belongs to. It is used in requests and in
-// answers.
+// Report says how the login ended that a txn belongs to, or that has an attempt id. It is used in requests
+// and in answers.
 type Report struct {
-	TxnID   uint64          `json:"txn_id"`
-	Outcome service.Outcome `json:"outcome"`
+	TxnID     uint64          `json:"txn_id,omitzero"`
+	AttemptID string          `json:"attempt_id,omitzero"`
+	Outcome   service.Outcome `json:"outcome"`
 }
 
 // Reports is the body of POST /v1/outcomes.
@@ -26,9 +27,10 @@ type Receipts struct {
 
 // Receipt holds either the report as it is recorded or a problem.
 type Receipt struct {
-	TxnID   uint64          `json:"txn_id,omitzero"`
-	Outcome service.Outcome `json:"outcome,omitzero"`
-	Problem *Problem        `json:"problem,omitzero"`
+	TxnID     uint64          `json:"txn_id,omitzero"`
+	AttemptID string          `json:"attempt_id,omitzero"`
+	Outcome   service.Outcome `json:"outcome,omitzero"`
+	Problem   *Problem        `json:"problem,omitzero"`
 }
 
 // NewReports returns the request that makes several reports.
@@ -41,4 +43,6 @@ func NewReports(reports []service.Report) Reports {
 }
 
 // Report returns the report that was recorded. It has no meaning if Problem is set.
-func (r Receipt) Report() service.Report { return service.Report{TxnID: r.TxnID, Outcome: r.Outcome} }
+func (r Receipt) Report() service.Report {
+	return service.Report{TxnID: r.TxnID, AttemptID: r.AttemptID, Outcome: r.Outcome}
+}

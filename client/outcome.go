@@ -19,6 +19,9 @@ func (c *Client) Report(ctx context.Context, report service.Report) error {
 		action: fmt.Sprintf("report outcome of txn %d", report.TxnID), method: http.MethodPost,
 		path: fmt.Sprintf("/v1/txns/%d/outcome", report.TxnID), body: api.OutcomeRequest{Outcome: report.Outcome},
 	}
+	if report.AttemptID != "" {
+		r.action, r.path = "report outcome of an attempt", attemptPath(report.AttemptID)+"/outcome"
+	}
 	return c.insist(ctx, func(ctx context.Context) error {
 		answer, err := ask[api.Report](ctx, c, r)
 		if err == nil && service.Report(answer) != report {

@@ -147,7 +147,7 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 1, time.Hour))
-		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: slices.Repeat(check(user("alice")), 2)})
+		decisions, err := store.CheckAll(t.Context(), service.Call{Checks: append(check(user("alice")), attempt("blocked", user("alice"))...)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,6 +180,14 @@ func TestErrorsOfTheProceduresHaveNumbers(t *testing.T) {
 				"CALL report_outcome(1, 'won')":                                                                 session.NumberBadArgument,
 				"CALL report_outcome(1, NULL)":                                                                  session.NumberBadArgument,
 				"CALL report_outcome(1, '')":                                                                    session.NumberBadArgument,
+				"CALL report_attempt('never', 'success')":                                                       session.NumberUnknown,
+				"CALL report_attempt(NULL, 'success')":                                                          session.NumberBadArgument,
+				"CALL report_attempt('', 'success')":                                                            session.NumberBadArgument,
+				"CALL report_attempt('é', 'success')":                                                           session.NumberBadArgument,
+				"CALL report_attempt('" + long[:65] + "', 'success')":                                           session.NumberBadArgument,
+				"CALL report_attempt('never', 'won')":                                                           session.NumberBadArgument,
+				"CALL report_attempt('blocked', 'failure')":                                                     session.NumberContradiction,
+				`CALL report_outcomes('[{"txn_id":1,"attempt_id":"blocked","outcome":"success"}]')`:             session.NumberBadArgument,
 				"CALL report_outcomes('{}')":                                                                    session.NumberBadArgument,
 				"CALL report_outcomes('null')":                                                                  session.NumberBadArgument,
 				"CALL report_outcomes(NULL)":                                                                    session.NumberBadArgument,

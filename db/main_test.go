@@ -59,6 +59,10 @@ func (b bench) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, e
 	return b.store.Peek(ctx, bucket)
 }
 
+func (b bench) Attempt(ctx context.Context, id string) (service.Recall, error) {
+	return b.store.Attempt(ctx, id)
+}
+
 func (b bench) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	return b.store.Release(ctx, bucket, principal, reason)
 }

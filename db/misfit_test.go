@@ -48,6 +48,30 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 			return err
 		}
 	}
+	recalled := func(id string) question {
+		return func(t *testing.T, store *Store, _ []uint64) error {
+			found, err := store.Attempt(t.Context(), id)
+			if err == nil && (len(found.Txns) != 1 || found.Txns[0].AttemptID != id) {
+				t.Errorf("attempt %s is %+v", id, found)
+			}
+			return err
+		}
+	}
+	zonedBy := func(id string) question {
+		return func(t *testing.T, store *Store, _ []uint64) error {
+			zones, err := store.AttemptZones(t.Context(), []string{id})
+			if err == nil && len(zones[id]) != 1 {
+				t.Errorf("the zones of attempt %s are %v", id, zones)
+			}
+			return err
+		}
+	}
+	reportedBy := func(id string) question {
+		return func(t *testing.T, store *Store, _ []uint64) error {
+			_, err := store.ReportAll(t.Context(), []service.Report{{AttemptID: id, Outcome: service.OutcomeFailure}})
+			return err
+		}
+	}
 	zoned := func(list ...int) question {
 		return func(t *testing.T, store *Store, ids []uint64) error {
 			var asked []uint64
@@ -135,6 +159,10 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 			"a txn":                          {"FROM zone_txn", read(0), read(1), service.ErrBusy},
 			"the zones of a txn":             {"check_buckets", zoned(0), zoned(1), service.ErrBusy},
 			"a txn, then its zones":          {"FROM zone_txn", read(0), zoned(0), nil},
+			"an attempt":                     {"FROM zone_attempt", zonedBy("id of alice"), recalled("id of bob"), service.ErrBusy},
+			"an attempt within itself":       {"FROM zone_attempt", nil, recalled("id of alice"), service.ErrBusy},
+			"an attempt, then a report":      {"FROM zone_attempt", zonedBy("id of alice"), reportedBy("id of bob"), service.ErrBusy},
+			"a report within itself":         {"FROM zone_attempt", nil, reportedBy("id of alice"), service.ErrUndecided},
 			"a report":                       {"report_outcomes", reported(1), reported(2), service.ErrUndecided},
 			"a txn, then a report":           {"FROM zone_txn", read(0), reported(1), service.ErrUndecided},
 			"a report of another txn": {
@@ -161,6 +189,11 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 						t.Fatal(err)
 					}
 					ids = append(ids, decision.TxnID())
+				}
+				for _, key := range []string{"alice", "bob"} {
+					if _, err := ask(t.Context(), direct, attempt("id of "+key, user(key))); err != nil {
+						t.Fatal(err)
+					}
 				}
 				both, err := ask(t.Context(), direct, check(user("alice"), user("bob")))
 				if err != nil {

@@ -185,3 +185,56 @@ func TestClusterReleasesAndPeeksByNetworkAndKey(t *testing.T) {
 		t.Errorf("unknown zone: %v, want ErrNotFound", err)
 	}
 }
+
+// TestClusterAttemptIDOnSeveralShardsNamesNone uses an attempt id again with a bucket of another shard. There the
+// id is not known, so a report by it could mean either check.
+func TestClusterAttemptIDOnSeveralShardsNamesNone(t *testing.T) {
+	t.Parallel()
+	d, store, prefix := outcomeStand(t, service.Zone{ID: 2005, Rate: 100, Window: time.Hour, Counts: service.CountsFailures},
+		service.Zone{ID: 2006, Rate: 100, Window: time.Hour})
+	buckets := overBothShards(t, store, 2005, 2006, prefix)
+	pair := fmt.Sprintf("%x", rand.Uint64())
+	decision, err := ask(t.Context(), store, attempt(pair, buckets[:]...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := []service.Report{{AttemptID: pair, Outcome: service.OutcomeSuccess}}
+	for range 2 {
+		if receipts, err := store.ReportAll(t.Context(), report); err != nil || receipts[0] != nil {
+			t.Fatal(receipts, err)
+		}
+	}
+	found, err := store.Attempt(t.Context(), pair)
+	if err != nil || found.Decision.TxnID() != decision.TxnID() || len(found.Txns) != 2 || found.Outcome() != service.OutcomeSuccess {
+		t.Errorf("recalled %+v, %v", found, err)
+	}
+	twice := fmt.Sprintf("%x", rand.Uint64())
+	for _, bucket := range buckets {
+		if _, err := ask(t.Context(), store, attempt(twice, bucket)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report[0].AttemptID = twice
+	if receipts, err := store.ReportAll(t.Context(), report); err != nil || !errors.Is(receipts[0], service.ErrConflict) {
+		t.Errorf("an id of two checks: %v, %v", receipts, err)
+	}
+	if _, err := store.Attempt(t.Context(), twice); !errors.Is(err, service.ErrConflict) {
+		t.Errorf("an id of two checks: %v", err)
+	}
+	zones, err := store.AttemptZones(t.Context(), []string{twice, pair})
+	for id, got := range zones {
+		if slices.Sort(got); !slices.Equal(got, []int64{2005, 2006}) {
+			t.Errorf("%s: zones %v, %v", id, zones, err)
+		}
+	}
+	if len(zones) != 2 || err != nil {
+		t.Errorf("zones %v, %v", zones, err)
+	}
+	for _, bucket := range buckets {
+		for _, txn := range d.Txns(t, bucket) {
+			if txn.AttemptID == twice && txn.Outcome != "" {
+				t.Errorf("the outcome was recorded for %+v", txn)
+			}
+		}
+	}
+}

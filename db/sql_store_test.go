@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -121,6 +122,64 @@ func (s sqlStore) once(ctx context.Context, check service.Check) (d service.Deci
 	return d, rows.Err()
 }
 
+// ReportAll reports a lone outcome by report_outcome or report_attempt, and others by report_outcomes.
+func (s sqlStore) ReportAll(ctx context.Context, reports []service.Report) (receipts []error, err error) {
+	for f := (session.Fault{Clean: true, Tries: 2}); f.Clean && f.Tries > 1; f = session.FaultOf(err) {
+		if receipts, err = s.reportOnce(ctx, reports); err == nil {
+			return receipts, nil
+		}
+	}
+	if kind := session.FaultOf(err).Kind; len(reports) == 1 && (errors.Is(kind, service.ErrNotFound) || errors.Is(kind, service.ErrConflict)) {
+		return []error{session.AsKind(kind, err)}, nil
+	}
+	return nil, err
+}
+
+func (s sqlStore) reportOnce(ctx context.Context, reports []service.Report) ([]error, error) {
+	if len(reports) == 1 {
+		r := reports[0]
+		query, name := "CALL report_outcome(?, ?)", any(r.TxnID)
+		if r.AttemptID != "" {
+			query, name = "CALL report_attempt(?, ?)", r.AttemptID
+		}
+		_, err := s.conns.ExecContext(ctx, query, name, r.Outcome)
+		return []error{nil}, err
+	}
+	list := make([]map[string]any, len(reports))
+	for i, r := range reports {
+		list[i] = map[string]any{"txn_id": r.TxnID, "outcome": r.Outcome}
+		if r.AttemptID != "" {
+			list[i] = map[string]any{"attempt_id": r.AttemptID, "outcome": r.Outcome}
+		}
+	}
+	argument, err := json.Marshal(list)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.conns.QueryContext(ctx, "CALL report_outcomes(?)", string(argument))
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	receipts := make([]error, len(reports))
+	for rows.Next() {
+		var place int
+		var status service.ReportStatus
+		var txnID sql.Null[uint64]
+		var outcome service.Outcome
+		if err := rows.Scan(&place, &status, &txnID, &outcome); err != nil {
+			return nil, err
+		}
+		if receipts[place] = status.Err(reports[place]); status == "unknown_attempt" {
+			receipts[place] = reports[place].NotFound()
+		}
+		if txnID.Valid == (status == "unknown_attempt") || outcome != reports[place].Outcome {
+			return nil, fmt.Errorf("report %d is answered with %s, txn %v, outcome %s", place, status, txnID, outcome)
+		}
+	}
+	return receipts, rows.Err()
+}
+
 // verdictIn reads a row of check_velocity or of check_velocity_buckets.
 func verdictIn(rows *sql.Rows, checkedAt *time.Time) (v service.Verdict, err error) {
 	var seconds, retryAfter int64
@@ -166,7 +225,9 @@ func TestProceduresKeepTheContract(t *testing.T) {
 			dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 				servicetest.Exercise(t, func(t *testing.T) servicetest.Subject {
 					b := newBench(t, engine.Database(t))
-					return b.asking(newSQLStore(t, b.Database, several))
+					store := newSQLStore(t, b.Database, several)
+					b.OutcomeStore = store
+					return b.asking(store)
 				})
 			})
 		})

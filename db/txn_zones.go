@@ -77,7 +77,7 @@ func (s *Store) addChecks(ctx context.Context, ids []uint64, checks map[uint64][
 		args[i] = id
 	}
 	isNamed := func(t txnOfCheck) bool { return slices.Contains(ids, t.ID) }
-	named, err := session.SelectFitting(ctx, s.pool, isNamed, selectTxnOfCheck+"id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", args...)
+	named, err := session.SelectFitting(ctx, s.pool, isNamed, selectTxnOfCheck+"id IN ("+placeholders(len(ids))+")", args...)
 	if err != nil {
 		return err
 	}

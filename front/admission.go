@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"velocityd/service"
 	"velocityd/service/access"
 )
 
-// txnsTimeout is the deadline of looking up the zones of txns.
+// txnsTimeout is the deadline of looking up the zones of checks.
 const txnsTimeout = 2 * time.Second
 
 // Admission says whose calls are answered. The zero value answers everybody.
@@ -22,9 +23,11 @@ type Admission struct {
 	Txns TxnZones
 }
 
-// TxnZones tells, for each of these txns that exists, the zones of all txns of its check.
+// TxnZones tells the zones of all buckets of a check, for each of these txns that exists and for each of these
+// attempt ids that is remembered.
 type TxnZones interface {
 	TxnZones(ctx context.Context, ids []uint64) (map[uint64][]int64, error)
+	AttemptZones(ctx context.Context, ids []string) (map[string][]int64, error)
 }
 
 // IsOpen reports whether nobody is asked who he is.
@@ -43,21 +46,52 @@ func (a Admission) Identify(ctx context.Context, digest access.Digest, given boo
 	return caller, err
 }
 
-// Reachable returns which of these txns a caller may read and report about. To a caller who is
-// bound to zones, a txn of a check with other zones does not exist.
-func (a Admission) Reachable(ctx context.Context, caller access.Caller, ids ...uint64) ([]bool, error) {
+// Reachable returns which of these checks, named as in reports, a caller may read and report about. To a
+// caller who is bound to zones, a check with other zones does not exist.
+func (a Admission) Reachable(ctx context.Context, caller access.Caller, named ...service.Report) ([]bool, error) {
+	reached := make([]bool, len(named))
 	if !caller.IsBound() {
-		return slices.Repeat([]bool{true}, len(ids)), nil
+		for i := range reached {
+			reached[i] = true
+		}
+		return reached, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, txnsTimeout)
 	defer cancel()
-	zones, err := a.Txns.TxnZones(ctx, ids)
-	reached := make([]bool, len(ids))
-	for i, id := range ids {
+	zones, err := a.zonesOf(ctx, named)
+	for i := range zones {
 		outside := func(zone int64) bool { return !caller.Reaches(zone) }
-		reached[i] = len(zones[id]) > 0 && !slices.ContainsFunc(zones[id], outside)
+		reached[i] = len(zones[i]) > 0 && !slices.ContainsFunc(zones[i], outside)
 	}
 	return reached, err
+}
+
+// zonesOf returns the zones of each of these checks, or none of one that is not known.
+func (a Admission) zonesOf(ctx context.Context, named []service.Report) ([][]int64, error) {
+	var txns []uint64
+	var attempts []string
+	for _, n := range named {
+		if n.AttemptID != "" {
+			attempts = append(attempts, n.AttemptID)
+		} else {
+			txns = append(txns, n.TxnID)
+		}
+	}
+	ofTxns, err := a.Txns.TxnZones(ctx, txns)
+	if err != nil {
+		return nil, err
+	}
+	ofAttempts, err := a.Txns.AttemptZones(ctx, attempts)
+	if err != nil {
+		return nil, err
+	}
+	zones := make([][]int64, len(named))
+	for i, n := range named {
+		if zones[i] = ofTxns[n.TxnID]; n.AttemptID != "" {
+			zones[i] = ofAttempts[n.AttemptID]
+		}
+	}
+	return zones, nil
 }
 
 // longestBasic bounds the credentials of the scheme Basic that are decoded, in characters.

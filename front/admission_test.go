@@ -43,23 +43,25 @@ func TestABoundCallerReachesTxnsOfHisZonesAlone(t *testing.T) {
 	for id := range int64(2) {
 		memory.SetZone(t, service.Zone{ID: id + 1, Rate: 1000, Window: time.Hour})
 	}
-	var ids []uint64
-	for _, buckets := range [][]service.Bucket{
+	var checks []service.Report
+	for i, buckets := range [][]service.Bucket{
 		{{ZoneID: 1, Key: "a"}},
 		{{ZoneID: 2, Key: "a"}},
 		{{ZoneID: 1, Key: "b"}, {ZoneID: 2, Key: "b"}},
 	} {
-		decisions, err := memory.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets}}})
+		decisions, err := memory.CheckAll(t.Context(), service.Call{Checks: []service.Check{{Buckets: buckets, AttemptID: fmt.Sprint(i)}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids = append(ids, decisions[0].TxnID())
+		checks = append(checks, service.Report{TxnID: decisions[0].TxnID()}, service.Report{AttemptID: fmt.Sprint(i)})
 	}
 	admission := front.Admission{Txns: memory}
 	for want, caller := range map[string]access.Caller{
-		"[true true true true]": {}, "[true false false false]": {Zones: []int64{1}}, "[true true true false]": {Zones: []int64{1, 2}},
+		"[true true true true true true true true]":       {},
+		"[true true false false false false false false]": {Zones: []int64{1}},
+		"[true true true true true true false false]":     {Zones: []int64{1, 2}},
 	} {
-		reached, err := admission.Reachable(t.Context(), caller, append(ids, 1000)...)
+		reached, err := admission.Reachable(t.Context(), caller, append(checks, service.Report{TxnID: 1000}, service.Report{AttemptID: "x"})...)
 		if err != nil || fmt.Sprint(reached) != want {
 			t.Errorf("zones %v: %v, %v, want %s", caller.Zones, reached, err, want)
 		}

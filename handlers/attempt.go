@@ -1,18 +1,52 @@
 package handlers
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 
 	"github.com/dunglas/httpsfv"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
 // headerAttempt names an attempt as the member attempt_id does, for callers and
 // proxies that know the header of draft-ietf-httpapi-idempotency-key-header.
 const headerAttempt = "Idempotency-Key"
+
+// pathAttemptShown is the path of showAttempt.
+const pathAttemptShown = "/v1/attempts/:id"
+
+// showAttempt answers GET /v1/attempts/{id}.
+func (s *server) showAttempt(x *exchange) error {
+	id, err := pathAttempt(x)
+	if err != nil {
+		return err
+	}
+	named := service.Report{AttemptID: id}
+	switch reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, named); {
+	case err != nil:
+		return err
+	case !reached[0]:
+		return named.NotFound()
+	}
+	return s.lookUp(x, func(ctx context.Context) error {
+		found, err := s.Reader.Attempt(ctx, id)
+		if err != nil {
+			return err
+		}
+		for i := range found.Txns {
+			if x.caller.IsBound() && found.Txns[i].AttemptID != id { // the check may have other zones, and its attempt id is theirs, too
+				found.Txns[i].AttemptID = ""
+			}
+		}
+		x.attrs = append(x.attrs, slog.Any("zone_ids", found.Zones()), slog.Bool("blocked", found.Decision.Blocked))
+		return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewAttempt(found))
+	})
+}
 
 // attemptID returns the name that a lone check gives its attempt, in the body or
 // in the header, or "". It does NOT validate a name from the body: the Limiter does.

@@ -29,7 +29,8 @@ type need struct {
 //
 // Whoever works in a zone may read its settings, except those who only ask and report:
 // login servers are the most exposed. Overrides name people, so only those who edit them
-// see them.
+// see them. Recorded attempts name people, too: a caller who asks and reports learns what he needs of an
+// attempt from the answers to a retry and to a report.
 func routeNeeds() map[string]need {
 	everybody := need{isOpen: true}
 	one := func(scopes ...access.Scope) need { return need{anyOf: scopes} }
@@ -46,6 +47,9 @@ func routeNeeds() map[string]need {
 		"POST " + pathOutcomes: one(access.ScopeReport),
 		"POST " + pathOutcome:  one(access.ScopeReport),
 		"GET /v1/txns/:id":     one(access.ScopeHistory),
+
+		"POST " + pathAttemptOutcome: one(access.ScopeReport),
+		"GET " + pathAttemptShown:    one(access.ScopeHistory),
 
 		anyMethod + " " + pathGate:      one(access.ScopeCheck),
 		anyMethod + " " + pathNamed:     one(access.ScopeCheck),

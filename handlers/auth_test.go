@@ -62,6 +62,8 @@ func calls() []struct{ method, path, body string } {
 		{"POST", "/v1/checks", `{"checks":[{"zone_id":1,"bucket_key":"a"}]}`},
 		{"POST", "/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"}]}`},
 		{"POST", "/v1/txns/1/outcome", `{"outcome":"success"}`},
+		{"POST", "/v1/attempts/x/outcome", `{"outcome":"success"}`},
+		{"GET", "/v1/attempts/x", ""},
 		{"GET", "/v1/txns/1", ""},
 		{"HEAD", "/v1/txns/1", ""},
 		{"GET", "/v1/zones", ""},
@@ -80,8 +82,8 @@ func calls() []struct{ method, path, body string } {
 
 // routed returns the path of a call as its route has it.
 func routed(path string) string {
-	return strings.NewReplacer("/txns/1", "/txns/:id", "/zones/1", "/zones/:id", "/buckets/a", "/buckets/:key", "/overrides/1",
-		"/overrides/:override_id").Replace(path)
+	return strings.NewReplacer("/txns/1", "/txns/:id", "/attempts/x", "/attempts/:id", "/zones/1", "/zones/:id", "/buckets/a",
+		"/buckets/:key", "/overrides/1", "/overrides/:override_id").Replace(path)
 }
 
 func TestEveryRouteSaysWhatItNeedsAndTheDescriptionSaysTheSame(t *testing.T) {

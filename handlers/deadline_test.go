@@ -17,7 +17,8 @@ func TestLookUpsHaveADeadline(t *testing.T) {
 	store := &slowStore{}
 	r := start(t, func(o *Options) { o.Reader = store })
 	for _, path := range []string{
-		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides", "/v1/zones/1/overrides/1",
+		"/v1/zones", "/v1/zones/1", "/v1/txns/1", "/v1/attempts/a", "/v1/zones/1/buckets/alice", "/v1/zones/1/overrides",
+		"/v1/zones/1/overrides/1",
 	} {
 		asked := time.Now()
 		p := r.get(t, path).refused(t, http.StatusServiceUnavailable, "busy")
@@ -41,6 +42,7 @@ func changes() []struct{ method, path, body string } {
 		{"PUT", "/v1/zones/1/overrides/1", `{"bucket_key":"alice","action":"allow"}`},
 		{"DELETE", "/v1/zones/1/overrides/1", ""},
 		{"POST", "/v1/txns/1/outcome", `{"outcome":"success"}`},
+		{"POST", "/v1/attempts/a/outcome", `{"outcome":"success"}`},
 		{"POST", "/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"}]}`},
 	}
 }
@@ -111,6 +113,10 @@ func (s *slowStore) Zones(ctx context.Context) ([]service.Zone, error) { return 
 
 func (s *slowStore) Zone(ctx context.Context, _ int64) (service.Zone, error) {
 	return service.Zone{}, s.end(ctx)
+}
+
+func (s *slowStore) Attempt(ctx context.Context, _ string) (service.Recall, error) {
+	return service.Recall{}, s.end(ctx)
 }
 
 func (s *slowStore) Txn(ctx context.Context, _ uint64) (service.Txn, error) {

@@ -35,6 +35,7 @@ type Reader interface {
 	service.ZoneLister
 	Zone(ctx context.Context, id int64) (service.Zone, error)
 	Txn(ctx context.Context, id uint64) (service.Txn, error)
+	Attempt(ctx context.Context, id string) (service.Recall, error)
 	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
 	Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error)
 	Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error)
@@ -175,6 +176,7 @@ func (s *server) routeCalls(e *echo.Echo) {
 	e.POST(pathOutcomes, adapted(s.postOutcomes))
 	e.POST(pathOutcome, adapted(s.postOutcome))
 	s.routeGates(e)
+	e.POST(pathAttemptOutcome, adapted(s.postAttemptOutcome))
 	get(e, pathWelcome, s.welcome)
 	get(e, pathLive, s.live)
 	get(e, pathReady, s.answerReady)
@@ -190,6 +192,7 @@ func (s *server) routeRecords(e *echo.Echo) {
 		override  = overrides + "/:override_id"
 	)
 	get(e, "/v1/txns/:id", s.showTxn)
+	get(e, pathAttemptShown, s.showAttempt)
 	get(e, "/v1/zones", s.listZones)
 	get(e, zone, s.showZone)
 	e.PUT(zone, adapted(s.putZone))

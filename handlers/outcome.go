@@ -16,9 +16,11 @@ import (
 const (
 	pathOutcomes = "/v1/outcomes"
 	pathOutcome  = "/v1/txns/:id/outcome"
+
+	pathAttemptOutcome = "/v1/attempts/:id/outcome"
 )
 
-// outcomeRequest says how one login ended. The path names its txn.
+// outcomeRequest says how one login ended. The path names its txn or its attempt.
 type outcomeRequest struct {
 	Outcome *service.Outcome `json:"outcome"`
 }
@@ -29,8 +31,9 @@ type reportsRequest struct {
 
 // reportRequest says how one login ended. A nil member is missing.
 type reportRequest struct {
-	TxnID   *uint64          `json:"txn_id"`
-	Outcome *service.Outcome `json:"outcome"`
+	TxnID     *uint64          `json:"txn_id,omitzero"`
+	AttemptID *string          `json:"attempt_id,omitzero"`
+	Outcome   *service.Outcome `json:"outcome"`
 }
 
 type reportList []reportRequest
@@ -41,11 +44,26 @@ func (s *server) postOutcome(x *exchange) error {
 	if err != nil {
 		return err
 	}
+	return s.reportOne(x, reportRequest{TxnID: &id})
+}
+
+// postAttemptOutcome answers POST /v1/attempts/{id}/outcome.
+func (s *server) postAttemptOutcome(x *exchange) error {
+	id, err := pathAttempt(x)
+	if err != nil {
+		return err
+	}
+	return s.reportOne(x, reportRequest{AttemptID: &id})
+}
+
+// reportOne answers a report about the named check, with the outcome in the body.
+func (s *server) reportOne(x *exchange, named reportRequest) error {
 	var request outcomeRequest
 	if err := s.read(x, &request); err != nil {
 		return err
 	}
-	r, err := reportRequest{TxnID: &id, Outcome: request.Outcome}.report()
+	named.Outcome = request.Outcome
+	r, err := named.report()
 	if err != nil {
 		return err
 	}
@@ -100,14 +118,10 @@ func (s *server) postOutcomes(x *exchange) error {
 	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Receipts{Results: results})
 }
 
-// report has the outcomes recorded of the txns that the caller reaches. The others do not
+// report has the outcomes recorded of the checks that the caller reaches. The others do not
 // exist to the caller. Its errors are those of record, and of the look-up of the zones.
 func (s *server) report(x *exchange, reports []service.Report) ([]error, error) {
-	ids := make([]uint64, len(reports))
-	for i, r := range reports {
-		ids[i] = r.TxnID
-	}
-	reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, ids...)
+	reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, reports...)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +130,7 @@ func (s *server) report(x *exchange, reports []service.Report) ([]error, error) 
 	var indexes []int // of wanted, in reports
 	for i, r := range reports {
 		if !reached[i] {
-			errs[i] = fmt.Errorf("txn %d: %w", r.TxnID, service.ErrNotFound)
+			errs[i] = r.NotFound()
 			continue
 		}
 		wanted, indexes = append(wanted, r), append(indexes, i)
@@ -146,13 +160,23 @@ func (s *server) record(x *exchange, reports []service.Report) (errs []error, er
 // report returns the request as a service.Report, or an error that points at the
 // member that is wrong.
 func (r reportRequest) report() (service.Report, error) {
+	report := service.Report{}
 	switch {
-	case r.TxnID == nil:
-		return service.Report{}, missingField("txn_id")
-	case r.Outcome == nil:
-		return service.Report{}, missingField("outcome")
+	case r.TxnID == nil && r.AttemptID == nil:
+		return report, invalidField("txn_id", "txn_id is missing, or attempt_id in its place.")
+	case r.TxnID != nil && r.AttemptID != nil:
+		return report, invalidField("attempt_id", "attempt_id must not be given beside txn_id: one of them names the check.")
+	case r.TxnID != nil:
+		report.TxnID = *r.TxnID
+	case *r.AttemptID == "":
+		return report, invalidField("attempt_id", "attempt_id must not be empty.")
+	default:
+		report.AttemptID = *r.AttemptID
 	}
-	report := service.Report{TxnID: *r.TxnID, Outcome: *r.Outcome}
+	if r.Outcome == nil {
+		return report, missingField("outcome")
+	}
+	report.Outcome = *r.Outcome
 	return report, pointAtField(report.Validate())
 }
 
@@ -169,5 +193,5 @@ func (x *exchange) receipt(r service.Report, err error) api.Receipt {
 		p := problemOf(err)
 		return api.Receipt{Problem: &p}
 	}
-	return api.Receipt{TxnID: r.TxnID, Outcome: r.Outcome}
+	return api.Receipt{TxnID: r.TxnID, AttemptID: r.AttemptID, Outcome: r.Outcome}
 }

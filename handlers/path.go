@@ -69,6 +69,19 @@ func pathTxn(x *exchange) (uint64, error) {
 	return id, nil
 }
 
+// pathAttempt returns the attempt id in the path. It is the secret of its caller, so no log has it.
+func pathAttempt(x *exchange) (string, error) {
+	id, err := pathPart(x, "id")
+	if err != nil {
+		return "", err
+	}
+	if service.ValidateAttemptID(id) != nil {
+		return "", invalid(fmt.Sprintf("The id in the path must be 1 to %d printable ASCII characters, percent-encoded.",
+			service.MaxAttemptIDLength))
+	}
+	return id, nil
+}
+
 // pathOverride returns both ids of an override in the path, and adds them to the log
 // line.
 func pathOverride(x *exchange) (zoneID int64, id uint64, err error) {

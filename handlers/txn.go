@@ -17,7 +17,7 @@ func (s *server) showTxn(x *exchange) error {
 		return err
 	}
 	absent := fmt.Sprintf("txn %d: not found.", id)
-	switch reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, id); {
+	switch reached, err := s.Auth.Reachable(x.Request().Context(), x.caller.Caller, service.Report{TxnID: id}); {
 	case err != nil:
 		return err
 	case !reached[0]:

@@ -23,7 +23,7 @@ func TestPublicProceduresKeepTheirContract(t *testing.T) {
 				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason override_id",
 			},
 			{
-				"check_velocity_buckets", "p_buckets json, p_attempt_id varchar(65)", `('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`,
+				"check_velocity_buckets", "p_buckets json, p_attempt_id varchar(65)", `('[{"zone_id":1,"bucket_key":"alice"}]', 'a')`,
 				"blocked txn_id zone_id bucket_key rate window remaining retry_after checked_at would_block velocity reason override_id",
 			},
 			{
@@ -31,6 +31,9 @@ func TestPublicProceduresKeepTheirContract(t *testing.T) {
 				"zone_id bucket_key mode rate window velocity remaining retry_after locked_until override_id override_action checked_at reason",
 			},
 			{"report_outcome", "p_txn_id bigint unsigned, p_outcome varchar(16)", "(1, 'success')", "txn_id outcome"},
+			{
+				"report_attempt", "p_attempt_id varchar(65), p_outcome varchar(16)", "('a', 'success')", "attempt_id outcome txn_id",
+			},
 			{"report_outcomes", "p_reports json", `('[{"txn_id":1,"outcome":"success"}]')`, "report_no status txn_id outcome"},
 			{
 				"release_bucket", "p_zone_id int, p_bucket_key varchar(256), p_principal varchar(129), p_reason varchar(256)",

@@ -18,17 +18,24 @@ const (
 // MaxReports bounds the outcomes of one call.
 const MaxReports = 1000
 
-// Report says how a login ended. TxnID is any txn of its check; the outcome is recorded for
-// all of them.
+// Report says how a login ended. Either TxnID, which is any txn of its check, or AttemptID names the
+// check; the outcome is recorded for all of its txns.
 type Report struct {
-	TxnID   uint64
-	Outcome Outcome
+	TxnID     uint64
+	AttemptID string
+	Outcome   Outcome
 }
 
 // Validate returns an ErrInvalid that names the field, or nil.
 func (r Report) Validate() error {
-	if r.TxnID < 1 {
+	switch {
+	case r.AttemptID == "" && r.TxnID < 1:
 		return NewFieldError("txn_id", "must be at least 1")
+	case r.AttemptID != "" && r.TxnID > 0:
+		return NewFieldError("attempt_id", "must not be given beside txn_id: one of them names the check")
+	}
+	if err := validateAttemptID(r.AttemptID); err != nil {
+		return err
 	}
 	if r.Outcome != OutcomeSuccess && r.Outcome != OutcomeFailure {
 		return NewFieldError("outcome", "must be success or failure")
@@ -36,20 +43,30 @@ func (r Report) Validate() error {
 	return nil
 }
 
+// NotFound returns the ErrNotFound of the check that the report names. It does NOT name an attempt id, which is
+// the secret of its caller.
+func (r Report) NotFound() error {
+	if r.AttemptID != "" {
+		return NoAttempt()
+	}
+	return fmt.Errorf("txn %d: %w", r.TxnID, ErrNotFound)
+}
+
 // OutcomeStore records outcomes.
 //
 // ReportAll takes valid reports in order; element i of the result answers
 // reports[i]: nil if the outcome is recorded, now or by an earlier report of
-// the same outcome, ErrNotFound for a txn that does not exist, ErrConflict for
-// one that was blocked, that has the other outcome, or whose reservation ran
-// out before this success. The error result says that no report was recorded,
-// or wraps ErrUndecided: reporting again is harmless.
+// the same outcome, ErrNotFound for a txn that does not exist or an attempt id
+// that is not remembered, ErrConflict for a check that was blocked, that has
+// the other outcome, or whose reservation ran out before this success. The
+// error result says that no report was recorded, or wraps ErrUndecided:
+// reporting again is harmless.
 type OutcomeStore interface {
 	ReportAll(ctx context.Context, reports []Report) ([]error, error)
 }
 
-// ReportStatus is the result of a report. It holds for the whole check of the txn. The procedure
-// report_outcomes answers with the same words.
+// ReportStatus is the result of a report. It holds for the whole check. The procedure report_outcomes
+// answers with the same words, and with unknown_attempt where Go has NoAttempt.
 type ReportStatus string
 
 // The results of a report.
@@ -64,19 +81,23 @@ const (
 )
 
 // Err returns the error of the status: nil for ReportRecorded, otherwise one that wraps ErrNotFound or
-// ErrConflict.
+// ErrConflict. It does NOT name an attempt id.
 func (s ReportStatus) Err(report Report) error {
+	check := "the attempt"
+	if report.AttemptID == "" {
+		check = fmt.Sprintf("txn %d", report.TxnID)
+	}
 	switch s {
 	case ReportRecorded:
 		return nil
 	case ReportUnknownTxn:
-		return fmt.Errorf("txn %d: %w", report.TxnID, ErrNotFound)
+		return report.NotFound()
 	case ReportBlocked:
-		return fmt.Errorf("%w: txn %d was blocked: there was no login", ErrConflict, report.TxnID)
+		return fmt.Errorf("%w: %s was blocked: there was no login", ErrConflict, check)
 	case ReportExpired:
-		return fmt.Errorf("%w: txn %d counts as a failure since its reserve_ttl", ErrConflict, report.TxnID)
+		return fmt.Errorf("%w: %s counts as a failure since its reserve_ttl", ErrConflict, check)
 	default:
-		return fmt.Errorf("%w: txn %d has the other outcome", ErrConflict, report.TxnID)
+		return fmt.Errorf("%w: %s has the other outcome", ErrConflict, check)
 	}
 }
 

@@ -159,7 +159,7 @@ func (b *measuredBatches) CheckAll(ctx context.Context, call service.Call) ([]se
 	return decisions, err
 }
 
-// Outcomes returns store with its reports counted. A report names a txn and not a zone, so they
+// Outcomes returns store with its reports counted. A report names no zone, so they
 // are not counted by zone.
 func (m *Metrics) Outcomes(store service.OutcomeStore) service.OutcomeStore {
 	if m == nil {

@@ -53,8 +53,12 @@ func (c *checkCmd) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return explainCheck(err)
 	}
-	if err := c.print(p.stdout, decisions[0]); err != nil {
-		return err
+	if c.JSON {
+		if err := json.NewEncoder(p.stdout).Encode(api.NewDecision(decisions[0])); err != nil {
+			return err
+		}
+	} else {
+		printDecision(p.stdout, decisions[0])
 	}
 	if decisions[0].Blocked {
 		return errBlocked
@@ -86,10 +90,8 @@ func (c *checkCmd) question() (service.Check, error) {
 	return check, nil
 }
 
-func (c *checkCmd) print(w io.Writer, d service.Decision) error {
-	if c.JSON {
-		return json.NewEncoder(w).Encode(api.NewDecision(d))
-	}
+// printDecision prints the answer to a check in words.
+func printDecision(w io.Writer, d service.Decision) {
 	word := "allowed"
 	if d.Blocked {
 		word = fmt.Sprintf("blocked for %d s", service.WholeSeconds(d.RetryAfter()))
@@ -120,7 +122,6 @@ func (c *checkCmd) print(w io.Writer, d service.Decision) error {
 		}
 		fmt.Fprintf(w, "  zone %d, %s: %s (txn %d)%s\n", v.Bucket.ZoneID, printable(v.Bucket.Key), left, v.TxnID, note)
 	}
-	return nil
 }
 
 // unmetered says what holds where no limit decides.

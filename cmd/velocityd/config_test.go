@@ -60,7 +60,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
 		"", "serve", "dev", "migrate", "migrate up", "migrate down", "migrate status", "migrate roles", "doctor", "check", "outcome", "health",
-		"zone",
+		"attempt", "zone",
 		"zone list", "zone show", "zone set",
 		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set", "override delete", "bucket",
 		"bucket peek",

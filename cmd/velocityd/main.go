@@ -89,6 +89,7 @@ type cli struct {
 	Migrate  migrateCmd  `cmd:"" help:"Bring the database's schema up or down, or show its version."`
 	Check    checkCmd    `cmd:"" help:"Ask whether one attempt may go ahead. It is recorded and counts like any other."`
 	Outcome  outcomeCmd  `cmd:"" help:"Report how a login ended: success or failure."`
+	Attempt  attemptCmd  `cmd:"" help:"Show one attempt by its attempt id: the answer and the outcome."`
 	Doctor   doctorCmd   `cmd:"" help:"Look whether the database is fit for the service, and say what to do."`
 	Health   healthCmd   `cmd:"" help:"Ask a running service whether it is ready or alive."`
 	Zone     zoneCmd     `cmd:"" help:"List, change and lint zones."`

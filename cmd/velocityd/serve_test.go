@@ -57,6 +57,10 @@ func (s takeTurns) Peek(ctx context.Context, bucket service.Bucket) (service.Pee
 	}
 }
 
+func (s takeTurns) Attempt(ctx context.Context, id string) (service.Recall, error) {
+	return s.next().Attempt(ctx, id)
+}
+
 func (s takeTurns) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	return s.next().Release(ctx, bucket, principal, reason)
 }

@@ -107,12 +107,16 @@ func (p peek) peek() service.Peek {
 		}
 	}
 	for _, t := range p.Txns {
-		seen.Txns = append(seen.Txns, service.Txn{
-			ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.UTC(),
-			Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: service.Reason(t.Reason), OverrideID: t.OverrideID, Counted: t.Counted,
-			Outcome: t.Outcome, AttemptID: t.AttemptID,
-			Attempts: t.Attempts, LastAt: t.LastAt.UTC(),
-		})
+		seen.Txns = append(seen.Txns, t.txn())
 	}
 	return seen
+}
+
+func (t txn) txn() service.Txn {
+	return service.Txn{
+		ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.UTC(),
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: service.Reason(t.Reason), OverrideID: t.OverrideID, Counted: t.Counted,
+		Outcome: t.Outcome, AttemptID: t.AttemptID,
+		Attempts: t.Attempts, LastAt: t.LastAt.UTC(),
+	}
 }

@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 
 	"velocityd/service"
 )
 
 type report struct {
-	TxnID   uint64          `json:"txn_id"`
-	Outcome service.Outcome `json:"outcome"`
+	TxnID     uint64          `json:"txn_id,omitempty"`
+	AttemptID string          `json:"attempt_id,omitempty"`
+	Outcome   service.Outcome `json:"outcome"`
 }
 
 type receipt struct {
@@ -19,7 +21,7 @@ type receipt struct {
 	Problem *problem `json:"problem"`
 }
 
-// ReportAll asks POST /v1/txns/{id}/outcome for a lone report and
+// ReportAll asks POST /v1/txns/{id}/outcome or POST /v1/attempts/{id}/outcome for a lone report and
 // POST /v1/outcomes for others. It implements service.OutcomeStore.
 func (c *Client) ReportAll(ctx context.Context, reports []service.Report) ([]error, error) {
 	if len(reports) == 1 {
@@ -63,7 +65,11 @@ func (c *Client) reportOne(ctx context.Context, r service.Report) ([]error, erro
 	if err != nil {
 		return nil, err
 	}
-	status, answer, err := c.post(ctx, fmt.Sprintf("/v1/txns/%d/outcome", r.TxnID), body)
+	path := fmt.Sprintf("/v1/txns/%d/outcome", r.TxnID)
+	if r.AttemptID != "" {
+		path = "/v1/attempts/" + url.PathEscape(r.AttemptID) + "/outcome"
+	}
+	status, answer, err := c.post(ctx, path, body)
 	if err != nil {
 		return nil, err
 	}

@@ -41,7 +41,7 @@ type Subject interface {
 // The store need not keep what is allowed.
 func Exercise(t *testing.T, open func(t *testing.T) Subject, allowed ...Allowance) {
 	for _, claims := range []map[string]claim{
-		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), lockoutClaims(),
+		checkClaims(), batchClaims(), zoneClaims(), keyClaims(), attemptClaims(), outcomeClaims(), recallClaims(), lockoutClaims(),
 		releaseClaims(), modeClaims(), overrideClaims(), reasonClaims(), blockedClaims(), peekClaims(), oracleClaims(),
 	} {
 		for name, holds := range claims {
@@ -188,6 +188,22 @@ func (b subject) wantReport(tb testing.TB, txnID uint64, outcome service.Outcome
 	b.wantReports(tb, []service.Report{{TxnID: txnID, Outcome: outcome}}, []error{want})
 }
 
+// wantOutcome reports the outcome of one attempt by its id and wants an answer that wraps want, or nil.
+func (b subject) wantOutcome(tb testing.TB, attemptID string, outcome service.Outcome, want error) {
+	tb.Helper()
+	b.wantReports(tb, []service.Report{{AttemptID: attemptID, Outcome: outcome}}, []error{want})
+}
+
+// recall returns what is known of an attempt.
+func (b subject) recall(tb testing.TB, id string) service.Recall {
+	tb.Helper()
+	recall, err := b.Attempt(context.Background(), id)
+	if err != nil {
+		tb.Fatalf("attempt %q: %v", id, err)
+	}
+	return recall
+}
+
 func (b subject) wantReports(tb testing.TB, reports []service.Report, want []error) {
 	tb.Helper()
 	errs, err := b.ReportAll(context.Background(), reports)
@@ -196,7 +212,7 @@ func (b subject) wantReports(tb testing.TB, reports []service.Report, want []err
 	}
 	for i := range want {
 		if !errors.Is(errs[i], want[i]) {
-			tb.Errorf("report %d, %s of txn %d: got %v, want %v", i, reports[i].Outcome, reports[i].TxnID, errs[i], want[i])
+			tb.Errorf("report %d, %+v: got %v, want %v", i, reports[i], errs[i], want[i])
 		}
 	}
 }

@@ -21,6 +21,13 @@ func (m *Memory) ReportAll(_ context.Context, reports []service.Report) ([]error
 }
 
 func (m *Memory) report(now time.Time, r service.Report) error {
+	if r.AttemptID != "" {
+		attempt, err := m.attempt(now, r.AttemptID)
+		if err != nil {
+			return err
+		}
+		r.TxnID = attempt.Decision.TxnID()
+	}
 	if r.TxnID < 1 || r.TxnID > uint64(len(m.txns)) {
 		return fmt.Errorf("txn %d: %w", r.TxnID, service.ErrNotFound)
 	}

@@ -64,6 +64,20 @@ func (l *timeline) sameAge(id uint64) bool {
 	return true
 }
 
+// reportable returns the id of an attempt whose outcome may be reported by it, or "". The id is not known if its
+// check was refused or it has expired.
+func (l *timeline) reportable() string {
+	if len(l.attempts) == 0 {
+		return ""
+	}
+	id := pick(l.random, l.attempts...).AttemptID
+	first, isKnown := l.memory.attempts[id]
+	if isKnown && (l.passesSoon(first.ExpiresAt) || !l.sameAge(first.Decision.TxnID())) {
+		return ""
+	}
+	return id
+}
+
 // reportSome reports a few outcomes in one call. Some are reported again, and some are
 // of unknown txns.
 func (l *timeline) reportSome(t *testing.T) {
@@ -79,8 +93,12 @@ func (l *timeline) reportSome(t *testing.T) {
 		if !l.sameAge(same.TxnID) {
 			continue
 		}
-		if l.random.IntN(20) == 0 {
+		switch attempt := l.reportable(); {
+		case l.random.IntN(20) == 0:
 			r.TxnID, same.TxnID = 1<<62, 1<<62
+		case attempt != "" && l.random.IntN(3) == 0:
+			r.TxnID, r.AttemptID = 0, attempt
+			same = r
 		}
 		reports, theirs = append(reports, r), append(theirs, same)
 	}

@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -154,20 +155,24 @@ func (r *rotation) attempt(t *testing.T, by string) {
 	}
 	if len(r.subject.Txns(t, want.Bucket)) > before {
 		r.asked[key][by]++
-		if !decisions[0].Blocked && r.IntN(4) == 0 {
-			r.report(t, txnID, want.TxnID)
+		switch {
+		case decisions[0].Blocked || r.IntN(4) > 0:
+		case hidden.AttemptID != "":
+			r.report(t, service.Report{AttemptID: hidden.AttemptID}, service.Report{AttemptID: clear.AttemptID})
+		default:
+			r.report(t, service.Report{TxnID: txnID}, service.Report{TxnID: want.TxnID})
 		}
 	}
 }
 
 // report reports a success in both zones.
-func (r *rotation) report(t *testing.T, txnIDs ...uint64) {
+func (r *rotation) report(t *testing.T, reports ...service.Report) {
 	t.Helper()
-	for _, id := range txnIDs {
-		errs, err := r.subject.ReportAll(context.Background(), []service.Report{{TxnID: id, Outcome: service.OutcomeSuccess}})
-		if err != nil || errs[0] != nil {
-			t.Errorf("report txn %d: %v (%v)", id, errs, err)
-		}
+	for i := range reports {
+		reports[i].Outcome = service.OutcomeSuccess
+	}
+	if errs, err := r.subject.ReportAll(context.Background(), reports); err != nil || errors.Join(errs...) != nil {
+		t.Errorf("reports %+v: %v (%v)", reports, errs, err)
 	}
 }
 

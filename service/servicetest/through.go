@@ -12,6 +12,8 @@ type Asker interface {
 	service.OutcomeStore
 	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
 	Release(ctx context.Context, bucket service.Bucket, principal, reason string) error
+	// Attempt returns what is known of an attempt by its id.
+	Attempt(ctx context.Context, id string) (service.Recall, error)
 }
 
 // Asking returns a Checker that asks store as it is: no Limiter normalises keys or refuses checks.
@@ -51,4 +53,9 @@ func (t through) Peek(ctx context.Context, bucket service.Bucket) (service.Peek,
 // Release implements Asker.
 func (t through) Release(ctx context.Context, bucket service.Bucket, principal, reason string) error {
 	return t.asker.Release(ctx, bucket, principal, reason)
+}
+
+// Attempt implements Asker.
+func (t through) Attempt(ctx context.Context, id string) (service.Recall, error) {
+	return t.asker.Attempt(ctx, id)
 }

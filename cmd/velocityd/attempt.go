@@ -1,0 +1,49 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+type attemptCmd struct {
+	ID            string `arg:"" name:"attempt-id" help:"The attempt id that a check was asked with."`
+	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the attempt as the HTTP interface gives it."`
+	endpointFlags `embed:""`
+}
+
+// Help is the longer explanation of the command.
+func (attemptCmd) Help() string {
+	return `Shows the answer that the check got, and the outcome of the login as far as it was reported. An attempt id is remembered for the longest window of the check's zones, and for ten minutes at least. With --url the token needs the scope history.
+
+Example:
+
+  velocityd attempt 6f1d0c52-93e4-4d7a-b1f0-2c9c8b1e5a47`
+}
+
+// Run prints the attempt.
+func (c *attemptCmd) Run(ctx context.Context, p *process) error {
+	if err := service.ValidateAttemptID(c.ID); err != nil {
+		return usageError{err: err}
+	}
+	store, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer store.release()
+	found, err := store.Attempt(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(p.stdout).Encode(api.NewAttempt(found))
+	}
+	printDecision(p.stdout, found.Decision)
+	fmt.Fprintf(p.stdout, "decided at %s, remembered until %s; outcome: %s\n",
+		api.Instant(found.Decision.CheckedAt), api.Instant(found.ExpiresAt), cmp.Or(string(found.Outcome()), "not reported"))
+	return nil
+}

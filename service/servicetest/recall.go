@@ -1,0 +1,246 @@
+package servicetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"velocityd/service"
+)
+
+func recallClaims() map[string]claim {
+	return map[string]claim{
+		"OutcomeByAttemptIDSpeaksForTheWholeCheck":       outcomeByAttemptID,
+		"OutcomeByAttemptIDOfABlockedAttemptIsAConflict": outcomeOfABlockedAttempt,
+		"OutcomeByAttemptIDGivesThePlaceBack":            outcomeByAttemptIDGivesThePlaceBack,
+		"OutcomeByAForgottenAttemptIDIsNotFound":         outcomeByAForgottenAttemptID,
+		"AttemptIDsOfOutcomesAreComparedByteByByte":      attemptIDsOfOutcomes,
+		"RacingReportsOfOneAttemptAgreeOnOneOutcome":     racingReportsOfOneAttempt,
+		"OutcomeRacingWithItsCheckIsTakenOrNotFound":     outcomeRacingWithItsCheck,
+		"AttemptIsRecalledAsItWasAnswered":               attemptIsRecalled,
+	}
+}
+
+func outcomeByAttemptID(t *testing.T, b subject) {
+	b.zone(t, 1, 9, time.Hour)
+	b.zone(t, 2, 9, time.Hour)
+	b.zone(t, 3, 9, time.Hour)
+	buckets := []service.Bucket{at(1, "alice"), at(2, "203.0.113.9"), at(3, "x")}
+	d := b.attempt(t, "first", buckets...)
+	b.attempt(t, "second", buckets...)
+	b.wantOutcome(t, "first", success, nil)
+	b.wantOutcome(t, "first", success, nil) // again
+	b.wantOutcome(t, "first", failure, service.ErrConflict)
+	b.wantReport(t, d.Verdicts[1].TxnID, success, nil)
+	b.wantReport(t, d.Verdicts[2].TxnID, failure, service.ErrConflict)
+	wantSame(t, d, b.attempt(t, "first", buckets...))
+	b.wantReports(t, []service.Report{
+		{AttemptID: "third", Outcome: failure}, {AttemptID: "second", Outcome: failure}, {TxnID: d.TxnID(), Outcome: success},
+		{AttemptID: "second", Outcome: success}, {AttemptID: "first", Outcome: success}, {AttemptID: "second", Outcome: failure},
+	}, []error{service.ErrNotFound, nil, nil, service.ErrConflict, nil, nil})
+	b.wantReports(t, []service.Report{{AttemptID: "none", Outcome: success}, {AttemptID: "nothing", Outcome: failure}},
+		[]error{service.ErrNotFound, service.ErrNotFound})
+	for _, bucket := range buckets {
+		for i, want := range []service.Outcome{success, failure} {
+			if txn := b.Txns(t, bucket)[i]; txn.Outcome != want {
+				t.Errorf("%+v, txn %d of 2: outcome %q, want %q", bucket, i+1, txn.Outcome, want)
+			}
+		}
+	}
+}
+
+func outcomeOfABlockedAttempt(t *testing.T, b subject) {
+	b.zone(t, 1, 1, time.Hour)
+	b.set(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour, RecordBlocked: 1})
+	for zone, key := range map[int64]string{1: "recorded", 2: "counted"} {
+		b.attempt(t, key+" allowed", at(zone, key))
+		for _, id := range []string{" blocked", " blocked again"} {
+			if d := b.attempt(t, key+id, at(zone, key)); !d.Blocked {
+				t.Fatalf("%s: %+v", key+id, d)
+			}
+			b.wantOutcome(t, key+id, success, service.ErrConflict)
+			b.wantOutcome(t, key+id, failure, service.ErrConflict)
+			if got := b.recall(t, key+id); !got.Decision.Blocked || len(got.Txns) != 1 || !got.Txns[0].Blocked || got.Outcome() != "" {
+				t.Errorf("%s: recalled as %+v", key+id, got)
+			}
+		}
+		b.wantOutcome(t, key+" allowed", failure, nil)
+	}
+}
+
+func outcomeByAttemptIDGivesThePlaceBack(t *testing.T, b subject) {
+	b.set(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures, ReserveTTL: 10 * time.Minute})
+	b.set(t, service.Zone{ID: 2, Rate: 9, Window: time.Hour, ResetOnSuccess: true})
+	user, addr := at(1, "alice"), at(2, "203.0.113.9")
+	for range 3 {
+		b.check(t, addr)
+	}
+	b.attempt(t, "a", user, addr)
+	b.wantOutcome(t, "a", success, nil)
+	b.attempt(t, "b", user, addr)
+	for bucket, want := range map[service.Bucket]int{user: 1, addr: 1} {
+		if _, counted := b.counted(t, bucket); counted != want {
+			t.Errorf("%+v: counted %d, want %d", bucket, counted, want)
+		}
+	}
+	b.age(t, 20*time.Minute, user, addr)
+	b.wantOutcome(t, "b", success, service.ErrConflict) // its reservation ran out
+	b.wantOutcome(t, "b", failure, nil)
+}
+
+func outcomeByAForgottenAttemptID(t *testing.T, b subject) {
+	b.zone(t, 1, 9, time.Minute)
+	x := at(1, "x")
+	first := b.attempt(t, "id", x)
+	b.Age(t, x, 9*time.Minute)
+	b.wantOutcome(t, "id", success, nil)
+	b.Age(t, x, time.Minute)
+	b.wantOutcome(t, "id", success, service.ErrNotFound)
+	b.wantReport(t, first.TxnID(), success, nil) // the txn is still there
+	if _, err := b.Attempt(t.Context(), "id"); !errors.Is(err, service.ErrNotFound) {
+		t.Errorf("a forgotten attempt is recalled: %v", err)
+	}
+	second := b.attempt(t, "id", x) // now the id names another attempt
+	b.wantOutcome(t, "id", failure, nil)
+	b.wantReport(t, second.TxnID(), failure, nil)
+	b.wantReport(t, first.TxnID(), success, nil)
+	if got := b.recall(t, "id"); got.Decision.TxnID() != second.TxnID() || got.Outcome() != failure {
+		t.Errorf("recalled %+v, want txn %d", got, second.TxnID())
+	}
+}
+
+func attemptIDsOfOutcomes(t *testing.T, b subject) {
+	b.zone(t, 1, 100, time.Hour)
+	ids := []string{
+		"a", "A", "a ", " a", "0", "00", ".", "..", "/", "a/b", "%", "%2F", "+", "?", "#", ";", `'`, `"`, `\`, "_", "null", "~",
+		strings.Repeat("x", service.MaxAttemptIDLength), strings.Repeat("%", service.MaxAttemptIDLength),
+	}
+	var reports []service.Report
+	for i, id := range ids {
+		b.attempt(t, id, at(1, "alice"))
+		outcome := []service.Outcome{success, failure}[i%2]
+		b.wantOutcome(t, id, outcome, nil)
+		reports = append(reports, service.Report{AttemptID: id, Outcome: outcome})
+	}
+	b.wantReports(t, reports, make([]error, len(reports)))
+	for i, txn := range b.Txns(t, at(1, "alice")) {
+		if txn.AttemptID != ids[i] || txn.Outcome != reports[i].Outcome {
+			t.Errorf("%q: %+v, want %s", ids[i], txn, reports[i].Outcome)
+		}
+		if got := b.recall(t, ids[i]); got.AttemptID != ids[i] || got.Decision.TxnID() != txn.ID || got.Outcome() != txn.Outcome {
+			t.Errorf("%q: recalled as %+v", ids[i], got)
+		}
+	}
+}
+
+func racingReportsOfOneAttempt(t *testing.T, b subject) {
+	b.set(t, service.Zone{ID: 1, Rate: 9, Window: time.Hour, Counts: service.CountsFailures})
+	b.zone(t, 2, 9, time.Hour)
+	x, y := at(1, "x"), at(2, "y")
+	d := b.attempt(t, "id", x, y)
+	const callers = 40
+	outcomes := []service.Outcome{success, failure}
+	var answers [callers]error
+	var errs [callers]error
+	var all sync.WaitGroup
+	for i := range callers {
+		report := service.Report{AttemptID: "id", Outcome: outcomes[i%2]}
+		if i%4 > 1 {
+			report = service.Report{TxnID: d.Verdicts[1].TxnID, Outcome: outcomes[i%2]}
+		}
+		all.Go(func() {
+			if i%5 == 0 { // a retry of the check is none of a report's business
+				_, errs[i] = b.ask(context.Background(), service.Check{AttemptID: "id", Buckets: []service.Bucket{y, x}})
+			}
+			got, err := b.ReportAll(context.Background(), []service.Report{report})
+			if errs[i] = errors.Join(errs[i], err); err == nil {
+				answers[i] = got[0]
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		t.Fatal(err)
+	}
+	said := b.Txns(t, x)[0].Outcome
+	if other := b.Txns(t, y)[0].Outcome; said == "" || other != said {
+		t.Fatalf("the check's txns have outcomes %q and %q", said, other)
+	}
+	for i, answer := range answers {
+		if conflict := errors.Is(answer, service.ErrConflict); conflict == (outcomes[i%2] == said) {
+			t.Errorf("the outcome is %s, and reporter %d, who said %s, got %v", said, i, outcomes[i%2], answer)
+		}
+	}
+	if recorded, _ := b.counted(t, x); recorded != 1 {
+		t.Errorf("retries recorded %d txns, want 1", recorded)
+	}
+}
+
+// outcomeRacingWithItsCheck reports while the check is under way. Only an answered check has an outcome.
+func outcomeRacingWithItsCheck(t *testing.T, b subject) {
+	b.zone(t, 1, 100, time.Hour)
+	b.zone(t, 2, 100, time.Hour)
+	x, y := at(1, "x"), at(2, "y")
+	for round := range 10 {
+		id := strings.Repeat("r", round+1)
+		var early, late []error
+		var earlyErr, lateErr error
+		var racing sync.WaitGroup
+		report := []service.Report{{AttemptID: id, Outcome: success}}
+		racing.Go(func() { early, earlyErr = b.ReportAll(context.Background(), report) })
+		racing.Go(func() {
+			if _, lateErr = b.ask(context.Background(), service.Check{AttemptID: id, Buckets: []service.Bucket{x, y}}); lateErr == nil {
+				late, lateErr = b.ReportAll(context.Background(), report)
+			}
+		})
+		racing.Wait()
+		if err := errors.Join(earlyErr, lateErr); err != nil {
+			t.Fatal(err)
+		}
+		if late[0] != nil || early[0] != nil && !errors.Is(early[0], service.ErrNotFound) {
+			t.Errorf("while the check was under way: %v; after its answer: %v", early[0], late[0])
+		}
+	}
+	for _, bucket := range []service.Bucket{x, y} {
+		for _, txn := range b.Txns(t, bucket) {
+			if txn.Outcome != success {
+				t.Errorf("%+v has no outcome", txn)
+			}
+		}
+	}
+}
+
+func attemptIsRecalled(t *testing.T, b subject) {
+	b.zone(t, 1, 2, time.Hour)
+	b.set(t, service.Zone{ID: 2, Rate: 0, Window: 2 * time.Hour, Mode: service.ModeShadow})
+	b.set(t, service.Zone{ID: 3, Rate: 0, Window: time.Minute, Mode: service.ModeOff})
+	buckets := []service.Bucket{at(2, "203.0.113.9"), at(1, "zoë"), at(3, "z")}
+	d := b.attempt(t, "id", buckets...)
+	for _, outcome := range []service.Outcome{"", failure} {
+		if outcome != "" {
+			b.wantOutcome(t, "id", outcome, nil)
+			b.set(t, service.Zone{ID: 1, Rate: 0, Window: time.Minute}) // changes no answer that was given
+		}
+		got := b.recall(t, "id")
+		wantSame(t, d, got.Decision)
+		if got.AttemptID != "id" || !got.ExpiresAt.Equal(d.CheckedAt.Add(2*time.Hour)) || got.Outcome() != outcome ||
+			!slices.Equal(got.Zones(), []int64{2, 1, 3}) || len(got.Txns) != len(buckets) {
+			t.Fatalf("recalled as %+v, outcome %q", got, got.Outcome())
+		}
+		for i, txn := range got.Txns {
+			if want := b.Txns(t, buckets[i])[0]; txn != want {
+				t.Errorf("txn %d: %+v, want %+v", i, txn, want)
+			}
+		}
+	}
+	b.check(t, at(1, "zoë")) // has no id
+	for _, id := range []string{"", "i", "ID", "id "} {
+		if got, err := b.Attempt(t.Context(), id); err == nil || errors.Is(err, service.ErrUndecided) {
+			t.Errorf("%q: recalled as %+v, %v", id, got, err)
+		}
+	}
+}
