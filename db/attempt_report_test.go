@@ -10,10 +10,10 @@ import (
 	"velocityd/service"
 )
 
-// reportOf reports one outcome by an attempt id.
-func reportOf(t *testing.T, store *Store, id string) error {
+// reportByID reports a success by the attempt id of these tests, "id".
+func reportByID(t *testing.T, store *Store) error {
 	t.Helper()
-	receipts, err := store.ReportAll(t.Context(), []service.Report{{AttemptID: id, Outcome: service.OutcomeSuccess}})
+	receipts, err := store.ReportAll(t.Context(), []service.Report{{AttemptID: "id", Outcome: service.OutcomeSuccess}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,14 +31,14 @@ func TestAnAttemptUnderWayIsNotFoundAndNotWaitedFor(t *testing.T) {
 		dbtest.Exec(t, d.SQL, "CREATE TABLE saved AS SELECT * FROM zone_attempt")
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_attempt")
 		other := sqlSession(t, d, "START TRANSACTION", "INSERT INTO zone_attempt SELECT * FROM saved")
-		if err := reportOf(t, store, "id"); !errors.Is(err, service.ErrNotFound) {
+		if err := reportByID(t, store); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("under way: %v, want ErrNotFound", err)
 		}
 		if _, err := store.Attempt(t.Context(), "id"); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("under way: %v, want ErrNotFound", err)
 		}
 		dbtest.Exec(t, other, "COMMIT")
-		if err := reportOf(t, store, "id"); err != nil {
+		if err := reportByID(t, store); err != nil {
 			t.Errorf("answered: %v", err)
 		}
 		dbtest.Exec(t, d.SQL, "DROP TABLE saved")
@@ -55,7 +55,7 @@ func TestAnAttemptIDStandsForTxnsThatNoFloatHolds(t *testing.T) {
 		if err != nil || decision.TxnID() <= high {
 			t.Fatalf("%+v, %v", decision, err)
 		}
-		if err := reportOf(t, store, "id"); err != nil {
+		if err := reportByID(t, store); err != nil {
 			t.Error(err)
 		}
 		found, err := store.Attempt(t.Context(), "id")
@@ -86,11 +86,11 @@ func TestAnAttemptOutlivesItsTxns(t *testing.T) {
 		if found, err := store.Attempt(t.Context(), "id"); err != nil || len(found.Txns) != 1 || len(found.Decision.Verdicts) != 2 {
 			t.Errorf("recalled %+v, %v, want one of two txns", found, err)
 		}
-		if err := reportOf(t, store, "id"); err != nil {
+		if err := reportByID(t, store); err != nil {
 			t.Error(err)
 		}
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn")
-		if err := reportOf(t, store, "id"); !errors.Is(err, service.ErrNotFound) {
+		if err := reportByID(t, store); !errors.Is(err, service.ErrNotFound) {
 			t.Errorf("without txns: %v, want ErrNotFound", err)
 		}
 		if found, err := store.Attempt(t.Context(), "id"); err != nil || found.Txns != nil || found.Outcome() != "" {

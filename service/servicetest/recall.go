@@ -39,8 +39,12 @@ func outcomeByAttemptID(t *testing.T, b subject) {
 	b.wantReport(t, d.Verdicts[2].TxnID, failure, service.ErrConflict)
 	wantSame(t, d, b.attempt(t, "first", buckets...))
 	b.wantReports(t, []service.Report{
-		{AttemptID: "third", Outcome: failure}, {AttemptID: "second", Outcome: failure}, {TxnID: d.TxnID(), Outcome: success},
-		{AttemptID: "second", Outcome: success}, {AttemptID: "first", Outcome: success}, {AttemptID: "second", Outcome: failure},
+		{AttemptID: "third", Outcome: failure},
+		{AttemptID: "second", Outcome: failure},
+		{TxnID: d.TxnID(), Outcome: success},
+		{AttemptID: "second", Outcome: success},
+		{AttemptID: "first", Outcome: success},
+		{AttemptID: "second", Outcome: failure},
 	}, []error{service.ErrNotFound, nil, nil, service.ErrConflict, nil, nil})
 	b.wantReports(t, []service.Report{{AttemptID: "none", Outcome: success}, {AttemptID: "nothing", Outcome: failure}},
 		[]error{service.ErrNotFound, service.ErrNotFound})
