@@ -116,7 +116,7 @@ func (d *description) template(path string) string {
 			parts = append(parts, slices.Repeat(parts[last:], len(asked)-len(parts))...)
 		}
 		if slices.EqualFunc(parts, asked, func(part, given string) bool {
-			return part == given || strings.HasPrefix(part, "{") && given != ""
+			return part == given || strings.HasPrefix(part, "{") && (given != "" || strings.HasPrefix(template, "/gate/"))
 		}) {
 			return template
 		}

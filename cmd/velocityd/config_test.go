@@ -28,7 +28,7 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 		"lockout", "lockout-factor", "lockout-max", "lockout-decay", "key-kind", "key-form", "ipv4-prefix", "ipv6-prefix", "on-failure",
 		"record-blocked",
 		"action", "expires", "reason", "attempt-id", "scope", "zone", "client-cert", "client-subject", "out",
-		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes",
+		"service", "service-edits-zones", "analyst", "dba", "auditor", "dry-run", "yes", "method", "header", "url-path", "client",
 	}
 	parser, err := newParser(&cli{}, &process{lookupEnv: environment{}.lookup}, func(int) {})
 	if err != nil {
@@ -42,6 +42,9 @@ func TestEveryFlagSaysWhatItIsAndHasAVariable(t *testing.T) {
 				t.Errorf("--%s says nothing of itself", flag.Name)
 			}
 			want := "VELOCITY_" + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+			if flag.Name == "data" && flag.PlaceHolder == "TEXT" {
+				return next(nil) // of gate try; elsewhere it is a folder
+			}
 			if !slices.Contains(said, flag.Name) && !slices.Equal(flag.Envs, []string{want}) {
 				t.Errorf("--%s has the variables %q, want %s", flag.Name, flag.Envs, want)
 			}
@@ -64,7 +67,7 @@ func TestHelpExplainsEveryCommand(t *testing.T) {
 		"zone list", "zone show", "zone set",
 		"zone apply", "zone delete", "zone restore", "zone lint", "override", "override list", "override set", "override delete", "bucket",
 		"bucket peek",
-		"bucket release", "replay", "completion", "token", "token create", "token list", "token revoke",
+		"bucket release", "replay", "completion", "gate", "gate lint", "gate try", "token", "token create", "token list", "token revoke",
 	} {
 		r := command(nil, nil, append(strings.Fields(args), "--help")...)
 		if r.code != exitFine || !strings.Contains(r.stdout, "Usage: velocityd "+args) || r.stderr != "" {

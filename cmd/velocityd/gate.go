@@ -19,6 +19,15 @@ type gateCmd struct {
 	Try  gateTryCmd  `cmd:"" help:"Show what a gate asks for a request, without asking it."`
 }
 
+// Help is the longer explanation of the command.
+func (gateCmd) Help() string {
+	return `Gateways such as nginx, Caddy and FreeRADIUS ask a service at /gate/NAME, and act on the status of the answer. The file of --gates says for each name where in a request the keys stand. docs/gates.md has its form.
+
+Example:
+
+  velocityd gate lint gates.yaml`
+}
+
 // readGates reads a file of gates. The error names the file.
 func readGates(path string) (gate.File, error) {
 	text, err := trusted.Read(path, trusted.LongLimit)
