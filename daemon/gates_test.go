@@ -36,7 +36,7 @@ func TestAChangedFileOfGatesComesInForceAndAWrongOneDoesNot(t *testing.T) {
 		}{
 			{func() {}, 429, nil},
 			{func() { writeFile(t, path, []byte(strings.Replace(gateText, "429", "401", 1))) }, 401, []bool{true}},
-			{func() { writeFile(t, path, []byte(strings.Replace(gateText, "deny", "dney", 1))) }, 401, []bool{false}},
+			{func() { writeFile(t, path, []byte(strings.Replace(gateText, "deny", "deney", 1))) }, 401, []bool{false}},
 			{func() {}, 401, nil}, // the same fault is told once
 			{func() { _ = os.Remove(path) }, 401, []bool{false}},
 			{func() { writeFile(t, path, []byte(gateText)) }, 429, []bool{true}},
@@ -56,7 +56,7 @@ func TestAChangedFileOfGatesComesInForceAndAWrongOneDoesNot(t *testing.T) {
 		synctest.Wait()
 		text := log.String()
 		if strings.Count(text, "gates not loaded; those before stay in force") != 2 || strings.Count(text, `"names":"login"`) != 3 ||
-			!strings.Contains(text, "no member dney; the nearest is deny") {
+			!strings.Contains(text, "no member deney: did you mean deny?") {
 			t.Errorf("logged %s", text)
 		}
 	})

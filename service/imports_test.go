@@ -76,7 +76,7 @@ func rules() map[string]rule {
 			ours: []string{
 				"service", "service/access", "service/queue", "front", "api", "db", "db/session", "db/records",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
-				"handlers/gate", "handlers/wire", "telemetry", "trusted",
+				"handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 			},
 			never: []string{sql},
 		},
@@ -85,15 +85,16 @@ func rules() map[string]rule {
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
-			ours:   []string{"service", "service/access", "front", "api", "handlers/gate", "handlers/wire"},
+			ours:   []string{"service", "service/access", "front", "api", "handlers/gate", "handlers/wire", "spelling"},
 			theirs: []string{echo, fields, strict}, never: []string{sql},
 		},
-		"handlers/gate": {ours: []string{"service"}, theirs: []string{strict, yaml}, never: []string{sql}},
+		"handlers/gate": {ours: []string{"service", "spelling"}, theirs: []string{strict, yaml}, never: []string{sql}},
 		"handlers/wire": {
 			ours: []string{"service", "service/access", "front", "api"}, theirs: []string{strict, pp}, never: []string{sql},
 		},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
+		"spelling":              {never: []string{"net", sql, http}},
 		"trusted":               {never: []string{"net", sql, http}},
 		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
@@ -105,7 +106,7 @@ func rules() map[string]rule {
 			ours: []string{
 				"service", "service/access", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
-				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "telemetry", "trusted",
+				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/replay",
 			},
 			theirs: []string{"*"},

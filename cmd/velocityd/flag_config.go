@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"velocityd/spelling"
 	"velocityd/trusted"
 )
 
@@ -99,38 +101,10 @@ func (f *settingsFile) unknown(s setting, flags map[string]*kong.Flag) error {
 	return fmt.Errorf("%w: remove the line; the names are those of the flags, without dashes in front", said)
 }
 
-// nearest returns the flag whose name differs least from name, or "" if all differ in more than a third.
+// nearest returns the flag whose name differs least from name, or "" if all differ much.
 func nearest(name string, flags map[string]*kong.Flag) string {
 	wanted := strings.ReplaceAll(strings.ToLower(strings.TrimLeft(name, "-")), "_", "-")
-	wanted = strings.TrimPrefix(wanted, "velocity-")
-	found, least := "", max(1, len(wanted)/3)+1
-	for candidate := range flags {
-		if n := distance(wanted, candidate); n < least || n == least && candidate < found {
-			found, least = candidate, n
-		}
-	}
-	return found
-}
-
-// distance returns how many bytes of a must be inserted, removed or replaced to make b (Levenshtein's distance).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return spelling.Nearest(strings.TrimPrefix(wanted, "velocity-"), slices.Sorted(maps.Keys(flags)))
 }
 
 // settingsResolver lets kong take values from a file.

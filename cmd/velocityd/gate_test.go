@@ -62,7 +62,7 @@ func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 5, Window: time.Hour})
 	good := gatesFile(t, gatesText)
-	wrong := gatesFile(t, strings.NewReplacer("deny", "dney", "form", "from").Replace(gatesText))
+	wrong := gatesFile(t, strings.NewReplacer("deny", "denny", "form", "forms").Replace(gatesText))
 	for _, c := range []struct {
 		env  environment
 		path string
@@ -70,9 +70,9 @@ func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
 		want string
 	}{
 		{nil, good, exitFine, "no findings in 1 gate\n"},
-		{nil, wrong, exitFindings, "line 4: gate login, bucket 1, key has no member from; the nearest is form\n" +
+		{nil, wrong, exitFindings, "line 4: gate login, bucket 1, key has no member forms: did you mean form?\n" +
 			"line 4: gate login, bucket 1, key must have one of the members header, query, form, json, basic, client\n" +
-			"line 7: gate login has no member dney; the nearest is deny\n"},
+			"line 7: gate login has no member denny: did you mean deny?\n"},
 		{environment{"VELOCITY_DSN": d.DSN}, good, exitFindings, "gate login: zone 2 does not exist, so every request is refused with 400\n"},
 		{nil, good + "x", exitError, "no such file"},
 		{nil, gatesFile(t, "gates: ["), exitError, "read the gates: yaml"},

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"velocityd/service"
+	"velocityd/spelling"
 )
 
 // File is the named gates of a file, by their names.
@@ -94,12 +95,20 @@ func (p *parser) members(node *yaml.Node, of string, known []string) map[string]
 		case isTwice:
 			p.fault(m.at, "%s has %s twice", of, m.name)
 		case known != nil && !slices.Contains(known, m.name):
-			p.fault(m.at, "%s has no member %s; the nearest is %s", of, m.name, nearest(m.name, known))
+			p.fault(m.at, "%s has no member %s: %s", of, m.name, meant(m.name, known))
 		default:
 			list[m.name] = m
 		}
 	}
 	return list
+}
+
+// meant says which member may be meant by a name.
+func meant(given string, known []string) string {
+	if name := spelling.Nearest(given, known); name != "" {
+		return "did you mean " + name + "?"
+	}
+	return "it can have " + strings.Join(known, ", ")
 }
 
 func (p *parser) file(node *yaml.Node) File {

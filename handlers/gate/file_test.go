@@ -60,7 +60,7 @@ func TestEachFaultOfAFileIsToldWithItsLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                         "line 1: the file is empty",
 		"- 1":                      "line 1: the file must be an object",
-		"gate: {}":                 "line 1: the file has no member gate; the nearest is gates",
+		"gate: {}":                 "line 1: the file has no member gate: did you mean gates?",
 		"{}":                       "the file lacks the member gates",
 		"gates: [1]":               "line 1: gates must be an object",
 		"gates: {a b: {}}":         "line 1: the name of a gate",
@@ -70,14 +70,14 @@ func TestEachFaultOfAFileIsToldWithItsLine(t *testing.T) {
 		"gates: &a {x: *a}":        "anchor",
 		inGate(""):                 "line 2: gate login lacks the member buckets",
 		inGate("buckets: []"):      "buckets must be a list of 1 to 8",
-		inGate("buckets: [{zone: 1, key: {client: address}, optinal: true}]"): "line 2: gate login, bucket 1 has no member optinal; the nearest is " +
-			"optional",
-		inGate("bukets: []"): "no member bukets; the nearest is buckets",
+		inGate("buckets: [{zone: 1, key: {client: address}, optinal: true}]"): "line 2: gate login, bucket 1 has no member optinal: did you mean " +
+			"optional?",
+		inGate("bukets: []"): "no member bukets: did you mean buckets?",
 		inGate("buckets: [{zone: 0, key: {client: address}}]"):          "zone must be the id of a zone, 1 to 2147483647",
 		inGate("buckets: [{zone: x, key: {client: address}}]"):          "zone must be the id of a zone",
 		inGate("buckets: [{key: {client: address}}]"):                   "lacks the member zone",
 		inGate("buckets: [{zone: 1}]"):                                  "lacks the member key",
-		inGate("buckets: [{zone: 1, key: {cookie: x}}]"):                "no member cookie",
+		inGate("buckets: [{zone: 1, key: {cookie: x}}]"):                "no member cookie: it can have header, query, form, json, basic, client",
 		inGate("buckets: [{zone: 1, key: {form: x, query: y}}]"):        "must have one of the members header, query, form, json, basic, client",
 		inGate("buckets: [{zone: 1, key: {form: ''}}]"):                 "form must be one value",
 		inGate("buckets: [{zone: 1, key: {form: [x]}}]"):                "form must be one value",
@@ -98,8 +98,8 @@ func TestEachFaultOfAFileIsToldWithItsLine(t *testing.T) {
 	}
 	_, err := gate.Parse([]byte("gates:\n  b:\n    deny: 1\n  a:\n    alow: 200\n"))
 	want := "line 3: gate b lacks the member buckets\nline 3: gate b: deny must be 401, 403 or 429\n" +
-		"line 5: gate a has no member alow; the nearest is allow\nline 5: gate a lacks the member buckets"
-	if err == nil || len(strings.Split(err.Error(), "\n")) != 4 || !strings.Contains(err.Error(), "line 5: gate a has no member alow; the nearest is allow") {
+		"line 5: gate a has no member alow: did you mean allow?\nline 5: gate a lacks the member buckets"
+	if err == nil || len(strings.Split(err.Error(), "\n")) != 4 || !strings.Contains(err.Error(), "line 5: gate a has no member alow: did you mean allow?") {
 		t.Errorf("all faults are\n%v\nwant\n%s", err, want)
 	}
 }
