@@ -41,7 +41,8 @@ func TestGateTryShowsTheQuestionAndAsksNobody(t *testing.T) {
 		want string
 	}{
 		{
-			[]string{"login", "--data", "username=al%69ce&password=x", "--header", "X-Request-Id: a, b", "--client", "198.51.100.7"}, exitFine,
+			[]string{"login", "--data", "username=al%69ce&password=x", "--header", "X-Request-Id: a, b", "--client", "198.51.100.7"},
+			exitFine,
 			"zone 1, key \"alice\"\nzone 2, key \"198.51.100.7\"\nattempt \"a, b\"\nallowed: 204; blocked: 429; not decided: 503\n",
 		},
 		{[]string{"login", "--data", "username=a", "--url-path", "/gate/login?deny=401", "--method", "PUT"}, exitFine, "blocked: 401"},
@@ -88,10 +89,10 @@ func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
 	}
 }
 
-// askGate asks the gate login for a user, by a form.
-func askGate(t *testing.T, url, user string) int {
+// askGate asks the gate login for alice, by a form.
+func askGate(t *testing.T, url string) int {
 	t.Helper()
-	answer, err := http.Post(url+"/gate/login", "application/x-www-form-urlencoded", strings.NewReader("username="+user)) //nolint:noctx // short
+	answer, err := http.Post(url+"/gate/login", "application/x-www-form-urlencoded", strings.NewReader("username=alice"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,14 +106,14 @@ func TestServeFollowsItsFileOfGates(t *testing.T) {
 	d := dbtest.Engines(t)[0].Database(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour}, service.Zone{ID: 2, Rate: 100, Window: time.Hour})
 	path := gatesFile(t, gatesText)
 	i := start(t, environment{"VELOCITY_DSN": d.DSN, "VELOCITY_GATES": path}, "serve")
-	if first, second := askGate(t, i.url, "alice"), askGate(t, i.url, "alice"); first != 204 || second != 429 {
+	if first, second := askGate(t, i.url), askGate(t, i.url); first != 204 || second != 429 {
 		t.Errorf("%d and %d", first, second)
 	}
 	writeFile(t, path, []byte(strings.Replace(gatesText, "429", "403", 1)))
-	dbtest.Eventually(t, "the changed file is in force", func() bool { return askGate(t, i.url, "alice") == 403 })
+	dbtest.Eventually(t, "the changed file is in force", func() bool { return askGate(t, i.url) == 403 })
 	writeFile(t, path, []byte("gates: ["))
 	dbtest.Eventually(t, "the wrong file is logged", func() bool { return strings.Contains(i.stderr.String(), "gates not loaded") })
-	if status := askGate(t, i.url, "alice"); status != 403 {
+	if status := askGate(t, i.url); status != 403 {
 		t.Errorf("with a wrong file: %d", status)
 	}
 	dbtest.Eventually(t, "the metric says so", func() bool { return strings.Contains(read(t, i.url+"/metrics"), "velocityd_gates_file_loaded 0\n") })
@@ -124,7 +125,7 @@ func TestServeFollowsItsFileOfGates(t *testing.T) {
 // read returns what is answered to GET.
 func read(t *testing.T, url string) string {
 	t.Helper()
-	answer, err := http.Get(url) //nolint:gosec,noctx // a test's own service
+	answer, err := http.Get(url) //nolint:gosec // a test's own service
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // request is a request of a gateway whose client is 192.0.2.7.
 func request(tb testing.TB, method, path, body string, headers ...string) *gate.Request {
 	tb.Helper()
-	r, err := http.NewRequest(method, path, nil) //nolint:noctx // it is not sent
+	r, err := http.NewRequest(method, path, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
