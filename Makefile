@@ -108,10 +108,11 @@ migrate-routines: ## after a change in migrations/procedures, triggers, views or
 
 .PHONY: clean
 clean: ## remove what was built here, and the linter; says what it leaves
-	@rm -rf bin '$(CACHE)/tools' '$(CACHE)/lint'
+	@rm -rf bin dist/tree '$(CACHE)/tools' '$(CACHE)/lint'
 	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -exec rm {} +
-	@echo 'removed: bin, *.test, *.prof, $(CACHE)/tools, $(CACHE)/lint'
-	@echo 'left:    database engines in $(CACHE) (rm -r removes them; `make test` fetches them again),'
+	@echo 'removed: bin, dist/tree, *.test, *.prof, $(CACHE)/tools, $(CACHE)/lint'
+	@echo 'left:    database engines and the Debian of make test-packages in $(CACHE) (rm -r removes them; the tests'
+	@echo '         fetch them again), releases in dist,'
 	@echo '         packages that were installed, the data of `velocityd dev`, Go'"'"'s own caches (go clean -cache)'
 
 ## Release
@@ -130,7 +131,7 @@ release: toolchain ## make all files of a version from its tag, twice, compared,
 test-packages: toolchain test-containers ## release this tree, and install, upgrade and remove it on a small Debian with systemd (needs root)
 	@VELOCITY_DEBIAN=$$(scripts/debian-root.sh) && export VELOCITY_DEBIAN && \
 	sudo=; if ((EUID)); then sudo='sudo -E env PATH=$(PATH)'; fi; \
-	$$sudo go test -tags packages -run 'Release' -count=1 -timeout 15m ./deploy $(TESTFLAGS)
+	go test -tags packages -exec "$$sudo" -run Release -count=1 -timeout 15m ./deploy $(TESTFLAGS)
 
 ## Vitess and TiDB
 
