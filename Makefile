@@ -128,7 +128,7 @@ release: toolchain ## make all files of a version from its tag, twice, compared,
 
 # They boot a small Debian in namespaces, so they need root. Its layer is in memory.
 .PHONY: test-packages
-test-packages: toolchain test-containers ## release this tree, and install, upgrade and remove it on a small Debian with systemd (needs root)
+test-packages: toolchain test-containers ## release this tree; install, upgrade and remove it on a small Debian with systemd (needs root)
 	@VELOCITY_DEBIAN=$$(scripts/debian-root.sh) && export VELOCITY_DEBIAN && \
 	sudo=; if ((EUID)); then sudo='sudo -E env PATH=$(PATH)'; fi; \
 	go test -tags packages -exec "$$sudo" -run Release -count=1 -timeout 15m ./deploy $(TESTFLAGS)

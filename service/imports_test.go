@@ -33,6 +33,7 @@ const (
 	strict  = "github.com/go-json-experiment/json"
 	yaml    = "go.yaml.in/yaml/v3"
 	pp      = "github.com/pires/go-proxyproto"
+	spell   = "github.com/agnivade/levenshtein"
 	xxhash  = "github.com/cespare/xxhash/v2"
 	sql     = "database/sql"
 	http    = "net/http"
@@ -94,7 +95,7 @@ func rules() map[string]rule {
 		},
 		"handlers/handlerstest": {ours: []string{"service"}},
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
-		"spelling":              {never: []string{"net", sql, http}},
+		"spelling":              {theirs: []string{spell}, never: []string{"net", sql, http}},
 		"trusted":               {never: []string{"net", sql, http}},
 		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},

@@ -2,18 +2,6 @@ package spelling
 
 import "testing"
 
-func TestDistanceCountsChanges(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "ab", 2}, {"ab", "", 2}, {"listen", "lisen", 1}, {"kitten", "sitting", 3}, {"queue", "queue", 0}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q and %q: got %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestNearestIsTheFirstOfThoseThatDifferLeast(t *testing.T) {
 	t.Parallel()
 	names := []string{"allow", "attempt", "buckets", "busy", "deny"}
