@@ -55,6 +55,8 @@ func routeNeeds() map[string]need {
 		anyMethod + " " + pathNamed:     one(access.ScopeCheck),
 		anyMethod + " " + pathBelowName: one(access.ScopeCheck),
 
+		anyMethod + " " + pathGateOutcome: one(access.ScopeReport),
+
 		"GET /v1/zones":        readZone,
 		"GET /v1/zones/:id":    readZone,
 		"PUT /v1/zones/:id":    one(access.ScopeZones),
@@ -97,7 +99,7 @@ func needsOf(routes []*echo.Route) map[endpoint]need {
 // not there is a route. Handlers look at the zones that a request names.
 func (s *server) authorize(handle echo.HandlerFunc, x *exchange) (err error) {
 	method, credential := x.Request().Method, credentialOf
-	if isGate(x.Path()) {
+	if isOfGateways(x.Path()) {
 		method, credential = anyMethod, gatewayCredentialOf
 	}
 	wanted := s.needs[endpoint{method, x.Path()}] // where nothing is routed, any caller learns so

@@ -22,6 +22,8 @@ const (
 	pathGate      = "/v1/gate"
 	pathNamed     = "/gate/:name"
 	pathBelowName = "/gate/:name/*"
+	// pathGateOutcome is no gate: its answer lets nobody pass.
+	pathGateOutcome = "/gate/:name/outcome"
 )
 
 // anyMethod routes the requests of a path that no other route of it has.
@@ -43,12 +45,16 @@ func (s *server) routeGates(e *echo.Echo) {
 	e.Add(anyMethod, pathGate, adapted(s.shortGate))
 	e.Add(anyMethod, pathNamed, adapted(s.namedGate))
 	e.Add(anyMethod, pathBelowName, adapted(s.namedGate))
+	e.Add(anyMethod, pathGateOutcome, adapted(s.gateOutcome))
 }
 
 // isGate reports whether a route is one for gateways.
 func isGate(route string) bool {
 	return route == pathGate || route == pathNamed || route == pathBelowName
 }
+
+// isOfGateways reports whether a route is one that gateways ask, with an end user's headers.
+func isOfGateways(route string) bool { return isGate(route) || route == pathGateOutcome }
 
 // shortGate answers /v1/gate.
 func (s *server) shortGate(x *exchange) error {
@@ -61,22 +67,50 @@ func (s *server) shortGate(x *exchange) error {
 
 // namedGate answers /gate/{name} and the paths below it.
 func (s *server) namedGate(x *exchange) error {
-	name, err := pathPart(x, "name")
+	named, err := s.gateOf(x)
 	if err != nil {
 		return err
-	}
-	named, ok := gate.Gate{}, false
-	if s.Gates != nil {
-		named, ok = s.Gates.Gate(name)
-	}
-	if !ok {
-		return &requestError{kind: service.ErrNotFound, detail: "There is no gate of this name in the file of --gates."}
 	}
 	asked, err := named.Question(s.gateRequest(x), x.Path() == pathBelowName)
 	if err != nil {
 		return err
 	}
 	return s.answerGate(x, asked)
+}
+
+// gateOutcome answers /gate/{name}/outcome with the status 204: the outcome is recorded. Its errors are as those of
+// /v1/attempts/{id}/outcome.
+func (s *server) gateOutcome(x *exchange) error {
+	named, err := s.gateOf(x)
+	if err != nil {
+		return err
+	}
+	report, err := named.Report(s.gateRequest(x))
+	if err != nil {
+		return err
+	}
+	errs, err := s.report(x, []service.Report{report})
+	if err == nil {
+		err = errs[0]
+	}
+	if err != nil {
+		return err
+	}
+	return x.respondNothing()
+}
+
+// gateOf returns the gate that the path names.
+func (s *server) gateOf(x *exchange) (gate.Gate, error) {
+	name, err := pathPart(x, "name")
+	if err != nil {
+		return gate.Gate{}, err
+	}
+	if s.Gates != nil {
+		if named, ok := s.Gates.Gate(name); ok {
+			return named, nil
+		}
+	}
+	return gate.Gate{}, &requestError{kind: service.ErrNotFound, detail: "There is no gate of this name in the file of --gates."}
 }
 
 // gateRequest returns the request of a gateway as package gate reads it.

@@ -437,3 +437,52 @@ func TestAGateAnswersWithoutTheDatabaseByTheZonesOfTheCheck(t *testing.T) {
 		}
 	}
 }
+
+func TestAGatewayReportsByTheAttemptIDOfItsCheck(t *testing.T) {
+	t.Parallel()
+	r := startGate(t, func(o *Options) { o.Gates = gatesOf(t, threeGates) })
+	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
+	r.SetZone(t, service.Zone{ID: 2, Rate: 100, Window: time.Hour})
+	ask := func(path, body string, headers ...string) reply { return r.ask(t, http.MethodPost, path, body, headers...) }
+	const form = "username=alice"
+	for i := range 3 { // a success does not count
+		id := fmt.Sprint("id", i)
+		if got := ask("/gate/login", form, "X-Request-Id", id); got.status != http.StatusNoContent {
+			t.Fatalf("login %d: %d %s", i, got.status, got.body)
+		}
+		if got := ask("/gate/login/outcome?outcome=success", "", "X-Request-Id", id); got.status != http.StatusNoContent || got.body != "" {
+			t.Errorf("report %d: %d %s", i, got.status, got.body)
+		}
+	}
+	ask("/gate/login/outcome?outcome=failure", "", "X-Request-Id", "id0").refused(t, http.StatusConflict, "conflict")
+	ask("/gate/login/outcome?outcome=failure", "", "X-Request-Id", "unknown").refused(t, http.StatusNotFound, "not_found")
+	for _, c := range []struct {
+		path    string
+		headers []string
+		text    string
+	}{
+		{"/gate/login/outcome?outcome=success", nil, "the header X-Request-Id is missing or empty"},
+		{"/gate/login/outcome?outcome=won", []string{"X-Request-Id", "id0"}, "success or failure"},
+		{"/gate/login/outcome", []string{"X-Request-Id", "id0"}, "success or failure"},
+		{"/gate/login/outcome?outcome=success&outcome=failure", []string{"X-Request-Id", "id0"}, "once"},
+		{"/gate/envoy/outcome?outcome=success", nil, "takes no attempt id"},
+	} {
+		if p := ask(c.path, "", c.headers...).refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Detail, c.text) {
+			t.Errorf("%s: %s, want %s", c.path, p.Detail, c.text)
+		}
+	}
+	ask("/gate/nobody/outcome?outcome=success", "").refused(t, http.StatusNotFound, "not_found")
+}
+
+func TestAReportOfAGatewayNeedsItsScopeInAPIKey(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	report, check := g.as("gateway", nil, access.ScopeReport), g.as("gateway", nil, access.ScopeCheck)
+	for want, token := range map[int][]string{http.StatusNotFound: report, http.StatusForbidden: check} {
+		key := []string{"X-API-Key", strings.TrimPrefix(token[1], "Bearer ")}
+		if got := g.ask(t, http.MethodPost, "/gate/login/outcome?outcome=success", "", key...); got.status != want {
+			t.Errorf("%d %s, want %d", got.status, got.body, want)
+		}
+		g.ask(t, http.MethodPost, "/gate/login/outcome?outcome=success", "", token...).refused(t, http.StatusUnauthorized, "unauthenticated")
+	}
+}

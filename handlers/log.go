@@ -57,7 +57,7 @@ func faultOf(err error) front.Fault {
 
 // isCall reports whether the request is one that login servers make: checks or reports.
 func (x *exchange) isCall() bool {
-	return x.isCheck() || x.isPost(pathOutcomes) || x.isPost(pathOutcome)
+	return x.isCheck() || x.Path() == pathGateOutcome || x.isPost(pathOutcomes) || x.isPost(pathOutcome)
 }
 
 // isCheck reports whether the request is one for checks.

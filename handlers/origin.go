@@ -127,8 +127,12 @@ func (s *server) admit(handle echo.HandlerFunc, x *exchange) error {
 	case pathWelcome, pathLive, pathReady, pathDescription:
 		return s.authorize(handle, x)
 	}
-	if isGate(x.Path()) {
-		return atGate(s.admitGateway(handle, x, connection))
+	if isOfGateways(x.Path()) {
+		err := s.admitGateway(handle, x, connection)
+		if isGate(x.Path()) {
+			err = atGate(err)
+		}
+		return err
 	}
 	if err := s.origins.check(x.Request(), connection); err != nil {
 		return err

@@ -92,6 +92,31 @@ func (g Gate) Question(r *Request, isBelow bool) (Question, error) {
 	return q, err
 }
 
+// Report returns the report of a request about how a login ended: its attempt id stands where the gate looks for
+// that, and the outcome in the address. The errors are as those of Question.
+func (g Gate) Report(r *Request) (service.Report, error) {
+	if g.Attempt == (Source{}) {
+		return service.Report{}, wrong("gate %s takes no attempt id, so nothing tells which login has ended: give it the member attempt", g.Name)
+	}
+	query, err := r.query()
+	if err != nil {
+		return service.Report{}, err
+	}
+	given := query["outcome"]
+	if len(given) != 1 {
+		return service.Report{}, wrong("outcome of the address must be success or failure, once")
+	}
+	id, err := g.AttemptID(r)
+	if err == nil && id == "" {
+		err = wrong("gate %s, attempt id: %v is missing or empty", g.Name, g.Attempt)
+	}
+	report := service.Report{AttemptID: id, Outcome: service.Outcome(given[0])}
+	if err == nil {
+		err = report.Validate()
+	}
+	return report, err
+}
+
 // AttemptID returns the attempt id of a request, or "" if it has none.
 func (g Gate) AttemptID(r *Request) (string, error) {
 	if g.Attempt == (Source{}) {
