@@ -48,15 +48,23 @@ main() {
     type -P apt-get dpkg wget >/dev/null || die "making a Debian needs apt-get, dpkg and wget"
     as_root || die "making a Debian needs root, or sudo without a password"
     mkdir -p "$cache/debian"
-    tmp=$(mktemp -d "$cache/debian/tmp.XXXXXX")
-    trap '"${become[@]}" rm -rf --one-file-system "$tmp"' EXIT
-    fetch_debootstrap "$tmp" || die "fetching debootstrap did not work"
-    bootstrap "$tmp" || die "debootstrap did not work, see above"
-    "${become[@]}" rm -rf "$tmp"/system/var/cache/apt/archives "$tmp/system/var/lib/apt/lists"
-    "${become[@]}" mkdir -p "$tmp"/system/var/cache/apt/archives/partial "$tmp/system/var/lib/apt/lists/partial"
-    "${become[@]}" mv -T "$tmp/system" "$folder"
+    exec 9>"$cache/debian/lock"
+    flock -w "$download_limit" 9 || die "another run has held $cache/debian/lock for $download_limit s"
+    if [[ ! -d $folder ]]; then make_root; fi
   fi
   printf '%s\n' "$folder"
+}
+
+# make_root: the folder appears under its name only when it is whole. Leavings of runs that were killed go.
+make_root() {
+  "${become[@]}" rm -rf --one-file-system "$cache"/debian/tmp.*
+  tmp=$(mktemp -d "$cache/debian/tmp.XXXXXX")
+  trap '"${become[@]}" rm -rf --one-file-system "$tmp"' EXIT
+  fetch_debootstrap "$tmp" || die "fetching debootstrap did not work"
+  bootstrap "$tmp" || die "debootstrap did not work, see above"
+  "${become[@]}" rm -rf "$tmp/system/var/cache/apt/archives" "$tmp/system/var/lib/apt/lists"
+  "${become[@]}" mkdir -p "$tmp/system/var/cache/apt/archives/partial" "$tmp/system/var/lib/apt/lists/partial"
+  "${become[@]}" mv -T "$tmp/system" "$folder"
 }
 
 main "$@"
