@@ -74,6 +74,12 @@ test-containers: toolchain ## run image, compose file and Helm chart on real eng
 	@sudo=; if ((EUID)); then sudo='sudo -E'; fi; \
 	go test -tags packages -exec "$$sudo" -count=1 -timeout 20m ./deploy/containers $(TESTFLAGS)
 
+# Tests with the build tag doors. The engines are those of `make test`.
+.PHONY: test-doors
+test-doors: toolchain ## run velocityd behind nginx, Caddy, HAProxy, FreeRADIUS and Traefik's code; fetches or builds them once
+	@scripts/engines.sh mysql mariadb-10.11 mariadb-11.8
+	@VELOCITY_DOORS=$$(scripts/doors.sh) go test -tags doors -count=1 -timeout 15m ./deploy/doors $(TESTFLAGS)
+
 .PHONY: lint
 lint: toolchain ## hold the code against .golangci.yml (the first time builds the linter, for minutes)
 	@tools/golangci-lint.sh run ./...

@@ -23,7 +23,7 @@ func (b block) at(n int) string { return fmt.Sprintf("%s:%d", b.page, b.line+n) 
 // languages is what a block may be written in. A block of text is a form or a
 // printed answer; mermaid is a picture. All others are run.
 func languages() []string {
-	return []string{"sql", "sh", "json", "go", "python", "js", "text", "mermaid"}
+	return append(configurations(), "sql", "sh", "json", "go", "python", "js", "text", "mermaid")
 }
 
 // extract returns the fenced blocks of a page in their order. It refuses a block

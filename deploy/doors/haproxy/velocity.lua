@@ -1,0 +1,21 @@
+-- Asks velocityd's gate about a request, and leaves the answer in variables of the transaction: velocity_status, velocity_txn and
+-- velocity_retry. The status is 503 or 504 where no answer came. The gate reads the form, so the script decodes nothing.
+core.register_action("velocity_gate", { "http-req" }, function(txn, url, token)
+  local answer = core.httpclient():post({
+    url = url,
+    timeout = 1000,
+    body = txn.sf:req_body(),
+    headers = {
+      ["host"] = { "velocityd" },
+      ["content-type"] = { txn.sf:req_fhdr("content-type") },
+      ["x-api-key"] = { token },
+      ["x-request-id"] = { txn:get_var("txn.velocity_attempt") },
+      ["x-forwarded-for"] = { txn.sf:src() },
+    },
+  })
+  txn:set_var("txn.velocity_status", answer.status)
+  local headers = answer.headers or {}
+  for name, header in pairs({ velocity_txn = "x-velocity-txn-id", velocity_retry = "retry-after" }) do
+    if headers[header] then txn:set_var("txn." .. name, headers[header][0]) end
+  end
+end, 2)

@@ -1,0 +1,80 @@
+//go:build doors
+
+package doors_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"velocityd/service"
+)
+
+func startHAProxy(t *testing.T, w *world, replace ...string) string {
+	t.Helper()
+	program, listen := gateway(t, "haproxy"), freeAddress(t)
+	path := w.configure(t, "haproxy/haproxy.cfg", listen,
+		append(replace, "bind :8000", "bind "+listen, "/etc/haproxy/velocity.lua", file(t, "haproxy/velocity.lua"))...)
+	start(t, []string{"VELOCITY_TOKEN=" + w.token}, program, "-db", "-f", path).await(t, listen)
+	return "http://" + listen
+}
+
+func TestHAProxyGuardsUsersOfALoginForm(t *testing.T) {
+	t.Parallel()
+	door{start: startHAProxy, login: form, away: 503, slow: 503, noToken: 503, opens: true}.prove(t)
+}
+
+// TestHAProxyRefusesAFormWhoseUserItCannotSee sends forms that the application might read otherwise than the gate.
+func TestHAProxyRefusesAFormWhoseUserItCannotSee(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "--require-auth")
+	at := startHAProxy(t, w)
+	for name, body := range map[string]string{
+		"the user stands behind 32 KiB": "x=" + strings.Repeat("y", 32<<10) + "&username=alice&password=right",
+		"two users":                     "username=decoy&username=alice&password=right",
+		"no user":                       "password=right",
+	} {
+		r := request(t, http.MethodPost, at+"/login", body)
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, err := send(t, r, "127.0.1.1")
+		if err != nil || answer.status < 400 || len(w.app.of("alice")) > 0 || len(w.app.of("decoy")) > 0 {
+			t.Errorf("%s: status %d %s (%v), want a refusal without the application", name, answer.status, answer.body, err)
+		}
+	}
+}
+
+// haproxyInFront is HAProxy before velocityd itself: it tells the client's address by the PROXY protocol.
+const haproxyInFront = `defaults
+    mode tcp
+    timeout connect 1s
+    timeout client 10s
+    timeout server 10s
+listen velocityd
+    bind 127.0.0.1:8000
+    server velocityd 127.0.0.1:8080 SEND
+`
+
+// TestBehindHAProxyTheAddressOfThePROXYProtocolCounts puts HAProxy before velocityd, without any header.
+func TestBehindHAProxyTheAddressOfThePROXYProtocolCounts(t *testing.T) {
+	t.Parallel()
+	for _, option := range []string{"send-proxy", "send-proxy-v2"} {
+		t.Run(option, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, "--require-auth", "--proxy-protocol")
+			program, listen := gateway(t, "haproxy"), freeAddress(t)
+			path := w.write(t, "haproxy.cfg", strings.Replace(haproxyInFront, "SEND", option, 1), listen)
+			start(t, nil, program, "-db", "-f", path).await(t, listen)
+			r := request(t, http.MethodGet, "http://"+listen+"/v1/gate", "")
+			r.Header.Set("X-API-Key", w.token)
+			r.Header.Set("X-Velocity-Zone", "2")
+			r.Header.Set("X-Velocity-Key", "@client")
+			r.Header.Set("X-Forwarded-For", "203.0.113.9")
+			if answer, err := send(t, r, "127.0.1.1"); err != nil || answer.status != http.StatusNoContent {
+				t.Fatalf("status %d %s (%v), want 204", answer.status, answer.body, err)
+			}
+			if n := len(w.db.Txns(t, service.Bucket{ZoneID: addressZone, Key: "127.0.1.1"})); n != 1 {
+				t.Errorf("the client's address has %d txns, want 1", n)
+			}
+		})
+	}
+}

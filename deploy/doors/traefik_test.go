@@ -1,0 +1,52 @@
+//go:build doors
+
+package doors_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"velocityd/db/dbtest"
+)
+
+// startTraefik starts the program of tools/traefik, which serves by Traefik's own code: its reader of the file, its rules and its
+// ForwardAuth.
+func startTraefik(t *testing.T, w *world, replace ...string) string {
+	t.Helper()
+	program, listen := gateway(t, "traefik-forward"), freeAddress(t)
+	start(t, nil, program, listen, w.configure(t, "traefik/velocityd.yml", listen, replace...)).await(t, listen)
+	return "http://" + listen
+}
+
+// TestTraefikGuardsUsersOfALoginForm has the application report by the id of the txn: Traefik makes no id of the attempt. It can
+// send no token, so velocityd knows it by a client certificate or, here, asks nobody who he is.
+func TestTraefikGuardsUsersOfALoginForm(t *testing.T) {
+	t.Parallel()
+	byTxn := func(w *world) func(*http.Request, string) error { return w.reportTxn }
+	door{start: startTraefik, login: form, report: byTxn, away: 500, slow: 500}.prove(t)
+}
+
+// TestTraefikIsKnownByItsClientCertificate is for a velocityd on another machine.
+func TestTraefikIsKnownByItsClientCertificate(t *testing.T) {
+	t.Parallel()
+	w, certificates := newWorld(t), newCertificates(t)
+	w.run(t, "token", "create", "traefik", "--scope", "check", "--client-cert", certificates.client)
+	w.app.report = nil
+	secure := *w
+	secure.address = freeAddress(t)
+	secure.serve(t, "--require-auth", "--tls-cert", certificates.server, "--tls-key", certificates.serverKey, "--tls-client-ca", certificates.ca)
+	named := []string{
+		"http://127.0.0.1:8080", "https://" + secure.address, "# tls:", "tls:", "/etc/traefik/ca.pem", certificates.ca,
+		"/etc/traefik/client.pem", certificates.client, "/etc/traefik/client.key", certificates.clientKey,
+	}
+	door := door{login: form}
+	at := startTraefik(t, &secure, named...)
+	dbtest.Eventually(t, "a login passes", func() bool { return door.try(t, at, "127.0.1.1", "alice", right).status == http.StatusOK })
+	unnamed := append(slices.Clone(named), ", cert: /etc/traefik/client.pem, key: /etc/traefik/client.key", "")
+	unnamed = append(unnamed[len(unnamed)-2:], unnamed[:len(unnamed)-2]...)
+	r := door.try(t, startTraefik(t, &secure, unnamed...), "127.0.1.1", "bob", right)
+	if r.status != http.StatusBadRequest || len(w.app.of("bob")) > 0 {
+		t.Errorf("without a certificate: status %d %s, want 400 without the application", r.status, r.body)
+	}
+}

@@ -1,0 +1,49 @@
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// configurations is what a block of a gateway's page may be written in. Such a block is a file of deploy/doors, whose tests run it,
+// and the page's shell as well.
+func configurations() []string {
+	return []string{"nginx", "caddy", "haproxy", "lua", "unlang", "yaml"}
+}
+
+// isOfDoor says that a block is run by the tests of deploy/doors.
+func (b block) isOfDoor() bool { return strings.HasPrefix(b.page, "docs/doors/") }
+
+// TestPagesOfDoorsShowTheFilesThatTheirTestsRun holds that each file is shown once, and that nothing else is.
+func TestPagesOfDoorsShowTheFilesThatTheirTestsRun(t *testing.T) {
+	t.Parallel()
+	shown := map[string]int{}
+	for _, page := range pages(t) {
+		for _, b := range pageBlocks(t, page) {
+			if b.isOfDoor() && slices.Contains(configurations(), b.language) {
+				shown[b.text]++
+			}
+		}
+	}
+	files := os.DirFS("../deploy/doors")
+	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || strings.HasSuffix(path, ".go") {
+			return err
+		}
+		text, err := fs.ReadFile(files, path)
+		if shown[string(text)] != 1 {
+			t.Errorf("deploy/doors/%s is shown by %d pages of docs/doors, want 1", path, shown[string(text)])
+		}
+		delete(shown, string(text))
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range shown {
+		t.Errorf("docs/doors shows what is no file of deploy/doors:\n%s", text)
+	}
+}
