@@ -92,3 +92,21 @@ func TestTheComposeFileUsesEachVolumeThatItNames(t *testing.T) {
 		}
 	}
 }
+
+// TestEachStepIsWaitedForByItsEnd: `docker compose up --wait` takes a container that has ended for a failure, unless some
+// service waits for its successful end.
+func TestEachStepIsWaitedForByItsEnd(t *testing.T) {
+	t.Parallel()
+	project := readCompose(t)
+	ends := map[string]bool{}
+	for _, s := range project.Services {
+		for step, how := range s.DependsOn {
+			ends[step] = ends[step] || how.Condition == types.ServiceConditionCompletedSuccessfully
+		}
+	}
+	for name, s := range project.Services {
+		if goesOn := s.Restart == types.RestartPolicyUnlessStopped; goesOn == ends[name] {
+			t.Errorf("%s is restarted: %v; somebody waits for its end: %v", name, goesOn, ends[name])
+		}
+	}
+}
