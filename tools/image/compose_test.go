@@ -45,7 +45,8 @@ func TestTheComposeFileIsOneAndItsContainersHaveNoRights(t *testing.T) {
 		}
 		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") ||
 			s.User != "" || s.PullPolicy != types.PullPolicyNever {
-			t.Errorf("%s may do more than it needs: %+v", name, s)
+			t.Errorf("%s may do more than it needs: read-only %v, without %v, %v, user %q, pull %q", name, s.ReadOnly, s.CapDrop, s.SecurityOpt,
+				s.User, s.PullPolicy)
 		}
 		for _, v := range s.Volumes {
 			if isSecret := v.Target == "/run/secrets"; isSecret && !v.ReadOnly || v.Type != types.VolumeTypeVolume {
