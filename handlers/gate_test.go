@@ -324,10 +324,10 @@ func TestAGatewayWithATokenPassesOnAnyHost(t *testing.T) {
 	}
 }
 
-// gatesOf are the gates of a file's text.
-func gatesOf(t *testing.T, text string) gate.File {
+// namedGates are the gates of a file.
+func namedGates(t *testing.T) gate.File {
 	t.Helper()
-	file, err := gate.Parse([]byte(text))
+	file, err := gate.Parse([]byte(threeGates))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +352,7 @@ const threeGates = `gates:
 
 func TestANamedGateTakesItsKeysFromTheRequest(t *testing.T) {
 	t.Parallel()
-	r := startGate(t, func(o *Options) { o.Gates = gatesOf(t, threeGates) })
+	r := startGate(t, func(o *Options) { o.Gates = namedGates(t) })
 	for i, want := range []int{204, 204, 429} {
 		got := r.ask(t, http.MethodPost, "/gate/login", "username=al%69ce&password=secret", "Content-Type", "application/x-www-form-urlencoded",
 			"X-Request-Id", fmt.Sprint("id", i), "X-Forwarded-For", "198.51.100.7", "Origin", "https://app.example", "Sec-Fetch-Site", "cross-site")
@@ -379,7 +379,7 @@ func TestANamedGateTakesItsKeysFromTheRequest(t *testing.T) {
 
 func TestWrongRequestsAtNamedGatesAre400(t *testing.T) {
 	t.Parallel()
-	r := startGate(t, func(o *Options) { o.Gates = gatesOf(t, threeGates) })
+	r := startGate(t, func(o *Options) { o.Gates = namedGates(t) })
 	long := "username=" + strings.Repeat("x", gate.MaxBody)
 	for _, c := range []struct{ path, body, code, text string }{
 		{"/gate/nobody", "", "not_found", "no gate of this name"},
@@ -409,7 +409,7 @@ func TestANamedGateThatCannotDecideAnswersAsItsFileSays(t *testing.T) {
 		r := start(t, func(o *Options) {
 			o.Limiter = service.NewLimiter(storeFunc(func(context.Context, []service.Check) ([]service.Decision, error) { return nil, fault }),
 				service.LimiterOptions{Timeout: time.Minute})
-			o.Gates = gatesOf(t, threeGates)
+			o.Gates = namedGates(t)
 		})
 		for name, want := range map[string]int{"open": http.StatusNoContent, "shut": http.StatusForbidden} {
 			before := len(r.log.String())
@@ -440,10 +440,12 @@ func TestAGateAnswersWithoutTheDatabaseByTheZonesOfTheCheck(t *testing.T) {
 
 func TestAGatewayReportsByTheAttemptIDOfItsCheck(t *testing.T) {
 	t.Parallel()
-	r := startGate(t, func(o *Options) { o.Gates = gatesOf(t, threeGates) })
+	r := startGate(t, func(o *Options) { o.Gates = namedGates(t) })
 	r.SetZone(t, service.Zone{ID: 1, Rate: 1, Window: time.Hour, Counts: service.CountsFailures})
 	r.SetZone(t, service.Zone{ID: 2, Rate: 100, Window: time.Hour})
-	ask := func(path, body string, headers ...string) reply { return r.ask(t, http.MethodPost, path, body, headers...) }
+	ask := func(path, body string, headers ...string) reply {
+		return r.ask(t, http.MethodPost, path, body, headers...)
+	}
 	const form = "username=alice"
 	for i := range 3 { // a success does not count
 		id := fmt.Sprint("id", i)

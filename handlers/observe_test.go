@@ -31,6 +31,9 @@ func TestEachAnsweredRequestIsObservedByItsRoute(t *testing.T) {
 	r.post(t, "/v1/checks", `{"checks":[]}`)
 	r.get(t, "/v1/zones/1/buckets/alice")
 	r.get(t, "/alice")
+	r.get(t, "/v1/gate?zone=1&key=alice")
+	r.get(t, "/v1/gate?zone=9&key=alice")
+	r.get(t, "/v1/gate?zone=1")
 	mu.Lock()
 	defer mu.Unlock()
 	want := []Observed{
@@ -39,6 +42,9 @@ func TestEachAnsweredRequestIsObservedByItsRoute(t *testing.T) {
 		{"POST", "/v1/checks", 400, "invalid_request"},
 		{"GET", "/v1/zones/:id/buckets/:key", 200, ""},
 		{"GET", "", 404, ""},
+		{"GET", "/v1/gate", 204, ""},
+		{"GET", "/v1/gate", 400, ""},
+		{"GET", "/v1/gate", 400, "invalid_request"},
 	}
 	if !slices.Equal(seen, want) {
 		t.Errorf("observed %+v, want %+v", seen, want)

@@ -236,3 +236,55 @@ func FuzzReadProxied(f *testing.F) {
 		}
 	})
 }
+
+func TestAListenerThatIsClosedEndsItsWaitForHeaders(t *testing.T) {
+	t.Parallel()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := NewListener(inner, Options{Proxies: front.ThisMachine()})
+	waiting := listener.(*preparingListener)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := listener.Accept()
+		ended <- err
+	}()
+	conn, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	eventually(t, "the header is awaited", func() bool { return waiting.unnamed.Load() == 1 })
+	if open := waiting.places.open(); open != 0 {
+		t.Errorf("a connection without a client has %d places", open)
+	}
+	listener.Close()
+	if err := <-ended; err == nil {
+		t.Error("a connection was accepted")
+	}
+	if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
+		t.Error(err)
+	}
+	eventually(t, "nobody waits", func() bool { return waiting.unnamed.Load() == 0 })
+}
+
+func TestProxiesThatSendNoHeaderAreClosedBeyondABound(t *testing.T) {
+	t.Parallel()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener := NewListener(inner, Options{Proxies: front.ThisMachine()})
+	defer listener.Close()
+	listener.(*preparingListener).unnamed.Store(mostUnnamed)
+	go func() { _, _ = listener.Accept() }()
+	conn, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.Copy(io.Discard, conn); err != nil && !strings.Contains(err.Error(), "reset") {
+		t.Error(err)
+	}
+}
