@@ -23,7 +23,7 @@ func TestCaddyGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	for _, name := range []string{"caddy", "caddy-module"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			door{start: startCaddy(name), login: basic, away: 502, slow: 504, noToken: 400, opens: true}.prove(t)
+			door{start: startCaddy(name), login: basic, away: 502, slow: 504, busy: 503, noToken: 400, opens: true}.prove(t)
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strconv"
@@ -24,9 +25,11 @@ type door struct {
 	// report is how the application reports: reportAttempt if nil.
 	report func(w *world) func(*http.Request, string) error
 
-	away, slow int  // the status while velocityd is away, and while it does not answer
-	noToken    int  // the status if velocityd does not know the token; 0: the gateway has none
-	opens      bool // it can let requests pass while velocityd is away
+	// The status while velocityd is away, while it does not answer, and while it answers that it cannot decide.
+	away, slow, busy int
+
+	noToken int  // the status if velocityd does not know the token; 0: the gateway has none
+	opens   bool // it can let requests pass while velocityd is away
 }
 
 // basic is the login of an interface: Authorization: Basic and a body.
@@ -84,6 +87,7 @@ func (d door) prove(t *testing.T) {
 		"headers, bodies and names arrive as they were": d.keeps,
 		"what a client adds gains nothing":              d.distrusts,
 		"nobody passes while velocityd is away":         d.whileAway,
+		"nobody passes while velocityd is busy":         d.whileBusy,
 		"nobody passes with a wrong token":              d.withWrongToken,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -225,6 +229,20 @@ func (d door) whileAway(t *testing.T, _ *world, _ string) {
 		if r.status != http.StatusOK || len(w.app.of("alice")) != 1 {
 			t.Errorf("the address %s connections, fail open: status %d %s, want 200 of the application", name, r.status, r.body)
 		}
+	}
+}
+
+// whileBusy holds what the user sees when velocityd answers that it cannot decide. It is a gate that lets pass then, by
+// `busy: allow`, and not the gateway.
+func (d door) whileBusy(t *testing.T, _ *world, _ string) {
+	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	t.Cleanup(busy.Close)
+	w := away(t, strings.TrimPrefix(busy.URL, "http://"))
+	if r := d.try(t, d.start(t, w), "127.0.1.7", "alice", right); r.status != d.busy || len(w.app.of("alice")) > 0 {
+		t.Errorf("status %d %s, want %d without the application", r.status, r.body, d.busy)
 	}
 }
 

@@ -179,7 +179,7 @@ func startEnvoy(t *testing.T, w *world, replace ...string) string {
 // TestEnvoysFormOfAskingGuardsUsersOfALoginForm makes the requests of Envoy by its source.
 func TestEnvoysFormOfAskingGuardsUsersOfALoginForm(t *testing.T) {
 	t.Parallel()
-	door{start: startEnvoy, login: form, away: 503, slow: 503, noToken: 400, opens: true}.prove(t)
+	door{start: startEnvoy, login: form, away: 503, slow: 503, busy: 503, noToken: 400, opens: true}.prove(t)
 }
 
 // TestTheConfigurationOfEnvoyFitsEnvoysMessages holds that each member is a field of Envoy's, and in its bounds.

@@ -21,7 +21,16 @@ func startHAProxy(t *testing.T, w *world, replace ...string) string {
 
 func TestHAProxyGuardsUsersOfALoginForm(t *testing.T) {
 	t.Parallel()
-	door{start: startHAProxy, login: form, away: 503, slow: 503, noToken: 503, opens: true}.prove(t)
+	door{start: startHAProxy, login: form, away: 503, slow: 503, busy: 503, noToken: 503, opens: true}.prove(t)
+}
+
+func TestHAProxyGuardsUsersOfAuthorizationBasic(t *testing.T) {
+	t.Parallel()
+	start := func(t *testing.T, w *world, replace ...string) string {
+		t.Helper()
+		return startHAProxy(t, w, append(replace, "acl login path /login", "acl login path_beg /basic/", "/gate/form", "/gate/basic")...)
+	}
+	door{start: start, login: basic, away: 503, slow: 503, busy: 503, noToken: 503, opens: true}.prove(t)
 }
 
 // TestHAProxyRefusesAFormWhoseUserItCannotSee sends forms that the application might read otherwise than the gate.

@@ -53,7 +53,7 @@ func runNginx(t *testing.T, site, listen string) {
 func TestNginxGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	t.Parallel()
 	// 500 is nginx's word for every status of a gate but 2xx, 401 and 403, and for no answer.
-	door{start: startNginx, login: basic, away: 500, slow: 500, noToken: 500, opens: true}.prove(t)
+	door{start: startNginx, login: basic, away: 500, slow: 500, busy: 500, noToken: 500, opens: true}.prove(t)
 }
 
 // TestAGatewayWithoutBodiesCountsAddressesOfALoginForm is as much as nginx and Caddy can do for a form: whatever name is in it,

@@ -13,7 +13,7 @@ import (
 
 // prologue is what a block of shell finds, on one line: make is held against the Makefile in place of being run, and radclient
 // finds the dictionaries that it came with.
-const prologue = `set -eu; make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
+const prologue = `set -eu; cd "$PROJECT"; velocityd() { bin/velocityd-doors "$@"; }; make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
 	`radclient() { "$DOORS/radclient" -D "$DOORS/../usr/share/freeradius" "$@"; }; `
 
 // TestTheBlocksOfEachPageRun runs the shell of a page against the gateway that the page configures, and holds what it prints

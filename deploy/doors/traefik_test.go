@@ -24,7 +24,18 @@ func startTraefik(t *testing.T, w *world, replace ...string) string {
 func TestTraefikGuardsUsersOfALoginForm(t *testing.T) {
 	t.Parallel()
 	byTxn := func(w *world) func(*http.Request, string) error { return w.reportTxn }
-	door{start: startTraefik, login: form, report: byTxn, away: 500, slow: 500}.prove(t)
+	door{start: startTraefik, login: form, report: byTxn, away: 500, slow: 500, busy: 503}.prove(t)
+}
+
+func TestTraefikGuardsUsersOfAuthorizationBasic(t *testing.T) {
+	t.Parallel()
+	start := func(t *testing.T, w *world, replace ...string) string {
+		t.Helper()
+		return startTraefik(t, w, append(replace, "[Content-Type]", "[Authorization]", "Path(`/login`)", "PathPrefix(`/basic/`)",
+			"/gate/traefik", "/gate/basic")...)
+	}
+	byTxn := func(w *world) func(*http.Request, string) error { return w.reportTxn }
+	door{start: start, login: basic, report: byTxn, away: 500, slow: 500, busy: 503}.prove(t)
 }
 
 // TestTraefikIsKnownByItsClientCertificate is for a velocityd on another machine.

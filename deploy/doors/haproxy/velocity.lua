@@ -8,6 +8,7 @@ core.register_action("velocity_gate", { "http-req" }, function(txn, url, token)
     headers = {
       ["host"] = { "velocityd" },
       ["content-type"] = { txn.sf:req_fhdr("content-type") },
+      ["authorization"] = { txn.sf:req_fhdr("authorization") },
       ["x-api-key"] = { token },
       ["x-request-id"] = { txn:get_var("txn.velocity_attempt") },
       ["x-forwarded-for"] = { txn.sf:src() },
