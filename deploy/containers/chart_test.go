@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,7 @@ type manifest struct {
 type pod struct {
 	Containers []struct {
 		Args         []string
+		Env          []struct{ Name, Value string }
 		VolumeMounts []struct {
 			Name      string
 			MountPath string `yaml:"mountPath"`
@@ -97,7 +99,11 @@ func (p pod) container(t *testing.T, i image, c cluster) container {
 	for _, m := range p.Containers[0].VolumeMounts {
 		mounts = append(mounts, mount{folders[m.Name], m.MountPath, !m.ReadOnly})
 	}
-	return i.container(t, mounts...)
+	made := i.container(t, mounts...)
+	for _, variable := range p.Containers[0].Env {
+		made.env = append(made.env, variable.Name+"="+variable.Value)
+	}
+	return made
 }
 
 // mount makes the folder of a volume as the kubelet does with fsGroup 65532: everybody may write the folder itself, which
@@ -182,6 +188,24 @@ func TestTheChartsExamplesServe(t *testing.T) {
 	for _, example := range examples {
 		t.Log(example)
 		r.serve(t, renderChart(t, example))
+	}
+	r.follow(t, "../helm/velocityd/templates/NOTES.txt")
+}
+
+// follow carries out the commands of the notes for the schema's owner. Their pod differs from the Job's in its name alone.
+func (r release) follow(t *testing.T, notes string) {
+	t.Helper()
+	text, err := os.ReadFile(notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`(?m)^ +owner ([a-z][^>\n]*)`).FindAllStringSubmatch(string(text), -1)
+	if len(lines) < 2 {
+		t.Fatalf("the notes have %d commands for the owner", len(lines))
+	}
+	job := renderChart(t, "../helm/examples/minimal.yaml")["Job"].Spec.Template.Spec
+	for _, line := range lines {
+		job.container(t, r.image, r.cluster).must(t, slices.Concat(r.image.Config.Entrypoint, shellWords(line[1]))...)
 	}
 }
 

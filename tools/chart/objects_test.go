@@ -122,6 +122,10 @@ func (o objects) pods(t *testing.T) map[string]core.PodSpec {
 	if err := yaml.UnmarshalStrict([]byte(text), overrides); err != nil {
 		t.Fatalf("%v in %s", err, text)
 	}
+	// kubectl merges a container with the one that it makes, by its name, which is the pod's.
+	if name := overrides.Spec.Containers[0].Name; !strings.Contains(o.notes, " run "+name+" ") || len(overrides.Spec.Containers[0].Args) > 0 {
+		t.Errorf("kubectl run does not take the container %q of\n%s", name, o.notes)
+	}
 	return map[string]core.PodSpec{
 		"Deployment": o.deployment.Spec.Template.Spec, "Job": o.job.Spec.Template.Spec, "notes": overrides.Spec,
 	}

@@ -96,7 +96,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{- /* A pod that runs one command as the owner of the schema: the command is a list. */}}
+{{- /* A pod whose container, called name, runs commands as the owner of the schema: args is the command, or empty. */}}
 {{- define "velocityd.ownerPod" -}}
 restartPolicy: Never
 automountServiceAccountToken: false
@@ -108,7 +108,10 @@ containers:
   - name: {{ .name }}
     image: {{ include "velocityd.image" .root | quote }}
     imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-    args: {{- append (append .command "--dsn-file") "/run/velocityd/owner/dsn" | toYaml | nindent 6 }}
+    {{- with .args }}
+    args: {{- toYaml . | nindent 6 }}
+    {{- end }}
+    env: [{name: VELOCITY_DSN_FILE, value: /run/velocityd/owner/dsn}]
     securityContext: {{- include "velocityd.containerSecurity" .root | nindent 6 }}
     resources: {{- toYaml .root.Values.resources | nindent 6 }}
     volumeMounts:
