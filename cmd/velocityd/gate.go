@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,6 +40,7 @@ func readGates(path string) (gate.File, error) {
 
 type gateLintCmd struct {
 	File          string `arg:"" help:"File of gates."`
+	JSON          bool   `name:"json" env:"VELOCITY_JSON" help:"Print the findings as JSON."`
 	endpointFlags `embed:""`
 }
 
@@ -56,37 +58,67 @@ Example:
 // Run prints the findings about the file.
 func (c *gateLintCmd) Run(ctx context.Context, p *process) error {
 	file, err := readGates(c.File)
-	if faults, ok := faultsIn(err); ok {
-		for _, fault := range faults {
-			fmt.Fprintln(p.stdout, fault)
+	findings, isFaulty := faultsIn(err)
+	if err != nil && !isFaulty {
+		return err
+	}
+	if !isFaulty {
+		zones, err := c.zones(ctx)
+		if err != nil {
+			return err
 		}
-		return errFindings
+		for _, text := range file.Findings(zones) {
+			findings = append(findings, gateFinding{Text: text})
+		}
 	}
-	if err != nil {
+	if err := c.print(p.stdout, len(file), findings); err != nil {
 		return err
-	}
-	zones, err := c.zones(ctx)
-	if err != nil {
-		return err
-	}
-	findings := file.Findings(zones)
-	for _, finding := range findings {
-		fmt.Fprintln(p.stdout, finding)
 	}
 	if len(findings) > 0 {
 		return errFindings
 	}
-	fmt.Fprintf(p.stdout, "no findings in %s\n", counted(len(file), "gate"))
 	return nil
 }
 
-// faultsIn returns the faults that an error of reading a file is made of.
-func faultsIn(err error) ([]error, bool) {
-	fault := gate.FaultError{}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		return joined.Unwrap(), errors.As(err, &fault)
+// gateFinding is a finding about a file, in JSON, too.
+type gateFinding struct {
+	Line int    `json:"line,omitempty"` // of a fault
+	Text string `json:"text"`
+}
+
+func (c *gateLintCmd) print(w io.Writer, gates int, findings []gateFinding) error {
+	if c.JSON {
+		return json.NewEncoder(w).Encode(struct {
+			Gates    int           `json:"gates"`
+			Findings []gateFinding `json:"findings"`
+		}{gates, append([]gateFinding{}, findings...)})
 	}
-	return []error{err}, errors.As(err, &fault)
+	for _, f := range findings {
+		if f.Line > 0 {
+			fmt.Fprintf(w, "line %d: ", f.Line)
+		}
+		fmt.Fprintln(w, f.Text)
+	}
+	if len(findings) == 0 {
+		fmt.Fprintf(w, "no findings in %s\n", counted(gates, "gate"))
+	}
+	return nil
+}
+
+// faultsIn returns the faults that an error of reading a file is made of. ok is false if it is of another kind.
+func faultsIn(err error) (faults []gateFinding, ok bool) {
+	list := []error{err}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		list = joined.Unwrap()
+	}
+	for _, err := range list {
+		fault := gate.FaultError{}
+		if !errors.As(err, &fault) {
+			return nil, false
+		}
+		faults = append(faults, gateFinding{fault.Line, fault.Text})
+	}
+	return faults, true
 }
 
 // zones returns the ids of all zones, or nil if neither a service nor a database is named.

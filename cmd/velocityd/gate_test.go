@@ -83,6 +83,13 @@ func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
 			t.Errorf("%s: %+v, want %d %q", c.path, r, c.code, c.want)
 		}
 	}
+	if r := command(nil, nil, "gate", "lint", "--json", wrong); r.code != exitFindings ||
+		!strings.HasSuffix(r.stdout, `{"line":7,"text":"gate login has no member denny: did you mean deny?"}]}`+"\n") {
+		t.Errorf("as JSON: %+v", r)
+	}
+	if r := command(nil, nil, "gate", "lint", "--json", good); r.stdout != `{"gates":1,"findings":[]}`+"\n" {
+		t.Errorf("as JSON: %+v", r)
+	}
 	if r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "serve", "--gates", wrong); r.code != exitUsage ||
 		!strings.Contains(r.stderr, "--gates (VELOCITY_GATES)") || !strings.Contains(r.stderr, "line 7") {
 		t.Errorf("serve with a wrong file: %+v", r)
