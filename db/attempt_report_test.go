@@ -28,7 +28,8 @@ func TestAnAttemptUnderWayIsNotFoundAndNotWaitedFor(t *testing.T) {
 		if _, err := ask(t.Context(), store, attempt("id", user("alice"))); err != nil {
 			t.Fatal(err)
 		}
-		dbtest.Exec(t, d.SQL, "CREATE TABLE saved AS SELECT * FROM zone_attempt")
+		dbtest.Exec(t, d.SQL, "CREATE TABLE saved LIKE zone_attempt")
+		dbtest.Exec(t, d.SQL, "INSERT INTO saved SELECT * FROM zone_attempt")
 		dbtest.Exec(t, d.SQL, "DELETE FROM zone_attempt")
 		other := sqlSession(t, d, "START TRANSACTION", "INSERT INTO zone_attempt SELECT * FROM saved")
 		if err := reportByID(t, store); !errors.Is(err, service.ErrNotFound) {
