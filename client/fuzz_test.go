@@ -32,15 +32,16 @@ func FuzzAnswers(f *testing.F) {
 		`"remaining":0,"retry_after":9}]}`
 	for _, body := range []string{
 		decision, `{"results":[{"decision":` + decision + `},{"problem":{"title":"x","code":"busy"}}]}`, `{"results":[{},{}]}`, `null`, `[]`, ``,
-		`{"results":[{"txn_id":7,"outcome":"success"},{"problem":{}}]}`, `{"zones":[{"id":1,"window":9223372036854775807}]}`,
+		`{"results":[{"txn_id":7,"outcome":"success"},{"attempt_id":"a","outcome":"failure"}]}`, `{"zones":[{"id":1,"window":9223372036854775807}]}`,
 		`{"overrides":[{"id":1,"zone_id":1,"prefix":"1.2.3.0/24","expires_at":"2099-01-01T00:00:00Z"}],"next":1}`,
 		`{"id":1,"zone_id":1,"txns":[{}],"override":{"rate":1}}`, `{"title":"t","code":"not_found"}`, `{"title":"t"}`,
+		`{"attempt_id":"a","decision":` + decision + `,"txns":[{"id":1,"outcome":"failure"}]}`, `{"attempt_id":"a","txns":null}`,
 	} {
 		f.Add(200, "application/json", body)
 		f.Add(503, "application/problem+json", body)
 	}
 	checks := []service.Check{one("a"), one("b")}
-	reports := []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess}, {TxnID: 8, Outcome: service.OutcomeFailure}}
+	reports := []service.Report{{TxnID: 7, Outcome: service.OutcomeSuccess}, {AttemptID: "a", Outcome: service.OutcomeFailure}}
 	f.Fuzz(func(t *testing.T, status int, media, body string) {
 		c, err := client.New("http://service", client.WithHTTPClient(&http.Client{Transport: canned{status, media, body}}))
 		if err != nil {
@@ -69,6 +70,9 @@ func FuzzAnswers(f *testing.F) {
 		}
 		if p, err := c.Peek(t.Context(), service.Bucket{ZoneID: 1, Key: "a"}); err == nil && p.Bucket.ZoneID != 1 {
 			t.Fatalf("another bucket: %+v", p)
+		}
+		if a, err := c.Attempt(t.Context(), "a"); err == nil && a.AttemptID != "a" {
+			t.Fatalf("another attempt: %+v", a)
 		}
 		if txn, err := c.Txn(t.Context(), 1); err == nil && txn.ID != 1 {
 			t.Fatalf("another txn: %+v", txn)

@@ -20,6 +20,8 @@ func FuzzDecodeReports(f *testing.F) {
 		`{"reports":[{"txn_id":981,"outcome":"success"},{"txn_id":7,"outcome":"failure"}]}`, `{"reports":[{}]}`,
 		`{"reports":[{"txn_id":18446744073709551615,"outcome":""}]}`, `{"reports":[{"txn_id":-1}]}`, `{"reports":[null]}`,
 		`{"reports":[` + strings.Repeat("{},", 1000) + `{}]}`, `{"reports":{}}`, `{"reports":[`, `{}`,
+		`{"reports":[{"attempt_id":"a b","outcome":"success"},{"attempt_id":"","outcome":"failure"},{"attempt_id":"é","outcome":"failure"}]}`,
+		`{"reports":[{"attempt_id":"a","txn_id":1,"outcome":"success"}]}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -41,9 +43,19 @@ func FuzzDecodeReports(f *testing.F) {
 			if !reflect.DeepEqual(r, lenient.Reports[i]) {
 				t.Fatalf("report %d decoded as %+v, by the standard library as %+v", i, r, lenient.Reports[i])
 			}
-			if sound, err := r.report(); err != nil {
+			sound, err := r.report()
+			if err != nil {
 				mustBeFitForCallers(t, err)
-			} else if sound.TxnID != *r.TxnID || sound.Outcome != *r.Outcome || sound.Validate() != nil {
+				continue
+			}
+			again := reportRequest{Outcome: &sound.Outcome}
+			if sound.TxnID > 0 {
+				again.TxnID = &sound.TxnID
+			}
+			if sound.AttemptID != "" {
+				again.AttemptID = &sound.AttemptID
+			}
+			if !reflect.DeepEqual(again, r) || sound.Validate() != nil {
 				t.Fatalf("%+v became %+v", r, sound)
 			}
 		}
@@ -224,6 +236,30 @@ func FuzzPathKey(f *testing.F) {
 				}
 			case (err == nil) != (wanted.Validate() == nil) || got != wanted:
 				t.Fatalf("%q as %s: got %+v, %v", key, encoded, got, err)
+			}
+		}
+	})
+}
+
+func FuzzPathAttempt(f *testing.F) {
+	for _, seed := range []string{
+		"5b0c0b3e-6f2f-4a53-9b8e-1f7f4f0a7a11", "a/b", "100%", "%2F", "é", "..", ".", "a b", "a+b", "\xff", "\x00", "", "a?b#c", ":id", "*",
+		"outcome", "//", "~", strings.Repeat("a", 64), strings.Repeat("a", 65),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		for _, encoded := range []string{url.PathEscape(id), strings.ToLower(allEscaped(id)), allEscaped(id)} {
+			request := httptest.NewRequest(http.MethodPost, "/v1/attempts/"+encoded+"/outcome", http.NoBody)
+			e := newEcho(Options{})
+			c := e.NewContext(request, httptest.NewRecorder())
+			e.Router().Find(request.Method, pathAsMatched(request), c)
+			got, err := pathAttempt(&exchange{Context: c})
+			if err != nil && id != "" { // an empty id has no route
+				mustBeFitForCallers(t, err)
+			}
+			if (err == nil) != (service.ValidateAttemptID(id) == nil) || err == nil && got != id {
+				t.Fatalf("%q as %s: got %q, %v", id, encoded, got, err)
 			}
 		}
 	})
