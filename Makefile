@@ -117,7 +117,7 @@ clean: ## remove what was built here, and the linter; says what it leaves
 	@rm -rf bin dist/tree '$(CACHE)/tools' '$(CACHE)/lint'
 	@find . -name .git -prune -o -type f \( -name '*.test' -o -name '*.prof' \) -exec rm {} +
 	@echo 'removed: bin, dist/tree, *.test, *.prof, $(CACHE)/tools, $(CACHE)/lint'
-	@echo 'left:    database engines and the Debian of make test-packages in $(CACHE) (rm -r removes them; the tests'
+	@echo 'left:    database engines, gateways and the Debian of make test-packages in $(CACHE) (rm -r removes them; the tests'
 	@echo '         fetch them again), releases in dist,'
 	@echo '         packages that were installed, the data of `velocityd dev`, Go'"'"'s own caches (go clean -cache)'
 

@@ -28,7 +28,8 @@ func TestHAProxyGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T, w *world, replace ...string) string {
 		t.Helper()
-		return startHAProxy(t, w, append(replace, "acl login path /login", "acl login path_beg /basic/", "/gate/form", "/gate/basic")...)
+		return startHAProxy(t, w, append(replace, "acl login path /login", "acl login path_beg /basic/", "/gate/form", "/gate/basic",
+			" METH_POST", "")...)
 	}
 	door{start: start, login: basic, away: 503, slow: 503, busy: 503, noToken: 503, opens: true}.prove(t)
 }

@@ -1,5 +1,5 @@
 -- Asks velocityd's gate about a request, and leaves the answer in variables of the transaction: velocity_status, velocity_txn and
--- velocity_retry. The status is 503 or 504 where no answer came. The gate reads the form, so the script decodes nothing.
+-- velocity_retry. The status is 503 or 504 where no answer came. The gate reads form and Authorization.
 core.register_action("velocity_gate", { "http-req" }, function(txn, url, token)
   local answer = core.httpclient():post({
     url = url,
