@@ -42,7 +42,29 @@ func (s Source) readForm(r *Request) (string, error) {
 	if errors.Is(err, errMissing) && len(fields) == 0 {
 		return "", fmt.Errorf("%w: the request has no form, and some gateways send no body (nginx's auth_request, Caddy)", err)
 	}
+	if err == nil && r.asksInQuery(s.Name) {
+		return "", errors.New("stands in the query of the address, too")
+	}
 	return text, err
+}
+
+// asksInQuery reports whether the end user's address has a parameter of a name, in any case. Some programs prefer it to
+// the field of a form. The address is known where the gateway appends it to its own, or sends X-Forwarded-Uri.
+func (r *Request) asksInQuery(name string) bool {
+	queries := []string{r.HTTP.URL.RawQuery}
+	for _, uri := range r.HTTP.Header["X-Forwarded-Uri"] {
+		_, query, _ := strings.Cut(uri, "?")
+		queries = append(queries, query)
+	}
+	for _, query := range queries {
+		parameters, _ := url.ParseQuery(query) // those that can be read
+		for other := range parameters {
+			if strings.EqualFold(other, name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // document returns the JSON value of the body, or nil if there is none. A body that says it is a form has none.
