@@ -11,26 +11,33 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// form returns the fields of the form in the body. A body that says it is something else has none.
+// errOtherKind says that the body has nothing at a place, because it says that it is of the other kind.
+var errOtherKind = fmt.Errorf("%w: the Content-Type says that the body is of another kind", errMissing)
+
+// form returns the fields of the form in the body. The error wraps errOtherKind if that says it is JSON.
 func (r *Request) form() (url.Values, error) {
-	switch media := r.media(); {
-	case r.fields != nil:
+	if r.fields != nil {
 		return r.fields, nil
+	}
+	media, err := r.media()
+	switch {
+	case err != nil:
+		return nil, err
 	case strings.HasPrefix(media, "multipart/"):
 		return nil, errors.New("cannot be read, because the form is sent as multipart: gates read application/x-www-form-urlencoded")
-	case isJSON(media):
-		return nil, nil
 	}
 	text, err := r.body()
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case len(text) > 0 && isJSON(media):
+		return nil, errOtherKind
 	}
-	fields, err := url.ParseQuery(string(text))
-	if err != nil {
+	if r.fields, err = url.ParseQuery(string(text)); err != nil {
+		r.fields = nil
 		return nil, errors.New("cannot be read, because the form is malformed")
 	}
-	r.fields = fields
-	return fields, nil
+	return r.fields, nil
 }
 
 func (s Source) readForm(r *Request) (string, error) {
@@ -39,16 +46,16 @@ func (s Source) readForm(r *Request) (string, error) {
 		return "", err
 	}
 	text, err := loneOf(fields, s.Name)
-	if errors.Is(err, errMissing) && len(fields) == 0 {
+	switch {
+	case (err == nil || errors.Is(err, errMissing)) && r.asksInQuery(s.Name):
+		return "", errors.New("stands in the query of the address")
+	case errors.Is(err, errMissing) && len(fields) == 0:
 		return "", fmt.Errorf("%w: the request has no form, and some gateways send no body (nginx's auth_request, Caddy)", err)
-	}
-	if err == nil && r.asksInQuery(s.Name) {
-		return "", errors.New("stands in the query of the address, too")
 	}
 	return text, err
 }
 
-// asksInQuery reports whether the end user's address has a parameter of a name, in any case. Some programs prefer it to
+// asksInQuery reports whether the end user's address has a parameter of a name. Some programs prefer it to
 // the field of a form. The address is known where the gateway appends it to its own, or sends X-Forwarded-Uri.
 func (r *Request) asksInQuery(name string) bool {
 	queries := []string{r.HTTP.URL.RawQuery}
@@ -59,7 +66,7 @@ func (r *Request) asksInQuery(name string) bool {
 	for _, query := range queries {
 		parameters, _ := url.ParseQuery(query) // those that can be read
 		for other := range parameters {
-			if strings.EqualFold(other, name) {
+			if mayBe(other, name) {
 				return true
 			}
 		}
@@ -67,14 +74,22 @@ func (r *Request) asksInQuery(name string) bool {
 	return false
 }
 
-// document returns the JSON value of the body, or nil if there is none. A body that says it is a form has none.
+// document returns the JSON value of the body, or nil if there is none. The error wraps errOtherKind if the body says
+// it is a form.
 func (r *Request) document() (jsontext.Value, error) {
-	if r.value != nil || isForm(r.media()) {
+	if r.value != nil {
 		return r.value, nil
 	}
-	text, err := r.body()
-	if err != nil || len(text) == 0 {
+	media, err := r.media()
+	if err != nil {
 		return nil, err
+	}
+	text, err := r.body()
+	switch {
+	case err != nil || len(text) == 0:
+		return nil, err
+	case isForm(media):
+		return nil, errOtherKind
 	}
 	if err := json.Unmarshal(text, &r.value); err != nil { // it refuses names that are there twice
 		return nil, errors.New("cannot be read, because the body is not JSON in UTF-8 with each name once")

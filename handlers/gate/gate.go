@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"velocityd/service"
 )
@@ -80,7 +81,7 @@ func (g Gate) Question(r *Request, isBelow bool) (Question, error) {
 			q.Check.Buckets = append(q.Check.Buckets, service.Bucket{ZoneID: b.Zone, Key: key})
 		case r.fault != nil:
 			return Question{}, r.fault
-		case !b.IsOptional || !errors.Is(err, errMissing):
+		case !b.IsOptional || !errors.Is(err, errMissing) || errors.Is(err, errOtherKind) && !g.readsBothKinds():
 			return Question{}, fmt.Errorf("%w: gate %s, zone %d: %w", service.ErrInvalid, g.Name, b.Zone, err)
 		}
 	}
@@ -90,6 +91,16 @@ func (g Gate) Question(r *Request, isBelow bool) (Question, error) {
 	id, err := g.AttemptID(r)
 	q.Check.AttemptID = id
 	return q, err
+}
+
+// readsBothKinds reports whether the gate has keys for a form and for JSON, so that the body may be of either kind. An
+// application that reads one kind alone may not look at the Content-Type: with a wrong one, an end user would else
+// have an optional bucket left out.
+func (g Gate) readsBothKinds() bool {
+	has := func(kind Kind) bool {
+		return slices.ContainsFunc(g.Buckets, func(b Bucket) bool { return b.Key.Kind == kind })
+	}
+	return has(Form) && has(JSON)
 }
 
 // Report returns the report of a request about how a login ended: its attempt id stands where the gate looks for

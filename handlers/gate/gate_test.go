@@ -65,9 +65,17 @@ func TestAGateTakesKeysFromWhereTheFileSays(t *testing.T) {
 		"a parameter in two cases":  {"query: user", "/?user=alice&User=bob", "", nil, "", "another case"},
 		"a malformed query":         {"query: user", "/?user=alice&x=%zz", "", nil, "", "malformed"},
 		"a field":                   {"form: user", "/", "user=al+ice&password=x", []string{"Content-Type", ofForm}, "al ice", ""},
-		"a field of any type":       {"form: user", "/", "user=alice", []string{"Content-Type", "none"}, "alice", ""},
+		"a field of any type":       {"form: user", "/", "user=alice", []string{"Content-Type", "none/such"}, "alice", ""},
 		"a field without a type":    {"form: user", "/", "user=alice", nil, "alice", ""},
 		"a field twice":             {"form: user", "/", "user=alice&user=bob", nil, "", "several times"},
+		"a field with space":        {"form: user", "/", "user=alice&+user=bob", nil, "", "spelling"},
+		"a field and a zero byte":   {"form: user", "/", "user=alice&user%00x=bob", nil, "", "spelling"},
+		"a field and a list":        {"form: user", "/", "user=alice&user[]=bob", nil, "", "spelling"},
+		"a field of a variable":     {"form: user_id", "/", "user_id=alice&user.id=bob", nil, "", "spelling"},
+		"a field of a list":         {"form: 'user[name]'", "/", "user[name]=alice&user[id]=bob", nil, "alice", ""},
+		"a field in a charset":      {"form: user", "/", "user=alice", []string{"Content-Type", ofForm + "; charset=IBM037"}, "", "charset"},
+		"a field in Latin":          {"form: user", "/", "user=alice", []string{"Content-Type", ofForm + "; charset=ISO-8859-1"}, "alice", ""},
+		"a field of two types":      {"form: user", "/", "user=alice", []string{"Content-Type", ofForm, "Content-Type", ofJSON}, "", "several"},
 		"a field in another case":   {"form: user", "/", "user=alice&USER=bob", nil, "", "another case"},
 		"a field and a parameter":   {"form: user", "/?x=%zz&User=bob", "user=alice", nil, "", "stands in the query"},
 		"and one behind a proxy":    {"form: user", "/", "user=alice", []string{"X-Forwarded-Uri", "/login?user=bob"}, "", "stands in the query"},
@@ -137,6 +145,19 @@ func TestAnOptionalBucketIsLeftOutWhereItsKeyIsMissing(t *testing.T) {
 	}
 	if _, err := g.Question(request(t, http.MethodPost, "/", "user=a&user=b", "Content-Type", ofForm), false); err == nil {
 		t.Error("a field that is there twice is left out like one that is missing")
+	}
+	for kind, c := range map[string]struct{ body, media string }{"form": {"user=a", ofJSON}, "json": {`{"user":"a"}`, ofForm}} {
+		alone := only(t, "buckets: [{zone: 1, key: {client: address}}, {zone: 2, key: {"+kind+": /user}, optional: true}]")
+		if asked, err := alone.Question(request(t, http.MethodPost, "/", c.body, "Content-Type", c.media), false); !errors.Is(err, service.ErrInvalid) {
+			t.Errorf("a body of the gate's kind with the other Content-Type has no key: %+v %v", asked, err)
+		}
+		if asked, err := alone.Question(request(t, http.MethodPost, "/", "", "Content-Type", c.media), false); err != nil {
+			t.Errorf("no body, and the other Content-Type: %+v %v", asked, err)
+		}
+	}
+	in := only(t, "buckets: [{zone: 1, key: {client: address}}, {zone: 2, key: {form: user}, optional: true}]")
+	if asked, err := in.Question(request(t, http.MethodPost, "/login?user=alice", ""), true); !errors.Is(err, service.ErrInvalid) {
+		t.Errorf("a key in the query of the address in place of the form: %+v %v", asked, err)
 	}
 	none := only(t, "buckets: [{zone: 1, key: {form: user}, optional: true}]")
 	if _, err := none.Question(request(t, http.MethodPost, "/", ""), false); !errors.Is(err, service.ErrInvalid) {

@@ -69,13 +69,22 @@ func (r *Request) body() (text []byte, err error) {
 	return r.text, r.fault
 }
 
-// media returns the type of the body, in small letters, or "" if the request does not say it as RFC 9110 has it.
-func (r *Request) media() string {
-	media, _, err := mime.ParseMediaType(r.HTTP.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
+// media returns the type of the body, in small letters, or "" if the request names none. It refuses a charset by which
+// an application may read other names and values than a gate, such as IBM037 or ISO-2022-JP.
+func (r *Request) media() (string, error) {
+	given := r.HTTP.Header.Values("Content-Type")
+	if len(given) == 0 || len(given) == 1 && given[0] == "" {
+		return "", nil
 	}
-	return media
+	media, parameters, err := mime.ParseMediaType(given[0])
+	if err != nil || len(given) > 1 {
+		return "", errors.New("cannot be read, because the Content-Type is malformed, or there are several")
+	}
+	switch charset := strings.ToLower(parameters["charset"]); charset {
+	case "", "utf-8", "utf8", "us-ascii", "iso-8859-1":
+		return media, nil
+	}
+	return "", errors.New("cannot be read, because the charset of the Content-Type is not UTF-8")
 }
 
 // isForm and isJSON report that a type is one of forms, or of JSON. A body of neither is read as the gate wants it.

@@ -103,11 +103,22 @@ func (s Source) readQuery(r *Request) (string, error) {
 // value, too.
 func loneOf(values map[string][]string, name string) (string, error) {
 	for other := range values {
-		if other != name && strings.EqualFold(other, name) {
-			return "", errors.New("is given in another case")
+		if other != name && mayBe(other, name) {
+			return "", errors.New("is given in another case or spelling")
 		}
 	}
 	return lone(values[name])
+}
+
+// mayBe reports whether some program finds a value by a name, though it is given by another one: many do so in another
+// case; PHP leaves out space in front and all from a zero byte on, makes '_' of characters that its variables cannot
+// have, and makes an array of user[x], as others do.
+func mayBe(other, name string) bool {
+	other, _, _ = strings.Cut(other, "\x00")
+	other = strings.TrimLeft(other, " ")
+	array, _, _ := strings.Cut(other, "[")
+	variable := strings.NewReplacer(" ", "_", ".", "_", "[", "_").Replace
+	return strings.EqualFold(variable(other), variable(name)) || strings.EqualFold(array, name)
 }
 
 // basicUser returns the user in the credentials of the scheme Basic (RFC 7617). Other schemes have none.
