@@ -49,7 +49,7 @@ func Parse(text []byte) (File, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var whole, next yaml.Node
 	if err := decoder.Decode(&whole); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read the gates: %w", err)
+		return nil, fmt.Errorf("read the gates: %w: write YAML, which is indented by spaces and never by tabs", err)
 	}
 	if err := decoder.Decode(&next); !errors.Is(err, io.EOF) {
 		return nil, errors.New("read the gates: the file must be one document of YAML")
