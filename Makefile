@@ -21,7 +21,7 @@ REPLICAS ?= 0
 .PHONY: help
 help: ## list the commands
 	@awk -F '##' '/^##/ { print "\n" substr($$2, 2) } \
-		/^[a-z][a-z-]*:.*##/ { name = $$1; sub(/:.*/, "", name); printf "  make %-12s%s\n", name, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z][a-z-]*:.*##/ { name = $$1; sub(/:.*/, "", name); printf "  make %-20s %s\n", name, $$2 }' $(MAKEFILE_LIST)
 
 ## Run
 
