@@ -21,7 +21,7 @@ func (s *Instance) wantCredential(ctx context.Context, address net.Addr) error {
 	if s.options.StartsEmpty || !s.options.RequiresAuth(address) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	live, _, err := s.store.LiveCredentials(ctx)
 	if err == nil && len(live) == 0 {

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// ConnectTimeout bounds one try to reach a database and look at its schema.
-	ConnectTimeout = 5 * time.Second
+	// connectTimeout bounds one try to reach a database and look at its schema.
+	connectTimeout = 5 * time.Second
 	// reconnectPause is the time between two tries to reach a database that is away.
 	reconnectPause = time.Second
 )

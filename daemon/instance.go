@@ -100,7 +100,7 @@ func (s *Instance) remember() error {
 // verify connects to the database and verifies its schema. Its errors are those of
 // doctor.VerifySchema.
 func (s *Instance) verify(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	_, err := doctor.VerifySchema(ctx, s.probe)
 	return err

@@ -10,10 +10,10 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
-	"velocityd/daemon"
 	"velocityd/db"
 	"velocityd/db/private"
 	"velocityd/db/session"
@@ -177,13 +177,17 @@ func (f databaseFlags) resolve() (string, error) {
 	return dsn, err
 }
 
+// connectTimeout bounds how long a command tries to reach a database and looks at its schema. It is longer than that of
+// the service, because nobody tries a command again for its user.
+const connectTimeout = 15 * time.Second
+
 // open connects to the database for a short command, and verifies the schema.
 func (f databaseFlags) open(ctx context.Context) (*db.Store, error) {
 	dsn, err := f.resolve()
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, daemon.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	store, err := openDatabase(ctx, session.Options{DSN: dsn, Engine: f.Engine, MaxConns: session.LeastMaxConns})
 	if running, _ := private.RunningDSN(f.Data); errors.Is(err, service.ErrBusy) && running == dsn {

@@ -90,7 +90,7 @@ func TestGateLintNamesFaultsWithTheirLinesAndZonesThatAreMissing(t *testing.T) {
 	if r := command(nil, nil, "gate", "lint", "--json", good); r.stdout != `{"gates":1,"findings":[]}`+"\n" {
 		t.Errorf("as JSON: %+v", r)
 	}
-	if r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "serve", "--gates", wrong); r.code != exitUsage ||
+	if r := command(environment{"VELOCITY_DSN": d.DSN}, nil, "serve", "--listen", "127.0.0.1:0", "--gates", wrong); r.code != exitUsage ||
 		!strings.Contains(r.stderr, "--gates (VELOCITY_GATES)") || !strings.Contains(r.stderr, "line 7") {
 		t.Errorf("serve with a wrong file: %+v", r)
 	}
