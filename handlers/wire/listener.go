@@ -255,8 +255,8 @@ func (l *preparingListener) logHandshake(err error) {
 	}
 }
 
-// withoutNames cuts the error of a handshake before the first text that its caller has made up:
-// names of protocols, or those in a certificate.
+// withoutNames cuts the error of a handshake or of a PROXY header before the first text that its sender has made up:
+// names of protocols, those in a certificate, or what should be an address.
 func withoutNames(text string) string {
 	if i := strings.IndexAny(text, `(["`); i > 0 {
 		text = strings.TrimSpace(text[:i])

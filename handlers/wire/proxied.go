@@ -41,7 +41,7 @@ func (c *proxied) CloseWrite() error { return closeWrite(c.Conn) }
 
 // readProxied reads the header of the PROXY protocol, version 1 or 2, which the proxy at the other end sends first. It
 // must come within headerTimeout, and before ctx ends. A proxy that speaks for itself (LOCAL, UNKNOWN), as in its health
-// checks, or for a client without an address of TCP, stays the client. The error repeats nothing that was sent.
+// checks, or for a client without an address of TCP, stays the client. The error may repeat a word that was sent.
 func readProxied(ctx context.Context, conn net.Conn) (*proxied, error) {
 	if err := conn.SetReadDeadline(time.Now().Add(headerTimeout)); err != nil {
 		return nil, fmt.Errorf("set the deadline of the PROXY header: %w", err)
@@ -85,6 +85,6 @@ func (l *listener) logHeader(err error) {
 		l.faults.ReportConnection("proxy_header", "a trusted proxy has sent no header of the PROXY protocol, which --proxy-protocol demands; "+
 			"closed")
 	default:
-		l.faults.ReportConnection("proxy_header", "read the header of the PROXY protocol: "+err.Error())
+		l.faults.ReportConnection("proxy_header", "read the header of the PROXY protocol: "+withoutNames(err.Error()))
 	}
 }
