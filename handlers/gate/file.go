@@ -131,7 +131,7 @@ func (p *parser) file(node *yaml.Node) File {
 	return file
 }
 
-// isName reports whether a text can be the name of a gate, which stands in paths and in the log.
+// isName reports whether a text can be the name of a gate, which stands in paths and in the log, or of a header field.
 func isName(text string) bool {
 	other := func(r rune) bool {
 		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -215,6 +215,9 @@ func (p *parser) source(node *yaml.Node, of string) (s Source) {
 		switch s.Kind {
 		case Header:
 			s.Name = textproto.CanonicalMIMEHeaderKey(s.Name)
+			if !isName(s.Name) || s.Name == "Host" { // net/http keeps Host apart
+				p.fault(m.value, "%s: header must be 1 to 64 letters, digits, '-' and '_', such as X-User, and not Host", of)
+			}
 		case JSON:
 			if !jsontext.Pointer(s.Name).IsValid() || s.Name == "" {
 				p.fault(m.value, "%s: json must be a JSON pointer, such as /username", of)

@@ -81,6 +81,8 @@ func TestEachFaultOfAFileIsToldWithItsLine(t *testing.T) {
 		inGate("buckets: [{zone: 1, key: {form: x, query: y}}]"):        "must have one of the members header, query, form, json, basic, client",
 		inGate("buckets: [{zone: 1, key: {form: ''}}]"):                 "form must be one value",
 		inGate("buckets: [{zone: 1, key: {form: [x]}}]"):                "form must be one value",
+		inGate("buckets: [{zone: 1, key: {header: 'X-User:'}}]"):        "header must be 1 to 64 letters",
+		inGate("buckets: [{zone: 1, key: {header: host}}]"):             "and not Host",
 		inGate("buckets: [{zone: 1, key: {json: user}}]"):               "json must be a JSON pointer",
 		inGate("buckets: [{zone: 1, key: {basic: password}}]"):          "basic can only be user",
 		inGate("buckets: [{zone: 1, key: {client: port}}]"):             "client can only be address",
@@ -119,6 +121,7 @@ func TestFindingsAreWhatNobodyMeans(t *testing.T) {
 	for members, want := range map[string]string{
 		"buckets: [{zone: 1, key: {form: x}}], attempt: {form: id}":                                  "the attempt id is the form field id",
 		"buckets: [{zone: 1, key: {form: x}}], attempt: {client: address}":                           "the attempt id is the client's address",
+		"buckets: [{zone: 1, key: {header: x-forwarded-for}}]":                                       "of which end users can write a part",
 		"buckets: [{zone: 1, key: {form: x}, optional: true}]":                                       "all buckets are optional",
 		"buckets: [{zone: 1, key: {form: x}}, {zone: 2, key: {form: x}}, {zone: 1, key: {form: x}}]": "bucket 3 is there already",
 	} {

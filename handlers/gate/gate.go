@@ -88,6 +88,10 @@ func (g Gate) Question(r *Request, isBelow bool) (Question, error) {
 	if len(q.Check.Buckets) == 0 {
 		return Question{}, fmt.Errorf("%w: gate %s: the request has no key for any of its buckets", service.ErrInvalid, g.Name)
 	}
+	if isBelow && g.Attempt.Kind == Query {
+		return Question{}, wrong("gate %s: below its path the query is the end user's, so he would choose the attempt id: let the gateway set "+
+			"it in a header, and let the member attempt name that", g.Name)
+	}
 	id, err := g.AttemptID(r)
 	q.Check.AttemptID = id
 	return q, err

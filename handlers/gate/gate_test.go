@@ -188,6 +188,13 @@ func TestTheAddressOverridesTheAnswerUnlessItsQueryIsTheEndUsers(t *testing.T) {
 	if asked, err := g.Question(request(t, http.MethodGet, "/", ""), false); err != nil || asked.Check.AttemptID != "" {
 		t.Errorf("a request without an attempt id: %+v %v", asked, err)
 	}
+	chosen := only(t, "buckets: [{zone: 1, key: {client: address}}], attempt: {query: id}")
+	for isBelow, want := range map[bool]string{false: "one", true: ""} {
+		asked, err := chosen.Question(request(t, http.MethodGet, "/?id=one", ""), isBelow)
+		if asked.Check.AttemptID != want || (err != nil) != isBelow {
+			t.Errorf("an attempt id in the query, below the gate's path: %v: %+v %v", isBelow, asked, err)
+		}
+	}
 	if _, err := g.Question(request(t, http.MethodGet, "/", "", "X-Request-Id", "a", "X-Request-Id", "b"), false); err == nil {
 		t.Error("of two attempt ids one is taken")
 	}

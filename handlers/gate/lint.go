@@ -24,6 +24,9 @@ func (g Gate) findings(zones []int64) (findings []string) {
 		if zones != nil && !slices.Contains(zones, b.Zone) {
 			findings = append(findings, fmt.Sprintf("zone %d does not exist, so every request is refused with 400", b.Zone))
 		}
+		if b.Key.Kind == Header && slices.Contains([]string{"X-Forwarded-For", "Forwarded", "X-Real-Ip"}, b.Key.Name) {
+			findings = append(findings, fmt.Sprintf("the key of bucket %d is %v, of which end users can write a part: use {client: address}", i+1, b.Key))
+		}
 		if slices.ContainsFunc(g.Buckets[:i], func(other Bucket) bool { return other.Zone == b.Zone && other.Key == b.Key }) {
 			findings = append(findings, fmt.Sprintf("bucket %d is there already", i+1))
 		}
