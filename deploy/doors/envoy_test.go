@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,17 +49,49 @@ type extAuthz struct {
 // headerList is a list of matchers, of which envoy.yaml has exact ones only.
 type headerList struct{ Patterns []struct{ Exact string } }
 
+// route is a route of envoy.yaml, by a path and perhaps the method.
+type route struct {
+	Match struct {
+		Path    string
+		Headers []struct {
+			Name        string
+			StringMatch struct{ Exact string } `yaml:"string_match"`
+		}
+	}
+	PerFilter map[string]struct{ Disabled bool } `yaml:"typed_per_filter_config"`
+}
+
+// takes reports whether Envoy takes this route for a request.
+func (r route) takes(method, path string) bool {
+	for _, h := range r.Match.Headers {
+		if h.Name != ":method" || h.StringMatch.Exact != method {
+			return false
+		}
+	}
+	return r.Match.Path == path
+}
+
 // envoy does as Envoy's ext_authz filter with an HTTP service does, because no Envoy can be had here. It follows Envoy's
 // source/extensions/filters/common/ext_authz/ext_authz_http_impl.cc, and the HTTP connection manager for the headers that
 // use_remote_address makes.
 type envoy struct {
 	filter      extAuthz
+	routes      []route
 	application http.Handler
 }
 
 // ServeHTTP asks the gate about a request, and lets it pass at status 200 alone.
 func (e envoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.ownHeaders(r)
+	i := slices.IndexFunc(e.routes, func(to route) bool { return to.takes(r.Method, r.URL.Path) })
+	if i < 0 {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if e.routes[i].PerFilter["envoy.filters.http.ext_authz"].Disabled {
+		e.application.ServeHTTP(w, r)
+		return
+	}
 	limit := e.filter.WithRequestBody.MaxRequestBytes
 	body, err := io.ReadAll(io.LimitReader(r.Body, int64(limit)))
 	if err != nil || len(body) >= limit {
@@ -131,14 +164,17 @@ func (e envoy) check(r *http.Request, body []byte) (reply, error) {
 	return reply{response.StatusCode, response.Header, string(text)}, err
 }
 
-// filterOf finds the filter in envoy.yaml.
-func filterOf(text []byte) (filter extAuthz, err error) {
+// envoyOf finds filter and routes in envoy.yaml.
+func envoyOf(text []byte) (e envoy, err error) {
 	var file struct {
 		StaticResources struct {
 			Listeners []struct {
 				FilterChains []struct {
 					Filters []struct {
 						TypedConfig struct {
+							RouteConfig struct {
+								VirtualHosts []struct{ Routes []route } `yaml:"virtual_hosts"`
+							} `yaml:"route_config"`
 							HTTPFilters []struct {
 								Name        string
 								TypedConfig yaml.Node `yaml:"typed_config"`
@@ -150,14 +186,16 @@ func filterOf(text []byte) (filter extAuthz, err error) {
 		} `yaml:"static_resources"`
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {
-		return filter, err
+		return e, err
 	}
-	for _, f := range file.StaticResources.Listeners[0].FilterChains[0].Filters[0].TypedConfig.HTTPFilters {
+	manager := file.StaticResources.Listeners[0].FilterChains[0].Filters[0].TypedConfig
+	e.routes = manager.RouteConfig.VirtualHosts[0].Routes
+	for _, f := range manager.HTTPFilters {
 		if strings.HasSuffix(f.Name, ".ext_authz") {
-			return filter, f.TypedConfig.Decode(&filter)
+			return e, f.TypedConfig.Decode(&e.filter)
 		}
 	}
-	return filter, errors.New("envoy.yaml has no filter ext_authz")
+	return e, errors.New("envoy.yaml has no filter ext_authz")
 }
 
 func startEnvoy(t *testing.T, w *world, replace ...string) string {
@@ -166,12 +204,13 @@ func startEnvoy(t *testing.T, w *world, replace ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	filter, err := filterOf(text)
+	e, err := envoyOf(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	to := &url.URL{Scheme: "http", Host: w.app.address}
-	server := httptest.NewServer(envoy{filter, httputil.NewSingleHostReverseProxy(to)})
+	e.application = httputil.NewSingleHostReverseProxy(to)
+	server := httptest.NewServer(e)
 	t.Cleanup(server.Close)
 	return server.URL
 }

@@ -29,7 +29,7 @@ func TestHAProxyGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	start := func(t *testing.T, w *world, replace ...string) string {
 		t.Helper()
 		return startHAProxy(t, w, append(replace, "acl login path /login", "acl login path_beg /basic/", "/gate/form", "/gate/basic",
-			" METH_POST", "")...)
+			" !METH_GET", "")...)
 	}
 	door{start: start, login: basic, away: 503, slow: 503, busy: 503, noToken: 503, opens: true}.prove(t)
 }

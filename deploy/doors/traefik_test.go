@@ -31,7 +31,7 @@ func TestTraefikGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T, w *world, replace ...string) string {
 		t.Helper()
-		return startTraefik(t, w, append(replace, "[Content-Type]", "[Authorization]", "Path(`/login`)", "PathPrefix(`/basic/`)",
+		return startTraefik(t, w, append(replace, "[Content-Type]", "[Authorization]", "Path(`/login`) && !Method(`GET`) && !Method(`HEAD`)", "PathPrefix(`/basic/`)",
 			"/gate/traefik", "/gate/basic")...)
 	}
 	byTxn := func(w *world) func(*http.Request, string) error { return w.reportTxn }

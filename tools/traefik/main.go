@@ -7,6 +7,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -48,7 +49,8 @@ func serve(ctx context.Context, address, name string) error {
 		if err != nil {
 			return fmt.Errorf("router %s: %w", name, err)
 		}
-		if err := routes.AddRoute(router.Rule, router.RuleSyntax, router.Priority, "file", handler); err != nil {
+		priority := cmp.Or(router.Priority, muxer.GetRulePriority(router.Rule)) // as Traefik's pkg/server/router does
+		if err := routes.AddRoute(router.Rule, router.RuleSyntax, priority, "file", handler); err != nil {
 			return fmt.Errorf("router %s: %w", name, err)
 		}
 	}
