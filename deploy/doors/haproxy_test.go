@@ -28,7 +28,7 @@ func TestHAProxyGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T, w *world, replace ...string) string {
 		t.Helper()
-		return startHAProxy(t, w, append(replace, "acl login path /login", "acl login path_beg /basic/", "/gate/form", "/gate/basic",
+		return startHAProxy(t, w, append(replace, "acl login path,url_dec -i -m sub /login", "acl login path_beg /basic/", "/gate/form", "/gate/basic",
 			" !METH_GET", "")...)
 	}
 	door{start: start, login: basic, away: 503, slow: 503, busy: 503, noToken: 503, opens: true}.prove(t)
@@ -39,17 +39,50 @@ func TestHAProxyRefusesAFormWhoseUserItCannotSee(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "--require-auth")
 	at := startHAProxy(t, w)
-	for name, body := range map[string]string{
-		"the user stands behind 32 KiB": "x=" + strings.Repeat("y", 32<<10) + "&username=alice&password=right",
-		"two users":                     "username=decoy&username=alice&password=right",
-		"no user":                       "password=right",
+	long := strings.Repeat("y", 32<<10)
+	const one, two = "username=decoy&password=right", "username=decoy&username=alice&password=right"
+	for name, c := range map[string]struct {
+		path, body string
+		header     string
+		values     []string
+	}{
+		"the user stands behind 32 KiB":           {"/login", "x=" + long + "&username=alice&password=right", "", nil},
+		"another user stands behind 32 KiB":       {"/login", one + "&x=" + long + "&username=alice", "", nil},
+		"another user stands behind long headers": {"/login", one + "&x=" + long[:4<<10] + "&username=alice", "Cookie", []string{long[:13<<10]}},
+		"two users":                          {"/login", two, "", nil},
+		"two users, and an encoded path":     {"/%6cogin", two, "", nil},
+		"two users, and another path":        {"//Login/", two, "", nil},
+		"another user stands in the address": {"/login?username=alice", one, "", nil},
+		"no user":                            {"/login", "password=right", "", nil},
+		"two types":                          {"/login", one, "Content-Type", []string{"text/plain; charset=IBM037", "application/x-www-form-urlencoded"}},
+		"a coding":                           {"/login", one, "Content-Encoding", []string{"gzip"}},
 	} {
-		r := request(t, http.MethodPost, at+"/login", body)
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		answer, err := send(t, r, "127.0.1.1")
-		if err != nil || answer.status < 400 || len(w.app.of("alice")) > 0 || len(w.app.of("decoy")) > 0 {
-			t.Errorf("%s: status %d %s (%v), want a refusal without the application", name, answer.status, answer.body, err)
+		for _, inChunks := range []bool{false, true} {
+			r := request(t, http.MethodPost, at+c.path, c.body)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			if c.header != "" {
+				r.Header[c.header] = c.values
+			}
+			if inChunks {
+				r.ContentLength = -1
+			}
+			answer, err := send(t, r, "127.0.1.1")
+			if err != nil || answer.status < 400 || len(w.app.of("alice")) > 0 || len(w.app.of("decoy")) > 0 {
+				t.Errorf("%s: status %d %s (%v), want a refusal without the application", name, answer.status, answer.body, err)
+			}
 		}
+	}
+}
+
+// TestHAProxyShowsTheGateAllCredentials sends two of them, of which the application may take the other one than the gate.
+func TestHAProxyShowsTheGateAllCredentials(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, "--require-auth")
+	at := startHAProxy(t, w, "/gate/form", "/gate/basic")
+	r := request(t, http.MethodPost, at+"/login", "")
+	r.Header["Authorization"] = []string{"Basic YWxpY2U6cmlnaHQ=", "Basic ZGVjb3k6cmlnaHQ="} // alice and decoy
+	if answer, err := send(t, r, "127.0.1.1"); err != nil || answer.status < 400 || len(w.app.of("alice")) > 0 || len(w.app.of("decoy")) > 0 {
+		t.Errorf("status %d %s (%v), want a refusal without the application", answer.status, answer.body, err)
 	}
 }
 
