@@ -49,6 +49,11 @@ func form(t *testing.T, to, user, password string) *http.Request {
 	return r
 }
 
+// spellings are paths that some applications take as /login.
+func spellings() []string {
+	return []string{"/Login", "/login/", "//login", "/%6cogin", "/login.json", "/x/../login"}
+}
+
 // try sends a login from an address and returns the status.
 func (d door) try(t *testing.T, url, from, user, password string) reply {
 	t.Helper()

@@ -48,7 +48,7 @@ func TestHAProxyRefusesAFormWhoseUserItCannotSee(t *testing.T) {
 	}{
 		"the user stands behind 32 KiB":           {"/login", "x=" + long + "&username=alice&password=right", "", nil},
 		"another user stands behind 32 KiB":       {"/login", one + "&x=" + long + "&username=alice", "", nil},
-		"another user stands behind long headers": {"/login", one + "&x=" + long[:4<<10] + "&username=alice", "Cookie", []string{long[:13<<10]}},
+		"another user stands behind long headers": {"/login", one + "&x=" + long[:4<<10] + "&username=alice", "Cookie", []string{long[:11<<10]}},
 		"two users":                          {"/login", two, "", nil},
 		"two users, and an encoded path":     {"/%6cogin", two, "", nil},
 		"two users, and another path":        {"//Login/", two, "", nil},
@@ -67,7 +67,8 @@ func TestHAProxyRefusesAFormWhoseUserItCannotSee(t *testing.T) {
 				r.ContentLength = -1
 			}
 			answer, err := send(t, r, "127.0.1.1")
-			if err != nil || answer.status < 400 || len(w.app.of("alice")) > 0 || len(w.app.of("decoy")) > 0 {
+			// HAProxy may close before it has read all.
+			if err == nil && answer.status < 400 || len(w.app.of("alice")) > 0 || len(w.app.of("decoy")) > 0 {
 				t.Errorf("%s: status %d %s (%v), want a refusal without the application", name, answer.status, answer.body, err)
 			}
 		}

@@ -73,6 +73,12 @@ func TestAGatewayWithoutBodiesCountsAddressesOfALoginForm(t *testing.T) {
 			if r := door.try(t, at, "127.0.1.1", "e", right); r.status != http.StatusTooManyRequests || r.header.Get("Retry-After") == "" {
 				t.Errorf("beyond the address's rate: status %d, Retry-After %q; want 429", r.status, r.header.Get("Retry-After"))
 			}
+			for _, path := range spellings() {
+				r := request(t, http.MethodPost, at+path, "username=e&password=right")
+				if answer, err := send(t, r, "127.0.1.1"); err != nil || answer.status != http.StatusTooManyRequests {
+					t.Errorf("%s: status %d %s (%v), want 429", path, answer.status, answer.body, err)
+				}
+			}
 			if r := door.try(t, at, "127.0.1.2", "e", right); r.status != http.StatusOK {
 				t.Errorf("another address: status %d, want 200", r.status)
 			}

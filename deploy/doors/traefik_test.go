@@ -27,11 +27,30 @@ func TestTraefikGuardsUsersOfALoginForm(t *testing.T) {
 	door{start: startTraefik, login: form, report: byTxn, away: 500, slow: 500, busy: 503}.prove(t)
 }
 
+// TestTraefikRefusesAFormWhoseUserItCannotSee sends forms that the application might read otherwise than the gate.
+func TestTraefikRefusesAFormWhoseUserItCannotSee(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	at := startTraefik(t, w)
+	two := "username=decoy&username=alice&password=right"
+	for _, path := range append(spellings(), "/login") {
+		r := request(t, http.MethodPost, at+path, two)
+		if answer, err := send(t, r, "127.0.1.1"); err != nil || answer.status < 400 {
+			t.Errorf("%s: status %d %s (%v), want a refusal", path, answer.status, answer.body, err)
+		}
+	}
+	r := request(t, http.MethodPost, at+"/login", "username=decoy&password=right")
+	r.Header.Set("Content-Encoding", "gzip")
+	if answer, err := send(t, r, "127.0.1.1"); err != nil || answer.status < 400 || len(w.app.of("decoy")) > 0 {
+		t.Errorf("a coding: status %d %s (%v), want a refusal", answer.status, answer.body, err)
+	}
+}
+
 func TestTraefikGuardsUsersOfAuthorizationBasic(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T, w *world, replace ...string) string {
 		t.Helper()
-		return startTraefik(t, w, append(replace, "[Content-Type]", "[Authorization]", "Path(`/login`) && !Method(`GET`) && !Method(`HEAD`)", "PathPrefix(`/basic/`)",
+		return startTraefik(t, w, append(replace, "[Content-Type, Content-Encoding]", "[Authorization]", "PathRegexp(`(?i)/login`) && !Method(`GET`) && !Method(`HEAD`)", "PathPrefix(`/basic/`)",
 			"/gate/traefik", "/gate/basic")...)
 	}
 	byTxn := func(w *world) func(*http.Request, string) error { return w.reportTxn }
