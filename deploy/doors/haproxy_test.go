@@ -54,8 +54,10 @@ func TestHAProxyRefusesAFormWhoseUserItCannotSee(t *testing.T) {
 		"two users, and another path":        {"//Login/", two, "", nil},
 		"another user stands in the address": {"/login?username=alice", one, "", nil},
 		"no user":                            {"/login", "password=right", "", nil},
-		"two types":                          {"/login", one, "Content-Type", []string{"text/plain; charset=IBM037", "application/x-www-form-urlencoded"}},
-		"a coding":                           {"/login", one, "Content-Encoding", []string{"gzip"}},
+		"two types": {
+			"/login", one, "Content-Type", []string{"text/plain; charset=IBM037", "application/x-www-form-urlencoded"},
+		},
+		"a coding": {"/login", one, "Content-Encoding", []string{"gzip"}},
 	} {
 		for _, inChunks := range []bool{false, true} {
 			r := request(t, http.MethodPost, at+c.path, c.body)
