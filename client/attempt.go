@@ -10,7 +10,7 @@ import (
 	"velocityd/service"
 )
 
-// Attempt returns what is known of an attempt by its id, or an error that wraps service.ErrNotFound.
+// Attempt returns the answer and the txns of an attempt by its id, or an error that wraps service.ErrNotFound.
 func (c *Client) Attempt(ctx context.Context, id string) (service.Recall, error) {
 	r := request{action: "read an attempt", method: http.MethodGet, path: attemptPath(id)}
 	if err := service.ValidateAttemptID(id); err != nil {

@@ -11,7 +11,7 @@ import (
 	"velocityd/service"
 )
 
-// Attempt returns what is known of an attempt by its id. The error wraps service.ErrNotFound if the id is not
+// Attempt returns the answer and the txns of an attempt by its id. The error wraps service.ErrNotFound if the id is not
 // remembered, service.ErrConflict if it names several attempts, and service.ErrBusy if the engine is away.
 func (s *Store) Attempt(ctx context.Context, id string) (service.Recall, error) {
 	remembered, err := s.attempts(ctx, []string{id})
@@ -65,7 +65,7 @@ type attemptRow struct {
 	Answer    []byte    `db:"answer"`
 }
 
-// attempts returns what was answered to each of these attempt ids that is remembered now. It waits for no lock and
+// attempts returns the remembered answers to each of these attempt ids. It waits for no lock and
 // sees no check that is under way. An id alone does not say on which shard of Vitess its answer lies, so all
 // shards are asked, and several may have one. The error wraps service.ErrBusy if the engine is away.
 func (s *Store) attempts(ctx context.Context, ids []string) (map[string][]service.Attempt, error) {

@@ -61,9 +61,9 @@ func (w *world) runSQL(b block) error {
 // patience is how long a block may take, on slow machines too.
 const patience = 2 * time.Minute
 
-// prologue is what a block of shell finds, on one line: make is held against the
-// Makefile in place of being run; an answer of curl that is an error is one; and
-// what a block exports the next one has.
+// prologue is one line of shell before each block. It holds make against the Makefile in
+// place of running it, lets curl fail where the answer is an error, and hands the
+// exported variables of a block to the next one.
 const prologue = `set -eEuo pipefail; ln -sfn "$PROJECT/examples" examples; ` +
 	`trap 'at=$LINENO; if [ -n "${FUNCNAME[*]-}" ]; then at=${BASH_LINENO[-2]}; fi; echo "line $at" >&4' ERR; ` +
 	`if [ -f "$WORLD/env" ]; then . "$WORLD/env"; fi; ` +

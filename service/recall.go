@@ -14,7 +14,7 @@ type Recall struct {
 	Txns []Txn
 }
 
-// NewRecall returns what is known of an attempt. Of several pseudonyms of one bucket, the answer is that for
+// NewRecall returns the answer and the txns of an attempt. Of several pseudonyms of one bucket, the answer is that for
 // the first one, as for the caller of the check. found are the txns that have ids of the answer; one that
 // belongs to another check is left out.
 func NewRecall(id string, attempt Attempt, found []Txn) Recall {

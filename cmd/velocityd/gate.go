@@ -29,7 +29,7 @@ Example:
   velocityd gate lint gates.yaml`
 }
 
-// readGates reads a file of gates. The error names the file.
+// readGates reads a file of gates. The error of a file that cannot be read names it, and that of a wrong text does not.
 func readGates(path string) (gate.File, error) {
 	text, err := trusted.Read(path, trusted.LongLimit)
 	if err != nil {

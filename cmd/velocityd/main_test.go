@@ -214,7 +214,7 @@ type reply struct {
 	closed bool // the service wants no more requests on this connection
 }
 
-// ask makes one request on a connection of its own: POST if there is a body.
+// ask makes one request on a separate connection: POST if there is a body.
 func ask(url, body string) (reply, error) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()

@@ -215,8 +215,8 @@ func (d door) distrusts(t *testing.T, w *world, at string) {
 	}
 }
 
-// whileAway holds what the user sees when nobody listens, and when nobody answers; and that a gateway which was told so lets
-// him pass, with his body.
+// whileAway holds the answer that the user gets when nobody listens, and when nobody answers. A gateway that is configured to
+// fail open lets him pass, with his body.
 func (d door) whileAway(t *testing.T, _ *world, _ string) {
 	for name, at := range map[string]string{"refuses": freeAddress(t), "is silent": silent(t)} {
 		w := away(t, at)
@@ -237,8 +237,8 @@ func (d door) whileAway(t *testing.T, _ *world, _ string) {
 	}
 }
 
-// whileBusy holds what the user sees when velocityd answers that it cannot decide. It is a gate that lets pass then, by
-// `busy: allow`, and not the gateway.
+// whileBusy holds the answer that the user gets when velocityd cannot decide and says so. Only a gate with `busy: allow` lets
+// him pass then. The gateway does not.
 func (d door) whileBusy(t *testing.T, _ *world, _ string) {
 	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "1")

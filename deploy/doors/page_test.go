@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// prologue is what a block of shell finds, on one line: make is held against the Makefile in place of being run, and radclient
-// finds the dictionaries that it came with.
+// prologue is one line of shell before each block. It holds make against the Makefile in place of running it, and lets radclient
+// find its dictionaries.
 const prologue = `set -eu; cd "$PROJECT"; velocityd() { bin/velocityd-doors "$@"; }; make() { command make --dry-run --directory="$PROJECT" "$@" >/dev/null; }; ` +
 	`radclient() { "$DOORS/radclient" -D "$DOORS/../usr/share/freeradius" "$@"; }; `
 

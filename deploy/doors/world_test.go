@@ -186,7 +186,7 @@ func request(t *testing.T, method, url, body string) *http.Request {
 	return r
 }
 
-// send sends a request from an address of the loopback, on a connection of its own.
+// send sends a request from an address of the loopback, on a separate connection.
 func send(t *testing.T, r *http.Request, from string) (reply, error) {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}

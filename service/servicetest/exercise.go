@@ -194,7 +194,7 @@ func (b subject) wantOutcome(tb testing.TB, attemptID string, outcome service.Ou
 	b.wantReports(tb, []service.Report{{AttemptID: attemptID, Outcome: outcome}}, []error{want})
 }
 
-// recall returns what is known of an attempt.
+// recall returns the answer and the txns of an attempt.
 func (b subject) recall(tb testing.TB, id string) service.Recall {
 	tb.Helper()
 	recall, err := b.Attempt(context.Background(), id)

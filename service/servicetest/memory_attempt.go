@@ -16,7 +16,7 @@ func (m *Memory) attempt(now time.Time, id string) (service.Attempt, error) {
 	return attempt, nil
 }
 
-// Attempt returns what is known of an attempt by its id, or service.ErrNotFound.
+// Attempt returns the answer and the txns of an attempt by its id, or service.ErrNotFound.
 func (m *Memory) Attempt(_ context.Context, id string) (service.Recall, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,7 +12,7 @@ type Asker interface {
 	service.OutcomeStore
 	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
 	Release(ctx context.Context, bucket service.Bucket, principal, reason string) error
-	// Attempt returns what is known of an attempt by its id.
+	// Attempt returns the answer and the txns of an attempt by its id.
 	Attempt(ctx context.Context, id string) (service.Recall, error)
 }
 
