@@ -1,0 +1,1 @@
+INSERT INTO retention_policy (id) VALUES (1)
