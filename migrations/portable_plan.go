@@ -96,7 +96,7 @@ func (p portable) plan(ctx context.Context) (actions []Action, f found, err erro
 		}
 	}
 	for _, part := range []func(context.Context, found) ([]Action, error){
-		p.planChecks, p.planSharding, p.planTables, p.planIdentity, p.planAttempts, p.planSequence, p.planLimitsVSchema, p.planBucketsVSchema,
+		p.planChecks, p.planSharding, p.planTables, p.planRows, p.planAttempts, p.planSequence, p.planLimitsVSchema, p.planBucketsVSchema,
 	} {
 		more, err := part(ctx, f)
 		if err != nil {
@@ -140,14 +140,23 @@ func (p portable) planTables(_ context.Context, f found) (actions []Action, err 
 	return actions, err
 }
 
-// planIdentity gives a database the identity that step 10 gives it elsewhere, in front of the version:
-// so it has one as soon as it has a version.
-func (p portable) planIdentity(_ context.Context, f found) ([]Action, error) {
+// planRows inserts the rows that steps insert elsewhere, in front of the version: so a database has them
+// as soon as it has a version.
+func (p portable) planRows(_ context.Context, f found) (actions []Action, err error) {
 	if f.version >= Latest() {
 		return nil, nil
 	}
-	return []Action{p.action(limits, "give the database its identity",
-		"INSERT IGNORE INTO velocity_identity (name, value) VALUES ('database', UUID())")}, nil
+	for _, step := range steps() {
+		text, err := stepText(step)
+		if err != nil {
+			return nil, err
+		}
+		if row, ok := strings.CutPrefix(string(text), rowForm); ok {
+			table, _, _ := strings.Cut(row, " ")
+			actions = append(actions, p.action(limits, "insert the row of "+table, "INSERT IGNORE INTO "+strings.TrimSpace(row)))
+		}
+	}
+	return actions, nil
 }
 
 // attemptKey gives zone_attempt its bucket_key. The default is for instances that still decide
