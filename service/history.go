@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"time"
 )
@@ -17,7 +18,7 @@ const (
 	HistoryLag = 5 * time.Second
 )
 
-// HistoryOrder is the order of the txns of a page, by their ids.
+// HistoryOrder is the order of the txns of a page: by their ids, and those of one bucket by their time and ids.
 type HistoryOrder string
 
 // The orders of history.
@@ -48,6 +49,43 @@ type HistoryQuery struct {
 	Limit int
 }
 
+// Validate returns an ErrInvalid that names the field, or nil.
+func (q *HistoryQuery) Validate() error {
+	switch {
+	case len(q.Keys) > 0 && len(q.Zones) != 1:
+		return NewFieldError("key", "needs the one zone that it belongs to")
+	case q.Order != NewestFirst && q.Order != OldestFirst:
+		return NewFieldError("order", "must be desc or asc")
+	case q.Limit < 1 || q.Limit > MaxHistoryPage:
+		return NewFieldError("limit", "must be 1 to %d", MaxHistoryPage)
+	case !q.Until.IsZero() && !q.Since.Before(q.Until):
+		return NewFieldError("until", "must be later than since")
+	}
+	return validateAttemptID(q.AttemptID)
+}
+
+// Page returns the page that a walk over the history gives. The walk yields the txns behind Cursor in the order of
+// the query, as far as that reaches. Page ends it when the page is full, or when it has looked at MaxHistoryScan txns.
+func (q *HistoryQuery) Page(walk iter.Seq2[Txn, error]) (HistoryPage, error) {
+	page := HistoryPage{Last: q.Cursor}
+	looked := 0
+	for t, err := range walk {
+		if err != nil {
+			return HistoryPage{}, err
+		}
+		if looked == MaxHistoryScan || len(page.Txns) == q.Limit {
+			page.Next = page.Last
+			return page, nil
+		}
+		looked++
+		page.Last, page.ScannedUntil = t.ID, t.CreatedAt
+		if q.Matches(t) {
+			page.Txns = append(page.Txns, t)
+		}
+	}
+	return page, nil
+}
+
 // Matches reports whether a txn passes all filters. It does NOT look at Cursor and Limit.
 func (q *HistoryQuery) Matches(t Txn) bool {
 	return (len(q.Zones) == 0 || slices.Contains(q.Zones, t.Bucket.ZoneID)) &&
@@ -64,8 +102,11 @@ func (q *HistoryQuery) Matches(t Txn) bool {
 type HistoryPage struct {
 	Txns []Txn
 	// Next is the Cursor of the following page, the id of the last txn that was looked at. 0 says that there is no
-	// following page; an ascending reader goes on with its last cursor later.
+	// following page.
 	Next uint64
+	// Last is the id of the last txn that was looked at, or the query's Cursor if there was none. A reader that follows
+	// the history, the oldest first, goes on from it later.
+	Last uint64
 	// ScannedUntil is the instant of the last txn that was looked at, or the zero time if there was none.
 	ScannedUntil time.Time
 }
@@ -73,7 +114,8 @@ type HistoryPage struct {
 // HistoryStore reads recorded attempts page by page. Its pages are stable: txns that are recorded meanwhile move no
 // others from one page to the next.
 type HistoryStore interface {
-	// History returns one page. It looks at MaxHistoryScan txns at most. The error wraps ErrInvalid for a query with
-	// keys and not one zone, and ErrBusy if the engine is away.
+	// History returns one page. It looks at MaxHistoryScan txns at most. Of the txns of one bucket, and of those of all
+	// buckets, ids grow with time; a clock that is set back changes that for some. The error wraps ErrInvalid for a
+	// query that is not valid, and ErrBusy if the engine is away.
 	History(ctx context.Context, query HistoryQuery) (HistoryPage, error)
 }

@@ -62,3 +62,14 @@ func TestMemoryStaysExactWhileSecretKeysRotate(t *testing.T) {
 		}
 	}
 }
+
+func TestMemoryKeepsTheContractOfHistory(t *testing.T) {
+	t.Parallel()
+	servicetest.ExerciseHistory(t, func(*testing.T) servicetest.HistorySubject {
+		m := servicetest.NewMemory()
+		return struct {
+			servicetest.Subject
+			service.HistoryStore
+		}{m.Subject(), m}
+	})
+}
