@@ -1,0 +1,1 @@
+DROP TABLE totals_progress
