@@ -41,6 +41,8 @@ type Options struct {
 	Keys      *service.Keyring // never nil
 	KeyFolder string           // from which Keys were read, and are read again; "" if there is none
 
+	Retention bool // the instance takes part in the work of retention
+
 	Gates *GateFile // nil: there are no named gates
 
 	RequireAuth    bool // callers on this machine must prove who they are, too

@@ -168,6 +168,9 @@ func (s *Instance) Serve(ctx context.Context, l *Listeners) error {
 	}
 	background.Go(func() { s.metrics.RunCensus(running, s.store.Census) })
 	background.Go(func() { (&keyFolder{path: s.options.KeyFolder, ring: s.keys, logger: s.logger}).follow(running) })
+	if s.options.Retention {
+		background.Go(func() { s.retain(running) })
+	}
 	var fault error
 	select {
 	case <-ctx.Done():

@@ -14,6 +14,7 @@ import (
 	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/records"
+	"velocityd/db/retention"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -25,6 +26,7 @@ type Store struct {
 	lanes           *sql.DB // decide checks; the only ones that take several statements in a packet
 	pool            *session.Pool
 	killer          *session.Killer
+	runner          *retention.Runner
 	lockWait        time.Duration
 	hints           *hints
 	database        *session.Database
@@ -54,10 +56,16 @@ func Open(o session.Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Of one session, which is open while the runner is at work, beside MaxConns.
+	alone, err := session.Open(o, database, session.ForPool, 1)
+	if err != nil {
+		return nil, err
+	}
 	killer := session.NewKiller(last)
+	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, tasks()...)
 	pool := &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}
 	return &Store{
-		Tables: records.New(pool, database), lanes: lanes, pool: pool, killer: killer, lockWait: o.LockWait,
+		Tables: records.New(pool, database), lanes: lanes, pool: pool, killer: killer, runner: runner, lockWait: o.LockWait,
 		hints: newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
@@ -65,8 +73,16 @@ func Open(o session.Options) (*Store, error) {
 // Close closes the connections. Those at work are closed when they come back, and Close does NOT
 // wait for them.
 func (s *Store) Close() error {
-	return errors.Join(s.lanes.Close(), s.pool.Conns.Close(), s.killer.Close())
+	return errors.Join(s.lanes.Close(), s.pool.Conns.Close(), s.runner.Close(), s.killer.Close())
 }
+
+// tasks are those of the runner of retention, in the order in which they run.
+func tasks() []retention.Task {
+	return []retention.Task{}
+}
+
+// Retention returns the runner of the tasks that one instance among all does again and again.
+func (s *Store) Retention() *retention.Runner { return s.runner }
 
 // SchemaVersion returns the number of the newest migration that was begun, and
 // whether it stopped half-way. A database that was never migrated has version 0.

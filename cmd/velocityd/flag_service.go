@@ -36,6 +36,7 @@ type serviceFlags struct {
 	authFlags       `embed:""`
 	Gates           string `env:"VELOCITY_GATES" placeholder:"FILE" help:"File of named gates, which answer gateways at /gate/NAME ('velocityd gate lint' looks at it). A changed file is read again by itself within seconds; one that is wrong leaves the gates before in force."`
 	Metrics         string `env:"VELOCITY_METRICS" default:"on" enum:"on,off" placeholder:"on|off" help:"on: GET /metrics answers Prometheus. off: nothing is counted, and there is no such path."`
+	Retention       string `env:"VELOCITY_RETENTION" default:"on" enum:"on,off" placeholder:"on|off" help:"on: this instance takes part in retention, which one instance among all carries out. off: it leaves that to others or to 'velocityd retain'."`
 	keyFlags        `embed:""`
 }
 
@@ -125,7 +126,7 @@ func (f serviceFlags) attrs(dsn string) []slog.Attr {
 		slog.Bool("require_auth", f.RequireAuth), slog.Bool("insecure_no_auth", f.InsecureNoAuth), slog.String("trusted_proxies", proxies),
 		slog.Bool("proxy_protocol", f.ProxyProtocol),
 		slog.String("metrics", f.Metrics), slog.Duration("degraded_after", f.DegradedAfter), slog.String("state_dir", f.StateDir),
-		slog.String("key_hmac_file", f.KeyHMACFile), slog.String("gates", f.Gates),
+		slog.String("key_hmac_file", f.KeyHMACFile), slog.String("gates", f.Gates), slog.String("retention", f.Retention),
 	}
 }
 
@@ -139,6 +140,7 @@ func (f serviceFlags) options() daemon.Options {
 		},
 		CheckTimeout: f.CheckTimeout, DegradedAfter: f.DegradedAfter, DrainDelay: f.DrainDelay, ShutdownTimeout: f.ShutdownTimeout,
 		StateDir: f.StateDir, KeyFolder: f.KeyHMACFile, RequireAuth: f.RequireAuth, InsecureNoAuth: f.InsecureNoAuth,
+		Retention: f.Retention == "on",
 	}
 	if f.Coalesce == "on" {
 		o.Coalescer = &queue.CoalescerOptions{Lanes: f.lanes(), HeldCalls: f.heldCalls(), Queue: f.Queue, Timeout: f.batchTimeout()}

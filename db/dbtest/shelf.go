@@ -142,6 +142,11 @@ func (d *Database) empty(fresh schema) error {
 				return err
 			}
 		}
+		if used && table == "retention_policy" { // it has one row, which comes with the schema
+			if _, err := d.admin.Exec(fmt.Sprintf("INSERT INTO `%s`.retention_policy (id) VALUES (1)", d.name)); err != nil {
+				return err
+			}
+		}
 	}
 	if now, err = d.describe(); err != nil {
 		return err

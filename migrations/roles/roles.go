@@ -85,7 +85,9 @@ func serviceRights() []Right {
 		on([]string{"SELECT", "INSERT"}, "zone_txn", "zone_attempt", "velocity_identity"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_bucket_lock"),
 		on([]string{"SELECT", "UPDATE (last_used_at)"}, "access_token"),
-		on([]string{"SELECT (id, subject, zone_id)"}, "zone_audit"), // which zones have changed; the states hold bucket keys
+		on([]string{"SELECT"}, "retention_policy"),
+		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention
+		on([]string{"SELECT (id, subject, zone_id)"}, "zone_audit"),  // which zones have changed; the states hold bucket keys
 	)
 }
 
@@ -93,7 +95,10 @@ func serviceRights() []Right {
 func dbaRights() []Right {
 	rights := on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length",
 		"zone_txn", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
+		"retention_policy", "retention_task",
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit")
+	// minimum_days is the owner's, so that nobody who edits zones can make the history short.
+	rights = merge(rights, on([]string{"UPDATE (audit_days, keep_days)"}, "retention_policy"))
 	for _, name := range migrations.PublicProcedures() {
 		rights = append(rights, Right{[]string{"EXECUTE"}, Object{"PROCEDURE", name}})
 	}

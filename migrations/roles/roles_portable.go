@@ -15,7 +15,7 @@ func rightsOnTables(role Role) []Right {
 	case Editor:
 		return merge(reads, deciding(), editingTables())
 	case DBA:
-		return merge(reads, deciding(), editingTables())
+		return merge(reads, deciding(), editingTables(), on([]string{"SELECT", "UPDATE"}, "retention_policy"))
 	case Analyst:
 		return on([]string{"SELECT"}, "zone_txn", "zone_attempt", "zone_bucket_lock", "zone_master", "zone_override", "zone_audit")
 	case Auditor:
@@ -33,6 +33,8 @@ func deciding() []Right {
 		on([]string{"SELECT", "UPDATE"}, "access_token"),
 		on([]string{"SELECT", "INSERT"}, "zone_audit"),
 		on([]string{"SELECT", "INSERT"}, "velocity_identity"),
+		on([]string{"SELECT"}, "retention_policy"),
+		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"),
 	)
 }
 

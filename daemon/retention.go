@@ -1,0 +1,56 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"velocityd/db/retention"
+	"velocityd/service"
+)
+
+// retentionPause is the mean time between two looks whether a task of retention is due. The quickest tasks are
+// due once a minute.
+const retentionPause = 20 * time.Second
+
+// retain runs the tasks of retention that are due, until ctx ends. One instance among all runs them; the others
+// find that they are not due.
+func (s *Instance) retain(ctx context.Context) {
+	var away noted[string]
+	failing := map[string]*noted[string]{}
+	poll[any](ctx, about(retentionPause), nil, func(bool) {
+		if !s.readiness.reached() {
+			return // which says why
+		}
+		runs, err := s.store.Retention().Turn(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		for _, run := range runs {
+			if failing[run.Task] == nil {
+				failing[run.Task] = new(noted[string])
+			}
+			s.logRun(ctx, run, failing[run.Task].changes(textOf(run.Err)))
+		}
+		if away.changes(textOf(err)) && err != nil && !errors.Is(err, service.ErrBusy) {
+			s.logger.LogAttrs(ctx, slog.LevelWarn, "retention is not possible", slog.String("error", err.Error()))
+		}
+	})
+}
+
+// logRun logs a run of a task that has removed something, or whose error is another one than before.
+func (s *Instance) logRun(ctx context.Context, run retention.Run, isNews bool) {
+	attrs := []slog.Attr{
+		slog.String("task", run.Task), slog.Int64("rows", run.Removed), slog.Bool("backlog", run.Backlog),
+		slog.Duration("took", run.Took.Round(time.Millisecond)),
+	}
+	switch {
+	case run.Err != nil && isNews:
+		s.logger.LogAttrs(ctx, slog.LevelWarn, "a task of retention failed, and is tried again", append(attrs, slog.String("error", run.Err.Error()))...)
+	case run.Err == nil && isNews:
+		s.logger.LogAttrs(ctx, slog.LevelInfo, "a task of retention succeeds again", attrs...)
+	case run.Err == nil:
+		s.logger.LogAttrs(ctx, slog.LevelDebug, "retention", attrs...)
+	}
+}

@@ -1,0 +1,157 @@
+// Package retention runs the tasks that keep a database small: they make partitions, remove rows that are no
+// longer kept, and whatever else is to be done again and again by one instance among all. It must not know
+// how a check is decided.
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/session"
+)
+
+const (
+	// taskTimeout bounds one run of a task. A task stops by itself after Budget, with a backlog.
+	taskTimeout = 50 * time.Second
+	// Budget is for how long a task begins another batch. Then it leaves the rest to its next run, so that
+	// the other tasks get their turn.
+	Budget = 20 * time.Second
+	// noteTimeout bounds the note of a run whose connection is gone.
+	noteTimeout = 3 * time.Second
+)
+
+// Task is a piece of work that is done again and again, by one runner among all at a time. Still, it must stay
+// right if two runners carry it out at once: on several primaries GET_LOCK holds on each of them alone.
+type Task interface {
+	// Name is the row of retention_task: up to 32 ASCII characters, and always the same.
+	Name() string
+	// Every is the least time between the begins of two runs, unless a run leaves a backlog.
+	Every() time.Duration
+	// Run works on the connection that holds the lock of the runners, whose loss ends the work, until there
+	// is nothing left or Budget is over. It leaves no transaction open. position is that of the Result of the
+	// last run without an error, or "".
+	Run(ctx context.Context, on *sqlx.Conn, position string) (Result, error)
+}
+
+// Result is the outcome of a run. It counts beside an error, too.
+type Result struct {
+	// Removed is how many rows were removed or changed.
+	Removed int64
+	// Backlog says that there is more to do, so the next run begins soon.
+	Backlog bool
+	// Position is where the next run goes on, up to 512 characters. An error leaves that of the run before.
+	Position string
+}
+
+// Run is one run of a task, as its runner saw it.
+type Run struct {
+	Task string
+	Result
+	Took time.Duration
+	Err  error
+}
+
+// Runner carries out tasks.
+type Runner struct {
+	pool  *session.Pool
+	tasks []Task
+}
+
+// NewRunner returns a runner of tasks, in this order. Its pool has one connection, which nobody else uses.
+func NewRunner(pool *session.Pool, tasks ...Task) *Runner { return &Runner{pool: pool, tasks: tasks} }
+
+// Close closes the connection, or if it is at work, when it comes back.
+func (r *Runner) Close() error { return r.pool.Conns.Close() }
+
+// errElsewhere says that another runner is at work.
+var errElsewhere = errors.New("another runner of retention is at work")
+
+// errDisowned says that the lock of the runners was lost on the way.
+var errDisowned = errors.New("the lock of the runners was lost: does a proxy share connections among callers?")
+
+// Turn runs the tasks that are due, each once, and returns their runs. A task that fails stops no other one:
+// its error is in its run, and in retention_task. If another runner is at work, Turn leaves it to that one.
+// The error is one of the database as a whole, or that of ctx.
+func (r *Runner) Turn(ctx context.Context) (runs []Run, err error) {
+	states, err := r.States(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, task := range r.tasks {
+		if !states[i].IsDue {
+			continue
+		}
+		run, err := r.attempt(ctx, task)
+		if run != nil {
+			runs = append(runs, *run)
+		}
+		switch {
+		case errors.Is(err, errElsewhere):
+			return runs, nil
+		case err != nil:
+			return runs, err
+		}
+	}
+	return runs, ctx.Err()
+}
+
+// attempt runs a task under the lock of the runners. It returns nil if another runner has run it meanwhile.
+func (r *Runner) attempt(parent context.Context, task Task) (run *Run, err error) {
+	ctx, cancel := context.WithTimeout(parent, taskTimeout)
+	defer cancel()
+	isNoted := false
+	err = r.pool.With(ctx, func(conn *sqlx.Conn) (clean bool, err error) {
+		defer func() { clean = err == nil || errors.Is(err, errElsewhere) }()
+		lock, err := acquire(ctx, conn)
+		if err != nil {
+			return false, err
+		}
+		state, err := readState(ctx, conn, task)
+		if err != nil || !state.IsDue {
+			return false, errors.Join(err, lock.release(ctx, conn))
+		}
+		if err := begin(ctx, conn, task); err != nil {
+			return false, err
+		}
+		run = &Run{Task: task.Name()}
+		began := time.Now()
+		run.Result, run.Err = task.Run(ctx, conn, state.Position)
+		run.Took = time.Since(began)
+		if run.Err = errors.Join(run.Err, lock.prove(ctx, conn)); ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		if err := end(ctx, conn, run, state.Position); err != nil {
+			return false, err
+		}
+		isNoted = true
+		return false, lock.release(ctx, conn)
+	})
+	if run != nil && !isNoted && parent.Err() == nil {
+		return run, r.noteLost(parent, run)
+	}
+	if err != nil && !errors.Is(err, errElsewhere) {
+		err = fmt.Errorf("retention task %s: %w", task.Name(), session.LookupError(err))
+	}
+	return run, err
+}
+
+// noteLost notes a run whose connection is gone, by another one.
+func (r *Runner) noteLost(ctx context.Context, run *Run) error {
+	ctx, cancel := context.WithTimeout(ctx, noteTimeout)
+	defer cancel()
+	err := r.pool.On(ctx, func(conn *sqlx.Conn) error {
+		state, err := readState(ctx, conn, named(run.Task))
+		if err != nil {
+			return err
+		}
+		return end(ctx, conn, run, state.Position)
+	})
+	if err != nil {
+		return fmt.Errorf("note the run of retention task %s: %w", run.Task, session.LookupError(err))
+	}
+	return nil
+}

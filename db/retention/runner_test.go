@@ -1,0 +1,181 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/dbtest"
+	"velocityd/db/retention"
+	"velocityd/db/session"
+)
+
+// task is a task of a test.
+type task struct {
+	name  string
+	every time.Duration
+	run   func(ctx context.Context, on *sqlx.Conn, position string) (retention.Result, error)
+}
+
+func (t task) Name() string         { return t.name }
+func (t task) Every() time.Duration { return t.every }
+func (t task) Run(ctx context.Context, on *sqlx.Conn, position string) (retention.Result, error) {
+	return t.run(ctx, on, position)
+}
+
+// does is a task that returns a result and an error.
+func does(name string, result retention.Result, err error) task {
+	return task{name, time.Hour, func(context.Context, *sqlx.Conn, string) (retention.Result, error) { return result, err }}
+}
+
+// runner returns a runner of tasks, with a connection of its own.
+func runner(t *testing.T, dsn string, tasks ...retention.Task) *retention.Runner {
+	t.Helper()
+	o := session.Options{DSN: dsn, LockWait: time.Second}
+	database := session.NewDatabase("")
+	one, err := session.Open(o, database, session.ForPool, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := session.Open(o, database, session.ForPool, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	killer := session.NewKiller(last)
+	r := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(one, "mysql"), Killer: killer}, tasks...)
+	t.Cleanup(func() { _, _ = r.Close(), killer.Close() })
+	return r
+}
+
+// turn returns the names of the tasks that a turn ran.
+func turn(t *testing.T, r *retention.Runner) (names []string) {
+	t.Helper()
+	runs, err := r.Turn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, run := range runs {
+		names = append(names, run.Task)
+	}
+	return names
+}
+
+func TestATaskThatFailsStopsNoOtherAndIsNoted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+		d := e.Database(t)
+		fault := errors.New(strings.Repeat("ä", 600))
+		r := runner(t, d.DSN, does("first", retention.Result{Removed: 3, Position: "lost"}, fault),
+			does("second", retention.Result{Removed: 7, Position: "a"}, nil))
+		if names := turn(t, r); !slices.Equal(names, []string{"first", "second"}) {
+			t.Fatalf("ran %v", names)
+		}
+		states, err := r.States(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, second := states[0], states[1]
+		if first.Error == "" || len([]rune(first.Error)) > 512 || first.Removed != 3 || !first.SucceededAt.IsZero() || first.EndedAt.IsZero() ||
+			first.Position != "" {
+			t.Errorf("first: %+v", first)
+		}
+		if second.Error != "" || second.Removed != 7 || second.SucceededAt != second.EndedAt || second.Position != "a" {
+			t.Errorf("second: %+v", second)
+		}
+	})
+}
+
+func TestATaskRunsAgainWhenItsTimeHasComeOrItLeftABacklog(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+		d := e.Database(t)
+		r := runner(t, d.DSN, does("done", retention.Result{}, nil), does("not done", retention.Result{Backlog: true}, nil))
+		turn(t, r)
+		if names := turn(t, r); !slices.Equal(names, []string{"not done"}) {
+			t.Errorf("ran %v at once again", names)
+		}
+		for why, change := range map[string]string{
+			"an hour later":          "began_at - INTERVAL 1 HOUR",
+			"the clock was set back": "began_at + INTERVAL 3 HOUR",
+		} {
+			dbtest.Exec(t, d.SQL, "UPDATE retention_task SET began_at = "+change)
+			if names := turn(t, r); !slices.Equal(names, []string{"done", "not done"}) {
+				t.Errorf("%s: ran %v", why, names)
+			}
+		}
+	})
+}
+
+func TestOneRunnerAmongAllIsAtWork(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+		d := e.Database(t)
+		begun, goOn := make(chan struct{}), make(chan struct{})
+		held := runner(t, d.DSN, task{"held", time.Hour, func(context.Context, *sqlx.Conn, string) (retention.Result, error) {
+			close(begun)
+			<-goOn
+			return retention.Result{}, nil
+		}})
+		other := runner(t, d.DSN, does("other", retention.Result{}, nil))
+		done := make(chan []string)
+		go func() { done <- turn(t, held) }()
+		<-begun
+		if names := turn(t, other); names != nil {
+			t.Errorf("ran %v beside another runner", names)
+		}
+		close(goOn)
+		if names := <-done; len(names) != 1 {
+			t.Errorf("the first ran %v", names)
+		}
+		if names := turn(t, other); len(names) != 1 {
+			t.Errorf("the other ran %v afterwards", names)
+		}
+	})
+}
+
+func TestARunnerWhoseSessionEndsLosesItsLockAndGoesOn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+		d := e.Database(t)
+		killed := task{"killed", time.Hour, func(ctx context.Context, on *sqlx.Conn, _ string) (retention.Result, error) {
+			var id int64
+			if err := on.GetContext(ctx, &id, "SELECT CONNECTION_ID()"); err != nil {
+				return retention.Result{}, err
+			}
+			dbtest.Exec(t, d.SQL, "KILL ?", id)
+			_, err := on.ExecContext(ctx, "DO 1")
+			return retention.Result{Removed: 5}, err
+		}}
+		r := runner(t, d.DSN, killed, does("next", retention.Result{}, nil))
+		if names := turn(t, r); !slices.Equal(names, []string{"killed", "next"}) {
+			t.Fatalf("ran %v", names)
+		}
+		states, err := r.States(t.Context())
+		if err != nil || states[0].Error == "" || states[0].Removed != 5 || states[0].EndedAt.IsZero() {
+			t.Errorf("%+v, %v", states[0], err)
+		}
+	})
+}
+
+func TestATurnEndsAtOnceWithItsContext(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, e *dbtest.Engine) {
+		d := e.Database(t)
+		ctx, stop := context.WithCancel(t.Context())
+		r := runner(t, d.DSN, task{"slow", time.Hour, func(ctx context.Context, on *sqlx.Conn, _ string) (retention.Result, error) {
+			stop()
+			_, err := on.ExecContext(ctx, "DO SLEEP(600)")
+			return retention.Result{}, err
+		}}, does("next", retention.Result{}, nil))
+		if runs, err := r.Turn(ctx); !errors.Is(err, context.Canceled) || len(runs) > 1 {
+			t.Errorf("%v, %v", runs, err)
+		}
+		other := runner(t, d.DSN, does("next", retention.Result{}, nil))
+		dbtest.Eventually(t, "the lock to be free", func() bool { return len(turn(t, other)) == 1 })
+	})
+}

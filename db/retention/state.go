@@ -1,0 +1,140 @@
+package retention
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/session"
+)
+
+// longestNote is how many characters of an error are noted.
+const longestNote = 512
+
+// State is the row of a task in retention_task, by the engine's clock. All times are zero for a task that
+// never ran.
+type State struct {
+	Task string
+	// BeganAt is the begin of the last run, and EndedAt its end: zero while it runs, and for a run whose
+	// runner was ended. SucceededAt is the end of the last run without an error.
+	BeganAt, EndedAt, SucceededAt time.Time
+	Removed                       int64
+	Backlog                       bool
+	Position, Error               string
+	// NextAt is when the next run may begin, and IsDue that this time has come.
+	NextAt time.Time
+	IsDue  bool
+}
+
+// row is a row of retention_task.
+type row struct {
+	Name        string     `db:"name"`
+	BeganAt     time.Time  `db:"began_at"`
+	EndedAt     *time.Time `db:"ended_at"`
+	SucceededAt *time.Time `db:"succeeded_at"`
+	Removed     int64      `db:"removed"`
+	Backlog     bool       `db:"backlog"`
+	Position    string     `db:"position"`
+	Error       string     `db:"error"`
+	Now         time.Time  `db:"now"`
+}
+
+const selectTasks = `
+SELECT name, began_at, ended_at, succeeded_at, removed, backlog, position, error, UTC_TIMESTAMP(6) AS now
+  FROM retention_task`
+
+// States returns the state of each task of the runner, in their order. The error wraps service.ErrBusy if the
+// engine is away.
+func (r *Runner) States(ctx context.Context) ([]State, error) {
+	var rows []row
+	if err := r.pool.SelectContext(ctx, &rows, selectTasks); err != nil {
+		return nil, fmt.Errorf("read the state of retention: %w", session.LookupError(err))
+	}
+	states := make([]State, len(r.tasks))
+	for i, task := range r.tasks {
+		states[i] = stateOf(task, rows)
+	}
+	return states, nil
+}
+
+func readState(ctx context.Context, conn *sqlx.Conn, task Task) (State, error) {
+	var rows []row
+	err := conn.SelectContext(ctx, &rows, selectTasks+" WHERE name = ?", task.Name())
+	return stateOf(task, rows), err
+}
+
+// stateOf returns the state of a task among the rows of all.
+func stateOf(task Task, rows []row) State {
+	for _, found := range rows {
+		if found.Name != task.Name() {
+			continue
+		}
+		s := State{
+			Task: found.Name, BeganAt: found.BeganAt, EndedAt: known(found.EndedAt), SucceededAt: known(found.SucceededAt),
+			Removed: found.Removed, Backlog: found.Backlog, Position: found.Position, Error: found.Error,
+		}
+		if s.NextAt = s.BeganAt.Add(task.Every()); s.Backlog && !s.EndedAt.IsZero() {
+			s.NextAt = s.EndedAt
+		}
+		// A clock that was set back must not stop the task for as long as it was ahead.
+		s.IsDue = !found.Now.Before(s.NextAt) || found.Now.Before(s.BeganAt.Add(-task.Every()))
+		return s
+	}
+	return State{Task: task.Name(), IsDue: true}
+}
+
+func known(at *time.Time) time.Time {
+	if at == nil {
+		return time.Time{}
+	}
+	return *at
+}
+
+// named is a task of which only the name counts.
+type named string
+
+// Name implements Task.
+func (n named) Name() string { return string(n) }
+
+// Every implements Task.
+func (named) Every() time.Duration { return 0 }
+
+// Run implements Task.
+func (named) Run(context.Context, *sqlx.Conn, string) (Result, error) { return Result{}, nil }
+
+// begin notes that a run has begun.
+func begin(ctx context.Context, conn *sqlx.Conn, task Task) error {
+	_, err := conn.ExecContext(ctx, `
+INSERT INTO retention_task (name, began_at)
+VALUES (?, UTC_TIMESTAMP(6))
+    ON DUPLICATE KEY UPDATE began_at = VALUES(began_at), ended_at = NULL`, task.Name())
+	return err
+}
+
+// end notes the outcome of a run. Errors of this service hold no bucket key: see session.
+func end(ctx context.Context, conn *sqlx.Conn, run *Run, before string) error {
+	text, position := "", run.Position
+	if run.Err != nil {
+		text, position = shortened(run.Err.Error()), before
+	}
+	_, err := conn.ExecContext(ctx, `
+UPDATE retention_task
+   SET ended_at = UTC_TIMESTAMP(6),
+       succeeded_at = IF(? = '', UTC_TIMESTAMP(6), succeeded_at),
+       removed = ?,
+       backlog = ?,
+       position = ?,
+       error = ?
+ WHERE name = ?`, text, run.Removed, run.Backlog, position, text, run.Task)
+	return err
+}
+
+// shortened cuts a text at longestNote characters.
+func shortened(text string) string {
+	if runes := []rune(text); len(runes) > longestNote {
+		return string(runes[:longestNote])
+	}
+	return text
+}
