@@ -325,7 +325,7 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"rate":5,"window":60,"lockout":0,"lockout_factor":1.15,"lockout_max":1,"lockout_decay":31622400}`,
 			`{"rate":5,"window":60,"lockout":31622400,"lockout_factor":100}`,
 			`{"rate":5,"window":60,"key_kind":"ip","ipv4_prefix":1,"ipv6_prefix":128}`,
-			`{"rate":5,"window":60,"on_failure":"block","record_blocked":1000000}`,
+			`{"rate":5,"window":60,"on_failure":"block","record_blocked":1000000,"totals":true}`,
 			`{"rate":5,"window":60,"key_form":"hmac"}`,
 		},
 		"OverrideRequest": {
@@ -343,7 +343,7 @@ func TestDescriptionAcceptsTheChangesThatTheServerAccepts(t *testing.T) {
 			`{"rate":5,"window":60,"lockout_factor":0}`, `{"rate":5,"window":60,"lockout_factor":100.01}`, `{"rate":5,"window":60,"lockout_max":0}`,
 			`{"rate":5,"window":60,"lockout_decay":31622401}`, `{"rate":5,"window":60,"key_kind":"x"}`, `{"rate":5,"window":60,"key_form":"x"}`,
 			`{"rate":5,"window":60,"ipv4_prefix":33}`,
-			`{"rate":5,"window":60,"ipv6_prefix":0}`, `{"rate":5,"window":60,"on_failure":"deny"}`, `{"rate":5,"window":60,"record_blocked":-1}`,
+			`{"rate":5,"window":60,"ipv6_prefix":0}`, `{"rate":5,"window":60,"on_failure":"deny"}`, `{"rate":5,"window":60,"record_blocked":-1}`, `{"rate":5,"window":60,"totals":1}`,
 			`{"rate":5,"window":60,"id":1}`, `{"rate":5,"window":60,"mode":null}`,
 			`{"rate":5,"window":60,"description":"a\nb"}`, `{"rate":5,"window":60,"description":"\u007f"}`,
 		},

@@ -53,6 +53,8 @@ CREATE TABLE zone_master (
     COMMENT 'answer while the database is away: error (503); or block, or allow (up to the rate, by each instance): neither is recorded',
   record_blocked   INT          NOT NULL DEFAULT 0
     COMMENT 'how many blocked attempts of a bucket and window have a txn each; the last of these txns counts the others; 0: all have one',
+  totals           BOOLEAN      NOT NULL DEFAULT FALSE
+    COMMENT 'keep the attempts of each bucket by hour, day, month and in all, also when its rows in zone_txn are gone',
   key_rule         VARCHAR(32)  CHARACTER SET ascii
     AS (CONCAT(IF(key_form = 'hmac', 'hmac/', ''), IF(key_kind = 'ip', CONCAT('ip/', ipv4_prefix, '/', ipv6_prefix), key_kind))) STORED
     COMMENT 'kept by velocityd: key_form, key_kind and prefixes in one word; a check of keys normalised by another rule is refused',
@@ -95,6 +97,8 @@ CREATE TABLE zone_master (
     CHECK (on_failure <> ''),
   CONSTRAINT `record_blocked must be 0 to 1000000`
     CHECK (record_blocked BETWEEN 0 AND 1000000),
+  CONSTRAINT `totals must be TRUE or FALSE`
+    CHECK (totals IN (0, 1)),
   CONSTRAINT `key_form must be clear or hmac`
     CHECK (key_form <> '')
 ) ENGINE = InnoDB COMMENT = 'limits, one row a use case: in force at the next check'

@@ -29,12 +29,13 @@ func badSettings() []string {
 		"ipv6_prefix = 0", "ipv6_prefix = 129", "ipv6_prefix = NULL",
 		"on_failure = ''", "on_failure = 'open'", "on_failure = NULL", "on_failure = 0", "on_failure = 4",
 		"record_blocked = -1", "record_blocked = 1000001", "record_blocked = NULL",
+		"totals = 2", "totals = NULL",
 		"reserve_ttl = 60, `window` = 59", "`window` = 0, reserve_ttl = NULL",
 	}
 }
 
 const settings = "SELECT mode, counts, reserve_ttl, reset_on_success, lockout, lockout_factor, lockout_max, lockout_decay, " +
-	"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, key_rule, overridden, `window` FROM zone_master WHERE id = 1"
+	"key_kind, key_form, ipv4_prefix, ipv6_prefix, on_failure, record_blocked, totals, key_rule, overridden, `window` FROM zone_master WHERE id = 1"
 
 func TestZonesHaveDefaults(t *testing.T) {
 	t.Parallel()
@@ -44,7 +45,7 @@ func TestZonesHaveDefaults(t *testing.T) {
 			dbtest.Exec(t, session(t, d, setting), "INSERT INTO zone_master (id, rate, `window`) VALUES (1, 5, 60)")
 			want := "mode=enforce | counts=attempts | reserve_ttl is NULL | reset_on_success=0 | lockout=0 | lockout_factor=2.00 | " +
 				"lockout_max=86400 | lockout_decay=86400 | key_kind=opaque | key_form=clear | ipv4_prefix=32 | ipv6_prefix=64 | on_failure=error | " +
-				"record_blocked=0 | key_rule=opaque | " +
+				"record_blocked=0 | totals=0 | key_rule=opaque | " +
 				"overridden=0 | window=60"
 			if got := rows(t, d, settings); len(got) != 1 || got[0] != want {
 				t.Errorf("%s: got %q, want %q", mode, got, want)
@@ -103,6 +104,7 @@ func TestBadSettingsGetNoRow(t *testing.T) {
 				"ipv6_prefix":      {"0", "129", "NULL"},
 				"on_failure":       {"''", "'open'"},
 				"record_blocked":   {"-1", "1000001"},
+				"totals":           {"2"},
 			} {
 				for _, value := range values {
 					into := "INSERT INTO zone_master (id, rate, `window`, " + column + ") VALUES "
@@ -133,7 +135,7 @@ func TestSettingsAtTheLimitsAreTaken(t *testing.T) {
 			"reset_on_success = TRUE", "lockout = 31622400", "lockout_factor = 1", "lockout_factor = 100", "lockout_factor = 1.01",
 			"lockout_max = 1", "lockout_max = 31622400", "lockout_decay = 1", "lockout_decay = 31622400",
 			"key_kind = 'username'", "key_kind = 'ip', ipv4_prefix = 1, ipv6_prefix = 1", "ipv4_prefix = 32, ipv6_prefix = 128",
-			"key_form = 'hmac'", "on_failure = 'allow'", "on_failure = 'block'", "record_blocked = 1000000",
+			"key_form = 'hmac'", "on_failure = 'allow'", "on_failure = 'block'", "record_blocked = 1000000", "totals = TRUE",
 		} {
 			dbtest.Exec(t, d.SQL, "UPDATE zone_master SET "+good)
 		}

@@ -96,6 +96,10 @@ type Zone struct {
 	// most a day, has passed since the first. The last of these txns counts the others. 0 is all.
 	RecordBlocked int
 
+	// Totals keeps the attempts of each bucket by hour, day, month and in all, also when its txns are gone: see
+	// BucketTotals.
+	Totals bool
+
 	// Revision counts the zone's changes from 1. Stores set it; it is ignored
 	// when a zone is written.
 	Revision uint64

@@ -104,7 +104,9 @@ func zoneBefore(ctx context.Context, store *db.Store, changes []service.Change) 
 		if err := json.Unmarshal(change.Before, &row); err != nil {
 			return zoneChange{}, fmt.Errorf("change %d: %w", change.ID, err)
 		}
-		row["reset_on_success"] = row["reset_on_success"] == 1.0 || row["reset_on_success"] == true
+		for _, name := range []string{"reset_on_success", "totals"} { // a trigger writes 1 or 0
+			row[name] = row[name] == 1.0 || row[name] == true
+		}
 		if row["reserve_ttl"] == nil {
 			delete(row, "reserve_ttl")
 		}

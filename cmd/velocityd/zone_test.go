@@ -35,7 +35,8 @@ func TestZoneSetKnowsEverySetting(t *testing.T) {
 			{"--ipv6-prefix 56", "key_kind=ip ipv4_prefix=24 ipv6_prefix=56"},
 			{"--ipv4-prefix 32 --ipv6-prefix 64 --key-kind opaque --on-failure allow", "on_failure=allow"},
 			{"--on-failure error --record-blocked 10", "record_blocked=10"},
-			{"--record-blocked 0", "defaults"},
+			{"--record-blocked 0 --totals", "totals=true"},
+			{"--no-totals", "defaults"},
 		} {
 			args := append([]string{"zone", "set", "7"}, strings.Fields(step.args)...)
 			if got := must(t, env, args...); !strings.Contains(got, want+step.settings+"\n") {
@@ -126,7 +127,7 @@ func TestZoneListAsJSONIsWhatHTTPAnswers(t *testing.T) {
 			ID: 2, Description: "per address", Rate: 20, Window: time.Hour, Mode: service.ModeShadow, Counts: service.CountsFailures,
 			ReserveTTL: time.Minute, ResetOnSuccess: true, Lockout: time.Hour, LockoutFactor: 1.5, LockoutMax: 2 * time.Hour,
 			LockoutDecay: 3 * time.Hour, Keys: service.KeyRule{Kind: service.KeyIP, Form: service.KeyHMAC, IPv4Prefix: 24, IPv6Prefix: 56},
-			OnFailure: service.OnFailureAllow, RecordBlocked: 10,
+			OnFailure: service.OnFailureAllow, RecordBlocked: 10, Totals: true,
 		})
 		env := environment{"VELOCITY_DSN": d.DSN}
 		i := start(t, env, "serve")

@@ -51,6 +51,19 @@ func number(name string, of func(*service.Zone) *int) Column {
 	}
 }
 
+// flag is a column of TRUE or FALSE.
+func flag(name string, of func(*service.Zone) *bool) Column {
+	return Column{
+		Name: name,
+		Read: func(zone *service.Zone, value driver.Value) bool {
+			n, fits := value.(int64)
+			*of(zone) = n != 0
+			return fits
+		},
+		Write: func(zone *service.Zone) any { return *of(zone) },
+	}
+}
+
 // seconds is a column of whole seconds.
 func seconds(name string, of func(*service.Zone) *time.Duration) Column {
 	return Column{
@@ -80,12 +93,6 @@ func readReserve(zone *service.Zone, value driver.Value) bool {
 	}
 	n, fits := value.(int64)
 	zone.ReserveTTL = service.Seconds(n)
-	return fits
-}
-
-func readReset(zone *service.Zone, value driver.Value) bool {
-	n, fits := value.(int64)
-	zone.ResetOnSuccess = n != 0
 	return fits
 }
 

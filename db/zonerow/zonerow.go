@@ -34,7 +34,7 @@ var Settings = Columns{ //nolint:gochecknoglobals // a table that nothing change
 	text("mode", func(z *service.Zone) *service.Mode { return &z.Mode }).deciding(),
 	text("counts", func(z *service.Zone) *service.Counts { return &z.Counts }).deciding(),
 	{Name: "reserve_ttl", Read: readReserve, Write: writeReserve},
-	{Name: "reset_on_success", Read: readReset, Write: func(z *service.Zone) any { return z.ResetOnSuccess }},
+	flag("reset_on_success", func(z *service.Zone) *bool { return &z.ResetOnSuccess }),
 	seconds("lockout", func(z *service.Zone) *time.Duration { return &z.Lockout }).deciding(),
 	Column{Name: "lockout_factor", Read: readFactor, Write: writeFactor}.deciding(),
 	seconds("lockout_max", func(z *service.Zone) *time.Duration { return &z.LockoutMax }).deciding(),
@@ -45,6 +45,7 @@ var Settings = Columns{ //nolint:gochecknoglobals // a table that nothing change
 	number("ipv6_prefix", func(z *service.Zone) *int { return &z.Keys.IPv6Prefix }).deciding(),
 	text("on_failure", func(z *service.Zone) *service.OnFailure { return &z.OnFailure }),
 	number("record_blocked", func(z *service.Zone) *int { return &z.RecordBlocked }).deciding(),
+	flag("totals", func(z *service.Zone) *bool { return &z.Totals }),
 }
 
 // Deciding are the columns of the settings that a check is decided by.
