@@ -107,6 +107,7 @@ func TestWithoutIDsNothingIsRecordedAndNoTransactionStaysOpen(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d, store := stand(t, engine, session.Options{}, zone(1, 5, time.Hour))
+		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn REMOVE PARTITIONING") // a partitioned table of MariaDB does not answer by 1467
 		dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn AUTO_INCREMENT = 18446744073709551615")
 		for name, checks := range map[string][]service.Check{
 			"lone": check(user("a")), "pair": check(user("a"), user("b")), "two checks": append(check(user("a")), check(user("b"))...),
