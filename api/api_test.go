@@ -106,7 +106,7 @@ func TestAnswersMeanWhatTheyWereMadeOf(t *testing.T) {
 func TestWhatIsNotThereIsLeftOut(t *testing.T) {
 	t.Parallel()
 	_, override := through(t, api.NewOverride(service.Override{ID: 1, ZoneID: 2, Key: "k", Action: service.OverrideDeny}))
-	if want := `{"id":1,"zone_id":2,"bucket_key":"k","action":"deny","reason":"","created_by":""}`; override != want {
+	if want := `{"id":"1","zone_id":2,"bucket_key":"k","action":"deny","reason":"","created_by":""}`; override != want {
 		t.Errorf("override is %s, want %s", override, want)
 	}
 	_, limit := through(t, api.NewOverrideRequest(service.Override{Key: "k", Action: service.OverrideLimit, Window: time.Second}))

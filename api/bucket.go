@@ -27,14 +27,14 @@ type ReleaseRequest struct {
 
 // Txn is one recorded attempt in one bucket.
 type Txn struct {
-	ID         uint64          `json:"id"`
+	ID         ID              `json:"id"`
 	ZoneID     int64           `json:"zone_id"`
 	BucketKey  string          `json:"bucket_key"`
 	CreatedAt  Instant         `json:"created_at"`
 	Blocked    bool            `json:"blocked"`
 	WouldBlock bool            `json:"would_block"`
 	Reason     service.Reason  `json:"reason,omitzero"`
-	OverrideID uint64          `json:"override_id,omitzero"`
+	OverrideID ID              `json:"override_id,omitzero"`
 	Counted    bool            `json:"counted"`
 	Outcome    service.Outcome `json:"outcome,omitzero"`
 	AttemptID  string          `json:"attempt_id,omitzero"`
@@ -85,8 +85,8 @@ func (p Peek) Peek() service.Peek {
 // NewTxn returns the answer for a txn.
 func NewTxn(t service.Txn) Txn {
 	return Txn{
-		ID: t.ID, ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
-		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome,
+		ID: ID(t.ID), ZoneID: t.Bucket.ZoneID, BucketKey: t.Bucket.Key, CreatedAt: Instant(t.CreatedAt),
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: ID(t.OverrideID), Counted: t.Counted, Outcome: t.Outcome,
 		AttemptID: t.AttemptID,
 		Attempts:  t.Attempts, LastAt: Instant(t.LastAt),
 	}
@@ -95,8 +95,8 @@ func NewTxn(t service.Txn) Txn {
 // Txn converts the answer to the type of package service.
 func (t Txn) Txn() service.Txn {
 	return service.Txn{
-		ID: t.ID, Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
-		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: t.OverrideID, Counted: t.Counted, Outcome: t.Outcome,
+		ID: uint64(t.ID), Bucket: service.Bucket{ZoneID: t.ZoneID, Key: t.BucketKey}, CreatedAt: t.CreatedAt.Time(),
+		Blocked: t.Blocked, WouldBlock: t.WouldBlock, Reason: t.Reason, OverrideID: uint64(t.OverrideID), Counted: t.Counted, Outcome: t.Outcome,
 		AttemptID: t.AttemptID,
 		Attempts:  t.Attempts, LastAt: t.LastAt.Time(),
 	}

@@ -36,7 +36,7 @@ type Decision struct {
 	Blocked    bool      `json:"blocked"`
 	WouldBlock bool      `json:"would_block"`
 	Degraded   bool      `json:"degraded,omitzero"`
-	TxnID      uint64    `json:"txn_id,omitzero"`
+	TxnID      ID        `json:"txn_id,omitzero"`
 	RetryAfter int64     `json:"retry_after"`
 	CheckedAt  Instant   `json:"checked_at,omitzero"`
 	Buckets    []Verdict `json:"buckets"`
@@ -50,8 +50,8 @@ type Verdict struct {
 	Blocked    bool           `json:"blocked"`
 	WouldBlock bool           `json:"would_block"`
 	Reason     service.Reason `json:"reason,omitzero"`
-	OverrideID uint64         `json:"override_id,omitzero"`
-	TxnID      uint64         `json:"txn_id,omitzero"`
+	OverrideID ID             `json:"override_id,omitzero"`
+	TxnID      ID             `json:"txn_id,omitzero"`
 	Rate       int            `json:"rate"`
 	Window     int64          `json:"window"`
 	Velocity   *int           `json:"velocity,omitzero"`
@@ -73,13 +73,13 @@ type Result struct {
 // NewDecision returns the answer for a check that was decided, or answered without the database.
 func NewDecision(d service.Decision) Decision {
 	answer := Decision{
-		Blocked: d.Blocked, WouldBlock: d.WouldBlock, Degraded: d.Degraded, TxnID: d.TxnID(),
+		Blocked: d.Blocked, WouldBlock: d.WouldBlock, Degraded: d.Degraded, TxnID: ID(d.TxnID()),
 		RetryAfter: service.WholeSeconds(d.RetryAfter()), CheckedAt: Instant(d.CheckedAt), Buckets: make([]Verdict, len(d.Verdicts)),
 	}
 	for i, v := range d.Verdicts {
 		answer.Buckets[i] = Verdict{
 			ZoneID: v.Bucket.ZoneID, BucketKey: v.Bucket.Key, Blocked: v.Blocked, WouldBlock: v.WouldBlock,
-			Reason: v.Reason, OverrideID: v.OverrideID, TxnID: v.TxnID,
+			Reason: v.Reason, OverrideID: ID(v.OverrideID), TxnID: ID(v.TxnID),
 			Rate: v.Rate, Window: service.WholeSeconds(v.Window), RetryAfter: service.WholeSeconds(v.RetryAfter),
 		}
 		if !d.Degraded && !v.Unmetered {
@@ -100,7 +100,7 @@ func (d Decision) Decision() service.Decision {
 	for i, v := range d.Buckets {
 		decision.Verdicts[i] = service.Verdict{
 			Bucket: service.Bucket{ZoneID: v.ZoneID, Key: v.BucketKey}, Blocked: v.Blocked, WouldBlock: v.WouldBlock,
-			Reason: v.Reason, OverrideID: v.OverrideID, TxnID: v.TxnID,
+			Reason: v.Reason, OverrideID: uint64(v.OverrideID), TxnID: uint64(v.TxnID),
 			Rate: v.Rate, Window: service.Seconds(v.Window), Velocity: v.Rate, RetryAfter: service.Seconds(v.RetryAfter),
 		}
 		if v.Velocity != nil {

@@ -10,7 +10,7 @@ type OutcomeRequest struct {
 // Report says how the login ended that a txn belongs to, or that has an attempt id. It is used in requests
 // and in answers.
 type Report struct {
-	TxnID     uint64          `json:"txn_id,omitzero"`
+	TxnID     ID              `json:"txn_id,omitzero"`
 	AttemptID string          `json:"attempt_id,omitzero"`
 	Outcome   service.Outcome `json:"outcome"`
 }
@@ -27,22 +27,32 @@ type Receipts struct {
 
 // Receipt holds either the report as it is recorded or a problem.
 type Receipt struct {
-	TxnID     uint64          `json:"txn_id,omitzero"`
+	TxnID     ID              `json:"txn_id,omitzero"`
 	AttemptID string          `json:"attempt_id,omitzero"`
 	Outcome   service.Outcome `json:"outcome,omitzero"`
 	Problem   *Problem        `json:"problem,omitzero"`
+}
+
+// NewReport returns a report as it is asked and answered.
+func NewReport(r service.Report) Report {
+	return Report{TxnID: ID(r.TxnID), AttemptID: r.AttemptID, Outcome: r.Outcome}
 }
 
 // NewReports returns the request that makes several reports.
 func NewReports(reports []service.Report) Reports {
 	list := Reports{Reports: make([]Report, len(reports))}
 	for i, r := range reports {
-		list.Reports[i] = Report(r)
+		list.Reports[i] = NewReport(r)
 	}
 	return list
 }
 
+// Report converts the report to the type of package service.
+func (r Report) Report() service.Report {
+	return service.Report{TxnID: uint64(r.TxnID), AttemptID: r.AttemptID, Outcome: r.Outcome}
+}
+
 // Report returns the report that was recorded. It has no meaning if Problem is set.
 func (r Receipt) Report() service.Report {
-	return service.Report{TxnID: r.TxnID, AttemptID: r.AttemptID, Outcome: r.Outcome}
+	return service.Report{TxnID: uint64(r.TxnID), AttemptID: r.AttemptID, Outcome: r.Outcome}
 }

@@ -8,7 +8,7 @@ import (
 
 // Override is an exception from a zone's limit.
 type Override struct {
-	ID        uint64                 `json:"id"`
+	ID        ID                     `json:"id"`
 	ZoneID    int64                  `json:"zone_id"`
 	BucketKey string                 `json:"bucket_key,omitzero"`
 	Prefix    netip.Prefix           `json:"prefix,omitzero"`
@@ -24,7 +24,7 @@ type Override struct {
 type Overrides struct {
 	Overrides []Override `json:"overrides"`
 	// Next is the "after" of the next page, or 0 if this is the last one.
-	Next uint64 `json:"next,omitzero"`
+	Next ID `json:"next,omitzero"`
 }
 
 // OverrideRequest is the body of POST /v1/zones/{id}/overrides and of PUT on one
@@ -43,7 +43,7 @@ type OverrideRequest struct {
 // NewOverride returns the answer for an override.
 func NewOverride(o service.Override) Override {
 	return Override{
-		ID: o.ID, ZoneID: o.ZoneID, BucketKey: o.Key, Prefix: o.Prefix, Action: o.Action, Rate: rateOf(o),
+		ID: ID(o.ID), ZoneID: o.ZoneID, BucketKey: o.Key, Prefix: o.Prefix, Action: o.Action, Rate: rateOf(o),
 		Window: service.WholeSeconds(o.Window), ExpiresAt: Instant(o.ExpiresAt), Reason: o.Reason, CreatedBy: o.CreatedBy,
 	}
 }
@@ -68,7 +68,7 @@ func NewOverrideRequest(o service.Override) OverrideRequest {
 // Override converts the answer to the type of package service.
 func (o Override) Override() service.Override {
 	override := service.Override{
-		ID: o.ID, ZoneID: o.ZoneID, Key: o.BucketKey, Prefix: o.Prefix, Action: o.Action,
+		ID: uint64(o.ID), ZoneID: o.ZoneID, Key: o.BucketKey, Prefix: o.Prefix, Action: o.Action,
 		Window: service.Seconds(o.Window), ExpiresAt: o.ExpiresAt.Time(), Reason: o.Reason, CreatedBy: o.CreatedBy,
 	}
 	if o.Rate != nil {

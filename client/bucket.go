@@ -52,7 +52,7 @@ func (c *Client) bucket(ctx context.Context, bucket service.Bucket, verb string,
 func (c *Client) Txn(ctx context.Context, id uint64) (service.Txn, error) {
 	r := request{action: fmt.Sprintf("read txn %d", id), method: http.MethodGet, path: fmt.Sprintf("/v1/txns/%d", id)}
 	answer, err := ask[api.Txn](ctx, c, r)
-	if err == nil && answer.ID != id {
+	if err == nil && uint64(answer.ID) != id {
 		err = c.unreadable(r, "the answer is about another txn")
 	}
 	if err != nil {

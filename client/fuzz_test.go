@@ -27,13 +27,13 @@ func (c canned) RoundTrip(r *http.Request) (*http.Response, error) {
 // FuzzAnswers holds that whatever answers, a caller gets what fits his question or
 // an error of a known kind, and no error quotes what came.
 func FuzzAnswers(f *testing.F) {
-	const decision = `{"blocked":true,"would_block":true,"txn_id":1,"retry_after":9,"checked_at":"2026-08-24T09:15:02.123456Z",` +
-		`"buckets":[{"zone_id":1,"bucket_key":"a","blocked":true,"would_block":true,"txn_id":1,"rate":5,"window":60,"velocity":5,` +
+	const decision = `{"blocked":true,"would_block":true,"txn_id":"1","retry_after":9,"checked_at":"2026-08-24T09:15:02.123456Z",` +
+		`"buckets":[{"zone_id":1,"bucket_key":"a","blocked":true,"would_block":true,"txn_id":"1","rate":5,"window":60,"velocity":5,` +
 		`"remaining":0,"retry_after":9}]}`
 	for _, body := range []string{
 		decision, `{"results":[{"decision":` + decision + `},{"problem":{"title":"x","code":"busy"}}]}`, `{"results":[{},{}]}`, `null`, `[]`, ``,
-		`{"results":[{"txn_id":7,"outcome":"success"},{"attempt_id":"a","outcome":"failure"}]}`, `{"zones":[{"id":1,"window":9223372036854775807}]}`,
-		`{"overrides":[{"id":1,"zone_id":1,"prefix":"1.2.3.0/24","expires_at":"2099-01-01T00:00:00Z"}],"next":1}`,
+		`{"results":[{"txn_id":"7","outcome":"success"},{"attempt_id":"a","outcome":"failure"}]}`, `{"zones":[{"id":1,"window":9223372036854775807}]}`,
+		`{"overrides":[{"id":"1","zone_id":1,"prefix":"1.2.3.0/24","expires_at":"2099-01-01T00:00:00Z"}],"next":"1"}`,
 		`{"id":1,"zone_id":1,"txns":[{}],"override":{"rate":1}}`, `{"title":"t","code":"not_found"}`, `{"title":"t"}`,
 		`{"attempt_id":"a","decision":` + decision + `,"txns":[{"id":1,"outcome":"failure"}]}`, `{"attempt_id":"a","txns":null}`,
 	} {

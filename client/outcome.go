@@ -24,7 +24,7 @@ func (c *Client) Report(ctx context.Context, report service.Report) error {
 	}
 	return c.insist(ctx, func(ctx context.Context) error {
 		answer, err := ask[api.Report](ctx, c, r)
-		if err == nil && service.Report(answer) != report {
+		if err == nil && answer.Report() != report {
 			err = c.unreadable(r, "the answer does not fit the report")
 		}
 		return err

@@ -30,10 +30,10 @@ func (c *Client) Overrides(ctx context.Context, zoneID int64, after uint64, limi
 		switch {
 		case page.Next == 0:
 			return all, nil
-		case page.Next <= after || len(page.Overrides) == 0:
+		case uint64(page.Next) <= after || len(page.Overrides) == 0:
 			return nil, c.unreadable(r, "the next page does not come after this one")
 		}
-		after = page.Next
+		after = uint64(page.Next)
 	}
 	return all, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strconv"
 
 	"velocityd/service"
 )
@@ -85,7 +86,7 @@ func (a Asked) AppendAttrs(attrs []slog.Attr) []slog.Attr {
 	if d.Degraded {
 		return append(attrs, slog.Bool("degraded", true), slog.Bool("blocked", d.Blocked))
 	}
-	return append(attrs, slog.Uint64("txn_id", d.TxnID()), slog.Bool("blocked", d.Blocked))
+	return append(attrs, slog.String("txn_id", strconv.FormatUint(d.TxnID(), 10)), slog.Bool("blocked", d.Blocked))
 }
 
 // appendCounts appends how many checks there were, and how many of each kind of decision.

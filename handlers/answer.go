@@ -60,7 +60,7 @@ func appendID(b []byte, name string, id uint64) []byte {
 	if id == 0 {
 		return b
 	}
-	return strconv.AppendUint(append(b, name...), id, 10)
+	return api.ID(id).AppendTo(append(b, name...))
 }
 
 // appendVerdict appends the answer for one bucket of a check, without figures if nothing was counted.

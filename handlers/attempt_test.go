@@ -65,7 +65,7 @@ func TestIdempotencyKeyIsAStringOrABareToken(t *testing.T) {
 			continue
 		}
 		d := r.post(t, "/v1/check", bucketJSON(1, key+value), "Idempotency-Key", value).decision(t)
-		txn, err := r.Txn(t.Context(), d.TxnID)
+		txn, err := r.Txn(t.Context(), uint64(d.TxnID))
 		// Another way to write the same name is a conflict: the buckets differ.
 		if err != nil || txn.AttemptID != want {
 			t.Errorf("%q: recorded as %q, %v", value, txn.AttemptID, err)

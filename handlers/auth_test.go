@@ -392,7 +392,7 @@ func TestTxnsOfOtherZonesDoNotExist(t *testing.T) {
 		sameBut(id, g.ask(t, "POST", "/v1/txns/"+id+"/outcome", `{"outcome":"success"}`, headers...), absent)
 	}
 	got := g.ask(t, "POST", "/v1/outcomes", `{"reports":[{"txn_id":2,"outcome":"success"},{"txn_id":3,"outcome":"success"},{"txn_id":1,"outcome":"failure"},{"txn_id":99,"outcome":"success"}]}`, headers...)
-	if strings.Count(got.body, "not_found") != 3 || !strings.Contains(got.body, `{"txn_id":1,"outcome":"failure"}`) {
+	if strings.Count(got.body, "not_found") != 3 || !strings.Contains(got.body, `{"txn_id":"1","outcome":"failure"}`) {
 		t.Errorf("reports: %s", got.body)
 	}
 	const secret = "5b0c0b3e-6f2f-4a53-9b8e-1f7f4f0a7a11"

@@ -88,8 +88,8 @@ func echoAlone() *echo.Echo {
 		"X-Request-Id": "P5UHXBJ2J4UWXN6YOYZ2PDPAXY", "Cache-Control": "no-store",
 		"RateLimit-Policy": `"1";q=5;w=60`, "RateLimit": `"1";r=4`,
 	}
-	answer := []byte(`{"blocked":false,"would_block":false,"txn_id":981,"retry_after":0,"checked_at":"2026-08-24T09:15:02.120000Z",` +
-		`"buckets":[{"zone_id":1,"bucket_key":"1_42","blocked":false,"would_block":false,"txn_id":981,` +
+	answer := []byte(`{"blocked":false,"would_block":false,"txn_id":"981","retry_after":0,"checked_at":"2026-08-24T09:15:02.120000Z",` +
+		`"buckets":[{"zone_id":1,"bucket_key":"1_42","blocked":false,"would_block":false,"txn_id":"981",` +
 		`"rate":5,"window":60,"velocity":1,"remaining":4,"retry_after":0}]}`)
 	e := echo.New()
 	e.POST("/v1/check", func(c echo.Context) error {

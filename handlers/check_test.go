@@ -47,8 +47,8 @@ func TestCheckAnswersInTheDocumentedOrder(t *testing.T) {
 		}},
 	}))
 	got := r.post(t, "/v1/check", `{"zone_id":1,"bucket_key":"1_42"}`)
-	want := `{"blocked":false,"would_block":false,"txn_id":981,"retry_after":0,"checked_at":"2026-08-24T09:15:02.120000Z",` +
-		`"buckets":[{"zone_id":1,"bucket_key":"1_42","blocked":false,"would_block":false,"txn_id":981,` +
+	want := `{"blocked":false,"would_block":false,"txn_id":"981","retry_after":0,"checked_at":"2026-08-24T09:15:02.120000Z",` +
+		`"buckets":[{"zone_id":1,"bucket_key":"1_42","blocked":false,"would_block":false,"txn_id":"981",` +
 		`"rate":5,"window":60,"velocity":1,"remaining":4,"retry_after":0}]}`
 	if got.status != http.StatusOK || got.body != want {
 		t.Errorf("got %d\n%s\nwant\n%s", got.status, got.body, want)

@@ -213,8 +213,8 @@ func jsonTypeOf(t reflect.Type) string {
 		return "true or false"
 	case reflect.Int, reflect.Int64:
 		return "a whole number, written without fraction or exponent"
-	case reflect.Uint64:
-		return "a whole number that is not negative, written without fraction or exponent"
+	case reflect.Uint64: // an api.ID
+		return "an id in decimal digits without sign, fraction or exponent, 18446744073709551615 at most, as a string or as a number"
 	case reflect.Float64:
 		return "a number"
 	case reflect.Slice:

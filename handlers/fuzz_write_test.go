@@ -19,6 +19,8 @@ func FuzzDecodeReports(f *testing.F) {
 	for _, seed := range []string{
 		`{"reports":[{"txn_id":981,"outcome":"success"},{"txn_id":7,"outcome":"failure"}]}`, `{"reports":[{}]}`,
 		`{"reports":[{"txn_id":18446744073709551615,"outcome":""}]}`, `{"reports":[{"txn_id":-1}]}`, `{"reports":[null]}`,
+		`{"reports":[{"txn_id":"981","outcome":"success"},{"txn_id":"7","outcome":"failure"}]}`,
+		`{"reports":[{"txn_id":"\u0031"}]}`, `{"reports":[{"txn_id":"1e3"}]}`, `{"reports":[{"txn_id":""}]}`, `{"reports":[{"txn_id":{}}]}`,
 		`{"reports":[` + strings.Repeat("{},", 1000) + `{}]}`, `{"reports":{}}`, `{"reports":[`, `{}`,
 		`{"reports":[{"attempt_id":"a b","outcome":"success"},{"attempt_id":"","outcome":"failure"},{"attempt_id":"é","outcome":"failure"}]}`,
 		`{"reports":[{"attempt_id":"a","txn_id":1,"outcome":"success"}]}`,
@@ -49,8 +51,8 @@ func FuzzDecodeReports(f *testing.F) {
 				continue
 			}
 			again := reportRequest{Outcome: &sound.Outcome}
-			if sound.TxnID > 0 {
-				again.TxnID = &sound.TxnID
+			if id := api.ID(sound.TxnID); id > 0 {
+				again.TxnID = &id
 			}
 			if sound.AttemptID != "" {
 				again.AttemptID = &sound.AttemptID

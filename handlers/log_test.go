@@ -26,10 +26,10 @@ func TestEachRequestIsOneLine(t *testing.T) {
 	}{
 		{"POST", "/v1/check?x=secret3", bucketJSON(1, "secret1"), map[string]any{
 			"level": "INFO", "msg": "request", "method": "POST", "route": "/v1/check", "status": 200.0,
-			"zone_ids": "[1]", "txn_id": 1.0, "blocked": false,
+			"zone_ids": "[1]", "txn_id": "1", "blocked": false,
 		}},
-		{"POST", "/v1/check", both, map[string]any{"zone_ids": "[2 1]", "txn_id": 2.0, "blocked": false}},
-		{"POST", "/v1/check", both, map[string]any{"zone_ids": "[2 1]", "txn_id": 4.0, "blocked": true, "level": "INFO"}},
+		{"POST", "/v1/check", both, map[string]any{"zone_ids": "[2 1]", "txn_id": "2", "blocked": false}},
+		{"POST", "/v1/check", both, map[string]any{"zone_ids": "[2 1]", "txn_id": "4", "blocked": true, "level": "INFO"}},
 		{"POST", "/v1/check", bucketJSON(7, "secret1"), map[string]any{
 			"status": 404.0, "code": "not_found", "zone_ids": "[7]", "level": "INFO", "txn_id": nil, "error": nil,
 		}},
@@ -42,7 +42,7 @@ func TestEachRequestIsOneLine(t *testing.T) {
 		},
 		{"GET", "/v1/zones", "", map[string]any{"method": "GET", "route": "/v1/zones"}},
 		{"GET", "/v1/zones/1?q=secret3", "", map[string]any{"route": "/v1/zones/:id", "zone_ids": "[1]"}},
-		{"GET", "/v1/txns/2", "", map[string]any{"route": "/v1/txns/:id", "txn_id": 2.0, "zone_ids": "[2]", "blocked": false}},
+		{"GET", "/v1/txns/2", "", map[string]any{"route": "/v1/txns/:id", "txn_id": "2", "zone_ids": "[2]", "blocked": false}},
 		{"GET", "/secret3", "", map[string]any{"route": "", "status": 404.0, "code": "route_not_found"}},
 		{"GET", "/v1/zones/1/secret3", "", map[string]any{"route": "", "status": 404.0}},
 		{"PUT", "/v1/check", "", map[string]any{"route": "/v1/check", "status": 405.0, "code": "method_not_allowed"}},

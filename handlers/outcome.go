@@ -31,7 +31,7 @@ type reportsRequest struct {
 
 // reportRequest says how one login ended. A nil member is missing.
 type reportRequest struct {
-	TxnID     *uint64          `json:"txn_id,omitzero"`
+	TxnID     *api.ID          `json:"txn_id,omitzero"`
 	AttemptID *string          `json:"attempt_id,omitzero"`
 	Outcome   *service.Outcome `json:"outcome"`
 }
@@ -44,7 +44,8 @@ func (s *server) postOutcome(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.reportOne(x, reportRequest{TxnID: &id})
+	named := api.ID(id)
+	return s.reportOne(x, reportRequest{TxnID: &named})
 }
 
 // postAttemptOutcome answers POST /v1/attempts/{id}/outcome.
@@ -74,7 +75,7 @@ func (s *server) reportOne(x *exchange, named reportRequest) error {
 	if errs[0] != nil {
 		return errs[0]
 	}
-	return x.respondJSON(http.StatusOK, api.MediaJSON, api.Report(r))
+	return x.respondJSON(http.StatusOK, api.MediaJSON, api.NewReport(r))
 }
 
 // postOutcomes answers POST /v1/outcomes: each report by itself, unless the body
@@ -167,7 +168,7 @@ func (r reportRequest) report() (service.Report, error) {
 	case r.TxnID != nil && r.AttemptID != nil:
 		return report, invalidField("attempt_id", "attempt_id must not be given beside txn_id: one of them names the check.")
 	case r.TxnID != nil:
-		report.TxnID = *r.TxnID
+		report.TxnID = uint64(*r.TxnID)
 	case *r.AttemptID == "":
 		return report, invalidField("attempt_id", "attempt_id must not be empty.")
 	default:
@@ -193,5 +194,5 @@ func (x *exchange) receipt(r service.Report, err error) api.Receipt {
 		p := problemOf(err)
 		return api.Receipt{Problem: &p}
 	}
-	return api.Receipt{TxnID: r.TxnID, AttemptID: r.AttemptID, Outcome: r.Outcome}
+	return api.Receipt{TxnID: api.ID(r.TxnID), AttemptID: r.AttemptID, Outcome: r.Outcome}
 }

@@ -22,11 +22,11 @@ func TestOutcomeGivesThePlaceBack(t *testing.T) {
 	path := fmt.Sprintf("/v1/txns/%d/outcome", d.TxnID)
 	for range 2 {
 		got := r.post(t, path, `{"outcome":"success"}`)
-		if want := fmt.Sprintf(`{"txn_id":%d,"outcome":"success"}`, d.TxnID); got.status != http.StatusOK || got.body != want {
+		if want := fmt.Sprintf(`{"txn_id":"%d","outcome":"success"}`, d.TxnID); got.status != http.StatusOK || got.body != want {
 			t.Errorf("got %d %s, want %s", got.status, got.body, want)
 		}
 	}
-	if line := r.log.last(t); line["route"] != "/v1/txns/:id/outcome" || line["txn_id"] != float64(d.TxnID) {
+	if line := r.log.last(t); line["route"] != "/v1/txns/:id/outcome" || line["txn_id"] != fmt.Sprint(d.TxnID) {
 		t.Errorf("logged %v", line)
 	}
 	r.post(t, path, `{"outcome":"failure"}`).refused(t, http.StatusConflict, "conflict")
@@ -67,7 +67,7 @@ func TestOutcomesAnswersEachByItself(t *testing.T) {
 	r.post(t, "/v1/check", bucketJSON(2, "alice")).decision(t) // blocked
 	got := r.post(t, "/v1/outcomes", `{"reports":[{"txn_id":1,"outcome":"success"},{"txn_id":1,"outcome":"failure"},`+
 		`{"txn_id":2,"outcome":"success"},{"txn_id":7,"outcome":"success"},{},{"txn_id":0,"outcome":"success"},`+
-		`{"txn_id":1,"outcome":"maybe"},{"outcome":"success","txn_id":1},{"txn_id":18446744073709551615}]}`)
+		`{"txn_id":1,"outcome":"maybe"},{"outcome":"success","txn_id":"1"},{"txn_id":"18446744073709551615"}]}`)
 	var answer api.Receipts
 	if err := newDecoder().decode([]byte(got.body), &answer); err != nil || got.status != http.StatusOK {
 		t.Fatalf("got %d %s, %v", got.status, got.body, err)
@@ -112,6 +112,14 @@ func TestOutcomesRefusesAWrongShapeWhole(t *testing.T) {
 		{`{"reports":{}}`, "/reports"},
 		{`{"reports":[` + good + `,{"txn_id":-1,"outcome":"success"}]}`, "/reports/1/txn_id"},
 		{`{"reports":[` + good + `,{"txn_id":1.5,"outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":1e3,"outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":"","outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":"1.0","outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":"-1","outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":" 1","outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":"01","outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":true,"outcome":"success"}]}`, "/reports/1/txn_id"},
+		{`{"reports":[` + good + `,{"txn_id":null,"outcome":"success"}]}`, "/reports/1/txn_id"},
 		{`{"reports":[` + good + `,{"txn_id":18446744073709551616,"outcome":"success"}]}`, "/reports/1/txn_id"},
 		{`{"reports":[` + good + `,{"txn_id":1,"outcome":null}]}`, "/reports/1/outcome"},
 		{`{"reports":[` + good + `,{"txn_id":1,"note":"x"}]}`, "/reports/1/note"},

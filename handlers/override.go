@@ -45,7 +45,7 @@ func (s *server) listOverrides(x *exchange) error {
 		}
 		answer := api.NewOverrides(found[:min(len(found), limit)])
 		if len(found) > limit {
-			answer.Next = found[limit-1].ID
+			answer.Next = api.ID(found[limit-1].ID)
 		}
 		return x.respondJSON(http.StatusOK, api.MediaJSON, answer)
 	})

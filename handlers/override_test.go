@@ -25,7 +25,7 @@ func TestOverrideIsMadeShownChangedAndRemoved(t *testing.T) {
 	r.overrideZones(t)
 	made := r.post(t, "/v1/zones/2/overrides", `{"prefix":"203.0.0.0/16","action":"limit","rate":0,"window":60,`+
 		`"expires_at":"2099-09-01T02:00:00.1234567+02:00","reason":"office"}`, "X-Forwarded-User", "dba")
-	want := `{"id":1,"zone_id":2,"prefix":"203.0.0.0/16","action":"limit","rate":0,"window":60,` +
+	want := `{"id":"1","zone_id":2,"prefix":"203.0.0.0/16","action":"limit","rate":0,"window":60,` +
 		`"expires_at":"2099-09-01T00:00:00.123456Z","reason":"office","created_by":"dba"}`
 	path := made.header.Get("Location")
 	if made.status != http.StatusCreated || made.body != want || path != "/v1/zones/2/overrides/1" {
@@ -35,11 +35,11 @@ func TestOverrideIsMadeShownChangedAndRemoved(t *testing.T) {
 		t.Errorf("shown as %d %s", shown.status, shown.body)
 	}
 	changed := r.put(t, path, `{"bucket_key":"203.0.113.7","action":"deny"}`, "X-Forwarded-User", "other")
-	want = `{"id":1,"zone_id":2,"bucket_key":"203.0.113.0/24","action":"deny","reason":"","created_by":"dba"}`
+	want = `{"id":"1","zone_id":2,"bucket_key":"203.0.113.0/24","action":"deny","reason":"","created_by":"dba"}`
 	if changed.status != http.StatusOK || changed.body != want {
 		t.Errorf("changed to %d %s\nwant %s", changed.status, changed.body, want)
 	}
-	if line := r.log.last(t); line["override_id"] != 1.0 || fmt.Sprint(line["zone_ids"]) != "[2]" {
+	if line := r.log.last(t); line["override_id"] != "1" || fmt.Sprint(line["zone_ids"]) != "[2]" {
 		t.Errorf("logged %v", line)
 	}
 	if d := r.post(t, "/v1/check", bucketJSON(2, "203.0.113.9")).decision(t); !d.Blocked {
@@ -67,7 +67,7 @@ func TestOverrideSaysWhoMadeItIfToldSo(t *testing.T) {
 	r := start(t, nil)
 	r.overrideZones(t)
 	got := r.post(t, "/v1/zones/1/overrides", `{"bucket_key":" ALICE ","action":"allow","created_by":"script"}`, "X-Forwarded-User", "dba")
-	want := `{"id":1,"zone_id":1,"bucket_key":"alice","action":"allow","reason":"","created_by":"script"}`
+	want := `{"id":"1","zone_id":1,"bucket_key":"alice","action":"allow","reason":"","created_by":"script"}`
 	if got.status != http.StatusCreated || got.body != want {
 		t.Errorf("got %d %s, want %s", got.status, got.body, want)
 	}
@@ -195,7 +195,7 @@ func TestOverridesAreListedInPages(t *testing.T) {
 	}
 	for query, test := range map[string]struct {
 		n           int
-		first, next uint64
+		first, next api.ID
 	}{
 		"": {100, 1, 199}, "?limit=1": {1, 1, 1}, "?limit=125": {125, 1, 0}, "?limit=124": {124, 1, 247}, "?limit=1000": {125, 1, 0},
 		"?after=199": {25, 201, 0}, "?after=2&limit=2": {2, 3, 5}, "?after=249": {0, 0, 0}, "?after=18446744073709551615": {0, 0, 0},

@@ -65,7 +65,7 @@ func pathTxn(x *exchange) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	x.attrs = append(x.attrs, slog.Uint64("txn_id", id))
+	x.attrs = append(x.attrs, slog.String("txn_id", strconv.FormatUint(id, 10)))
 	return id, nil
 }
 
@@ -91,6 +91,6 @@ func pathOverride(x *exchange) (zoneID int64, id uint64, err error) {
 	if id, err = pathID(x, "override_id", math.MaxUint64); err != nil {
 		return 0, 0, err
 	}
-	x.attrs = append(x.attrs, slog.Uint64("override_id", id))
+	x.attrs = append(x.attrs, slog.String("override_id", strconv.FormatUint(id, 10)))
 	return zoneID, id, nil
 }

@@ -74,7 +74,7 @@ func (c *outcomeCmd) Run(ctx context.Context, p *process) error {
 		return err
 	}
 	if c.JSON {
-		return json.NewEncoder(p.stdout).Encode(api.Report(report))
+		return json.NewEncoder(p.stdout).Encode(api.NewReport(report))
 	}
 	check := "the attempt"
 	if report.AttemptID == "" {

@@ -25,7 +25,7 @@ func TestOutcomeIsReportedToTheDatabaseAndOverHTTP(t *testing.T) {
 			{direct, "check 1 alice", exitBlocked, "blocked"},
 			{direct, "outcome 1 success", exitFine, "txn 1: success"},
 			{over, "outcome 1 success", exitFine, "txn 1: success"}, // again
-			{over, "outcome 1 success --json", exitFine, `{"txn_id":1,"outcome":"success"}`},
+			{over, "outcome 1 success --json", exitFine, `{"txn_id":"1","outcome":"success"}`},
 			{over, "outcome 1 failure", exitError, "conflict"},
 			{direct, "outcome 1 failure", exitError, "conflict"},
 			{direct, "outcome 2 failure", exitError, "conflict"}, // was blocked

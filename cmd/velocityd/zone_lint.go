@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"velocityd/api"
 	"velocityd/service"
 )
 
@@ -74,8 +75,8 @@ func (c *zoneLintCmd) findings(ctx context.Context, store endpoint, zones []serv
 
 // foundJSON is a finding as JSON.
 type foundJSON struct {
-	ZoneID     int64  `json:"zone_id,omitempty"`
-	OverrideID uint64 `json:"override_id,omitempty"`
+	ZoneID     int64  `json:"zone_id,omitzero"`
+	OverrideID api.ID `json:"override_id,omitzero"`
 	Field      string `json:"field"`
 	Text       string `json:"text"`
 }
@@ -84,7 +85,7 @@ func (c *zoneLintCmd) print(w io.Writer, zones int, findings []service.Finding) 
 	if c.JSON {
 		list := make([]foundJSON, len(findings))
 		for i, f := range findings {
-			list[i] = foundJSON(f)
+			list[i] = foundJSON{ZoneID: f.ZoneID, OverrideID: api.ID(f.OverrideID), Field: f.Field, Text: f.Text}
 		}
 		return json.NewEncoder(w).Encode(struct {
 			Zones    int         `json:"zones"`

@@ -13,7 +13,7 @@ class Fake(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         user = body["buckets"][0]["bucket_key"] if "buckets" in body else ""
-        status, answer = 200, {"blocked": user == "blocked", "txn_id": 1, "retry_after": 0}
+        status, answer = 200, {"blocked": user == "blocked", "txn_id": "1", "retry_after": 0}
         if user in HOW and user not in seen:
             status, code = HOW[user]
             answer = {"type": "about:blank", "title": code, "status": status, "code": code}

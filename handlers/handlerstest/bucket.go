@@ -29,7 +29,7 @@ type peek struct {
 }
 
 type override struct {
-	ID        uint64                 `json:"id"`
+	ID        uint64                 `json:"id,string"`
 	ZoneID    int64                  `json:"zone_id"`
 	BucketKey string                 `json:"bucket_key"`
 	Prefix    netip.Prefix           `json:"prefix"`
@@ -42,14 +42,14 @@ type override struct {
 }
 
 type txn struct {
-	ID         uint64          `json:"id"`
+	ID         uint64          `json:"id,string"`
 	ZoneID     int64           `json:"zone_id"`
 	BucketKey  string          `json:"bucket_key"`
 	CreatedAt  time.Time       `json:"created_at"`
 	Blocked    bool            `json:"blocked"`
 	WouldBlock bool            `json:"would_block"`
 	Reason     string          `json:"reason"`
-	OverrideID uint64          `json:"override_id"`
+	OverrideID uint64          `json:"override_id,string"`
 	Counted    bool            `json:"counted"`
 	Outcome    service.Outcome `json:"outcome"`
 	AttemptID  string          `json:"attempt_id"`

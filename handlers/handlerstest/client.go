@@ -174,7 +174,7 @@ func appendString(to []byte, text string) []byte {
 type decision struct {
 	Blocked    bool      `json:"blocked"`
 	WouldBlock bool      `json:"would_block"`
-	TxnID      uint64    `json:"txn_id"`
+	TxnID      uint64    `json:"txn_id,string"`
 	RetryAfter int64     `json:"retry_after"`
 	CheckedAt  time.Time `json:"checked_at"`
 	Buckets    []verdict `json:"buckets"`
@@ -186,8 +186,8 @@ type verdict struct {
 	Blocked    bool   `json:"blocked"`
 	WouldBlock bool   `json:"would_block"`
 	Reason     string `json:"reason"`
-	OverrideID uint64 `json:"override_id"`
-	TxnID      uint64 `json:"txn_id"`
+	OverrideID uint64 `json:"override_id,string"`
+	TxnID      uint64 `json:"txn_id,string"`
 	Rate       int    `json:"rate"`
 	Window     int64  `json:"window"`
 	Velocity   *int   `json:"velocity"`

@@ -11,7 +11,7 @@ import (
 )
 
 type report struct {
-	TxnID     uint64          `json:"txn_id,omitempty"`
+	TxnID     uint64          `json:"txn_id,omitempty,string"`
 	AttemptID string          `json:"attempt_id,omitempty"`
 	Outcome   service.Outcome `json:"outcome"`
 }
