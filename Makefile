@@ -42,7 +42,7 @@ build: toolchain ## build bin/velocityd, one static binary
 ## Prove
 
 # The packages whose tests start no database engine.
-QUICK = ./api ./client ./daemon ./doctor ./front ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/load \
+QUICK = ./api ./client ./daemon ./doctor ./front ./db/engine ./service/... ./handlers/... ./telemetry ./deploy ./bench/history ./bench/load \
 	./bench/round ./cmd/velocityd/replay
 
 .PHONY: check

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
@@ -62,6 +63,24 @@ type stage struct {
 	onClose    []func()
 }
 
+// newStage makes an empty stage in the checkout that is the current folder, with a temporary folder that close removes.
+func newStage() (*stage, error) {
+	root, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the checkout: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "velocityd-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("make a temporary folder: %w", err)
+	}
+	began := time.Now()
+	s := &stage{dir: dir, root: root, progress: func(format string, args ...any) {
+		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
+	}}
+	s.later(func() { _ = os.RemoveAll(dir) })
+	return s, nil
+}
+
 // absence is a contender that could not be set up.
 type absence struct{ name, reason string }
 
@@ -116,7 +135,7 @@ func (s *stage) addOurs(ctx context.Context, o options) error {
 	var group sync.WaitGroup
 	for i, kind := range o.engines {
 		group.Go(func() {
-			if s.engines[i], errs[i] = startEngine(ctx, s.dir, kind); errs[i] != nil {
+			if s.engines[i], errs[i] = startEngine(ctx, s.dir, kind, serverSettings()); errs[i] != nil {
 				return
 			}
 			s.later(s.engines[i].stop)

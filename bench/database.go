@@ -39,13 +39,14 @@ type engine struct {
 	data   string // its data folder
 }
 
-func startEngine(ctx context.Context, dir string, kind localdb.Engine) (*engine, error) {
+// startEngine starts a server in a folder of its kind's name in dir, with settings besides localdb's.
+func startEngine(ctx context.Context, dir string, kind localdb.Engine, settings []string) (*engine, error) {
 	binary, err := localdb.Find(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
 	home := filepath.Join(dir, string(kind))
-	server, err := localdb.Start(ctx, localdb.Options{Dir: home, Binary: binary, Args: serverSettings()})
+	server, err := localdb.Start(ctx, localdb.Options{Dir: home, Binary: binary, Args: settings})
 	if err != nil {
 		return nil, err
 	}
@@ -98,19 +99,24 @@ func (e *engine) dsnOf(name string) string {
 
 // create makes an empty schema and connects to it.
 func (e *engine) create(ctx context.Context, name string) (*database, error) {
-	admin, err := sql.Open("mysql", e.dsnOf(""))
+	admin, err := e.open("")
 	if err != nil {
-		return nil, fmt.Errorf("connect to the engine: %w", err)
+		return nil, err
 	}
-	defer admin.Close()
-	if _, err := admin.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
-		return nil, fmt.Errorf("create database %s: %w", name, err)
+	defer func() { _ = admin.sql.Close() }()
+	if err := admin.session(ctx, "CREATE DATABASE "+name); err != nil {
+		return nil, err
 	}
+	return e.open(name)
+}
+
+// open connects to a schema, by one connection, so that all other connections to the schema are the contender's.
+func (e *engine) open(name string) (*database, error) {
 	db, err := sql.Open("mysql", e.dsnOf(name))
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", name, err)
 	}
-	db.SetMaxOpenConns(1) // so that all other connections to the schema are the contender's
+	db.SetMaxOpenConns(1)
 	return &database{name: name, dsn: e.dsnOf(name), sql: db, engine: e}, nil
 }
 

@@ -36,7 +36,7 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
+	err := command(ctx, os.Args[1:])
 	if ctx.Err() != nil {
 		err = fmt.Errorf("stopped: %w", context.Cause(ctx)) // names the signal
 	}
@@ -45,6 +45,14 @@ func main() {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
+}
+
+// command runs the benchmark, or that of long histories.
+func command(ctx context.Context, args []string) error {
+	if len(args) > 0 && args[0] == "history" {
+		return runPast(ctx, args[1:])
+	}
+	return run(ctx, args)
 }
 
 // options are the settings of the command line.
@@ -113,21 +121,12 @@ func run(ctx context.Context, args []string) error {
 	ctx, cancel := context.WithTimeout(ctx, runLimit)
 	defer cancel()
 	began := time.Now()
-	progress := func(format string, args ...any) {
-		fmt.Fprintf(os.Stderr, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
-	}
-	root, err := os.Getwd()
+	s, err := newStage()
 	if err != nil {
-		return fmt.Errorf("find the checkout: %w", err)
+		return err
 	}
-	dir, err := os.MkdirTemp("", "velocityd-bench-")
-	if err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
-	}
-	s := &stage{dir: dir, root: root, progress: progress}
-	defer func() { _ = os.RemoveAll(dir) }()
 	defer s.close()
-	about := describe(ctx, root, dir)
+	about := describe(ctx, s.root, s.dir)
 	if err := s.open(ctx, o); err != nil {
 		return err
 	}

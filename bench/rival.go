@@ -193,19 +193,29 @@ func (s *stage) startEnvoy(ctx context.Context, program, redis, name string, p p
 	return nil
 }
 
-// envoyConfig returns the zones as ratelimit's configuration. Its windows are a minute or
-// a day of the clock.
+// envoyConfig returns the zones as ratelimit's configuration. Its windows are units of the clock.
 func envoyConfig() string {
 	var b strings.Builder
 	b.WriteString("domain: bench\ndescriptors:\n")
 	for _, z := range zones() {
-		unit := "minute"
-		if z.window == day {
-			unit = "day"
-		}
-		fmt.Fprintf(&b, "  - key: zone%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, unit, z.rate)
+		fmt.Fprintf(&b, "  - key: zone%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, z.unit(), z.rate)
 	}
 	return b.String()
+}
+
+// unit returns the clock's unit that is about as long as the window.
+func (z zone) unit() string {
+	switch {
+	case z.window >= month:
+		return "month"
+	case z.window >= day:
+		return "day"
+	case z.window >= hour:
+		return "hour"
+	case z.window >= minute:
+		return "minute"
+	}
+	return "second"
 }
 
 // addRate sets up redis_rate behind Echo with each kind of Redis.
@@ -239,7 +249,8 @@ func (s *stage) addRate(ctx context.Context, redis, name string) error {
 		}
 		s.settleRedis(&contender{
 			kind: kindRate + p.id, name: name + ", " + p.name, protocol: round.Service, address: address, service: process.pid(),
-			about: "JSON in and out behind Echo v4, Redis on a socket; " + p.about + ". GCRA, not a sliding window",
+			about: "JSON in and out behind Echo v4, Redis on a socket; " + p.about + ". GCRA, not a sliding window. " +
+				"Limits of one check are asked one after the other until one refuses, so those before it have counted the attempt",
 		}, store, p)
 	}
 	return nil

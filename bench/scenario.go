@@ -31,6 +31,7 @@ const (
 	inHistory   = "history"
 	inNew       = "new"
 	inOverrides = "overrides"
+	inFive      = "five"
 )
 
 // smokeScenarios are those of bench -smoke, which compares velocityd with the textbook.
@@ -51,6 +52,15 @@ func scenarios(overrides int) []scenario {
 	hot := func(seed uint64) []round.Draw {
 		return []round.Draw{zoneOf(zoneHot).draw(fmt.Sprintf("hot-%d-", seed), 1)}
 	}
+	five := func(uint64) []round.Draw {
+		var draws []round.Draw
+		for i, z := range quotas() {
+			draw := z.draw("account-", accounts)
+			draw.Same = i > 0
+			draws = append(draws, draw)
+		}
+		return draws
+	}
 	ours := []string{kindService}
 	web := []string{kindService, kindEcho, kindEnvoy, kindEnvoyAOF, kindRate, kindRateAOF}
 	all := append([]string{kindTextbook, kindProcedure, kindFlexible}, web...)
@@ -58,6 +68,10 @@ func scenarios(overrides int) []scenario {
 	return []scenario{
 		{id: in64, title: "64 callers, 100,000 buckets", callers: 64, contenders: all, draws: users},
 		{id: inPair64, title: pairs + "64 callers", callers: 64, contenders: []string{kindService, kindEnvoy}, draws: pair},
+		{
+			id: inFive, title: "five limits of an account in one check (second, minute, hour, day, month), 10,000 accounts, 64 callers",
+			callers: 64, contenders: []string{kindService, kindEnvoy, kindRate, kindRateAOF}, draws: five,
+		},
 		{id: in512, title: "512 callers, 100,000 buckets", callers: 512, contenders: web, draws: users},
 		{
 			id: inRecording, title: "recording alone, as the service records at 512 callers",

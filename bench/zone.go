@@ -25,11 +25,18 @@ const (
 	zoneHot
 	zoneExcepted
 	zoneRecorded
+	zoneSecond // the five limits of an account
+	zoneMinute
+	zoneHour
+	zoneDay
+	zoneMonth
 )
 
 const (
-	minute, day  = 60, 86_400
+	minute, hour = 60, 3_600
+	day, month   = 86_400, 30 * 86_400
 	buckets      = 100_000
+	accounts     = 10_000 // with the five limits of quotas
 	hotRate      = 100
 	longBefore   = 400 * day // age of the zones, which is more than any window, as in most real databases
 	historyDays  = 60
@@ -45,8 +52,16 @@ func zones() []zone {
 		{zoneHot, "one hot bucket", hotRate, day},
 		{zoneExcepted, "login per user, with overrides", 5, minute},
 		{zoneRecorded, "recorded without a check", 5, minute},
+		{zoneSecond, "calls of an account in a second", 10, 1},
+		{zoneMinute, "calls of an account in a minute", 300, minute},
+		{zoneHour, "calls of an account in an hour", 5_000, hour},
+		{zoneDay, "calls of an account in a day", 50_000, day},
+		{zoneMonth, "calls of an account in a month", 1_000_000, month},
 	}
 }
+
+// quotas are the zones of one account.
+func quotas() []zone { return zones()[zoneSecond-1 : zoneMonth] }
 
 func zoneOf(id int) zone { return zones()[id-1] }
 
@@ -99,7 +114,11 @@ func usersAndAddresses() []known { return append(users(), known{zoneAddress, "ad
 
 // served are the buckets of the service.
 func served() []known {
-	return append(usersAndAddresses(), known{zoneExcepted, "user-", buckets})
+	list := append(usersAndAddresses(), known{zoneExcepted, "user-", buckets})
+	for _, z := range quotas() {
+		list = append(list, known{z.id, "account-", accounts})
+	}
+	return list
 }
 
 // seedBuckets makes the lock rows of known buckets, in no order, as new buckets come. The order in
@@ -121,7 +140,7 @@ func (d *database) seedHistory(ctx context.Context, txns int) error {
 	if err != nil {
 		return err
 	}
-	statements := []string{unlogged, "SET SESSION unique_checks = 0", drop, partitionByDay(time.Now())}
+	statements := []string{unlogged, "SET SESSION unique_checks = 0", drop, partitionByDay(time.Now().AddDate(0, 0, -historyDays), historyDays+1)}
 	step := historyDays * day * 1_000_000 / max(txns, 1)
 	for from := 0; from < txns; from += seedAtOnce {
 		statements = append(statements, fmt.Sprintf(`INSERT INTO zone_txn (created_at, zone_id, bucket_key, blocked, would_block, counted)
@@ -134,19 +153,21 @@ SELECT UTC_TIMESTAMP(6) - INTERVAL %d SECOND + INTERVAL (n + %d) * %d MICROSECON
 	return d.session(ctx, append(statements, add, "SET SESSION unique_checks = 1", logged, "ANALYZE TABLE zone_txn")...)
 }
 
-// partitionByDay returns the statement of docs/capacity.md that partitions by day: a
-// partition for each day of the history and today, and one for later days.
-func partitionByDay(now time.Time) string {
-	today := now.UTC().Truncate(day * time.Second)
-	var days []string
-	for ago := historyDays; ago >= 0; ago-- {
-		date := today.AddDate(0, 0, -ago)
-		days = append(days, fmt.Sprintf("PARTITION %s VALUES LESS THAN ('%s')",
-			date.Format("p20060102"), date.AddDate(0, 0, 1).Format(time.DateOnly)))
+// partitionByDay returns the statement that partitions by day: a partition for each of the days from one on, and one
+// for later days.
+func partitionByDay(from time.Time, days int) string {
+	first := from.UTC().Truncate(day * time.Second)
+	var parts []string
+	for n := range days {
+		date := first.AddDate(0, 0, n)
+		parts = append(parts, fmt.Sprintf("PARTITION %s VALUES LESS THAN ('%s')", dayPartition(date), date.AddDate(0, 0, 1).Format(time.DateOnly)))
 	}
 	return "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) (" +
-		strings.Join(days, ", ") + ", PARTITION later VALUES LESS THAN (MAXVALUE))"
+		strings.Join(parts, ", ") + ", PARTITION later VALUES LESS THAN (MAXVALUE))"
 }
+
+// dayPartition returns the name of the partition of a day.
+func dayPartition(date time.Time) string { return date.UTC().Format("p20060102") }
 
 // indexes returns the statements that drop a table's secondary indexes and make
 // them again.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -47,10 +48,9 @@ func TestZonesAreFoundByTheirIds(t *testing.T) {
 		if zoneOf(z.id) != z {
 			t.Errorf("zone %d is %+v", z.id, zoneOf(z.id))
 		}
-		if z.window != minute && z.window != day {
-			t.Errorf("zone %d has a window that ratelimit does not know", z.id)
-		}
-		if !strings.Contains(config, "- key: zone"+grouped(z.id)+"\n") {
+		unit := map[int]string{1: "second", minute: "minute", hour: "hour", day: "day", month: "month"}[z.window]
+		want := fmt.Sprintf("- key: zone%d\n    rate_limit:\n      unit: %s\n      requests_per_unit: %d\n", z.id, unit, z.rate)
+		if unit == "" || !strings.Contains(config, want) {
 			t.Errorf("ratelimit is not told of zone %d", z.id)
 		}
 	}

@@ -101,7 +101,8 @@ func rules() map[string]rule {
 		"telemetry":             {ours: []string{"service", "service/queue"}, theirs: telemetryModules()},
 		"spelling":              {theirs: []string{spell}, never: []string{"net", sql, http}},
 		"trusted":               {never: []string{"net", sql, http}},
-		"bench":                 {ours: []string{"bench/round", "db/localdb"}, theirs: []string{driver}},
+		"bench":                 {ours: []string{"bench/history", "bench/round", "db/localdb"}, theirs: []string{driver}},
+		"bench/history":         {never: []string{"net", sql, http}},
 		"bench/load":            {ours: []string{"bench/round"}, theirs: []string{driver}},
 		"bench/round":           {},
 		"db/dbtest/vitess/cluster": {

@@ -36,17 +36,22 @@ func newDraws(order round.Order, callerNo int) *draws {
 // next returns the buckets of the next call, those of one check after those of
 // another, valid until the next call of next.
 func (d *draws) next() []bucket {
+	drawn := 0
 	for i := range d.buckets {
 		draw := d.order[i%len(d.order)]
 		key := append(d.buckets[i].key[:0], draw.Prefix...)
 		switch {
+		case draw.Same:
+			key = number(key, drawn)
 		case draw.Of == 0:
 			d.fresh++
 			key = strconv.AppendUint(append(key, d.prefix...), d.fresh, 36)
 		case draw.Hot > 0 && d.random.Float64() < draw.Hot:
-			key = number(key, 0)
+			drawn = 0
+			key = number(key, drawn)
 		default:
-			key = number(key, d.random.IntN(draw.Of))
+			drawn = d.random.IntN(draw.Of)
+			key = number(key, drawn)
 		}
 		d.buckets[i].key = key
 	}

@@ -94,6 +94,25 @@ func TestACheckNamesAllItsBuckets(t *testing.T) {
 	}
 }
 
+func TestSeveralLimitsOfOneAccountHaveItsKey(t *testing.T) {
+	t.Parallel()
+	first := round.Draw{Zone: 1, Prefix: "account-", Of: 100_000}
+	again := first
+	again.Zone, again.Same = 2, true
+	draws := newDraws(order(round.Service, "", first, again), 0)
+	keys := map[string]bool{}
+	for range 100 {
+		buckets := draws.next()
+		if string(buckets[0].key) != string(buckets[1].key) || buckets[1].zone != 2 {
+			t.Fatalf("one check names %s and %s", buckets[0].key, buckets[1].key)
+		}
+		keys[string(buckets[0].key)] = true
+	}
+	if len(keys) < 90 {
+		t.Errorf("%d accounts in 100 checks", len(keys))
+	}
+}
+
 func TestARecordIsOneInsertAndItsCommit(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 4, 5, 6, 7, 8_000, time.UTC)

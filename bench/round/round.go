@@ -34,6 +34,8 @@ type Draw struct {
 	Prefix string  `json:"prefix"`
 	Of     int     `json:"of"`
 	Hot    float64 `json:"hot"` // the share of the checks that names number 0
+	// Same says that the number is that of the draw before, as where one account has several limits.
+	Same bool `json:"same"`
 	// The zone's limit, for contenders that keep no zones: at most Rate in Window
 	// seconds.
 	Rate   int `json:"rate"`

@@ -18,9 +18,22 @@ import (
 	"velocityd/bench/rivals/serve"
 )
 
-type request struct {
+type bucket struct {
 	ZoneID    int    `json:"zone_id"`
 	BucketKey string `json:"bucket_key"`
+}
+
+// request is one bucket, or several of them.
+type request struct {
+	bucket
+
+	Buckets []bucket `json:"buckets"`
+}
+
+// verdicts is the answer to several buckets: as many as were asked.
+type verdicts struct {
+	Blocked bool     `json:"blocked"`
+	Buckets []answer `json:"buckets"`
 }
 
 type answer struct {
@@ -61,17 +74,39 @@ func check(limiter *redis_rate.Limiter, zones map[int]redis_rate.Limit) echo.Han
 		if err := c.Bind(&r); err != nil {
 			return err
 		}
-		limit, ok := zones[r.ZoneID]
-		if !ok || r.BucketKey == "" {
-			return echo.NewHTTPError(http.StatusBadRequest, "no such zone, or no key")
+		if len(r.Buckets) == 0 {
+			one, err := ask(c.Request().Context(), limiter, zones, r.bucket)
+			if err != nil {
+				return err
+			}
+			return c.JSON(http.StatusOK, one)
 		}
-		result, err := limiter.Allow(c.Request().Context(), strconv.Itoa(r.ZoneID)+":"+r.BucketKey, limit)
-		if err != nil {
-			return fmt.Errorf("ask redis: %w", err)
+		var all verdicts
+		for _, b := range r.Buckets {
+			one, err := ask(c.Request().Context(), limiter, zones, b)
+			if err != nil {
+				return err
+			}
+			all.Buckets = append(all.Buckets, one)
+			if all.Blocked = one.Blocked; all.Blocked {
+				break
+			}
 		}
-		return c.JSON(http.StatusOK, answer{
-			Blocked: result.Allowed == 0, ZoneID: r.ZoneID, BucketKey: r.BucketKey,
-			Rate: limit.Rate, Remaining: result.Remaining, RetryAfter: max(result.RetryAfter.Seconds(), 0),
-		})
+		return c.JSON(http.StatusOK, all)
 	}
+}
+
+func ask(ctx context.Context, limiter *redis_rate.Limiter, zones map[int]redis_rate.Limit, b bucket) (answer, error) {
+	limit, ok := zones[b.ZoneID]
+	if !ok || b.BucketKey == "" {
+		return answer{}, echo.NewHTTPError(http.StatusBadRequest, "no such zone, or no key")
+	}
+	result, err := limiter.Allow(ctx, strconv.Itoa(b.ZoneID)+":"+b.BucketKey, limit)
+	if err != nil {
+		return answer{}, fmt.Errorf("ask redis: %w", err)
+	}
+	return answer{
+		Blocked: result.Allowed == 0, ZoneID: b.ZoneID, BucketKey: b.BucketKey,
+		Rate: limit.Rate, Remaining: result.Remaining, RetryAfter: max(result.RetryAfter.Seconds(), 0),
+	}, nil
 }

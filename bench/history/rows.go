@@ -1,0 +1,157 @@
+package history
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strconv"
+	"time"
+)
+
+// Columns are those of the rows, in their order.
+const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, reason, outcome, attempt_id, check_id, check_buckets"
+
+// The share of each kind of check.
+const (
+	blockedShare   = 0.02
+	successShare   = 0.78
+	failureShare   = 0.15 // nobody has reported on the rest
+	attemptIDShare = 0.05
+	letThrough     = 0.1 // of the checks of the noisy address
+)
+
+// Keys are drawn by Zipf's law (rand.Zipf): the k-th has a share that is proportional to (tailFrom + k) ** -tailPower. With
+// these numbers the first of a million users has three in a thousand of their txns.
+const (
+	tailPower = 1.1
+	tailFrom  = 50
+)
+
+// rows writes the rows of one day.
+type rows struct {
+	out              *bufio.Writer
+	random           *rand.Rand
+	users, addresses *rand.Zipf
+	devices          *rand.Zipf
+	id               uint64
+	created          []byte // the instant of the check
+	line             []byte
+}
+
+// WriteDay writes the rows of a day, counted from 0, in the form that LOAD DATA expects: a line for each, with a tab
+// between columns and \N for NULL. The days of a plan can be written at once.
+func (p Plan) WriteDay(w io.Writer, day int) error {
+	random := rand.New(rand.NewPCG(p.Seed, uint64(day)))
+	tail := func(of int) *rand.Zipf { return rand.NewZipf(random, tailPower, tailFrom, uint64(of-1)) }
+	r := &rows{
+		out: bufio.NewWriterSize(w, 1<<20), random: random, id: p.FirstID(day),
+		users: tail(p.Users()), addresses: tail(p.Addresses()), devices: tail(p.Devices()),
+	}
+	for block := p.firstBlock(day); block < p.firstBlock(day+1); block++ {
+		for check := range blockChecks {
+			r.created = appendInstant(r.created[:0], p.instant(block, check))
+			r.check(check)
+		}
+	}
+	if err := r.out.Flush(); err != nil {
+		return fmt.Errorf("write day %d of a history: %w", day, err)
+	}
+	return nil
+}
+
+// WriteFlood writes rows of a flood: lone checks of one address, one each microsecond from an instant on, with the ids from
+// first on. One in ten was let through and failed.
+func WriteFlood(w io.Writer, address string, first uint64, count int, from time.Time) error {
+	r := &rows{out: bufio.NewWriterSize(w, 1<<20), random: rand.New(rand.NewPCG(first, uint64(count))), id: first}
+	for n := range count {
+		r.created = appendInstant(r.created[:0], from.Add(time.Duration(n)*time.Microsecond))
+		r.attack(address)
+	}
+	if err := r.out.Flush(); err != nil {
+		return fmt.Errorf("write a flood: %w", err)
+	}
+	return nil
+}
+
+func appendInstant(text []byte, at time.Time) []byte {
+	return at.UTC().AppendFormat(text, "2006-01-02 15:04:05.000000")
+}
+
+// check writes the rows of the check with a place in its block.
+func (r *rows) check(place int) {
+	switch {
+	case place < pairs:
+		r.pair()
+	case place < pairs+devices:
+		r.row(ZoneDevice, string(appendNumber([]byte("device-"), scatter(r.devices))), verdict{counted: true}, "")
+	default:
+		r.attack(NoisyAddress)
+	}
+}
+
+// scatter returns a number of a key. The most frequent keys are those with the least numbers.
+func scatter(keys *rand.Zipf) int { return int(keys.Uint64()) }
+
+// verdict has the columns that say how an attempt went. The texts are NULL if they are empty.
+type verdict struct {
+	blocked, wouldBlock, counted bool
+	reason, outcome, attempt     string
+}
+
+// pair writes the rows of a login: one of the user and one of the address.
+func (r *rows) pair() {
+	user := verdict{counted: true}
+	if r.random.Float64() < attemptIDShare {
+		user.attempt = "attempt-" + strconv.FormatUint(r.random.Uint64(), 36)
+	}
+	address := user
+	switch drawn := r.random.Float64(); {
+	case drawn < blockedShare:
+		user.blocked, user.wouldBlock, user.counted, user.reason = true, true, false, "full"
+		address.blocked, address.counted, address.reason = true, false, "elsewhere"
+	case drawn < blockedShare+successShare:
+		user.outcome, address.outcome = "success", "success"
+	case drawn < blockedShare+successShare+failureShare:
+		user.outcome, address.outcome = "failure", "failure"
+	}
+	check := strconv.FormatInt(r.random.Int64(), 10) + "\t2"
+	r.row(ZoneUser, User(scatter(r.users)), user, check)
+	r.row(ZoneAddress, Address(scatter(r.addresses)), address, check)
+}
+
+// attack writes the row of a lone check of an address that guesses.
+func (r *rows) attack(address string) {
+	v := verdict{blocked: true, wouldBlock: true, reason: "full"}
+	if r.random.Float64() < letThrough {
+		v = verdict{counted: true, outcome: "failure"}
+	}
+	r.row(ZoneAddress, address, v, "")
+}
+
+// row writes one row. check holds check_id and check_buckets; a lone check has none.
+func (r *rows) row(zone int, key string, v verdict, check string) {
+	line := strconv.AppendUint(r.line[:0], r.id, 10)
+	line = append(append(line, '\t'), r.created...)
+	line = strconv.AppendInt(append(line, '\t'), int64(zone), 10)
+	line = append(append(line, '\t'), key...)
+	for _, flag := range []bool{v.blocked, v.wouldBlock, v.counted} {
+		line = append(line, '\t', '0')
+		if flag {
+			line[len(line)-1] = '1'
+		}
+	}
+	for _, text := range []string{v.reason, v.outcome, v.attempt} {
+		line = append(line, '\t')
+		if text == "" {
+			text = `\N`
+		}
+		line = append(line, text...)
+	}
+	if check == "" {
+		check = "\\N\t\\N"
+	}
+	r.line = append(append(append(line, '\t'), check...), '\n')
+	r.id++
+	_, _ = r.out.Write(r.line) // the error stays until Flush
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"velocityd/db/localdb"
+)
+
+// pastLimit bounds a whole run, in which 100,000,000 txns may be filled.
+const pastLimit = 3 * time.Hour
+
+// size is one history: so many txns on an engine.
+type size struct {
+	engine localdb.Engine
+	rows   int
+}
+
+// pastOptions are the settings of bench history.
+type pastOptions struct {
+	sizes  []size
+	seed   uint64
+	data   string
+	pool   string
+	report string
+	args   []string // as they were given
+}
+
+func parsePast(args []string) (pastOptions, error) {
+	o := pastOptions{args: args}
+	flags := flag.NewFlagSet("bench history", flag.ContinueOnError)
+	flags.Func("fill", "engine:txns, once for each history (default mysql:1000000 and mariadb:1000000)", func(text string) error {
+		kind, rows, _ := strings.Cut(text, ":")
+		one := size{engine: localdb.Engine(kind)}
+		if n, err := fmt.Sscanf(rows, "%d", &one.rows); n != 1 || one.rows < leastPast {
+			return fmt.Errorf("write it as mysql:100000000, with %d txns at least: %w", leastPast, err)
+		}
+		o.sizes = append(o.sizes, one)
+		return nil
+	})
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of new histories")
+	flags.StringVar(&o.data, "data", filepath.Join(cache, "velocityd", "history"), "folder in which histories are kept for the next run")
+	flags.StringVar(&o.pool, "pool", "4G", "buffer pool of an engine")
+	flags.StringVar(&o.report, "report", "", "report to write; without it the report is printed")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if len(o.sizes) == 0 {
+		o.sizes = []size{{localdb.MySQL, 1_000_000}, {localdb.MariaDB, 1_000_000}}
+	}
+	return o, nil
+}
+
+// leastPast is the length of the shortest history: days of a few hundred txns.
+const leastPast = 20_000
+
+// engines returns the engines of the sizes, in order.
+func (o pastOptions) engines() (kinds []localdb.Engine) {
+	for _, one := range o.sizes {
+		if !slices.Contains(kinds, one.engine) {
+			kinds = append(kinds, one.engine)
+		}
+	}
+	return kinds
+}
+
+// runPast fills histories, or opens those that were filled before, and measures them.
+func runPast(ctx context.Context, args []string) error {
+	o, err := parsePast(args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pastLimit)
+	defer cancel()
+	s, err := newStage()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	s.progress("building velocityd and the load generator")
+	if err := s.build(ctx); err != nil {
+		return err
+	}
+	for _, kind := range o.engines() {
+		if err := s.measurePast(ctx, o, kind); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measurePast measures all histories of an engine.
+func (s *stage) measurePast(ctx context.Context, o pastOptions, kind localdb.Engine) error {
+	settings := append(serverSettings(), "--innodb-buffer-pool-size="+o.pool, "--innodb-fill-factor=90", "--local-infile=ON")
+	e, err := startEngine(ctx, o.data, kind, settings)
+	if err != nil {
+		return err
+	}
+	s.later(e.stop)
+	for _, one := range o.sizes {
+		if one.engine != kind {
+			continue
+		}
+		p, err := s.openPast(ctx, e, one.rows, o.seed)
+		if err != nil {
+			return err
+		}
+		if _, err := p.lend(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
