@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/history"
 	"velocityd/db/records"
 	"velocityd/db/session"
 	"velocityd/service"
@@ -173,7 +174,7 @@ func (b *batch) readAttempts(r *session.Reading) {
 		if attempt.ExpiresAt, err = session.AsInstant(row[2]); err != nil {
 			return err
 		}
-		if err := parseAnswer([]byte(session.Text(row[3])), &attempt.Decision); err != nil {
+		if err := history.ParseAnswer([]byte(session.Text(row[3])), &attempt.Decision); err != nil {
 			return err
 		}
 		b.ledger.Attempts[id] = attempt

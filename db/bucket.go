@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"velocityd/db/session"
 	"velocityd/service"
 )
 
@@ -25,7 +24,10 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 	if err != nil {
 		return service.Peek{}, err
 	}
-	if peek.Txns, err = s.newestTxns(ctx, bucket); err != nil || peek.Override == nil {
+	newest, err := s.History(ctx, service.HistoryQuery{
+		Zones: []int64{bucket.ZoneID}, Keys: []string{bucket.Key}, Order: service.NewestFirst, Limit: service.PeekTxns,
+	})
+	if peek.Txns = newest.Txns; err != nil || peek.Override == nil {
 		return peek, err
 	}
 	// All of the override, which may have gone meanwhile.
@@ -38,33 +40,6 @@ func (s *Store) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, 
 		return service.Peek{}, err
 	}
 	return peek, nil
-}
-
-// newestTxns returns the newest txns of a bucket. The index has counted before created_at, so
-// it reads the newest of those that count and of those that do not, and merges them.
-func (s *Store) newestTxns(ctx context.Context, bucket service.Bucket) ([]service.Txn, error) {
-	part := `(
-SELECT ` + txnColumns + `
-  FROM zone_txn
- WHERE zone_id = ?
-   AND bucket_key = ?
-   AND counted = ?
- ORDER BY created_at DESC, id DESC
- LIMIT ?)`
-	isOfBucket := func(row txnRow) bool { return row.ZoneID == bucket.ZoneID && row.Key == bucket.Key }
-	rows, err := session.SelectFitting(ctx, s.pool, isOfBucket, part+` UNION ALL `+part+`
- ORDER BY created_at DESC, id DESC
- LIMIT ?`,
-		bucket.ZoneID, bucket.Key, true, service.PeekTxns,
-		bucket.ZoneID, bucket.Key, false, service.PeekTxns, service.PeekTxns)
-	if err != nil {
-		return nil, fmt.Errorf("newest txns of a bucket in zone %d: %w", bucket.ZoneID, session.LookupError(err))
-	}
-	txns := make([]service.Txn, len(rows))
-	for i, row := range rows {
-		txns[i] = row.txn()
-	}
-	return txns, nil
 }
 
 // Release ends a bucket's lockout, forgets how long lockouts had grown, and makes the txns

@@ -67,7 +67,11 @@ func (b bench) Release(ctx context.Context, bucket service.Bucket, principal, re
 	return b.store.Release(ctx, bucket, principal, reason)
 }
 
-var _ servicetest.Subject = bench{}
+func (b bench) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
+	return b.store.History(ctx, query)
+}
+
+var _ servicetest.HistorySubject = bench{}
 
 // inBatches is a Store that sends lone checks by two packets, too.
 type inBatches struct{ *Store }

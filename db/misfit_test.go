@@ -125,6 +125,7 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 			return err
 		}
 	}
+	const oldest = "BETWEEN '1970-01-01" // of the last statement of a peek
 	released := func(t *testing.T, store *Store, _ []uint64) error {
 		return store.Release(t.Context(), user("bob"), "test", "test")
 	}
@@ -154,8 +155,8 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 			"a batch, then a lone check":     {second, checked(user("alice"), user("bob")), checked(user("bob")), service.ErrUndecided},
 			"a peek within itself":           {"peek_velocity", nil, peeked("alice"), service.ErrBusy},
 			"a release":                      {"release_bucket", released, peeked("alice"), service.ErrBusy},
-			"a list of txns":                 {"ORDER BY created_at", peeked("alice"), peeked("bob"), service.ErrBusy},
-			"a list of txns, then a release": {"ORDER BY created_at", peeked("alice"), released, service.ErrUndecided},
+			"a list of txns":                 {oldest, peeked("alice"), peeked("bob"), service.ErrBusy},
+			"a list of txns, then a release": {oldest, peeked("alice"), released, service.ErrUndecided},
 			"a txn":                          {"FROM zone_txn", read(0), read(1), service.ErrBusy},
 			"the zones of a txn":             {"check_buckets", zoned(0), zoned(1), service.ErrBusy},
 			"a txn, then its zones":          {"FROM zone_txn", read(0), zoned(0), nil},
@@ -206,6 +207,9 @@ func TestAnAnswerToAnotherQuestionIsGivenToNobody(t *testing.T) { //nolint:funle
 				p := dbtest.Through(t, d.DSN)
 				store := connect(t, &dbtest.Database{DSN: p.DSN}, session.Options{MaxConns: session.LeastMaxConns})
 				if _, err := ask(t.Context(), store, check(user("alice"), user("bob"))); err != nil { // it knows zone and rows then
+					t.Fatal(err)
+				}
+				if _, err := store.Txn(t.Context(), ids[0]); err != nil { // and marks
 					t.Fatal(err)
 				}
 				p.Repeat(c.text)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"velocityd/db/history"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -48,16 +49,16 @@ func (portableDialect) report(ctx context.Context, s *Store, reports []service.R
 
 // reported returns, for each report, the txns of the check that it names. If two txns have the id,
 // the older one is meant.
-func (s *Store) reported(ctx context.Context, reports []service.Report) ([][]txnOfCheck, error) {
+func (s *Store) reported(ctx context.Context, reports []service.Report) ([][]history.TxnOfCheck, error) {
 	ids := make([]uint64, len(reports))
 	for i, report := range reports {
 		ids[i] = report.TxnID
 	}
-	found, err := s.txnsOfChecks(ctx, ids)
+	found, err := s.TxnsOfChecks(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	checks := make([][]txnOfCheck, len(reports))
+	checks := make([][]history.TxnOfCheck, len(reports))
 	for i, id := range ids {
 		var named time.Time
 		for _, t := range found[id] {
@@ -75,7 +76,7 @@ func (s *Store) reported(ctx context.Context, reports []service.Report) ([][]txn
 }
 
 // pieceOf returns how many of checks, at least one, have no more than most txns together.
-func pieceOf(checks [][]txnOfCheck, most int) int {
+func pieceOf(checks [][]history.TxnOfCheck, most int) int {
 	txns := 0
 	for i, check := range checks {
 		if txns += len(check); txns > most && i > 0 {
@@ -87,12 +88,12 @@ func pieceOf(checks [][]txnOfCheck, most int) int {
 
 // settle says what becomes of reports on checks, and records it in one transaction.
 func (s *Store) settle(
-	ctx context.Context, reports []service.Report, checks [][]txnOfCheck,
+	ctx context.Context, reports []service.Report, checks [][]history.TxnOfCheck,
 ) ([]service.ReportStatus, error) {
 	var buckets []service.Bucket
 	for _, check := range checks {
 		for _, t := range check {
-			buckets = append(buckets, t.bucket())
+			buckets = append(buckets, t.Bucket())
 		}
 	}
 	if len(buckets) == 0 { // no txn is known
@@ -122,7 +123,7 @@ func (s *Store) settle(
 
 // settle locks the buckets of checks, reads the checks' txns and zones, and says what becomes of
 // reports on the checks.
-func (e bucketWork) settle(ctx context.Context, reports []service.Report, checks [][]txnOfCheck) (service.Settlement, error) {
+func (e bucketWork) settle(ctx context.Context, reports []service.Report, checks [][]history.TxnOfCheck) (service.Settlement, error) {
 	var r session.Reading
 	e.open(&r)
 	e.makeRows(&r, e.buckets)
@@ -135,7 +136,7 @@ func (e bucketWork) settle(ctx context.Context, reports []service.Report, checks
 	txns := make([][]service.Txn, len(checks))
 	for i, check := range checks {
 		for _, t := range check {
-			if txn, exists := recorded[t.name()]; exists { // otherwise it was deleted meanwhile
+			if txn, exists := recorded[nameIn(t)]; exists { // otherwise it was deleted meanwhile
 				txns[i] = append(txns[i], txn)
 			}
 		}
@@ -152,16 +153,22 @@ type txnName struct {
 	at int64 // microseconds
 }
 
-func (t txnOfCheck) name() txnName          { return txnName{t.ID, t.CreatedAt.UnixMicro()} }
-func (t txnOfCheck) bucket() service.Bucket { return service.Bucket{ZoneID: t.ZoneID, Key: t.Key} }
+func nameIn(t history.TxnOfCheck) txnName { return txnName{t.ID, t.CreatedAt.UnixMicro()} }
 
 // readTxns reads the txns of checks as they are recorded now.
-func (e bucketWork) readTxns(r *session.Reading, checks [][]txnOfCheck) map[txnName]service.Txn {
+func (e bucketWork) readTxns(r *session.Reading, checks [][]history.TxnOfCheck) map[txnName]service.Txn {
 	ids := make([][]uint64, len(e.buckets)) // by the places of their buckets
+	var oldest, newest time.Time
 	for _, check := range checks {
 		for _, t := range check {
-			place, _ := e.placeOf(t.bucket())
+			place, _ := e.placeOf(t.Bucket())
 			ids[place] = append(ids[place], t.ID)
+			if oldest.IsZero() || t.CreatedAt.Before(oldest) {
+				oldest = t.CreatedAt
+			}
+			if t.CreatedAt.After(newest) {
+				newest = t.CreatedAt
+			}
 		}
 	}
 	recorded := map[txnName]service.Txn{}
@@ -171,11 +178,11 @@ func (e bucketWork) readTxns(r *session.Reading, checks [][]txnOfCheck) map[txnN
 			place, _ := e.placeOf(bucket)
 			of = append(of, ids[place]...)
 		}
-		r.SQL("SELECT "+txnColumns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
-			List(len(of), func(i int) { r.Uint(of[i]) }).SQL(" AND bucket_key IN ").
-			List(len(part), func(i int) { r.Quote(part[i].Key) }).SQL(";")
+		r.SQL("SELECT "+history.Columns+" FROM zone_txn FORCE INDEX (PRIMARY) WHERE id IN ").
+			List(len(of), func(i int) { r.Uint(of[i]) }).SQL(" AND created_at BETWEEN ").Instant(oldest).SQL(" AND ").Instant(newest).
+			SQL(" AND bucket_key IN ").List(len(part), func(i int) { r.Quote(part[i].Key) }).SQL(";")
 		r.Each(13, func(row []driver.Value) error {
-			txn, err := txnOf(row)
+			txn, err := history.TxnOf(row)
 			if _, isAsked := e.placeOf(txn.Bucket); err == nil && !isAsked {
 				return session.ErrMisfit
 			}

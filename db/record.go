@@ -176,7 +176,7 @@ func (b *batch) attemptBucket(check service.Check) service.Bucket {
 	})
 }
 
-// writeAttempt writes the other columns of zone_attempt: see parseAnswer.
+// writeAttempt writes the other columns of zone_attempt: see history.ParseAnswer.
 func (b *batch) writeAttempt(p *session.Packet, d service.Decision) {
 	p.Instant(d.CheckedAt).SQL(",").Instant(service.NewAttempt(d).ExpiresAt).SQL(",JSON_ARRAY")
 	p.List(len(d.Verdicts), func(j int) {

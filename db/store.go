@@ -13,6 +13,7 @@ import (
 
 	"github.com/jmoiron/sqlx"
 
+	"velocityd/db/history"
 	"velocityd/db/records"
 	"velocityd/db/retention"
 	"velocityd/db/session"
@@ -23,6 +24,7 @@ import (
 // the session settings that the SQL of this package relies on; see session.go.
 type Store struct {
 	*records.Tables         // zones, overrides, credentials and their audit
+	*history.Reader         // recorded attempts
 	lanes           *sql.DB // decide checks; the only ones that take several statements in a packet
 	pool            *session.Pool
 	killer          *session.Killer
@@ -65,8 +67,9 @@ func Open(o session.Options) (*Store, error) {
 	runner := retention.NewRunner(&session.Pool{Conns: sqlx.NewDb(alone, "mysql"), Killer: killer}, tasks()...)
 	pool := &session.Pool{Conns: sqlx.NewDb(rest, "mysql"), Killer: killer}
 	return &Store{
-		Tables: records.New(pool, database), lanes: lanes, pool: pool, killer: killer, runner: runner, lockWait: o.LockWait,
-		hints: newHints(seenPlaces), database: database, observe: o.Observe,
+		Tables: records.New(pool, database), Reader: history.New(pool), lanes: lanes, pool: pool, killer: killer, runner: runner,
+		lockWait: o.LockWait,
+		hints:    newHints(seenPlaces), database: database, observe: o.Observe,
 	}, nil
 }
 
@@ -78,7 +81,7 @@ func (s *Store) Close() error {
 
 // tasks are those of the runner of retention, in the order in which they run.
 func tasks() []retention.Task {
-	return []retention.Task{}
+	return []retention.Task{retention.Marks{}}
 }
 
 // Retention returns the runner of the tasks that one instance among all does again and again.

@@ -12,6 +12,7 @@ import (
 
 	"velocityd/db/dbtest"
 	"velocityd/db/engine"
+	"velocityd/db/history"
 	"velocityd/db/session"
 	"velocityd/service"
 )
@@ -158,17 +159,17 @@ func (w *twin) rows(t *testing.T, firstZone, lastZone int64, attempts string) []
 		if err := rows.Scan(&id, &d.CheckedAt, &expires, &answer); err != nil {
 			return err
 		}
-		err := parseAnswer([]byte(answer), &d)
+		err := history.ParseAnswer([]byte(answer), &d)
 		lines = append(lines, fmt.Sprint("attempt ", id, " ", expires, " ", w.line(d), remaining(answer)))
 		return err
 	}, "SELECT attempt_id, created_at, expires_at, answer FROM zone_attempt WHERE attempt_id LIKE ? ORDER BY attempt_id", attempts+"%")
 	return lines
 }
 
-// remaining is what parseAnswer does not tell of an answer.
+// remaining is what ParseAnswer does not tell of an answer.
 func remaining(answer string) (list []any) {
 	var rows [][]any
-	_ = json.Unmarshal([]byte(answer), &rows) // parseAnswer says what is wrong with it
+	_ = json.Unmarshal([]byte(answer), &rows) // ParseAnswer says what is wrong with it
 	for _, row := range rows {
 		list = append(list, row[8])
 	}

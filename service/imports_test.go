@@ -50,8 +50,14 @@ func rules() map[string]rule {
 		"api":                 {ours: []string{"service", "service/access"}},
 		"client":              {ours: []string{"api", "service", "service/access"}},
 		"db": {
-			ours:   []string{"service", "service/access", "db/session", "db/records", "db/retention", "db/zonerow", "db/address", "db/engine", "trusted"},
+			ours: []string{
+				"service", "service/access", "db/session", "db/records", "db/history", "db/retention", "db/zonerow", "db/address",
+				"db/engine", "trusted",
+			},
 			theirs: []string{driver, sqlx}, never: []string{http},
+		},
+		"db/history": {
+			ours: []string{"service", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
 		},
 		"db/retention": {
 			ours:   []string{"service", "db/session", "db/address", "db/engine", "trusted"},
@@ -79,14 +85,14 @@ func rules() map[string]rule {
 		"migrations/roles": {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
-				"service", "service/access", "service/queue", "front", "api", "db", "db/session", "db/records", "db/retention",
+				"service", "service/access", "service/queue", "front", "api", "db", "db/session", "db/records", "db/history", "db/retention",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
 				"handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 			},
 			never: []string{sql},
 		},
 		"doctor": {ours: []string{
-			"service", "service/access", "db", "db/session", "db/records", "db/retention", "db/zonerow", "db/address", "db/engine",
+			"service", "service/access", "db", "db/session", "db/records", "db/history", "db/retention", "db/zonerow", "db/address", "db/engine",
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
@@ -111,7 +117,7 @@ func rules() map[string]rule {
 		"cmd/velocityd": {
 			ours: []string{
 				"service", "service/access", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
-				"db/session", "db/records", "db/retention", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
+				"db/session", "db/records", "db/history", "db/retention", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
 				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/replay",
 			},

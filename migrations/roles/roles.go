@@ -84,6 +84,7 @@ func serviceRights() []Right {
 		on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length"),
 		on([]string{"SELECT", "INSERT"}, "zone_txn", "zone_attempt", "velocity_identity"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_bucket_lock"),
+		on([]string{"SELECT", "INSERT", "DELETE"}, "zone_txn_mark"),
 		on([]string{"SELECT", "UPDATE (last_used_at)"}, "access_token"),
 		on([]string{"SELECT"}, "retention_policy"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "retention_task"), // by the runner of retention
@@ -94,7 +95,7 @@ func serviceRights() []Right {
 // dbaRights let a person look at everything and call the public procedures.
 func dbaRights() []Right {
 	rights := on([]string{"SELECT"}, "schema_migrations", "zone_master", "zone_override", "zone_override_prefix_length",
-		"zone_txn", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
+		"zone_txn", "zone_txn_mark", "zone_attempt", "zone_bucket_lock", "zone_audit", "velocity_identity",
 		"retention_policy", "retention_task",
 		"read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit")
 	// minimum_days is the owner's, so that nobody who edits zones can make the history short.

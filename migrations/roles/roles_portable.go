@@ -29,7 +29,7 @@ func deciding() []Right {
 	return merge(
 		on([]string{"SELECT"}, "schema_migrations"),
 		on([]string{"SELECT", "INSERT", "UPDATE"}, "zone_txn", "zone_bucket_lock"),
-		on([]string{"SELECT", "INSERT", "DELETE"}, "zone_attempt"),
+		on([]string{"SELECT", "INSERT", "DELETE"}, "zone_attempt", "zone_txn_mark"),
 		on([]string{"SELECT", "UPDATE"}, "access_token"),
 		on([]string{"SELECT", "INSERT"}, "zone_audit"),
 		on([]string{"SELECT", "INSERT"}, "velocity_identity"),

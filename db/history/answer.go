@@ -1,4 +1,4 @@
-package db
+package history
 
 import (
 	"cmp"
@@ -12,10 +12,10 @@ import (
 	"velocityd/service"
 )
 
-// parseAnswer reads zone_attempt.answer: an array for each bucket, of zone_id,
+// ParseAnswer reads zone_attempt.answer: an array for each bucket, of zone_id,
 // bucket_key, blocked, would_block, txn_id, rate, window, velocity, remaining,
 // retry_after, reason and override_id. velocity and remaining are null where no limit decided.
-func parseAnswer(answer []byte, d *service.Decision) error {
+func ParseAnswer(answer []byte, d *service.Decision) error {
 	var rows [][]json.RawMessage
 	if err := json.Unmarshal(answer, &rows); err != nil {
 		return errors.New("read answer of an attempt: it is no list of lists") // err would quote it

@@ -1,4 +1,4 @@
-package db
+package history
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"velocityd/db/session"
+	"velocityd/service"
 )
 
 // TxnZones returns, for each of these txns that exists, the zones of all txns of its
 // check. The error wraps service.ErrBusy if the engine is away.
-func (s *Store) TxnZones(ctx context.Context, ids []uint64) (map[uint64][]int64, error) {
-	checks, err := s.txnsOfChecks(ctx, ids)
+func (r *Reader) TxnZones(ctx context.Context, ids []uint64) (map[uint64][]int64, error) {
+	checks, err := r.TxnsOfChecks(ctx, ids)
 	if err != nil {
 		return nil, fmt.Errorf("look up the zones of %d txns: %w", len(ids), err)
 	}
@@ -27,12 +28,9 @@ func (s *Store) TxnZones(ctx context.Context, ids []uint64) (map[uint64][]int64,
 	return zones, nil
 }
 
-// txnsAtOnce bounds how many txns one statement names.
-const txnsAtOnce = 100
-
-// txnOfCheck is what ties a txn to the others of its check. They have ids close to each
+// TxnOfCheck is what ties a txn to the others of its check. They have ids close to each
 // other: there is no index on check_id.
-type txnOfCheck struct {
+type TxnOfCheck struct {
 	ID        uint64    `db:"id"`
 	CreatedAt time.Time `db:"created_at"`
 	ZoneID    int64     `db:"zone_id"`
@@ -47,41 +45,38 @@ type checkKey struct {
 	at int64 // microseconds
 }
 
-func (t txnOfCheck) key() checkKey { return checkKey{id: *t.CheckID, at: t.CreatedAt.UnixMicro()} }
+func (t TxnOfCheck) key() checkKey { return checkKey{id: *t.CheckID, at: t.CreatedAt.UnixMicro()} }
 
-const selectTxnOfCheck = `
-SELECT id, created_at, zone_id, bucket_key, check_id, check_buckets
-  FROM zone_txn
- WHERE `
+// Bucket returns the bucket of the txn.
+func (t TxnOfCheck) Bucket() service.Bucket { return service.Bucket{ZoneID: t.ZoneID, Key: t.Key} }
 
-// txnsOfChecks returns, for each of these txns that exists, all txns of its check. If two txns
+func (t TxnOfCheck) id() uint64 { return t.ID }
+
+const checkColumns = "id, created_at, zone_id, bucket_key, check_id, check_buckets"
+
+// TxnsOfChecks returns, for each of these txns that exists, all txns of its check. If two txns
 // have one id, those of both checks are returned for it. The error wraps service.ErrBusy if the
 // engine is away. On Vitess it asks all shards, since an id alone does not say where a txn lies.
-func (s *Store) txnsOfChecks(ctx context.Context, ids []uint64) (map[uint64][]txnOfCheck, error) {
+func (r *Reader) TxnsOfChecks(ctx context.Context, ids []uint64) (map[uint64][]TxnOfCheck, error) {
 	unique := slices.Clone(ids)
 	slices.Sort(unique)
 	unique = slices.Compact(unique)
-	checks := make(map[uint64][]txnOfCheck, len(unique))
-	for some := range slices.Chunk(unique, txnsAtOnce) {
-		if err := s.addChecks(ctx, some, checks); err != nil {
-			return nil, session.LookupError(err)
+	checks := make(map[uint64][]TxnOfCheck, len(unique))
+	for some := range slices.Chunk(unique, idsAtOnce) {
+		if err := r.addChecks(ctx, some, checks); err != nil {
+			return nil, err
 		}
 	}
 	return checks, nil
 }
 
 // addChecks adds the txns of the checks of some txns to checks. Each id is given once.
-func (s *Store) addChecks(ctx context.Context, ids []uint64, checks map[uint64][]txnOfCheck) error {
-	args := make([]any, len(ids))
-	for i, id := range ids {
-		args[i] = id
-	}
-	isNamed := func(t txnOfCheck) bool { return slices.Contains(ids, t.ID) }
-	named, err := session.SelectFitting(ctx, s.pool, isNamed, selectTxnOfCheck+"id IN ("+placeholders(len(ids))+")", args...)
+func (r *Reader) addChecks(ctx context.Context, ids []uint64, checks map[uint64][]TxnOfCheck) error {
+	named, err := byID(ctx, r, checkColumns, ids, TxnOfCheck.id)
 	if err != nil {
 		return err
 	}
-	var shared []txnOfCheck
+	var shared []TxnOfCheck
 	for _, t := range named {
 		if t.Buckets != nil && t.CheckID != nil {
 			shared = append(shared, t)
@@ -89,7 +84,7 @@ func (s *Store) addChecks(ctx context.Context, ids []uint64, checks map[uint64][
 			checks[t.ID] = append(checks[t.ID], t)
 		}
 	}
-	of, err := s.siblings(ctx, slices.Clone(shared))
+	of, err := r.siblings(ctx, slices.Clone(shared))
 	if err != nil {
 		return err
 	}
@@ -102,8 +97,8 @@ func (s *Store) addChecks(ctx context.Context, ids []uint64, checks map[uint64][
 // siblings returns all txns of the checks to which txns belong. The search widens from
 // each txn until it has found all of its check, and ends 65,536 ids away, in case some were
 // deleted, as that of the procedure txns_of_check does. It changes txns.
-func (s *Store) siblings(ctx context.Context, txns []txnOfCheck) (map[checkKey][]txnOfCheck, error) {
-	of := map[checkKey][]txnOfCheck{}
+func (r *Reader) siblings(ctx context.Context, txns []TxnOfCheck) (map[checkKey][]TxnOfCheck, error) {
+	of := map[checkKey][]TxnOfCheck{}
 	for span := uint64(16); span <= 1<<16 && len(txns) > 0; span *= 16 {
 		var where []string
 		var args []any
@@ -112,17 +107,20 @@ func (s *Store) siblings(ctx context.Context, txns []txnOfCheck) (map[checkKey][
 			where = append(where, "(id BETWEEN ? AND ? AND created_at = ? AND check_id = ?)")
 			args = append(args, t.ID-min(t.ID, span), t.ID+min(math.MaxUint64-t.ID, span), t.CreatedAt, *t.CheckID)
 		}
-		isSibling := func(t txnOfCheck) bool {
-			return t.CheckID != nil && slices.ContainsFunc(txns, func(asked txnOfCheck) bool { return t.key() == asked.key() })
+		isSibling := func(t TxnOfCheck) bool {
+			return t.CheckID != nil && slices.ContainsFunc(txns, func(asked TxnOfCheck) bool { return t.key() == asked.key() })
 		}
-		found, err := session.SelectFitting(ctx, s.pool, isSibling, selectTxnOfCheck+strings.Join(where, " OR "), args...)
+		found, err := session.SelectFitting(ctx, r.pool, isSibling, `
+SELECT `+checkColumns+`
+  FROM zone_txn
+ WHERE `+strings.Join(where, " OR "), args...)
 		if err != nil {
-			return nil, err
+			return nil, session.LookupError(err)
 		}
 		for _, t := range found {
 			of[t.key()] = append(of[t.key()], t)
 		}
-		txns = slices.DeleteFunc(txns, func(t txnOfCheck) bool { return len(of[t.key()]) >= *t.Buckets })
+		txns = slices.DeleteFunc(txns, func(t TxnOfCheck) bool { return len(of[t.key()]) >= *t.Buckets })
 	}
 	return of, nil
 }

@@ -1,4 +1,4 @@
-package db
+package history
 
 import (
 	"context"
@@ -28,8 +28,11 @@ type txnRow struct {
 	LastAt     time.Time        `db:"last_at"`
 }
 
-const txnColumns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id, " +
+// Columns are those of which TxnOf makes a txn.
+const Columns = "id, created_at, zone_id, bucket_key, blocked, would_block, counted, outcome, attempt_id, reason, override_id, " +
 	"1 + COALESCE(repeats, 0) AS attempts, COALESCE(repeated_at, created_at) AS last_at"
+
+func (r txnRow) id() uint64 { return r.ID }
 
 func (r txnRow) txn() service.Txn {
 	return service.Txn{
@@ -39,8 +42,17 @@ func (r txnRow) txn() service.Txn {
 	}
 }
 
-// txnOf returns the txn of a row of txnColumns that was read as text.
-func txnOf(row []driver.Value) (txn service.Txn, err error) {
+// txnsOf returns the txns of rows.
+func txnsOf(rows []txnRow) []service.Txn {
+	txns := make([]service.Txn, len(rows))
+	for i, row := range rows {
+		txns[i] = row.txn()
+	}
+	return txns
+}
+
+// TxnOf returns the txn of a row of Columns that was read as text.
+func TxnOf(row []driver.Value) (txn service.Txn, err error) {
 	txn = service.Txn{
 		ID: uint64(session.AsInt(row[0])), Bucket: service.Bucket{ZoneID: session.AsInt(row[2]), Key: session.Text(row[3])},
 		Blocked: session.AsInt(row[4]) != 0, WouldBlock: session.AsInt(row[5]) != 0, Counted: session.AsInt(row[6]) != 0,
@@ -56,14 +68,11 @@ func txnOf(row []driver.Value) (txn service.Txn, err error) {
 
 // Txn returns one recorded attempt. The error wraps service.ErrNotFound if
 // there is none, and service.ErrBusy if the engine is away.
-func (s *Store) Txn(ctx context.Context, id uint64) (service.Txn, error) {
-	rows, err := session.SelectFitting(ctx, s.pool, func(row txnRow) bool { return row.ID == id }, `
-SELECT `+txnColumns+`
-  FROM zone_txn
- WHERE id = ?`, id)
+func (r *Reader) Txn(ctx context.Context, id uint64) (service.Txn, error) {
+	rows, err := byID(ctx, r, Columns, []uint64{id}, txnRow.id)
 	switch {
 	case err != nil:
-		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, session.LookupError(err))
+		return service.Txn{}, fmt.Errorf("read txn %d: %w", id, err)
 	case len(rows) == 0:
 		return service.Txn{}, fmt.Errorf("txn %d: %w", id, service.ErrNotFound)
 	}

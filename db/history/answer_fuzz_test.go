@@ -1,4 +1,4 @@
-package db
+package history
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ func FuzzParseAnswer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		var d service.Decision
-		if err := parseAnswer(answer, &d); err != nil {
+		if err := ParseAnswer(answer, &d); err != nil {
 			return
 		}
 		var want [][]any

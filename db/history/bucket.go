@@ -1,0 +1,79 @@
+package history
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"velocityd/db/session"
+	"velocityd/service"
+)
+
+const day = uint64(24 * time.Hour / time.Microsecond)
+
+// bucketGround is one bucket by time, under each form of its key. zone_txn_window is read forwards, because engines lose
+// rows when they read it backwards: so the newest txns of an interval come first.
+type bucketGround struct {
+	reader *Reader
+	zoneID int64
+	keys   []string
+	isUp   bool
+}
+
+func (g bucketGround) at(txn service.Txn) uint64 { return microseconds(txn.CreatedAt) }
+
+func (g bucketGround) readsNearest() bool { return !g.isUp }
+
+// part ends downward parts at midnight, where partitions begin.
+func (g bucketGround) part(from, width uint64) (to uint64) {
+	if g.isUp {
+		return from + min(width, microseconds(eternity()))
+	}
+	to = from - min(width, from)
+	return to - to%day
+}
+
+func (g bucketGround) read(ctx context.Context, low, high uint64, most int) (txns []service.Txn, rest uint64, isCut bool, err error) {
+	for _, key := range g.keys {
+		rows, err := g.readKey(ctx, key, low, high, most+1)
+		if err != nil {
+			return nil, 0, false, fmt.Errorf("read the history of a bucket in zone %d: %w", g.zoneID, session.LookupError(err))
+		}
+		txns = append(txns, txnsOf(rows)...)
+		if len(rows) > most {
+			rest, isCut = max(rest, microseconds(rows[most].CreatedAt)), true
+		}
+	}
+	if isCut {
+		txns = slices.DeleteFunc(txns, func(t service.Txn) bool { return g.at(t) <= rest })
+	}
+	return txns, rest, isCut, nil
+}
+
+// readKey reads the newest rows of an interval. One statement reads those that count and those that do not: a row whose
+// place is given back meanwhile is among either.
+func (g bucketGround) readKey(ctx context.Context, key string, low, high uint64, most int) ([]txnRow, error) {
+	const part = `(
+SELECT ` + Columns + `
+  FROM zone_txn FORCE INDEX (zone_txn_window)
+ WHERE zone_id = ?
+   AND bucket_key = ?
+   AND counted = ?
+   AND created_at BETWEEN ? AND ?
+ ORDER BY created_at DESC, id DESC
+ LIMIT ?)`
+	since, until := time.UnixMicro(int64(low)).UTC(), time.UnixMicro(int64(high)).UTC()
+	isAsked := func(row txnRow) bool {
+		return row.ZoneID == g.zoneID && row.Key == key && !row.CreatedAt.Before(since) && !row.CreatedAt.After(until)
+	}
+	rows, err := session.SelectFitting(ctx, g.reader.pool, isAsked, strings.Join([]string{part, part}, ` UNION ALL `)+`
+ ORDER BY created_at DESC, id DESC
+ LIMIT ?`,
+		g.zoneID, key, true, since, until, most, g.zoneID, key, false, since, until, most, most)
+	// vtgate may merge the two in another way than the engine.
+	slices.SortFunc(rows, func(x, y txnRow) int { return -cmp.Or(x.CreatedAt.Compare(y.CreatedAt), cmp.Compare(x.ID, y.ID)) })
+	return rows, err
+}

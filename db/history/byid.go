@@ -1,0 +1,61 @@
+package history
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"velocityd/db/session"
+)
+
+// idsAtOnce bounds how many txns one statement names.
+const idsAtOnce = 100
+
+// byID reads rows of zone_txn by the ids of txns. It looks at these times first, then at those of the ids' marks for the
+// txns that were not there, and for the others everywhere.
+func byID[T any](ctx context.Context, r *Reader, columns string, ids []uint64, idOf func(T) uint64, first ...times) ([]T, error) {
+	var rows []T
+	for some := range slices.Chunk(ids, idsAtOnce) {
+		rest := slices.Clone(some)
+		for _, at := range append(first, r.timesOf(ctx, slices.Min(rest), slices.Max(rest)), times{}) {
+			found, err := within(ctx, r, columns, rest, idOf, at)
+			if err != nil {
+				return nil, session.LookupError(err)
+			}
+			rows = append(rows, found...)
+			isFound := func(id uint64) bool { return slices.ContainsFunc(found, func(row T) bool { return idOf(row) == id }) }
+			if rest = slices.DeleteFunc(rest, isFound); len(rest) == 0 || at.isAll() {
+				break
+			}
+		}
+	}
+	return rows, nil
+}
+
+// within reads rows by the ids of txns that were decided at some times.
+func within[T any](ctx context.Context, r *Reader, columns string, ids []uint64, idOf func(T) uint64, at times) ([]T, error) {
+	isAsked := func(row T) bool { return slices.Contains(ids, idOf(row)) }
+	query := `
+SELECT ` + columns + `
+  FROM zone_txn
+ WHERE id IN (` + placeholders(len(ids)) + `)`
+	args := values(ids)
+	if !at.isAll() {
+		since, until := at.bounds()
+		query, args = query+`
+   AND created_at BETWEEN ? AND ?`, append(args, since, until)
+	}
+	return session.SelectFitting(ctx, r.pool, isAsked, query, args...)
+}
+
+// instant is the times of one instant.
+func instant(at time.Time) times { return times{at, at} }
+
+// values returns a list as arguments of a statement.
+func values[T any](list []T) []any {
+	args := make([]any, len(list))
+	for i, value := range list {
+		args[i] = value
+	}
+	return args
+}

@@ -1,0 +1,56 @@
+package retention
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/jmoiron/sqlx"
+
+	"velocityd/db/session"
+)
+
+const (
+	// allMarksFor is for how long each mark is kept. From then on those of the first minute of an hour stay.
+	allMarksFor = 48 * time.Hour
+	// mostForgotten is how many marks are forgotten at once.
+	mostForgotten = 5000
+)
+
+// Marks is the task that notes in zone_txn_mark which id was the highest when.
+type Marks struct{}
+
+// Name implements Task.
+func (Marks) Name() string { return "marks" }
+
+// Every implements Task.
+func (Marks) Every() time.Duration { return time.Minute }
+
+// Run implements Task: it notes the highest id, and forgets the marks that are older than allMarksFor, but for those of
+// the first minute of each hour.
+func (Marks) Run(ctx context.Context, on *sqlx.Conn, _ string) (Result, error) {
+	var highest sql.Null[uint64]
+	if err := on.GetContext(ctx, &highest, "SELECT MAX(id) FROM zone_txn"); err != nil {
+		return Result{}, fmt.Errorf("read the highest id: %w", session.LookupError(err))
+	}
+	if highest.Valid {
+		// The clock is read after the id, so no txn up to it is younger. An earlier mark of the same id stays, because it
+		// says more of the txns before it.
+		if _, err := on.ExecContext(ctx, `
+INSERT IGNORE INTO zone_txn_mark (txn_id, marked_at)
+VALUES (?, UTC_TIMESTAMP(6))`, highest.V); err != nil {
+			return Result{}, fmt.Errorf("mark id %d: %w", highest.V, session.WriteError(err))
+		}
+	}
+	result, err := on.ExecContext(ctx, `
+DELETE FROM zone_txn_mark
+ WHERE marked_at < UTC_TIMESTAMP(6) - INTERVAL ? SECOND
+   AND MINUTE(marked_at) <> 0
+ LIMIT ?`, int64(allMarksFor/time.Second), mostForgotten)
+	if err != nil {
+		return Result{}, fmt.Errorf("forget old marks: %w", session.WriteError(err))
+	}
+	forgotten, err := result.RowsAffected()
+	return Result{Removed: forgotten, Backlog: forgotten == mostForgotten}, err
+}
