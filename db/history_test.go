@@ -1,9 +1,15 @@
 package db
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 
 	"velocityd/db/dbtest"
+	"velocityd/db/session"
+	"velocityd/service"
 	"velocityd/service/servicetest"
 )
 
@@ -11,5 +17,165 @@ func TestStoreKeepsTheContractOfHistory(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		servicetest.ExerciseHistory(t, func(t *testing.T) servicetest.HistorySubject { return newBench(t, engine.Database(t)) })
+	})
+	t.Run("portable", func(t *testing.T) {
+		t.Parallel()
+		servicetest.ExerciseHistory(t, func(t *testing.T) servicetest.HistorySubject {
+			return newPortableBench(t, dbtest.Portable(t), session.Options{})
+		})
+	})
+}
+
+const (
+	pastDays = 60
+	pastTxns = 10_000 // with every third id from 3 on
+)
+
+// past fills a history of pastDays days in a partition for each, of 100 buckets, and returns the instant of each txn by
+// its id. The oldest day begins the history.
+func past(t *testing.T, d *dbtest.Database) (begin time.Time, instant func(id uint64) time.Time) {
+	t.Helper()
+	begin = time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, 1-pastDays)
+	const step = 500 * time.Second // so that the last of them are older than a day
+	partitions := ""
+	for day := range pastDays - 1 {
+		partitions += fmt.Sprintf("PARTITION d%d VALUES LESS THAN ('%s'), ", day, begin.AddDate(0, 0, day+1).Format(time.DateOnly))
+	}
+	dbtest.Exec(t, d.SQL, "ALTER TABLE zone_txn PARTITION BY RANGE COLUMNS (created_at) ("+partitions+
+		"PARTITION later VALUES LESS THAN (MAXVALUE))")
+	digits := "(SELECT 0 AS d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+	dbtest.Exec(t, d.SQL, fmt.Sprintf(`
+INSERT INTO zone_txn (id, created_at, zone_id, bucket_key, blocked, would_block, counted)
+SELECT 3 * (n + 1), '%s' + INTERVAL n * %d SECOND, 1 + n %% 2, CONCAT('user', n %% 100), n %% 5 = 0, n %% 5 = 0, n %% 5 <> 0
+  FROM (SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d AS n FROM %s a, %s b, %s c, %s e) AS numbers`,
+		begin.Format(session.InstantFormat), int64(step/time.Second), digits, digits, digits, digits))
+	return begin, func(id uint64) time.Time { return begin.Add(time.Duration(id/3-1) * step) }
+}
+
+// mark writes a mark for each of these ids, at the instants of their txns.
+func mark(t *testing.T, d *dbtest.Database, at func(id uint64) time.Time, ids ...uint64) {
+	t.Helper()
+	for _, id := range ids {
+		dbtest.Exec(t, d.SQL, "INSERT INTO zone_txn_mark (txn_id, marked_at) VALUES (?, ?)", id, at(id))
+	}
+}
+
+// idsOf returns the ids of all pages of a query.
+func idsOf(t *testing.T, store service.HistoryStore, q service.HistoryQuery) (ids []uint64) {
+	t.Helper()
+	for {
+		page, err := store.History(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, txn := range page.Txns {
+			ids = append(ids, txn.ID)
+		}
+		if q.Cursor = page.Next; q.Cursor == 0 {
+			return ids
+		}
+	}
+}
+
+func TestMarksChangeTheSpeedOfHistoryAndNothingElse(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		begin, at := past(t, d)
+		var some []uint64
+		for id := uint64(3); id < 3*pastTxns; id += 3 * 40 { // about four a day
+			some = append(some, id)
+		}
+		for _, marks := range [][]uint64{nil, {15_000}, some} {
+			dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
+			mark(t, d, at, marks...)
+			store := connect(t, d, session.Options{}) // which has read no marks yet
+			for _, since := range []time.Time{{}, begin.AddDate(0, 0, -9), begin.AddDate(0, 0, 20), at(29_000)} {
+				for _, until := range []time.Time{{}, since.AddDate(0, 0, 7)} {
+					for _, order := range []service.HistoryOrder{service.NewestFirst, service.OldestFirst} {
+						for _, keys := range [][]string{nil, {"user7"}} {
+							q := service.HistoryQuery{Zones: []int64{2}, Keys: keys, Since: since, Until: until, Order: order, Limit: 999}
+							if until.Before(begin) && !until.IsZero() {
+								q.Until = begin
+							}
+							var want []uint64
+							for id := uint64(3); id <= 3*pastTxns; id += 3 {
+								txn := service.Txn{CreatedAt: at(id), Bucket: service.Bucket{
+									ZoneID: 1 + int64(id/3-1)%2, Key: fmt.Sprint("user", (id/3-1)%100),
+								}}
+								if q.Matches(txn) {
+									want = append(want, id)
+								}
+							}
+							if order == service.NewestFirst {
+								slices.Reverse(want)
+							}
+							if got := idsOf(t, store, q); !slices.Equal(got, want) {
+								t.Errorf("%d marks, %+v: got %d txns, want %d", len(marks), q, len(got), len(want))
+							}
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestATxnIsFoundWhateverTheMarksSay(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		_, at := past(t, d)
+		wrong := func(id uint64) time.Time { return at(3 * (pastTxns + 1 - id/3)) }
+		for name, marked := range map[string]func(id uint64) time.Time{"right": at, "wrong": wrong} {
+			dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn_mark")
+			mark(t, d, marked, 3, 9_000, 15_000, 21_000)
+			store := connect(t, d, session.Options{})
+			for _, id := range []uint64{3, 8_997, 9_000, 9_003, 30_000} {
+				if txn, err := store.Txn(t.Context(), id); err != nil || !txn.CreatedAt.Equal(at(id)) {
+					t.Errorf("%s marks, txn %d: %+v, %v", name, id, txn, err)
+				}
+				errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: id, Outcome: service.OutcomeFailure}})
+				isBlocked := (id/3-1)%5 == 0
+				if err != nil || errors.Is(errs[0], service.ErrConflict) != isBlocked || errs[0] != nil && !isBlocked {
+					t.Errorf("%s marks, report of txn %d: %v, %v", name, id, errs, err)
+				}
+			}
+			if zones, err := store.TxnZones(t.Context(), []uint64{3, 15_003, 4, 30_000}); err != nil || len(zones) != 3 {
+				t.Errorf("%s marks: zones of txns %v, %v", name, zones, err)
+			}
+			if _, err := store.Txn(t.Context(), 4); !errors.Is(err, service.ErrNotFound) {
+				t.Errorf("%s marks: txn 4, which does not exist: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestAPageGoesOnFromATxnThatRetentionRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		_, at := past(t, d)
+		mark(t, d, at, 9_000, 18_000)
+		store := connect(t, d, session.Options{})
+		for _, keys := range [][]string{nil, {"user6"}} {
+			q := service.HistoryQuery{Zones: []int64{1}, Keys: keys, Order: service.OldestFirst, Limit: 7}
+			for range 3 {
+				page, err := store.History(t.Context(), q)
+				if err != nil || len(page.Txns) != q.Limit {
+					t.Fatalf("%+v, %v", page, err)
+				}
+				q.Cursor = page.Next
+			}
+			want := idsOf(t, store, q)
+			dbtest.Exec(t, d.SQL, "DELETE FROM zone_txn WHERE id <= ?", q.Cursor)
+			if got := idsOf(t, store, q); !slices.Equal(got, want) {
+				t.Errorf("keys %v, oldest first: got %d txns, want %d", keys, len(got), len(want))
+			}
+			q.Order = service.NewestFirst
+			if got := idsOf(t, store, q); len(got) != 0 {
+				t.Errorf("keys %v, newest first: got %d txns behind the oldest", keys, len(got))
+			}
+		}
 	})
 }

@@ -1,1 +1,1 @@
--- routines sha256: bd823ce7bde0740c8bee4082110eb66eb5cfe397447c05ed3bd22f4ba139ad08
+-- routines sha256: 847afcf0089d2c022fc97eec27d683d298c155e30a6d5df9d0b4efea03201103

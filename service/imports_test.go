@@ -7,6 +7,7 @@ package service_test
 import (
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -41,7 +42,7 @@ const (
 )
 
 func rules() map[string]rule {
-	return map[string]rule{
+	all := map[string]rule{
 		"service":             {theirs: []string{text}, never: []string{sql, http}},
 		"service/access":      {ours: []string{"service"}},
 		"service/queue":       {ours: []string{"service"}},
@@ -49,40 +50,8 @@ func rules() map[string]rule {
 		"front":               {ours: []string{"service", "service/access"}, never: []string{sql, http}},
 		"api":                 {ours: []string{"service", "service/access"}},
 		"client":              {ours: []string{"api", "service", "service/access"}},
-		"db": {
-			ours: []string{
-				"service", "service/access", "db/session", "db/records", "db/history", "db/retention", "db/zonerow", "db/address",
-				"db/engine", "trusted",
-			},
-			theirs: []string{driver, sqlx}, never: []string{http},
-		},
-		"db/history": {
-			ours: []string{"service", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
-		},
-		"db/retention": {
-			ours:   []string{"service", "db/session", "db/address", "db/engine", "trusted"},
-			theirs: []string{sqlx}, never: []string{http},
-		},
-		"db/records": {
-			ours:   []string{"service", "service/access", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
-			theirs: []string{driver, sqlx}, never: []string{http},
-		},
-		"db/session": {
-			ours: []string{"service", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash},
-			never: []string{http},
-		},
-		"db/zonerow": {ours: []string{"service"}, never: []string{http}},
-		"db/address": {theirs: []string{driver}},
-		"db/engine":  {never: []string{sql, http}},
-		"db/localdb": {never: []string{sql}},
-		"db/private": {ours: []string{"migrations", "migrations/roles", "db/address", "db/engine", "trusted"}, theirs: []string{driver}},
-		"db/dbtest": {
-			ours:   []string{"service", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},
-			theirs: []string{driver},
-		},
-		"db/dbtest/vitess": {ours: []string{"db/localdb"}, never: []string{sql}},
-		"migrations":       {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
-		"migrations/roles": {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
+		"migrations":          {ours: []string{"db/address", "db/engine"}, theirs: []string{driver, migrate}},
+		"migrations/roles":    {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
 				"service", "service/access", "service/queue", "front", "api", "db", "db/session", "db/records", "db/history", "db/retention",
@@ -127,6 +96,46 @@ func rules() map[string]rule {
 		"examples/go":          {ours: []string{"service", "service/access", "api", "client"}},
 		"docs":                 {}, // the test of the pages
 		"deploy":               {}, // the tests of what operators are given
+	}
+	maps.Copy(all, databaseRules())
+	return all
+}
+
+// databaseRules are those of db and of the rooms below it.
+func databaseRules() map[string]rule {
+	return map[string]rule{
+		"db": {
+			ours: []string{
+				"service", "service/access", "db/session", "db/records", "db/history", "db/retention", "db/zonerow", "db/address",
+				"db/engine", "trusted",
+			},
+			theirs: []string{driver, sqlx}, never: []string{http},
+		},
+		"db/history": {
+			ours: []string{"service", "db/session", "db/address", "db/engine", "trusted"}, theirs: []string{sqlx}, never: []string{http},
+		},
+		"db/retention": {
+			ours:   []string{"service", "db/session", "db/address", "db/engine", "trusted"},
+			theirs: []string{sqlx}, never: []string{http},
+		},
+		"db/records": {
+			ours:   []string{"service", "service/access", "db/session", "db/zonerow", "db/address", "db/engine", "trusted"},
+			theirs: []string{driver, sqlx}, never: []string{http},
+		},
+		"db/session": {
+			ours: []string{"service", "db/address", "db/engine", "trusted"}, theirs: []string{driver, sqlx, xxhash},
+			never: []string{http},
+		},
+		"db/zonerow": {ours: []string{"service"}, never: []string{http}},
+		"db/address": {theirs: []string{driver}},
+		"db/engine":  {never: []string{sql, http}},
+		"db/localdb": {never: []string{sql}},
+		"db/private": {ours: []string{"migrations", "migrations/roles", "db/address", "db/engine", "trusted"}, theirs: []string{driver}},
+		"db/dbtest": {
+			ours:   []string{"service", "db/zonerow", "migrations", "migrations/roles", "db/address", "db/engine", "db/localdb"},
+			theirs: []string{driver},
+		},
+		"db/dbtest/vitess": {ours: []string{"db/localdb"}, never: []string{sql}},
 	}
 }
 

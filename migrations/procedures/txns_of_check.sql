@@ -16,11 +16,20 @@ BEGIN
   -- the txn until it has found them all. It ends 65,536 ids away, in case some of them were deleted.
   DECLARE v_buckets, v_found INT DEFAULT 0;
   DECLARE v_span BIGINT DEFAULT 16;
+  DECLARE v_since, v_until DATETIME(6);
 
+  CALL times_of_txn(p_txn_id, v_since, v_until);
   SELECT MIN(created_at)
     INTO p_created_at
     FROM zone_txn
-   WHERE id = p_txn_id;
+   WHERE id = p_txn_id
+     AND created_at BETWEEN v_since AND v_until;
+  IF p_created_at IS NULL THEN
+    SELECT MIN(created_at)
+      INTO p_created_at
+      FROM zone_txn
+     WHERE id = p_txn_id;
+  END IF;
   SELECT MAX(check_id), MAX(check_buckets)
     INTO p_check_id, v_buckets
     FROM zone_txn
