@@ -22,6 +22,8 @@ var (
 	ErrTooLarge = errors.New("payload too large")
 	// ErrTooSlow says that a request did not arrive in time.
 	ErrTooSlow = errors.New("request timeout")
+	// ErrTooManyStreams says that as many exports or followers are under way as may be at once.
+	ErrTooManyStreams = errors.New("too many streams")
 	// ErrForeignOrigin says that a request is one that a web page of another origin can
 	// make a browser send. The browser's user need not know of it.
 	ErrForeignOrigin = errors.New("foreign origin")
@@ -77,6 +79,7 @@ func Kinds() []Kind {
 		},
 		{access.ErrMissingScope, http.StatusForbidden, "missing_scope", ""},
 		{ErrNotReady, http.StatusServiceUnavailable, "not_ready", ""},
+		{ErrTooManyStreams, http.StatusServiceUnavailable, "too_many_streams", ""},
 		{ErrMediaType, http.StatusUnsupportedMediaType, "unsupported_media_type", ""},
 		{ErrTooLarge, http.StatusRequestEntityTooLarge, "payload_too_large", ""},
 		{

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ type request struct {
 	path      string // escaped, with its query
 	body      any    // nil means no body
 	principal string // the caller's name, or ""
+	accept    string // the media type of the answer; "" means JSON
 	match     service.Match
 }
 
@@ -99,7 +101,7 @@ func (c *Client) question(ctx context.Context, r request) (*http.Request, error)
 	}
 	header := question.Header
 	header.Set("User-Agent", c.userAgent)
-	header.Set("Accept", api.MediaJSON+", "+api.MediaProblem)
+	header.Set("Accept", cmp.Or(r.accept, api.MediaJSON)+", "+api.MediaProblem)
 	for name, value := range map[string]string{
 		"Content-Type":      whenever(r.body != nil, api.MediaJSON),
 		api.HeaderPrincipal: r.principal,

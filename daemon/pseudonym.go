@@ -129,6 +129,17 @@ func (s HidingStore) hidden(ctx context.Context, bucket service.Bucket) ([]servi
 	return s.Keys.Pseudonyms(bucket)
 }
 
+// RecordedKeys returns the keys under which a bucket is recorded: its own, or its pseudonyms. The bucket's key must be
+// normalised. The errors are those of db.Store, and service.ErrNoKeys.
+func (s HidingStore) RecordedKeys(ctx context.Context, bucket service.Bucket) ([]string, error) {
+	hidden, err := s.hidden(ctx, bucket)
+	keys := make([]string, len(hidden))
+	for i, b := range hidden {
+		keys[i] = b.Key
+	}
+	return keys, err
+}
+
 // Peek returns the state that the next attempt in a bucket would meet. Of several pseudonyms it shows
 // the strictest, and its txns. The errors are those of db.Store, and service.ErrNoKeys.
 func (s HidingStore) Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error) {

@@ -47,6 +47,8 @@ func routeNeeds() map[string]need {
 		"POST " + pathOutcomes: one(access.ScopeReport),
 		"POST " + pathOutcome:  one(access.ScopeReport),
 		"GET /v1/txns/:id":     one(access.ScopeHistory),
+		"GET " + pathTxns:      one(access.ScopeHistory),
+		"GET " + pathFollow:    one(access.ScopeHistory),
 
 		"POST " + pathAttemptOutcome: one(access.ScopeReport),
 		"GET " + pathAttemptShown:    one(access.ScopeHistory),
@@ -94,20 +96,29 @@ func needsOf(routes []*echo.Route) map[endpoint]need {
 	return needs
 }
 
+// identify finds out who sends the request. The errors are those of Admission.Identify.
+func (s *server) identify(x *exchange) (access.Caller, error) {
+	credential := credentialOf
+	if isOfGateways(x.Path()) {
+		credential = gatewayCredentialOf
+	}
+	digest, given := credential(x.Request())
+	return s.Auth.Identify(x.Request().Context(), digest, given)
+}
+
 // authorize calls handle if the request's caller may use its route. It reads no body. A
 // caller who is not known gets the same answer on every path that is not open, whether or
 // not there is a route. Handlers look at the zones that a request names.
 func (s *server) authorize(handle echo.HandlerFunc, x *exchange) (err error) {
-	method, credential := x.Request().Method, credentialOf
+	method := x.Request().Method
 	if isOfGateways(x.Path()) {
-		method, credential = anyMethod, gatewayCredentialOf
+		method = anyMethod
 	}
 	wanted := s.needs[endpoint{method, x.Path()}] // where nothing is routed, any caller learns so
 	if s.Auth.IsOpen() || wanted.isOpen {
 		return handle(x)
 	}
-	digest, given := credential(x.Request())
-	if x.caller.Caller, err = s.Auth.Identify(x.Request().Context(), digest, given); err != nil {
+	if x.caller.Caller, err = s.identify(x); err != nil {
 		return err
 	}
 	x.caller.Needs = wanted.anyOf

@@ -64,6 +64,10 @@ func calls() []struct{ method, path, body string } {
 		{"POST", "/v1/txns/1/outcome", `{"outcome":"success"}`},
 		{"POST", "/v1/attempts/x/outcome", `{"outcome":"success"}`},
 		{"GET", "/v1/attempts/x", ""},
+		{"GET", "/v1/txns", ""},
+		{"HEAD", "/v1/txns?format=csv", ""},
+		{"HEAD", "/v1/txns/follow", ""},
+		{"GET", "/v1/txns/follow?limit=1", ""}, // is refused, and so ends
 		{"GET", "/v1/txns/1", ""},
 		{"HEAD", "/v1/txns/1", ""},
 		{"GET", "/v1/zones", ""},
@@ -82,7 +86,7 @@ func calls() []struct{ method, path, body string } {
 
 // routed returns the path of a call as its route has it.
 func routed(path string) string {
-	return strings.NewReplacer("/txns/1", "/txns/:id", "/attempts/x", "/attempts/:id", "/zones/1", "/zones/:id", "/buckets/a",
+	return strings.NewReplacer("?format=csv", "", "?limit=1", "", "/txns/1", "/txns/:id", "/attempts/x", "/attempts/:id", "/zones/1", "/zones/:id", "/buckets/a",
 		"/buckets/:key", "/overrides/1", "/overrides/:override_id").Replace(path)
 }
 

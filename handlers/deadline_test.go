@@ -95,6 +95,7 @@ func TestChangesAreCompletedWhenTheirCallerGoesAway(t *testing.T) {
 
 // slowStore ends every call as if its deadline had passed.
 type slowStore struct {
+	service.HistoryStore
 	begun    func()    // called when a call has begun, unless nil
 	deadline time.Time // of the last call
 	cut      error     // why its context was over at its end

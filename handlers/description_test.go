@@ -167,9 +167,16 @@ func (d *description) holds(t *testing.T, method, path string, got reply) {
 		return
 	}
 	_, pointer := d.part(append(media, "schema")...)
-	if strings.Contains(media[len(media)-1], "json") && method != http.MethodHead {
-		if err := d.textMatches(pointer, got.body); err != nil {
-			t.Errorf("%s %s: %s: %v", method, path, got.body, err)
+	if !strings.Contains(media[len(media)-1], "json") || method == http.MethodHead {
+		return
+	}
+	texts := []string{got.body}
+	if strings.Contains(media[len(media)-1], "ndjson") {
+		texts = slices.Collect(strings.Lines(got.body))
+	}
+	for _, text := range texts {
+		if err := d.textMatches(pointer, text); err != nil {
+			t.Errorf("%s %s: %s: %v", method, path, text, err)
 		}
 	}
 }

@@ -45,6 +45,7 @@ type exchange struct {
 	freeSlot  func()      // gives the slot back at once
 	bodies    *bodyMemory // counts bodyBytes
 	bodyBytes int64       // of the body or the answer
+	isBroken  bool        // the answer has broken off, and only the end of its connection can say so
 	// fields are the values of the answer's header. They lie in room, which belongs to
 	// the exchange, so that they need no allocation.
 	fields []string
@@ -56,7 +57,7 @@ type exchange struct {
 const mostFields = 8
 
 // observe gives every request an id, turns errors and panics into answers, and
-// writes the log. It never returns an error.
+// writes the log. It never returns an error. It panics with http.ErrAbortHandler behind an answer that is broken.
 func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		began := time.Now()
@@ -75,6 +76,9 @@ func (s *server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 			s.Observe(c.Request().Context(), Observed{
 				Method: c.Request().Method, Route: c.Path(), Status: c.Response().Status, Refused: x.refusedUnasked(answer),
 			})
+		}
+		if x.isBroken {
+			panic(http.ErrAbortHandler) // net/http ends the connection in the middle of the answer, and logs nothing
 		}
 		return nil
 	}

@@ -19,6 +19,7 @@ import (
 
 	"velocityd/front"
 	"velocityd/service"
+	"velocityd/service/feed"
 )
 
 const (
@@ -39,6 +40,8 @@ type Reader interface {
 	Peek(ctx context.Context, bucket service.Bucket) (service.Peek, error)
 	Overrides(ctx context.Context, zoneID int64, after uint64, limit int) ([]service.Override, error)
 	Override(ctx context.Context, zoneID int64, id uint64) (service.Override, error)
+	// History takes keys as they are recorded: see Options.RecordedKeys.
+	service.HistoryStore
 }
 
 // Writer carries out the changes: outcomes, releases, zones and overrides. Its errors
@@ -55,13 +58,18 @@ type Writer interface {
 	DeleteOverride(ctx context.Context, zoneID int64, id uint64, principal string) error
 }
 
-// Options are the parts and settings of New. Limiter, Reader and Writer are required.
+// Options are the parts and settings of New. Limiter, Reader, Writer and Exports are required.
 type Options struct {
 	// Limiter decides the checks: a service.Limiter, or a store around one. It must normalise
 	// the checks' keys, which it gets as callers write them.
 	Limiter service.Checker
 	Reader  Reader
 	Writer  Writer
+	// Exports records who exports the history.
+	Exports service.ExportNoter
+	// RecordedKeys returns the keys under which a bucket is recorded, whose key is normalised: its pseudonyms in a zone that
+	// keeps those. Nil means that every bucket is recorded under its key.
+	RecordedKeys func(ctx context.Context, bucket service.Bucket) ([]string, error)
 	// Ready returns nil if the service can decide checks now, and otherwise the
 	// reason. Callers of /readyz see the reason, so it must not hold secrets. Its
 	// deadline is two seconds. Nil means always ready.
@@ -128,6 +136,9 @@ type server struct {
 	bodies   bodyMemory
 	needs    map[endpoint]need
 	decoder  decoder
+	feed     *feed.Feed
+	exports  places
+	follows  places
 }
 
 // nameLength is the length of an instance's name. Its 60 random bits keep the names of
@@ -145,6 +156,9 @@ func newServer(o Options) *server {
 	if o.Running == nil {
 		o.Running = context.Background()
 	}
+	if o.RecordedKeys == nil {
+		o.RecordedKeys = func(_ context.Context, b service.Bucket) ([]string, error) { return []string{b.Key}, nil }
+	}
 	if o.Auth.IsOpen() && o.Auth.TrustedProxies == nil {
 		o.Auth.TrustedProxies = front.ThisMachine()
 	}
@@ -153,7 +167,8 @@ func newServer(o Options) *server {
 	return &server{
 		Options: o, name: rand.Text()[:nameLength], faults: front.FaultLog{Logger: o.Logger}, needs: map[endpoint]need{},
 		origins: newOrigins(o.AllowedHosts), bodies: bodyMemory{most: o.MaxBodyBytes}, decoder: newDecoder(),
-		slots: newSlots(defaultSlots()),
+		slots: newSlots(defaultSlots()), feed: feed.New(o.Reader, followPause), exports: make(places, mostExports),
+		follows: make(places, mostFollowers),
 	}
 }
 
@@ -191,6 +206,8 @@ func (s *server) routeRecords(e *echo.Echo) {
 		overrides = zone + "/overrides"
 		override  = overrides + "/:override_id"
 	)
+	get(e, pathTxns, s.listTxns)
+	get(e, pathFollow, s.followTxns)
 	get(e, "/v1/txns/:id", s.showTxn)
 	get(e, pathAttemptShown, s.showAttempt)
 	get(e, "/v1/zones", s.listZones)

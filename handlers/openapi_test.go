@@ -102,6 +102,7 @@ func TestDescriptionAndWireTypesAreTheSame(t *testing.T) {
 		{"ReleaseRequest", releaseRequest{}},
 		{"ReleaseRequest", api.ReleaseRequest{}},
 		{"Txn", api.Txn{}},
+		{"Txns", api.Txns{}},
 		{"Attempt", api.Attempt{}},
 		{"Health", health{}},
 		{"Problem", api.Problem{}},

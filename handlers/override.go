@@ -218,17 +218,21 @@ func (r overrideRequest) limits() error {
 	return nil
 }
 
-// expiry reads an instant. It cuts off parts of a microsecond, because the
-// store does.
+// expiry reads an instant.
 func expiry(text string) (time.Time, error) {
-	// time.Parse also accepts an hour of one digit, and a comma.
-	shape := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
-	at, err := time.Parse(time.RFC3339, text)
-	at = at.UTC().Truncate(time.Microsecond)
-	if err != nil || !shape.MatchString(text) {
+	at, ok := instant(text)
+	if !ok {
 		return time.Time{}, invalidField("expires_at", "expires_at must be an instant by RFC 3339, such as 2026-08-24T09:15:02Z.")
 	}
 	return at, pointAtField(service.ValidateExpiry(at))
+}
+
+// instant reads an instant by RFC 3339. It cuts off parts of a microsecond, because the store does.
+func instant(text string) (at time.Time, ok bool) {
+	// time.Parse also accepts an hour of one digit, and a comma.
+	shape := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$`)
+	at, err := time.Parse(time.RFC3339, text)
+	return at.UTC().Truncate(time.Microsecond), err == nil && shape.MatchString(text)
 }
 
 // page reads the parameters after and limit of a query.

@@ -109,7 +109,7 @@ func TestUnknownPathsAreProblems(t *testing.T) {
 	r.zones(t)
 	for _, path := range []string{
 		"/v1", "/v1/", "/v1/check/", "/v1/checkx", "/V1/check", "/v2/check", "/v1/zones/", "/v1/zones/1/", "/v1/zones/1/2",
-		"/v1/txns", "/v1/zones/1/buckets", "/v1/zones/1/buckets/", "/v1/zones/1/buckets/a/b", "/v1/zones/1/buckets/a/release/",
+		"/v1/txns/", "/v1/zones/1/buckets", "/v1/zones/1/buckets/", "/v1/zones/1/buckets/a/b", "/v1/zones/1/buckets/a/release/",
 		"/v1/zones/1/overrides/",
 		"/v1/txns/1/", "/v1/txns/1/outcome/x", "/openapi.json", "/%2e%2e/etc", "//v1/zones",
 	} {
@@ -136,7 +136,7 @@ func TestWrongMethodsAreToldTheRightOnes(t *testing.T) {
 	for path, allowed := range map[string]string{
 		"/v1/check": "POST", "/v1/checks": "POST", "/v1/zones": "GET HEAD", "/v1/zones/1": "GET HEAD PUT DELETE",
 		"/v1/zones/1/buckets/a": "GET HEAD", "/v1/zones/1/buckets/a/release": "POST", "/v1/zones/1/overrides": "GET HEAD POST",
-		"/v1/zones/1/overrides/1": "GET HEAD PUT DELETE", "/v1/txns/1": "GET HEAD", "/v1/txns/1/outcome": "POST", "/v1/outcomes": "POST",
+		"/v1/zones/1/overrides/1": "GET HEAD PUT DELETE", "/v1/txns/1": "GET HEAD", "/v1/txns": "GET HEAD", "/v1/txns/follow": "GET HEAD", "/v1/txns/1/outcome": "POST", "/v1/outcomes": "POST",
 		"/livez": "GET HEAD", "/readyz": "GET HEAD", "/openapi.yaml": "GET HEAD", "/": "GET HEAD",
 	} {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "PROPFIND", "NONSENSE"} {

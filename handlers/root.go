@@ -35,7 +35,7 @@ const (
 func (s *server) welcome(x *exchange) error {
 	x.set(fieldPolicy, welcomePolicy)
 	x.set(fieldVary, "Accept")
-	if acceptsHTML(x.Request().Header) {
+	if accepts(x.Request().Header, "text/html") {
 		x.respond(http.StatusOK, "text/html; charset=utf-8", welcomePage)
 		return nil
 	}
@@ -43,12 +43,12 @@ func (s *server) welcome(x *exchange) error {
 	return nil
 }
 
-// acceptsHTML reports whether a request accepts text/html by name.
-func acceptsHTML(header http.Header) bool {
+// accepts reports whether a request accepts a media type by name.
+func accepts(header http.Header, wanted string) bool {
 	for _, line := range header["Accept"] {
 		for given := range strings.SplitSeq(line, ",") {
 			media, params, err := mime.ParseMediaType(given)
-			if err != nil || media != "text/html" {
+			if err != nil || media != wanted {
 				continue
 			}
 			weight, err := strconv.ParseFloat(params["q"], 64)

@@ -1,5 +1,5 @@
--- Every change of a zone or an override, and every release of a bucket, whoever
--- made it: written by triggers and by release_bucket. Vitess and TiDB have neither: there, velocityd
+-- Every change of a zone or an override, every release of a bucket, and every export of the history, whoever
+-- made it: written by triggers, by release_bucket and by note_export. Vitess and TiDB have neither: there, velocityd
 -- writes the row in the transaction of its own change, and changes by other writers are not here.
 CREATE TABLE zone_audit (
   id           BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
@@ -7,12 +7,13 @@ CREATE TABLE zone_audit (
   changed_by   VARCHAR(384) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NOT NULL COMMENT 'the account of the session',
   principal    VARCHAR(128) CHARACTER SET utf8mb4 /*T! COLLATE utf8mb4_0900_ai_ci */ NULL DEFAULT NULL
     COMMENT 'on whose behalf, as the service said or, where there are triggers, the session in @velocityd_principal',
-  subject      ENUM('zone', 'override', 'bucket') CHARACTER SET ascii NOT NULL,
-  action       ENUM('insert', 'update', 'delete', 'release') CHARACTER SET ascii NOT NULL,
-  zone_id      INT NOT NULL,
+  subject      ENUM('zone', 'override', 'bucket', 'history') CHARACTER SET ascii NOT NULL,
+  action       ENUM('insert', 'update', 'delete', 'release', 'export') CHARACTER SET ascii NOT NULL,
+  zone_id      INT NOT NULL COMMENT '0 for an export of several zones',
   override_id  BIGINT UNSIGNED NULL DEFAULT NULL,
   state_before JSON NULL,
   state_after  JSON NULL,
   PRIMARY KEY (id),
   KEY zone_audit_zone (zone_id, id)
-) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */ COMMENT = 'every change of a zone or an override, and every release of a bucket'
+) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */
+  COMMENT = 'every change of a zone or an override, release of a bucket, and export of the history'

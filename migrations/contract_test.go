@@ -39,6 +39,7 @@ func TestPublicProceduresKeepTheirContract(t *testing.T) {
 				"release_bucket", "p_zone_id int, p_bucket_key varchar(256), p_principal varchar(129), p_reason varchar(256)",
 				"(1, 'alice', 'me', 'why')", "zone_id bucket_key",
 			},
+			{"note_export", "p_zone_id int, p_principal varchar(129), p_filter json", "(0, NULL, '{}')", ""},
 		} {
 			parameters := rows(t, d, "SELECT CONCAT(parameter_name, ' ', dtd_identifier) AS p FROM information_schema.parameters "+
 				"WHERE specific_schema = DATABASE() AND specific_name = ? ORDER BY ordinal_position", c.name)

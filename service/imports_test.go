@@ -46,6 +46,7 @@ func rules() map[string]rule {
 		"service":             {theirs: []string{text}, never: []string{sql, http}},
 		"service/access":      {ours: []string{"service"}},
 		"service/queue":       {ours: []string{"service"}},
+		"service/feed":        {ours: []string{"service"}, never: []string{sql, http}},
 		"service/servicetest": {ours: []string{"service", "service/access"}},
 		"front":               {ours: []string{"service", "service/access"}, never: []string{sql, http}},
 		"api":                 {ours: []string{"service", "service/access"}},
@@ -54,7 +55,7 @@ func rules() map[string]rule {
 		"migrations/roles":    {ours: []string{"migrations", "db/address", "db/engine"}, theirs: []string{driver}},
 		"daemon": {
 			ours: []string{
-				"service", "service/access", "service/queue", "front", "api", "db", "db/session", "db/records", "db/history", "db/retention",
+				"service", "service/access", "service/feed", "service/queue", "front", "api", "db", "db/session", "db/records", "db/history", "db/retention",
 				"db/zonerow", "db/address", "db/engine", "doctor", "migrations", "migrations/roles", "handlers",
 				"handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 			},
@@ -65,7 +66,7 @@ func rules() map[string]rule {
 			"migrations", "migrations/roles", "trusted",
 		}, never: []string{sql, http}},
 		"handlers": {
-			ours:   []string{"service", "service/access", "front", "api", "handlers/gate", "handlers/wire", "spelling"},
+			ours:   []string{"service", "service/access", "service/feed", "front", "api", "handlers/gate", "handlers/wire", "spelling"},
 			theirs: []string{echo, fields, strict}, never: []string{sql},
 		},
 		"handlers/gate": {ours: []string{"service", "spelling"}, theirs: []string{strict, yaml}, never: []string{sql}},
@@ -85,7 +86,7 @@ func rules() map[string]rule {
 		},
 		"cmd/velocityd": {
 			ours: []string{
-				"service", "service/access", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
+				"service", "service/access", "service/feed", "service/queue", "front", "api", "client", "daemon", "doctor", "db",
 				"db/session", "db/records", "db/history", "db/retention", "db/zonerow", "db/address", "db/engine", "db/localdb", "db/private",
 				"migrations", "migrations/roles", "handlers", "handlers/gate", "handlers/wire", "spelling", "telemetry", "trusted",
 				"cmd/velocityd/replay",

@@ -24,6 +24,9 @@ const (
 // not take it keeps its memory no longer.
 const answerTimeout = 5 * time.Second
 
+// streamTimeout is how long a caller may take to receive one part of a stream.
+const streamTimeout = time.Minute
+
 // http2Window is how many bytes of bodies that nobody has read yet one connection of
 // HTTP/2 may hold, in all its requests. It is the smallest that net/http allows. On a
 // connection of HTTP/1 such bytes stay in the kernel.
@@ -66,6 +69,12 @@ func NewServer(handler http.Handler, work time.Duration, logger *slog.Logger) *h
 // connection.
 func Hurry(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout))
+}
+
+// BePatient gives the caller a minute to receive a part of a stream that is written to w, if w is on a connection. He
+// may write it to a slow disk, and streams are few.
+func BePatient(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(streamTimeout))
 }
 
 // serverFaults reports the lines of http.Server.ErrorLog. With HTTP/2 a caller can cause a line by each

@@ -78,7 +78,7 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 	public := []string{
 		"CALL check_velocity(1, 'alice')", `CALL check_velocity_buckets('[{"zone_id":1,"bucket_key":"alice"}]', NULL)`,
 		"CALL report_outcomes('[]')", "CALL peek_velocity(1, 'alice')",
-		"CALL release_bucket(1, 'alice', 'me', 'why')",
+		"CALL release_bucket(1, 'alice', 'me', 'why')", "CALL note_export(1, 'me', '{}')",
 	}
 	tables := []string{
 		"SELECT * FROM zone_txn", "SELECT * FROM zone_attempt", "SELECT * FROM zone_master", "SELECT * FROM zone_override",

@@ -1,0 +1,81 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+// pathTxns is the path of the history.
+const pathTxns = "/v1/txns"
+
+var _ service.HistoryStore = (*Client)(nil)
+
+// History implements service.HistoryStore. Keys may be in any spelling that the zone accepts. A token that is bound to
+// zones gets the txns of these zones alone.
+func (c *Client) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
+	r := request{action: "read the history", method: http.MethodGet}
+	if err := query.Validate(); err != nil {
+		return service.HistoryPage{}, fmt.Errorf("%s: %w", r.action, err)
+	}
+	values := valuesOf(query)
+	values.Set("limit", strconv.Itoa(query.Limit))
+	r.path = pathTxns + "?" + values.Encode()
+	answer, err := ask[api.Txns](ctx, c, r)
+	if err != nil {
+		return service.HistoryPage{}, err
+	}
+	return answer.Page(), nil
+}
+
+// filtersOf returns the parameters that choose among txns.
+func filtersOf(query service.HistoryQuery) url.Values {
+	values := url.Values{}
+	for _, zone := range query.Zones {
+		values.Add("zone", strconv.FormatInt(zone, 10))
+	}
+	for _, key := range query.Keys {
+		values.Add("key", key)
+	}
+	if query.Blocked != nil {
+		values.Set("blocked", strconv.FormatBool(*query.Blocked))
+	}
+	if query.WouldBlock != nil {
+		values.Set("would_block", strconv.FormatBool(*query.WouldBlock))
+	}
+	if query.Outcome != nil {
+		values.Set("outcome", string(*query.Outcome))
+		if *query.Outcome == "" {
+			values.Set("outcome", api.OutcomeNone)
+		}
+	}
+	if query.AttemptID != "" {
+		values.Set("attempt_id", query.AttemptID)
+	}
+	return values
+}
+
+// valuesOf returns the parameters of a query but for its limit.
+func valuesOf(query service.HistoryQuery) url.Values {
+	values := filtersOf(query)
+	for name, at := range map[string]time.Time{"since": query.Since, "until": query.Until} {
+		if !at.IsZero() {
+			values.Set(name, api.Instant(at).String())
+		}
+	}
+	cursor := "before"
+	values.Set("order", string(query.Order))
+	if query.Order == service.OldestFirst {
+		cursor = "after"
+	}
+	if query.Cursor != 0 {
+		values.Set(cursor, strconv.FormatUint(query.Cursor, 10))
+	}
+	return values
+}

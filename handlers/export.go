@@ -1,0 +1,110 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+)
+
+// exportPageTimeout is the deadline of one page of an export.
+const exportPageTimeout = 10 * time.Second
+
+// exportTxns answers with all txns of a query, page by page. It is recorded first. If a page can not be read, the answer
+// ends as its form allows, and never as if it were whole.
+func (s *server) exportTxns(x *exchange, query service.HistoryQuery, form string) error {
+	w, e := &stream{x: x, media: api.MediaNDJSON}, txnForm(ndjson{})
+	if form == formCSV {
+		w.media, w.file, e = api.MediaCSV+"; charset=utf-8", "txns.csv", commas{}
+	}
+	if err := refuseOldHTTP(x.Request()); err != nil {
+		return err
+	}
+	if x.Request().Method == http.MethodHead {
+		w.begin()
+		return nil
+	}
+	leave, err := s.exports.take(fmt.Sprintf("%d exports are under way, and no more may be at once. Ask again later.", mostExports))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if err := x.takeMemory(streamBytes); err != nil {
+		return err
+	}
+	principal, err := s.principal(x)
+	if err != nil {
+		return err
+	}
+	if err := s.change(x, func(ctx context.Context) error {
+		return s.Exports.NoteExport(ctx, service.Export{Query: query, Format: form}, principal)
+	}); err != nil {
+		return fmt.Errorf("record the export in zone_audit: %w", err)
+	}
+	return s.sendAll(w, e, query)
+}
+
+// sendAll sends the pages of a query. Its error is that of a page, of which the caller was told.
+func (s *server) sendAll(w *stream, e txnForm, query service.HistoryQuery) error {
+	ctx, cancel := s.whileRunning(w.x)
+	defer cancel()
+	query.Limit = service.MaxHistoryPage
+	var part bytes.Buffer
+	e.head(&part)
+	for page, err := range service.Pages(ctx, pageLimited{s.Reader}, query) {
+		if err != nil {
+			return s.breakOff(w, e, err)
+		}
+		w.x.hideAttempts(page.Txns, query.AttemptID)
+		for _, t := range page.Txns {
+			if err := e.txn(&part, t); err != nil {
+				return s.breakOff(w, e, fmt.Errorf("encode txn %d: %w", t.ID, err))
+			}
+		}
+		if w.send(part.Bytes()) != nil {
+			return nil // the caller has gone
+		}
+		part.Reset()
+	}
+	return nil
+}
+
+// breakOff ends a stream by an error. Before the stream has begun, the answer is the problem alone.
+func (s *server) breakOff(w *stream, e txnForm, err error) error {
+	if s.Running.Err() != nil {
+		err = errStopping()
+	}
+	if !w.hasBegun {
+		return err
+	}
+	var last bytes.Buffer
+	if !e.end(&last, problemOf(err)) || w.send(last.Bytes()) != nil {
+		w.x.isBroken = true
+	}
+	return err
+}
+
+// whileRunning returns a context that ends with the request, and when the service begins to stop.
+func (s *server) whileRunning(x *exchange) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(x.Request().Context())
+	stop := context.AfterFunc(s.Running, cancel)
+	return ctx, func() { stop(); cancel() }
+}
+
+func errStopping() error {
+	return &requestError{kind: api.ErrNotReady, detail: "This instance stops. Ask again: another one answers, or this one when it is back."}
+}
+
+// pageLimited gives each page a deadline.
+type pageLimited struct{ store service.HistoryStore }
+
+// History implements service.HistoryStore.
+func (p pageLimited) History(ctx context.Context, query service.HistoryQuery) (service.HistoryPage, error) {
+	ctx, cancel := context.WithTimeout(ctx, exportPageTimeout)
+	defer cancel()
+	return p.store.History(ctx, query)
+}

@@ -1,0 +1,147 @@
+package handlers
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/access"
+)
+
+const (
+	pathFollow       = pathTxns + "/follow"
+	fieldLastEventID = "Last-Event-Id"
+	// followPause is the time between two looks at the history, and at the credentials of followers.
+	followPause = time.Second
+	// heartbeat is the time after which a follower is told his position if nothing else has come.
+	heartbeat = 10 * time.Second
+)
+
+// followTxns answers GET /v1/txns/follow: with an event for each txn that is recorded from now on, or since the last
+// event that the caller had, until he goes, his credential ends, the service stops, or the history cannot be read.
+func (s *server) followTxns(x *exchange) error {
+	h, err := decodeHistory(x.Request().URL.RawQuery, followParams())
+	if err != nil {
+		return err
+	}
+	if err := h.resume(x.Request().Header); err != nil {
+		return err
+	}
+	query, err := s.historyQuery(x, h)
+	if err != nil {
+		return err
+	}
+	if err := refuseOldHTTP(x.Request()); err != nil {
+		return err
+	}
+	w := &stream{x: x, media: api.MediaEvents}
+	switch {
+	case x.Request().Method == http.MethodHead:
+		w.begin()
+		return nil
+	case s.Running.Err() != nil:
+		return errStopping()
+	}
+	leave, err := s.follows.take(fmt.Sprintf("%d callers follow the history, and no more may at once. Ask again later.", mostFollowers))
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return s.sendEvents(w, query)
+}
+
+// resume takes the position of a caller who had events before. It wins over that in the address, because browsers ask
+// again with the first address.
+func (h *historyRequest) resume(header http.Header) (err error) {
+	given := header[fieldLastEventID]
+	if len(given) == 0 {
+		return nil
+	}
+	if h.Cursor, err = strconv.ParseUint(given[0], 10, 64); err != nil || len(given) > 1 {
+		return invalid("The header Last-Event-ID must be the id of one event, a whole number in decimal.")
+	}
+	return nil
+}
+
+// sendEvents sends the events of a follower. Its error is the last one of them, if the service is at fault.
+func (s *server) sendEvents(w *stream, query service.HistoryQuery) error {
+	ctx, cancel := s.whileRunning(w.x)
+	defer cancel()
+	e := events{}
+	var part bytes.Buffer
+	e.head(&part)
+	if w.send(part.Bytes()) != nil {
+		return nil
+	}
+	var last time.Time // so that the first step tells the position
+	for step, err := range s.feed.Follow(ctx, query) {
+		if err == nil {
+			err = s.mayStill(w.x)
+		}
+		if err != nil {
+			return s.breakOff(w, e, err)
+		}
+		part.Reset()
+		w.x.hideAttempts(step.Txns, query.AttemptID)
+		for _, t := range step.Txns {
+			if err := e.txn(&part, t); err != nil {
+				return s.breakOff(w, e, fmt.Errorf("encode txn %d: %w", t.ID, err))
+			}
+		}
+		if time.Since(last) > heartbeat || len(step.Txns) > 0 {
+			last = time.Now()
+			e.position(&part, step.Position)
+		}
+		if part.Len() > 0 && w.send(part.Bytes()) != nil {
+			return nil // the caller has gone
+		}
+	}
+	if s.Running.Err() != nil {
+		_ = s.breakOff(w, e, errStopping()) // no fault
+	}
+	return nil
+}
+
+// mayStill returns an error if the credential of a caller does not hold any more, or not as it did.
+func (s *server) mayStill(x *exchange) error {
+	if s.Auth.IsOpen() {
+		return nil
+	}
+	now, err := s.identify(x)
+	if err == nil && (!slices.Equal(now.Zones, x.caller.Zones) || !slices.Equal(now.Scopes, x.caller.Scopes)) {
+		err = access.ErrUnauthenticated
+	}
+	return err
+}
+
+// events are the encoding of server-sent events. The id of each is that of its txn, and tells the browser from where to
+// go on.
+type events struct{}
+
+// head says how long to wait before asking again, in milliseconds.
+func (events) head(b *bytes.Buffer) { fmt.Fprintf(b, "retry: %d\n\n", 3*followPause.Milliseconds()) }
+
+func (events) txn(b *bytes.Buffer, t service.Txn) error {
+	fmt.Fprintf(b, "id: %d\ndata: ", t.ID)
+	err := json.MarshalWrite(b, api.NewTxn(t))
+	b.WriteString("\n\n")
+	return err
+}
+
+// position appends a heartbeat, which is no event for the caller's program. It tells the position, so that one whose
+// filter lets few txns pass does not begin far behind when he asks again.
+func (events) position(b *bytes.Buffer, id uint64) { fmt.Fprintf(b, ": alive\nid: %d\n\n", id) }
+
+func (events) end(b *bytes.Buffer, p api.Problem) bool {
+	b.WriteString("event: " + api.EventProblem + "\ndata: ")
+	err := json.MarshalWrite(b, p)
+	b.WriteString("\n\n")
+	return err == nil
+}

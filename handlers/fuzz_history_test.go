@@ -1,0 +1,45 @@
+package handlers
+
+import (
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// FuzzDecodeHistory holds that a query is refused in words for callers, or is one that every store takes and that says
+// the same when it is written anew.
+func FuzzDecodeHistory(f *testing.F) {
+	for _, seed := range []string{
+		"", "zone=1&zone=2&blocked=true&outcome=none", "zone=1&key=%C3%A9&key=a%20b&would_block=false&attempt_id=7f3c", "key=a", "zone=0",
+		"since=2026-08-24T09:15:02Z&until=2026-08-25T00:00:00.5%2B01:00&order=asc&after=18446744073709551615&limit=1000", "before=0",
+		"before=1&after=1", "order=desc&after=1", "format=csv&format=csv", "limit=1e3", "a;b=%zz", "since=0001-01-01T00:00:00Z", "&&=&", "%00=1",
+	} {
+		f.Add(seed, "18446744073709551615")
+		f.Add(seed, "-1")
+	}
+	f.Fuzz(func(t *testing.T, query, last string) {
+		h, err := decodeHistory(query, listParams())
+		if err != nil {
+			mustBeFitForCallers(t, err)
+			return
+		}
+		if err := h.Validate(); err != nil || slices.Contains(h.Keys, "") || slices.Contains(h.Zones, 0) {
+			t.Fatalf("accepted %q as %+v: %v", query, h, err)
+		}
+		values, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := decodeHistory(values.Encode(), listParams())
+		if err != nil || !reflect.DeepEqual(again, h) {
+			t.Fatalf("%q: %+v came back as %+v, %v", query, h, again, err)
+		}
+		if err := h.resume(http.Header{fieldLastEventID: {last}}); err != nil {
+			mustBeFitForCallers(t, err)
+		} else if last == "" {
+			t.Fatalf("an empty Last-Event-ID became %d", h.Cursor)
+		}
+	})
+}

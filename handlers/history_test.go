@@ -1,0 +1,174 @@
+package handlers
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"velocityd/api"
+	"velocityd/service"
+	"velocityd/service/access"
+	"velocityd/service/servicetest"
+)
+
+// historic is a service over a store whose clock the test moves.
+type historic struct {
+	*running
+	moved *atomic.Int64
+}
+
+// startHistoric serves zones 1, of names, and 2.
+func startHistoric(t *testing.T, change func(*Options)) historic {
+	t.Helper()
+	moved := &atomic.Int64{}
+	memory := servicetest.NewMemoryAt(func() time.Time { return time.Now().Add(time.Duration(moved.Load())) })
+	r := start(t, func(o *Options) {
+		o.Limiter = service.NewLimiter(memory, service.LimiterOptions{Zones: memory, Timeout: 10 * time.Second})
+		o.Reader, o.Writer, o.Exports = memory, memory, memory
+		if change != nil {
+			change(o)
+		}
+	})
+	r.Memory = memory
+	r.SetZone(t, service.Zone{ID: 1, Rate: 1_000_000, Window: time.Hour, Keys: service.KeyRule{Kind: service.KeyUsername}})
+	r.SetZone(t, service.Zone{ID: 2, Rate: 1, Window: time.Hour})
+	return historic{running: r, moved: moved}
+}
+
+// record makes an attempt in one bucket of each key, and then moves the clock on, so that they are behind the lag.
+func (h historic) record(t *testing.T, zone int64, keys ...string) {
+	t.Helper()
+	for i, key := range keys {
+		check := service.Check{AttemptID: fmt.Sprintf("%d %d %d", h.moved.Load()/int64(time.Minute), zone, i), Buckets: []service.Bucket{{ZoneID: zone, Key: key}}}
+		if _, err := h.CheckAll(t.Context(), service.Call{Checks: []service.Check{check}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.moved.Add(int64(time.Minute))
+}
+
+// page returns the answer as a page.
+func (r reply) page(t *testing.T) api.Txns {
+	t.Helper()
+	var p api.Txns
+	if err := json.Unmarshal([]byte(r.body), &p); err != nil || r.status != http.StatusOK {
+		t.Fatalf("got %d %s, %v", r.status, r.body, err)
+	}
+	return p
+}
+
+// keysOf returns the keys of txns in their order.
+func keysOf(txns []api.Txn) string {
+	var keys []string
+	for _, txn := range txns {
+		keys = append(keys, txn.BucketKey)
+	}
+	return strings.Join(keys, " ")
+}
+
+func TestHistoryIsShownPageByPageWithTheFiltersGiven(t *testing.T) {
+	t.Parallel()
+	h := startHistoric(t, nil)
+	h.record(t, 1, "alice", "bob", "alice")
+	between := time.Now().Add(time.Duration(h.moved.Load())).UTC().Format(time.RFC3339Nano)
+	h.record(t, 2, "x", "x")
+	if got := h.post(t, "/v1/txns/2/outcome", `{"outcome":"success"}`); got.status != http.StatusOK {
+		t.Fatal(got.body)
+	}
+	for query, want := range map[string]string{
+		"":                                    "x x alice bob alice",
+		"zone=2":                              "x x",
+		"zone=1&zone=2&order=asc":             "alice bob alice x x",
+		"zone=1&key=%20ALICE":                 "alice alice",
+		"zone=1&key=Alice&key=BOB&order=desc": "alice bob alice",
+		"zone=1&key=nobody":                   "",
+		"blocked=true":                        "x",
+		"blocked=false&zone=2":                "x",
+		"would_block=true":                    "x",
+		"outcome=success":                     "bob",
+		"outcome=failure":                     "",
+		"outcome=none&zone=1":                 "alice alice",
+		"attempt_id=0%201%201":                "bob",
+		"before=3":                            "bob alice",
+		"after=3":                             "x x",
+		"after=0&limit=2":                     "alice bob",
+		"limit=1":                             "x",
+		"since=" + between:                    "x x",
+		"until=" + between:                    "alice bob alice",
+		"format=json&until=2020-01-01T00:00:00%2B01:00": "",
+	} {
+		if got := h.get(t, "/v1/txns?"+query).page(t); keysOf(got.Txns) != want {
+			t.Errorf("%s: %s, want %s", query, keysOf(got.Txns), want)
+		}
+	}
+	first := h.get(t, "/v1/txns?limit=2&order=asc").page(t)
+	if first.Next != 2 || first.Last != 2 || time.Time(first.ScannedUntil).IsZero() {
+		t.Errorf("the first page ends with %+v", first)
+	}
+	end := h.get(t, "/v1/txns?after=2").page(t)
+	if end.Next != 0 || end.Last != 5 || keysOf(end.Txns) != "alice x x" {
+		t.Errorf("the last page is %+v", end)
+	}
+	if got := h.get(t, "/v1/txns?after=5").page(t); got.Last != 5 || len(got.Txns) != 0 {
+		t.Errorf("behind the end: %+v", got)
+	}
+	h.get(t, "/v1/txns?zone=3&key=a").refused(t, http.StatusNotFound, "not_found")
+}
+
+func TestWrongQueriesOfTheHistoryAreRefused(t *testing.T) {
+	t.Parallel()
+	h := startHistoric(t, nil)
+	for query, about := range map[string]string{
+		"zones=1": "zone, key", "zone=0": "zone", "zone=x": "zone", "zone=2147483648": "zone", "zone=": "zone", "key=a": "one zone",
+		"zone=1&zone=2&key=a": "one zone", "zone=1&key=": "key", "zone=1&key=%00": "control", "zone=1&key=%ff": "UTF-8",
+		"blocked=1": "true or false", "blocked=true&blocked=true": "once", "would_block=": "true or false", "outcome=": "outcome",
+		"outcome=blocked": "outcome", "attempt_id=": "attempt_id", "attempt_id=%C3%A9": "attempt_id", "since=2h": "RFC 3339",
+		"until=2026-08-24": "RFC 3339", "since=2026-08-24T09:15:02+01:00": "%2B", "since=2026-01-01T00:00:00Z&until=2026-01-01T00:00:00Z": "until",
+		"order=up": "desc", "limit=0": "limit", "limit=1001": "limit", "limit=x": "limit", "before=0": "before", "before=-1": "before",
+		"after=18446744073709551616": "after", "before=1&order=asc": "before", "after=1&order=desc": "after", "before=1&after=1": "before",
+		"format=xml": "format", "format=csv&limit=5": "limit", "%zz": "percent",
+	} {
+		if p := h.get(t, "/v1/txns?"+query).refused(t, http.StatusBadRequest, "invalid_request"); !strings.Contains(p.Detail, about) {
+			t.Errorf("%s: %q says nothing about %s", query, p.Detail, about)
+		}
+	}
+	for _, query := range []string{"since=2026-01-01T00:00:00Z", "order=asc", "limit=1", "before=1", "format=csv", "after=x"} {
+		h.get(t, "/v1/txns/follow?"+query).refused(t, http.StatusBadRequest, "invalid_request")
+	}
+	for _, id := range []string{"", "x", "-1", "18446744073709551616", "1 "} {
+		h.ask(t, "GET", "/v1/txns/follow", "", "Last-Event-ID", id+"x").refused(t, http.StatusBadRequest, "invalid_request")
+	}
+}
+
+func TestABoundCallerSeesTheHistoryOfHisZonesAlone(t *testing.T) {
+	t.Parallel()
+	g := guard(t)
+	named := service.Check{AttemptID: "known", Buckets: []service.Bucket{{ZoneID: 1, Key: "c"}}}
+	if _, err := g.CheckAll(t.Context(), service.Call{Checks: []service.Check{named}}); err != nil {
+		t.Fatal(err)
+	}
+	headers, unbound := g.as("shop", []int64{1}, access.ScopeHistory), g.as("dba", nil, access.ScopeHistory)
+	got := g.ask(t, "GET", "/v1/txns", "", headers...).page(t)
+	if keysOf(got.Txns) != "c b a" || got.Txns[1].ZoneID != 1 || got.Txns[2].ZoneID != 1 || got.Txns[0].AttemptID != "" {
+		t.Errorf("he sees %+v", got.Txns)
+	}
+	for _, path := range []string{"/v1/txns?zone=2", "/v1/txns?zone=1&zone=2", "/v1/txns?zone=2&format=csv", "/v1/txns/follow?zone=2"} {
+		g.ask(t, "GET", path, "", headers...).refused(t, http.StatusForbidden, "missing_scope")
+	}
+	whole := g.ask(t, "GET", "/v1/txns", "", unbound...).page(t)
+	if len(whole.Txns) != 5 || whole.Txns[0].AttemptID == "" {
+		t.Errorf("an unbound caller sees %+v", whole.Txns)
+	}
+	if got := g.ask(t, "GET", "/v1/txns?attempt_id=known", "", headers...).page(t); len(got.Txns) != 1 || got.Txns[0].AttemptID == "" {
+		t.Errorf("of an attempt that he knows he sees %+v", got.Txns)
+	}
+	lines := strings.Split(strings.TrimSpace(g.ask(t, "GET", "/v1/txns?format=ndjson", "", headers...).body), "\n")
+	if len(lines) != 3 || slices.ContainsFunc(lines, func(l string) bool { return strings.Contains(l, "attempt_id") }) {
+		t.Errorf("he exports %s", lines)
+	}
+}

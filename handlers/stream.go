@@ -1,0 +1,120 @@
+package handlers
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"velocityd/api"
+	"velocityd/handlers/wire"
+	"velocityd/service"
+)
+
+const (
+	// mostExports is how many exports are under way at once: each reads page after page.
+	mostExports = 4
+	// mostFollowers is how many callers follow the history at once. Each keeps a connection and a little memory.
+	mostFollowers = 64
+	// streamBytes is how much memory a stream is counted with: one page, encoded.
+	streamBytes = 1 << 20
+)
+
+// places bound how many streams of a kind are under way.
+type places chan struct{}
+
+// take takes a place, to be given back by leave. The error is of kind api.ErrTooManyStreams.
+func (p places) take(refusal string) (leave func(), err error) {
+	select {
+	case p <- struct{}{}:
+		return func() { <-p }, nil
+	default:
+		return nil, &requestError{kind: api.ErrTooManyStreams, detail: refusal}
+	}
+}
+
+const (
+	fieldBuffering   = "X-Accel-Buffering" // nginx would keep the first parts back
+	fieldDisposition = "Content-Disposition"
+)
+
+// stream is an answer whose length is not known when it begins.
+type stream struct {
+	x        *exchange
+	media    string
+	file     string // the name under which a browser keeps the answer, or ""
+	hasBegun bool
+}
+
+// refuseOldHTTP refuses a stream to a caller who could not tell one that broke off from a whole one.
+func refuseOldHTTP(r *http.Request) error {
+	if r.ProtoAtLeast(1, 1) {
+		return nil
+	}
+	return invalid("A stream needs HTTP/1.1 or newer: in HTTP/1.0 nobody can tell an answer that broke off from a whole one. " +
+		"A proxy in between may speak HTTP/1.0 (nginx does without proxy_http_version 1.1).")
+}
+
+// begin sends the header.
+func (w *stream) begin() {
+	w.hasBegun = true
+	w.x.set(fieldCacheControl, "no-store")
+	w.x.set(fieldContentType, w.media)
+	w.x.set(fieldBuffering, "no")
+	if w.file != "" {
+		w.x.set(fieldDisposition, `attachment; filename="`+w.file+`"`)
+	}
+	wire.BePatient(w.x.Response())
+	w.x.Response().WriteHeader(http.StatusOK)
+}
+
+// send sends a part at once. The error says that the caller has gone, or does not read.
+func (w *stream) send(part []byte) error {
+	if !w.hasBegun {
+		w.begin()
+	}
+	wire.BePatient(w.x.Response())
+	if _, err := w.x.Response().Write(part); err != nil {
+		return err
+	}
+	return http.NewResponseController(w.x.Response()).Flush()
+}
+
+// txnForm is a form of txns in a stream.
+type txnForm interface {
+	// head appends the beginning of the stream.
+	head(b *bytes.Buffer)
+	// txn appends one txn.
+	txn(b *bytes.Buffer, t service.Txn) error
+	// end appends the problem by which the stream breaks off, or returns false if the form has no place for one.
+	end(b *bytes.Buffer, p api.Problem) bool
+}
+
+// ndjson has a JSON object in each line.
+type ndjson struct{}
+
+func (ndjson) head(*bytes.Buffer) {}
+
+func (ndjson) txn(b *bytes.Buffer, t service.Txn) error {
+	err := json.MarshalWrite(b, api.NewTxn(t))
+	b.WriteByte('\n')
+	return err
+}
+
+func (ndjson) end(b *bytes.Buffer, p api.Problem) bool {
+	err := json.MarshalWrite(b, api.TxnLine{Problem: &p})
+	b.WriteByte('\n')
+	return err == nil
+}
+
+// commas is CSV. No line of it can say that it broke off, so the connection does.
+type commas struct{}
+
+func (commas) head(b *bytes.Buffer) { b.Write(api.AppendTxnHeader(b.AvailableBuffer())) }
+
+func (commas) txn(b *bytes.Buffer, t service.Txn) error {
+	b.Write(api.NewTxn(t).AppendCSV(b.AvailableBuffer()))
+	return nil
+}
+
+func (commas) end(*bytes.Buffer, api.Problem) bool { return false }
