@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jmoiron/sqlx"
 
 	"velocityd/db/dbtest"
 	"velocityd/db/session"
@@ -118,6 +121,109 @@ func TestMarksChangeTheSpeedOfHistoryAndNothingElse(t *testing.T) {
 				}
 			}
 		}
+	})
+}
+
+// TestListTxnsReadsWhatTheHistoryReads holds the procedure against the Go store, which is held against the rule.
+func TestListTxnsReadsWhatTheHistoryReads(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d := engine.Database(t)
+		begin, at := past(t, d)
+		store := connect(t, d, session.Options{})
+		for _, marks := range [][]uint64{nil, {3, 9_000, 12_000, 27_000}} {
+			mark(t, d, at, marks...)
+			for _, since := range []any{nil, begin.AddDate(0, 0, -3), begin.AddDate(0, 0, 40), at(30_000)} {
+				for _, until := range []any{nil, begin.AddDate(0, 0, 41), at(30_000).Add(time.Second)} {
+					for _, limit := range []int{1, 30, service.MaxHistoryPage} {
+						q := service.HistoryQuery{Order: service.NewestFirst, Limit: limit}
+						q.Since, _ = since.(time.Time)
+						q.Until, _ = until.(time.Time)
+						if !q.Until.IsZero() && !q.Since.Before(q.Until) {
+							continue
+						}
+						wantList(t, d, store, q, nil, nil, since, until, limit)
+						q.Zones = []int64{2}
+						wantList(t, d, store, q, 2, nil, since, until, limit)
+						q.Keys = []string{"user7"}
+						wantList(t, d, store, q, 2, "user7", since, until, limit)
+						q.Keys = []string{"nobody"}
+						wantList(t, d, store, q, 2, "nobody", since, until, limit)
+					}
+				}
+			}
+		}
+	})
+}
+
+// wantList calls list_txns, and wants the ids of a page of the history.
+func wantList(t *testing.T, d *dbtest.Database, store *Store, q service.HistoryQuery, args ...any) {
+	t.Helper()
+	page, err := store.History(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []uint64{}
+	for _, txn := range page.Txns {
+		want = append(want, txn.ID)
+	}
+	rows := []struct {
+		ID uint64 `db:"id"`
+	}{}
+	if err := sqlx.NewDb(d.SQL, "mysql").Unsafe().Select(&rows, "CALL list_txns(?, ?, ?, ?, ?)", args...); err != nil {
+		t.Fatalf("list_txns%v: %v", args, err)
+	}
+	got := []uint64{}
+	for _, row := range rows {
+		got = append(got, row.ID)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("list_txns%v: %d txns, want %d", args, len(got), len(want))
+	}
+}
+
+func TestListTxnsLocksNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
+		d, store := stand(t, engine, session.Options{}, zone(1, 50, time.Hour))
+		decision, err := ask(t.Context(), store, check(user("alice")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tx, err := d.SQL.Begin()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tx.Rollback()
+		for _, call := range []string{"(1, 'alice', NULL, NULL, 9)", "(1, NULL, NULL, NULL, 9)", "(NULL, NULL, NULL, NULL, NULL)"} {
+			dbtest.Exec(t, tx, "CALL list_txns"+call)
+		}
+		dbtest.Exec(t, tx, "CALL first_txn_since(UTC_TIMESTAMP(6), @first)")
+		if err := store.Release(t.Context(), user("alice"), "test", "test"); err != nil {
+			t.Errorf("while the list is open: %v", err)
+		}
+		errs, err := store.ReportAll(t.Context(), []service.Report{{TxnID: decision.TxnID(), Outcome: service.OutcomeFailure}})
+		if err != nil || errs[0] != nil {
+			t.Errorf("while the list is open: %v, %v", errs, err)
+		}
+		for call, text := range map[string]string{
+			"(NULL, 'alice', NULL, NULL, 9)": "needs the id of its zone", "(1, 'alice', NULL, NULL, 0)": "limit must be",
+			"(1, 'alice', NULL, NULL, 100001)": "limit must be",
+		} {
+			if _, err := d.SQL.Exec("CALL list_txns" + call); err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v", call, err)
+			}
+		}
+		conn, err := d.SQL.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+		if _, err := conn.ExecContext(t.Context(), "CALL list_txns(1, NULL, NULL, NULL, 9)"); err == nil || !strings.Contains(err.Error(), "READ COMMITTED") {
+			t.Errorf("a serializable session: %v", err)
+		}
+		dbtest.Exec(t, conn, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 	})
 }
 

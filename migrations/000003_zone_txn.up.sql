@@ -34,5 +34,5 @@ CREATE TABLE zone_txn (
   repeated_at   DATETIME(6) NULL DEFAULT NULL COMMENT 'UTC: when the newest of them was made',
   PRIMARY KEY (id, created_at),
   KEY zone_txn_window (zone_id, bucket_key, counted, created_at DESC, id DESC)
-) ENGINE = InnoDB COMMENT = 'every attempt, allowed or blocked, one row for each bucket it names'
+) ENGINE = InnoDB /*T![auto_id_cache] AUTO_ID_CACHE = 1 */ COMMENT = 'every attempt, allowed or blocked, one row for each bucket it names'
   PARTITION BY RANGE COLUMNS (created_at) (PARTITION later VALUES LESS THAN (MAXVALUE)) -- not on Vitess and TiDB

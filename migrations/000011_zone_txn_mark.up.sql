@@ -2,7 +2,7 @@
 -- look into each of its partitions. Times of ids that no mark is near are found by a search over the ids.
 CREATE TABLE zone_txn_mark (
   txn_id    BIGINT UNSIGNED NOT NULL
-    COMMENT 'the highest id at marked_at: its txn and those with lower ids were decided before, those with higher ids at most some seconds before',
+    COMMENT 'the highest id at marked_at: txns up to it were decided before, and those with higher ids later, but for some seconds',
   marked_at DATETIME(6) NOT NULL COMMENT 'UTC',
   PRIMARY KEY (txn_id),
   KEY zone_txn_mark_time (marked_at)

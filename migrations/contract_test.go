@@ -40,6 +40,12 @@ func TestPublicProceduresKeepTheirContract(t *testing.T) {
 				"(1, 'alice', 'me', 'why')", "zone_id bucket_key",
 			},
 			{"note_export", "p_zone_id int, p_principal varchar(129), p_filter json", "(0, NULL, '{}')", ""},
+			{
+				"list_txns", "p_zone_id int, p_bucket_key varchar(256), p_since datetime(6), p_until datetime(6), p_limit int",
+				"(1, 'alice', NULL, NULL, NULL)", "id created_at zone_id bucket_key blocked would_block counted reason override_id " +
+					"outcome attempt_id check_id check_buckets attempts last_at",
+			},
+			{"first_txn_since", "p_since datetime(6), p_txn_id bigint unsigned", "(NULL, @first)", ""},
 		} {
 			parameters := rows(t, d, "SELECT CONCAT(parameter_name, ' ', dtd_identifier) AS p FROM information_schema.parameters "+
 				"WHERE specific_schema = DATABASE() AND specific_name = ? ORDER BY ordinal_position", c.name)

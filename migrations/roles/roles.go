@@ -67,9 +67,9 @@ func Rights(e engine.Engine, role Role) []Right {
 	case DBA:
 		return merge(dbaRights(), editing())
 	case Analyst:
-		return on([]string{"SELECT"}, "read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit")
+		return merge(on([]string{"SELECT"}, "read_txn", "read_history", "read_attempt", "read_bucket", "read_zone", "read_override", "read_audit"), listing())
 	case Auditor:
-		return on([]string{"SELECT"}, "read_audit", "read_txn", "read_history", "read_zone", "read_override")
+		return merge(on([]string{"SELECT"}, "read_audit", "read_txn", "read_history", "read_zone", "read_override"), listing())
 	}
 	return nil
 }
@@ -104,6 +104,13 @@ func dbaRights() []Right {
 		rights = append(rights, Right{[]string{"EXECUTE"}, Object{"PROCEDURE", name}})
 	}
 	return rights
+}
+
+// listing lets an account list attempts by procedures that cannot lock.
+func listing() []Right {
+	return []Right{
+		{[]string{"EXECUTE"}, Object{"PROCEDURE", "list_txns"}}, {[]string{"EXECUTE"}, Object{"PROCEDURE", "first_txn_since"}},
+	}
 }
 
 // editing lets an account edit zones and overrides. Triggers write zone_audit.

@@ -88,6 +88,10 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 		"SELECT * FROM read_txn", "SELECT * FROM read_history", "SELECT * FROM read_zone", "SELECT * FROM read_override",
 		"SELECT * FROM read_audit",
 	}
+	lists := []string{
+		"CALL list_txns(1, 'alice', NULL, NULL, 9)", "CALL list_txns(NULL, NULL, NOW() - INTERVAL 1 DAY, NULL, NULL)",
+		"CALL first_txn_since(NOW() - INTERVAL 1 HOUR, @first)",
+	}
 	more := []string{"SELECT * FROM read_bucket", "SELECT * FROM read_attempt"}
 	internal := slices.Concat(internals(), []string{
 		"CALL make_bucket(1, 'eve', 'opaque', 0)", "CALL forget_tally(1, 'alice', NOW())", "CALL forget_attempts('[]')",
@@ -105,9 +109,15 @@ func TestEachRoleIsRefusedWhatItMustNotDo(t *testing.T) {
 			slices.Concat(tables, public, insert, changed, []string{edits}),
 			slices.Concat(writes(), internals(), audit, views, more),
 		},
-		roles.Analyst: {slices.Concat(views, more), slices.Concat(writes(), internal, public, tables, audit, changed, insert, []string{edits})},
-		roles.DBA:     {slices.Concat(tables, views, more, audit, public, []string{edits}), slices.Concat(writes(), internal, insert)},
-		roles.Auditor: {views, slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
+		roles.Analyst: {
+			slices.Concat(views, more, lists),
+			slices.Concat(writes(), internal, public, tables, audit, changed, insert, []string{edits}),
+		},
+		roles.DBA: {
+			slices.Concat(tables, views, more, lists, audit, public, []string{edits}),
+			slices.Concat(writes(), internal, insert),
+		},
+		roles.Auditor: {slices.Concat(views, lists), slices.Concat(writes(), internal, public, tables, audit, more, insert, []string{edits})},
 	}
 	dbtest.Each(t, func(t *testing.T, engine *dbtest.Engine) {
 		d := engine.Database(t)
